@@ -1,0 +1,29 @@
+# One library per folder: every .cpp in it, the repository's `models/` and `platforms/` as include roots.
+
+add_library(heddle_options INTERFACE)
+target_compile_features(heddle_options INTERFACE cxx_std_17)
+# -ffp-contract=off: results must not depend on whether the compiler fuses multiply and add.
+target_compile_options(heddle_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off)
+if(HEDDLE_SANITIZE)
+  target_compile_options(heddle_options INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(heddle_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# heddle_library(<name> <dependency>...)
+function(heddle_library name)
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC
+    "${PROJECT_SOURCE_DIR}/models" "${PROJECT_SOURCE_DIR}/platforms")
+  target_link_libraries(${name} PUBLIC ${ARGN} PRIVATE heddle_options)
+endfunction()
+
+# heddle_headers(<name> <dependency>...): a folder without a .cpp of its own.
+function(heddle_headers name)
+  add_library(${name} INTERFACE)
+  target_include_directories(${name} INTERFACE
+    "${PROJECT_SOURCE_DIR}/models" "${PROJECT_SOURCE_DIR}/platforms")
+  target_link_libraries(${name} INTERFACE ${ARGN})
+endfunction()

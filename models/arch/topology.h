@@ -1,0 +1,85 @@
+// The tree GPU -> GPC -> CPC -> TPC -> SM, possibly uneven, and the numbering of its SMs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/params.h"
+
+namespace heddle::arch {
+
+constexpr std::uint32_t kMaxSmsPerGpc = 64;  // an SM mask is one 64-bit word
+constexpr std::uint32_t kMaxSms = 4096;
+
+// SMs per TPC, grouped: gpcs[g][c][t] is the number of SMs of TPC t in CPC c of GPC g.
+struct Shape {
+  std::vector<std::vector<std::vector<std::uint32_t>>> gpcs;
+
+  // Text forms, as in `--set gpu.shape=...`: one number per GPC (its SMs: "[18, 18, 16]"), or one list per GPC with the
+  // SMs of its CPCs ("[[6, 6, 4], [6, 6]]"), or lists of lists with the SMs of every TPC. Numbers are split evenly:
+  // 2 SMs per TPC (an odd one is alone), 3 TPCs per CPC.
+  static Shape from_yaml(const YAML::Node& node, const SourcePos& where);
+  static Shape from_sms_per_gpc(const std::vector<std::uint32_t>& sms);
+  // As even as possible, at most `max_sms_per_gpc` SMs in a GPC.
+  static Shape balanced(std::uint32_t sms, std::uint32_t max_sms_per_gpc);
+  // The shortest of the text forms that says the same.
+  std::string text() const;
+  std::uint32_t sms() const;
+};
+
+// The shape with numbers: every SM by its id and by its place.
+class Topology {
+ public:
+  struct Sm {
+    std::uint32_t gpc = 0;      // in the machine
+    std::uint32_t cpc = 0;      // in its GPC
+    std::uint32_t tpc = 0;      // in its GPC
+    std::uint32_t in_tpc = 0;   // in its TPC
+    std::uint32_t in_gpc = 0;   // bit of the GPC's SM masks
+  };
+  struct Tpc {
+    std::uint32_t cpc = 0;
+    std::uint32_t first_sm = 0;  // in its GPC: its SMs are consecutive bits of the GPC's masks
+    std::uint32_t sms = 0;
+  };
+  struct Gpc {
+    std::uint32_t sms = 0;
+    std::uint32_t cpcs = 0;
+    std::vector<Tpc> tpcs;
+    std::vector<std::uint32_t> sm_ids;  // by bit of the mask
+  };
+
+  explicit Topology(const Shape& shape);
+
+  std::uint32_t sms() const { return static_cast<std::uint32_t>(sms_.size()); }
+  std::uint32_t gpcs() const { return static_cast<std::uint32_t>(gpcs_.size()); }
+  const Gpc& gpc(std::uint32_t index) const { return gpcs_[index]; }
+  // By SM id. Consecutive TPCs, in id order, lie in consecutive GPCs; the surplus TPCs of larger GPCs come last, as
+  // observed on H100 (chrirocca/GPUNetBench).
+  const Sm& sm(std::uint32_t id) const { return sms_[id]; }
+  // "gpc2.cpc0.tpc1.sm0"
+  std::string sm_path(std::uint32_t id) const;
+  std::vector<std::uint32_t> sms_per_gpc() const;
+  // GPCs in the order of their usable TPCs, fewest last: position = virtual GPC id (CWD-31).
+  std::uint32_t virtual_gpc(std::uint32_t gpc) const { return virtual_gpcs_[gpc]; }
+
+ private:
+  std::vector<Gpc> gpcs_;
+  std::vector<Sm> sms_;
+  std::vector<std::uint32_t> virtual_gpcs_;
+};
+
+}  // namespace heddle::arch
+
+namespace heddle {
+
+template <>
+struct ParamTraits<arch::Shape> {
+  static constexpr const char* kType = "shape";
+  static constexpr const char* kRange = "a list with one entry per GPC: its SMs, or a list of its CPCs";
+  static arch::Shape parse(const YAML::Node& node, const SourcePos& where) { return arch::Shape::from_yaml(node, where); }
+  static YAML::Node format(const arch::Shape& shape) { return YAML::Load(shape.text()); }
+};
+
+}  // namespace heddle

@@ -1,0 +1,42 @@
+// Base of every shell: a module in a domain, with statistics under its own path.
+#pragma once
+
+#include <string>
+
+#include "common/domain.h"
+
+namespace heddle {
+
+class Block : public sc_core::sc_module, public EventHandler, public Resettable, public WaitSource {
+ public:
+  // `path`: where the block's statistics live below the device's prefix, e.g. "cwd" or "gpc0.gpm".
+  Block(const sc_core::sc_module_name& name, Domain& domain, std::string path)
+      : sc_core::sc_module(name), domain_(domain), path_(std::move(path)) {
+    domain.add_resettable(*this);
+    domain.add_wait_source(*this);
+  }
+
+  const std::string& path() const { return path_; }
+
+ protected:
+  Cycle now() const { return domain_.now(); }
+  std::string stat_path(const std::string& name) const { return domain_.observation().prefix + "." + path_ + "." + name; }
+  Counter& counter(const std::string& name, const std::string& unit, const std::string& description) {
+    return domain_.observation().stats.counter(stat_path(name), unit, description);
+  }
+  Gauge& gauge(const std::string& name, const std::string& unit, const std::string& description) {
+    return domain_.observation().stats.gauge(stat_path(name), unit, description);
+  }
+  Histogram& histogram(const std::string& name, const std::string& unit, const std::string& description) {
+    return domain_.observation().stats.histogram(stat_path(name), unit, description);
+  }
+  TimelineSink* timeline() const { return domain_.observation().timeline; }
+  void progress() { ++domain_.observation().progress; }
+
+  Domain& domain_;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace heddle

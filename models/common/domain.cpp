@@ -1,0 +1,70 @@
+#include "common/domain.h"
+
+#include <fmt/format.h>
+
+namespace heddle {
+
+Domain::Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode mode, Cycle run_ahead,
+               Observation& observation)
+    : sc_core::sc_module(name), clock_(clock_ghz), mode_(mode), run_ahead_(run_ahead), observation_(observation) {
+  SC_HAS_PROCESS(Domain);
+  SC_METHOD(drain);
+  sensitive << wake_;
+  dont_initialize();
+}
+
+Domain::~Domain() = default;
+
+void Domain::drain() {
+  armed_ = EventQueue::kNever;
+  ++wakeups_;
+  draining_ = true;
+  struct Leave {
+    Domain& domain;
+    const CheckContext* previous;
+    ~Leave() {
+      domain.draining_ = false;
+      exchange_check_context(previous);
+    }
+  } leave{*this, exchange_check_context(this)};
+
+  const sc_core::sc_time stamp = sc_core::sc_time_stamp();
+  const Cycle first = clock_.cycle_at(stamp);
+  for (Cycle cycle = queue_.next(); cycle != EventQueue::kNever; cycle = queue_.next()) {
+    const sc_core::sc_time begin = clock_.time_of(cycle);
+    if (begin > stamp) {
+      const bool too_far = cycle - first > run_ahead_;
+      if (too_far || begin - stamp >= sc_core::sc_time_to_pending_activity(sc_core::sc_get_curr_simcontext())) {
+        wake_at(cycle);
+        break;
+      }
+    }
+    queue_.run_cycle();
+  }
+}
+
+void Domain::wake_at(Cycle when) {
+  if (when >= armed_) return;
+  armed_ = when;
+  wake_.notify(delay_until(when));  // an earlier notification overrides a later one
+}
+
+void Domain::reset() {
+  HEDDLE_CHECK(!draining_, "a domain was reset from inside one of its own events");
+  queue_.clear();
+  wake_.cancel();
+  armed_ = EventQueue::kNever;
+  clock_.set_origin(sc_core::sc_time_stamp());
+  for (Resettable* item : resettables_) item->reset();
+}
+
+void Domain::collect_waits(WaitGraph& graph) const {
+  for (const WaitSource* source : wait_sources_) source->collect_waits(graph);
+}
+
+std::string Domain::describe() const {
+  return fmt::format("{} at {} (cycle {})", sc_core::sc_module::name(), clock_.time_of(queue_.now()).to_string(),
+                     queue_.now());
+}
+
+}  // namespace heddle

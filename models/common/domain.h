@@ -1,0 +1,100 @@
+// One clock domain of one device: its clock, its events, and what its blocks share in order to be observed.
+#pragma once
+
+#include <systemc>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/event_queue.h"
+#include "common/observation.h"
+#include "common/waits.h"
+
+namespace heddle {
+
+// How time is spent. Both modes do the same work and leave the same results.
+enum class TimingMode {
+  at,  // approximately timed: every link and decision costs its cycles
+  lt,  // loosely timed, for virtual platforms: links and decisions are free, only work takes time
+};
+
+// State that a reset returns to what it was after elaboration.
+class Resettable {
+ public:
+  virtual void reset() = 0;
+
+ protected:
+  ~Resettable() = default;
+};
+
+// All blocks of a domain enter their events into its one queue, and its one SC_METHOD runs them. While no other process
+// of the simulation has anything to do, the method goes on to later cycles instead of returning to the SystemC kernel:
+// an event then costs a few nanoseconds. It never passes the time at which somebody else will run, and never runs more
+// than `run_ahead` cycles in front of sc_time_stamp().
+class Domain : public sc_core::sc_module, private CheckContext {
+ public:
+  // clock_ghz > 0; run_ahead in cycles, 0: return to the kernel after every cycle.
+  Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode mode, Cycle run_ahead, Observation& observation);
+  ~Domain() override;
+
+  const Clock& clock() const { return clock_; }
+  TimingMode mode() const { return mode_; }
+  Observation& observation() { return observation_; }
+
+  // The cycle that is being run or, outside the queue, the first that has not begun before sc_time_stamp().
+  Cycle now() const { return draining_ ? queue_.now() : outside_now(); }
+  // Cycles of a link or a decision: what `at` spends and `lt` does not.
+  Cycle cost(Cycle cycles) const { return mode_ == TimingMode::at ? cycles : 0; }
+
+  void schedule(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
+    queue_.push(when, handler, kind, argument, !draining_);
+    if (!draining_) wake_at(when);
+  }
+  void schedule_in(Cycle cycles, EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
+    schedule(now() + cycles, handler, kind, argument);
+  }
+
+  // Annotated delays at sockets: from a cycle of this domain, and to one.
+  sc_core::sc_time delay_until(Cycle when) const {
+    const Clock::Ticks target = clock_.ticks_of(when);
+    const Clock::Ticks stamp = sc_core::sc_time_stamp().value();
+    return sc_core::sc_time::from_value(target > stamp ? target - stamp : 0);
+  }
+  Cycle cycle_after(const sc_core::sc_time& delay) const { return clock_.cycle_at(sc_core::sc_time_stamp() + delay); }
+
+  // Drops every event, resets every block and link, and lets cycle 0 begin now. Not to be called from inside an event.
+  void reset();
+  void add_resettable(Resettable& item) { resettables_.push_back(&item); }
+  void add_wait_source(const WaitSource& source) { wait_sources_.push_back(&source); }
+  void collect_waits(WaitGraph& graph) const;
+
+  bool idle() const { return queue_.empty(); }
+  // Simulated time of the last event that was run.
+  sc_core::sc_time last_event_time() const { return clock_.time_of(queue_.now()); }
+  std::uint64_t events_executed() const { return queue_.executed(); }
+  // Times the SystemC kernel was entered on behalf of this domain.
+  std::uint64_t wakeups() const { return wakeups_; }
+
+ private:
+  void drain();
+  void wake_at(Cycle when);
+  Cycle outside_now() const { return clock_.cycle_at(sc_core::sc_time_stamp()); }
+  std::string describe() const override;
+
+  Clock clock_;
+  TimingMode mode_;
+  Cycle run_ahead_;
+  Observation& observation_;
+  EventQueue queue_;
+  sc_core::sc_event wake_;
+  Cycle armed_ = EventQueue::kNever;
+  bool draining_ = false;
+  std::uint64_t wakeups_ = 0;
+  std::vector<Resettable*> resettables_;
+  std::vector<const WaitSource*> wait_sources_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,132 @@
+#include "common/event_queue.h"
+
+#include <algorithm>
+
+namespace heddle {
+namespace {
+
+std::uint32_t lowest_bit(std::uint64_t word) { return static_cast<std::uint32_t>(__builtin_ctzll(word)); }
+
+}  // namespace
+
+EventQueue::EventQueue() : wheel_(kBuckets) {}
+
+void EventQueue::push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign) {
+  HEDDLE_CHECK(when >= now_, "an event was entered in the past");
+  ++size_;
+  if (when - now_ < kBuckets) {
+    insert_near(when, handler, kind, argument, foreign);
+    return;
+  }
+  far_.push_back({when, order_++, &handler, argument, kind, foreign});
+  std::push_heap(far_.begin(), far_.end(), Later{});
+}
+
+void EventQueue::insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument,
+                             bool foreign) {
+  std::uint32_t node = free_;
+  if (node == kNone) {
+    node = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+  } else {
+    free_ = nodes_[node].next;
+  }
+  nodes_[node] = {&handler, argument, kind, kNone, foreign};
+
+  const auto index = static_cast<std::uint32_t>(when % kBuckets);
+  Bucket& bucket = wheel_[index];
+  if (bucket.head == kNone) {
+    bucket.head = bucket.tail = node;
+    occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
+    occupied_words_[index / 4096] |= std::uint64_t{1} << (index / 64 % 64);
+  } else if (!foreign) {
+    nodes_[bucket.tail].next = node;
+    bucket.tail = node;
+  } else {
+    std::uint32_t before = kNone;
+    for (std::uint32_t at = bucket.head; at != kNone && nodes_[at].foreign; at = nodes_[at].next) before = at;
+    std::uint32_t& link = before == kNone ? bucket.head : nodes_[before].next;
+    nodes_[node].next = link;
+    link = node;
+    if (nodes_[node].next == kNone) bucket.tail = node;
+  }
+  ++near_size_;
+}
+
+EventQueue::Cycle EventQueue::next_near() const {
+  if (near_size_ == 0) return kNever;
+  // The wheel is searched in a circle from the bucket of now_.
+  const auto start = static_cast<std::uint32_t>(now_ % kBuckets);
+  const auto distance = [&](std::uint32_t index) { return (index + kBuckets - start) % kBuckets; };
+  const std::uint32_t first_word = start / 64;
+  const std::uint64_t here = occupied_[first_word] >> (start % 64);
+  if (here != 0) return now_ + lowest_bit(here);
+  constexpr std::uint32_t kGroups = kWords / 64;
+  for (std::uint32_t step = 0; step <= kGroups; ++step) {
+    const std::uint32_t group = (first_word / 64 + step) % kGroups;
+    std::uint64_t words = occupied_words_[group];
+    if (step == 0) {
+      const std::uint32_t skip = first_word % 64 + 1;
+      words = skip == 64 ? 0 : words >> skip << skip;
+    }
+    if (words == 0) continue;
+    const std::uint32_t word = group * 64 + lowest_bit(words);
+    return now_ + distance(word * 64 + lowest_bit(occupied_[word]));
+  }
+  return kNever;
+}
+
+EventQueue::Cycle EventQueue::next() const {
+  const Cycle near = next_near();
+  // A far event can be the earliest only while the wheel is empty: advance_to() keeps the wheel's window filled.
+  if (near != kNever) return near;
+  return far_.empty() ? kNever : far_.front().when;
+}
+
+void EventQueue::advance_to(Cycle when) {
+  now_ = when;
+  while (!far_.empty() && far_.front().when - now_ < kBuckets) {
+    std::pop_heap(far_.begin(), far_.end(), Later{});
+    const FarEvent event = far_.back();
+    far_.pop_back();
+    insert_near(event.when, *event.handler, event.kind, event.argument, event.foreign);
+  }
+}
+
+std::uint64_t EventQueue::run_cycle() {
+  advance_to(next());
+  const auto index = static_cast<std::uint32_t>(now_ % kBuckets);
+  std::uint64_t count = 0;
+  while (wheel_[index].head != kNone) {
+    const std::uint32_t node = wheel_[index].head;
+    const Event event = nodes_[node];
+    Bucket& bucket = wheel_[index];
+    bucket.head = event.next;
+    if (bucket.head == kNone) {
+      bucket.tail = kNone;
+      occupied_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+      if (occupied_[index / 64] == 0) occupied_words_[index / 4096] &= ~(std::uint64_t{1} << (index / 64 % 64));
+    }
+    nodes_[node].next = free_;
+    free_ = node;
+    --near_size_;
+    --size_;
+    ++count;
+    event.handler->on_event(event.kind, event.argument);
+  }
+  executed_ += count;
+  return count;
+}
+
+void EventQueue::clear() {
+  nodes_.clear();
+  free_ = kNone;
+  std::fill(wheel_.begin(), wheel_.end(), Bucket{});
+  occupied_.fill(0);
+  occupied_words_.fill(0);
+  far_.clear();
+  now_ = 0;
+  size_ = near_size_ = 0;
+}
+
+}  // namespace heddle

@@ -1,0 +1,92 @@
+// Events of one clock domain, in order of time. A plain data structure: SystemC enters with Domain.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "common/error.h"
+
+namespace heddle {
+
+// Something that events are addressed to: a socket, a block.
+class EventHandler {
+ public:
+  virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
+
+ protected:
+  ~EventHandler() = default;
+};
+
+// A timing wheel of one-cycle buckets for the near future and a heap for the rest: constant cost for almost every
+// event. Events of one cycle run in the order in which they were entered, except that those from outside the domain
+// (`foreign`) run first. So the outcome does not depend on the order in which SystemC runs processes of equal time.
+class EventQueue {
+ public:
+  using Cycle = std::uint64_t;
+  static constexpr Cycle kNever = ~Cycle{0};
+
+  EventQueue();
+
+  // `when` must not lie before now().
+  void push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign = false);
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  // Cycle of the earliest event; kNever without one.
+  Cycle next() const;
+  // The cycle that was run last.
+  Cycle now() const { return now_; }
+  // Runs all events of cycle next(), also those that its events add to the same cycle. Returns their number.
+  std::uint64_t run_cycle();
+  std::uint64_t executed() const { return executed_; }
+  // Drops all events and starts again at cycle 0.
+  void clear();
+
+ private:
+  static constexpr std::uint32_t kBuckets = 16384;
+  static constexpr std::uint32_t kWords = kBuckets / 64;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  struct Event {
+    EventHandler* handler;
+    std::uint64_t argument;
+    std::uint32_t kind;
+    std::uint32_t next;
+    bool foreign;
+  };
+  struct Bucket {
+    std::uint32_t head = kNone;
+    std::uint32_t tail = kNone;
+  };
+  struct FarEvent {
+    Cycle when;
+    std::uint64_t order;
+    EventHandler* handler;
+    std::uint64_t argument;
+    std::uint32_t kind;
+    bool foreign;
+  };
+  struct Later {
+    bool operator()(const FarEvent& a, const FarEvent& b) const {
+      return a.when != b.when ? a.when > b.when : a.order > b.order;
+    }
+  };
+
+  void insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign);
+  void advance_to(Cycle when);
+  Cycle next_near() const;
+
+  std::vector<Event> nodes_;
+  std::uint32_t free_ = kNone;
+  std::vector<Bucket> wheel_;
+  std::array<std::uint64_t, kWords> occupied_{};        // one bit per bucket
+  std::array<std::uint64_t, kWords / 64> occupied_words_{};  // one bit per word of occupied_
+  std::vector<FarEvent> far_;
+  Cycle now_ = 0;
+  std::uint64_t order_ = 0;
+  std::uint64_t executed_ = 0;
+  std::size_t size_ = 0;
+  std::size_t near_size_ = 0;
+};
+
+}  // namespace heddle

@@ -1,0 +1,60 @@
+// What a device shows of itself while it runs: statistics, a timeline, the load of its SMs. All of it is optional for
+// the blocks' behaviour: nothing that is observed ever changes a result.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "common/load_map.h"
+#include "common/stats.h"
+#include "common/timeline.h"
+
+namespace heddle {
+
+// Sees every CTA that an SM starts and ends. Used by checkers and dumps; called at most once per CTA and edge.
+class CtaListener {
+ public:
+  struct Cta {
+    std::uint32_t task = 0;       // operation id
+    std::uint64_t index = 0;      // linear id in the grid, x fastest
+    std::uint32_t sm = 0;         // SM id of the machine
+    std::uint64_t cycle = 0;      // when
+  };
+  virtual void cta_started(const Cta& cta) = 0;
+  virtual void cta_ended(const Cta& cta) = 0;
+
+ protected:
+  ~CtaListener() = default;
+};
+
+// Names for messages and timelines; packets carry numbers only.
+class Labels {
+ public:
+  explicit Labels(std::string kind) : kind_(std::move(kind)) {}
+  void set(std::uint32_t number, std::string label) { labels_[number] = std::move(label); }
+  std::string of(std::uint32_t number) const {
+    const auto found = labels_.find(number);
+    return found == labels_.end() ? kind_ + " " + std::to_string(number) : found->second;
+  }
+
+ private:
+  std::string kind_;
+  std::unordered_map<std::uint32_t, std::string> labels_;
+};
+
+struct Observation {
+  // `prefix` begins the path of every statistic of the device: "gpu0".
+  explicit Observation(std::string prefix_) : prefix(std::move(prefix_)) {}
+
+  std::string prefix;
+  Stats stats;
+  Labels labels{"operation"};  // by operation id
+  Labels streams{"stream"};    // by stream number
+  LoadMap load_map;
+  std::uint64_t progress = 0;        // goes up whenever work is taken in, started or finished; for watchdogs
+  TimelineSink* timeline = nullptr;  // null: off
+  CtaListener* ctas = nullptr;       // null: off
+};
+
+}  // namespace heddle

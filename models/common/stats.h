@@ -1,0 +1,112 @@
+// Statistics: every one has a path, a unit and a description, and ends up in stats.json.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace heddle {
+
+// Counts events; only ever goes up.
+class Counter {
+ public:
+  void add(std::uint64_t amount = 1) { value_ += amount; }
+  std::uint64_t value() const { return value_; }
+  void clear() { value_ = 0; }
+
+ private:
+  std::uint64_t value_ = 0;
+};
+
+// A value that goes up and down. Remembers its maximum.
+class Gauge {
+ public:
+  void set(double value) {
+    value_ = value;
+    if (value > max_) max_ = value;
+  }
+  double value() const { return value_; }
+  double max() const { return max_; }
+  void clear() { value_ = max_ = 0; }
+
+ private:
+  double value_ = 0;
+  double max_ = 0;
+};
+
+// A distribution of non-negative integers: exact below 16, then 8 buckets per power of two (quantiles within 6 %).
+class Histogram {
+ public:
+  static constexpr std::uint32_t kBuckets = 16 + 60 * 8;
+
+  void add(std::uint64_t value, std::uint64_t count = 1) {
+    buckets_[bucket_of(value)] += count;
+    count_ += count;
+    sum_ += static_cast<double>(value) * static_cast<double>(count);
+    if (value < min_) min_ = value;
+    if (value > max_) max_ = value;
+  }
+  std::uint64_t count() const { return count_; }
+  double mean() const { return count_ == 0 ? 0.0 : sum_ / static_cast<double>(count_); }
+  std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
+  std::uint64_t max() const { return max_; }
+  // The value below which the given share (0 … 1) of all values lies: the middle of its bucket.
+  double quantile(double share) const;
+  void clear() { *this = Histogram(); }
+
+  struct Bin {
+    std::uint64_t begin;  // first value of the bin
+    std::uint64_t end;    // first value after it
+    std::uint64_t count;
+  };
+  // The bins from the first to the last that is not empty.
+  std::vector<Bin> bins() const;
+
+ private:
+  static std::uint32_t bucket_of(std::uint64_t value) {
+    if (value < 16) return static_cast<std::uint32_t>(value);
+    const auto power = static_cast<std::uint32_t>(63 - __builtin_clzll(value));
+    return 16 + (power - 4) * 8 + static_cast<std::uint32_t>(value >> (power - 3) & 7);
+  }
+  static std::uint64_t begin_of(std::uint32_t bucket);
+
+  std::array<std::uint64_t, kBuckets> buckets_{};
+  std::uint64_t count_ = 0;
+  double sum_ = 0;
+  std::uint64_t min_ = ~std::uint64_t{0};
+  std::uint64_t max_ = 0;
+};
+
+// Owns the statistics of one device or run. References stay valid for the life of the registry.
+class Stats {
+ public:
+  Counter& counter(const std::string& path, const std::string& unit, const std::string& description);
+  Gauge& gauge(const std::string& path, const std::string& unit, const std::string& description);
+  Histogram& histogram(const std::string& path, const std::string& unit, const std::string& description);
+
+  void clear();
+  // From path to {value, unit, description}. A histogram appears as path.count, .mean, .min, .max, .p50, .p95, .p99;
+  // a gauge that was higher once also as path.max.
+  nlohmann::json to_json() const;
+  // From path to {unit, description, begin[], end[], count[]}.
+  nlohmann::json histograms_json() const;
+
+ private:
+  struct Entry {
+    std::string unit;
+    std::string description;
+    std::unique_ptr<Counter> counter;
+    std::unique_ptr<Gauge> gauge;
+    std::unique_ptr<Histogram> histogram;
+  };
+  Entry& add(const std::string& path, const std::string& unit, const std::string& description);
+
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,173 @@
+#include "common/yaml_util.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+
+namespace heddle {
+namespace {
+
+// Aliases let a file of a kilobyte stand for more nodes than memory holds; no honest configuration comes near this.
+constexpr std::size_t kMaxNodes = 2'000'000;
+constexpr std::size_t kMaxDepth = 200;
+
+SourcePos position(const YAML::Mark& mark, const std::string& file) {
+  SourcePos pos;
+  pos.file = file;
+  if (mark.line >= 0) {
+    pos.line = mark.line + 1;
+    pos.column = mark.column + 1;
+  }
+  return pos;
+}
+
+// Notes where documents begin and ignores what they hold.
+class DocumentMarks : public YAML::EventHandler {
+ public:
+  std::vector<YAML::Mark> begins;
+
+  void OnDocumentStart(const YAML::Mark& mark) override { begins.push_back(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::Load ignores what follows the first document, and YAML::LoadAll makes endless empty documents of text that
+// begins with, say, a comma.
+void check_single_document(const std::string& text, const std::string& file) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  DocumentMarks marks;
+  if (!parser.HandleNextDocument(marks) || !parser.HandleNextDocument(marks) || marks.begins.size() < 2) return;
+  if (marks.begins[1].pos == marks.begins[0].pos) {
+    throw InputError(position(marks.begins[0], file), "not valid YAML: nothing can begin with this character");
+  }
+  throw InputError(
+      position(marks.begins[1], file), "a second YAML document begins here",
+      "remove the line \"---\" between them, or split the file; if there is none, look at the indentation");
+}
+
+class TreeCheck {
+ public:
+  explicit TreeCheck(const std::string& file) : file_(file) {}
+
+  // A tree that contains itself is one of unlimited depth, so that the limit catches cycles too.
+  void visit(const YAML::Node& node, std::size_t depth) {
+    if (++visited_ > kMaxNodes || depth > kMaxDepth) {
+      throw InputError(heddle::position(node, file_),
+                       depth > kMaxDepth ? "the nesting is too deep, or an alias contains itself"
+                                         : "the file stands for too many values",
+                       "write the values out instead of using YAML aliases (*name)");
+    }
+    if (node.IsSequence()) {
+      for (const auto& item : node) visit(item, depth + 1);
+    } else if (node.IsMap()) {
+      visit_map(node, depth);
+    }
+  }
+
+ private:
+  void visit_map(const YAML::Node& map, std::size_t depth) {
+    std::map<std::string, YAML::Node> seen;
+    for (const auto& entry : map) {
+      const YAML::Node& key = entry.first;
+      if (!key.IsScalar()) {
+        throw InputError(heddle::position(key, file_), fmt::format("a key must be text, found {}", kind_text(key)));
+      }
+      const auto [first, inserted] = seen.emplace(key.Scalar(), key);
+      if (!inserted) {
+        throw InputError(heddle::position(key, file_),
+                         fmt::format("the key \"{}\" stands twice in one map", key.Scalar()),
+                         fmt::format("the first one is at line {}; remove one of them", first->second.Mark().line + 1));
+      }
+      visit(entry.second, depth + 1);
+    }
+  }
+
+  const std::string& file_;
+  std::size_t visited_ = 0;
+};
+
+}  // namespace
+
+YAML::Node load_yaml(const std::string& text, const std::string& file) {
+  YAML::Node node;
+  try {
+    node.reset(YAML::Load(text));
+    check_single_document(text, file);
+  } catch (const YAML::Exception& error) {
+    throw InputError(position(error.mark, file), fmt::format("not valid YAML: {}", error.msg));
+  }
+  TreeCheck(file).visit(node, 0);
+  return node;
+}
+
+std::string read_text_file(const std::string& path) {
+  std::error_code status;
+  if (std::filesystem::is_directory(path, status))
+    throw InputError(SourcePos{path, 0, 0}, "this is a folder, not a file");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    throw InputError(SourcePos{path, 0, 0}, std::filesystem::exists(path, status)
+                                                ? "the file cannot be opened for reading"
+                                                : "there is no such file");
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (in.bad()) throw InputError(SourcePos{path, 0, 0}, "reading the file failed");
+  return text.str();
+}
+
+YAML::Node load_yaml_file(const std::string& path) { return load_yaml(read_text_file(path), path); }
+
+SourcePos position(const YAML::Node& node, const std::string& file) { return position(node.Mark(), file); }
+
+std::string kind_text(const YAML::Node& node) {
+  if (!node.IsDefined() || node.IsNull()) return "nothing";
+  if (node.IsMap()) return "a map";
+  if (node.IsSequence()) return "a list";
+  constexpr std::size_t kMaxShown = 60;
+  const std::string& scalar = node.Scalar();
+  return fmt::format("\"{}{}\"", scalar.substr(0, kMaxShown), scalar.size() > kMaxShown ? "…" : "");
+}
+
+std::vector<std::string> keys(const YAML::Node& map) {
+  std::vector<std::string> result;
+  for (const auto& entry : map) result.push_back(entry.first.Scalar());
+  return result;
+}
+
+std::string flow_text(const YAML::Node& node) {
+  YAML::Emitter out;
+  out.SetSeqFormat(YAML::Flow);
+  out.SetMapFormat(YAML::Flow);
+  out << node;
+  return out.c_str();
+}
+
+void emit_text(YAML::Emitter& out, const std::string& text) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  const bool starts_with_letter =
+      !text.empty() && ((text[0] >= 'a' && text[0] <= 'z') || (text[0] >= 'A' && text[0] <= 'Z'));
+  if (starts_with_letter && std::all_of(text.begin(), text.end(), plain) && text != "null" && text != "Null" &&
+      text != "NULL") {
+    out << text;
+  } else {
+    out << YAML::DoubleQuoted << text;
+  }
+}
+
+}  // namespace heddle

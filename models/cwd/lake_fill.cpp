@@ -1,0 +1,118 @@
+#include "cwd/lake_fill.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace heddle::cwd {
+namespace {
+
+FinalLevel scan(const std::vector<std::uint32_t>& at_least, std::uint64_t ctas) {
+  FinalLevel result;
+  std::uint64_t placed = 0;
+  for (std::size_t level = at_least.size() - 1; level >= 1; --level) {
+    if (at_least[level] == 0) continue;  // the scan begins at the highest level that exists
+    ++result.steps;
+    result.level = static_cast<std::uint32_t>(level);
+    result.above = placed;
+    placed += at_least[level];
+    if (placed >= ctas) break;
+  }
+  return result;
+}
+
+FinalLevel bisect(const std::vector<std::uint32_t>& at_least, std::uint64_t ctas, std::uint32_t levels) {
+  // CTAs placed if every level down to and with `level` were filled. The hardware adds over all SMs in one step.
+  const auto placed_down_to = [&](std::uint32_t level) {
+    std::uint64_t placed = 0;
+    for (std::size_t l = level; l < at_least.size(); ++l) placed += at_least[l];
+    return placed;
+  };
+  FinalLevel result;
+  std::uint32_t top = 1;
+  while (top <= levels) top *= 2;
+  // The greatest level at which the CTAs still fit: N/2 first, then N/4 or 3N/4, …
+  for (std::uint32_t half = top / 2; half >= 1; half /= 2) {
+    ++result.steps;
+    if (placed_down_to(result.level + half) >= ctas) result.level += half;
+  }
+  result.level = std::max(result.level, 1U);
+  result.above = placed_down_to(result.level + 1);
+  return result;
+}
+
+}  // namespace
+
+FinalLevel find_final_level(const std::vector<std::uint32_t>& at_least, std::uint64_t ctas, LevelSearch method,
+                            std::uint32_t levels) {
+  if (ctas == 0 || at_least.size() < 2 || at_least[1] == 0) return {};
+  return method == LevelSearch::scan ? scan(at_least, ctas) : bisect(at_least, ctas, levels);
+}
+
+SmMask select_by_prefix(const SmMask& candidates, std::uint64_t remaining, const std::vector<std::uint32_t>& priority,
+                        const arch::Topology& topology) {
+  SmMask selected(candidates.size(), 0);
+  std::uint64_t before = 0;
+  for (const std::uint32_t id : priority) {
+    if (before >= remaining) break;
+    const arch::Topology::Sm& sm = topology.sm(id);
+    const std::uint64_t bit = std::uint64_t{1} << sm.in_gpc;
+    if ((candidates[sm.gpc] & bit) == 0) continue;
+    selected[sm.gpc] |= bit;
+    ++before;
+  }
+  return selected;
+}
+
+LakeFill::LakeFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
+                   std::vector<std::uint32_t> priority)
+    : topology_(topology), max_slots_(max_slots), method_(method), priority_(std::move(priority)) {
+  std::vector<std::uint32_t> sorted = priority_;
+  std::sort(sorted.begin(), sorted.end());
+  bool permutation = sorted.size() == topology.sms();
+  for (std::uint32_t i = 0; permutation && i < sorted.size(); ++i) permutation = sorted[i] == i;
+  HEDDLE_CHECK(permutation, "the SM priority order is not a permutation of the machine's SMs");
+  for (std::uint32_t id = 0; id < topology.sms(); ++id) {
+    gpc_of_.push_back(topology.sm(id).gpc);
+    bit_of_.push_back(std::uint64_t{1} << topology.sm(id).in_gpc);
+  }
+}
+
+const Placement& LakeFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas) {
+  result_.ctas = 0;
+  result_.steps = 0;
+  result_.levels.clear();
+  const std::size_t gpcs = topology_.gpcs();
+  std::uint32_t highest = 0;
+  for (const std::uint16_t count : slots) highest = std::max<std::uint32_t>(highest, count);
+  if (highest == 0 || ctas == 0) return result_;
+  HEDDLE_CHECK(highest <= max_slots_, "an SM has more free slots than the machine allows");
+
+  at_least_.assign(highest + 1, 0);
+  at_level_.assign((highest + 1) * gpcs, 0);
+  for (std::size_t id = 0; id < slots.size(); ++id) {
+    ++at_least_[slots[id]];
+    at_level_[slots[id] * gpcs + gpc_of_[id]] |= bit_of_[id];
+  }
+  for (std::uint32_t level = highest; level-- > 0;) at_least_[level] += at_least_[level + 1];
+
+  const FinalLevel final_level = find_final_level(at_least_, ctas, method_, max_slots_);
+  result_.steps = final_level.steps;
+  SmMask reached(gpcs, 0);  // SMs with at least `level` slots
+  for (std::uint32_t level = highest; level >= final_level.level; --level) {
+    for (std::size_t g = 0; g < gpcs; ++g) reached[g] |= at_level_[level * gpcs + g];
+    const std::uint64_t members = at_least_[level];
+    const std::uint64_t left = ctas - result_.ctas;
+    if (members == 0) continue;
+    if (level > final_level.level || members <= left) {
+      result_.levels.push_back({level, members, reached});
+      result_.ctas += members;
+    } else {
+      result_.levels.push_back({level, left, select_by_prefix(reached, left, priority_, topology_)});
+      result_.ctas += left;
+    }
+  }
+  return result_;
+}
+
+}  // namespace heddle::cwd

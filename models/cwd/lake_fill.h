@@ -1,0 +1,71 @@
+// "Filling the lake": which SMs receive the CTAs of a plain grid (CWD-03 to CWD-06).
+//
+// SMs are levels of free slots; CTAs go to the SMs with most free slots first, one level at a time, and every SM on a
+// level receives one. Only the final level can be partly filled.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/topology.h"
+
+namespace heddle::cwd {
+
+enum class LevelSearch {
+  scan,       // from the highest level down, one level per step
+  bisection,  // half the levels per step
+};
+
+// One bit per SM of each GPC, as in launch packets: element = GPC, bit = SM of the GPC.
+using SmMask = std::vector<std::uint64_t>;
+
+struct FinalLevel {
+  std::uint32_t level = 0;  // 1 …; the final level is the one on which the last CTA is placed. 0: no slot, or no CTA
+  std::uint64_t above = 0;  // CTAs that the levels above it take
+  std::uint32_t steps = 0;  // of the search
+};
+
+// `at_least[l]`: SMs with at least l free slots; at_least[0] is not used. `levels`: the search space of the bisection,
+// the most slots that an SM can have.
+FinalLevel find_final_level(const std::vector<std::uint32_t>& at_least, std::uint64_t ctas, LevelSearch method,
+                            std::uint32_t levels);
+
+// Those members of `candidates` whose number of earlier members, in `priority` order, is below `remaining`: the exclusive
+// prefix population count of CWD-05. `priority` lists SM ids.
+SmMask select_by_prefix(const SmMask& candidates, std::uint64_t remaining, const std::vector<std::uint32_t>& priority,
+                        const arch::Topology& topology);
+
+struct LevelMask {
+  std::uint32_t level = 0;
+  std::uint64_t ctas = 0;
+  SmMask mask;
+};
+
+struct Placement {
+  std::uint64_t ctas = 0;           // placed in all; less than asked for when the slots ran out (CWD-06)
+  std::uint32_t steps = 0;          // of the level search
+  std::vector<LevelMask> levels;    // highest first: the order of launching
+};
+
+class LakeFill {
+ public:
+  // `max_slots`: the most free slots that an SM can have. `priority`: SM ids, a permutation.
+  LakeFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
+           std::vector<std::uint32_t> priority);
+
+  // `slots`: free slots by SM id. Never places more CTAs on an SM than its slots (CWD-07).
+  const Placement& place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas);
+
+ private:
+  const arch::Topology& topology_;
+  std::uint32_t max_slots_;
+  LevelSearch method_;
+  std::vector<std::uint32_t> priority_;
+  std::vector<std::uint32_t> gpc_of_;
+  std::vector<std::uint64_t> bit_of_;
+  std::vector<std::uint32_t> at_least_;
+  std::vector<std::uint64_t> at_level_;  // masks of the SMs exactly on a level: [level][GPC]
+  Placement result_;
+};
+
+}  // namespace heddle::cwd

@@ -1,0 +1,34 @@
+#include "cwd/launch_port.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heddle::cwd {
+namespace {
+
+std::uint64_t fractions(double rate, double one) {
+  return rate <= 0 ? 0 : static_cast<std::uint64_t>(std::llround(one / rate));
+}
+
+}  // namespace
+
+LaunchPort::LaunchPort(double packets_per_cycle, double ctas_per_cycle)
+    : per_packet_(fractions(packets_per_cycle, kFraction)), per_cta_(fractions(ctas_per_cycle, kFraction)) {}
+
+std::uint64_t LaunchPort::ready(std::uint64_t now) const {
+  return std::max(now, (busy_until_ + kFraction - 1) / kFraction);
+}
+
+LaunchPort::Item LaunchPort::pop(std::uint64_t now) {
+  const Item item = queue_.front();
+  queue_.pop_front();
+  busy_until_ = std::max(busy_until_, now * kFraction) + std::max(per_packet_, per_cta_ * item.packet.num_ctas);
+  return item;
+}
+
+void LaunchPort::reset() {
+  queue_.clear();
+  busy_until_ = 0;
+}
+
+}  // namespace heddle::cwd

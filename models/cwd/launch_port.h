@@ -1,0 +1,39 @@
+// The port through which launch packets leave the CWD: a rate of packets and a rate of CTAs (CWD-34).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "protocol/launch_packet.h"
+
+namespace heddle::cwd {
+
+class LaunchPort {
+ public:
+  struct Item {
+    protocol::LaunchPacket packet;
+    std::uint32_t gpc = 0;
+  };
+
+  // Rates per cycle; 0 means without limit.
+  LaunchPort(double packets_per_cycle, double ctas_per_cycle);
+
+  void push(const Item& item) { queue_.push_back(item); }
+  bool empty() const { return queue_.empty(); }
+  const Item& front() const { return queue_.front(); }
+  // The first cycle, not before `now`, at which the front can leave.
+  std::uint64_t ready(std::uint64_t now) const;
+  // The front leaves in cycle `now`, and the port is busy with it for a while.
+  Item pop(std::uint64_t now);
+  void reset();
+
+ private:
+  // Times in 1/1024 cycles, so that rates need not divide a cycle.
+  static constexpr std::uint64_t kFraction = 1024;
+  std::uint64_t per_packet_;
+  std::uint64_t per_cta_;
+  std::uint64_t busy_until_ = 0;
+  std::deque<Item> queue_;
+};
+
+}  // namespace heddle::cwd

@@ -1,0 +1,47 @@
+// Host -> task management: an operation enters its stream. Task management -> host: it is done.
+#pragma once
+
+#include <systemc>
+
+#include <cstdint>
+
+#include "arch/kernel_record.h"
+
+namespace heddle::protocol {
+
+enum class SubmitKind : std::uint8_t {
+  kernel,  // runs on the SMs
+  hold,    // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)
+  wait,    // the stream goes on once another operation is complete: an edge between streams
+};
+
+// Packets of one stream arrive in the order of the stream. Operation ids count from 0 and are never used twice
+// between resets.
+struct SubmitPacket {
+  SubmitKind kind = SubmitKind::kernel;
+  std::uint32_t operation = 0;  // its id; of a wait: the id of the operation that waits
+  std::uint32_t stream = 0;
+  std::int32_t priority = 0;  // larger is more urgent
+
+  // kernel
+  arch::KernelShape kernel;
+  // hold
+  double hold_ns = 0;
+  // wait
+  std::uint32_t wait_for = 0;  // operation id; it may be submitted later
+};
+
+enum class DoneStatus : std::uint8_t {
+  ok,
+  rejected,  // can never run on this machine: a CTA is larger than an SM
+};
+
+struct DonePacket {
+  std::uint32_t operation = 0;
+  DoneStatus status = DoneStatus::ok;
+  sc_core::sc_time submitted;  // when task management took it in
+  sc_core::sc_time start;      // first launch packet left, or the hold began
+  sc_core::sc_time end;        // last completion arrived, or the hold ended
+};
+
+}  // namespace heddle::protocol

@@ -1,0 +1,26 @@
+// Task management -> CWD: a task for the task table. CWD -> task management: all its CTAs have completed.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/kernel_record.h"
+#include "arch/sm_limits.h"
+
+namespace heddle::protocol {
+
+// The credits of this link are the slots of the CWD's task table (TSK-03).
+struct TaskPacket {
+  std::uint32_t operation = 0;
+  std::int32_t priority = 0;
+  arch::Dim3 grid;
+  arch::ResourceVector need;  // of one CTA
+  arch::CtaDuration duration;
+};
+
+struct TaskDonePacket {
+  std::uint32_t operation = 0;
+  std::uint64_t start = 0;  // cycle at which the first launch packet left the CWD
+  std::uint64_t end = 0;    // cycle at which the last completion arrived there
+};
+
+}  // namespace heddle::protocol

@@ -1,0 +1,83 @@
+#include "task/stream_table.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace heddle::task {
+
+using protocol::SubmitKind;
+
+StreamTable::Stream& StreamTable::stream(std::uint32_t number) {
+  const auto [at, inserted] = streams_.try_emplace(number);
+  if (inserted) order_.push_back(number);
+  return at->second;
+}
+
+void StreamTable::submit(const protocol::SubmitPacket& packet, Cycle now) {
+  Stream& s = stream(packet.stream);
+  s.entries.push_back({packet, now});
+  if (packet.kind != SubmitKind::wait) ++open_;
+  if (s.entries.size() == 1) advance(packet.stream);
+}
+
+void StreamTable::complete(std::uint32_t number, Cycle end) {
+  Stream& s = stream(number);
+  HEDDLE_CHECK(s.head_out, "a stream's operation ended that had not begun");
+  const std::uint32_t operation = s.entries.front().packet.operation;
+  s.entries.pop_front();
+  s.head_out = false;
+  s.last_end = s.released = end;
+  --open_;
+  if (operation >= ends_.size()) ends_.resize(operation + 1, 0);
+  HEDDLE_CHECK(ends_[operation] == 0, "an operation ended twice, or its id was used twice");
+  ends_[operation] = end + 1;
+  advance(number);
+  const auto waiting = waiters_.find(operation);
+  if (waiting == waiters_.end()) return;
+  const std::vector<std::uint32_t> released = std::move(waiting->second);
+  waiters_.erase(waiting);
+  for (const std::uint32_t other : released) advance(other);
+}
+
+void StreamTable::advance(std::uint32_t number) {
+  Stream& s = stream(number);
+  while (!s.head_out && !s.entries.empty()) {
+    const protocol::SubmitPacket& packet = s.entries.front().packet;
+    if (packet.kind == SubmitKind::wait) {
+      if (!completed(packet.wait_for)) {
+        waiters_[packet.wait_for].push_back(number);
+        return;
+      }
+      s.released = std::max(s.released.value_or(0), ends_[packet.wait_for] - 1);
+      s.entries.pop_front();
+      continue;
+    }
+    s.head_out = true;
+    ready_.push_back({number, s.released});
+  }
+}
+
+std::vector<StreamTable::Ready> StreamTable::take_ready() {
+  std::vector<Ready> result;
+  result.swap(ready_);
+  return result;
+}
+
+const StreamTable::Entry& StreamTable::head(std::uint32_t number) const { return streams_.at(number).entries.front(); }
+
+std::optional<StreamTable::Cycle> StreamTable::last_end(std::uint32_t number) const {
+  const auto found = streams_.find(number);
+  return found == streams_.end() ? std::nullopt : found->second.last_end;
+}
+
+void StreamTable::reset() {
+  streams_.clear();
+  order_.clear();
+  waiters_.clear();
+  ends_.clear();
+  ready_.clear();
+  open_ = 0;
+}
+
+}  // namespace heddle::task

@@ -1,0 +1,87 @@
+// Streams: operations of one stream run in order, operations of different streams only in the order of their waits.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "common/waits.h"
+#include "protocol/submit_packet.h"
+
+namespace heddle::task {
+
+class StreamTable {
+ public:
+  using Cycle = std::uint64_t;
+
+  struct Entry {
+    protocol::SubmitPacket packet;
+    Cycle submitted = 0;
+  };
+  // An operation whose turn has come.
+  struct Ready {
+    std::uint32_t stream = 0;
+    // When the last operation that it waited for ended, in its stream or another. Absent: it waited for none.
+    std::optional<Cycle> released;
+  };
+
+  void submit(const protocol::SubmitPacket& packet, Cycle now);
+  // The operation at the head of the stream has ended. (Waits end by themselves.)
+  void complete(std::uint32_t stream, Cycle end);
+  // Operations that have become ready since the last call, in the order in which they did.
+  std::vector<Ready> take_ready();
+
+  const Entry& head(std::uint32_t stream) const;
+  // End of the stream's last operation that has ended.
+  std::optional<Cycle> last_end(std::uint32_t stream) const;
+  bool completed(std::uint32_t operation) const { return operation < ends_.size() && ends_[operation] != 0; }
+  // Operations taken in that have not ended; waits do not count.
+  std::size_t open() const { return open_; }
+
+  template <class Name>
+  void collect_waits(WaitGraph& graph, const Name& name) const;
+  void reset();
+
+ private:
+  struct Stream {
+    std::deque<Entry> entries;
+    bool head_out = false;                // the head has been handed out and has not ended
+    std::optional<Cycle> last_end;
+    std::optional<Cycle> released;        // as for Ready, of what comes next
+  };
+  void advance(std::uint32_t number);
+  Stream& stream(std::uint32_t number);
+
+  std::unordered_map<std::uint32_t, Stream> streams_;  // looked up only; order_ decides every order
+  std::vector<std::uint32_t> order_;                   // of first use
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiters_;  // operation -> streams
+  std::vector<Cycle> ends_;  // by operation: end + 1, 0 while it has not ended
+  std::vector<Ready> ready_;
+  std::size_t open_ = 0;
+};
+
+// Who waits for whom, for the watchdog. `name` gives the text for an operation id.
+template <class Name>
+void StreamTable::collect_waits(WaitGraph& graph, const Name& name) const {
+  for (const std::uint32_t number : order_) {
+    const Stream& s = streams_.at(number);
+    const protocol::SubmitPacket* before = nullptr;
+    for (const Entry& entry : s.entries) {
+      const protocol::SubmitPacket& packet = entry.packet;
+      if (packet.kind == protocol::SubmitKind::wait) {
+        if (!completed(packet.wait_for)) {
+          graph.add(name(packet.operation), "for the end of", name(packet.wait_for));
+        }
+        continue;
+      }
+      if (before != nullptr) {
+        graph.add(name(packet.operation), "for its turn in the stream, behind", name(before->operation));
+      }
+      before = &packet;
+    }
+  }
+}
+
+}  // namespace heddle::task

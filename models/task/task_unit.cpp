@@ -1,0 +1,166 @@
+#include "task/task_unit.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace heddle::task {
+
+using protocol::DoneStatus;
+using protocol::SubmitKind;
+using protocol::SubmitPacket;
+
+TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
+                   const TaskParams& params, const arch::SmLimits& limits, Cycle start_path, std::uint32_t task_slots)
+    : Block(name, domain, path),
+      submit_in("submit_in", domain, 0),
+      done_out("done_out", domain, 0, kUnlimitedCredits),
+      task_out("task_out", domain, params.to_cwd, task_slots),
+      task_done_in("task_done_in", domain, 0),
+      limits_(limits),
+      stream_gap_(domain.cost(domain.clock().cycles_for_ns(params.stream_gap))),
+      start_path_(domain.cost(start_path)),
+      submitted_(counter("submitted", "operations", "operations taken in from the host")),
+      kernels_(counter("kernels", "kernels", "kernels that have ended")),
+      holds_(counter("holds", "operations", "copies and fills that have ended")),
+      rejected_(counter("rejected", "kernels", "kernels that can never run on this machine")),
+      open_(gauge("open", "operations", "operations taken in and not ended")),
+      launch_latency_(histogram("launch_latency", "ns", "from a kernel's submission to its first launch packet")),
+      table_wait_(histogram("table_wait", "ns", "from a kernel's turn in its stream to its first launch packet")) {
+  submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
+  task_done_in.on_packet<TaskUnit, &TaskUnit::on_task_done>(*this);
+  task_out.on_credit<TaskUnit, &TaskUnit::on_credit>(*this);
+}
+
+void TaskUnit::reset() {
+  streams_.reset();
+  dispatched_.clear();
+  lists_.clear();
+}
+
+void TaskUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
+  const auto stream = static_cast<std::uint32_t>(argument);
+  if (kind == kDue) {
+    due(stream);
+    return;
+  }
+  const Cycle start = dispatched_.at(streams_.head(stream).packet.operation).due;
+  finish(stream, start, now(), DoneStatus::ok);
+}
+
+void TaskUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
+  if (packet.kind != SubmitKind::wait) submitted_.add();
+  streams_.submit(packet, now());
+  open_.set(static_cast<double>(streams_.open()));
+  progress();
+  take_ready();
+}
+
+// A stream's next operation starts no earlier than the gap after what it waited for; the way to the distributor and the
+// session there are part of the gap.
+void TaskUnit::take_ready() {
+  for (const StreamTable::Ready& ready : streams_.take_ready()) {
+    const SubmitPacket& packet = streams_.head(ready.stream).packet;
+    Cycle when = now();
+    if (ready.released) {
+      const Cycle path = packet.kind == SubmitKind::kernel ? start_path_ : 0;
+      const Cycle gap = stream_gap_ > path ? stream_gap_ - path : 0;
+      when = std::max(when, *ready.released + gap);
+    }
+    dispatched_[packet.operation] = {ready.stream, now(), when};
+    domain_.schedule(when, *this, kDue, ready.stream);
+  }
+}
+
+void TaskUnit::due(std::uint32_t stream) {
+  const SubmitPacket& packet = streams_.head(stream).packet;
+  if (packet.kind == SubmitKind::hold) {
+    const Cycle cycles = domain_.clock().cycles_for_ns(packet.hold_ns);
+    domain_.schedule(now() + cycles, *this, kHoldEnds, stream);
+    return;
+  }
+  if (!arch::why_impossible(limits_, packet.kernel).empty()) {
+    rejected_.add();
+    finish(stream, now(), now(), DoneStatus::rejected);
+    return;
+  }
+  lists_[packet.priority].push_back(stream);
+  dispatch();
+}
+
+void TaskUnit::on_credit(std::uint32_t) { dispatch(); }
+
+// One list per priority (TSK-02); a credit is a free slot of the task table.
+void TaskUnit::dispatch() {
+  for (auto& [priority, streams] : lists_) {
+    while (!streams.empty()) {
+      if (!task_out.can_send()) return;
+      const SubmitPacket& packet = streams_.head(streams.front()).packet;
+      streams.pop_front();
+      const arch::KernelShape& kernel = packet.kernel;
+      task_out.send({packet.operation, packet.priority, kernel.grid, arch::need_of(limits_, kernel), kernel.duration});
+      progress();
+    }
+  }
+}
+
+void TaskUnit::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t) {
+  const Dispatched& dispatched = dispatched_.at(done.operation);
+  const std::uint32_t stream = dispatched.stream;
+  const StreamTable::Entry& entry = streams_.head(stream);
+  const auto ns = [this](Cycle cycles) {
+    return static_cast<std::uint64_t>(domain_.clock().ns_for_cycles(static_cast<double>(cycles)) + 0.5);
+  };
+  launch_latency_.add(ns(done.start - std::min(done.start, entry.submitted)));
+  table_wait_.add(ns(done.start - std::min(done.start, dispatched.released)));
+  finish(stream, done.start, done.end, DoneStatus::ok);
+}
+
+void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus status) {
+  const StreamTable::Entry entry = streams_.head(stream);
+  const std::uint32_t operation = entry.packet.operation;
+  (entry.packet.kind == SubmitKind::kernel ? kernels_ : holds_).add(status == DoneStatus::ok ? 1 : 0);
+  if (timeline() != nullptr) draw(entry, dispatched_.at(operation), start, end);
+  dispatched_.erase(operation);
+  const Clock& clock = domain_.clock();
+  done_out.send({operation, status, clock.time_of(entry.submitted), clock.time_of(start), clock.time_of(end)});
+  streams_.complete(stream, end);
+  open_.set(static_cast<double>(streams_.open()));
+  progress();
+  take_ready();
+}
+
+// The stream's line shows what runs; the line below it why nothing of the stream ran before.
+void TaskUnit::draw(const StreamTable::Entry& entry, const Dispatched& dispatched, Cycle start, Cycle end) {
+  Observation& observation = domain_.observation();
+  const std::string stream = observation.streams.of(entry.packet.stream);
+  const Clock& clock = domain_.clock();
+  const TrackId runs = timeline()->track(observation.prefix + " streams", stream);
+  const TrackId waits = timeline()->track(observation.prefix + " streams", stream + " waits");
+  timeline()->slice(runs, clock.time_of(start), clock.time_of(end), observation.labels.of(entry.packet.operation),
+                    {{"operation", entry.packet.operation},
+                     {"ctas", static_cast<std::int64_t>(
+                                  entry.packet.kind == SubmitKind::kernel ? entry.packet.kernel.grid.count() : 0)}});
+  Cycle at = streams_.last_end(entry.packet.stream).value_or(entry.submitted);
+  const auto until = [&](Cycle when, const char* why) {
+    when = std::min(when, start);
+    if (when > at) timeline()->slice(waits, clock.time_of(at), clock.time_of(when), why);
+    at = std::max(at, when);
+  };
+  until(entry.submitted, "not submitted yet");
+  until(dispatched.released, "waits for another stream");
+  until(dispatched.due, "gap between operations");
+  until(start, "no task table slot, or other tasks first");
+}
+
+void TaskUnit::collect_waits(WaitGraph& graph) const {
+  const Labels& labels = domain_.observation().labels;
+  streams_.collect_waits(graph, [&labels](std::uint32_t operation) { return labels.of(operation); });
+  for (const auto& [priority, streams] : lists_) {
+    for (const std::uint32_t stream : streams) {
+      graph.add(labels.of(streams_.head(stream).packet.operation), "for a slot of", "the task table");
+    }
+  }
+}
+
+}  // namespace heddle::task

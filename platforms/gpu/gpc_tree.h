@@ -1,0 +1,42 @@
+// The containers between the GPU and its SMs: GPC -> CPC -> TPC -> SM. They hold and wire, and have no behaviour.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpc/gpm.h"
+#include "gpc/mpc.h"
+#include "gpu/gpu_params.h"
+#include "sm/sm.h"
+
+namespace heddle::gpu {
+
+class Tpc : public sc_core::sc_module {
+ public:
+  Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
+      const arch::Topology::Gpc& gpc, const arch::Topology::Tpc& tpc, std::uint64_t seed);
+
+  gpc::Mpc mpc;
+  std::vector<std::unique_ptr<sm::Sm>> sms;
+};
+
+class Cpc : public sc_core::sc_module {
+ public:
+  // `index`: of the CPC in its GPC. `path`: of the GPC.
+  Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
+      const arch::Topology::Gpc& gpc, std::uint32_t index, std::uint64_t seed);
+
+  std::vector<std::unique_ptr<Tpc>> tpcs;  // in the order of the GPC's masks
+};
+
+class Gpc : public sc_core::sc_module {
+ public:
+  Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
+      const arch::Topology::Gpc& gpc, std::uint64_t seed);
+
+  gpc::Gpm gpm;
+  std::vector<std::unique_ptr<Cpc>> cpcs;
+};
+
+}  // namespace heddle::gpu

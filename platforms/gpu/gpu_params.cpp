@@ -1,0 +1,84 @@
+#include "gpu/gpu_params.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/suggest.h"
+#include "gpu/preset_texts.h"
+
+namespace heddle::gpu {
+
+void MachineParams::describe(ParamTable<MachineParams>& t) {
+  t.add("clock", &MachineParams::clock, {Unit::ghz, 0.001, 100.0}, "clock of all blocks",
+        "HPMLL/NVIDIA-Hopper-Benchmark logs of an H100 PCIe");
+  t.add("shape", &MachineParams::shape, "the tree of GPCs, CPCs, TPCs and SMs",
+        "NVIDIA: 132 SMs, 66 TPCs; uneven GPCs as cluster residency of a recording suggests");
+  t.add_choice("timing", &MachineParams::timing, {{"at", TimingMode::at}, {"lt", TimingMode::lt}},
+               "at: links and decisions take their cycles; lt: only work takes time, for virtual platforms",
+               "choice of the specification (HST-03)");
+  t.add("run_ahead", &MachineParams::run_ahead, {Unit::cycles, 0, 1'000'000'000},
+        "how far the GPU may simulate in front of the SystemC kernel while no other process has anything to do",
+        "measured: beyond some hundred cycles a longer one gains nothing");
+}
+
+void GpuParams::bind(ParamBinder& binder) {
+  binder.bind("gpu", machine);
+  binder.bind("gpu.task", task);
+  binder.bind("gpu.cwd", cwd);
+  binder.bind("gpu.gpc", gpc);
+  binder.bind("gpu.sm", sm);
+}
+
+void GpuParams::check() const {
+  (void)cwd.sm_priority.resolve(machine.shape.sms());
+  const arch::SmLimits& limits = sm.limits;
+  if (limits.max_threads_per_cta > limits.threads) {
+    throw InputError(fmt::format("gpu.sm.limits.max_threads_per_cta is {}, but gpu.sm.limits.threads is {}",
+                                 limits.max_threads_per_cta, limits.threads),
+                     "a CTA cannot be larger than an SM: raise threads or lower max_threads_per_cta");
+  }
+  if (limits.max_shared_per_cta > limits.shared_bytes) {
+    throw InputError(fmt::format("gpu.sm.limits.max_shared_per_cta is {} bytes, but gpu.sm.limits.shared_bytes is {}",
+                                 limits.max_shared_per_cta, limits.shared_bytes),
+                     "a CTA cannot have more shared memory than an SM: raise shared_bytes or lower max_shared_per_cta");
+  }
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const PresetText& text : preset_texts()) names.emplace_back(text.name);
+  return names;
+}
+
+namespace {
+
+YAML::Node document(const std::string& name) {
+  for (const PresetText& text : preset_texts()) {
+    if (name == text.name) return load_yaml(text.yaml, fmt::format("preset {}", name));
+  }
+  const std::vector<std::string> names = preset_names();
+  const std::string near = nearest(name, names);
+  throw InputError(fmt::format("there is no preset '{}'", name),
+                   near.empty() ? "heddle show presets lists them"
+                                : fmt::format("did you mean {}? heddle show presets lists all", near));
+}
+
+}  // namespace
+
+std::string preset_description(const std::string& name) { return document(name)["description"].as<std::string>(); }
+
+YAML::Node preset(const std::string& name) { return document(name)["gpu"]; }
+
+std::string preset_for_device(const std::string& device) {
+  for (const PresetText& text : preset_texts()) {
+    const YAML::Node devices = document(text.name)["devices"];
+    if (!devices) continue;
+    for (const YAML::Node& pattern : devices) {
+      if (device.find(pattern.as<std::string>()) != std::string::npos) return text.name;
+    }
+  }
+  return {};
+}
+
+}  // namespace heddle::gpu

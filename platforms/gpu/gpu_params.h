@@ -1,0 +1,49 @@
+// All parameters of one GPU.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/topology.h"
+#include "common/domain.h"
+#include "common/params.h"
+#include "cwd/cwd_params.h"
+#include "gpc/gpc_params.h"
+#include "sm/sm_params.h"
+#include "task/task_params.h"
+
+namespace heddle::gpu {
+
+// Parameters of the GPU as a whole.
+struct MachineParams {
+  double clock = 1.755;  // GHz
+  arch::Shape shape = arch::Shape::from_sms_per_gpc({18, 18, 18, 18, 16, 16, 14, 14});
+  TimingMode timing = TimingMode::at;
+  std::uint32_t run_ahead = 1024;  // cycles
+
+  static void describe(ParamTable<MachineParams>& t);
+};
+
+struct GpuParams {
+  MachineParams machine;
+  task::TaskParams task;
+  cwd::CwdParams cwd;
+  gpc::GpcParams gpc;
+  sm::SmParams sm;
+
+  // Binds every parameter under "gpu".
+  void bind(ParamBinder& binder);
+  // Throws InputError where values contradict each other.
+  void check() const;
+};
+
+// A preset is the YAML map below the key `gpu`, with a source beside every value. Presets are part of the program.
+std::vector<std::string> preset_names();
+std::string preset_description(const std::string& name);
+// Throws InputError with the nearest names if there is no such preset.
+YAML::Node preset(const std::string& name);
+// The preset for a device name as recorders write it ("NVIDIA H100 80GB HBM3"); empty if none is known (INP-10).
+std::string preset_for_device(const std::string& device);
+
+}  // namespace heddle::gpu

@@ -1,0 +1,98 @@
+// The table of all kernels: sorted by any column, filtered by words, 50 rows at a time.
+(() => {
+  const { h } = heddle;
+  const pageSize = 50;
+
+  const columnsFor = (kernels, shortNames) => {
+    const has = (key) => kernels.some((kernel) => kernel[key] !== null && kernel[key] !== undefined);
+    const number = (key, title, unit, places) => ({ key, title, unit, numeric: true, text: (kernel) => heddle.fixed(kernel[key], places) });
+    return [
+      { key: "index", title: "#", numeric: true, always: true, text: (kernel) => String(kernel.index + 1) },
+      { key: "name", title: "Kernel", always: true, text: (kernel) => shortNames.get(kernel.name) || kernel.name || "", class: "name" },
+      { key: "stream", title: "Stream", text: (kernel) => String(kernel.stream ?? "") },
+      { key: "grid", title: "Grid", numeric: true, value: (kernel) => product(kernel.grid), text: (kernel) => heddle.triple(kernel.grid) },
+      { key: "block", title: "Block", numeric: true, value: (kernel) => product(kernel.block), text: (kernel) => heddle.triple(kernel.block) },
+      number("ctas", "CTAs", "", 0),
+      number("start_us", "Start", "\u00b5s", 2),
+      number("us", "Modelled", "\u00b5s", 2),
+      number("recorded_us", "Recorded", "\u00b5s", 2),
+      { key: "deviation", title: "Deviation", numeric: true, value: deviation, text: (kernel) => heddle.deviation(deviation(kernel)),
+        absent: !has("recorded_us") },
+      number("baseline_us", "Baseline", "\u00b5s", 2),
+      number("wait_us", "Wait", "\u00b5s", 2),
+      number("occupancy_percent", "Occupancy", "%", 1),
+      { key: "match", title: "Match", text: (kernel) => kernel.match || "" },
+    ].filter((column) => column.always || (column.absent === undefined ? has(column.key) : !column.absent));
+  };
+  const product = (value) => heddle.list(value).reduce((all, n) => all * n, 1);
+  const deviation = (kernel) => (kernel.recorded_us > 0 && heddle.isNumber(kernel.us) ? 100 * (kernel.us / kernel.recorded_us - 1) : null);
+
+  // Returns {element, filter(text)}.
+  heddle.kernelTable = function (allKernels, shortNames) {
+    const kernels = allKernels.map((kernel, index) => ({ ...kernel, index }));
+    const columns = columnsFor(kernels, shortNames);
+    for (const kernel of kernels)
+      kernel.haystack = [kernel.name, shortNames.get(kernel.name), kernel.match, kernel.stream === undefined ? "" : `stream ${kernel.stream}`]
+        .join("\n").toLowerCase();
+    let sorted = kernels.slice();
+    let order = { key: "index", down: false };
+    let page = 0;
+
+    const search = h("input", { type: "search", placeholder: "Filter by name, stream or match", "aria-label": "Filter kernels",
+      oninput: () => { page = 0; update(); } });
+    const counted = h("span", { class: "counted", "aria-live": "polite" });
+    const body = h("tbody");
+    const heads = columns.map((column) => h("th", { scope: "col", class: column.numeric ? "number" : column.class },
+      h("button", { type: "button", onclick: () => sortBy(column) }, column.title, column.unit ? h("small", {}, ` ${column.unit}`) : null)));
+    const position = h("span");
+    const turn = (text, label, step) => h("button", { type: "button", "aria-label": label, onclick: () => { page += step; update(); } }, text);
+    const [back, forth] = [turn("\u2190 Previous", "Previous page", -1), turn("Next \u2192", "Next page", 1)];
+
+    function sortBy(column) {
+      const down = order.key === column.key ? !order.down : column.numeric && column.key !== "index" && column.key !== "start_us";
+      order = { key: column.key, down };
+      const value = column.value || ((kernel) => (column.numeric ? kernel[column.key] : column.text(kernel)));
+      const known = (v) => v !== null && v !== undefined;
+      sorted = kernels.map((kernel) => [value(kernel), kernel]).sort(([a, x], [b, y]) => {
+        if (known(a) !== known(b)) return known(a) ? -1 : 1;  // unknown values last, whichever the direction
+        const difference = !known(a) ? 0 : typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
+        return (down ? -difference : difference) || x.index - y.index;
+      }).map(([, kernel]) => kernel);
+      page = 0;
+      update();
+    }
+    function update() {
+      const words = search.value.trim().toLowerCase();
+      const shown = words ? sorted.filter((kernel) => kernel.haystack.includes(words)) : sorted;
+      const pages = Math.max(1, Math.ceil(shown.length / pageSize));
+      page = heddle.clamp(page, 0, pages - 1);
+      body.replaceChildren(...shown.slice(page * pageSize, (page + 1) * pageSize).map((kernel) => h("tr", {}, columns.map((column) =>
+        column.key === "name"
+          ? h("th", { scope: "row", class: "name", title: kernel.name }, column.text(kernel))
+          : h("td", { class: column.numeric ? "number" : null }, column.text(kernel))))));
+      if (!shown.length) body.append(h("tr", {}, h("td", { colspan: columns.length, class: "none" }, "No kernel matches the filter.")));
+      counted.textContent = shown.length === kernels.length ? heddle.count(kernels.length, "kernel")
+        : `${heddle.number(shown.length, 9)} of ${heddle.count(kernels.length, "kernel")}`;
+      position.textContent = `Page ${page + 1} of ${heddle.number(pages, 9)}`;
+      back.disabled = page === 0;
+      forth.disabled = page === pages - 1;
+      columns.forEach((column, i) => {
+        const active = column.key === order.key;
+        heads[i].setAttribute("aria-sort", active ? (order.down ? "descending" : "ascending") : "none");
+      });
+    }
+    update();
+    const element = h("div", { class: "kernel-table" },
+      h("div", { class: "tools" }, search, counted),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Kernels" },
+        h("table", {}, h("thead", {}, h("tr", {}, heads)), body)),
+      h("div", { class: "pager" }, back, position, forth));
+    const filter = (text) => {
+      search.value = text;
+      page = 0;
+      update();
+      element.scrollIntoView({ behavior: "smooth", block: "start" });
+    };
+    return { element, filter };
+  };
+})();

@@ -1,0 +1,320 @@
+// Puts the page together from the data. A part without data is left out; a part that fails says so and leaves the others be.
+(() => {
+  const { h } = heddle;
+  const palette = 8;
+  const main = document.getElementById("main");
+  const nav = document.getElementById("nav");
+
+  window.addEventListener("error", (event) => {
+    heddle.fail("script", event.error || event.message);
+    document.body.dataset.errors = String(heddle.errors.length);
+  });
+
+  // Calls `draw` at most once a frame while the element's width changes.
+  heddle.onResize = function (element, draw) {
+    let width = element.clientWidth;
+    let waiting = false;
+    new ResizeObserver(() => {
+      if (element.clientWidth === width || waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        width = element.clientWidth;
+        draw();
+      });
+    }).observe(element);
+  };
+
+  // A card is in the page before it is filled, so that plots know their size.
+  function card(parent, { id, title, lead, wide = true, navText }, fill) {
+    const box = h("section", { class: wide ? "card wide" : "card", id }, h("h3", {}, title), lead ? h("p", { class: "lead" }, lead) : null);
+    parent.append(box);
+    try {
+      fill(box);
+    } catch (error) {
+      heddle.fail(title, error);
+      box.append(h("p", { class: "notice bad" }, `This part could not be drawn: ${error.message}`));
+    }
+    if (navText && id) nav.append(h("a", { href: `#${id}` }, navText));
+    return box;
+  }
+  const holder = (parent, name) => {
+    const element = h("div", { class: `plot ${name}` });
+    parent.append(element);
+    return element;
+  };
+  const cells = (texts, numeric = []) => texts.map((text, i) => h("td", { class: numeric.includes(i) ? "number" : null }, text));
+  const table = (heads, rows, numeric = []) => h("div", { class: "scroll" }, h("table", {},
+    h("thead", {}, h("tr", {}, heads.map((head, i) => h("th", { scope: "col", class: numeric.includes(i) ? "number" : null }, head)))),
+    h("tbody", {}, rows)));
+
+  function headline(data) {
+    const element = document.getElementById("headline");
+    if (data.command) element.append(h("pre", { class: "command" }, h("code", {}, data.command)));
+    const tiles = heddle.list(data.highlights);
+    if (tiles.length)
+      element.append(h("dl", { class: "tiles" }, tiles.map((tile) => h("div", {},
+        h("dt", {}, tile.label), h("dd", { class: "value" }, tile.value), tile.note ? h("dd", { class: "note" }, tile.note) : null))));
+  }
+
+  function notices(data) {
+    const expectations = heddle.list(data.expectations);
+    const failed = expectations.filter((expectation) => !expectation.ok);
+    const warnings = heddle.list(data.warnings);
+    if (failed.length)
+      main.append(h("div", { class: "notice bad", role: "alert" },
+        h("strong", {}, `${failed.length} of ${heddle.count(expectations.length, "expectation")} failed`),
+        h("ul", {}, failed.map((expectation) => h("li", {}, expectation.text,
+          expectation.actual !== undefined ? [" (actual: ", h("b", {}, expectation.actual), ")"] : null)))));
+    if (warnings.length)
+      main.append(h("div", { class: "notice warn" }, h("strong", {}, heddle.count(warnings.length, "warning")),
+        h("ul", {}, warnings.map((warning) => h("li", {}, warning)))));
+  }
+
+  function howToRead() {
+    const term = (text) => h("b", {}, text);
+    main.append(h("section", { class: "card intro", id: "how-to-read" }, h("h2", {}, "How to read this page"), h("p", {},
+      "A GPU consists of many ", term("SMs"), " (streaming multiprocessors, the cores that compute), arranged in clusters called ", term("GPCs"),
+      ". A program gives it ", term("kernels"), ": functions that run as a grid of ", term("CTAs"),
+      " (cooperative thread arrays, also called thread blocks), each of which runs on one SM as a number of ", term("warps"),
+      " of 32 threads. The ", term("front end"), " is the part of the GPU that takes kernels from the program's ", term("streams"),
+      " (queues that are worked off in order) and decides which CTA runs on which SM, and when. Heddle models this part. ",
+      term("Occupancy"), " is the share of the SMs' places for warps that are in use: 100 % means that no more warps fit, 0 % that the GPU waits. ",
+      term("Modelled"), " is what Heddle computed, ", term("recorded"), " what was measured on a real GPU, where there is a recording.")));
+  }
+
+  function comparisonBars(rows) {
+    const longest = Math.max(...rows.flatMap((row) => row.bars.map((bar) => bar.us || 0)), 1e-9);
+    return h("div", { class: "bars" }, rows.map((row) => h("div", { class: "bar-row" },
+      h(row.pick ? "button" : "div", { class: "bar-name", type: row.pick ? "button" : null, title: row.title, onclick: row.pick },
+        row.colour ? h("i", { class: "square", style: { color: row.colour } }) : null, h("span", {}, row.name),
+        row.note ? h("small", {}, row.note) : null),
+      row.bars.filter((bar) => heddle.isNumber(bar.us)).map((bar) => h("div", { class: "bar-line" },
+        h("div", { class: "track" }, h("div", { class: "bar", style: { width: `${(100 * bar.us) / longest}%`, background: bar.colour } })),
+        h("span", { class: "bar-value" }, bar.text, bar.extra ? h("small", {}, ` ${bar.extra}`) : null))))));
+  }
+
+  function spans(parent, gpu) {
+    const list = heddle.list(gpu.spans).filter((span) => heddle.isNumber(span.us));
+    if (!list.length) return;
+    card(parent, { title: "End to end", wide: false, lead: "From the first kernel's start to the end of the last one." }, (box) => {
+      box.append(comparisonBars(list.map((span, i) => ({ name: span.label, bars: [{ us: span.us, text: heddle.time(span.us, 4),
+        colour: /record/i.test(span.label) && i === 0 ? "var(--recorded)" : i === 1 || list.length === 1 ? "var(--modelled)" : "var(--second)",
+        extra: i > 0 && list[0].us > 0 ? heddle.deviation(100 * (span.us / list[0].us - 1)) : "" }] }))));
+    });
+  }
+
+  // Total duration by kernel name, largest first.
+  function byName(kernels) {
+    const groups = new Map();
+    for (const kernel of kernels) {
+      const name = kernel.name || "";
+      if (!groups.has(name)) groups.set(name, { name, count: 0, us: 0, recorded: 0, recordings: 0, baseline: 0, baselines: 0 });
+      const group = groups.get(name);
+      ++group.count;
+      group.us += kernel.us || 0;
+      if (heddle.isNumber(kernel.recorded_us)) { group.recorded += kernel.recorded_us; ++group.recordings; }
+      if (heddle.isNumber(kernel.baseline_us)) { group.baseline += kernel.baseline_us; ++group.baselines; }
+    }
+    return [...groups.values()].sort((a, b) => b.us - a.us || (a.name < b.name ? -1 : 1));
+  }
+
+  function kernelsByTime(parent, id, groups, shortNames, colourOf, pick, navText) {
+    const top = groups.slice(0, 12);
+    const total = heddle.sum(groups.map((group) => group.us)) || 1;
+    const recorded = groups.some((group) => group.recordings);
+    const baseline = groups.some((group) => group.baselines);
+    const rest = groups.slice(12);
+    card(parent, { id, title: "Kernels by time", navText,
+      lead: `Total duration over the run${rest.length ? `: the ${top.length} longest of ${groups.length} kernels by name` : ""}. `
+        + "Hover over a name to see it in full, click it to list its launches." }, (box) => {
+      box.append(heddle.legend([{ colour: "var(--modelled)", text: "modelled" }, recorded && { colour: "var(--recorded)", text: "recorded" },
+        baseline && { colour: "var(--baseline)", text: "baseline" }].filter(Boolean)));
+      const rows = top.map((group) => ({
+        name: shortNames.get(group.name) || "(no name)", title: group.name, colour: `var(--${colourOf(group.name)})`, pick: () => pick(group.name),
+        note: `${heddle.count(group.count, "launch").replace(/hs$/, "hes")}, ${heddle.percent((100 * group.us) / total)}`,
+        bars: [{ us: group.us, text: heddle.time(group.us), colour: "var(--modelled)",
+          extra: group.recordings === group.count && group.recorded > 0 ? heddle.deviation(100 * (group.us / group.recorded - 1)) : "" },
+        { us: group.recordings ? group.recorded : null, text: heddle.time(group.recorded), colour: "var(--recorded)",
+          extra: group.recordings && group.recordings < group.count ? `${group.recordings} of ${group.count}` : "" },
+        { us: group.baselines ? group.baseline : null, text: heddle.time(group.baseline), colour: "var(--baseline)" }],
+      }));
+      box.append(comparisonBars(rows));
+      if (rest.length) {
+        const left = heddle.sum(rest.map((group) => group.us));
+        box.append(h("p", { class: "after" }, `The other ${rest.length} names take ${heddle.time(left)} together (${heddle.percent((100 * left) / total)}).`));
+      }
+    });
+  }
+
+  function describe(gpu) {
+    const shape = heddle.list(gpu.gpcs);
+    return [gpu.device, gpu.preset && `model ${gpu.preset}`,
+      heddle.isNumber(gpu.sms) && (shape.length ? `${gpu.sms} SMs in ${shape.length} GPCs (${shape.join(" ")})` : `${gpu.sms} SMs`),
+      heddle.isNumber(gpu.clock_ghz) && `${heddle.number(gpu.clock_ghz, 4)} GHz`,
+      gpu.pace === "recorded" ? "work submitted at the recorded times" : gpu.pace === "asap" ? "work submitted as early as possible" : null]
+      .filter(Boolean).join(" \u00b7 ");
+  }
+
+  function endOfTime(gpu) {
+    let end = 0;
+    const occupancy = gpu.occupancy || {};
+    const map = gpu.load_map || {};
+    end = Math.max(end, Math.max(heddle.list(occupancy.warps_percent).length, heddle.list(occupancy.sms_busy_percent).length) * (occupancy.bin_us || 0));
+    for (const row of heddle.list(map.percent)) end = Math.max(end, row.length * (map.bin_us || 0));
+    for (const item of [...heddle.list(gpu.kernels), ...heddle.list(gpu.copies)]) {
+      end = Math.max(end, (item.start_us || 0) + (item.us || 0));
+      if (heddle.isNumber(item.recorded_start_us)) end = Math.max(end, item.recorded_start_us + (item.recorded_us || 0));
+    }
+    return end;
+  }
+
+  function startOfTime(gpu) {
+    let start = 0;
+    for (const kernel of heddle.list(gpu.kernels)) start = Math.min(start, kernel.start_us || 0, kernel.recorded_start_us || 0);
+    return start;
+  }
+
+  function gpuSection(gpu, index, several) {
+    const key = `gpu-${index}`;
+    const name = gpu.name || `gpu${index}`;
+    const section = h("section", { class: "gpu", id: key }, h("h2", {}, name), h("p", { class: "device" }, describe(gpu)));
+    main.append(section);
+    if (several) nav.append(h("a", { href: `#${key}`, class: "strong" }, name));
+    const link = (text) => (several ? null : text);
+    const kernels = heddle.list(gpu.kernels);
+    const shortNames = heddle.shortNames([...kernels, ...heddle.list(gpu.copies)].map((item) => item.name || ""));
+    const groups = byName(kernels);
+    const colours = new Map(groups.slice(0, palette).map((group, i) => [group.name, `k${i}`]));
+    const colourOf = (kernelName) => colours.get(kernelName || "") || "other";
+    let listing = null;
+    const pick = (kernelName) => { if (listing) listing.filter(kernelName || ""); };
+
+    const grid = h("div", { class: "grid" });
+    section.append(grid);
+    spans(grid, gpu);
+    const unmatched = heddle.list(gpu.unmatched);
+    if (unmatched.length)
+      card(grid, { title: "Not compared", wide: false, lead: "Kernels whose duration cannot be compared with the recording, and why." }, (box) => {
+        box.append(table(["Reason", "Kernels", "Time", "Share of time"], unmatched.map((row) => h("tr", {},
+          cells([row.reason, heddle.number(row.kernels, 9), heddle.time(row.time_us)], [1, 2]),
+          h("td", { class: "share" }, h("i", { style: { width: `${heddle.clamp(row.share_percent || 0, 0, 100) * 0.6}%` } }), heddle.percent(row.share_percent)))), [1, 2]));
+      });
+
+    const end = endOfTime(gpu);
+    const occupancy = gpu.occupancy;
+    const map = gpu.load_map;
+    const hasOccupancy = occupancy && occupancy.bin_us > 0 && (heddle.list(occupancy.warps_percent).length || heddle.list(occupancy.sms_busy_percent).length);
+    const hasMap = map && map.bin_us > 0 && heddle.list(map.percent).length;
+    const hasBars = kernels.length || heddle.list(gpu.copies).length;
+    if (end > 0 && (hasOccupancy || hasMap || hasBars)) {
+      const view = new heddle.TimeView(startOfTime(gpu), end);
+      const group = h("div", { class: "time-group" }, heddle.timeToolbar(view));
+      section.append(group);
+      if (hasOccupancy)
+        card(group, { id: `${key}-occupancy`, title: "Occupancy over time", navText: link("Occupancy"),
+          lead: `How full the GPU is; one value per ${heddle.time(occupancy.bin_us)}.` },
+        (box) => heddle.occupancyPlot(holder(box, "occupancy"), occupancy, view));
+      if (hasMap)
+        card(group, { id: `${key}-load`, title: "Load of the SMs over time", navText: link("SM load"),
+          lead: `One row per SM, grouped by GPC; one column per ${heddle.time(map.bin_us)}. Rows of one colour mean that the work is spread evenly.` },
+        (box) => {
+          const text = heddle.loadMap(holder(box, "load-map"), map, view);
+          box.append(h("p", { class: "after" }, text));
+        });
+      if (hasBars)
+        card(group, { id: `${key}-timeline`, title: "Kernels by stream", navText: link("Timeline") }, (box) => {
+          const top = groups.slice(0, palette).map((entry) => ({ colour: `var(--${colourOf(entry.name)})`, title: entry.name,
+            text: shortNames.get(entry.name) || "(no name)" }));
+          const legendPlace = h("div");
+          const lead = h("p", { class: "lead" });
+          box.append(lead, legendPlace);
+          const { hasRecorded, hasCopies } = heddle.timeline(holder(box, "timeline"), gpu, view, { shortNames, colourOf, onPick: pick });
+          lead.textContent = `${hasRecorded ? "Per stream, the modelled kernels above, the recorded ones in paler colours below" : "The modelled kernels of each stream"}. `
+            + "Hover for details, click to list a kernel's launches.";
+          legendPlace.replaceWith(heddle.legend([...top, groups.length > palette && { colour: "var(--other)", text: "other kernels" },
+            hasCopies && { colour: "var(--copy)", text: "copies" }].filter(Boolean)));
+          legendPlace.remove();
+        });
+    }
+
+    const lower = h("div", { class: "grid" });
+    section.append(lower);
+    if (groups.length) kernelsByTime(lower, `${key}-by-time`, groups, shortNames, colourOf, pick, link("Kernels by time"));
+    const comparable = kernels.some((kernel) => kernel.recorded_us > 0 && kernel.us > 0);
+    const latency = gpu.launch_latency;
+    if (comparable)
+      card(lower, { id: `${key}-scatter`, title: "Recorded against modelled duration", wide: !latency, navText: link("Recorded / modelled") }, (box) => {
+        const lead = h("p", { class: "lead" });
+        box.append(lead);
+        const { compared, within } = heddle.scatterPlot(holder(box, "scatter"), kernels, shortNames);
+        lead.textContent = `One mark per kernel launch, both axes logarithmic; on the dashed line both are equal. ${heddle.number(within, 9)} of `
+          + `${heddle.number(compared, 9)} (${heddle.percent((100 * within) / compared)}) are within 5 %.`;
+      });
+    if (latency && heddle.list(latency.counts).length && heddle.list(latency.edges).length)
+      card(lower, { id: `${key}-latency`, title: "Launch latency", wide: !comparable, navText: link("Launch latency"),
+        lead: latency.what ? `The time ${latency.what}.` : null }, (box) => heddle.latencyPlot(holder(box, "latency"), latency));
+    if (kernels.length)
+      card(section, { id: `${key}-kernels`, title: "All kernels", navText: link("All kernels"),
+        lead: "Click a heading to sort. Hover over a name to see it in full." }, (box) => {
+        listing = heddle.kernelTable(kernels, shortNames);
+        box.append(listing.element);
+      });
+  }
+
+  function runSection(data) {
+    const summary = heddle.list(data.summary);
+    const parameters = heddle.list(data.parameters);
+    const expectations = heddle.list(data.expectations);
+    const warnings = heddle.list(data.warnings);
+    if (!summary.length && !parameters.length && !expectations.length) return;
+    const section = h("section", { class: "gpu", id: "run" }, h("h2", {}, "The run"));
+    const grid = h("div", { class: "grid" });
+    section.append(grid);
+    main.append(section);
+    const both = summary.length > 0 && expectations.length > 0;
+    if (summary.length)
+      card(grid, { id: "summary", title: "Summary", wide: !both, navText: "Summary" }, (box) => box.append(h("div", { class: "scroll" },
+        h("table", { class: "pairs" }, h("tbody", {}, summary.map((row) =>
+          h("tr", {}, h("th", { scope: "row" }, row.label), h("td", { class: "number strong" }, row.value), h("td", { class: "muted" }, row.note || ""))))))));
+    if (expectations.length)
+      card(grid, { id: "expectations", title: "Expectations", wide: !both, navText: "Expectations" }, (box) => {
+        box.append(table(["Result", "Expectation", "Actual"], expectations.map((row) => h("tr", {},
+          h("td", { class: row.ok ? "verdict good" : "verdict bad" }, row.ok ? "\u2713 met" : "\u2717 failed"), cells([row.text, row.actual ?? ""])))));
+      });
+    if (parameters.length)
+      card(grid, { id: "parameters", title: "Parameters that differ from their defaults", navText: "Parameters" }, (box) => {
+        box.append(table(["Parameter", "Value", "Set by", "Source of the default"], parameters.map((row) => h("tr", {},
+          h("td", {}, h("code", {}, row.path)), h("td", { class: "strong" }, row.value, row.unit ? ` ${row.unit}` : ""), cells([row.origin || "", row.source || ""])))));
+      });
+    if (warnings.length === 0) return;
+    nav.append(h("a", { href: "#main" }, "Warnings"));
+  }
+
+  function redrawAll() {
+    for (const draw of heddle.redraws) {
+      try { draw(); } catch (error) { heddle.fail("redraw", error); }
+    }
+  }
+  const paper = (on) => { document.documentElement.dataset.theme = on ? "light" : ""; redrawAll(); };
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  window.addEventListener("beforeprint", () => { if (heddle.isDark()) paper(true); });
+  window.addEventListener("afterprint", () => { if (document.documentElement.dataset.theme === "light") paper(false); });
+  window.addEventListener("scroll", heddle.tooltip.hide, { passive: true });
+
+  try {
+    const data = JSON.parse(document.getElementById("heddle-data").textContent);
+    headline(data);
+    notices(data);
+    howToRead();
+    const gpus = heddle.list(data.gpus);
+    gpus.forEach((gpu, i) => gpuSection(gpu, i, gpus.length > 1));
+    runSection(data);
+    if (!nav.childElementCount) nav.parentElement.remove();
+  } catch (error) {
+    heddle.fail("page", error);
+    main.prepend(h("p", { class: "notice bad" }, `The page could not be drawn: ${error.message}`));
+  }
+  document.body.dataset.errors = String(heddle.errors.length);
+  document.body.dataset.ready = "1";
+})();

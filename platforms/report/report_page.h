@@ -1,0 +1,46 @@
+// report.html: one self-contained page about a run, with plots. Everything is inlined: the page opens without a network
+// and its content security policy forbids one.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace heddle::report {
+
+// What `data` may hold. Every key is optional; a section without data is left out. Times are in microseconds of
+// simulated time from the start of the run, percentages 0..100; null stands for "not known".
+//
+//   schema      1
+//   title       heading of the page
+//   command     command line that made the run
+//   highlights  [{label, value, note}]              tiles on top, four to six
+//   warnings    ["sentence"]
+//   gpus        [{name, preset, device, sms, gpcs: [SMs per GPC], clock_ghz, pace: "recorded" | "asap" | null,
+//     spans           [{label, us}]                 lengths to compare; the first is the reference
+//     occupancy       {bin_us, warps_percent: [per bin], sms_busy_percent: [per bin]}
+//     load_map        {bin_us, sms: ["gpc0.cpc0.tpc0.sm0", ...], percent: [[per bin], per SM]}
+//     launch_latency  {unit, edges, counts, p50, p95, max, what}
+//                     n edges bound n-1 counts; with n counts the last one is "edges[n-1] and more";
+//                     with n+1 counts the first one is "below edges[0]" besides
+//     kernels         [{name, stream, grid: [x, y, z], block: [x, y, z], ctas, start_us, us, wait_us,
+//                       recorded_start_us, recorded_us, baseline_us, occupancy_percent, overlaps, match}]
+//                     match: "ok", or in a word or two why the two durations cannot be compared; some 10^4 rows are
+//                     fine
+//     copies          [{name, stream, start_us, us}]
+//     unmatched       [{reason, kernels, time_us, share_percent}]
+//   }]
+//   expectations [{text, ok, actual}]
+//   summary      [{label, value, note}]
+//   parameters   [{path, value, unit, origin, source}]   those that differ from their defaults
+
+// The page as text. Malformed UTF-8 in `data` becomes U+FFFD, NaN and infinities become null.
+// Throws InputError when `data` is not an object.
+std::string report_html(const nlohmann::json& data);
+
+// Writes report_html(data) to `file`; the folder must exist, a file that is there is replaced.
+// Throws InputError when the file cannot be written.
+void write_report(const std::filesystem::path& file, const nlohmann::json& data);
+
+}  // namespace heddle::report

@@ -1,0 +1,87 @@
+// A workload: operations in streams, as a host submits them to one GPU. Scenarios and recorded traces both become one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arch/kernel_record.h"
+
+namespace heddle::workload {
+
+// Times are nanoseconds; those of a recording count from the start of its first operation on the device.
+using Nanoseconds = std::int64_t;
+
+enum class OpKind { kernel, copy, fill };
+
+// Why an operation does not start as soon as its stream and its host call would allow it.
+enum class EdgeSource {
+  recorded,  // a stream-wait event in the recording, or an `after:` in a scenario
+  inferred,  // no record, but the end of another stream's operation coincides with the start
+};
+
+struct Edge {
+  std::size_t from = 0;  // index into Workload::ops; that operation completes before this one starts
+  EdgeSource source = EdgeSource::recorded;
+};
+
+// What the recorder saw of an operation. Absent in scenarios.
+struct Recorded {
+  Nanoseconds start = 0;
+  Nanoseconds duration = 0;
+  double occupancy_percent = -1.0;  // the recorder's estimate ("est. achieved occupancy %"); negative: none, or not usable
+  bool overlaps = false;            // another kernel of this device ran at some time while this kernel ran
+};
+
+struct Op {
+  OpKind kind = OpKind::kernel;
+  arch::KernelRecord kernel;             // for copies and fills only `name` has a meaning
+  std::uint64_t bytes = 0;               // copies and fills
+  Nanoseconds duration = 0;              // copies and fills: how long they hold their place in their stream
+  std::size_t stream = 0;                // index into Workload::streams
+  std::optional<Nanoseconds> enqueue;    // begin of the host's call; absent: recorded without one
+  std::optional<Nanoseconds> not_before; // earliest start, for operations whose wait nothing else explains
+  std::vector<Edge> after;               // edges between streams
+  std::optional<Recorded> recorded;
+  bool grid_assumed = false;             // the recording has no grid: one CTA per SM of the recorded machine (INP-04)
+};
+
+struct Stream {
+  std::string name;  // as the recording or the scenario calls it, e.g. "7"
+  int priority = 0;  // larger is more urgent
+};
+
+// The machine that a recording was made on, as far as the recording tells.
+struct DeviceInfo {
+  std::string name;  // e.g. "NVIDIA H100 80GB HBM3"; empty: unknown
+  int id = 0;        // device number in the recording
+  std::uint32_t sms = 0;
+  std::uint32_t warp_size = 32;
+  std::uint32_t max_threads_per_sm = 0;   // 0: not recorded, here and below
+  std::uint32_t max_threads_per_cta = 0;
+  std::uint32_t registers_per_sm = 0;
+  std::uint64_t shared_bytes_per_sm = 0;
+  std::uint64_t max_shared_bytes_per_cta = 0;
+};
+
+// Host and driver as the recording shows them; they belong to the recorded system, not to the modelled GPU.
+struct RecordedTimings {
+  std::optional<Nanoseconds> launch_latency;  // host call to start on an idle stream (lower quartile)
+  std::optional<Nanoseconds> stream_gap;      // end of an operation to the start of its waiting successor (mean without outliers)
+  Nanoseconds resolution = 1;                 // of the recorder's clock: 1, or 1000 where it wrote whole microseconds
+};
+
+struct Workload {
+  std::string name;    // file or scenario name
+  std::string format;  // "kineto", "scenario"
+  DeviceInfo device;
+  RecordedTimings timings;
+  std::vector<Stream> streams;
+  std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
+  std::vector<std::string> warnings;  // sentences for the user
+
+  std::size_t kernels() const;
+};
+
+}  // namespace heddle::workload

@@ -1,0 +1,18 @@
+// Any bytes are either a trace or an InputError (INP-07). Build with -fsanitize=fuzzer (libFuzzer) or link an AFL driver.
+#include <cstddef>
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+#include "common/error.h"
+#include "workload/kineto.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
+  try {
+    heddle::workload::import_kineto(stream, "fuzz.json");
+  } catch (const heddle::InputError&) {
+    // Refused, as it should be. Everything else that is thrown is a finding.
+  }
+  return 0;
+}
