@@ -85,8 +85,13 @@ std::string why_impossible(const SmLimits& limits, const KernelShape& kernel) {
   const auto too_much = [](const char* what, std::uint64_t amount, const char* unit, std::uint64_t limit) {
     return fmt::format("{}: {} {}, the limit is {}", what, amount, unit, limit);
   };
-  if (kernel.grid.count() == 0) return "grid: an extent is 0";
-  if (kernel.block.count() == 0) return "block: an extent is 0";
+  const auto is_empty = [](const Dim3& extents) { return extents.x == 0 || extents.y == 0 || extents.z == 0; };
+  if (is_empty(kernel.grid)) return "grid: an extent is 0";
+  if (is_empty(kernel.block)) return "block: an extent is 0";
+  // One extent alone first: the product of three can exceed 64 bits.
+  for (const std::uint32_t extent : {kernel.block.x, kernel.block.y, kernel.block.z}) {
+    if (extent > limits.max_threads_per_cta) return too_much("threads", extent, "per CTA", limits.max_threads_per_cta);
+  }
   if (kernel.block.count() > limits.max_threads_per_cta) {
     return too_much("threads", kernel.block.count(), "per CTA", limits.max_threads_per_cta);
   }

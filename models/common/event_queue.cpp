@@ -31,25 +31,20 @@ void EventQueue::insert_near(Cycle when, EventHandler& handler, std::uint32_t ki
   } else {
     free_ = nodes_[node].next;
   }
-  nodes_[node] = {&handler, argument, kind, kNone, foreign};
+  nodes_[node] = {&handler, argument, kind, kNone};
 
   const auto index = static_cast<std::uint32_t>(when % kBuckets);
   Bucket& bucket = wheel_[index];
   if (bucket.head == kNone) {
-    bucket.head = bucket.tail = node;
     occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
     occupied_words_[index / 4096] |= std::uint64_t{1} << (index / 64 % 64);
-  } else if (!foreign) {
-    nodes_[bucket.tail].next = node;
-    bucket.tail = node;
-  } else {
-    std::uint32_t before = kNone;
-    for (std::uint32_t at = bucket.head; at != kNone && nodes_[at].foreign; at = nodes_[at].next) before = at;
-    std::uint32_t& link = before == kNone ? bucket.head : nodes_[before].next;
-    nodes_[node].next = link;
-    link = node;
-    if (nodes_[node].next == kNone) bucket.tail = node;
   }
+  const std::uint32_t before = foreign ? bucket.foreign_tail : bucket.tail;
+  std::uint32_t& link = before == kNone ? bucket.head : nodes_[before].next;
+  nodes_[node].next = link;
+  link = node;
+  if (foreign) bucket.foreign_tail = node;
+  if (nodes_[node].next == kNone) bucket.tail = node;
   ++near_size_;
 }
 
@@ -102,6 +97,7 @@ std::uint64_t EventQueue::run_cycle() {
     const Event event = nodes_[node];
     Bucket& bucket = wheel_[index];
     bucket.head = event.next;
+    if (bucket.foreign_tail == node) bucket.foreign_tail = kNone;
     if (bucket.head == kNone) {
       bucket.tail = kNone;
       occupied_[index / 64] &= ~(std::uint64_t{1} << (index % 64));

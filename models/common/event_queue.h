@@ -52,11 +52,11 @@ class EventQueue {
     std::uint64_t argument;
     std::uint32_t kind;
     std::uint32_t next;
-    bool foreign;
   };
   struct Bucket {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
+    std::uint32_t foreign_tail = kNone;  // the last of the foreign events, which are in front
   };
   struct FarEvent {
     Cycle when;

@@ -119,8 +119,7 @@ ParamBinder::~ParamBinder() = default;
 ParamBinder::ParamBinder(ParamBinder&&) noexcept = default;
 ParamBinder& ParamBinder::operator=(ParamBinder&&) noexcept = default;
 
-void ParamBinder::attach(const std::string& prefix, std::vector<ParamSpec> specs, void* live,
-                         std::shared_ptr<const void> defaults) {
+void ParamBinder::attach(const std::string& prefix, std::vector<ParamSpec> specs, void* live, const void* defaults) {
   for (ParamSpec& spec : specs) {
     const std::string path = joined(prefix, spec.name);
     Group* group = root_.get();
@@ -139,7 +138,7 @@ void ParamBinder::attach(const std::string& prefix, std::vector<ParamSpec> specs
     group->children.push_back({parts.back(), nullptr, bound_.size()});
     Bound bound;
     bound.path = path;
-    bound.default_text = value_text(spec, defaults.get());
+    bound.default_text = value_text(spec, defaults);
     bound.value_source = spec.source;
     bound.live = live;
     bound.spec = std::move(spec);

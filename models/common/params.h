@@ -49,7 +49,8 @@ class ParamBinder {
   void bind(const std::string& prefix, P& live) {
     ParamTable<P> table;
     P::describe(table);
-    attach(prefix, table.take(), &live, std::make_shared<const P>());
+    const P defaults{};
+    attach(prefix, table.take(), &live, &defaults);
   }
 
   // Sets what `node`, a map found at `path` ("gpu"), names. Throws InputError at the first mistake; values before it
@@ -75,8 +76,7 @@ class ParamBinder {
   struct Group;
   struct Source;
 
-  void attach(const std::string& prefix, std::vector<ParamSpec> specs, void* live,
-              std::shared_ptr<const void> defaults);
+  void attach(const std::string& prefix, std::vector<ParamSpec> specs, void* live, const void* defaults);
   void apply_group(const Group& group, const YAML::Node& node, const Source& source, const std::string& shown);
   void apply_value(Bound& bound, const YAML::Node& node, const Source& source, const std::string& shown);
   [[noreturn]] void unknown(const Group& group, const std::string& key, const std::string& shown,

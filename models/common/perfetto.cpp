@@ -1,5 +1,7 @@
 #include "common/perfetto.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +19,9 @@ std::string json_text(std::string_view text) {
 // Microseconds with picosecond digits, from integers: the same text on every machine.
 std::string micros(const sc_core::sc_time& time) {
   static constexpr std::uint64_t kPicosPerMicro = 1'000'000;
-  const auto picos = static_cast<std::uint64_t>(time / sc_core::sc_time(1, sc_core::SC_PS) + 0.5);
+  const double resolution = sc_core::sc_get_time_resolution().to_seconds();  // a power of ten
+  const std::uint64_t picos = resolution >= 0.5e-12 ? time.value() * static_cast<std::uint64_t>(resolution / 1e-12 + 0.5)
+                                                    : time.value() / static_cast<std::uint64_t>(1e-12 / resolution + 0.5);
   return fmt::format("{}.{:06}", picos / kPicosPerMicro, picos % kPicosPerMicro);
 }
 
@@ -40,24 +44,27 @@ PerfettoSink::~PerfettoSink() {
 void PerfettoSink::close() {
   if (file_ == nullptr) return;
   buffer_ += fmt::format("],\"otherData\":{{\"generator\":\"heddle\",\"events_left_out\":\"{}\"}}}}\n", left_out_);
-  flush();
+  const bool written = write_buffer();
   const int result = gzclose(file_);
   file_ = nullptr;
-  if (result != Z_OK) throw InputError({path_, 0, 0}, "could not be written completely", "is the disk full?");
+  if (!written || result != Z_OK) {
+    throw InputError({path_, 0, 0}, "could not be written completely", "is the disk full?");
+  }
 }
 
-void PerfettoSink::flush() {
-  if (!buffer_.empty() && gzwrite(file_, buffer_.data(), static_cast<unsigned>(buffer_.size())) <= 0) {
-    throw InputError({path_, 0, 0}, "could not be written", "is the disk full?");
-  }
+bool PerfettoSink::write_buffer() {
+  const bool written = gzwrite(file_, buffer_.data(), static_cast<unsigned>(buffer_.size())) > 0;
   buffer_.clear();
+  return written;
 }
 
 void PerfettoSink::put(const std::string& event) {
   buffer_ += first_ ? "\n" : ",\n";
   first_ = false;
   buffer_ += event;
-  if (buffer_.size() > kFlushBytes) flush();
+  if (buffer_.size() > kFlushBytes && !write_buffer()) {
+    throw InputError({path_, 0, 0}, "could not be written", "is the disk full?");
+  }
 }
 
 bool PerfettoSink::admit() {
@@ -88,6 +95,7 @@ TrackId PerfettoSink::track(const std::string& group, const std::string& line) {
 
 void PerfettoSink::slice(TrackId track, const sc_core::sc_time& begin, const sc_core::sc_time& end,
                          std::string_view name, TimelineArgs args) {
+  HEDDLE_CHECK(begin <= end, "a slice of the timeline ends before it begins");
   if (!admit()) return;
   std::string event = fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{})", track.group, track.line,
                                   micros(begin), micros(end - begin), json_text(name));
@@ -104,6 +112,7 @@ void PerfettoSink::slice(TrackId track, const sc_core::sc_time& begin, const sc_
 }
 
 void PerfettoSink::counter(TrackId track, const sc_core::sc_time& when, std::string_view name, double value) {
+  HEDDLE_CHECK(std::isfinite(value), "a counter of the timeline is not a number");  // JSON has none such
   if (!admit()) return;
   put(fmt::format(R"({{"ph":"C","pid":{},"tid":{},"ts":{},"name":{},"args":{{"value":{}}}}})", track.group, track.line,
                   micros(when), json_text(name), value));

@@ -31,7 +31,7 @@ class PerfettoSink final : public TimelineSink {
  private:
   bool admit();
   void put(const std::string& event);
-  void flush();
+  bool write_buffer();
 
   std::string path_;
   gzFile file_ = nullptr;

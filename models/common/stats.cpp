@@ -21,8 +21,11 @@ double Histogram::quantile(double share) const {
   for (std::uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
     seen += buckets_[bucket];
     if (seen < rank || buckets_[bucket] == 0) continue;
-    const auto begin = static_cast<double>(begin_of(bucket));
-    const double middle = bucket < 16 ? begin : (begin + static_cast<double>(begin_of(bucket + 1) - 1)) / 2;
+    const auto first = static_cast<double>(begin_of(bucket));
+    if (bucket < 16) return first;
+    // The harmonic middle is off by the same share at both ends of the bucket: at most 1/17.
+    const auto last = static_cast<double>(begin_of(bucket + 1) - 1);
+    const double middle = 2 * first * last / (first + last);
     return std::min(std::max(middle, static_cast<double>(min_)), static_cast<double>(max_));
   }
   return static_cast<double>(max_);

@@ -1,79 +1,116 @@
 #include "common/waits.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
 namespace heddle {
+namespace {
+
+// The waits with numbers for names: what depends on whom.
+struct Network {
+  struct Edge {
+    std::size_t from;
+    std::size_t to;
+  };
+  std::vector<Edge> edges;
+  std::vector<std::vector<std::size_t>> out;  // by name: its edges, in the order in which they were entered
+};
+
+struct Chain {
+  std::vector<std::size_t> edges;
+  bool circle = false;
+};
+
+// Depth first, every edge once. A name on the current path that is met again closes a circle; a name that has been
+// left knows its longest chain, because those of all that it waits for are known by then.
+Chain find_chain(const Network& network) {
+  constexpr std::size_t kNoEdge = ~std::size_t{0};
+  struct Name {
+    enum { unseen, on_path, left } state = unseen;
+    std::size_t depth = 0;       // longest chain from here, in edges
+    std::size_t best = kNoEdge;  // its first edge
+    std::size_t position = 0;    // on the current path
+  };
+  struct Frame {
+    std::size_t name;
+    std::size_t next;  // index into its edges
+  };
+  std::vector<Name> names(network.out.size());
+  std::vector<Frame> path;
+  const auto enter = [&](std::size_t name) {
+    names[name].state = Name::on_path;
+    names[name].position = path.size();
+    path.push_back({name, 0});
+  };
+  for (std::size_t first = 0; first < names.size(); ++first) {
+    if (names[first].state != Name::unseen) continue;
+    enter(first);
+    while (!path.empty()) {
+      Frame& top = path.back();
+      Name& name = names[top.name];
+      if (top.next == network.out[top.name].size()) {
+        name.state = Name::left;
+        path.pop_back();
+        continue;
+      }
+      const std::size_t edge = network.out[top.name][top.next];
+      const std::size_t to = network.edges[edge].to;
+      if (names[to].state == Name::unseen) {
+        enter(to);  // and look at this edge again afterwards
+        continue;
+      }
+      if (names[to].state == Name::on_path) {
+        Chain chain{{}, true};
+        for (std::size_t i = names[to].position; i < path.size(); ++i) {
+          chain.edges.push_back(network.out[path[i].name][path[i].next]);
+        }
+        return chain;
+      }
+      if (names[to].depth + 1 > name.depth) {
+        name.depth = names[to].depth + 1;
+        name.best = edge;
+      }
+      ++top.next;
+    }
+  }
+  const auto longest = std::max_element(names.begin(), names.end(),
+                                        [](const Name& a, const Name& b) { return a.depth < b.depth; });
+  Chain chain;
+  if (longest == names.end()) return chain;
+  for (std::size_t edge = longest->best; edge != kNoEdge; edge = names[network.edges[edge].to].best) {
+    chain.edges.push_back(edge);
+  }
+  return chain;
+}
+
+}  // namespace
 
 void WaitGraph::add(const std::string& who, const std::string& reason, const std::string& on) {
-  by_who_.emplace(who, edges_.size());
   edges_.push_back({who, reason, on});
 }
 
-// Depth first along the waits from edge `first`. Stops at the first circle; otherwise returns the longest path.
-std::vector<std::size_t> WaitGraph::walk(std::size_t first, bool& circle) const {
-  struct Frame {
-    std::size_t edge;
-    std::multimap<std::string, std::size_t>::const_iterator next, end;
-  };
-  std::vector<Frame> stack;
-  std::vector<std::size_t> longest;
-  std::map<std::string, std::size_t> depth_of;  // names on the current path
-  std::vector<bool> done(edges_.size(), false);
-  const auto enter = [&](std::size_t edge) {
-    const auto range = by_who_.equal_range(edges_[edge].on);
-    depth_of.emplace(edges_[edge].who, stack.size());
-    stack.push_back({edge, range.first, range.second});
-    if (stack.size() > longest.size()) {
-      longest.clear();
-      for (const Frame& frame : stack) longest.push_back(frame.edge);
-    }
-  };
-  const auto circle_from = [&](const std::string& name) {
-    std::vector<std::size_t> path;
-    for (std::size_t i = depth_of.at(name); i < stack.size(); ++i) path.push_back(stack[i].edge);
-    circle = true;
-    return path;
-  };
-  circle = false;
-  enter(first);
-  while (!stack.empty()) {
-    Frame& top = stack.back();
-    const auto back = depth_of.find(edges_[top.edge].on);
-    if (back != depth_of.end()) return circle_from(back->first);
-    while (top.next != top.end && done[top.next->second]) ++top.next;
-    if (top.next == top.end) {
-      done[top.edge] = true;
-      const std::string& name = edges_[top.edge].who;
-      const auto at = depth_of.find(name);
-      if (at != depth_of.end() && at->second == stack.size() - 1) depth_of.erase(at);
-      stack.pop_back();
-      continue;
-    }
-    enter((top.next++)->second);
-  }
-  return longest;
-}
-
 std::vector<std::string> WaitGraph::chain() const {
-  std::vector<std::size_t> best;
-  bool best_is_circle = false;
-  // A bound on the search keeps the message prompt on machines with very many waiters.
-  const std::size_t starts = std::min<std::size_t>(edges_.size(), 256);
-  for (std::size_t i = 0; i < starts && !best_is_circle; ++i) {
-    bool circle = false;
-    std::vector<std::size_t> path = walk(i, circle);
-    if (circle || path.size() > best.size()) {
-      best = std::move(path);
-      best_is_circle = circle;
-    }
+  Network network;
+  std::unordered_map<std::string, std::size_t> numbers;
+  const auto number_of = [&](const std::string& name) {
+    const auto [at, inserted] = numbers.try_emplace(name, network.out.size());
+    if (inserted) network.out.emplace_back();
+    return at->second;
+  };
+  for (const Wait& wait : edges_) {
+    const std::size_t from = number_of(wait.who);
+    const std::size_t to = number_of(wait.on);
+    network.out[from].push_back(network.edges.size());
+    network.edges.push_back({from, to});
   }
+  const Chain chain = find_chain(network);
   std::vector<std::string> lines;
-  for (const std::size_t edge : best) {
+  for (const std::size_t edge : chain.edges) {
     lines.push_back(fmt::format("{} waits: {} {}", edges_[edge].who, edges_[edge].reason, edges_[edge].on));
   }
-  if (best_is_circle) lines.push_back(fmt::format("and so back to {}: a circle", edges_[best.front()].who));
+  if (chain.circle) lines.push_back(fmt::format("and so back to {}: a circle", edges_[chain.edges.front()].who));
   return lines;
 }
 

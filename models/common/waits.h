@@ -1,7 +1,6 @@
 // Who waits for whom, and why: what a run without progress ends with.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,8 @@ class WaitGraph {
   bool empty() const { return edges_.empty(); }
   std::size_t size() const { return edges_.size(); }
 
-  // A chain of waits, one sentence per line: a circle if there is one, otherwise the longest chain from a first waiter.
+  // A chain of waits, one sentence per line: a circle if there is one, otherwise the longest chain. Of several, the one
+  // that was entered first. Time grows with the number of waits, not with that of the chains.
   std::vector<std::string> chain() const;
 
  private:
@@ -25,10 +25,8 @@ class WaitGraph {
     std::string reason;
     std::string on;
   };
-  std::vector<std::size_t> walk(std::size_t first, bool& circle) const;
 
   std::vector<Wait> edges_;
-  std::multimap<std::string, std::size_t> by_who_;
 };
 
 class WaitSource {

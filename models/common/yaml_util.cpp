@@ -58,6 +58,18 @@ void check_single_document(const std::string& text, const std::string& file) {
       "remove the line \"---\" between them, or split the file; if there is none, look at the indentation");
 }
 
+// The parser's message for this, the most frequent mistake of all, names anything but the tab.
+bool indented_with_tab(const std::string& text, int line) {
+  std::size_t begin = 0;
+  for (int i = 1; i < line && begin != std::string::npos; ++i) {
+    begin = text.find('\n', begin);
+    if (begin != std::string::npos) ++begin;
+  }
+  if (begin == std::string::npos) return false;
+  const std::size_t end = text.find_first_not_of(" \t", begin);
+  return text.substr(begin, end - begin).find('\t') != std::string::npos;
+}
+
 class TreeCheck {
  public:
   explicit TreeCheck(const std::string& file) : file_(file) {}
@@ -107,7 +119,9 @@ YAML::Node load_yaml(const std::string& text, const std::string& file) {
     node.reset(YAML::Load(text));
     check_single_document(text, file);
   } catch (const YAML::Exception& error) {
-    throw InputError(position(error.mark, file), fmt::format("not valid YAML: {}", error.msg));
+    const SourcePos where = position(error.mark, file);
+    throw InputError(where, fmt::format("not valid YAML: {}", error.msg),
+                     indented_with_tab(text, where.line) ? "the line begins with a tab; YAML wants spaces" : "");
   }
   TreeCheck(file).visit(node, 0);
   return node;

@@ -15,9 +15,9 @@ std::uint64_t fractions(double rate, double one) {
 LaunchPort::LaunchPort(double packets_per_cycle, double ctas_per_cycle)
     : per_packet_(fractions(packets_per_cycle, kFraction)), per_cta_(fractions(ctas_per_cycle, kFraction)) {}
 
-std::uint64_t LaunchPort::ready(std::uint64_t now) const {
-  return std::max(now, (busy_until_ + kFraction - 1) / kFraction);
-}
+// In the cycle in which the port becomes free, not the one after: otherwise every packet would be rounded up to whole
+// cycles, and the mean rate would be missed.
+std::uint64_t LaunchPort::ready(std::uint64_t now) const { return std::max(now, busy_until_ / kFraction); }
 
 LaunchPort::Item LaunchPort::pop(std::uint64_t now) {
   const Item item = queue_.front();

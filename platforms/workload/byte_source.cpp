@@ -15,8 +15,8 @@
 namespace heddle::workload {
 namespace {
 
-constexpr std::size_t kBufferBytes = 64 * 1024;
-constexpr unsigned kPackedBufferBytes = 64 * 1024;
+constexpr std::size_t kBufferBytes = 65'536;
+constexpr unsigned kPackedBufferBytes = 65'536;
 
 constexpr std::string_view kCopyAgain = "Copy or record the file again, or test it with `gzip -t`.";
 
@@ -56,7 +56,8 @@ class GzipFile final : public ByteSource {
       throw InputError({name()}, fmt::format("{}: the gzip data are truncated", position_text(good)), kCopyAgain);
     }
     if (status == Z_ERRNO) {
-      throw InputError({name()}, fmt::format("{}: cannot be read: {}", position_text(good), std::strerror(system_error)),
+      throw InputError({name()},
+                       fmt::format("{}: cannot be read: {}", position_text(good), std::strerror(system_error)),
                        "Check that it is a readable file.");
     }
     throw InputError({name()}, fmt::format("{}: the gzip data are damaged: {}", position_text(good), reason(text)),

@@ -1,6 +1,7 @@
 #include "workload/dependencies.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <tuple>
@@ -12,12 +13,12 @@
 namespace heddle::workload {
 namespace {
 
-constexpr Nanoseconds kDefaultLatency = 5'000;     // where no launch found its stream idle
-constexpr Nanoseconds kLaunchedAhead = 20'000;     // launched so long before it could start: the wait was not the host's
-constexpr Nanoseconds kUnexplained = 15'000;       // a start so much later than expected has a reason of its own
-constexpr Nanoseconds kLeastMedianGap = 500;       // below it the outlier rule would cut into the noise of the clock
-constexpr Nanoseconds kContradiction = 1'000;      // ends and starts of neighbours cross by less than this in recordings
-constexpr Nanoseconds kRounding = 2;               // recorders round starts and durations on their own
+constexpr Nanoseconds kDefaultLatency = 5'000;  // where no launch found its stream idle
+constexpr Nanoseconds kLaunchedAhead = 20'000;  // launched so long before it could start: the wait was not the host's
+constexpr Nanoseconds kUnexplained = 15'000;    // a start so much later than expected has a reason of its own
+constexpr Nanoseconds kLeastMedianGap = 500;    // below it the outlier rule would cut into the noise of the clock
+constexpr Nanoseconds kContradiction = 1'000;   // ends and starts of neighbours cross by less than this in recordings
+constexpr Nanoseconds kRounding = 2;            // recorders round starts and durations on their own
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 Nanoseconds start_of(const Op& op) { return op.recorded->start; }
@@ -56,7 +57,8 @@ class Deriver {
   // other streams or for a host busy with something else.
   void measure_latency() {
     std::vector<Nanoseconds> samples;
-    std::vector<Nanoseconds> first;  // of each stream: idle as far as the recording tells; used if there is nothing else
+    std::vector<Nanoseconds>
+        first;  // of each stream: idle as far as the recording tells; used if there is nothing else
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       if (!ops_[i].enqueue || *ops_[i].enqueue > start_of(ops_[i])) continue;
       const Nanoseconds latency = start_of(ops_[i]) - *ops_[i].enqueue;
@@ -92,7 +94,7 @@ class Deriver {
     }
     // Negative where kernels of a stream overlap by the recorder's rounding: no gap then.
     const double mean = std::max(sum / static_cast<double>(std::max<std::size_t>(count, 1)), 0.0);
-    workload_.timings.stream_gap = static_cast<Nanoseconds>(mean + 0.5);
+    workload_.timings.stream_gap = std::llround(mean);
   }
 
   // When each operation of a stream was given to it. A stream is a FIFO: an operation without launch call, or one
@@ -216,7 +218,8 @@ class Deriver {
   void warn() {
     const auto say = [this](std::string text) { workload_.warnings.push_back(std::move(text)); };
     if (launched_before_ > 0) {
-      say(fmt::format("{} of {} operations have no launch call in the recording; they start at their recorded time at "
+      say(
+          fmt::format("{} of {} operations have no launch call in the recording; they start at their recorded time at "
                       "the earliest.",
                       launched_before_, ops_.size()));
     }
@@ -225,15 +228,17 @@ class Deriver {
                       counts_.inferred));
     }
     if (counts_.pinned > 0) {
-      say(fmt::format("{} operations start at their recorded time because nothing in the recording explains their wait.",
-                      counts_.pinned));
+      say(fmt::format(
+          "{} operations start at their recorded time because nothing in the recording explains their wait.",
+          counts_.pinned));
     }
     if (counts_.contradicted > 0) {
       say(fmt::format("{} recorded waits between streams were ignored: what they wait for ended after they were over.",
                       counts_.contradicted));
     }
     if (started_early_ > 0) {
-      say(fmt::format("{} operations start before their launch call: the clocks of host and device disagree in this "
+      say(
+          fmt::format("{} operations start before their launch call: the clocks of host and device disagree in this "
                       "recording.",
                       started_early_));
     }

@@ -22,9 +22,9 @@ namespace heddle::workload {
 namespace {
 
 constexpr Nanoseconds kWholeMicroseconds = 1'000;
-constexpr Nanoseconds kMaxSpan = 100'000'000'000'000'000;     // three years: sums of a few such times fit 64 bits
-constexpr std::uint64_t kMaxCtas = std::uint64_t{1} << 48;   // products of it with a few thousand fit 64 bits
-constexpr std::uint32_t kAssumedThreads = 256;                // of a kernel without grid (INP-04): the common block size
+constexpr Nanoseconds kMaxSpan = 100'000'000'000'000'000;   // three years: sums of a few such times fit 64 bits
+constexpr std::uint64_t kMaxCtas = std::uint64_t{1} << 48;  // products of it with a few thousand fit 64 bits
+constexpr std::uint32_t kAssumedThreads = 256;              // of a kernel without grid (INP-04): the common block size
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 // The operations of one device become a workload.
@@ -73,9 +73,10 @@ class Builder {
     workload_.device.id = device_;
     if (info) workload_.device = *info;
     if (workload_.device.sms == 0) {
-      workload_.warnings.push_back(fmt::format(
-          "The recording does not say how many SMs device {} has (deviceProperties); the machine cannot follow from it.",
-          device_));
+      workload_.warnings.push_back(
+          fmt::format("The recording does not say how many SMs device {} has (deviceProperties); the machine cannot "
+                      "follow from it.",
+                      device_));
     }
   }
 
@@ -148,9 +149,9 @@ class Builder {
     const auto text = [](const arch::Dim3& dim) { return fmt::format("[{}, {}, {}]", dim.x, dim.y, dim.z); };
     const std::uint64_t threads = std::max<std::uint64_t>(workload_.device.max_threads_per_cta, 1'024);
     if (kernel.block.count() > threads) {
-      tables_.fail(from.place, from.name,
-                   fmt::format("\"block\" is {}: {} threads, of at most {}", text(kernel.block), kernel.block.count(),
-                               threads));
+      tables_.fail(
+          from.place, from.name,
+          fmt::format("\"block\" is {}: {} threads, of at most {}", text(kernel.block), kernel.block.count(), threads));
     }
     // ROCm counts in 32 bits in every direction; CUDA's y and z have 16 (CWD-40).
     const bool amd = (call != nullptr && call->hip) || workload_.device.warp_size == 64 ||
@@ -186,12 +187,12 @@ class Builder {
       const auto bounded = [this](Nanoseconds time) {
         return std::clamp(time, origin_ - kMaxSpan, origin_ + kMaxSpan) - origin_;
       };
-      waits.push_back({waiting, {bounded(called), wait.correlation}, source, {bounded(record->begin), record->correlation}});
+      waits.push_back(
+          {waiting, {bounded(called), wait.correlation}, source, {bounded(record->begin), record->correlation}});
     }
     if (unlinked > 0) {
-      workload_.warnings.push_back(
-          fmt::format("{} stream waits name an event that was recorded before the recording began; they were ignored.",
-                      unlinked));
+      workload_.warnings.push_back(fmt::format(
+          "{} stream waits name an event that was recorded before the recording began; they were ignored.", unlinked));
     }
     return waits;
   }
@@ -209,8 +210,8 @@ std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
   KinetoTables tables(source);
   read_kineto_json(source, tables);
   tables.finish();
-  const bool any = std::any_of(tables.ops.begin(), tables.ops.end(),
-                               [](const KinetoOp& op) { return op.kind == OpKind::kernel; });
+  const bool any =
+      std::any_of(tables.ops.begin(), tables.ops.end(), [](const KinetoOp& op) { return op.kind == OpKind::kernel; });
   if (!any) {
     throw InputError({source.name()},
                      fmt::format("{}: the trace has no GPU kernel", source.position_text(source.position())),

@@ -1,4 +1,5 @@
-// Recorded Kineto traces (PyTorch profiler, CUDA and ROCm) as workloads: INP-01 to INP-04, INP-06, INP-07, INP-10, INP-11.
+// Recorded Kineto traces (PyTorch profiler, CUDA and ROCm) as workloads: INP-01 to INP-04, INP-06, INP-07, INP-10,
+// INP-11.
 #pragma once
 
 #include <istream>

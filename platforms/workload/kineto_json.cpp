@@ -23,14 +23,14 @@ constexpr std::string_view kNotJson = "Check that the file was not edited or dam
 
 // Keys in lower case (INP-01).
 const std::unordered_map<std::string, JsonValue KinetoEvent::*>& event_fields() {
-  static const std::unordered_map<std::string, JsonValue KinetoEvent::*> fields = {
+  static const std::unordered_map<std::string, JsonValue KinetoEvent::*> kFields = {
       {"ph", &KinetoEvent::ph},   {"cat", &KinetoEvent::cat}, {"name", &KinetoEvent::name}, {"pid", &KinetoEvent::pid},
       {"tid", &KinetoEvent::tid}, {"ts", &KinetoEvent::ts},   {"dur", &KinetoEvent::dur}};
-  return fields;
+  return kFields;
 }
 
 const std::unordered_map<std::string, JsonValue KinetoEvent::*>& arg_fields() {
-  static const std::unordered_map<std::string, JsonValue KinetoEvent::*> fields = {
+  static const std::unordered_map<std::string, JsonValue KinetoEvent::*> kFields = {
       {"device", &KinetoEvent::device},
       {"stream", &KinetoEvent::stream},
       {"correlation", &KinetoEvent::correlation},
@@ -41,11 +41,11 @@ const std::unordered_map<std::string, JsonValue KinetoEvent::*>& arg_fields() {
       {"cuda_sync_kind", &KinetoEvent::sync_kind},
       {"wait_on_stream", &KinetoEvent::wait_on_stream},
       {"wait_on_cuda_event_record_corr_id", &KinetoEvent::wait_on_record}};
-  return fields;
+  return kFields;
 }
 
 const std::unordered_map<std::string, JsonValue KinetoDevice::*>& device_fields() {
-  static const std::unordered_map<std::string, JsonValue KinetoDevice::*> fields = {
+  static const std::unordered_map<std::string, JsonValue KinetoDevice::*> kFields = {
       {"id", &KinetoDevice::id},
       {"name", &KinetoDevice::name},
       {"numsms", &KinetoDevice::sms},
@@ -58,7 +58,7 @@ const std::unordered_map<std::string, JsonValue KinetoDevice::*>& device_fields(
       {"maxsharedmemorypermultiprocessor", &KinetoDevice::max_shared_per_sm},
       {"sharedmemperblock", &KinetoDevice::shared_per_cta},
       {"sharedmemperblockoptin", &KinetoDevice::shared_per_cta_optin}};
-  return fields;
+  return kFields;
 }
 
 // Where the parser is. What is not needed is counted by depth only and leaves no trace in memory.
@@ -123,12 +123,12 @@ class Handler final : public nlohmann::json_sax<Json> {
       case Place::events:
         event_ = KinetoEvent{};
         event_.index = events_++;
-        event_.position = source_.position() - 1;
+        event_.position = source_.position();
         return enter(Place::event);
       case Place::devices:
         device_ = KinetoDevice{};
         device_.index = devices_++;
-        device_.position = source_.position() - 1;
+        device_.position = source_.position();
         return enter(Place::device);
       case Place::event:
         if (section_ == Section::args) return enter(Place::args);
@@ -175,8 +175,10 @@ class Handler final : public nlohmann::json_sax<Json> {
     std::string_view text = error.what();
     const std::size_t tag = text.find("] ");
     if (tag != std::string_view::npos) text.remove_prefix(tag + 2);
+    constexpr std::string_view kPlace = "parse error at ";
+    if (text.substr(0, kPlace.size()) == kPlace) text.remove_prefix(kPlace.size());
     throw InputError({source_.name()},
-                     fmt::format("{}: not valid JSON: {}", source_.position_text(position), printable(text, 300)),
+                     fmt::format("{}: not valid JSON: {}", source_.position_text(position), printable(text, 200)),
                      ended ? kTruncated : kNotJson);
   }
 
@@ -282,9 +284,9 @@ class Handler final : public nlohmann::json_sax<Json> {
   ByteSource& source_;
   KinetoSink& sink_;
   std::vector<Place> place_{Place::file};
-  std::size_t skipped_ = 0;             // depth inside what is skipped
-  Section section_ = Section::none;     // what the last key promises
-  JsonValue* target_ = nullptr;         // where the value of the last key goes
+  std::size_t skipped_ = 0;          // depth inside what is skipped
+  Section section_ = Section::none;  // what the last key promises
+  JsonValue* target_ = nullptr;      // where the value of the last key goes
   JsonDims* dims_ = nullptr;
   KinetoEvent event_;
   KinetoDevice device_;
@@ -303,9 +305,9 @@ void read_kineto_json(ByteSource& source, KinetoSink& sink) {
   std::istream stream(&source);
   Json::sax_parse(stream, &handler);
   if (!handler.has_events()) {
-    throw InputError(
-        {source.name()},
-        fmt::format("{}: is JSON but has no \"traceEvents\"", source.position_text(source.position())), kExpected);
+    throw InputError({source.name()},
+                     fmt::format("{}: is JSON but has no \"traceEvents\"", source.position_text(source.position())),
+                     kExpected);
   }
 }
 

@@ -34,14 +34,14 @@ struct JsonValue {
 
 struct JsonDims {
   bool present = false;
-  bool numeric = true;   // every element is an integer
+  bool numeric = true;  // every element is an integer
   std::size_t count = 0;
   std::array<std::int64_t, 3> extents{};
 };
 
 struct KinetoEvent {
   std::size_t index = 0;       // in traceEvents, from 0
-  std::uint64_t position = 0;  // byte at which it begins
+  std::uint64_t position = 0;  // number of its first byte in the file, from 1
   JsonValue ph, cat, name, pid, tid, ts, dur;
   JsonValue device, stream, correlation, bytes, registers, shared, occupancy;
   JsonValue sync_kind, wait_on_stream, wait_on_record;

@@ -13,10 +13,10 @@ namespace {
 
 constexpr Nanoseconds kMaxDuration = 1'000'000'000'000'000;  // 11 days: nothing on a GPU takes longer
 constexpr std::uint64_t kMaxDevice = 65'535;
-constexpr std::uint64_t kMaxRegisters = 1'024;        // per thread; 255 on CUDA, 512 on CDNA
-constexpr std::uint64_t kMaxShared = 16U << 20;       // bytes per CTA; 227 KiB on sm_90
+constexpr std::uint64_t kMaxRegisters = 1'024;   // per thread; 255 on CUDA, 512 on CDNA
+constexpr std::uint64_t kMaxShared = 16U << 20;  // bytes per CTA; 227 KiB on sm_90
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
-constexpr std::uint64_t kMaxBlockExtent = 1'024;      // threads of a CTA, in any direction and in all
+constexpr std::uint64_t kMaxBlockExtent = 1'024;  // threads of a CTA, in any direction and in all
 constexpr std::uint64_t kMaxSms = 4'096;
 // Above this the recorder writes 0 instead of an estimate (INP-08).
 constexpr std::uint32_t kMaxSharedOfOccupancy = 49'152;
@@ -68,13 +68,14 @@ void KinetoTables::on_event(const KinetoEvent& event) {
 }
 
 void KinetoTables::on_device(const KinetoDevice& device) {
-  const std::int64_t id = device.id.present() ? device.id.as_integer().value_or(-1)
-                                              : static_cast<std::int64_t>(device.index);
+  const std::int64_t id =
+      device.id.present() ? device.id.as_integer().value_or(-1) : static_cast<std::int64_t>(device.index);
   if (id < 0 || id > static_cast<std::int64_t>(kMaxDevice)) {
-    throw InputError({source_.name()},
-                     fmt::format("{}: entry {} of deviceProperties: \"id\" is {}, expected 0 to {}",
-                                 source_.position_text(device.position), device.index, device.id.describe(), kMaxDevice),
-                     kRecordAgain);
+    throw InputError(
+        {source_.name()},
+        fmt::format("{}: entry {} of deviceProperties: \"id\" is {}, expected 0 to {}",
+                    source_.position_text(device.position), device.index, device.id.describe(), kMaxDevice),
+        kRecordAgain);
   }
   devices_[static_cast<int>(id)] = device;
 }
@@ -103,8 +104,7 @@ void KinetoTables::add_op(const KinetoEvent& event, OpKind kind) {
   if (event.bytes.present()) op.bytes = integer(event, event.bytes, "bytes", kMaxBytes);
   if (kind == OpKind::kernel) {
     if (event.registers.present()) {
-      op.registers =
-          static_cast<std::uint32_t>(integer(event, event.registers, "registers per thread", kMaxRegisters));
+      op.registers = static_cast<std::uint32_t>(integer(event, event.registers, "registers per thread", kMaxRegisters));
     }
     if (event.shared.present()) {
       op.shared = static_cast<std::uint32_t>(integer(event, event.shared, "shared memory", kMaxShared));
@@ -276,16 +276,17 @@ std::optional<DeviceInfo> KinetoTables::device(int id) const {
   info.sms = static_cast<std::uint32_t>(first({{&device.sms, "numSms"}}, kMaxSms));
   info.max_threads_per_sm =
       static_cast<std::uint32_t>(first({{&device.threads_per_sm, "maxThreadsPerMultiprocessor"}}, 1U << 16));
-  info.max_threads_per_cta = static_cast<std::uint32_t>(first({{&device.threads_per_cta, "maxThreadsPerBlock"}}, 1U << 16));
+  info.max_threads_per_cta =
+      static_cast<std::uint32_t>(first({{&device.threads_per_cta, "maxThreadsPerBlock"}}, 1U << 16));
   info.registers_per_sm = static_cast<std::uint32_t>(first(
       {{&device.registers_per_sm, "regsPerMultiprocessor"}, {&device.registers_per_cta, "regsPerBlock"}}, 1U << 24));
   info.shared_bytes_per_sm = first({{&device.shared_per_sm, "sharedMemPerMultiprocessor"},
                                     {&device.max_shared_per_sm, "maxSharedMemoryPerMultiProcessor"},
                                     {&device.shared_per_cta, "sharedMemPerBlock"}},
                                    1U << 30);
-  info.max_shared_bytes_per_cta = first({{&device.shared_per_cta_optin, "sharedMemPerBlockOptin"},
-                                         {&device.shared_per_cta, "sharedMemPerBlock"}},
-                                        1U << 30);
+  info.max_shared_bytes_per_cta =
+      first({{&device.shared_per_cta_optin, "sharedMemPerBlockOptin"}, {&device.shared_per_cta, "sharedMemPerBlock"}},
+            1U << 30);
   return info;
 }
 

@@ -29,8 +29,8 @@ struct KinetoOp {
   OpKind kind = OpKind::kernel;
   bool has_grid = false;  // and block
   int device = 0;
-  std::size_t stream = 0;         // index into KinetoTables::streams
-  Nanoseconds start = 0;          // as in the file, here and below
+  std::size_t stream = 0;  // index into KinetoTables::streams
+  Nanoseconds start = 0;   // as in the file, here and below
   Nanoseconds duration = 0;
   std::uint64_t correlation = 0;  // 0: none
   std::uint64_t bytes = 0;

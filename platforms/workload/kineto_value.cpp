@@ -104,13 +104,20 @@ std::optional<Nanoseconds> JsonValue::as_microseconds() const {
 
 std::string JsonValue::describe() const {
   switch (kind) {
-    case Kind::absent: return "absent";
-    case Kind::null: return "null";
-    case Kind::boolean: return "a boolean";
-    case Kind::integer: return fmt::format("{}", integer);
-    case Kind::decimal: return printable(text, 40);
-    case Kind::text: return fmt::format("\"{}\"", printable(text, 40));
-    case Kind::container: return "an object or array";
+    case Kind::absent:
+      return "absent";
+    case Kind::null:
+      return "null";
+    case Kind::boolean:
+      return "a boolean";
+    case Kind::integer:
+      return fmt::format("{}", integer);
+    case Kind::decimal:
+      return printable(text, 40);
+    case Kind::text:
+      return fmt::format("\"{}\"", printable(text, 40));
+    case Kind::container:
+      return "an object or array";
   }
   return "unknown";
 }

@@ -1,154 +1,18 @@
-// Parameters: tables, binding, errors, layers, and dumps that read back.
+// Parameters: tables, binding, errors, and dumps that read back.
 #include "common/params.h"
 
-#include <array>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "common/param_layers.h"
+#include "common/params_fixture.h"
 
 using namespace heddle;
+using namespace heddle::test;
 using Catch::Contains;
-
-namespace {
-
-enum class Search { scan, bisection };
-
-struct Shape {
-  std::vector<std::vector<std::uint32_t>> gpcs = {{9, 9}, {8}};
-};
-
-struct CreditParams {
-  std::uint32_t credits = 4;
-  double rate = 0.5;
-  static void describe(ParamTable<CreditParams>& t) {
-    t.add("credits", &CreditParams::credits, {Unit::count, 1, 64}, "launches in flight", "assumption");
-    t.add("rate", &CreditParams::rate, {Unit::per_cycle, 0.0, 8.0}, "launches accepted per cycle", "assumption");
-  }
-};
-
-struct TestParams {
-  bool fast = true;
-  std::uint32_t session_cycles = 8;
-  std::uint64_t shared = 228 * 1024;
-  std::int64_t skew = -5;
-  std::uint32_t latency = 600;
-  double clock = 1.755;
-  std::string label = "a: b # c\n\"quoted\"";
-  std::string empty;
-  Search search = Search::bisection;
-  std::string policy = "no";
-  Shape shape;
-  CreditParams gpm{16, 1.5};
-  CreditParams mpc;
-  static void describe(ParamTable<TestParams>& t);
-};
-
-}  // namespace
-
-template <>
-struct heddle::ParamTraits<Shape> {
-  static constexpr const char* kType = "shape";
-  static constexpr const char* kRange = "a list per GPC";
-  static Shape parse(const YAML::Node& node, const SourcePos& where) {
-    Shape shape;
-    shape.gpcs.clear();
-    if (!node.IsSequence()) throw InputError("a list of GPCs is expected, found " + kind_text(node));
-    for (const auto& gpc : node) {
-      if (!gpc.IsSequence()) throw InputError(position(gpc, where.file), "a list per GPC is expected");
-      shape.gpcs.emplace_back();
-      for (const auto& cpc : gpc) {
-        if (!cpc.IsScalar()) throw InputError(position(cpc, where.file), "a number of TPCs is expected");
-        try {
-          shape.gpcs.back().push_back(parse_quantity<std::uint32_t>(cpc.Scalar(), {Unit::count, 1, 99}));
-        } catch (const InputError& error) {
-          throw InputError(position(cpc, where.file), error.message());
-        }
-      }
-    }
-    return shape;
-  }
-  static YAML::Node format(const Shape& shape) {
-    YAML::Node node(YAML::NodeType::Sequence);
-    for (const auto& gpc : shape.gpcs) {
-      YAML::Node list(YAML::NodeType::Sequence);
-      for (const std::uint32_t tpcs : gpc) list.push_back(tpcs);
-      node.push_back(list);
-    }
-    return node;
-  }
-};
-
-namespace {
-
-void TestParams::describe(ParamTable<TestParams>& t) {
-  t.add("fast", &TestParams::fast, "skips what nobody sees", "assumption");
-  t.add("session_cycles", &TestParams::session_cycles, {Unit::cycles, 1, 10'000}, "length of a session", "CWD-01");
-  t.add("shared", &TestParams::shared, {Unit::bytes, 0, std::uint64_t{1} << 30}, "shared memory of an SM",
-        "data sheet");
-  t.add("skew", &TestParams::skew, {Unit::none, -100, 100}, "an offset", "assumption");
-  t.add("latency", &TestParams::latency, {Unit::ns, 0, 1'000'000}, "host to device", "measured");
-  t.add("clock", &TestParams::clock, {Unit::ghz, 0.001, 10.0}, "SM clock", "data sheet");
-  t.add("label", &TestParams::label, "a name", "assumption");
-  t.add("empty", &TestParams::empty, "another name", "assumption");
-  t.add_choice("search", &TestParams::search, {{"scan", Search::scan}, {"bisection", Search::bisection}}, "how",
-               "CWD-07");
-  t.add_choice("policy", &TestParams::policy, {"no", "yes", "maybe"}, "what", "assumption");
-  t.add("shape", &TestParams::shape, "SMs", "data sheet");
-  t.group("gpm", &TestParams::gpm);
-  t.group("mpc", &TestParams::mpc);
-}
-
-const Origin kFile{Origin::Kind::file, "my.yaml"};
-
-struct Fixture {
-  TestParams cwd;
-  CreditParams sm;
-  ParamBinder binder;
-  Fixture() {
-    binder.bind("gpu.cwd", cwd);
-    binder.bind("gpu.sm", sm);
-  }
-  void apply(const std::string& text) {
-    const YAML::Node node = load_yaml(text, "my.yaml");
-    binder.apply(node, "", kFile);
-  }
-  std::string error(const std::string& text) {
-    try {
-      apply(text);
-    } catch (const InputError& e) {
-      return e.what();
-    }
-    return "accepted";
-  }
-  std::string set_error(const std::string& text) {
-    try {
-      binder.set(text);
-    } catch (const InputError& e) {
-      return e.what();
-    }
-    return "accepted";
-  }
-  ParamEntry entry(const std::string& path) const {
-    for (const ParamEntry& e : binder.entries()) {
-      if (e.path == path) return e;
-    }
-    FAIL("no parameter " << path);
-    return {};
-  }
-  std::vector<std::string> values() const {
-    std::vector<std::string> result;
-    for (const ParamEntry& e : binder.entries()) result.push_back(e.path + "=" + e.value_text);
-    return result;
-  }
-};
-
-}  // namespace
 
 TEST_CASE("defaults come from the struct and are described", "[common][params]") {
   Fixture f;
@@ -260,6 +124,7 @@ TEST_CASE("YAML that says two things is refused", "[common][params]") {
   CHECK_THAT(f.error("gpu: {cwd: *g}"), Contains("my.yaml:1:12: not valid YAML"));
   CHECK_THAT(f.error("? [1, 2]\n: 3\n"), Contains("a key must be text"));
   CHECK_THAT(f.error("gpu: {"), Contains("not valid YAML"));
+  CHECK_THAT(f.error("gpu:\n\tcwd: {}\n"), Contains("my.yaml:2:") && Contains("begins with a tab"));
   CHECK_THAT(f.error(",gpu:\n  cwd:\n"), Contains("my.yaml:1:1: not valid YAML"));
   std::string bomb = "a0: &a0 [x]\n";
   for (int i = 1; i < 12; ++i) {
@@ -315,58 +180,6 @@ TEST_CASE("a dump is a valid input that gives the same values", "[common][params
   CHECK(h.values() == f.values());
 }
 
-TEST_CASE("layers win in their order, an instance within its layer", "[common][params]") {
-  ParamLayers layers(2, {"run"});
-  layers.add_preset(0, load_yaml("cwd: {session_cycles: 10, skew: 10, latency: 10}", "preset p"),
-                    {Origin::Kind::preset, "preset p"});
-  layers.add(
-      load_yaml("gpu1: {cwd: {session_cycles: 31}}\ngpu: {cwd: {session_cycles: 30, skew: 30}}\nrun: {credits: 5}\n",
-                "my.yaml"),
-      kFile);
-  Fixture first;
-  Fixture second;
-  CreditParams run;
-  ParamBinder run_binder;
-  run_binder.bind("run", run);
-  SECTION("file only") {
-    layers.resolve(first.binder, 0);
-    layers.resolve(second.binder, 1);
-    layers.resolve(run_binder, "run");
-    CHECK(first.cwd.session_cycles == 30);
-    CHECK(second.cwd.session_cycles == 31);
-    CHECK(first.cwd.latency == 10);
-    CHECK(second.cwd.latency == 600);
-    CHECK(first.entry("gpu.cwd.latency").origin.text == "preset p");
-    CHECK(first.entry("gpu.cwd.skew").origin.text == "my.yaml:2");
-    CHECK(run.credits == 5);
-  }
-  SECTION("--set gpu.* wins over the file's gpu1") {
-    layers.assign("gpu0.cwd.skew=41");
-    layers.assign("gpu.cwd.session_cycles=40");
-    layers.assign("gpu.cwd.skew=40");
-    layers.assign("run.credits=6");
-    layers.resolve(first.binder, 0);
-    layers.resolve(second.binder, 1);
-    layers.resolve(run_binder, "run");
-    CHECK(second.cwd.session_cycles == 40);
-    CHECK(first.cwd.skew == 41);  // within one layer the instance wins, whatever the order
-    CHECK(second.cwd.skew == 40);
-    CHECK(run.credits == 6);
-  }
-  SECTION("instances that do not exist, and unknown parts, are refused") {
-    CHECK_THROWS_WITH(layers.assign("gpu7.cwd.skew=1"),
-                      Contains("gpu7 does not exist: there are 2 GPUs") && Contains("gpu0 to gpu1"));
-    CHECK_THROWS_WITH(layers.add(load_yaml("x: 1", "f"), kFile), Contains("unknown part of the configuration: x"));
-    CHECK_THROWS_WITH(layers.add(load_yaml("\ngpu01: {}", "f"), kFile), Contains("my.yaml:2:1: gpu01 does not exist"));
-    CHECK_THROWS_WITH(layers.add(load_yaml("[1]", "f"), kFile), Contains("a configuration is a map"));
-    CHECK_THROWS_WITH(ParamLayers(1).assign("gpu1.x=1"), Contains("there is 1 GPU"));
-    layers.assign("gpu1.cwd.skw=1");
-    CHECK_NOTHROW(layers.resolve(first.binder, 0));
-    CHECK_THROWS_WITH(layers.resolve(second.binder, 1),
-                      Contains("--set gpu1.cwd.skw=1: unknown parameter gpu1.cwd.skw"));
-  }
-}
-
 TEST_CASE("mistakes of whoever writes a table are found", "[common][params]") {
   struct Bad {
     std::uint32_t x = 5;
@@ -380,49 +193,4 @@ TEST_CASE("mistakes of whoever writes a table are found", "[common][params]") {
   CHECK_THROWS_AS(binder.bind("gpu.a", a), CheckFailed);
   CHECK_THROWS_AS(binder.bind("gpu.a.credits", a), CheckFailed);
   CHECK_THROWS_AS(binder.bind("gpu.Bad", a), CheckFailed);
-}
-
-TEST_CASE("mutated configurations parse or are refused, nothing else", "[common][params][fuzz]") {
-  YAML::Emitter out;
-  Fixture().binder.dump(out);
-  const std::string original =
-      std::string(out.c_str()) + "\n# comment\nx: &anchor [{a: !!str b}, 'q', \"d\"]\ny: |\n  text\nz: *anchor\n";
-  const auto seed = GENERATE(11U, 12U, 13U, 14U);
-  CAPTURE(seed);
-  std::mt19937_64 random(seed);
-  const std::string alphabet = "\n \t:{}[],-#&*!|>'\"%@`~?0.e\\\x01\x7f\xc3\xff";
-  int refused = 0;
-  for (int i = 0; i < 2000; ++i) {
-    std::string text = original;
-    const auto changes = 1 + random() % 6;
-    for (std::uint64_t k = 0; k < changes && !text.empty(); ++k) {
-      const std::size_t at = random() % text.size();
-      const char c = alphabet[random() % alphabet.size()];
-      switch (random() % 5) {
-        case 0:
-          text[at] = c;
-          break;
-        case 1:
-          text.insert(at, 1, c);
-          break;
-        case 2:
-          text.erase(at, 1 + random() % 20);
-          break;
-        case 3:
-          text.insert(at, text.substr(random() % text.size(), random() % 40));
-          break;
-        default:
-          text[at] = static_cast<char>(random() % 256);
-          break;
-      }
-    }
-    Fixture f;
-    try {
-      f.apply(text);
-    } catch (const InputError& error) {
-      ++refused;
-      if (error.message().empty()) FAIL("an error without a message");
-    }
-  }
-  CHECK(refused > 100);
 }

@@ -1,4 +1,5 @@
-// Any bytes are either a trace or an InputError (INP-07). Build with -fsanitize=fuzzer (libFuzzer) or link an AFL driver.
+// Any bytes are either a trace or an InputError (INP-07). Build with -fsanitize=fuzzer (libFuzzer) or link an AFL
+// driver.
 #include <cstddef>
 #include <cstdint>
 #include <sstream>
@@ -7,6 +8,7 @@
 #include "common/error.h"
 #include "workload/kineto.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name is the fuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));
   try {

@@ -22,10 +22,11 @@ std::string broken(const std::string& from, const std::string& to) {
 }
 
 std::string rich_trace() {
+  const std::string wait =
+      R"({"ph":"X","cat":"cuda_sync","name":"Stream Wait Event","pid":0,"tid":9,"ts":102.5,"dur":1,)"
+      R"("args":{"wait_on_stream":7,"wait_on_cuda_event_record_corr_id":2,"stream":9,"correlation":3}})";
   return trace({call("cudaLaunchKernel", "90.5", 1, R"("cbid":211)"), kernel("a", 7, "100.001", "5.25", 1),
-                call("cudaEventRecord", "101", 2), call("cudaStreamWaitEvent", "102", 3),
-                R"({"ph":"X","cat":"cuda_sync","name":"Stream Wait Event","pid":0,"tid":9,"ts":102.5,"dur":1,)"
-                R"("args":{"wait_on_stream":7,"wait_on_cuda_event_record_corr_id":2,"stream":9,"correlation":3}})",
+                call("cudaEventRecord", "101", 2), call("cudaStreamWaitEvent", "102", 3), wait,
                 call("cudaLaunchKernel", "104", 4), kernel("b", 9, "140.125", "17", 4),
                 kernel("bare", 9, "160", "2", 5, ""),
                 R"({"ph":"X","cat":"gpu_memset","name":"m","pid":0,"tid":9,"ts":170,"dur":2,"args":{"bytes":4}})",
@@ -106,7 +107,8 @@ TEST_CASE("what is no trace is told so", "[workload][INP-07]") {
 }
 
 TEST_CASE("text that is no JSON is refused with its position", "[workload][INP-07]") {
-  CHECK_THAT(error_of("{\"traceEvents\": [nan]}"), Contains("byte 19: not valid JSON") && Contains("edited or damaged"));
+  CHECK_THAT(error_of("{\"traceEvents\": [nan]}"),
+             Contains("byte 19: not valid JSON") && Contains("edited or damaged"));
   CHECK_THAT(error_of(trace({kernel("a", 7, "1", "1", 0)}) + "x"), Contains("not valid JSON"));
   CHECK_THAT(error_of("{\"traceEvents\": [{\"ts\": 1e999}]}"), Contains("not valid JSON"));
   CHECK_THAT(error_of("{\"a\": \"\xFF\"}"), Contains("not valid JSON") && Contains("UTF-8"));
@@ -167,10 +169,18 @@ TEST_CASE("mutated traces are imported or refused, nothing else", "[workload][IN
       const std::size_t at = random() % text.size();
       const char c = alphabet[random() % alphabet.size()];
       switch (random() % 4) {
-        case 0: text[at] = c; break;
-        case 1: text.insert(at, 1 + random() % 3, c); break;
-        case 2: text.erase(at, 1 + random() % 8); break;
-        default: text[at] = static_cast<char>(random() & 0xFF); break;
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1 + random() % 3, c);
+          break;
+        case 2:
+          text.erase(at, 1 + random() % 8);
+          break;
+        default:
+          text[at] = static_cast<char>(random() & 0xFF);
+          break;
       }
     }
     try {

@@ -17,11 +17,12 @@ TEST_CASE("a trace of 2021 and one of today become the same workload", "[workloa
        "args":{"cbid":211,"correlation":5,"external id":9}},
       {"ph":"X","cat":"Operator","name":"aten::add","pid":1,"tid":"9","ts":980,"dur":30,"args":{"a":[1,{"b":[2]}]}},
       {"name":"process_name","ph":"M","ts":990,"pid":0,"tid":0,"args":{"name":"python"}}],
-      "deviceProperties": [)" + kA100 + "]}";
-  const std::string new_style = trace(
-      {kernel("k", 7, "1000.000", "20.000", 5,
-              R"("registers per thread":32,"shared memory":1024,"grid":[3,2,1],"block":[64,2,1])"),
-       call("cudaLaunchKernel", "990.000", 5)});
+      "deviceProperties": [)" +
+      kA100 + "]}";
+  const std::string new_style =
+      trace({kernel("k", 7, "1000.000", "20.000", 5,
+                    R"("registers per thread":32,"shared memory":1024,"grid":[3,2,1],"block":[64,2,1])"),
+             call("cudaLaunchKernel", "990.000", 5)});
   for (const std::string& text : {old_style, new_style}) {
     const std::vector<Workload> workloads = import_text(text);
     REQUIRE(workloads.size() == 1);
@@ -47,10 +48,9 @@ TEST_CASE("a trace of 2021 and one of today become the same workload", "[workloa
 }
 
 TEST_CASE("times keep every nanosecond", "[workload][INP-01]") {
-  const Workload workload = import_text(trace({kernel("a", 7, "3743411222894.405", "3.679", 1),
-                                               kernel("b", 7, "3743411222898.085", "0.001", 2),
-                                               call("cudaLaunchKernel", "3743411222890.001", 1),
-                                               call("cudaLaunchKernel", "\"3743411222891.002\"", 2)}))[0];
+  const Workload workload = import_text(trace(
+      {kernel("a", 7, "3743411222894.405", "3.679", 1), kernel("b", 7, "3743411222898.085", "0.001", 2),
+       call("cudaLaunchKernel", "3743411222890.001", 1), call("cudaLaunchKernel", "\"3743411222891.002\"", 2)}))[0];
   REQUIRE(workload.ops.size() == 2);
   CHECK(workload.ops[0].enqueue == -4'404);
   CHECK(workload.ops[0].recorded->duration == 3'679);
@@ -120,10 +120,10 @@ TEST_CASE("ROCm grids count workgroups or work-items by the launch call", "[work
   CHECK(imported("hipLaunchKernel").grid == arch::Dim3{1000, 3, 1});
   CHECK(imported("hipExtLaunchKernel").grid == arch::Dim3{1000, 3, 1});
   CHECK(imported("hipExtModuleLaunchKernel").grid == arch::Dim3{4, 3, 1});
-  const Workload with_call = import_text(trace(
-      {kernel("k", 0, "100", "5", 1, ""),
-       call("hipExtModuleLaunchKernel", "90", 1, R"("grid":[512,1,1],"block":[256,1,1],"shared memory":4096)")},
-      kMi300x))[0];
+  const Workload with_call = import_text(
+      trace({kernel("k", 0, "100", "5", 1, ""),
+             call("hipExtModuleLaunchKernel", "90", 1, R"("grid":[512,1,1],"block":[256,1,1],"shared memory":4096)")},
+            kMi300x))[0];
   CHECK(with_call.ops[0].kernel.grid == arch::Dim3{2, 1, 1});
   CHECK(with_call.ops[0].kernel.block == arch::Dim3{256, 1, 1});
   CHECK(with_call.ops[0].kernel.shared_bytes == 4096);
@@ -176,9 +176,9 @@ TEST_CASE("the recorded occupancy is usable up to 48 KiB of shared memory", "[wo
 }
 
 TEST_CASE("equal starts keep the order of their launches", "[workload][INP-02]") {
-  const Workload workload = import_text(trace({kernel("second", 7, "100", "0", 12), kernel("first", 7, "100", "0", 11),
-                                               call("cudaLaunchKernel", "90", 11),
-                                               call("cudaLaunchKernel", "91", 12)}))[0];
+  const Workload workload =
+      import_text(trace({kernel("second", 7, "100", "0", 12), kernel("first", 7, "100", "0", 11),
+                         call("cudaLaunchKernel", "90", 11), call("cudaLaunchKernel", "91", 12)}))[0];
   CHECK(workload.ops[0].kernel.name == "first");
   CHECK(workload.ops[1].kernel.name == "second");
 }
@@ -190,14 +190,14 @@ TEST_CASE("a recorded stream wait becomes an edge", "[workload][INP-02]") {
                        R"("wait_on_cuda_event_record_corr_id":{},"correlation":6}}}})",
                        on, record);
   };
-  const std::vector<std::string> events = {
-      call("cudaLaunchKernel", "100", 1), kernel("early", 20, "110", "20", 1),
-      call("cudaLaunchKernel", "112", 2), kernel("source", 20, "131", "30", 2),
-      call("cudaEventRecord", "115", 3),  // after source was launched, not after it ran
-      call("cudaLaunchKernel", "116", 4), kernel("too late", 20, "162", "30", 4),
-      call("cudaLaunchKernel", "118", 5), kernel("not held", 24, "126", "9", 5),
-      call("cudaStreamWaitEvent", "120", 6),
-      call("cudaLaunchKernel", "125", 7), kernel("held", 24, "163", "9", 7)};
+  const std::vector<std::string> events =
+      {call("cudaLaunchKernel", "100", 1),    kernel("early", 20, "110", "20", 1),
+       call("cudaLaunchKernel", "112", 2),    kernel("source", 20, "131", "30", 2),
+       call("cudaEventRecord", "115", 3),  // after source was launched, not after it ran
+       call("cudaLaunchKernel", "116", 4),    kernel("too late", 20, "162", "30", 4),
+       call("cudaLaunchKernel", "118", 5),    kernel("not held", 24, "126", "9", 5),
+       call("cudaStreamWaitEvent", "120", 6), call("cudaLaunchKernel", "125", 7),
+       kernel("held", 24, "163", "9", 7)};
   const auto with = [&events](const std::string& event) {
     std::vector<std::string> all = events;
     all.push_back(event);
@@ -223,9 +223,7 @@ TEST_CASE("a recorded stream wait becomes an edge", "[workload][INP-02]") {
 
 TEST_CASE("a trace is recognised by its first bytes, packed or not", "[workload][INP-01]") {
   const TempDir dir;
-  const auto looks = [&dir](const std::string& bytes) {
-    return workload::looks_like_kineto(dir.write("file", bytes));
-  };
+  const auto looks = [&dir](const std::string& bytes) { return workload::looks_like_kineto(dir.write("file", bytes)); };
   CHECK(looks(trace({})));
   CHECK(looks(gzipped("\xEF\xBB\xBF\n { \n\"later\": 1}")));
   CHECK_FALSE(looks("gpu: h100-sxm\n"));

@@ -1,13 +1,12 @@
 // Small Kineto traces as text, and a directory for their files.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
@@ -75,8 +74,7 @@ inline std::string kernel(const std::string& name, int stream, const std::string
                      name, device, stream, ts, dur, device, stream, correlation, shape.empty() ? "" : ",", shape);
 }
 
-inline std::string call(const std::string& name, const std::string& ts, int correlation,
-                        const std::string& more = "") {
+inline std::string call(const std::string& name, const std::string& ts, int correlation, const std::string& more = "") {
   return fmt::format(R"({{"ph":"X","cat":"cuda_runtime","name":"{}","pid":4711,"tid":4711,"ts":{},"dur":3,)"
                      R"("args":{{"correlation":{}{}{}}}}})",
                      name, ts, correlation, more.empty() ? "" : ",", more);

@@ -47,9 +47,9 @@
       make: () => ({
         type: "line",
         data: { datasets: [
-          warps.length && { label: "Warp slots in use", data: warps, stepped: true, pointRadius: 0, borderWidth: 1.5, parsing: false,
+          warps.length && { label: "Warp slots in use", data: warps, stepped: true, pointRadius: 0, borderWidth: 1.2, parsing: false,
             borderColor: heddle.colour("modelled"), backgroundColor: heddle.alpha(heddle.colour("modelled"), 0.22), fill: "origin" },
-          busy.length && { label: "SMs with work", data: busy, stepped: true, pointRadius: 0, borderWidth: 1.5, parsing: false,
+          busy.length && { label: "SMs with work", data: busy, stepped: true, pointRadius: 0, borderWidth: 1.2, parsing: false,
             borderColor: heddle.colour("second"), backgroundColor: heddle.colour("second") },
         ].filter(Boolean) },
         options: {
@@ -67,7 +67,7 @@
               afterFit: (scale) => { scale.paddingLeft = 0; scale.paddingRight = 0; },
             },
             y: {
-              min: 0, max: 100, title: title("Share (%)"), ticks: { stepSize: 25 },
+              min: 0, max: 100, title: title("In use (%)"), ticks: { stepSize: 25 },
               afterFit: (scale) => { scale.width = heddle.timeMargins(holder.clientWidth).left; },
             },
           },
@@ -153,8 +153,8 @@
         data: { datasets: sorted.map(([kind, list], i) => {
           const [shape, colour] = shapes[Math.min(i, shapes.length - 1)];
           return { label: kind, data: list.map((kernel) => ({ x: kernel.recorded_us, y: kernel.us, kernel })), pointStyle: shape,
-            pointRadius: shape === "circle" ? 3 : 4, pointHoverRadius: 6, borderColor: heddle.alpha(heddle.colour(colour), 0.8), borderWidth: 1,
-            backgroundColor: heddle.alpha(heddle.colour(colour), 0.4), order: sorted.length - i };
+            pointRadius: shape === "circle" ? 2.5 : 4, pointHoverRadius: 6, borderColor: heddle.alpha(heddle.colour(colour), 0.8), borderWidth: 1,
+            backgroundColor: heddle.alpha(heddle.colour(colour), 0.3), order: sorted.length - i };
         }) },
         options: {
           layout: { padding: { right: 14, top: 8 } },

@@ -68,7 +68,7 @@
       page = heddle.clamp(page, 0, pages - 1);
       body.replaceChildren(...shown.slice(page * pageSize, (page + 1) * pageSize).map((kernel) => h("tr", {}, columns.map((column) =>
         column.key === "name"
-          ? h("th", { scope: "row", class: "name", title: kernel.name }, column.text(kernel))
+          ? h("th", { scope: "row", class: "name", title: kernel.name }, heddle.clipped(column.text(kernel)))
           : h("td", { class: column.numeric ? "number" : null }, column.text(kernel))))));
       if (!shown.length) body.append(h("tr", {}, h("td", { colspan: columns.length, class: "none" }, "No kernel matches the filter.")));
       counted.textContent = shown.length === kernels.length ? heddle.count(kernels.length, "kernel")

@@ -4,8 +4,8 @@
 (() => {
   const openers = "<({[";
   const closers = ">)}]";
-  const basicTypes = new Set(["float", "double", "int", "unsigned", "long", "short", "char", "bool", "signed", "half", "const",
-    "void", "true", "false", "ul", "u", "std", "array", "BFloat16", "Half", "int8_t", "int32_t", "int64_t", "bfloat16_t"]);
+  const basicTypes = new Set(["float", "double", "int", "unsigned", "long", "short", "char", "bool", "signed", "half", "const", "decltype",
+    "nullptr", "void", "true", "false", "ul", "u", "std", "array", "BFloat16", "Half", "int8_t", "int32_t", "int64_t", "bfloat16_t"]);
 
   // The function's name without return type, namespaces, arguments; and the text of its own template arguments.
   function split(full) {

@@ -62,12 +62,14 @@
     const failed = expectations.filter((expectation) => !expectation.ok);
     const warnings = heddle.list(data.warnings);
     if (failed.length)
-      main.append(h("div", { class: "notice bad", role: "alert" },
+      main.append(h("div", { class: "notice bad", role: "alert", id: "failed" },
         h("strong", {}, `${failed.length} of ${heddle.count(expectations.length, "expectation")} failed`),
         h("ul", {}, failed.map((expectation) => h("li", {}, expectation.text,
           expectation.actual !== undefined ? [" (actual: ", h("b", {}, expectation.actual), ")"] : null)))));
+    if (failed.length) nav.append(h("a", { href: "#failed", class: "strong" }, "Failed expectations"));
+    if (warnings.length) nav.append(h("a", { href: "#warnings" }, "Warnings"));
     if (warnings.length)
-      main.append(h("div", { class: "notice warn" }, h("strong", {}, heddle.count(warnings.length, "warning")),
+      main.append(h("div", { class: "notice warn", id: "warnings" }, h("strong", {}, heddle.count(warnings.length, "warning")),
         h("ul", {}, warnings.map((warning) => h("li", {}, warning)))));
   }
 
@@ -87,7 +89,7 @@
     const longest = Math.max(...rows.flatMap((row) => row.bars.map((bar) => bar.us || 0)), 1e-9);
     return h("div", { class: "bars" }, rows.map((row) => h("div", { class: "bar-row" },
       h(row.pick ? "button" : "div", { class: "bar-name", type: row.pick ? "button" : null, title: row.title, onclick: row.pick },
-        row.colour ? h("i", { class: "square", style: { color: row.colour } }) : null, h("span", {}, row.name),
+        row.colour ? h("i", { class: "square", style: { color: row.colour } }) : null, row.pick ? heddle.clipped(row.name) : h("span", {}, row.name),
         row.note ? h("small", {}, row.note) : null),
       row.bars.filter((bar) => heddle.isNumber(bar.us)).map((bar) => h("div", { class: "bar-line" },
         h("div", { class: "track" }, h("div", { class: "bar", style: { width: `${(100 * bar.us) / longest}%`, background: bar.colour } })),
@@ -217,7 +219,7 @@
         (box) => heddle.occupancyPlot(holder(box, "occupancy"), occupancy, view));
       if (hasMap)
         card(group, { id: `${key}-load`, title: "Load of the SMs over time", navText: link("SM load"),
-          lead: `One row per SM, grouped by GPC; one column per ${heddle.time(map.bin_us)}. Rows of one colour mean that the work is spread evenly.` },
+          lead: `One row per SM, grouped by GPC; one column per ${heddle.time(map.bin_us)}. Where a column has one colour from top to bottom, the work is spread evenly.` },
         (box) => {
           const text = heddle.loadMap(holder(box, "load-map"), map, view);
           box.append(h("p", { class: "after" }, text));
@@ -225,6 +227,7 @@
       if (hasBars)
         card(group, { id: `${key}-timeline`, title: "Kernels by stream", navText: link("Timeline") }, (box) => {
           const top = groups.slice(0, palette).map((entry) => ({ colour: `var(--${colourOf(entry.name)})`, title: entry.name,
+            clip: true,
             text: shortNames.get(entry.name) || "(no name)" }));
           const legendPlace = h("div");
           const lead = h("p", { class: "lead" });
@@ -266,7 +269,6 @@
     const summary = heddle.list(data.summary);
     const parameters = heddle.list(data.parameters);
     const expectations = heddle.list(data.expectations);
-    const warnings = heddle.list(data.warnings);
     if (!summary.length && !parameters.length && !expectations.length) return;
     const section = h("section", { class: "gpu", id: "run" }, h("h2", {}, "The run"));
     const grid = h("div", { class: "grid" });
@@ -287,8 +289,6 @@
         box.append(table(["Parameter", "Value", "Set by", "Source of the default"], parameters.map((row) => h("tr", {},
           h("td", {}, h("code", {}, row.path)), h("td", { class: "strong" }, row.value, row.unit ? ` ${row.unit}` : ""), cells([row.origin || "", row.source || ""])))));
       });
-    if (warnings.length === 0) return;
-    nav.append(h("a", { href: "#main" }, "Warnings"));
   }
 
   function redrawAll() {
@@ -310,6 +310,8 @@
     const gpus = heddle.list(data.gpus);
     gpus.forEach((gpu, i) => gpuSection(gpu, i, gpus.length > 1));
     runSection(data);
+    if (main.querySelectorAll(".card").length === 1)
+      main.append(h("p", { class: "notice", style: { marginTop: "16px" } }, "There is nothing to plot: this report holds no results."));
     if (!nav.childElementCount) nav.parentElement.remove();
   } catch (error) {
     heddle.fail("page", error);

@@ -8,7 +8,7 @@
     const hasRecorded = kernels.some((kernel) => heddle.isNumber(kernel.recorded_start_us) && heddle.isNumber(kernel.recorded_us));
     const streams = [...new Set([...kernels, ...copies].map((item) => String(item.stream ?? "")))]
       .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-    const [tall, low] = streams.length > 16 ? [9, 6] : streams.length > 8 ? [14, 10] : [24, 18];
+    const [tall, low] = streams.length > 16 ? [9, 6] : streams.length > 8 ? [14, 10] : streams.length > 2 ? [24, 18] : [36, 28];
     const rowGap = hasRecorded ? 3 : 0;
     const laneHeight = tall + (hasRecorded ? low + rowGap : 0) + (streams.length > 16 ? 5 : 12);
     const top = 6;

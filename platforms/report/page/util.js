@@ -30,14 +30,17 @@ heddle.clamp = (value, low, high) => Math.min(high, Math.max(low, value));
   };
   const minus = (text) => text.replace("-", "\u2212");
   // Significant digits, but never fewer than the integer part has.
+  const placesFor = (value, digits) =>
+    value === 0 ? 0 : heddle.clamp(digits - 1 - Math.floor(Math.log10(Math.abs(value))), 0, 6);
+  // Without trailing zeros: for numbers that are exact.
   heddle.number = (value, digits = 3) => {
     if (!heddle.isNumber(value)) return "\u2013";
-    const places = value === 0 ? 0 : heddle.clamp(digits - 1 - Math.floor(Math.log10(Math.abs(value))), 0, 6);
+    const places = placesFor(value, digits);
     return minus(format(`max${places}`, { maximumFractionDigits: places }).format(value));
   };
   heddle.fixed = (value, places) => heddle.isNumber(value)
     ? minus(format(`fix${places}`, { minimumFractionDigits: places, maximumFractionDigits: places }).format(value)) : "\u2013";
-  heddle.percent = (value, digits = 3) => heddle.isNumber(value) ? `${heddle.number(value, digits)}\u00a0%` : "\u2013";
+  heddle.percent = (value, digits = 3) => heddle.isNumber(value) ? `${heddle.fixed(value, Math.min(2, placesFor(value, digits)))}\u00a0%` : "\u2013";
   // A deviation: "+1.2 %".
   heddle.deviation = (value) => {
     if (!heddle.isNumber(value)) return "\u2013";
@@ -49,7 +52,7 @@ heddle.clamp = (value, low, high) => Math.min(high, Math.max(low, value));
   heddle.time = (us, digits = 3) => {
     if (!heddle.isNumber(us)) return "\u2013";
     const [unit, size] = heddle.timeUnit(us);
-    return `${heddle.number(us / size, digits)}\u00a0${unit}`;
+    return `${heddle.fixed(us / size, placesFor(us / size, digits))}\u00a0${unit}`;
   };
   heddle.unitName = (unit) => (unit === "us" ? "\u00b5s" : unit || "");
   heddle.triple = (value) => heddle.list(value).length ? heddle.list(value).join("\u00d7") : "\u2013";
@@ -64,7 +67,7 @@ heddle.niceTicks = function (from, to, wanted) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999);
   const ticks = [];
-  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; ++i) ticks.push(i * step);
+  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; ++i) ticks.push(i * step + 0);
   return { ticks, step };
 };
 
@@ -104,6 +107,14 @@ heddle.sizeCanvas = function (canvas, width, height) {
   return context;
 };
 
+// Text that loses its middle when there is no room: kernel names differ at both ends.
+heddle.clipped = function (text) {
+  if (text.length < 20) return heddle.h("span", { class: "clipped" }, heddle.h("span", {}, text));
+  const bracket = text.lastIndexOf("<");
+  const tail = bracket > 0 && text.length - bracket <= 24 ? text.length - bracket : 10;
+  return heddle.h("span", { class: "clipped" }, heddle.h("span", {}, text.slice(0, -tail)), heddle.h("span", {}, text.slice(-tail)));
+};
+
 heddle.font = (size = 12, weight = 400) => `${weight} ${size}px ${heddle.colour("font")}`;
 
 heddle.tooltip = {
@@ -127,4 +138,4 @@ heddle.tooltip = {
 // A legend: [{colour | shape class, text}].
 heddle.legend = (entries) => heddle.h("ul", { class: "legend" }, entries.map((entry) =>
   heddle.h("li", { title: entry.title }, heddle.h("i", { class: entry.shape || "square", style: { color: entry.colour } }),
-    heddle.h("span", {}, entry.text))));
+    entry.clip ? heddle.clipped(entry.text) : heddle.h("span", {}, entry.text))));

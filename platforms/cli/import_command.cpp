@@ -1,0 +1,186 @@
+#include <iostream>
+#include <map>
+
+#include <boost/program_options.hpp>
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/inputs.h"
+#include "cli/machines.h"
+#include "cli/replay_plan.h"
+#include "cli/run_outcome.h"
+#include "common/yaml_util.h"
+#include "workload/kineto.h"
+
+namespace heddle::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* kUsage = R"(heddle import kineto FILE [-o OUT] [--device N]
+
+Writes a scenario with the kernels, copies and streams of a recorded trace; CTA durations are fitted to the recorded
+kernel durations on the recorded machine. Without -o it goes to standard output.
+)";
+
+void write_dim(YAML::Emitter& out, const char* key, const arch::Dim3& d) {
+  out << YAML::Key << key << YAML::Value << YAML::Flow << YAML::BeginSeq << d.x << d.y << d.z << YAML::EndSeq;
+}
+
+// Kernels that are alike but for their launch share one entry.
+std::string key_of(const arch::KernelRecord& k) {
+  return fmt::format("{}|{},{},{}|{},{},{}|{}|{}|{}", k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x, k.block.y, k.block.z,
+                     k.registers_per_thread, k.shared_bytes, k.duration.min);
+}
+
+struct Kernels {
+  std::map<std::string, std::string> name_of;  // key -> unique name
+  std::map<std::string, int> used;
+  std::vector<const arch::KernelRecord*> list;
+};
+
+void gather(const workload::Workload& workload, Kernels& kernels) {
+  for (const workload::Op& op : workload.ops) {
+    if (op.kind != workload::OpKind::kernel) continue;
+    const auto [at, inserted] = kernels.name_of.try_emplace(key_of(op.kernel));
+    if (!inserted) continue;
+    const int count = ++kernels.used[op.kernel.name];
+    at->second = count == 1 ? op.kernel.name : fmt::format("{} #{}", op.kernel.name, count);
+    kernels.list.push_back(&op.kernel);
+  }
+}
+
+void write_op(YAML::Emitter& out, const workload::Workload& workload, std::size_t index, std::size_t gpu, std::int64_t shift,
+              double launch_latency, const Kernels& kernels, bool named) {
+  const workload::Op& op = workload.ops[index];
+  out << YAML::Flow << YAML::BeginMap;
+  if (named) out << YAML::Key << "id" << YAML::Value << fmt::format("g{}o{}", gpu, index);
+  if (op.kind == workload::OpKind::kernel) {
+    out << YAML::Key << "kernel" << YAML::Value;
+    emit_text(out, kernels.name_of.at(key_of(op.kernel)));
+  } else {
+    out << YAML::Key << (op.kind == workload::OpKind::copy ? "copy" : "fill") << YAML::Value << op.bytes;
+    out << YAML::Key << "for" << YAML::Value << fmt::format("{} ns", op.duration);
+  }
+  out << YAML::Key << "stream" << YAML::Value;
+  emit_text(out, fmt::format("gpu{} {}", gpu, workload.streams[op.stream].name));
+  std::int64_t at = 0;
+  if (op.enqueue) at = std::max(at, *op.enqueue + static_cast<std::int64_t>(launch_latency) + shift);
+  if (op.not_before) at = std::max(at, *op.not_before + shift);
+  out << YAML::Key << "at" << YAML::Value << fmt::format("{} ns", at);
+  if (!op.after.empty()) {
+    out << YAML::Key << "after" << YAML::Value << YAML::BeginSeq;
+    for (const workload::Edge& edge : op.after) out << fmt::format("g{}o{}", gpu, edge.from);
+    out << YAML::EndSeq;
+  }
+  out << YAML::EndMap;
+}
+
+std::string scenario_text(const Inputs& inputs, const Machines& machines, const std::vector<Fitted>& fitted) {
+  Kernels kernels;
+  for (const Fitted& f : fitted) gather(f.workload, kernels);
+  YAML::Emitter out;
+  out << YAML::BeginMap;
+  out << YAML::Key << "heddle" << YAML::Value << 1;
+  out << YAML::Key << "name" << YAML::Value;
+  emit_text(out, inputs.name);
+  out << YAML::Key << "description" << YAML::Value << "Imported from a recorded trace; CTA durations are fitted to it.";
+  out << YAML::Key << "gpus" << YAML::Value << YAML::Flow << YAML::BeginSeq;
+  for (const Machine& m : machines.gpus) out << (m.preset == "generic" ? workload::kDefaultPreset : m.preset);
+  out << YAML::EndSeq;
+  out << YAML::Key << "config" << YAML::Value << YAML::BeginMap;
+  for (const Machine& m : machines.gpus) {
+    gpu::GpuParams params = m.recorded;
+    ParamBinder binder;
+    params.bind(binder);
+    out << YAML::Key << m.instance << YAML::Value;
+    binder.dump_root(out, "gpu");
+  }
+  out << YAML::EndMap;
+  out << YAML::Key << "kernels" << YAML::Value << YAML::BeginSeq;
+  for (const arch::KernelRecord* k : kernels.list) {
+    out << YAML::BeginMap << YAML::Key << "name" << YAML::Value;
+    emit_text(out, kernels.name_of.at(key_of(*k)));
+    write_dim(out, "grid", k->grid);
+    write_dim(out, "block", k->block);
+    out << YAML::Key << "registers" << YAML::Value << k->registers_per_thread;
+    out << YAML::Key << "shared" << YAML::Value << fmt::format("{} B", k->shared_bytes);
+    out << YAML::Key << "cycles" << YAML::Value << k->duration.min << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+  out << YAML::Key << "streams" << YAML::Value << YAML::BeginSeq;
+  for (std::size_t g = 0; g < fitted.size(); ++g) {
+    for (const workload::Stream& stream : fitted[g].workload.streams) {
+      out << YAML::Flow << YAML::BeginMap << YAML::Key << "name" << YAML::Value;
+      emit_text(out, fmt::format("gpu{} {}", g, stream.name));
+      out << YAML::Key << "priority" << YAML::Value << stream.priority << YAML::Key << "gpu" << YAML::Value << g << YAML::EndMap;
+    }
+  }
+  out << YAML::EndSeq;
+  out << YAML::Key << "submit" << YAML::Value << YAML::BeginSeq;
+  for (std::size_t g = 0; g < fitted.size(); ++g) {
+    const workload::Workload& workload = fitted[g].workload;
+    const std::vector<replay::Job> jobs = make_jobs(fitted, machines, replay::Pace::recorded, true);
+    std::vector<bool> named(workload.ops.size(), false);
+    std::int64_t earliest = 0;
+    for (const workload::Op& op : workload.ops) {
+      for (const workload::Edge& edge : op.after) named[edge.from] = true;
+      if (op.enqueue) earliest = std::min(earliest, *op.enqueue);
+    }
+    for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+      write_op(out, workload, i, g, -earliest, jobs[g].launch_latency_ns, kernels, named[i]);
+    }
+  }
+  out << YAML::EndSeq << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
+}
+
+}  // namespace
+
+int import_command(const std::vector<std::string>& arguments) {
+  po::options_description options;
+  options.add_options()("output,o", po::value<std::string>()->default_value("-"))("device", po::value<int>())("help,h", "")(
+      "what", po::value<std::vector<std::string>>()->default_value({}, ""));
+  po::positional_options_description positional;
+  positional.add("what", -1);
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(arguments).options(options).positional(positional).run(), values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw InputError(error.what(), "heddle import --help lists the options");
+  }
+  const auto& what = values["what"].as<std::vector<std::string>>();
+  if (values.count("help") != 0) {
+    std::cout << kUsage;
+    return kSuccess;
+  }
+  if (what.size() != 2 || what[0] != "kineto") {
+    throw InputError("heddle import takes a format and one file", "as in: heddle import kineto trace.json.gz -o scenario.yaml");
+  }
+  if (!workload::looks_like_kineto(what[1])) {
+    throw InputError({what[1], 0, 0}, "is not a Kineto trace", "expected JSON, plain or gzip, as PyTorch's profiler exports it");
+  }
+  std::optional<int> device;
+  if (values.count("device") != 0) device = values["device"].as<int>();
+  const Inputs inputs = load_inputs({what[1]}, device);
+  const Machines machines = resolve_machines(inputs, {});
+  std::vector<Fitted> fitted;
+  for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
+    fitted.push_back(fit_workload(inputs.workloads[i], machines.gpus[i].recorded, Fit::launch));
+  }
+  const std::string text = scenario_text(inputs, machines, fitted);
+  const std::string& output = values["output"].as<std::string>();
+  if (output == "-") {
+    std::cout << text;
+  } else {
+    write_text(text, output);
+    for (const workload::Workload& w : inputs.workloads) {
+      for (const std::string& warning : w.warnings) std::cout << "note: " << warning << '\n';
+    }
+    std::cout << "scenario: " << output << '\n';
+  }
+  return kSuccess;
+}
+
+}  // namespace heddle::cli

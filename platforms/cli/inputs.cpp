@@ -1,0 +1,84 @@
+#include "cli/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/command.h"
+#include "workload/kineto.h"
+
+namespace heddle::cli {
+namespace {
+
+enum class FileKind { scenario, kineto, other };
+
+FileKind kind_of(const std::string& path) {
+  if (workload::looks_like_kineto(path)) return FileKind::kineto;  // throws if the file cannot be read
+  std::ifstream file(path, std::ios::binary);
+  std::string head(4096, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  return workload::looks_like_scenario(head) ? FileKind::scenario : FileKind::other;
+}
+
+std::string stem(const std::string& path) {
+  std::filesystem::path name = std::filesystem::path(path).filename();
+  while (name.has_extension() && (name.extension() == ".gz" || name.extension() == ".json" || name.extension() == ".yaml" ||
+                                  name.extension() == ".yml")) {
+    name = name.stem();
+  }
+  return name.string();
+}
+
+void keep_device(std::vector<workload::Workload>& workloads, int device, const std::string& path) {
+  std::vector<std::string> present;
+  for (const workload::Workload& w : workloads) present.push_back(std::to_string(w.device.id));
+  workloads.erase(std::remove_if(workloads.begin(), workloads.end(),
+                                 [device](const workload::Workload& w) { return w.device.id != device; }),
+                  workloads.end());
+  if (workloads.empty()) {
+    throw InputError({path, 0, 0}, fmt::format("has no operations of device {}", device),
+                     fmt::format("its devices: {}", fmt::join(present, ", ")));
+  }
+}
+
+Inputs from_scenario(workload::Scenario scenario) {
+  Inputs inputs;
+  inputs.name = stem(scenario.file);
+  inputs.workloads = scenario.workloads;
+  inputs.scenario = std::move(scenario);
+  return inputs;
+}
+
+}  // namespace
+
+Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device) {
+  if (files.empty()) return from_scenario(workload::parse_scenario(default_scenario(), "first_light.yaml"));
+  Inputs inputs;
+  inputs.name = stem(files.front());
+  for (const std::string& path : files) {
+    const FileKind kind = kind_of(path);
+    if (kind == FileKind::other) {
+      throw InputError({path, 0, 0}, "is neither a scenario nor a recorded trace",
+                       "a scenario is YAML with the key 'heddle: 1' (docs/scenario.md); a trace is Kineto JSON, "
+                       "as PyTorch's profiler exports it, plain or gzip");
+    }
+    if (kind == FileKind::scenario) {
+      if (files.size() > 1) {
+        throw InputError({path, 0, 0}, "is a scenario, and a scenario runs alone",
+                         "several files are possible for recorded traces only, each on a GPU of its own");
+      }
+      if (device) throw InputError("--device chooses a device of a recording; a scenario has none");
+      return from_scenario(workload::read_scenario(path));
+    }
+    std::vector<workload::Workload> workloads = workload::import_kineto(path);
+    if (device) keep_device(workloads, *device, path);
+    std::move(workloads.begin(), workloads.end(), std::back_inserter(inputs.workloads));
+  }
+  return inputs;
+}
+
+}  // namespace heddle::cli

@@ -1,0 +1,239 @@
+#include "cli/machines.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "common/param_layers.h"
+#include "common/suggest.h"
+
+namespace heddle::cli {
+namespace {
+
+constexpr std::uint32_t kGenericSmsPerGpc = 18;
+
+bool is_file(const std::string& gpu) {
+  const std::vector<std::string> names = gpu::preset_names();
+  if (std::find(names.begin(), names.end(), gpu) != names.end()) return false;
+  return gpu.find('/') != std::string::npos || gpu.find(".y") != std::string::npos || std::filesystem::exists(gpu);
+}
+
+// A machine file: keys gpu, gpu0, …, and `preset` for what it builds on.
+struct MachineFile {
+  std::string preset;
+  YAML::Node roots;
+};
+
+MachineFile read_machine_file(const std::string& path) {
+  MachineFile file;
+  const YAML::Node node = load_yaml_file(path);
+  if (!node.IsMap()) {
+    throw InputError({path, 1, 0}, "is not a machine: expected a map with the key gpu",
+                     "heddle run --dump-config FILE writes one that can be edited");
+  }
+  file.roots = YAML::Node(YAML::NodeType::Map);
+  for (const auto& item : node) {
+    const std::string key = item.first.as<std::string>();
+    if (key == "preset") {
+      file.preset = item.second.as<std::string>();
+    } else {
+      file.roots[item.first] = item.second;
+    }
+  }
+  return file;
+}
+
+struct Choice {
+  std::string preset;  // "generic": from `generic`
+  std::string why;
+  YAML::Node generic;
+  std::string file;    // machine file, if any
+};
+
+Choice from_recording(const workload::Workload& workload) {
+  Choice choice;
+  choice.preset = gpu::preset_for_device(workload.device.name);
+  if (!choice.preset.empty()) {
+    choice.why = fmt::format("preset {} for the recorded device '{}'", choice.preset, workload.device.name);
+    return choice;
+  }
+  choice.preset = "generic";
+  choice.generic = generic_machine(workload.device);
+  choice.why = fmt::format("a generic machine with the {} SMs of the recorded device '{}', which no preset knows",
+                           workload.device.sms, workload.device.name);
+  return choice;
+}
+
+YAML::Node choice_node(const Choice& choice) {
+  return choice.preset == "generic" ? choice.generic : gpu::preset(choice.preset);
+}
+
+Origin choice_origin(const Choice& choice) {
+  return {Origin::Kind::preset, choice.preset == "generic" ? "recorded device" : "preset " + choice.preset};
+}
+
+// What the recording tells of the recorded system beyond its device.
+YAML::Node recording_layer(const workload::Workload& workload) {
+  YAML::Node gpu(YAML::NodeType::Map);
+  if (workload.timings.stream_gap) {
+    gpu["task"]["stream_gap"]["value"] = fmt::format("{} ns", *workload.timings.stream_gap);
+    gpu["task"]["stream_gap"]["source"] = "measured in this recording: mean over operations that waited for their stream";
+  }
+  return gpu;
+}
+
+std::string text_of(gpu::GpuParams params) {
+  ParamBinder binder;
+  params.bind(binder);
+  YAML::Emitter out;
+  binder.dump_root(out, "gpu");
+  return out.c_str();
+}
+
+gpu::GpuParams recorded_machine(const workload::Workload& workload, const std::optional<std::string>& timing) {
+  const Choice choice = from_recording(workload);
+  gpu::GpuParams params;
+  ParamBinder binder;
+  params.bind(binder);
+  ParamLayers layers(1, {"run"});
+  layers.add_preset(0, choice_node(choice), choice_origin(choice));
+  layers.add_preset(0, recording_layer(workload), {Origin::Kind::preset, "this recording"});
+  if (timing) layers.assign("gpu.timing=" + *timing, {Origin::Kind::command_line, "--timing"});
+  layers.resolve(binder, 0);
+  return params;
+}
+
+Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index) {
+  Choice choice;
+  if (inputs.recorded()) {
+    choice = from_recording(inputs.workloads[index]);
+  } else {
+    choice.preset = inputs.scenario->gpus[index];
+    choice.why = fmt::format("preset {} {}", choice.preset,
+                             inputs.scenario->gpus_named ? "of the scenario" : "by default");
+  }
+  if (options.gpus.empty()) return choice;
+  const std::string& wanted = options.gpus.size() == 1 ? options.gpus[0] : options.gpus[index];
+  if (!is_file(wanted)) {
+    (void)gpu::preset(wanted);  // throws if there is none
+    choice = {wanted, fmt::format("preset {} of --gpu", wanted), {}, {}};
+    return choice;
+  }
+  choice.file = wanted;
+  const MachineFile file = read_machine_file(wanted);
+  if (!file.preset.empty()) choice.preset = file.preset;
+  choice.why = fmt::format("{} of --gpu, on top of {}", wanted,
+                           choice.preset == "generic" ? "the recorded device" : "preset " + choice.preset);
+  return choice;
+}
+
+}  // namespace
+
+void RunParams::describe(ParamTable<RunParams>& t) {
+  t.add("no_progress", &RunParams::no_progress, {Unit::ms, 0.0, 1e12},
+        "simulated time without progress of open work after which the run ends with the chain of waits; 0: never",
+        "choice: longer than any kernel of interest");
+  t.add("timeline_events", &RunParams::timeline_events, {Unit::count, std::uint64_t{0}, std::uint64_t{1'000'000'000}},
+        "most events that a timeline holds; the rest is left out and counted", "choice: what a viewer opens readily");
+}
+
+YAML::Node generic_machine(const workload::DeviceInfo& device) {
+  if (device.sms == 0) {
+    throw InputError("the recording does not tell how many SMs its device has", "choose a machine with --gpu");
+  }
+  const char* source = "deviceProperties of the recording";
+  const bool nvidia = device.name.find("NVIDIA") != std::string::npos || device.name.find("Tesla") != std::string::npos ||
+                      device.name.find("GeForce") != std::string::npos;
+  YAML::Node gpu(YAML::NodeType::Map);
+  gpu["shape"]["value"] = YAML::Load(arch::Shape::balanced(device.sms, kGenericSmsPerGpc).text());
+  gpu["shape"]["source"] = "number of SMs of the recording, in GPCs as large as those of an H100";
+  YAML::Node limits(YAML::NodeType::Map);
+  const auto put = [&limits, source](const char* name, std::uint64_t value) {
+    limits[name]["value"] = value;
+    limits[name]["source"] = source;
+  };
+  put("warp_size", device.warp_size);
+  if (device.max_threads_per_sm != 0) {
+    put("threads", device.max_threads_per_sm);
+    put("warps", device.max_threads_per_sm / device.warp_size);
+  }
+  if (device.max_threads_per_cta != 0) put("max_threads_per_cta", device.max_threads_per_cta);
+  if (device.registers_per_sm != 0) put("registers", device.registers_per_sm);
+  if (device.shared_bytes_per_sm != 0) put("shared_bytes", device.shared_bytes_per_sm);
+  if (device.max_shared_bytes_per_cta != 0) put("max_shared_per_cta", device.max_shared_bytes_per_cta);
+  if (!nvidia) {
+    // The reserve and the register rules are NVIDIA's.
+    put("shared_reserve", 0);
+    limits["shared_reserve"]["source"] = "assumption: no system reserve outside NVIDIA's GPUs";
+  }
+  gpu["sm"]["limits"] = limits;
+  return gpu;
+}
+
+Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
+  const std::size_t count = inputs.workloads.size();
+  if (options.gpus.size() > 1 && options.gpus.size() != count) {
+    throw InputError(fmt::format("--gpu is given {} times, and the run has {} GPUs", options.gpus.size(), count),
+                     "give it once for all, or once for each");
+  }
+  Machines machines;
+  machines.gpus.resize(count);
+  ParamLayers layers(count, {"run"});
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Choice choice = choose(inputs, options, i);
+    machines.gpus[i].instance = fmt::format("gpu{}", i);
+    machines.gpus[i].preset = choice.preset;
+    machines.gpus[i].why = choice.why;
+    layers.add_preset(i, choice_node(choice), choice_origin(choice));
+    if (inputs.recorded()) {
+      layers.add_preset(i, recording_layer(inputs.workloads[i]), {Origin::Kind::preset, "this recording"});
+    }
+    if (!choice.file.empty() && std::find(files.begin(), files.end(), choice.file) == files.end()) {
+      files.push_back(choice.file);
+    }
+  }
+  if (inputs.scenario) layers.add(inputs.scenario->config, {Origin::Kind::file, inputs.scenario->file});
+  for (const std::string& file : files) layers.add(read_machine_file(file).roots, {Origin::Kind::file, file});
+  if (options.timing) layers.assign("gpu.timing=" + *options.timing, {Origin::Kind::command_line, "--timing"});
+  for (const std::string& set : options.sets) layers.assign(set);
+
+  YAML::Emitter config;
+  config << YAML::BeginMap;
+  for (std::size_t i = 0; i < count; ++i) {
+    Machine& machine = machines.gpus[i];
+    ParamBinder binder;
+    machine.params.bind(binder);
+    layers.resolve(binder, i);
+    machine.params.check();
+    machine.entries = binder.entries();
+    config << YAML::Key << machine.instance << YAML::Value;
+    binder.dump_root(config, "gpu");
+    if (inputs.recorded()) {
+      machine.recorded = recorded_machine(inputs.workloads[i], options.timing);
+      machine.changed = text_of(machine.params) != text_of(machine.recorded);
+    }
+  }
+  ParamBinder run;
+  run.bind("run", machines.run);
+  layers.resolve(run, "run");
+  config << YAML::Key << "run" << YAML::Value;
+  run.dump_root(config, "run");
+  config << YAML::EndMap;
+  machines.config = std::string(config.c_str()) + "\n";
+  return machines;
+}
+
+Machine resolve_machine(const std::string& gpu, const std::vector<std::string>& sets) {
+  Inputs inputs;
+  inputs.workloads.resize(1);
+  inputs.scenario.emplace();
+  inputs.scenario->gpus = {workload::kDefaultPreset};
+  RunOptions options;
+  if (!gpu.empty()) options.gpus = {gpu};
+  options.sets = sets;
+  return resolve_machines(inputs, options).gpus.front();
+}
+
+}  // namespace heddle::cli

@@ -1,0 +1,47 @@
+// Which machines a run simulates: presets, files, what a recording tells, the command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "cli/run_options.h"
+#include "common/params.h"
+#include "gpu/gpu_params.h"
+
+namespace heddle::cli {
+
+// Parameters of the run rather than of a machine.
+struct RunParams {
+  double no_progress = 1000;              // ms, simulated
+  std::uint64_t timeline_events = 2'000'000;
+
+  static void describe(ParamTable<RunParams>& t);
+};
+
+struct Machine {
+  std::string instance;       // "gpu0"
+  std::string preset;         // its name, or "generic"
+  std::string why;            // a sentence: who chose it
+  gpu::GpuParams params;      // what is simulated
+  gpu::GpuParams recorded;    // the machine of the recording, to which CTA durations are fitted
+  bool changed = false;       // params differ from recorded
+  std::vector<ParamEntry> entries;
+};
+
+struct Machines {
+  std::vector<Machine> gpus;  // one per workload
+  RunParams run;
+  std::string config;         // the whole resolved configuration, YAML
+};
+
+// Throws InputError.
+Machines resolve_machines(const Inputs& inputs, const RunOptions& options);
+
+// The machine of a preset or of a file, for `heddle show`; the default machine if `gpu` is empty.
+Machine resolve_machine(const std::string& gpu, const std::vector<std::string>& sets);
+
+// The map below `gpu` for a device that no preset knows: SMs and resources as recorded (INP-10).
+YAML::Node generic_machine(const workload::DeviceInfo& device);
+
+}  // namespace heddle::cli

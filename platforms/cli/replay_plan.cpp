@@ -1,0 +1,78 @@
+#include "cli/replay_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "replay/cta_fit.h"
+
+namespace heddle::cli {
+namespace {
+
+// Where a recording does not show it: what CUDA launches typically take from call to start.
+constexpr double kUsualLaunchLatencyNs = 5000;
+
+void use_signature_medians(workload::Workload& workload) {
+  using Signature = std::tuple<std::string, std::uint64_t, std::uint32_t, std::uint32_t, std::uint64_t>;
+  std::map<Signature, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    if (op.kind != workload::OpKind::kernel) continue;
+    const arch::KernelRecord& k = op.kernel;
+    groups[{k.name, k.grid.count(), k.grid.x, k.grid.y, k.block.count()}].push_back(i);
+  }
+  for (const auto& [signature, launches] : groups) {
+    std::vector<std::uint64_t> cycles;
+    for (const std::size_t i : launches) cycles.push_back(workload.ops[i].kernel.duration.min);
+    std::nth_element(cycles.begin(), cycles.begin() + static_cast<std::ptrdiff_t>(cycles.size() / 2), cycles.end());
+    for (const std::size_t i : launches) workload.ops[i].kernel.duration = {cycles[cycles.size() / 2], cycles[cycles.size() / 2]};
+  }
+}
+
+void check_recorded_machine(const workload::Workload& workload, const workload::Op& op, const gpu::GpuParams& machine) {
+  const std::string why = arch::why_impossible(machine.sm.limits, op.kernel);
+  if (why.empty()) return;
+  throw InputError({workload.name, 0, 0}, "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,
+                   "the recording's launch data and its deviceProperties contradict each other");
+}
+
+}  // namespace
+
+Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit) {
+  Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false)};
+  const Clock clock(recorded.machine.clock);
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    workload::Op& op = fitted.workload.ops[i];
+    if (op.kind != workload::OpKind::kernel || !op.recorded) continue;
+    check_recorded_machine(workload, op, recorded);
+    const replay::SoloKernel solo(recorded, op.kernel);
+    const double cycles = static_cast<double>(op.recorded->duration) / clock.ns_for_cycles(1);
+    const std::uint64_t cta = solo.fit(cycles);
+    op.kernel.duration = {cta, cta};
+    fitted.launch_bound[i] = solo.duration(1) > cycles;
+  }
+  if (fit == Fit::signature) use_signature_medians(fitted.workload);
+  return fitted;
+}
+
+std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Machines& machines, replay::Pace pace,
+                                   bool recorded_machine) {
+  std::vector<replay::Job> jobs;
+  for (std::size_t i = 0; i < fitted.size(); ++i) {
+    const workload::Workload& workload = fitted[i].workload;
+    const Machine& machine = machines.gpus[i];
+    replay::Job job;
+    job.instance = machine.instance;
+    job.params = recorded_machine ? machine.recorded : machine.params;
+    job.workload = &workload;
+    job.pace = pace;
+    if (workload.format != "scenario") {
+      job.launch_latency_ns = workload.timings.launch_latency ? static_cast<double>(*workload.timings.launch_latency)
+                                                              : kUsualLaunchLatencyNs;
+    }
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+}  // namespace heddle::cli

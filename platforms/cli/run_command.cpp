@@ -1,0 +1,207 @@
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/progress_bar.h"
+#include "cli/run_outcome.h"
+#include "common/perfetto.h"
+#include "report/report_page.h"
+
+namespace heddle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using replay::Pace;
+using replay::SimulationResult;
+
+fs::path make_folder(const RunOptions& options, const Inputs& inputs) {
+  const fs::path folder = options.out ? fs::path(*options.out) : fs::path("heddle-out") / inputs.name;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error || !fs::is_directory(folder)) {
+    throw InputError({folder.string(), 0, 0}, "cannot be used as results folder", "choose another with --out DIR");
+  }
+  return folder;
+}
+
+SimulationResult simulate_shown(const std::vector<replay::Job>& jobs, replay::SimulationOptions options,
+                                const std::string& what, bool quiet) {
+  ProgressBar bar(what, !quiet);
+  options.progress = [&bar](const sc_core::sc_time& time, double share) { bar.show(share, time.to_seconds() * 1e6); };
+  return replay::simulate(jobs, options);
+}
+
+std::vector<std::vector<replay::OpResult>> results_of(const SimulationResult& result) {
+  std::vector<std::vector<replay::OpResult>> results;
+  for (const replay::JobResult& job : result.jobs) results.push_back(job.results);
+  return results;
+}
+
+double span_us(const std::vector<replay::OpResult>& results) {
+  double begin = 1e300;
+  double end = -1e300;
+  for (const replay::OpResult& r : results) {
+    if (!r.done) continue;
+    begin = std::min(begin, r.start);
+    end = std::max(end, r.end);
+  }
+  return end > begin ? (end - begin) / 1e3 : 0;
+}
+
+// What the recorded machine would do, beside what a changed machine or pace does: the what-if's reference.
+struct Baselines {
+  SimulationResult recorded;                 // recorded machine, recorded pace
+  std::optional<SimulationResult> same_pace; // recorded machine, the pace of this run, if that is another
+};
+
+void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitted, const std::optional<Baselines>& baselines) {
+  for (std::size_t i = 0; i < fitted.size(); ++i) {
+    const Machine& machine = outcome.machines->gpus[i];
+    outcome.comparisons.push_back(
+        replay::compare(fitted[i].workload, outcome.result.jobs[i].results, machine.recorded, fitted[i].launch_bound));
+    std::vector<Span> spans = {{"recorded", outcome.comparisons[i].span_recorded_ns / 1e3}};
+    const bool asap = outcome.options->pace == Pace::asap;
+    if (baselines) {
+      spans.push_back({"modelled, recorded machine and pace", span_us(baselines->recorded.jobs[i].results)});
+      if (baselines->same_pace) {
+        spans.push_back({"modelled, recorded machine, as soon as order allows", span_us(baselines->same_pace->jobs[i].results)});
+      }
+    }
+    std::string label = "modelled";
+    if (baselines) label += machine.changed ? ", this machine" : ", recorded machine";
+    if (baselines && asap) label += ", as soon as order allows";
+    spans.push_back({label, outcome.comparisons[i].span_modelled_ns / 1e3});
+    outcome.spans.push_back(std::move(spans));
+  }
+  if (baselines) outcome.baseline = results_of(baselines->same_pace ? *baselines->same_pace : baselines->recorded);
+}
+
+std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std::vector<Fitted>& fitted,
+                                            const replay::SimulationOptions& options) {
+  bool changed = false;
+  for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
+  const bool asap = outcome.options->pace == Pace::asap;
+  if (!outcome.inputs->recorded() || !outcome.options->baseline || (!changed && !asap)) return std::nullopt;
+  const bool quiet = outcome.options->quiet;
+  Baselines baselines;
+  baselines.recorded = simulate_shown(make_jobs(fitted, *outcome.machines, Pace::recorded, true), options, "recorded machine", quiet);
+  if (asap && changed) {
+    baselines.same_pace = simulate_shown(make_jobs(fitted, *outcome.machines, Pace::asap, true), options,
+                                         "recorded machine, asap", quiet);
+  }
+  return baselines;
+}
+
+void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
+  for (const workload::Workload& workload : outcome.inputs->workloads) {
+    outcome.warnings.insert(outcome.warnings.end(), workload.warnings.begin(), workload.warnings.end());
+  }
+  if (timeline != nullptr && timeline->left_out() > 0) {
+    outcome.warnings.push_back(fmt::format("{} events did not fit into the timeline; raise run.timeline_events with --set",
+                                           with_commas(static_cast<double>(timeline->left_out()))));
+  }
+  if (outcome.rejected > 0) {
+    outcome.warnings.push_back(fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
+  }
+  if (!outcome.result.progress) {
+    std::string text = "No progress: " + outcome.result.stopped + ". The chain of waits:";
+    for (const std::string& wait : outcome.result.waits) text += " " + wait + ".";
+    outcome.warnings.push_back(text);
+  }
+}
+
+void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
+  if (!outcome.options->quiet) {
+    std::cout << outcome.inputs->name << "\n\n";
+    std::size_t width = 0;
+    const auto lines = summary_lines(outcome);
+    for (const auto& [label, value] : lines) width = std::max(width, label.size());
+    for (const auto& [label, value] : lines) std::cout << fmt::format("  {:<{}}  {}\n", label, width, value);
+    for (const ExpectationResult& e : outcome.expectations) {
+      std::cout << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text, e.ok ? "" : ", but is " + e.actual);
+    }
+    for (const std::string& warning : outcome.warnings) std::cout << "  note: " << warning << '\n';
+    std::cout << fmt::format("\nsimulated in {:.2f} s: {} CTAs and {} events per second\n", outcome.result.wall_seconds,
+                             with_commas(outcome.ctas / std::max(outcome.result.wall_seconds, 1e-9)),
+                             with_commas(static_cast<double>(outcome.result.events) / std::max(outcome.result.wall_seconds, 1e-9)));
+    std::cout << "page: " << (folder / "report.html").string() << '\n';
+  }
+  if (!outcome.result.progress) {
+    std::cerr << "heddle: no progress: " << outcome.result.stopped << "; the chain of waits:\n";
+    for (const std::string& wait : outcome.result.waits) std::cerr << "  " << wait << '\n';
+    if (outcome.result.waits.empty()) std::cerr << "  (no block says that it waits)\n";
+  }
+}
+
+int status_of(const RunOutcome& outcome) {
+  if (!outcome.result.progress) return kNoProgress;
+  if (outcome.rejected > 0) return kExpectationFailed;
+  for (const ExpectationResult& e : outcome.expectations) {
+    if (!e.ok) return kExpectationFailed;
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string>& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  const RunOptions options = parse_run_options(arguments);
+  if (options.help) {
+    std::cout << run_help();
+    return kSuccess;
+  }
+  const Inputs inputs = load_inputs(options.files, options.device);
+  const Machines machines = resolve_machines(inputs, options);
+  if (options.dump_config) {
+    if (*options.dump_config == "-") {
+      std::cout << machines.config;
+    } else {
+      write_text(machines.config, *options.dump_config);
+    }
+    return kSuccess;
+  }
+
+  RunOutcome outcome;
+  outcome.options = &options;
+  outcome.inputs = &inputs;
+  outcome.machines = &machines;
+  outcome.seed = options.seed.value_or(inputs.scenario && inputs.scenario->seed ? *inputs.scenario->seed : 1);
+  std::vector<Fitted> fitted;
+  for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
+    fitted.push_back(inputs.recorded() ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit)
+                                       : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size())});
+  }
+  const std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false);
+
+  replay::SimulationOptions simulation;
+  simulation.seed = outcome.seed;
+  simulation.no_progress_ms = machines.run.no_progress;
+  const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
+  const fs::path folder = make_folder(options, inputs);
+  std::unique_ptr<PerfettoSink> timeline;
+  if (options.perfetto) {
+    timeline = std::make_unique<PerfettoSink>((folder / "timeline.json.gz").string(), machines.run.timeline_events);
+    simulation.timeline = timeline.get();
+  }
+  outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
+  if (timeline) timeline->close();
+  if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
+  collect_stats(outcome);
+  if (outcome.result.progress) check_expectations(outcome);
+  collect_warnings(outcome, timeline.get());
+
+  write_text(machines.config, (folder / "config.yaml").string());
+  write_stats(outcome, (folder / "stats.json").string());
+  report::write_report(folder / "report.html", report_data(outcome));
+  write_host(outcome, (folder / "host.json").string(),
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  print_outcome(outcome, folder);
+  return status_of(outcome);
+}
+
+}  // namespace heddle::cli

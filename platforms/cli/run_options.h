@@ -1,0 +1,41 @@
+// The command line of `heddle run`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "replay/host_driver.h"
+
+namespace heddle::cli {
+
+// How CTA durations are fitted to a recording.
+enum class Fit {
+  launch,     // every launch to its own recorded duration
+  signature,  // all launches of a name, grid and block to the median of their fits
+};
+
+struct RunOptions {
+  std::vector<std::string> files;     // empty: the shipped scenario
+  std::vector<std::string> gpus;      // presets or files; one for all GPUs, or one for each
+  std::vector<std::string> sets;      // K=V
+  std::optional<std::string> timing;  // at, lt
+  std::optional<std::string> out;
+  std::optional<std::uint64_t> seed;
+  std::optional<int> device;          // of a recording; absent: all
+  replay::Pace pace = replay::Pace::recorded;
+  Fit fit = Fit::launch;
+  bool perfetto = false;
+  bool baseline = true;
+  bool quiet = false;
+  std::optional<std::string> dump_config;
+  bool help = false;
+  std::string command_line;           // as the page shows it
+};
+
+// Throws InputError for options that do not exist or do not make sense.
+RunOptions parse_run_options(const std::vector<std::string>& arguments);
+std::string run_help();
+
+}  // namespace heddle::cli

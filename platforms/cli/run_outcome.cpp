@@ -1,0 +1,129 @@
+#include "cli/run_outcome.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "common/suggest.h"
+
+namespace heddle::cli {
+namespace {
+
+constexpr int kSchema = 1;
+
+void merge(nlohmann::json& into, const nlohmann::json& from) { into.insert(from.begin(), from.end()); }
+
+}  // namespace
+
+void collect_stats(RunOutcome& outcome) {
+  Stats run;
+  run.gauge("sim.time", "us", "simulated time of the last event").set(outcome.result.sim_time_ns / 1e3);
+  run.counter("sim.events", "events", "events of all clock domains").add(outcome.result.events);
+  if (!outcome.comparisons.empty()) {
+    replay::publish(replay::combine(outcome.comparisons), "replay", run);
+    if (outcome.comparisons.size() > 1) {
+      for (std::size_t i = 0; i < outcome.comparisons.size(); ++i) {
+        replay::publish(outcome.comparisons[i], outcome.machines->gpus[i].instance + ".replay", run);
+      }
+    }
+  }
+  outcome.stats = run.to_json();
+  outcome.histograms = nlohmann::json::object();
+  for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
+    const replay::JobResult& job = outcome.result.jobs[i];
+    Stats& stats = job.observation->stats;
+    stats.gauge(outcome.machines->gpus[i].instance + ".occupancy", "%",
+                "resident warps of what all SMs can hold, mean until the last CTA ended")
+        .set(100 * job.observation->load_map.mean());
+    merge(outcome.stats, stats.to_json());
+    merge(outcome.histograms, stats.histograms_json());
+    const std::string prefix = outcome.machines->gpus[i].instance;
+    outcome.ctas += outcome.stats[prefix + ".cwd.ctas_launched"]["value"].get<double>();
+    outcome.kernels += outcome.stats[prefix + ".task.kernels"]["value"].get<double>();
+    for (const replay::OpResult& op : job.results) outcome.rejected += op.rejected ? 1U : 0U;
+  }
+}
+
+void check_expectations(RunOutcome& outcome) {
+  if (!outcome.inputs->scenario) return;
+  for (const workload::Expectation& expectation : outcome.inputs->scenario->expectations) {
+    ExpectationResult result;
+    result.text = fmt::format("{} {}", expectation.stat, expectation.text());
+    const auto found = outcome.stats.find(expectation.stat);
+    if (found == outcome.stats.end()) {
+      std::vector<std::string> names;
+      for (const auto& item : outcome.stats.items()) names.push_back(item.key());
+      const std::string near = nearest(expectation.stat, names);
+      throw InputError(expectation.where, fmt::format("this run has no statistic '{}'", expectation.stat),
+                       near.empty() ? "stats.json of a run without expectations lists them"
+                                    : fmt::format("did you mean {}?", near));
+    }
+    const double value = (*found)["value"].get<double>();
+    result.actual = fmt::format("{} {}", value, (*found)["unit"].get<std::string>());
+    result.ok = expectation.holds(value);
+    outcome.expectations.push_back(std::move(result));
+  }
+}
+
+void write_text(const std::string& text, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another directory with --out, or free the disk");
+}
+
+// No wall-clock time in here, nor anything else that differs between two runs of the same input and seed.
+void write_stats(const RunOutcome& outcome, const std::string& path) {
+  nlohmann::json document = {{"schema", kSchema},
+                             {"input", outcome.inputs->name},
+                             {"seed", outcome.seed},
+                             {"completed", outcome.result.progress},
+                             {"stats", outcome.stats},
+                             {"histograms", outcome.histograms}};
+  for (const Machine& machine : outcome.machines->gpus) {
+    document["gpus"].push_back({{"instance", machine.instance},
+                                {"preset", machine.preset},
+                                {"sms", machine.params.machine.shape.sms()},
+                                {"shape", machine.params.machine.shape.text()}});
+  }
+  document["expectations"] = nlohmann::json::array();
+  for (const ExpectationResult& e : outcome.expectations) {
+    document["expectations"].push_back({{"text", e.text}, {"actual", e.actual}, {"ok", e.ok}});
+  }
+  write_text(document.dump(1) + "\n", path);
+}
+
+void write_host(const RunOutcome& outcome, const std::string& path, double total_seconds) {
+  const replay::SimulationResult& r = outcome.result;
+  const double wall = std::max(r.wall_seconds, 1e-9);
+  const nlohmann::json document = {{"schema", kSchema},
+                                   {"version", HEDDLE_VERSION},
+                                   {"command", outcome.options->command_line},
+                                   {"seconds_total", total_seconds},
+                                   {"seconds_elaboration", r.elaboration_seconds},
+                                   {"seconds_simulation", r.wall_seconds},
+                                   {"events_per_second", static_cast<double>(r.events) / wall},
+                                   {"ctas_per_second", outcome.ctas / wall},
+                                   {"systemc_wakeups", r.wakeups}};
+  write_text(document.dump(1) + "\n", path);
+}
+
+std::string with_commas(double count) {
+  std::string digits = fmt::format("{:.0f}", count);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string time_text(double us) {
+  if (us < 1) return fmt::format("{:.1f} ns", us * 1e3);
+  if (us < 1e3) return fmt::format("{:.2f} us", us);
+  if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
+  return fmt::format("{:.4f} s", us / 1e6);
+}
+
+std::string percent_text(double share, int digits) { return fmt::format("{:.{}f} %", 100 * share, digits); }
+
+}  // namespace heddle::cli

@@ -1,0 +1,63 @@
+// Everything a run found out: what stats.json, the page and the summary are written from.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "cli/machines.h"
+#include "cli/replay_plan.h"
+#include "cli/run_options.h"
+#include "replay/comparison.h"
+#include "replay/simulation.h"
+
+namespace heddle::cli {
+
+struct ExpectationResult {
+  std::string text;    // "gpu0.cwd.ctas_launched = 512"
+  std::string actual;  // "512", or why there is none
+  bool ok = false;
+};
+
+struct Span {
+  std::string label;
+  double us = 0;
+};
+
+struct RunOutcome {
+  const RunOptions* options = nullptr;
+  const Inputs* inputs = nullptr;
+  const Machines* machines = nullptr;
+  std::uint64_t seed = 1;
+  replay::SimulationResult result;
+  std::vector<replay::Comparison> comparisons;              // one per GPU, for recordings
+  std::vector<std::vector<Span>> spans;                     // one list per GPU, for recordings
+  std::vector<std::vector<replay::OpResult>> baseline;      // one per GPU; empty without a baseline
+  nlohmann::json stats;                                     // path -> {value, unit, description}
+  nlohmann::json histograms;
+  std::vector<ExpectationResult> expectations;
+  std::vector<std::string> warnings;
+  std::size_t rejected = 0;
+  double kernels = 0, ctas = 0;
+};
+
+// The statistics of all GPUs, of the simulation and of the comparison, in one table.
+void collect_stats(RunOutcome& outcome);
+void check_expectations(RunOutcome& outcome);
+
+// Files of the results folder. Throws InputError if one cannot be written.
+void write_stats(const RunOutcome& outcome, const std::string& path);
+void write_host(const RunOutcome& outcome, const std::string& path, double total_seconds);
+void write_text(const std::string& text, const std::string& path);
+
+// The data of report.html (report/report_page.h).
+nlohmann::json report_data(const RunOutcome& outcome);
+// The lines that the program prints at the end.
+std::vector<std::pair<std::string, std::string>> summary_lines(const RunOutcome& outcome);
+
+// "1,465", "49.65 ms", "-0.02 %"
+std::string with_commas(double count);
+std::string time_text(double us);
+std::string percent_text(double share, int digits = 2);
+
+}  // namespace heddle::cli

@@ -1,0 +1,111 @@
+#include <iostream>
+
+#include <boost/program_options.hpp>
+#include <fmt/format.h>
+
+#include "cli/command.h"
+#include "cli/machines.h"
+#include "common/suggest.h"
+
+namespace heddle::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* kUsage = R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
+heddle show presets           machines that come with the program
+heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
+
+  --gpu PRESET|FILE   the machine; default h100-sxm
+  --set K=V           set a parameter; can be repeated
+)";
+
+void show_params(const Machine& machine, const std::string& prefix) {
+  std::vector<ParamEntry> entries = machine.entries;
+  RunParams run;
+  ParamBinder binder;
+  binder.bind("run", run);
+  for (const ParamEntry& entry : binder.entries()) entries.push_back(entry);
+  bool any = false;
+  for (const ParamEntry& e : entries) {
+    if (e.path.compare(0, prefix.size(), prefix) != 0) continue;
+    any = true;
+    const std::string unit(unit_text(e.unit));
+    std::cout << fmt::format("{} = {}{}\n    {}\n    {}; range {}; default {}\n    set by {}{}\n", e.path, e.value_text,
+                             unit.empty() ? "" : " " + unit, e.description, e.type, e.range, e.default_text, e.origin.text,
+                             e.value_source.empty() ? "" : "; source: " + e.value_source);
+  }
+  if (any) return;
+  std::vector<std::string> paths;
+  for (const ParamEntry& e : entries) paths.push_back(e.path);
+  const std::string near = nearest(prefix, paths);
+  throw InputError(fmt::format("no parameter begins with '{}'", prefix),
+                   near.empty() ? "heddle show params lists them all" : fmt::format("did you mean {}?", near));
+}
+
+void show_presets() {
+  for (const std::string& name : gpu::preset_names()) {
+    std::cout << fmt::format("{:<10} {}\n", name, gpu::preset_description(name));
+  }
+}
+
+void show_tree(const Machine& machine) {
+  const arch::Topology topology(machine.params.machine.shape);
+  std::cout << fmt::format("{}: {} SMs in {} GPCs, {} GHz\n", machine.preset, topology.sms(), topology.gpcs(),
+                           machine.params.machine.clock);
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
+    const arch::Topology::Gpc& gpc = topology.gpc(g);
+    std::cout << fmt::format("gpc{} ({} SMs, virtual GPC {})\n", g, gpc.sms, topology.virtual_gpc(g));
+    for (std::uint32_t c = 0; c < gpc.cpcs; ++c) {
+      std::cout << fmt::format("  cpc{}\n", c);
+      for (std::size_t t = 0; t < gpc.tpcs.size(); ++t) {
+        if (gpc.tpcs[t].cpc != c) continue;
+        std::cout << fmt::format("    tpc{}: SM", t);
+        for (std::uint32_t i = 0; i < gpc.tpcs[t].sms; ++i) std::cout << ' ' << gpc.sm_ids[gpc.tpcs[t].first_sm + i];
+        std::cout << '\n';
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int show_command(const std::vector<std::string>& arguments) {
+  po::options_description options;
+  options.add_options()("gpu", po::value<std::string>()->default_value(""))(
+      "set", po::value<std::vector<std::string>>()->default_value({}, ""))("help,h", "")(
+      "what", po::value<std::vector<std::string>>()->default_value({}, ""));
+  po::positional_options_description positional;
+  positional.add("what", -1);
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(arguments).options(options).positional(positional).run(), values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw InputError(error.what(), "heddle show --help lists the options");
+  }
+  const auto& what = values["what"].as<std::vector<std::string>>();
+  if (values.count("help") != 0 || what.empty()) {
+    std::cout << kUsage;
+    return values.count("help") != 0 ? kSuccess : kBadInput;
+  }
+  if (what[0] == "presets") {
+    show_presets();
+    return kSuccess;
+  }
+  if (what[0] != "params" && what[0] != "tree") {
+    const std::string near = nearest(what[0], {"params", "presets", "tree"});
+    throw InputError(fmt::format("heddle show has no '{}'", what[0]),
+                     near.empty() ? "params, presets or tree" : fmt::format("did you mean 'heddle show {}'?", near));
+  }
+  const Machine machine =
+      resolve_machine(values["gpu"].as<std::string>(), values["set"].as<std::vector<std::string>>());
+  if (what[0] == "tree") {
+    show_tree(machine);
+  } else {
+    show_params(machine, what.size() > 1 ? what[1] : "");
+  }
+  return kSuccess;
+}
+
+}  // namespace heddle::cli

@@ -1,0 +1,204 @@
+#include "replay/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "replay/cta_fit.h"
+
+namespace heddle::replay {
+namespace {
+
+constexpr double kClose = 0.05;
+
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  return values[std::min(values.size() - 1, rank == 0 ? 0 : rank - 1)];
+}
+
+Match judge(const workload::Op& op, double error, bool launch_bound, workload::Nanoseconds resolution) {
+  if (op.recorded->overlaps) return Match::overlaps;
+  if (std::abs(error) <= kClose) return Match::ok;
+  if (launch_bound) return Match::launch_bound;
+  if (std::abs(error) * static_cast<double>(op.recorded->duration) <= static_cast<double>(resolution)) {
+    return Match::resolution;
+  }
+  return op.grid_assumed ? Match::grid_assumed : Match::other;
+}
+
+void summarise_errors(Comparison& c) {
+  std::vector<double> errors;
+  for (const KernelComparison& k : c.kernels) {
+    if (k.match != Match::overlaps) errors.push_back(std::abs(k.error));
+  }
+  c.alone = errors.size();
+  c.within_5 = static_cast<std::size_t>(std::count_if(errors.begin(), errors.end(), [](double e) { return e <= kClose; }));
+  c.error_p50 = quantile(errors, 0.50);
+  c.error_p95 = quantile(errors, 0.95);
+  c.error_max = quantile(errors, 1.0);
+}
+
+}  // namespace
+
+const char* match_name(Match match) {
+  static constexpr const char* kNames[kMatches] = {"ok",           "overlaps",     "resolution",
+                                                   "launch bound", "grid assumed", "other"};
+  return kNames[static_cast<std::size_t>(match)];
+}
+
+SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuParams& machine) {
+  using Signature = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
+                               std::uint32_t>;
+  std::map<Signature, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    if (op.kind != workload::OpKind::kernel || !op.recorded || op.recorded->duration <= 0) continue;
+    const arch::KernelRecord& k = op.kernel;
+    groups[{k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x, k.block.y, k.block.z}].push_back(i);
+  }
+  const Clock clock(machine.machine.clock);
+  SignatureFit result;
+  std::vector<double> errors;
+  double predicted_sum = 0;
+  double recorded_sum = 0;
+  for (const auto& [signature, launches] : groups) {
+    if (launches.size() < 2) continue;
+    ++result.signatures;
+    const SoloKernel solo(machine, workload.ops[launches.front()].kernel);
+    std::vector<double> fitted;
+    for (std::size_t i = 0; i < launches.size(); i += 2) {
+      const double ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
+      fitted.push_back(static_cast<double>(solo.fit(ns / clock.ns_for_cycles(1))));
+    }
+    const double predicted = clock.ns_for_cycles(solo.duration(quantile(fitted, 0.5)));
+    for (std::size_t i = 1; i < launches.size(); i += 2) {
+      const double ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
+      errors.push_back(std::abs(predicted / ns - 1));
+      predicted_sum += predicted;
+      recorded_sum += ns;
+    }
+  }
+  result.launches = errors.size();
+  result.error_p50 = quantile(errors, 0.50);
+  result.error_p95 = quantile(errors, 0.95);
+  result.time_error = recorded_sum > 0 ? predicted_sum / recorded_sum - 1 : 0;
+  return result;
+}
+
+Comparison compare(const workload::Workload& workload, const std::vector<OpResult>& results,
+                   const gpu::GpuParams& machine, const std::vector<bool>& launch_bound) {
+  Comparison c;
+  const double infinity = std::numeric_limits<double>::infinity();
+  double recorded_begin = infinity, recorded_end = -infinity, begin = infinity, end = -infinity;
+  const std::uint32_t sms = machine.machine.shape.sms();
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    for (const workload::Edge& edge : op.after) {
+      ++(edge.source == workload::EdgeSource::recorded ? c.edges_recorded : c.edges_inferred);
+    }
+    c.pinned += op.not_before && op.enqueue ? 1U : 0U;
+    if (results[i].done) {
+      begin = std::min(begin, results[i].start);
+      end = std::max(end, results[i].end);
+    }
+    if (!op.recorded) continue;
+    const auto start = static_cast<double>(op.recorded->start);
+    const auto duration = static_cast<double>(op.recorded->duration);
+    recorded_begin = std::min(recorded_begin, start);
+    recorded_end = std::max(recorded_end, start + duration);
+    if (op.kind != workload::OpKind::kernel) continue;
+
+    KernelComparison k;
+    k.op = i;
+    k.recorded_ns = duration;
+    k.modelled_ns = results[i].end - results[i].start;
+    k.error = duration > 0 ? k.modelled_ns / duration - 1 : 0;
+    k.match = judge(op, k.error, launch_bound[i], workload.timings.resolution);
+    ++c.counts[static_cast<std::size_t>(k.match)];
+    c.time_ns[static_cast<std::size_t>(k.match)] += duration;
+    c.coarse += static_cast<double>(workload.timings.resolution) > kClose * duration ? 1U : 0U;
+    if (op.recorded->occupancy_percent >= 0 && !op.grid_assumed) {
+      ++c.occupancy_compared;
+      const double modelled = arch::occupancy_percent(machine.sm.limits, op.kernel, sms);
+      c.occupancy_mismatches += std::abs(modelled - op.recorded->occupancy_percent) > 1.0 ? 1U : 0U;
+    }
+    c.kernels.push_back(k);
+  }
+  c.span_recorded_ns = recorded_end > recorded_begin ? recorded_end - recorded_begin : 0;
+  c.span_modelled_ns = end > begin ? end - begin : 0;
+  summarise_errors(c);
+  c.signature = fit_signatures(workload, machine);
+  return c;
+}
+
+Comparison combine(const std::vector<Comparison>& parts) {
+  Comparison all;
+  for (const Comparison& part : parts) {
+    all.kernels.insert(all.kernels.end(), part.kernels.begin(), part.kernels.end());
+    all.span_recorded_ns = std::max(all.span_recorded_ns, part.span_recorded_ns);
+    all.span_modelled_ns = std::max(all.span_modelled_ns, part.span_modelled_ns);
+    all.coarse += part.coarse;
+    all.occupancy_compared += part.occupancy_compared;
+    all.occupancy_mismatches += part.occupancy_mismatches;
+    all.edges_recorded += part.edges_recorded;
+    all.edges_inferred += part.edges_inferred;
+    all.pinned += part.pinned;
+    for (std::size_t m = 0; m < kMatches; ++m) {
+      all.counts[m] += part.counts[m];
+      all.time_ns[m] += part.time_ns[m];
+    }
+    SignatureFit& fit = all.signature;
+    fit.signatures += part.signature.signatures;
+    fit.launches += part.signature.launches;
+    fit.error_p50 = std::max(fit.error_p50, part.signature.error_p50);
+    fit.error_p95 = std::max(fit.error_p95, part.signature.error_p95);
+    if (std::abs(part.signature.time_error) > std::abs(fit.time_error)) fit.time_error = part.signature.time_error;
+  }
+  summarise_errors(all);
+  return all;
+}
+
+void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
+  const auto put = [&](const char* name, const char* unit, const char* what, double value) {
+    stats.gauge(prefix + "." + name, unit, what).set(value);
+  };
+  const auto count = [&](const char* name, const char* unit, const char* what, std::size_t value) {
+    stats.counter(prefix + "." + name, unit, what).add(value);
+  };
+  count("kernels", "kernels", "kernels of the recording that were replayed", c.kernels.size());
+  put("span.recorded", "us", "recorded time from the first start to the last end of any operation",
+      c.span_recorded_ns / 1e3);
+  put("span.modelled", "us", "the same in the model", c.span_modelled_ns / 1e3);
+  put("span.error", "%", "modelled span over recorded span, less 1",
+      c.span_recorded_ns > 0 ? 100 * (c.span_modelled_ns / c.span_recorded_ns - 1) : 0);
+  const char* alone = "absolute error of the duration of kernels that overlap no other";
+  put("kernel_duration_error.p50", "%", alone, 100 * c.error_p50);
+  put("kernel_duration_error.p95", "%", alone, 100 * c.error_p95);
+  put("kernel_duration_error.max", "%", alone, 100 * c.error_max);
+  count("kernels_alone", "kernels", "kernels that overlap no other", c.alone);
+  count("kernels_within_5_percent", "kernels", "of those, modelled within 5 % of the recorded duration", c.within_5);
+  count("kernels_coarse", "kernels", "kernels whose recorded duration is uncertain by more than 5 %: the recorder's resolution",
+        c.coarse);
+  count("occupancy.compared", "kernels", "kernels with a usable recorded occupancy", c.occupancy_compared);
+  count("occupancy.mismatches", "kernels", "of those, modelled more than one point off (INP-08)", c.occupancy_mismatches);
+  count("edges.recorded", "edges", "waits between streams that the recording shows", c.edges_recorded);
+  count("edges.inferred", "edges", "waits between streams that coinciding ends suggest", c.edges_inferred);
+  count("pinned", "operations", "operations held until their recorded start, because nothing explains their wait", c.pinned);
+  for (std::size_t m = 0; m < kMatches; ++m) {
+    std::string name = match_name(static_cast<Match>(m));
+    std::replace(name.begin(), name.end(), ' ', '_');
+    stats.counter(prefix + ".match." + name, "kernels", "kernels by how they match their recording").add(c.counts[m]);
+  }
+  const char* held_out = "launches predicted from other launches of their signature (name, grid, block)";
+  count("signature_fit.signatures", "signatures", "signatures with two launches or more", c.signature.signatures);
+  count("signature_fit.launches", "kernels", held_out, c.signature.launches);
+  put("signature_fit.error.p50", "%", held_out, 100 * c.signature.error_p50);
+  put("signature_fit.error.p95", "%", held_out, 100 * c.signature.error_p95);
+  put("signature_fit.time_error", "%", held_out, 100 * c.signature.time_error);
+}
+
+}  // namespace heddle::replay

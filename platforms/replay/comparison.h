@@ -1,0 +1,73 @@
+// Recorded beside modelled: how well a replay reproduces its recording, and what it cannot reproduce and why.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/stats.h"
+#include "gpu/gpu_params.h"
+#include "replay/host_driver.h"
+#include "workload/workload.h"
+
+namespace heddle::replay {
+
+// Where a modelled kernel stands against its recording.
+enum class Match {
+  ok,            // within 5 %
+  overlaps,      // it shared the machine with another kernel: its recorded duration is not its own
+  resolution,    // within the recorder's resolution, which is more than 5 % of the duration
+  launch_bound,  // the recorded machine, as modelled, cannot start its CTAs that fast
+  grid_assumed,  // the recording does not tell its grid
+  other,
+};
+constexpr std::size_t kMatches = 6;
+const char* match_name(Match match);
+
+struct KernelComparison {
+  std::size_t op = 0;
+  double recorded_ns = 0;
+  double modelled_ns = 0;
+  double error = 0;  // modelled / recorded - 1
+  Match match = Match::ok;
+};
+
+// How well a CTA duration predicts launches that it was not fitted to: fitted to every other launch of a signature
+// (name, grid, block), applied to the rest.
+struct SignatureFit {
+  std::size_t signatures = 0;  // with at least two launches
+  std::size_t launches = 0;    // predicted
+  double error_p50 = 0;        // |predicted / recorded - 1|
+  double error_p95 = 0;
+  double time_error = 0;       // sum of predicted / sum of recorded - 1
+};
+
+struct Comparison {
+  std::vector<KernelComparison> kernels;  // those with a recording
+  double span_recorded_ns = 0;            // first start to last end of all operations
+  double span_modelled_ns = 0;
+  double error_p50 = 0, error_p95 = 0, error_max = 0;  // |error| of kernels that overlap no other
+  std::size_t alone = 0;                               // such kernels
+  std::size_t within_5 = 0;                            // of them, within 5 %
+  std::size_t coarse = 0;        // kernels whose recorded duration is uncertain by more than 5 % (resolution)
+  std::size_t occupancy_compared = 0, occupancy_mismatches = 0;  // INP-08
+  std::size_t edges_recorded = 0, edges_inferred = 0, pinned = 0;
+  std::size_t counts[kMatches] = {};
+  double time_ns[kMatches] = {};          // recorded time of the kernels of each kind
+  SignatureFit signature;
+};
+
+// `machine`: the recorded machine, as modelled. `launch_bound[op]`: the fit could not go as short as the recording.
+Comparison compare(const workload::Workload& workload, const std::vector<OpResult>& results,
+                   const gpu::GpuParams& machine, const std::vector<bool>& launch_bound);
+
+// Several GPUs as one: kernels and counts add up, the span is the longest, errors are those of all kernels together;
+// of the signature fits the worst figures.
+Comparison combine(const std::vector<Comparison>& parts);
+
+SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuParams& machine);
+
+// Enters the comparison as statistics below `prefix` ("replay", "gpu0.replay").
+void publish(const Comparison& comparison, const std::string& prefix, Stats& stats);
+
+}  // namespace heddle::replay

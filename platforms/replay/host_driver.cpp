@@ -1,0 +1,151 @@
+#include "replay/host_driver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace heddle::replay {
+
+using protocol::SubmitKind;
+using protocol::SubmitPacket;
+using workload::OpKind;
+
+namespace {
+
+constexpr std::uint32_t kSubmitQueue = 1024;
+constexpr std::size_t kLabelLength = 60;
+
+std::string label_of(const workload::Workload& workload, std::size_t op) {
+  std::string name = workload.ops[op].kernel.name;
+  if (name.size() > kLabelLength) name = name.substr(0, kLabelLength) + "...";
+  return fmt::format("{} (operation {}, stream {})", name, op, workload.streams[workload.ops[op].stream].name);
+}
+
+}  // namespace
+
+HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
+                       const HostTimings& timings, Observation& gpu, Observation& host)
+    : sc_core::sc_module(name),
+      domain("domain", 1.0, TimingMode::at, 0, host),
+      submit_out("submit_out", domain, 1, kSubmitQueue),
+      done_in("done_in", domain, 1),
+      gpu_(gpu),
+      results_(workload.ops.size()) {
+  domain.add_resettable(*this);
+  domain.add_wait_source(*this);
+  submit_out.on_credit<HostDriver, &HostDriver::on_credit>(*this);
+  done_in.on_packet<HostDriver, &HostDriver::on_done>(*this);
+  for (std::size_t i = 0; i < workload.streams.size(); ++i) {
+    gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload.streams[i].name);
+  }
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    gpu.labels.set(static_cast<std::uint32_t>(i), label_of(workload, i));
+  }
+  plan(workload, pace, timings);
+}
+
+// When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
+// Within a stream the order of the workload holds, whatever the times say.
+void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostTimings& timings) {
+  const auto before_start = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
+  const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
+  std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
+  struct Timed {
+    std::int64_t when;
+    std::size_t op;
+  };
+  std::vector<Timed> timed;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    std::int64_t when = stream_time[op.stream];
+    if (pace == Pace::asap) {
+      when = 0;
+    } else {
+      if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - before_start));
+      if (op.not_before) when = std::max(when, *op.not_before - before_start);
+      if (when == std::numeric_limits<std::int64_t>::min()) when = 0;
+    }
+    stream_time[op.stream] = when;
+    timed.push_back({when, i});
+  }
+  std::stable_sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.when < b.when; });
+
+  for (const Timed& entry : timed) {
+    const workload::Op& op = workload.ops[entry.op];
+    SubmitPacket packet;
+    packet.operation = static_cast<std::uint32_t>(entry.op);
+    packet.stream = static_cast<std::uint32_t>(op.stream);
+    packet.priority = workload.streams[op.stream].priority;
+    for (const workload::Edge& edge : op.after) {
+      SubmitPacket wait = packet;
+      wait.kind = SubmitKind::wait;
+      wait.wait_for = static_cast<std::uint32_t>(edge.from);
+      items_.push_back({entry.when, wait});
+    }
+    if (op.kind == OpKind::kernel) {
+      packet.kernel = op.kernel;
+    } else {
+      packet.kind = SubmitKind::hold;
+      packet.hold_ns = static_cast<double>(op.duration);
+    }
+    items_.push_back({entry.when, packet});
+  }
+  if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
+}
+
+void HostDriver::start() {
+  HEDDLE_CHECK(next_ == 0 && !scheduled_, "a host was started twice");
+  schedule_next();
+}
+
+void HostDriver::schedule_next() {
+  if (next_ == items_.size() || scheduled_) return;
+  scheduled_ = true;
+  const auto when = static_cast<Cycle>(items_[next_].when + lead_ - 1);
+  domain.schedule(std::max(domain.now(), when), *this, 0);
+}
+
+void HostDriver::on_event(std::uint32_t, std::uint64_t) {
+  scheduled_ = false;
+  submit();
+}
+
+void HostDriver::on_credit(std::uint32_t) { submit(); }
+
+void HostDriver::submit() {
+  while (next_ < items_.size() && static_cast<Cycle>(items_[next_].when + lead_ - 1) <= domain.now()) {
+    if (!submit_out.can_send()) return;  // on_credit() comes back
+    submit_out.send(items_[next_].packet);
+    ++next_;
+  }
+  schedule_next();
+}
+
+void HostDriver::on_done(const protocol::DonePacket& done, std::uint32_t) {
+  HEDDLE_CHECK(done.operation < results_.size() && !results_[done.operation].done, "an operation was reported twice");
+  const double origin = domain.clock().time_of(0).to_seconds();
+  const auto ns = [&](const sc_core::sc_time& time) {
+    return (time.to_seconds() - origin) * 1e9 - static_cast<double>(lead_);
+  };
+  results_[done.operation] = {true, done.status == protocol::DoneStatus::rejected, ns(done.submitted), ns(done.start),
+                              ns(done.end)};
+  ++done_;
+}
+
+void HostDriver::reset() {
+  next_ = 0;
+  scheduled_ = false;
+  done_ = 0;
+  std::fill(results_.begin(), results_.end(), OpResult{});
+}
+
+// Operations that wait behind another one which has not even been submitted: the host is at fault, not the GPU.
+void HostDriver::collect_waits(WaitGraph& graph) const {
+  if (next_ < items_.size()) {
+    graph.add(gpu_.labels.of(items_[next_].packet.operation), "to be submitted by", "the host");
+  }
+}
+
+}  // namespace heddle::replay

@@ -1,0 +1,79 @@
+// The host of a workload: submits its operations to one GPU at their times and notes what becomes of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/block.h"
+#include "common/packet_socket.h"
+#include "protocol/submit_packet.h"
+#include "workload/workload.h"
+
+namespace heddle::replay {
+
+enum class Pace {
+  recorded,  // operations are submitted at the workload's times
+  asap,      // as soon as order allows: only streams and the edges between them hold operations back
+};
+
+struct HostTimings {
+  double launch_latency_ns = 0;  // from the host's call to the earliest start on an idle GPU
+  double start_path_ns = 0;      // the part of it that the modelled GPU spends itself
+};
+
+// What the model made of an operation. Times in nanoseconds on the workload's own axis (0 is the recording's first start).
+struct OpResult {
+  bool done = false;
+  bool rejected = false;
+  double submitted = 0;
+  double start = 0;
+  double end = 0;
+};
+
+// Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
+class HostDriver : public sc_core::sc_module, private EventHandler, private Resettable, private WaitSource {
+ public:
+  // `gpu` receives the labels of the operations. Workload and observations must outlive the driver.
+  HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
+             const HostTimings& timings, Observation& gpu, Observation& host);
+
+  Domain domain;
+  PacketOut<protocol::SubmitPacket> submit_out;
+  PacketIn<protocol::DonePacket> done_in;
+
+  // Begins, now. Called once before the simulation; reset() followed by start() begins anew.
+  void start();
+  bool finished() const { return done_ == results_.size(); }
+  std::size_t done() const { return done_; }
+  std::size_t operations() const { return results_.size(); }
+  const std::vector<OpResult>& results() const { return results_; }
+  // Nanoseconds by which the simulation's time axis lies before the workload's: host calls precede the first start.
+  double lead() const { return static_cast<double>(lead_); }
+
+ private:
+  struct Item {
+    std::int64_t when = 0;  // ns, workload axis
+    protocol::SubmitPacket packet;
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void on_done(const protocol::DonePacket& done, std::uint32_t);
+  void on_credit(std::uint32_t);
+  void plan(const workload::Workload& workload, Pace pace, const HostTimings& timings);
+  void submit();
+  void schedule_next();
+  void reset() override;
+  void collect_waits(WaitGraph& graph) const override;
+
+  Observation& gpu_;
+  std::vector<Item> items_;
+  std::size_t next_ = 0;
+  bool scheduled_ = false;
+  std::int64_t lead_ = 0;
+  std::vector<OpResult> results_;
+  std::size_t done_ = 0;
+};
+
+}  // namespace heddle::replay

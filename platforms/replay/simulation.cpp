@@ -1,0 +1,175 @@
+#include "replay/simulation.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "gpu/gpu.h"
+
+namespace heddle::replay {
+namespace {
+
+// A SystemC context of its own, so that a program can run several simulations one after another.
+class Context {
+ public:
+  Context() : previous_(sc_core::sc_curr_simcontext), previous_default_(sc_core::sc_default_global_context) {
+    sc_core::sc_curr_simcontext = sc_core::sc_default_global_context = new sc_core::sc_simcontext;
+  }
+  ~Context() {
+    delete sc_core::sc_curr_simcontext;
+    sc_core::sc_curr_simcontext = previous_;
+    sc_core::sc_default_global_context = previous_default_;
+  }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+ private:
+  sc_core::sc_simcontext* previous_;
+  sc_core::sc_simcontext* previous_default_;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void check_kernels(const Job& job) {
+  for (const workload::Op& op : job.workload->ops) {
+    if (op.kind != workload::OpKind::kernel) continue;
+    const std::string why = arch::why_impossible(job.params.sm.limits, op.kernel);
+    if (why.empty()) continue;
+    throw InputError(fmt::format("kernel '{}' of {} can never run on {}: {}", op.kernel.name, job.workload->name,
+                                 job.instance, why),
+                     "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
+  }
+}
+
+struct Machine {
+  std::unique_ptr<Observation> observation;
+  std::unique_ptr<Observation> host_observation;
+  std::unique_ptr<gpu::Gpu> gpu;
+  std::unique_ptr<HostDriver> host;
+};
+
+Machine build(const Job& job, const SimulationOptions& options) {
+  Machine m;
+  m.observation = std::make_unique<Observation>(job.instance);
+  m.observation->timeline = options.timeline;
+  m.observation->ctas = options.ctas;
+  m.host_observation = std::make_unique<Observation>(job.instance + ".host");
+  m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
+  HostTimings timings;
+  timings.launch_latency_ns = job.launch_latency_ns;
+  timings.start_path_ns =
+      m.gpu->domain().clock().ns_for_cycles(static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
+  m.host = std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
+                                        *m.observation, *m.host_observation);
+  m.host->submit_out.bind(m.gpu->submit_in());
+  m.gpu->done_out().bind(m.host->done_in);
+  return m;
+}
+
+// Forward progress: counts of everything that was taken in, started or finished.
+std::uint64_t progress_of(const std::vector<Machine>& machines) {
+  std::uint64_t sum = 0;
+  for (const Machine& m : machines) sum += m.observation->progress;
+  return sum;
+}
+
+bool open_work(const std::vector<Machine>& machines) {
+  return std::any_of(machines.begin(), machines.end(), [](const Machine& m) { return m.gpu->open_operations() > 0; });
+}
+
+bool finished(const std::vector<Machine>& machines) {
+  return std::all_of(machines.begin(), machines.end(), [](const Machine& m) { return m.host->finished(); });
+}
+
+double share_done(const std::vector<Machine>& machines) {
+  double done = 0;
+  double all = 0;
+  for (const Machine& m : machines) {
+    done += static_cast<double>(m.host->done());
+    all += static_cast<double>(m.host->operations());
+  }
+  return all > 0 ? done / all : 1.0;
+}
+
+void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
+  // Short slices keep the progress bar moving; the model does not notice them.
+  const sc_core::sc_time slice(100, sc_core::SC_US);
+  const sc_core::sc_time patience(options.no_progress_ms, sc_core::SC_MS);
+  std::uint64_t seen = progress_of(machines);
+  sc_core::sc_time since = sc_core::sc_time_stamp();
+  auto shown = std::chrono::steady_clock::now();
+  while (!finished(machines)) {
+    if (!sc_core::sc_pending_activity()) {
+      result.progress = false;
+      result.stopped = "no event is left, and operations are open";
+      break;
+    }
+    const sc_core::sc_time idle = sc_core::sc_time_to_pending_activity();
+    sc_core::sc_start(std::max(slice, idle), sc_core::SC_EXIT_ON_STARVATION);
+    const std::uint64_t now = progress_of(machines);
+    if (now != seen || !open_work(machines)) {
+      seen = now;
+      since = sc_core::sc_time_stamp();
+    } else if (options.no_progress_ms > 0 && sc_core::sc_time_stamp() - since >= patience) {
+      result.progress = false;
+      result.stopped = fmt::format("no progress for {} of simulated time", (sc_core::sc_time_stamp() - since).to_string());
+      break;
+    }
+    if (options.progress && seconds_since(shown) > 0.1) {
+      shown = std::chrono::steady_clock::now();
+      options.progress(sc_core::sc_time_stamp(), share_done(machines));
+    }
+  }
+}
+
+}  // namespace
+
+SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options) {
+  for (const Job& job : jobs) check_kernels(job);
+  const auto begin = std::chrono::steady_clock::now();
+  const Context context;
+  SimulationResult result;
+  std::vector<Machine> machines;
+  for (const Job& job : jobs) machines.push_back(build(job, options));
+  sc_core::sc_start(sc_core::SC_ZERO_TIME);
+  for (const Machine& m : machines) m.host->start();
+  result.elaboration_seconds = seconds_since(begin);
+
+  const auto running = std::chrono::steady_clock::now();
+  run(machines, options, result);
+  result.wall_seconds = seconds_since(running);
+
+  WaitGraph graph;
+  sc_core::sc_time last;
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    Machine& m = machines[i];
+    const Domain& domain = m.gpu->domain();
+    if (result.progress) {
+      m.gpu->check_quiescent();
+    } else {
+      m.gpu->collect_waits(graph);
+      m.host->domain.collect_waits(graph);
+    }
+    last = std::max({last, domain.last_event_time(), m.host->domain.last_event_time()});
+    result.events += domain.events_executed() + m.host->domain.events_executed();
+    result.wakeups += domain.wakeups() + m.host->domain.wakeups();
+    JobResult job;
+    job.results = m.host->results();
+    job.cycle_ns = domain.clock().ns_for_cycles(1);
+    job.lead_ns = m.host->lead();
+    job.sms_per_gpc = m.gpu->topology().sms_per_gpc();
+    for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm) job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
+    m.host.reset();
+    m.gpu.reset();
+    job.observation = std::move(m.observation);
+    result.jobs.push_back(std::move(job));
+  }
+  result.waits = graph.chain();
+  result.sim_time_ns = last.to_seconds() * 1e9;
+  return result;
+}
+
+}  // namespace heddle::replay

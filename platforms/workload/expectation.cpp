@@ -1,0 +1,30 @@
+// What a scenario expects of a statistic, judged and told.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "common/quantity.h"
+#include "workload/scenario.h"
+
+namespace heddle::workload {
+
+bool Expectation::holds(double value) const {
+  if (equals && value != *equals) return false;
+  if (min && !(value >= *min)) return false;
+  if (max && !(value <= *max)) return false;
+  if (about) {
+    const double distance = within_percent ? std::abs(*about) * within / 100.0 : within;
+    if (!(std::abs(value - *about) <= distance)) return false;
+  }
+  return true;
+}
+
+std::string Expectation::text() const {
+  if (equals) return "= " + number_text(*equals);
+  if (about) return fmt::format("{} +- {}{}", number_text(*about), number_text(within), within_percent ? " %" : "");
+  if (min && max) return fmt::format("{} to {}", number_text(*min), number_text(*max));
+  if (min) return ">= " + number_text(*min);
+  return "<= " + number_text(max.value_or(0));
+}
+
+}  // namespace heddle::workload

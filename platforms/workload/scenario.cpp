@@ -1,0 +1,380 @@
+#include "workload/scenario.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/quantity.h"
+#include "common/suggest.h"
+#include "common/yaml_util.h"
+#include "workload/schema.h"
+
+namespace heddle::workload {
+namespace {
+
+// Bounds that no real scenario meets. They keep times within 64-bit picoseconds, thread counts within 64 bits, and the
+// list of operations within memory.
+constexpr std::uint64_t kMaxCycles = 1'000'000'000'000'000;
+constexpr Nanoseconds kMaxTime = 1'000'000'000'000'000;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
+constexpr std::uint32_t kMaxBlock = 65'535;
+constexpr std::size_t kMaxOps = 1'000'000;
+constexpr std::size_t kMaxGpus = 64;
+
+// An entry of `submit:` before the ids in `after:` are known.
+struct Submission {
+  struct Wait {
+    std::string id;
+    SourcePos where;
+  };
+  std::string thing;  // for messages: "operation first"
+  std::size_t gpu = 0;
+  std::size_t first_op = 0;  // index into the GPU's workload
+  std::vector<Wait> after;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& file) : file_(file) { scenario_.file = file; }
+
+  Scenario read(const YAML::Node& root) {
+    if (!root.IsDefined() || root.IsNull()) {
+      throw InputError(SourcePos{file_, 0, 0}, "the file is empty", "a scenario begins with \"heddle: 1\"");
+    }
+    check_version(root);
+    const MapReader map(root, scenario_spec(), "scenario", file_);
+    scenario_.name = map.has("name") ? map.name("name") : std::filesystem::path(file_).stem().string();
+    if (map.has("description")) scenario_.description = map.text("description");
+    if (map.has("seed")) scenario_.seed = map.number<std::uint64_t>("seed", {});
+    if (map.has("config")) scenario_.config.reset(map.node("config"));
+    read_gpus(map);
+    scenario_.workloads.resize(scenario_.gpus.size());
+    for (Workload& workload : scenario_.workloads) {
+      workload.name = scenario_.name;
+      workload.format = "scenario";
+    }
+    if (map.has("kernels")) read_kernels(map.node("kernels"));
+    if (map.has("streams")) read_streams(map.node("streams"));
+    if (map.node("submit").size() == 0) map.fail("submit", "the list is empty: there is nothing to run");
+    for (const auto& node : map.node("submit")) read_operation(node);
+    connect();
+    if (map.has("expect")) {
+      for (const auto& node : map.node("expect")) read_expectation(node);
+    }
+    warn_of_unused();
+    return std::move(scenario_);
+  }
+
+ private:
+  struct StreamPlace {
+    std::size_t gpu;
+    std::size_t index;  // in the GPU's workload
+    bool used = false;
+  };
+
+  // Before the keys are checked: those of another version may differ.
+  void check_version(const YAML::Node& root) const {
+    const YAML::Node version = root.IsMap() ? root["heddle"] : YAML::Node();
+    if (!root.IsMap() || !version.IsDefined()) {
+      throw InputError(position(root, file_), "this is not a scenario: the key \"heddle\" is missing",
+                       "a scenario begins with \"heddle: 1\", the version of its format");
+    }
+    if (!version.IsScalar() || version.Scalar() != std::to_string(kScenarioVersion)) {
+      throw InputError(position(version, file_), fmt::format("format version {} is not known", kind_text(version)),
+                       fmt::format("this program reads version {}: heddle: {}", kScenarioVersion, kScenarioVersion));
+    }
+  }
+
+  void read_gpus(const MapReader& map) {
+    if (map.has("gpu") && map.has("gpus")) map.fail("gpus", "`gpu` stands in the file too; use one of the two");
+    scenario_.gpus_named = map.has("gpu") || map.has("gpus");
+    if (!scenario_.gpus_named) {
+      scenario_.gpus = {kDefaultPreset};
+      return;
+    }
+    const char* key = map.has("gpu") ? "gpu" : "gpus";
+    for (const YAML::Node& item : map.items(key)) {
+      if (item.IsMap()) {
+        scenario_.gpus.push_back(MapReader(item, gpu_spec(), "GPU", file_).name("preset"));
+      } else if (item.IsScalar() && !item.Scalar().empty()) {
+        scenario_.gpus.push_back(item.Scalar());
+      } else {
+        map.fail(key, item, fmt::format("the name of a preset is expected, found {}", kind_text(item)));
+      }
+    }
+    if (scenario_.gpus.empty()) map.fail(key, "the list is empty: a scenario needs a GPU");
+    if (scenario_.gpus.size() > kMaxGpus) map.fail(key, fmt::format("more than {} GPUs", kMaxGpus));
+  }
+
+  arch::Dim3 read_extents(const MapReader& map, const char* key, const arch::Dim3& max) const {
+    const std::vector<YAML::Node> items = map.items(key);
+    if (items.empty() || items.size() > 3) {
+      map.fail(key, fmt::format("one to three numbers are expected, found {}", items.size()));
+    }
+    arch::Dim3 result;
+    result.x = map.number<std::uint32_t>(key, items[0], {Unit::count, 1, max.x});
+    if (items.size() > 1) result.y = map.number<std::uint32_t>(key, items[1], {Unit::count, 1, max.y});
+    if (items.size() > 2) result.z = map.number<std::uint32_t>(key, items[2], {Unit::count, 1, max.z});
+    return result;
+  }
+
+  void read_kernels(const YAML::Node& list) {
+    for (const auto& node : list) {
+      const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file_);
+      arch::KernelRecord kernel;
+      kernel.name = map.name("name");
+      kernel.grid = read_extents(map, "grid", {arch::kMaxGridX, arch::kMaxGridY, arch::kMaxGridZ});
+      kernel.block = read_extents(map, "block", {kMaxBlock, kMaxBlock, kMaxBlock});
+      const Limits<std::uint64_t> cycles{Unit::cycles, 1, kMaxCycles};
+      if (map.node("cycles").IsMap()) {
+        const MapReader range(map.node("cycles"), cycles_spec(), map.thing() + ", cycles", file_);
+        kernel.duration = {range.number("min", cycles), range.number("max", cycles)};
+        if (kernel.duration.min > kernel.duration.max) range.fail("min", "min is larger than max");
+      } else {
+        kernel.duration.min = kernel.duration.max = map.number("cycles", cycles);
+      }
+      if (map.has("registers"))
+        kernel.registers_per_thread = map.number<std::uint32_t>("registers", {Unit::count, 0, 65'535});
+      if (map.has("shared")) kernel.shared_bytes = map.number<std::uint32_t>("shared", {Unit::bytes});
+      if (!kernels_.emplace(kernel.name, kernel).second)
+        map.fail("name", fmt::format("there are two kernels {}", kernel.name));
+    }
+  }
+
+  void read_streams(const YAML::Node& list) {
+    for (const auto& node : list) {
+      const MapReader map(node, stream_spec(), entry_name("stream", node, "name"), file_);
+      Stream stream;
+      stream.name = map.name("name");
+      if (map.has("priority")) stream.priority = map.number<int>("priority", {Unit::none, -1000, 1000});
+      std::size_t gpu = 0;
+      if (map.has("gpu")) gpu = map.number<std::size_t>("gpu", {Unit::none, 0, scenario_.gpus.size() - 1});
+      if (streams_.count(stream.name) != 0) map.fail("name", fmt::format("there are two streams {}", stream.name));
+      add_stream(gpu, stream);
+    }
+  }
+
+  StreamPlace& add_stream(std::size_t gpu, const Stream& stream) {
+    std::vector<Stream>& streams = scenario_.workloads[gpu].streams;
+    streams.push_back(stream);
+    return streams_.emplace(stream.name, StreamPlace{gpu, streams.size() - 1}).first->second;
+  }
+
+  StreamPlace& use_stream(const std::string& name) {
+    const auto found = streams_.find(name);
+    StreamPlace& place = found != streams_.end() ? found->second : add_stream(0, Stream{name, 0});
+    place.used = true;
+    return place;
+  }
+
+  // What kind of operation a map is decides which keys it may have.
+  const MapSpec& kind_of(const YAML::Node& node, const std::string& thing) const {
+    const MapSpec* found = nullptr;
+    const std::pair<const char*, const MapSpec*> kinds[] = {
+        {"kernel", &kernel_op_spec()}, {"copy", &copy_op_spec()}, {"fill", &fill_op_spec()}};
+    for (const auto& [key, spec] : kinds) {
+      if (!node.IsMap() || !node[key].IsDefined()) continue;
+      if (found != nullptr) {
+        throw InputError(position(node, file_),
+                         fmt::format("{}: it is both a {} and a {}", thing,
+                                     std::string(found->name, std::string(found->name).find('_')), key),
+                         "write two operations, one under the other");
+      }
+      found = spec;
+    }
+    if (found == nullptr) {
+      throw InputError(position(node, file_), fmt::format("{}: what to do is missing", thing),
+                       "an operation has one of the keys kernel, copy, fill: {kernel: gemm, stream: a}");
+    }
+    return *found;
+  }
+
+  void read_operation(const YAML::Node& node) {
+    const std::string thing = entry_name("operation", node, "id");
+    const MapSpec& spec = kind_of(node, thing);
+    const MapReader map(node, spec, thing, file_);
+    Op op;
+    if (&spec == &kernel_op_spec()) {
+      read_launch(map, op);
+    } else {
+      const char* key = &spec == &copy_op_spec() ? "copy" : "fill";
+      op.kind = &spec == &copy_op_spec() ? OpKind::copy : OpKind::fill;
+      op.bytes = map.number<std::uint64_t>(key, {Unit::bytes, 1, kMaxBytes});
+      op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxTime}, BareNumber::refused);
+      op.kernel.name = map.has("id") ? map.name("id") : key;
+    }
+    const Limits<Nanoseconds> time{Unit::ns, 0, kMaxTime};
+    op.enqueue = map.has("at") ? map.number("at", time, BareNumber::refused) : 0;
+    const std::size_t repeat = map.has("repeat") ? map.number<std::size_t>("repeat", {Unit::count, 1, kMaxOps}) : 1;
+    const StreamPlace& place = use_stream(map.name("stream"));
+    op.stream = place.index;
+
+    Workload& workload = scenario_.workloads[place.gpu];
+    Submission submission{thing, place.gpu, workload.ops.size(), {}};
+    total_ops_ += repeat;
+    if (total_ops_ > kMaxOps) {
+      throw InputError(map.where(), fmt::format("{}: with it there are more than {} operations", thing, kMaxOps),
+                       "use fewer operations or a smaller repeat");
+    }
+    workload.ops.insert(workload.ops.end(), repeat, op);
+    if (map.has("id")) {
+      const std::string id = map.name("id");
+      if (!ids_.emplace(id, std::make_pair(place.gpu, workload.ops.size() - 1)).second) {
+        map.fail("id", fmt::format("there are two operations {}", id));
+      }
+    }
+    if (map.has("after")) read_waits(map, submission);
+    submissions_.push_back(std::move(submission));
+  }
+
+  void read_launch(const MapReader& map, Op& op) {
+    const std::string name = map.name("kernel");
+    const auto kernel = kernels_.find(name);
+    if (kernel == kernels_.end()) {
+      std::vector<std::string> names;
+      for (const auto& entry : kernels_) names.push_back(entry.first);
+      throw InputError(map.where("kernel"), fmt::format("{}: there is no kernel {}", map.thing(), name),
+                       names.empty() ? "describe it in the list `kernels`" : suggestion(name, names));
+    }
+    op.kernel = kernel->second;
+    used_kernels_.insert(name);
+  }
+
+  void read_waits(const MapReader& map, Submission& submission) const {
+    for (const YAML::Node& item : map.items("after")) {
+      if (!item.IsScalar() || item.Scalar().empty()) {
+        map.fail("after", item, fmt::format("the id of an operation is expected, found {}", kind_text(item)));
+      }
+      const std::string& id = item.Scalar();
+      for (const Submission::Wait& other : submission.after) {
+        if (other.id == id) map.fail("after", item, fmt::format("{} stands twice in the list", id));
+      }
+      submission.after.push_back({id, position(item, file_)});
+    }
+  }
+
+  // Now that all ids are known: they may stand behind the operation that waits.
+  void connect() {
+    for (const Submission& submission : submissions_) {
+      Op& op = scenario_.workloads[submission.gpu].ops[submission.first_op];
+      for (const Submission::Wait& wait : submission.after) {
+        const auto found = ids_.find(wait.id);
+        if (found == ids_.end()) {
+          std::vector<std::string> names;
+          for (const auto& entry : ids_) names.push_back(entry.first);
+          throw InputError(wait.where, fmt::format("{}, after: there is no operation {}", submission.thing, wait.id),
+                           names.empty() ? "give the operation an id: {id: …, kernel: …}" : suggestion(wait.id, names));
+        }
+        const auto [gpu, index] = found->second;
+        if (gpu != submission.gpu) {
+          throw InputError(
+              wait.where,
+              fmt::format("{}, after: it runs on gpu{}, {} on gpu{}", submission.thing, submission.gpu, wait.id, gpu),
+              "operations can only wait for operations of the same GPU; use `at` to order them in time");
+        }
+        op.after.push_back({index, EdgeSource::recorded});
+      }
+    }
+  }
+
+  void read_expectation(const YAML::Node& node) {
+    const MapReader map(node, expect_spec(), entry_name("expectation", node, "stat"), file_);
+    Expectation e;
+    e.stat = map.name("stat");
+    e.where = map.where();
+    const auto number = [&](const char* key) -> std::optional<double> {
+      if (!map.has(key)) return std::nullopt;
+      return map.number<double>(key, {});
+    };
+    e.equals = number("equals");
+    e.min = number("min");
+    e.max = number("max");
+    e.about = number("about");
+    const bool within = map.has("within");
+    const int forms = (e.equals ? 1 : 0) + (e.min || e.max ? 1 : 0) + (e.about || within ? 1 : 0);
+    if (forms != 1 || e.about.has_value() != within) {
+      throw InputError(map.where(), fmt::format("{}: it does not say clearly what the value must be", map.thing()),
+                       "give one of: equals; min, max or both; about together with within");
+    }
+    if (e.min && e.max && *e.min > *e.max) map.fail("min", "min is larger than max");
+    if (within) {
+      const std::string text = map.text("within");
+      e.within_percent = text.find('%') != std::string::npos || text.find("percent") != std::string::npos;
+      e.within = map.number<double>("within", {e.within_percent ? Unit::percent : Unit::none, 0.0});
+    }
+    scenario_.expectations.push_back(std::move(e));
+  }
+
+  // A kernel that is described and never launched is most likely a misspelling or a line too few.
+  void warn_of_unused() {
+    for (const auto& entry : kernels_) {
+      if (used_kernels_.count(entry.first) == 0) {
+        warn(0, fmt::format("{}: kernel {} is never submitted", file_, entry.first));
+      }
+    }
+    for (const auto& [name, place] : streams_) {
+      if (!place.used) warn(place.gpu, fmt::format("{}: stream {} is never used", file_, name));
+    }
+  }
+
+  void warn(std::size_t gpu, std::string sentence) { scenario_.workloads[gpu].warnings.push_back(std::move(sentence)); }
+
+  // "kernel gemm", or "kernel" while the name is not readable.
+  static std::string entry_name(const char* what, const YAML::Node& node, const char* key) {
+    if (!node.IsMap()) return what;
+    const YAML::Node name = node[key];
+    if (!name.IsDefined() || !name.IsScalar() || name.Scalar().empty() || name.Scalar().size() > 80) return what;
+    return fmt::format("{} {}", what, name.Scalar());
+  }
+
+  const std::string& file_;
+  Scenario scenario_;
+  std::map<std::string, arch::KernelRecord> kernels_;
+  std::set<std::string> used_kernels_;
+  std::map<std::string, StreamPlace> streams_;
+  std::map<std::string, std::pair<std::size_t, std::size_t>> ids_;  // GPU, and index of the last operation with that id
+  std::vector<Submission> submissions_;
+  std::size_t total_ops_ = 0;
+};
+
+}  // namespace
+
+Scenario parse_scenario(const std::string& text, const std::string& file) {
+  return Reader(file).read(load_yaml(text, file));
+}
+
+Scenario read_scenario(const std::string& path) { return parse_scenario(read_text_file(path), path); }
+
+bool looks_like_scenario(std::string_view head) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (head.substr(0, kByteOrderMark.size()) == kByteOrderMark) head.remove_prefix(kByteOrderMark.size());
+  // "heddle", in quotes or not, and a colon.
+  const auto key_at = [&](std::size_t at) {
+    const bool quoted = at < head.size() && (head[at] == '"' || head[at] == '\'');
+    const char quote = quoted ? head[at] : '\0';
+    if (quoted) ++at;
+    if (head.substr(at, 6) != "heddle") return false;
+    at += 6;
+    if (quoted && (at >= head.size() || head[at++] != quote)) return false;
+    at = std::min(head.find_first_not_of(" \t", at), head.size());
+    return at < head.size() && head[at] == ':';
+  };
+  // JSON is YAML too. Only its first key counts: a recording may contain the word anywhere.
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && head[first] == '{') {
+    return key_at(std::min(head.find_first_not_of(" \t\r\n", first + 1), head.size()));
+  }
+  for (std::size_t line = 0; line < head.size();) {
+    if (key_at(line)) return true;
+    const std::size_t end = head.find('\n', line);
+    if (end == std::string_view::npos) break;
+    line = end + 1;
+  }
+  return false;
+}
+
+}  // namespace heddle::workload

@@ -1,0 +1,60 @@
+// Scenarios: YAML files that name GPUs, kernels, how these are submitted, and what must come out. docs/scenario.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <yaml-cpp/yaml.h>
+
+#include "common/error.h"
+#include "workload/workload.h"
+
+namespace heddle::workload {
+
+// What a statistic must be, in its own unit. One of: equals; min, max or both; about with within.
+struct Expectation {
+  std::string stat;
+  std::optional<double> equals;
+  std::optional<double> min;
+  std::optional<double> max;
+  std::optional<double> about;
+  double within = 0;            // with `about`: the distance allowed
+  bool within_percent = false;  // `within` is in percent of `about`
+  SourcePos where;
+
+  bool holds(double value) const;
+  // "= 512", ">= 10", "10 to 20", "100 +- 2 %".
+  std::string text() const;
+};
+
+struct Scenario {
+  std::string name;
+  std::string description;
+  std::string file;               // as it was opened: the origin of `config`
+  std::vector<std::string> gpus;  // the preset of each GPU; never empty
+  bool gpus_named = false;        // false: the file names none, and `gpus` holds the default
+  YAML::Node config;              // null, or a map with keys gpu, gpu0, …, for ParamLayers::add; not checked here
+  std::optional<std::uint64_t> seed;
+  std::vector<Workload> workloads;  // one per GPU; format "scenario", `enqueue` always set
+  std::vector<Expectation> expectations;
+};
+
+// The preset of a scenario that names no GPU.
+constexpr const char* kDefaultPreset = "h100-sxm";
+
+// Throws InputError with file and line for whatever is wrong with the file. Whether presets, parameters and statistics
+// exist, and whether the machine can run the kernels, is not known here. Operations may wait for each other in a
+// circle: that is a scenario that makes no progress, and the run says so.
+Scenario read_scenario(const std::string& path);
+
+// The same for text that is in memory; `file` is what messages call it.
+Scenario parse_scenario(const std::string& text, const std::string& file);
+
+// True if a file that begins so is meant as a scenario: YAML with the key `heddle` on its top level. The first few
+// kilobytes suffice. Recordings (gzip, JSON with traceEvents) are not.
+bool looks_like_scenario(std::string_view head);
+
+}  // namespace heddle::workload

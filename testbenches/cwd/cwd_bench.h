@@ -1,0 +1,236 @@
+// A CWD between a stand-in for task management and stand-ins for its GPCs. All that passes is logged and judged.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cwd/cwd.h"
+#include "support/random.h"
+#include "support/sim_fixture.h"
+
+namespace heddle::test {
+
+struct LoggedLaunch {
+  Cycle cycle = 0;  // of arrival at the GPC
+  std::uint32_t gpc = 0;
+  protocol::LaunchPacket packet;
+};
+
+struct Log {
+  std::vector<LoggedLaunch> launches;  // in order of departure: the distance is the same to all GPCs
+  std::map<std::uint32_t, protocol::TaskDonePacket> done;
+  std::vector<std::string> problems;
+};
+
+// Answers every CTA after a delay, and gives credits back when it likes.
+class FakeGpc : public sc_core::sc_module, private EventHandler, private Resettable {
+ public:
+  using Delay = std::function<Cycle(std::uint32_t operation, std::uint64_t index)>;
+
+  FakeGpc(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t index, const arch::Topology::Gpc& gpc,
+          const cwd::CwdParams& params, const arch::ResourceVector& capacity, Log& log)
+      : sc_core::sc_module(name),
+        launch_in("launch_in", domain, params.gpc_distance, CreditReturn::by_owner),
+        complete_out("complete_out", domain, params.gpc_distance, kUnlimitedCredits),
+        domain_(domain),
+        index_(index),
+        gpc_(gpc),
+        queue_(params.gpc_queue),
+        capacity_(capacity),
+        log_(log),
+        used_(gpc.sms) {
+    launch_in.on_packet<FakeGpc, &FakeGpc::on_launch>(*this);
+    domain.add_resettable(*this);
+  }
+
+  PacketIn<protocol::LaunchPacket> launch_in;
+  PacketOut<protocol::CompletePacket> complete_out;
+  Delay duration = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };
+  std::function<Cycle()> credit_delay = [] { return Cycle{0}; };
+  bool merge = true;  // completions of one cycle leave as one packet
+
+ private:
+  enum Kind : std::uint32_t { kCredit, kComplete, kSend };
+  struct Running {
+    std::uint32_t slot;
+    std::uint32_t bit;
+    arch::ResourceVector need;
+  };
+
+  void reset() override {
+    running_.clear();
+    gathered_.clear();
+    held_ = 0;
+    std::fill(used_.begin(), used_.end(), arch::ResourceVector{});
+  }
+
+  void on_launch(const protocol::LaunchPacket& packet, std::uint32_t) {
+    log_.launches.push_back({domain_.now(), index_, packet});
+    if (++held_ > queue_) log_.problems.push_back(fmt::format("GPC {}: more packets than its queue holds", index_));
+    domain_.schedule_in(credit_delay(), *this, kCredit);
+    std::uint64_t index = packet.raster;
+    for (std::uint32_t bit = 0; bit < 64; ++bit) {
+      if ((packet.sm_mask >> bit & 1) == 0) continue;
+      if (bit >= gpc_.sms) {
+        log_.problems.push_back(fmt::format("GPC {} has no SM {}", index_, bit));
+        continue;
+      }
+      used_[bit].add(packet.need);
+      if (!used_[bit].within(capacity_)) {
+        log_.problems.push_back(fmt::format("GPC {} SM {}: more CTAs than fit", index_, bit));
+      }
+      running_.push_back({packet.slot, bit, packet.need});
+      domain_.schedule_in(duration(packet.operation, index++), *this, kComplete, running_.size() - 1);
+    }
+  }
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override {
+    if (kind == kCredit) {
+      --held_;
+      launch_in.return_credit();
+      return;
+    }
+    if (kind == kSend) {
+      for (const protocol::CompletePacket& packet : gathered_) complete_out.send(packet);
+      gathered_.clear();
+      return;
+    }
+    const Running& cta = running_[argument];
+    used_[cta.bit].subtract(cta.need);
+    const std::uint64_t bit = std::uint64_t{1} << cta.bit;
+    if (!merge) {
+      complete_out.send({cta.slot, bit});
+      return;
+    }
+    if (gathered_.empty()) domain_.schedule(domain_.now(), *this, kSend);
+    for (protocol::CompletePacket& packet : gathered_) {
+      if (packet.slot != cta.slot || (packet.sm_mask & bit) != 0) continue;
+      packet.sm_mask |= bit;
+      return;
+    }
+    gathered_.push_back({cta.slot, bit});
+  }
+
+  Domain& domain_;
+  std::uint32_t index_;
+  const arch::Topology::Gpc& gpc_;
+  std::uint32_t queue_;
+  arch::ResourceVector capacity_;
+  Log& log_;
+  std::vector<arch::ResourceVector> used_;
+  std::vector<Running> running_;
+  std::vector<protocol::CompletePacket> gathered_;
+  std::uint32_t held_ = 0;
+};
+
+// Sends tasks at given cycles, as far as credits allow.
+class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Resettable {
+ public:
+  FakeTaskUnit(const sc_core::sc_module_name& name, Domain& domain, const cwd::CwdParams& params, Log& log)
+      : sc_core::sc_module(name),
+        task_out("task_out", domain, 0, params.table_slots),
+        done_in("done_in", domain, 0),
+        domain_(domain),
+        log_(log) {
+    done_in.on_packet<FakeTaskUnit, &FakeTaskUnit::on_done>(*this);
+    task_out.on_credit<FakeTaskUnit, &FakeTaskUnit::on_credit>(*this);
+    domain.add_resettable(*this);
+  }
+
+  PacketOut<protocol::TaskPacket> task_out;
+  PacketIn<protocol::TaskDonePacket> done_in;
+
+  void submit(Cycle cycle, const protocol::TaskPacket& task) {
+    tasks_.push_back(task);
+    domain_.schedule(cycle, *this, 0, tasks_.size() - 1);
+  }
+
+ private:
+  void reset() override {
+    tasks_.clear();
+    ready_.clear();
+  }
+  void on_event(std::uint32_t, std::uint64_t which) override {
+    ready_.push_back(tasks_[which]);
+    pump();
+  }
+  void on_credit(std::uint32_t) { pump(); }
+  void pump() {
+    for (; !ready_.empty() && task_out.can_send(); ready_.pop_front()) task_out.send(ready_.front());
+  }
+  void on_done(const protocol::TaskDonePacket& done, std::uint32_t) {
+    if (!log_.done.emplace(done.operation, done).second) {
+      log_.problems.push_back(fmt::format("operation {} was done twice", done.operation));
+    }
+  }
+
+  Domain& domain_;
+  Log& log_;
+  std::vector<protocol::TaskPacket> tasks_;
+  std::deque<protocol::TaskPacket> ready_;
+};
+
+class CwdBench {
+ public:
+  CwdBench(const arch::Shape& shape, const cwd::CwdParams& parameters, const arch::ResourceVector& sm_capacity,
+           TimingMode mode = TimingMode::at, Cycle run_ahead = 0)
+      : params(parameters),
+        capacity(sm_capacity),
+        topology(shape),
+        domain("domain", 1.0, mode, run_ahead, observation),
+        tasks("tasks", domain, params, log),
+        cwd("cwd", domain, "cwd", params, topology, capacity) {
+    tasks.task_out.bind(cwd.task_in);
+    cwd.done_out.bind(tasks.done_in);
+    for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
+      gpcs.push_back(std::make_unique<FakeGpc>(fmt::format("gpc{}", g).c_str(), domain, g, topology.gpc(g), params,
+                                               capacity, log));
+      cwd.launch_out.bind(gpcs.back()->launch_in);
+      gpcs.back()->complete_out.bind(cwd.complete_in[g]);
+    }
+  }
+
+  void all_gpcs(const std::function<void(FakeGpc&)>& change) {
+    for (const auto& gpc : gpcs) change(*gpc);
+  }
+  // A task of `ctas` CTAs of which `per_sm` fit on an SM.
+  static protocol::TaskPacket task(std::uint32_t operation, std::uint32_t ctas, const arch::ResourceVector& need,
+                                   std::int32_t priority = 0) {
+    protocol::TaskPacket packet;
+    packet.operation = operation;
+    packet.priority = priority;
+    packet.grid = {ctas, 1, 1};
+    packet.need = need;
+    return packet;
+  }
+  double stat(const std::string& name) const {
+    return observation.stats.to_json().at("gpu0.cwd." + name).at("value").get<double>();
+  }
+  // SM ids of a packet's CTAs, in raster order.
+  std::vector<std::uint32_t> sms_of(const LoggedLaunch& launch) const {
+    std::vector<std::uint32_t> ids;
+    for (std::uint32_t bit = 0; bit < topology.gpc(launch.gpc).sms; ++bit) {
+      if ((launch.packet.sm_mask >> bit & 1) != 0) ids.push_back(topology.gpc(launch.gpc).sm_ids[bit]);
+    }
+    return ids;
+  }
+
+  SimFixture sim;
+  Observation observation{"gpu0"};
+  Log log;
+  const cwd::CwdParams params;
+  const arch::ResourceVector capacity;
+  const arch::Topology topology;
+  Domain domain;
+  FakeTaskUnit tasks;
+  cwd::Cwd cwd;
+  std::vector<std::unique_ptr<FakeGpc>> gpcs;
+};
+
+}  // namespace heddle::test

@@ -1,0 +1,275 @@
+// The distributor over its sockets: one property per case.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "cwd/cwd_bench.h"
+
+using heddle::Cycle;
+using heddle::TimingMode;
+using heddle::arch::ResourceVector;
+using heddle::arch::Shape;
+using heddle::cwd::CwdParams;
+using heddle::cwd::LevelSearch;
+using heddle::test::CwdBench;
+using heddle::test::LoggedLaunch;
+
+namespace {
+
+// An SM of `slots` CTA slots and 8 warps, and nothing else that could run out.
+ResourceVector capacity(std::uint32_t slots) { return {{8, 1000, 1000, 1000, slots, 1000}}; }
+const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
+const ResourceVector kWholeSm{{8, 1, 1, 1, 1, 1}};
+
+// Distances that are easy to add up: sessions of 10 cycles, packets and CTAs without limit, GPCs 100 cycles away.
+CwdParams plain() {
+  CwdParams params;
+  params.session_pipeline = 10;
+  params.session_step = 0;
+  params.packets_per_cycle = 1024;
+  params.ctas_per_cycle = 4096;
+  params.gpc_distance = 100;
+  params.done_distance = 7;
+  return params;
+}
+
+void run_for(CwdBench& bench, Cycle cycles) {
+  bench.all_gpcs([cycles](auto& gpc) { gpc.duration = [cycles](std::uint32_t, std::uint64_t) { return cycles; }; });
+  sc_core::sc_start();
+  REQUIRE(bench.log.problems == std::vector<std::string>{});
+  REQUIRE(bench.cwd.quiescent());
+}
+
+std::vector<std::uint32_t> operations_in_order(const CwdBench& bench) {
+  std::vector<std::uint32_t> order;
+  for (const LoggedLaunch& launch : bench.log.launches) {
+    if (order.empty() || order.back() != launch.packet.operation) order.push_back(launch.packet.operation);
+  }
+  return order;
+}
+
+}  // namespace
+
+TEST_CASE("a grid on an empty machine launches level by level", "[cwd][CWD-03][CWD-05][CWD-30]") {
+  CwdParams params = plain();
+  params.sm_priority.order = heddle::cwd::SmPriority::Order::descending;
+  CwdBench bench(Shape::from_sms_per_gpc({4, 2}), params, capacity(3));
+  bench.tasks.submit(0, CwdBench::task(0, 14, kOne));
+  run_for(bench, 50);
+  // Two full levels of 6, then two CTAs for the last SMs: ids 5 and 4. Ids: GPC 0 has 0 1 4 5, GPC 1 has 2 3.
+  std::vector<std::vector<std::uint32_t>> sms;
+  for (const LoggedLaunch& launch : bench.log.launches) sms.push_back(bench.sms_of(launch));
+  CHECK(sms == std::vector<std::vector<std::uint32_t>>{{0, 1, 4, 5}, {2, 3}, {0, 1, 4, 5}, {2, 3}, {4, 5}});
+  for (std::size_t i = 0; i < bench.log.launches.size(); ++i) {
+    CHECK(bench.log.launches[i].packet.last == (i == 4));
+    CHECK(bench.log.launches[i].packet.sequence == 0);
+  }
+  CHECK(bench.stat("session_cycles.mean") == 10);
+  CHECK(bench.stat("session_steps") == 2);  // of the bisection of 3 levels
+}
+
+TEST_CASE("a packet starts many CTAs, and wide grids need few packets", "[cwd][CWD-30]") {
+  CwdBench bench(Shape::from_sms_per_gpc({18, 18, 18, 18, 16, 16, 14, 14}), CwdParams{},
+                 {{64, 2048, 65'536, 233'472, 32, 512}});
+  bench.tasks.submit(0, CwdBench::task(0, 132 * 32, kOne));
+  run_for(bench, 10'000);
+  CHECK(bench.log.launches.size() <= 32 * 8 * 2);  // sessions are limited to 4,096 CTAs
+  CHECK(bench.stat("ctas_launched") == 132 * 32);
+  CHECK(bench.stat("ctas_per_packet.mean") > 14);
+  CHECK(bench.stat("ctas_per_packet.max") == 18);
+}
+
+TEST_CASE("virtual GPCs are numbered by their TPCs", "[cwd][CWD-31]") {
+  CwdBench bench(Shape::from_sms_per_gpc({4, 8, 2, 8}), plain(), capacity(1));
+  bench.tasks.submit(0, CwdBench::task(0, 22, kOne));
+  run_for(bench, 5);
+  REQUIRE(bench.log.launches.size() == 4);
+  const std::vector<std::uint32_t> wanted{2, 0, 3, 1};
+  for (const LoggedLaunch& launch : bench.log.launches) CHECK(launch.packet.virtual_gpc == wanted[launch.gpc]);
+}
+
+TEST_CASE("a completion during a session is for the next one", "[cwd][CWD-02]") {
+  CwdParams params = plain();
+  params.session_pipeline = 500;
+  CwdBench bench(Shape::from_sms_per_gpc({2}), params, capacity(1));
+  bench.tasks.submit(0, CwdBench::task(0, 4, kOne));
+  // SM 0's CTA is back when the second session begins, SM 1's while that session runs.
+  bench.all_gpcs([](auto& gpc) {
+    gpc.duration = [](std::uint32_t, std::uint64_t index) { return index == 0 ? Cycle{50} : Cycle{100}; };
+  });
+  sc_core::sc_start();
+  REQUIRE(bench.log.problems == std::vector<std::string>{});
+  REQUIRE(bench.log.launches.size() == 3);
+  CHECK(bench.sms_of(bench.log.launches[0]) == std::vector<std::uint32_t>{0, 1});
+  CHECK(bench.sms_of(bench.log.launches[1]) == std::vector<std::uint32_t>{0});
+  CHECK(bench.sms_of(bench.log.launches[2]) == std::vector<std::uint32_t>{1});
+  CHECK(bench.log.launches[1].cycle == bench.log.launches[0].cycle + 50 + 100 + 500 + 100);
+  CHECK(bench.log.launches[2].cycle == bench.log.launches[1].cycle + 500);
+}
+
+TEST_CASE("completions of one cycle are all in the next session", "[cwd][CWD-02]") {
+  CwdBench bench(Shape::from_sms_per_gpc({2, 2}), plain(), capacity(1));
+  bench.all_gpcs([](auto& gpc) { gpc.merge = false; });  // four packets in the same cycle
+  bench.tasks.submit(0, CwdBench::task(0, 8, kOne));
+  run_for(bench, 30);
+  CHECK(bench.stat("sessions") == 2);
+}
+
+TEST_CASE("the round trip to a GPC is longer than a session, and both show", "[cwd][CWD-33]") {
+  for (const Cycle distance : {0, 1, 60, 1000}) {
+    for (const Cycle pipeline : {0, 4, 200}) {
+      CAPTURE(distance, pipeline);
+      CwdParams params = plain();
+      params.gpc_distance = static_cast<std::uint32_t>(distance);
+      params.session_pipeline = static_cast<std::uint32_t>(pipeline);
+      params.session_step = 3;
+      params.level_search = LevelSearch::scan;
+      CwdBench bench(Shape::from_sms_per_gpc({1}), params, capacity(1));
+      bench.tasks.submit(1000, CwdBench::task(0, 3, kOne));
+      run_for(bench, 40);
+      const Cycle session = pipeline + 3;
+      REQUIRE(bench.log.launches.size() == 3);
+      CHECK(bench.log.launches[0].cycle == 1000 + session + distance);
+      CHECK(bench.log.launches[1].cycle == bench.log.launches[0].cycle + 40 + distance + session + distance);
+      CHECK(bench.log.launches[2].cycle == bench.log.launches[1].cycle + 40 + distance + session + distance);
+      CHECK(bench.log.done.at(0).start == 1000 + session);
+      CHECK(bench.log.done.at(0).end == bench.log.launches[2].cycle + 40 + distance);
+    }
+  }
+}
+
+TEST_CASE("in lt mode links and sessions are free", "[cwd][HST-03]") {
+  CwdBench bench(Shape::from_sms_per_gpc({2}), plain(), capacity(1), TimingMode::lt);
+  bench.tasks.submit(0, CwdBench::task(0, 6, kOne));
+  run_for(bench, 40);
+  CHECK(bench.log.done.at(0).start == 0);
+  CHECK(bench.log.done.at(0).end == 120);
+}
+
+TEST_CASE("launch packets leave at the slower of the two rates", "[cwd][CWD-34]") {
+  CwdParams params = plain();
+  params.packets_per_cycle = 0.5;
+  params.ctas_per_cycle = 0.84;
+  params.gpc_queue = 1000;
+  SECTION("narrow packets: the packet rate") {
+    CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(100, 1)), params, capacity(1));
+    bench.tasks.submit(0, CwdBench::task(0, 100, kOne));
+    run_for(bench, 5);
+    CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle == 99 * 2);
+  }
+  SECTION("wide packets: the CTA rate") {
+    CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(40, 21)), params, capacity(1));
+    bench.tasks.submit(0, CwdBench::task(0, 840, kOne));
+    run_for(bench, 5);
+    const Cycle taken = bench.log.launches.back().cycle - bench.log.launches.front().cycle;
+    CHECK(taken >= 39 * 25 - 1);
+    CHECK(taken <= 39 * 25 + 1);
+  }
+  SECTION("one CTA per packet at 0.84 CTAs per cycle takes 1.19 cycles, not 2") {
+    params.packets_per_cycle = 1;
+    CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(1000, 1)), params, capacity(1));
+    bench.tasks.submit(0, CwdBench::task(0, 1000, kOne));
+    run_for(bench, 5);
+    const Cycle taken = bench.log.launches.back().cycle - bench.log.launches.front().cycle;
+    CHECK(taken >= 1188);
+    CHECK(taken <= 1191);
+  }
+}
+
+TEST_CASE("a GPC's credits bound its packets", "[cwd][CWD-34]") {
+  for (const std::uint32_t queue : {1U, 2U, 5U}) {
+    CAPTURE(queue);
+    CwdParams params = plain();
+    params.gpc_queue = queue;
+    CwdBench bench(Shape::from_sms_per_gpc({2}), params, capacity(8));
+    bench.all_gpcs([](auto& gpc) { gpc.credit_delay = [] { return Cycle{300}; }; });
+    bench.tasks.submit(0, CwdBench::task(0, 16, kOne));
+    run_for(bench, 10'000);  // the bench objects to more packets than places
+    REQUIRE(bench.log.launches.size() == 8);
+    // A credit takes 100 cycles there, 300 in the GPC, 100 back.
+    CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle == 7 / queue * 500);
+  }
+}
+
+TEST_CASE("task table slots are the credits of the way in", "[cwd][TSK-03]") {
+  CwdParams params = plain();
+  params.table_slots = 2;
+  CwdBench bench(Shape::from_sms_per_gpc({2}), params, capacity(8));
+  for (std::uint32_t i = 0; i < 9; ++i) bench.tasks.submit(i, CwdBench::task(i, 1, kOne));
+  run_for(bench, 5000);
+  CHECK(bench.log.done.size() == 9);
+  CHECK(bench.stat("table_used.max") == 2);
+  CHECK(bench.log.done.at(2).start > bench.log.done.at(0).end);
+  CHECK(bench.log.done.at(8).start > bench.log.done.at(6).end);
+}
+
+TEST_CASE("the more urgent task goes first, then the older", "[cwd][TSK-03]") {
+  CwdBench bench(Shape::from_sms_per_gpc({2}), plain(), capacity(1));
+  bench.tasks.submit(0, CwdBench::task(0, 6, kOne, 0));
+  bench.tasks.submit(20, CwdBench::task(1, 2, kOne, 0));
+  bench.tasks.submit(21, CwdBench::task(2, 2, kOne, 5));
+  bench.tasks.submit(22, CwdBench::task(3, 2, kOne, -5));
+  bench.tasks.submit(23, CwdBench::task(4, 2, kOne, 5));
+  run_for(bench, 400);
+  // The first session was over before the others came; from then on by priority. Nobody is thrown out.
+  CHECK(operations_in_order(bench) == std::vector<std::uint32_t>{0, 2, 4, 0, 1, 3});
+}
+
+TEST_CASE("backfill lets a task pass one that waits for room", "[cwd][CWD-06]") {
+  for (const bool backfill : {false, true}) {
+    CAPTURE(backfill);
+    CwdParams params = plain();
+    params.backfill = backfill;
+    CwdBench bench(Shape::from_sms_per_gpc({1}), params, capacity(8));
+    bench.tasks.submit(0, CwdBench::task(0, 1, kOne));       // leaves room for 7 small CTAs, not for a large one
+    bench.tasks.submit(50, CwdBench::task(1, 1, kWholeSm));  // must wait
+    bench.tasks.submit(60, CwdBench::task(2, 1, kOne));
+    run_for(bench, 2000);
+    CHECK(operations_in_order(bench) ==
+          (backfill ? std::vector<std::uint32_t>{0, 2, 1} : std::vector<std::uint32_t>{0, 1, 2}));
+    CHECK((bench.stat("no_slot_cycles") > 1000) == true);
+  }
+}
+
+TEST_CASE("a grid larger than the machine fills it and follows completions", "[cwd][CWD-06]") {
+  CwdBench bench(Shape::from_sms_per_gpc({3, 2}), plain(), capacity(2));
+  bench.tasks.submit(0, CwdBench::task(0, 1001, kOne));
+  run_for(bench, 30);
+  CHECK(bench.stat("ctas_launched") == 1001);
+  CHECK(bench.stat("sessions") == 101);  // ten slots a time
+}
+
+TEST_CASE("a session limit cuts a grid into sessions", "[cwd][CWD-06]") {
+  CwdParams params = plain();
+  params.session_limit = 3;
+  CwdBench bench(Shape::from_sms_per_gpc({4}), params, capacity(4));
+  bench.tasks.submit(0, CwdBench::task(0, 10, kOne));
+  run_for(bench, 5000);
+  CHECK(bench.stat("sessions") == 4);
+  std::uint64_t ctas = 0;
+  for (const LoggedLaunch& launch : bench.log.launches) {
+    CHECK(launch.packet.sequence == launch.packet.raster / 3);
+    ctas += launch.packet.num_ctas;
+    CHECK(launch.packet.last == (ctas % 3 == 0 || ctas == 10));
+  }
+}
+
+TEST_CASE("an open task tells what it waits for", "[cwd][TSK-12]") {
+  CwdBench bench(Shape::from_sms_per_gpc({1}), plain(), capacity(1));
+  bench.observation.labels.set(0, "first");
+  bench.observation.labels.set(1, "second");
+  bench.all_gpcs([](auto& gpc) { gpc.duration = [](std::uint32_t, std::uint64_t) { return Cycle{100'000}; }; });
+  bench.tasks.submit(0, CwdBench::task(0, 1, kOne));
+  bench.tasks.submit(1, CwdBench::task(1, 2, kOne));
+  sc_core::sc_start(sc_core::sc_time(1000, sc_core::SC_NS));
+  heddle::WaitGraph waits;
+  bench.domain.collect_waits(waits);
+  const std::vector<std::string> chain = waits.chain();
+  REQUIRE(chain.size() == 2);
+  CHECK(chain[0].find("second waits") == 0);
+  CHECK(chain[0].find("first") != std::string::npos);
+  CHECK(chain[1].find("first waits") == 0);
+}

@@ -1,0 +1,277 @@
+// An SM over its sockets: resources kept exactly, durations that depend on nothing but their CTA.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "sm/cta_duration.h"
+#include "sm/sm.h"
+#include "support/random.h"
+#include "support/sim_fixture.h"
+
+using Catch::Contains;
+using heddle::CtaListener;
+using heddle::Cycle;
+using heddle::Domain;
+using heddle::TimingMode;
+using heddle::arch::CtaDuration;
+using heddle::arch::kResources;
+using heddle::arch::Resource;
+using heddle::arch::ResourceVector;
+using heddle::protocol::CtaExitPacket;
+using heddle::protocol::CtaStartPacket;
+using heddle::sm::draw_cycles;
+using heddle::sm::Sm;
+using heddle::sm::SmParams;
+using heddle::test::Random;
+using heddle::test::SimFixture;
+
+namespace {
+
+constexpr std::uint32_t kDistance = 6;  // cycles between MPC and SM
+constexpr std::uint64_t kSeed = 42;
+constexpr std::uint32_t kId = 17;
+
+// Starts CTAs from a script, each when its CTA slot and its resources are free.
+class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private heddle::Resettable {
+ public:
+  FakeMpc(const sc_core::sc_module_name& name, Domain& domain)
+      : sc_core::sc_module(name),
+        start_out("start_out", domain, kDistance, heddle::kUnlimitedCredits),
+        exit_in("exit_in", domain, kDistance),
+        domain_(domain) {
+    exit_in.on_packet<FakeMpc, &FakeMpc::on_exit>(*this);
+    domain.add_resettable(*this);
+  }
+  heddle::PacketOut<CtaStartPacket> start_out;
+  heddle::PacketIn<CtaExitPacket> exit_in;
+  std::vector<std::pair<Cycle, CtaExitPacket>> exits;
+
+  void start(Cycle cycle, const CtaStartPacket& packet) {
+    script_.push_back(packet);
+    domain_.schedule(cycle, *this, 0, script_.size() - 1);
+  }
+
+ private:
+  void reset() override { script_.clear(); }
+  void on_event(std::uint32_t, std::uint64_t which) override { start_out.send(script_[which]); }
+  void on_exit(const CtaExitPacket& exit, std::uint32_t) { exits.emplace_back(domain_.now(), exit); }
+  Domain& domain_;
+  std::vector<CtaStartPacket> script_;
+};
+
+// Recomputes what the SM holds from the starts and ends alone.
+struct Listener : CtaListener {
+  explicit Listener(const Sm& module) : sm(module) {}
+  void cta_started(const Cta& cta) override {
+    started[{cta.task, cta.index}] = cta.cycle;
+    used.add(need.at({cta.task, cta.index}));
+    ++resident;
+    wrong += cta.sm != kId || !(sm.used() == used) || sm.resident() != resident ? 1 : 0;
+  }
+  void cta_ended(const Cta& cta) override {
+    ended[{cta.task, cta.index}] = cta.cycle;
+    used.subtract(need.at({cta.task, cta.index}));
+    --resident;
+    wrong += cta.sm != kId || !(sm.used() == used) || sm.resident() != resident ? 1 : 0;
+  }
+  using Key = std::pair<std::uint32_t, std::uint64_t>;
+  const Sm& sm;
+  std::map<Key, ResourceVector> need;
+  std::map<Key, Cycle> started, ended;
+  ResourceVector used;
+  std::uint32_t resident = 0;
+  int wrong = 0;
+};
+
+struct SmBench {
+  explicit SmBench(const SmParams& sm_params = {}, TimingMode mode = TimingMode::at)
+      : params(sm_params),
+        domain("domain", 1.0, mode, 0, observation),
+        mpc("mpc", domain),
+        sm("sm", domain, "sm0", params, kId, kDistance, kSeed),
+        listener(sm) {
+    mpc.start_out.bind(sm.start_in);
+    sm.exit_out.bind(mpc.exit_in);
+    observation.ctas = &listener;
+    observation.load_map.configure(kId + 1, params.limits.warps);
+  }
+  void start(Cycle cycle, const CtaStartPacket& packet) {
+    listener.need[{packet.operation, packet.index}] = packet.need;
+    mpc.start(cycle, packet);
+  }
+  double stat(const std::string& name) const {
+    return observation.stats.to_json().at("gpu0.sm0." + name).at("value").get<double>();
+  }
+
+  SimFixture sim;
+  heddle::Observation observation{"gpu0"};
+  SmParams params;
+  Domain domain;
+  FakeMpc mpc;
+  Sm sm;
+  Listener listener;
+};
+
+CtaStartPacket cta(std::uint32_t cta_slot, std::uint64_t index, const ResourceVector& need, CtaDuration duration) {
+  CtaStartPacket packet;
+  packet.slot = 9;
+  packet.operation = 5;
+  packet.cta_slot = cta_slot;
+  packet.index = index;
+  packet.need = need;
+  packet.duration = duration;
+  return packet;
+}
+
+}  // namespace
+
+TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm][SM-01]") {
+  for (const std::uint32_t start_cycles : {0U, 20U}) {
+    for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+      CAPTURE(start_cycles);
+      SmParams params;
+      params.start_cycles = start_cycles;
+      SmBench bench(params, mode);
+      bench.start(100, cta(0, 0, {{2, 64, 0, 0, 1, 0}}, {0, 0}));
+      bench.start(100, cta(3, 1, {{4, 128, 0, 0, 1, 0}}, {77, 77}));
+      sc_core::sc_start();
+      const Cycle link = mode == TimingMode::at ? kDistance : 0;
+      const Cycle start = mode == TimingMode::at ? start_cycles : 0;
+      REQUIRE(bench.mpc.exits.size() == 2);
+      CHECK(bench.mpc.exits[0].first == 100 + link + start + link);
+      CHECK(bench.mpc.exits[0].second.cta_slot == 0);
+      CHECK(bench.mpc.exits[0].second.slot == 9);
+      CHECK(bench.mpc.exits[1].first == 100 + link + start + 77 + link);
+      CHECK(bench.mpc.exits[1].second.cta_slot == 3);
+      CHECK(bench.stat("ctas") == 2);
+      CHECK(bench.stat("warp_cycles") == static_cast<double>(2 * start + 4 * (start + 77)));
+      CHECK(bench.listener.wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("an SM holds exactly what its CTAs need", "[sm][SM-01][CWD-01]") {
+  const ResourceVector capacity = heddle::arch::capacity_of({});
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    SmBench bench;
+    // CTAs of 1/8 of each resource at most, in 8 CTA slots, each used again after the longest that a CTA can take.
+    const Cycle longest = 60;
+    const Cycle turn = longest + 20 + 1;
+    double warp_cycles = 0;
+    for (std::uint64_t index = 0; index < 200; ++index) {
+      ResourceVector need;
+      for (std::size_t i = 0; i < kResources; ++i) need.amount[i] = random.below(capacity.amount[i] / 8 + 1);
+      const CtaDuration duration{random.below(30), 30 + random.below(longest - 29)};
+      bench.start(index / 8 * turn, cta(static_cast<std::uint32_t>(index % 8), index, need, duration));
+      warp_cycles += static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index)));
+    }
+    sc_core::sc_start();
+    REQUIRE(bench.listener.wrong == 0);
+    REQUIRE(bench.listener.ended.size() == 200);
+    REQUIRE(bench.sm.resident() == 0);
+    REQUIRE(bench.sm.used() == ResourceVector{});
+    REQUIRE(bench.stat("warp_cycles") == warp_cycles);
+  }
+}
+
+TEST_CASE("an SM refuses what does not fit", "[sm][SM-01]") {
+  const ResourceVector capacity = heddle::arch::capacity_of({});
+  for (std::size_t i = 0; i < kResources; ++i) {
+    CAPTURE(i);
+    SmBench bench;
+    ResourceVector rest;
+    rest.amount[i] = 1;
+    ResourceVector all;
+    all.amount[i] = capacity.amount[i];
+    bench.start(0, cta(0, 0, all, {50, 50}));  // all of it fits …
+    bench.start(1, cta(1, 1, rest, {50, 50}));
+    CHECK_THROWS_WITH(sc_core::sc_start(), Contains("without the resources"));  // … and nothing beside it
+    CHECK(bench.listener.started.size() == 1);
+  }
+  SECTION("a CTA slot in use") {
+    SmBench bench;
+    bench.start(0, cta(4, 0, {}, {50, 50}));
+    bench.start(1, cta(4, 1, {}, {50, 50}));
+    CHECK_THROWS_WITH(sc_core::sc_start(), Contains("started twice"));
+  }
+  SECTION("a CTA slot that it does not have") {
+    SmBench bench;
+    bench.start(0, cta(32, 0, {}, {50, 50}));
+    CHECK_THROWS_WITH(sc_core::sc_start(), Contains("started twice"));
+  }
+}
+
+TEST_CASE("a reset SM is empty, and ends nothing that ran before", "[sm][SM-01]") {
+  SmBench bench;
+  bench.start(0, cta(0, 0, {{60, 1, 1, 1, 1, 1}}, {500, 500}));
+  sc_core::sc_start(sc_core::sc_time(30, sc_core::SC_NS));
+  sc_core::sc_time stop = sc_core::sc_time_stamp();
+  bench.domain.reset();
+  CHECK(bench.sm.resident() == 0);
+  CHECK(bench.sm.used() == ResourceVector{});
+  bench.listener.used = {};
+  bench.listener.resident = 0;
+  bench.start(0, cta(0, 1, {{60, 1, 1, 1, 1, 1}}, {10, 10}));
+  sc_core::sc_start();
+  CHECK(stop == sc_core::sc_time(30, sc_core::SC_NS));
+  REQUIRE(bench.mpc.exits.size() == 1);
+  CHECK(bench.mpc.exits[0].first == kDistance + 20 + 10 + kDistance);
+  CHECK(bench.listener.wrong == 0);
+}
+
+TEST_CASE("durations are drawn from seed, operation and CTA alone", "[sm][SM-02]") {
+  CHECK(draw_cycles({7, 7}, 1, 2, 3) == 7);
+  CHECK(draw_cycles({9, 3}, 1, 2, 3) == 9);  // a range without a width is its lower end
+  Random random(1);
+  for (int i = 0; i < 20'000; ++i) {
+    const std::uint64_t min = random.below(1000);
+    const std::uint64_t max = min + random.below(1000);
+    const std::uint64_t seed = random.next();
+    const std::uint32_t operation = random.below(1U << 20);
+    const std::uint64_t index = random.below(1U << 30);
+    const std::uint64_t drawn = draw_cycles({min, max}, seed, operation, index);
+    REQUIRE(drawn >= min);
+    REQUIRE(drawn <= max);
+    REQUIRE(draw_cycles({min, max}, seed, operation, index) == drawn);
+  }
+}
+
+TEST_CASE("drawn durations are spread evenly", "[sm][SM-02]") {
+  // 10 values, 100,000 draws each way: every value within 5 standard deviations of its share.
+  constexpr double kDraws = 100'000;
+  const double tolerance = 5 * std::sqrt(kDraws * 0.1 * 0.9);
+  for (const int vary : {0, 1, 2}) {
+    CAPTURE(vary);
+    std::vector<double> seen(10);
+    for (std::uint32_t i = 0; i < 100'000; ++i) {
+      ++seen[draw_cycles({0, 9}, vary == 0 ? i : 5, vary == 1 ? i : 5, vary == 2 ? i : 5)];
+    }
+    for (const double count : seen) CHECK(std::abs(count - kDraws / 10) < tolerance);
+  }
+}
+
+TEST_CASE("the same CTA takes as long at another time and in another slot", "[sm][SM-02]") {
+  const auto durations = [](bool reverse) {
+    SmBench bench;
+    for (std::uint32_t i = 0; i < 32; ++i) {
+      const std::uint32_t order = reverse ? 31 - i : i;
+      bench.start(order * 3, cta(order, i, {{1, 1, 1, 1, 1, 1}}, {10, 5000}));
+    }
+    sc_core::sc_start();
+    std::vector<Cycle> result;
+    for (const auto& [key, end] : bench.listener.ended) result.push_back(end - bench.listener.started.at(key));
+    return result;
+  };
+  const std::vector<Cycle> forward = durations(false);
+  REQUIRE(forward.size() == 32);
+  CHECK(forward == durations(true));
+  CHECK(forward[0] == 20 + draw_cycles({10, 5000}, kSeed, 5, 0));
+}
