@@ -29,6 +29,7 @@ void Domain::drain() {
   } leave{*this, exchange_check_context(this)};
 
   const sc_core::sc_time stamp = sc_core::sc_time_stamp();
+  stamp_ = stamp.value();
   const Cycle first = clock_.cycle_at(stamp);
   for (Cycle cycle = queue_.next(); cycle != EventQueue::kNever; cycle = queue_.next()) {
     const sc_core::sc_time begin = clock_.time_of(cycle);
@@ -41,6 +42,8 @@ void Domain::drain() {
     }
     queue_.run_cycle();
   }
+  // With nothing left, simulated time must still catch up: whoever comes next from outside would be in the past.
+  if (queue_.empty() && clock_.time_of(queue_.now()) > stamp) wake_at(queue_.now());
 }
 
 void Domain::wake_at(Cycle when) {

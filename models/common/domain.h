@@ -60,7 +60,7 @@ class Domain : public sc_core::sc_module, private CheckContext {
   // Annotated delays at sockets: from a cycle of this domain, and to one.
   sc_core::sc_time delay_until(Cycle when) const {
     const Clock::Ticks target = clock_.ticks_of(when);
-    const Clock::Ticks stamp = sc_core::sc_time_stamp().value();
+    const Clock::Ticks stamp = draining_ ? stamp_ : sc_core::sc_time_stamp().value();
     return sc_core::sc_time::from_value(target > stamp ? target - stamp : 0);
   }
   Cycle cycle_after(const sc_core::sc_time& delay) const { return clock_.cycle_at(sc_core::sc_time_stamp() + delay); }
@@ -92,6 +92,7 @@ class Domain : public sc_core::sc_module, private CheckContext {
   sc_core::sc_event wake_;
   Cycle armed_ = EventQueue::kNever;
   bool draining_ = false;
+  Clock::Ticks stamp_ = 0;  // while draining: sc_time_stamp()
   std::uint64_t wakeups_ = 0;
   std::vector<Resettable*> resettables_;
   std::vector<const WaitSource*> wait_sources_;

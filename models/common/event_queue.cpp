@@ -11,43 +11,6 @@ std::uint32_t lowest_bit(std::uint64_t word) { return static_cast<std::uint32_t>
 
 EventQueue::EventQueue() : wheel_(kBuckets) {}
 
-void EventQueue::push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign) {
-  HEDDLE_CHECK(when >= now_, "an event was entered in the past");
-  ++size_;
-  if (when - now_ < kBuckets) {
-    insert_near(when, handler, kind, argument, foreign);
-    return;
-  }
-  far_.push_back({when, order_++, &handler, argument, kind, foreign});
-  std::push_heap(far_.begin(), far_.end(), Later{});
-}
-
-void EventQueue::insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument,
-                             bool foreign) {
-  std::uint32_t node = free_;
-  if (node == kNone) {
-    node = static_cast<std::uint32_t>(nodes_.size());
-    nodes_.emplace_back();
-  } else {
-    free_ = nodes_[node].next;
-  }
-  nodes_[node] = {&handler, argument, kind, kNone};
-
-  const auto index = static_cast<std::uint32_t>(when % kBuckets);
-  Bucket& bucket = wheel_[index];
-  if (bucket.head == kNone) {
-    occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
-    occupied_words_[index / 4096] |= std::uint64_t{1} << (index / 64 % 64);
-  }
-  const std::uint32_t before = foreign ? bucket.foreign_tail : bucket.tail;
-  std::uint32_t& link = before == kNone ? bucket.head : nodes_[before].next;
-  nodes_[node].next = link;
-  link = node;
-  if (foreign) bucket.foreign_tail = node;
-  if (nodes_[node].next == kNone) bucket.tail = node;
-  ++near_size_;
-}
-
 EventQueue::Cycle EventQueue::next_near() const {
   if (near_size_ == 0) return kNever;
   // The wheel is searched in a circle from the bucket of now_.

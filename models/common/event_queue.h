@@ -1,6 +1,7 @@
 // Events of one clock domain, in order of time. A plain data structure: SystemC enters with Domain.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -88,5 +89,42 @@ class EventQueue {
   std::size_t size_ = 0;
   std::size_t near_size_ = 0;
 };
+
+inline void EventQueue::push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign) {
+  HEDDLE_CHECK(when >= now_, "an event was entered in the past");
+  ++size_;
+  if (when - now_ < kBuckets) {
+    insert_near(when, handler, kind, argument, foreign);
+    return;
+  }
+  far_.push_back({when, order_++, &handler, argument, kind, foreign});
+  std::push_heap(far_.begin(), far_.end(), Later{});
+}
+
+inline void EventQueue::insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument,
+                             bool foreign) {
+  std::uint32_t node = free_;
+  if (node == kNone) {
+    node = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+  } else {
+    free_ = nodes_[node].next;
+  }
+  nodes_[node] = {&handler, argument, kind, kNone};
+
+  const auto index = static_cast<std::uint32_t>(when % kBuckets);
+  Bucket& bucket = wheel_[index];
+  if (bucket.head == kNone) {
+    occupied_[index / 64] |= std::uint64_t{1} << (index % 64);
+    occupied_words_[index / 4096] |= std::uint64_t{1} << (index / 64 % 64);
+  }
+  const std::uint32_t before = foreign ? bucket.foreign_tail : bucket.tail;
+  std::uint32_t& link = before == kNone ? bucket.head : nodes_[before].next;
+  nodes_[node].next = link;
+  link = node;
+  if (foreign) bucket.foreign_tail = node;
+  if (nodes_[node].next == kNone) bucket.tail = node;
+  ++near_size_;
+}
 
 }  // namespace heddle

@@ -20,6 +20,10 @@ template <class Packet>
 struct PacketTransfer {
   Packet packet{};
   std::uint32_t link = 0;
+  bool credited = false;  // the sender took a credit for it and wants it back
+  // For a receiver of the sender's own domain: the annotated delay as a cycle, which saves converting it back.
+  const Domain* domain = nullptr;
+  Cycle arrival = 0;
 };
 
 enum class PacketPhase {
@@ -84,9 +88,10 @@ class PacketOut : public tlm::tlm_initiator_socket<kPacketBusWidth, packet_proto
       HEDDLE_CHECK(state.free > 0, std::string("packet sent without a credit on ") + this->name());
       --state.free;
     }
-    Transfer transfer{packet, link};
+    const Cycle arrival = domain_.now() + latency_;
+    Transfer transfer{packet, link, credits_ != kUnlimitedCredits, &domain_, arrival};
     PacketPhase phase = PacketPhase::send;
-    sc_core::sc_time delay = domain_.delay_until(domain_.now() + latency_);
+    sc_core::sc_time delay = domain_.delay_until(arrival);
     state.target->nb_transport_fw(transfer, phase, delay);
   }
 
@@ -207,7 +212,9 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   }
 
   void return_credit() {
-    Transfer transfer{{}, link_};
+    if (!credited_) return;
+    Transfer transfer;
+    transfer.link = link_;
     PacketPhase phase = PacketPhase::credit;
     sc_core::sc_time delay = domain_.delay_until(domain_.now() + credit_latency_);
     if (sender_ == nullptr) sender_ = this->operator->();
@@ -232,6 +239,7 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
 
   void enter(const Transfer& transfer, const sc_core::sc_time& delay) {
     link_ = transfer.link;
+    credited_ = transfer.credited;
     std::uint32_t slot = free_;
     if (slot == kNone) {
       slot = static_cast<std::uint32_t>(slots_.size());
@@ -241,17 +249,17 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
       slots_[slot].packet = transfer.packet;
     }
     ++in_flight_;
-    domain_.schedule(domain_.cycle_after(delay), *this, 0, slot);
+    const Cycle arrival = transfer.domain == &domain_ ? transfer.arrival : domain_.cycle_after(delay);
+    domain_.schedule(arrival, *this, 0, slot);
   }
 
   void on_event(std::uint32_t /*kind*/, std::uint64_t argument) override {
     const auto slot = static_cast<std::uint32_t>(argument);
-    const Packet packet = slots_[slot].packet;
+    HEDDLE_CHECK(callback_ != nullptr, std::string("nobody listens on ") + this->name());
+    callback_(owner_, slots_[slot].packet, index_);  // a deque: the packet stays where it is while others arrive
     slots_[slot].next = free_;
     free_ = slot;
     --in_flight_;
-    HEDDLE_CHECK(callback_ != nullptr, std::string("nobody listens on ") + this->name());
-    callback_(owner_, packet, index_);
     if (credit_return_ == CreditReturn::on_receipt) return_credit();
   }
 
@@ -273,7 +281,8 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   void (*callback_)(void*, const Packet&, std::uint32_t) = nullptr;
   tlm::tlm_bw_transport_if<packet_protocol<Packet>>* sender_ = nullptr;
   std::uint32_t link_ = 0;
-  std::vector<Slot> slots_;
+  bool credited_ = false;
+  std::deque<Slot> slots_;
   std::uint32_t free_ = kNone;
   std::size_t in_flight_ = 0;
 };

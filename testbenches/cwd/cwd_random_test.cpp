@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "cwd/cwd_bench.h"
+#include "support/random_machine.h"
 
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -14,43 +15,15 @@ using heddle::arch::kResources;
 using heddle::arch::Resource;
 using heddle::arch::ResourceVector;
 using heddle::cwd::CwdParams;
-using heddle::cwd::LevelSearch;
-using heddle::cwd::SmPriority;
 using heddle::protocol::TaskPacket;
 using heddle::test::CwdBench;
 using heddle::test::LoggedLaunch;
 using heddle::test::Random;
+using heddle::test::random_cwd_params;
 
 namespace {
 
 const ResourceVector kCapacity{{64, 2048, 65'536, 233'472, 32, 512}};
-
-CwdParams random_params(Random& random, std::uint32_t sms) {
-  CwdParams params;
-  params.table_slots = random.between(1, 6);
-  params.level_search = random.chance(50) ? LevelSearch::scan : LevelSearch::bisection;
-  switch (random.below(3)) {
-    case 0:
-      params.sm_priority.order = SmPriority::Order::descending;
-      break;
-    case 1:
-      params.sm_priority = {SmPriority::Order::listed, random.permutation(sms)};
-      break;
-    default:
-      break;
-  }
-  params.session_pipeline = random.between(0, 30);
-  params.session_step = random.between(0, 3);
-  params.session_limit = random.chance(50) ? random.between(1, 20) : 4096;
-  params.mask_buffers = random.between(1, 3);
-  params.packets_per_cycle = random.chance(30) ? random.between(100, 3000) / 1000.0 : 1.0;
-  params.ctas_per_cycle = random.chance(50) ? random.between(100, 9000) / 1000.0 : 0.84;
-  params.gpc_distance = random.chance(20) ? 0 : random.between(1, 100);
-  params.gpc_queue = random.between(1, 4);
-  params.done_distance = random.between(0, 20);
-  params.backfill = random.chance(50);
-  return params;
-}
 
 TaskPacket random_task(Random& random, std::uint32_t operation) {
   TaskPacket task;
@@ -92,11 +65,11 @@ void judge_packets(const CwdBench& bench, const std::map<std::uint32_t, TaskPack
 }  // namespace
 
 TEST_CASE("no CTA is lost or launched twice, whatever the interleaving", "[cwd][CWD-02][CWD-07][CWD-30][CWD-31]") {
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(300)) {
     CAPTURE(seed);
     Random random(seed);
     const heddle::arch::Shape shape = random.shape(5);
-    const CwdParams params = random_params(random, shape.sms());
+    const CwdParams params = random_cwd_params(random, shape.sms());
     const TimingMode mode = random.chance(20) ? TimingMode::lt : TimingMode::at;
     CwdBench bench(shape, params, kCapacity, mode, random.chance(50) ? 0 : 1024);
     const Cycle longest = random.chance(50) ? 20 : 400;
@@ -116,7 +89,7 @@ TEST_CASE("no CTA is lost or launched twice, whatever the interleaving", "[cwd][
       ctas += static_cast<double>(tasks[operation].grid.count());
       bench.tasks.submit(random.below(2000), tasks[operation]);
     }
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
 
     REQUIRE(bench.log.problems == std::vector<std::string>{});
     judge_packets(bench, tasks);
@@ -145,17 +118,17 @@ TEST_CASE("a reset in mid-flight leaves a distributor as new", "[cwd][CWD-07]") 
       gpc.credit_delay = [] { return Cycle{9}; };
     });
   };
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(60)) {
     CAPTURE(seed);
     Random random(seed);
     const heddle::arch::Shape shape = random.shape(3);
-    const CwdParams params = random_params(random, shape.sms());
+    const CwdParams params = random_cwd_params(random, shape.sms());
     std::vector<LoggedLaunch> fresh;
     {
       CwdBench bench(shape, params, kCapacity);
       durations(bench);
       feed(bench);
-      sc_core::sc_start();
+      heddle::test::run_until_idle();
       fresh = bench.log.launches;
       REQUIRE(bench.log.done.size() == 10);
     }
@@ -172,7 +145,7 @@ TEST_CASE("a reset in mid-flight leaves a distributor as new", "[cwd][CWD-07]") 
     REQUIRE(bench.cwd.quiescent());
     REQUIRE(bench.domain.idle());
     feed(bench);
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     REQUIRE(bench.log.problems == std::vector<std::string>{});
     REQUIRE(bench.log.done.size() == 10);
     REQUIRE(bench.cwd.quiescent());

@@ -38,7 +38,7 @@ CwdParams plain() {
 
 void run_for(CwdBench& bench, Cycle cycles) {
   bench.all_gpcs([cycles](auto& gpc) { gpc.duration = [cycles](std::uint32_t, std::uint64_t) { return cycles; }; });
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   REQUIRE(bench.log.problems == std::vector<std::string>{});
   REQUIRE(bench.cwd.quiescent());
 }
@@ -100,7 +100,7 @@ TEST_CASE("a completion during a session is for the next one", "[cwd][CWD-02]") 
   bench.all_gpcs([](auto& gpc) {
     gpc.duration = [](std::uint32_t, std::uint64_t index) { return index == 0 ? Cycle{50} : Cycle{100}; };
   });
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   REQUIRE(bench.log.problems == std::vector<std::string>{});
   REQUIRE(bench.log.launches.size() == 3);
   CHECK(bench.sms_of(bench.log.launches[0]) == std::vector<std::uint32_t>{0, 1});

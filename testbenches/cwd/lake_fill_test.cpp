@@ -114,7 +114,7 @@ TEST_CASE("a lake of four SMs fills by hand", "[cwd][CWD-03][CWD-05]") {
 }
 
 TEST_CASE("random machines fill as the reference, CTA by CTA", "[cwd][CWD-03][CWD-04][CWD-05][CWD-06][CWD-07]") {
-  for (std::uint64_t seed = 1; seed <= 4000; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(4000)) {
     CAPTURE(seed);
     Random random(seed);
     const Topology topology(random.shape(random.between(1, 8)));
@@ -155,7 +155,7 @@ TEST_CASE("random machines fill as the reference, CTA by CTA", "[cwd][CWD-03][CW
 }
 
 TEST_CASE("the final level goes to those with a small exclusive prefix count", "[cwd][CWD-05]") {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(2000)) {
     CAPTURE(seed);
     Random random(seed);
     const Topology topology(random.shape(6));
@@ -183,7 +183,7 @@ TEST_CASE("the final level goes to those with a small exclusive prefix count", "
 }
 
 TEST_CASE("both searches find the same final level for every histogram", "[cwd][CWD-04]") {
-  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(3000)) {
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t levels = random.between(1, 64);

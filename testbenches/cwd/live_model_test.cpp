@@ -88,7 +88,7 @@ void compare(LiveModel& live, const Brute& brute, std::uint32_t sms, std::uint32
 
 TEST_CASE("the live model equals a recomputation after any sequence", "[cwd][CWD-01][CWD-02]") {
   constexpr std::uint32_t kSlots = 5;
-  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(150)) {
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t sms = random.between(1, 9);

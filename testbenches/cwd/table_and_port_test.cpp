@@ -30,7 +30,7 @@ TaskPacket task(std::uint32_t operation, std::int32_t priority, std::uint32_t ct
 }  // namespace
 
 TEST_CASE("the task table orders by priority, then by arrival", "[cwd][TSK-03]") {
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(300)) {
     CAPTURE(seed);
     Random random(seed);
     struct Model {
@@ -81,7 +81,7 @@ TEST_CASE("the task table orders by priority, then by arrival", "[cwd][TSK-03]")
 }
 
 TEST_CASE("the launch port keeps the slower of its two rates", "[cwd][CWD-34]") {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
     const double packets_per_cycle = random.chance(20) ? 0 : random.between(5, 4000) / 1000.0;

@@ -206,7 +206,7 @@ TEST_CASE("a mask with holes gives its CTAs in the order of its bits", "[gpc][CW
   GpcBench bench(uneven(), plain());
   bench.cwd.script = {bench.launch(3, 0b1011'0110, 1000)};
   bench.cwd.start(0);
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   REQUIRE(bench.starts.size() == 5);
   std::map<std::uint32_t, std::uint64_t> index;
   for (const Start& start : bench.starts) {
@@ -225,7 +225,7 @@ TEST_CASE("completions of one cycle leave as one packet per task", "[gpc][CWD-02
   bench.duration = [](std::uint64_t index) { return index == 3 ? Cycle{60} : Cycle{50}; };
   bench.cwd.script = {bench.launch(0, 0b0000'1111, 0)};
   bench.cwd.start(0);
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   REQUIRE(bench.cwd.completions.size() == 2);
   const Cycle first = 10 + 5 + 2 + 50 + 3 + 5 + 40;
   CHECK(bench.cwd.completions[0].first == first);
@@ -242,7 +242,7 @@ TEST_CASE("two CTAs of an SM that end in one cycle are both counted", "[gpc][CWD
     bench.duration = [&bench](std::uint64_t) { return 500 - bench.domain.now(); };  // all end at cycle 500
     bench.cwd.script = {bench.launch(0, 0b1, 0), bench.launch(same_task ? 0 : 1, 0b1, 1), bench.launch(0, 0b11, 2)};
     bench.cwd.start(0);
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     CHECK(bench.cwd.completed[0] + bench.cwd.completed[1] == 4);
     CHECK(bench.cwd.completed[0] == (same_task ? 4 : 3));
     CHECK(bench.cwd.on_sm[0] == 0);
@@ -261,7 +261,7 @@ TEST_CASE("an MPC's credits hold launches back, and lose none", "[gpc][CWD-07]")
   for (std::uint64_t i = 0; i < 4; ++i) bench.cwd.script.push_back(bench.launch(0, 0b0000'0011, 2 * i));
   bench.cwd.script.push_back(bench.launch(0, 0b1000'0000, 8));  // behind them, though its MPC is idle
   bench.cwd.start(0);
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   REQUIRE(bench.starts.size() == 9);
   for (std::size_t i = 0; i < 8; ++i) CHECK(bench.starts[i].cycle == 17 + i / 2 * 10);  // there and back: 10 cycles
   CHECK(bench.starts[8].cycle == bench.starts[7].cycle);
@@ -269,7 +269,7 @@ TEST_CASE("an MPC's credits hold launches back, and lose none", "[gpc][CWD-07]")
 }
 
 TEST_CASE("random launches reach the right SMs with the right ids", "[gpc][CWD-07][CWD-31]") {
-  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(300)) {
     CAPTURE(seed);
     Random random(seed);
     GpcParams params;
@@ -295,7 +295,7 @@ TEST_CASE("random launches reach the right SMs with the right ids", "[gpc][CWD-0
       }
     }
     bench.cwd.start(0);
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     REQUIRE(bench.starts.size() == wanted.size());
     for (const Start& start : bench.starts) REQUIRE(wanted.at({start.packet.slot, start.packet.index}) == start.sm);
     for (const auto& [slot, ctas] : raster) REQUIRE(bench.cwd.completed[slot] == ctas);
@@ -325,7 +325,7 @@ TEST_CASE("a reset GPC forgets what was on its way", "[gpc][CWD-07]") {
     bench.cwd.completed.clear();
     bench.cwd.completions.clear();
     feed(0);
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     REQUIRE(bench.starts.size() == 72);
     CHECK(bench.starts[0].cycle == 17);
     CHECK(bench.cwd.completed[0] == 72);
@@ -338,7 +338,7 @@ TEST_CASE("launches that cannot be are caught", "[gpc][CWD-07][CWD-31]") {
   const auto run_with = [&bench](const LaunchPacket& packet) {
     bench.cwd.script = {packet};
     bench.cwd.start(0);
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
   };
   SECTION("more CTAs than bits") {
     LaunchPacket packet = bench.launch(0, 0b11, 0);

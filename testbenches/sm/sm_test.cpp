@@ -140,7 +140,7 @@ TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm][SM-01]") 
       SmBench bench(params, mode);
       bench.start(100, cta(0, 0, {{2, 64, 0, 0, 1, 0}}, {0, 0}));
       bench.start(100, cta(3, 1, {{4, 128, 0, 0, 1, 0}}, {77, 77}));
-      sc_core::sc_start();
+      heddle::test::run_until_idle();
       const Cycle link = mode == TimingMode::at ? kDistance : 0;
       const Cycle start = mode == TimingMode::at ? start_cycles : 0;
       REQUIRE(bench.mpc.exits.size() == 2);
@@ -158,7 +158,7 @@ TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm][SM-01]") 
 
 TEST_CASE("an SM holds exactly what its CTAs need", "[sm][SM-01][CWD-01]") {
   const ResourceVector capacity = heddle::arch::capacity_of({});
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(100)) {
     CAPTURE(seed);
     Random random(seed);
     SmBench bench;
@@ -173,7 +173,7 @@ TEST_CASE("an SM holds exactly what its CTAs need", "[sm][SM-01][CWD-01]") {
       bench.start(index / 8 * turn, cta(static_cast<std::uint32_t>(index % 8), index, need, duration));
       warp_cycles += static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index)));
     }
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     REQUIRE(bench.listener.wrong == 0);
     REQUIRE(bench.listener.ended.size() == 200);
     REQUIRE(bench.sm.resident() == 0);
@@ -220,7 +220,7 @@ TEST_CASE("a reset SM is empty, and ends nothing that ran before", "[sm][SM-01]"
   bench.listener.used = {};
   bench.listener.resident = 0;
   bench.start(0, cta(0, 1, {{60, 1, 1, 1, 1, 1}}, {10, 10}));
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   CHECK(stop == sc_core::sc_time(30, sc_core::SC_NS));
   REQUIRE(bench.mpc.exits.size() == 1);
   CHECK(bench.mpc.exits[0].first == kDistance + 20 + 10 + kDistance);
@@ -265,7 +265,7 @@ TEST_CASE("the same CTA takes as long at another time and in another slot", "[sm
       const std::uint32_t order = reverse ? 31 - i : i;
       bench.start(order * 3, cta(order, i, {{1, 1, 1, 1, 1, 1}}, {10, 5000}));
     }
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     std::vector<Cycle> result;
     for (const auto& [key, end] : bench.listener.ended) result.push_back(end - bench.listener.started.at(key));
     return result;

@@ -1,4 +1,4 @@
-// Random numbers for tests: the same from the same seed on every platform. Tests CAPTURE the seed.
+// Random numbers for tests: the same from the same seed on every platform. Tests CAPTURE the seed of each round.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,17 @@
 #include <vector>
 
 #include "arch/topology.h"
+#include "support/seed.h"
 
 namespace heddle::test {
+
+// Seeds of that many rounds: 1, 2, … or, with HEDDLE_TEST_SEED, from there on.
+inline std::vector<std::uint64_t> seeds(std::uint64_t count) {
+  const std::uint64_t first = std::getenv("HEDDLE_TEST_SEED") == nullptr ? 1 : seed();
+  std::vector<std::uint64_t> result;
+  for (std::uint64_t i = 0; i < count; ++i) result.push_back(first + i);
+  return result;
+}
 
 class Random {
  public:

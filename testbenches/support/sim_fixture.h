@@ -33,10 +33,12 @@ class SimFixture {
 // Elaborates and initialises. A model without a process of its own has nothing to do then, of which sc_start() warns.
 inline void start() {
   if (sc_core::sc_start_of_simulation_invoked()) return;
-  const sc_core::sc_actions before =
-      sc_core::sc_report_handler::set_actions(sc_core::SC_ID_NO_SC_START_ACTIVITY_, sc_core::SC_DO_NOTHING);
+  struct Quiet {
+    sc_core::sc_actions before =
+        sc_core::sc_report_handler::set_actions(sc_core::SC_ID_NO_SC_START_ACTIVITY_, sc_core::SC_DO_NOTHING);
+    ~Quiet() { sc_core::sc_report_handler::set_actions(sc_core::SC_ID_NO_SC_START_ACTIVITY_, before); }
+  } quiet;
   sc_core::sc_start(sc_core::SC_ZERO_TIME);
-  sc_core::sc_report_handler::set_actions(sc_core::SC_ID_NO_SC_START_ACTIVITY_, before);
 }
 
 // Runs until nothing is left to do, which may be at once.

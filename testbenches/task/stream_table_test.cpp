@@ -52,7 +52,7 @@ struct Reference {
 }  // namespace
 
 TEST_CASE("streams release what the reference releases, when it does", "[task][TSK-08][TSK-09][TSK-10]") {
-  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(1000)) {
     CAPTURE(seed);
     Random random(seed);
     heddle::test::ProgramLimits limits;

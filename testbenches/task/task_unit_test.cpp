@@ -113,7 +113,7 @@ TEST_CASE("the gap of a stream is honoured exactly on an idle machine", "[task][
   bench.host.submit(11, kernel(1, 1));
   bench.host.submit(12, hold_packet(2, 1, 500));
   bench.host.submit(13, kernel(3, 1));
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   REQUIRE(bench.host.order == std::vector<std::uint32_t>{0, 1, 2, 3});
   CHECK(bench.host.results.at(0).submitted == sc_core::sc_time(11, sc_core::SC_NS));
   CHECK(bench.start(0) == Approx(11 + 30));
@@ -131,7 +131,7 @@ TEST_CASE("a gap shorter than the machine's own path costs nothing more", "[task
   TaskBench bench(8, params);
   bench.host.submit(0, kernel(0, 1));
   bench.host.submit(0, kernel(1, 1));
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   CHECK(bench.start(1) == Approx(bench.end(0) + 20 + 30));  // back, and there
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("a kernel submitted after the gap starts at once", "[task][TSK-10]") {
   TaskBench bench;
   bench.host.submit(0, kernel(0, 1));
   bench.host.submit(50'000, kernel(1, 1));
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   CHECK(bench.start(1) == Approx(50'001 + 30));
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("streams run side by side, waits order them", "[task][TSK-10]") {
   bench.host.submit(0, wait_packet(3, 3, 4));  // of an operation that is submitted much later
   bench.host.submit(0, kernel(3, 3));
   bench.host.submit(20'000, kernel(4, 4));
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   CHECK(bench.host.order == std::vector<std::uint32_t>{1, 0, 2, 4, 3});
   CHECK(bench.start(1) < bench.end(0));
   CHECK(bench.start(2) == Approx(bench.end(0) + 1300));
@@ -171,7 +171,7 @@ TEST_CASE("a kernel that no SM can hold is rejected, and its stream goes on", "[
   bench.host.submit(0, kernel(2, 1));
   bench.host.submit(0, wait_packet(3, 2, 0));
   bench.host.submit(0, kernel(3, 2));
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   CHECK(bench.host.results.at(0).status == DoneStatus::rejected);
   CHECK(bench.host.results.at(1).status == DoneStatus::rejected);
   CHECK(bench.host.results.at(2).status == DoneStatus::ok);
@@ -187,7 +187,7 @@ TEST_CASE("waiting tasks go by priority, then by turn", "[task][TSK-02][TSK-03]"
     bench.host.submit(i, kernel(i, i, i == 0 ? -9 : static_cast<std::int32_t>(i % 3)));
   }
   bench.host.submit(180, kernel(8, 8, 2));  // joins the list of its priority
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   CHECK(bench.host.order == std::vector<std::uint32_t>{0, 2, 5, 8, 1, 4, 7, 3, 6});
   CHECK(bench.cwd.most_held == 1);
 }
@@ -199,7 +199,7 @@ TEST_CASE("a task carries what the distributor needs", "[task][TSK-01]") {
   packet.kernel.shared_bytes = 1000;
   packet.priority = -3;
   bench.host.submit(0, packet);
-  sc_core::sc_start();
+  heddle::test::run_until_idle();
   REQUIRE(bench.cwd.tasks.size() == 1);
   const TaskPacket& task = bench.cwd.tasks[0];
   CHECK(task.operation == 7);
@@ -212,7 +212,7 @@ TEST_CASE("a task carries what the distributor needs", "[task][TSK-01]") {
 }
 
 TEST_CASE("random programs keep the order of streams and waits", "[task][TSK-08][TSK-09][TSK-10]") {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
     ProgramLimits limits;
@@ -230,7 +230,7 @@ TEST_CASE("random programs keep the order of streams and waits", "[task][TSK-08]
     bench.cwd.duration = [&delays](std::uint32_t) { return Cycle{delays.below(3000)}; };
     Cycle when = 0;
     for (const SubmitPacket& packet : program.packets) bench.host.submit(when += random.below(200), packet);
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
 
     REQUIRE(bench.host.problems == std::vector<std::string>{});
     REQUIRE(bench.host.results.size() == limits.operations);
@@ -271,11 +271,11 @@ TEST_CASE("a reset task unit runs the same ids again, at the same times", "[task
   {
     TaskBench bench(2, {}, TimingMode::at, 1.755);
     feed(bench, 0);
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     for (const auto& [operation, done] : bench.host.results) fresh[operation] = {bench.start(operation), bench.end(operation)};
     REQUIRE(fresh.size() == 30);
   }
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (const std::uint64_t seed : heddle::test::seeds(40)) {
     CAPTURE(seed);
     const Cycle when = Random(seed).between(1, 40'000);
     TaskBench bench(2, {}, TimingMode::at, 1.755);
@@ -286,7 +286,7 @@ TEST_CASE("a reset task unit runs the same ids again, at the same times", "[task
       bench.host.forget();
       feed(bench, when);
     });
-    sc_core::sc_start();
+    heddle::test::run_until_idle();
     REQUIRE(bench.host.problems == std::vector<std::string>{});
     REQUIRE(bench.host.results.size() == fresh.size());
     for (const auto& [operation, times] : fresh) {

@@ -12,6 +12,8 @@
     const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
     const linear = [4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
       -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s, -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s];
+    // A colour that the screen cannot show is made paler, so that lightness and hue stay what they should be.
+    if (chroma > 0.005 && linear.some((value) => value < -0.0005 || value > 1.0005)) return oklchToRgb(lightness, chroma - 0.004, hue);
     return linear.map((value) => Math.round(255 * heddle.clamp(value <= 0.0031308 ? 12.92 * value : 1.055 * value ** (1 / 2.4) - 0.055, 0, 1)));
   }
   heddle.loadColours = function (dark) {
@@ -19,7 +21,7 @@
     const [hue0, hue1] = dark ? [275, 105] : [110, 275];
     return Array.from({ length: 101 }, (_, i) => {
       const t = i / 100;
-      const chroma = (dark ? 0.035 : 0.02) + 0.12 * Math.sin(Math.PI * Math.min(1, 0.12 + 0.76 * t) ** 0.9);
+      const chroma = (dark ? 0.035 : 0.02) + 0.1 * Math.sin(Math.PI * Math.min(1, 0.12 + 0.76 * t) ** 0.9);
       return oklchToRgb(light0 + (light1 - light0) * t, chroma * (i === 0 ? 0.15 : 1), hue0 + (hue1 - hue0) * t);
     });
   };

@@ -94,7 +94,7 @@
             context.rect(Math.max(x, place.left), row.y, x + w - Math.max(x, place.left) - 3, row.height);
             context.clip();
             context.globalAlpha = 1;
-            context.fillStyle = row.kind === "recorded" ? text : heddle.colour("on-kernel");
+            context.fillStyle = bar.copy ? surface : row.kind === "recorded" ? text : heddle.colour("on-kernel");
             context.font = heddle.font(11);
             context.fillText(shortNames.get(bar.item.name) || bar.item.name || "", Math.max(x, place.left) + 4, row.y + row.height / 2 + 0.5);
             context.restore();
@@ -113,7 +113,6 @@
             }
       }
       context.restore();
-      context.fillStyle = surface;
       heddle.drawTimeAxis(context, view, place);
     }
     heddle.plot(draw);

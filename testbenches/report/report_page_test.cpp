@@ -1,0 +1,368 @@
+// report.html: what is written, and that a browser draws it without an error.
+#include "report/report_page.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <regex>
+#include <sstream>
+#include <stdlib.h>  // mkdtemp
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "common/error.h"
+
+namespace fs = std::filesystem;
+using Catch::Contains;
+using heddle::InputError;
+using heddle::report::report_html;
+using heddle::report::write_report;
+using nlohmann::json;
+
+namespace {
+
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (fs::temp_directory_path() / "heddle-report-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder");
+    path_ = name;
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+std::size_t count_of(std::string_view text, std::string_view what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + what.size())) ++count;
+  return count;
+}
+
+// The text of the data element, found the way a browser finds it: up to the first "</script".
+std::string embedded_json(const std::string& page) {
+  const std::string_view open = R"(id="heddle-data">)";
+  const std::size_t begin = page.find(open);
+  REQUIRE(begin != std::string::npos);
+  const std::size_t end = page.find("</script", begin);
+  REQUIRE(end != std::string::npos);
+  return page.substr(begin + open.size(), end - begin - open.size());
+}
+
+constexpr const char* kNasty =
+    "void evil<\"quotes\", 'single', a&b>(</script><script>document.body.dataset.pwned=1</script><!-- <script> ]]> "
+    "@@data@@ @@file page.css@@ \\u003c \xE2\x80\xA8 \xE2\x80\xA9 \xC3\xA9\xE6\xBC\xA2\xF0\x9F\xA7\xB5)";
+
+json kernel(const std::string& name, int index, double recorded) {
+  return {{"name", name},
+          {"stream", std::to_string(7 + index % 3)},
+          {"grid", {132, 2, 1}},
+          {"block", {128, 1, 1}},
+          {"ctas", 264},
+          {"start_us", 12.0 * index},
+          {"us", 1.02 * recorded},
+          {"wait_us", 0.5},
+          {"recorded_start_us", 12.0 * index},
+          {"recorded_us", recorded},
+          {"baseline_us", 1.1 * recorded},
+          {"occupancy_percent", 43.5},
+          {"overlaps", false},
+          {"match", index % 5 == 0 ? "launch bound" : "ok"}};
+}
+
+// Every section has data; 120 kernels make three pages of the table.
+json full_data() {
+  json gpu = {
+      {"name", "gpu0"},
+      {"preset", "h100-sxm"},
+      {"device", "NVIDIA H100 80GB HBM3"},
+      {"sms", 4},
+      {"gpcs", {2, 2}},
+      {"clock_ghz", 1.755},
+      {"pace", "recorded"},
+      {"occupancy", {{"bin_us", 500.0}, {"warps_percent", {10, 50.5, 100}}, {"sms_busy_percent", {25, 75, 100}}}},
+      {"load_map",
+       {{"bin_us", 500.0},
+        {"sms", {"gpc0.cpc0.tpc0.sm0", "gpc0.cpc0.tpc0.sm1", "gpc1.cpc0.tpc0.sm0", "gpc1.cpc0.tpc0.sm1"}},
+        {"percent", {{0, 50, 100}, {1, 51, 99}, {2, 52, 98}, {3, 53, 97}}}}},
+      {"launch_latency",
+       {{"unit", "us"},
+        {"edges", {0.5, 1.0, 2.0, 4.0}},
+        {"counts", {3, 90, 27}},
+        {"p50", 1.4},
+        {"p95", 3.1},
+        {"max", 3.9},
+        {"what", "from a task's submission to its first CTA on an SM"}}},
+      {"copies", {{{"name", "Memcpy HtoD"}, {"stream", "13"}, {"start_us", 3.0}, {"us", 8.0}}}},
+      {"unmatched",
+       {{{"reason", "overlaps other kernels"}, {"kernels", 24}, {"time_us", 240.0}, {"share_percent", 20.0}}}},
+      {"spans", {{{"label", "recorded"}, {"us", 1450.0}}, {{"label", "modelled, this machine"}, {"us", 1400.0}}}}};
+  for (int i = 0; i < 120; ++i) {
+    std::string name = kNasty;
+    if (i % 3 == 1) name = "void at::native::elementwise_kernel<128, 4, at::native::AddFunctor<float> >(int)";
+    if (i % 3 == 2) name = "void at::native::elementwise_kernel<128, 4, at::native::MulFunctor<float> >(int)";
+    gpu["kernels"].push_back(kernel(name, i, 1.0 + i % 17));
+  }
+  return {{"schema", 1},
+          {"title", "a <b>bold</b> & \"quoted\" title"},
+          {"command", "heddle run 'x.json.gz' --set gpu.a=<1>"},
+          {"gpus", {gpu}},
+          {"summary", {{{"label", "Kernels"}, {"value", "120"}, {"note", "all of them"}}}},
+          {"highlights", {{{"label", "End-to-end"}, {"value", "1.4 ms"}, {"note", "recorded 1.45 ms"}}}},
+          {"parameters",
+           {{{"path", "gpu0.cwd.session_cycles"},
+             {"value", "12"},
+             {"unit", "cycles"},
+             {"origin", "--set"},
+             {"source", "assumption"}}}},
+          {"warnings", {"first warning", "second warning"}},
+          {"expectations",
+           {{{"text", "gpu0.cwd.ctas_launched equals 512"}, {"ok", true}, {"actual", "512"}},
+            {{"text", "gpu0.cwd.stalls is below 3"}, {"ok", false}, {"actual", "4"}}}}};
+}
+
+// Much is null, empty or missing.
+json sparse_data() {
+  json latency = {{"unit", "us"}, {"edges", {1, 2}}, {"counts", {1, 2}}, {"p50", nullptr}};
+  json kernels = {{{"name", "k"}, {"start_us", 0.0}, {"us", 5.0}, {"recorded_us", nullptr}, {"baseline_us", nullptr}},
+                  {{"name", ""}},
+                  {{"name", "k"}, {"us", nullptr}, {"start_us", nullptr}}};
+  return {{"title", "sparse"},
+          {"gpus",
+           {{{"name", "gpu0"}, {"pace", nullptr}},
+            {{"name", "gpu1"},
+             {"occupancy", {{"bin_us", 1.0}, {"warps_percent", {1, nullptr, 3}}}},
+             {"load_map", {{"bin_us", 1.0}, {"sms", json::array()}, {"percent", {{0, nullptr}, json::array()}}}},
+             {"launch_latency", latency},
+             {"kernels", kernels}},
+            {{"launch_latency", {{"unit", "ns"}, {"edges", {1, 2}}, {"counts", {1, 0, 4}}, {"max", 9}}},
+             {"occupancy", {{"bin_us", 0}}},
+             {"kernels", json::array()},
+             {"spans", {{{"label", "x"}, {"us", nullptr}}}}}}},
+          {"warnings", json::array()},
+          {"summary", nullptr}};
+}
+
+std::string find_browser() {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    for (const char* const name : {"chromium", "chromium-browser", "google-chrome"}) {
+      std::error_code ignored;
+      if (fs::is_regular_file(fs::path(folder) / name, ignored)) return (fs::path(folder) / name).string();
+    }
+  return {};
+}
+
+// The document as a browser has it after its scripts have run; empty without a browser. `scripts` is put at the page's
+// end.
+std::string dom_of(const json& data, const std::string& scripts = {}) {
+  const std::string browser = find_browser();
+  if (browser.empty()) {
+    std::cout << "SKIPPED: no Chromium on this machine, the page is not drawn\n";
+    return {};
+  }
+  const TempDir folder;
+  const fs::path page = folder.path() / "report.html";
+  write_report(page, data);
+  std::ofstream(page, std::ios::app | std::ios::binary) << scripts;
+  const fs::path dom = folder.path() / "dom.txt";
+  const fs::path log = folder.path() / "log.txt";
+  const std::string command =
+      "timeout 100 '" + browser +
+      "' --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-dev-shm-usage"
+      " --disable-background-networking --disable-component-update --disable-sync"
+      " --window-size=1280,2000 --virtual-time-budget=5000 --user-data-dir='" +
+      (folder.path() / "profile").string() + "' --dump-dom 'file://" + page.string() + "' >'" + dom.string() + "' 2>'" +
+      log.string() + "'";
+  const int status = std::system(command.c_str());
+  INFO(content_of(log));
+  REQUIRE(status == 0);
+  // The scripts' own text would answer for what they draw.
+  std::string text = content_of(dom);
+  for (std::size_t begin = 0; (begin = text.find("<script", begin)) != std::string::npos;) {
+    const std::size_t end = text.find("</script>", begin);
+    REQUIRE(end != std::string::npos);
+    text.erase(begin, end - begin);
+  }
+  return text;
+}
+
+std::string body_tag(const std::string& dom) {
+  const std::size_t begin = dom.find("<body");
+  REQUIRE(begin != std::string::npos);
+  return dom.substr(begin, dom.find('>', begin) - begin + 1);
+}
+
+}  // namespace
+
+TEST_CASE("the page fetches nothing", "[report]") {
+  const std::string page = report_html(full_data());
+  const std::regex fetch(R"((src|href|action|srcset)\s*=\s*["']?\s*(https?:)?//)", std::regex::icase);
+  CHECK_FALSE(std::regex_search(page, fetch));
+  CHECK_THAT(page, !Contains("<link") && !Contains("<script src") && !Contains("@import") && !Contains("url(http"));
+  CHECK_THAT(page, Contains("default-src 'none'"));
+}
+
+TEST_CASE("Chart.js is in the page with its notice and its licence", "[report]") {
+  const std::string page = report_html(json::object());
+  CHECK_THAT(page, Contains("Chart.js v3") && Contains("Released under the MIT License"));
+  CHECK_THAT(page, Contains("The above copyright notice and this permission notice shall be included"));
+}
+
+TEST_CASE("the data in the page are the data given", "[report]") {
+  for (const json& data : {full_data(), sparse_data(), json::object(), json{{"title", "x"}}})
+    CHECK(json::parse(embedded_json(report_html(data))) == data);
+}
+
+TEST_CASE("no text of the data can end its element or become markup", "[report]") {
+  const std::string page = report_html(full_data());
+  // The data, Chart.js, our own script; an embedded file that contained one would show here as well.
+  CHECK(count_of(page, "</script") == 3);
+  const std::string data = embedded_json(page);
+  CHECK(data.find('<') == std::string::npos);
+  CHECK_THAT(data, !Contains("\xE2\x80\xA8") && !Contains("\xE2\x80\xA9"));
+  CHECK_THAT(data, Contains("\\u003c/script>") && Contains("\\u2028"));
+  CHECK_THAT(page, Contains("<title>a &lt;b&gt;bold&lt;/b&gt; &amp; &quot;quoted&quot; title"));
+}
+
+TEST_CASE("markers in the data are left alone, those of the template are all replaced", "[report]") {
+  CHECK(count_of(report_html(json::object()), "@@") == 0);
+  const std::string page = report_html({{"title", "@@data@@"}, {"command", "@@file page.css@@"}});
+  CHECK_THAT(page, Contains("<h1>@@data@@</h1>"));
+  CHECK_THAT(embedded_json(page), Contains("@@file page.css@@"));
+}
+
+TEST_CASE("text that is not UTF-8 becomes a replacement character", "[report]") {
+  const std::string page = report_html({{"title", "a\xFF z"}, {"command", "\xC3"}});
+  CHECK_THAT(page, Contains("<h1>a\xEF\xBF\xBD z</h1>"));
+  CHECK(json::parse(embedded_json(page)).at("command") == "\xEF\xBF\xBD");
+}
+
+TEST_CASE("data that are not an object are refused", "[report]") {
+  CHECK_THROWS_AS(report_html(json::array()), InputError);
+  CHECK_THROWS_AS(report_html(json()), InputError);
+}
+
+TEST_CASE("a report is written whole, replaces the one before, and is the same every time", "[report]") {
+  const TempDir folder;
+  const fs::path file = folder.path() / "report.html";
+  write_report(file, full_data());
+  CHECK(content_of(file) == report_html(full_data()));
+  write_report(file, json::object());
+  CHECK(content_of(file) == report_html(json::object()));
+}
+
+TEST_CASE("a path that cannot be written is the user's error and names the path", "[report]") {
+  const TempDir folder;
+  CHECK_THROWS_AS(write_report(folder.path() / "absent" / "report.html", json::object()), InputError);
+  CHECK_THROWS_WITH(write_report(folder.path() / "absent" / "report.html", json::object()),
+                    Contains("absent") && Contains("cannot write the report"));
+  CHECK_THROWS_AS(write_report(folder.path(), json::object()), InputError);
+}
+
+TEST_CASE("a full disk is the user's error", "[report]") {
+  if (!fs::exists("/dev/full")) {
+    std::cout << "SKIPPED: no /dev/full on this machine\n";
+    return;
+  }
+  CHECK_THROWS_AS(write_report("/dev/full", json::object()), InputError);
+}
+
+TEST_CASE("a browser draws every section", "[report][browser]") {
+  const std::string dom = dom_of(full_data());
+  if (dom.empty()) return;
+  CHECK_THAT(body_tag(dom), Contains("data-ready=\"1\"") && Contains("data-errors=\"0\"") && !Contains("pwned"));
+  for (const char* const heading :
+       {"How to read this page", "End to end", "Not compared", "Occupancy over time", "Load of the SMs over time",
+        "Kernels by stream", "Kernels by time", "Recorded against modelled duration", "Launch latency", "All kernels",
+        "Summary", "Expectations", "Parameters that differ from their defaults"}) {
+    INFO(heading);
+    CHECK((count_of(dom, std::string("<h3>") + heading) == 1 || count_of(dom, std::string("<h2>") + heading) == 1));
+  }
+  CHECK_THAT(dom, Contains("2 warnings") && Contains("1 of 2 expectations failed"));
+  CHECK_THAT(dom, Contains("elementwise_kernel&lt;AddFunctor&gt;") && Contains("elementwise_kernel&lt;MulFunctor&gt;"));
+  CHECK_THAT(dom, Contains("Page 1 of 3"));
+  CHECK(count_of(dom, "<canvas") ==
+        7);  // five plots with Chart.js or our own, the colour scale, the page's copy of none
+}
+
+TEST_CASE("a browser leaves out what has no data", "[report][browser]") {
+  const std::string empty = dom_of(json::object());
+  if (empty.empty()) return;
+  CHECK_THAT(body_tag(empty), Contains("data-ready=\"1\"") && Contains("data-errors=\"0\""));
+  CHECK_THAT(empty, Contains("There is nothing to plot") && !Contains("<canvas"));
+
+  const std::string sparse = dom_of(sparse_data());
+  CHECK_THAT(body_tag(sparse), Contains("data-ready=\"1\"") && Contains("data-errors=\"0\""));
+  CHECK_THAT(sparse, !Contains("could not be drawn") && !Contains("<h3>Recorded against") && !Contains("<h3>Summary"));
+  CHECK(count_of(sparse, "<h3>Launch latency") == 2);
+  CHECK(count_of(sparse, "<h3>All kernels") == 1);
+}
+
+TEST_CASE("a part that cannot be drawn says so and leaves the others be", "[report][browser]") {
+  json data = full_data();
+  data["gpus"][0]["load_map"]["percent"] = {"no row", nullptr};
+  const std::string dom = dom_of(data);
+  if (dom.empty()) return;
+  CHECK_THAT(body_tag(dom), Contains("data-ready=\"1\"") && Contains("data-errors=\"1\""));
+  CHECK_THAT(dom, Contains("This part could not be drawn") && Contains("Page 1 of 3"));
+}
+
+TEST_CASE("sorting, filtering, zooming and printing work in a browser", "[report][browser]") {
+  const std::string dom = dom_of(full_data(), R"(<script>
+    const press = (selector, n = 0) => document.querySelectorAll(selector)[n].click();
+    const firstRow = () => [...document.querySelector(".kernel-table tbody tr").children].map((cell) => cell.textContent);
+    const seen = {};
+    const titles = [...document.querySelectorAll(".kernel-table thead button")].map((button) => button.firstChild.textContent);
+    press(".kernel-table thead button", titles.indexOf("Recorded"));
+    seen.longest = firstRow()[titles.indexOf("Recorded")];
+    press(".kernel-table thead button", titles.indexOf("Recorded"));
+    seen.shortest = firstRow()[titles.indexOf("Recorded")];
+    press(".pager button", 1);
+    seen.page = document.querySelector(".pager span").textContent;
+    const search = document.querySelector(".tools input");
+    search.value = "mulfunctor";
+    search.dispatchEvent(new Event("input"));
+    seen.filtered = document.querySelector(".counted").textContent;
+    search.value = "nothing has this name";
+    search.dispatchEvent(new Event("input"));
+    seen.none = document.querySelector(".none").textContent;
+    press(".toolbar button", 2);
+    const timeline = document.querySelector(".plot.timeline");
+    const { left, top } = timeline.getBoundingClientRect();
+    for (const type of ["pointermove", "pointerdown", "pointerup"])
+      timeline.dispatchEvent(new PointerEvent(type, { bubbles: true, clientX: left + 200, clientY: top + 20 }));
+    timeline.dispatchEvent(new WheelEvent("wheel", { ctrlKey: true, deltaY: -100, clientX: left + 200, bubbles: true, cancelable: true }));
+    setTimeout(() => {
+      seen.shown = document.querySelector(".shown").textContent.startsWith("Showing all") ? "all" : "part";
+      window.dispatchEvent(new Event("beforeprint"));
+      window.dispatchEvent(new Event("afterprint"));
+      document.body.dataset.errors = String(heddle.errors.length);
+      document.body.dataset.seen = Object.entries(seen).map(([key, value]) => key + "=" + value).join(";");
+    }, 300);
+  </script>)");
+  if (dom.empty()) return;
+  const std::string body = body_tag(dom);
+  CHECK_THAT(body, Contains("data-errors=\"0\""));
+  CHECK_THAT(body, Contains("longest=17.00") && Contains("shortest=1.00") && Contains("page=Page 2 of 3"));
+  CHECK_THAT(body, Contains("filtered=40 of 120 kernels") && Contains("none=No kernel matches"));
+  CHECK_THAT(body, Contains("shown=part"));
+}
