@@ -281,7 +281,7 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   void (*callback_)(void*, const Packet&, std::uint32_t) = nullptr;
   tlm::tlm_bw_transport_if<packet_protocol<Packet>>* sender_ = nullptr;
   std::uint32_t link_ = 0;
-  bool credited_ = false;
+  bool credited_ = true;  // until a packet says otherwise: a credit that nobody took must come to light
   std::deque<Slot> slots_;
   std::uint32_t free_ = kNone;
   std::size_t in_flight_ = 0;

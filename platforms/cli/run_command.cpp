@@ -23,7 +23,9 @@ fs::path make_folder(const RunOptions& options, const Inputs& inputs) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder)) {
-    throw InputError({folder.string(), 0, 0}, "cannot be used as results folder", "choose another with --out DIR");
+    throw InputError({folder.string(), 0, 0},
+                     fmt::format("cannot be used as results folder: {}", error ? error.message() : "it is a file"),
+                     "choose another with --out DIR");
   }
   return folder;
 }
@@ -63,6 +65,10 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
     const Machine& machine = outcome.machines->gpus[i];
     outcome.comparisons.push_back(
         replay::compare(fitted[i].workload, outcome.result.jobs[i].results, machine.recorded, fitted[i].launch_bound));
+    if (baselines) {
+      outcome.fidelity.push_back(replay::compare(fitted[i].workload, baselines->recorded.jobs[i].results, machine.recorded,
+                                                 fitted[i].launch_bound));
+    }
     std::vector<Span> spans = {{"recorded", outcome.comparisons[i].span_recorded_ns / 1e3}};
     const bool asap = outcome.options->pace == Pace::asap;
     if (baselines) {

@@ -79,7 +79,8 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
     po::notify(values);
   } catch (const po::unknown_option& error) {
     std::vector<std::string> names;
-    for (const auto& option : visible_options().options()) names.push_back(option->format_name());
+    const po::options_description known = visible_options();
+    for (const auto& option : known.options()) names.push_back("--" + option->long_name());
     const std::string near = nearest(error.get_option_name(), names);
     bad_option(fmt::format("there is no option {}", error.get_option_name()),
                near.empty() ? "heddle run --help lists the options" : fmt::format("did you mean {}?", near));

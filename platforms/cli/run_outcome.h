@@ -30,7 +30,10 @@ struct RunOutcome {
   const Machines* machines = nullptr;
   std::uint64_t seed = 1;
   replay::SimulationResult result;
-  std::vector<replay::Comparison> comparisons;              // one per GPU, for recordings
+  std::vector<replay::Comparison> comparisons;              // one per GPU, for recordings: this run
+  // The same of the recorded machine at the recorded pace: how far the model can be believed. Empty unless this run
+  // changed the machine or the pace; then `comparisons` shows what the change does, not how good the model is.
+  std::vector<replay::Comparison> fidelity;
   std::vector<std::vector<Span>> spans;                     // one list per GPU, for recordings
   std::vector<std::vector<replay::OpResult>> baseline;      // one per GPU; empty without a baseline
   nlohmann::json stats;                                     // path -> {value, unit, description}
@@ -39,6 +42,9 @@ struct RunOutcome {
   std::vector<std::string> warnings;
   std::size_t rejected = 0;
   double kernels = 0, ctas = 0;
+
+  bool what_if() const { return !fidelity.empty(); }
+  const replay::Comparison& fidelity_of(std::size_t gpu) const { return what_if() ? fidelity[gpu] : comparisons[gpu]; }
 };
 
 // The statistics of all GPUs, of the simulation and of the comparison, in one table.

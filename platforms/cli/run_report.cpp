@@ -89,7 +89,7 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
   const std::uint32_t sms = params.machine.shape.sms();
   std::map<std::size_t, Match> matches;
   if (!outcome.comparisons.empty()) {
-    for (const replay::KernelComparison& k : outcome.comparisons[gpu].kernels) matches[k.op] = k.match;
+    for (const replay::KernelComparison& k : outcome.fidelity_of(gpu).kernels) matches[k.op] = k.match;
   }
   const auto axis_us = [&job](double ns) { return rounded((ns + job.lead_ns) / 1e3, 0.001); };
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
@@ -128,11 +128,11 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
 json unmatched_of(const replay::Comparison& c) {
   static constexpr const char* kReasons[replay::kMatches] = {
       "",
-      "overlap another kernel: the recorded duration is not the kernel's own",
-      "within the recorder's resolution",
-      "launch bound: the modelled distributor cannot start the CTAs that fast",
-      "no grid in the recording: one CTA per SM was assumed",
-      "other"};
+      "more than 5 % off: overlap another kernel, so the recorded duration is not the kernel's own",
+      "more than 5 % off, but within the recorder's resolution",
+      "more than 5 % off, launch bound: the modelled distributor cannot start the CTAs that fast",
+      "more than 5 % off, no grid in the recording: one CTA per SM was assumed",
+      "more than 5 % off for another reason"};
   double total = 0;
   for (const double ns : c.time_ns) total += ns;
   json rows = json::array();
@@ -164,7 +164,7 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (outcome.inputs->recorded()) gpu["pace"] = outcome.options->pace == replay::Pace::asap ? "asap" : "recorded";
   json latency = latency_of(outcome, machine.instance);
   if (!latency.is_null()) gpu["launch_latency"] = std::move(latency);
-  if (!outcome.comparisons.empty()) gpu["unmatched"] = unmatched_of(outcome.comparisons[i]);
+  if (!outcome.comparisons.empty()) gpu["unmatched"] = unmatched_of(outcome.fidelity_of(i));
   if (!outcome.spans.empty()) {
     for (const Span& span : outcome.spans[i]) gpu["spans"].push_back({{"label", span.label}, {"us", span.us}});
   }
@@ -177,15 +177,18 @@ json highlights_of(const RunOutcome& outcome) {
     tiles.push_back({{"label", label}, {"value", value}, {"note", note}});
   };
   if (!outcome.comparisons.empty()) {
-    const replay::Comparison& c = outcome.comparisons.front();
-    const bool what_if = outcome.spans.front().size() > 2;
-    tile("End to end", time_text(c.span_modelled_ns / 1e3),
+    const replay::Comparison& c = outcome.fidelity_of(0);
+    const replay::Comparison& run = outcome.comparisons.front();
+    if (outcome.what_if()) {
+      tile("What if", fmt::format("{:.2f} x", run.span_modelled_ns / c.span_modelled_ns),
+           fmt::format("end to end: {} instead of {} on the recorded machine; kernel time {:.2f} x", time_text(run.span_modelled_ns / 1e3),
+                       time_text(c.span_modelled_ns / 1e3), run.kernel_time_modelled_ns / c.kernel_time_modelled_ns));
+    }
+    tile(outcome.what_if() ? "End to end, recorded machine" : "End to end", time_text(c.span_modelled_ns / 1e3),
          fmt::format("recorded {} ({:+.2f} %)", time_text(c.span_recorded_ns / 1e3),
                      100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
-    if (!what_if) {
-      tile("Kernels reproduced", percent_text(c.alone > 0 ? static_cast<double>(c.within_5) / static_cast<double>(c.alone) : 1, 1),
-           fmt::format("within 5 % of their recorded duration, of the {} that overlap no other", with_commas(static_cast<double>(c.alone))));
-    }
+    tile("Kernels reproduced", percent_text(c.alone > 0 ? static_cast<double>(c.within_5) / static_cast<double>(c.alone) : 1, 1),
+         fmt::format("within 5 % of their recorded duration, of the {} that overlap no other", with_commas(static_cast<double>(c.alone))));
     if (c.occupancy_compared > 0) {
       tile("Occupancy check", c.occupancy_mismatches == 0 ? "all agree" : fmt::format("{} differ", c.occupancy_mismatches),
            fmt::format("{} kernels with a recorded estimate", with_commas(static_cast<double>(c.occupancy_compared))));
@@ -215,6 +218,13 @@ std::vector<std::pair<std::string, std::string>> summary_lines(const RunOutcome&
     const Machine& m = outcome.machines->gpus[i];
     lines.emplace_back(m.instance, fmt::format("{}: {} SMs in {} GPCs at {} GHz; {}", m.preset, m.params.machine.shape.sms(),
                                                m.params.machine.shape.gpcs.size(), m.params.machine.clock, m.why));
+    std::string changed;
+    for (const ParamEntry& entry : m.entries) {
+      if (entry.origin.kind == Origin::Kind::file || entry.origin.kind == Origin::Kind::command_line) {
+        changed += (changed.empty() ? "" : ", ") + entry.path + " = " + entry.value_text;
+      }
+    }
+    if (!changed.empty() && changed.size() < 300) lines.emplace_back("  changed", changed);
     const std::string prefix = m.instance + ".";
     const auto stat = [&](const std::string& name) { return outcome.stats[prefix + name]["value"].get<double>(); };
     lines.emplace_back(several ? m.instance + " work" : "work",
@@ -223,8 +233,15 @@ std::vector<std::pair<std::string, std::string>> summary_lines(const RunOutcome&
                                    with_commas(stat("task.holds"))));
     lines.emplace_back(several ? m.instance + " occupancy" : "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
     if (outcome.comparisons.empty()) continue;
-    const replay::Comparison& c = outcome.comparisons[i];
+    const replay::Comparison& c = outcome.fidelity_of(i);
     for (const Span& span : outcome.spans[i]) lines.emplace_back("span, " + span.label, time_text(span.us));
+    if (outcome.what_if()) {
+      const replay::Comparison& run = outcome.comparisons[i];
+      lines.emplace_back("what if", fmt::format("span {:.2f} x, kernel time {:.2f} x those of the recorded machine at the recorded pace",
+                                                run.span_modelled_ns / c.span_modelled_ns,
+                                                run.kernel_time_modelled_ns / c.kernel_time_modelled_ns));
+      lines.emplace_back("", "the lines below judge the model on the recorded machine at the recorded pace");
+    }
     lines.emplace_back("span error", fmt::format("{:+.2f} %", 100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
     lines.emplace_back("kernel durations",
                        fmt::format("{} of {} kernels that overlap no other are within 5 %; 95 % within {}",
@@ -233,6 +250,10 @@ std::vector<std::pair<std::string, std::string>> summary_lines(const RunOutcome&
     for (const json& row : unmatched_of(c)) {
       lines.emplace_back("  not matched", fmt::format("{} kernels, {:.1f} % of the kernel time: {}", with_commas(row["kernels"].get<double>()),
                                                       row["share_percent"].get<double>(), row["reason"].get<std::string>()));
+    }
+    if (c.overlap_recorded_ns > 0) {
+      lines.emplace_back("overlap", fmt::format("two kernels or more ran for {} recorded, {} modelled", time_text(c.overlap_recorded_ns / 1e3),
+                                                time_text(c.overlap_modelled_ns / 1e3)));
     }
     if (c.coarse > 0) {
       lines.emplace_back("resolution", fmt::format("{} kernels are so short that the recorder's {} leaves more than 5 % open",

@@ -21,8 +21,8 @@ double quantile(std::vector<double> values, double share) {
 }
 
 Match judge(const workload::Op& op, double error, bool launch_bound, workload::Nanoseconds resolution) {
-  if (op.recorded->overlaps) return Match::overlaps;
   if (std::abs(error) <= kClose) return Match::ok;
+  if (op.recorded->overlaps) return Match::overlaps;
   if (launch_bound) return Match::launch_bound;
   if (std::abs(error) * static_cast<double>(op.recorded->duration) <= static_cast<double>(resolution)) {
     return Match::resolution;
@@ -30,10 +30,29 @@ Match judge(const workload::Op& op, double error, bool launch_bound, workload::N
   return op.grid_assumed ? Match::grid_assumed : Match::other;
 }
 
+// Time in which at least two of the intervals run.
+double overlap_time(const std::vector<std::pair<double, double>>& intervals) {
+  std::vector<std::pair<double, int>> edges;
+  for (const auto& [begin, end] : intervals) {
+    edges.emplace_back(begin, 1);
+    edges.emplace_back(end, -1);
+  }
+  std::sort(edges.begin(), edges.end());  // at equal times ends come first
+  double sum = 0;
+  double since = 0;
+  int running = 0;
+  for (const auto& [when, step] : edges) {
+    if (running >= 2) sum += when - since;
+    running += step;
+    since = when;
+  }
+  return sum;
+}
+
 void summarise_errors(Comparison& c) {
   std::vector<double> errors;
   for (const KernelComparison& k : c.kernels) {
-    if (k.match != Match::overlaps) errors.push_back(std::abs(k.error));
+    if (!k.overlaps) errors.push_back(std::abs(k.error));
   }
   c.alone = errors.size();
   c.within_5 = static_cast<std::size_t>(std::count_if(errors.begin(), errors.end(), [](double e) { return e <= kClose; }));
@@ -95,6 +114,7 @@ Comparison compare(const workload::Workload& workload, const std::vector<OpResul
   const double infinity = std::numeric_limits<double>::infinity();
   double recorded_begin = infinity, recorded_end = -infinity, begin = infinity, end = -infinity;
   const std::uint32_t sms = machine.machine.shape.sms();
+  std::vector<std::pair<double, double>> recorded_intervals, modelled_intervals;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const workload::Op& op = workload.ops[i];
     for (const workload::Edge& edge : op.after) {
@@ -117,9 +137,14 @@ Comparison compare(const workload::Workload& workload, const std::vector<OpResul
     k.recorded_ns = duration;
     k.modelled_ns = results[i].end - results[i].start;
     k.error = duration > 0 ? k.modelled_ns / duration - 1 : 0;
+    k.overlaps = op.recorded->overlaps;
     k.match = judge(op, k.error, launch_bound[i], workload.timings.resolution);
     ++c.counts[static_cast<std::size_t>(k.match)];
     c.time_ns[static_cast<std::size_t>(k.match)] += duration;
+    c.kernel_time_recorded_ns += k.recorded_ns;
+    c.kernel_time_modelled_ns += k.modelled_ns;
+    recorded_intervals.emplace_back(start, start + duration);
+    modelled_intervals.emplace_back(results[i].start, results[i].end);
     c.coarse += static_cast<double>(workload.timings.resolution) > kClose * duration ? 1U : 0U;
     if (op.recorded->occupancy_percent >= 0 && !op.grid_assumed) {
       ++c.occupancy_compared;
@@ -130,6 +155,8 @@ Comparison compare(const workload::Workload& workload, const std::vector<OpResul
   }
   c.span_recorded_ns = recorded_end > recorded_begin ? recorded_end - recorded_begin : 0;
   c.span_modelled_ns = end > begin ? end - begin : 0;
+  c.overlap_recorded_ns = overlap_time(recorded_intervals);
+  c.overlap_modelled_ns = overlap_time(modelled_intervals);
   summarise_errors(c);
   c.signature = fit_signatures(workload, machine);
   return c;
@@ -142,6 +169,10 @@ Comparison combine(const std::vector<Comparison>& parts) {
     all.span_recorded_ns = std::max(all.span_recorded_ns, part.span_recorded_ns);
     all.span_modelled_ns = std::max(all.span_modelled_ns, part.span_modelled_ns);
     all.coarse += part.coarse;
+    all.kernel_time_recorded_ns += part.kernel_time_recorded_ns;
+    all.kernel_time_modelled_ns += part.kernel_time_modelled_ns;
+    all.overlap_recorded_ns += part.overlap_recorded_ns;
+    all.overlap_modelled_ns += part.overlap_modelled_ns;
     all.occupancy_compared += part.occupancy_compared;
     all.occupancy_mismatches += part.occupancy_mismatches;
     all.edges_recorded += part.edges_recorded;
@@ -175,6 +206,10 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
   put("span.modelled", "us", "the same in the model", c.span_modelled_ns / 1e3);
   put("span.error", "%", "modelled span over recorded span, less 1",
       c.span_recorded_ns > 0 ? 100 * (c.span_modelled_ns / c.span_recorded_ns - 1) : 0);
+  put("kernel_time.recorded", "us", "sum of the recorded durations of all kernels", c.kernel_time_recorded_ns / 1e3);
+  put("kernel_time.modelled", "us", "the same in the model", c.kernel_time_modelled_ns / 1e3);
+  put("overlap.recorded", "us", "recorded time in which two kernels or more ran", c.overlap_recorded_ns / 1e3);
+  put("overlap.modelled", "us", "the same in the model", c.overlap_modelled_ns / 1e3);
   const char* alone = "absolute error of the duration of kernels that overlap no other";
   put("kernel_duration_error.p50", "%", alone, 100 * c.error_p50);
   put("kernel_duration_error.p95", "%", alone, 100 * c.error_p95);

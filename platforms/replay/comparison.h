@@ -15,7 +15,7 @@ namespace heddle::replay {
 // Where a modelled kernel stands against its recording.
 enum class Match {
   ok,            // within 5 %
-  overlaps,      // it shared the machine with another kernel: its recorded duration is not its own
+  overlaps,      // not, and it shared the machine with another kernel: its recorded duration is not its own
   resolution,    // within the recorder's resolution, which is more than 5 % of the duration
   launch_bound,  // the recorded machine, as modelled, cannot start its CTAs that fast
   grid_assumed,  // the recording does not tell its grid
@@ -29,6 +29,7 @@ struct KernelComparison {
   double recorded_ns = 0;
   double modelled_ns = 0;
   double error = 0;  // modelled / recorded - 1
+  bool overlaps = false;
   Match match = Match::ok;
 };
 
@@ -49,6 +50,8 @@ struct Comparison {
   double error_p50 = 0, error_p95 = 0, error_max = 0;  // |error| of kernels that overlap no other
   std::size_t alone = 0;                               // such kernels
   std::size_t within_5 = 0;                            // of them, within 5 %
+  double kernel_time_recorded_ns = 0, kernel_time_modelled_ns = 0;  // sums of durations
+  double overlap_recorded_ns = 0, overlap_modelled_ns = 0;          // time in which two kernels or more ran
   std::size_t coarse = 0;        // kernels whose recorded duration is uncertain by more than 5 % (resolution)
   std::size_t occupancy_compared = 0, occupancy_mismatches = 0;  // INP-08
   std::size_t edges_recorded = 0, edges_inferred = 0, pinned = 0;

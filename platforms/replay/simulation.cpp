@@ -134,7 +134,6 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   SimulationResult result;
   std::vector<Machine> machines;
   for (const Job& job : jobs) machines.push_back(build(job, options));
-  sc_core::sc_start(sc_core::SC_ZERO_TIME);
   for (const Machine& m : machines) m.host->start();
   result.elaboration_seconds = seconds_since(begin);
 

@@ -413,7 +413,10 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
   } foreign("foreign");
   foreign.out.bind(receiver.in);
   test::start();
-  PacketTransfer<Launch> transfer{{77}, 3};
+  PacketTransfer<Launch> transfer;
+  transfer.packet.number = 77;
+  transfer.link = 3;
+  transfer.credited = true;
   sc_core::sc_time delay(12.25, sc_core::SC_NS);
   foreign.out->b_transport(transfer, delay);
   CHECK(receiver.arrivals.empty());
@@ -422,6 +425,12 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
   CHECK(receiver.arrivals == Arrivals{{13, 77}});
   CHECK(foreign.credits == Arrivals{{14, 3}});
   CHECK(foreign.credits_only);
+  // Without a credit taken none comes back.
+  transfer.credited = false;
+  foreign.out->b_transport(transfer, delay);
+  run_until_idle();
+  CHECK(receiver.arrivals.size() == 2);
+  CHECK(foreign.credits.size() == 1);
   // No debug access and no direct memory on such a link; a wrong phase is the neighbour's mistake.
   tlm::tlm_dmi dmi;
   CHECK_FALSE(foreign.out->get_direct_mem_ptr(transfer, dmi));

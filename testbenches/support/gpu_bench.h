@@ -117,8 +117,9 @@ class CtaChecker : public CtaListener {
 // One of possibly several in a simulation; the test owns the SimFixture.
 class GpuBench {
  public:
-  explicit GpuBench(const gpu::GpuParams& params, std::uint64_t seed = 1, const std::string& prefix = "gpu0")
-      : observation(prefix),
+  explicit GpuBench(const gpu::GpuParams& params, std::uint64_t seed = 1, const std::string& prefix = "gpu0",
+                    TimelineSink* timeline = nullptr)
+      : observation(prefix, timeline),
         checker(params.machine.shape.sms(), params.sm.limits),
         gpu(prefix.c_str(), params, seed, observation),
         host((prefix + "_host").c_str()) {
@@ -146,7 +147,11 @@ class GpuBench {
     return observation.stats.to_json().at(observation.prefix + "." + name).at("value").get<double>();
   }
 
-  Observation observation;
+  // Blocks make their tracks when they are built.
+  struct Observed : Observation {
+    Observed(const std::string& prefix_, TimelineSink* sink) : Observation(prefix_) { timeline = sink; }
+  };
+  Observed observation;
   CtaChecker checker;
   gpu::Gpu gpu;
   ScriptedHost host;

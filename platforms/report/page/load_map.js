@@ -50,7 +50,7 @@
   }
 
   heddle.loadMap = function (holder, map, view) {
-    const rows = heddle.list(map.percent);
+    const rows = heddle.list(map.percent).map(heddle.list);
     const sms = rows.map((_, i) => heddle.list(map.sms)[i] || `SM ${i}`);
     const bins = Math.max(1, ...rows.map((row) => row.length));
     const groups = groupsOf(sms);

@@ -163,7 +163,7 @@
     const occupancy = gpu.occupancy || {};
     const map = gpu.load_map || {};
     end = Math.max(end, Math.max(heddle.list(occupancy.warps_percent).length, heddle.list(occupancy.sms_busy_percent).length) * (occupancy.bin_us || 0));
-    for (const row of heddle.list(map.percent)) end = Math.max(end, row.length * (map.bin_us || 0));
+    for (const row of heddle.list(map.percent)) end = Math.max(end, heddle.list(row).length * (map.bin_us || 0));
     for (const item of [...heddle.list(gpu.kernels), ...heddle.list(gpu.copies)]) {
       end = Math.max(end, (item.start_us || 0) + (item.us || 0));
       if (heddle.isNumber(item.recorded_start_us)) end = Math.max(end, item.recorded_start_us + (item.recorded_us || 0));
@@ -302,14 +302,23 @@
   window.addEventListener("afterprint", () => { if (document.documentElement.dataset.theme === "light") paper(false); });
   window.addEventListener("scroll", heddle.tooltip.hide, { passive: true });
 
+  function guarded(what, draw) {
+    try {
+      draw();
+    } catch (error) {
+      heddle.fail(what, error);
+      main.append(h("p", { class: "notice bad" }, `A part of this page (${what}) could not be drawn: ${error.message}`));
+    }
+  }
+
   try {
     const data = JSON.parse(document.getElementById("heddle-data").textContent);
-    headline(data);
-    notices(data);
+    guarded("headline", () => headline(data));
+    guarded("notices", () => notices(data));
     howToRead();
     const gpus = heddle.list(data.gpus);
-    gpus.forEach((gpu, i) => gpuSection(gpu, i, gpus.length > 1));
-    runSection(data);
+    gpus.forEach((gpu, i) => guarded(`GPU ${i}`, () => gpuSection(gpu, i, gpus.length > 1)));
+    guarded("run", () => runSection(data));
     if (main.querySelectorAll(".card").length === 1)
       main.append(h("p", { class: "notice", style: { marginTop: "16px" } }, "There is nothing to plot: this report holds no results."));
     if (!nav.childElementCount) nav.parentElement.remove();

@@ -1,0 +1,69 @@
+// Very many, very short CTAs on a machine of full size.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "common/param_layers.h"
+#include "support/gpu_bench.h"
+
+using heddle::Origin;
+using heddle::ParamBinder;
+using heddle::ParamLayers;
+using heddle::gpu::GpuParams;
+using namespace heddle::test;
+
+namespace {
+
+GpuParams h100() {
+  GpuParams params;
+  ParamBinder binder;
+  params.bind(binder);
+  ParamLayers layers(1);
+  layers.add_preset(0, heddle::gpu::preset("h100-sxm"), {Origin::Kind::preset, "preset h100-sxm"});
+  layers.resolve(binder, 0);
+  return params;
+}
+
+void run(const std::vector<heddle::protocol::SubmitPacket>& packets, double ctas) {
+  const GpuParams params = h100();
+  SimFixture sim;
+  GpuBench bench(params);
+  bench.checker.record = false;
+  for (const auto& packet : packets) {
+    bench.checker.expect(packet);
+    bench.host.submit(0, packet);
+  }
+  run_until_idle();
+  CHECK(bench.host.results.size() == packets.size());
+  CHECK(bench.checker.verdict() == std::vector<std::string>{});
+  CHECK(bench.stat("cwd.ctas_launched") == ctas);
+  CHECK(bench.stat("cwd.ctas_completed") == ctas);
+  bench.gpu.check_quiescent();
+  // The launch port is the bottleneck: the rate it is given is the rate that comes out, within 1 % (CWD-34).
+  sc_core::sc_time begin = bench.host.results.begin()->second.start;
+  sc_core::sc_time end;
+  for (const auto& [operation, done] : bench.host.results) {
+    begin = std::min(begin, done.start);
+    end = std::max(end, done.end);
+  }
+  const double cycles = (end - begin).to_seconds() * params.machine.clock * 1e9;
+  CHECK(ctas / cycles <= params.cwd.ctas_per_cycle * 1.01);
+  CHECK(ctas / cycles >= params.cwd.ctas_per_cycle * 0.9);
+}
+
+}  // namespace
+
+TEST_CASE("a million CTAs of one cycle", "[stress][CWD-06][CWD-07][CWD-34]") {
+  run({kernel_packet(0, 0, {1000, 1000, 1}, {32, 1, 1}, {1, 1})}, 1e6);
+}
+
+TEST_CASE("a million CTAs of a hundred kernels in a hundred streams", "[stress][CWD-06][CWD-07]") {
+  std::vector<heddle::protocol::SubmitPacket> packets;
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    packets.push_back(kernel_packet(i, i, {10'000, 1, 1}, {32 + 32 * (i % 8), 1, 1}, {1, 1 + i}));
+    packets.back().priority = static_cast<std::int32_t>(i % 3);
+  }
+  run(packets, 1e6);
+}
