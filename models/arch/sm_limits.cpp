@@ -67,8 +67,8 @@ ResourceVector need_of(const SmLimits& limits, const KernelShape& kernel) {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xFFFF'FFFFU));
   };
   // Threads are counted in whole warps: a partly filled warp takes all its lanes.
-  return {{narrow(warps), narrow(warps * limits.warp_size), narrow(registers), narrow(shared), 1,
-           limits.barriers_per_cta}};
+  return {
+      {narrow(warps), narrow(warps * limits.warp_size), narrow(registers), narrow(shared), 1, limits.barriers_per_cta}};
 }
 
 std::uint32_t free_slots(const ResourceVector& capacity, const ResourceVector& used, const ResourceVector& need) {

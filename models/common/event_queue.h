@@ -80,7 +80,7 @@ class EventQueue {
   std::vector<Event> nodes_;
   std::uint32_t free_ = kNone;
   std::vector<Bucket> wheel_;
-  std::array<std::uint64_t, kWords> occupied_{};        // one bit per bucket
+  std::array<std::uint64_t, kWords> occupied_{};             // one bit per bucket
   std::array<std::uint64_t, kWords / 64> occupied_words_{};  // one bit per word of occupied_
   std::vector<FarEvent> far_;
   Cycle now_ = 0;
@@ -90,7 +90,8 @@ class EventQueue {
   std::size_t near_size_ = 0;
 };
 
-inline void EventQueue::push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign) {
+inline void EventQueue::push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument,
+                             bool foreign) {
   HEDDLE_CHECK(when >= now_, "an event was entered in the past");
   ++size_;
   if (when - now_ < kBuckets) {
@@ -102,7 +103,7 @@ inline void EventQueue::push(Cycle when, EventHandler& handler, std::uint32_t ki
 }
 
 inline void EventQueue::insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument,
-                             bool foreign) {
+                                    bool foreign) {
   std::uint32_t node = free_;
   if (node == kNone) {
     node = static_cast<std::uint32_t>(nodes_.size());

@@ -1,15 +1,16 @@
 // Links that carry packets: TLM sockets of a protocol type of their own, with credits.
 //
 // A sender holds a credit counter per link: the places in the receiver's queue. Sending takes a credit; the receiver
-// gives it back over the backward path. A packet socket cannot be bound to a memory socket, nor to one of another packet.
+// gives it back over the backward path. A packet socket cannot be bound to a memory socket, nor to one of another
+// packet.
 #pragma once
-
-#include <tlm>
 
 #include <deque>
 #include <limits>
 #include <string>
 #include <vector>
+
+#include <tlm>
 
 #include "common/domain.h"
 
@@ -42,10 +43,11 @@ constexpr std::uint32_t kUnlimitedCredits = std::numeric_limits<std::uint32_t>::
 
 // The sending end: one socket, bound to any number of receivers (a broadcast medium; each packet names its link).
 template <class Packet>
-class PacketOut : public tlm::tlm_initiator_socket<kPacketBusWidth, packet_protocol<Packet>, 0, sc_core::SC_ZERO_OR_MORE_BOUND>,
-                  private tlm::tlm_bw_transport_if<packet_protocol<Packet>>,
-                  private EventHandler,
-                  private Resettable {
+class PacketOut
+    : public tlm::tlm_initiator_socket<kPacketBusWidth, packet_protocol<Packet>, 0, sc_core::SC_ZERO_OR_MORE_BOUND>,
+      private tlm::tlm_bw_transport_if<packet_protocol<Packet>>,
+      private EventHandler,
+      private Resettable {
   using Transfer = PacketTransfer<Packet>;
   using Base = tlm::tlm_initiator_socket<kPacketBusWidth, packet_protocol<Packet>, 0, sc_core::SC_ZERO_OR_MORE_BOUND>;
 
@@ -161,7 +163,8 @@ class PacketOut : public tlm::tlm_initiator_socket<kPacketBusWidth, packet_proto
     HEDDLE_CHECK(phase == PacketPhase::credit, std::string("unexpected phase on ") + this->name());
     if (credits_ != kUnlimitedCredits) {
       Link& state = link_state(transfer.link);
-      HEDDLE_CHECK(state.free + state.returning.size() < credits_, std::string("more credits than places on ") + this->name());
+      HEDDLE_CHECK(state.free + state.returning.size() < credits_,
+                   std::string("more credits than places on ") + this->name());
       state.returning.push_back(domain_.cycle_after(delay));
       arm(state, transfer.link);
     }
@@ -195,7 +198,8 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
 
  public:
   // `credit_latency`: cycles that a credit takes back to the sender.
-  PacketIn(const char* name, Domain& domain, Cycle credit_latency, CreditReturn credit_return = CreditReturn::on_receipt)
+  PacketIn(const char* name, Domain& domain, Cycle credit_latency,
+           CreditReturn credit_return = CreditReturn::on_receipt)
       : Base(name), domain_(domain), credit_latency_(domain.cost(credit_latency)), credit_return_(credit_return) {
     this->bind(static_cast<tlm::tlm_fw_transport_if<packet_protocol<Packet>>&>(*this));
     domain.add_resettable(*this);

@@ -20,8 +20,9 @@ std::string json_text(std::string_view text) {
 std::string micros(const sc_core::sc_time& time) {
   static constexpr std::uint64_t kPicosPerMicro = 1'000'000;
   const double resolution = sc_core::sc_get_time_resolution().to_seconds();  // a power of ten
-  const std::uint64_t picos = resolution >= 0.5e-12 ? time.value() * static_cast<std::uint64_t>(resolution / 1e-12 + 0.5)
-                                                    : time.value() / static_cast<std::uint64_t>(1e-12 / resolution + 0.5);
+  const std::uint64_t picos = resolution >= 0.5e-12
+                                  ? time.value() * static_cast<std::uint64_t>(resolution / 1e-12 + 0.5)
+                                  : time.value() / static_cast<std::uint64_t>(1e-12 / resolution + 0.5);
   return fmt::format("{}.{:06}", picos / kPicosPerMicro, picos % kPicosPerMicro);
 }
 
@@ -77,8 +78,8 @@ bool PerfettoSink::admit() {
 }
 
 TrackId PerfettoSink::track(const std::string& group, const std::string& line) {
-  const auto [at, new_group] =
-      tracks_.try_emplace(group, static_cast<std::uint32_t>(tracks_.size() + 1), std::map<std::string, std::uint32_t>{});
+  const auto [at, new_group] = tracks_.try_emplace(group, static_cast<std::uint32_t>(tracks_.size() + 1),
+                                                   std::map<std::string, std::uint32_t>{});
   const std::uint32_t pid = at->second.first;
   if (new_group) {
     put(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", pid, json_text(group)));

@@ -1,19 +1,21 @@
 // A timeline in the trace event format (JSON), which ui.perfetto.dev and chrome://tracing open.
 #pragma once
 
-#include <zlib.h>
-
 #include <map>
 #include <string>
+
+#include <zlib.h>
 
 #include "common/timeline.h"
 
 namespace heddle {
 
-// Writes while the simulation runs; a path that ends in ".gz" is compressed. The file is complete once the sink is gone.
+// Writes while the simulation runs; a path that ends in ".gz" is compressed. The file is complete once the sink is
+// gone.
 class PerfettoSink final : public TimelineSink {
  public:
-  // After `max_events` slices and counters the rest is left out and counted: a viewer that cannot open the file shows nothing.
+  // After `max_events` slices and counters the rest is left out and counted: a viewer that cannot open the file shows
+  // nothing.
   PerfettoSink(const std::string& path, std::uint64_t max_events);
   ~PerfettoSink() override;
   PerfettoSink(const PerfettoSink&) = delete;

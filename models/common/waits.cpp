@@ -75,8 +75,8 @@ Chain find_chain(const Network& network) {
       ++top.next;
     }
   }
-  const auto longest = std::max_element(names.begin(), names.end(),
-                                        [](const Name& a, const Name& b) { return a.depth < b.depth; });
+  const auto longest =
+      std::max_element(names.begin(), names.end(), [](const Name& a, const Name& b) { return a.depth < b.depth; });
   Chain chain;
   if (longest == names.end()) return chain;
   for (std::size_t edge = longest->best; edge != kNoEdge; edge = names[network.edges[edge].to].best) {

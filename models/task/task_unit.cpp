@@ -150,6 +150,7 @@ void TaskUnit::draw(const StreamTable::Entry& entry, const Dispatched& dispatche
   until(entry.submitted, "not submitted yet");
   until(dispatched.released, "waits for another stream");
   until(dispatched.due, "gap between operations");
+  until(dispatched.due + start_path_, "on its way through task management and distributor");
   until(start, "no task table slot, or other tasks first");
 }
 

@@ -21,6 +21,7 @@ class SoloKernel {
 
  private:
   double ctas_;
+  double sms_;
   double slots_;       // of the whole machine
   double interval_;    // between two CTAs at the launch port
   double packet_;      // CTAs of a launch packet that starts a CTA on every SM of a GPC

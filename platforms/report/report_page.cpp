@@ -53,10 +53,11 @@ std::string script_json(const nlohmann::json& data) {
   std::string out;
   out.reserve(text.size() + text.size() / 16);
   for (const char c : text) {
-    if (c == '<')
+    if (c == '<') {
       out += "\\u003c";
-    else
+    } else {
       out += c;
+    }
   }
   return out;
 }
@@ -72,9 +73,10 @@ std::string title_of(const nlohmann::json& data) {
 }  // namespace
 
 std::string report_html(const nlohmann::json& data) {
-  if (!data.is_object())
+  if (!data.is_object()) {
     throw InputError("the data of a report must be a JSON object, not " + std::string(data.type_name()),
                      "give the report.json of a run");
+  }
   std::string page;
   append_resource(page, "page.html");
 
@@ -91,14 +93,14 @@ std::string report_html(const nlohmann::json& data) {
     out += rest.substr(0, open);
     rest.remove_prefix(close + kMarker.size());
     constexpr std::string_view kFile = "file ";
-    if (what == "title")
+    if (what == "title") {
       out += html_escaped(title_of(data));
-    else if (what == "data")
+    } else if (what == "data") {
       out += script_json(data);
-    else if (what.substr(0, kFile.size()) == kFile)
+    } else {
+      HEDDLE_CHECK(what.substr(0, kFile.size()) == kFile, "page.html has an unknown marker: " + std::string(what));
       append_resource(out, what.substr(kFile.size()));
-    else
-      HEDDLE_CHECK(false, "page.html has an unknown marker: " + std::string(what));
+    }
   }
   out += rest;
   return out;

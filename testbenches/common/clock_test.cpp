@@ -17,9 +17,9 @@ using test::SimFixture;
 TEST_CASE("the period is the nearest whole number of picoseconds", "[clock]") {
   SimFixture sim;
   CHECK(Clock(1.0).period() == sc_time(1, sc_core::SC_NS));
-  CHECK(Clock(1.755).period() == sc_time::from_value(570));   // 569.8
-  CHECK(Clock(1.41).period() == sc_time::from_value(709));    // 709.2
-  CHECK(Clock(1.98).period() == sc_time::from_value(505));    // 505.05
+  CHECK(Clock(1.755).period() == sc_time::from_value(570));  // 569.8
+  CHECK(Clock(1.41).period() == sc_time::from_value(709));   // 709.2
+  CHECK(Clock(1.98).period() == sc_time::from_value(505));   // 505.05
   CHECK(Clock(0.001).period() == sc_time(1, sc_core::SC_US));
   CHECK(Clock(500.0).period() == sc_time::from_value(2));
   CHECK(Clock(1.755).gigahertz() == Approx(1.0 / 0.570));

@@ -26,7 +26,7 @@ using test::SimFixture;
 namespace {
 
 struct Seen {
-  sc_time time;  // of the domain
+  sc_time time;   // of the domain
   sc_time stamp;  // of the kernel
   Cycle cycle;
   std::uint32_t kind;
@@ -309,7 +309,8 @@ TEST_CASE("an event can wake other processes, who then see its time", "[domain]"
       order.push_back("event " + std::to_string(argument));
       if (argument == 2) done.notify(bench.domain.delay_until(bench.domain.now()));
     };
-    for (const Cycle cycle : {10, 20, 21, 500}) bench.domain.schedule(cycle, bench.recorder, 0, cycle / 10 + cycle % 10);
+    for (const Cycle cycle : {10, 20, 21, 500})
+      bench.domain.schedule(cycle, bench.recorder, 0, cycle / 10 + cycle % 10);
     Thread thread("thread", [&] {
       sc_core::wait(done);
       order.push_back("thread at " + sc_core::sc_time_stamp().to_string());
@@ -447,7 +448,8 @@ TEST_CASE("random resets: after each only what was entered since then happens", 
       const Seen& seen = bench.recorder.seen.back();
       if (kind != epoch) wrong = "an event of an earlier life ran";
       if (seen.cycle != argument) wrong = "an event ran in the wrong cycle";
-      if (seen.time != origin + ps(seen.cycle * domain.clock().period().value())) wrong = "an event ran at the wrong time";
+      if (seen.time != origin + ps(seen.cycle * domain.clock().period().value()))
+        wrong = "an event ran at the wrong time";
       const Cycle when = argument + scramble(seed + argument) % 40;
       if (when > argument) domain.schedule(when, bench.recorder, kind, when);
     };
@@ -522,13 +524,15 @@ TEST_CASE("in lt mode links and decisions are free", "[domain]") {
   CHECK(lt.mode() == TimingMode::lt);
 }
 
-TEST_CASE("a block puts its statistics below the device's prefix, and is reset and asked for waits", "[domain][block]") {
+TEST_CASE("a block puts its statistics below the device's prefix, and is reset and asked for waits",
+          "[domain][block]") {
   SimFixture sim;
   Observation observation{"gpu7"};
   Domain domain("domain", 1.0, TimingMode::at, 0, observation);
   class Part final : public Block {
    public:
-    Part(const sc_core::sc_module_name& name, Domain& d) : Block(name, d, "gpc0.gpm"), launches(counter("launches", "CTAs", "x")) {}
+    Part(const sc_core::sc_module_name& name, Domain& d)
+        : Block(name, d, "gpc0.gpm"), launches(counter("launches", "CTAs", "x")) {}
     void on_event(std::uint32_t, std::uint64_t) override {
       launches.add();
       progress();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -58,7 +59,8 @@ class Real final : public Subject, private EventHandler {
 
  private:
   void on_event(std::uint32_t kind, std::uint64_t argument) override {
-    if (kind != static_cast<std::uint32_t>(argument * 7)) throw std::logic_error("kind and argument do not belong together");
+    if (kind != static_cast<std::uint32_t>(argument * 7))
+      throw std::logic_error("kind and argument do not belong together");
     on_run(argument);
   }
 
@@ -115,14 +117,22 @@ class Oracle final : public Subject {
 Cycle distance(std::uint64_t hash) {
   const std::uint64_t value = hash >> 8;
   switch (hash % 8) {
-    case 0: return 0;
-    case 1: return value % 8;
-    case 2: return value % 300;
-    case 3: return kBuckets - 2 + value % 5;
-    case 4: return value % (2 * kBuckets);
-    case 5: return kBuckets * (1 + value % 4) - value % 2;
-    case 6: return 64 * (value % 300);
-    default: return value % 1'000'001;
+    case 0:
+      return 0;
+    case 1:
+      return value % 8;
+    case 2:
+      return value % 300;
+    case 3:
+      return kBuckets - 2 + value % 5;
+    case 4:
+      return value % (2 * kBuckets);
+    case 5:
+      return kBuckets * (1 + value % 4) - value % 2;
+    case 6:
+      return 64 * (value % 300);
+    default:
+      return value % 1'000'001;
   }
 }
 
@@ -208,8 +218,8 @@ TEST_CASE("events at the edges of the wheel come in order from every position of
     REQUIRE(queue.run_cycle() == 1);
     REQUIRE(queue.now() == start);
     std::vector<Cycle> order;
-    const std::vector<Cycle> distances = {2 * kBuckets, kBuckets + 1, kBuckets, kBuckets - 1, 1,           0,
-                                          63,           64,           65,       4096,         kBuckets - 64};
+    const std::vector<Cycle> distances = {2 * kBuckets, kBuckets + 1, kBuckets, kBuckets - 1, 1, 0, 63,
+                                          64,           65,           4096,     kBuckets - 64};
     for (const Cycle distance : distances) queue.push(start + distance, log, 0, distance);
     log.seen.clear();
     while (!queue.empty()) {

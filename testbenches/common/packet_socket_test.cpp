@@ -1,9 +1,6 @@
 // Packet links: when packets and credits arrive, in which order, and that no link holds more than its credits.
 #include "common/packet_socket.h"
 
-#include <tlm_utils/simple_initiator_socket.h>
-#include <tlm_utils/simple_target_socket.h>
-
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -14,6 +11,8 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <tlm_utils/simple_initiator_socket.h>
+#include <tlm_utils/simple_target_socket.h>
 
 #include "support/seed.h"
 #include "support/sim_fixture.h"
@@ -402,7 +401,8 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
     explicit Foreign(const sc_core::sc_module_name& name) : sc_core::sc_module(name) { out.bind(*this); }
     tlm::tlm_sync_enum nb_transport_bw(PacketTransfer<Launch>& transfer, PacketPhase& phase,
                                        sc_core::sc_time& delay) override {
-      credits.push_back({static_cast<Cycle>((sc_core::sc_time_stamp() + delay).to_seconds() * 1e9 + 0.5), transfer.link});
+      credits.push_back(
+          {static_cast<Cycle>((sc_core::sc_time_stamp() + delay).to_seconds() * 1e9 + 0.5), transfer.link});
       credits_only = credits_only && phase == PacketPhase::credit;
       return tlm::TLM_ACCEPTED;
     }
@@ -456,8 +456,8 @@ TEST_CASE("a link between two clocks: each end counts in its own", "[packet_sock
     // Something that keeps the fast domain busy meanwhile.
     for (Cycle cycle = 0; cycle < 60; ++cycle) agenda.at(cycle, [] {});
     run_until_idle();
-    CHECK(receiver.arrivals == Arrivals{{5, 1}});         // 6500 ps is in the fifth cycle: 6665 ps
-    CHECK(sender.credits == Arrivals{{19, 0}});  // 7 * 1333 = 9331 ps, in cycle 19: 9500 ps
+    CHECK(receiver.arrivals == Arrivals{{5, 1}});  // 6500 ps is in the fifth cycle: 6665 ps
+    CHECK(sender.credits == Arrivals{{19, 0}});    // 7 * 1333 = 9331 ps, in cycle 19: 9500 ps
   }
 }
 
@@ -543,7 +543,8 @@ TEST_CASE("random traffic with credits follows a queue model to the cycle", "[pa
     CHECK_FALSE(too_many);
     for (std::uint32_t link = 0; link < setup.receivers; ++link) {
       CAPTURE(link);
-      if (!(bench.receivers[link]->arrivals == expected[link])) CHECK(bench.receivers[link]->arrivals == expected[link]);
+      if (!(bench.receivers[link]->arrivals == expected[link]))
+        CHECK(bench.receivers[link]->arrivals == expected[link]);
       CHECK(bench.sender.out.outstanding(link) == 0);
       CHECK(waiting[link].empty());
     }

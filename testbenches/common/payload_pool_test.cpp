@@ -126,7 +126,8 @@ TEST_CASE("a payload that still has references is not taken back", "[payload_poo
   CHECK(pool.in_use() == 0);
 }
 
-TEST_CASE("random use: no payload is given out twice, and no more are made than were needed at once", "[payload_pool]") {
+TEST_CASE("random use: no payload is given out twice, and no more are made than were needed at once",
+          "[payload_pool]") {
   HEDDLE_DICE(dice);
   PayloadPool pool;
   std::vector<tlm_generic_payload*> mine;

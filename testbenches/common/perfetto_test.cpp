@@ -1,19 +1,18 @@
 // The timeline file: valid JSON whatever the names, complete or reported as not.
 #include "common/perfetto.h"
 
-#include <unistd.h>
-#include <zlib.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <zlib.h>
 
 #include "common/error.h"
 #include "support/sim_fixture.h"
@@ -31,7 +30,8 @@ class TempDir {
  public:
   TempDir() {
     static int number = 0;
-    path_ = fs::temp_directory_path() / ("heddle_perfetto_" + std::to_string(getpid()) + "_" + std::to_string(number++));
+    path_ =
+        fs::temp_directory_path() / ("heddle_perfetto_" + std::to_string(getpid()) + "_" + std::to_string(number++));
     fs::create_directories(path_);
   }
   TempDir(const TempDir&) = delete;
@@ -138,7 +138,8 @@ TEST_CASE("picoseconds are kept however late it is", "[perfetto]") {
   SECTION("at 1 ps") {
     SimFixture sim;
     // Beyond the 53 bits of a double.
-    const std::string text = text_of(sc_time::from_value(12'345'678'901'234'567'891U), sc_time::from_value(12'345'678'901'234'567'894U));
+    const std::string text =
+        text_of(sc_time::from_value(12'345'678'901'234'567'891U), sc_time::from_value(12'345'678'901'234'567'894U));
     CHECK_THAT(text, Contains("\"ts\":12345678901234.567891,"));
     CHECK_THAT(text, Contains("\"dur\":0.000003,"));
   }
@@ -160,8 +161,9 @@ TEST_CASE("picoseconds are kept however late it is", "[perfetto]") {
 TEST_CASE("names of any kind leave the file valid", "[perfetto]") {
   SimFixture sim;
   const TempDir dir;
-  const std::vector<std::string> names = {"say \"hello\"", "back\\slash", "new\nline", "tab\tbell\a", "", "{}%s",
-                                          "\xC3\xA4\xE2\x82\xAC", std::string("nul\0in", 6)};
+  const std::vector<std::string> names = {
+      "say \"hello\"",          "back\\slash", "new\nline", "tab\tbell\a", "", "{}%s", "\xC3\xA4\xE2\x82\xAC",
+      std::string("nul\0in", 6)};
   PerfettoSink sink(dir.file("t.json"), kPlenty);
   for (const std::string& name : names) {
     const TrackId track = sink.track("group " + name, name);

@@ -89,10 +89,18 @@ TEST_CASE("quantiles are within 6 % of the exact ones", "[stats]") {
     for (std::uint64_t i = 0; i < count; ++i) {
       std::uint64_t value = 0;
       switch (shape) {
-        case 0: value = dice.between(0, 10'000); break;
-        case 1: value = dice.next() >> dice.between(1, 63); break;       // every magnitude
-        case 2: value = base + dice.between(0, 1 + base / 50); break;    // close together
-        default: value = std::uint64_t{1} << dice.between(0, 62); break;  // beginnings of buckets
+        case 0:
+          value = dice.between(0, 10'000);
+          break;
+        case 1:
+          value = dice.next() >> dice.between(1, 63);
+          break;  // every magnitude
+        case 2:
+          value = base + dice.between(0, 1 + base / 50);
+          break;  // close together
+        default:
+          value = std::uint64_t{1} << dice.between(0, 62);
+          break;  // beginnings of buckets
       }
       values.push_back(value);
       sum += static_cast<long double>(value);
@@ -112,9 +120,8 @@ TEST_CASE("quantiles are within 6 % of the exact ones", "[stats]") {
     std::uint64_t in_bins = 0;
     const std::vector<Histogram::Bin> bins = h.bins();
     for (std::size_t i = 0; i < bins.size(); ++i) {
-      const auto inside = static_cast<std::uint64_t>(std::count_if(values.begin(), values.end(), [&](std::uint64_t v) {
-        return v >= bins[i].begin && v < bins[i].end;
-      }));
+      const auto inside = static_cast<std::uint64_t>(std::count_if(
+          values.begin(), values.end(), [&](std::uint64_t v) { return v >= bins[i].begin && v < bins[i].end; }));
       if (bins[i].count != inside) REQUIRE(bins[i].count == inside);
       if (i > 0 && bins[i].begin != bins[i - 1].end) REQUIRE(bins[i].begin == bins[i - 1].end);
       in_bins += bins[i].count;
@@ -185,7 +192,8 @@ TEST_CASE("stats.json has value, unit and description by path", "[stats]") {
   CHECK(json.at("gpu0.n") == nlohmann::json({{"value", 7}, {"unit", "CTAs"}, {"description", "CTAs launched"}}));
   CHECK(json.at("gpu0.level").at("value") == 2);
   CHECK(json.at("gpu0.level.max").at("value") == 9);
-  CHECK_THAT(json.at("gpu0.level.max").at("description").get<std::string>(), Contains("maximum of: entries in the queue"));
+  CHECK_THAT(json.at("gpu0.level.max").at("description").get<std::string>(),
+             Contains("maximum of: entries in the queue"));
   CHECK(json.at("gpu0.steady").at("value") == 4);
   CHECK_FALSE(json.contains("gpu0.steady.max"));
   CHECK(json.at("gpu0.wait.count").at("value") == 10);

@@ -84,7 +84,8 @@ TEST_CASE("a longer way to a name that was seen before is found", "[waits]") {
 
 TEST_CASE("a circle is told rather than any chain", "[waits]") {
   const Lines chain = graph_of({{0, 1}, {1, 2}, {2, 3}, {3, 4}, {20, 21}, {21, 22}, {22, 20}}).chain();
-  CHECK(chain == Lines{"n20 waits: for n21", "n21 waits: for n22", "n22 waits: for n20", "and so back to n20: a circle"});
+  CHECK(chain ==
+        Lines{"n20 waits: for n21", "n21 waits: for n22", "n22 waits: for n20", "and so back to n20: a circle"});
 }
 
 TEST_CASE("only the circle is told, not the way to it", "[waits]") {

@@ -114,7 +114,9 @@ TEST_CASE("a reset in mid-flight leaves a distributor as new", "[cwd][CWD-07]") 
   };
   const auto durations = [](CwdBench& bench) {
     bench.all_gpcs([](auto& gpc) {
-      gpc.duration = [](std::uint32_t operation, std::uint64_t index) { return 10 + (operation * 7 + index * 13) % 90; };
+      gpc.duration = [](std::uint32_t operation, std::uint64_t index) {
+        return 10 + (operation * 7 + index * 13) % 90;
+      };
       gpc.credit_delay = [] { return Cycle{9}; };
     });
   };

@@ -1,4 +1,6 @@
 // Filling the lake against a reference that places one CTA at a time, straight from the specification.
+#include "cwd/lake_fill.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -8,7 +10,6 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "cwd/lake_fill.h"
 #include "support/random.h"
 
 using heddle::CheckFailed;

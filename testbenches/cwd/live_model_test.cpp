@@ -1,11 +1,12 @@
 // The live model against a recomputation from the list of resident CTAs.
+#include "cwd/live_model.h"
+
 #include <cstdint>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "cwd/live_model.h"
 #include "support/random.h"
 
 using heddle::CheckFailed;
@@ -147,8 +148,8 @@ TEST_CASE("a snapshot does not move with the live model", "[cwd][CWD-02]") {
 
 TEST_CASE("tasks share the resources of an SM", "[cwd][CWD-01]") {
   LiveModel live(kCapacity, 1, 2);
-  live.open(0, {{8, 256, 0, 100'000, 1, 0}});   // two fit, by shared memory
-  live.open(1, {{16, 512, 30'000, 0, 1, 0}});   // two fit, by registers
+  live.open(0, {{8, 256, 0, 100'000, 1, 0}});  // two fit, by shared memory
+  live.open(1, {{16, 512, 30'000, 0, 1, 0}});  // two fit, by registers
   CHECK(live.free_slots(0)[0] == 2);
   CHECK(live.free_slots(1)[0] == 2);
   live.launch(0, 0);

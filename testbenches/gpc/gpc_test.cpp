@@ -128,7 +128,8 @@ class FakeCwd : public sc_core::sc_module, private heddle::EventHandler, private
   }
   void pump() {
     for (; next_ < script.size() && fits(script[next_].sm_mask) && launch_out.can_send(); ++next_) {
-      for (std::size_t bit = 0; bit < on_sm.size(); ++bit) on_sm[bit] += (script[next_].sm_mask >> bit & 1) != 0 ? 1 : 0;
+      for (std::size_t bit = 0; bit < on_sm.size(); ++bit)
+        on_sm[bit] += (script[next_].sm_mask >> bit & 1) != 0 ? 1 : 0;
       launch_out.send(script[next_]);
     }
   }

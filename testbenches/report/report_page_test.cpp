@@ -8,9 +8,9 @@
 #include <iterator>
 #include <regex>
 #include <sstream>
-#include <stdlib.h>  // mkdtemp
 #include <string>
 #include <string_view>
+#include <unistd.h>  // getpid
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -29,9 +29,11 @@ namespace {
 class TempDir {
  public:
   TempDir() {
-    std::string name = (fs::temp_directory_path() / "heddle-report-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder");
-    path_ = name;
+    const std::string stem = "heddle-report-" + std::to_string(getpid()) + "-";
+    for (int n = 0; path_.empty(); ++n) {
+      const fs::path candidate = fs::temp_directory_path() / (stem + std::to_string(n));
+      if (fs::create_directory(candidate)) path_ = candidate;
+    }
   }
   ~TempDir() {
     std::error_code ignored;
@@ -163,11 +165,12 @@ json sparse_data() {
 std::string find_browser() {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
+  for (std::string folder; std::getline(folders, folder, ':');) {
     for (const char* const name : {"chromium", "chromium-browser", "google-chrome"}) {
       std::error_code ignored;
       if (fs::is_regular_file(fs::path(folder) / name, ignored)) return (fs::path(folder) / name).string();
     }
+  }
   return {};
 }
 

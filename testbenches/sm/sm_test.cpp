@@ -1,4 +1,6 @@
 // An SM over its sockets: resources kept exactly, durations that depend on nothing but their CTA.
+#include "sm/sm.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,7 +12,6 @@
 #include <catch2/catch.hpp>
 
 #include "sm/cta_duration.h"
-#include "sm/sm.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"
 

@@ -106,7 +106,8 @@ class CtaChecker : public CtaListener {
   }
   void complain(const Cta& cta, const char* what) {
     if (problems.size() > 20) return;
-    problems.push_back(fmt::format("operation {} CTA {} on SM {} in cycle {}: {}", cta.task, cta.index, cta.sm, cta.cycle, what));
+    problems.push_back(
+        fmt::format("operation {} CTA {} on SM {} in cycle {}: {}", cta.task, cta.index, cta.sm, cta.cycle, what));
   }
 
   arch::ResourceVector capacity_;
@@ -177,7 +178,9 @@ inline Outcome outcome_of(const GpuBench& bench, Cycle origin = 0) {
   outcome.edges = bench.checker.edges;
   const sc_core::sc_time zero(static_cast<double>(origin), sc_core::SC_NS);
   for (const auto& [operation, done] : bench.host.results) {
-    const auto ps = [&zero](const sc_core::sc_time& time) { return (time - zero) / sc_core::sc_time(1, sc_core::SC_PS); };
+    const auto ps = [&zero](const sc_core::sc_time& time) {
+      return (time - zero) / sc_core::sc_time(1, sc_core::SC_PS);
+    };
     outcome.results[operation] = {static_cast<int>(done.status), ps(done.submitted), ps(done.start), ps(done.end)};
   }
   outcome.order = bench.host.order;

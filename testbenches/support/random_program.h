@@ -11,8 +11,8 @@
 namespace heddle::test {
 
 struct Program {
-  std::vector<protocol::SubmitPacket> packets;            // in an order of submission that keeps streams in order
-  std::map<std::uint32_t, protocol::SubmitPacket> work;   // kernels and holds by operation
+  std::vector<protocol::SubmitPacket> packets;                 // in an order of submission that keeps streams in order
+  std::map<std::uint32_t, protocol::SubmitPacket> work;        // kernels and holds by operation
   std::map<std::uint32_t, std::vector<std::uint32_t>> before;  // what must have ended: stream predecessor and waits
 };
 
@@ -32,7 +32,8 @@ inline protocol::SubmitPacket random_kernel(Random& random, std::uint32_t operat
   if (random.chance(50)) packet.kernel.registers_per_thread = random.between(16, 64);
   if (random.chance(40)) packet.kernel.shared_bytes = random.between(0, 100'000);
   packet.kernel.duration.min = random.between(0, limits.max_cycles);
-  packet.kernel.duration.max = packet.kernel.duration.min + (random.chance(50) ? 0 : random.below(limits.max_cycles + 1));
+  packet.kernel.duration.max =
+      packet.kernel.duration.min + (random.chance(50) ? 0 : random.below(limits.max_cycles + 1));
   packet.priority = static_cast<std::int32_t>(random.below(3)) - 1;
   if (limits.oversized && random.chance(10)) packet.kernel.block = {1024, 2, 1};
   return packet;
@@ -52,9 +53,9 @@ inline Program random_program(Random& random, const ProgramLimits& limits) {
       streams[s].push_back(wait_packet(operation, stream, other));
       before.push_back(other);
     }
-    const protocol::SubmitPacket packet =
-        random.chance(20) ? hold_packet(operation, stream, random.below(limits.max_cycles * 2))
-                          : random_kernel(random, operation, stream, limits);
+    const protocol::SubmitPacket packet = random.chance(20)
+                                              ? hold_packet(operation, stream, random.below(limits.max_cycles * 2))
+                                              : random_kernel(random, operation, stream, limits);
     streams[s].push_back(packet);
     program.work[operation] = packet;
     last[s] = {operation};

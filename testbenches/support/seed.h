@@ -42,7 +42,7 @@ inline std::uint64_t scramble(std::uint64_t value) {
 }  // namespace heddle::test
 
 // Declares the dice of a case and notes their seed for its messages.
-#define HEDDLE_DICE(name)                                                    \
-  const std::uint64_t name##_seed = ::heddle::test::seed();                  \
-  INFO("HEDDLE_TEST_SEED=" << name##_seed << " repeats this");               \
+#define HEDDLE_DICE(name)                                      \
+  const std::uint64_t name##_seed = ::heddle::test::seed();    \
+  INFO("HEDDLE_TEST_SEED=" << name##_seed << " repeats this"); \
   ::heddle::test::Dice name(name##_seed)

@@ -3,10 +3,10 @@
 // Declare it before anything of SystemC, so that it goes last. Several may follow each other in one case.
 #pragma once
 
-#include <systemc>
-
 #include <exception>
 #include <string>
+
+#include <systemc>
 
 namespace heddle::test {
 

@@ -1,4 +1,6 @@
 // The core of the streams against a reference that looks at everything every time.
+#include "task/stream_table.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -10,7 +12,6 @@
 
 #include "common/error.h"
 #include "support/random_program.h"
-#include "task/stream_table.h"
 
 using heddle::CheckFailed;
 using heddle::WaitGraph;
@@ -134,8 +135,7 @@ TEST_CASE("an operation that waits for itself is a circle of one", "[task][TSK-1
   CHECK(table.take_ready().empty());
   WaitGraph waits;
   table.collect_waits(waits, [](std::uint32_t operation) { return "op" + std::to_string(operation); });
-  CHECK(waits.chain() ==
-        std::vector<std::string>{"op0 waits: for the end of op0", "and so back to op0: a circle"});
+  CHECK(waits.chain() == std::vector<std::string>{"op0 waits: for the end of op0", "and so back to op0: a circle"});
 }
 
 TEST_CASE("a stream refuses ends that cannot be", "[task][TSK-09]") {

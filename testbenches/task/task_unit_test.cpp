@@ -1,4 +1,6 @@
 // Task management over its sockets, between a host and a stand-in for the distributor.
+#include "task/task_unit.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -10,7 +12,6 @@
 
 #include "support/random_program.h"
 #include "support/sim_fixture.h"
-#include "task/task_unit.h"
 
 using heddle::Cycle;
 using heddle::Domain;
@@ -249,7 +250,8 @@ TEST_CASE("random programs keep the order of streams and waits", "[task][TSK-08]
         REQUIRE(bench.start(operation) >= bench.end(other) + gap - path - 1e-6);
       }
       if (program.work.at(operation).kind == SubmitKind::hold) {
-        REQUIRE(bench.end(operation) - bench.start(operation) == Approx(program.work.at(operation).hold_ns).margin(1e-6));
+        REQUIRE(bench.end(operation) - bench.start(operation) ==
+                Approx(program.work.at(operation).hold_ns).margin(1e-6));
       }
     }
     heddle::WaitGraph waits;
@@ -272,7 +274,8 @@ TEST_CASE("a reset task unit runs the same ids again, at the same times", "[task
     TaskBench bench(2, {}, TimingMode::at, 1.755);
     feed(bench, 0);
     heddle::test::run_until_idle();
-    for (const auto& [operation, done] : bench.host.results) fresh[operation] = {bench.start(operation), bench.end(operation)};
+    for (const auto& [operation, done] : bench.host.results)
+      fresh[operation] = {bench.start(operation), bench.end(operation)};
     REQUIRE(fresh.size() == 30);
   }
   for (const std::uint64_t seed : heddle::test::seeds(40)) {

@@ -1,0 +1,131 @@
+// How fast the model is, next to what the SystemC kernel itself can do on the same machine in the same run.
+//
+// A grid of a million one-cycle CTAs runs on the preset h100-sxm, with every invariant on; before it, a bare SC_METHOD
+// notifies itself. Times differ from machine to machine: quote the ratio, and only from one run.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <systemc>
+
+#include <fmt/format.h>
+
+#include "common/param_layers.h"
+#include "replay/simulation.h"
+
+int sc_main(int, char**) { return 0; }
+
+namespace {
+
+using namespace heddle;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// One method, one event, one notification per nanosecond.
+class Ticker : public sc_core::sc_module {
+ public:
+  SC_HAS_PROCESS(Ticker);
+  Ticker(const sc_core::sc_module_name& name, std::uint64_t count) : sc_core::sc_module(name), left_(count) {
+    SC_METHOD(tick);
+    sensitive << event_;
+  }
+
+ private:
+  void tick() {
+    if (left_-- > 0) event_.notify(sc_core::sc_time(1, sc_core::SC_NS));
+  }
+  sc_core::sc_event event_;
+  std::uint64_t left_;
+};
+
+double bare_events_per_second(std::uint64_t count) {
+  sc_core::sc_simcontext* const previous = sc_core::sc_curr_simcontext;
+  sc_core::sc_curr_simcontext = sc_core::sc_default_global_context = new sc_core::sc_simcontext;
+  double seconds = 0;
+  {
+    Ticker ticker("ticker", count);
+    const auto begin = std::chrono::steady_clock::now();
+    sc_core::sc_start();
+    seconds = seconds_since(begin);
+  }
+  delete sc_core::sc_curr_simcontext;
+  sc_core::sc_curr_simcontext = sc_core::sc_default_global_context = previous;
+  return static_cast<double>(count) / seconds;
+}
+
+// Every CTA of the grid starts once and ends once, on an SM that exists.
+class OnceEach final : public CtaListener {
+ public:
+  explicit OnceEach(std::uint64_t ctas) : state_(ctas, 0) {}
+  void cta_started(const Cta& cta) override { advance(cta, 0); }
+  void cta_ended(const Cta& cta) override { advance(cta, 1); }
+  bool complete() const {
+    for (const unsigned char state : state_) {
+      if (state != 2) return false;
+    }
+    return true;
+  }
+
+ private:
+  void advance(const Cta& cta, unsigned char from) {
+    HEDDLE_CHECK(cta.index < state_.size() && state_[cta.index] == from, "a CTA was lost, doubled or ended early");
+    ++state_[cta.index];
+  }
+  std::vector<unsigned char> state_;
+};
+
+replay::SimulationResult launch_grid(std::uint64_t ctas, OnceEach& listener) {
+  gpu::GpuParams params;
+  ParamBinder binder;
+  params.bind(binder);
+  ParamLayers layers(1);
+  layers.add_preset(0, gpu::preset("h100-sxm"), {Origin::Kind::preset, "preset h100-sxm"});
+  layers.resolve(binder, 0);
+
+  workload::Workload work;
+  work.name = "bench";
+  work.format = "scenario";
+  work.streams.push_back({"0", 0});
+  workload::Op op;
+  op.kernel.name = "one-cycle CTAs";
+  op.kernel.grid = {static_cast<std::uint32_t>(ctas), 1, 1};
+  op.kernel.block = {32, 1, 1};
+  op.enqueue = 0;
+  work.ops.push_back(op);
+
+  replay::Job job;
+  job.instance = "gpu0";
+  job.params = params;
+  job.workload = &work;
+  replay::SimulationOptions options;
+  options.ctas = &listener;
+  return replay::simulate({job}, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::uint64_t ctas = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
+  const double bare = bare_events_per_second(2'000'000);
+  OnceEach listener(ctas);
+  const replay::SimulationResult result = launch_grid(ctas, listener);
+  if (!result.progress || !listener.complete()) {
+    std::fputs("the grid did not complete, or a CTA was lost\n", stderr);
+    return 1;
+  }
+  const double launches = static_cast<double>(ctas) / result.wall_seconds;
+  const double events = static_cast<double>(result.events) / result.wall_seconds;
+  std::fputs(fmt::format("CTA launches            {:12.0f} per second ({} CTAs of one cycle on h100-sxm, each from launch to completion)\n"
+                         "events of the model     {:12.0f} per second ({:.2f} per CTA)\n"
+                         "bare SystemC events     {:12.0f} per second (one SC_METHOD that notifies itself)\n"
+                         "ratio                   {:12.3f} CTA launches per bare SystemC event\n",
+                         launches, ctas, events, static_cast<double>(result.events) / static_cast<double>(ctas), bare,
+                         launches / bare)
+                 .c_str(),
+             stdout);
+  return 0;
+}
