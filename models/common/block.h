@@ -17,6 +17,7 @@ class Block : public sc_core::sc_module, public EventHandler, public Resettable,
   }
 
   const std::string& path() const { return path_; }
+  const char* handler_name() const final { return name(); }
 
  protected:
   Cycle now() const { return domain_.now(); }

@@ -66,8 +66,8 @@ void Domain::collect_waits(WaitGraph& graph) const {
 }
 
 std::string Domain::describe() const {
-  return fmt::format("{} at {} (cycle {})", sc_core::sc_module::name(), clock_.time_of(queue_.now()).to_string(),
-                     queue_.now());
+  const char* where = queue_.running() != nullptr ? queue_.running()->handler_name() : sc_core::sc_module::name();
+  return fmt::format("{} at {} (cycle {})", where, clock_.time_of(queue_.now()).to_string(), queue_.now());
 }
 
 }  // namespace heddle

@@ -71,6 +71,7 @@ std::uint64_t EventQueue::run_cycle() {
     --near_size_;
     --size_;
     ++count;
+    running_ = event.handler;
     event.handler->on_event(event.kind, event.argument);
   }
   executed_ += count;
@@ -85,6 +86,7 @@ void EventQueue::clear() {
   occupied_words_.fill(0);
   far_.clear();
   now_ = 0;
+  running_ = nullptr;
   size_ = near_size_ = 0;
 }
 

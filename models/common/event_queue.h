@@ -14,6 +14,8 @@ namespace heddle {
 class EventHandler {
  public:
   virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
+  // For messages: the module or socket.
+  virtual const char* handler_name() const { return "an event"; }
 
  protected:
   ~EventHandler() = default;
@@ -40,6 +42,8 @@ class EventQueue {
   // Runs all events of cycle next(), also those that its events add to the same cycle. Returns their number.
   std::uint64_t run_cycle();
   std::uint64_t executed() const { return executed_; }
+  // Whose event runs, or ran last; null before the first.
+  const EventHandler* running() const { return running_; }
   // Drops all events and starts again at cycle 0.
   void clear();
 
@@ -88,6 +92,7 @@ class EventQueue {
   std::uint64_t executed_ = 0;
   std::size_t size_ = 0;
   std::size_t near_size_ = 0;
+  const EventHandler* running_ = nullptr;
 };
 
 inline void EventQueue::push(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument,

@@ -121,15 +121,16 @@ class PacketOut
     bool armed = false;
   };
 
-  Link& link_state(std::uint32_t link) {
-    if (links_.empty()) {
-      links_.resize(links());
-      for (std::uint32_t i = 0; i < links_.size(); ++i) {
-        links_[i].target = (*this)[static_cast<int>(i)];
-        links_[i].free = credits_;
-      }
+  Link& link_state(std::uint32_t link) { return link < links_.size() ? links_[link] : find_link(link); }
+
+  // Bindings are known once elaboration is over; the first use looks them up.
+  Link& find_link(std::uint32_t link) {
+    HEDDLE_CHECK(links_.empty() && link < links(), std::string("packet socket has no such link: ") + this->name());
+    links_.resize(links());
+    for (std::uint32_t i = 0; i < links_.size(); ++i) {
+      links_[i].target = (*this)[static_cast<int>(i)];
+      links_[i].free = credits_;
     }
-    HEDDLE_CHECK(link < links_.size(), std::string("packet socket has no such link: ") + this->name());
     return links_[link];
   }
 
@@ -147,6 +148,7 @@ class PacketOut
     domain_.schedule(std::max(state.returning.front(), domain_.now()), *this, 0, link);
   }
 
+  const char* handler_name() const override { return this->name(); }
   void on_event(std::uint32_t /*kind*/, std::uint64_t argument) override {
     const auto link = static_cast<std::uint32_t>(argument);
     Link& state = link_state(link);
@@ -257,6 +259,7 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
     domain_.schedule(arrival, *this, 0, slot);
   }
 
+  const char* handler_name() const override { return this->name(); }
   void on_event(std::uint32_t /*kind*/, std::uint64_t argument) override {
     const auto slot = static_cast<std::uint32_t>(argument);
     HEDDLE_CHECK(callback_ != nullptr, std::string("nobody listens on ") + this->name());

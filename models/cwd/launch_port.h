@@ -28,8 +28,9 @@ class LaunchPort {
   void reset();
 
  private:
-  // Times in 1/1024 cycles, so that rates need not divide a cycle.
-  static constexpr std::uint64_t kFraction = 1024;
+  // Times in parts of a cycle, so that rates need not divide one: fine enough for the highest rate of the parameters,
+  // coarse enough for 2^48 cycles.
+  static constexpr std::uint64_t kFraction = 65'536;
   std::uint64_t per_packet_;
   std::uint64_t per_cta_;
   std::uint64_t busy_until_ = 0;

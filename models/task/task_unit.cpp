@@ -25,8 +25,10 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       holds_(counter("holds", "operations", "copies and fills that have ended")),
       rejected_(counter("rejected", "kernels", "kernels that can never run on this machine")),
       open_(gauge("open", "operations", "operations taken in and not ended")),
-      launch_latency_(histogram("launch_latency", "ns", "from a kernel's submission to its first launch packet")),
-      table_wait_(histogram("table_wait", "ns", "from a kernel's turn in its stream to its first launch packet")) {
+      launch_latency_(histogram("launch_latency", "ns",
+                                "from when nothing but the launch held a kernel back (its submission, or the end of what "
+                                "it waited for) to its first launch packet")),
+      queue_time_(histogram("queue_time", "ns", "from a kernel's submission to its first launch packet")) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   task_done_in.on_packet<TaskUnit, &TaskUnit::on_task_done>(*this);
   task_out.on_credit<TaskUnit, &TaskUnit::on_credit>(*this);
@@ -111,8 +113,8 @@ void TaskUnit::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t)
   const auto ns = [this](Cycle cycles) {
     return static_cast<std::uint64_t>(domain_.clock().ns_for_cycles(static_cast<double>(cycles)) + 0.5);
   };
-  launch_latency_.add(ns(done.start - std::min(done.start, entry.submitted)));
-  table_wait_.add(ns(done.start - std::min(done.start, dispatched.released)));
+  launch_latency_.add(ns(done.start - std::min(done.start, dispatched.released)));
+  queue_time_.add(ns(done.start - std::min(done.start, entry.submitted)));
   finish(stream, done.start, done.end, DoneStatus::ok);
 }
 

@@ -62,7 +62,7 @@ class TaskUnit : public Block {
   Counter& rejected_;
   Gauge& open_;
   Histogram& launch_latency_;
-  Histogram& table_wait_;
+  Histogram& queue_time_;
 };
 
 }  // namespace heddle::task

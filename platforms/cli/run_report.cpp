@@ -73,7 +73,7 @@ json latency_of(const RunOutcome& outcome, const std::string& instance) {
           {"p50", value(".p50")},
           {"p95", value(".p95")},
           {"max", value(".max")},
-          {"what", "from a kernel's submission to its first launch packet, waiting for its stream included"}};
+          {"what", "from when nothing but the launch held a kernel back (its submission, or the end of what it waited for) to its first launch packet"}};
 }
 
 struct OpTables {
@@ -193,9 +193,11 @@ json highlights_of(const RunOutcome& outcome) {
       tile("Occupancy check", c.occupancy_mismatches == 0 ? "all agree" : fmt::format("{} differ", c.occupancy_mismatches),
            fmt::format("{} kernels with a recorded estimate", with_commas(static_cast<double>(c.occupancy_compared))));
     }
-    tile("Prediction error", percent_text(c.signature.error_p50, 1),
-         fmt::format("median, of {} launches predicted from others of their signature; 95 % are within {}",
-                     with_commas(static_cast<double>(c.signature.launches)), percent_text(c.signature.error_p95, 1)));
+    if (c.signature.launches > 0) {
+      tile("Prediction error", percent_text(c.signature.error_p50, 1),
+           fmt::format("median, of {} launches predicted from others of their signature; 95 % are within {}",
+                       with_commas(static_cast<double>(c.signature.launches)), percent_text(c.signature.error_p95, 1)));
+    }
   } else {
     tile("Simulated time", time_text(outcome.result.sim_time_ns / 1e3), "until the last event");
   }
@@ -264,9 +266,13 @@ std::vector<std::pair<std::string, std::string>> summary_lines(const RunOutcome&
       lines.emplace_back("occupancy check", fmt::format("{} of {} kernels differ from the recorder's estimate by more than a point",
                                                         c.occupancy_mismatches, with_commas(static_cast<double>(c.occupancy_compared))));
     }
-    lines.emplace_back("prediction", fmt::format("{} launches from others of their name, grid and block: median error {}, 95 % within {}, total time {:+.2f} %",
-                                                 with_commas(static_cast<double>(c.signature.launches)), percent_text(c.signature.error_p50, 1),
-                                                 percent_text(c.signature.error_p95, 1), 100 * c.signature.time_error));
+    if (c.signature.launches == 0) {
+      lines.emplace_back("prediction", "none: no kernel was launched twice with the same name, grid and block");
+    } else {
+      lines.emplace_back("prediction", fmt::format("{} launches from others of their name, grid and block: median error {}, 95 % within {}, total time {:+.2f} %",
+                                                   with_commas(static_cast<double>(c.signature.launches)), percent_text(c.signature.error_p50, 1),
+                                                   percent_text(c.signature.error_p95, 1), 100 * c.signature.time_error));
+    }
     lines.emplace_back("waits between streams", fmt::format("{} recorded, {} inferred; {} operations held until their recorded start",
                                                             c.edges_recorded, c.edges_inferred, c.pinned));
   }

@@ -15,7 +15,10 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
   ctas_ = static_cast<double>(kernel.grid.count());
   slots_ = sms_ * arch::free_slots(arch::capacity_of(limits), {}, arch::need_of(limits, kernel));
   packet_ = sms_ / static_cast<double>(params.machine.shape.gpcs.size());
-  interval_ = cost(std::max(1.0 / params.cwd.ctas_per_cycle, 1.0 / (params.cwd.packets_per_cycle * packet_)));
+  // A GPC takes in gpc_queue packets per round trip of their credits.
+  const double round_trip = params.cwd.gpc_distance + params.gpc.gpm_to_cwd;
+  interval_ = cost(std::max({1.0 / params.cwd.ctas_per_cycle, 1.0 / (params.cwd.packets_per_cycle * packet_),
+                             round_trip / (params.cwd.gpc_queue * sms_)}));
   way_there_ = cost(params.cwd.gpc_distance + params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm + params.sm.start_cycles);
   way_back_ = cost(params.gpc.mpc_to_sm + params.gpc.gpm_to_mpc + params.gpc.gpm_to_cwd);
   session_ = cost(static_cast<double>(gpu::Gpu::start_path(params)) - params.task.to_cwd);
@@ -25,11 +28,13 @@ double SoloKernel::duration(double cta_cycles) const {
   const double waves = std::floor((ctas_ - 1) / slots_);
   const double rest = ctas_ - 1 - waves * slots_;
   // A slot is used again after the CTA's run, the way back, a session, and the way there.
-  const double period = std::max(slots_ * interval_, way_there_ + cta_cycles + way_back_ + 2.0 * session_);
+  const double period = std::max(slots_ * interval_, way_there_ + cta_cycles + way_back_ + session_);
   // The CTAs of one packet start together: the last packet leaves that much before its last CTA's share of the port.
-  // It belongs to the last level, which spreads what is left of the grid over all GPCs.
+  // On an empty machine the last level spreads what is left of the grid over all GPCs; later, CTAs follow those that
+  // end, in packets of any size: half of a full one, say.
   const double last_level = std::fmod(rest, sms_) + 1;
-  const double together = std::max(0.0, last_level / sms_ * packet_ - 1);
+  const double together =
+      waves > 0 ? std::min(rest, (packet_ - 1) / 2) : std::max(0.0, last_level / sms_ * packet_ - 1);
   return waves * period + (rest - together) * interval_ + way_there_ + cta_cycles + way_back_;
 }
 

@@ -49,7 +49,7 @@ HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Work
 // When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
 // Within a stream the order of the workload holds, whatever the times say.
 void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostTimings& timings) {
-  const auto before_start = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
+  const auto kernel_path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
   const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
   std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
   struct Timed {
@@ -59,6 +59,7 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
   std::vector<Timed> timed;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const workload::Op& op = workload.ops[i];
+    const std::int64_t before_start = op.kind == OpKind::kernel ? kernel_path : 0;
     std::int64_t when = stream_time[op.stream];
     if (pace == Pace::asap) {
       when = 0;

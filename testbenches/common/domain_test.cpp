@@ -299,6 +299,16 @@ TEST_CASE("between cycles now() is the next cycle, and delays are rounded up to 
   CHECK(domain.now() == 2);
 }
 
+TEST_CASE("a domain does not run ahead into an instant in which another process is due", "[domain]") {
+  Bench bench(1000, 1.0);
+  for (const Cycle cycle : {10, 49, 50, 51}) bench.domain.schedule(cycle, bench.recorder, 0, cycle);
+  Thread thread("thread", [] { sc_core::wait(50, sc_core::SC_NS); });
+  run_until_idle();
+  REQUIRE(bench.recorder.seen.size() == 4);
+  CHECK(bench.recorder.seen[1].stamp < bench.recorder.seen[1].time);  // that is ahead
+  CHECK(bench.recorder.seen[2].stamp == bench.recorder.seen[2].time);
+}
+
 TEST_CASE("an event can wake other processes, who then see its time", "[domain]") {
   for (const Cycle run_ahead : {0, 1000}) {
     CAPTURE(run_ahead);
@@ -491,22 +501,28 @@ TEST_CASE("a reset from inside an event of the domain is refused", "[domain]") {
   CHECK(bench.recorder.arguments() == std::vector<std::uint64_t>{1, 2});  // nothing was lost
 }
 
-TEST_CASE("a failed check names the module, the simulated time and the cycle", "[domain]") {
+TEST_CASE("a failed check names the module whose event it was, the simulated time and the cycle", "[domain]") {
   SimFixture sim;
   Observation observation{"gpu0"};
+  class Part final : public Block {
+   public:
+    Part(const sc_core::sc_module_name& name, Domain& d) : Block(name, d, "part") {}
+    void on_event(std::uint32_t, std::uint64_t argument) override { HEDDLE_CHECK(argument < 2, "two is too many"); }
+    void reset() override {}
+    void collect_waits(WaitGraph&) const override {}
+  };
   class Top final : public sc_core::sc_module {
    public:
-    Top(const sc_core::sc_module_name& name, Cycle run_ahead, Observation& o)
-        : sc_core::sc_module(name), domain("domain", 1.755, TimingMode::at, run_ahead, o) {}
+    Top(const sc_core::sc_module_name& name, Observation& o)
+        : sc_core::sc_module(name), domain("domain", 1.755, TimingMode::at, 1000, o), part("part", domain) {}
     Domain domain;
+    Part part;
   };
-  Top top("top", 1000, observation);
-  Recorder recorder(top.domain);
-  recorder.then = [](std::uint32_t, std::uint64_t argument) { HEDDLE_CHECK(argument < 2, "two is too many"); };
-  top.domain.schedule(100, recorder, 0, 1);
-  top.domain.schedule(1000, recorder, 0, 2);
+  Top top("top", observation);
+  top.domain.schedule(100, top.part, 0, 1);
+  top.domain.schedule(1000, top.part, 0, 2);  // while the kernel is still at cycle 100
   const std::string message = failure_of([] { run_until_idle(); });
-  CHECK_THAT(message, Contains("top.domain at 570 ns (cycle 1000)"));
+  CHECK_THAT(message, Contains("top.part at 570 ns (cycle 1000)"));
   CHECK_THAT(message, Contains("two is too many"));
   CHECK_THAT(message, Contains("argument < 2"));
   CHECK_THAT(message, Contains("domain_test.cpp:"));

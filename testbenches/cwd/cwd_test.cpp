@@ -194,7 +194,7 @@ TEST_CASE("a GPC's credits bound its packets", "[cwd][CWD-34]") {
   }
 }
 
-TEST_CASE("task table slots are the credits of the way in", "[cwd][TSK-03]") {
+TEST_CASE("task table slots are the credits of the way in", "[cwd]") {
   CwdParams params = plain();
   params.table_slots = 2;
   CwdBench bench(Shape::from_sms_per_gpc({2}), params, capacity(8));
@@ -206,7 +206,7 @@ TEST_CASE("task table slots are the credits of the way in", "[cwd][TSK-03]") {
   CHECK(bench.log.done.at(8).start > bench.log.done.at(6).end);
 }
 
-TEST_CASE("the more urgent task goes first, then the older", "[cwd][TSK-03]") {
+TEST_CASE("the more urgent task goes first, then the older", "[cwd]") {
   CwdBench bench(Shape::from_sms_per_gpc({2}), plain(), capacity(1));
   bench.tasks.submit(0, CwdBench::task(0, 6, kOne, 0));
   bench.tasks.submit(20, CwdBench::task(1, 2, kOne, 0));
@@ -257,7 +257,7 @@ TEST_CASE("a session limit cuts a grid into sessions", "[cwd][CWD-06]") {
   }
 }
 
-TEST_CASE("an open task tells what it waits for", "[cwd][TSK-12]") {
+TEST_CASE("an open task tells what it waits for", "[cwd]") {
   CwdBench bench(Shape::from_sms_per_gpc({1}), plain(), capacity(1));
   bench.observation.labels.set(0, "first");
   bench.observation.labels.set(1, "second");

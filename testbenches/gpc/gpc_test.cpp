@@ -361,7 +361,7 @@ TEST_CASE("launches that cannot be are caught", "[gpc][CWD-07][CWD-31]") {
   }
 }
 
-TEST_CASE("CTA slots are taken from the lowest", "[gpc][CGA-03]") {
+TEST_CASE("CTA slots are taken from the lowest", "[gpc]") {
   for (const std::uint32_t count : {1U, 3U, 32U, 63U, 64U}) {
     CAPTURE(count);
     CtaSlots slots(count);

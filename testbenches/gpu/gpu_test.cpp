@@ -133,7 +133,7 @@ TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu][TS
   }
 }
 
-TEST_CASE("streams that wait for each other end in a chain of waits", "[gpu][TSK-12]") {
+TEST_CASE("streams that wait for each other end in a chain of waits", "[gpu]") {
   SimFixture sim;
   GpuBench bench(params_of("small"));
   bench.observation.labels.set(0, "gemm of stream a");
@@ -176,7 +176,7 @@ TEST_CASE("a busy machine is not quiescent", "[gpu][CWD-07]") {
   bench.gpu.check_quiescent();
 }
 
-TEST_CASE("a kernel that no SM can hold is reported, and the machine stays clean", "[gpu][CWD-25]") {
+TEST_CASE("a kernel that no SM can hold is reported, and the machine stays clean", "[gpu]") {
   SimFixture sim;
   GpuBench bench(params_of("small"));
   auto packet = kernel_packet(0, 0, {4, 1, 1}, {1025, 1, 1});

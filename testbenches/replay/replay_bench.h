@@ -1,6 +1,7 @@
 // Workloads made by hand, machines of the shipped presets, and what a replay of the one on the other shows.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "common/param_layers.h"
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
+#include "support/random.h"
 #include "workload/workload.h"
 
 namespace heddle::test {
@@ -61,6 +63,66 @@ inline replay::Job job_of(const workload::Workload& workload, const gpu::GpuPara
   job.params = params;
   job.workload = &workload;
   return job;
+}
+
+// Kernels, copies and edges in a few streams, as a recording might show them.
+inline workload::Workload random_workload(Random& random, std::uint32_t operations) {
+  workload::Workload w = empty_workload(random.between(1, 5));
+  for (workload::Stream& stream : w.streams) stream.priority = random.chance(30) ? 1 : 0;
+  workload::Nanoseconds call = -2000;
+  for (std::uint32_t i = 0; i < operations; ++i) {
+    const std::uint32_t stream = random.below(w.streams.size());
+    workload::Op op = random.chance(15) ? copy_op(stream, random.between(0, 20'000))
+                                        : kernel_op(stream, random.between(1, 300), random.between(1, 5000),
+                                                    random.between(1, 1024));
+    if (random.chance(30)) op.kernel.duration.max += random.below(1000);
+    if (random.chance(50)) op.kernel.registers_per_thread = random.between(16, 64);
+    if (random.chance(30)) op.kernel.shared_bytes = random.below(60'000);
+    op.enqueue = call += random.chance(10) ? random.below(40'000) : random.below(2000);
+    if (random.chance(5)) op.not_before = *op.enqueue + random.below(20'000);
+    if (random.chance(5)) {
+      op.not_before = std::max<workload::Nanoseconds>(*op.enqueue, 0);
+      op.enqueue.reset();
+    }
+    while (i > 0 && random.chance(15)) op.after.push_back({random.below(i), workload::EdgeSource::recorded});
+    w.ops.push_back(op);
+  }
+  return w;
+}
+
+// Everything that the replay of one GPU shows, without the name of the instance.
+inline std::string shown_by(const Observation& observation, const std::vector<replay::OpResult>& results) {
+  std::string text;
+  const std::size_t prefix = observation.prefix.size();
+  for (const nlohmann::json& table : {observation.stats.to_json(), observation.stats.histograms_json()}) {
+    for (const auto& [path, value] : table.items()) text += path.substr(prefix) + " " + value.dump() + "\n";
+  }
+  for (const replay::OpResult& r : results) {
+    text += fmt::format("{} {} {:.3f} {:.3f} {:.3f}\n", r.done, r.rejected, r.submitted, r.start, r.end);
+  }
+  const LoadMap& map = observation.load_map;
+  text += fmt::format("{} {} {}:", map.bins(), map.bin_cycles(), map.last());
+  for (std::uint32_t unit = 0; unit < map.units(); ++unit) {
+    for (std::uint32_t bin = 0; bin < map.bins(); ++bin) text += fmt::format(" {}", map.load(unit, bin));
+  }
+  return text;
+}
+inline std::string shown_by(const replay::JobResult& job) { return shown_by(*job.observation, job.results); }
+
+// The first line in which two of these texts differ; empty if none does.
+inline std::string difference(const std::string& a, const std::string& b) {
+  std::size_t line = 0;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    if (i < a.size() && i < b.size() && a[i] == b[i]) {
+      if (a[i] == '\n') line = i + 1;
+      continue;
+    }
+    const auto rest = [&](const std::string& text) {
+      return line < text.size() ? text.substr(line, std::min<std::size_t>(text.find('\n', line) - line, i - line + 60)) : "";
+    };
+    return rest(a) + " | " + rest(b);
+  }
+  return {};
 }
 
 }  // namespace heddle::test

@@ -228,7 +228,7 @@ TEST_CASE("a reset SM is empty, and ends nothing that ran before", "[sm][SM-01]"
   CHECK(bench.listener.wrong == 0);
 }
 
-TEST_CASE("durations are drawn from seed, operation and CTA alone", "[sm][SM-02]") {
+TEST_CASE("durations are drawn from seed, operation and CTA alone", "[sm]") {
   CHECK(draw_cycles({7, 7}, 1, 2, 3) == 7);
   CHECK(draw_cycles({9, 3}, 1, 2, 3) == 9);  // a range without a width is its lower end
   Random random(1);
@@ -245,7 +245,7 @@ TEST_CASE("durations are drawn from seed, operation and CTA alone", "[sm][SM-02]
   }
 }
 
-TEST_CASE("drawn durations are spread evenly", "[sm][SM-02]") {
+TEST_CASE("drawn durations are spread evenly", "[sm]") {
   // 10 values, 100,000 draws each way: every value within 5 standard deviations of its share.
   constexpr double kDraws = 100'000;
   const double tolerance = 5 * std::sqrt(kDraws * 0.1 * 0.9);
@@ -259,7 +259,7 @@ TEST_CASE("drawn durations are spread evenly", "[sm][SM-02]") {
   }
 }
 
-TEST_CASE("the same CTA takes as long at another time and in another slot", "[sm][SM-02]") {
+TEST_CASE("the same CTA takes as long at another time and in another slot", "[sm]") {
   const auto durations = [](bool reverse) {
     SmBench bench;
     for (std::uint32_t i = 0; i < 32; ++i) {

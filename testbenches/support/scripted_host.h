@@ -41,9 +41,11 @@ class ScriptedHost : public sc_core::sc_module, private EventHandler {
   void submit(Cycle ns, const protocol::SubmitPacket& packet) {
     at(ns, [this, packet] { submit_out.send(packet); });
   }
-  // Drops what has not been submitted, and the results.
+  // Drops what has not been submitted, and the results; also those that a device has handed over and that wait for the
+  // next cycle of this clock: a device's reset does not call them back.
   void forget() {
     ++epoch_;
+    forgotten_ = sc_core::sc_time_stamp();
     results.clear();
     order.clear();
   }
@@ -65,6 +67,7 @@ class ScriptedHost : public sc_core::sc_module, private EventHandler {
     action();
   }
   void on_done(const protocol::DonePacket& done, std::uint32_t) {
+    if (done.submitted < forgotten_) return;
     order.push_back(done.operation);
     if (!results.emplace(done.operation, done).second) {
       problems.push_back(fmt::format("operation {} was reported twice", done.operation));
@@ -73,6 +76,7 @@ class ScriptedHost : public sc_core::sc_module, private EventHandler {
 
   std::vector<std::function<void()>> actions_;
   std::uint32_t epoch_ = 0;
+  sc_core::sc_time forgotten_;
 };
 
 // Packets, for short.

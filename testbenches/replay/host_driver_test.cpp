@@ -1,0 +1,309 @@
+// The host of a replay: what it submits and when, against a device that only takes notes.
+#include <map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "replay/replay_bench.h"
+#include "support/random.h"
+#include "support/sim_fixture.h"
+
+using namespace heddle;
+using namespace heddle::test;
+using protocol::SubmitKind;
+using protocol::SubmitPacket;
+using replay::HostDriver;
+using replay::HostTimings;
+using replay::OpResult;
+using replay::Pace;
+using workload::Workload;
+
+namespace {
+
+// Notes every packet and the nanosecond of its arrival; answers operations `answer_after` later. Gives a credit back
+// `credit_after` a packet's arrival.
+class NotingDevice : public sc_core::sc_module, private EventHandler {
+ public:
+  struct Arrival {
+    std::int64_t when;  // simulation axis, ns
+    SubmitPacket packet;
+  };
+
+  explicit NotingDevice(const sc_core::sc_module_name& name)
+      : sc_core::sc_module(name),
+        domain("domain", 1.0, TimingMode::at, 0, observation_),
+        submit_in("submit_in", domain, 0, CreditReturn::by_owner),
+        done_out("done_out", domain, 0, kUnlimitedCredits) {
+    submit_in.on_packet<NotingDevice, &NotingDevice::on_submit>(*this);
+  }
+
+  Cycle answer_after = 10;
+  Cycle credit_after = 0;
+  protocol::DoneStatus status = protocol::DoneStatus::ok;
+  bool answer_twice = false;
+  std::vector<Arrival> arrivals;
+
+ private:
+  Observation observation_{"device"};
+
+ public:
+  Domain domain;
+  PacketIn<SubmitPacket> submit_in;
+  PacketOut<protocol::DonePacket> done_out;
+
+ private:
+  void on_submit(const SubmitPacket& packet, std::uint32_t) {
+    arrivals.push_back({static_cast<std::int64_t>(domain.now()), packet});
+    if (credit_after == 0) {
+      submit_in.return_credit();
+    } else {
+      domain.schedule_in(credit_after, *this, 1);
+    }
+    if (packet.kind == SubmitKind::wait) return;
+    domain.schedule_in(answer_after, *this, 0, arrivals.size() - 1);
+    if (answer_twice) domain.schedule_in(answer_after + 1, *this, 0, arrivals.size() - 1);
+  }
+  void on_event(std::uint32_t kind, std::uint64_t which) override {
+    if (kind == 1) {
+      submit_in.return_credit();
+      return;
+    }
+    const Arrival& a = arrivals[which];
+    const Clock& clock = domain.clock();
+    done_out.send({a.packet.operation, status, clock.time_of(static_cast<Cycle>(a.when)),
+                   clock.time_of(static_cast<Cycle>(a.when) + 1), clock.time_of(domain.now())});
+  }
+};
+
+struct HostBench {
+  HostBench(const Workload& workload, Pace pace, const HostTimings& timings = {})
+      : device("device"), driver("host", workload, pace, timings, gpu_observation, host_observation) {
+    driver.submit_out.bind(device.submit_in);
+    device.done_out.bind(driver.done_in);
+  }
+  void run() {
+    driver.start();
+    run_until_idle();
+  }
+  // Operations in the order of their arrival; waits are negative: -1 - operation.
+  std::vector<std::int64_t> order() const {
+    std::vector<std::int64_t> result;
+    for (const auto& a : device.arrivals) {
+      const auto operation = static_cast<std::int64_t>(a.packet.operation);
+      result.push_back(a.packet.kind == SubmitKind::wait ? -1 - operation : operation);
+    }
+    return result;
+  }
+  // Arrivals on the workload's axis.
+  std::vector<std::int64_t> times() const {
+    std::vector<std::int64_t> result;
+    for (const auto& a : device.arrivals) result.push_back(a.when - static_cast<std::int64_t>(driver.lead()));
+    return result;
+  }
+
+  SimFixture fixture;
+  Observation gpu_observation{"gpu0"};
+  Observation host_observation{"gpu0.host"};
+  NotingDevice device;
+  HostDriver driver;
+};
+
+workload::Op at(workload::Op op, workload::Nanoseconds enqueue) {
+  op.enqueue = enqueue;
+  return op;
+}
+
+// Three kernels in two streams and a copy, called at -4000, -3000, 500 and 900 ns.
+Workload recorded_workload() {
+  Workload w = empty_workload(2);
+  w.ops = {at(kernel_op(0, 1, 10), -4000), at(kernel_op(1, 2, 20), -3000), at(copy_op(0, 750), 500),
+           at(kernel_op(1, 4, 40), 900)};
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("at the recorded pace operations arrive at their calls plus the launch latency", "[replay][INP-03]") {
+  HostBench bench(recorded_workload(), Pace::recorded, {5000, 25});
+  bench.run();
+  // The device itself spends 25 ns of the latency on a kernel, and nothing on a copy.
+  CHECK(bench.times() == std::vector<std::int64_t>{975, 1975, 5500, 5875});
+  CHECK(bench.order() == std::vector<std::int64_t>{0, 1, 2, 3});
+  CHECK(bench.driver.lead() == 0);
+  CHECK(bench.driver.finished());
+  CHECK(bench.driver.done() == 4);
+}
+
+TEST_CASE("calls before the recording's first start move the simulation's axis", "[replay][INP-03]") {
+  HostBench bench(recorded_workload(), Pace::recorded, {1000, 25});
+  bench.run();
+  CHECK(bench.times() == std::vector<std::int64_t>{-3025, -2025, 1500, 1875});
+  CHECK(bench.driver.lead() == 3026);  // the link to the device takes a nanosecond
+  CHECK(bench.device.arrivals[0].when == 1);
+  for (std::size_t op = 0; op < 4; ++op) {
+    const OpResult& result = bench.driver.results()[op];
+    CHECK(result.done);
+    CHECK_FALSE(result.rejected);
+    CHECK(result.submitted == Approx(static_cast<double>(bench.times()[op])).margin(1e-6));
+    CHECK(result.start == Approx(result.submitted + 1));
+    CHECK(result.end == Approx(result.submitted + 10));
+  }
+}
+
+TEST_CASE("an operation without a call, or pinned, arrives for its recorded start", "[replay][INP-03]") {
+  Workload w = empty_workload(2);
+  w.ops = {kernel_op(0, 1, 10), at(kernel_op(1, 1, 10), 100), at(kernel_op(1, 1, 10), 200)};
+  w.ops[0].enqueue.reset();
+  w.ops[0].not_before = 0;
+  w.ops[2].not_before = 7000;  // called at 200, started at 7000 for reasons unknown
+  HostBench bench(w, Pace::recorded, {2000, 25});
+  bench.run();
+  CHECK(bench.times() == std::vector<std::int64_t>{-25, 2075, 6975});
+}
+
+TEST_CASE("within a stream the order of the workload wins over the times", "[replay][TSK-10]") {
+  Workload w = empty_workload(2);
+  w.ops = {at(kernel_op(0, 1, 10), 500), at(kernel_op(1, 1, 10), 300), at(kernel_op(0, 1, 10), 100),
+           at(kernel_op(0, 1, 10), 600)};
+  HostBench bench(w, Pace::recorded);
+  bench.run();
+  CHECK(bench.order() == std::vector<std::int64_t>{1, 0, 2, 3});
+  CHECK(bench.times() == std::vector<std::int64_t>{300, 500, 500, 600});
+}
+
+TEST_CASE("a latency shorter than the device's own way does not go backwards", "[replay]") {
+  Workload w = empty_workload(1);
+  w.ops = {at(kernel_op(0, 1, 10), 100)};
+  HostBench bench(w, Pace::recorded, {10, 25});
+  bench.run();
+  CHECK(bench.times() == std::vector<std::int64_t>{100});
+}
+
+TEST_CASE("as soon as possible means at once, in the order of the workload", "[replay]") {
+  Workload w = recorded_workload();
+  w.ops[3].not_before = 8000;
+  w.ops[1].after.push_back({2, workload::EdgeSource::recorded});
+  HostBench bench(w, Pace::asap, {5000, 25});
+  bench.run();
+  CHECK(bench.order() == std::vector<std::int64_t>{0, -2, 1, 2, 3});
+  CHECK(bench.times() == std::vector<std::int64_t>(5, 0));
+}
+
+TEST_CASE("edges become waits in front of their operation", "[replay][INP-02]") {
+  Workload w = recorded_workload();
+  w.ops[3].after = {{0, workload::EdgeSource::recorded}, {2, workload::EdgeSource::inferred}};
+  HostBench bench(w, Pace::recorded, {5000, 25});
+  bench.run();
+  REQUIRE(bench.order() == std::vector<std::int64_t>{0, 1, 2, -4, -4, 3});
+  for (const std::size_t i : {3U, 4U}) {
+    CHECK(bench.device.arrivals[i].packet.stream == 1);
+    CHECK(bench.device.arrivals[i].when == bench.device.arrivals[5].when);
+  }
+  CHECK(bench.device.arrivals[3].packet.wait_for == 0);
+  CHECK(bench.device.arrivals[4].packet.wait_for == 2);
+}
+
+TEST_CASE("packets say what the workload says", "[replay][INP-02][INP-11]") {
+  Workload w = recorded_workload();
+  w.streams[1].priority = 3;
+  w.ops[1].kernel.registers_per_thread = 64;
+  w.ops[1].kernel.shared_bytes = 2048;
+  HostBench bench(w, Pace::recorded);
+  bench.run();
+  const SubmitPacket& kernel = bench.device.arrivals[1].packet;
+  CHECK(kernel.kind == SubmitKind::kernel);
+  CHECK(kernel.stream == 1);
+  CHECK(kernel.priority == 3);
+  CHECK(kernel.kernel.grid == arch::Dim3{2, 1, 1});
+  CHECK(kernel.kernel.block == arch::Dim3{128, 1, 1});
+  CHECK(kernel.kernel.registers_per_thread == 64);
+  CHECK(kernel.kernel.shared_bytes == 2048);
+  CHECK(kernel.kernel.duration.min == 20);
+  const SubmitPacket& copy = bench.device.arrivals[2].packet;
+  CHECK(copy.kind == SubmitKind::hold);
+  CHECK(copy.hold_ns == 750);
+}
+
+TEST_CASE("more operations than credits arrive all the same, in order", "[replay]") {
+  for (const std::uint64_t seed : seeds(20)) {
+    CAPTURE(seed);
+    Random random(seed);
+    Workload w = empty_workload(random.between(1, 6));
+    workload::Nanoseconds call = 0;
+    for (int i = 0; i < 3000; ++i) {
+      w.ops.push_back(at(kernel_op(random.below(w.streams.size()), 1, 1), call += random.below(3)));
+      if (i > 0 && random.chance(20)) w.ops.back().after.push_back({random.below(i), workload::EdgeSource::recorded});
+    }
+    HostBench bench(w, random.chance(50) ? Pace::recorded : Pace::asap);
+    bench.device.credit_after = random.between(1, 5000);
+    bench.run();
+    REQUIRE(bench.driver.finished());
+    std::int64_t last = -1;
+    std::size_t waits = 0;
+    for (const std::int64_t operation : bench.order()) {
+      if (operation < 0) {
+        ++waits;
+        CHECK(-1 - operation == last + 1);
+        continue;
+      }
+      REQUIRE(operation == last + 1);
+      last = operation;
+    }
+    CHECK(last == 2999);
+    std::size_t edges = 0;
+    for (const workload::Op& op : w.ops) edges += op.after.size();
+    CHECK(waits == edges);
+  }
+}
+
+TEST_CASE("a rejected operation is a result, and one reported twice a bug", "[replay]") {
+  HostBench bench(recorded_workload(), Pace::asap);
+  SECTION("rejected") {
+    bench.device.status = protocol::DoneStatus::rejected;
+    bench.run();
+    for (const OpResult& result : bench.driver.results()) CHECK((result.done && result.rejected));
+  }
+  SECTION("twice") {
+    bench.device.answer_twice = true;
+    CHECK(failure_of([&] { bench.run(); }).find("reported twice") != std::string::npos);
+  }
+}
+
+TEST_CASE("a host begins anew after a reset, and only then", "[replay]") {
+  HostBench bench(recorded_workload(), Pace::recorded, {1000, 25});
+  bench.driver.start();
+  CHECK(failure_of([&] { bench.driver.start(); }).find("started twice") != std::string::npos);
+  run_until({2500, sc_core::SC_NS});
+  const auto interrupted = bench.driver.done();
+  CHECK(interrupted == 2);
+  CHECK_FALSE(bench.driver.finished());
+  bench.driver.domain.reset();
+  bench.device.domain.reset();
+  bench.device.arrivals.clear();
+  CHECK(bench.driver.done() == 0);
+  CHECK_FALSE(bench.driver.results()[0].done);
+  bench.driver.start();
+  run_until_idle();
+  CHECK(bench.order() == std::vector<std::int64_t>{0, 1, 2, 3});
+  CHECK(bench.times() == std::vector<std::int64_t>{-3025, -2025, 1500, 1875});
+  CHECK(bench.driver.results()[3].end == Approx(1885));
+}
+
+TEST_CASE("an empty workload is finished at once", "[replay]") {
+  HostBench bench(empty_workload(1), Pace::recorded);
+  bench.run();
+  CHECK(bench.driver.finished());
+  CHECK(bench.device.arrivals.empty());
+}
+
+TEST_CASE("a host that holds operations back says so", "[replay]") {
+  HostBench bench(recorded_workload(), Pace::recorded, {1000, 25});
+  bench.driver.start();
+  run_until({2500, sc_core::SC_NS});
+  WaitGraph graph;
+  bench.driver.domain.collect_waits(graph);
+  REQUIRE(graph.size() == 1);
+  const std::string chain = graph.chain().at(0);
+  CHECK(chain.find("copy (operation 2, stream s0)") != std::string::npos);
+  CHECK(chain.find("the host") != std::string::npos);
+}
