@@ -46,6 +46,15 @@ void Domain::drain() {
   if (queue_.empty() && clock_.time_of(queue_.now()) > stamp) wake_at(queue_.now());
 }
 
+void Domain::schedule_from_outside(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument) {
+  if (when < queue_.now()) {
+    HEDDLE_CHECK(queue_.now() - when <= run_ahead_ + 1, "an event was entered in the past");
+    when = queue_.now();
+  }
+  queue_.push(when, handler, kind, argument, true);
+  wake_at(when);
+}
+
 void Domain::wake_at(Cycle when) {
   if (when >= armed_) return;
   armed_ = when;

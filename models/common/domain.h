@@ -3,6 +3,7 @@
 
 #include <systemc>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,14 +45,18 @@ class Domain : public sc_core::sc_module, private CheckContext {
   TimingMode mode() const { return mode_; }
   Observation& observation() { return observation_; }
 
-  // The cycle that is being run or, outside the queue, the first that has not begun before sc_time_stamp().
-  Cycle now() const { return draining_ ? queue_.now() : outside_now(); }
+  // The cycle that is being run or, outside the queue, the first that has not begun before sc_time_stamp(). Code between
+  // two calls of sc_start can find the domain ahead, by run_ahead cycles at most: then the domain's time counts.
+  Cycle now() const { return draining_ ? queue_.now() : std::max(outside_now(), queue_.now()); }
   // Cycles of a link or a decision: what `at` spends and `lt` does not.
   Cycle cost(Cycle cycles) const { return mode_ == TimingMode::at ? cycles : 0; }
 
   void schedule(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
-    queue_.push(when, handler, kind, argument, !draining_);
-    if (!draining_) wake_at(when);
+    if (draining_) {
+      queue_.push(when, handler, kind, argument);
+    } else {
+      schedule_from_outside(when, handler, kind, argument);
+    }
   }
   void schedule_in(Cycle cycles, EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
     schedule(now() + cycles, handler, kind, argument);
@@ -80,6 +85,7 @@ class Domain : public sc_core::sc_module, private CheckContext {
 
  private:
   void drain();
+  void schedule_from_outside(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument);
   void wake_at(Cycle when);
   Cycle outside_now() const { return clock_.cycle_at(sc_core::sc_time_stamp()); }
   std::string describe() const override;

@@ -21,10 +21,13 @@ template <class Packet>
 struct PacketTransfer {
   Packet packet{};
   std::uint32_t link = 0;
-  bool credited = false;  // the sender took a credit for it and wants it back
-  // For a receiver of the sender's own domain: the annotated delay as a cycle, which saves converting it back.
+  bool credited = false;         // the sender took a credit for it and wants it back
+  std::uint32_t generation = 0;  // of the sender: it goes up at its reset, and credits from before are void
+  // For a receiver of the sender's own domain: the arrival as a cycle, which saves converting the delay back. It counts
+  // only if nobody between the two has changed the annotated delay.
   const Domain* domain = nullptr;
   Cycle arrival = 0;
+  sc_core::sc_time delay;
 };
 
 enum class PacketPhase {
@@ -91,9 +94,9 @@ class PacketOut
       --state.free;
     }
     const Cycle arrival = domain_.now() + latency_;
-    Transfer transfer{packet, link, credits_ != kUnlimitedCredits, &domain_, arrival};
-    PacketPhase phase = PacketPhase::send;
     sc_core::sc_time delay = domain_.delay_until(arrival);
+    Transfer transfer{packet, link, credits_ != kUnlimitedCredits, generation_, &domain_, arrival, delay};
+    PacketPhase phase = PacketPhase::send;
     state.target->nb_transport_fw(transfer, phase, delay);
   }
 
@@ -105,6 +108,7 @@ class PacketOut
   }
 
   void reset() override {
+    ++generation_;
     for (Link& state : links_) {
       state.free = credits_;
       state.returning.clear();
@@ -163,7 +167,7 @@ class PacketOut
 
   tlm::tlm_sync_enum nb_transport_bw(Transfer& transfer, PacketPhase& phase, sc_core::sc_time& delay) override {
     HEDDLE_CHECK(phase == PacketPhase::credit, std::string("unexpected phase on ") + this->name());
-    if (credits_ != kUnlimitedCredits) {
+    if (credits_ != kUnlimitedCredits && transfer.generation == generation_) {
       Link& state = link_state(transfer.link);
       HEDDLE_CHECK(state.free + state.returning.size() < credits_,
                    std::string("more credits than places on ") + this->name());
@@ -177,6 +181,7 @@ class PacketOut
   Domain& domain_;
   Cycle latency_;
   std::uint32_t credits_;
+  std::uint32_t generation_ = 0;
   std::vector<Link> links_;
   void* owner_ = nullptr;
   CreditCallback callback_ = nullptr;
@@ -219,8 +224,15 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
 
   void return_credit() {
     if (!credited_) return;
+    if (void_ > 0) {
+      --void_;
+      return;
+    }
+    HEDDLE_CHECK(owed_ > 0, std::string("a credit was returned that nobody took on ") + this->name());
+    --owed_;
     Transfer transfer;
     transfer.link = link_;
+    transfer.generation = generation_;
     PacketPhase phase = PacketPhase::credit;
     sc_core::sc_time delay = domain_.delay_until(domain_.now() + credit_latency_);
     if (sender_ == nullptr) sender_ = this->operator->();
@@ -230,7 +242,10 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   // Packets that have been sent and not yet delivered.
   std::size_t in_flight() const { return in_flight_; }
 
+  // A sender of the own domain is reset as well; one of another domain gets its credits back.
   void reset() override {
+    while (foreign_ && owed_ > 0) return_credit();
+    owed_ = void_ = 0;
     slots_.clear();
     free_ = kNone;
     in_flight_ = 0;
@@ -246,6 +261,13 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   void enter(const Transfer& transfer, const sc_core::sc_time& delay) {
     link_ = transfer.link;
     credited_ = transfer.credited;
+    foreign_ = transfer.domain != &domain_;
+    if (transfer.generation != generation_) {  // the sender was reset: it does not expect what is still owed
+      generation_ = transfer.generation;
+      void_ += owed_;
+      owed_ = 0;
+    }
+    if (credited_) ++owed_;
     std::uint32_t slot = free_;
     if (slot == kNone) {
       slot = static_cast<std::uint32_t>(slots_.size());
@@ -255,7 +277,8 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
       slots_[slot].packet = transfer.packet;
     }
     ++in_flight_;
-    const Cycle arrival = transfer.domain == &domain_ ? transfer.arrival : domain_.cycle_after(delay);
+    const bool untouched = !foreign_ && delay == transfer.delay;
+    const Cycle arrival = untouched ? transfer.arrival : domain_.cycle_after(delay);
     domain_.schedule(arrival, *this, 0, slot);
   }
 
@@ -289,6 +312,10 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   tlm::tlm_bw_transport_if<packet_protocol<Packet>>* sender_ = nullptr;
   std::uint32_t link_ = 0;
   bool credited_ = true;  // until a packet says otherwise: a credit that nobody took must come to light
+  bool foreign_ = false;  // the sender belongs to another domain
+  std::uint32_t generation_ = 0;  // of the sender
+  std::uint32_t owed_ = 0;        // credits taken by packets that came in, and not given back
+  std::uint32_t void_ = 0;        // of those, from before the sender's reset
   std::deque<Slot> slots_;
   std::uint32_t free_ = kNone;
   std::size_t in_flight_ = 0;

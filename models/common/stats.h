@@ -28,15 +28,17 @@ class Gauge {
  public:
   void set(double value) {
     value_ = value;
-    if (value > max_) max_ = value;
+    if (!set_ || value > max_) max_ = value;
+    set_ = true;
   }
   double value() const { return value_; }
-  double max() const { return max_; }
-  void clear() { value_ = max_ = 0; }
+  double max() const { return max_; }  // 0 before the first value
+  void clear() { *this = Gauge(); }
 
  private:
   double value_ = 0;
   double max_ = 0;
+  bool set_ = false;
 };
 
 // A distribution of non-negative integers: exact below 16, then 8 buckets per power of two (quantiles within 6 %).

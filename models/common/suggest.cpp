@@ -53,6 +53,11 @@ std::vector<std::string> nearest_names(std::string_view name, const std::vector<
                                        std::size_t limit) {
   std::vector<std::pair<std::size_t, std::string>> close;
   for (const std::string& candidate : candidates) {
+    // The beginning of a name ("h100" of "h100-sxm") is most likely that name.
+    if (name.size() >= 3 && name.size() < candidate.size() && folded(candidate.substr(0, name.size())) == folded(name)) {
+      close.emplace_back(0, candidate);
+      continue;
+    }
     // A third of the letters may be wrong. A name that contains the other ("cycles" in "session_cycles") is also meant
     // often, but ranks behind every misspelling.
     const std::size_t longest = std::max(name.size(), candidate.size());

@@ -15,7 +15,7 @@ enum class SubmitKind : std::uint8_t {
   wait,    // the stream goes on once another operation is complete: an edge between streams
 };
 
-// Packets of one stream arrive in the order of the stream. Operation ids count from 0 and are never used twice
+// Packets of one stream arrive in the order of the stream. Operation ids are never used twice
 // between resets.
 struct SubmitPacket {
   SubmitKind kind = SubmitKind::kernel;

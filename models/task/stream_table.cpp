@@ -29,9 +29,7 @@ void StreamTable::complete(std::uint32_t number, Cycle end) {
   s.head_out = false;
   s.last_end = s.released = end;
   --open_;
-  if (operation >= ends_.size()) ends_.resize(operation + 1, 0);
-  HEDDLE_CHECK(ends_[operation] == 0, "an operation ended twice, or its id was used twice");
-  ends_[operation] = end + 1;
+  HEDDLE_CHECK(ends_.emplace(operation, end).second, "an operation ended twice, or its id was used twice");
   advance(number);
   const auto waiting = waiters_.find(operation);
   if (waiting == waiters_.end()) return;
@@ -49,7 +47,7 @@ void StreamTable::advance(std::uint32_t number) {
         waiters_[packet.wait_for].push_back(number);
         return;
       }
-      s.released = std::max(s.released.value_or(0), ends_[packet.wait_for] - 1);
+      s.released = std::max(s.released.value_or(0), ends_.at(packet.wait_for));
       s.entries.pop_front();
       continue;
     }

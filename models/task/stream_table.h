@@ -36,7 +36,7 @@ class StreamTable {
   const Entry& head(std::uint32_t stream) const;
   // End of the stream's last operation that has ended.
   std::optional<Cycle> last_end(std::uint32_t stream) const;
-  bool completed(std::uint32_t operation) const { return operation < ends_.size() && ends_[operation] != 0; }
+  bool completed(std::uint32_t operation) const { return ends_.count(operation) != 0; }
   // Operations taken in that have not ended; waits do not count.
   std::size_t open() const { return open_; }
 
@@ -57,7 +57,7 @@ class StreamTable {
   std::unordered_map<std::uint32_t, Stream> streams_;  // looked up only; order_ decides every order
   std::vector<std::uint32_t> order_;                   // of first use
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiters_;  // operation -> streams
-  std::vector<Cycle> ends_;  // by operation: end + 1, 0 while it has not ended
+  std::unordered_map<std::uint32_t, Cycle> ends_;  // by operation, of those that have ended; looked up only
   std::vector<Ready> ready_;
   std::size_t open_ = 0;
 };

@@ -69,7 +69,8 @@ void TaskUnit::take_ready() {
       const Cycle gap = stream_gap_ > path ? stream_gap_ - path : 0;
       when = std::max(when, *ready.released + gap);
     }
-    dispatched_[packet.operation] = {ready.stream, now(), when};
+    const Cycle released = std::max(streams_.head(ready.stream).submitted, ready.released.value_or(0));
+    dispatched_[packet.operation] = {ready.stream, released, when};
     domain_.schedule(when, *this, kDue, ready.stream);
   }
 }

@@ -56,6 +56,7 @@ Inputs from_scenario(workload::Scenario scenario) {
 }  // namespace
 
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device) {
+  if (files.empty() && device) throw InputError("--device chooses a device of a recording, and there is none", "name the trace");
   if (files.empty()) return from_scenario(workload::parse_scenario(default_scenario(), "first_light.yaml"));
   Inputs inputs;
   inputs.name = stem(files.front());

@@ -218,6 +218,7 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
   ParamBinder run;
   run.bind("run", machines.run);
   layers.resolve(run, "run");
+  machines.run_entries = run.entries();
   config << YAML::Key << "run" << YAML::Value;
   run.dump_root(config, "run");
   config << YAML::EndMap;
@@ -225,7 +226,7 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
   return machines;
 }
 
-Machine resolve_machine(const std::string& gpu, const std::vector<std::string>& sets) {
+Machines resolve_machine(const std::string& gpu, const std::vector<std::string>& sets) {
   Inputs inputs;
   inputs.workloads.resize(1);
   inputs.scenario.emplace();
@@ -233,7 +234,7 @@ Machine resolve_machine(const std::string& gpu, const std::vector<std::string>& 
   RunOptions options;
   if (!gpu.empty()) options.gpus = {gpu};
   options.sets = sets;
-  return resolve_machines(inputs, options).gpus.front();
+  return resolve_machines(inputs, options);
 }
 
 }  // namespace heddle::cli

@@ -32,6 +32,7 @@ struct Machine {
 struct Machines {
   std::vector<Machine> gpus;  // one per workload
   RunParams run;
+  std::vector<ParamEntry> run_entries;
   std::string config;         // the whole resolved configuration, YAML
 };
 
@@ -39,7 +40,7 @@ struct Machines {
 Machines resolve_machines(const Inputs& inputs, const RunOptions& options);
 
 // The machine of a preset or of a file, for `heddle show`; the default machine if `gpu` is empty.
-Machine resolve_machine(const std::string& gpu, const std::vector<std::string>& sets);
+Machines resolve_machine(const std::string& gpu, const std::vector<std::string>& sets);
 
 // The map below `gpu` for a device that no preset knows: SMs and resources as recorded (INP-10).
 YAML::Node generic_machine(const workload::DeviceInfo& device);

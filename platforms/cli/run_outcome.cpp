@@ -16,12 +16,30 @@ void merge(nlohmann::json& into, const nlohmann::json& from) { into.insert(from.
 
 }  // namespace
 
+RunOutcome::Change RunOutcome::change_of(std::size_t gpu) const {
+  const auto span_and_time = [&](const std::vector<replay::OpResult>& results) {
+    double begin = 1e300, end = -1e300, kernel_time = 0;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].done) continue;
+      begin = std::min(begin, results[i].start);
+      end = std::max(end, results[i].end);
+      if (inputs->workloads[gpu].ops[i].kind == workload::OpKind::kernel) kernel_time += results[i].end - results[i].start;
+    }
+    return std::pair<double, double>(end > begin ? end - begin : 0, kernel_time);
+  };
+  const auto [span, time] = span_and_time(result.jobs[gpu].results);
+  const auto [reference_span, reference_time] = span_and_time(baseline[gpu]);
+  if (reference_span <= 0 || reference_time <= 0) return {};
+  return {span / reference_span, time / reference_time, reference_span / 1e3};
+}
+
 void collect_stats(RunOutcome& outcome) {
   Stats run;
   run.gauge("sim.time", "us", "simulated time of the last event").set(outcome.result.sim_time_ns / 1e3);
   run.counter("sim.events", "events", "events of all clock domains").add(outcome.result.events);
   if (!outcome.comparisons.empty()) {
     replay::publish(replay::combine(outcome.comparisons), "replay", run);
+    if (outcome.what_if()) replay::publish(replay::combine(outcome.fidelity), "replay.recorded_machine", run);
     if (outcome.comparisons.size() > 1) {
       for (std::size_t i = 0; i < outcome.comparisons.size(); ++i) {
         replay::publish(outcome.comparisons[i], outcome.machines->gpus[i].instance + ".replay", run);
@@ -115,6 +133,10 @@ std::string with_commas(double count) {
     digits.insert(static_cast<std::size_t>(at), ",");
   }
   return digits;
+}
+
+std::string counted(double count, const std::string& singular, const std::string& plural) {
+  return with_commas(count) + " " + (count == 1 ? singular : plural);
 }
 
 std::string time_text(double us) {

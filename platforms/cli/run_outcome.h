@@ -43,9 +43,28 @@ struct RunOutcome {
   std::size_t rejected = 0;
   double kernels = 0, ctas = 0;
 
+  // What the change does: span and kernel time of this run over those of the recorded machine at the same pace.
+  struct Change {
+    double span = 1;
+    double kernel_time = 1;
+    double reference_us = 0;  // span of the recorded machine
+  };
+  Change change_of(std::size_t gpu) const;
   bool what_if() const { return !fidelity.empty(); }
   const replay::Comparison& fidelity_of(std::size_t gpu) const { return what_if() ? fidelity[gpu] : comparisons[gpu]; }
 };
+
+// Kernels that the model does not reproduce within 5 %, by reason.
+struct Unmatched {
+  std::string reason;
+  std::size_t kernels = 0;
+  double time_us = 0;  // recorded
+  double share = 0;    // of the recorded kernel time, 0 … 1
+};
+std::vector<Unmatched> unmatched(const replay::Comparison& comparison);
+
+// The pace of the run that a what-if is compared with: this run's, unless only the pace was changed. In words.
+const char* reference_pace(const RunOutcome& outcome);
 
 // The statistics of all GPUs, of the simulation and of the comparison, in one table.
 void collect_stats(RunOutcome& outcome);
@@ -61,6 +80,8 @@ nlohmann::json report_data(const RunOutcome& outcome);
 // The lines that the program prints at the end.
 std::vector<std::pair<std::string, std::string>> summary_lines(const RunOutcome& outcome);
 
+// "1 kernel", "1,465 kernels"
+std::string counted(double count, const std::string& singular, const std::string& plural);
 // "1,465", "49.65 ms", "-0.02 %"
 std::string with_commas(double count);
 std::string time_text(double us);

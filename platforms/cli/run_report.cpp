@@ -126,22 +126,9 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
 }
 
 json unmatched_of(const replay::Comparison& c) {
-  static constexpr const char* kReasons[replay::kMatches] = {
-      "",
-      "more than 5 % off: overlap another kernel, so the recorded duration is not the kernel's own",
-      "more than 5 % off, but within the recorder's resolution",
-      "more than 5 % off, launch bound: the modelled distributor cannot start the CTAs that fast",
-      "more than 5 % off, no grid in the recording: one CTA per SM was assumed",
-      "more than 5 % off for another reason"};
-  double total = 0;
-  for (const double ns : c.time_ns) total += ns;
   json rows = json::array();
-  for (std::size_t m = 1; m < replay::kMatches; ++m) {
-    if (c.counts[m] == 0) continue;
-    rows.push_back({{"reason", kReasons[m]},
-                    {"kernels", c.counts[m]},
-                    {"time_us", c.time_ns[m] / 1e3},
-                    {"share_percent", total > 0 ? 100 * c.time_ns[m] / total : 0}});
+  for (const Unmatched& u : unmatched(c)) {
+    rows.push_back({{"reason", u.reason}, {"kernels", u.kernels}, {"time_us", u.time_us}, {"share_percent", 100 * u.share}});
   }
   return rows;
 }
@@ -180,9 +167,11 @@ json highlights_of(const RunOutcome& outcome) {
     const replay::Comparison& c = outcome.fidelity_of(0);
     const replay::Comparison& run = outcome.comparisons.front();
     if (outcome.what_if()) {
-      tile("What if", fmt::format("{:.2f} x", run.span_modelled_ns / c.span_modelled_ns),
-           fmt::format("end to end: {} instead of {} on the recorded machine; kernel time {:.2f} x", time_text(run.span_modelled_ns / 1e3),
-                       time_text(c.span_modelled_ns / 1e3), run.kernel_time_modelled_ns / c.kernel_time_modelled_ns));
+      const RunOutcome::Change change = outcome.change_of(0);
+      tile("What if", fmt::format("{:.2f} x", change.span),
+           fmt::format("end to end: {} instead of {} on the recorded machine at {}; kernel time {:.2f} x",
+                       time_text(run.span_modelled_ns / 1e3), time_text(change.reference_us), reference_pace(outcome),
+                       change.kernel_time));
     }
     tile(outcome.what_if() ? "End to end, recorded machine" : "End to end", time_text(c.span_modelled_ns / 1e3),
          fmt::format("recorded {} ({:+.2f} %)", time_text(c.span_recorded_ns / 1e3),
@@ -212,73 +201,6 @@ json highlights_of(const RunOutcome& outcome) {
 }
 
 }  // namespace
-
-std::vector<std::pair<std::string, std::string>> summary_lines(const RunOutcome& outcome) {
-  std::vector<std::pair<std::string, std::string>> lines;
-  const bool several = outcome.machines->gpus.size() > 1;
-  for (std::size_t i = 0; i < outcome.machines->gpus.size(); ++i) {
-    const Machine& m = outcome.machines->gpus[i];
-    lines.emplace_back(m.instance, fmt::format("{}: {} SMs in {} GPCs at {} GHz; {}", m.preset, m.params.machine.shape.sms(),
-                                               m.params.machine.shape.gpcs.size(), m.params.machine.clock, m.why));
-    std::string changed;
-    for (const ParamEntry& entry : m.entries) {
-      if (entry.origin.kind == Origin::Kind::file || entry.origin.kind == Origin::Kind::command_line) {
-        changed += (changed.empty() ? "" : ", ") + entry.path + " = " + entry.value_text;
-      }
-    }
-    if (!changed.empty() && changed.size() < 300) lines.emplace_back("  changed", changed);
-    const std::string prefix = m.instance + ".";
-    const auto stat = [&](const std::string& name) { return outcome.stats[prefix + name]["value"].get<double>(); };
-    lines.emplace_back(several ? m.instance + " work" : "work",
-                       fmt::format("{} kernels, {} CTAs in {} launch packets; {} copies and fills", with_commas(stat("task.kernels")),
-                                   with_commas(stat("cwd.ctas_launched")), with_commas(stat("cwd.launch_packets")),
-                                   with_commas(stat("task.holds"))));
-    lines.emplace_back(several ? m.instance + " occupancy" : "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
-    if (outcome.comparisons.empty()) continue;
-    const replay::Comparison& c = outcome.fidelity_of(i);
-    for (const Span& span : outcome.spans[i]) lines.emplace_back("span, " + span.label, time_text(span.us));
-    if (outcome.what_if()) {
-      const replay::Comparison& run = outcome.comparisons[i];
-      lines.emplace_back("what if", fmt::format("span {:.2f} x, kernel time {:.2f} x those of the recorded machine at the recorded pace",
-                                                run.span_modelled_ns / c.span_modelled_ns,
-                                                run.kernel_time_modelled_ns / c.kernel_time_modelled_ns));
-      lines.emplace_back("", "the lines below judge the model on the recorded machine at the recorded pace");
-    }
-    lines.emplace_back("span error", fmt::format("{:+.2f} %", 100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
-    lines.emplace_back("kernel durations",
-                       fmt::format("{} of {} kernels that overlap no other are within 5 %; 95 % within {}",
-                                   with_commas(static_cast<double>(c.within_5)), with_commas(static_cast<double>(c.alone)),
-                                   percent_text(c.error_p95)));
-    for (const json& row : unmatched_of(c)) {
-      lines.emplace_back("  not matched", fmt::format("{} kernels, {:.1f} % of the kernel time: {}", with_commas(row["kernels"].get<double>()),
-                                                      row["share_percent"].get<double>(), row["reason"].get<std::string>()));
-    }
-    if (c.overlap_recorded_ns > 0) {
-      lines.emplace_back("overlap", fmt::format("two kernels or more ran for {} recorded, {} modelled", time_text(c.overlap_recorded_ns / 1e3),
-                                                time_text(c.overlap_modelled_ns / 1e3)));
-    }
-    if (c.coarse > 0) {
-      lines.emplace_back("resolution", fmt::format("{} kernels are so short that the recorder's {} leaves more than 5 % open",
-                                                   with_commas(static_cast<double>(c.coarse)),
-                                                   time_text(static_cast<double>(outcome.inputs->workloads[i].timings.resolution) / 1e3)));
-    }
-    if (c.occupancy_compared > 0) {
-      lines.emplace_back("occupancy check", fmt::format("{} of {} kernels differ from the recorder's estimate by more than a point",
-                                                        c.occupancy_mismatches, with_commas(static_cast<double>(c.occupancy_compared))));
-    }
-    if (c.signature.launches == 0) {
-      lines.emplace_back("prediction", "none: no kernel was launched twice with the same name, grid and block");
-    } else {
-      lines.emplace_back("prediction", fmt::format("{} launches from others of their name, grid and block: median error {}, 95 % within {}, total time {:+.2f} %",
-                                                   with_commas(static_cast<double>(c.signature.launches)), percent_text(c.signature.error_p50, 1),
-                                                   percent_text(c.signature.error_p95, 1), 100 * c.signature.time_error));
-    }
-    lines.emplace_back("waits between streams", fmt::format("{} recorded, {} inferred; {} operations held until their recorded start",
-                                                            c.edges_recorded, c.edges_inferred, c.pinned));
-  }
-  lines.emplace_back("simulated time", time_text(outcome.result.sim_time_ns / 1e3));
-  return lines;
-}
 
 json report_data(const RunOutcome& outcome) {
   json data = {{"schema", 1}, {"command", outcome.options->command_line}, {"highlights", highlights_of(outcome)}};

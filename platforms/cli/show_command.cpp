@@ -20,12 +20,9 @@ heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
   --set K=V           set a parameter; can be repeated
 )";
 
-void show_params(const Machine& machine, const std::string& prefix) {
-  std::vector<ParamEntry> entries = machine.entries;
-  RunParams run;
-  ParamBinder binder;
-  binder.bind("run", run);
-  for (const ParamEntry& entry : binder.entries()) entries.push_back(entry);
+void show_params(const Machines& machines, const std::string& prefix) {
+  std::vector<ParamEntry> entries = machines.gpus.front().entries;
+  entries.insert(entries.end(), machines.run_entries.begin(), machines.run_entries.end());
   bool any = false;
   for (const ParamEntry& e : entries) {
     if (e.path.compare(0, prefix.size(), prefix) != 0) continue;
@@ -98,12 +95,12 @@ int show_command(const std::vector<std::string>& arguments) {
     throw InputError(fmt::format("heddle show has no '{}'", what[0]),
                      near.empty() ? "params, presets or tree" : fmt::format("did you mean 'heddle show {}'?", near));
   }
-  const Machine machine =
+  const Machines machines =
       resolve_machine(values["gpu"].as<std::string>(), values["set"].as<std::vector<std::string>>());
   if (what[0] == "tree") {
-    show_tree(machine);
+    show_tree(machines.gpus.front());
   } else {
-    show_params(machine, what.size() > 1 ? what[1] : "");
+    show_params(machines, what.size() > 1 ? what[1] : "");
   }
   return kSuccess;
 }

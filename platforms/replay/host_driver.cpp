@@ -14,7 +14,6 @@ using workload::OpKind;
 
 namespace {
 
-constexpr std::uint32_t kSubmitQueue = 1024;
 constexpr std::size_t kLabelLength = 60;
 
 std::string label_of(const workload::Workload& workload, std::size_t op) {
@@ -29,7 +28,7 @@ HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Work
                        const HostTimings& timings, Observation& gpu, Observation& host)
     : sc_core::sc_module(name),
       domain("domain", 1.0, TimingMode::at, 0, host),
-      submit_out("submit_out", domain, 1, kSubmitQueue),
+      submit_out("submit_out", domain, 1, timings.submit_queue),
       done_in("done_in", domain, 1),
       gpu_(gpu),
       results_(workload.ops.size()) {
@@ -126,9 +125,10 @@ void HostDriver::submit() {
 
 void HostDriver::on_done(const protocol::DonePacket& done, std::uint32_t) {
   HEDDLE_CHECK(done.operation < results_.size() && !results_[done.operation].done, "an operation was reported twice");
-  const double origin = domain.clock().time_of(0).to_seconds();
+  // The difference in whole ticks: after a reset the results are those of a fresh machine to the last bit.
+  const sc_core::sc_time origin = domain.clock().time_of(0);
   const auto ns = [&](const sc_core::sc_time& time) {
-    return (time.to_seconds() - origin) * 1e9 - static_cast<double>(lead_);
+    return (time - origin).to_seconds() * 1e9 - static_cast<double>(lead_);
   };
   results_[done.operation] = {true, done.status == protocol::DoneStatus::rejected, ns(done.submitted), ns(done.start),
                               ns(done.end)};

@@ -59,6 +59,7 @@ Machine build(const Job& job, const SimulationOptions& options) {
   m.host_observation = std::make_unique<Observation>(job.instance + ".host");
   m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
   HostTimings timings;
+  timings.submit_queue = job.params.task.submit_queue;
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns =
       m.gpu->domain().clock().ns_for_cycles(static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));

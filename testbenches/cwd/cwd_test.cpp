@@ -141,7 +141,7 @@ TEST_CASE("the round trip to a GPC is longer than a session, and both show", "[c
   }
 }
 
-TEST_CASE("in lt mode links and sessions are free", "[cwd][HST-03]") {
+TEST_CASE("in lt mode links and sessions are free", "[cwd]") {
   CwdBench bench(Shape::from_sms_per_gpc({2}), plain(), capacity(1), TimingMode::lt);
   bench.tasks.submit(0, CwdBench::task(0, 6, kOne));
   run_for(bench, 40);
@@ -149,7 +149,7 @@ TEST_CASE("in lt mode links and sessions are free", "[cwd][HST-03]") {
   CHECK(bench.log.done.at(0).end == 120);
 }
 
-TEST_CASE("launch packets leave at the slower of the two rates", "[cwd][CWD-34]") {
+TEST_CASE("launch packets leave at the slower of the two rates", "[cwd]") {
   CwdParams params = plain();
   params.packets_per_cycle = 0.5;
   params.ctas_per_cycle = 0.84;
@@ -179,7 +179,7 @@ TEST_CASE("launch packets leave at the slower of the two rates", "[cwd][CWD-34]"
   }
 }
 
-TEST_CASE("a GPC's credits bound its packets", "[cwd][CWD-34]") {
+TEST_CASE("a GPC's credits bound its packets", "[cwd]") {
   for (const std::uint32_t queue : {1U, 2U, 5U}) {
     CAPTURE(queue);
     CwdParams params = plain();

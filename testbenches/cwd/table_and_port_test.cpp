@@ -80,7 +80,7 @@ TEST_CASE("the task table orders by priority, then by arrival", "[cwd]") {
   }
 }
 
-TEST_CASE("the launch port keeps the slower of its two rates", "[cwd][CWD-34]") {
+TEST_CASE("the launch port keeps the slower of its two rates", "[cwd]") {
   for (const std::uint64_t seed : heddle::test::seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
@@ -111,7 +111,7 @@ TEST_CASE("the launch port keeps the slower of its two rates", "[cwd][CWD-34]") 
   }
 }
 
-TEST_CASE("the highest rates are limits, too", "[cwd][CWD-34]") {
+TEST_CASE("the highest rates are limits, too", "[cwd]") {
   LaunchPort port(0, 4096);
   LaunchPort::Item item;
   item.packet.num_ctas = 64;
@@ -121,7 +121,7 @@ TEST_CASE("the highest rates are limits, too", "[cwd][CWD-34]") {
   CHECK(now == 99);
 }
 
-TEST_CASE("an idle launch port saves nothing up", "[cwd][CWD-34]") {
+TEST_CASE("an idle launch port saves nothing up", "[cwd]") {
   LaunchPort port(0.5, 0);
   LaunchPort::Item item;
   item.packet.num_ctas = 4;

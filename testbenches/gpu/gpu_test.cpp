@@ -109,7 +109,7 @@ TEST_CASE("one kernel on an idle machine takes the sum of its way", "[gpu][CWD-3
   CHECK(done.end == at(25 + 13 + 1005 + 13));
 }
 
-TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu][TSK-10]") {
+TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu]") {
   for (const std::string search : {"scan", "bisection"}) {
     for (const std::string gap : {"0 ns", "10 ns", "100 ns", "1300 ns"}) {
       CAPTURE(search, gap);

@@ -161,7 +161,7 @@ TEST_CASE("an operation without a call, or pinned, arrives for its recorded star
   CHECK(bench.times() == std::vector<std::int64_t>{-25, 2075, 6975});
 }
 
-TEST_CASE("within a stream the order of the workload wins over the times", "[replay][TSK-10]") {
+TEST_CASE("within a stream the order of the workload wins over the times", "[replay]") {
   Workload w = empty_workload(2);
   w.ops = {at(kernel_op(0, 1, 10), 500), at(kernel_op(1, 1, 10), 300), at(kernel_op(0, 1, 10), 100),
            at(kernel_op(0, 1, 10), 600)};

@@ -98,7 +98,7 @@ inline std::string shown_by(const Observation& observation, const std::vector<re
     for (const auto& [path, value] : table.items()) text += path.substr(prefix) + " " + value.dump() + "\n";
   }
   for (const replay::OpResult& r : results) {
-    text += fmt::format("{} {} {:.3f} {:.3f} {:.3f}\n", r.done, r.rejected, r.submitted, r.start, r.end);
+    text += fmt::format("{} {} {} {} {}\n", r.done, r.rejected, r.submitted, r.start, r.end);
   }
   const LoadMap& map = observation.load_map;
   text += fmt::format("{} {} {}:", map.bins(), map.bin_cycles(), map.last());

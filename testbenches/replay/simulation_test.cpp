@@ -28,7 +28,7 @@ SimulationResult run(const Workload& workload, const gpu::GpuParams& params, Pac
 
 }  // namespace
 
-TEST_CASE("streams keep their order, edges hold, holds take their recorded time", "[replay][TSK-10][INP-11][INP-02]") {
+TEST_CASE("streams keep their order, edges hold, holds take their recorded time", "[replay][INP-11][INP-02]") {
   for (const std::uint64_t seed : seeds(12)) {
     Random random(seed);
     const Workload w = random_workload(random, 150);
@@ -171,7 +171,7 @@ TEST_CASE("two GPUs of different presets in one simulation give what each gives 
   }
 }
 
-TEST_CASE("how far a GPU runs ahead changes nothing in a replay", "[replay][HST-03]") {
+TEST_CASE("how far a GPU runs ahead changes nothing in a replay", "[replay]") {
   for (const std::uint64_t seed : seeds(5)) {
     CAPTURE(seed);
     Random random(seed);

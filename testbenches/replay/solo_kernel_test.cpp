@@ -104,7 +104,7 @@ TEST_CASE("the closed form of a lone kernel holds on random machines", "[replay]
   CHECK(errors.worst(0.9) <= 0.04);
 }
 
-TEST_CASE("in lt mode a lone kernel takes its waves and nothing else", "[replay][HST-03]") {
+TEST_CASE("in lt mode a lone kernel takes its waves and nothing else", "[replay]") {
   gpu::GpuParams params = preset_params("h100-sxm");
   params.machine.timing = TimingMode::lt;
   workload::Op op = kernel_op(0, 1000, 700, 1024);  // 2 per SM: 264 slots, four waves

@@ -52,7 +52,7 @@ struct Reference {
 
 }  // namespace
 
-TEST_CASE("streams release what the reference releases, when it does", "[task][TSK-10]") {
+TEST_CASE("streams release what the reference releases, when it does", "[task]") {
   for (const std::uint64_t seed : heddle::test::seeds(1000)) {
     CAPTURE(seed);
     Random random(seed);
@@ -150,7 +150,7 @@ TEST_CASE("a stream refuses ends that cannot be", "[task]") {
   CHECK_THROWS_AS(table.complete(3, 12), CheckFailed);  // the id was used before
 }
 
-TEST_CASE("a reset table has no memory", "[task][TSK-10]") {
+TEST_CASE("a reset table has no memory", "[task]") {
   StreamTable table;
   table.submit(hold_packet(0, 1, 5), 0);
   table.submit(wait_packet(1, 2, 0), 0);

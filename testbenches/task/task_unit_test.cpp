@@ -108,7 +108,7 @@ SubmitPacket kernel(std::uint32_t operation, std::uint32_t stream, std::int32_t 
 
 }  // namespace
 
-TEST_CASE("the gap of a stream is honoured exactly on an idle machine", "[task][TSK-10]") {
+TEST_CASE("the gap of a stream is honoured exactly on an idle machine", "[task]") {
   TaskBench bench;
   bench.host.submit(10, kernel(0, 1));
   bench.host.submit(11, kernel(1, 1));
@@ -126,7 +126,7 @@ TEST_CASE("the gap of a stream is honoured exactly on an idle machine", "[task][
   CHECK(bench.unit.open() == 0);
 }
 
-TEST_CASE("a gap shorter than the machine's own path costs nothing more", "[task][TSK-10]") {
+TEST_CASE("a gap shorter than the machine's own path costs nothing more", "[task]") {
   TaskParams params;
   params.stream_gap = 5;
   TaskBench bench(8, params);
@@ -136,7 +136,7 @@ TEST_CASE("a gap shorter than the machine's own path costs nothing more", "[task
   CHECK(bench.start(1) == Approx(bench.end(0) + 20 + 30));  // back, and there
 }
 
-TEST_CASE("a kernel submitted after the gap starts at once", "[task][TSK-10]") {
+TEST_CASE("a kernel submitted after the gap starts at once", "[task]") {
   TaskBench bench;
   bench.host.submit(0, kernel(0, 1));
   bench.host.submit(50'000, kernel(1, 1));
@@ -144,7 +144,7 @@ TEST_CASE("a kernel submitted after the gap starts at once", "[task][TSK-10]") {
   CHECK(bench.start(1) == Approx(50'001 + 30));
 }
 
-TEST_CASE("streams run side by side, waits order them", "[task][TSK-10]") {
+TEST_CASE("streams run side by side, waits order them", "[task]") {
   TaskBench bench;
   bench.cwd.duration = [](std::uint32_t operation) { return operation == 0 ? Cycle{5000} : Cycle{100}; };
   bench.host.submit(0, kernel(0, 1));
@@ -212,7 +212,7 @@ TEST_CASE("a task carries what the distributor needs", "[task]") {
   CHECK(task.need == heddle::arch::ResourceVector{{7, 224, 10'240, 2048, 1, 16}});
 }
 
-TEST_CASE("random programs keep the order of streams and waits", "[task][TSK-10]") {
+TEST_CASE("random programs keep the order of streams and waits", "[task]") {
   for (const std::uint64_t seed : heddle::test::seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
@@ -260,7 +260,7 @@ TEST_CASE("random programs keep the order of streams and waits", "[task][TSK-10]
   }
 }
 
-TEST_CASE("a reset task unit runs the same ids again, at the same times", "[task][TSK-10]") {
+TEST_CASE("a reset task unit runs the same ids again, at the same times", "[task]") {
   const auto feed = [](TaskBench& bench, Cycle origin) {
     Random random(5);
     const Program program = random_program(random, {});

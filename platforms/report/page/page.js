@@ -99,7 +99,7 @@
   function spans(parent, gpu) {
     const list = heddle.list(gpu.spans).filter((span) => heddle.isNumber(span.us));
     if (!list.length) return;
-    card(parent, { title: "End to end", wide: false, lead: "From the first kernel's start to the end of the last one." }, (box) => {
+    card(parent, { title: "End to end", wide: false, lead: "From the start of the first operation, copies included, to the end of the last one." }, (box) => {
       box.append(comparisonBars(list.map((span, i) => ({ name: span.label, bars: [{ us: span.us, text: heddle.time(span.us, 4),
         colour: /record/i.test(span.label) && i === 0 ? "var(--recorded)" : i === 1 || list.length === 1 ? "var(--modelled)" : "var(--second)",
         extra: i > 0 && list[0].us > 0 ? heddle.deviation(100 * (span.us / list[0].us - 1)) : "" }] }))));
@@ -197,7 +197,7 @@
     spans(grid, gpu);
     const unmatched = heddle.list(gpu.unmatched);
     if (unmatched.length)
-      card(grid, { title: "Not compared", wide: false, lead: "Kernels whose duration cannot be compared with the recording, and why." }, (box) => {
+      card(grid, { title: "Not reproduced", wide: false, lead: "Kernels whose modelled duration is more than 5 % from the recorded one, and why." }, (box) => {
         box.append(table(["Reason", "Kernels", "Time", "Share of time"], unmatched.map((row) => h("tr", {},
           cells([row.reason, heddle.number(row.kernels, 9), heddle.time(row.time_us)], [1, 2]),
           h("td", { class: "share" }, h("i", { style: { width: `${heddle.clamp(row.share_percent || 0, 0, 100) * 0.6}%` } }), heddle.percent(row.share_percent)))), [1, 2]));

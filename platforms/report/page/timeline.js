@@ -68,8 +68,13 @@
           context.fillRect(place.left, y, width, laneHeight);
         }
         context.fillStyle = muted;
-        const name = narrow ? stream : `stream ${stream}`;
-        context.fillText(name.length > 13 ? `${name.slice(0, 12)}\u2026` : name, place.left - 8, y + laneHeight / 2);
+        let name = narrow || !/^\d+$/.test(stream) ? stream : `stream ${stream}`;
+        const room = place.left - 12;
+        if (context.measureText(name).width > room) {
+          while (name.length > 1 && context.measureText(`${name}\u2026`).width > room) name = name.slice(0, -1);
+          name += "\u2026";
+        }
+        context.fillText(name, place.left - 8, y + laneHeight / 2);
       });
       context.strokeStyle = grid;
       context.strokeRect(place.left + 0.5, top + 0.5, width - 1, bottom - top - 1);

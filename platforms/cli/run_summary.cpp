@@ -1,0 +1,118 @@
+// The lines that the program prints at the end of a run, and what they share with the page.
+#include <fmt/format.h>
+
+#include "cli/run_outcome.h"
+
+namespace heddle::cli {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+const char* reference_pace(const RunOutcome& outcome) {
+  bool changed = false;
+  for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
+  return changed && outcome.options->pace == replay::Pace::asap ? "the same pace" : "the recorded pace";
+}
+
+std::vector<Unmatched> unmatched(const replay::Comparison& c) {
+  static constexpr const char* kReasons[replay::kMatches] = {
+      "",
+      "overlap another kernel, so the recorded duration is not the kernel's own",
+      "the difference is within the recorder's resolution",
+      "launch bound: the modelled distributor cannot start the CTAs that fast",
+      "no grid in the recording: one CTA per SM was assumed",
+      "for another reason"};
+  double total = 0;
+  for (const double ns : c.time_ns) total += ns;
+  std::vector<Unmatched> rows;
+  for (std::size_t m = 1; m < replay::kMatches; ++m) {
+    if (c.counts[m] == 0) continue;
+    rows.push_back({kReasons[m], c.counts[m], c.time_ns[m] / 1e3, total > 0 ? c.time_ns[m] / total : 0});
+  }
+  return rows;
+}
+
+namespace {
+
+std::string count_of(std::size_t count, const char* singular, const char* plural) {
+  return counted(static_cast<double>(count), singular, plural);
+}
+
+// How far the model can be believed: this run's comparison, or that of the recorded machine beside a what-if.
+void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string& prefix, Lines& lines) {
+  const replay::Comparison& c = outcome.fidelity_of(gpu);
+  lines.emplace_back(prefix + "span error", fmt::format("{:+.2f} %", 100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
+  lines.emplace_back(prefix + "kernel durations",
+                     fmt::format("{} of {} that overlap no other are within 5 %; 95 % within {}",
+                                 with_commas(static_cast<double>(c.within_5)), count_of(c.alone, "kernel", "kernels"),
+                                 percent_text(c.error_p95)));
+  for (const Unmatched& u : unmatched(c)) {
+    lines.emplace_back("  more than 5 % off", fmt::format("{}, {:.1f} % of the kernel time: {}", count_of(u.kernels, "kernel", "kernels"),
+                                                          100 * u.share, u.reason));
+  }
+  if (c.overlap_recorded_ns > 0) {
+    lines.emplace_back(prefix + "overlap", fmt::format("two kernels or more ran for {} recorded, {} modelled",
+                                                       time_text(c.overlap_recorded_ns / 1e3), time_text(c.overlap_modelled_ns / 1e3)));
+  }
+  if (c.coarse > 0) {
+    const double resolution_us = static_cast<double>(outcome.inputs->workloads[gpu].timings.resolution) / 1e3;
+    lines.emplace_back(prefix + "resolution", fmt::format("{} so short that the recorder's {} leaves more than 5 % open",
+                                                          count_of(c.coarse, "kernel is", "kernels are"), time_text(resolution_us)));
+  }
+  if (c.occupancy_compared > 0) {
+    lines.emplace_back(prefix + "occupancy check", fmt::format("{} of {} differ from the recorder's estimate by more than a point",
+                                                               c.occupancy_mismatches, count_of(c.occupancy_compared, "kernel", "kernels")));
+  }
+  const replay::SignatureFit& fit = c.signature;
+  lines.emplace_back(prefix + "prediction",
+                     fit.launches == 0 ? std::string("none: no name, grid and block was launched twice")
+                                       : fmt::format("{} from others of their name, grid and block: median error {}, 95 % within {}, "
+                                                     "total time {:+.2f} %",
+                                                     count_of(fit.launches, "launch", "launches"), percent_text(fit.error_p50, 1),
+                                                     percent_text(fit.error_p95, 1), 100 * fit.time_error));
+  lines.emplace_back(prefix + "waits between streams", fmt::format("{} recorded, {} inferred; {} held until the recorded start", c.edges_recorded,
+                                                                   c.edges_inferred, count_of(c.pinned, "operation", "operations")));
+}
+
+void add_machine(const RunOutcome& outcome, const Machine& m, const std::string& prefix, Lines& lines) {
+  lines.emplace_back(m.instance, fmt::format("{}: {} in {} at {} GHz; {}", m.preset, counted(m.params.machine.shape.sms(), "SM", "SMs"),
+                                             count_of(m.params.machine.shape.gpcs.size(), "GPC", "GPCs"), m.params.machine.clock, m.why));
+  std::string changed;
+  for (const ParamEntry& entry : m.entries) {
+    if (entry.origin.kind == Origin::Kind::file || entry.origin.kind == Origin::Kind::command_line) {
+      changed += (changed.empty() ? "" : ", ") + entry.path + " = " + entry.value_text;
+    }
+  }
+  constexpr std::size_t kReadable = 300;
+  if (!changed.empty()) lines.emplace_back("  changed", changed.size() < kReadable ? changed : "see the page or config.yaml");
+  const auto stat = [&](const char* name) { return outcome.stats[m.instance + "." + name]["value"].get<double>(); };
+  lines.emplace_back(prefix + "work", fmt::format("{}, {} in {}; {}", counted(stat("task.kernels"), "kernel", "kernels"),
+                                                  counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
+                                                  counted(stat("cwd.launch_packets"), "launch packet", "launch packets"),
+                                                  counted(stat("task.holds"), "copy or fill", "copies and fills")));
+  lines.emplace_back(prefix + "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
+}
+
+}  // namespace
+
+Lines summary_lines(const RunOutcome& outcome) {
+  Lines lines;
+  const bool several = outcome.machines->gpus.size() > 1;
+  for (std::size_t i = 0; i < outcome.machines->gpus.size(); ++i) {
+    const Machine& m = outcome.machines->gpus[i];
+    const std::string prefix = several ? m.instance + " " : "";
+    add_machine(outcome, m, prefix, lines);
+    if (outcome.comparisons.empty()) continue;
+    for (const Span& span : outcome.spans[i]) lines.emplace_back(prefix + "span, " + span.label, time_text(span.us));
+    if (outcome.what_if()) {
+      const RunOutcome::Change change = outcome.change_of(i);
+      lines.emplace_back(prefix + "what if", fmt::format("span {:.2f} x, kernel time {:.2f} x those of the recorded machine at {}",
+                                                         change.span, change.kernel_time, reference_pace(outcome)));
+      lines.emplace_back("", "the lines below judge the model on the recorded machine at the recorded pace");
+    }
+    add_fidelity(outcome, i, prefix, lines);
+  }
+  lines.emplace_back("simulated time", time_text(outcome.result.sim_time_ns / 1e3));
+  return lines;
+}
+
+}  // namespace heddle::cli

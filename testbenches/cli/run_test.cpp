@@ -1,0 +1,178 @@
+// What a run leaves behind, for scenarios and a recorded trace made by hand.
+#include <set>
+
+#include "cli/program.h"
+
+using namespace heddle::test;
+
+namespace {
+
+void all_keys(const nlohmann::json& node, std::set<std::string>& keys) {
+  for (const auto& [key, value] : node.items()) {
+    if (node.is_object()) keys.insert(key);
+    if (value.is_structured()) all_keys(value, keys);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a run without a file is the shipped scenario, and its results are complete", "[cli]") {
+  const TempDir dir;
+  const Finished finished = heddle_in(dir, {"run"});
+  INFO(finished.out);
+  CHECK(finished.status == 0);
+  // No progress bar where nobody looks.
+  CHECK(finished.err.empty());
+  CHECK_FALSE(contains(finished.out, "\r"));
+  CHECK_FALSE(contains(finished.out, "\033"));
+  CHECK(contains(finished.out, "page: heddle-out/first_light/report.html"));
+  CHECK_FALSE(contains(finished.out, "FAILED"));
+  const Results results(dir.file("heddle-out/first_light"));
+  CHECK(results.stat("gpu0.cwd.ctas_launched") == 198'681);
+  CHECK(results.stat("sim.time") > 0);
+  CHECK(results.stat("gpu0.cwd.launch_packets") > 0);
+  CHECK(results.document().at("schema") == 1);
+  CHECK(results.document().at("completed") == true);
+  CHECK(results.document().at("seed") == 1);
+  for (const auto& [path, entry] : results.document().at("stats").items()) {
+    CAPTURE(path);
+    CHECK(entry.at("value").is_number());
+    CHECK_FALSE(entry.at("unit").get<std::string>().empty());
+    CHECK_FALSE(entry.at("description").get<std::string>().empty());
+  }
+  CHECK(read_file(results.file("report.html")).size() > 100'000);
+  CHECK_FALSE(read_file(results.file("config.yaml")).empty());
+  CHECK_FALSE(std::filesystem::exists(results.file("timeline.json.gz")));  // only on request
+  // The same, named.
+  run_well(dir, {scenario("first_light.yaml")});
+  CHECK(read_file(dir.file("out/stats.json")) == read_file(results.file("stats.json")));
+}
+
+TEST_CASE("every shipped scenario meets its expectations", "[cli]") {
+  const TempDir dir;
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(scenario(""))) {
+    const std::string name = entry.path().filename().string();
+    if (name == "no_progress.yaml") continue;  // ends with status 3, as it should: error_test.cpp
+    CAPTURE(name);
+    ++count;
+    const Results results = run_well(dir, {entry.path().string(), "--quiet"});
+    CHECK_FALSE(results.document().at("expectations").empty());
+    for (const nlohmann::json& e : results.document().at("expectations")) CHECK(e.at("ok") == true);
+  }
+  CHECK(count >= 3);
+}
+
+TEST_CASE("two runs of one input and seed are identical to the byte, and another seed is another run", "[cli]") {
+  const TempDir dir;
+  const std::string first_light = scenario("first_light.yaml");
+  run_well(dir, {first_light, "--trace", "perfetto"}, "a");
+  run_well(dir, {first_light, "--trace", "perfetto"}, "b");
+  run_well(dir, {first_light, "--trace", "perfetto", "--seed", "2"}, "c");
+  for (const char* file : {"stats.json", "timeline.json.gz", "config.yaml"}) {
+    CAPTURE(file);
+    CHECK((read_file(dir.file("a/") + file) == read_file(dir.file("b/") + file)));
+  }
+  CHECK((read_file(dir.file("a/timeline.json.gz")) != read_file(dir.file("c/timeline.json.gz"))));
+  CHECK(read_json(dir.file("a/stats.json")).at("stats") != read_json(dir.file("c/stats.json")).at("stats"));
+  CHECK(Results(dir.file("c")).document().at("seed") == 2);
+  // Watching changes nothing.
+  run_well(dir, {first_light}, "d");
+  CHECK(read_file(dir.file("a/stats.json")) == read_file(dir.file("d/stats.json")));
+}
+
+TEST_CASE("the wall clock is in host.json and nowhere else", "[cli]") {
+  const TempDir dir;
+  const Results results = run_well(dir, {scenario("two_gpus.yaml")});
+  std::set<std::string> keys;
+  all_keys(results.document(), keys);
+  CHECK(keys.count("gpu1.cwd.ctas_launched") == 1);
+  for (const std::string& key : keys) {
+    CAPTURE(key);
+    for (const char* word : {"wall", "second", "host", "date", "version", "command", "wakeups"}) CHECK_FALSE(contains(key, word));
+  }
+  const nlohmann::json host = read_json(results.file("host.json"));
+  for (const char* key : {"seconds_total", "seconds_simulation", "seconds_elaboration", "events_per_second", "ctas_per_second"}) {
+    CAPTURE(key);
+    CHECK(host.at(key).get<double>() >= 0);
+  }
+  CHECK(contains(host.at("command").get<std::string>(), "heddle run "));
+}
+
+TEST_CASE("a timeline is valid JSON with streams, sessions and a reason for every wait", "[cli]") {
+  const TempDir dir;
+  const Results results = run_well(dir, {scenario("two_gpus.yaml"), "--trace", "perfetto"});
+  const nlohmann::json timeline = nlohmann::json::parse(gunzipped(results.file("timeline.json.gz")));
+  std::set<std::string> phases, names;
+  for (const nlohmann::json& event : timeline.at("traceEvents")) {
+    phases.insert(event.at("ph").get<std::string>());
+    names.insert(event.at("name").get<std::string>());
+    if (event.at("ph") == "X") {
+      CHECK(event.at("ts").get<double>() >= 0);
+      CHECK(event.at("dur").get<double>() >= 0);
+    }
+  }
+  CHECK(phases.count("X") == 1);
+  CHECK(phases.count("M") == 1);
+  CHECK(names.count("waits for another stream") == 1);
+  CHECK(names.count("no free slot") == 1);
+  // It can be cut short, and says so.
+  const Finished cut = heddle_in(dir, {"run", scenario("two_gpus.yaml"), "--trace", "perfetto", "--set",
+                                       "run.timeline_events=5", "--out", "cut"});
+  CHECK(cut.status == 0);
+  CHECK(contains(cut.out, "run.timeline_events"));
+  CHECK_NOTHROW(nlohmann::json::parse(gunzipped(dir.file("cut/timeline.json.gz"))));
+}
+
+TEST_CASE("a dumped configuration is an input that gives the same run", "[cli]") {
+  const TempDir dir;
+  dir.write("t.json", hand_made_trace());
+  const std::string set = "gpu.cwd.session_step=3";
+  for (const std::string& input : {scenario("two_gpus.yaml"), scenario("first_light.yaml"), std::string("t.json")}) {
+    CAPTURE(input);
+    const Finished dump = heddle_in(dir, {"run", input, "--set", set, "--dump-config", "-", "--out", "none"});
+    REQUIRE(dump.status == 0);
+    CHECK(dump.err.empty());
+    CHECK(contains(dump.out, "session_step: 3"));
+    CHECK_FALSE(std::filesystem::exists(dir.file("none")));
+    dir.write("dumped.yaml", dump.out);
+    const Results direct = run_well(dir, {input, "--set", set}, "direct");
+    const Results dumped = run_well(dir, {input, "--gpu", "dumped.yaml"}, "dumped");
+    CHECK(read_file(direct.file("stats.json")) == read_file(dumped.file("stats.json")));
+    // The copy among the results is the same, and so is one that is dumped to a file.
+    CHECK(read_file(direct.file("config.yaml")) == dump.out);
+    CHECK(heddle_in(dir, {"run", input, "--set", set, "--dump-config", "file.yaml"}).status == 0);
+    CHECK(read_file(dir.file("file.yaml")) == dump.out);
+  }
+}
+
+TEST_CASE("the loosely timed mode runs the same work in less time", "[cli]") {
+  const TempDir dir;
+  const Results at = run_well(dir, {scenario("two_gpus.yaml"), "--timing", "at"}, "at");
+  const Results lt = run_well(dir, {scenario("two_gpus.yaml"), "--timing", "lt"}, "lt");
+  for (const char* stat : {"gpu0.cwd.ctas_launched", "gpu0.task.kernels", "gpu1.cwd.ctas_completed", "gpu1.task.kernels"}) {
+    CAPTURE(stat);
+    CHECK(at.stat(stat) == lt.stat(stat));
+  }
+  CHECK(lt.stat("sim.time") < at.stat("sim.time"));
+}
+
+TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
+  const TempDir dir;
+  const Finished presets = heddle_in(dir, {"show", "presets"});
+  CHECK(presets.status == 0);
+  for (const char* name : {"h100-sxm", "h200", "a100", "small"}) CHECK(contains(presets.out, name));
+  const Finished tree = heddle_in(dir, {"show", "tree", "--gpu", "small", "--set", "gpu.shape=[[4,2],3]"});
+  CHECK(tree.status == 0);
+  CHECK(contains(tree.out, "9 SMs in 2 GPCs"));
+  CHECK(contains(tree.out, "cpc1"));
+  const Finished params = heddle_in(dir, {"show", "params", "--set", "gpu.cwd.gpc_distance=77"});
+  CHECK(params.status == 0);
+  CHECK(contains(params.out, "gpu.cwd.gpc_distance = 77 cycles"));
+  CHECK(contains(params.out, "set by --set"));
+  CHECK(contains(params.out, "run.no_progress = 1000 ms"));
+  const Finished some = heddle_in(dir, {"show", "params", "gpu.sm.limits"});
+  CHECK(some.status == 0);
+  CHECK(contains(some.out, "gpu.sm.limits.registers"));
+  CHECK_FALSE(contains(some.out, "gpu.cwd"));
+}
