@@ -25,7 +25,8 @@ constexpr std::uint32_t kMaxGridX = 2'147'483'647;
 // Longest run of a CTA, in cycles: sums of such times stay far from 64 bits.
 constexpr std::uint64_t kMaxCtaCycles = std::uint64_t{1} << 48;
 
-// How long a CTA runs on its SM, in cycles: a value from [min, max], drawn per CTA from the seed; fixed if both are equal.
+// How long a CTA runs on its SM, in cycles: a value from [min, max], drawn per CTA from the seed; fixed if both are
+// equal.
 struct CtaDuration {
   std::uint64_t min = 1;
   std::uint64_t max = 1;

@@ -101,7 +101,8 @@ std::string why_impossible(const SmLimits& limits, const KernelShape& kernel) {
   if (kernel.shared_bytes > limits.max_shared_per_cta) {
     return too_much("shared memory", kernel.shared_bytes, "bytes per CTA", limits.max_shared_per_cta);
   }
-  if (kernel.duration.max > kMaxCtaCycles) return too_much("duration", kernel.duration.max, "cycles per CTA", kMaxCtaCycles);
+  if (kernel.duration.max > kMaxCtaCycles)
+    return too_much("duration", kernel.duration.max, "cycles per CTA", kMaxCtaCycles);
   const ResourceVector need = need_of(limits, kernel);
   const ResourceVector capacity = capacity_of(limits);
   for (std::size_t i = 0; i < kResources; ++i) {

@@ -12,21 +12,21 @@ namespace heddle::arch {
 
 // Resources of an SM. Defaults are those of compute capability 9.0 (H100, H200).
 struct SmLimits {
-  std::uint32_t warp_size = 32;                  // threads
-  std::uint32_t warps = 64;                      // resident warps
-  std::uint32_t threads = 2048;                  // resident threads
-  std::uint32_t ctas = 32;                       // CTA slots
-  std::uint32_t registers = 65'536;              // 32-bit registers
-  std::uint32_t register_granularity = 256;      // registers, per warp
-  std::uint32_t warp_granularity = 4;            // warps: registers are allocated for multiples of this many
-  std::uint32_t shared_bytes = 233'472;          // shared memory for all CTAs: 228 KiB
-  std::uint32_t shared_granularity = 128;        // bytes
-  std::uint32_t shared_reserve = 1024;           // bytes that every CTA takes beside its own
-  std::uint32_t barriers = 512;                  // named CTA barriers: 16 for each of 32 CTAs
-  std::uint32_t barriers_per_cta = 16;           // named barriers that a CTA takes
+  std::uint32_t warp_size = 32;              // threads
+  std::uint32_t warps = 64;                  // resident warps
+  std::uint32_t threads = 2048;              // resident threads
+  std::uint32_t ctas = 32;                   // CTA slots
+  std::uint32_t registers = 65'536;          // 32-bit registers
+  std::uint32_t register_granularity = 256;  // registers, per warp
+  std::uint32_t warp_granularity = 4;        // warps: registers are allocated for multiples of this many
+  std::uint32_t shared_bytes = 233'472;      // shared memory for all CTAs: 228 KiB
+  std::uint32_t shared_granularity = 128;    // bytes
+  std::uint32_t shared_reserve = 1024;       // bytes that every CTA takes beside its own
+  std::uint32_t barriers = 512;              // named CTA barriers: 16 for each of 32 CTAs
+  std::uint32_t barriers_per_cta = 16;       // named barriers that a CTA takes
   std::uint32_t max_threads_per_cta = 1024;
   std::uint32_t max_registers_per_thread = 255;
-  std::uint32_t max_shared_per_cta = 232'448;    // bytes: 227 KiB
+  std::uint32_t max_shared_per_cta = 232'448;  // bytes: 227 KiB
 
   static void describe(ParamTable<SmLimits>& t);
 };
@@ -66,7 +66,8 @@ ResourceVector need_of(const SmLimits& limits, const KernelShape& kernel);
 // How many further CTAs of `need` fit beside what is in use: the minimum over all resources (CWD-01).
 std::uint32_t free_slots(const ResourceVector& capacity, const ResourceVector& used, const ResourceVector& need);
 
-// Why the machine can never run the kernel ("shared memory: 300000 bytes per CTA, the limit is 232448"); empty if it can.
+// Why the machine can never run the kernel ("shared memory: 300000 bytes per CTA, the limit is 232448"); empty if it
+// can.
 std::string why_impossible(const SmLimits& limits, const KernelShape& kernel);
 
 // Achieved occupancy as recorders estimate it, in percent: resident warps of a full SM (or of the grid spread evenly

@@ -49,8 +49,8 @@ std::uint32_t sm_count(const YAML::Node& node, const SourcePos& where) {
     throw InputError(where, "shape: expected a number of SMs or a list", remedy);
   }
   if (value == 0 || value > kMaxSmsPerGpc) {
-    throw InputError(where, fmt::format("shape: {} SMs in one unit; between 1 and {} are possible", value, kMaxSmsPerGpc),
-                     remedy);
+    throw InputError(
+        where, fmt::format("shape: {} SMs in one unit; between 1 and {} are possible", value, kMaxSmsPerGpc), remedy);
   }
   return value;
 }
@@ -93,7 +93,8 @@ Shape Shape::from_yaml(const YAML::Node& node, const SourcePos& where) {
       cpcs.push_back(tpcs);
     }
     if (cpcs.empty() || sum(cpcs) > kMaxSmsPerGpc) {
-      throw InputError(where, fmt::format("shape: a GPC of {} SMs; between 1 and {} are possible", sum(cpcs), kMaxSmsPerGpc));
+      throw InputError(where,
+                       fmt::format("shape: a GPC of {} SMs; between 1 and {} are possible", sum(cpcs), kMaxSmsPerGpc));
     }
     shape.gpcs.push_back(cpcs);
   }
@@ -156,9 +157,8 @@ Topology::Topology(const Shape& shape) {
   }
   std::vector<std::uint32_t> order(gpcs_.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return gpcs_[a].tpcs.size() > gpcs_[b].tpcs.size();
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [this](std::uint32_t a, std::uint32_t b) { return gpcs_[a].tpcs.size() > gpcs_[b].tpcs.size(); });
   virtual_gpcs_.resize(gpcs_.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) virtual_gpcs_[order[i]] = i;
 }

@@ -32,11 +32,11 @@ struct Shape {
 class Topology {
  public:
   struct Sm {
-    std::uint32_t gpc = 0;      // in the machine
-    std::uint32_t cpc = 0;      // in its GPC
-    std::uint32_t tpc = 0;      // in its GPC
-    std::uint32_t in_tpc = 0;   // in its TPC
-    std::uint32_t in_gpc = 0;   // bit of the GPC's SM masks
+    std::uint32_t gpc = 0;     // in the machine
+    std::uint32_t cpc = 0;     // in its GPC
+    std::uint32_t tpc = 0;     // in its GPC
+    std::uint32_t in_tpc = 0;  // in its TPC
+    std::uint32_t in_gpc = 0;  // bit of the GPC's SM masks
   };
   struct Tpc {
     std::uint32_t cpc = 0;
@@ -78,7 +78,9 @@ template <>
 struct ParamTraits<arch::Shape> {
   static constexpr const char* kType = "shape";
   static constexpr const char* kRange = "a list with one entry per GPC: its SMs, or a list of its CPCs";
-  static arch::Shape parse(const YAML::Node& node, const SourcePos& where) { return arch::Shape::from_yaml(node, where); }
+  static arch::Shape parse(const YAML::Node& node, const SourcePos& where) {
+    return arch::Shape::from_yaml(node, where);
+  }
   static YAML::Node format(const arch::Shape& shape) { return YAML::Load(shape.text()); }
 };
 

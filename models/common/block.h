@@ -21,7 +21,9 @@ class Block : public sc_core::sc_module, public EventHandler, public Resettable,
 
  protected:
   Cycle now() const { return domain_.now(); }
-  std::string stat_path(const std::string& name) const { return domain_.observation().prefix + "." + path_ + "." + name; }
+  std::string stat_path(const std::string& name) const {
+    return domain_.observation().prefix + "." + path_ + "." + name;
+  }
   Counter& counter(const std::string& name, const std::string& unit, const std::string& description) {
     return domain_.observation().stats.counter(stat_path(name), unit, description);
   }

@@ -1,9 +1,9 @@
 // Integer cycles inside a block, sc_time at its sockets.
 #pragma once
 
-#include <systemc>
-
 #include <cstdint>
+
+#include <systemc>
 
 #include "common/error.h"
 
@@ -21,9 +21,9 @@ class Clock {
     const double tick_seconds = sc_core::sc_get_time_resolution().to_seconds();
     const double ticks = 1e-9 / gigahertz / tick_seconds;
     if (!(ticks >= 2.0)) {
-      throw InputError("the simulation's time resolution is too coarse for a clock of " + std::to_string(gigahertz) +
-                           " GHz",
-                       "set a resolution of 1 ps (SystemC's default) before elaboration");
+      throw InputError(
+          "the simulation's time resolution is too coarse for a clock of " + std::to_string(gigahertz) + " GHz",
+          "set a resolution of 1 ps (SystemC's default) before elaboration");
     }
     period_ = static_cast<Ticks>(ticks + 0.5);
   }

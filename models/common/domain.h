@@ -1,12 +1,12 @@
 // One clock domain of one device: its clock, its events, and what its blocks share in order to be observed.
 #pragma once
 
-#include <systemc>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <systemc>
 
 #include "common/clock.h"
 #include "common/error.h"
@@ -38,15 +38,17 @@ class Resettable {
 class Domain : public sc_core::sc_module, private CheckContext {
  public:
   // clock_ghz > 0; run_ahead in cycles, 0: return to the kernel after every cycle.
-  Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode mode, Cycle run_ahead, Observation& observation);
+  Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode mode, Cycle run_ahead,
+         Observation& observation);
   ~Domain() override;
 
   const Clock& clock() const { return clock_; }
   TimingMode mode() const { return mode_; }
   Observation& observation() { return observation_; }
 
-  // The cycle that is being run or, outside the queue, the first that has not begun before sc_time_stamp(). Code between
-  // two calls of sc_start can find the domain ahead, by run_ahead cycles at most: then the domain's time counts.
+  // The cycle that is being run or, outside the queue, the first that has not begun before sc_time_stamp(). Code
+  // between two calls of sc_start can find the domain ahead, by run_ahead cycles at most: then the domain's time
+  // counts.
   Cycle now() const { return draining_ ? queue_.now() : std::max(outside_now(), queue_.now()); }
   // Cycles of a link or a decision: what `at` spends and `lt` does not.
   Cycle cost(Cycle cycles) const { return mode_ == TimingMode::at ? cycles : 0; }

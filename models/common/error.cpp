@@ -27,8 +27,7 @@ std::string SourcePos::text() const {
 InputError::InputError(const SourcePos& where, std::string_view message, std::string_view remedy)
     : std::runtime_error(compose(where, message, remedy)), where_(where), message_(message), remedy_(remedy) {}
 
-InputError::InputError(std::string_view message, std::string_view remedy)
-    : InputError(SourcePos{}, message, remedy) {}
+InputError::InputError(std::string_view message, std::string_view remedy) : InputError(SourcePos{}, message, remedy) {}
 
 const CheckContext* exchange_check_context(const CheckContext* context) noexcept {
   const CheckContext* previous = current_context;
@@ -37,7 +36,8 @@ const CheckContext* exchange_check_context(const CheckContext* context) noexcept
 }
 
 void check_failed(const char* condition, const char* file, int line, std::string_view message) {
-  const std::string context = current_context != nullptr ? current_context->describe() : std::string("outside simulation");
+  const std::string context =
+      current_context != nullptr ? current_context->describe() : std::string("outside simulation");
   throw CheckFailed(fmt::format("{}: {} [{}] at {}:{}", context, message, condition, file, line));
 }
 

@@ -1,4 +1,5 @@
-// Errors, in three kinds (see docs/conventions.md): bad input from a user, broken invariants of our own, and no progress.
+// Errors, in three kinds (see docs/conventions.md): bad input from a user, broken invariants of our own, and no
+// progress.
 #pragma once
 
 #include <stdexcept>
@@ -54,8 +55,7 @@ const CheckContext* exchange_check_context(const CheckContext* context) noexcept
 }  // namespace heddle
 
 // On in every build, so keep `condition` cheap. Throws CheckFailed with simulated time and module path.
-#define HEDDLE_CHECK(condition, message)                                   \
-  do {                                                                     \
-    if (!(condition))                                         \
-      ::heddle::check_failed(#condition, __FILE__, __LINE__, (message));   \
+#define HEDDLE_CHECK(condition, message)                                                 \
+  do {                                                                                   \
+    if (!(condition)) ::heddle::check_failed(#condition, __FILE__, __LINE__, (message)); \
   } while (false)

@@ -23,8 +23,8 @@ class EventHandler {
 
 // A timing wheel of one-cycle buckets for the near future and a heap for the rest: constant cost for almost every
 // event. Events of one cycle run in the order in which they were entered, except that those from outside the domain
-// (`foreign`) run first. So, as long as foreign events lie at least a cycle ahead, the outcome does not depend on the order
-// in which SystemC runs processes of equal time.
+// (`foreign`) run first. So, as long as foreign events lie at least a cycle ahead, the outcome does not depend on the
+// order in which SystemC runs processes of equal time.
 class EventQueue {
  public:
   using Cycle = std::uint64_t;

@@ -25,9 +25,7 @@ void LoadMap::halve() {
   ++shift_;
 }
 
-std::uint32_t LoadMap::bins() const {
-  return last_ == 0 ? 0 : static_cast<std::uint32_t>((last_ - 1) >> shift_) + 1;
-}
+std::uint32_t LoadMap::bins() const { return last_ == 0 ? 0 : static_cast<std::uint32_t>((last_ - 1) >> shift_) + 1; }
 
 std::uint64_t LoadMap::cycles_in(std::uint32_t bin) const {
   const std::uint64_t begin = std::uint64_t{bin} << shift_;
@@ -36,9 +34,9 @@ std::uint64_t LoadMap::cycles_in(std::uint32_t bin) const {
 
 double LoadMap::load(std::uint32_t unit, std::uint32_t bin) const {
   const std::uint64_t cycles = cycles_in(bin);
-  return cycles == 0 ? 0.0
-                     : static_cast<double>(cells_[std::size_t{unit} * kBins + bin]) /
-                           (static_cast<double>(cycles) * capacity_);
+  return cycles == 0
+             ? 0.0
+             : static_cast<double>(cells_[std::size_t{unit} * kBins + bin]) / (static_cast<double>(cycles) * capacity_);
 }
 
 double LoadMap::mean() const {

@@ -16,10 +16,10 @@ namespace heddle {
 class CtaListener {
  public:
   struct Cta {
-    std::uint32_t task = 0;       // operation id
-    std::uint64_t index = 0;      // linear id in the grid, x fastest
-    std::uint32_t sm = 0;         // SM id of the machine
-    std::uint64_t cycle = 0;      // when
+    std::uint32_t task = 0;   // operation id
+    std::uint64_t index = 0;  // linear id in the grid, x fastest
+    std::uint32_t sm = 0;     // SM id of the machine
+    std::uint64_t cycle = 0;  // when
   };
   virtual void cta_started(const Cta& cta) = 0;
   virtual void cta_ended(const Cta& cta) = 0;

@@ -311,8 +311,8 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   void (*callback_)(void*, const Packet&, std::uint32_t) = nullptr;
   tlm::tlm_bw_transport_if<packet_protocol<Packet>>* sender_ = nullptr;
   std::uint32_t link_ = 0;
-  bool credited_ = true;  // until a packet says otherwise: a credit that nobody took must come to light
-  bool foreign_ = false;  // the sender belongs to another domain
+  bool credited_ = true;          // until a packet says otherwise: a credit that nobody took must come to light
+  bool foreign_ = false;          // the sender belongs to another domain
   std::uint32_t generation_ = 0;  // of the sender
   std::uint32_t owed_ = 0;        // credits taken by packets that came in, and not given back
   std::uint32_t void_ = 0;        // of those, from before the sender's reset

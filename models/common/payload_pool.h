@@ -1,10 +1,10 @@
 // Generic payloads from a pool: 9 ns against 38 ns for new and delete, measured.
 #pragma once
 
-#include <tlm>
-
 #include <memory>
 #include <vector>
+
+#include <tlm>
 
 #include "common/error.h"
 

@@ -54,7 +54,8 @@ std::vector<std::string> nearest_names(std::string_view name, const std::vector<
   std::vector<std::pair<std::size_t, std::string>> close;
   for (const std::string& candidate : candidates) {
     // The beginning of a name ("h100" of "h100-sxm") is most likely that name.
-    if (name.size() >= 3 && name.size() < candidate.size() && folded(candidate.substr(0, name.size())) == folded(name)) {
+    if (name.size() >= 3 && name.size() < candidate.size() &&
+        folded(candidate.substr(0, name.size())) == folded(name)) {
       close.emplace_back(0, candidate);
       continue;
     }

@@ -18,7 +18,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       complete_in("complete_in"),
       params_(params),
       topology_(topology),
-      lake_(topology, sm_capacity[arch::Resource::ctas], params.level_search, params.sm_priority.resolve(topology.sms())),
+      lake_(topology, sm_capacity[arch::Resource::ctas], params.level_search,
+            params.sm_priority.resolve(topology.sms())),
       live_(sm_capacity, topology.sms(), params.table_slots),
       table_(params.table_slots),
       port_(domain.mode() == TimingMode::at ? params.packets_per_cycle : 0,
@@ -150,8 +151,7 @@ void Cwd::begin_session(std::uint32_t slot) {
   session_.placement = &lake_.place(session_.snapshot, std::min(entry.total - entry.placed, params_.session_limit));
   sessions_.add();
   session_steps_.add(session_.placement->steps);
-  const Cycle length =
-      domain_.cost(params_.session_pipeline + Cycle{params_.session_step} * session_.placement->steps);
+  const Cycle length = domain_.cost(params_.session_pipeline + Cycle{params_.session_step} * session_.placement->steps);
   session_cycles_.add(length);
   domain_.schedule(now() + length, *this, kSessionEnds);
 }
@@ -244,13 +244,15 @@ void Cwd::collect_waits(WaitGraph& graph) const {
     const TaskEntry& entry = table_.at(slot);
     const std::string name = labels.of(entry.task.operation);
     const std::uint64_t running = entry.placed - entry.completed;
-    if (running > 0) graph.add(name, "for the end of", fmt::format("{} of its CTAs that run or are on their way", running));
+    if (running > 0)
+      graph.add(name, "for the end of", fmt::format("{} of its CTAs that run or are on their way", running));
     if (entry.placed == entry.total) continue;
     std::string holder = "the SMs: none has room for one of its CTAs";
     for (const std::uint32_t other : table_.used()) {
       if (other != slot && live_.running(other) > 0) holder = labels.of(table_.at(other).task.operation);
     }
-    graph.add(name, fmt::format("for free slots for {} more CTAs; the slots are with", entry.total - entry.placed), holder);
+    graph.add(name, fmt::format("for free slots for {} more CTAs; the slots are with", entry.total - entry.placed),
+              holder);
   }
 }
 

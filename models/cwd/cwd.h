@@ -25,8 +25,8 @@ class Cwd : public Block {
 
   PacketIn<protocol::TaskPacket> task_in;
   PacketOut<protocol::TaskDonePacket> done_out;
-  PacketOut<protocol::LaunchPacket> launch_out;                           // link = GPC
-  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;     // one per GPC
+  PacketOut<protocol::LaunchPacket> launch_out;                        // link = GPC
+  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;  // one per GPC
 
   // Nothing in the table, nothing on any SM, every launch answered.
   bool quiescent() const;
@@ -69,7 +69,7 @@ class Cwd : public Block {
   std::uint32_t buffers_used_ = 0;  // sessions whose masks have not all left
   bool consider_scheduled_ = false;
   bool depart_scheduled_ = false;
-  bool waiting_ = false;            // CTAs are left and no SM has room
+  bool waiting_ = false;  // CTAs are left and no SM has room
   Cycle waiting_since_ = 0;
 
   Counter& ctas_launched_;

@@ -18,8 +18,9 @@ std::vector<std::uint32_t> SmPriority::resolve(std::uint32_t sms) const {
   std::vector<std::uint32_t> sorted = ids;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != result) {
-    throw InputError(fmt::format("cwd.sm_priority lists {} SM ids that are not a permutation of 0 to {}", ids.size(), sms - 1),
-                     "list every SM of the machine once, or say ascending or descending");
+    throw InputError(
+        fmt::format("cwd.sm_priority lists {} SM ids that are not a permutation of 0 to {}", ids.size(), sms - 1),
+        "list every SM of the machine once, or say ascending or descending");
   }
   return ids;
 }

@@ -21,18 +21,18 @@ struct SmPriority {
 };
 
 struct CwdParams {
-  std::uint32_t table_slots = 128;      // tasks
+  std::uint32_t table_slots = 128;  // tasks
   LevelSearch level_search = LevelSearch::bisection;
   SmPriority sm_priority;
-  std::uint32_t session_pipeline = 4;   // cycles
-  std::uint32_t session_step = 1;       // cycles per step of the level search
-  std::uint64_t session_limit = 4096;   // CTAs
-  std::uint32_t mask_buffers = 2;       // sessions
+  std::uint32_t session_pipeline = 4;  // cycles
+  std::uint32_t session_step = 1;      // cycles per step of the level search
+  std::uint64_t session_limit = 4096;  // CTAs
+  std::uint32_t mask_buffers = 2;      // sessions
   double packets_per_cycle = 1.0;
   double ctas_per_cycle = 0.84;
-  std::uint32_t gpc_distance = 60;      // cycles
-  std::uint32_t gpc_queue = 8;          // launch packets
-  std::uint32_t done_distance = 20;     // cycles
+  std::uint32_t gpc_distance = 60;   // cycles
+  std::uint32_t gpc_queue = 8;       // launch packets
+  std::uint32_t done_distance = 20;  // cycles
   bool backfill = false;
 
   static void describe(ParamTable<CwdParams>& t);

@@ -30,8 +30,8 @@ struct FinalLevel {
 FinalLevel find_final_level(const std::vector<std::uint32_t>& at_least, std::uint64_t ctas, LevelSearch method,
                             std::uint32_t levels);
 
-// Those members of `candidates` whose number of earlier members, in `priority` order, is below `remaining`: the exclusive
-// prefix population count of CWD-05. `priority` lists SM ids.
+// Those members of `candidates` whose number of earlier members, in `priority` order, is below `remaining`: the
+// exclusive prefix population count of CWD-05. `priority` lists SM ids.
 SmMask select_by_prefix(const SmMask& candidates, std::uint64_t remaining, const std::vector<std::uint32_t>& priority,
                         const arch::Topology& topology);
 
@@ -42,9 +42,9 @@ struct LevelMask {
 };
 
 struct Placement {
-  std::uint64_t ctas = 0;           // placed in all; less than asked for when the slots ran out (CWD-06)
-  std::uint32_t steps = 0;          // of the level search
-  std::vector<LevelMask> levels;    // highest first: the order of launching
+  std::uint64_t ctas = 0;         // placed in all; less than asked for when the slots ran out (CWD-06)
+  std::uint32_t steps = 0;        // of the level search
+  std::vector<LevelMask> levels;  // highest first: the order of launching
 };
 
 class LakeFill {

@@ -1,4 +1,5 @@
-// What the CWD knows of the SMs: resources in use and free slots per task, updated by launches and completions (CWD-02).
+// What the CWD knows of the SMs: resources in use and free slots per task, updated by launches and completions
+// (CWD-02).
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,11 @@ class LiveModel {
   struct Task {
     bool open = false;
     arch::ResourceVector need;
-    std::uint32_t running = 0;                 // CTAs on all SMs
-    std::vector<std::uint16_t> on_sm;          // CTAs of the task by SM
-    std::vector<std::uint16_t> slots;          // free slots by SM, except where stale
-    std::uint64_t total = 0;                   // sum of slots
-    std::vector<std::uint8_t> stale;           // by SM: another task changed the SM
+    std::uint32_t running = 0;         // CTAs on all SMs
+    std::vector<std::uint16_t> on_sm;  // CTAs of the task by SM
+    std::vector<std::uint16_t> slots;  // free slots by SM, except where stale
+    std::uint64_t total = 0;           // sum of slots
+    std::vector<std::uint8_t> stale;   // by SM: another task changed the SM
     std::vector<std::uint32_t> stale_list;
   };
   void touch_others(std::uint32_t slot, std::uint32_t sm);

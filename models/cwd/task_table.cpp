@@ -37,9 +37,7 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
   return slot;
 }
 
-void TaskTable::all_placed(std::uint32_t slot) {
-  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), slot));
-}
+void TaskTable::all_placed(std::uint32_t slot) { waiting_.erase(std::find(waiting_.begin(), waiting_.end(), slot)); }
 
 void TaskTable::remove(std::uint32_t slot) {
   HEDDLE_CHECK(entries_[slot].used && entries_[slot].completed == entries_[slot].total,

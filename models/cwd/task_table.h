@@ -10,11 +10,11 @@ namespace heddle::cwd {
 
 struct TaskEntry {
   protocol::TaskPacket task;
-  std::uint64_t total = 0;      // CTAs
-  std::uint64_t placed = 0;     // by sessions that have ended
+  std::uint64_t total = 0;   // CTAs
+  std::uint64_t placed = 0;  // by sessions that have ended
   std::uint64_t completed = 0;
-  std::uint64_t order = 0;      // of arrival
-  std::uint64_t start = 0;      // cycle of the first launch packet
+  std::uint64_t order = 0;  // of arrival
+  std::uint64_t start = 0;  // cycle of the first launch packet
   bool used = false;
   bool started = false;
 };

@@ -10,7 +10,8 @@ namespace heddle::gpc {
 class CtaSlots {
  public:
   // 1 … 64 slots.
-  explicit CtaSlots(std::uint32_t slots) : all_(slots >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << slots) - 1), free_(all_) {}
+  explicit CtaSlots(std::uint32_t slots)
+      : all_(slots >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << slots) - 1), free_(all_) {}
 
   // The lowest free slot; there must be one.
   std::uint32_t take() {

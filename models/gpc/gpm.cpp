@@ -37,8 +37,9 @@ void Gpm::reset() {
 }
 
 void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t) {
-  HEDDLE_CHECK(launch.sm_mask != 0 && launch.num_ctas == static_cast<std::uint32_t>(__builtin_popcountll(launch.sm_mask)),
-               "a launch packet's CTA count differs from its mask");
+  HEDDLE_CHECK(
+      launch.sm_mask != 0 && launch.num_ctas == static_cast<std::uint32_t>(__builtin_popcountll(launch.sm_mask)),
+      "a launch packet's CTA count differs from its mask");
   launches_.push_back(launch);
   forward();
 }

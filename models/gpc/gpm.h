@@ -21,8 +21,8 @@ class Gpm : public Block {
 
   PacketIn<protocol::LaunchPacket> launch_in;
   PacketOut<protocol::CompletePacket> complete_out;
-  PacketOut<protocol::TpcLaunchPacket> tpc_launch_out;                       // link = TPC
-  sc_core::sc_vector<PacketIn<protocol::CtaCompletePacket>> complete_in;     // one per TPC
+  PacketOut<protocol::TpcLaunchPacket> tpc_launch_out;                    // link = TPC
+  sc_core::sc_vector<PacketIn<protocol::CtaCompletePacket>> complete_in;  // one per TPC
 
   // CTAs started and not yet reported as complete.
   std::uint64_t live_ctas() const { return live_ctas_; }

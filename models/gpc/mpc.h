@@ -18,8 +18,8 @@ class Mpc : public Block {
       std::uint32_t sms, std::uint32_t cta_slots);
 
   PacketIn<protocol::TpcLaunchPacket> launch_in;
-  PacketOut<protocol::CtaStartPacket> start_out;                     // link = SM of the TPC
-  sc_core::sc_vector<PacketIn<protocol::CtaExitPacket>> exit_in;     // one per SM
+  PacketOut<protocol::CtaStartPacket> start_out;                  // link = SM of the TPC
+  sc_core::sc_vector<PacketIn<protocol::CtaExitPacket>> exit_in;  // one per SM
   PacketOut<protocol::CtaCompletePacket> complete_out;
 
   std::uint32_t slots_used(std::uint32_t sm) const { return slots_[sm].used(); }

@@ -22,8 +22,8 @@ struct TpcLaunchPacket {
 struct CtaStartPacket {
   std::uint32_t slot = 0;
   std::uint32_t operation = 0;
-  std::uint32_t cta_slot = 0;   // of the SM
-  std::uint64_t index = 0;      // linear id in the grid
+  std::uint32_t cta_slot = 0;  // of the SM
+  std::uint64_t index = 0;     // linear id in the grid
   arch::ResourceVector need;
   arch::CtaDuration duration;
 };

@@ -12,7 +12,7 @@ namespace heddle::protocol {
 // from the packets of all GPCs. `raster` is that position in the one ordered record of the launches, so that a follower
 // catches up only at a launch of its own (CWD-35): it holds nothing that a follower of the broadcast would not know.
 struct LaunchPacket {
-  std::uint32_t slot = 0;         // task id: slot of the task table
+  std::uint32_t slot = 0;  // task id: slot of the task table
   std::uint32_t operation = 0;
   std::uint32_t virtual_gpc = 0;  // GPCs numbered by their usable TPCs
   std::uint64_t sm_mask = 0;      // bit = SM of the GPC; the least significant one gets the first CTA

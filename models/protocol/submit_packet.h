@@ -1,9 +1,9 @@
 // Host -> task management: an operation enters its stream. Task management -> host: it is done.
 #pragma once
 
-#include <systemc>
-
 #include <cstdint>
+
+#include <systemc>
 
 #include "arch/kernel_record.h"
 

@@ -47,15 +47,15 @@ class StreamTable {
  private:
   struct Stream {
     std::deque<Entry> entries;
-    bool head_out = false;                // the head has been handed out and has not ended
+    bool head_out = false;  // the head has been handed out and has not ended
     std::optional<Cycle> last_end;
-    std::optional<Cycle> released;        // as for Ready, of what comes next
+    std::optional<Cycle> released;  // as for Ready, of what comes next
   };
   void advance(std::uint32_t number);
   Stream& stream(std::uint32_t number);
 
-  std::unordered_map<std::uint32_t, Stream> streams_;  // looked up only; order_ decides every order
-  std::vector<std::uint32_t> order_;                   // of first use
+  std::unordered_map<std::uint32_t, Stream> streams_;                      // looked up only; order_ decides every order
+  std::vector<std::uint32_t> order_;                                       // of first use
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiters_;  // operation -> streams
   std::unordered_map<std::uint32_t, Cycle> ends_;  // by operation, of those that have ended; looked up only
   std::vector<Ready> ready_;

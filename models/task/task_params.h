@@ -8,9 +8,9 @@
 namespace heddle::task {
 
 struct TaskParams {
-  double stream_gap = 1300;          // ns
-  std::uint32_t to_cwd = 20;         // cycles
-  std::uint32_t submit_queue = 1024; // packets
+  double stream_gap = 1300;           // ns
+  std::uint32_t to_cwd = 20;          // cycles
+  std::uint32_t submit_queue = 1024;  // packets
 
   static void describe(ParamTable<TaskParams>& t) {
     t.add("stream_gap", &TaskParams::stream_gap, {Unit::ns, 0.0, 1e9},

@@ -25,9 +25,10 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       holds_(counter("holds", "operations", "copies and fills that have ended")),
       rejected_(counter("rejected", "kernels", "kernels that can never run on this machine")),
       open_(gauge("open", "operations", "operations taken in and not ended")),
-      launch_latency_(histogram("launch_latency", "ns",
-                                "from when nothing but the launch held a kernel back (its submission, or the end of what "
-                                "it waited for) to its first launch packet")),
+      launch_latency_(
+          histogram("launch_latency", "ns",
+                    "from when nothing but the launch held a kernel back (its submission, or the end of what "
+                    "it waited for) to its first launch packet")),
       queue_time_(histogram("queue_time", "ns", "from a kernel's submission to its first launch packet")) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   task_done_in.on_packet<TaskUnit, &TaskUnit::on_task_done>(*this);

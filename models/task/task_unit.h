@@ -53,7 +53,7 @@ class TaskUnit : public Block {
   const Cycle stream_gap_;
   const Cycle start_path_;
   StreamTable streams_;
-  std::unordered_map<std::uint32_t, Dispatched> dispatched_;  // by operation; looked up only
+  std::unordered_map<std::uint32_t, Dispatched> dispatched_;                 // by operation; looked up only
   std::map<std::int32_t, std::deque<std::uint32_t>, std::greater<>> lists_;  // priority -> streams whose head is due
 
   Counter& submitted_;

@@ -29,8 +29,8 @@ void write_dim(YAML::Emitter& out, const char* key, const arch::Dim3& d) {
 
 // Kernels that are alike but for their launch share one entry.
 std::string key_of(const arch::KernelRecord& k) {
-  return fmt::format("{}|{},{},{}|{},{},{}|{}|{}|{}", k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x, k.block.y, k.block.z,
-                     k.registers_per_thread, k.shared_bytes, k.duration.min);
+  return fmt::format("{}|{},{},{}|{},{},{}|{}|{}|{}", k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x, k.block.y,
+                     k.block.z, k.registers_per_thread, k.shared_bytes, k.duration.min);
 }
 
 struct Kernels {
@@ -50,8 +50,8 @@ void gather(const workload::Workload& workload, Kernels& kernels) {
   }
 }
 
-void write_op(YAML::Emitter& out, const workload::Workload& workload, std::size_t index, std::size_t gpu, std::int64_t shift,
-              double launch_latency, const Kernels& kernels, bool named) {
+void write_op(YAML::Emitter& out, const workload::Workload& workload, std::size_t index, std::size_t gpu,
+              std::int64_t shift, double launch_latency, const Kernels& kernels, bool named) {
   const workload::Op& op = workload.ops[index];
   out << YAML::Flow << YAML::BeginMap;
   if (named) out << YAML::Key << "id" << YAML::Value << fmt::format("g{}o{}", gpu, index);
@@ -113,7 +113,8 @@ std::string scenario_text(const Inputs& inputs, const Machines& machines, const 
     for (const workload::Stream& stream : fitted[g].workload.streams) {
       out << YAML::Flow << YAML::BeginMap << YAML::Key << "name" << YAML::Value;
       emit_text(out, fmt::format("gpu{} {}", g, stream.name));
-      out << YAML::Key << "priority" << YAML::Value << stream.priority << YAML::Key << "gpu" << YAML::Value << g << YAML::EndMap;
+      out << YAML::Key << "priority" << YAML::Value << stream.priority << YAML::Key << "gpu" << YAML::Value << g
+          << YAML::EndMap;
     }
   }
   out << YAML::EndSeq;
@@ -139,8 +140,8 @@ std::string scenario_text(const Inputs& inputs, const Machines& machines, const 
 
 int import_command(const std::vector<std::string>& arguments) {
   po::options_description options;
-  options.add_options()("output,o", po::value<std::string>()->default_value("-"))("device", po::value<int>())("help,h", "")(
-      "what", po::value<std::vector<std::string>>()->default_value({}, ""));
+  options.add_options()("output,o", po::value<std::string>()->default_value("-"))("device", po::value<int>())(
+      "help,h", "")("what", po::value<std::vector<std::string>>()->default_value({}, ""));
   po::positional_options_description positional;
   positional.add("what", -1);
   po::variables_map values;
@@ -156,10 +157,12 @@ int import_command(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
   if (what.size() != 2 || what[0] != "kineto") {
-    throw InputError("heddle import takes a format and one file", "as in: heddle import kineto trace.json.gz -o scenario.yaml");
+    throw InputError("heddle import takes a format and one file",
+                     "as in: heddle import kineto trace.json.gz -o scenario.yaml");
   }
   if (!workload::looks_like_kineto(what[1])) {
-    throw InputError({what[1], 0, 0}, "is not a Kineto trace", "expected JSON, plain or gzip, as PyTorch's profiler exports it");
+    throw InputError({what[1], 0, 0}, "is not a Kineto trace",
+                     "expected JSON, plain or gzip, as PyTorch's profiler exports it");
   }
   std::optional<int> device;
   if (values.count("device") != 0) device = values["device"].as<int>();

@@ -26,8 +26,8 @@ FileKind kind_of(const std::string& path) {
 
 std::string stem(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).filename();
-  while (name.has_extension() && (name.extension() == ".gz" || name.extension() == ".json" || name.extension() == ".yaml" ||
-                                  name.extension() == ".yml")) {
+  while (name.has_extension() && (name.extension() == ".gz" || name.extension() == ".json" ||
+                                  name.extension() == ".yaml" || name.extension() == ".yml")) {
     name = name.stem();
   }
   return name.string();
@@ -56,7 +56,8 @@ Inputs from_scenario(workload::Scenario scenario) {
 }  // namespace
 
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device) {
-  if (files.empty() && device) throw InputError("--device chooses a device of a recording, and there is none", "name the trace");
+  if (files.empty() && device)
+    throw InputError("--device chooses a device of a recording, and there is none", "name the trace");
   if (files.empty()) return from_scenario(workload::parse_scenario(default_scenario(), "first_light.yaml"));
   Inputs inputs;
   inputs.name = stem(files.front());

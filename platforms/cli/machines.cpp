@@ -48,7 +48,7 @@ struct Choice {
   std::string preset;  // "generic": from `generic`
   std::string why;
   YAML::Node generic;
-  std::string file;    // machine file, if any
+  std::string file;  // machine file, if any
 };
 
 Choice from_recording(const workload::Workload& workload) {
@@ -78,7 +78,8 @@ YAML::Node recording_layer(const workload::Workload& workload) {
   YAML::Node gpu(YAML::NodeType::Map);
   if (workload.timings.stream_gap) {
     gpu["task"]["stream_gap"]["value"] = fmt::format("{} ns", *workload.timings.stream_gap);
-    gpu["task"]["stream_gap"]["source"] = "measured in this recording: mean over operations that waited for their stream";
+    gpu["task"]["stream_gap"]["source"] =
+        "measured in this recording: mean over operations that waited for their stream";
   }
   return gpu;
 }
@@ -110,8 +111,8 @@ Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index
     choice = from_recording(inputs.workloads[index]);
   } else {
     choice.preset = inputs.scenario->gpus[index];
-    choice.why = fmt::format("preset {} {}", choice.preset,
-                             inputs.scenario->gpus_named ? "of the scenario" : "by default");
+    choice.why =
+        fmt::format("preset {} {}", choice.preset, inputs.scenario->gpus_named ? "of the scenario" : "by default");
   }
   if (options.gpus.empty()) return choice;
   const std::string& wanted = options.gpus.size() == 1 ? options.gpus[0] : options.gpus[index];
@@ -143,7 +144,8 @@ YAML::Node generic_machine(const workload::DeviceInfo& device) {
     throw InputError("the recording does not tell how many SMs its device has", "choose a machine with --gpu");
   }
   const char* source = "deviceProperties of the recording";
-  const bool nvidia = device.name.find("NVIDIA") != std::string::npos || device.name.find("Tesla") != std::string::npos ||
+  const bool nvidia = device.name.find("NVIDIA") != std::string::npos ||
+                      device.name.find("Tesla") != std::string::npos ||
                       device.name.find("GeForce") != std::string::npos;
   YAML::Node gpu(YAML::NodeType::Map);
   gpu["shape"]["value"] = YAML::Load(arch::Shape::balanced(device.sms, kGenericSmsPerGpc).text());

@@ -13,19 +13,19 @@ namespace heddle::cli {
 
 // Parameters of the run rather than of a machine.
 struct RunParams {
-  double no_progress = 1000;              // ms, simulated
+  double no_progress = 1000;  // ms, simulated
   std::uint64_t timeline_events = 2'000'000;
 
   static void describe(ParamTable<RunParams>& t);
 };
 
 struct Machine {
-  std::string instance;       // "gpu0"
-  std::string preset;         // its name, or "generic"
-  std::string why;            // a sentence: who chose it
-  gpu::GpuParams params;      // what is simulated
-  gpu::GpuParams recorded;    // the machine of the recording, to which CTA durations are fitted
-  bool changed = false;       // params differ from recorded
+  std::string instance;     // "gpu0"
+  std::string preset;       // its name, or "generic"
+  std::string why;          // a sentence: who chose it
+  gpu::GpuParams params;    // what is simulated
+  gpu::GpuParams recorded;  // the machine of the recording, to which CTA durations are fitted
+  bool changed = false;     // params differ from recorded
   std::vector<ParamEntry> entries;
 };
 
@@ -33,7 +33,7 @@ struct Machines {
   std::vector<Machine> gpus;  // one per workload
   RunParams run;
   std::vector<ParamEntry> run_entries;
-  std::string config;         // the whole resolved configuration, YAML
+  std::string config;  // the whole resolved configuration, YAML
 };
 
 // Throws InputError.

@@ -25,14 +25,16 @@ void use_signature_medians(workload::Workload& workload) {
     std::vector<std::uint64_t> cycles;
     for (const std::size_t i : launches) cycles.push_back(workload.ops[i].kernel.duration.min);
     std::nth_element(cycles.begin(), cycles.begin() + static_cast<std::ptrdiff_t>(cycles.size() / 2), cycles.end());
-    for (const std::size_t i : launches) workload.ops[i].kernel.duration = {cycles[cycles.size() / 2], cycles[cycles.size() / 2]};
+    for (const std::size_t i : launches)
+      workload.ops[i].kernel.duration = {cycles[cycles.size() / 2], cycles[cycles.size() / 2]};
   }
 }
 
 void check_recorded_machine(const workload::Workload& workload, const workload::Op& op, const gpu::GpuParams& machine) {
   const std::string why = arch::why_impossible(machine.sm.limits, op.kernel);
   if (why.empty()) return;
-  throw InputError({workload.name, 0, 0}, "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,
+  throw InputError({workload.name, 0, 0},
+                   "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,
                    "the recording's launch data and its deviceProperties contradict each other");
 }
 

@@ -56,25 +56,27 @@ double span_us(const std::vector<replay::OpResult>& results) {
 
 // What the recorded machine would do, beside what a changed machine or pace does: the what-if's reference.
 struct Baselines {
-  SimulationResult recorded;                 // recorded machine, recorded pace
-  std::optional<SimulationResult> same_pace; // recorded machine, the pace of this run, if that is another
+  SimulationResult recorded;                  // recorded machine, recorded pace
+  std::optional<SimulationResult> same_pace;  // recorded machine, the pace of this run, if that is another
 };
 
-void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitted, const std::optional<Baselines>& baselines) {
+void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitted,
+                            const std::optional<Baselines>& baselines) {
   for (std::size_t i = 0; i < fitted.size(); ++i) {
     const Machine& machine = outcome.machines->gpus[i];
     outcome.comparisons.push_back(
         replay::compare(fitted[i].workload, outcome.result.jobs[i].results, machine.recorded, fitted[i].launch_bound));
     if (baselines) {
-      outcome.fidelity.push_back(replay::compare(fitted[i].workload, baselines->recorded.jobs[i].results, machine.recorded,
-                                                 fitted[i].launch_bound));
+      outcome.fidelity.push_back(replay::compare(fitted[i].workload, baselines->recorded.jobs[i].results,
+                                                 machine.recorded, fitted[i].launch_bound));
     }
     std::vector<Span> spans = {{"recorded", outcome.comparisons[i].span_recorded_ns / 1e3}};
     const bool asap = outcome.options->pace == Pace::asap;
     if (baselines) {
       spans.push_back({"modelled, recorded machine and pace", span_us(baselines->recorded.jobs[i].results)});
       if (baselines->same_pace) {
-        spans.push_back({"modelled, recorded machine, as soon as order allows", span_us(baselines->same_pace->jobs[i].results)});
+        spans.push_back(
+            {"modelled, recorded machine, as soon as order allows", span_us(baselines->same_pace->jobs[i].results)});
       }
     }
     std::string label = "modelled";
@@ -94,7 +96,8 @@ std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std
   if (!outcome.inputs->recorded() || !outcome.options->baseline || (!changed && !asap)) return std::nullopt;
   const bool quiet = outcome.options->quiet;
   Baselines baselines;
-  baselines.recorded = simulate_shown(make_jobs(fitted, *outcome.machines, Pace::recorded, true), options, "recorded machine", quiet);
+  baselines.recorded =
+      simulate_shown(make_jobs(fitted, *outcome.machines, Pace::recorded, true), options, "recorded machine", quiet);
   if (asap && changed) {
     baselines.same_pace = simulate_shown(make_jobs(fitted, *outcome.machines, Pace::asap, true), options,
                                          "recorded machine, asap", quiet);
@@ -107,11 +110,13 @@ void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
     outcome.warnings.insert(outcome.warnings.end(), workload.warnings.begin(), workload.warnings.end());
   }
   if (timeline != nullptr && timeline->left_out() > 0) {
-    outcome.warnings.push_back(fmt::format("{} events did not fit into the timeline; raise run.timeline_events with --set",
-                                           with_commas(static_cast<double>(timeline->left_out()))));
+    outcome.warnings.push_back(
+        fmt::format("{} events did not fit into the timeline; raise run.timeline_events with --set",
+                    with_commas(static_cast<double>(timeline->left_out()))));
   }
   if (outcome.rejected > 0) {
-    outcome.warnings.push_back(fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
+    outcome.warnings.push_back(
+        fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
   }
   if (!outcome.result.progress) {
     std::string text = "No progress: " + outcome.result.stopped + ". The chain of waits:";
@@ -128,12 +133,14 @@ void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
     for (const auto& [label, value] : lines) width = std::max(width, label.size());
     for (const auto& [label, value] : lines) std::cout << fmt::format("  {:<{}}  {}\n", label, width, value);
     for (const ExpectationResult& e : outcome.expectations) {
-      std::cout << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text, e.ok ? "" : ", but is " + e.actual);
+      std::cout << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text,
+                               e.ok ? "" : ", but is " + e.actual);
     }
     for (const std::string& warning : outcome.warnings) std::cout << "  note: " << warning << '\n';
-    std::cout << fmt::format("\nsimulated in {:.2f} s: {} CTAs and {} events per second\n", outcome.result.wall_seconds,
-                             with_commas(outcome.ctas / std::max(outcome.result.wall_seconds, 1e-9)),
-                             with_commas(static_cast<double>(outcome.result.events) / std::max(outcome.result.wall_seconds, 1e-9)));
+    std::cout << fmt::format(
+        "\nsimulated in {:.2f} s: {} CTAs and {} events per second\n", outcome.result.wall_seconds,
+        with_commas(outcome.ctas / std::max(outcome.result.wall_seconds, 1e-9)),
+        with_commas(static_cast<double>(outcome.result.events) / std::max(outcome.result.wall_seconds, 1e-9)));
     std::cout << "page: " << (folder / "report.html").string() << '\n';
   }
   if (!outcome.result.progress) {
@@ -179,8 +186,9 @@ int run_command(const std::vector<std::string>& arguments) {
   outcome.seed = options.seed.value_or(inputs.scenario && inputs.scenario->seed ? *inputs.scenario->seed : 1);
   std::vector<Fitted> fitted;
   for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
-    fitted.push_back(inputs.recorded() ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit)
-                                       : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size())});
+    fitted.push_back(inputs.recorded()
+                         ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit)
+                         : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size())});
   }
   const std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false);
 

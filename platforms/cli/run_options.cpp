@@ -16,32 +16,31 @@ namespace po = boost::program_options;
 
 po::options_description visible_options() {
   po::options_description options("options", 100);
-  options.add_options()
-      ("gpu", po::value<std::vector<std::string>>()->value_name("PRESET|FILE"),
-       "the machine: a preset (heddle show presets) or a YAML file; given several times, one per GPU. "
-       "Default: what the scenario names, or the GPU that the trace was recorded on")
-      ("set", po::value<std::vector<std::string>>()->value_name("K=V"),
-       "set a parameter, e.g. gpu.cwd.gpc_distance=100; can be repeated (heddle show params)")
-      ("pace", po::value<std::string>()->value_name("recorded|asap"),
-       "submit operations at their recorded times (default), or as soon as order allows")
-      ("fit", po::value<std::string>()->value_name("launch|signature"),
-       "fit CTA durations to each recorded launch (default), or one per name, grid and block")
-      ("device", po::value<int>()->value_name("N"), "replay only this device of the recording")
-      ("no-baseline", "do not simulate the recorded machine beside a changed one")
-      ("timing", po::value<std::string>()->value_name("at|lt"),
-       "at: links and decisions take their cycles (default); lt: only work takes time")
-      ("seed", po::value<std::uint64_t>()->value_name("N"), "of everything random; default: the scenario's, or 1")
-      ("trace", po::value<std::string>()->value_name("perfetto"),
-       "write a timeline, timeline.json.gz, for ui.perfetto.dev")
-      ("out", po::value<std::string>()->value_name("DIR"), "where results go; default heddle-out/NAME")
-      ("dump-config", po::value<std::string>()->value_name("FILE"),
-       "write the whole resolved configuration to FILE (it is also in the results) and stop; - for standard output")
-      ("quiet", "print only errors")
-      ("help,h", "this text");
+  options.add_options()("gpu", po::value<std::vector<std::string>>()->value_name("PRESET|FILE"),
+                        "the machine: a preset (heddle show presets) or a YAML file; given several times, one per GPU. "
+                        "Default: what the scenario names, or the GPU that the trace was recorded on")(
+      "set", po::value<std::vector<std::string>>()->value_name("K=V"),
+      "set a parameter, e.g. gpu.cwd.gpc_distance=100; can be repeated (heddle show params)")(
+      "pace", po::value<std::string>()->value_name("recorded|asap"),
+      "submit operations at their recorded times (default), or as soon as order allows")(
+      "fit", po::value<std::string>()->value_name("launch|signature"),
+      "fit CTA durations to each recorded launch (default), or one per name, grid and block")(
+      "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
+      "no-baseline", "do not simulate the recorded machine beside a changed one")(
+      "timing", po::value<std::string>()->value_name("at|lt"),
+      "at: links and decisions take their cycles (default); lt: only work takes time")(
+      "seed", po::value<std::uint64_t>()->value_name("N"), "of everything random; default: the scenario's, or 1")(
+      "trace", po::value<std::string>()->value_name("perfetto"),
+      "write a timeline, timeline.json.gz, for ui.perfetto.dev")("out", po::value<std::string>()->value_name("DIR"),
+                                                                 "where results go; default heddle-out/NAME")(
+      "dump-config", po::value<std::string>()->value_name("FILE"),
+      "write the whole resolved configuration to FILE (it is also in the results) and stop; - for standard output")(
+      "quiet", "print only errors")("help,h", "this text");
   return options;
 }
 
-[[noreturn]] void bad_option(const std::string& message, const std::string& remedy = "heddle run --help lists the options") {
+[[noreturn]] void bad_option(const std::string& message,
+                             const std::string& remedy = "heddle run --help lists the options") {
   throw InputError(message, remedy);
 }
 

@@ -23,7 +23,7 @@ struct RunOptions {
   std::optional<std::string> timing;  // at, lt
   std::optional<std::string> out;
   std::optional<std::uint64_t> seed;
-  std::optional<int> device;          // of a recording; absent: all
+  std::optional<int> device;  // of a recording; absent: all
   replay::Pace pace = replay::Pace::recorded;
   Fit fit = Fit::launch;
   bool perfetto = false;
@@ -31,7 +31,7 @@ struct RunOptions {
   bool quiet = false;
   std::optional<std::string> dump_config;
   bool help = false;
-  std::string command_line;           // as the page shows it
+  std::string command_line;  // as the page shows it
 };
 
 // Throws InputError for options that do not exist or do not make sense.

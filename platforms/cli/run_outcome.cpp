@@ -23,7 +23,8 @@ RunOutcome::Change RunOutcome::change_of(std::size_t gpu) const {
       if (!results[i].done) continue;
       begin = std::min(begin, results[i].start);
       end = std::max(end, results[i].end);
-      if (inputs->workloads[gpu].ops[i].kind == workload::OpKind::kernel) kernel_time += results[i].end - results[i].start;
+      if (inputs->workloads[gpu].ops[i].kind == workload::OpKind::kernel)
+        kernel_time += results[i].end - results[i].start;
     }
     return std::pair<double, double>(end > begin ? end - begin : 0, kernel_time);
   };
@@ -51,8 +52,9 @@ void collect_stats(RunOutcome& outcome) {
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     const replay::JobResult& job = outcome.result.jobs[i];
     Stats& stats = job.observation->stats;
-    stats.gauge(outcome.machines->gpus[i].instance + ".occupancy", "%",
-                "resident warps of what all SMs can hold, mean until the last CTA ended")
+    stats
+        .gauge(outcome.machines->gpus[i].instance + ".occupancy", "%",
+               "resident warps of what all SMs can hold, mean until the last CTA ended")
         .set(100 * job.observation->load_map.mean());
     merge(outcome.stats, stats.to_json());
     merge(outcome.histograms, stats.histograms_json());
@@ -73,9 +75,9 @@ void check_expectations(RunOutcome& outcome) {
       std::vector<std::string> names;
       for (const auto& item : outcome.stats.items()) names.push_back(item.key());
       const std::string near = nearest(expectation.stat, names);
-      throw InputError(expectation.where, fmt::format("this run has no statistic '{}'", expectation.stat),
-                       near.empty() ? "stats.json of a run without expectations lists them"
-                                    : fmt::format("did you mean {}?", near));
+      throw InputError(
+          expectation.where, fmt::format("this run has no statistic '{}'", expectation.stat),
+          near.empty() ? "stats.json of a run without expectations lists them" : fmt::format("did you mean {}?", near));
     }
     const double value = (*found)["value"].get<double>();
     result.actual = fmt::format("{} {}", value, (*found)["unit"].get<std::string>());
@@ -88,17 +90,15 @@ void write_text(const std::string& text, const std::string& path) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another directory with --out, or free the disk");
+  if (!file)
+    throw InputError({path, 0, 0}, "cannot be written", "choose another directory with --out, or free the disk");
 }
 
 // No wall-clock time in here, nor anything else that differs between two runs of the same input and seed.
 void write_stats(const RunOutcome& outcome, const std::string& path) {
-  nlohmann::json document = {{"schema", kSchema},
-                             {"input", outcome.inputs->name},
-                             {"seed", outcome.seed},
-                             {"completed", outcome.result.progress},
-                             {"stats", outcome.stats},
-                             {"histograms", outcome.histograms}};
+  nlohmann::json document = {{"schema", kSchema},      {"input", outcome.inputs->name},
+                             {"seed", outcome.seed},   {"completed", outcome.result.progress},
+                             {"stats", outcome.stats}, {"histograms", outcome.histograms}};
   for (const Machine& machine : outcome.machines->gpus) {
     document["gpus"].push_back({{"instance", machine.instance},
                                 {"preset", machine.preset},

@@ -30,13 +30,13 @@ struct RunOutcome {
   const Machines* machines = nullptr;
   std::uint64_t seed = 1;
   replay::SimulationResult result;
-  std::vector<replay::Comparison> comparisons;              // one per GPU, for recordings: this run
+  std::vector<replay::Comparison> comparisons;  // one per GPU, for recordings: this run
   // The same of the recorded machine at the recorded pace: how far the model can be believed. Empty unless this run
   // changed the machine or the pace; then `comparisons` shows what the change does, not how good the model is.
   std::vector<replay::Comparison> fidelity;
-  std::vector<std::vector<Span>> spans;                     // one list per GPU, for recordings
-  std::vector<std::vector<replay::OpResult>> baseline;      // one per GPU; empty without a baseline
-  nlohmann::json stats;                                     // path -> {value, unit, description}
+  std::vector<std::vector<Span>> spans;                 // one list per GPU, for recordings
+  std::vector<std::vector<replay::OpResult>> baseline;  // one per GPU; empty without a baseline
+  nlohmann::json stats;                                 // path -> {value, unit, description}
   nlohmann::json histograms;
   std::vector<ExpectationResult> expectations;
   std::vector<std::string> warnings;

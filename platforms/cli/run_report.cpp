@@ -73,7 +73,9 @@ json latency_of(const RunOutcome& outcome, const std::string& instance) {
           {"p50", value(".p50")},
           {"p95", value(".p95")},
           {"max", value(".max")},
-          {"what", "from when nothing but the launch held a kernel back (its submission, or the end of what it waited for) to its first launch packet"}};
+          {"what",
+           "from when nothing but the launch held a kernel back (its submission, or the end of what it waited for) to "
+           "its first launch packet"}};
 }
 
 struct OpTables {
@@ -128,7 +130,8 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
 json unmatched_of(const replay::Comparison& c) {
   json rows = json::array();
   for (const Unmatched& u : unmatched(c)) {
-    rows.push_back({{"reason", u.reason}, {"kernels", u.kernels}, {"time_us", u.time_us}, {"share_percent", 100 * u.share}});
+    rows.push_back(
+        {{"reason", u.reason}, {"kernels", u.kernels}, {"time_us", u.time_us}, {"share_percent", 100 * u.share}});
   }
   return rows;
 }
@@ -176,10 +179,13 @@ json highlights_of(const RunOutcome& outcome) {
     tile(outcome.what_if() ? "End to end, recorded machine" : "End to end", time_text(c.span_modelled_ns / 1e3),
          fmt::format("recorded {} ({:+.2f} %)", time_text(c.span_recorded_ns / 1e3),
                      100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
-    tile("Kernels reproduced", percent_text(c.alone > 0 ? static_cast<double>(c.within_5) / static_cast<double>(c.alone) : 1, 1),
-         fmt::format("within 5 % of their recorded duration, of the {} that overlap no other", with_commas(static_cast<double>(c.alone))));
+    tile("Kernels reproduced",
+         percent_text(c.alone > 0 ? static_cast<double>(c.within_5) / static_cast<double>(c.alone) : 1, 1),
+         fmt::format("within 5 % of their recorded duration, of the {} that overlap no other",
+                     with_commas(static_cast<double>(c.alone))));
     if (c.occupancy_compared > 0) {
-      tile("Occupancy check", c.occupancy_mismatches == 0 ? "all agree" : fmt::format("{} differ", c.occupancy_mismatches),
+      tile("Occupancy check",
+           c.occupancy_mismatches == 0 ? "all agree" : fmt::format("{} differ", c.occupancy_mismatches),
            fmt::format("{} kernels with a recorded estimate", with_commas(static_cast<double>(c.occupancy_compared))));
     }
     if (c.signature.launches > 0) {

@@ -40,42 +40,51 @@ std::string count_of(std::size_t count, const char* singular, const char* plural
 // How far the model can be believed: this run's comparison, or that of the recorded machine beside a what-if.
 void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string& prefix, Lines& lines) {
   const replay::Comparison& c = outcome.fidelity_of(gpu);
-  lines.emplace_back(prefix + "span error", fmt::format("{:+.2f} %", 100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
+  lines.emplace_back(prefix + "span error",
+                     fmt::format("{:+.2f} %", 100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
   lines.emplace_back(prefix + "kernel durations",
                      fmt::format("{} of {} that overlap no other are within 5 %; 95 % within {}",
                                  with_commas(static_cast<double>(c.within_5)), count_of(c.alone, "kernel", "kernels"),
                                  percent_text(c.error_p95)));
   for (const Unmatched& u : unmatched(c)) {
-    lines.emplace_back("  more than 5 % off", fmt::format("{}, {:.1f} % of the kernel time: {}", count_of(u.kernels, "kernel", "kernels"),
-                                                          100 * u.share, u.reason));
+    lines.emplace_back("  more than 5 % off",
+                       fmt::format("{}, {:.1f} % of the kernel time: {}", count_of(u.kernels, "kernel", "kernels"),
+                                   100 * u.share, u.reason));
   }
   if (c.overlap_recorded_ns > 0) {
-    lines.emplace_back(prefix + "overlap", fmt::format("two kernels or more ran for {} recorded, {} modelled",
-                                                       time_text(c.overlap_recorded_ns / 1e3), time_text(c.overlap_modelled_ns / 1e3)));
+    lines.emplace_back(prefix + "overlap",
+                       fmt::format("two kernels or more ran for {} recorded, {} modelled",
+                                   time_text(c.overlap_recorded_ns / 1e3), time_text(c.overlap_modelled_ns / 1e3)));
   }
   if (c.coarse > 0) {
     const double resolution_us = static_cast<double>(outcome.inputs->workloads[gpu].timings.resolution) / 1e3;
-    lines.emplace_back(prefix + "resolution", fmt::format("{} so short that the recorder's {} leaves more than 5 % open",
-                                                          count_of(c.coarse, "kernel is", "kernels are"), time_text(resolution_us)));
+    lines.emplace_back(prefix + "resolution",
+                       fmt::format("{} so short that the recorder's {} leaves more than 5 % open",
+                                   count_of(c.coarse, "kernel is", "kernels are"), time_text(resolution_us)));
   }
   if (c.occupancy_compared > 0) {
-    lines.emplace_back(prefix + "occupancy check", fmt::format("{} of {} differ from the recorder's estimate by more than a point",
-                                                               c.occupancy_mismatches, count_of(c.occupancy_compared, "kernel", "kernels")));
+    lines.emplace_back(prefix + "occupancy check",
+                       fmt::format("{} of {} differ from the recorder's estimate by more than a point",
+                                   c.occupancy_mismatches, count_of(c.occupancy_compared, "kernel", "kernels")));
   }
   const replay::SignatureFit& fit = c.signature;
   lines.emplace_back(prefix + "prediction",
-                     fit.launches == 0 ? std::string("none: no name, grid and block was launched twice")
-                                       : fmt::format("{} from others of their name, grid and block: median error {}, 95 % within {}, "
-                                                     "total time {:+.2f} %",
-                                                     count_of(fit.launches, "launch", "launches"), percent_text(fit.error_p50, 1),
-                                                     percent_text(fit.error_p95, 1), 100 * fit.time_error));
-  lines.emplace_back(prefix + "waits between streams", fmt::format("{} recorded, {} inferred; {} held until the recorded start", c.edges_recorded,
-                                                                   c.edges_inferred, count_of(c.pinned, "operation", "operations")));
+                     fit.launches == 0
+                         ? std::string("none: no name, grid and block was launched twice")
+                         : fmt::format("{} from others of their name, grid and block: median error {}, 95 % within {}, "
+                                       "total time {:+.2f} %",
+                                       count_of(fit.launches, "launch", "launches"), percent_text(fit.error_p50, 1),
+                                       percent_text(fit.error_p95, 1), 100 * fit.time_error));
+  lines.emplace_back(prefix + "waits between streams",
+                     fmt::format("{} recorded, {} inferred; {} held until the recorded start", c.edges_recorded,
+                                 c.edges_inferred, count_of(c.pinned, "operation", "operations")));
 }
 
 void add_machine(const RunOutcome& outcome, const Machine& m, const std::string& prefix, Lines& lines) {
-  lines.emplace_back(m.instance, fmt::format("{}: {} in {} at {} GHz; {}", m.preset, counted(m.params.machine.shape.sms(), "SM", "SMs"),
-                                             count_of(m.params.machine.shape.gpcs.size(), "GPC", "GPCs"), m.params.machine.clock, m.why));
+  lines.emplace_back(
+      m.instance,
+      fmt::format("{}: {} in {} at {} GHz; {}", m.preset, counted(m.params.machine.shape.sms(), "SM", "SMs"),
+                  count_of(m.params.machine.shape.gpcs.size(), "GPC", "GPCs"), m.params.machine.clock, m.why));
   std::string changed;
   for (const ParamEntry& entry : m.entries) {
     if (entry.origin.kind == Origin::Kind::file || entry.origin.kind == Origin::Kind::command_line) {
@@ -83,12 +92,14 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
     }
   }
   constexpr std::size_t kReadable = 300;
-  if (!changed.empty()) lines.emplace_back("  changed", changed.size() < kReadable ? changed : "see the page or config.yaml");
+  if (!changed.empty())
+    lines.emplace_back("  changed", changed.size() < kReadable ? changed : "see the page or config.yaml");
   const auto stat = [&](const char* name) { return outcome.stats[m.instance + "." + name]["value"].get<double>(); };
-  lines.emplace_back(prefix + "work", fmt::format("{}, {} in {}; {}", counted(stat("task.kernels"), "kernel", "kernels"),
-                                                  counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
-                                                  counted(stat("cwd.launch_packets"), "launch packet", "launch packets"),
-                                                  counted(stat("task.holds"), "copy or fill", "copies and fills")));
+  lines.emplace_back(prefix + "work",
+                     fmt::format("{}, {} in {}; {}", counted(stat("task.kernels"), "kernel", "kernels"),
+                                 counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
+                                 counted(stat("cwd.launch_packets"), "launch packet", "launch packets"),
+                                 counted(stat("task.holds"), "copy or fill", "copies and fills")));
   lines.emplace_back(prefix + "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
 }
 
@@ -105,8 +116,9 @@ Lines summary_lines(const RunOutcome& outcome) {
     for (const Span& span : outcome.spans[i]) lines.emplace_back(prefix + "span, " + span.label, time_text(span.us));
     if (outcome.what_if()) {
       const RunOutcome::Change change = outcome.change_of(i);
-      lines.emplace_back(prefix + "what if", fmt::format("span {:.2f} x, kernel time {:.2f} x those of the recorded machine at {}",
-                                                         change.span, change.kernel_time, reference_pace(outcome)));
+      lines.emplace_back(prefix + "what if",
+                         fmt::format("span {:.2f} x, kernel time {:.2f} x those of the recorded machine at {}",
+                                     change.span, change.kernel_time, reference_pace(outcome)));
       lines.emplace_back("", "the lines below judge the model on the recorded machine at the recorded pace");
     }
     add_fidelity(outcome, i, prefix, lines);

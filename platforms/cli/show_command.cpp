@@ -29,8 +29,8 @@ void show_params(const Machines& machines, const std::string& prefix) {
     any = true;
     const std::string unit(unit_text(e.unit));
     std::cout << fmt::format("{} = {}{}\n    {}\n    {}; range {}; default {}\n    set by {}{}\n", e.path, e.value_text,
-                             unit.empty() ? "" : " " + unit, e.description, e.type, e.range, e.default_text, e.origin.text,
-                             e.value_source.empty() ? "" : "; source: " + e.value_source);
+                             unit.empty() ? "" : " " + unit, e.description, e.type, e.range, e.default_text,
+                             e.origin.text, e.value_source.empty() ? "" : "; source: " + e.value_source);
   }
   if (any) return;
   std::vector<std::string> paths;

@@ -6,8 +6,7 @@ namespace heddle::gpu {
 
 Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
          const arch::Topology::Gpc& gpc, const arch::Topology::Tpc& tpc, std::uint64_t seed)
-    : sc_core::sc_module(name),
-      mpc("mpc", domain, path + ".mpc", params.gpc, tpc.sms, params.sm.limits.ctas) {
+    : sc_core::sc_module(name), mpc("mpc", domain, path + ".mpc", params.gpc, tpc.sms, params.sm.limits.ctas) {
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), domain, path + "." + sm_name, params.sm,

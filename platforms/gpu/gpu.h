@@ -17,7 +17,8 @@ namespace heddle::gpu {
 class Gpu : public sc_core::sc_module {
  public:
   // `observation` must outlive the Gpu; its prefix ("gpu0") begins the paths of all statistics. `seed` decides what is
-  // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each other.
+  // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each
+  // other.
   Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation);
 
   // The way in and out. Packets: protocol/submit_packet.h.
@@ -35,7 +36,8 @@ class Gpu : public sc_core::sc_module {
 
   // Operations taken in and not ended.
   std::size_t open_operations() const { return task_.open(); }
-  // Throws CheckFailed unless the idle machine is as it was after elaboration: no CTA, no resource, no credit is missing.
+  // Throws CheckFailed unless the idle machine is as it was after elaboration: no CTA, no resource, no credit is
+  // missing.
   void check_quiescent() const;
   void collect_waits(WaitGraph& graph) const { domain_.collect_waits(graph); }
 

@@ -55,7 +55,8 @@ void summarise_errors(Comparison& c) {
     if (!k.overlaps) errors.push_back(std::abs(k.error));
   }
   c.alone = errors.size();
-  c.within_5 = static_cast<std::size_t>(std::count_if(errors.begin(), errors.end(), [](double e) { return e <= kClose; }));
+  c.within_5 =
+      static_cast<std::size_t>(std::count_if(errors.begin(), errors.end(), [](double e) { return e <= kClose; }));
   c.error_p50 = quantile(errors, 0.50);
   c.error_p95 = quantile(errors, 0.95);
   c.error_max = quantile(errors, 1.0);
@@ -70,8 +71,8 @@ const char* match_name(Match match) {
 }
 
 SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuParams& machine) {
-  using Signature = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
-                               std::uint32_t>;
+  using Signature =
+      std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
   std::map<Signature, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const workload::Op& op = workload.ops[i];
@@ -216,13 +217,15 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
   put("kernel_duration_error.max", "%", alone, 100 * c.error_max);
   count("kernels_alone", "kernels", "kernels that overlap no other", c.alone);
   count("kernels_within_5_percent", "kernels", "of those, modelled within 5 % of the recorded duration", c.within_5);
-  count("kernels_coarse", "kernels", "kernels whose recorded duration is uncertain by more than 5 %: the recorder's resolution",
-        c.coarse);
+  count("kernels_coarse", "kernels",
+        "kernels whose recorded duration is uncertain by more than 5 %: the recorder's resolution", c.coarse);
   count("occupancy.compared", "kernels", "kernels with a usable recorded occupancy", c.occupancy_compared);
-  count("occupancy.mismatches", "kernels", "of those, modelled more than one point off (INP-08)", c.occupancy_mismatches);
+  count("occupancy.mismatches", "kernels", "of those, modelled more than one point off (INP-08)",
+        c.occupancy_mismatches);
   count("edges.recorded", "edges", "waits between streams that the recording shows", c.edges_recorded);
   count("edges.inferred", "edges", "waits between streams that coinciding ends suggest", c.edges_inferred);
-  count("pinned", "operations", "operations held until their recorded start, because nothing explains their wait", c.pinned);
+  count("pinned", "operations", "operations held until their recorded start, because nothing explains their wait",
+        c.pinned);
   for (std::size_t m = 0; m < kMatches; ++m) {
     std::string name = match_name(static_cast<Match>(m));
     std::replace(name.begin(), name.end(), ' ', '_');

@@ -40,23 +40,23 @@ struct SignatureFit {
   std::size_t launches = 0;    // predicted
   double error_p50 = 0;        // |predicted / recorded - 1|
   double error_p95 = 0;
-  double time_error = 0;       // sum of predicted / sum of recorded - 1
+  double time_error = 0;  // sum of predicted / sum of recorded - 1
 };
 
 struct Comparison {
   std::vector<KernelComparison> kernels;  // those with a recording
   double span_recorded_ns = 0;            // first start to last end of all operations
   double span_modelled_ns = 0;
-  double error_p50 = 0, error_p95 = 0, error_max = 0;  // |error| of kernels that overlap no other
-  std::size_t alone = 0;                               // such kernels
-  std::size_t within_5 = 0;                            // of them, within 5 %
+  double error_p50 = 0, error_p95 = 0, error_max = 0;               // |error| of kernels that overlap no other
+  std::size_t alone = 0;                                            // such kernels
+  std::size_t within_5 = 0;                                         // of them, within 5 %
   double kernel_time_recorded_ns = 0, kernel_time_modelled_ns = 0;  // sums of durations
   double overlap_recorded_ns = 0, overlap_modelled_ns = 0;          // time in which two kernels or more ran
-  std::size_t coarse = 0;        // kernels whose recorded duration is uncertain by more than 5 % (resolution)
+  std::size_t coarse = 0;  // kernels whose recorded duration is uncertain by more than 5 % (resolution)
   std::size_t occupancy_compared = 0, occupancy_mismatches = 0;  // INP-08
   std::size_t edges_recorded = 0, edges_inferred = 0, pinned = 0;
   std::size_t counts[kMatches] = {};
-  double time_ns[kMatches] = {};          // recorded time of the kernels of each kind
+  double time_ns[kMatches] = {};  // recorded time of the kernels of each kind
   SignatureFit signature;
 };
 

@@ -22,11 +22,11 @@ class SoloKernel {
  private:
   double ctas_;
   double sms_;
-  double slots_;       // of the whole machine
-  double interval_;    // between two CTAs at the launch port
-  double packet_;      // CTAs of a launch packet that starts a CTA on every SM of a GPC
-  double way_there_;   // launch packet to first instruction
-  double way_back_;    // last instruction to completion at the distributor
+  double slots_;      // of the whole machine
+  double interval_;   // between two CTAs at the launch port
+  double packet_;     // CTAs of a launch packet that starts a CTA on every SM of a GPC
+  double way_there_;  // launch packet to first instruction
+  double way_back_;   // last instruction to completion at the distributor
   double session_;
 };
 

@@ -38,9 +38,9 @@ void check_kernels(const Job& job) {
     if (op.kind != workload::OpKind::kernel) continue;
     const std::string why = arch::why_impossible(job.params.sm.limits, op.kernel);
     if (why.empty()) continue;
-    throw InputError(fmt::format("kernel '{}' of {} can never run on {}: {}", op.kernel.name, job.workload->name,
-                                 job.instance, why),
-                     "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
+    throw InputError(
+        fmt::format("kernel '{}' of {} can never run on {}: {}", op.kernel.name, job.workload->name, job.instance, why),
+        "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
   }
 }
 
@@ -61,8 +61,8 @@ Machine build(const Job& job, const SimulationOptions& options) {
   HostTimings timings;
   timings.submit_queue = job.params.task.submit_queue;
   timings.launch_latency_ns = job.launch_latency_ns;
-  timings.start_path_ns =
-      m.gpu->domain().clock().ns_for_cycles(static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
+  timings.start_path_ns = m.gpu->domain().clock().ns_for_cycles(
+      static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
   m.host = std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
                                         *m.observation, *m.host_observation);
   m.host->submit_out.bind(m.gpu->submit_in());
@@ -116,7 +116,8 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
       since = sc_core::sc_time_stamp();
     } else if (options.no_progress_ms > 0 && sc_core::sc_time_stamp() - since >= patience) {
       result.progress = false;
-      result.stopped = fmt::format("no progress for {} of simulated time", (sc_core::sc_time_stamp() - since).to_string());
+      result.stopped =
+          fmt::format("no progress for {} of simulated time", (sc_core::sc_time_stamp() - since).to_string());
       break;
     }
     if (options.progress && seconds_since(shown) > 0.1) {
@@ -161,7 +162,8 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     job.cycle_ns = domain.clock().ns_for_cycles(1);
     job.lead_ns = m.host->lead();
     job.sms_per_gpc = m.gpu->topology().sms_per_gpc();
-    for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm) job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
+    for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm)
+      job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
     m.host.reset();
     m.gpu.reset();
     job.observation = std::move(m.observation);

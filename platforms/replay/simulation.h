@@ -15,16 +15,16 @@ namespace heddle::replay {
 
 // One GPU and what it is given to do.
 struct Job {
-  std::string instance;                     // "gpu0"
+  std::string instance;  // "gpu0"
   gpu::GpuParams params;
   const workload::Workload* workload = nullptr;
   Pace pace = Pace::recorded;
-  double launch_latency_ns = 0;             // host call to start
+  double launch_latency_ns = 0;  // host call to start
 };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
-  double no_progress_ms = 1000;             // simulated; 0: only when no event is left
+  double no_progress_ms = 1000;  // simulated; 0: only when no event is left
   TimelineSink* timeline = nullptr;
   CtaListener* ctas = nullptr;
   // Called now and then with simulated time and the share of operations that are done (0 … 1).
@@ -35,21 +35,21 @@ struct JobResult {
   std::unique_ptr<Observation> observation;  // statistics and load map
   std::vector<OpResult> results;
   double cycle_ns = 1;
-  double lead_ns = 0;                        // the workload's time 0 on the simulation's axis
+  double lead_ns = 0;  // the workload's time 0 on the simulation's axis
   std::vector<std::string> sm_paths;
   std::vector<std::uint32_t> sms_per_gpc;
 };
 
 struct SimulationResult {
   std::vector<JobResult> jobs;
-  bool progress = true;                      // false: the run ended without progress
-  std::string stopped;                       // then: how ("no event is left", …)
-  std::vector<std::string> waits;            // then: the chain of waits
-  double sim_time_ns = 0;                    // time of the last event
+  bool progress = true;            // false: the run ended without progress
+  std::string stopped;             // then: how ("no event is left", …)
+  std::vector<std::string> waits;  // then: the chain of waits
+  double sim_time_ns = 0;          // time of the last event
   std::uint64_t events = 0;
-  std::uint64_t wakeups = 0;                 // of the SystemC kernel
+  std::uint64_t wakeups = 0;  // of the SystemC kernel
   std::uint64_t ctas = 0;
-  double wall_seconds = 0;                   // of the simulation proper
+  double wall_seconds = 0;  // of the simulation proper
   double elaboration_seconds = 0;
 };
 

@@ -30,21 +30,22 @@ struct Edge {
 struct Recorded {
   Nanoseconds start = 0;
   Nanoseconds duration = 0;
-  double occupancy_percent = -1.0;  // the recorder's estimate ("est. achieved occupancy %"); negative: none, or not usable
-  bool overlaps = false;            // another kernel of this device ran at some time while this kernel ran
+  double occupancy_percent =
+      -1.0;               // the recorder's estimate ("est. achieved occupancy %"); negative: none, or not usable
+  bool overlaps = false;  // another kernel of this device ran at some time while this kernel ran
 };
 
 struct Op {
   OpKind kind = OpKind::kernel;
-  arch::KernelRecord kernel;             // for copies and fills only `name` has a meaning
-  std::uint64_t bytes = 0;               // copies and fills
-  Nanoseconds duration = 0;              // copies and fills: how long they hold their place in their stream
-  std::size_t stream = 0;                // index into Workload::streams
-  std::optional<Nanoseconds> enqueue;    // begin of the host's call; absent: recorded without one
-  std::optional<Nanoseconds> not_before; // earliest start, for operations whose wait nothing else explains
-  std::vector<Edge> after;               // edges between streams
+  arch::KernelRecord kernel;              // for copies and fills only `name` has a meaning
+  std::uint64_t bytes = 0;                // copies and fills
+  Nanoseconds duration = 0;               // copies and fills: how long they hold their place in their stream
+  std::size_t stream = 0;                 // index into Workload::streams
+  std::optional<Nanoseconds> enqueue;     // begin of the host's call; absent: recorded without one
+  std::optional<Nanoseconds> not_before;  // earliest start, for operations whose wait nothing else explains
+  std::vector<Edge> after;                // edges between streams
   std::optional<Recorded> recorded;
-  bool grid_assumed = false;             // the recording has no grid: one CTA per SM of the recorded machine (INP-04)
+  bool grid_assumed = false;  // the recording has no grid: one CTA per SM of the recorded machine (INP-04)
 };
 
 struct Stream {
@@ -58,7 +59,7 @@ struct DeviceInfo {
   int id = 0;        // device number in the recording
   std::uint32_t sms = 0;
   std::uint32_t warp_size = 32;
-  std::uint32_t max_threads_per_sm = 0;   // 0: not recorded, here and below
+  std::uint32_t max_threads_per_sm = 0;  // 0: not recorded, here and below
   std::uint32_t max_threads_per_cta = 0;
   std::uint32_t registers_per_sm = 0;
   std::uint64_t shared_bytes_per_sm = 0;
@@ -68,8 +69,9 @@ struct DeviceInfo {
 // Host and driver as the recording shows them; they belong to the recorded system, not to the modelled GPU.
 struct RecordedTimings {
   std::optional<Nanoseconds> launch_latency;  // host call to start on an idle stream (lower quartile)
-  std::optional<Nanoseconds> stream_gap;      // end of an operation to the start of its waiting successor (mean without outliers)
-  Nanoseconds resolution = 1;                 // of the recorder's clock: 1, or 1000 where it wrote whole microseconds
+  std::optional<Nanoseconds>
+      stream_gap;              // end of an operation to the start of its waiting successor (mean without outliers)
+  Nanoseconds resolution = 1;  // of the recorder's clock: 1, or 1000 where it wrote whole microseconds
 };
 
 struct Workload {

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <systemc>
-
 #include <fmt/format.h>
+#include <systemc>
 
 #include "common/param_layers.h"
 #include "replay/simulation.h"
@@ -119,7 +118,8 @@ int main(int argc, char** argv) {
   }
   const double launches = static_cast<double>(ctas) / result.wall_seconds;
   const double events = static_cast<double>(result.events) / result.wall_seconds;
-  std::fputs(fmt::format("CTA launches            {:12.0f} per second ({} CTAs of one cycle on h100-sxm, each from launch to completion)\n"
+  std::fputs(fmt::format("CTA launches            {:12.0f} per second ({} CTAs of one cycle on h100-sxm, each from "
+                         "launch to completion)\n"
                          "events of the model     {:12.0f} per second ({:.2f} per CTA)\n"
                          "bare SystemC events     {:12.0f} per second (one SC_METHOD that notifies itself)\n"
                          "ratio                   {:12.3f} CTA launches per bare SystemC event\n",

@@ -1,4 +1,8 @@
 // The program on recorded traces made by hand: what it says of itself, what-if runs, several GPUs, import.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
 #include "cli/program.h"
 
 using namespace heddle::test;

@@ -23,8 +23,13 @@ void try_input(const std::string& text) {
 }
 
 std::string mutate(std::string text, const std::vector<std::string>& seeds, std::mt19937_64& random) {
-  static const std::vector<std::string> kWords = {"-1", "0",   "18446744073709551616", "1e400", "nan", "{", "}", "[", "]", "\"",
-                                                  ":",  "null", "\xff\xfe",             "\n",    "  ",  "&a", "*a", "<<", "true"};
+  static const std::vector<std::string> kWords = {"-1",       "0",   "18446744073709551616",
+                                                  "1e400",    "nan", "{",
+                                                  "}",        "[",   "]",
+                                                  "\"",       ":",   "null",
+                                                  "\xff\xfe", "\n",  "  ",
+                                                  "&a",       "*a",  "<<",
+                                                  "true"};
   const auto below = [&random](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); };
   for (std::size_t i = 1 + below(6); i > 0; --i) {
     const std::size_t at = below(text.size() + 1);
