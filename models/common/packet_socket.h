@@ -86,14 +86,17 @@ class PacketOut
   }
 
   // Sends now; the packet arrives after the link's latency. Needs a credit.
-  void send(const Packet& packet, std::uint32_t link = 0) {
+  void send(const Packet& packet, std::uint32_t link = 0) { send_at(domain_.now(), packet, link); }
+
+  // The same for a packet that leaves in a later cycle, by a sender that knows already.
+  void send_at(Cycle departure, const Packet& packet, std::uint32_t link = 0) {
     Link& state = link_state(link);
     if (credits_ != kUnlimitedCredits) {
       collect(state);
       HEDDLE_CHECK(state.free > 0, std::string("packet sent without a credit on ") + this->name());
       --state.free;
     }
-    const Cycle arrival = domain_.now() + latency_;
+    const Cycle arrival = departure + latency_;
     sc_core::sc_time delay = domain_.delay_until(arrival);
     Transfer transfer{packet, link, credits_ != kUnlimitedCredits, generation_, &domain_, arrival, delay};
     PacketPhase phase = PacketPhase::send;
@@ -222,6 +225,18 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
     };
   }
 
+  // The same for an owner that only notes what arrives and enters events of its own, later than the arrival: it is
+  // called inside the sender's call, is told the cycle of arrival, and saves the event in between. For links without
+  // credits.
+  template <class Owner, void (Owner::*Method)(const Packet&, std::uint32_t, Cycle)>
+  void on_packet_ahead(Owner& owner, std::uint32_t index = 0) {
+    owner_ = &owner;
+    index_ = index;
+    ahead_ = [](void* object, const Packet& packet, std::uint32_t socket, Cycle arrival) {
+      (static_cast<Owner*>(object)->*Method)(packet, socket, arrival);
+    };
+  }
+
   void return_credit() {
     if (!credited_) return;
     if (void_ > 0) {
@@ -268,6 +283,13 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
       owed_ = 0;
     }
     if (credited_) ++owed_;
+    const bool untouched = !foreign_ && delay == transfer.delay;
+    const Cycle arrival = untouched ? transfer.arrival : domain_.cycle_after(delay);
+    if (ahead_ != nullptr) {
+      HEDDLE_CHECK(!credited_, std::string("a link with credits cannot be looked ahead on: ") + this->name());
+      ahead_(owner_, transfer.packet, index_, arrival);
+      return;
+    }
     std::uint32_t slot = free_;
     if (slot == kNone) {
       slot = static_cast<std::uint32_t>(slots_.size());
@@ -277,8 +299,6 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
       slots_[slot].packet = transfer.packet;
     }
     ++in_flight_;
-    const bool untouched = !foreign_ && delay == transfer.delay;
-    const Cycle arrival = untouched ? transfer.arrival : domain_.cycle_after(delay);
     domain_.schedule(arrival, *this, 0, slot);
   }
 
@@ -309,6 +329,7 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
   void* owner_ = nullptr;
   std::uint32_t index_ = 0;
   void (*callback_)(void*, const Packet&, std::uint32_t) = nullptr;
+  void (*ahead_)(void*, const Packet&, std::uint32_t, Cycle) = nullptr;
   tlm::tlm_bw_transport_if<packet_protocol<Packet>>* sender_ = nullptr;
   std::uint32_t link_ = 0;
   bool credited_ = true;          // until a packet says otherwise: a credit that nobody took must come to light

@@ -14,7 +14,7 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   exit_in.init(sms, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaExitPacket>(socket, domain, params.mpc_to_sm);
   });
-  for (std::uint32_t i = 0; i < sms; ++i) exit_in[i].on_packet<Mpc, &Mpc::on_exit>(*this, i);
+  for (std::uint32_t i = 0; i < sms; ++i) exit_in[i].on_packet_ahead<Mpc, &Mpc::on_exit>(*this, i);
 }
 
 void Mpc::reset() {
@@ -30,9 +30,10 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
   }
 }
 
-void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm) {
+// Ahead of the packet's arrival: nobody can ask for the slot before the distributor has heard of the completion.
+void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival) {
   slots_[sm].give(exit.cta_slot);
-  complete_out.send({exit.slot, sm});
+  complete_out.send_at(arrival, {exit.slot, sm});
 }
 
 void Mpc::collect_waits(WaitGraph&) const {}  // an MPC passes on at once what it takes in

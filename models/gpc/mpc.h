@@ -29,7 +29,7 @@ class Mpc : public Block {
  private:
   void on_event(std::uint32_t, std::uint64_t) override {}
   void on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t);
-  void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm);
+  void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival);
 
   std::vector<CtaSlots> slots_;
 };

@@ -18,7 +18,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       ctas_(params.limits.ctas),
       started_(counter("ctas", "CTAs", "CTAs started on this SM")),
       warp_cycles_(counter("warp_cycles", "warps x cycles", "resident warps, summed over time")) {
-  start_in.on_packet<Sm, &Sm::on_start>(*this);
+  start_in.on_packet_ahead<Sm, &Sm::on_start>(*this);
 }
 
 void Sm::reset() {
@@ -27,18 +27,20 @@ void Sm::reset() {
   for (Cta& cta : ctas_) cta.running = false;
 }
 
-void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t) {
+// Ahead of the packet's arrival, by the cycles from the MPC: the resources were free before the distributor sent the
+// CTA.
+void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival) {
   HEDDLE_CHECK(start.cta_slot < ctas_.size() && !ctas_[start.cta_slot].running, "a CTA slot was started twice");
   used_.add(start.need);
   HEDDLE_CHECK(used_.within(capacity_), "a CTA was started without the resources for it");
-  ctas_[start.cta_slot] = {true, start.slot, start.operation, start.index, now(), start.need};
+  ctas_[start.cta_slot] = {true, start.slot, start.operation, start.index, arrival, start.need};
   ++resident_;
   started_.add();
   if (CtaListener* listener = domain_.observation().ctas) {
-    listener->cta_started({start.operation, start.index, id_, now()});
+    listener->cta_started({start.operation, start.index, id_, arrival});
   }
   const Cycle run = start_cycles_ + draw_cycles(start.duration, seed_, start.operation, start.index);
-  domain_.schedule(now() + run, *this, 0, start.cta_slot);
+  domain_.schedule(arrival + run, *this, 0, start.cta_slot);
 }
 
 void Sm::on_event(std::uint32_t, std::uint64_t cta_slot) {

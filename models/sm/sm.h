@@ -36,7 +36,7 @@ class Sm : public Block {
   };
 
   void on_event(std::uint32_t kind, std::uint64_t cta_slot) override;
-  void on_start(const protocol::CtaStartPacket& start, std::uint32_t);
+  void on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival);
 
   const arch::ResourceVector capacity_;
   const Cycle start_cycles_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <map>
 
@@ -59,7 +60,9 @@ void write_op(YAML::Emitter& out, const workload::Workload& workload, std::size_
     out << YAML::Key << "kernel" << YAML::Value;
     emit_text(out, kernels.name_of.at(key_of(op.kernel)));
   } else {
-    out << YAML::Key << (op.kind == workload::OpKind::copy ? "copy" : "fill") << YAML::Value << op.bytes;
+    // Some recordings do not tell the bytes; a scenario wants at least one. The time is what counts.
+    out << YAML::Key << (op.kind == workload::OpKind::copy ? "copy" : "fill") << YAML::Value
+        << std::max<std::uint64_t>(1, op.bytes);
     out << YAML::Key << "for" << YAML::Value << fmt::format("{} ns", op.duration);
   }
   out << YAML::Key << "stream" << YAML::Value;

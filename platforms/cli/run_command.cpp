@@ -195,8 +195,8 @@ int run_command(const std::vector<std::string>& arguments) {
   replay::SimulationOptions simulation;
   simulation.seed = outcome.seed;
   simulation.no_progress_ms = machines.run.no_progress;
-  const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
   const fs::path folder = make_folder(options, inputs);
+  const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
   std::unique_ptr<PerfettoSink> timeline;
   if (options.perfetto) {
     timeline = std::make_unique<PerfettoSink>((folder / "timeline.json.gz").string(), machines.run.timeline_events);

@@ -1,14 +1,13 @@
 // The program `heddle` as a process: how it ended, what it said, what it left behind.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -71,7 +70,13 @@ inline std::string gunzipped(const std::string& path) {
 // The results folder of a run.
 class Results {
  public:
-  explicit Results(std::filesystem::path folder) : folder_(std::move(folder)), stats_(read_json(file("stats.json"))) {}
+  explicit Results(std::filesystem::path folder) : folder_(std::move(folder)), stats_(read_json(file("stats.json"))) {
+    const std::string html = read_file(file("report.html"));
+    const std::size_t tag = html.find("id=\"heddle-data\"");
+    REQUIRE(tag != std::string::npos);
+    const std::size_t begin = html.find('>', tag) + 1;
+    page_ = nlohmann::json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+  }
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   const nlohmann::json& document() const { return stats_; }
@@ -82,17 +87,12 @@ class Results {
     return stats_.at("stats").at(path).at("value").get<double>();
   }
   // What report.html draws.
-  nlohmann::json page() const {
-    const std::string html = read_file(file("report.html"));
-    const std::size_t tag = html.find("id=\"heddle-data\"");
-    REQUIRE(tag != std::string::npos);
-    const std::size_t begin = html.find('>', tag) + 1;
-    return nlohmann::json::parse(html.substr(begin, html.find("</script>", begin) - begin));
-  }
+  const nlohmann::json& page() const { return page_; }
 
  private:
   std::filesystem::path folder_;
   nlohmann::json stats_;
+  nlohmann::json page_;
 };
 
 // Runs, must succeed, and has its results in `folder`/out.

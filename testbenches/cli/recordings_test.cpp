@@ -18,7 +18,8 @@ bool absent(const std::string& name) {
 }
 
 // What holds for every recording; `cuda`: it has the recorder's occupancy estimate.
-Results faithful_replay(const TempDir& dir, const std::string& name, const std::string& preset, double kernels, bool cuda) {
+Results faithful_replay(const TempDir& dir, const std::string& name, const std::string& preset, double kernels,
+                        bool cuda) {
   std::vector<std::string> arguments = {recording(name)};
   if (preset != "generic") arguments.insert(arguments.end(), {"--gpu", preset});
   const Results results = run_well(dir, arguments);
@@ -41,7 +42,8 @@ Results faithful_replay(const TempDir& dir, const std::string& name, const std::
   }
   CHECK(counted == kernels);
   double unmatched = 0;
-  for (const nlohmann::json& row : results.page().at("gpus").at(0).at("unmatched")) unmatched += row.at("kernels").get<double>();
+  for (const nlohmann::json& row : results.page().at("gpus").at(0).at("unmatched"))
+    unmatched += row.at("kernels").get<double>();
   CHECK(unmatched == kernels - results.stat("replay.match.ok"));
   return results;
 }
@@ -74,7 +76,8 @@ TEST_CASE("recording: recommender training on A100 keeps its overlap", "[cli][re
   CHECK(results.stat("replay.overlap.recorded") > 1000);
   CHECK(results.stat("replay.kernels_coarse") > 0);  // whole microseconds
   std::set<std::string> streams;
-  for (const nlohmann::json& k : results.page().at("gpus").at(0).at("kernels")) streams.insert(k.at("stream").get<std::string>());
+  for (const nlohmann::json& k : results.page().at("gpus").at(0).at("kernels"))
+    streams.insert(k.at("stream").get<std::string>());
   CHECK(streams.size() == 5);
 }
 
@@ -101,7 +104,7 @@ TEST_CASE("recording: AlexNet on A100, what if it had half the SMs", "[cli][reco
   const TempDir dir;
   faithful_replay(dir, name, "a100", 79, true);
   const Results half = run_well(dir, {recording(name), "--pace", "asap", "--set", "gpu.shape=[18,18,18]"}, "half");
-  const nlohmann::json page = half.page();
+  const nlohmann::json& page = half.page();
   const nlohmann::json& spans = page.at("gpus").at(0).at("spans");
   REQUIRE(spans.size() == 4);
   CHECK(contains(spans[2].at("label"), "recorded machine, as soon as order allows"));

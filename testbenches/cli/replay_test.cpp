@@ -7,7 +7,8 @@
 
 using namespace heddle::test;
 
-TEST_CASE("a recorded trace is replayed on its own machine within a few percent", "[cli][INP-01][INP-02][INP-10][INP-11]") {
+TEST_CASE("a recorded trace is replayed on its own machine within a few percent",
+          "[cli][INP-01][INP-02][INP-10][INP-11]") {
   const TempDir dir;
   dir.write("plain.json", hand_made_trace());
   dir.write("zipped.json.gz", gzipped(hand_made_trace()));
@@ -31,7 +32,7 @@ TEST_CASE("a recorded trace is replayed on its own machine within a few percent"
   const Results zipped = run_well(dir, {"zipped.json.gz"}, "zipped");
   CHECK(zipped.document().at("stats") == results.document().at("stats"));
   // The page has the recorded durations beside the modelled ones.
-  const nlohmann::json gpu = results.page().at("gpus").at(0);
+  const nlohmann::json& gpu = results.page().at("gpus").at(0);
   REQUIRE(gpu.at("kernels").size() == 30);
   CHECK(gpu.at("copies").size() == 1);
   for (const nlohmann::json& kernel : gpu.at("kernels")) {
@@ -52,9 +53,11 @@ TEST_CASE("without --gpu the machine follows from the trace, and the run says wh
     int sms;
     const char* says;
   };
-  for (const Case& c : {Case{"amd.json", "generic", 304, "generic machine with the 304 SMs of the recorded device 'AMD Instinct MI300X'"},
-                        Case{"h200.json", "h200", 132, "preset h200 for the recorded device 'NVIDIA H200'"},
-                        Case{"rtx.json", "generic", 50, "generic machine with the 50 SMs of the recorded device 'NVIDIA RTX 9999'"}}) {
+  for (const Case& c :
+       {Case{"amd.json", "generic", 304,
+             "generic machine with the 304 SMs of the recorded device 'AMD Instinct MI300X'"},
+        Case{"h200.json", "h200", 132, "preset h200 for the recorded device 'NVIDIA H200'"},
+        Case{"rtx.json", "generic", 50, "generic machine with the 50 SMs of the recorded device 'NVIDIA RTX 9999'"}}) {
     CAPTURE(c.file);
     const Finished finished = heddle_in(dir, {"run", c.file, "--out", "out"});
     INFO(finished.out << finished.err);
@@ -77,13 +80,14 @@ TEST_CASE("without --gpu the machine follows from the trace, and the run says wh
 TEST_CASE("half the SMs and no pauses: the page shows all four, and the direction is right", "[cli]") {
   const TempDir dir;
   dir.write("t.json", hand_made_trace(60));
-  const Finished finished = heddle_in(dir, {"run", "t.json", "--pace", "asap", "--set", "gpu.shape=[18,18,18]", "--out", "out"});
+  const Finished finished =
+      heddle_in(dir, {"run", "t.json", "--pace", "asap", "--set", "gpu.shape=[18,18,18]", "--out", "out"});
   INFO(finished.out << finished.err);
   REQUIRE(finished.status == 0);
   CHECK(contains(finished.out, "what if"));
   CHECK(contains(finished.out, "gpu.shape = [18, 18, 18]"));
   const Results results(dir.file("out"));
-  const nlohmann::json page = results.page();
+  const nlohmann::json& page = results.page();
   const nlohmann::json& spans = page.at("gpus").at(0).at("spans");
   REQUIRE(spans.size() == 4);
   const auto us = [&](std::size_t i, const char* label) {
@@ -105,7 +109,8 @@ TEST_CASE("half the SMs and no pauses: the page shows all four, and the directio
     CHECK(kernel.at("baseline_us").get<double>() > 0);
   }
   // Without a baseline there is less to show, and it is the same run.
-  const Results alone = run_well(dir, {"t.json", "--pace", "asap", "--set", "gpu.shape=[18,18,18]", "--no-baseline"}, "alone");
+  const Results alone =
+      run_well(dir, {"t.json", "--pace", "asap", "--set", "gpu.shape=[18,18,18]", "--no-baseline"}, "alone");
   CHECK(alone.page().at("gpus").at(0).at("spans").size() == 2);
   CHECK(alone.stat("replay.span.modelled") == results.stat("replay.span.modelled"));
 }
@@ -134,7 +139,8 @@ TEST_CASE("several traces at once are each on a GPU of its own, as if alone", "[
   CHECK(compared > 100);
   // Their own presets, one for all, one for each.
   CHECK(both.document().at("gpus").at(1).at("preset") == "generic");
-  const Results each = run_well(dir, {"a.json", "b.json", "--gpu", "h100-sxm", "--gpu", "h200", "--no-baseline"}, "each");
+  const Results each =
+      run_well(dir, {"a.json", "b.json", "--gpu", "h100-sxm", "--gpu", "h200", "--no-baseline"}, "each");
   CHECK(each.document().at("gpus").at(0).at("preset") == "h100-sxm");
   CHECK(each.document().at("gpus").at(1).at("preset") == "h200");
 }
@@ -190,7 +196,7 @@ TEST_CASE("an imported trace is a scenario that runs as long as the replay", "[c
   }
   const auto span = [](const Results& results) {
     double begin = 1e300, end = 0;
-    const nlohmann::json gpu = results.page().at("gpus").at(0);
+    const nlohmann::json& gpu = results.page().at("gpus").at(0);
     for (const char* kind : {"kernels", "copies"}) {
       for (const nlohmann::json& op : gpu.at(kind)) {
         begin = std::min(begin, op.at("start_us").get<double>());

@@ -89,10 +89,12 @@ TEST_CASE("the wall clock is in host.json and nowhere else", "[cli]") {
   CHECK(keys.count("gpu1.cwd.ctas_launched") == 1);
   for (const std::string& key : keys) {
     CAPTURE(key);
-    for (const char* word : {"wall", "second", "host", "date", "version", "command", "wakeups"}) CHECK_FALSE(contains(key, word));
+    for (const char* word : {"wall", "second", "host", "date", "version", "command", "wakeups"})
+      CHECK_FALSE(contains(key, word));
   }
   const nlohmann::json host = read_json(results.file("host.json"));
-  for (const char* key : {"seconds_total", "seconds_simulation", "seconds_elaboration", "events_per_second", "ctas_per_second"}) {
+  for (const char* key :
+       {"seconds_total", "seconds_simulation", "seconds_elaboration", "events_per_second", "ctas_per_second"}) {
     CAPTURE(key);
     CHECK(host.at(key).get<double>() >= 0);
   }
@@ -117,8 +119,8 @@ TEST_CASE("a timeline is valid JSON with streams, sessions and a reason for ever
   CHECK(names.count("waits for another stream") == 1);
   CHECK(names.count("no free slot") == 1);
   // It can be cut short, and says so.
-  const Finished cut = heddle_in(dir, {"run", scenario("two_gpus.yaml"), "--trace", "perfetto", "--set",
-                                       "run.timeline_events=5", "--out", "cut"});
+  const Finished cut = heddle_in(
+      dir, {"run", scenario("two_gpus.yaml"), "--trace", "perfetto", "--set", "run.timeline_events=5", "--out", "cut"});
   CHECK(cut.status == 0);
   CHECK(contains(cut.out, "run.timeline_events"));
   CHECK_NOTHROW(nlohmann::json::parse(gunzipped(dir.file("cut/timeline.json.gz"))));
@@ -150,7 +152,8 @@ TEST_CASE("the loosely timed mode runs the same work in less time", "[cli]") {
   const TempDir dir;
   const Results at = run_well(dir, {scenario("two_gpus.yaml"), "--timing", "at"}, "at");
   const Results lt = run_well(dir, {scenario("two_gpus.yaml"), "--timing", "lt"}, "lt");
-  for (const char* stat : {"gpu0.cwd.ctas_launched", "gpu0.task.kernels", "gpu1.cwd.ctas_completed", "gpu1.task.kernels"}) {
+  for (const char* stat :
+       {"gpu0.cwd.ctas_launched", "gpu0.task.kernels", "gpu1.cwd.ctas_completed", "gpu1.task.kernels"}) {
     CAPTURE(stat);
     CHECK(at.stat(stat) == lt.stat(stat));
   }

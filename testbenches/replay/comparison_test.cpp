@@ -1,9 +1,10 @@
 // What is said about a replay's quality, for workloads whose errors are known by construction.
+#include "replay/comparison.h"
+
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "replay/comparison.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 
@@ -22,7 +23,8 @@ struct Case {
   std::vector<bool> launch_bound;
 
   // Recorded and modelled, from start to end.
-  workload::Op& add(workload::Op op, workload::Nanoseconds from, workload::Nanoseconds to, double model_from, double model_to) {
+  workload::Op& add(workload::Op op, workload::Nanoseconds from, workload::Nanoseconds to, double model_from,
+                    double model_to) {
     op.recorded = workload::Recorded{from, to - from, -1.0, false};
     workload.ops.push_back(std::move(op));
     results.push_back({true, false, model_from, model_from, model_to});
@@ -39,11 +41,11 @@ double time_of(const Comparison& c, Match match) { return c.time_ns[static_cast<
 
 TEST_CASE("errors, spans and sums of a replay, by hand", "[replay][INP-02]") {
   Case k;
-  k.add(copy_op(1, 500), 0, 500, 10, 510);                         // counts for the span only
-  k.add(kernel_op(0, 8, 1), 1000, 2000, 1000, 2000);               // exact
-  k.add(kernel_op(0, 8, 1), 3000, 4000, 3000, 4040);               // 4 % long
-  k.add(kernel_op(0, 8, 1), 5000, 7000, 5000, 6800);               // 10 % short
-  k.add(kernel_op(0, 8, 1), 8000, 9000, 8100, 9300);               // 20 % long
+  k.add(copy_op(1, 500), 0, 500, 10, 510);            // counts for the span only
+  k.add(kernel_op(0, 8, 1), 1000, 2000, 1000, 2000);  // exact
+  k.add(kernel_op(0, 8, 1), 3000, 4000, 3000, 4040);  // 4 % long
+  k.add(kernel_op(0, 8, 1), 5000, 7000, 5000, 6800);  // 10 % short
+  k.add(kernel_op(0, 8, 1), 8000, 9000, 8100, 9300);  // 20 % long
   const Comparison c = k.compare();
   REQUIRE(c.kernels.size() == 4);
   CHECK(c.kernels[0].op == 1);
@@ -72,13 +74,13 @@ TEST_CASE("a kernel that does not match gets the first reason that applies", "[r
   Case k;
   k.workload.timings.resolution = 1000;
   k.add(kernel_op(0, 8, 1), 0, 100'000, 0, 120'000).recorded->overlaps = true;
-  k.launch_bound[0] = true;                                        // overlaps comes first
-  k.add(kernel_op(0, 8, 1), 200'000, 201'000, 200'000, 201'500);   // launch bound before resolution
+  k.launch_bound[0] = true;                                       // overlaps comes first
+  k.add(kernel_op(0, 8, 1), 200'000, 201'000, 200'000, 201'500);  // launch bound before resolution
   k.launch_bound[1] = true;
-  k.add(kernel_op(0, 8, 1), 300'000, 303'000, 300'000, 303'900);   // 30 %, 900 ns: within the resolution
-  k.add(kernel_op(0, 8, 1), 400'000, 403'000, 400'000, 404'100);   // 1,100 ns: beyond it
+  k.add(kernel_op(0, 8, 1), 300'000, 303'000, 300'000, 303'900);  // 30 %, 900 ns: within the resolution
+  k.add(kernel_op(0, 8, 1), 400'000, 403'000, 400'000, 404'100);  // 1,100 ns: beyond it
   k.workload.ops.back().grid_assumed = true;
-  k.add(kernel_op(0, 8, 1), 500'000, 503'000, 500'000, 505'000);   // no excuse
+  k.add(kernel_op(0, 8, 1), 500'000, 503'000, 500'000, 505'000);                            // no excuse
   k.add(kernel_op(0, 8, 1), 600'000, 700'000, 600'000, 699'000).recorded->overlaps = true;  // matches all the same
   const Comparison c = k.compare();
   const std::vector<Match> expected = {Match::overlaps,     Match::launch_bound, Match::resolution,
@@ -130,13 +132,15 @@ TEST_CASE("occupancy is compared where the recording has it and the grid is know
   CHECK(c.occupancy_mismatches == 1);
 }
 
-TEST_CASE("edges and pinned operations are counted, and what is not done does not stretch the span", "[replay][INP-02][INP-03]") {
+TEST_CASE("edges and pinned operations are counted, and what is not done does not stretch the span",
+          "[replay][INP-02][INP-03]") {
   Case k;
   k.add(kernel_op(0, 8, 1), 0, 100, 0, 100);
   k.add(kernel_op(1, 8, 1), 100, 200, 100, 200).after = {{0, workload::EdgeSource::recorded}};
-  k.add(kernel_op(0, 8, 1), 300, 400, 300, 400).after = {{0, workload::EdgeSource::inferred}, {1, workload::EdgeSource::inferred}};
-  k.workload.ops[1].not_before = 100;           // has a call: pinned
-  k.workload.ops[2].not_before = 300;           // has none: its enqueue time is its start, nothing is odd about it
+  k.add(kernel_op(0, 8, 1), 300, 400, 300, 400).after = {{0, workload::EdgeSource::inferred},
+                                                         {1, workload::EdgeSource::inferred}};
+  k.workload.ops[1].not_before = 100;  // has a call: pinned
+  k.workload.ops[2].not_before = 300;  // has none: its enqueue time is its start, nothing is odd about it
   k.workload.ops[2].enqueue.reset();
   k.add(kernel_op(0, 8, 1), 400, 500, 900, 1000);
   k.results[3].done = false;
@@ -182,8 +186,8 @@ TEST_CASE("the error of a signature's prediction is that of launches it was not 
   CHECK(fit.signatures == 1);
   CHECK(fit.launches == 3);
   const double cycle = clock.ns_for_cycles(1);
-  CHECK(fit.error_p50 == Approx(0.25).margin(cycle / 8000));        // 10 / 8 - 1
-  CHECK(fit.error_p95 == Approx(0.375).margin(cycle / 8000));       // 1 - 10 / 16
+  CHECK(fit.error_p50 == Approx(0.25).margin(cycle / 8000));   // 10 / 8 - 1
+  CHECK(fit.error_p95 == Approx(0.375).margin(cycle / 8000));  // 1 - 10 / 16
   CHECK(fit.time_error == Approx(30.0 / 34 - 1).margin(cycle / 8000));
   // Other registers or shared memory leave the signature what it is: name, grid and block.
   k.workload.ops[1].kernel.registers_per_thread = 64;

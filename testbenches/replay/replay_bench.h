@@ -34,7 +34,8 @@ inline workload::Workload empty_workload(std::size_t streams) {
   return workload;
 }
 
-inline workload::Op kernel_op(std::size_t stream, std::uint32_t ctas, std::uint64_t cycles, std::uint32_t threads = 128) {
+inline workload::Op kernel_op(std::size_t stream, std::uint32_t ctas, std::uint64_t cycles,
+                              std::uint32_t threads = 128) {
   workload::Op op;
   op.kernel.name = fmt::format("kernel of {} CTAs", ctas);
   op.kernel.grid = {ctas, 1, 1};
@@ -72,9 +73,9 @@ inline workload::Workload random_workload(Random& random, std::uint32_t operatio
   workload::Nanoseconds call = -2000;
   for (std::uint32_t i = 0; i < operations; ++i) {
     const std::uint32_t stream = random.below(w.streams.size());
-    workload::Op op = random.chance(15) ? copy_op(stream, random.between(0, 20'000))
-                                        : kernel_op(stream, random.between(1, 300), random.between(1, 5000),
-                                                    random.between(1, 1024));
+    workload::Op op = random.chance(15)
+                          ? copy_op(stream, random.between(0, 20'000))
+                          : kernel_op(stream, random.between(1, 300), random.between(1, 5000), random.between(1, 1024));
     if (random.chance(30)) op.kernel.duration.max += random.below(1000);
     if (random.chance(50)) op.kernel.registers_per_thread = random.between(16, 64);
     if (random.chance(30)) op.kernel.shared_bytes = random.below(60'000);
@@ -118,7 +119,8 @@ inline std::string difference(const std::string& a, const std::string& b) {
       continue;
     }
     const auto rest = [&](const std::string& text) {
-      return line < text.size() ? text.substr(line, std::min<std::size_t>(text.find('\n', line) - line, i - line + 60)) : "";
+      return line < text.size() ? text.substr(line, std::min<std::size_t>(text.find('\n', line) - line, i - line + 60))
+                                : "";
     };
     return rest(a) + " | " + rest(b);
   }

@@ -41,7 +41,8 @@ std::optional<Workload> fitted_recording(const std::string& name, const gpu::Gpu
 // The simulation that replay::simulate() runs, in the hands of a test.
 struct Bench {
   Bench(const Workload& workload, const gpu::GpuParams& params)
-      : gpu("gpu0", params, 1, observation), host("gpu0_host", workload, replay::Pace::recorded, timings(params), observation, host_observation) {
+      : gpu("gpu0", params, 1, observation),
+        host("gpu0_host", workload, replay::Pace::recorded, timings(params), observation, host_observation) {
     host.submit_out.bind(gpu.submit_in());
     gpu.done_out().bind(host.done_in);
   }
@@ -67,8 +68,8 @@ struct Bench {
 };
 
 // `shares`: of the length of an undisturbed replay; after each the machine is reset, and the last replay is complete.
-std::string replayed_after_resets(const Workload& workload, const gpu::GpuParams& params, const sc_core::sc_time& length,
-                                  const std::vector<double>& shares) {
+std::string replayed_after_resets(const Workload& workload, const gpu::GpuParams& params,
+                                  const sc_core::sc_time& length, const std::vector<double>& shares) {
   Bench bench(workload, params);
   sc_core::sc_time begin;
   for (const double share : shares) {
@@ -149,7 +150,8 @@ TEST_CASE("a machine reset in the middle of a recording replays it as a new one 
   CHECK(difference(replayed_after_resets(*w, params, length, {0.07, 0.33}), fresh) == "");
 }
 
-TEST_CASE("two recordings on GPUs of two presets in one simulation give what each gives alone", "[replay][HST-04][INP-06]") {
+TEST_CASE("two recordings on GPUs of two presets in one simulation give what each gives alone",
+          "[replay][HST-04][INP-06]") {
   const gpu::GpuParams h100 = preset_params("h100-sxm");
   const gpu::GpuParams a100 = preset_params("a100");
   const auto qwen = fitted_recording("h100_qwen1.5_0.5b_inference_trim.json.gz", h100, 400);

@@ -85,7 +85,8 @@ TEST_CASE("thousands of operations at once are all done", "[replay][TSK-02]") {
   for (std::uint32_t i = 0; i < 5000; ++i) w.ops.push_back(kernel_op(i % 3, 1 + i % 5, 10));
   const SimulationResult result = run(w, preset_params("small"), Pace::asap);
   CHECK(result.jobs[0].results.size() == 5000);
-  CHECK(std::all_of(result.jobs[0].results.begin(), result.jobs[0].results.end(), [](const OpResult& r) { return r.done; }));
+  CHECK(std::all_of(result.jobs[0].results.begin(), result.jobs[0].results.end(),
+                    [](const OpResult& r) { return r.done; }));
 }
 
 TEST_CASE("operations that wait for each other end the run with the chain of waits", "[replay]") {

@@ -16,7 +16,9 @@ using replay::SoloKernel;
 namespace {
 
 // From 1 to `largest`, every order of magnitude alike.
-double any_magnitude(Random& random, double largest) { return std::exp(random.below(1000) / 1000.0 * std::log(largest)); }
+double any_magnitude(Random& random, double largest) {
+  return std::exp(random.below(1000) / 1000.0 * std::log(largest));
+}
 
 workload::Op random_kernel_op(Random& random) {
   const auto ctas = static_cast<std::uint32_t>(any_magnitude(random, 20'000));
@@ -149,7 +151,8 @@ TEST_CASE("fitting a CTA duration inverts the closed form", "[replay]") {
     const std::uint64_t fit = solo.fit(wish);
     REQUIRE(fit >= 1);
     const auto miss = [&](std::uint64_t c) { return std::abs(solo.duration(static_cast<double>(c)) - wish); };
-    const double tolerance = (solo.duration(static_cast<double>(fit) + 1) - solo.duration(static_cast<double>(fit))) * 0.26 + 1e-9;
+    const double tolerance =
+        (solo.duration(static_cast<double>(fit) + 1) - solo.duration(static_cast<double>(fit))) * 0.26 + 1e-9;
     if (fit > 1) CHECK(miss(fit) <= miss(fit - 1) + tolerance);
     CHECK(miss(fit) <= miss(fit + 1) + tolerance);
   }

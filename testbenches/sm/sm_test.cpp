@@ -163,9 +163,10 @@ TEST_CASE("an SM holds exactly what its CTAs need", "[sm][SM-01][CWD-01]") {
     CAPTURE(seed);
     Random random(seed);
     SmBench bench;
-    // CTAs of 1/8 of each resource at most, in 8 CTA slots, each used again after the longest that a CTA can take.
+    // CTAs of 1/8 of each resource at most, in 8 CTA slots. Each is used again after the longest that a CTA can take
+    // and after its exit has reached the MPC: before that an MPC cannot know that the slot is free.
     const Cycle longest = 60;
-    const Cycle turn = longest + 20 + 1;
+    const Cycle turn = longest + 20 + 1 + 2 * kDistance;
     double warp_cycles = 0;
     for (std::uint64_t index = 0; index < 200; ++index) {
       ResourceVector need;
