@@ -32,6 +32,7 @@ class Gpu : public sc_core::sc_module {
 
   // Back to the state after elaboration, in mid-flight: whatever ran or was on its way is gone. Statistics start anew.
   // To be called from outside the GPU's own events, e.g. from the process of a testbench.
+  // What has already left through done_out is the host's and may still arrive.
   void reset();
 
   // Operations taken in and not ended.
