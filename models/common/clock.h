@@ -1,6 +1,7 @@
 // Integer cycles inside a block, sc_time at its sockets.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include <systemc>
@@ -25,7 +26,7 @@ class Clock {
           "the simulation's time resolution is too coarse for a clock of " + std::to_string(gigahertz) + " GHz",
           "set a resolution of 1 ps (SystemC's default) before elaboration");
     }
-    period_ = static_cast<Ticks>(ticks + 0.5);
+    period_ = static_cast<Ticks>(std::llround(ticks));
   }
 
   sc_core::sc_time period() const { return sc_core::sc_time::from_value(period_); }
@@ -43,7 +44,7 @@ class Clock {
 
   // Cycles that cover a duration in nanoseconds, rounded to the nearest.
   Cycle cycles_for_ns(double ns) const {
-    return ns <= 0 ? 0 : static_cast<Cycle>(ns * 1e-9 / period().to_seconds() + 0.5);
+    return ns <= 0 ? 0 : static_cast<Cycle>(std::llround(ns * 1e-9 / period().to_seconds()));
   }
   double ns_for_cycles(double cycles) const { return cycles * period().to_seconds() * 1e9; }
 

@@ -19,7 +19,8 @@ void LoadMap::clear() {
 void LoadMap::halve() {
   for (std::uint32_t unit = 0; unit < units_; ++unit) {
     std::uint64_t* row = &cells_[std::size_t{unit} * kBins];
-    for (std::uint32_t bin = 0; bin < kBins / 2; ++bin) row[bin] = row[2 * bin] + row[2 * bin + 1];
+    for (std::uint32_t bin = 0; bin < kBins / 2; ++bin)
+      row[bin] = row[std::size_t{2} * bin] + row[std::size_t{2} * bin + 1];
     std::fill(row + kBins / 2, row + kBins, 0);
   }
   ++shift_;

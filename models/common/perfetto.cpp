@@ -21,8 +21,8 @@ std::string micros(const sc_core::sc_time& time) {
   static constexpr std::uint64_t kPicosPerMicro = 1'000'000;
   const double resolution = sc_core::sc_get_time_resolution().to_seconds();  // a power of ten
   const std::uint64_t picos = resolution >= 0.5e-12
-                                  ? time.value() * static_cast<std::uint64_t>(resolution / 1e-12 + 0.5)
-                                  : time.value() / static_cast<std::uint64_t>(1e-12 / resolution + 0.5);
+                                  ? time.value() * static_cast<std::uint64_t>(std::llround(resolution / 1e-12))
+                                  : time.value() / static_cast<std::uint64_t>(std::llround(1e-12 / resolution));
   return fmt::format("{}.{:06}", picos / kPicosPerMicro, picos % kPicosPerMicro);
 }
 

@@ -34,7 +34,10 @@ class Cwd : public Block {
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  enum Event : std::uint32_t { kConsider, kSessionEnds, kDepart };
+  // Kinds of events.
+  static constexpr std::uint32_t kConsider = 0;
+  static constexpr std::uint32_t kSessionEnds = 1;
+  static constexpr std::uint32_t kDepart = 2;
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_task(const protocol::TaskPacket& task, std::uint32_t);

@@ -67,7 +67,7 @@ cwd::SmPriority ParamTraits<cwd::SmPriority>::parse(const YAML::Node& node, cons
   cwd::SmPriority result;
   const char* remedy = "say ascending, descending, or list all SM ids";
   if (node.IsScalar()) {
-    const std::string text = node.as<std::string>();
+    const auto text = node.as<std::string>();
     if (text == "descending") {
       result.order = cwd::SmPriority::Order::descending;
     } else if (text != "ascending") {

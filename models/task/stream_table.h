@@ -29,13 +29,13 @@ class StreamTable {
 
   void submit(const protocol::SubmitPacket& packet, Cycle now);
   // The operation at the head of the stream has ended. (Waits end by themselves.)
-  void complete(std::uint32_t stream, Cycle end);
+  void complete(std::uint32_t number, Cycle end);
   // Operations that have become ready since the last call, in the order in which they did.
   std::vector<Ready> take_ready();
 
-  const Entry& head(std::uint32_t stream) const;
+  const Entry& head(std::uint32_t number) const;
   // End of the stream's last operation that has ended.
-  std::optional<Cycle> last_end(std::uint32_t stream) const;
+  std::optional<Cycle> last_end(std::uint32_t number) const;
   bool completed(std::uint32_t operation) const { return ends_.count(operation) != 0; }
   // Operations taken in that have not ended; waits do not count.
   std::size_t open() const { return open_; }

@@ -1,6 +1,7 @@
 #include "task/task_unit.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -113,7 +114,7 @@ void TaskUnit::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t)
   const std::uint32_t stream = dispatched.stream;
   const StreamTable::Entry& entry = streams_.head(stream);
   const auto ns = [this](Cycle cycles) {
-    return static_cast<std::uint64_t>(domain_.clock().ns_for_cycles(static_cast<double>(cycles)) + 0.5);
+    return static_cast<std::uint64_t>(std::llround(domain_.clock().ns_for_cycles(static_cast<double>(cycles))));
   };
   launch_latency_.add(ns(done.start - std::min(done.start, dispatched.released)));
   queue_time_.add(ns(done.start - std::min(done.start, entry.submitted)));

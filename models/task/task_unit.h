@@ -32,7 +32,9 @@ class TaskUnit : public Block {
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  enum Event : std::uint32_t { kDue, kHoldEnds };
+  // Kinds of events.
+  static constexpr std::uint32_t kDue = 0;
+  static constexpr std::uint32_t kHoldEnds = 1;
   struct Dispatched {
     std::uint32_t stream = 0;
     Cycle released = 0;  // when nothing but the launch itself was left to wait for

@@ -176,7 +176,7 @@ int import_command(const std::vector<std::string>& arguments) {
     fitted.push_back(fit_workload(inputs.workloads[i], machines.gpus[i].recorded, Fit::launch));
   }
   const std::string text = scenario_text(inputs, machines, fitted);
-  const std::string& output = values["output"].as<std::string>();
+  const auto& output = values["output"].as<std::string>();
   if (output == "-") {
     std::cout << text;
   } else {

@@ -34,7 +34,7 @@ MachineFile read_machine_file(const std::string& path) {
   }
   file.roots = YAML::Node(YAML::NodeType::Map);
   for (const auto& item : node) {
-    const std::string key = item.first.as<std::string>();
+    const auto key = item.first.as<std::string>();
     if (key == "preset") {
       file.preset = item.second.as<std::string>();
     } else {

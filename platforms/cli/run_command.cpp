@@ -19,7 +19,7 @@ using replay::Pace;
 using replay::SimulationResult;
 
 fs::path make_folder(const RunOptions& options, const Inputs& inputs) {
-  const fs::path folder = options.out ? fs::path(*options.out) : fs::path("heddle-out") / inputs.name;
+  fs::path folder = options.out ? fs::path(*options.out) : fs::path("heddle-out") / inputs.name;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error || !fs::is_directory(folder)) {

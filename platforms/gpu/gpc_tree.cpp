@@ -9,7 +9,7 @@ Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     : sc_core::sc_module(name), mpc("mpc", domain, path + ".mpc", params.gpc, tpc.sms, params.sm.limits.ctas) {
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
-    sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), domain, path + "." + sm_name, params.sm,
+    sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), domain, fmt::format("{}.{}", path, sm_name), params.sm,
                                            gpc.sm_ids[tpc.first_sm + i], params.gpc.mpc_to_sm, seed));
     mpc.start_out.bind(sms.back()->start_in);
     sms.back()->exit_out.bind(mpc.exit_in[i]);

@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include <fmt/format.h>
+
 #include "replay/cta_fit.h"
 
 namespace heddle::replay {
@@ -91,12 +93,12 @@ SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuPa
     const SoloKernel solo(machine, workload.ops[launches.front()].kernel);
     std::vector<double> fitted;
     for (std::size_t i = 0; i < launches.size(); i += 2) {
-      const double ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
+      const auto ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
       fitted.push_back(static_cast<double>(solo.fit(ns / clock.ns_for_cycles(1))));
     }
     const double predicted = clock.ns_for_cycles(solo.duration(quantile(fitted, 0.5)));
     for (std::size_t i = 1; i < launches.size(); i += 2) {
-      const double ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
+      const auto ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
       errors.push_back(std::abs(predicted / ns - 1));
       predicted_sum += predicted;
       recorded_sum += ns;
@@ -229,7 +231,8 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
   for (std::size_t m = 0; m < kMatches; ++m) {
     std::string name = match_name(static_cast<Match>(m));
     std::replace(name.begin(), name.end(), ' ', '_');
-    stats.counter(prefix + ".match." + name, "kernels", "kernels by how they match their recording").add(c.counts[m]);
+    stats.counter(fmt::format("{}.match.{}", prefix, name), "kernels", "kernels by how they match their recording")
+        .add(c.counts[m]);
   }
   const char* held_out = "launches predicted from other launches of their signature (name, grid, block)";
   count("signature_fit.signatures", "signatures", "signatures with two launches or more", c.signature.signatures);

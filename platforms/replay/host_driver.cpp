@@ -85,7 +85,7 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
       items_.push_back({entry.when, wait});
     }
     if (op.kind == OpKind::kernel) {
-      packet.kernel = op.kernel;
+      packet.kernel = static_cast<const arch::KernelShape&>(op.kernel);  // without its name
     } else {
       packet.kind = SubmitKind::hold;
       packet.hold_ns = static_cast<double>(op.duration);

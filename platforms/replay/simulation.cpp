@@ -145,8 +145,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
 
   WaitGraph graph;
   sc_core::sc_time last;
-  for (std::size_t i = 0; i < machines.size(); ++i) {
-    Machine& m = machines[i];
+  for (Machine& m : machines) {
     const Domain& domain = m.gpu->domain();
     if (result.progress) {
       m.gpu->check_quiescent();
