@@ -294,7 +294,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   if (dom.empty()) return;
   CHECK_THAT(body_tag(dom), Contains("data-ready=\"1\"") && Contains("data-errors=\"0\"") && !Contains("pwned"));
   for (const char* const heading :
-       {"How to read this page", "End to end", "Not compared", "Occupancy over time", "Load of the SMs over time",
+       {"How to read this page", "End to end", "Not reproduced", "Occupancy over time", "Load of the SMs over time",
         "Kernels by stream", "Kernels by time", "Recorded against modelled duration", "Launch latency", "All kernels",
         "Summary", "Expectations", "Parameters that differ from their defaults"}) {
     INFO(heading);
