@@ -4,7 +4,8 @@ add_library(heddle_options INTERFACE)
 target_compile_features(heddle_options INTERFACE cxx_std_17)
 # -ffp-contract=off: results must not depend on whether the compiler fuses multiply and add.
 target_compile_options(heddle_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off)
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -ffp-contract=off
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
 if(HEDDLE_SANITIZE)
   target_compile_options(heddle_options INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

@@ -40,7 +40,12 @@ void Domain::drain() {
         break;
       }
     }
-    queue_.run_cycle();
+    try {
+      queue_.run_cycle();
+    } catch (...) {
+      observation_.failure = std::current_exception();
+      throw;
+    }
   }
   // With nothing left, simulated time must still catch up: whoever comes next from outside would be in the past.
   if (queue_.empty() && clock_.time_of(queue_.now()) > stamp) wake_at(queue_.now());

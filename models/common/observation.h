@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <unordered_map>
 
@@ -52,7 +53,8 @@ struct Observation {
   Labels labels{"operation"};  // by operation id
   Labels streams{"stream"};    // by stream number
   LoadMap load_map;
-  std::uint64_t progress = 0;        // goes up whenever work is taken in, started or finished; for watchdogs
+  std::exception_ptr failure;  // what ended the domain's last event, if it threw: SystemC wraps it beyond recognition
+  std::uint64_t progress = 0;  // goes up whenever work is taken in, started or finished; for watchdogs
   TimelineSink* timeline = nullptr;  // null: off
   CtaListener* ctas = nullptr;       // null: off
 };

@@ -52,7 +52,7 @@ void ParamLayers::add(const YAML::Node& roots, const Origin& origin) {
   if (!roots.IsDefined() || roots.IsNull()) return;
   if (!roots.IsMap()) {
     throw InputError(position(roots, origin.text), fmt::format("a configuration is a map, found {}", kind_text(roots)),
-                     "write for example {gpu: {cwd: {session_cycles: 12}}}");
+                     "write for example {gpu: {cwd: {gpc_distance: 80}}}");
   }
   Layer layer;
   for (const auto& entry : roots) {

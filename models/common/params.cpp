@@ -255,7 +255,7 @@ Assignment parse_assignment(const std::string& text, const std::string& origin_t
   path.erase(path.begin(), std::find_if_not(path.begin(), path.end(), space));
   if (equals == std::string::npos || path.empty()) {
     throw InputError(SourcePos{result.file, 0, 0}, "an assignment needs a path, '=' and a value",
-                     "for example gpu.cwd.session_cycles=12");
+                     "for example gpu.cwd.gpc_distance=80");
   }
   result.path = path;
   try {

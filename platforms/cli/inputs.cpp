@@ -64,6 +64,10 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
   for (const std::string& path : files) {
     const FileKind kind = kind_of(path);
     if (kind == FileKind::other) {
+      std::error_code error;
+      if (std::filesystem::file_size(path, error) == 0) {
+        throw InputError({path, 0, 0}, "byte 0: the file is empty", "copy or record it again");
+      }
       throw InputError({path, 0, 0}, "is neither a scenario nor a recorded trace",
                        "a scenario is YAML with the key 'heddle: 1' (docs/scenario.md); a trace is Kineto JSON, "
                        "as PyTorch's profiler exports it, plain or gzip");

@@ -44,6 +44,28 @@ MachineFile read_machine_file(const std::string& path) {
   return file;
 }
 
+// A file that is given for one GPU of several: its one machine, whatever number it has there, becomes that GPU's.
+YAML::Node roots_for(const std::string& path, std::size_t instance) {
+  const MachineFile file = read_machine_file(path);
+  YAML::Node roots(YAML::NodeType::Map);
+  std::string found;
+  for (const auto& item : file.roots) {
+    const auto key = item.first.as<std::string>();
+    if (key.compare(0, 3, "gpu") != 0) {
+      roots[item.first] = item.second;
+      continue;
+    }
+    if (!found.empty()) {
+      throw InputError(position(item.first, path),
+                       fmt::format("describes {} and {}, but is given for one GPU of several", found, key),
+                       "keep one of them, or give the file once, for all GPUs");
+    }
+    found = key;
+    roots[fmt::format("gpu{}", instance)] = item.second;
+  }
+  return roots;
+}
+
 struct Choice {
   std::string preset;  // "generic": from `generic`
   std::string why;
@@ -192,12 +214,16 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
     if (inputs.recorded()) {
       layers.add_preset(i, recording_layer(inputs.workloads[i]), {Origin::Kind::preset, "this recording"});
     }
-    if (!choice.file.empty() && std::find(files.begin(), files.end(), choice.file) == files.end()) {
-      files.push_back(choice.file);
-    }
+    if (!choice.file.empty()) files.push_back(choice.file);
   }
   if (inputs.scenario) layers.add(inputs.scenario->config, {Origin::Kind::file, inputs.scenario->file});
-  for (const std::string& file : files) layers.add(read_machine_file(file).roots, {Origin::Kind::file, file});
+  if (options.gpus.size() == 1) {
+    if (!files.empty()) layers.add(read_machine_file(files.front()).roots, {Origin::Kind::file, files.front()});
+  } else {
+    for (std::size_t i = 0; i < options.gpus.size(); ++i) {
+      if (is_file(options.gpus[i])) layers.add(roots_for(options.gpus[i], i), {Origin::Kind::file, options.gpus[i]});
+    }
+  }
   if (options.timing) layers.assign("gpu.timing=" + *options.timing, {Origin::Kind::command_line, "--timing"});
   for (const std::string& set : options.sets) layers.assign(set);
 

@@ -1,9 +1,5 @@
 #include "cli/replay_plan.h"
 
-#include <algorithm>
-#include <map>
-#include <tuple>
-
 #include "replay/cta_fit.h"
 
 namespace heddle::cli {
@@ -13,20 +9,11 @@ namespace {
 constexpr double kUsualLaunchLatencyNs = 5000;
 
 void use_signature_medians(workload::Workload& workload) {
-  using Signature = std::tuple<std::string, std::uint64_t, std::uint32_t, std::uint32_t, std::uint64_t>;
-  std::map<Signature, std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    const workload::Op& op = workload.ops[i];
-    if (op.kind != workload::OpKind::kernel) continue;
-    const arch::KernelRecord& k = op.kernel;
-    groups[{k.name, k.grid.count(), k.grid.x, k.grid.y, k.block.count()}].push_back(i);
-  }
-  for (const auto& [signature, launches] : groups) {
-    std::vector<std::uint64_t> cycles;
-    for (const std::size_t i : launches) cycles.push_back(workload.ops[i].kernel.duration.min);
-    std::nth_element(cycles.begin(), cycles.begin() + static_cast<std::ptrdiff_t>(cycles.size() / 2), cycles.end());
-    for (const std::size_t i : launches)
-      workload.ops[i].kernel.duration = {cycles[cycles.size() / 2], cycles[cycles.size() / 2]};
+  for (const std::vector<std::size_t>& launches : replay::signature_groups(workload)) {
+    std::vector<double> cycles;
+    for (const std::size_t i : launches) cycles.push_back(static_cast<double>(workload.ops[i].kernel.duration.min));
+    const auto median = static_cast<std::uint64_t>(replay::signature_duration(std::move(cycles)));
+    for (const std::size_t i : launches) workload.ops[i].kernel.duration = {median, median};
   }
 }
 

@@ -215,6 +215,7 @@ int run_command(const std::vector<std::string>& arguments) {
   write_host(outcome, (folder / "host.json").string(),
              std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   print_outcome(outcome, folder);
+  if (outcome.unknown_statistic) throw *outcome.unknown_statistic;
   return status_of(outcome);
 }
 

@@ -75,9 +75,12 @@ void check_expectations(RunOutcome& outcome) {
       std::vector<std::string> names;
       for (const auto& item : outcome.stats.items()) names.push_back(item.key());
       const std::string near = nearest(expectation.stat, names);
-      throw InputError(
-          expectation.where, fmt::format("this run has no statistic '{}'", expectation.stat),
-          near.empty() ? "stats.json of a run without expectations lists them" : fmt::format("did you mean {}?", near));
+      const InputError error(expectation.where, fmt::format("this run has no statistic '{}'", expectation.stat),
+                             near.empty() ? "stats.json lists them" : fmt::format("did you mean {}?", near));
+      if (!outcome.unknown_statistic) outcome.unknown_statistic = error;
+      result.actual = "there is no such statistic";
+      outcome.expectations.push_back(std::move(result));
+      continue;
     }
     const double value = (*found)["value"].get<double>();
     result.actual = fmt::format("{} {}", value, (*found)["unit"].get<std::string>());

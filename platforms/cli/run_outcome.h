@@ -39,6 +39,7 @@ struct RunOutcome {
   nlohmann::json stats;                                 // path -> {value, unit, description}
   nlohmann::json histograms;
   std::vector<ExpectationResult> expectations;
+  std::optional<InputError> unknown_statistic;  // the first that an expectation names in vain
   std::vector<std::string> warnings;
   std::size_t rejected = 0;
   double kernels = 0, ctas = 0;

@@ -90,7 +90,9 @@ OpTables operations_of(const RunOutcome& outcome, std::size_t gpu) {
   const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
   const std::uint32_t sms = params.machine.shape.sms();
   std::map<std::size_t, Match> matches;
-  if (!outcome.comparisons.empty()) {
+  // In a what-if a kernel's match is that of another run, the recorded machine's: it is told in the table of reasons
+  // only.
+  if (!outcome.comparisons.empty() && !outcome.what_if()) {
     for (const replay::KernelComparison& k : outcome.fidelity_of(gpu).kernels) matches[k.op] = k.match;
   }
   const auto axis_us = [&job](double ns) { return rounded((ns + job.lead_ns) / 1e3, 0.001); };
@@ -163,6 +165,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
 
 json highlights_of(const RunOutcome& outcome) {
   json tiles = json::array();
+  const bool several = outcome.machines->gpus.size() > 1;
+  const std::string first = several ? outcome.machines->gpus.front().instance + ": " : "";
   const auto tile = [&tiles](const std::string& label, const std::string& value, const std::string& note) {
     tiles.push_back({{"label", label}, {"value", value}, {"note", note}});
   };
@@ -171,25 +175,26 @@ json highlights_of(const RunOutcome& outcome) {
     const replay::Comparison& run = outcome.comparisons.front();
     if (outcome.what_if()) {
       const RunOutcome::Change change = outcome.change_of(0);
-      tile("What if", fmt::format("{:.2f} x", change.span),
+      tile(first + "What if", fmt::format("{:.2f} x", change.span),
            fmt::format("end to end: {} instead of {} on the recorded machine at {}; kernel time {:.2f} x",
                        time_text(run.span_modelled_ns / 1e3), time_text(change.reference_us), reference_pace(outcome),
                        change.kernel_time));
     }
-    tile(outcome.what_if() ? "End to end, recorded machine" : "End to end", time_text(c.span_modelled_ns / 1e3),
+    tile(first + (outcome.what_if() ? "End to end, recorded machine" : "End to end"),
+         time_text(c.span_modelled_ns / 1e3),
          fmt::format("recorded {} ({:+.2f} %)", time_text(c.span_recorded_ns / 1e3),
                      100 * (c.span_modelled_ns / c.span_recorded_ns - 1)));
-    tile("Kernels reproduced",
+    tile(first + "Kernels reproduced",
          percent_text(c.alone > 0 ? static_cast<double>(c.within_5) / static_cast<double>(c.alone) : 1, 1),
          fmt::format("within 5 % of their recorded duration, of the {} that overlap no other",
                      with_commas(static_cast<double>(c.alone))));
     if (c.occupancy_compared > 0) {
-      tile("Occupancy check",
+      tile(first + "Occupancy check",
            c.occupancy_mismatches == 0 ? "all agree" : fmt::format("{} differ", c.occupancy_mismatches),
            fmt::format("{} kernels with a recorded estimate", with_commas(static_cast<double>(c.occupancy_compared))));
     }
     if (c.signature.launches > 0) {
-      tile("Prediction error", percent_text(c.signature.error_p50, 1),
+      tile(first + "Prediction error", percent_text(c.signature.error_p50, 1),
            fmt::format("median, of {} launches predicted from others of their signature; 95 % are within {}",
                        with_commas(static_cast<double>(c.signature.launches)), percent_text(c.signature.error_p95, 1)));
     }

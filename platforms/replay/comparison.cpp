@@ -1,10 +1,11 @@
 #include "replay/comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -72,22 +73,30 @@ const char* match_name(Match match) {
   return kNames[static_cast<std::size_t>(match)];
 }
 
-SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuParams& machine) {
-  using Signature =
-      std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
-  std::map<Signature, std::vector<std::size_t>> groups;
+std::vector<std::vector<std::size_t>> signature_groups(const workload::Workload& workload) {
+  using Extents = std::array<std::uint32_t, 6>;
+  std::map<std::pair<std::string, Extents>, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     const workload::Op& op = workload.ops[i];
     if (op.kind != workload::OpKind::kernel || !op.recorded || op.recorded->duration <= 0) continue;
     const arch::KernelRecord& k = op.kernel;
-    groups[{k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x, k.block.y, k.block.z}].push_back(i);
+    const Extents extents = {k.grid.x, k.grid.y, k.grid.z, k.block.x, k.block.y, k.block.z};
+    groups[{k.name, extents}].push_back(i);
   }
+  std::vector<std::vector<std::size_t>> result;
+  for (auto& [signature, launches] : groups) result.push_back(std::move(launches));
+  return result;
+}
+
+double signature_duration(std::vector<double> fitted) { return quantile(std::move(fitted), 0.5); }
+
+SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuParams& machine) {
   const Clock clock(machine.machine.clock);
   SignatureFit result;
   std::vector<double> errors;
   double predicted_sum = 0;
   double recorded_sum = 0;
-  for (const auto& [signature, launches] : groups) {
+  for (const std::vector<std::size_t>& launches : signature_groups(workload)) {
     if (launches.size() < 2) continue;
     ++result.signatures;
     const SoloKernel solo(machine, workload.ops[launches.front()].kernel);
@@ -96,7 +105,7 @@ SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuPa
       const auto ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
       fitted.push_back(static_cast<double>(solo.fit(ns / clock.ns_for_cycles(1))));
     }
-    const double predicted = clock.ns_for_cycles(solo.duration(quantile(fitted, 0.5)));
+    const double predicted = clock.ns_for_cycles(solo.duration(signature_duration(fitted)));
     for (std::size_t i = 1; i < launches.size(); i += 2) {
       const auto ns = static_cast<double>(workload.ops[launches[i]].recorded->duration);
       errors.push_back(std::abs(predicted / ns - 1));

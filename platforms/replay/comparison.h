@@ -68,6 +68,11 @@ Comparison compare(const workload::Workload& workload, const std::vector<OpResul
 // of the signature fits the worst figures.
 Comparison combine(const std::vector<Comparison>& parts);
 
+// Kernels by signature (name, grid, block): indices of their operations, in order. Only kernels with a recording.
+std::vector<std::vector<std::size_t>> signature_groups(const workload::Workload& workload);
+// The CTA duration that stands for a signature: the (lower) median of the fits of its launches.
+double signature_duration(std::vector<double> fitted);
+
 SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuParams& machine);
 
 // Enters the comparison as statistics below `prefix` ("replay", "gpu0.replay").

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "gpu/gpu.h"
+#include "replay/progress_watch.h"
 
 namespace heddle::replay {
 namespace {
@@ -98,9 +99,8 @@ double share_done(const std::vector<Machine>& machines) {
 void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
   // Short slices keep the progress bar moving; the model does not notice them.
   const sc_core::sc_time slice(100, sc_core::SC_US);
-  const sc_core::sc_time patience(options.no_progress_ms, sc_core::SC_MS);
-  std::uint64_t seen = progress_of(machines);
-  sc_core::sc_time since = sc_core::sc_time_stamp();
+  ProgressWatch watch(options.no_progress_ms);
+  const auto now_ms = [] { return sc_core::sc_time_stamp().to_seconds() * 1e3; };
   auto shown = std::chrono::steady_clock::now();
   while (!finished(machines)) {
     if (!sc_core::sc_pending_activity()) {
@@ -109,15 +109,12 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
       break;
     }
     const sc_core::sc_time idle = sc_core::sc_time_to_pending_activity();
+    const double begin = now_ms();
+    const double jump = idle > slice ? idle.to_seconds() * 1e3 : 0;
     sc_core::sc_start(std::max(slice, idle), sc_core::SC_EXIT_ON_STARVATION);
-    const std::uint64_t now = progress_of(machines);
-    if (now != seen || !open_work(machines)) {
-      seen = now;
-      since = sc_core::sc_time_stamp();
-    } else if (options.no_progress_ms > 0 && sc_core::sc_time_stamp() - since >= patience) {
+    if (watch.stuck(begin, now_ms(), jump, progress_of(machines), open_work(machines))) {
       result.progress = false;
-      result.stopped =
-          fmt::format("no progress for {} of simulated time", (sc_core::sc_time_stamp() - since).to_string());
+      result.stopped = fmt::format("no progress for {:.3g} ms of simulated time", watch.idle());
       break;
     }
     if (options.progress && seconds_since(shown) > 0.1) {
@@ -140,7 +137,15 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   result.elaboration_seconds = seconds_since(begin);
 
   const auto running = std::chrono::steady_clock::now();
-  run(machines, options, result);
+  try {
+    run(machines, options, result);
+  } catch (const sc_core::sc_report&) {
+    for (const Machine& m : machines) {
+      if (m.observation->failure) std::rethrow_exception(m.observation->failure);
+      if (m.host_observation->failure) std::rethrow_exception(m.host_observation->failure);
+    }
+    throw;
+  }
   result.wall_seconds = seconds_since(running);
 
   WaitGraph graph;

@@ -1,4 +1,4 @@
-// Issue 2's promises on real recordings. They lie outside the repository: a case whose file is absent says so and
+// What replays of real recordings must show. The recordings lie outside the repository: a case whose file is absent says so and
 // passes. Each is replayed once; everything that is to hold is asked of that run.
 #include <iostream>
 #include <set>

@@ -221,7 +221,7 @@ TEST_CASE("a mask with holes gives its CTAs in the order of its bits", "[gpc][CW
   bench.expect_idle();
 }
 
-TEST_CASE("completions of one cycle leave as one packet per task", "[gpc][CWD-02]") {
+TEST_CASE("completions of one cycle leave as one packet per task", "[gpc]") {
   GpcBench bench(uneven(), plain());
   bench.duration = [](std::uint64_t index) { return index == 3 ? Cycle{60} : Cycle{50}; };
   bench.cwd.script = {bench.launch(0, 0b0000'1111, 0)};

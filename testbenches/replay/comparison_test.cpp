@@ -39,7 +39,7 @@ double time_of(const Comparison& c, Match match) { return c.time_ns[static_cast<
 
 }  // namespace
 
-TEST_CASE("errors, spans and sums of a replay, by hand", "[replay][INP-02]") {
+TEST_CASE("errors, spans and sums of a replay, by hand", "[replay]") {
   Case k;
   k.add(copy_op(1, 500), 0, 500, 10, 510);            // counts for the span only
   k.add(kernel_op(0, 8, 1), 1000, 2000, 1000, 2000);  // exact

@@ -64,7 +64,7 @@ struct Errors {
 
 }  // namespace
 
-TEST_CASE("the closed form of a lone kernel agrees with the simulated machine", "[replay][INP-10]") {
+TEST_CASE("the closed form of a lone kernel agrees with the simulated machine", "[replay]") {
   // The bounds are what was found, with a little room. Where the closed form is off, it is too short: CTAs that run
   // shorter than a launch session, on a machine that they fill many times over, wait for sessions in progress. That
   // needs a machine with few slots; recordings come from large ones.
@@ -166,7 +166,7 @@ TEST_CASE("what the machine cannot do is fitted with one cycle", "[replay]") {
   for (const double wish : {0.0, 1.0, 1000.0, solo.duration(1)}) CHECK(solo.fit(wish) == 1);
 }
 
-TEST_CASE("a fitted kernel takes its recorded time in the simulated machine", "[replay][INP-02]") {
+TEST_CASE("a fitted kernel takes its recorded time in the simulated machine", "[replay]") {
   const gpu::GpuParams params = preset_params("h100-sxm");
   for (const std::uint64_t seed : seeds(80)) {
     Random random(seed);
