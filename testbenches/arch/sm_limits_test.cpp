@@ -46,7 +46,7 @@ ResourceVector random_need(Dice& dice) {
 
 }  // namespace
 
-TEST_CASE("an SM holds by default what H100's holds", "[arch][SM-01]") {
+TEST_CASE("an SM holds by default what H100's holds", "[arch]") {
   const SmLimits limits;
   CHECK(limits.warp_size == 32);
   const ResourceVector capacity = capacity_of(limits);
@@ -59,7 +59,7 @@ TEST_CASE("an SM holds by default what H100's holds", "[arch][SM-01]") {
   CHECK(limits.max_shared_per_cta == 227 * 1024);
 }
 
-TEST_CASE("each limit of an SM is a parameter that decides alone", "[arch][SM-01][CWD-01]") {
+TEST_CASE("each limit of an SM is a parameter that decides alone", "[arch][CWD-01]") {
   const KernelShape shape = kernel(128, 32, 1024);  // 4 warps, 4096 registers, 2048 bytes, 16 barriers
   struct Case {
     std::uint32_t SmLimits::*limit;
@@ -84,7 +84,7 @@ TEST_CASE("each limit of an SM is a parameter that decides alone", "[arch][SM-01
   }
 }
 
-TEST_CASE("what a CTA takes is rounded as the hardware allocates it", "[arch][CWD-01][SM-01]") {
+TEST_CASE("what a CTA takes is rounded as the hardware allocates it", "[arch][CWD-01]") {
   const SmLimits limits;
   const auto registers = [&](std::uint32_t threads, std::uint32_t per_thread) {
     return need_of(limits, kernel(threads, per_thread, 0))[Resource::registers];
@@ -166,7 +166,7 @@ TEST_CASE("free slots are as many as CTAs that fit one by one", "[arch][CWD-01]"
   CHECK(with > 1000);
 }
 
-TEST_CASE("of random limits and kernels as many CTAs fit as can be added", "[arch][CWD-01][SM-01]") {
+TEST_CASE("of random limits and kernels as many CTAs fit as can be added", "[arch][CWD-01]") {
   HEDDLE_DICE(dice);
   std::uint32_t possible = 0, impossible = 0;
   for (int round = 0; round < 20'000; ++round) {
@@ -267,7 +267,7 @@ TEST_CASE("occupancy of kernels worked by hand", "[arch][INP-08]") {
   }
 }
 
-TEST_CASE("why a kernel cannot run names the resource and the limit", "[arch][SM-01]") {
+TEST_CASE("why a kernel cannot run names the resource and the limit", "[arch]") {
   SmLimits limits;
   CHECK(why_impossible(limits, kernel(1024, 64, 0)).empty());
   CHECK(why_impossible(limits, kernel(256, 255, 0)).empty());
@@ -319,7 +319,7 @@ TEST_CASE("why a kernel cannot run names the resource and the limit", "[arch][SM
   }
 }
 
-TEST_CASE("every resource has a name of its own", "[arch][SM-01]") {
+TEST_CASE("every resource has a name of its own", "[arch]") {
   CHECK(std::string(resource_name(Resource::warps)) == "warps");
   CHECK(std::string(resource_name(Resource::threads)) == "threads");
   CHECK(std::string(resource_name(Resource::registers)) == "registers");

@@ -1,5 +1,5 @@
-// What replays of real recordings must show. The recordings lie outside the repository: a case whose file is absent says so and
-// passes. Each is replayed once; everything that is to hold is asked of that run.
+// What replays of real recordings must show. The recordings lie outside the repository: a case whose file is absent
+// says so and passes. Each is replayed once; everything that is to hold is asked of that run.
 #include <iostream>
 #include <set>
 

@@ -126,6 +126,27 @@ TEST_CASE("a timeline is valid JSON with streams, sessions and a reason for ever
   CHECK_NOTHROW(nlohmann::json::parse(gunzipped(dir.file("cut/timeline.json.gz"))));
 }
 
+TEST_CASE("a machine file that is given for one GPU of several concerns that GPU alone", "[cli]") {
+  const TempDir dir;
+  dir.write("a.yaml", "preset: small\ngpu: {cwd: {gpc_distance: 11}}\n");
+  dir.write("b.yaml", "preset: a100\ngpu0: {cwd: {gpc_distance: 22}}\n");  // its own number does not matter
+  const std::string input = scenario("two_gpus.yaml");
+  const Finished both = heddle_in(dir, {"run", input, "--gpu", "a.yaml", "--gpu", "b.yaml", "--dump-config", "-"});
+  REQUIRE(both.status == 0);
+  const std::size_t second = both.out.find("gpu1:");
+  REQUIRE(second != std::string::npos);
+  CHECK(contains(both.out.substr(0, second), "gpc_distance: 11"));
+  CHECK(contains(both.out.substr(second), "gpc_distance: 22"));
+  const Finished mixed = heddle_in(dir, {"run", input, "--gpu", "h100-sxm", "--gpu", "a.yaml", "--dump-config", "-"});
+  REQUIRE(mixed.status == 0);
+  CHECK(contains(mixed.out.substr(0, mixed.out.find("gpu1:")), "gpc_distance: 60"));
+  CHECK(contains(mixed.out.substr(mixed.out.find("gpu1:")), "gpc_distance: 11"));
+  dir.write("two.yaml", "gpu0: {clock: 1}\ngpu1: {clock: 2}\n");
+  const Finished two = heddle_in(dir, {"run", input, "--gpu", "two.yaml", "--gpu", "a.yaml"});
+  CHECK(two.status == 2);
+  CHECK(contains(two.err, "two.yaml:2"));
+}
+
 TEST_CASE("a dumped configuration is an input that gives the same run", "[cli]") {
   const TempDir dir;
   dir.write("t.json", hand_made_trace());

@@ -134,6 +134,29 @@ TEST_CASE("operations that wait for each other end the run with the chain of wai
   }
 }
 
+TEST_CASE("a broken invariant inside an event comes out as it was thrown", "[replay]") {
+  struct Breaks : heddle::CtaListener {
+    void cta_started(const Cta&) override { HEDDLE_CHECK(false, "broken on purpose"); }
+    void cta_ended(const Cta&) override {}
+  } breaks;
+  Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 4, 100)};
+  replay::SimulationOptions options;
+  options.ctas = &breaks;
+  try {
+    replay::simulate({job_of(w, preset_params("small"))}, options);
+    FAIL("nothing was thrown");
+  } catch (const heddle::CheckFailed& error) {
+    const std::string text = error.what();
+    CHECK(text.find("broken on purpose") != std::string::npos);
+    CHECK(text.find("gpu0.gpc0") == 0);                // where
+    CHECK(text.find("(cycle ") != std::string::npos);  // when
+    CHECK(text.find("E549") == std::string::npos);
+  }
+  // The next simulation of the process is none the worse.
+  CHECK(replay::simulate({job_of(w, preset_params("small"))}, {}).progress);
+}
+
 TEST_CASE("kernels and copies may run for longer than the patience", "[replay]") {
   Workload w = empty_workload(2);
   w.ops = {kernel_op(0, 4, 20'000'000), copy_op(1, 30'000'000)};

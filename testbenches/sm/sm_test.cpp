@@ -132,7 +132,7 @@ CtaStartPacket cta(std::uint32_t cta_slot, std::uint64_t index, const ResourceVe
 
 }  // namespace
 
-TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm][SM-01]") {
+TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm]") {
   for (const std::uint32_t start_cycles : {0U, 20U}) {
     for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
       CAPTURE(start_cycles);
@@ -157,7 +157,7 @@ TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm][SM-01]") 
   }
 }
 
-TEST_CASE("an SM holds exactly what its CTAs need", "[sm][SM-01][CWD-01]") {
+TEST_CASE("an SM holds exactly what its CTAs need", "[sm][CWD-01]") {
   const ResourceVector capacity = heddle::arch::capacity_of({});
   for (const std::uint64_t seed : heddle::test::seeds(100)) {
     CAPTURE(seed);
@@ -184,7 +184,7 @@ TEST_CASE("an SM holds exactly what its CTAs need", "[sm][SM-01][CWD-01]") {
   }
 }
 
-TEST_CASE("an SM refuses what does not fit", "[sm][SM-01]") {
+TEST_CASE("an SM refuses what does not fit", "[sm]") {
   const ResourceVector capacity = heddle::arch::capacity_of({});
   for (std::size_t i = 0; i < kResources; ++i) {
     CAPTURE(i);
@@ -211,7 +211,7 @@ TEST_CASE("an SM refuses what does not fit", "[sm][SM-01]") {
   }
 }
 
-TEST_CASE("a reset SM is empty, and ends nothing that ran before", "[sm][SM-01]") {
+TEST_CASE("a reset SM is empty, and ends nothing that ran before", "[sm]") {
   SmBench bench;
   bench.start(0, cta(0, 0, {{60, 1, 1, 1, 1, 1}}, {500, 500}));
   sc_core::sc_start(sc_core::sc_time(30, sc_core::SC_NS));
