@@ -99,7 +99,7 @@ TEST_CASE("no tag but a number, [CWD-01]") {}
 TEST_CASE("a name, with (parentheses) and \"quotes\"",
           "[cwd]"  // a comment with a " quote
           "[CWD-02]") {}
-TEST_CASE_METHOD(Fixture, R"(raw "name")", "") {}
+TEST_CASE_METHOD(Fixture, R"(raw "name")", "[SM-01]") {}
 ''')
         self.assert_fails("CWD-01 has no test")
         result = self.run_script()
