@@ -143,14 +143,11 @@ TEST_CASE("no value is farther than 6 % from the quantile of its bucket", "[stat
         h.add(0, 5);                                          // so that minimum and maximum
         h.add(std::numeric_limits<std::uint64_t>::max(), 5);  // do not help
         const auto exact = static_cast<double>(value);
-        if (std::abs(h.quantile(0.5) - exact) > 0.06 * exact) {
-          CAPTURE(power, part, value);
-          REQUIRE(h.quantile(0.5) == Approx(exact).epsilon(0.06));
-        }
+        CAPTURE(power, part, value);
+        REQUIRE(std::abs(h.quantile(0.5) - exact) <= 0.06 * exact);
       }
     }
   }
-  SUCCEED();
 }
 
 TEST_CASE("the registry refuses a second statistic of one path", "[stats]") {
