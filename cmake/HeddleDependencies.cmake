@@ -6,6 +6,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(SQLite3 REQUIRED)
 find_package(Boost REQUIRED COMPONENTS program_options)
 
 # SystemC brings a CMake package when it is built from source; Debian's ships pkg-config files only.

@@ -4,23 +4,17 @@
 #include <cstdint>
 #include <string>
 
+#include "arch/cluster.h"
+
 namespace heddle::arch {
-
-// Extents of a grid (in CTAs) or of a CTA (in threads).
-struct Dim3 {
-  std::uint32_t x = 1;
-  std::uint32_t y = 1;
-  std::uint32_t z = 1;
-
-  std::uint64_t count() const { return std::uint64_t{x} * y * z; }
-  bool operator==(const Dim3& other) const { return x == other.x && y == other.y && z == other.z; }
-  bool operator!=(const Dim3& other) const { return !(*this == other); }
-};
 
 // Limits of CWD-40: ids of 32, 16 and 16 bits.
 constexpr std::uint32_t kMaxGridY = 65'535;
 constexpr std::uint32_t kMaxGridZ = 65'535;
 constexpr std::uint32_t kMaxGridX = 2'147'483'647;
+
+// Subcontexts of a context (PRT-07).
+constexpr std::uint32_t kSubcontexts = 64;
 
 // Longest run of a CTA, in cycles: sums of such times stay far from 64 bits.
 constexpr std::uint64_t kMaxCtaCycles = std::uint64_t{1} << 48;
@@ -39,6 +33,9 @@ struct KernelShape {
   std::uint32_t registers_per_thread = 0;  // 0: not known, then no limit
   std::uint32_t shared_bytes = 0;          // static + dynamic, per CTA
   CtaDuration duration;                    // cycles of the SM clock
+  ClusterShape cluster;                    // how CTAs are grouped
+  std::uint32_t local_bytes = 0;           // local memory per thread: more than 0 takes a local-memory block per TPC
+  std::uint8_t subcontext = 0;             // below kSubcontexts
 };
 
 struct KernelRecord : KernelShape {

@@ -55,6 +55,23 @@ std::uint32_t sm_count(const YAML::Node& node, const SourcePos& where) {
   return value;
 }
 
+// The uGPU of every GPC.
+std::vector<std::uint32_t> ugpus_of(const std::vector<std::uint32_t>& gpcs_per_ugpu, std::size_t gpcs) {
+  if (gpcs_per_ugpu.empty()) return std::vector<std::uint32_t>(gpcs, 0);
+  const char* remedy = "list the GPCs of each uGPU, as in [4, 4] for 8 GPCs; an empty list is one uGPU";
+  std::vector<std::uint32_t> ugpu_of;
+  std::uint64_t total = 0;
+  for (std::uint32_t u = 0; u < gpcs_per_ugpu.size(); ++u) {
+    if (gpcs_per_ugpu[u] == 0) throw InputError(fmt::format("uGPUs: uGPU {} has no GPC", u), remedy);
+    total += gpcs_per_ugpu[u];
+    if (total <= gpcs) ugpu_of.insert(ugpu_of.end(), gpcs_per_ugpu[u], u);
+  }
+  if (total != gpcs) {
+    throw InputError(fmt::format("uGPUs: {} GPCs in all uGPUs together, but the shape has {}", total, gpcs), remedy);
+  }
+  return ugpu_of;
+}
+
 }  // namespace
 
 Shape Shape::from_sms_per_gpc(const std::vector<std::uint32_t>& sms) {
@@ -125,7 +142,9 @@ std::string Shape::text() const {
   return fmt::format("[{}]", fmt::join(parts, ", "));
 }
 
-Topology::Topology(const Shape& shape) {
+Topology::Topology(const Shape& shape, const std::vector<std::uint32_t>& gpcs_per_ugpu)
+    : ugpu_of_(ugpus_of(gpcs_per_ugpu, shape.gpcs.size())) {
+  if (!gpcs_per_ugpu.empty()) ugpus_ = static_cast<std::uint32_t>(gpcs_per_ugpu.size());
   std::vector<std::vector<Sm>> members;  // by GPC, in mask order
   for (std::uint32_t g = 0; g < shape.gpcs.size(); ++g) {
     Gpc gpc;

@@ -50,11 +50,15 @@ class Topology {
     std::vector<std::uint32_t> sm_ids;  // by bit of the mask
   };
 
-  explicit Topology(const Shape& shape);
+  // `gpcs_per_ugpu`: the GPCs of each uGPU, which are consecutive. Empty: one uGPU, the whole GPU. Throws InputError if
+  // it does not add up to the shape's GPCs, or a uGPU has none.
+  explicit Topology(const Shape& shape, const std::vector<std::uint32_t>& gpcs_per_ugpu = {});
 
   std::uint32_t sms() const { return static_cast<std::uint32_t>(sms_.size()); }
   std::uint32_t gpcs() const { return static_cast<std::uint32_t>(gpcs_.size()); }
   const Gpc& gpc(std::uint32_t index) const { return gpcs_[index]; }
+  std::uint32_t ugpus() const { return ugpus_; }
+  std::uint32_t ugpu_of(std::uint32_t gpc) const { return ugpu_of_[gpc]; }
   // By SM id. Consecutive TPCs, in id order, lie in consecutive GPCs; the surplus TPCs of larger GPCs come last, as
   // observed on H100 (chrirocca/GPUNetBench).
   const Sm& sm(std::uint32_t id) const { return sms_[id]; }
@@ -68,6 +72,8 @@ class Topology {
   std::vector<Gpc> gpcs_;
   std::vector<Sm> sms_;
   std::vector<std::uint32_t> virtual_gpcs_;
+  std::uint32_t ugpus_ = 1;
+  std::vector<std::uint32_t> ugpu_of_;  // by GPC
 };
 
 }  // namespace heddle::arch

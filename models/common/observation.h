@@ -20,7 +20,18 @@ class CtaListener {
     std::uint32_t task = 0;   // operation id
     std::uint64_t index = 0;  // linear id in the grid, x fastest
     std::uint32_t sm = 0;     // SM id of the machine
-    std::uint64_t cycle = 0;  // when
+    std::uint64_t cycle = 0;  // when: arrival at the SM, or end
+    // Where it stands in its grid, and when it was sent.
+    std::uint32_t x = 0;
+    std::uint32_t y = 0;
+    std::uint32_t z = 0;
+    std::uint64_t cga = 0;                // linear id of its CGA
+    std::uint32_t rank = 0;               // in the CGA
+    std::uint32_t cga_size = 1;           // CTAs of the CGA
+    std::uint64_t sequence = 0;           // of the launch: orders the packets of one GPU
+    std::uint64_t order = 0;              // CTAs of the task that started before
+    std::uint64_t launch = 0;             // cycle in which its launch packet left the distributor
+    std::uint64_t first_instruction = 0;  // cycle
   };
   virtual void cta_started(const Cta& cta) = 0;
   virtual void cta_ended(const Cta& cta) = 0;

@@ -1,5 +1,7 @@
 #include "cwd/cwd.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace heddle::cwd {
@@ -7,40 +9,127 @@ namespace {
 
 std::uint32_t count_bits(std::uint64_t mask) { return static_cast<std::uint32_t>(__builtin_popcountll(mask)); }
 
+std::uint32_t distance_of(const CwdParams& params, std::uint32_t gpc) {
+  return params.gpc_distances.empty() ? params.gpc_distance : params.gpc_distances[gpc];
+}
+
+std::uint32_t nearest(const CwdParams& params) {
+  if (params.gpc_distances.empty()) return params.gpc_distance;
+  return *std::min_element(params.gpc_distances.begin(), params.gpc_distances.end());
+}
+
+double rate(const Domain& domain, double per_cycle) { return domain.mode() == TimingMode::at ? per_cycle : 0; }
+
+// Cycles that a packet occupies the port until all GPCs have it, if that is more than one step (CWD-35); a central
+// rasteriser tells only one GPC.
+double broadcast_cycles(const Domain& domain, const CwdParams& params, const arch::Topology& topology) {
+  if (domain.mode() != TimingMode::at || params.central_raster || topology.gpcs() <= params.broadcast_width) return 0;
+  return (topology.gpcs() + params.broadcast_width - 1) / params.broadcast_width;
+}
+
+// Cycles that one CTA id takes where the distributor makes and sends it: 64 bits over the link (CWD-43).
+double id_cycles(const Domain& domain, const CwdParams& params) {
+  if (domain.mode() != TimingMode::at || !params.central_raster) return 0;
+  return std::max<double>(params.raster_cycles, 64.0 / params.id_bits_per_cycle);
+}
+
+LakeOptions lake_options(const CwdParams& params) {
+  LakeOptions options;
+  options.one_at_a_time = params.one_at_a_time;
+  return options;
+}
+
+CgaLimits limits_of(const CwdParams& params, const GpcCgaLimits& gpc) {
+  return {gpc.ids, gpc.barriers, params.gpu_cga_barriers, params.memory_slots};
+}
+
 }  // namespace
 
 Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
-         const arch::Topology& topology, const arch::ResourceVector& sm_capacity)
+         const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const GpcCgaLimits& gpc_limits)
     : Block(name, domain, path),
       task_in("task_in", domain, 0, CreditReturn::by_owner),
       done_out("done_out", domain, params.done_distance, kUnlimitedCredits),
-      launch_out("launch_out", domain, params.gpc_distance, params.gpc_queue),
+      control_in("control_in", domain, 0),
+      launch_out("launch_out", domain, nearest(params), params.gpc_queue),
+      local_out("local_out", domain, nearest(params), kUnlimitedCredits),  // bounded by the TPCs
       complete_in("complete_in"),
+      cga_in("cga_in"),
       params_(params),
       topology_(topology),
-      lake_(topology, sm_capacity[arch::Resource::ctas], params.level_search,
-            params.sm_priority.resolve(topology.sms())),
-      live_(sm_capacity, topology.sms(), params.table_slots),
+      sm_priority_(params.sm_priority.resolve(topology.sms(), "cwd.sm_priority")),
+      policies_(params),
+      lake_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_,
+            lake_options(params)),
+      wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain,
+            params.one_at_a_time),
+      live_(sm_capacity, topology, params.table_slots),
+      holds_(live_.tpcs(), params.tpc_credits, params.local_memory_blocks),
+      ledger_(topology.gpcs(), limits_of(params, gpc_limits)),
+      admission_(topology, sm_capacity, params, std::min(gpc_limits.ids, gpc_limits.barriers)),
       table_(params.table_slots),
-      port_(domain.mode() == TimingMode::at ? params.packets_per_cycle : 0,
-            domain.mode() == TimingMode::at ? params.ctas_per_cycle : 0),
+      port_(rate(domain, params.packets_per_cycle), rate(domain, params.ctas_per_cycle),
+            broadcast_cycles(domain, params, topology), id_cycles(domain, params)),
+      waits_(domain, path, params.table_slots,
+             [this](std::uint32_t slot) { return domain_.observation().labels.of(table_.at(slot).task.operation); }),
+      tpc_rank_(live_.tpcs(), topology.sms()),
+      session_out_("session_out", domain, params.session_pipeline, kUnlimitedCredits),  // one session at a time
+      snapshot_out_("snapshot_out", domain, 0, kUnlimitedCredits),
+      end_in_("end_in", domain, 0),
+      mask_in_("mask_in"),
+      gpu2gpc_("gpu2gpc", domain, path + ".gpu2gpc", params, topology, *policies_.domain),
       ctas_launched_(counter("ctas_launched", "CTAs", "CTAs that launch packets have started")),
       launch_packets_(counter("launch_packets", "packets", "launch packets sent to GPCs")),
       sessions_(counter("sessions", "sessions", "launch sessions")),
-      session_steps_(counter("session_steps", "steps", "steps of the level searches of all sessions")),
+      failed_sessions_(counter("failed_sessions", "sessions", "sessions that found no home for a CGA")),
+      session_steps_(counter("session_steps", "steps",
+                             "steps of all sessions: of the level search, or of queries to the GPCs")),
       tasks_(counter("tasks", "tasks", "tasks that entered the task table")),
+      rejected_(counter("rejected", "tasks", "tasks that can never run on this machine")),
       ctas_completed_(counter("ctas_completed", "CTAs", "CTAs whose completion has arrived")),
-      no_slot_cycles_(counter("no_slot_cycles", "cycles", "time in which CTAs waited and no SM had room for one")),
+      cgas_launched_(counter("cgas_launched", "CGAs", "outermost CGAs started")),
+      cgas_completed_(counter("cgas_completed", "GPC_CGAs", "GPC_CGAs whose cga_complete has arrived")),
+      local_blocks_(counter("local_blocks", "packets", "local-memory block indices sent to TPCs")),
+      late_joins_(counter("late_joins", "TPCs", "TPCs that were told the coordinate of a grid they had not followed")),
+      no_slot_cycles_(counter("no_slot_cycles", "cycles", "time in which CTAs waited and none could start")),
       table_used_(gauge("table_used", "tasks", "task table slots in use")),
       session_cycles_(histogram("session_cycles", "cycles", "length of a launch session")),
       ctas_per_packet_(histogram("ctas_per_packet", "CTAs", "CTAs that one launch packet starts")) {
   task_in.on_packet<Cwd, &Cwd::on_task>(*this);
+  control_in.on_packet<Cwd, &Cwd::on_control>(*this);
   launch_out.on_credit<Cwd, &Cwd::on_credit>(*this);
-  complete_in.init(topology.gpcs(), [&](const char* socket, std::size_t) {
-    return new PacketIn<protocol::CompletePacket>(socket, domain, params.gpc_distance);
+  end_in_.on_packet<Cwd, &Cwd::on_session_end>(*this);
+  const auto per_gpc = [&](auto& sockets, auto make) { sockets.init(topology.gpcs(), make); };
+  per_gpc(complete_in, [&](const char* socket, std::size_t g) {
+    return new PacketIn<protocol::CompletePacket>(socket, domain, distance_of(params, static_cast<std::uint32_t>(g)));
   });
+  per_gpc(cga_in, [&](const char* socket, std::size_t g) {
+    return new PacketIn<protocol::CgaCompletePacket>(socket, domain, distance_of(params, static_cast<std::uint32_t>(g)));
+  });
+  per_gpc(mask_in_,
+          [&](const char* socket, std::size_t) { return new PacketIn<protocol::MaskPacket>(socket, domain, 0); });
+  std::uint32_t tpcs = 0;
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
+    first_tpc_.push_back(tpcs);
+    tpcs += static_cast<std::uint32_t>(topology.gpc(g).tpcs.size());
+    extra_distance_.push_back(domain.cost(distance_of(params, g) - nearest(params)));
     complete_in[g].on_packet<Cwd, &Cwd::on_complete>(*this, g);
+    cga_in[g].on_packet<Cwd, &Cwd::on_cga_complete>(*this, g);
+    mask_in_[g].on_packet<Cwd, &Cwd::on_masks>(*this, g);
+    gpc2sm_.push_back(std::make_unique<Gpc2SmUnit>(fmt::format("gpc2sm{}", g).c_str(), domain,
+                                                   fmt::format("{}.gpc2sm{}", path, g), params, topology, g, sm_priority_,
+                                                   *policies_.load_balancing, *policies_.multicast, *policies_.domain));
+    snapshot_out_.bind(gpc2sm_.back()->snapshot_in);
+    gpu2gpc_.mimic_out.bind(gpc2sm_.back()->mimic_in);
+    gpu2gpc_.home_out.bind(gpc2sm_.back()->home_in);
+    gpc2sm_.back()->answer_out.bind(gpu2gpc_.answer_in[g]);
+    gpc2sm_.back()->mask_out.bind(mask_in_[g]);
+  }
+  session_out_.bind(gpu2gpc_.session_in);
+  gpu2gpc_.end_out.bind(end_in_);
+  for (std::uint32_t rank = 0; rank < sm_priority_.size(); ++rank) {
+    std::uint32_t& best = tpc_rank_[live_.tpc_of(sm_priority_[rank])];
+    best = std::min(best, rank);
   }
   if (timeline() != nullptr) {
     session_track_ = timeline()->track(domain.observation().prefix + " cwd", "sessions");
@@ -50,15 +139,32 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
 
 void Cwd::reset() {
   live_.reset();
+  holds_.reset();
+  ledger_.reset();
   table_.reset();
   port_.reset();
-  session_.active = false;
-  sessions_begun_ = 0;
-  buffers_used_ = 0;
+  reorder_.reset();
+  waits_.reset();
+  buffers_.clear();
+  session_.kind = SessionKind::none;
+  sessions_begun_ = sequence_ = 0;
+  version_ = 1;
   consider_scheduled_ = depart_scheduled_ = waiting_ = false;
+  schedule_unloads();
 }
 
-void Cwd::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {
+void Cwd::preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {
+  live_.preload(sm, amount);
+  if (until == 0) return;
+  unloads_.push_back({sm, amount, until});
+  domain_.schedule(until, *this, kUnload, unloads_.size() - 1);
+}
+
+void Cwd::schedule_unloads() {
+  for (std::size_t i = 0; i < unloads_.size(); ++i) domain_.schedule(unloads_[i].until, *this, kUnload, i);
+}
+
+void Cwd::on_event(std::uint32_t kind, std::uint64_t argument) {
   switch (kind) {
     case kConsider:
       consider_scheduled_ = false;
@@ -66,6 +172,11 @@ void Cwd::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {
       break;
     case kSessionEnds:
       end_session();
+      break;
+    case kUnload:
+      live_.unload(unloads_[argument].sm, unloads_[argument].amount);
+      ++version_;
+      consider_later();
       break;
     default:
       depart_scheduled_ = false;
@@ -80,6 +191,32 @@ void Cwd::on_task(const protocol::TaskPacket& task, std::uint32_t) {
   tasks_.add();
   table_used_.set(static_cast<double>(table_.used().size()));
   progress();
+  if (!admission_.admit(task, table_.at(slot).room)) {  // CWD-25
+    rejected_.add();
+    table_.all_placed(slot);
+    table_.at(slot).rejected = true;
+    finish(slot);
+    return;
+  }
+  consider_later();
+}
+
+// A TPC that is enabled has not heard what was broadcast of the grids that are under way.
+void Cwd::on_control(const protocol::TpcEnablePacket& control, std::uint32_t) {
+  HEDDLE_CHECK(control.gpc < topology_.gpcs() && control.tpc < topology_.gpc(control.gpc).tpcs.size(),
+               "a TPC is to be switched that the machine does not have");
+  const std::uint32_t tpc = first_tpc_[control.gpc] + control.tpc;
+  if (live_.enabled(tpc) == control.enabled) return;
+  live_.enable(tpc, control.enabled);
+  progress();
+  if (!control.enabled) return;
+  for (const std::uint32_t slot : table_.used()) {
+    TaskEntry& entry = table_.at(slot);
+    if (entry.placed == 0) continue;
+    entry.missed.resize(live_.tpcs(), false);
+    entry.missed[tpc] = true;
+  }
+  ++version_;
   consider_later();
 }
 
@@ -88,154 +225,56 @@ void Cwd::on_complete(const protocol::CompletePacket& complete, std::uint32_t gp
   const std::uint32_t count = count_bits(complete.sm_mask);
   HEDDLE_CHECK(entry.used && entry.completed + count <= entry.placed, "more CTAs completed than were launched");
   for (std::uint64_t mask = complete.sm_mask; mask != 0; mask &= mask - 1) {
-    live_.complete(complete.slot, topology_.gpc(gpc).sm_ids[static_cast<std::size_t>(__builtin_ctzll(mask))]);
+    const std::uint32_t sm = topology_.gpc(gpc).sm_ids[static_cast<std::size_t>(__builtin_ctzll(mask))];
+    live_.complete(complete.slot, sm);
+    holds_.complete(entry.task.subcontext, live_.tpc_of(sm), entry.task.local_memory);
   }
+  if (complete.tracked) ledger_.complete(complete.sequence, count);
   entry.completed += count;
   ctas_completed_.add(count);
+  ++version_;
   progress();
-  if (entry.completed == entry.total) finish(complete.slot);
+  finish_if_done(complete.slot);
   consider_later();
+}
+
+// The GPC has flushed the CGA: its id and barrier slot are free, and it can hold one more (CWD-20).
+void Cwd::on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc) {
+  TaskEntry& entry = table_.at(complete.slot);
+  HEDDLE_CHECK(entry.used && entry.open_cgas > 0, "more CGAs completed than were launched");
+  std::uint32_t size = 0;
+  if (const auto found = entry.size_of.find(complete.sequence); found != entry.size_of.end()) {
+    size = found->second;
+    entry.size_of.erase(found);
+  }
+  --entry.open_cgas;
+  ++entry.room[admission_.room_index(entry.task, size, gpc)];
+  ledger_.give_gpc_cga(gpc);
+  ledger_.complete(complete.sequence, 1);
+  cgas_completed_.add();
+  ++version_;
+  progress();
+  finish_if_done(complete.slot);
+  consider_later();
+}
+
+void Cwd::finish_if_done(std::uint32_t slot) {
+  const TaskEntry& entry = table_.at(slot);
+  if (entry.completed == entry.total && entry.open_cgas == 0) finish(slot);
 }
 
 void Cwd::finish(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
-  done_out.send({entry.task.operation, entry.start, now()});
+  done_out.send({entry.task.operation, entry.rejected ? now() : entry.start, now(), entry.rejected});
   live_.close(slot);
   table_.remove(slot);
   table_used_.set(static_cast<double>(table_.used().size()));
   task_in.return_credit();
 }
 
-// Completions of one cycle are all seen before the next session starts.
-void Cwd::consider_later() {
-  if (consider_scheduled_ || session_.active || table_.waiting().empty()) return;
-  consider_scheduled_ = true;
-  domain_.schedule(now(), *this, kConsider);
-}
-
-void Cwd::consider() {
-  if (session_.active || buffers_used_ >= params_.mask_buffers) return;
-  for (const std::uint32_t slot : table_.waiting()) {
-    if (live_.any_free(slot)) {
-      note_waiting(false);
-      begin_session(slot);
-      return;
-    }
-    if (!params_.backfill) break;
-  }
-  note_waiting(!table_.waiting().empty());
-}
-
-void Cwd::note_waiting(bool waiting) {
-  if (waiting == waiting_) return;
-  waiting_ = waiting;
-  if (waiting) {
-    waiting_since_ = now();
-    return;
-  }
-  no_slot_cycles_.add(now() - waiting_since_);
-  if (timeline() != nullptr && now() > waiting_since_) {
-    timeline()->slice(waiting_track_, domain_.clock().time_of(waiting_since_), domain_.clock().time_of(now()),
-                      "no free slot", {{"tasks_with_ctas_left", static_cast<std::int64_t>(table_.waiting().size())}});
-  }
-}
-
-// The session works on a snapshot of the live model (CWD-02): what completes meanwhile is for the next one.
-void Cwd::begin_session(std::uint32_t slot) {
-  const TaskEntry& entry = table_.at(slot);
-  session_.active = true;
-  session_.slot = slot;
-  session_.begin = now();
-  session_.sequence = sessions_begun_++;
-  session_.snapshot = live_.free_slots(slot);
-  session_.placement = &lake_.place(session_.snapshot, std::min(entry.total - entry.placed, params_.session_limit));
-  sessions_.add();
-  session_steps_.add(session_.placement->steps);
-  const Cycle length = domain_.cost(params_.session_pipeline + Cycle{params_.session_step} * session_.placement->steps);
-  session_cycles_.add(length);
-  domain_.schedule(now() + length, *this, kSessionEnds);
-}
-
-void Cwd::end_session() {
-  TaskEntry& entry = table_.at(session_.slot);
-  if (timeline() != nullptr) {
-    const Placement& placement = *session_.placement;
-    timeline()->slice(session_track_, domain_.clock().time_of(session_.begin), domain_.clock().time_of(now()),
-                      domain_.observation().labels.of(entry.task.operation),
-                      {{"session", static_cast<std::int64_t>(session_.sequence)},
-                       {"ctas", static_cast<std::int64_t>(placement.ctas)},
-                       {"levels", static_cast<std::int64_t>(placement.levels.size())},
-                       {"steps", placement.steps}});
-  }
-  session_.active = false;
-  commit(entry);
-  if (entry.placed == entry.total) table_.all_placed(session_.slot);
-  progress();
-  pump_port();
-  consider_later();
-}
-
-void Cwd::commit(TaskEntry& entry) {
-  const Placement& placement = *session_.placement;
-  HEDDLE_CHECK(placement.ctas > 0, "a session without a CTA");
-  ++buffers_used_;
-  std::uint64_t left = placement.ctas;
-  for (const LevelMask& level : placement.levels) {
-    for (std::uint32_t g = 0; g < level.mask.size(); ++g) {
-      const std::uint64_t mask = level.mask[g];
-      if (mask == 0) continue;
-      for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
-        live_.launch(session_.slot, topology_.gpc(g).sm_ids[static_cast<std::size_t>(__builtin_ctzll(rest))]);
-      }
-      protocol::LaunchPacket packet;
-      packet.slot = session_.slot;
-      packet.operation = entry.task.operation;
-      packet.virtual_gpc = topology_.virtual_gpc(g);
-      packet.sm_mask = mask;
-      packet.num_ctas = count_bits(mask);
-      packet.sequence = session_.sequence;
-      packet.raster = entry.placed;
-      packet.grid = entry.task.grid;
-      packet.need = entry.task.need;
-      packet.duration = entry.task.duration;
-      entry.placed += packet.num_ctas;
-      left -= packet.num_ctas;
-      packet.last = left == 0;
-      port_.push({packet, g});
-    }
-  }
-  HEDDLE_CHECK(left == 0, "the masks of a session do not add up to its CTAs");
-}
-
-void Cwd::pump_port() {
-  if (port_.empty() || depart_scheduled_) return;
-  depart_scheduled_ = true;
-  domain_.schedule(port_.ready(now()), *this, kDepart);
-}
-
-void Cwd::on_credit(std::uint32_t) { pump_port(); }
-
-void Cwd::depart() {
-  if (port_.empty() || !launch_out.can_send(port_.front().gpc)) return;  // on_credit() comes back
-  const LaunchPort::Item item = port_.pop(now());
-  TaskEntry& entry = table_.at(item.packet.slot);
-  if (!entry.started) {
-    entry.started = true;
-    entry.start = now();
-  }
-  launch_out.send(item.packet, item.gpc);
-  launch_packets_.add();
-  ctas_launched_.add(item.packet.num_ctas);
-  ctas_per_packet_.add(item.packet.num_ctas);
-  if (item.packet.last) {
-    --buffers_used_;
-    consider_later();
-  }
-  pump_port();
-}
-
 bool Cwd::quiescent() const {
-  return table_.used().empty() && live_.empty() && port_.empty() && !session_.active && buffers_used_ == 0;
+  return table_.used().empty() && live_.empty() && holds_.empty() && ledger_.empty() && port_.empty() &&
+         session_.kind == SessionKind::none && buffers_.empty();
 }
 
 void Cwd::collect_waits(WaitGraph& graph) const {
@@ -244,10 +283,16 @@ void Cwd::collect_waits(WaitGraph& graph) const {
     const TaskEntry& entry = table_.at(slot);
     const std::string name = labels.of(entry.task.operation);
     const std::uint64_t running = entry.placed - entry.completed;
-    if (running > 0)
+    if (running > 0) {
       graph.add(name, "for the end of", fmt::format("{} of its CTAs that run or are on their way", running));
+    } else if (entry.open_cgas > 0) {
+      graph.add(name, "for the flush of", fmt::format("{} of its CGAs", entry.open_cgas));
+    }
     if (entry.placed == entry.total) continue;
     std::string holder = "the SMs: none has room for one of its CTAs";
+    if (entry.task.cluster.any() && waits_.reason(slot) != WaitReason::none) {
+      holder = fmt::format("the machine: {}", wait_text(waits_.reason(slot)));
+    }
     for (const std::uint32_t other : table_.used()) {
       if (other != slot && live_.running(other) > 0) holder = labels.of(table_.at(other).task.operation);
     }

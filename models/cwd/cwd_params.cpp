@@ -5,10 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "cwd/domain_policy.h"
+#include "cwd/sm_policy.h"
+
 namespace heddle::cwd {
 
-std::vector<std::uint32_t> SmPriority::resolve(std::uint32_t sms) const {
-  std::vector<std::uint32_t> result(sms);
+std::vector<std::uint32_t> UnitOrder::resolve(std::uint32_t units, const char* what) const {
+  std::vector<std::uint32_t> result(units);
   std::iota(result.begin(), result.end(), 0U);
   if (order == Order::ascending) return result;
   if (order == Order::descending) {
@@ -19,11 +22,74 @@ std::vector<std::uint32_t> SmPriority::resolve(std::uint32_t sms) const {
   std::sort(sorted.begin(), sorted.end());
   if (sorted != result) {
     throw InputError(
-        fmt::format("cwd.sm_priority lists {} SM ids that are not a permutation of 0 to {}", ids.size(), sms - 1),
-        "list every SM of the machine once, or say ascending or descending");
+        fmt::format("{} lists {} ids that are not a permutation of 0 to {}", what, ids.size(), units - 1),
+        "list every one of the machine once, or say ascending or descending");
   }
   return ids;
 }
+
+namespace {
+
+const char* const kChoice = "choice of the specification";
+
+// "lake: …; packed: …"
+std::string list_of(const std::vector<std::pair<std::string, std::string>>& policies) {
+  std::string text;
+  for (const auto& [name, description] : policies) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name, description);
+  return text;
+}
+
+std::vector<std::string> names_of(const std::vector<std::pair<std::string, std::string>>& policies) {
+  std::vector<std::string> names;
+  for (const auto& policy : policies) names.push_back(policy.first);
+  return names;
+}
+
+void describe_clusters(ParamTable<CwdParams>& t) {
+  t.add_choice("load_balancing", &CwdParams::load_balancing, names_of(sm_policies()),
+        "which SMs of a GPC the CTAs of a CGA go to in load-balancing mode; " + list_of(sm_policies()), "CWD-15");
+  t.add_choice("multicast", &CwdParams::multicast, names_of(sm_policies()), "the same in multicast mode (names as of load_balancing)", "CWD-16");
+  t.add_choice("domain_policy", &CwdParams::domain_policy, names_of(domain_policies()),
+        "which GPCs, uGPUs and CPCs receive CGAs; " + list_of(domain_policies()), "CWD-13");
+  t.add("gpc_priority", &CwdParams::gpc_priority, "which GPCs of equal speed are served first (CWD-13)", kChoice);
+  t.add("max_gpc_cga", &CwdParams::max_gpc_cga, {Unit::count, 1, 4096}, "most CTAs of a GPC_CGA",
+        "CUDA programming guide: 8 is portable, H100 allows 16");
+  t.add("query_distance", &CwdParams::query_distance, {Unit::cycles, 0, 1000},
+        "cycles between the GPU2GPC unit and a GPC2SM unit, each way", "assumption: both lie in the distributor");
+  t.add("mask_cycles", &CwdParams::mask_cycles, {Unit::cycles, 0, 1000},
+        "cycles in which a GPC2SM unit makes one SM mask of an accepted CGA", "assumption");
+  t.add("masks_per_packet", &CwdParams::masks_per_packet, {Unit::count, 1, 1 + protocol::kFurtherMasks},
+        "SM masks of a GPC_CGA that one launch packet holds (CWD-31)", "assumption");
+  t.add("age_limit", &CwdParams::age_limit, {Unit::cycles, 0, 1'000'000'000'000U},
+        "how long a CGA that finds no home lets tasks behind it go first (CWD-26)", "assumption");
+  t.add("gpu_cga_barriers", &CwdParams::gpu_cga_barriers, {Unit::count, 0, 4096},
+        "hardware barriers for GPU_CGAs and uGPU_CGAs: how many of these there are at once", "assumption");
+  t.add("memory_slots", &CwdParams::memory_slots, {Unit::count, 0, 4096},
+        "CGA memory slots of each subcontext (CWD-22)", kChoice);
+  t.add("tpc_credits", &CwdParams::tpc_credits, {Unit::count, 0, 4096},
+        "TPCs that a subcontext may hold at once; 0: all", "choice: no partitioning");
+  t.add("local_memory_blocks", &CwdParams::local_memory_blocks, {Unit::count, 0, 1'000'000},
+        "local-memory blocks, each for one subcontext on one TPC; 0: one per TPC", "choice of the specification (PRT-06)");
+}
+
+void describe_comparisons(ParamTable<CwdParams>& t) {
+  t.add("one_at_a_time", &CwdParams::one_at_a_time,
+        "place one CTA per step, as distributors did before (CWD-08); in load-balancing mode it replaces the policy",
+        "choice: off");
+  t.add("central_raster", &CwdParams::central_raster,
+        "make CTA ids in the distributor and send one with every CTA (CWD-43)", "choice: off");
+  t.add("raster_cycles", &CwdParams::raster_cycles, {Unit::cycles, 0, 10'000},
+        "cycles per CTA id of the central rasteriser", "assumption");
+  t.add("id_bits_per_cycle", &CwdParams::id_bits_per_cycle, {Unit::count, 1, 65'536},
+        "bits per cycle of the link that carries the central rasteriser's 64-bit ids", "assumption");
+  t.add("broadcast_width", &CwdParams::broadcast_width, {Unit::count, 1, 4096},
+        "GPCs that a launch packet reaches per cycle on its way to all of them (CWD-35)", "assumption: all at once");
+  t.add("gpc_distances", &CwdParams::gpc_distances,
+        "cycles from the distributor to each GPC and back to it, one number per GPC; empty: gpc_distance and gpc.gpm_to_cwd",
+        "choice: all alike");
+}
+
+}  // namespace
 
 void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("table_slots", &CwdParams::table_slots, {Unit::count, 1, 4096},
@@ -57,39 +123,41 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("backfill", &CwdParams::backfill,
         "whether a task may launch CTAs while a more urgent or older one waits for free slots",
         "public studies of NVIDIA GPUs find that it may not");
+  describe_clusters(t);
+  describe_comparisons(t);
 }
 
 }  // namespace heddle::cwd
 
 namespace heddle {
 
-cwd::SmPriority ParamTraits<cwd::SmPriority>::parse(const YAML::Node& node, const SourcePos& where) {
-  cwd::SmPriority result;
-  const char* remedy = "say ascending, descending, or list all SM ids";
+cwd::UnitOrder ParamTraits<cwd::UnitOrder>::parse(const YAML::Node& node, const SourcePos& where) {
+  cwd::UnitOrder result;
+  const char* remedy = "say ascending, descending, or list all ids";
   if (node.IsScalar()) {
     const auto text = node.as<std::string>();
     if (text == "descending") {
-      result.order = cwd::SmPriority::Order::descending;
+      result.order = cwd::UnitOrder::Order::descending;
     } else if (text != "ascending") {
-      throw InputError(where, fmt::format("'{}' is not an SM order", text), remedy);
+      throw InputError(where, fmt::format("'{}' is not an order", text), remedy);
     }
     return result;
   }
-  if (!node.IsSequence()) throw InputError(where, "not an SM order", remedy);
-  result.order = cwd::SmPriority::Order::listed;
+  if (!node.IsSequence()) throw InputError(where, "not an order", remedy);
+  result.order = cwd::UnitOrder::Order::listed;
   for (const YAML::Node& item : node) {
     try {
       result.ids.push_back(item.as<std::uint32_t>());
     } catch (const YAML::Exception&) {
-      throw InputError(where, "an SM order lists SM ids, whole numbers from 0", remedy);
+      throw InputError(where, "an order lists ids, whole numbers from 0", remedy);
     }
   }
   return result;
 }
 
-YAML::Node ParamTraits<cwd::SmPriority>::format(const cwd::SmPriority& value) {
-  if (value.order == cwd::SmPriority::Order::ascending) return YAML::Node("ascending");
-  if (value.order == cwd::SmPriority::Order::descending) return YAML::Node("descending");
+YAML::Node ParamTraits<cwd::UnitOrder>::format(const cwd::UnitOrder& value) {
+  if (value.order == cwd::UnitOrder::Order::ascending) return YAML::Node("ascending");
+  if (value.order == cwd::UnitOrder::Order::descending) return YAML::Node("descending");
   YAML::Node list(YAML::NodeType::Sequence);
   for (const std::uint32_t id : value.ids) list.push_back(id);
   return list;

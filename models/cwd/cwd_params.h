@@ -5,25 +5,28 @@
 #include <string>
 #include <vector>
 
+#include "common/param_list.h"
 #include "common/params.h"
 #include "cwd/lake_fill.h"
+#include "protocol/launch_packet.h"
 
 namespace heddle::cwd {
 
-// The order in which SMs of equal load are served (CWD-05).
-struct SmPriority {
+// The order in which SMs of equal load (CWD-05), or GPCs of equal speed (CWD-13), are served.
+struct UnitOrder {
   enum class Order { ascending, descending, listed };
   Order order = Order::ascending;
-  std::vector<std::uint32_t> ids;  // listed: SM ids, a permutation of the machine's
+  std::vector<std::uint32_t> ids;  // listed: a permutation of the machine's
 
-  // The order for a machine of that many SMs. Throws InputError if a list does not fit the machine.
-  std::vector<std::uint32_t> resolve(std::uint32_t sms) const;
+  // The order for a machine of that many units. `what`: the parameter, for messages. Throws InputError if a list does
+  // not fit the machine.
+  std::vector<std::uint32_t> resolve(std::uint32_t units, const char* what) const;
 };
 
 struct CwdParams {
   std::uint32_t table_slots = 128;  // tasks
   LevelSearch level_search = LevelSearch::bisection;
-  SmPriority sm_priority;
+  UnitOrder sm_priority;
   std::uint32_t session_pipeline = 4;  // cycles
   std::uint32_t session_step = 1;      // cycles per step of the level search
   std::uint64_t session_limit = 4096;  // CTAs
@@ -35,6 +38,30 @@ struct CwdParams {
   std::uint32_t done_distance = 20;  // cycles
   bool backfill = false;
 
+  // Clusters.
+  std::string load_balancing = "lake";    // SmPolicy of load-balancing mode
+  std::string multicast = "tpc_pairs";    // SmPolicy of multicast mode
+  std::string domain_policy = "fastest";  // DomainPolicy between GPCs, uGPUs and CPCs
+  UnitOrder gpc_priority;
+  std::uint32_t max_gpc_cga = 16;        // CTAs
+  std::uint32_t query_distance = 1;      // cycles between the GPU2GPC unit and a GPC2SM unit, each way
+  std::uint32_t mask_cycles = 2;         // cycles
+  std::uint32_t masks_per_packet = 2;    // 1 … 1 + kFurtherMasks
+  std::uint64_t age_limit = 100'000;     // cycles
+  std::uint32_t gpu_cga_barriers = 16;   // GPU_CGAs and uGPU_CGAs at once
+  std::uint32_t memory_slots = 16;       // CGA memory slots of a subcontext
+  std::uint32_t tpc_credits = 0;         // TPCs that a subcontext may hold; 0: all
+  std::uint32_t local_memory_blocks = 0;  // 0: one per TPC
+
+  // The prior art, for comparison.
+  bool one_at_a_time = false;
+  bool central_raster = false;
+  std::uint32_t raster_cycles = 2;  // cycles per CTA id
+  std::uint32_t id_bits_per_cycle = 32;
+
+  std::uint32_t broadcast_width = 4096;      // GPCs per cycle
+  std::vector<std::uint32_t> gpc_distances;  // by GPC; empty: gpc_distance for all
+
   static void describe(ParamTable<CwdParams>& t);
 };
 
@@ -43,11 +70,11 @@ struct CwdParams {
 namespace heddle {
 
 template <>
-struct ParamTraits<cwd::SmPriority> {
-  static constexpr const char* kType = "SM order";
-  static constexpr const char* kRange = "ascending, descending, or a list of all SM ids";
-  static cwd::SmPriority parse(const YAML::Node& node, const SourcePos& where);
-  static YAML::Node format(const cwd::SmPriority& value);
+struct ParamTraits<cwd::UnitOrder> {
+  static constexpr const char* kType = "order";
+  static constexpr const char* kRange = "ascending, descending, or a list of all ids";
+  static cwd::UnitOrder parse(const YAML::Node& node, const SourcePos& where);
+  static YAML::Node format(const cwd::UnitOrder& value);
 };
 
 }  // namespace heddle

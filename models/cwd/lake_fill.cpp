@@ -65,8 +65,12 @@ SmMask select_by_prefix(const SmMask& candidates, std::uint64_t remaining, const
 }
 
 LakeFill::LakeFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
-                   std::vector<std::uint32_t> priority)
-    : topology_(topology), max_slots_(max_slots), method_(method), priority_(std::move(priority)) {
+                   std::vector<std::uint32_t> priority, const LakeOptions& options)
+    : topology_(topology),
+      max_slots_(max_slots),
+      method_(method),
+      priority_(std::move(priority)),
+      one_at_a_time_(options.one_at_a_time) {
   std::vector<std::uint32_t> sorted = priority_;
   std::sort(sorted.begin(), sorted.end());
   bool permutation = sorted.size() == topology.sms();
@@ -75,10 +79,19 @@ LakeFill::LakeFill(const arch::Topology& topology, std::uint32_t max_slots, Leve
   for (std::uint32_t id = 0; id < topology.sms(); ++id) {
     gpc_of_.push_back(topology.sm(id).gpc);
     bit_of_.push_back(std::uint64_t{1} << topology.sm(id).in_gpc);
+    const auto& gpcs = options.gpcs;
+    if (!gpcs.empty() && std::find(gpcs.begin(), gpcs.end(), topology.sm(id).gpc) == gpcs.end()) outside_.push_back(id);
   }
 }
 
 const Placement& LakeFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas) {
+  if (outside_.empty()) return fill(slots, ctas);
+  inside_ = slots;
+  for (const std::uint32_t id : outside_) inside_[id] = 0;
+  return fill(inside_, ctas);
+}
+
+const Placement& LakeFill::fill(const std::vector<std::uint16_t>& slots, std::uint64_t ctas) {
   result_.ctas = 0;
   result_.steps = 0;
   result_.levels.clear();
@@ -97,13 +110,17 @@ const Placement& LakeFill::place(const std::vector<std::uint16_t>& slots, std::u
   for (std::uint32_t level = highest; level-- > 0;) at_least_[level] += at_least_[level + 1];
 
   const FinalLevel final_level = find_final_level(at_least_, ctas, method_, max_slots_);
-  result_.steps = final_level.steps;
+  result_.steps = one_at_a_time_ ? 0 : final_level.steps;
   SmMask reached(gpcs, 0);  // SMs with at least `level` slots
   for (std::uint32_t level = highest; level >= final_level.level; --level) {
     for (std::size_t g = 0; g < gpcs; ++g) reached[g] |= at_level_[level * gpcs + g];
     const std::uint64_t members = at_least_[level];
     const std::uint64_t left = ctas - result_.ctas;
     if (members == 0) continue;
+    if (one_at_a_time_) {
+      push_one_at_a_time(level, reached, left);
+      continue;
+    }
     if (level > final_level.level || members <= left) {
       result_.levels.push_back({level, members, reached});
       result_.ctas += members;
@@ -113,6 +130,20 @@ const Placement& LakeFill::place(const std::vector<std::uint16_t>& slots, std::u
     }
   }
   return result_;
+}
+
+// The SM with most free slots, again and again, is every SM of a level in priority order, level by level.
+void LakeFill::push_one_at_a_time(std::uint32_t level, const SmMask& reached, std::uint64_t ctas) {
+  for (const std::uint32_t id : priority_) {
+    if (ctas == 0) break;
+    if ((reached[gpc_of_[id]] & bit_of_[id]) == 0) continue;
+    LevelMask mask{level, 1, SmMask(reached.size(), 0)};
+    mask.mask[gpc_of_[id]] = bit_of_[id];
+    result_.levels.push_back(std::move(mask));
+    ++result_.ctas;
+    ++result_.steps;
+    --ctas;
+  }
 }
 
 }  // namespace heddle::cwd

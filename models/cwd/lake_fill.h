@@ -47,20 +47,34 @@ struct Placement {
   std::vector<LevelMask> levels;  // highest first: the order of launching
 };
 
+struct LakeOptions {
+  // The prior art, for comparison: every step compares all SMs and gives one CTA to the SM with most free slots
+  // (CWD-08). Every mask then has one bit; a step is a CTA.
+  bool one_at_a_time = false;
+  // The GPCs of the lake, for uGPU_CGAs; empty: all. Other GPCs' SMs receive nothing, whatever their slots.
+  std::vector<std::uint32_t> gpcs;
+};
+
 class LakeFill {
  public:
   // `max_slots`: the most free slots that an SM can have. `priority`: SM ids, a permutation.
   LakeFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
-           std::vector<std::uint32_t> priority);
+           std::vector<std::uint32_t> priority, const LakeOptions& options = {});
 
   // `slots`: free slots by SM id. Never places more CTAs on an SM than its slots (CWD-07).
   const Placement& place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas);
 
  private:
+  const Placement& fill(const std::vector<std::uint16_t>& slots, std::uint64_t ctas);
+  void push_one_at_a_time(std::uint32_t level, const SmMask& reached, std::uint64_t ctas);
+
   const arch::Topology& topology_;
   std::uint32_t max_slots_;
   LevelSearch method_;
   std::vector<std::uint32_t> priority_;
+  bool one_at_a_time_;
+  std::vector<std::uint32_t> outside_;  // SMs beyond the lake
+  std::vector<std::uint16_t> inside_;   // free slots of the last call, if there are any such
   std::vector<std::uint32_t> gpc_of_;
   std::vector<std::uint64_t> bit_of_;
   std::vector<std::uint32_t> at_least_;

@@ -6,14 +6,19 @@
 namespace heddle::cwd {
 namespace {
 
-std::uint64_t fractions(double rate, double one) {
-  return rate <= 0 ? 0 : static_cast<std::uint64_t>(std::llround(one / rate));
+constexpr double kParts = 65'536;  // = kFraction
+
+std::uint64_t fractions(double rate) {
+  return rate <= 0 ? 0 : static_cast<std::uint64_t>(std::llround(kParts / rate));
 }
+
+std::uint64_t cycles(double count) { return static_cast<std::uint64_t>(std::llround(count * kParts)); }
 
 }  // namespace
 
-LaunchPort::LaunchPort(double packets_per_cycle, double ctas_per_cycle)
-    : per_packet_(fractions(packets_per_cycle, kFraction)), per_cta_(fractions(ctas_per_cycle, kFraction)) {}
+LaunchPort::LaunchPort(double packets_per_cycle, double ctas_per_cycle, double broadcast, double id)
+    : per_packet_(std::max(fractions(packets_per_cycle), cycles(broadcast))),
+      per_cta_(std::max(fractions(ctas_per_cycle), cycles(id))) {}
 
 // In the cycle in which the port becomes free, not the one after: otherwise every packet would be rounded up to whole
 // cycles, and the mean rate would be missed.

@@ -1,8 +1,9 @@
-// The port through which launch packets leave the CWD: a rate of packets and a rate of CTAs (CWD-34).
+// The port through which launch packets leave the CWD: rates of packets, of CTAs and of CTA ids (CWD-34, CWD-43).
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "protocol/launch_packet.h"
 
@@ -13,10 +14,13 @@ class LaunchPort {
   struct Item {
     protocol::LaunchPacket packet;
     std::uint32_t gpc = 0;
+    std::uint64_t session = 0;
+    std::vector<protocol::LocalMemoryPacket> local;  // these follow it (CWD-32)
   };
 
-  // Rates per cycle; 0 means without limit.
-  LaunchPort(double packets_per_cycle, double ctas_per_cycle);
+  // Rates per cycle; 0 means without limit. `broadcast`: cycles that a packet takes to reach all GPCs, `id`: cycles that
+  // the id of a CTA takes where the distributor makes and sends it; 0: neither.
+  LaunchPort(double packets_per_cycle, double ctas_per_cycle, double broadcast = 0, double id = 0);
 
   void push(const Item& item) { queue_.push_back(item); }
   bool empty() const { return queue_.empty(); }

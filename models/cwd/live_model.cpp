@@ -6,8 +6,16 @@
 
 namespace heddle::cwd {
 
-LiveModel::LiveModel(const arch::ResourceVector& capacity, std::uint32_t sms, std::uint32_t slots)
-    : capacity_(capacity), sms_(sms), used_(sms), tasks_(slots) {}
+LiveModel::LiveModel(const arch::ResourceVector& capacity, const arch::Topology& topology, std::uint32_t slots)
+    : place_(topology.sms()), expected_(topology.sms()), tasks_(slots), preloaded_(topology.sms()) {
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
+    const arch::Topology::Gpc& gpc = topology.gpc(g);
+    for (const arch::Topology::Tpc& tpc : gpc.tpcs) {
+      for (std::uint32_t i = 0; i < tpc.sms; ++i) place_[gpc.sm_ids[tpc.first_sm + i]] = {tpcs(), i};
+      trackers_.emplace_back(capacity, tpc.sms);
+    }
+  }
+}
 
 void LiveModel::open(std::uint32_t slot, const arch::ResourceVector& need) {
   Task& task = tasks_[slot];
@@ -15,12 +23,13 @@ void LiveModel::open(std::uint32_t slot, const arch::ResourceVector& need) {
   task.open = true;
   task.need = need;
   task.running = 0;
-  task.on_sm.assign(sms_, 0);
-  task.slots.assign(sms_, 0);
-  task.stale.assign(sms_, 1);
+  const auto sms = static_cast<std::uint32_t>(place_.size());
+  task.on_sm.assign(sms, 0);
+  task.slots.assign(sms, 0);
+  task.stale.assign(sms, 1);
   task.total = 0;
-  task.stale_list.resize(sms_);
-  for (std::uint32_t sm = 0; sm < sms_; ++sm) task.stale_list[sm] = sm;
+  task.stale_list.resize(sms);
+  for (std::uint32_t sm = 0; sm < sms; ++sm) task.stale_list[sm] = sm;
   open_.push_back(slot);
 }
 
@@ -34,8 +43,8 @@ void LiveModel::close(std::uint32_t slot) {
 // A CTA of one's own changes one's free slots by exactly one; those of other tasks have to be counted anew.
 void LiveModel::launch(std::uint32_t slot, std::uint32_t sm) {
   Task& task = tasks_[slot];
-  used_[sm].add(task.need);
-  HEDDLE_CHECK(used_[sm].within(capacity_), "a CTA was launched on an SM without room for it");
+  const Place place = place_[sm];
+  trackers_[place.tpc].launch(place.sm, task.need);
   ++task.running;
   ++task.on_sm[sm];
   if (task.stale[sm] == 0) {
@@ -48,10 +57,12 @@ void LiveModel::launch(std::uint32_t slot, std::uint32_t sm) {
 void LiveModel::complete(std::uint32_t slot, std::uint32_t sm) {
   Task& task = tasks_[slot];
   HEDDLE_CHECK(task.open && task.on_sm[sm] > 0, "a completion without a launch");
-  used_[sm].subtract(task.need);
+  const Place place = place_[sm];
+  ResourceTracker& tracker = trackers_[place.tpc];
+  tracker.complete(place.sm, task.need);
   --task.running;
   --task.on_sm[sm];
-  if (task.stale[sm] == 0) {
+  if (task.stale[sm] == 0 && tracker.enabled()) {
     ++task.slots[sm];
     ++task.total;
   }
@@ -59,7 +70,7 @@ void LiveModel::complete(std::uint32_t slot, std::uint32_t sm) {
 }
 
 void LiveModel::touch_others(std::uint32_t slot, std::uint32_t sm) {
-  if (open_.size() == 1) return;
+  if (slot != kNobody && open_.size() == 1) return;
   for (const std::uint32_t other : open_) {
     Task& task = tasks_[other];
     if (other == slot || task.stale[sm] != 0) continue;
@@ -70,7 +81,7 @@ void LiveModel::touch_others(std::uint32_t slot, std::uint32_t sm) {
 
 void LiveModel::refresh(Task& task) {
   for (const std::uint32_t sm : task.stale_list) {
-    const std::uint32_t slots = arch::free_slots(capacity_, used_[sm], task.need);
+    const std::uint32_t slots = trackers_[place_[sm].tpc].free_slots(place_[sm].sm, task.need);
     task.total += slots;
     task.total -= task.slots[sm];
     task.slots[sm] = static_cast<std::uint16_t>(slots);
@@ -84,18 +95,41 @@ const std::vector<std::uint16_t>& LiveModel::free_slots(std::uint32_t slot) {
   return tasks_[slot].slots;
 }
 
-bool LiveModel::any_free(std::uint32_t slot) {
+std::uint64_t LiveModel::total_free(std::uint32_t slot) {
   refresh(tasks_[slot]);
-  return tasks_[slot].total > 0;
+  return tasks_[slot].total;
+}
+
+void LiveModel::enable(std::uint32_t tpc, bool enabled) {
+  trackers_[tpc].enable(enabled);
+  for (std::uint32_t sm = 0; sm < place_.size(); ++sm) {
+    if (place_[sm].tpc == tpc) touch_others(kNobody, sm);
+  }
+}
+
+void LiveModel::preload(std::uint32_t sm, const arch::ResourceVector& amount) {
+  trackers_[place_[sm].tpc].preload(place_[sm].sm, amount);
+  preloaded_[sm].add(amount);
+  expected_[sm].add(amount);
+  touch_others(kNobody, sm);
+}
+
+void LiveModel::unload(std::uint32_t sm, const arch::ResourceVector& amount) {
+  trackers_[place_[sm].tpc].unload(place_[sm].sm, amount);
+  expected_[sm].subtract(amount);
+  touch_others(kNobody, sm);
 }
 
 bool LiveModel::empty() const {
-  return open_.empty() && std::all_of(used_.begin(), used_.end(),
-                                      [](const arch::ResourceVector& used) { return used == arch::ResourceVector{}; });
+  for (std::uint32_t sm = 0; sm < place_.size(); ++sm) {
+    if (!(used(sm) == expected_[sm])) return false;
+  }
+  return open_.empty();
 }
 
 void LiveModel::reset() {
-  std::fill(used_.begin(), used_.end(), arch::ResourceVector{});
+  for (ResourceTracker& tracker : trackers_) tracker.reset();
+  expected_ = preloaded_;
   for (Task& task : tasks_) task.open = false;
   open_.clear();
 }

@@ -40,7 +40,8 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
 void TaskTable::all_placed(std::uint32_t slot) { waiting_.erase(std::find(waiting_.begin(), waiting_.end(), slot)); }
 
 void TaskTable::remove(std::uint32_t slot) {
-  HEDDLE_CHECK(entries_[slot].used && entries_[slot].completed == entries_[slot].total,
+  HEDDLE_CHECK(entries_[slot].used && (entries_[slot].completed == entries_[slot].total || entries_[slot].rejected) &&
+                   entries_[slot].open_cgas == 0,
                "a task left the table before its CTAs had completed");
   entries_[slot].used = false;
   used_.erase(std::find(used_.begin(), used_.end(), slot));

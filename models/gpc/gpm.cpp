@@ -5,10 +5,34 @@
 namespace heddle::gpc {
 namespace {
 
+constexpr std::uint32_t kSendGathered = 0;
+constexpr std::uint32_t kFlushEnds = 1;  // argument: CGA id
+
+std::uint32_t population(std::uint64_t mask) { return static_cast<std::uint32_t>(__builtin_popcountll(mask)); }
+
 // A TPC's part of a GPC's SM mask.
 std::uint64_t part_of(std::uint64_t mask, const arch::Topology::Tpc& tpc) {
   const std::uint64_t ones = tpc.sms >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << tpc.sms) - 1;
   return mask >> tpc.first_sm & ones;
+}
+
+std::uint32_t ctas_of(const protocol::LaunchPacket& launch) {
+  std::uint32_t ctas = population(launch.sm_mask);
+  for (const std::uint64_t mask : launch.further_masks) ctas += population(mask);
+  return ctas;
+}
+
+// CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs: no GPM knows when the CGA is complete, so the CWD counts.
+bool tracked(const protocol::LaunchPacket& launch) { return launch.shape.levels > 0 && launch.cga_ctas == 0; }
+
+// Goes on in the raster order; late joiners of the rest are told the coordinate there.
+void advance(protocol::LaunchPacket& launch, std::uint32_t ctas) {
+  if (launch.late_mask != 0) {
+    const std::uint64_t unit = arch::raster_unit(launch.shape);
+    const std::uint64_t units = (launch.raster + ctas) / unit - launch.raster / unit;
+    launch.late_coord = arch::advanced(launch.late_coord, units, arch::raster_extents(launch.shape));
+  }
+  launch.raster += ctas;
 }
 
 }  // namespace
@@ -17,12 +41,19 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
          const arch::Topology::Gpc& gpc)
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_cwd, CreditReturn::by_owner),
+      local_in("local_in", domain, params.gpm_to_cwd),
       complete_out("complete_out", domain, params.gpm_to_cwd, kUnlimitedCredits),  // bounded by the CTAs that run
+      cga_out("cga_out", domain, params.gpm_to_cwd, kUnlimitedCredits),            // bounded by the CGA ids
       tpc_launch_out("tpc_launch_out", domain, params.gpm_to_mpc, params.mpc_queue),
+      local_out("local_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC always takes them
       complete_in("complete_in"),
       gpc_(gpc),
-      ctas_(counter("ctas", "CTAs", "CTAs started on this GPC")) {
+      flush_cycles_(domain.cost(params.cga_flush)),
+      cgas_(params.cga_ids, params.cga_barriers),
+      ctas_(counter("ctas", "CTAs", "CTAs started on this GPC")),
+      cga_count_(counter("cgas", "CGAs", "GPC_CGAs started on this GPC")) {
   launch_in.on_packet<Gpm, &Gpm::on_launch>(*this);
+  local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   tpc_launch_out.on_credit<Gpm, &Gpm::on_credit>(*this);
   complete_in.init(gpc.tpcs.size(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaCompletePacket>(socket, domain, params.gpm_to_mpc);
@@ -34,64 +65,132 @@ void Gpm::reset() {
   launches_.clear();
   gathered_.clear();
   live_ctas_ = 0;
+  cgas_.reset();
+  launching_ = protocol::kNoCgaId;
 }
 
 void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t) {
-  HEDDLE_CHECK(
-      launch.sm_mask != 0 && launch.num_ctas == static_cast<std::uint32_t>(__builtin_popcountll(launch.sm_mask)),
-      "a launch packet's CTA count differs from its mask");
+  HEDDLE_CHECK(launch.sm_mask != 0 && launch.num_ctas == ctas_of(launch),
+               "a launch packet's CTA count differs from its masks");
+  HEDDLE_CHECK(!launch.has_id || launch.num_ctas == 1, "a launch packet of several CTAs has one id");
   launches_.push_back(launch);
   forward();
 }
 
-// In order: a packet whose MPC has no place holds back those behind it.
+// In order: a packet whose MPC has no place, or whose CGA finds no id, holds back those behind it.
 void Gpm::forward() {
   while (!launches_.empty()) {
     protocol::LaunchPacket& launch = launches_.front();
-    for (std::uint32_t t = 0; t < gpc_.tpcs.size() && launch.sm_mask != 0; ++t) {
-      const arch::Topology::Tpc& tpc = gpc_.tpcs[t];
-      const std::uint64_t part = part_of(launch.sm_mask, tpc);
-      if (part == 0) continue;
-      if (!tpc_launch_out.can_send(t)) return;
-      tpc_launch_out.send({launch.slot, launch.operation, part, launch.raster, launch.need, launch.duration}, t);
-      const auto ctas = static_cast<std::uint32_t>(__builtin_popcountll(part));
-      launch.raster += ctas;
-      launch.sm_mask &= ~(part << tpc.first_sm);
-      live_ctas_ += ctas;
-      ctas_.add(ctas);
-    }
-    HEDDLE_CHECK(launch.sm_mask == 0, "a launch names an SM that the GPC does not have");
+    if (!enter_cga(launch) || !hand_over(launch)) return;
     launches_.pop_front();
     launch_in.return_credit();
   }
 }
 
+// The first packet of a GPC_CGA takes an id from the free vector and a barrier slot (CGA-01, CGA-02). The distributor
+// reserves both before it launches, so that no CGA stalls here unless a distributor of another kind sends it.
+bool Gpm::enter_cga(protocol::LaunchPacket& launch) {
+  if (launch.cga_ctas == 0) return true;
+  if (launch.cga_first) {
+    HEDDLE_CHECK(launching_ == protocol::kNoCgaId || cgas_.cga(launching_).waiting == 0,
+                 "a CGA began before all CTAs of the one before it were launched");
+    if (!cgas_.id_free() || !cgas_.barrier_free()) return false;
+    launching_ = cgas_.open(launch.slot, launch.sequence, launch.cga_ctas);
+    cga_count_.add();
+    launch.cga_first = false;  // it may be handed over in pieces
+  }
+  HEDDLE_CHECK(launching_ != protocol::kNoCgaId && cgas_.cga(launching_).slot == launch.slot &&
+                   cgas_.cga(launching_).sequence == launch.sequence,
+               "a launch packet belongs to a CGA that has not begun");
+  return true;
+}
+
+// One packet per mask and TPC, in the order of the masks. False if an MPC has no place: then the rest goes later.
+bool Gpm::hand_over(protocol::LaunchPacket& launch) {
+  protocol::TpcLaunchPacket packet;
+  packet.tag = {launch.slot, launch.operation, launch.sequence, launch.cga_ctas > 0 ? launching_ : protocol::kNoCgaId,
+                tracked(launch)};
+  packet.shape = launch.shape;
+  packet.need = launch.need;
+  packet.duration = launch.duration;
+  packet.has_id = launch.has_id;
+  packet.id = launch.id;
+  packet.departure = launch.departure;
+  for (std::size_t m = 0; m <= protocol::kFurtherMasks; ++m) {
+    std::uint64_t& mask = m == 0 ? launch.sm_mask : launch.further_masks[m - 1];
+    for (std::uint32_t t = 0; t < gpc_.tpcs.size() && mask != 0; ++t) {
+      const arch::Topology::Tpc& tpc = gpc_.tpcs[t];
+      const std::uint64_t part = part_of(mask, tpc);
+      if (part == 0) continue;
+      if (!tpc_launch_out.can_send(t)) return false;
+      packet.sm_mask = part;
+      packet.raster = launch.raster;
+      packet.late = (part_of(launch.late_mask, tpc) & part) != 0;
+      packet.late_coord = launch.late_coord;
+      tpc_launch_out.send(packet, t);
+      const std::uint32_t ctas = population(part);
+      advance(launch, ctas);
+      mask &= ~(part << tpc.first_sm);
+      live_ctas_ += ctas;
+      ctas_.add(ctas);
+      if (launch.cga_ctas > 0) cgas_.launch(launching_, ctas);
+    }
+    HEDDLE_CHECK(mask == 0, "a launch names an SM that the GPC does not have");
+  }
+  return true;
+}
+
 void Gpm::on_credit(std::uint32_t) { forward(); }
+
+void Gpm::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
+  HEDDLE_CHECK(local.tpc < gpc_.tpcs.size(), "a local-memory block is for a TPC that the GPC does not have");
+  local_out.send(local, local.tpc);
+}
 
 void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc) {
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
+  const protocol::CtaTag& tag = complete.tag;
+  if (tag.cga_id != protocol::kNoCgaId && cgas_.complete(tag.cga_id)) {
+    domain_.schedule(now() + flush_cycles_, *this, kFlushEnds, tag.cga_id);
+  }
   const std::uint64_t bit = std::uint64_t{1} << (gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc);
-  if (gathered_.empty()) domain_.schedule(now(), *this, 0);
+  const std::uint64_t sequence = tag.tracked ? tag.sequence : 0;
+  if (gathered_.empty()) domain_.schedule(now(), *this, kSendGathered);
   for (protocol::CompletePacket& packet : gathered_) {
-    if (packet.slot == complete.slot && (packet.sm_mask & bit) == 0) {
+    if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0) {
       packet.sm_mask |= bit;
       return;
     }
   }
-  gathered_.push_back({complete.slot, bit});
+  gathered_.push_back({tag.slot, bit, sequence, tag.tracked});
 }
 
-void Gpm::on_event(std::uint32_t, std::uint64_t) {
+void Gpm::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind == kFlushEnds) {
+    end_flush(static_cast<std::uint32_t>(argument));
+    return;
+  }
   for (const protocol::CompletePacket& packet : gathered_) complete_out.send(packet);
   gathered_.clear();
 }
 
+// The id is free, and a launch that waits for one goes on.
+void Gpm::end_flush(std::uint32_t cga_id) {
+  const CgaTable::Cga cga = cgas_.close(cga_id);
+  if (launching_ == cga_id) launching_ = protocol::kNoCgaId;
+  cga_out.send({cga.slot, cga.sequence});
+  forward();
+}
+
 void Gpm::collect_waits(WaitGraph& graph) const {
-  if (!launches_.empty()) {
-    graph.add(domain_.observation().labels.of(launches_.front().operation), "for a place in the queues of the MPCs of",
-              domain_.observation().prefix + "." + path());
+  if (launches_.empty()) return;
+  const protocol::LaunchPacket& launch = launches_.front();
+  const char* reason = "for a place in the queues of the MPCs of";
+  if (launch.cga_ctas > 0 && launch.cga_first) {
+    reason = cgas_.id_free() ? "for a CGA barrier slot of" : "for a CGA id of";
   }
+  graph.add(domain_.observation().labels.of(launch.operation), reason, domain_.observation().prefix + "." + path());
 }
 
 }  // namespace heddle::gpc

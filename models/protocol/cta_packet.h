@@ -4,39 +4,57 @@
 #include <cstdint>
 
 #include "arch/kernel_record.h"
+#include "arch/raster.h"
 #include "arch/sm_limits.h"
 
 namespace heddle::protocol {
 
-// GPM -> MPC: the part of a launch packet that concerns one TPC.
-struct TpcLaunchPacket {
-  std::uint32_t slot = 0;
+constexpr std::uint32_t kNoCgaId = ~std::uint32_t{0};
+
+// What a CTA carries from its launch to its completion.
+struct CtaTag {
+  std::uint32_t slot = 0;  // task id
   std::uint32_t operation = 0;
+  std::uint64_t sequence = 0;         // of the launch
+  std::uint32_t cga_id = kNoCgaId;    // gpc_local_cga_id (CGA-01)
+  bool tracked = false;               // its completion must name the sequence
+};
+
+// GPM -> MPC: the part of one mask of a launch packet that concerns one TPC.
+struct TpcLaunchPacket {
+  CtaTag tag;
   std::uint64_t sm_mask = 0;  // bit = SM of the TPC
-  std::uint64_t raster = 0;   // linear id in the grid of the CTA of the lowest bit
+  std::uint64_t raster = 0;   // CTAs of the task that start before the one of the lowest bit
+  arch::RasterShape shape;
   arch::ResourceVector need;
   arch::CtaDuration duration;
+  bool late = false;       // the MPC has not followed the grid: it starts from late_coord (CWD-42)
+  arch::Coord late_coord;  // of the outermost CGA (or CTA) at `raster`
+  bool has_id = false;     // central rasterisation: the id of the one CTA (CWD-43)
+  arch::CtaId id;
+  std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor
 };
 
 // MPC -> SM: a CTA starts.
 struct CtaStartPacket {
-  std::uint32_t slot = 0;
-  std::uint32_t operation = 0;
+  CtaTag tag;
   std::uint32_t cta_slot = 0;  // of the SM
-  std::uint64_t index = 0;     // linear id in the grid
+  std::uint64_t order = 0;     // CTAs of the task that started before
+  arch::CtaId id;
   arch::ResourceVector need;
   arch::CtaDuration duration;
+  std::uint64_t departure = 0;  // as in TpcLaunchPacket
 };
 
 // SM -> MPC: its last warp has exited.
 struct CtaExitPacket {
-  std::uint32_t slot = 0;
+  CtaTag tag;
   std::uint32_t cta_slot = 0;
 };
 
 // MPC -> GPM: cta_complete.
 struct CtaCompletePacket {
-  std::uint32_t slot = 0;
+  CtaTag tag;
   std::uint32_t sm_in_tpc = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <systemc>
 
 #include "arch/kernel_record.h"
+#include "protocol/control_packet.h"
 
 namespace heddle::protocol {
 
@@ -13,6 +14,7 @@ enum class SubmitKind : std::uint8_t {
   kernel,  // runs on the SMs
   hold,    // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)
   wait,    // the stream goes on once another operation is complete: an edge between streams
+  control,  // changes the TPC enable table, at once and outside all streams; it is not an operation and is not answered
 };
 
 // Packets of one stream arrive in the order of the stream. Operation ids are never used twice
@@ -29,11 +31,13 @@ struct SubmitPacket {
   double hold_ns = 0;
   // wait
   std::uint32_t wait_for = 0;  // operation id; it may be submitted later
+  // control
+  TpcEnablePacket tpc;
 };
 
 enum class DoneStatus : std::uint8_t {
   ok,
-  rejected,  // can never run on this machine: a CTA is larger than an SM
+  rejected,  // can never run on this machine: a CTA or a CGA is larger than what could hold it
 };
 
 struct DonePacket {

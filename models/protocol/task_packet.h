@@ -15,12 +15,16 @@ struct TaskPacket {
   arch::Dim3 grid;
   arch::ResourceVector need;  // of one CTA
   arch::CtaDuration duration;
+  arch::ClusterShape cluster;
+  bool local_memory = false;  // its CTAs need a local-memory block of their TPC (CWD-32)
+  std::uint8_t subcontext = 0;
 };
 
 struct TaskDonePacket {
   std::uint32_t operation = 0;
   std::uint64_t start = 0;  // cycle at which the first launch packet left the CWD
   std::uint64_t end = 0;    // cycle at which the last completion arrived there
+  bool rejected = false;    // it can never run on this machine (CWD-25); nothing of it was started
 };
 
 }  // namespace heddle::protocol

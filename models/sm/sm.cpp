@@ -5,6 +5,12 @@
 #include "sm/cta_duration.h"
 
 namespace heddle::sm {
+namespace {
+
+constexpr std::uint32_t kCtaEnds = 0;      // argument: CTA slot
+constexpr std::uint32_t kPreloadEnds = 1;  // argument: index of the preload
+
+}  // namespace
 
 Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmParams& params,
        std::uint32_t id, std::uint32_t exit_distance, std::uint64_t seed)
@@ -23,8 +29,23 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
 
 void Sm::reset() {
   used_ = {};
+  base_ = {};
   resident_ = 0;
   for (Cta& cta : ctas_) cta.running = false;
+  for (std::size_t i = 0; i < preloads_.size(); ++i) hold(i);
+}
+
+void Sm::preload(const arch::ResourceVector& amount, Cycle until) {
+  preloads_.push_back({amount, until});
+  hold(preloads_.size() - 1);
+}
+
+void Sm::hold(std::size_t preload) {
+  const Preload& load = preloads_[preload];
+  base_.add(load.amount);
+  used_.add(load.amount);
+  HEDDLE_CHECK(used_.within(capacity_), "an SM was preloaded with more than it has");
+  if (load.until > 0) domain_.schedule(load.until, *this, kPreloadEnds, preload);
 }
 
 // Ahead of the packet's arrival, by the cycles from the MPC: the resources were free before the distributor sent the
@@ -33,17 +54,25 @@ void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle ar
   HEDDLE_CHECK(start.cta_slot < ctas_.size() && !ctas_[start.cta_slot].running, "a CTA slot was started twice");
   used_.add(start.need);
   HEDDLE_CHECK(used_.within(capacity_), "a CTA was started without the resources for it");
-  ctas_[start.cta_slot] = {true, start.slot, start.operation, start.index, arrival, start.need};
+  Cta& cta = ctas_[start.cta_slot];
+  cta = {true, arrival, start.tag, start.id, start.order, start.departure, start.need};
   ++resident_;
   started_.add();
-  if (CtaListener* listener = domain_.observation().ctas) {
-    listener->cta_started({start.operation, start.index, id_, arrival});
-  }
-  const Cycle run = start_cycles_ + draw_cycles(start.duration, seed_, start.operation, start.index);
-  domain_.schedule(arrival + run, *this, 0, start.cta_slot);
+  if (CtaListener* listener = domain_.observation().ctas) listener->cta_started(shown(cta, arrival));
+  const Cycle run = start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
+  domain_.schedule(arrival + run, *this, kCtaEnds, start.cta_slot);
 }
 
-void Sm::on_event(std::uint32_t, std::uint64_t cta_slot) {
+void Sm::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind == kCtaEnds) {
+    end(static_cast<std::uint32_t>(argument));
+    return;
+  }
+  base_.subtract(preloads_[argument].amount);
+  used_.subtract(preloads_[argument].amount);
+}
+
+void Sm::end(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   cta.running = false;
   used_.subtract(cta.need);
@@ -52,18 +81,49 @@ void Sm::on_event(std::uint32_t, std::uint64_t cta_slot) {
   Observation& observation = domain_.observation();
   warp_cycles_.add((now() - cta.begin) * warps);
   observation.load_map.add(id_, cta.begin, now(), warps);
-  if (observation.ctas != nullptr) observation.ctas->cta_ended({cta.operation, cta.index, id_, now()});
-  if (observation.timeline != nullptr) {
-    if (tracks_.empty()) tracks_.resize(ctas_.size());
-    TrackId& track = tracks_[cta_slot];
-    if (track.group == 0) {
-      track = observation.timeline->track(observation.prefix + " " + path(), fmt::format("CTA slot {:2}", cta_slot));
-    }
-    observation.timeline->slice(track, domain_.clock().time_of(cta.begin), domain_.clock().time_of(now()),
-                                observation.labels.of(cta.operation),
-                                {{"cta", static_cast<std::int64_t>(cta.index)}, {"warps", warps}});
+  if (observation.ctas != nullptr) observation.ctas->cta_ended(shown(cta, now()));
+  if (observation.timeline != nullptr) draw(cta, cta_slot);
+  exit_out.send({cta.tag, cta_slot});
+}
+
+CtaListener::Cta Sm::shown(const Cta& cta, Cycle cycle) const {
+  CtaListener::Cta shown;
+  shown.task = cta.tag.operation;
+  shown.index = cta.id.index;
+  shown.sm = id_;
+  shown.cycle = cycle;
+  shown.x = cta.id.cta.x;
+  shown.y = cta.id.cta.y;
+  shown.z = cta.id.cta.z;
+  shown.cga = cta.id.cga;
+  shown.rank = cta.id.rank;
+  shown.cga_size = cta.id.cga_size;
+  shown.sequence = cta.tag.sequence;
+  shown.order = cta.order;
+  shown.launch = cta.departure;
+  shown.first_instruction = cta.begin + start_cycles_;
+  return shown;
+}
+
+void Sm::draw(const Cta& cta, std::uint32_t cta_slot) {
+  const Observation& observation = domain_.observation();
+  if (tracks_.empty()) tracks_.resize(ctas_.size());
+  TrackId& track = tracks_[cta_slot];
+  if (track.group == 0) {
+    track = observation.timeline->track(observation.prefix + " " + path(), fmt::format("CTA slot {:2}", cta_slot));
   }
-  exit_out.send({cta.slot, static_cast<std::uint32_t>(cta_slot)});
+  const sc_core::sc_time begin = domain_.clock().time_of(cta.begin);
+  const sc_core::sc_time end = domain_.clock().time_of(now());
+  const std::string name = observation.labels.of(cta.tag.operation);
+  const auto index = static_cast<std::int64_t>(cta.id.index);
+  const std::int64_t warps = cta.need[arch::Resource::warps];
+  if (cta.id.cga_size == 1) {
+    observation.timeline->slice(track, begin, end, name, {{"cta", index}, {"warps", warps}});
+    return;
+  }
+  observation.timeline->slice(
+      track, begin, end, name,
+      {{"cta", index}, {"warps", warps}, {"cga", static_cast<std::int64_t>(cta.id.cga)}, {"rank", cta.id.rank}});
 }
 
 void Sm::collect_waits(WaitGraph&) const {}  // a CTA that runs always ends: its end is an event

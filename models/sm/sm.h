@@ -20,7 +20,14 @@ class Sm : public Block {
   PacketIn<protocol::CtaStartPacket> start_in;
   PacketOut<protocol::CtaExitPacket> exit_out;
 
+  // Resources that something outside the model holds from the start, and after every reset, until that cycle; 0: for
+  // ever. Several add up; together they must fit.
+  void preload(const arch::ResourceVector& amount, Cycle until);
+
+  // What CTAs and preloads hold.
   const arch::ResourceVector& used() const { return used_; }
+  // What preloads hold now: an SM without CTAs has used() == base().
+  const arch::ResourceVector& base() const { return base_; }
   std::uint32_t resident() const { return resident_; }
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
@@ -28,21 +35,32 @@ class Sm : public Block {
  private:
   struct Cta {
     bool running = false;
-    std::uint32_t slot = 0;
-    std::uint32_t operation = 0;
-    std::uint64_t index = 0;
     Cycle begin = 0;
+    protocol::CtaTag tag;
+    arch::CtaId id;
+    std::uint64_t order = 0;
+    std::uint64_t departure = 0;
     arch::ResourceVector need;
   };
+  struct Preload {
+    arch::ResourceVector amount;
+    Cycle until = 0;
+  };
 
-  void on_event(std::uint32_t kind, std::uint64_t cta_slot) override;
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival);
+  void end(std::uint32_t cta_slot);
+  void draw(const Cta& cta, std::uint32_t cta_slot);
+  void hold(std::size_t preload);
+  CtaListener::Cta shown(const Cta& cta, Cycle cycle) const;
 
   const arch::ResourceVector capacity_;
   const Cycle start_cycles_;
   const std::uint32_t id_;
   const std::uint64_t seed_;
   arch::ResourceVector used_;
+  arch::ResourceVector base_;  // part of used_
+  std::vector<Preload> preloads_;
   std::uint32_t resident_ = 0;
   std::vector<Cta> ctas_;  // by CTA slot
   std::vector<TrackId> tracks_;

@@ -17,6 +17,7 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       submit_in("submit_in", domain, 0),
       done_out("done_out", domain, 0, kUnlimitedCredits),
       task_out("task_out", domain, params.to_cwd, task_slots),
+      control_out("control_out", domain, params.to_cwd, kUnlimitedCredits),
       task_done_in("task_done_in", domain, 0),
       limits_(limits),
       stream_gap_(domain.cost(domain.clock().cycles_for_ns(params.stream_gap))),
@@ -53,6 +54,10 @@ void TaskUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
 }
 
 void TaskUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
+  if (packet.kind == SubmitKind::control) {
+    control_out.send(packet.tpc);
+    return;
+  }
   if (packet.kind != SubmitKind::wait) submitted_.add();
   streams_.submit(packet, now());
   open_.set(static_cast<double>(streams_.open()));
@@ -103,7 +108,8 @@ void TaskUnit::dispatch() {
       const SubmitPacket& packet = streams_.head(streams.front()).packet;
       streams.pop_front();
       const arch::KernelShape& kernel = packet.kernel;
-      task_out.send({packet.operation, packet.priority, kernel.grid, arch::need_of(limits_, kernel), kernel.duration});
+      task_out.send({packet.operation, packet.priority, kernel.grid, arch::need_of(limits_, kernel), kernel.duration,
+                     kernel.cluster, kernel.local_bytes > 0, kernel.subcontext});
       progress();
     }
   }
@@ -116,6 +122,11 @@ void TaskUnit::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t)
   const auto ns = [this](Cycle cycles) {
     return static_cast<std::uint64_t>(std::llround(domain_.clock().ns_for_cycles(static_cast<double>(cycles))));
   };
+  if (done.rejected) {  // by the distributor: no domain can hold its CGAs (CWD-25)
+    rejected_.add();
+    finish(stream, done.start, done.end, DoneStatus::rejected);
+    return;
+  }
   launch_latency_.add(ns(done.start - std::min(done.start, dispatched.released)));
   queue_time_.add(ns(done.start - std::min(done.start, entry.submitted)));
   finish(stream, done.start, done.end, DoneStatus::ok);

@@ -25,6 +25,7 @@ class TaskUnit : public Block {
   PacketIn<protocol::SubmitPacket> submit_in;
   PacketOut<protocol::DonePacket> done_out;
   PacketOut<protocol::TaskPacket> task_out;
+  PacketOut<protocol::TpcEnablePacket> control_out;  // control packets go straight on
   PacketIn<protocol::TaskDonePacket> task_done_in;
 
   std::size_t open() const { return streams_.open(); }

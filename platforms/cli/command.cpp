@@ -15,6 +15,8 @@ constexpr const char* kUsage = R"(heddle: a model of a GPU's front end
 
   heddle run [FILE...] [options]     simulate a scenario or a recorded trace; without FILE, the shipped scenario
   heddle import kineto FILE -o OUT   turn a recorded trace into a scenario that can be edited
+  heddle occupancy [FILE | --threads N ...]
+                                     how many clusters can be resident at once
   heddle show params|presets|tree    what can be configured, and how a machine is built
   heddle version
 
@@ -31,12 +33,13 @@ int dispatch(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (command == "run") return run_command(rest);
   if (command == "import") return import_command(rest);
+  if (command == "occupancy") return occupancy_command(rest);
   if (command == "show") return show_command(rest);
   if (command == "version" || command == "--version") {
     std::cout << "heddle " << HEDDLE_VERSION << '\n';
     return kSuccess;
   }
-  const std::string near = nearest(command, {"run", "import", "show", "version"});
+  const std::string near = nearest(command, {"run", "import", "occupancy", "show", "version"});
   throw InputError(fmt::format("'{}' is not a command", command),
                    near.empty() ? "heddle --help lists the commands" : fmt::format("did you mean 'heddle {}'?", near));
 }

@@ -19,6 +19,7 @@ int run_program(const std::vector<std::string>& arguments);
 int run_command(const std::vector<std::string>& arguments);
 int import_command(const std::vector<std::string>& arguments);
 int show_command(const std::vector<std::string>& arguments);
+int occupancy_command(const std::vector<std::string>& arguments);
 
 // The scenario of `heddle run` without a file.
 const char* default_scenario();

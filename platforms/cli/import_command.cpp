@@ -12,16 +12,19 @@
 #include "cli/run_outcome.h"
 #include "common/yaml_util.h"
 #include "workload/kineto.h"
+#include "workload/nsys.h"
 
 namespace heddle::cli {
 namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage = R"(heddle import kineto FILE [-o OUT] [--device N]
+constexpr const char* kUsage = R"(heddle import kineto|nsys FILE [-o OUT] [--device N]
 
 Writes a scenario with the kernels, copies and streams of a recorded trace; CTA durations are fitted to the recorded
 kernel durations on the recorded machine. Without -o it goes to standard output.
+
+kineto: JSON of PyTorch's profiler. nsys: SQLite, as `nsys export --type sqlite` writes it. Both plain or gzip.
 )";
 
 void write_dim(YAML::Emitter& out, const char* key, const arch::Dim3& d) {
@@ -30,8 +33,22 @@ void write_dim(YAML::Emitter& out, const char* key, const arch::Dim3& d) {
 
 // Kernels that are alike but for their launch share one entry.
 std::string key_of(const arch::KernelRecord& k) {
-  return fmt::format("{}|{},{},{}|{},{},{}|{}|{}|{}", k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x, k.block.y,
-                     k.block.z, k.registers_per_thread, k.shared_bytes, k.duration.min);
+  const arch::Dim3& cluster = k.cluster.of(arch::CgaLevel::gpc);  // the one level that recordings know
+  return fmt::format("{}|{},{},{}|{},{},{}|{},{},{},{}|{}|{}|{}|{}", k.name, k.grid.x, k.grid.y, k.grid.z, k.block.x,
+                     k.block.y, k.block.z, cluster.x, cluster.y, cluster.z, static_cast<int>(k.cluster.mode),
+                     k.registers_per_thread, k.shared_bytes, k.local_bytes, k.duration.min);
+}
+
+void write_cluster(YAML::Emitter& out, const arch::ClusterShape& cluster) {
+  if (!cluster.any()) return;
+  const arch::Dim3& extents = cluster.of(arch::CgaLevel::gpc);
+  if (cluster.mode == arch::CgaMode::multicast) {
+    write_dim(out, "cluster", extents);
+    return;
+  }
+  out << YAML::Key << "cluster" << YAML::Value << YAML::Flow << YAML::BeginMap;
+  write_dim(out, "gpc", extents);
+  out << YAML::Key << "mode" << YAML::Value << "load_balancing" << YAML::EndMap;
 }
 
 struct Kernels {
@@ -108,6 +125,8 @@ std::string scenario_text(const Inputs& inputs, const Machines& machines, const 
     write_dim(out, "block", k->block);
     out << YAML::Key << "registers" << YAML::Value << k->registers_per_thread;
     out << YAML::Key << "shared" << YAML::Value << fmt::format("{} B", k->shared_bytes);
+    if (k->local_bytes != 0) out << YAML::Key << "local" << YAML::Value << fmt::format("{} B", k->local_bytes);
+    write_cluster(out, k->cluster);
     out << YAML::Key << "cycles" << YAML::Value << k->duration.min << YAML::EndMap;
   }
   out << YAML::EndSeq;
@@ -159,13 +178,17 @@ int import_command(const std::vector<std::string>& arguments) {
     std::cout << kUsage;
     return kSuccess;
   }
-  if (what.size() != 2 || what[0] != "kineto") {
+  if (what.size() != 2 || (what[0] != "kineto" && what[0] != "nsys")) {
     throw InputError("heddle import takes a format and one file",
-                     "as in: heddle import kineto trace.json.gz -o scenario.yaml");
+                     "as in: heddle import kineto trace.json.gz -o scenario.yaml; formats: kineto, nsys");
   }
-  if (!workload::looks_like_kineto(what[1])) {
+  if (what[0] == "kineto" && !workload::looks_like_kineto(what[1])) {
     throw InputError({what[1], 0, 0}, "is not a Kineto trace",
                      "expected JSON, plain or gzip, as PyTorch's profiler exports it");
+  }
+  if (what[0] == "nsys" && !workload::looks_like_nsys(what[1])) {
+    throw InputError({what[1], 0, 0}, "is not an export of Nsight Systems",
+                     "expected SQLite, plain or gzip, as in: nsys export --type sqlite report.nsys-rep");
   }
   std::optional<int> device;
   if (values.count("device") != 0) device = values["device"].as<int>();

@@ -3,20 +3,23 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
 #include "workload/kineto.h"
+#include "workload/nsys.h"
 
 namespace heddle::cli {
 namespace {
 
-enum class FileKind { scenario, kineto, other };
+enum class FileKind { scenario, kineto, nsys, other };
 
 FileKind kind_of(const std::string& path) {
   if (workload::looks_like_kineto(path)) return FileKind::kineto;  // throws if the file cannot be read
+  if (workload::looks_like_nsys(path)) return FileKind::nsys;
   std::ifstream file(path, std::ios::binary);
   std::string head(4096, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -26,10 +29,8 @@ FileKind kind_of(const std::string& path) {
 
 std::string stem(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).filename();
-  while (name.has_extension() && (name.extension() == ".gz" || name.extension() == ".json" ||
-                                  name.extension() == ".yaml" || name.extension() == ".yml")) {
-    name = name.stem();
-  }
+  const std::initializer_list<const char*> known = {".gz", ".json", ".sqlite", ".yaml", ".yml"};
+  while (std::find(known.begin(), known.end(), name.extension()) != known.end()) name = name.stem();
   return name.string();
 }
 
@@ -70,7 +71,7 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
       }
       throw InputError({path, 0, 0}, "is neither a scenario nor a recorded trace",
                        "a scenario is YAML with the key 'heddle: 1' (docs/scenario.md); a trace is Kineto JSON, "
-                       "as PyTorch's profiler exports it, plain or gzip");
+                       "as PyTorch's profiler exports it, or SQLite, as Nsight Systems exports it, plain or gzip");
     }
     if (kind == FileKind::scenario) {
       if (files.size() > 1) {
@@ -80,7 +81,8 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
       if (device) throw InputError("--device chooses a device of a recording; a scenario has none");
       return from_scenario(workload::read_scenario(path));
     }
-    std::vector<workload::Workload> workloads = workload::import_kineto(path);
+    std::vector<workload::Workload> workloads =
+        kind == FileKind::nsys ? workload::import_nsys(path) : workload::import_kineto(path);
     if (device) keep_device(workloads, *device, path);
     std::move(workloads.begin(), workloads.end(), std::back_inserter(inputs.workloads));
   }

@@ -73,11 +73,27 @@ struct Choice {
   std::string file;  // machine file, if any
 };
 
+bool has_clusters(const workload::Workload& workload) {
+  return std::any_of(workload.ops.begin(), workload.ops.end(),
+                     [](const workload::Op& op) { return op.kernel.cluster.any(); });
+}
+
+// Otherwise only --gpu can say what to run it on.
+bool tells_machine(const workload::Workload& workload) {
+  return workload.device.sms != 0 || has_clusters(workload) || !gpu::preset_for_device(workload.device.name).empty();
+}
+
 Choice from_recording(const workload::Workload& workload) {
   Choice choice;
   choice.preset = gpu::preset_for_device(workload.device.name);
   if (!choice.preset.empty()) {
     choice.why = fmt::format("preset {} for the recorded device '{}'", choice.preset, workload.device.name);
+    return choice;
+  }
+  if (workload.device.name.empty() && workload.device.sms == 0 && has_clusters(workload)) {
+    choice.preset = workload::kDefaultPreset;
+    choice.why = fmt::format("preset {}: the recording does not say what device {} is, and clusters need sm_90",
+                             choice.preset, workload.device.id);
     return choice;
   }
   choice.preset = "generic";
@@ -129,7 +145,9 @@ gpu::GpuParams recorded_machine(const workload::Workload& workload, const std::o
 
 Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index) {
   Choice choice;
-  if (inputs.recorded()) {
+  if (inputs.recorded() && !options.gpus.empty() && !tells_machine(inputs.workloads[index])) {
+    choice.preset = workload::kDefaultPreset;  // what a machine file of --gpu builds on
+  } else if (inputs.recorded()) {
     choice = from_recording(inputs.workloads[index]);
   } else {
     choice.preset = inputs.scenario->gpus[index];
@@ -239,7 +257,9 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
     config << YAML::Key << machine.instance << YAML::Value;
     binder.dump_root(config, "gpu");
     if (inputs.recorded()) {
-      machine.recorded = recorded_machine(inputs.workloads[i], options.timing);
+      // Durations can only be fitted to the machine of --gpu if the recording does not tell its own.
+      machine.recorded =
+          tells_machine(inputs.workloads[i]) ? recorded_machine(inputs.workloads[i], options.timing) : machine.params;
       machine.changed = text_of(machine.params) != text_of(machine.recorded);
     }
   }

@@ -1,6 +1,7 @@
 #include "cli/replay_plan.h"
 
 #include "replay/cta_fit.h"
+#include "replay/residency.h"
 
 namespace heddle::cli {
 namespace {
@@ -18,7 +19,7 @@ void use_signature_medians(workload::Workload& workload) {
 }
 
 void check_recorded_machine(const workload::Workload& workload, const workload::Op& op, const gpu::GpuParams& machine) {
-  const std::string why = arch::why_impossible(machine.sm.limits, op.kernel);
+  const std::string why = replay::why_never_fits(machine, op.kernel);
   if (why.empty()) return;
   throw InputError({workload.name, 0, 0},
                    "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "cli/progress_bar.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
+#include "replay/cta_dump.h"
 #include "report/report_page.h"
 
 namespace heddle::cli {
@@ -150,6 +152,17 @@ void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
   }
 }
 
+void write_ctas(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << replay::CtaDump::header() << '\n';
+  for (std::size_t i = 0; i < dumps.size(); ++i) {
+    const Machine& machine = outcome.machines->gpus[i];
+    dumps[i].write(file, machine.instance, arch::Topology(machine.params.machine.shape), outcome.inputs->workloads[i]);
+  }
+  file.close();
+  if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another with --out DIR, or free the disk");
+}
+
 int status_of(const RunOutcome& outcome) {
   if (!outcome.result.progress) return kNoProgress;
   if (outcome.rejected > 0) return kExpectationFailed;
@@ -190,7 +203,9 @@ int run_command(const std::vector<std::string>& arguments) {
                          ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit)
                          : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size())});
   }
-  const std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false);
+  std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false);
+  std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
+  for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
 
   replay::SimulationOptions simulation;
   simulation.seed = outcome.seed;
@@ -211,6 +226,7 @@ int run_command(const std::vector<std::string>& arguments) {
 
   write_text(machines.config, (folder / "config.yaml").string());
   write_stats(outcome, (folder / "stats.json").string());
+  if (options.dump_ctas) write_ctas(ctas, outcome, (folder / "ctas.csv").string());
   report::write_report(folder / "report.html", report_data(outcome));
   write_host(outcome, (folder / "host.json").string(),
              std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());

@@ -27,6 +27,7 @@ struct RunOptions {
   replay::Pace pace = replay::Pace::recorded;
   Fit fit = Fit::launch;
   bool perfetto = false;
+  bool dump_ctas = false;
   bool baseline = true;
   bool quiet = false;
   std::optional<std::string> dump_config;

@@ -1,9 +1,9 @@
 #include <iostream>
 
-#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/machines.h"
 #include "common/suggest.h"
 
@@ -68,23 +68,13 @@ void show_tree(const Machine& machine) {
 }  // namespace
 
 int show_command(const std::vector<std::string>& arguments) {
-  po::options_description options;
-  options.add_options()("gpu", po::value<std::string>()->default_value(""))(
-      "set", po::value<std::vector<std::string>>()->default_value({}, ""))("help,h", "")(
-      "what", po::value<std::vector<std::string>>()->default_value({}, ""));
-  po::positional_options_description positional;
-  positional.add("what", -1);
-  po::variables_map values;
-  try {
-    po::store(po::command_line_parser(arguments).options(options).positional(positional).run(), values);
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw InputError(error.what(), "heddle show --help lists the options");
-  }
-  const auto& what = values["what"].as<std::vector<std::string>>();
-  if (values.count("help") != 0 || what.empty()) {
+  po::options_description options = described_options();
+  options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>());
+  const CommandLine line("heddle show", options, arguments);
+  const std::vector<std::string>& what = line.words();
+  if (line.help() || what.empty()) {
     std::cout << kUsage;
-    return values.count("help") != 0 ? kSuccess : kBadInput;
+    return line.help() ? kSuccess : kBadInput;
   }
   if (what[0] == "presets") {
     show_presets();
@@ -95,8 +85,7 @@ int show_command(const std::vector<std::string>& arguments) {
     throw InputError(fmt::format("heddle show has no '{}'", what[0]),
                      near.empty() ? "params, presets or tree" : fmt::format("did you mean 'heddle show {}'?", near));
   }
-  const Machines machines =
-      resolve_machine(values["gpu"].as<std::string>(), values["set"].as<std::vector<std::string>>());
+  const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
   if (what[0] == "tree") {
     show_tree(machines.gpus.front());
   } else {

@@ -35,6 +35,7 @@ Gpc::Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     cpcs.push_back(std::make_unique<Cpc>(fmt::format("cpc{}", c).c_str(), domain, path, params, gpc, c, seed));
     for (const std::unique_ptr<Tpc>& member : cpcs.back()->tpcs) {
       gpm.tpc_launch_out.bind(member->mpc.launch_in);
+      gpm.local_out.bind(member->mpc.local_in);
       member->mpc.complete_out.bind(gpm.complete_in[tpc++]);
     }
   }

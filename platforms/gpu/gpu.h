@@ -12,6 +12,13 @@
 
 namespace heddle::gpu {
 
+// Resources of one SM that something outside the model holds from the start.
+struct SmLoad {
+  std::uint32_t sm = 0;  // id
+  arch::ResourceVector amount;
+  Cycle until = 0;  // cycle in which they become free; 0: never
+};
+
 // Any number of them can be in one simulation, of different shapes; none knows of the others. A Gpu never calls
 // sc_start, and leaves the time resolution alone.
 class Gpu : public sc_core::sc_module {
@@ -24,6 +31,10 @@ class Gpu : public sc_core::sc_module {
   // The way in and out. Packets: protocol/submit_packet.h.
   PacketIn<protocol::SubmitPacket>& submit_in() { return task_.submit_in; }
   PacketOut<protocol::DonePacket>& done_out() { return task_.done_out; }
+
+  // What SMs hold at the start; before the simulation, once. A reset restores it. Throws InputError if an SM does not
+  // exist or cannot hold that much.
+  void preload(const std::vector<SmLoad>& loads);
 
   Domain& domain() { return domain_; }
   const Domain& domain() const { return domain_; }
@@ -47,6 +58,7 @@ class Gpu : public sc_core::sc_module {
 
  private:
   void wire();
+  sm::Sm& sm(std::uint32_t id);
 
   const GpuParams params_;
   const arch::Topology topology_;

@@ -14,6 +14,9 @@ void MachineParams::describe(ParamTable<MachineParams>& t) {
         "HPMLL/NVIDIA-Hopper-Benchmark logs of an H100 PCIe");
   t.add("shape", &MachineParams::shape, "the tree of GPCs, CPCs, TPCs and SMs",
         "NVIDIA: 132 SMs, 66 TPCs; uneven GPCs as cluster residency of a recording suggests");
+  t.add("ugpus", &MachineParams::ugpus,
+        "GPCs of each uGPU (a part of the GPU with an L2 partition of its own), in order; empty: the GPU is one",
+        "choice: no uGPUs");
   t.add_choice("timing", &MachineParams::timing, {{"at", TimingMode::at}, {"lt", TimingMode::lt}},
                "at: links and decisions take their cycles; lt: only work takes time, for virtual platforms",
                "choice of the specification (HST-03)");
@@ -31,7 +34,15 @@ void GpuParams::bind(ParamBinder& binder) {
 }
 
 void GpuParams::check() const {
-  (void)cwd.sm_priority.resolve(machine.shape.sms());
+  const auto gpcs = static_cast<std::uint32_t>(machine.shape.gpcs.size());
+  (void)cwd.sm_priority.resolve(machine.shape.sms(), "gpu.cwd.sm_priority");
+  (void)cwd.gpc_priority.resolve(gpcs, "gpu.cwd.gpc_priority");
+  (void)arch::Topology(machine.shape, machine.ugpus);
+  if (!cwd.gpc_distances.empty() && cwd.gpc_distances.size() != gpcs) {
+    throw InputError(fmt::format("gpu.cwd.gpc_distances has {} entries, but the machine has {} GPCs",
+                                 cwd.gpc_distances.size(), gpcs),
+                     "give one distance per GPC, or none");
+  }
   const arch::SmLimits& limits = sm.limits;
   if (limits.max_threads_per_cta > limits.threads) {
     throw InputError(fmt::format("gpu.sm.limits.max_threads_per_cta is {}, but gpu.sm.limits.threads is {}",

@@ -19,6 +19,7 @@ namespace heddle::gpu {
 struct MachineParams {
   double clock = 1.755;  // GHz
   arch::Shape shape = arch::Shape::from_sms_per_gpc({18, 18, 18, 18, 16, 16, 14, 14});
+  std::vector<std::uint32_t> ugpus;  // GPCs of each uGPU; empty: one uGPU
   TimingMode timing = TimingMode::at;
   std::uint32_t run_ahead = 1024;  // cycles
 

@@ -12,6 +12,7 @@ namespace heddle::replay {
 // or by the slots of the machine, whichever is slower. All times in cycles.
 class SoloKernel {
  public:
+  // The kernel must be able to run on the machine, and so must its clusters.
   SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel);
 
   // From the first launch packet to the last completion, for CTAs of `cta_cycles`. Grows with cta_cycles.
@@ -22,12 +23,13 @@ class SoloKernel {
  private:
   double ctas_;
   double sms_;
-  double slots_;      // of the whole machine
+  double slots_;      // CTAs that the whole machine holds: with clusters, those of all that can be resident at once
   double interval_;   // between two CTAs at the launch port
-  double packet_;     // CTAs of a launch packet that starts a CTA on every SM of a GPC
+  double packet_;     // CTAs of a large launch packet: one on every SM of a GPC, or all of a GPC_CGA
   double way_there_;  // launch packet to first instruction
   double way_back_;   // last instruction to completion at the distributor
   double session_;
+  bool clustered_;
 };
 
 }  // namespace heddle::replay

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include <fmt/format.h>
@@ -92,7 +93,24 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
     }
     items_.push_back({entry.when, packet});
   }
+  plan_switches(workload.tpc_switches);
   if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
+}
+
+// A switch keeps its time at any pace, and comes before the operations of the same nanosecond.
+void HostDriver::plan_switches(const std::vector<workload::TpcSwitch>& switches) {
+  std::vector<Item> controls;
+  for (const workload::TpcSwitch& change : switches) {
+    SubmitPacket packet;
+    packet.kind = SubmitKind::control;
+    packet.tpc = {change.gpc, change.tpc, change.enabled};
+    controls.push_back({change.when, packet});
+  }
+  const auto earlier = [](const Item& a, const Item& b) { return a.when < b.when; };
+  std::stable_sort(controls.begin(), controls.end(), earlier);
+  std::vector<Item> all;
+  std::merge(controls.begin(), controls.end(), items_.begin(), items_.end(), std::back_inserter(all), earlier);
+  items_ = std::move(all);
 }
 
 void HostDriver::start() {
@@ -144,9 +162,9 @@ void HostDriver::reset() {
 
 // Operations that wait behind another one which has not even been submitted: the host is at fault, not the GPU.
 void HostDriver::collect_waits(WaitGraph& graph) const {
-  if (next_ < items_.size()) {
-    graph.add(gpu_.labels.of(items_[next_].packet.operation), "to be submitted by", "the host");
-  }
+  const auto next = std::find_if(items_.begin() + static_cast<std::ptrdiff_t>(next_), items_.end(),
+                                 [](const Item& item) { return item.packet.kind != SubmitKind::control; });
+  if (next != items_.end()) graph.add(gpu_.labels.of(next->packet.operation), "to be submitted by", "the host");
 }
 
 }  // namespace heddle::replay

@@ -1,4 +1,5 @@
-// The host of a workload: submits its operations to one GPU at their times and notes what becomes of them.
+// The host of a workload: submits its operations to one GPU at their times, switches TPCs on and off at theirs, and
+// notes what becomes of the operations.
 #pragma once
 
 #include <cstdint>
@@ -64,6 +65,7 @@ class HostDriver : public sc_core::sc_module, private EventHandler, private Rese
   void on_done(const protocol::DonePacket& done, std::uint32_t);
   void on_credit(std::uint32_t);
   void plan(const workload::Workload& workload, Pace pace, const HostTimings& timings);
+  void plan_switches(const std::vector<workload::TpcSwitch>& switches);
   void submit();
   void schedule_next();
   void reset() override;

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "gpu/gpu.h"
+#include "replay/initial_state.h"
 #include "replay/progress_watch.h"
+#include "replay/residency.h"
 
 namespace heddle::replay {
 namespace {
@@ -37,11 +39,14 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 void check_kernels(const Job& job) {
   for (const workload::Op& op : job.workload->ops) {
     if (op.kind != workload::OpKind::kernel) continue;
-    const std::string why = arch::why_impossible(job.params.sm.limits, op.kernel);
+    const std::string why = why_never_fits(job.params, op.kernel);
     if (why.empty()) continue;
     throw InputError(
         fmt::format("kernel '{}' of {} can never run on {}: {}", op.kernel.name, job.workload->name, job.instance, why),
-        "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
+        op.kernel.cluster.any()
+            ? "choose other clusters, or another machine with --gpu; heddle occupancy tells what fits, and heddle show "
+              "params gpu.cwd and gpu.sm.limits what limits it"
+            : "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
   }
 }
 
@@ -56,7 +61,7 @@ Machine build(const Job& job, const SimulationOptions& options) {
   Machine m;
   m.observation = std::make_unique<Observation>(job.instance);
   m.observation->timeline = options.timeline;
-  m.observation->ctas = options.ctas;
+  m.observation->ctas = job.ctas;
   m.host_observation = std::make_unique<Observation>(job.instance + ".host");
   m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
   HostTimings timings;
@@ -66,6 +71,8 @@ Machine build(const Job& job, const SimulationOptions& options) {
       static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
   m.host = std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
                                         *m.observation, *m.host_observation);
+  check_switches(*job.workload, job.instance, m.gpu->topology());
+  m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.host->lead()));
   m.host->submit_out.bind(m.gpu->submit_in());
   m.gpu->done_out().bind(m.host->done_in);
   return m;

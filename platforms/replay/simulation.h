@@ -20,13 +20,13 @@ struct Job {
   const workload::Workload* workload = nullptr;
   Pace pace = Pace::recorded;
   double launch_latency_ns = 0;  // host call to start
+  CtaListener* ctas = nullptr;   // sees the CTAs of this GPU; null: off
 };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
   double no_progress_ms = 1000;  // simulated; 0: only when no event is left
   TimelineSink* timeline = nullptr;
-  CtaListener* ctas = nullptr;
   // Called now and then with simulated time and the share of operations that are done (0 … 1).
   std::function<void(const sc_core::sc_time&, double)> progress;
 };
@@ -53,8 +53,9 @@ struct SimulationResult {
   double elaboration_seconds = 0;
 };
 
-// In a simulation context of its own. Throws InputError if a kernel can never run on its machine: naming the kernel,
-// the resource and the machine.
+// In a simulation context of its own. Throws InputError, before anything is simulated, if a kernel or its clusters can
+// never run on their machine: naming the kernel, the resource, the domain and the machine; and if a load or a TPC switch
+// concerns something that the machine does not have.
 SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options);
 
 }  // namespace heddle::replay

@@ -40,6 +40,10 @@ class GzipFile final : public ByteSource {
   ~GzipFile() override { gzclose_r(file_); }
 
   bool packed() const override { return gzdirect(file_) == 0; }
+  bool plain_file() const override {
+    std::error_code ignored;  // what is gone, or a pipe, is no plain file
+    return !packed() && std::filesystem::is_regular_file(name(), ignored);
+  }
 
  protected:
   std::size_t fill(char* buffer, std::size_t size) override {

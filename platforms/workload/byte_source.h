@@ -24,6 +24,8 @@ class ByteSource : public std::streambuf {
   // "byte 17", or "byte 17 of the unpacked text" where the file is packed.
   std::string position_text(std::uint64_t position) const;
   virtual bool packed() const { return false; }
+  // name() is a file that holds these very bytes.
+  virtual bool plain_file() const { return false; }
 
  protected:
   explicit ByteSource(std::string name);

@@ -17,14 +17,13 @@
 #include "workload/dependencies.h"
 #include "workload/kineto_json.h"
 #include "workload/kineto_tables.h"
+#include "workload/recorded_limits.h"
 
 namespace heddle::workload {
 namespace {
 
 constexpr Nanoseconds kWholeMicroseconds = 1'000;
-constexpr Nanoseconds kMaxSpan = 100'000'000'000'000'000;   // three years: sums of a few such times fit 64 bits
-constexpr std::uint64_t kMaxCtas = std::uint64_t{1} << 48;  // products of it with a few thousand fit 64 bits
-constexpr std::uint32_t kAssumedThreads = 256;              // of a kernel without grid (INP-04): the common block size
+constexpr std::uint32_t kAssumedThreads = 256;  // of a kernel without grid (INP-04): the common block size
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 // The operations of one device become a workload.
@@ -83,7 +82,7 @@ class Builder {
   // Relative to the first operation of the device. The bound keeps every sum of times within 64 bits.
   Nanoseconds relative(const KinetoOp& op, Nanoseconds time) const {
     const Nanoseconds result = time - origin_;
-    if (result > kMaxSpan || result < -kMaxSpan) {
+    if (result > kMaxRecordedSpan || result < -kMaxRecordedSpan) {
       tables_.fail(op.place, op.name,
                    fmt::format("its time or that of its launch call lies {} s from the first operation of device {}",
                                result / 1'000'000'000, device_),
@@ -162,7 +161,7 @@ class Builder {
                                arch::kMaxGridZ));
     }
     const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
-    if (plane > kMaxCtas || plane > kMaxCtas / grid.z) {
+    if (plane > kMaxRecordedCtas || plane > kMaxRecordedCtas / grid.z) {
       tables_.fail(from.place, from.name, fmt::format("\"grid\" is {}: more than 2^48 CTAs", text(grid)));
     }
   }
@@ -185,7 +184,7 @@ class Builder {
       const Nanoseconds called = call != nullptr ? call->begin : wait.begin;
       // Times beyond the span of the operations cannot be before or after them in a meaningful way: clamp, do not wrap.
       const auto bounded = [this](Nanoseconds time) {
-        return std::clamp(time, origin_ - kMaxSpan, origin_ + kMaxSpan) - origin_;
+        return std::clamp(time, origin_ - kMaxRecordedSpan, origin_ + kMaxRecordedSpan) - origin_;
       };
       waits.push_back(
           {waiting, {bounded(called), wait.correlation}, source, {bounded(record->begin), record->correlation}});

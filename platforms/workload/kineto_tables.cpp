@@ -7,17 +7,11 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "workload/recorded_limits.h"
 
 namespace heddle::workload {
 namespace {
 
-constexpr Nanoseconds kMaxDuration = 1'000'000'000'000'000;  // 11 days: nothing on a GPU takes longer
-constexpr std::uint64_t kMaxDevice = 65'535;
-constexpr std::uint64_t kMaxRegisters = 1'024;   // per thread; 255 on CUDA, 512 on CDNA
-constexpr std::uint64_t kMaxShared = 16U << 20;  // bytes per CTA; 227 KiB on sm_90
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
-constexpr std::uint64_t kMaxBlockExtent = 1'024;  // threads of a CTA, in any direction and in all
-constexpr std::uint64_t kMaxSms = 4'096;
 // Above this the recorder writes 0 instead of an estimate (INP-08).
 constexpr std::uint32_t kMaxSharedOfOccupancy = 49'152;
 // "The stream of a context", not a stream: -1, or the same as 32 bits.
@@ -70,11 +64,11 @@ void KinetoTables::on_event(const KinetoEvent& event) {
 void KinetoTables::on_device(const KinetoDevice& device) {
   const std::int64_t id =
       device.id.present() ? device.id.as_integer().value_or(-1) : static_cast<std::int64_t>(device.index);
-  if (id < 0 || id > static_cast<std::int64_t>(kMaxDevice)) {
+  if (id < 0 || id > static_cast<std::int64_t>(kMaxRecordedDevice)) {
     throw InputError(
         {source_.name()},
         fmt::format("{}: entry {} of deviceProperties: \"id\" is {}, expected 0 to {}",
-                    source_.position_text(device.position), device.index, device.id.describe(), kMaxDevice),
+                    source_.position_text(device.position), device.index, device.id.describe(), kMaxRecordedDevice),
         kRecordAgain);
   }
   devices_[static_cast<int>(id)] = device;
@@ -92,8 +86,8 @@ void KinetoTables::add_op(const KinetoEvent& event, OpKind kind) {
   op.stream = *in;
   op.start = time(event, event.ts, "ts");
   op.duration = time(event, event.dur, "dur");
-  if (op.duration < 0 || op.duration > kMaxDuration) {
-    wrong(event, event.dur, "dur", fmt::format("0 to {} microseconds", kMaxDuration / 1000));
+  if (op.duration < 0 || op.duration > kMaxRecordedDuration) {
+    wrong(event, event.dur, "dur", fmt::format("0 to {} microseconds", kMaxRecordedDuration / 1000));
   }
   // By notation, not by value: a recorder with a finer clock writes 17.0 or 17.000 where it means that.
   const auto whole = [](const JsonValue& value) {
@@ -101,13 +95,14 @@ void KinetoTables::add_op(const KinetoEvent& event, OpKind kind) {
   };
   if (!whole(event.ts) || !whole(event.dur)) whole_microseconds = false;
   op.correlation = correlation(event, event.correlation, "correlation");
-  if (event.bytes.present()) op.bytes = integer(event, event.bytes, "bytes", kMaxBytes);
+  if (event.bytes.present()) op.bytes = integer(event, event.bytes, "bytes", kMaxRecordedBytes);
   if (kind == OpKind::kernel) {
     if (event.registers.present()) {
-      op.registers = static_cast<std::uint32_t>(integer(event, event.registers, "registers per thread", kMaxRegisters));
+      op.registers =
+          static_cast<std::uint32_t>(integer(event, event.registers, "registers per thread", kMaxRecordedRegisters));
     }
     if (event.shared.present()) {
-      op.shared = static_cast<std::uint32_t>(integer(event, event.shared, "shared memory", kMaxShared));
+      op.shared = static_cast<std::uint32_t>(integer(event, event.shared, "shared memory", kMaxRecordedShared));
     }
     if (event.occupancy.present()) {
       const std::optional<double> percent = event.occupancy.as_double();
@@ -120,7 +115,7 @@ void KinetoTables::add_op(const KinetoEvent& event, OpKind kind) {
     }
     if (event.grid.present) {
       op.grid = extents(event, event.grid, "grid", std::numeric_limits<std::uint32_t>::max());
-      op.block = extents(event, event.block, "block", kMaxBlockExtent);
+      op.block = extents(event, event.block, "block", kMaxRecordedBlock);
       op.has_grid = true;
     }
   }
@@ -138,9 +133,9 @@ void KinetoTables::add_call(const KinetoEvent& event) {
   if (event.grid.present && event.block.present) {
     KinetoDims with;
     with.grid = extents(event, event.grid, "grid", std::numeric_limits<std::uint32_t>::max());
-    with.block = extents(event, event.block, "block", kMaxBlockExtent);
+    with.block = extents(event, event.block, "block", kMaxRecordedBlock);
     if (event.shared.present()) {
-      with.shared = static_cast<std::uint32_t>(integer(event, event.shared, "shared memory", kMaxShared));
+      with.shared = static_cast<std::uint32_t>(integer(event, event.shared, "shared memory", kMaxRecordedShared));
     }
     dims.push_back(with);
     call.dims = static_cast<std::uint32_t>(dims.size());
@@ -227,7 +222,7 @@ KinetoExtents KinetoTables::extents(const KinetoEvent& event, const JsonDims& di
 int KinetoTables::device_of(const KinetoEvent& event) const {
   const bool in_args = event.device.present();
   const JsonValue& value = in_args ? event.device : event.pid;
-  return static_cast<int>(integer(event, value, in_args ? "device" : "pid", kMaxDevice));
+  return static_cast<int>(integer(event, value, in_args ? "device" : "pid", kMaxRecordedDevice));
 }
 
 std::optional<std::size_t> KinetoTables::stream(const JsonValue& value) {
@@ -273,7 +268,7 @@ std::optional<DeviceInfo> KinetoTables::device(int id) const {
   if (device.warp_size.present()) {
     info.warp_size = static_cast<std::uint32_t>(number(device.warp_size, "warpSize", 1, 128));
   }
-  info.sms = static_cast<std::uint32_t>(first({{&device.sms, "numSms"}}, kMaxSms));
+  info.sms = static_cast<std::uint32_t>(first({{&device.sms, "numSms"}}, kMaxRecordedSms));
   info.max_threads_per_sm =
       static_cast<std::uint32_t>(first({{&device.threads_per_sm, "maxThreadsPerMultiprocessor"}}, 1U << 16));
   info.max_threads_per_cta =

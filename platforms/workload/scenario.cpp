@@ -11,18 +11,13 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
+#include "workload/scenario_entries.h"
 #include "workload/schema.h"
 
 namespace heddle::workload {
 namespace {
 
-// Bounds that no real scenario meets. They keep times within 64-bit picoseconds, thread counts within 64 bits, and the
-// list of operations within memory.
-constexpr std::uint64_t kMaxCycles = 1'000'000'000'000'000;
-constexpr Nanoseconds kMaxTime = 1'000'000'000'000'000;
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
-constexpr std::uint32_t kMaxBlock = 65'535;
-constexpr std::size_t kMaxOps = 1'000'000;
+constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
 constexpr std::size_t kMaxGpus = 64;
 
 // An entry of `submit:` before the ids in `after:` are known.
@@ -62,6 +57,8 @@ class Reader {
     if (map.node("submit").size() == 0) map.fail("submit", "the list is empty: there is nothing to run");
     for (const auto& node : map.node("submit")) read_operation(node);
     connect();
+    if (map.has("load")) read_loads(map.node("load"));
+    if (map.has("tpcs")) read_tpc_switches(map.node("tpcs"));
     if (map.has("expect")) {
       for (const auto& node : map.node("expect")) read_expectation(node);
     }
@@ -110,39 +107,54 @@ class Reader {
     if (scenario_.gpus.size() > kMaxGpus) map.fail(key, fmt::format("more than {} GPUs", kMaxGpus));
   }
 
-  arch::Dim3 read_extents(const MapReader& map, const char* key, const arch::Dim3& max) const {
-    const std::vector<YAML::Node> items = map.items(key);
-    if (items.empty() || items.size() > 3) {
-      map.fail(key, fmt::format("one to three numbers are expected, found {}", items.size()));
-    }
-    arch::Dim3 result;
-    result.x = map.number<std::uint32_t>(key, items[0], {Unit::count, 1, max.x});
-    if (items.size() > 1) result.y = map.number<std::uint32_t>(key, items[1], {Unit::count, 1, max.y});
-    if (items.size() > 2) result.z = map.number<std::uint32_t>(key, items[2], {Unit::count, 1, max.z});
-    return result;
-  }
-
   void read_kernels(const YAML::Node& list) {
     for (const auto& node : list) {
       const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file_);
-      arch::KernelRecord kernel;
-      kernel.name = map.name("name");
-      kernel.grid = read_extents(map, "grid", {arch::kMaxGridX, arch::kMaxGridY, arch::kMaxGridZ});
-      kernel.block = read_extents(map, "block", {kMaxBlock, kMaxBlock, kMaxBlock});
-      const Limits<std::uint64_t> cycles{Unit::cycles, 1, kMaxCycles};
-      if (map.node("cycles").IsMap()) {
-        const MapReader range(map.node("cycles"), cycles_spec(), map.thing() + ", cycles", file_);
-        kernel.duration = {range.number("min", cycles), range.number("max", cycles)};
-        if (kernel.duration.min > kernel.duration.max) range.fail("min", "min is larger than max");
-      } else {
-        kernel.duration.min = kernel.duration.max = map.number("cycles", cycles);
-      }
-      if (map.has("registers"))
-        kernel.registers_per_thread = map.number<std::uint32_t>("registers", {Unit::count, 0, 65'535});
-      if (map.has("shared")) kernel.shared_bytes = map.number<std::uint32_t>("shared", {Unit::bytes});
+      const arch::KernelRecord kernel = read_kernel(map, file_);
       if (!kernels_.emplace(kernel.name, kernel).second)
         map.fail("name", fmt::format("there are two kernels {}", kernel.name));
     }
+  }
+
+  void read_loads(const YAML::Node& list) {
+    for (const auto& node : list) {
+      const MapReader map(node, load_spec(), entry_name("load of", node, "kernel"), file_);
+      SmLoad load = read_load(map);
+      load.kernel = find_kernel(map);
+      scenario_.workloads[gpu_of(map)].loads.push_back(std::move(load));
+    }
+  }
+
+  void read_tpc_switches(const YAML::Node& list) {
+    for (const auto& node : list) {
+      const MapReader map(node, tpc_spec(), entry_name("TPC", node, "tpc"), file_);
+      const TpcSwitch change = read_tpc_switch(map);
+      std::vector<TpcSwitch>& switches = scenario_.workloads[gpu_of(map)].tpc_switches;
+      for (const TpcSwitch& other : switches) {
+        if (other.gpc == change.gpc && other.tpc == change.tpc && other.when == change.when) {
+          map.fail("tpc", "the same TPC is switched twice at the same time");
+        }
+      }
+      switches.push_back(change);
+    }
+  }
+
+  // `gpu: 1` of an entry.
+  std::size_t gpu_of(const MapReader& map) const {
+    return map.has("gpu") ? map.number<std::size_t>("gpu", {Unit::none, 0, scenario_.gpus.size() - 1}) : 0;
+  }
+
+  const arch::KernelRecord& find_kernel(const MapReader& map) {
+    const std::string name = map.name("kernel");
+    const auto kernel = kernels_.find(name);
+    if (kernel == kernels_.end()) {
+      std::vector<std::string> names;
+      for (const auto& entry : kernels_) names.push_back(entry.first);
+      throw InputError(map.where("kernel"), fmt::format("{}: there is no kernel {}", map.thing(), name),
+                       names.empty() ? "describe it in the list `kernels`" : suggestion(name, names));
+    }
+    used_kernels_.insert(name);
+    return kernel->second;
   }
 
   void read_streams(const YAML::Node& list) {
@@ -151,8 +163,7 @@ class Reader {
       Stream stream;
       stream.name = map.name("name");
       if (map.has("priority")) stream.priority = map.number<int>("priority", {Unit::none, -1000, 1000});
-      std::size_t gpu = 0;
-      if (map.has("gpu")) gpu = map.number<std::size_t>("gpu", {Unit::none, 0, scenario_.gpus.size() - 1});
+      const std::size_t gpu = gpu_of(map);
       if (streams_.count(stream.name) != 0) map.fail("name", fmt::format("there are two streams {}", stream.name));
       add_stream(gpu, stream);
     }
@@ -199,15 +210,15 @@ class Reader {
     const MapReader map(node, spec, thing, file_);
     Op op;
     if (&spec == &kernel_op_spec()) {
-      read_launch(map, op);
+      op.kernel = find_kernel(map);
     } else {
       const char* key = &spec == &copy_op_spec() ? "copy" : "fill";
       op.kind = &spec == &copy_op_spec() ? OpKind::copy : OpKind::fill;
-      op.bytes = map.number<std::uint64_t>(key, {Unit::bytes, 1, kMaxBytes});
-      op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxTime}, BareNumber::refused);
+      op.bytes = map.number<std::uint64_t>(key, {Unit::bytes, 1, kMaxScenarioBytes});
+      op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxScenarioTime}, BareNumber::refused);
       op.kernel.name = map.has("id") ? map.name("id") : key;
     }
-    const Limits<Nanoseconds> time{Unit::ns, 0, kMaxTime};
+    const Limits<Nanoseconds> time{Unit::ns, 0, kMaxScenarioTime};
     op.enqueue = map.has("at") ? map.number("at", time, BareNumber::refused) : 0;
     const std::size_t repeat = map.has("repeat") ? map.number<std::size_t>("repeat", {Unit::count, 1, kMaxOps}) : 1;
     const StreamPlace& place = use_stream(map.name("stream"));
@@ -229,19 +240,6 @@ class Reader {
     }
     if (map.has("after")) read_waits(map, submission);
     submissions_.push_back(std::move(submission));
-  }
-
-  void read_launch(const MapReader& map, Op& op) {
-    const std::string name = map.name("kernel");
-    const auto kernel = kernels_.find(name);
-    if (kernel == kernels_.end()) {
-      std::vector<std::string> names;
-      for (const auto& entry : kernels_) names.push_back(entry.first);
-      throw InputError(map.where("kernel"), fmt::format("{}: there is no kernel {}", map.thing(), name),
-                       names.empty() ? "describe it in the list `kernels`" : suggestion(name, names));
-    }
-    op.kernel = kernel->second;
-    used_kernels_.insert(name);
   }
 
   void read_waits(const MapReader& map, Submission& submission) const {
@@ -322,14 +320,6 @@ class Reader {
   }
 
   void warn(std::size_t gpu, std::string sentence) { scenario_.workloads[gpu].warnings.push_back(std::move(sentence)); }
-
-  // "kernel gemm", or "kernel" while the name is not readable.
-  static std::string entry_name(const char* what, const YAML::Node& node, const char* key) {
-    if (!node.IsMap()) return what;
-    const YAML::Node name = node[key];
-    if (!name.IsDefined() || !name.IsScalar() || name.Scalar().empty() || name.Scalar().size() > 80) return what;
-    return fmt::format("{} {}", what, name.Scalar());
-  }
 
   const std::string& file_;
   Scenario scenario_;

@@ -35,6 +35,7 @@ std::string kinds_text(unsigned kinds) {
   } else if ((kinds & kInteger) != 0) {
     names.emplace_back("an integer");
   }
+  if ((kinds & kFlag) != 0) names.emplace_back("true or false");
   if ((kinds & kList) != 0) names.emplace_back("a list");
   if ((kinds & kMap) != 0) names.emplace_back("a map");
   return fmt::format("{}", fmt::join(names, " or "));
@@ -43,7 +44,7 @@ std::string kinds_text(unsigned kinds) {
 bool allowed(const YAML::Node& node, unsigned kinds) {
   if (node.IsMap()) return (kinds & kMap) != 0;
   if (node.IsSequence()) return (kinds & kList) != 0;
-  return node.IsScalar() && (kinds & (kText | kInteger | kNumber | kQuantity)) != 0;
+  return node.IsScalar() && (kinds & (kText | kInteger | kNumber | kQuantity | kFlag)) != 0;
 }
 
 }  // namespace
@@ -62,6 +63,8 @@ const MapSpec& scenario_spec() {
           {"kernels", false, kList, "list of kernels"},
           {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0"},
           {"submit", true, kList, "list of operations, in the order in which the host submits them"},
+          {"load", false, kList, "list of what SMs hold when the run begins, beside the work that is submitted"},
+          {"tpcs", false, kList, "list of TPCs that begin or cease to receive work"},
           {"expect", false, kList, "list of statistics with the values they must have"},
       }};
   return kSpec;
@@ -84,6 +87,30 @@ const MapSpec& kernel_spec() {
           {"registers", false, kInteger, "registers per thread; default 0: not limited by them"},
           {"shared", false, kInteger | kQuantity,
            "shared memory of a CTA, in bytes or with unit, e.g. 48 KiB; default 0"},
+          {"local", false, kInteger | kQuantity,
+           "local memory of a thread, in bytes or with unit, e.g. 512 B; default 0"},
+          {"subcontext", false, kInteger, "number of the subcontext that launches it, 0 to 63; default 0"},
+          {"cluster", false, kInteger | kList | kMap,
+           "CTAs of a GPC_CGA: an integer, or a list of up to three (x, y, z); or a map with more levels; default: "
+           "none"},
+      }};
+  return kSpec;
+}
+
+const MapSpec& cluster_spec() {
+  static const MapSpec kSpec{
+      "cluster",
+      {
+          {"gpu", false, kInteger | kList, "CTAs of a GPU_CGA: an integer, or a list of up to three (x, y, z)"},
+          {"ugpu", false, kInteger | kList, "CTAs of a uGPU_CGA: an integer, or a list of up to three (x, y, z)"},
+          {"gpc", false, kInteger | kList, "CTAs of a GPC_CGA: an integer, or a list of up to three (x, y, z)"},
+          {"cpc", false, kInteger | kList, "CTAs of a CPC_CGA: an integer, or a list of up to three (x, y, z)"},
+          {"mode", false, kText,
+           "multicast (at most one CTA of a CGA on an SM) or load_balancing (the least loaded SMs); default multicast"},
+          {"fallback", false, kList,
+           "list of up to four smaller sizes of the outermost CGA, in the order of trying, e.g. [[4, 1, 1], [2, 1, "
+           "1]]"},
+          {"linear_memory", false, kFlag, "true: every outermost CGA takes a CGA memory slot; default false"},
       }};
   return kSpec;
 }
@@ -129,6 +156,33 @@ const MapSpec& fill_op_spec() {
   return kSpec;
 }
 
+const MapSpec& load_spec() {
+  static const MapSpec kSpec{
+      "load",
+      {
+          {"sms", false, kInteger | kList, "id of an SM, or list of ids; default, without `gpcs`: all SMs"},
+          {"gpcs", false, kInteger | kList, "number of a GPC, or list of numbers: all their SMs, instead of `sms`"},
+          {"kernel", true, kText, "name of a kernel of the list `kernels`: whose CTAs the SMs hold"},
+          {"ctas", true, kInteger, "how many of its CTAs each of these SMs holds"},
+          {"until", false, kInteger | kQuantity, "time with unit when they leave, e.g. 10 us; default: never"},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0"},
+      }};
+  return kSpec;
+}
+
+const MapSpec& tpc_spec() {
+  static const MapSpec kSpec{
+      "tpc",
+      {
+          {"gpc", true, kInteger, "number of the GPC, from 0"},
+          {"tpc", true, kInteger, "number of the TPC in its GPC, from 0"},
+          {"enabled", true, kFlag, "true: it begins to receive work; false: it ceases to, and finishes what it has"},
+          {"at", false, kInteger | kQuantity, "time with unit when it does, e.g. 5 us; default 0"},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0"},
+      }};
+  return kSpec;
+}
+
 const MapSpec& expect_spec() {
   static const MapSpec kSpec{
       "expect",
@@ -145,8 +199,8 @@ const MapSpec& expect_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  return {&scenario_spec(),  &gpu_spec(),     &kernel_spec(),  &cycles_spec(), &stream_spec(),
-          &kernel_op_spec(), &copy_op_spec(), &fill_op_spec(), &expect_spec()};
+  return {&scenario_spec(),  &gpu_spec(),     &kernel_spec(),  &cycles_spec(), &cluster_spec(), &stream_spec(),
+          &kernel_op_spec(), &copy_op_spec(), &fill_op_spec(), &load_spec(),   &tpc_spec(),     &expect_spec()};
 }
 
 MapReader::MapReader(const YAML::Node& node, const MapSpec& spec, std::string thing, const std::string& file)
@@ -231,6 +285,12 @@ std::string MapReader::name(const char* key) const {
   if (result.empty()) fail(key, "the name is empty");
   if (std::any_of(result.begin(), result.end(), control)) fail(key, "a name is one line of text");
   return result;
+}
+
+bool MapReader::flag(const char* key) const {
+  bool result = false;
+  if (!scalar(key, node(key)).empty() && YAML::convert<bool>::decode(node(key), result)) return result;
+  fail(key, fmt::format("true or false is expected, found {}", kind_text(node(key))));
 }
 
 std::vector<YAML::Node> MapReader::items(const char* key) const {

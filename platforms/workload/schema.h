@@ -20,6 +20,7 @@ enum Kind : unsigned {
   kQuantity = 8,  // a number with a unit: "10 us"
   kList = 16,
   kMap = 32,
+  kFlag = 64,  // true or false
 };
 
 struct KeySpec {
@@ -40,10 +41,13 @@ const MapSpec& scenario_spec();
 const MapSpec& gpu_spec();
 const MapSpec& kernel_spec();
 const MapSpec& cycles_spec();
+const MapSpec& cluster_spec();
 const MapSpec& stream_spec();
 const MapSpec& kernel_op_spec();
 const MapSpec& copy_op_spec();
 const MapSpec& fill_op_spec();
+const MapSpec& load_spec();
+const MapSpec& tpc_spec();
 const MapSpec& expect_spec();
 // All of the above.
 std::vector<const MapSpec*> all_specs();
@@ -65,6 +69,8 @@ class MapReader {
   // Text that is not empty, of one line.
   std::string name(const char* key) const;
   std::string text(const char* key) const;
+  // True or false, in the words of YAML.
+  bool flag(const char* key) const;
 
   template <class T>
   T number(const char* key, const Limits<T>& limits, BareNumber bare = BareNumber::in_own_unit) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/kernel_record.h"
+#include "common/error.h"
 
 namespace heddle::workload {
 
@@ -45,6 +46,8 @@ struct Op {
   std::optional<Nanoseconds> not_before;  // earliest start, for operations whose wait nothing else explains
   std::vector<Edge> after;                // edges between streams
   std::optional<Recorded> recorded;
+  std::uint32_t max_active_clusters =
+      0;                      // of a clustered kernel, as the recorder's driver computed it (INP-09); 0: none
   bool grid_assumed = false;  // the recording has no grid: one CTA per SM of the recorded machine (INP-04)
 };
 
@@ -74,13 +77,35 @@ struct RecordedTimings {
   Nanoseconds resolution = 1;  // of the recorder's clock: 1, or 1000 where it wrote whole microseconds
 };
 
+// What SMs hold when the machine starts: resources of CTAs that are not part of the workload. One of sms, gpcs, all.
+struct SmLoad {
+  std::vector<std::uint32_t> sms;   // SM ids of the machine
+  std::vector<std::uint32_t> gpcs;  // every SM of these
+  bool all = false;
+  arch::KernelShape kernel;  // whose CTAs
+  std::uint32_t ctas = 0;    // on each of the SMs
+  Nanoseconds until = 0;     // when they leave; 0: never
+  SourcePos where;
+};
+
+// A TPC that begins or ceases to receive work (TPC enable table).
+struct TpcSwitch {
+  std::uint32_t gpc = 0;
+  std::uint32_t tpc = 0;  // of the GPC
+  bool enabled = true;
+  Nanoseconds when = 0;
+  SourcePos where;
+};
+
 struct Workload {
   std::string name;    // file or scenario name
-  std::string format;  // "kineto", "scenario"
+  std::string format;  // "kineto", "nsys", "scenario"
   DeviceInfo device;
   RecordedTimings timings;
   std::vector<Stream> streams;
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
+  std::vector<SmLoad> loads;
+  std::vector<TpcSwitch> tpc_switches;
   std::vector<std::string> warnings;  // sentences for the user
 
   std::size_t kernels() const;

@@ -253,3 +253,21 @@ TEST_CASE("a bad shape is refused with its place and a remedy", "[arch][shape]")
     CHECK_THROWS_AS(parse(text + ", 1]"), InputError);
   }
 }
+
+TEST_CASE("uGPUs are consecutive GPCs", "[arch][CWD-10]") {
+  const Shape shape = Shape::from_sms_per_gpc({18, 18, 16, 16, 14});
+  const Topology whole(shape);
+  CHECK(whole.ugpus() == 1);
+  for (std::uint32_t g = 0; g < 5; ++g) CHECK(whole.ugpu_of(g) == 0);
+  const Topology parts(shape, {2, 1, 2});
+  CHECK(parts.ugpus() == 3);
+  const std::vector<std::uint32_t> wanted{0, 0, 1, 2, 2};
+  for (std::uint32_t g = 0; g < 5; ++g) CHECK(parts.ugpu_of(g) == wanted[g]);
+  CHECK(Topology(shape, {5}).ugpus() == 1);
+  for (const std::vector<std::uint32_t>& wrong :
+       std::vector<std::vector<std::uint32_t>>{{2, 2}, {2, 2, 2}, {5, 1}, {4'294'967'295U, 4'294'967'295U, 7}}) {
+    CHECK_THROWS_AS(Topology(shape, wrong), InputError);
+    CHECK_THROWS_WITH(Topology(shape, wrong), Contains("uGPUs") && Contains("the shape has 5"));
+  }
+  CHECK_THROWS_WITH(Topology(shape, {2, 0, 3}), Contains("uGPU 1 has no GPC"));
+}

@@ -100,9 +100,8 @@ replay::SimulationResult launch_grid(std::uint64_t ctas, OnceEach& listener) {
   job.instance = "gpu0";
   job.params = params;
   job.workload = &work;
-  replay::SimulationOptions options;
-  options.ctas = &listener;
-  return replay::simulate({job}, options);
+  job.ctas = &listener;
+  return replay::simulate({job}, {});
 }
 
 }  // namespace

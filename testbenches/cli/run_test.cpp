@@ -1,4 +1,5 @@
 // What a run leaves behind, for scenarios and a recorded trace made by hand.
+#include <algorithm>
 #include <set>
 
 #include "cli/program.h"
@@ -89,8 +90,10 @@ TEST_CASE("the wall clock is in host.json and nowhere else", "[cli]") {
   CHECK(keys.count("gpu1.cwd.ctas_launched") == 1);
   for (const std::string& key : keys) {
     CAPTURE(key);
-    for (const char* word : {"wall", "second", "host", "date", "version", "command", "wakeups"})
-      CHECK_FALSE(contains(key, word));
+    std::string words = "." + key + ".";  // "raster_updates" is no date
+    std::replace(words.begin(), words.end(), '_', '.');
+    for (const char* word : {"wall", "second", "seconds", "host", "date", "version", "command", "wakeups"})
+      CHECK_FALSE(contains(words, fmt::format(".{}.", word)));
   }
   const nlohmann::json host = read_json(results.file("host.json"));
   for (const char* key :
@@ -117,7 +120,8 @@ TEST_CASE("a timeline is valid JSON with streams, sessions and a reason for ever
   CHECK(phases.count("X") == 1);
   CHECK(phases.count("M") == 1);
   CHECK(names.count("waits for another stream") == 1);
-  CHECK(names.count("no free slot") == 1);
+  CHECK(std::any_of(names.begin(), names.end(),
+                    [](const std::string& name) { return contains(name, "too few free slots"); }));
   // It can be cut short, and says so.
   const Finished cut = heddle_in(
       dir, {"run", scenario("two_gpus.yaml"), "--trace", "perfetto", "--set", "run.timeline_events=5", "--out", "cut"});
@@ -185,7 +189,7 @@ TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
   const TempDir dir;
   const Finished presets = heddle_in(dir, {"show", "presets"});
   CHECK(presets.status == 0);
-  for (const char* name : {"h100-sxm", "h200", "a100", "small"}) CHECK(contains(presets.out, name));
+  for (const char* name : {"h100-sxm", "h200", "a100", "text", "small"}) CHECK(contains(presets.out, name));
   const Finished tree = heddle_in(dir, {"show", "tree", "--gpu", "small", "--set", "gpu.shape=[[4,2],3]"});
   CHECK(tree.status == 0);
   CHECK(contains(tree.out, "9 SMs in 2 GPCs"));

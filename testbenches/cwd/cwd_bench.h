@@ -22,9 +22,15 @@ struct LoggedLaunch {
   protocol::LaunchPacket packet;
 };
 
+struct LoggedBlock {
+  std::uint32_t gpc = 0;
+  protocol::LocalMemoryPacket packet;
+};
+
 struct Log {
   std::vector<LoggedLaunch> launches;  // in order of departure: the distance is the same to all GPCs
   std::map<std::uint32_t, protocol::TaskDonePacket> done;
+  std::vector<LoggedBlock> blocks;
   std::vector<std::string> problems;
 };
 
@@ -38,6 +44,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       : sc_core::sc_module(name),
         launch_in("launch_in", domain, params.gpc_distance, CreditReturn::by_owner),
         complete_out("complete_out", domain, params.gpc_distance, kUnlimitedCredits),
+        cga_out("cga_out", domain, params.gpc_distance, kUnlimitedCredits),
+        local_in("local_in", domain, 0),
         domain_(domain),
         index_(index),
         gpc_(gpc),
@@ -46,25 +54,42 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         log_(log),
         used_(gpc.sms) {
     launch_in.on_packet<FakeGpc, &FakeGpc::on_launch>(*this);
+    local_in.on_packet<FakeGpc, &FakeGpc::on_local>(*this);
     domain.add_resettable(*this);
   }
 
   PacketIn<protocol::LaunchPacket> launch_in;
   PacketOut<protocol::CompletePacket> complete_out;
+  PacketOut<protocol::CgaCompletePacket> cga_out;
+  PacketIn<protocol::LocalMemoryPacket> local_in;
+  Delay flush = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };  // by operation and sequence
   Delay duration = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };
   std::function<Cycle()> credit_delay = [] { return Cycle{0}; };
   bool merge = true;  // completions of one cycle leave as one packet
 
  private:
-  enum Kind : std::uint32_t { kCredit, kComplete, kSend };
+  enum Kind : std::uint32_t { kCredit, kComplete, kSend, kFlushed };
   struct Running {
     std::uint32_t slot;
+    std::uint32_t operation;
     std::uint32_t bit;
     arch::ResourceVector need;
+    std::uint64_t sequence;
+    std::size_t cga;
+    bool tracked;
   };
+  struct Cga {
+    std::uint32_t slot;
+    std::uint64_t sequence;
+    std::uint32_t launched;
+    std::uint32_t completed;
+    std::uint32_t ctas;
+  };
+  static constexpr std::size_t kNoCga = ~std::size_t{0};
 
   void reset() override {
     running_.clear();
+    cgas_.clear();
     gathered_.clear();
     held_ = 0;
     std::fill(used_.begin(), used_.end(), arch::ResourceVector{});
@@ -75,8 +100,23 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     if (++held_ > queue_) log_.problems.push_back(fmt::format("GPC {}: more packets than its queue holds", index_));
     domain_.schedule_in(credit_delay(), *this, kCredit);
     std::uint64_t index = packet.raster;
+    std::size_t cga = kNoCga;
+    if (packet.cga_ctas > 0) {
+      if (packet.cga_first) cgas_.push_back({packet.slot, packet.sequence, 0, 0, packet.cga_ctas});
+      cga = cgas_.size() - 1;
+      cgas_[cga].launched += packet.num_ctas;
+      if (cgas_[cga].sequence != packet.sequence || cgas_[cga].launched > packet.cga_ctas) {
+        log_.problems.push_back(fmt::format("GPC {}: packets of CGAs are mixed up", index_));
+      }
+    }
+    start(packet, packet.sm_mask, index, cga);
+    for (const std::uint64_t mask : packet.further_masks) start(packet, mask, index, cga);
+  }
+  void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) { log_.blocks.push_back({index_, packet}); }
+
+  void start(const protocol::LaunchPacket& packet, std::uint64_t mask, std::uint64_t& index, std::size_t cga) {
     for (std::uint32_t bit = 0; bit < 64; ++bit) {
-      if ((packet.sm_mask >> bit & 1) == 0) continue;
+      if ((mask >> bit & 1) == 0) continue;
       if (bit >= gpc_.sms) {
         log_.problems.push_back(fmt::format("GPC {} has no SM {}", index_, bit));
         continue;
@@ -85,7 +125,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       if (!used_[bit].within(capacity_)) {
         log_.problems.push_back(fmt::format("GPC {} SM {}: more CTAs than fit", index_, bit));
       }
-      running_.push_back({packet.slot, bit, packet.need});
+      running_.push_back({packet.slot, packet.operation, bit, packet.need, packet.sequence, cga,
+                          packet.shape.levels > 0 && packet.cga_ctas == 0});
       domain_.schedule_in(duration(packet.operation, index++), *this, kComplete, running_.size() - 1);
     }
   }
@@ -101,20 +142,28 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       gathered_.clear();
       return;
     }
+    if (kind == kFlushed) {
+      cga_out.send({cgas_[argument].slot, cgas_[argument].sequence});
+      return;
+    }
     const Running& cta = running_[argument];
     used_[cta.bit].subtract(cta.need);
     const std::uint64_t bit = std::uint64_t{1} << cta.bit;
+    if (cta.cga != kNoCga && ++cgas_[cta.cga].completed == cgas_[cta.cga].ctas) {
+      domain_.schedule_in(flush(cta.operation, cta.sequence), *this, kFlushed, cta.cga);
+    }
     if (!merge) {
-      complete_out.send({cta.slot, bit});
+      complete_out.send({cta.slot, bit, cta.sequence, cta.tracked});
       return;
     }
     if (gathered_.empty()) domain_.schedule(domain_.now(), *this, kSend);
     for (protocol::CompletePacket& packet : gathered_) {
       if (packet.slot != cta.slot || (packet.sm_mask & bit) != 0) continue;
+      if (cta.tracked && packet.sequence != cta.sequence) continue;
       packet.sm_mask |= bit;
       return;
     }
-    gathered_.push_back({cta.slot, bit});
+    gathered_.push_back({cta.slot, bit, cta.sequence, cta.tracked});
   }
 
   Domain& domain_;
@@ -125,6 +174,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   Log& log_;
   std::vector<arch::ResourceVector> used_;
   std::vector<Running> running_;
+  std::vector<Cga> cgas_;
   std::vector<protocol::CompletePacket> gathered_;
   std::uint32_t held_ = 0;
 };
@@ -135,6 +185,7 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
   FakeTaskUnit(const sc_core::sc_module_name& name, Domain& domain, const cwd::CwdParams& params, Log& log)
       : sc_core::sc_module(name),
         task_out("task_out", domain, 0, params.table_slots),
+        control_out("control_out", domain, 0, kUnlimitedCredits),
         done_in("done_in", domain, 0),
         domain_(domain),
         log_(log) {
@@ -144,11 +195,16 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
   }
 
   PacketOut<protocol::TaskPacket> task_out;
+  PacketOut<protocol::TpcEnablePacket> control_out;
   PacketIn<protocol::TaskDonePacket> done_in;
 
   void submit(Cycle cycle, const protocol::TaskPacket& task) {
     tasks_.push_back(task);
     domain_.schedule(cycle, *this, 0, tasks_.size() - 1);
+  }
+  void control(Cycle cycle, const protocol::TpcEnablePacket& packet) {
+    controls_.push_back(packet);
+    domain_.schedule(cycle, *this, 1, controls_.size() - 1);
   }
 
  private:
@@ -156,7 +212,11 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
     tasks_.clear();
     ready_.clear();
   }
-  void on_event(std::uint32_t, std::uint64_t which) override {
+  void on_event(std::uint32_t kind, std::uint64_t which) override {
+    if (kind == 1) {
+      control_out.send(controls_[which]);
+      return;
+    }
     ready_.push_back(tasks_[which]);
     pump();
   }
@@ -173,26 +233,31 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
   Domain& domain_;
   Log& log_;
   std::vector<protocol::TaskPacket> tasks_;
+  std::vector<protocol::TpcEnablePacket> controls_;
   std::deque<protocol::TaskPacket> ready_;
 };
 
 class CwdBench {
  public:
   CwdBench(const arch::Shape& shape, const cwd::CwdParams& parameters, const arch::ResourceVector& sm_capacity,
-           TimingMode mode = TimingMode::at, Cycle run_ahead = 0)
+           TimingMode mode = TimingMode::at, Cycle run_ahead = 0, const std::vector<std::uint32_t>& ugpus = {},
+           const cwd::GpcCgaLimits& limits = {})
       : params(parameters),
         capacity(sm_capacity),
-        topology(shape),
+        topology(shape, ugpus),
         domain("domain", 1.0, mode, run_ahead, observation),
         tasks("tasks", domain, params, log),
-        cwd("cwd", domain, "cwd", params, topology, capacity) {
+        cwd("cwd", domain, "cwd", params, topology, capacity, limits) {
     tasks.task_out.bind(cwd.task_in);
+    tasks.control_out.bind(cwd.control_in);
     cwd.done_out.bind(tasks.done_in);
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       gpcs.push_back(std::make_unique<FakeGpc>(fmt::format("gpc{}", g).c_str(), domain, g, topology.gpc(g), params,
                                                capacity, log));
       cwd.launch_out.bind(gpcs.back()->launch_in);
       gpcs.back()->complete_out.bind(cwd.complete_in[g]);
+      gpcs.back()->cga_out.bind(cwd.cga_in[g]);
+      cwd.local_out.bind(gpcs.back()->local_in);
     }
   }
 

@@ -55,7 +55,7 @@ void judge_packets(const CwdBench& bench, const std::map<std::uint32_t, TaskPack
     if (packet.last) ++next_sequence;
     REQUIRE(session_operation.emplace(packet.sequence, packet.operation).first->second == packet.operation);
     const TaskPacket& task = tasks.at(packet.operation);
-    REQUIRE(packet.grid == task.grid);
+    REQUIRE(packet.shape.grid == task.grid);
     REQUIRE(packet.need == task.need);
   }
   REQUIRE(static_cast<double>(next_sequence) == bench.stat("sessions"));

@@ -55,7 +55,7 @@ std::vector<std::uint32_t> operations_in_order(const CwdBench& bench) {
 
 TEST_CASE("a grid on an empty machine launches level by level", "[cwd][CWD-03][CWD-05][CWD-30]") {
   CwdParams params = plain();
-  params.sm_priority.order = heddle::cwd::SmPriority::Order::descending;
+  params.sm_priority.order = heddle::cwd::UnitOrder::Order::descending;
   CwdBench bench(Shape::from_sms_per_gpc({4, 2}), params, capacity(3));
   bench.tasks.submit(0, CwdBench::task(0, 14, kOne));
   run_for(bench, 50);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -16,6 +16,7 @@ using heddle::CheckFailed;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
 using heddle::cwd::LakeFill;
+using heddle::cwd::LakeOptions;
 using heddle::cwd::LevelSearch;
 using heddle::cwd::Placement;
 using heddle::cwd::SmMask;
@@ -232,4 +233,75 @@ TEST_CASE("slots beyond the machine's limit and broken orders are refused", "[cw
   CHECK_THROWS_AS(LakeFill(topology, 4, LevelSearch::scan, {0}), CheckFailed);
   CHECK(lake.place({0, 0}, 7).ctas == 0);
   CHECK(lake.place({3, 3}, 0).ctas == 0);
+}
+
+TEST_CASE("a lake of some GPCs leaves the others alone", "[cwd][CWD-03][CWD-05][CWD-09]") {
+  for (const std::uint64_t seed : heddle::test::seeds(1500)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Topology topology(random.shape(random.between(1, 8)));
+    const Order priority = random_priority(random, topology.sms());
+    LakeOptions options;
+    for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
+      if (random.chance(50)) options.gpcs.push_back(g);
+    }
+    if (options.gpcs.empty()) options.gpcs.push_back(random.below(topology.gpcs()));
+    const LevelSearch method = random.chance(50) ? LevelSearch::scan : LevelSearch::bisection;
+    LakeFill lake(topology, 8, method, priority, options);
+    Slots slots(topology.sms());
+    Slots inside(topology.sms(), 0);
+    for (std::uint32_t id = 0; id < topology.sms(); ++id) {
+      slots[id] = static_cast<std::uint16_t>(random.below(9));
+      const std::uint32_t gpc = topology.sm(id).gpc;
+      if (std::count(options.gpcs.begin(), options.gpcs.end(), gpc) > 0) inside[id] = slots[id];
+    }
+    const std::uint64_t ctas = random.below(8 * topology.sms() + 2);
+    expect_equal(lake.place(slots, ctas), reference(inside, ctas, priority), topology);
+  }
+}
+
+TEST_CASE("one CTA at a time: the same places, in the order of the reference, a step each", "[cwd][CWD-08]") {
+  for (const std::uint64_t seed : heddle::test::seeds(1500)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Topology topology(random.shape(random.between(1, 6)));
+    const Order priority = random_priority(random, topology.sms());
+    LakeOptions options;
+    options.one_at_a_time = true;
+    LakeFill lake(topology, 8, LevelSearch::bisection, priority, options);
+    Slots slots(topology.sms());
+    for (std::uint16_t& count : slots) count = static_cast<std::uint16_t>(random.below(random.between(1, 9)));
+    const std::uint64_t capacity = std::accumulate(slots.begin(), slots.end(), std::uint64_t{0});
+    const std::uint64_t ctas = random.below(capacity + 5);
+
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> wanted;  // level and SM
+    for (const ReferenceLevel& level : reference(slots, ctas, priority)) {
+      for (const std::uint32_t sm : level.sms) wanted.emplace_back(level.level, sm);
+    }
+    const Placement& placement = lake.place(slots, ctas);
+    REQUIRE(placement.ctas == std::min(ctas, capacity));
+    REQUIRE(placement.steps == placement.ctas);
+    REQUIRE(placement.levels.size() == wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      REQUIRE(placement.levels[i].level == wanted[i].first);
+      REQUIRE(placement.levels[i].ctas == 1);
+      REQUIRE(members(placement.levels[i].mask, topology) == Order{wanted[i].second});
+      REQUIRE(population(placement.levels[i].mask) == 1);
+    }
+  }
+}
+
+TEST_CASE("8 CTAs on each of 128 SMs: over 1,000 steps one at a time, a few in parallel", "[cwd][CWD-08][CWD-04]") {
+  const Topology topology(Shape::from_sms_per_gpc({16, 16, 16, 16, 16, 16, 16, 16}));
+  Order priority(topology.sms());
+  std::iota(priority.begin(), priority.end(), 0U);
+  const Slots slots(topology.sms(), 8);
+  LakeOptions prior_art;
+  prior_art.one_at_a_time = true;
+  LakeFill one(topology, 8, LevelSearch::bisection, priority, prior_art);
+  LakeFill scan(topology, 8, LevelSearch::scan, priority);
+  LakeFill bisection(topology, 8, LevelSearch::bisection, priority);
+  CHECK(one.place(slots, 1024).steps == 1024);
+  CHECK(scan.place(slots, 1024).steps == 8);
+  CHECK(bisection.place(slots, 1024).steps == 4);
 }

@@ -13,6 +13,8 @@ using heddle::CheckFailed;
 using heddle::arch::kResources;
 using heddle::arch::Resource;
 using heddle::arch::ResourceVector;
+using heddle::arch::Shape;
+using heddle::arch::Topology;
 using heddle::cwd::LiveModel;
 using heddle::test::Random;
 
@@ -79,7 +81,7 @@ void compare(LiveModel& live, const Brute& brute, std::uint32_t sms, std::uint32
     const std::vector<std::uint16_t> wanted = brute.free_slots(slot);
     bool any = false;
     for (const std::uint16_t count : wanted) any = any || count > 0;
-    REQUIRE(live.any_free(slot) == any);
+    REQUIRE((live.total_free(slot) > 0) == any);
     REQUIRE(live.free_slots(slot) == wanted);
     REQUIRE(live.running(slot) == brute.running(slot));
   }
@@ -93,7 +95,8 @@ TEST_CASE("the live model equals a recomputation after any sequence", "[cwd][CWD
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t sms = random.between(1, 9);
-    LiveModel live(kCapacity, sms, kSlots);
+    const Topology topology(Shape::from_sms_per_gpc({sms}));
+    LiveModel live(kCapacity, topology, kSlots);
     Brute brute(sms, kSlots);
     const std::uint32_t compare_percent = random.between(5, 100);  // stale entries pile up between comparisons
     for (int step = 0; step < 300; ++step) {
@@ -131,7 +134,8 @@ TEST_CASE("the live model equals a recomputation after any sequence", "[cwd][CWD
 }
 
 TEST_CASE("a snapshot does not move with the live model", "[cwd][CWD-02]") {
-  LiveModel live(kCapacity, 3, 2);
+  const Topology topology(Shape::from_sms_per_gpc({3}));
+  LiveModel live(kCapacity, topology, 2);
   ResourceVector need{{32, 1024, 0, 0, 1, 0}};
   live.open(0, need);
   live.launch(0, 0);
@@ -147,7 +151,8 @@ TEST_CASE("a snapshot does not move with the live model", "[cwd][CWD-02]") {
 }
 
 TEST_CASE("tasks share the resources of an SM", "[cwd][CWD-01]") {
-  LiveModel live(kCapacity, 1, 2);
+  const Topology topology(Shape::from_sms_per_gpc({1}));
+  LiveModel live(kCapacity, topology, 2);
   live.open(0, {{8, 256, 0, 100'000, 1, 0}});  // two fit, by shared memory
   live.open(1, {{16, 512, 30'000, 0, 1, 0}});  // two fit, by registers
   CHECK(live.free_slots(0)[0] == 2);
@@ -168,7 +173,8 @@ TEST_CASE("tasks share the resources of an SM", "[cwd][CWD-01]") {
 }
 
 TEST_CASE("the live model refuses what cannot be", "[cwd][CWD-07]") {
-  LiveModel live(kCapacity, 2, 2);
+  const Topology topology(Shape::from_sms_per_gpc({2}));
+  LiveModel live(kCapacity, topology, 2);
   live.open(0, {{64, 2048, 0, 0, 1, 0}});
   CHECK_THROWS_AS(live.open(0, {}), CheckFailed);
   live.launch(0, 1);

@@ -221,7 +221,7 @@ TEST_CASE("contradictory parameters are refused with a remedy", "[gpu]") {
   params.sm.limits.max_shared_per_cta = 300'000;
   refuses(params, "lower max_shared_per_cta");
   params = {};
-  params.cwd.sm_priority = {heddle::cwd::SmPriority::Order::listed, {0, 1, 2}};
+  params.cwd.sm_priority = {heddle::cwd::UnitOrder::Order::listed, {0, 1, 2}};
   refuses(params, "permutation of 0 to 131");
   CHECK_THROWS_WITH(heddle::gpu::preset("h100-sxn"), Contains("did you mean h100-sxm"));
   CHECK(heddle::gpu::preset_for_device("NVIDIA H100 80GB HBM3") == "h100-sxm");

@@ -59,7 +59,7 @@ class NotingDevice : public sc_core::sc_module, private EventHandler {
     } else {
       domain.schedule_in(credit_after, *this, 1);
     }
-    if (packet.kind == SubmitKind::wait) return;
+    if (packet.kind == SubmitKind::wait || packet.kind == SubmitKind::control) return;
     domain.schedule_in(answer_after, *this, 0, arrivals.size() - 1);
     if (answer_twice) domain.schedule_in(answer_after + 1, *this, 0, arrivals.size() - 1);
   }
@@ -222,6 +222,47 @@ TEST_CASE("packets say what the workload says", "[replay][INP-02][INP-11]") {
   const SubmitPacket& copy = bench.device.arrivals[2].packet;
   CHECK(copy.kind == SubmitKind::hold);
   CHECK(copy.hold_ns == 750);
+}
+
+TEST_CASE("TPC switches arrive at their times at any pace, before operations of the same time", "[replay]") {
+  const Pace pace = GENERATE(Pace::recorded, Pace::asap);
+  Workload w = recorded_workload();
+  w.tpc_switches = {{1, 2, true, 5500, {}}, {3, 0, false, 0, {}}, {0, 1, false, 5500, {}}, {0, 1, true, 90'000, {}}};
+  HostBench bench(w, pace, {5000, 25});
+  bench.run();
+  std::vector<std::string> seen;
+  for (std::size_t i = 0; i < bench.device.arrivals.size(); ++i) {
+    const SubmitPacket& packet = bench.device.arrivals[i].packet;
+    seen.push_back(packet.kind == SubmitKind::control
+                       ? fmt::format("{}: {}.{}={}", bench.times()[i], packet.tpc.gpc, packet.tpc.tpc,
+                                     packet.tpc.enabled ? "on" : "off")
+                       : fmt::format("{}: {}", bench.times()[i], packet.operation));
+  }
+  if (pace == Pace::asap) {
+    CHECK(seen == std::vector<std::string>{"0: 3.0=off", "0: 0", "0: 1", "0: 2", "0: 3", "5500: 1.2=on",
+                                           "5500: 0.1=off", "90000: 0.1=on"});
+  } else {
+    CHECK(seen == std::vector<std::string>{"0: 3.0=off", "975: 0", "1975: 1", "5500: 1.2=on", "5500: 0.1=off",
+                                           "5500: 2", "5875: 3", "90000: 0.1=on"});
+  }
+  CHECK(bench.driver.operations() == 4);
+  CHECK(bench.driver.finished());
+}
+
+TEST_CASE("a host that has only switches left holds no operation back", "[replay]") {
+  Workload w = recorded_workload();
+  w.tpc_switches = {{0, 0, false, 1000, {}}, {0, 0, true, 50'000, {}}};
+  HostBench bench(w, Pace::recorded, {1000, 25});
+  bench.driver.start();
+  run_until({4'000, sc_core::SC_NS});  // 974 on the workload's axis: the first switch is next
+  WaitGraph graph;
+  bench.driver.domain.collect_waits(graph);
+  REQUIRE(graph.size() == 1);
+  CHECK(graph.chain().at(0).find("operation 2") != std::string::npos);
+  run_until({20'000, sc_core::SC_NS});
+  WaitGraph later;
+  bench.driver.domain.collect_waits(later);
+  CHECK(later.size() == 0);
 }
 
 TEST_CASE("more operations than credits arrive all the same, in order", "[replay]") {

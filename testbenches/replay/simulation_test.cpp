@@ -130,10 +130,10 @@ TEST_CASE("a broken invariant inside an event comes out as it was thrown", "[rep
   } breaks;
   Workload w = empty_workload(1);
   w.ops = {kernel_op(0, 4, 100)};
-  replay::SimulationOptions options;
-  options.ctas = &breaks;
+  replay::Job job = job_of(w, preset_params("small"));
+  job.ctas = &breaks;
   try {
-    replay::simulate({job_of(w, preset_params("small"))}, options);
+    replay::simulate({job}, {});
     FAIL("nothing was thrown");
   } catch (const heddle::CheckFailed& error) {
     const std::string text = error.what();

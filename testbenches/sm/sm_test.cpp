@@ -103,7 +103,7 @@ struct SmBench {
     observation.load_map.configure(kId + 1, params.limits.warps);
   }
   void start(Cycle cycle, const CtaStartPacket& packet) {
-    listener.need[{packet.operation, packet.index}] = packet.need;
+    listener.need[{packet.tag.operation, packet.id.index}] = packet.need;
     mpc.start(cycle, packet);
   }
   double stat(const std::string& name) const {
@@ -121,10 +121,10 @@ struct SmBench {
 
 CtaStartPacket cta(std::uint32_t cta_slot, std::uint64_t index, const ResourceVector& need, CtaDuration duration) {
   CtaStartPacket packet;
-  packet.slot = 9;
-  packet.operation = 5;
+  packet.tag.slot = 9;
+  packet.tag.operation = 5;
   packet.cta_slot = cta_slot;
-  packet.index = index;
+  packet.id.index = index;
   packet.need = need;
   packet.duration = duration;
   return packet;
@@ -147,7 +147,7 @@ TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm]") {
       REQUIRE(bench.mpc.exits.size() == 2);
       CHECK(bench.mpc.exits[0].first == 100 + link + start + link);
       CHECK(bench.mpc.exits[0].second.cta_slot == 0);
-      CHECK(bench.mpc.exits[0].second.slot == 9);
+      CHECK(bench.mpc.exits[0].second.tag.slot == 9);
       CHECK(bench.mpc.exits[1].first == 100 + link + start + 77 + link);
       CHECK(bench.mpc.exits[1].second.cta_slot == 3);
       CHECK(bench.stat("ctas") == 2);

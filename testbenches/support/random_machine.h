@@ -12,10 +12,10 @@ inline cwd::CwdParams random_cwd_params(Random& random, std::uint32_t sms) {
   params.level_search = random.chance(50) ? cwd::LevelSearch::scan : cwd::LevelSearch::bisection;
   switch (random.below(3)) {
     case 0:
-      params.sm_priority.order = cwd::SmPriority::Order::descending;
+      params.sm_priority.order = cwd::UnitOrder::Order::descending;
       break;
     case 1:
-      params.sm_priority = {cwd::SmPriority::Order::listed, random.permutation(sms)};
+      params.sm_priority = {cwd::UnitOrder::Order::listed, random.permutation(sms)};
       break;
     default:
       break;

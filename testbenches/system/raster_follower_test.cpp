@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -18,7 +19,9 @@ using heddle::Cycle;
 using heddle::Domain;
 using heddle::PacketPhase;
 using heddle::PacketTransfer;
+using heddle::arch::CgaLevel;
 using heddle::arch::Dim3;
+using heddle::arch::RasterShape;
 using heddle::arch::Topology;
 using heddle::gpu::GpuParams;
 using heddle::protocol::LaunchPacket;
@@ -58,13 +61,20 @@ class LaunchTap : public sc_core::sc_module,
   std::vector<LoggedLaunch>& log_;
 };
 
+// What a CTA knows of itself: linear id in the grid, linear id of its CGA, rank in it.
+using Id = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+
 struct Listener : CtaListener {
-  void cta_started(const Cta& cta) override { ids[cta.sm][cta.task].push_back(cta.index); }
+  void cta_started(const Cta& cta) override { ids[cta.sm][cta.task].emplace_back(cta.index, cta.cga, cta.rank); }
   void cta_ended(const Cta&) override {}
-  std::map<std::uint32_t, std::map<std::uint32_t, std::vector<std::uint64_t>>> ids;  // SM, task: in order of starting
+  std::map<std::uint32_t, std::map<std::uint32_t, std::vector<Id>>> ids;  // SM, task: in order of starting
 };
 
-// What one SM knows: per slot of the task table, the task and a coordinate that only ever has counts added to it.
+struct Place {
+  std::uint64_t x = 0, y = 0, z = 0;
+};
+
+// What one SM knows: per slot of the task table, the task and a place that only ever has counts added to it.
 class Follower {
  public:
   Follower(std::uint32_t gpc, std::uint32_t bit) : gpc_(gpc), bit_(bit) {}
@@ -73,45 +83,116 @@ class Follower {
   void see(const LoggedLaunch& launch) {
     const LaunchPacket& packet = launch.packet;
     Slot& slot = slots_[packet.slot];
-    if (!slot.valid || slot.task != packet.operation) slot = {true, packet.operation, 0, 0, 0, 0};
-    if (launch.gpc != gpc_ || (packet.sm_mask >> bit_ & 1) == 0) {
+    if (!slot.valid || slot.task != packet.operation) slot = {true, packet.operation, 0, 0, {}};
+    if (launch.gpc != gpc_) {
       slot.delta += packet.num_ctas;
       return;
     }
-    const std::uint64_t below = packet.sm_mask & ((std::uint64_t{1} << bit_) - 1);
-    const auto before = static_cast<std::uint64_t>(__builtin_popcountll(below));
-    advance(slot, slot.delta + before, packet.grid);
-    ids[packet.operation].push_back(slot.x + packet.grid.x * (slot.y + packet.grid.y * slot.z));
-    slot.delta = packet.num_ctas - before;  // from here to the position after this packet
+    std::vector<std::uint64_t> masks{packet.sm_mask};
+    masks.insert(masks.end(), packet.further_masks.begin(), packet.further_masks.end());
+    for (const std::uint64_t mask : masks) {
+      for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
+        if (static_cast<std::uint32_t>(__builtin_ctzll(rest)) == bit_) {
+          advance(slot, packet.shape);
+          ids[packet.operation].push_back(id_at(slot, packet.shape));
+        }
+        ++slot.delta;
+      }
+    }
   }
-  std::map<std::uint32_t, std::vector<std::uint64_t>> ids;
+  std::map<std::uint32_t, std::vector<Id>> ids;
 
  private:
   struct Slot {
     bool valid = false;
     std::uint32_t task = 0;
-    std::uint64_t delta = 0;
-    std::uint64_t x = 0, y = 0, z = 0;
+    std::uint64_t delta = 0;   // CTAs since the last own one
+    std::uint64_t within = 0;  // CTAs of the outermost CGA before this place
+    Place unit;                // the outermost CGA
   };
-  // Decomposed and added with carries, as CWD-41 says.
-  static void advance(Slot& slot, std::uint64_t delta, const Dim3& grid) {
-    const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
-    slot.x += delta % plane % grid.x;
-    std::uint64_t carry = slot.x >= grid.x ? 1 : 0;
-    slot.x -= carry * grid.x;
-    slot.y += delta % plane / grid.x + carry;
-    carry = slot.y >= grid.y ? 1 : 0;
-    slot.y -= carry * grid.y;
-    slot.z += delta / plane + carry;
+
+  static std::uint64_t volume(const Dim3& extents) { return std::uint64_t{extents.x} * extents.y * extents.z; }
+
+  // The delta, in outermost CGAs, is decomposed and added with carries, as CWD-41 says.
+  static void advance(Slot& slot, const RasterShape& shape) {
+    const Dim3 outer = shape.levels > 0 ? shape.nest[0] : Dim3{1, 1, 1};
+    const std::uint64_t width = shape.grid.x / outer.x;
+    const std::uint64_t height = shape.grid.y / outer.y;
+    const std::uint64_t ctas = slot.within + slot.delta;
+    const std::uint64_t units = ctas / volume(outer);
+    slot.within = ctas % volume(outer);
+    slot.delta = 0;
+    slot.unit.x += units % (width * height) % width;
+    std::uint64_t carry = slot.unit.x >= width ? 1 : 0;
+    slot.unit.x -= carry * width;
+    slot.unit.y += units % (width * height) / width + carry;
+    carry = slot.unit.y >= height ? 1 : 0;
+    slot.unit.y -= carry * height;
+    slot.unit.z += units / (width * height) + carry;
   }
+
+  // Inwards through the levels: the place of each in the one around it.
+  static Id id_at(const Slot& slot, const RasterShape& shape) {
+    const Dim3 cta{1, 1, 1};
+    Dim3 outer = shape.levels > 0 ? shape.nest[0] : cta;
+    Place place{slot.unit.x * outer.x, slot.unit.y * outer.y, slot.unit.z * outer.z};
+    std::uint64_t within = slot.within;
+    for (std::size_t level = 1; level <= shape.levels; ++level) {
+      const Dim3 inner = level < shape.levels ? shape.nest[level] : cta;
+      const std::uint64_t which = within / volume(inner);
+      const std::uint64_t columns = outer.x / inner.x;
+      const std::uint64_t rows = outer.y / inner.y;
+      place.x += which % columns * inner.x;
+      place.y += which / columns % rows * inner.y;
+      place.z += which / columns / rows * inner.z;
+      within %= volume(inner);
+      outer = inner;
+    }
+    const std::uint64_t index = place.x + shape.grid.x * (place.y + shape.grid.y * place.z);
+    if (shape.levels == 0) return {index, index, 0};
+    const Dim3& cga = shape.nest[shape.cga_level];
+    const std::uint64_t columns = shape.grid.x / cga.x;
+    const std::uint64_t rows = shape.grid.y / cga.y;
+    return {index, place.x / cga.x + columns * (place.y / cga.y + rows * (place.z / cga.z)),
+            place.x % cga.x + cga.x * (place.y % cga.y + std::uint64_t{cga.y} * (place.z % cga.z))};
+  }
+
   std::uint32_t gpc_;
   std::uint32_t bit_;
   std::map<std::uint32_t, Slot> slots_;
 };
 
+// A grid of any kind; its CGAs may have a smaller size to fall back on.
+TaskPacket random_task(Random& random, std::uint32_t operation) {
+  const auto multiple = [&random](const Dim3& inner) {
+    return Dim3{inner.x * random.between(1, 3), inner.y * random.between(1, 2), inner.z * random.between(1, 2)};
+  };
+  TaskPacket task;
+  task.operation = operation;
+  task.priority = static_cast<std::int32_t>(random.below(2));
+  Dim3 inner{1, 1, 1};
+  if (random.chance(40)) inner = task.cluster.of(CgaLevel::gpc) = multiple(inner);
+  if (random.chance(30)) inner = task.cluster.of(CgaLevel::gpu) = multiple(inner);
+  if (task.cluster.any()) {
+    if (random.chance(30) && task.cluster.outermost() == CgaLevel::gpu) {
+      task.cluster.fallback[0] = inner;
+      task.cluster.of(CgaLevel::gpu).x = inner.x *= 2;
+    }
+    task.cluster.mode = random.chance(50) ? heddle::arch::CgaMode::multicast : heddle::arch::CgaMode::load_balancing;
+    task.grid = {inner.x * random.between(1, 5), inner.y * random.between(1, 3), inner.z * random.between(1, 3)};
+  } else {
+    task.grid = {random.between(1, 9), random.between(1, 7), random.between(1, 5)};
+  }
+  task.need = {{random.between(1, 16), random.between(1, 400), random.between(0, 9000), 1024, 1, 16}};
+  task.duration = {1, random.between(1, 900)};
+  return task;
+}
+
 }  // namespace
 
-TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[system][CWD-35][CWD-31]") {
+TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[system][CWD-35][CWD-31][CWD-41]") {
+  std::uint32_t clusters = 0;
+  std::uint32_t late = 0;
   for (const std::uint64_t seed : seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
@@ -120,6 +201,9 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     params.cwd = random_cwd_params(random, params.machine.shape.sms());
     params.gpc.mpc_queue = random.between(1, 4);
     params.gpc.gpm_to_mpc = random.below(9);
+    params.gpc.cga_ids = random.between(1, 32);
+    params.gpc.delta_bits = random.between(1, 16);
+    params.gpc.raster_cycles = random.below(3);
     const heddle::arch::ResourceVector capacity = heddle::arch::capacity_of(params.sm.limits);
 
     SimFixture sim;
@@ -130,8 +214,10 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     Domain domain("domain", 1.0, heddle::TimingMode::at, random.chance(50) ? 0 : 1024, observation);
     Log log;
     FakeTaskUnit tasks("tasks", domain, params.cwd, log);
-    heddle::cwd::Cwd cwd("cwd", domain, "cwd", params.cwd, topology, capacity);
+    heddle::cwd::Cwd cwd("cwd", domain, "cwd", params.cwd, topology, capacity,
+                         {params.gpc.cga_ids, params.gpc.cga_barriers});
     tasks.task_out.bind(cwd.task_in);
+    tasks.control_out.bind(cwd.control_in);
     cwd.done_out.bind(tasks.done_in);
     std::vector<LoggedLaunch> launches;
     std::vector<std::unique_ptr<LaunchTap>> taps;
@@ -142,21 +228,32 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(name.c_str(), domain, name, params, topology.gpc(g), seed));
       cwd.launch_out.bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in);
+      cwd.local_out.bind(gpcs.back()->gpm.local_in);
       gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
+      gpcs.back()->gpm.cga_out.bind(cwd.cga_in[g]);
     }
-    std::uint64_t ctas = 0;
+    std::map<std::uint32_t, std::uint64_t> ctas;
     for (std::uint32_t operation = 0; operation < 12; ++operation) {
-      TaskPacket task;
-      task.operation = operation;
-      task.priority = static_cast<std::int32_t>(random.below(2));
-      task.grid = {random.between(1, 9), random.between(1, 7), random.between(1, 5)};
-      task.need = {{random.between(1, 16), random.between(1, 400), random.between(0, 9000), 1024, 1, 16}};
-      task.duration = {1, random.between(1, 900)};
+      const TaskPacket task = random_task(random, operation);
       tasks.submit(random.below(600), task);
-      ctas += task.grid.count();
+      ctas[operation] = task.grid.count();
+    }
+    // TPCs that are away for a while miss what is broadcast, and are told the coordinate when they start again.
+    for (std::uint32_t i = random.below(4); i > 0; --i) {
+      const std::uint32_t gpc = random.below(topology.gpcs());
+      const std::uint32_t tpc = random.below(topology.gpc(gpc).tpcs.size());
+      const Cycle from = random.below(800);
+      tasks.control(from, {gpc, tpc, false});
+      tasks.control(from + random.between(1, 900), {gpc, tpc, true});
     }
     run_until_idle();
     REQUIRE(log.done.size() == 12);
+    std::uint64_t expected = 0;
+    for (const auto& [operation, done] : log.done) expected += done.rejected ? 0 : ctas.at(operation);
+    for (const LoggedLaunch& launch : launches) {
+      clusters += launch.packet.shape.levels > 0 ? 1 : 0;
+      late += launch.packet.late_mask != 0 ? 1 : 0;
+    }
 
     std::uint64_t known = 0;
     for (std::uint32_t id = 0; id < topology.sms(); ++id) {
@@ -166,6 +263,12 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       for (const auto& [operation, ids] : follower.ids) known += ids.size();
       REQUIRE(follower.ids == listener.ids[id]);
     }
-    REQUIRE(known == ctas);
+    REQUIRE(known == expected);
+    for (const auto& gpc : gpcs) {
+      REQUIRE(gpc->gpm.live_ctas() == 0);
+      REQUIRE(gpc->gpm.live_cgas() == 0);
+    }
   }
+  CHECK(clusters > 1000);
+  CHECK(late > 20);
 }

@@ -40,6 +40,7 @@ std::set<std::string> types_of(unsigned kinds) {
   if ((kinds & kInteger) != 0) types.insert("integer");
   if ((kinds & kNumber) != 0) types.insert("number");
   if ((kinds & kQuantity) != 0) types.insert("string");
+  if ((kinds & kFlag) != 0) types.insert("boolean");
   if ((kinds & kList) != 0) types.insert("array");
   if ((kinds & kMap) != 0) types.insert("object");
   return types;

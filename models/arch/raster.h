@@ -1,0 +1,82 @@
+// Rasterisation: which coordinates in the grid the CTAs have that start one after another (CWD-40 to CWD-42).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "arch/cluster.h"
+
+namespace heddle::arch {
+
+// Coordinates in a grid: x of 32, y and z of 16 bits.
+struct Coord {
+  std::uint32_t x = 0;
+  std::uint32_t y = 0;
+  std::uint32_t z = 0;
+
+  bool operator==(const Coord& other) const { return x == other.x && y == other.y && z == other.z; }
+  bool operator!=(const Coord& other) const { return !(*this == other); }
+};
+
+// By division, x fastest. index < extents.count().
+Coord coord_of(std::uint64_t index, const Dim3& extents);
+std::uint64_t linear_of(const Coord& coord, const Dim3& extents);
+// `count` items further: the count is decomposed and added with carries (CWD-41). The end of the grid, one item behind
+// the last, is z = extents.z; going beyond it is an error of the caller.
+Coord advanced(const Coord& from, std::uint64_t count, const Dim3& extents);
+
+// Follows a sequence of coordinates. Others' launches only add to a delta counter; at an own launch, and when the delta
+// would leave its width, the delta is decomposed and added with carries (CWD-41).
+class RasterCounter {
+ public:
+  // `delta_bits`: width of the delta counter, 1 … 63.
+  RasterCounter(const Dim3& extents, std::uint32_t delta_bits);
+
+  // `count` items of the sequence have started elsewhere. Returns how often the delta counter overflowed.
+  std::uint64_t advance(std::uint64_t count);
+  // The coordinate of the next item, which is started here: decomposes what has gathered, and goes on by one.
+  Coord take();
+  // State synchronisation of a late joiner: the next item has that coordinate (CWD-42).
+  void sync(const Coord& next);
+  std::uint64_t delta() const { return delta_; }
+
+ private:
+  Dim3 extents_;
+  std::uint64_t limit_;  // the delta stays below
+  Coord current_;
+  std::uint64_t delta_ = 0;
+};
+
+// How a grid is nested while it is rasterised: extents in CTAs, outermost CGA first. Plain data: packets carry it.
+// Without levels, the grid is one of CTAs.
+struct RasterShape {
+  static constexpr std::size_t kMaxLevels = kCgaLevels + 1;
+  Dim3 grid;
+  std::array<Dim3, kMaxLevels> nest{kNoExtents, kNoExtents, kNoExtents, kNoExtents, kNoExtents};
+  std::uint8_t levels = 0;
+  std::uint8_t cga_level = 0;  // index into `nest` of the CGA whose ranks CTAs know: the innermost above CPC_CGAs
+};
+
+// `size`: the size index of the outermost CGA in use, 0: the full one. A smaller size is a level below the full one.
+RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size);
+
+// What a CTA knows of itself (CWD-40).
+struct CtaId {
+  Coord cta;                // in the grid
+  std::uint64_t index = 0;  // linear id in the grid, x fastest
+  std::uint64_t cga = 0;    // linear id of its CGA in the grid of CGAs of that size; without CGAs: index
+  std::uint32_t rank = 0;   // linear id in the CGA, x fastest; without CGAs: 0
+  std::uint32_t cga_size = 1;
+};
+
+// CTAs in a CGA of the outermost level (1 without CGAs): the raster counter counts these.
+std::uint64_t raster_unit(const RasterShape& shape);
+// The extents in which the outermost CGAs (or CTAs) lie: grid / outermost extents.
+Dim3 raster_extents(const RasterShape& shape);
+// From the coordinate of the outermost CGA, and the number of CTAs of it that start before.
+CtaId resolve(const RasterShape& shape, const Coord& outermost, std::uint64_t within);
+// The same from the position in the launch order of the whole grid, by plain division: the reference, and what a
+// central rasteriser sends (CWD-43).
+CtaId resolve(const RasterShape& shape, std::uint64_t position);
+
+}  // namespace heddle::arch

@@ -1,0 +1,139 @@
+// The session of the GPU2GPC unit: finds homes for the CGAs of one grid, GPC by GPC, without starting anything
+// (CWD-13, 14, 18, 19). It decides; the GPC models answer and reserve. Whoever drives it carries commands to the models
+// and answers back: in zero time (cluster_place.h), or over links and with timing (the shells).
+//
+// A GPC's answer stands, here and at its model, until the GPC's registers change: who was not chosen in a step is not
+// asked again. In the same way a uGPU_CGA that a uGPU has reserved speculatively stands until the uGPU is chosen or the
+// session ends. What still stands then is given back.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "cwd/domain_policy.h"
+#include "cwd/gpc_model.h"
+
+namespace heddle::cwd {
+
+// What a session is to place: `units` outermost CGAs, each of `ugpu_cgas` uGPU_CGAs (0: no such level) of `gpc_cgas`
+// GPC_CGAs. A grid of GPC_CGAs: ugpu_cgas = 0, gpc_cgas = 1, single = true; a grid of uGPU_CGAs: ugpu_cgas = 1.
+struct SessionRequest {
+  std::uint64_t units = 1;      // outermost CGAs that remain, clamped to the session's limit (CWD-23)
+  bool single = true;           // the outermost CGA is a GPC_CGA
+  std::uint32_t ugpu_cgas = 0;  // per outermost CGA; then each lies within one uGPU
+  std::uint32_t gpc_cgas = 1;   // per uGPU_CGA or, without that level, per GPU_CGA
+};
+
+enum class Act : std::uint8_t {
+  reserve,  // the CGA of the last answer
+  cancel,   // the CGA of the last answer: it is not wanted any more
+  revert,   // all that was reserved since the last accept
+  accept,   // all that was reserved since the last accept stays
+  query,    // answer() is expected for each of these GPCs before the next step
+};
+
+struct Command {
+  Act act = Act::query;
+  std::uint32_t gpc = 0;
+};
+
+// One GPC_CGA that has a place. In the order of launching.
+struct Home {
+  std::uint64_t unit = 0;  // outermost CGA of the session, from 0
+  std::uint32_t gpc = 0;
+  std::uint32_t nth = 0;  // of the GPC's accepted reservations since begin, from 0
+  std::uint32_t speed = 0;
+  bool last = false;  // of its unit
+};
+
+class ClusterSession {
+ public:
+  // `gpc_priority`: most preferred first; uGPUs are asked in ascending order. `ugpu_of`: by GPC.
+  ClusterSession(const std::vector<std::uint32_t>& ugpu_of, std::vector<std::uint32_t> gpc_priority,
+                 const DomainPolicy& policy);
+
+  void begin(const SessionRequest& request);
+  // The next step: commands to carry out, those of one GPC in this order: of each kind at most one, in the order of
+  // Act. All GPCs carry out theirs in parallel. Empty: the session is over.
+  const std::vector<Command>& step();
+  void answer(std::uint32_t gpc, const DomainAnswer& answer);
+
+  // Grows with every unit that has found places for all its GPC_CGAs; never a part of one. Once the session is over:
+  // all of `units`, or fewer.
+  const std::vector<Home>& homes() const { return homes_; }
+  std::uint64_t placed() const { return placed_; }                  // units
+  std::uint32_t queries() const { return queries_; }                // steps with a query
+  std::uint32_t passes() const { return request_.single ? 1 : 2; }  // 2: with a counting pass before (CWD-18)
+  // Valid answers that were not accepted, over all steps: another domain was faster, or CGAs had run out (CWD-13).
+  std::uint32_t cancelled() const { return cancelled_; }
+
+ private:
+  struct Gpc {
+    DomainAnswer answer;
+    bool asked = false;          // the answer is on its way
+    bool known = false;          // the answer stands
+    std::uint32_t reserved = 0;  // not accepted
+    std::uint32_t accepted = 0;  // since begin
+  };
+  struct Place {
+    std::uint32_t gpc = 0;
+    std::uint32_t speed = 0;
+  };
+  enum class Phase { counting, placing, ready, out };
+  // A uGPU, or the whole GPU where the grid has no uGPU_CGAs: holds `gpc_cgas` GPC_CGAs at a time.
+  struct Arena {
+    std::vector<std::uint32_t> gpcs;
+    Phase phase = Phase::counting;
+    std::uint64_t counted = 0;  // GPC_CGAs in pass I
+    std::vector<Place> places;  // pass II: reserved and not accepted, in order
+    std::uint32_t speed = 0;    // the smallest of theirs
+
+    void restart() {
+      counted = 0;
+      places.clear();
+      speed = std::numeric_limits<std::uint32_t>::max();
+    }
+  };
+  enum class Count { asking, enough, too_few };
+
+  bool place_single();
+  bool place_units();
+  bool advance(Arena& arena);
+  Count count(std::size_t first, std::size_t end, std::uint64_t parts);
+  bool choose_arenas();
+  void complete_unit();
+  void keep(Arena& arena);
+  void give_back(Arena& arena);
+  void give_back_all();
+
+  bool ask(const std::vector<std::uint32_t>& gpcs);
+  void choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas);
+  void choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas);
+  void reserve(std::uint32_t gpc);
+  void accept(std::uint32_t gpc);
+  void cancel(std::uint32_t gpc);
+
+  std::vector<std::uint32_t> gpc_priority_;
+  const DomainPolicy& policy_;
+  std::vector<Gpc> gpcs_;
+  std::vector<Arena> ugpus_;
+  std::vector<Arena> whole_;  // one arena: all GPCs
+  std::vector<Arena>* arenas_ = &whole_;
+  std::vector<std::uint32_t> arena_priority_;
+
+  SessionRequest request_;
+  bool over_ = true;
+  bool unit_open_ = false;        // a GPU_CGA of uGPU_CGAs is in pass II
+  std::uint32_t parts_done_ = 0;  // its uGPU_CGAs that have places
+  std::vector<Home> unit_homes_;
+  std::vector<Home> homes_;
+  std::uint64_t placed_ = 0;
+  std::uint32_t queries_ = 0;
+  std::uint32_t cancelled_ = 0;
+  std::vector<Command> commands_;
+  std::vector<DomainAnswer> answers_;
+  std::vector<std::uint32_t> chosen_;
+};
+
+}  // namespace heddle::cwd

@@ -1,0 +1,54 @@
+// The GPC2SM distributor of one GPC: answers the GPU2GPC unit's queries from a model of its GPC, and turns what is
+// accepted into SM masks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/block.h"
+#include "common/packet_socket.h"
+#include "cwd/cwd_params.h"
+#include "cwd/gpc_model.h"
+#include "protocol/session_packet.h"
+
+namespace heddle::cwd {
+
+class Gpc2SmUnit : public Block {
+ public:
+  Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
+             const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
+             const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy);
+
+  PacketIn<protocol::SnapshotPacket> snapshot_in;
+  PacketIn<protocol::MimicPacket> mimic_in;
+  PacketIn<protocol::HomePacket> home_in;
+  PacketOut<protocol::AnswerPacket> answer_out;
+  PacketOut<protocol::MaskPacket> mask_out;
+
+  void reset() override;
+  void collect_waits(WaitGraph&) const override {}  // it answers whatever it is asked
+
+ private:
+  void on_event(std::uint32_t, std::uint64_t) override {}
+  void on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t);
+  void on_mimic(const protocol::MimicPacket& mimic, std::uint32_t);
+  void on_home(const protocol::HomePacket& home, std::uint32_t);
+  void ask();
+
+  const Cycle step_;
+  const Cycle mask_cycles_;
+  GpcModel model_;
+  // Masks of what is reserved, in the order of reservation; the first accepted_ of them are permanent.
+  std::vector<std::vector<std::uint64_t>> reserved_;
+  std::size_t count_ = 0;
+  std::size_t accepted_ = 0;
+  Cycle masks_ready_ = 0;  // when the mask generator is free
+
+  Counter& queries_;
+  Counter& steps_;
+  Counter& valid_;
+  Counter& masks_;
+  TrackId track_;
+};
+
+}  // namespace heddle::cwd

@@ -1,0 +1,182 @@
+#include "cwd/gpc_model.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "common/error.h"
+#include "cwd/sm_bits.h"
+
+namespace heddle::cwd {
+
+GpcModel::GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
+                   const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy)
+    : gpc_(topology.gpc(gpc)),
+      load_balancing_(load_balancing),
+      multicast_policy_(multicast),
+      cpc_policy_(cpc_policy),
+      cpcs_(gpc_.cpcs),
+      cpc_order_(gpc_.cpcs),
+      answers_(gpc_.cpcs) {
+  if (!multicast.one_per_sm()) {
+    throw InputError("gpu.cwd.multicast names a policy that can put several CTAs of a CGA on one SM",
+                     "multicast mode needs one that never does, such as tpc_pairs");
+  }
+  std::iota(cpc_order_.begin(), cpc_order_.end(), 0U);
+  for (const std::uint32_t id : sm_priority) {
+    HEDDLE_CHECK(id < topology.sms(), "the SM priority order names an SM that the machine does not have");
+    const arch::Topology::Sm& sm = topology.sm(id);
+    if (sm.gpc != gpc) continue;
+    priority_.push_back(sm.in_gpc);
+    whole_.members |= sm_bit(sm.in_gpc);
+    cpcs_[sm.cpc].members |= sm_bit(sm.in_gpc);
+  }
+  HEDDLE_CHECK(priority_.size() == gpc_.sms && population(whole_.members) == gpc_.sms,
+               "the SM priority order does not name every SM of the GPC once");
+}
+
+void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multicast, std::uint32_t cgas) {
+  HEDDLE_CHECK(shape.ctas > 0, "a GPC_CGA without CTAs");
+  HEDDLE_CHECK(shape.cpc_ctas == 0 || shape.ctas % shape.cpc_ctas == 0,
+               "a GPC_CGA that does not consist of whole CPC_CGAs");
+  free_ = free;
+  shape_ = shape;
+  multicast_ = multicast;
+  limit_ = cgas;
+  restart();
+}
+
+void GpcModel::restart() {
+  launched_.fill(0);
+  tentative_.fill(0);
+  reserved_ = tentative_cgas_ = 0;
+  open_ = false;
+}
+
+GpcSlots GpcModel::left() const {
+  GpcSlots left{};
+  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) left[sm] = static_cast<std::uint16_t>(free_[sm] - launched_[sm]);
+  return left;
+}
+
+GpcReply GpcModel::query() {
+  HEDDLE_CHECK(!open_, "a query while the last answer is neither reserved nor cancelled");
+  masks_.clear();
+  if (reserved_ >= limit_) return {};
+  offered_ = left();
+  taken_.fill(0);
+  const GpcReply reply = shape_.cpc_ctas == 0 ? query_gpc() : query_cpcs();
+  open_ = reply.answer.valid;
+  return reply;
+}
+
+GpcReply GpcModel::query_gpc() {
+  GpcReply reply;
+  reply.answer = ask(whole_, shape_.ctas);
+  reply.steps = whole_.choice.steps;
+  if (reply.answer.valid) take(whole_);
+  return reply;
+}
+
+// CPC_CGAs one after another, each where it is fastest (CWD-17). CPCs answer in parallel, so that the slowest counts.
+GpcReply GpcModel::query_cpcs() {
+  GpcReply reply;
+  reply.answer.speed = std::numeric_limits<std::uint32_t>::max();
+  for (std::size_t c = 0; c < cpcs_.size(); ++c) answers_[c] = ask(cpcs_[c], shape_.cpc_ctas);
+  for (std::uint32_t placed = 0; placed < shape_.ctas; placed += shape_.cpc_ctas) {
+    std::uint32_t slowest = 0;
+    for (const Part& cpc : cpcs_) slowest = std::max(slowest, cpc.choice.steps);
+    reply.steps += slowest;
+    chosen_.clear();
+    cpc_policy_.choose(answers_, cpc_order_, 1, chosen_);
+    if (chosen_.empty()) {
+      reply.answer = {};
+      return reply;
+    }
+    const std::uint32_t home = chosen_.front();
+    HEDDLE_CHECK(chosen_.size() == 1 && home < cpcs_.size() && answers_[home].valid,
+                 "the domain policy did not choose one valid CPC");
+    // The smallest of all is the last one with the policies of the specification. With others, and where multicast
+    // takes loaded TPCs before empty ones, an earlier one can be smaller, and CWD-12 asks for the smallest.
+    reply.answer.speed = std::min(reply.answer.speed, answers_[home].speed);
+    take(cpcs_[home]);
+    // The others would answer as before.
+    if (placed + shape_.cpc_ctas < shape_.ctas) answers_[home] = ask(cpcs_[home], shape_.cpc_ctas);
+  }
+  reply.answer.valid = true;
+  return reply;
+}
+
+DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
+  part.choice.masks.clear();
+  part.choice.steps = 0;
+  part.used = 0;
+  const SmView view{gpc_, part.members, offered_, priority_};
+  const SmPolicy& policy = multicast_ ? multicast_policy_ : load_balancing_;
+  if (!policy.choose(view, ctas, part.choice)) return {};
+
+  GpcSlots given{};
+  std::uint32_t placed = 0;
+  for (const std::uint64_t mask : part.choice.masks) {
+    HEDDLE_CHECK(mask != 0 && (mask & ~part.members) == 0, "the SM policy left its domain");
+    HEDDLE_CHECK(!multicast_ || (mask & part.used) == 0, "the SM policy put two CTAs of a multicast CGA on an SM");
+    for_each_sm(mask, [&given](std::uint32_t sm) { ++given[sm]; });
+    part.used |= mask;
+    placed += population(mask);
+  }
+  HEDDLE_CHECK(placed == ctas, "the SM policy placed more or fewer CTAs than asked for");
+  std::uint32_t speed = std::numeric_limits<std::uint32_t>::max();
+  bool fits = true;
+  for_each_sm(part.used, [&](std::uint32_t sm) {
+    fits = fits && given[sm] <= offered_[sm];
+    speed = std::min<std::uint32_t>(speed, static_cast<std::uint32_t>(offered_[sm]) - given[sm]);
+  });
+  HEDDLE_CHECK(fits, "the SM policy placed more CTAs on an SM than it has free slots");
+  return {true, speed};
+}
+
+void GpcModel::take(const Part& part) {
+  for (const std::uint64_t mask : part.choice.masks) {
+    masks_.push_back(mask);
+    for_each_sm(mask, [this](std::uint32_t sm) {
+      ++taken_[sm];
+      --offered_[sm];
+    });
+  }
+  // One CTA of the whole GPC_CGA per SM, not one of each CPC_CGA (CWD-16).
+  if (multicast_) for_each_sm(part.used, [this](std::uint32_t sm) { offered_[sm] = 0; });
+}
+
+void GpcModel::reserve() {
+  HEDDLE_CHECK(open_, "a reservation without a valid answer");
+  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) {
+    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] + taken_[sm]);
+    tentative_[sm] = static_cast<std::uint16_t>(tentative_[sm] + taken_[sm]);
+  }
+  ++reserved_;
+  ++tentative_cgas_;
+  open_ = false;
+}
+
+void GpcModel::cancel() {
+  HEDDLE_CHECK(open_, "a cancellation without a valid answer");
+  open_ = false;
+}
+
+void GpcModel::accept() {
+  HEDDLE_CHECK(!open_, "accepted while the last answer is neither reserved nor cancelled");
+  tentative_.fill(0);
+  tentative_cgas_ = 0;
+}
+
+void GpcModel::revert() {
+  HEDDLE_CHECK(!open_, "reverted while the last answer is neither reserved nor cancelled");
+  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) {
+    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] - tentative_[sm]);
+  }
+  tentative_.fill(0);
+  reserved_ -= tentative_cgas_;
+  tentative_cgas_ = 0;
+}
+
+}  // namespace heddle::cwd

@@ -1,0 +1,134 @@
+#include "cwd/gpu2gpc_unit.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace heddle::cwd {
+namespace {
+
+std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) result.push_back(topology.ugpu_of(g));
+  return result;
+}
+
+}  // namespace
+
+Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
+                         const CwdParams& params, const arch::Topology& topology, const DomainPolicy& policy)
+    : Block(name, domain, path),
+      session_in("session_in", domain, 0),
+      end_out("end_out", domain, 0, kUnlimitedCredits),  // one session at a time
+      mimic_out("mimic_out", domain, params.query_distance, kUnlimitedCredits),
+      home_out("home_out", domain, params.query_distance, kUnlimitedCredits),
+      answer_in("answer_in"),
+      core_(ugpus_of(topology), params.gpc_priority.resolve(topology.gpcs(), "cwd.gpc_priority"), policy),
+      packets_(topology.gpcs()),
+      answers_(topology.gpcs()),
+      sessions_(counter("sessions", "sessions", "sessions of grids of CGAs")),
+      query_steps_(counter("query_steps", "steps", "steps in which GPCs were asked, all in parallel")),
+      cancelled_(counter("cancelled", "queries", "valid answers whose reservation was given back")),
+      session_cycles_(histogram("session_cycles", "cycles", "from a session's begin to its last decision")) {
+  session_in.on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_session>(*this);
+  answer_in.init(topology.gpcs(), [&](const char* socket, std::size_t) {
+    return new PacketIn<protocol::AnswerPacket>(socket, domain, 0);
+  });
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) answer_in[g].on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_answer>(*this, g);
+  if (timeline() != nullptr) track_ = timeline()->track(domain.observation().prefix + " cwd", "gpu2gpc");
+}
+
+void Gpu2GpcUnit::reset() {
+  busy_ = false;
+  expected_ = 0;
+}
+
+void Gpu2GpcUnit::on_session(const protocol::SessionPacket& session, std::uint32_t) {
+  HEDDLE_CHECK(!busy_, "a session began while another one ran");
+  busy_ = true;
+  session_ = session.session;
+  homes_sent_ = 0;
+  begin_ = now();
+  sessions_.add();
+  core_.begin({session.units, session.single, session.ugpu_cgas, session.gpc_cgas});
+  step();
+}
+
+void Gpu2GpcUnit::on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc) {
+  HEDDLE_CHECK(expected_ > 0, "an answer to no query");
+  answers_[gpc] = {answer.valid, answer.speed};
+  core_.answer(gpc, answers_[gpc]);
+  if (--expected_ > 0) return;
+  if (timeline() != nullptr) draw_step();
+  step();
+}
+
+// A step that asks nobody is followed by the next at once; one without commands is the end.
+void Gpu2GpcUnit::step() {
+  while (carry_out(core_.step())) {
+    if (expected_ > 0) return;
+  }
+  busy_ = false;
+  query_steps_.add(core_.queries());
+  cancelled_.add(core_.cancelled());
+  session_cycles_.add(now() - begin_);
+  end_out.send({session_, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(),
+                core_.cancelled()});
+}
+
+// All commands of a step for one GPC travel as one packet.
+bool Gpu2GpcUnit::carry_out(const std::vector<Command>& commands) {
+  asked_.clear();
+  step_begin_ = now();
+  std::fill(packets_.begin(), packets_.end(), protocol::MimicPacket{});
+  for (const Command& command : commands) {
+    protocol::MimicPacket& packet = packets_[command.gpc];
+    switch (command.act) {
+      case Act::reserve:
+        packet.reserve = true;
+        break;
+      case Act::cancel:
+        packet.cancel = true;
+        break;
+      case Act::revert:
+        packet.revert = true;
+        break;
+      case Act::accept:
+        packet.accept = true;
+        break;
+      case Act::query:
+        packet.query = true;
+        asked_.push_back(command.gpc);
+        break;
+    }
+  }
+  for (std::uint32_t g = 0; g < packets_.size(); ++g) {
+    const protocol::MimicPacket& p = packets_[g];
+    if (p.reserve || p.cancel || p.revert || p.accept || p.query) mimic_out.send(p, g);
+  }
+  const std::vector<Home>& homes = core_.homes();
+  for (; homes_sent_ < homes.size(); ++homes_sent_) {
+    const Home& home = homes[homes_sent_];
+    home_out.send({home.nth, static_cast<std::uint32_t>(homes_sent_), home.unit, home.last}, home.gpc);
+  }
+  expected_ = static_cast<std::uint32_t>(asked_.size());
+  return !commands.empty();
+}
+
+void Gpu2GpcUnit::draw_step() {
+  std::int64_t valid = 0;
+  std::int64_t best = -1;
+  for (const std::uint32_t g : asked_) {
+    if (!answers_[g].valid) continue;
+    ++valid;
+    best = std::max(best, static_cast<std::int64_t>(answers_[g].speed));
+  }
+  timeline()->slice(track_, domain_.clock().time_of(step_begin_), domain_.clock().time_of(now()),
+                    fmt::format("{} of {} GPCs have room", valid, asked_.size()),
+                    {{"session", static_cast<std::int64_t>(session_)},
+                     {"greatest_speed", best},
+                     {"placed", static_cast<std::int64_t>(core_.homes().size())},
+                     {"cancelled", core_.cancelled()}});
+}
+
+}  // namespace heddle::cwd

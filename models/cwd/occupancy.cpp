@@ -1,0 +1,270 @@
+#include "cwd/occupancy.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+
+namespace heddle::cwd {
+namespace {
+
+using arch::CgaLevel;
+using arch::ClusterShape;
+
+constexpr std::array<CgaLevel, arch::kCgaLevels> kInnermostFirst{CgaLevel::cpc, CgaLevel::gpc, CgaLevel::ugpu,
+                                                                 CgaLevel::gpu};
+
+// The same CGAs, without the levels outside `level`: they are outermost.
+ClusterShape up_to(const ClusterShape& cluster, CgaLevel level) {
+  ClusterShape result = cluster;
+  result.fallback.fill(arch::kNoExtents);
+  for (const CgaLevel outer : kInnermostFirst) {
+    if (outer > level) result.of(outer) = arch::kNoExtents;
+  }
+  return result;
+}
+
+// The domain of a CGA of that level in which the SM lies, by number; CPCs of all GPCs are counted through.
+std::uint32_t domain_of(const arch::Topology& topology, CgaLevel level, std::uint32_t sm) {
+  const arch::Topology::Sm& place = topology.sm(sm);
+  switch (level) {
+    case CgaLevel::cpc:
+      return place.gpc * arch::kMaxSmsPerGpc + place.cpc;
+    case CgaLevel::gpc:
+      return place.gpc;
+    case CgaLevel::ugpu:
+      return topology.ugpu_of(place.gpc);
+    case CgaLevel::gpu:
+      break;
+  }
+  return 0;
+}
+
+std::string count_text(std::uint64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+EmptyMachine::EmptyMachine(const arch::Topology& topology, const CwdParams& params,
+                           const arch::ResourceVector& sm_capacity, std::uint32_t cgas_per_gpc)
+    : topology_(topology),
+      params_(params),
+      capacity_(sm_capacity),
+      cgas_per_gpc_(cgas_per_gpc),
+      sm_priority_(params.sm_priority.resolve(topology.sms(), "gpu.cwd.sm_priority")),
+      policies_(params),
+      placer_(topology, policies_, sm_priority_, params.gpc_priority.resolve(topology.gpcs(), "gpu.cwd.gpc_priority")),
+      wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain) {}
+
+EmptyMachine::Room EmptyMachine::room_for(const arch::ResourceVector& need, bool local_memory) const {
+  Room room;
+  room.per_sm = arch::free_slots(capacity_, {}, need);
+  room.slots.assign(topology_.sms(), static_cast<std::uint16_t>(room.per_sm));
+  for (std::size_t i = 0; i < arch::kResources; ++i) {
+    if (need.amount[i] == 0 || capacity_.amount[i] / need.amount[i] != room.per_sm) continue;
+    room.why = fmt::format("{} per SM ({}: a CTA takes {} of {})", count_text(room.per_sm, "CTA"),
+                           arch::resource_name(static_cast<arch::Resource>(i)), need.amount[i], capacity_.amount[i]);
+    break;
+  }
+  std::uint32_t tpcs = params_.tpc_credits > 0 ? params_.tpc_credits : kNoLimit;
+  if (local_memory && params_.local_memory_blocks > 0) tpcs = std::min(tpcs, params_.local_memory_blocks);
+  limit_tpcs(room, tpcs);
+  return room;
+}
+
+// As a session limits itself: to the TPCs with most room, equal ones in the order of their most preferred SM.
+void EmptyMachine::limit_tpcs(Room& room, std::uint32_t tpcs) const {
+  std::vector<std::uint32_t> first;  // the most preferred SM of every TPC, in priority order
+  for (const std::uint32_t id : sm_priority_) {
+    const arch::Topology::Sm& sm = topology_.sm(id);
+    const bool known = std::any_of(first.begin(), first.end(), [&](std::uint32_t other) {
+      return topology_.sm(other).gpc == sm.gpc && topology_.sm(other).tpc == sm.tpc;
+    });
+    if (!known) first.push_back(id);
+  }
+  if (tpcs >= first.size()) return;
+  std::stable_sort(first.begin(), first.end(), [this](std::uint32_t a, std::uint32_t b) {
+    const auto sms = [this](std::uint32_t id) {
+      return topology_.gpc(topology_.sm(id).gpc).tpcs[topology_.sm(id).tpc].sms;
+    };
+    return sms(a) > sms(b);
+  });
+  for (std::size_t i = tpcs; i < first.size(); ++i) {
+    const arch::Topology::Gpc& gpc = topology_.gpc(topology_.sm(first[i]).gpc);
+    const arch::Topology::Tpc& tpc = gpc.tpcs[topology_.sm(first[i]).tpc];
+    for (std::uint32_t sm = 0; sm < tpc.sms; ++sm) room.slots[gpc.sm_ids[tpc.first_sm + sm]] = 0;
+  }
+  room.why += fmt::format(", {} for a subcontext", count_text(tpcs, "TPC"));
+}
+
+Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std::uint32_t size, std::uint64_t units,
+                             std::uint32_t cgas_per_gpc) {
+  Occupancy result;
+  result.gpc_cgas.assign(topology_.gpcs(), 0);
+  std::vector<std::uint16_t> left = room.slots;
+  if (!cluster.any()) {
+    result.cgas = std::accumulate(left.begin(), left.end(), std::uint64_t{0});
+    std::fill(left.begin(), left.end(), std::uint16_t{0});
+  } else if (is_wide(cluster)) {
+    result.cgas = wide_.place(left, cluster.size(size).count(), units, cluster.outermost()).size();
+    left = wide_.left();
+  } else {
+    const std::vector<std::uint32_t> limits(topology_.gpcs(), cgas_per_gpc);
+    for (const ClusterPlacer::Placed& placed : placer_.place(left, gpc_cga_shape_for(cluster, size), cluster.mode,
+                                                             limits, request_for(cluster, size, units))) {
+      ++result.gpc_cgas[placed.home.gpc];
+    }
+    result.cgas = placer_.session().placed();
+    left = placer_.left();
+  }
+  result.ctas.assign(topology_.gpcs(), 0);
+  result.unused_sms.assign(topology_.gpcs(), 0);
+  for (std::uint32_t id = 0; id < topology_.sms(); ++id) {
+    const std::uint32_t gpc = topology_.sm(id).gpc;
+    result.ctas[gpc] += static_cast<std::uint32_t>(room.slots[id] - left[id]);
+    result.unused_sms[gpc] += room.slots[id] == left[id] ? 1 : 0;
+  }
+  return result;
+}
+
+Occupancy EmptyMachine::occupancy(const arch::ResourceVector& need, const ClusterShape& cluster, std::uint32_t size,
+                                  bool local_memory) {
+  std::uint64_t units = std::numeric_limits<std::uint64_t>::max();
+  if (cluster.any() && cluster.outermost() > CgaLevel::gpc) {
+    units = std::min<std::uint64_t>(units, params_.gpu_cga_barriers);
+  }
+  if (cluster.linear_memory) units = std::min<std::uint64_t>(units, params_.memory_slots);
+  return fill(room_for(need, local_memory), cluster, size, units, cgas_per_gpc_);
+}
+
+bool EmptyMachine::fits(const Room& room, const ClusterShape& cluster, std::uint32_t size) {
+  return fill(room, cluster, size, 1, cgas_per_gpc_).cgas > 0;
+}
+
+std::string EmptyMachine::why_never_fits(const arch::ResourceVector& need, const ClusterShape& cluster,
+                                         bool local_memory) {
+  const Room room = room_for(need, local_memory);
+  if (room.per_sm == 0) return fmt::format("a CTA is larger than an SM: {}", room.why);
+  if (!cluster.any()) return {};
+  const char* name = arch::cga_name(cluster.outermost());
+  if (cluster.outermost() > CgaLevel::gpc && params_.gpu_cga_barriers == 0) {
+    return fmt::format("a {} takes a barrier of the GPU, and there is none (gpu_cga_barriers)", name);
+  }
+  if (cluster.linear_memory && params_.memory_slots == 0) {
+    return fmt::format("a {} with linear memory takes a CGA memory slot, and there is none (memory_slots)", name);
+  }
+  // The smaller sizes serve where the full one cannot (CWD-21).
+  for (std::uint32_t size = 0; size < cluster.sizes(); ++size) {
+    if (fits(room, cluster, size)) return {};
+  }
+  std::string why = why_too_large(room, cluster);
+  if (cluster.sizes() > 1)
+    why += fmt::format("; nor does one of its {}", count_text(cluster.sizes() - 1, "smaller size"));
+  return why;
+}
+
+// Of the full size: the innermost CGA that has no place says most.
+std::string EmptyMachine::why_too_large(const Room& room, const ClusterShape& cluster) {
+  CgaLevel inner = CgaLevel::cpc;
+  bool innermost = true;
+  for (const CgaLevel level : kInnermostFirst) {
+    if (!cluster.has(level)) continue;
+    const std::string why =
+        innermost ? why_too_few_sms(room, cluster, level) : why_too_few_cgas(room, cluster, level, inner);
+    if (!why.empty()) return why;
+    inner = level;
+    innermost = false;
+  }
+  return fmt::format("the placement policies find no place for a {} on an empty machine",
+                     arch::cga_name(cluster.outermost()));
+}
+
+// A CGA of CTAs.
+std::string EmptyMachine::why_too_few_sms(const Room& room, const ClusterShape& cluster, CgaLevel level) const {
+  const std::uint64_t ctas = cluster.of(level).count();
+  std::vector<std::uint32_t> sms;  // with room, by domain
+  for (std::uint32_t id = 0; id < topology_.sms(); ++id) {
+    if (room.slots[id] == 0) continue;
+    const std::uint32_t domain = domain_of(topology_, level, id);
+    if (sms.size() <= domain) sms.resize(domain + 1);
+    ++sms[domain];
+  }
+  const std::uint32_t largest = sms.empty() ? 0 : *std::max_element(sms.begin(), sms.end());
+  const bool one_each = level <= CgaLevel::gpc && cluster.mode == arch::CgaMode::multicast;
+  const std::uint32_t per_sm = one_each ? 1 : room.per_sm;
+  const std::uint64_t needed = (ctas + per_sm - 1) / per_sm;
+  const char* domain = arch::domain_name(level);
+  const std::string cga = fmt::format("a {} of {}", arch::cga_name(level), count_text(ctas, "CTA"));
+  if (needed > largest) {
+    const std::string each =
+        one_each && room.per_sm > 1 ? std::string("1 CTA of it per SM (multicast mode)") : room.why;
+    const std::string where = level == CgaLevel::gpu
+                                  ? fmt::format("; the GPU has {}", largest)
+                                  : fmt::format(" of one {}; the largest {} has {}", domain, domain, largest);
+    return fmt::format("{} with {} needs {}{}", cga, each, count_text(needed, "SM"), where);
+  }
+  if (level <= CgaLevel::gpc && cgas_per_gpc_ == 0) {
+    return fmt::format("{} takes an id and a barrier of its GPC, and a GPC has none", cga);
+  }
+  return {};
+}
+
+// A CGA of CGAs of the level `inner`, each of which has a place by itself.
+std::string EmptyMachine::why_too_few_cgas(const Room& room, const ClusterShape& cluster, CgaLevel level,
+                                           CgaLevel inner) {
+  if (fits(room, up_to(cluster, level), 0)) return {};
+  const std::uint64_t wanted = cluster.of(level).count() / cluster.of(inner).count();
+  const std::uint64_t most = most_in_one(room, cluster, level, inner, cgas_per_gpc_);
+  const bool slots_would_do = most_in_one(room, cluster, level, inner, kNoLimit) >= wanted;
+  std::string why = ", with " + room.why;
+  if (slots_would_do) {
+    why = fmt::format(": a GPC has ids and barriers for {}", count_text(cgas_per_gpc_, "GPC_CGA"));
+  } else if (level == CgaLevel::gpc && cluster.mode == arch::CgaMode::multicast && room.per_sm > 1) {
+    why = ", with 1 CTA of the GPC_CGA per SM (multicast mode)";
+  }
+  const std::string holds = level == CgaLevel::gpu
+                                ? fmt::format("the empty GPU holds {}", most)
+                                : fmt::format("no empty {} holds more than {}", arch::domain_name(level), most);
+  return fmt::format("a {} of {} of {}: {}{}", arch::cga_name(level), count_text(wanted, arch::cga_name(inner)),
+                     count_text(cluster.of(inner).count(), "CTA"), holds, why);
+}
+
+// The most CGAs of the level `inner` that one domain of the level `level` holds.
+std::uint64_t EmptyMachine::most_in_one(const Room& room, const ClusterShape& cluster, CgaLevel level, CgaLevel inner,
+                                        std::uint32_t cgas_per_gpc) {
+  constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+  if (level == CgaLevel::gpc) {  // of CPC_CGAs: as a smaller GPC_CGA
+    ClusterShape smaller = up_to(cluster, level);
+    const auto cpc_ctas = static_cast<std::uint32_t>(cluster.of(inner).count());
+    std::uint32_t most = 0;
+    do {
+      smaller.of(level) = {(most + 1) * cpc_ctas, 1, 1};
+    } while (fill(room, smaller, 0, 1, cgas_per_gpc).cgas > 0 && ++most > 0);
+    return most;
+  }
+  const Occupancy inner_cgas = fill(room, up_to(cluster, inner), 0, kAll, cgas_per_gpc);
+  if (level == CgaLevel::gpu) return inner_cgas.cgas;
+  std::vector<std::uint64_t> by_ugpu(topology_.ugpus(), 0);
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) by_ugpu[topology_.ugpu_of(g)] += inner_cgas.gpc_cgas[g];
+  return *std::max_element(by_ugpu.begin(), by_ugpu.end());
+}
+
+Occupancy occupancy(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,
+                    const arch::KernelShape& kernel, std::uint32_t cgas_per_gpc) {
+  EmptyMachine machine(topology, params, arch::capacity_of(limits), cgas_per_gpc);
+  return machine.occupancy(arch::need_of(limits, kernel), kernel.cluster, 0, kernel.local_bytes > 0);
+}
+
+std::string why_never_fits(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,
+                           const arch::KernelShape& kernel, std::uint32_t cgas_per_gpc) {
+  std::string why = arch::why_malformed(kernel.grid, kernel.cluster, params.max_gpc_cga);
+  if (why.empty()) why = arch::why_impossible(limits, kernel);
+  if (!why.empty()) return why;
+  EmptyMachine machine(topology, params, arch::capacity_of(limits), cgas_per_gpc);
+  return machine.why_never_fits(arch::need_of(limits, kernel), kernel.cluster, kernel.local_bytes > 0);
+}
+
+}  // namespace heddle::cwd

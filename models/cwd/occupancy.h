@@ -1,0 +1,81 @@
+// What an empty machine holds: how many CGAs of a kernel at once (CWD-24, what cudaOccupancyMaxActiveClusters answers),
+// and whether any at all (CWD-25). From the code that places them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "arch/cluster.h"
+#include "arch/kernel_record.h"
+#include "arch/sm_limits.h"
+#include "arch/topology.h"
+#include "cwd/cluster_place.h"
+#include "cwd/cwd_params.h"
+#include "cwd/wide_fill.h"
+
+namespace heddle::cwd {
+
+constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();
+
+struct Occupancy {
+  std::uint64_t cgas = 0;                 // outermost CGAs at once; of a plain grid: CTAs
+  std::vector<std::uint32_t> gpc_cgas;    // GPC_CGAs, by GPC; all 0 where the grid has none
+  std::vector<std::uint32_t> ctas;        // by GPC
+  std::vector<std::uint32_t> unused_sms;  // by GPC: SMs without any CTA
+};
+
+class EmptyMachine {
+ public:
+  // The topology must outlive it. `cgas_per_gpc`: GPC_CGAs that a GPC has ids and barriers for. Throws InputError if
+  // the parameters do not fit the machine.
+  EmptyMachine(const arch::Topology& topology, const CwdParams& params, const arch::ResourceVector& sm_capacity,
+               std::uint32_t cgas_per_gpc = kNoLimit);
+
+  // `need`: of one CTA. `cluster`: well formed; `size`: of the outermost CGA (ClusterShape::size). `local_memory`: CTAs
+  // take a local-memory block of their TPC.
+  Occupancy occupancy(const arch::ResourceVector& need, const arch::ClusterShape& cluster, std::uint32_t size = 0,
+                      bool local_memory = false);
+  // Why nothing of the grid, with none of the sizes that it accepts, can ever start, naming resource and domain; empty
+  // if something can.
+  std::string why_never_fits(const arch::ResourceVector& need, const arch::ClusterShape& cluster,
+                             bool local_memory = false);
+
+ private:
+  // What CTAs of one kind find on the empty machine, and why no more.
+  struct Room {
+    std::vector<std::uint16_t> slots;  // by SM id
+    std::uint32_t per_sm = 0;
+    std::string why;  // "2 CTAs per SM (registers: a CTA takes 32768 of 65536)"
+  };
+  Room room_for(const arch::ResourceVector& need, bool local_memory) const;
+  void limit_tpcs(Room& room, std::uint32_t tpcs) const;
+  Occupancy fill(const Room& room, const arch::ClusterShape& cluster, std::uint32_t size, std::uint64_t units,
+                 std::uint32_t cgas_per_gpc);
+  bool fits(const Room& room, const arch::ClusterShape& cluster, std::uint32_t size);
+  std::string why_too_large(const Room& room, const arch::ClusterShape& cluster);
+  std::string why_too_few_sms(const Room& room, const arch::ClusterShape& cluster, arch::CgaLevel level) const;
+  std::string why_too_few_cgas(const Room& room, const arch::ClusterShape& cluster, arch::CgaLevel level,
+                               arch::CgaLevel inner);
+  std::uint64_t most_in_one(const Room& room, const arch::ClusterShape& cluster, arch::CgaLevel level,
+                            arch::CgaLevel inner, std::uint32_t cgas_per_gpc);
+
+  const arch::Topology& topology_;
+  const CwdParams params_;
+  const arch::ResourceVector capacity_;
+  const std::uint32_t cgas_per_gpc_;
+  const std::vector<std::uint32_t> sm_priority_;
+  const Policies policies_;
+  ClusterPlacer placer_;
+  WideFill wide_;
+};
+
+// The same for a kernel, whatever its grid.
+Occupancy occupancy(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,
+                    const arch::KernelShape& kernel, std::uint32_t cgas_per_gpc = kNoLimit);
+// Why the machine can never run the kernel: malformed CGAs, a CTA or a CGA that is larger than what could hold it.
+std::string why_never_fits(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,
+                           const arch::KernelShape& kernel, std::uint32_t cgas_per_gpc = kNoLimit);
+
+}  // namespace heddle::cwd

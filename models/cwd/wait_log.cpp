@@ -1,0 +1,62 @@
+#include "cwd/wait_log.h"
+
+#include <fmt/format.h>
+
+namespace heddle::cwd {
+
+const char* wait_key(WaitReason reason) {
+  static constexpr const char* kKeys[kWaitReasons] = {"none",        "free_slots", "cga_ids",      "flush", "gpu_barrier",
+                                                      "memory_slot", "credits",    "local_memory", "behind"};
+  return kKeys[static_cast<std::size_t>(reason)];
+}
+
+const char* wait_text(WaitReason reason) {
+  static constexpr const char* kTexts[kWaitReasons] = {
+      "nothing",
+      "no room: too few free slots",
+      "no CGA id or barrier slot on a GPC with room",
+      "its own CGAs are being flushed",
+      "no GPU_CGA barrier",
+      "no CGA memory slot",
+      "no TPC credit",
+      "no local-memory block",
+      "behind a task that waits",
+  };
+  return kTexts[static_cast<std::size_t>(reason)];
+}
+
+WaitLog::WaitLog(Domain& domain, const std::string& path, std::uint32_t slots,
+                 std::function<std::string(std::uint32_t)> name)
+    : domain_(domain), name_(std::move(name)), waits_(slots) {
+  Observation& observation = domain.observation();
+  for (std::size_t i = 1; i < kWaitReasons; ++i) {
+    const auto reason = static_cast<WaitReason>(i);
+    cycles_[i] = &observation.stats.counter(fmt::format("{}.{}.wait.{}", observation.prefix, path, wait_key(reason)),
+                                            "task cycles",
+                                            fmt::format("time that tasks with CTAs left waited: {}", wait_text(reason)));
+  }
+}
+
+void WaitLog::set(std::uint32_t slot, WaitReason reason) {
+  Wait& wait = waits_[slot];
+  if (wait.reason == reason) return;
+  const Cycle now = domain_.now();
+  if (wait.reason != WaitReason::none && now > wait.since) {
+    cycles_[static_cast<std::size_t>(wait.reason)]->add(now - wait.since);
+    if (TimelineSink* timeline = domain_.observation().timeline; timeline != nullptr) {
+      if (wait.track.group == 0) {
+        wait.track = timeline->track(domain_.observation().prefix + " cwd", fmt::format("waits in slot {}", slot));
+      }
+      timeline->slice(wait.track, domain_.clock().time_of(wait.since), domain_.clock().time_of(now),
+                      fmt::format("{}: {}", name_(slot), wait_text(wait.reason)));
+    }
+  }
+  wait.reason = reason;
+  wait.since = now;
+}
+
+void WaitLog::reset() {
+  for (Wait& wait : waits_) wait.reason = WaitReason::none;
+}
+
+}  // namespace heddle::cwd

@@ -1,0 +1,53 @@
+// Why the tasks of the task table wait: time by reason, and lines of the timeline.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/domain.h"
+
+namespace heddle::cwd {
+
+enum class WaitReason : std::uint8_t {
+  none,
+  free_slots,    // no SM has room for a CTA, or no domain for a CGA
+  cga_ids,       // no gpc_local_cga_id or barrier slot where there would be room
+  flush,         // the GPCs hold as many CGAs of the grid as they can; some of them are being flushed
+  gpu_barrier,   // no barrier for a GPU_CGA
+  memory_slot,   // no CGA memory slot (CWD-22)
+  credits,       // no TPC credit
+  local_memory,  // no local-memory block
+  behind,        // a task before it in the prioritised table waits and lets none pass
+};
+constexpr std::size_t kWaitReasons = 9;
+// For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
+const char* wait_key(WaitReason reason);
+const char* wait_text(WaitReason reason);
+
+class WaitLog {
+ public:
+  // `name` gives a task's name by slot.
+  WaitLog(Domain& domain, const std::string& path, std::uint32_t slots, std::function<std::string(std::uint32_t)> name);
+
+  // From now on the task waits for that, or for nothing.
+  void set(std::uint32_t slot, WaitReason reason);
+  WaitReason reason(std::uint32_t slot) const { return waits_[slot].reason; }
+  void reset();
+
+ private:
+  struct Wait {
+    WaitReason reason = WaitReason::none;
+    Cycle since = 0;
+    TrackId track;
+  };
+
+  Domain& domain_;
+  std::function<std::string(std::uint32_t)> name_;
+  std::vector<Wait> waits_;
+  std::array<Counter*, kWaitReasons> cycles_{};
+};
+
+}  // namespace heddle::cwd

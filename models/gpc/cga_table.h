@@ -1,0 +1,105 @@
+// The GPC_CGAs of one GPC: their ids, live CTAs and barrier slots (CGA-01, CGA-02).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "common/error.h"
+
+namespace heddle::gpc {
+
+constexpr std::uint32_t kMaxCgas = 256;
+
+// Which of up to kMaxCgas numbers are free. The lowest goes first.
+class FreeVector {
+ public:
+  explicit FreeVector(std::uint32_t size) : size_(size) {
+    HEDDLE_CHECK(size >= 1 && size <= kMaxCgas, "a free vector of that size does not exist");
+    reset();
+  }
+
+  bool any() const { return used_ < size_; }
+  std::uint32_t used() const { return used_; }
+  std::uint32_t take() {
+    for (std::uint32_t word = 0; word < free_.size(); ++word) {
+      if (free_[word] == 0) continue;
+      const auto bit = static_cast<std::uint32_t>(__builtin_ctzll(free_[word]));
+      free_[word] &= free_[word] - 1;
+      ++used_;
+      return word * 64 + bit;
+    }
+    HEDDLE_CHECK(false, "a number was taken from a free vector that has none");
+    return 0;
+  }
+  void give(std::uint32_t number) {
+    const std::uint64_t bit = std::uint64_t{1} << number % 64;
+    HEDDLE_CHECK(number < size_ && (free_[number / 64] & bit) == 0, "a number was freed that is not in use");
+    free_[number / 64] |= bit;
+    --used_;
+  }
+  void reset() {
+    used_ = 0;
+    free_.fill(0);
+    for (std::uint32_t number = 0; number < size_; ++number) free_[number / 64] |= std::uint64_t{1} << number % 64;
+  }
+
+ private:
+  std::uint32_t size_;
+  std::uint32_t used_ = 0;
+  std::array<std::uint64_t, kMaxCgas / 64> free_{};
+};
+
+// A CGA is open from its first launch packet until its flush has ended.
+class CgaTable {
+ public:
+  struct Cga {
+    std::uint32_t slot = 0;      // task
+    std::uint64_t sequence = 0;  // of the launch
+    std::uint32_t barrier = 0;   // barrier slot
+    std::uint32_t waiting = 0;   // CTAs that have not been launched yet
+    std::uint32_t live = 0;      // CTAs launched and not completed
+  };
+
+  CgaTable(std::uint32_t ids, std::uint32_t barriers) : ids_(ids), barriers_(barriers), cgas_(ids) {}
+
+  bool id_free() const { return ids_.any(); }
+  bool barrier_free() const { return barriers_.any(); }
+  // Takes an id and a barrier slot, both of which must be free, for a CGA of that many CTAs.
+  std::uint32_t open(std::uint32_t slot, std::uint64_t sequence, std::uint32_t ctas) {
+    const std::uint32_t id = ids_.take();
+    cgas_[id] = {slot, sequence, barriers_.take(), ctas, 0};
+    return id;
+  }
+  void launch(std::uint32_t id, std::uint32_t ctas) {
+    Cga& cga = cgas_[id];
+    HEDDLE_CHECK(ctas <= cga.waiting, "more CTAs were launched than a CGA has");
+    cga.waiting -= ctas;
+    cga.live += ctas;
+  }
+  // True if that was the last CTA of all: nothing of the CGA runs or will.
+  bool complete(std::uint32_t id) {
+    HEDDLE_CHECK(id < cgas_.size() && cgas_[id].live > 0, "a CTA completed of a CGA that has none running");
+    return --cgas_[id].live == 0 && cgas_[id].waiting == 0;
+  }
+  // The flush has ended: the id and the barrier slot are free again.
+  Cga close(std::uint32_t id) {
+    HEDDLE_CHECK(cgas_[id].live == 0 && cgas_[id].waiting == 0, "a CGA was closed that has CTAs");
+    ids_.give(id);
+    barriers_.give(cgas_[id].barrier);
+    return cgas_[id];
+  }
+  const Cga& cga(std::uint32_t id) const { return cgas_[id]; }
+  std::uint32_t open() const { return ids_.used(); }
+  void reset() {
+    ids_.reset();
+    barriers_.reset();
+  }
+
+ private:
+  FreeVector ids_;
+  FreeVector barriers_;
+  std::vector<Cga> cgas_;  // by id
+};
+
+}  // namespace heddle::gpc

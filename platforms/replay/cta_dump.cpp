@@ -1,0 +1,73 @@
+#include "replay/cta_dump.h"
+
+#include <algorithm>
+#include <iterator>
+#include <ostream>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+
+namespace heddle::replay {
+namespace {
+
+static_assert(arch::kMaxSms <= 1U << 16U, "an SM id takes 16 bits here");
+
+// RFC 4180: quotes around what would break a line or a field, doubled inside.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
+const char* CtaDump::header() {
+  return "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size";
+}
+
+void CtaDump::cta_started(const Cta& cta) {
+  const bool inserted = running_.emplace(Key{cta.task, cta.index}, rows_.size()).second;
+  HEDDLE_CHECK(inserted, "a CTA was started twice");
+  rows_.push_back({cta.launch, cta.sequence, cta.order, cta.first_instruction, kNever, cta.cga, cta.task, cta.x,
+                   cta.rank, cta.cga_size, static_cast<std::uint16_t>(cta.y), static_cast<std::uint16_t>(cta.z),
+                   static_cast<std::uint16_t>(cta.sm)});
+}
+
+void CtaDump::cta_ended(const Cta& cta) {
+  const auto found = running_.find({cta.task, cta.index});
+  HEDDLE_CHECK(found != running_.end(), "a CTA ended that was not running");
+  rows_[found->second].end = cta.cycle;
+  running_.erase(found);
+}
+
+void CtaDump::write(std::ostream& out, const std::string& instance, const arch::Topology& topology,
+                    const workload::Workload& workload) {
+  const auto key = [](const Row& row) { return std::tie(row.launch, row.sequence, row.order, row.task); };
+  std::sort(rows_.begin(), rows_.end(), [&key](const Row& a, const Row& b) { return key(a) < key(b); });
+  running_.clear();  // it names rows by their old place
+  std::vector<std::string> names;
+  for (const workload::Op& op : workload.ops) names.push_back(csv_field(op.kernel.name));
+  constexpr std::size_t kChunk = std::size_t{1} << 16U;
+  fmt::memory_buffer text;
+  const auto flush = [&out, &text] {
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    text.clear();
+  };
+  for (const Row& row : rows_) {
+    const arch::Topology::Sm& sm = topology.sm(row.sm);
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},", row.task, row.x, row.y, row.z,
+                   row.cga, row.rank, sm.gpc, sm.cpc, sm.tpc, row.sm, row.launch, row.first_instruction);
+    if (row.end != kNever) fmt::format_to(std::back_inserter(text), "{}", row.end);
+    fmt::format_to(std::back_inserter(text), ",{},{},{}\n", names.at(row.task), instance, row.cga_size);
+    if (text.size() >= kChunk) flush();
+  }
+  flush();
+}
+
+}  // namespace heddle::replay

@@ -1,0 +1,101 @@
+#include "replay/initial_state.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace heddle::replay {
+namespace {
+
+void check_number(const SourcePos& where, const std::string& owner, const char* what, std::uint32_t number,
+                  std::size_t count) {
+  if (number < count) return;
+  throw InputError(where, fmt::format("{} has no {} {}", owner, what, number),
+                   fmt::format("it has {} 0 to {}; heddle show tree prints them", what, count - 1));
+}
+
+std::vector<std::uint32_t> sms_of(const workload::SmLoad& load, const std::string& instance,
+                                  const arch::Topology& topology) {
+  std::vector<std::uint32_t> sms = load.sms;
+  for (const std::uint32_t sm : sms) check_number(load.where, instance, "SM", sm, topology.sms());
+  for (const std::uint32_t gpc : load.gpcs) {
+    check_number(load.where, instance, "GPC", gpc, topology.gpcs());
+    sms.insert(sms.end(), topology.gpc(gpc).sm_ids.begin(), topology.gpc(gpc).sm_ids.end());
+  }
+  if (load.all) {
+    sms.resize(topology.sms());
+    std::iota(sms.begin(), sms.end(), 0U);
+  }
+  // An SM that is named twice still gets the load once: the list is a set.
+  std::sort(sms.begin(), sms.end());
+  sms.erase(std::unique(sms.begin(), sms.end()), sms.end());
+  return sms;
+}
+
+// The resource of which the fewest further CTAs are left.
+arch::Resource scarcest(const arch::ResourceVector& capacity, const arch::ResourceVector& used,
+                        const arch::ResourceVector& need) {
+  const std::uint32_t slots = arch::free_slots(capacity, used, need);
+  for (std::size_t i = 0; i < arch::kResources; ++i) {
+    arch::ResourceVector alone;
+    alone.amount[i] = need.amount[i];
+    if (need.amount[i] != 0 && arch::free_slots(capacity, used, alone) == slots) return static_cast<arch::Resource>(i);
+  }
+  return arch::Resource::ctas;
+}
+
+arch::ResourceVector times(const arch::ResourceVector& need, std::uint32_t ctas) {
+  arch::ResourceVector amount;
+  for (std::size_t i = 0; i < arch::kResources; ++i) amount.amount[i] = need.amount[i] * ctas;
+  return amount;
+}
+
+}  // namespace
+
+std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const std::string& instance,
+                                       const gpu::Gpu& gpu, double lead_ns) {
+  const arch::Topology& topology = gpu.topology();
+  const arch::SmLimits& limits = gpu.params().sm.limits;
+  const arch::ResourceVector capacity = arch::capacity_of(limits);
+  const Clock& clock = gpu.domain().clock();
+  std::vector<arch::ResourceVector> used(topology.sms());
+  std::vector<gpu::SmLoad> result;
+  for (const workload::SmLoad& load : workload.loads) {
+    const std::string why = arch::why_impossible(limits, load.kernel);
+    if (!why.empty()) {
+      throw InputError(load.where, fmt::format("no SM of {} can hold a CTA of this load: {}", instance, why),
+                       "heddle show params gpu.sm.limits");
+    }
+    const arch::ResourceVector need = arch::need_of(limits, load.kernel);
+    Cycle until = 0;
+    if (load.until > 0) {
+      until = clock.cycle_at(clock.time_of(0) +
+                             sc_core::sc_time(static_cast<double>(load.until) + lead_ns, sc_core::SC_NS));
+    }
+    for (const std::uint32_t sm : sms_of(load, instance, topology)) {
+      const std::uint32_t room = arch::free_slots(capacity, used[sm], need);
+      if (room < load.ctas) {
+        throw InputError(
+            load.where,
+            fmt::format("SM {} of {} cannot hold {} CTAs of this load: {} allow {}", sm, instance, load.ctas,
+                        arch::resource_name(scarcest(capacity, used[sm], need)), room),
+            "all loads of an SM are there at the same time, at the start; heddle show params gpu.sm.limits");
+      }
+      const arch::ResourceVector amount = times(need, load.ctas);
+      used[sm].add(amount);
+      result.push_back({sm, amount, until});
+    }
+  }
+  return result;
+}
+
+void check_switches(const workload::Workload& workload, const std::string& instance, const arch::Topology& topology) {
+  for (const workload::TpcSwitch& change : workload.tpc_switches) {
+    check_number(change.where, instance, "GPC", change.gpc, topology.gpcs());
+    check_number(change.where, fmt::format("GPC {} of {}", change.gpc, instance), "TPC", change.tpc,
+                 topology.gpc(change.gpc).tpcs.size());
+  }
+}
+
+}  // namespace heddle::replay

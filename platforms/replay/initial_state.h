@@ -1,0 +1,20 @@
+// What a workload says of its machine beside operations: what SMs hold at the start, and which TPCs are switched.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpu/gpu.h"
+#include "workload/workload.h"
+
+namespace heddle::replay {
+
+// For Gpu::preload. `lead_ns`: the workload's time 0 on the simulation's axis. Throws InputError with the place of the
+// entry if the machine has no such SM or GPC, or an SM cannot hold that much.
+std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const std::string& instance,
+                                       const gpu::Gpu& gpu, double lead_ns);
+
+// Throws InputError with the place of the entry if the machine has no such TPC.
+void check_switches(const workload::Workload& workload, const std::string& instance, const arch::Topology& topology);
+
+}  // namespace heddle::replay

@@ -1,0 +1,102 @@
+// The table of a GPC's CGAs against sets and maps that are kept by hand.
+#include "gpc/cga_table.h"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "support/random.h"
+
+using heddle::CheckFailed;
+using heddle::gpc::CgaTable;
+using heddle::gpc::FreeVector;
+using heddle::test::Random;
+
+TEST_CASE("a free vector gives its lowest free number", "[gpc]") {
+  for (const std::uint32_t size : {1U, 2U, 63U, 64U, 65U, 200U, 256U}) {
+    CAPTURE(size);
+    FreeVector numbers(size);
+    std::set<std::uint32_t> used;
+    Random random(size);
+    for (int step = 0; step < 5000; ++step) {
+      REQUIRE(numbers.any() == (used.size() < size));
+      if (numbers.any() && (used.empty() || random.chance(53))) {
+        std::uint32_t lowest = 0;
+        while (used.count(lowest) != 0) ++lowest;
+        REQUIRE(numbers.take() == lowest);
+        used.insert(lowest);
+      } else {
+        auto which = used.begin();
+        std::advance(which, random.below(used.size()));
+        numbers.give(*which);
+        REQUIRE_THROWS_AS(numbers.give(*which), CheckFailed);
+        used.erase(which);
+      }
+      REQUIRE(numbers.used() == used.size());
+    }
+    while (numbers.any()) numbers.take();
+    CHECK(numbers.used() == size);
+    CHECK_THROWS_AS(numbers.take(), CheckFailed);
+    CHECK_THROWS_AS(numbers.give(size), CheckFailed);
+    numbers.reset();
+    CHECK(numbers.used() == 0);
+    CHECK(numbers.take() == 0);
+  }
+  CHECK_THROWS_AS(FreeVector(0), CheckFailed);
+  CHECK_THROWS_AS(FreeVector(257), CheckFailed);
+}
+
+TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc]") {
+  for (const std::uint64_t seed : heddle::test::seeds(200)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const std::uint32_t ids = random.between(1, 12);
+    const std::uint32_t barriers = random.between(1, 12);
+    CgaTable table(ids, barriers);
+    struct Known {
+      std::uint32_t slot, ctas, launched, completed;
+      std::uint64_t sequence;
+    };
+    std::map<std::uint32_t, Known> open;
+    for (int step = 0; step < 500; ++step) {
+      REQUIRE(table.open() == open.size());
+      REQUIRE(table.id_free() == (open.size() < ids));
+      REQUIRE(table.barrier_free() == (open.size() < barriers));
+      if (open.size() < std::min(ids, barriers) && random.chance(30)) {
+        const Known known{random.below(9), random.between(1, 16), 0, 0, random.next()};
+        const std::uint32_t id = table.open(known.slot, known.sequence, known.ctas);
+        REQUIRE(id < ids);
+        REQUIRE(open.emplace(id, known).second);
+        std::set<std::uint32_t> slots;
+        for (const auto& [other, unused] : open) slots.insert(table.cga(other).barrier);
+        REQUIRE(slots.size() == open.size());
+        REQUIRE(*slots.rbegin() < barriers);
+        continue;
+      }
+      if (open.empty()) continue;
+      auto which = open.begin();
+      std::advance(which, random.below(open.size()));
+      auto& [id, known] = *which;
+      if (known.launched < known.ctas && random.chance(60)) {
+        const std::uint32_t ctas = random.between(1, known.ctas - known.launched);
+        table.launch(id, ctas);
+        known.launched += ctas;
+      } else if (known.completed < known.launched) {
+        ++known.completed;
+        REQUIRE(table.complete(id) == (known.completed == known.ctas));
+      } else if (known.completed == known.ctas) {
+        const CgaTable::Cga closed = table.close(id);
+        REQUIRE(closed.slot == known.slot);
+        REQUIRE(closed.sequence == known.sequence);
+        open.erase(which);
+      } else {
+        REQUIRE_THROWS_AS(table.complete(id), CheckFailed);
+        REQUIRE_THROWS_AS(table.close(id), CheckFailed);
+        REQUIRE_THROWS_AS(table.launch(id, known.ctas - known.launched + 1), CheckFailed);
+      }
+    }
+  }
+}

@@ -1,0 +1,120 @@
+// The rows of --dump ctas: order, columns, quoting.
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "replay/cta_dump.h"
+#include "replay/replay_bench.h"
+#include "support/random.h"
+
+using namespace heddle;
+using namespace heddle::test;
+using replay::CtaDump;
+using Cta = CtaListener::Cta;
+
+namespace {
+
+Cta cta(std::uint32_t task, std::uint64_t index, std::uint64_t launch, std::uint64_t sequence) {
+  Cta c;
+  c.task = task;
+  c.index = c.order = index;
+  c.launch = launch;
+  c.sequence = sequence;
+  c.cycle = launch + 5;
+  c.first_instruction = launch + 7;
+  return c;
+}
+
+void run_to(CtaDump& dump, Cta c, std::uint64_t end) {
+  dump.cta_started(c);
+  c.cycle = end;
+  dump.cta_ended(c);
+}
+
+std::vector<std::string> lines_of(CtaDump& dump, const workload::Workload& workload) {
+  const arch::Topology topology(arch::Shape::from_yaml(YAML::Load("[[4, 2], 4]"), {}));
+  std::ostringstream out;
+  dump.write(out, "gpu3", topology, workload);
+  std::vector<std::string> lines;
+  std::istringstream in(out.str());
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a dumped CTA has its place in the grid, its place in the machine and its times", "[replay]") {
+  workload::Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 4, 100)};
+  w.ops[0].kernel.name = "gemm";
+  Cta c = cta(0, 70'000, 1000, 9);
+  c.x = 2'000'000'000;
+  c.y = 65'534;
+  c.z = 65'533;
+  c.cga = 5'000'000'000;
+  c.rank = 3;
+  c.cga_size = 8;
+  c.sm = 8;  // GPC 0 has the TPCs 0 1 and 4 5, and in its second CPC 8 9
+  CtaDump dump;
+  run_to(dump, c, 1234);
+  CHECK(std::string(CtaDump::header()) ==
+        "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size");
+  CHECK(lines_of(dump, w) ==
+        std::vector<std::string>{"0,2000000000,65534,65533,5000000000,3,0,1,2,8,1000,1007,1234,gemm,gpu3,8"});
+}
+
+TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arrival", "[replay]") {
+  workload::Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 100, 100), kernel_op(0, 100, 100)};
+  for (const std::uint64_t seed : seeds(20)) {
+    CAPTURE(seed);
+    Random random(seed);
+    std::vector<Cta> ctas;
+    for (std::uint32_t i = 0; i < 200; ++i) ctas.push_back(cta(i % 2, i / 2, random.below(20), random.below(5)));
+    CtaDump dump;
+    for (std::size_t i = ctas.size(); i > 0; --i) {
+      std::swap(ctas[i - 1], ctas[random.below(static_cast<std::uint32_t>(i))]);
+      run_to(dump, ctas[i - 1], 500);
+    }
+    REQUIRE(dump.ctas() == 200);
+    std::vector<std::string> expected;
+    for (std::uint64_t launch = 0; launch < 20; ++launch) {
+      for (std::uint64_t sequence = 0; sequence < 5; ++sequence) {
+        for (std::uint64_t order = 0; order < 100; ++order) {
+          for (std::uint32_t task = 0; task < 2; ++task) {
+            for (const Cta& c : ctas) {
+              if (c.launch != launch || c.sequence != sequence || c.order != order || c.task != task) continue;
+              expected.push_back(fmt::format("{},0,0,0,0,0,0,0,0,0,{},{},500,kernel of 100 CTAs,gpu3,1", task, launch,
+                                             launch + 7));
+            }
+          }
+        }
+      }
+    }
+    CHECK(lines_of(dump, w) == expected);
+  }
+}
+
+TEST_CASE("names that would break the table are quoted, and a CTA without end has none", "[replay]") {
+  workload::Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 1, 1), kernel_op(0, 1, 1), kernel_op(0, 1, 1)};
+  w.ops[0].kernel.name = "void f<int, 3>(float*)";
+  w.ops[1].kernel.name = "say \"hi\"";
+  w.ops[2].kernel.name = "plain name; with blanks";
+  CtaDump dump;
+  run_to(dump, cta(0, 0, 1, 0), 11);
+  run_to(dump, cta(1, 0, 2, 1), 12);
+  dump.cta_started(cta(2, 0, 3, 2));
+  CHECK(lines_of(dump, w) == std::vector<std::string>{"0,0,0,0,0,0,0,0,0,0,1,8,11,\"void f<int, 3>(float*)\",gpu3,1",
+                                                      "1,0,0,0,0,0,0,0,0,0,2,9,12,\"say \"\"hi\"\"\",gpu3,1",
+                                                      "2,0,0,0,0,0,0,0,0,0,3,10,,plain name; with blanks,gpu3,1"});
+}
+
+TEST_CASE("a CTA that starts twice or ends without a start is a broken invariant", "[replay]") {
+  CtaDump dump;
+  CHECK_THROWS_AS(dump.cta_ended(cta(0, 0, 1, 0)), CheckFailed);
+  dump.cta_started(cta(0, 0, 1, 0));
+  CHECK_THROWS_AS(dump.cta_started(cta(0, 0, 1, 0)), CheckFailed);
+}
