@@ -30,8 +30,8 @@ namespace heddle::cwd {
 
 // What every GPC has for CGAs; the GPMs keep it, the distributor counts it (CWD-19).
 struct GpcCgaLimits {
-  std::uint32_t ids = 32;
-  std::uint32_t barriers = 32;
+  std::uint32_t ids = 256;
+  std::uint32_t barriers = 256;
 };
 
 // Plain grids, and CGAs of CTAs over a whole domain, are placed by the load balancer in here, over all SMs at once.

@@ -178,7 +178,6 @@ void Gpm::on_event(std::uint32_t kind, std::uint64_t argument) {
 // The id is free, and a launch that waits for one goes on.
 void Gpm::end_flush(std::uint32_t cga_id) {
   const CgaTable::Cga cga = cgas_.close(cga_id);
-  if (launching_ == cga_id) launching_ = protocol::kNoCgaId;
   cga_out.send({cga.slot, cga.sequence});
   forward();
 }

@@ -7,6 +7,7 @@
 #include "replay/residency.h"
 
 namespace heddle::replay {
+
 SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel) {
   const bool at = params.machine.timing == TimingMode::at;
   const auto cost = [at](double cycles) { return at ? cycles : 0.0; };
@@ -38,7 +39,10 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
   interval_ = cost(std::max({1.0 / params.cwd.ctas_per_cycle, 1.0 / (params.cwd.packets_per_cycle * packet_),
                              round_trip / (params.cwd.gpc_queue * packet_ * gpcs), decision}));
   way_there_ = cost(params.cwd.gpc_distance + params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm + params.sm.start_cycles);
+  // The second CTA of a TPC waits for the first one's id. A few CTAs of a plain grid lie on TPCs of their own.
+  if (clustered_ ? packet_ > 1 : 2 * ctas_ > sms_) way_there_ += cost(params.gpc.raster_cycles);
   way_back_ = cost(params.gpc.mpc_to_sm + params.gpc.gpm_to_mpc + params.gpc.gpm_to_cwd);
+  if (clustered_ && kernel.cluster.has(arch::CgaLevel::gpc)) way_back_ += cost(params.gpc.cga_flush);
   session_ = cost(session_);
 }
 

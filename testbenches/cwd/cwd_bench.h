@@ -1,11 +1,15 @@
 // A CWD between a stand-in for task management and stand-ins for its GPCs. All that passes is logged and judged.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,10 +32,21 @@ struct LoggedBlock {
 };
 
 struct Log {
-  std::vector<LoggedLaunch> launches;  // in order of departure: the distance is the same to all GPCs
+  std::vector<LoggedLaunch> launches;  // in order of arrival: that of departure, if all GPCs are equally far away
   std::map<std::uint32_t, protocol::TaskDonePacket> done;
   std::vector<LoggedBlock> blocks;
   std::vector<std::string> problems;
+
+  // What is taken now, seen from the GPCs: less than, or as much as, the distributor counts.
+  std::map<std::uint64_t, std::uint64_t> open;  // GPC_CGAs, or tracked CTAs, by sequence
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> memory;  // sequence by subcontext and memory slot
+  using Tpc = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;      // subcontext, GPC, TPC of the GPC
+  std::map<Tpc, std::uint32_t> holds;                                       // CTAs
+  std::map<Tpc, std::uint32_t> local_holds;                                 // of those, of local operations
+  std::map<std::uint32_t, Tpc> block_owner;                                 // last one
+  std::set<std::uint32_t> local_operations;                                 // filled in by the test
+  std::size_t most_tpcs = 0;                                                // of one subcontext at once
+  std::size_t most_cgas = 0;                                                // GPC_CGAs of one GPC at once
 };
 
 // Answers every CTA after a delay, and gives credits back when it likes.
@@ -42,9 +57,9 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   FakeGpc(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t index, const arch::Topology::Gpc& gpc,
           const cwd::CwdParams& params, const arch::ResourceVector& capacity, Log& log)
       : sc_core::sc_module(name),
-        launch_in("launch_in", domain, params.gpc_distance, CreditReturn::by_owner),
-        complete_out("complete_out", domain, params.gpc_distance, kUnlimitedCredits),
-        cga_out("cga_out", domain, params.gpc_distance, kUnlimitedCredits),
+        launch_in("launch_in", domain, distance(params, index), CreditReturn::by_owner),
+        complete_out("complete_out", domain, distance(params, index), kUnlimitedCredits),
+        cga_out("cga_out", domain, distance(params, index), kUnlimitedCredits),
         local_in("local_in", domain, 0),
         domain_(domain),
         index_(index),
@@ -77,6 +92,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     std::uint64_t sequence;
     std::size_t cga;
     bool tracked;
+    std::uint32_t subcontext;
   };
   struct Cga {
     std::uint32_t slot;
@@ -87,11 +103,20 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   };
   static constexpr std::size_t kNoCga = ~std::size_t{0};
 
+  static Cycle distance(const cwd::CwdParams& params, std::uint32_t index) {
+    return params.gpc_distances.empty() ? params.gpc_distance : params.gpc_distances[index];
+  }
+  Log::Tpc tpc_of(std::uint32_t subcontext, std::uint32_t bit) const {
+    std::uint32_t tpc = 0;
+    while (bit >= gpc_.tpcs[tpc].first_sm + gpc_.tpcs[tpc].sms) ++tpc;
+    return {subcontext, index_, tpc};
+  }
+
   void reset() override {
     running_.clear();
     cgas_.clear();
     gathered_.clear();
-    held_ = 0;
+    held_ = open_cgas_ = 0;
     std::fill(used_.begin(), used_.end(), arch::ResourceVector{});
   }
 
@@ -102,17 +127,63 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     std::uint64_t index = packet.raster;
     std::size_t cga = kNoCga;
     if (packet.cga_ctas > 0) {
-      if (packet.cga_first) cgas_.push_back({packet.slot, packet.sequence, 0, 0, packet.cga_ctas});
+      if (packet.cga_first) {
+        if (!cgas_.empty() && cgas_.back().launched != cgas_.back().ctas) {
+          log_.problems.push_back(fmt::format("GPC {}: a CGA began before the one before it was launched", index_));
+        }
+        cgas_.push_back({packet.slot, packet.sequence, 0, 0, packet.cga_ctas});
+        log_.most_cgas = std::max<std::size_t>(log_.most_cgas, ++open_cgas_);
+        ++log_.open[packet.sequence];
+      }
       cga = cgas_.size() - 1;
       cgas_[cga].launched += packet.num_ctas;
       if (cgas_[cga].sequence != packet.sequence || cgas_[cga].launched > packet.cga_ctas) {
         log_.problems.push_back(fmt::format("GPC {}: packets of CGAs are mixed up", index_));
       }
     }
+    if (packet.memory_slot != protocol::kNoMemorySlot) take_memory(packet);
     start(packet, packet.sm_mask, index, cga);
     for (const std::uint64_t mask : packet.further_masks) start(packet, mask, index, cga);
   }
-  void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) { log_.blocks.push_back({index_, packet}); }
+
+  void take_memory(const protocol::LaunchPacket& packet) {
+    const auto place = std::pair(std::uint32_t{packet.subcontext}, packet.memory_slot);
+    const auto [found, fresh] = log_.memory.emplace(place, packet.sequence);
+    if (!fresh && found->second != packet.sequence && log_.open[found->second] > 0) {
+      log_.problems.push_back(fmt::format("CGA memory slot {} was given to two CGAs", packet.memory_slot));
+    }
+    found->second = packet.sequence;
+  }
+
+  void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) {
+    log_.blocks.push_back({index_, packet});
+    const Log::Tpc tpc{packet.subcontext, index_, packet.tpc};
+    if (log_.local_holds[tpc] == 0) log_.problems.push_back("a local-memory block came before the launch");
+    const auto owner = log_.block_owner.find(packet.block);
+    if (owner != log_.block_owner.end() && owner->second != tpc && log_.local_holds[owner->second] > 0) {
+      log_.problems.push_back(fmt::format("local-memory block {} was given twice", packet.block));
+    }
+    log_.block_owner[packet.block] = tpc;
+  }
+
+  void hold(const Running& cta) {
+    const Log::Tpc tpc = tpc_of(cta.subcontext, cta.bit);
+    if (log_.local_operations.count(cta.operation) > 0) ++log_.local_holds[tpc];
+    if (++log_.holds[tpc] > 1) return;
+    std::size_t tpcs = 0;
+    for (const auto& [other, ctas] : log_.holds) tpcs += std::get<0>(other) == cta.subcontext && ctas > 0 ? 1 : 0;
+    log_.most_tpcs = std::max(log_.most_tpcs, tpcs);
+  }
+  void release(const Running& cta) {
+    const Log::Tpc tpc = tpc_of(cta.subcontext, cta.bit);
+    --log_.holds[tpc];
+    if (log_.local_operations.count(cta.operation) == 0) return;
+    --log_.local_holds[tpc];
+    for (const auto& [block, owner] : log_.block_owner) {
+      if (owner == tpc) return;
+    }
+    log_.problems.push_back(fmt::format("GPC {}: a CTA ran without its local-memory block", index_));
+  }
 
   void start(const protocol::LaunchPacket& packet, std::uint64_t mask, std::uint64_t& index, std::size_t cga) {
     for (std::uint32_t bit = 0; bit < 64; ++bit) {
@@ -126,7 +197,9 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         log_.problems.push_back(fmt::format("GPC {} SM {}: more CTAs than fit", index_, bit));
       }
       running_.push_back({packet.slot, packet.operation, bit, packet.need, packet.sequence, cga,
-                          packet.shape.levels > 0 && packet.cga_ctas == 0});
+                          packet.shape.levels > 0 && packet.cga_ctas == 0, packet.subcontext});
+      hold(running_.back());
+      log_.open[packet.sequence] += running_.back().tracked ? 1 : 0;
       domain_.schedule_in(duration(packet.operation, index++), *this, kComplete, running_.size() - 1);
     }
   }
@@ -143,11 +216,15 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       return;
     }
     if (kind == kFlushed) {
+      --open_cgas_;
+      --log_.open[cgas_[argument].sequence];
       cga_out.send({cgas_[argument].slot, cgas_[argument].sequence});
       return;
     }
     const Running& cta = running_[argument];
     used_[cta.bit].subtract(cta.need);
+    release(cta);
+    log_.open[cta.sequence] -= cta.tracked ? 1 : 0;
     const std::uint64_t bit = std::uint64_t{1} << cta.bit;
     if (cta.cga != kNoCga && ++cgas_[cta.cga].completed == cgas_[cta.cga].ctas) {
       domain_.schedule_in(flush(cta.operation, cta.sequence), *this, kFlushed, cta.cga);
@@ -177,6 +254,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   std::vector<Cga> cgas_;
   std::vector<protocol::CompletePacket> gathered_;
   std::uint32_t held_ = 0;
+  std::uint32_t open_cgas_ = 0;
 };
 
 // Sends tasks at given cycles, as far as credits allow.
@@ -277,13 +355,27 @@ class CwdBench {
   double stat(const std::string& name) const {
     return observation.stats.to_json().at("gpu0.cwd." + name).at("value").get<double>();
   }
+  // Time that tasks have waited for that reason.
+  double waited(const std::string& reason) const { return stat("wait." + reason); }
   // SM ids of a packet's CTAs, in raster order.
   std::vector<std::uint32_t> sms_of(const LoggedLaunch& launch) const {
+    std::vector<std::uint64_t> masks{launch.packet.sm_mask};
+    masks.insert(masks.end(), launch.packet.further_masks.begin(), launch.packet.further_masks.end());
     std::vector<std::uint32_t> ids;
-    for (std::uint32_t bit = 0; bit < topology.gpc(launch.gpc).sms; ++bit) {
-      if ((launch.packet.sm_mask >> bit & 1) != 0) ids.push_back(topology.gpc(launch.gpc).sm_ids[bit]);
+    for (const std::uint64_t mask : masks) {
+      for (std::uint32_t bit = 0; bit < topology.gpc(launch.gpc).sms; ++bit) {
+        if ((mask >> bit & 1) != 0) ids.push_back(topology.gpc(launch.gpc).sm_ids[bit]);
+      }
     }
     return ids;
+  }
+  // All packets in the order in which they were made, however far their GPCs are.
+  std::vector<LoggedLaunch> launches_in_order() const {
+    std::vector<LoggedLaunch> launches = log.launches;
+    std::stable_sort(launches.begin(), launches.end(), [](const LoggedLaunch& a, const LoggedLaunch& b) {
+      return std::pair(a.packet.sequence, a.packet.raster) < std::pair(b.packet.sequence, b.packet.raster);
+    });
+    return launches;
   }
 
   SimFixture sim;

@@ -180,7 +180,9 @@ TEST_CASE("completions of GPU_CGAs of CTAs name their sequence", "[gpc][CWD-09]"
     return packet;
   };
   bench.cwd.script = {part(0, 0b0011, 0, 1), part(0, 0b1100, 8, 2), part(0, 0b1'0001, 16, 3),
-                      bench.launch(1, 0b0110'0000, 0)};
+                      bench.launch(1, 0b0010'0000, 0), bench.launch(1, 0b0100'0000, 1)};
+  bench.cwd.script[3].sequence = 7;  // sessions of a plain grid: the CWD does not count them
+  bench.cwd.script[4].sequence = 8;
   bench.cwd.start(0);
   run_until_idle();
   std::map<std::uint64_t, std::uint64_t> masks;

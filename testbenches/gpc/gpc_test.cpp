@@ -20,6 +20,9 @@ using heddle::gpc::CtaSlots;
 TEST_CASE("a mask with holes gives its CTAs in the order of its bits", "[gpc][CWD-31]") {
   GpcBench bench(uneven(), plain());
   bench.cwd.script = {bench.launch(3, 0b1011'0110, 1000)};
+  bench.cwd.script[0].sequence = 17;
+  bench.cwd.script[0].departure = 5;
+  bench.cwd.script[0].need = {{1, 2, 3, 4, 5, 6}};
   bench.cwd.start(0);
   run_until_idle();
   REQUIRE(bench.starts.size() == 5);
@@ -30,6 +33,10 @@ TEST_CASE("a mask with holes gives its CTAs in the order of its bits", "[gpc][CW
     CHECK(start.packet.tag.slot == 3);
     CHECK(start.packet.tag.operation == 103);
     CHECK(start.packet.duration.min == 1000);
+    CHECK(start.packet.tag.sequence == 17);
+    CHECK(start.packet.departure == 5);
+    CHECK(start.packet.need == heddle::arch::ResourceVector{{1, 2, 3, 4, 5, 6}});
+    CHECK(start.packet.order == start.packet.id.index);
   }
   CHECK(index == std::map<std::uint32_t, std::uint64_t>{{1, 1000}, {2, 1001}, {4, 1002}, {5, 1003}, {7, 1004}});
   bench.expect_idle();

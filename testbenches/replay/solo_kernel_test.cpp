@@ -106,6 +106,25 @@ TEST_CASE("the closed form of a lone kernel holds on random machines", "[replay]
   CHECK(errors.worst(0.9) <= 0.04);
 }
 
+TEST_CASE("the closed form of a lone kernel with clusters agrees with the simulated machine", "[replay][CWD-24]") {
+  Errors errors;
+  for (const std::uint64_t seed : seeds(120)) {
+    Random random(seed);
+    const gpu::GpuParams params = preset_params("h100-sxm");
+    workload::Op op = random_kernel_op(random);
+    const std::uint32_t size = random.between(1, 16);
+    op.kernel.cluster.of(arch::CgaLevel::gpc) = {size, 1, 1};
+    op.kernel.cluster.mode = random.chance(50) ? arch::CgaMode::multicast : arch::CgaMode::load_balancing;
+    op.kernel.grid.x = (op.kernel.grid.x + size - 1) / size * size;
+    const double actual = simulated_cycles(params, op);
+    const double predicted = SoloKernel(params, op.kernel).duration(static_cast<double>(op.kernel.duration.min));
+    CAPTURE(seed, size, op.kernel.grid.x, op.kernel.duration.min, op.kernel.block.x, actual, predicted);
+    errors.add(predicted, actual);
+    CHECK(errors.all.back() <= 0.05);
+  }
+  CHECK(errors.worst(0.9) <= 0.04);
+}
+
 TEST_CASE("in lt mode a lone kernel takes its waves and nothing else", "[replay]") {
   gpu::GpuParams params = preset_params("h100-sxm");
   params.machine.timing = TimingMode::lt;

@@ -1,0 +1,253 @@
+// The figures of docs/results/distributor.md, all from one run: what the distributor decides, sends and starts, and in
+// how many cycles. They are simulated, so they are the same on every computer. Prints Markdown.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <systemc>
+
+#include "common/param_layers.h"
+#include "cwd/occupancy.h"
+#include "replay/simulation.h"
+
+int sc_main(int, char**) { return 0; }
+
+namespace {
+
+using namespace heddle;
+using arch::CgaLevel;
+
+gpu::GpuParams preset(const std::string& name) {
+  gpu::GpuParams params;
+  ParamBinder binder;
+  params.bind(binder);
+  ParamLayers layers(1);
+  layers.add_preset(0, gpu::preset(name), {Origin::Kind::preset, "preset " + name});
+  layers.resolve(binder, 0);
+  return params;
+}
+
+// CTAs of which so many fit on an SM.
+arch::KernelShape kernel(const arch::Dim3& grid, std::uint32_t ctas_per_sm, std::uint64_t cycles) {
+  arch::KernelShape shape;
+  shape.grid = grid;
+  shape.block = {2048 / ctas_per_sm > 1024 ? 1024 : 2048 / ctas_per_sm, 1, 1};
+  if (ctas_per_sm == 1) shape.registers_per_thread = 64;
+  shape.duration = {cycles, cycles};
+  return shape;
+}
+
+class Watch final : public CtaListener {
+ public:
+  void cta_started(const Cta& cta) override {
+    first_launch = std::min(first_launch, cta.launch);
+    last_launch = std::max(last_launch, cta.launch);
+    last_instruction = std::max(last_instruction, cta.first_instruction);
+    ++ctas;
+  }
+  void cta_ended(const Cta&) override {}
+
+  std::uint64_t first_launch = ~std::uint64_t{0};
+  std::uint64_t last_launch = 0;
+  std::uint64_t last_instruction = 0;
+  std::uint64_t ctas = 0;
+};
+
+struct Figures {
+  double decide = 0;    // cycles of all sessions
+  double sessions = 0;
+  double packets = 0;
+  double ctas = 0;
+  double launching = 0;  // cycles from the first launch packet to the last one
+  double running = 0;    // cycles from the first launch packet to the last CTA's first instruction
+  double cycle_ns = 1;
+};
+
+Figures run(const gpu::GpuParams& params, const arch::KernelShape& shape) {
+  workload::Workload work;
+  work.name = "figures";
+  work.format = "scenario";
+  work.streams.push_back({"0", 0});
+  workload::Op op;
+  static_cast<arch::KernelShape&>(op.kernel) = shape;
+  op.kernel.name = "grid";
+  op.enqueue = 0;
+  work.ops.push_back(op);
+  Watch watch;
+  replay::Job job;
+  job.instance = "gpu0";
+  job.params = params;
+  job.workload = &work;
+  job.ctas = &watch;
+  const replay::SimulationResult result = replay::simulate({job}, {});
+  HEDDLE_CHECK(result.progress && watch.ctas == shape.grid.count(), "a grid did not run to its end");
+  const Stats& stats = result.jobs[0].observation->stats;
+  const nlohmann::json values = stats.to_json();
+  const auto value = [&](const char* name) { return values.at(std::string("gpu0.cwd.") + name).at("value").get<double>(); };
+  Figures f;
+  f.sessions = value("sessions");
+  f.decide = value("session_cycles.mean") * value("session_cycles.count");
+  f.packets = value("launch_packets");
+  f.ctas = static_cast<double>(watch.ctas);
+  f.launching = static_cast<double>(watch.last_launch - watch.first_launch) + 1;
+  f.running = static_cast<double>(watch.last_instruction - watch.first_launch);
+  f.cycle_ns = result.jobs[0].cycle_ns;
+  return f;
+}
+
+void print(const std::string& line) { std::fputs((line + "\n").c_str(), stdout); }
+
+void decisions() {
+  print("## Deciding and starting 8 CTAs on each of 128 SMs (preset text)\n");
+  print("| distributor | cycles to decide | to the last launch packet | to the last first instruction | launch packets | per CTA |");
+  print("| --- | --- | --- | --- | --- | --- |");
+  for (const int mode : {0, 1, 2}) {
+    gpu::GpuParams params = preset("text");
+    params.cwd.one_at_a_time = mode == 0;
+    params.cwd.level_search = mode == 1 ? cwd::LevelSearch::scan : cwd::LevelSearch::bisection;
+    const Figures f = run(params, kernel({1024, 1, 1}, 8, 20'000));
+    static constexpr const char* kNames[] = {"one CTA at a time (prior art)", "parallel, scan of the levels",
+                                             "parallel, bisection"};
+    print(fmt::format("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.3f} |", kNames[mode], f.decide, f.launching, f.running,
+                      f.packets, f.packets / f.ctas));
+  }
+  print("");
+}
+
+struct Grid {
+  std::string name;
+  arch::Dim3 extents;
+  arch::Dim3 cga = arch::kNoExtents;
+};
+
+void rasterisation() {
+  print("## CTA launch throughput, central and distributed rasterisation (preset text, 8 CTAs per SM)\n");
+  print("| GPCs | grid | CTAs per cycle, central | distributed | ratio | launch packets per CTA, central | distributed |");
+  print("| --- | --- | --- | --- | --- | --- | --- |");
+  const std::vector<Grid> grids = {{"1024 x 1 x 1", {1024, 1, 1}},
+                                   {"32 x 32 x 1", {32, 32, 1}},
+                                   {"1 x 1 x 1024", {1, 1, 1024}},
+                                   {"7 x 9 x 16", {7, 9, 16}},
+                                   {"16 x 1 x 1", {16, 1, 1}},
+                                   {"1024 x 1 x 1 in GPC_CGAs of 2", {1024, 1, 1}, {2, 1, 1}},
+                                   {"1024 x 1 x 1 in GPC_CGAs of 16", {1024, 1, 1}, {16, 1, 1}}};
+  for (const std::uint32_t sms : {16U, 18U}) {
+    for (const Grid& grid : grids) {
+      double rate[2] = {};
+      double packets[2] = {};
+      for (const bool central : {true, false}) {
+        gpu::GpuParams params = preset("text");
+        params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, sms));
+        params.cwd.central_raster = central;
+        arch::KernelShape shape = kernel(grid.extents, 8, 100'000);
+        shape.cluster.of(CgaLevel::gpc) = grid.cga;
+        if (sms == 18 && grid.extents.x == 1024) shape.grid.x = 1152;
+        const Figures f = run(params, shape);
+        rate[central ? 0 : 1] = f.ctas / f.launching;
+        packets[central ? 0 : 1] = f.packets / f.ctas;
+      }
+      std::string name = grid.name;
+      if (sms == 18 && grid.extents.x == 1024) name.replace(0, 4, "1152");
+      print(fmt::format("| 8 x {} SMs | {} | {:.2f} | {:.2f} | {:.1f} | {:.3f} | {:.3f} |", sms, name, rate[0], rate[1],
+                        rate[1] / rate[0], packets[0], packets[1]));
+    }
+  }
+  print("");
+}
+
+void latency() {
+  print("## Session latency for one CGA on an empty machine, in cycles (preset text)\n");
+  print("| GPCs of 16 SMs | 2 CTAs | 4 | 8 | 16 | GPU_CGA of 4 GPC_CGAs of 4 | of 16 of 4 |");
+  print("| --- | --- | --- | --- | --- | --- | --- |");
+  for (const std::uint32_t gpcs : {1U, 2U, 4U, 8U, 16U}) {
+    std::string row = fmt::format("| {} |", gpcs);
+    for (const std::uint32_t size : {2U, 4U, 8U, 16U, 17U, 18U}) {
+      gpu::GpuParams params = preset("text");
+      params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(gpcs, 16));
+      const bool two_level = size > 16;
+      const std::uint32_t parts = size == 17 ? 4 : 16;
+      const std::uint32_t ctas = two_level ? 4 * parts : size;
+      arch::KernelShape shape = kernel({ctas, 1, 1}, 8, 1000);
+      shape.cluster.of(CgaLevel::gpc) = {two_level ? 4 : size, 1, 1};
+      if (two_level) shape.cluster.of(CgaLevel::gpu) = {ctas, 1, 1};
+      row += fmt::format(" {:.0f} |", run(params, shape).decide);
+    }
+    print(row);
+  }
+  print("\nLoad-balancing mode, several CTAs of a CGA on an SM (2 SMs per GPC free):\n");
+  print("| CTAs of the CGA | cycles |");
+  print("| --- | --- |");
+  for (const std::uint32_t size : {2U, 4U, 8U, 16U}) {
+    gpu::GpuParams params = preset("text");
+    params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, 2));
+    arch::KernelShape shape = kernel({size, 1, 1}, 8, 1000);
+    shape.cluster.of(CgaLevel::gpc) = {size, 1, 1};
+    shape.cluster.mode = arch::CgaMode::load_balancing;
+    print(fmt::format("| {} | {:.0f} |", size, run(params, shape).decide));
+  }
+  print("");
+}
+
+void silicon() {
+  print("## CTA launch rate against silicon\n");
+  print("| preset | kernel | ns per CTA, model | published |");
+  print("| --- | --- | --- | --- |");
+  struct Row {
+    const char* preset;
+    const char* name;
+    std::uint32_t ctas;
+    std::uint32_t threads;
+    const char* published;
+  };
+  for (const Row& row : {Row{"h200", "empty, 32 threads", 100'000, 32, "0.60"}, Row{"h200", "empty, 64 threads", 100'000, 64, "0.60"},
+                         Row{"h200", "empty, 128 threads", 100'000, 128, "0.60"},
+                         Row{"h100-sxm", "element-wise, 128 threads", 41'480, 128, "not above 0.73"},
+                         Row{"a100", "element-wise, 128 threads", 22'384, 128, "not above 1.16"},
+                         Row{"h100-sxm", "the same 22,384 CTAs", 22'384, 128, "none"}}) {
+    arch::KernelShape shape;
+    shape.grid = {row.ctas, 1, 1};
+    shape.block = {row.threads, 1, 1};
+    shape.duration = {1, 1};
+    const Figures f = run(preset(row.preset), shape);
+    print(fmt::format("| {} | {}, {} CTAs | {:.3f} | {} |", row.preset, row.name, row.ctas,
+                      f.launching * f.cycle_ns / f.ctas, row.published));
+  }
+  print("");
+}
+
+void residency() {
+  print("## Clusters resident at once, one CTA per SM (preset h100-sxm)\n");
+  print("| cluster size | active clusters | SMs unused, by GPC |");
+  print("| --- | --- | --- |");
+  const gpu::GpuParams params = preset("h100-sxm");
+  const arch::Topology topology(params.machine.shape, params.machine.ugpus);
+  for (std::uint32_t size = 1; size <= params.cwd.max_gpc_cga; ++size) {
+    arch::KernelShape shape = kernel({size, 1, 1}, 1, 1);
+    shape.cluster.of(CgaLevel::gpc) = {size, 1, 1};
+    const cwd::Occupancy o = cwd::occupancy(topology, params.cwd, params.sm.limits, shape,
+                                            std::min(params.gpc.cga_ids, params.gpc.cga_barriers));
+    print(fmt::format("| {} | {} | {} |", size, o.cgas, fmt::join(o.unused_sms, " ")));
+  }
+  print("");
+}
+
+}  // namespace
+
+int main() {
+  try {
+    decisions();
+    rasterisation();
+    latency();
+    silicon();
+    residency();
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
+    return 1;
+  }
+  return 0;
+}
