@@ -73,6 +73,7 @@ void Cwd::commit_wide() {
 void Cwd::commit_masks() {
   CgaMasks cga;
   while (reorder_.pop(cga)) commit_cga(cga);
+  pump_port();
 }
 
 // One GPC_CGA. All of its outermost CGA has a home, and the masks come in launch order.
@@ -121,10 +122,10 @@ void Cwd::hand_over(protocol::LaunchPacket& packet, std::uint32_t gpc) {
   LaunchPort::Item item;
   item.gpc = gpc;
   item.session = session_.number;
-  account(packet.slot, gpc, packet.sm_mask, item.local);
-  for (const std::uint64_t mask : packet.further_masks) account(packet.slot, gpc, mask, item.local);
   entry.placed += packet.num_ctas;
   if (!params_.central_raster) {
+    account(packet.slot, gpc, packet.sm_mask, item.local);
+    for (const std::uint64_t mask : packet.further_masks) account(packet.slot, gpc, mask, item.local);
     ++buffers_.back().packets;
     item.packet = packet;
     port_.push(item);
@@ -140,15 +141,15 @@ void Cwd::hand_over(protocol::LaunchPacket& packet, std::uint32_t gpc) {
       one.sm_mask = lowest_bit(mask);
       one.id = arch::resolve(one.shape, one.raster);
       one.last = packet.last && --left == 0;
+      item.local.clear();
+      account(packet.slot, gpc, one.sm_mask, item.local);
       ++buffers_.back().packets;
       item.packet = one;
       port_.push(item);
-      item.local.clear();
       one.cga_first = false;
       ++one.raster;
     }
   };
-  left = packet.num_ctas;
   send_each(packet.sm_mask);
   for (const std::uint64_t mask : packet.further_masks) send_each(mask);
 }

@@ -96,10 +96,12 @@ bool Cwd::try_begin(std::uint32_t slot) {
   return false;
 }
 
+// Sizes fail one session after another: what became free after the first of them may be enough for it.
 void Cwd::block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::uint64_t version) {
   if (!entry.blocked) entry.blocked_since = now();
   entry.blocked = true;
-  entry.blocked_version = version;
+  entry.blocked_version = entry.first_failure == 0 ? version : std::min(version, entry.first_failure);
+  entry.first_failure = 0;
   waits_.set(slot, reason);
 }
 
@@ -324,6 +326,7 @@ void Cwd::close_session(std::uint64_t placed) {
     failed_sessions_.add();
     if (!entry.split() && entry.size + 1 < entry.task.cluster.sizes()) {
       ++entry.size;  // a smaller one, in the next session (CWD-21)
+      if (entry.first_failure == 0) entry.first_failure = session_.version;
     } else {
       const WaitReason reason = why_no_home(entry, session_.size);
       if (!entry.split()) entry.size = 0;
@@ -331,6 +334,7 @@ void Cwd::close_session(std::uint64_t placed) {
     }
   } else {
     entry.blocked = false;
+    entry.first_failure = 0;
     if (!entry.split()) entry.size = 0;
     if (entry.placed == entry.total) table_.all_placed(session_.slot);
   }

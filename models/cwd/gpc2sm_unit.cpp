@@ -28,6 +28,7 @@ Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, cons
   home_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_home>(*this);
   if (timeline() != nullptr) {
     track_ = timeline()->track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {}", gpc));
+    mask_track_ = timeline()->track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {} masks", gpc));
   }
 }
 
@@ -84,6 +85,7 @@ void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t) {
   packet.unit = home.unit;
   packet.last = home.last;
   masks_ready_ = std::max(masks_ready_, now());
+  const Cycle begin = masks_ready_;
   for (std::size_t i = 0; i < masks.size(); ++i) {
     packet.masks[packet.count++] = masks[i];
     masks_ready_ += mask_cycles_;
@@ -93,6 +95,12 @@ void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t) {
     mask_out.send_at(masks_ready_, packet);
     packet.count = 0;
   }
+  if (timeline() == nullptr || masks_ready_ == begin) return;
+  timeline()->slice(mask_track_, domain_.clock().time_of(begin), domain_.clock().time_of(masks_ready_),
+                    masks.size() == 1 ? fmt::format("mask {:#x}", masks[0]) : fmt::format("{} masks", masks.size()),
+                    {{"first_mask", static_cast<std::int64_t>(masks[0])},
+                     {"order", home.order},
+                     {"unit", static_cast<std::int64_t>(home.unit)}});
 }
 
 }  // namespace heddle::cwd

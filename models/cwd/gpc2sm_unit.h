@@ -49,6 +49,7 @@ class Gpc2SmUnit : public Block {
   Counter& valid_;
   Counter& masks_;
   TrackId track_;
+  TrackId mask_track_;
 };
 
 }  // namespace heddle::cwd

@@ -172,8 +172,7 @@ std::string EmptyMachine::why_too_large(const Room& room, const ClusterShape& cl
   bool innermost = true;
   for (const CgaLevel level : kInnermostFirst) {
     if (!cluster.has(level)) continue;
-    const std::string why =
-        innermost ? why_too_few_sms(room, cluster, level) : why_too_few_cgas(room, cluster, level, inner);
+    std::string why = innermost ? why_too_few_sms(room, cluster, level) : why_too_few_cgas(room, cluster, level, inner);
     if (!why.empty()) return why;
     inner = level;
     innermost = false;

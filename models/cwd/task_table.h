@@ -30,6 +30,7 @@ struct TaskEntry {
   bool blocked = false;
   std::uint64_t blocked_since = 0;
   std::uint64_t blocked_version = 0;
+  std::uint64_t first_failure = 0;  // state of the machine in which the first of several sizes failed; 0: none has
 
   std::vector<bool> missed;  // TPCs that have not followed the grid from its start (CWD-42); empty: none
 

@@ -23,8 +23,8 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     const double size = static_cast<double>(cluster.of(cluster.outermost()).count());
     slots_ = static_cast<double>(residency(params, kernel).cgas) * size;
     // A launch packet starts the CTAs of one GPC_CGA at most.
-    packet_ = cluster.has(arch::CgaLevel::gpc) ? static_cast<double>(cluster.of(arch::CgaLevel::gpc).count())
-                                               : sms_ / gpcs;
+    packet_ =
+        cluster.has(arch::CgaLevel::gpc) ? static_cast<double>(cluster.of(arch::CgaLevel::gpc).count()) : sms_ / gpcs;
     // A step of the session asks all GPCs; those that tie, about half of them, receive a cluster.
     const double step = 2.0 * params.cwd.query_distance + params.cwd.session_step;
     decision = step / (packet_ * std::max(1.0, gpcs / 2));

@@ -146,13 +146,13 @@ void rasterisation() {
         params.cwd.central_raster = central;
         arch::KernelShape shape = kernel(grid.extents, 8, 100'000);
         shape.cluster.of(CgaLevel::gpc) = grid.cga;
-        if (sms == 18 && grid.extents.x == 1024) shape.grid.x = 1152;
+        if (sms == 18 && grid.extents.x == 1024 && grid.cga.count() == 0) shape.grid.x = 1152;
         const Figures f = run(params, shape);
         rate[central ? 0 : 1] = f.ctas / f.launching;
         packets[central ? 0 : 1] = f.packets / f.ctas;
       }
       std::string name = grid.name;
-      if (sms == 18 && grid.extents.x == 1024) name.replace(0, 4, "1152");
+      if (sms == 18 && grid.extents.x == 1024 && grid.cga.count() == 0) name.replace(0, 4, "1152");
       print(fmt::format("| 8 x {} SMs | {} | {:.2f} | {:.2f} | {:.1f} | {:.3f} | {:.3f} |", sms, name, rate[0], rate[1],
                         rate[1] / rate[0], packets[0], packets[1]));
     }

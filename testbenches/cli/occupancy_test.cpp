@@ -120,8 +120,8 @@ TEST_CASE("the occupancy table says what was assumed, what stays unused, and why
   const Finished none = heddle_in(dir, arguments);
   INFO(none.out);
   CHECK(none.status == 0);
-  CHECK(contains(none.out, "2 2"));        // of 14 SMs, with clusters of 4
-  CHECK(contains(none.out, "GPC"));        // why no cluster of 16 fits
+  CHECK(contains(none.out, "2 2"));  // of 14 SMs, with clusters of 4
+  CHECK(contains(none.out, "GPC"));  // why no cluster of 16 fits
   CHECK(contains(none.out, "14"));
 }
 
@@ -143,10 +143,14 @@ submit:
   CHECK(kernels[0].at("clusters").at(0).at("active") == 10);
   CHECK(kernels[0].at("clusters").at(1).at("active") == 5);
   CHECK(kernels[1].at("kernel") == "little");
-  // 16 on an SM, but a GPC has ids for 32 clusters only.
   CHECK(kernels[1].at("clusters").at(0).at("ctas_per_sm") == 16);
-  CHECK(kernels[1].at("clusters").at(0).at("active") == 64);
-  CHECK(contains(kernels[1].at("clusters").at(0).at("reason"), "gpu.gpc.cga_ids"));
+  CHECK(kernels[1].at("clusters").at(0).at("active") == 160);
+  CHECK_FALSE(kernels[1].at("clusters").at(0).contains("reason"));
+  // GPCs with ids for 32 clusters each hold no more, whatever their SMs could.
+  const nlohmann::json few =
+      json_of(dir, {"s.yaml", "--cluster", "1", "--set", "gpu.gpc.cga_ids=32"}).at(1).at("clusters").at(0);
+  CHECK(few.at("active") == 64);
+  CHECK(contains(few.at("reason"), "gpu.gpc.cga_ids"));
   // Another machine than the file's.
   CHECK(json_of(dir, {"s.yaml", "--gpu", "h100-sxm"}).at(0).at("clusters").at(1).at("active") == 66);
   const Finished text = heddle_in(dir, {"occupancy", "s.yaml"});
@@ -161,8 +165,9 @@ submit:
 
 TEST_CASE("an occupancy query that makes no sense is refused", "[cli][CWD-24][CWD-25]") {
   const TempDir dir;
-  dir.write("s.yaml", "heddle: 1\nkernels:\n  - {name: k, grid: 1, block: 32, cycles: 1}\nsubmit:\n"
-                      "  - {kernel: k, stream: a}\n");
+  dir.write("s.yaml",
+            "heddle: 1\nkernels:\n  - {name: k, grid: 1, block: 32, cycles: 1}\nsubmit:\n"
+            "  - {kernel: k, stream: a}\n");
   refused(dir, {}, {"--threads"});
   refused(dir, {"--registers", "32"}, {"--threads"});
   refused(dir, {"--threads", "0"}, {"SM", "block"});

@@ -125,3 +125,24 @@ TEST_CASE("recording: an import runs as long as the replay", "[cli][recordings][
   CHECK(scenario.stat("gpu0.cwd.ctas_launched") == replay.stat("gpu0.cwd.ctas_launched"));
   CHECK(scenario.stat("sim.time") == Approx(replay.stat("replay.span.modelled")).epsilon(0.01));
 }
+
+TEST_CASE("recording: the clusters of Wan on H100 are as many as the driver said",
+          "[cli][recordings][CWD-24][INP-09]") {
+  const char* name = "h100x2_wan_dit_mfu_nsys_slim.sqlite.gz";
+  if (absent(name)) return;
+  const TempDir dir;
+  const Finished finished = heddle_in(dir, {"occupancy", recording(name), "--json"});
+  INFO(finished.err);
+  REQUIRE(finished.status == 0);
+  std::set<int> sizes;
+  for (const nlohmann::json& kernel : nlohmann::json::parse(finished.out)) {
+    for (const nlohmann::json& row : kernel.at("clusters")) {
+      if (!row.contains("recorded")) continue;
+      CAPTURE(kernel.at("kernel"), row);
+      CHECK(row.at("agrees") == true);
+      CHECK(row.at("active") == row.at("recorded"));
+      sizes.insert(row.at("cluster").get<int>());
+    }
+  }
+  CHECK(sizes == std::set<int>{2, 4});
+}

@@ -43,8 +43,8 @@ struct Log {
   using Tpc = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;      // subcontext, GPC, TPC of the GPC
   std::map<Tpc, std::uint32_t> holds;                                       // CTAs
   std::map<Tpc, std::uint32_t> local_holds;                                 // of those, of local operations
-  std::map<std::uint32_t, Tpc> block_owner;                                 // last one
-  std::set<std::uint32_t> local_operations;                                 // filled in by the test
+  std::map<Tpc, std::uint32_t> block;                                       // the last one given
+  std::set<std::uint32_t> local_operations;                                 // those of tasks with local memory
   std::size_t most_tpcs = 0;                                                // of one subcontext at once
   std::size_t most_cgas = 0;                                                // GPC_CGAs of one GPC at once
 };
@@ -83,7 +83,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   bool merge = true;  // completions of one cycle leave as one packet
 
  private:
-  enum Kind : std::uint32_t { kCredit, kComplete, kSend, kFlushed };
+  enum Kind : std::uint32_t { kCredit, kComplete, kSend, kFlushed, kBlock };
   struct Running {
     std::uint32_t slot;
     std::uint32_t operation;
@@ -158,12 +158,16 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) {
     log_.blocks.push_back({index_, packet});
     const Log::Tpc tpc{packet.subcontext, index_, packet.tpc};
-    if (log_.local_holds[tpc] == 0) log_.problems.push_back("a local-memory block came before the launch");
-    const auto owner = log_.block_owner.find(packet.block);
-    if (owner != log_.block_owner.end() && owner->second != tpc && log_.local_holds[owner->second] > 0) {
-      log_.problems.push_back(fmt::format("local-memory block {} was given twice", packet.block));
-    }
-    log_.block_owner[packet.block] = tpc;
+    if (log_.local_holds[tpc] == 0) log_.problems.push_back(fmt::format("GPC {} cycle {}: a local-memory block came before the launch", index_, domain_.now()));
+    log_.block[tpc] = packet.block;
+    domain_.schedule(domain_.now(), *this, kBlock, packet.block);
+  }
+  // Once all that arrives in the cycle is there.
+  void check_block(std::uint32_t block) {
+    const auto users = std::count_if(log_.block.begin(), log_.block.end(), [&](const auto& entry) {
+      return entry.second == block && log_.local_holds[entry.first] > 0;
+    });
+    if (users > 1) log_.problems.push_back(fmt::format("local-memory block {} has {} users", block, users));
   }
 
   void hold(const Running& cta) {
@@ -179,9 +183,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     --log_.holds[tpc];
     if (log_.local_operations.count(cta.operation) == 0) return;
     --log_.local_holds[tpc];
-    for (const auto& [block, owner] : log_.block_owner) {
-      if (owner == tpc) return;
-    }
+    if (log_.block.count(tpc) > 0) return;
     log_.problems.push_back(fmt::format("GPC {}: a CTA ran without its local-memory block", index_));
   }
 
@@ -208,6 +210,10 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     if (kind == kCredit) {
       --held_;
       launch_in.return_credit();
+      return;
+    }
+    if (kind == kBlock) {
+      check_block(static_cast<std::uint32_t>(argument));
       return;
     }
     if (kind == kSend) {
@@ -278,6 +284,7 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
 
   void submit(Cycle cycle, const protocol::TaskPacket& task) {
     tasks_.push_back(task);
+    if (task.local_memory) log_.local_operations.insert(task.operation);
     domain_.schedule(cycle, *this, 0, tasks_.size() - 1);
   }
   void control(Cycle cycle, const protocol::TpcEnablePacket& packet) {

@@ -16,9 +16,7 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
 using heddle::arch::CgaLevel;
 using heddle::arch::CgaMode;
-using heddle::arch::Dim3;
 using heddle::arch::KernelShape;
-using heddle::arch::Resource;
 using heddle::arch::ResourceVector;
 using heddle::arch::Shape;
 using heddle::arch::SmLimits;
@@ -51,16 +49,17 @@ std::uint32_t sum(const Order& values) { return std::accumulate(values.begin(), 
 
 TEST_CASE("an H100 holds 66 clusters of 2 and 30 of 4 at one CTA per SM", "[cwd][CWD-24]") {
   const Topology topology = h100();
+  const CwdParams params;
   const SmLimits limits;
-  const Occupancy two = heddle::cwd::occupancy(topology, {}, limits, one_per_sm(2));
+  const Occupancy two = heddle::cwd::occupancy(topology, params, limits, one_per_sm(2));
   CHECK(two.cgas == 66);
   CHECK(two.gpc_cgas == Order{9, 9, 9, 9, 8, 8, 7, 7});
   CHECK(sum(two.unused_sms) == 0);
-  const Occupancy four = heddle::cwd::occupancy(topology, {}, limits, one_per_sm(4));
+  const Occupancy four = heddle::cwd::occupancy(topology, params, limits, one_per_sm(4));
   CHECK(four.cgas == 30);
   CHECK(four.gpc_cgas == Order{4, 4, 4, 4, 4, 4, 3, 3});
   CHECK(four.unused_sms == Order{2, 2, 2, 2, 0, 0, 2, 2});
-  const Occupancy sixteen = heddle::cwd::occupancy(topology, {}, limits, one_per_sm(16));
+  const Occupancy sixteen = heddle::cwd::occupancy(topology, params, limits, one_per_sm(16));
   CHECK(sixteen.cgas == 6);
   CHECK(sixteen.unused_sms == Order{2, 2, 2, 2, 0, 0, 14, 14});
   CHECK(sixteen.ctas == Order{16, 16, 16, 16, 16, 16, 0, 0});
@@ -69,12 +68,14 @@ TEST_CASE("an H100 holds 66 clusters of 2 and 30 of 4 at one CTA per SM", "[cwd]
 TEST_CASE("clusters of every size at one CTA per SM: as many as fit each GPC", "[cwd][CWD-24]") {
   const Order sms{18, 18, 18, 18, 16, 16, 14, 14};
   const Topology topology = h100();
+  const CwdParams params;
+  const SmLimits limits;
   for (const CgaMode mode : {CgaMode::multicast, CgaMode::load_balancing}) {
     for (std::uint32_t size = 1; size <= 16; ++size) {
       CAPTURE(size, static_cast<int>(mode));
       KernelShape kernel = one_per_sm(size);
       kernel.cluster.mode = mode;
-      const Occupancy occupancy = heddle::cwd::occupancy(topology, {}, SmLimits{}, kernel);
+      const Occupancy occupancy = heddle::cwd::occupancy(topology, params, limits, kernel);
       std::uint32_t wanted = 0;
       for (std::size_t g = 0; g < sms.size(); ++g) {
         wanted += sms[g] / size;
@@ -83,7 +84,7 @@ TEST_CASE("clusters of every size at one CTA per SM: as many as fit each GPC", "
         CHECK(occupancy.ctas[g] == sms[g] / size * size);
       }
       CHECK(occupancy.cgas == wanted);
-      CHECK(heddle::cwd::why_never_fits(topology, {}, SmLimits{}, kernel).empty());
+      CHECK(heddle::cwd::why_never_fits(topology, params, limits, kernel).empty());
     }
   }
 }

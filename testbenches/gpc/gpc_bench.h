@@ -65,8 +65,8 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     // The lowest slot that is free.
     std::uint32_t lowest = 0;
     while (live_.count(lowest) != 0) ++lowest;
-    if (!live_.emplace(start.cta_slot, start.tag).second) problems.push_back("a CTA slot was given twice");
-    if (start.cta_slot >= kSlots || start.cta_slot < lowest) problems.push_back("a CTA slot that does not exist");
+    if (!live_.emplace(start.cta_slot, start.tag).second) problems.emplace_back("a CTA slot was given twice");
+    if (start.cta_slot >= kSlots || start.cta_slot < lowest) problems.emplace_back("a CTA slot that does not exist");
     domain_.schedule_in(duration_(start.id.index), *this, 0, start.cta_slot);
   }
   void on_event(std::uint32_t, std::uint64_t cta_slot) override {
@@ -203,7 +203,7 @@ struct GpcBench {
     for (std::size_t t = 0; t < mpcs.size(); ++t) {
       for (std::uint32_t i = 0; i < gpc.tpcs[t].sms; ++i) REQUIRE(mpcs[t]->slots_used(i) == 0);
     }
-    for (const auto& sm : sms) REQUIRE(sm->problems == std::vector<std::string>{});
+    for (const auto& sm : sms) REQUIRE_THAT(sm->problems, Catch::Equals(std::vector<std::string>{}));
   }
 
   double stat(const std::string& path) const {

@@ -252,6 +252,18 @@ TEST_CASE("a launch that stands before an earlier one is caught", "[gpc][CWD-41]
   CHECK_THROWS_WITH(sc_core::sc_start(), Contains("before one that has been followed"));
 }
 
+TEST_CASE("a follower that was told a place knows none before it", "[gpc][CWD-42]") {
+  heddle::arch::RasterShape shape;
+  shape.grid = {5, 5, 5};
+  heddle::gpc::RasterFollower follower(0, shape, 16);
+  CHECK(follower.locate(shape, 3).cta == Coord{3, 0, 0});
+  follower.join(8, {3, 1, 0});
+  CHECK_THROWS_AS(follower.locate(shape, 7), heddle::CheckFailed);
+  CHECK(follower.locate(shape, 8).cta == Coord{3, 1, 0});
+  CHECK(follower.locate(shape, 8).cta == Coord{3, 1, 0});  // the same outermost CGA
+  CHECK(follower.updates() == 2);
+}
+
 TEST_CASE("random grids, shared with other GPCs, late joiners: ids equal division", "[gpc][CWD-40][CWD-41][CWD-42]") {
   std::uint32_t late = 0;
   for (const std::uint64_t seed : seeds(400)) {

@@ -30,6 +30,7 @@ constexpr std::uint32_t kDistance = 6;  // cycles between MPC and SM
 constexpr Cycle kStart = 20;            // cycles of a CTA's start
 
 struct Listener : CtaListener {
+  virtual ~Listener() = default;
   void cta_started(const Cta& cta) override { started.push_back(cta); }
   void cta_ended(const Cta& cta) override { ended.push_back(cta); }
   std::vector<Cta> started, ended;
@@ -185,7 +186,7 @@ TEST_CASE("preloaded resources are held until their cycle, or for ever", "[sm][C
   bench.sm.preload(forever, 0);
   bench.sm.preload(first, 300);
   bench.sm.preload(second, 500);
-  const auto expect = [&bench](std::vector<ResourceVector> parts, const ResourceVector& ctas) {
+  const auto expect = [&bench](const std::vector<ResourceVector>& parts, const ResourceVector& ctas) {
     ResourceVector base;
     for (const ResourceVector& part : parts) base.add(part);
     CHECK(bench.sm.base() == base);

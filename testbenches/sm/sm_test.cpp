@@ -69,6 +69,7 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
 // Recomputes what the SM holds from the starts and ends alone.
 struct Listener : CtaListener {
   explicit Listener(const Sm& module) : sm(module) {}
+  virtual ~Listener() = default;
   void cta_started(const Cta& cta) override {
     started[{cta.task, cta.index}] = cta.cycle;
     used.add(need.at({cta.task, cta.index}));

@@ -65,6 +65,7 @@ class LaunchTap : public sc_core::sc_module,
 using Id = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
 struct Listener : CtaListener {
+  virtual ~Listener() = default;
   void cta_started(const Cta& cta) override { ids[cta.sm][cta.task].emplace_back(cta.index, cta.cga, cta.rank); }
   void cta_ended(const Cta&) override {}
   std::map<std::uint32_t, std::map<std::uint32_t, std::vector<Id>>> ids;  // SM, task: in order of starting
