@@ -93,6 +93,7 @@ bool Cwd::try_begin(std::uint32_t slot) {
   }
   if (!entry.split()) entry.size = 0;
   block(entry, slot, reason, version_);
+  if (entry.blocked_version != version_) consider_later();
   return false;
 }
 
