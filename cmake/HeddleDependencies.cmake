@@ -8,6 +8,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(Boost REQUIRED COMPONENTS program_options)
+pkg_check_modules(MUPARSER REQUIRED IMPORTED_TARGET muparser)
 
 # SystemC brings a CMake package when it is built from source; Debian's ships pkg-config files only.
 find_package(SystemCLanguage CONFIG QUIET)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "arch/cluster.h"
@@ -36,10 +37,14 @@ struct KernelShape {
   ClusterShape cluster;                    // how CTAs are grouped
   std::uint32_t local_bytes = 0;           // local memory per thread: more than 0 takes a local-memory block per TPC
   std::uint8_t subcontext = 0;             // below kSubcontexts
+  std::uint32_t code = 0;  // of its program in the machine's CodeStore; 0: none, CTAs run for `duration`
 };
+
+class WarpProgram;
 
 struct KernelRecord : KernelShape {
   std::string name;
+  std::shared_ptr<const WarpProgram> program;  // null: CTAs run for `duration`
 };
 
 }  // namespace heddle::arch

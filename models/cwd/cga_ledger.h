@@ -12,8 +12,8 @@
 namespace heddle::cwd {
 
 struct CgaLimits {
-  std::uint32_t ids = 256;           // gpc_local_cga_ids of a GPC
-  std::uint32_t barriers = 256;      // barrier slots of a GPC
+  std::uint32_t ids = 256;          // gpc_local_cga_ids of a GPC
+  std::uint32_t barriers = 256;     // barrier slots of a GPC
   std::uint32_t gpu_barriers = 16;  // barriers of GPU_CGAs and uGPU_CGAs
   std::uint32_t memory_slots = 16;  // CGA memory slots of each subcontext
 };

@@ -59,8 +59,7 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       topology_(topology),
       sm_priority_(params.sm_priority.resolve(topology.sms(), "cwd.sm_priority")),
       policies_(params),
-      lake_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_,
-            lake_options(params)),
+      lake_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, lake_options(params)),
       wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain,
             params.one_at_a_time),
       live_(sm_capacity, topology, params.table_slots),
@@ -82,8 +81,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       launch_packets_(counter("launch_packets", "packets", "launch packets sent to GPCs")),
       sessions_(counter("sessions", "sessions", "launch sessions")),
       failed_sessions_(counter("failed_sessions", "sessions", "sessions that found no home for a CGA")),
-      session_steps_(counter("session_steps", "steps",
-                             "steps of all sessions: of the level search, or of queries to the GPCs")),
+      session_steps_(
+          counter("session_steps", "steps", "steps of all sessions: of the level search, or of queries to the GPCs")),
       tasks_(counter("tasks", "tasks", "tasks that entered the task table")),
       rejected_(counter("rejected", "tasks", "tasks that can never run on this machine")),
       ctas_completed_(counter("ctas_completed", "CTAs", "CTAs whose completion has arrived")),
@@ -104,7 +103,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     return new PacketIn<protocol::CompletePacket>(socket, domain, distance_of(params, static_cast<std::uint32_t>(g)));
   });
   per_gpc(cga_in, [&](const char* socket, std::size_t g) {
-    return new PacketIn<protocol::CgaCompletePacket>(socket, domain, distance_of(params, static_cast<std::uint32_t>(g)));
+    return new PacketIn<protocol::CgaCompletePacket>(socket, domain,
+                                                     distance_of(params, static_cast<std::uint32_t>(g)));
   });
   per_gpc(mask_in_,
           [&](const char* socket, std::size_t) { return new PacketIn<protocol::MaskPacket>(socket, domain, 0); });
@@ -116,9 +116,9 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     complete_in[g].on_packet<Cwd, &Cwd::on_complete>(*this, g);
     cga_in[g].on_packet<Cwd, &Cwd::on_cga_complete>(*this, g);
     mask_in_[g].on_packet<Cwd, &Cwd::on_masks>(*this, g);
-    gpc2sm_.push_back(std::make_unique<Gpc2SmUnit>(fmt::format("gpc2sm{}", g).c_str(), domain,
-                                                   fmt::format("{}.gpc2sm{}", path, g), params, topology, g, sm_priority_,
-                                                   *policies_.load_balancing, *policies_.multicast, *policies_.domain));
+    gpc2sm_.push_back(std::make_unique<Gpc2SmUnit>(
+        fmt::format("gpc2sm{}", g).c_str(), domain, fmt::format("{}.gpc2sm{}", path, g), params, topology, g,
+        sm_priority_, *policies_.load_balancing, *policies_.multicast, *policies_.domain));
     snapshot_out_.bind(gpc2sm_.back()->snapshot_in);
     gpu2gpc_.mimic_out.bind(gpc2sm_.back()->mimic_in);
     gpu2gpc_.home_out.bind(gpc2sm_.back()->home_in);

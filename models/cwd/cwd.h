@@ -44,10 +44,10 @@ class Cwd : public Block {
   PacketIn<protocol::TaskPacket> task_in;
   PacketOut<protocol::TaskDonePacket> done_out;
   PacketIn<protocol::TpcEnablePacket> control_in;
-  PacketOut<protocol::LaunchPacket> launch_out;                           // link = GPC
-  PacketOut<protocol::LocalMemoryPacket> local_out;                       // link = GPC
-  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;     // one per GPC
-  sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;       // one per GPC
+  PacketOut<protocol::LaunchPacket> launch_out;                        // link = GPC
+  PacketOut<protocol::LocalMemoryPacket> local_out;                    // link = GPC
+  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;  // one per GPC
+  sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;    // one per GPC
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until);
@@ -76,7 +76,7 @@ class Cwd : public Block {
     std::uint64_t sequence = 0;  // of its first outermost CGA; of a plain grid: of the session
     std::uint64_t version = 0;   // of the machine when it began
     std::vector<std::uint16_t> snapshot;
-    const Placement* placement = nullptr;      // plain
+    const Placement* placement = nullptr;         // plain
     const std::vector<WideUnit>* wide = nullptr;  // wide
     arch::RasterShape shape;
     bool decided = false;     // cluster: the GPU2GPC unit has ended

@@ -86,8 +86,7 @@ void Cwd::commit_cga(const CgaMasks& cga) {
     session_.unit_open = cga.unit;
     const bool gpu_level = cluster.outermost() != arch::CgaLevel::gpc;
     const std::uint64_t parts = entry.unit_ctas(session_.size) / ctas;
-    session_.memory_slot =
-        ledger_.open(sequence, entry.task.subcontext, gpu_level, cluster.linear_memory, parts);
+    session_.memory_slot = ledger_.open(sequence, entry.task.subcontext, gpu_level, cluster.linear_memory, parts);
     cgas_launched_.add();
   }
   ledger_.take_gpc_cga(cga.gpc);

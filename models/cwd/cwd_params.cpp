@@ -21,9 +21,8 @@ std::vector<std::uint32_t> UnitOrder::resolve(std::uint32_t units, const char* w
   std::vector<std::uint32_t> sorted = ids;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != result) {
-    throw InputError(
-        fmt::format("{} lists {} ids that are not a permutation of 0 to {}", what, ids.size(), units - 1),
-        "list every one of the machine once, or say ascending or descending");
+    throw InputError(fmt::format("{} lists {} ids that are not a permutation of 0 to {}", what, ids.size(), units - 1),
+                     "list every one of the machine once, or say ascending or descending");
   }
   return ids;
 }
@@ -35,7 +34,8 @@ const char* const kChoice = "choice of the specification";
 // "lake: …; packed: …"
 std::string list_of(const std::vector<std::pair<std::string, std::string>>& policies) {
   std::string text;
-  for (const auto& [name, description] : policies) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name, description);
+  for (const auto& [name, description] : policies)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name, description);
   return text;
 }
 
@@ -47,10 +47,12 @@ std::vector<std::string> names_of(const std::vector<std::pair<std::string, std::
 
 void describe_clusters(ParamTable<CwdParams>& t) {
   t.add_choice("load_balancing", &CwdParams::load_balancing, names_of(sm_policies()),
-        "which SMs of a GPC the CTAs of a CGA go to in load-balancing mode; " + list_of(sm_policies()), "CWD-15");
-  t.add_choice("multicast", &CwdParams::multicast, names_of(sm_policies()), "the same in multicast mode (names as of load_balancing)", "CWD-16");
+               "which SMs of a GPC the CTAs of a CGA go to in load-balancing mode; " + list_of(sm_policies()),
+               "CWD-15");
+  t.add_choice("multicast", &CwdParams::multicast, names_of(sm_policies()),
+               "the same in multicast mode (names as of load_balancing)", "CWD-16");
   t.add_choice("domain_policy", &CwdParams::domain_policy, names_of(domain_policies()),
-        "which GPCs, uGPUs and CPCs receive CGAs; " + list_of(domain_policies()), "CWD-13");
+               "which GPCs, uGPUs and CPCs receive CGAs; " + list_of(domain_policies()), "CWD-13");
   t.add("gpc_priority", &CwdParams::gpc_priority, "which GPCs of equal speed are served first (CWD-13)", kChoice);
   t.add("max_gpc_cga", &CwdParams::max_gpc_cga, {Unit::count, 1, 4096}, "most CTAs of a GPC_CGA",
         "CUDA programming guide: 8 is portable, H100 allows 16");
@@ -69,7 +71,8 @@ void describe_clusters(ParamTable<CwdParams>& t) {
   t.add("tpc_credits", &CwdParams::tpc_credits, {Unit::count, 0, 4096},
         "TPCs that a subcontext may hold at once; 0: all", "choice: no partitioning");
   t.add("local_memory_blocks", &CwdParams::local_memory_blocks, {Unit::count, 0, 1'000'000},
-        "local-memory blocks, each for one subcontext on one TPC; 0: one per TPC", "choice of the specification (PRT-06)");
+        "local-memory blocks, each for one subcontext on one TPC; 0: one per TPC",
+        "choice of the specification (PRT-06)");
 }
 
 void describe_comparisons(ParamTable<CwdParams>& t) {
@@ -85,7 +88,8 @@ void describe_comparisons(ParamTable<CwdParams>& t) {
   t.add("broadcast_width", &CwdParams::broadcast_width, {Unit::count, 1, 4096},
         "GPCs that a launch packet reaches per cycle on its way to all of them (CWD-35)", "assumption: all at once");
   t.add("gpc_distances", &CwdParams::gpc_distances,
-        "cycles from the distributor to each GPC and back to it, one number per GPC; empty: gpc_distance and gpc.gpm_to_cwd",
+        "cycles from the distributor to each GPC and back to it, one number per GPC; empty: gpc_distance and "
+        "gpc.gpm_to_cwd",
         "choice: all alike");
 }
 

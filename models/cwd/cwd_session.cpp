@@ -106,8 +106,8 @@ void Cwd::block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::ui
   waits_.set(slot, reason);
 }
 
-// The outermost CGAs that a session may place: those that remain, at most the session's limit (CWD-23), and at most what
-// is left of everything that CGAs take besides free slots (CWD-19).
+// The outermost CGAs that a session may place: those that remain, at most the session's limit (CWD-23), and at most
+// what is left of everything that CGAs take besides free slots (CWD-19).
 WaitReason Cwd::limit_units(const TaskEntry& entry, std::uint32_t size, std::uint64_t& units) const {
   const ClusterShape& cluster = entry.task.cluster;
   const std::uint64_t full = entry.unit_ctas(0);
@@ -250,8 +250,8 @@ void Cwd::begin_plain(std::uint64_t ctas) {
 
 void Cwd::begin_wide(std::uint64_t units) {
   const TaskEntry& entry = table_.at(session_.slot);
-  session_.wide = &wide_.place(session_.snapshot, entry.unit_ctas(session_.size), units,
-                               entry.task.cluster.outermost());
+  session_.wide =
+      &wide_.place(session_.snapshot, entry.unit_ctas(session_.size), units, entry.task.cluster.outermost());
   session_.units = session_.wide->size();
   session_steps_.add(wide_.steps());
   const Cycle length = domain_.cost(params_.session_pipeline + Cycle{params_.session_step} * wide_.steps());
@@ -347,16 +347,16 @@ void Cwd::close_session(std::uint64_t placed) {
 void Cwd::draw_session(std::uint64_t placed) {
   const TaskEntry& entry = table_.at(session_.slot);
   const char* unit = entry.task.cluster.any() ? arch::cga_name(entry.task.cluster.outermost()) : "CTA";
-  timeline()->slice(session_track_, domain_.clock().time_of(session_.begin), domain_.clock().time_of(now()),
-                    placed == 0 ? fmt::format("{}: no home for a {} of {} CTAs",
-                                              domain_.observation().labels.of(entry.task.operation), unit,
-                                              entry.unit_ctas(session_.size))
-                                : fmt::format("{}: {} {}s", domain_.observation().labels.of(entry.task.operation),
-                                              placed, unit),
-                    {{"session", static_cast<std::int64_t>(session_.number)},
-                     {"sequence", static_cast<std::int64_t>(session_.sequence)},
-                     {"placed", static_cast<std::int64_t>(placed)},
-                     {"size", session_.size}});
+  timeline()->slice(
+      session_track_, domain_.clock().time_of(session_.begin), domain_.clock().time_of(now()),
+      placed == 0
+          ? fmt::format("{}: no home for a {} of {} CTAs", domain_.observation().labels.of(entry.task.operation), unit,
+                        entry.unit_ctas(session_.size))
+          : fmt::format("{}: {} {}s", domain_.observation().labels.of(entry.task.operation), placed, unit),
+      {{"session", static_cast<std::int64_t>(session_.number)},
+       {"sequence", static_cast<std::int64_t>(session_.sequence)},
+       {"placed", static_cast<std::int64_t>(placed)},
+       {"size", session_.size}});
 }
 
 void Cwd::note_waiting(bool waiting) {
@@ -369,7 +369,8 @@ void Cwd::note_waiting(bool waiting) {
   no_slot_cycles_.add(now() - waiting_since_);
   if (timeline() != nullptr && now() > waiting_since_) {
     timeline()->slice(waiting_track_, domain_.clock().time_of(waiting_since_), domain_.clock().time_of(now()),
-                      "nothing can start", {{"tasks_with_ctas_left", static_cast<std::int64_t>(table_.waiting().size())}});
+                      "nothing can start",
+                      {{"tasks_with_ctas_left", static_cast<std::int64_t>(table_.waiting().size())}});
   }
 }
 

@@ -34,7 +34,8 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
   answer_in.init(topology.gpcs(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::AnswerPacket>(socket, domain, 0);
   });
-  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) answer_in[g].on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_answer>(*this, g);
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g)
+    answer_in[g].on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_answer>(*this, g);
   if (timeline() != nullptr) track_ = timeline()->track(domain.observation().prefix + " cwd", "gpu2gpc");
 }
 
@@ -72,8 +73,8 @@ void Gpu2GpcUnit::step() {
   query_steps_.add(core_.queries());
   cancelled_.add(core_.cancelled());
   session_cycles_.add(now() - begin_);
-  end_out.send({session_, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(),
-                core_.cancelled()});
+  end_out.send(
+      {session_, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(), core_.cancelled()});
 }
 
 // All commands of a step for one GPC travel as one packet.

@@ -19,9 +19,9 @@ class Gpu2GpcUnit : public Block {
 
   PacketIn<protocol::SessionPacket> session_in;
   PacketOut<protocol::SessionEndPacket> end_out;
-  PacketOut<protocol::MimicPacket> mimic_out;                         // link = GPC
-  PacketOut<protocol::HomePacket> home_out;                           // link = GPC
-  sc_core::sc_vector<PacketIn<protocol::AnswerPacket>> answer_in;     // one per GPC
+  PacketOut<protocol::MimicPacket> mimic_out;                      // link = GPC
+  PacketOut<protocol::HomePacket> home_out;                        // link = GPC
+  sc_core::sc_vector<PacketIn<protocol::AnswerPacket>> answer_in;  // one per GPC
 
   void reset() override;
   void collect_waits(WaitGraph&) const override {}  // a session always ends

@@ -8,9 +8,7 @@ namespace {
 
 constexpr double kParts = 65'536;  // = kFraction
 
-std::uint64_t fractions(double rate) {
-  return rate <= 0 ? 0 : static_cast<std::uint64_t>(std::llround(kParts / rate));
-}
+std::uint64_t fractions(double rate) { return rate <= 0 ? 0 : static_cast<std::uint64_t>(std::llround(kParts / rate)); }
 
 std::uint64_t cycles(double count) { return static_cast<std::uint64_t>(std::llround(count * kParts)); }
 

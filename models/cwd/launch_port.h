@@ -18,8 +18,8 @@ class LaunchPort {
     std::vector<protocol::LocalMemoryPacket> local;  // these follow it (CWD-32)
   };
 
-  // Rates per cycle; 0 means without limit. `broadcast`: cycles that a packet takes to reach all GPCs, `id`: cycles that
-  // the id of a CTA takes where the distributor makes and sends it; 0: neither.
+  // Rates per cycle; 0 means without limit. `broadcast`: cycles that a packet takes to reach all GPCs, `id`: cycles
+  // that the id of a CTA takes where the distributor makes and sends it; 0: neither.
   LaunchPort(double packets_per_cycle, double ctas_per_cycle, double broadcast = 0, double id = 0);
 
   void push(const Item& item) { queue_.push_back(item); }

@@ -21,8 +21,8 @@ struct TaskEntry {
   bool rejected = false;  // nothing of it was or will be placed (CWD-25)
 
   // CGAs.
-  std::uint32_t size = 0;        // size index of the outermost CGA to try next, or into which one is being split
-  std::uint64_t open_cgas = 0;   // GPC_CGAs started whose cga_complete has not arrived
+  std::uint32_t size = 0;           // size index of the outermost CGA to try next, or into which one is being split
+  std::uint64_t open_cgas = 0;      // GPC_CGAs started whose cga_complete has not arrived
   std::vector<std::uint32_t> room;  // GPC_CGAs that a GPC can still hold, by size of a GPC_CGA and GPC (CWD-20)
   std::map<std::uint64_t, std::uint32_t> size_of;  // of open GPC_CGAs by sequence number, where there are several sizes
 

@@ -7,9 +7,7 @@
 namespace heddle::cwd {
 
 TpcHolds::TpcHolds(std::uint32_t tpcs, std::uint32_t credits, std::uint32_t blocks)
-    : tpcs_(tpcs),
-      credits_(credits == 0 ? tpcs : std::min(credits, tpcs)),
-      all_blocks_(blocks == 0 ? tpcs : blocks) {
+    : tpcs_(tpcs), credits_(credits == 0 ? tpcs : std::min(credits, tpcs)), all_blocks_(blocks == 0 ? tpcs : blocks) {
   reset();
 }
 
@@ -39,7 +37,8 @@ std::uint32_t TpcHolds::launch(std::uint32_t subcontext, std::uint32_t tpc, bool
 
 void TpcHolds::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local) {
   Row& row = rows_[subcontext];
-  HEDDLE_CHECK(row.ctas[tpc] > 0 && (!local || row.local[tpc] > 0), "a CTA left a TPC that its subcontext does not hold");
+  HEDDLE_CHECK(row.ctas[tpc] > 0 && (!local || row.local[tpc] > 0),
+               "a CTA left a TPC that its subcontext does not hold");
   if (--row.ctas[tpc] == 0) ++row.credits;
   if (!local || --row.local[tpc] > 0) return;
   free_blocks_.push_back(row.block[tpc]);

@@ -18,8 +18,8 @@ class TpcHolds {
   // `credits`: TPCs that each subcontext may hold, 0: all. `blocks`: of local memory, 0: one per TPC.
   TpcHolds(std::uint32_t tpcs, std::uint32_t credits, std::uint32_t blocks);
 
-  // A CTA goes to the TPC. Returns the local-memory block that this has assigned to the subcontext there, or kNone. What
-  // it takes must be there.
+  // A CTA goes to the TPC. Returns the local-memory block that this has assigned to the subcontext there, or kNone.
+  // What it takes must be there.
   std::uint32_t launch(std::uint32_t subcontext, std::uint32_t tpc, bool local);
   void complete(std::uint32_t subcontext, std::uint32_t tpc, bool local);
 

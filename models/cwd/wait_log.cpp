@@ -5,8 +5,8 @@
 namespace heddle::cwd {
 
 const char* wait_key(WaitReason reason) {
-  static constexpr const char* kKeys[kWaitReasons] = {"none",        "free_slots", "cga_ids",      "flush", "gpu_barrier",
-                                                      "memory_slot", "credits",    "local_memory", "behind"};
+  static constexpr const char* kKeys[kWaitReasons] = {
+      "none", "free_slots", "cga_ids", "flush", "gpu_barrier", "memory_slot", "credits", "local_memory", "behind"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -31,9 +31,9 @@ WaitLog::WaitLog(Domain& domain, const std::string& path, std::uint32_t slots,
   Observation& observation = domain.observation();
   for (std::size_t i = 1; i < kWaitReasons; ++i) {
     const auto reason = static_cast<WaitReason>(i);
-    cycles_[i] = &observation.stats.counter(fmt::format("{}.{}.wait.{}", observation.prefix, path, wait_key(reason)),
-                                            "task cycles",
-                                            fmt::format("time that tasks with CTAs left waited: {}", wait_text(reason)));
+    cycles_[i] = &observation.stats.counter(
+        fmt::format("{}.{}.wait.{}", observation.prefix, path, wait_key(reason)), "task cycles",
+        fmt::format("time that tasks with CTAs left waited: {}", wait_text(reason)));
   }
 }
 

@@ -8,14 +8,14 @@
 namespace heddle::gpc {
 
 struct GpcParams {
-  std::uint32_t gpm_to_mpc = 8;     // cycles
-  std::uint32_t mpc_to_sm = 4;      // cycles
-  std::uint32_t gpm_to_cwd = 60;    // cycles
-  std::uint32_t mpc_queue = 16;     // launch packets
+  std::uint32_t gpm_to_mpc = 8;      // cycles
+  std::uint32_t mpc_to_sm = 4;       // cycles
+  std::uint32_t gpm_to_cwd = 60;     // cycles
+  std::uint32_t mpc_queue = 16;      // launch packets
   std::uint32_t cga_ids = 256;       // GPC_CGAs
   std::uint32_t cga_barriers = 256;  // GPC_CGAs
-  std::uint32_t cga_flush = 50;     // cycles
-  std::uint32_t raster_cycles = 1;  // cycles per CTA id
+  std::uint32_t cga_flush = 50;      // cycles
+  std::uint32_t raster_cycles = 1;   // cycles per CTA id
   std::uint32_t delta_bits = 16;
 
   static void describe(ParamTable<GpcParams>& t) {

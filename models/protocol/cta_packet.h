@@ -15,9 +15,9 @@ constexpr std::uint32_t kNoCgaId = ~std::uint32_t{0};
 struct CtaTag {
   std::uint32_t slot = 0;  // task id
   std::uint32_t operation = 0;
-  std::uint64_t sequence = 0;         // of the launch
-  std::uint32_t cga_id = kNoCgaId;    // gpc_local_cga_id (CGA-01)
-  bool tracked = false;               // its completion must name the sequence
+  std::uint64_t sequence = 0;       // of the launch
+  std::uint32_t cga_id = kNoCgaId;  // gpc_local_cga_id (CGA-01)
+  bool tracked = false;             // its completion must name the sequence
 };
 
 // GPM -> MPC: the part of one mask of a launch packet that concerns one TPC.

@@ -20,13 +20,13 @@ constexpr std::uint32_t kNoMemorySlot = ~std::uint32_t{0};
 struct LaunchPacket {
   std::uint32_t slot = 0;  // task id: slot of the task table
   std::uint32_t operation = 0;
-  std::uint32_t virtual_gpc = 0;  // GPCs numbered by their usable TPCs
-  std::uint64_t sm_mask = 0;      // bit = SM of the GPC
+  std::uint32_t virtual_gpc = 0;                             // GPCs numbered by their usable TPCs
+  std::uint64_t sm_mask = 0;                                 // bit = SM of the GPC
   std::array<std::uint64_t, kFurtherMasks> further_masks{};  // SMs that get a second … CTA of the CGA; 0: none
   std::uint32_t num_ctas = 0;                                // = population counts of all masks
-  std::uint64_t sequence = 0;  // of the outermost CGA; of a plain grid: of the session
-  bool last = false;           // last mask of its outermost CGA, or of its session
-  std::uint64_t raster = 0;    // CTAs of the task in launch packets before this one
+  std::uint64_t sequence = 0;                                // of the outermost CGA; of a plain grid: of the session
+  bool last = false;                                         // last mask of its outermost CGA, or of its session
+  std::uint64_t raster = 0;                                  // CTAs of the task in launch packets before this one
   arch::RasterShape shape;
   arch::ResourceVector need;
   arch::CtaDuration duration;

@@ -11,9 +11,9 @@
 namespace heddle::protocol {
 
 enum class SubmitKind : std::uint8_t {
-  kernel,  // runs on the SMs
-  hold,    // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)
-  wait,    // the stream goes on once another operation is complete: an edge between streams
+  kernel,   // runs on the SMs
+  hold,     // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)
+  wait,     // the stream goes on once another operation is complete: an edge between streams
   control,  // changes the TPC enable table, at once and outside all streams; it is not an operation and is not answered
 };
 

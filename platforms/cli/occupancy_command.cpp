@@ -36,10 +36,12 @@ po::options_description visible_options() {
 
 std::string help_text() {
   std::ostringstream text;
-  text << "heddle occupancy [FILE | --threads N --registers N --shared BYTES] [options]\n\n"
-          "How many clusters of a kernel can be resident at once, and which SMs stay unused then. Nothing is simulated:\n"
-          "the code that places clusters fills an empty machine. FILE is a scenario or a recording: all its kernels.\n\n"
-       << visible_options();
+  text
+      << "heddle occupancy [FILE | --threads N --registers N --shared BYTES] [options]\n\n"
+         "How many clusters of a kernel can be resident at once, and which SMs stay unused then. Nothing is "
+         "simulated:\n"
+         "the code that places clusters fills an empty machine. FILE is a scenario or a recording: all its kernels.\n\n"
+      << visible_options();
   return text.str();
 }
 
@@ -55,7 +57,8 @@ arch::Dim3 extents_of(const CommandLine& line, const std::string& text) {
     begin = end + 1;
   }
   if (begin != text.size() + 1 || numbers.empty() || numbers.size() > 3) {
-    line.bad(fmt::format("--cluster: '{}' is not a size of a cluster", text), "as in --cluster 1,2,4 or --cluster 2x2x1");
+    line.bad(fmt::format("--cluster: '{}' is not a size of a cluster", text),
+             "as in --cluster 1,2,4 or --cluster 2x2x1");
   }
   numbers.resize(3, 1);
   const arch::Dim3 extents{numbers[0], numbers[1], numbers[2]};
@@ -115,7 +118,8 @@ void use_sizes(OccupancyQuery& query, const std::vector<arch::Dim3>& sizes, std:
     }
   }
   std::vector<arch::Dim3> plain = sizes;
-  for (std::uint32_t ctas = 1; sizes.empty() && !own.any() && ctas <= max_gpc_cga; ++ctas) plain.push_back({ctas, 1, 1});
+  for (std::uint32_t ctas = 1; sizes.empty() && !own.any() && ctas <= max_gpc_cga; ++ctas)
+    plain.push_back({ctas, 1, 1});
   for (const arch::Dim3& extents : plain) {
     arch::ClusterShape cluster;
     cluster.mode = own.mode;
@@ -165,12 +169,13 @@ int occupancy_command(const std::vector<std::string>& arguments) {
   const bool file = !line.words().empty();
   if (line.words().size() > 1) line.bad("heddle occupancy takes one FILE");
   for (const char* option : {"threads", "registers", "shared"}) {
-    if (file && line.has(option)) line.bad(fmt::format("--{} describes a kernel, and so does {}", option, line.words()[0]));
+    if (file && line.has(option))
+      line.bad(fmt::format("--{} describes a kernel, and so does {}", option, line.words()[0]));
   }
   if (!file && line.has("device")) line.bad("--device chooses a device of a recording, and there is none");
   const std::vector<arch::Dim3> sizes = sizes_of(line);
-  const std::optional<CgaMode> mode = line.choice<CgaMode>(
-      "mode", {{"multicast", CgaMode::multicast}, {"load_balancing", CgaMode::load_balancing}});
+  const std::optional<CgaMode> mode =
+      line.choice<CgaMode>("mode", {{"multicast", CgaMode::multicast}, {"load_balancing", CgaMode::load_balancing}});
 
   Machines machines;
   std::vector<OccupancyAnswers> answers;  // of those machines

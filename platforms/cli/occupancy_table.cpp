@@ -11,9 +11,7 @@
 namespace heddle::cli {
 namespace {
 
-const char* mode_name(arch::CgaMode mode) {
-  return mode == arch::CgaMode::multicast ? "multicast" : "load_balancing";
-}
+const char* mode_name(arch::CgaMode mode) { return mode == arch::CgaMode::multicast ? "multicast" : "load_balancing"; }
 
 std::string size_text(const arch::ClusterShape& cluster) {
   const arch::Dim3& e = cluster.of(cluster.outermost());
@@ -29,8 +27,7 @@ std::string machine_text(const OccupancyAnswers& answers) {
   // Which GPU of several matters only to the kernels of a file, which have names.
   const bool named = !answers.query.kernel.name.empty();
   return fmt::format("{}{} ({} SMs in GPCs of {})", named ? answers.machine->instance + ": " : "",
-                     answers.machine->preset, answers.machine->params.machine.shape.sms(),
-                     fmt::join(answers.sms, " "));
+                     answers.machine->preset, answers.machine->params.machine.shape.sms(), fmt::join(answers.sms, " "));
 }
 
 std::string kernel_text(const OccupancyQuery& query) {
@@ -119,10 +116,9 @@ std::string occupancy_text(const OccupancyAnswers& answers) {
     const ClusterAnswer& answer = answers.clusters[i];
     std::string agreement;
     if (recorded) {
-      const std::string verdict =
-          asked.recorded
-              ? fmt::format("{}, {}", *asked.recorded, *asked.recorded == answer.active ? "agrees" : "differs")
-              : std::string("-");
+      const std::string verdict = asked.recorded ? fmt::format("{}, {}", *asked.recorded,
+                                                               *asked.recorded == answer.active ? "agrees" : "differs")
+                                                 : std::string("-");
       agreement = fmt::format("{:<16}  ", verdict);
     }
     text += fmt::format("{:>12}  {:<14}  {:>6}  {:>6}  {:>6}  {}{}{}\n", size_text(asked.cluster),

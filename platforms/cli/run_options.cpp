@@ -57,11 +57,9 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.out = line.text("out");
   options.seed = line.get<std::uint64_t>("seed");
   options.device = line.get<int>("device");
-  options.pace =
-      line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
-          .value_or(options.pace);
-  options.fit =
-      line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);
+  options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
+                     .value_or(options.pace);
+  options.fit = line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);
   options.perfetto = line.choice<bool>("trace", {{"perfetto", true}}).value_or(false);
   options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
   options.dump_config = line.text("dump-config");

@@ -69,7 +69,8 @@ void Gpu::preload(const std::vector<SmLoad>& loads) {
   const arch::ResourceVector capacity = arch::capacity_of(params_.sm.limits);
   for (const SmLoad& load : loads) {
     if (load.sm >= topology_.sms()) {
-      throw InputError(fmt::format("a load names SM {}, but the machine has SMs 0 to {}", load.sm, topology_.sms() - 1));
+      throw InputError(
+          fmt::format("a load names SM {}, but the machine has SMs 0 to {}", load.sm, topology_.sms() - 1));
     }
     sums[load.sm].add(load.amount);
     for (std::size_t i = 0; i < arch::kResources; ++i) {

@@ -54,8 +54,8 @@ struct SimulationResult {
 };
 
 // In a simulation context of its own. Throws InputError, before anything is simulated, if a kernel or its clusters can
-// never run on their machine: naming the kernel, the resource, the domain and the machine; and if a load or a TPC switch
-// concerns something that the machine does not have.
+// never run on their machine: naming the kernel, the resource, the domain and the machine; and if a load or a TPC
+// switch concerns something that the machine does not have.
 SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options);
 
 }  // namespace heddle::replay

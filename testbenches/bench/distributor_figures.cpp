@@ -59,7 +59,7 @@ class Watch final : public CtaListener {
 };
 
 struct Figures {
-  double decide = 0;    // cycles of all sessions
+  double decide = 0;  // cycles of all sessions
   double sessions = 0;
   double packets = 0;
   double ctas = 0;
@@ -88,7 +88,9 @@ Figures run(const gpu::GpuParams& params, const arch::KernelShape& shape) {
   HEDDLE_CHECK(result.progress && watch.ctas == shape.grid.count(), "a grid did not run to its end");
   const Stats& stats = result.jobs[0].observation->stats;
   const nlohmann::json values = stats.to_json();
-  const auto value = [&](const char* name) { return values.at(std::string("gpu0.cwd.") + name).at("value").get<double>(); };
+  const auto value = [&](const char* name) {
+    return values.at(std::string("gpu0.cwd.") + name).at("value").get<double>();
+  };
   Figures f;
   f.sessions = value("sessions");
   f.decide = value("session_cycles.mean") * value("session_cycles.count");
@@ -104,7 +106,9 @@ void print(const std::string& line) { std::fputs((line + "\n").c_str(), stdout);
 
 void decisions() {
   print("## Deciding and starting 8 CTAs on each of 128 SMs (preset text)\n");
-  print("| distributor | cycles to decide | to the last launch packet | to the last first instruction | launch packets | per CTA |");
+  print(
+      "| distributor | cycles to decide | to the last launch packet | to the last first instruction | launch packets | "
+      "per CTA |");
   print("| --- | --- | --- | --- | --- | --- |");
   for (const int mode : {0, 1, 2}) {
     gpu::GpuParams params = preset("text");
@@ -113,8 +117,8 @@ void decisions() {
     const Figures f = run(params, kernel({1024, 1, 1}, 8, 20'000));
     static constexpr const char* kNames[] = {"one CTA at a time (prior art)", "parallel, scan of the levels",
                                              "parallel, bisection"};
-    print(fmt::format("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.3f} |", kNames[mode], f.decide, f.launching, f.running,
-                      f.packets, f.packets / f.ctas));
+    print(fmt::format("| {} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.3f} |", kNames[mode], f.decide, f.launching,
+                      f.running, f.packets, f.packets / f.ctas));
   }
   print("");
 }
@@ -127,7 +131,9 @@ struct Grid {
 
 void rasterisation() {
   print("## CTA launch throughput, central and distributed rasterisation (preset text, 8 CTAs per SM)\n");
-  print("| GPCs | grid | CTAs per cycle, central | distributed | ratio | launch packets per CTA, central | distributed |");
+  print(
+      "| GPCs | grid | CTAs per cycle, central | distributed | ratio | launch packets per CTA, central | distributed "
+      "|");
   print("| --- | --- | --- | --- | --- | --- | --- |");
   const std::vector<Grid> grids = {{"1024 x 1 x 1", {1024, 1, 1}},
                                    {"32 x 32 x 1", {32, 32, 1}},
@@ -204,11 +210,12 @@ void silicon() {
     std::uint32_t threads;
     const char* published;
   };
-  for (const Row& row : {Row{"h200", "empty, 32 threads", 100'000, 32, "0.60"}, Row{"h200", "empty, 64 threads", 100'000, 64, "0.60"},
-                         Row{"h200", "empty, 128 threads", 100'000, 128, "0.60"},
-                         Row{"h100-sxm", "element-wise, 128 threads", 41'480, 128, "not above 0.73"},
-                         Row{"a100", "element-wise, 128 threads", 22'384, 128, "not above 1.16"},
-                         Row{"h100-sxm", "the same 22,384 CTAs", 22'384, 128, "none"}}) {
+  for (const Row& row :
+       {Row{"h200", "empty, 32 threads", 100'000, 32, "0.60"}, Row{"h200", "empty, 64 threads", 100'000, 64, "0.60"},
+        Row{"h200", "empty, 128 threads", 100'000, 128, "0.60"},
+        Row{"h100-sxm", "element-wise, 128 threads", 41'480, 128, "not above 0.73"},
+        Row{"a100", "element-wise, 128 threads", 22'384, 128, "not above 1.16"},
+        Row{"h100-sxm", "the same 22,384 CTAs", 22'384, 128, "none"}}) {
     arch::KernelShape shape;
     shape.grid = {row.ctas, 1, 1};
     shape.block = {row.threads, 1, 1};

@@ -62,8 +62,7 @@ TEST_CASE("clusters that can never run are refused by kernel, resource and domai
   refused(dir, scenario_of(half + "grid: 13, cluster: {gpc: 13, mode: load_balancing}"),
           {"whale", "shared memory", "GPC", "13"});
   refused(dir, scenario_of(most + "grid: 11, cluster: {gpu: 11}"), {"whale", "shared memory", "GPU", "11", "10"});
-  refused(dir,
-          scenario_of(most + "grid: 12, cluster: {gpc: 6, cpc: 6}", "config: {gpu: {shape: [[4, 2], [4]]}}\n"),
+  refused(dir, scenario_of(most + "grid: 12, cluster: {gpc: 6, cpc: 6}", "config: {gpu: {shape: [[4, 2], [4]]}}\n"),
           {"whale", "shared memory", "CPC", "6", "4"});
   refused(dir, scenario_of("grid: 8, block: 128, shared: 300 KiB, cluster: 2"),
           {"whale", "SM", "shared memory", "307200"});
@@ -116,8 +115,9 @@ TEST_CASE("what a load takes is free for nobody until it leaves", "[cli]") {
   const TempDir dir;
   // GPC 1 is full until 3 us; SM 0 for ever. The kernel itself wants one CTA per SM.
   const std::string kernel = "grid: 30, block: 1024, registers: 64";
-  dir.write("s.yaml", scenario_of(kernel, "load:\n  - {gpcs: 1, kernel: whale, ctas: 1, until: 3 us}\n"
-                                          "  - {sms: 0, kernel: whale, ctas: 1}\n"));
+  dir.write("s.yaml", scenario_of(kernel,
+                                  "load:\n  - {gpcs: 1, kernel: whale, ctas: 1, until: 3 us}\n"
+                                  "  - {sms: 0, kernel: whale, ctas: 1}\n"));
   const std::vector<Row> rows = dumped(dir, "s.yaml");
   REQUIRE(rows.size() == 30);
   std::size_t late = 0;
@@ -134,9 +134,10 @@ TEST_CASE("what a load takes is free for nobody until it leaves", "[cli]") {
 TEST_CASE("a TPC that is switched off receives nothing until it is switched on", "[cli]") {
   const TempDir dir;
   const std::string kernel = "grid: 60, block: 1024, registers: 64";
-  dir.write("s.yaml", scenario_of(kernel, "tpcs:\n  - {gpc: 0, tpc: 1, enabled: false}\n"
-                                          "  - {gpc: 1, tpc: 0, enabled: false}\n"
-                                          "  - {gpc: 1, tpc: 0, enabled: true, at: 4 us}\n"));
+  dir.write("s.yaml", scenario_of(kernel,
+                                  "tpcs:\n  - {gpc: 0, tpc: 1, enabled: false}\n"
+                                  "  - {gpc: 1, tpc: 0, enabled: false}\n"
+                                  "  - {gpc: 1, tpc: 0, enabled: true, at: 4 us}\n"));
   const std::vector<Row> rows = dumped(dir, "s.yaml");
   REQUIRE(rows.size() == 60);
   std::size_t later = 0;
@@ -152,10 +153,11 @@ TEST_CASE("a TPC that is switched off receives nothing until it is switched on",
 
 TEST_CASE("a scenario's clusters stand in its occupancy", "[cli][CWD-24]") {
   const TempDir dir;
-  dir.write("s.yaml", "heddle: 1\ngpu: small\nkernels:\n"
-                      "  - {name: a, grid: 8, block: 1024, registers: 64, cycles: 1, cluster: {gpc: 4, fallback: [2]}}\n"
-                      "  - {name: b, grid: 8, block: 1024, registers: 64, cycles: 1, cluster: {gpu: 8}}\n"
-                      "submit: [{kernel: a, stream: s}, {kernel: b, stream: s}]\n");
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nkernels:\n"
+            "  - {name: a, grid: 8, block: 1024, registers: 64, cycles: 1, cluster: {gpc: 4, fallback: [2]}}\n"
+            "  - {name: b, grid: 8, block: 1024, registers: 64, cycles: 1, cluster: {gpu: 8}}\n"
+            "submit: [{kernel: a, stream: s}, {kernel: b, stream: s}]\n");
   const Finished finished = heddle_in(dir, {"occupancy", "s.yaml", "--json"});
   INFO(finished.err);
   REQUIRE(finished.status == 0);

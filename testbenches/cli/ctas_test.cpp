@@ -56,9 +56,16 @@ TEST_CASE("every CTA is dumped once, in launch order, with its place and its tim
   CHECK(seen["2"].size() == 45);
   CHECK(seen["3"].size() == 45);
   // Two GPCs of 6 and 4 SMs: SM ids go round them TPC by TPC.
-  CHECK(place_of == std::map<std::uint64_t, std::string>{{0, "0.0.0"}, {1, "0.0.0"}, {2, "1.0.0"}, {3, "1.0.0"},
-                                                         {4, "0.0.1"}, {5, "0.0.1"}, {6, "1.0.1"}, {7, "1.0.1"},
-                                                         {8, "0.0.2"}, {9, "0.0.2"}});
+  CHECK(place_of == std::map<std::uint64_t, std::string>{{0, "0.0.0"},
+                                                         {1, "0.0.0"},
+                                                         {2, "1.0.0"},
+                                                         {3, "1.0.0"},
+                                                         {4, "0.0.1"},
+                                                         {5, "0.0.1"},
+                                                         {6, "1.0.1"},
+                                                         {7, "1.0.1"},
+                                                         {8, "0.0.2"},
+                                                         {9, "0.0.2"}});
 }
 
 TEST_CASE("two dumps are identical to the byte, and dumping changes nothing", "[cli]") {

@@ -283,7 +283,8 @@ TEST_CASE("a packet without a credit, an unknown link and one credit too many ar
   SECTION("a credit that was never taken") {
     Bench bench(setup);
     bench.agenda.at(10, [&] { bench.receiver().in.return_credit(); });
-    CHECK_THAT(failure_of([] { run_until_idle(); }), Contains("a credit was returned that nobody took on receiver_0.in"));
+    CHECK_THAT(failure_of([] { run_until_idle(); }),
+               Contains("a credit was returned that nobody took on receiver_0.in"));
   }
   SECTION("one credit twice, the first still on its way") {
     Bench bench(setup);

@@ -38,7 +38,7 @@ struct Log {
   std::vector<std::string> problems;
 
   // What is taken now, seen from the GPCs: less than, or as much as, the distributor counts.
-  std::map<std::uint64_t, std::uint64_t> open;  // GPC_CGAs, or tracked CTAs, by sequence
+  std::map<std::uint64_t, std::uint64_t> open;                              // GPC_CGAs, or tracked CTAs, by sequence
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> memory;  // sequence by subcontext and memory slot
   using Tpc = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;      // subcontext, GPC, TPC of the GPC
   std::map<Tpc, std::uint32_t> holds;                                       // CTAs
@@ -158,7 +158,9 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) {
     log_.blocks.push_back({index_, packet});
     const Log::Tpc tpc{packet.subcontext, index_, packet.tpc};
-    if (log_.local_holds[tpc] == 0) log_.problems.push_back(fmt::format("GPC {} cycle {}: a local-memory block came before the launch", index_, domain_.now()));
+    if (log_.local_holds[tpc] == 0)
+      log_.problems.push_back(
+          fmt::format("GPC {} cycle {}: a local-memory block came before the launch", index_, domain_.now()));
     log_.block[tpc] = packet.block;
     domain_.schedule(domain_.now(), *this, kBlock, packet.block);
   }

@@ -1,12 +1,11 @@
 // Sessions of grids of CGAs, seen from outside: what is launched when, what waits and why.
-#include "cwd/cwd.h"
-
 #include <cstdint>
 #include <set>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "cwd/cwd.h"
 #include "cwd/cwd_bench.h"
 
 using namespace heddle::test;
@@ -181,8 +180,7 @@ TEST_CASE("a session places at most its limit", "[cwd][CWD-23]") {
 
 TEST_CASE("CGA ids come back with cga_complete, and until then the grid waits for them", "[cwd][CWD-19][CWD-20]") {
   const bool few_ids = GENERATE(false, true);
-  CwdBench bench(Shape::from_sms_per_gpc({4}), plain(), capacity(1), TimingMode::at, 0, {},
-                 {few_ids ? 1U : 8U, 8});
+  CwdBench bench(Shape::from_sms_per_gpc({4}), plain(), capacity(1), TimingMode::at, 0, {}, {few_ids ? 1U : 8U, 8});
   bench.all_gpcs([](auto& gpc) { gpc.flush = [](std::uint32_t, std::uint64_t) { return Cycle{3000}; }; });
   bench.tasks.submit(0, clusters(0, 8, 2));
   run_for(bench, 10);
@@ -320,7 +318,8 @@ TEST_CASE("a central rasteriser sends every CTA on its own, with its id", "[cwd]
     CHECK(packet.num_ctas == 1);
     CHECK(packet.id.rank == i % 3);
     CHECK(packet.id.cga == i / 3);
-    CHECK(packet.id.cta == heddle::arch::Coord{static_cast<std::uint32_t>(i % 6), static_cast<std::uint32_t>(i / 6), 0});
+    CHECK(packet.id.cta ==
+          heddle::arch::Coord{static_cast<std::uint32_t>(i % 6), static_cast<std::uint32_t>(i / 6), 0});
   }
   CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle >= 11 * 3);
 }

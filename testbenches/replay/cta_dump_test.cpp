@@ -1,11 +1,12 @@
 // The rows of --dump ctas: order, columns, quoting.
+#include "replay/cta_dump.h"
+
 #include <algorithm>
 #include <sstream>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "replay/cta_dump.h"
 #include "replay/replay_bench.h"
 #include "support/random.h"
 
@@ -86,8 +87,8 @@ TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arriva
           for (std::uint32_t task = 0; task < 2; ++task) {
             for (const Cta& c : ctas) {
               if (c.launch != launch || c.sequence != sequence || c.order != order || c.task != task) continue;
-              expected.push_back(fmt::format("{},0,0,0,0,0,0,0,0,0,{},{},500,kernel of 100 CTAs,gpu3,1", task, launch,
-                                             launch + 7));
+              expected.push_back(
+                  fmt::format("{},0,0,0,0,0,0,0,0,0,{},{},500,kernel of 100 CTAs,gpu3,1", task, launch, launch + 7));
             }
           }
         }

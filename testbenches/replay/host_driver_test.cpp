@@ -233,10 +233,9 @@ TEST_CASE("TPC switches arrive at their times at any pace, before operations of 
   std::vector<std::string> seen;
   for (std::size_t i = 0; i < bench.device.arrivals.size(); ++i) {
     const SubmitPacket& packet = bench.device.arrivals[i].packet;
-    seen.push_back(packet.kind == SubmitKind::control
-                       ? fmt::format("{}: {}.{}={}", bench.times()[i], packet.tpc.gpc, packet.tpc.tpc,
-                                     packet.tpc.enabled ? "on" : "off")
-                       : fmt::format("{}: {}", bench.times()[i], packet.operation));
+    seen.push_back(packet.kind == SubmitKind::control ? fmt::format("{}: {}.{}={}", bench.times()[i], packet.tpc.gpc,
+                                                                    packet.tpc.tpc, packet.tpc.enabled ? "on" : "off")
+                                                      : fmt::format("{}: {}", bench.times()[i], packet.operation));
   }
   if (pace == Pace::asap) {
     CHECK(seen == std::vector<std::string>{"0: 3.0=off", "0: 0", "0: 1", "0: 2", "0: 3", "5500: 1.2=on",

@@ -1,9 +1,10 @@
 // Loads at the start and TPC switches: what a workload says becomes what the machine is given.
+#include "replay/initial_state.h"
+
 #include <map>
 
 #include <catch2/catch.hpp>
 
-#include "replay/initial_state.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
 
@@ -103,7 +104,8 @@ TEST_CASE("TPC switches of TPCs that do not exist are refused with their line", 
   CHECK_NOTHROW(replay::check_switches(w, "gpu0", topology));
   w.tpc_switches.push_back({1, 2, true, 10, {"s.yaml", 6, 1}});
   const std::string tpc = failure_of([&] { replay::check_switches(w, "gpu0", topology); });
-  for (const char* part : {"s.yaml:6", "GPC 1 of gpu0", "no TPC 2", "TPC 0 to 1"}) CHECK_THAT(tpc, Catch::Contains(part));
+  for (const char* part : {"s.yaml:6", "GPC 1 of gpu0", "no TPC 2", "TPC 0 to 1"})
+    CHECK_THAT(tpc, Catch::Contains(part));
   w.tpc_switches.back().gpc = 7;
   const std::string gpc = failure_of([&] { replay::check_switches(w, "gpu0", topology); });
   for (const char* part : {"s.yaml:6", "gpu0 has no GPC 7"}) CHECK_THAT(gpc, Catch::Contains(part));

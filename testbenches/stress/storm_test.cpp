@@ -7,8 +7,8 @@
 
 #include "arch/topology.h"
 #include "cwd/occupancy.h"
-#include "support/gpu_bench.h"
 #include "support/cga_judge.h"
+#include "support/gpu_bench.h"
 
 using namespace heddle::test;
 using heddle::TimingMode;

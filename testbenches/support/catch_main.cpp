@@ -1,8 +1,7 @@
 // Catch2's main, compiled once for all test programs. SystemC's own main is not used: sc_main is a formality here.
 #define CATCH_CONFIG_RUNNER
-#include <systemc>
-
 #include <catch2/catch.hpp>
+#include <systemc>
 
 int sc_main(int, char**) { return 0; }
 

@@ -147,7 +147,8 @@ inline protocol::SubmitPacket random_cga_kernel(Random& random, std::uint32_t op
     grow(CgaLevel::ugpu, 1, random.between(1, 2));
     grow(CgaLevel::gpu, random.between(1, 2), 1);
   }
-  if (kind == 7 || kind == 8) grow(kind == 7 ? CgaLevel::gpu : CgaLevel::ugpu, random.between(1, 6), random.between(1, 2));
+  if (kind == 7 || kind == 8)
+    grow(kind == 7 ? CgaLevel::gpu : CgaLevel::ugpu, random.between(1, 6), random.between(1, 2));
   if (kind == 2 && unit.x % 2 == 0) {
     cluster.fallback[0] = {unit.x / 2, unit.y, 1};
     if (unit.y == 2) cluster.fallback[1] = {unit.x / 2, 1, 1};

@@ -97,8 +97,8 @@ inline Grouping random_grouping(Random& random, std::uint32_t max_grid = 4) {
     cluster.mode = random.chance(50) ? arch::CgaMode::multicast : arch::CgaMode::load_balancing;
     cluster.linear_memory = random.chance(25);
   }
-  result.grid = times(outer, random.between(1, max_grid), random.between(1, std::max(max_grid / 2, 1U)),
-                      random.between(1, 2));
+  result.grid =
+      times(outer, random.between(1, max_grid), random.between(1, std::max(max_grid / 2, 1U)), random.between(1, 2));
   return result;
 }
 

@@ -1,0 +1,184 @@
+// What a warp executes: a stream of operations behind one interface (SM-02). Scenario kernels, replayed traces and
+// compiled code look the same to the SM.
+//
+// A program is immutable and shared by all warps that run it; what changes is in WarpState, which is plain data, so
+// that a warp can be saved and restored at any operation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arch/cluster.h"
+#include "arch/memory_op.h"
+
+namespace heddle::arch {
+
+constexpr std::uint32_t kWarpLanes = 32;
+using LaneMask = std::uint32_t;  // bit = lane
+template <class T>
+using PerLane = std::array<T, kWarpLanes>;
+
+enum class OpCode : std::uint8_t {
+  compute,       // `count` instructions on `unit`
+  special,       // a special register is read into `destination` (and the next register for 64 bits)
+  load,          // `space`: global or shared
+  store,         //
+  atomic,        // returns the old value into `destination`; kNoRegister: a reduction, which returns nothing
+  async_copy,    // per thread, global -> shared: `address` to `shared_address`
+  async_commit,  // the async copies of the warp since the last commit become a group
+  async_wait,    // until at most `count` of the warp's groups are open
+  matmul,        // `tile` of this warp's accumulators += A x B from shared memory
+  barrier,       // of the CTA: number `barrier`, `count` threads (0: all of the CTA)
+  fence,         // `order`, `scope`
+  exit,          // the warp ends
+
+  // Known, and refused by name by machines whose blocks do not exist (fault unsupported).
+  cluster_arrive,
+  cluster_wait,
+  remote_load,  // distributed shared memory (DSMEM): `rank` and `address` in its window
+  remote_store,
+  remote_atomic,
+  mbarrier_init,
+  mbarrier_arrive,
+  mbarrier_expect,
+  mbarrier_wait,
+  tensor_load,
+  tensor_store,
+  tensor_reduce,
+  tensor_prefetch,
+  bulk_commit,
+  bulk_wait,
+  release_shared,
+  launch_child,
+  wait_children,
+  stream_create,
+  stream_destroy,
+  queue_append,
+};
+constexpr OpCode kLastOpCode = OpCode::queue_append;
+// "load", "mbarrier_init"
+const char* op_name(OpCode code);
+// False for those that this version of the machine refuses.
+bool op_supported(OpCode code);
+
+enum class Space : std::uint8_t { global, shared };
+
+// Execution units of an SM partition; `memory` is shared by the four, `none` takes an issue slot only.
+enum class Unit : std::uint8_t { none, fp32, int32, fp64, sfu, tensor, memory };
+constexpr std::size_t kUnits = 7;
+const char* unit_name(Unit unit);
+
+enum class SpecialRegister : std::uint8_t { clock, sm, sms, warp_slot, cta_slot };
+
+constexpr std::uint16_t kNoRegister = 0xFFFF;
+constexpr std::uint32_t kMaxProgramRegisters = 512;  // 32-bit registers per lane
+
+// `count` consecutive 32-bit registers of every lane.
+struct RegisterRange {
+  std::uint16_t first = 0;
+  std::uint16_t count = 0;
+};
+
+// The share of one warp in a matrix multiply of its warpgroup: D (16 x n, f32, this warp's accumulators) +=
+// A (16 x k, in shared memory) x B (k x n, in shared memory; the four warps of a warpgroup fetch it once). Elements of
+// A lie at a + row * a_pitch + 2 * column, those of B at b + row * b_pitch + 2 * column, or with b_transposed at b +
+// column * b_pitch + 2 * row (bytes, offsets in the CTA's shared memory).
+//
+// D has n / 2 registers per lane; register i of lane l is the element of row l / 4 + 8 * (i / 2 % 2) and column
+// 8 * (i / 4) + 2 * (l % 4) + i % 2, as in PTX's wgmma.
+struct MatmulTile {
+  ValueType type = ValueType::f16;  // of A and B: f16 or bf16
+  std::uint32_t n = 8;              // multiple of 8, up to 256
+  std::uint32_t k = 16;             // multiple of 16
+  std::uint32_t a = 0;
+  std::uint32_t b = 0;
+  std::uint32_t a_pitch = 0;
+  std::uint32_t b_pitch = 0;
+  bool b_transposed = false;
+};
+constexpr std::uint32_t kTileRows = 16;
+constexpr std::uint32_t kMaxTileColumns = 256;
+
+// One operation, with everything computed: the SM does not look into the program. What a field means depends on `code`.
+struct Operation {
+  OpCode code = OpCode::exit;
+  Unit unit = Unit::none;
+  Space space = Space::global;
+  LaneMask lanes = 0;      // that take part; others keep their registers
+  std::uint8_t width = 4;  // bytes per lane: 1, 2, 4, 8, 16
+  Order order = Order::weak;
+  Scope scope = Scope::gpu;
+  AtomicKind atomic = AtomicKind::add;
+  ValueType type = ValueType::u32;          // of atomics
+  std::uint16_t destination = kNoRegister;  // first register written: max(1, width / 4) of them; zero-extended
+  std::uint32_t count = 1;                  // compute: instructions; async_wait: groups; barrier: threads
+  std::uint32_t barrier = 0;
+  std::uint32_t latency = 0;  // compute: cycles to the result beside the unit's own; usually 0
+  SpecialRegister special = SpecialRegister::clock;
+  MatmulTile tile;
+  PerLane<std::uint64_t> address{};              // global: device memory; shared: offset in the CTA's allocation
+  PerLane<std::uint32_t> shared_address{};       // async_copy: destination
+  PerLane<std::array<std::uint32_t, 4>> data{};  // store: values; atomic: operand (low word first)
+  PerLane<std::uint64_t> compare{};              // compare_exchange
+};
+
+// What has to be ready before the next operation can issue.
+struct Demand {
+  OpCode code = OpCode::exit;
+  Unit unit = Unit::none;
+  std::vector<RegisterRange> reads;   // for values, addresses, conditions
+  std::vector<RegisterRange> writes;  // overwritten by it
+  RegisterRange accumulators;         // matmul: follows an earlier matmul without waiting for its result
+};
+
+// Where a warp is: constants of its run.
+struct WarpPlace {
+  Dim3 grid;   // CTAs
+  Dim3 block;  // threads
+  std::uint32_t cta_x = 0;
+  std::uint32_t cta_y = 0;
+  std::uint32_t cta_z = 0;
+  std::uint64_t cta = 0;      // linear, x fastest
+  std::uint64_t cluster = 0;  // linear id of its CGA
+  std::uint32_t rank = 0;     // in its CGA
+  std::uint32_t cluster_size = 1;
+  std::uint32_t warp = 0;         // in its CTA
+  std::uint32_t warps = 1;        // of its CTA
+  LaneMask lanes = ~LaneMask{0};  // that are threads: the last warp of a CTA may be partial
+};
+
+// Everything about a warp that changes. Data: a copy is a checkpoint.
+struct WarpState {
+  std::uint32_t pc = 0;
+  bool exited = false;
+  std::vector<std::uint32_t> registers;  // [register * kWarpLanes + lane]
+  std::vector<std::int64_t> scalars;     // loop counters, lane masks of open branches: the program's own
+
+  std::uint32_t* of(std::uint16_t reg) { return registers.data() + std::size_t{reg} * kWarpLanes; }
+  const std::uint32_t* of(std::uint16_t reg) const { return registers.data() + std::size_t{reg} * kWarpLanes; }
+};
+
+// To and from bytes (little endian, with a version); restore throws InputError for bytes that save did not write.
+std::vector<std::uint8_t> save(const WarpState& state);
+WarpState restore(const std::vector<std::uint8_t>& bytes);
+
+class WarpProgram {
+ public:
+  virtual ~WarpProgram() = default;
+  // 32-bit registers per lane that the program uses: at most kMaxProgramRegisters.
+  virtual std::uint32_t registers() const = 0;
+  // Sizes and fills the state of a warp that begins.
+  virtual void start(const WarpPlace& place, WarpState& state) const = 0;
+  // Of the operation that issue() would give. Valid until the next call on the same program.
+  virtual const Demand& demand(const WarpState& state) const = 0;
+  // Gives the next operation and goes on. All registers of demand() hold their values. After `exit` it is not called
+  // again.
+  virtual void issue(const WarpPlace& place, WarpState& state, Operation& operation) const = 0;
+  // What to call the next operation in messages: "load x (line 12)"; empty: its op_name.
+  virtual std::string describe(const WarpState& state) const = 0;
+};
+
+}  // namespace heddle::arch

@@ -1,0 +1,247 @@
+// Links that carry memory traffic: TLM's base protocol over generic payloads, with the callbacks of a domain.
+//
+// Approximately timed, the usual exchange between two blocks of ours takes two calls: BEGIN_REQ, answered with END_REQ
+// in its return, and BEGIN_RESP, answered with TLM_COMPLETED. An end that has no room for more withholds its answer,
+// which is the protocol's own back-pressure. All other forms that the standard allows are understood. Loosely timed,
+// requests are blocking calls that never wait.
+#pragma once
+
+#include <string>
+
+#include <tlm>
+
+#include "common/domain.h"
+
+namespace heddle {
+
+// Saves two divisions per call: where a payload's annotated delay leads, as a cycle of a domain. It counts only for
+// that domain and if nobody between the two has changed the delay. Optional; a part of pooled payloads.
+struct ArrivalHint final : tlm::tlm_extension<ArrivalHint> {
+  tlm::tlm_extension_base* clone() const override { return new ArrivalHint(*this); }
+  void copy_from(const tlm::tlm_extension_base& other) override {
+    *this = static_cast<const ArrivalHint&>(other);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+  }
+  const Domain* domain = nullptr;
+  Cycle arrival = 0;
+  sc_core::sc_time delay;
+
+  static sc_core::sc_time note(tlm::tlm_generic_payload& payload, const Domain& domain, Cycle arrival) {
+    const sc_core::sc_time delay = domain.delay_until(arrival);
+    if (auto* hint = payload.get_extension<ArrivalHint>()) {
+      hint->domain = &domain;
+      hint->arrival = arrival;
+      hint->delay = delay;
+    }
+    return delay;
+  }
+  static Cycle read(const tlm::tlm_generic_payload& payload, const Domain& domain, const sc_core::sc_time& delay) {
+    const auto* hint = payload.get_extension<ArrivalHint>();
+    if (hint != nullptr && hint->domain == &domain && hint->delay == delay) return hint->arrival;
+    return domain.cycle_after(delay);
+  }
+};
+
+// The initiating end. The owner keeps its payloads alive (a reference each) until on_response has returned true or it
+// has called end_response().
+class MemoryOut : public tlm::tlm_initiator_socket<>, private tlm::tlm_bw_transport_if<>, private Resettable {
+ public:
+  MemoryOut(const char* name, Domain& domain) : tlm::tlm_initiator_socket<>(name), domain_(domain) {
+    this->bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
+    domain.add_resettable(*this);
+  }
+
+  // bool Owner::Response(payload, index, Cycle arrival): called inside the target's call, with the cycle (now or later)
+  // at which the response arrives; the owner notes it or enters an event. True: taken. False: the response channel
+  // stays busy until the owner calls end_response(payload, when).
+  // void Owner::Room(index, Cycle when): the request channel, busy after a send() that returned false, is free again.
+  template <class Owner, bool (Owner::*Response)(tlm::tlm_generic_payload&, std::uint32_t, Cycle),
+            void (Owner::*Room)(std::uint32_t, Cycle)>
+  void connect(Owner& owner, std::uint32_t index = 0) {
+    owner_ = &owner;
+    index_ = index;
+    response_ = [](void* object, tlm::tlm_generic_payload& payload, std::uint32_t socket, Cycle arrival) {
+      return (static_cast<Owner*>(object)->*Response)(payload, socket, arrival);
+    };
+    room_ = [](void* object, std::uint32_t socket, Cycle when) { (static_cast<Owner*>(object)->*Room)(socket, when); };
+  }
+
+  // True while the target has not withheld END_REQ for the last request.
+  bool can_send() const { return requesting_ == nullptr; }
+
+  // The request arrives at `arrival` (now or later; not before the one before it). Returns can_send() afterwards. The
+  // response may come from inside this call.
+  bool send(tlm::tlm_generic_payload& payload, Cycle arrival) {
+    HEDDLE_CHECK(can_send(), std::string("a request was sent on a busy channel: ") + this->name());
+    requesting_ = &payload;
+    sc_core::sc_time delay = ArrivalHint::note(payload, domain_, arrival);
+    tlm::tlm_phase phase = tlm::BEGIN_REQ;
+    const tlm::tlm_sync_enum status = target().nb_transport_fw(payload, phase, delay);
+    if (status == tlm::TLM_COMPLETED) {
+      requesting_ = nullptr;
+      (void)answer(payload, delay);  // nothing is left to end
+    } else if (status == tlm::TLM_UPDATED && phase == tlm::END_REQ) {
+      requesting_ = nullptr;
+    } else if (status == tlm::TLM_UPDATED && phase == tlm::BEGIN_RESP) {
+      requesting_ = nullptr;
+      if (answer(payload, delay)) end(payload, delay);
+    }
+    return can_send();
+  }
+
+  // The owner has room again for the response that it refused.
+  void end_response(tlm::tlm_generic_payload& payload, Cycle when) { end(payload, domain_.delay_until(when)); }
+
+  void blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) { target().b_transport(payload, delay); }
+  unsigned debug(tlm::tlm_generic_payload& payload) { return target().transport_dbg(payload); }
+
+  void reset() override { requesting_ = nullptr; }
+
+ private:
+  tlm::tlm_fw_transport_if<>& target() {
+    if (target_ == nullptr) target_ = this->operator->();
+    return *target_;
+  }
+  bool answer(tlm::tlm_generic_payload& payload, const sc_core::sc_time& delay) {
+    HEDDLE_CHECK(response_ != nullptr, std::string("nobody listens on ") + this->name());
+    return response_(owner_, payload, index_, ArrivalHint::read(payload, domain_, delay));
+  }
+  void end(tlm::tlm_generic_payload& payload, sc_core::sc_time delay) {
+    tlm::tlm_phase phase = tlm::END_RESP;
+    target().nb_transport_fw(payload, phase, delay);
+  }
+  void free_channel(const tlm::tlm_generic_payload& payload, Cycle when) {
+    if (requesting_ != &payload) return;
+    requesting_ = nullptr;
+    if (room_ != nullptr) room_(owner_, index_, when);
+  }
+
+  tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                                     sc_core::sc_time& delay) override {
+    if (phase == tlm::END_REQ) {
+      free_channel(payload, domain_.cycle_after(delay));
+      return tlm::TLM_ACCEPTED;
+    }
+    HEDDLE_CHECK(phase == tlm::BEGIN_RESP, std::string("unexpected phase on ") + this->name());
+    // A response implies the end of its request.
+    free_channel(payload, domain_.cycle_after(delay));
+    return answer(payload, delay) ? tlm::TLM_COMPLETED : tlm::TLM_ACCEPTED;
+  }
+  void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
+
+  Domain& domain_;
+  tlm::tlm_fw_transport_if<>* target_ = nullptr;
+  tlm::tlm_generic_payload* requesting_ = nullptr;  // whose END_REQ is outstanding
+  void* owner_ = nullptr;
+  std::uint32_t index_ = 0;
+  bool (*response_)(void*, tlm::tlm_generic_payload&, std::uint32_t, Cycle) = nullptr;
+  void (*room_)(void*, std::uint32_t, Cycle) = nullptr;
+};
+
+// The receiving end.
+class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_if<>, private Resettable {
+ public:
+  MemoryIn(const char* name, Domain& domain) : tlm::tlm_target_socket<>(name), domain_(domain) {
+    this->bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
+    domain.add_resettable(*this);
+  }
+
+  // bool Owner::Request(payload, index, Cycle arrival): called inside the initiator's call; the owner takes the request
+  // in any case and says whether it has room for another (true); if not, it calls accept(when) once it has.
+  // void Owner::Room(index, Cycle when): the response channel, busy after a respond() that returned false, is free.
+  // void Owner::Blocking(payload, index, delay): a whole transaction, done at once; adds its latency to `delay`.
+  // unsigned Owner::Debug(payload, index): reads or writes without time or side effects; returns the bytes done.
+  template <class Owner, bool (Owner::*Request)(tlm::tlm_generic_payload&, std::uint32_t, Cycle),
+            void (Owner::*Room)(std::uint32_t, Cycle),
+            void (Owner::*Blocking)(tlm::tlm_generic_payload&, std::uint32_t, sc_core::sc_time&),
+            unsigned (Owner::*Debug)(tlm::tlm_generic_payload&, std::uint32_t)>
+  void connect(Owner& owner, std::uint32_t index = 0) {
+    owner_ = &owner;
+    index_ = index;
+    request_ = [](void* object, tlm::tlm_generic_payload& payload, std::uint32_t socket, Cycle arrival) {
+      return (static_cast<Owner*>(object)->*Request)(payload, socket, arrival);
+    };
+    room_ = [](void* object, std::uint32_t socket, Cycle when) { (static_cast<Owner*>(object)->*Room)(socket, when); };
+    blocking_ = [](void* object, tlm::tlm_generic_payload& payload, std::uint32_t socket, sc_core::sc_time& delay) {
+      (static_cast<Owner*>(object)->*Blocking)(payload, socket, delay);
+    };
+    debug_ = [](void* object, tlm::tlm_generic_payload& payload, std::uint32_t socket) {
+      return (static_cast<Owner*>(object)->*Debug)(payload, socket);
+    };
+  }
+
+  // True while the owner owes an END_REQ.
+  bool withholding() const { return withheld_ != nullptr; }
+  // There is room again: END_REQ for the request that filled the queue.
+  void accept(Cycle when) {
+    HEDDLE_CHECK(withheld_ != nullptr, std::string("no request waits to be accepted on ") + this->name());
+    tlm::tlm_generic_payload& payload = *withheld_;
+    withheld_ = nullptr;
+    tlm::tlm_phase phase = tlm::END_REQ;
+    sc_core::sc_time delay = domain_.delay_until(when);
+    initiator().nb_transport_bw(payload, phase, delay);
+  }
+
+  // True while the initiator has not withheld END_RESP for the last response.
+  bool can_respond() const { return responding_ == nullptr; }
+  // The response, with its status set, arrives at the initiator at `arrival` (now or later; not before the one before
+  // it). Returns can_respond() afterwards. The payload is no longer the owner's when this returns true.
+  bool respond(tlm::tlm_generic_payload& payload, Cycle arrival) {
+    HEDDLE_CHECK(can_respond(), std::string("a response was sent on a busy channel: ") + this->name());
+    if (withheld_ == &payload) withheld_ = nullptr;  // implied
+    responding_ = &payload;
+    sc_core::sc_time delay = ArrivalHint::note(payload, domain_, arrival);
+    tlm::tlm_phase phase = tlm::BEGIN_RESP;
+    const tlm::tlm_sync_enum status = initiator().nb_transport_bw(payload, phase, delay);
+    if (status == tlm::TLM_COMPLETED || (status == tlm::TLM_UPDATED && phase == tlm::END_RESP)) responding_ = nullptr;
+    return can_respond();
+  }
+
+  void reset() override { withheld_ = responding_ = nullptr; }
+
+ private:
+  tlm::tlm_bw_transport_if<>& initiator() {
+    if (initiator_ == nullptr) initiator_ = this->operator->();
+    return *initiator_;
+  }
+
+  tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                                     sc_core::sc_time& delay) override {
+    if (phase == tlm::END_RESP) {
+      HEDDLE_CHECK(responding_ == &payload, std::string("the end of a response that was not sent on ") + this->name());
+      responding_ = nullptr;
+      if (room_ != nullptr) room_(owner_, index_, domain_.cycle_after(delay));
+      return tlm::TLM_COMPLETED;
+    }
+    HEDDLE_CHECK(phase == tlm::BEGIN_REQ, std::string("unexpected phase on ") + this->name());
+    HEDDLE_CHECK(withheld_ == nullptr, std::string("a request before the end of the last one on ") + this->name());
+    HEDDLE_CHECK(request_ != nullptr, std::string("nobody listens on ") + this->name());
+    withheld_ = &payload;  // a response from inside the call clears it
+    const bool room = request_(owner_, payload, index_, ArrivalHint::read(payload, domain_, delay));
+    if (!room) return tlm::TLM_ACCEPTED;
+    if (withheld_ == nullptr) return tlm::TLM_ACCEPTED;
+    withheld_ = nullptr;
+    phase = tlm::END_REQ;
+    return tlm::TLM_UPDATED;
+  }
+  void b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) override {
+    HEDDLE_CHECK(blocking_ != nullptr, std::string("nobody listens on ") + this->name());
+    blocking_(owner_, payload, index_, delay);
+  }
+  bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
+  unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override {
+    return debug_ == nullptr ? 0 : debug_(owner_, payload, index_);
+  }
+
+  Domain& domain_;
+  tlm::tlm_bw_transport_if<>* initiator_ = nullptr;
+  tlm::tlm_generic_payload* withheld_ = nullptr;    // whose END_REQ is owed
+  tlm::tlm_generic_payload* responding_ = nullptr;  // whose END_RESP is outstanding
+  void* owner_ = nullptr;
+  std::uint32_t index_ = 0;
+  bool (*request_)(void*, tlm::tlm_generic_payload&, std::uint32_t, Cycle) = nullptr;
+  void (*room_)(void*, std::uint32_t, Cycle) = nullptr;
+  void (*blocking_)(void*, tlm::tlm_generic_payload&, std::uint32_t, sc_core::sc_time&) = nullptr;
+  unsigned (*debug_)(void*, tlm::tlm_generic_payload&, std::uint32_t) = nullptr;
+};
+
+}  // namespace heddle

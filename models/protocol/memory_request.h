@@ -1,0 +1,144 @@
+// Memory traffic: a generic payload with one ignorable extension, and a pool of both.
+//
+// A request stays within one 128-byte line. Reads and writes are TLM_READ and TLM_WRITE with address, data and byte
+// enables as usual, so that a target that knows nothing of the extension serves them. Everything else (atomics,
+// prefetches, write-backs) is TLM_IGNORE_COMMAND for such a target, and never gets beyond the L2.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <tlm>
+
+#include "arch/memory_op.h"
+#include "common/memory_socket.h"
+
+namespace heddle::protocol {
+
+enum class MemoryAction : std::uint8_t {
+  plain,       // a read or a write
+  atomic,      // read-modify-write of up to 32 values of one line; the old values come back
+  reduce,      // the same, and nothing comes back but the acknowledgement
+  prefetch,    // the line's wanted sectors come into the L2
+  write_back,  // the slice writes all its dirty sectors to memory (a release at system scope, MEM-06); the address
+               // only selects the slice
+};
+
+constexpr std::uint32_t kNoSm = ~std::uint32_t{0};
+
+struct AtomicLane {
+  std::uint64_t operand = 0;
+  std::uint64_t compare = 0;
+  std::uint64_t old = 0;    // the answer
+  std::uint8_t offset = 0;  // in the line: a multiple of the type's size
+  std::uint8_t lane = 0;    // the initiator's own
+};
+
+struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
+  tlm::tlm_extension_base* clone() const override { return new MemoryExtension(*this); }
+  void copy_from(const tlm::tlm_extension_base& other) override {
+    *this = static_cast<const MemoryExtension&>(other);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+  }
+
+  MemoryAction action = MemoryAction::plain;
+  std::uint8_t sectors =
+      0;  // bit = sector of the line that is wanted (reads, prefetch) or touched; 0: as the length says
+  std::uint8_t subcontext = 0;
+  std::uint32_t sm = kNoSm;   // who asks
+  std::uint32_t entry = 0;    // the initiator's own
+  std::uint32_t route = 0;    // the crossbar's own
+  std::uint64_t entered = 0;  // cycle in which it entered the crossbar: for statistics
+
+  // atomic, reduce: done in this order
+  arch::AtomicKind atomic = arch::AtomicKind::add;
+  arch::ValueType type = arch::ValueType::u32;
+  std::uint8_t lanes = 0;
+  std::array<AtomicLane, 32> lane;
+};
+
+// A payload with its extension and buffers for one line.
+class MemoryRequest : public tlm::tlm_generic_payload {
+ public:
+  explicit MemoryRequest(tlm::tlm_mm_interface* pool) : tlm::tlm_generic_payload(pool) {
+    set_extension(&extension);
+    set_extension(&hint);
+    set_data_ptr(data.data());
+  }
+  ~MemoryRequest() override {
+    clear_extension(&extension);
+    clear_extension(&hint);
+  }
+  MemoryRequest(const MemoryRequest&) = delete;
+  MemoryRequest& operator=(const MemoryRequest&) = delete;
+
+  // Bytes [address, address + bytes) of one line; streaming width and sectors are set to match.
+  void aim(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
+    set_command(command);
+    set_address(address);
+    set_data_length(bytes);
+    set_streaming_width(bytes);
+    const std::uint32_t first = arch::sector_of(address);
+    const std::uint32_t last = arch::sector_of(address + bytes - 1);
+    extension.sectors = static_cast<std::uint8_t>((2U << last) - (1U << first));
+  }
+  // Only bytes whose enable is TLM_BYTE_ENABLED (0xFF) count; to be filled for data_length bytes.
+  std::uint8_t* use_enables() {
+    set_byte_enable_ptr(enables.data());
+    set_byte_enable_length(get_data_length());
+    return enables.data();
+  }
+
+  MemoryExtension extension;
+  ArrivalHint hint;
+  std::array<std::uint8_t, arch::kLineBytes> data{};
+  std::array<std::uint8_t, arch::kLineBytes> enables{};
+};
+
+// The extension of a payload; null for one that comes from elsewhere.
+inline MemoryExtension* extension_of(tlm::tlm_generic_payload& payload) {
+  return payload.get_extension<MemoryExtension>();
+}
+
+// acquire() hands out a request with one reference and default attributes (a plain command of 0 bytes, status
+// INCOMPLETE); release() of the last reference brings it home. The pool must outlive its requests.
+class RequestPool final : public tlm::tlm_mm_interface {
+ public:
+  RequestPool() = default;
+  RequestPool(const RequestPool&) = delete;
+  RequestPool& operator=(const RequestPool&) = delete;
+
+  MemoryRequest& acquire() {
+    if (free_.empty()) {
+      all_.push_back(std::make_unique<MemoryRequest>(this));
+      free_.push_back(all_.back().get());
+    }
+    MemoryRequest& request = *free_.back();
+    free_.pop_back();
+    request.acquire();
+    return request;
+  }
+  std::size_t in_use() const { return all_.size() - free_.size(); }
+
+ private:
+  void free(tlm::tlm_generic_payload* payload) override {
+    auto& request = static_cast<MemoryRequest&>(*payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+    request.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
+    request.set_byte_enable_ptr(nullptr);
+    request.set_byte_enable_length(0);
+    request.set_dmi_allowed(false);
+    request.set_data_ptr(request.data.data());
+    request.extension.action = MemoryAction::plain;
+    request.extension.sectors = 0;
+    request.extension.subcontext = 0;
+    request.extension.sm = kNoSm;
+    request.extension.lanes = 0;
+    free_.push_back(&request);
+  }
+
+  std::vector<std::unique_ptr<MemoryRequest>> all_;
+  std::vector<MemoryRequest*> free_;
+};
+
+}  // namespace heddle::protocol
