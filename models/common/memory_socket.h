@@ -14,6 +14,8 @@
 
 namespace heddle {
 
+constexpr unsigned kMemoryBusWidth = 32;  // bits: the default of TLM sockets, so that others bind as well
+
 // Saves two divisions per call: where a payload's annotated delay leads, as a cycle of a domain. It counts only for
 // that domain and if nobody between the two has changed the delay. Optional; a part of pooled payloads.
 struct ArrivalHint final : tlm::tlm_extension<ArrivalHint> {
@@ -42,10 +44,16 @@ struct ArrivalHint final : tlm::tlm_extension<ArrivalHint> {
 };
 
 // The initiating end. The owner keeps its payloads alive (a reference each) until on_response has returned true or it
-// has called end_response().
-class MemoryOut : public tlm::tlm_initiator_socket<>, private tlm::tlm_bw_transport_if<>, private Resettable {
+// has called end_response(). The socket may stay unbound as long as nothing is sent.
+class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_base_protocol_types, 1,
+                                                   sc_core::SC_ZERO_OR_MORE_BOUND>,
+                  private tlm::tlm_bw_transport_if<>,
+                  private Resettable {
+  using Base =
+      tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+
  public:
-  MemoryOut(const char* name, Domain& domain) : tlm::tlm_initiator_socket<>(name), domain_(domain) {
+  MemoryOut(const char* name, Domain& domain) : Base(name), domain_(domain) {
     this->bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
     domain.add_resettable(*this);
   }

@@ -53,6 +53,7 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       control_in("control_in", domain, 0),
       launch_out("launch_out", domain, nearest(params), params.gpc_queue),
       local_out("local_out", domain, nearest(params), kUnlimitedCredits),  // bounded by the TPCs
+      abort_out("abort_out", domain, nearest(params), kUnlimitedCredits),  // at most one per task
       complete_in("complete_in"),
       cga_in("cga_in"),
       params_(params),
@@ -234,8 +235,29 @@ void Cwd::on_complete(const protocol::CompletePacket& complete, std::uint32_t gp
   ctas_completed_.add(count);
   ++version_;
   progress();
+  if (complete.faulted) abort(complete.slot);
   finish_if_done(complete.slot);
   consider_later();
+}
+
+// A fault ends its task: what runs of it is stopped, and the rest is not placed. A session of the task that is under
+// way ends first: its CTAs are stopped when they arrive.
+void Cwd::abort(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  if (entry.aborted) return;
+  entry.aborted = true;
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
+    abort_out.send_at(now() + extra_distance_[g], {entry.task.operation}, g);
+  }
+  if (session_.kind == SessionKind::none || session_.slot != slot) drop_rest(slot);
+}
+
+void Cwd::drop_rest(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  if (entry.placed == entry.total) return;
+  entry.total = entry.placed;
+  table_.all_placed(slot);
+  waits_.set(slot, WaitReason::none);
 }
 
 // The GPC has flushed the CGA: its id and barrier slot are free, and it can hold one more (CWD-20).
@@ -265,7 +287,7 @@ void Cwd::finish_if_done(std::uint32_t slot) {
 
 void Cwd::finish(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
-  done_out.send({entry.task.operation, entry.rejected ? now() : entry.start, now(), entry.rejected});
+  done_out.send({entry.task.operation, entry.rejected ? now() : entry.start, now(), entry.rejected, entry.aborted});
   live_.close(slot);
   table_.remove(slot);
   table_used_.set(static_cast<double>(table_.used().size()));

@@ -22,6 +22,7 @@
 #include "cwd/tpc_holds.h"
 #include "cwd/wait_log.h"
 #include "cwd/wide_fill.h"
+#include "protocol/abort_packet.h"
 #include "protocol/control_packet.h"
 #include "protocol/launch_packet.h"
 #include "protocol/task_packet.h"
@@ -46,6 +47,7 @@ class Cwd : public Block {
   PacketIn<protocol::TpcEnablePacket> control_in;
   PacketOut<protocol::LaunchPacket> launch_out;                        // link = GPC
   PacketOut<protocol::LocalMemoryPacket> local_out;                    // link = GPC
+  PacketOut<protocol::AbortPacket> abort_out;                          // link = GPC
   sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;  // one per GPC
   sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;    // one per GPC
 
@@ -102,6 +104,8 @@ class Cwd : public Block {
   void on_masks(const protocol::MaskPacket& masks, std::uint32_t gpc);
   void on_session_end(const protocol::SessionEndPacket& end, std::uint32_t);
   void schedule_unloads();
+  void abort(std::uint32_t slot);
+  void drop_rest(std::uint32_t slot);
   void finish_if_done(std::uint32_t slot);
   void finish(std::uint32_t slot);
 

@@ -24,6 +24,7 @@ protocol::LaunchPacket Cwd::packet_for(const TaskEntry& entry, std::uint32_t gpc
   packet.shape = session_.shape;
   packet.need = entry.task.need;
   packet.duration = entry.task.duration;
+  packet.code = entry.task.code;
   packet.subcontext = entry.task.subcontext;
   return packet;
 }

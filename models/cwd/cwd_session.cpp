@@ -339,6 +339,10 @@ void Cwd::close_session(std::uint64_t placed) {
     if (!entry.split()) entry.size = 0;
     if (entry.placed == entry.total) table_.all_placed(session_.slot);
   }
+  if (entry.aborted) {
+    drop_rest(session_.slot);
+    finish_if_done(session_.slot);
+  }
   progress();
   pump_port();
   consider_later();

@@ -19,6 +19,7 @@ struct TaskEntry {
   bool used = false;
   bool started = false;
   bool rejected = false;  // nothing of it was or will be placed (CWD-25)
+  bool aborted = false;   // a CTA of it faulted: no more is placed
 
   // CGAs.
   std::uint32_t size = 0;           // size index of the outermost CGA to try next, or into which one is being split

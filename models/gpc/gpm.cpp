@@ -42,10 +42,12 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_cwd, CreditReturn::by_owner),
       local_in("local_in", domain, params.gpm_to_cwd),
+      abort_in("abort_in", domain, params.gpm_to_cwd),
       complete_out("complete_out", domain, params.gpm_to_cwd, kUnlimitedCredits),  // bounded by the CTAs that run
       cga_out("cga_out", domain, params.gpm_to_cwd, kUnlimitedCredits),            // bounded by the CGA ids
       tpc_launch_out("tpc_launch_out", domain, params.gpm_to_mpc, params.mpc_queue),
       local_out("local_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC always takes them
+      abort_out("abort_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most one per task
       complete_in("complete_in"),
       gpc_(gpc),
       flush_cycles_(domain.cost(params.cga_flush)),
@@ -54,6 +56,7 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       cga_count_(counter("cgas", "CGAs", "GPC_CGAs started on this GPC")) {
   launch_in.on_packet<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
+  abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
   tpc_launch_out.on_credit<Gpm, &Gpm::on_credit>(*this);
   complete_in.init(gpc.tpcs.size(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaCompletePacket>(socket, domain, params.gpm_to_mpc);
@@ -113,6 +116,7 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
   packet.shape = launch.shape;
   packet.need = launch.need;
   packet.duration = launch.duration;
+  packet.code = launch.code;
   packet.has_id = launch.has_id;
   packet.id = launch.id;
   packet.departure = launch.departure;
@@ -147,6 +151,10 @@ void Gpm::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
   local_out.send(local, local.tpc);
 }
 
+void Gpm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
+  for (std::uint32_t t = 0; t < gpc_.tpcs.size(); ++t) abort_out.send(abort, t);
+}
+
 void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc) {
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
@@ -160,10 +168,11 @@ void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t
   for (protocol::CompletePacket& packet : gathered_) {
     if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0) {
       packet.sm_mask |= bit;
+      packet.faulted = packet.faulted || complete.faulted;
       return;
     }
   }
-  gathered_.push_back({tag.slot, bit, sequence, tag.tracked});
+  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted});
 }
 
 void Gpm::on_event(std::uint32_t kind, std::uint64_t argument) {

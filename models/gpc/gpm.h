@@ -10,6 +10,7 @@
 #include "common/packet_socket.h"
 #include "gpc/cga_table.h"
 #include "gpc/gpc_params.h"
+#include "protocol/abort_packet.h"
 #include "protocol/cta_packet.h"
 #include "protocol/launch_packet.h"
 
@@ -22,10 +23,12 @@ class Gpm : public Block {
 
   PacketIn<protocol::LaunchPacket> launch_in;
   PacketIn<protocol::LocalMemoryPacket> local_in;
+  PacketIn<protocol::AbortPacket> abort_in;
   PacketOut<protocol::CompletePacket> complete_out;
   PacketOut<protocol::CgaCompletePacket> cga_out;
   PacketOut<protocol::TpcLaunchPacket> tpc_launch_out;                    // link = TPC
   PacketOut<protocol::LocalMemoryPacket> local_out;                       // link = TPC
+  PacketOut<protocol::AbortPacket> abort_out;                             // link = TPC
   sc_core::sc_vector<PacketIn<protocol::CtaCompletePacket>> complete_in;  // one per TPC
 
   // CTAs started and not yet reported as complete.
@@ -39,6 +42,7 @@ class Gpm : public Block {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_launch(const protocol::LaunchPacket& launch, std::uint32_t);
   void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t);
+  void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc);
   void on_credit(std::uint32_t);
   void forward();

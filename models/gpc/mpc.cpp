@@ -9,7 +9,9 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_mpc),
       local_in("local_in", domain, params.gpm_to_mpc),
+      abort_in("abort_in", domain, params.gpm_to_mpc),
       start_out("start_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // bounded by the CTA slots
+      abort_out("abort_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // at most one per task
       exit_in("exit_in"),
       complete_out("complete_out", domain, params.gpm_to_mpc, kUnlimitedCredits),
       raster_cycles_(domain.cost(params.raster_cycles)),
@@ -21,6 +23,7 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   local_blocks_.fill(kNoLocalMemory);
   launch_in.on_packet<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet<Mpc, &Mpc::on_local>(*this);
+  abort_in.on_packet<Mpc, &Mpc::on_abort>(*this);
   exit_in.init(sms, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaExitPacket>(socket, domain, params.mpc_to_sm);
   });
@@ -58,6 +61,7 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
   start.id = launch.id;
   start.need = launch.need;
   start.duration = launch.duration;
+  start.code = launch.code;
   start.departure = launch.departure;
   for (std::uint64_t mask = launch.sm_mask; mask != 0; mask &= mask - 1) {
     const auto sm = static_cast<std::uint32_t>(__builtin_ctzll(mask));
@@ -82,10 +86,14 @@ void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
   local_blocks_[local.subcontext] = local.block;
 }
 
+void Mpc::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
+  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) abort_out.send(abort, sm);
+}
+
 // Ahead of the packet's arrival: nobody can ask for the slot before the distributor has heard of the completion.
 void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival) {
   slots_[sm].give(exit.cta_slot);
-  complete_out.send_at(arrival, {exit.tag, sm});
+  complete_out.send_at(arrival, {exit.tag, sm, exit.faulted});
 }
 
 void Mpc::collect_waits(WaitGraph&) const {}  // an MPC passes on whatever it takes in, once its raster unit is free

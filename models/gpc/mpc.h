@@ -11,6 +11,7 @@
 #include "gpc/cta_slots.h"
 #include "gpc/gpc_params.h"
 #include "gpc/raster_follower.h"
+#include "protocol/abort_packet.h"
 #include "protocol/cta_packet.h"
 #include "protocol/launch_packet.h"
 
@@ -25,7 +26,9 @@ class Mpc : public Block {
 
   PacketIn<protocol::TpcLaunchPacket> launch_in;
   PacketIn<protocol::LocalMemoryPacket> local_in;
+  PacketIn<protocol::AbortPacket> abort_in;
   PacketOut<protocol::CtaStartPacket> start_out;                  // link = SM of the TPC
+  PacketOut<protocol::AbortPacket> abort_out;                     // link = SM of the TPC
   sc_core::sc_vector<PacketIn<protocol::CtaExitPacket>> exit_in;  // one per SM
   PacketOut<protocol::CtaCompletePacket> complete_out;
 
@@ -39,6 +42,7 @@ class Mpc : public Block {
   void on_event(std::uint32_t, std::uint64_t) override {}
   void on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t);
   void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t);
+  void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival);
   RasterFollower& follower_of(const protocol::TpcLaunchPacket& launch);
 

@@ -28,6 +28,7 @@ struct TpcLaunchPacket {
   arch::RasterShape shape;
   arch::ResourceVector need;
   arch::CtaDuration duration;
+  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
   bool late = false;       // the MPC has not followed the grid: it starts from late_coord (CWD-42)
   arch::Coord late_coord;  // of the outermost CGA (or CTA) at `raster`
   bool has_id = false;     // central rasterisation: the id of the one CTA (CWD-43)
@@ -43,6 +44,7 @@ struct CtaStartPacket {
   arch::CtaId id;
   arch::ResourceVector need;
   arch::CtaDuration duration;
+  std::uint32_t code = 0;       // of its program; 0: CTAs run for `duration`
   std::uint64_t departure = 0;  // as in TpcLaunchPacket
 };
 
@@ -50,12 +52,14 @@ struct CtaStartPacket {
 struct CtaExitPacket {
   CtaTag tag;
   std::uint32_t cta_slot = 0;
+  bool faulted = false;  // it did not end by itself
 };
 
 // MPC -> GPM: cta_complete.
 struct CtaCompletePacket {
   CtaTag tag;
   std::uint32_t sm_in_tpc = 0;
+  bool faulted = false;
 };
 
 }  // namespace heddle::protocol

@@ -30,6 +30,7 @@ struct LaunchPacket {
   arch::RasterShape shape;
   arch::ResourceVector need;
   arch::CtaDuration duration;
+  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
 
   // GPC_CGAs. All packets of one follow each other.
   std::uint32_t cga_ctas = 0;  // CTAs of the GPC_CGA to which these belong; 0: there is none
@@ -57,6 +58,7 @@ struct CompletePacket {
   std::uint64_t sm_mask = 0;
   std::uint64_t sequence = 0;  // of the launch, where `tracked`
   bool tracked = false;        // CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs
+  bool faulted = false;        // one of them faulted: the task is to be aborted
 };
 
 // cga_complete: all CTAs of a GPC_CGA have completed and their accesses are flushed; its id is free (CWD-20, CGA-12).

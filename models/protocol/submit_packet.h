@@ -38,6 +38,7 @@ struct SubmitPacket {
 enum class DoneStatus : std::uint8_t {
   ok,
   rejected,  // can never run on this machine: a CTA or a CGA is larger than what could hold it
+  faulted,   // a CTA faulted: what had not run of it never did
 };
 
 struct DonePacket {

@@ -18,6 +18,7 @@ struct TaskPacket {
   arch::ClusterShape cluster;
   bool local_memory = false;  // its CTAs need a local-memory block of their TPC (CWD-32)
   std::uint8_t subcontext = 0;
+  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
 };
 
 struct TaskDonePacket {
@@ -25,6 +26,7 @@ struct TaskDonePacket {
   std::uint64_t start = 0;  // cycle at which the first launch packet left the CWD
   std::uint64_t end = 0;    // cycle at which the last completion arrived there
   bool rejected = false;    // it can never run on this machine (CWD-25); nothing of it was started
+  bool faulted = false;     // a CTA faulted: the rest was not started, or was stopped
 };
 
 }  // namespace heddle::protocol

@@ -26,6 +26,7 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       kernels_(counter("kernels", "kernels", "kernels that have ended")),
       holds_(counter("holds", "operations", "copies and fills that have ended")),
       rejected_(counter("rejected", "kernels", "kernels that can never run on this machine")),
+      faulted_(counter("faulted", "kernels", "kernels that a fault ended")),
       open_(gauge("open", "operations", "operations taken in and not ended")),
       launch_latency_(
           histogram("launch_latency", "ns",
@@ -109,7 +110,7 @@ void TaskUnit::dispatch() {
       streams.pop_front();
       const arch::KernelShape& kernel = packet.kernel;
       task_out.send({packet.operation, packet.priority, kernel.grid, arch::need_of(limits_, kernel), kernel.duration,
-                     kernel.cluster, kernel.local_bytes > 0, kernel.subcontext});
+                     kernel.cluster, kernel.local_bytes > 0, kernel.subcontext, kernel.code});
       progress();
     }
   }
@@ -129,13 +130,14 @@ void TaskUnit::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t)
   }
   launch_latency_.add(ns(done.start - std::min(done.start, dispatched.released)));
   queue_time_.add(ns(done.start - std::min(done.start, entry.submitted)));
-  finish(stream, done.start, done.end, DoneStatus::ok);
+  finish(stream, done.start, done.end, done.faulted ? DoneStatus::faulted : DoneStatus::ok);
 }
 
 void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus status) {
   const StreamTable::Entry entry = streams_.head(stream);
   const std::uint32_t operation = entry.packet.operation;
   (entry.packet.kind == SubmitKind::kernel ? kernels_ : holds_).add(status == DoneStatus::ok ? 1 : 0);
+  faulted_.add(status == DoneStatus::faulted ? 1 : 0);
   if (timeline() != nullptr) draw(entry, dispatched_.at(operation), start, end);
   dispatched_.erase(operation);
   const Clock& clock = domain_.clock();

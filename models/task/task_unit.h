@@ -63,6 +63,7 @@ class TaskUnit : public Block {
   Counter& kernels_;
   Counter& holds_;
   Counter& rejected_;
+  Counter& faulted_;
   Gauge& open_;
   Histogram& launch_latency_;
   Histogram& queue_time_;

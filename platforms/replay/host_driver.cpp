@@ -148,7 +148,11 @@ void HostDriver::on_done(const protocol::DonePacket& done, std::uint32_t) {
   const auto ns = [&](const sc_core::sc_time& time) {
     return (time - origin).to_seconds() * 1e9 - static_cast<double>(lead_);
   };
-  results_[done.operation] = {true, done.status == protocol::DoneStatus::rejected, ns(done.submitted), ns(done.start),
+  results_[done.operation] = {true,
+                              done.status == protocol::DoneStatus::rejected,
+                              done.status == protocol::DoneStatus::faulted,
+                              ns(done.submitted),
+                              ns(done.start),
                               ns(done.end)};
   ++done_;
 }

@@ -30,6 +30,7 @@ struct HostTimings {
 struct OpResult {
   bool done = false;
   bool rejected = false;
+  bool faulted = false;
   double submitted = 0;
   double start = 0;
   double end = 0;

@@ -45,6 +45,8 @@ struct Log {
   std::map<Tpc, std::uint32_t> local_holds;                                 // of those, of local operations
   std::map<Tpc, std::uint32_t> block;                                       // the last one given
   std::set<std::uint32_t> local_operations;                                 // those of tasks with local memory
+  std::set<std::uint32_t> faulted;                                          // operations a CTA of which has faulted
+  std::set<std::pair<std::uint32_t, std::uint32_t>> aborted;                // GPC and operation
   std::size_t most_tpcs = 0;                                                // of one subcontext at once
   std::size_t most_cgas = 0;                                                // GPC_CGAs of one GPC at once
 };
@@ -61,6 +63,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         complete_out("complete_out", domain, distance(params, index), kUnlimitedCredits),
         cga_out("cga_out", domain, distance(params, index), kUnlimitedCredits),
         local_in("local_in", domain, 0),
+        abort_in("abort_in", domain, distance(params, index)),
         domain_(domain),
         index_(index),
         gpc_(gpc),
@@ -70,6 +73,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         used_(gpc.sms) {
     launch_in.on_packet<FakeGpc, &FakeGpc::on_launch>(*this);
     local_in.on_packet<FakeGpc, &FakeGpc::on_local>(*this);
+    abort_in.on_packet<FakeGpc, &FakeGpc::on_abort>(*this);
     domain.add_resettable(*this);
   }
 
@@ -77,9 +81,11 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   PacketOut<protocol::CompletePacket> complete_out;
   PacketOut<protocol::CgaCompletePacket> cga_out;
   PacketIn<protocol::LocalMemoryPacket> local_in;
+  PacketIn<protocol::AbortPacket> abort_in;
   Delay flush = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };  // by operation and sequence
   Delay duration = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };
   std::function<Cycle()> credit_delay = [] { return Cycle{0}; };
+  std::function<bool(std::uint32_t, std::uint64_t)> faults = [](std::uint32_t, std::uint64_t) { return false; };
   bool merge = true;  // completions of one cycle leave as one packet
 
  private:
@@ -93,6 +99,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     std::size_t cga;
     bool tracked;
     std::uint32_t subcontext;
+    bool faulted;
   };
   struct Cga {
     std::uint32_t slot;
@@ -164,6 +171,10 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     log_.block[tpc] = packet.block;
     domain_.schedule(domain_.now(), *this, kBlock, packet.block);
   }
+  void on_abort(const protocol::AbortPacket& packet, std::uint32_t) {
+    if (!log_.aborted.emplace(index_, packet.operation).second) log_.problems.emplace_back("a task was aborted twice");
+    if (log_.faulted.count(packet.operation) == 0) log_.problems.emplace_back("a task was aborted without a fault");
+  }
   // Once all that arrives in the cycle is there.
   void check_block(std::uint32_t block) {
     const auto users = std::count_if(log_.block.begin(), log_.block.end(), [&](const auto& entry) {
@@ -201,7 +212,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         log_.problems.push_back(fmt::format("GPC {} SM {}: more CTAs than fit", index_, bit));
       }
       running_.push_back({packet.slot, packet.operation, bit, packet.need, packet.sequence, cga,
-                          packet.shape.levels > 0 && packet.cga_ctas == 0, packet.subcontext});
+                          packet.shape.levels > 0 && packet.cga_ctas == 0, packet.subcontext,
+                          faults(packet.operation, index)});
       hold(running_.back());
       log_.open[packet.sequence] += running_.back().tracked ? 1 : 0;
       domain_.schedule_in(duration(packet.operation, index++), *this, kComplete, running_.size() - 1);
@@ -232,13 +244,14 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     const Running& cta = running_[argument];
     used_[cta.bit].subtract(cta.need);
     release(cta);
+    if (cta.faulted) log_.faulted.insert(cta.operation);
     log_.open[cta.sequence] -= cta.tracked ? 1 : 0;
     const std::uint64_t bit = std::uint64_t{1} << cta.bit;
     if (cta.cga != kNoCga && ++cgas_[cta.cga].completed == cgas_[cta.cga].ctas) {
       domain_.schedule_in(flush(cta.operation, cta.sequence), *this, kFlushed, cta.cga);
     }
     if (!merge) {
-      complete_out.send({cta.slot, bit, cta.sequence, cta.tracked});
+      complete_out.send({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted});
       return;
     }
     if (gathered_.empty()) domain_.schedule(domain_.now(), *this, kSend);
@@ -246,9 +259,10 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       if (packet.slot != cta.slot || (packet.sm_mask & bit) != 0) continue;
       if (cta.tracked && packet.sequence != cta.sequence) continue;
       packet.sm_mask |= bit;
+      packet.faulted = packet.faulted || cta.faulted;
       return;
     }
-    gathered_.push_back({cta.slot, bit, cta.sequence, cta.tracked});
+    gathered_.push_back({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted});
   }
 
   Domain& domain_;
@@ -345,6 +359,7 @@ class CwdBench {
       gpcs.back()->complete_out.bind(cwd.complete_in[g]);
       gpcs.back()->cga_out.bind(cwd.cga_in[g]);
       cwd.local_out.bind(gpcs.back()->local_in);
+      cwd.abort_out.bind(gpcs.back()->abort_in);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ using arch::Topology;
 using gpc::GpcParams;
 using gpc::Gpm;
 using gpc::Mpc;
+using protocol::AbortPacket;
 using protocol::CgaCompletePacket;
 using protocol::CompletePacket;
 using protocol::CtaExitPacket;
@@ -47,15 +49,20 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
       : sc_core::sc_module(name),
         start_in("start_in", domain, 3),
         exit_out("exit_out", domain, 3, kUnlimitedCredits),
+        abort_in("abort_in", domain, 3),
         domain_(domain),
         bit_(bit),
         starts_(starts),
         duration_(duration) {
     start_in.on_packet<FakeSm, &FakeSm::on_start>(*this);
+    abort_in.on_packet<FakeSm, &FakeSm::on_abort>(*this);
     domain.add_resettable(*this);
   }
   PacketIn<CtaStartPacket> start_in;
   PacketOut<CtaExitPacket> exit_out;
+  PacketIn<AbortPacket> abort_in;
+  std::vector<std::pair<Cycle, std::uint32_t>> aborted;  // operations
+  std::set<std::uint64_t> faulty;                        // CTAs that end with a fault
   std::vector<std::string> problems;
 
  private:
@@ -67,11 +74,13 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     while (live_.count(lowest) != 0) ++lowest;
     if (!live_.emplace(start.cta_slot, start.tag).second) problems.emplace_back("a CTA slot was given twice");
     if (start.cta_slot >= kSlots || start.cta_slot < lowest) problems.emplace_back("a CTA slot that does not exist");
+    index_[start.cta_slot] = start.id.index;
     domain_.schedule_in(duration_(start.id.index), *this, 0, start.cta_slot);
   }
+  void on_abort(const AbortPacket& abort, std::uint32_t) { aborted.emplace_back(domain_.now(), abort.operation); }
   void on_event(std::uint32_t, std::uint64_t cta_slot) override {
     const auto slot = static_cast<std::uint32_t>(cta_slot);
-    exit_out.send({live_.at(slot), slot});
+    exit_out.send({live_.at(slot), slot, faulty.count(index_.at(slot)) != 0});
     live_.erase(slot);
   }
   Domain& domain_;
@@ -79,6 +88,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
   std::vector<Start>& starts_;
   const std::function<Cycle(std::uint64_t)>& duration_;
   std::map<std::uint32_t, protocol::CtaTag> live_;  // by CTA slot
+  std::map<std::uint32_t, std::uint64_t> index_;    // of the CTA, by CTA slot
 };
 
 // The masks of a launch packet that start CTAs, in their order.
@@ -97,6 +107,7 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
       : sc_core::sc_module(name),
         launch_out("launch_out", domain, 10, 2),
         local_out("local_out", domain, 10, kUnlimitedCredits),
+        abort_out("abort_out", domain, 10, kUnlimitedCredits),
         complete_in("complete_in", domain, 0),
         cga_in("cga_in", domain, 0),
         on_sm(sms, 0),
@@ -108,6 +119,7 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
   }
   PacketOut<LaunchPacket> launch_out;
   PacketOut<LocalMemoryPacket> local_out;
+  PacketOut<AbortPacket> abort_out;
   PacketIn<CompletePacket> complete_in;
   PacketIn<CgaCompletePacket> cga_in;
   std::vector<LaunchPacket> script;
@@ -170,6 +182,7 @@ struct GpcBench {
         gpm("gpm", domain, "gpc0.gpm", params, gpc) {
     cwd.launch_out.bind(gpm.launch_in);
     cwd.local_out.bind(gpm.local_in);
+    cwd.abort_out.bind(gpm.abort_in);
     gpm.complete_out.bind(cwd.complete_in);
     gpm.cga_out.bind(cwd.cga_in);
     for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
@@ -177,11 +190,13 @@ struct GpcBench {
       mpcs.push_back(std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params, gpc.tpcs[t].sms, kSlots));
       gpm.tpc_launch_out.bind(mpcs.back()->launch_in);
       gpm.local_out.bind(mpcs.back()->local_in);
+      gpm.abort_out.bind(mpcs.back()->abort_in);
       mpcs.back()->complete_out.bind(gpm.complete_in[t]);
       for (std::uint32_t i = 0; i < gpc.tpcs[t].sms; ++i) {
         const std::uint32_t bit = gpc.tpcs[t].first_sm + i;
         sms.push_back(std::make_unique<FakeSm>(fmt::format("sm{}", bit).c_str(), domain, bit, starts, duration));
         mpcs.back()->start_out.bind(sms.back()->start_in);
+        mpcs.back()->abort_out.bind(sms.back()->abort_in);
         sms.back()->exit_out.bind(mpcs.back()->exit_in[i]);
       }
     }

@@ -230,6 +230,7 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       cwd.launch_out.bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in);
       cwd.local_out.bind(gpcs.back()->gpm.local_in);
+      cwd.abort_out.bind(gpcs.back()->gpm.abort_in);
       gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
       gpcs.back()->gpm.cga_out.bind(cwd.cga_in[g]);
     }
