@@ -17,6 +17,8 @@ enum class FaultKind : std::uint8_t {
 };
 // "address outside memory"
 const char* fault_text(FaultKind kind);
+// As scenarios and stats.json write it: "address", "shared_bounds".
+const char* fault_key(FaultKind kind);
 
 struct FaultRecord {
   FaultKind kind = FaultKind::address;

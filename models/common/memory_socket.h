@@ -6,6 +6,7 @@
 // requests are blocking calls that never wait.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include <tlm>
@@ -17,7 +18,8 @@ namespace heddle {
 constexpr unsigned kMemoryBusWidth = 32;  // bits: the default of TLM sockets, so that others bind as well
 
 // Saves two divisions per call: where a payload's annotated delay leads, as a cycle of a domain. It counts only for
-// that domain and if nobody between the two has changed the delay. Optional; a part of pooled payloads.
+// that domain, at the same sc_time_stamp(), and if nobody between the two has changed the delay. Optional; a part of
+// pooled payloads.
 struct ArrivalHint final : tlm::tlm_extension<ArrivalHint> {
   tlm::tlm_extension_base* clone() const override { return new ArrivalHint(*this); }
   void copy_from(const tlm::tlm_extension_base& other) override {
@@ -26,6 +28,7 @@ struct ArrivalHint final : tlm::tlm_extension<ArrivalHint> {
   const Domain* domain = nullptr;
   Cycle arrival = 0;
   sc_core::sc_time delay;
+  sc_core::sc_time stamp;  // what the delay counts from
 
   static sc_core::sc_time note(tlm::tlm_generic_payload& payload, const Domain& domain, Cycle arrival) {
     const sc_core::sc_time delay = domain.delay_until(arrival);
@@ -33,13 +36,16 @@ struct ArrivalHint final : tlm::tlm_extension<ArrivalHint> {
       hint->domain = &domain;
       hint->arrival = arrival;
       hint->delay = delay;
+      hint->stamp = sc_core::sc_time_stamp();
     }
     return delay;
   }
   static Cycle read(const tlm::tlm_generic_payload& payload, const Domain& domain, const sc_core::sc_time& delay) {
     const auto* hint = payload.get_extension<ArrivalHint>();
-    if (hint != nullptr && hint->domain == &domain && hint->delay == delay) return hint->arrival;
-    return domain.cycle_after(delay);
+    if (hint != nullptr && hint->domain == &domain && hint->delay == delay && hint->stamp == sc_core::sc_time_stamp()) {
+      return hint->arrival;
+    }
+    return std::max(domain.cycle_after(delay), domain.now());  // a domain may be ahead of who calls from outside
   }
 };
 
@@ -77,13 +83,15 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   bool can_send() const { return requesting_ == nullptr; }
 
   // The request arrives at `arrival` (now or later; not before the one before it). Returns can_send() afterwards. The
-  // response may come from inside this call.
+  // response may come from inside this call, before it returns. Room is called only for a send() that returned false.
   bool send(tlm::tlm_generic_payload& payload, Cycle arrival) {
     HEDDLE_CHECK(can_send(), std::string("a request was sent on a busy channel: ") + this->name());
     requesting_ = &payload;
     sc_core::sc_time delay = ArrivalHint::note(payload, domain_, arrival);
     tlm::tlm_phase phase = tlm::BEGIN_REQ;
+    sending_ = true;
     const tlm::tlm_sync_enum status = target().nb_transport_fw(payload, phase, delay);
+    sending_ = false;
     if (status == tlm::TLM_COMPLETED) {
       requesting_ = nullptr;
       (void)answer(payload, delay);  // nothing is left to end
@@ -102,7 +110,10 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   void blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) { target().b_transport(payload, delay); }
   unsigned debug(tlm::tlm_generic_payload& payload) { return target().transport_dbg(payload); }
 
-  void reset() override { requesting_ = nullptr; }
+  void reset() override {
+    requesting_ = nullptr;
+    sending_ = false;
+  }
 
  private:
   tlm::tlm_fw_transport_if<>& target() {
@@ -117,21 +128,23 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
     tlm::tlm_phase phase = tlm::END_RESP;
     target().nb_transport_fw(payload, phase, delay);
   }
-  void free_channel(const tlm::tlm_generic_payload& payload, Cycle when) {
+  // END_REQ of a request, or its response, which implies it.
+  void free_channel(const tlm::tlm_generic_payload& payload, const sc_core::sc_time& delay) {
     if (requesting_ != &payload) return;
     requesting_ = nullptr;
-    if (room_ != nullptr) room_(owner_, index_, when);
+    if (room_ == nullptr || sending_) return;  // then send() tells
+    room_(owner_, index_, std::max(domain_.cycle_after(delay), domain_.now()));
   }
 
   tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
                                      sc_core::sc_time& delay) override {
     if (phase == tlm::END_REQ) {
-      free_channel(payload, domain_.cycle_after(delay));
+      free_channel(payload, delay);
       return tlm::TLM_ACCEPTED;
     }
+    if (phase > tlm::END_RESP) return tlm::TLM_ACCEPTED;  // not of the base protocol: to be ignored
     HEDDLE_CHECK(phase == tlm::BEGIN_RESP, std::string("unexpected phase on ") + this->name());
-    // A response implies the end of its request.
-    free_channel(payload, domain_.cycle_after(delay));
+    free_channel(payload, delay);
     return answer(payload, delay) ? tlm::TLM_COMPLETED : tlm::TLM_ACCEPTED;
   }
   void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
@@ -139,6 +152,7 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   Domain& domain_;
   tlm::tlm_fw_transport_if<>* target_ = nullptr;
   tlm::tlm_generic_payload* requesting_ = nullptr;  // whose END_REQ is outstanding
+  bool sending_ = false;                            // inside send()
   void* owner_ = nullptr;
   std::uint32_t index_ = 0;
   bool (*response_)(void*, tlm::tlm_generic_payload&, std::uint32_t, Cycle) = nullptr;
@@ -217,9 +231,10 @@ class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_
     if (phase == tlm::END_RESP) {
       HEDDLE_CHECK(responding_ == &payload, std::string("the end of a response that was not sent on ") + this->name());
       responding_ = nullptr;
-      if (room_ != nullptr) room_(owner_, index_, domain_.cycle_after(delay));
+      if (room_ != nullptr) room_(owner_, index_, std::max(domain_.cycle_after(delay), domain_.now()));
       return tlm::TLM_COMPLETED;
     }
+    if (phase > tlm::END_RESP) return tlm::TLM_ACCEPTED;  // not of the base protocol: to be ignored
     HEDDLE_CHECK(phase == tlm::BEGIN_REQ, std::string("unexpected phase on ") + this->name());
     HEDDLE_CHECK(withheld_ == nullptr, std::string("a request before the end of the last one on ") + this->name());
     HEDDLE_CHECK(request_ != nullptr, std::string("nobody listens on ") + this->name());

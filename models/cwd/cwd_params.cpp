@@ -95,6 +95,8 @@ void describe_comparisons(ParamTable<CwdParams>& t) {
 
 }  // namespace
 
+CwdParams::CwdParams() = default;
+
 void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("table_slots", &CwdParams::table_slots, {Unit::count, 1, 4096},
         "slots of the task table: tasks that run or wait in the distributor",

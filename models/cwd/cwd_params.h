@@ -24,6 +24,8 @@ struct UnitOrder {
 };
 
 struct CwdParams {
+  CwdParams();  // out of line: gcc 12 otherwise warns of members that it takes for uninitialised
+
   std::uint32_t table_slots = 128;  // tasks
   LevelSearch level_search = LevelSearch::bisection;
   UnitOrder sm_priority;

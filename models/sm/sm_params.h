@@ -8,15 +8,55 @@
 
 namespace heddle::sm {
 
+// Which of several warps of a partition issues.
+enum class WarpPolicy : std::uint8_t { greedy_oldest, round_robin };
+
+// One kind of execution unit in each of the four partitions.
+struct UnitParams {
+  std::uint32_t lanes = 32;   // per cycle and partition
+  std::uint32_t latency = 4;  // cycles
+
+  static void describe(ParamTable<UnitParams>& t);
+};
+
+// How warps issue, and the units that they issue to (SM-01, SM-03).
+struct IssueParams {
+  WarpPolicy policy = WarpPolicy::greedy_oldest;
+  std::uint32_t burst = 32;  // instructions
+  UnitParams fp32{32, 4};
+  UnitParams int32{16, 4};
+  UnitParams fp64{16, 8};
+  UnitParams sfu{4, 12};
+  std::uint32_t tensor_flops = 1024;  // per cycle and partition
+  std::uint32_t tensor_latency = 16;  // cycles
+  std::uint32_t special_latency = 10;
+  std::uint32_t barrier_interval = 2;
+  std::uint32_t barrier_latency = 13;
+
+  static void describe(ParamTable<IssueParams>& t);
+};
+
+// The memory unit that the four partitions share, and the memory of the SM.
+struct MemoryParams {
+  std::uint32_t queue = 16;               // warp instructions
+  std::uint32_t requests = 256;           // open at the same time
+  std::uint32_t request_queue = 64;       // that have not left yet
+  std::uint32_t unified_bytes = 262'144;  // L1 and shared memory
+  std::uint32_t l1_ways = 8;
+  std::uint32_t l1_latency = 32;          // cycles
+  std::uint32_t l1_tag_latency = 16;      // of l1_latency
+  std::uint32_t shared_latency = 29;
+
+  static void describe(ParamTable<MemoryParams>& t);
+};
+
 struct SmParams {
   arch::SmLimits limits;
   std::uint32_t start_cycles = 20;  // cycles
+  IssueParams issue;
+  MemoryParams memory;
 
-  static void describe(ParamTable<SmParams>& t) {
-    t.group("limits", &SmParams::limits);
-    t.add("start_cycles", &SmParams::start_cycles, {Unit::cycles, 0, 100'000},
-          "from a CTA's arrival at the SM to its first instruction", "assumption");
-  }
+  static void describe(ParamTable<SmParams>& t);
 };
 
 }  // namespace heddle::sm

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/device_outcome.h"
 #include "cli/progress_bar.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
@@ -120,6 +121,13 @@ void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
     outcome.warnings.push_back(
         fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
   }
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < outcome.faults.size() && i < kShown; ++i) {
+    outcome.warnings.push_back((outcome.faults[i].expected ? "Expected fault: " : "FAULT: ") + outcome.faults[i].text);
+  }
+  if (outcome.faults.size() > kShown) {
+    outcome.warnings.push_back(fmt::format("{} more faults are in stats.json", outcome.faults.size() - kShown));
+  }
   if (!outcome.result.progress) {
     std::string text = "No progress: " + outcome.result.stopped + ". The chain of waits:";
     for (const std::string& wait : outcome.result.waits) text += " " + wait + ".";
@@ -166,6 +174,9 @@ void write_ctas(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, 
 int status_of(const RunOutcome& outcome) {
   if (!outcome.result.progress) return kNoProgress;
   if (outcome.rejected > 0) return kExpectationFailed;
+  for (const Fault& fault : outcome.faults) {
+    if (!fault.expected) return kExpectationFailed;
+  }
   for (const ExpectationResult& e : outcome.expectations) {
     if (!e.ok) return kExpectationFailed;
   }
@@ -220,12 +231,14 @@ int run_command(const std::vector<std::string>& arguments) {
   outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
   if (timeline) timeline->close();
   if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
+  collect_faults(outcome);
   collect_stats(outcome);
   if (outcome.result.progress) check_expectations(outcome);
   collect_warnings(outcome, timeline.get());
 
   write_text(machines.config, (folder / "config.yaml").string());
   write_stats(outcome, (folder / "stats.json").string());
+  write_regions(outcome, folder.string());
   if (options.dump_ctas) write_ctas(ctas, outcome, (folder / "ctas.csv").string());
   report::write_report(folder / "report.html", report_data(outcome));
   write_host(outcome, (folder / "host.json").string(),

@@ -108,6 +108,21 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
                                 {"sms", machine.params.machine.shape.sms()},
                                 {"shape", machine.params.machine.shape.text()}});
   }
+  document["faults"] = nlohmann::json::array();
+  for (const Fault& fault : outcome.faults) {
+    document["faults"].push_back({{"gpu", outcome.machines->gpus[fault.gpu].instance},
+                                  {"kind", arch::fault_key(fault.record.kind)},
+                                  {"operation", fault.record.task},
+                                  {"sm", fault.record.sm},
+                                  {"cta", fault.record.cta},
+                                  {"warp", fault.record.warp},
+                                  {"lane", fault.record.lane},
+                                  {"step", arch::op_name(fault.record.operation)},
+                                  {"address", fault.record.address},
+                                  {"cycle", fault.record.cycle},
+                                  {"text", fault.text},
+                                  {"expected", fault.expected}});
+  }
   document["expectations"] = nlohmann::json::array();
   for (const ExpectationResult& e : outcome.expectations) {
     document["expectations"].push_back({{"text", e.text}, {"actual", e.actual}, {"ok", e.ok}});

@@ -19,6 +19,14 @@ struct ExpectationResult {
   bool ok = false;
 };
 
+// A fault of a device, and whether the scenario expects it.
+struct Fault {
+  std::size_t gpu = 0;
+  arch::FaultRecord record;
+  std::string text;
+  bool expected = false;
+};
+
 struct Span {
   std::string label;
   double us = 0;
@@ -40,6 +48,7 @@ struct RunOutcome {
   nlohmann::json histograms;
   std::vector<ExpectationResult> expectations;
   std::optional<InputError> unknown_statistic;  // the first that an expectation names in vain
+  std::vector<Fault> faults;  // of all GPUs
   std::vector<std::string> warnings;
   std::size_t rejected = 0;
   double kernels = 0, ctas = 0;

@@ -1,5 +1,7 @@
 #include "gpu/gpu.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace heddle::gpu {
@@ -22,14 +24,16 @@ Cycle Gpu::start_path(const GpuParams& params) {
   return Cycle{params.task.to_cwd} + params.cwd.session_pipeline + steps * params.cwd.session_step;
 }
 
-Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation)
+Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation,
+         DeviceMemory memory)
     : sc_core::sc_module(name),
       params_(checked(params)),
       topology_(params.machine.shape, params.machine.ugpus),
       domain_("domain", params.machine.clock, params.machine.timing, params.machine.run_ahead, observation),
       task_("task", domain_, "task", params.task, params.sm.limits, start_path(params), params.cwd.table_slots),
       cwd_("cwd", domain_, "cwd", params.cwd, topology_, arch::capacity_of(params.sm.limits),
-           {params.gpc.cga_ids, params.gpc.cga_barriers}) {
+           {params.gpc.cga_ids, params.gpc.cga_barriers}),
+      memory_("memory", domain_, params, topology_, memory) {
   observation.load_map.configure(topology_.sms(), params.sm.limits.warps);
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);
@@ -47,8 +51,13 @@ void Gpu::wire() {
   for (std::uint32_t g = 0; g < gpcs_.size(); ++g) {
     cwd_.launch_out.bind(gpcs_[g]->gpm.launch_in);
     cwd_.local_out.bind(gpcs_[g]->gpm.local_in);
+    cwd_.abort_out.bind(gpcs_[g]->gpm.abort_in);
     gpcs_[g]->gpm.complete_out.bind(cwd_.complete_in[g]);
     gpcs_[g]->gpm.cga_out.bind(cwd_.cga_in[g]);
+  }
+  for (std::uint32_t id = 0; id < topology_.sms(); ++id) {
+    sm(id).memory_out.bind(memory_.crossbar.sm_in(id));
+    sm(id).on_fault([this](const arch::FaultRecord& fault) { faults_.push_back(fault); });
   }
 }
 
@@ -85,7 +94,47 @@ void Gpu::preload(const std::vector<SmLoad>& loads) {
   }
 }
 
+// Line by line, since slices take no more at once. Before simulation links are not there yet, and caches are empty.
+bool Gpu::move_memory(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint64_t bytes) {
+  if (!memory_.map.contains(address, bytes)) return false;
+  if (!sc_core::sc_start_of_simulation_invoked()) {
+    if (memory_.hbm == nullptr) return false;
+    if (command == tlm::TLM_READ_COMMAND) {
+      memory_.hbm->storage().read(address, data, bytes);
+    } else {
+      memory_.hbm->storage().write(address, data, bytes);
+    }
+    return true;
+  }
+  tlm::tlm_generic_payload payload;
+  payload.set_command(command);
+  while (bytes > 0) {
+    const std::uint64_t in_line = std::min<std::uint64_t>(bytes, arch::kLineBytes - address % arch::kLineBytes);
+    const auto length = static_cast<unsigned>(in_line);
+    payload.set_address(address);
+    payload.set_data_ptr(data);
+    payload.set_data_length(length);
+    payload.set_streaming_width(length);
+    if (sm(0).memory_out.debug(payload) != length) return false;
+    address += length;
+    data += length;
+    bytes -= length;
+  }
+  return true;
+}
+
+bool Gpu::read_memory(std::uint64_t address, void* to, std::uint64_t bytes) {
+  return move_memory(tlm::TLM_READ_COMMAND, address, static_cast<std::uint8_t*>(to), bytes);
+}
+
+bool Gpu::write_memory(std::uint64_t address, const void* from, std::uint64_t bytes) {
+  // A payload's data pointer is not const; a write only reads through it.
+  auto* data = const_cast<std::uint8_t*>(static_cast<const std::uint8_t*>(from));  // NOLINT
+  return move_memory(tlm::TLM_WRITE_COMMAND, address, data, bytes);
+}
+
 void Gpu::reset() {
+  faults_.clear();
   domain_.reset();
   domain_.observation().stats.clear();
   domain_.observation().load_map.clear();

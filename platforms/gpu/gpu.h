@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "arch/code_store.h"
+#include "arch/fault.h"
 #include "cwd/cwd.h"
 #include "gpu/gpc_tree.h"
 #include "gpu/gpu_params.h"
+#include "gpu/memory_system.h"
 #include "task/task_unit.h"
 
 namespace heddle::gpu {
@@ -26,7 +29,8 @@ class Gpu : public sc_core::sc_module {
   // `observation` must outlive the Gpu; its prefix ("gpu0") begins the paths of all statistics. `seed` decides what is
   // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each
   // other.
-  Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation);
+  Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation,
+      DeviceMemory memory = DeviceMemory::own);
 
   // The way in and out. Packets: protocol/submit_packet.h.
   PacketIn<protocol::SubmitPacket>& submit_in() { return task_.submit_in; }
@@ -35,6 +39,23 @@ class Gpu : public sc_core::sc_module {
   // What SMs hold at the start; before the simulation, once. A reset restores it. Throws InputError if an SM does not
   // exist or cannot hold that much.
   void preload(const std::vector<SmLoad>& loads);
+
+  // A program for KernelShape::code. `kernel`: its grid, block and shared memory.
+  std::uint32_t add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel) {
+    return codes_.add(std::move(program), kernel);
+  }
+
+  // Device memory as the machine sees it now, newest bytes first from the L2; without time or effect on anything else.
+  // False if part of the range is outside memory, or if the memory is attached and
+  // simulation has not begun.
+  bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes);
+  bool write_memory(std::uint64_t address, const void* from, std::uint64_t bytes);
+  // The L2's end of the link to memory, to be bound where another memory is attached. One per slice.
+  MemoryOut& memory_out(std::uint32_t slice) { return memory_.slices[slice]->memory_out; }
+  std::uint32_t slices() const { return memory_.map.slices(); }
+
+  // What could not be carried out since the start or the last reset, in order of time.
+  const std::vector<arch::FaultRecord>& faults() const { return faults_; }
 
   Domain& domain() { return domain_; }
   const Domain& domain() const { return domain_; }
@@ -58,6 +79,7 @@ class Gpu : public sc_core::sc_module {
 
  private:
   void wire();
+  bool move_memory(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint64_t bytes);
   sm::Sm& sm(std::uint32_t id);
 
   const GpuParams params_;
@@ -65,6 +87,9 @@ class Gpu : public sc_core::sc_module {
   Domain domain_;
   task::TaskUnit task_;
   cwd::Cwd cwd_;
+  arch::CodeStore codes_;
+  MemorySystem memory_;
+  std::vector<arch::FaultRecord> faults_;
   std::vector<std::unique_ptr<Gpc>> gpcs_;
 };
 

@@ -17,6 +17,8 @@ void MachineParams::describe(ParamTable<MachineParams>& t) {
   t.add("ugpus", &MachineParams::ugpus,
         "GPCs of each uGPU (a part of the GPU with an L2 partition of its own), in order; empty: the GPU is one",
         "choice: no uGPUs");
+  t.add("memory", &MachineParams::memory, {Unit::bytes, 1U << 20, std::uint64_t{1} << 38},
+        "size of device memory, which begins at address 0", "NVIDIA: 80 GB on H100 SXM, taken as GiB");
   t.add_choice("timing", &MachineParams::timing, {{"at", TimingMode::at}, {"lt", TimingMode::lt}},
                "at: links and decisions take their cycles; lt: only work takes time, for virtual platforms",
                "choice of the specification (HST-03)");
@@ -31,6 +33,9 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.cwd", cwd);
   binder.bind("gpu.gpc", gpc);
   binder.bind("gpu.sm", sm);
+  binder.bind("gpu.xbar", xbar);
+  binder.bind("gpu.l2", l2);
+  binder.bind("gpu.hbm", hbm);
 }
 
 void GpuParams::check() const {
@@ -42,6 +47,11 @@ void GpuParams::check() const {
     throw InputError(fmt::format("gpu.cwd.gpc_distances has {} entries, but the machine has {} GPCs",
                                  cwd.gpc_distances.size(), gpcs),
                      "give one distance per GPC, or none");
+  }
+  hbm.check();
+  if (l2.slices % l2.partitions != 0) {
+    throw InputError(fmt::format("gpu.l2.slices is {} and gpu.l2.partitions {}", l2.slices, l2.partitions),
+                     "every partition has as many slices as the others");
   }
   const arch::SmLimits& limits = sm.limits;
   if (limits.max_threads_per_cta > limits.threads) {

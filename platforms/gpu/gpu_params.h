@@ -10,6 +10,9 @@
 #include "common/params.h"
 #include "cwd/cwd_params.h"
 #include "gpc/gpc_params.h"
+#include "memory/crossbar_params.h"
+#include "memory/hbm_params.h"
+#include "memory/l2_params.h"
 #include "sm/sm_params.h"
 #include "task/task_params.h"
 
@@ -19,7 +22,8 @@ namespace heddle::gpu {
 struct MachineParams {
   double clock = 1.755;  // GHz
   arch::Shape shape = arch::Shape::from_sms_per_gpc({18, 18, 18, 18, 16, 16, 14, 14});
-  std::vector<std::uint32_t> ugpus;  // GPCs of each uGPU; empty: one uGPU
+  std::vector<std::uint32_t> ugpus;                // GPCs of each uGPU; empty: one uGPU
+  std::uint64_t memory = std::uint64_t{80} << 30;  // bytes of device memory, from address 0
   TimingMode timing = TimingMode::at;
   std::uint32_t run_ahead = 1024;  // cycles
 
@@ -32,6 +36,9 @@ struct GpuParams {
   cwd::CwdParams cwd;
   gpc::GpcParams gpc;
   sm::SmParams sm;
+  memory::CrossbarParams xbar;
+  memory::L2Params l2;
+  memory::HbmParams hbm;
 
   // Binds every parameter under "gpu".
   void bind(ParamBinder& binder);

@@ -87,6 +87,7 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
     }
     if (op.kind == OpKind::kernel) {
       packet.kernel = static_cast<const arch::KernelShape&>(op.kernel);  // without its name
+      if (!timings.codes.empty()) packet.kernel.code = timings.codes[entry.op];
     } else {
       packet.kind = SubmitKind::hold;
       packet.hold_ns = static_cast<double>(op.duration);

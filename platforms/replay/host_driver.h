@@ -23,6 +23,7 @@ struct HostTimings {
   double launch_latency_ns = 0;       // from the host's call to the earliest start on an idle GPU
   double start_path_ns = 0;           // the part of it that the modelled GPU spends itself on a kernel
   std::uint32_t submit_queue = 1024;  // operations on their way to the GPU: credits
+  std::vector<std::uint32_t> codes;   // of the kernels' programs in the GPU, by operation; empty: there are none
 };
 
 // What the model made of an operation. Times in nanoseconds on the workload's own axis (0 is the recording's first

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "gpu/gpu.h"
+#include "replay/device_memory.h"
 #include "replay/initial_state.h"
 #include "replay/progress_watch.h"
 #include "replay/residency.h"
@@ -55,10 +56,12 @@ struct Machine {
   std::unique_ptr<Observation> host_observation;
   std::unique_ptr<gpu::Gpu> gpu;
   std::unique_ptr<HostDriver> host;
+  const workload::Workload* workload = nullptr;
 };
 
 Machine build(const Job& job, const SimulationOptions& options) {
   Machine m;
+  m.workload = job.workload;
   m.observation = std::make_unique<Observation>(job.instance);
   m.observation->timeline = options.timeline;
   m.observation->ctas = job.ctas;
@@ -66,6 +69,7 @@ Machine build(const Job& job, const SimulationOptions& options) {
   m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
   HostTimings timings;
   timings.submit_queue = job.params.task.submit_queue;
+  timings.codes = load_programs(*job.workload, *m.gpu);
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns = m.gpu->domain().clock().ns_for_cycles(
       static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
@@ -73,6 +77,7 @@ Machine build(const Job& job, const SimulationOptions& options) {
                                         *m.observation, *m.host_observation);
   check_switches(*job.workload, job.instance, m.gpu->topology());
   m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.host->lead()));
+  load_regions(*job.workload, job.instance, *m.gpu);
   m.host->submit_out.bind(m.gpu->submit_in());
   m.gpu->done_out().bind(m.host->done_in);
   return m;
@@ -175,6 +180,8 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     job.sms_per_gpc = m.gpu->topology().sms_per_gpc();
     for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm)
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
+    job.faults = m.gpu->faults();
+    job.regions = read_regions(*m.workload, *m.gpu);
     m.host.reset();
     m.gpu.reset();
     job.observation = std::move(m.observation);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/fault.h"
 #include "common/observation.h"
 #include "gpu/gpu_params.h"
 #include "replay/host_driver.h"
@@ -38,6 +39,8 @@ struct JobResult {
   double lead_ns = 0;  // the workload's time 0 on the simulation's axis
   std::vector<std::string> sm_paths;
   std::vector<std::uint32_t> sms_per_gpc;
+  std::vector<arch::FaultRecord> faults;           // in order of time
+  std::vector<std::vector<std::uint8_t>> regions;  // bytes of the workload's memory regions at the end
 };
 
 struct SimulationResult {

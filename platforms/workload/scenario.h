@@ -9,24 +9,44 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "arch/fault.h"
+#include "arch/memory_op.h"
 #include "common/error.h"
 #include "workload/workload.h"
 
 namespace heddle::workload {
 
-// What a statistic must be, in its own unit. One of: equals; min, max or both; about with within.
+enum class ExpectationKind : std::uint8_t {
+  statistic,  // `stat`, and one of: equals; min, max or both; about with within
+  memory,     // `memory` holds what `file` or `pattern` says
+  fault,      // a device fault that is meant to happen
+};
+
+// What must come out of a run. Statistics are in their own unit.
 struct Expectation {
+  ExpectationKind kind = ExpectationKind::statistic;
   std::string stat;
   std::optional<double> equals;
   std::optional<double> min;
   std::optional<double> max;
   std::optional<double> about;
-  double within = 0;            // with `about`: the distance allowed
-  bool within_percent = false;  // `within` is in percent of `about`
+  double within = 0;            // with `about`, and for memory: the distance allowed
+  bool within_percent = false;  // `within` is in percent of `about`, or of the element
+
+  std::size_t gpu = 0;  // memory: of the region
+  std::string memory;   // name of the region
+  std::string file;     // as it can be opened; or
+  std::string pattern;  // expression over i
+  std::optional<arch::ValueType> type;  // of the elements; without: equal bytes
+
+  arch::FaultKind fault = arch::FaultKind::address;
+  std::string kernel;  // that has the fault
+
   SourcePos where;
 
+  // Of a statistic.
   bool holds(double value) const;
-  // "= 512", ">= 10", "10 to 20", "100 +- 2 %".
+  // "= 512", ">= 10", "10 to 20", "100 +- 2 %"; "like out.bin", "1 + i"; "in kernel k".
   std::string text() const;
 };
 

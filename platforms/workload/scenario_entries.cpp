@@ -10,6 +10,7 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
+#include "workload/program_compiler.h"
 
 namespace heddle::workload {
 namespace {
@@ -118,12 +119,18 @@ std::string entry_name(const char* what, const YAML::Node& node, const char* key
   return fmt::format("{} {}", what, name.Scalar());
 }
 
-arch::KernelRecord read_kernel(const MapReader& map, const std::string& file) {
+arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, const std::vector<MemoryRegion>& regions,
+                               std::set<std::string>& used) {
   arch::KernelRecord kernel;
   kernel.name = map.name("name");
   kernel.grid = read_grid(map, "grid");
   kernel.block = read_extents(map, "block", map.items("block"), {kMaxBlock, kMaxBlock, kMaxBlock});
-  kernel.duration = read_cycles(map, file);
+  if (map.has("cycles") == map.has("program")) {
+    const char* wrong = map.has("cycles") ? "`cycles` and `program` stand side by side" : "the key \"cycles\" is missing";
+    throw InputError(map.where(), fmt::format("{}: {}", map.thing(), wrong),
+                     "give one of: cycles, how long a CTA runs; program, what its warps do");
+  }
+  if (map.has("cycles")) kernel.duration = read_cycles(map, file);
   if (map.has("registers")) {
     kernel.registers_per_thread = map.number<std::uint32_t>("registers", {Unit::count, 0, 65'535});
   }
@@ -134,6 +141,14 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file) {
         static_cast<std::uint8_t>(map.number<std::uint32_t>("subcontext", {Unit::none, 0, arch::kSubcontexts - 1}));
   }
   if (map.has("cluster")) kernel.cluster = read_cluster(map, kernel.grid, file);
+  if (map.has("program")) {
+    CompiledProgram compiled = compile_program(map.node("program"), file, kernel, regions);
+    used = std::move(compiled.regions);
+    if (kernel.registers_per_thread == 0) {
+      kernel.registers_per_thread = std::max(kLeastRegisters, compiled.program->registers());
+    }
+    kernel.program = std::move(compiled.program);
+  }
   return kernel;
 }
 

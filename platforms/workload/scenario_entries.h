@@ -1,7 +1,9 @@
 // Entries of a scenario's lists that stand for themselves: kernels, what SMs hold, TPCs that are switched.
 #pragma once
 
+#include <set>
 #include <string>
+#include <vector>
 
 #include <yaml-cpp/yaml.h>
 
@@ -20,7 +22,9 @@ std::string entry_name(const char* what, const YAML::Node& node, const char* key
 
 // All of these throw InputError with file and line. Whether the machine can hold a CGA, and has the SMs, GPCs and TPCs,
 // is not known here.
-arch::KernelRecord read_kernel(const MapReader& map, const std::string& file);
+// `regions`: the memory that its program can name. `used`: gets the names of those that it does name.
+arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, const std::vector<MemoryRegion>& regions,
+                               std::set<std::string>& used);
 // Without its kernel, which only the list of kernels knows.
 SmLoad read_load(const MapReader& map);
 TpcSwitch read_tpc_switch(const MapReader& map);

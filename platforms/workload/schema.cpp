@@ -60,12 +60,13 @@ const MapSpec& scenario_spec() {
           {"gpus", false, kList, "list of presets, one per GPU, instead of `gpu`"},
           {"config", false, kMap, "parameters, under gpu (all GPUs), gpu0, gpu1, …; see `heddle show params`"},
           {"seed", false, kInteger, "seed of everything random; the command line wins"},
+          {"memory", false, kList, "list of regions of memory that programs use, with what they hold"},
           {"kernels", false, kList, "list of kernels"},
           {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0"},
           {"submit", true, kList, "list of operations, in the order in which the host submits them"},
           {"load", false, kList, "list of what SMs hold when the run begins, beside the work that is submitted"},
           {"tpcs", false, kList, "list of TPCs that begin or cease to receive work"},
-          {"expect", false, kList, "list of statistics with the values they must have"},
+          {"expect", false, kList, "list of what must come out: statistics, contents of memory, device faults"},
       }};
   return kSpec;
 }
@@ -82,9 +83,11 @@ const MapSpec& kernel_spec() {
           {"name", true, kText, "name of the kernel"},
           {"grid", true, kInteger | kList, "CTAs of the grid: an integer, or a list of up to three (x, y, z)"},
           {"block", true, kInteger | kList, "threads of a CTA: an integer, or a list of up to three (x, y, z)"},
-          {"cycles", true, kInteger | kQuantity | kMap,
-           "how long a CTA runs, in SM cycles: an integer, or {min: …, max: …}"},
-          {"registers", false, kInteger, "registers per thread; default 0: not limited by them"},
+          {"cycles", false, kInteger | kQuantity | kMap,
+           "how long a CTA runs, in SM cycles: an integer, or {min: …, max: …}; instead of `program`"},
+          {"program", false, kList, "list of steps that every warp executes, instead of `cycles`"},
+          {"registers", false, kInteger,
+           "registers per thread; default 0: not limited by them; with a program: as many as it needs"},
           {"shared", false, kInteger | kQuantity,
            "shared memory of a CTA, in bytes or with unit, e.g. 48 KiB; default 0"},
           {"local", false, kInteger | kQuantity,
@@ -199,8 +202,12 @@ const MapSpec& expect_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  return {&scenario_spec(),  &gpu_spec(),     &kernel_spec(),  &cycles_spec(), &cluster_spec(), &stream_spec(),
-          &kernel_op_spec(), &copy_op_spec(), &fill_op_spec(), &load_spec(),   &tpc_spec(),     &expect_spec()};
+  std::vector<const MapSpec*> specs{&scenario_spec(), &gpu_spec(),    &kernel_spec(),    &cycles_spec(),
+                                    &cluster_spec(),  &stream_spec(), &kernel_op_spec(), &copy_op_spec(),
+                                    &fill_op_spec(),  &load_spec(),   &tpc_spec(),       &expect_spec()};
+  const std::vector<const MapSpec*> programs = program_specs();
+  specs.insert(specs.end(), programs.begin(), programs.end());
+  return specs;
 }
 
 MapReader::MapReader(const YAML::Node& node, const MapSpec& spec, std::string thing, const std::string& file)

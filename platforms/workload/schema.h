@@ -49,6 +49,29 @@ const MapSpec& fill_op_spec();
 const MapSpec& load_spec();
 const MapSpec& tpc_spec();
 const MapSpec& expect_spec();
+// Programs: schema_program.cpp.
+const MapSpec& step_spec();
+const MapSpec& set_spec();  // of the keys beside the name; not part of all_specs()
+const MapSpec& load_step_spec();
+const MapSpec& store_step_spec();
+const MapSpec& atomic_step_spec();
+const MapSpec& compute_step_spec();
+const MapSpec& special_step_spec();
+const MapSpec& copy_async_step_spec();
+const MapSpec& barrier_step_spec();
+const MapSpec& fence_step_spec();
+const MapSpec& accumulators_spec();
+const MapSpec& matmul_step_spec();
+const MapSpec& store_tile_step_spec();
+const MapSpec& loop_spec();
+const MapSpec& while_spec();
+const MapSpec& if_spec();
+const MapSpec& role_spec();
+const MapSpec& memory_spec();
+const MapSpec& init_spec();
+const MapSpec& expect_memory_spec();
+const MapSpec& expect_fault_spec();
+std::vector<const MapSpec*> program_specs();
 // All of the above.
 std::vector<const MapSpec*> all_specs();
 

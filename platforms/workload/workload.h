@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/kernel_record.h"
+#include "arch/memory_op.h"
 #include "common/error.h"
 
 namespace heddle::workload {
@@ -97,6 +98,31 @@ struct TpcSwitch {
   SourcePos where;
 };
 
+// What a region of memory holds when the run begins.
+struct RegionContents {
+  enum class Kind { zeros, pattern, random, file };
+  Kind kind = Kind::zeros;
+  arch::ValueType type = arch::ValueType::u8;  // pattern, random: of the elements
+  std::string pattern;                         // expression over i, the number of the element
+  std::uint64_t seed = 0;                      // random, and what follows
+  double min = 0;
+  double max = 1;
+  bool integer = false;  // whole numbers from min to max, both included; otherwise from min, included, to max
+  std::string file;      // as it can be opened
+  SourcePos where;
+};
+
+// A named part of a GPU's memory. initial_bytes (memory_region.h) gives its contents.
+struct MemoryRegion {
+  std::string name;
+  std::size_t gpu = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  RegionContents contents;
+  std::optional<std::string> write;  // file that takes its bytes at the end of the run, as the scenario has it
+  SourcePos where;
+};
+
 struct Workload {
   std::string name;    // file or scenario name
   std::string format;  // "kineto", "nsys", "scenario"
@@ -106,6 +132,7 @@ struct Workload {
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
   std::vector<SmLoad> loads;
   std::vector<TpcSwitch> tpc_switches;
+  std::vector<MemoryRegion> memory;    // of this GPU, in the order of the file
   std::vector<std::string> warnings;  // sentences for the user
 
   std::size_t kernels() const;

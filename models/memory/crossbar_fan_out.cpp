@@ -1,0 +1,74 @@
+#include "memory/crossbar_fan_out.h"
+
+#include "common/error.h"
+
+namespace heddle::memory {
+
+FanOut::FanOut(const CrossbarParams& params, const arch::Topology& topology, std::uint32_t places)
+    : places_(places),
+      gpc_to_cpc_(params.cpc_to_gpc),
+      cpc_to_tpc_(params.tpc_to_cpc),
+      tpc_to_sm_(params.sm_to_tpc),
+      ring_(std::size_t{places} * topology.sms()) {
+  std::vector<std::uint32_t> first_cpc;
+  std::vector<std::uint32_t> first_tpc;
+  for (std::uint32_t gpc = 0; gpc < topology.gpcs(); ++gpc) {
+    first_cpc.push_back(static_cast<std::uint32_t>(cpcs_.size()));
+    first_tpc.push_back(static_cast<std::uint32_t>(tpcs_.size()));
+    cpcs_.resize(cpcs_.size() + topology.gpc(gpc).cpcs, LinkPace(params.cpc_bandwidth));
+    tpcs_.resize(tpcs_.size() + topology.gpc(gpc).tpcs.size(), LinkPace(params.tpc_bandwidth));
+  }
+  for (std::uint32_t id = 0; id < topology.sms(); ++id) {
+    const arch::Topology::Sm& place = topology.sm(id);
+    Sm sm{LinkPace(params.sm_bandwidth), 0, 0, 0, 0, {}};
+    sm.cpc = first_cpc[place.gpc] + place.cpc;
+    sm.tpc = first_tpc[place.gpc] + place.tpc;
+    sms_.push_back(std::move(sm));
+  }
+}
+
+void FanOut::pass(std::uint32_t sm, Packet& packet, Cycle now) {
+  LinkPace& cpc = cpcs_[sms_[sm].cpc];
+  LinkPace& tpc = tpcs_[sms_[sm].tpc];
+  const Cycle at_cpc = cpc.earliest(now);
+  cpc.take(at_cpc, packet.bytes);
+  const Cycle at_tpc = tpc.earliest(at_cpc + gpc_to_cpc_);
+  tpc.take(at_tpc, packet.bytes);
+  packet.ready = at_tpc + cpc_to_tpc_;
+}
+
+FanOut::Cycle FanOut::arrive(std::uint32_t id, const Packet& packet, Cycle not_before) {
+  Sm& sm = sms_[id];
+  const Cycle begin = sm.pace.earliest(packet.ready > not_before ? packet.ready : not_before);
+  sm.pace.take(begin, packet.bytes);
+  const Cycle arrival = begin + tpc_to_sm_;
+  HEDDLE_CHECK(sm.arrivals < places_, "more responses on their way to an SM than it has places");
+  std::uint32_t slot = sm.first + sm.arrivals++;
+  if (slot >= places_) slot -= places_;
+  ring_[std::size_t{id} * places_ + slot] = arrival;
+  return arrival;
+}
+
+FanOut::Cycle FanOut::room_at(std::uint32_t id, Cycle now) {
+  Sm& sm = sms_[id];
+  if (sm.arrivals + sm.waiting.size() < places_) return now;
+  const Cycle* ring = &ring_[std::size_t{id} * places_];
+  while (sm.arrivals > 0 && ring[sm.first] <= now) {
+    if (++sm.first == places_) sm.first = 0;
+    --sm.arrivals;
+  }
+  if (sm.arrivals + sm.waiting.size() < places_) return now;
+  return sm.arrivals > 0 ? ring[sm.first] : kUnknown;
+}
+
+void FanOut::reset() {
+  for (LinkPace& pace : cpcs_) pace.reset();
+  for (LinkPace& pace : tpcs_) pace.reset();
+  for (Sm& sm : sms_) {
+    sm.pace.reset();
+    sm.first = sm.arrivals = 0;
+    sm.waiting.clear();
+  }
+}
+
+}  // namespace heddle::memory

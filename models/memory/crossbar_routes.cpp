@@ -1,0 +1,215 @@
+#include "memory/crossbar_routes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace heddle::memory {
+
+CrossbarRoutes::CrossbarRoutes(const CrossbarParams& params, const arch::Topology& topology,
+                               const arch::AddressMap& map)
+    : params_(params),
+      topology_(topology),
+      gpcs_(topology.gpcs()),
+      slices_(map.slices()),
+      partitions_(map.partitions()),
+      per_partition_(map.slices() / map.partitions()),
+      near_latency_(std::uint64_t{params.sm_to_tpc} + params.tpc_to_cpc + params.cpc_to_gpc + params.gpc_to_slice) {
+  for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) gpc_of_sm_.push_back(topology.sm(sm).gpc);
+}
+
+// What fills the wire, and the queue at its end.
+std::uint32_t CrossbarRoutes::capacity(std::uint32_t latency, double rate) const {
+  return params_.queue + static_cast<std::uint32_t>(std::ceil(latency * rate / params_.header_bytes));
+}
+
+std::uint32_t CrossbarRoutes::response_places() const {
+  const double rate = std::min({params_.sm_bandwidth, params_.tpc_bandwidth, params_.cpc_bandwidth});
+  return capacity(params_.sm_to_tpc + params_.tpc_to_cpc + params_.cpc_to_gpc, rate);
+}
+
+void CrossbarRoutes::attach(LinkNetwork& network, Ports& ports, const std::vector<Source>& sources, std::uint32_t link,
+                            double bandwidth) const {
+  for (const Source& source : sources) {
+    LinkNetwork::PlaceSpec spec;
+    spec.link = link;
+    spec.feeder = source.link;
+    spec.owner = source.sm;
+    spec.latency = source.latency;
+    spec.capacity = capacity(source.latency, std::min(source.rate, bandwidth));
+    spec.weight = source.sms;
+    const std::uint32_t place = network.add_place(spec);
+    if (source.link == LinkNetwork::kNone) {
+      ports.entries[source.sm] = place;
+    } else {
+      network.route_to(source.link, place);
+    }
+  }
+}
+
+// A link of that bandwidth for the sources, or none if they cannot fill it; `latency` of the wire behind it.
+std::vector<CrossbarRoutes::Source> CrossbarRoutes::merge(LinkNetwork& network, Ports& ports, const std::string& name,
+                                                          std::vector<Source> sources, double bandwidth,
+                                                          std::uint32_t latency) const {
+  double rate = 0;
+  Source merged;
+  merged.sms = 0;
+  for (const Source& source : sources) {
+    rate += source.rate;
+    merged.sms += source.sms;
+  }
+  if (rate <= bandwidth) {
+    for (Source& source : sources) source.latency += latency;
+    return sources;
+  }
+  merged.link = network.add_link(name, bandwidth);
+  merged.latency = latency;
+  merged.rate = bandwidth;
+  attach(network, ports, sources, merged.link, bandwidth);
+  return {merged};
+}
+
+std::vector<CrossbarRoutes::Source> CrossbarRoutes::gather_gpc(LinkNetwork& network, Ports& ports,
+                                                               std::uint32_t gpc) const {
+  const arch::Topology::Gpc& shape = topology_.gpc(gpc);
+  std::vector<Source> all;
+  for (std::uint32_t cpc = 0; cpc < shape.cpcs; ++cpc) {
+    std::vector<Source> of_cpc;
+    for (std::uint32_t t = 0; t < shape.tpcs.size(); ++t) {
+      const arch::Topology::Tpc& tpc = shape.tpcs[t];
+      if (tpc.cpc != cpc) continue;
+      std::vector<Source> of_tpc;
+      for (std::uint32_t i = 0; i < tpc.sms; ++i) {
+        Source sm;
+        sm.sm = shape.sm_ids[tpc.first_sm + i];
+        sm.latency = params_.sm_to_tpc;
+        sm.rate = params_.sm_bandwidth;
+        of_tpc.push_back(sm);
+      }
+      const auto merged = merge(network, ports, fmt::format("gpc{}.tpc{}", gpc, t), std::move(of_tpc),
+                                params_.tpc_bandwidth, params_.tpc_to_cpc);
+      of_cpc.insert(of_cpc.end(), merged.begin(), merged.end());
+    }
+    const auto merged = merge(network, ports, fmt::format("gpc{}.cpc{}", gpc, cpc), std::move(of_cpc),
+                              params_.cpc_bandwidth, params_.cpc_to_gpc);
+    all.insert(all.end(), merged.begin(), merged.end());
+  }
+  return all;
+}
+
+void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports) const {
+  ports.crossings.assign(std::size_t{partitions_} * partitions_, LinkNetwork::kNone);
+  for (std::uint32_t from = 0; from < partitions_; ++from) {
+    for (std::uint32_t to = 0; to < partitions_; ++to) {
+      if (from == to) continue;
+      ports.crossings[from * partitions_ + to] =
+          network.add_link(fmt::format("crossing{}to{}", from, to), params_.crossing_bandwidth);
+    }
+  }
+}
+
+CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const {
+  Ports ports;
+  ports.entries.assign(topology_.sms(), LinkNetwork::kNone);
+  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
+    const std::vector<Source> sources = gather_gpc(network, ports, gpc);
+    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth));
+    attach(network, ports, sources, ports.gpcs.back(), params_.gpc_bandwidth);
+  }
+  add_crossings(network, ports);
+  std::vector<std::uint32_t> slice_links;
+  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+    slice_links.push_back(network.add_link(fmt::format("slice{}", slice), params_.slice_bandwidth));
+  }
+
+  // By gpc * slices + slice: where a packet goes from the GPC's link, and from a crossing.
+  std::vector<std::uint32_t> first(std::size_t{gpcs_} * slices_);
+  std::vector<std::uint32_t> last(first.size());
+  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
+    const std::uint32_t home = partition_of_gpc(gpc);
+    std::vector<std::uint32_t> crossing_place(partitions_, LinkNetwork::kNone);
+    for (std::uint32_t to = 0; to < partitions_; ++to) {
+      if (to == home) continue;
+      LinkNetwork::PlaceSpec spec;
+      spec.link = ports.crossings[home * partitions_ + to];
+      spec.feeder = ports.gpcs[gpc];
+      spec.latency = params_.gpc_to_slice;
+      spec.capacity = capacity(spec.latency, std::min(params_.gpc_bandwidth, params_.crossing_bandwidth));
+      crossing_place[to] = network.add_place(spec);
+    }
+    for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+      const std::uint32_t to = partition_of_slice(slice);
+      LinkNetwork::PlaceSpec spec;
+      spec.link = slice_links[slice];
+      spec.feeder = to == home ? ports.gpcs[gpc] : ports.crossings[home * partitions_ + to];
+      spec.latency = to == home ? params_.gpc_to_slice : params_.crossing;
+      spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
+      last[gpc * slices_ + slice] = network.add_place(spec);
+      first[gpc * slices_ + slice] = to == home ? last[gpc * slices_ + slice] : crossing_place[to];
+    }
+  }
+  const std::uint32_t first_table = network.add_table(std::move(first));
+  const std::uint32_t last_table = network.add_table(std::move(last));
+  for (const std::uint32_t link : ports.gpcs) network.route_by_table(link, first_table);
+  for (const std::uint32_t link : ports.crossings) {
+    if (link != LinkNetwork::kNone) network.route_by_table(link, last_table);
+  }
+  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+    const std::uint32_t exit = network.add_exit(slice_links[slice], slice);
+    if (slice == 0) ports.first_exit = exit;
+    network.route_to(slice_links[slice], exit);
+  }
+  return ports;
+}
+
+CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) const {
+  Ports ports;
+  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc)
+    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth));
+  add_crossings(network, ports);
+
+  // By gpc * slices + slice: where a packet goes from a crossing.
+  std::vector<std::uint32_t> last(std::size_t{gpcs_} * slices_, LinkNetwork::kNone);
+  ports.entries.assign(std::size_t{slices_} * gpcs_, LinkNetwork::kNone);
+  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+    const std::uint32_t home = partition_of_slice(slice);
+    LinkNetwork::PlaceSpec spec;
+    spec.owner = slice;
+    spec.latency = params_.gpc_to_slice;
+    spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
+    std::vector<std::uint32_t> crossing_place(partitions_, LinkNetwork::kNone);
+    for (std::uint32_t to = 0; to < partitions_; ++to) {
+      if (to == home) continue;
+      spec.link = ports.crossings[home * partitions_ + to];
+      crossing_place[to] = network.add_place(spec);
+    }
+    for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
+      const std::uint32_t to = partition_of_gpc(gpc);
+      LinkNetwork::PlaceSpec at_gpc = spec;
+      at_gpc.link = ports.gpcs[gpc];
+      if (to != home) {
+        at_gpc.feeder = ports.crossings[home * partitions_ + to];
+        at_gpc.latency = params_.crossing;
+        at_gpc.capacity = capacity(at_gpc.latency, params_.slice_bandwidth);
+      }
+      const std::uint32_t place = network.add_place(at_gpc);
+      ports.entries[slice * gpcs_ + gpc] = to == home ? place : crossing_place[to];
+      if (to != home) last[gpc * slices_ + slice] = place;
+    }
+  }
+  const std::uint32_t table = network.add_table(std::move(last));
+  for (const std::uint32_t link : ports.crossings) {
+    if (link != LinkNetwork::kNone) network.route_by_table(link, table);
+  }
+  // An exit has one link before it: those of a GPC's SMs its link. All links find theirs from the same first one.
+  for (std::uint32_t sm = 0; sm < topology_.sms(); ++sm) {
+    const std::uint32_t exit = network.add_exit(ports.gpcs[gpc_of_sm_[sm]], sm);
+    if (sm == 0) ports.first_exit = exit;
+  }
+  for (const std::uint32_t link : ports.gpcs) network.route_by_exit(link, ports.first_exit);
+  return ports;
+}
+
+}  // namespace heddle::memory

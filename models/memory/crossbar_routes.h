@@ -1,0 +1,78 @@
+// From the machine's tree and the crossbar's parameters to two networks of links. Plain C++.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/address_map.h"
+#include "arch/topology.h"
+#include "memory/crossbar_params.h"
+#include "memory/link_network.h"
+
+namespace heddle::memory {
+
+// Requests come together: SM -> TPC -> CPC -> GPC -> (crossing) -> slice. The link of a TPC or CPC is built only where
+// it can be a bottleneck: one that passes on all that its feeders can bring never has a queue of its own, so that its
+// packets wait where the next link's do. Responses come together from slices towards each GPC, (crossing) -> GPC, and
+// leave the network there: inside a GPC they fan out (FanOut).
+class CrossbarRoutes {
+ public:
+  // Of one direction.
+  struct Ports {
+    std::vector<std::uint32_t> entries;    // places; requests: by SM; responses: by slice * gpcs + gpc
+    std::uint32_t first_exit = 0;          // requests: of slice 0; responses: of SM 0
+    std::vector<std::uint32_t> gpcs;       // links, by GPC
+    std::vector<std::uint32_t> crossings;  // links, by source partition * partitions + target partition
+  };
+
+  CrossbarRoutes(const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map);
+
+  Ports build_requests(LinkNetwork& network) const;
+  Ports build_responses(LinkNetwork& network) const;
+
+  std::uint32_t gpcs() const { return gpcs_; }
+  std::uint32_t slices() const { return slices_; }
+  std::uint32_t partitions() const { return partitions_; }
+  std::uint32_t gpc_of_sm(std::uint32_t sm) const { return gpc_of_sm_[sm]; }
+  std::uint32_t partition_of_gpc(std::uint32_t gpc) const {
+    return static_cast<std::uint32_t>(std::uint64_t{gpc} * partitions_ / gpcs_);
+  }
+  std::uint32_t partition_of_slice(std::uint32_t slice) const { return slice / per_partition_; }
+  bool far(std::uint32_t gpc, std::uint32_t slice) const { return partition_of_gpc(gpc) != partition_of_slice(slice); }
+  // Cycles from SM to slice, or back, through empty links.
+  std::uint64_t latency(std::uint32_t sm, std::uint32_t slice) const {
+    return near_latency_ + (far(gpc_of_sm_[sm], slice) ? params_.crossing : 0);
+  }
+  // Places at the end of each SM for responses.
+  std::uint32_t response_places() const;
+
+ private:
+  // Where packets come from that have not met a built link yet.
+  struct Source {
+    std::uint32_t link = LinkNetwork::kNone;  // a built link; kNone: an SM
+    std::uint32_t sm = 0;
+    std::uint32_t sms = 1;      // behind it
+    std::uint32_t latency = 0;  // cycles from there on
+    double rate = 0;            // bytes per cycle at most
+  };
+
+  std::uint32_t capacity(std::uint32_t latency, double rate) const;
+  std::vector<Source> gather_gpc(LinkNetwork& network, Ports& ports, std::uint32_t gpc) const;
+  std::vector<Source> merge(LinkNetwork& network, Ports& ports, const std::string& name, std::vector<Source> sources,
+                            double bandwidth, std::uint32_t latency) const;
+  void attach(LinkNetwork& network, Ports& ports, const std::vector<Source>& sources, std::uint32_t link,
+              double bandwidth) const;
+  void add_crossings(LinkNetwork& network, Ports& ports) const;
+
+  const CrossbarParams params_;
+  const arch::Topology& topology_;
+  std::uint32_t gpcs_;
+  std::uint32_t slices_;
+  std::uint32_t partitions_;
+  std::uint32_t per_partition_;
+  std::uint64_t near_latency_;
+  std::vector<std::uint32_t> gpc_of_sm_;
+};
+
+}  // namespace heddle::memory

@@ -1,0 +1,296 @@
+#include "memory/hbm.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "memory/storage_access.h"
+
+namespace heddle::memory {
+
+namespace {
+
+constexpr std::uint32_t kSectorBytes = 32;
+constexpr std::uint32_t kSectors = HbmMap::kLineBytes / kSectorBytes;
+
+HbmMap map_of(const HbmParams& params) {
+  params.check();
+  const HbmTable& table = table_of(params.standard);
+  return {params.channels, table.groups * table.banks_per_group, table.row_bytes, params.interleave};
+}
+
+// Sectors of the line at `line` that bytes [begin, end) of the payload's range touch, and those that they fill.
+void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, std::uint64_t begin, std::uint64_t end,
+                  HbmAccess& access) {
+  const std::uint64_t address = payload.get_address();
+  const bool one_pass = payload.get_streaming_width() >= payload.get_data_length();
+  const unsigned char* enables = one_pass ? payload.get_byte_enable_ptr() : nullptr;
+  for (std::uint32_t sector = 0; sector < kSectors; ++sector) {
+    const std::uint64_t low = line + sector * kSectorBytes;
+    const std::uint64_t from = std::max(low, begin);
+    const std::uint64_t to = std::min(low + kSectorBytes, end);
+    if (from >= to) continue;
+    std::uint64_t bytes = to - from;
+    if (enables != nullptr) {
+      bytes = 0;
+      for (std::uint64_t i = from - address; i < to - address; ++i)
+        bytes += enables[i % payload.get_byte_enable_length()] == TLM_BYTE_ENABLED ? 1U : 0U;
+    }
+    const auto bit = static_cast<std::uint8_t>(1U << sector);
+    if (bytes > 0) access.sectors |= bit;
+    if (bytes == kSectorBytes && (one_pass || payload.get_byte_enable_ptr() == nullptr)) access.full |= bit;
+  }
+}
+
+}  // namespace
+
+Hbm::Statistics::Statistics(Hbm& owner)
+    : reads(owner.counter("reads", "requests", "reads that were taken in")),
+      writes(owner.counter("writes", "requests", "writes that were taken in")),
+      read_bytes(owner.counter("read_bytes", "bytes", "bytes that reads asked for")),
+      written_bytes(owner.counter("written_bytes", "bytes", "bytes that writes asked for, disabled ones included")),
+      errors(owner.counter("errors", "requests", "requests that were answered with an error")),
+      read_latency(owner.histogram("read_latency", "cycles", "from a read's arrival to its response")),
+      read_queue(owner.histogram("read_queue", "lines", "reads in a channel's queue when another one joins")),
+      write_queue(owner.histogram("write_queue", "lines", "writes in a channel's queue when another one joins")) {}
+
+Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
+         std::uint64_t bytes, std::uint32_t ports)
+    : Block(name, domain, path),
+      storage_(bytes),
+      map_(map_of(params)),
+      timing_(params, domain.clock().ns_for_cycles(1)),
+      counters_{counter("row_hits", "accesses", "accesses to a row that was open"),
+                counter("row_misses", "accesses", "accesses that opened a row of a closed bank"),
+                counter("row_conflicts", "accesses", "accesses that closed another row first"),
+                counter("activates", "commands", "rows that were opened"),
+                counter("refreshes", "commands", "refresh commands, up to the last work of each channel"),
+                counter("turn_rounds", "changes", "changes between reading and writing on a data bus"),
+                counter("merged_writes", "lines", "writes that joined a waiting write to the same line"),
+                counter("forwarded_reads", "lines", "reads that were answered from waiting writes")},
+      stats_(*this),
+      request_cycles_(domain.clock().cycles_for_ns(params.request_latency)),
+      response_cycles_(domain.clock().cycles_for_ns(params.response_latency)),
+      blocking_write_(domain.clock().period() * static_cast<double>(request_cycles_ + response_cycles_)),
+      port_requests_(params.port_requests),
+      ports_(ports) {
+  const double unloaded = static_cast<double>(timing_.unloaded()) / static_cast<double>(kTicksPerCycle);
+  blocking_read_ = blocking_write_ + domain.clock().period() * unloaded;
+  for (std::uint32_t port = 0; port < ports; ++port) {
+    ports_[port].in = std::make_unique<MemoryIn>(fmt::format("in{}", port).c_str(), domain);
+    ports_[port].in->connect<Hbm, &Hbm::on_request, &Hbm::on_room, &Hbm::on_blocking, &Hbm::on_debug>(*this, port);
+  }
+  const HbmQueues queues{params.read_queue, params.write_queue, params.write_high, params.write_low, params.hit_streak};
+  channels_.reserve(params.channels);
+  for (std::uint32_t channel = 0; channel < params.channels; ++channel) {
+    // Channels refresh one after the other, not all at once.
+    const HbmTick first = timing_.refi * (channel + 1) / params.channels;
+    channels_.emplace_back(HbmChannel(timing_, queues, counters_, first));
+  }
+}
+
+Hbm::~Hbm() = default;
+
+double Hbm::peak() const {
+  const double per_access = static_cast<double>(timing_.access) / static_cast<double>(kTicksPerCycle);
+  return timing_.access_bytes / (per_access * domain_.clock().period().to_seconds()) * map_.channels();
+}
+
+// Requests.
+
+bool Hbm::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
+  progress();
+  arrival = std::max(arrival, now());
+  const bool good = access(storage_, payload);
+  count(payload, good);
+  const std::uint32_t flight = new_flight(payload, port, arrival);
+  if (good) split(flight, arrival + request_cycles_);
+  if (flights_[flight].pieces == 0)
+    domain_.schedule(arrival + request_cycles_ + response_cycles_, *this, kAnswer, flight);
+  return ports_[port].flights < port_requests_;
+}
+
+void Hbm::count(const tlm::tlm_generic_payload& payload, bool good) {
+  if (!good) return stats_.errors.add();
+  (payload.is_read() ? stats_.reads : stats_.writes).add();
+  (payload.is_read() ? stats_.read_bytes : stats_.written_bytes).add(payload.get_data_length());
+}
+
+std::uint32_t Hbm::new_flight(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
+  if (payload.has_mm()) payload.acquire();
+  if (free_flights_.empty()) {
+    free_flights_.push_back(static_cast<std::uint32_t>(flights_.size()));
+    flights_.emplace_back();
+  }
+  const std::uint32_t flight = free_flights_.back();
+  free_flights_.pop_back();
+  flights_[flight] = {&payload, arrival, port, 0};
+  ++ports_[port].flights;
+  return flight;
+}
+
+// Into the parts that lie in one line each. Of a streamed request, the range counts once.
+void Hbm::split(std::uint32_t flight, Cycle when) {
+  const tlm::tlm_generic_payload& payload = *flights_[flight].payload;
+  const std::uint64_t begin = payload.get_address();
+  const std::uint64_t end = begin + std::min(payload.get_data_length(), payload.get_streaming_width());
+  for (std::uint64_t line = begin / HbmMap::kLineBytes * HbmMap::kLineBytes; line < end; line += HbmMap::kLineBytes) {
+    HbmAccess access;
+    find_sectors(payload, line, begin, end, access);
+    if (access.sectors == 0) continue;  // all disabled
+    const HbmPlace place = map_.place(line);
+    access.line = place.line;
+    access.row = place.row;
+    access.bank = static_cast<std::uint8_t>(place.bank);
+    access.tag = flight;
+    ++flights_[flight].pieces;
+    Channel& channel = channels_[place.channel];
+    channel.sectors += static_cast<unsigned>(__builtin_popcount(access.sectors));
+    channel.arrivals[payload.is_write()].insert(
+        {when, access}, [](const Arrival& before, const Arrival& item) { return before.when > item.when; });
+    arm(place.channel, when);
+  }
+}
+
+void Hbm::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
+  progress();
+  const bool good = access(storage_, payload);
+  count(payload, good);
+  delay += good && payload.is_read() ? blocking_read_ : blocking_write_;
+}
+
+unsigned Hbm::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return debug_access(storage_, payload); }
+
+// Channels.
+
+void Hbm::on_event(std::uint32_t kind, std::uint64_t argument) {
+  const auto index = static_cast<std::uint32_t>(argument);
+  if (kind == kAnswer) return respond(index);
+  // An event that an earlier one made useless.
+  if (channels_[index].armed > now()) return;
+  run_channel(index);
+}
+
+void Hbm::run_channel(std::uint32_t index) {
+  Channel& channel = channels_[index];
+  channel.armed = kNever;
+  const HbmTick begin = now() * kTicksPerCycle;
+  HbmTick next = kNoTick;
+  admit(channel);
+  do {
+    done_.clear();
+    next = channel.core.advance(begin, begin + kTicksPerCycle, done_);
+    for (const HbmDone& done : done_) {
+      const Cycle end = (done.when + kTicksPerCycle - 1) / kTicksPerCycle;
+      channel.from_banks.push_back({end + response_cycles_, done.tag});
+    }
+  } while (admit(channel));
+  answer(channel);
+  arm(index, next_of(channel, next));
+}
+
+// From the way into the queues, as far as there is room. True if the banks have something new to do.
+bool Hbm::admit(Channel& channel) {
+  bool queued = false;
+  for (const bool write : {false, true}) {
+    HbmRing<Arrival>& arrivals = channel.arrivals[write];
+    while (!arrivals.empty() && arrivals.front().when <= now() && channel.core.has_room(write)) {
+      const HbmAccess access = arrivals.front().access;
+      arrivals.pop_front();
+      (write ? stats_.write_queue : stats_.read_queue).add(channel.core.waiting(write));
+      const HbmChannel::Entered entered = channel.core.enter(write, access);
+      queued = queued || entered == HbmChannel::Entered::queued;
+      if (write || entered == HbmChannel::Entered::forwarded)
+        channel.from_controller.push_back({now() + response_cycles_, access.tag});
+    }
+  }
+  return queued;
+}
+
+void Hbm::answer(Channel& channel) {
+  for (HbmRing<Answer>* answers : {&channel.from_banks, &channel.from_controller}) {
+    while (!answers->empty() && answers->front().when <= now()) {
+      const std::uint32_t flight = answers->front().flight;
+      answers->pop_front();
+      if (--flights_[flight].pieces == 0) respond(flight);
+    }
+  }
+}
+
+Cycle Hbm::next_of(const Channel& channel, HbmTick next_command) const {
+  Cycle next = next_command == kNoTick ? kNever : next_command / kTicksPerCycle;
+  for (const HbmRing<Arrival>& arrivals : channel.arrivals) {
+    // One whose time has come waits for room, which a command makes.
+    if (!arrivals.empty() && arrivals.front().when > now()) next = std::min(next, arrivals.front().when);
+  }
+  for (const HbmRing<Answer>* answers : {&channel.from_banks, &channel.from_controller})
+    if (!answers->empty()) next = std::min(next, answers->front().when);
+  return next;
+}
+
+void Hbm::arm(std::uint32_t index, Cycle when) {
+  Channel& channel = channels_[index];
+  if (when >= channel.armed) return;
+  channel.armed = when;
+  domain_.schedule(when, *this, kChannel, index);
+}
+
+// Responses.
+
+void Hbm::respond(std::uint32_t flight) {
+  Port& port = ports_[flights_[flight].port];
+  if (!port.ready.empty() || !port.in->can_respond()) return port.ready.push_back(flight);
+  send(flight, now());
+}
+
+void Hbm::send(std::uint32_t flight, Cycle when) {
+  progress();
+  const Flight done = flights_[flight];
+  flights_[flight].payload = nullptr;
+  free_flights_.push_back(flight);
+  Port& port = ports_[done.port];
+  --port.flights;
+  if (done.payload->is_read() && done.payload->is_response_ok()) stats_.read_latency.add(when - done.arrival);
+  (void)port.in->respond(*done.payload, when);  // if it is not taken, on_room() will be called
+  if (done.payload->has_mm()) done.payload->release();
+  if (port.in->withholding() && port.flights < port_requests_) port.in->accept(when);
+}
+
+void Hbm::on_room(std::uint32_t index, Cycle when) {
+  Port& port = ports_[index];
+  while (!port.ready.empty() && port.in->can_respond()) {
+    const std::uint32_t flight = port.ready.front();
+    port.ready.pop_front();
+    send(flight, std::max(when, now()));
+  }
+}
+
+void Hbm::reset() {
+  for (Flight& flight : flights_)
+    if (flight.payload != nullptr && flight.payload->has_mm()) flight.payload->release();
+  flights_.clear();
+  free_flights_.clear();
+  for (Port& port : ports_) {
+    port.flights = 0;
+    port.ready.clear();
+  }
+  for (Channel& channel : channels_) {
+    channel.core.reset();
+    channel.armed = kNever;
+    for (HbmRing<Arrival>& arrivals : channel.arrivals) arrivals.clear();
+    channel.from_banks.clear();
+    channel.from_controller.clear();
+    channel.sectors = 0;
+  }
+}
+
+void Hbm::collect_waits(WaitGraph& graph) const {
+  for (const Port& port : ports_) {
+    if (port.in->withholding())
+      graph.add(port.in->name(), fmt::format("all its {} places for requests are taken", port_requests_), name());
+    if (!port.ready.empty() || !port.in->can_respond())
+      graph.add(name(), "the initiator has not taken the last response", port.in->name());
+  }
+}
+
+}  // namespace heddle::memory

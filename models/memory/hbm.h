@@ -1,0 +1,125 @@
+// High-bandwidth memory: pseudo-channels with banks, rows and refresh behind base-protocol sockets (MEM-02).
+//
+// A target for any initiator: reads and writes of any length, byte enables, streaming width, errors as responses
+// (MEM-05). It knows nothing of extensions. Data move when a request is taken; the channels only decide when it is
+// answered. A write is answered once the controller has it; a read that finds its line among the writes that wait is
+// answered from there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/block.h"
+#include "common/memory_socket.h"
+#include "memory/hbm_channel.h"
+#include "memory/hbm_map.h"
+#include "memory/hbm_params.h"
+#include "memory/hbm_ring.h"
+#include "memory/hbm_timing.h"
+#include "memory/storage.h"
+
+namespace heddle::memory {
+
+class Hbm : public Block {
+ public:
+  // `bytes` of memory from address 0; `ports` sockets, each of which reaches all of it.
+  Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
+      std::uint64_t bytes, std::uint32_t ports);
+  ~Hbm() override;
+
+  MemoryIn& in(std::uint32_t port) { return *ports_[port].in; }
+  // The bytes, for loading and dumping without time. A reset leaves them as they are.
+  Storage& storage() { return storage_; }
+
+  const HbmMap& map() const { return map_; }
+  const HbmTiming& timing() const { return timing_; }
+  // Bytes per second that the pins carry.
+  double peak() const;
+  // Reads and writes of 32-byte sectors that one channel was asked for since the start: shows an uneven load.
+  std::uint64_t sectors_of(std::uint32_t channel) const { return channels_[channel].sectors; }
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void reset() override;
+  void collect_waits(WaitGraph& graph) const override;
+
+ private:
+  enum Kind : std::uint32_t { kChannel, kAnswer };
+  static constexpr Cycle kNever = EventQueue::kNever;
+
+  // A request between BEGIN_REQ and BEGIN_RESP.
+  struct Flight {
+    tlm::tlm_generic_payload* payload = nullptr;
+    Cycle arrival = 0;
+    std::uint32_t port = 0;
+    std::uint32_t pieces = 0;  // parts of it, a line at most each, that are not done
+  };
+  struct Port {
+    std::unique_ptr<MemoryIn> in;
+    std::uint32_t flights = 0;
+    HbmRing<std::uint32_t> ready;  // answers that the initiator has no room for
+  };
+  struct Arrival {
+    Cycle when;
+    HbmAccess access;
+  };
+  struct Answer {
+    Cycle when;
+    std::uint32_t flight;
+  };
+  struct Channel {
+    explicit Channel(HbmChannel core_) : core(std::move(core_)) {}
+    HbmChannel core;
+    Cycle armed = kNever;             // the one event that counts
+    HbmRing<Arrival> arrivals[2];     // reads, writes: on their way, or without room in the queue
+    HbmRing<Answer> from_banks;       // reads
+    HbmRing<Answer> from_controller;  // writes, and reads that found their line among them
+    std::uint64_t sectors = 0;
+  };
+  struct Statistics {
+    explicit Statistics(Hbm& owner);
+    Counter& reads;
+    Counter& writes;
+    Counter& read_bytes;
+    Counter& written_bytes;
+    Counter& errors;
+    Histogram& read_latency;
+    Histogram& read_queue;
+    Histogram& write_queue;
+  };
+
+  bool on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival);
+  void on_room(std::uint32_t port, Cycle when);
+  void on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
+  unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
+
+  std::uint32_t new_flight(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival);
+  void count(const tlm::tlm_generic_payload& payload, bool good);
+  void split(std::uint32_t flight, Cycle when);
+  void run_channel(std::uint32_t index);
+  bool admit(Channel& channel);
+  void answer(Channel& channel);
+  Cycle next_of(const Channel& channel, HbmTick next_command) const;
+  void arm(std::uint32_t index, Cycle when);
+  void respond(std::uint32_t flight);
+  void send(std::uint32_t flight, Cycle when);
+
+  Storage storage_;
+  HbmMap map_;
+  HbmTiming timing_;
+  HbmCounters counters_;
+  Statistics stats_;
+  Cycle request_cycles_;
+  Cycle response_cycles_;
+  sc_core::sc_time blocking_read_;
+  sc_core::sc_time blocking_write_;
+  std::uint32_t port_requests_;
+  std::vector<Port> ports_;
+  std::vector<Channel> channels_;
+  std::vector<Flight> flights_;
+  std::vector<std::uint32_t> free_flights_;
+  std::vector<HbmDone> done_;  // of one call of HbmChannel::advance
+};
+
+}  // namespace heddle::memory

@@ -1,0 +1,140 @@
+#include "memory/hbm_banks.h"
+
+#include <algorithm>
+
+namespace heddle::memory {
+
+HbmBanks::HbmBanks(const HbmTiming& timing, HbmCounters& counters, HbmTick first_refresh, HbmTrace* trace)
+    : timing_(&timing),
+      counters_(&counters),
+      trace_(trace),
+      group_mask_(timing.groups - 1),
+      first_refresh_(timing.refresh == HbmRefresh::off ? kNoTick : first_refresh),
+      banks_(timing.banks),
+      groups_(timing.groups),
+      next_refresh_(first_refresh_) {
+  HEDDLE_CHECK(timing.banks <= 64, "a channel has more banks than its masks have bits");
+}
+
+void HbmBanks::activate(std::uint32_t bank, std::uint32_t row, HbmTick now) {
+  const HbmTick when = activate_time(bank, now);
+  Bank& state = banks_[bank];
+  state.conflict = state.row != kClosed;
+  if (state.conflict) note(HbmCommand::precharge, bank, state.row, std::max(now, state.precharge));
+  note(HbmCommand::activate, bank, row, when);
+  state.row = row;
+  state.streak = 0;
+  state.precharge = when + timing_->ras;
+  state.column = when + timing_->rcd;
+  groups_[bank & group_mask_].activate = when + timing_->rrd_long;
+  next_activate_ = when + timing_->rrd_short;
+  window_[oldest_] = when + timing_->faw;
+  oldest_ = (oldest_ + 1) % kWindow;
+  counters_->activates.add();
+}
+
+HbmTick HbmBanks::column(std::uint32_t bank, bool write, HbmTick when) {
+  const HbmTiming& t = *timing_;
+  Bank& state = banks_[bank];
+  Group& group = groups_[bank & group_mask_];
+  note(write ? HbmCommand::write : HbmCommand::read, bank, state.row, when);
+  slot_[write] = when + t.access;
+  group.column[write] = when + t.access_long;
+  if (write) {
+    slot_[0] = std::max(slot_[0], when + t.write_to_read);
+    group.column[0] = std::max(group.column[0], when + t.write_to_read_long);
+    state.precharge = std::max(state.precharge, when + t.write_to_pre);
+  } else {
+    slot_[1] = std::max(slot_[1], when + t.read_to_write);
+    state.precharge = std::max(state.precharge, when + t.read_to_pre);
+  }
+  if (write != last_write_) counters_->turn_rounds.add();
+  last_write_ = write;
+  (state.streak != 0 ? counters_->row_hits : state.conflict ? counters_->row_conflicts : counters_->row_misses).add();
+  ++state.streak;
+  return when + t.read_data;
+}
+
+std::uint64_t HbmBanks::refresh(HbmTick until) {
+  std::uint64_t closed = 0;
+  const bool all = timing_->refresh == HbmRefresh::all_bank;
+  // Every bank once; what is due after that was issued on time, to banks that had nothing else to do.
+  for (std::uint32_t commands = all ? 1 : timing_->banks; next_refresh_ < until && commands > 0; --commands)
+    closed |= all ? refresh_all() : refresh_one();
+  if (next_refresh_ >= until) return closed;
+  const std::uint64_t missed = (until - 1 - next_refresh_) / timing_->refi + 1;
+  next_refresh_ += missed * timing_->refi;
+  refresh_bank_ = static_cast<std::uint32_t>((refresh_bank_ + missed) % timing_->banks);
+  counters_->refreshes.add(missed);
+  if (trace_ != nullptr) trace_->refreshed_idle(missed);
+  // The latest of them may still be at work.
+  for (std::uint32_t back = 1; back <= (all ? 1 : timing_->banks) && back <= missed; ++back) {
+    const HbmTick free = next_refresh_ - back * timing_->refi + timing_->rfc;
+    if (!all) {
+      Bank& bank = banks_[(refresh_bank_ + timing_->banks - back) % timing_->banks];
+      bank.activate = std::max(bank.activate, free);
+      continue;
+    }
+    for (Bank& bank : banks_) bank.activate = std::max(bank.activate, free);
+  }
+  return closed;
+}
+
+std::uint64_t HbmBanks::refresh_all() {
+  std::uint64_t closed = 0;
+  HbmTick precharge = next_refresh_;
+  HbmTick begin = next_refresh_;
+  for (std::uint32_t bank = 0; bank < banks_.size(); ++bank) {
+    if (banks_[bank].row == kClosed) {
+      begin = std::max(begin, banks_[bank].activate);
+    } else {
+      closed |= std::uint64_t{1} << bank;
+      precharge = std::max(precharge, banks_[bank].precharge);
+    }
+  }
+  if (closed != 0) {
+    note(HbmCommand::precharge, HbmTrace::kAllBanks, 0, precharge);
+    begin = std::max(begin, precharge + timing_->rp);
+  }
+  note(HbmCommand::refresh, HbmTrace::kAllBanks, 0, begin);
+  for (Bank& bank : banks_) {
+    bank.row = kClosed;
+    bank.activate = begin + timing_->rfc;
+  }
+  counters_->refreshes.add();
+  next_refresh_ += timing_->refi;
+  return closed;
+}
+
+std::uint64_t HbmBanks::refresh_one() {
+  const std::uint32_t index = refresh_bank_;
+  Bank& bank = banks_[index];
+  const std::uint64_t closed = bank.row == kClosed ? 0 : std::uint64_t{1} << index;
+  HbmTick begin = std::max(next_refresh_, bank.activate);
+  if (closed != 0) {
+    const HbmTick precharge = std::max(next_refresh_, bank.precharge);
+    note(HbmCommand::precharge, index, bank.row, precharge);
+    begin = precharge + timing_->rp;
+  }
+  note(HbmCommand::refresh, index, 0, begin);
+  bank.row = kClosed;
+  bank.activate = begin + timing_->rfc;
+  counters_->refreshes.add();
+  next_refresh_ += timing_->refi;
+  refresh_bank_ = (index + 1) % timing_->banks;
+  return closed;
+}
+
+void HbmBanks::reset() {
+  std::fill(banks_.begin(), banks_.end(), Bank{});
+  std::fill(groups_.begin(), groups_.end(), Group{});
+  next_activate_ = 0;
+  window_.fill(0);
+  oldest_ = 0;
+  slot_[0] = slot_[1] = 0;
+  last_write_ = false;
+  next_refresh_ = first_refresh_;
+  refresh_bank_ = 0;
+}
+
+}  // namespace heddle::memory

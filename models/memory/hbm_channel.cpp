@@ -1,0 +1,164 @@
+#include "memory/hbm_channel.h"
+
+#include <algorithm>
+
+namespace heddle::memory {
+
+HbmChannel::HbmChannel(const HbmTiming& timing, const HbmQueues& queues, HbmCounters& counters, HbmTick first_refresh,
+                       HbmTrace* trace)
+    : limits_(queues),
+      counters_(&counters),
+      // A precharge makes its activate come in tRP: little is decided further ahead.
+      lead_(timing.rp + 2 * timing.access),
+      slack_(2 * timing.access),
+      banks_(timing, counters, first_refresh, trace),
+      reads_(queues.reads, timing.banks, timing.access_bytes),
+      writes_(queues.writes, timing.banks, timing.access_bytes) {}
+
+HbmChannel::Entered HbmChannel::enter(bool write, const HbmAccess& access) {
+  const HbmQueue::Index same = writes_.find(access.bank, access.line);
+  if (same != HbmQueue::kNone && write) {
+    writes_.merge(same, access);
+    counters_->merged.add();
+    return Entered::merged;
+  }
+  if (same != HbmQueue::kNone && (access.sectors & ~writes_.at(same).full) == 0) {
+    counters_->forwarded.add();
+    return Entered::forwarded;
+  }
+  HbmQueue& target = queue(write);
+  target.push(access, age_++);
+  if ((target.hits() >> access.bank & 1) == 0) update_hits(write, access.bank);
+  return Entered::queued;
+}
+
+HbmTick HbmChannel::advance(HbmTick now, HbmTick until, std::vector<HbmDone>& done) {
+  while (!reads_.empty() || !writes_.empty()) {
+    if (banks_.next_refresh() < until) after_close(banks_.refresh(until));
+    choose_direction();
+    if (open_at_ < until) open_rows(now);
+    const HbmTick column = queue(writing_).hits() == 0 ? kNoTick : issue_column(now, until, done);
+    if (column < until) continue;
+    // Rows are opened with some lead: if a column comes soon, they need no call of their own.
+    const HbmTick open = column <= open_at_ + slack_ ? kNoTick : open_at_;
+    return std::max(until, std::min({column, open, banks_.next_refresh()}));
+  }
+  return kNoTick;
+}
+
+void HbmChannel::choose_direction() {
+  const std::uint32_t turn = limits_.write_high - limits_.write_low;
+  if (writing_) {
+    if (reads_.empty()) return;
+    if (batch_ && turn_left_ > 0 && writes_.size() > limits_.write_low) return;
+    turn_to(false);
+    turn_left_ = batch_ ? turn : 0;
+    return;
+  }
+  if (writes_.empty()) return;
+  if (reads_.empty()) {
+    turn_to(true);
+    batch_ = false;
+  } else if (writes_.size() >= limits_.write_high && turn_left_ == 0) {
+    turn_to(true);
+    batch_ = true;
+    turn_left_ = turn;
+  }
+}
+
+void HbmChannel::open_rows(HbmTick now) {
+  HbmQueue& waiting = queue(writing_);
+  std::uint64_t wanted = waiting.pending() & ~waiting.hits();
+  const HbmTick limit = now + lead_;
+  open_at_ = kNoTick;
+  while (wanted != 0) {
+    const HbmTick shared = banks_.shared_activate_time();
+    if (shared > limit) {
+      open_at_ = shared - lead_;
+      return;
+    }
+    std::uint32_t oldest = HbmBanks::kNoBank;
+    HbmTick later = kNoTick;
+    for (std::uint64_t left = wanted; left != 0; left &= left - 1) {
+      const auto bank = static_cast<std::uint32_t>(__builtin_ctzll(left));
+      const HbmTick when = banks_.activate_time(bank, now);
+      if (when > limit) {
+        later = std::min(later, when - lead_);
+      } else if (when < banks_.standstill() &&
+                 (oldest == HbmBanks::kNoBank || waiting.oldest_age(bank) < waiting.oldest_age(oldest))) {
+        oldest = bank;
+      }
+    }
+    open_at_ = later;
+    if (oldest == HbmBanks::kNoBank) return;
+    banks_.activate(oldest, waiting.oldest_row(oldest), now);
+    update_hits(false, oldest);
+    update_hits(true, oldest);
+    wanted &= ~(std::uint64_t{1} << oldest);
+  }
+  open_at_ = kNoTick;
+}
+
+// Returns when to look for the next column: before `until` if one was issued and another may follow.
+HbmTick HbmChannel::issue_column(HbmTick now, HbmTick until, std::vector<HbmDone>& done) {
+  HbmQueue& waiting = queue(writing_);
+  const HbmTick slot = std::max(now, banks_.slot(writing_));
+  if (slot >= until) return slot;
+  std::uint32_t best = 0;
+  HbmTick best_time = kNoTick;
+  std::uint64_t best_age = 0;
+  for (std::uint64_t left = waiting.hits(); left != 0; left &= left - 1) {
+    const auto bank = static_cast<std::uint32_t>(__builtin_ctzll(left));
+    const HbmTick when = banks_.column_time(bank, writing_, slot);
+    if (when > best_time) continue;
+    const std::uint64_t age = waiting.hit_age(bank);
+    if (when == best_time && age > best_age) continue;
+    best = bank;
+    best_time = when;
+    best_age = age;
+  }
+  if (best_time >= banks_.standstill()) return kNoTick;  // the refresh comes first
+  if (best_time >= until) return best_time;
+  const HbmTick end = banks_.column(best, writing_, best_time);
+  HbmAccess access;
+  if (waiting.take_column(best, access)) {
+    if (!writing_) done.push_back({end, access.tag});
+    if (turn_left_ > 0) --turn_left_;
+    update_hits(writing_, best);
+  }
+  if (banks_.streak_of(best) >= limits_.hit_streak) {
+    update_hits(false, best);
+    update_hits(true, best);
+  }
+  return now;
+}
+
+// Which access of the bank, if any, may use the row that is open.
+void HbmChannel::update_hits(bool write, std::uint32_t bank) {
+  HbmQueue& waiting = queue(write);
+  if ((waiting.pending() >> bank & 1) == 0) return waiting.find_hit(bank, false, 0);
+  open_at_ = 0;  // it may want another row
+  const std::uint32_t row = banks_.row_of(bank);
+  const bool enough = banks_.streak_of(bank) >= limits_.hit_streak && waiting.oldest_row(bank) != row;
+  waiting.find_hit(bank, row != HbmBanks::kClosed && !enough, row);
+}
+
+void HbmChannel::after_close(std::uint64_t banks) {
+  for (; banks != 0; banks &= banks - 1) {
+    const auto bank = static_cast<std::uint32_t>(__builtin_ctzll(banks));
+    update_hits(false, bank);
+    update_hits(true, bank);
+  }
+}
+
+void HbmChannel::reset() {
+  banks_.reset();
+  reads_.clear();
+  writes_.clear();
+  writing_ = batch_ = false;
+  turn_left_ = 0;
+  age_ = 0;
+  open_at_ = 0;
+}
+
+}  // namespace heddle::memory

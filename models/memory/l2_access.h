@@ -1,0 +1,65 @@
+// What a slice does to one line, as its core sees it: no sockets, no time.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/memory_op.h"
+#include "protocol/memory_request.h"
+
+namespace heddle::memory {
+
+// One bit per byte of a line.
+struct LineMask {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+
+  static LineMask range(std::uint32_t first, std::uint32_t count) {
+    const auto below = [](std::uint32_t n) { return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1; };
+    const std::uint32_t end = first + count;
+    return {below(end) & ~below(first), below(end < 64 ? 0 : end - 64) & ~below(first < 64 ? 0 : first - 64)};
+  }
+  static LineMask sectors(std::uint32_t mask) {
+    const auto half = [](std::uint32_t two) {
+      return ((two & 1U) != 0 ? 0xFFFF'FFFFULL : 0) | ((two & 2U) != 0 ? 0xFFFF'FFFF'0000'0000ULL : 0);
+    };
+    return {half(mask), half(mask >> 2)};
+  }
+  // The sectors that have at least one byte here.
+  std::uint32_t touched() const {
+    return ((low & 0xFFFF'FFFF) != 0 ? 1U : 0U) | (low >> 32 != 0 ? 2U : 0U) | ((high & 0xFFFF'FFFF) != 0 ? 4U : 0U) |
+           (high >> 32 != 0 ? 8U : 0U);
+  }
+  bool test(std::uint32_t byte) const { return ((byte < 64 ? low : high) >> (byte % 64) & 1U) != 0; }
+  bool any() const { return (low | high) != 0; }
+  LineMask operator|(const LineMask& other) const { return {low | other.low, high | other.high}; }
+  LineMask operator&(const LineMask& other) const { return {low & other.low, high & other.high}; }
+  LineMask operator~() const { return {~low, ~high}; }
+  bool operator==(const LineMask& other) const { return low == other.low && high == other.high; }
+};
+
+// The bytes of `mask`, from one image of a line to another.
+void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask);
+
+struct L2Access {
+  enum class Kind : std::uint8_t { read, write, atomic, prefetch, write_back };
+
+  Kind kind = Kind::read;
+  std::uint8_t offset = 0;       // in the line, of data[0]
+  std::uint8_t length = 0;       // of data: 1 … 128
+  bool dense = false;            // `bytes` is the whole range
+  std::uint64_t line = 0;        // address / 128
+  LineMask bytes;                // that are read, written, changed or wanted
+  std::uint8_t* data = nullptr;  // read and write
+  protocol::MemoryExtension* atomic = nullptr;
+
+  // Sectors that memory has to supply first. A write needs none: what it leaves out of a sector stays marked as absent.
+  std::uint32_t missing(const LineMask& valid) const { return kind == Kind::write ? 0 : (bytes & ~valid).touched(); }
+};
+
+// Does it: all bytes that are read are in `line`. True if bytes of the line have changed.
+bool perform(const L2Access& access, std::uint8_t* line);
+
+// Cycles that an atomic's values take at `rate` per cycle; values of one address follow each other.
+std::uint32_t atomic_cycles(const protocol::MemoryExtension& atomic, std::uint32_t rate);
+
+}  // namespace heddle::memory

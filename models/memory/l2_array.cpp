@@ -1,0 +1,61 @@
+#include "memory/l2_array.h"
+
+#include <algorithm>
+#include <new>
+
+#include "common/error.h"
+
+namespace heddle::memory {
+namespace {
+
+template <class T>
+T* zeroed(std::size_t count) {
+  void* memory = std::calloc(count, sizeof(T));
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<T*>(memory);
+}
+
+}  // namespace
+
+L2Array::L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices)
+    : lines_(lines), ways_(ways), slices_(slices), sets_(lines / ways) {
+  HEDDLE_CHECK(sets_ > 0 && lines % ways == 0, "the lines of a slice do not make whole sets");
+  reset();
+}
+
+void L2Array::reset() {
+  tags_.reset(zeroed<std::uint32_t>(lines_));
+  states_.reset(zeroed<L2Line>(lines_));
+  data_.reset(zeroed<std::uint8_t>(std::size_t{lines_} * arch::kLineBytes));
+  dirty_.assign((lines_ + 63) / 64, 0);
+  uses_ = 0;
+}
+
+std::uint32_t L2Array::victim(std::uint64_t line) const {
+  const std::uint32_t first = first_of(line);
+  std::uint32_t best = kNone;
+  for (std::uint32_t i = first; i < first + ways_; ++i) {
+    if (tags_[i] == 0) return i;
+    const L2Line& state = states_[i];
+    if (state.mshr != 0 || state.pinned != 0) continue;
+    if (best == kNone || state.used < states_[best].used) best = i;
+  }
+  return best;
+}
+
+void L2Array::drop(std::uint32_t index) {
+  set_clean(index);
+  tags_[index] = 0;
+  states_[index] = L2Line();
+}
+
+std::uint32_t L2Array::next_dirty(std::uint32_t index) const {
+  for (std::uint32_t word = index / 64; word < dirty_.size(); ++word) {
+    std::uint64_t bits = dirty_[word];
+    if (word == index / 64) bits &= ~std::uint64_t{0} << (index % 64);
+    if (bits != 0) return word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits));
+  }
+  return kNone;
+}
+
+}  // namespace heddle::memory

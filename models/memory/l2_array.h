@@ -1,0 +1,88 @@
+// Tags, states and bytes of a slice's lines.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "memory/l2_access.h"
+
+namespace heddle::memory {
+
+// All zero: an empty place. A line of which no byte is valid can only be one that is being fetched.
+struct L2Line {
+  LineMask valid;           // bytes
+  std::uint64_t used = 0;   // when it was used last: a running number
+  std::uint16_t mshr = 0;   // 1 + number of the miss-status register that fetches parts of it
+  std::uint8_t dirty = 0;   // sectors with bytes that memory does not have
+  std::uint8_t pinned = 0;  // blocking accesses that work on it
+};
+
+// Storage is allocated zeroed by the operating system and costs nothing until it is used: a machine has many slices.
+class L2Array {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  // `lines`: a multiple of `ways`. Lines are dealt out to `slices` slices in turn, which decides the set.
+  L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices);
+
+  // Where a line (address / 128) is; kNone if it is not here.
+  std::uint32_t find(std::uint64_t line) const {
+    const std::uint32_t first = first_of(line);
+    const auto tag = static_cast<std::uint32_t>(line + 1);
+    for (std::uint32_t i = first; i < first + ways_; ++i) {
+      if (tags_[i] == tag) return i;
+    }
+    return kNone;
+  }
+  // Where it could go: an empty place, else the one used least recently among those that nobody works on; else kNone.
+  std::uint32_t victim(std::uint64_t line) const;
+  void place(std::uint32_t index, std::uint64_t line) { tags_[index] = static_cast<std::uint32_t>(line + 1); }
+  void drop(std::uint32_t index);
+  bool occupied(std::uint32_t index) const { return tags_[index] != 0; }
+  std::uint64_t line_at(std::uint32_t index) const { return tags_[index] - 1; }
+
+  L2Line& state(std::uint32_t index) { return states_[index]; }
+  const L2Line& state(std::uint32_t index) const { return states_[index]; }
+  std::uint8_t* data(std::uint32_t index) { return data_.get() + std::size_t{index} * arch::kLineBytes; }
+  const std::uint8_t* data(std::uint32_t index) const { return data_.get() + std::size_t{index} * arch::kLineBytes; }
+  void touch(std::uint32_t index) { states_[index].used = ++uses_; }
+
+  void set_dirty(std::uint32_t index, std::uint32_t sectors) {
+    states_[index].dirty = static_cast<std::uint8_t>(states_[index].dirty | sectors);
+    dirty_[index / 64] |= std::uint64_t{1} << (index % 64);
+  }
+  void set_clean(std::uint32_t index) {
+    states_[index].dirty = 0;
+    dirty_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+  }
+  // The first dirty line from `index` on; kNone without one.
+  std::uint32_t next_dirty(std::uint32_t index) const;
+
+  void reset();
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  template <class T>
+  using Zeroed = std::unique_ptr<T[], Free>;  // NOLINT(cppcoreguidelines-avoid-c-arrays)
+
+  std::uint32_t first_of(std::uint64_t line) const {
+    // Line numbers have 32 bits, for which division is cheaper.
+    return static_cast<std::uint32_t>(line) / slices_ % sets_ * ways_;
+  }
+
+  std::uint32_t lines_;
+  std::uint32_t ways_;
+  std::uint32_t slices_;
+  std::uint32_t sets_;
+  Zeroed<std::uint32_t> tags_;  // 1 + line number; 0: empty
+  Zeroed<L2Line> states_;
+  Zeroed<std::uint8_t> data_;
+  std::vector<std::uint64_t> dirty_;  // one bit per line
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace heddle::memory

@@ -1,0 +1,84 @@
+// Global accesses of warps that are under way, and the parts that they consist of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/warp_program.h"
+#include "common/clock.h"
+#include "common/error.h"
+
+namespace heddle::sm {
+
+enum class AccessKind : std::uint8_t { load, copy, store, atomic, reduce, flush };
+
+// One warp instruction. It is over when the last of its parts is.
+struct Access {
+  AccessKind kind = AccessKind::load;
+  bool dead = false;    // its CTA has been killed
+  bool failed = false;  // a part of it has
+  bool blocks = false;  // its warp does nothing before it has ended (acquire)
+  bool acquires = false;  // the L1 forgets what it holds when it has ended
+  std::uint8_t width = 4;
+  std::uint16_t destination = arch::kNoRegister;
+  arch::OpCode code = arch::OpCode::load;
+  std::uint32_t warp = 0;  // warp slot
+  std::uint32_t cta = 0;   // CTA slot
+  std::uint32_t pc = 0;    // for messages
+  std::uint32_t open = 0;  // parts and requests
+  Cycle last = 0;          // latest arrival
+  std::uint64_t group = 0;                         // copy: the warp's group
+  arch::PerLane<std::uint8_t> offset{};            // in the line
+  arch::PerLane<std::uint32_t> shared_address;     // copy
+};
+
+// What of an access lies in one line.
+struct Part {
+  std::uint32_t access = 0;
+  arch::LaneMask lanes = 0;
+  std::uint8_t sectors = 0;  // that have not come
+};
+
+// A vector with a list of free places: indices stay valid until they are given back.
+template <class T>
+class IndexPool {
+ public:
+  std::uint32_t take() {
+    if (free_.empty()) {
+      items_.emplace_back();
+      used_.push_back(true);
+      return static_cast<std::uint32_t>(items_.size() - 1);
+    }
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    used_[index] = true;
+    return index;
+  }
+  void give_back(std::uint32_t index) {
+    HEDDLE_CHECK(used_[index], "a place was given back twice");
+    used_[index] = false;
+    free_.push_back(index);
+  }
+  T& operator[](std::uint32_t index) { return items_[index]; }
+  const T& operator[](std::uint32_t index) const { return items_[index]; }
+  std::size_t in_use() const { return items_.size() - free_.size(); }
+
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (std::uint32_t i = 0; i < items_.size(); ++i) {
+      if (used_[i]) visit(items_[i]);
+    }
+  }
+  void clear() {
+    items_.clear();
+    used_.clear();
+    free_.clear();
+  }
+
+ private:
+  std::vector<T> items_;
+  std::vector<char> used_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace heddle::sm

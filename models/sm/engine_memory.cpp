@@ -1,0 +1,226 @@
+// Memory accesses of warps, and what they order (MEM-05, MEM-06).
+#include <algorithm>
+
+#include "sm/warp_engine.h"
+
+namespace heddle::sm {
+namespace {
+
+using arch::FaultKind;
+using arch::OpCode;
+using arch::Operation;
+using arch::Scope;
+using arch::Space;
+
+constexpr std::uint32_t kAcknowledged = 3;  // event: argument is a warp slot
+
+std::uint32_t width_of(const Operation& operation) {
+  return operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
+}
+
+bool width_exists(std::uint32_t width) { return width != 0 && width <= 16 && (width & (width - 1)) == 0; }
+
+std::uint32_t first_lane(arch::LaneMask lanes) {
+  return lanes == 0 ? 0 : static_cast<std::uint32_t>(__builtin_ctz(lanes));
+}
+
+// The registers that the operation reads from memory.
+arch::RegisterRange result_of(const Operation& operation) {
+  if (operation.destination == arch::kNoRegister) return {};
+  return {operation.destination, static_cast<std::uint16_t>(std::max(1U, width_of(operation) / 4))};
+}
+
+bool beyond_cta(Scope scope) { return scope != Scope::cta; }
+
+}  // namespace
+
+// False, and a fault, for an access that cannot be carried out.
+bool WarpEngine::check_access(std::uint32_t slot, const Operation& operation) {
+  const Warp& warp = warps_[slot];
+  const std::uint32_t width = width_of(operation);
+  const bool copy = operation.code == OpCode::async_copy;
+  const bool exists =
+      width_exists(width) && (operation.code != OpCode::atomic || atomic_exists(operation.atomic, operation.type)) &&
+      (operation.code != OpCode::load || operation.destination != arch::kNoRegister) &&
+      !(copy && operation.space == Space::shared);
+  if (!exists) {
+    const std::uint32_t lane = first_lane(operation.lanes);
+    fault(slot, FaultKind::unsupported, lane, operation.address[lane]);
+    return false;
+  }
+  const std::uint32_t crooked = first_misaligned(operation.lanes, operation.address, width);
+  if (crooked < arch::kWarpLanes) {
+    fault(slot, FaultKind::misaligned, crooked, operation.address[crooked]);
+    return false;
+  }
+  const SharedMemory& shared = memory_.shared_memory();
+  if (operation.space == Space::shared) {
+    const std::uint32_t outside = shared.first_outside(warp.cta, operation);
+    if (outside >= arch::kWarpLanes) return true;
+    fault(slot, FaultKind::shared_bounds, outside, operation.address[outside]);
+    return false;
+  }
+  if (!copy) return true;
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    if ((operation.lanes >> lane & 1) == 0) continue;
+    const std::uint32_t target = operation.shared_address[lane];
+    if (target % width == 0 && shared.contains(warp.cta, target, width)) continue;
+    fault(slot, target % width != 0 ? FaultKind::misaligned : FaultKind::shared_bounds, lane, target);
+    return false;
+  }
+  return true;
+}
+
+void WarpEngine::run_memory(std::uint32_t slot, const Operation& operation) {
+  if (!check_access(slot, operation)) return;
+  Warp& warp = warps_[slot];
+  if (operation.space == Space::shared) {
+    const Cycle ready = memory_.shared(operation, warp.cta, slot, domain_.now()).ready;
+    return finish(slot, ready, domain_.now() + 1);
+  }
+  const bool releases = arch::releases(operation.order) && beyond_cta(operation.scope);
+  if (!releases || operation.code == OpCode::load || operation.code == OpCode::async_copy) {
+    return run_global(slot, operation);
+  }
+  if (warp.operation == nullptr) warp.operation = std::make_unique<Operation>();
+  *warp.operation = operation;
+  warp.held = true;
+  begin_release(slot, operation.scope == Scope::system);
+}
+
+void WarpEngine::run_global(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  Cta& cta = ctas_[warp.cta];
+  const Cycle now = domain_.now();
+  partition_of(slot).block(slot / kPartitions);
+  const MemoryUnit::Result result = memory_.global(operation, slot, now);
+  if (result.open) ++cta.open;
+  cta.last = std::max(cta.last, result.arrival);
+  if (operation.code == OpCode::async_copy && result.open) ++warp.copies.back();
+  const arch::RegisterRange target = result_of(operation);
+  for (const arch::RegisterRange& range : warp.writes) {
+    if (range.first != target.first || range.count != target.count) warp.scoreboard.write(range, now + 1);
+  }
+  if (target.count > 0) warp.scoreboard.write(target, result.ready);
+  if (!arch::acquires(operation.order) || operation.code == OpCode::async_copy) return prepare(slot, now + 1);
+  if (result.open) {
+    warp.wait = WarpWait::access;
+    warp.since = now + 1;
+    return;
+  }
+  if (beyond_cta(operation.scope)) memory_.l1().invalidate_all();
+  prepare(slot, std::max(now + 1, result.ready));
+}
+
+void WarpEngine::run_fence(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  const Cycle next = domain_.now() + 1;
+  for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, next);
+  if (!beyond_cta(operation.scope)) return prepare(slot, next);
+  warp.acquires = arch::acquires(operation.order);
+  if (arch::releases(operation.order)) return begin_release(slot, operation.scope == Scope::system);
+  if (warp.acquires) memory_.l1().invalidate_all();
+  prepare(slot, next);
+}
+
+// All requests of the SM up to now have to be answered, reads included: what was read before must not come later.
+void WarpEngine::begin_release(std::uint32_t slot, bool system) {
+  Warp& warp = warps_[slot];
+  warp.wants_flush = system;
+  warp.mark = memory_.ledger().mark();
+  warp.since = domain_.now() + 1;
+  warp.wait = WarpWait::order;
+  if (memory_.ledger().done(warp.mark)) return release_acknowledged(slot);
+  order_waiters_.push_back(slot);
+}
+
+void WarpEngine::requests_ended(Cycle when) {
+  for (std::size_t i = 0; i < order_waiters_.size();) {
+    const std::uint32_t slot = order_waiters_[i];
+    if (!memory_.ledger().done(warps_[slot].mark)) {
+      ++i;
+      continue;
+    }
+    order_waiters_.erase(order_waiters_.begin() + static_cast<std::ptrdiff_t>(i));
+    const Cycle rest = params_.memory.l1_latency - params_.memory.l1_tag_latency;
+    domain_.schedule(std::max(when, domain_.now()) + rest, *this, kAcknowledged, slot);
+  }
+}
+
+void WarpEngine::release_acknowledged(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  // It may have been killed meanwhile, and its slot may have a new owner.
+  if (!warp.resident || warp.wait != WarpWait::order || !memory_.ledger().done(warp.mark)) return;
+  if (!warp.wants_flush) return released(slot, domain_.now());
+  warp.wants_flush = false;
+  warp.wait = WarpWait::flush;
+  const MemoryUnit::Result result = memory_.flush(slot, domain_.now());
+  if (result.open) {
+    ++ctas_[warp.cta].open;
+    return;
+  }
+  released(slot, result.ready);
+}
+
+void WarpEngine::released(std::uint32_t slot, Cycle when) {
+  Warp& warp = warps_[slot];
+  const Cycle from = std::max(when, warp.since);
+  stats_.stall_memory.add(from - warp.since);
+  if (!warp.held) {
+    if (warp.acquires) memory_.l1().invalidate_all();
+    return prepare(slot, from);
+  }
+  warp.wait = WarpWait::issue;
+  warp.since = from;
+  partition_of(slot).ready(slot / kPartitions, from, arch::Unit::memory);
+  wake(slot);
+}
+
+void WarpEngine::access_ended(const Access& access, Cycle when) {
+  Warp& warp = warps_[access.warp];
+  Cta& cta = ctas_[access.cta];
+  const Cycle ready = when + params_.memory.l1_latency - params_.memory.l1_tag_latency;
+  --cta.open;
+  cta.last = std::max(cta.last, when);
+  const std::uint32_t bytes = access.width;
+  switch (access.kind) {
+    case AccessKind::load:
+    case AccessKind::atomic:
+      warp.scoreboard.write({access.destination, static_cast<std::uint16_t>(std::max(1U, bytes / 4))}, ready);
+      break;
+    case AccessKind::copy:
+      warp.end_copy(access.group);
+      break;
+    case AccessKind::flush:
+      released(access.warp, ready);
+      break;
+    default:
+      break;
+  }
+  const bool waited = access.blocks ? warp.wait == WarpWait::access
+                                    : warp.wait == WarpWait::registers || (warp.wait == WarpWait::copies &&
+                                                                           warp.open_groups() <= warp.groups_wanted);
+  if (access.acquires) memory_.l1().invalidate_all();
+  if (waited) {
+    const Cycle since = warp.since;
+    prepare(access.warp, warp.wait == WarpWait::registers ? std::max(since, domain_.now()) : std::max(since, ready));
+    (void)since;
+  }
+  check_end(cta, when);
+}
+
+void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) {
+  Failure failure;
+  failure.cta = access.cta;
+  failure.serial = ctas_[access.cta].serial;
+  failure.record = record_of(warps_[access.warp], FaultKind::address, access.pc);
+  failure.record.lane = lane;
+  failure.record.operation = access.code;
+  failure.record.address = address;
+  failure.record.cycle = when;
+  failures_.push_back(failure);
+  constexpr std::uint32_t kFails = 2;
+  domain_.schedule(std::max(when, domain_.now()), *this, kFails);
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,177 @@
+// What the operations of a warp do, other than memory accesses.
+#include <algorithm>
+
+#include "sm/matmul.h"
+#include "sm/warp_engine.h"
+
+namespace heddle::sm {
+
+using arch::FaultKind;
+using arch::OpCode;
+using arch::Operation;
+
+void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  const Cycle now = domain_.now();
+  if (operation.code == OpCode::compute) {
+    warp.compute_left = std::max(1U, operation.count);
+    warp.compute_latency = operation.latency + latency_[static_cast<std::size_t>(warp.unit)];
+    run_compute(slot);
+    return;
+  }
+  partition_of(slot).issued(slot / kPartitions, now, 1, 1);
+  partition_of(slot).block(slot / kPartitions);
+  stats_.instructions[static_cast<std::size_t>(warp.unit)]->add();
+  switch (operation.code) {
+    case OpCode::special:
+      return run_special(slot, operation);
+    case OpCode::load:
+    case OpCode::store:
+    case OpCode::atomic:
+    case OpCode::async_copy:
+      return run_memory(slot, operation);
+    case OpCode::async_commit:
+      warp.commit_group();
+      return finish(slot, now + 1, now + 1);
+    case OpCode::async_wait:
+      return run_copies_wait(slot, operation.count);
+    case OpCode::matmul:
+      return run_matmul(slot, operation);
+    case OpCode::barrier:
+      return run_barrier(slot, operation);
+    case OpCode::fence:
+      return run_fence(slot, operation);
+    case OpCode::exit:
+      return run_exit(slot);
+    default:
+      return fault(slot, FaultKind::unsupported, 0, 0);
+  }
+}
+
+// Issues as many of the operation's instructions as may go without a break.
+void WarpEngine::run_compute(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  const Cycle now = domain_.now();
+  Partition& partition = partition_of(slot);
+  const Cycle interval = interval_[static_cast<std::size_t>(warp.unit)];
+  std::uint64_t count = warp.compute_left;
+  if (partition.resident() > 1) {
+    const bool turns = params_.issue.policy == WarpPolicy::round_robin;
+    const bool company = turns && partition.others_before(slot / kPartitions, now + count);
+    count = std::min<std::uint64_t>(count, company ? 1 : params_.issue.burst);
+  }
+  partition.issued(slot / kPartitions, now, count, interval);
+  stats_.instructions[static_cast<std::size_t>(warp.unit)]->add(count);
+  warp.compute_left -= count;
+  if (warp.compute_left > 0) {
+    warp.since = now + count * interval;
+    partition.ready(slot / kPartitions, warp.since, warp.unit);
+    partition.give_way(slot / kPartitions);
+    wake(slot);
+    return;
+  }
+  const Cycle last = now + (count - 1) * interval;
+  finish(slot, last + warp.compute_latency, last + 1);
+}
+
+void WarpEngine::run_special(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  std::uint64_t value = 0;
+  switch (operation.special) {
+    case arch::SpecialRegister::clock:
+      value = domain_.now();
+      break;
+    case arch::SpecialRegister::sm:
+      value = sm_;
+      break;
+    case arch::SpecialRegister::sms:
+      value = sms_;
+      break;
+    case arch::SpecialRegister::warp_slot:
+      value = slot;
+      break;
+    case arch::SpecialRegister::cta_slot:
+      value = warp.cta;
+      break;
+  }
+  std::uint32_t* registers = warp.state.of(operation.destination);
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    if ((operation.lanes >> lane & 1) == 0) continue;
+    registers[lane] = static_cast<std::uint32_t>(value);
+    if (operation.width == 8) registers[arch::kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
+  }
+  finish(slot, domain_.now() + params_.issue.special_latency, domain_.now() + 1);
+}
+
+void WarpEngine::run_matmul(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  const Cycle now = domain_.now();
+  const arch::MatmulTile& tile = operation.tile;
+  if (!tile_exists(tile)) return fault(slot, FaultKind::unsupported, 0, 0);
+  const std::uint64_t end_byte = tile_end(tile);
+  if (!memory_.shared_memory().contains(warp.cta, 0, end_byte)) {
+    return fault(slot, FaultKind::shared_bounds, 0, end_byte);
+  }
+  const arch::RegisterRange sums = warp.accumulators;
+  HEDDLE_CHECK(sums.count == tile.n / 2, "a matrix multiply without its accumulators");
+  matmul(tile, memory_.shared_memory().data(warp.cta), warp.state.of(sums.first));
+
+  // A product and a sum for each of 16 x n x k; the operands come over the port of shared memory.
+  const std::uint64_t flops = std::uint64_t{2} * arch::kTileRows * tile.n * tile.k;
+  const std::uint64_t cycles = (flops + params_.issue.tensor_flops - 1) / params_.issue.tensor_flops;
+  const Cycle end = std::max(now + cycles, memory_.read_shared(tile_bytes(tile), now));
+  Partition& partition = partition_of(slot);
+  partition.issued(slot / kPartitions, now, 1, end - now);
+  warp.scoreboard.accumulate(sums, end + params_.issue.tensor_latency);
+  for (const arch::RegisterRange& range : warp.writes) {
+    if (range.first != sums.first) warp.scoreboard.write(range, now + 1);
+  }
+  prepare(slot, now + 1);
+}
+
+// Warps arrive one after another, whatever their CTA and their barrier.
+void WarpEngine::run_barrier(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  Cta& cta = ctas_[warp.cta];
+  barrier_free_ = std::max(barrier_free_, domain_.now()) + params_.issue.barrier_interval;
+  for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, domain_.now() + 1);
+  warp.wait = WarpWait::barrier;
+  warp.since = domain_.now() + 1;
+  warp.barrier = operation.barrier;
+  const CtaBarriers::Outcome outcome = cta.barriers.arrive(operation.barrier, operation.count, warp.place.warp);
+  if (outcome == CtaBarriers::Outcome::wrong) return fault(slot, FaultKind::barrier, 0, operation.barrier);
+  if (outcome == CtaBarriers::Outcome::opens) open_barriers(cta);
+}
+
+void WarpEngine::open_barriers(Cta& cta) {
+  const Cycle when = std::max(barrier_free_, domain_.now()) + params_.issue.barrier_latency;
+  for (const std::uint32_t warp : cta.barriers.opened()) {
+    const std::uint32_t slot = cta.warps[warp];
+    if (when > warps_[slot].since) stats_.stall_barrier.add(when - warps_[slot].since);
+    prepare(slot, when);
+  }
+}
+
+void WarpEngine::run_exit(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  Cta& cta = ctas_[warp.cta];
+  warp.wait = WarpWait::exited;
+  --cta.live;
+  cta.last = std::max(cta.last, domain_.now() + 1);
+  const CtaBarriers::Outcome outcome = cta.barriers.leave();
+  if (outcome == CtaBarriers::Outcome::wrong) return fault(slot, FaultKind::barrier, 0, 0);
+  if (outcome == CtaBarriers::Outcome::opens) open_barriers(cta);
+  check_end(cta, domain_.now());
+}
+
+void WarpEngine::run_copies_wait(std::uint32_t slot, std::uint32_t groups) {
+  Warp& warp = warps_[slot];
+  const Cycle next = domain_.now() + 1;
+  if (warp.open_groups() <= groups) return finish(slot, next, next);
+  for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, next);
+  warp.wait = WarpWait::copies;
+  warp.since = next;
+  warp.groups_wanted = groups;
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,219 @@
+#include "sm/l1_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heddle::sm {
+namespace {
+
+using arch::kLineBytes;
+using arch::kSectorBytes;
+using arch::kSectorsPerLine;
+
+std::uint8_t without(std::uint8_t mask, std::uint8_t taken) { return static_cast<std::uint8_t>(mask & ~taken); }
+
+std::uint8_t touched(std::uint32_t offset, std::uint32_t count) {
+  return static_cast<std::uint8_t>((2U << (offset + count - 1) / kSectorBytes) - (1U << offset / kSectorBytes));
+}
+
+// Sectors with an enabled byte.
+std::uint8_t enabled(std::uint32_t offset, const std::uint8_t* enables, std::uint32_t count) {
+  std::uint32_t sectors = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (enables[i] != 0) sectors |= 1U << (offset + i) / kSectorBytes;
+  }
+  return static_cast<std::uint8_t>(sectors);
+}
+
+std::size_t power_of_two(std::size_t least) {
+  std::size_t result = 1;
+  while (result < least) result *= 2;
+  return result;
+}
+
+}  // namespace
+
+L1Cache::L1Cache(std::uint32_t ways, std::uint32_t entries)
+    : ways_(ways), entries_(entries), buckets_(power_of_two(2 * std::size_t{entries})) {
+  HEDDLE_CHECK(ways > 0 && entries > 0, "an L1 without ways or entries");
+  reset();
+}
+
+void L1Cache::resize(std::uint32_t bytes) {
+  const std::uint32_t sets = bytes / (kLineBytes * ways_);
+  if (sets == sets_) return;
+  sets_ = sets;
+  tags_.assign(std::size_t{sets} * ways_, Tag{});
+  bytes_.resize(tags_.size() * kLineBytes);
+}
+
+void L1Cache::reset() {
+  ++epoch_;
+  entries_used_ = 0;
+  waiters_.clear();
+  free_waiter_ = kNone;
+  std::fill(buckets_.begin(), buckets_.end(), kNone);
+  free_entry_ = 0;
+  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+    entries_[i] = {};
+    entries_[i].next = i + 1 < entries_.size() ? i + 1 : kNone;
+  }
+}
+
+std::size_t L1Cache::set_of(std::uint64_t line) const {
+  const std::uint64_t number = line / kLineBytes;
+  // A division of 32 bits is cheaper, and memories are small enough for it.
+  const auto low = static_cast<std::uint32_t>(number);
+  return low == number ? low % sets_ : number % sets_;
+}
+
+std::size_t L1Cache::find(std::uint64_t line) const {
+  if (sets_ == 0) return kNoTag;
+  const std::size_t first = set_of(line) * ways_;
+  for (std::size_t i = first; i < first + ways_; ++i) {
+    if (tags_[i].line == line && tags_[i].epoch == epoch_ && tags_[i].sectors != 0) return i;
+  }
+  return kNoTag;
+}
+
+std::size_t L1Cache::victim(std::uint64_t line) const {
+  const std::size_t first = set_of(line) * ways_;
+  std::size_t oldest = first;
+  for (std::size_t i = first; i < first + ways_; ++i) {
+    if (tags_[i].epoch != epoch_ || tags_[i].sectors == 0) return i;
+    if (tags_[i].stamp < tags_[oldest].stamp) oldest = i;
+  }
+  return oldest;
+}
+
+std::uint32_t& L1Cache::bucket_of(std::uint64_t line) {
+  const std::uint64_t mix = line / kLineBytes * 0x9E37'79B9'7F4A'7C15U;
+  return buckets_[(mix >> 32) & (buckets_.size() - 1)];
+}
+
+const L1Cache::Entry& L1Cache::used(std::uint32_t entry) const {
+  HEDDLE_CHECK(entry < entries_.size() && entries_[entry].sectors != 0, "no read is under way for this L1 entry");
+  return entries_[entry];
+}
+
+std::uint32_t L1Cache::take_entry(std::uint64_t line, std::uint8_t sectors) {
+  const std::uint32_t entry = free_entry_;
+  free_entry_ = entries_[entry].next;
+  std::uint32_t& bucket = bucket_of(line);
+  entries_[entry] = {line, epoch_, bucket, kNone, kNone, sectors, sectors};
+  bucket = entry;
+  ++entries_used_;
+  return entry;
+}
+
+std::uint32_t L1Cache::release(std::uint32_t entry) {
+  const std::uint32_t first = used(entry).first;
+  std::uint32_t* link = &bucket_of(entries_[entry].line);
+  while (*link != entry) link = &entries_[*link].next;
+  *link = entries_[entry].next;
+  entries_[entry] = {};
+  entries_[entry].next = free_entry_;
+  free_entry_ = entry;
+  --entries_used_;
+  return first;
+}
+
+void L1Cache::wait(Entry& entry, std::uint32_t waiter, std::uint8_t sectors) {
+  std::uint32_t node = free_waiter_;
+  if (node == kNone) {
+    node = static_cast<std::uint32_t>(waiters_.size());
+    waiters_.emplace_back();
+  } else {
+    free_waiter_ = waiters_[node].next;
+  }
+  waiters_[node] = {waiter, kNone, sectors};
+  if (entry.first == kNone) {
+    entry.first = node;
+  } else {
+    waiters_[entry.last].next = node;
+  }
+  entry.last = node;
+}
+
+L1Cache::Load L1Cache::load(std::uint64_t line, std::uint8_t sectors, std::uint32_t waiter) {
+  Load result;
+  const std::size_t tag = find(line);
+  if (tag != kNoTag) {
+    result.hit = sectors & tags_[tag].sectors;
+    result.bytes = bytes_.data() + tag * kLineBytes;
+  }
+  if (result.hit != sectors) {
+    for (std::uint32_t i = bucket_of(line); i != kNone; i = entries_[i].next) {
+      if (entries_[i].line == line)
+        result.merged = static_cast<std::uint8_t>(result.merged | (sectors & live_of(entries_[i])));
+    }
+    result.missing = without(sectors, result.hit | result.merged);
+    if (result.missing != 0 && free_entry_ == kNone) return {};
+    for (std::uint32_t i = bucket_of(line); i != kNone && result.merged != 0; i = entries_[i].next) {
+      if (entries_[i].line != line) continue;
+      const std::uint8_t shared = sectors & live_of(entries_[i]);
+      if (shared != 0) wait(entries_[i], waiter, shared);
+    }
+    if (result.missing != 0) {
+      result.entry = take_entry(line, result.missing);
+      wait(entries_[result.entry], waiter, result.missing);
+    }
+  }
+  if (tag != kNoTag) tags_[tag].stamp = ++stamp_;
+  result.accepted = true;
+  return result;
+}
+
+void L1Cache::keep(std::uint32_t entry, const std::uint8_t* bytes, std::uint32_t offset) {
+  const Entry& from = used(entry);
+  const std::uint8_t live = live_of(from);
+  if (live == 0 || sets_ == 0) return;
+  std::size_t tag = find(from.line);
+  if (tag == kNoTag) {
+    tag = victim(from.line);
+    tags_[tag] = {from.line, epoch_, 0, 0};
+  }
+  tags_[tag].stamp = ++stamp_;
+  tags_[tag].sectors |= live;
+  for (std::uint32_t sector = 0; sector < kSectorsPerLine; ++sector) {
+    if ((live >> sector & 1) == 0) continue;
+    const std::size_t at = std::size_t{sector} * kSectorBytes;
+    HEDDLE_CHECK(at >= offset, "a fill without all of its sectors");
+    std::memcpy(bytes_.data() + tag * kLineBytes + at, bytes + (at - offset), kSectorBytes);
+  }
+}
+
+void L1Cache::overtake(std::uint64_t line, std::uint8_t sectors) {
+  for (std::uint32_t i = bucket_of(line); i != kNone; i = entries_[i].next) {
+    if (entries_[i].line == line) entries_[i].live = without(entries_[i].live, sectors);
+  }
+}
+
+std::uint8_t L1Cache::store(std::uint64_t line, std::uint32_t offset, const std::uint8_t* bytes,
+                            const std::uint8_t* enables, std::uint32_t count) {
+  HEDDLE_CHECK(count > 0 && count <= kLineBytes && offset <= kLineBytes - count, "a store beyond its line");
+  const std::uint8_t sectors = enables == nullptr ? touched(offset, count) : enabled(offset, enables, count);
+  overtake(line, sectors);
+  const std::size_t tag = find(line);
+  if (tag == kNoTag) return 0;
+  // Bytes of absent sectors change too: nobody reads them before a fill.
+  std::uint8_t* to = bytes_.data() + tag * kLineBytes + offset;
+  if (enables == nullptr) {
+    std::memcpy(to, bytes, count);
+  } else {
+    for (std::uint32_t i = 0; i < count; ++i) to[i] = enables[i] != 0 ? bytes[i] : to[i];
+  }
+  return sectors & tags_[tag].sectors;
+}
+
+void L1Cache::forget(std::uint64_t line, std::uint8_t sectors) {
+  overtake(line, sectors);
+  if (const std::size_t tag = find(line); tag != kNoTag) tags_[tag].sectors = without(tags_[tag].sectors, sectors);
+}
+
+std::uint8_t L1Cache::present(std::uint64_t line) const {
+  const std::size_t tag = find(line);
+  return tag == kNoTag ? std::uint8_t{0} : tags_[tag].sectors;
+}
+
+}  // namespace heddle::sm

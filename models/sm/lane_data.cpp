@@ -1,0 +1,71 @@
+#include "sm/lane_data.h"
+
+#include <cstring>
+
+namespace heddle::sm {
+namespace {
+
+// Little endian hosts only, as the rest of the model's data path.
+template <class T>
+T read(const std::uint8_t* bytes) {
+  T value{};
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+// All lanes, each 4 bytes, in a row: a line is a register.
+bool is_whole_line(const arch::Operation& operation, const LineAccess& access) {
+  if (access.lanes != ~arch::LaneMask{0} || operation.width != 4) return false;
+  std::uint64_t difference = 0;
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    difference |= operation.address[lane] ^ (access.line + 4 * lane);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width, const std::uint8_t* bytes) {
+  switch (width) {
+    case 1:
+      registers[lane] = bytes[0];
+      return;
+    case 2:
+      registers[lane] = read<std::uint16_t>(bytes);
+      return;
+    default:
+      for (std::uint32_t word = 0; word < width / 4; ++word) {
+        registers[word * arch::kWarpLanes + lane] = read<std::uint32_t>(bytes + std::size_t{4} * word);
+      }
+  }
+}
+
+void take_lane(const std::array<std::uint32_t, 4>& data, std::uint32_t width, std::uint8_t* bytes) {
+  std::memcpy(bytes, data.data(), width);
+}
+
+void put_sectors(const arch::Operation& load, const LineAccess& access, std::uint8_t sectors, const std::uint8_t* bytes,
+                 std::uint32_t offset, std::uint32_t* registers) {
+  if (sectors == 0xF && offset == 0 && is_whole_line(load, access)) {
+    std::memcpy(registers, bytes, arch::kLineBytes);
+    return;
+  }
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    if ((access.lanes >> lane & 1) == 0) continue;
+    const std::uint64_t address = load.address[lane];
+    if ((sectors >> arch::sector_of(address) & 1) == 0) continue;
+    put_lane(registers, lane, load.width, bytes + (address - access.line - offset));
+  }
+}
+
+void take_line(const arch::Operation& store, const LineAccess& access, std::uint8_t* bytes, std::uint8_t* enables) {
+  std::memset(enables, 0, arch::kLineBytes);
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    if ((access.lanes >> lane & 1) == 0) continue;
+    const std::uint64_t at = store.address[lane] - access.line;
+    take_lane(store.data[lane], store.width, bytes + at);
+    std::memset(enables + at, 0xFF, store.width);
+  }
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,187 @@
+// Requests of the memory unit, and what becomes of their answers.
+#include <algorithm>
+#include <cstring>
+
+#include "sm/lane_data.h"
+#include "sm/memory_unit.h"
+
+namespace heddle::sm {
+namespace {
+
+using arch::kLineBytes;
+using arch::kSectorBytes;
+using arch::kWarpLanes;
+using arch::LaneMask;
+
+constexpr std::array<std::uint8_t, kWarpLanes> row_offsets() {
+  std::array<std::uint8_t, kWarpLanes> result{};
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) result[lane] = static_cast<std::uint8_t>(4 * lane);
+  return result;
+}
+constexpr std::array<std::uint8_t, kWarpLanes> kRow = row_offsets();
+
+}  // namespace
+
+void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t part, std::uint32_t entry, Cycle departure) {
+  const std::uint32_t index = open_.take();
+  open_[index] = {&request, ledger_.begin(), part, entry};
+  request.extension.entry = index;
+  request.extension.sm = sm_;
+  stats_.requests.add();
+  stats_.global_bytes.add(request.get_data_length());
+  last_departure_ = std::max(last_departure_, departure);
+  if (blocking_) {
+    sc_core::sc_time delay = domain_.delay_until(last_departure_);
+    out_.blocking(request, delay);
+    answered(request, domain_.cycle_after(delay));
+    request.release();
+    return;
+  }
+  if (waiting_.empty() && !sending_ && out_.can_send()) {
+    sending_ = true;
+    out_.send(request, last_departure_);
+    sending_ = false;
+    if (!waiting_.empty()) send_waiting(domain_.now());
+  } else {
+    waiting_.push_back({&request, last_departure_});
+  }
+  if (stopped()) was_stopped_ = true;
+}
+
+void MemoryUnit::send_waiting(Cycle now) {
+  if (sending_) return;
+  sending_ = true;
+  while (!waiting_.empty() && out_.can_send()) {
+    const Waiting next = waiting_.front();
+    waiting_.pop_front();
+    last_departure_ = std::max({last_departure_, next.earliest, now});
+    out_.send(*next.request, std::max(next.earliest, now));
+  }
+  sending_ = false;
+}
+
+void MemoryUnit::on_room(Cycle when) {
+  send_waiting(when);
+  if (was_stopped_ && !stopped()) {
+    was_stopped_ = false;
+    client_.memory_goes_on(when);
+  }
+}
+
+bool MemoryUnit::on_response(tlm::tlm_generic_payload& payload, Cycle arrival) {
+  if (depth_ == 0) {  // whoever answered these has returned
+    for (protocol::MemoryRequest* request : retired_) request->release();
+    retired_.clear();
+  }
+  ++depth_;
+  auto& request = static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): all are ours
+  answered(request, arrival);
+  retired_.push_back(&request);
+  --depth_;
+  if (was_stopped_ && !stopped()) {
+    was_stopped_ = false;
+    client_.memory_goes_on(arrival);
+  }
+  return true;
+}
+
+void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
+  const std::uint32_t index = request.extension.entry;
+  const Open open = open_[index];
+  open_.give_back(index);
+  ledger_.end(open.group);
+  const bool failed = request.get_response_status() != tlm::TLM_OK_RESPONSE;
+  if (open.entry != kNone) {
+    read_ended(request, open.entry, failed, arrival);
+  } else {
+    const Part part = parts_[open.part];
+    const Access& access = accesses_[part.access];
+    if (failed) {
+      part_failed(open.part, arch::line_of(request.get_address()), arrival);
+    } else if (!access.dead && access.kind == AccessKind::load) {
+      const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
+      deliver(access, part.lanes, part.sectors, request.get_data_ptr(), offset);
+    } else if (!access.dead && access.kind == AccessKind::atomic) {
+      deliver_old(access, request);
+    }
+    part_ended(open.part, part.sectors, arrival);
+  }
+  client_.requests_ended(arrival);
+}
+
+void MemoryUnit::read_ended(protocol::MemoryRequest& request, std::uint32_t entry, bool failed, Cycle arrival) {
+  const std::uint8_t* bytes = request.get_data_ptr();
+  const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
+  const std::uint64_t line = request.get_address() - offset;
+  if (failed) {
+    l1_.fail(entry, [this, line, arrival](std::uint32_t part, std::uint8_t sectors) {
+      part_failed(part, line, arrival);
+      part_ended(part, sectors, arrival);
+    });
+    return;
+  }
+  l1_.fill(entry, bytes, offset, [this, bytes, offset, arrival](std::uint32_t index, std::uint8_t sectors) {
+    const Part& part = parts_[index];
+    const Access& access = accesses_[part.access];
+    if (!access.dead) deliver(access, part.lanes, sectors, bytes, offset);
+    part_ended(index, sectors, arrival);
+  });
+}
+
+// `bytes`: those of the line from `offset` on.
+void MemoryUnit::deliver(const Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                         std::uint32_t offset) {
+  if (access.kind == AccessKind::copy) {
+    std::uint8_t* shared = shared_.data(access.cta);
+    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      if ((lanes >> lane & 1) == 0 || (sectors >> access.offset[lane] / kSectorBytes & 1) == 0) continue;
+      std::memcpy(shared + access.shared_address[lane], bytes + access.offset[lane] - offset, access.width);
+    }
+    return;
+  }
+  std::uint32_t* registers = warps_[access.warp].state.of(access.destination);
+  if (access.width == 4 && lanes == ~LaneMask{0} && sectors == 0xF && offset == 0 && access.offset == kRow) {
+    std::memcpy(registers, bytes, kLineBytes);
+    return;
+  }
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((lanes >> lane & 1) == 0 || (sectors >> access.offset[lane] / kSectorBytes & 1) == 0) continue;
+    put_lane(registers, lane, access.width, bytes + access.offset[lane] - offset);
+  }
+}
+
+void MemoryUnit::deliver_old(const Access& access, const protocol::MemoryRequest& request) {
+  std::uint32_t* registers = warps_[access.warp].state.of(access.destination);
+  const protocol::MemoryExtension& extension = request.extension;
+  const bool wide = arch::bytes_of(extension.type) == 8;
+  for (std::uint32_t i = 0; i < extension.lanes; ++i) {
+    const protocol::AtomicLane& lane = extension.lane[i];
+    registers[lane.lane] = static_cast<std::uint32_t>(lane.old);
+    if (wide) registers[kWarpLanes + lane.lane] = static_cast<std::uint32_t>(lane.old >> 32);
+  }
+}
+
+void MemoryUnit::part_failed(std::uint32_t index, std::uint64_t line, Cycle arrival) {
+  const Part& part = parts_[index];
+  Access& access = accesses_[part.access];
+  if (!access.dead && !access.failed) {
+    const auto lane = static_cast<std::uint32_t>(__builtin_ctz(part.lanes));
+    client_.access_failed(access, lane, line + access.offset[lane], arrival);
+  }
+  access.failed = true;
+}
+
+void MemoryUnit::part_ended(std::uint32_t index, std::uint8_t sectors, Cycle arrival) {
+  Part& part = parts_[index];
+  part.sectors = static_cast<std::uint8_t>(part.sectors & ~sectors);
+  if (part.sectors != 0) return;
+  const std::uint32_t number = part.access;
+  parts_.give_back(index);
+  Access& access = accesses_[number];
+  access.last = std::max(access.last, arrival);
+  if (--access.open > 0) return;
+  if (!access.dead && !access.failed) client_.access_ended(access, access.last);
+  accesses_.give_back(number);
+}
+
+}  // namespace heddle::sm

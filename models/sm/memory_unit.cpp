@@ -1,0 +1,316 @@
+#include "sm/memory_unit.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sm/lane_data.h"
+
+namespace heddle::sm {
+namespace {
+
+using arch::kLineBytes;
+using arch::kSectorBytes;
+using arch::kWarpLanes;
+using arch::LaneMask;
+using arch::OpCode;
+using arch::Operation;
+
+// The L1 may not serve it: the L2 is the point of coherence (MEM-06).
+bool is_strong(const Operation& operation) {
+  return operation.order != arch::Order::weak && operation.scope != arch::Scope::cta;
+}
+
+AccessKind kind_of(const Operation& operation) {
+  switch (operation.code) {
+    case OpCode::store:
+      return AccessKind::store;
+    case OpCode::atomic:
+      return operation.destination == arch::kNoRegister ? AccessKind::reduce : AccessKind::atomic;
+    case OpCode::async_copy:
+      return AccessKind::copy;
+    default:
+      return AccessKind::load;
+  }
+}
+
+// One address of every slice: the first lines of memory that lead there.
+std::vector<std::uint64_t> addresses_of_slices(const arch::AddressMap& map) {
+  std::vector<std::uint64_t> result(map.slices(), 0);
+  for (std::uint64_t line = 0; line < map.slices(); ++line) {
+    result[map.slice_of(line * kLineBytes)] = line * kLineBytes;
+  }
+  return result;
+}
+
+std::uint32_t first_sector(std::uint8_t sectors) { return static_cast<std::uint32_t>(__builtin_ctz(sectors)); }
+// Bytes from the first to the last of them.
+std::uint32_t span_of(std::uint8_t sectors) {
+  const auto last = static_cast<std::uint32_t>(31 - __builtin_clz(sectors));
+  return (last - first_sector(sectors) + 1) * kSectorBytes;
+}
+
+void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t sectors) {
+  request.aim(tlm::TLM_READ_COMMAND, line + std::uint64_t{first_sector(sectors)} * kSectorBytes, span_of(sectors));
+  request.extension.sectors = sectors;
+}
+
+}  // namespace
+
+MemoryUnit::MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, const MemoryView& view, std::uint32_t sm,
+                       std::vector<Warp>& warps, MemoryClient& client, SmStats& stats)
+    : domain_(domain),
+      out_(out),
+      params_(params.memory),
+      blocking_(domain.mode() == TimingMode::lt),
+      sm_(sm),
+      warps_(warps),
+      client_(client),
+      stats_(stats),
+      slice_addresses_(addresses_of_slices(view.map)),
+      port_(params.memory.queue),
+      shared_(params.limits.shared_bytes, params.limits.ctas),
+      // An instruction can issue while one more request may be open, and then needs an entry for each lane.
+      l1_(params.memory.l1_ways, params.memory.requests + kWarpLanes) {}
+
+void MemoryUnit::reset() {
+  open_.for_each([](Open& open) { open.request->release(); });
+  for (protocol::MemoryRequest* request : retired_) request->release();
+  retired_.clear();
+  open_.clear();
+  accesses_.clear();
+  parts_.clear();
+  waiting_.clear();
+  port_.reset();
+  shared_.reset();
+  l1_.reset();
+  ledger_.reset();
+  last_departure_ = 0;
+  depth_ = 0;
+  sending_ = was_stopped_ = false;
+}
+
+void MemoryUnit::forget(std::uint32_t cta) {
+  accesses_.for_each([cta](Access& access) { access.dead |= access.cta == cta; });
+}
+
+MemoryUnit::Result MemoryUnit::shared(const Operation& operation, std::uint32_t window, std::uint32_t warp, Cycle now) {
+  const std::uint32_t cycles = std::max(1U, wavefronts(operation));
+  const auto lanes = static_cast<std::uint32_t>(__builtin_popcount(operation.lanes));
+  const std::uint32_t least = std::max(1U, (lanes * operation.width + kLineBytes - 1) / kLineBytes);
+  stats_.shared_wavefronts.add(cycles);
+  if (cycles > least) stats_.shared_conflicts.add(cycles - least);
+  std::uint32_t* registers = nullptr;
+  if (operation.destination != arch::kNoRegister) registers = warps_[warp].state.of(operation.destination);
+  switch (operation.code) {
+    case OpCode::load:
+      shared_.load(window, operation, registers);
+      break;
+    case OpCode::store:
+      shared_.store(window, operation);
+      break;
+    default:
+      shared_.atomic(window, operation, registers);
+  }
+  const Cycle begin = port_.take(now, cycles);
+  return {begin + cycles - 1 + params_.shared_latency, 0, false};
+}
+
+Cycle MemoryUnit::read_shared(std::uint64_t bytes, Cycle now) {
+  const std::uint64_t cycles = (bytes + kLineBytes - 1) / kLineBytes;
+  stats_.shared_wavefronts.add(cycles);
+  return port_.take_past_queue(now, cycles) + cycles;
+}
+
+MemoryUnit::Result MemoryUnit::global(const Operation& operation, std::uint32_t warp, Cycle now) {
+  const std::uint32_t width = operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
+  coalesce(operation.lanes, operation.address, width, lines_);
+  const Cycle begin = port_.take(now, std::max(1U, lines_.count));
+  if (lines_.count == 0) return {begin + params_.l1_latency, 0, false};
+  if (operation.code == OpCode::store || operation.code == OpCode::atomic) return change(operation, warp, begin);
+  return is_strong(operation) ? load_strong(operation, warp, begin) : load(operation, warp, begin);
+}
+
+std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp) {
+  const std::uint32_t index = accesses_.take();
+  Access& access = accesses_[index];
+  const Warp& owner = warps_[warp];
+  access.kind = kind_of(operation);
+  access.dead = access.failed = false;
+  access.blocks = arch::acquires(operation.order) && access.kind != AccessKind::copy;
+  access.acquires = access.blocks && operation.scope != arch::Scope::cta;
+  access.code = operation.code;
+  access.width = operation.width;
+  access.destination = operation.destination;
+  access.warp = warp;
+  access.cta = owner.cta;
+  access.pc = owner.issued_pc;
+  access.open = 1;  // until end()
+  access.last = 0;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    access.offset[lane] = static_cast<std::uint8_t>(operation.address[lane] % kLineBytes);
+  }
+  if (access.kind == AccessKind::copy) {
+    access.group = owner.current_group();
+    access.shared_address = operation.shared_address;
+  }
+  return index;
+}
+
+std::uint32_t MemoryUnit::add_part(std::uint32_t access, const LineAccess& line) {
+  const std::uint32_t index = parts_.take();
+  parts_[index] = {access, line.lanes, line.sectors};
+  ++accesses_[access].open;
+  return index;
+}
+
+// Everything has been asked for. Loosely timed, everything has been answered as well.
+MemoryUnit::Result MemoryUnit::end(std::uint32_t index) {
+  Access& access = accesses_[index];
+  if (--access.open > 0 || access.failed) {
+    if (access.open == 0) accesses_.give_back(index);
+    return {kNeverReady, 0, true};
+  }
+  const Cycle last = access.last;
+  accesses_.give_back(index);
+  return {last + params_.l1_latency - params_.l1_tag_latency, last, false};
+}
+
+MemoryUnit::Result MemoryUnit::load(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
+  std::uint32_t access = kNone;
+  Cycle tags = begin_cycle + params_.l1_tag_latency;
+  for (const LineAccess& line : lines_) {
+    const std::uint32_t part = parts_.take();
+    const L1Cache::Load found = l1_.load(line.line, line.sectors, part);
+    HEDDLE_CHECK(found.accepted, "the L1 ran out of entries");
+    if (found.hit != 0) {
+      stats_.l1_hits.add(static_cast<std::uint32_t>(__builtin_popcount(found.hit)));
+      deliver_hit(operation, warp, line, found.hit, found.bytes);
+    }
+    const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
+    if (coming == 0) {
+      parts_.give_back(part);
+    } else {
+      stats_.l1_misses.add(static_cast<std::uint32_t>(__builtin_popcount(coming)));
+      if (access == kNone) access = begin(operation, warp);
+      parts_[part] = {access, line.lanes, coming};
+      ++accesses_[access].open;
+    }
+    if (found.missing != 0) {
+      protocol::MemoryRequest& request = pool_.acquire();
+      aim_read(request, line.line, found.missing);
+      submit(request, kNone, found.entry, tags);
+    }
+    ++tags;
+  }
+  const Cycle hit = begin_cycle + lines_.count - 1 + params_.l1_latency;
+  if (access == kNone) return {hit, 0, false};
+  Result result = end(access);
+  result.ready = std::max(result.ready, hit);
+  return result;
+}
+
+MemoryUnit::Result MemoryUnit::load_strong(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
+  const std::uint32_t access = begin(operation, warp);
+  Cycle tags = begin_cycle + params_.l1_tag_latency;
+  for (const LineAccess& line : lines_) {
+    l1_.forget(line.line, line.sectors);
+    protocol::MemoryRequest& request = pool_.acquire();
+    aim_read(request, line.line, line.sectors);
+    submit(request, add_part(access, line), kNone, tags++);
+  }
+  return end(access);
+}
+
+MemoryUnit::Result MemoryUnit::change(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
+  const std::uint32_t access = begin(operation, warp);
+  Cycle tags = begin_cycle + params_.l1_tag_latency;
+  for (const LineAccess& line : lines_) {
+    protocol::MemoryRequest& request = pool_.acquire();
+    if (operation.code == OpCode::store) {
+      fill_store(request, operation, line);
+    } else {
+      l1_.forget(line.line, line.sectors);
+      fill_atomic(request, operation, line);
+    }
+    submit(request, add_part(access, line), kNone, tags++);
+  }
+  return end(access);
+}
+
+void MemoryUnit::fill_store(protocol::MemoryRequest& request, const Operation& operation, const LineAccess& line) {
+  alignas(8) std::array<std::uint8_t, kLineBytes> bytes;  // NOLINT(*-init-variables): filled where it counts
+  alignas(8) std::array<std::uint8_t, kLineBytes> enables;
+  take_line(operation, line, bytes.data(), enables.data());
+  if (is_strong(operation)) {
+    l1_.forget(line.line, line.sectors);
+  } else {
+    l1_.store(line.line, 0, bytes.data(), enables.data(), kLineBytes);
+  }
+  const std::uint32_t offset = first_sector(line.sectors) * kSectorBytes;
+  const std::uint32_t length = span_of(line.sectors);
+  request.aim(tlm::TLM_WRITE_COMMAND, line.line + offset, length);
+  request.extension.sectors = line.sectors;
+  std::memcpy(request.data.data(), bytes.data() + offset, length);
+  std::uint64_t all = ~std::uint64_t{0};
+  for (std::uint32_t i = offset; i < offset + length; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, enables.data() + i, sizeof word);
+    all &= word;
+  }
+  if (all != ~std::uint64_t{0}) std::memcpy(request.use_enables(), enables.data() + offset, length);
+}
+
+void MemoryUnit::fill_atomic(protocol::MemoryRequest& request, const Operation& operation, const LineAccess& line) {
+  request.aim(tlm::TLM_IGNORE_COMMAND, line.line + std::uint64_t{first_sector(line.sectors)} * kSectorBytes,
+              span_of(line.sectors));
+  protocol::MemoryExtension& extension = request.extension;
+  extension.sectors = line.sectors;
+  extension.action = operation.destination == arch::kNoRegister ? protocol::MemoryAction::reduce
+                                                                : protocol::MemoryAction::atomic;
+  extension.atomic = operation.atomic;
+  extension.type = operation.type;
+  const bool wide = arch::bytes_of(operation.type) == 8;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((line.lanes >> lane & 1) == 0) continue;
+    const auto& data = operation.data[lane];
+    protocol::AtomicLane& out = extension.lane[extension.lanes++];
+    out.operand = data[0] | (wide ? std::uint64_t{data[1]} << 32 : 0);
+    out.compare = operation.compare[lane];
+    out.old = 0;
+    out.offset = static_cast<std::uint8_t>(operation.address[lane] % kLineBytes);
+    out.lane = static_cast<std::uint8_t>(lane);
+  }
+}
+
+void MemoryUnit::deliver_hit(const Operation& operation, std::uint32_t warp, const LineAccess& line,
+                             std::uint8_t sectors, const std::uint8_t* bytes) {
+  Warp& owner = warps_[warp];
+  if (operation.code == OpCode::load) {
+    put_sectors(operation, line, sectors, bytes, 0, owner.state.of(operation.destination));
+    return;
+  }
+  std::uint8_t* shared = shared_.data(owner.cta);
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((line.lanes >> lane & 1) == 0) continue;
+    if ((sectors >> arch::sector_of(operation.address[lane]) & 1) == 0) continue;
+    std::memcpy(shared + operation.shared_address[lane], bytes + operation.address[lane] % kLineBytes, operation.width);
+  }
+}
+
+MemoryUnit::Result MemoryUnit::flush(std::uint32_t warp, Cycle now) {
+  Operation operation;
+  operation.code = OpCode::fence;
+  const std::uint32_t access = begin(operation, warp);
+  accesses_[access].kind = AccessKind::flush;
+  Cycle departure = now + params_.l1_tag_latency;
+  for (const std::uint64_t address : slice_addresses_) {
+    protocol::MemoryRequest& request = pool_.acquire();
+    request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
+    request.extension.sectors = 0;
+    request.extension.action = protocol::MemoryAction::write_back;
+    submit(request, add_part(access, {address, 1, 1}), kNone, departure++);
+  }
+  return end(access);
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,71 @@
+#include "sm/sm_params.h"
+
+namespace heddle::sm {
+namespace {
+
+const char* const kAssumption = "assumption";
+const char* const kHopper = "NVIDIA H100 architecture paper: SM";
+const char* const kDissected = "measured on H800 (HPMLL/NVIDIA-Hopper-Benchmark)";
+
+}  // namespace
+
+void UnitParams::describe(ParamTable<UnitParams>& t) {
+  t.add("lanes", &UnitParams::lanes, {Unit::count, 1, 32}, "lanes of a warp that a partition's unit takes per cycle",
+        kHopper);
+  t.add("latency", &UnitParams::latency, {Unit::cycles, 1, 10'000}, "from issue to the result", kAssumption);
+}
+
+void IssueParams::describe(ParamTable<IssueParams>& t) {
+  t.add_choice("policy", &IssueParams::policy,
+               {{"greedy_oldest", WarpPolicy::greedy_oldest}, {"round_robin", WarpPolicy::round_robin}},
+               "which warp issues: the one that issued last and then the oldest, or one after another", kAssumption);
+  t.add("burst", &IssueParams::burst, {Unit::count, 1, 1'000'000},
+        "instructions of one compute operation that issue before another warp that is ready gets its turn",
+        kAssumption);
+  t.group("fp32", &IssueParams::fp32);
+  t.group("int32", &IssueParams::int32);
+  t.group("fp64", &IssueParams::fp64);
+  t.group("sfu", &IssueParams::sfu);
+  t.add("tensor_flops", &IssueParams::tensor_flops, {Unit::count, 1, 1'048'576},
+        "floating-point operations of f16 per cycle of a partition's tensor unit",
+        "4,096 per SM: measured on H100, m64nNk16 in N/2 cycles");
+  t.add("tensor_latency", &IssueParams::tensor_latency, {Unit::cycles, 0, 10'000},
+        "from the end of a matrix multiply to the use of its result elsewhere", kAssumption);
+  t.add("special_latency", &IssueParams::special_latency, {Unit::cycles, 1, 10'000},
+        "from the read of a special register to its use", kAssumption);
+  const char* bar_sync = "measured on GH200: bar.sync of 128 threads 21 cycles, of 256 threads 29";
+  t.add("barrier_interval", &IssueParams::barrier_interval, {Unit::cycles, 0, 10'000},
+        "between two warps that arrive at barriers of the SM", bar_sync);
+  t.add("barrier_latency", &IssueParams::barrier_latency, {Unit::cycles, 1, 10'000},
+        "from the last arrival to the next instruction", bar_sync);
+}
+
+void MemoryParams::describe(ParamTable<MemoryParams>& t) {
+  t.add("queue", &MemoryParams::queue, {Unit::count, 1, 1024}, "warp instructions that wait in front of the memory unit",
+        kAssumption);
+  t.add("requests", &MemoryParams::requests, {Unit::count, 1, 65'536},
+        "open requests of the SM to the L2: misses, writes, atomics",
+        "assumption: covers 64 bytes per cycle at the latency of the far L2");
+  t.add("request_queue", &MemoryParams::request_queue, {Unit::count, 1, 65'536},
+        "requests that wait for the crossbar before the memory unit stops", kAssumption);
+  t.add("unified_bytes", &MemoryParams::unified_bytes, {Unit::bytes, 4096, 1'073'741'824},
+        "L1 and shared memory together", "NVIDIA Hopper tuning guide");
+  t.add("l1_ways", &MemoryParams::l1_ways, {Unit::count, 1, 1024}, "lines of a set of the L1", kAssumption);
+  t.add("l1_latency", &MemoryParams::l1_latency, {Unit::cycles, 1, 10'000},
+        "from the issue of a load that hits the L1 to the issue of what needs it", kDissected);
+  t.add("l1_tag_latency", &MemoryParams::l1_tag_latency, {Unit::cycles, 0, 10'000},
+        "of l1_latency: up to the tags, where a miss leaves for the crossbar; a response takes the rest",
+        "assumption: half of it");
+  t.add("shared_latency", &MemoryParams::shared_latency, {Unit::cycles, 1, 10'000},
+        "from the issue of a shared load to the issue of what needs it", kDissected);
+}
+
+void SmParams::describe(ParamTable<SmParams>& t) {
+  t.group("limits", &SmParams::limits);
+  t.add("start_cycles", &SmParams::start_cycles, {Unit::cycles, 0, 100'000},
+        "from a CTA's arrival at the SM to its first instruction", kAssumption);
+  t.group("issue", &SmParams::issue);
+  t.group("memory", &SmParams::memory);
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,31 @@
+#include "sm/sm_stats.h"
+
+#include <fmt/format.h>
+
+namespace heddle::sm {
+
+SmStats::SmStats(Stats& stats, const std::string& prefix)
+    : stall_memory(stats.counter(prefix + ".stall.memory", "warps x cycles",
+                                 "warps that waited for a load, an acknowledgement or a copy")),
+      stall_scoreboard(
+          stats.counter(prefix + ".stall.scoreboard", "warps x cycles", "warps that waited for a result of a unit")),
+      stall_barrier(stats.counter(prefix + ".stall.barrier", "warps x cycles", "warps that waited at a barrier")),
+      stall_issue(stats.counter(prefix + ".stall.issue", "warps x cycles",
+                                "warps that could go on and waited for their turn or for a free unit")),
+      l1_hits(stats.counter(prefix + ".l1.hits", "sectors", "sectors of loads that were in the L1")),
+      l1_misses(stats.counter(prefix + ".l1.misses", "sectors", "sectors of loads that were not in the L1")),
+      requests(stats.counter(prefix + ".requests", "requests", "requests to the L2")),
+      global_bytes(stats.counter(prefix + ".global_bytes", "bytes", "bytes that requests to the L2 carried or asked for")),
+      shared_wavefronts(
+          stats.counter(prefix + ".shared.wavefronts", "cycles", "cycles in which shared memory was accessed")),
+      shared_conflicts(stats.counter(prefix + ".shared.conflicts", "cycles",
+                                     "of these, beyond one for each 128 bytes: lanes that met in a bank")),
+      faults(stats.counter(prefix + ".faults", "faults", "operations that could not be carried out")) {
+  for (std::size_t i = 0; i < arch::kUnits; ++i) {
+    const char* unit = arch::unit_name(static_cast<arch::Unit>(i));
+    instructions[i] = &stats.counter(fmt::format("{}.instructions.{}", prefix, unit), "warp instructions",
+                                     fmt::format("instructions that issued to: {}", unit));
+  }
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,30 @@
+// Statistics of an SM that runs programs. Few, as a machine has many SMs.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "arch/warp_program.h"
+#include "common/stats.h"
+
+namespace heddle::sm {
+
+struct SmStats {
+  // `prefix`: path of the SM's statistics.
+  SmStats(Stats& stats, const std::string& prefix);
+
+  std::array<Counter*, arch::kUnits> instructions{};  // by unit
+  Counter& stall_memory;
+  Counter& stall_scoreboard;
+  Counter& stall_barrier;
+  Counter& stall_issue;
+  Counter& l1_hits;
+  Counter& l1_misses;
+  Counter& requests;
+  Counter& global_bytes;
+  Counter& shared_wavefronts;
+  Counter& shared_conflicts;
+  Counter& faults;
+};
+
+}  // namespace heddle::sm

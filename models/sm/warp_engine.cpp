@@ -1,0 +1,186 @@
+#include "sm/warp_engine.h"
+
+#include <algorithm>
+
+namespace heddle::sm {
+namespace {
+
+constexpr std::uint32_t kIssue = 0;
+constexpr std::uint32_t kCtaEnds = 1;  // argument: CTA slot
+constexpr std::uint32_t kFails = 2;    // the first of failures_
+
+std::size_t index_of(arch::Unit unit) { return static_cast<std::size_t>(unit); }
+
+// What an operation issues to: its code says, except for compute.
+arch::Unit unit_of(const arch::Demand& demand) {
+  switch (demand.code) {
+    case arch::OpCode::compute:
+      return demand.unit;
+    case arch::OpCode::load:
+    case arch::OpCode::store:
+    case arch::OpCode::atomic:
+    case arch::OpCode::async_copy:
+      return arch::Unit::memory;
+    case arch::OpCode::matmul:
+      return arch::Unit::tensor;
+    default:
+      return arch::Unit::none;
+  }
+}
+
+}  // namespace
+
+WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const SmParams& params, const arch::CodeStore& code,
+                       const MemoryView& view, std::uint32_t sm, std::uint32_t sms, const char* name,
+                       const std::string& stat_prefix, EngineHost& host)
+    : domain_(domain),
+      params_(params),
+      code_(code),
+      sm_(sm),
+      sms_(sms),
+      name_(name),
+      host_(host),
+      stats_(domain.observation().stats, stat_prefix),
+      memory_(domain, out, params, view, sm, warps_, *this, stats_),
+      partitions_(kPartitions,
+                  Partition(params.issue.policy, (params.limits.warps + kPartitions - 1) / kPartitions)),
+      ctas_(params.limits.ctas) {
+  due_.fill(kNeverReady);
+  interval_.fill(1);
+  latency_.fill(1);
+  const auto set = [this](arch::Unit unit, const UnitParams& its) {
+    interval_[index_of(unit)] = (arch::kWarpLanes + its.lanes - 1) / its.lanes;
+    latency_[index_of(unit)] = its.latency;
+  };
+  set(arch::Unit::fp32, params.issue.fp32);
+  set(arch::Unit::int32, params.issue.int32);
+  set(arch::Unit::fp64, params.issue.fp64);
+  set(arch::Unit::sfu, params.issue.sfu);
+  latency_[index_of(arch::Unit::tensor)] = std::max(1U, params.issue.tensor_latency);
+}
+
+void WarpEngine::reset() {
+  memory_.reset();
+  for (Partition& partition : partitions_) partition.reset();
+  for (Warp& warp : warps_) warp.resident = false;
+  for (Cta& cta : ctas_) cta.running = false;
+  due_.fill(kNeverReady);
+  armed_ = kNeverReady;
+  issuing_ = false;
+  barrier_free_ = 0;
+  resident_ = shared_held_ = 0;
+  order_waiters_.clear();
+  failures_.clear();
+  aborted_.clear();
+}
+
+void WarpEngine::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind == kIssue) {
+    if (domain_.now() == armed_) issue_all();
+    return;
+  }
+  if (kind == kCtaEnds) {
+    end(static_cast<std::uint32_t>(argument));
+    return;
+  }
+  if (kind == kFails) {
+    const Failure failure = failures_.front();
+    failures_.erase(failures_.begin());
+    const Cta& cta = ctas_[failure.cta];
+    if (cta.running && !cta.ending && cta.serial == failure.serial) report(failure.record, failure.cta);
+    return;
+  }
+  release_acknowledged(static_cast<std::uint32_t>(argument));
+}
+
+// One instruction of each partition that can issue. The first turn goes round, as all share the memory unit.
+void WarpEngine::issue_all() {
+  armed_ = kNeverReady;
+  issuing_ = true;
+  const Cycle now = domain_.now();
+  for (std::uint32_t i = 0; i < kPartitions; ++i) {
+    const std::uint32_t p = (now + i) % kPartitions;
+    if (due_[p] > now) continue;
+    Partition& partition = partitions_[p];
+    const std::uint32_t chosen = partition.choose(now, memory_.free());
+    if (chosen != Partition::kNone) issue(chosen * kPartitions + p);
+    due_[p] = partition.next(memory_.free());
+  }
+  issuing_ = false;
+  arm();
+}
+
+void WarpEngine::arm() {
+  const Cycle first = *std::min_element(due_.begin(), due_.end());
+  if (first >= armed_) return;
+  armed_ = std::max(first, domain_.now());
+  domain_.schedule(armed_, *this, kIssue);
+}
+
+// A warp can go on, or earlier than was thought.
+void WarpEngine::wake(std::uint32_t slot) {
+  const std::uint32_t p = slot % kPartitions;
+  const Cycle when = partitions_[p].next_of(slot / kPartitions, memory_.free());
+  if (when >= due_[p]) return;
+  due_[p] = when;
+  if (!issuing_) arm();
+}
+
+void WarpEngine::memory_goes_on(Cycle when) {
+  for (std::uint32_t p = 0; p < kPartitions; ++p) {
+    const Cycle next = partitions_[p].next(memory_.free());
+    if (next != kNeverReady) due_[p] = std::min(due_[p], std::max(next, when));
+  }
+  if (!issuing_) arm();
+}
+
+// The next operation is looked at: when can it issue? Not before `from`.
+void WarpEngine::prepare(std::uint32_t slot, Cycle from) {
+  Warp& warp = warps_[slot];
+  const arch::Demand& demand = warp.program->demand(warp.state);
+  warp.code = demand.code;
+  warp.unit = unit_of(demand);
+  warp.writes = demand.writes;
+  warp.accumulators = demand.accumulators;
+  warp.since = from;
+  const Cycle ready = warp.scoreboard.ready(demand, from);
+  if (ready == kNeverReady) {
+    warp.wait = WarpWait::registers;
+    partition_of(slot).block(slot / kPartitions);
+    return;
+  }
+  warp.wait = WarpWait::issue;
+  if (ready > from) {
+    stats_.stall_scoreboard.add(ready - from);
+    warp.since = ready;
+  }
+  partition_of(slot).ready(slot / kPartitions, ready, warp.unit);
+  wake(slot);
+}
+
+void WarpEngine::issue(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  const Cycle now = domain_.now();
+  stats_.stall_issue.add(now - warp.since);
+  if (warp.compute_left > 0) {
+    run_compute(slot);
+    return;
+  }
+  if (warp.held) {
+    warp.held = false;
+    run_global(slot, *warp.operation);
+    return;
+  }
+  warp.issued_pc = warp.state.pc;
+  warp.program->issue(warp.place, warp.state, operation_);
+  run(slot, operation_);
+}
+
+// The operation has been carried out: its registers hold values from `ready` on, and the next one follows.
+void WarpEngine::finish(std::uint32_t slot, Cycle ready, Cycle next) {
+  Warp& warp = warps_[slot];
+  for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, ready);
+  prepare(slot, next);
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,17 @@
+// What a run leaves in its device: faults, and the bytes of memory regions.
+#pragma once
+
+#include <string>
+
+#include "cli/run_outcome.h"
+
+namespace heddle::cli {
+
+// Faults of all GPUs into `outcome`, as statistics and as text.
+void collect_faults(RunOutcome& outcome);
+
+// Writes the regions that ask for it into files; relative names are of the results folder. Throws InputError if one
+// cannot be written.
+void write_regions(const RunOutcome& outcome, const std::string& folder);
+
+}  // namespace heddle::cli

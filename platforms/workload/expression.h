@@ -1,0 +1,85 @@
+// Arithmetic that a scenario's author writes: "x + 4 * (cta.x * block.x + thread.x)". Names are looked up while the
+// text is read; what remains is code over numbered slots, evaluated by muParser in double precision.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/error.h"
+
+namespace mu {
+class Parser;
+}
+
+namespace heddle::workload {
+
+// Values that change between evaluations. Their addresses stay: expressions point to them.
+class ExpressionSlots {
+ public:
+  std::uint32_t add() {
+    values_.push_back(0);
+    return static_cast<std::uint32_t>(values_.size() - 1);
+  }
+  double& at(std::uint32_t slot) { return values_[slot]; }
+
+ private:
+  std::deque<double> values_;
+};
+
+// Text that has been read: names are slots, numbers are plain.
+struct ExpressionText {
+  std::string code;                  // in the words of muParser
+  std::vector<std::uint32_t> slots;  // that it names, each once
+};
+
+// What a name stands for: a number that is known, a slot, or other text (`let`).
+using NamedValue = std::variant<double, std::uint32_t, ExpressionText>;
+
+class ExpressionNames {
+ public:
+  virtual ~ExpressionNames() = default;
+  virtual std::optional<NamedValue> find(const std::string& name) = 0;
+  // For suggestions.
+  virtual std::vector<std::string> known() const = 0;
+};
+
+// Longest expression that is taken, with everything that `let` puts in its place: muParser's own limit is a little
+// higher.
+constexpr std::size_t kMaxExpressionText = 8000;
+
+// One expression over the slots of one program. It evaluates in place, so it serves one thread at a time.
+class Expression {
+ public:
+  Expression(const std::string& text, const SourcePos& where, ExpressionNames& names, ExpressionSlots& slots);
+  Expression(Expression&&) noexcept;
+  Expression& operator=(Expression&&) noexcept;
+  ~Expression();
+
+  // Names no slot: `value` never changes.
+  bool constant() const { return text_.slots.empty(); }
+  const std::vector<std::uint32_t>& slots() const { return text_.slots; }
+  // What a name that stands for this expression becomes. Constants become numbers.
+  NamedValue named() const;
+  // With what the slots hold now.
+  double value() const { return constant() ? constant_ : evaluate(); }
+
+ private:
+  double evaluate() const;
+
+  ExpressionText text_;
+  std::unique_ptr<mu::Parser> parser_;
+  double constant_ = 0;
+};
+
+// A name that a user may give to a value: letters, digits and underscores, no digit first, no function, no operator.
+bool usable_name(const std::string& name);
+
+// The integer that is left when the fraction is cut off, modulo 2^64; 0 for what is not finite.
+std::uint64_t whole_bits(double value);
+
+}  // namespace heddle::workload

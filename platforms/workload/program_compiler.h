@@ -1,0 +1,106 @@
+// From the steps of a scenario's `program:` to a program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <yaml-cpp/yaml.h>
+
+#include "arch/kernel_record.h"
+#include "workload/program_names.h"
+#include "workload/scenario_program.h"
+#include "workload/schema.h"
+
+namespace heddle::workload {
+
+struct CompiledProgram {
+  std::shared_ptr<const ScenarioProgram> program;
+  std::set<std::string> regions;  // of memory, that it names
+};
+
+// Throws InputError with file and line for whatever is wrong with the steps. Grid, block and registers of `kernel`
+// must be known; 0 registers: as many as the program needs.
+CompiledProgram compile_program(const YAML::Node& steps, const std::string& file, const arch::KernelRecord& kernel,
+                                const std::vector<MemoryRegion>& regions);
+
+// Registers per thread that a kernel takes whose program needs so many.
+constexpr std::uint32_t kLeastRegisters = 16;
+
+class ProgramCompiler {
+ public:
+  ProgramCompiler(const std::string& file, const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions);
+
+  CompiledProgram compile(const YAML::Node& steps);
+
+ private:
+  using Ranges = std::vector<arch::RegisterRange>;
+
+  // program_compiler.cpp: lists, control flow.
+  void block(const YAML::Node& steps, const std::string& thing);
+  void one_step(const YAML::Node& node);
+  void refuse(const std::string& name, const SourcePos& where) const;
+  void let(const MapReader& step);
+  void loop(const MapReader& step);
+  void while_loop(const MapReader& step);
+  void branch(const MapReader& step);
+  void roles(const MapReader& step);
+
+  // program_operations.cpp: what is issued.
+  void set(const MapReader& step);
+  void load(const MapReader& step);
+  void store(const MapReader& step);
+  void atomic(const MapReader& step);
+  void compute(const MapReader& step);
+  void special(const MapReader& step);
+  void copy_async(const MapReader& step);
+  void barrier(const MapReader& step);
+  void fence(const MapReader& step);
+  void simple(arch::OpCode code, const std::string& name, const SourcePos& where, std::uint32_t count);
+
+  // program_tiles.cpp: matrix multiply.
+  void accumulators(const MapReader& step);
+  void zero(const MapReader& step);
+  void matmul(const MapReader& step);
+  void store_tile(const MapReader& step);
+
+  // The map behind the one key of a step.
+  MapReader body(const MapReader& step, const char* key, const MapSpec& spec) const;
+  // A new step of the program; its demand's code and unit are set.
+  ProgramStep make(StepKind kind, arch::OpCode code, arch::Unit unit, const std::string& text,
+                   const SourcePos& where) const;
+  std::uint32_t add(ProgramStep step);
+  std::uint32_t here() const { return static_cast<std::uint32_t>(parts_.steps.size()); }
+
+  // Expressions. `uniform`: it must be the same for all lanes.
+  std::uint32_t expression(const MapReader& map, const char* key, const YAML::Node& node);
+  std::uint32_t expression(const MapReader& map, const char* key) { return expression(map, key, map.node(key)); }
+  std::uint32_t uniform(const MapReader& map, const char* key);
+  std::uint32_t constant(double value);
+  bool is_uniform(std::uint32_t index) const { return parts_.expressions[index].uniform(); }
+  // The registers that the expression reads become part of the demand.
+  void read(ProgramStep& step, std::uint32_t expression) const;
+
+  ProgramValue value(const MapReader& map, const char* key, const YAML::Node& node);
+  void read(ProgramStep& step, const ProgramValue& value) const;
+  // The type that the map names, or that the variable has that is meant.
+  arch::ValueType type(const MapReader& map, const std::string& variable) const;
+  void space(const MapReader& map, ProgramStep& step) const;
+  void ordering(const MapReader& map, ProgramStep& step, arch::Order otherwise,
+                const std::vector<arch::Order>& orders) const;
+  // Bytes of `count` values of the type.
+  std::uint8_t width(const MapReader& map, const char* key, arch::ValueType type, std::size_t count) const;
+  std::vector<std::string> names(const MapReader& map, const char* key) const;
+
+  const std::string& file_;
+  const arch::KernelRecord& kernel_;
+  std::string thing_;  // "kernel gemm"
+  ProgramParts parts_;
+  ProgramNames names_;
+  std::uint32_t depth_ = 0;
+};
+
+}  // namespace heddle::workload

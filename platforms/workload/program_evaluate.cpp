@@ -1,0 +1,181 @@
+// Values of a program's expressions: registers, place and counters in, addresses, conditions and data out.
+#include <algorithm>
+#include <cmath>
+
+#include "workload/program_values.h"
+#include "workload/scenario_program.h"
+
+namespace heddle::workload {
+namespace {
+
+using arch::kWarpLanes;
+using arch::LaneMask;
+using arch::PerLane;
+using arch::ValueType;
+using arch::WarpPlace;
+using arch::WarpState;
+
+std::uint64_t raw_bits(const WarpState& state, const ProgramVariable& variable, std::uint32_t lane) {
+  std::uint64_t bits = state.of(variable.first)[lane];
+  if (variable.registers() == 2) {
+    bits |= std::uint64_t{state.of(static_cast<std::uint16_t>(variable.first + 1))[lane]} << 32;
+  }
+  const unsigned width = 8 * arch::bytes_of(variable.type);
+  bits >>= variable.shift;
+  return width == 64 ? bits : bits & ((std::uint64_t{1} << width) - 1);
+}
+
+void write_bits(WarpState& state, const ProgramVariable& variable, std::uint32_t lane, std::uint64_t bits) {
+  std::uint32_t& low = state.of(variable.first)[lane];
+  const unsigned width = 8 * arch::bytes_of(variable.type);
+  if (width < 32) {
+    const std::uint32_t mask = ((std::uint32_t{1} << width) - 1) << variable.shift;
+    low = (low & ~mask) | static_cast<std::uint32_t>(bits << variable.shift);
+    return;
+  }
+  low = static_cast<std::uint32_t>(bits);
+  if (width == 64) state.of(static_cast<std::uint16_t>(variable.first + 1))[lane] = static_cast<std::uint32_t>(bits >> 32);
+}
+
+double shared_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpState& state) {
+  switch (slot.source) {
+    case SlotSource::cta_x:
+      return place.cta_x;
+    case SlotSource::cta_y:
+      return place.cta_y;
+    case SlotSource::cta_z:
+      return place.cta_z;
+    case SlotSource::cta:
+      return static_cast<double>(place.cta);
+    case SlotSource::cluster:
+      return static_cast<double>(place.cluster);
+    case SlotSource::rank:
+      return place.rank;
+    case SlotSource::cluster_size:
+      return place.cluster_size;
+    case SlotSource::warp:
+      return place.warp;
+    default:
+      return static_cast<double>(state.scalars[slot.index]);
+  }
+}
+
+double lane_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpState& state, std::uint32_t lane) {
+  const std::uint32_t thread = place.warp * kWarpLanes + lane;
+  switch (slot.source) {
+    case SlotSource::lane:
+      return lane;
+    case SlotSource::thread:
+      return thread;
+    case SlotSource::thread_x:
+      return thread % place.block.x;
+    case SlotSource::thread_y:
+      return thread / place.block.x % place.block.y;
+    case SlotSource::thread_z:
+      return thread / place.block.x / place.block.y;
+    default:
+      return number_of(slot.variable.type, raw_bits(state, slot.variable, lane));
+  }
+}
+
+std::uint64_t address_of(double value) { return std::isfinite(value) ? whole_bits(value) : kNowhere; }
+
+}  // namespace
+
+double ScenarioProgram::shared_value(const WarpPlace& place, const WarpState& state, std::uint32_t expression) const {
+  const ProgramExpression& code = parts_.expressions[expression];
+  for (const std::uint32_t slot : code.shared) {
+    parts_.values.at(slot) = shared_slot(parts_.slots[slot], place, state);
+  }
+  return code.expression.value();
+}
+
+void ScenarioProgram::lane_values(const WarpPlace& place, const WarpState& state, std::uint32_t expression,
+                                  LaneMask lanes, Lanes& results) const {
+  const ProgramExpression& code = parts_.expressions[expression];
+  if (code.uniform()) {
+    results.fill(shared_value(place, state, expression));
+    return;
+  }
+  for (const std::uint32_t slot : code.shared) {
+    parts_.values.at(slot) = shared_slot(parts_.slots[slot], place, state);
+  }
+  // Not in muParser's bulk mode: it may start threads, which cost more than 32 evaluations do.
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((lanes >> lane & 1U) == 0) continue;
+    for (const std::uint32_t slot : code.per_lane) {
+      parts_.values.at(slot) = lane_slot(parts_.slots[slot], place, state, lane);
+    }
+    results[lane] = code.expression.value();
+  }
+}
+
+LaneMask ScenarioProgram::condition(const WarpPlace& place, const WarpState& state, std::uint32_t expression,
+                                    LaneMask lanes) const {
+  if (parts_.expressions[expression].uniform()) return shared_value(place, state, expression) != 0 ? lanes : 0;
+  Lanes values{};
+  lane_values(place, state, expression, lanes, values);
+  LaneMask result = 0;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if (values[lane] != 0) result |= LaneMask{1} << lane;
+  }
+  return result & lanes;
+}
+
+void ScenarioProgram::addresses(const WarpPlace& place, const WarpState& state, std::uint32_t expression,
+                                LaneMask lanes, PerLane<std::uint64_t>& results) const {
+  if (parts_.expressions[expression].uniform()) {
+    results.fill(address_of(shared_value(place, state, expression)));
+    return;
+  }
+  Lanes values{};
+  lane_values(place, state, expression, lanes, values);
+  std::transform(values.begin(), values.end(), results.begin(), address_of);
+}
+
+void ScenarioProgram::bits(const WarpPlace& place, const WarpState& state, const ProgramValue& value, ValueType type,
+                           LaneMask lanes, PerLane<std::uint64_t>& results) const {
+  if (value.expression == kNoExpression) {
+    const bool same = value.variable.type == type;
+    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      const std::uint64_t raw = raw_bits(state, value.variable, lane);
+      results[lane] = same ? raw : bits_of(type, number_of(value.variable.type, raw));
+    }
+    return;
+  }
+  Lanes values{};
+  lane_values(place, state, value.expression, lanes, values);
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((lanes >> lane & 1U) != 0) results[lane] = bits_of(type, values[lane]);
+  }
+}
+
+// Values side by side, as they will lie in memory.
+void ScenarioProgram::data(const WarpPlace& place, const WarpState& state, const ProgramStep& step,
+                           arch::Operation& operation) const {
+  const std::uint32_t bytes = step.width / static_cast<std::uint32_t>(step.values.size());
+  const LaneMask lanes = operation.lanes;
+  for (auto& words : operation.data) words = {};
+  PerLane<std::uint64_t> values{};
+  std::uint32_t offset = 0;
+  for (const ProgramValue& value : step.values) {
+    bits(place, state, value, step.element, lanes, values);
+    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      if ((lanes >> lane & 1U) == 0) continue;
+      std::array<std::uint32_t, 4>& words = operation.data[lane];
+      words[offset / 4] |= static_cast<std::uint32_t>(values[lane] << 8 * (offset % 4));
+      if (bytes == 8) words[offset / 4 + 1] = static_cast<std::uint32_t>(values[lane] >> 32);
+    }
+    offset += bytes;
+  }
+}
+
+void ScenarioProgram::set(const WarpPlace& place, WarpState& state, const ProgramStep& step, LaneMask lanes) const {
+  PerLane<std::uint64_t> values{};
+  bits(place, state, step.values.front(), step.variable.type, lanes, values);
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((lanes >> lane & 1U) != 0) write_bits(state, step.variable, lane, values[lane]);
+  }
+}
+
+}  // namespace heddle::workload

@@ -1,0 +1,247 @@
+// The figures of docs/results/memory.md, all from one run: latencies, bandwidths and limits of the memory system,
+// measured by programs that run on the model. They are simulated, so they are the same on every computer. Prints
+// Markdown.
+#include <cstdio>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "bench/memory_probes.h"
+
+int sc_main(int, char**) { return 0; }
+
+namespace {
+
+using namespace heddle;
+using namespace heddle::probes;
+using arch::Order;
+using arch::Space;
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+// A GPU of its own for every measurement.
+template <class Measure>
+auto on(const std::string& preset, Measure&& measure, const std::vector<std::string>& sets = {}) {
+  test::SimFixture sim;
+  GpuLab lab(test::preset_params(preset, sets));
+  return measure(lab);
+}
+
+ListProgram::Access access(Space space, Order order = Order::weak) {
+  ListProgram::Access result;
+  result.space = space;
+  result.order = order;
+  return result;
+}
+
+double chased(GpuLab& lab, const std::vector<std::uint64_t>& lines, std::uint64_t warm, std::uint64_t count,
+              Order order) {
+  const std::uint64_t start = make_ring(lab, lines);
+  lab.run(chase(start, warm, count, access(Space::global, order)), {1, 1, 1}, {32, 1, 1});
+  return noted(lab) / static_cast<double>(count);
+}
+
+double l1_latency(const std::string& preset) {
+  return on(preset, [](GpuLab& lab) { return chased(lab, scattered(4096), 32, 1000, Order::weak); });
+}
+
+// A ring within the shared memory of a CTA.
+double shared_latency(const std::string& preset) {
+  return on(preset, [](GpuLab& lab) {
+    auto program = std::make_shared<ListProgram>(4);
+    ListProgram::Access one = access(Space::shared);
+    one.lanes = ListProgram::only(0);
+    constexpr std::uint64_t kCount = 1000;
+    const auto pointer = [](const Warp& warp, std::uint32_t lane) { return std::uint64_t{warp.reg(0, lane)}; };
+    program->load(one, 0, ListProgram::linear(0, 0));  // fresh shared memory is zero: a ring of one
+    read_clock(*program, 2, {{0, 1}});
+    program->loop(kCount);
+    program->load(one, 0, pointer, {{0, 1}});
+    program->end_loop();
+    read_clock(*program, 3, {{0, 1}});
+    store_clocks(*program, 2, 3);
+    program->exit();
+    lab.run(program, {1, 1, 1}, {32, 1, 1}, 1024);
+    return noted(lab) / kCount;
+  });
+}
+
+// Lines of the slices near the SM that the first CTA gets, or of the far ones.
+double l2_latency(const std::string& preset, bool near) {
+  return on(preset, [near](GpuLab& lab) {
+    const gpu::GpuParams& params = lab.gpu.params();
+    auto probe = std::make_shared<ListProgram>(1);
+    probe->special(arch::SpecialRegister::sm, 0);
+    probe->store({}, ListProgram::of_register(0), ListProgram::linear(kOut, 0), {{0, 1}});
+    probe->exit();
+    lab.run(probe, {1, 1, 1}, {32, 1, 1});
+    const std::uint32_t gpc = lab.gpu.topology().sm(lab.read<std::uint32_t>(kOut)).gpc;
+    const std::uint32_t home = gpc * params.l2.partitions / lab.gpu.topology().gpcs();
+    const arch::AddressMap map(params.machine.memory, params.l2.slices, params.l2.partitions);
+    std::vector<std::uint64_t> lines;
+    for (std::uint64_t line = kData; lines.size() < 512; line += arch::kLineBytes) {
+      if ((map.partition_of(map.slice_of(line)) == home) == near) lines.push_back(line);
+    }
+    return chased(lab, lines, lines.size(), 2000, Order::relaxed);
+  });
+}
+
+double dram_latency(const std::string& preset) {
+  return on(preset,
+            [](GpuLab& lab) { return chased(lab, scattered(std::uint64_t{8} << 20), 0, 4000, Order::relaxed); });
+}
+
+struct Bandwidth {
+  double bytes_per_cycle;
+  double terabytes;
+};
+
+// The difference of two lengths: start and end of the kernels cancel out. `bytes` of the shorter one.
+Bandwidth streamed(GpuLab& lab, std::uint32_t ctas_per_sm, std::uint32_t warps_per_cta, std::uint32_t in_flight,
+                   std::uint64_t bytes, std::uint64_t footprint, std::uint32_t sms = 0, ListProgram::Access how = {}) {
+  if (sms == 0) sms = lab.gpu.topology().sms();
+  const std::uint64_t warps = std::uint64_t{sms} * ctas_per_sm * warps_per_cta;
+  const std::uint64_t pieces = footprint / 512;
+  const auto kernel = [&](std::uint64_t loads) {
+    return lab.run(stream(loads, in_flight, warps, pieces, how), {sms * ctas_per_sm, 1, 1}, {32 * warps_per_cta, 1, 1});
+  };
+  const std::uint64_t loads = std::max<std::uint64_t>(in_flight, bytes / 512 / warps / in_flight * in_flight);
+  const double first = lab.cycles(kernel(loads));
+  const double second = lab.cycles(kernel(2 * loads));
+  const double per_cycle = static_cast<double>(loads * warps * 512) / (second - first);
+  return {per_cycle, per_cycle * lab.gpu.domain().clock().gigahertz() / 1000};
+}
+
+Bandwidth l2_read(const std::string& preset) {
+  return on(preset, [](GpuLab& lab) {
+    constexpr std::uint64_t kSet = std::uint64_t{24} << 20;
+    const std::uint64_t warps = std::uint64_t{lab.gpu.topology().sms()} * 32;
+    lab.run(stream(kSet / 512 / warps + 1, 1, warps, kSet / 512), {lab.gpu.topology().sms(), 1, 1}, {1024, 1, 1});
+    return streamed(lab, 2, 32, 4, kSet, kSet);
+  });
+}
+
+Bandwidth dram_read(const std::string& preset) {
+  return on(preset,
+            [](GpuLab& lab) { return streamed(lab, 2, 32, 4, std::uint64_t{96} << 20, std::uint64_t{4} << 30); });
+}
+
+// Cycles per repetition of what `body` adds to a program, on one CTA.
+double repeated(const std::string& preset, std::uint32_t threads, std::uint32_t registers, std::uint32_t shared,
+                const std::function<void(ListProgram&)>& body) {
+  return on(preset, [&](GpuLab& lab) {
+    const auto kernel = [&](std::uint64_t count) {
+      auto program = std::make_shared<ListProgram>(registers);
+      program->loop(count);
+      body(*program);
+      program->end_loop();
+      program->exit();
+      return lab.cycles(lab.run(program, {1, 1, 1}, {threads, 1, 1}, shared));
+    };
+    const double first = kernel(500);
+    return (kernel(1500) - first) / 1000;
+  });
+}
+
+double shared_bandwidth(const std::string& preset) {
+  const double cycles = repeated(preset, 1024, 4, 4096, [](ListProgram& program) {
+    ListProgram::Access wide = access(Space::shared);
+    wide.width = 16;
+    program.load(wide, 0, [](const Warp&, std::uint32_t lane) { return std::uint64_t{16} * lane; });
+  });
+  return 32 * 512 / cycles;
+}
+
+double matmul_cycles(const std::string& preset, std::uint32_t n) {
+  return repeated(preset, 128, n / 2, 65'536, [n](ListProgram& program) {
+    arch::MatmulTile tile;
+    tile.type = arch::ValueType::bf16;
+    tile.n = n;
+    tile.k = 16;
+    tile.a_pitch = 32;
+    tile.b = 8192;
+    tile.b_pitch = 2 * n;
+    program.matmul(tile, 0);
+  });
+}
+
+double barrier_cycles(const std::string& preset, std::uint32_t threads) {
+  return repeated(preset, threads, 1, 0, [](ListProgram& program) { program.barrier(); });
+}
+
+void row(const std::string& what, const char* preset, const std::string& model, const std::string& published,
+         const std::string& difference) {
+  print(fmt::format("| {} | {} | {} | {} | {} |\n", what, preset, model, published, difference));
+}
+
+void latency_row(const std::string& what, const char* preset, double model, double published) {
+  row(what, preset, fmt::format("{:.1f} cycles", model), fmt::format("{:.0f} cycles", published),
+      fmt::format("{:+.1f} %", 100 * (model / published - 1)));
+}
+
+void calibration() {
+  print("| quantity | preset | model | published | difference |\n| --- | --- | --- | --- | --- |\n");
+  latency_row("L1 hit", "h100-sxm", l1_latency("h100-sxm"), 32);
+  latency_row("shared load", "h100-sxm", shared_latency("h100-sxm"), 29);
+  latency_row("L2 hit, near partition", "h100-sxm", l2_latency("h100-sxm", true), 258);
+  latency_row("L2 hit, far partition", "h100-sxm", l2_latency("h100-sxm", false), 414);
+  row("DRAM load", "h100-sxm", fmt::format("{:.1f} cycles", dram_latency("h100-sxm")), "", "");
+  latency_row("bar.sync, 128 threads", "h100-sxm", barrier_cycles("h100-sxm", 128), 21);
+  latency_row("bar.sync, 256 threads", "h100-sxm", barrier_cycles("h100-sxm", 256), 29);
+  for (const std::uint32_t n : {8U, 16U, 32U, 64U, 128U, 256U}) {
+    latency_row(fmt::format("wgmma m64n{}k16 bf16", n), "h100-sxm", matmul_cycles("h100-sxm", n), n / 2.0);
+  }
+  const double shared = shared_bandwidth("h100-sxm");
+  row("shared memory read", "h100-sxm", fmt::format("{:.1f} B/cycle/SM", shared), "128 B/cycle/SM",
+      fmt::format("{:+.1f} %", 100 * (shared / 128 - 1)));
+  const Bandwidth l2 = l2_read("h200");
+  row("L2 read", "h200", fmt::format("{:.2f} TB/s ({:.0f} B/cycle)", l2.terabytes, l2.bytes_per_cycle),
+      "9.3 to 11.0 TB/s", l2.terabytes >= 9.3 && l2.terabytes <= 11.0 ? "within" : "outside");
+  const Bandwidth dram = dram_read("h200");
+  row("DRAM read", "h200", fmt::format("{:.2f} TB/s ({:.0f} B/cycle)", dram.terabytes, dram.bytes_per_cycle),
+      "3.9 TB/s", fmt::format("{:+.1f} %", 100 * (dram.terabytes / 3.9 - 1)));
+}
+
+void latency_curve() {
+  print("\n| working set | cycles per load |\n| --- | --- |\n");
+  for (std::uint64_t kib = 16; kib <= 128 * 1024; kib *= 2) {
+    const double cycles = on("h100-sxm", [&](GpuLab& lab) {
+      const std::vector<std::uint64_t> lines = scattered(kib << 10);
+      return chased(lab, lines, lines.size(), std::min<std::uint64_t>(lines.size(), 4000), Order::weak);
+    });
+    print(fmt::format("| {} | {:.0f} |\n", kib < 1024 ? fmt::format("{} KiB", kib) : fmt::format("{} MiB", kib / 1024),
+                      cycles));
+  }
+}
+
+void bandwidth_curve() {
+  print("\n| bytes in flight per SM | L2 read | DRAM read |\n| --- | --- | --- |\n");
+  for (const std::uint32_t warps : {1U, 2U, 4U, 8U, 16U, 32U, 64U}) {
+    const std::uint32_t ctas = warps > 32 ? 2 : 1;
+    const std::uint64_t bytes = std::uint64_t{warps} * 512 * 132 * 16;
+    const Bandwidth l2 = on("h200", [&](GpuLab& lab) {
+      const std::uint64_t set = std::uint64_t{16} << 20;
+      const std::uint64_t all = std::uint64_t{lab.gpu.topology().sms()} * 32;
+      lab.run(stream(set / 512 / all + 1, 1, all, set / 512), {lab.gpu.topology().sms(), 1, 1}, {1024, 1, 1});
+      return streamed(lab, ctas, warps / ctas, 1, bytes, set, 0, access(Space::global, Order::relaxed));
+    });
+    const Bandwidth dram =
+        on("h200", [&](GpuLab& lab) { return streamed(lab, ctas, warps / ctas, 1, bytes, std::uint64_t{4} << 30); });
+    print(fmt::format("| {} | {:.2f} TB/s | {:.2f} TB/s |\n", warps * 512, l2.terabytes, dram.terabytes));
+  }
+}
+
+}  // namespace
+
+int main() {
+  print("## Model and measurement\n\n");
+  calibration();
+  print("\n## Latency against working set (h100-sxm)\n");
+  latency_curve();
+  print("\n## Bandwidth against bytes in flight (h200)\n");
+  bandwidth_curve();
+  return 0;
+}

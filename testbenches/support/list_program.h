@@ -1,0 +1,302 @@
+// A warp program for tests: a list of steps, built in C++.
+//
+//   ListProgram p(8);  // registers
+//   const auto loop = p.loop(4);
+//   p.load({}, 2, [=](const Warp& w, std::uint32_t lane) { return base + 512 * w.count(loop) + 4 * lane; });
+//   p.store({}, 2, p.of_register(2), [=](const Warp& w, std::uint32_t lane) { return ...; });
+//   p.end_loop();
+//   p.exit();
+//
+// Addresses and values are computed when the operation issues; registers that they read belong in `reads`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arch/warp_program.h"
+#include "common/error.h"
+
+namespace heddle::test {
+
+// What a step may look at.
+struct Warp {
+  const arch::WarpPlace& place;
+  const arch::WarpState& state;
+
+  std::uint32_t reg(std::uint16_t number, std::uint32_t lane) const { return state.of(number)[lane]; }
+  // How often that loop has come round: 0, 1, …
+  std::uint64_t count(std::size_t loop) const { return static_cast<std::uint64_t>(state.scalars[loop]); }
+  // Thread of the CTA.
+  std::uint32_t thread(std::uint32_t lane) const { return place.warp * arch::kWarpLanes + lane; }
+  // Thread of the grid (one-dimensional CTAs).
+  std::uint64_t global_thread(std::uint32_t lane) const { return place.cta * place.block.count() + thread(lane); }
+};
+
+class ListProgram : public arch::WarpProgram {
+ public:
+  using Reads = std::vector<arch::RegisterRange>;
+  using Issue = std::function<void(const arch::WarpPlace&, arch::WarpState&, arch::Operation&)>;
+  using Address = std::function<std::uint64_t(const Warp&, std::uint32_t lane)>;
+  using Value = std::function<std::uint64_t(const Warp&, std::uint32_t lane)>;
+  using Lanes = std::function<arch::LaneMask(const Warp&)>;
+  using Condition = std::function<bool(const Warp&)>;
+
+  // How an access is done.
+  struct Access {
+    arch::Space space = arch::Space::global;
+    std::uint8_t width = 4;
+    arch::Order order = arch::Order::weak;
+    arch::Scope scope = arch::Scope::gpu;
+    Lanes lanes;  // empty: all of the warp
+  };
+
+  explicit ListProgram(std::uint32_t registers) : registers_(registers) {}
+
+  // The general step. `issue` gets an operation with the code, unit and lanes of the warp set.
+  ListProgram& step(arch::Demand demand, Issue issue, std::string name = {}) {
+    steps_.push_back({std::move(demand), std::move(issue), {}, std::move(name)});
+    return *this;
+  }
+
+  ListProgram& compute(arch::Unit unit, std::uint32_t count, Reads reads = {}, Reads writes = {}) {
+    const std::uint16_t destination = writes.empty() ? arch::kNoRegister : writes.front().first;
+    return step({arch::OpCode::compute, unit, std::move(reads), std::move(writes), {}},
+                [=](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
+                  operation.count = count;
+                  operation.destination = destination;
+                });
+  }
+  // A register of every lane gets a value, by one int32 instruction.
+  ListProgram& set(std::uint16_t destination, Value value, Reads reads = {}) {
+    return step({arch::OpCode::compute, arch::Unit::int32, std::move(reads), {{destination, 1}}, {}},
+                [=](const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+                  operation.destination = destination;
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    state.of(destination)[lane] = static_cast<std::uint32_t>(value({place, state}, lane));
+                  }
+                });
+  }
+  ListProgram& special(arch::SpecialRegister which, std::uint16_t destination, std::uint16_t registers = 1) {
+    return step({arch::OpCode::special, arch::Unit::none, {}, {{destination, registers}}, {}},
+                [=](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
+                  operation.special = which;
+                  operation.destination = destination;
+                });
+  }
+
+  ListProgram& load(Access access, std::uint16_t destination, Address address, Reads reads = {}) {
+    const arch::RegisterRange writes{destination, words(access)};
+    return memory(arch::OpCode::load, access, std::move(address), std::move(reads), {writes},
+                  [=](const Warp&, arch::Operation& operation) { operation.destination = destination; });
+  }
+  // Up to 8 bytes.
+  ListProgram& store(Access access, Value value, Address address, Reads reads = {}) {
+    return memory(arch::OpCode::store, access, std::move(address), std::move(reads), {},
+                  [value = std::move(value)](const Warp& warp, arch::Operation& operation) {
+                    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                      put(operation.data[lane], value(warp, lane));
+                    }
+                  });
+  }
+  // Of any width, from registers.
+  ListProgram& store_registers(Access access, std::uint16_t source, Address address, Reads reads = {}) {
+    const std::uint16_t count = words(access);
+    reads.push_back({source, count});
+    return memory(arch::OpCode::store, access, std::move(address), std::move(reads), {},
+                  [=](const Warp& warp, arch::Operation& operation) {
+                    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                      for (std::uint16_t word = 0; word < count; ++word) {
+                        operation.data[lane][word] = warp.reg(static_cast<std::uint16_t>(source + word), lane);
+                      }
+                    }
+                  });
+  }
+  // `destination` kNoRegister: a reduction.
+  ListProgram& atomic(Access access, arch::AtomicKind kind, arch::ValueType type, std::uint16_t destination,
+                      Value operand, Address address, Reads reads = {}, Value compare = {}) {
+    access.width = static_cast<std::uint8_t>(arch::bytes_of(type));
+    Reads writes;
+    if (destination != arch::kNoRegister) writes.push_back({destination, words(access)});
+    return memory(arch::OpCode::atomic, access, std::move(address), std::move(reads), std::move(writes),
+                  [=](const Warp& warp, arch::Operation& operation) {
+                    operation.atomic = kind;
+                    operation.type = type;
+                    operation.destination = destination;
+                    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                      put(operation.data[lane], operand(warp, lane));
+                      if (compare) operation.compare[lane] = compare(warp, lane);
+                    }
+                  });
+  }
+  // Global `address` to shared `to`, `access.width` bytes per lane.
+  ListProgram& async_copy(Access access, Address address, Address to, Reads reads = {}) {
+    return memory(arch::OpCode::async_copy, access, std::move(address), std::move(reads), {},
+                  [to = std::move(to)](const Warp& warp, arch::Operation& operation) {
+                    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                      operation.shared_address[lane] = static_cast<std::uint32_t>(to(warp, lane));
+                    }
+                  });
+  }
+  ListProgram& async_commit() { return plain(arch::OpCode::async_commit, {}); }
+  ListProgram& async_wait(std::uint32_t open) {
+    return plain(arch::OpCode::async_wait, [=](arch::Operation& operation) { operation.count = open; });
+  }
+  ListProgram& matmul(const arch::MatmulTile& tile, std::uint16_t accumulators) {
+    const arch::RegisterRange range{accumulators, static_cast<std::uint16_t>(tile.n / 2)};
+    return step({arch::OpCode::matmul, arch::Unit::tensor, {}, {}, range},
+                [=](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
+                  operation.tile = tile;
+                  operation.destination = accumulators;
+                });
+  }
+  ListProgram& barrier(std::uint32_t number = 0, std::uint32_t threads = 0) {
+    return plain(arch::OpCode::barrier, [=](arch::Operation& operation) {
+      operation.barrier = number;
+      operation.count = threads;
+    });
+  }
+  ListProgram& fence(arch::Order order, arch::Scope scope) {
+    return plain(arch::OpCode::fence, [=](arch::Operation& operation) {
+      operation.order = order;
+      operation.scope = scope;
+    });
+  }
+  ListProgram& exit() { return plain(arch::OpCode::exit, {}); }
+  // An operation with nothing but its code: for those that are refused.
+  ListProgram& other(arch::OpCode code) { return plain(code, {}); }
+
+  // What lies up to the matching end_loop() is done `count` times (at least once). Returns the loop's number.
+  std::size_t loop(std::uint64_t count) {
+    const std::size_t number = loops_++;
+    control([number](arch::WarpState& state) { state.scalars[number] = 0; });
+    open_.push_back({number, count, here()});
+    return number;
+  }
+  ListProgram& end_loop() {
+    HEDDLE_CHECK(!open_.empty(), "end_loop without a loop");
+    const OpenLoop open = open_.back();
+    open_.pop_back();
+    control([open](arch::WarpState& state) {
+      if (static_cast<std::uint64_t>(++state.scalars[open.number]) < open.count) state.pc = open.body;
+    });
+    return *this;
+  }
+  // The number of the next step, for branch().
+  std::uint32_t here() const { return static_cast<std::uint32_t>(steps_.size()); }
+  // Goes to step `to` if the condition holds, by one int32 instruction.
+  ListProgram& branch(std::uint32_t to, Condition condition, Reads reads) {
+    return step(
+        {arch::OpCode::compute, arch::Unit::int32, std::move(reads), {}, {}},
+        [to, condition = std::move(condition)](const arch::WarpPlace& place, arch::WarpState& state, arch::Operation&) {
+          if (condition({place, state})) state.pc = to;
+        });
+  }
+
+  static Value of_register(std::uint16_t number) {
+    return [number](const Warp& warp, std::uint32_t lane) { return std::uint64_t{warp.reg(number, lane)}; };
+  }
+  static Value constant(std::uint64_t value) {
+    return [value](const Warp&, std::uint32_t) { return value; };
+  }
+  // base + stride * lane
+  static Address linear(std::uint64_t base, std::uint64_t stride) {
+    return [=](const Warp&, std::uint32_t lane) { return base + stride * lane; };
+  }
+  // One lane of the warp.
+  static Lanes only(std::uint32_t lane) {
+    return [lane](const Warp&) { return arch::LaneMask{1} << lane; };
+  }
+
+  std::uint32_t registers() const override { return registers_; }
+  void start(const arch::WarpPlace&, arch::WarpState& state) const override {
+    state.pc = 0;
+    state.exited = false;
+    state.registers.assign(std::size_t{registers_} * arch::kWarpLanes, 0);
+    state.scalars.assign(loops_, 0);
+    settle(state);
+  }
+  const arch::Demand& demand(const arch::WarpState& state) const override { return at(state).demand; }
+  void issue(const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) const override {
+    const Step& now = at(state);
+    ++state.pc;
+    operation = arch::Operation{};
+    operation.code = now.demand.code;
+    operation.unit = now.demand.unit;
+    operation.lanes = place.lanes;
+    if (now.issue) now.issue(place, state, operation);
+    if (operation.code == arch::OpCode::exit) {
+      state.exited = true;
+      return;
+    }
+    settle(state);
+  }
+  std::string describe(const arch::WarpState& state) const override { return at(state).name; }
+
+ private:
+  struct Step {
+    arch::Demand demand;
+    Issue issue;
+    std::function<void(arch::WarpState&)> control;  // no operation
+    std::string name;
+  };
+  struct OpenLoop {
+    std::size_t number;
+    std::uint64_t count;
+    std::uint32_t body;
+  };
+
+  static std::uint16_t words(const Access& access) {
+    return static_cast<std::uint16_t>(access.width < 4 ? 1 : access.width / 4);
+  }
+  static void put(std::array<std::uint32_t, 4>& data, std::uint64_t value) {
+    data[0] = static_cast<std::uint32_t>(value);
+    data[1] = static_cast<std::uint32_t>(value >> 32);
+  }
+
+  ListProgram& plain(arch::OpCode code, std::function<void(arch::Operation&)> fill) {
+    return step({code, arch::Unit::none, {}, {}, {}},
+                [fill = std::move(fill)](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
+                  if (fill) fill(operation);
+                });
+  }
+  template <class Fill>
+  ListProgram& memory(arch::OpCode code, const Access& access, Address address, Reads reads, Reads writes, Fill fill) {
+    return step({code, arch::Unit::memory, std::move(reads), std::move(writes), {}},
+                [=](const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  operation.space = access.space;
+                  operation.width = access.width;
+                  operation.order = access.order;
+                  operation.scope = access.scope;
+                  if (access.lanes) operation.lanes &= access.lanes(warp);
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    operation.address[lane] = address(warp, lane);
+                  }
+                  fill(warp, operation);
+                });
+  }
+  void control(std::function<void(arch::WarpState&)> action) { steps_.push_back({{}, {}, std::move(action), {}}); }
+
+  // Control steps between operations are done with the operation before them.
+  void settle(arch::WarpState& state) const {
+    while (state.pc < steps_.size() && steps_[state.pc].control) {
+      const Step& now = steps_[state.pc];
+      ++state.pc;
+      now.control(state);
+    }
+  }
+  const Step& at(const arch::WarpState& state) const {
+    HEDDLE_CHECK(state.pc < steps_.size(), "a list program needs an exit");
+    return steps_[state.pc];
+  }
+
+  std::uint32_t registers_;
+  std::vector<Step> steps_;
+  std::vector<OpenLoop> open_;
+  std::size_t loops_ = 0;
+};
+
+}  // namespace heddle::test
