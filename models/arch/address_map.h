@@ -13,9 +13,9 @@ namespace heddle::arch {
 class AddressMap {
  public:
   // `bytes` of memory from address 0; slices a multiple of partitions.
-  AddressMap(std::uint64_t bytes, std::uint32_t slices, std::uint32_t partitions)
-      : bytes_(bytes), slices_(slices), per_partition_(slices / partitions) {
+  AddressMap(std::uint64_t bytes, std::uint32_t slices, std::uint32_t partitions) : bytes_(bytes), slices_(slices) {
     HEDDLE_CHECK(partitions > 0 && slices > 0 && slices % partitions == 0, "slices do not divide by partitions");
+    per_partition_ = slices / partitions;
   }
 
   std::uint64_t bytes() const { return bytes_; }
@@ -38,7 +38,7 @@ class AddressMap {
  private:
   std::uint64_t bytes_;
   std::uint32_t slices_;
-  std::uint32_t per_partition_;
+  std::uint32_t per_partition_ = 1;
 };
 
 }  // namespace heddle::arch

@@ -72,6 +72,15 @@ class Domain : public sc_core::sc_module, private CheckContext {
   }
   Cycle cycle_after(const sc_core::sc_time& delay) const { return clock_.cycle_at(sc_core::sc_time_stamp() + delay); }
 
+  // For sockets, while a call is in progress: the cycle that its annotated delay stands for. It saves the receiver
+  // converting the delay back, and counts only for that payload and delay.
+  struct CallHint {
+    const void* payload = nullptr;  // null: no call
+    Cycle arrival = 0;
+    sc_core::sc_time delay;
+  };
+  CallHint& call_hint() { return call_hint_; }
+
   // Drops every event, resets every block and link, and lets cycle 0 begin now. Not to be called from inside an event.
   void reset();
   void add_resettable(Resettable& item) { resettables_.push_back(&item); }
@@ -102,6 +111,7 @@ class Domain : public sc_core::sc_module, private CheckContext {
   bool draining_ = false;
   Clock::Ticks stamp_ = 0;  // while draining: sc_time_stamp()
   std::uint64_t wakeups_ = 0;
+  CallHint call_hint_;
   std::vector<Resettable*> resettables_;
   std::vector<const WaitSource*> wait_sources_;
 };

@@ -17,37 +17,36 @@ namespace heddle {
 
 constexpr unsigned kMemoryBusWidth = 32;  // bits: the default of TLM sockets, so that others bind as well
 
-// Saves two divisions per call: where a payload's annotated delay leads, as a cycle of a domain. It counts only for
-// that domain, at the same sc_time_stamp(), and if nobody between the two has changed the delay. Optional; a part of
-// pooled payloads.
-struct ArrivalHint final : tlm::tlm_extension<ArrivalHint> {
-  tlm::tlm_extension_base* clone() const override { return new ArrivalHint(*this); }
-  void copy_from(const tlm::tlm_extension_base& other) override {
-    *this = static_cast<const ArrivalHint&>(other);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
-  }
-  const Domain* domain = nullptr;
-  Cycle arrival = 0;
-  sc_core::sc_time delay;
-  sc_core::sc_time stamp;  // what the delay counts from
+namespace detail {
 
-  static sc_core::sc_time note(tlm::tlm_generic_payload& payload, const Domain& domain, Cycle arrival) {
-    const sc_core::sc_time delay = domain.delay_until(arrival);
-    if (auto* hint = payload.get_extension<ArrivalHint>()) {
-      hint->domain = &domain;
-      hint->arrival = arrival;
-      hint->delay = delay;
-      hint->stamp = sc_core::sc_time_stamp();
-    }
-    return delay;
+// A call with an annotated delay that leads to a cycle of the caller's domain.
+class HintedCall {
+ public:
+  HintedCall(Domain& domain, const tlm::tlm_generic_payload& payload, Cycle arrival) : hint_(domain.call_hint()) {
+    delay = domain.delay_until(arrival);
+    hint_.payload = &payload;
+    hint_.arrival = arrival;
+    hint_.delay = delay;
   }
-  static Cycle read(const tlm::tlm_generic_payload& payload, const Domain& domain, const sc_core::sc_time& delay) {
-    const auto* hint = payload.get_extension<ArrivalHint>();
-    if (hint != nullptr && hint->domain == &domain && hint->delay == delay && hint->stamp == sc_core::sc_time_stamp()) {
-      return hint->arrival;
-    }
-    return std::max(domain.cycle_after(delay), domain.now());  // a domain may be ahead of who calls from outside
-  }
+  ~HintedCall() { hint_.payload = nullptr; }
+  HintedCall(const HintedCall&) = delete;
+  HintedCall& operator=(const HintedCall&) = delete;
+
+  sc_core::sc_time delay;
+
+ private:
+  Domain::CallHint& hint_;
 };
+
+// The cycle of the receiver's domain that the delay of a call leads to. A domain may be ahead of a caller from outside:
+// then it is now.
+inline Cycle arrival_of(const tlm::tlm_generic_payload& payload, Domain& domain, const sc_core::sc_time& delay) {
+  const Domain::CallHint& hint = domain.call_hint();
+  if (hint.payload == &payload && hint.delay == delay) return hint.arrival;
+  return std::max(domain.cycle_after(delay), domain.now());
+}
+
+}  // namespace detail
 
 // The initiating end. The owner keeps its payloads alive (a reference each) until on_response has returned true or it
 // has called end_response(). The socket may stay unbound as long as nothing is sent.
@@ -87,7 +86,8 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   bool send(tlm::tlm_generic_payload& payload, Cycle arrival) {
     HEDDLE_CHECK(can_send(), std::string("a request was sent on a busy channel: ") + this->name());
     requesting_ = &payload;
-    sc_core::sc_time delay = ArrivalHint::note(payload, domain_, arrival);
+    detail::HintedCall call(domain_, payload, arrival);
+    sc_core::sc_time& delay = call.delay;
     tlm::tlm_phase phase = tlm::BEGIN_REQ;
     sending_ = true;
     const tlm::tlm_sync_enum status = target().nb_transport_fw(payload, phase, delay);
@@ -122,7 +122,7 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   }
   bool answer(tlm::tlm_generic_payload& payload, const sc_core::sc_time& delay) {
     HEDDLE_CHECK(response_ != nullptr, std::string("nobody listens on ") + this->name());
-    return response_(owner_, payload, index_, ArrivalHint::read(payload, domain_, delay));
+    return response_(owner_, payload, index_, detail::arrival_of(payload, domain_, delay));
   }
   void end(tlm::tlm_generic_payload& payload, sc_core::sc_time delay) {
     tlm::tlm_phase phase = tlm::END_RESP;
@@ -211,7 +211,8 @@ class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_
     HEDDLE_CHECK(can_respond(), std::string("a response was sent on a busy channel: ") + this->name());
     if (withheld_ == &payload) withheld_ = nullptr;  // implied
     responding_ = &payload;
-    sc_core::sc_time delay = ArrivalHint::note(payload, domain_, arrival);
+    detail::HintedCall call(domain_, payload, arrival);
+    sc_core::sc_time& delay = call.delay;
     tlm::tlm_phase phase = tlm::BEGIN_RESP;
     const tlm::tlm_sync_enum status = initiator().nb_transport_bw(payload, phase, delay);
     if (status == tlm::TLM_COMPLETED || (status == tlm::TLM_UPDATED && phase == tlm::END_RESP)) responding_ = nullptr;
@@ -239,7 +240,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_
     HEDDLE_CHECK(withheld_ == nullptr, std::string("a request before the end of the last one on ") + this->name());
     HEDDLE_CHECK(request_ != nullptr, std::string("nobody listens on ") + this->name());
     withheld_ = &payload;  // a response from inside the call clears it
-    const bool room = request_(owner_, payload, index_, ArrivalHint::read(payload, domain_, delay));
+    const bool room = request_(owner_, payload, index_, detail::arrival_of(payload, domain_, delay));
     if (!room) return tlm::TLM_ACCEPTED;
     if (withheld_ == nullptr) return tlm::TLM_ACCEPTED;
     withheld_ = nullptr;

@@ -42,16 +42,16 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
 
 void Crossbar::count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what) {
   for (std::uint32_t gpc = 0; gpc < routes_.gpcs(); ++gpc) {
-    network.count(ports.gpcs[gpc], counter(fmt::format("gpc{}.{}_bytes", gpc, what), "bytes",
-                                           fmt::format("{}s that passed the link of GPC {}", what, gpc)));
+    network.count_link(ports.gpcs[gpc], counter(fmt::format("gpc{}.{}_bytes", gpc, what), "bytes",
+                                                fmt::format("{}s that passed the link of GPC {}", what, gpc)));
   }
   const std::uint32_t partitions = routes_.partitions();
   for (std::uint32_t from = 0; from < partitions; ++from) {
     for (std::uint32_t to = 0; to < partitions; ++to) {
       if (from == to) continue;
-      network.count(ports.crossings[from * partitions + to],
-                    counter(fmt::format("crossing{}to{}.{}_bytes", from, to, what), "bytes",
-                            fmt::format("{}s that crossed from partition {} to {}", what, from, to)));
+      Counter& bytes = counter(fmt::format("crossing{}to{}.{}_bytes", from, to, what), "bytes",
+                               fmt::format("{}s that crossed from partition {} to {}", what, from, to));
+      for (const std::uint32_t place : ports.crossing_places[from * partitions + to]) network.count_place(place, bytes);
     }
   }
 }
@@ -68,7 +68,7 @@ bool Crossbar::request(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycl
   const std::uint32_t slice = map_.slice_of(payload.get_address());
   LinkPacket packet;
   packet.item = &payload;
-  packet.entered = arrival;
+  packet.entered = static_cast<std::uint32_t>(arrival);
   packet.bytes = request_bytes(payload, *extension, params_.header_bytes);
   packet.pair = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
   LinkPace& pace = sms_[sm].pace;
@@ -83,7 +83,7 @@ bool Crossbar::request(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycl
 }
 
 bool Crossbar::hand_to_slice(std::uint32_t slice, const LinkPacket& packet, Cycle now) {
-  request_cycles_.add(now - packet.entered);
+  request_cycles_.add(static_cast<std::uint32_t>(now) - packet.entered);
   slice_out_[slice]->send(*static_cast<tlm::tlm_generic_payload*>(packet.item), now);
   return slice_out_[slice]->can_send() && slices_[slice].takes_at <= now;
 }
@@ -117,7 +117,7 @@ void Crossbar::enter_response(tlm::tlm_generic_payload& payload, std::uint32_t s
   const protocol::MemoryExtension& extension = *protocol::extension_of(payload);
   LinkPacket packet;
   packet.item = &payload;
-  packet.entered = when;
+  packet.entered = static_cast<std::uint32_t>(when);
   packet.bytes = response_bytes(payload, extension, params_.header_bytes);
   packet.exit = extension.route;
   packet.pair = routes_.gpc_of_sm(extension.route) * routes_.slices() + slice;
@@ -136,34 +136,30 @@ void Crossbar::enter_held(std::uint32_t slice, Cycle now) {
 }
 
 // At the GPC's link: the rest of the way is known, unless the SM takes no response.
-bool Crossbar::hand_to_sm(std::uint32_t sm, const LinkPacket& from, Cycle now) {
-  FanOut::Packet packet;
-  packet.item = from.item;
-  packet.entered = from.entered;
-  packet.bytes = from.bytes;
-  fan_out_.pass(sm, packet, now);
-  if (sm_in_[sm]->can_respond() && fan_out_.waiting(sm).empty()) {
-    deliver(sm, packet, now);
+bool Crossbar::hand_to_sm(std::uint32_t sm, const LinkPacket& packet, Cycle now) {
+  const Cycle ready = fan_out_.pass(sm, packet.bytes, now);
+  if (sm_in_[sm]->can_respond() && sms_[sm].waiting.empty()) {
+    deliver(sm, packet, ready);
   } else {
-    fan_out_.waiting(sm).push_back(packet);
+    sms_[sm].waiting.push_back({packet, ready});
   }
   return takes_responses(sm, now);
 }
 
-void Crossbar::deliver(std::uint32_t sm, const FanOut::Packet& packet, Cycle not_before) {
-  const Cycle arrival = fan_out_.arrive(sm, packet, not_before);
-  response_cycles_.add(arrival - packet.entered);
+void Crossbar::deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready) {
+  const Cycle arrival = fan_out_.arrive(sm, packet.bytes, ready);
+  response_cycles_.add(static_cast<std::uint32_t>(arrival) - packet.entered);
   --in_flight_;
   progress();
   sm_in_[sm]->respond(*static_cast<tlm::tlm_generic_payload*>(packet.item), arrival);
 }
 
 void Crossbar::response_room(std::uint32_t sm, Cycle when) {
-  auto& waiting = fan_out_.waiting(sm);
+  auto& waiting = sms_[sm].waiting;
   while (!waiting.empty() && sm_in_[sm]->can_respond()) {
-    const FanOut::Packet packet = waiting.front();
+    const Waiting first = waiting.front();
     waiting.pop_front();
-    deliver(sm, packet, when);
+    deliver(sm, first.packet, std::max(first.ready, when));
   }
   if (sms_[sm].closed && !sms_[sm].awaited && takes_responses(sm, now())) {
     responses_.open(response_ports_.first_exit + sm, now());
@@ -228,6 +224,7 @@ void Crossbar::reset() {
   fan_out_.reset();
   for (Sm& sm : sms_) {
     sm.pace.reset();
+    sm.waiting.clear();
     sm.closed = sm.awaited = false;
   }
   for (Slice& slice : slices_) {

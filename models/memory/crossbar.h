@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ class Crossbar : public Block {
   // One of the two networks' host.
   struct Side final : LinkNetworkHost, EventHandler {
     Side(Crossbar& owner, bool requests) : crossbar(owner), is_request(requests) {}
-    void call_at(Cycle when, std::uint32_t kind, std::uint32_t argument) override {
+    void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
       crossbar.domain_.schedule(when, *this, kind, argument);
     }
     bool leave(std::uint32_t exit, const LinkPacket& packet, Cycle now) override {
@@ -62,7 +63,7 @@ class Crossbar : public Block {
     }
     void on_event(std::uint32_t kind, std::uint64_t argument) override {
       LinkNetwork& network = is_request ? crossbar.requests_ : crossbar.responses_;
-      network.on_event(kind, static_cast<std::uint32_t>(argument), crossbar.domain_.now());
+      network.on_event(kind, argument, crossbar.domain_.now());
     }
     const char* handler_name() const override { return crossbar.handler_name(); }
 
@@ -70,9 +71,15 @@ class Crossbar : public Block {
     bool is_request;
   };
 
+  // A response that an SM does not take yet.
+  struct Waiting {
+    LinkPacket packet;
+    Cycle ready = 0;
+  };
   struct Sm {
     explicit Sm(double bytes_per_cycle) : pace(bytes_per_cycle) {}
-    LinkPace pace;         // of requests
+    LinkPace pace;  // of requests
+    std::deque<Waiting> waiting;
     bool closed = false;   // no room for responses
     bool awaited = false;  // and an event will look again
   };
@@ -97,7 +104,7 @@ class Crossbar : public Block {
   bool hand_to_sm(std::uint32_t sm, const LinkPacket& packet, Cycle now);
   void enter_held(std::uint32_t slice, Cycle now);
   void enter_response(tlm::tlm_generic_payload& payload, std::uint32_t slice, std::uint32_t place, Cycle when);
-  void deliver(std::uint32_t sm, const FanOut::Packet& packet, Cycle not_before);
+  void deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready);
   bool takes_responses(std::uint32_t sm, Cycle now);
   void add_waits(const LinkNetwork& network, bool requests, WaitGraph& graph) const;
   void count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what);

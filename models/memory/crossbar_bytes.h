@@ -14,7 +14,8 @@ constexpr std::uint32_t kLaneBytes = 8;  // of an atomic: its operand, or its ol
 
 inline std::uint32_t sector_bytes(const tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension) {
   if (extension.sectors != 0) {
-    return static_cast<std::uint32_t>(__builtin_popcount(extension.sectors)) * arch::kSectorBytes;
+    constexpr std::uint64_t kBits = 0x4332'3221'3221'2110U;  // how many are set in each value of four bits
+    return static_cast<std::uint32_t>(kBits >> (extension.sectors % 16 * 4) & 0xF) * arch::kSectorBytes;
   }
   const std::uint64_t length = payload.get_data_length();
   if (length == 0) return 0;

@@ -20,27 +20,29 @@ FanOut::FanOut(const CrossbarParams& params, const arch::Topology& topology, std
   }
   for (std::uint32_t id = 0; id < topology.sms(); ++id) {
     const arch::Topology::Sm& place = topology.sm(id);
-    Sm sm{LinkPace(params.sm_bandwidth), 0, 0, 0, 0, {}};
+    Sm sm{LinkPace(params.sm_bandwidth), 0, 0, 0, 0, 0};
     sm.cpc = first_cpc[place.gpc] + place.cpc;
     sm.tpc = first_tpc[place.gpc] + place.tpc;
-    sms_.push_back(std::move(sm));
+    sms_.push_back(sm);
   }
 }
 
-void FanOut::pass(std::uint32_t sm, Packet& packet, Cycle now) {
+FanOut::Cycle FanOut::pass(std::uint32_t sm, std::uint32_t bytes, Cycle now) {
+  ++sms_[sm].waiting;
   LinkPace& cpc = cpcs_[sms_[sm].cpc];
   LinkPace& tpc = tpcs_[sms_[sm].tpc];
   const Cycle at_cpc = cpc.earliest(now);
-  cpc.take(at_cpc, packet.bytes);
+  cpc.take(at_cpc, bytes);
   const Cycle at_tpc = tpc.earliest(at_cpc + gpc_to_cpc_);
-  tpc.take(at_tpc, packet.bytes);
-  packet.ready = at_tpc + cpc_to_tpc_;
+  tpc.take(at_tpc, bytes);
+  return at_tpc + cpc_to_tpc_;
 }
 
-FanOut::Cycle FanOut::arrive(std::uint32_t id, const Packet& packet, Cycle not_before) {
+FanOut::Cycle FanOut::arrive(std::uint32_t id, std::uint32_t bytes, Cycle ready) {
   Sm& sm = sms_[id];
-  const Cycle begin = sm.pace.earliest(packet.ready > not_before ? packet.ready : not_before);
-  sm.pace.take(begin, packet.bytes);
+  --sm.waiting;
+  const Cycle begin = sm.pace.earliest(ready);
+  sm.pace.take(begin, bytes);
   const Cycle arrival = begin + tpc_to_sm_;
   HEDDLE_CHECK(sm.arrivals < places_, "more responses on their way to an SM than it has places");
   std::uint32_t slot = sm.first + sm.arrivals++;
@@ -51,13 +53,13 @@ FanOut::Cycle FanOut::arrive(std::uint32_t id, const Packet& packet, Cycle not_b
 
 FanOut::Cycle FanOut::room_at(std::uint32_t id, Cycle now) {
   Sm& sm = sms_[id];
-  if (sm.arrivals + sm.waiting.size() < places_) return now;
+  if (sm.arrivals + sm.waiting < places_) return now;
   const Cycle* ring = &ring_[std::size_t{id} * places_];
   while (sm.arrivals > 0 && ring[sm.first] <= now) {
     if (++sm.first == places_) sm.first = 0;
     --sm.arrivals;
   }
-  if (sm.arrivals + sm.waiting.size() < places_) return now;
+  if (sm.arrivals + sm.waiting < places_) return now;
   return sm.arrivals > 0 ? ring[sm.first] : kUnknown;
 }
 
@@ -67,7 +69,7 @@ void FanOut::reset() {
   for (Sm& sm : sms_) {
     sm.pace.reset();
     sm.first = sm.arrivals = 0;
-    sm.waiting.clear();
+    sm.waiting = 0;
   }
 }
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "arch/topology.h"
@@ -19,24 +18,16 @@ class FanOut {
  public:
   using Cycle = LinkPace::Cycle;
   static constexpr Cycle kUnknown = ~Cycle{0};
-  struct Packet {
-    void* item = nullptr;  // the owner's
-    Cycle entered = 0;     // the owner's
-    std::uint32_t bytes = 0;
-    Cycle ready = 0;  // set by pass(): when it reaches the SM's link
-  };
 
   // places: for the packets on their way to each SM from the GPC's link on, and those that wait there.
   FanOut(const CrossbarParams& params, const arch::Topology& topology, std::uint32_t places);
 
-  // A packet leaves the GPC's link for an SM that has room: through the CPC's and the TPC's link.
-  void pass(std::uint32_t sm, Packet& packet, Cycle now);
-  // Then over the SM's link, not before `not_before`; returns the cycle of arrival. In order of pass().
-  Cycle arrive(std::uint32_t sm, const Packet& packet, Cycle not_before);
-  // Packets that passed, and wait because the SM takes none.
-  std::deque<Packet>& waiting(std::uint32_t sm) { return sms_[sm].waiting; }
-  const std::deque<Packet>& waiting(std::uint32_t sm) const { return sms_[sm].waiting; }
-  // When the SM has room for another: `now`, the cycle in which the next one arrives, or kUnknown while all wait.
+  // A packet leaves the GPC's link for an SM that has room. Returns when it has passed the links of CPC and TPC.
+  Cycle pass(std::uint32_t sm, std::uint32_t bytes, Cycle now);
+  // Then it goes over the SM's link, not before `ready`. Returns the cycle of arrival. In order of pass().
+  Cycle arrive(std::uint32_t sm, std::uint32_t bytes, Cycle ready);
+  // When the SM has room for another: `now`, or the cycle in which the next one arrives, or kUnknown while none of
+  // those that passed has gone on.
   Cycle room_at(std::uint32_t sm, Cycle now);
 
   void reset();
@@ -47,8 +38,8 @@ class FanOut {
     std::uint32_t tpc = 0;
     std::uint32_t cpc = 0;
     std::uint32_t first = 0;     // the oldest entry of its ring
-    std::uint32_t arrivals = 0;  // entries: packets that have been handed over, and may be on their way
-    std::deque<Packet> waiting;
+    std::uint32_t arrivals = 0;  // entries: packets that go over its link, and may have arrived
+    std::uint32_t waiting = 0;   // packets that passed and do not go on yet
   };
 
   std::uint32_t places_;

@@ -99,15 +99,40 @@ std::vector<CrossbarRoutes::Source> CrossbarRoutes::gather_gpc(LinkNetwork& netw
   return all;
 }
 
+std::uint32_t CrossbarRoutes::gpcs_in(std::uint32_t partition) const {
+  std::uint32_t count = 0;
+  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) count += partition_of_gpc(gpc) == partition ? 1 : 0;
+  return count;
+}
+
 void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports) const {
   ports.crossings.assign(std::size_t{partitions_} * partitions_, LinkNetwork::kNone);
+  ports.crossing_places.resize(ports.crossings.size());
+  const double slices = per_partition_ * params_.slice_bandwidth;
   for (std::uint32_t from = 0; from < partitions_; ++from) {
     for (std::uint32_t to = 0; to < partitions_; ++to) {
-      if (from == to) continue;
+      // Requests come from `from`'s GPCs, responses go to `to`'s: the fewer of both, as if all were alike.
+      const double gpcs = std::min(gpcs_in(from), gpcs_in(to)) * params_.gpc_bandwidth;
+      if (from == to || std::min(slices, gpcs) <= params_.crossing_bandwidth) continue;
       ports.crossings[from * partitions_ + to] =
           network.add_link(fmt::format("crossing{}to{}", from, to), params_.crossing_bandwidth);
     }
   }
+}
+
+// At the last link of a packet from a partition to another, or the same; `feeder` before the crossing.
+LinkNetwork::PlaceSpec CrossbarRoutes::last_place(const Ports& ports, std::uint32_t from, std::uint32_t to,
+                                                  std::uint32_t feeder) const {
+  LinkNetwork::PlaceSpec spec;
+  spec.feeder = feeder;
+  spec.latency = params_.gpc_to_slice;
+  if (from != to) {
+    const std::uint32_t link = ports.crossings[from * partitions_ + to];
+    spec.latency = params_.crossing + (link == LinkNetwork::kNone ? params_.gpc_to_slice : 0);
+    if (link != LinkNetwork::kNone) spec.feeder = link;
+  }
+  spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
+  return spec;
 }
 
 CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const {
@@ -119,35 +144,37 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
     attach(network, ports, sources, ports.gpcs.back(), params_.gpc_bandwidth);
   }
   add_crossings(network, ports);
-  std::vector<std::uint32_t> slice_links;
-  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
-    slice_links.push_back(network.add_link(fmt::format("slice{}", slice), params_.slice_bandwidth));
-  }
 
   // By gpc * slices + slice: where a packet goes from the GPC's link, and from a crossing.
   std::vector<std::uint32_t> first(std::size_t{gpcs_} * slices_);
   std::vector<std::uint32_t> last(first.size());
-  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
-    const std::uint32_t home = partition_of_gpc(gpc);
-    std::vector<std::uint32_t> crossing_place(partitions_, LinkNetwork::kNone);
-    for (std::uint32_t to = 0; to < partitions_; ++to) {
-      if (to == home) continue;
-      LinkNetwork::PlaceSpec spec;
-      spec.link = ports.crossings[home * partitions_ + to];
-      spec.feeder = ports.gpcs[gpc];
-      spec.latency = params_.gpc_to_slice;
-      spec.capacity = capacity(spec.latency, std::min(params_.gpc_bandwidth, params_.crossing_bandwidth));
-      crossing_place[to] = network.add_place(spec);
+  std::vector<std::uint32_t> slice_links;
+  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+    slice_links.push_back(network.add_link(fmt::format("slice{}", slice), params_.slice_bandwidth));
+    for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
+      auto spec = last_place(ports, partition_of_gpc(gpc), partition_of_slice(slice), ports.gpcs[gpc]);
+      spec.link = slice_links.back();
+      last[gpc * slices_ + slice] = first[gpc * slices_ + slice] = network.add_place(spec);
     }
-    for (std::uint32_t slice = 0; slice < slices_; ++slice) {
-      const std::uint32_t to = partition_of_slice(slice);
-      LinkNetwork::PlaceSpec spec;
-      spec.link = slice_links[slice];
-      spec.feeder = to == home ? ports.gpcs[gpc] : ports.crossings[home * partitions_ + to];
-      spec.latency = to == home ? params_.gpc_to_slice : params_.crossing;
-      spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
-      last[gpc * slices_ + slice] = network.add_place(spec);
-      first[gpc * slices_ + slice] = to == home ? last[gpc * slices_ + slice] : crossing_place[to];
+  }
+  for (std::uint32_t number = 0; number < ports.crossings.size(); ++number) {
+    const std::uint32_t from = number / partitions_;
+    const std::uint32_t to = number % partitions_;
+    for (std::uint32_t gpc = 0; from != to && gpc < gpcs_; ++gpc) {
+      if (partition_of_gpc(gpc) != from) continue;
+      const std::uint32_t begin = gpc * slices_ + to * per_partition_;
+      if (ports.crossings[number] != LinkNetwork::kNone) {
+        LinkNetwork::PlaceSpec spec;
+        spec.link = ports.crossings[number];
+        spec.feeder = ports.gpcs[gpc];
+        spec.latency = params_.gpc_to_slice;
+        spec.capacity = capacity(spec.latency, std::min(params_.gpc_bandwidth, params_.crossing_bandwidth));
+        std::fill_n(first.begin() + begin, per_partition_, network.add_place(spec));
+        ports.crossing_places[number].push_back(first[begin]);
+      } else {
+        ports.crossing_places[number].insert(ports.crossing_places[number].end(), first.begin() + begin,
+                                             first.begin() + begin + per_partition_);
+      }
     }
   }
   const std::uint32_t first_table = network.add_table(std::move(first));
@@ -166,44 +193,52 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
 
 CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) const {
   Ports ports;
-  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc)
+  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
     ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth));
+  }
   add_crossings(network, ports);
 
   // By gpc * slices + slice: where a packet goes from a crossing.
-  std::vector<std::uint32_t> last(std::size_t{gpcs_} * slices_, LinkNetwork::kNone);
-  ports.entries.assign(std::size_t{slices_} * gpcs_, LinkNetwork::kNone);
-  for (std::uint32_t slice = 0; slice < slices_; ++slice) {
-    const std::uint32_t home = partition_of_slice(slice);
-    LinkNetwork::PlaceSpec spec;
-    spec.owner = slice;
-    spec.latency = params_.gpc_to_slice;
-    spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
-    std::vector<std::uint32_t> crossing_place(partitions_, LinkNetwork::kNone);
-    for (std::uint32_t to = 0; to < partitions_; ++to) {
-      if (to == home) continue;
-      spec.link = ports.crossings[home * partitions_ + to];
-      crossing_place[to] = network.add_place(spec);
+  std::vector<std::uint32_t> last(std::size_t{gpcs_} * slices_);
+  ports.entries.resize(last.size());
+  for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
+    for (std::uint32_t slice = 0; slice < slices_; ++slice) {
+      auto spec = last_place(ports, partition_of_slice(slice), partition_of_gpc(gpc), LinkNetwork::kNone);
+      spec.link = ports.gpcs[gpc];
+      spec.owner = slice;
+      last[gpc * slices_ + slice] = ports.entries[slice * gpcs_ + gpc] = network.add_place(spec);
     }
-    for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
-      const std::uint32_t to = partition_of_gpc(gpc);
-      LinkNetwork::PlaceSpec at_gpc = spec;
-      at_gpc.link = ports.gpcs[gpc];
-      if (to != home) {
-        at_gpc.feeder = ports.crossings[home * partitions_ + to];
-        at_gpc.latency = params_.crossing;
-        at_gpc.capacity = capacity(at_gpc.latency, params_.slice_bandwidth);
+  }
+  for (std::uint32_t number = 0; number < ports.crossings.size(); ++number) {
+    const std::uint32_t from = number / partitions_;
+    const std::uint32_t to = number % partitions_;
+    for (std::uint32_t i = 0; from != to && i < per_partition_; ++i) {
+      const std::uint32_t slice = from * per_partition_ + i;
+      std::uint32_t place = LinkNetwork::kNone;
+      if (ports.crossings[number] != LinkNetwork::kNone) {
+        LinkNetwork::PlaceSpec spec;
+        spec.link = ports.crossings[number];
+        spec.owner = slice;
+        spec.latency = params_.gpc_to_slice;
+        spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
+        place = network.add_place(spec);
+        ports.crossing_places[number].push_back(place);
       }
-      const std::uint32_t place = network.add_place(at_gpc);
-      ports.entries[slice * gpcs_ + gpc] = to == home ? place : crossing_place[to];
-      if (to != home) last[gpc * slices_ + slice] = place;
+      for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
+        if (partition_of_gpc(gpc) != to) continue;
+        std::uint32_t& entry = ports.entries[slice * gpcs_ + gpc];
+        if (place == LinkNetwork::kNone) {
+          ports.crossing_places[number].push_back(entry);
+        } else {
+          entry = place;
+        }
+      }
     }
   }
   const std::uint32_t table = network.add_table(std::move(last));
   for (const std::uint32_t link : ports.crossings) {
     if (link != LinkNetwork::kNone) network.route_by_table(link, table);
   }
-  // An exit has one link before it: those of a GPC's SMs its link. All links find theirs from the same first one.
   for (std::uint32_t sm = 0; sm < topology_.sms(); ++sm) {
     const std::uint32_t exit = network.add_exit(ports.gpcs[gpc_of_sm_[sm]], sm);
     if (sm == 0) ports.first_exit = exit;

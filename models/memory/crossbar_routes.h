@@ -12,10 +12,12 @@
 
 namespace heddle::memory {
 
-// Requests come together: SM -> TPC -> CPC -> GPC -> (crossing) -> slice. The link of a TPC or CPC is built only where
-// it can be a bottleneck: one that passes on all that its feeders can bring never has a queue of its own, so that its
-// packets wait where the next link's do. Responses come together from slices towards each GPC, (crossing) -> GPC, and
-// leave the network there: inside a GPC they fan out (FanOut).
+// Requests come together: SM -> TPC -> CPC -> GPC -> (crossing) -> slice. Responses come together from slices towards
+// each GPC, (crossing) -> GPC, and leave the network there: inside a GPC they fan out (FanOut).
+//
+// The link of a TPC, a CPC or a crossing is built only where it can be a bottleneck. One that passes on all that its
+// feeders bring has no queue of its own, and in front of a crossing that carries all that lies behind it none lasts:
+// packets wait where the next link's do, and the wires count.
 class CrossbarRoutes {
  public:
   // Of one direction.
@@ -23,7 +25,8 @@ class CrossbarRoutes {
     std::vector<std::uint32_t> entries;    // places; requests: by SM; responses: by slice * gpcs + gpc
     std::uint32_t first_exit = 0;          // requests: of slice 0; responses: of SM 0
     std::vector<std::uint32_t> gpcs;       // links, by GPC
-    std::vector<std::uint32_t> crossings;  // links, by source partition * partitions + target partition
+    std::vector<std::uint32_t> crossings;  // links, by source partition * partitions + target; kNone: not built
+    std::vector<std::vector<std::uint32_t>> crossing_places;  // by the same: what sets out for them crosses
   };
 
   CrossbarRoutes(const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map);
@@ -63,7 +66,10 @@ class CrossbarRoutes {
                             double bandwidth, std::uint32_t latency) const;
   void attach(LinkNetwork& network, Ports& ports, const std::vector<Source>& sources, std::uint32_t link,
               double bandwidth) const;
+  std::uint32_t gpcs_in(std::uint32_t partition) const;
   void add_crossings(LinkNetwork& network, Ports& ports) const;
+  LinkNetwork::PlaceSpec last_place(const Ports& ports, std::uint32_t from, std::uint32_t to,
+                                    std::uint32_t feeder) const;
 
   const CrossbarParams params_;
   const arch::Topology& topology_;
@@ -71,7 +77,7 @@ class CrossbarRoutes {
   std::uint32_t slices_;
   std::uint32_t partitions_;
   std::uint32_t per_partition_;
-  std::uint64_t near_latency_;
+  std::uint64_t near_latency_ = 0;
   std::vector<std::uint32_t> gpc_of_sm_;
 };
 

@@ -19,26 +19,34 @@ HbmMap map_of(const HbmParams& params) {
   return {params.channels, table.groups * table.banks_per_group, table.row_bytes, params.interleave};
 }
 
+// Of the payload's byte enables from index `from` to `to`.
+std::uint64_t count_enabled(const tlm::tlm_generic_payload& payload, std::uint64_t from, std::uint64_t to) {
+  const unsigned char* enables = payload.get_byte_enable_ptr();
+  const std::uint64_t pattern = payload.get_byte_enable_length();
+  std::uint64_t count = 0;
+  if (to <= pattern) {
+    for (std::uint64_t i = from; i < to; ++i) count += enables[i] == TLM_BYTE_ENABLED ? 1U : 0U;
+  } else {
+    for (std::uint64_t i = from; i < to; ++i) count += enables[i % pattern] == TLM_BYTE_ENABLED ? 1U : 0U;
+  }
+  return count;
+}
+
 // Sectors of the line at `line` that bytes [begin, end) of the payload's range touch, and those that they fill.
 void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, std::uint64_t begin, std::uint64_t end,
                   HbmAccess& access) {
   const std::uint64_t address = payload.get_address();
   const bool one_pass = payload.get_streaming_width() >= payload.get_data_length();
-  const unsigned char* enables = one_pass ? payload.get_byte_enable_ptr() : nullptr;
+  const bool masked = payload.get_byte_enable_ptr() != nullptr;
   for (std::uint32_t sector = 0; sector < kSectors; ++sector) {
     const std::uint64_t low = line + sector * kSectorBytes;
     const std::uint64_t from = std::max(low, begin);
     const std::uint64_t to = std::min(low + kSectorBytes, end);
     if (from >= to) continue;
-    std::uint64_t bytes = to - from;
-    if (enables != nullptr) {
-      bytes = 0;
-      for (std::uint64_t i = from - address; i < to - address; ++i)
-        bytes += enables[i % payload.get_byte_enable_length()] == TLM_BYTE_ENABLED ? 1U : 0U;
-    }
+    const std::uint64_t bytes = masked && one_pass ? count_enabled(payload, from - address, to - address) : to - from;
     const auto bit = static_cast<std::uint8_t>(1U << sector);
     if (bytes > 0) access.sectors |= bit;
-    if (bytes == kSectorBytes && (one_pass || payload.get_byte_enable_ptr() == nullptr)) access.full |= bit;
+    if (bytes == kSectorBytes && (one_pass || !masked)) access.full |= bit;
   }
 }
 
@@ -71,6 +79,7 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       stats_(*this),
       request_cycles_(domain.clock().cycles_for_ns(params.request_latency)),
       response_cycles_(domain.clock().cycles_for_ns(params.response_latency)),
+      access_cycles_(timing_.access / kTicksPerCycle),
       blocking_write_(domain.clock().period() * static_cast<double>(request_cycles_ + response_cycles_)),
       port_requests_(params.port_requests),
       ports_(ports) {
@@ -218,10 +227,14 @@ void Hbm::answer(Channel& channel) {
 }
 
 Cycle Hbm::next_of(const Channel& channel, HbmTick next_command) const {
-  Cycle next = next_command == kNoTick ? kNever : next_command / kTicksPerCycle;
+  const Cycle command = next_command == kNoTick ? kNever : next_command / kTicksPerCycle;
+  Cycle next = command;
   for (const HbmRing<Arrival>& arrivals : channel.arrivals) {
-    // One whose time has come waits for room, which a command makes.
-    if (!arrivals.empty() && arrivals.front().when > now()) next = std::min(next, arrivals.front().when);
+    // One whose time has come waits for room, which a command makes. One that comes while the bus is busy is looked at
+    // when that has its next place.
+    if (arrivals.empty() || arrivals.front().when <= now()) continue;
+    const Cycle when = arrivals.front().when;
+    if (command == kNever || command > when + access_cycles_) next = std::min(next, when);
   }
   for (const HbmRing<Answer>* answers : {&channel.from_banks, &channel.from_controller})
     if (!answers->empty()) next = std::min(next, answers->front().when);

@@ -112,8 +112,9 @@ class Hbm : public Block {
   Statistics stats_;
   Cycle request_cycles_;
   Cycle response_cycles_;
-  sc_core::sc_time blocking_read_;
+  Cycle access_cycles_;
   sc_core::sc_time blocking_write_;
+  sc_core::sc_time blocking_read_;
   std::uint32_t port_requests_;
   std::vector<Port> ports_;
   std::vector<Channel> channels_;

@@ -40,7 +40,8 @@ HbmTick HbmChannel::advance(HbmTick now, HbmTick until, std::vector<HbmDone>& do
     const HbmTick column = queue(writing_).hits() == 0 ? kNoTick : issue_column(now, until, done);
     if (column < until) continue;
     // Rows are opened with some lead: if a column comes soon, they need no call of their own.
-    const HbmTick open = column <= open_at_ + slack_ ? kNoTick : open_at_;
+    const bool soon = open_at_ != kNoTick && column <= open_at_ + slack_;
+    const HbmTick open = soon ? kNoTick : open_at_;
     return std::max(until, std::min({column, open, banks_.next_refresh()}));
   }
   return kNoTick;

@@ -171,13 +171,14 @@ LineMask L2Core::overlay(std::uint64_t line, std::uint8_t* image) const {
 }
 
 bool L2Core::poke(std::uint64_t line, const std::uint8_t* image, const LineMask& bytes, bool in_memory) {
+  const std::uint32_t index = array_.find(line);
+  if (index == kNone && !in_memory) return false;
   for (Entry& entry : entries_) {
     if (!entry.used || entry.line != line) continue;
     copy_bytes(entry.data.data(), image, bytes);
     entry.valid = entry.valid | bytes;
   }
-  const std::uint32_t index = array_.find(line);
-  if (index == kNone) return in_memory;
+  if (index == kNone) return true;
   copy_bytes(array_.data(index), image, bytes);
   array_.state(index).valid = array_.state(index).valid | bytes;
   if (!in_memory) array_.set_dirty(index, bytes.touched());

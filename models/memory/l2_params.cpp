@@ -39,7 +39,10 @@ void L2Params::describe(ParamTable<L2Params>& t) {
   t.add("queue", &L2Params::queue, {Unit::count, 1, 65'536},
         "requests that a slice holds before their tags are known, those on the way to it included", "assumption");
   t.add("responses", &L2Params::responses, {Unit::count, 1, 65'536},
-        "responses that a slice holds while the crossbar takes none, before it stops to serve requests", "assumption");
+        "responses that wait at the end of a slice's data pipeline while the crossbar takes none, before it stops to "
+        "serve "
+        "requests",
+        "assumption");
   t.add("mshrs", &L2Params::mshrs, {Unit::count, 1, 65'535}, "lines per slice that can wait for memory at once",
         "assumption: bandwidth of the memory times its latency, twice over");
   t.add("waiters", &L2Params::waiters, {Unit::count, 1, 65'535},

@@ -14,6 +14,8 @@ class L2Ring {
   std::size_t size() const { return size_; }
   T& front() { return items_[head_]; }
   const T& front() const { return items_[head_]; }
+  // The place counts from the front.
+  const T& at(std::size_t place) const { return items_[(head_ + place) & (items_.size() - 1)]; }
   void push(const T& item) {
     if (size_ == items_.size()) grow();
     items_[(head_ + size_) & (items_.size() - 1)] = item;

@@ -116,7 +116,8 @@ void L2Slice::serve_next() {
     schedule_service(port_free_);
     return;
   }
-  if (departures_.size() >= params_.responses) {
+  // What is still on its way through the data pipeline needs no other place.
+  if (departures_.size() >= params_.responses && departures_.at(params_.responses - 1).when <= now()) {
     block("for its responses to be taken by", false);
     return;
   }

@@ -72,6 +72,7 @@ class L2Slice : public Block {
   void send_command(const L2Core::Command& command);
   static void aim_at_run(protocol::MemoryRequest& request, bool write, std::uint64_t line, std::uint32_t first,
                          std::uint32_t sectors);
+  static int status_of(const tlm::tlm_generic_payload& payload);
   void take_answer(std::uint32_t number);
   void answer_served();
   void drop_stale(tlm::tlm_generic_payload& payload);

@@ -42,6 +42,12 @@ void L2Slice::aim_at_run(protocol::MemoryRequest& request, bool write, std::uint
               sectors * arch::kSectorBytes);
 }
 
+int L2Slice::status_of(const tlm::tlm_generic_payload& payload) {
+  const tlm::tlm_response_status status = payload.get_response_status();
+  // A memory that has done nothing with it is no less an error.
+  return status == tlm::TLM_INCOMPLETE_RESPONSE ? tlm::TLM_GENERIC_ERROR_RESPONSE : status;
+}
+
 // There is always room: whoever waits for the answer has a place already.
 bool L2Slice::on_answer(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
@@ -70,7 +76,7 @@ void L2Slice::take_answer(std::uint32_t number) {
   const L2Core::Command command = transfers_[number].command;
   transfers_[number].payload = nullptr;
   free_transfers_.push_back(number);
-  core_.answer(command, request.get_response_status(), request.data.data());
+  core_.answer(command, status_of(request), request.data.data());
   request.release();
   progress();
   answer_served();

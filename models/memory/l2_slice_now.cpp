@@ -39,7 +39,7 @@ class L2Slice::BlockingMemory final : public L2Memory {
       used_ = true;
       end_ = std::max(end_, delay);
     }
-    return request.get_response_status();
+    return status_of(request);
   }
 
   L2Slice& slice_;
@@ -108,7 +108,7 @@ unsigned L2Slice::debug_write(tlm::tlm_generic_payload& payload, std::uint32_t b
   const std::uint32_t done = std::min(memory_out.debug(request), bytes);
   const bool kept = core_.poke(line, request.data.data(), range, done == bytes);
   for (const Transfer& transfer : transfers_) {
-    if (transfer.payload == nullptr || !transfer.command.is_write() || transfer.command.line != line) continue;
+    if (!kept || transfer.payload == nullptr || !transfer.command.is_write() || transfer.command.line != line) continue;
     copy_bytes(transfer.payload->data.data(), request.data.data(), range & LineMask::sectors(transfer.command.mask()));
   }
   request.release();

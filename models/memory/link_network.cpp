@@ -12,7 +12,8 @@ constexpr std::uint64_t bit(std::uint32_t input) { return std::uint64_t{1} << (i
 }  // namespace
 
 std::uint32_t LinkNetwork::add_link(std::string name, double bytes_per_cycle) {
-  links_.emplace_back(std::move(name), bytes_per_cycle);
+  links_.emplace_back(bytes_per_cycle);
+  names_.push_back(std::move(name));
   return static_cast<std::uint32_t>(links_.size() - 1);
 }
 
@@ -20,20 +21,23 @@ std::uint32_t LinkNetwork::add_place(const PlaceSpec& spec) {
   HEDDLE_CHECK(spec.link < links_.size() && spec.capacity > 0 && spec.weight > 0, "a place of no link, or for nothing");
   const auto number = static_cast<std::uint32_t>(places_.size());
   Link& link = links_[spec.link];
+  if (link.inputs == 0) {
+    link.first = number;
+    link.mask = static_cast<std::uint32_t>(eligible_.size());
+  }
+  HEDDLE_CHECK(link.first + link.inputs == number, "the places of a link do not follow each other");
+  if (link.inputs++ % 64 == 0) {
+    eligible_.push_back(0);
+    stuck_.push_back(0);
+  }
   Place place;
   place.link = spec.link;
-  place.input = static_cast<std::uint32_t>(link.inputs.size());
   place.feeder = spec.feeder;
   place.owner = spec.owner;
   place.capacity = spec.capacity;
   place.latency = spec.latency;
+  place.quantum = kQuantum * spec.weight;
   places_.push_back(place);
-  Input input;
-  input.place = number;
-  input.quantum = kQuantum * spec.weight;
-  link.inputs.push_back(input);
-  link.eligible.resize(place.input / 64 + 1);
-  link.stuck.resize(place.input / 64 + 1);
   return number;
 }
 
@@ -85,58 +89,65 @@ void LinkNetwork::open(std::uint32_t exit, Cycle now) {
   if (place.refused) unstick(place, exit, now);
 }
 
-void LinkNetwork::on_event(std::uint32_t kind, std::uint32_t argument, Cycle now) {
+void LinkNetwork::on_event(std::uint32_t kind, std::uint64_t argument, Cycle now) {
+  const auto number = static_cast<std::uint32_t>(argument);
   if (kind == kArrive) {
-    arrive(argument, now);
-  } else if (links_[argument].awaited == now) {
-    links_[argument].awaited = kNever;
-    serve(argument, now);
+    arrive(number, static_cast<std::uint32_t>(argument >> 32), now);
+  } else if (links_[number].awaited == now) {
+    links_[number].awaited = kNever;
+    serve(number, now);
   }
 }
 
 void LinkNetwork::set_out(std::uint32_t node, std::uint32_t to, Cycle now) {
   Place& place = places_[to];
   ++place.count;
-  nodes_[node].place = to;
-  host_.call_at(now + place.latency, kArrive, node);
+  if (place.bytes != nullptr) place.bytes->add(nodes_[node].packet.bytes);
+  host_.call_at(now + place.latency, kArrive, std::uint64_t{to} << 32 | node);
 }
 
-void LinkNetwork::arrive(std::uint32_t node, Cycle now) {
-  Place& place = places_[nodes_[node].place];
-  Link& link = links_[place.link];
-  nodes_[node].next = kNone;
+void LinkNetwork::arrive(std::uint32_t node, std::uint32_t number, Cycle now) {
+  Place& place = places_[number];
   if (place.tail != kNone) {
+    nodes_[node].next = kNone;
     nodes_[place.tail].next = node;
     place.tail = node;
     return;  // the link knows already: it serves those in front, or they are stuck
   }
+  Link& link = links_[place.link];
+  if (link.awaited == kNever && link.pace.free_at(now)) {
+    // Nothing else can go now: no arbitration.
+    const std::uint32_t to = next_place(link, nodes_[node].packet);
+    if (has_room(to)) {
+      move_on(link, node, number, to, now);
+      return;
+    }
+  }
+  nodes_[node].next = kNone;
   place.head = place.tail = node;
-  link.eligible[place.input / 64] |= bit(place.input);
+  const std::uint32_t input = number - link.first;
+  eligible_[link.mask + input / 64] |= bit(input);
   if (link.awaited == kNever) serve(place.link, now);
 }
 
 void LinkNetwork::serve(std::uint32_t id, Cycle now) {
   Link& link = links_[id];
   for (;;) {
+    if (!link.pace.free_at(now)) {
+      if (first_eligible(link, 0) != kNone) wake(id, link.pace.earliest(now));
+      return;
+    }
     const std::uint32_t turn = link.current;
-    Input& input = link.inputs[turn];
-    if ((link.eligible[turn / 64] & bit(turn)) == 0) {
+    const std::uint32_t number = link.first + turn;
+    if ((eligible_[link.mask + turn / 64] & bit(turn)) == 0) {
       if (!next_turn(link)) return;
       continue;
     }
-    if (!link.pace.free_at(now)) {
-      wake(id, link.pace.earliest(now));
-      return;
-    }
-    const LinkPacket& packet = nodes_[places_[input.place].head].packet;
+    const LinkPacket& packet = nodes_[places_[number].head].packet;
     const std::uint32_t to = next_place(link, packet);
-    Place& next = places_[to];
-    if (next.count >= next.capacity) {
-      next.refused = true;
-      input.stuck_on = to;
-      link.stuck[turn / 64] |= bit(turn);
-      link.eligible[turn / 64] &= ~bit(turn);
-    } else if (input.deficit < packet.bytes) {
+    if (!has_room(to)) {
+      stick(link, turn, to);
+    } else if (places_[number].deficit < packet.bytes) {
       next_turn(link);
     } else {
       pass_on(link, to, now);
@@ -144,28 +155,44 @@ void LinkNetwork::serve(std::uint32_t id, Cycle now) {
   }
 }
 
-std::uint32_t LinkNetwork::first_eligible(const Link& link, std::uint32_t from) {
-  const auto words = static_cast<std::uint32_t>(link.eligible.size());
+// The first packet of an input cannot go on before another place has room.
+void LinkNetwork::stick(Link& link, std::uint32_t input, std::uint32_t to) {
+  places_[to].refused = true;
+  places_[link.first + input].stuck_on = to;
+  stuck_[link.mask + input / 64] |= bit(input);
+  eligible_[link.mask + input / 64] &= ~bit(input);
+}
+
+std::uint32_t LinkNetwork::first_eligible(const Link& link, std::uint32_t from) const {
+  const std::uint64_t* words = &eligible_[link.mask];
+  const std::uint32_t count = (link.inputs + 63) / 64;
   std::uint32_t word = from / 64;
-  if (word < words) {
-    const std::uint64_t rest = link.eligible[word] >> (from % 64);
-    if (rest != 0) return from + static_cast<std::uint32_t>(__builtin_ctzll(rest));
-    ++word;
-  }
-  for (; word < words; ++word) {
-    if (link.eligible[word] != 0) return word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(link.eligible[word]));
+  if (word >= count) return kNone;
+  const std::uint64_t rest = words[word] >> (from % 64);
+  if (rest != 0) return from + static_cast<std::uint32_t>(__builtin_ctzll(rest));
+  while (++word < count) {
+    if (words[word] != 0) return word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words[word]));
   }
   return kNone;
 }
 
-// The turn passes to the next input that has something, which may be the same one. False without any.
+// The turn passes to the next input whose first packet can go on, which may be the same one. False without any. One
+// that is stuck is passed over and earns nothing, or it could pass on far more than its share later.
 bool LinkNetwork::next_turn(Link& link) {
-  std::uint32_t next = first_eligible(link, link.current + 1);
-  if (next == kNone) next = first_eligible(link, 0);
-  if (next == kNone) return false;
-  link.current = next;
-  link.inputs[next].deficit += link.inputs[next].quantum;
-  return true;
+  std::uint32_t next = link.current;
+  for (;;) {
+    next = first_eligible(link, next + 1);
+    if (next == kNone) next = first_eligible(link, 0);
+    if (next == kNone) return false;
+    Place& place = places_[link.first + next];
+    const std::uint32_t to = next_place(link, nodes_[place.head].packet);
+    if (has_room(to)) {
+      link.current = next;
+      place.deficit += place.quantum;
+      return true;
+    }
+    stick(link, next, to);
+  }
 }
 
 std::uint32_t LinkNetwork::next_place(const Link& link, const LinkPacket& packet) const {
@@ -184,30 +211,35 @@ std::uint32_t LinkNetwork::next_place(const Link& link, const LinkPacket& packet
 }
 
 void LinkNetwork::pass_on(Link& link, std::uint32_t to, Cycle now) {
-  Input& input = link.inputs[link.current];
-  Place& from = places_[input.place];
+  const std::uint32_t number = link.first + link.current;
+  Place& from = places_[number];
   const std::uint32_t node = from.head;
-  const LinkPacket packet = nodes_[node].packet;
-  link.pace.take(now, packet.bytes);
-  if (link.bytes != nullptr) link.bytes->add(packet.bytes);
   from.head = nodes_[node].next;
   if (from.head == kNone) {
     from.tail = kNone;
-    input.deficit = 0;  // credit is not saved up
-    link.eligible[link.current / 64] &= ~bit(link.current);
+    from.deficit = 0;  // credit is not saved up
+    eligible_[link.mask + link.current / 64] &= ~bit(link.current);
   } else {
-    input.deficit -= packet.bytes;
+    from.deficit -= nodes_[node].packet.bytes;
   }
-  --from.count;
-  if (from.refused) freed(input.place, now);
-  if (places_[to].link != kNone) {
+  move_on(link, node, number, to, now);
+}
+
+void LinkNetwork::move_on(Link& link, std::uint32_t node, std::uint32_t from, std::uint32_t to, Cycle now) {
+  const std::uint32_t bytes = nodes_[node].packet.bytes;
+  link.pace.take(now, bytes);
+  if (link.bytes != nullptr) link.bytes->add(bytes);
+  --places_[from].count;
+  if (places_[from].refused) freed(from, now);
+  Place& next = places_[to];
+  if (next.link != kNone) {
     set_out(node, to, now);
     return;
   }
+  const LinkPacket packet = nodes_[node].packet;
   free_node(node);
-  Place& exit = places_[to];
-  exit.count = 1;  // until the host has answered: it may enter packets and open exits meanwhile
-  if (host_.leave(exit.owner, packet, now)) exit.count = 0;
+  next.count = 1;  // until the host has answered: it may enter packets and open exits meanwhile
+  if (host_.leave(next.owner, packet, now)) next.count = 0;
 }
 
 void LinkNetwork::freed(std::uint32_t number, Cycle now) {
@@ -224,13 +256,14 @@ void LinkNetwork::freed(std::uint32_t number, Cycle now) {
 void LinkNetwork::unstick(Place& place, std::uint32_t number, Cycle now) {
   place.refused = false;
   Link& link = links_[place.feeder];
-  for (std::size_t word = 0; word < link.stuck.size(); ++word) {
-    for (std::uint64_t rest = link.stuck[word]; rest != 0; rest &= rest - 1) {
-      const std::size_t input = word * 64 + static_cast<std::size_t>(__builtin_ctzll(rest));
-      if (link.inputs[input].stuck_on != number) continue;
-      link.inputs[input].stuck_on = kNone;
-      link.stuck[word] &= ~(rest & (~rest + 1));
-      link.eligible[word] |= rest & (~rest + 1);
+  for (std::uint32_t word = 0; word * 64 < link.inputs; ++word) {
+    for (std::uint64_t rest = stuck_[link.mask + word]; rest != 0; rest &= rest - 1) {
+      const auto lowest = static_cast<std::uint32_t>(__builtin_ctzll(rest));
+      Place& input = places_[link.first + word * 64 + lowest];
+      if (input.stuck_on != number) continue;
+      input.stuck_on = kNone;
+      stuck_[link.mask + word] &= ~bit(lowest);
+      eligible_[link.mask + word] |= bit(lowest);
     }
   }
   wake(place.feeder, now);
@@ -264,18 +297,15 @@ void LinkNetwork::reset() {
     link.pace.reset();
     link.awaited = kNever;
     link.current = 0;
-    for (Input& input : link.inputs) {
-      input.deficit = 0;
-      input.stuck_on = kNone;
-    }
-    link.eligible.assign(link.eligible.size(), 0);
-    link.stuck.assign(link.stuck.size(), 0);
   }
   for (Place& place : places_) {
     place.count = 0;
-    place.head = place.tail = kNone;
+    place.deficit = 0;
+    place.head = place.tail = place.stuck_on = kNone;
     place.refused = false;
   }
+  eligible_.assign(eligible_.size(), 0);
+  stuck_.assign(stuck_.size(), 0);
   nodes_.clear();
   free_ = kNone;
   in_use_ = 0;

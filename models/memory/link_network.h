@@ -19,7 +19,7 @@ namespace heddle::memory {
 
 struct LinkPacket {
   void* item = nullptr;       // the owner's
-  std::uint64_t entered = 0;  // the owner's: when
+  std::uint32_t entered = 0;  // the owner's
   std::uint32_t bytes = 0;
   std::uint32_t pair = 0;  // index into the tables of links that route by table
   std::uint32_t exit = 0;  // where it leaves the network, for links that route by exit
@@ -30,7 +30,7 @@ class LinkNetworkHost {
  public:
   using Cycle = LinkPace::Cycle;
   // Calls LinkNetwork::on_event(kind, argument, when) in that cycle.
-  virtual void call_at(Cycle when, std::uint32_t kind, std::uint32_t argument) = 0;
+  virtual void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) = 0;
   // A packet leaves; `exit` is the owner's number of the exit. Says whether there is room for another; if not,
   // LinkNetwork::open() follows.
   virtual bool leave(std::uint32_t exit, const LinkPacket& packet, Cycle now) = 0;
@@ -58,7 +58,8 @@ class LinkNetwork {
 
   explicit LinkNetwork(LinkNetworkHost& host) : host_(host) {}
 
-  // Building. Links, places, exits and tables are numbered in the order in which they are added.
+  // Building. Links, places, exits and tables are numbered in the order in which they are added. The places of a link
+  // follow each other.
   // `name`: for messages.
   std::uint32_t add_link(std::string name, double bytes_per_cycle);
   std::uint32_t add_place(const PlaceSpec& spec);
@@ -69,8 +70,9 @@ class LinkNetwork {
   void route_to(std::uint32_t link, std::uint32_t place);
   void route_by_table(std::uint32_t link, std::uint32_t table);
   void route_by_exit(std::uint32_t link, std::uint32_t first);
-  // Counts the bytes that a link passes on.
-  void count(std::uint32_t link, Counter& bytes) { links_[link].bytes = &bytes; }
+  // Counts the bytes that a link passes on, and those that set out for a place.
+  void count_link(std::uint32_t link, Counter& bytes) { links_[link].bytes = &bytes; }
+  void count_place(std::uint32_t place, Counter& bytes) { places_[place].bytes = &bytes; }
 
   // A packet sets out for a place where packets enter, in cycle `when`, now or later. There must be room.
   void enter(std::uint32_t place, const LinkPacket& packet, Cycle when);
@@ -78,7 +80,7 @@ class LinkNetwork {
   bool full(std::uint32_t place);
   // An exit whose host had no room takes packets again.
   void open(std::uint32_t exit, Cycle now);
-  void on_event(std::uint32_t kind, std::uint32_t argument, Cycle now);
+  void on_event(std::uint32_t kind, std::uint64_t argument, Cycle now);
 
   // Packets between enter() and leave().
   std::uint64_t packets() const { return in_use_; }
@@ -94,14 +96,14 @@ class LinkNetwork {
   std::uint32_t link_of(std::uint32_t place) const { return places_[place].link; }      // kNone: an exit
   std::uint32_t feeder_of(std::uint32_t place) const { return places_[place].feeder; }  // kNone: an entry
   std::uint32_t owner_of(std::uint32_t place) const { return places_[place].owner; }
-  const std::string& name_of(std::uint32_t link) const { return links_[link].name; }
+  const std::string& name_of(std::uint32_t link) const { return names_[link]; }
 
   void reset();
 
  private:
   static constexpr Cycle kNever = ~Cycle{0};
   // Kinds of events.
-  static constexpr std::uint32_t kArrive = 0;  // argument: a node
+  static constexpr std::uint32_t kArrive = 0;  // argument: a node, and its place in the upper half
   static constexpr std::uint32_t kServe = 1;   // argument: a link
 
   enum class Next : std::uint8_t { none, fixed, table, exit };
@@ -109,46 +111,46 @@ class LinkNetwork {
   struct Node {
     LinkPacket packet;
     std::uint32_t next = kNone;
-    std::uint32_t place = kNone;
   };
-  struct Place {
+  // One cache line each: a packet that passes touches a node, two places and a link.
+  struct alignas(64) Place {
     std::uint32_t link = kNone;  // kNone: an exit
-    std::uint32_t input = 0;     // its number at the link
-    std::uint32_t feeder = kNone;
-    std::uint32_t owner = 0;
     std::uint32_t capacity = 1;
-    std::uint32_t latency = 0;
     std::uint32_t count = 0;  // packets here or on their way; of an exit: 1 while it is closed
+    std::uint32_t latency = 0;
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
-    bool refused = false;  // somebody waits for room
-  };
-  struct Input {
-    std::uint32_t place = kNone;
+    Counter* bytes = nullptr;
     std::uint32_t quantum = kQuantum;  // bytes
-    std::uint64_t deficit = 0;         // bytes that it may pass on in its turn
+    std::uint32_t deficit = 0;         // bytes that it may pass on in its turn
     std::uint32_t stuck_on = kNone;    // the place that its first packet waits for
+    bool refused = false;              // somebody waits for room
+    std::uint32_t feeder = kNone;
+    std::uint32_t owner = 0;
   };
-  struct Link {
-    Link(std::string label, double bytes_per_cycle) : name(std::move(label)), pace(bytes_per_cycle) {}
-    std::string name;
+  struct alignas(64) Link {
+    explicit Link(double bytes_per_cycle) : pace(bytes_per_cycle) {}
     LinkPace pace;
     Counter* bytes = nullptr;
-    Cycle awaited = kNever;  // the cycle of a pending serve event: nothing can be served before it
-    Next next = Next::none;
-    std::uint32_t target = kNone;  // place, table, or first exit
+    // The cycle of a pending serve event, before which nothing can be served. Without one, nothing is eligible.
+    Cycle awaited = kNever;
+    std::uint32_t first = kNone;   // place
+    std::uint32_t inputs = 0;      // places
     std::uint32_t current = 0;     // the input whose turn it is
-    std::vector<Input> inputs;
-    std::vector<std::uint64_t> eligible;  // a bit per input: it has a packet, and that is not known to be stuck
-    std::vector<std::uint64_t> stuck;
+    std::uint32_t mask = 0;        // its first word in eligible_ and stuck_
+    std::uint32_t target = kNone;  // place, table, or first exit
+    Next next = Next::none;
   };
 
-  void arrive(std::uint32_t node, Cycle now);
+  void arrive(std::uint32_t node, std::uint32_t place, Cycle now);
   void serve(std::uint32_t link, Cycle now);
-  static bool next_turn(Link& link);
-  static std::uint32_t first_eligible(const Link& link, std::uint32_t from);
+  bool has_room(std::uint32_t place) const { return places_[place].count < places_[place].capacity; }
+  void stick(Link& link, std::uint32_t input, std::uint32_t to);
+  bool next_turn(Link& link);
+  std::uint32_t first_eligible(const Link& link, std::uint32_t from) const;
   std::uint32_t next_place(const Link& link, const LinkPacket& packet) const;
   void pass_on(Link& link, std::uint32_t to, Cycle now);
+  void move_on(Link& link, std::uint32_t node, std::uint32_t from, std::uint32_t to, Cycle now);
   void set_out(std::uint32_t node, std::uint32_t to, Cycle now);
   void freed(std::uint32_t place, Cycle now);
   void unstick(Place& place, std::uint32_t number, Cycle now);
@@ -158,7 +160,10 @@ class LinkNetwork {
 
   LinkNetworkHost& host_;
   std::vector<Link> links_;
+  std::vector<std::string> names_;  // by link
   std::vector<Place> places_;
+  std::vector<std::uint64_t> eligible_;  // a bit per input: it has a packet, and that is not known to be stuck
+  std::vector<std::uint64_t> stuck_;
   std::vector<std::vector<std::uint32_t>> tables_;
   std::vector<Node> nodes_;
   std::uint32_t free_ = kNone;

@@ -29,15 +29,19 @@ void move(Storage& storage, bool write, std::uint64_t address, std::uint8_t* dat
 void move_enabled(Storage& storage, const tlm::tlm_generic_payload& payload, unsigned first, unsigned length) {
   const unsigned char* enables = payload.get_byte_enable_ptr();
   const unsigned pattern = payload.get_byte_enable_length();
+  const bool repeats = first + length > pattern;
+  const auto enabled = [=](unsigned i) {
+    return enables[repeats ? (first + i) % pattern : first + i] == TLM_BYTE_ENABLED;
+  };
   unsigned char* data = payload.get_data_ptr() + first;
   unsigned begin = 0;
   while (begin < length) {
-    if (enables[(first + begin) % pattern] != TLM_BYTE_ENABLED) {
+    if (!enabled(begin)) {
       ++begin;
       continue;
     }
     unsigned end = begin + 1;
-    while (end < length && enables[(first + end) % pattern] == TLM_BYTE_ENABLED) ++end;
+    while (end < length && enabled(end)) ++end;
     move(storage, payload.is_write(), payload.get_address() + begin, data + begin, end - begin);
     begin = end;
   }

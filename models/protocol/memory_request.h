@@ -13,7 +13,6 @@
 #include <tlm>
 
 #include "arch/memory_op.h"
-#include "common/memory_socket.h"
 
 namespace heddle::protocol {
 
@@ -63,13 +62,9 @@ class MemoryRequest : public tlm::tlm_generic_payload {
  public:
   explicit MemoryRequest(tlm::tlm_mm_interface* pool) : tlm::tlm_generic_payload(pool) {
     set_extension(&extension);
-    set_extension(&hint);
     set_data_ptr(data.data());
   }
-  ~MemoryRequest() override {
-    clear_extension(&extension);
-    clear_extension(&hint);
-  }
+  ~MemoryRequest() override { clear_extension(&extension); }
   MemoryRequest(const MemoryRequest&) = delete;
   MemoryRequest& operator=(const MemoryRequest&) = delete;
 
@@ -91,7 +86,6 @@ class MemoryRequest : public tlm::tlm_generic_payload {
   }
 
   MemoryExtension extension;
-  ArrivalHint hint;
   std::array<std::uint8_t, arch::kLineBytes> data{};
   std::array<std::uint8_t, arch::kLineBytes> enables{};
 };
@@ -124,6 +118,10 @@ class RequestPool final : public tlm::tlm_mm_interface {
  private:
   void free(tlm::tlm_generic_payload* payload) override {
     auto& request = static_cast<MemoryRequest&>(*payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+    request.set_command(tlm::TLM_IGNORE_COMMAND);
+    request.set_address(0);
+    request.set_data_length(0);
+    request.set_streaming_width(0);
     request.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
     request.set_byte_enable_ptr(nullptr);
     request.set_byte_enable_length(0);

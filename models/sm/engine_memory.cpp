@@ -12,8 +12,6 @@ using arch::Operation;
 using arch::Scope;
 using arch::Space;
 
-constexpr std::uint32_t kAcknowledged = 3;  // event: argument is a warp slot
-
 std::uint32_t width_of(const Operation& operation) {
   return operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
 }
@@ -182,11 +180,11 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
   const Cycle ready = when + params_.memory.l1_latency - params_.memory.l1_tag_latency;
   --cta.open;
   cta.last = std::max(cta.last, when);
-  const std::uint32_t bytes = access.width;
+  const auto registers = static_cast<std::uint16_t>(std::max(1U, access.width / 4U));
   switch (access.kind) {
     case AccessKind::load:
     case AccessKind::atomic:
-      warp.scoreboard.write({access.destination, static_cast<std::uint16_t>(std::max(1U, bytes / 4))}, ready);
+      warp.scoreboard.write({access.destination, registers}, ready);
       break;
     case AccessKind::copy:
       warp.end_copy(access.group);
@@ -197,20 +195,20 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
     default:
       break;
   }
-  const bool waited = access.blocks ? warp.wait == WarpWait::access
-                                    : warp.wait == WarpWait::registers || (warp.wait == WarpWait::copies &&
-                                                                           warp.open_groups() <= warp.groups_wanted);
   if (access.acquires) memory_.l1().invalidate_all();
-  if (waited) {
-    const Cycle since = warp.since;
-    prepare(access.warp, warp.wait == WarpWait::registers ? std::max(since, domain_.now()) : std::max(since, ready));
-    (void)since;
+  if (access.blocks) {
+    resume(access.warp, ready);
+  } else if (warp.wait == WarpWait::copies && warp.open_groups() <= warp.groups_wanted) {
+    resume(access.warp, ready);
+  } else if (warp.wait == WarpWait::registers) {
+    prepare(access.warp, warp.since, stats_.stall_memory);
   }
   check_end(cta, when);
 }
 
 void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) {
-  Failure failure;
+  const std::uint32_t index = failures_.take();
+  Failure& failure = failures_[index];
   failure.cta = access.cta;
   failure.serial = ctas_[access.cta].serial;
   failure.record = record_of(warps_[access.warp], FaultKind::address, access.pc);
@@ -218,9 +216,7 @@ void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::ui
   failure.record.operation = access.code;
   failure.record.address = address;
   failure.record.cycle = when;
-  failures_.push_back(failure);
-  constexpr std::uint32_t kFails = 2;
-  domain_.schedule(std::max(when, domain_.now()), *this, kFails);
+  domain_.schedule(std::max(when, domain_.now()), *this, kFails, index);
 }
 
 }  // namespace heddle::sm

@@ -66,7 +66,7 @@ void WarpEngine::run_compute(std::uint32_t slot) {
   if (warp.compute_left > 0) {
     warp.since = now + count * interval;
     partition.ready(slot / kPartitions, warp.since, warp.unit);
-    partition.give_way(slot / kPartitions);
+    partition.end_burst();
     wake(slot);
     return;
   }
@@ -94,11 +94,12 @@ void WarpEngine::run_special(std::uint32_t slot, const Operation& operation) {
       value = warp.cta;
       break;
   }
+  const bool wide = operation.width == 8 || (!warp.writes.empty() && warp.writes.front().count == 2);
   std::uint32_t* registers = warp.state.of(operation.destination);
   for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
     if ((operation.lanes >> lane & 1) == 0) continue;
     registers[lane] = static_cast<std::uint32_t>(value);
-    if (operation.width == 8) registers[arch::kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
+    if (wide) registers[arch::kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
   }
   finish(slot, domain_.now() + params_.issue.special_latency, domain_.now() + 1);
 }

@@ -19,8 +19,12 @@ std::uint8_t touched(std::uint32_t offset, std::uint32_t count) {
 // Sectors with an enabled byte.
 std::uint8_t enabled(std::uint32_t offset, const std::uint8_t* enables, std::uint32_t count) {
   std::uint32_t sectors = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (enables[i] != 0) sectors |= 1U << (offset + i) / kSectorBytes;
+  for (std::uint32_t at = offset; at < offset + count;) {
+    const std::uint32_t sector = at / kSectorBytes;
+    const std::uint32_t end = std::min((sector + 1) * kSectorBytes, offset + count);
+    std::uint8_t any = 0;
+    for (; at < end; ++at) any |= enables[at - offset];
+    if (any != 0) sectors |= 1U << sector;
   }
   return static_cast<std::uint8_t>(sectors);
 }

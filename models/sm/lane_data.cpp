@@ -13,6 +13,8 @@ T read(const std::uint8_t* bytes) {
   return value;
 }
 
+constexpr std::array<std::uint32_t, 4> kEnabled{~0U, ~0U, ~0U, ~0U};
+
 // All lanes, each 4 bytes, in a row: a line is a register.
 bool is_whole_line(const arch::Operation& operation, const LineAccess& access) {
   if (access.lanes != ~arch::LaneMask{0} || operation.width != 4) return false;
@@ -33,6 +35,9 @@ void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width,
     case 2:
       registers[lane] = read<std::uint16_t>(bytes);
       return;
+    case 4:
+      registers[lane] = read<std::uint32_t>(bytes);
+      return;
     default:
       for (std::uint32_t word = 0; word < width / 4; ++word) {
         registers[word * arch::kWarpLanes + lane] = read<std::uint32_t>(bytes + std::size_t{4} * word);
@@ -41,7 +46,19 @@ void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width,
 }
 
 void take_lane(const std::array<std::uint32_t, 4>& data, std::uint32_t width, std::uint8_t* bytes) {
-  std::memcpy(bytes, data.data(), width);
+  switch (width) {  // a copy of known size is one instruction
+    case 4:
+      std::memcpy(bytes, data.data(), 4);
+      return;
+    case 8:
+      std::memcpy(bytes, data.data(), 8);
+      return;
+    case 16:
+      std::memcpy(bytes, data.data(), 16);
+      return;
+    default:
+      std::memcpy(bytes, data.data(), width);
+  }
 }
 
 void put_sectors(const arch::Operation& load, const LineAccess& access, std::uint8_t sectors, const std::uint8_t* bytes,
@@ -64,7 +81,7 @@ void take_line(const arch::Operation& store, const LineAccess& access, std::uint
     if ((access.lanes >> lane & 1) == 0) continue;
     const std::uint64_t at = store.address[lane] - access.line;
     take_lane(store.data[lane], store.width, bytes + at);
-    std::memset(enables + at, 0xFF, store.width);
+    take_lane(kEnabled, store.width, enables + at);
   }
 }
 

@@ -139,7 +139,8 @@ std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp) 
   access.blocks = arch::acquires(operation.order) && access.kind != AccessKind::copy;
   access.acquires = access.blocks && operation.scope != arch::Scope::cta;
   access.code = operation.code;
-  access.width = operation.width;
+  const bool atomic = operation.code == OpCode::atomic;
+  access.width = atomic ? static_cast<std::uint8_t>(arch::bytes_of(operation.type)) : operation.width;
   access.destination = operation.destination;
   access.warp = warp;
   access.cta = owner.cta;

@@ -23,7 +23,6 @@ void Partition::leave(std::uint32_t slot) {
   when_[slot] = kNever;
   --resident_;
   if (last_ == slot && policy_ == WarpPolicy::greedy_oldest) last_ = kNone;
-  if (last_resort_ == slot) last_resort_ = kNone;
 }
 
 std::uint32_t Partition::free_slot() const {
@@ -33,8 +32,7 @@ std::uint32_t Partition::free_slot() const {
 
 // Among warps that can issue now. Round robin: the first behind the one that issued last.
 bool Partition::better(std::uint32_t slot, std::uint32_t best) const {
-  if (best == kNone || best == last_resort_) return true;
-  if (slot == last_resort_) return false;
+  if (best == kNone) return true;
   if (policy_ == WarpPolicy::greedy_oldest) {
     if (best == last_ || slot == last_) return slot == last_;
     return age_[slot] < age_[best];
@@ -59,7 +57,6 @@ void Partition::issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle
   port_free_ = now + count;
   unit_free_[static_cast<std::size_t>(unit_[slot])] = now + count * interval;
   last_ = slot;
-  last_resort_ = kNone;
 }
 
 Cycle Partition::next_of(std::uint32_t slot, Cycle memory_free) const {
@@ -89,7 +86,7 @@ void Partition::reset() {
   unit_free_ = {};
   port_free_ = 0;
   resident_ = 0;
-  last_ = last_resort_ = kNone;
+  last_ = kNone;
 }
 
 }  // namespace heddle::sm

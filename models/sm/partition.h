@@ -39,8 +39,10 @@ class Partition {
   std::uint32_t choose(Cycle now, Cycle memory_free) const;
   // The choice has issued `count` instructions, from `now` on; each takes its unit for `interval` cycles.
   void issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle interval);
-  // At the next choice the slot stands behind all others that can issue.
-  void give_way(std::uint32_t slot) { last_resort_ = slot; }
+  // Whoever issued last has no privilege at the next choice.
+  void end_burst() {
+    if (policy_ == WarpPolicy::greedy_oldest) last_ = kNone;
+  }
   // The first cycle in which something can issue; kNever if that takes a ready() first.
   Cycle next(Cycle memory_free) const;
   // The first cycle from which that warp could issue if it were alone.
@@ -65,7 +67,6 @@ class Partition {
   std::array<Cycle, arch::kUnits> unit_free_{};
   Cycle port_free_ = 0;
   std::uint32_t last_ = kNone;
-  std::uint32_t last_resort_ = kNone;
 };
 
 }  // namespace heddle::sm

@@ -13,21 +13,28 @@ constexpr std::uint32_t kPreloadEnds = 1;  // argument: index of the preload
 }  // namespace
 
 Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmParams& params,
-       std::uint32_t id, std::uint32_t exit_distance, std::uint64_t seed)
+       std::uint32_t id, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
+       const MemoryView& view, std::uint32_t sms)
     : Block(name, domain, path),
       start_in("start_in", domain, exit_distance),
       exit_out("exit_out", domain, exit_distance, kUnlimitedCredits),  // bounded by the CTA slots
+      abort_in("abort_in", domain, exit_distance),
+      memory_out("memory_out", domain),
       capacity_(arch::capacity_of(params.limits)),
       start_cycles_(domain.cost(params.start_cycles)),
       id_(id),
       seed_(seed),
       ctas_(params.limits.ctas),
       started_(counter("ctas", "CTAs", "CTAs started on this SM")),
-      warp_cycles_(counter("warp_cycles", "warps x cycles", "resident warps, summed over time")) {
+      warp_cycles_(counter("warp_cycles", "warps x cycles", "resident warps, summed over time")),
+      engine_(domain, memory_out, params, code, view, id, sms, this->name(), domain.observation().prefix + "." + path, *this) {
   start_in.on_packet_ahead<Sm, &Sm::on_start>(*this);
+  abort_in.on_packet<Sm, &Sm::on_abort>(*this);
+  memory_out.connect<Sm, &Sm::on_response, &Sm::on_room>(*this);
 }
 
 void Sm::reset() {
+  engine_.reset();
   used_ = {};
   base_ = {};
   resident_ = 0;
@@ -59,20 +66,32 @@ void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle ar
   ++resident_;
   started_.add();
   if (CtaListener* listener = domain_.observation().ctas) listener->cta_started(shown(cta, arrival));
+  if (start.code != arch::kNoCode) {
+    engine_.start(start, arrival, arrival + start_cycles_);
+    return;
+  }
   const Cycle run = start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
   domain_.schedule(arrival + run, *this, kCtaEnds, start.cta_slot);
 }
 
+void Sm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) { engine_.abort(abort.operation); }
+
+bool Sm::on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
+  return engine_.on_response(payload, arrival);
+}
+
+void Sm::on_room(std::uint32_t, Cycle when) { engine_.on_room(when); }
+
 void Sm::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (kind == kCtaEnds) {
-    end(static_cast<std::uint32_t>(argument));
+    end(static_cast<std::uint32_t>(argument), false);
     return;
   }
   base_.subtract(preloads_[argument].amount);
   used_.subtract(preloads_[argument].amount);
 }
 
-void Sm::end(std::uint32_t cta_slot) {
+void Sm::end(std::uint32_t cta_slot, bool faulted) {
   Cta& cta = ctas_[cta_slot];
   cta.running = false;
   used_.subtract(cta.need);
@@ -83,7 +102,7 @@ void Sm::end(std::uint32_t cta_slot) {
   observation.load_map.add(id_, cta.begin, now(), warps);
   if (observation.ctas != nullptr) observation.ctas->cta_ended(shown(cta, now()));
   if (observation.timeline != nullptr) draw(cta, cta_slot);
-  exit_out.send({cta.tag, cta_slot});
+  exit_out.send({cta.tag, cta_slot, faulted});
 }
 
 CtaListener::Cta Sm::shown(const Cta& cta, Cycle cycle) const {
@@ -126,6 +145,7 @@ void Sm::draw(const Cta& cta, std::uint32_t cta_slot) {
       {{"cta", index}, {"warps", warps}, {"cga", static_cast<std::int64_t>(cta.id.cga)}, {"rank", cta.id.rank}});
 }
 
-void Sm::collect_waits(WaitGraph&) const {}  // a CTA that runs always ends: its end is an event
+// A CTA without a program always ends: its end is an event.
+void Sm::collect_waits(WaitGraph& graph) const { engine_.collect_waits(graph); }
 
 }  // namespace heddle::sm

@@ -1,24 +1,35 @@
-// A streaming multiprocessor: keeps its resources exactly and runs CTAs for a number of cycles.
+// A streaming multiprocessor: keeps its resources exactly, and runs CTAs: the warps of their programs or, without one,
+// for a number of cycles.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "arch/code_store.h"
+#include "arch/fault.h"
 #include "common/block.h"
+#include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "protocol/abort_packet.h"
 #include "protocol/cta_packet.h"
 #include "sm/sm_params.h"
+#include "sm/warp_engine.h"
 
 namespace heddle::sm {
 
-class Sm : public Block {
+class Sm : public Block, private EngineHost {
  public:
-  // `id`: number of the SM in the machine. `exit_distance`: cycles to the MPC. `seed`: of CTA durations.
+  // `id`: number of the SM in a machine of `sms`. `exit_distance`: cycles to the MPC. `seed`: of CTA durations. `code`
+  // and what `view` refers to must outlive the SM.
   Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmParams& params,
-     std::uint32_t id, std::uint32_t exit_distance, std::uint64_t seed);
+     std::uint32_t id, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
+     const MemoryView& view, std::uint32_t sms);
 
   PacketIn<protocol::CtaStartPacket> start_in;
   PacketOut<protocol::CtaExitPacket> exit_out;
+  PacketIn<protocol::AbortPacket> abort_in;
+  MemoryOut memory_out;
 
   // Resources that something outside the model holds from the start, and after every reset, until that cycle; 0: for
   // ever. Several add up; together they must fit.
@@ -29,6 +40,9 @@ class Sm : public Block {
   // What preloads hold now: an SM without CTAs has used() == base().
   const arch::ResourceVector& base() const { return base_; }
   std::uint32_t resident() const { return resident_; }
+  // Called with every fault, in the cycle in which it stops its CTA.
+  void on_fault(std::function<void(const arch::FaultRecord&)> sink) { engine_.on_fault(std::move(sink)); }
+  WarpEngine& engine() { return engine_; }
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
@@ -49,7 +63,11 @@ class Sm : public Block {
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival);
-  void end(std::uint32_t cta_slot);
+  void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
+  bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival);
+  void on_room(std::uint32_t, Cycle when);
+  void cta_over(std::uint32_t cta_slot, bool faulted) override { end(cta_slot, faulted); }
+  void end(std::uint32_t cta_slot, bool faulted);
   void draw(const Cta& cta, std::uint32_t cta_slot);
   void hold(std::size_t preload);
   CtaListener::Cta shown(const Cta& cta, Cycle cycle) const;
@@ -66,6 +84,7 @@ class Sm : public Block {
   std::vector<TrackId> tracks_;
   Counter& started_;
   Counter& warp_cycles_;
+  WarpEngine engine_;
 };
 
 }  // namespace heddle::sm

@@ -20,7 +20,7 @@ void IssueParams::describe(ParamTable<IssueParams>& t) {
                {{"greedy_oldest", WarpPolicy::greedy_oldest}, {"round_robin", WarpPolicy::round_robin}},
                "which warp issues: the one that issued last and then the oldest, or one after another", kAssumption);
   t.add("burst", &IssueParams::burst, {Unit::count, 1, 1'000'000},
-        "instructions of one compute operation that issue before another warp that is ready gets its turn",
+        "instructions of one compute operation that issue before an older warp that is ready takes over",
         kAssumption);
   t.group("fp32", &IssueParams::fp32);
   t.group("int32", &IssueParams::int32);

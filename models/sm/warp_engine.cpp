@@ -5,10 +5,6 @@
 namespace heddle::sm {
 namespace {
 
-constexpr std::uint32_t kIssue = 0;
-constexpr std::uint32_t kCtaEnds = 1;  // argument: CTA slot
-constexpr std::uint32_t kFails = 2;    // the first of failures_
-
 std::size_t index_of(arch::Unit unit) { return static_cast<std::size_t>(unit); }
 
 // What an operation issues to: its code says, except for compute.
@@ -75,22 +71,24 @@ void WarpEngine::reset() {
 }
 
 void WarpEngine::on_event(std::uint32_t kind, std::uint64_t argument) {
-  if (kind == kIssue) {
-    if (domain_.now() == armed_) issue_all();
-    return;
+  const auto index = static_cast<std::uint32_t>(argument);
+  switch (kind) {
+    case kIssue:
+      if (domain_.now() == armed_) issue_all();
+      return;
+    case kCtaEnds:
+      end(index);
+      return;
+    case kAcknowledged:
+      release_acknowledged(index);
+      return;
+    default:
+      break;
   }
-  if (kind == kCtaEnds) {
-    end(static_cast<std::uint32_t>(argument));
-    return;
-  }
-  if (kind == kFails) {
-    const Failure failure = failures_.front();
-    failures_.erase(failures_.begin());
-    const Cta& cta = ctas_[failure.cta];
-    if (cta.running && !cta.ending && cta.serial == failure.serial) report(failure.record, failure.cta);
-    return;
-  }
-  release_acknowledged(static_cast<std::uint32_t>(argument));
+  const Failure failure = failures_[index];
+  failures_.give_back(index);
+  const Cta& cta = ctas_[failure.cta];
+  if (cta.running && !cta.ending && cta.serial == failure.serial) report(failure.record, failure.cta);
 }
 
 // One instruction of each partition that can issue. The first turn goes round, as all share the memory unit.
@@ -134,8 +132,8 @@ void WarpEngine::memory_goes_on(Cycle when) {
   if (!issuing_) arm();
 }
 
-// The next operation is looked at: when can it issue? Not before `from`.
-void WarpEngine::prepare(std::uint32_t slot, Cycle from) {
+// The next operation is looked at: when can it issue? Not before `from`; what it waits beyond counts as `stall`.
+void WarpEngine::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
   Warp& warp = warps_[slot];
   const arch::Demand& demand = warp.program->demand(warp.state);
   warp.code = demand.code;
@@ -151,11 +149,18 @@ void WarpEngine::prepare(std::uint32_t slot, Cycle from) {
   }
   warp.wait = WarpWait::issue;
   if (ready > from) {
-    stats_.stall_scoreboard.add(ready - from);
+    stall.add(ready - from);
     warp.since = ready;
   }
   partition_of(slot).ready(slot / kPartitions, ready, warp.unit);
   wake(slot);
+}
+
+// It has waited for memory, and goes on at `ready`.
+void WarpEngine::resume(std::uint32_t slot, Cycle ready) {
+  const Cycle from = std::max(warps_[slot].since, ready);
+  stats_.stall_memory.add(from - warps_[slot].since);
+  prepare(slot, from);
 }
 
 void WarpEngine::issue(std::uint32_t slot) {
@@ -168,6 +173,7 @@ void WarpEngine::issue(std::uint32_t slot) {
   }
   if (warp.held) {
     warp.held = false;
+    partition_of(slot).issued(slot / kPartitions, now, 1, 1);
     run_global(slot, *warp.operation);
     return;
   }

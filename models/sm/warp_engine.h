@@ -76,6 +76,12 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     std::uint32_t open = 0;            // accesses
     CtaBarriers barriers;
   };
+  enum Event : std::uint32_t {
+    kIssue,
+    kCtaEnds,       // argument: CTA slot
+    kFails,         // argument: index into failures_
+    kAcknowledged,  // argument: warp slot
+  };
   struct Failure {
     std::uint64_t serial = 0;
     std::uint32_t cta = 0;
@@ -101,7 +107,9 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void issue_all();
   void wake(std::uint32_t slot);
   void arm();
-  void prepare(std::uint32_t slot, Cycle from);
+  void prepare(std::uint32_t slot, Cycle from) { prepare(slot, from, stats_.stall_scoreboard); }
+  void prepare(std::uint32_t slot, Cycle from, Counter& stall);
+  void resume(std::uint32_t slot, Cycle ready);
   void issue(std::uint32_t slot);
   Partition& partition_of(std::uint32_t slot) { return partitions_[slot % kPartitions]; }
   void finish(std::uint32_t slot, Cycle ready, Cycle next);
@@ -157,7 +165,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   std::uint32_t shared_held_ = 0;  // bytes, with reserves
   std::uint64_t serial_ = 0;       // of CTAs and warps: their age
   std::vector<std::uint32_t> order_waiters_;  // slots that wait for acknowledgements
-  std::vector<Failure> failures_;             // error responses that have not arrived yet
+  IndexPool<Failure> failures_;               // error responses that have not arrived yet
   std::vector<std::uint32_t> aborted_;        // operations
   arch::Operation operation_;                 // that is being issued
 };

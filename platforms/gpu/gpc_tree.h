@@ -12,10 +12,18 @@
 
 namespace heddle::gpu {
 
+// What all SMs of a machine share.
+struct SmSurroundings {
+  std::uint64_t seed = 1;  // of CTA durations
+  const arch::CodeStore& code;
+  const arch::AddressMap& map;
+  std::uint32_t sms = 0;  // of the machine
+};
+
 class Tpc : public sc_core::sc_module {
  public:
   Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, const arch::Topology::Tpc& tpc, std::uint64_t seed);
+      const arch::Topology::Gpc& gpc, const arch::Topology::Tpc& tpc, const SmSurroundings& around);
 
   gpc::Mpc mpc;
   std::vector<std::unique_ptr<sm::Sm>> sms;
@@ -25,7 +33,7 @@ class Cpc : public sc_core::sc_module {
  public:
   // `index`: of the CPC in its GPC. `path`: of the GPC.
   Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, std::uint32_t index, std::uint64_t seed);
+      const arch::Topology::Gpc& gpc, std::uint32_t index, const SmSurroundings& around);
 
   std::vector<std::unique_ptr<Tpc>> tpcs;  // in the order of the GPC's masks
 };
@@ -33,7 +41,7 @@ class Cpc : public sc_core::sc_module {
 class Gpc : public sc_core::sc_module {
  public:
   Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, std::uint64_t seed);
+      const arch::Topology::Gpc& gpc, const SmSurroundings& around);
 
   gpc::Gpm gpm;
   std::vector<std::unique_ptr<Cpc>> cpcs;

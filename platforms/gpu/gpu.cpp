@@ -39,7 +39,8 @@ Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint
     const std::string gpc_name = fmt::format("gpc{}", g);
     GpuParams own = params_;
     if (!params.cwd.gpc_distances.empty()) own.gpc.gpm_to_cwd = params.cwd.gpc_distances[g];
-    gpcs_.push_back(std::make_unique<Gpc>(gpc_name.c_str(), domain_, gpc_name, own, topology_.gpc(g), seed));
+    gpcs_.push_back(std::make_unique<Gpc>(gpc_name.c_str(), domain_, gpc_name, own, topology_.gpc(g),
+                                          SmSurroundings{seed, codes_, memory_.map, topology_.sms()}));
   }
   wire();
 }

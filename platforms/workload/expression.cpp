@@ -4,10 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <muParser.h>
 #include <utility>
 
 #include <fmt/format.h>
-#include <muParser.h>
 
 #include "common/suggest.h"
 #include "workload/expression_functions.h"
@@ -77,8 +77,9 @@ class Translator {
     double value = 0;
     if (text_.compare(at_, 2, "0x") == 0) {
       std::uint64_t bits = 0;
-      stop = std::from_chars(text_.data() + at_ + 2, end, bits, 16).ptr;
-      value = stop == text_.data() + at_ + 2 ? std::numeric_limits<double>::infinity() : static_cast<double>(bits);
+      const auto read = std::from_chars(text_.data() + at_ + 2, end, bits, 16);
+      stop = read.ptr;
+      value = read.ec == std::errc() ? static_cast<double>(bits) : std::numeric_limits<double>::infinity();
     } else {
       const auto read = std::from_chars(text_.data() + at_, end, value);
       stop = read.ptr;
@@ -115,7 +116,7 @@ class Translator {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       fail(fmt::format("there is no function {}", name), suggestion(name, known));
     }
-    emit(name);
+    emit(name + "(");  // muParser wants no space between the two
     open(true);
   }
 
@@ -123,7 +124,7 @@ class Translator {
     if (calls_.size() == kMaxDepth) fail(fmt::format("more than {} parentheses in one another", kMaxDepth));
     calls_.push_back(call);
     ++at_;
-    emit("(");
+    if (!call) emit("(");
   }
 
   void add_slot(std::uint32_t slot) {
@@ -132,8 +133,8 @@ class Translator {
   }
 
   void symbol() {
-    static const char* const kSymbols[] = {"//", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+", "-", "*",
-                                           "/",  "%",  "<",  ">",  "&",  "|",  "^",  "?",  ":",  "!"};
+    static const char* const kSymbols[] = {"//", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+", "-",
+                                           "*",  "/",  "%",  "<",  ">",  "&",  "|",  "^",  "?",  ":", "!"};
     const char c = text_[at_];
     if (c == '(') return open(false);
     if (c == ')') {
@@ -143,7 +144,8 @@ class Translator {
       return emit(")");
     }
     if (c == ',') {
-      if (calls_.empty() || !calls_.back()) fail("a comma stands between the arguments of a function, and nowhere else");
+      if (calls_.empty() || !calls_.back())
+        fail("a comma stands between the arguments of a function, and nowhere else");
       ++at_;
       return emit(",");
     }
@@ -230,8 +232,7 @@ bool usable_name(const std::string& name) {
   if (name.empty() || name.size() > 64 || is_digit(name[0]) || !std::all_of(name.begin(), name.end(), fits)) {
     return false;
   }
-  const std::vector<std::string>& functions = function_names();
-  return operator_word(name) == nullptr && std::find(functions.begin(), functions.end(), name) == functions.end();
+  return operator_word(name) == nullptr;
 }
 
 std::uint64_t whole_bits(double value) {

@@ -76,7 +76,7 @@ class Expression {
   double constant_ = 0;
 };
 
-// A name that a user may give to a value: letters, digits and underscores, no digit first, no function, no operator.
+// A name that a user may give to a value: letters, digits and underscores, no digit first, no operator.
 bool usable_name(const std::string& name);
 
 // The integer that is left when the fraction is cut off, modulo 2^64; 0 for what is not finite.

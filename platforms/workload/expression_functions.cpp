@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
-
 #include <muParser.h>
+#include <numeric>
 
 #include "workload/expression.h"
 
@@ -55,7 +54,7 @@ struct Function {
   const char* name;
   double (*of_one)(double);
 };
-constexpr Function kFunctions[] = {{"abs", absolute},    {"floor", round_down}, {"ceil", round_up},
+constexpr Function kFunctions[] = {{"abs", absolute},     {"floor", round_down}, {"ceil", round_up},
                                    {"round", round_even}, {"trunc", cut},        {"sqrt", root},
                                    {"exp", exponential},  {"log", logarithm},    {"log2", logarithm2},
                                    {"sin", sine},         {"cos", cosine},       {"tanh", hyperbolic}};
@@ -68,9 +67,9 @@ struct Operator {
 };
 // Priorities as in Go: bits and shifts bind more tightly than comparisons do.
 constexpr Operator kOperators[] = {
-    {"//", "quotient", quotient, mu::prMUL_DIV},  {"%", "remainder", remainder_of, mu::prMUL_DIV},
-    {"&", "bitand", bit_and, mu::prMUL_DIV},      {"<<", "shl", shift_left, mu::prMUL_DIV},
-    {">>", "shr", shift_right, mu::prMUL_DIV},    {"|", "bitor", bit_or, mu::prADD_SUB},
+    {"//", "quotient", quotient, mu::prMUL_DIV}, {"%", "remainder", remainder_of, mu::prMUL_DIV},
+    {"&", "bitand", bit_and, mu::prMUL_DIV},     {"<<", "shl", shift_left, mu::prMUL_DIV},
+    {">>", "shr", shift_right, mu::prMUL_DIV},   {"|", "bitor", bit_or, mu::prADD_SUB},
     {"xor", "bitxor", bit_xor, mu::prADD_SUB},
 };
 

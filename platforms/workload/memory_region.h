@@ -5,21 +5,10 @@
 #include <string>
 #include <vector>
 
-#include <yaml-cpp/yaml.h>
-
 #include "workload/scenario.h"
 #include "workload/workload.h"
 
 namespace heddle::workload {
-
-constexpr std::uint64_t kFirstRegion = 1U << 20;    // where automatic placement begins
-constexpr std::uint64_t kRegionAlignment = 1U << 12;
-// Exact in the doubles of expressions, and beyond every machine.
-constexpr std::uint64_t kMaxRegionEnd = std::uint64_t{1} << 50;
-
-// The list `memory:`, with addresses. `gpus`: how many the scenario has. Throws InputError with file and line. Whether
-// a GPU has so much memory is not known here.
-std::vector<MemoryRegion> read_memory(const YAML::Node& list, const std::string& file, std::size_t gpus);
 
 // Bytes `offset` to `offset + count` of the region when the run begins; they lie in the region, and `offset` is a
 // multiple of 8. The same on every host, in whatever portions they are asked for. Throws InputError where a file has
@@ -30,6 +19,9 @@ std::vector<std::uint8_t> initial_bytes(const MemoryRegion& region);
 // What is wrong with the bytes of the region, for a reader: "element 17 is 3, expected 4; 12 of 1024 differ". Empty if
 // the expectation (of kind memory) holds.
 std::string difference(const Expectation& expectation, const std::vector<std::uint8_t>& bytes);
+
+// Throws InputError unless the text is an expression over i.
+void check_pattern(const std::string& pattern, const SourcePos& where);
 
 // A file that the scenario names, as it can be opened.
 std::string beside_scenario(const std::string& scenario, const std::string& name);

@@ -34,7 +34,8 @@ void write_bits(WarpState& state, const ProgramVariable& variable, std::uint32_t
     return;
   }
   low = static_cast<std::uint32_t>(bits);
-  if (width == 64) state.of(static_cast<std::uint16_t>(variable.first + 1))[lane] = static_cast<std::uint32_t>(bits >> 32);
+  if (width == 64)
+    state.of(static_cast<std::uint16_t>(variable.first + 1))[lane] = static_cast<std::uint32_t>(bits >> 32);
 }
 
 double shared_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpState& state) {

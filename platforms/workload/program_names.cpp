@@ -15,9 +15,9 @@ using arch::ValueType;
 constexpr std::uint32_t kMaxVariableRegisters = 255;
 
 constexpr std::pair<const char*, SlotSource> kSlots[] = {
-    {"cta", SlotSource::cta},           {"cta.x", SlotSource::cta_x},     {"cta.y", SlotSource::cta_y},
-    {"cta.z", SlotSource::cta_z},       {"cluster", SlotSource::cluster}, {"cluster.size", SlotSource::cluster_size},
-    {"rank", SlotSource::rank},         {"warp", SlotSource::warp},       {"lane", SlotSource::lane},
+    {"cta", SlotSource::cta},           {"cta.x", SlotSource::cta_x},       {"cta.y", SlotSource::cta_y},
+    {"cta.z", SlotSource::cta_z},       {"cluster", SlotSource::cluster},   {"cluster.size", SlotSource::cluster_size},
+    {"rank", SlotSource::rank},         {"warp", SlotSource::warp},         {"lane", SlotSource::lane},
     {"thread", SlotSource::thread},     {"thread.x", SlotSource::thread_x}, {"thread.y", SlotSource::thread_y},
     {"thread.z", SlotSource::thread_z},
 };
@@ -119,7 +119,7 @@ void ProgramNames::close() {
 void ProgramNames::check_new(const std::string& name, const SourcePos& where) const {
   if (!usable_name(name)) {
     throw InputError(where, fmt::format("\"{}\" cannot be a name", name),
-                     "names are letters, digits and underscores, and not functions or operators");
+                     "names are letters, digits and underscores, and begin with no digit");
   }
   const std::vector<std::string>& built_in = built_in_names();
   if (std::find(built_in.begin(), built_in.end(), name) != built_in.end()) {

@@ -22,7 +22,7 @@ template <class T, class NameOf>
 T choose(const MapReader& map, const char* key, const std::vector<T>& options, NameOf name_of) {
   const std::string text = map.text(key);
   std::vector<std::string> names;
-  for (const T option : options) {
+  for (const T& option : options) {
     if (text == name_of(option)) return option;
     names.emplace_back(name_of(option));
   }
@@ -71,9 +71,8 @@ ValueType ProgramCompiler::type(const MapReader& map, const std::string& variabl
 }
 
 void ProgramCompiler::space(const MapReader& map, ProgramStep& step) const {
-  if (map.has("space") && choose<std::string>(map, "space", {"global", "shared"}, [](const std::string& s) {
-                            return s;
-                          }) == "shared") {
+  if (map.has("space") &&
+      choose<std::string>(map, "space", {"global", "shared"}, [](const std::string& s) { return s; }) == "shared") {
     step.space = arch::Space::shared;
   }
 }
@@ -82,8 +81,8 @@ void ProgramCompiler::ordering(const MapReader& map, ProgramStep& step, Order ot
                                const std::vector<Order>& orders) const {
   step.order = map.has("order") ? choose(map, "order", orders, arch::order_name) : otherwise;
   if (map.has("scope")) {
-    step.scope =
-        choose(map, "scope", std::vector<Scope>{Scope::cta, Scope::cluster, Scope::gpu, Scope::system}, arch::scope_name);
+    step.scope = choose(map, "scope", std::vector<Scope>{Scope::cta, Scope::cluster, Scope::gpu, Scope::system},
+                        arch::scope_name);
   }
 }
 
@@ -167,8 +166,8 @@ void ProgramCompiler::set(const MapReader& step) {
 void ProgramCompiler::load(const MapReader& step) {
   const MapReader map = body(step, "load", load_step_spec());
   const std::vector<std::string> to = names(map, "to");
-  ProgramStep made =
-      make(StepKind::operation, OpCode::load, arch::Unit::memory, fmt::format("load {}", fmt::join(to, ", ")), map.where());
+  ProgramStep made = make(StepKind::operation, OpCode::load, arch::Unit::memory,
+                          fmt::format("load {}", fmt::join(to, ", ")), map.where());
   made.at = expression(map, "at");
   read(made, made.at);
   space(map, made);
@@ -185,8 +184,9 @@ void ProgramCompiler::store(const MapReader& step) {
   const std::vector<YAML::Node> items = map.items("value");
   if (items.empty()) map.fail("value", "the list is empty");
   const std::string name = items.front().IsScalar() ? items.front().Scalar() : std::string();
-  ProgramStep made = make(StepKind::operation, OpCode::store, arch::Unit::memory,
-                          items.size() == 1 && names_.variable(name) != nullptr ? "store " + name : "store", map.where());
+  ProgramStep made =
+      make(StepKind::operation, OpCode::store, arch::Unit::memory,
+           items.size() == 1 && names_.variable(name) != nullptr ? "store " + name : "store", map.where());
   for (const YAML::Node& item : items) made.values.push_back(value(map, "value", item));
   for (const ProgramValue& item : made.values) read(made, item);
   made.at = expression(map, "at");
@@ -201,20 +201,22 @@ void ProgramCompiler::store(const MapReader& step) {
 void ProgramCompiler::atomic(const MapReader& step) {
   using arch::AtomicKind;
   const MapReader map = body(step, "atomic", atomic_step_spec());
-  ProgramStep made = make(StepKind::operation, OpCode::atomic, arch::Unit::memory, "atomic " + map.text("op"), map.where());
-  made.atomic = choose(map, "op",
-                       std::vector<AtomicKind>{AtomicKind::add, AtomicKind::min, AtomicKind::max, AtomicKind::bit_and,
-                                               AtomicKind::bit_or, AtomicKind::bit_xor, AtomicKind::exchange,
-                                               AtomicKind::compare_exchange, AtomicKind::increment,
-                                               AtomicKind::decrement},
-                       arch::atomic_name);
+  ProgramStep made =
+      make(StepKind::operation, OpCode::atomic, arch::Unit::memory, "atomic " + map.text("op"), map.where());
+  made.atomic =
+      choose(map, "op",
+             std::vector<AtomicKind>{AtomicKind::add, AtomicKind::min, AtomicKind::max, AtomicKind::bit_and,
+                                     AtomicKind::bit_or, AtomicKind::bit_xor, AtomicKind::exchange,
+                                     AtomicKind::compare_exchange, AtomicKind::increment, AtomicKind::decrement},
+             arch::atomic_name);
   const std::optional<ValueType> pair = map.has("type") ? pair_type(map.text("type")) : std::nullopt;
   made.element = !pair ? type(map, map.node("value").IsScalar() ? map.text("value") : std::string())
-                       : *pair == ValueType::f16x2 ? ValueType::f16 : ValueType::bf16;
+                 : *pair == ValueType::f16x2 ? ValueType::f16
+                                             : ValueType::bf16;
   made.type = pair.value_or(made.element);
   if (!arch::atomic_exists(made.atomic, made.type)) {
-    throw InputError(map.where(), fmt::format("{}: there is no {} for {}", map.thing(), map.text("op"),
-                                              arch::type_name(made.type)),
+    throw InputError(map.where(),
+                     fmt::format("{}: there is no {} for {}", map.thing(), map.text("op"), arch::type_name(made.type)),
                      "integers of 32 and 64 bits have all (increment, decrement: u32), f32 and f64 add, exchange, "
                      "compare_exchange, f16x2 and bf16x2 add, min, max");
   }
@@ -225,7 +227,8 @@ void ProgramCompiler::atomic(const MapReader& step) {
   for (const YAML::Node& item : items) made.values.push_back(value(map, "value", item));
   const bool compares = made.atomic == AtomicKind::compare_exchange;
   if (compares != map.has("compare")) {
-    throw InputError(map.where(), fmt::format("{}: compare {}", map.thing(), compares ? "is missing" : "has no meaning"),
+    throw InputError(map.where(),
+                     fmt::format("{}: compare {}", map.thing(), compares ? "is missing" : "has no meaning"),
                      "compare_exchange needs it, and nothing else has it");
   }
   if (compares) {

@@ -13,8 +13,8 @@ namespace heddle::workload {
 
 // Where a name of a program keeps its value: part of a register, or one or two of them, in each lane.
 struct ProgramVariable {
-  std::uint16_t first = 0;  // register
-  std::uint8_t shift = 0;   // bits below it in that register: several small values share one
+  std::uint16_t first = 0;    // register
+  std::uint8_t shift = 0;     // bits below it in that register: several small values share one
   std::uint8_t together = 4;  // bytes of all values made together that lie in the register
   arch::ValueType type = arch::ValueType::f32;
 
@@ -100,18 +100,18 @@ struct ProgramStep {
   std::uint32_t latency = 0;
   arch::MatmulTile tile;
 
-  std::uint32_t at = kNoExpression;       // address; a copy's source; matmul: A; loops: from; conditions
-  std::uint32_t to = kNoExpression;       // a copy's destination; matmul: B; loops: to; barrier: its number
-  std::uint32_t pitch = 0;        // store_tile: bytes from row to row; 0: not of a tile
-  std::uint32_t tile_row = 0;     // store_tile: what is added to the lane's row and column
+  std::uint32_t at = kNoExpression;  // address; a copy's source; matmul: A; loops: from; conditions
+  std::uint32_t to = kNoExpression;  // a copy's destination; matmul: B; loops: to; barrier: its number
+  std::uint32_t pitch = 0;           // store_tile: bytes from row to row; 0: not of a tile
+  std::uint32_t tile_row = 0;        // store_tile: what is added to the lane's row and column
   std::uint32_t tile_column = 0;
-  std::vector<ProgramValue> values;       // in the order of their bytes
-  ProgramValue compare;                   // compare_exchange
-  ProgramVariable variable;               // set
-  std::uint32_t target = 0;               // of jumps: index of a step
-  std::uint32_t scalar = 0;               // first of its scalars in the warp's state
-  std::int64_t increment = 1;             // loops
-  std::uint32_t first_warp = 0;           // roles
+  std::vector<ProgramValue> values;  // in the order of their bytes
+  ProgramValue compare;              // compare_exchange
+  ProgramVariable variable;          // set
+  std::uint32_t target = 0;          // of jumps: index of a step
+  std::uint32_t scalar = 0;          // first of its scalars in the warp's state
+  std::int64_t increment = 1;        // loops
+  std::uint32_t first_warp = 0;      // roles
   std::uint32_t last_warp = 0;
   bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32
 

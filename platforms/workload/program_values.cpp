@@ -39,9 +39,9 @@ std::uint64_t bits_of_double(double value) {
 }  // namespace
 
 const std::vector<ValueType>& scalar_types() {
-  static const std::vector<ValueType> kTypes{
-      ValueType::u8,  ValueType::s8,  ValueType::u16, ValueType::s16, ValueType::f16, ValueType::bf16,
-      ValueType::u32, ValueType::s32, ValueType::f32, ValueType::u64, ValueType::s64, ValueType::f64};
+  static const std::vector<ValueType> kTypes{ValueType::u8,  ValueType::s8,   ValueType::u16, ValueType::s16,
+                                             ValueType::f16, ValueType::bf16, ValueType::u32, ValueType::s32,
+                                             ValueType::f32, ValueType::u64,  ValueType::s64, ValueType::f64};
   return kTypes;
 }
 

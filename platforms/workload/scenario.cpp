@@ -12,6 +12,7 @@
 #include "common/suggest.h"
 #include "common/yaml_util.h"
 #include "workload/scenario_entries.h"
+#include "workload/scenario_memory.h"
 #include "workload/schema.h"
 
 namespace heddle::workload {
@@ -19,6 +20,12 @@ namespace {
 
 constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
 constexpr std::size_t kMaxGpus = 64;
+
+constexpr std::pair<const char*, arch::FaultKind> kFaults[] = {{"address", arch::FaultKind::address},
+                                                               {"misaligned", arch::FaultKind::misaligned},
+                                                               {"shared_bounds", arch::FaultKind::shared_bounds},
+                                                               {"unsupported", arch::FaultKind::unsupported},
+                                                               {"barrier", arch::FaultKind::barrier}};
 
 // An entry of `submit:` before the ids in `after:` are known.
 struct Submission {
@@ -52,6 +59,7 @@ class Reader {
       workload.name = scenario_.name;
       workload.format = "scenario";
     }
+    if (map.has("memory")) read_regions(map.node("memory"));
     if (map.has("kernels")) read_kernels(map.node("kernels"));
     if (map.has("streams")) read_streams(map.node("streams"));
     if (map.node("submit").size() == 0) map.fail("submit", "the list is empty: there is nothing to run");
@@ -110,9 +118,31 @@ class Reader {
   void read_kernels(const YAML::Node& list) {
     for (const auto& node : list) {
       const MapReader map(node, kernel_spec(), entry_name("kernel", node, "name"), file_);
-      const arch::KernelRecord kernel = read_kernel(map, file_);
+      std::set<std::string> regions;
+      const arch::KernelRecord kernel = read_kernel(map, file_, regions_, regions);
       if (!kernels_.emplace(kernel.name, kernel).second)
         map.fail("name", fmt::format("there are two kernels {}", kernel.name));
+      for (const MemoryRegion& region : regions_) {
+        if (regions.count(region.name) != 0) kernel_gpus_[kernel.name].emplace(region.gpu, region.name);
+      }
+    }
+  }
+
+  void read_regions(const YAML::Node& list) {
+    regions_ = read_memory(list, file_, scenario_.gpus.size());
+    for (const MemoryRegion& region : regions_) scenario_.workloads[region.gpu].memory.push_back(region);
+  }
+
+  // An address means something else on another GPU.
+  void check_regions(const MapReader& map, const std::string& kernel, std::size_t gpu) const {
+    const auto found = kernel_gpus_.find(kernel);
+    if (found == kernel_gpus_.end()) return;
+    for (const auto& [owner, region] : found->second) {
+      if (owner == gpu) continue;
+      throw InputError(
+          map.where("kernel"),
+          fmt::format("{}: it runs on gpu{}, and its program uses memory {} of gpu{}", map.thing(), gpu, region, owner),
+          "describe a kernel for each GPU, with memory of that GPU");
     }
   }
 
@@ -223,6 +253,7 @@ class Reader {
     const std::size_t repeat = map.has("repeat") ? map.number<std::size_t>("repeat", {Unit::count, 1, kMaxOps}) : 1;
     const StreamPlace& place = use_stream(map.name("stream"));
     op.stream = place.index;
+    if (op.kind == OpKind::kernel) check_regions(map, op.kernel.name, place.gpu);
 
     Workload& workload = scenario_.workloads[place.gpu];
     Submission submission{thing, place.gpu, workload.ops.size(), {}};
@@ -280,6 +311,12 @@ class Reader {
   }
 
   void read_expectation(const YAML::Node& node) {
+    if (node.IsMap() && node["memory"].IsDefined()) {
+      const MapReader map(node, expect_memory_spec(), entry_name("expectation", node, "memory"), file_);
+      scenario_.expectations.push_back(read_memory_expectation(map, file_, regions_));
+      return;
+    }
+    if (node.IsMap() && node["fault"].IsDefined()) return read_fault(node);
     const MapReader map(node, expect_spec(), entry_name("expectation", node, "stat"), file_);
     Expectation e;
     e.stat = map.name("stat");
@@ -300,10 +337,27 @@ class Reader {
     }
     if (e.min && e.max && *e.min > *e.max) map.fail("min", "min is larger than max");
     if (within) {
-      const std::string text = map.text("within");
-      e.within_percent = text.find('%') != std::string::npos || text.find("percent") != std::string::npos;
-      e.within = map.number<double>("within", {e.within_percent ? Unit::percent : Unit::none, 0.0});
+      read_within(map, e);
     }
+    scenario_.expectations.push_back(std::move(e));
+  }
+
+  void read_fault(const YAML::Node& node) {
+    const MapReader map(node, expect_fault_spec(), entry_name("expectation", node, "fault"), file_);
+    Expectation e;
+    e.kind = ExpectationKind::fault;
+    e.where = map.where();
+    const std::string name = map.text("fault");
+    std::vector<std::string> names;
+    for (const auto& [known, kind] : kFaults) {
+      names.emplace_back(known);
+      if (name == known) e.fault = kind;
+    }
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw InputError(map.where("fault"), fmt::format("{}: there is no fault {}", map.thing(), name),
+                       suggestion(name, names));
+    }
+    e.kernel = find_kernel(map).name;
     scenario_.expectations.push_back(std::move(e));
   }
 
@@ -323,7 +377,9 @@ class Reader {
 
   const std::string& file_;
   Scenario scenario_;
+  std::vector<MemoryRegion> regions_;
   std::map<std::string, arch::KernelRecord> kernels_;
+  std::map<std::string, std::map<std::size_t, std::string>> kernel_gpus_;  // whose memory a program uses, and which
   std::set<std::string> used_kernels_;
   std::map<std::string, StreamPlace> streams_;
   std::map<std::string, std::pair<std::size_t, std::size_t>> ids_;  // GPU, and index of the last operation with that id

@@ -33,10 +33,10 @@ struct Expectation {
   double within = 0;            // with `about`, and for memory: the distance allowed
   bool within_percent = false;  // `within` is in percent of `about`, or of the element
 
-  std::size_t gpu = 0;  // memory: of the region
-  std::string memory;   // name of the region
-  std::string file;     // as it can be opened; or
-  std::string pattern;  // expression over i
+  std::size_t gpu = 0;                  // memory: of the region
+  std::string memory;                   // name of the region
+  std::string file;                     // as it can be opened; or
+  std::string pattern;                  // expression over i
   std::optional<arch::ValueType> type;  // of the elements; without: equal bytes
 
   arch::FaultKind fault = arch::FaultKind::address;

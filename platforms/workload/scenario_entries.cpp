@@ -126,7 +126,8 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, co
   kernel.grid = read_grid(map, "grid");
   kernel.block = read_extents(map, "block", map.items("block"), {kMaxBlock, kMaxBlock, kMaxBlock});
   if (map.has("cycles") == map.has("program")) {
-    const char* wrong = map.has("cycles") ? "`cycles` and `program` stand side by side" : "the key \"cycles\" is missing";
+    const char* wrong =
+        map.has("cycles") ? "`cycles` and `program` stand side by side" : "the key \"cycles\" is missing";
     throw InputError(map.where(), fmt::format("{}: {}", map.thing(), wrong),
                      "give one of: cycles, how long a CTA runs; program, what its warps do");
   }

@@ -26,7 +26,9 @@ std::uint32_t offset_of(std::uint64_t address) {
   constexpr std::uint32_t kBeyond = 0xFFFF'FFF0;
   return address > kBeyond ? kBeyond : static_cast<std::uint32_t>(address);
 }
-std::uint32_t offset_of(double value) { return offset_of(std::isfinite(value) ? whole_bits(value) : ~std::uint64_t{0}); }
+std::uint32_t offset_of(double value) {
+  return offset_of(std::isfinite(value) ? whole_bits(value) : ~std::uint64_t{0});
+}
 
 // Where lane l's registers 2 i and 2 i + 1 lie in the tile: as MatmulTile says.
 std::uint64_t tile_offset(const ProgramStep& step, std::uint32_t lane) {
@@ -193,7 +195,8 @@ void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const
     case OpCode::async_copy: {
       arch::PerLane<std::uint64_t> to{};
       addresses(place, state, now.to, operation.lanes, to);
-      for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) operation.shared_address[lane] = offset_of(to[lane]);
+      for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane)
+        operation.shared_address[lane] = offset_of(to[lane]);
       return addresses(place, state, now.at, operation.lanes, operation.address);
     }
     case OpCode::matmul:

@@ -58,8 +58,8 @@ class ScenarioProgram : public arch::WarpProgram {
   // Addresses: what is not finite becomes one that no memory has.
   void addresses(const arch::WarpPlace& place, const arch::WarpState& state, std::uint32_t expression,
                  arch::LaneMask lanes, arch::PerLane<std::uint64_t>& results) const;
-  void bits(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramValue& value,
-            arch::ValueType type, arch::LaneMask lanes, arch::PerLane<std::uint64_t>& results) const;
+  void bits(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramValue& value, arch::ValueType type,
+            arch::LaneMask lanes, arch::PerLane<std::uint64_t>& results) const;
   void data(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& step,
             arch::Operation& operation) const;
   void set(const arch::WarpPlace& place, arch::WarpState& state, const ProgramStep& step, arch::LaneMask lanes) const;

@@ -14,14 +14,16 @@ const MapSpec& step_spec() {
       "step",
       {
           {"let", false, kMap, "names with expressions that they stand for; costs nothing"},
-          {"set", false, kMap, "a name with the expression whose value it gets, and its type: {x: 2 * lane, type: u32}"},
+          {"set", false, kMap,
+           "a name with the expression whose value it gets, and its type: {x: 2 * lane, type: u32}"},
           {"load", false, kMap, "a load from global or shared memory"},
           {"store", false, kMap, "a store to global or shared memory"},
           {"atomic", false, kMap, "an atomic operation, or a reduction, which returns nothing"},
           {"compute", false, kMap, "instructions on a unit, without a result"},
           {"special", false, kMap, "reads a special register"},
           {"copy_async", false, kMap, "an asynchronous copy of each lane, from global to shared memory"},
-          {"wait_async", false, kInteger, "number of groups of asynchronous copies that may be open when the warp goes on"},
+          {"wait_async", false, kInteger,
+           "number of groups of asynchronous copies that may be open when the warp goes on"},
           {"barrier", false, kMap, "waits at a barrier of the CTA; the word alone: number 0, all threads"},
           {"fence", false, kMap, "orders the warp's accesses before it and after it"},
           {"accumulators", false, kMap, "names of accumulators, with their columns: {acc: {n: 128}}"},
@@ -65,8 +67,10 @@ const MapSpec& store_step_spec() {
   static const MapSpec kSpec{
       "store_step",
       {
-          {"value", true, kText | kList, "expression, or list of expressions whose values lie side by side from there on"},
-          {"type", false, kText, "type of each value, e.g. f32; may be left out where the value is a name that has one"},
+          {"value", true, kText | kList,
+           "expression, or list of expressions whose values lie side by side from there on"},
+          {"type", false, kText,
+           "type of each value, e.g. f32; may be left out where the value is a name that has one"},
           {"at", true, kText, "address: an expression"},
           kSpace,
           {"order", false, kText, "weak, relaxed or release; default weak"},
@@ -79,8 +83,7 @@ const MapSpec& atomic_step_spec() {
   static const MapSpec kSpec{
       "atomic_step",
       {
-          {"op", true, kText,
-           "add, min, max, bit_and, bit_or, bit_xor, exchange, compare_exchange, increment or decrement"},
+          {"op", true, kText, "add, min, max, and, or, xor, exchange, compare_exchange, increment or decrement"},
           {"type", false, kText, "type of the value, e.g. u32; f16x2 and bf16x2 take two values"},
           {"at", true, kText, "address: an expression"},
           {"value", true, kText | kList, "operand: an expression; two for f16x2 and bf16x2"},
@@ -105,13 +108,12 @@ const MapSpec& compute_step_spec() {
 }
 
 const MapSpec& special_step_spec() {
-  static const MapSpec kSpec{
-      "special_step",
-      {
-          {"to", true, kText, "name that gets the value"},
-          {"register", true, kText, "clock, sm, sms, warp_slot or cta_slot"},
-          {"type", false, kText, "u32 or u64; default u32"},
-      }};
+  static const MapSpec kSpec{"special_step",
+                             {
+                                 {"to", true, kText, "name that gets the value"},
+                                 {"register", true, kText, "clock, sm, sms, warp_slot or cta_slot"},
+                                 {"type", false, kText, "u32 or u64; default u32"},
+                             }};
   return kSpec;
 }
 
@@ -136,11 +138,12 @@ const MapSpec& barrier_step_spec() {
 }
 
 const MapSpec& fence_step_spec() {
-  static const MapSpec kSpec{"fence_step",
-                             {
-                                 {"order", false, kText, "acquire, release or acquire_release; default acquire_release"},
-                                 kScope,
-                             }};
+  static const MapSpec kSpec{
+      "fence_step",
+      {
+          {"order", false, kText, "acquire, release or acquire_release; default acquire_release"},
+          kScope,
+      }};
   return kSpec;
 }
 
@@ -158,7 +161,8 @@ const MapSpec& matmul_step_spec() {
           {"type", false, kText, "type of the elements of A and B: f16 or bf16; default f16"},
           {"n", false, kInteger, "columns: a multiple of 8, up to 256; may be left out where `accumulators` says it"},
           {"k", true, kInteger, "columns of A and rows of B: a multiple of 16"},
-          {"a", true, kText, "offset of this warp's 16 rows of A in shared memory: an expression, the same for all lanes"},
+          {"a", true, kText,
+           "offset of this warp's 16 rows of A in shared memory: an expression, the same for all lanes"},
           {"b", true, kText, "offset of B in shared memory: an expression, the same for all lanes"},
           {"a_pitch", false, kInteger | kQuantity, "bytes from one row of A to the next; default: 2 k"},
           {"b_pitch", false, kInteger | kQuantity,
@@ -195,11 +199,12 @@ const MapSpec& loop_spec() {
 }
 
 const MapSpec& while_spec() {
-  static const MapSpec kSpec{"while",
-                             {
-                                 {"cond", true, kText, "condition: an expression; it holds unless it is 0"},
-                                 {"do", true, kList, "list of steps, of the lanes in which the condition has always held"},
-                             }};
+  static const MapSpec kSpec{
+      "while",
+      {
+          {"cond", true, kText, "condition: an expression; it holds unless it is 0"},
+          {"do", true, kList, "list of steps, of the lanes in which the condition has always held"},
+      }};
   return kSpec;
 }
 
@@ -214,11 +219,12 @@ const MapSpec& if_spec() {
 }
 
 const MapSpec& role_spec() {
-  static const MapSpec kSpec{"role",
-                             {
-                                 {"warps", true, kInteger | kList, "warp of the CTA, or list of the first and the last"},
-                                 {"do", true, kList, "list of steps"},
-                             }};
+  static const MapSpec kSpec{
+      "role",
+      {
+          {"warps", true, kInteger | kList, "warp of the CTA, or list of the first and the last"},
+          {"do", true, kList, "list of steps"},
+      }};
   return kSpec;
 }
 
@@ -238,17 +244,16 @@ const MapSpec& memory_spec() {
 }
 
 const MapSpec& init_spec() {
-  static const MapSpec kSpec{
-      "init",
-      {
-          {"pattern", false, kText, "value of element i: an expression over i"},
-          {"random", false, kInteger, "seed of random elements, evenly distributed"},
-          {"file", false, kText, "name of a file with the bytes, relative to the scenario"},
-          {"type", false, kText, "pattern, random: type of the elements, e.g. f16"},
-          {"min", false, kNumber, "random: smallest value; default 0"},
-          {"max", false, kNumber, "random: largest value; default 1"},
-          {"integer", false, kFlag, "random: true: whole numbers; default: by type"},
-      }};
+  static const MapSpec kSpec{"init",
+                             {
+                                 {"pattern", false, kText, "value of element i: an expression over i"},
+                                 {"random", false, kInteger, "seed of random elements, evenly distributed"},
+                                 {"file", false, kText, "name of a file with the bytes, relative to the scenario"},
+                                 {"type", false, kText, "pattern, random: type of the elements, e.g. f16"},
+                                 {"min", false, kNumber, "random: smallest value; default 0"},
+                                 {"max", false, kNumber, "random: largest value; default 1"},
+                                 {"integer", false, kFlag, "random: true: whole numbers; default: by type"},
+                             }};
   return kSpec;
 }
 
@@ -270,18 +275,19 @@ const MapSpec& expect_fault_spec() {
   static const MapSpec kSpec{
       "expect_fault",
       {
-          {"fault", true, kText, "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier"},
+          {"fault", true, kText,
+           "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier"},
           {"kernel", true, kText, "name of the kernel that has it"},
       }};
   return kSpec;
 }
 
 std::vector<const MapSpec*> program_specs() {
-  return {&step_spec(),           &load_step_spec(),    &store_step_spec(),   &atomic_step_spec(),
-          &compute_step_spec(),   &special_step_spec(), &copy_async_step_spec(), &barrier_step_spec(),
-          &fence_step_spec(),     &accumulators_spec(), &matmul_step_spec(),  &store_tile_step_spec(),
-          &loop_spec(),           &while_spec(),        &if_spec(),           &role_spec(),
-          &memory_spec(),         &init_spec(),         &expect_memory_spec(), &expect_fault_spec()};
+  return {
+      &step_spec(),         &load_step_spec(),       &store_step_spec(),   &atomic_step_spec(),   &compute_step_spec(),
+      &special_step_spec(), &copy_async_step_spec(), &barrier_step_spec(), &fence_step_spec(),    &accumulators_spec(),
+      &matmul_step_spec(),  &store_tile_step_spec(), &loop_spec(),         &while_spec(),         &if_spec(),
+      &role_spec(),         &memory_spec(),          &init_spec(),         &expect_memory_spec(), &expect_fault_spec()};
 }
 
 }  // namespace heddle::workload

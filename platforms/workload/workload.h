@@ -132,7 +132,7 @@ struct Workload {
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
   std::vector<SmLoad> loads;
   std::vector<TpcSwitch> tpc_switches;
-  std::vector<MemoryRegion> memory;    // of this GPU, in the order of the file
+  std::vector<MemoryRegion> memory;   // of this GPU, in the order of the file
   std::vector<std::string> warnings;  // sentences for the user
 
   std::size_t kernels() const;

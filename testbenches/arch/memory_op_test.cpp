@@ -1,6 +1,7 @@
 // Read-modify-write operations against wider arithmetic, and against Eigen's half-precision types.
 #include "arch/memory_op.h"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -2,7 +2,6 @@
 //
 // A grid of a million one-cycle CTAs runs on the preset h100-sxm, with every invariant on; before it, a bare SC_METHOD
 // notifies itself. Times differ from machine to machine: quote the ratio, and only from one run.
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 #include <systemc>
 
+#include "bench/bare_events.h"
 #include "common/param_layers.h"
 #include "replay/simulation.h"
 
@@ -19,42 +19,7 @@ int sc_main(int, char**) { return 0; }
 namespace {
 
 using namespace heddle;
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// One method, one event, one notification per nanosecond.
-class Ticker : public sc_core::sc_module {
- public:
-  SC_HAS_PROCESS(Ticker);
-  Ticker(const sc_core::sc_module_name& name, std::uint64_t count) : sc_core::sc_module(name), left_(count) {
-    SC_METHOD(tick);
-    sensitive << event_;
-  }
-
- private:
-  void tick() {
-    if (left_-- > 0) event_.notify(sc_core::sc_time(1, sc_core::SC_NS));
-  }
-  sc_core::sc_event event_;
-  std::uint64_t left_;
-};
-
-double bare_events_per_second(std::uint64_t count) {
-  sc_core::sc_simcontext* const previous = sc_core::sc_curr_simcontext;
-  sc_core::sc_curr_simcontext = sc_core::sc_default_global_context = new sc_core::sc_simcontext;
-  double seconds = 0;
-  {
-    Ticker ticker("ticker", count);
-    const auto begin = std::chrono::steady_clock::now();
-    sc_core::sc_start();
-    seconds = seconds_since(begin);
-  }
-  delete sc_core::sc_curr_simcontext;
-  sc_core::sc_curr_simcontext = sc_core::sc_default_global_context = previous;
-  return static_cast<double>(count) / seconds;
-}
+using bench::bare_events_per_second;
 
 // Every CTA of the grid starts once and ends once, on an SM that exists.
 class OnceEach final : public CtaListener {

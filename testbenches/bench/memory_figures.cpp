@@ -3,6 +3,8 @@
 // Markdown.
 #include <cstdio>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -172,6 +174,8 @@ double barrier_cycles(const std::string& preset, std::uint32_t threads) {
   return repeated(preset, threads, 1, 0, [](ListProgram& program) { program.barrier(); });
 }
 
+bool all_within = true;
+
 void row(const std::string& what, const char* preset, const std::string& model, const std::string& published,
          const std::string& difference) {
   print(fmt::format("| {} | {} | {} | {} | {} |\n", what, preset, model, published, difference));
@@ -180,6 +184,7 @@ void row(const std::string& what, const char* preset, const std::string& model, 
 void latency_row(const std::string& what, const char* preset, double model, double published) {
   row(what, preset, fmt::format("{:.1f} cycles", model), fmt::format("{:.0f} cycles", published),
       fmt::format("{:+.1f} %", 100 * (model / published - 1)));
+  if (model < 0.95 * published || model > 1.05 * published) all_within = false;
 }
 
 void calibration() {
@@ -201,6 +206,8 @@ void calibration() {
   row("L2 read", "h200", fmt::format("{:.2f} TB/s ({:.0f} B/cycle)", l2.terabytes, l2.bytes_per_cycle),
       "9.3 to 11.0 TB/s", l2.terabytes >= 9.3 && l2.terabytes <= 11.0 ? "within" : "outside");
   const Bandwidth dram = dram_read("h200");
+  if (l2.terabytes < 9.3 || l2.terabytes > 11.0 || dram.terabytes < 3.7 || dram.terabytes > 4.1) all_within = false;
+  if (shared < 0.95 * 128 || shared > 128) all_within = false;
   row("DRAM read", "h200", fmt::format("{:.2f} TB/s ({:.0f} B/cycle)", dram.terabytes, dram.bytes_per_cycle),
       "3.9 TB/s", fmt::format("{:+.1f} %", 100 * (dram.terabytes / 3.9 - 1)));
 }
@@ -234,14 +241,68 @@ void bandwidth_curve() {
   }
 }
 
+// All SMs, or the first few, read lines of which each lies where `wanted` says.
+double crowded(std::uint32_t ctas, const std::function<bool(const arch::AddressMap&, std::uint64_t)>& wanted) {
+  return on("h100-sxm", [&](GpuLab& lab) {
+    const gpu::GpuParams& params = lab.gpu.params();
+    const arch::AddressMap map(params.machine.memory, params.l2.slices, params.l2.partitions);
+    auto lines = std::make_shared<std::vector<std::uint64_t>>();
+    for (std::uint64_t line = kData; lines->size() < 4096; line += arch::kLineBytes) {
+      if (wanted(map, line)) lines->push_back(line);
+    }
+    const auto kernel = [&](std::uint64_t loads) {
+      auto program = std::make_shared<ListProgram>(4);
+      const std::size_t loop = program->loop(loads);
+      for (std::uint16_t i = 0; i < 4; ++i) {
+        program->load(access(Space::global, Order::relaxed), i, [=](const Warp& warp, std::uint32_t lane) {
+          const std::uint64_t me = warp.place.cta * warp.place.warps + warp.place.warp;
+          return (*lines)[(me * 61 + warp.count(loop) * 4 + i) % lines->size()] + 4 * lane;
+        });
+      }
+      program->end_loop();
+      program->exit();
+      return lab.cycles(lab.run(program, {ctas, 1, 1}, {1024, 1, 1}));
+    };
+    kernel(8);
+    const std::uint64_t loads = ctas == 1 ? 200 : 12;
+    const double first = kernel(loads);
+    return static_cast<double>(loads * 4 * 32 * ctas * arch::kLineBytes) / (kernel(2 * loads) - first);
+  });
+}
+
+void limits() {
+  print("\n| load | bytes per cycle | what limits it |\n| --- | --- | --- |\n");
+  const gpu::GpuParams params = test::preset_params("h100-sxm");
+  const auto any = [](const arch::AddressMap&, std::uint64_t) { return true; };
+  const auto limit = [](const char* what, double model, double bound, const std::string& why) {
+    print(fmt::format("| {} | {:.1f} | {}: {:.0f} |\n", what, model, why, bound));
+    if (model > 1.001 * bound || model < 0.9 * bound) all_within = false;
+  };
+  limit("one SM reads from all slices", crowded(1, any), params.xbar.sm_bandwidth, "the SM's link");
+  limit("all SMs read from one slice",
+        crowded(132, [](const arch::AddressMap& map, std::uint64_t line) { return map.slice_of(line) == 7; }),
+        params.xbar.slice_bandwidth, "the slice");
+  limit("all SMs read from two slices, one in each partition",
+        crowded(132,
+                [](const arch::AddressMap& map, std::uint64_t line) {
+                  return map.slice_of(line) == 7 || map.slice_of(line) == 7 + map.slices() / 2;
+                }),
+        2 * params.xbar.slice_bandwidth, "the slices");
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
   print("## Model and measurement\n\n");
   calibration();
+  print("\n## Limits (h100-sxm)\n");
+  limits();
+  if (quick) return all_within ? 0 : 1;
   print("\n## Latency against working set (h100-sxm)\n");
   latency_curve();
   print("\n## Bandwidth against bytes in flight (h200)\n");
   bandwidth_curve();
-  return 0;
+  if (!all_within) std::fputs("a figure is further from its measurement than it may be\n", stderr);
+  return all_within ? 0 : 1;
 }

@@ -37,24 +37,13 @@ struct HbmChannelBench {
       for (; next < requests.size() && requests[next].cycle <= now; ++next)
         waiting[requests[next].write].push_back(requests[next]);
       memory::HbmTick wake = memory::kNoTick;
-      bool entered = true;
-      while (entered) {
-        entered = false;
-        for (const bool write : {false, true}) {
-          while (!waiting[write].empty() && channel.has_room(write)) {
-            const memory::HbmAccess access = waiting[write].front().access;
-            const auto how = channel.enter(write, access);
-            entered = true;
-            if (how == memory::HbmChannel::Entered::forwarded) finish(access.tag, static_cast<double>(now) * cycle_ns);
-            if (!write) entered_at(access.tag, now);
-            waiting[write].pop_front();
-          }
-        }
+      admit(waiting, now);
+      do {
         done.clear();
         ++calls;
         wake = channel.advance(now * 1024, (now + 1) * 1024, done);
         for (const memory::HbmDone& item : done) finish(item.tag, static_cast<double>(item.when) / 1024 * cycle_ns);
-      }
+      } while (admit(waiting, now));
       end_cycle = now;
       const std::uint64_t arrival = next < requests.size() ? requests[next].cycle : ~std::uint64_t{0};
       const std::uint64_t work = wake == memory::kNoTick ? ~std::uint64_t{0} : wake / 1024;
@@ -62,6 +51,20 @@ struct HbmChannelBench {
       now = std::max(now + 1, std::min(arrival, work));
     }
     lost = waiting[0].size() + waiting[1].size() + channel.waiting(false) + channel.waiting(true);
+  }
+  bool admit(std::deque<Request> (&waiting)[2], std::uint64_t now) {
+    bool any = false;
+    for (const bool write : {false, true}) {
+      while (!waiting[write].empty() && channel.has_room(write)) {
+        const memory::HbmAccess access = waiting[write].front().access;
+        const auto how = channel.enter(write, access);
+        if (how == memory::HbmChannel::Entered::forwarded) finish(access.tag, static_cast<double>(now) * cycle_ns);
+        if (!write) entered_at(access.tag, now);
+        waiting[write].pop_front();
+        any = true;
+      }
+    }
+    return any;
   }
   void finish(std::uint32_t tag, double ns) {
     if (finished.size() <= tag) finished.resize(tag + 1, -1);

@@ -123,7 +123,7 @@ class HbmChecker : public memory::HbmTrace {
     // The data bus.
     const double begin = e.when + (write ? table_.cwl : table_.cl);
     const double gap = write == bus_write_ ? 0 : table_.turn;
-    need(begin >= bus_free_ + gap - kSlack, e, "the data bus is not free");
+    need(begin >= bus_free_ + gap - slack_, e, "the data bus is not free");
     bus_free_ = begin + data_;
     bus_write_ = write;
     busy += data_;
@@ -142,7 +142,7 @@ class HbmChecker : public memory::HbmTrace {
     return times.size() < back ? kLongAgo : times[times.size() - back];
   }
   void least(const Entry& e, double before, double ns, const char* what) {
-    need(e.when - before >= ns - kSlack, e, what);
+    need(e.when - before >= ns - slack_, e, what);
   }
   void need(bool good, const Entry& e, const char* what) {
     if (good || problems_.size() > 20) return;
@@ -151,11 +151,10 @@ class HbmChecker : public memory::HbmTrace {
                                     e.bank, e.row, e.when, what));
   }
 
-  static constexpr double kSlack = 2e-3;  // ns: a burst is rounded to 1/1024 of a cycle
-
   const memory::HbmTable& table_;
   memory::HbmParams params_;
   double tick_ns_;
+  double slack_ = 1.1 * tick_ns_;  // a burst is rounded to the nearest tick
   double burst_;
   double data_;
   std::vector<Bank> banks_;

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sm/loose_ends.h"
 #include "sm/sm.h"
 #include "support/sim_fixture.h"
 
@@ -89,7 +90,8 @@ struct Bench {
   explicit Bench(TimingMode mode = TimingMode::at)
       : domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params(), 17, kDistance, 1) {
+        sm("sm", domain, "sm0", params(), 17, kDistance, 1, rest.code, rest.view(), 18),
+        ends("ends", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
     observation.ctas = &listener;
@@ -108,7 +110,9 @@ struct Bench {
   Timeline timeline;
   Domain domain;
   FakeMpc mpc;
+  heddle::test::NoPrograms rest;
   Sm sm;
+  heddle::test::LooseEnds ends;
 };
 
 CtaStartPacket cta(std::uint32_t cta_slot, const ResourceVector& need, std::uint64_t cycles) {

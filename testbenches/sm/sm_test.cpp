@@ -12,6 +12,7 @@
 #include <catch2/catch.hpp>
 
 #include "sm/cta_duration.h"
+#include "sm/loose_ends.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"
 
@@ -96,7 +97,8 @@ struct SmBench {
       : params(sm_params),
         domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, kId, kDistance, kSeed),
+        sm("sm", domain, "sm0", params, kId, kDistance, kSeed, rest.code, rest.view(), kId + 1),
+        ends("ends", domain, sm),
         listener(sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
@@ -116,7 +118,9 @@ struct SmBench {
   SmParams params;
   Domain domain;
   FakeMpc mpc;
+  heddle::test::NoPrograms rest;
   Sm sm;
+  heddle::test::LooseEnds ends;
   Listener listener;
 };
 

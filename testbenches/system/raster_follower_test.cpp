@@ -223,10 +223,13 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     std::vector<LoggedLaunch> launches;
     std::vector<std::unique_ptr<LaunchTap>> taps;
     std::vector<std::unique_ptr<heddle::gpu::Gpc>> gpcs;
+    const heddle::arch::CodeStore codes;
+    const heddle::arch::AddressMap map(1 << 20, 2, 1);
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       const std::string name = fmt::format("gpc{}", g);
       taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
-      gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(name.c_str(), domain, name, params, topology.gpc(g), seed));
+      gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(name.c_str(), domain, name, params, topology.gpc(g),
+                                                        heddle::gpu::SmSurroundings{seed, codes, map, topology.sms()}));
       cwd.launch_out.bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in);
       cwd.local_out.bind(gpcs.back()->gpm.local_in);

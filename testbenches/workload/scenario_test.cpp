@@ -296,8 +296,9 @@ TEST_CASE("scenarios are recognised by their content", "[workload][scenario]") {
 }
 
 TEST_CASE("the shipped scenarios read without warnings", "[workload][scenario]") {
-  const std::string name = GENERATE(std::string("first_light"), std::string("no_progress"), std::string("million_ctas"),
-                                    std::string("two_gpus"));
+  const std::string name =
+      GENERATE(std::string("first_light"), std::string("no_progress"), std::string("million_ctas"),
+               std::string("two_gpus"), std::string("saxpy"), std::string("histogram"), std::string("gemm_1024"));
   const std::string path = kRoot + "/scenarios/" + name + ".yaml";
   const Scenario s = read_scenario(path);
   CHECK(looks_like_scenario(read_text_file(path).substr(0, 4096)));

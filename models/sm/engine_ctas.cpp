@@ -1,0 +1,290 @@
+// CTAs with programs: their start, their end, and what ends them early.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sm/warp_engine.h"
+
+namespace heddle::sm {
+namespace {
+
+// What of the unified memory can be shared memory; the rest is L1. As published for compute capability 9.0.
+constexpr std::array<std::uint32_t, 10> kCarveOuts = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
+constexpr std::uint32_t kKib = 1024;
+
+}  // namespace
+
+void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cycle first) {
+  if (warps_.empty()) warps_.resize(partitions_.size() * ((params_.limits.warps + kPartitions - 1) / kPartitions));
+  Cta& cta = ctas_[start.cta_slot];
+  const auto same = [&start](const Cta& other) {
+    return other.running && other.start.tag.operation == start.tag.operation;
+  };
+  const bool begins = std::none_of(ctas_.begin(), ctas_.end(), same);
+  cta.running = true;
+  cta.ending = cta.faulted = false;
+  cta.start = start;
+  cta.serial = ++serial_;
+  cta.begin = arrival;
+  cta.last = first;
+  cta.code = &code_.at(start.code);
+  cta.open = cta.live = 0;
+  cta.has_warps = !aborted(start.tag.operation);
+  cta.warps.clear();
+  if (!cta.has_warps) {
+    cta.faulted = true;
+    cta.last = arrival;
+    return end_at(cta, arrival);
+  }
+  if (begins) memory_.l1().invalidate_all();  // MEM-06
+  size_l1(start.need[arch::Resource::shared_bytes]);
+  memory_.shared_memory().open(start.cta_slot, cta.code->shared_bytes);
+  const std::uint64_t threads = cta.code->block.count();
+  const auto warps = static_cast<std::uint32_t>((threads + arch::kWarpLanes - 1) / arch::kWarpLanes);
+  cta.live = warps;
+  cta.barriers.start(warps);
+  ++resident_;
+  for (std::uint32_t warp = 0; warp < warps; ++warp) enter_warp(cta, start.cta_slot, warp, first);
+}
+
+// The warps of a CTA go to the partitions in turn, beginning with the one that has fewest.
+std::uint32_t WarpEngine::take_slot(std::uint32_t turn) {
+  for (std::uint32_t i = 0; i < kPartitions; ++i) {
+    const std::uint32_t p = (turn + i) % kPartitions;
+    const std::uint32_t slot = partitions_[p].free_slot();
+    if (slot != Partition::kNone) return slot * kPartitions + p;
+  }
+  HEDDLE_CHECK(false, "a CTA was started without warp slots for it");
+  return 0;
+}
+
+void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t number, Cycle first) {
+  std::uint32_t turn = number;
+  if (number == 0) {
+    const auto fewest = std::min_element(
+        partitions_.begin(), partitions_.end(),
+        [](const Partition& a, const Partition& b) { return a.resident() < b.resident(); });
+    turn = static_cast<std::uint32_t>(fewest - partitions_.begin());
+  } else {
+    turn = cta.warps[number - 1] % kPartitions + 1;
+  }
+  const std::uint32_t slot = take_slot(turn);
+  cta.warps.push_back(slot);
+  partition_of(slot).enter(slot / kPartitions, ++serial_);
+
+  Warp& warp = warps_[slot];
+  const arch::CtaId& id = cta.start.id;
+  warp.resident = true;
+  warp.cta = cta_slot;
+  warp.program = cta.code->program.get();
+  arch::WarpPlace& place = warp.place;
+  place.grid = cta.code->grid;
+  place.block = cta.code->block;
+  place.cta_x = id.cta.x;
+  place.cta_y = id.cta.y;
+  place.cta_z = id.cta.z;
+  place.cta = id.index;
+  place.cluster = id.cga;
+  place.rank = id.rank;
+  place.cluster_size = id.cga_size;
+  place.warp = number;
+  place.warps = cta.live;
+  const std::uint64_t threads = place.block.count() - std::uint64_t{number} * arch::kWarpLanes;
+  place.lanes = threads >= arch::kWarpLanes ? ~arch::LaneMask{0} : (arch::LaneMask{1} << threads) - 1;
+  warp.state.pc = 0;
+  warp.state.exited = false;
+  warp.program->start(place, warp.state);
+  warp.scoreboard.start(warp.program->registers());
+  warp.compute_left = 0;
+  warp.held = warp.wants_flush = warp.acquires = false;
+  warp.issued_pc = warp.state.pc;
+  warp.begin_copies();
+  prepare(slot, first);
+}
+
+// The L1 is what CTAs leave of the unified memory. While some are here it can only shrink.
+void WarpEngine::size_l1(std::uint32_t shared_bytes) {
+  shared_held_ += shared_bytes;
+  std::uint32_t carve_out = params_.limits.shared_bytes;
+  for (const std::uint32_t option : kCarveOuts) {
+    if (option * kKib < shared_held_) continue;
+    carve_out = option * kKib;
+    break;
+  }
+  const std::uint32_t unified = params_.memory.unified_bytes;
+  const std::uint32_t bytes = unified > carve_out ? unified - carve_out : 0;
+  if (resident_ == 0 || bytes < memory_.l1().capacity()) memory_.l1().resize(bytes);
+}
+
+void WarpEngine::check_end(Cta& cta, Cycle when) {
+  if (cta.live > 0 || cta.open > 0 || cta.ending) return;
+  end_at(cta, std::max(cta.last, when));
+}
+
+void WarpEngine::end_at(Cta& cta, Cycle when) {
+  cta.ending = true;
+  domain_.schedule(std::max(when, domain_.now()), *this, kCtaEnds, cta.start.cta_slot);
+}
+
+void WarpEngine::end(std::uint32_t cta_slot) {
+  Cta& cta = ctas_[cta_slot];
+  if (cta.has_warps) {
+    for (const std::uint32_t slot : cta.warps) {
+      partition_of(slot).leave(slot / kPartitions);
+      warps_[slot].resident = false;
+    }
+    memory_.shared_memory().close(cta_slot);
+    shared_held_ -= cta.start.need[arch::Resource::shared_bytes];
+    --resident_;
+  }
+  cta.running = false;
+  host_.cta_over(cta_slot, cta.faulted);
+}
+
+// Its warps stop, and what comes later for them is swallowed.
+void WarpEngine::kill(std::uint32_t cta_slot) {
+  Cta& cta = ctas_[cta_slot];
+  memory_.forget(cta_slot);
+  for (const std::uint32_t slot : cta.warps) {
+    partition_of(slot).block(slot / kPartitions);
+    warps_[slot].wait = WarpWait::exited;
+    const auto found = std::find(order_waiters_.begin(), order_waiters_.end(), slot);
+    if (found != order_waiters_.end()) order_waiters_.erase(found);
+  }
+  cta.faulted = true;
+  cta.live = 0;
+  end_at(cta, cta.begin);
+}
+
+void WarpEngine::abort(std::uint32_t operation) {
+  if (!aborted(operation)) aborted_.push_back(operation);
+  for (std::uint32_t slot = 0; slot < ctas_.size(); ++slot) {
+    const Cta& cta = ctas_[slot];
+    if (cta.running && !cta.ending && cta.start.tag.operation == operation) kill(slot);
+  }
+}
+
+bool WarpEngine::aborted(std::uint32_t operation) const {
+  return std::find(aborted_.begin(), aborted_.end(), operation) != aborted_.end();
+}
+
+arch::FaultRecord WarpEngine::record_of(const Warp& warp, arch::FaultKind kind, std::uint32_t pc) const {
+  const protocol::CtaStartPacket& start = ctas_[warp.cta].start;
+  arch::FaultRecord record;
+  record.kind = kind;
+  record.task = start.tag.operation;
+  record.sm = sm_;
+  record.cta = start.id.index;
+  record.cta_x = start.id.cta.x;
+  record.cta_y = start.id.cta.y;
+  record.cta_z = start.id.cta.z;
+  record.warp = warp.place.warp;
+  arch::WarpState then = warp.state;
+  then.pc = pc;
+  record.where = warp.program->describe(then);
+  return record;
+}
+
+// The operation that issues now cannot be carried out.
+void WarpEngine::fault(std::uint32_t slot, arch::FaultKind kind, std::uint32_t lane, std::uint64_t address) {
+  const Warp& warp = warps_[slot];
+  arch::FaultRecord record = record_of(warp, kind, warp.issued_pc);
+  record.lane = lane;
+  record.operation = operation_.code;
+  record.address = address;
+  record.cycle = domain_.now();
+  report(record, warp.cta);
+}
+
+void WarpEngine::report(const arch::FaultRecord& record, std::uint32_t cta_slot) {
+  stats_.faults.add();
+  kill(cta_slot);
+  if (fault_sink_) fault_sink_(record);
+}
+
+bool WarpEngine::at_rest(std::uint32_t cta_slot, std::uint32_t number) const {
+  const Cta& cta = ctas_[cta_slot];
+  if (!cta.running || number >= cta.warps.size()) return false;
+  const Warp& warp = warps_[cta.warps[number]];
+  return warp.wait == WarpWait::barrier && warp.scoreboard.under_way() == 0 && warp.copies.size() == 1 &&
+         warp.copies.front() == 0;
+}
+
+std::vector<std::uint8_t> WarpEngine::save(std::uint32_t cta_slot, std::uint32_t warp) const {
+  HEDDLE_CHECK(at_rest(cta_slot, warp), "a warp was saved that does not wait at a barrier");
+  return arch::save(warps_[ctas_[cta_slot].warps[warp]].state);
+}
+
+void WarpEngine::restore(std::uint32_t cta_slot, std::uint32_t warp, const std::vector<std::uint8_t>& bytes) {
+  HEDDLE_CHECK(at_rest(cta_slot, warp), "a warp was restored that does not wait at a barrier");
+  warps_[ctas_[cta_slot].warps[warp]].state = arch::restore(bytes);
+}
+
+std::string WarpEngine::name_of(const Cta& cta, std::uint32_t warp) const {
+  return fmt::format("SM {}, CTA {}, warp {}", sm_, cta.start.id.index, warp);
+}
+
+void WarpEngine::collect_waits(WaitGraph& graph) const {
+  const Labels& labels = domain_.observation().labels;
+  for (const Cta& cta : ctas_) {
+    if (!cta.running || cta.ending) continue;
+    const std::string operation = labels.of(cta.start.tag.operation);
+    for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {
+      if (warps_[cta.warps[warp]].wait == WarpWait::exited) continue;
+      graph.add(operation, "for", name_of(cta, warp));
+      show_warp(graph, cta, warp);
+    }
+    if (cta.live == 0 && cta.open > 0) {
+      graph.add(operation, "for", fmt::format("{} memory accesses of SM {}, CTA {}", cta.open, sm_, cta.start.id.index));
+    }
+  }
+}
+
+void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t number) const {
+  const Warp& warp = warps_[cta.warps[number]];
+  const std::string name = name_of(cta, number);
+  const std::string memory = fmt::format("memory, with {} requests of SM {} open, {} of them not sent", memory_.open(),
+                                         sm_, memory_.waiting());
+  switch (warp.wait) {
+    case WarpWait::registers: {
+      const std::string next = warp.program->describe(warp.state);
+      graph.add(name, fmt::format("before {}, for loads from", next.empty() ? op_name(warp.code) : next.c_str()), memory);
+      return;
+    }
+    case WarpWait::barrier: {
+      const auto& arrived = cta.barriers.arrived(warp.barrier);
+      for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
+        const bool here = std::find(arrived.begin(), arrived.end(), other) != arrived.end();
+        if (here || warps_[cta.warps[other]].wait == WarpWait::exited) continue;
+        graph.add(name, fmt::format("at barrier {}, where {} of {} warps have arrived, for", warp.barrier,
+                                    arrived.size(), cta.barriers.needed(warp.barrier)),
+                  name_of(cta, other));
+      }
+      return;
+    }
+    case WarpWait::order:
+      graph.add(name, "in a release, for the acknowledgement of earlier requests by", memory);
+      return;
+    case WarpWait::flush:
+      graph.add(name, "in a release, for write-backs by", memory);
+      return;
+    case WarpWait::access:
+      graph.add(name, "in an acquire, for its value from", memory);
+      return;
+    case WarpWait::copies:
+      graph.add(name, fmt::format("for asynchronous copies ({} groups, {} may be open) from", warp.open_groups(),
+                                  warp.groups_wanted),
+                memory);
+      return;
+    case WarpWait::issue:
+      if (warp.unit == arch::Unit::memory && memory_.stopped()) {
+        graph.add(name, "for the memory unit, which waits for", memory);
+      }
+      return;
+    case WarpWait::exited:
+      return;
+  }
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,252 @@
+#include "workload/scenario_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/quantity.h"
+#include "common/suggest.h"
+#include "common/yaml_util.h"
+#include "workload/expression.h"
+#include "workload/memory_region.h"
+#include "workload/program_names.h"
+#include "workload/program_values.h"
+#include "workload/scenario_entries.h"
+
+namespace heddle::workload {
+namespace {
+
+using arch::ValueType;
+
+constexpr std::size_t kMaxRegions = 1000;
+
+ValueType element_type(const MapReader& map) {
+  const std::string name = map.text("type");
+  if (const std::optional<ValueType> type = scalar_type(name)) return *type;
+  std::vector<std::string> names;
+  for (const ValueType type : scalar_types()) names.emplace_back(arch::type_name(type));
+  throw InputError(map.where("type"), fmt::format("{}, type: there is no type {}", map.thing(), name),
+                   suggestion(name, names));
+}
+
+std::uint64_t file_size(const MapReader& map, const char* key, const std::string& path) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  const std::uint64_t size = regular ? std::filesystem::file_size(path, error) : 0;
+  if (!regular || error) map.fail(key, fmt::format("there is no file {}", path));
+  return size;
+}
+
+void refuse_others(const MapReader& map, const std::vector<const char*>& keys, const char* why) {
+  for (const char* key : keys) {
+    if (map.has(key)) map.fail(key, why);
+  }
+}
+
+void read_random(const MapReader& map, RegionContents& contents) {
+  contents.seed = map.number<std::uint64_t>("random", {});
+  contents.integer = map.has("integer") ? map.flag("integer") : !is_float(contents.type);
+  const Limits<double> limits{Unit::none, -1e300, 1e300};
+  if (map.has("min")) contents.min = map.number("min", limits);
+  if (map.has("max")) contents.max = map.number("max", limits);
+  if (contents.min > contents.max) map.fail(map.has("min") ? "min" : "max", "min is larger than max");
+  if (contents.integer && (contents.min != std::trunc(contents.min) || contents.max != std::trunc(contents.max))) {
+    map.fail(map.has("max") ? "max" : "min", "whole numbers go from one whole number to another");
+  }
+}
+
+RegionContents read_contents(const MapReader& region, const std::string& file) {
+  RegionContents contents;
+  const YAML::Node node = region.node("init");
+  contents.where = region.where("init");
+  if (!node.IsMap()) {
+    if (region.text("init") != "zeros") {
+      region.fail("init", "zeros, or one of {pattern: …}, {random: …}, {file: …}, are expected");
+    }
+    return contents;
+  }
+  const MapReader map(node, init_spec(), region.thing() + ", init", file);
+  if (map.has("pattern") + map.has("random") + map.has("file") != 1) {
+    throw InputError(map.where(), fmt::format("{}: one of pattern, random, file is expected", map.thing()),
+                     "as in: init: {random: 1, type: f16}");
+  }
+  if (!map.has("random")) refuse_others(map, {"min", "max", "integer"}, "only random contents have it");
+  if (map.has("file")) {
+    refuse_others(map, {"type"}, "a file has bytes");
+    contents.kind = RegionContents::Kind::file;
+    contents.file = beside_scenario(file, map.name("file"));
+    return contents;
+  }
+  contents.type = map.has("type") ? element_type(map) : ValueType::f32;
+  if (map.has("random")) {
+    contents.kind = RegionContents::Kind::random;
+    read_random(map, contents);
+    return contents;
+  }
+  contents.kind = RegionContents::Kind::pattern;
+  contents.pattern = map.text("pattern");
+  contents.where = map.where("pattern");
+  check_pattern(contents.pattern, contents.where);
+  return contents;
+}
+
+void read_size(const MapReader& map, MemoryRegion& region) {
+  const bool from_file = region.contents.kind == RegionContents::Kind::file;
+  const std::uint64_t file = from_file ? file_size(map, "init", region.contents.file) : 0;
+  if (map.has("bytes")) {
+    region.bytes = map.number<std::uint64_t>("bytes", {Unit::bytes, 1, kMaxRegionEnd});
+  } else if (from_file && file > 0) {
+    region.bytes = file;
+  } else {
+    throw InputError(map.where(), fmt::format("{}: the key \"bytes\" is missing", map.thing()), "as in: bytes: 4 MiB");
+  }
+  if (from_file && file != region.bytes) {
+    map.fail("init", fmt::format("{} has {} bytes, the region {}", region.contents.file, file, region.bytes));
+  }
+  const RegionContents::Kind kind = region.contents.kind;
+  const std::uint32_t size = arch::bytes_of(region.contents.type);
+  if ((kind == RegionContents::Kind::pattern || kind == RegionContents::Kind::random) && region.bytes % size != 0) {
+    map.fail("bytes", fmt::format("not a whole number of elements of {} bytes", size));
+  }
+}
+
+bool overlap(const MemoryRegion& a, const MemoryRegion& b) {
+  return a.gpu == b.gpu && a.address < b.address + b.bytes && b.address < a.address + a.bytes;
+}
+
+// Where a region goes that names no address.
+struct Wanted {
+  bool placed = false;
+  std::uint64_t align = kRegionAlignment;
+};
+
+void place(std::vector<MemoryRegion>& regions, const std::vector<Wanted>& wanted) {
+  std::vector<std::uint64_t> next;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    MemoryRegion& region = regions[i];
+    if (wanted[i].placed) continue;
+    next.resize(std::max(next.size(), region.gpu + 1), kFirstRegion);
+    std::uint64_t& address = next[region.gpu];
+    // Beyond every region with an address of its own that it would lie in; each of them is passed at most once.
+    for (bool moved = true; moved;) {
+      address = (address + wanted[i].align - 1) / wanted[i].align * wanted[i].align;
+      region.address = address;
+      moved = false;
+      for (std::size_t k = 0; k < regions.size(); ++k) {
+        if (!wanted[k].placed || !overlap(region, regions[k])) continue;
+        address = regions[k].address + regions[k].bytes;
+        moved = true;
+      }
+    }
+    address += region.bytes;
+    if (address > kMaxRegionEnd) {
+      throw InputError(region.where, fmt::format("memory {}: there is no room for it", region.name),
+                       "make the regions smaller");
+    }
+  }
+}
+
+void check_overlaps(const std::vector<MemoryRegion>& regions) {
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (!overlap(regions[i], regions[k])) continue;
+      throw InputError(regions[i].where,
+                       fmt::format("memory {}: it overlaps memory {}", regions[i].name, regions[k].name),
+                       "leave out `at`, and it finds a place");
+    }
+  }
+}
+
+Wanted read_place(const MapReader& map, MemoryRegion& region) {
+  Wanted wanted;
+  if (map.has("align")) wanted.align = map.number<std::uint64_t>("align", {Unit::bytes, 1, std::uint64_t{1} << 30});
+  if ((wanted.align & (wanted.align - 1)) != 0) map.fail("align", "a power of two is expected");
+  if (!map.has("at")) return wanted;
+  wanted.placed = true;
+  region.address = map.number<std::uint64_t>("at", {Unit::none, 0, kMaxRegionEnd - region.bytes});
+  if (map.has("align") && region.address % wanted.align != 0) map.fail("at", "not a multiple of `align`");
+  return wanted;
+}
+
+void check_name(const MapReader& map, const std::string& name, const std::vector<MemoryRegion>& regions) {
+  const std::vector<std::string>& built_in = built_in_names();
+  if (!usable_name(name) || std::find(built_in.begin(), built_in.end(), name) != built_in.end()) {
+    map.fail("name", fmt::format("\"{}\" cannot be used in expressions", name));
+  }
+  for (const MemoryRegion& other : regions) {
+    if (other.name == name) map.fail("name", fmt::format("there are two regions {}", name));
+  }
+}
+
+}  // namespace
+
+std::vector<MemoryRegion> read_memory(const YAML::Node& list, const std::string& file, std::size_t gpus) {
+  std::vector<MemoryRegion> regions;
+  std::vector<Wanted> wanted;
+  for (const auto& node : list) {
+    const MapReader map(node, memory_spec(), entry_name("memory", node, "name"), file);
+    if (regions.size() == kMaxRegions) map.fail("name", fmt::format("more than {} regions", kMaxRegions));
+    MemoryRegion region;
+    region.name = map.name("name");
+    region.where = map.where();
+    check_name(map, region.name, regions);
+    if (map.has("gpu")) region.gpu = map.number<std::size_t>("gpu", {Unit::none, 0, gpus - 1});
+    if (map.has("init")) region.contents = read_contents(map, file);
+    read_size(map, region);
+    wanted.push_back(read_place(map, region));
+    if (map.has("write")) region.write = map.name("write");
+    regions.push_back(std::move(region));
+  }
+  place(regions, wanted);
+  check_overlaps(regions);
+  return regions;
+}
+
+void read_within(const MapReader& map, Expectation& expectation) {
+  const std::string text = map.text("within");
+  expectation.within_percent = text.find('%') != std::string::npos || text.find("percent") != std::string::npos;
+  expectation.within = map.number<double>("within", {expectation.within_percent ? Unit::percent : Unit::none, 0.0});
+}
+
+Expectation read_memory_expectation(const MapReader& map, const std::string& file,
+                                    const std::vector<MemoryRegion>& regions) {
+  Expectation e;
+  e.kind = ExpectationKind::memory;
+  e.where = map.where();
+  e.memory = map.name("memory");
+  const auto region =
+      std::find_if(regions.begin(), regions.end(), [&](const MemoryRegion& one) { return one.name == e.memory; });
+  if (region == regions.end()) {
+    std::vector<std::string> names;
+    for (const MemoryRegion& one : regions) names.push_back(one.name);
+    throw InputError(map.where("memory"), fmt::format("{}: there is no memory {}", map.thing(), e.memory),
+                     names.empty() ? "describe it in the list `memory`" : suggestion(e.memory, names));
+  }
+  e.gpu = region->gpu;
+  if (map.has("file") == map.has("pattern")) {
+    throw InputError(map.where(), fmt::format("{}: one of file, pattern is expected", map.thing()),
+                     "as in: {memory: y, pattern: 3 * i, type: f32}");
+  }
+  if (map.has("type")) e.type = element_type(map);
+  if (map.has("within")) read_within(map, e);
+  if (!e.type && (map.has("within") || map.has("pattern"))) {
+    throw InputError(map.where(), fmt::format("{}: the type is missing", map.thing()), "as in: type: f32");
+  }
+  if (e.type && region->bytes % arch::bytes_of(*e.type) != 0) {
+    map.fail("type", fmt::format("the region does not hold a whole number of {}", arch::type_name(*e.type)));
+  }
+  if (map.has("pattern")) {
+    e.pattern = map.text("pattern");
+    check_pattern(e.pattern, map.where("pattern"));
+    return e;
+  }
+  e.file = beside_scenario(file, map.name("file"));
+  const std::uint64_t size = file_size(map, "file", e.file);
+  if (size != region->bytes) map.fail("file", fmt::format("it has {} bytes, the region {}", size, region->bytes));
+  return e;
+}
+
+}  // namespace heddle::workload
