@@ -105,7 +105,7 @@ bool Crossbar::response(tlm::tlm_generic_payload& payload, std::uint32_t slice, 
   const std::uint32_t gpc = routes_.gpc_of_sm(extension->route);
   const std::uint32_t place = response_ports_.entries[slice * routes_.gpcs() + gpc];
   if (!responses_.full(place)) {
-    enter_response(payload, slice, place, arrival);
+    enter_response(payload, *extension, slice, place, arrival);
     return true;
   }
   slices_[slice].held = place;
@@ -113,8 +113,8 @@ bool Crossbar::response(tlm::tlm_generic_payload& payload, std::uint32_t slice, 
   return false;
 }
 
-void Crossbar::enter_response(tlm::tlm_generic_payload& payload, std::uint32_t slice, std::uint32_t place, Cycle when) {
-  const protocol::MemoryExtension& extension = *protocol::extension_of(payload);
+void Crossbar::enter_response(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                              std::uint32_t slice, std::uint32_t place, Cycle when) {
   LinkPacket packet;
   packet.item = &payload;
   packet.entered = static_cast<std::uint32_t>(when);
@@ -131,7 +131,7 @@ void Crossbar::enter_held(std::uint32_t slice, Cycle now) {
   Slice& from = slices_[slice];
   tlm::tlm_generic_payload& payload = *from.response;
   from.response = nullptr;
-  enter_response(payload, slice, from.held, now);
+  enter_response(payload, *protocol::extension_of(payload), slice, from.held, now);
   slice_out_[slice]->end_response(payload, now);
 }
 

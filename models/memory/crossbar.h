@@ -103,7 +103,8 @@ class Crossbar : public Block {
   bool hand_to_slice(std::uint32_t slice, const LinkPacket& packet, Cycle now);
   bool hand_to_sm(std::uint32_t sm, const LinkPacket& packet, Cycle now);
   void enter_held(std::uint32_t slice, Cycle now);
-  void enter_response(tlm::tlm_generic_payload& payload, std::uint32_t slice, std::uint32_t place, Cycle when);
+  void enter_response(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                      std::uint32_t slice, std::uint32_t place, Cycle when);
   void deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready);
   bool takes_responses(std::uint32_t sm, Cycle now);
   void add_waits(const LinkNetwork& network, bool requests, WaitGraph& graph) const;

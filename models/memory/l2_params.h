@@ -20,8 +20,8 @@ struct L2Params {
   std::uint32_t atomic_rate = 8;  // lane operations per cycle and slice
   std::uint32_t queue = 128;      // requests per slice
   std::uint32_t responses = 16;   // per slice
-  std::uint32_t mshrs = 96;       // per slice
-  std::uint32_t waiters = 128;    // requests per slice
+  std::uint32_t mshrs = 160;      // per slice
+  std::uint32_t waiters = 192;    // requests per slice
   std::uint32_t write_buffer = 16;
 
   // Lines that one slice holds.

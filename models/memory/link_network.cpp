@@ -32,20 +32,24 @@ std::uint32_t LinkNetwork::add_place(const PlaceSpec& spec) {
   }
   Place place;
   place.link = spec.link;
-  place.feeder = spec.feeder;
   place.owner = spec.owner;
   place.capacity = spec.capacity;
   place.latency = spec.latency;
-  place.quantum = kQuantum * spec.weight;
   places_.push_back(place);
+  Input input;
+  input.feeder = spec.feeder;
+  input.quantum = kQuantum * spec.weight;
+  inputs_.push_back(input);
   return number;
 }
 
 std::uint32_t LinkNetwork::add_exit(std::uint32_t feeder, std::uint32_t owner) {
   Place place;
-  place.feeder = feeder;
   place.owner = owner;
   places_.push_back(place);
+  Input input;
+  input.feeder = feeder;
+  inputs_.push_back(input);
   return static_cast<std::uint32_t>(places_.size() - 1);
 }
 
@@ -84,9 +88,8 @@ bool LinkNetwork::full(std::uint32_t place) {
 }
 
 void LinkNetwork::open(std::uint32_t exit, Cycle now) {
-  Place& place = places_[exit];
-  place.count = 0;
-  if (place.refused) unstick(place, exit, now);
+  places_[exit].count = 0;
+  if (places_[exit].refused) unstick(exit, now);
 }
 
 void LinkNetwork::on_event(std::uint32_t kind, std::uint64_t argument, Cycle now) {
@@ -102,7 +105,7 @@ void LinkNetwork::on_event(std::uint32_t kind, std::uint64_t argument, Cycle now
 void LinkNetwork::set_out(std::uint32_t node, std::uint32_t to, Cycle now) {
   Place& place = places_[to];
   ++place.count;
-  if (place.bytes != nullptr) place.bytes->add(nodes_[node].packet.bytes);
+  if (place.counted) inputs_[to].bytes->add(nodes_[node].packet.bytes);
   host_.call_at(now + place.latency, kArrive, std::uint64_t{to} << 32 | node);
 }
 
@@ -147,7 +150,7 @@ void LinkNetwork::serve(std::uint32_t id, Cycle now) {
     const std::uint32_t to = next_place(link, packet);
     if (!has_room(to)) {
       stick(link, turn, to);
-    } else if (places_[number].deficit < packet.bytes) {
+    } else if (inputs_[number].deficit < packet.bytes) {
       next_turn(link);
     } else {
       pass_on(link, to, now);
@@ -158,7 +161,7 @@ void LinkNetwork::serve(std::uint32_t id, Cycle now) {
 // The first packet of an input cannot go on before another place has room.
 void LinkNetwork::stick(Link& link, std::uint32_t input, std::uint32_t to) {
   places_[to].refused = true;
-  places_[link.first + input].stuck_on = to;
+  inputs_[link.first + input].stuck_on = to;
   stuck_[link.mask + input / 64] |= bit(input);
   eligible_[link.mask + input / 64] &= ~bit(input);
 }
@@ -184,11 +187,11 @@ bool LinkNetwork::next_turn(Link& link) {
     next = first_eligible(link, next + 1);
     if (next == kNone) next = first_eligible(link, 0);
     if (next == kNone) return false;
-    Place& place = places_[link.first + next];
-    const std::uint32_t to = next_place(link, nodes_[place.head].packet);
+    const std::uint32_t number = link.first + next;
+    const std::uint32_t to = next_place(link, nodes_[places_[number].head].packet);
     if (has_room(to)) {
       link.current = next;
-      place.deficit += place.quantum;
+      inputs_[number].deficit += inputs_[number].quantum;
       return true;
     }
     stick(link, next, to);
@@ -217,10 +220,10 @@ void LinkNetwork::pass_on(Link& link, std::uint32_t to, Cycle now) {
   from.head = nodes_[node].next;
   if (from.head == kNone) {
     from.tail = kNone;
-    from.deficit = 0;  // credit is not saved up
+    inputs_[number].deficit = 0;  // credit is not saved up
     eligible_[link.mask + link.current / 64] &= ~bit(link.current);
   } else {
-    from.deficit -= nodes_[node].packet.bytes;
+    inputs_[number].deficit -= nodes_[node].packet.bytes;
   }
   move_on(link, node, number, to, now);
 }
@@ -242,31 +245,31 @@ void LinkNetwork::move_on(Link& link, std::uint32_t node, std::uint32_t from, st
   if (host_.leave(next.owner, packet, now)) next.count = 0;
 }
 
-void LinkNetwork::freed(std::uint32_t number, Cycle now) {
-  Place& place = places_[number];
-  if (place.feeder != kNone) {
-    unstick(place, number, now);
+void LinkNetwork::freed(std::uint32_t place, Cycle now) {
+  if (inputs_[place].feeder != kNone) {
+    unstick(place, now);
     return;
   }
-  place.refused = false;
-  host_.room(place.owner, now);
+  places_[place].refused = false;
+  host_.room(places_[place].owner, now);
 }
 
 // All inputs of the link before that wait for the place try again, in the arbiter's order.
-void LinkNetwork::unstick(Place& place, std::uint32_t number, Cycle now) {
-  place.refused = false;
-  Link& link = links_[place.feeder];
+void LinkNetwork::unstick(std::uint32_t place, Cycle now) {
+  places_[place].refused = false;
+  const std::uint32_t feeder = inputs_[place].feeder;
+  Link& link = links_[feeder];
   for (std::uint32_t word = 0; word * 64 < link.inputs; ++word) {
     for (std::uint64_t rest = stuck_[link.mask + word]; rest != 0; rest &= rest - 1) {
       const auto lowest = static_cast<std::uint32_t>(__builtin_ctzll(rest));
-      Place& input = places_[link.first + word * 64 + lowest];
-      if (input.stuck_on != number) continue;
+      Input& input = inputs_[link.first + word * 64 + lowest];
+      if (input.stuck_on != place) continue;
       input.stuck_on = kNone;
       stuck_[link.mask + word] &= ~bit(lowest);
       eligible_[link.mask + word] |= bit(lowest);
     }
   }
-  wake(place.feeder, now);
+  wake(feeder, now);
 }
 
 void LinkNetwork::wake(std::uint32_t link, Cycle when) {
@@ -300,9 +303,12 @@ void LinkNetwork::reset() {
   }
   for (Place& place : places_) {
     place.count = 0;
-    place.deficit = 0;
-    place.head = place.tail = place.stuck_on = kNone;
+    place.head = place.tail = kNone;
     place.refused = false;
+  }
+  for (Input& input : inputs_) {
+    input.deficit = 0;
+    input.stuck_on = kNone;
   }
   eligible_.assign(eligible_.size(), 0);
   stuck_.assign(stuck_.size(), 0);

@@ -72,7 +72,10 @@ class LinkNetwork {
   void route_by_exit(std::uint32_t link, std::uint32_t first);
   // Counts the bytes that a link passes on, and those that set out for a place.
   void count_link(std::uint32_t link, Counter& bytes) { links_[link].bytes = &bytes; }
-  void count_place(std::uint32_t place, Counter& bytes) { places_[place].bytes = &bytes; }
+  void count_place(std::uint32_t place, Counter& bytes) {
+    places_[place].counted = true;
+    inputs_[place].bytes = &bytes;
+  }
 
   // A packet sets out for a place where packets enter, in cycle `when`, now or later. There must be room.
   void enter(std::uint32_t place, const LinkPacket& packet, Cycle when);
@@ -94,7 +97,7 @@ class LinkNetwork {
     }
   }
   std::uint32_t link_of(std::uint32_t place) const { return places_[place].link; }      // kNone: an exit
-  std::uint32_t feeder_of(std::uint32_t place) const { return places_[place].feeder; }  // kNone: an entry
+  std::uint32_t feeder_of(std::uint32_t place) const { return inputs_[place].feeder; }  // kNone: an entry
   std::uint32_t owner_of(std::uint32_t place) const { return places_[place].owner; }
   const std::string& name_of(std::uint32_t link) const { return names_[link]; }
 
@@ -112,21 +115,25 @@ class LinkNetwork {
     LinkPacket packet;
     std::uint32_t next = kNone;
   };
-  // One cache line each: a packet that passes touches a node, two places and a link.
-  struct alignas(64) Place {
+  // What every packet touches on its way, kept small: half a cache line.
+  struct alignas(32) Place {
     std::uint32_t link = kNone;  // kNone: an exit
     std::uint32_t capacity = 1;
     std::uint32_t count = 0;  // packets here or on their way; of an exit: 1 while it is closed
     std::uint32_t latency = 0;
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
-    Counter* bytes = nullptr;
+    std::uint32_t owner = 0;
+    bool refused = false;  // somebody waits for room
+    bool counted = false;
+  };
+  // The rest of a place.
+  struct Input {
     std::uint32_t quantum = kQuantum;  // bytes
     std::uint32_t deficit = 0;         // bytes that it may pass on in its turn
     std::uint32_t stuck_on = kNone;    // the place that its first packet waits for
-    bool refused = false;              // somebody waits for room
     std::uint32_t feeder = kNone;
-    std::uint32_t owner = 0;
+    Counter* bytes = nullptr;
   };
   struct alignas(64) Link {
     explicit Link(double bytes_per_cycle) : pace(bytes_per_cycle) {}
@@ -153,7 +160,7 @@ class LinkNetwork {
   void move_on(Link& link, std::uint32_t node, std::uint32_t from, std::uint32_t to, Cycle now);
   void set_out(std::uint32_t node, std::uint32_t to, Cycle now);
   void freed(std::uint32_t place, Cycle now);
-  void unstick(Place& place, std::uint32_t number, Cycle now);
+  void unstick(std::uint32_t place, Cycle now);
   void wake(std::uint32_t link, Cycle when);
   std::uint32_t new_node();
   void free_node(std::uint32_t node);
@@ -162,6 +169,7 @@ class LinkNetwork {
   std::vector<Link> links_;
   std::vector<std::string> names_;  // by link
   std::vector<Place> places_;
+  std::vector<Input> inputs_;            // by place
   std::vector<std::uint64_t> eligible_;  // a bit per input: it has a packet, and that is not known to be stuck
   std::vector<std::uint64_t> stuck_;
   std::vector<std::vector<std::uint32_t>> tables_;

@@ -45,10 +45,9 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   std::uint8_t sectors =
       0;  // bit = sector of the line that is wanted (reads, prefetch) or touched; 0: as the length says
   std::uint8_t subcontext = 0;
-  std::uint32_t sm = kNoSm;   // who asks
-  std::uint32_t entry = 0;    // the initiator's own
-  std::uint32_t route = 0;    // the crossbar's own
-  std::uint64_t entered = 0;  // cycle in which it entered the crossbar: for statistics
+  std::uint32_t sm = kNoSm;  // who asks
+  std::uint32_t entry = 0;   // the initiator's own
+  std::uint32_t route = 0;   // the crossbar's own
 
   // atomic, reduce: done in this order
   arch::AtomicKind atomic = arch::AtomicKind::add;

@@ -15,21 +15,21 @@ enum class AccessKind : std::uint8_t { load, copy, store, atomic, reduce, flush 
 // One warp instruction. It is over when the last of its parts is.
 struct Access {
   AccessKind kind = AccessKind::load;
-  bool dead = false;    // its CTA has been killed
-  bool failed = false;  // a part of it has
-  bool blocks = false;  // its warp does nothing before it has ended (acquire)
+  bool dead = false;      // its CTA has been killed
+  bool failed = false;    // a part of it has
+  bool blocks = false;    // its warp does nothing before it has ended (acquire)
   bool acquires = false;  // the L1 forgets what it holds when it has ended
   std::uint8_t width = 4;
   std::uint16_t destination = arch::kNoRegister;
   arch::OpCode code = arch::OpCode::load;
-  std::uint32_t warp = 0;  // warp slot
-  std::uint32_t cta = 0;   // CTA slot
-  std::uint32_t pc = 0;    // for messages
-  std::uint32_t open = 0;  // parts and requests
-  Cycle last = 0;          // latest arrival
-  std::uint64_t group = 0;                         // copy: the warp's group
-  arch::PerLane<std::uint8_t> offset{};            // in the line
-  arch::PerLane<std::uint32_t> shared_address;     // copy
+  std::uint32_t warp = 0;                       // warp slot
+  std::uint32_t cta = 0;                        // CTA slot
+  std::uint32_t pc = 0;                         // for messages
+  std::uint32_t open = 0;                       // parts and requests
+  Cycle last = 0;                               // latest arrival
+  std::uint64_t group = 0;                      // copy: the warp's group
+  arch::PerLane<std::uint8_t> offset{};         // in the line
+  arch::PerLane<std::uint32_t> shared_address;  // copy
 };
 
 // What of an access lies in one line.

@@ -62,9 +62,9 @@ std::uint32_t WarpEngine::take_slot(std::uint32_t turn) {
 void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t number, Cycle first) {
   std::uint32_t turn = number;
   if (number == 0) {
-    const auto fewest = std::min_element(
-        partitions_.begin(), partitions_.end(),
-        [](const Partition& a, const Partition& b) { return a.resident() < b.resident(); });
+    const auto fewest =
+        std::min_element(partitions_.begin(), partitions_.end(),
+                         [](const Partition& a, const Partition& b) { return a.resident() < b.resident(); });
     turn = static_cast<std::uint32_t>(fewest - partitions_.begin());
   } else {
     turn = cta.warps[number - 1] % kPartitions + 1;
@@ -236,7 +236,8 @@ void WarpEngine::collect_waits(WaitGraph& graph) const {
       show_warp(graph, cta, warp);
     }
     if (cta.live == 0 && cta.open > 0) {
-      graph.add(operation, "for", fmt::format("{} memory accesses of SM {}, CTA {}", cta.open, sm_, cta.start.id.index));
+      graph.add(operation, "for",
+                fmt::format("{} memory accesses of SM {}, CTA {}", cta.open, sm_, cta.start.id.index));
     }
   }
 }
@@ -249,7 +250,8 @@ void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
   switch (warp.wait) {
     case WarpWait::registers: {
       const std::string next = warp.program->describe(warp.state);
-      graph.add(name, fmt::format("before {}, for loads from", next.empty() ? op_name(warp.code) : next.c_str()), memory);
+      graph.add(name, fmt::format("before {}, for loads from", next.empty() ? op_name(warp.code) : next.c_str()),
+                memory);
       return;
     }
     case WarpWait::barrier: {
@@ -257,8 +259,9 @@ void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
         const bool here = std::find(arrived.begin(), arrived.end(), other) != arrived.end();
         if (here || warps_[cta.warps[other]].wait == WarpWait::exited) continue;
-        graph.add(name, fmt::format("at barrier {}, where {} of {} warps have arrived, for", warp.barrier,
-                                    arrived.size(), cta.barriers.needed(warp.barrier)),
+        graph.add(name,
+                  fmt::format("at barrier {}, where {} of {} warps have arrived, for", warp.barrier, arrived.size(),
+                              cta.barriers.needed(warp.barrier)),
                   name_of(cta, other));
       }
       return;
@@ -273,8 +276,9 @@ void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       graph.add(name, "in an acquire, for its value from", memory);
       return;
     case WarpWait::copies:
-      graph.add(name, fmt::format("for asynchronous copies ({} groups, {} may be open) from", warp.open_groups(),
-                                  warp.groups_wanted),
+      graph.add(name,
+                fmt::format("for asynchronous copies ({} groups, {} may be open) from", warp.open_groups(),
+                            warp.groups_wanted),
                 memory);
       return;
     case WarpWait::issue:

@@ -37,10 +37,10 @@ bool WarpEngine::check_access(std::uint32_t slot, const Operation& operation) {
   const Warp& warp = warps_[slot];
   const std::uint32_t width = width_of(operation);
   const bool copy = operation.code == OpCode::async_copy;
-  const bool exists =
-      width_exists(width) && (operation.code != OpCode::atomic || atomic_exists(operation.atomic, operation.type)) &&
-      (operation.code != OpCode::load || operation.destination != arch::kNoRegister) &&
-      !(copy && operation.space == Space::shared);
+  const bool exists = width_exists(width) &&
+                      (operation.code != OpCode::atomic || atomic_exists(operation.atomic, operation.type)) &&
+                      (operation.code != OpCode::load || operation.destination != arch::kNoRegister) &&
+                      !(copy && operation.space == Space::shared);
   if (!exists) {
     const std::uint32_t lane = first_lane(operation.lanes);
     fault(slot, FaultKind::unsupported, lane, operation.address[lane]);

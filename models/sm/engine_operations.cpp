@@ -157,6 +157,7 @@ void WarpEngine::run_exit(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   Cta& cta = ctas_[warp.cta];
   warp.wait = WarpWait::exited;
+  ++domain_.observation().progress;
   --cta.live;
   cta.last = std::max(cta.last, domain_.now() + 1);
   const CtaBarriers::Outcome outcome = cta.barriers.leave();

@@ -97,7 +97,7 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
     const Part part = parts_[open.part];
     const Access& access = accesses_[part.access];
     if (failed) {
-      part_failed(open.part, arch::line_of(request.get_address()), arrival);
+      part_failed(open.part, arch::line_of(request.get_address()), part.sectors, arrival);
     } else if (!access.dead && access.kind == AccessKind::load) {
       const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
       deliver(access, part.lanes, part.sectors, request.get_data_ptr(), offset);
@@ -115,7 +115,7 @@ void MemoryUnit::read_ended(protocol::MemoryRequest& request, std::uint32_t entr
   const std::uint64_t line = request.get_address() - offset;
   if (failed) {
     l1_.fail(entry, [this, line, arrival](std::uint32_t part, std::uint8_t sectors) {
-      part_failed(part, line, arrival);
+      part_failed(part, line, sectors, arrival);
       part_ended(part, sectors, arrival);
     });
     return;
@@ -161,11 +161,13 @@ void MemoryUnit::deliver_old(const Access& access, const protocol::MemoryRequest
   }
 }
 
-void MemoryUnit::part_failed(std::uint32_t index, std::uint64_t line, Cycle arrival) {
+// The sectors of the part have not come: it is the fault of the first lane that wants one of them.
+void MemoryUnit::part_failed(std::uint32_t index, std::uint64_t line, std::uint8_t sectors, Cycle arrival) {
   const Part& part = parts_[index];
   Access& access = accesses_[part.access];
   if (!access.dead && !access.failed) {
-    const auto lane = static_cast<std::uint32_t>(__builtin_ctz(part.lanes));
+    auto lane = static_cast<std::uint32_t>(__builtin_ctz(part.lanes));
+    while ((part.lanes >> lane & 1) == 0 || (sectors >> access.offset[lane] / kSectorBytes & 1) == 0) ++lane;
     client_.access_failed(access, lane, line + access.offset[lane], arrival);
   }
   access.failed = true;

@@ -179,16 +179,30 @@ MemoryUnit::Result MemoryUnit::end(std::uint32_t index) {
 MemoryUnit::Result MemoryUnit::load(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
   std::uint32_t access = kNone;
   Cycle tags = begin_cycle + params_.l1_tag_latency;
+  Cycle arrival = 0;
   for (const LineAccess& line : lines_) {
     const std::uint32_t part = parts_.take();
     const L1Cache::Load found = l1_.load(line.line, line.sectors, part);
     HEDDLE_CHECK(found.accepted, "the L1 ran out of entries");
     if (found.hit != 0) {
       stats_.l1_hits.add(static_cast<std::uint32_t>(__builtin_popcount(found.hit)));
-      deliver_hit(operation, warp, line, found.hit, found.bytes);
+      deliver_hit(operation, warp, line, found.hit, found.bytes, 0);
     }
     const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
-    if (coming == 0) {
+    if (blocking_ && found.missing != 0) {
+      arrival = std::max(arrival, tags);
+      stats_.l1_misses.add(static_cast<std::uint32_t>(__builtin_popcount(coming)));
+      parts_[part] = {kNone, line.lanes, coming};
+      if (read_blocking(operation, warp, line, found.missing, found.entry, arrival)) {
+        parts_.give_back(part);
+      } else {
+        if (access == kNone) access = begin(operation, warp);
+        parts_[part].access = access;
+        ++accesses_[access].open;
+        part_failed(part, line.line, found.missing, arrival);
+        part_ended(part, coming, arrival);
+      }
+    } else if (coming == 0) {
       parts_.give_back(part);
     } else {
       stats_.l1_misses.add(static_cast<std::uint32_t>(__builtin_popcount(coming)));
@@ -196,7 +210,7 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, std::uint32_t wa
       parts_[part] = {access, line.lanes, coming};
       ++accesses_[access].open;
     }
-    if (found.missing != 0) {
+    if (found.missing != 0 && !blocking_) {
       protocol::MemoryRequest& request = pool_.acquire();
       aim_read(request, line.line, found.missing);
       submit(request, kNone, found.entry, tags);
@@ -204,10 +218,38 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, std::uint32_t wa
     ++tags;
   }
   const Cycle hit = begin_cycle + lines_.count - 1 + params_.l1_latency;
-  if (access == kNone) return {hit, 0, false};
+  if (access == kNone) {
+    if (arrival == 0) return {hit, 0, false};
+    return {std::max(hit, arrival + params_.l1_latency - params_.l1_tag_latency), arrival, false};
+  }
   Result result = end(access);
   result.ready = std::max(result.ready, hit);
   return result;
+}
+
+// The whole of a read, without what only one under way needs. False: an error response.
+bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, const LineAccess& line,
+                               std::uint8_t sectors, std::uint32_t entry, Cycle& arrival) {
+  protocol::MemoryRequest& request = pool_.acquire();
+  aim_read(request, line.line, sectors);
+  request.extension.sm = sm_;
+  stats_.requests.add();
+  stats_.global_bytes.add(request.get_data_length());
+  sc_core::sc_time delay = domain_.delay_until(arrival);
+  out_.blocking(request, delay);
+  arrival = domain_.cycle_after(delay);
+  const bool ok = request.get_response_status() == tlm::TLM_OK_RESPONSE;
+  const auto nobody = [](std::uint32_t, std::uint8_t) {};
+  if (ok) {
+    const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
+    const std::uint8_t* bytes = request.get_data_ptr();
+    l1_.fill(entry, bytes, offset, nobody);
+    deliver_hit(operation, warp, line, sectors, bytes, offset);
+  } else {
+    l1_.fail(entry, nobody);
+  }
+  request.release();
+  return ok;
 }
 
 MemoryUnit::Result MemoryUnit::load_strong(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
@@ -266,8 +308,8 @@ void MemoryUnit::fill_atomic(protocol::MemoryRequest& request, const Operation& 
               span_of(line.sectors));
   protocol::MemoryExtension& extension = request.extension;
   extension.sectors = line.sectors;
-  extension.action = operation.destination == arch::kNoRegister ? protocol::MemoryAction::reduce
-                                                                : protocol::MemoryAction::atomic;
+  extension.action =
+      operation.destination == arch::kNoRegister ? protocol::MemoryAction::reduce : protocol::MemoryAction::atomic;
   extension.atomic = operation.atomic;
   extension.type = operation.type;
   const bool wide = arch::bytes_of(operation.type) == 8;
@@ -284,17 +326,18 @@ void MemoryUnit::fill_atomic(protocol::MemoryRequest& request, const Operation& 
 }
 
 void MemoryUnit::deliver_hit(const Operation& operation, std::uint32_t warp, const LineAccess& line,
-                             std::uint8_t sectors, const std::uint8_t* bytes) {
+                             std::uint8_t sectors, const std::uint8_t* bytes, std::uint32_t offset) {
   Warp& owner = warps_[warp];
   if (operation.code == OpCode::load) {
-    put_sectors(operation, line, sectors, bytes, 0, owner.state.of(operation.destination));
+    put_sectors(operation, line, sectors, bytes, offset, owner.state.of(operation.destination));
     return;
   }
   std::uint8_t* shared = shared_.data(owner.cta);
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((line.lanes >> lane & 1) == 0) continue;
     if ((sectors >> arch::sector_of(operation.address[lane]) & 1) == 0) continue;
-    std::memcpy(shared + operation.shared_address[lane], bytes + operation.address[lane] % kLineBytes, operation.width);
+    const std::uint64_t at = operation.address[lane] % kLineBytes - offset;
+    std::memcpy(shared + operation.shared_address[lane], bytes + at, operation.width);
   }
 }
 

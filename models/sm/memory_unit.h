@@ -102,10 +102,13 @@ class MemoryUnit {
   Result load(const arch::Operation& operation, std::uint32_t warp, Cycle begin);
   Result load_strong(const arch::Operation& operation, std::uint32_t warp, Cycle begin);
   Result change(const arch::Operation& operation, std::uint32_t warp, Cycle begin);
+  bool read_blocking(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, std::uint8_t sectors,
+                     std::uint32_t entry, Cycle& arrival);
   void fill_store(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
   static void fill_atomic(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
+  // Straight to where the operation wants it: `bytes` are those of the line from `offset` on.
   void deliver_hit(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, std::uint8_t sectors,
-                   const std::uint8_t* bytes);
+                   const std::uint8_t* bytes, std::uint32_t offset);
 
   void submit(protocol::MemoryRequest& request, std::uint32_t part, std::uint32_t entry, Cycle departure);
   void send_waiting(Cycle now);
@@ -114,7 +117,7 @@ class MemoryUnit {
   void deliver(const Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
                std::uint32_t offset);
   void deliver_old(const Access& access, const protocol::MemoryRequest& request);
-  void part_failed(std::uint32_t part, std::uint64_t line, Cycle arrival);
+  void part_failed(std::uint32_t part, std::uint64_t line, std::uint8_t sectors, Cycle arrival);
   void part_ended(std::uint32_t part, std::uint8_t sectors, Cycle arrival);
 
   Domain& domain_;

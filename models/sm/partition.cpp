@@ -14,6 +14,7 @@ void Partition::enter(std::uint32_t slot, std::uint64_t age) {
   used_[slot] = true;
   age_[slot] = age;
   when_[slot] = kNever;
+  end_ = std::max(end_, slot + 1);
   ++resident_;
 }
 
@@ -22,6 +23,7 @@ void Partition::leave(std::uint32_t slot) {
   used_[slot] = false;
   when_[slot] = kNever;
   --resident_;
+  while (end_ > 0 && !used_[end_ - 1]) --end_;
   if (last_ == slot && policy_ == WarpPolicy::greedy_oldest) last_ = kNone;
 }
 
@@ -46,7 +48,7 @@ bool Partition::better(std::uint32_t slot, std::uint32_t best) const {
 std::uint32_t Partition::choose(Cycle now, Cycle memory_free) const {
   if (now < port_free_) return kNone;
   std::uint32_t best = kNone;
-  for (std::uint32_t slot = 0; slot < when_.size(); ++slot) {
+  for (std::uint32_t slot = 0; slot < end_; ++slot) {
     if (when_[slot] > now || unit_free(unit_[slot], memory_free) > now) continue;
     if (better(slot, best)) best = slot;
   }
@@ -66,7 +68,7 @@ Cycle Partition::next_of(std::uint32_t slot, Cycle memory_free) const {
 
 Cycle Partition::next(Cycle memory_free) const {
   Cycle first = kNever;
-  for (std::uint32_t slot = 0; slot < when_.size(); ++slot) {
+  for (std::uint32_t slot = 0; slot < end_; ++slot) {
     if (when_[slot] == kNever) continue;
     first = std::min(first, std::max(when_[slot], unit_free(unit_[slot], memory_free)));
   }
@@ -74,7 +76,7 @@ Cycle Partition::next(Cycle memory_free) const {
 }
 
 bool Partition::others_before(std::uint32_t slot, Cycle until) const {
-  for (std::uint32_t other = 0; other < when_.size(); ++other) {
+  for (std::uint32_t other = 0; other < end_; ++other) {
     if (other != slot && when_[other] < until) return true;
   }
   return false;
@@ -85,7 +87,7 @@ void Partition::reset() {
   std::fill(used_.begin(), used_.end(), false);
   unit_free_ = {};
   port_free_ = 0;
-  resident_ = 0;
+  resident_ = end_ = 0;
   last_ = kNone;
 }
 

@@ -64,6 +64,7 @@ class Partition {
   std::vector<std::uint64_t> age_;
   std::vector<bool> used_;
   std::uint32_t resident_ = 0;
+  std::uint32_t end_ = 0;  // behind the last slot in use
   std::array<Cycle, arch::kUnits> unit_free_{};
   Cycle port_free_ = 0;
   std::uint32_t last_ = kNone;

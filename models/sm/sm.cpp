@@ -27,7 +27,8 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       ctas_(params.limits.ctas),
       started_(counter("ctas", "CTAs", "CTAs started on this SM")),
       warp_cycles_(counter("warp_cycles", "warps x cycles", "resident warps, summed over time")),
-      engine_(domain, memory_out, params, code, view, id, sms, this->name(), domain.observation().prefix + "." + path, *this) {
+      engine_(domain, memory_out, params, code, view, id, sms, this->name(), domain.observation().prefix + "." + path,
+              *this) {
   start_in.on_packet_ahead<Sm, &Sm::on_start>(*this);
   abort_in.on_packet<Sm, &Sm::on_abort>(*this);
   memory_out.connect<Sm, &Sm::on_response, &Sm::on_room>(*this);

@@ -20,8 +20,7 @@ void IssueParams::describe(ParamTable<IssueParams>& t) {
                {{"greedy_oldest", WarpPolicy::greedy_oldest}, {"round_robin", WarpPolicy::round_robin}},
                "which warp issues: the one that issued last and then the oldest, or one after another", kAssumption);
   t.add("burst", &IssueParams::burst, {Unit::count, 1, 1'000'000},
-        "instructions of one compute operation that issue before an older warp that is ready takes over",
-        kAssumption);
+        "instructions of one compute operation that issue before an older warp that is ready takes over", kAssumption);
   t.group("fp32", &IssueParams::fp32);
   t.group("int32", &IssueParams::int32);
   t.group("fp64", &IssueParams::fp64);
@@ -41,8 +40,8 @@ void IssueParams::describe(ParamTable<IssueParams>& t) {
 }
 
 void MemoryParams::describe(ParamTable<MemoryParams>& t) {
-  t.add("queue", &MemoryParams::queue, {Unit::count, 1, 1024}, "warp instructions that wait in front of the memory unit",
-        kAssumption);
+  t.add("queue", &MemoryParams::queue, {Unit::count, 1, 1024},
+        "warp instructions that wait in front of the memory unit", kAssumption);
   t.add("requests", &MemoryParams::requests, {Unit::count, 1, 65'536},
         "open requests of the SM to the L2: misses, writes, atomics",
         "assumption: covers 64 bytes per cycle at the latency of the far L2");

@@ -43,8 +43,8 @@ struct MemoryParams {
   std::uint32_t request_queue = 64;       // that have not left yet
   std::uint32_t unified_bytes = 262'144;  // L1 and shared memory
   std::uint32_t l1_ways = 8;
-  std::uint32_t l1_latency = 32;          // cycles
-  std::uint32_t l1_tag_latency = 16;      // of l1_latency
+  std::uint32_t l1_latency = 32;      // cycles
+  std::uint32_t l1_tag_latency = 16;  // of l1_latency
   std::uint32_t shared_latency = 29;
 
   static void describe(ParamTable<MemoryParams>& t);

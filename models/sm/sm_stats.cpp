@@ -15,7 +15,8 @@ SmStats::SmStats(Stats& stats, const std::string& prefix)
       l1_hits(stats.counter(prefix + ".l1.hits", "sectors", "sectors of loads that were in the L1")),
       l1_misses(stats.counter(prefix + ".l1.misses", "sectors", "sectors of loads that were not in the L1")),
       requests(stats.counter(prefix + ".requests", "requests", "requests to the L2")),
-      global_bytes(stats.counter(prefix + ".global_bytes", "bytes", "bytes that requests to the L2 carried or asked for")),
+      global_bytes(
+          stats.counter(prefix + ".global_bytes", "bytes", "bytes that requests to the L2 carried or asked for")),
       shared_wavefronts(
           stats.counter(prefix + ".shared.wavefronts", "cycles", "cycles in which shared memory was accessed")),
       shared_conflicts(stats.counter(prefix + ".shared.conflicts", "cycles",

@@ -20,8 +20,8 @@ enum class WarpWait : std::uint8_t {
   issue,      // for its turn: what it needs has a time
   registers,  // a load that is under way
   barrier,
-  order,  // a release: for the acknowledgements of earlier requests
-  flush,  // a release at system scope: for the slices
+  order,   // a release: for the acknowledgements of earlier requests
+  flush,   // a release at system scope: for the slices
   access,  // an acquire: for its own access
   copies,  // for groups of asynchronous copies
   exited,
@@ -36,7 +36,7 @@ struct Warp {
   Scoreboard scoreboard;
 
   WarpWait wait = WarpWait::exited;
-  Cycle since = 0;          // since when it has not issued
+  Cycle since = 0;              // since when it has not issued
   std::uint32_t issued_pc = 0;  // of the last operation, for messages
 
   // Of the next operation, from its demand.
@@ -49,11 +49,11 @@ struct Warp {
   std::uint64_t compute_left = 0;
   std::uint32_t compute_latency = 0;
 
-  std::uint32_t barrier = 0;         // at which it waits
-  RequestLedger::Mark mark = 0;      // for which it waits
-  bool wants_flush = false;          // the slices have to be asked before it goes on
-  bool acquires = false;             // the L1 forgets what it holds before it goes on
-  bool held = false;                 // `operation` issues next: it has waited for the release part of its order
+  std::uint32_t barrier = 0;     // at which it waits
+  RequestLedger::Mark mark = 0;  // for which it waits
+  bool wants_flush = false;      // the slices have to be asked before it goes on
+  bool acquires = false;         // the L1 forgets what it holds before it goes on
+  bool held = false;             // `operation` issues next: it has waited for the release part of its order
   std::unique_ptr<arch::Operation> operation;
 
   // Open asynchronous copies by group, oldest first; the last group is not committed yet.

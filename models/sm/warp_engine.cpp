@@ -38,8 +38,7 @@ WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const SmParams& params, c
       host_(host),
       stats_(domain.observation().stats, stat_prefix),
       memory_(domain, out, params, view, sm, warps_, *this, stats_),
-      partitions_(kPartitions,
-                  Partition(params.issue.policy, (params.limits.warps + kPartitions - 1) / kPartitions)),
+      partitions_(kPartitions, Partition(params.issue.policy, (params.limits.warps + kPartitions - 1) / kPartitions)),
       ctas_(params.limits.ctas) {
   due_.fill(kNeverReady);
   interval_.fill(1);

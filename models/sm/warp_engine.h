@@ -162,8 +162,8 @@ class WarpEngine final : public EventHandler, private MemoryClient {
 
   std::vector<Cta> ctas_;  // by CTA slot
   std::uint32_t resident_ = 0;
-  std::uint32_t shared_held_ = 0;  // bytes, with reserves
-  std::uint64_t serial_ = 0;       // of CTAs and warps: their age
+  std::uint32_t shared_held_ = 0;             // bytes, with reserves
+  std::uint64_t serial_ = 0;                  // of CTAs and warps: their age
   std::vector<std::uint32_t> order_waiters_;  // slots that wait for acknowledgements
   IndexPool<Failure> failures_;               // error responses that have not arrived yet
   std::vector<std::uint32_t> aborted_;        // operations

@@ -206,7 +206,8 @@ Expression::Expression(const std::string& text, const SourcePos& where, Expressi
   define_functions(*parser_);
   for (const std::uint32_t slot : text_.slots) parser_->DefineVar(fmt::format("V{}", slot), &slots.at(slot));
   try {
-    parser_->SetExpr(text_.code);
+    // muParser 2.3.3 compares operators beyond the end of the text: there has to be something.
+    parser_->SetExpr(text_.code + std::string(16, ' '));
     constant_ = parser_->Eval();  // syntax is checked by the first evaluation
     if (parser_->GetNumResults() != 1) translator.fail("it has more than one value");
   } catch (const mu::ParserError& error) {

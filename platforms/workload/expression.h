@@ -63,6 +63,7 @@ class Expression {
   // Names no slot: `value` never changes.
   bool constant() const { return text_.slots.empty(); }
   const std::vector<std::uint32_t>& slots() const { return text_.slots; }
+  const ExpressionText& text() const { return text_; }
   // What a name that stands for this expression becomes. Constants become numbers.
   NamedValue named() const;
   // With what the slots hold now.

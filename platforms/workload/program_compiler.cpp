@@ -8,6 +8,7 @@
 
 #include "common/suggest.h"
 #include "common/yaml_util.h"
+#include "workload/expression_shape.h"
 
 namespace heddle::workload {
 namespace {
@@ -204,7 +205,9 @@ void ProgramCompiler::branch(const MapReader& step) {
 }
 
 void ProgramCompiler::roles(const MapReader& step) {
-  const std::uint64_t warps = (kernel_.block.count() + arch::kWarpLanes - 1) / arch::kWarpLanes;
+  // A block that large has no machine; the machine says so later.
+  const std::uint64_t warps =
+      std::min<std::uint64_t>((kernel_.block.count() + arch::kWarpLanes - 1) / arch::kWarpLanes, 1U << 30);
   std::vector<std::pair<std::uint32_t, std::uint32_t>> taken;
   std::vector<std::uint32_t> jumps;
   for (const YAML::Node& node : step.items("roles")) {
@@ -236,15 +239,28 @@ std::uint32_t ProgramCompiler::expression(const MapReader& map, const char* key,
   const SourcePos where = position(node, file_);
   try {
     Expression made(node.Scalar(), where, names_, parts_.values);
-    ProgramExpression entry{std::move(made), {}, {}};
+    ProgramExpression entry{std::move(made), {}, {}, false};
     for (const std::uint32_t slot : entry.expression.slots()) {
-      (parts_.slots[slot].per_lane() ? entry.per_lane : entry.shared).push_back(slot);
+      const ProgramSlot& source = parts_.slots[slot];
+      (source.per_lane() ? entry.per_lane : entry.shared).push_back({source, &parts_.values.at(slot)});
     }
+    entry.affine = shape_of(entry.expression.text(), [&](std::uint32_t slot) { return shape(parts_.slots[slot]); }) ==
+                   Shape::affine;
     parts_.expressions.push_back(std::move(entry));
   } catch (const InputError& error) {
     throw InputError(where, fmt::format("{}, {}: {}", map.thing(), key, error.message()), error.remedy());
   }
   return static_cast<std::uint32_t>(parts_.expressions.size() - 1);
+}
+
+// Whether the threads of a warp lie in one row of the CTA decides about thread.x.
+Shape ProgramCompiler::shape(const ProgramSlot& slot) const {
+  if (!slot.per_lane()) return Shape::uniform;
+  const arch::Dim3& block = kernel_.block;
+  const bool rows = block.x % arch::kWarpLanes == 0 || block.count() == block.x;
+  const bool grows = slot.source == SlotSource::lane || slot.source == SlotSource::thread ||
+                     (slot.source == SlotSource::thread_x && rows);
+  return grows ? Shape::affine : Shape::other;
 }
 
 std::uint32_t ProgramCompiler::uniform(const MapReader& map, const char* key) {
@@ -257,14 +273,13 @@ std::uint32_t ProgramCompiler::uniform(const MapReader& map, const char* key) {
 }
 
 std::uint32_t ProgramCompiler::constant(double value) {
-  parts_.expressions.push_back({Expression(fmt::format("{}", value), {}, names_, parts_.values), {}, {}});
+  parts_.expressions.push_back({Expression(fmt::format("{}", value), {}, names_, parts_.values), {}, {}, false});
   return static_cast<std::uint32_t>(parts_.expressions.size() - 1);
 }
 
 void ProgramCompiler::read(ProgramStep& step, std::uint32_t expression) const {
-  for (const std::uint32_t slot : parts_.expressions[expression].per_lane) {
-    const ProgramSlot& source = parts_.slots[slot];
-    if (source.source == SlotSource::variable) step.demand.reads.push_back(source.variable.range());
+  for (const BoundSlot& slot : parts_.expressions[expression].per_lane) {
+    if (slot.source.source == SlotSource::variable) step.demand.reads.push_back(slot.source.variable.range());
   }
 }
 

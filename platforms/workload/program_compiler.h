@@ -11,6 +11,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "arch/kernel_record.h"
+#include "workload/expression_shape.h"
 #include "workload/program_names.h"
 #include "workload/scenario_program.h"
 #include "workload/schema.h"
@@ -80,6 +81,7 @@ class ProgramCompiler {
   std::uint32_t expression(const MapReader& map, const char* key) { return expression(map, key, map.node(key)); }
   std::uint32_t uniform(const MapReader& map, const char* key);
   std::uint32_t constant(double value);
+  Shape shape(const ProgramSlot& slot) const;
   bool is_uniform(std::uint32_t index) const { return parts_.expressions[index].uniform(); }
   // The registers that the expression reads become part of the demand.
   void read(ProgramStep& step, std::uint32_t expression) const;

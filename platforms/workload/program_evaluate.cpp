@@ -79,15 +79,22 @@ double lane_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpStat
   }
 }
 
+// All values from three of them. False where doubles may have lost bits on the way.
+bool affine_values(double first, double second, double last, PerLane<double>& results) {
+  const double step = second - first;
+  constexpr double kExact = 0x1p52;
+  if (!(std::fabs(first) < kExact && std::fabs(last) < kExact) || last != first + (kWarpLanes - 1) * step) return false;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) results[lane] = first + lane * step;
+  return true;
+}
+
 std::uint64_t address_of(double value) { return std::isfinite(value) ? whole_bits(value) : kNowhere; }
 
 }  // namespace
 
 double ScenarioProgram::shared_value(const WarpPlace& place, const WarpState& state, std::uint32_t expression) const {
   const ProgramExpression& code = parts_.expressions[expression];
-  for (const std::uint32_t slot : code.shared) {
-    parts_.values.at(slot) = shared_slot(parts_.slots[slot], place, state);
-  }
+  for (const BoundSlot& slot : code.shared) *slot.value = shared_slot(slot.source, place, state);
   return code.expression.value();
 }
 
@@ -98,16 +105,15 @@ void ScenarioProgram::lane_values(const WarpPlace& place, const WarpState& state
     results.fill(shared_value(place, state, expression));
     return;
   }
-  for (const std::uint32_t slot : code.shared) {
-    parts_.values.at(slot) = shared_slot(parts_.slots[slot], place, state);
-  }
+  for (const BoundSlot& slot : code.shared) *slot.value = shared_slot(slot.source, place, state);
+  const auto value = [&](std::uint32_t lane) {
+    for (const BoundSlot& slot : code.per_lane) *slot.value = lane_slot(slot.source, place, state, lane);
+    return code.expression.value();
+  };
+  if (code.affine && affine_values(value(0), value(1), value(kWarpLanes - 1), results)) return;
   // Not in muParser's bulk mode: it may start threads, which cost more than 32 evaluations do.
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    if ((lanes >> lane & 1U) == 0) continue;
-    for (const std::uint32_t slot : code.per_lane) {
-      parts_.values.at(slot) = lane_slot(parts_.slots[slot], place, state, lane);
-    }
-    results[lane] = code.expression.value();
+    if ((lanes >> lane & 1U) != 0) results[lane] = value(lane);
   }
 }
 

@@ -149,7 +149,7 @@ void ProgramCompiler::set(const MapReader& step) {
   ProgramStep made = make(StepKind::set, OpCode::compute, arch::Unit::fp32, "set " + name, step.where());
   made.values.push_back(value(step, "set", value_node));
   read(made, made.values.front());
-  if (rest.size() == 0 && names_.variable(name) == nullptr) {
+  if (!map.has("type") && names_.variable(name) == nullptr) {
     throw InputError(step.where(), fmt::format("{}: {} is new, and its type is missing", thing, name),
                      fmt::format("as in: set: {{{}: 1, type: f32}}", name));
   }

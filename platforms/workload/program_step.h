@@ -50,11 +50,18 @@ struct ProgramSlot {
 
 constexpr std::uint32_t kNoExpression = 0xFFFF'FFFF;
 
+// Where the value of a slot goes before an expression is evaluated.
+struct BoundSlot {
+  ProgramSlot source;
+  double* value = nullptr;
+};
+
 // An expression of the program, with its slots sorted by what they need.
 struct ProgramExpression {
   Expression expression;
-  std::vector<std::uint32_t> shared;    // slots that are the same for all lanes
-  std::vector<std::uint32_t> per_lane;  // slots that are not
+  std::vector<BoundSlot> shared;    // slots that are the same for all lanes
+  std::vector<BoundSlot> per_lane;  // slots that are not
+  bool affine = false;              // integers that grow by the same amount from lane to lane
 
   bool uniform() const { return per_lane.empty(); }
 };

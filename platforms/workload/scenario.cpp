@@ -12,6 +12,7 @@
 #include "common/suggest.h"
 #include "common/yaml_util.h"
 #include "workload/scenario_entries.h"
+#include "workload/scenario_expect.h"
 #include "workload/scenario_memory.h"
 #include "workload/schema.h"
 
@@ -20,12 +21,6 @@ namespace {
 
 constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
 constexpr std::size_t kMaxGpus = 64;
-
-constexpr std::pair<const char*, arch::FaultKind> kFaults[] = {{"address", arch::FaultKind::address},
-                                                               {"misaligned", arch::FaultKind::misaligned},
-                                                               {"shared_bounds", arch::FaultKind::shared_bounds},
-                                                               {"unsupported", arch::FaultKind::unsupported},
-                                                               {"barrier", arch::FaultKind::barrier}};
 
 // An entry of `submit:` before the ids in `after:` are known.
 struct Submission {
@@ -68,7 +63,11 @@ class Reader {
     if (map.has("load")) read_loads(map.node("load"));
     if (map.has("tpcs")) read_tpc_switches(map.node("tpcs"));
     if (map.has("expect")) {
-      for (const auto& node : map.node("expect")) read_expectation(node);
+      std::vector<std::string> kernels;
+      for (const auto& entry : kernels_) kernels.push_back(entry.first);
+      for (const auto& node : map.node("expect")) {
+        scenario_.expectations.push_back(read_expectation(node, file_, regions_, kernels));
+      }
     }
     warn_of_unused();
     return std::move(scenario_);
@@ -308,57 +307,6 @@ class Reader {
         op.after.push_back({index, EdgeSource::recorded});
       }
     }
-  }
-
-  void read_expectation(const YAML::Node& node) {
-    if (node.IsMap() && node["memory"].IsDefined()) {
-      const MapReader map(node, expect_memory_spec(), entry_name("expectation", node, "memory"), file_);
-      scenario_.expectations.push_back(read_memory_expectation(map, file_, regions_));
-      return;
-    }
-    if (node.IsMap() && node["fault"].IsDefined()) return read_fault(node);
-    const MapReader map(node, expect_spec(), entry_name("expectation", node, "stat"), file_);
-    Expectation e;
-    e.stat = map.name("stat");
-    e.where = map.where();
-    const auto number = [&](const char* key) -> std::optional<double> {
-      if (!map.has(key)) return std::nullopt;
-      return map.number<double>(key, {});
-    };
-    e.equals = number("equals");
-    e.min = number("min");
-    e.max = number("max");
-    e.about = number("about");
-    const bool within = map.has("within");
-    const int forms = (e.equals ? 1 : 0) + (e.min || e.max ? 1 : 0) + (e.about || within ? 1 : 0);
-    if (forms != 1 || e.about.has_value() != within) {
-      throw InputError(map.where(), fmt::format("{}: it does not say clearly what the value must be", map.thing()),
-                       "give one of: equals; min, max or both; about together with within");
-    }
-    if (e.min && e.max && *e.min > *e.max) map.fail("min", "min is larger than max");
-    if (within) {
-      read_within(map, e);
-    }
-    scenario_.expectations.push_back(std::move(e));
-  }
-
-  void read_fault(const YAML::Node& node) {
-    const MapReader map(node, expect_fault_spec(), entry_name("expectation", node, "fault"), file_);
-    Expectation e;
-    e.kind = ExpectationKind::fault;
-    e.where = map.where();
-    const std::string name = map.text("fault");
-    std::vector<std::string> names;
-    for (const auto& [known, kind] : kFaults) {
-      names.emplace_back(known);
-      if (name == known) e.fault = kind;
-    }
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw InputError(map.where("fault"), fmt::format("{}: there is no fault {}", map.thing(), name),
-                       suggestion(name, names));
-    }
-    e.kernel = find_kernel(map).name;
-    scenario_.expectations.push_back(std::move(e));
   }
 
   // A kernel that is described and never launched is most likely a misspelling or a line too few.

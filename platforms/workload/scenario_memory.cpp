@@ -23,23 +23,6 @@ using arch::ValueType;
 
 constexpr std::size_t kMaxRegions = 1000;
 
-ValueType element_type(const MapReader& map) {
-  const std::string name = map.text("type");
-  if (const std::optional<ValueType> type = scalar_type(name)) return *type;
-  std::vector<std::string> names;
-  for (const ValueType type : scalar_types()) names.emplace_back(arch::type_name(type));
-  throw InputError(map.where("type"), fmt::format("{}, type: there is no type {}", map.thing(), name),
-                   suggestion(name, names));
-}
-
-std::uint64_t file_size(const MapReader& map, const char* key, const std::string& path) {
-  std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  const std::uint64_t size = regular ? std::filesystem::file_size(path, error) : 0;
-  if (!regular || error) map.fail(key, fmt::format("there is no file {}", path));
-  return size;
-}
-
 void refuse_others(const MapReader& map, const std::vector<const char*>& keys, const char* why) {
   for (const char* key : keys) {
     if (map.has(key)) map.fail(key, why);
@@ -183,6 +166,23 @@ void check_name(const MapReader& map, const std::string& name, const std::vector
 
 }  // namespace
 
+arch::ValueType element_type(const MapReader& map) {
+  const std::string name = map.text("type");
+  if (const std::optional<ValueType> type = scalar_type(name)) return *type;
+  std::vector<std::string> names;
+  for (const ValueType type : scalar_types()) names.emplace_back(arch::type_name(type));
+  throw InputError(map.where("type"), fmt::format("{}, type: there is no type {}", map.thing(), name),
+                   suggestion(name, names));
+}
+
+std::uint64_t file_size(const MapReader& map, const char* key, const std::string& path) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  const std::uint64_t size = regular ? std::filesystem::file_size(path, error) : 0;
+  if (!regular || error) map.fail(key, fmt::format("there is no file {}", path));
+  return size;
+}
+
 std::vector<MemoryRegion> read_memory(const YAML::Node& list, const std::string& file, std::size_t gpus) {
   std::vector<MemoryRegion> regions;
   std::vector<Wanted> wanted;
@@ -198,55 +198,16 @@ std::vector<MemoryRegion> read_memory(const YAML::Node& list, const std::string&
     read_size(map, region);
     wanted.push_back(read_place(map, region));
     if (map.has("write")) region.write = map.name("write");
+    for (const MemoryRegion& other : regions) {
+      if (region.write && region.write == other.write) {
+        map.fail("write", fmt::format("memory {} is written to the same file", other.name));
+      }
+    }
     regions.push_back(std::move(region));
   }
   place(regions, wanted);
   check_overlaps(regions);
   return regions;
-}
-
-void read_within(const MapReader& map, Expectation& expectation) {
-  const std::string text = map.text("within");
-  expectation.within_percent = text.find('%') != std::string::npos || text.find("percent") != std::string::npos;
-  expectation.within = map.number<double>("within", {expectation.within_percent ? Unit::percent : Unit::none, 0.0});
-}
-
-Expectation read_memory_expectation(const MapReader& map, const std::string& file,
-                                    const std::vector<MemoryRegion>& regions) {
-  Expectation e;
-  e.kind = ExpectationKind::memory;
-  e.where = map.where();
-  e.memory = map.name("memory");
-  const auto region =
-      std::find_if(regions.begin(), regions.end(), [&](const MemoryRegion& one) { return one.name == e.memory; });
-  if (region == regions.end()) {
-    std::vector<std::string> names;
-    for (const MemoryRegion& one : regions) names.push_back(one.name);
-    throw InputError(map.where("memory"), fmt::format("{}: there is no memory {}", map.thing(), e.memory),
-                     names.empty() ? "describe it in the list `memory`" : suggestion(e.memory, names));
-  }
-  e.gpu = region->gpu;
-  if (map.has("file") == map.has("pattern")) {
-    throw InputError(map.where(), fmt::format("{}: one of file, pattern is expected", map.thing()),
-                     "as in: {memory: y, pattern: 3 * i, type: f32}");
-  }
-  if (map.has("type")) e.type = element_type(map);
-  if (map.has("within")) read_within(map, e);
-  if (!e.type && (map.has("within") || map.has("pattern"))) {
-    throw InputError(map.where(), fmt::format("{}: the type is missing", map.thing()), "as in: type: f32");
-  }
-  if (e.type && region->bytes % arch::bytes_of(*e.type) != 0) {
-    map.fail("type", fmt::format("the region does not hold a whole number of {}", arch::type_name(*e.type)));
-  }
-  if (map.has("pattern")) {
-    e.pattern = map.text("pattern");
-    check_pattern(e.pattern, map.where("pattern"));
-    return e;
-  }
-  e.file = beside_scenario(file, map.name("file"));
-  const std::uint64_t size = file_size(map, "file", e.file);
-  if (size != region->bytes) map.fail("file", fmt::format("it has {} bytes, the region {}", size, region->bytes));
-  return e;
 }
 
 }  // namespace heddle::workload

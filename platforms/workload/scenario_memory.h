@@ -21,11 +21,8 @@ constexpr std::uint64_t kMaxRegionEnd = std::uint64_t{1} << 50;
 // a GPU has so much memory is not known here.
 std::vector<MemoryRegion> read_memory(const YAML::Node& list, const std::string& file, std::size_t gpus);
 
-// An entry {memory: …} of `expect:`.
-Expectation read_memory_expectation(const MapReader& map, const std::string& file,
-                                    const std::vector<MemoryRegion>& regions);
-
-// "2 %" or a number, into within and within_percent.
-void read_within(const MapReader& map, Expectation& expectation);
+// The value of `type`, and the size of the file `path` that `key` names; both throw InputError where there is none.
+arch::ValueType element_type(const MapReader& map);
+std::uint64_t file_size(const MapReader& map, const char* key, const std::string& path);
 
 }  // namespace heddle::workload

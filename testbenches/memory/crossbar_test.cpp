@@ -75,6 +75,15 @@ std::vector<std::uint32_t> sms_where(const arch::Topology& topology,
 
 }  // namespace
 
+TEST_CASE("the crossbar's parameters are described", "[memory][MEM-03]") {
+  ParamTable<CrossbarParams> table;
+  CrossbarParams::describe(table);
+  std::vector<std::string> names;
+  for (const ParamSpec& spec : table.take()) names.push_back(spec.name);
+  CHECK(names.size() == 13);
+  CHECK(std::count(names.begin(), names.end(), "crossing_bandwidth") == 1);
+}
+
 TEST_CASE("an empty crossbar costs the latency of its links, near and far", "[memory][MEM-03]") {
   for (const bool narrow : {false, true}) {
     CAPTURE(narrow);

@@ -70,9 +70,9 @@ class ProgramMpc : public sc_core::sc_module, private EventHandler, private Rese
 
 struct ProgramBench {
   explicit ProgramBench(const sm::SmParams& sm_params = {}, TimingMode mode = TimingMode::at,
-                        std::uint64_t memory_bytes = 1 << 20)
+                        std::uint64_t memory_bytes = 1 << 20, Cycle run_ahead = 0)
       : params(sm_params),
-        domain("domain", 1.0, mode, 0, observation),
+        domain("domain", 1.0, mode, run_ahead, observation),
         map(memory_bytes, 5, 1),
         mpc("mpc", domain),
         sm("sm", domain, "sm0", params, kBenchSm, ProgramMpc::kDistance, 1, code, sm::MemoryView{map}, kBenchSms),

@@ -40,9 +40,7 @@ Access access_of(std::uint8_t width, Space space = Space::global) {
 
 // Lane 5 of warp 1 goes wrong; all others do what is right.
 ListProgram::Address wrong_at(std::uint64_t address, std::uint64_t stride = 4) {
-  return [=](const Warp& w, std::uint32_t lane) {
-    return w.place.warp == 1 && lane == 5 ? address : stride * lane;
-  };
+  return [=](const Warp& w, std::uint32_t lane) { return w.place.warp == 1 && lane == 5 ? address : stride * lane; };
 }
 
 struct Case {
@@ -95,13 +93,11 @@ std::vector<Case> cases() {
   };
 }
 
-// Warp 0 spins for long; warp 1 does the step and would run on.
+// All warps do the step, and would run on for long.
 ListProgram with(const Case& one) {
   ListProgram p(8);
   p.compute(Unit::fp32, 1, {}, {});
-  const std::uint32_t at = p.here();
   one.add(p);
-  (void)at;
   p.loop(100);
   p.load({}, 2, ListProgram::linear(0, 4), {{1, 1}});
   p.compute(Unit::fp32, 50, {{2, 1}}, {});
@@ -157,6 +153,28 @@ TEST_CASE("an operation that cannot be carried out leaves a full record and ends
       CHECK(bench.sm.resident() == 0);
       CHECK(bench.sm.used() == heddle::arch::ResourceVector{});
       CHECK(bench.stat("faults") == 1);
+    }
+  }
+}
+
+TEST_CASE("a fault names the operation, also when the warp has gone on", "[sm][MEM-05]") {
+  for (const TimingMode mode : kModes) {
+    for (const std::uint64_t address : {std::uint64_t{2}, std::uint64_t{1} << 40}) {
+      ProgramBench bench({}, mode);
+      ListProgram p(4);
+      p.compute(Unit::fp32, 3, {}, {});
+      p.step({OpCode::store, Unit::memory, {}, {}, {}},
+             [address](const heddle::arch::WarpPlace&, heddle::arch::WarpState&, heddle::arch::Operation& operation) {
+               operation.address.fill(address);
+             },
+             "store x (line 12)");
+      p.compute(Unit::fp32, 1000, {}, {});
+      p.exit();
+      bench.run(p, 20);
+      REQUIRE(bench.faults.size() == 1);
+      CHECK(bench.faults[0].where == "store x (line 12)");
+      CHECK(bench.faults[0].address == address);
+      CHECK(bench.faults[0].lane == 0);
     }
   }
 }
@@ -347,28 +365,32 @@ TEST_CASE("a hang is explained by what its warps wait for", "[sm]") {
         p.barrier(6);
       },
       96);
-  CHECK_THAT(barrier, Contains("gemm") && Contains("barrier 6") && Contains("2 of 3") && Contains("SM 3, CTA 0, warp 2") &&
-                          Contains("1 requests of SM 3"));
-  CHECK_THAT(chain([](ListProgram& p) {
-               p.store({}, ListProgram::constant(0), ListProgram::linear(0, 4));
-               p.fence(heddle::arch::Order::release, heddle::arch::Scope::gpu);
-             }, 32),
+  CHECK_THAT(barrier, Contains("gemm") && Contains("barrier 6") && Contains("2 of 3") &&
+                          Contains("SM 3, CTA 0, warp 2") && Contains("1 requests of SM 3"));
+  CHECK_THAT(chain(
+                 [](ListProgram& p) {
+                   p.store({}, ListProgram::constant(0), ListProgram::linear(0, 4));
+                   p.fence(heddle::arch::Order::release, heddle::arch::Scope::gpu);
+                 },
+                 32),
              Contains("acknowledgement"));
-  CHECK_THAT(chain([](ListProgram& p) {
-               p.fence(heddle::arch::Order::release, heddle::arch::Scope::system);
-             }, 32),
+  CHECK_THAT(chain([](ListProgram& p) { p.fence(heddle::arch::Order::release, heddle::arch::Scope::system); }, 32),
              Contains("write-backs"));
-  CHECK_THAT(chain([](ListProgram& p) {
-               p.async_copy({}, ListProgram::linear(0, 4), ListProgram::linear(0, 4));
-               p.async_commit();
-               p.async_wait(0);
-             }, 32),
+  CHECK_THAT(chain(
+                 [](ListProgram& p) {
+                   p.async_copy({}, ListProgram::linear(0, 4), ListProgram::linear(0, 4));
+                   p.async_commit();
+                   p.async_wait(0);
+                 },
+                 32),
              Contains("1 groups"));
-  CHECK_THAT(chain([](ListProgram& p) {
-               Access access;
-               access.order = heddle::arch::Order::acquire;
-               p.load(access, 1, ListProgram::linear(0, 4));
-             }, 32),
+  CHECK_THAT(chain(
+                 [](ListProgram& p) {
+                   Access access;
+                   access.order = heddle::arch::Order::acquire;
+                   p.load(access, 1, ListProgram::linear(0, 4));
+                 },
+                 32),
              Contains("acquire"));
   CHECK_THAT(chain([](ListProgram& p) { p.store({}, ListProgram::constant(0), ListProgram::linear(0, 4)); }, 32),
              Contains("1 memory accesses"));

@@ -106,10 +106,10 @@ TEST_CASE("stores write through, with byte enables where a sector is not full", 
   for (const TimingMode mode : kModes) {
     ProgramBench bench({}, mode);
     ListProgram p(8);
-    p.load({}, 1, ListProgram::linear(0, 4));                                            // line 0 comes into the L1
-    p.store({}, ListProgram::constant(7), ListProgram::linear(0, 4), {{1, 1}});          // all of it
-    p.store(access_of(1), ListProgram::constant(9), ListProgram::linear(256, 4));        // every fourth byte
-    p.load({}, 2, ListProgram::linear(0, 4));                                            // from the L1
+    p.load({}, 1, ListProgram::linear(0, 4));                                      // line 0 comes into the L1
+    p.store({}, ListProgram::constant(7), ListProgram::linear(0, 4), {{1, 1}});    // all of it
+    p.store(access_of(1), ListProgram::constant(9), ListProgram::linear(256, 4));  // every fourth byte
+    p.load({}, 2, ListProgram::linear(0, 4));                                      // from the L1
     p.store_registers({}, 2, ListProgram::linear(512, 4));
     p.exit();
     bench.run(p, 32);
@@ -205,9 +205,8 @@ TEST_CASE("special registers say where a warp is", "[sm][SM-02]") {
   p.special(SpecialRegister::cta_slot, 3);
   p.special(SpecialRegister::clock, 4, 2);
   p.store_registers(access_of(16), 0, [](const Warp& w, std::uint32_t lane) { return 512 * w.place.warp + 16 * lane; });
-  p.store_registers(access_of(8), 4, [](const Warp& w, std::uint32_t lane) {
-    return 65'536 + 256 * w.place.warp + 8 * lane;
-  });
+  p.store_registers(access_of(8), 4,
+                    [](const Warp& w, std::uint32_t lane) { return 65'536 + 256 * w.place.warp + 8 * lane; });
   p.exit();
   bench.start(bench.add(p, 192), 9);
   heddle::test::run_until_idle();

@@ -113,7 +113,8 @@ TEST_CASE("an acquire forgets what the L1 holds, a weak access does not", "[sm][
     for (const Scope scope : {Scope::cluster, Scope::gpu, Scope::system}) {
       CHECK(loads([scope](ListProgram& p) { p.fence(Order::acquire, scope); }) == 2);
       CHECK(loads([scope](ListProgram& p) { p.fence(Order::acquire_release, scope); }) == 2);
-      CHECK(loads([scope](ListProgram& p) { p.load(one(Order::acquire, scope), 2, ListProgram::constant(4096)); }) == 2);
+      CHECK(loads([scope](ListProgram& p) { p.load(one(Order::acquire, scope), 2, ListProgram::constant(4096)); }) ==
+            2);
       CHECK(loads([scope](ListProgram& p) {
               p.atomic(one(Order::acquire, scope), AtomicKind::add, ValueType::u32, 2, ListProgram::constant(0),
                        ListProgram::constant(4096));

@@ -29,10 +29,10 @@ using heddle::test::Warp;
 namespace {
 
 constexpr std::uint64_t kMemory = 1 << 18;
-constexpr std::uint64_t kPrivate = 2048;    // bytes of global memory that a warp has for itself
+constexpr std::uint64_t kPrivate = 2048;      // bytes of global memory that a warp has for itself
 constexpr std::uint64_t kCommon = 128 << 10;  // where they lie
-constexpr std::uint64_t kCounters = 0;      // that all add to
-constexpr std::uint64_t kTable = 4096;      // that all read
+constexpr std::uint64_t kCounters = 0;        // that all add to
+constexpr std::uint64_t kTable = 4096;        // that all read
 constexpr std::uint32_t kShared = 4096;
 constexpr std::uint32_t kRegisters = 24;
 
@@ -85,8 +85,9 @@ ListProgram random_program(Random& random, std::uint32_t warps) {
         if (shared) {
           p.compute(Unit::int32, 3, reads, {{target, 1}});
         } else {
-          p.load(access, target,
-                 [=](const Warp& w, std::uint32_t lane) { return kTable + place(w, lane, access.width, 8192); }, reads);
+          p.load(
+              access, target,
+              [=](const Warp& w, std::uint32_t lane) { return kTable + place(w, lane, access.width, 8192); }, reads);
         }
         break;
       case 5: {
@@ -100,9 +101,10 @@ ListProgram random_program(Random& random, std::uint32_t warps) {
       }
       default:
         access.space = Space::global;
-        p.atomic(access, AtomicKind::add, ValueType::u32, heddle::arch::kNoRegister,
-                 [=](const Warp& w, std::uint32_t lane) { return scramble(w.thread(lane) + salt) & 0xFFFF; },
-                 [=](const Warp& w, std::uint32_t lane) { return kCounters + place(w, lane, 4, 1024); }, reads);
+        p.atomic(
+            access, AtomicKind::add, ValueType::u32, heddle::arch::kNoRegister,
+            [=](const Warp& w, std::uint32_t lane) { return scramble(w.thread(lane) + salt) & 0xFFFF; },
+            [=](const Warp& w, std::uint32_t lane) { return kCounters + place(w, lane, 4, 1024); }, reads);
     }
   }
   p.end_loop();
@@ -168,17 +170,21 @@ TEST_CASE("warps that were saved at a barrier go on from there", "[sm][SM-02]") 
     const auto loop = p.loop(3);
     p.set(1, [=](const Warp& w, std::uint32_t lane) { return w.reg(0, lane) * 3 + w.reg(1, lane) + w.count(loop); },
           {{0, 2}});
-    p.store_registers([] {
-      ListProgram::Access access;
-      access.space = Space::shared;
-      return access;
-    }(), 1, [](const Warp& w, std::uint32_t lane) { return 4 * w.thread(lane); });
+    p.store_registers(
+        [] {
+          ListProgram::Access access;
+          access.space = Space::shared;
+          return access;
+        }(),
+        1, [](const Warp& w, std::uint32_t lane) { return 4 * w.thread(lane); });
     p.barrier(2);
-    p.load([] {
-      ListProgram::Access access;
-      access.space = Space::shared;
-      return access;
-    }(), 2, [](const Warp& w, std::uint32_t lane) { return 4 * ((w.thread(lane) + 40) % 128); });
+    p.load(
+        [] {
+          ListProgram::Access access;
+          access.space = Space::shared;
+          return access;
+        }(),
+        2, [](const Warp& w, std::uint32_t lane) { return 4 * ((w.thread(lane) + 40) % 128); });
     p.barrier(2);
     p.set(1, [](const Warp& w, std::uint32_t lane) { return w.reg(1, lane) ^ w.reg(2, lane); }, {{1, 2}});
     p.end_loop();

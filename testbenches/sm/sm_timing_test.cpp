@@ -136,9 +136,8 @@ TEST_CASE("warps hide the latency of each other", "[sm][SM-03]") {
   const auto work = [](std::uint64_t lines) {
     ListProgram p(4);
     const auto loop = p.loop(4);
-    p.load({}, 1, [=](const Warp& w, std::uint32_t lane) {
-      return 128 * (w.count(loop) * lines + w.place.warp) + 4 * lane;
-    });
+    p.load({}, 1,
+           [=](const Warp& w, std::uint32_t lane) { return 128 * (w.count(loop) * lines + w.place.warp) + 4 * lane; });
     p.compute(Unit::fp32, 200, {{1, 1}}, {{2, 1}});
     p.end_loop();
     p.exit();
@@ -202,8 +201,8 @@ TEST_CASE("bank conflicts cost a cycle for each turn", "[sm][SM-03]") {
     const auto loads = [stride](std::uint64_t count) {
       ListProgram p(4);
       p.loop(count);
-      p.load(in(Space::shared), 0, [stride](const Warp& w, std::uint32_t lane) { return stride * lane + w.reg(0, lane); },
-             {{0, 1}});
+      p.load(in(Space::shared), 0,
+             [stride](const Warp& w, std::uint32_t lane) { return stride * lane + w.reg(0, lane); }, {{0, 1}});
       p.end_loop();
       p.exit();
       return p;
@@ -240,7 +239,8 @@ TEST_CASE("the four partitions share one memory unit of 128 bytes per cycle", "[
     CAPTURE(int{width});
     SmParams params;
     params.issue.policy = WarpPolicy::round_robin;  // so that none is left over at the end
-    const Cycle cost = cycles_of(loads(width, 101), 1024, 4096, params) - cycles_of(loads(width, 1), 1024, 4096, params);
+    const Cycle cost =
+        cycles_of(loads(width, 101), 1024, 4096, params) - cycles_of(loads(width, 1), 1024, 4096, params);
     CHECK(cost >= 100 * 2 * 32 * (width / 4U));
     CHECK(cost < 101 * 2 * 32 * (width / 4U));
   }

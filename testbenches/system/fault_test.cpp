@@ -106,7 +106,7 @@ TEST_CASE("a fault names its place and ends its task; the rest goes on", "[syste
         }(),
         {20, 1, 1}, {64, 1, 1}, 0, 1);
     const std::uint32_t next =
-        lab.submit(program_with(~0ULL, [](ListProgram& p) { p.compute(Unit::fp32, 1); }), {10, 1, 1}, {64, 1, 1}, 0, 0);
+        lab.submit(program_with(~0ULL, [](ListProgram& p) { p.compute(Unit::fp32, 1); }), {5, 1, 1}, {64, 1, 1}, 0, 0);
     run_until_idle();
     REQUIRE(lab.gpu.faults().size() == 1);
     const FaultRecord& fault = lab.gpu.faults().front();

@@ -208,6 +208,8 @@ TEST_CASE("mistakes in memory", "[workload]") {
   CHECK_THAT(error("- {name: a, bytes: 2, at: 7}\n- {name: b, bytes: 1, at: 8}\n"),
              Contains("m.yaml:5:3: memory b: it overlaps memory a"));
   CHECK_THAT(error("- {name: a, bytes: 2, at: 7, align: 2}\n"), Contains("not a multiple of `align`"));
+  CHECK_THAT(error("- {name: a, bytes: 2, write: x}\n- {name: b, bytes: 2, write: x}\n"),
+             Contains("memory b, write: memory a is written to the same file"));
   CHECK_THAT(error("- {name: a, bytes: 2, align: 3}\n"), Contains("a power of two"));
   CHECK_THAT(error("- {name: a, bytes: 2, gpu: 1}\n"), Contains("memory a, gpu: 1 is out of range"));
   CHECK_THAT(

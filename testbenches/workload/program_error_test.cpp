@@ -96,7 +96,7 @@ TEST_CASE("set", "[workload][SM-02]") {
   CHECK_THAT(error("{set: {x: 1, type: f31}}"), Contains("f31 is not possible here") && Contains("did you mean f32"));
   CHECK_THAT(error("{set: {x: 1, type: f16x2}}"), Contains("f16x2 is not possible here"));
   CHECK_THAT(error("{set: {x: 1, type: f32, unit: memory}}"), Contains("memory is not possible here"));
-  CHECK_THAT(error("{set: {x: 1, unit: fp32}}"), Contains("the type is missing"));
+  CHECK_THAT(error("{set: {x: 1, unit: fp32}}"), Contains("p.yaml:7:6: kernel k, set: x is new, and its type"));
   CHECK_THAT(error("{set: {x: 1, type: f32}}, {set: {x: 1, type: u32}}"), Contains("x has the type f32, not u32"));
   CHECK_THAT(error("{set: {x: x, type: f32}}"), Contains("there is no x"));
   CHECK_THAT(error("{set: {x: 'min(1, 2', type: f32}}"),

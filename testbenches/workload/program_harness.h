@@ -68,6 +68,9 @@ class ProgramRun {
       p.cta_y = y;
       p.cta_z = z;
       p.cta = x + std::uint64_t{grid.x} * (y + std::uint64_t{grid.y} * z);
+      p.cluster = p.cta / 2;  // CGAs of two CTAs, as far as names tell
+      p.rank = static_cast<std::uint32_t>(p.cta % 2);
+      p.cluster_size = 2;
       p.warp = w;
       p.warps = static_cast<std::uint32_t>(warps.size());
       const std::uint32_t left = threads - 32 * w;
