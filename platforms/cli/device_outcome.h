@@ -7,8 +7,11 @@
 
 namespace heddle::cli {
 
-// Faults of all GPUs into `outcome`, as statistics and as text.
+// Faults of all GPUs into `outcome`, as statistics and as text, and which of them the scenario expects.
 void collect_faults(RunOutcome& outcome);
+
+// The result of an expectation that concerns memory or faults.
+ExpectationResult check_device(const RunOutcome& outcome, const workload::Expectation& expectation);
 
 // Writes the regions that ask for it into files; relative names are of the results folder. Throws InputError if one
 // cannot be written.

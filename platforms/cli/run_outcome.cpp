@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/device_outcome.h"
 #include "common/suggest.h"
 
 namespace heddle::cli {
@@ -68,6 +69,10 @@ void collect_stats(RunOutcome& outcome) {
 void check_expectations(RunOutcome& outcome) {
   if (!outcome.inputs->scenario) return;
   for (const workload::Expectation& expectation : outcome.inputs->scenario->expectations) {
+    if (expectation.kind != workload::ExpectationKind::statistic) {
+      outcome.expectations.push_back(check_device(outcome, expectation));
+      continue;
+    }
     ExpectationResult result;
     result.text = fmt::format("{} {}", expectation.stat, expectation.text());
     const auto found = outcome.stats.find(expectation.stat);

@@ -48,7 +48,7 @@ struct RunOutcome {
   nlohmann::json histograms;
   std::vector<ExpectationResult> expectations;
   std::optional<InputError> unknown_statistic;  // the first that an expectation names in vain
-  std::vector<Fault> faults;  // of all GPUs
+  std::vector<Fault> faults;                    // of all GPUs
   std::vector<std::string> warnings;
   std::size_t rejected = 0;
   double kernels = 0, ctas = 0;

@@ -26,7 +26,8 @@ std::string label_of(const workload::Workload& workload, std::size_t op) {
 }  // namespace
 
 HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-                       const HostTimings& timings, Observation& gpu, Observation& host)
+                       const HostTimings& timings, Observation& gpu, Observation& host,
+                       const std::vector<std::uint32_t>& codes)
     : sc_core::sc_module(name),
       domain("domain", 1.0, TimingMode::at, 0, host),
       submit_out("submit_out", domain, 1, timings.submit_queue),
@@ -43,12 +44,13 @@ HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Work
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     gpu.labels.set(static_cast<std::uint32_t>(i), label_of(workload, i));
   }
-  plan(workload, pace, timings);
+  plan(workload, pace, timings, codes);
 }
 
 // When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
 // Within a stream the order of the workload holds, whatever the times say.
-void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostTimings& timings) {
+void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostTimings& timings,
+                      const std::vector<std::uint32_t>& codes) {
   const auto kernel_path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
   const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
   std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
@@ -87,7 +89,7 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
     }
     if (op.kind == OpKind::kernel) {
       packet.kernel = static_cast<const arch::KernelShape&>(op.kernel);  // without its name
-      if (!timings.codes.empty()) packet.kernel.code = timings.codes[entry.op];
+      if (!codes.empty()) packet.kernel.code = codes[entry.op];
     } else {
       packet.kind = SubmitKind::hold;
       packet.hold_ns = static_cast<double>(op.duration);

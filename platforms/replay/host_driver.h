@@ -23,7 +23,6 @@ struct HostTimings {
   double launch_latency_ns = 0;       // from the host's call to the earliest start on an idle GPU
   double start_path_ns = 0;           // the part of it that the modelled GPU spends itself on a kernel
   std::uint32_t submit_queue = 1024;  // operations on their way to the GPU: credits
-  std::vector<std::uint32_t> codes;   // of the kernels' programs in the GPU, by operation; empty: there are none
 };
 
 // What the model made of an operation. Times in nanoseconds on the workload's own axis (0 is the recording's first
@@ -40,9 +39,11 @@ struct OpResult {
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
 class HostDriver : public sc_core::sc_module, private EventHandler, private Resettable, private WaitSource {
  public:
-  // `gpu` receives the labels of the operations. Workload and observations must outlive the driver.
+  // `gpu` receives the labels of the operations. `codes`: of the kernels' programs in the GPU, by operation; empty:
+  // there are none. Workload and observations must outlive the driver.
   HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-             const HostTimings& timings, Observation& gpu, Observation& host);
+             const HostTimings& timings, Observation& gpu, Observation& host,
+             const std::vector<std::uint32_t>& codes = {});
 
   Domain domain;
   PacketOut<protocol::SubmitPacket> submit_out;
@@ -66,7 +67,8 @@ class HostDriver : public sc_core::sc_module, private EventHandler, private Rese
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_done(const protocol::DonePacket& done, std::uint32_t);
   void on_credit(std::uint32_t);
-  void plan(const workload::Workload& workload, Pace pace, const HostTimings& timings);
+  void plan(const workload::Workload& workload, Pace pace, const HostTimings& timings,
+            const std::vector<std::uint32_t>& codes);
   void plan_switches(const std::vector<workload::TpcSwitch>& switches);
   void submit();
   void schedule_next();

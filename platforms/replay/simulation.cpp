@@ -69,12 +69,11 @@ Machine build(const Job& job, const SimulationOptions& options) {
   m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
   HostTimings timings;
   timings.submit_queue = job.params.task.submit_queue;
-  timings.codes = load_programs(*job.workload, *m.gpu);
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns = m.gpu->domain().clock().ns_for_cycles(
       static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
   m.host = std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
-                                        *m.observation, *m.host_observation);
+                                        *m.observation, *m.host_observation, load_programs(*job.workload, *m.gpu));
   check_switches(*job.workload, job.instance, m.gpu->topology());
   m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.host->lead()));
   load_regions(*job.workload, job.instance, *m.gpu);

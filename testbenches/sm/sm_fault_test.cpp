@@ -163,11 +163,12 @@ TEST_CASE("a fault names the operation, also when the warp has gone on", "[sm][M
       ProgramBench bench({}, mode);
       ListProgram p(4);
       p.compute(Unit::fp32, 3, {}, {});
-      p.step({OpCode::store, Unit::memory, {}, {}, {}},
-             [address](const heddle::arch::WarpPlace&, heddle::arch::WarpState&, heddle::arch::Operation& operation) {
-               operation.address.fill(address);
-             },
-             "store x (line 12)");
+      p.step(
+          {OpCode::store, Unit::memory, {}, {}, {}},
+          [address](const heddle::arch::WarpPlace&, heddle::arch::WarpState&, heddle::arch::Operation& operation) {
+            operation.address.fill(address);
+          },
+          "store x (line 12)");
       p.compute(Unit::fp32, 1000, {}, {});
       p.exit();
       bench.run(p, 20);

@@ -195,6 +195,30 @@ TEST_CASE("asynchronous copies arrive in shared memory, group by group", "[sm][S
   }
 }
 
+TEST_CASE("a warpgroup multiplies what lies in shared memory", "[sm][SM-04]") {
+  for (const TimingMode mode : kModes) {
+    ProgramBench bench({}, mode);
+    heddle::arch::MatmulTile tile;
+    tile.n = 8;
+    tile.a_pitch = tile.b_pitch = 0;  // every row the same: A is 1 2 1 2 …, B is 3 in all columns
+    tile.b = 64;
+    ListProgram p(8);
+    p.store(
+        access_of(2, Space::shared),
+        [](const Warp&, std::uint32_t lane) { return lane < 16 ? (lane % 2 == 0 ? 0x3C00U : 0x4000U) : 0x4200U; },
+        [](const Warp&, std::uint32_t lane) { return lane < 16 ? 2 * lane : 64 + 2 * (lane - 16); });
+    p.barrier();
+    p.matmul(tile, 0);
+    p.matmul(tile, 0);
+    p.store_registers(access_of(16), 0, [](const Warp& w, std::uint32_t lane) { return 16 * w.thread(lane); });
+    p.exit();
+    bench.run(p, 128, 256);
+    REQUIRE(bench.faults.empty());
+    // Twice 8 x (1 + 2) x 3.
+    for (std::uint64_t i = 0; i < 4 * 128; ++i) REQUIRE(bench.l2.get<float>(4 * i) == 144.0F);
+  }
+}
+
 TEST_CASE("special registers say where a warp is", "[sm][SM-02]") {
   using heddle::arch::SpecialRegister;
   ProgramBench bench;

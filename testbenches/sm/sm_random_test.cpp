@@ -133,7 +133,7 @@ SmParams random_params(Random& random) {
 }  // namespace
 
 TEST_CASE("random programs leave what a flat memory would hold", "[sm][SM-04]") {
-  for (const std::uint64_t seed : heddle::test::seeds(60)) {
+  for (const std::uint64_t seed : heddle::test::seeds(300)) {
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t warps = random.between(1, 8);

@@ -125,8 +125,10 @@ TEST_CASE("a fault names its place and ends its task; the rest goes on", "[syste
     CHECK(lab.host.results.at(good).status == DoneStatus::ok);
     CHECK(lab.host.results.at(next).status == DoneStatus::ok);  // the stream goes on
     for (std::uint32_t i = 0; i < 20 * 64; ++i) REQUIRE(lab.read<std::uint32_t>(0x80000 + 4 * i) == 7);
-    // What the guilty warp would have written behind its crime is not there.
-    CHECK(lab.read<std::uint32_t>(kOut + 4 * (kGuilty * 64 + 32)) != kGuilty * 64 + 33);
+    // Where the fault is found at issue, the guilty warp does nothing more. Memory tells later, and the warp goes on.
+    if (crime.kind != FaultKind::address) {
+      CHECK(lab.read<std::uint32_t>(kOut + 4 * (kGuilty * 64 + 32)) != kGuilty * 64 + 33);
+    }
     CHECK(lab.stat("task.faulted") == 1);
     CHECK(lab.stat("cwd.ctas_launched") < 630);  // most of the task never started
     lab.gpu.check_quiescent();
