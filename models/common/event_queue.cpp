@@ -51,6 +51,28 @@ void EventQueue::advance_to(Cycle when) {
   }
 }
 
+// The events that follow are scattered over a machine that is far larger than the caches of the host.
+void EventQueue::look_ahead(std::uint32_t node) const {
+  const auto ask = [this, &node](EventHandler::Ahead ahead) {
+    if (node == kNone) return;
+    const Event& event = nodes_[node];
+    event.handler->prefetch(event.kind, event.argument, ahead);
+  };
+  const auto pass = [this, &node] {
+    if (node != kNone) node = nodes_[node].next;
+  };
+  ask(EventHandler::Ahead::next);
+  pass();
+  ask(EventHandler::Ahead::near);
+  pass();
+  pass();
+  ask(EventHandler::Ahead::far);
+  pass();
+  if (node == kNone) return;
+  __builtin_prefetch(nodes_[node].handler);
+  if (nodes_[node].next != kNone) __builtin_prefetch(&nodes_[nodes_[node].next]);
+}
+
 std::uint64_t EventQueue::run_cycle() {
   advance_to(next());
   const auto index = static_cast<std::uint32_t>(now_ % kBuckets);
@@ -71,6 +93,7 @@ std::uint64_t EventQueue::run_cycle() {
     --near_size_;
     --size_;
     ++count;
+    look_ahead(event.next);
     running_ = event.handler;
     event.handler->on_event(event.kind, event.argument);
   }

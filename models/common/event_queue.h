@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/big_memory.h"
 #include "common/error.h"
 
 namespace heddle {
@@ -14,6 +15,10 @@ namespace heddle {
 class EventHandler {
  public:
   virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
+  // Such an event will run soon in this cycle: what it needs may be fetched into the caches of the host. Asked for three
+  // times, ever closer to the event, so that each time can follow what the one before has fetched. Changes nothing.
+  enum class Ahead : std::uint8_t { far, near, next };
+  virtual void prefetch(std::uint32_t /*kind*/, std::uint64_t /*argument*/, Ahead /*ahead*/) const {}
   // For messages: the module or socket.
   virtual const char* handler_name() const { return "an event"; }
 
@@ -80,11 +85,12 @@ class EventQueue {
 
   void insert_near(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument, bool foreign);
   void advance_to(Cycle when);
+  void look_ahead(std::uint32_t node) const;
   Cycle next_near() const;
 
-  std::vector<Event> nodes_;
+  BigVector<Event> nodes_;
   std::uint32_t free_ = kNone;
-  std::vector<Bucket> wheel_;
+  BigVector<Bucket> wheel_;
   std::array<std::uint64_t, kWords> occupied_{};             // one bit per bucket
   std::array<std::uint64_t, kWords / 64> occupied_words_{};  // one bit per word of occupied_
   std::vector<FarEvent> far_;

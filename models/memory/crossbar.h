@@ -65,6 +65,17 @@ class Crossbar : public Block {
       LinkNetwork& network = is_request ? crossbar.requests_ : crossbar.responses_;
       network.on_event(kind, argument, crossbar.domain_.now());
     }
+    // The packet, then what it carries, then what its receiver will touch.
+    void prefetch(std::uint32_t kind, std::uint64_t argument, Ahead ahead) const override {
+      const LinkNetwork& network = is_request ? crossbar.requests_ : crossbar.responses_;
+      if (ahead == Ahead::far) return network.prefetch(kind, argument);
+      if (is_request) return;
+      const LinkPacket* packet = network.arriving(kind, argument);
+      if (packet == nullptr) return;
+      const auto& payload = *static_cast<const tlm::tlm_generic_payload*>(packet->item);
+      if (ahead == Ahead::near) protocol::prefetch(payload);
+      if (ahead == Ahead::next) protocol::prefetch_owner(payload);
+    }
     const char* handler_name() const override { return crossbar.handler_name(); }
 
     Crossbar& crossbar;

@@ -1,22 +1,8 @@
 #include "memory/l2_array.h"
 
-#include <algorithm>
-#include <new>
-
 #include "common/error.h"
 
 namespace heddle::memory {
-namespace {
-
-template <class T>
-T* zeroed(std::size_t count) {
-  void* memory = std::calloc(count, sizeof(T));
-  if (memory == nullptr) throw std::bad_alloc();
-  return static_cast<T*>(memory);
-}
-
-}  // namespace
-
 L2Array::L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices)
     : lines_(lines), ways_(ways), slices_(slices), sets_(lines / ways) {
   HEDDLE_CHECK(sets_ > 0 && lines % ways == 0, "the lines of a slice do not make whole sets");
@@ -24,9 +10,9 @@ L2Array::L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices)
 }
 
 void L2Array::reset() {
-  tags_.reset(zeroed<std::uint32_t>(lines_));
-  states_.reset(zeroed<L2Line>(lines_));
-  data_.reset(zeroed<std::uint8_t>(std::size_t{lines_} * arch::kLineBytes));
+  tags_ = ZeroedArray<std::uint32_t>(lines_);
+  states_ = ZeroedArray<L2Line>(lines_);
+  data_ = ZeroedArray<std::uint8_t>(std::size_t{lines_} * arch::kLineBytes);
   dirty_.assign((lines_ + 63) / 64, 0);
   uses_ = 0;
 }

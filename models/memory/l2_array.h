@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
+#include "common/big_memory.h"
 #include "memory/l2_access.h"
 
 namespace heddle::memory {
@@ -47,6 +46,15 @@ class L2Array {
   const L2Line& state(std::uint32_t index) const { return states_[index]; }
   std::uint8_t* data(std::uint32_t index) { return data_.get() + std::size_t{index} * arch::kLineBytes; }
   const std::uint8_t* data(std::uint32_t index) const { return data_.get() + std::size_t{index} * arch::kLineBytes; }
+  // The line will be looked at soon: its tags into the caches of the host, and after these what they lead to.
+  void prefetch_tags(std::uint64_t line) const { __builtin_prefetch(&tags_[first_of(line)]); }
+  void prefetch_line(std::uint64_t line) const {
+    const std::uint32_t index = find(line);
+    if (index == kNone) return;
+    __builtin_prefetch(&states_[index]);
+    __builtin_prefetch(data(index));
+    __builtin_prefetch(data(index) + arch::kLineBytes / 2);
+  }
   void touch(std::uint32_t index) { states_[index].used = ++uses_; }
 
   void set_dirty(std::uint32_t index, std::uint32_t sectors) {
@@ -63,12 +71,6 @@ class L2Array {
   void reset();
 
  private:
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
-  template <class T>
-  using Zeroed = std::unique_ptr<T[], Free>;  // NOLINT(cppcoreguidelines-avoid-c-arrays)
-
   std::uint32_t first_of(std::uint64_t line) const {
     // Line numbers have 32 bits, for which division is cheaper.
     return static_cast<std::uint32_t>(line) / slices_ % sets_ * ways_;
@@ -78,9 +80,9 @@ class L2Array {
   std::uint32_t ways_;
   std::uint32_t slices_;
   std::uint32_t sets_;
-  Zeroed<std::uint32_t> tags_;  // 1 + line number; 0: empty
-  Zeroed<L2Line> states_;
-  Zeroed<std::uint8_t> data_;
+  ZeroedArray<std::uint32_t> tags_;  // 1 + line number; 0: empty
+  ZeroedArray<L2Line> states_;
+  ZeroedArray<std::uint8_t> data_;
   std::vector<std::uint64_t> dirty_;  // one bit per line
   std::uint64_t uses_ = 0;
 };

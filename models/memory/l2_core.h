@@ -89,6 +89,10 @@ class L2Core {
   const std::uint8_t* write_data(const Command& command) const { return entries_[command.owner].data.data(); }
   Command take_command() { return commands_.pop(); }
 
+  // An access to that line comes soon.
+  void prefetch_tags(std::uint64_t line) const { array_.prefetch_tags(line); }
+  void prefetch_line(std::uint64_t line) const { array_.prefetch_line(line); }
+
   // The same at once; for accesses that must not wait. It keeps its own order with requests that wait for memory: from
   // different initiators, none is promised.
   int serve_now(const L2Access& access, L2Memory& memory);

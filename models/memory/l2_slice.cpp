@@ -94,6 +94,19 @@ void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
   }
 }
 
+// The payload first, then the tags, then the line.
+void L2Slice::prefetch(std::uint32_t kind, std::uint64_t, Ahead ahead) const {
+  if (kind != kServe || arrivals_.empty()) return;
+  const tlm::tlm_generic_payload& payload = *arrivals_.front().payload;
+  if (ahead == Ahead::far) {
+    protocol::prefetch(payload);
+  } else if (ahead == Ahead::near) {
+    core_.prefetch_tags(payload.get_address() / arch::kLineBytes);
+  } else if (ahead == Ahead::next) {
+    core_.prefetch_line(payload.get_address() / arch::kLineBytes);
+  }
+}
+
 bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
   arrivals_.push({&payload, arrival + params_.tag_latency});
   if (!serving_) expect_service();

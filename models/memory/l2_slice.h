@@ -27,6 +27,7 @@ class L2Slice : public Block {
   MemoryOut memory_out;
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void prefetch(std::uint32_t kind, std::uint64_t argument, Ahead ahead) const override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 

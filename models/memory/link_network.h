@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/big_memory.h"
 #include "common/stats.h"
 #include "memory/link_pace.h"
 
@@ -84,6 +85,16 @@ class LinkNetwork {
   // An exit whose host had no room takes packets again.
   void open(std::uint32_t exit, Cycle now);
   void on_event(std::uint32_t kind, std::uint64_t argument, Cycle now);
+  // Such an event comes soon: what it touches first, into the caches of the host.
+  void prefetch(std::uint32_t kind, std::uint64_t argument) const {
+    if (kind != kArrive) return;
+    __builtin_prefetch(&nodes_[static_cast<std::uint32_t>(argument)]);
+    __builtin_prefetch(&places_[argument >> 32]);
+  }
+  // The packet of an arrival; null for other events.
+  const LinkPacket* arriving(std::uint32_t kind, std::uint64_t argument) const {
+    return kind == kArrive ? &nodes_[static_cast<std::uint32_t>(argument)].packet : nullptr;
+  }
 
   // Packets between enter() and leave().
   std::uint64_t packets() const { return in_use_; }
@@ -111,7 +122,7 @@ class LinkNetwork {
 
   enum class Next : std::uint8_t { none, fixed, table, exit };
 
-  struct Node {
+  struct alignas(64) Node {
     LinkPacket packet;
     std::uint32_t next = kNone;
   };
@@ -173,7 +184,7 @@ class LinkNetwork {
   std::vector<std::uint64_t> eligible_;  // a bit per input: it has a packet, and that is not known to be stuck
   std::vector<std::uint64_t> stuck_;
   std::vector<std::vector<std::uint32_t>> tables_;
-  std::vector<Node> nodes_;
+  BigVector<Node> nodes_;
   std::uint32_t free_ = kNone;
   std::uint64_t in_use_ = 0;
 };

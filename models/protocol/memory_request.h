@@ -8,11 +8,14 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <typeinfo>
 #include <vector>
 
 #include <tlm>
 
 #include "arch/memory_op.h"
+#include "common/big_memory.h"
 
 namespace heddle::protocol {
 
@@ -35,6 +38,38 @@ struct AtomicLane {
   std::uint8_t lane = 0;    // the initiator's own
 };
 
+// The values of an atomic. Most requests have none: there is memory for them from the first use on.
+class AtomicLanes {
+ public:
+  static constexpr std::size_t kMost = 32;
+
+  AtomicLanes() = default;
+  AtomicLanes(const AtomicLanes& other) { *this = other; }
+  AtomicLanes& operator=(const AtomicLanes& other) {
+    if (this != &other && (lanes_ != nullptr || other.lanes_ != nullptr)) all() = other.all();
+    return *this;
+  }
+  ~AtomicLanes() = default;
+
+  AtomicLane& operator[](std::size_t index) { return all()[index]; }
+  const AtomicLane& operator[](std::size_t index) const { return all()[index]; }
+  static constexpr std::size_t size() { return kMost; }
+  AtomicLane* begin() { return all().data(); }
+
+ private:
+  using All = std::array<AtomicLane, kMost>;
+  All& all() {
+    if (lanes_ == nullptr) lanes_ = std::make_unique<All>();
+    return *lanes_;
+  }
+  const All& all() const {
+    static const All none{};
+    return lanes_ == nullptr ? none : *lanes_;
+  }
+
+  std::unique_ptr<All> lanes_;
+};
+
 struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   tlm::tlm_extension_base* clone() const override { return new MemoryExtension(*this); }
   void copy_from(const tlm::tlm_extension_base& other) override {
@@ -48,16 +83,18 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   std::uint32_t sm = kNoSm;  // who asks
   std::uint32_t entry = 0;   // the initiator's own
   std::uint32_t route = 0;   // the crossbar's own
+  // What the initiator will touch when the response comes, for prefetch_owner() only.
+  std::array<const void*, 8> owners{};
 
   // atomic, reduce: done in this order
   arch::AtomicKind atomic = arch::AtomicKind::add;
   arch::ValueType type = arch::ValueType::u32;
   std::uint8_t lanes = 0;
-  std::array<AtomicLane, 32> lane;
+  AtomicLanes lane;
 };
 
-// A payload with its extension and buffers for one line.
-class MemoryRequest : public tlm::tlm_generic_payload {
+// A payload with its extension and buffers for one line. What a read needs lies close together.
+class alignas(64) MemoryRequest final : public tlm::tlm_generic_payload {
  public:
   explicit MemoryRequest(tlm::tlm_mm_interface* pool) : tlm::tlm_generic_payload(pool) {
     set_extension(&extension);
@@ -85,12 +122,27 @@ class MemoryRequest : public tlm::tlm_generic_payload {
   }
 
   MemoryExtension extension;
-  std::array<std::uint8_t, arch::kLineBytes> data{};
+  alignas(64) std::array<std::uint8_t, arch::kLineBytes> data{};
   std::array<std::uint8_t, arch::kLineBytes> enables{};
 };
 
+// Fetches into the caches of the host what serving the payload will touch. Nothing is read, so it need not be one of
+// ours.
+inline void prefetch(const tlm::tlm_generic_payload& payload) {
+  constexpr std::size_t kEnd = sizeof(MemoryRequest) - arch::kLineBytes;  // without the byte enables
+  const auto* bytes = reinterpret_cast<const char*>(&payload);
+  for (std::size_t at = 0; at < kEnd; at += 64) __builtin_prefetch(bytes + at);
+}
+// The same for what its initiator will touch when the response comes.
+inline void prefetch_owner(const tlm::tlm_generic_payload& payload) {
+  if (typeid(payload) != typeid(MemoryRequest)) return;
+  for (const void* place : static_cast<const MemoryRequest&>(payload).extension.owners) __builtin_prefetch(place);
+}
+
 // The extension of a payload; null for one that comes from elsewhere.
 inline MemoryExtension* extension_of(tlm::tlm_generic_payload& payload) {
+  // Ours are the rule, and looking an extension up is a call of the library.
+  if (typeid(payload) == typeid(MemoryRequest)) return &static_cast<MemoryRequest&>(payload).extension;
   return payload.get_extension<MemoryExtension>();
 }
 
@@ -103,18 +155,31 @@ class RequestPool final : public tlm::tlm_mm_interface {
   RequestPool& operator=(const RequestPool&) = delete;
 
   MemoryRequest& acquire() {
-    if (free_.empty()) {
-      all_.push_back(std::make_unique<MemoryRequest>(this));
-      free_.push_back(all_.back().get());
-    }
+    if (free_.empty()) add_slab();
     MemoryRequest& request = *free_.back();
     free_.pop_back();
     request.acquire();
     return request;
   }
-  std::size_t in_use() const { return all_.size() - free_.size(); }
+  ~RequestPool() override {
+    for (MemoryRequest* slab : slabs_) {
+      for (std::size_t i = 0; i < kSlab; ++i) slab[i].~MemoryRequest();
+      give_back_big(slab, kSlab * sizeof(MemoryRequest));
+    }
+  }
+  std::size_t in_use() const { return slabs_.size() * kSlab - free_.size(); }
 
  private:
+  static constexpr std::size_t kSlab = 16;  // requests
+
+  void add_slab() {
+    slabs_.reserve(slabs_.size() + 1);
+    free_.reserve((slabs_.size() + 1) * kSlab);
+    auto* slab = static_cast<MemoryRequest*>(take_big(kSlab * sizeof(MemoryRequest)));
+    for (std::size_t i = 0; i < kSlab; ++i) new (slab + i) MemoryRequest(this);
+    slabs_.push_back(slab);
+    for (std::size_t i = kSlab; i-- > 0;) free_.push_back(slab + i);
+  }
   void free(tlm::tlm_generic_payload* payload) override {
     auto& request = static_cast<MemoryRequest&>(*payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
     request.set_command(tlm::TLM_IGNORE_COMMAND);
@@ -134,7 +199,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     free_.push_back(&request);
   }
 
-  std::vector<std::unique_ptr<MemoryRequest>> all_;
+  std::vector<MemoryRequest*> slabs_;
   std::vector<MemoryRequest*> free_;
 };
 

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "bench/memory_probes.h"
+#include "replay/simulation.h"
+#include "workload/scenario.h"
 
 int sc_main(int, char**) { return 0; }
 
@@ -101,18 +103,21 @@ struct Bandwidth {
   double terabytes;
 };
 
-// The difference of two lengths: start and end of the kernels cancel out. `bytes` of the shorter one.
+// The difference of two lengths: start and end of the kernels cancel out. `bytes` of the shorter one. `fresh`: the
+// longer one reads what nobody has read before.
 Bandwidth streamed(GpuLab& lab, std::uint32_t ctas_per_sm, std::uint32_t warps_per_cta, std::uint32_t in_flight,
-                   std::uint64_t bytes, std::uint64_t footprint, std::uint32_t sms = 0, ListProgram::Access how = {}) {
+                   std::uint64_t bytes, std::uint64_t footprint, std::uint32_t sms = 0, ListProgram::Access how = {},
+                   bool fresh = false) {
   if (sms == 0) sms = lab.gpu.topology().sms();
   const std::uint64_t warps = std::uint64_t{sms} * ctas_per_sm * warps_per_cta;
   const std::uint64_t pieces = footprint / 512;
-  const auto kernel = [&](std::uint64_t loads) {
-    return lab.run(stream(loads, in_flight, warps, pieces, how), {sms * ctas_per_sm, 1, 1}, {32 * warps_per_cta, 1, 1});
+  const auto kernel = [&](std::uint64_t loads, std::uint64_t from) {
+    return lab.run(stream(loads, in_flight, warps, pieces, how, from), {sms * ctas_per_sm, 1, 1},
+                   {32 * warps_per_cta, 1, 1});
   };
   const std::uint64_t loads = std::max<std::uint64_t>(in_flight, bytes / 512 / warps / in_flight * in_flight);
-  const double first = lab.cycles(kernel(loads));
-  const double second = lab.cycles(kernel(2 * loads));
+  const double first = lab.cycles(kernel(loads, kData));
+  const double second = lab.cycles(kernel(2 * loads, fresh ? kData + (std::uint64_t{8} << 30) : kData));
   const double per_cycle = static_cast<double>(loads * warps * 512) / (second - first);
   return {per_cycle, per_cycle * lab.gpu.domain().clock().gigahertz() / 1000};
 }
@@ -122,13 +127,14 @@ Bandwidth l2_read(const std::string& preset) {
     constexpr std::uint64_t kSet = std::uint64_t{24} << 20;
     const std::uint64_t warps = std::uint64_t{lab.gpu.topology().sms()} * 32;
     lab.run(stream(kSet / 512 / warps + 1, 1, warps, kSet / 512), {lab.gpu.topology().sms(), 1, 1}, {1024, 1, 1});
-    return streamed(lab, 2, 32, 4, kSet, kSet);
+    return streamed(lab, 1, 32, 4, 4 * kSet, kSet);
   });
 }
 
 Bandwidth dram_read(const std::string& preset) {
-  return on(preset,
-            [](GpuLab& lab) { return streamed(lab, 2, 32, 4, std::uint64_t{96} << 20, std::uint64_t{4} << 30); });
+  return on(preset, [](GpuLab& lab) {
+    return streamed(lab, 1, 32, 4, std::uint64_t{128} << 20, std::uint64_t{4} << 30, 0, {}, true);
+  });
 }
 
 // Cycles per repetition of what `body` adds to a program, on one CTA.
@@ -196,7 +202,7 @@ void calibration() {
   row("DRAM load", "h100-sxm", fmt::format("{:.1f} cycles", dram_latency("h100-sxm")), "", "");
   latency_row("bar.sync, 128 threads", "h100-sxm", barrier_cycles("h100-sxm", 128), 21);
   latency_row("bar.sync, 256 threads", "h100-sxm", barrier_cycles("h100-sxm", 256), 29);
-  for (const std::uint32_t n : {8U, 16U, 32U, 64U, 128U, 256U}) {
+  for (const std::uint32_t n : {64U, 128U, 256U}) {
     latency_row(fmt::format("wgmma m64n{}k16 bf16", n), "h100-sxm", matmul_cycles("h100-sxm", n), n / 2.0);
   }
   const double shared = shared_bandwidth("h100-sxm");
@@ -210,6 +216,35 @@ void calibration() {
   if (shared < 0.95 * 128 || shared > 128) all_within = false;
   row("DRAM read", "h200", fmt::format("{:.2f} TB/s ({:.0f} B/cycle)", dram.terabytes, dram.bytes_per_cycle),
       "3.9 TB/s", fmt::format("{:+.1f} %", 100 * (dram.terabytes / 3.9 - 1)));
+}
+
+// Both operands come from shared memory, which gives 128 bytes per cycle: below n = 64 that is the limit.
+void matmul_sizes() {
+  print("\n| n of m64nNk16 | cycles | matrix unit: N/2 | shared memory: (64 + N) x 32 bytes / 128 |\n");
+  print("| --- | --- | --- | --- |\n");
+  for (const std::uint32_t n : {8U, 16U, 32U, 48U, 64U, 96U, 128U, 192U, 256U}) {
+    print(fmt::format("| {} | {:.1f} | {} | {} |\n", n, matmul_cycles("h100-sxm", n), n / 2, (64 + n) / 4));
+  }
+}
+
+// The shipped scenario.
+void matrix_multiply() {
+  const workload::Scenario scenario =
+      workload::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/gemm_1024.yaml");
+  print("\n| timing | simulated time | TFLOP/s | share of peak | wall clock |\n| --- | --- | --- | --- | --- |\n");
+  for (const char* timing : {"at", "lt"}) {
+    replay::Job job;
+    job.instance = "gpu0";
+    job.params = test::preset_params(scenario.gpus.front(), {std::string("gpu.timing=") + timing});
+    job.workload = &scenario.workloads.front();
+    const replay::SimulationResult result = replay::simulate({job}, {});
+    const replay::OpResult& kernel = result.jobs.front().results.front();
+    const double ns = kernel.end - kernel.start;
+    const double flops = 2.0 * 1024 * 1024 * 1024 / ns / 1000;
+    const double peak = 4096.0 * job.params.machine.shape.sms() * job.params.machine.clock / 1000;
+    print(fmt::format("| {} | {:.2f} us | {:.0f} | {:.0f} % | {:.1f} s |\n", timing, ns / 1000, flops,
+                      100 * flops / peak, result.wall_seconds));
+  }
 }
 
 void latency_curve() {
@@ -235,8 +270,9 @@ void bandwidth_curve() {
       lab.run(stream(set / 512 / all + 1, 1, all, set / 512), {lab.gpu.topology().sms(), 1, 1}, {1024, 1, 1});
       return streamed(lab, ctas, warps / ctas, 1, bytes, set, 0, access(Space::global, Order::relaxed));
     });
-    const Bandwidth dram =
-        on("h200", [&](GpuLab& lab) { return streamed(lab, ctas, warps / ctas, 1, bytes, std::uint64_t{4} << 30); });
+    const Bandwidth dram = on("h200", [&](GpuLab& lab) {
+      return streamed(lab, ctas, warps / ctas, 1, bytes, std::uint64_t{4} << 30, 0, {}, true);
+    });
     print(fmt::format("| {} | {:.2f} TB/s | {:.2f} TB/s |\n", warps * 512, l2.terabytes, dram.terabytes));
   }
 }
@@ -250,13 +286,14 @@ double crowded(std::uint32_t ctas, const std::function<bool(const arch::AddressM
     for (std::uint64_t line = kData; lines->size() < 4096; line += arch::kLineBytes) {
       if (wanted(map, line)) lines->push_back(line);
     }
+    constexpr std::uint16_t kInFlight = 8;
     const auto kernel = [&](std::uint64_t loads) {
-      auto program = std::make_shared<ListProgram>(4);
+      auto program = std::make_shared<ListProgram>(kInFlight);
       const std::size_t loop = program->loop(loads);
-      for (std::uint16_t i = 0; i < 4; ++i) {
+      for (std::uint16_t i = 0; i < kInFlight; ++i) {
         program->load(access(Space::global, Order::relaxed), i, [=](const Warp& warp, std::uint32_t lane) {
           const std::uint64_t me = warp.place.cta * warp.place.warps + warp.place.warp;
-          return (*lines)[(me * 61 + warp.count(loop) * 4 + i) % lines->size()] + 4 * lane;
+          return (*lines)[(me * 61 + warp.count(loop) * kInFlight + i) % lines->size()] + 4 * lane;
         });
       }
       program->end_loop();
@@ -264,9 +301,9 @@ double crowded(std::uint32_t ctas, const std::function<bool(const arch::AddressM
       return lab.cycles(lab.run(program, {ctas, 1, 1}, {1024, 1, 1}));
     };
     kernel(8);
-    const std::uint64_t loads = ctas == 1 ? 200 : 12;
+    const std::uint64_t loads = ctas == 1 ? 100 : 6;
     const double first = kernel(loads);
-    return static_cast<double>(loads * 4 * 32 * ctas * arch::kLineBytes) / (kernel(2 * loads) - first);
+    return static_cast<double>(loads * kInFlight * 32 * ctas * arch::kLineBytes) / (kernel(2 * loads) - first);
   });
 }
 
@@ -299,6 +336,10 @@ int main(int argc, char** argv) {
   print("\n## Limits (h100-sxm)\n");
   limits();
   if (quick) return all_within ? 0 : 1;
+  print("\n## Matrix unit (h100-sxm)\n");
+  matmul_sizes();
+  print("\n## Matrix multiply of 1024 x 1024 x 1024 in fp16 (h100-sxm)\n");
+  matrix_multiply();
   print("\n## Latency against working set (h100-sxm)\n");
   latency_curve();
   print("\n## Bandwidth against bytes in flight (h200)\n");

@@ -99,7 +99,8 @@ inline std::vector<std::uint64_t> scattered(std::uint64_t bytes) {
 // `loads` warp-wide loads of 16 bytes per lane, of which `in_flight` are open at a time. Warps of the grid take
 // consecutive pieces of 512 bytes; after `pieces` of them they begin again.
 inline std::shared_ptr<ListProgram> stream(std::uint64_t loads, std::uint32_t in_flight, std::uint64_t warps,
-                                           std::uint64_t pieces, ListProgram::Access access = {}) {
+                                           std::uint64_t pieces, ListProgram::Access access = {},
+                                           std::uint64_t from = kData) {
   access.width = 16;
   auto program = std::make_shared<ListProgram>(4 * in_flight);
   const std::size_t loop = program->loop(std::max<std::uint64_t>(1, loads / in_flight));
@@ -107,7 +108,7 @@ inline std::shared_ptr<ListProgram> stream(std::uint64_t loads, std::uint32_t in
     program->load(access, static_cast<std::uint16_t>(4 * i), [=](const Warp& warp, std::uint32_t lane) {
       const std::uint64_t me = warp.place.cta * warp.place.warps + warp.place.warp;
       const std::uint64_t piece = (warp.count(loop) * in_flight + i) * warps + me;
-      return kData + piece % pieces * 512 + 16 * lane;
+      return from + piece % pieces * 512 + 16 * lane;
     });
   }
   program->end_loop();
