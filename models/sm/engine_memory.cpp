@@ -116,8 +116,9 @@ void WarpEngine::run_fence(std::uint32_t slot, const Operation& operation) {
   for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, next);
   if (!beyond_cta(operation.scope)) return prepare(slot, next);
   warp.acquires = arch::acquires(operation.order);
-  if (arch::releases(operation.order)) return begin_release(slot, operation.scope == Scope::system);
-  if (warp.acquires) memory_.l1().invalidate_all();
+  const bool releases = arch::releases(operation.order);
+  // An acquire waits as well: what was read before it must not come later than what is read behind it.
+  if (releases || warp.acquires) return begin_release(slot, releases && operation.scope == Scope::system);
   prepare(slot, next);
 }
 

@@ -171,6 +171,40 @@ TEST_CASE("message passing: without a release the flag can overtake the data", "
   CHECK(messages("at", {Order::release, Order::acquire, Scope::gpu, false, true}) == Seen{1});
 }
 
+TEST_CASE("an acquire fence waits for the read before it, whoever uses its value", "[system][MEM-06]") {
+  const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
+  CAPTURE(mode);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
+  for (std::uint64_t line = 1; line <= 8; ++line) {
+    for (std::uint32_t skew = 1; skew <= 400; skew += 19) {
+      SimFixture sim;
+      GpuLab lab(preset_params("small", {set_mode(mode)}));
+      const std::uint64_t data = 0x40000;
+      const std::uint64_t flag = data + 128 * line;
+      auto program = std::make_shared<ListProgram>(2);
+      ListProgram& p = *program;
+      p.branch(6, [](const Warp& warp) { return warp.place.cta != 0; }, {});
+      p.compute(Unit::fp32, 150);
+      p.store(lane0(), ListProgram::constant(1), at(data));
+      p.fence(Order::release, Scope::gpu);
+      p.store(lane0(Order::relaxed), ListProgram::constant(1), at(flag));
+      p.exit();
+      p.compute(Unit::fp32, skew);
+      p.load(lane0(Order::relaxed), 0, at(flag));
+      p.fence(Order::acquire, Scope::gpu);
+      p.load(lane0(), 1, at(data));
+      p.store(only_cta(kOther, lane0()), ListProgram::of_register(0), at(kOut), {{0, 1}});
+      p.store(only_cta(kOther, lane0()), ListProgram::of_register(1), at(kOut + 4), {{1, 1}});
+      p.exit();
+      lab.run(program, {kCtas, 1, 1}, {32, 1, 1});
+      seen.emplace(lab.read<std::uint32_t>(kOut), lab.read<std::uint32_t>(kOut + 4));
+    }
+  }
+  CHECK(seen.count({1, 0}) == 0);  // the flag, and not what was written before it
+  CHECK(seen.count({1, 1}) == 1);
+  CHECK(seen.count({0, 0}) == 1);
+}
+
 namespace {
 
 // Each of two CTAs writes its own variable and reads the other's. Returns what both have read.
