@@ -150,7 +150,6 @@ void Crossbar::deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready) 
   const Cycle arrival = fan_out_.arrive(sm, packet.bytes, ready);
   response_cycles_.add(static_cast<std::uint32_t>(arrival) - packet.entered);
   --in_flight_;
-  progress();
   sm_in_[sm]->respond(*static_cast<tlm::tlm_generic_payload*>(packet.item), arrival);
 }
 

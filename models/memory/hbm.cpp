@@ -108,7 +108,6 @@ double Hbm::peak() const {
 // Requests.
 
 bool Hbm::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
-  progress();
   arrival = std::max(arrival, now());
   const bool good = access(storage_, payload);
   count(payload, good);
@@ -162,7 +161,6 @@ void Hbm::split(std::uint32_t flight, Cycle when) {
 }
 
 void Hbm::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
-  progress();
   const bool good = access(storage_, payload);
   count(payload, good);
   delay += good && payload.is_read() ? blocking_read_ : blocking_write_;
@@ -191,7 +189,7 @@ void Hbm::run_channel(std::uint32_t index) {
     next = channel.core.advance(begin, begin + kTicksPerCycle, done_);
     for (const HbmDone& done : done_) {
       const Cycle end = (done.when + kTicksPerCycle - 1) / kTicksPerCycle;
-      channel.from_banks.push_back({end + response_cycles_, done.tag});
+      channel.from_banks.push({end + response_cycles_, done.tag});
     }
   } while (admit(channel));
   answer(channel);
@@ -202,25 +200,25 @@ void Hbm::run_channel(std::uint32_t index) {
 bool Hbm::admit(Channel& channel) {
   bool queued = false;
   for (const bool write : {false, true}) {
-    HbmRing<Arrival>& arrivals = channel.arrivals[write];
+    Ring<Arrival>& arrivals = channel.arrivals[write];
     while (!arrivals.empty() && arrivals.front().when <= now() && channel.core.has_room(write)) {
       const HbmAccess access = arrivals.front().access;
-      arrivals.pop_front();
+      arrivals.pop();
       (write ? stats_.write_queue : stats_.read_queue).add(channel.core.waiting(write));
       const HbmChannel::Entered entered = channel.core.enter(write, access);
       queued = queued || entered == HbmChannel::Entered::queued;
       if (write || entered == HbmChannel::Entered::forwarded)
-        channel.from_controller.push_back({now() + response_cycles_, access.tag});
+        channel.from_controller.push({now() + response_cycles_, access.tag});
     }
   }
   return queued;
 }
 
 void Hbm::answer(Channel& channel) {
-  for (HbmRing<Answer>* answers : {&channel.from_banks, &channel.from_controller}) {
+  for (Ring<Answer>* answers : {&channel.from_banks, &channel.from_controller}) {
     while (!answers->empty() && answers->front().when <= now()) {
       const std::uint32_t flight = answers->front().flight;
-      answers->pop_front();
+      answers->pop();
       if (--flights_[flight].pieces == 0) respond(flight);
     }
   }
@@ -229,14 +227,14 @@ void Hbm::answer(Channel& channel) {
 Cycle Hbm::next_of(const Channel& channel, HbmTick next_command) const {
   const Cycle command = next_command == kNoTick ? kNever : next_command / kTicksPerCycle;
   Cycle next = command;
-  for (const HbmRing<Arrival>& arrivals : channel.arrivals) {
+  for (const Ring<Arrival>& arrivals : channel.arrivals) {
     // One whose time has come waits for room, which a command makes. One that comes while the bus is busy is looked at
     // when that has its next place.
     if (arrivals.empty() || arrivals.front().when <= now()) continue;
     const Cycle when = arrivals.front().when;
     if (command == kNever || command > when + access_cycles_) next = std::min(next, when);
   }
-  for (const HbmRing<Answer>* answers : {&channel.from_banks, &channel.from_controller})
+  for (const Ring<Answer>* answers : {&channel.from_banks, &channel.from_controller})
     if (!answers->empty()) next = std::min(next, answers->front().when);
   return next;
 }
@@ -252,12 +250,11 @@ void Hbm::arm(std::uint32_t index, Cycle when) {
 
 void Hbm::respond(std::uint32_t flight) {
   Port& port = ports_[flights_[flight].port];
-  if (!port.ready.empty() || !port.in->can_respond()) return port.ready.push_back(flight);
+  if (!port.ready.empty() || !port.in->can_respond()) return port.ready.push(flight);
   send(flight, now());
 }
 
 void Hbm::send(std::uint32_t flight, Cycle when) {
-  progress();
   const Flight done = flights_[flight];
   flights_[flight].payload = nullptr;
   free_flights_.push_back(flight);
@@ -273,7 +270,7 @@ void Hbm::on_room(std::uint32_t index, Cycle when) {
   Port& port = ports_[index];
   while (!port.ready.empty() && port.in->can_respond()) {
     const std::uint32_t flight = port.ready.front();
-    port.ready.pop_front();
+    port.ready.pop();
     send(flight, std::max(when, now()));
   }
 }
@@ -290,7 +287,7 @@ void Hbm::reset() {
   for (Channel& channel : channels_) {
     channel.core.reset();
     channel.armed = kNever;
-    for (HbmRing<Arrival>& arrivals : channel.arrivals) arrivals.clear();
+    for (Ring<Arrival>& arrivals : channel.arrivals) arrivals.clear();
     channel.from_banks.clear();
     channel.from_controller.clear();
     channel.sectors = 0;

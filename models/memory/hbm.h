@@ -13,10 +13,10 @@
 
 #include "common/block.h"
 #include "common/memory_socket.h"
+#include "common/ring.h"
 #include "memory/hbm_channel.h"
 #include "memory/hbm_map.h"
 #include "memory/hbm_params.h"
-#include "memory/hbm_ring.h"
 #include "memory/hbm_timing.h"
 #include "memory/storage.h"
 
@@ -58,7 +58,7 @@ class Hbm : public Block {
   struct Port {
     std::unique_ptr<MemoryIn> in;
     std::uint32_t flights = 0;
-    HbmRing<std::uint32_t> ready;  // answers that the initiator has no room for
+    Ring<std::uint32_t> ready;  // answers that the initiator has no room for
   };
   struct Arrival {
     Cycle when;
@@ -71,10 +71,10 @@ class Hbm : public Block {
   struct Channel {
     explicit Channel(HbmChannel core_) : core(std::move(core_)) {}
     HbmChannel core;
-    Cycle armed = kNever;             // the one event that counts
-    HbmRing<Arrival> arrivals[2];     // reads, writes: on their way, or without room in the queue
-    HbmRing<Answer> from_banks;       // reads
-    HbmRing<Answer> from_controller;  // writes, and reads that found their line among them
+    Cycle armed = kNever;          // the one event that counts
+    Ring<Arrival> arrivals[2];     // reads, writes: on their way, or without room in the queue
+    Ring<Answer> from_banks;       // reads
+    Ring<Answer> from_controller;  // writes, and reads that found their line among them
     std::uint64_t sectors = 0;
   };
   struct Statistics {

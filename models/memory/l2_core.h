@@ -14,10 +14,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/ring.h"
 #include "common/stats.h"
 #include "memory/l2_access.h"
 #include "memory/l2_array.h"
-#include "memory/l2_ring.h"
 
 namespace heddle::memory {
 
@@ -180,7 +180,7 @@ class L2Core {
   std::vector<Entry> entries_;
   std::uint32_t entries_in_use_ = 0;
   std::uint64_t entry_order_ = 0;
-  L2Ring<Command> commands_;
+  Ring<Command> commands_;
   std::vector<Served> served_;
   Stall stall_ = Stall::mshr;
 

@@ -18,7 +18,7 @@ struct L2Params {
   std::uint32_t bandwidth = 64;       // bytes per cycle and slice
   std::uint32_t memory_bandwidth = 64;
   std::uint32_t atomic_rate = 8;  // lane operations per cycle and slice
-  std::uint32_t queue = 128;      // requests per slice
+  std::uint32_t queue = 256;      // requests per slice
   std::uint32_t responses = 16;   // per slice
   std::uint32_t mshrs = 160;      // per slice
   std::uint32_t waiters = 192;    // requests per slice

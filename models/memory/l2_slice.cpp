@@ -90,6 +90,7 @@ void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
     default:
       answer_served();
       send_commands();
+      unblock();
       break;
   }
 }
@@ -148,7 +149,6 @@ void L2Slice::serve_next() {
     blocked_ = nullptr;
   }
   requests_.add();
-  progress();
   arrivals_.pop();
   if (status == tlm::TLM_OK_RESPONSE && access.kind == L2Access::Kind::atomic) atomics_.add(access.atomic->lanes);
   if (outcome == L2Core::Outcome::done) {

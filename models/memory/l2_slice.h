@@ -12,6 +12,7 @@
 #include "arch/address_map.h"
 #include "common/block.h"
 #include "common/memory_socket.h"
+#include "common/ring.h"
 #include "memory/l2_core.h"
 #include "memory/l2_params.h"
 
@@ -30,6 +31,9 @@ class L2Slice : public Block {
   void prefetch(std::uint32_t kind, std::uint64_t argument, Ahead ahead) const override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
+
+  // No request is inside. Write-backs may be on their way to memory.
+  bool idle() const { return arrivals_.empty() && departures_.empty(); }
 
  private:
   enum Event : std::uint32_t { kServe, kAnswer, kRespond, kTidy };
@@ -93,8 +97,8 @@ class L2Slice : public Block {
   L2Core core_;
 
   std::array<Cycle, arch::kSectorsPerLine + 1> sector_cycles_{};  // at the data port, by number of sectors
-  L2Ring<Arrival> arrivals_;
-  L2Ring<Departure> departures_;   // responses that the crossbar does not take yet
+  Ring<Arrival> arrivals_;
+  Ring<Departure> departures_;     // responses that the crossbar does not take yet
   bool serving_ = false;           // somebody looks after the first arrival: an event, or what has to unblock it
   bool serve_event_ = false;       // an event for it is on its way
   const char* blocked_ = nullptr;  // why the first arrival cannot be served; null: it can

@@ -78,7 +78,6 @@ void L2Slice::take_answer(std::uint32_t number) {
   free_transfers_.push_back(number);
   core_.answer(command, status_of(request), request.data.data());
   request.release();
-  progress();
   answer_served();
   unblock();
   send_commands();

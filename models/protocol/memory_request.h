@@ -84,7 +84,7 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   std::uint32_t entry = 0;   // the initiator's own
   std::uint32_t route = 0;   // the crossbar's own
   // What the initiator will touch when the response comes, for prefetch_owner() only.
-  std::array<const void*, 8> owners{};
+  std::array<const void*, 6> owners{};
 
   // atomic, reduce: done in this order
   arch::AtomicKind atomic = arch::AtomicKind::add;
@@ -104,6 +104,17 @@ class alignas(64) MemoryRequest final : public tlm::tlm_generic_payload {
   MemoryRequest(const MemoryRequest&) = delete;
   MemoryRequest& operator=(const MemoryRequest&) = delete;
 
+  // For those who take its own extension away, and give it back.
+  void set_extension(MemoryExtension* other) {
+    tlm::tlm_generic_payload::set_extension(other);
+    stripped_ = other != &extension;
+  }
+  void clear_extension(const MemoryExtension* other) {
+    tlm::tlm_generic_payload::clear_extension(other);
+    stripped_ = true;
+  }
+  bool has_own_extension() const { return !stripped_; }
+
   // Bytes [address, address + bytes) of one line; streaming width and sectors are set to match.
   void aim(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
     set_command(command);
@@ -122,6 +133,11 @@ class alignas(64) MemoryRequest final : public tlm::tlm_generic_payload {
   }
 
   MemoryExtension extension;
+
+ private:
+  bool stripped_ = false;
+
+ public:
   alignas(64) std::array<std::uint8_t, arch::kLineBytes> data{};
   std::array<std::uint8_t, arch::kLineBytes> enables{};
 };
@@ -142,7 +158,10 @@ inline void prefetch_owner(const tlm::tlm_generic_payload& payload) {
 // The extension of a payload; null for one that comes from elsewhere.
 inline MemoryExtension* extension_of(tlm::tlm_generic_payload& payload) {
   // Ours are the rule, and looking an extension up is a call of the library.
-  if (typeid(payload) == typeid(MemoryRequest)) return &static_cast<MemoryRequest&>(payload).extension;
+  if (typeid(payload) == typeid(MemoryRequest)) {
+    auto& request = static_cast<MemoryRequest&>(payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+    if (request.has_own_extension()) return &request.extension;
+  }
   return payload.get_extension<MemoryExtension>();
 }
 

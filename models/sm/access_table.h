@@ -19,17 +19,22 @@ struct Access {
   bool failed = false;    // a part of it has
   bool blocks = false;    // its warp does nothing before it has ended (acquire)
   bool acquires = false;  // the L1 forgets what it holds when it has ended
+  bool row = false;       // its lanes lie side by side
   std::uint8_t width = 4;
-  std::uint16_t destination = arch::kNoRegister;
   arch::OpCode code = arch::OpCode::load;
+  std::uint16_t destination = arch::kNoRegister;
   std::uint32_t warp = 0;                       // warp slot
   std::uint32_t cta = 0;                        // CTA slot
   std::uint32_t pc = 0;                         // for messages
   std::uint32_t open = 0;                       // parts and requests
   Cycle last = 0;                               // latest arrival
   std::uint64_t group = 0;                      // copy: the warp's group
-  arch::PerLane<std::uint8_t> offset{};         // in the line
+  arch::PerLane<std::uint8_t> offset{};         // in the line; of a row that of lane 0 alone
   arch::PerLane<std::uint32_t> shared_address;  // copy
+
+  std::uint32_t offset_of(std::uint32_t lane) const {
+    return row ? (offset[0] + lane * width) % arch::kLineBytes : offset[lane];
+  }
 };
 
 // What of an access lies in one line.

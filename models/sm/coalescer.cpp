@@ -52,7 +52,8 @@ void split_row(std::uint64_t address, std::uint32_t width, LineAccesses& result)
 
 void coalesce(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width, LineAccesses& result) {
   result.count = 0;
-  if (is_row(lanes, address, width)) return split_row(address[0], width, result);
+  result.row = is_row(lanes, address, width);
+  if (result.row) return split_row(address[0], width, result);
   for (std::uint32_t lane = 0; lanes >> lane != 0; ++lane) {
     if ((lanes >> lane & 1) == 0) continue;
     const std::uint64_t line = arch::line_of(address[lane]);

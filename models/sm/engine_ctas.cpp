@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "sm/warp_engine.h"
 
 namespace heddle::sm {
@@ -23,11 +24,11 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   };
   const bool begins = std::none_of(ctas_.begin(), ctas_.end(), same);
   cta.running = true;
-  cta.ending = cta.faulted = false;
+  cta.ending = cta.killed = cta.faulted = false;
   cta.start = start;
-  cta.serial = ++serial_;
   cta.begin = arrival;
   cta.last = first;
+  cta.landed = 0;
   cta.code = &code_.at(start.code);
   cta.open = cta.live = 0;
   cta.has_warps = !aborted(start.tag.operation);
@@ -119,7 +120,7 @@ void WarpEngine::size_l1(std::uint32_t shared_bytes) {
 
 void WarpEngine::check_end(Cta& cta, Cycle when) {
   if (cta.live > 0 || cta.open > 0 || cta.ending) return;
-  end_at(cta, std::max(cta.last, when));
+  end_at(cta, std::max(cta.killed ? cta.landed : cta.last, when));
 }
 
 void WarpEngine::end_at(Cta& cta, Cycle when) {
@@ -142,26 +143,32 @@ void WarpEngine::end(std::uint32_t cta_slot) {
   host_.cta_over(cta_slot, cta.faulted);
 }
 
-// Its warps stop, and what comes later for them is swallowed.
+// Its warps stop, and what comes later for them is swallowed. It ends when its accesses have: no store of it may come
+// after what its end lets go on.
 void WarpEngine::kill(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   memory_.forget(cta_slot);
   for (const std::uint32_t slot : cta.warps) {
-    partition_of(slot).block(slot / kPartitions);
+    Partition& partition = partition_of(slot);
+    partition.block(slot / kPartitions);
+    partition.cut(slot / kPartitions, domain_.now());
+    const std::uint32_t p = slot % kPartitions;
+    due_[p] = std::min(due_[p], partition.next(memory_.free()));
     warps_[slot].wait = WarpWait::exited;
     const auto found = std::find(order_waiters_.begin(), order_waiters_.end(), slot);
     if (found != order_waiters_.end()) order_waiters_.erase(found);
   }
-  cta.faulted = true;
+  cta.killed = cta.faulted = true;
   cta.live = 0;
-  end_at(cta, cta.begin);
+  if (!issuing_) arm();
+  check_end(cta, cta.begin);
 }
 
 void WarpEngine::abort(std::uint32_t operation) {
   if (!aborted(operation)) aborted_.push_back(operation);
   for (std::uint32_t slot = 0; slot < ctas_.size(); ++slot) {
     const Cta& cta = ctas_[slot];
-    if (cta.running && !cta.ending && cta.start.tag.operation == operation) kill(slot);
+    if (cta.running && !cta.ending && !cta.killed && cta.start.tag.operation == operation) kill(slot);
   }
 }
 
@@ -191,7 +198,7 @@ void WarpEngine::fault(std::uint32_t slot, arch::FaultKind kind, std::uint32_t l
   const Warp& warp = warps_[slot];
   arch::FaultRecord record = record_of(warp, kind, warp.issued_pc);
   record.lane = lane;
-  record.operation = operation_.code;
+  record.operation = issuing_code_;
   record.address = address;
   record.cycle = domain_.now();
   report(record, warp.cta);
@@ -207,8 +214,7 @@ bool WarpEngine::at_rest(std::uint32_t cta_slot, std::uint32_t number) const {
   const Cta& cta = ctas_[cta_slot];
   if (!cta.running || number >= cta.warps.size()) return false;
   const Warp& warp = warps_[cta.warps[number]];
-  return warp.wait == WarpWait::barrier && warp.scoreboard.under_way() == 0 && warp.copies.size() == 1 &&
-         warp.copies.front() == 0;
+  return warp.wait == WarpWait::barrier && warp.scoreboard.under_way() == 0 && !warp.copies_under_way();
 }
 
 std::vector<std::uint8_t> WarpEngine::save(std::uint32_t cta_slot, std::uint32_t warp) const {
@@ -218,7 +224,15 @@ std::vector<std::uint8_t> WarpEngine::save(std::uint32_t cta_slot, std::uint32_t
 
 void WarpEngine::restore(std::uint32_t cta_slot, std::uint32_t warp, const std::vector<std::uint8_t>& bytes) {
   HEDDLE_CHECK(at_rest(cta_slot, warp), "a warp was restored that does not wait at a barrier");
-  warps_[ctas_[cta_slot].warps[warp]].state = arch::restore(bytes);
+  arch::WarpState& state = warps_[ctas_[cta_slot].warps[warp]].state;
+  arch::WarpState restored = arch::restore(bytes);
+  if (restored.registers.size() != state.registers.size() || restored.scalars.size() != state.scalars.size()) {
+    throw InputError(fmt::format("the saved warp has {} registers and {} scalars, its program {} and {}",
+                                 restored.registers.size() / arch::kWarpLanes, restored.scalars.size(),
+                                 state.registers.size() / arch::kWarpLanes, state.scalars.size()),
+                     "restore it into the program that it was saved from");
+  }
+  state = std::move(restored);
 }
 
 std::string WarpEngine::name_of(const Cta& cta, std::uint32_t warp) const {
@@ -284,6 +298,9 @@ void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
     case WarpWait::issue:
       if (warp.unit == arch::Unit::memory && memory_.stopped()) {
         graph.add(name, "for the memory unit, which waits for", memory);
+      } else {
+        const std::string next = warp.program->describe(warp.state);
+        graph.add(name, "for nothing: it runs, and next comes", next.empty() ? op_name(warp.code) : next);
       }
       return;
     case WarpWait::exited:

@@ -92,9 +92,16 @@ void WarpEngine::run_global(std::uint32_t slot, const Operation& operation) {
   const Cycle now = domain_.now();
   partition_of(slot).block(slot / kPartitions);
   const MemoryUnit::Result result = memory_.global(operation, slot, now);
-  if (result.open) ++cta.open;
+  if (result.open && !result.lost) ++cta.open;
   cta.last = std::max(cta.last, result.arrival);
-  if (operation.code == OpCode::async_copy && result.open) ++warp.copies.back();
+  cta.landed = std::max(cta.landed, result.arrival);
+  if (operation.code == OpCode::async_copy) {
+    if (result.open) {
+      warp.begin_copy();
+    } else {
+      warp.end_copy(warp.current_group(), result.ready, false);
+    }
+  }
   const arch::RegisterRange target = result_of(operation);
   for (const arch::RegisterRange& range : warp.writes) {
     if (range.first != target.first || range.count != target.count) warp.scoreboard.write(range, now + 1);
@@ -129,20 +136,36 @@ void WarpEngine::begin_release(std::uint32_t slot, bool system) {
   warp.mark = memory_.ledger().mark();
   warp.since = domain_.now() + 1;
   warp.wait = WarpWait::order;
-  if (memory_.ledger().done(warp.mark)) return release_acknowledged(slot);
-  order_waiters_.push_back(slot);
+  // Some may have been answered ahead of time.
+  warp.answered = memory_.ledger().latest();
+  if (!memory_.ledger().done(warp.mark)) {
+    order_waiters_.push_back(slot);
+    return;
+  }
+  if (warp.answered > domain_.now()) return acknowledge(slot);
+  warp.acknowledged = domain_.now();
+  release_acknowledged(slot);
 }
 
-void WarpEngine::requests_ended(Cycle when) {
+// All that the warp's release waits for has been answered, and the warp gets to know that later.
+void WarpEngine::acknowledge(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  const Cycle rest = params_.memory.l1_latency - params_.memory.l1_tag_latency;
+  warp.acknowledged = std::max(warp.answered, domain_.now()) + rest;
+  domain_.schedule(warp.acknowledged, *this, kAcknowledged, slot);
+}
+
+void WarpEngine::request_ended(RequestLedger::Mark group, Cycle when) {
   for (std::size_t i = 0; i < order_waiters_.size();) {
     const std::uint32_t slot = order_waiters_[i];
-    if (!memory_.ledger().done(warps_[slot].mark)) {
+    Warp& warp = warps_[slot];
+    if (group <= warp.mark) warp.answered = std::max(warp.answered, when);
+    if (!memory_.ledger().done(warp.mark)) {
       ++i;
       continue;
     }
     order_waiters_.erase(order_waiters_.begin() + static_cast<std::ptrdiff_t>(i));
-    const Cycle rest = params_.memory.l1_latency - params_.memory.l1_tag_latency;
-    domain_.schedule(std::max(when, domain_.now()) + rest, *this, kAcknowledged, slot);
+    acknowledge(slot);
   }
 }
 
@@ -150,14 +173,16 @@ void WarpEngine::release_acknowledged(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   // It may have been killed meanwhile, and its slot may have a new owner.
   if (!warp.resident || warp.wait != WarpWait::order || !memory_.ledger().done(warp.mark)) return;
+  if (warp.acknowledged != domain_.now()) return;
   if (!warp.wants_flush) return released(slot, domain_.now());
   warp.wants_flush = false;
   warp.wait = WarpWait::flush;
   const MemoryUnit::Result result = memory_.flush(slot, domain_.now());
   if (result.open) {
-    ++ctas_[warp.cta].open;
+    if (!result.lost) ++ctas_[warp.cta].open;
     return;
   }
+  ctas_[warp.cta].landed = std::max(ctas_[warp.cta].landed, result.arrival);
   released(slot, result.ready);
 }
 
@@ -181,6 +206,7 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
   const Cycle ready = when + params_.memory.l1_latency - params_.memory.l1_tag_latency;
   --cta.open;
   cta.last = std::max(cta.last, when);
+  cta.landed = std::max(cta.landed, when);
   const auto registers = static_cast<std::uint16_t>(std::max(1U, access.width / 4U));
   switch (access.kind) {
     case AccessKind::load:
@@ -188,7 +214,7 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
       warp.scoreboard.write({access.destination, registers}, ready);
       break;
     case AccessKind::copy:
-      warp.end_copy(access.group);
+      warp.end_copy(access.group, ready, true);
       break;
     case AccessKind::flush:
       released(access.warp, ready);
@@ -199,11 +225,20 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
   if (access.acquires) memory_.l1().invalidate_all();
   if (access.blocks) {
     resume(access.warp, ready);
-  } else if (warp.wait == WarpWait::copies && warp.open_groups() <= warp.groups_wanted) {
-    resume(access.warp, ready);
+  } else if (warp.wait == WarpWait::copies) {
+    const Cycle all = warp.copies_ready(warp.groups_wanted, domain_.now());
+    if (all != kNeverReady) resume(access.warp, all);
   } else if (warp.wait == WarpWait::registers) {
     prepare(access.warp, warp.since, stats_.stall_memory);
   }
+  check_end(cta, when);
+}
+
+// Its CTA waits for it all the same: what it does to memory must not come after the end of the CTA.
+void WarpEngine::access_lost(const Access& access, Cycle when) {
+  Cta& cta = ctas_[access.cta];
+  --cta.open;
+  cta.landed = std::max(cta.landed, when);
   check_end(cta, when);
 }
 
@@ -211,7 +246,7 @@ void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::ui
   const std::uint32_t index = failures_.take();
   Failure& failure = failures_[index];
   failure.cta = access.cta;
-  failure.serial = ctas_[access.cta].serial;
+  ++ctas_[access.cta].open;
   failure.record = record_of(warps_[access.warp], FaultKind::address, access.pc);
   failure.record.lane = lane;
   failure.record.operation = access.code;

@@ -31,7 +31,7 @@ void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
     case OpCode::async_copy:
       return run_memory(slot, operation);
     case OpCode::async_commit:
-      warp.commit_group();
+      warp.commit_group(now);
       return finish(slot, now + 1, now + 1);
     case OpCode::async_wait:
       return run_copies_wait(slot, operation.count);
@@ -48,18 +48,16 @@ void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
   }
 }
 
-// Issues as many of the operation's instructions as may go without a break.
+// Issues as many of the operation's instructions as may go without a break: never more than a burst, as other warps may
+// come meanwhile.
 void WarpEngine::run_compute(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   const Cycle now = domain_.now();
   Partition& partition = partition_of(slot);
   const Cycle interval = interval_[static_cast<std::size_t>(warp.unit)];
-  std::uint64_t count = warp.compute_left;
-  if (partition.resident() > 1) {
-    const bool turns = params_.issue.policy == WarpPolicy::round_robin;
-    const bool company = turns && partition.others_before(slot / kPartitions, now + count);
-    count = std::min<std::uint64_t>(count, company ? 1 : params_.issue.burst);
-  }
+  const bool turns = params_.issue.policy == WarpPolicy::round_robin;
+  const bool company = turns && partition.others_before(slot / kPartitions, now + warp.compute_left);
+  const auto count = std::min<std::uint64_t>(warp.compute_left, company ? 1 : params_.issue.burst);
   partition.issued(slot / kPartitions, now, count, interval);
   stats_.instructions[static_cast<std::size_t>(warp.unit)]->add(count);
   warp.compute_left -= count;
@@ -169,11 +167,13 @@ void WarpEngine::run_exit(std::uint32_t slot) {
 void WarpEngine::run_copies_wait(std::uint32_t slot, std::uint32_t groups) {
   Warp& warp = warps_[slot];
   const Cycle next = domain_.now() + 1;
-  if (warp.open_groups() <= groups) return finish(slot, next, next);
+  const Cycle ready = warp.copies_ready(groups, domain_.now());
+  if (ready <= next) return finish(slot, next, next);
   for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, next);
   warp.wait = WarpWait::copies;
   warp.since = next;
   warp.groups_wanted = groups;
+  if (ready != kNeverReady) resume(slot, ready);
 }
 
 }  // namespace heddle::sm

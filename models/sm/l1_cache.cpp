@@ -51,8 +51,31 @@ void L1Cache::resize(std::uint32_t bytes) {
   bytes_.resize(tags_.size() * kLineBytes);
 }
 
+// The numbers of epochs have been used up: everything of older ones goes.
+void L1Cache::begin_epochs() {
+  epoch_ = 1;
+  for (Tag& tag : tags_) tag = {};
+  for (Entry& entry : entries_) entry.live = 0;
+}
+
+// The same for stamps: they count anew, and the lines of a set keep their order.
+void L1Cache::begin_stamps() {
+  std::vector<std::uint32_t> order(ways_);
+  for (std::size_t first = 0; first < tags_.size(); first += ways_) {
+    for (std::uint32_t way = 0; way < ways_; ++way) {
+      const auto older = [this, first, way](std::uint32_t other) {
+        return tags_[first + other].stamp < tags_[first + way].stamp;
+      };
+      order[way] = 0;
+      for (std::uint32_t other = 0; other < ways_; ++other) order[way] += older(other) ? 1U : 0U;
+    }
+    for (std::uint32_t way = 0; way < ways_; ++way) tags_[first + way].stamp = order[way];
+  }
+  stamp_ = ways_;
+}
+
 void L1Cache::reset() {
-  ++epoch_;
+  invalidate_all();
   entries_used_ = 0;
   waiters_.clear();
   free_waiter_ = kNone;
@@ -75,7 +98,9 @@ std::size_t L1Cache::find(std::uint64_t line) const {
   if (sets_ == 0) return kNoTag;
   const std::size_t first = set_of(line) * ways_;
   for (std::size_t i = first; i < first + ways_; ++i) {
-    if (tags_[i].line == line && tags_[i].epoch == epoch_ && tags_[i].sectors != 0) return i;
+    // The key of a line that is here differs from its address by its sectors.
+    const std::uint64_t difference = tags_[i].key ^ line;
+    if (difference - 1 < kAllSectors && tags_[i].epoch == epoch_) return i;
   }
   return kNoTag;
 }
@@ -84,7 +109,7 @@ std::size_t L1Cache::victim(std::uint64_t line) const {
   const std::size_t first = set_of(line) * ways_;
   std::size_t oldest = first;
   for (std::size_t i = first; i < first + ways_; ++i) {
-    if (tags_[i].epoch != epoch_ || tags_[i].sectors == 0) return i;
+    if (tags_[i].epoch != epoch_ || tags_[i].sectors() == 0) return i;
     if (tags_[i].stamp < tags_[oldest].stamp) oldest = i;
   }
   return oldest;
@@ -143,7 +168,7 @@ L1Cache::Load L1Cache::load(std::uint64_t line, std::uint8_t sectors, std::uint3
   Load result;
   const std::size_t tag = find(line);
   if (tag != kNoTag) {
-    result.hit = sectors & tags_[tag].sectors;
+    result.hit = sectors & tags_[tag].sectors();
     result.bytes = bytes_.data() + tag * kLineBytes;
   }
   if (result.hit != sectors) {
@@ -163,7 +188,7 @@ L1Cache::Load L1Cache::load(std::uint64_t line, std::uint8_t sectors, std::uint3
       wait(entries_[result.entry], waiter, result.missing);
     }
   }
-  if (tag != kNoTag) tags_[tag].stamp = ++stamp_;
+  if (tag != kNoTag) use(tags_[tag]);
   result.accepted = true;
   return result;
 }
@@ -175,15 +200,20 @@ void L1Cache::keep(std::uint32_t entry, const std::uint8_t* bytes, std::uint32_t
   std::size_t tag = find(from.line);
   if (tag == kNoTag) {
     tag = victim(from.line);
-    tags_[tag] = {from.line, epoch_, 0, 0};
+    tags_[tag] = {from.line, epoch_, 0};
   }
-  tags_[tag].stamp = ++stamp_;
-  tags_[tag].sectors |= live;
+  use(tags_[tag]);
+  tags_[tag].key |= live;
+  std::uint8_t* to = bytes_.data() + tag * kLineBytes;
+  if (live == kAllSectors && offset == 0) {
+    std::memcpy(to, bytes, kLineBytes);
+    return;
+  }
   for (std::uint32_t sector = 0; sector < kSectorsPerLine; ++sector) {
     if ((live >> sector & 1) == 0) continue;
     const std::size_t at = std::size_t{sector} * kSectorBytes;
     HEDDLE_CHECK(at >= offset, "a fill without all of its sectors");
-    std::memcpy(bytes_.data() + tag * kLineBytes + at, bytes + (at - offset), kSectorBytes);
+    std::memcpy(to + at, bytes + (at - offset), kSectorBytes);
   }
 }
 
@@ -207,17 +237,17 @@ std::uint8_t L1Cache::store(std::uint64_t line, std::uint32_t offset, const std:
   } else {
     for (std::uint32_t i = 0; i < count; ++i) to[i] = enables[i] != 0 ? bytes[i] : to[i];
   }
-  return sectors & tags_[tag].sectors;
+  return sectors & tags_[tag].sectors();
 }
 
 void L1Cache::forget(std::uint64_t line, std::uint8_t sectors) {
   overtake(line, sectors);
-  if (const std::size_t tag = find(line); tag != kNoTag) tags_[tag].sectors = without(tags_[tag].sectors, sectors);
+  if (const std::size_t tag = find(line); tag != kNoTag) tags_[tag].set_sectors(without(tags_[tag].sectors(), sectors));
 }
 
 std::uint8_t L1Cache::present(std::uint64_t line) const {
   const std::size_t tag = find(line);
-  return tag == kNoTag ? std::uint8_t{0} : tags_[tag].sectors;
+  return tag == kNoTag ? std::uint8_t{0} : tags_[tag].sectors();
 }
 
 }  // namespace heddle::sm

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "arch/memory_op.h"
+#include "common/big_memory.h"
 #include "common/error.h"
 
 namespace heddle::sm {
@@ -63,9 +64,15 @@ class L1Cache {
   // Those sectors change beyond this cache: an atomic or strong store of this SM.
   void forget(std::uint64_t line, std::uint8_t sectors);
   // An acquire, or a kernel's start. Takes no time that depends on the contents.
-  void invalidate_all() { ++epoch_; }
+  void invalidate_all() {
+    if (++epoch_ == 0) begin_epochs();
+  }
   // Drops everything, reads under way included.
   void reset();
+
+  // What an answer for that entry will look at: the set's tags, and the entry itself.
+  const void* tags_of(std::uint64_t line) const { return sets_ == 0 ? nullptr : tags_.data() + set_of(line) * ways_; }
+  const void* place_of(std::uint32_t entry) const { return &entries_[entry]; }
 
   // Sectors of that line that are here; for statistics and tests.
   std::uint8_t present(std::uint64_t line) const;
@@ -75,15 +82,18 @@ class L1Cache {
   std::uint8_t sectors_of(std::uint32_t entry) const { return used(entry).sectors; }
 
  private:
+  // Small, as every access looks at all of a set.
   struct Tag {
-    std::uint64_t line = 0;
-    std::uint64_t epoch = 0;   // valid only in the cache's
-    std::uint64_t stamp = 0;   // of the last use
-    std::uint8_t sectors = 0;  // 0: free
+    std::uint64_t key = 0;    // address of the line; below, its sectors: none, the place is free
+    std::uint32_t epoch = 0;  // valid only in the cache's
+    std::uint32_t stamp = 0;  // of the last use
+    std::uint64_t line() const { return key & ~std::uint64_t{arch::kLineBytes - 1}; }
+    std::uint8_t sectors() const { return key & kAllSectors; }
+    void set_sectors(std::uint8_t sectors) { key = line() | sectors; }
   };
   struct Entry {
     std::uint64_t line = 0;
-    std::uint64_t epoch = 0;      // in which it was asked for
+    std::uint32_t epoch = 0;      // in which it was asked for
     std::uint32_t next = kNone;   // in its bucket, or of the free ones
     std::uint32_t first = kNone;  // waiter
     std::uint32_t last = kNone;
@@ -120,14 +130,22 @@ class L1Cache {
   std::uint32_t release(std::uint32_t entry);  // gives the first waiter
   void overtake(std::uint64_t line, std::uint8_t sectors);
 
+  void use(Tag& tag) {
+    if (stamp_ == ~std::uint32_t{0}) begin_stamps();
+    tag.stamp = ++stamp_;
+  }
+  void begin_epochs();
+  void begin_stamps();
+
   static constexpr std::size_t kNoTag = ~std::size_t{0};
+  static constexpr std::uint8_t kAllSectors = (1U << arch::kSectorsPerLine) - 1;
 
   std::uint32_t ways_;
   std::uint32_t sets_ = 0;
-  std::uint64_t epoch_ = 1;
-  std::uint64_t stamp_ = 0;
-  std::vector<Tag> tags_;            // [set][way]
-  std::vector<std::uint8_t> bytes_;  // of the tags' lines
+  std::uint32_t epoch_ = 1;
+  std::uint32_t stamp_ = 0;
+  BigVector<Tag> tags_;            // [set][way]
+  BigVector<std::uint8_t> bytes_;  // of the tags' lines
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> buckets_;  // of entries, by line
   std::vector<Waiter> waiters_;         // grows to what was ever needed

@@ -45,6 +45,20 @@ void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width,
   }
 }
 
+void put_row(std::uint32_t* registers, std::uint32_t first, std::uint32_t count, std::uint32_t width,
+             const std::uint8_t* bytes) {
+  const std::uint32_t words = width / 4;
+  if (words == 1) {
+    std::memcpy(registers + first, bytes, std::size_t{count} * 4);
+    return;
+  }
+  for (std::uint32_t word = 0; word < words; ++word) {
+    std::uint32_t* to = registers + word * arch::kWarpLanes + first;
+    const std::uint8_t* from = bytes + std::size_t{word} * 4;
+    for (std::uint32_t i = 0; i < count; ++i, from += width) to[i] = read<std::uint32_t>(from);
+  }
+}
+
 void take_lane(const std::array<std::uint32_t, 4>& data, std::uint32_t width, std::uint8_t* bytes) {
   switch (width) {  // a copy of known size is one instruction
     case 4:

@@ -13,6 +13,10 @@ namespace heddle::sm {
 // WarpState::of(destination).
 void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width, const std::uint8_t* bytes);
 
+// The same for lanes `first` … `first + count - 1`, whose values of at least 4 bytes lie side by side.
+void put_row(std::uint32_t* registers, std::uint32_t first, std::uint32_t count, std::uint32_t width,
+             const std::uint8_t* bytes);
+
 // The first `width` bytes of what a lane stores.
 void take_lane(const std::array<std::uint32_t, 4>& data, std::uint32_t width, std::uint8_t* bytes);
 

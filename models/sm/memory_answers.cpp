@@ -13,16 +13,16 @@ using arch::kSectorBytes;
 using arch::kWarpLanes;
 using arch::LaneMask;
 
-constexpr std::array<std::uint8_t, kWarpLanes> row_offsets() {
-  std::array<std::uint8_t, kWarpLanes> result{};
-  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) result[lane] = static_cast<std::uint8_t>(4 * lane);
-  return result;
+// Whether those sectors hold all values of the lanes of a row.
+bool has_row(std::uint8_t sectors, std::uint32_t offset, std::uint32_t bytes) {
+  const std::uint32_t wanted = (2U << (offset + bytes - 1) / kSectorBytes) - (1U << offset / kSectorBytes);
+  return (wanted & ~std::uint32_t{sectors}) == 0;
 }
-constexpr std::array<std::uint8_t, kWarpLanes> kRow = row_offsets();
 
 }  // namespace
 
-void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t part, std::uint32_t entry, Cycle departure) {
+void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t access, std::uint32_t part, std::uint32_t entry,
+                        Cycle departure) {
   const std::uint32_t index = open_.take();
   open_[index] = {&request, ledger_.begin(), part, entry};
   request.extension.entry = index;
@@ -37,6 +37,7 @@ void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t part, st
     request.release();
     return;
   }
+  note_owners(request, open_[index], accesses_[access]);
   if (waiting_.empty() && !sending_ && out_.can_send()) {
     sending_ = true;
     out_.send(request, last_departure_);
@@ -46,6 +47,19 @@ void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t part, st
     waiting_.push_back({&request, last_departure_});
   }
   if (stopped()) was_stopped_ = true;
+}
+
+// What answered() will look at.
+void MemoryUnit::note_owners(protocol::MemoryRequest& request, const Open& open, const Access& access) const {
+  auto& owners = request.extension.owners;
+  owners[0] = &open;
+  owners[1] = &access;
+  owners[2] = &warps_[access.warp].scoreboard;
+  if (open.entry == kNone) return;
+  const auto* tags = static_cast<const std::uint8_t*>(l1_.tags_of(arch::line_of(request.get_address())));
+  owners[3] = l1_.place_of(open.entry);
+  owners[4] = tags;
+  owners[5] = tags + 64;
 }
 
 void MemoryUnit::send_waiting(Cycle now) {
@@ -69,15 +83,16 @@ void MemoryUnit::on_room(Cycle when) {
 }
 
 bool MemoryUnit::on_response(tlm::tlm_generic_payload& payload, Cycle arrival) {
-  if (depth_ == 0) {  // whoever answered these has returned
-    for (protocol::MemoryRequest* request : retired_) request->release();
-    retired_.clear();
-  }
+  // Whoever answered the earlier ones has returned, unless this is called from inside such a call.
+  const std::size_t over = depth_ == 0 ? retired_.size() : 0;
+  for (std::size_t i = 0; i < over; ++i) protocol::prefetch(*retired_[i]);
   ++depth_;
   auto& request = static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): all are ours
   answered(request, arrival);
   retired_.push_back(&request);
   --depth_;
+  for (std::size_t i = 0; i < over; ++i) retired_[i]->release();
+  retired_.erase(retired_.begin(), retired_.begin() + static_cast<std::ptrdiff_t>(over));
   if (was_stopped_ && !stopped()) {
     was_stopped_ = false;
     client_.memory_goes_on(arrival);
@@ -89,7 +104,7 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
   const std::uint32_t index = request.extension.entry;
   const Open open = open_[index];
   open_.give_back(index);
-  ledger_.end(open.group);
+  ledger_.end(open.group, arrival);
   const bool failed = request.get_response_status() != tlm::TLM_OK_RESPONSE;
   if (open.entry != kNone) {
     read_ended(request, open.entry, failed, arrival);
@@ -98,7 +113,7 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
     const Access& access = accesses_[part.access];
     if (failed) {
       part_failed(open.part, arch::line_of(request.get_address()), part.sectors, arrival);
-    } else if (!access.dead && access.kind == AccessKind::load) {
+    } else if (!access.dead && (access.kind == AccessKind::load || access.kind == AccessKind::copy)) {
       const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
       deliver(access, part.lanes, part.sectors, request.get_data_ptr(), offset);
     } else if (!access.dead && access.kind == AccessKind::atomic) {
@@ -106,7 +121,7 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
     }
     part_ended(open.part, part.sectors, arrival);
   }
-  client_.requests_ended(arrival);
+  client_.request_ended(open.group, arrival);
 }
 
 void MemoryUnit::read_ended(protocol::MemoryRequest& request, std::uint32_t entry, bool failed, Cycle arrival) {
@@ -134,19 +149,21 @@ void MemoryUnit::deliver(const Access& access, LaneMask lanes, std::uint8_t sect
   if (access.kind == AccessKind::copy) {
     std::uint8_t* shared = shared_.data(access.cta);
     for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-      if ((lanes >> lane & 1) == 0 || (sectors >> access.offset[lane] / kSectorBytes & 1) == 0) continue;
-      std::memcpy(shared + access.shared_address[lane], bytes + access.offset[lane] - offset, access.width);
+      if ((lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) continue;
+      std::memcpy(shared + access.shared_address[lane], bytes + access.offset_of(lane) - offset, access.width);
     }
     return;
   }
   std::uint32_t* registers = warps_[access.warp].state.of(access.destination);
-  if (access.width == 4 && lanes == ~LaneMask{0} && sectors == 0xF && offset == 0 && access.offset == kRow) {
-    std::memcpy(registers, bytes, kLineBytes);
-    return;
+  const auto first = static_cast<std::uint32_t>(__builtin_ctz(lanes));
+  const auto count = static_cast<std::uint32_t>(__builtin_popcount(lanes));
+  const std::uint32_t at = access.offset_of(first);
+  if (access.row && access.width >= 4 && has_row(sectors, at, count * access.width)) {
+    return put_row(registers, first, count, access.width, bytes + at - offset);
   }
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    if ((lanes >> lane & 1) == 0 || (sectors >> access.offset[lane] / kSectorBytes & 1) == 0) continue;
-    put_lane(registers, lane, access.width, bytes + access.offset[lane] - offset);
+    if ((lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) continue;
+    put_lane(registers, lane, access.width, bytes + access.offset_of(lane) - offset);
   }
 }
 
@@ -167,8 +184,8 @@ void MemoryUnit::part_failed(std::uint32_t index, std::uint64_t line, std::uint8
   Access& access = accesses_[part.access];
   if (!access.dead && !access.failed) {
     auto lane = static_cast<std::uint32_t>(__builtin_ctz(part.lanes));
-    while ((part.lanes >> lane & 1) == 0 || (sectors >> access.offset[lane] / kSectorBytes & 1) == 0) ++lane;
-    client_.access_failed(access, lane, line + access.offset[lane], arrival);
+    while ((part.lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) ++lane;
+    client_.access_failed(access, lane, line + access.offset_of(lane), arrival);
   }
   access.failed = true;
 }
@@ -182,7 +199,11 @@ void MemoryUnit::part_ended(std::uint32_t index, std::uint8_t sectors, Cycle arr
   Access& access = accesses_[number];
   access.last = std::max(access.last, arrival);
   if (--access.open > 0) return;
-  if (!access.dead && !access.failed) client_.access_ended(access, access.last);
+  if (access.dead || access.failed) {
+    client_.access_lost(access, access.last);
+  } else {
+    client_.access_ended(access, access.last);
+  }
   accesses_.give_back(number);
 }
 

@@ -112,7 +112,7 @@ MemoryUnit::Result MemoryUnit::shared(const Operation& operation, std::uint32_t 
       shared_.atomic(window, operation, registers);
   }
   const Cycle begin = port_.take(now, cycles);
-  return {begin + cycles - 1 + params_.shared_latency, 0, false};
+  return {begin + cycles - 1 + params_.shared_latency, 0, false, false};
 }
 
 Cycle MemoryUnit::read_shared(std::uint64_t bytes, Cycle now) {
@@ -123,14 +123,15 @@ Cycle MemoryUnit::read_shared(std::uint64_t bytes, Cycle now) {
 
 MemoryUnit::Result MemoryUnit::global(const Operation& operation, std::uint32_t warp, Cycle now) {
   const std::uint32_t width = operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
-  coalesce(operation.lanes, operation.address, width, lines_);
-  const Cycle begin = port_.take(now, std::max(1U, lines_.count));
-  if (lines_.count == 0) return {begin + params_.l1_latency, 0, false};
-  if (operation.code == OpCode::store || operation.code == OpCode::atomic) return change(operation, warp, begin);
-  return is_strong(operation) ? load_strong(operation, warp, begin) : load(operation, warp, begin);
+  static thread_local LineAccesses lines;  // large, and needed by one SM at a time
+  coalesce(operation.lanes, operation.address, width, lines);
+  const Cycle begin = port_.take(now, std::max(1U, lines.count));
+  if (lines.count == 0) return {begin + params_.l1_latency, 0, false, false};
+  if (operation.code == OpCode::store || operation.code == OpCode::atomic) return change(operation, lines, warp, begin);
+  return is_strong(operation) ? load_strong(operation, lines, warp, begin) : load(operation, lines, warp, begin);
 }
 
-std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp) {
+std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp, bool row) {
   const std::uint32_t index = accesses_.take();
   Access& access = accesses_[index];
   const Warp& owner = warps_[warp];
@@ -147,7 +148,8 @@ std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp) 
   access.pc = owner.issued_pc;
   access.open = 1;  // until end()
   access.last = 0;
-  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+  access.row = row;
+  for (std::uint32_t lane = 0; lane < (row ? 1 : kWarpLanes); ++lane) {
     access.offset[lane] = static_cast<std::uint8_t>(operation.address[lane] % kLineBytes);
   }
   if (access.kind == AccessKind::copy) {
@@ -167,36 +169,36 @@ std::uint32_t MemoryUnit::add_part(std::uint32_t access, const LineAccess& line)
 // Everything has been asked for. Loosely timed, everything has been answered as well.
 MemoryUnit::Result MemoryUnit::end(std::uint32_t index) {
   Access& access = accesses_[index];
-  if (--access.open > 0 || access.failed) {
-    if (access.open == 0) accesses_.give_back(index);
-    return {kNeverReady, 0, true};
-  }
+  if (--access.open > 0) return {kNeverReady, 0, true, false};
   const Cycle last = access.last;
+  const bool lost = access.failed;
   accesses_.give_back(index);
-  return {last + params_.l1_latency - params_.l1_tag_latency, last, false};
+  if (lost) return {kNeverReady, last, true, true};
+  return {last + params_.l1_latency - params_.l1_tag_latency, last, false, false};
 }
 
-MemoryUnit::Result MemoryUnit::load(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
+MemoryUnit::Result MemoryUnit::load(const Operation& operation, const LineAccesses& lines, std::uint32_t warp,
+                                    Cycle begin_cycle) {
   std::uint32_t access = kNone;
   Cycle tags = begin_cycle + params_.l1_tag_latency;
   Cycle arrival = 0;
-  for (const LineAccess& line : lines_) {
+  for (const LineAccess& line : lines) {
     const std::uint32_t part = parts_.take();
     const L1Cache::Load found = l1_.load(line.line, line.sectors, part);
     HEDDLE_CHECK(found.accepted, "the L1 ran out of entries");
     if (found.hit != 0) {
       stats_.l1_hits.add(static_cast<std::uint32_t>(__builtin_popcount(found.hit)));
-      deliver_hit(operation, warp, line, found.hit, found.bytes, 0);
+      deliver_hit(operation, warp, line, lines.row, found.hit, found.bytes, 0);
     }
     const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
     if (blocking_ && found.missing != 0) {
       arrival = std::max(arrival, tags);
       stats_.l1_misses.add(static_cast<std::uint32_t>(__builtin_popcount(coming)));
       parts_[part] = {kNone, line.lanes, coming};
-      if (read_blocking(operation, warp, line, found.missing, found.entry, arrival)) {
+      if (read_blocking(operation, warp, line, lines.row, found.missing, found.entry, arrival)) {
         parts_.give_back(part);
       } else {
-        if (access == kNone) access = begin(operation, warp);
+        if (access == kNone) access = begin(operation, warp, lines.row);
         parts_[part].access = access;
         ++accesses_[access].open;
         part_failed(part, line.line, found.missing, arrival);
@@ -206,21 +208,21 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, std::uint32_t wa
       parts_.give_back(part);
     } else {
       stats_.l1_misses.add(static_cast<std::uint32_t>(__builtin_popcount(coming)));
-      if (access == kNone) access = begin(operation, warp);
+      if (access == kNone) access = begin(operation, warp, lines.row);
       parts_[part] = {access, line.lanes, coming};
       ++accesses_[access].open;
     }
     if (found.missing != 0 && !blocking_) {
       protocol::MemoryRequest& request = pool_.acquire();
       aim_read(request, line.line, found.missing);
-      submit(request, kNone, found.entry, tags);
+      submit(request, access, kNone, found.entry, tags);
     }
     ++tags;
   }
-  const Cycle hit = begin_cycle + lines_.count - 1 + params_.l1_latency;
+  const Cycle hit = begin_cycle + lines.count - 1 + params_.l1_latency;
   if (access == kNone) {
-    if (arrival == 0) return {hit, 0, false};
-    return {std::max(hit, arrival + params_.l1_latency - params_.l1_tag_latency), arrival, false};
+    if (arrival == 0) return {hit, 0, false, false};
+    return {std::max(hit, arrival + params_.l1_latency - params_.l1_tag_latency), arrival, false, false};
   }
   Result result = end(access);
   result.ready = std::max(result.ready, hit);
@@ -228,7 +230,7 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, std::uint32_t wa
 }
 
 // The whole of a read, without what only one under way needs. False: an error response.
-bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, const LineAccess& line,
+bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
                                std::uint8_t sectors, std::uint32_t entry, Cycle& arrival) {
   protocol::MemoryRequest& request = pool_.acquire();
   aim_read(request, line.line, sectors);
@@ -238,13 +240,14 @@ bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, c
   sc_core::sc_time delay = domain_.delay_until(arrival);
   out_.blocking(request, delay);
   arrival = domain_.cycle_after(delay);
+  ledger_.note(arrival);
   const bool ok = request.get_response_status() == tlm::TLM_OK_RESPONSE;
   const auto nobody = [](std::uint32_t, std::uint8_t) {};
   if (ok) {
     const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
     const std::uint8_t* bytes = request.get_data_ptr();
     l1_.fill(entry, bytes, offset, nobody);
-    deliver_hit(operation, warp, line, sectors, bytes, offset);
+    deliver_hit(operation, warp, line, row, sectors, bytes, offset);
   } else {
     l1_.fail(entry, nobody);
   }
@@ -252,22 +255,24 @@ bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, c
   return ok;
 }
 
-MemoryUnit::Result MemoryUnit::load_strong(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
-  const std::uint32_t access = begin(operation, warp);
+MemoryUnit::Result MemoryUnit::load_strong(const Operation& operation, const LineAccesses& lines, std::uint32_t warp,
+                                           Cycle begin_cycle) {
+  const std::uint32_t access = begin(operation, warp, lines.row);
   Cycle tags = begin_cycle + params_.l1_tag_latency;
-  for (const LineAccess& line : lines_) {
+  for (const LineAccess& line : lines) {
     l1_.forget(line.line, line.sectors);
     protocol::MemoryRequest& request = pool_.acquire();
     aim_read(request, line.line, line.sectors);
-    submit(request, add_part(access, line), kNone, tags++);
+    submit(request, access, add_part(access, line), kNone, tags++);
   }
   return end(access);
 }
 
-MemoryUnit::Result MemoryUnit::change(const Operation& operation, std::uint32_t warp, Cycle begin_cycle) {
-  const std::uint32_t access = begin(operation, warp);
+MemoryUnit::Result MemoryUnit::change(const Operation& operation, const LineAccesses& lines, std::uint32_t warp,
+                                      Cycle begin_cycle) {
+  const std::uint32_t access = begin(operation, warp, lines.row);
   Cycle tags = begin_cycle + params_.l1_tag_latency;
-  for (const LineAccess& line : lines_) {
+  for (const LineAccess& line : lines) {
     protocol::MemoryRequest& request = pool_.acquire();
     if (operation.code == OpCode::store) {
       fill_store(request, operation, line);
@@ -275,7 +280,7 @@ MemoryUnit::Result MemoryUnit::change(const Operation& operation, std::uint32_t 
       l1_.forget(line.line, line.sectors);
       fill_atomic(request, operation, line);
     }
-    submit(request, add_part(access, line), kNone, tags++);
+    submit(request, access, add_part(access, line), kNone, tags++);
   }
   return end(access);
 }
@@ -325,9 +330,16 @@ void MemoryUnit::fill_atomic(protocol::MemoryRequest& request, const Operation& 
   }
 }
 
-void MemoryUnit::deliver_hit(const Operation& operation, std::uint32_t warp, const LineAccess& line,
+void MemoryUnit::deliver_hit(const Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
                              std::uint8_t sectors, const std::uint8_t* bytes, std::uint32_t offset) {
   Warp& owner = warps_[warp];
+  if (operation.code == OpCode::load && row && sectors == line.sectors && operation.width >= 4) {
+    const auto first = static_cast<std::uint32_t>(__builtin_ctz(line.lanes));
+    const std::uint64_t at = operation.address[first] - line.line - offset;
+    put_row(owner.state.of(operation.destination), first, static_cast<std::uint32_t>(__builtin_popcount(line.lanes)),
+            operation.width, bytes + at);
+    return;
+  }
   if (operation.code == OpCode::load) {
     put_sectors(operation, line, sectors, bytes, offset, owner.state.of(operation.destination));
     return;
@@ -344,7 +356,7 @@ void MemoryUnit::deliver_hit(const Operation& operation, std::uint32_t warp, con
 MemoryUnit::Result MemoryUnit::flush(std::uint32_t warp, Cycle now) {
   Operation operation;
   operation.code = OpCode::fence;
-  const std::uint32_t access = begin(operation, warp);
+  const std::uint32_t access = begin(operation, warp, false);
   accesses_[access].kind = AccessKind::flush;
   Cycle departure = now + params_.l1_tag_latency;
   for (const std::uint64_t address : slice_addresses_) {
@@ -352,7 +364,7 @@ MemoryUnit::Result MemoryUnit::flush(std::uint32_t warp, Cycle now) {
     request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
     request.extension.sectors = 0;
     request.extension.action = protocol::MemoryAction::write_back;
-    submit(request, add_part(access, {address, 1, 1}), kNone, departure++);
+    submit(request, access, add_part(access, {address, 1, 1}), kNone, departure++);
   }
   return end(access);
 }

@@ -32,12 +32,14 @@ struct MemoryView {
 // Told of what ends later. Calls come inside those of the crossbar, with the cycle, now or later, that they are for.
 class MemoryClient {
  public:
-  // All parts have come; the access is gone afterwards. Not for dead or failed ones.
+  // All parts have come; the access is gone afterwards.
   virtual void access_ended(const Access& access, Cycle when) = 0;
+  // The same for one that comes to nothing: it is dead, or has failed.
+  virtual void access_lost(const Access& access, Cycle when) = 0;
   // An error response for a part of it; `lane` is the first concerned.
   virtual void access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) = 0;
-  // A request has been answered: what waits for earlier ones may go on.
-  virtual void requests_ended(Cycle when) = 0;
+  // A request of that group of the ledger has been answered: what waits for earlier ones may go on.
+  virtual void request_ended(RequestLedger::Mark group, Cycle when) = 0;
   // The unit was stopped and takes instructions again.
   virtual void memory_goes_on(Cycle when) = 0;
 
@@ -59,7 +61,8 @@ class MemoryUnit {
   struct Result {
     Cycle ready = 0;    // when what depends on it can issue; kNeverReady: access_ended() tells
     Cycle arrival = 0;  // if ready is known: when the last of its requests was answered; 0: there was none
-    bool open = false;  // an access is under way
+    bool open = false;  // an access is under way, or has failed
+    bool lost = false;  // it has failed, and is over: access_lost() does not come
   };
   // Loads, stores and atomics of an open window, with all lanes inside and aligned.
   Result shared(const arch::Operation& operation, std::uint32_t window, std::uint32_t warp, Cycle now);
@@ -96,21 +99,24 @@ class MemoryUnit {
     Cycle earliest = 0;
   };
 
-  std::uint32_t begin(const arch::Operation& operation, std::uint32_t warp);
+  std::uint32_t begin(const arch::Operation& operation, std::uint32_t warp, bool row);
   Result end(std::uint32_t access);
   std::uint32_t add_part(std::uint32_t access, const LineAccess& line);
-  Result load(const arch::Operation& operation, std::uint32_t warp, Cycle begin);
-  Result load_strong(const arch::Operation& operation, std::uint32_t warp, Cycle begin);
-  Result change(const arch::Operation& operation, std::uint32_t warp, Cycle begin);
-  bool read_blocking(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, std::uint8_t sectors,
-                     std::uint32_t entry, Cycle& arrival);
+  Result load(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
+  Result load_strong(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
+  Result change(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
+  bool read_blocking(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
+                     std::uint8_t sectors, std::uint32_t entry, Cycle& arrival);
   void fill_store(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
   static void fill_atomic(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
   // Straight to where the operation wants it: `bytes` are those of the line from `offset` on.
-  void deliver_hit(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, std::uint8_t sectors,
-                   const std::uint8_t* bytes, std::uint32_t offset);
+  void deliver_hit(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
+                   std::uint8_t sectors, const std::uint8_t* bytes, std::uint32_t offset);
 
-  void submit(protocol::MemoryRequest& request, std::uint32_t part, std::uint32_t entry, Cycle departure);
+  // For an access: its part, or the entry of the L1 for which one of its parts waits.
+  void submit(protocol::MemoryRequest& request, std::uint32_t access, std::uint32_t part, std::uint32_t entry,
+              Cycle departure);
+  void note_owners(protocol::MemoryRequest& request, const Open& open, const Access& access) const;
   void send_waiting(Cycle now);
   void answered(protocol::MemoryRequest& request, Cycle arrival);
   void read_ended(protocol::MemoryRequest& request, std::uint32_t entry, bool failed, Cycle arrival);
@@ -144,7 +150,6 @@ class MemoryUnit {
   std::uint32_t depth_ = 0;                        // of calls of on_response
   bool sending_ = false;
   bool was_stopped_ = false;
-  LineAccesses lines_;
 };
 
 }  // namespace heddle::sm

@@ -7,23 +7,30 @@
 namespace heddle::sm {
 
 Partition::Partition(WarpPolicy policy, std::uint32_t slots)
-    : policy_(policy), when_(slots, kNever), unit_(slots, arch::Unit::none), age_(slots), used_(slots) {}
+    : policy_(policy),
+      when_(slots, kNever),
+      unit_(slots, arch::Unit::none),
+      age_(slots),
+      used_(slots),
+      pending_((slots + 63) / 64) {}
 
 void Partition::enter(std::uint32_t slot, std::uint64_t age) {
   HEDDLE_CHECK(!used_[slot], "a warp slot was taken twice");
   used_[slot] = true;
   age_[slot] = age;
-  when_[slot] = kNever;
-  end_ = std::max(end_, slot + 1);
+  block(slot);
   ++resident_;
 }
 
 void Partition::leave(std::uint32_t slot) {
   HEDDLE_CHECK(used_[slot], "a warp left a slot that it did not have");
   used_[slot] = false;
-  when_[slot] = kNever;
+  block(slot);
   --resident_;
-  while (end_ > 0 && !used_[end_ - 1]) --end_;
+  if (port_use_.slot == slot) port_use_.slot = kNone;
+  for (Use& use : unit_use_) {
+    if (use.slot == slot) use.slot = kNone;
+  }
   if (last_ == slot && policy_ == WarpPolicy::greedy_oldest) last_ = kNone;
 }
 
@@ -48,17 +55,32 @@ bool Partition::better(std::uint32_t slot, std::uint32_t best) const {
 std::uint32_t Partition::choose(Cycle now, Cycle memory_free) const {
   if (now < port_free_) return kNone;
   std::uint32_t best = kNone;
-  for (std::uint32_t slot = 0; slot < end_; ++slot) {
-    if (when_[slot] > now || unit_free(unit_[slot], memory_free) > now) continue;
+  for_each_pending([&](std::uint32_t slot) {
+    if (when_[slot] > now || unit_free(unit_[slot], memory_free) > now) return;
     if (better(slot, best)) best = slot;
-  }
+  });
   return best;
 }
 
 void Partition::issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle interval) {
   port_free_ = now + count;
-  unit_free_[static_cast<std::size_t>(unit_[slot])] = now + count * interval;
+  port_use_ = {slot, now, 1};
+  const auto unit = static_cast<std::size_t>(unit_[slot]);
+  unit_free_[unit] = now + count * interval;
+  unit_use_[unit] = {slot, now, interval};
   last_ = slot;
+}
+
+// What has begun goes on to its end.
+void Partition::cut(std::uint32_t slot, Cycle now) {
+  const auto end = [now](const Use& use) {
+    const Cycle begun = now > use.begin ? (now - use.begin + use.interval - 1) / use.interval : 1;
+    return use.begin + begun * use.interval;
+  };
+  if (port_use_.slot == slot) port_free_ = std::min(port_free_, end(port_use_));
+  for (std::size_t unit = 0; unit < unit_use_.size(); ++unit) {
+    if (unit_use_[unit].slot == slot) unit_free_[unit] = std::min(unit_free_[unit], end(unit_use_[unit]));
+  }
 }
 
 Cycle Partition::next_of(std::uint32_t slot, Cycle memory_free) const {
@@ -68,26 +90,26 @@ Cycle Partition::next_of(std::uint32_t slot, Cycle memory_free) const {
 
 Cycle Partition::next(Cycle memory_free) const {
   Cycle first = kNever;
-  for (std::uint32_t slot = 0; slot < end_; ++slot) {
-    if (when_[slot] == kNever) continue;
-    first = std::min(first, std::max(when_[slot], unit_free(unit_[slot], memory_free)));
-  }
+  for_each_pending(
+      [&](std::uint32_t slot) { first = std::min(first, std::max(when_[slot], unit_free(unit_[slot], memory_free))); });
   return first == kNever ? kNever : std::max(first, port_free_);
 }
 
 bool Partition::others_before(std::uint32_t slot, Cycle until) const {
-  for (std::uint32_t other = 0; other < end_; ++other) {
-    if (other != slot && when_[other] < until) return true;
-  }
-  return false;
+  bool found = false;
+  for_each_pending([&](std::uint32_t other) { found |= other != slot && when_[other] < until; });
+  return found;
 }
 
 void Partition::reset() {
   std::fill(when_.begin(), when_.end(), kNever);
   std::fill(used_.begin(), used_.end(), false);
   unit_free_ = {};
+  unit_use_ = {};
   port_free_ = 0;
-  resident_ = end_ = 0;
+  port_use_ = {};
+  resident_ = 0;
+  std::fill(pending_.begin(), pending_.end(), 0);
   last_ = kNone;
 }
 

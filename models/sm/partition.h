@@ -32,13 +32,19 @@ class Partition {
   void ready(std::uint32_t slot, Cycle when, arch::Unit unit) {
     when_[slot] = when;
     unit_[slot] = unit;
+    pending_[slot / 64] |= std::uint64_t{1} << (slot % 64);
   }
-  void block(std::uint32_t slot) { when_[slot] = kNever; }
+  void block(std::uint32_t slot) {
+    when_[slot] = kNever;
+    pending_[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
+  }
 
   // The slot that issues at `now`; kNone if none can.
   std::uint32_t choose(Cycle now, Cycle memory_free) const;
   // The choice has issued `count` instructions, from `now` on; each takes its unit for `interval` cycles.
   void issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle interval);
+  // The warp was killed: those of its instructions that have not begun before `now` never do.
+  void cut(std::uint32_t slot, Cycle now);
   // Whoever issued last has no privilege at the next choice.
   void end_burst() {
     if (policy_ == WarpPolicy::greedy_oldest) last_ = kNone;
@@ -56,7 +62,22 @@ class Partition {
   Cycle unit_free(arch::Unit unit, Cycle memory_free) const {
     return unit == arch::Unit::memory ? memory_free : unit_free_[static_cast<std::size_t>(unit)];
   }
+  template <class Visit>
+  void for_each_pending(Visit&& visit) const {
+    for (std::uint32_t word = 0; word < pending_.size(); ++word) {
+      for (std::uint64_t rest = pending_[word]; rest != 0; rest &= rest - 1) {
+        visit(word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(rest)));
+      }
+    }
+  }
   bool better(std::uint32_t slot, std::uint32_t best) const;
+
+  // What a unit does: `slot` began to use it at `begin`.
+  struct Use {
+    std::uint32_t slot = kNone;
+    Cycle begin = 0;
+    Cycle interval = 1;
+  };
 
   WarpPolicy policy_;
   std::vector<Cycle> when_;
@@ -64,9 +85,11 @@ class Partition {
   std::vector<std::uint64_t> age_;
   std::vector<bool> used_;
   std::uint32_t resident_ = 0;
-  std::uint32_t end_ = 0;  // behind the last slot in use
+  std::vector<std::uint64_t> pending_;  // a bit for each slot whose warp has a time
   std::array<Cycle, arch::kUnits> unit_free_{};
+  std::array<Use, arch::kUnits> unit_use_{};
   Cycle port_free_ = 0;
+  Use port_use_;
   std::uint32_t last_ = kNone;
 };
 

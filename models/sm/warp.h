@@ -1,6 +1,7 @@
 // What an SM keeps of each resident warp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -51,35 +52,58 @@ struct Warp {
 
   std::uint32_t barrier = 0;     // at which it waits
   RequestLedger::Mark mark = 0;  // for which it waits
+  Cycle answered = 0;            // latest arrival of what it waits for
+  Cycle acknowledged = 0;        // when it knows of that
   bool wants_flush = false;      // the slices have to be asked before it goes on
   bool acquires = false;         // the L1 forgets what it holds before it goes on
   bool held = false;             // `operation` issues next: it has waited for the release part of its order
   std::unique_ptr<arch::Operation> operation;
 
-  // Open asynchronous copies by group, oldest first; the last group is not committed yet.
-  std::deque<std::uint32_t> copies{0};
+  // Asynchronous copies of a group.
+  struct CopyGroup {
+    std::uint32_t open = 0;
+    Cycle ready = 0;  // when the last of the others are in shared memory
+  };
+  // Oldest first; the last group is not committed yet.
+  std::deque<CopyGroup> copies = std::deque<CopyGroup>(1);
   std::uint64_t first_group = 0;
   std::uint32_t groups_wanted = 0;  // that may be open when it goes on
 
   void begin_copies() {
-    copies.assign(1, 0);
+    copies.assign(1, {});
     first_group = 0;
   }
   std::uint64_t current_group() const { return first_group + copies.size() - 1; }
-  void end_copy(std::uint64_t group) {
-    --copies[group - first_group];
-    retire_groups();
+  void begin_copy() { ++copies.back().open; }
+  // One that was never open belongs to the current group.
+  void end_copy(std::uint64_t group, Cycle ready, bool was_open) {
+    CopyGroup& its = copies[group - first_group];
+    if (was_open) --its.open;
+    its.ready = std::max(its.ready, ready);
   }
-  void commit_group() {
-    copies.push_back(0);
-    retire_groups();
+  void commit_group(Cycle now) {
+    retire_groups(now);
+    copies.emplace_back();
+  }
+  // When at most `groups` of those that were committed are open; kNeverReady if a copy has no time yet.
+  Cycle copies_ready(std::uint32_t groups, Cycle now) {
+    retire_groups(now);
+    Cycle ready = now;
+    for (std::size_t i = 0; i + 1 + groups < copies.size(); ++i) {
+      if (copies[i].open > 0) return kNeverReady;
+      ready = std::max(ready, copies[i].ready);
+    }
+    return ready;
   }
   // Groups that were committed and are open.
   std::size_t open_groups() const { return copies.size() - 1; }
+  bool copies_under_way() const {
+    return std::any_of(copies.begin(), copies.end(), [](const CopyGroup& group) { return group.open > 0; });
+  }
 
  private:
-  void retire_groups() {
-    while (copies.size() > 1 && copies.front() == 0) {
+  void retire_groups(Cycle now) {
+    while (copies.size() > 1 && copies.front().open == 0 && copies.front().ready <= now) {
       copies.pop_front();
       ++first_group;
     }

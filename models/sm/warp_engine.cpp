@@ -86,8 +86,11 @@ void WarpEngine::on_event(std::uint32_t kind, std::uint64_t argument) {
   }
   const Failure failure = failures_[index];
   failures_.give_back(index);
-  const Cta& cta = ctas_[failure.cta];
-  if (cta.running && !cta.ending && cta.serial == failure.serial) report(failure.record, failure.cta);
+  Cta& cta = ctas_[failure.cta];
+  HEDDLE_CHECK(cta.running && cta.open > 0, "a CTA ended before its failure");
+  --cta.open;
+  if (cta.killed) return check_end(cta, domain_.now());
+  report(failure.record, failure.cta);
 }
 
 // One instruction of each partition that can issue. The first turn goes round, as all share the memory unit.
@@ -177,8 +180,10 @@ void WarpEngine::issue(std::uint32_t slot) {
     return;
   }
   warp.issued_pc = warp.state.pc;
-  warp.program->issue(warp.place, warp.state, operation_);
-  run(slot, operation_);
+  static thread_local arch::Operation operation;  // large, and needed by one SM at a time
+  warp.program->issue(warp.place, warp.state, operation);
+  issuing_code_ = operation.code;
+  run(slot, operation);
 }
 
 // The operation has been carried out: its registers hold values from `ready` on, and the next one follows.

@@ -64,16 +64,17 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   struct Cta {
     bool running = false;
     bool ending = false;  // its end is an event that has been entered
+    bool killed = false;  // its warps have stopped, and its accesses come to nothing
     bool faulted = false;
     bool has_warps = false;  // one that was aborted before it came has none
     protocol::CtaStartPacket start;
-    std::uint64_t serial = 0;
     Cycle begin = 0;
-    Cycle last = 0;  // the end of what has ended so far
+    Cycle last = 0;    // the end of what has ended so far
+    Cycle landed = 0;  // the same for accesses alone
     const arch::Code* code = nullptr;
     std::vector<std::uint32_t> warps;  // slots, by warp
     std::uint32_t live = 0;            // warps that have not exited
-    std::uint32_t open = 0;            // accesses
+    std::uint32_t open = 0;            // accesses, and failures on their way
     CtaBarriers barriers;
   };
   enum Event : std::uint32_t {
@@ -83,7 +84,6 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     kAcknowledged,  // argument: warp slot
   };
   struct Failure {
-    std::uint64_t serial = 0;
     std::uint32_t cta = 0;
     arch::FaultRecord record;
   };
@@ -130,11 +130,13 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void run_global(std::uint32_t slot, const arch::Operation& operation);
   void run_fence(std::uint32_t slot, const arch::Operation& operation);
   void begin_release(std::uint32_t slot, bool system);
+  void acknowledge(std::uint32_t slot);
   void release_acknowledged(std::uint32_t slot);
   void released(std::uint32_t slot, Cycle when);
   void access_ended(const Access& access, Cycle when) override;
+  void access_lost(const Access& access, Cycle when) override;
   void access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) override;
-  void requests_ended(Cycle when) override;
+  void request_ended(RequestLedger::Mark group, Cycle when) override;
   void memory_goes_on(Cycle when) override;
 
   void show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t warp) const;
@@ -162,12 +164,12 @@ class WarpEngine final : public EventHandler, private MemoryClient {
 
   std::vector<Cta> ctas_;  // by CTA slot
   std::uint32_t resident_ = 0;
-  std::uint32_t shared_held_ = 0;             // bytes, with reserves
-  std::uint64_t serial_ = 0;                  // of CTAs and warps: their age
-  std::vector<std::uint32_t> order_waiters_;  // slots that wait for acknowledgements
-  IndexPool<Failure> failures_;               // error responses that have not arrived yet
-  std::vector<std::uint32_t> aborted_;        // operations
-  arch::Operation operation_;                 // that is being issued
+  std::uint32_t shared_held_ = 0;                   // bytes, with reserves
+  std::uint64_t serial_ = 0;                        // of CTAs and warps: their age
+  std::vector<std::uint32_t> order_waiters_;        // slots that wait for acknowledgements
+  IndexPool<Failure> failures_;                     // error responses that have not arrived yet
+  std::vector<std::uint32_t> aborted_;              // operations
+  arch::OpCode issuing_code_ = arch::OpCode::exit;  // of the operation that is being carried out
 };
 
 }  // namespace heddle::sm

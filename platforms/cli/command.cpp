@@ -21,8 +21,9 @@ constexpr const char* kUsage = R"(heddle: a model of a GPU's front end
   heddle show params|presets|tree    what can be configured, and how a machine is built
   heddle version
 
-`heddle COMMAND --help` tells more. Exit status: 0 all expectations met, 1 an expectation failed, 2 bad input,
-3 the simulated machine made no progress, 4 internal error.
+`heddle COMMAND --help` tells more. Exit status: 0 all expectations met, 1 an expectation failed, or a
+device fault or rejected kernel that none expects, 2 bad input, 3 the simulated machine made no progress,
+4 internal error.
 )";
 
 int dispatch(const std::vector<std::string>& arguments) {

@@ -1,7 +1,10 @@
 #include "cli/device_outcome.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -12,6 +15,9 @@ namespace {
 
 using workload::Expectation;
 using workload::ExpectationKind;
+using workload::MemoryRegion;
+
+namespace fs = std::filesystem;
 
 const std::string& kernel_of(const RunOutcome& outcome, std::size_t gpu, const arch::FaultRecord& fault) {
   return outcome.inputs->workloads[gpu].ops[fault.task].kernel.name;
@@ -44,13 +50,61 @@ ExpectationResult check_fault(const RunOutcome& outcome, const Expectation& expe
   return result;
 }
 
+fs::path file_of(const MemoryRegion& region, const std::string& folder) { return fs::path(folder) / *region.write; }
+
+InputError not_writable(const MemoryRegion& region, const fs::path& path) {
+  return {region.where, fmt::format("region {}: {} cannot be written", region.name, path.string()),
+          "choose a file in a directory that exists; relative names are of the results folder"};
+}
+
+bool is_result(const fs::path& path, const fs::path& folder) {
+  constexpr std::array<const char*, 6> kResults{"stats.json",  "report.html", "host.json",
+                                                "config.yaml", "ctas.csv",    "timeline.json.gz"};
+  return std::any_of(kResults.begin(), kResults.end(), [&](const char* name) { return path == folder / name; });
+}
+
+// Empty files stay empty, and what an earlier run has left stays as it is.
+bool can_be_written(const fs::path& path) {
+  std::error_code ignored;
+  const bool there = fs::exists(path, ignored);
+  const bool good = std::ofstream(path, std::ios::binary | std::ios::app).good();
+  if (good && !there) fs::remove(path, ignored);
+  return good;
+}
+
 }  // namespace
+
+void check_region_files(const Inputs& inputs, const std::string& folder) {
+  std::map<fs::path, std::string> regions;  // whose file it is
+  std::error_code ignored;
+  const fs::path results = fs::weakly_canonical(folder, ignored);
+  for (const workload::Workload& workload : inputs.workloads) {
+    for (const MemoryRegion& region : workload.memory) {
+      if (!region.write) continue;
+      const fs::path path = file_of(region, folder);
+      if (!can_be_written(path)) throw not_writable(region, path);
+      const fs::path place = fs::weakly_canonical(path, ignored);
+      if (is_result(place, results)) {
+        throw InputError(region.where,
+                         fmt::format("region {}: {} is a file of the results itself", region.name, path.string()),
+                         "choose another name");
+      }
+      const auto [other, fresh] = regions.emplace(place, region.name);
+      if (!fresh) {
+        throw InputError(
+            region.where,
+            fmt::format("region {}: region {} is written to {} already", region.name, other->second, path.string()),
+            "choose another name");
+      }
+    }
+  }
+}
 
 ExpectationResult check_device(const RunOutcome& outcome, const Expectation& expectation) {
   if (expectation.kind == ExpectationKind::fault) return check_fault(outcome, expectation);
   ExpectationResult result;
   result.text = fmt::format("memory {} {}", expectation.memory, expectation.text());
-  const std::vector<workload::MemoryRegion>& regions = outcome.inputs->workloads[expectation.gpu].memory;
+  const std::vector<MemoryRegion>& regions = outcome.inputs->workloads[expectation.gpu].memory;
   for (std::size_t r = 0; r < regions.size(); ++r) {
     if (regions[r].name != expectation.memory) continue;
     result.actual = workload::difference(expectation, outcome.result.jobs[expectation.gpu].regions[r]);
@@ -68,7 +122,8 @@ void collect_faults(RunOutcome& outcome) {
         .add(job.faults.size());
     for (const arch::FaultRecord& fault : job.faults) {
       outcome.faults.push_back(
-          {i, fault, fmt::format("{}, kernel {}: {}", instance, kernel_of(outcome, i, fault), text_of(fault)),
+          {i, fault, kernel_of(outcome, i, fault),
+           fmt::format("{}, kernel {}: {}", instance, kernel_of(outcome, i, fault), text_of(fault)),
            is_expected(outcome, i, fault)});
     }
   }
@@ -76,20 +131,16 @@ void collect_faults(RunOutcome& outcome) {
 
 void write_regions(const RunOutcome& outcome, const std::string& folder) {
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
-    const std::vector<workload::MemoryRegion>& regions = outcome.inputs->workloads[i].memory;
+    const std::vector<MemoryRegion>& regions = outcome.inputs->workloads[i].memory;
     for (std::size_t r = 0; r < regions.size(); ++r) {
       if (!regions[r].write) continue;
-      const std::filesystem::path path = std::filesystem::path(folder) / *regions[r].write;
+      const fs::path path = file_of(regions[r], folder);
       const std::vector<std::uint8_t>& bytes = outcome.result.jobs[i].regions[r];
       std::ofstream file(path, std::ios::binary);
       // Bytes and characters are the same thing to a file.
       file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));  // NOLINT
       file.close();
-      if (!file) {
-        throw InputError(regions[r].where,
-                         fmt::format("region {}: {} cannot be written", regions[r].name, path.string()),
-                         "choose a file in a directory that exists; relative names are of the results folder");
-      }
+      if (!file) throw not_writable(regions[r], path);
     }
   }
 }

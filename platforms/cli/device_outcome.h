@@ -13,8 +13,12 @@ void collect_faults(RunOutcome& outcome);
 // The result of an expectation that concerns memory or faults.
 ExpectationResult check_device(const RunOutcome& outcome, const workload::Expectation& expectation);
 
-// Writes the regions that ask for it into files; relative names are of the results folder. Throws InputError if one
-// cannot be written.
+// Before the run: that every file that a region asks for can be written into. Throws InputError if not, or if two
+// regions, or a region and the results, have the same.
+void check_region_files(const Inputs& inputs, const std::string& folder);
+
+// Writes the regions into their files; relative names are of the results folder. Throws InputError if one cannot be
+// written.
 void write_regions(const RunOutcome& outcome, const std::string& folder);
 
 }  // namespace heddle::cli

@@ -121,17 +121,25 @@ void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
     outcome.warnings.push_back(
         fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
   }
-  constexpr std::size_t kShown = 10;
-  for (std::size_t i = 0; i < outcome.faults.size() && i < kShown; ++i) {
-    outcome.warnings.push_back((outcome.faults[i].expected ? "Expected fault: " : "FAULT: ") + outcome.faults[i].text);
-  }
-  if (outcome.faults.size() > kShown) {
-    outcome.warnings.push_back(fmt::format("{} more faults are in stats.json", outcome.faults.size() - kShown));
-  }
   if (!outcome.result.progress) {
-    std::string text = "No progress: " + outcome.result.stopped + ". The chain of waits:";
-    for (const std::string& wait : outcome.result.waits) text += " " + wait + ".";
-    outcome.warnings.push_back(text);
+    outcome.warnings.push_back(fmt::format("No progress: {}. The chain of waits: {}.", outcome.result.stopped,
+                                           fmt::join(outcome.result.waits, "; ")));
+  }
+}
+
+// Those that nobody expects come first.
+void print_faults(const RunOutcome& outcome) {
+  constexpr std::size_t kShown = 10;
+  std::size_t shown = 0;
+  for (const bool expected : {false, true}) {
+    for (const Fault& fault : outcome.faults) {
+      if (fault.expected != expected || shown == kShown) continue;
+      std::cout << fmt::format("  {} {}\n", expected ? "fault:  " : "FAULT:  ", fault.text);
+      ++shown;
+    }
+  }
+  if (outcome.faults.size() > shown) {
+    std::cout << fmt::format("  and {} more, listed in stats.json\n", outcome.faults.size() - shown);
   }
 }
 
@@ -143,9 +151,10 @@ void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
     for (const auto& [label, value] : lines) width = std::max(width, label.size());
     for (const auto& [label, value] : lines) std::cout << fmt::format("  {:<{}}  {}\n", label, width, value);
     for (const ExpectationResult& e : outcome.expectations) {
-      std::cout << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text,
-                               e.ok ? "" : ", but is " + e.actual);
+      const std::string why = e.ok ? "" : (e.is_value ? ", but is " : ": ") + e.actual;
+      std::cout << fmt::format("  {} {}{}\n", e.ok ? "met:    " : "FAILED: ", e.text, why);
     }
+    print_faults(outcome);
     for (const std::string& warning : outcome.warnings) std::cout << "  note: " << warning << '\n';
     std::cout << fmt::format(
         "\nsimulated in {:.2f} s: {} CTAs and {} events per second\n", outcome.result.wall_seconds,
@@ -217,11 +226,19 @@ int run_command(const std::vector<std::string>& arguments) {
   std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false);
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
+  if (inputs.scenario) {
+    for (const workload::Expectation& expectation : inputs.scenario->expectations) {
+      if (expectation.kind == workload::ExpectationKind::memory) {
+        jobs[expectation.gpu].regions.push_back(expectation.memory);
+      }
+    }
+  }
 
   replay::SimulationOptions simulation;
   simulation.seed = outcome.seed;
   simulation.no_progress_ms = machines.run.no_progress;
   const fs::path folder = make_folder(options, inputs);
+  check_region_files(inputs, folder.string());
   const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
   std::unique_ptr<PerfettoSink> timeline;
   if (options.perfetto) {

@@ -23,8 +23,9 @@ po::options_description visible_options() {
       "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
       "no-baseline", "do not simulate the recorded machine beside a changed one")(
       "timing", po::value<std::string>()->value_name("at|lt"),
-      "at: links and decisions take their cycles (default); lt: only work takes time")(
-      "seed", po::value<std::uint64_t>()->value_name("N"), "of everything random; default: the scenario's, or 1")(
+      "at: links, queues and decisions take their cycles (default); lt: faster to simulate, only work takes time, and "
+      "memory what it takes where nothing else is under way")("seed", po::value<std::uint64_t>()->value_name("N"),
+                                                              "of everything random; default: the scenario's, or 1")(
       "trace", po::value<std::string>()->value_name("perfetto"),
       "write a timeline, timeline.json.gz, for ui.perfetto.dev")(
       "dump", po::value<std::string>()->value_name("ctas"),
@@ -42,7 +43,7 @@ std::string run_help() {
   std::ostringstream text;
   text << "heddle run [FILE...] [options]\n\n"
           "Simulates a scenario (YAML) or recorded traces (each on a GPU of its own) and writes report.html,\n"
-          "stats.json, host.json and config.yaml.\n\n"
+          "stats.json, host.json and config.yaml, and the memory regions that a scenario wants in files.\n\n"
        << visible_options();
   return text.str();
 }

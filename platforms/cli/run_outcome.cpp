@@ -88,6 +88,7 @@ void check_expectations(RunOutcome& outcome) {
       continue;
     }
     const double value = (*found)["value"].get<double>();
+    result.is_value = true;
     result.actual = fmt::format("{} {}", value, (*found)["unit"].get<std::string>());
     result.ok = expectation.holds(value);
     outcome.expectations.push_back(std::move(result));
@@ -117,6 +118,7 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
   for (const Fault& fault : outcome.faults) {
     document["faults"].push_back({{"gpu", outcome.machines->gpus[fault.gpu].instance},
                                   {"kind", arch::fault_key(fault.record.kind)},
+                                  {"kernel", fault.kernel},
                                   {"operation", fault.record.task},
                                   {"sm", fault.record.sm},
                                   {"cta", fault.record.cta},

@@ -15,14 +15,16 @@ namespace heddle::cli {
 
 struct ExpectationResult {
   std::string text;    // "gpu0.cwd.ctas_launched = 512"
-  std::string actual;  // "512", or why there is none
+  std::string actual;  // "512", or in a sentence what there is instead
   bool ok = false;
+  bool is_value = false;  // `actual` is one
 };
 
 // A fault of a device, and whether the scenario expects it.
 struct Fault {
   std::size_t gpu = 0;
   arch::FaultRecord record;
+  std::string kernel;
   std::string text;
   bool expected = false;
 };

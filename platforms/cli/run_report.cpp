@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/memory_report.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
@@ -156,6 +157,10 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (outcome.inputs->recorded()) gpu["pace"] = outcome.options->pace == replay::Pace::asap ? "asap" : "recorded";
   json latency = latency_of(outcome, machine.instance);
   if (!latency.is_null()) gpu["launch_latency"] = std::move(latency);
+  json memory = memory_of(outcome, i);
+  if (!memory.is_null()) gpu["memory"] = std::move(memory);
+  json faults = faults_of(outcome, i);
+  if (!faults.is_null()) gpu["faults"] = std::move(faults);
   if (!outcome.comparisons.empty()) gpu["unmatched"] = unmatched_of(outcome.fidelity_of(i));
   if (!outcome.spans.empty()) {
     for (const Span& span : outcome.spans[i]) gpu["spans"].push_back({{"label", span.label}, {"us", span.us}});
@@ -201,11 +206,15 @@ json highlights_of(const RunOutcome& outcome) {
   } else {
     tile("Simulated time", time_text(outcome.result.sim_time_ns / 1e3), "until the last event");
   }
-  tile("Kernels", with_commas(outcome.kernels), fmt::format("{} CTAs", with_commas(outcome.ctas)));
   double occupancy = 0;
+  double faulted = 0;
   for (const Machine& machine : outcome.machines->gpus) {
+    faulted += outcome.stats[machine.instance + ".task.faulted"]["value"].get<double>();
     occupancy += outcome.stats[machine.instance + ".occupancy"]["value"].get<double>();
   }
+  tile("Kernels", with_commas(outcome.kernels),
+       counted(outcome.ctas, "CTA", "CTAs") +
+           (faulted > 0 ? fmt::format("; {} more ended by a fault", counted(faulted, "kernel", "kernels")) : ""));
   tile("Mean occupancy", fmt::format("{:.1f} %", occupancy / static_cast<double>(outcome.machines->gpus.size())),
        "resident warps, of what the SMs can hold");
   return tiles;

@@ -80,6 +80,23 @@ void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string&
                                  c.edges_inferred, count_of(c.pinned, "operation", "operations")));
 }
 
+void add_faults(const RunOutcome& outcome, const Machine& m, const std::string& prefix, Lines& lines) {
+  std::size_t all = 0;
+  std::size_t expected = 0;
+  for (const Fault& fault : outcome.faults) {
+    if (outcome.machines->gpus[fault.gpu].instance != m.instance) continue;
+    ++all;
+    expected += fault.expected ? 1U : 0U;
+  }
+  if (all == 0) return;
+  const double ended = outcome.stats[m.instance + ".task.faulted"]["value"].get<double>();
+  const std::string judged = expected == all ? "as expected"
+                             : expected == 0 ? "not expected"
+                                             : fmt::format("{} of them expected", expected);
+  lines.emplace_back(prefix + "faults", fmt::format("{}, {}; {} ended early", with_commas(static_cast<double>(all)),
+                                                    judged, counted(ended, "kernel", "kernels")));
+}
+
 void add_machine(const RunOutcome& outcome, const Machine& m, const std::string& prefix, Lines& lines) {
   lines.emplace_back(
       m.instance,
@@ -100,6 +117,7 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
                                  counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
                                  counted(stat("cwd.launch_packets"), "launch packet", "launch packets"),
                                  counted(stat("task.holds"), "copy or fill", "copies and fills")));
+  add_faults(outcome, m, prefix, lines);
   lines.emplace_back(prefix + "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
 }
 

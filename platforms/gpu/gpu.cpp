@@ -144,6 +144,8 @@ void Gpu::reset() {
 void Gpu::check_quiescent() const {
   HEDDLE_CHECK(task_.open() == 0, "operations are open in an idle machine");
   HEDDLE_CHECK(cwd_.quiescent(), "the distributor of an idle machine still accounts for work");
+  HEDDLE_CHECK(memory_.crossbar.in_flight() == 0, "requests of an idle machine are on their way to memory");
+  for (const auto& slice : memory_.slices) HEDDLE_CHECK(slice->idle(), "a slice of an idle machine has work");
   for (const auto& gpc : gpcs_) {
     HEDDLE_CHECK(gpc->gpm.live_ctas() == 0, "a GPM of an idle machine counts live CTAs");
     HEDDLE_CHECK(gpc->gpm.live_cgas() == 0, "a GPM of an idle machine counts live CGAs");

@@ -49,6 +49,15 @@ void GpuParams::check() const {
                      "give one distance per GPC, or none");
   }
   hbm.check();
+  if (machine.memory % arch::kLineBytes != 0) {
+    throw InputError(fmt::format("gpu.memory is {} bytes, which is not a whole number of lines", machine.memory),
+                     fmt::format("make it a multiple of {} bytes", arch::kLineBytes));
+  }
+  if (sm.memory.l1_tag_latency > sm.memory.l1_latency) {
+    throw InputError(fmt::format("gpu.sm.memory.l1_tag_latency is {}, but gpu.sm.memory.l1_latency is {}",
+                                 sm.memory.l1_tag_latency, sm.memory.l1_latency),
+                     "the tags are a part of the way: lower l1_tag_latency or raise l1_latency");
+  }
   if (l2.slices % l2.partitions != 0) {
     throw InputError(fmt::format("gpu.l2.slices is {} and gpu.l2.partitions {}", l2.slices, l2.partitions),
                      "every partition has as many slices as the others");

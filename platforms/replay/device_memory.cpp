@@ -1,5 +1,6 @@
 #include "replay/device_memory.h"
 
+#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -31,15 +32,23 @@ void load_regions(const workload::Workload& workload, const std::string& instanc
                        "make it smaller, or choose a machine with more memory: heddle show params gpu.memory");
     }
     if (region.contents.kind == workload::RegionContents::Kind::zeros) continue;
-    const std::vector<std::uint8_t> bytes = workload::initial_bytes(region);
-    HEDDLE_CHECK(gpu.write_memory(region.address, bytes.data(), bytes.size()), "a region cannot be filled");
+    constexpr std::uint64_t kPortion = std::uint64_t{4} << 20;
+    for (std::uint64_t offset = 0; offset < region.bytes; offset += kPortion) {
+      const std::vector<std::uint8_t> bytes =
+          workload::initial_bytes(region, offset, std::min(kPortion, region.bytes - offset));
+      HEDDLE_CHECK(gpu.write_memory(region.address + offset, bytes.data(), bytes.size()), "a region cannot be filled");
+    }
   }
 }
 
-std::vector<std::vector<std::uint8_t>> read_regions(const workload::Workload& workload, gpu::Gpu& gpu) {
+std::vector<std::vector<std::uint8_t>> read_regions(const workload::Workload& workload, gpu::Gpu& gpu,
+                                                    const std::vector<std::string>& wanted) {
   std::vector<std::vector<std::uint8_t>> regions;
   for (const workload::MemoryRegion& region : workload.memory) {
-    regions.emplace_back(region.bytes);
+    regions.emplace_back();
+    const bool named = std::find(wanted.begin(), wanted.end(), region.name) != wanted.end();
+    if (!region.write && !named) continue;
+    regions.back().resize(region.bytes);
     HEDDLE_CHECK(gpu.read_memory(region.address, regions.back().data(), region.bytes), "a region cannot be read");
   }
   return regions;

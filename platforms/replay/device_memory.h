@@ -17,7 +17,8 @@ std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu
 // cannot be read.
 void load_regions(const workload::Workload& workload, const std::string& instance, gpu::Gpu& gpu);
 
-// The bytes of every region now.
-std::vector<std::vector<std::uint8_t>> read_regions(const workload::Workload& workload, gpu::Gpu& gpu);
+// The bytes of the regions now, by region; empty for those that `wanted` leaves out.
+std::vector<std::vector<std::uint8_t>> read_regions(const workload::Workload& workload, gpu::Gpu& gpu,
+                                                    const std::vector<std::string>& wanted);
 
 }  // namespace heddle::replay

@@ -57,11 +57,13 @@ struct Machine {
   std::unique_ptr<gpu::Gpu> gpu;
   std::unique_ptr<HostDriver> host;
   const workload::Workload* workload = nullptr;
+  std::vector<std::string> regions;
 };
 
 Machine build(const Job& job, const SimulationOptions& options) {
   Machine m;
   m.workload = job.workload;
+  m.regions = job.regions;
   m.observation = std::make_unique<Observation>(job.instance);
   m.observation->timeline = options.timeline;
   m.observation->ctas = job.ctas;
@@ -180,7 +182,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm)
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
     job.faults = m.gpu->faults();
-    job.regions = read_regions(*m.workload, *m.gpu);
+    job.regions = read_regions(*m.workload, *m.gpu, m.regions);
     m.host.reset();
     m.gpu.reset();
     job.observation = std::move(m.observation);

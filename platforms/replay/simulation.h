@@ -20,8 +20,9 @@ struct Job {
   gpu::GpuParams params;
   const workload::Workload* workload = nullptr;
   Pace pace = Pace::recorded;
-  double launch_latency_ns = 0;  // host call to start
-  CtaListener* ctas = nullptr;   // sees the CTAs of this GPU; null: off
+  double launch_latency_ns = 0;      // host call to start
+  std::vector<std::string> regions;  // memory regions to read at the end, beside those that are written to files
+  CtaListener* ctas = nullptr;       // sees the CTAs of this GPU; null: off
 };
 
 struct SimulationOptions {
@@ -40,7 +41,7 @@ struct JobResult {
   std::vector<std::string> sm_paths;
   std::vector<std::uint32_t> sms_per_gpc;
   std::vector<arch::FaultRecord> faults;           // in order of time
-  std::vector<std::vector<std::uint8_t>> regions;  // bytes of the workload's memory regions at the end
+  std::vector<std::vector<std::uint8_t>> regions;  // at the end, by memory region; empty: not asked for
 };
 
 struct SimulationResult {

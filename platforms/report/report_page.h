@@ -29,6 +29,12 @@ namespace heddle::report {
 //                     match: "ok", or in a word or two why the two durations cannot be compared; some 10^4 rows are
 //                     fine
 //     copies          [{name, stream, start_us, us}]
+//     faults          [{kernel, sm, cta, warp, lane, step, address, what, us, expected}]
+//                     address: text, or null where it means nothing
+//     memory          {us, levels: [{name, what, bytes, gb_per_s, peak_gb_per_s, share_percent, hit_percent}],
+//                     counts: [{label, count, note}], instructions: [{label, count}],
+//                     warp_time: [{label, cycles, share_percent}]}
+//                     us: time in which kernels with programs ran; levels from the SMs outwards
 //     unmatched       [{reason, kernels, time_us, share_percent}]
 //   }]
 //   expectations [{text, ok, actual}]

@@ -38,6 +38,25 @@ def rows_of(trace):
     return rows, [c for c in moved if c["start_us"] >= 0]
 
 
+def memory_of(us):
+    levels = []
+    for name, what, share, peak, hit in (
+            ("Shared memory", "wavefronts of 128 bytes, of all SMs", 31, 29652, None), ("L1", "sectors that loads asked for, of all SMs", 42, 29652, 35.1),
+            ("L2", "requests of SMs: reads, writes, atomics", 55, 8986, 83.2), ("Device memory", "reads and writes of the L2", 61, 3350, None)):
+        levels.append({"name": name, "what": what, "bytes": us * 10 * share * peak, "gb_per_s": peak * share / 100, "peak_gb_per_s": peak,
+                       "share_percent": share, "hit_percent": hit})
+    waits = {"waiting for memory": 48, "waiting for a unit's result": 11, "waiting at a barrier": 17, "issuing": 24}
+    return {"us": us, "levels": levels,
+            "counts": [{"label": "Requests to the L2", "count": int(us * 31000), "note": "at most a line of 128 bytes each"}],
+            "instructions": [{"label": unit, "count": int(us * n)} for unit, n in (("fp32", 61000), ("tensor", 8000), ("memory", 23000))],
+            "warp_time": [{"label": k, "cycles": us * 1000 * v, "share_percent": v} for k, v in waits.items()]}
+
+
+def fault_of(row, expected):
+    return {"kernel": row["name"], "sm": 17, "cta": row["ctas"] // 2, "warp": 3, "lane": 12, "step": "store (line 41)", "address": "0x1400000000",
+            "what": "address outside memory", "us": row["start_us"] + row["us"], "expected": expected}
+
+
 def gpu_of(index, trace):
     rows, copies = rows_of(trace)
     end = max(r["start_us"] + r["us"] for r in rows)
@@ -78,7 +97,8 @@ def gpu_of(index, trace):
         "launch_latency": {"unit": "us", "edges": edges, "counts": counts, "p50": waits[len(waits) // 2],
                            "p95": waits[int(len(waits) * 0.95)], "max": waits[-1],
                            "what": "from a task's submission to its first CTA on an SM"},
-        "kernels": rows, "copies": copies,
+        "kernels": rows, "copies": copies, "memory": memory_of(0.8 * total),
+        "faults": [fault_of(rows[len(rows) // 3], False), fault_of(rows[len(rows) // 2], True)],
         "unmatched": [{"reason": reasons[k], "kernels": len(v), "time_us": sum(v), "share_percent": 100 * sum(v) / total}
                       for k, v in sorted(bad.items())],
         "spans": [{"label": "recorded", "us": end}, {"label": "modelled, recorded machine", "us": end * 0.9998},

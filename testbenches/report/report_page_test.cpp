@@ -89,6 +89,39 @@ json kernel(const std::string& name, int index, double recorded) {
           {"match", index % 5 == 0 ? "launch bound" : "ok"}};
 }
 
+json level(const std::string& name, double bytes, const json& hit) {
+  return {{"name", name},
+          {"what", "reads of all SMs"},
+          {"bytes", bytes},
+          {"gb_per_s", bytes / 1e3},
+          {"peak_gb_per_s", bytes / 250},
+          {"share_percent", 25.0},
+          {"hit_percent", hit}};
+}
+
+json memory() {
+  return {{"us", 12.5},
+          {"levels", {level("L1", 3.0 * (1 << 20), 87.5), level("Device memory", 2048, nullptr)}},
+          {"counts", {{{"label", "Requests to the L2"}, {"count", 524288}, {"note", "of 128 bytes"}}}},
+          {"instructions", {{{"label", "fp32"}, {"count", 300}}, {{"label", "memory"}, {"count", 100}}}},
+          {"warp_time",
+           {{{"label", "at a barrier"}, {"cycles", 750}, {"share_percent", 75.0}},
+            {{"label", "issuing"}, {"cycles", 250}, {"share_percent", 25.0}}}}};
+}
+
+json fault(bool expected) {
+  return {{"kernel", expected ? "careful" : kNasty},
+          {"sm", 3},
+          {"cta", 17},
+          {"warp", 2},
+          {"lane", 5},
+          {"step", "store (line 12)"},
+          {"address", expected ? json() : json("0x1000")},
+          {"what", "address outside memory"},
+          {"us", 1.25},
+          {"expected", expected}};
+}
+
 // Every section has data; 120 kernels make three pages of the table.
 json full_data() {
   json gpu = {
@@ -112,6 +145,8 @@ json full_data() {
         {"p95", 3.1},
         {"max", 3.9},
         {"what", "from a task's submission to its first CTA on an SM"}}},
+      {"memory", memory()},
+      {"faults", {fault(true), fault(false), fault(false)}},
       {"copies", {{{"name", "Memcpy HtoD"}, {"stream", "13"}, {"start_us", 3.0}, {"us", 8.0}}}},
       {"unmatched",
        {{{"reason", "overlaps other kernels"}, {"kernels", 24}, {"time_us", 240.0}, {"share_percent", 20.0}}}},
@@ -154,6 +189,12 @@ json sparse_data() {
              {"load_map", {{"bin_us", 1.0}, {"sms", json::array()}, {"percent", {{0, nullptr}, json::array()}}}},
              {"launch_latency", latency},
              {"kernels", kernels}},
+            {{"memory",
+              {{"us", nullptr},
+               {"levels", {{{"name", "L1"}, {"bytes", 0}, {"gb_per_s", nullptr}, {"share_percent", nullptr}}}},
+               {"counts", {{{"label", "x"}, {"count", nullptr}}}}}},
+             {"faults", {{{"kernel", "k"}, {"expected", true}}}}},
+            {{"memory", {{"us", 0}}}, {"faults", json::array()}},
             {{"launch_latency", {{"unit", "ns"}, {"edges", {1, 2}}, {"counts", {1, 0, 4}}, {"max", 9}}},
              {"occupancy", {{"bin_us", 0}}},
              {"kernels", json::array()},
@@ -294,9 +335,10 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   if (dom.empty()) return;
   CHECK_THAT(body_tag(dom), Contains("data-ready=\"1\"") && Contains("data-errors=\"0\"") && !Contains("pwned"));
   for (const char* const heading :
-       {"How to read this page", "End to end", "Not reproduced", "Occupancy over time", "Load of the SMs over time",
-        "Kernels by stream", "Kernels by time", "Recorded against modelled duration", "Launch latency", "All kernels",
-        "Summary", "Expectations", "Parameters that differ from their defaults"}) {
+       {"How to read this page", "End to end", "Not reproduced", "Faults", "Occupancy over time", "Memory",
+        "How warps spent their time", "Instructions by unit", "Load of the SMs over time", "Kernels by stream",
+        "Kernels by time", "Recorded against modelled duration", "Launch latency", "All kernels", "Summary",
+        "Expectations", "Parameters that differ from their defaults"}) {
     INFO(heading);
     CHECK((count_of(dom, std::string("<h3>") + heading) == 1 || count_of(dom, std::string("<h2>") + heading) == 1));
   }
@@ -304,6 +346,12 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom,
              Contains(">elementwise_kernel</span><span>&lt;AddFunctor&gt;<") && Contains("<span>&lt;MulFunctor&gt;<"));
   CHECK_THAT(dom, Contains("Page 1 of 3"));
+  CHECK_THAT(dom, Contains("2 faults that the scenario does not expect") && Contains("<code>0x1000</code>"));
+  CHECK(count_of(dom, ">not expected<") == 2);
+  CHECK(count_of(dom, ">expected<") == 1);
+  CHECK_THAT(dom, Contains(">3\u00a0MiB<") || Contains(">3&nbsp;MiB<"));
+  CHECK_THAT(dom, Contains("12.6&nbsp;TB/s") && Contains("87.5&nbsp;%") && Contains(">524,288<"));
+  CHECK_THAT(dom, Contains("400 warp instructions"));
   CHECK(count_of(dom, "<canvas") == 6);  // five plots and the scale of colours
 }
 
@@ -317,6 +365,10 @@ TEST_CASE("a browser leaves out what has no data", "[report][browser]") {
   CHECK_THAT(body_tag(sparse), Contains("data-ready=\"1\"") && Contains("data-errors=\"0\""));
   CHECK_THAT(sparse, !Contains("could not be drawn") && !Contains("<h3>Recorded against") && !Contains("<h3>Summary"));
   CHECK(count_of(sparse, "<h3>Launch latency") == 2);
+  CHECK(count_of(sparse, "<h3>Memory") == 2);
+  CHECK(count_of(sparse, "None of their kernels has ended") == 2);
+  CHECK(count_of(sparse, "<h3>Faults") == 1);
+  CHECK_THAT(sparse, !Contains("that the scenario does not expect") && !Contains("<h3>Instructions by unit"));
   CHECK(count_of(sparse, "<h3>All kernels") == 1);
 }
 

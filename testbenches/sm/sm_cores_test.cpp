@@ -214,7 +214,7 @@ TEST_CASE("a mark is done when all requests before it have ended", "[sm][MEM-06]
       if (what < 4) open.push_back({number++, ledger.begin()});
       if (what >= 4 && what < 8 && !open.empty()) {
         const std::size_t which = random.below(open.size());
-        ledger.end(open[which].group);
+        ledger.end(open[which].group, 0);
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
       }
       if (what >= 8) marks.push_back({number, ledger.mark()});

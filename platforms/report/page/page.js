@@ -61,6 +61,13 @@
     const expectations = heddle.list(data.expectations);
     const failed = expectations.filter((expectation) => !expectation.ok);
     const warnings = heddle.list(data.warnings);
+    const unexpected = heddle.list(data.gpus).flatMap((gpu, index) => heddle.list(gpu && gpu.faults).filter((fault) => !fault.expected)
+      .map((fault) => ({ fault, index })));
+    if (unexpected.length)
+      main.append(h("div", { class: "notice bad", role: "alert" },
+        h("strong", {}, `${heddle.count(unexpected.length, "fault")} that the scenario does not expect`),
+        ` in ${[...new Set(unexpected.map(({ fault }) => fault.kernel))].join(", ")}: `,
+        h("a", { href: `#gpu-${unexpected[0].index}-faults` }, "what, where and when")));
     if (failed.length)
       main.append(h("div", { class: "notice bad", role: "alert", id: "failed" },
         h("strong", {}, `${failed.length} of ${heddle.count(expectations.length, "expectation")} failed`),
@@ -80,7 +87,8 @@
       ". A program gives it ", term("kernels"), ": functions that run as a grid of ", term("CTAs"),
       " (cooperative thread arrays, also called thread blocks), each of which runs on one SM as a number of ", term("warps"),
       " of 32 threads. The ", term("front end"), " is the part of the GPU that takes kernels from the program's ", term("streams"),
-      " (queues that are worked off in order) and decides which CTA runs on which SM, and when. Heddle models this part. ",
+      " (queues that are worked off in order) and decides which CTA runs on which SM, and when. Heddle models this part; of kernels that have a ",
+      "program, also what their warps do, down to the bytes in memory. ",
       term("Occupancy"), " is the share of the SMs' places for warps that are in use: 100 % means that no more warps fit, 0 % that the GPU waits. ",
       term("Modelled"), " is what Heddle computed, ", term("recorded"), " what was measured on a real GPU, where there is a recording.")));
   }
@@ -177,6 +185,43 @@
     return start;
   }
 
+  const kMostFaults = 100;
+
+  function faults(parent, key, gpu, navText) {
+    const list = heddle.list(gpu.faults);
+    if (!list.length) return;
+    const shown = [...list.filter((fault) => !fault.expected), ...list.filter((fault) => fault.expected)].slice(0, kMostFaults);
+    card(parent, { id: `${key}-faults`, title: "Faults", navText,
+      lead: "Operations that the device could not carry out. A fault ends its kernel; the others go on." }, (box) => {
+      box.append(heddle.faultTable(shown, table));
+      if (list.length > shown.length) box.append(h("p", { class: "after" }, `${list.length - shown.length} more are in stats.json.`));
+    });
+  }
+
+  function memory(parent, key, gpu, navText) {
+    const data = gpu.memory;
+    if (!data) return;
+    const levels = heddle.list(data.levels);
+    const warps = heddle.list(data.warp_time);
+    const instructions = heddle.list(data.instructions);
+    card(parent, { id: `${key}-memory`, title: "Memory", navText,
+      lead: data.us > 0 ? `What programs moved, beside what this machine could move in the ${heddle.time(data.us)} in which they ran.`
+        : "What programs moved. None of their kernels has ended, so that there is no time to compare it with." }, (box) => {
+      if (levels.length) box.append(heddle.memoryLevels(levels, table));
+      if (heddle.list(data.counts).length) box.append(h("div", { class: "more" }, heddle.memoryCounts(data.counts, table)));
+    });
+    const bars = (rows) => comparisonBars(rows.map((row) => ({ name: row.name, bars: [{ us: row.value, text: row.text, extra: row.extra, colour: row.colour }] })));
+    if (warps.length)
+      card(parent, { title: "How warps spent their time", wide: !instructions.length,
+        lead: "Of the time of all warps that were on an SM." }, (box) => box.append(bars(warps.map((row) => (
+        { name: row.label, value: row.cycles, text: heddle.percent(row.share_percent), colour: "var(--modelled)" })))));
+    const all = heddle.sum(instructions.map((row) => row.count));
+    if (instructions.length)
+      card(parent, { title: "Instructions by unit", wide: !warps.length, lead: `${heddle.number(all, 12)} warp instructions.` }, (box) =>
+        box.append(bars(instructions.map((row) => ({ name: row.label, value: row.count, text: heddle.number(row.count, 12),
+          extra: heddle.percent((100 * row.count) / all), colour: "var(--second)" })))));
+  }
+
   function gpuSection(gpu, index, several) {
     const key = `gpu-${index}`;
     const name = gpu.name || `gpu${index}`;
@@ -202,6 +247,8 @@
           cells([row.reason, heddle.number(row.kernels, 9), heddle.time(row.time_us)], [1, 2]),
           h("td", { class: "share" }, h("i", { style: { width: `${heddle.clamp(row.share_percent || 0, 0, 100) * 0.6}%` } }), heddle.percent(row.share_percent)))), [1, 2]));
       });
+
+    faults(grid, key, gpu, link("Faults"));
 
     const end = endOfTime(gpu);
     const occupancy = gpu.occupancy;
@@ -241,6 +288,9 @@
         });
     }
 
+    const below = h("div", { class: "grid" });
+    section.append(below);
+    memory(below, key, gpu, link("Memory"));
     const lower = h("div", { class: "grid" });
     section.append(lower);
     if (groups.length) kernelsByTime(lower, `${key}-by-time`, groups, shortNames, colourOf, pick, link("Kernels by time"));

@@ -1,0 +1,186 @@
+#include "cli/memory_report.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "arch/memory_op.h"
+#include "memory/hbm_timing.h"
+
+namespace heddle::cli {
+namespace {
+
+using nlohmann::json;
+
+// Sums over all SMs or slices, by what stands behind their number: "l1.hits", "instructions.fp32".
+class Sums {
+ public:
+  Sums(const RunOutcome& outcome, std::size_t gpu) : stats_(&outcome.stats) {
+    const std::string instance = outcome.machines->gpus[gpu].instance;
+    prefix_ = instance + ".";
+    for (const std::string& path : outcome.result.jobs[gpu].sm_paths) sms_.push_back(prefix_ + path + ".");
+    for (std::uint32_t i = 0; i < outcome.machines->gpus[gpu].params.l2.slices; ++i) {
+      slices_.push_back(fmt::format("{}l2.slice{}.", prefix_, i));
+    }
+  }
+
+  double sms(const std::string& name) const { return sum(sms_, name); }
+  double slices(const std::string& name) const { return sum(slices_, name); }
+  double one(const std::string& name) const { return value(prefix_ + name); }
+
+ private:
+  double value(const std::string& path) const {
+    const auto found = stats_->find(path);
+    return found == stats_->end() ? 0 : (*found)["value"].get<double>();
+  }
+  double sum(const std::vector<std::string>& owners, const std::string& name) const {
+    double total = 0;
+    for (const std::string& owner : owners) total += value(owner + name);
+    return total;
+  }
+
+  const json* stats_;
+  std::string prefix_;
+  std::vector<std::string> sms_;
+  std::vector<std::string> slices_;
+};
+
+// Time in which at least one kernel with a program ran, in nanoseconds.
+double program_time(const RunOutcome& outcome, std::size_t gpu) {
+  std::vector<std::pair<double, double>> spans;
+  const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
+  const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kernel.program == nullptr || !results[i].done || results[i].rejected) continue;
+    spans.emplace_back(results[i].start, results[i].end);
+  }
+  std::sort(spans.begin(), spans.end());
+  double time = 0;
+  double end = -1e300;
+  for (const auto& [from, to] : spans) {
+    time += std::max(0.0, to - std::max(from, end));
+    end = std::max(end, to);
+  }
+  return time;
+}
+
+bool has_address(arch::FaultKind kind) {
+  return kind != arch::FaultKind::unsupported && kind != arch::FaultKind::barrier;
+}
+
+json share_of(double part, double whole) { return whole > 0 ? json(100 * part / whole) : json(); }
+
+json instructions_of(const Sums& sums) {
+  constexpr std::array<std::pair<const char*, const char*>, 7> kUnits{
+      {{"fp32", "fp32"},
+       {"int32", "int32"},
+       {"fp64", "fp64"},
+       {"sfu", "special functions"},
+       {"tensor", "tensor"},
+       {"memory", "memory"},
+       {"none", "no unit: barriers, commits, waits, exits"}}};
+  json rows = json::array();
+  for (const auto& [unit, text] : kUnits) {
+    const double count = sums.sms(std::string("instructions.") + unit);
+    if (count > 0) rows.push_back({{"label", text}, {"count", count}});
+  }
+  return rows;
+}
+
+json warp_time_of(const Sums& sums) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> kReasons{
+      {{"memory", "waiting for memory: a load, an acknowledgement, a copy"},
+       {"scoreboard", "waiting for a unit's result"},
+       {"barrier", "waiting at a barrier"},
+       {"issue", "ready, waiting for a turn or for a free unit"}}};
+  const double all = sums.sms("warp_cycles");
+  if (all == 0) return json::array();
+  json rows = json::array();
+  double left = all;
+  for (const auto& [reason, text] : kReasons) {
+    const double cycles = sums.sms(std::string("stall.") + reason);
+    left -= cycles;
+    rows.push_back({{"label", text}, {"cycles", cycles}, {"share_percent", share_of(cycles, all)}});
+  }
+  left = std::max(left, 0.0);
+  rows.push_back({{"label", "issuing, starting or ending"}, {"cycles", left}, {"share_percent", share_of(left, all)}});
+  return rows;
+}
+
+}  // namespace
+
+json memory_of(const RunOutcome& outcome, std::size_t gpu) {
+  const Sums sums(outcome, gpu);
+  const json instructions = instructions_of(sums);
+  if (instructions.empty()) return nullptr;
+  const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
+  const double ns = program_time(outcome, gpu);
+  const double sms = params.machine.shape.sms();
+  const double line = arch::kLineBytes;
+  const double hits = sums.sms("l1.hits");
+  const double sectors = hits + sums.sms("l1.misses");
+  const double conflicts = sums.sms("shared.conflicts");
+  const double wavefronts = sums.sms("shared.wavefronts");
+  const double requests = sums.slices("requests");
+  const double pins = memory::table_of(params.hbm.standard).pins;
+
+  json levels = json::array();
+  // A gigabyte per second is a byte per nanosecond.
+  const auto level = [&](const char* name, const char* what, double bytes, double peak, const json& hit) {
+    levels.push_back({{"name", name},
+                      {"what", what},
+                      {"bytes", bytes},
+                      {"gb_per_s", ns > 0 ? json(bytes / ns) : json()},
+                      {"peak_gb_per_s", peak},
+                      {"share_percent", share_of(bytes, ns * peak)},
+                      {"hit_percent", hit}});
+  };
+  const double clock = params.machine.clock;
+  level("Shared memory", "wavefronts of 128 bytes, of all SMs", line * wavefronts, line * sms * clock, nullptr);
+  level("L1", "sectors that loads asked for, of all SMs", arch::kSectorBytes * sectors, line * sms * clock,
+        share_of(hits, sectors));
+  level("L2", "requests of SMs: reads, writes, atomics", sums.sms("global_bytes"),
+        static_cast<double>(params.l2.bandwidth) * params.l2.slices * clock, share_of(sums.slices("hits"), requests));
+  level("Device memory", "reads and writes of the L2", sums.one("hbm.read_bytes") + sums.one("hbm.written_bytes"),
+        params.hbm.pin_rate / 8 * pins * params.hbm.channels, nullptr);
+
+  json counts = json::array();
+  const auto count = [&counts](const char* label, double value, const std::string& note) {
+    counts.push_back({{"label", label}, {"count", value}, {"note", note}});
+  };
+  count("Requests to the L2", requests, "at most a line of 128 bytes each");
+  count("Of these, joined to a miss", sums.slices("merges"), "waited behind an earlier request for the same line");
+  count("Sectors read from device memory", sums.slices("fills"), "32 bytes each");
+  count("Sectors written back", sums.slices("write_backs"), "the L2 keeps what was written until it needs the room");
+  count("Values changed by atomics", sums.slices("atomics"), "in the L2");
+  count("Shared-memory cycles", wavefronts,
+        conflicts > 0 ? fmt::format("{} of them bank conflicts", percent_text(conflicts / wavefronts, 1))
+                      : "no bank conflicts");
+  return {{"us", ns / 1e3},
+          {"levels", levels},
+          {"counts", counts},
+          {"instructions", instructions},
+          {"warp_time", warp_time_of(sums)}};
+}
+
+json faults_of(const RunOutcome& outcome, std::size_t gpu) {
+  json rows;
+  for (const Fault& fault : outcome.faults) {
+    if (fault.gpu != gpu) continue;
+    const arch::FaultRecord& r = fault.record;
+    rows.push_back({{"kernel", fault.kernel},
+                    {"sm", r.sm},
+                    {"cta", r.cta},
+                    {"warp", r.warp},
+                    {"lane", r.lane},
+                    {"step", r.where.empty() ? arch::op_name(r.operation) : r.where},
+                    {"address", has_address(r.kind) ? json(fmt::format("0x{:x}", r.address)) : json()},
+                    {"what", arch::fault_text(r.kind)},
+                    {"us", static_cast<double>(r.cycle) * outcome.result.jobs[gpu].cycle_ns / 1e3},
+                    {"expected", fault.expected}});
+  }
+  return rows;
+}
+
+}  // namespace heddle::cli
