@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/memory_op.h"
 #include "common/suggest.h"
 #include "gpu/preset_texts.h"
 

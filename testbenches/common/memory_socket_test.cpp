@@ -1,4 +1,5 @@
 #include "common/memory_socket.h"
+#include "common/payload_pool.h"
 
 #include <algorithm>
 #include <functional>
@@ -470,8 +471,10 @@ TEST_CASE("a pool hands out requests that are like new", "[common][MEM-03]") {
   CHECK(again.get_address() == 0);
   again.release();
   // What is not of ours has no extension.
-  tlm::tlm_generic_payload foreign;
+  PayloadPool others;
+  tlm::tlm_generic_payload& foreign = others.acquire();
   CHECK(protocol::extension_of(foreign) == nullptr);
+  foreign.release();
 }
 
 }  // namespace heddle::test

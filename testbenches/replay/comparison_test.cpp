@@ -27,7 +27,7 @@ struct Case {
                     double model_to) {
     op.recorded = workload::Recorded{from, to - from, -1.0, false};
     workload.ops.push_back(std::move(op));
-    results.push_back({true, false, model_from, model_from, model_to});
+    results.push_back({true, false, false, model_from, model_from, model_to});
     launch_bound.push_back(false);
     return workload.ops.back();
   }

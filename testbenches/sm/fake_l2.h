@@ -37,6 +37,7 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
   std::vector<Seen> seen;
   Cycle latency = 200;                        // from a request's arrival to its response's
   std::function<Cycle(std::uint64_t)> extra;  // cycles more, by number of the request
+  Cycle ahead = 0;                            // responses are given that much before they arrive
   std::size_t room = 1'000'000;               // requests that it holds
   bool silent = false;                        // no more answers
   std::size_t most = 0;                       // requests held at once
@@ -87,7 +88,7 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
     if (kind == kServe) {
       const std::uint64_t number = seen.size();
       serve(*payload);
-      if (!silent) domain_.schedule_in(latency + (extra ? extra(number) : 0), *this, kAnswer, argument);
+      if (!silent) domain_.schedule_in(latency + (extra ? extra(number) : 0) - ahead, *this, kAnswer, argument);
       return;
     }
     answers_.push_back(payload);
@@ -98,7 +99,7 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
       tlm::tlm_generic_payload* payload = answers_.front();
       answers_.pop_front();
       held_.erase(std::find(held_.begin(), held_.end(), payload));
-      in.respond(*payload, domain_.now());
+      in.respond(*payload, domain_.now() + ahead);
       if (in.withholding() && held_.size() < room) in.accept(domain_.now());
     }
   }

@@ -167,6 +167,28 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
   }
 }
 
+TEST_CASE("a killed warp gives back what it would have used", "[sm][SM-01]") {
+  Partition partition(WarpPolicy::greedy_oldest, 3);
+  for (const std::uint32_t slot : {0U, 1U, 2U}) partition.enter(slot, slot);
+  partition.ready(0, 0, Unit::sfu);
+  partition.issued(0, 10, 100, 8);
+  partition.block(0);
+  partition.ready(1, 0, Unit::sfu);
+  REQUIRE(partition.next(0) == 810);
+  partition.cut(2, 30);  // not its own
+  REQUIRE(partition.next(0) == 810);
+  partition.cut(0, 30);
+  CHECK(partition.next(0) == 34);  // begun at 10, 18 and 26
+  partition.ready(1, 0, Unit::int32);
+  CHECK(partition.next(0) == 30);
+  // One that has just begun goes on, and a cut never takes longer than what was to come.
+  partition.issued(1, 40, 1, 16);
+  partition.cut(1, 40);
+  CHECK(partition.next(0) == 56);
+  partition.cut(1, 500);
+  CHECK(partition.next(0) == 56);
+}
+
 TEST_CASE("the memory port serves in order, and holds back who finds its queue full", "[sm][SM-03]") {
   for (const std::uint64_t seed : heddle::test::seeds(100)) {
     CAPTURE(seed);
@@ -209,16 +231,20 @@ TEST_CASE("a mark is done when all requests before it have ended", "[sm][MEM-06]
     std::vector<Request> open;
     std::vector<Mark> marks;
     std::uint64_t number = 0;
+    Cycle latest = 0;
     for (int i = 0; i < 400; ++i) {
       const std::uint32_t what = random.below(10);
       if (what < 4) open.push_back({number++, ledger.begin()});
       if (what >= 4 && what < 8 && !open.empty()) {
         const std::size_t which = random.below(open.size());
-        ledger.end(open[which].group, 0);
+        const Cycle arrival = random.below(1000);
+        latest = std::max(latest, arrival);
+        ledger.end(open[which].group, arrival);
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
       }
       if (what >= 8) marks.push_back({number, ledger.mark()});
       REQUIRE(ledger.open() == open.size());
+      REQUIRE(ledger.latest() == latest);
       for (const Mark& mark : marks) {
         const bool done =
             std::none_of(open.begin(), open.end(), [&](const Request& one) { return one.number < mark.number; });

@@ -216,6 +216,11 @@ TEST_CASE("warps that were saved at a barrier go on from there", "[sm][SM-02]") 
       other.pc = 1;
       engine.restore(0, warp, heddle::arch::save(other));
       engine.restore(0, warp, saved);
+      other.scalars.push_back(0);
+      CHECK_THROWS_AS(engine.restore(0, warp, heddle::arch::save(other)), heddle::InputError);
+      other.scalars.pop_back();
+      other.registers.resize(other.registers.size() - heddle::arch::kWarpLanes);
+      CHECK_THROWS_AS(engine.restore(0, warp, heddle::arch::save(other)), heddle::InputError);
       ++times;
     }
   }
