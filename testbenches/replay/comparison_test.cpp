@@ -157,7 +157,7 @@ TEST_CASE("a workload without kernels or recording compares to nothing", "[repla
   CHECK(c.kernels.empty());
   CHECK(c.span_recorded_ns == 0);
   k.workload.ops = {kernel_op(0, 8, 1)};
-  k.results = {{true, false, 0, 0, 50}};
+  k.results = {{true, false, false, 0, 0, 50}};
   k.launch_bound = {false};
   c = k.compare();
   CHECK(c.kernels.empty());

@@ -176,7 +176,7 @@ TEST_CASE("an acquire fence waits for the read before it, whoever uses its value
   CAPTURE(mode);
   std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
   for (std::uint64_t line = 1; line <= 8; ++line) {
-    for (std::uint32_t skew = 1; skew <= 400; skew += 19) {
+    for (std::uint32_t skew = 1; skew <= 1100; skew += 61) {
       SimFixture sim;
       GpuLab lab(preset_params("small", {set_mode(mode)}));
       const std::uint64_t data = 0x40000;
@@ -184,7 +184,7 @@ TEST_CASE("an acquire fence waits for the read before it, whoever uses its value
       auto program = std::make_shared<ListProgram>(2);
       ListProgram& p = *program;
       p.branch(6, [](const Warp& warp) { return warp.place.cta != 0; }, {});
-      p.compute(Unit::fp32, 150);
+      p.compute(Unit::fp32, 400);
       p.store(lane0(), ListProgram::constant(1), at(data));
       p.fence(Order::release, Scope::gpu);
       p.store(lane0(Order::relaxed), ListProgram::constant(1), at(flag));
