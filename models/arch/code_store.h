@@ -19,6 +19,7 @@ struct Code {
   Dim3 grid;
   Dim3 block;
   std::uint32_t shared_bytes = 0;  // per CTA, as the kernel asked
+  ClusterShape cluster;            // how CTAs are grouped
 };
 
 class CodeStore {
@@ -26,7 +27,7 @@ class CodeStore {
   // The number for KernelShape::code; never kNoCode.
   std::uint32_t add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
     HEDDLE_CHECK(program != nullptr, "a code without a program");
-    codes_.push_back({std::move(program), kernel.grid, kernel.block, kernel.shared_bytes});
+    codes_.push_back({std::move(program), kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster});
     return static_cast<std::uint32_t>(codes_.size());
   }
   const Code& at(std::uint32_t code) const {

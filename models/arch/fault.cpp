@@ -8,9 +8,7 @@
 namespace heddle::arch {
 namespace {
 
-bool has_address(FaultKind kind) {
-  return kind == FaultKind::address || kind == FaultKind::misaligned || kind == FaultKind::shared_bounds;
-}
+bool has_address(FaultKind kind) { return kind != FaultKind::unsupported && kind != FaultKind::barrier; }
 
 const char* preposition(OpCode operation) {
   if (operation == OpCode::store) return "to";
@@ -20,18 +18,36 @@ const char* preposition(OpCode operation) {
 }  // namespace
 
 const char* fault_text(FaultKind kind) {
-  constexpr std::array<const char*, 5> kTexts{
-      "address outside memory", "address not aligned to the width of the access", "beyond the CTA's shared memory",
-      "not supported by this machine", "no such barrier, or one that can never complete"};
+  constexpr std::array<const char*, kFaultKinds> kTexts{
+      "address outside memory",
+      "address not aligned to the width of the access",
+      "beyond the CTA's shared memory",
+      "not supported by this machine",
+      "no such barrier, or one that can never complete",
+      "the CGA has no such CTA",
+      "no SM is known for the CTA: it has not been launched yet",
+      "offset above the largest shared memory",
+      "the CTA has exited",
+      "beyond the shared memory that the CTA has, or has kept",
+      "the data are corrupt (poison)",
+      "not an initialised mbarrier, a count out of range, or an arrival too many"};
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
 const char* fault_key(FaultKind kind) {
-  constexpr std::array<const char*, 5> kKeys{"address", "misaligned", "shared_bounds", "unsupported", "barrier"};
+  constexpr std::array<const char*, kFaultKinds> kKeys{
+      "address",        "misaligned",     "shared_bounds",   "unsupported",  "barrier", "cluster_rank",
+      "cluster_absent", "cluster_offset", "cta_not_present", "out_of_range", "poison",  "mbarrier"};
   return kKeys[static_cast<std::size_t>(kind)];
 }
 
 std::string text_of(const FaultRecord& fault) {
+  if (fault.of_cga) {
+    return fmt::format(
+        "SM {}, CGA {} (GPC {}, local id {}), CTA {} of the CGA: an access to CTA {} at offset 0x{:x}: {}", fault.sm,
+        fault.cga, fault.gpc, fault.gpc_local_cga_id, fault.cta_id_in_cga, fault.target, fault.address,
+        fault_text(fault.kind));
+  }
   std::string text = fmt::format("SM {}, CTA {} ({}, {}, {}), warp {}, lane {}: {}", fault.sm, fault.cta, fault.cta_x,
                                  fault.cta_y, fault.cta_z, fault.warp, fault.lane,
                                  fault.where.empty() ? op_name(fault.operation) : fault.where.c_str());

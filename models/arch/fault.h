@@ -1,6 +1,7 @@
 // What a device says of an operation that it could not carry out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -14,7 +15,17 @@ enum class FaultKind : std::uint8_t {
   shared_bounds,  // beyond the CTA's shared memory
   unsupported,    // an operation whose block this machine does not have, or a combination that does not exist
   barrier,        // number or thread count out of range, or a warp that left while its barrier waits for it
+  // Seen by the SM that issues the access (CGA-07).
+  cluster_rank,    // CTA id not below the size of the CGA
+  cluster_absent,  // no SM is known for the CTA: it has not been launched yet
+  cluster_offset,  // above the largest shared memory
+  // Seen by the SM of the target alone, and attributed to the CGA (CGA-08).
+  cta_not_present,  // it has exited
+  out_of_range,     // beyond its shared memory, or in a part that it has given back
+  poison,           // corrupt data; of own shared memory: with warp and step
+  mbarrier,         // not initialised, a count out of range, or an arrival too many (CGA-14)
 };
+constexpr std::size_t kFaultKinds = 12;
 // "address outside memory"
 const char* fault_text(FaultKind kind);
 // As scenarios and stats.json write it: "address", "shared_bounds".
@@ -34,9 +45,18 @@ struct FaultRecord {
   std::uint64_t address = 0;  // of that lane
   std::uint64_t cycle = 0;
   std::string where;  // the program's name of the operation
+
+  // Trap record of a CGA (CGA-08).
+  bool of_cga = false;  // attributed to the CGA: warp, lane and step are not known
+  std::uint32_t gpc = 0;
+  std::uint32_t gpc_local_cga_id = ~std::uint32_t{0};  // 2^32 - 1: the CTA belongs to no GPC_CGA
+  std::uint32_t cta_id_in_cga = 0;                     // of the CTA that issued it
+  std::uint64_t cga = 0;                               // linear id in the grid of CGAs
+  std::uint32_t target = 0;                            // cta_id_in_cga of the CTA that was addressed
 };
 
-// "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: store (line 12) to 0x1000: address outside memory"
+// "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: store (line 12) to 0x1000: address outside memory"; of a CGA: "SM 3, CGA 5
+// (GPC 1, local id 4), CTA 1 of the CGA: an access to CTA 2 at offset 0x40: the CTA has exited"
 std::string text_of(const FaultRecord& fault);
 
 }  // namespace heddle::arch

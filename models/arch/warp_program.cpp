@@ -52,17 +52,51 @@ class Reader {
 }  // namespace
 
 const char* op_name(OpCode code) {
-  constexpr std::array<const char*, static_cast<std::size_t>(kLastOpCode) + 1> kNames{
-      "compute",         "special",         "load",          "store",          "atomic",        "async_copy",
-      "async_commit",    "async_wait",      "matmul",        "barrier",        "fence",         "exit",
-      "cluster_arrive",  "cluster_wait",    "remote_load",   "remote_store",   "remote_atomic", "mbarrier_init",
-      "mbarrier_arrive", "mbarrier_expect", "mbarrier_wait", "tensor_load",    "tensor_store",  "tensor_reduce",
-      "tensor_prefetch", "bulk_commit",     "bulk_wait",     "release_shared", "launch_child",  "wait_children",
-      "stream_create",   "stream_destroy",  "queue_append"};
+  constexpr std::array<const char*, static_cast<std::size_t>(kLastOpCode) + 1> kNames{"compute",
+                                                                                      "special",
+                                                                                      "load",
+                                                                                      "store",
+                                                                                      "atomic",
+                                                                                      "async_copy",
+                                                                                      "async_commit",
+                                                                                      "async_wait",
+                                                                                      "matmul",
+                                                                                      "barrier",
+                                                                                      "fence",
+                                                                                      "cluster_arrive",
+                                                                                      "cluster_wait",
+                                                                                      "mbarrier_init",
+                                                                                      "mbarrier_invalidate",
+                                                                                      "mbarrier_arrive",
+                                                                                      "mbarrier_expect",
+                                                                                      "mbarrier_complete",
+                                                                                      "mbarrier_wait",
+                                                                                      "mbarrier_test",
+                                                                                      "release_shared",
+                                                                                      "exit",
+                                                                                      "tensor_load",
+                                                                                      "tensor_store",
+                                                                                      "tensor_reduce",
+                                                                                      "tensor_prefetch",
+                                                                                      "bulk_commit",
+                                                                                      "bulk_wait",
+                                                                                      "launch_child",
+                                                                                      "wait_children",
+                                                                                      "stream_create",
+                                                                                      "stream_destroy",
+                                                                                      "queue_append"};
   return kNames[static_cast<std::size_t>(code)];
 }
 
 bool op_supported(OpCode code) { return code <= OpCode::exit; }
+
+const char* special_name(SpecialRegister special) {
+  constexpr std::array<const char*, kSpecialRegisters> kNames{
+      "clock",    "sm",     "sms",    "warp_slot", "cta_slot",         "cta_id_x", "cta_id_y",       "cta_id_z",
+      "grid_x",   "grid_y", "grid_z", "block_x",   "block_y",          "block_z",  "cga_id",         "cga_cta_id",
+      "cga_size", "cga_x",  "cga_y",  "cga_z",     "gpc_local_cga_id", "task_id",  "queue_position", "cga_memory"};
+  return kNames[static_cast<std::size_t>(special)];
+}
 
 const char* unit_name(Unit unit) {
   constexpr std::array<const char*, kUnits> kNames{"none", "fp32", "int32", "fp64", "sfu", "tensor", "memory"};

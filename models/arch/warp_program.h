@@ -24,7 +24,7 @@ using PerLane = std::array<T, kWarpLanes>;
 enum class OpCode : std::uint8_t {
   compute,       // `count` instructions on `unit`
   special,       // a special register is read into `destination` (and the next register for 64 bits)
-  load,          // `space`: global or shared
+  load,          // `space`: global, shared or cluster
   store,         //
   atomic,        // returns the old value into `destination`; kNoRegister: a reduction, which returns nothing
   async_copy,    // per thread, global -> shared: `address` to `shared_address`
@@ -33,25 +33,28 @@ enum class OpCode : std::uint8_t {
   matmul,        // `tile` of this warp's accumulators += A x B from shared memory
   barrier,       // of the CTA: number `barrier`, `count` threads (0: all of the CTA)
   fence,         // `order`, `scope`
-  exit,          // the warp ends
+
+  // Clusters (CGAs). An access with `space` cluster goes to distributed shared memory (DSMEM).
+  cluster_arrive,       // at the barrier of the CGA; `order` release: earlier accesses are visible first (CGA-13)
+  cluster_wait,         // until all running threads of the CGA have arrived; `order` acquire: forgets what the L1 holds
+  mbarrier_init,        // `address` in `space`, shared; data[0]: arrivals that a phase expects (CGA-14)
+  mbarrier_invalidate,  // the object is no mbarrier any more
+  mbarrier_arrive,      // data[0]: arrivals, data[1]: bytes that are expected first; `space` shared or cluster;
+                        // `destination` (shared only): parity of the phase before
+  mbarrier_expect,      // data[0]: bytes; `space` shared or cluster
+  mbarrier_complete,    // data[0]: bytes; `space` shared or cluster
+  mbarrier_wait,        // until the phase with parity data[0] has completed; `space` shared
+  mbarrier_test,        // the same without waiting: `destination` becomes 1 or 0
+  release_shared,       // `address` of the first lane: the CTA's shared memory from there on is given back (CGA-09)
+  exit,                 // the warp ends
 
   // Known, and refused by name by machines whose blocks do not exist (fault unsupported).
-  cluster_arrive,
-  cluster_wait,
-  remote_load,  // distributed shared memory (DSMEM): `rank` and `address` in its window
-  remote_store,
-  remote_atomic,
-  mbarrier_init,
-  mbarrier_arrive,
-  mbarrier_expect,
-  mbarrier_wait,
   tensor_load,
   tensor_store,
   tensor_reduce,
   tensor_prefetch,
   bulk_commit,
   bulk_wait,
-  release_shared,
   launch_child,
   wait_children,
   stream_create,
@@ -64,14 +67,47 @@ const char* op_name(OpCode code);
 // False for those that this version of the machine refuses.
 bool op_supported(OpCode code);
 
-enum class Space : std::uint8_t { global, shared };
+enum class Space : std::uint8_t {
+  global,
+  shared,   // of the CTA: offsets
+  cluster,  // of the CTAs of the CGA: addresses of arch/dsmem.h
+};
 
 // Execution units of an SM partition; `memory` is shared by the four, `none` takes an issue slot only.
 enum class Unit : std::uint8_t { none, fp32, int32, fp64, sfu, tensor, memory };
 constexpr std::size_t kUnits = 7;
 const char* unit_name(Unit unit);
 
-enum class SpecialRegister : std::uint8_t { clock, sm, sms, warp_slot, cta_slot };
+// CGA-10. Numbers, in 32 bits unless it says otherwise.
+enum class SpecialRegister : std::uint8_t {
+  clock,  // 64 bits
+  sm,
+  sms,
+  warp_slot,
+  cta_slot,
+  cta_id_x,
+  cta_id_y,
+  cta_id_z,
+  grid_x,  // CTAs
+  grid_y,
+  grid_z,
+  block_x,  // threads
+  block_y,
+  block_z,
+  cga_id,            // linear, in the grid of CGAs; 64 bits; without CGAs that of the CTA
+  cga_cta_id,        // linear id of the CTA in its CGA
+  cga_size,          // CTAs
+  cga_x,             // extents of the CGA
+  cga_y,             //
+  cga_z,             //
+  gpc_local_cga_id,  // 2^32 - 1: the CTA belongs to no GPC_CGA
+  task_id,           // of the operation
+  queue_position,    // of a queue task; 0 for a grid
+  cga_memory,        // address of the CGA's linear memory (CWD-22), 64 bits; 2^64 - 1: it has none
+};
+constexpr std::size_t kSpecialRegisters = 24;
+// "clock", "gpc_local_cga_id"
+const char* special_name(SpecialRegister special);
 
 constexpr std::uint16_t kNoRegister = 0xFFFF;
 constexpr std::uint32_t kMaxProgramRegisters = 512;  // 32-bit registers per lane
@@ -119,7 +155,7 @@ struct Operation {
   std::uint32_t latency = 0;  // compute: cycles to the result beside the unit's own; usually 0
   SpecialRegister special = SpecialRegister::clock;
   MatmulTile tile;
-  PerLane<std::uint64_t> address{};              // global: device memory; shared: offset in the CTA's allocation
+  PerLane<std::uint64_t> address{};              // global: device memory; shared: offset in the CTA's; cluster: DSMEM
   PerLane<std::uint32_t> shared_address{};       // async_copy: destination
   PerLane<std::array<std::uint32_t, 4>> data{};  // store: values; atomic: operand (low word first)
   PerLane<std::uint64_t> compare{};              // compare_exchange
@@ -145,6 +181,7 @@ struct WarpPlace {
   std::uint64_t cluster = 0;  // linear id of its CGA
   std::uint32_t rank = 0;     // in its CGA
   std::uint32_t cluster_size = 1;
+  Dim3 cluster_shape;             // extents of the CGA, in CTAs
   std::uint32_t warp = 0;         // in its CTA
   std::uint32_t warps = 1;        // of its CTA
   LaneMask lanes = ~LaneMask{0};  // that are threads: the last warp of a CTA may be partial

@@ -15,8 +15,9 @@ namespace heddle {
 class EventHandler {
  public:
   virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
-  // Such an event will run soon in this cycle: what it needs may be fetched into the caches of the host. Asked for three
-  // times, ever closer to the event, so that each time can follow what the one before has fetched. Changes nothing.
+  // Such an event will run soon in this cycle: what it needs may be fetched into the caches of the host. Asked for
+  // three times, ever closer to the event, so that each time can follow what the one before has fetched. Changes
+  // nothing.
   enum class Ahead : std::uint8_t { far, near, next };
   virtual void prefetch(std::uint32_t /*kind*/, std::uint64_t /*argument*/, Ahead /*ahead*/) const {}
   // For messages: the module or socket.

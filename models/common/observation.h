@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "common/cluster_map.h"
 #include "common/load_map.h"
 #include "common/stats.h"
 #include "common/timeline.h"
@@ -64,6 +65,7 @@ struct Observation {
   Labels labels{"operation"};  // by operation id
   Labels streams{"stream"};    // by stream number
   LoadMap load_map;
+  ClusterMap clusters;
   std::exception_ptr failure;  // what ended the domain's last event, if it threw: SystemC wraps it beyond recognition
   std::uint64_t progress = 0;  // goes up whenever work is taken in, started or finished; for watchdogs
   TimelineSink* timeline = nullptr;  // null: off

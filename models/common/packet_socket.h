@@ -237,7 +237,9 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
     };
   }
 
-  void return_credit() {
+  void return_credit() { return_credit_at(domain_.now()); }
+  // The same by an owner that knows in which later cycle the place will be free. Such cycles never go back.
+  void return_credit_at(Cycle when) {
     if (!credited_) return;
     if (void_ > 0) {
       --void_;
@@ -249,7 +251,7 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
     transfer.link = link_;
     transfer.generation = generation_;
     PacketPhase phase = PacketPhase::credit;
-    sc_core::sc_time delay = domain_.delay_until(domain_.now() + credit_latency_);
+    sc_core::sc_time delay = domain_.delay_until(when + credit_latency_);
     if (sender_ == nullptr) sender_ = this->operator->();
     sender_->nb_transport_bw(transfer, phase, delay);
   }

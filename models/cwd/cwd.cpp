@@ -56,6 +56,7 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       abort_out("abort_out", domain, nearest(params), kUnlimitedCredits),  // at most one per task
       complete_in("complete_in"),
       cga_in("cga_in"),
+      shared_in("shared_in"),
       params_(params),
       topology_(topology),
       sm_priority_(params.sm_priority.resolve(topology.sms(), "cwd.sm_priority")),
@@ -89,6 +90,7 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       ctas_completed_(counter("ctas_completed", "CTAs", "CTAs whose completion has arrived")),
       cgas_launched_(counter("cgas_launched", "CGAs", "outermost CGAs started")),
       cgas_completed_(counter("cgas_completed", "GPC_CGAs", "GPC_CGAs whose cga_complete has arrived")),
+      shared_released_(counter("shared_released", "bytes", "shared memory that CTAs gave back before their end")),
       local_blocks_(counter("local_blocks", "packets", "local-memory block indices sent to TPCs")),
       late_joins_(counter("late_joins", "TPCs", "TPCs that were told the coordinate of a grid they had not followed")),
       no_slot_cycles_(counter("no_slot_cycles", "cycles", "time in which CTAs waited and none could start")),
@@ -107,6 +109,10 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     return new PacketIn<protocol::CgaCompletePacket>(socket, domain,
                                                      distance_of(params, static_cast<std::uint32_t>(g)));
   });
+  per_gpc(shared_in, [&](const char* socket, std::size_t g) {
+    return new PacketIn<protocol::SharedReleasePacket>(socket, domain,
+                                                       distance_of(params, static_cast<std::uint32_t>(g)));
+  });
   per_gpc(mask_in_,
           [&](const char* socket, std::size_t) { return new PacketIn<protocol::MaskPacket>(socket, domain, 0); });
   std::uint32_t tpcs = 0;
@@ -116,6 +122,7 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     extra_distance_.push_back(domain.cost(distance_of(params, g) - nearest(params)));
     complete_in[g].on_packet<Cwd, &Cwd::on_complete>(*this, g);
     cga_in[g].on_packet<Cwd, &Cwd::on_cga_complete>(*this, g);
+    shared_in[g].on_packet<Cwd, &Cwd::on_shared>(*this, g);
     mask_in_[g].on_packet<Cwd, &Cwd::on_masks>(*this, g);
     gpc2sm_.push_back(std::make_unique<Gpc2SmUnit>(
         fmt::format("gpc2sm{}", g).c_str(), domain, fmt::format("{}.gpc2sm{}", path, g), params, topology, g,
@@ -227,7 +234,7 @@ void Cwd::on_complete(const protocol::CompletePacket& complete, std::uint32_t gp
   HEDDLE_CHECK(entry.used && entry.completed + count <= entry.placed, "more CTAs completed than were launched");
   for (std::uint64_t mask = complete.sm_mask; mask != 0; mask &= mask - 1) {
     const std::uint32_t sm = topology_.gpc(gpc).sm_ids[static_cast<std::size_t>(__builtin_ctzll(mask))];
-    live_.complete(complete.slot, sm);
+    live_.complete(complete.slot, sm, complete.released_shared_bytes);
     holds_.complete(entry.task.subcontext, live_.tpc_of(sm), entry.task.local_memory);
   }
   if (complete.tracked) ledger_.complete(complete.sequence, count);
@@ -237,6 +244,17 @@ void Cwd::on_complete(const protocol::CompletePacket& complete, std::uint32_t gp
   progress();
   if (complete.faulted) abort(complete.slot);
   finish_if_done(complete.slot);
+  consider_later();
+}
+
+// Shared memory that a CTA has no more use for: another may have it while the CTA runs (CGA-09).
+void Cwd::on_shared(const protocol::SharedReleasePacket& release, std::uint32_t gpc) {
+  HEDDLE_CHECK(table_.at(release.slot).used && release.sm < topology_.gpc(gpc).sms,
+               "shared memory was given back by a task that has ended, or on an SM that does not exist");
+  live_.release(release.slot, topology_.gpc(gpc).sm_ids[release.sm], release.bytes);
+  shared_released_.add(release.bytes);
+  ++version_;
+  progress();
   consider_later();
 }
 

@@ -45,11 +45,12 @@ class Cwd : public Block {
   PacketIn<protocol::TaskPacket> task_in;
   PacketOut<protocol::TaskDonePacket> done_out;
   PacketIn<protocol::TpcEnablePacket> control_in;
-  PacketOut<protocol::LaunchPacket> launch_out;                        // link = GPC
-  PacketOut<protocol::LocalMemoryPacket> local_out;                    // link = GPC
-  PacketOut<protocol::AbortPacket> abort_out;                          // link = GPC
-  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;  // one per GPC
-  sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;    // one per GPC
+  PacketOut<protocol::LaunchPacket> launch_out;                           // link = GPC
+  PacketOut<protocol::LocalMemoryPacket> local_out;                       // link = GPC
+  PacketOut<protocol::AbortPacket> abort_out;                             // link = GPC
+  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;     // one per GPC
+  sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;       // one per GPC
+  sc_core::sc_vector<PacketIn<protocol::SharedReleasePacket>> shared_in;  // one per GPC
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until);
@@ -100,6 +101,7 @@ class Cwd : public Block {
   void on_control(const protocol::TpcEnablePacket& control, std::uint32_t);
   void on_complete(const protocol::CompletePacket& complete, std::uint32_t gpc);
   void on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc);
+  void on_shared(const protocol::SharedReleasePacket& release, std::uint32_t gpc);
   void on_credit(std::uint32_t);
   void on_masks(const protocol::MaskPacket& masks, std::uint32_t gpc);
   void on_session_end(const protocol::SessionEndPacket& end, std::uint32_t);
@@ -195,6 +197,7 @@ class Cwd : public Block {
   Counter& ctas_completed_;
   Counter& cgas_launched_;
   Counter& cgas_completed_;
+  Counter& shared_released_;
   Counter& local_blocks_;
   Counter& late_joins_;
   Counter& no_slot_cycles_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/dsmem.h"
 #include "cwd/domain_policy.h"
 #include "cwd/sm_policy.h"
 
@@ -54,7 +55,7 @@ void describe_clusters(ParamTable<CwdParams>& t) {
   t.add_choice("domain_policy", &CwdParams::domain_policy, names_of(domain_policies()),
                "which GPCs, uGPUs and CPCs receive CGAs; " + list_of(domain_policies()), "CWD-13");
   t.add("gpc_priority", &CwdParams::gpc_priority, "which GPCs of equal speed are served first (CWD-13)", kChoice);
-  t.add("max_gpc_cga", &CwdParams::max_gpc_cga, {Unit::count, 1, 4096}, "most CTAs of a GPC_CGA",
+  t.add("max_gpc_cga", &CwdParams::max_gpc_cga, {Unit::count, 1, arch::kMaxCgaCtas}, "most CTAs of a GPC_CGA",
         "CUDA programming guide: 8 is portable, H100 allows 16");
   t.add("query_distance", &CwdParams::query_distance, {Unit::cycles, 0, 1000},
         "cycles between the GPU2GPC unit and a GPC2SM unit, each way", "assumption: both lie in the distributor");

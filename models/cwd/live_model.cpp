@@ -5,6 +5,15 @@
 #include "common/error.h"
 
 namespace heddle::cwd {
+namespace {
+
+arch::ResourceVector shared_of(std::uint32_t bytes) {
+  arch::ResourceVector amount;
+  amount[arch::Resource::shared_bytes] = bytes;
+  return amount;
+}
+
+}  // namespace
 
 LiveModel::LiveModel(const arch::ResourceVector& capacity, const arch::Topology& topology, std::uint32_t slots)
     : place_(topology.sms()), expected_(topology.sms()), tasks_(slots), preloaded_(topology.sms()) {
@@ -25,6 +34,7 @@ void LiveModel::open(std::uint32_t slot, const arch::ResourceVector& need) {
   task.running = 0;
   const auto sms = static_cast<std::uint32_t>(place_.size());
   task.on_sm.assign(sms, 0);
+  task.released.assign(sms, 0);
   task.slots.assign(sms, 0);
   task.stale.assign(sms, 1);
   task.total = 0;
@@ -54,28 +64,51 @@ void LiveModel::launch(std::uint32_t slot, std::uint32_t sm) {
   touch_others(slot, sm);
 }
 
-void LiveModel::complete(std::uint32_t slot, std::uint32_t sm) {
+// It changes the task's own free slots by any number.
+void LiveModel::release(std::uint32_t slot, std::uint32_t sm, std::uint32_t shared_bytes) {
+  Task& task = tasks_[slot];
+  HEDDLE_CHECK(task.open && shared_bytes <= std::uint64_t{task.on_sm[sm]} * task.need[arch::Resource::shared_bytes] -
+                                                task.released[sm],
+               "more shared memory was given back than the CTAs of a task have");
+  task.released[sm] += shared_bytes;
+  const Place place = place_[sm];
+  trackers_[place.tpc].complete(place.sm, shared_of(shared_bytes));
+  touch(task, sm);
+  touch_others(slot, sm);
+}
+
+void LiveModel::complete(std::uint32_t slot, std::uint32_t sm, std::uint32_t released) {
   Task& task = tasks_[slot];
   HEDDLE_CHECK(task.open && task.on_sm[sm] > 0, "a completion without a launch");
+  HEDDLE_CHECK(released <= task.released[sm] && released <= task.need[arch::Resource::shared_bytes],
+               "a CTA has completed that gave back more shared memory than was heard of");
   const Place place = place_[sm];
   ResourceTracker& tracker = trackers_[place.tpc];
-  tracker.complete(place.sm, task.need);
+  arch::ResourceVector rest = task.need;
+  rest[arch::Resource::shared_bytes] -= released;
+  tracker.complete(place.sm, rest);
   --task.running;
   --task.on_sm[sm];
-  if (task.stale[sm] == 0 && tracker.enabled()) {
+  task.released[sm] -= released;
+  if (released > 0) {
+    touch(task, sm);
+  } else if (task.stale[sm] == 0 && tracker.enabled()) {
     ++task.slots[sm];
     ++task.total;
   }
   touch_others(slot, sm);
 }
 
+void LiveModel::touch(Task& task, std::uint32_t sm) {
+  if (task.stale[sm] != 0) return;
+  task.stale[sm] = 1;
+  task.stale_list.push_back(sm);
+}
+
 void LiveModel::touch_others(std::uint32_t slot, std::uint32_t sm) {
   if (slot != kNobody && open_.size() == 1) return;
   for (const std::uint32_t other : open_) {
-    Task& task = tasks_[other];
-    if (other == slot || task.stale[sm] != 0) continue;
-    task.stale[sm] = 1;
-    task.stale_list.push_back(sm);
+    if (other != slot) touch(tasks_[other], sm);
   }
 }
 

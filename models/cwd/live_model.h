@@ -20,7 +20,10 @@ class LiveModel {
   // All CTAs of the task must have completed.
   void close(std::uint32_t slot);
   void launch(std::uint32_t slot, std::uint32_t sm);
-  void complete(std::uint32_t slot, std::uint32_t sm);
+  // A CTA of the task on the SM has given back that much shared memory before its end (CGA-09).
+  void release(std::uint32_t slot, std::uint32_t sm, std::uint32_t shared_bytes);
+  // `released`: of the CTA's shared memory, what it has given back before.
+  void complete(std::uint32_t slot, std::uint32_t sm, std::uint32_t released = 0);
 
   // Free slots of every SM for the task, brought up to date. A session copies them: the snapshot (CWD-02).
   const std::vector<std::uint16_t>& free_slots(std::uint32_t slot);
@@ -51,14 +54,16 @@ class LiveModel {
   struct Task {
     bool open = false;
     arch::ResourceVector need;
-    std::uint32_t running = 0;         // CTAs on all SMs
-    std::vector<std::uint16_t> on_sm;  // CTAs of the task by SM
-    std::vector<std::uint16_t> slots;  // free slots by SM, except where stale
-    std::uint64_t total = 0;           // sum of slots
-    std::vector<std::uint8_t> stale;   // by SM: another task changed the SM
+    std::uint32_t running = 0;            // CTAs on all SMs
+    std::vector<std::uint16_t> on_sm;     // CTAs of the task by SM
+    std::vector<std::uint32_t> released;  // shared memory by SM that those have given back
+    std::vector<std::uint16_t> slots;     // free slots by SM, except where stale
+    std::uint64_t total = 0;              // sum of slots
+    std::vector<std::uint8_t> stale;      // by SM: another task changed the SM
     std::vector<std::uint32_t> stale_list;
   };
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+  void touch(Task& task, std::uint32_t sm);
   // All tasks but that one have to count the SM's free slots anew.
   void touch_others(std::uint32_t slot, std::uint32_t sm);
   void refresh(Task& task);

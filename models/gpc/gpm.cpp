@@ -5,9 +5,6 @@
 namespace heddle::gpc {
 namespace {
 
-constexpr std::uint32_t kSendGathered = 0;
-constexpr std::uint32_t kFlushEnds = 1;  // argument: CGA id
-
 std::uint32_t population(std::uint64_t mask) { return static_cast<std::uint32_t>(__builtin_popcountll(mask)); }
 
 // A TPC's part of a GPC's SM mask.
@@ -38,22 +35,34 @@ void advance(protocol::LaunchPacket& launch, std::uint32_t ctas) {
 }  // namespace
 
 Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-         const arch::Topology::Gpc& gpc)
+         const arch::Topology::Gpc& gpc, std::uint32_t number, const CgaMemoryPool& memory)
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_cwd, CreditReturn::by_owner),
       local_in("local_in", domain, params.gpm_to_cwd),
       abort_in("abort_in", domain, params.gpm_to_cwd),
       complete_out("complete_out", domain, params.gpm_to_cwd, kUnlimitedCredits),  // bounded by the CTAs that run
       cga_out("cga_out", domain, params.gpm_to_cwd, kUnlimitedCredits),            // bounded by the CGA ids
+      shared_out("shared_out", domain, params.gpm_to_cwd, kUnlimitedCredits),      // bounded by the warps that run
       tpc_launch_out("tpc_launch_out", domain, params.gpm_to_mpc, params.mpc_queue),
       local_out("local_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC always takes them
       abort_out("abort_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most one per task
       complete_in("complete_in"),
+      notice_in("notice_in"),
+      order_out("order_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most two per CGA that is open
       gpc_(gpc),
+      number_(number),
+      memory_(memory),
+      barrier_cycles_(domain.cost(params.cluster_barrier)),
       flush_cycles_(domain.cost(params.cga_flush)),
+      await_flush_(params.dsmem_flush),
       cgas_(params.cga_ids, params.cga_barriers),
+      hosts_(params.cga_ids),
       ctas_(counter("ctas", "CTAs", "CTAs started on this GPC")),
-      cga_count_(counter("cgas", "CGAs", "GPC_CGAs started on this GPC")) {
+      cga_count_(counter("cgas", "CGAs", "GPC_CGAs started on this GPC")),
+      phases_(counter("cluster_barriers", "phases", "phases of cluster barriers that were completed")),
+      id_stalls_(counter("id_stall_cycles", "cycles", "time that launches waited for a CGA id or a barrier slot")),
+      traps_(counter("traps", "traps", "errors of CGAs whose CTA had gone")),
+      flush_times_(histogram("flush_cycles", "cycles", "from the end of a GPC_CGA's last CTA until its id is free")) {
   launch_in.on_packet<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
@@ -61,7 +70,13 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   complete_in.init(gpc.tpcs.size(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaCompletePacket>(socket, domain, params.gpm_to_mpc);
   });
-  for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) complete_in[t].on_packet<Gpm, &Gpm::on_complete>(*this, t);
+  notice_in.init(gpc.tpcs.size(), [&](const char* socket, std::size_t) {
+    return new PacketIn<protocol::ClusterNoticePacket>(socket, domain, params.gpm_to_mpc);
+  });
+  for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
+    complete_in[t].on_packet<Gpm, &Gpm::on_complete>(*this, t);
+    notice_in[t].on_packet_ahead<Gpm, &Gpm::on_notice>(*this, t);
+  }
 }
 
 void Gpm::reset() {
@@ -69,6 +84,8 @@ void Gpm::reset() {
   gathered_.clear();
   live_ctas_ = 0;
   cgas_.reset();
+  hosts_.reset();
+  stalled_ = false;
   launching_ = protocol::kNoCgaId;
 }
 
@@ -97,8 +114,10 @@ bool Gpm::enter_cga(protocol::LaunchPacket& launch) {
   if (launch.cga_first) {
     HEDDLE_CHECK(launching_ == protocol::kNoCgaId || cgas_.cga(launching_).waiting == 0,
                  "a CGA began before all CTAs of the one before it were launched");
-    if (!cgas_.id_free() || !cgas_.barrier_free()) return false;
-    launching_ = cgas_.open(launch.slot, launch.sequence, launch.cga_ctas);
+    const bool stalled = !cgas_.id_free() || !cgas_.barrier_free();
+    note_stall(stalled);
+    if (stalled) return false;
+    launching_ = cgas_.open(launch.slot, launch.operation, launch.sequence, launch.cga_ctas, now());
     cga_count_.add();
     launch.cga_first = false;  // it may be handed over in pieces
   }
@@ -106,6 +125,16 @@ bool Gpm::enter_cga(protocol::LaunchPacket& launch) {
                    cgas_.cga(launching_).sequence == launch.sequence,
                "a launch packet belongs to a CGA that has not begun");
   return true;
+}
+
+void Gpm::note_stall(bool stalled) {
+  if (stalled == stalled_) return;
+  stalled_ = stalled;
+  if (stalled) {
+    stalled_since_ = now();
+  } else {
+    id_stalls_.add(now() - stalled_since_);
+  }
 }
 
 // One packet per mask and TPC, in the order of the masks. False if an MPC has no place: then the rest goes later.
@@ -120,6 +149,9 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
   packet.has_id = launch.has_id;
   packet.id = launch.id;
   packet.departure = launch.departure;
+  if (launch.memory_slot != protocol::kNoMemorySlot) {
+    packet.cga_memory = memory_.address(launch.subcontext, launch.memory_slot);
+  }
   for (std::size_t m = 0; m <= protocol::kFurtherMasks; ++m) {
     std::uint64_t& mask = m == 0 ? launch.sm_mask : launch.further_masks[m - 1];
     for (std::uint32_t t = 0; t < gpc_.tpcs.size() && mask != 0; ++t) {
@@ -131,13 +163,16 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
       packet.raster = launch.raster;
       packet.late = (part_of(launch.late_mask, tpc) & part) != 0;
       packet.late_coord = launch.late_coord;
-      tpc_launch_out.send(packet, t);
       const std::uint32_t ctas = population(part);
+      if (launch.cga_ctas > 0) {
+        cgas_.launch(launching_, ctas);
+        hosts_.add(launching_, t);
+      }
+      tpc_launch_out.send(packet, t);
       advance(launch, ctas);
       mask &= ~(part << tpc.first_sm);
       live_ctas_ += ctas;
       ctas_.add(ctas);
-      if (launch.cga_ctas > 0) cgas_.launch(launching_, ctas);
     }
     HEDDLE_CHECK(mask == 0, "a launch names an SM that the GPC does not have");
   }
@@ -158,40 +193,53 @@ void Gpm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
 void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc) {
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
+  gather(complete, gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc);
+  if (complete.tag.cga_id != protocol::kNoCgaId) cta_done(complete);
+}
+
+// One bit per SM: two CTAs of one SM, or CTAs that gave back different parts of their shared memory, take a packet
+// each.
+void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm) {
   const protocol::CtaTag& tag = complete.tag;
-  if (tag.cga_id != protocol::kNoCgaId && cgas_.complete(tag.cga_id)) {
-    domain_.schedule(now() + flush_cycles_, *this, kFlushEnds, tag.cga_id);
-  }
-  const std::uint64_t bit = std::uint64_t{1} << (gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc);
+  const std::uint64_t bit = std::uint64_t{1} << sm;
   const std::uint64_t sequence = tag.tracked ? tag.sequence : 0;
   if (gathered_.empty()) domain_.schedule(now(), *this, kSendGathered);
   for (protocol::CompletePacket& packet : gathered_) {
-    if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0) {
+    if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0 &&
+        packet.released_shared_bytes == complete.released_shared_bytes) {
       packet.sm_mask |= bit;
       packet.faulted = packet.faulted || complete.faulted;
       return;
     }
   }
-  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted});
+  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes});
 }
 
 void Gpm::on_event(std::uint32_t kind, std::uint64_t argument) {
-  if (kind == kFlushEnds) {
-    end_flush(static_cast<std::uint32_t>(argument));
-    return;
+  const auto cga_id = static_cast<std::uint32_t>(argument % kMaxCgas);
+  switch (kind) {
+    case kSendGathered:
+      for (const protocol::CompletePacket& packet : gathered_) complete_out.send(packet);
+      gathered_.clear();
+      break;
+    case kPhaseEnds:
+      end_phase(cga_id, argument / kMaxCgas);
+      break;
+    case kFlushBegins:
+      begin_flush(cga_id);
+      break;
+    default:
+      end_flush(cga_id);
+      break;
   }
-  for (const protocol::CompletePacket& packet : gathered_) complete_out.send(packet);
-  gathered_.clear();
-}
-
-// The id is free, and a launch that waits for one goes on.
-void Gpm::end_flush(std::uint32_t cga_id) {
-  const CgaTable::Cga cga = cgas_.close(cga_id);
-  cga_out.send({cga.slot, cga.sequence});
-  forward();
 }
 
 void Gpm::collect_waits(WaitGraph& graph) const {
+  for (std::uint32_t id = 0; id < cgas_.ids() && cgas_.open() > 0; ++id) {
+    if (!cgas_.is_open(id)) continue;
+    collect_barrier_waits(graph, id);
+    collect_flush_waits(graph, id);
+  }
   if (launches_.empty()) return;
   const protocol::LaunchPacket& launch = launches_.front();
   const char* reason = "for a place in the queues of the MPCs of";

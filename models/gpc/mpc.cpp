@@ -4,8 +4,11 @@
 
 namespace heddle::gpc {
 
+using protocol::ClusterNoticePacket;
+using protocol::ClusterOrderPacket;
+
 Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-         std::uint32_t sms, std::uint32_t cta_slots)
+         std::uint32_t sms, std::uint32_t cta_slots, std::uint32_t tpc, std::uint32_t first_sm)
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_mpc),
       local_in("local_in", domain, params.gpm_to_mpc),
@@ -14,9 +17,22 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       abort_out("abort_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // at most one per task
       exit_in("exit_in"),
       complete_out("complete_out", domain, params.gpm_to_mpc, kUnlimitedCredits),
+      entry_out("entry_out", domain, params.cta_broadcast, kUnlimitedCredits),  // bounded by the CTA slots
+      notice_in("notice_in"),
+      notice_out("notice_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC only passes them on
+      order_in("order_in", domain, params.gpm_to_mpc),
+      order_out("order_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // at most two per CGA and CTA
+      tpc_(tpc),
+      first_sm_(first_sm),
+      cta_slots_(cta_slots),
+      exit_permission_(params.exit_permission),
+      await_flush_(params.dsmem_flush),
+      broadcast_cycles_(domain.cost(params.cta_broadcast)),
       raster_cycles_(domain.cost(params.raster_cycles)),
       delta_bits_(params.delta_bits),
       slots_(sms, CtaSlots(cta_slots)),
+      residents_(std::size_t{sms} * cta_slots),
+      hosts_(params.cga_ids),
       updates_(counter("raster_updates", "updates", "raster positions decomposed for launches on this TPC")),
       overflows_(counter("delta_overflows", "overflows",
                          "times that launches elsewhere filled a delta counter, up to this TPC's last launch")) {
@@ -27,11 +43,19 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   exit_in.init(sms, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaExitPacket>(socket, domain, params.mpc_to_sm);
   });
-  for (std::uint32_t i = 0; i < sms; ++i) exit_in[i].on_packet_ahead<Mpc, &Mpc::on_exit>(*this, i);
+  notice_in.init(sms, [&](const char* socket, std::size_t) {
+    return new PacketIn<ClusterNoticePacket>(socket, domain, params.mpc_to_sm);
+  });
+  for (std::uint32_t i = 0; i < sms; ++i) {
+    exit_in[i].on_packet_ahead<Mpc, &Mpc::on_exit>(*this, i);
+    notice_in[i].on_packet_ahead<Mpc, &Mpc::on_notice>(*this, i);
+  }
+  order_in.on_packet_ahead<Mpc, &Mpc::on_order>(*this);
 }
 
 void Mpc::reset() {
   for (CtaSlots& slots : slots_) slots.reset();
+  hosts_.reset();
   followers_.clear();
   raster_free_ = 0;
   local_blocks_.fill(kNoLocalMemory);
@@ -63,6 +87,7 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
   start.duration = launch.duration;
   start.code = launch.code;
   start.departure = launch.departure;
+  start.cga_memory = launch.cga_memory;
   for (std::uint64_t mask = launch.sm_mask; mask != 0; mask &= mask - 1) {
     const auto sm = static_cast<std::uint32_t>(__builtin_ctzll(mask));
     HEDDLE_CHECK(sm < slots_.size(), "a launch names an SM that the TPC does not have");
@@ -73,12 +98,26 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
       ready = std::max(ready, raster_free_);
       raster_free_ = ready + raster_cycles_;
     }
+    resident(sm, start.cta_slot) = {start.tag, start.id.rank, false};
     start_out.send_at(ready, start, sm);
+    if (start.tag.cga_id != protocol::kNoCgaId) announce(start, sm, ready);
     ++start.order;
   }
   if (follower == nullptr) return;
   updates_.add(follower->updates() - updates);
   overflows_.add(follower->overflows() - overflows);
+}
+
+// Every SM of the GPC enters the CTA in its tables; when all have, the GPM hears of it (CGA-03, CGA-04). The way is as
+// long to each of them, so that nobody has to answer.
+void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when) {
+  hosts_.add(start.tag.cga_id, sm);
+  const protocol::CtaEntryPacket entry{start.tag.cga_id, start.tag.sequence, start.id.rank, start.id.cga_size, tpc_, sm,
+                                       first_sm_ + sm};
+  const std::uint32_t links = entry_out.links();
+  for (std::uint32_t link = 0; link < links; ++link) entry_out.send_at(when, entry, link);
+  notice_out.send_at(when + broadcast_cycles_,
+                     {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank, start.cta_slot, sm, 0});
 }
 
 void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
@@ -93,7 +132,56 @@ void Mpc::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
 // Ahead of the packet's arrival: nobody can ask for the slot before the distributor has heard of the completion.
 void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival) {
   slots_[sm].give(exit.cta_slot);
-  complete_out.send_at(arrival, {exit.tag, sm, exit.faulted});
+  const Resident& cta = resident(sm, exit.cta_slot);
+  HEDDLE_CHECK(cta.tag.slot == exit.tag.slot && cta.tag.cga_id == exit.tag.cga_id,
+               "an SM says that a CTA has exited which was not started in that slot");
+  complete_out.send_at(arrival, {cta.tag, sm, exit.faulted, cta.rank, exit.released_shared_bytes});
+}
+
+// Ahead of their arrival as well: an MPC only passes on, and counts.
+void Mpc::on_notice(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle arrival) {
+  switch (notice.kind) {
+    case ClusterNoticePacket::Kind::exit_wanted:
+      resident(sm, notice.cta_slot).wants_exit = true;
+      if (exit_permission_ == ExitPermission::at_once) permit(notice, sm, arrival);
+      return;
+    case ClusterNoticePacket::Kind::drained:
+      if (exit_permission_ == ExitPermission::drained) permit(notice, sm, arrival);
+      return;
+    case ClusterNoticePacket::Kind::flushed:
+      if (!await_flush_ || !hosts_.answer(notice.tag.cga_id, sm, arrival)) return;
+      arrival = hosts_.answered(notice.tag.cga_id);
+      break;
+    default:
+      break;
+  }
+  ClusterNoticePacket passed = notice;
+  passed.sm_in_tpc = sm;
+  notice_out.send_at(arrival, passed);
+}
+
+// CGA-11: the SM invalidates the CTA's entry of its CAM when it gets this.
+void Mpc::permit(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle when) {
+  Resident& cta = resident(sm, notice.cta_slot);
+  HEDDLE_CHECK(cta.wants_exit, "a CTA has drained that did not want to leave");
+  cta.wants_exit = false;
+  order_out.send_at(when, {ClusterOrderPacket::Kind::permit, cta.tag.cga_id, notice.cta_slot, cta.tag.sequence}, sm);
+}
+
+void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
+  if (order.kind == ClusterOrderPacket::Kind::barrier) {
+    for (std::uint64_t hosts = hosts_.hosts(order.cga_id); hosts != 0; hosts &= hosts - 1) {
+      order_out.send_at(arrival, order, static_cast<std::uint32_t>(__builtin_ctzll(hosts)));
+    }
+    return;
+  }
+  HEDDLE_CHECK(order.kind == ClusterOrderPacket::Kind::flush, "an MPC was ordered what it orders itself");
+  if (await_flush_) {
+    hosts_.begin_flush(order.cga_id);
+  } else {
+    hosts_.forget(order.cga_id);
+  }
+  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) order_out.send_at(arrival, order, sm);
 }
 
 void Mpc::collect_waits(WaitGraph&) const {}  // an MPC passes on whatever it takes in, once its raster unit is free

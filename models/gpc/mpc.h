@@ -1,4 +1,5 @@
-// The MPC of a TPC: tracks CTA slots, works out the ids of its CTAs, starts them on its SMs, reports their completion.
+// The MPC of a TPC: tracks CTA slots, works out the ids of its CTAs, starts them on its SMs, tells the SMs of the GPC
+// of CTAs of CGAs, permits exits, reports completions, and gathers its SMs' answers to flushes.
 #pragma once
 
 #include <array>
@@ -8,10 +9,12 @@
 
 #include "common/block.h"
 #include "common/packet_socket.h"
+#include "gpc/cga_hosts.h"
 #include "gpc/cta_slots.h"
 #include "gpc/gpc_params.h"
 #include "gpc/raster_follower.h"
 #include "protocol/abort_packet.h"
+#include "protocol/cluster_packet.h"
 #include "protocol/cta_packet.h"
 #include "protocol/launch_packet.h"
 
@@ -21,8 +24,9 @@ constexpr std::uint32_t kNoLocalMemory = ~std::uint32_t{0};
 
 class Mpc : public Block {
  public:
+  // `tpc`: number of the TPC in its GPC; `first_sm`: bit of its first SM in the GPC's masks.
   Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-      std::uint32_t sms, std::uint32_t cta_slots);
+      std::uint32_t sms, std::uint32_t cta_slots, std::uint32_t tpc, std::uint32_t first_sm);
 
   PacketIn<protocol::TpcLaunchPacket> launch_in;
   PacketIn<protocol::LocalMemoryPacket> local_in;
@@ -31,6 +35,11 @@ class Mpc : public Block {
   PacketOut<protocol::AbortPacket> abort_out;                     // link = SM of the TPC
   sc_core::sc_vector<PacketIn<protocol::CtaExitPacket>> exit_in;  // one per SM
   PacketOut<protocol::CtaCompletePacket> complete_out;
+  PacketOut<protocol::CtaEntryPacket> entry_out;                          // link = SM of the GPC: bit of its masks
+  sc_core::sc_vector<PacketIn<protocol::ClusterNoticePacket>> notice_in;  // one per SM of the TPC
+  PacketOut<protocol::ClusterNoticePacket> notice_out;
+  PacketIn<protocol::ClusterOrderPacket> order_in;
+  PacketOut<protocol::ClusterOrderPacket> order_out;  // link = SM of the TPC
 
   std::uint32_t slots_used(std::uint32_t sm) const { return slots_[sm].used(); }
   // The block of a subcontext on this TPC (CWD-32), kNoLocalMemory as long as it was told none.
@@ -39,16 +48,36 @@ class Mpc : public Block {
   void collect_waits(WaitGraph& graph) const override;
 
  private:
+  // A CTA of a slot.
+  struct Resident {
+    protocol::CtaTag tag;
+    std::uint32_t rank = 0;
+    bool wants_exit = false;
+  };
+
   void on_event(std::uint32_t, std::uint64_t) override {}
   void on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t);
   void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t);
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival);
+  void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle arrival);
+  void on_order(const protocol::ClusterOrderPacket& order, std::uint32_t, Cycle arrival);
   RasterFollower& follower_of(const protocol::TpcLaunchPacket& launch);
+  void announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when);
+  void permit(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle when);
+  Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * cta_slots_ + cta_slot]; }
 
+  const std::uint32_t tpc_;
+  const std::uint32_t first_sm_;
+  const std::uint32_t cta_slots_;
+  const ExitPermission exit_permission_;
+  const bool await_flush_;
+  const Cycle broadcast_cycles_;
   const Cycle raster_cycles_;
   const std::uint32_t delta_bits_;
   std::vector<CtaSlots> slots_;
+  std::vector<Resident> residents_;                       // by SM and CTA slot
+  CgaHosts hosts_;                                        // SMs
   std::vector<std::optional<RasterFollower>> followers_;  // by slot of the task table
   Cycle raster_free_ = 0;                                 // cycle from which the raster unit can deliver
   std::array<std::uint32_t, arch::kSubcontexts> local_blocks_;

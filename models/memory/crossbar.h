@@ -10,11 +10,11 @@
 #include "arch/address_map.h"
 #include "arch/topology.h"
 #include "common/block.h"
+#include "common/link_network.h"
 #include "common/memory_socket.h"
 #include "memory/crossbar_fan_out.h"
 #include "memory/crossbar_params.h"
 #include "memory/crossbar_routes.h"
-#include "memory/link_network.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::memory {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "arch/topology.h"
+#include "common/link_pace.h"
 #include "memory/crossbar_params.h"
-#include "memory/link_pace.h"
 
 namespace heddle::memory {
 

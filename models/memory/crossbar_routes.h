@@ -7,8 +7,8 @@
 
 #include "arch/address_map.h"
 #include "arch/topology.h"
+#include "common/link_network.h"
 #include "memory/crossbar_params.h"
-#include "memory/link_network.h"
 
 namespace heddle::memory {
 

@@ -109,6 +109,10 @@ tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::A
     case protocol::MemoryAction::write_back:
       access.kind = L2Access::Kind::write_back;
       return tlm::TLM_OK_RESPONSE;
+    case protocol::MemoryAction::mbarrier_arrive:
+    case protocol::MemoryAction::mbarrier_expect:
+    case protocol::MemoryAction::mbarrier_complete:
+      return tlm::TLM_COMMAND_ERROR_RESPONSE;  // of shared memory only
   }
   return decode_plain(payload, map, extension->sectors, access);
 }

@@ -10,6 +10,7 @@
 namespace heddle::protocol {
 
 constexpr std::uint32_t kNoCgaId = ~std::uint32_t{0};
+constexpr std::uint64_t kNoCgaMemory = ~std::uint64_t{0};
 
 // What a CTA carries from its launch to its completion.
 struct CtaTag {
@@ -33,7 +34,8 @@ struct TpcLaunchPacket {
   arch::Coord late_coord;  // of the outermost CGA (or CTA) at `raster`
   bool has_id = false;     // central rasterisation: the id of the one CTA (CWD-43)
   arch::CtaId id;
-  std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor
+  std::uint64_t departure = 0;              // cycle at which the launch packet left the distributor
+  std::uint64_t cga_memory = kNoCgaMemory;  // address of the CGA's linear memory
 };
 
 // MPC -> SM: a CTA starts.
@@ -44,15 +46,18 @@ struct CtaStartPacket {
   arch::CtaId id;
   arch::ResourceVector need;
   arch::CtaDuration duration;
-  std::uint32_t code = 0;       // of its program; 0: CTAs run for `duration`
-  std::uint64_t departure = 0;  // as in TpcLaunchPacket
+  std::uint32_t code = 0;                   // of its program; 0: CTAs run for `duration`
+  std::uint64_t departure = 0;              // as in TpcLaunchPacket
+  std::uint64_t cga_memory = kNoCgaMemory;  // as in TpcLaunchPacket
 };
 
-// SM -> MPC: its last warp has exited.
+// SM -> MPC: its last warp has exited, and the MPC has permitted the rest, where it is asked (CGA-11).
 struct CtaExitPacket {
   CtaTag tag;
   std::uint32_t cta_slot = 0;
-  bool faulted = false;  // it did not end by itself
+  bool faulted = false;                     // it did not end by itself
+  std::uint32_t rank = 0;                   // in its CGA
+  std::uint32_t released_shared_bytes = 0;  // that it gave back before, as the resource accounting counts (CGA-09)
 };
 
 // MPC -> GPM: cta_complete.
@@ -60,6 +65,8 @@ struct CtaCompletePacket {
   CtaTag tag;
   std::uint32_t sm_in_tpc = 0;
   bool faulted = false;
+  std::uint32_t rank = 0;                   // as in CtaExitPacket
+  std::uint32_t released_shared_bytes = 0;  // as in CtaExitPacket
 };
 
 }  // namespace heddle::protocol

@@ -51,7 +51,8 @@ struct LaunchPacket {
   std::uint64_t departure = 0;  // cycle at which it left the distributor: for observation only
 };
 
-// CTAs of one task that completed on a GPC in one cycle, one bit per SM. CTAs of different GPU_CGAs (or uGPU_CGAs) of
+// CTAs of one task that completed on a GPC in one cycle, one bit per SM. Without any bit: a trap of a CGA whose CTA has
+// gone (CGA-08); `faulted` is set then. CTAs of different GPU_CGAs (or uGPU_CGAs) of
 // CTAs do not share a packet.
 struct CompletePacket {
   std::uint32_t slot = 0;
@@ -59,6 +60,15 @@ struct CompletePacket {
   std::uint64_t sequence = 0;  // of the launch, where `tracked`
   bool tracked = false;        // CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs
   bool faulted = false;        // one of them faulted: the task is to be aborted
+  // That each of them gave back before, and was told in a SharedReleasePacket (CGA-09).
+  std::uint32_t released_shared_bytes = 0;
+};
+
+// A CTA of that SM has given back a part of its shared memory before its end (CGA-09).
+struct SharedReleasePacket {
+  std::uint32_t slot = 0;
+  std::uint32_t sm = 0;     // of the GPC
+  std::uint32_t bytes = 0;  // as the resource accounting counts: a multiple of its granularity
 };
 
 // cga_complete: all CTAs of a GPC_CGA have completed and their accesses are flushed; its id is free (CWD-20, CGA-12).

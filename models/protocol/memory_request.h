@@ -26,6 +26,10 @@ enum class MemoryAction : std::uint8_t {
   prefetch,    // the line's wanted sectors come into the L2
   write_back,  // the slice writes all its dirty sectors to memory (a release at system scope, MEM-06); the address
                // only selects the slice
+  // Of shared memory only (DSMEM): lane.operand and, for bytes that an arrival expects, lane.compare.
+  mbarrier_arrive,
+  mbarrier_expect,
+  mbarrier_complete,
 };
 
 constexpr std::uint32_t kNoSm = ~std::uint32_t{0};

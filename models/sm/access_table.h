@@ -1,4 +1,4 @@
-// Global accesses of warps that are under way, and the parts that they consist of.
+// Accesses of warps that are under way, and the parts that they consist of.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,15 @@
 
 namespace heddle::sm {
 
-enum class AccessKind : std::uint8_t { load, copy, store, atomic, reduce, flush };
+enum class AccessKind : std::uint8_t {
+  load,
+  copy,
+  store,
+  atomic,
+  reduce,
+  flush,
+  mbarrier,  // of another CTA of the CGA
+};
 
 // One warp instruction. It is over when the last of its parts is.
 struct Access {
@@ -19,6 +27,10 @@ struct Access {
   bool failed = false;    // a part of it has
   bool blocks = false;    // its warp does nothing before it has ended (acquire)
   bool acquires = false;  // the L1 forgets what it holds when it has ended
+  bool cluster = false;   // of DSMEM: its registers are there when the last reply is, without the way through the L1
+  bool posted = false;    // nobody waits for it: it does not count for its CTA
+  bool orphan = false;    // posted, and its CTA has gone
+  bool outside = false;   // copy: it failed because its destination has been released (CGA-09)
   bool row = false;       // its lanes lie side by side
   std::uint8_t width = 4;
   arch::OpCode code = arch::OpCode::load;

@@ -14,6 +14,19 @@ namespace {
 constexpr std::array<std::uint32_t, 10> kCarveOuts = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
 constexpr std::uint32_t kKib = 1024;
 
+// The extents of the CGA that a CTA belongs to: ranks are those in a GPC_CGA, if it has one, which may have been split
+// into a smaller size (CWD-21).
+arch::Dim3 cluster_shape(const arch::ClusterShape& cluster, std::uint32_t cga_size) {
+  if (cga_size == 1 || !cluster.any()) return {};
+  for (std::size_t level = static_cast<std::size_t>(arch::CgaLevel::gpc); level < arch::kCgaLevels; ++level) {
+    if (cluster.extents[level].count() == cga_size) return cluster.extents[level];
+  }
+  for (std::uint32_t i = 0; i < cluster.sizes(); ++i) {
+    if (cluster.size(i).count() == cga_size) return cluster.size(i);
+  }
+  return {cga_size, 1, 1};
+}
+
 }  // namespace
 
 void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cycle first) {
@@ -31,6 +44,11 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   cta.landed = 0;
   cta.code = &code_.at(start.code);
   cta.open = cta.live = 0;
+  cta.exit = Exit::no;
+  cta.arrived = cta.released = 0;
+  cta.reported = false;
+  cta.phases = 0;
+  cta.mbarrier_waiters.clear();
   cta.has_warps = !aborted(start.tag.operation);
   cta.warps.clear();
   if (!cta.has_warps) {
@@ -41,6 +59,7 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   if (begins) memory_.l1().invalidate_all();  // MEM-06
   size_l1(start.need[arch::Resource::shared_bytes]);
   memory_.shared_memory().open(start.cta_slot, cta.code->shared_bytes);
+  if (cta.in_cga()) tables_.open_window(start.tag.cga_id, start.id.rank, start.cta_slot);
   const std::uint64_t threads = cta.code->block.count();
   const auto warps = static_cast<std::uint32_t>((threads + arch::kWarpLanes - 1) / arch::kWarpLanes);
   cta.live = warps;
@@ -89,6 +108,7 @@ void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t numb
   place.cluster = id.cga;
   place.rank = id.rank;
   place.cluster_size = id.cga_size;
+  place.cluster_shape = cluster_shape(cta.code->cluster, id.cga_size);
   place.warp = number;
   place.warps = cta.live;
   const std::uint64_t threads = place.block.count() - std::uint64_t{number} * arch::kWarpLanes;
@@ -99,6 +119,7 @@ void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t numb
   warp.scoreboard.start(warp.program->registers());
   warp.compute_left = 0;
   warp.held = warp.wants_flush = warp.acquires = false;
+  warp.cluster_arrived = warp.cluster_passed = warp.in_table = false;
   warp.issued_pc = warp.state.pc;
   warp.begin_copies();
   prepare(slot, first);
@@ -119,7 +140,9 @@ void WarpEngine::size_l1(std::uint32_t shared_bytes) {
 }
 
 void WarpEngine::check_end(Cta& cta, Cycle when) {
-  if (cta.live > 0 || cta.open > 0 || cta.ending) return;
+  if (cta.live > 0 || cta.open > 0 || cta.ending || cta.exit == Exit::asked) return;
+  if (cta.exit == Exit::permitted) return leave(cta.start.cta_slot);
+  if (cta.killed && memory_.in_flight_of_cta(cta.start.cta_slot) > 0) return;
   end_at(cta, std::max(cta.killed ? cta.landed : cta.last, when));
 }
 
@@ -130,13 +153,27 @@ void WarpEngine::end_at(Cta& cta, Cycle when) {
 
 void WarpEngine::end(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
+  if (cta.has_warps && (cta.open > 0 || in_flight(cta))) {
+    cta.ending = false;
+    if (cta.open > 0) return;  // an error that is on its way
+    if (!cta.killed && cta.in_cga()) return ask_to_leave(cta);
+    if (memory_.in_flight_of_cta(cta_slot) == 0) end_at(cta, cta.landed);
+    return;
+  }
+  leave(cta_slot);
+}
+
+void WarpEngine::leave(std::uint32_t cta_slot) {
+  Cta& cta = ctas_[cta_slot];
   if (cta.has_warps) {
     for (const std::uint32_t slot : cta.warps) {
       partition_of(slot).leave(slot / kPartitions);
       warps_[slot].resident = false;
+      if (warps_[slot].in_table) tables_.set_warp(slot, protocol::kNoCgaId);
     }
+    if (cta.in_cga()) tables_.invalidate(cta_slot);
     memory_.shared_memory().close(cta_slot);
-    shared_held_ -= cta.start.need[arch::Resource::shared_bytes];
+    shared_held_ -= cta.start.need[arch::Resource::shared_bytes] - cta.released;
     --resident_;
   }
   cta.running = false;
@@ -160,6 +197,7 @@ void WarpEngine::kill(std::uint32_t cta_slot) {
   }
   cta.killed = cta.faulted = true;
   cta.live = 0;
+  cta.mbarrier_waiters.clear();
   if (!issuing_) arm();
   check_end(cta, cta.begin);
 }
@@ -168,7 +206,8 @@ void WarpEngine::abort(std::uint32_t operation) {
   if (!aborted(operation)) aborted_.push_back(operation);
   for (std::uint32_t slot = 0; slot < ctas_.size(); ++slot) {
     const Cta& cta = ctas_[slot];
-    if (cta.running && !cta.ending && !cta.killed && cta.start.tag.operation == operation) kill(slot);
+    const bool stays = cta.running && !cta.ending && !cta.killed && cta.exit == Exit::no;
+    if (stays && cta.start.tag.operation == operation) kill(slot);
   }
 }
 
@@ -181,7 +220,11 @@ arch::FaultRecord WarpEngine::record_of(const Warp& warp, arch::FaultKind kind, 
   arch::FaultRecord record;
   record.kind = kind;
   record.task = start.tag.operation;
-  record.sm = sm_;
+  record.sm = place_.id;
+  record.gpc = place_.gpc;
+  record.gpc_local_cga_id = start.tag.cga_id;
+  record.cta_id_in_cga = start.id.rank;
+  record.cga = start.id.cga;
   record.cta = start.id.index;
   record.cta_x = start.id.cta.x;
   record.cta_y = start.id.cta.y;
@@ -200,6 +243,10 @@ void WarpEngine::fault(std::uint32_t slot, arch::FaultKind kind, std::uint32_t l
   record.lane = lane;
   record.operation = issuing_code_;
   record.address = address;
+  if (kind == arch::FaultKind::cluster_rank || kind == arch::FaultKind::cluster_absent ||
+      kind == arch::FaultKind::cluster_offset) {
+    record.target = static_cast<std::uint32_t>(arch::dsmem_rank(address));
+  }
   record.cycle = domain_.now();
   report(record, warp.cta);
 }
@@ -208,6 +255,26 @@ void WarpEngine::report(const arch::FaultRecord& record, std::uint32_t cta_slot)
   stats_.faults.add();
   kill(cta_slot);
   if (fault_sink_) fault_sink_(record);
+}
+
+// It stops its CTA when it arrives; until then, the CTA waits for it.
+void WarpEngine::add_failure(Failure failure) {
+  const Cycle when = std::max(static_cast<Cycle>(failure.record.cycle), domain_.now());
+  if (failure.cta != kNoCta) ++ctas_[failure.cta].open;
+  const std::uint32_t index = failures_.take();
+  failures_[index] = std::move(failure);
+  domain_.schedule(when, *this, kFails, index);
+}
+
+void WarpEngine::failed(std::uint32_t index) {
+  const Failure failure = std::move(failures_[index]);
+  failures_.give_back(index);
+  if (failure.cta == kNoCta) return trap(failure);
+  Cta& cta = ctas_[failure.cta];
+  HEDDLE_CHECK(cta.running && cta.open > 0, "a CTA ended before its failure");
+  --cta.open;
+  if (cta.killed || aborted(cta.start.tag.operation)) return check_end(cta, domain_.now());
+  report(failure.record, failure.cta);
 }
 
 bool WarpEngine::at_rest(std::uint32_t cta_slot, std::uint32_t number) const {
@@ -233,79 +300,6 @@ void WarpEngine::restore(std::uint32_t cta_slot, std::uint32_t warp, const std::
                      "restore it into the program that it was saved from");
   }
   state = std::move(restored);
-}
-
-std::string WarpEngine::name_of(const Cta& cta, std::uint32_t warp) const {
-  return fmt::format("SM {}, CTA {}, warp {}", sm_, cta.start.id.index, warp);
-}
-
-void WarpEngine::collect_waits(WaitGraph& graph) const {
-  const Labels& labels = domain_.observation().labels;
-  for (const Cta& cta : ctas_) {
-    if (!cta.running || cta.ending) continue;
-    const std::string operation = labels.of(cta.start.tag.operation);
-    for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {
-      if (warps_[cta.warps[warp]].wait == WarpWait::exited) continue;
-      graph.add(operation, "for", name_of(cta, warp));
-      show_warp(graph, cta, warp);
-    }
-    if (cta.live == 0 && cta.open > 0) {
-      graph.add(operation, "for",
-                fmt::format("{} memory accesses of SM {}, CTA {}", cta.open, sm_, cta.start.id.index));
-    }
-  }
-}
-
-void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t number) const {
-  const Warp& warp = warps_[cta.warps[number]];
-  const std::string name = name_of(cta, number);
-  const std::string memory = fmt::format("memory, with {} requests of SM {} open, {} of them not sent", memory_.open(),
-                                         sm_, memory_.waiting());
-  switch (warp.wait) {
-    case WarpWait::registers: {
-      const std::string next = warp.program->describe(warp.state);
-      graph.add(name, fmt::format("before {}, for loads from", next.empty() ? op_name(warp.code) : next.c_str()),
-                memory);
-      return;
-    }
-    case WarpWait::barrier: {
-      const auto& arrived = cta.barriers.arrived(warp.barrier);
-      for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
-        const bool here = std::find(arrived.begin(), arrived.end(), other) != arrived.end();
-        if (here || warps_[cta.warps[other]].wait == WarpWait::exited) continue;
-        graph.add(name,
-                  fmt::format("at barrier {}, where {} of {} warps have arrived, for", warp.barrier, arrived.size(),
-                              cta.barriers.needed(warp.barrier)),
-                  name_of(cta, other));
-      }
-      return;
-    }
-    case WarpWait::order:
-      graph.add(name, "in a release, for the acknowledgement of earlier requests by", memory);
-      return;
-    case WarpWait::flush:
-      graph.add(name, "in a release, for write-backs by", memory);
-      return;
-    case WarpWait::access:
-      graph.add(name, "in an acquire, for its value from", memory);
-      return;
-    case WarpWait::copies:
-      graph.add(name,
-                fmt::format("for asynchronous copies ({} groups, {} may be open) from", warp.open_groups(),
-                            warp.groups_wanted),
-                memory);
-      return;
-    case WarpWait::issue:
-      if (warp.unit == arch::Unit::memory && memory_.stopped()) {
-        graph.add(name, "for the memory unit, which waits for", memory);
-      } else {
-        const std::string next = warp.program->describe(warp.state);
-        graph.add(name, "for nothing: it runs, and next comes", next.empty() ? op_name(warp.code) : next);
-      }
-      return;
-    case WarpWait::exited:
-      return;
-  }
 }
 
 }  // namespace heddle::sm

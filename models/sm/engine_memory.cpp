@@ -40,7 +40,7 @@ bool WarpEngine::check_access(std::uint32_t slot, const Operation& operation) {
   const bool exists = width_exists(width) &&
                       (operation.code != OpCode::atomic || atomic_exists(operation.atomic, operation.type)) &&
                       (operation.code != OpCode::load || operation.destination != arch::kNoRegister) &&
-                      !(copy && operation.space == Space::shared);
+                      !(copy && operation.space != Space::global);
   if (!exists) {
     const std::uint32_t lane = first_lane(operation.lanes);
     fault(slot, FaultKind::unsupported, lane, operation.address[lane]);
@@ -51,14 +51,10 @@ bool WarpEngine::check_access(std::uint32_t slot, const Operation& operation) {
     fault(slot, FaultKind::misaligned, crooked, operation.address[crooked]);
     return false;
   }
-  const SharedMemory& shared = memory_.shared_memory();
-  if (operation.space == Space::shared) {
-    const std::uint32_t outside = shared.first_outside(warp.cta, operation);
-    if (outside >= arch::kWarpLanes) return true;
-    fault(slot, FaultKind::shared_bounds, outside, operation.address[outside]);
-    return false;
-  }
+  if (operation.space == Space::shared) return check_shared(slot, operation);
+  if (operation.space == Space::cluster) return check_cluster(slot, operation, width);
   if (!copy) return true;
+  const SharedMemory& shared = memory_.shared_memory();
   for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
     if ((operation.lanes >> lane & 1) == 0) continue;
     const std::uint32_t target = operation.shared_address[lane];
@@ -69,32 +65,69 @@ bool WarpEngine::check_access(std::uint32_t slot, const Operation& operation) {
   return true;
 }
 
+bool WarpEngine::check_shared(std::uint32_t slot, const Operation& operation) {
+  const std::uint32_t window = warps_[slot].cta;
+  const SharedMemory& shared = memory_.shared_memory();
+  const std::uint32_t outside = shared.first_outside(window, operation);
+  if (outside < arch::kWarpLanes) {
+    fault(slot, FaultKind::shared_bounds, outside, operation.address[outside]);
+    return false;
+  }
+  if (operation.code == OpCode::store) return true;
+  const std::uint32_t corrupt = shared.first_poisoned(window, operation);
+  if (corrupt >= arch::kWarpLanes) return true;
+  fault(slot, FaultKind::poison, corrupt, operation.address[corrupt]);
+  return false;
+}
+
 void WarpEngine::run_memory(std::uint32_t slot, const Operation& operation) {
   if (!check_access(slot, operation)) return;
-  Warp& warp = warps_[slot];
   if (operation.space == Space::shared) {
-    const Cycle ready = memory_.shared(operation, warp.cta, slot, domain_.now()).ready;
+    Cta& cta = ctas_[warps_[slot].cta];
+    const Cycle ready = memory_.shared(operation, warps_[slot].cta, slot, domain_.now()).ready;
+    if (!cta.mbarrier_waiters.empty() && operation.code != OpCode::load) {
+      look_at_waiters(cta, ready);
+      if (cta.killed) return;
+    }
     return finish(slot, ready, domain_.now() + 1);
   }
   const bool releases = arch::releases(operation.order) && beyond_cta(operation.scope);
   if (!releases || operation.code == OpCode::load || operation.code == OpCode::async_copy) {
-    return run_global(slot, operation);
+    return run_access(slot, operation);
   }
+  hold(slot, operation);
+}
+
+// It is carried out when what its release has to wait for has been answered.
+void WarpEngine::hold(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
   if (warp.operation == nullptr) warp.operation = std::make_unique<Operation>();
   *warp.operation = operation;
   warp.held = true;
   begin_release(slot, operation.scope == Scope::system);
 }
 
-void WarpEngine::run_global(std::uint32_t slot, const Operation& operation) {
+void WarpEngine::run_held(std::uint32_t slot) {
+  const Operation& operation = *warps_[slot].operation;
+  issuing_code_ = operation.code;
+  if (operation.code == OpCode::cluster_arrive) return arrive(slot);
+  if (operation.code == OpCode::mbarrier_arrive && operation.space == Space::shared) {
+    return change_mbarrier(slot, operation);
+  }
+  run_access(slot, operation);
+}
+
+void WarpEngine::run_access(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
   Cta& cta = ctas_[warp.cta];
   const Cycle now = domain_.now();
   partition_of(slot).block(slot / kPartitions);
-  const MemoryUnit::Result result = memory_.global(operation, slot, now);
+  const bool cluster = operation.space == Space::cluster;
+  const MemoryUnit::Result result = cluster ? run_cluster(slot, operation) : memory_.global(operation, slot, now);
   if (result.open && !result.lost) ++cta.open;
   cta.last = std::max(cta.last, result.arrival);
   cta.landed = std::max(cta.landed, result.arrival);
+  if (cta.killed) return;  // what it did was too much for another warp that waits for an mbarrier
   if (operation.code == OpCode::async_copy) {
     if (result.open) {
       warp.begin_copy();
@@ -196,14 +229,14 @@ void WarpEngine::released(std::uint32_t slot, Cycle when) {
   }
   warp.wait = WarpWait::issue;
   warp.since = from;
-  partition_of(slot).ready(slot / kPartitions, from, arch::Unit::memory);
+  partition_of(slot).ready(slot / kPartitions, from, warp.unit);
   wake(slot);
 }
 
 void WarpEngine::access_ended(const Access& access, Cycle when) {
   Warp& warp = warps_[access.warp];
   Cta& cta = ctas_[access.cta];
-  const Cycle ready = when + params_.memory.l1_latency - params_.memory.l1_tag_latency;
+  const Cycle ready = access.cluster ? when : when + params_.memory.l1_latency - params_.memory.l1_tag_latency;
   --cta.open;
   cta.last = std::max(cta.last, when);
   cta.landed = std::max(cta.landed, when);
@@ -243,16 +276,16 @@ void WarpEngine::access_lost(const Access& access, Cycle when) {
 }
 
 void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) {
-  const std::uint32_t index = failures_.take();
-  Failure& failure = failures_[index];
+  // A copy can also find its destination released (CGA-09).
+  const FaultKind kind = access.outside ? FaultKind::shared_bounds : FaultKind::address;
+  Failure failure;
   failure.cta = access.cta;
-  ++ctas_[access.cta].open;
-  failure.record = record_of(warps_[access.warp], FaultKind::address, access.pc);
+  failure.record = record_of(warps_[access.warp], kind, access.pc);
   failure.record.lane = lane;
   failure.record.operation = access.code;
   failure.record.address = address;
   failure.record.cycle = when;
-  domain_.schedule(std::max(when, domain_.now()), *this, kFails, index);
+  add_failure(std::move(failure));
 }
 
 }  // namespace heddle::sm

@@ -10,6 +10,23 @@ using arch::FaultKind;
 using arch::OpCode;
 using arch::Operation;
 
+namespace {
+
+// Whether an element of A or B is corrupt.
+bool reads_poison(const SharedMemory& shared, std::uint32_t window, const arch::MatmulTile& tile) {
+  if (!shared.poisoned(window, 0, tile_end(tile))) return false;
+  const auto rows = [&](std::uint64_t first, std::uint32_t count, std::uint64_t pitch, std::uint64_t columns) {
+    for (std::uint32_t row = 0; row < count; ++row) {
+      if (shared.poisoned(window, first + row * pitch, 2 * columns)) return true;
+    }
+    return false;
+  };
+  return rows(tile.a, arch::kTileRows, tile.a_pitch, tile.k) ||
+         rows(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch, tile.b_transposed ? tile.k : tile.n);
+}
+
+}  // namespace
+
 void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
   const Cycle now = domain_.now();
@@ -41,6 +58,20 @@ void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
       return run_barrier(slot, operation);
     case OpCode::fence:
       return run_fence(slot, operation);
+    case OpCode::cluster_arrive:
+      return run_cluster_arrive(slot, operation);
+    case OpCode::cluster_wait:
+      return run_cluster_wait(slot, operation);
+    case OpCode::mbarrier_init:
+    case OpCode::mbarrier_invalidate:
+    case OpCode::mbarrier_arrive:
+    case OpCode::mbarrier_expect:
+    case OpCode::mbarrier_complete:
+    case OpCode::mbarrier_wait:
+    case OpCode::mbarrier_test:
+      return run_mbarrier(slot, operation);
+    case OpCode::release_shared:
+      return run_release_shared(slot, operation);
     case OpCode::exit:
       return run_exit(slot);
     default:
@@ -72,26 +103,68 @@ void WarpEngine::run_compute(std::uint32_t slot) {
   finish(slot, last + warp.compute_latency, last + 1);
 }
 
+// CGA-10.
+std::uint64_t WarpEngine::special(std::uint32_t slot, arch::SpecialRegister which) const {
+  using arch::SpecialRegister;
+  const Warp& warp = warps_[slot];
+  const arch::WarpPlace& place = warp.place;
+  const protocol::CtaStartPacket& start = ctas_[warp.cta].start;
+  switch (which) {
+    case SpecialRegister::clock:
+      return domain_.now();
+    case SpecialRegister::sm:
+      return place_.id;
+    case SpecialRegister::sms:
+      return place_.sms;
+    case SpecialRegister::warp_slot:
+      return slot;
+    case SpecialRegister::cta_slot:
+      return warp.cta;
+    case SpecialRegister::cta_id_x:
+      return place.cta_x;
+    case SpecialRegister::cta_id_y:
+      return place.cta_y;
+    case SpecialRegister::cta_id_z:
+      return place.cta_z;
+    case SpecialRegister::grid_x:
+      return place.grid.x;
+    case SpecialRegister::grid_y:
+      return place.grid.y;
+    case SpecialRegister::grid_z:
+      return place.grid.z;
+    case SpecialRegister::block_x:
+      return place.block.x;
+    case SpecialRegister::block_y:
+      return place.block.y;
+    case SpecialRegister::block_z:
+      return place.block.z;
+    case SpecialRegister::cga_id:
+      return place.cluster;
+    case SpecialRegister::cga_cta_id:
+      return place.rank;
+    case SpecialRegister::cga_size:
+      return place.cluster_size;
+    case SpecialRegister::cga_x:
+      return place.cluster_shape.x;
+    case SpecialRegister::cga_y:
+      return place.cluster_shape.y;
+    case SpecialRegister::cga_z:
+      return place.cluster_shape.z;
+    case SpecialRegister::gpc_local_cga_id:
+      return start.tag.cga_id;
+    case SpecialRegister::task_id:
+      return start.tag.operation;
+    case SpecialRegister::queue_position:
+      return 0;  // there are no queue tasks yet
+    case SpecialRegister::cga_memory:
+      return start.cga_memory;
+  }
+  return 0;
+}
+
 void WarpEngine::run_special(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
-  std::uint64_t value = 0;
-  switch (operation.special) {
-    case arch::SpecialRegister::clock:
-      value = domain_.now();
-      break;
-    case arch::SpecialRegister::sm:
-      value = sm_;
-      break;
-    case arch::SpecialRegister::sms:
-      value = sms_;
-      break;
-    case arch::SpecialRegister::warp_slot:
-      value = slot;
-      break;
-    case arch::SpecialRegister::cta_slot:
-      value = warp.cta;
-      break;
-  }
+  const std::uint64_t value = special(slot, operation.special);
   const bool wide = operation.width == 8 || (!warp.writes.empty() && warp.writes.front().count == 2);
   std::uint32_t* registers = warp.state.of(operation.destination);
   for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
@@ -111,6 +184,7 @@ void WarpEngine::run_matmul(std::uint32_t slot, const Operation& operation) {
   if (!memory_.shared_memory().contains(warp.cta, 0, end_byte)) {
     return fault(slot, FaultKind::shared_bounds, 0, end_byte);
   }
+  if (reads_poison(memory_.shared_memory(), warp.cta, tile)) return fault(slot, FaultKind::poison, 0, tile.a);
   const arch::RegisterRange sums = warp.accumulators;
   HEDDLE_CHECK(sums.count == tile.n / 2, "a matrix multiply without its accumulators");
   matmul(tile, memory_.shared_memory().data(warp.cta), warp.state.of(sums.first));
@@ -161,6 +235,7 @@ void WarpEngine::run_exit(std::uint32_t slot) {
   const CtaBarriers::Outcome outcome = cta.barriers.leave();
   if (outcome == CtaBarriers::Outcome::wrong) return fault(slot, FaultKind::barrier, 0, 0);
   if (outcome == CtaBarriers::Outcome::opens) open_barriers(cta);
+  warp_left(slot);
   check_end(cta, domain_.now());
 }
 

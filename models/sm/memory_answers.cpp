@@ -76,10 +76,13 @@ void MemoryUnit::send_waiting(Cycle now) {
 
 void MemoryUnit::on_room(Cycle when) {
   send_waiting(when);
-  if (was_stopped_ && !stopped()) {
-    was_stopped_ = false;
-    client_.memory_goes_on(when);
-  }
+  go_on(when);
+}
+
+void MemoryUnit::go_on(Cycle when) {
+  if (!was_stopped_ || stopped()) return;
+  was_stopped_ = false;
+  client_.memory_goes_on(when);
 }
 
 bool MemoryUnit::on_response(tlm::tlm_generic_payload& payload, Cycle arrival) {
@@ -93,10 +96,7 @@ bool MemoryUnit::on_response(tlm::tlm_generic_payload& payload, Cycle arrival) {
   --depth_;
   for (std::size_t i = 0; i < over; ++i) retired_[i]->release();
   retired_.erase(retired_.begin(), retired_.begin() + static_cast<std::ptrdiff_t>(over));
-  if (was_stopped_ && !stopped()) {
-    was_stopped_ = false;
-    client_.memory_goes_on(arrival);
-  }
+  go_on(arrival);
   return true;
 }
 
@@ -110,12 +110,12 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
     read_ended(request, open.entry, failed, arrival);
   } else {
     const Part part = parts_[open.part];
-    const Access& access = accesses_[part.access];
+    Access& access = accesses_[part.access];
     if (failed) {
       part_failed(open.part, arch::line_of(request.get_address()), part.sectors, arrival);
     } else if (!access.dead && (access.kind == AccessKind::load || access.kind == AccessKind::copy)) {
       const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
-      deliver(access, part.lanes, part.sectors, request.get_data_ptr(), offset);
+      deliver(access, part.lanes, part.sectors, request.get_data_ptr(), offset, arrival);
     } else if (!access.dead && access.kind == AccessKind::atomic) {
       deliver_old(access, request);
     }
@@ -137,23 +137,16 @@ void MemoryUnit::read_ended(protocol::MemoryRequest& request, std::uint32_t entr
   }
   l1_.fill(entry, bytes, offset, [this, bytes, offset, arrival](std::uint32_t index, std::uint8_t sectors) {
     const Part& part = parts_[index];
-    const Access& access = accesses_[part.access];
-    if (!access.dead) deliver(access, part.lanes, sectors, bytes, offset);
+    Access& access = accesses_[part.access];
+    if (!access.dead) deliver(access, part.lanes, sectors, bytes, offset, arrival);
     part_ended(index, sectors, arrival);
   });
 }
 
 // `bytes`: those of the line from `offset` on.
-void MemoryUnit::deliver(const Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
-                         std::uint32_t offset) {
-  if (access.kind == AccessKind::copy) {
-    std::uint8_t* shared = shared_.data(access.cta);
-    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-      if ((lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) continue;
-      std::memcpy(shared + access.shared_address[lane], bytes + access.offset_of(lane) - offset, access.width);
-    }
-    return;
-  }
+void MemoryUnit::deliver(Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                         std::uint32_t offset, Cycle arrival) {
+  if (access.kind == AccessKind::copy) return deliver_copy(access, lanes, sectors, bytes, offset, arrival);
   std::uint32_t* registers = warps_[access.warp].state.of(access.destination);
   const auto first = static_cast<std::uint32_t>(__builtin_ctz(lanes));
   const auto count = static_cast<std::uint32_t>(__builtin_popcount(lanes));
@@ -165,6 +158,24 @@ void MemoryUnit::deliver(const Access& access, LaneMask lanes, std::uint8_t sect
     if ((lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) continue;
     put_lane(registers, lane, access.width, bytes + access.offset_of(lane) - offset);
   }
+}
+
+// The end of the window may have come down meanwhile: what lies behind it is somebody else's (CGA-09).
+void MemoryUnit::deliver_copy(Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                              std::uint32_t offset, Cycle arrival) {
+  std::uint8_t* shared = shared_.data(access.cta);
+  LaneMask written = 0;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) continue;
+    if (shared_.contains(access.cta, access.shared_address[lane], access.width)) {
+      std::memcpy(shared + access.shared_address[lane], bytes + access.offset_of(lane) - offset, access.width);
+      written |= LaneMask{1} << lane;
+    } else if (!access.failed) {
+      access.failed = access.outside = true;
+      client_.access_failed(access, lane, access.shared_address[lane], arrival);
+    }
+  }
+  shared_.covered(access.cta, written, access.shared_address, access.width);
 }
 
 void MemoryUnit::deliver_old(const Access& access, const protocol::MemoryRequest& request) {
@@ -199,7 +210,9 @@ void MemoryUnit::part_ended(std::uint32_t index, std::uint8_t sectors, Cycle arr
   Access& access = accesses_[number];
   access.last = std::max(access.last, arrival);
   if (--access.open > 0) return;
-  if (access.dead || access.failed) {
+  if (access.posted) {
+    // Nobody waits for it.
+  } else if (access.dead || access.failed) {
     client_.access_lost(access, access.last);
   } else {
     client_.access_ended(access, access.last);

@@ -28,6 +28,10 @@ AccessKind kind_of(const Operation& operation) {
       return operation.destination == arch::kNoRegister ? AccessKind::reduce : AccessKind::atomic;
     case OpCode::async_copy:
       return AccessKind::copy;
+    case OpCode::mbarrier_arrive:
+    case OpCode::mbarrier_expect:
+    case OpCode::mbarrier_complete:
+      return AccessKind::mbarrier;
     default:
       return AccessKind::load;
   }
@@ -57,7 +61,8 @@ void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t
 }  // namespace
 
 MemoryUnit::MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, const MemoryView& view, std::uint32_t sm,
-                       std::vector<Warp>& warps, MemoryClient& client, SmStats& stats)
+                       std::vector<Warp>& warps, MemoryClient& client, SmStats& stats, const ClusterTables& tables,
+                       const ClusterLinks& links)
     : domain_(domain),
       out_(out),
       params_(params.memory),
@@ -66,11 +71,14 @@ MemoryUnit::MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, c
       warps_(warps),
       client_(client),
       stats_(stats),
+      tables_(tables),
+      links_(links),
       slice_addresses_(addresses_of_slices(view.map)),
       port_(params.memory.queue),
       shared_(params.limits.shared_bytes, params.limits.ctas),
       // An instruction can issue while one more request may be open, and then needs an entry for each lane.
-      l1_(params.memory.l1_ways, params.memory.requests + kWarpLanes) {}
+      l1_(params.memory.l1_ways, params.memory.requests + kWarpLanes),
+      cluster_of_cta_(params.limits.ctas) {}
 
 void MemoryUnit::reset() {
   open_.for_each([](Open& open) { open.request->release(); });
@@ -84,13 +92,17 @@ void MemoryUnit::reset() {
   shared_.reset();
   l1_.reset();
   ledger_.reset();
-  last_departure_ = 0;
+  cluster_waiting_.clear();
+  replies_.clear();  // the payloads are other SMs'
+  std::fill(cluster_of_cta_.begin(), cluster_of_cta_.end(), 0);
+  cluster_of_cga_.fill(0);
+  last_departure_ = last_request_ = last_reply_ = 0;
   depth_ = 0;
   sending_ = was_stopped_ = false;
 }
 
 void MemoryUnit::forget(std::uint32_t cta) {
-  accesses_.for_each([cta](Access& access) { access.dead |= access.cta == cta; });
+  accesses_.for_each([cta](Access& access) { access.dead |= access.cta == cta && !access.orphan; });
 }
 
 MemoryUnit::Result MemoryUnit::shared(const Operation& operation, std::uint32_t window, std::uint32_t warp, Cycle now) {
@@ -137,11 +149,11 @@ std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp, 
   const Warp& owner = warps_[warp];
   access.kind = kind_of(operation);
   access.dead = access.failed = false;
+  access.cluster = access.posted = access.orphan = access.outside = false;
   access.blocks = arch::acquires(operation.order) && access.kind != AccessKind::copy;
   access.acquires = access.blocks && operation.scope != arch::Scope::cta;
   access.code = operation.code;
-  const bool atomic = operation.code == OpCode::atomic;
-  access.width = atomic ? static_cast<std::uint8_t>(arch::bytes_of(operation.type)) : operation.width;
+  access.width = static_cast<std::uint8_t>(dsmem_width(operation));
   access.destination = operation.destination;
   access.warp = warp;
   access.cta = owner.cta;
@@ -315,19 +327,7 @@ void MemoryUnit::fill_atomic(protocol::MemoryRequest& request, const Operation& 
   extension.sectors = line.sectors;
   extension.action =
       operation.destination == arch::kNoRegister ? protocol::MemoryAction::reduce : protocol::MemoryAction::atomic;
-  extension.atomic = operation.atomic;
-  extension.type = operation.type;
-  const bool wide = arch::bytes_of(operation.type) == 8;
-  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    if ((line.lanes >> lane & 1) == 0) continue;
-    const auto& data = operation.data[lane];
-    protocol::AtomicLane& out = extension.lane[extension.lanes++];
-    out.operand = data[0] | (wide ? std::uint64_t{data[1]} << 32 : 0);
-    out.compare = operation.compare[lane];
-    out.old = 0;
-    out.offset = static_cast<std::uint8_t>(operation.address[lane] % kLineBytes);
-    out.lane = static_cast<std::uint8_t>(lane);
-  }
+  fill_lanes(extension, operation, line);
 }
 
 void MemoryUnit::deliver_hit(const Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
@@ -345,12 +345,15 @@ void MemoryUnit::deliver_hit(const Operation& operation, std::uint32_t warp, con
     return;
   }
   std::uint8_t* shared = shared_.data(owner.cta);
+  LaneMask written = 0;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((line.lanes >> lane & 1) == 0) continue;
     if ((sectors >> arch::sector_of(operation.address[lane]) & 1) == 0) continue;
     const std::uint64_t at = operation.address[lane] % kLineBytes - offset;
     std::memcpy(shared + operation.shared_address[lane], bytes + at, operation.width);
+    written |= LaneMask{1} << lane;
   }
+  shared_.covered(owner.cta, written, operation.shared_address, operation.width);
 }
 
 MemoryUnit::Result MemoryUnit::flush(std::uint32_t warp, Cycle now) {

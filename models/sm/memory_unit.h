@@ -4,6 +4,7 @@
 // order. Requests leave with the cycle in which they will have passed the tags, so that neither side needs an event.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -11,9 +12,13 @@
 #include "arch/address_map.h"
 #include "arch/warp_program.h"
 #include "common/memory_socket.h"
+#include "common/packet_socket.h"
+#include "protocol/dsmem_packet.h"
 #include "protocol/memory_request.h"
 #include "sm/access_table.h"
+#include "sm/cluster_tables.h"
 #include "sm/coalescer.h"
+#include "sm/dsmem_access.h"
 #include "sm/l1_cache.h"
 #include "sm/memory_port.h"
 #include "sm/request_ledger.h"
@@ -29,6 +34,23 @@ struct MemoryView {
   const arch::AddressMap& map;
 };
 
+// The SM on the SM-to-SM network of its GPC.
+struct ClusterLinks {
+  PacketOut<protocol::DsmemPacket>& requests;  // to other SMs
+  PacketIn<protocol::DsmemPacket>& served;     // theirs: credits go back when the replies have left (by_owner)
+  PacketOut<protocol::DsmemPacket>& replies;   // to these
+  std::uint32_t in_gpc = 0;                    // bit of the SM in the GPC's masks
+};
+
+// What the target of a DSMEM request found wrong.
+struct ClusterError {
+  arch::DsmemStatus status = arch::DsmemStatus::ok;
+  std::uint32_t cga_id = 0;    // kNoCgaId: the CTA belongs to none, and has addressed itself
+  std::uint64_t sequence = 0;  // launch of the CGA
+  std::uint32_t rank = 0;      // of the target
+  std::uint32_t offset = 0;    // of the lowest lane that was wrong
+};
+
 // Told of what ends later. Calls come inside those of the crossbar, with the cycle, now or later, that they are for.
 class MemoryClient {
  public:
@@ -36,10 +58,23 @@ class MemoryClient {
   virtual void access_ended(const Access& access, Cycle when) = 0;
   // The same for one that comes to nothing: it is dead, or has failed.
   virtual void access_lost(const Access& access, Cycle when) = 0;
-  // An error response for a part of it; `lane` is the first concerned.
+  // An error response for a part of it; `lane` is the first concerned. If access.outside, the address is an offset in
+  // shared memory: the destination of a copy has been released.
   virtual void access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) = 0;
   // A request of that group of the ledger has been answered: what waits for earlier ones may go on.
   virtual void request_ended(RequestLedger::Mark group, Cycle when) = 0;
+  static constexpr std::uint32_t kNoCta = ~std::uint32_t{0};
+  // DSMEM: the target has answered with an error (CGA-08). The access is over as far as it concerns that part. Never
+  // for a dead access.
+  virtual void cluster_failed(const Access& access, const ClusterError& error, Cycle when) = 0;
+  // DSMEM: the same for an access that has no owner any more: posted, and its CTA has gone.
+  virtual void orphan_failed(const ClusterError& error, Cycle when) = 0;
+  // A request of the CGA has been answered: in_flight() of it is lower, and of the CTA too. `cta`: kNoCta if that has
+  // gone.
+  virtual void cluster_answered(std::uint32_t cga_id, std::uint32_t cta, Cycle when) = 0;
+  // A DSMEM access has changed what lies in that window at the offset: perhaps an mbarrier, a phase of which it may
+  // have completed. `when`: the port's cycle for it, now or later.
+  virtual void mbarrier_changed(std::uint32_t window, std::uint32_t offset, Cycle when) = 0;
   // The unit was stopped and takes instructions again.
   virtual void memory_goes_on(Cycle when) = 0;
 
@@ -49,13 +84,17 @@ class MemoryClient {
 
 class MemoryUnit {
  public:
+  // `sm`: of the machine.
   MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, const MemoryView& view, std::uint32_t sm,
-             std::vector<Warp>& warps, MemoryClient& client, SmStats& stats);
+             std::vector<Warp>& warps, MemoryClient& client, SmStats& stats, const ClusterTables& tables,
+             const ClusterLinks& links);
 
   // The first cycle in which an instruction can issue to it; kNeverReady: it has stopped, memory_goes_on() follows.
   Cycle free() const { return stopped() ? kNeverReady : port_.free(); }
   // False while more requests wait than may, for things that do not issue through free().
-  bool stopped() const { return open_.in_use() >= params_.requests || waiting_.size() >= params_.request_queue; }
+  bool stopped() const {
+    return open_.in_use() >= params_.requests || waiting_.size() + cluster_waiting_.size() >= params_.request_queue;
+  }
 
   // What an instruction comes to. Registers that it reads from memory have been written, if `ready` is known.
   struct Result {
@@ -68,19 +107,44 @@ class MemoryUnit {
   Result shared(const arch::Operation& operation, std::uint32_t window, std::uint32_t warp, Cycle now);
   // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for.
   Result global(const arch::Operation& operation, std::uint32_t warp, Cycle now);
+  // Loads, stores, atomics, and mbarrier arrivals, expects and completes of DSMEM, aligned. All lanes have been found
+  // in the tables. What lies on this SM is served at once; an error there comes as cluster_failed() all the same,
+  // inside this call. Accesses that return nothing are posted unless they acquire: their results are never open,
+  // access_ended() and access_lost() do not come for them, and in_flight() tells of what is under way. mbarriers:
+  // data[0] and data[1] as in Operation.
+  Result cluster(const arch::Operation& operation, std::uint32_t warp, Cycle now);
+  // The CTA has gone, and posted accesses of it are under way: they belong to its CGA alone from now on.
+  void abandon(std::uint32_t cta);
+  // Requests of the CTA, or of the CGA, that other SMs have not answered.
+  std::uint32_t in_flight_of_cta(std::uint32_t cta) const { return cluster_of_cta_[cta]; }
+  std::uint32_t in_flight(std::uint32_t cga_id) const { return cluster_of_cga_[cga_id]; }
+  // Requests to other SMs that wait for room on the network.
+  std::size_t cluster_waiting() const { return cluster_waiting_.size(); }
+  // Requests of other SMs that wait here for room to be answered.
+  std::size_t served_waiting() const { return replies_.size(); }
+  // The port for an operation on one word of shared memory (mbarriers); gives the cycle in which its result is there.
+  Cycle touch_shared(Cycle now) { return port_.take(now, 1) + params_.shared_latency; }
+  void on_cluster_request(const protocol::DsmemPacket& packet);
+  // It arrives then, now or later.
+  void on_cluster_reply(const protocol::DsmemPacket& packet, Cycle arrival);
+  void on_cluster_room();  // of either link
+
   // Shared memory is read by something else; gives the end.
   Cycle read_shared(std::uint64_t bytes, Cycle now);
   // All slices write back what they hold (a release at system scope): an access like others.
   Result flush(std::uint32_t warp, Cycle now);
 
   SharedMemory& shared_memory() { return shared_; }
+  const SharedMemory& shared_memory() const { return shared_; }
   L1Cache& l1() { return l1_; }
   RequestLedger& ledger() { return ledger_; }
   // The accesses of a CTA come to nothing: it has been killed.
   void forget(std::uint32_t cta);
-  // Requests that have not been answered, and those of them that wait for the crossbar.
+  // Requests that have not been answered, those to other SMs among them, and those that wait for the crossbar.
   std::size_t open() const { return open_.in_use(); }
   std::size_t waiting() const { return waiting_.size(); }
+  // Payloads that are out.
+  std::size_t payloads() const { return pool_.in_use() - retired_.size(); }
 
   bool on_response(tlm::tlm_generic_payload& payload, Cycle arrival);
   void on_room(Cycle when);
@@ -88,6 +152,7 @@ class MemoryUnit {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::size_t kCgaIds = 256;
   struct Open {
     protocol::MemoryRequest* request = nullptr;
     RequestLedger::Mark group = 0;
@@ -96,6 +161,10 @@ class MemoryUnit {
   };
   struct Waiting {
     protocol::MemoryRequest* request = nullptr;
+    Cycle earliest = 0;
+  };
+  struct WaitingPacket {
+    protocol::DsmemPacket packet;
     Cycle earliest = 0;
   };
 
@@ -120,11 +189,23 @@ class MemoryUnit {
   void send_waiting(Cycle now);
   void answered(protocol::MemoryRequest& request, Cycle arrival);
   void read_ended(protocol::MemoryRequest& request, std::uint32_t entry, bool failed, Cycle arrival);
-  void deliver(const Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
-               std::uint32_t offset);
+  void deliver(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+               std::uint32_t offset, Cycle arrival);
+  void deliver_copy(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                    std::uint32_t offset, Cycle arrival);
   void deliver_old(const Access& access, const protocol::MemoryRequest& request);
   void part_failed(std::uint32_t part, std::uint64_t line, std::uint8_t sectors, Cycle arrival);
   void part_ended(std::uint32_t part, std::uint8_t sectors, Cycle arrival);
+  void go_on(Cycle when);
+
+  // memory_cluster.cpp: DSMEM
+  Cycle ask_own(std::uint32_t access, const LineAccess& line, const ClusterTables::Target& target,
+                protocol::MemoryRequest& request, Cycle begin);
+  void ask_other(std::uint32_t access, const LineAccess& line, const ClusterTables::Target& target,
+                 protocol::MemoryRequest& request, Cycle departure);
+  void cluster_answer(std::uint32_t access, arch::LaneMask lanes, std::uint8_t sectors,
+                      const protocol::DsmemPacket& reply, Cycle when);
+  void reply(const protocol::DsmemPacket& answer, Cycle departure);
 
   Domain& domain_;
   MemoryOut& out_;
@@ -134,6 +215,8 @@ class MemoryUnit {
   std::vector<Warp>& warps_;
   MemoryClient& client_;
   SmStats& stats_;
+  const ClusterTables& tables_;
+  ClusterLinks links_;
   std::vector<std::uint64_t> slice_addresses_;  // one of each slice
 
   MemoryPort port_;
@@ -145,6 +228,12 @@ class MemoryUnit {
   IndexPool<Open> open_;
   std::deque<Waiting> waiting_;
   Cycle last_departure_ = 0;
+  std::deque<WaitingPacket> cluster_waiting_;
+  std::deque<WaitingPacket> replies_;
+  Cycle last_request_ = 0;                               // departure
+  Cycle last_reply_ = 0;                                 // the same
+  std::vector<std::uint32_t> cluster_of_cta_;            // requests in flight by CTA slot
+  std::array<std::uint32_t, kCgaIds> cluster_of_cga_{};  // the same by gpc_local_cga_id
   protocol::RequestPool pool_;
   std::vector<protocol::MemoryRequest*> retired_;  // answered, and perhaps still looked at by who answers
   std::uint32_t depth_ = 0;                        // of calls of on_response

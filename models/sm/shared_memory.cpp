@@ -1,5 +1,6 @@
 #include "sm/shared_memory.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -9,9 +10,12 @@
 namespace heddle::sm {
 namespace {
 
+using arch::kLineBytes;
 using arch::kWarpLanes;
 using arch::LaneMask;
 using arch::Operation;
+
+constexpr std::uint32_t room_for(std::uint32_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
 std::uint64_t value_at(const std::uint8_t* bytes, std::uint32_t width) {
   std::uint64_t value = 0;
@@ -62,7 +66,9 @@ bool is_row(const Operation& operation) {
 
 }  // namespace
 
-SharedMemory::SharedMemory(std::uint32_t capacity, std::uint32_t windows) : capacity_(capacity), windows_(windows) {}
+// Windows begin at whole lines: so the array has a line more for each than they have bytes together.
+SharedMemory::SharedMemory(std::uint32_t capacity, std::uint32_t windows)
+    : capacity_(capacity), storage_(room_for(capacity) + windows * kLineBytes), windows_(windows) {}
 
 SharedMemory::Window& SharedMemory::at(std::uint32_t window) {
   HEDDLE_CHECK(window < windows_.size() && windows_[window].open, "no such window of shared memory");
@@ -74,23 +80,150 @@ const SharedMemory::Window& SharedMemory::at(std::uint32_t window) const {
   return windows_[window];
 }
 
-bool SharedMemory::is_open(std::uint32_t window) const { return window < windows_.size() && windows_[window].open; }
-
 void SharedMemory::open(std::uint32_t window, std::uint32_t bytes) {
   HEDDLE_CHECK(window < windows_.size() && !windows_[window].open, "the window is open already");
   HEDDLE_CHECK(bytes <= capacity_ - used_, "more shared memory than there is");
+  if (bytes_.get() == nullptr) bytes_ = ZeroedArray<std::uint8_t>(storage_);
   used_ += bytes;
-  windows_[window] = {std::vector<std::uint8_t>(bytes), true};
+  windows_[window] = {true, 0, bytes, bytes, {}};
+  if (bytes == 0) return;
+  place(window);
+  std::memset(data(window), 0, bytes);
+}
+
+// First fit.
+void SharedMemory::place(std::uint32_t window) {
+  if (fits(window, room_for(capacity_))) return;
+  compact();
+  HEDDLE_CHECK(fits(window, storage_), "windows of shared memory that were moved together left no room");
+}
+
+bool SharedMemory::fits(std::uint32_t window, std::uint32_t end) {
+  Window& its = windows_[window];
+  std::uint32_t hole = 0;
+  for (std::size_t i = 0; i <= order_.size(); ++i) {
+    const std::uint32_t next = i < order_.size() ? windows_[order_[i]].base : end;
+    if (hole + room_for(its.bytes) <= next) {
+      its.base = hole;
+      order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(i), window);
+      return true;
+    }
+    if (i < order_.size()) hole = next + room_for(windows_[order_[i]].bytes);
+  }
+  return false;
+}
+
+void SharedMemory::compact() {
+  std::uint32_t end = 0;
+  for (const std::uint32_t window : order_) {
+    Window& its = windows_[window];
+    if (its.base != end) std::memmove(bytes_.get() + end, bytes_.get() + its.base, its.bytes);
+    its.base = end;
+    end += room_for(its.bytes);
+  }
 }
 
 void SharedMemory::close(std::uint32_t window) {
-  used_ -= size(window);
-  windows_[window] = {};
+  release(window, 0);
+  windows_[window].open = false;
+}
+
+std::uint32_t SharedMemory::release(std::uint32_t window, std::uint64_t from) {
+  Window& its = at(window);
+  if (from >= its.bytes) return 0;
+  const std::uint32_t freed = its.bytes - static_cast<std::uint32_t>(from);
+  its.bytes -= freed;
+  used_ -= freed;
+  if (its.bytes == 0) {
+    order_.erase(std::find(order_.begin(), order_.end(), window));
+    drop_poison(its);
+  }
+  return freed;
 }
 
 void SharedMemory::reset() {
   for (Window& window : windows_) window = {};
-  used_ = 0;
+  order_.clear();
+  used_ = poisoned_windows_ = 0;
+}
+
+void SharedMemory::drop_poison(Window& window) {
+  if (window.poison.empty()) return;
+  window.poison.clear();
+  --poisoned_windows_;
+}
+
+void SharedMemory::poison(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes) {
+  HEDDLE_CHECK(contains(window, offset, bytes), "poison beyond the window");
+  if (bytes == 0) return;
+  Window& its = at(window);
+  if (its.poison.empty()) {
+    its.poison.assign(its.opened / kPoisonBytes / 64 + 1, 0);
+    ++poisoned_windows_;
+  }
+  for (std::uint64_t granule = offset / kPoisonBytes; granule <= (offset + bytes - 1) / kPoisonBytes; ++granule) {
+    its.poison[granule / 64] |= std::uint64_t{1} << granule % 64;
+  }
+}
+
+bool SharedMemory::poisoned(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes) const {
+  const std::vector<std::uint64_t>& poison = at(window).poison;
+  if (poison.empty() || bytes == 0) return false;
+  for (std::uint64_t granule = offset / kPoisonBytes; granule <= (offset + bytes - 1) / kPoisonBytes; ++granule) {
+    if ((poison[granule / 64] >> granule % 64 & 1) != 0) return true;
+  }
+  return false;
+}
+
+std::uint32_t SharedMemory::first_poisoned(std::uint32_t window, const Operation& operation) const {
+  if (poisoned_windows_ == 0) return kWarpLanes;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((operation.lanes >> lane & 1) == 0) continue;
+    if (poisoned(window, operation.address[lane], operation.width)) return lane;
+  }
+  return kWarpLanes;
+}
+
+void SharedMemory::sound(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes, const std::uint8_t* enables) {
+  Window& its = at(window);
+  if (its.poison.empty()) return;
+  for (std::uint64_t granule = (offset + kPoisonBytes - 1) / kPoisonBytes;; ++granule) {
+    const std::uint64_t begin = granule * kPoisonBytes;
+    // The last granule of a window of odd size is shorter.
+    const std::uint64_t end = std::min<std::uint64_t>(begin + kPoisonBytes, its.bytes);
+    if (begin >= end || end > offset + bytes) return;
+    const bool whole = enables == nullptr || std::all_of(enables + (begin - offset), enables + (end - offset),
+                                                         [](std::uint8_t enable) { return enable != 0; });
+    if (whole) its.poison[granule / 64] &= ~(std::uint64_t{1} << granule % 64);
+  }
+}
+
+// What the lanes of one operation write together counts as one write. Each lane's bytes lie in one granule.
+template <class Offset>
+void SharedMemory::sound_lanes(std::uint32_t window, LaneMask lanes, const arch::PerLane<Offset>& offset,
+                               std::uint32_t width) {
+  if (at(window).poison.empty()) return;
+  for (std::uint32_t first = 0; first < kWarpLanes; ++first) {
+    if ((lanes >> first & 1) == 0) continue;
+    const std::uint64_t granule = offset[first] / kPoisonBytes;
+    std::array<std::uint8_t, kPoisonBytes> enables{};
+    for (std::uint32_t lane = first; lane < kWarpLanes; ++lane) {
+      if ((lanes >> lane & 1) == 0 || offset[lane] / kPoisonBytes != granule) continue;
+      std::memset(enables.data() + offset[lane] % kPoisonBytes, 0xFF, width);
+    }
+    sound(window, granule * kPoisonBytes, kPoisonBytes, enables.data());
+  }
+}
+template void SharedMemory::sound_lanes(std::uint32_t, LaneMask, const arch::PerLane<std::uint32_t>&, std::uint32_t);
+
+std::uint64_t SharedMemory::word(std::uint32_t window, std::uint64_t offset) const {
+  HEDDLE_CHECK(contains(window, offset, 8), "an object beyond the window");
+  return value_at(data(window) + offset, 8);
+}
+
+void SharedMemory::set_word(std::uint32_t window, std::uint64_t offset, std::uint64_t value) {
+  HEDDLE_CHECK(contains(window, offset, 8), "an object beyond the window");
+  std::memcpy(data(window) + offset, &value, sizeof value);
 }
 
 std::uint32_t SharedMemory::first_outside(std::uint32_t window, const Operation& operation) const {
@@ -122,6 +255,7 @@ void SharedMemory::store(std::uint32_t window, const Operation& operation) {
     if ((operation.lanes >> lane & 1) == 0) continue;
     take_lane(operation.data[lane], operation.width, bytes + operation.address[lane]);
   }
+  if (poisoned_windows_ > 0) sound_lanes(window, operation.lanes, operation.address, operation.width);
 }
 
 void SharedMemory::atomic(std::uint32_t window, const Operation& operation, std::uint32_t* registers) {

@@ -5,33 +5,43 @@
 #include <vector>
 
 #include "arch/warp_program.h"
+#include "common/big_memory.h"
 
 namespace heddle::sm {
 
 constexpr std::uint32_t kBanks = 32;
 constexpr std::uint32_t kBankBytes = 4;
+constexpr std::uint32_t kPoisonBytes = arch::kSectorBytes;  // what is corrupt together
 
-// Windows are virtual: a CTA sees offsets from 0, and any set of windows fits whose sizes fit. So nothing fragments,
-// and what the resource accounting admitted finds its place. Every window begins at bank 0.
+// One array of bytes. A window may lie anywhere in it, and begins at bank 0. It is relocatable: every access adds its
+// base. When no hole is large enough for a new one, all are moved together, so that what the resource accounting
+// admitted finds its place.
 class SharedMemory {
  public:
   // Capacity in bytes; windows are numbered from 0, one for each CTA slot.
   SharedMemory(std::uint32_t capacity, std::uint32_t windows);
 
   // The window must be closed, and the bytes must fit. It is filled with zeros: what a CTA finds there must not depend
-  // on who was there before.
+  // on who was there before. Other windows may move.
   void open(std::uint32_t window, std::uint32_t bytes);
   void close(std::uint32_t window);
+  // The window ends at `from` from now on, and what lay behind is free (CGA-09). Gives the number of those bytes: 0 if
+  // the window ended there or earlier.
+  std::uint32_t release(std::uint32_t window, std::uint64_t from);
   // Closes all.
   void reset();
 
   std::uint32_t capacity() const { return capacity_; }
+  // Bytes of all open windows.
   std::uint32_t used() const { return used_; }
-  bool is_open(std::uint32_t window) const;
-  std::uint32_t size(std::uint32_t window) const { return static_cast<std::uint32_t>(at(window).bytes.size()); }
-  // size() bytes; valid until the window is closed.
-  std::uint8_t* data(std::uint32_t window) { return at(window).bytes.data(); }
-  const std::uint8_t* data(std::uint32_t window) const { return at(window).bytes.data(); }
+  bool is_open(std::uint32_t window) const { return window < windows_.size() && windows_[window].open; }
+  // Without what has been released.
+  std::uint32_t size(std::uint32_t window) const { return at(window).bytes; }
+  // Where it is in the array now: a multiple of kLineBytes.
+  std::uint32_t base(std::uint32_t window) const { return at(window).base; }
+  // size() bytes; valid until a window is opened. For writers: see covered().
+  std::uint8_t* data(std::uint32_t window) { return bytes_.get() + at(window).base; }
+  const std::uint8_t* data(std::uint32_t window) const { return bytes_.get() + at(window).base; }
   bool contains(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes) const {
     const std::uint32_t there = size(window);
     return bytes <= there && offset <= there - bytes;
@@ -39,24 +49,60 @@ class SharedMemory {
   // The first lane of a load, store or atomic that reaches beyond the window; kWarpLanes if there is none.
   std::uint32_t first_outside(std::uint32_t window, const arch::Operation& operation) const;
 
+  // Corrupt data (CGA-08), by granules of kPoisonBytes. Only bytes of the window; none is allowed.
+  void poison(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes);
+  // Whether reading those bytes of the window would give corrupt data.
+  bool poisoned(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes) const;
+  // The first lane of a load or atomic that reads such data; kWarpLanes if there is none. All lanes must be inside.
+  std::uint32_t first_poisoned(std::uint32_t window, const arch::Operation& operation) const;
+  // Something was written through data(): those bytes, `enables` (null: all) being not 0 for those that count. Granules
+  // that lie in it wholly are sound again; others stay as they are.
+  void covered(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes, const std::uint8_t* enables) {
+    if (poisoned_windows_ > 0) sound(window, offset, bytes, enables);
+  }
+  // The same for `width` bytes from the offset of each lane.
+  void covered(std::uint32_t window, arch::LaneMask lanes, const arch::PerLane<std::uint32_t>& offset,
+               std::uint32_t width) {
+    if (poisoned_windows_ > 0) sound_lanes(window, lanes, offset, width);
+  }
+
   // All lanes must be inside and aligned (HEDDLE_CHECK for inside). `registers`: WarpState::of(destination), or null
   // for an atomic that returns nothing. Lanes work in their order: of stores to one byte, the highest lane wins.
   void load(std::uint32_t window, const arch::Operation& operation, std::uint32_t* registers) const;
   void store(std::uint32_t window, const arch::Operation& operation);
   void atomic(std::uint32_t window, const arch::Operation& operation, std::uint32_t* registers);
 
+  // A 64-bit object (an mbarrier) inside the window.
+  std::uint64_t word(std::uint32_t window, std::uint64_t offset) const;
+  void set_word(std::uint32_t window, std::uint64_t offset, std::uint64_t value);
+
  private:
   struct Window {
-    std::vector<std::uint8_t> bytes;
     bool open = false;
+    std::uint32_t base = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t opened = 0;           // bytes when it was opened: poison has a bit for each granule of them
+    std::vector<std::uint64_t> poison;  // empty: none
   };
 
   Window& at(std::uint32_t window);
   const Window& at(std::uint32_t window) const;
+  void place(std::uint32_t window);
+  bool fits(std::uint32_t window, std::uint32_t end);
+  void compact();
+  void drop_poison(Window& window);
+  void sound(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes, const std::uint8_t* enables);
+  template <class Offset>
+  void sound_lanes(std::uint32_t window, arch::LaneMask lanes, const arch::PerLane<Offset>& offset,
+                   std::uint32_t width);
 
   std::uint32_t capacity_;
   std::uint32_t used_ = 0;
+  std::uint32_t storage_;            // bytes of the array
+  ZeroedArray<std::uint8_t> bytes_;  // from the first window on
   std::vector<Window> windows_;
+  std::vector<std::uint32_t> order_;  // open windows with bytes, by their base
+  std::uint32_t poisoned_windows_ = 0;
 };
 
 // Cycles that a load, store or atomic keeps the banks busy: each bank serves one 4-byte word per cycle. Lanes that

@@ -13,22 +13,39 @@ constexpr std::uint32_t kPreloadEnds = 1;  // argument: index of the preload
 }  // namespace
 
 Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmParams& params,
-       std::uint32_t id, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
-       const MemoryView& view, std::uint32_t sms)
+       const SmPlace& place, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
+       const MemoryView& view)
     : Block(name, domain, path),
       start_in("start_in", domain, exit_distance),
       exit_out("exit_out", domain, exit_distance, kUnlimitedCredits),  // bounded by the CTA slots
       abort_in("abort_in", domain, exit_distance),
       memory_out("memory_out", domain),
+      entry_in("entry_in"),
+      order_in("order_in", domain, exit_distance),
+      notice_out("notice_out", domain, exit_distance, kUnlimitedCredits),  // a few for each CTA and CGA
+      // What lies between SMs is the network's.
+      dsmem_out("dsmem_out", domain, 0, params.memory.cluster_queue),
+      reply_in("reply_in", domain, 0),
+      dsmem_in("dsmem_in", domain, 0, CreditReturn::by_owner),
+      reply_out("reply_out", domain, 0, params.memory.cluster_queue),
       capacity_(arch::capacity_of(params.limits)),
       start_cycles_(domain.cost(params.start_cycles)),
-      id_(id),
+      place_(place),
       seed_(seed),
       ctas_(params.limits.ctas),
       started_(counter("ctas", "CTAs", "CTAs started on this SM")),
       warp_cycles_(counter("warp_cycles", "warps x cycles", "resident warps, summed over time")),
-      engine_(domain, memory_out, params, code, view, id, sms, this->name(), domain.observation().prefix + "." + path,
-              *this) {
+      engine_(domain, memory_out, ClusterLinks{dsmem_out, dsmem_in, reply_out, place.in_gpc}, params, code, view, place,
+              this->name(), domain.observation().prefix + "." + path, *this) {
+  entry_in.init(place.tpcs, [&domain](const char* socket, std::size_t) {
+    return new PacketIn<protocol::CtaEntryPacket>(socket, domain, 0);
+  });
+  for (auto& socket : entry_in) socket.on_packet_ahead<Sm, &Sm::on_entry>(*this);
+  order_in.on_packet_ahead<Sm, &Sm::on_order>(*this);
+  dsmem_in.on_packet<Sm, &Sm::on_cluster_request>(*this);
+  dsmem_out.on_credit<Sm, &Sm::on_cluster_room>(*this);
+  reply_in.on_packet<Sm, &Sm::on_cluster_reply>(*this);
+  reply_out.on_credit<Sm, &Sm::on_cluster_room>(*this);
   start_in.on_packet_ahead<Sm, &Sm::on_start>(*this);
   abort_in.on_packet<Sm, &Sm::on_abort>(*this);
   memory_out.connect<Sm, &Sm::on_response, &Sm::on_room>(*this);
@@ -63,16 +80,37 @@ void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle ar
   used_.add(start.need);
   HEDDLE_CHECK(used_.within(capacity_), "a CTA was started without the resources for it");
   Cta& cta = ctas_[start.cta_slot];
-  cta = {true, arrival, start.tag, start.id, start.order, start.departure, start.need};
+  cta = {true, arrival, start.tag, start.id, start.order, start.departure, start.need, 0};
   ++resident_;
   started_.add();
   if (CtaListener* listener = domain_.observation().ctas) listener->cta_started(shown(cta, arrival));
+  if (start.tag.cga_id != protocol::kNoCgaId) enter_cga(start, arrival);
   if (start.code != arch::kNoCode) {
     engine_.start(start, arrival, arrival + start_cycles_);
     return;
   }
   const Cycle run = start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
   domain_.schedule(arrival + run, *this, kCtaEnds, start.cta_slot);
+}
+
+void Sm::enter_cga(const protocol::CtaStartPacket& start, Cycle arrival) {
+  engine_.host_cga(start);
+  ClusterMap& clusters = domain_.observation().clusters;
+  if (place_.gpc >= clusters.gpcs()) return;
+  ClusterMap::Cluster cluster;
+  cluster.task = start.tag.operation;
+  cluster.cga = start.id.cga;
+  cluster.gpc = place_.gpc;
+  cluster.local_id = start.tag.cga_id;
+  cluster.size = start.id.cga_size;
+  clusters.begin(cluster, start.id.rank, place_.id, arrival);
+}
+
+void Sm::shared_released(std::uint32_t cta_slot, std::uint32_t bytes) {
+  Cta& cta = ctas_[cta_slot];
+  cta.released_shared += bytes;
+  cta.need[arch::Resource::shared_bytes] -= bytes;
+  used_[arch::Resource::shared_bytes] -= bytes;
 }
 
 void Sm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) { engine_.abort(abort.operation); }
@@ -100,17 +138,20 @@ void Sm::end(std::uint32_t cta_slot, bool faulted) {
   const std::uint32_t warps = cta.need[arch::Resource::warps];
   Observation& observation = domain_.observation();
   warp_cycles_.add((now() - cta.begin) * warps);
-  observation.load_map.add(id_, cta.begin, now(), warps);
+  observation.load_map.add(place_.id, cta.begin, now(), warps);
   if (observation.ctas != nullptr) observation.ctas->cta_ended(shown(cta, now()));
   if (observation.timeline != nullptr) draw(cta, cta_slot);
-  exit_out.send({cta.tag, cta_slot, faulted});
+  if (cta.tag.cga_id != protocol::kNoCgaId && place_.gpc < observation.clusters.gpcs()) {
+    observation.clusters.end(place_.gpc, cta.tag.cga_id, cta.id.rank, now());
+  }
+  exit_out.send({cta.tag, cta_slot, faulted, cta.id.rank, cta.released_shared});
 }
 
 CtaListener::Cta Sm::shown(const Cta& cta, Cycle cycle) const {
   CtaListener::Cta shown;
   shown.task = cta.tag.operation;
   shown.index = cta.id.index;
-  shown.sm = id_;
+  shown.sm = place_.id;
   shown.cycle = cycle;
   shown.x = cta.id.cta.x;
   shown.y = cta.id.cta.y;

@@ -12,24 +12,36 @@
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "protocol/abort_packet.h"
+#include "protocol/cluster_packet.h"
 #include "protocol/cta_packet.h"
+#include "protocol/dsmem_packet.h"
 #include "sm/sm_params.h"
+#include "sm/sm_place.h"
 #include "sm/warp_engine.h"
 
 namespace heddle::sm {
 
 class Sm : public Block, private EngineHost {
  public:
-  // `id`: number of the SM in a machine of `sms`. `exit_distance`: cycles to the MPC. `seed`: of CTA durations. `code`
-  // and what `view` refers to must outlive the SM.
+  // `exit_distance`: cycles to the MPC. `seed`: of CTA durations. `code` and what `view` refers to must outlive the SM.
   Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmParams& params,
-     std::uint32_t id, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
-     const MemoryView& view, std::uint32_t sms);
+     const SmPlace& place, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
+     const MemoryView& view);
 
   PacketIn<protocol::CtaStartPacket> start_in;
   PacketOut<protocol::CtaExitPacket> exit_out;
   PacketIn<protocol::AbortPacket> abort_in;
   MemoryOut memory_out;
+
+  // Clusters. Entries and orders are noted ahead of their arrival: their senders use no credits.
+  sc_core::sc_vector<PacketIn<protocol::CtaEntryPacket>> entry_in;  // by TPC of the GPC
+  PacketIn<protocol::ClusterOrderPacket> order_in;
+  PacketOut<protocol::ClusterNoticePacket> notice_out;
+  // Distributed shared memory: requests to others and their replies, requests of others and the replies to them.
+  PacketOut<protocol::DsmemPacket> dsmem_out;
+  PacketIn<protocol::DsmemPacket> reply_in;
+  PacketIn<protocol::DsmemPacket> dsmem_in;
+  PacketOut<protocol::DsmemPacket> reply_out;
 
   // Resources that something outside the model holds from the start, and after every reset, until that cycle; 0: for
   // ever. Several add up; together they must fit.
@@ -43,6 +55,14 @@ class Sm : public Block, private EngineHost {
   // Called with every fault, in the cycle in which it stops its CTA.
   void on_fault(std::function<void(const arch::FaultRecord&)> sink) { engine_.on_fault(std::move(sink)); }
   WarpEngine& engine() { return engine_; }
+  // What clusters hold here: all of it is zero when none is under way.
+  using ClusterState = WarpEngine::ClusterState;
+  ClusterState clusters() const { return engine_.clusters(); }
+  bool quiescent() const { return resident_ == 0 && clusters().quiescent(); }
+  // Corrupts shared memory of a resident CTA: reads of it are errors (CGA-08). For tests.
+  void poison_shared(std::uint32_t cta_slot, std::uint32_t offset, std::uint32_t bytes) {
+    engine_.poison_shared(cta_slot, offset, bytes);
+  }
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
@@ -54,7 +74,8 @@ class Sm : public Block, private EngineHost {
     arch::CtaId id;
     std::uint64_t order = 0;
     std::uint64_t departure = 0;
-    arch::ResourceVector need;
+    arch::ResourceVector need;          // less what it has given back
+    std::uint32_t released_shared = 0;  // bytes
   };
   struct Preload {
     arch::ResourceVector amount;
@@ -63,10 +84,20 @@ class Sm : public Block, private EngineHost {
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival);
+  void enter_cga(const protocol::CtaStartPacket& start, Cycle arrival);
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival);
   void on_room(std::uint32_t, Cycle when);
+  void on_entry(const protocol::CtaEntryPacket& entry, std::uint32_t, Cycle arrival) { engine_.enter(entry, arrival); }
+  void on_order(const protocol::ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
+    engine_.order(order, arrival);
+  }
+  void on_cluster_request(const protocol::DsmemPacket& packet, std::uint32_t) { engine_.on_cluster_request(packet); }
+  void on_cluster_reply(const protocol::DsmemPacket& packet, std::uint32_t) { engine_.on_cluster_reply(packet, now()); }
+  void on_cluster_room(std::uint32_t) { engine_.on_cluster_room(); }
   void cta_over(std::uint32_t cta_slot, bool faulted) override { end(cta_slot, faulted); }
+  void notify(const protocol::ClusterNoticePacket& notice, Cycle when) override { notice_out.send_at(when, notice); }
+  void shared_released(std::uint32_t cta_slot, std::uint32_t bytes) override;
   void end(std::uint32_t cta_slot, bool faulted);
   void draw(const Cta& cta, std::uint32_t cta_slot);
   void hold(std::size_t preload);
@@ -74,7 +105,7 @@ class Sm : public Block, private EngineHost {
 
   const arch::ResourceVector capacity_;
   const Cycle start_cycles_;
-  const std::uint32_t id_;
+  const SmPlace place_;
   const std::uint64_t seed_;
   arch::ResourceVector used_;
   arch::ResourceVector base_;  // part of used_

@@ -57,6 +57,12 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
         "assumption: half of it");
   t.add("shared_latency", &MemoryParams::shared_latency, {Unit::cycles, 1, 10'000},
         "from the issue of a shared load to the issue of what needs it", kDissected);
+  t.add("cluster_latency", &MemoryParams::cluster_latency, {Unit::cycles, 0, 10'000},
+        "beyond shared_latency, of an access to shared memory by a cluster address: the look-up in the tables",
+        "measured on H800 (HPMLL/NVIDIA-Hopper-Benchmark): 33 cycles to own shared memory against 29");
+  t.add("cluster_queue", &MemoryParams::cluster_queue, {Unit::count, 1, 65'536},
+        "packets, requests and replies each, that may wait at the SM's port of the SM-to-SM network: credits",
+        kAssumption);
 }
 
 void SmParams::describe(ParamTable<SmParams>& t) {

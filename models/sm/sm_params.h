@@ -46,6 +46,8 @@ struct MemoryParams {
   std::uint32_t l1_latency = 32;      // cycles
   std::uint32_t l1_tag_latency = 16;  // of l1_latency
   std::uint32_t shared_latency = 29;
+  std::uint32_t cluster_latency = 4;  // cycles beyond shared_latency
+  std::uint32_t cluster_queue = 16;   // packets
 
   static void describe(ParamTable<MemoryParams>& t);
 };

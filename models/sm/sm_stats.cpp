@@ -10,6 +10,10 @@ SmStats::SmStats(Stats& stats, const std::string& prefix)
       stall_scoreboard(
           stats.counter(prefix + ".stall.scoreboard", "warps x cycles", "warps that waited for a result of a unit")),
       stall_barrier(stats.counter(prefix + ".stall.barrier", "warps x cycles", "warps that waited at a barrier")),
+      stall_cluster(stats.counter(prefix + ".stall.cluster", "warps x cycles",
+                                  "warps that waited at the barrier of their cluster")),
+      stall_mbarrier(
+          stats.counter(prefix + ".stall.mbarrier", "warps x cycles", "warps that waited for a phase of an mbarrier")),
       stall_issue(stats.counter(prefix + ".stall.issue", "warps x cycles",
                                 "warps that could go on and waited for their turn or for a free unit")),
       l1_hits(stats.counter(prefix + ".l1.hits", "sectors", "sectors of loads that were in the L1")),
@@ -21,7 +25,11 @@ SmStats::SmStats(Stats& stats, const std::string& prefix)
           stats.counter(prefix + ".shared.wavefronts", "cycles", "cycles in which shared memory was accessed")),
       shared_conflicts(stats.counter(prefix + ".shared.conflicts", "cycles",
                                      "of these, beyond one for each 128 bytes: lanes that met in a bank")),
-      faults(stats.counter(prefix + ".faults", "faults", "operations that could not be carried out")) {
+      cluster_requests(stats.counter(prefix + ".cluster.requests", "requests", "DSMEM requests to other SMs")),
+      cluster_served(stats.counter(prefix + ".cluster.served", "requests", "DSMEM requests of other SMs")),
+      faults(stats.counter(prefix + ".faults", "faults", "operations that could not be carried out")),
+      dropped_errors(stats.counter(prefix + ".cluster.dropped_errors", "errors",
+                                   "errors of accesses to shared memory of a cluster that had gone")) {
   for (std::size_t i = 0; i < arch::kUnits; ++i) {
     const char* unit = arch::unit_name(static_cast<arch::Unit>(i));
     instructions[i] = &stats.counter(fmt::format("{}.instructions.{}", prefix, unit), "warp instructions",

@@ -17,6 +17,8 @@ struct SmStats {
   Counter& stall_memory;
   Counter& stall_scoreboard;
   Counter& stall_barrier;
+  Counter& stall_cluster;
+  Counter& stall_mbarrier;
   Counter& stall_issue;
   Counter& l1_hits;
   Counter& l1_misses;
@@ -24,7 +26,10 @@ struct SmStats {
   Counter& global_bytes;
   Counter& shared_wavefronts;
   Counter& shared_conflicts;
+  Counter& cluster_requests;
+  Counter& cluster_served;
   Counter& faults;
+  Counter& dropped_errors;
 };
 
 }  // namespace heddle::sm

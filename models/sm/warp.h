@@ -21,10 +21,12 @@ enum class WarpWait : std::uint8_t {
   issue,      // for its turn: what it needs has a time
   registers,  // a load that is under way
   barrier,
-  order,   // a release: for the acknowledgements of earlier requests
-  flush,   // a release at system scope: for the slices
-  access,  // an acquire: for its own access
-  copies,  // for groups of asynchronous copies
+  order,     // a release: for the acknowledgements of earlier requests
+  flush,     // a release at system scope: for the slices
+  access,    // an acquire: for its own access
+  copies,    // for groups of asynchronous copies
+  cluster,   // at the barrier of its CGA
+  mbarrier,  // for phases of mbarriers
   exited,
 };
 
@@ -57,7 +59,13 @@ struct Warp {
   bool wants_flush = false;      // the slices have to be asked before it goes on
   bool acquires = false;         // the L1 forgets what it holds before it goes on
   bool held = false;             // `operation` issues next: it has waited for the release part of its order
-  std::unique_ptr<arch::Operation> operation;
+  std::unique_ptr<arch::Operation> operation;  // that is held, or a wait for mbarriers with the lanes that still wait
+
+  // Barrier of the CGA (CGA-13): it has arrived and not waited since; and the phase has completed at that cycle.
+  bool cluster_arrived = false;
+  bool cluster_passed = false;
+  Cycle cluster_passes = 0;
+  bool in_table = false;  // bl_table knows its CGA
 
   // Asynchronous copies of a group.
   struct CopyGroup {

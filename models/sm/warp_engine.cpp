@@ -16,6 +16,13 @@ arch::Unit unit_of(const arch::Demand& demand) {
     case arch::OpCode::store:
     case arch::OpCode::atomic:
     case arch::OpCode::async_copy:
+    case arch::OpCode::mbarrier_init:
+    case arch::OpCode::mbarrier_invalidate:
+    case arch::OpCode::mbarrier_arrive:
+    case arch::OpCode::mbarrier_expect:
+    case arch::OpCode::mbarrier_complete:
+    case arch::OpCode::mbarrier_wait:
+    case arch::OpCode::mbarrier_test:
       return arch::Unit::memory;
     case arch::OpCode::matmul:
       return arch::Unit::tensor;
@@ -24,21 +31,25 @@ arch::Unit unit_of(const arch::Demand& demand) {
   }
 }
 
+std::uint32_t warp_slots(const SmParams& params) {
+  return (params.limits.warps + kPartitions - 1) / kPartitions * kPartitions;
+}
+
 }  // namespace
 
-WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const SmParams& params, const arch::CodeStore& code,
-                       const MemoryView& view, std::uint32_t sm, std::uint32_t sms, const char* name,
+WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links, const SmParams& params,
+                       const arch::CodeStore& code, const MemoryView& view, const SmPlace& place, const char* name,
                        const std::string& stat_prefix, EngineHost& host)
     : domain_(domain),
       params_(params),
       code_(code),
-      sm_(sm),
-      sms_(sms),
+      place_(place),
       name_(name),
       host_(host),
       stats_(domain.observation().stats, stat_prefix),
-      memory_(domain, out, params, view, sm, warps_, *this, stats_),
-      partitions_(kPartitions, Partition(params.issue.policy, (params.limits.warps + kPartitions - 1) / kPartitions)),
+      tables_(warp_slots(params), params.limits.ctas, params.limits.max_shared_per_cta),
+      memory_(domain, out, params, view, place.id, warps_, *this, stats_, tables_, links),
+      partitions_(kPartitions, Partition(params.issue.policy, warp_slots(params) / kPartitions)),
       ctas_(params.limits.ctas) {
   due_.fill(kNeverReady);
   interval_.fill(1);
@@ -58,7 +69,13 @@ void WarpEngine::reset() {
   memory_.reset();
   for (Partition& partition : partitions_) partition.reset();
   for (Warp& warp : warps_) warp.resident = false;
-  for (Cta& cta : ctas_) cta.running = false;
+  for (Cta& cta : ctas_) {
+    cta.running = false;
+    cta.mbarrier_waiters.clear();
+  }
+  tables_.reset();
+  for (Hosted& cga : hosted_) cga = {};
+  hosted_cgas_ = 0;
   due_.fill(kNeverReady);
   armed_ = kNeverReady;
   issuing_ = false;
@@ -81,16 +98,12 @@ void WarpEngine::on_event(std::uint32_t kind, std::uint64_t argument) {
     case kAcknowledged:
       release_acknowledged(index);
       return;
+    case kPermitted:
+      permitted(index);
+      return;
     default:
-      break;
+      failed(index);
   }
-  const Failure failure = failures_[index];
-  failures_.give_back(index);
-  Cta& cta = ctas_[failure.cta];
-  HEDDLE_CHECK(cta.running && cta.open > 0, "a CTA ended before its failure");
-  --cta.open;
-  if (cta.killed) return check_end(cta, domain_.now());
-  report(failure.record, failure.cta);
 }
 
 // One instruction of each partition that can issue. The first turn goes round, as all share the memory unit.
@@ -176,7 +189,8 @@ void WarpEngine::issue(std::uint32_t slot) {
   if (warp.held) {
     warp.held = false;
     partition_of(slot).issued(slot / kPartitions, now, 1, 1);
-    run_global(slot, *warp.operation);
+    partition_of(slot).block(slot / kPartitions);
+    run_held(slot);
     return;
   }
   warp.issued_pc = warp.state.pc;

@@ -11,11 +11,14 @@
 #include "arch/code_store.h"
 #include "arch/fault.h"
 #include "common/domain.h"
+#include "protocol/cluster_packet.h"
 #include "protocol/cta_packet.h"
+#include "sm/cluster_tables.h"
 #include "sm/cta_barriers.h"
 #include "sm/memory_unit.h"
 #include "sm/partition.h"
 #include "sm/sm_params.h"
+#include "sm/sm_place.h"
 #include "sm/sm_stats.h"
 #include "sm/warp.h"
 
@@ -25,6 +28,10 @@ class EngineHost {
  public:
   // A CTA has ended, now: by itself, or because of a fault or an abort.
   virtual void cta_over(std::uint32_t cta_slot, bool faulted) = 0;
+  // The MPC is to know that, by a notice that leaves then, now or later.
+  virtual void notify(const protocol::ClusterNoticePacket& notice, Cycle when) = 0;
+  // The CTA has given back shared memory, now: bytes as the resource accounting counts.
+  virtual void shared_released(std::uint32_t cta_slot, std::uint32_t bytes) = 0;
 
  protected:
   ~EngineHost() = default;
@@ -34,9 +41,9 @@ class EngineHost {
 // load costs nothing until the response comes.
 class WarpEngine final : public EventHandler, private MemoryClient {
  public:
-  // `sm`: number of the SM in a machine of `sms`. `name` is for messages.
-  WarpEngine(Domain& domain, MemoryOut& out, const SmParams& params, const arch::CodeStore& code,
-             const MemoryView& view, std::uint32_t sm, std::uint32_t sms, const char* name,
+  // `name` is for messages.
+  WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links, const SmParams& params,
+             const arch::CodeStore& code, const MemoryView& view, const SmPlace& place, const char* name,
              const std::string& stat_prefix, EngineHost& host);
 
   // A CTA that arrives at `arrival` (now or later) and issues its first instruction at `first`.
@@ -47,6 +54,36 @@ class WarpEngine final : public EventHandler, private MemoryClient {
 
   bool on_response(tlm::tlm_generic_payload& payload, Cycle arrival) { return memory_.on_response(payload, arrival); }
   void on_room(Cycle when) { memory_.on_room(when); }
+
+  // Clusters. A CTA of a CGA starts here, with a program or without: the SM answers the flush of the CGA (CGA-12).
+  void host_cga(const protocol::CtaStartPacket& start);
+  // Noted when they are sent; they arrive then.
+  void enter(const protocol::CtaEntryPacket& entry, Cycle arrival) { tables_.enter(entry, arrival); }
+  void order(const protocol::ClusterOrderPacket& order, Cycle arrival);
+  void on_cluster_request(const protocol::DsmemPacket& packet) { memory_.on_cluster_request(packet); }
+  void on_cluster_reply(const protocol::DsmemPacket& packet, Cycle arrival) {
+    memory_.on_cluster_reply(packet, arrival);
+  }
+  void on_cluster_room() { memory_.on_cluster_room(); }
+  // What clusters hold here: all of it is zero when none is under way.
+  struct ClusterState {
+    std::uint32_t cgas = 0;         // directory entries
+    std::uint32_t windows = 0;      // CAM entries
+    std::uint32_t hosted = 0;       // CGAs that had a CTA here and have not been flushed
+    std::uint64_t in_flight = 0;    // requests that other SMs have not answered
+    std::size_t served = 0;         // requests of other SMs that have not been answered for want of room
+    std::size_t open = 0;           // requests of any kind
+    std::size_t payloads = 0;       // of requests
+    std::uint32_t shared_used = 0;  // bytes
+    bool quiescent() const {
+      return cgas == 0 && windows == 0 && hosted == 0 && in_flight == 0 && served == 0 && open == 0 && payloads == 0 &&
+             shared_used == 0;
+    }
+  };
+  ClusterState clusters() const;
+  void poison_shared(std::uint32_t cta_slot, std::uint32_t offset, std::uint32_t bytes) {
+    memory_.shared_memory().poison(cta_slot, offset, bytes);
+  }
 
   // True if the warp waits for nothing but a barrier, so that its state is all there is of it.
   bool at_rest(std::uint32_t cta_slot, std::uint32_t warp) const;
@@ -61,6 +98,12 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void collect_waits(WaitGraph& graph) const;
 
  private:
+  // A CTA whose warps have exited, and whose accesses have not all been answered, leaves in steps (CGA-11).
+  enum class Exit : std::uint8_t {
+    no,
+    asked,      // the MPC for permission
+    permitted,  // it leaves as soon as nothing of it has to be reported any more
+  };
   struct Cta {
     bool running = false;
     bool ending = false;  // its end is an event that has been entered
@@ -76,15 +119,39 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     std::uint32_t live = 0;            // warps that have not exited
     std::uint32_t open = 0;            // accesses, and failures on their way
     CtaBarriers barriers;
+
+    // Its CGA (CGA-11, CGA-13).
+    Exit exit = Exit::no;
+    std::uint32_t arrived = 0;                    // warps, at the barrier of the CGA in its current phase
+    bool reported = false;                        // all of them have, and the MPC knows
+    std::uint64_t phases = 0;                     // that have completed
+    std::uint32_t released = 0;                   // bytes of shared memory, as the resource accounting counts
+    std::vector<std::uint32_t> mbarrier_waiters;  // slots
+
+    bool in_cga() const { return start.tag.cga_id != protocol::kNoCgaId; }
+  };
+  // A CGA that had a CTA here and has not been flushed.
+  struct Hosted {
+    bool here = false;
+    bool flushing = false;   // the MPC waits for the answer
+    bool trapped = false;    // an error of a CTA that has gone was reported
+    Cycle quiet = 0;         // when all answers so far will have come
+    std::uint64_t cga = 0;   // linear id
+    std::uint64_t cta = 0;   // linear id of the last CTA that left accesses behind
+    std::uint32_t rank = 0;  // the same
+    protocol::CtaTag tag;
   };
   enum Event : std::uint32_t {
     kIssue,
     kCtaEnds,       // argument: CTA slot
     kFails,         // argument: index into failures_
     kAcknowledged,  // argument: warp slot
+    kPermitted,     // argument: CTA slot
   };
   struct Failure {
-    std::uint32_t cta = 0;
+    std::uint32_t cta = 0;     // kNoCta: it has gone
+    std::uint32_t cga_id = 0;  // then
+    std::uint64_t sequence = 0;
     arch::FaultRecord record;
   };
 
@@ -95,11 +162,14 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void check_end(Cta& cta, Cycle when);
   void end_at(Cta& cta, Cycle when);
   void end(std::uint32_t cta_slot);
+  void leave(std::uint32_t cta_slot);
   void kill(std::uint32_t cta_slot);
   bool aborted(std::uint32_t operation) const;
   void fault(std::uint32_t slot, arch::FaultKind kind, std::uint32_t lane, std::uint64_t address);
   arch::FaultRecord record_of(const Warp& warp, arch::FaultKind kind, std::uint32_t pc) const;
   void report(const arch::FaultRecord& record, std::uint32_t cta_slot);
+  void add_failure(Failure failure);
+  void failed(std::uint32_t failure);
 
   // warp_engine.cpp: who issues when
   const char* handler_name() const override { return name_; }
@@ -117,6 +187,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   // engine_operations.cpp: what operations do
   void run(std::uint32_t slot, const arch::Operation& operation);
   void run_compute(std::uint32_t slot);
+  std::uint64_t special(std::uint32_t slot, arch::SpecialRegister which) const;
   void run_special(std::uint32_t slot, const arch::Operation& operation);
   void run_matmul(std::uint32_t slot, const arch::Operation& operation);
   void run_barrier(std::uint32_t slot, const arch::Operation& operation);
@@ -127,7 +198,10 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   // engine_memory.cpp: accesses, and what they order (MEM-06)
   bool check_access(std::uint32_t slot, const arch::Operation& operation);
   void run_memory(std::uint32_t slot, const arch::Operation& operation);
-  void run_global(std::uint32_t slot, const arch::Operation& operation);
+  bool check_shared(std::uint32_t slot, const arch::Operation& operation);
+  void hold(std::uint32_t slot, const arch::Operation& operation);
+  void run_held(std::uint32_t slot);
+  void run_access(std::uint32_t slot, const arch::Operation& operation);
   void run_fence(std::uint32_t slot, const arch::Operation& operation);
   void begin_release(std::uint32_t slot, bool system);
   void acknowledge(std::uint32_t slot);
@@ -139,20 +213,58 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void request_ended(RequestLedger::Mark group, Cycle when) override;
   void memory_goes_on(Cycle when) override;
 
+  // engine_cluster.cpp: the barrier of the CGA, and what is wrong with accesses to its shared memory
+  bool check_cluster(std::uint32_t slot, const arch::Operation& operation, std::uint32_t width);
+  MemoryUnit::Result run_cluster(std::uint32_t slot, const arch::Operation& operation);
+  void run_cluster_arrive(std::uint32_t slot, const arch::Operation& operation);
+  void arrive(std::uint32_t slot);
+  void run_cluster_wait(std::uint32_t slot, const arch::Operation& operation);
+  void warp_left(std::uint32_t slot);
+  void check_arrived(Cta& cta);
+  void pass(Cta& cta, Cycle when);
+  void run_release_shared(std::uint32_t slot, const arch::Operation& operation);
+  void cluster_failed(const Access& access, const ClusterError& error, Cycle when) override;
+  void orphan_failed(const ClusterError& error, Cycle when) override;
+  void trap(const Failure& failure);
+
+  // engine_exit.cpp: exit and flush (CGA-11, CGA-12)
+  protocol::ClusterNoticePacket notice_of(const Cta& cta, protocol::ClusterNoticePacket::Kind kind) const;
+  bool in_flight(const Cta& cta) const;
+  void ask_to_leave(Cta& cta);
+  void permitted(std::uint32_t cta_slot);
+  void flush(const protocol::ClusterOrderPacket& order, Cycle arrival);
+  void flushed(std::uint32_t cga_id);
+  void cluster_answered(std::uint32_t cga_id, std::uint32_t cta, Cycle when) override;
+
+  // engine_mbarrier.cpp (CGA-14)
+  bool check_mbarrier(std::uint32_t slot, const arch::Operation& operation);
+  void run_mbarrier(std::uint32_t slot, const arch::Operation& operation);
+  void change_mbarrier(std::uint32_t slot, const arch::Operation& operation);
+  void run_mbarrier_wait(std::uint32_t slot, const arch::Operation& operation);
+  arch::LaneMask waiting_lanes(std::uint32_t slot, const arch::Operation& operation);
+  void look_at_waiters(Cta& cta, Cycle when);
+  void mbarrier_passed(std::uint32_t slot, Cycle when);
+  void mbarrier_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override;
+
+  // engine_waits.cpp: who waits for what
   void show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t warp) const;
+  void show_cluster(WaitGraph& graph, const Cta& cta) const;
+  void show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
+  void show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
+  void show_exit(WaitGraph& graph, const Cta& cta) const;
   std::string name_of(const Cta& cta, std::uint32_t warp) const;
 
   Domain& domain_;
   const SmParams params_;
   const arch::CodeStore& code_;
-  const std::uint32_t sm_;
-  const std::uint32_t sms_;
+  const SmPlace place_;
   const char* name_;
   EngineHost& host_;
   std::function<void(const arch::FaultRecord&)> fault_sink_;
   SmStats stats_;
 
   std::vector<Warp> warps_;  // by slot; none before the first CTA
+  ClusterTables tables_;
   MemoryUnit memory_;
   std::vector<Partition> partitions_;
   std::array<Cycle, kPartitions> due_{};  // when a partition may issue next
@@ -162,7 +274,9 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   std::array<std::uint32_t, arch::kUnits> latency_{};
   Cycle barrier_free_ = 0;
 
-  std::vector<Cta> ctas_;  // by CTA slot
+  std::vector<Cta> ctas_;       // by CTA slot
+  std::vector<Hosted> hosted_;  // by gpc_local_cga_id; none before the first CGA
+  std::uint32_t hosted_cgas_ = 0;
   std::uint32_t resident_ = 0;
   std::uint32_t shared_held_ = 0;                   // bytes, with reserves
   std::uint64_t serial_ = 0;                        // of CTAs and warps: their age

@@ -26,7 +26,8 @@ const std::string& kernel_of(const RunOutcome& outcome, std::size_t gpu, const a
 bool matches(const RunOutcome& outcome, const Expectation& expectation, std::size_t gpu,
              const arch::FaultRecord& fault) {
   return expectation.kind == ExpectationKind::fault && expectation.fault == fault.kind &&
-         expectation.kernel == kernel_of(outcome, gpu, fault);
+         expectation.kernel == kernel_of(outcome, gpu, fault) && expectation.cluster.value_or(fault.cga) == fault.cga &&
+         expectation.rank.value_or(fault.cta_id_in_cga) == fault.cta_id_in_cga;
 }
 
 bool is_expected(const RunOutcome& outcome, std::size_t gpu, const arch::FaultRecord& fault) {

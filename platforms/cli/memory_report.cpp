@@ -89,10 +89,12 @@ json instructions_of(const Sums& sums) {
 }
 
 json warp_time_of(const Sums& sums) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> kReasons{
+  constexpr std::array<std::pair<const char*, const char*>, 6> kReasons{
       {{"memory", "waiting for memory: a load, an acknowledgement, a copy"},
        {"scoreboard", "waiting for a unit's result"},
        {"barrier", "waiting at a barrier"},
+       {"cluster", "waiting at the barrier of the cluster"},
+       {"mbarrier", "waiting for an mbarrier"},
        {"issue", "ready, waiting for a turn or for a free unit"}}};
   const double all = sums.sms("warp_cycles");
   if (all == 0) return json::array();
@@ -100,6 +102,7 @@ json warp_time_of(const Sums& sums) {
   double left = all;
   for (const auto& [reason, text] : kReasons) {
     const double cycles = sums.sms(std::string("stall.") + reason);
+    if (cycles == 0) continue;
     left -= cycles;
     rows.push_back({{"label", text}, {"cycles", cycles}, {"share_percent", share_of(cycles, all)}});
   }
@@ -169,12 +172,17 @@ json faults_of(const RunOutcome& outcome, std::size_t gpu) {
   for (const Fault& fault : outcome.faults) {
     if (fault.gpu != gpu) continue;
     const arch::FaultRecord& r = fault.record;
+    // Of a CGA's error warp and step are not known (CGA-08).
+    const std::string step =
+        r.of_cga ? fmt::format("access of CTA {} of CGA {} to its CTA {}", r.cta_id_in_cga, r.cga, r.target)
+                 : (r.where.empty() ? arch::op_name(r.operation) : r.where);
+    const auto known = [&r](auto value) { return r.of_cga ? json() : json(value); };
     rows.push_back({{"kernel", fault.kernel},
                     {"sm", r.sm},
-                    {"cta", r.cta},
-                    {"warp", r.warp},
-                    {"lane", r.lane},
-                    {"step", r.where.empty() ? arch::op_name(r.operation) : r.where},
+                    {"cta", known(r.cta)},
+                    {"warp", known(r.warp)},
+                    {"lane", known(r.lane)},
+                    {"step", step},
                     {"address", has_address(r.kind) ? json(fmt::format("0x{:x}", r.address)) : json()},
                     {"what", arch::fault_text(r.kind)},
                     {"us", static_cast<double>(r.cycle) * outcome.result.jobs[gpu].cycle_ns / 1e3},

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/cluster_report.h"
 #include "cli/device_outcome.h"
 #include "common/suggest.h"
 
@@ -14,6 +15,28 @@ namespace {
 constexpr int kSchema = 1;
 
 void merge(nlohmann::json& into, const nlohmann::json& from) { into.insert(from.begin(), from.end()); }
+
+// What is known of a fault: a CGA's has a trap record in place of warp, lane and step (CGA-08).
+nlohmann::json json_of(const Fault& fault, const std::string& instance) {
+  const arch::FaultRecord& record = fault.record;
+  nlohmann::json result = {{"gpu", instance},           {"kind", arch::fault_key(record.kind)},
+                           {"kernel", fault.kernel},    {"operation", record.task},
+                           {"sm", record.sm},           {"address", record.address},
+                           {"cycle", record.cycle},     {"text", fault.text},
+                           {"expected", fault.expected}};
+  if (record.of_cga) {
+    result["trap"] = {{"gpc", record.gpc},
+                      {"gpc_local_cga_id", record.gpc_local_cga_id},
+                      {"cga", record.cga},
+                      {"cta_id_in_cga", record.cta_id_in_cga},
+                      {"target", record.target}};
+  } else {
+    merge(
+        result,
+        {{"cta", record.cta}, {"warp", record.warp}, {"lane", record.lane}, {"step", arch::op_name(record.operation)}});
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -108,27 +131,18 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
   nlohmann::json document = {{"schema", kSchema},      {"input", outcome.inputs->name},
                              {"seed", outcome.seed},   {"completed", outcome.result.progress},
                              {"stats", outcome.stats}, {"histograms", outcome.histograms}};
-  for (const Machine& machine : outcome.machines->gpus) {
+  for (std::size_t i = 0; i < outcome.machines->gpus.size(); ++i) {
+    const Machine& machine = outcome.machines->gpus[i];
     document["gpus"].push_back({{"instance", machine.instance},
                                 {"preset", machine.preset},
                                 {"sms", machine.params.machine.shape.sms()},
                                 {"shape", machine.params.machine.shape.text()}});
+    nlohmann::json clusters = cluster_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
+    if (!clusters.is_null()) document["gpus"].back()["clusters"] = std::move(clusters);
   }
   document["faults"] = nlohmann::json::array();
   for (const Fault& fault : outcome.faults) {
-    document["faults"].push_back({{"gpu", outcome.machines->gpus[fault.gpu].instance},
-                                  {"kind", arch::fault_key(fault.record.kind)},
-                                  {"kernel", fault.kernel},
-                                  {"operation", fault.record.task},
-                                  {"sm", fault.record.sm},
-                                  {"cta", fault.record.cta},
-                                  {"warp", fault.record.warp},
-                                  {"lane", fault.record.lane},
-                                  {"step", arch::op_name(fault.record.operation)},
-                                  {"address", fault.record.address},
-                                  {"cycle", fault.record.cycle},
-                                  {"text", fault.text},
-                                  {"expected", fault.expected}});
+    document["faults"].push_back(json_of(fault, outcome.machines->gpus[fault.gpu].instance));
   }
   document["expectations"] = nlohmann::json::array();
   for (const ExpectationResult& e : outcome.expectations) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/cluster_report.h"
 #include "cli/memory_report.h"
 #include "cli/run_outcome.h"
 
@@ -159,6 +160,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (!latency.is_null()) gpu["launch_latency"] = std::move(latency);
   json memory = memory_of(outcome, i);
   if (!memory.is_null()) gpu["memory"] = std::move(memory);
+  json clusters = clusters_of(workload, job);
+  if (!clusters.is_null()) gpu["clusters"] = std::move(clusters);
   json faults = faults_of(outcome, i);
   if (!faults.is_null()) gpu["faults"] = std::move(faults);
   if (!outcome.comparisons.empty()) gpu["unmatched"] = unmatched_of(outcome.fidelity_of(i));

@@ -1,6 +1,7 @@
 // The lines that the program prints at the end of a run, and what they share with the page.
 #include <fmt/format.h>
 
+#include "cli/cluster_report.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
@@ -130,6 +131,8 @@ Lines summary_lines(const RunOutcome& outcome) {
     const Machine& m = outcome.machines->gpus[i];
     const std::string prefix = several ? m.instance + " " : "";
     add_machine(outcome, m, prefix, lines);
+    const std::string clusters = cluster_line(outcome.result.jobs[i]);
+    if (!clusters.empty()) lines.emplace_back(prefix + "clusters", clusters);
     if (outcome.comparisons.empty()) continue;
     for (const Span& span : outcome.spans[i]) lines.emplace_back(prefix + "span, " + span.label, time_text(span.us));
     if (outcome.what_if()) {

@@ -7,6 +7,7 @@
 
 #include "gpc/gpm.h"
 #include "gpc/mpc.h"
+#include "gpc/sm_network.h"
 #include "gpu/gpu_params.h"
 #include "sm/sm.h"
 
@@ -18,12 +19,14 @@ struct SmSurroundings {
   const arch::CodeStore& code;
   const arch::AddressMap& map;
   std::uint32_t sms = 0;  // of the machine
+  gpc::CgaMemoryPool cga_memory;
 };
 
 class Tpc : public sc_core::sc_module {
  public:
+  // `number`: of the TPC in its GPC; `gpc_number`: of that in the machine.
   Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, const arch::Topology::Tpc& tpc, const SmSurroundings& around);
+      const arch::Topology::Gpc& gpc, std::uint32_t number, std::uint32_t gpc_number, const SmSurroundings& around);
 
   gpc::Mpc mpc;
   std::vector<std::unique_ptr<sm::Sm>> sms;
@@ -31,20 +34,25 @@ class Tpc : public sc_core::sc_module {
 
 class Cpc : public sc_core::sc_module {
  public:
-  // `index`: of the CPC in its GPC. `path`: of the GPC.
+  // `index`: of the CPC in its GPC. `path`: of the GPC. `gpc_number`: of that in the machine.
   Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, std::uint32_t index, const SmSurroundings& around);
+      const arch::Topology::Gpc& gpc, std::uint32_t index, std::uint32_t gpc_number, const SmSurroundings& around);
 
   std::vector<std::unique_ptr<Tpc>> tpcs;  // in the order of the GPC's masks
 };
 
 class Gpc : public sc_core::sc_module {
  public:
+  // `number`: of the GPC in the machine.
   Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, const SmSurroundings& around);
+      const arch::Topology::Gpc& gpc, std::uint32_t number, const SmSurroundings& around);
 
   gpc::Gpm gpm;
+  gpc::SmNetwork network;
   std::vector<std::unique_ptr<Cpc>> cpcs;
+
+ private:
+  void wire(const arch::Topology::Gpc& gpc);
 };
 
 }  // namespace heddle::gpu

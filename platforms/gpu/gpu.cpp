@@ -39,9 +39,13 @@ Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint
     const std::string gpc_name = fmt::format("gpc{}", g);
     GpuParams own = params_;
     if (!params.cwd.gpc_distances.empty()) own.gpc.gpm_to_cwd = params.cwd.gpc_distances[g];
-    gpcs_.push_back(std::make_unique<Gpc>(gpc_name.c_str(), domain_, gpc_name, own, topology_.gpc(g),
-                                          SmSurroundings{seed, codes_, memory_.map, topology_.sms()}));
+    gpcs_.push_back(
+        std::make_unique<Gpc>(gpc_name.c_str(), domain_, gpc_name, own, topology_.gpc(g), g,
+                              SmSurroundings{seed, codes_, memory_.map, topology_.sms(), params.cga_memory()}));
   }
+  std::vector<std::vector<std::uint32_t>> sms;
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) sms.push_back(topology_.gpc(g).sm_ids);
+  observation.clusters.configure(std::move(sms));
   wire();
 }
 
@@ -55,6 +59,7 @@ void Gpu::wire() {
     cwd_.abort_out.bind(gpcs_[g]->gpm.abort_in);
     gpcs_[g]->gpm.complete_out.bind(cwd_.complete_in[g]);
     gpcs_[g]->gpm.cga_out.bind(cwd_.cga_in[g]);
+    gpcs_[g]->gpm.shared_out.bind(cwd_.shared_in[g]);
   }
   for (std::uint32_t id = 0; id < topology_.sms(); ++id) {
     sm(id).memory_out.bind(memory_.crossbar.sm_in(id));
@@ -139,6 +144,7 @@ void Gpu::reset() {
   domain_.reset();
   domain_.observation().stats.clear();
   domain_.observation().load_map.clear();
+  domain_.observation().clusters.clear();
 }
 
 void Gpu::check_quiescent() const {
@@ -149,12 +155,14 @@ void Gpu::check_quiescent() const {
   for (const auto& gpc : gpcs_) {
     HEDDLE_CHECK(gpc->gpm.live_ctas() == 0, "a GPM of an idle machine counts live CTAs");
     HEDDLE_CHECK(gpc->gpm.live_cgas() == 0, "a GPM of an idle machine counts live CGAs");
+    HEDDLE_CHECK(gpc->network.packets() == 0, "packets of an idle machine are between its SMs");
     for (const auto& cpc : gpc->cpcs) {
       for (const auto& tpc : cpc->tpcs) {
         for (std::uint32_t i = 0; i < tpc->sms.size(); ++i) {
           HEDDLE_CHECK(tpc->mpc.slots_used(i) == 0, "CTA slots are in use on an idle machine");
           HEDDLE_CHECK(tpc->sms[i]->resident() == 0 && tpc->sms[i]->used() == tpc->sms[i]->base(),
                        "an SM of an idle machine holds resources");
+          HEDDLE_CHECK(tpc->sms[i]->quiescent(), "an SM of an idle machine knows of CGAs");
         }
       }
     }

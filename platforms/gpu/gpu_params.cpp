@@ -33,10 +33,17 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.task", task);
   binder.bind("gpu.cwd", cwd);
   binder.bind("gpu.gpc", gpc);
+  binder.bind("gpu.gpc.network", network);
   binder.bind("gpu.sm", sm);
   binder.bind("gpu.xbar", xbar);
   binder.bind("gpu.l2", l2);
   binder.bind("gpu.hbm", hbm);
+}
+
+gpc::CgaMemoryPool GpuParams::cga_memory() const {
+  gpc::CgaMemoryPool pool{0, cwd.memory_slots, gpc.cga_memory};
+  pool.base = machine.memory - std::min(machine.memory, pool.bytes());
+  return pool;
 }
 
 void GpuParams::check() const {
@@ -53,6 +60,13 @@ void GpuParams::check() const {
   if (machine.memory % arch::kLineBytes != 0) {
     throw InputError(fmt::format("gpu.memory is {} bytes, which is not a whole number of lines", machine.memory),
                      fmt::format("make it a multiple of {} bytes", arch::kLineBytes));
+  }
+  if (cga_memory().bytes() > machine.memory) {
+    throw InputError(
+        fmt::format("gpu.memory is {} bytes, but the linear memories of CGAs take {}: {} subcontexts x "
+                    "gpu.cwd.memory_slots ({}) x gpu.gpc.cga_memory ({})",
+                    machine.memory, cga_memory().bytes(), arch::kSubcontexts, cwd.memory_slots, gpc.cga_memory),
+        "lower memory_slots or cga_memory, or raise memory");
   }
   if (sm.memory.l1_tag_latency > sm.memory.l1_latency) {
     throw InputError(fmt::format("gpu.sm.memory.l1_tag_latency is {}, but gpu.sm.memory.l1_latency is {}",

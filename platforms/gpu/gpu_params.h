@@ -9,7 +9,9 @@
 #include "common/domain.h"
 #include "common/params.h"
 #include "cwd/cwd_params.h"
+#include "gpc/cga_memory.h"
 #include "gpc/gpc_params.h"
+#include "gpc/sm_network_params.h"
 #include "memory/crossbar_params.h"
 #include "memory/hbm_params.h"
 #include "memory/l2_params.h"
@@ -35,6 +37,7 @@ struct GpuParams {
   task::TaskParams task;
   cwd::CwdParams cwd;
   gpc::GpcParams gpc;
+  gpc::SmNetworkParams network;  // of each GPC
   sm::SmParams sm;
   memory::CrossbarParams xbar;
   memory::L2Params l2;
@@ -44,6 +47,8 @@ struct GpuParams {
   void bind(ParamBinder& binder);
   // Throws InputError where values contradict each other.
   void check() const;
+  // The linear memories of CGAs: at the end of device memory.
+  gpc::CgaMemoryPool cga_memory() const;
 };
 
 // A preset is the YAML map below the key `gpu`, with a source beside every value. Presets are part of the program.

@@ -42,7 +42,10 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
   // The second CTA of a TPC waits for the first one's id. A few CTAs of a plain grid lie on TPCs of their own.
   if (clustered_ ? packet_ > 1 : 2 * ctas_ > sms_) way_there_ += cost(params.gpc.raster_cycles);
   way_back_ = cost(params.gpc.mpc_to_sm + params.gpc.gpm_to_mpc + params.gpc.gpm_to_cwd);
-  if (clustered_ && kernel.cluster.has(arch::CgaLevel::gpc)) way_back_ += cost(params.gpc.cga_flush);
+  // The flush of a cluster: to its SMs and back, and what the GPM takes.
+  if (clustered_ && kernel.cluster.has(arch::CgaLevel::gpc)) {
+    way_back_ += cost(2.0 * (params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm) + params.gpc.cga_flush);
+  }
   session_ = cost(session_);
 }
 

@@ -35,6 +35,12 @@ namespace heddle::report {
 //                     counts: [{label, count, note}], instructions: [{label, count}],
 //                     warp_time: [{label, cycles, share_percent}]}
 //                     us: time in which kernels with programs ran; levels from the SMs outwards
+//     clusters        {cycle_us, totals: [{kernel, size, warps, cgas, unfinished, mean_sms, mean_skew, max_skew,
+//                     mean_cycles, phases, mean_wait}],
+//                     first: [{row, operation, cga, gpc, skew, phases, mean_wait, ctas: [[rank, sm, begin, end]]}],
+//                     gpcs: [{sms: [id], paths: ["gpc0.cpc0.tpc0.sm0", ...], bytes: [[per SM] per SM]}]}
+//                     in cycles; size: CTAs of a CGA; warps: of a CTA; row: index into totals; end: null where it did
+//                     not end; gpcs: all, bytes from the SM of the row to that of the column where there was traffic
 //     unmatched       [{reason, kernels, time_us, share_percent}]
 //   }]
 //   expectations [{text, ok, actual}]

@@ -22,7 +22,10 @@ bool Expectation::holds(double value) const {
 std::string Expectation::text() const {
   const std::string near = within > 0 ? fmt::format(" +- {}{}", number_text(within), within_percent ? " %" : "") : "";
   if (kind == ExpectationKind::memory) return (pattern.empty() ? "like " + file : "= " + pattern) + near;
-  if (kind == ExpectationKind::fault) return "in kernel " + kernel;
+  if (kind == ExpectationKind::fault) {
+    return "in kernel " + kernel + (cluster ? fmt::format(", cluster {}", *cluster) : "") +
+           (rank ? fmt::format(", rank {}", *rank) : "");
+  }
   if (equals) return "= " + number_text(*equals);
   if (about) return fmt::format("{} +- {}{}", number_text(*about), number_text(within), within_percent ? " %" : "");
   if (min && max) return fmt::format("{} to {}", number_text(*min), number_text(*max));

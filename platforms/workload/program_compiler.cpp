@@ -19,7 +19,8 @@ constexpr std::uint32_t kMaxSteps = 20'000;
 constexpr std::uint32_t kMaxDepth = 16;  // of lists in one another
 
 // Steps that are written as a word alone.
-constexpr const char* kWords[] = {"barrier", "commit_async", "exit"};
+constexpr const char* kWords[] = {"barrier",        "commit_async", "cluster_barrier",
+                                  "cluster_arrive", "cluster_wait", "exit"};
 
 }  // namespace
 
@@ -70,6 +71,9 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
     refuse(word, where);
     if (word == "barrier") return simple(OpCode::barrier, word, where, 0);
     if (word == "commit_async") return simple(OpCode::async_commit, word, where, 1);
+    if (word == "cluster_barrier") return cluster_barrier(word, where);
+    if (word == "cluster_arrive") return cluster_step(OpCode::cluster_arrive, word, where, arch::Order::release);
+    if (word == "cluster_wait") return cluster_step(OpCode::cluster_wait, word, where, arch::Order::acquire);
     if (word == "exit") {
       ProgramStep step = make(StepKind::leave, OpCode::compute, arch::Unit::int32, word, where);
       add(std::move(step));
@@ -95,6 +99,16 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
       {"copy_async", &ProgramCompiler::copy_async},
       {"barrier", &ProgramCompiler::barrier},
       {"fence", &ProgramCompiler::fence},
+      {"cluster_arrive", &ProgramCompiler::cluster_arrive},
+      {"cluster_wait", &ProgramCompiler::cluster_wait},
+      {"mbarrier_init", &ProgramCompiler::mbarrier_init},
+      {"mbarrier_invalidate", &ProgramCompiler::mbarrier_invalidate},
+      {"mbarrier_arrive", &ProgramCompiler::mbarrier_arrive},
+      {"mbarrier_expect", &ProgramCompiler::mbarrier_expect},
+      {"mbarrier_complete", &ProgramCompiler::mbarrier_complete},
+      {"mbarrier_wait", &ProgramCompiler::mbarrier_wait},
+      {"mbarrier_test", &ProgramCompiler::mbarrier_test},
+      {"release_shared", &ProgramCompiler::release_shared},
       {"accumulators", &ProgramCompiler::accumulators},
       {"zero", &ProgramCompiler::zero},
       {"matmul", &ProgramCompiler::matmul},

@@ -61,6 +61,25 @@ class ProgramCompiler {
   void barrier(const MapReader& step);
   void fence(const MapReader& step);
   void simple(arch::OpCode code, const std::string& name, const SourcePos& where, std::uint32_t count);
+  // program_clusters.cpp: clusters.
+  void cluster_barrier(const std::string& name, const SourcePos& where);
+  void cluster_arrive(const MapReader& step);
+  void cluster_wait(const MapReader& step);
+  void mbarrier_init(const MapReader& step);
+  void mbarrier_invalidate(const MapReader& step);
+  void mbarrier_arrive(const MapReader& step);
+  void mbarrier_expect(const MapReader& step);
+  void mbarrier_complete(const MapReader& step);
+  void mbarrier_wait(const MapReader& step);
+  void mbarrier_test(const MapReader& step);
+  void release_shared(const MapReader& step);
+  void cluster_step(arch::OpCode code, const std::string& name, const SourcePos& where, arch::Order order);
+  // What all operations on mbarriers have. `remote`: it may have the key `rank`.
+  ProgramStep mbarrier(const MapReader& map, arch::OpCode code, bool remote);
+  // A number that goes into the operation's data; the key may be left out if the table allows it.
+  void operand(const MapReader& map, const char* key, double otherwise, ProgramStep& step);
+  // `to`: a name that gets 0 or 1.
+  void flag(const MapReader& map, ProgramStep& step);
 
   // program_tiles.cpp: matrix multiply.
   void accumulators(const MapReader& step);
@@ -91,6 +110,10 @@ class ProgramCompiler {
   // The type that the map names, or that the variable has that is meant.
   arch::ValueType type(const MapReader& map, const std::string& variable) const;
   void space(const MapReader& map, ProgramStep& step) const;
+  // `at`, `space`, `rank` of an access.
+  void place(const MapReader& map, ProgramStep& step);
+  // `rank`: the shared memory of which CTA of the cluster.
+  void target(const MapReader& map, ProgramStep& step);
   void ordering(const MapReader& map, ProgramStep& step, arch::Order otherwise,
                 const std::vector<arch::Order>& orders) const;
   // Bytes of `count` values of the type.

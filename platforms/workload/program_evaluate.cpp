@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arch/dsmem.h"
 #include "workload/program_values.h"
 #include "workload/scenario_program.h"
 
@@ -54,6 +55,12 @@ double shared_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpSt
       return place.rank;
     case SlotSource::cluster_size:
       return place.cluster_size;
+    case SlotSource::cluster_x:
+      return place.cluster_shape.x;
+    case SlotSource::cluster_y:
+      return place.cluster_shape.y;
+    case SlotSource::cluster_z:
+      return place.cluster_shape.z;
     case SlotSource::warp:
       return place.warp;
     default:
@@ -86,6 +93,18 @@ bool affine_values(double first, double second, double last, PerLane<double>& re
   if (!(std::fabs(first) < kExact && std::fabs(last) < kExact) || last != first + (kWarpLanes - 1) * step) return false;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) results[lane] = first + lane * step;
   return true;
+}
+
+// The whole part, or what is given instead where that is not from 0 to `limit` - 1.
+std::uint32_t whole_below(double value, double limit, std::uint32_t otherwise) {
+  return value > -1 && value < limit ? static_cast<std::uint32_t>(value) : otherwise;
+}
+
+// What no CGA and no shared memory has stays so: it must never become another address.
+std::uint64_t cluster_address(double rank, double offset, std::uint32_t width) {
+  constexpr std::uint32_t kRanks = 1U << (32 - arch::kDsmemOffsetBits);
+  return arch::dsmem_address(whole_below(rank, kRanks, kRanks - 1),
+                             whole_below(offset, arch::kDsmemOffsets, arch::kDsmemOffsets - width));
 }
 
 std::uint64_t address_of(double value) { return std::isfinite(value) ? whole_bits(value) : kNowhere; }
@@ -138,6 +157,29 @@ void ScenarioProgram::addresses(const WarpPlace& place, const WarpState& state, 
   Lanes values{};
   lane_values(place, state, expression, lanes, values);
   std::transform(values.begin(), values.end(), results.begin(), address_of);
+}
+
+void ScenarioProgram::cluster_addresses(const WarpPlace& place, const WarpState& state, const ProgramStep& step,
+                                        LaneMask lanes, PerLane<std::uint64_t>& results) const {
+  Lanes ranks{};
+  Lanes offsets{};
+  lane_values(place, state, step.rank, lanes, ranks);
+  lane_values(place, state, step.at, lanes, offsets);
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    results[lane] = cluster_address(ranks[lane], offsets[lane], step.width);
+  }
+}
+
+// A number that 32 bits do not hold is too large for every mbarrier.
+void ScenarioProgram::operands(const WarpPlace& place, const WarpState& state, const ProgramStep& step,
+                               arch::Operation& operation) const {
+  Lanes numbers{};
+  for (std::size_t i = 0; i < step.values.size(); ++i) {
+    lane_values(place, state, step.values[i].expression, operation.lanes, numbers);
+    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      operation.data[lane][i] = whole_below(numbers[lane], 0x1p32, 0xFFFF'FFFF);
+    }
+  }
 }
 
 void ScenarioProgram::bits(const WarpPlace& place, const WarpState& state, const ProgramValue& value, ValueType type,

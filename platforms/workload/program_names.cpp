@@ -15,10 +15,21 @@ using arch::ValueType;
 constexpr std::uint32_t kMaxVariableRegisters = 255;
 
 constexpr std::pair<const char*, SlotSource> kSlots[] = {
-    {"cta", SlotSource::cta},           {"cta.x", SlotSource::cta_x},       {"cta.y", SlotSource::cta_y},
-    {"cta.z", SlotSource::cta_z},       {"cluster", SlotSource::cluster},   {"cluster.size", SlotSource::cluster_size},
-    {"rank", SlotSource::rank},         {"warp", SlotSource::warp},         {"lane", SlotSource::lane},
-    {"thread", SlotSource::thread},     {"thread.x", SlotSource::thread_x}, {"thread.y", SlotSource::thread_y},
+    {"cta", SlotSource::cta},
+    {"cta.x", SlotSource::cta_x},
+    {"cta.y", SlotSource::cta_y},
+    {"cta.z", SlotSource::cta_z},
+    {"cluster", SlotSource::cluster},
+    {"cluster.size", SlotSource::cluster_size},
+    {"cluster.x", SlotSource::cluster_x},
+    {"cluster.y", SlotSource::cluster_y},
+    {"cluster.z", SlotSource::cluster_z},
+    {"rank", SlotSource::rank},
+    {"warp", SlotSource::warp},
+    {"lane", SlotSource::lane},
+    {"thread", SlotSource::thread},
+    {"thread.x", SlotSource::thread_x},
+    {"thread.y", SlotSource::thread_y},
     {"thread.z", SlotSource::thread_z},
 };
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "common/suggest.h"
 #include "common/yaml_util.h"
+#include "workload/program_choice.h"
 #include "workload/program_compiler.h"
 #include "workload/program_values.h"
 
@@ -16,19 +16,6 @@ using arch::OpCode;
 using arch::Order;
 using arch::Scope;
 using arch::ValueType;
-
-// The one of the options that the text names.
-template <class T, class NameOf>
-T choose(const MapReader& map, const char* key, const std::vector<T>& options, NameOf name_of) {
-  const std::string text = map.text(key);
-  std::vector<std::string> names;
-  for (const T& option : options) {
-    if (text == name_of(option)) return option;
-    names.emplace_back(name_of(option));
-  }
-  throw InputError(map.where(key), fmt::format("{}, {}: {} is not possible here", map.thing(), key, text),
-                   suggestion(text, names));
-}
 
 const std::vector<arch::Unit>& compute_units() {
   static const std::vector<arch::Unit> kUnits{arch::Unit::fp32, arch::Unit::int32, arch::Unit::fp64, arch::Unit::sfu,
@@ -41,9 +28,18 @@ arch::Unit unit_of(ValueType type) {
   return is_float(type) ? arch::Unit::fp32 : arch::Unit::int32;
 }
 
-const char* special_name(arch::SpecialRegister special) {
-  constexpr const char* kNames[] = {"clock", "sm", "sms", "warp_slot", "cta_slot"};
-  return kNames[static_cast<std::size_t>(special)];
+const std::vector<arch::SpecialRegister>& special_registers() {
+  static const std::vector<arch::SpecialRegister> kAll = [] {
+    std::vector<arch::SpecialRegister> all;
+    for (std::size_t i = 0; i < arch::kSpecialRegisters; ++i) all.push_back(static_cast<arch::SpecialRegister>(i));
+    return all;
+  }();
+  return kAll;
+}
+
+const char* space_name(arch::Space space) {
+  constexpr const char* kNames[] = {"global", "shared", "cluster"};
+  return kNames[static_cast<std::size_t>(space)];
 }
 
 std::optional<ValueType> pair_type(const std::string& name) {
@@ -71,10 +67,25 @@ ValueType ProgramCompiler::type(const MapReader& map, const std::string& variabl
 }
 
 void ProgramCompiler::space(const MapReader& map, ProgramStep& step) const {
-  if (map.has("space") &&
-      choose<std::string>(map, "space", {"global", "shared"}, [](const std::string& s) { return s; }) == "shared") {
-    step.space = arch::Space::shared;
+  if (map.has("space")) {
+    step.space = choose(map, "space", std::vector<arch::Space>{arch::Space::global, arch::Space::shared}, space_name);
   }
+}
+
+void ProgramCompiler::place(const MapReader& map, ProgramStep& step) {
+  using arch::Space;
+  step.at = expression(map, "at");
+  read(step, step.at);
+  if (map.has("space")) {
+    step.space = choose(map, "space", std::vector<Space>{Space::global, Space::shared, Space::cluster}, space_name);
+  }
+  const bool cluster = step.space == Space::cluster;
+  if (cluster != map.has("rank")) {
+    throw InputError(cluster ? map.where() : map.where("rank"),
+                     fmt::format("{}: rank {}", map.thing(), cluster ? "is missing" : "has no meaning"),
+                     "`space: cluster` needs it, and nothing else has it: the CTA whose shared memory it is");
+  }
+  if (cluster) target(map, step);
 }
 
 void ProgramCompiler::ordering(const MapReader& map, ProgramStep& step, Order otherwise,
@@ -168,9 +179,7 @@ void ProgramCompiler::load(const MapReader& step) {
   const std::vector<std::string> to = names(map, "to");
   ProgramStep made = make(StepKind::operation, OpCode::load, arch::Unit::memory,
                           fmt::format("load {}", fmt::join(to, ", ")), map.where());
-  made.at = expression(map, "at");
-  read(made, made.at);
-  space(map, made);
+  place(map, made);
   ordering(map, made, Order::weak, {Order::weak, Order::relaxed, Order::acquire});
   const ValueType type = this->type(map, to.front());
   made.width = width(map, "to", type, to.size());
@@ -189,9 +198,7 @@ void ProgramCompiler::store(const MapReader& step) {
            items.size() == 1 && names_.variable(name) != nullptr ? "store " + name : "store", map.where());
   for (const YAML::Node& item : items) made.values.push_back(value(map, "value", item));
   for (const ProgramValue& item : made.values) read(made, item);
-  made.at = expression(map, "at");
-  read(made, made.at);
-  space(map, made);
+  place(map, made);
   ordering(map, made, Order::weak, {Order::weak, Order::relaxed, Order::release});
   made.element = type(map, name);
   made.width = width(map, "value", made.element, items.size());
@@ -236,9 +243,7 @@ void ProgramCompiler::atomic(const MapReader& step) {
     read(made, made.compare);
   }
   for (const ProgramValue& item : made.values) read(made, item);
-  made.at = expression(map, "at");
-  read(made, made.at);
-  space(map, made);
+  place(map, made);
   ordering(map, made, Order::relaxed, {Order::relaxed, Order::acquire, Order::release, Order::acquire_release});
   if (map.has("to")) {
     const std::vector<std::string> to = names(map, "to");
@@ -259,14 +264,10 @@ void ProgramCompiler::compute(const MapReader& step) {
 }
 
 void ProgramCompiler::special(const MapReader& step) {
-  using arch::SpecialRegister;
   const MapReader map = body(step, "special", special_step_spec());
   const std::string name = map.text("to");
   ProgramStep made = make(StepKind::operation, OpCode::special, arch::Unit::none, "special " + name, map.where());
-  made.special = choose(map, "register",
-                        std::vector<SpecialRegister>{SpecialRegister::clock, SpecialRegister::sm, SpecialRegister::sms,
-                                                     SpecialRegister::warp_slot, SpecialRegister::cta_slot},
-                        special_name);
+  made.special = choose(map, "register", special_registers(), arch::special_name);
   const ValueType type =
       map.has("type") ? choose(map, "type", std::vector<ValueType>{ValueType::u32, ValueType::u64}, arch::type_name)
                       : ValueType::u32;

@@ -31,6 +31,9 @@ enum class SlotSource : std::uint8_t {
   cluster,
   rank,
   cluster_size,
+  cluster_x,
+  cluster_y,
+  cluster_z,
   warp,
   scalar,    // of the warp's state: `index`
   lane,      // this and what follows differ between lanes
@@ -107,12 +110,13 @@ struct ProgramStep {
   std::uint32_t latency = 0;
   arch::MatmulTile tile;
 
-  std::uint32_t at = kNoExpression;  // address; a copy's source; matmul: A; loops: from; conditions
-  std::uint32_t to = kNoExpression;  // a copy's destination; matmul: B; loops: to; barrier: its number
-  std::uint32_t pitch = 0;           // store_tile: bytes from row to row; 0: not of a tile
-  std::uint32_t tile_row = 0;        // store_tile: what is added to the lane's row and column
+  std::uint32_t at = kNoExpression;    // address; a copy's source; matmul: A; loops: from; conditions
+  std::uint32_t rank = kNoExpression;  // space cluster: the CTA in the CGA whose shared memory it is
+  std::uint32_t to = kNoExpression;    // a copy's destination; matmul: B; loops: to; barrier: its number
+  std::uint32_t pitch = 0;             // store_tile: bytes from row to row; 0: not of a tile
+  std::uint32_t tile_row = 0;          // store_tile: what is added to the lane's row and column
   std::uint32_t tile_column = 0;
-  std::vector<ProgramValue> values;  // in the order of their bytes
+  std::vector<ProgramValue> values;  // in the order of their bytes; of mbarriers: operands, expressions
   ProgramValue compare;              // compare_exchange
   ProgramVariable variable;          // set
   std::uint32_t target = 0;          // of jumps: index of a step
@@ -120,7 +124,8 @@ struct ProgramStep {
   std::int64_t increment = 1;        // loops
   std::uint32_t first_warp = 0;      // roles
   std::uint32_t last_warp = 0;
-  bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32
+  bool one_lane = false;  // only the first of the lanes that take part does it
+  bool free = true;       // control flow that costs nothing; what costs is issued as an instruction on int32
 
   arch::Demand demand;
   std::string text;  // "load x (line 12)"

@@ -40,13 +40,15 @@ struct Expectation {
   std::optional<arch::ValueType> type;  // of the elements; without: equal bytes
 
   arch::FaultKind fault = arch::FaultKind::address;
-  std::string kernel;  // that has the fault
+  std::string kernel;                    // that has the fault
+  std::optional<std::uint64_t> cluster;  // the CGA that has it: linear id in the grid
+  std::optional<std::uint32_t> rank;     // number in it of the CTA that has it
 
   SourcePos where;
 
   // Of a statistic.
   bool holds(double value) const;
-  // "= 512", ">= 10", "10 to 20", "100 +- 2 %"; "like out.bin", "1 + i"; "in kernel k".
+  // "= 512", ">= 10", "10 to 20", "100 +- 2 %"; "like out.bin", "1 + i"; "in kernel k, cluster 3, rank 1".
   std::string text() const;
 };
 

@@ -17,12 +17,6 @@
 namespace heddle::workload {
 namespace {
 
-constexpr std::pair<const char*, arch::FaultKind> kFaults[] = {{"address", arch::FaultKind::address},
-                                                               {"misaligned", arch::FaultKind::misaligned},
-                                                               {"shared_bounds", arch::FaultKind::shared_bounds},
-                                                               {"unsupported", arch::FaultKind::unsupported},
-                                                               {"barrier", arch::FaultKind::barrier}};
-
 void read_within(const MapReader& map, Expectation& expectation) {
   const std::string text = map.text("within");
   expectation.within_percent = text.find('%') != std::string::npos || text.find("percent") != std::string::npos;
@@ -101,9 +95,10 @@ Expectation read_fault(const YAML::Node& node, const std::string& file, const st
   e.where = map.where();
   const std::string name = map.text("fault");
   std::vector<std::string> names;
-  for (const auto& [known, kind] : kFaults) {
-    names.emplace_back(known);
-    if (name == known) e.fault = kind;
+  for (std::size_t i = 0; i < arch::kFaultKinds; ++i) {
+    const auto kind = static_cast<arch::FaultKind>(i);
+    names.emplace_back(arch::fault_key(kind));
+    if (name == names.back()) e.fault = kind;
   }
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     throw InputError(map.where("fault"), fmt::format("{}: there is no fault {}", map.thing(), name),
@@ -114,6 +109,8 @@ Expectation read_fault(const YAML::Node& node, const std::string& file, const st
     throw InputError(map.where("kernel"), fmt::format("{}: there is no kernel {}", map.thing(), e.kernel),
                      suggestion(e.kernel, kernels));
   }
+  if (map.has("cluster")) e.cluster = map.number<std::uint64_t>("cluster", {Unit::none, 0, ~std::uint64_t{0} >> 1});
+  if (map.has("rank")) e.rank = map.number<std::uint32_t>("rank", {Unit::none, 0, 0x7FFF'FFFF});
   return e;
 }
 

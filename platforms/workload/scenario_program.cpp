@@ -140,6 +140,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   operation.unit = now.demand.unit;
   operation.space = now.space;
   operation.lanes = mask(state, kActiveScalar);
+  if (now.one_lane) operation.lanes &= ~operation.lanes + 1;
   operation.width = now.width;
   operation.order = now.order;
   operation.scope = now.scope;
@@ -185,7 +186,7 @@ void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const
       }
       [[fallthrough]];
     case OpCode::load:
-      addresses(place, state, now.at, operation.lanes, operation.address);
+      aim(place, state, now, operation);
       if (now.pitch != 0) {
         for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
           if (operation.address[lane] != kNowhere) operation.address[lane] += tile_offset(now, lane);
@@ -204,12 +205,31 @@ void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const
       operation.tile.a = offset_of(shared_value(place, state, now.at));
       operation.tile.b = offset_of(shared_value(place, state, now.to));
       return;
+    case OpCode::mbarrier_init:
+    case OpCode::mbarrier_invalidate:
+    case OpCode::mbarrier_arrive:
+    case OpCode::mbarrier_expect:
+    case OpCode::mbarrier_complete:
+    case OpCode::mbarrier_wait:
+    case OpCode::mbarrier_test:
+      operands(place, state, now, operation);
+      [[fallthrough]];
+    case OpCode::release_shared:
+      return aim(place, state, now, operation);
     case OpCode::barrier:
       operation.barrier = offset_of(shared_value(place, state, now.to));
       return;
     default:
       return;
   }
+}
+
+void ScenarioProgram::aim(const WarpPlace& place, const WarpState& state, const ProgramStep& now,
+                          Operation& operation) const {
+  if (now.space == arch::Space::cluster) {
+    return cluster_addresses(place, state, now, operation.lanes, operation.address);
+  }
+  addresses(place, state, now.at, operation.lanes, operation.address);
 }
 
 void ScenarioProgram::zero(WarpState& state, const ProgramStep& now, LaneMask lanes) {

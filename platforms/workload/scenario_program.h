@@ -48,6 +48,9 @@ class ScenarioProgram : public arch::WarpProgram {
   void count(const arch::WarpPlace& place, arch::WarpState& state, const ProgramStep& now) const;
   void fill(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,
             arch::Operation& operation) const;
+  // `address`, for the step's space.
+  void aim(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,
+           arch::Operation& operation) const;
   static void zero(arch::WarpState& state, const ProgramStep& now, arch::LaneMask lanes);
 
   double shared_value(const arch::WarpPlace& place, const arch::WarpState& state, std::uint32_t expression) const;
@@ -58,6 +61,11 @@ class ScenarioProgram : public arch::WarpProgram {
   // Addresses: what is not finite becomes one that no memory has.
   void addresses(const arch::WarpPlace& place, const arch::WarpState& state, std::uint32_t expression,
                  arch::LaneMask lanes, arch::PerLane<std::uint64_t>& results) const;
+  // The same in the shared memory of the step's CTA of the cluster.
+  void cluster_addresses(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& step,
+                         arch::LaneMask lanes, arch::PerLane<std::uint64_t>& results) const;
+  void operands(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& step,
+                arch::Operation& operation) const;
   void bits(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramValue& value, arch::ValueType type,
             arch::LaneMask lanes, arch::PerLane<std::uint64_t>& results) const;
   void data(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& step,

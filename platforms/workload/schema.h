@@ -49,7 +49,7 @@ const MapSpec& fill_op_spec();
 const MapSpec& load_spec();
 const MapSpec& tpc_spec();
 const MapSpec& expect_spec();
-// Programs: schema_program.cpp.
+// Programs: schema_program.cpp, schema_clusters.cpp.
 const MapSpec& step_spec();
 const MapSpec& set_spec();  // of the keys beside the name; not part of all_specs()
 const MapSpec& load_step_spec();
@@ -60,6 +60,15 @@ const MapSpec& special_step_spec();
 const MapSpec& copy_async_step_spec();
 const MapSpec& barrier_step_spec();
 const MapSpec& fence_step_spec();
+const MapSpec& cluster_arrive_step_spec();
+const MapSpec& cluster_wait_step_spec();
+const MapSpec& mbarrier_init_step_spec();
+const MapSpec& mbarrier_invalidate_step_spec();
+const MapSpec& mbarrier_arrive_step_spec();
+const MapSpec& mbarrier_bytes_step_spec();  // expect and complete
+const MapSpec& mbarrier_wait_step_spec();
+const MapSpec& mbarrier_test_step_spec();
+const MapSpec& release_shared_step_spec();
 const MapSpec& accumulators_spec();
 const MapSpec& matmul_step_spec();
 const MapSpec& store_tile_step_spec();

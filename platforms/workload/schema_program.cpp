@@ -4,7 +4,11 @@
 namespace heddle::workload {
 namespace {
 
-constexpr KeySpec kSpace{"space", false, kText, "global or shared; default global"};
+constexpr KeySpec kSpace{"space", false, kText,
+                         "global, shared or cluster (shared memory of a CTA of the cluster); default global"};
+constexpr KeySpec kRank{"rank", false, kText,
+                        "number in the cluster of the CTA whose shared memory it is: an expression; only, and always, "
+                        "with space: cluster"};
 constexpr KeySpec kScope{"scope", false, kText, "how far the order reaches: cta, cluster, gpu, system; default gpu"};
 
 }  // namespace
@@ -16,8 +20,8 @@ const MapSpec& step_spec() {
           {"let", false, kMap, "names with expressions that they stand for; costs nothing"},
           {"set", false, kMap,
            "a name with the expression whose value it gets, and its type: {x: 2 * lane, type: u32}"},
-          {"load", false, kMap, "a load from global or shared memory"},
-          {"store", false, kMap, "a store to global or shared memory"},
+          {"load", false, kMap, "a load from memory: global, shared, or shared by the cluster"},
+          {"store", false, kMap, "a store to memory: global, shared, or shared by the cluster"},
           {"atomic", false, kMap, "an atomic operation, or a reduction, which returns nothing"},
           {"compute", false, kMap, "instructions on a unit, without a result"},
           {"special", false, kMap, "reads a special register"},
@@ -26,6 +30,17 @@ const MapSpec& step_spec() {
            "number of groups of asynchronous copies that may be open when the warp goes on"},
           {"barrier", false, kMap, "waits at a barrier of the CTA; the word alone: number 0, all threads"},
           {"fence", false, kMap, "orders the warp's accesses before it and after it"},
+          {"cluster_arrive", false, kMap, "arrives at the barrier of the cluster; the word alone: with order release"},
+          {"cluster_wait", false, kMap,
+           "waits until all of the cluster have arrived; the word alone: with order acquire"},
+          {"mbarrier_init", false, kMap, "eight bytes of shared memory become an mbarrier"},
+          {"mbarrier_invalidate", false, kMap, "an mbarrier ceases to be one"},
+          {"mbarrier_arrive", false, kMap, "arrives at an mbarrier"},
+          {"mbarrier_expect", false, kMap, "an mbarrier's phase expects more bytes"},
+          {"mbarrier_complete", false, kMap, "bytes that an mbarrier's phase expects have come"},
+          {"mbarrier_wait", false, kMap, "waits until an mbarrier's phase has completed"},
+          {"mbarrier_test", false, kMap, "asks whether an mbarrier's phase has completed"},
+          {"release_shared", false, kMap, "gives back the end of the CTA's shared memory"},
           {"accumulators", false, kMap, "names of accumulators, with their columns: {acc: {n: 128}}"},
           {"zero", false, kText, "name of accumulators that become 0"},
           {"matmul", false, kMap, "the warp's share of a matrix multiply from shared memory"},
@@ -57,6 +72,7 @@ const MapSpec& load_step_spec() {
           {"type", false, kText, "type of each value, e.g. f32; may be left out where the name has one"},
           {"at", true, kText, "address: an expression"},
           kSpace,
+          kRank,
           {"order", false, kText, "weak, relaxed or acquire; default weak"},
           kScope,
       }};
@@ -73,6 +89,7 @@ const MapSpec& store_step_spec() {
            "type of each value, e.g. f32; may be left out where the value is a name that has one"},
           {"at", true, kText, "address: an expression"},
           kSpace,
+          kRank,
           {"order", false, kText, "weak, relaxed or release; default weak"},
           kScope,
       }};
@@ -90,6 +107,7 @@ const MapSpec& atomic_step_spec() {
           {"compare", false, kText, "what the old value must be, for compare_exchange: an expression"},
           {"to", false, kText | kList, "name that gets the old value; default: a reduction, which returns nothing"},
           kSpace,
+          kRank,
           {"order", false, kText, "relaxed, acquire, release or acquire_release; default relaxed"},
           kScope,
       }};
@@ -108,12 +126,16 @@ const MapSpec& compute_step_spec() {
 }
 
 const MapSpec& special_step_spec() {
-  static const MapSpec kSpec{"special_step",
-                             {
-                                 {"to", true, kText, "name that gets the value"},
-                                 {"register", true, kText, "clock, sm, sms, warp_slot or cta_slot"},
-                                 {"type", false, kText, "u32 or u64; default u32"},
-                             }};
+  static const MapSpec kSpec{
+      "special_step",
+      {
+          {"to", true, kText, "name that gets the value"},
+          {"register", true, kText,
+           "name of the register: clock, sm, sms, warp_slot, cta_slot, cta_id_x, cta_id_y, cta_id_z, grid_x, "
+           "grid_y, grid_z, block_x, block_y, block_z, cga_id, cga_cta_id, cga_size, cga_x, "
+           "cga_y, cga_z, gpc_local_cga_id, task_id, queue_position, cga_memory"},
+          {"type", false, kText, "u32 or u64; default u32"},
+      }};
   return kSpec;
 }
 
@@ -180,7 +202,7 @@ const MapSpec& store_tile_step_spec() {
           {"at", true, kText, "address of this warp's first row: an expression, the same for all lanes"},
           {"pitch", false, kInteger | kQuantity, "bytes from one row to the next; default: those of n elements"},
           {"type", false, kText, "type in memory: f32, f16 or bf16; default f32"},
-          kSpace,
+          {"space", false, kText, "global or shared; default global"},
       }};
   return kSpec;
 }
@@ -276,18 +298,45 @@ const MapSpec& expect_fault_spec() {
       "expect_fault",
       {
           {"fault", true, kText,
-           "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier"},
+           "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
+           "cluster_absent, cluster_offset, cta_not_present, out_of_range, poison, mbarrier"},
           {"kernel", true, kText, "name of the kernel that has it"},
+          {"cluster", false, kInteger, "number of the cluster that has it; default: any"},
+          {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any"},
       }};
   return kSpec;
 }
 
 std::vector<const MapSpec*> program_specs() {
-  return {
-      &step_spec(),         &load_step_spec(),       &store_step_spec(),   &atomic_step_spec(),   &compute_step_spec(),
-      &special_step_spec(), &copy_async_step_spec(), &barrier_step_spec(), &fence_step_spec(),    &accumulators_spec(),
-      &matmul_step_spec(),  &store_tile_step_spec(), &loop_spec(),         &while_spec(),         &if_spec(),
-      &role_spec(),         &memory_spec(),          &init_spec(),         &expect_memory_spec(), &expect_fault_spec()};
+  return {&step_spec(),
+          &load_step_spec(),
+          &store_step_spec(),
+          &atomic_step_spec(),
+          &compute_step_spec(),
+          &special_step_spec(),
+          &copy_async_step_spec(),
+          &barrier_step_spec(),
+          &fence_step_spec(),
+          &cluster_arrive_step_spec(),
+          &cluster_wait_step_spec(),
+          &mbarrier_init_step_spec(),
+          &mbarrier_invalidate_step_spec(),
+          &mbarrier_arrive_step_spec(),
+          &mbarrier_bytes_step_spec(),
+          &mbarrier_wait_step_spec(),
+          &mbarrier_test_step_spec(),
+          &release_shared_step_spec(),
+          &accumulators_spec(),
+          &matmul_step_spec(),
+          &store_tile_step_spec(),
+          &loop_spec(),
+          &while_spec(),
+          &if_spec(),
+          &role_spec(),
+          &memory_spec(),
+          &init_spec(),
+          &expect_memory_spec(),
+          &expect_fault_spec()};
 }
 
 }  // namespace heddle::workload

@@ -1,4 +1,4 @@
-// The state of a warp as bytes, names of operations, and texts of faults.
+// The state of a warp as bytes, and names of operations and special registers.
 #include "arch/warp_program.h"
 
 #include <set>
@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/fault.h"
 #include "common/error.h"
 #include "support/list_program.h"
 #include "support/random.h"
@@ -154,34 +153,25 @@ TEST_CASE("operations have names, and those whose block is missing are not suppo
     if (op_supported(code)) supported += op_name(code) + std::string(" ");
   }
   CHECK(names.size() == static_cast<std::size_t>(kLastOpCode) + 1);
-  CHECK(supported == "compute special load store atomic async_copy async_commit async_wait matmul barrier fence exit ");
+  CHECK(
+      supported ==
+      "compute special load store atomic async_copy async_commit async_wait matmul barrier fence cluster_arrive "
+      "cluster_wait mbarrier_init mbarrier_invalidate mbarrier_arrive mbarrier_expect mbarrier_complete mbarrier_wait "
+      "mbarrier_test release_shared exit ");
   CHECK(op_name(OpCode::queue_append) == std::string("queue_append"));
   CHECK(op_name(OpCode::mbarrier_wait) == std::string("mbarrier_wait"));
   CHECK(unit_name(Unit::memory) == std::string("memory"));
 }
 
-TEST_CASE("a fault says where, what and why", "[arch][MEM-05]") {
-  FaultRecord fault;
-  fault.sm = 3;
-  fault.cta = 17;
-  fault.cta_x = 1;
-  fault.cta_y = 2;
-  fault.warp = 2;
-  fault.lane = 5;
-  fault.operation = OpCode::store;
-  fault.address = 0x1000;
-  fault.where = "store (line 12)";
-  CHECK(text_of(fault) == "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: store (line 12) to 0x1000: address outside memory");
-  fault.kind = FaultKind::unsupported;
-  fault.operation = OpCode::tensor_load;
-  fault.where.clear();
-  CHECK(text_of(fault) == "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: tensor_load: not supported by this machine");
-  fault.kind = FaultKind::misaligned;
-  fault.operation = OpCode::load;
-  CHECK_THAT(text_of(fault), Catch::Contains("load from 0x1000: address not aligned"));
-  fault.kind = FaultKind::shared_bounds;
-  fault.operation = OpCode::atomic;
-  CHECK_THAT(text_of(fault), Catch::Contains("atomic at 0x1000: beyond the CTA's shared memory"));
-  fault.kind = FaultKind::barrier;
-  CHECK_THAT(text_of(fault), Catch::Contains("no such barrier"));
+TEST_CASE("special registers have names of their own", "[arch][CGA-10]") {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < kSpecialRegisters; ++i) names.insert(special_name(static_cast<SpecialRegister>(i)));
+  CHECK(names.size() == kSpecialRegisters);
+  CHECK(special_name(SpecialRegister::clock) == std::string("clock"));
+  CHECK(special_name(SpecialRegister::cta_slot) == std::string("cta_slot"));
+  CHECK(special_name(SpecialRegister::block_z) == std::string("block_z"));
+  CHECK(special_name(SpecialRegister::cga_cta_id) == std::string("cga_cta_id"));
+  CHECK(special_name(SpecialRegister::gpc_local_cga_id) == std::string("gpc_local_cga_id"));
+  CHECK(static_cast<std::size_t>(SpecialRegister::cga_memory) == kSpecialRegisters - 1);
+  CHECK(special_name(SpecialRegister::cga_memory) == std::string("cga_memory"));
 }

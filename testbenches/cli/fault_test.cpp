@@ -146,6 +146,101 @@ TEST_CASE("a fault that the scenario expects is a success, another one is not", 
   }
 }
 
+namespace {
+
+// CTA 0 of the second cluster of two does something to CTA 1, which has exited long before.
+std::string with_late_access(const std::string& step, const std::string& expect) {
+  return R"(heddle: 1
+gpu: small
+kernels:
+  - name: late
+    grid: 6
+    block: 32
+    shared: 128 B
+    cluster: 2
+    program:
+      - cluster_barrier
+      - if: {cond: cluster != 1 || rank == 1, then: [exit]}
+      - compute: {unit: fp32, count: 5000}
+      - )" +
+         step +
+         R"(
+submit:
+  - {kernel: late, stream: a}
+expect:
+  - )" + expect +
+         "\n";
+}
+
+const std::string kLateLoad = "load: {to: x, type: u32, at: 64, space: cluster, rank: 1}";
+
+}  // namespace
+
+TEST_CASE("a fault of a cluster has a trap record in place of warp and step", "[cli][CGA-08]") {
+  const TempDir dir;
+  dir.write("s.yaml", with_late_access(kLateLoad, "{fault: cta_not_present, kernel: late, cluster: 1, rank: 0}"));
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode});
+    INFO(finished.out);
+    INFO(finished.err);
+    CHECK(finished.status == 0);
+    CHECK(contains(finished.out, "met:     fault cta_not_present in kernel late, cluster 1, rank 0"));
+    CHECK(contains(finished.out, "CTA 0 of the CGA: an access to CTA 1 at offset 0x40: the CTA has exited"));
+    const nlohmann::json faults = Results(dir.file("out")).document().at("faults");
+    REQUIRE(faults.size() == 1);
+    const nlohmann::json& fault = faults.at(0);
+    CHECK(fault.at("kind") == "cta_not_present");
+    CHECK(fault.at("kernel") == "late");
+    CHECK(fault.at("operation") == 0);
+    CHECK(fault.at("address") == 64);
+    CHECK(fault.at("expected") == true);
+    CHECK_FALSE(fault.contains("warp"));
+    CHECK_FALSE(fault.contains("lane"));
+    CHECK_FALSE(fault.contains("step"));
+    const nlohmann::json& trap = fault.at("trap");
+    CHECK(trap.at("gpc") < 8);
+    CHECK(trap.at("gpc_local_cga_id") < 256);
+    CHECK(trap.at("cga") == 1);
+    CHECK(trap.at("cta_id_in_cga") == 0);
+    CHECK(trap.at("target") == 1);
+  }
+}
+
+TEST_CASE("a fault of another cluster, or of another CTA of it, is not the expected one", "[cli][CGA-08]") {
+  const TempDir dir;
+  for (const char* where : {"cluster: 0", "cluster: 1, rank: 1", "rank: 1"}) {
+    CAPTURE(where);
+    dir.write("s.yaml",
+              with_late_access(kLateLoad, fmt::format("{{fault: cta_not_present, kernel: late, {}}}", where)));
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out"});
+    INFO(finished.out);
+    CHECK(finished.status == 1);
+    CHECK(contains(finished.out, "FAILED:  fault cta_not_present in kernel late, "));
+  }
+}
+
+TEST_CASE("a fault that the source of an access sees names warp and step, and its cluster", "[cli][CGA-07]") {
+  const TempDir dir;
+  const std::pair<const char*, const char*> cases[] = {
+      {"cluster_rank", "load: {to: x, type: u32, at: 64, space: cluster, rank: 2}"},
+      {"cluster_offset", "store: {value: 1, type: u32, at: 2 ^ 30, space: cluster, rank: 1}"},
+  };
+  for (const auto& [kind, step] : cases) {
+    CAPTURE(kind);
+    dir.write("s.yaml", with_late_access(step, fmt::format("{{fault: {}, kernel: late, cluster: 1, rank: 0}}", kind)));
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out"});
+    INFO(finished.out);
+    INFO(finished.err);
+    CHECK(finished.status == 0);
+    const nlohmann::json fault = Results(dir.file("out")).document().at("faults").at(0);
+    CHECK(fault.at("kind") == kind);
+    CHECK(fault.at("cta") == 2);
+    CHECK(fault.at("warp") == 0);
+    CHECK_FALSE(fault.contains("trap"));
+  }
+}
+
 TEST_CASE("many faults are counted, and the first ones shown", "[cli]") {
   const TempDir dir;
   std::string text = with_bad_kernel("      - store: {value: 1, type: u32, at: y + 4 * thread + 1}\n");

@@ -1,5 +1,4 @@
 #include "common/memory_socket.h"
-#include "common/payload_pool.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/observation.h"
+#include "common/payload_pool.h"
 #include "protocol/memory_request.h"
 #include "support/sim_fixture.h"
 

@@ -30,6 +30,7 @@ TaskPacket random_task(Random& random, std::uint32_t operation) {
   task.cluster = grouping.cluster;
   task.need[Resource::ctas] = 1;
   task.need[Resource::warps] = 64 / random.between(1, 4);
+  task.need[Resource::shared_bytes] = 1024 * random.below(200);
   task.local_memory = random.chance(25);
   return task;
 }
@@ -67,7 +68,32 @@ TEST_CASE("a fault ends its task and leaves the others alone", "[cwd]") {
   CHECK(bench.cwd.quiescent());
 }
 
-TEST_CASE("faults at any time leave nothing behind", "[cwd]") {
+TEST_CASE("an error of a CGA whose CTA has gone ends the task, though no CTA completes with it", "[cwd][CGA-08]") {
+  heddle::cwd::CwdParams params;
+  params.session_limit = 4;
+  CwdBench bench(heddle::arch::Shape::from_sms_per_gpc({2, 2}), params, kCapacity);
+  bench.all_gpcs([](auto& gpc) {
+    gpc.duration = [](std::uint32_t, std::uint64_t) { return Cycle{500}; };
+    gpc.flush = [](std::uint32_t, std::uint64_t) { return Cycle{300}; };
+    gpc.traps = [](std::uint32_t, std::uint64_t sequence) { return sequence == 1; };
+  });
+  ResourceVector whole{};
+  whole[Resource::warps] = 64;
+  whole[Resource::ctas] = 1;
+  TaskPacket task = CwdBench::task(7, 100, whole);
+  task.cluster.of(heddle::arch::CgaLevel::gpc) = {2, 1, 1};
+  bench.tasks.submit(0, task);
+  run_until_idle();
+  CHECK(bench.log.problems == std::vector<std::string>{});
+  CHECK(launched(bench).at(7) >= 4);
+  CHECK(launched(bench).at(7) < 20);
+  CHECK(bench.log.done.at(7).faulted);
+  CHECK(bench.log.aborted.size() == 2);
+  CHECK(bench.stat("ctas_completed") == static_cast<double>(launched(bench).at(7)));
+  CHECK(bench.cwd.quiescent());
+}
+
+TEST_CASE("faults at any time leave nothing behind", "[cwd][CGA-08][CGA-09]") {
   std::uint32_t cut = 0;
   for (const std::uint64_t seed : seeds(300)) {
     CAPTURE(seed);
@@ -84,17 +110,21 @@ TEST_CASE("faults at any time leave nothing behind", "[cwd]") {
     const std::uint32_t longest = random.chance(50) ? 20 : 400;
     const std::uint32_t rarity = random.between(2, 200);
     const bool merge = random.chance(50);
+    std::map<std::uint32_t, std::uint64_t> ctas;
+    std::map<std::uint32_t, std::uint32_t> shared;
     bench.all_gpcs([&](auto& gpc) {
       gpc.duration = [&](std::uint32_t, std::uint64_t) { return Cycle{draw.below(longest)}; };
       gpc.flush = [&](std::uint32_t, std::uint64_t) { return Cycle{draw.below(longest)}; };
       gpc.faults = [&](std::uint32_t, std::uint64_t) { return draw.below(rarity) == 0; };
+      gpc.traps = [&](std::uint32_t, std::uint64_t) { return draw.below(rarity) == 0; };
+      gpc.releases = [&](std::uint32_t operation, std::uint64_t) { return draw.below(shared.at(operation) + 1); };
       gpc.merge = merge;
     });
-    std::map<std::uint32_t, std::uint64_t> ctas;
     const std::uint32_t tasks = random.between(1, 8);
     for (std::uint32_t operation = 0; operation < tasks; ++operation) {
       const TaskPacket task = random_task(random, operation);
       ctas[operation] = task.grid.count();
+      shared[operation] = task.need[Resource::shared_bytes];
       bench.tasks.submit(random.below(1000), task);
     }
     run_until_idle();

@@ -62,6 +62,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         launch_in("launch_in", domain, distance(params, index), CreditReturn::by_owner),
         complete_out("complete_out", domain, distance(params, index), kUnlimitedCredits),
         cga_out("cga_out", domain, distance(params, index), kUnlimitedCredits),
+        shared_out("shared_out", domain, distance(params, index), kUnlimitedCredits),
         local_in("local_in", domain, 0),
         abort_in("abort_in", domain, distance(params, index)),
         domain_(domain),
@@ -80,16 +81,21 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   PacketIn<protocol::LaunchPacket> launch_in;
   PacketOut<protocol::CompletePacket> complete_out;
   PacketOut<protocol::CgaCompletePacket> cga_out;
+  PacketOut<protocol::SharedReleasePacket> shared_out;
   PacketIn<protocol::LocalMemoryPacket> local_in;
   PacketIn<protocol::AbortPacket> abort_in;
   Delay flush = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };  // by operation and sequence
   Delay duration = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };
   std::function<Cycle()> credit_delay = [] { return Cycle{0}; };
   std::function<bool(std::uint32_t, std::uint64_t)> faults = [](std::uint32_t, std::uint64_t) { return false; };
+  // Shared memory that a CTA gives back half way through its run.
+  std::function<std::uint32_t(std::uint32_t, std::uint64_t)> releases = [](std::uint32_t, std::uint64_t) { return 0U; };
+  // An error of that GPC_CGA, whose CTA has gone, comes to light while it is flushed.
+  std::function<bool(std::uint32_t, std::uint64_t)> traps = [](std::uint32_t, std::uint64_t) { return false; };
   bool merge = true;  // completions of one cycle leave as one packet
 
  private:
-  enum Kind : std::uint32_t { kCredit, kComplete, kSend, kFlushed, kBlock };
+  enum Kind : std::uint32_t { kCredit, kComplete, kSend, kFlushed, kBlock, kRelease };
   struct Running {
     std::uint32_t slot;
     std::uint32_t operation;
@@ -100,6 +106,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     bool tracked;
     std::uint32_t subcontext;
     bool faulted;
+    std::uint32_t released;
   };
   struct Cga {
     std::uint32_t slot;
@@ -213,10 +220,12 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       }
       running_.push_back({packet.slot, packet.operation, bit, packet.need, packet.sequence, cga,
                           packet.shape.levels > 0 && packet.cga_ctas == 0, packet.subcontext,
-                          faults(packet.operation, index)});
+                          faults(packet.operation, index), releases(packet.operation, index)});
       hold(running_.back());
       log_.open[packet.sequence] += running_.back().tracked ? 1 : 0;
-      domain_.schedule_in(duration(packet.operation, index++), *this, kComplete, running_.size() - 1);
+      const Cycle run = duration(packet.operation, index++);
+      if (running_.back().released > 0) domain_.schedule_in(run / 2, *this, kRelease, running_.size() - 1);
+      domain_.schedule_in(run, *this, kComplete, running_.size() - 1);
     }
   }
 
@@ -242,27 +251,38 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       return;
     }
     const Running& cta = running_[argument];
+    if (kind == kRelease) {
+      used_[cta.bit][arch::Resource::shared_bytes] -= cta.released;
+      shared_out.send({cta.slot, cta.bit, cta.released});
+      return;
+    }
     used_[cta.bit].subtract(cta.need);
+    used_[cta.bit][arch::Resource::shared_bytes] += cta.released;
     release(cta);
     if (cta.faulted) log_.faulted.insert(cta.operation);
     log_.open[cta.sequence] -= cta.tracked ? 1 : 0;
     const std::uint64_t bit = std::uint64_t{1} << cta.bit;
     if (cta.cga != kNoCga && ++cgas_[cta.cga].completed == cgas_[cta.cga].ctas) {
       domain_.schedule_in(flush(cta.operation, cta.sequence), *this, kFlushed, cta.cga);
+      if (traps(cta.operation, cta.sequence)) {
+        log_.faulted.insert(cta.operation);
+        complete_out.send({cta.slot, 0, 0, false, true, 0});
+      }
     }
     if (!merge) {
-      complete_out.send({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted});
+      complete_out.send({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted, cta.released});
       return;
     }
     if (gathered_.empty()) domain_.schedule(domain_.now(), *this, kSend);
     for (protocol::CompletePacket& packet : gathered_) {
       if (packet.slot != cta.slot || (packet.sm_mask & bit) != 0) continue;
       if (cta.tracked && packet.sequence != cta.sequence) continue;
+      if (packet.released_shared_bytes != cta.released) continue;
       packet.sm_mask |= bit;
       packet.faulted = packet.faulted || cta.faulted;
       return;
     }
-    gathered_.push_back({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted});
+    gathered_.push_back({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted, cta.released});
   }
 
   Domain& domain_;
@@ -358,6 +378,7 @@ class CwdBench {
       cwd.launch_out.bind(gpcs.back()->launch_in);
       gpcs.back()->complete_out.bind(cwd.complete_in[g]);
       gpcs.back()->cga_out.bind(cwd.cga_in[g]);
+      gpcs.back()->shared_out.bind(cwd.shared_in[g]);
       cwd.local_out.bind(gpcs.back()->local_in);
       cwd.abort_out.bind(gpcs.back()->abort_in);
     }

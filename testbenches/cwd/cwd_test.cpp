@@ -273,3 +273,27 @@ TEST_CASE("an open task tells what it waits for", "[cwd]") {
   CHECK(chain[0].find("first") != std::string::npos);
   CHECK(chain[1].find("first waits") == 0);
 }
+
+TEST_CASE("a CTA that did not fit starts in shared memory that another has given back", "[cwd][CGA-09]") {
+  for (const bool released : {true, false}) {
+    CAPTURE(released);
+    CwdBench bench(Shape::from_sms_per_gpc({1}), plain(), capacity(3));
+    bench.all_gpcs([released](auto& gpc) {
+      gpc.releases = [released](std::uint32_t operation, std::uint64_t) {
+        return released && operation == 0 ? 500U : 0U;
+      };
+    });
+    ResourceVector large = kOne;
+    large[heddle::arch::Resource::shared_bytes] = 800;
+    ResourceVector small = kOne;
+    small[heddle::arch::Resource::shared_bytes] = 600;
+    bench.tasks.submit(0, CwdBench::task(0, 1, large));
+    bench.tasks.submit(0, CwdBench::task(1, 1, small));
+    run_for(bench, 1000);
+    REQUIRE(bench.log.launches.size() == 2);
+    // Half way through the run, or at its end; then the way back, a session, and the way there.
+    CHECK(bench.log.launches[0].cycle == 110);
+    CHECK(bench.log.launches[1].cycle == 110 + (released ? 500 : 1000) + 100 + 10 + 100);
+    CHECK(bench.stat("shared_released") == (released ? 500 : 0));
+  }
+}

@@ -25,6 +25,7 @@ const ResourceVector kCapacity{{64, 2048, 65'536, 233'472, 32, 512}};
 struct Resident {
   std::uint32_t slot;
   std::uint32_t sm;
+  std::uint32_t released = 0;  // shared memory given back before its end
 };
 
 // All that the model should know, from nothing but who is where.
@@ -35,7 +36,10 @@ class Brute {
   ResourceVector used(std::uint32_t sm) const {
     ResourceVector sum;
     for (const Resident& cta : resident) {
-      if (cta.sm == sm) sum.add(need[cta.slot]);
+      if (cta.sm != sm) continue;
+      ResourceVector holds = need[cta.slot];
+      holds[Resource::shared_bytes] -= cta.released;
+      sum.add(holds);
     }
     return sum;
   }
@@ -89,7 +93,8 @@ void compare(LiveModel& live, const Brute& brute, std::uint32_t sms, std::uint32
 
 }  // namespace
 
-TEST_CASE("the live model equals a recomputation after any sequence", "[cwd][CWD-01][CWD-02]") {
+TEST_CASE("the live model equals a recomputation after any sequence", "[cwd][CWD-01][CWD-02][CGA-09]") {
+  std::uint32_t releases = 0;
   constexpr std::uint32_t kSlots = 5;
   for (const std::uint64_t seed : heddle::test::seeds(150)) {
     CAPTURE(seed);
@@ -113,9 +118,15 @@ TEST_CASE("the live model equals a recomputation after any sequence", "[cwd][CWD
           live.launch(slot, sm);
           brute.resident.push_back({slot, sm});
         }
+      } else if (random.chance(25) && !brute.resident.empty()) {
+        Resident& cta = brute.resident[random.below(brute.resident.size())];
+        const std::uint32_t bytes = random.below(brute.need[cta.slot][Resource::shared_bytes] - cta.released + 1);
+        live.release(cta.slot, cta.sm, bytes);
+        cta.released += bytes;
+        ++releases;
       } else if (random.chance(85) && !brute.resident.empty()) {
         const std::uint32_t which = random.below(brute.resident.size());
-        live.complete(brute.resident[which].slot, brute.resident[which].sm);
+        live.complete(brute.resident[which].slot, brute.resident[which].sm, brute.resident[which].released);
         brute.resident.erase(brute.resident.begin() + which);
       } else if (brute.running(slot) == 0) {
         live.close(slot);
@@ -125,12 +136,40 @@ TEST_CASE("the live model equals a recomputation after any sequence", "[cwd][CWD
     }
     compare(live, brute, sms, kSlots);
     CHECK_FALSE(live.empty());
-    for (const Resident& cta : brute.resident) live.complete(cta.slot, cta.sm);
+    for (const Resident& cta : brute.resident) live.complete(cta.slot, cta.sm, cta.released);
     for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
       if (brute.open[slot]) live.close(slot);
     }
     CHECK(live.empty());
   }
+  CHECK(releases > 1000);
+}
+
+TEST_CASE("shared memory that is given back early makes room at once, and is not given back twice", "[cwd][CGA-09]") {
+  const Topology topology(Shape::from_sms_per_gpc({1}));
+  LiveModel live(kCapacity, topology, 2);
+  live.open(0, {{8, 256, 0, 200'000, 1, 0}});
+  live.open(1, {{8, 256, 0, 100'000, 1, 0}});
+  live.launch(0, 0);
+  CHECK(live.free_slots(0)[0] == 0);
+  CHECK(live.free_slots(1)[0] == 0);
+  live.release(0, 0, 90'000);
+  CHECK(live.free_slots(1)[0] == 1);
+  CHECK(live.total_free(1) == 1);
+  live.release(0, 0, 90'000);
+  CHECK(live.free_slots(1)[0] == 2);
+  CHECK(live.free_slots(0)[0] == 1);  // its own task's too
+  CHECK(live.used(0)[Resource::shared_bytes] == 20'000);
+  CHECK_THROWS_AS(live.release(0, 0, 20'001), CheckFailed);
+  CHECK_THROWS_AS(live.release(1, 0, 1), CheckFailed);
+  CHECK_THROWS_AS(live.complete(0, 0, 180'001), CheckFailed);
+  live.launch(0, 0);
+  live.complete(0, 0, 180'000);
+  CHECK(live.used(0)[Resource::shared_bytes] == 200'000);
+  CHECK(live.free_slots(1)[0] == 0);
+  CHECK_THROWS_AS(live.complete(0, 0, 1), CheckFailed);
+  live.complete(0, 0);
+  CHECK(live.used(0) == ResourceVector{});
 }
 
 TEST_CASE("a snapshot does not move with the live model", "[cwd][CWD-02]") {

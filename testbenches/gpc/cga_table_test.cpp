@@ -49,7 +49,7 @@ TEST_CASE("a free vector gives its lowest free number", "[gpc]") {
   CHECK_THROWS_AS(FreeVector(257), CheckFailed);
 }
 
-TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc]") {
+TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc][CGA-01][CGA-02]") {
   for (const std::uint64_t seed : heddle::test::seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
@@ -67,11 +67,12 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc]")
       REQUIRE(table.barrier_free() == (open.size() < barriers));
       if (open.size() < std::min(ids, barriers) && random.chance(30)) {
         const Known known{random.below(9), random.between(1, 16), 0, 0, random.next()};
-        const std::uint32_t id = table.open(known.slot, known.sequence, known.ctas);
+        const std::uint32_t id = table.open(known.slot, known.slot + 7, known.sequence, known.ctas, 0);
         REQUIRE(id < ids);
+        REQUIRE(table.is_open(id));
         REQUIRE(open.emplace(id, known).second);
         std::set<std::uint32_t> slots;
-        for (const auto& [other, unused] : open) slots.insert(table.cga(other).barrier);
+        for (const auto& [other, unused] : open) slots.insert(table.cga(other).barrier_slot);
         REQUIRE(slots.size() == open.size());
         REQUIRE(*slots.rbegin() < barriers);
         continue;
@@ -86,14 +87,17 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc]")
         known.launched += ctas;
       } else if (known.completed < known.launched) {
         ++known.completed;
-        REQUIRE(table.complete(id) == (known.completed == known.ctas));
+        REQUIRE(table.complete(id, known.completed - 1, 0) == (known.completed == known.ctas));
       } else if (known.completed == known.ctas) {
         const CgaTable::Cga closed = table.close(id);
         REQUIRE(closed.slot == known.slot);
+        REQUIRE(closed.operation == known.slot + 7);
         REQUIRE(closed.sequence == known.sequence);
+        REQUIRE_FALSE(table.is_open(id));
+        REQUIRE_THROWS_AS(table.barrier(id), CheckFailed);
         open.erase(which);
       } else {
-        REQUIRE_THROWS_AS(table.complete(id), CheckFailed);
+        REQUIRE_THROWS_AS(table.complete(id, known.completed, 0), CheckFailed);
         REQUIRE_THROWS_AS(table.close(id), CheckFailed);
         REQUIRE_THROWS_AS(table.launch(id, known.ctas - known.launched + 1), CheckFailed);
       }

@@ -15,6 +15,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "gpc/fake_sm.h"
 #include "gpc/gpm.h"
 #include "gpc/mpc.h"
 #include "support/sim_fixture.h"
@@ -26,70 +27,11 @@ using arch::Topology;
 using gpc::GpcParams;
 using gpc::Gpm;
 using gpc::Mpc;
-using protocol::AbortPacket;
 using protocol::CgaCompletePacket;
 using protocol::CompletePacket;
-using protocol::CtaExitPacket;
-using protocol::CtaStartPacket;
 using protocol::LaunchPacket;
 using protocol::LocalMemoryPacket;
-
-constexpr std::uint32_t kSlots = 4;  // CTA slots of an SM
-
-struct Start {
-  Cycle cycle;
-  std::uint32_t sm;  // bit of the GPC's masks
-  CtaStartPacket packet;
-};
-
-class FakeSm : public sc_core::sc_module, private EventHandler, private Resettable {
- public:
-  FakeSm(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t bit, std::vector<Start>& starts,
-         const std::function<Cycle(std::uint64_t)>& duration)
-      : sc_core::sc_module(name),
-        start_in("start_in", domain, 3),
-        exit_out("exit_out", domain, 3, kUnlimitedCredits),
-        abort_in("abort_in", domain, 3),
-        domain_(domain),
-        bit_(bit),
-        starts_(starts),
-        duration_(duration) {
-    start_in.on_packet<FakeSm, &FakeSm::on_start>(*this);
-    abort_in.on_packet<FakeSm, &FakeSm::on_abort>(*this);
-    domain.add_resettable(*this);
-  }
-  PacketIn<CtaStartPacket> start_in;
-  PacketOut<CtaExitPacket> exit_out;
-  PacketIn<AbortPacket> abort_in;
-  std::vector<std::pair<Cycle, std::uint32_t>> aborted;  // operations
-  std::set<std::uint64_t> faulty;                        // CTAs that end with a fault
-  std::vector<std::string> problems;
-
- private:
-  void reset() override { live_.clear(); }
-  void on_start(const CtaStartPacket& start, std::uint32_t) {
-    starts_.push_back({domain_.now(), bit_, start});
-    // The lowest slot that is free.
-    std::uint32_t lowest = 0;
-    while (live_.count(lowest) != 0) ++lowest;
-    if (!live_.emplace(start.cta_slot, start.tag).second) problems.emplace_back("a CTA slot was given twice");
-    if (start.cta_slot >= kSlots || start.cta_slot < lowest) problems.emplace_back("a CTA slot that does not exist");
-    index_[start.cta_slot] = start.id.index;
-    domain_.schedule_in(duration_(start.id.index), *this, 0, start.cta_slot);
-  }
-  void on_abort(const AbortPacket& abort, std::uint32_t) { aborted.emplace_back(domain_.now(), abort.operation); }
-  void on_event(std::uint32_t, std::uint64_t cta_slot) override {
-    const auto slot = static_cast<std::uint32_t>(cta_slot);
-    exit_out.send({live_.at(slot), slot, faulty.count(index_.at(slot)) != 0});
-    live_.erase(slot);
-  }
-  Domain& domain_;
-  std::uint32_t bit_;
-  std::vector<Start>& starts_;
-  const std::function<Cycle(std::uint64_t)>& duration_;
-  std::map<std::uint32_t, protocol::CtaTag> live_;  // by CTA slot
-  std::map<std::uint32_t, std::uint64_t> index_;    // of the CTA, by CTA slot
-};
+using protocol::SharedReleasePacket;
 
 // The masks of a launch packet that start CTAs, in their order.
 inline std::vector<std::uint64_t> masks_of(const LaunchPacket& packet) {
@@ -110,11 +52,13 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
         abort_out("abort_out", domain, 10, kUnlimitedCredits),
         complete_in("complete_in", domain, 0),
         cga_in("cga_in", domain, 0),
+        shared_in("shared_in", domain, 0),
         on_sm(sms, 0),
         domain_(domain) {
     launch_out.on_credit<FakeCwd, &FakeCwd::on_credit>(*this);
     complete_in.on_packet<FakeCwd, &FakeCwd::on_complete>(*this);
     cga_in.on_packet<FakeCwd, &FakeCwd::on_cga_complete>(*this);
+    shared_in.on_packet<FakeCwd, &FakeCwd::on_shared>(*this);
     domain.add_resettable(*this);
   }
   PacketOut<LaunchPacket> launch_out;
@@ -122,11 +66,13 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
   PacketOut<AbortPacket> abort_out;
   PacketIn<CompletePacket> complete_in;
   PacketIn<CgaCompletePacket> cga_in;
+  PacketIn<SharedReleasePacket> shared_in;
   std::vector<LaunchPacket> script;
   std::vector<LocalMemoryPacket> local_script;  // sent at the start
   std::vector<std::uint32_t> on_sm;             // CTAs that run, as far as the distributor knows
   std::vector<std::pair<Cycle, CompletePacket>> completions;
   std::vector<std::pair<Cycle, CgaCompletePacket>> cga_completions;
+  std::vector<std::pair<Cycle, SharedReleasePacket>> releases;
   std::map<std::uint32_t, std::uint64_t> completed;  // by task
 
   void start(Cycle cycle) { domain_.schedule(cycle, *this, 0); }
@@ -151,6 +97,7 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
   void on_cga_complete(const CgaCompletePacket& complete, std::uint32_t) {
     cga_completions.emplace_back(domain_.now(), complete);
   }
+  void on_shared(const SharedReleasePacket& release, std::uint32_t) { releases.emplace_back(domain_.now(), release); }
   // CTAs that the packet starts on an SM.
   static std::uint32_t share(const LaunchPacket& packet, std::size_t bit) {
     std::uint32_t ctas = 0;
@@ -173,34 +120,59 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
   std::size_t next_ = 0;
 };
 
+// A grid of CGAs in a row, of that many CTAs each.
+inline arch::RasterShape row_of(std::uint32_t ctas, arch::CgaLevel level = arch::CgaLevel::gpc) {
+  arch::ClusterShape cluster;
+  cluster.of(level) = {ctas, 1, 1};
+  return raster_shape({ctas << 20, 1, 1}, cluster, 0);
+}
+
+constexpr std::uint32_t kGpcNumber = 5;
+
 struct GpcBench {
   explicit GpcBench(const Shape& shape, const GpcParams& params, TimingMode mode = TimingMode::at, Cycle run_ahead = 0)
       : topology(shape),
         gpc(topology.gpc(0)),
         domain("domain", 1.0, mode, run_ahead, observation),
         cwd("cwd", domain, gpc.sms),
-        gpm("gpm", domain, "gpc0.gpm", params, gpc) {
+        gpm("gpm", domain, "gpc0.gpm", params, gpc, kGpcNumber, pool()) {
+    script.behave = [this](std::uint64_t index) {
+      Behaviour behaviour;
+      behaviour.duration = duration(index);
+      return behaviour;
+    };
     cwd.launch_out.bind(gpm.launch_in);
     cwd.local_out.bind(gpm.local_in);
     cwd.abort_out.bind(gpm.abort_in);
     gpm.complete_out.bind(cwd.complete_in);
     gpm.cga_out.bind(cwd.cga_in);
+    gpm.shared_out.bind(cwd.shared_in);
     for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
       const std::string name = fmt::format("mpc{}", t);
-      mpcs.push_back(std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params, gpc.tpcs[t].sms, kSlots));
+      mpcs.push_back(std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params, gpc.tpcs[t].sms, kSlots, t,
+                                           gpc.tpcs[t].first_sm));
       gpm.tpc_launch_out.bind(mpcs.back()->launch_in);
       gpm.local_out.bind(mpcs.back()->local_in);
       gpm.abort_out.bind(mpcs.back()->abort_in);
       mpcs.back()->complete_out.bind(gpm.complete_in[t]);
+      mpcs.back()->notice_out.bind(gpm.notice_in[t]);
+      gpm.order_out.bind(mpcs.back()->order_in);
       for (std::uint32_t i = 0; i < gpc.tpcs[t].sms; ++i) {
         const std::uint32_t bit = gpc.tpcs[t].first_sm + i;
-        sms.push_back(std::make_unique<FakeSm>(fmt::format("sm{}", bit).c_str(), domain, bit, starts, duration));
+        sms.push_back(std::make_unique<FakeSm>(fmt::format("sm{}", bit).c_str(), domain, bit,
+                                               static_cast<std::uint32_t>(gpc.tpcs.size()), script));
         mpcs.back()->start_out.bind(sms.back()->start_in);
         mpcs.back()->abort_out.bind(sms.back()->abort_in);
         sms.back()->exit_out.bind(mpcs.back()->exit_in[i]);
+        sms.back()->notice_out.bind(mpcs.back()->notice_in[i]);
+        mpcs.back()->order_out.bind(sms.back()->order_in);
       }
     }
+    for (std::uint32_t t = 0; t < mpcs.size(); ++t) {
+      for (auto& sm : sms) mpcs[t]->entry_out.bind(sm->entry_in[t]);
+    }
   }
+  static gpc::CgaMemoryPool pool() { return {1 << 20, 3, 4096}; }
   LaunchPacket launch(std::uint32_t slot, std::uint64_t mask, std::uint64_t raster) const {
     LaunchPacket packet;
     packet.slot = slot;
@@ -212,13 +184,31 @@ struct GpcBench {
     packet.duration = {raster, raster};
     return packet;
   }
+  // A launch packet of a GPC_CGA.
+  LaunchPacket cga(std::uint32_t slot, const std::vector<std::uint64_t>& masks, std::uint64_t raster,
+                   std::uint32_t ctas, bool first, std::uint64_t sequence) const {
+    LaunchPacket packet = launch(slot, masks.at(0), raster);
+    packet.num_ctas = 0;
+    for (std::size_t m = 0; m < masks.size(); ++m) {
+      if (m > 0) packet.further_masks.at(m - 1) = masks[m];
+      packet.num_ctas += static_cast<std::uint32_t>(__builtin_popcountll(masks[m]));
+    }
+    packet.shape = row_of(ctas);
+    packet.cga_ctas = ctas;
+    packet.cga_first = first;
+    packet.sequence = sequence;
+    return packet;
+  }
   void expect_idle() const {
     REQUIRE(gpm.live_ctas() == 0);
     REQUIRE(gpm.live_cgas() == 0);
     for (std::size_t t = 0; t < mpcs.size(); ++t) {
       for (std::uint32_t i = 0; i < gpc.tpcs[t].sms; ++i) REQUIRE(mpcs[t]->slots_used(i) == 0);
     }
-    for (const auto& sm : sms) REQUIRE_THAT(sm->problems, Catch::Equals(std::vector<std::string>{}));
+    for (const auto& sm : sms) {
+      for (std::uint32_t id = 0; id < gpc::kMaxCgas; ++id) REQUIRE_FALSE(sm->knows(id));
+    }
+    REQUIRE_THAT(script.problems, Catch::Equals(std::vector<std::string>{}));
   }
 
   double stat(const std::string& path) const {
@@ -228,7 +218,8 @@ struct GpcBench {
   SimFixture sim;
   Observation observation{"gpu0"};
   std::function<Cycle(std::uint64_t)> duration = [](std::uint64_t) { return Cycle{50}; };
-  std::vector<Start> starts;
+  SmScript script;
+  std::vector<Start>& starts = script.starts;
   Topology topology;
   const Topology::Gpc& gpc;
   Domain domain;
@@ -244,6 +235,8 @@ inline GpcParams plain() {
   params.mpc_to_sm = 2;
   params.gpm_to_cwd = 40;
   params.raster_cycles = 0;
+  params.cta_broadcast = 4;
+  params.cluster_barrier = 100;
   return params;
 }
 

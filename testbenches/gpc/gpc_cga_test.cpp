@@ -22,32 +22,10 @@ using heddle::protocol::kNoCgaId;
 
 namespace {
 
-constexpr Cycle kThere = 10 + 5 + 2;  // distributor to SM, with plain()
-constexpr Cycle kToGpm = 3 + 5;       // SM to GPM
-constexpr Cycle kBack = kToGpm + 40;  // SM to distributor
-
-// A grid of CGAs in a row, of that many CTAs each.
-heddle::arch::RasterShape row_of(std::uint32_t ctas, CgaLevel level = CgaLevel::gpc) {
-  ClusterShape cluster;
-  cluster.of(level) = {ctas, 1, 1};
-  return raster_shape({ctas << 20, 1, 1}, cluster, 0);
-}
-
-// A launch packet of a GPC_CGA.
-LaunchPacket cga(const GpcBench& bench, std::uint32_t slot, const std::vector<std::uint64_t>& masks,
-                 std::uint64_t raster, std::uint32_t ctas, bool first, std::uint64_t sequence) {
-  LaunchPacket packet = bench.launch(slot, masks.at(0), raster);
-  packet.num_ctas = 0;
-  for (std::size_t m = 0; m < masks.size(); ++m) {
-    if (m > 0) packet.further_masks.at(m - 1) = masks[m];
-    packet.num_ctas += static_cast<std::uint32_t>(__builtin_popcountll(masks[m]));
-  }
-  packet.shape = row_of(ctas);
-  packet.cga_ctas = ctas;
-  packet.cga_first = first;
-  packet.sequence = sequence;
-  return packet;
-}
+constexpr Cycle kThere = 10 + 5 + 2;    // distributor to SM, with plain()
+constexpr Cycle kToGpm = 3 + 5;         // SM to GPM
+constexpr Cycle kBack = kToGpm + 40;    // SM to distributor
+constexpr Cycle kAsk = 5 + 2 + kToGpm;  // GPM to SM and back
 
 std::map<std::uint64_t, Start> by_order(const GpcBench& bench) {
   std::map<std::uint64_t, Start> starts;
@@ -63,8 +41,8 @@ TEST_CASE("the masks of a packet start CTAs one mask after another", "[gpc][CWD-
     GpcParams params = plain();
     params.mpc_queue = queue;
     GpcBench bench(uneven(), params);
-    bench.cwd.script = {cga(bench, 0, {0b0000'1111, 0b0000'1001, 0b1000'0000}, 14, 14, true, 1),
-                        cga(bench, 0, {0b1111'0000, 0b1100'0001}, 21, 14, false, 1)};
+    bench.cwd.script = {bench.cga(0, {0b0000'1111, 0b0000'1001, 0b1000'0000}, 14, 14, true, 1),
+                        bench.cga(0, {0b1111'0000, 0b1100'0001}, 21, 14, false, 1)};
     bench.cwd.start(0);
     run_until_idle();
     const std::map<std::uint64_t, Start> starts = by_order(bench);
@@ -87,20 +65,20 @@ TEST_CASE("the masks of a packet start CTAs one mask after another", "[gpc][CWD-
   }
 }
 
-TEST_CASE("a CGA id is free once the last CTA is done and the flush is over", "[gpc]") {
+TEST_CASE("a CGA id is free once the last CTA is done and the flush is over", "[gpc][CGA-12]") {
   for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
     GpcParams params = plain();
     params.cga_flush = 70;
     GpcBench bench(uneven(), params, mode);
     bench.duration = [](std::uint64_t index) { return Cycle{50} + index * 10; };
-    bench.cwd.script = {cga(bench, 4, {0b0000'0111}, 0, 3, true, 77)};
+    bench.cwd.script = {bench.cga(4, {0b0000'0111}, 0, 3, true, 77)};
     bench.cwd.start(0);
     run_until(sc_core::sc_time(mode == TimingMode::at ? 100 : 60, sc_core::SC_NS));
     CHECK(bench.gpm.live_cgas() == 1);
     run_until_idle();
     REQUIRE(bench.cwd.cga_completions.size() == 1);
     const bool at = mode == TimingMode::at;
-    CHECK(bench.cwd.cga_completions[0].first == 70 + (at ? kThere + kBack + 70 : 0));
+    CHECK(bench.cwd.cga_completions[0].first == 70 + (at ? kThere + kBack + kAsk + 70 : 0));
     CHECK(bench.cwd.cga_completions[0].second.slot == 4);
     CHECK(bench.cwd.cga_completions[0].second.sequence == 77);
     // Completions of the CTAs do not wait for the flush, and do not tell sequences.
@@ -116,7 +94,7 @@ TEST_CASE("a CGA that is not wholly launched does not end", "[gpc][CWD-30]") {
   // The second half is held back by a task that holds its SM.
   bench.duration = [](std::uint64_t index) { return Cycle{index == 0 ? 5U : index < 10 ? 300U : 500U}; };
   bench.cwd.script = {bench.launch(1, 0b10, 10), bench.launch(1, 0b10, 11), bench.launch(1, 0b10, 12),
-                      cga(bench, 0, {0b1}, 0, 3, true, 9), cga(bench, 0, {0b10, 0b10}, 1, 3, false, 9)};
+                      bench.cga(0, {0b1}, 0, 3, true, 9), bench.cga(0, {0b10, 0b10}, 1, 3, false, 9)};
   bench.cwd.start(0);
   run_until(sc_core::sc_time(400, sc_core::SC_NS));
   CHECK(bench.cwd.completed[0] == 1);
@@ -126,11 +104,12 @@ TEST_CASE("a CGA that is not wholly launched does not end", "[gpc][CWD-30]") {
   const std::map<std::uint32_t, std::uint64_t> expected{{0, 3}, {1, 3}};
   CHECK(bench.cwd.completed == expected);
   REQUIRE(bench.cwd.cga_completions.size() == 1);
-  CHECK(bench.cwd.cga_completions[0].first == kThere + 500 + kBack + kThere + 300 + kBack + 50);
+  CHECK(bench.cwd.cga_completions[0].first == kThere + 500 + kBack + kThere + 300 + kBack + kAsk + 26);
   bench.expect_idle();
 }
 
-TEST_CASE("launches stall while no CGA id or no barrier slot is free, and name what they wait for", "[gpc]") {
+TEST_CASE("launches stall while no CGA id or no barrier slot is free, and name what they wait for",
+          "[gpc][CGA-01][CGA-02]") {
   for (const bool ids : {true, false}) {
     CAPTURE(ids);
     GpcParams params = plain();
@@ -139,8 +118,8 @@ TEST_CASE("launches stall while no CGA id or no barrier slot is free, and name w
     params.cga_flush = 30;
     GpcBench bench(uneven(), params);
     bench.duration = [](std::uint64_t index) { return index < 2 ? Cycle{100} : Cycle{300}; };
-    bench.cwd.script = {cga(bench, 0, {0b0000'0011}, 0, 2, true, 1), cga(bench, 0, {0b0000'1100}, 2, 2, true, 2),
-                        cga(bench, 0, {0b0011'0000}, 4, 2, true, 3), bench.launch(1, 0b1000'0000, 0)};
+    bench.cwd.script = {bench.cga(0, {0b0000'0011}, 0, 2, true, 1), bench.cga(0, {0b0000'1100}, 2, 2, true, 2),
+                        bench.cga(0, {0b0011'0000}, 4, 2, true, 3), bench.launch(1, 0b1000'0000, 0)};
     bench.cwd.start(0);
     run_until(sc_core::sc_time(100, sc_core::SC_NS));
     CHECK(bench.starts.size() == 4);
@@ -153,7 +132,7 @@ TEST_CASE("launches stall while no CGA id or no barrier slot is free, and name w
     run_until_idle();
     REQUIRE(bench.starts.size() == 7);
     // The first CGA's flush ends, and the third CGA takes its id; what stood behind it follows at once.
-    const Cycle freed = kThere + 100 + kToGpm + 30;
+    const Cycle freed = kThere + 100 + kToGpm + kAsk + 30;
     const std::map<std::uint64_t, Start> starts = [&bench] {
       std::map<std::uint64_t, Start> result;
       for (const Start& start : bench.starts) {
@@ -166,6 +145,7 @@ TEST_CASE("launches stall while no CGA id or no barrier slot is free, and name w
     CHECK(starts.at(4).cycle == freed + 7);
     CHECK(bench.starts.back().cycle == freed + 7);
     CHECK(bench.cwd.cga_completions.size() == 3);
+    CHECK(bench.stat("gpm.id_stall_cycles") == static_cast<double>(freed - 60));  // its credit was back at 50
     bench.expect_idle();
   }
 }
@@ -226,28 +206,29 @@ TEST_CASE("packets of CGAs that cannot be are caught", "[gpc][CWD-30]") {
     return failure_of([] { run_until_idle(); });
   };
   SECTION("without a first packet") {
-    CHECK_THAT(fails({cga(bench, 0, {0b1}, 0, 2, false, 1)}), Contains("a CGA that has not begun"));
+    CHECK_THAT(fails({bench.cga(0, {0b1}, 0, 2, false, 1)}), Contains("a CGA that has not begun"));
   }
   SECTION("mixed with another") {
-    CHECK_THAT(fails({cga(bench, 0, {0b1}, 0, 2, true, 1), cga(bench, 0, {0b1}, 2, 2, true, 2)}),
+    CHECK_THAT(fails({bench.cga(0, {0b1}, 0, 2, true, 1), bench.cga(0, {0b1}, 2, 2, true, 2)}),
                Contains("before all CTAs of the one before"));
   }
   SECTION("of another sequence") {
-    CHECK_THAT(fails({cga(bench, 0, {0b1}, 0, 2, true, 1), cga(bench, 0, {0b1}, 1, 2, false, 2)}),
+    CHECK_THAT(fails({bench.cga(0, {0b1}, 0, 2, true, 1), bench.cga(0, {0b1}, 1, 2, false, 2)}),
                Contains("a CGA that has not begun"));
   }
   SECTION("with more CTAs than it has") {
-    CHECK_THAT(fails({cga(bench, 0, {0b11}, 0, 3, true, 1), cga(bench, 0, {0b11}, 2, 3, false, 1)}),
+    CHECK_THAT(fails({bench.cga(0, {0b11}, 0, 3, true, 1), bench.cga(0, {0b11}, 2, 3, false, 1)}),
                Contains("more CTAs were launched than a CGA has"));
   }
   SECTION("with a count that leaves a further mask out") {
-    LaunchPacket packet = cga(bench, 0, {0b11, 0b1}, 0, 3, true, 1);
+    LaunchPacket packet = bench.cga(0, {0b11, 0b1}, 0, 3, true, 1);
     packet.num_ctas = 2;
     CHECK_THAT(fails({packet}), Contains("differs from its masks"));
   }
 }
 
-TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one flush each", "[gpc][CWD-30][CWD-31]") {
+TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one flush each",
+          "[gpc][CWD-30][CWD-31][CGA-01][CGA-02][CGA-03][CGA-12]") {
   for (const std::uint64_t seed : seeds(300)) {
     CAPTURE(seed);
     Random random(seed);
@@ -259,11 +240,14 @@ TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one
     params.cga_ids = random.between(1, 6);
     params.cga_barriers = random.between(1, 6);
     params.cga_flush = random.below(90);
+    params.cta_broadcast = random.below(40);
     params.raster_cycles = random.below(4);
     const TimingMode mode = random.chance(20) ? TimingMode::lt : TimingMode::at;
     GpcBench bench(random.shape(1), params, mode, random.chance(50) ? 0 : 1024);
     const std::uint64_t longest = random.between(1, 200);
     bench.duration = [longest](std::uint64_t index) { return Cycle{1 + index * 7919 % longest}; };
+    const std::uint32_t slow = random.between(1, 50);
+    bench.script.drain = [slow](std::uint32_t sm) { return Cycle{sm * 31 % slow}; };
     const std::uint32_t ctas = random.between(1, std::min<std::uint64_t>(16, bench.gpc.sms * kSlots));
     const std::uint32_t cgas = random.between(1, 20);
     std::vector<std::uint32_t> wanted;  // SM by launch order
@@ -282,7 +266,7 @@ TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one
         const std::size_t some = std::min<std::size_t>(masks.size() - m, random.between(1, 4));
         const std::vector<std::uint64_t> part(masks.begin() + static_cast<std::ptrdiff_t>(m),
                                               masks.begin() + static_cast<std::ptrdiff_t>(m + some));
-        bench.cwd.script.push_back(cga(bench, 0, part, wanted.size(), ctas, first, c));
+        bench.cwd.script.push_back(bench.cga(0, part, wanted.size(), ctas, first, c));
         for (const std::uint64_t mask : part) {
           for (std::uint32_t bit = 0; bit < bench.gpc.sms; ++bit) {
             if ((mask >> bit & 1) != 0) wanted.push_back(bit);
@@ -298,6 +282,8 @@ TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one
     REQUIRE(bench.cwd.completed[0] == wanted.size());
     std::map<std::uint64_t, std::uint32_t> id_of;    // by CGA
     std::map<std::uint64_t, Cycle> begin, last_end;  // at the SMs
+    std::map<std::uint64_t, Cycle> entered, drain;   // in all tables; of the slowest SM
+    const auto cost = [mode](Cycle cycles) { return mode == TimingMode::lt ? 0 : cycles; };
     for (const auto& [order, start] : by_order(bench)) {
       REQUIRE(start.sm == wanted.at(order));
       REQUIRE(start.packet.id.index == order);
@@ -308,26 +294,35 @@ TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one
       REQUIRE(start.packet.tag.cga_id < params.cga_ids);
       begin[which] = begin.count(which) != 0 ? std::min(begin[which], start.cycle) : start.cycle;
       last_end[which] = std::max(last_end[which], start.cycle + bench.duration(order));
+      const Cycle left_mpc = start.cycle - cost(params.mpc_to_sm);
+      entered[which] = std::max(entered[which], left_mpc + cost(params.cta_broadcast + params.gpm_to_mpc));
+      drain[which] = std::max(drain[which], bench.script.drain(start.sm));
     }
     REQUIRE(bench.cwd.cga_completions.size() == cgas);
+    REQUIRE(bench.script.entries.size() == wanted.size() * bench.gpc.sms);
     std::set<std::uint64_t> flushed;
-    const Cycle home = mode == TimingMode::lt ? 0 : 3 + params.gpm_to_mpc + params.cga_flush + params.gpm_to_cwd;
+    std::map<std::uint64_t, Cycle> freed;  // the id
+    const Cycle up = cost(kSmToMpc + params.gpm_to_mpc);
     for (const auto& [cycle, complete] : bench.cwd.cga_completions) {
-      REQUIRE(flushed.insert(complete.sequence).second);
-      REQUIRE(cycle == last_end.at(complete.sequence) + home);
+      const std::uint64_t which = complete.sequence;
+      REQUIRE(flushed.insert(which).second);
+      const Cycle begins = std::max(last_end.at(which) + up, entered.at(which));
+      freed[which] =
+          begins + cost(params.gpm_to_mpc + params.mpc_to_sm) + drain.at(which) + up + cost(params.cga_flush);
+      REQUIRE(cycle == freed.at(which) + cost(params.gpm_to_cwd));
     }
     // Two CGAs of one id: the later one begins after the flush of the earlier one.
     for (std::uint64_t a = 0; a < cgas; ++a) {
       for (std::uint64_t b = a + 1; b < cgas; ++b) {
         if (id_of.at(a) != id_of.at(b)) continue;
-        REQUIRE(begin.at(b) >= last_end.at(a) + (mode == TimingMode::lt ? 0 : params.cga_flush));
+        REQUIRE(begin.at(b) >= freed.at(a));
       }
     }
     bench.expect_idle();
   }
 }
 
-TEST_CASE("a reset GPC has forgotten its CGAs", "[gpc]") {
+TEST_CASE("a reset GPC has forgotten its CGAs", "[gpc][CGA-01]") {
   std::uint32_t in_flight = 0;
   for (Cycle when = 1; when < 400; when += 7) {
     CAPTURE(when);
@@ -337,8 +332,8 @@ TEST_CASE("a reset GPC has forgotten its CGAs", "[gpc]") {
     GpcBench bench(uneven(), params);
     const auto feed = [&bench](Cycle cycle) {
       for (std::uint64_t i = 0; i < 8; ++i) {
-        bench.cwd.script.push_back(cga(bench, 0, {0b1100'0011, 0b1}, 9 * i, 9, true, i));
-        bench.cwd.script.push_back(cga(bench, 0, {0b0011'0011}, 9 * i + 5, 9, false, i));
+        bench.cwd.script.push_back(bench.cga(0, {0b1100'0011, 0b1}, 9 * i, 9, true, i));
+        bench.cwd.script.push_back(bench.cga(0, {0b0011'0011}, 9 * i + 5, 9, false, i));
       }
       bench.cwd.start(cycle);
     };

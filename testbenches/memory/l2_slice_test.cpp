@@ -106,6 +106,12 @@ TEST_CASE("wrong requests are refused and change nothing", "[memory][MEM-05]") {
   auto& unknown = bench.atomic(0, {0}, 1);
   unknown.extension.type = arch::ValueType::u8;
   CHECK(bench.status_of(unknown) == tlm::TLM_COMMAND_ERROR_RESPONSE);
+  for (const MemoryAction of_shared_memory :
+       {MemoryAction::mbarrier_arrive, MemoryAction::mbarrier_expect, MemoryAction::mbarrier_complete}) {
+    auto& stray = bench.atomic(0, {0}, 1);
+    stray.extension.action = of_shared_memory;
+    CHECK(bench.status_of(stray) == tlm::TLM_COMMAND_ERROR_RESPONSE);
+  }
   auto& across = bench.write(120, 8, 1);
   across.set_data_length(9);
   across.set_streaming_width(9);

@@ -52,6 +52,32 @@ def memory_of(us):
             "warp_time": [{"label": k, "cycles": us * 1000 * v, "share_percent": v} for k, v in waits.items()]}
 
 
+def clusters_of(kernel, size=8, count=400, per_sm=4):
+    gpcs, free, first = [], [], []
+    for g, sms in enumerate(GPCS):
+        ids = range(sum(GPCS[:g]), sum(GPCS[:g + 1]))
+        gpcs.append({"sms": list(ids), "paths": [f"gpc{g}.cpc{i // 6}.tpc{i // 2}.sm{i % 2}" for i in range(sms)],
+                     "bytes": [[0] * sms for _ in ids]})
+        free.append([0] * (sms * per_sm))
+    for number in range(count):
+        g = number % len(GPCS)
+        places = sorted(range(len(free[g])), key=lambda place: (free[g][place], place // GPCS[g], place % GPCS[g]))[:size]
+        begin = max(free[g][place] + 20 for place in places) + 2000
+        end = begin + random.randint(2500, 4000)
+        ctas = []
+        for rank, place in enumerate(places):
+            ctas.append([rank, gpcs[g]["sms"][place % GPCS[g]], begin + rank // 2 * 3, end + random.randint(0, 200)])
+            free[g][place] = ctas[-1][3] - 2000
+            for other in places:
+                if other % GPCS[g] != place % GPCS[g]:
+                    gpcs[g]["bytes"][place % GPCS[g]][other % GPCS[g]] += random.randint(500, 20000)
+        first.append({"row": 0, "operation": 0, "cga": number, "gpc": g, "skew": ctas[-1][2] - begin, "phases": 3,
+                      "mean_wait": random.uniform(300, 500), "ctas": ctas})
+    return {"cycle_us": 1 / 1755, "first": first, "gpcs": gpcs,
+            "totals": [{"kernel": kernel, "size": size, "warps": 8, "cgas": 3200, "unfinished": 1, "mean_sms": 7.25, "mean_skew": 9.0,
+                        "max_skew": 31, "mean_cycles": 3300.5, "phases": 9600, "mean_wait": 372.4}]}
+
+
 def fault_of(row, expected):
     return {"kernel": row["name"], "sm": 17, "cta": row["ctas"] // 2, "warp": 3, "lane": 12, "step": "store (line 41)", "address": "0x1400000000",
             "what": "address outside memory", "us": row["start_us"] + row["us"], "expected": expected}
@@ -97,7 +123,7 @@ def gpu_of(index, trace):
         "launch_latency": {"unit": "us", "edges": edges, "counts": counts, "p50": waits[len(waits) // 2],
                            "p95": waits[int(len(waits) * 0.95)], "max": waits[-1],
                            "what": "from a task's submission to its first CTA on an SM"},
-        "kernels": rows, "copies": copies, "memory": memory_of(0.8 * total),
+        "kernels": rows, "copies": copies, "memory": memory_of(0.8 * total), "clusters": clusters_of(rows[0]["name"]),
         "faults": [fault_of(rows[len(rows) // 3], False), fault_of(rows[len(rows) // 2], True)],
         "unmatched": [{"reason": reasons[k], "kernels": len(v), "time_us": sum(v), "share_percent": 100 * sum(v) / total}
                       for k, v in sorted(bad.items())],

@@ -109,6 +109,26 @@ json memory() {
             {{"label", "issuing"}, {"cycles", 250}, {"share_percent", 25.0}}}}};
 }
 
+json cga(int gpc, int number, const json& ctas) {
+  return {{"row", 0},    {"operation", 4},     {"cga", number}, {"gpc", gpc}, {"skew", 20 + 5 * number},
+          {"phases", 2}, {"mean_wait", 350.5}, {"ctas", ctas}};
+}
+
+// Two CGAs on gpc0, of which the second shares SMs with the first, and one on gpc1 that did not come to its end.
+json clusters() {
+  const json totals = {{"kernel", kNasty},    {"size", 2},       {"warps", 4},        {"cgas", 2},
+                       {"unfinished", 1},     {"mean_sms", 1.5}, {"mean_skew", 22.5}, {"max_skew", 25},
+                       {"mean_cycles", 4000}, {"phases", 4},     {"mean_wait", 350.5}};
+  const json first = {cga(0, 0, {{0, 0, 1000, 5000}, {1, 2, 1020, 5100}}),
+                      cga(0, 1, {{1, 2, 2000, 6000}, {0, 2, 2025, 6000}}), cga(1, 2, {{0, 1, 3000, nullptr}})};
+  return {{"cycle_us", 0.0005},
+          {"totals", {totals}},
+          {"first", first},
+          {"gpcs",
+           {{{"sms", {0, 2}}, {"paths", {"gpc0.cpc0.tpc0.sm0", "gpc0.cpc0.tpc0.sm1"}}, {"bytes", {{0, 3072}, {96, 0}}}},
+            {{"sms", {1, 3}}, {"paths", {"gpc1.cpc0.tpc0.sm0", "gpc1.cpc0.tpc0.sm1"}}}}}};
+}
+
 json fault(bool expected) {
   return {{"kernel", expected ? "careful" : kNasty},
           {"sm", 3},
@@ -146,6 +166,7 @@ json full_data() {
         {"max", 3.9},
         {"what", "from a task's submission to its first CTA on an SM"}}},
       {"memory", memory()},
+      {"clusters", clusters()},
       {"faults", {fault(true), fault(false), fault(false)}},
       {"copies", {{{"name", "Memcpy HtoD"}, {"stream", "13"}, {"start_us", 3.0}, {"us", 8.0}}}},
       {"unmatched",
@@ -181,26 +202,32 @@ json sparse_data() {
   json kernels = {{{"name", "k"}, {"start_us", 0.0}, {"us", 5.0}, {"recorded_us", nullptr}, {"baseline_us", nullptr}},
                   {{"name", ""}},
                   {{"name", "k"}, {"us", nullptr}, {"start_us", nullptr}}};
-  return {{"title", "sparse"},
-          {"gpus",
-           {{{"name", "gpu0"}, {"pace", nullptr}},
-            {{"name", "gpu1"},
-             {"occupancy", {{"bin_us", 1.0}, {"warps_percent", {1, nullptr, 3}}}},
-             {"load_map", {{"bin_us", 1.0}, {"sms", json::array()}, {"percent", {{0, nullptr}, json::array()}}}},
-             {"launch_latency", latency},
-             {"kernels", kernels}},
-            {{"memory",
-              {{"us", nullptr},
-               {"levels", {{{"name", "L1"}, {"bytes", 0}, {"gb_per_s", nullptr}, {"share_percent", nullptr}}}},
-               {"counts", {{{"label", "x"}, {"count", nullptr}}}}}},
-             {"faults", {{{"kernel", "k"}, {"expected", true}}}}},
-            {{"memory", {{"us", 0}}}, {"faults", json::array()}},
-            {{"launch_latency", {{"unit", "ns"}, {"edges", {1, 2}}, {"counts", {1, 0, 4}}, {"max", 9}}},
-             {"occupancy", {{"bin_us", 0}}},
-             {"kernels", json::array()},
-             {"spans", {{{"label", "x"}, {"us", nullptr}}}}}}},
-          {"warnings", json::array()},
-          {"summary", nullptr}};
+  return {
+      {"title", "sparse"},
+      {"gpus",
+       {{{"name", "gpu0"}, {"pace", nullptr}},
+        {{"name", "gpu1"},
+         {"occupancy", {{"bin_us", 1.0}, {"warps_percent", {1, nullptr, 3}}}},
+         {"load_map", {{"bin_us", 1.0}, {"sms", json::array()}, {"percent", {{0, nullptr}, json::array()}}}},
+         {"launch_latency", latency},
+         {"kernels", kernels}},
+        {{"memory",
+          {{"us", nullptr},
+           {"levels", {{{"name", "L1"}, {"bytes", 0}, {"gb_per_s", nullptr}, {"share_percent", nullptr}}}},
+           {"counts", {{{"label", "x"}, {"count", nullptr}}}}}},
+         {"faults", {{{"kernel", "k"}, {"expected", true}}}}},
+        {{"memory", {{"us", 0}}}, {"faults", json::array()}, {"clusters", json::object()}},
+        {{"clusters",
+          {{"cycle_us", 0.001},
+           {"totals", {{{"kernel", nullptr}, {"cgas", 0}, {"mean_skew", nullptr}, {"mean_wait", nullptr}}}},
+           {"first", {{{"row", 0}, {"gpc", 0}, {"skew", 0}, {"mean_wait", nullptr}, {"ctas", {{0, 0, 10, nullptr}}}}}},
+           {"gpcs", {{{"sms", {0}}, {"paths", {"gpc0.cpc0.tpc0.sm0"}}}}}}}},
+        {{"launch_latency", {{"unit", "ns"}, {"edges", {1, 2}}, {"counts", {1, 0, 4}}, {"max", 9}}},
+         {"occupancy", {{"bin_us", 0}}},
+         {"kernels", json::array()},
+         {"spans", {{{"label", "x"}, {"us", nullptr}}}}}}},
+      {"warnings", json::array()},
+      {"summary", nullptr}};
 }
 
 std::string find_browser() {
@@ -334,11 +361,28 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   const std::string dom = dom_of(full_data());
   if (dom.empty()) return;
   CHECK_THAT(body_tag(dom), Contains("data-ready=\"1\"") && Contains("data-errors=\"0\"") && !Contains("pwned"));
-  for (const char* const heading :
-       {"How to read this page", "End to end", "Not reproduced", "Faults", "Occupancy over time", "Memory",
-        "How warps spent their time", "Instructions by unit", "Load of the SMs over time", "Kernels by stream",
-        "Kernels by time", "Recorded against modelled duration", "Launch latency", "All kernels", "Summary",
-        "Expectations", "Parameters that differ from their defaults"}) {
+  for (const char* const heading : {"How to read this page",
+                                    "End to end",
+                                    "Not reproduced",
+                                    "Faults",
+                                    "Occupancy over time",
+                                    "Memory",
+                                    "How warps spent their time",
+                                    "Instructions by unit",
+                                    "Clusters",
+                                    "Where the CGAs ran",
+                                    "Launch skew",
+                                    "Wait at the cluster barrier",
+                                    "Traffic between SMs",
+                                    "Load of the SMs over time",
+                                    "Kernels by stream",
+                                    "Kernels by time",
+                                    "Recorded against modelled duration",
+                                    "Launch latency",
+                                    "All kernels",
+                                    "Summary",
+                                    "Expectations",
+                                    "Parameters that differ from their defaults"}) {
     INFO(heading);
     CHECK((count_of(dom, std::string("<h3>") + heading) == 1 || count_of(dom, std::string("<h2>") + heading) == 1));
   }
@@ -352,7 +396,13 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom, Contains(">3\u00a0MiB<") || Contains(">3&nbsp;MiB<"));
   CHECK_THAT(dom, Contains("12.6&nbsp;TB/s") && Contains("87.5&nbsp;%") && Contains(">524,288<"));
   CHECK_THAT(dom, Contains("400 warp instructions"));
-  CHECK(count_of(dom, "<canvas") == 6);  // five plots and the scale of colours
+  CHECK_THAT(dom, Contains("1 more CGA, not all of whose CTAs ended") && Contains("All 3 CGAs: one row per SM"));
+  CHECK_THAT(dom, Contains("22.5&nbsp;cycles") && Contains(">2.00&nbsp;\xC2\xB5s<") && Contains(">1.50<"));
+  CHECK_THAT(dom, Contains("3.09&nbsp;KiB in all") && Contains("3&nbsp;KiB from one SM to another"));
+  CHECK(count_of(dom, "<figure") == 1);  // gpc1 has no traffic
+  CHECK(count_of(dom, ">gpc1</button>") == 1);
+  // Five plots and their scale of colours; three of clusters, a matrix and its scale.
+  CHECK(count_of(dom, "<canvas") == 11);
 }
 
 TEST_CASE("a browser leaves out what has no data", "[report][browser]") {
@@ -366,6 +416,9 @@ TEST_CASE("a browser leaves out what has no data", "[report][browser]") {
   CHECK_THAT(sparse, !Contains("could not be drawn") && !Contains("<h3>Recorded against") && !Contains("<h3>Summary"));
   CHECK(count_of(sparse, "<h3>Launch latency") == 2);
   CHECK(count_of(sparse, "<h3>Memory") == 2);
+  CHECK(count_of(sparse, "<h3>Clusters") == 1);
+  CHECK(count_of(sparse, "<h3>Where the CGAs ran") == 1);
+  CHECK_THAT(sparse, !Contains("<h3>Launch skew") && !Contains("<h3>Wait at the cluster") && !Contains("<h3>Traffic"));
   CHECK(count_of(sparse, "None of their kernels has ended") == 2);
   CHECK(count_of(sparse, "<h3>Faults") == 1);
   CHECK_THAT(sparse, !Contains("that the scenario does not expect") && !Contains("<h3>Instructions by unit"));
@@ -420,4 +473,50 @@ TEST_CASE("sorting, filtering, zooming and printing work in a browser", "[report
   CHECK_THAT(body, Contains("longest=17.00") && Contains("shortest=1.00") && Contains("page=Page 2 of 3"));
   CHECK_THAT(body, Contains("filtered=40 of 120 kernels") && Contains("none=No kernel matches"));
   CHECK_THAT(body, Contains("shown=part"));
+}
+
+TEST_CASE("clusters say more under the pointer, GPC by GPC", "[report][browser]") {
+  const std::string dom = dom_of(full_data(), R"(<script>
+    const plot = document.querySelector(".plot.places");
+    const seen = {};
+    const text = () => (document.getElementById("tooltip").hidden ? "none" : document.getElementById("tooltip").textContent);
+    const over = (element, x, y) => {
+      const place = element.getBoundingClientRect();
+      element.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: place.left + x, clientY: place.top + y }));
+      return text();
+    };
+    const middle = plot.clientWidth / 2;
+    seen.first = over(plot, middle, 14);   // the row of SM 0
+    seen.shared = over(plot, middle, 34);  // the first lane of SM 2
+    seen.beside = over(plot, plot.clientWidth - 20, 34);
+    const tall = plot.clientHeight;
+    [...document.querySelectorAll(".chooser button")].find((button) => button.textContent === "gpc1").click();
+    seen.shorter = String(plot.clientHeight < tall);
+    seen.other = over(plot, plot.clientWidth - 20, 14);
+    seen.pressed = [...document.querySelectorAll(".chooser [aria-pressed=true]")].map((button) => button.textContent).join();
+    const map = document.querySelector(".heat canvas");
+    seen.cell = over(map, 34 + 30, 30 + 10);
+    seen.corner = over(map, 3, 3);
+    document.body.dataset.errors = String(heddle.errors.length);
+    document.body.dataset.seen = Object.entries(seen).map(([key, value]) => key + "=" + value + ";").join("");
+  </script>)");
+  if (dom.empty()) return;
+  std::string body = body_tag(dom);
+  for (std::size_t at; (at = body.find("&nbsp;")) != std::string::npos;) body.replace(at, 6, " ");
+  INFO(body);
+  CHECK_THAT(body, Contains("data-errors=\"0\""));
+  const auto part = [&body](const std::string& key) {
+    const std::size_t begin = body.find(key + "=");
+    REQUIRE(begin != std::string::npos);
+    return body.substr(begin, body.find(';', begin) - begin);
+  };
+  CHECK_THAT(part("first"), Contains("CGA 0") && Contains("rank 0 of 2") && Contains("0 (gpc0.cpc0.tpc0.sm0)") &&
+                                Contains("Cycles4,000") && Contains("20 cycles") && Contains("351 cycles"));
+  CHECK_THAT(part("shared"), Contains("CGA 0") && Contains("rank 1 of 2"));
+  CHECK(part("beside") == "beside=none");
+  CHECK(part("shorter") == "shorter=true");
+  CHECK_THAT(part("other"), Contains("CGA 2") && Contains("the run's end") && Contains("1 of 2"));
+  CHECK(part("pressed") == "pressed=gpc1");
+  CHECK_THAT(part("cell"), Contains("SM 0 to SM 2") && Contains("3,072 B"));
+  CHECK(part("corner") == "corner=none");
 }

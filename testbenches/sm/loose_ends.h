@@ -16,15 +16,38 @@ struct NoPrograms {
   sm::MemoryView view() const { return {map}; }
 };
 
+// No clusters: nobody enters CTAs, orders or asks, and the SM has nobody to notify.
+struct NoClusters : sc_core::sc_module {
+  NoClusters(const sc_core::sc_module_name& name, Domain& domain, sm::Sm& sm)
+      : sc_core::sc_module(name),
+        entry_out("entry_out", domain, 0, kUnlimitedCredits),
+        order_out("order_out", domain, 0, kUnlimitedCredits),
+        request_out("request_out", domain, 0, kUnlimitedCredits),
+        reply_out("reply_out", domain, 0, kUnlimitedCredits) {
+    for (auto& socket : sm.entry_in) entry_out.bind(socket);
+    order_out.bind(sm.order_in);
+    request_out.bind(sm.dsmem_in);
+    reply_out.bind(sm.reply_in);
+  }
+  PacketOut<protocol::CtaEntryPacket> entry_out;
+  PacketOut<protocol::ClusterOrderPacket> order_out;
+  PacketOut<protocol::DsmemPacket> request_out;
+  PacketOut<protocol::DsmemPacket> reply_out;
+};
+
 // Nobody aborts, and nobody answers.
 struct LooseEnds : sc_core::sc_module {
   LooseEnds(const sc_core::sc_module_name& name, Domain& domain, sm::Sm& sm)
-      : sc_core::sc_module(name), abort_out("abort_out", domain, 0, kUnlimitedCredits), memory("memory", domain) {
+      : sc_core::sc_module(name),
+        abort_out("abort_out", domain, 0, kUnlimitedCredits),
+        memory("memory", domain),
+        clusters("clusters", domain, sm) {
     abort_out.bind(sm.abort_in);
     sm.memory_out.bind(memory);
   }
   PacketOut<protocol::AbortPacket> abort_out;
   MemoryIn memory;
+  NoClusters clusters;
 };
 
 }  // namespace heddle::test

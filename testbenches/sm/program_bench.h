@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "sm/fake_l2.h"
+#include "sm/loose_ends.h"
 #include "sm/sm.h"
 #include "support/list_program.h"
 #include "support/sim_fixture.h"
@@ -75,8 +76,9 @@ struct ProgramBench {
         domain("domain", 1.0, mode, run_ahead, observation),
         map(memory_bytes, 5, 1),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, kBenchSm, ProgramMpc::kDistance, 1, code, sm::MemoryView{map}, kBenchSms),
-        l2("l2", domain, memory_bytes) {
+        sm("sm", domain, "sm0", params, place(), ProgramMpc::kDistance, 1, code, sm::MemoryView{map}),
+        l2("l2", domain, memory_bytes),
+        no_clusters("no_clusters", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
     mpc.abort_out.bind(sm.abort_in);
@@ -133,9 +135,17 @@ struct ProgramBench {
   ProgramMpc mpc;
   sm::Sm sm;
   FakeL2 l2;
+  NoClusters no_clusters;
   std::vector<arch::FaultRecord> faults;
 
  private:
+  static sm::SmPlace place() {
+    sm::SmPlace place;
+    place.id = kBenchSm;
+    place.sms = kBenchSms;
+    return place;
+  }
+
   std::vector<arch::KernelShape> shapes_;
 };
 

@@ -97,7 +97,7 @@ struct SmBench {
       : params(sm_params),
         domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, kId, kDistance, kSeed, rest.code, rest.view(), kId + 1),
+        sm("sm", domain, "sm0", params, {kId, kId + 1, 0, 0, 1}, kDistance, kSeed, rest.code, rest.view()),
         ends("ends", domain, sm),
         listener(sm) {
     mpc.start_out.bind(sm.start_in);

@@ -26,6 +26,14 @@ inline gpu::GpuParams preset_params(const std::string& name, const std::vector<s
   return params;
 }
 
+// GPC_CGAs of that many CTAs, in a row.
+inline arch::ClusterShape clusters_of(std::uint32_t ctas, arch::CgaMode mode = arch::CgaMode::multicast) {
+  arch::ClusterShape cluster;
+  cluster.of(arch::CgaLevel::gpc) = {ctas, 1, 1};
+  cluster.mode = mode;
+  return cluster;
+}
+
 // The user owns the SimFixture.
 class GpuLab {
  public:
@@ -37,9 +45,11 @@ class GpuLab {
   }
 
   protocol::SubmitPacket packet(std::shared_ptr<const arch::WarpProgram> program, arch::Dim3 grid, arch::Dim3 block,
-                                std::uint32_t shared = 0, std::uint32_t stream = 0) {
+                                std::uint32_t shared = 0, std::uint32_t stream = 0,
+                                const arch::ClusterShape& cluster = {}) {
     protocol::SubmitPacket packet = kernel_packet(operations_++, stream, grid, block);
     packet.kernel.shared_bytes = shared;
+    packet.kernel.cluster = cluster;
     packet.kernel.code = gpu.add_code(std::move(program), packet.kernel);
     return packet;
   }
@@ -56,6 +66,12 @@ class GpuLab {
   std::uint32_t run(std::shared_ptr<const arch::WarpProgram> program, arch::Dim3 grid, arch::Dim3 block,
                     std::uint32_t shared = 0) {
     const std::uint32_t operation = submit(std::move(program), grid, block, shared);
+    run_until_idle();
+    return operation;
+  }
+  std::uint32_t run(std::shared_ptr<const arch::WarpProgram> program, arch::Dim3 grid, arch::Dim3 block,
+                    std::uint32_t shared, const arch::ClusterShape& cluster) {
+    const std::uint32_t operation = submit(packet(std::move(program), grid, block, shared, 0, cluster));
     run_until_idle();
     return operation;
   }

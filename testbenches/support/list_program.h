@@ -8,14 +8,25 @@
 //   p.exit();
 //
 // Addresses and values are computed when the operation issues; registers that they read belong in `reads`.
+//
+// Clusters: accesses with Access::space cluster have addresses of arch::dsmem_address. An mbarrier is used by lane 0
+// unless its Sync says otherwise:
+//
+//   p.mbarrier_init(64, 8).cluster_arrive().cluster_wait();
+//   p.mbarrier_arrive(Space::cluster, dsmem_address(0, 64));
+//   p.mbarrier_wait(64, 0);
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "arch/dsmem.h"
+#include "arch/mbarrier.h"
 #include "arch/warp_program.h"
 #include "common/error.h"
 
@@ -35,6 +46,13 @@ struct Warp {
   std::uint64_t global_thread(std::uint32_t lane) const { return place.cta * place.block.count() + thread(lane); }
 };
 
+// How an mbarrier is used.
+struct Sync {
+  std::optional<arch::Order> order = {};                  // empty: release for arrivals, acquire for waits and tests
+  std::optional<arch::Scope> scope = {};                  // empty: cta, with the cluster's space cluster
+  std::function<arch::LaneMask(const Warp&)> lanes = {};  // empty: lane 0
+};
+
 class ListProgram : public arch::WarpProgram {
  public:
   using Reads = std::vector<arch::RegisterRange>;
@@ -51,6 +69,19 @@ class ListProgram : public arch::WarpProgram {
     arch::Order order = arch::Order::weak;
     arch::Scope scope = arch::Scope::gpu;
     Lanes lanes;  // empty: all of the warp
+  };
+
+  // A number that is the same everywhere, or one that is computed for a lane.
+  class Number {
+   public:
+    Number(std::uint64_t constant)  // NOLINT(google-explicit-constructor): 64 is one
+        : value_([=](const Warp&, std::uint32_t) { return constant; }) {}
+    template <class F, class = std::enable_if_t<std::is_invocable_v<F, const Warp&, std::uint32_t>>>
+    Number(F value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): and so is a lambda
+    std::uint64_t operator()(const Warp& warp, std::uint32_t lane) const { return value_(warp, lane); }
+
+   private:
+    Value value_;
   };
 
   explicit ListProgram(std::uint32_t registers) : registers_(registers) {}
@@ -164,6 +195,61 @@ class ListProgram : public arch::WarpProgram {
       operation.scope = scope;
     });
   }
+  ListProgram& cluster_arrive(arch::Order order = arch::Order::release) {
+    return plain(arch::OpCode::cluster_arrive, [=](arch::Operation& operation) { operation.order = order; });
+  }
+  ListProgram& cluster_wait(arch::Order order = arch::Order::acquire) {
+    return plain(arch::OpCode::cluster_wait, [=](arch::Operation& operation) { operation.order = order; });
+  }
+
+  ListProgram& mbarrier_init(Number address, Number count, Sync sync = {}, Reads reads = {}) {
+    return mbarrier(arch::OpCode::mbarrier_init, arch::Space::shared, std::move(address), std::move(count), 0,
+                    std::move(sync), arch::kNoRegister, std::move(reads));
+  }
+  ListProgram& mbarrier_invalidate(Number address, Sync sync = {}, Reads reads = {}) {
+    return mbarrier(arch::OpCode::mbarrier_invalidate, arch::Space::shared, std::move(address), 0, 0, std::move(sync),
+                    arch::kNoRegister, std::move(reads));
+  }
+  // `destination`, with space shared: parity of the phase in which it arrives.
+  ListProgram& mbarrier_arrive(arch::Space space, Number address, Number count = 1, Number bytes = 0, Sync sync = {},
+                               std::uint16_t destination = arch::kNoRegister, Reads reads = {}) {
+    if (!sync.order) sync.order = arch::Order::release;
+    return mbarrier(arch::OpCode::mbarrier_arrive, space, std::move(address), std::move(count), std::move(bytes),
+                    std::move(sync), destination, std::move(reads));
+  }
+  ListProgram& mbarrier_expect(arch::Space space, Number address, Number bytes, Sync sync = {}, Reads reads = {}) {
+    return mbarrier(arch::OpCode::mbarrier_expect, space, std::move(address), std::move(bytes), 0, std::move(sync),
+                    arch::kNoRegister, std::move(reads));
+  }
+  ListProgram& mbarrier_complete(arch::Space space, Number address, Number bytes, Sync sync = {}, Reads reads = {}) {
+    return mbarrier(arch::OpCode::mbarrier_complete, space, std::move(address), std::move(bytes), 0, std::move(sync),
+                    arch::kNoRegister, std::move(reads));
+  }
+  ListProgram& mbarrier_wait(Number address, Number parity, Sync sync = {}, Reads reads = {}) {
+    if (!sync.order) sync.order = arch::Order::acquire;
+    return mbarrier(arch::OpCode::mbarrier_wait, arch::Space::shared, std::move(address), std::move(parity), 0,
+                    std::move(sync), arch::kNoRegister, std::move(reads));
+  }
+  // `destination`: 1 if the phase has completed, else 0.
+  ListProgram& mbarrier_test(Number address, Number parity, std::uint16_t destination, Sync sync = {},
+                             Reads reads = {}) {
+    if (!sync.order) sync.order = arch::Order::acquire;
+    return mbarrier(arch::OpCode::mbarrier_test, arch::Space::shared, std::move(address), std::move(parity), 0,
+                    std::move(sync), destination, std::move(reads));
+  }
+  // The CTA's shared memory from the offset `from` on.
+  ListProgram& release_shared(Number from, Lanes lanes = {}) {
+    return step({arch::OpCode::release_shared, arch::Unit::none, {}, {}, {}},
+                [from = std::move(from), lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
+                                                                   arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  operation.space = arch::Space::shared;
+                  if (lanes) operation.lanes &= lanes(warp);
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    operation.address[lane] = from(warp, lane);
+                  }
+                });
+  }
   ListProgram& exit() { return plain(arch::OpCode::exit, {}); }
   // An operation with nothing but its code: for those that are refused.
   ListProgram& other(arch::OpCode code) { return plain(code, {}); }
@@ -208,6 +294,9 @@ class ListProgram : public arch::WarpProgram {
   // One lane of the warp.
   static Lanes only(std::uint32_t lane) {
     return [lane](const Warp&) { return arch::LaneMask{1} << lane; };
+  }
+  static Lanes all() {
+    return [](const Warp&) { return ~arch::LaneMask{0}; };
   }
 
   std::uint32_t registers() const override { return registers_; }
@@ -277,6 +366,34 @@ class ListProgram : public arch::WarpProgram {
                   }
                   fill(warp, operation);
                 });
+  }
+  // The object has 8 bytes; a result is one register.
+  ListProgram& mbarrier(arch::OpCode code, arch::Space space, Number address, Number first, Number second, Sync sync,
+                        std::uint16_t destination, Reads reads) {
+    Reads writes;
+    if (destination != arch::kNoRegister) writes.push_back({destination, 1});
+    if (!sync.lanes) sync.lanes = only(0);
+    const arch::Scope near = space == arch::Space::cluster ? arch::Scope::cluster : arch::Scope::cta;
+    return step({code, arch::Unit::memory, std::move(reads), std::move(writes), {}},
+                [=](const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  operation.space = space;
+                  operation.width = arch::kMbarrierBytes;
+                  operation.order = sync.order.value_or(arch::Order::relaxed);
+                  operation.scope = sync.scope.value_or(near);
+                  operation.destination = destination;
+                  operation.lanes &= sync.lanes(warp);
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    operation.address[lane] = address(warp, lane);
+                    operation.data[lane][0] = word(first(warp, lane));
+                    operation.data[lane][1] = word(second(warp, lane));
+                  }
+                });
+  }
+  // Counts that do not fit are no smaller for it.
+  static std::uint32_t word(std::uint64_t value) {
+    constexpr std::uint64_t kMost = 0xFFFF'FFFF;
+    return static_cast<std::uint32_t>(value < kMost ? value : kMost);
   }
   void control(std::function<void(arch::WarpState&)> action) { steps_.push_back({{}, {}, std::move(action), {}}); }
 

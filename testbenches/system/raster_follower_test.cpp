@@ -220,6 +220,9 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     tasks.task_out.bind(cwd.task_in);
     tasks.control_out.bind(cwd.control_in);
     cwd.done_out.bind(tasks.done_in);
+    std::vector<std::vector<std::uint32_t>> sms;
+    for (std::uint32_t g = 0; g < topology.gpcs(); ++g) sms.push_back(topology.gpc(g).sm_ids);
+    observation.clusters.configure(std::move(sms));
     std::vector<LoggedLaunch> launches;
     std::vector<std::unique_ptr<LaunchTap>> taps;
     std::vector<std::unique_ptr<heddle::gpu::Gpc>> gpcs;
@@ -228,14 +231,16 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       const std::string name = fmt::format("gpc{}", g);
       taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
-      gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(name.c_str(), domain, name, params, topology.gpc(g),
-                                                        heddle::gpu::SmSurroundings{seed, codes, map, topology.sms()}));
+      gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
+          name.c_str(), domain, name, params, topology.gpc(g), g,
+          heddle::gpu::SmSurroundings{seed, codes, map, topology.sms(), params.cga_memory()}));
       cwd.launch_out.bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in);
       cwd.local_out.bind(gpcs.back()->gpm.local_in);
       cwd.abort_out.bind(gpcs.back()->gpm.abort_in);
       gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
       gpcs.back()->gpm.cga_out.bind(cwd.cga_in[g]);
+      gpcs.back()->gpm.shared_out.bind(cwd.shared_in[g]);
     }
     std::map<std::uint32_t, std::uint64_t> ctas;
     for (std::uint32_t operation = 0; operation < 12; ++operation) {

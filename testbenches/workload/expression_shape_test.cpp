@@ -84,7 +84,7 @@ TEST_CASE("every lane gets its own value of an expression, whatever its shape", 
   constexpr std::uint32_t kThreads = 80;
   for (int round = 0; round < 150; ++round) {
     const std::string text = random_text(dice, 4) + " + 0 * warp";  // a constant that is infinite would be refused
-    const std::uint32_t width = dice.one_in(2) ? 16 : 80;  // a row is no multiple of a warp
+    const std::uint32_t width = dice.one_in(2) ? 16 : 80;           // a row is no multiple of a warp
     CAPTURE(round, text, width);
     test::ProgramMachine machine(
         fmt::format(

@@ -53,7 +53,7 @@ TEST_CASE("operations that this version of the machine lacks are refused by name
     CHECK_THAT(error("{" + name + ": {barrier: 1}}"), Contains(expected));
     ++refused;
   }
-  CHECK(refused == 21);
+  CHECK(refused == 11);
 }
 
 TEST_CASE("steps that do not exist", "[workload][SM-02]") {
@@ -155,6 +155,78 @@ TEST_CASE("other operations", "[workload][SM-02]") {
   CHECK_THAT(error("{barrier: {number: lane}}"), Contains("\"lane\" differs between the lanes of a warp"));
   CHECK_THAT(error("{barrier: {threads: 33}}"), Contains("a multiple of 32 is expected"));
   CHECK_THAT(error("{fence: {order: weak}}"), Contains("weak is not possible here"));
+}
+
+TEST_CASE("clusters", "[workload][SM-02]") {
+  const std::string load = "{load: {to: x, type: f32, at: 0, ";
+  CHECK(error(load + "space: cluster, rank: lane}}") == "accepted");
+  CHECK_THAT(error(load + "space: cluster}}"),
+             Contains("p.yaml:7:13: kernel k, load: rank is missing") && Contains("space: cluster"));
+  CHECK_THAT(error(load + "space: shared, rank: 1}}"), Contains("kernel k, load: rank has no meaning"));
+  CHECK_THAT(error(load + "rank: 1}}"), Contains("kernel k, load: rank has no meaning"));
+  CHECK_THAT(error(load + "space: cluster, rank: other}}"),
+             Contains("kernel k, load, rank: expression \"other\": there is no other"));
+  CHECK_THAT(error(load + "space: clustre, rank: 1}}"),
+             Contains("clustre is not possible here") && Contains("did you mean cluster?"));
+  CHECK_THAT(error("{store: {value: 1, type: f32, at: 0, space: cluster}}"), Contains("store: rank is missing"));
+  CHECK_THAT(error("{atomic: {op: add, type: u32, value: 1, at: 0, space: cluster}}"),
+             Contains("atomic: rank is missing"));
+  CHECK_THAT(error("{accumulators: {c: {n: 8}}}, {store_tile: {from: c, at: 0, space: cluster}}"),
+             Contains("cluster is not possible here"));
+
+  CHECK(error("cluster_barrier, cluster_arrive, cluster_wait") == "accepted");
+  CHECK_THAT(error("cluster_barier"), Contains("did you mean cluster_barrier,"));
+  CHECK_THAT(error("{cluster_barrier: {}}"), Contains("unknown key \"cluster_barrier\""));
+  CHECK_THAT(error("{cluster_arrive: {order: acquire}}"),
+             Contains("kernel k, cluster_arrive, order: acquire is not possible here"));
+  CHECK_THAT(error("{cluster_wait: {order: release}}"), Contains("cluster_wait, order: release is not possible"));
+  CHECK_THAT(error("{cluster_wait: {scope: gpu}}"), Contains("unknown key \"scope\""));
+
+  CHECK_THAT(error("{mbarrier_init: {at: 0}}"), Contains("kernel k, mbarrier_init: the key \"count\" is missing"));
+  CHECK_THAT(error("{mbarrier_init: {count: 1}}"), Contains("the key \"at\" is missing"));
+  CHECK_THAT(error("{mbarrier_init: {at: 0, count: 1, rank: 1}}"), Contains("unknown key \"rank\""));
+  CHECK_THAT(error("{mbarrier_arrive: {at: 0, rank: 1, to: p}}"),
+             Contains("kernel k, mbarrier_arrive, to: an arrival in another CTA's shared memory returns nothing"));
+  CHECK_THAT(error("{mbarrier_arrive: {at: 0, order: acquire}}"), Contains("acquire is not possible here"));
+  CHECK_THAT(error("{mbarrier_arrive: {at: 0, lanes: some}}"), Contains("some is not possible here"));
+  CHECK_THAT(error("{set: {p: 1, type: f32}}, {mbarrier_arrive: {at: 0, to: p}}"),
+             Contains("p has the type f32, not u32"));
+  CHECK_THAT(error("{mbarrier_expect: {at: 0}}"), Contains("the key \"bytes\" is missing"));
+  CHECK_THAT(error("{mbarrier_complete: {at: 0, bytes: x}}"), Contains("mbarrier_complete, bytes: expression \"x\""));
+  CHECK_THAT(error("{mbarrier_wait: {at: 0, parity: 0, rank: 1}}"), Contains("unknown key \"rank\""));
+  CHECK_THAT(error("{mbarrier_wait: {at: 0}}"), Contains("the key \"parity\" is missing"));
+  CHECK_THAT(error("{mbarrier_wait: {at: 0, parity: 0, order: release}}"), Contains("release is not possible here"));
+  CHECK_THAT(error("{mbarrier_test: {at: 0, parity: 0}}"), Contains("the key \"to\" is missing"));
+  CHECK_THAT(error("mbarrier_wait"), Contains("there is no step mbarrier_wait"));
+  CHECK_THAT(error("{release_shared: {from: lane}}"),
+             Contains("kernel k, release_shared, from: \"lane\" differs between the lanes"));
+  CHECK_THAT(error("{let: {cluster: 1}}"), Contains("cluster has a meaning of its own"));
+}
+
+TEST_CASE("expected faults", "[workload][scenario]") {
+  const auto expect = [](const std::string& entry) {
+    try {
+      const Scenario s = parse_scenario(
+          "heddle: 1\nkernels: [{name: k, grid: 4, block: 32, cluster: 2, program: [barrier]}]\n"
+          "submit: [{kernel: k, stream: a}]\nexpect:\n  - " +
+              entry,
+          "p.yaml");
+      return fmt::format("{} {}", arch::fault_key(s.expectations[0].fault), s.expectations[0].text());
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+  };
+  for (std::size_t i = 0; i < arch::kFaultKinds; ++i) {
+    const std::string key = arch::fault_key(static_cast<arch::FaultKind>(i));
+    CHECK(expect("{fault: " + key + ", kernel: k}") == key + " in kernel k");
+  }
+  CHECK(expect("{fault: poison, kernel: k, cluster: 1, rank: 0}") == "poison in kernel k, cluster 1, rank 0");
+  CHECK(expect("{fault: poison, kernel: k, rank: 5}") == "poison in kernel k, rank 5");
+  CHECK_THAT(expect("{fault: poisson, kernel: k}"),
+             Contains("p.yaml:5:13") && Contains("there is no fault poisson") && Contains("did you mean poison?"));
+  CHECK_THAT(expect("{fault: poison, kernel: l}"), Contains("there is no kernel l"));
+  CHECK_THAT(expect("{fault: poison, kernel: k, cluster: -1}"), Contains("cluster: -1 is negative"));
+  CHECK_THAT(expect("{fault: poison, kernel: k, rank: x}"), Contains("rank: "));
 }
 
 TEST_CASE("matrix multiply", "[workload][SM-02]") {

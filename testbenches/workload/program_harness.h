@@ -1,6 +1,6 @@
-// Executes a kernel's program without an SM: warps take turns, an operation each, on flat global and shared memory.
-// Results of operations come late: a register gets its value when the demand of a later operation names it, not before.
-// So a demand that leaves out a register shows.
+// Executes a kernel's program without an SM: the warps of a cluster take turns, an operation each, on flat global and
+// shared memory. Results of operations come late: a register gets its value when the demand of a later operation names
+// it, not before. So a demand that leaves out a register shows.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,15 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "arch/dsmem.h"
 #include "arch/half.h"
 #include "arch/kernel_record.h"
 #include "arch/warp_program.h"
+#include "support/random.h"
+#include "workload/cluster_reference.h"
 
 namespace heddle::test {
 
@@ -25,6 +29,9 @@ class ProgramRun {
 
   // Saves and restores every warp before every operation.
   bool checkpoints = false;
+  // Not 0: a seed. Warps miss turns at random, some CTAs more than others, so that what nothing orders comes in any
+  // order.
+  std::uint64_t uneven = 0;
   std::uint64_t operations = 0;
   std::uint64_t instructions = 0;                 // of compute
   std::map<arch::OpCode, std::uint64_t> of_code;  // how many were issued
@@ -32,12 +39,11 @@ class ProgramRun {
   std::uint64_t limit = 50'000'000;
 
   void run() {
+    random_ = Random(uneven);
+    const arch::Dim3 shape = extents();
     const arch::Dim3& grid = kernel_.grid;
-    for (std::uint32_t z = 0; z < grid.z; ++z) {
-      for (std::uint32_t y = 0; y < grid.y; ++y) {
-        for (std::uint32_t x = 0; x < grid.x; ++x) run_cta(x, y, z);
-      }
-    }
+    const arch::Dim3 clusters{grid.x / shape.x, grid.y / shape.y, grid.z / shape.z};
+    for (std::uint32_t cluster = 0; cluster < clusters.count(); ++cluster) run_cluster(cluster, clusters, shape);
   }
 
  private:
@@ -46,70 +52,134 @@ class ProgramRun {
     arch::LaneMask lanes = 0;
     std::array<arch::PerLane<std::uint32_t>, 4> values{};
   };
+  enum class Wait { none, barrier, cluster, mbarrier };
   struct Warp {
     arch::WarpPlace place;
     arch::WarpState state;
     std::vector<Late> late;
-    bool waits = false;
+    Wait wait = Wait::none;
+    std::uint32_t busy = 0;  // turns
     std::uint32_t barrier = 0;
     std::uint32_t threads = 0;
+    ClusterArrivals arrivals;
+    arch::Operation phase;  // an mbarrier's, that it waits for
+  };
+  struct Cta {
+    std::vector<Warp> warps;
+    std::vector<std::uint8_t> shared;
+    std::uint32_t misses = 0;  // turns in a hundred
+
+    bool ended() const {
+      return std::all_of(warps.begin(), warps.end(), [](const Warp& warp) { return warp.state.exited; });
+    }
   };
 
-  void run_cta(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
-    const arch::Dim3& grid = kernel_.grid;
-    const auto threads = static_cast<std::uint32_t>(kernel_.block.count());
-    std::vector<Warp> warps((threads + 31) / 32);
-    shared_.assign(kernel_.shared_bytes, 0);
-    for (std::uint32_t w = 0; w < warps.size(); ++w) {
-      arch::WarpPlace& p = warps[w].place;
-      p.grid = grid;
-      p.block = kernel_.block;
-      p.cta_x = x;
-      p.cta_y = y;
-      p.cta_z = z;
-      p.cta = x + std::uint64_t{grid.x} * (y + std::uint64_t{grid.y} * z);
-      p.cluster = p.cta / 2;  // CGAs of two CTAs, as far as names tell
-      p.rank = static_cast<std::uint32_t>(p.cta % 2);
-      p.cluster_size = 2;
-      p.warp = w;
-      p.warps = static_cast<std::uint32_t>(warps.size());
-      const std::uint32_t left = threads - 32 * w;
-      p.lanes = left >= 32 ? ~arch::LaneMask{0} : (arch::LaneMask{1} << left) - 1;
-      program_.start(p, warps[w].state);
+  // Of a cluster; without one, a CTA is alone.
+  arch::Dim3 extents() const {
+    return kernel_.cluster.has(arch::CgaLevel::gpc) ? kernel_.cluster.of(arch::CgaLevel::gpc) : arch::Dim3{1, 1, 1};
+  }
+
+  void run_cluster(std::uint32_t cluster, const arch::Dim3& clusters, const arch::Dim3& shape) {
+    ctas_.assign(shape.count(), {});
+    mbarriers_ = {};
+    phases_ = 0;
+    for (std::uint32_t rank = 0; rank < ctas_.size(); ++rank) {
+      arch::WarpPlace p;
+      p.cta_x = cluster % clusters.x * shape.x + rank % shape.x;
+      p.cta_y = cluster / clusters.x % clusters.y * shape.y + rank / shape.x % shape.y;
+      p.cta_z = cluster / clusters.x / clusters.y * shape.z + rank / shape.x / shape.y;
+      p.cluster = cluster;
+      p.rank = rank;
+      p.cluster_size = static_cast<std::uint32_t>(shape.count());
+      p.cluster_shape = shape;
+      begin(ctas_[rank], p);
     }
     while (true) {
       bool moved = false;
-      for (Warp& warp : warps) {
-        if (warp.state.exited || warp.waits) continue;
-        step(warp);
-        moved = true;
-      }
+      for (Cta& cta : ctas_) moved = turn(cta) || moved;
       if (moved) continue;
-      bool all_out = true;
-      for (const Warp& warp : warps) all_out = all_out && warp.state.exited;
-      if (all_out) return;
-      open_barriers(warps);
+      if (std::all_of(ctas_.begin(), ctas_.end(), [](const Cta& cta) { return cta.ended(); })) return;
+      if (!open_cluster_barrier() && !open_barriers()) throw std::runtime_error("the warps wait for ever");
     }
   }
 
-  static void open_barriers(std::vector<Warp>& warps) {
-    bool opened = false;
-    for (const Warp& first : std::vector<Warp>(warps)) {
-      if (!first.waits) continue;
-      std::uint32_t arrived = 0;
-      std::uint32_t all = 0;
-      for (const Warp& warp : warps) {
-        all += warp.state.exited ? 0 : 32;
-        arrived += warp.waits && warp.barrier == first.barrier ? 32 : 0;
-      }
-      if (arrived != (first.threads == 0 ? all : first.threads)) continue;
-      for (Warp& warp : warps) {
-        if (warp.waits && warp.barrier == first.barrier) warp.waits = false;
-      }
-      opened = true;
-      break;
+  void begin(Cta& cta, arch::WarpPlace p) {
+    const arch::Dim3& grid = kernel_.grid;
+    const auto threads = static_cast<std::uint32_t>(kernel_.block.count());
+    cta.warps.resize((threads + 31) / 32);
+    cta.shared.assign(kernel_.shared_bytes, 0);
+    cta.misses = uneven == 0 ? 0 : random_.below(95);
+    p.grid = grid;
+    p.block = kernel_.block;
+    p.cta = p.cta_x + std::uint64_t{grid.x} * (p.cta_y + std::uint64_t{grid.y} * p.cta_z);
+    p.warps = static_cast<std::uint32_t>(cta.warps.size());
+    for (p.warp = 0; p.warp < p.warps; ++p.warp) {
+      const std::uint32_t left = threads - 32 * p.warp;
+      p.lanes = left >= 32 ? ~arch::LaneMask{0} : (arch::LaneMask{1} << left) - 1;
+      cta.warps[p.warp].place = p;
+      program_.start(p, cta.warps[p.warp].state);
     }
-    if (!opened) throw std::runtime_error("the warps wait for ever");
+  }
+
+  // False if none of the CTA's warps can go on.
+  bool turn(Cta& cta) {
+    bool moved = false;
+    for (Warp& warp : cta.warps) {
+      if (warp.state.exited) continue;
+      if (warp.wait == Wait::cluster && phases_ >= warp.arrivals.waited) warp.wait = Wait::none;
+      if (warp.wait == Wait::mbarrier && phase_over(warp)) warp.wait = Wait::none;
+      if (warp.wait != Wait::none) continue;
+      moved = true;
+      if (random_.chance(cta.misses)) continue;
+      if (warp.busy > 0) {
+        --warp.busy;
+        continue;
+      }
+      cta_ = &cta;
+      step(warp);
+    }
+    return moved;
+  }
+
+  bool phase_over(const Warp& warp) {
+    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+      if ((warp.phase.lanes >> lane & 1U) == 0) continue;
+      if (!mbarriers_.at(warp.place.rank, warp.phase.address[lane]).passed(warp.phase.data[lane][0])) return false;
+    }
+    return true;
+  }
+
+  bool open_cluster_barrier() {
+    bool anyone = false;
+    for (const Cta& cta : ctas_) {
+      for (const Warp& warp : cta.warps) {
+        if (!warp.state.exited && warp.arrivals.arrived == phases_) return false;
+        anyone = anyone || !warp.state.exited;
+      }
+    }
+    if (anyone) ++phases_;
+    return anyone;
+  }
+
+  bool open_barriers() {
+    for (Cta& cta : ctas_) {
+      for (const Warp& first : cta.warps) {
+        if (first.wait != Wait::barrier) continue;
+        std::uint32_t arrived = 0;
+        std::uint32_t all = 0;
+        for (const Warp& warp : cta.warps) {
+          all += warp.state.exited ? 0 : 32;
+          arrived += warp.wait == Wait::barrier && warp.barrier == first.barrier ? 32 : 0;
+        }
+        if (arrived != (first.threads == 0 ? all : first.threads)) continue;
+        const std::uint32_t number = first.barrier;
+        for (Warp& warp : cta.warps) {
+          if (warp.wait == Wait::barrier && warp.barrier == number) warp.wait = Wait::none;
+        }
+        return true;
+      }
+    }
+    return false;
   }
 
   static bool overlap(const arch::RegisterRange& a, const arch::RegisterRange& b) {
@@ -151,11 +221,44 @@ class ProgramRun {
     execute(warp, demand);
   }
 
+  // The CTA of the cluster that the address is of, and the offset there.
+  std::pair<std::uint64_t, std::uint64_t> target(std::uint64_t address) {
+    if (operation_.space != arch::Space::cluster) return {cta_->warps.front().place.rank, address};
+    const std::uint64_t rank = arch::dsmem_rank(address);
+    if (rank >= ctas_.size()) throw std::runtime_error("the cluster has no such CTA");
+    if (ctas_[rank].ended()) throw std::runtime_error("the CTA has exited");
+    return {rank, arch::dsmem_offset(address)};
+  }
+
   std::uint8_t* memory(std::uint64_t address, std::uint32_t width) {
-    std::vector<std::uint8_t>& bytes = operation_.space == arch::Space::shared ? shared_ : global_;
+    std::vector<std::uint8_t>* bytes = &global_;
+    if (operation_.space != arch::Space::global) {
+      const auto [rank, offset] = target(address);
+      bytes = &ctas_[rank].shared;
+      address = offset;
+    }
     if (address % width != 0) throw std::runtime_error("misaligned");
-    if (address > bytes.size() || width > bytes.size() - address) throw std::runtime_error("outside memory");
-    return bytes.data() + address;
+    if (address > bytes->size() || width > bytes->size() - address) throw std::runtime_error("outside memory");
+    return bytes->data() + address;
+  }
+
+  void use_mbarrier(Late& late, std::uint32_t lane) {
+    using arch::OpCode;
+    const auto [rank, offset] = target(operation_.address[lane]);
+    if (offset + 8 > ctas_[rank].shared.size()) throw std::runtime_error("outside memory");
+    MbarrierReference& object = mbarriers_.at(rank, offset);
+    const std::uint64_t first = operation_.data[lane][0];
+    late.values[0][lane] = static_cast<std::uint32_t>(object.phases % 2);
+    if (operation_.code == OpCode::mbarrier_init) return object.init(first);
+    object.check();
+    if (operation_.code == OpCode::mbarrier_invalidate) object = {};
+    if (operation_.code == OpCode::mbarrier_arrive) object.arrive(first, operation_.data[lane][1]);
+    if (operation_.code == OpCode::mbarrier_expect) object.expect(first);
+    if (operation_.code == OpCode::mbarrier_complete) object.come(first);
+    if (operation_.code == OpCode::mbarrier_test) late.values[0][lane] = object.passed(first) ? 1 : 0;
+  }
+  static bool of_mbarriers(arch::OpCode code) {
+    return code >= arch::OpCode::mbarrier_init && code <= arch::OpCode::mbarrier_test;
   }
 
   static std::uint64_t get(const std::uint8_t* bytes, std::uint32_t width) {
@@ -169,6 +272,7 @@ class ProgramRun {
     Late late;
     late.lanes = operation_.lanes;
     late.range = {operation_.destination, static_cast<std::uint16_t>(std::max(1, operation_.width / 4))};
+    if (of_mbarriers(operation_.code)) late.range.count = 1;
     const bool returns = operation_.destination != arch::kNoRegister;
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       if ((operation_.lanes >> lane & 1U) == 0) continue;
@@ -196,23 +300,46 @@ class ProgramRun {
         std::memcpy(memory(operation_.shared_address[lane], width), from, width);
       } else if (operation_.code == OpCode::special) {
         late.values[0][lane] = 1000 + static_cast<std::uint32_t>(operation_.special);
+      } else if (of_mbarriers(operation_.code)) {
+        use_mbarrier(late, lane);
       }
     }
-    if (operation_.code == OpCode::compute) instructions += operation_.count;
+    if (operation_.code == OpCode::compute) {
+      instructions += operation_.count;
+      warp.busy = std::min(operation_.count, 10U) - 1;
+    }
     if (operation_.code == OpCode::matmul) multiply(warp, demand);
     if (operation_.code == OpCode::barrier) {
-      warp.waits = true;
+      warp.wait = Wait::barrier;
       warp.barrier = operation_.barrier;
       warp.threads = operation_.count;
     }
-    const bool late_result =
-        operation_.code == OpCode::load || operation_.code == OpCode::atomic || operation_.code == OpCode::special;
+    wait_for_others(warp);
+    const bool late_result = operation_.code == OpCode::load || operation_.code == OpCode::atomic ||
+                             operation_.code == OpCode::special || of_mbarriers(operation_.code);
     if (late_result && returns) {
       if (demand.writes.size() != 1 || demand.writes[0].first != late.range.first ||
           demand.writes[0].count != late.range.count) {
         throw std::runtime_error("the demand does not name the registers that are written");
       }
       warp.late.push_back(late);
+    }
+  }
+
+  void wait_for_others(Warp& warp) {
+    using arch::OpCode;
+    if (operation_.code == OpCode::cluster_arrive) warp.arrivals.arrive();
+    if (operation_.code == OpCode::cluster_wait) {
+      warp.arrivals.wait();
+      warp.wait = Wait::cluster;
+    }
+    if (operation_.code == OpCode::mbarrier_wait) {
+      warp.phase = operation_;
+      warp.wait = Wait::mbarrier;
+    }
+    if (operation_.code == OpCode::release_shared) {
+      const auto lane = static_cast<std::size_t>(__builtin_ctz(operation_.lanes));
+      cta_->shared.resize(std::min<std::size_t>(cta_->shared.size(), operation_.address[lane]));
     }
   }
 
@@ -245,8 +372,12 @@ class ProgramRun {
   const arch::KernelRecord& kernel_;
   const arch::WarpProgram& program_;
   std::vector<std::uint8_t>& global_;
-  std::vector<std::uint8_t> shared_;
+  std::vector<Cta> ctas_;  // of the cluster that runs
+  Cta* cta_ = nullptr;     // whose warp it is
+  MbarrierReferences mbarriers_;
+  std::uint64_t phases_ = 0;  // of the cluster's barrier, that are over
   arch::Operation operation_;
+  Random random_{0};
 };
 
 }  // namespace heddle::test

@@ -59,14 +59,15 @@ TEST_CASE("a program computes a times x plus y", "[workload][SM-02]") {
 
 TEST_CASE("names of places", "[workload][SM-02]") {
   ProgramMachine machine(R"(
-  grid: [2, 3, 4]
+  grid: [4, 3, 2]
   block: [5, 4, 3]
+  cluster: [2, 3, 1]
   program:
   - let: {o: out + 64 * (cta * block + thread)}
   - store: {value: [cta.x, cta.y, cta.z, cta], type: u32, at: o}
   - store: {value: [thread.x, thread.y, thread.z, thread], type: u32, at: o + 16}
   - store: {value: [warp, lane, warps, lanes], type: u32, at: o + 32}
-  - store: {value: [cluster, rank, cluster.size, o // 64 - out // 64], type: u32, at: more + 16 * (cta * block + thread)}
+  - store: {value: [cluster, rank, cluster.size, 100 * cluster.x + 10 * cluster.y + cluster.z], type: u32, at: more + 16 * (cta * block + thread)}
   - store: {value: [grid.x * 100 + grid.y * 10 + grid.z, block.x * 100 + block.y * 10 + block.z, grid, block], type: u32, at: o + 48}
 )",
                          "[{name: out, bytes: 92160}, {name: more, bytes: 23040}]");
@@ -74,15 +75,15 @@ TEST_CASE("names of places", "[workload][SM-02]") {
   std::uint32_t index = 0;
   for (std::uint32_t cta = 0; cta < 24; ++cta) {
     for (std::uint32_t thread = 0; thread < 60; ++thread) {
-      const std::uint32_t expected[] = {cta % 2,     cta / 2 % 3, cta / 6,     cta,         thread % 5, thread / 5 % 4,
+      const std::uint32_t expected[] = {cta % 4,     cta / 4 % 3, cta / 12,    cta,         thread % 5, thread / 5 % 4,
                                         thread / 20, thread,      thread / 32, thread % 32, 2,          32,
-                                        234,         543,         24,          60};
+                                        432,         543,         24,          60};
       for (const std::uint32_t value : expected) REQUIRE(machine.at<std::uint32_t>("out", index++) == value);
       const std::uint32_t first = 4 * (60 * cta + thread);
-      CHECK(machine.at<std::uint32_t>("more", first) == cta / 2);
-      CHECK(machine.at<std::uint32_t>("more", first + 1) == cta % 2);
-      CHECK(machine.at<std::uint32_t>("more", first + 2) == 2);
-      CHECK(machine.at<std::uint32_t>("more", first + 3) == 60 * cta + thread);
+      CHECK(machine.at<std::uint32_t>("more", first) == cta / 12 * 2 + cta / 2 % 2);
+      CHECK(machine.at<std::uint32_t>("more", first + 1) == cta / 4 % 3 * 2 + cta % 2);
+      CHECK(machine.at<std::uint32_t>("more", first + 2) == 6);
+      CHECK(machine.at<std::uint32_t>("more", first + 3) == 231);
     }
   }
 }
@@ -350,9 +351,11 @@ TEST_CASE("addresses that are no numbers lead nowhere", "[workload][SM-02]") {
 }
 
 TEST_CASE("the shipped programs compute what they say", "[workload][SM-02]") {
-  const std::string name = GENERATE(std::string("saxpy"), std::string("histogram"));
+  const std::string name = GENERATE(std::string("saxpy"), std::string("histogram"), std::string("cluster_histogram"),
+                                    std::string("cluster_pipeline"));
   ProgramMachine machine(read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/" + name + ".yaml"));
   CHECK(machine.scenario.workloads[0].warnings.empty());
+  machine.run->uneven = static_cast<std::uint64_t>(GENERATE(0, 1, 2));
   machine.run->run();
   int memories = 0;
   for (const Expectation& expectation : machine.scenario.expectations) {

@@ -30,6 +30,7 @@
     });
     return () => chart;
   }
+  heddle.makeChart = makeChart;
 
   const title = (text) => ({ display: true, text, color: heddle.colour("muted"), font: { size: 12 } });
 

@@ -37,7 +37,8 @@
     return groups;
   }
 
-  function legendBar() {
+  // The scale of the colours between two texts.
+  heddle.scaleLegend = function ([low, high]) {
     const canvas = h("canvas", { width: 101, height: 1, "aria-hidden": "true" });
     heddle.plot(() => {
       const context = canvas.getContext("2d");
@@ -46,8 +47,8 @@
         context.fillRect(i, 0, 1, 1);
       });
     });
-    return h("div", { class: "scale" }, h("span", {}, "0 % (idle)"), canvas, h("span", {}, "100 % of warp slots"));
-  }
+    return h("div", { class: "scale" }, h("span", {}, low), canvas, h("span", {}, high));
+  };
 
   heddle.loadMap = function (holder, map, view) {
     const rows = heddle.list(map.percent).map(heddle.list);
@@ -61,7 +62,7 @@
     const canvas = h("canvas", { role: "img", "aria-label": `Load of ${sms.length} SMs over time` });
     const image = h("canvas", { width: bins, height: sms.length });
     holder.prepend(canvas);
-    holder.before(legendBar());
+    holder.before(heddle.scaleLegend(["0 % (idle)", "100 % of warp slots"]));
     const topOf = (group) => top + group.first * rowHeight + groups.indexOf(group) * gap;
     const area = () => {
       const { left, right } = heddle.timeMargins(holder.clientWidth);

@@ -83,7 +83,7 @@
   function howToRead() {
     const term = (text) => h("b", {}, text);
     main.append(h("section", { class: "card intro", id: "how-to-read" }, h("h2", {}, "How to read this page"), h("p", {},
-      "A GPU consists of many ", term("SMs"), " (streaming multiprocessors, the cores that compute), arranged in clusters called ", term("GPCs"),
+      "A GPU consists of many ", term("SMs"), " (streaming multiprocessors, the cores that compute), arranged in groups called ", term("GPCs"),
       ". A program gives it ", term("kernels"), ": functions that run as a grid of ", term("CTAs"),
       " (cooperative thread arrays, also called thread blocks), each of which runs on one SM as a number of ", term("warps"),
       " of 32 threads. The ", term("front end"), " is the part of the GPU that takes kernels from the program's ", term("streams"),
@@ -290,6 +290,7 @@
 
     const below = h("div", { class: "grid" });
     section.append(below);
+    if (gpu.clusters) heddle.clusterCards(below, key, gpu.clusters, { card, holder, table, shortNames, navText: link("Clusters") });
     memory(below, key, gpu, link("Memory"));
     const lower = h("div", { class: "grid" });
     section.append(lower);

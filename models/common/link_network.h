@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "common/big_memory.h"
+#include "common/link_pace.h"
 #include "common/stats.h"
-#include "memory/link_pace.h"
 
-namespace heddle::memory {
+namespace heddle {
 
 struct LinkPacket {
   void* item = nullptr;       // the owner's
@@ -82,6 +82,8 @@ class LinkNetwork {
   void enter(std::uint32_t place, const LinkPacket& packet, Cycle when);
   // If so, the host hears of room() later.
   bool full(std::uint32_t place);
+  // The host of an exit has no room, without leave() having said so; open() follows.
+  void close(std::uint32_t exit) { places_[exit].count = 1; }
   // An exit whose host had no room takes packets again.
   void open(std::uint32_t exit, Cycle now);
   void on_event(std::uint32_t kind, std::uint64_t argument, Cycle now);
@@ -189,4 +191,4 @@ class LinkNetwork {
   std::uint64_t in_use_ = 0;
 };
 
-}  // namespace heddle::memory
+}  // namespace heddle

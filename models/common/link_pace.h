@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace heddle::memory {
+namespace heddle {
 
 // A packet begins in a cycle in which the link has bytes left; what it needs beyond that cycle is taken from the next
 // ones. So several small packets pass in one cycle, and a large one takes several.
@@ -49,4 +49,4 @@ class LinkPace {
   Cycle cycle_ = 0;
 };
 
-}  // namespace heddle::memory
+}  // namespace heddle

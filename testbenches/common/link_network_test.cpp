@@ -1,4 +1,4 @@
-#include "memory/link_network.h"
+#include "common/link_network.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 #include "support/random.h"
 
-namespace heddle::memory {
+namespace heddle {
 namespace {
 
 using test::Random;
@@ -91,7 +91,7 @@ class SlowPace {
 
 }  // namespace
 
-TEST_CASE("a link's pace agrees with counting bytes", "[memory][MEM-03]") {
+TEST_CASE("a link's pace agrees with counting bytes", "[common][MEM-03]") {
   for (const std::uint64_t seed : test::seeds(300)) {
     CAPTURE(seed);
     Random random(seed);
@@ -112,7 +112,7 @@ TEST_CASE("a link's pace agrees with counting bytes", "[memory][MEM-03]") {
   }
 }
 
-TEST_CASE("a pace of a fraction of a byte per cycle is exact over time", "[memory][MEM-03]") {
+TEST_CASE("a pace of a fraction of a byte per cycle is exact over time", "[common][MEM-03]") {
   LinkPace pace(42.75);
   Cycle now = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -198,7 +198,7 @@ class SlowLink {
 
 }  // namespace
 
-TEST_CASE("a link agrees with a cycle-by-cycle oracle packet by packet", "[memory][MEM-03]") {
+TEST_CASE("a link agrees with a cycle-by-cycle oracle packet by packet", "[common][MEM-03]") {
   std::uint64_t closings = 0;
   std::uint64_t queued = 0;
   for (const std::uint64_t seed : test::seeds(400)) {
@@ -265,7 +265,7 @@ TEST_CASE("a link agrees with a cycle-by-cycle oracle packet by packet", "[memor
   CHECK(queued > 100);
 }
 
-TEST_CASE("inputs that always have something share a link by weight", "[memory][MEM-03]") {
+TEST_CASE("inputs that always have something share a link by weight", "[common][MEM-03]") {
   for (const std::uint64_t seed : test::seeds(60)) {
     CAPTURE(seed);
     Random random(seed);
@@ -322,7 +322,7 @@ TEST_CASE("inputs that always have something share a link by weight", "[memory][
   }
 }
 
-TEST_CASE("a full place holds up those behind, and they go on in order", "[memory][MEM-03]") {
+TEST_CASE("a full place holds up those behind, and they go on in order", "[common][MEM-03]") {
   Host host;
   LinkNetwork network(host);
   const std::uint32_t first = network.add_link("first", 32);
@@ -373,7 +373,26 @@ TEST_CASE("a full place holds up those behind, and they go on in order", "[memor
   CHECK(network.packets() == 0);
 }
 
-TEST_CASE("a network that was reset knows nothing of what was in it", "[memory][MEM-03]") {
+TEST_CASE("an exit that its host closes holds packets until it opens", "[common][MEM-03]") {
+  Host host;
+  LinkNetwork network(host);
+  const std::uint32_t link = network.add_link("link", 32);
+  LinkNetwork::PlaceSpec spec;
+  spec.link = link;
+  spec.capacity = 8;
+  network.add_place(spec);
+  const std::uint32_t exit = network.add_exit(link, 0);
+  network.route_to(link, exit);
+  network.close(exit);
+  for (std::uint64_t id = 1; id <= 3; ++id) network.enter(0, packet_of(id, 32), 2);
+  host.run(network, 50);
+  CHECK(host.left.empty());
+  network.open(exit, 50);
+  host.run(network, 60);
+  CHECK(host.left == std::vector<Host::Left>{{50, 0, 1}, {51, 0, 2}, {52, 0, 3}});
+}
+
+TEST_CASE("a network that was reset knows nothing of what was in it", "[common][MEM-03]") {
   Host host;
   LinkNetwork network(host);
   const std::uint32_t link = network.add_link("link", 16);
@@ -401,7 +420,7 @@ TEST_CASE("a network that was reset knows nothing of what was in it", "[memory][
   CHECK(host.left == std::vector<Host::Left>{{3, 0, 99}});
 }
 
-TEST_CASE("a network refuses to be built or used wrongly", "[memory][MEM-03]") {
+TEST_CASE("a network refuses to be built or used wrongly", "[common][MEM-03]") {
   Host host;
   LinkNetwork network(host);
   const std::uint32_t a = network.add_link("a", 1);
@@ -419,4 +438,4 @@ TEST_CASE("a network refuses to be built or used wrongly", "[memory][MEM-03]") {
   CHECK_THROWS(host.run(network, 5));                   // leads nowhere
 }
 
-}  // namespace heddle::memory
+}  // namespace heddle

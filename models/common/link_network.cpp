@@ -1,10 +1,10 @@
-#include "memory/link_network.h"
+#include "common/link_network.h"
 
 #include <utility>
 
 #include "common/error.h"
 
-namespace heddle::memory {
+namespace heddle {
 namespace {
 
 constexpr std::uint64_t bit(std::uint32_t input) { return std::uint64_t{1} << (input % 64); }
@@ -317,4 +317,4 @@ void LinkNetwork::reset() {
   in_use_ = 0;
 }
 
-}  // namespace heddle::memory
+}  // namespace heddle

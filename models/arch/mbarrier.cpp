@@ -1,0 +1,110 @@
+#include "arch/mbarrier.h"
+
+namespace heddle::arch {
+namespace {
+
+constexpr std::uint32_t kCountBits = 20;
+constexpr std::uint32_t kTxBits = 21;
+constexpr std::uint32_t kExpectedAt = 20;
+constexpr std::uint32_t kTxAt = 40;
+constexpr std::uint32_t kParityAt = 61;
+constexpr std::uint32_t kMarkAt = 62;  // two bits
+
+constexpr std::uint64_t kCountMask = (std::uint64_t{1} << kCountBits) - 1;
+constexpr std::uint64_t kTxMask = (std::uint64_t{1} << kTxBits) - 1;
+constexpr std::uint64_t kMark = 2;  // bit 63 one, bit 62 zero
+
+bool count_allowed(std::uint64_t count) { return count >= 1 && count <= kMbarrierMaxCount; }
+
+// Each gives false, without a change, for what would leave the range.
+bool expect_bytes(Mbarrier& barrier, std::uint64_t bytes) {
+  if (bytes > static_cast<std::uint64_t>(std::int64_t{kMbarrierMaxTx} - barrier.tx)) return false;
+  barrier.tx += static_cast<std::int32_t>(bytes);
+  return true;
+}
+bool complete_bytes(Mbarrier& barrier, std::uint64_t bytes) {
+  if (bytes > static_cast<std::uint64_t>(std::int64_t{kMbarrierMaxTx} + barrier.tx)) return false;
+  barrier.tx -= static_cast<std::int32_t>(bytes);
+  return true;
+}
+
+bool end_of_phase(Mbarrier& barrier) {
+  if (barrier.pending != 0 || barrier.tx != 0) return false;
+  barrier.parity ^= 1;
+  barrier.pending = barrier.expected;
+  return true;
+}
+
+MbarrierResult store(std::uint64_t& object, const Mbarrier& barrier, bool completes) {
+  object = encode(barrier);
+  return completes ? MbarrierResult::completes : MbarrierResult::ok;
+}
+
+// An object of garbage can hold a count that no operation leaves there.
+bool usable(const Mbarrier& barrier) { return barrier.valid && barrier.tx >= -kMbarrierMaxTx; }
+
+}  // namespace
+
+std::uint64_t encode(const Mbarrier& barrier) {
+  const auto tx = static_cast<std::uint64_t>(std::int64_t{barrier.tx});
+  return (barrier.pending & kCountMask) | (barrier.expected & kCountMask) << kExpectedAt | (tx & kTxMask) << kTxAt |
+         (std::uint64_t{barrier.parity} & 1) << kParityAt | (barrier.valid ? kMark << kMarkAt : 0);
+}
+
+Mbarrier decode(std::uint64_t object) {
+  Mbarrier barrier;
+  barrier.valid = object >> kMarkAt == kMark;
+  barrier.parity = static_cast<std::uint32_t>(object >> kParityAt & 1);
+  barrier.pending = static_cast<std::uint32_t>(object & kCountMask);
+  barrier.expected = static_cast<std::uint32_t>(object >> kExpectedAt & kCountMask);
+  barrier.tx = static_cast<std::int32_t>(object >> kTxAt & kTxMask);
+  if (barrier.tx > kMbarrierMaxTx) barrier.tx -= std::int32_t{1} << kTxBits;
+  return barrier;
+}
+
+MbarrierResult mbarrier_init(std::uint64_t& object, std::uint64_t count) {
+  if (!count_allowed(count)) return MbarrierResult::wrong;
+  Mbarrier barrier;
+  barrier.valid = true;
+  barrier.pending = barrier.expected = static_cast<std::uint32_t>(count);
+  return store(object, barrier, false);
+}
+
+MbarrierResult mbarrier_invalidate(std::uint64_t& object) {
+  if (!usable(decode(object))) return MbarrierResult::wrong;
+  object = 0;
+  return MbarrierResult::ok;
+}
+
+// Two operations in one: what is expected can itself end a phase, if all have arrived and the data came before. Then
+// the arrival belongs to the next one.
+MbarrierResult mbarrier_arrive(std::uint64_t& object, std::uint64_t count, std::uint64_t bytes, std::uint32_t* parity) {
+  Mbarrier barrier = decode(object);
+  if (!usable(barrier) || !count_allowed(count) || !expect_bytes(barrier, bytes)) return MbarrierResult::wrong;
+  const bool completed = end_of_phase(barrier);
+  if (count > barrier.pending) return MbarrierResult::wrong;
+  if (parity != nullptr) *parity = barrier.parity;
+  barrier.pending -= static_cast<std::uint32_t>(count);
+  const bool completes = end_of_phase(barrier);
+  return store(object, barrier, completed || completes);
+}
+
+MbarrierResult mbarrier_expect(std::uint64_t& object, std::uint64_t bytes) {
+  Mbarrier barrier = decode(object);
+  if (!usable(barrier) || !expect_bytes(barrier, bytes)) return MbarrierResult::wrong;
+  return store(object, barrier, end_of_phase(barrier));
+}
+
+MbarrierResult mbarrier_complete(std::uint64_t& object, std::uint64_t bytes) {
+  Mbarrier barrier = decode(object);
+  if (!usable(barrier) || !complete_bytes(barrier, bytes)) return MbarrierResult::wrong;
+  return store(object, barrier, end_of_phase(barrier));
+}
+
+MbarrierTest mbarrier_test(std::uint64_t object, std::uint64_t parity) {
+  const Mbarrier barrier = decode(object);
+  if (!usable(barrier) || parity > 1) return MbarrierTest::wrong;
+  return parity == barrier.parity ? MbarrierTest::waits : MbarrierTest::passed;
+}
+
+}  // namespace heddle::arch

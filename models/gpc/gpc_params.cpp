@@ -1,0 +1,42 @@
+#include "gpc/gpc_params.h"
+
+namespace heddle::gpc {
+
+void GpcParams::describe(ParamTable<GpcParams>& t) {
+  t.add("gpm_to_mpc", &GpcParams::gpm_to_mpc, {Unit::cycles, 0, 100'000}, "cycles between GPM and MPC, each way",
+        "assumption");
+  t.add("mpc_to_sm", &GpcParams::mpc_to_sm, {Unit::cycles, 0, 100'000}, "cycles between MPC and SM, each way",
+        "assumption");
+  t.add("gpm_to_cwd", &GpcParams::gpm_to_cwd, {Unit::cycles, 0, 100'000}, "cycles from a GPC back to the distributor",
+        "assumption: as far as the way there");
+  t.add("mpc_queue", &GpcParams::mpc_queue, {Unit::count, 1, 65'536}, "launch packets that an MPC can take in: credits",
+        "assumption");
+  t.add("cga_ids", &GpcParams::cga_ids, {Unit::count, 1, 256}, "GPC_CGAs that a GPC can hold at once: local CGA ids",
+        "assumption");
+  t.add("cga_barriers", &GpcParams::cga_barriers, {Unit::count, 1, 256}, "barrier slots of GPC_CGAs in a GPC",
+        "assumption: one for every local CGA id");
+  t.add("cta_broadcast", &GpcParams::cta_broadcast, {Unit::cycles, 0, 100'000},
+        "from the start of a CTA of a GPC_CGA until all SMs of the GPC have entered it in their tables",
+        "assumption: as long as the way from the GPM to an SM");
+  t.add("cluster_barrier", &GpcParams::cluster_barrier, {Unit::cycles, 0, 100'000},
+        "cycles that the GPM takes from the last arrival at a cluster barrier to the order that lets warps go on",
+        "measured: a whole phase takes about 350 cycles on GH200, for 2, 4 and 8 CTAs; the rest are the ways");
+  t.add_choice("exit_permission", &GpcParams::exit_permission,
+               {{"drained", ExitPermission::drained}, {"at_once", ExitPermission::at_once}},
+               "when a CTA may leave that has exited with accesses in flight: when they are answered, or at once",
+               "assumption");
+  t.add("dsmem_flush", &GpcParams::dsmem_flush,
+        "the id of a GPC_CGA is free only when no access of it is in flight; false: ids are reused too early",
+        "CGA-12");
+  t.add("cga_flush", &GpcParams::cga_flush, {Unit::cycles, 0, 100'000},
+        "from the last SM's answer that nothing of a GPC_CGA is in flight until its id is free",
+        "assumption: 50 cycles with the ways to the SMs and back");
+  t.add("cga_memory", &GpcParams::cga_memory, {Unit::bytes, 128, 1ULL << 30},
+        "linear memory of a CGA: size of one slot of the pool at the end of device memory", "assumption");
+  t.add("raster_cycles", &GpcParams::raster_cycles, {Unit::cycles, 0, 100'000},
+        "cycles that an MPC's raster unit takes for each CTA id; 0: it delivers any number at once", "assumption");
+  t.add("delta_bits", &GpcParams::delta_bits, {Unit::count, 1, 63},
+        "width of the delta counters of raster units, in bits", "assumption");
+}
+
+}  // namespace heddle::gpc

@@ -1,0 +1,220 @@
+#include "gpc/sm_network.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace heddle::gpc {
+namespace {
+
+using protocol::DsmemPacket;
+
+constexpr double kFree = 1e9;  // bytes per cycle: more than comes
+
+// By SM, from `near` at the first TPC to `far` at the last one.
+std::vector<Cycle> distances(const Domain& domain, const SmNetworkParams& params, const arch::Topology::Gpc& gpc) {
+  std::vector<Cycle> result(gpc.sms);
+  const auto last = static_cast<double>(gpc.tpcs.size() - 1);
+  for (std::size_t tpc = 0; tpc < gpc.tpcs.size(); ++tpc) {
+    const double share = tpc == 0 ? 0 : static_cast<double>(tpc) / last;
+    const double cycles = params.near + share * (static_cast<double>(params.far) - params.near);
+    for (std::uint32_t i = 0; i < gpc.tpcs[tpc].sms; ++i) {
+      result[gpc.tpcs[tpc].first_sm + i] = domain.cost(static_cast<Cycle>(std::llround(cycles)));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
+                     const SmNetworkParams& params, const arch::Topology::Gpc& gpc, std::uint32_t gpc_number)
+    : Block(name, domain, path),
+      request_in("request_in"),
+      reply_in("reply_in"),
+      request_out("request_out", domain, 0, params.queue),
+      reply_out("reply_out", domain, 0, params.queue),
+      sm_ids_(gpc.sm_ids),
+      gpc_(gpc_number),
+      distance_(distances(domain, params, gpc)),
+      requests_(*this, false, params, request_in, request_out),
+      replies_(*this, true, params, reply_in, reply_out) {}
+
+SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+                        sc_core::sc_vector<PacketIn<DsmemPacket>>& in, PacketOut<DsmemPacket>& out)
+    : owner_(owner),
+      replies_(replies),
+      in_(in),
+      out_(out),
+      network_(*this),
+      count_(owner.counter(replies ? "replies" : "requests", "packets", "packets that reached their SM")),
+      bytes_(owner.counter(replies ? "reply_bytes" : "request_bytes", "bytes", "the same, with headers")),
+      delayed_(owner.counter(replies ? "delayed_replies" : "delayed_requests", "packets",
+                             "those that had to wait for a port or for room")),
+      delay_(owner.counter(replies ? "reply_delay" : "request_delay", "cycles", "what they waited, together")) {
+  build(params);
+  in_.init(sms(), [&](const char* socket, std::size_t) {
+    return new PacketIn<DsmemPacket>(socket, owner.domain_, 0, CreditReturn::by_owner);
+  });
+  for (std::uint32_t sm = 0; sm < sms(); ++sm) in_[sm].on_packet<Plane, &Plane::on_packet>(*this, sm);
+  out_.on_credit<Plane, &Plane::on_credit>(*this);
+}
+
+// The ports into SMs are links of the network, with a place for each source. Those out of SMs have one feeder each: a
+// pace is enough.
+void SmNetwork::Plane::build(const SmNetworkParams& params) {
+  const auto sms = static_cast<std::uint32_t>(owner_.sm_ids_.size());
+  const double bandwidth = owner_.domain_.mode() == TimingMode::at ? params.bandwidth : kFree;
+  ports_.assign(sms, Port(bandwidth));
+  for (std::uint32_t to = 0; to < sms; ++to) {
+    const std::uint32_t link = network_.add_link(fmt::format("into SM {}", owner_.sm_ids_[to]), bandwidth);
+    for (std::uint32_t from = 0; from < sms; ++from) {
+      LinkNetwork::PlaceSpec spec;
+      spec.link = link;
+      spec.owner = from;
+      spec.latency = static_cast<std::uint32_t>(owner_.latency(from, to));
+      const double wire = std::ceil(spec.latency * bandwidth / protocol::kDsmemHeaderBytes);
+      spec.capacity = params.queue + static_cast<std::uint32_t>(wire);
+      network_.add_place(spec);
+    }
+  }
+  for (std::uint32_t to = 0; to < sms; ++to) network_.route_to(to, network_.add_exit(to, to));
+}
+
+std::uint32_t SmNetwork::Plane::take_slot(const DsmemPacket& packet) {
+  std::uint32_t slot = free_;
+  if (slot == kNone) {
+    slot = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    free_ = slots_[slot].next;
+  }
+  slots_[slot] = {packet, owner_.now(), protocol::dsmem_bytes(packet, replies_), kNone};
+  ++in_use_;
+  return slot;
+}
+
+void SmNetwork::Plane::on_packet(const DsmemPacket& packet, std::uint32_t from) {
+  HEDDLE_CHECK(packet.from_sm == from && packet.to_sm < sms(), "a DSMEM packet names SMs that it is not between");
+  if (owner_.domain_.mode() == TimingMode::lt && pass_straight(packet, from)) return;
+  Port& port = ports_[from];
+  const std::uint32_t slot = take_slot(packet);
+  if (port.waiting.empty() && port.pace.free_at(owner_.now()) && !network_.full(place_of(from, packet.to_sm))) {
+    inject(slot, from);
+    return;
+  }
+  port.waiting.push(slot);
+  send_waiting(from);
+}
+
+// In lt mode, if nothing is in front of it.
+bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t from) {
+  const std::uint32_t to = packet.to_sm;
+  if (!ports_[from].waiting.empty() || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
+  deliver(packet, protocol::dsmem_bytes(packet, replies_));
+  in_[from].return_credit();
+  if (!out_.can_send(to)) network_.close(exit_of(to));
+  return true;
+}
+
+void SmNetwork::Plane::send_waiting(std::uint32_t from) {
+  Port& port = ports_[from];
+  const Cycle now = owner_.now();
+  while (!port.waiting.empty() && !port.awaited) {
+    if (!port.pace.free_at(now)) {
+      port.awaited = true;
+      owner_.domain_.schedule(port.pace.earliest(now), *this, kPortFree, from);
+      return;
+    }
+    const std::uint32_t slot = port.waiting.front();
+    if (network_.full(place_of(from, slots_[slot].packet.to_sm))) return;  // room() follows
+    port.waiting.pop();
+    inject(slot, from);
+  }
+}
+
+// Past the port out of the SM.
+void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
+  const Cycle now = owner_.now();
+  LinkPacket packet;
+  packet.entered = slot;
+  packet.bytes = slots_[slot].bytes;
+  ports_[from].pace.take(now, packet.bytes);
+  network_.enter(place_of(from, slots_[slot].packet.to_sm), packet, now);
+  in_[from].return_credit();
+}
+
+bool SmNetwork::Plane::leave(std::uint32_t exit, const LinkPacket& packet, Cycle now) {
+  Slot& slot = slots_[packet.entered];
+  const Cycle delay = now - slot.arrival - owner_.latency(slot.packet.from_sm, exit);
+  if (delay > 0) {
+    delayed_.add();
+    delay_.add(delay);
+  }
+  deliver(slot.packet, slot.bytes);
+  slot.next = free_;
+  free_ = packet.entered;
+  --in_use_;
+  return out_.can_send(exit);
+}
+
+void SmNetwork::Plane::deliver(const DsmemPacket& packet, std::uint32_t bytes) {
+  count_.add();
+  bytes_.add(bytes);
+  ClusterMap& clusters = owner_.domain_.observation().clusters;
+  if (owner_.gpc_ < clusters.gpcs()) clusters.traffic(owner_.gpc_, packet.from_sm, packet.to_sm, bytes);
+  out_.send(packet, packet.to_sm);
+}
+
+void SmNetwork::Plane::room(std::uint32_t owner, Cycle /*now*/) { send_waiting(owner); }
+
+void SmNetwork::Plane::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind != kPortFree) {
+    network_.on_event(kind, argument, owner_.now());
+    return;
+  }
+  const auto from = static_cast<std::uint32_t>(argument);
+  ports_[from].awaited = false;
+  send_waiting(from);
+}
+
+void SmNetwork::Plane::reset() {
+  network_.reset();
+  for (Port& port : ports_) {
+    port.pace.reset();
+    port.waiting.clear();
+    port.awaited = false;
+  }
+  slots_.clear();
+  free_ = kNone;
+  in_use_ = 0;
+}
+
+void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
+  const auto sm = [&](std::uint32_t bit) { return fmt::format("SM {}", owner_.sm_ids_[bit]); };
+  const auto port = [&](std::uint32_t link) {
+    return fmt::format("the port for {} {} of {}.{}", replies_ ? "replies" : "requests", network_.name_of(link),
+                       owner_.domain_.observation().prefix, owner_.path());
+  };
+  network_.for_each_wait([&](std::uint32_t place) {
+    const std::uint32_t feeder = network_.feeder_of(place);
+    const std::string owner = sm(network_.owner_of(place));
+    if (feeder == LinkNetwork::kNone) {
+      graph.add(owner, "for room at", port(network_.link_of(place)));
+    } else {
+      graph.add(port(feeder), "for room at", owner);
+    }
+  });
+}
+
+void SmNetwork::reset() {
+  requests_.reset();
+  replies_.reset();
+}
+
+void SmNetwork::collect_waits(WaitGraph& graph) const {
+  requests_.add_waits(graph);
+  replies_.add_waits(graph);
+}
+
+}  // namespace heddle::gpc

@@ -1,0 +1,120 @@
+// The SM-to-SM network of a GPC: accesses to distributed shared memory and their replies (CGA-06).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/topology.h"
+#include "common/block.h"
+#include "common/link_network.h"
+#include "common/packet_socket.h"
+#include "common/ring.h"
+#include "gpc/sm_network_params.h"
+#include "protocol/dsmem_packet.h"
+
+namespace heddle::gpc {
+
+// Two planes, one for requests and one for replies, which share nothing: a reply never waits behind a request, so that
+// SMs that answer before they ask cannot block each other for ever.
+//
+// In each plane an SM has one port out and one port in, of equal bandwidth. Packets of an SM leave in order; one whose
+// target takes no more stops those behind it. Where packets meet, at the port into an SM, sources share it by deficit
+// round robin. Between the two ports lies the latency: the source's part and the target's. In `lt` mode all of that is
+// free; packets of a pair stay in order, and back-pressure stays.
+class SmNetwork : public Block {
+ public:
+  SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmNetworkParams& params,
+            const arch::Topology::Gpc& gpc, std::uint32_t gpc_number);
+
+  // By SM: bit of the GPC's masks. Links to and from SMs cost nothing: all latency is the network's. A credit is back
+  // when its packet has passed the port out.
+  sc_core::sc_vector<PacketIn<protocol::DsmemPacket>> request_in;
+  sc_core::sc_vector<PacketIn<protocol::DsmemPacket>> reply_in;
+  PacketOut<protocol::DsmemPacket> request_out;  // link = bit
+  PacketOut<protocol::DsmemPacket> reply_out;    // link = bit
+
+  // Cycles of a packet that nothing delays.
+  Cycle latency(std::uint32_t from, std::uint32_t to) const { return distance_[from] + distance_[to]; }
+  // Packets in the network.
+  std::uint64_t packets() const { return requests_.packets() + replies_.packets(); }
+
+  void reset() override;
+  void collect_waits(WaitGraph& graph) const override;
+
+ private:
+  class Plane final : public LinkNetworkHost, public EventHandler {
+   public:
+    Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
+          sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in, PacketOut<protocol::DsmemPacket>& out);
+
+    std::uint64_t packets() const { return in_use_; }
+    void reset();
+    void add_waits(WaitGraph& graph) const;
+
+   private:
+    static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+    static constexpr std::uint32_t kPortFree = 16;  // kind of event beside the network's; argument: an SM
+
+    // A packet, from its arrival to its departure.
+    struct Slot {
+      protocol::DsmemPacket packet;
+      Cycle arrival = 0;
+      std::uint32_t bytes = 0;
+      std::uint32_t next = kNone;
+    };
+    // Out of an SM.
+    struct Port {
+      explicit Port(double bytes_per_cycle) : pace(bytes_per_cycle) {}
+      LinkPace pace;
+      Ring<std::uint32_t> waiting;  // slots
+      bool awaited = false;         // kPortFree is under way
+    };
+
+    void build(const SmNetworkParams& params);
+    std::uint32_t place_of(std::uint32_t from, std::uint32_t to) const { return to * sms() + from; }
+    std::uint32_t exit_of(std::uint32_t to) const { return sms() * sms() + to; }
+    std::uint32_t sms() const { return static_cast<std::uint32_t>(ports_.size()); }
+
+    void on_packet(const protocol::DsmemPacket& packet, std::uint32_t from);
+    bool pass_straight(const protocol::DsmemPacket& packet, std::uint32_t from);
+    void send_waiting(std::uint32_t from);
+    void inject(std::uint32_t slot, std::uint32_t from);
+    void deliver(const protocol::DsmemPacket& packet, std::uint32_t bytes);
+    void on_credit(std::uint32_t to) { network_.open(exit_of(to), owner_.now()); }
+    std::uint32_t take_slot(const protocol::DsmemPacket& packet);
+
+    // LinkNetworkHost, EventHandler.
+    void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
+      owner_.domain_.schedule(when, *this, kind, argument);
+    }
+    bool leave(std::uint32_t exit, const LinkPacket& packet, Cycle now) override;
+    void room(std::uint32_t owner, Cycle now) override;
+    void on_event(std::uint32_t kind, std::uint64_t argument) override;
+    const char* handler_name() const override { return owner_.handler_name(); }
+
+    SmNetwork& owner_;
+    const bool replies_;
+    sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in_;
+    PacketOut<protocol::DsmemPacket>& out_;
+    LinkNetwork network_;
+    std::vector<Port> ports_;  // by SM
+    std::vector<Slot> slots_;
+    std::uint32_t free_ = kNone;
+    std::uint64_t in_use_ = 0;
+    Counter& count_;
+    Counter& bytes_;
+    Counter& delayed_;
+    Counter& delay_;
+  };
+
+  void on_event(std::uint32_t, std::uint64_t) override {}
+
+  const std::vector<std::uint32_t> sm_ids_;  // by bit
+  const std::uint32_t gpc_;
+  const std::vector<Cycle> distance_;  // by bit; what it costs in this mode
+  Plane requests_;
+  Plane replies_;
+};
+
+}  // namespace heddle::gpc

@@ -1,0 +1,93 @@
+// What an SM knows of the CGAs of its GPC: bl_table, cga_cta2sm_dir and the CAM shmem_base (CGA-05 to CGA-07).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "arch/dsmem.h"
+#include "common/clock.h"
+#include "protocol/cluster_packet.h"
+
+namespace heddle::sm {
+
+class ClusterTables {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  // `warps`, `ctas`: slots of the SM. `largest`: bytes of shared memory that a CTA can have at most.
+  ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t largest);
+
+  // Directory. A CTA has been launched somewhere on the GPC, and is known here from that cycle on (CGA-03). The first
+  // one of a CGA takes an sm_cga_slot.
+  void enter(const protocol::CtaEntryPacket& entry, Cycle from);
+  // The CGA is flushed: its slot is free, and all of it is forgotten. An unknown one is left alone.
+  void forget(std::uint32_t cga_id);
+  bool knows(std::uint32_t cga_id) const { return slot_of_[cga_id] != kNone; }
+  // sm_cga_slots in use.
+  std::uint32_t cgas() const { return used_; }
+  // Throws CheckFailed if the id belongs to another CGA by now: an access of an old one has come too late (CGA-12).
+  void check(std::uint32_t cga_id, std::uint64_t sequence) const;
+
+  // bl_table: the CGA of the CTA that a warp belongs to; protocol::kNoCgaId: none.
+  void set_warp(std::uint32_t warp, std::uint32_t cga_id);
+
+  // Where an access of a warp goes (CGA-06), or what the source sees to be wrong with it (CGA-07).
+  enum class Found : std::uint8_t { ok, no_rank, absent, no_offset };
+  struct Target {
+    Found found = Found::ok;
+    std::uint32_t cga_id = protocol::kNoCgaId;
+    std::uint32_t rank = 0;
+    std::uint32_t sm = 0;  // bit of the GPC's masks
+    std::uint32_t offset = 0;
+    std::uint64_t sequence = 0;
+  };
+  // `address`: of DSMEM; `bytes`: of the access. A warp of no CGA finds nothing but itself at rank 0: see Found::ok
+  // with cga_id kNoCgaId.
+  Target find(std::uint32_t warp, std::uint64_t address, std::uint32_t bytes, Cycle now) const;
+
+  // Where a CTA was launched, as a bit of the GPC's masks; kNone: not known.
+  std::uint32_t sm_of(std::uint32_t cga_id, std::uint32_t rank) const {
+    const std::uint32_t slot = slot_of_[cga_id];
+    if (slot == kNone || rank >= cgas_[slot].ctas || cgas_[slot].sm[rank] == kNoSm) return kNone;
+    return cgas_[slot].sm[rank];
+  }
+
+  // CAM: the window of shared memory of a CTA that runs here. Windows have the numbers of CTA slots.
+  void open_window(std::uint32_t cga_id, std::uint32_t rank, std::uint32_t window);
+  // One that is not in the CAM is left alone.
+  void invalidate(std::uint32_t window);
+  // kNone: no match.
+  std::uint32_t match(std::uint32_t cga_id, std::uint32_t rank) const;
+  // Entries of the CAM.
+  std::uint32_t windows() const { return windows_; }
+
+  void reset();
+
+ private:
+  static constexpr std::uint8_t kNoSm = 0xFF;
+  struct Cga {
+    std::uint32_t cga_id = protocol::kNoCgaId;
+    std::uint64_t sequence = 0;
+    std::uint32_t ctas = 0;                            // 0: none has been entered
+    std::array<std::uint8_t, arch::kMaxCgaCtas> sm{};  // by rank: bit of the GPC's masks; kNoSm
+    std::array<Cycle, arch::kMaxCgaCtas> from{};       // by rank
+  };
+
+  // The tag of the CAM. Its fields have 8 and 5 bits: no other pair has the same, and none is kNone.
+  static constexpr std::uint32_t key_of(std::uint32_t cga_id, std::uint32_t rank) {
+    return cga_id * arch::kMaxCgaCtas + rank;
+  }
+  Cga& take(std::uint32_t cga_id);
+
+  std::uint32_t largest_;
+  std::vector<Cga> cgas_;                // cga_cta2sm_dir, by sm_cga_slot
+  std::vector<std::uint32_t> free_;      // sm_cga_slots
+  std::vector<std::uint32_t> slot_of_;   // by gpc_local_cga_id
+  std::vector<std::uint32_t> bl_table_;  // sm_cga_slot by warp slot; kNone
+  std::vector<std::uint32_t> cam_;       // tags by window; kNone
+  std::uint32_t used_ = 0;
+  std::uint32_t windows_ = 0;
+};
+
+}  // namespace heddle::sm

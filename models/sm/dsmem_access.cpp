@@ -1,0 +1,223 @@
+#include "sm/dsmem_access.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "arch/mbarrier.h"
+#include "sm/lane_data.h"
+
+namespace heddle::sm {
+namespace {
+
+using arch::DsmemStatus;
+using arch::kLineBytes;
+using arch::kSectorBytes;
+using arch::kWarpLanes;
+using arch::OpCode;
+using arch::Operation;
+using protocol::AtomicLane;
+using protocol::MemoryAction;
+using protocol::MemoryExtension;
+using protocol::MemoryRequest;
+
+bool is_mbarrier(OpCode code) {
+  return code == OpCode::mbarrier_arrive || code == OpCode::mbarrier_expect || code == OpCode::mbarrier_complete;
+}
+
+MemoryAction action_of(const Operation& operation) {
+  switch (operation.code) {
+    case OpCode::mbarrier_arrive:
+      return MemoryAction::mbarrier_arrive;
+    case OpCode::mbarrier_expect:
+      return MemoryAction::mbarrier_expect;
+    case OpCode::mbarrier_complete:
+      return MemoryAction::mbarrier_complete;
+    case OpCode::atomic:
+      return operation.destination == arch::kNoRegister ? MemoryAction::reduce : MemoryAction::atomic;
+    default:
+      return MemoryAction::plain;
+  }
+}
+
+void fill_bytes(MemoryRequest& request, const Operation& operation, const LineAccess& line, std::uint32_t first) {
+  alignas(8) std::array<std::uint8_t, kLineBytes> bytes;  // NOLINT(*-init-variables): filled where it counts
+  alignas(8) std::array<std::uint8_t, kLineBytes> enables;
+  take_line(operation, line, bytes.data(), enables.data());
+  const std::uint32_t length = request.get_data_length();
+  std::memcpy(request.data.data(), bytes.data() + first, length);
+  const std::uint8_t* begin = enables.data() + first;
+  if (std::memchr(begin, 0, length) != nullptr) std::memcpy(request.use_enables(), begin, length);
+}
+
+// Lanes that meet at one word take turns.
+std::uint32_t turns_of(const MemoryExtension& extension, std::uint32_t width) {
+  std::array<std::uint8_t, kWarpLanes> count{};
+  std::uint8_t most = 1;
+  for (std::uint32_t i = 0; i < extension.lanes; ++i) {
+    most = std::max(most, ++count[extension.lane[i].offset / std::max(width, kBankBytes)]);
+  }
+  return most;
+}
+
+void write(SharedMemory& memory, std::uint32_t window, MemoryRequest& request) {
+  const std::uint64_t offset = request.get_address();
+  const std::uint32_t bytes = request.get_data_length();
+  std::uint8_t* to = memory.data(window) + offset;
+  const std::uint8_t* enables = request.get_byte_enable_ptr();
+  if (enables == nullptr) {
+    std::memcpy(to, request.data.data(), bytes);
+  } else {
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      if (enables[i] != 0) to[i] = request.data[i];
+    }
+  }
+  memory.covered(window, offset, bytes, enables);
+}
+
+void change(SharedMemory& memory, std::uint32_t window, std::uint64_t line, MemoryExtension& extension) {
+  const std::uint32_t width = arch::bytes_of(extension.type);
+  std::uint8_t* bytes = memory.data(window) + line;
+  for (std::uint32_t i = 0; i < extension.lanes; ++i) {
+    AtomicLane& lane = extension.lane[i];
+    lane.old = 0;
+    std::memcpy(&lane.old, bytes + lane.offset, width);
+    const std::uint64_t result =
+        arch::atomic_result(extension.atomic, extension.type, lane.old, lane.operand, lane.compare);
+    std::memcpy(bytes + lane.offset, &result, width);
+  }
+}
+
+void signal(SharedMemory& memory, std::uint32_t window, std::uint64_t line, const MemoryExtension& extension,
+            DsmemResult& result) {
+  for (std::uint32_t i = 0; i < extension.lanes; ++i) {
+    const AtomicLane& lane = extension.lane[i];
+    const std::uint64_t at = line + lane.offset;
+    std::uint64_t object = memory.word(window, at);
+    arch::MbarrierResult done = arch::MbarrierResult::wrong;
+    if (extension.action == MemoryAction::mbarrier_arrive) {
+      done = arch::mbarrier_arrive(object, lane.operand, lane.compare);
+    } else if (extension.action == MemoryAction::mbarrier_expect) {
+      done = arch::mbarrier_expect(object, lane.operand);
+    } else {
+      done = arch::mbarrier_complete(object, lane.operand);
+    }
+    if (done == arch::MbarrierResult::wrong) {
+      result.status = DsmemStatus::mbarrier;
+      result.offset = static_cast<std::uint32_t>(at);
+      return;
+    }
+    memory.set_word(window, at, object);
+    result.changes = true;
+  }
+}
+
+// The first byte of corrupt data among the sectors that the request reads; the end of its range if there is none.
+std::uint64_t first_corrupt(const SharedMemory& memory, std::uint32_t window, const MemoryRequest& request) {
+  const std::uint64_t begin = request.get_address();
+  const std::uint64_t end = begin + request.get_data_length();
+  if (!memory.poisoned(window, begin, end - begin)) return end;
+  std::uint64_t at = begin;
+  while (at < end) {
+    const bool read = (request.extension.sectors >> arch::sector_of(at) & 1) != 0;
+    if (read && memory.poisoned(window, at, 1)) return at;
+    at = (at / kSectorBytes + 1) * kSectorBytes;
+  }
+  return end;
+}
+
+}  // namespace
+
+std::uint32_t dsmem_width(const Operation& operation) {
+  if (is_mbarrier(operation.code)) return arch::kMbarrierBytes;
+  return operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
+}
+
+void fill_lanes(MemoryExtension& extension, const Operation& operation, const LineAccess& line) {
+  const bool mbarrier = is_mbarrier(operation.code);
+  extension.atomic = operation.atomic;
+  extension.type = operation.type;
+  const bool wide = !mbarrier && arch::bytes_of(operation.type) == 8;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((line.lanes >> lane & 1) == 0) continue;
+    const auto& data = operation.data[lane];
+    AtomicLane& out = extension.lane[extension.lanes++];
+    out.operand = data[0] | (wide ? std::uint64_t{data[1]} << 32 : 0);
+    out.compare = mbarrier ? data[1] : operation.compare[lane];
+    out.old = 0;
+    out.offset = static_cast<std::uint8_t>(operation.address[lane] % kLineBytes);
+    out.lane = static_cast<std::uint8_t>(lane);
+  }
+}
+
+void fill_dsmem(MemoryRequest& request, const Operation& operation, const LineAccess& line) {
+  const std::uint32_t width = dsmem_width(operation);
+  std::uint32_t first = kLineBytes;
+  std::uint32_t end = 0;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((line.lanes >> lane & 1) == 0) continue;
+    const auto offset = static_cast<std::uint32_t>(operation.address[lane] % kLineBytes);
+    first = std::min(first, offset);
+    end = std::max(end, offset + width);
+  }
+  const MemoryAction action = action_of(operation);
+  tlm::tlm_command command = tlm::TLM_IGNORE_COMMAND;
+  if (action == MemoryAction::plain) {
+    command = operation.code == OpCode::store ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND;
+  }
+  request.aim(command, arch::dsmem_offset(line.line) + first, end - first);
+  request.extension.sectors = line.sectors;
+  request.extension.action = action;
+  if (action != MemoryAction::plain) {
+    fill_lanes(request.extension, operation, line);
+  } else if (operation.code == OpCode::store) {
+    fill_bytes(request, operation, line, first);
+  }
+}
+
+DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, MemoryRequest& request) {
+  DsmemResult result;
+  const std::uint64_t begin = request.get_address();
+  const std::uint64_t line = arch::line_of(begin);
+  MemoryExtension& extension = request.extension;
+  result.offset = static_cast<std::uint32_t>(begin);
+  if (window == kNoWindow) {
+    result.status = DsmemStatus::cta_not_present;
+    return result;
+  }
+  if (!memory.contains(window, begin, request.get_data_length())) {
+    result.status = DsmemStatus::out_of_range;
+    result.offset = std::max(result.offset, memory.size(window));
+    return result;
+  }
+  if (!request.is_write()) {
+    const std::uint64_t corrupt = first_corrupt(memory, window, request);
+    if (corrupt < begin + request.get_data_length()) {
+      result.status = DsmemStatus::poison;
+      result.offset = static_cast<std::uint32_t>(corrupt);
+      return result;
+    }
+  }
+  switch (extension.action) {
+    case MemoryAction::plain:
+      result.changes = request.is_write();
+      if (request.is_write()) {
+        write(memory, window, request);
+      } else {
+        std::memcpy(request.data.data(), memory.data(window) + begin, request.get_data_length());
+      }
+      break;
+    case MemoryAction::atomic:
+    case MemoryAction::reduce:
+      result.cycles = turns_of(extension, arch::bytes_of(extension.type));
+      result.changes = true;
+      change(memory, window, line, extension);
+      break;
+    default:
+      result.cycles = turns_of(extension, arch::kMbarrierBytes);
+      signal(memory, window, line, extension, result);
+  }
+  return result;
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,37 @@
+// What a request to distributed shared memory (DSMEM) is made of, and what it does to the window that it is for
+// (CGA-06, CGA-08). Without time.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/dsmem.h"
+#include "arch/warp_program.h"
+#include "protocol/memory_request.h"
+#include "sm/coalescer.h"
+#include "sm/shared_memory.h"
+
+namespace heddle::sm {
+
+// Bytes of each lane: of an mbarrier operation those of the object.
+std::uint32_t dsmem_width(const arch::Operation& operation);
+
+// Fills the request with what `operation` does to that line. Its address is the offset in the target's window, and its
+// range reaches from the first byte that a lane touches to the last, so that the end of a window is exact.
+void fill_dsmem(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
+
+// The values of an atomic, lane by lane, or what an mbarrier operation counts.
+void fill_lanes(protocol::MemoryExtension& extension, const arch::Operation& operation, const LineAccess& line);
+
+struct DsmemResult {
+  arch::DsmemStatus status = arch::DsmemStatus::ok;
+  std::uint32_t offset = 0;  // of the first byte that was wrong
+  std::uint32_t cycles = 1;  // of the port: lanes of an atomic or of an mbarrier operation that meet at one word
+  bool changes = false;      // the window
+};
+
+// Does it. `window` may be kNoWindow: nobody is there. What fails changes nothing, but mbarrier operations of lanes
+// before the first that is wrong.
+constexpr std::uint32_t kNoWindow = ~std::uint32_t{0};
+DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, protocol::MemoryRequest& request);
+
+}  // namespace heddle::sm

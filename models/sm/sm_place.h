@@ -1,0 +1,16 @@
+// Where an SM is in its machine.
+#pragma once
+
+#include <cstdint>
+
+namespace heddle::sm {
+
+struct SmPlace {
+  std::uint32_t id = 0;      // of the machine
+  std::uint32_t sms = 1;     // of the machine
+  std::uint32_t gpc = 0;     // of the machine
+  std::uint32_t in_gpc = 0;  // bit of the GPC's masks
+  std::uint32_t tpcs = 1;    // of the GPC
+};
+
+}  // namespace heddle::sm

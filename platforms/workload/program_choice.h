@@ -1,0 +1,27 @@
+// A value that is one of several words: "order: acquire".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/suggest.h"
+#include "workload/schema.h"
+
+namespace heddle::workload {
+
+// The one of the options that the text names; throws InputError if it is none.
+template <class T, class NameOf>
+T choose(const MapReader& map, const char* key, const std::vector<T>& options, NameOf name_of) {
+  const std::string text = map.text(key);
+  std::vector<std::string> names;
+  for (const T& option : options) {
+    if (text == name_of(option)) return option;
+    names.emplace_back(name_of(option));
+  }
+  throw InputError(map.where(key), fmt::format("{}, {}: {} is not possible here", map.thing(), key, text),
+                   suggestion(text, names));
+}
+
+}  // namespace heddle::workload
