@@ -128,7 +128,7 @@ void Gpm::draw(const CgaTable::Cga& cga, std::uint32_t cga_id) {
 void Gpm::collect_barrier_waits(WaitGraph& graph, std::uint32_t cga_id) const {
   const CgaTable::Cga& cga = cgas_.cga(cga_id);
   if (!cga.barrier.waited_for()) return;
-  const std::string name = protocol::barrier_name(number_, cga_id);
+  const std::string name = protocol::barrier_name(domain_.observation().labels.of(cga.operation), number_, cga_id);
   if (cga.waiting > 0)
     graph.add(name, fmt::format("for the launch of {} more CTAs by", cga.waiting), "the distributor");
   const auto arrived = static_cast<std::uint32_t>(__builtin_popcount(cga.barrier.arrived()));

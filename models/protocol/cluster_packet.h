@@ -52,8 +52,8 @@ struct ClusterOrderPacket {
 };
 
 // Names of what waits, for messages: SMs and GPM speak of the same thing.
-inline std::string barrier_name(std::uint32_t gpc, std::uint32_t cga_id) {
-  return "the cluster barrier of CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
+inline std::string barrier_name(const std::string& kernel, std::uint32_t gpc, std::uint32_t cga_id) {
+  return "the cluster barrier of " + kernel + ", CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
 }
 inline std::string cta_name(std::uint32_t gpc, std::uint32_t cga_id, std::uint32_t rank) {
   return "CTA " + std::to_string(rank) + " of CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);

@@ -80,7 +80,8 @@ void WarpEngine::show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp&
   const std::string name = name_of(cta, warp.place.warp);
   const std::string step = step_at(warp, warp.issued_pc, arch::OpCode::cluster_wait);
   if (cta.in_cga()) {
-    graph.add(name, fmt::format("in {}, for", step), protocol::barrier_name(place_.gpc, cta.start.tag.cga_id));
+    const std::string kernel = domain_.observation().labels.of(cta.start.tag.operation);
+    graph.add(name, fmt::format("in {}, for", step), protocol::barrier_name(kernel, place_.gpc, cta.start.tag.cga_id));
     return;
   }
   for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {

@@ -70,8 +70,9 @@ TEST_CASE("no barrier completes before all CTAs have been launched and entered",
     heddle::WaitGraph waits;
     bench.domain.collect_waits(waits);
     REQUIRE(waits.size() == 1);
-    CHECK(waits.chain().at(0) ==
-          "the cluster barrier of CGA 0 of GPC 5 waits: for the launch of 1 more CTAs by the distributor");
+    CHECK(
+        waits.chain().at(0) ==
+        "the cluster barrier of operation 100, CGA 0 of GPC 5 waits: for the launch of 1 more CTAs by the distributor");
     run_until_idle();
     const Cycle started = bench.starts.back().cycle;
     CHECK(started > 600);
@@ -104,7 +105,8 @@ TEST_CASE("a CTA that has completed no longer counts", "[gpc][CGA-13]") {
   bench.domain.collect_waits(waits);
   REQUIRE(waits.size() == 1);
   CHECK(waits.chain().at(0) ==
-        "the cluster barrier of CGA 0 of GPC 5 waits: where 1 of 3 CTAs have arrived, for CTA 1 of CGA 0 of GPC 5");
+        "the cluster barrier of operation 100, CGA 0 of GPC 5 waits: where 1 of 3 CTAs have arrived, for CTA 1 of CGA "
+        "0 of GPC 5");
   run_until_idle();
   // The SM of one that has gone is told as well.
   CHECK(orders(bench, Kind::barrier) == Orders{{kThere + 300 + kPhase, {0, 2, 5}}});

