@@ -41,6 +41,8 @@ struct Access {
   std::uint32_t open = 0;                       // parts and requests
   Cycle last = 0;                               // latest arrival
   std::uint64_t group = 0;                      // copy: the warp's group
+  std::uint64_t origin = 0;                     // orphan: linear id of the CTA that has gone
+  std::uint32_t origin_rank = 0;                // the same, in its CGA
   arch::PerLane<std::uint8_t> offset{};         // in the line; of a row that of lane 0 alone
   arch::PerLane<std::uint32_t> shared_address;  // copy
 

@@ -230,6 +230,8 @@ void WarpEngine::orphan_failed(const ClusterError& error, Cycle when) {
   record.gpc = place_.gpc;
   record.gpc_local_cga_id = error.cga_id;
   record.target = error.rank;
+  record.cta = error.from_cta;
+  record.cta_id_in_cga = error.from_rank;
   add_failure(std::move(failure));
 }
 
@@ -243,14 +245,12 @@ void WarpEngine::trap(const Failure& failure) {
   ClusterNoticePacket notice;
   notice.kind = ClusterNoticePacket::Kind::trap;
   notice.tag = cga.tag;
-  notice.rank = cga.rank;
+  notice.rank = failure.record.cta_id_in_cga;
   host_.notify(notice, domain_.now());
   if (!fault_sink_) return;
   arch::FaultRecord record = failure.record;
   record.task = cga.tag.operation;
-  record.cta = cga.cta;
   record.cga = cga.cga;
-  record.cta_id_in_cga = cga.rank;
   fault_sink_(record);
 }
 

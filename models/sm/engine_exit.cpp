@@ -51,12 +51,8 @@ void WarpEngine::ask_to_leave(Cta& cta) {
 void WarpEngine::permitted(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   HEDDLE_CHECK(cta.running && cta.exit == Exit::asked, "a CTA may leave that has not asked");
-  if (memory_.in_flight_of_cta(cta_slot) > 0) {
-    Hosted& cga = hosted_[cta.start.tag.cga_id];
-    cga.cta = cta.start.id.index;
-    cga.rank = cta.start.id.rank;
-    memory_.abandon(cta_slot);
-  }
+  const arch::CtaId& id = cta.start.id;
+  if (memory_.in_flight_of_cta(cta_slot) > 0) memory_.abandon(cta_slot, id.index, id.rank);
   cta.exit = Exit::permitted;
   check_end(cta, domain_.now());
 }

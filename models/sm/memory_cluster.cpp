@@ -190,7 +190,8 @@ void MemoryUnit::cluster_answer(std::uint32_t index, arch::LaneMask lanes, std::
     const std::uint32_t offset = access.offset_of(lane);
     if (line + offset + access.width > reply.offset) lowest = std::min(lowest, offset);
   }
-  const ClusterError error{reply.status, reply.cga_id, reply.sequence, reply.rank, line + lowest};
+  const ClusterError error{reply.status,  reply.cga_id,  reply.sequence,    reply.rank,
+                           line + lowest, access.origin, access.origin_rank};
   if (access.orphan) {
     client_.orphan_failed(error, when);
   } else {
@@ -198,11 +199,13 @@ void MemoryUnit::cluster_answer(std::uint32_t index, arch::LaneMask lanes, std::
   }
 }
 
-void MemoryUnit::abandon(std::uint32_t cta) {
-  accesses_.for_each([cta](Access& access) {
+void MemoryUnit::abandon(std::uint32_t cta, std::uint64_t index, std::uint32_t rank) {
+  accesses_.for_each([=](Access& access) {
     if (!access.cluster || access.orphan || access.cta != cta) return;
     HEDDLE_CHECK(access.posted, "a CTA has gone that waits for an access");
     access.orphan = true;
+    access.origin = index;
+    access.origin_rank = rank;
   });
   cluster_of_cta_[cta] = 0;
 }

@@ -49,6 +49,9 @@ struct ClusterError {
   std::uint64_t sequence = 0;  // launch of the CGA
   std::uint32_t rank = 0;      // of the target
   std::uint32_t offset = 0;    // of the lowest lane that was wrong
+  // Of an access without an owner: the CTA that has gone, by its linear id in the grid and its rank in the CGA.
+  std::uint64_t from_cta = 0;
+  std::uint32_t from_rank = 0;
 };
 
 // Told of what ends later. Calls come inside those of the crossbar, with the cycle, now or later, that they are for.
@@ -113,8 +116,9 @@ class MemoryUnit {
   // access_ended() and access_lost() do not come for them, and in_flight() tells of what is under way. mbarriers:
   // data[0] and data[1] as in Operation.
   Result cluster(const arch::Operation& operation, std::uint32_t warp, Cycle now);
-  // The CTA has gone, and posted accesses of it are under way: they belong to its CGA alone from now on.
-  void abandon(std::uint32_t cta);
+  // The CTA has gone, and posted accesses of it are under way: they belong to its CGA alone from now on. `index`,
+  // `rank`: of the CTA in its grid and its CGA.
+  void abandon(std::uint32_t cta, std::uint64_t index, std::uint32_t rank);
   // Requests of the CTA, or of the CGA, that other SMs have not answered.
   std::uint32_t in_flight_of_cta(std::uint32_t cta) const { return cluster_of_cta_[cta]; }
   std::uint32_t in_flight(std::uint32_t cga_id) const { return cluster_of_cga_[cga_id]; }

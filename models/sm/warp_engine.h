@@ -133,12 +133,10 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   // A CGA that had a CTA here and has not been flushed.
   struct Hosted {
     bool here = false;
-    bool flushing = false;   // the MPC waits for the answer
-    bool trapped = false;    // an error of a CTA that has gone was reported
-    Cycle quiet = 0;         // when all answers so far will have come
-    std::uint64_t cga = 0;   // linear id
-    std::uint64_t cta = 0;   // linear id of the last CTA that left accesses behind
-    std::uint32_t rank = 0;  // the same
+    bool flushing = false;  // the MPC waits for the answer
+    bool trapped = false;   // an error of a CTA that has gone was reported
+    Cycle quiet = 0;        // when all answers so far will have come
+    std::uint64_t cga = 0;  // linear id
     protocol::CtaTag tag;
   };
   enum Event : std::uint32_t {

@@ -122,7 +122,7 @@ TEST_CASE("posted accesses outlive their CTA, and then belong to the CGA", "[sm]
   bench.unit().cluster(row(OpCode::store, 1, 0), 0, 0);
   bench.unit().cluster(row(OpCode::store, 1, 8192), 0, 0);
   CHECK(bench.unit().in_flight_of_cta(2) == 2);
-  bench.unit().abandon(2);
+  bench.unit().abandon(2, 41, 3);
   CHECK(bench.unit().in_flight_of_cta(2) == 0);
   CHECK(bench.unit().in_flight(kThreeCtas) == 2);
   // The next owner of the slot dies, which is none of their business.
@@ -133,13 +133,15 @@ TEST_CASE("posted accesses outlive their CTA, and then belong to the CGA", "[sm]
   REQUIRE(bench.sms[0]->orphans.size() == 1);
   CHECK(bench.sms[0]->orphans[0].status == DsmemStatus::out_of_range);
   CHECK(bench.sms[0]->orphans[0].sequence == 1);
+  CHECK(bench.sms[0]->orphans[0].from_cta == 41);
+  CHECK(bench.sms[0]->orphans[0].from_rank == 3);
   CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>(2, sm::MemoryClient::kNoCta));
   CHECK(bench.sms[0]->ended.empty());
   CHECK(bench.sms[0]->lost.empty());
   CHECK(bench.quiet());
   // A load is waited for, so its CTA cannot have gone.
   bench.unit().cluster(row(OpCode::load, 1, 0), 0, bench.domain.now());
-  CHECK_THROWS_AS(bench.unit().abandon(2), CheckFailed);
+  CHECK_THROWS_AS(bench.unit().abandon(2, 41, 3), CheckFailed);
 }
 
 TEST_CASE("what comes back for a CTA that was killed is swallowed", "[sm][CGA-08]") {
