@@ -29,13 +29,6 @@ constexpr std::uint64_t kSum = 0x40000;  // of everything that CTAs found in the
 constexpr std::uint32_t kWords = 64;     // of shared memory that get additions
 constexpr std::uint32_t kBarrier = 4 * kWords;
 
-std::uint32_t mixed(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t x = a * 0x9E37'79B9'7F4A'7C15U + b * 0xC2B2'AE3D'27D4'EB4FU + 1;
-  x ^= x >> 29;
-  x *= 0xBF58'476D'1CE4'E5B9U;
-  return static_cast<std::uint32_t>(x >> 32);
-}
-
 ListProgram::Lanes some_lanes(std::uint32_t mask) {
   return [mask](const Warp& warp) { return mask ^ mixed(warp.place.cta, warp.place.warp); };
 }

@@ -23,6 +23,14 @@ inline ListProgram::Access one_lane(arch::Space space, arch::Order order = arch:
   return access;
 }
 
+// A number without a pattern of its own.
+inline std::uint32_t mixed(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = a * 0x9E37'79B9'7F4A'7C15U + b * 0xC2B2'AE3D'27D4'EB4FU + 1;
+  x ^= x >> 29;
+  x *= 0xBF58'476D'1CE4'E5B9U;
+  return static_cast<std::uint32_t>(x >> 32);
+}
+
 inline void cluster_barrier(ListProgram& program) {
   program.cluster_arrive(arch::Order::release);
   program.cluster_wait(arch::Order::acquire);

@@ -6,8 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/dsmem.h"
-#include "support/gpu_lab.h"
+#include "support/cluster_lab.h"
 
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
@@ -31,38 +30,19 @@ struct Machine {
   std::string timing;
 };
 
-std::uint32_t mixed(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t x = a * 0x9E37'79B9'7F4A'7C15U + b * 0xC2B2'AE3D'27D4'EB4FU + 1;
-  x ^= x >> 29;
-  x *= 0xBF58'476D'1CE4'E5B9U;
-  return static_cast<std::uint32_t>(x >> 32);
-}
-
-ListProgram::Access in(Space space, Order order = Order::weak) {
-  ListProgram::Access access;
-  access.space = space;
-  access.order = order;
-  return access;
-}
-
-void cluster_barrier(ListProgram& program) {
-  program.cluster_arrive(Order::release);
-  program.cluster_wait(Order::acquire);
-}
-
 // Every thread adds to bins that lie anywhere in the cluster; then each CTA adds its bins to those of all clusters.
 std::shared_ptr<ListProgram> histogram(std::uint32_t size) {
   auto program = std::make_shared<ListProgram>(2);
   cluster_barrier(*program);  // the others' shared memory is there
   const std::size_t loop = program->loop(kRounds);
-  program->atomic(in(Space::cluster, Order::relaxed), AtomicKind::add, ValueType::u32, kNoRegister,
+  program->atomic(access_to(Space::cluster, Order::relaxed), AtomicKind::add, ValueType::u32, kNoRegister,
                   ListProgram::constant(1), [=](const Warp& warp, std::uint32_t lane) {
                     const std::uint32_t bin = mixed(warp.global_thread(lane), warp.count(loop)) % (kBins * size);
                     return dsmem_address(bin / kBins, 4 * (bin % kBins));
                   });
   program->end_loop();
   cluster_barrier(*program);
-  ListProgram::Access own = in(Space::shared);
+  ListProgram::Access own = access_to(Space::shared);
   own.lanes = [](const Warp& warp) {
     return warp.place.warp == 0 ? ~0U : warp.place.warp == 1 ? (1U << (kBins - 32)) - 1 : 0U;
   };
@@ -84,7 +64,7 @@ std::shared_ptr<ListProgram> exchange(std::uint32_t size) {
   cluster_barrier(*program);
   const std::size_t to = program->loop(size);
   program->store(
-      in(Space::cluster),
+      access_to(Space::cluster),
       [=](const Warp& warp, std::uint32_t lane) {
         return mixed(warp.place.cta * 100 + (warp.place.rank + warp.count(to)) % size, warp.thread(lane));
       },
@@ -95,10 +75,10 @@ std::shared_ptr<ListProgram> exchange(std::uint32_t size) {
   program->end_loop();
   cluster_barrier(*program);
   const std::size_t from = program->loop(size);
-  program->load(in(Space::shared), 0, [=](const Warp& warp, std::uint32_t lane) {
+  program->load(access_to(Space::shared), 0, [=](const Warp& warp, std::uint32_t lane) {
     return 4 * (warp.count(from) * kThreads + warp.thread(lane));
   });
-  program->store(in(Space::global), ListProgram::of_register(0),
+  program->store(access_to(Space::global), ListProgram::of_register(0),
                  [=](const Warp& warp, std::uint32_t lane) {
                    return kOut + 4 * ((warp.place.cta * size + warp.count(from)) * kThreads + warp.thread(lane));
                  },
