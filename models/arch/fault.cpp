@@ -8,8 +8,6 @@
 namespace heddle::arch {
 namespace {
 
-bool has_address(FaultKind kind) { return kind != FaultKind::unsupported && kind != FaultKind::barrier; }
-
 const char* preposition(OpCode operation) {
   if (operation == OpCode::store) return "to";
   return operation == OpCode::load ? "from" : "at";
@@ -27,6 +25,7 @@ const char* fault_text(FaultKind kind) {
       "the CGA has no such CTA",
       "no SM is known for the CTA: it has not been launched yet",
       "offset above the largest shared memory",
+      "the CTAs of this cluster are not held together in one GPC (CGA-15)",
       "the CTA has exited",
       "beyond the shared memory that the CTA has, or has kept",
       "the data are corrupt (poison)",
@@ -36,9 +35,15 @@ const char* fault_text(FaultKind kind) {
 
 const char* fault_key(FaultKind kind) {
   constexpr std::array<const char*, kFaultKinds> kKeys{
-      "address",        "misaligned",     "shared_bounds",   "unsupported",  "barrier", "cluster_rank",
-      "cluster_absent", "cluster_offset", "cta_not_present", "out_of_range", "poison",  "mbarrier"};
+      "address",      "misaligned",     "shared_bounds",  "unsupported",    "barrier",
+      "cluster_rank", "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present",
+      "out_of_range", "poison",         "mbarrier"};
   return kKeys[static_cast<std::size_t>(kind)];
+}
+
+bool has_address(const FaultRecord& fault) {
+  if (fault.operation == OpCode::cluster_arrive) return false;
+  return fault.kind != FaultKind::unsupported && fault.kind != FaultKind::barrier;
 }
 
 std::string text_of(const FaultRecord& fault) {
@@ -51,7 +56,7 @@ std::string text_of(const FaultRecord& fault) {
   std::string text = fmt::format("SM {}, CTA {} ({}, {}, {}), warp {}, lane {}: {}", fault.sm, fault.cta, fault.cta_x,
                                  fault.cta_y, fault.cta_z, fault.warp, fault.lane,
                                  fault.where.empty() ? op_name(fault.operation) : fault.where.c_str());
-  if (has_address(fault.kind)) text += fmt::format(" {} 0x{:x}", preposition(fault.operation), fault.address);
+  if (has_address(fault)) text += fmt::format(" {} 0x{:x}", preposition(fault.operation), fault.address);
   return text + ": " + fault_text(fault.kind);
 }
 

@@ -19,13 +19,14 @@ enum class FaultKind : std::uint8_t {
   cluster_rank,    // CTA id not below the size of the CGA
   cluster_absent,  // no SM is known for the CTA: it has not been launched yet
   cluster_offset,  // above the largest shared memory
+  cluster_domain,  // of a CGA whose CTAs are not held together in one GPC (CGA-15)
   // Seen by the SM of the target alone, and attributed to the CGA (CGA-08).
   cta_not_present,  // it has exited
   out_of_range,     // beyond its shared memory, or in a part that it has given back
   poison,           // corrupt data; of own shared memory: with warp and step
   mbarrier,         // not initialised, a count out of range, or an arrival too many (CGA-14)
 };
-constexpr std::size_t kFaultKinds = 12;
+constexpr std::size_t kFaultKinds = 13;
 // "address outside memory"
 const char* fault_text(FaultKind kind);
 // As scenarios and stats.json write it: "address", "shared_bounds".
@@ -55,6 +56,8 @@ struct FaultRecord {
   std::uint32_t target = 0;                            // cta_id_in_cga of the CTA that was addressed
 };
 
+// False for operations that have no address, or whose address has nothing to do with it.
+bool has_address(const FaultRecord& fault);
 // "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: store (line 12) to 0x1000: address outside memory"; of a CGA: "SM 3, CGA 5
 // (GPC 1, local id 4), CTA 1 of the CGA: an access to CTA 2 at offset 0x40: the CTA has exited"
 std::string text_of(const FaultRecord& fault);

@@ -54,6 +54,8 @@ class ClusterSession {
                  const DomainPolicy& policy);
 
   void begin(const SessionRequest& request);
+  // Forgets the session that runs, if any; what models have reserved for it is theirs to forget.
+  void reset() { over_ = true; }
   // The next step: commands to carry out, those of one GPC in this order: of each kind at most one, in the order of
   // Act. All GPCs carry out theirs in parallel. Empty: the session is over.
   const std::vector<Command>& step();

@@ -40,6 +40,7 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
 }
 
 void Gpu2GpcUnit::reset() {
+  core_.reset();
   busy_ = false;
   expected_ = 0;
 }

@@ -70,6 +70,7 @@ class CgaBarrier {
   bool waited_for() const { return arrived_ != 0 && !due_; }
   Mask arrived() const { return arrived_; }
   Mask live() const { return entered_ & ~gone_; }
+  Mask gone() const { return gone_; }
   Mask missing() const { return all_ & ~(arrived_ | gone_); }
   std::uint32_t phases() const { return phases_; }
 

@@ -32,7 +32,8 @@ void GpcParams::describe(ParamTable<GpcParams>& t) {
         "from the last SM's answer that nothing of a GPC_CGA is in flight until its id is free",
         "assumption: 50 cycles with the ways to the SMs and back");
   t.add("cga_memory", &GpcParams::cga_memory, {Unit::bytes, 128, 1ULL << 30},
-        "linear memory of a CGA: size of one slot of the pool at the end of device memory", "assumption");
+        "linear memory of a CGA: size of one slot of the pool at the end of device memory, a multiple of 128",
+        "assumption");
   t.add("raster_cycles", &GpcParams::raster_cycles, {Unit::cycles, 0, 100'000},
         "cycles that an MPC's raster unit takes for each CTA id; 0: it delivers any number at once", "assumption");
   t.add("delta_bits", &GpcParams::delta_bits, {Unit::count, 1, 63},

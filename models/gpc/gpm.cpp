@@ -240,6 +240,14 @@ void Gpm::collect_waits(WaitGraph& graph) const {
     collect_barrier_waits(graph, id);
     collect_flush_waits(graph, id);
   }
+  collect_launch_waits(graph);
+  // Last: what is waited for goes before what only explains it.
+  for (std::uint32_t id = 0; id < cgas_.ids() && cgas_.open() > 0; ++id) {
+    if (cgas_.is_open(id)) show_exited(graph, id);
+  }
+}
+
+void Gpm::collect_launch_waits(WaitGraph& graph) const {
   if (launches_.empty()) return;
   const protocol::LaunchPacket& launch = launches_.front();
   const char* reason = "for a place in the queues of the MPCs of";

@@ -64,6 +64,7 @@ class Gpm : public Block {
   void note_stall(bool stalled);
   bool hand_over(protocol::LaunchPacket& launch);
   void gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm);
+  void collect_launch_waits(WaitGraph& graph) const;
 
   // gpm_cga.cpp: what happens to GPC_CGAs between their launch and the return of their ids.
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival);
@@ -76,6 +77,7 @@ class Gpm : public Block {
   void draw(const CgaTable::Cga& cga, std::uint32_t cga_id);
   void collect_barrier_waits(WaitGraph& graph, std::uint32_t cga_id) const;
   void collect_flush_waits(WaitGraph& graph, std::uint32_t cga_id) const;
+  void show_exited(WaitGraph& graph, std::uint32_t cga_id) const;
 
   const arch::Topology::Gpc& gpc_;
   const std::uint32_t number_;

@@ -132,9 +132,22 @@ void Gpm::collect_barrier_waits(WaitGraph& graph, std::uint32_t cga_id) const {
   if (cga.waiting > 0)
     graph.add(name, fmt::format("for the launch of {} more CTAs by", cga.waiting), "the distributor");
   const auto arrived = static_cast<std::uint32_t>(__builtin_popcount(cga.barrier.arrived()));
+  const auto gone = static_cast<std::uint32_t>(__builtin_popcount(cga.barrier.gone()));
+  const std::string of =
+      gone == 0 ? fmt::format("{} CTAs", cga.ctas) : fmt::format("the {} CTAs that are left", cga.ctas - gone);
   for (CgaBarrier::Mask missing = cga.barrier.live() & ~cga.barrier.arrived(); missing != 0; missing &= missing - 1) {
-    graph.add(name, fmt::format("where {} of {} CTAs have arrived, for", arrived, cga.ctas),
+    graph.add(name, fmt::format("where {} of {} have arrived, for", arrived, of),
               protocol::cta_name(number_, cga_id, static_cast<std::uint32_t>(__builtin_ctz(missing))));
+  }
+}
+
+// Somebody at an mbarrier may wait for a CTA that has gone: no SM but its own knows that it has.
+void Gpm::show_exited(WaitGraph& graph, std::uint32_t cga_id) const {
+  const CgaTable::Cga& cga = cgas_.cga(cga_id);
+  if (cga.live == 0) return;
+  for (CgaBarrier::Mask gone = cga.barrier.gone(); gone != 0; gone &= gone - 1) {
+    graph.add(protocol::cta_name(number_, cga_id, static_cast<std::uint32_t>(__builtin_ctz(gone))), "which has",
+              "exited");
   }
 }
 

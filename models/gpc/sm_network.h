@@ -47,6 +47,7 @@ class SmNetwork : public Block {
    public:
     Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
           sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in, PacketOut<protocol::DsmemPacket>& out);
+    virtual ~Plane() = default;
 
     std::uint64_t packets() const { return in_use_; }
     void reset();

@@ -52,8 +52,7 @@ struct LaunchPacket {
 };
 
 // CTAs of one task that completed on a GPC in one cycle, one bit per SM. Without any bit: a trap of a CGA whose CTA has
-// gone (CGA-08); `faulted` is set then. CTAs of different GPU_CGAs (or uGPU_CGAs) of
-// CTAs do not share a packet.
+// gone (CGA-08); `faulted` is set then. CTAs of different GPU_CGAs (or uGPU_CGAs) of CTAs do not share a packet.
 struct CompletePacket {
   std::uint32_t slot = 0;
   std::uint64_t sm_mask = 0;

@@ -67,8 +67,8 @@ class AtomicLanes {
     return *lanes_;
   }
   const All& all() const {
-    static const All none{};
-    return lanes_ == nullptr ? none : *lanes_;
+    static const All kNothing{};
+    return lanes_ == nullptr ? kNothing : *lanes_;
   }
 
   std::unique_ptr<All> lanes_;

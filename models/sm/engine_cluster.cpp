@@ -63,7 +63,7 @@ bool WarpEngine::check_cluster(std::uint32_t slot, const Operation& operation, s
     const std::uint32_t lane = first_lane(rest);
     std::uint64_t address = operation.address[lane];
     if (alone && arch::dsmem_rank(address) != start.id.rank) {
-      fault(slot, FaultKind::unsupported, lane, address);
+      fault(slot, FaultKind::cluster_domain, lane, address);
       return false;
     }
     if (alone) address = arch::dsmem_offset(address);
@@ -91,7 +91,7 @@ MemoryUnit::Result WarpEngine::run_cluster(std::uint32_t slot, const Operation& 
 void WarpEngine::run_cluster_arrive(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
   const Cta& cta = ctas_[warp.cta];
-  if (!cta.in_cga() && cta.start.id.cga_size > 1) return fault(slot, FaultKind::unsupported, 0, 0);
+  if (!cta.in_cga() && cta.start.id.cga_size > 1) return fault(slot, FaultKind::cluster_domain, 0, 0);
   if (warp.cluster_arrived) return fault(slot, FaultKind::barrier, 0, 0);
   if (arch::releases(operation.order)) return hold(slot, operation);
   arrive(slot);

@@ -244,7 +244,7 @@ void WarpEngine::fault(std::uint32_t slot, arch::FaultKind kind, std::uint32_t l
   record.operation = issuing_code_;
   record.address = address;
   if (kind == arch::FaultKind::cluster_rank || kind == arch::FaultKind::cluster_absent ||
-      kind == arch::FaultKind::cluster_offset) {
+      kind == arch::FaultKind::cluster_offset || kind == arch::FaultKind::cluster_domain) {
     record.target = static_cast<std::uint32_t>(arch::dsmem_rank(address));
   }
   record.cycle = domain_.now();

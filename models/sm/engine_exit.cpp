@@ -17,7 +17,8 @@ void WarpEngine::host_cga(const protocol::CtaStartPacket& start) {
   if (hosted_.empty()) hosted_.resize(kCgaIds);
   Hosted& cga = hosted_[start.tag.cga_id];
   HEDDLE_CHECK(!cga.here || cga.tag.sequence == start.tag.sequence,
-               "a local CGA id belongs to a new CGA before the old one is flushed (CGA-12)");
+               "an id of a CGA is used again while accesses of the old one are under way (CGA-12); "
+               "gpu.gpc.dsmem_flush is what prevents that");
   if (cga.here) return;
   cga = {};
   cga.here = true;

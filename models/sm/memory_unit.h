@@ -207,7 +207,7 @@ class MemoryUnit {
                 protocol::MemoryRequest& request, Cycle begin);
   void ask_other(std::uint32_t access, const LineAccess& line, const ClusterTables::Target& target,
                  protocol::MemoryRequest& request, Cycle departure);
-  void cluster_answer(std::uint32_t access, arch::LaneMask lanes, std::uint8_t sectors,
+  void cluster_answer(std::uint32_t index, arch::LaneMask lanes, std::uint8_t sectors,
                       const protocol::DsmemPacket& reply, Cycle when);
   void reply(const protocol::DsmemPacket& answer, Cycle departure);
 

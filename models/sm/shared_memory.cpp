@@ -59,7 +59,7 @@ bool is_row(const Operation& operation) {
   if (operation.lanes != ~LaneMask{0} || operation.width != 4) return false;
   std::uint64_t difference = operation.address[0] & 3;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    difference |= operation.address[lane] ^ (operation.address[0] + 4 * lane);
+    difference |= operation.address[lane] ^ (operation.address[0] + std::uint64_t{4} * lane);
   }
   return difference == 0;
 }

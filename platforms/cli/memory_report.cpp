@@ -65,10 +65,6 @@ double program_time(const RunOutcome& outcome, std::size_t gpu) {
   return time;
 }
 
-bool has_address(arch::FaultKind kind) {
-  return kind != arch::FaultKind::unsupported && kind != arch::FaultKind::barrier;
-}
-
 json share_of(double part, double whole) { return whole > 0 ? json(100 * part / whole) : json(); }
 
 json instructions_of(const Sums& sums) {
@@ -179,11 +175,11 @@ json faults_of(const RunOutcome& outcome, std::size_t gpu) {
     const auto known = [&r](auto value) { return r.of_cga ? json() : json(value); };
     rows.push_back({{"kernel", fault.kernel},
                     {"sm", r.sm},
-                    {"cta", known(r.cta)},
+                    {"cta", json(r.cta)},
                     {"warp", known(r.warp)},
                     {"lane", known(r.lane)},
                     {"step", step},
-                    {"address", has_address(r.kind) ? json(fmt::format("0x{:x}", r.address)) : json()},
+                    {"address", has_address(r) ? json(fmt::format("0x{:x}", r.address)) : json()},
                     {"what", arch::fault_text(r.kind)},
                     {"us", static_cast<double>(r.cycle) * outcome.result.jobs[gpu].cycle_ns / 1e3},
                     {"expected", fault.expected}});

@@ -21,9 +21,9 @@ nlohmann::json json_of(const Fault& fault, const std::string& instance) {
   const arch::FaultRecord& record = fault.record;
   nlohmann::json result = {{"gpu", instance},           {"kind", arch::fault_key(record.kind)},
                            {"kernel", fault.kernel},    {"operation", record.task},
-                           {"sm", record.sm},           {"address", record.address},
-                           {"cycle", record.cycle},     {"text", fault.text},
-                           {"expected", fault.expected}};
+                           {"sm", record.sm},           {"cta", record.cta},
+                           {"address", record.address}, {"cycle", record.cycle},
+                           {"text", fault.text},        {"expected", fault.expected}};
   if (record.of_cga) {
     result["trap"] = {{"gpc", record.gpc},
                       {"gpc_local_cga_id", record.gpc_local_cga_id},
@@ -31,9 +31,7 @@ nlohmann::json json_of(const Fault& fault, const std::string& instance) {
                       {"cta_id_in_cga", record.cta_id_in_cga},
                       {"target", record.target}};
   } else {
-    merge(
-        result,
-        {{"cta", record.cta}, {"warp", record.warp}, {"lane", record.lane}, {"step", arch::op_name(record.operation)}});
+    merge(result, {{"warp", record.warp}, {"lane", record.lane}, {"step", arch::op_name(record.operation)}});
   }
   return result;
 }

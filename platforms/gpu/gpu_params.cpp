@@ -61,6 +61,11 @@ void GpuParams::check() const {
     throw InputError(fmt::format("gpu.memory is {} bytes, which is not a whole number of lines", machine.memory),
                      fmt::format("make it a multiple of {} bytes", arch::kLineBytes));
   }
+  if (gpc.cga_memory % arch::kLineBytes != 0) {
+    throw InputError(
+        fmt::format("gpu.gpc.cga_memory is {} bytes, which is not a whole number of lines", gpc.cga_memory),
+        fmt::format("make it a multiple of {} bytes", arch::kLineBytes));
+  }
   if (cga_memory().bytes() > machine.memory) {
     throw InputError(
         fmt::format("gpu.memory is {} bytes, but the linear memories of CGAs take {}: {} subcontexts x "

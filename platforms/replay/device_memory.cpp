@@ -22,7 +22,31 @@ std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu
   return codes;
 }
 
+namespace {
+
+bool uses_linear_memory(const workload::Workload& workload) {
+  return std::any_of(workload.ops.begin(), workload.ops.end(), [](const workload::Op& op) {
+    return op.kind == workload::OpKind::kernel && op.kernel.cluster.linear_memory;
+  });
+}
+
+// Linear memories of CGAs (CWD-22) belong to whichever CGA has the slot: data of the workload must not lie there.
+void check_pool(const workload::MemoryRegion& region, const std::string& instance, const gpu::GpuParams& params) {
+  const gpc::CgaMemoryPool pool = params.cga_memory();
+  if (region.address + region.bytes <= pool.base) return;
+  throw InputError(
+      region.where,
+      fmt::format("region {}: it ends at byte {}, but from byte {} on lie the linear memories of CGAs of {}: {} "
+                  "subcontexts x {} slots of {} bytes",
+                  region.name, region.address + region.bytes, pool.base, instance, arch::kSubcontexts, pool.slots,
+                  pool.slot_bytes),
+      "place it below, make it smaller, lower gpu.cwd.memory_slots or gpu.gpc.cga_memory, or raise gpu.memory");
+}
+
+}  // namespace
+
 void load_regions(const workload::Workload& workload, const std::string& instance, gpu::Gpu& gpu) {
+  const bool linear_memory = uses_linear_memory(workload);
   for (const workload::MemoryRegion& region : workload.memory) {
     const std::uint64_t memory = gpu.params().machine.memory;
     if (region.bytes > memory || region.address > memory - region.bytes) {
@@ -31,6 +55,7 @@ void load_regions(const workload::Workload& workload, const std::string& instanc
                                    region.address + region.bytes, instance, memory),
                        "make it smaller, or choose a machine with more memory: heddle show params gpu.memory");
     }
+    if (linear_memory) check_pool(region, instance, gpu.params());
     if (region.contents.kind == workload::RegionContents::Kind::zeros) continue;
     constexpr std::uint64_t kPortion = std::uint64_t{4} << 20;
     for (std::uint64_t offset = 0; offset < region.bytes; offset += kPortion) {

@@ -13,8 +13,8 @@ namespace heddle::replay {
 // The programs of the workload's kernels, as codes of the GPU: by operation, arch::kNoCode for those without one.
 std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu::Gpu& gpu);
 
-// Fills the regions. Throws InputError with the place of the region if it does not lie in the GPU's memory, or its file
-// cannot be read.
+// Fills the regions. Throws InputError with the place of the region if it does not lie in the GPU's memory, lies where
+// the linear memories of its CGAs do, or its file cannot be read.
 void load_regions(const workload::Workload& workload, const std::string& instance, gpu::Gpu& gpu);
 
 // The bytes of the regions now, by region; empty for those that `wanted` leaves out.

@@ -21,6 +21,8 @@ constexpr std::uint32_t kMaxDepth = 16;  // of lists in one another
 // Steps that are written as a word alone.
 constexpr const char* kWords[] = {"barrier",        "commit_async", "cluster_barrier",
                                   "cluster_arrive", "cluster_wait", "exit"};
+// Those that are never written otherwise.
+constexpr const char* kBareWords[] = {"commit_async", "cluster_barrier", "exit"};
 
 }  // namespace
 
@@ -64,6 +66,14 @@ void ProgramCompiler::refuse(const std::string& name, const SourcePos& where) co
   }
 }
 
+void ProgramCompiler::refuse_keys(const YAML::Node& node) const {
+  for (const char* word : kBareWords) {
+    if (!node[word]) continue;
+    throw InputError(position(node, file_), fmt::format("{}: the step {} takes no keys", thing_, word),
+                     fmt::format("write the word alone: - {}", word));
+  }
+}
+
 void ProgramCompiler::one_step(const YAML::Node& node) {
   const SourcePos where = position(node, file_);
   if (node.IsScalar()) {
@@ -82,7 +92,10 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
     throw InputError(where, fmt::format("{}: there is no step {}", thing_, word),
                      suggestion(word, {std::begin(kWords), std::end(kWords)}));
   }
-  if (node.IsMap() && node.size() == 1) refuse(node.begin()->first.Scalar(), where);
+  if (node.IsMap() && node.size() == 1) {
+    refuse(node.begin()->first.Scalar(), where);
+    refuse_keys(node);
+  }
   const MapReader step(node, step_spec(), thing_ + ", step", file_);
   if (node.size() != 1) {
     throw InputError(where, fmt::format("{}: a step has one key, this one has {}", thing_, node.size()),

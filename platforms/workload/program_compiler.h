@@ -44,6 +44,7 @@ class ProgramCompiler {
   void block(const YAML::Node& steps, const std::string& thing);
   void one_step(const YAML::Node& node);
   void refuse(const std::string& name, const SourcePos& where) const;
+  void refuse_keys(const YAML::Node& node) const;
   void let(const MapReader& step);
   void loop(const MapReader& step);
   void while_loop(const MapReader& step);

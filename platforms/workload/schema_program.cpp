@@ -299,7 +299,7 @@ const MapSpec& expect_fault_spec() {
       {
           {"fault", true, kText,
            "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
-           "cluster_absent, cluster_offset, cta_not_present, out_of_range, poison, mbarrier"},
+           "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier"},
           {"kernel", true, kText, "name of the kernel that has it"},
           {"cluster", false, kInteger, "number of the cluster that has it; default: any"},
           {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any"},

@@ -48,6 +48,10 @@ TEST_CASE("an error of DSMEM that the source sees names warp, step and address",
         "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: load x (line 4) from 0x9000010: the CGA has no such CTA");
   CHECK_THAT(text_of(record(FaultKind::cluster_absent, OpCode::store)), Contains("store to 0x1000: no SM is known"));
   CHECK_THAT(text_of(record(FaultKind::cluster_offset, OpCode::atomic)), Contains("atomic at 0x1000: offset above"));
+  CHECK_THAT(text_of(record(FaultKind::cluster_domain, OpCode::load)),
+             Contains("load from 0x1000: the CTAs of this cluster are not held together in one GPC (CGA-15)"));
+  CHECK_THAT(text_of(record(FaultKind::cluster_domain, OpCode::cluster_arrive)),
+             Contains("cluster_arrive: the CTAs of this cluster are not held together"));
   CHECK_THAT(text_of(record(FaultKind::poison, OpCode::load)), Contains("load from 0x1000: the data are corrupt"));
   CHECK_THAT(text_of(record(FaultKind::mbarrier, OpCode::mbarrier_arrive)),
              Contains("mbarrier_arrive at 0x1000: not an initialised mbarrier"));
@@ -85,6 +89,7 @@ TEST_CASE("every kind of fault has a key and a text of its own", "[arch][CGA-08]
   CHECK(texts.size() == kFaultKinds);
   CHECK(fault_key(FaultKind::barrier) == std::string("barrier"));
   CHECK(fault_key(FaultKind::cluster_rank) == std::string("cluster_rank"));
+  CHECK(fault_key(FaultKind::cluster_domain) == std::string("cluster_domain"));
   CHECK(fault_key(FaultKind::cta_not_present) == std::string("cta_not_present"));
   CHECK(static_cast<std::size_t>(FaultKind::mbarrier) == kFaultKinds - 1);
   CHECK(fault_key(FaultKind::mbarrier) == std::string("mbarrier"));

@@ -55,6 +55,8 @@ TEST_CASE("misspelt presets, parameters and options are refused with the nearest
   refused(dir, {"run", "s.yaml", "--set", "gpu.cwd.session_step=-1"}, {"session_step", "-1"});
   refused(dir, {"run", "s.yaml", "--set", "gpu.clock=3 us"}, {"clock", "us"});
   refused(dir, {"run", "s.yaml", "--set", "gpu.shape=[70]"}, {"shape", "70"});
+  refused(dir, {"run", "s.yaml", "--set", "gpu.gpc.cga_memory=200"},
+          {"gpu.gpc.cga_memory is 200 bytes", "make it a multiple of 128 bytes"});
   refused(dir, {"run", "s.yaml", "--sede", "3"}, {"--sede", "did you mean --seed"});
   refused(dir, {"run", "s.yaml", "--frobnicate"}, {"--frobnicate", "heddle run --help"});
   refused(dir, {"run", "s.yaml", "--seed", "many"}, {"seed", "many"});

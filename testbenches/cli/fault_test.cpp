@@ -193,6 +193,7 @@ TEST_CASE("a fault of a cluster has a trap record in place of warp and step", "[
     CHECK(fault.at("kind") == "cta_not_present");
     CHECK(fault.at("kernel") == "late");
     CHECK(fault.at("operation") == 0);
+    CHECK(fault.at("cta") == 2);
     CHECK(fault.at("address") == 64);
     CHECK(fault.at("expected") == true);
     CHECK_FALSE(fault.contains("warp"));

@@ -203,6 +203,31 @@ TEST_CASE("a GPU_CGA of uGPU_CGAs takes whole uGPU_CGAs only", "[cwd][CWD-10][CW
   }
 }
 
+TEST_CASE("a session that is reset at any step leaves nothing to the next one", "[cwd][CWD-13][CWD-18]") {
+  const auto policy = heddle::cwd::make_domain_policy("fastest");
+  for (const SessionRequest& request : {SessionRequest{5, true, 0, 1}, SessionRequest{2, false, 2, 2}}) {
+    for (std::uint32_t steps = 0; steps < 6; ++steps) {
+      for (const bool answered : {false, true}) {
+        CAPTURE(request.single, steps, answered);
+        ClusterSession session({0, 0, 1, 1}, {0, 1, 2, 3}, *policy);
+        session.begin(request);
+        for (std::uint32_t step = 0; step <= steps; ++step) {
+          const std::vector<Command> commands = session.step();
+          for (const Command& command : commands) {
+            if (command.act == Act::query && (answered || step < steps)) session.answer(command.gpc, {true, 7});
+          }
+        }
+        session.reset();
+        session.begin(request);
+        Mimics mimics({{4, 4}, {4, 4}, {3, 3}, {3, 3}});
+        mimics.run(session);
+        CHECK(session.placed() == request.units);
+        CHECK(session.homes().size() == request.units * std::max(request.ugpu_cgas, 1U) * request.gpc_cgas);
+      }
+    }
+  }
+}
+
 TEST_CASE("random answers: the session keeps to its protocol with its models", "[cwd][CWD-13][CWD-18][CWD-19]") {
   for (const std::uint64_t seed : heddle::test::seeds(3000)) {
     CAPTURE(seed);

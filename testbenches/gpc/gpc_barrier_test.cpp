@@ -103,13 +103,43 @@ TEST_CASE("a CTA that has completed no longer counts", "[gpc][CGA-13]") {
   run_until(sc_core::sc_time(200, sc_core::SC_NS));
   heddle::WaitGraph waits;
   bench.domain.collect_waits(waits);
-  REQUIRE(waits.size() == 1);
-  CHECK(waits.chain().at(0) ==
-        "the cluster barrier of operation 100, CGA 0 of GPC 5 waits: where 1 of 3 CTAs have arrived, for CTA 1 of CGA "
-        "0 of GPC 5");
+  CHECK(waits.chain() ==
+        std::vector<std::string>{"the cluster barrier of operation 100, CGA 0 of GPC 5 waits: where 1 "
+                                 "of the 2 CTAs that are left have arrived, for CTA 1 of CGA 0 of GPC 5"});
   run_until_idle();
   // The SM of one that has gone is told as well.
   CHECK(orders(bench, Kind::barrier) == Orders{{kThere + 300 + kPhase, {0, 2, 5}}});
+  bench.expect_idle();
+}
+
+TEST_CASE("who is waited for and has exited is said to have", "[gpc][CGA-14]") {
+  GpcBench bench(uneven(), plain());
+  // The CTAs of the first CGA all exit; its id is the second one's then, of which CTA 1 exits early.
+  bench.script.behave = [](std::uint64_t index) {
+    return Behaviour{index == 3 || index == 5 ? Cycle{5000} : Cycle{50}, {}, true, 0, 0};
+  };
+  bench.cwd.script = {bench.cga(0, {0b10'0101}, 0, 3, true, 1)};
+  bench.cwd.start(0);
+  run_until_idle();
+  bench.cwd.script.push_back(bench.cga(0, {0b10'0101}, 3, 3, true, 2));
+  bench.cwd.start(bench.domain.now() + 1);
+  const Cycle begin = bench.domain.now();
+  const auto chain_to = [&bench](std::uint32_t rank) {
+    heddle::WaitGraph waits;
+    waits.add("somebody", "at an mbarrier, for", heddle::protocol::cta_name(kGpcNumber, 0, rank));
+    bench.domain.collect_waits(waits);
+    return waits.chain();
+  };
+  const std::string for_1 = "somebody waits: at an mbarrier, for CTA 1 of CGA 0 of GPC 5";
+  run_until(sc_core::sc_time(static_cast<double>(begin + 40), sc_core::SC_NS));
+  REQUIRE(bench.starts.size() == 6);
+  CHECK(chain_to(1) == std::vector<std::string>{for_1});
+  run_until(sc_core::sc_time(static_cast<double>(begin + 1000), sc_core::SC_NS));
+  CHECK(chain_to(1) == std::vector<std::string>{for_1, "CTA 1 of CGA 0 of GPC 5 waits: which has exited"});
+  CHECK(chain_to(0).size() == 1);
+  CHECK(chain_to(2).size() == 1);
+  run_until_idle();
+  CHECK(chain_to(1).size() == 1);
   bench.expect_idle();
 }
 

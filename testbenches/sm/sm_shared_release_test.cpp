@@ -111,6 +111,36 @@ TEST_CASE("shared memory that was given back is there for another CTA", "[sm][CG
   CHECK(bench.sms[0]->used() == heddle::arch::ResourceVector{});
 }
 
+TEST_CASE("the L1 is what is left when shared memory was given back", "[sm][CGA-09][MEM-01]") {
+  ClusterBench bench(1);
+  constexpr std::uint32_t kKib = 1024;
+  const auto program = [](bool gives_back, std::uint32_t cycles) {
+    ListProgram p(4);
+    if (gives_back) p.release_shared(10 * kKib);
+    p.compute(Unit::fp32, cycles, {}, {});
+    p.exit();
+    return p;
+  };
+  const auto start = [&](heddle::Cycle cycle, std::uint32_t slot, const ListProgram& p, std::uint32_t kib) {
+    auto packet = bench.packet(bench.add(p, 32, kib * kKib, 1), 0, slot);
+    packet.tag.cga_id = heddle::protocol::kNoCgaId;
+    bench.gpc.start(cycle, 0, packet);
+  };
+  const auto at = [&bench](std::uint32_t cycle) {
+    heddle::test::run_until(sc_core::sc_time(static_cast<double>(cycle), sc_core::SC_NS));
+    return bench.sms[0]->engine().l1_bytes() / kKib;
+  };
+  // Of 256 KiB; the carve-out is the smallest that holds all windows, each with 1 KiB more.
+  start(0, 0, program(true, 3000), 90);
+  start(1000, 1, program(false, 200), 90);
+  start(5000, 2, program(false, 200), 10);
+  CHECK(at(15) == 256 - 100);
+  CHECK(at(1100) == 256 - 132);  // of 11 and 91
+  CHECK(at(5100) == 256 - 16);   // of 11 alone
+  bench.run_to_end();
+  CHECK(bench.gpc.exits.size() == 3);
+}
+
 TEST_CASE("a release is only of what the CTA had", "[sm][CGA-09]") {
   ClusterBench bench(1);
   ListProgram p(4);
