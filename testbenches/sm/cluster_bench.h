@@ -142,4 +142,13 @@ inline ListProgram::Address of_neighbour(std::uint32_t offset, std::uint32_t str
   };
 }
 
+// The next `steps` steps are those of warps for which the condition holds.
+template <class Condition>
+void only_if(ListProgram& program, std::uint32_t steps, Condition condition) {
+  program.branch(program.here() + 1 + steps, [=](const Warp& warp) { return !condition(warp); }, {});
+}
+inline auto rank_is(std::uint32_t rank) {
+  return [rank](const Warp& warp) { return warp.place.rank == rank; };
+}
+
 }  // namespace heddle::test

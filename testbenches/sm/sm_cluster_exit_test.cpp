@@ -20,6 +20,8 @@ using heddle::test::dsmem;
 using heddle::test::FakeGpc;
 using heddle::test::ListProgram;
 using heddle::test::of_neighbour;
+using heddle::test::only_if;
+using heddle::test::rank_is;
 using heddle::test::Warp;
 
 namespace {
@@ -27,14 +29,6 @@ namespace {
 using Kind = heddle::protocol::ClusterNoticePacket::Kind;
 constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
 constexpr std::uint32_t kShared = 512;
-
-template <class Condition>
-void only_if(ListProgram& p, std::uint32_t steps, Condition condition) {
-  p.branch(p.here() + 1 + steps, [=](const Warp& w) { return !condition(w); }, {});
-}
-auto rank_is(std::uint32_t rank) {
-  return [rank](const Warp& w) { return w.place.rank == rank; };
-}
 
 // All meet; CTA 1 leaves at once; CTA 0 stores to it after a while and leaves; further CTAs stay.
 ListProgram stores_to_who_has_gone(bool load = false) {

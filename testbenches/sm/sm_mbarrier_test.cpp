@@ -19,6 +19,7 @@ using heddle::arch::Unit;
 using heddle::sm::SmParams;
 using heddle::test::ClusterBench;
 using heddle::test::ListProgram;
+using heddle::test::only_if;
 using heddle::test::own_shared;
 using heddle::test::Sync;
 using heddle::test::Warp;
@@ -34,12 +35,6 @@ Access one_lane(Space space = Space::global) {
   access.space = space;
   access.lanes = ListProgram::only(0);
   return access;
-}
-
-// Only warps (CTAs) for which that holds do the next `steps` steps.
-template <class Condition>
-void only_if(ListProgram& p, std::uint32_t steps, Condition condition) {
-  p.branch(p.here() + 1 + steps, [=](const Warp& w) { return !condition(w); }, {});
 }
 
 // A CTA without a CGA.

@@ -15,7 +15,9 @@ using heddle::test::dsmem;
 using heddle::test::FakeGpc;
 using heddle::test::ListProgram;
 using heddle::test::of_neighbour;
+using heddle::test::only_if;
 using heddle::test::own_shared;
+using heddle::test::rank_is;
 using heddle::test::Warp;
 
 namespace {
@@ -23,14 +25,6 @@ namespace {
 using Kind = heddle::protocol::ClusterNoticePacket::Kind;
 constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
 constexpr std::uint32_t kShared = 1024;
-
-template <class Condition>
-void only_if(ListProgram& p, std::uint32_t steps, Condition condition) {
-  p.branch(p.here() + 1 + steps, [=](const Warp& w) { return !condition(w); }, {});
-}
-auto rank_is(std::uint32_t rank) {
-  return [rank](const Warp& w) { return w.place.rank == rank; };
-}
 
 }  // namespace
 
