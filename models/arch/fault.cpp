@@ -29,7 +29,8 @@ const char* fault_text(FaultKind kind) {
       "the CTA has exited",
       "beyond the shared memory that the CTA has, or has kept",
       "the data are corrupt (poison)",
-      "not an initialised mbarrier, a count out of range, or an arrival too many"};
+      "not an initialised mbarrier, a count out of range, or an arrival too many",
+      "the request breaks a rule of the tensor memory access unit"};
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
@@ -37,7 +38,7 @@ const char* fault_key(FaultKind kind) {
   constexpr std::array<const char*, kFaultKinds> kKeys{
       "address",      "misaligned",     "shared_bounds",  "unsupported",    "barrier",
       "cluster_rank", "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present",
-      "out_of_range", "poison",         "mbarrier"};
+      "out_of_range", "poison",         "mbarrier",       "tensor"};
   return kKeys[static_cast<std::size_t>(kind)];
 }
 
@@ -57,7 +58,9 @@ std::string text_of(const FaultRecord& fault) {
                                  fault.cta_y, fault.cta_z, fault.warp, fault.lane,
                                  fault.where.empty() ? op_name(fault.operation) : fault.where.c_str());
   if (has_address(fault)) text += fmt::format(" {} 0x{:x}", preposition(fault.operation), fault.address);
-  return text + ": " + fault_text(fault.kind);
+  text += fmt::format(": {}", fault_text(fault.kind));
+  if (fault.kind == FaultKind::tensor) text += fmt::format(" ({}: {})", rule_key(fault.rule), rule_text(fault.rule));
+  return text;
 }
 
 }  // namespace heddle::arch

@@ -25,8 +25,9 @@ enum class FaultKind : std::uint8_t {
   out_of_range,     // beyond its shared memory, or in a part that it has given back
   poison,           // corrupt data; of own shared memory: with warp and step
   mbarrier,         // not initialised, a count out of range, or an arrival too many (CGA-14)
+  tensor,           // a request to the TMAU breaks a rule: FaultRecord::rule (TMA-06)
 };
-constexpr std::size_t kFaultKinds = 13;
+constexpr std::size_t kFaultKinds = 14;
 // "address outside memory"
 const char* fault_text(FaultKind kind);
 // As scenarios and stats.json write it: "address", "shared_bounds".
@@ -46,6 +47,8 @@ struct FaultRecord {
   std::uint64_t address = 0;  // of that lane
   std::uint64_t cycle = 0;
   std::string where;  // the program's name of the operation
+  TensorRule rule = TensorRule::none;
+  bool fatal = true;  // it has stopped its CTA
 
   // Trap record of a CGA (CGA-08).
   bool of_cga = false;  // attributed to the CGA: warp, lane and step are not known

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "arch/bulk.h"
 #include "arch/cluster.h"
 #include "arch/memory_op.h"
+#include "arch/swizzle.h"
 
 namespace heddle::arch {
 
@@ -46,15 +48,26 @@ enum class OpCode : std::uint8_t {
   mbarrier_wait,        // until the phase with parity data[0] has completed; `space` shared
   mbarrier_test,        // the same without waiting: `destination` becomes 1 or 0
   release_shared,       // `address` of the first lane: the CTA's shared memory from there on is given back (CGA-09)
-  exit,                 // the warp ends
 
-  // Known, and refused by name by machines whose blocks do not exist (fault unsupported).
+  // Requests to the tensor memory access unit (TMA-01): each of `lanes` makes the one that Operation::bulk has for it.
   tensor_load,
   tensor_store,
   tensor_reduce,
   tensor_prefetch,
-  bulk_commit,
-  bulk_wait,
+  bulk_load,  // blocks: without a descriptor
+  bulk_store,
+  bulk_reduce,
+  bulk_prefetch,
+  bulk_copy,     // device -> device
+  bulk_send,     // shared -> shared
+  bulk_commit,   // the warp's stores, reductions, copies and sends since the last commit become a group (TMA-41)
+  bulk_wait,     // until at most `count` of its groups are open; `read`: until their sources have been read
+  bulk_drain,    // until all requests that the SM made before are complete (TMA-41)
+  tensor_fence,  // descriptors (that at the address of the first lane, 0: all) have been written, and are fetched anew
+
+  exit,  // the warp ends
+
+  // Known, and refused by name by machines whose blocks do not exist (fault unsupported).
   launch_child,
   wait_children,
   stream_create,
@@ -134,6 +147,9 @@ struct MatmulTile {
   std::uint32_t a_pitch = 0;
   std::uint32_t b_pitch = 0;
   bool b_transposed = false;
+  // Tiles as the TMAU lays them out (TMA-20, TMA-22): the offset of every element goes through the swizzle.
+  Swizzle a_swizzle = Swizzle::none;
+  Swizzle b_swizzle = Swizzle::none;
 };
 constexpr std::uint32_t kTileRows = 16;
 constexpr std::uint32_t kMaxTileColumns = 256;
@@ -159,6 +175,8 @@ struct Operation {
   PerLane<std::uint32_t> shared_address{};       // async_copy: destination
   PerLane<std::array<std::uint32_t, 4>> data{};  // store: values; atomic: operand (low word first)
   PerLane<std::uint64_t> compare{};              // compare_exchange
+  bool read = false;                             // bulk_wait
+  std::vector<BulkRequest> bulk;                 // one for each of `lanes`, in their order
 };
 
 // What has to be ready before the next operation can issue.

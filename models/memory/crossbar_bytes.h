@@ -29,23 +29,25 @@ inline std::uint32_t request_bytes(const tlm::tlm_generic_payload& payload, cons
                                    std::uint32_t header) {
   switch (extension.action) {
     case protocol::MemoryAction::plain:
-      return payload.is_write() ? header + sector_bytes(payload, extension) : header;
+      return header + extension.carried + (payload.is_write() ? sector_bytes(payload, extension) : 0);
+    case protocol::MemoryAction::reduce_block:
+      return header + extension.carried + sector_bytes(payload, extension);
     case protocol::MemoryAction::atomic:
     case protocol::MemoryAction::reduce:
       return header + kLaneBytes * extension.lanes;
     default:
-      return header;
+      return header + extension.carried;
   }
 }
 
-// Data, whose header travels beside them; or an acknowledgement as large as a header.
+// Data, whose header travels beside them; or an acknowledgement as large as a header. A TMAU's carry more (TMA-15).
 inline std::uint32_t response_bytes(const tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
                                     std::uint32_t header) {
-  if (payload.get_response_status() != tlm::TLM_OK_RESPONSE) return header;
+  if (payload.get_response_status() != tlm::TLM_OK_RESPONSE) return header + extension.carried;
   std::uint32_t data = 0;
   if (extension.action == protocol::MemoryAction::plain && payload.is_read()) data = sector_bytes(payload, extension);
   if (extension.action == protocol::MemoryAction::atomic) data = kLaneBytes * extension.lanes;
-  return data > header ? data : header;
+  return (data > header ? data : header) + extension.carried;
 }
 
 }  // namespace heddle::memory

@@ -243,6 +243,9 @@ CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) cons
     const std::uint32_t exit = network.add_exit(ports.gpcs[gpc_of_sm_[sm]], sm);
     if (sm == 0) ports.first_exit = exit;
   }
+  for (std::uint32_t sm = 0; sm < topology_.sms(); ++sm) {  // multicasts that it has asked for
+    network.add_exit(ports.gpcs[gpc_of_sm_[sm]], topology_.sms() + sm);
+  }
   for (const std::uint32_t link : ports.gpcs) network.route_by_exit(link, ports.first_exit);
   return ports;
 }

@@ -23,7 +23,7 @@ class CrossbarRoutes {
   // Of one direction.
   struct Ports {
     std::vector<std::uint32_t> entries;    // places; requests: by SM; responses: by slice * gpcs + gpc
-    std::uint32_t first_exit = 0;          // requests: of slice 0; responses: of SM 0
+    std::uint32_t first_exit = 0;          // requests: of slice 0; responses: of SM 0, and of multicasts behind these
     std::vector<std::uint32_t> gpcs;       // links, by GPC
     std::vector<std::uint32_t> crossings;  // links, by source partition * partitions + target; kNone: not built
     std::vector<std::vector<std::uint32_t>> crossing_places;  // by the same: what sets out for them crosses

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "arch/tensor_data.h"
+
 namespace heddle::memory {
 namespace {
 
@@ -16,6 +18,19 @@ std::uint64_t load_value(const std::uint8_t* from, std::uint32_t bytes) {
 
 void store_value(std::uint8_t* to, std::uint32_t bytes, std::uint64_t value) {
   for (std::uint32_t i = 0; i < bytes; ++i, value >>= 8) to[i] = static_cast<std::uint8_t>(value);
+}
+
+// As the functions of tensors have it: bit i is byte i of the data.
+arch::ByteMask mask_of_data(const L2Access& access) {
+  const LineMask& bytes = access.bytes;
+  if (access.offset == 0) return {bytes.low, bytes.high};
+  if (access.offset >= 64) return {bytes.high >> (access.offset - 64), 0};
+  return {bytes.low >> access.offset | bytes.high << (64 - access.offset), bytes.high >> access.offset};
+}
+
+void perform_reduction(const L2Access& access, std::uint8_t* line) {
+  arch::reduce(access.extension->atomic, access.extension->type, mask_of_data(access), access.length, access.data,
+               line + access.offset);
 }
 
 void perform_atomic(protocol::MemoryExtension& atomic, std::uint8_t* line) {
@@ -68,7 +83,10 @@ bool perform(const L2Access& access, std::uint8_t* line) {
       }
       return true;
     case L2Access::Kind::atomic:
-      perform_atomic(*access.atomic, line);
+      perform_atomic(*access.extension, line);
+      return true;
+    case L2Access::Kind::reduce:
+      perform_reduction(access, line);
       return true;
     case L2Access::Kind::prefetch:
     case L2Access::Kind::write_back:
@@ -77,7 +95,20 @@ bool perform(const L2Access& access, std::uint8_t* line) {
   return false;
 }
 
-std::uint32_t atomic_cycles(const protocol::MemoryExtension& atomic, std::uint32_t rate) {
+std::uint32_t values_of(const L2Access& access) {
+  if (access.kind == L2Access::Kind::atomic) return access.extension->lanes;
+  if (access.kind != L2Access::Kind::reduce) return 0;
+  const std::uint32_t width = std::max(arch::bytes_of(access.extension->type), 4U);
+  std::uint32_t values = 0;
+  for (std::uint32_t byte = 0; byte < arch::kLineBytes; byte += width) {
+    values += (access.bytes & LineMask::range(byte, width)).any() ? 1 : 0;
+  }
+  return values;
+}
+
+std::uint32_t atomic_cycles(const L2Access& access, std::uint32_t rate) {
+  if (access.kind == L2Access::Kind::reduce) return std::max((values_of(access) + rate - 1) / rate, 1U);
+  const protocol::MemoryExtension& atomic = *access.extension;
   std::array<std::uint8_t, arch::kLineBytes> times{};
   std::uint32_t worst = 0;
   for (std::uint32_t i = 0; i < atomic.lanes; ++i) {

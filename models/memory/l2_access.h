@@ -41,16 +41,17 @@ struct LineMask {
 void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask);
 
 struct L2Access {
-  enum class Kind : std::uint8_t { read, write, atomic, prefetch, write_back };
+  // atomic: with values of its own, by lane; reduce: of the data with the line, element by element.
+  enum class Kind : std::uint8_t { read, write, atomic, reduce, prefetch, write_back };
 
   Kind kind = Kind::read;
-  std::uint8_t offset = 0;       // in the line, of data[0]
-  std::uint8_t length = 0;       // of data: 1 … 128
-  bool dense = false;            // `bytes` is the whole range
-  std::uint64_t line = 0;        // address / 128
-  LineMask bytes;                // that are read, written, changed or wanted
-  std::uint8_t* data = nullptr;  // read and write
-  protocol::MemoryExtension* atomic = nullptr;
+  std::uint8_t offset = 0;                         // in the line, of data[0]
+  std::uint8_t length = 0;                         // of data: 1 … 128
+  bool dense = false;                              // `bytes` is the whole range
+  std::uint64_t line = 0;                          // address / 128
+  LineMask bytes;                                  // that are read, written, changed or wanted
+  std::uint8_t* data = nullptr;                    // read, write and reduce
+  protocol::MemoryExtension* extension = nullptr;  // the request's; a stranger has none
 
   // Sectors that memory has to supply first. A write needs none: what it leaves out of a sector stays marked as absent.
   std::uint32_t missing(const LineMask& valid) const { return kind == Kind::write ? 0 : (bytes & ~valid).touched(); }
@@ -59,7 +60,12 @@ struct L2Access {
 // Does it: all bytes that are read are in `line`. True if bytes of the line have changed.
 bool perform(const L2Access& access, std::uint8_t* line);
 
-// Cycles that an atomic's values take at `rate` per cycle; values of one address follow each other.
-std::uint32_t atomic_cycles(const protocol::MemoryExtension& atomic, std::uint32_t rate);
+inline bool changes_values(L2Access::Kind kind) {
+  return kind == L2Access::Kind::atomic || kind == L2Access::Kind::reduce;
+}
+// Values that an atomic or a reduction changes. Two halves of a reduction, one word, are one value, as in f16x2.
+std::uint32_t values_of(const L2Access& access);
+// Cycles that they take at `rate` per cycle; those of one address follow each other.
+std::uint32_t atomic_cycles(const L2Access& access, std::uint32_t rate);
 
 }  // namespace heddle::memory

@@ -26,6 +26,7 @@ void L2Core::reset() {
   entry_order_ = 0;
   commands_.clear();
   served_.clear();
+  poisoned_.clear();
   flushing_.clear();
   flush_next_.clear();
   flush_cursor_ = kNone;
@@ -77,10 +78,37 @@ L2Core::Outcome L2Core::serve(const L2Access& access, void* request) {
 
 void L2Core::do_access(const L2Access& access, std::uint32_t index) {
   array_.touch(index);
+  if (!poisoned_.empty()) note_poison(access);
   if (!perform(access, array_.data(index))) return;
   L2Line& state = array_.state(index);
   state.valid = state.valid | access.bytes;
   array_.set_dirty(index, access.bytes.touched());
+}
+
+void L2Core::poison(std::uint64_t line, std::uint32_t sectors) {
+  for (; sectors != 0; sectors &= sectors - 1) {
+    const std::uint64_t sector = line * arch::kSectorsPerLine + static_cast<std::uint32_t>(__builtin_ctz(sectors));
+    if (std::find(poisoned_.begin(), poisoned_.end(), sector) == poisoned_.end()) poisoned_.push_back(sector);
+  }
+}
+
+void L2Core::note_poison(const L2Access& access) {
+  if (access.kind == L2Access::Kind::prefetch) return;
+  if (access.kind == L2Access::Kind::write) return cure(access.line, access.bytes);
+  const std::uint32_t touched = access.bytes.touched();
+  for (const std::uint64_t sector : poisoned_) {
+    const bool wanted =
+        sector / arch::kSectorsPerLine == access.line && (touched >> sector % arch::kSectorsPerLine & 1) != 0;
+    if (wanted && access.extension != nullptr) access.extension->poisoned = true;
+  }
+}
+
+void L2Core::cure(std::uint64_t line, const LineMask& written) {
+  const auto is_new = [&](std::uint64_t sector) {
+    const LineMask whole = LineMask::sectors(1U << sector % arch::kSectorsPerLine);
+    return sector / arch::kSectorsPerLine == line && (written & whole) == whole;
+  };
+  poisoned_.erase(std::remove_if(poisoned_.begin(), poisoned_.end(), is_new), poisoned_.end());
 }
 
 L2Core::Outcome L2Core::miss(const L2Access& access, std::uint32_t index, std::uint32_t missing, void* request) {

@@ -103,6 +103,10 @@ class L2Core {
   // as dirty. False if the line is not here and its bytes are not kept.
   bool poke(std::uint64_t line, const std::uint8_t* image, const LineMask& bytes, bool in_memory);
 
+  // The data of these sectors are corrupt, here and in memory. Requests that need them are told so, until somebody
+  // writes all of a sector.
+  void poison(std::uint64_t line, std::uint32_t sectors);
+
   bool idle() const { return fetching() == 0 && entries_in_use_ == 0 && flushing_.empty() && flush_next_.empty(); }
   std::uint32_t fetching() const { return config_.mshrs - static_cast<std::uint32_t>(free_mshrs_.size()); }  // lines
   std::uint32_t writing_back() const { return entries_in_use_; }                                             // lines
@@ -147,6 +151,8 @@ class L2Core {
   void replay(std::uint32_t number);
   void merge(std::uint32_t index, std::uint32_t sectors, const std::uint8_t* image);
   void do_access(const L2Access& access, std::uint32_t index);
+  void note_poison(const L2Access& access);
+  void cure(std::uint64_t line, const LineMask& written);
 
   std::uint32_t oldest_of(std::uint64_t line) const;
   LineMask overlay_entries(std::uint64_t line, std::uint8_t* image) const;
@@ -182,6 +188,7 @@ class L2Core {
   std::uint64_t entry_order_ = 0;
   Ring<Command> commands_;
   std::vector<Served> served_;
+  std::vector<std::uint64_t> poisoned_;  // sectors of memory, by number: few, if any
   Stall stall_ = Stall::mshr;
 
   std::vector<void*> flushing_;         // write_back requests that wait for the walk and what it found

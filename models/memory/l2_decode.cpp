@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "arch/tensor_data.h"
+
 namespace heddle::memory {
 namespace {
 
@@ -21,23 +23,18 @@ bool apply_enables(const tlm::tlm_generic_payload& payload, L2Access& access) {
   return true;
 }
 
-tlm::tlm_response_status decode_plain(const tlm::tlm_generic_payload& payload, const arch::AddressMap& map,
-                                      std::uint8_t sectors, L2Access& access) {
+// Bytes of one line, with data and enables.
+tlm::tlm_response_status decode_range(const tlm::tlm_generic_payload& payload, const arch::AddressMap& map,
+                                      L2Access& access) {
   const std::uint64_t address = payload.get_address();
   const std::uint32_t length = payload.get_data_length();
   if (!map.contains(address, std::max(length, 1U))) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
-  if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) {
-    access.kind = L2Access::Kind::prefetch;  // of nothing
-    access.bytes = LineMask();
-    return tlm::TLM_OK_RESPONSE;
-  }
   const auto offset = static_cast<std::uint32_t>(address % arch::kLineBytes);
   const std::uint32_t width = payload.get_streaming_width();
   if (length == 0 || length > arch::kLineBytes - offset || (width != 0 && width < length)) {
     return tlm::TLM_BURST_ERROR_RESPONSE;
   }
   if (payload.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
-  access.kind = payload.is_read() ? L2Access::Kind::read : L2Access::Kind::write;
   access.offset = static_cast<std::uint8_t>(offset);
   access.length = static_cast<std::uint8_t>(length);
   access.bytes = LineMask::range(offset, length);
@@ -46,6 +43,20 @@ tlm::tlm_response_status decode_plain(const tlm::tlm_generic_payload& payload, c
   if (payload.get_byte_enable_ptr() != nullptr && !apply_enables(payload, access)) {
     return tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE;
   }
+  return tlm::TLM_OK_RESPONSE;
+}
+
+tlm::tlm_response_status decode_plain(const tlm::tlm_generic_payload& payload, const arch::AddressMap& map,
+                                      std::uint8_t sectors, L2Access& access) {
+  if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) {
+    const std::uint32_t length = std::max(payload.get_data_length(), 1U);
+    access.kind = L2Access::Kind::prefetch;  // of nothing
+    access.bytes = LineMask();
+    return map.contains(payload.get_address(), length) ? tlm::TLM_OK_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  }
+  const tlm::tlm_response_status status = decode_range(payload, map, access);
+  if (status != tlm::TLM_OK_RESPONSE) return status;
+  access.kind = payload.is_read() ? L2Access::Kind::read : L2Access::Kind::write;
   // A read may want some sectors of its range only.
   const std::uint32_t wanted = sectors & kAllSectors;
   if (access.kind == L2Access::Kind::read && wanted != 0 && (access.bytes.touched() & ~wanted) != 0) {
@@ -71,7 +82,29 @@ tlm::tlm_response_status decode_atomic(protocol::MemoryExtension& atomic, const 
   }
   if (!map.contains(access.line * arch::kLineBytes, std::max(end, 1U))) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
   access.kind = L2Access::Kind::atomic;
-  access.atomic = &atomic;
+  return tlm::TLM_OK_RESPONSE;
+}
+
+bool whole_elements(const L2Access& access, std::uint32_t bytes) {
+  if (access.dense || bytes == 1) return true;
+  for (std::uint32_t at = access.offset; at < access.offset + access.length; at += bytes) {
+    const LineMask element = LineMask::range(at, bytes);
+    const LineMask enabled = access.bytes & element;
+    if (enabled.any() && !(enabled == element)) return false;
+  }
+  return true;
+}
+
+// The data of a write, and a reduction: of whole elements, each enabled or not.
+tlm::tlm_response_status decode_block(const tlm::tlm_generic_payload& payload, protocol::MemoryExtension& block,
+                                      const arch::AddressMap& map, L2Access& access) {
+  if (!arch::reduction_exists(block.atomic, block.type, false)) return tlm::TLM_COMMAND_ERROR_RESPONSE;
+  const tlm::tlm_response_status status = decode_range(payload, map, access);
+  if (status != tlm::TLM_OK_RESPONSE) return status;
+  const std::uint32_t bytes = arch::bytes_of(block.type);
+  if (access.offset % bytes != 0 || access.length % bytes != 0) return tlm::TLM_BURST_ERROR_RESPONSE;
+  if (!whole_elements(access, bytes)) return tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE;
+  access.kind = L2Access::Kind::reduce;
   return tlm::TLM_OK_RESPONSE;
 }
 
@@ -97,6 +130,7 @@ tlm::tlm_response_status decode_prefetch(const tlm::tlm_generic_payload& payload
 tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::AddressMap& map, L2Access& access) {
   access.line = payload.get_address() / arch::kLineBytes;
   protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  access.extension = extension;
   if (extension == nullptr) return decode_plain(payload, map, 0, access);
   switch (extension->action) {
     case protocol::MemoryAction::plain:
@@ -113,6 +147,8 @@ tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::A
     case protocol::MemoryAction::mbarrier_expect:
     case protocol::MemoryAction::mbarrier_complete:
       return tlm::TLM_COMMAND_ERROR_RESPONSE;  // of shared memory only
+    case protocol::MemoryAction::reduce_block:
+      return decode_block(payload, *extension, map, access);
   }
   return decode_plain(payload, map, extension->sectors, access);
 }

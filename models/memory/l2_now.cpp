@@ -89,7 +89,9 @@ int L2Core::uncached_now(const L2Access& access, L2Memory& memory) {
   const bool writes = access.kind == L2Access::Kind::write;
   const std::uint32_t wanted = writes ? (LineMask::sectors(touched) & ~access.bytes).touched() : touched;
   int status = read_now(access.line, wanted, image.data(), memory);
-  if (status != kOk || !perform(access, image.data())) return status;
+  if (status != kOk) return status;
+  if (!poisoned_.empty()) note_poison(access);
+  if (!perform(access, image.data())) return status;
   const std::uint32_t number = new_entry(access.line);
   Entry& entry = entries_[number];
   entry.valid = LineMask::sectors(touched);
@@ -173,6 +175,7 @@ LineMask L2Core::overlay(std::uint64_t line, std::uint8_t* image) const {
 bool L2Core::poke(std::uint64_t line, const std::uint8_t* image, const LineMask& bytes, bool in_memory) {
   const std::uint32_t index = array_.find(line);
   if (index == kNone && !in_memory) return false;
+  if (!poisoned_.empty()) cure(line, bytes);
   for (Entry& entry : entries_) {
     if (!entry.used || entry.line != line) continue;
     copy_bytes(entry.data.data(), image, bytes);

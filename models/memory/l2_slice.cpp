@@ -32,6 +32,7 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       request_in("request_in", domain),
       memory_out("memory_out", domain),
       map_(map),
+      number_(slice),
       params_(params),
       requests_(counter("requests", "requests", "requests that the slice has served")),
       atomics_(counter("atomics", "values", "values that atomics and reductions have changed")),
@@ -72,6 +73,18 @@ void L2Slice::reset() {
   }
   transfers_.clear();
   free_transfers_.clear();
+}
+
+void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
+  HEDDLE_CHECK(bytes > 0 && map_.contains(address, bytes), "bytes outside memory cannot become corrupt");
+  const std::uint64_t end = address + bytes;
+  while (address < end) {
+    const std::uint64_t next = std::min(end, arch::line_of(address) + arch::kLineBytes);
+    const LineMask range = LineMask::range(static_cast<std::uint32_t>(address % arch::kLineBytes),
+                                           static_cast<std::uint32_t>(next - address));
+    if (map_.slice_of(address) == number_) core_.poison(address / arch::kLineBytes, range.touched());
+    address = next;
+  }
 }
 
 void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
@@ -150,7 +163,7 @@ void L2Slice::serve_next() {
   }
   requests_.add();
   arrivals_.pop();
-  if (status == tlm::TLM_OK_RESPONSE && access.kind == L2Access::Kind::atomic) atomics_.add(access.atomic->lanes);
+  if (status == tlm::TLM_OK_RESPONSE && changes_values(access.kind)) atomics_.add(values_of(access));
   if (outcome == L2Core::Outcome::done) {
     respond(payload, status, take_port(status == tlm::TLM_OK_RESPONSE ? cycles_of(access) : 1));
   } else {
@@ -201,7 +214,8 @@ Cycle L2Slice::cycles_of(const L2Access& access) const {
     case L2Access::Kind::write:
       return sector_cycles_[static_cast<std::size_t>(__builtin_popcount(access.bytes.touched()))];
     case L2Access::Kind::atomic:
-      return atomic_cycles(*access.atomic, params_.atomic_rate);
+    case L2Access::Kind::reduce:
+      return atomic_cycles(access, params_.atomic_rate);
     case L2Access::Kind::prefetch:
     case L2Access::Kind::write_back:
       break;

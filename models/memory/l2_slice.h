@@ -32,6 +32,12 @@ class L2Slice : public Block {
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
+  // For tests and the injection of errors: an uncorrectable error of the array in those bytes of memory, as far as they
+  // are this slice's. Their sectors' data are corrupt from now on, also once they have left the cache, until a write
+  // covers all of a sector. Reads, atomics and reductions of such a sector end well with `poisoned` set in their
+  // extension. A reset cures all.
+  void poison(std::uint64_t address, std::uint64_t bytes);
+
   // No request is inside. Write-backs may be on their way to memory.
   bool idle() const { return arrivals_.empty() && departures_.empty(); }
 
@@ -89,6 +95,7 @@ class L2Slice : public Block {
   class BlockingMemory;
 
   const arch::AddressMap map_;
+  const std::uint32_t number_;
   const L2Params params_;
   Counter& requests_;
   Counter& atomics_;

@@ -55,7 +55,7 @@ void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_c
   requests_.add();
   delay += tag_delay_;
   if (status == tlm::TLM_OK_RESPONSE) {
-    if (access.kind == L2Access::Kind::atomic) atomics_.add(access.atomic->lanes);
+    if (changes_values(access.kind)) atomics_.add(values_of(access));
     const bool flushes = access.kind == L2Access::Kind::write_back;
     BlockingMemory memory(*this, delay + memory_delay_, flushes);
     status = static_cast<tlm::tlm_response_status>(core_.serve_now(access, memory));

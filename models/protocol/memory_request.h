@@ -16,6 +16,7 @@
 
 #include "arch/memory_op.h"
 #include "common/big_memory.h"
+#include "protocol/bulk_target.h"
 
 namespace heddle::protocol {
 
@@ -30,6 +31,9 @@ enum class MemoryAction : std::uint8_t {
   mbarrier_arrive,
   mbarrier_expect,
   mbarrier_complete,
+  // Of the TMAU: the payload's data are reduced into the line, element by element, those whose byte enables are set
+  // (all without). Nothing comes back but the acknowledgement.
+  reduce_block,
 };
 
 constexpr std::uint32_t kNoSm = ~std::uint32_t{0};
@@ -74,6 +78,27 @@ class AtomicLanes {
   std::unique_ptr<All> lanes_;
 };
 
+// Where bytes of a bulk request go. Only payloads of TMAUs have one: there is memory for it from the first use on.
+class BulkNote {
+ public:
+  BulkNote() = default;
+  BulkNote(const BulkNote& other) { *this = other; }
+  BulkNote& operator=(const BulkNote& other) {
+    if (this != &other && other.target_ != nullptr) get() = *other.target_;
+    return *this;
+  }
+  ~BulkNote() = default;
+
+  BulkTarget& get() {
+    if (target_ == nullptr) target_ = std::make_unique<BulkTarget>();
+    return *target_;
+  }
+  bool any() const { return target_ != nullptr; }
+
+ private:
+  std::unique_ptr<BulkTarget> target_;
+};
+
 struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   tlm::tlm_extension_base* clone() const override { return new MemoryExtension(*this); }
   void copy_from(const tlm::tlm_extension_base& other) override {
@@ -87,6 +112,12 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   std::uint32_t sm = kNoSm;  // who asks
   std::uint32_t entry = 0;   // the initiator's own
   std::uint32_t route = 0;   // the crossbar's own
+  // Reads of a TMAU: SMs of the asking one's GPC, as bits of its masks, to which the crossbar delivers the data
+  // (TMA-30); the response to the initiator is an acknowledgement then. 0: a response like any other.
+  std::uint64_t multicast = 0;
+  // Of a TMAU: bytes that request and response each carry on top of the header (TMA-15), so that links count them.
+  std::uint8_t carried = 0;
+  bool poisoned = false;  // response of a read: some of the data are corrupt
   // What the initiator will touch when the response comes, for prefetch_owner() only.
   std::array<const void*, 6> owners{};
 
@@ -95,6 +126,8 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   arch::ValueType type = arch::ValueType::u32;
   std::uint8_t lanes = 0;
   AtomicLanes lane;
+
+  BulkNote bulk;
 };
 
 // A payload with its extension and buffers for one line. What a read needs lies close together.
@@ -219,6 +252,9 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.subcontext = 0;
     request.extension.sm = kNoSm;
     request.extension.lanes = 0;
+    request.extension.multicast = 0;
+    request.extension.carried = 0;
+    request.extension.poisoned = false;
     free_.push_back(&request);
   }
 

@@ -31,6 +31,7 @@ struct Access {
   bool posted = false;    // nobody waits for it: it does not count for its CTA
   bool orphan = false;    // posted, and its CTA has gone
   bool outside = false;   // copy: it failed because its destination has been released (CGA-09)
+  bool poisoned = false;  // it failed because the data that came are corrupt
   bool row = false;       // its lanes lie side by side
   std::uint8_t width = 4;
   arch::OpCode code = arch::OpCode::load;
@@ -84,6 +85,12 @@ class IndexPool {
 
   template <class Visit>
   void for_each(Visit&& visit) {
+    for (std::uint32_t i = 0; i < items_.size(); ++i) {
+      if (used_[i]) visit(items_[i]);
+    }
+  }
+  template <class Visit>
+  void for_each(Visit&& visit) const {
     for (std::uint32_t i = 0; i < items_.size(); ++i) {
       if (used_[i]) visit(items_[i]);
     }

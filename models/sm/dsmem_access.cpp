@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "arch/mbarrier.h"
+#include "arch/tensor_data.h"
+#include "sm/bulk_place.h"
 #include "sm/lane_data.h"
 
 namespace heddle::sm {
@@ -112,6 +114,22 @@ void signal(SharedMemory& memory, std::uint32_t window, std::uint64_t line, cons
   }
 }
 
+void reduce(SharedMemory& memory, std::uint32_t window, const MemoryRequest& request) {
+  const std::uint32_t bytes = request.get_data_length();
+  arch::reduce(request.extension.atomic, request.extension.type, arch::ByteMask::first(bytes), bytes,
+               request.data.data(), memory.data(window) + request.get_address());
+}
+
+void complete(SharedMemory& memory, std::uint32_t window, std::uint32_t barrier, std::uint32_t bytes,
+              DsmemResult& result) {
+  const BulkPlaced counted = complete_bulk(memory, window, barrier, bytes);
+  result.completes = counted.completes;
+  result.barrier = barrier;
+  if (counted.status == DsmemStatus::ok) return;
+  result.status = counted.status;
+  result.offset = counted.offset;
+}
+
 // The first byte of corrupt data among the sectors that the request reads; the end of its range if there is none.
 std::uint64_t first_corrupt(const SharedMemory& memory, std::uint32_t window, const MemoryRequest& request) {
   const std::uint64_t begin = request.get_address();
@@ -213,10 +231,17 @@ DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, MemoryReques
       result.changes = true;
       change(memory, window, line, extension);
       break;
+    case MemoryAction::reduce_block:
+      result.changes = true;
+      reduce(memory, window, request);
+      break;
     default:
       result.cycles = turns_of(extension, arch::kMbarrierBytes);
       signal(memory, window, line, extension, result);
   }
+  if (!extension.bulk.any()) return result;
+  const std::uint32_t barrier = extension.bulk.get().barrier;
+  if (barrier != arch::kNoBarrier) complete(memory, window, barrier, request.get_data_length(), result);
   return result;
 }
 

@@ -27,10 +27,14 @@ struct DsmemResult {
   std::uint32_t offset = 0;  // of the first byte that was wrong
   std::uint32_t cycles = 1;  // of the port: lanes of an atomic or of an mbarrier operation that meet at one word
   bool changes = false;      // the window
+  // Of a send of the TMAU: a phase of that mbarrier is complete.
+  bool completes = false;
+  std::uint32_t barrier = 0;
 };
 
 // Does it. `window` may be kNoWindow: nobody is there. What fails changes nothing, but mbarrier operations of lanes
-// before the first that is wrong.
+// before the first that is wrong. A payload with a bulk() is a send of the TMAU: its mbarrier gets the bytes once they
+// are written, and if it does not take them, they are there all the same.
 constexpr std::uint32_t kNoWindow = ~std::uint32_t{0};
 DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, protocol::MemoryRequest& request);
 

@@ -46,17 +46,24 @@ std::uint64_t round_up(std::uint64_t value, std::uint32_t granularity) {
 
 }  // namespace
 
-// What the source of an access can see. False, and a fault, for one that has no target.
-bool WarpEngine::check_cluster(std::uint32_t slot, const Operation& operation, std::uint32_t width) {
+// bl_table is filled in for warps that use it. False while nothing is known of the CGA: before its first entry has
+// come.
+bool WarpEngine::enter_table(std::uint32_t slot) {
   Warp& warp = warps_[slot];
-  const protocol::CtaStartPacket& start = ctas_[warp.cta].start;
-  const bool in_cga = ctas_[warp.cta].in_cga();
-  // bl_table is filled in for warps that use it. Nothing is known of the CGA before its first entry has come.
-  const bool known = !in_cga || tables_.knows(start.tag.cga_id);
+  const Cta& cta = ctas_[warp.cta];
+  const bool known = !cta.in_cga() || tables_.knows(cta.start.tag.cga_id);
   if (!warp.in_table && known) {
-    tables_.set_warp(slot, start.tag.cga_id);
+    tables_.set_warp(slot, cta.start.tag.cga_id);
     warp.in_table = true;
   }
+  return known;
+}
+
+// What the source of an access can see. False, and a fault, for one that has no target.
+bool WarpEngine::check_cluster(std::uint32_t slot, const Operation& operation, std::uint32_t width) {
+  const protocol::CtaStartPacket& start = ctas_[warps_[slot].cta].start;
+  const bool in_cga = ctas_[warps_[slot].cta].in_cga();
+  const bool known = enter_table(slot);
   // The CTAs of a CGA beyond the GPC have no way to each other (CGA-15).
   const bool alone = !in_cga && start.id.cga_size > 1;
   for (arch::LaneMask rest = operation.lanes; rest != 0; rest &= rest - 1) {

@@ -43,7 +43,7 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   cta.last = first;
   cta.landed = 0;
   cta.code = &code_.at(start.code);
-  cta.open = cta.live = 0;
+  cta.open = cta.bulk = cta.live = 0;
   cta.exit = Exit::no;
   cta.arrived = cta.released = 0;
   cta.reported = false;
@@ -56,7 +56,10 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
     cta.last = arrival;
     return end_at(cta, arrival);
   }
-  if (begins) memory_.l1().invalidate_all();  // MEM-06
+  if (begins) {
+    memory_.l1().invalidate_all();  // MEM-06
+    descriptors_old_ = true;        // TMA-04
+  }
   size_l1(start.need[arch::Resource::shared_bytes]);
   memory_.shared_memory().open(start.cta_slot, cta.code->shared_bytes);
   if (cta.in_cga()) tables_.open_window(start.tag.cga_id, start.id.rank, start.cta_slot);
@@ -121,7 +124,7 @@ void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t numb
   warp.held = warp.wants_flush = warp.acquires = false;
   warp.cluster_arrived = warp.cluster_passed = warp.in_table = false;
   warp.issued_pc = warp.state.pc;
-  warp.begin_copies();
+  warp.begin_groups();
   prepare(slot, first);
 }
 
@@ -194,6 +197,7 @@ void WarpEngine::kill(std::uint32_t cta_slot) {
     warps_[slot].wait = WarpWait::exited;
     const auto found = std::find(order_waiters_.begin(), order_waiters_.end(), slot);
     if (found != order_waiters_.end()) order_waiters_.erase(found);
+    bulk_waiters_.erase(std::remove(bulk_waiters_.begin(), bulk_waiters_.end(), slot), bulk_waiters_.end());
   }
   cta.killed = cta.faulted = true;
   cta.live = 0;
@@ -279,9 +283,10 @@ void WarpEngine::failed(std::uint32_t index) {
 
 bool WarpEngine::at_rest(std::uint32_t cta_slot, std::uint32_t number) const {
   const Cta& cta = ctas_[cta_slot];
-  if (!cta.running || number >= cta.warps.size()) return false;
+  // What the TMAU does for the CTA must have ended as well (TMA-31).
+  if (!cta.running || number >= cta.warps.size() || cta.bulk > 0) return false;
   const Warp& warp = warps_[cta.warps[number]];
-  return warp.wait == WarpWait::barrier && warp.scoreboard.under_way() == 0 && !warp.copies_under_way();
+  return warp.wait == WarpWait::barrier && warp.scoreboard.under_way() == 0 && !warp.copies.under_way();
 }
 
 std::vector<std::uint8_t> WarpEngine::save(std::uint32_t cta_slot, std::uint32_t warp) const {

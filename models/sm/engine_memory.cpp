@@ -130,9 +130,9 @@ void WarpEngine::run_access(std::uint32_t slot, const Operation& operation) {
   if (cta.killed) return;  // what it did was too much for another warp that waits for an mbarrier
   if (operation.code == OpCode::async_copy) {
     if (result.open) {
-      warp.begin_copy();
+      warp.copies.add();
     } else {
-      warp.end_copy(warp.current_group(), result.ready, false);
+      warp.copies.end(warp.current_group(), result.ready, false);
     }
   }
   const arch::RegisterRange target = result_of(operation);
@@ -247,7 +247,7 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
       warp.scoreboard.write({access.destination, registers}, ready);
       break;
     case AccessKind::copy:
-      warp.end_copy(access.group, ready, true);
+      warp.copies.end(access.group, ready, true);
       break;
     case AccessKind::flush:
       released(access.warp, ready);
@@ -259,7 +259,7 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
   if (access.blocks) {
     resume(access.warp, ready);
   } else if (warp.wait == WarpWait::copies) {
-    const Cycle all = warp.copies_ready(warp.groups_wanted, domain_.now());
+    const Cycle all = warp.copies.ready(warp.groups_wanted, domain_.now());
     if (all != kNeverReady) resume(access.warp, all);
   } else if (warp.wait == WarpWait::registers) {
     prepare(access.warp, warp.since, stats_.stall_memory);
@@ -276,8 +276,8 @@ void WarpEngine::access_lost(const Access& access, Cycle when) {
 }
 
 void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) {
-  // A copy can also find its destination released (CGA-09).
-  const FaultKind kind = access.outside ? FaultKind::shared_bounds : FaultKind::address;
+  FaultKind kind = access.poisoned ? FaultKind::poison : FaultKind::address;
+  if (access.outside) kind = FaultKind::shared_bounds;  // a copy found its destination released (CGA-09)
   Failure failure;
   failure.cta = access.cta;
   failure.record = record_of(warps_[access.warp], kind, access.pc);

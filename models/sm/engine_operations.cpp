@@ -13,16 +13,15 @@ using arch::Operation;
 namespace {
 
 // Whether an element of A or B is corrupt.
-bool reads_poison(const SharedMemory& shared, std::uint32_t window, const arch::MatmulTile& tile) {
-  if (!shared.poisoned(window, 0, tile_end(tile))) return false;
-  const auto rows = [&](std::uint64_t first, std::uint32_t count, std::uint64_t pitch, std::uint64_t columns) {
-    for (std::uint32_t row = 0; row < count; ++row) {
-      if (shared.poisoned(window, first + row * pitch, 2 * columns)) return true;
-    }
-    return false;
-  };
-  return rows(tile.a, arch::kTileRows, tile.a_pitch, tile.k) ||
-         rows(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch, tile.b_transposed ? tile.k : tile.n);
+bool reads_poison(const SharedMemory& shared, std::uint32_t window, const arch::MatmulTile& tile, std::uint64_t end,
+                  const arch::SwizzleTable& swizzles) {
+  if (!shared.poisoned(window, 0, end)) return false;
+  bool found = false;
+  each_part(tile, swizzles, [&](std::uint64_t offset, std::uint32_t bytes) {
+    found = shared.poisoned(window, offset, bytes);
+    return !found;
+  });
+  return found;
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
     case OpCode::async_copy:
       return run_memory(slot, operation);
     case OpCode::async_commit:
-      warp.commit_group(now);
+      warp.copies.commit(now);
       return finish(slot, now + 1, now + 1);
     case OpCode::async_wait:
       return run_copies_wait(slot, operation.count);
@@ -72,6 +71,25 @@ void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
       return run_mbarrier(slot, operation);
     case OpCode::release_shared:
       return run_release_shared(slot, operation);
+    case OpCode::tensor_load:
+    case OpCode::tensor_store:
+    case OpCode::tensor_reduce:
+    case OpCode::tensor_prefetch:
+    case OpCode::bulk_load:
+    case OpCode::bulk_store:
+    case OpCode::bulk_reduce:
+    case OpCode::bulk_prefetch:
+    case OpCode::bulk_copy:
+    case OpCode::bulk_send:
+    case OpCode::bulk_drain:
+    case OpCode::tensor_fence:
+      return run_bulk(slot, operation);
+    case OpCode::bulk_commit:
+      warp.bulk.commit(now);
+      warp.bulk_reads.commit(now);
+      return finish(slot, now + 1, now + 1);
+    case OpCode::bulk_wait:
+      return run_bulk_wait(slot, operation);
     case OpCode::exit:
       return run_exit(slot);
     default:
@@ -180,19 +198,22 @@ void WarpEngine::run_matmul(std::uint32_t slot, const Operation& operation) {
   const Cycle now = domain_.now();
   const arch::MatmulTile& tile = operation.tile;
   if (!tile_exists(tile)) return fault(slot, FaultKind::unsupported, 0, 0);
-  const std::uint64_t end_byte = tile_end(tile);
-  if (!memory_.shared_memory().contains(warp.cta, 0, end_byte)) {
-    return fault(slot, FaultKind::shared_bounds, 0, end_byte);
+  const SharedMemory& shared = memory_.shared_memory();
+  const std::uint64_t end_byte = tile_end(tile, memory_.swizzles());
+  if (!shared.contains(warp.cta, 0, end_byte)) return fault(slot, FaultKind::shared_bounds, 0, end_byte);
+  if (reads_poison(shared, warp.cta, tile, end_byte, memory_.swizzles())) {
+    return fault(slot, FaultKind::poison, 0, tile.a);
   }
-  if (reads_poison(memory_.shared_memory(), warp.cta, tile)) return fault(slot, FaultKind::poison, 0, tile.a);
   const arch::RegisterRange sums = warp.accumulators;
   HEDDLE_CHECK(sums.count == tile.n / 2, "a matrix multiply without its accumulators");
-  matmul(tile, memory_.shared_memory().data(warp.cta), warp.state.of(sums.first));
+  if (ctas_[warp.cta].start.id.index % params_.issue.tensor_sample == 0) {
+    matmul(tile, memory_.swizzles(), shared.data(warp.cta), warp.state.of(sums.first));
+  }
 
   // A product and a sum for each of 16 x n x k; the operands come over the port of shared memory.
   const std::uint64_t flops = std::uint64_t{2} * arch::kTileRows * tile.n * tile.k;
   const std::uint64_t cycles = (flops + params_.issue.tensor_flops - 1) / params_.issue.tensor_flops;
-  const Cycle end = std::max(now + cycles, memory_.read_shared(tile_bytes(tile), now));
+  const Cycle end = std::max(now + cycles, memory_.read_tile(tile, now));
   Partition& partition = partition_of(slot);
   partition.issued(slot / kPartitions, now, 1, end - now);
   warp.scoreboard.accumulate(sums, end + params_.issue.tensor_latency);
@@ -242,7 +263,7 @@ void WarpEngine::run_exit(std::uint32_t slot) {
 void WarpEngine::run_copies_wait(std::uint32_t slot, std::uint32_t groups) {
   Warp& warp = warps_[slot];
   const Cycle next = domain_.now() + 1;
-  const Cycle ready = warp.copies_ready(groups, domain_.now());
+  const Cycle ready = warp.copies.ready(groups, domain_.now());
   if (ready <= next) return finish(slot, next, next);
   for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, next);
   warp.wait = WarpWait::copies;

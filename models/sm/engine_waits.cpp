@@ -35,9 +35,14 @@ void WarpEngine::collect_waits(WaitGraph& graph) const {
       graph.add(operation, "for", name_of(cta, warp));
       show_warp(graph, cta, warp);
     }
-    if (cta.live == 0 && cta.open > 0) {
+    const std::uint32_t accesses = cta.open - cta.bulk;
+    if (cta.live == 0 && accesses > 0) {
       graph.add(operation, "for",
-                fmt::format("{} memory accesses of SM {}, CTA {}", cta.open, place_.id, cta.start.id.index));
+                fmt::format("{} memory accesses of SM {}, CTA {}", accesses, place_.id, cta.start.id.index));
+    }
+    if (cta.live == 0 && cta.bulk > 0) graph.add(operation, "for", bulk_of(cta));
+    if (cta.bulk > 0) {  // the unit goes on from here
+      graph.add(bulk_of(cta), "in all", fmt::format("bulk requests of SM {}, CTA {}", place_.id, cta.start.id.index));
     }
     if (!cta.in_cga()) continue;
     if (cta.live == 0) show_exit(graph, cta);
@@ -64,6 +69,41 @@ void WarpEngine::show_exit(WaitGraph& graph, const Cta& cta) const {
   }
 }
 
+// "2 requests of SM 3, CTA 0 to the TMAU, the oldest a tensor_load (line 12)"
+std::string WarpEngine::bulk_of(const Cta& cta) const {
+  const BulkOpen* oldest = nullptr;
+  bulk_open_.for_each([&](const BulkOpen& open) {
+    const bool of_cta = open.cta == cta.start.cta_slot;
+    if (of_cta && (oldest == nullptr || open.serial < oldest->serial)) oldest = &open;
+  });
+  const std::string text = fmt::format("{} request{} of SM {}, CTA {} to the TMAU", cta.bulk, cta.bulk == 1 ? "" : "s",
+                                       place_.id, cta.start.id.index);
+  if (oldest == nullptr) return text;
+  return fmt::format("{}, the oldest a {}", text, step_at(warps_[oldest->warp], oldest->pc, oldest->code));
+}
+
+void WarpEngine::show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const std::string name = name_of(cta, warp.place.warp);
+  const std::string step = step_at(warp, warp.issued_pc, warp.code);
+  if (warp.wait == WarpWait::bulk) {
+    graph.add(name, fmt::format("in {}, for a place in its queue, from", step),
+              fmt::format("the TMAU, with {} requests of SM {} open", bulk_open_.in_use(), place_.id));
+    for (const Cta& other : ctas_) {
+      if (!other.running || other.bulk == 0) continue;
+      graph.add(fmt::format("the TMAU, with {} requests of SM {} open", bulk_open_.in_use(), place_.id), "among them",
+                bulk_of(other));
+    }
+    return;
+  }
+  std::string reason = fmt::format("in {}, for", step);
+  if (warp.wait == WarpWait::bulk_groups) {
+    const std::size_t groups = (warp.wants_reads ? warp.bulk_reads : warp.bulk).open();
+    reason = fmt::format("in {} ({} groups {}, {} may be), for", step, groups, warp.wants_reads ? "not read" : "open",
+                         warp.groups_wanted);
+  }
+  graph.add(name, reason, bulk_of(cta));
+}
+
 // What the CTA does that others of its CGA wait for.
 void WarpEngine::show_cluster(WaitGraph& graph, const Cta& cta) const {
   const std::string name = protocol::cta_name(place_.gpc, cta.start.tag.cga_id, cta.start.id.rank);
@@ -74,6 +114,7 @@ void WarpEngine::show_cluster(WaitGraph& graph, const Cta& cta) const {
     const bool arrived = warp.cluster_arrived && !warp.cluster_passed;
     if (!arrived || cta.reported) graph.add(name, "which is", name_of(cta, number));
   }
+  if (cta.bulk > 0) graph.add(name, "which has", bulk_of(cta));
 }
 
 void WarpEngine::show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
@@ -119,6 +160,7 @@ void WarpEngine::show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp
     if (sm == place_.in_gpc && tables_.match(cga_id, rank) == ClusterTables::kNone) continue;
     wait_for(protocol::cta_name(place_.gpc, cga_id, rank));
   }
+  if (cta.bulk > 0) wait_for(bulk_of(cta));
   if (!anybody) wait_for("nobody that is left");
 }
 
@@ -155,7 +197,7 @@ void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       return;
     case WarpWait::copies:
       graph.add(name,
-                fmt::format("for asynchronous copies ({} groups, {} may be open) from", warp.open_groups(),
+                fmt::format("for asynchronous copies ({} groups, {} may be open) from", warp.copies.open(),
                             warp.groups_wanted),
                 memory);
       return;
@@ -163,6 +205,10 @@ void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       return show_cluster_wait(graph, cta, warp);
     case WarpWait::mbarrier:
       return show_mbarrier_wait(graph, cta, warp);
+    case WarpWait::bulk:
+    case WarpWait::bulk_groups:
+    case WarpWait::bulk_answer:
+      return show_bulk_wait(graph, cta, warp);
     case WarpWait::issue:
       if (warp.unit == arch::Unit::memory && memory_.stopped()) {
         graph.add(name, "for the memory unit, which waits for", memory);

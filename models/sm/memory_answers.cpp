@@ -105,14 +105,14 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
   const Open open = open_[index];
   open_.give_back(index);
   ledger_.end(open.group, arrival);
-  const bool failed = request.get_response_status() != tlm::TLM_OK_RESPONSE;
+  const Outcome outcome = outcome_of(request);
   if (open.entry != kNone) {
-    read_ended(request, open.entry, failed, arrival);
+    read_ended(request, open.entry, outcome, arrival);
   } else {
     const Part part = parts_[open.part];
     Access& access = accesses_[part.access];
-    if (failed) {
-      part_failed(open.part, arch::line_of(request.get_address()), part.sectors, arrival);
+    if (outcome != Outcome::ok) {
+      part_failed(open.part, arch::line_of(request.get_address()), part.sectors, outcome, arrival);
     } else if (!access.dead && (access.kind == AccessKind::load || access.kind == AccessKind::copy)) {
       const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
       deliver(access, part.lanes, part.sectors, request.get_data_ptr(), offset, arrival);
@@ -124,13 +124,19 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
   client_.request_ended(open.group, arrival);
 }
 
-void MemoryUnit::read_ended(protocol::MemoryRequest& request, std::uint32_t entry, bool failed, Cycle arrival) {
+// Corrupt data get no further than here: not into registers, shared memory or the L1.
+MemoryUnit::Outcome MemoryUnit::outcome_of(const protocol::MemoryRequest& request) {
+  if (request.get_response_status() != tlm::TLM_OK_RESPONSE) return Outcome::error;
+  return request.extension.poisoned ? Outcome::poisoned : Outcome::ok;
+}
+
+void MemoryUnit::read_ended(protocol::MemoryRequest& request, std::uint32_t entry, Outcome outcome, Cycle arrival) {
   const std::uint8_t* bytes = request.get_data_ptr();
   const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
   const std::uint64_t line = request.get_address() - offset;
-  if (failed) {
-    l1_.fail(entry, [this, line, arrival](std::uint32_t part, std::uint8_t sectors) {
-      part_failed(part, line, sectors, arrival);
+  if (outcome != Outcome::ok) {
+    l1_.fail(entry, [this, line, outcome, arrival](std::uint32_t part, std::uint8_t sectors) {
+      part_failed(part, line, sectors, outcome, arrival);
       part_ended(part, sectors, arrival);
     });
     return;
@@ -190,12 +196,14 @@ void MemoryUnit::deliver_old(const Access& access, const protocol::MemoryRequest
 }
 
 // The sectors of the part have not come: it is the fault of the first lane that wants one of them.
-void MemoryUnit::part_failed(std::uint32_t index, std::uint64_t line, std::uint8_t sectors, Cycle arrival) {
+void MemoryUnit::part_failed(std::uint32_t index, std::uint64_t line, std::uint8_t sectors, Outcome outcome,
+                             Cycle arrival) {
   const Part& part = parts_[index];
   Access& access = accesses_[part.access];
   if (!access.dead && !access.failed) {
     auto lane = static_cast<std::uint32_t>(__builtin_ctz(part.lanes));
     while ((part.lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) ++lane;
+    access.poisoned = outcome == Outcome::poisoned;
     client_.access_failed(access, lane, line + access.offset_of(lane), arrival);
   }
   access.failed = true;

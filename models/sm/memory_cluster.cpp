@@ -89,6 +89,10 @@ void MemoryUnit::ask_other(std::uint32_t access, const LineAccess& line, const C
   packet.from_sm = links_.in_gpc;
   packet.to_sm = target.sm;
   packet.sequence = target.sequence;
+  send_cluster(packet, departure);
+}
+
+void MemoryUnit::send_cluster(const DsmemPacket& packet, Cycle departure) {
   last_request_ = std::max(last_request_, departure);
   if (cluster_waiting_.empty() && links_.requests.can_send()) {
     links_.requests.send_at(last_request_, packet);
@@ -123,7 +127,7 @@ void MemoryUnit::on_cluster_request(const DsmemPacket& packet) {
   const Cycle done = port_.take_past_queue(domain_.now(), result.cycles) + result.cycles - 1;
   stats_.cluster_served.add();
   stats_.shared_wavefronts.add(result.cycles);
-  if (result.changes) client_.mbarrier_changed(window, static_cast<std::uint32_t>(request.get_address()), done);
+  tell_changes(window, request, result, done);
   DsmemPacket answer = packet;
   std::swap(answer.from_sm, answer.to_sm);
   answer.status = result.status;
@@ -146,6 +150,12 @@ void MemoryUnit::reply(const DsmemPacket& answer, Cycle departure) {
 void MemoryUnit::on_cluster_reply(const DsmemPacket& packet, Cycle arrival) {
   HEDDLE_CHECK(packet.to_sm == links_.in_gpc, "a DSMEM reply came to an SM that did not ask");
   tables_.check(packet.cga_id, packet.sequence);
+  if (packet.request->extension.bulk.any()) {
+    --cluster_of_cga_[packet.cga_id];
+    send_answered(packet, arrival);
+    client_.cluster_answered(packet.cga_id, MemoryClient::kNoCta, arrival);
+    return go_on(arrival);
+  }
   const std::uint32_t index = packet.request->extension.entry;
   const Open open = open_[index];
   HEDDLE_CHECK(open.request == packet.request, "a DSMEM request was answered twice");

@@ -62,7 +62,7 @@ void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t
 
 MemoryUnit::MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, const MemoryView& view, std::uint32_t sm,
                        std::vector<Warp>& warps, MemoryClient& client, SmStats& stats, const ClusterTables& tables,
-                       const ClusterLinks& links)
+                       const ClusterLinks& links, const BulkLinks& bulk)
     : domain_(domain),
       out_(out),
       params_(params.memory),
@@ -73,7 +73,10 @@ MemoryUnit::MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, c
       stats_(stats),
       tables_(tables),
       links_(links),
+      bulk_(bulk),
       slice_addresses_(addresses_of_slices(view.map)),
+      swizzles_(swizzles_of(params)),
+      tile_costs_(swizzles_),
       port_(params.memory.queue),
       shared_(params.limits.shared_bytes, params.limits.ctas),
       // An instruction can issue while one more request may be open, and then needs an entry for each lane.
@@ -85,6 +88,8 @@ void MemoryUnit::reset() {
   for (protocol::MemoryRequest* request : retired_) request->release();
   retired_.clear();
   open_.clear();
+  sends_.for_each([](BulkSend& send) { send.request->release(); });
+  sends_.clear();
   accesses_.clear();
   parts_.clear();
   waiting_.clear();
@@ -127,9 +132,11 @@ MemoryUnit::Result MemoryUnit::shared(const Operation& operation, std::uint32_t 
   return {begin + cycles - 1 + params_.shared_latency, 0, false, false};
 }
 
-Cycle MemoryUnit::read_shared(std::uint64_t bytes, Cycle now) {
-  const std::uint64_t cycles = (bytes + kLineBytes - 1) / kLineBytes;
+Cycle MemoryUnit::read_tile(const arch::MatmulTile& tile, Cycle now) {
+  const std::uint64_t cycles = tile_costs_.cycles(tile);
+  const std::uint64_t least = (tile_bytes(tile) + kLineBytes - 1) / kLineBytes;
   stats_.shared_wavefronts.add(cycles);
+  if (cycles > least) stats_.shared_conflicts.add(cycles - least);
   return port_.take_past_queue(now, cycles) + cycles;
 }
 
@@ -149,7 +156,7 @@ std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp, 
   const Warp& owner = warps_[warp];
   access.kind = kind_of(operation);
   access.dead = access.failed = false;
-  access.cluster = access.posted = access.orphan = access.outside = false;
+  access.cluster = access.posted = access.orphan = access.outside = access.poisoned = false;
   access.blocks = arch::acquires(operation.order) && access.kind != AccessKind::copy;
   access.acquires = access.blocks && operation.scope != arch::Scope::cta;
   access.code = operation.code;
@@ -207,13 +214,14 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, const LineAccess
       arrival = std::max(arrival, tags);
       stats_.l1_misses.add(static_cast<std::uint32_t>(__builtin_popcount(coming)));
       parts_[part] = {kNone, line.lanes, coming};
-      if (read_blocking(operation, warp, line, lines.row, found.missing, found.entry, arrival)) {
+      const Outcome outcome = read_blocking(operation, warp, line, lines.row, found.missing, found.entry, arrival);
+      if (outcome == Outcome::ok) {
         parts_.give_back(part);
       } else {
         if (access == kNone) access = begin(operation, warp, lines.row);
         parts_[part].access = access;
         ++accesses_[access].open;
-        part_failed(part, line.line, found.missing, arrival);
+        part_failed(part, line.line, found.missing, outcome, arrival);
         part_ended(part, coming, arrival);
       }
     } else if (coming == 0) {
@@ -241,9 +249,9 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, const LineAccess
   return result;
 }
 
-// The whole of a read, without what only one under way needs. False: an error response.
-bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
-                               std::uint8_t sectors, std::uint32_t entry, Cycle& arrival) {
+// The whole of a read, without what only one under way needs.
+MemoryUnit::Outcome MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, const LineAccess& line,
+                                              bool row, std::uint8_t sectors, std::uint32_t entry, Cycle& arrival) {
   protocol::MemoryRequest& request = pool_.acquire();
   aim_read(request, line.line, sectors);
   request.extension.sm = sm_;
@@ -253,9 +261,9 @@ bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, c
   out_.blocking(request, delay);
   arrival = domain_.cycle_after(delay);
   ledger_.note(arrival);
-  const bool ok = request.get_response_status() == tlm::TLM_OK_RESPONSE;
+  const Outcome outcome = outcome_of(request);
   const auto nobody = [](std::uint32_t, std::uint8_t) {};
-  if (ok) {
+  if (outcome == Outcome::ok) {
     const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
     const std::uint8_t* bytes = request.get_data_ptr();
     l1_.fill(entry, bytes, offset, nobody);
@@ -264,7 +272,7 @@ bool MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, c
     l1_.fail(entry, nobody);
   }
   request.release();
-  return ok;
+  return outcome;
 }
 
 MemoryUnit::Result MemoryUnit::load_strong(const Operation& operation, const LineAccesses& lines, std::uint32_t warp,

@@ -13,6 +13,7 @@
 #include "arch/warp_program.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "protocol/bulk_packet.h"
 #include "protocol/dsmem_packet.h"
 #include "protocol/memory_request.h"
 #include "sm/access_table.h"
@@ -20,6 +21,7 @@
 #include "sm/coalescer.h"
 #include "sm/dsmem_access.h"
 #include "sm/l1_cache.h"
+#include "sm/matmul.h"
 #include "sm/memory_port.h"
 #include "sm/request_ledger.h"
 #include "sm/shared_memory.h"
@@ -42,6 +44,19 @@ struct ClusterLinks {
   std::uint32_t in_gpc = 0;                    // bit of the SM in the GPC's masks
 };
 
+// The SM's ends of the links to its TMAU that the memory unit uses.
+struct BulkLinks {
+  PacketOut<protocol::BulkReadPacket>& reads;  // answers
+};
+
+// What a receiver on this SM found wrong with bulk data (TMA-40).
+struct BulkError {
+  arch::DsmemStatus status = arch::DsmemStatus::ok;  // poison: of the mbarrier, or of what a send reduces into
+  std::uint32_t rank = 0;                            // of the receiver, if the target is by_rank
+  std::uint32_t offset = 0;                          // in its shared memory
+  const protocol::BulkTarget& target;                // valid inside the call
+};
+
 // What the target of a DSMEM request found wrong.
 struct ClusterError {
   arch::DsmemStatus status = arch::DsmemStatus::ok;
@@ -62,7 +77,7 @@ class MemoryClient {
   // The same for one that comes to nothing: it is dead, or has failed.
   virtual void access_lost(const Access& access, Cycle when) = 0;
   // An error response for a part of it; `lane` is the first concerned. If access.outside, the address is an offset in
-  // shared memory: the destination of a copy has been released.
+  // shared memory: the destination of a copy has been released. If access.poisoned, the data that came were corrupt.
   virtual void access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) = 0;
   // A request of that group of the ledger has been answered: what waits for earlier ones may go on.
   virtual void request_ended(RequestLedger::Mark group, Cycle when) = 0;
@@ -78,6 +93,9 @@ class MemoryClient {
   // A DSMEM access has changed what lies in that window at the offset: perhaps an mbarrier, a phase of which it may
   // have completed. `when`: the port's cycle for it, now or later.
   virtual void mbarrier_changed(std::uint32_t window, std::uint32_t offset, Cycle when) = 0;
+  // Bulk data for a CTA here could not be written or read, or its mbarrier does not take them; or what a CTA here has
+  // sent failed at its receiver.
+  virtual void bulk_failed(const BulkError& error, Cycle when) = 0;
   // The unit was stopped and takes instructions again.
   virtual void memory_goes_on(Cycle when) = 0;
 
@@ -90,7 +108,7 @@ class MemoryUnit {
   // `sm`: of the machine.
   MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, const MemoryView& view, std::uint32_t sm,
              std::vector<Warp>& warps, MemoryClient& client, SmStats& stats, const ClusterTables& tables,
-             const ClusterLinks& links);
+             const ClusterLinks& links, const BulkLinks& bulk);
 
   // The first cycle in which an instruction can issue to it; kNeverReady: it has stopped, memory_goes_on() follows.
   Cycle free() const { return stopped() ? kNeverReady : port_.free(); }
@@ -128,13 +146,28 @@ class MemoryUnit {
   std::size_t served_waiting() const { return replies_.size(); }
   // The port for an operation on one word of shared memory (mbarriers); gives the cycle in which its result is there.
   Cycle touch_shared(Cycle now) { return port_.take(now, 1) + params_.shared_latency; }
+  // The same for a request to the TMAU; gives the cycle in which it leaves.
+  Cycle bulk_issue(Cycle now) { return port_.take(now, 1); }
   void on_cluster_request(const protocol::DsmemPacket& packet);
   // It arrives then, now or later.
   void on_cluster_reply(const protocol::DsmemPacket& packet, Cycle arrival);
   void on_cluster_room();  // of either link
 
-  // Shared memory is read by something else; gives the end.
-  Cycle read_shared(std::uint64_t bytes, Cycle now);
+  // Bulk data arrive now: they are written to the receivers' windows, swizzled, filled and converted as the target
+  // says, over the port past its queue; then each receiver's mbarrier completes that many bytes, filled ones included,
+  // and mbarrier_changed() tells. Poisoned data poison what they are written to. The packet's reference is released.
+  void on_bulk_data(const protocol::BulkDataPacket& packet);
+  // Bytes for a store or reduction are read over the port; the answer leaves when they are there, with byte enables for
+  // bytes between the lowest and the highest that are not inside. A send goes on over the SM-to-SM network, or to a
+  // window of this SM, and is answered when the receiver has; in_flight() of its CGA counts it until then.
+  void on_bulk_read(const protocol::BulkReadPacket& packet);
+  // Sends that have not been answered.
+  std::size_t bulk_sends() const { return sends_.in_use(); }
+
+  // The operands of a matrix multiply are read (TMA-21); gives the end.
+  Cycle read_tile(const arch::MatmulTile& tile, Cycle now);
+  // How boxes lie in shared memory.
+  const arch::SwizzleTable& swizzles() const { return swizzles_; }
   // All slices write back what they hold (a release at system scope): an access like others.
   Result flush(std::uint32_t warp, Cycle now);
 
@@ -148,7 +181,7 @@ class MemoryUnit {
   std::size_t open() const { return open_.in_use(); }
   std::size_t waiting() const { return waiting_.size(); }
   // Payloads that are out.
-  std::size_t payloads() const { return pool_.in_use() - retired_.size(); }
+  std::size_t payloads() const { return pool_.in_use() - retired_.size() + send_pool_.in_use(); }
 
   bool on_response(tlm::tlm_generic_payload& payload, Cycle arrival);
   void on_room(Cycle when);
@@ -171,6 +204,12 @@ class MemoryUnit {
     protocol::DsmemPacket packet;
     Cycle earliest = 0;
   };
+  // On its way to its receiver.
+  struct BulkSend {
+    protocol::MemoryRequest* request = nullptr;
+    protocol::BulkReadPacket packet;  // to be answered
+  };
+  enum class Outcome : std::uint8_t { ok, error, poisoned };  // of a request
 
   std::uint32_t begin(const arch::Operation& operation, std::uint32_t warp, bool row);
   Result end(std::uint32_t access);
@@ -178,8 +217,8 @@ class MemoryUnit {
   Result load(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
   Result load_strong(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
   Result change(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
-  bool read_blocking(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
-                     std::uint8_t sectors, std::uint32_t entry, Cycle& arrival);
+  Outcome read_blocking(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
+                        std::uint8_t sectors, std::uint32_t entry, Cycle& arrival);
   void fill_store(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
   static void fill_atomic(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
   // Straight to where the operation wants it: `bytes` are those of the line from `offset` on.
@@ -192,13 +231,14 @@ class MemoryUnit {
   void note_owners(protocol::MemoryRequest& request, const Open& open, const Access& access) const;
   void send_waiting(Cycle now);
   void answered(protocol::MemoryRequest& request, Cycle arrival);
-  void read_ended(protocol::MemoryRequest& request, std::uint32_t entry, bool failed, Cycle arrival);
+  static Outcome outcome_of(const protocol::MemoryRequest& request);
+  void read_ended(protocol::MemoryRequest& request, std::uint32_t entry, Outcome outcome, Cycle arrival);
   void deliver(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
                std::uint32_t offset, Cycle arrival);
   void deliver_copy(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
                     std::uint32_t offset, Cycle arrival);
   void deliver_old(const Access& access, const protocol::MemoryRequest& request);
-  void part_failed(std::uint32_t part, std::uint64_t line, std::uint8_t sectors, Cycle arrival);
+  void part_failed(std::uint32_t part, std::uint64_t line, std::uint8_t sectors, Outcome outcome, Cycle arrival);
   void part_ended(std::uint32_t part, std::uint8_t sectors, Cycle arrival);
   void go_on(Cycle when);
 
@@ -209,7 +249,18 @@ class MemoryUnit {
                  protocol::MemoryRequest& request, Cycle departure);
   void cluster_answer(std::uint32_t index, arch::LaneMask lanes, std::uint8_t sectors,
                       const protocol::DsmemPacket& reply, Cycle when);
+  void send_cluster(const protocol::DsmemPacket& packet, Cycle departure);
   void reply(const protocol::DsmemPacket& answer, Cycle departure);
+
+  // memory_bulk.cpp: the TMAU
+  void place_bulk(const protocol::MemoryRequest& request, const protocol::BulkTarget& target, std::uint32_t window,
+                  std::uint32_t rank);
+  Cycle use_port_for_bulk(Cycle from, std::uint32_t cycles);
+  static void enable_inside(protocol::MemoryRequest& request, const protocol::BulkTarget& target);
+  void forward(const protocol::BulkReadPacket& packet, Cycle read);
+  void send_answered(const protocol::DsmemPacket& reply, Cycle when);
+  void tell_changes(std::uint32_t window, const protocol::MemoryRequest& request, const DsmemResult& result,
+                    Cycle done);
 
   Domain& domain_;
   MemoryOut& out_;
@@ -221,8 +272,11 @@ class MemoryUnit {
   SmStats& stats_;
   const ClusterTables& tables_;
   ClusterLinks links_;
+  BulkLinks bulk_;
   std::vector<std::uint64_t> slice_addresses_;  // one of each slice
 
+  const arch::SwizzleTable swizzles_;
+  TileCosts tile_costs_;
   MemoryPort port_;
   SharedMemory shared_;
   L1Cache l1_;
@@ -237,8 +291,10 @@ class MemoryUnit {
   Cycle last_request_ = 0;                               // departure
   Cycle last_reply_ = 0;                                 // the same
   std::vector<std::uint32_t> cluster_of_cta_;            // requests in flight by CTA slot
-  std::array<std::uint32_t, kCgaIds> cluster_of_cga_{};  // the same by gpc_local_cga_id
+  std::array<std::uint32_t, kCgaIds> cluster_of_cga_{};  // the same by gpc_local_cga_id, and sends
+  IndexPool<BulkSend> sends_;
   protocol::RequestPool pool_;
+  protocol::RequestPool send_pool_;                // payloads with a bulk() that counts: those of sends
   std::vector<protocol::MemoryRequest*> retired_;  // answered, and perhaps still looked at by who answers
   std::uint32_t depth_ = 0;                        // of calls of on_response
   bool sending_ = false;

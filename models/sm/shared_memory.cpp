@@ -85,7 +85,7 @@ void SharedMemory::open(std::uint32_t window, std::uint32_t bytes) {
   HEDDLE_CHECK(bytes <= capacity_ - used_, "more shared memory than there is");
   if (bytes_.get() == nullptr) bytes_ = ZeroedArray<std::uint8_t>(storage_);
   used_ += bytes;
-  windows_[window] = {true, 0, bytes, bytes, {}};
+  windows_[window] = {true, 0, bytes, bytes, 0, {}};
   if (bytes == 0) return;
   place(window);
   std::memset(data(window), 0, bytes);
@@ -223,7 +223,9 @@ std::uint64_t SharedMemory::word(std::uint32_t window, std::uint64_t offset) con
 
 void SharedMemory::set_word(std::uint32_t window, std::uint64_t offset, std::uint64_t value) {
   HEDDLE_CHECK(contains(window, offset, 8), "an object beyond the window");
-  std::memcpy(data(window) + offset, &value, sizeof value);
+  Window& its = at(window);
+  std::memcpy(bytes_.get() + its.base + offset, &value, sizeof value);
+  its.words |= std::uint64_t{1} << line_bit(offset);
 }
 
 std::uint32_t SharedMemory::first_outside(std::uint32_t window, const Operation& operation) const {

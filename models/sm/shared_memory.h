@@ -51,6 +51,8 @@ class SharedMemory {
 
   // Corrupt data (CGA-08), by granules of kPoisonBytes. Only bytes of the window; none is allowed.
   void poison(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes);
+  // Whether there is any in any window.
+  bool any_poison() const { return poisoned_windows_ > 0; }
   // Whether reading those bytes of the window would give corrupt data.
   bool poisoned(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes) const;
   // The first lane of a load or atomic that reads such data; kWarpLanes if there is none. All lanes must be inside.
@@ -75,6 +77,11 @@ class SharedMemory {
   // A 64-bit object (an mbarrier) inside the window.
   std::uint64_t word(std::uint32_t window, std::uint64_t offset) const;
   void set_word(std::uint32_t window, std::uint64_t offset, std::uint64_t value);
+  // Whether set_word() may have been used in those bytes, which lie in one or two lines. False: certainly not.
+  bool may_have_words(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes) const {
+    const std::uint64_t lines = std::uint64_t{1} << line_bit(offset) | std::uint64_t{1} << line_bit(offset + bytes - 1);
+    return (at(window).words & lines) != 0;
+  }
 
  private:
   struct Window {
@@ -82,9 +89,13 @@ class SharedMemory {
     std::uint32_t base = 0;
     std::uint32_t bytes = 0;
     std::uint32_t opened = 0;           // bytes when it was opened: poison has a bit for each granule of them
+    std::uint64_t words = 0;            // bits of lines with words, several lines for each bit
     std::vector<std::uint64_t> poison;  // empty: none
   };
 
+  static std::uint32_t line_bit(std::uint64_t offset) {
+    return static_cast<std::uint32_t>(offset / arch::kLineBytes % 64);
+  }
   Window& at(std::uint32_t window);
   const Window& at(std::uint32_t window) const;
   void place(std::uint32_t window);

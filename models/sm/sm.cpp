@@ -28,6 +28,11 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       reply_in("reply_in", domain, 0),
       dsmem_in("dsmem_in", domain, 0, CreditReturn::by_owner),
       reply_out("reply_out", domain, 0, params.memory.cluster_queue),
+      bulk_out("bulk_out", domain, place.bulk_way, place.bulk_queue),
+      bulk_done_in("bulk_done_in", domain, place.bulk_way),
+      bulk_data_in("bulk_data_in", domain, place.bulk_way),
+      bulk_read_in("bulk_read_in", domain, place.bulk_way),
+      bulk_read_out("bulk_read_out", domain, place.bulk_way, kUnlimitedCredits),  // bounded by what the TMAU has open
       capacity_(arch::capacity_of(params.limits)),
       start_cycles_(domain.cost(params.start_cycles)),
       place_(place),
@@ -35,8 +40,8 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       ctas_(params.limits.ctas),
       started_(counter("ctas", "CTAs", "CTAs started on this SM")),
       warp_cycles_(counter("warp_cycles", "warps x cycles", "resident warps, summed over time")),
-      engine_(domain, memory_out, ClusterLinks{dsmem_out, dsmem_in, reply_out, place.in_gpc}, params, code, view, place,
-              this->name(), domain.observation().prefix + "." + path, *this) {
+      engine_(domain, memory_out, ClusterLinks{dsmem_out, dsmem_in, reply_out, place.in_gpc}, BulkLinks{bulk_read_out},
+              bulk_out, params, code, view, place, this->name(), domain.observation().prefix + "." + path, *this) {
   entry_in.init(place.tpcs, [&domain](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaEntryPacket>(socket, domain, 0);
   });
@@ -46,6 +51,10 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   dsmem_out.on_credit<Sm, &Sm::on_cluster_room>(*this);
   reply_in.on_packet<Sm, &Sm::on_cluster_reply>(*this);
   reply_out.on_credit<Sm, &Sm::on_cluster_room>(*this);
+  bulk_out.on_credit<Sm, &Sm::on_bulk_room>(*this);
+  bulk_done_in.on_packet<Sm, &Sm::on_bulk_done>(*this);
+  bulk_data_in.on_packet<Sm, &Sm::on_bulk_data>(*this);
+  bulk_read_in.on_packet<Sm, &Sm::on_bulk_read>(*this);
   start_in.on_packet_ahead<Sm, &Sm::on_start>(*this);
   abort_in.on_packet<Sm, &Sm::on_abort>(*this);
   memory_out.connect<Sm, &Sm::on_response, &Sm::on_room>(*this);

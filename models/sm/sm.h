@@ -12,6 +12,7 @@
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "protocol/abort_packet.h"
+#include "protocol/bulk_packet.h"
 #include "protocol/cluster_packet.h"
 #include "protocol/cta_packet.h"
 #include "protocol/dsmem_packet.h"
@@ -42,6 +43,12 @@ class Sm : public Block, private EngineHost {
   PacketIn<protocol::DsmemPacket> reply_in;
   PacketIn<protocol::DsmemPacket> dsmem_in;
   PacketOut<protocol::DsmemPacket> reply_out;
+  // The tensor memory access unit (TMAU): requests and their ends, data for shared memory, and what it wants of that.
+  PacketOut<protocol::BulkRequestPacket> bulk_out;
+  PacketIn<protocol::BulkDonePacket> bulk_done_in;
+  PacketIn<protocol::BulkDataPacket> bulk_data_in;
+  PacketIn<protocol::BulkReadPacket> bulk_read_in;
+  PacketOut<protocol::BulkReadPacket> bulk_read_out;
 
   // Resources that something outside the model holds from the start, and after every reset, until that cycle; 0: for
   // ever. Several add up; together they must fit.
@@ -95,6 +102,10 @@ class Sm : public Block, private EngineHost {
   void on_cluster_request(const protocol::DsmemPacket& packet, std::uint32_t) { engine_.on_cluster_request(packet); }
   void on_cluster_reply(const protocol::DsmemPacket& packet, std::uint32_t) { engine_.on_cluster_reply(packet, now()); }
   void on_cluster_room(std::uint32_t) { engine_.on_cluster_room(); }
+  void on_bulk_room(std::uint32_t) { engine_.on_bulk_room(); }
+  void on_bulk_done(const protocol::BulkDonePacket& done, std::uint32_t) { engine_.on_bulk_done(done); }
+  void on_bulk_data(const protocol::BulkDataPacket& packet, std::uint32_t) { engine_.on_bulk_data(packet); }
+  void on_bulk_read(const protocol::BulkReadPacket& packet, std::uint32_t) { engine_.on_bulk_read(packet); }
   void cta_over(std::uint32_t cta_slot, bool faulted) override { end(cta_slot, faulted); }
   void notify(const protocol::ClusterNoticePacket& notice, Cycle when) override { notice_out.send_at(when, notice); }
   void shared_released(std::uint32_t cta_slot, std::uint32_t bytes) override;

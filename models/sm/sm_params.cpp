@@ -30,6 +30,10 @@ void IssueParams::describe(ParamTable<IssueParams>& t) {
         "4,096 per SM: measured on H100, m64nNk16 in N/2 cycles");
   t.add("tensor_latency", &IssueParams::tensor_latency, {Unit::cycles, 0, 10'000},
         "from the end of a matrix multiply to the use of its result elsewhere", kAssumption);
+  t.add("tensor_sample", &IssueParams::tensor_sample, {Unit::count, 1, 1'000'000'000},
+        "matrix multiplies compute results only in CTAs whose linear id is a multiple of it; timing is the same, and "
+        "elsewhere accumulators stay as they are",
+        "choice: 1, all results are there");
   t.add("special_latency", &IssueParams::special_latency, {Unit::cycles, 1, 10'000},
         "from the read of a special register to its use", kAssumption);
   const char* bar_sync = "measured on GH200: bar.sync of 128 threads 21 cycles, of 256 threads 29";
@@ -71,6 +75,29 @@ void SmParams::describe(ParamTable<SmParams>& t) {
         "from a CTA's arrival at the SM to its first instruction", kAssumption);
   t.group("issue", &SmParams::issue);
   t.group("memory", &SmParams::memory);
+  t.add_choice(
+      "tensor_errors", &SmParams::tensor_errors, {{"trap", TensorErrors::trap}, {"report", TensorErrors::report}},
+      "what a bulk request does to its CTA that breaks a rule of the tensor memory access unit, or that memory answers "
+      "with an error: a fault stops it, or is recorded only (an mbarrier that does not take the bytes always stops it)",
+      "choice: as other faults");
+  const char* tables = "TMA-20; [] is a[4] ^= a[7], a[5:4] ^= a[8:7], a[6:4] ^= a[9:7] of 32, 64 and 128 bytes";
+  const char* what =
+      "where units of 16 bytes lie in shared memory with that swizzle: for each of eight rows of 128 bytes, eight "
+      "numbers";
+  t.add("swizzle_32", &SmParams::swizzle_32, what, tables);
+  t.add("swizzle_64", &SmParams::swizzle_64, what, tables);
+  t.add("swizzle_128", &SmParams::swizzle_128, what, tables);
+}
+
+arch::SwizzleTable swizzles_of(const SmParams& params) {
+  arch::SwizzleTable table;
+  const auto set = [&table](arch::Swizzle swizzle, const std::vector<std::uint32_t>& units, const char* key) {
+    if (!units.empty()) table.set(swizzle, units, key);
+  };
+  set(arch::Swizzle::bytes32, params.swizzle_32, "gpu.sm.swizzle_32");
+  set(arch::Swizzle::bytes64, params.swizzle_64, "gpu.sm.swizzle_64");
+  set(arch::Swizzle::bytes128, params.swizzle_128, "gpu.sm.swizzle_128");
+  return table;
 }
 
 }  // namespace heddle::sm

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "arch/sm_limits.h"
+#include "arch/swizzle.h"
+#include "common/param_list.h"
 #include "common/params.h"
 
 namespace heddle::sm {
@@ -29,6 +32,7 @@ struct IssueParams {
   UnitParams sfu{4, 12};
   std::uint32_t tensor_flops = 1024;  // per cycle and partition
   std::uint32_t tensor_latency = 16;  // cycles
+  std::uint32_t tensor_sample = 1;    // only CTAs whose linear id is a multiple of it do arithmetic on data
   std::uint32_t special_latency = 10;
   std::uint32_t barrier_interval = 2;
   std::uint32_t barrier_latency = 13;
@@ -52,13 +56,27 @@ struct MemoryParams {
   static void describe(ParamTable<MemoryParams>& t);
 };
 
+// What a bulk request does to its CTA that breaks a rule of the TMAU or fails in memory (TMA-06).
+enum class TensorErrors : std::uint8_t {
+  trap,    // a fault stops it
+  report,  // the fault is recorded, and the CTA goes on
+};
+
 struct SmParams {
   arch::SmLimits limits;
   std::uint32_t start_cycles = 20;  // cycles
   IssueParams issue;
   MemoryParams memory;
+  TensorErrors tensor_errors = TensorErrors::trap;
+  // Shared memory layouts, as arch::SwizzleTable::set() takes them; empty: the usual ones (TMA-20).
+  std::vector<std::uint32_t> swizzle_32;
+  std::vector<std::uint32_t> swizzle_64;
+  std::vector<std::uint32_t> swizzle_128;
 
   static void describe(ParamTable<SmParams>& t);
 };
+
+// Throws InputError for a table that is none.
+arch::SwizzleTable swizzles_of(const SmParams& params);
 
 }  // namespace heddle::sm

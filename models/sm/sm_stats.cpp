@@ -14,6 +14,10 @@ SmStats::SmStats(Stats& stats, const std::string& prefix)
                                   "warps that waited at the barrier of their cluster")),
       stall_mbarrier(
           stats.counter(prefix + ".stall.mbarrier", "warps x cycles", "warps that waited for a phase of an mbarrier")),
+      stall_bulk_queue(stats.counter(prefix + ".stall.bulk_queue", "warps x cycles",
+                                     "warps that waited for a place in the queue of the TMAU")),
+      stall_bulk(stats.counter(prefix + ".stall.bulk", "warps x cycles",
+                               "warps that waited for groups of bulk requests, or for all of them")),
       stall_issue(stats.counter(prefix + ".stall.issue", "warps x cycles",
                                 "warps that could go on and waited for their turn or for a free unit")),
       l1_hits(stats.counter(prefix + ".l1.hits", "sectors", "sectors of loads that were in the L1")),
@@ -27,6 +31,15 @@ SmStats::SmStats(Stats& stats, const std::string& prefix)
                                      "of these, beyond one for each 128 bytes: lanes that met in a bank")),
       cluster_requests(stats.counter(prefix + ".cluster.requests", "requests", "DSMEM requests to other SMs")),
       cluster_served(stats.counter(prefix + ".cluster.served", "requests", "DSMEM requests of other SMs")),
+      bulk_requests(stats.counter(prefix + ".bulk.requests", "requests", "requests to the TMAU")),
+      bulk_pieces(stats.counter(prefix + ".bulk.pieces", "pieces",
+                                "pieces of boxes and blocks that the TMAU wrote to shared memory")),
+      bulk_bytes(stats.counter(prefix + ".bulk.bytes", "bytes", "bytes of these, filled ones included")),
+      bulk_conflicts(stats.counter(prefix + ".bulk.conflicts", "cycles",
+                                   "of the port of shared memory, beyond one for each piece that the TMAU wrote or "
+                                   "read: units of 16 bytes that met in a bank group")),
+      bulk_sends(stats.counter(prefix + ".bulk.sends", "pieces",
+                               "pieces of blocks that went from shared memory here to shared memory of the cluster")),
       faults(stats.counter(prefix + ".faults", "faults", "operations that could not be carried out")),
       dropped_errors(stats.counter(prefix + ".cluster.dropped_errors", "errors",
                                    "errors of accesses to shared memory of a cluster that had gone")) {

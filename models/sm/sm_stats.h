@@ -19,6 +19,8 @@ struct SmStats {
   Counter& stall_barrier;
   Counter& stall_cluster;
   Counter& stall_mbarrier;
+  Counter& stall_bulk_queue;
+  Counter& stall_bulk;
   Counter& stall_issue;
   Counter& l1_hits;
   Counter& l1_misses;
@@ -28,6 +30,11 @@ struct SmStats {
   Counter& shared_conflicts;
   Counter& cluster_requests;
   Counter& cluster_served;
+  Counter& bulk_requests;
+  Counter& bulk_pieces;
+  Counter& bulk_bytes;
+  Counter& bulk_conflicts;
+  Counter& bulk_sends;
   Counter& faults;
   Counter& dropped_errors;
 };

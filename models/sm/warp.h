@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -21,13 +20,68 @@ enum class WarpWait : std::uint8_t {
   issue,      // for its turn: what it needs has a time
   registers,  // a load that is under way
   barrier,
-  order,     // a release: for the acknowledgements of earlier requests
-  flush,     // a release at system scope: for the slices
-  access,    // an acquire: for its own access
-  copies,    // for groups of asynchronous copies
-  cluster,   // at the barrier of its CGA
-  mbarrier,  // for phases of mbarriers
+  order,        // a release: for the acknowledgements of earlier requests
+  flush,        // a release at system scope: for the slices
+  access,       // an acquire: for its own access
+  copies,       // for groups of asynchronous copies
+  cluster,      // at the barrier of its CGA
+  mbarrier,     // for phases of mbarriers
+  bulk,         // for a place in the queue of the TMAU
+  bulk_groups,  // for groups of bulk requests
+  bulk_answer,  // for the end of its own request to the TMAU
   exited,
+};
+
+// Groups of what a warp has asked for: asynchronous copies, or bulk requests (TMA-41).
+class WarpGroups {
+ public:
+  void begin() {
+    groups_.assign(1, {});
+    first_ = 0;
+  }
+  // The one that is not committed yet.
+  std::uint64_t current() const { return first_ + groups_.size() - 1; }
+  void add() { ++groups_.back().open; }
+  // One that was never open belongs to the current group.
+  void end(std::uint64_t group, Cycle ready, bool was_open) {
+    Group& its = groups_[group - first_];
+    if (was_open) --its.open;
+    its.ready = std::max(its.ready, ready);
+  }
+  void commit(Cycle now) {
+    retire(now);
+    groups_.emplace_back();
+  }
+  // When at most `groups` of those that were committed are open; kNeverReady if something in them has no time yet.
+  Cycle ready(std::uint32_t groups, Cycle now) {
+    retire(now);
+    Cycle ready = now;
+    for (std::size_t i = 0; i + 1 + groups < groups_.size(); ++i) {
+      if (groups_[i].open > 0) return kNeverReady;
+      ready = std::max(ready, groups_[i].ready);
+    }
+    return ready;
+  }
+  // Groups that were committed and are open.
+  std::size_t open() const { return groups_.size() - 1; }
+  bool under_way() const {
+    return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.open > 0; });
+  }
+
+ private:
+  struct Group {
+    std::uint32_t open = 0;
+    Cycle ready = 0;  // when the last of the others are over
+  };
+  void retire(Cycle now) {
+    std::size_t over = 0;
+    while (over + 1 < groups_.size() && groups_[over].open == 0 && groups_[over].ready <= now) ++over;
+    groups_.erase(groups_.begin(), groups_.begin() + static_cast<std::ptrdiff_t>(over));
+    first_ += over;
+  }
+
+  std::vector<Group> groups_ = std::vector<Group>(1);  // oldest first
+  std::uint64_t first_ = 0;
 };
 
 struct Warp {
@@ -67,54 +121,20 @@ struct Warp {
   Cycle cluster_passes = 0;
   bool in_table = false;  // bl_table knows its CGA
 
-  // Asynchronous copies of a group.
-  struct CopyGroup {
-    std::uint32_t open = 0;
-    Cycle ready = 0;  // when the last of the others are in shared memory
-  };
-  // Oldest first; the last group is not committed yet.
-  std::deque<CopyGroup> copies = std::deque<CopyGroup>(1);
-  std::uint64_t first_group = 0;
+  WarpGroups copies;
   std::uint32_t groups_wanted = 0;  // that may be open when it goes on
+  std::uint64_t current_group() const { return copies.current(); }
 
-  void begin_copies() {
-    copies.assign(1, {});
-    first_group = 0;
-  }
-  std::uint64_t current_group() const { return first_group + copies.size() - 1; }
-  void begin_copy() { ++copies.back().open; }
-  // One that was never open belongs to the current group.
-  void end_copy(std::uint64_t group, Cycle ready, bool was_open) {
-    CopyGroup& its = copies[group - first_group];
-    if (was_open) --its.open;
-    its.ready = std::max(its.ready, ready);
-  }
-  void commit_group(Cycle now) {
-    retire_groups(now);
-    copies.emplace_back();
-  }
-  // When at most `groups` of those that were committed are open; kNeverReady if a copy has no time yet.
-  Cycle copies_ready(std::uint32_t groups, Cycle now) {
-    retire_groups(now);
-    Cycle ready = now;
-    for (std::size_t i = 0; i + 1 + groups < copies.size(); ++i) {
-      if (copies[i].open > 0) return kNeverReady;
-      ready = std::max(ready, copies[i].ready);
-    }
-    return ready;
-  }
-  // Groups that were committed and are open.
-  std::size_t open_groups() const { return copies.size() - 1; }
-  bool copies_under_way() const {
-    return std::any_of(copies.begin(), copies.end(), [](const CopyGroup& group) { return group.open > 0; });
-  }
+  // Requests to the TMAU that belong to groups: until they are over, and until their sources have been read.
+  WarpGroups bulk;
+  WarpGroups bulk_reads;
+  bool wants_reads = false;     // it waits for these
+  std::uint32_t bulk_sent = 0;  // requests of the operation that has not sent all
 
- private:
-  void retire_groups(Cycle now) {
-    while (copies.size() > 1 && copies.front().open == 0 && copies.front().ready <= now) {
-      copies.pop_front();
-      ++first_group;
-    }
+  void begin_groups() {
+    copies.begin();
+    bulk.begin();
+    bulk_reads.begin();
   }
 };
 

@@ -23,6 +23,18 @@ arch::Unit unit_of(const arch::Demand& demand) {
     case arch::OpCode::mbarrier_complete:
     case arch::OpCode::mbarrier_wait:
     case arch::OpCode::mbarrier_test:
+    case arch::OpCode::tensor_load:
+    case arch::OpCode::tensor_store:
+    case arch::OpCode::tensor_reduce:
+    case arch::OpCode::tensor_prefetch:
+    case arch::OpCode::bulk_load:
+    case arch::OpCode::bulk_store:
+    case arch::OpCode::bulk_reduce:
+    case arch::OpCode::bulk_prefetch:
+    case arch::OpCode::bulk_copy:
+    case arch::OpCode::bulk_send:
+    case arch::OpCode::bulk_drain:
+    case arch::OpCode::tensor_fence:
       return arch::Unit::memory;
     case arch::OpCode::matmul:
       return arch::Unit::tensor;
@@ -37,18 +49,20 @@ std::uint32_t warp_slots(const SmParams& params) {
 
 }  // namespace
 
-WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links, const SmParams& params,
+WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links, const BulkLinks& bulk,
+                       PacketOut<protocol::BulkRequestPacket>& bulk_out, const SmParams& params,
                        const arch::CodeStore& code, const MemoryView& view, const SmPlace& place, const char* name,
                        const std::string& stat_prefix, EngineHost& host)
     : domain_(domain),
       params_(params),
       code_(code),
       place_(place),
+      bulk_out_(bulk_out),
       name_(name),
       host_(host),
       stats_(domain.observation().stats, stat_prefix),
       tables_(warp_slots(params), params.limits.ctas, params.limits.max_shared_per_cta),
-      memory_(domain, out, params, view, place.id, warps_, *this, stats_, tables_, links),
+      memory_(domain, out, params, view, place.id, warps_, *this, stats_, tables_, links, bulk),
       partitions_(kPartitions, Partition(params.issue.policy, warp_slots(params) / kPartitions)),
       ctas_(params.limits.ctas) {
   due_.fill(kNeverReady);
@@ -83,7 +97,10 @@ void WarpEngine::reset() {
   resident_ = shared_held_ = 0;
   order_waiters_.clear();
   failures_.clear();
+  bulk_open_.clear();
+  bulk_waiters_.clear();
   aborted_.clear();
+  descriptors_old_ = false;
 }
 
 void WarpEngine::on_event(std::uint32_t kind, std::uint64_t argument) {
@@ -171,10 +188,10 @@ void WarpEngine::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
   wake(slot);
 }
 
-// It has waited for memory, and goes on at `ready`.
-void WarpEngine::resume(std::uint32_t slot, Cycle ready) {
+// It has waited for memory or its like, and goes on at `ready`.
+void WarpEngine::resume(std::uint32_t slot, Cycle ready, Counter& stall) {
   const Cycle from = std::max(warps_[slot].since, ready);
-  stats_.stall_memory.add(from - warps_[slot].since);
+  stall.add(from - warps_[slot].since);
   prepare(slot, from);
 }
 

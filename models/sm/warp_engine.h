@@ -11,6 +11,8 @@
 #include "arch/code_store.h"
 #include "arch/fault.h"
 #include "common/domain.h"
+#include "common/packet_socket.h"
+#include "protocol/bulk_packet.h"
 #include "protocol/cluster_packet.h"
 #include "protocol/cta_packet.h"
 #include "sm/cluster_tables.h"
@@ -42,9 +44,10 @@ class EngineHost {
 class WarpEngine final : public EventHandler, private MemoryClient {
  public:
   // `name` is for messages.
-  WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links, const SmParams& params,
-             const arch::CodeStore& code, const MemoryView& view, const SmPlace& place, const char* name,
-             const std::string& stat_prefix, EngineHost& host);
+  WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links, const BulkLinks& bulk,
+             PacketOut<protocol::BulkRequestPacket>& bulk_out, const SmParams& params, const arch::CodeStore& code,
+             const MemoryView& view, const SmPlace& place, const char* name, const std::string& stat_prefix,
+             EngineHost& host);
 
   // A CTA that arrives at `arrival` (now or later) and issues its first instruction at `first`.
   void start(const protocol::CtaStartPacket& start, Cycle arrival, Cycle first);
@@ -65,6 +68,15 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     memory_.on_cluster_reply(packet, arrival);
   }
   void on_cluster_room() { memory_.on_cluster_room(); }
+
+  // The TMAU.
+  void on_bulk_room();
+  void on_bulk_done(const protocol::BulkDonePacket& done);
+  void on_bulk_data(const protocol::BulkDataPacket& packet) { memory_.on_bulk_data(packet); }
+  void on_bulk_read(const protocol::BulkReadPacket& packet) { memory_.on_bulk_read(packet); }
+  // Requests that it has not ended.
+  std::size_t bulk_open() const { return bulk_open_.in_use(); }
+
   // What clusters hold here: all of it is zero when none is under way.
   struct ClusterState {
     std::uint32_t cgas = 0;         // directory entries
@@ -85,7 +97,8 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     memory_.shared_memory().poison(cta_slot, offset, bytes);
   }
 
-  // True if the warp waits for nothing but a barrier, so that its state is all there is of it.
+  // True if the warp waits for nothing but a barrier, and no bulk request of its CTA is open, so that its state is all
+  // there is of it.
   bool at_rest(std::uint32_t cta_slot, std::uint32_t warp) const;
   // The state of a warp at rest, and back.
   std::vector<std::uint8_t> save(std::uint32_t cta_slot, std::uint32_t warp) const;
@@ -117,7 +130,8 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     const arch::Code* code = nullptr;
     std::vector<std::uint32_t> warps;  // slots, by warp
     std::uint32_t live = 0;            // warps that have not exited
-    std::uint32_t open = 0;            // accesses, and failures on their way
+    std::uint32_t open = 0;            // accesses and bulk requests, and failures on their way
+    std::uint32_t bulk = 0;            // of these, bulk requests
     CtaBarriers barriers;
 
     // Its CGA (CGA-11, CGA-13).
@@ -129,6 +143,21 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     std::vector<std::uint32_t> mbarrier_waiters;  // slots
 
     bool in_cga() const { return start.tag.cga_id != protocol::kNoCgaId; }
+  };
+  // A request that the TMAU has and has not ended. Its CTA stays until then.
+  struct BulkOpen {
+    std::uint32_t cta = 0;   // slot
+    std::uint32_t warp = 0;  // slot
+    std::uint32_t lane = 0;
+    std::uint32_t pc = 0;
+    arch::OpCode code = arch::OpCode::exit;
+    arch::BulkKind kind = arch::BulkKind::load;
+    bool grouped = false;
+    bool read = false;          // its source has been read
+    std::uint32_t barrier = 0;  // load
+    std::uint64_t group = 0;    // of the warp
+    std::uint64_t address = 0;  // for messages
+    std::uint64_t serial = 0;   // its age
   };
   // A CGA that had a CTA here and has not been flushed.
   struct Hosted {
@@ -177,7 +206,8 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void arm();
   void prepare(std::uint32_t slot, Cycle from) { prepare(slot, from, stats_.stall_scoreboard); }
   void prepare(std::uint32_t slot, Cycle from, Counter& stall);
-  void resume(std::uint32_t slot, Cycle ready);
+  void resume(std::uint32_t slot, Cycle ready) { resume(slot, ready, stats_.stall_memory); }
+  void resume(std::uint32_t slot, Cycle ready, Counter& stall);
   void issue(std::uint32_t slot);
   Partition& partition_of(std::uint32_t slot) { return partitions_[slot % kPartitions]; }
   void finish(std::uint32_t slot, Cycle ready, Cycle next);
@@ -211,7 +241,22 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void request_ended(RequestLedger::Mark group, Cycle when) override;
   void memory_goes_on(Cycle when) override;
 
+  // engine_bulk.cpp: requests to the TMAU, their groups and their ends (TMA-01, TMA-41)
+  void run_bulk(std::uint32_t slot, const arch::Operation& operation);
+  bool send_bulk(std::uint32_t slot, const arch::Operation& operation);
+  void send_request(std::uint32_t slot, const arch::BulkRequest& request, arch::OpCode code, std::uint32_t lane);
+  void bulk_issued(std::uint32_t slot, arch::OpCode code);
+  arch::TensorRule find_receivers(std::uint32_t slot, protocol::BulkRequestPacket& packet);
+  arch::TensorRule check_bulk(std::uint32_t slot, const protocol::BulkRequestPacket& packet) const;
+  void run_bulk_wait(std::uint32_t slot, const arch::Operation& operation);
+  void bulk_goes_on(std::uint32_t slot);
+  void bulk_wrong(const BulkOpen& ended, const protocol::BulkDonePacket& done);
+  Cta* asked_for(const protocol::BulkTarget& target);
+  void bulk_failed(const BulkError& error, Cycle when) override;
+  void bulk_trapped(const BulkError& error, Cycle when);
+
   // engine_cluster.cpp: the barrier of the CGA, and what is wrong with accesses to its shared memory
+  bool enter_table(std::uint32_t slot);
   bool check_cluster(std::uint32_t slot, const arch::Operation& operation, std::uint32_t width);
   MemoryUnit::Result run_cluster(std::uint32_t slot, const arch::Operation& operation);
   void run_cluster_arrive(std::uint32_t slot, const arch::Operation& operation);
@@ -250,12 +295,15 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   void show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   void show_exit(WaitGraph& graph, const Cta& cta) const;
+  void show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
+  std::string bulk_of(const Cta& cta) const;
   std::string name_of(const Cta& cta, std::uint32_t warp) const;
 
   Domain& domain_;
   const SmParams params_;
   const arch::CodeStore& code_;
   const SmPlace place_;
+  PacketOut<protocol::BulkRequestPacket>& bulk_out_;
   const char* name_;
   EngineHost& host_;
   std::function<void(const arch::FaultRecord&)> fault_sink_;
@@ -280,7 +328,11 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   std::uint64_t serial_ = 0;                        // of CTAs and warps: their age
   std::vector<std::uint32_t> order_waiters_;        // slots that wait for acknowledgements
   IndexPool<Failure> failures_;                     // error responses that have not arrived yet
+  IndexPool<BulkOpen> bulk_open_;                   // by the id that the TMAU knows
+  std::uint64_t bulk_serial_ = 0;                   // of bulk requests: their age
+  std::vector<std::uint32_t> bulk_waiters_;         // slots of warps without a place at the TMAU, oldest first
   std::vector<std::uint32_t> aborted_;              // operations
+  bool descriptors_old_ = false;                    // a kernel has begun: the TMAU is to fetch descriptors anew
   arch::OpCode issuing_code_ = arch::OpCode::exit;  // of the operation that is being carried out
 };
 

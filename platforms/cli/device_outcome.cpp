@@ -27,7 +27,8 @@ bool matches(const RunOutcome& outcome, const Expectation& expectation, std::siz
              const arch::FaultRecord& fault) {
   return expectation.kind == ExpectationKind::fault && expectation.fault == fault.kind &&
          expectation.kernel == kernel_of(outcome, gpu, fault) && expectation.cluster.value_or(fault.cga) == fault.cga &&
-         expectation.rank.value_or(fault.cta_id_in_cga) == fault.cta_id_in_cga;
+         expectation.rank.value_or(fault.cta_id_in_cga) == fault.cta_id_in_cga &&
+         expectation.rule.value_or(fault.rule) == fault.rule;
 }
 
 bool is_expected(const RunOutcome& outcome, std::size_t gpu, const arch::FaultRecord& fault) {

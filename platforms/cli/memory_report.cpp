@@ -172,6 +172,9 @@ json faults_of(const RunOutcome& outcome, std::size_t gpu) {
     const std::string step =
         r.of_cga ? fmt::format("access of CTA {} of CGA {} to its CTA {}", r.cta_id_in_cga, r.cga, r.target)
                  : (r.where.empty() ? arch::op_name(r.operation) : r.where);
+    const std::string what = r.kind == arch::FaultKind::tensor
+                                 ? fmt::format("{}: {}", arch::fault_text(r.kind), arch::rule_text(r.rule))
+                                 : arch::fault_text(r.kind);
     const auto known = [&r](auto value) { return r.of_cga ? json() : json(value); };
     rows.push_back({{"kernel", fault.kernel},
                     {"sm", r.sm},
@@ -180,7 +183,7 @@ json faults_of(const RunOutcome& outcome, std::size_t gpu) {
                     {"lane", known(r.lane)},
                     {"step", step},
                     {"address", has_address(r) ? json(fmt::format("0x{:x}", r.address)) : json()},
-                    {"what", arch::fault_text(r.kind)},
+                    {"what", what},
                     {"us", static_cast<double>(r.cycle) * outcome.result.jobs[gpu].cycle_ns / 1e3},
                     {"expected", fault.expected}});
   }

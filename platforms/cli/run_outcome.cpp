@@ -23,7 +23,9 @@ nlohmann::json json_of(const Fault& fault, const std::string& instance) {
                            {"kernel", fault.kernel},    {"operation", record.task},
                            {"sm", record.sm},           {"cta", record.cta},
                            {"address", record.address}, {"cycle", record.cycle},
-                           {"text", fault.text},        {"expected", fault.expected}};
+                           {"text", fault.text},        {"expected", fault.expected},
+                           {"fatal", record.fatal}};
+  if (record.kind == arch::FaultKind::tensor) result["rule"] = arch::rule_key(record.rule);
   if (record.of_cga) {
     result["trap"] = {{"gpc", record.gpc},
                       {"gpc_local_cga_id", record.gpc_local_cga_id},

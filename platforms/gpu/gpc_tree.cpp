@@ -1,5 +1,7 @@
 #include "gpu/gpc_tree.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace heddle::gpu {
@@ -13,8 +15,10 @@ Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    const sm::SmPlace place{gpc.sm_ids[in_gpc], around.sms, gpc_number, in_gpc,
-                            static_cast<std::uint32_t>(gpc.tpcs.size())};
+    sm::SmPlace place{gpc.sm_ids[in_gpc], around.sms, gpc_number, in_gpc, static_cast<std::uint32_t>(gpc.tpcs.size())};
+    place.bulk_queue = params.tmau.queue;
+    place.bulk_way = params.tmau.input;
+    place.share_receivers = params.tmau.share_receivers;
     sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), domain, fmt::format("{}.{}", path, sm_name), params.sm,
                                            place, params.gpc.mpc_to_sm, around.seed, around.code,
                                            sm::MemoryView{around.map}));
@@ -42,12 +46,35 @@ Gpc::Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
          const arch::Topology::Gpc& gpc, std::uint32_t number, const SmSurroundings& around)
     : sc_core::sc_module(name),
       gpm("gpm", domain, path + ".gpm", params.gpc, gpc, number, around.cga_memory),
-      network("network", domain, path + ".network", params.network, gpc, number) {
+      network("network", domain, path + ".network", params.network, gpc, number),
+      sms_per_tmau_(params.tmau.sms) {
   for (std::uint32_t c = 0; c < gpc.cpcs; ++c) {
     cpcs.push_back(
         std::make_unique<Cpc>(fmt::format("cpc{}", c).c_str(), domain, path, params, gpc, c, number, around));
   }
+  add_tmaus(domain, path, params, gpc, number, around.memory);
   wire(gpc);
+}
+
+void Gpc::add_tmaus(Domain& domain, const std::string& path, const GpuParams& params, const arch::Topology::Gpc& gpc,
+                    std::uint32_t number, std::uint64_t memory) {
+  const auto sms = static_cast<std::uint32_t>(gpc.sm_ids.size());
+  const std::uint32_t units = (sms + sms_per_tmau_ - 1) / sms_per_tmau_;
+  for (std::uint32_t u = 0; u < units; ++u) {
+    tmau::TmauPlace place;
+    place.gpc = number;
+    place.number = u;
+    place.units = units;
+    place.per_unit = sms_per_tmau_;
+    place.first = u * sms_per_tmau_;
+    for (std::uint32_t bit = place.first; bit < std::min(sms, place.first + sms_per_tmau_); ++bit) {
+      place.ids.push_back(gpc.sm_ids[bit]);
+    }
+    place.memory = memory;
+    const std::string name = fmt::format("tmau{}", u);
+    tmaus.push_back(
+        std::make_unique<tmau::Tmau>(name.c_str(), domain, fmt::format("{}.{}", path, name), params.tmau, place));
+  }
 }
 
 void Gpc::wire(const arch::Topology::Gpc& gpc) {
@@ -74,6 +101,23 @@ void Gpc::wire(const arch::Topology::Gpc& gpc) {
     network.request_out.bind(sm.dsmem_in);
     sm.reply_out.bind(network.reply_in[bit]);
     network.reply_out.bind(sm.reply_in);
+  }
+  wire_tmaus(sms);
+}
+
+void Gpc::wire_tmaus(const std::vector<sm::Sm*>& sms) {
+  for (std::uint32_t bit = 0; bit < sms.size(); ++bit) {
+    sm::Sm& sm = *sms[bit];
+    tmau::Tmau& unit = tmau_of(bit);
+    const std::uint32_t place = place_at_tmau(bit);
+    sm.bulk_out.bind(unit.request_in[place]);
+    unit.done_out.bind(sm.bulk_done_in);
+    unit.data_out.bind(sm.bulk_data_in);
+    unit.read_out.bind(sm.bulk_read_in);
+    sm.bulk_read_out.bind(unit.read_in[place]);
+  }
+  for (const auto& from : tmaus) {
+    for (const auto& to : tmaus) from->peer_out.bind(to->peer_in[from->place().number]);
   }
 }
 

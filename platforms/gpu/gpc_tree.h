@@ -10,6 +10,7 @@
 #include "gpc/sm_network.h"
 #include "gpu/gpu_params.h"
 #include "sm/sm.h"
+#include "tmau/tmau.h"
 
 namespace heddle::gpu {
 
@@ -18,7 +19,8 @@ struct SmSurroundings {
   std::uint64_t seed = 1;  // of CTA durations
   const arch::CodeStore& code;
   const arch::AddressMap& map;
-  std::uint32_t sms = 0;  // of the machine
+  std::uint32_t sms = 0;     // of the machine
+  std::uint64_t memory = 0;  // bytes of device memory
   gpc::CgaMemoryPool cga_memory;
 };
 
@@ -50,9 +52,19 @@ class Gpc : public sc_core::sc_module {
   gpc::Gpm gpm;
   gpc::SmNetwork network;
   std::vector<std::unique_ptr<Cpc>> cpcs;
+  std::vector<std::unique_ptr<tmau::Tmau>> tmaus;  // each serves gpu.tmau.sms SMs, in the order of the GPC's masks
+
+  // The unit of an SM, and its place among those of the unit.
+  tmau::Tmau& tmau_of(std::uint32_t in_gpc) { return *tmaus[in_gpc / sms_per_tmau_]; }
+  std::uint32_t place_at_tmau(std::uint32_t in_gpc) const { return in_gpc % sms_per_tmau_; }
 
  private:
   void wire(const arch::Topology::Gpc& gpc);
+  void add_tmaus(Domain& domain, const std::string& path, const GpuParams& params, const arch::Topology::Gpc& gpc,
+                 std::uint32_t number, std::uint64_t memory);
+  void wire_tmaus(const std::vector<sm::Sm*>& sms);
+
+  std::uint32_t sms_per_tmau_;
 };
 
 }  // namespace heddle::gpu

@@ -39,9 +39,9 @@ Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint
     const std::string gpc_name = fmt::format("gpc{}", g);
     GpuParams own = params_;
     if (!params.cwd.gpc_distances.empty()) own.gpc.gpm_to_cwd = params.cwd.gpc_distances[g];
-    gpcs_.push_back(
-        std::make_unique<Gpc>(gpc_name.c_str(), domain_, gpc_name, own, topology_.gpc(g), g,
-                              SmSurroundings{seed, codes_, memory_.map, topology_.sms(), params.cga_memory()}));
+    gpcs_.push_back(std::make_unique<Gpc>(
+        gpc_name.c_str(), domain_, gpc_name, own, topology_.gpc(g), g,
+        SmSurroundings{seed, codes_, memory_.map, topology_.sms(), memory_.map.bytes(), params.cga_memory()}));
   }
   std::vector<std::vector<std::uint32_t>> sms;
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) sms.push_back(topology_.gpc(g).sm_ids);
@@ -63,6 +63,12 @@ void Gpu::wire() {
   }
   for (std::uint32_t id = 0; id < topology_.sms(); ++id) {
     sm(id).memory_out.bind(memory_.crossbar.sm_in(id));
+    const arch::Topology::Sm& place = topology_.sm(id);
+    Gpc& gpc = *gpcs_[place.gpc];
+    const std::uint32_t bit = topology_.gpc(place.gpc).tpcs[place.tpc].first_sm + place.in_tpc;
+    tmau::Tmau& unit = gpc.tmau_of(bit);
+    unit.memory_out(gpc.place_at_tmau(bit)).bind(memory_.crossbar.bulk_in(id));
+    memory_.crossbar.multicast_out(id).bind(unit.multicast_in[gpc.place_at_tmau(bit)]);
     sm(id).on_fault([this](const arch::FaultRecord& fault) { faults_.push_back(fault); });
   }
 }
@@ -139,6 +145,17 @@ bool Gpu::write_memory(std::uint64_t address, const void* from, std::uint64_t by
   return move_memory(tlm::TLM_WRITE_COMMAND, address, data, bytes);
 }
 
+bool Gpu::poison_memory(std::uint64_t address, std::uint64_t bytes) {
+  if (!memory_.map.contains(address, bytes)) return false;
+  const std::uint64_t end = address + bytes;
+  for (std::uint64_t at = address; at < end;) {
+    const std::uint64_t next = std::min(end, arch::line_of(at) + arch::kLineBytes);
+    memory_.slices[memory_.map.slice_of(at)]->poison(at, next - at);
+    at = next;
+  }
+  return true;
+}
+
 void Gpu::reset() {
   faults_.clear();
   domain_.reset();
@@ -156,6 +173,9 @@ void Gpu::check_quiescent() const {
     HEDDLE_CHECK(gpc->gpm.live_ctas() == 0, "a GPM of an idle machine counts live CTAs");
     HEDDLE_CHECK(gpc->gpm.live_cgas() == 0, "a GPM of an idle machine counts live CGAs");
     HEDDLE_CHECK(gpc->network.packets() == 0, "packets of an idle machine are between its SMs");
+    for (const auto& unit : gpc->tmaus) {
+      HEDDLE_CHECK(unit->quiescent(), "a tensor memory access unit of an idle machine has work");
+    }
     for (const auto& cpc : gpc->cpcs) {
       for (const auto& tpc : cpc->tpcs) {
         for (std::uint32_t i = 0; i < tpc->sms.size(); ++i) {

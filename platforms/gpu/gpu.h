@@ -50,6 +50,9 @@ class Gpu : public sc_core::sc_module {
   // simulation has not begun.
   bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes);
   bool write_memory(std::uint64_t address, const void* from, std::uint64_t bytes);
+  // The sectors that those bytes touch are corrupt from now on, as by an uncorrectable error in the L2: whoever reads
+  // one is told so, until the whole of it has been written. For tests and error injection. False: outside memory.
+  bool poison_memory(std::uint64_t address, std::uint64_t bytes);
   // The L2's end of the link to memory, to be bound where another memory is attached. One per slice.
   MemoryOut& memory_out(std::uint32_t slice) { return memory_.slices[slice]->memory_out; }
   std::uint32_t slices() const { return memory_.map.slices(); }

@@ -35,6 +35,7 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.gpc", gpc);
   binder.bind("gpu.gpc.network", network);
   binder.bind("gpu.sm", sm);
+  binder.bind("gpu.tmau", tmau);
   binder.bind("gpu.xbar", xbar);
   binder.bind("gpu.l2", l2);
   binder.bind("gpu.hbm", hbm);

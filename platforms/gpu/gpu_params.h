@@ -17,6 +17,7 @@
 #include "memory/l2_params.h"
 #include "sm/sm_params.h"
 #include "task/task_params.h"
+#include "tmau/tmau_params.h"
 
 namespace heddle::gpu {
 
@@ -39,6 +40,7 @@ struct GpuParams {
   gpc::GpcParams gpc;
   gpc::SmNetworkParams network;  // of each GPC
   sm::SmParams sm;
+  tmau::TmauParams tmau;  // of each unit
   memory::CrossbarParams xbar;
   memory::L2Params l2;
   memory::HbmParams hbm;

@@ -24,7 +24,8 @@ std::string Expectation::text() const {
   if (kind == ExpectationKind::memory) return (pattern.empty() ? "like " + file : "= " + pattern) + near;
   if (kind == ExpectationKind::fault) {
     return "in kernel " + kernel + (cluster ? fmt::format(", cluster {}", *cluster) : "") +
-           (rank ? fmt::format(", rank {}", *rank) : "");
+           (rank ? fmt::format(", rank {}", *rank) : "") +
+           (rule ? fmt::format(", rule {}", arch::rule_key(*rule)) : "");
   }
   if (equals) return "= " + number_text(*equals);
   if (about) return fmt::format("{} +- {}{}", number_text(*about), number_text(within), within_percent ? " %" : "");

@@ -24,4 +24,10 @@ T choose(const MapReader& map, const char* key, const std::vector<T>& options, N
                    suggestion(text, names));
 }
 
+// The same where the name of the function alone does not say which one is meant.
+template <class T>
+T choose(const MapReader& map, const char* key, const std::vector<T>& options, const char* (*name_of)(T)) {
+  return choose(map, key, options, [name_of](const T& option) { return name_of(option); });
+}
+
 }  // namespace heddle::workload

@@ -20,9 +20,10 @@ constexpr std::uint32_t kMaxDepth = 16;  // of lists in one another
 
 // Steps that are written as a word alone.
 constexpr const char* kWords[] = {"barrier",        "commit_async", "cluster_barrier",
-                                  "cluster_arrive", "cluster_wait", "exit"};
+                                  "cluster_arrive", "cluster_wait", "commit_bulk",
+                                  "drain_bulk",     "fence_tensor", "exit"};
 // Those that are never written otherwise.
-constexpr const char* kBareWords[] = {"commit_async", "cluster_barrier", "exit"};
+constexpr const char* kBareWords[] = {"commit_async", "cluster_barrier", "commit_bulk", "drain_bulk", "exit"};
 
 }  // namespace
 
@@ -81,6 +82,9 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
     refuse(word, where);
     if (word == "barrier") return simple(OpCode::barrier, word, where, 0);
     if (word == "commit_async") return simple(OpCode::async_commit, word, where, 1);
+    if (word == "commit_bulk") return simple(OpCode::bulk_commit, word, where, 1);
+    if (word == "drain_bulk") return drain_bulk(word, where);
+    if (word == "fence_tensor") return fence_tensors(word, where);
     if (word == "cluster_barrier") return cluster_barrier(word, where);
     if (word == "cluster_arrive") return cluster_step(OpCode::cluster_arrive, word, where, arch::Order::release);
     if (word == "cluster_wait") return cluster_step(OpCode::cluster_wait, word, where, arch::Order::acquire);
@@ -122,6 +126,18 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
       {"mbarrier_wait", &ProgramCompiler::mbarrier_wait},
       {"mbarrier_test", &ProgramCompiler::mbarrier_test},
       {"release_shared", &ProgramCompiler::release_shared},
+      {"tensor_load", &ProgramCompiler::tensor_load},
+      {"tensor_store", &ProgramCompiler::tensor_store},
+      {"tensor_reduce", &ProgramCompiler::tensor_reduce},
+      {"tensor_prefetch", &ProgramCompiler::tensor_prefetch},
+      {"bulk_load", &ProgramCompiler::bulk_load},
+      {"bulk_store", &ProgramCompiler::bulk_store},
+      {"bulk_reduce", &ProgramCompiler::bulk_reduce},
+      {"bulk_prefetch", &ProgramCompiler::bulk_prefetch},
+      {"bulk_copy", &ProgramCompiler::bulk_copy},
+      {"bulk_send", &ProgramCompiler::bulk_send},
+      {"wait_bulk", &ProgramCompiler::wait_bulk},
+      {"fence_tensor", &ProgramCompiler::fence_tensor},
       {"accumulators", &ProgramCompiler::accumulators},
       {"zero", &ProgramCompiler::zero},
       {"matmul", &ProgramCompiler::matmul},

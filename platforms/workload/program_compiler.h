@@ -82,6 +82,33 @@ class ProgramCompiler {
   // `to`: a name that gets 0 or 1.
   void flag(const MapReader& map, ProgramStep& step);
 
+  // program_bulk.cpp: the tensor memory access unit.
+  void tensor_load(const MapReader& step);
+  void tensor_store(const MapReader& step);
+  void tensor_reduce(const MapReader& step);
+  void tensor_prefetch(const MapReader& step);
+  void bulk_load(const MapReader& step);
+  void bulk_store(const MapReader& step);
+  void bulk_reduce(const MapReader& step);
+  void bulk_prefetch(const MapReader& step);
+  void bulk_copy(const MapReader& step);
+  void bulk_send(const MapReader& step);
+  void wait_bulk(const MapReader& step);
+  void fence_tensor(const MapReader& step);
+  ProgramStep bulk(const MapReader& map, arch::OpCode code, arch::BulkKind kind, const std::string& tensor = {});
+  void fence_tensors(const std::string& name, const SourcePos& where);
+  void drain_bulk(const std::string& name, const SourcePos& where);
+  // With `tensor`, `at`, `offsets`.
+  ProgramStep tensor_step(const MapReader& map, arch::OpCode code, arch::BulkKind kind);
+  void tensor_offsets(const MapReader& map, ProgramStep& step);
+  // The expression, which the step evaluates for each of its requests; without the key: nothing.
+  void bulk_operand(const MapReader& map, const char* key, BulkField field, ProgramStep& step);
+  std::uint32_t bulk_operand(const MapReader& map, const char* key, const YAML::Node& node, BulkField field,
+                             std::uint32_t index, ProgramStep& step);
+  void bulk_bytes(const MapReader& map, ProgramStep& step);
+  void bulk_reduction(const MapReader& map, const ProgramStep& step, bool in_shared);
+  void receivers(const MapReader& map, ProgramStep& step);
+
   // program_tiles.cpp: matrix multiply.
   void accumulators(const MapReader& step);
   void zero(const MapReader& step);

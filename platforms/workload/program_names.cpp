@@ -166,6 +166,12 @@ const ProgramVariable* ProgramNames::variable(const std::string& name) const {
   return variable == nullptr ? nullptr : &variable->variable;
 }
 
+const MemoryRegion* ProgramNames::region(const std::string& name) const {
+  const auto found =
+      std::find_if(regions_.begin(), regions_.end(), [&](const MemoryRegion& one) { return one.name == name; });
+  return found == regions_.end() ? nullptr : &*found;
+}
+
 std::uint16_t ProgramNames::allocate(std::uint32_t count, bool accumulators, const SourcePos& where) {
   const auto too_many = [&](std::uint32_t limit, const char* whose) {
     throw InputError(where, fmt::format("the program needs more than {} registers, {}", limit, whose),

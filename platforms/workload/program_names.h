@@ -51,6 +51,8 @@ class ProgramNames : public ExpressionNames {
 
   // Null if the name is no variable.
   const ProgramVariable* variable(const std::string& name) const;
+  // Of memory; null if the name is none's.
+  const MemoryRegion* region(const std::string& name) const;
 
   std::uint32_t scalars(std::uint32_t count);
   // Most registers that were in use at a time.

@@ -8,6 +8,7 @@
 #include "common/yaml_util.h"
 #include "workload/program_compiler.h"
 #include "workload/program_values.h"
+#include "workload/scenario_tensors.h"
 
 namespace heddle::workload {
 namespace {
@@ -74,6 +75,8 @@ void ProgramCompiler::matmul(const MapReader& step) {
   tile.b_pitch = pitch(map, "b_pitch", 2 * (tile.b_transposed ? tile.k : tile.n));
   if (tile.a_pitch % 2 != 0) map.fail("a_pitch", "elements have 2 bytes: an even number is expected");
   if (tile.b_pitch % 2 != 0) map.fail("b_pitch", "elements have 2 bytes: an even number is expected");
+  tile.a_swizzle = read_swizzle(map, "a_swizzle");
+  tile.b_swizzle = read_swizzle(map, "b_swizzle");
   made.at = uniform(map, "a");
   made.to = uniform(map, "b");
   made.destination = into.first;

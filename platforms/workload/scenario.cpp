@@ -54,7 +54,7 @@ class Reader {
       workload.name = scenario_.name;
       workload.format = "scenario";
     }
-    if (map.has("memory")) read_regions(map.node("memory"));
+    read_regions(map);
     if (map.has("kernels")) read_kernels(map.node("kernels"));
     if (map.has("streams")) read_streams(map.node("streams"));
     if (map.node("submit").size() == 0) map.fail("submit", "the list is empty: there is nothing to run");
@@ -127,8 +127,9 @@ class Reader {
     }
   }
 
-  void read_regions(const YAML::Node& list) {
-    regions_ = read_memory(list, file_, scenario_.gpus.size());
+  void read_regions(const MapReader& map) {
+    const auto list = [&](const char* key) { return map.has(key) ? map.node(key) : YAML::Node(); };
+    regions_ = read_memory(list("memory"), list("tensors"), file_, scenario_.gpus.size());
     for (const MemoryRegion& region : regions_) scenario_.workloads[region.gpu].memory.push_back(region);
   }
 

@@ -43,12 +43,14 @@ struct Expectation {
   std::string kernel;                    // that has the fault
   std::optional<std::uint64_t> cluster;  // the CGA that has it: linear id in the grid
   std::optional<std::uint32_t> rank;     // number in it of the CTA that has it
+  std::optional<arch::TensorRule> rule;  // of a fault of kind tensor
 
   SourcePos where;
 
   // Of a statistic.
   bool holds(double value) const;
-  // "= 512", ">= 10", "10 to 20", "100 +- 2 %"; "like out.bin", "1 + i"; "in kernel k, cluster 3, rank 1".
+  // "= 512", ">= 10", "10 to 20", "100 +- 2 %"; "like out.bin", "1 + i"; "in kernel k, cluster 3, rank 1, rule
+  // stride_order".
   std::string text() const;
 };
 

@@ -10,6 +10,7 @@
 #include "common/suggest.h"
 #include "common/yaml_util.h"
 #include "workload/memory_region.h"
+#include "workload/program_choice.h"
 #include "workload/scenario_entries.h"
 #include "workload/scenario_memory.h"
 #include "workload/schema.h"
@@ -88,6 +89,13 @@ Expectation read_statistic(const YAML::Node& node, const std::string& file) {
   return e;
 }
 
+// All that a request can break.
+std::vector<arch::TensorRule> tensor_rules() {
+  std::vector<arch::TensorRule> rules;
+  for (std::size_t i = 1; i < arch::kTensorRules; ++i) rules.push_back(static_cast<arch::TensorRule>(i));
+  return rules;
+}
+
 Expectation read_fault(const YAML::Node& node, const std::string& file, const std::vector<std::string>& kernels) {
   const MapReader map(node, expect_fault_spec(), entry_name("expectation", node, "fault"), file);
   Expectation e;
@@ -111,6 +119,10 @@ Expectation read_fault(const YAML::Node& node, const std::string& file, const st
   }
   if (map.has("cluster")) e.cluster = map.number<std::uint64_t>("cluster", {Unit::none, 0, ~std::uint64_t{0} >> 1});
   if (map.has("rank")) e.rank = map.number<std::uint32_t>("rank", {Unit::none, 0, 0x7FFF'FFFF});
+  if (map.has("rule")) {
+    if (e.fault != arch::FaultKind::tensor) map.fail("rule", fmt::format("the fault {} has no rule", name));
+    e.rule = choose(map, "rule", tensor_rules(), arch::rule_key);
+  }
   return e;
 }
 

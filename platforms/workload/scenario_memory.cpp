@@ -15,6 +15,7 @@
 #include "workload/program_names.h"
 #include "workload/program_values.h"
 #include "workload/scenario_entries.h"
+#include "workload/scenario_tensors.h"
 
 namespace heddle::workload {
 namespace {
@@ -154,13 +155,15 @@ Wanted read_place(const MapReader& map, MemoryRegion& region) {
   return wanted;
 }
 
+// Of a region, or of a tensor, whose descriptor is one.
 void check_name(const MapReader& map, const std::string& name, const std::vector<MemoryRegion>& regions) {
+  if (regions.size() == kMaxRegions) map.fail("name", fmt::format("more than {} regions and tensors", kMaxRegions));
   const std::vector<std::string>& built_in = built_in_names();
   if (!usable_name(name) || std::find(built_in.begin(), built_in.end(), name) != built_in.end()) {
     map.fail("name", fmt::format("\"{}\" cannot be used in expressions", name));
   }
   for (const MemoryRegion& other : regions) {
-    if (other.name == name) map.fail("name", fmt::format("there are two regions {}", name));
+    if (other.name == name) map.fail("name", fmt::format("there are two regions or tensors {}", name));
   }
 }
 
@@ -183,12 +186,12 @@ std::uint64_t file_size(const MapReader& map, const char* key, const std::string
   return size;
 }
 
-std::vector<MemoryRegion> read_memory(const YAML::Node& list, const std::string& file, std::size_t gpus) {
+std::vector<MemoryRegion> read_memory(const YAML::Node& list, const YAML::Node& tensors, const std::string& file,
+                                      std::size_t gpus) {
   std::vector<MemoryRegion> regions;
   std::vector<Wanted> wanted;
   for (const auto& node : list) {
     const MapReader map(node, memory_spec(), entry_name("memory", node, "name"), file);
-    if (regions.size() == kMaxRegions) map.fail("name", fmt::format("more than {} regions", kMaxRegions));
     MemoryRegion region;
     region.name = map.name("name");
     region.where = map.where();
@@ -205,8 +208,22 @@ std::vector<MemoryRegion> read_memory(const YAML::Node& list, const std::string&
     }
     regions.push_back(std::move(region));
   }
+  // Tensors name regions only, so what follows `own` cannot be meant.
+  const std::size_t own = regions.size();
+  for (const auto& node : tensors) {
+    const MapReader map(node, tensor_spec(), entry_name("tensor", node, "name"), file);
+    check_name(map, map.name("name"), regions);
+    regions.push_back(tensor_region(map, regions, own));
+    wanted.push_back({false, kTensorAlignment});
+  }
   place(regions, wanted);
   check_overlaps(regions);
+  std::size_t next = own;
+  for (const auto& node : tensors) {
+    const MapReader map(node, tensor_spec(), entry_name("tensor", node, "name"), file);
+    regions[next].contents.tensor = read_tensor(map, file, regions, own);
+    ++next;
+  }
   return regions;
 }
 

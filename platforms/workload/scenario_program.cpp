@@ -150,6 +150,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   operation.count = now.count;
   operation.latency = now.latency;
   operation.special = now.special;
+  operation.read = now.read;
   switch (now.kind) {
     case StepKind::finish:
       state.exited = true;
@@ -177,6 +178,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
 
 void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const ProgramStep& now,
                            Operation& operation) const {
+  if (now.bulk != kNoBulk) return bulk(place, state, now, operation);
   switch (now.code) {
     case OpCode::store:
     case OpCode::atomic:
@@ -215,6 +217,7 @@ void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const
       operands(place, state, now, operation);
       [[fallthrough]];
     case OpCode::release_shared:
+    case OpCode::tensor_fence:
       return aim(place, state, now, operation);
     case OpCode::barrier:
       operation.barrier = offset_of(shared_value(place, state, now.to));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arch/warp_program.h"
+#include "workload/program_bulk.h"
 #include "workload/program_step.h"
 
 namespace heddle::workload {
@@ -18,6 +19,7 @@ struct ProgramParts {
   std::vector<ProgramSlot> slots;  // by slot
   std::vector<ProgramExpression> expressions;
   std::vector<ProgramStep> steps;  // the last one is `finish`
+  std::vector<BulkStep> bulk;
   std::uint32_t registers = 0;
   std::uint32_t scalars = kFirstScalar;
 };
@@ -47,6 +49,9 @@ class ScenarioProgram : public arch::WarpProgram {
   void control(const arch::WarpPlace& place, arch::WarpState& state) const;
   void count(const arch::WarpPlace& place, arch::WarpState& state, const ProgramStep& now) const;
   void fill(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,
+            arch::Operation& operation) const;
+  // `bulk`, for requests to the tensor memory access unit.
+  void bulk(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,
             arch::Operation& operation) const;
   // `address`, for the step's space.
   void aim(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,

@@ -61,6 +61,7 @@ const MapSpec& scenario_spec() {
           {"config", false, kMap, "parameters, under gpu (all GPUs), gpu0, gpu1, …; see `heddle show params`"},
           {"seed", false, kInteger, "seed of everything random; the command line wins"},
           {"memory", false, kList, "list of regions of memory that programs use, with what they hold"},
+          {"tensors", false, kList, "list of tensors in these regions, as the tensor memory access unit knows them"},
           {"kernels", false, kList, "list of kernels"},
           {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0"},
           {"submit", true, kList, "list of operations, in the order in which the host submits them"},

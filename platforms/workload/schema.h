@@ -49,7 +49,7 @@ const MapSpec& fill_op_spec();
 const MapSpec& load_spec();
 const MapSpec& tpc_spec();
 const MapSpec& expect_spec();
-// Programs: schema_program.cpp, schema_clusters.cpp.
+// Programs: schema_program.cpp, schema_clusters.cpp, schema_tensors.cpp.
 const MapSpec& step_spec();
 const MapSpec& set_spec();  // of the keys beside the name; not part of all_specs()
 const MapSpec& load_step_spec();
@@ -72,6 +72,20 @@ const MapSpec& release_shared_step_spec();
 const MapSpec& accumulators_spec();
 const MapSpec& matmul_step_spec();
 const MapSpec& store_tile_step_spec();
+const MapSpec& tensor_load_step_spec();
+const MapSpec& tensor_store_step_spec();
+const MapSpec& tensor_reduce_step_spec();
+const MapSpec& tensor_prefetch_step_spec();
+const MapSpec& bulk_load_step_spec();
+const MapSpec& bulk_store_step_spec();
+const MapSpec& bulk_reduce_step_spec();
+const MapSpec& bulk_prefetch_step_spec();
+const MapSpec& bulk_copy_step_spec();
+const MapSpec& bulk_send_step_spec();
+const MapSpec& wait_bulk_step_spec();
+const MapSpec& fence_tensor_step_spec();
+const MapSpec& tensor_spec();
+const MapSpec& im2col_spec();
 const MapSpec& loop_spec();
 const MapSpec& while_spec();
 const MapSpec& if_spec();

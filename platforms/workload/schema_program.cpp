@@ -41,6 +41,21 @@ const MapSpec& step_spec() {
           {"mbarrier_wait", false, kMap, "waits until an mbarrier's phase has completed"},
           {"mbarrier_test", false, kMap, "asks whether an mbarrier's phase has completed"},
           {"release_shared", false, kMap, "gives back the end of the CTA's shared memory"},
+          {"tensor_load", false, kMap, "a box of a tensor comes into shared memory, of one CTA or of several"},
+          {"tensor_store", false, kMap, "a box of a tensor is written from shared memory"},
+          {"tensor_reduce", false, kMap, "a box of a tensor is combined with what shared memory holds"},
+          {"tensor_prefetch", false, kMap, "a box of a tensor comes into the L2"},
+          {"bulk_load", false, kMap, "a block of bytes comes into shared memory, of one CTA or of several"},
+          {"bulk_store", false, kMap, "a block of bytes is written from shared memory"},
+          {"bulk_reduce", false, kMap, "a block of elements is combined with what shared memory holds"},
+          {"bulk_prefetch", false, kMap, "a block of bytes comes into the L2"},
+          {"bulk_copy", false, kMap, "a block of bytes is copied from global memory to global memory"},
+          {"bulk_send", false, kMap, "a block of bytes goes into the shared memory of a CTA of the cluster"},
+          {"wait_bulk", false, kInteger | kMap,
+           "number of groups of tensor_store, tensor_reduce, bulk_store, bulk_reduce, bulk_copy and bulk_send that may "
+           "be open when the warp goes on; or a map"},
+          {"fence_tensor", false, kMap,
+           "descriptors that have been written are read anew by later requests; the word alone: all descriptors"},
           {"accumulators", false, kMap, "names of accumulators, with their columns: {acc: {n: 128}}"},
           {"zero", false, kText, "name of accumulators that become 0"},
           {"matmul", false, kMap, "the warp's share of a matrix multiply from shared memory"},
@@ -189,6 +204,8 @@ const MapSpec& matmul_step_spec() {
           {"a_pitch", false, kInteger | kQuantity, "bytes from one row of A to the next; default: 2 k"},
           {"b_pitch", false, kInteger | kQuantity,
            "bytes from one row of B to the next, transposed: from one column; default: 2 n, transposed: 2 k"},
+          {"a_swizzle", false, kText, "swizzle with which A lies in shared memory: none, 32, 64 or 128; default none"},
+          {"b_swizzle", false, kText, "swizzle with which B lies in shared memory: none, 32, 64 or 128; default none"},
           {"b_transposed", false, kFlag, "true: columns of B are contiguous; default false: rows are"},
       }};
   return kSpec;
@@ -299,10 +316,11 @@ const MapSpec& expect_fault_spec() {
       {
           {"fault", true, kText,
            "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
-           "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier"},
+           "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier, tensor"},
           {"kernel", true, kText, "name of the kernel that has it"},
           {"cluster", false, kInteger, "number of the cluster that has it; default: any"},
           {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any"},
+          {"rule", false, kText, "with fault: tensor: key of the rule that the request breaks; default: any"},
       }};
   return kSpec;
 }
@@ -326,6 +344,18 @@ std::vector<const MapSpec*> program_specs() {
           &mbarrier_wait_step_spec(),
           &mbarrier_test_step_spec(),
           &release_shared_step_spec(),
+          &tensor_load_step_spec(),
+          &tensor_store_step_spec(),
+          &tensor_reduce_step_spec(),
+          &tensor_prefetch_step_spec(),
+          &bulk_load_step_spec(),
+          &bulk_store_step_spec(),
+          &bulk_reduce_step_spec(),
+          &bulk_prefetch_step_spec(),
+          &bulk_copy_step_spec(),
+          &bulk_send_step_spec(),
+          &wait_bulk_step_spec(),
+          &fence_tensor_step_spec(),
           &accumulators_spec(),
           &matmul_step_spec(),
           &store_tile_step_spec(),
@@ -335,6 +365,8 @@ std::vector<const MapSpec*> program_specs() {
           &role_spec(),
           &memory_spec(),
           &init_spec(),
+          &tensor_spec(),
+          &im2col_spec(),
           &expect_memory_spec(),
           &expect_fault_spec()};
 }

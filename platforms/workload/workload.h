@@ -8,6 +8,7 @@
 
 #include "arch/kernel_record.h"
 #include "arch/memory_op.h"
+#include "arch/tensor_descriptor.h"
 #include "common/error.h"
 
 namespace heddle::workload {
@@ -100,15 +101,16 @@ struct TpcSwitch {
 
 // What a region of memory holds when the run begins.
 struct RegionContents {
-  enum class Kind { zeros, pattern, random, file };
+  enum class Kind { zeros, pattern, random, file, tensor };
   Kind kind = Kind::zeros;
   arch::ValueType type = arch::ValueType::u8;  // pattern, random: of the elements
   std::string pattern;                         // expression over i, the number of the element
   std::uint64_t seed = 0;                      // random, and what follows
   double min = 0;
   double max = 1;
-  bool integer = false;  // whole numbers from min to max, both included; otherwise from min, included, to max
-  std::string file;      // as it can be opened
+  bool integer = false;           // whole numbers from min to max, both included; otherwise from min, included, to max
+  std::string file;               // as it can be opened
+  arch::TensorDescriptor tensor;  // kDescriptorBytes that describe it
   SourcePos where;
 };
 

@@ -31,8 +31,8 @@ TEST_CASE("a fault says where, what and why", "[arch][MEM-05]") {
   FaultRecord fault = record(FaultKind::address, OpCode::store);
   fault.where = "store (line 12)";
   CHECK(text_of(fault) == "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: store (line 12) to 0x1000: address outside memory");
-  CHECK(text_of(record(FaultKind::unsupported, OpCode::tensor_load)) ==
-        "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: tensor_load: not supported by this machine");
+  CHECK(text_of(record(FaultKind::unsupported, OpCode::launch_child)) ==
+        "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: launch_child: not supported by this machine");
   CHECK_THAT(text_of(record(FaultKind::misaligned, OpCode::load)), Contains("load from 0x1000: address not aligned"));
   CHECK_THAT(text_of(record(FaultKind::shared_bounds, OpCode::atomic)),
              Contains("atomic at 0x1000: beyond the CTA's shared memory"));
@@ -78,6 +78,21 @@ TEST_CASE("an error that the target alone sees names the CGA and its CTAs", "[ar
   }
 }
 
+TEST_CASE("a fault of a request to the TMAU names the rule that it breaks", "[arch][TMA-06]") {
+  FaultRecord fault = record(FaultKind::tensor, OpCode::tensor_load);
+  fault.rule = TensorRule::stride_order;
+  CHECK(text_of(fault) ==
+        "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: tensor_load at 0x1000: the request breaks a rule of the tensor memory "
+        "access unit (stride_order: a stride is smaller than the dimension inside it)");
+  fault.where = "tensor_load a_tiles (line 7)";
+  for (std::size_t i = 1; i < kTensorRules; ++i) {
+    fault.rule = static_cast<TensorRule>(i);
+    const std::string rule = std::string(rule_key(fault.rule)) + ": " + rule_text(fault.rule);
+    CHECK_THAT(text_of(fault), Contains("tensor_load a_tiles (line 7) at 0x1000") && Contains("(" + rule + ")"));
+  }
+  CHECK_THAT(text_of(record(FaultKind::address, OpCode::tensor_load)), !Contains("rule"));
+}
+
 TEST_CASE("every kind of fault has a key and a text of its own", "[arch][CGA-08]") {
   std::set<std::string> keys;
   std::set<std::string> texts;
@@ -91,6 +106,7 @@ TEST_CASE("every kind of fault has a key and a text of its own", "[arch][CGA-08]
   CHECK(fault_key(FaultKind::cluster_rank) == std::string("cluster_rank"));
   CHECK(fault_key(FaultKind::cluster_domain) == std::string("cluster_domain"));
   CHECK(fault_key(FaultKind::cta_not_present) == std::string("cta_not_present"));
-  CHECK(static_cast<std::size_t>(FaultKind::mbarrier) == kFaultKinds - 1);
   CHECK(fault_key(FaultKind::mbarrier) == std::string("mbarrier"));
+  CHECK(static_cast<std::size_t>(FaultKind::tensor) == kFaultKinds - 1);
+  CHECK(fault_key(FaultKind::tensor) == std::string("tensor"));
 }

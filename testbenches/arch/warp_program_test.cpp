@@ -157,7 +157,8 @@ TEST_CASE("operations have names, and those whose block is missing are not suppo
       supported ==
       "compute special load store atomic async_copy async_commit async_wait matmul barrier fence cluster_arrive "
       "cluster_wait mbarrier_init mbarrier_invalidate mbarrier_arrive mbarrier_expect mbarrier_complete mbarrier_wait "
-      "mbarrier_test release_shared exit ");
+      "mbarrier_test release_shared tensor_load tensor_store tensor_reduce tensor_prefetch bulk_load bulk_store "
+      "bulk_reduce bulk_prefetch bulk_copy bulk_send bulk_commit bulk_wait bulk_drain tensor_fence exit ");
   CHECK(op_name(OpCode::queue_append) == std::string("queue_append"));
   CHECK(op_name(OpCode::mbarrier_wait) == std::string("mbarrier_wait"));
   CHECK(unit_name(Unit::memory) == std::string("memory"));

@@ -169,9 +169,10 @@ double matmul_cycles(const std::string& preset, std::uint32_t n) {
     tile.type = arch::ValueType::bf16;
     tile.n = n;
     tile.k = 16;
-    tile.a_pitch = 32;
+    tile.a_pitch = tile.b_pitch = 32;
     tile.b = 8192;
-    tile.b_pitch = 2 * n;
+    tile.b_transposed = true;
+    tile.a_swizzle = tile.b_swizzle = arch::Swizzle::bytes32;
     program.matmul(tile, 0);
   });
 }

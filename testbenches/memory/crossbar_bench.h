@@ -1,6 +1,7 @@
 // A crossbar between test initiators and test targets that share one memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,23 @@
 #include "memory/memory_bench.h"
 
 namespace heddle::test {
+
+// Takes the packets that multicasts bring to an SM, and gives their references back.
+class TestReceiver : public sc_core::sc_module {
+ public:
+  TestReceiver(const sc_core::sc_module_name& name, Domain& domain) : sc_core::sc_module(name), in("in", domain, 0) {
+    in.on_packet_ahead<TestReceiver, &TestReceiver::take>(*this);
+  }
+
+  PacketIn<protocol::BulkDataPacket> in;
+  std::function<void(protocol::MemoryRequest&, std::uint32_t bit, Cycle arrival)> on_data;
+
+ private:
+  void take(const protocol::BulkDataPacket& packet, std::uint32_t, Cycle arrival) {
+    if (on_data) on_data(*packet.request, packet.sm, arrival);
+    packet.request->release();
+  }
+};
 
 // The test owns the SimFixture.
 class CrossbarBench {
@@ -29,6 +47,10 @@ class CrossbarBench {
     for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
       sms.push_back(std::make_unique<TestInitiator>(fmt::format("sm{}", sm).c_str(), domain));
       sms.back()->out.bind(crossbar.sm_in(sm));
+      units.push_back(std::make_unique<TestInitiator>(fmt::format("unit{}", sm).c_str(), domain));
+      units.back()->out.bind(crossbar.bulk_in(sm));
+      receivers.push_back(std::make_unique<TestReceiver>(fmt::format("receiver{}", sm).c_str(), domain));
+      crossbar.multicast_out(sm).bind(receivers.back()->in);
     }
     for (std::uint32_t slice = 0; slice < slices; ++slice) {
       targets.push_back(std::make_unique<TestTarget>(fmt::format("slice{}", slice).c_str(), domain, memory));
@@ -54,6 +76,13 @@ class CrossbarBench {
     request.set_command(tlm::TLM_WRITE_COMMAND);
     return request;
   }
+  // For SMs of one GPC, by their ids.
+  protocol::MemoryRequest& multicast(std::uint64_t address, const std::vector<std::uint32_t>& to,
+                                     std::uint32_t bytes = arch::kLineBytes) {
+    protocol::MemoryRequest& request = read(address, bytes);
+    for (const std::uint32_t sm : to) request.extension.multicast |= 1U << topology.sm(sm).in_gpc;
+    return request;
+  }
   double stat(const std::string& name) const {
     return observation.stats.to_json().at("gpu0.xbar." + name).at("value").get<double>();
   }
@@ -66,6 +95,8 @@ class CrossbarBench {
   protocol::RequestPool pool;
   memory::Crossbar crossbar;
   std::vector<std::unique_ptr<TestInitiator>> sms;
+  std::vector<std::unique_ptr<TestInitiator>> units;  // their TMAUs, by SM
+  std::vector<std::unique_ptr<TestReceiver>> receivers;
   std::vector<std::unique_ptr<TestTarget>> targets;
 };
 

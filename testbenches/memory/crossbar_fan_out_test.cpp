@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -34,11 +35,110 @@ struct SlowWire {
   }
 };
 
+// All links of a GPC's tree, stepped.
+class SlowTree {
+ public:
+  SlowTree(const CrossbarParams& params, const arch::Topology& topology) : topology_(topology) {
+    for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
+      cpcs_[cpc_of(sm)] = wire(params.cpc_bandwidth, params.cpc_to_gpc);
+      tpcs_[tpc_of(sm)] = wire(params.tpc_bandwidth, params.tpc_to_cpc);
+      sms_[sm] = wire(params.sm_bandwidth, params.sm_to_tpc);
+    }
+  }
+  // A packet for all of `sms` enters now.
+  void enter(const std::vector<std::uint32_t>& sms, std::uint32_t bytes, Cycle now) {
+    const std::size_t packet = add(sms, bytes);
+    for (const std::uint32_t cpc : cpcs_of(packet)) cpcs_[cpc].queue.emplace_back(now, packet);
+  }
+  // And its acknowledgement, which leaves it where their ways part.
+  void enter(const std::vector<std::uint32_t>& sms, std::uint32_t bytes, std::uint32_t asker, std::uint32_t header,
+             Cycle now) {
+    const std::size_t packet = bytes_.size();
+    enter(sms, bytes, now);
+    const std::size_t answer = add({asker}, header);
+    answers_[packet] = answer;
+    if (cpcs_of(packet).count(cpc_of(asker)) == 0) cpcs_[cpc_of(asker)].queue.emplace_back(now, answer);
+  }
+  void step(Cycle now) {
+    for (auto& [id, link] : cpcs_) {
+      const std::uint32_t cpc = id;
+      link.step(now, bytes_, [&](std::size_t p, Cycle when) {
+        const std::set<std::uint32_t> tpcs = tpcs_of(p, cpc);
+        for (const std::uint32_t tpc : tpcs) tpcs_[tpc].queue.emplace_back(when, p);
+        if (answers_.count(p) == 0) return;
+        const std::uint32_t asker = targets_[answers_[p]].front();
+        if (cpc_of(asker) != cpc || tpcs.count(tpc_of(asker)) != 0) return;
+        tpcs_[tpc_of(asker)].queue.emplace_back(when, answers_[p]);
+      });
+    }
+    for (auto& [id, link] : tpcs_) {
+      const std::uint32_t tpc = id;
+      link.step(now, bytes_, [&](std::size_t p, Cycle when) {
+        for (const std::uint32_t sm : targets_[p]) {
+          if (tpc_of(sm) == tpc) sms_[sm].queue.emplace_back(when, p);
+        }
+        if (answers_.count(p) == 0) return;
+        const std::uint32_t asker = targets_[answers_[p]].front();
+        if (tpc_of(asker) == tpc) sms_[asker].queue.emplace_back(when, answers_[p]);
+      });
+    }
+    for (auto& [id, link] : sms_) {
+      const std::uint32_t sm = id;
+      link.step(now, bytes_, [&](std::size_t p, Cycle when) {
+        arrivals[p][sm] = when;
+        --left;
+      });
+    }
+  }
+  std::size_t packets() const { return bytes_.size(); }
+
+  std::vector<std::map<std::uint32_t, Cycle>> arrivals;  // by packet and SM
+  std::size_t left = 0;
+
+ private:
+  std::size_t add(const std::vector<std::uint32_t>& sms, std::uint32_t bytes) {
+    bytes_.push_back(bytes);
+    targets_.push_back(sms);
+    arrivals.emplace_back();
+    left += sms.size();
+    return bytes_.size() - 1;
+  }
+  std::set<std::uint32_t> cpcs_of(std::size_t packet) const {
+    std::set<std::uint32_t> result;
+    for (const std::uint32_t sm : targets_[packet]) result.insert(cpc_of(sm));
+    return result;
+  }
+  std::set<std::uint32_t> tpcs_of(std::size_t packet, std::uint32_t cpc) const {
+    std::set<std::uint32_t> result;
+    for (const std::uint32_t sm : targets_[packet]) {
+      if (cpc_of(sm) == cpc) result.insert(tpc_of(sm));
+    }
+    return result;
+  }
+  static SlowWire wire(double rate, std::uint32_t latency) {
+    SlowWire result;
+    result.rate = static_cast<std::int64_t>(rate);
+    result.latency = latency;
+    return result;
+  }
+  std::uint32_t cpc_of(std::uint32_t sm) const { return topology_.sm(sm).gpc * 100 + topology_.sm(sm).cpc; }
+  std::uint32_t tpc_of(std::uint32_t sm) const { return topology_.sm(sm).gpc * 100 + topology_.sm(sm).tpc; }
+
+  const arch::Topology& topology_;
+  std::map<std::uint32_t, SlowWire> cpcs_;
+  std::map<std::uint32_t, SlowWire> tpcs_;
+  std::map<std::uint32_t, SlowWire> sms_;
+  std::vector<std::uint32_t> bytes_;
+  std::vector<std::vector<std::uint32_t>> targets_;
+  std::map<std::size_t, std::size_t> answers_;  // of multicasts whose asker is no receiver
+};
+
 }  // namespace
 
-TEST_CASE("times through a GPC's tree agree with stepping all its links", "[memory][MEM-03]") {
-  for (const std::uint64_t seed : test::seeds(100)) {
-    CAPTURE(seed);
+TEST_CASE("times through a GPC's tree agree with stepping all its links", "[memory][MEM-03][TMA-30]") {
+  for (const std::uint64_t seed : test::seeds(150)) {
+    const bool multicasts = seed % 3 != 0;
+    CAPTURE(seed, multicasts);
     Random random(seed);
     const arch::Topology topology(random.shape(2));
     CrossbarParams params;
@@ -47,53 +147,49 @@ TEST_CASE("times through a GPC's tree agree with stepping all its links", "[memo
     for (auto member : {&CrossbarParams::sm_bandwidth, &CrossbarParams::tpc_bandwidth, &CrossbarParams::cpc_bandwidth})
       params.*member = random.between(10, 400);
     constexpr std::uint32_t kPackets = 200;
-    FanOut fan_out(params, topology, kPackets);
+    FanOut fan_out(params, topology, kPackets + 1);
 
-    std::map<std::uint32_t, SlowWire> cpcs;
-    std::map<std::uint32_t, SlowWire> tpcs;
-    std::map<std::uint32_t, SlowWire> sms;
-    std::vector<std::uint32_t> bytes;
-    std::vector<std::uint32_t> target;
-    std::vector<Cycle> fast;
-    std::vector<Cycle> slow(kPackets, 0);
-    const auto wire = [](double rate, std::uint32_t latency) {
-      SlowWire result;
-      result.rate = static_cast<std::int64_t>(rate);
-      result.latency = latency;
-      return result;
+    SlowTree slow(params, topology);
+    std::vector<std::map<std::uint32_t, Cycle>> fast;
+    // To random SMs of the asker's GPC.
+    const auto send_multicast = [&](std::uint32_t asker, std::uint32_t bytes, Cycle now) {
+      const arch::Topology::Gpc& gpc = topology.gpc(topology.sm(asker).gpc);
+      const std::uint64_t all = (std::uint64_t{1} << gpc.sms) - 1;
+      const std::uint64_t mask = random.between(1, all) & (random.chance(50) ? all : random.between(1, all) | 1);
+      if (mask == 0) return;
+      std::vector<std::uint32_t> targets;
+      std::map<std::uint32_t, Cycle> arrivals;
+      REQUIRE(fan_out.copies_room_at(gpc, mask, now) == now);
+      const Cycle answer =
+          fan_out.multicast(gpc, mask, bytes, asker, 32, now, [&](std::uint32_t id, std::uint32_t bit, Cycle arrival) {
+            CHECK(topology.sm(id).in_gpc == bit);
+            CHECK((mask >> bit & 1) == 1);
+            targets.push_back(id);
+            arrivals[id] = arrival;
+          });
+      fast.push_back(arrivals);
+      if (arrivals.count(asker) != 0) {
+        CHECK(answer == arrivals[asker]);
+        slow.enter(targets, bytes, now);
+      } else {
+        fast.push_back({{asker, answer}});
+        slow.enter(targets, bytes, asker, 32, now);
+      }
     };
-    const auto cpc_of = [&](std::uint32_t sm) { return topology.sm(sm).gpc * 100 + topology.sm(sm).cpc; };
-    const auto tpc_of = [&](std::uint32_t sm) { return topology.sm(sm).gpc * 100 + topology.sm(sm).tpc; };
-    for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
-      cpcs[cpc_of(sm)] = wire(params.cpc_bandwidth, params.cpc_to_gpc);
-      tpcs[tpc_of(sm)] = wire(params.tpc_bandwidth, params.tpc_to_cpc);
-      sms[sm] = wire(params.sm_bandwidth, params.sm_to_tpc);
-    }
-    std::size_t left = kPackets;
-    for (Cycle now = 0; left > 0; ++now) {
+    const auto send = [&](Cycle now) {
+      const std::uint32_t bytes = random.chance(50) ? 128 : random.between(1, 200);
+      const std::uint32_t sm = random.below(random.chance(50) ? std::min(3U, topology.sms()) : topology.sms());
+      if (multicasts && random.chance(40)) return send_multicast(sm, bytes, now);
+      REQUIRE(fan_out.room_at(sm, now) == now);
+      fast.push_back({{sm, fan_out.arrive(sm, bytes, fan_out.pass(sm, bytes, now))}});
+      slow.enter({sm}, bytes, now);
+    };
+    for (Cycle now = 0; slow.packets() < kPackets || slow.left > 0; ++now) {
       REQUIRE(now < 100'000);
-      for (std::uint32_t i = random.below(4); i > 0 && bytes.size() < kPackets; --i) {
-        const std::uint32_t sm = random.below(random.chance(50) ? std::min(3U, topology.sms()) : topology.sms());
-        bytes.push_back(random.chance(50) ? 128 : random.between(1, 200));
-        target.push_back(sm);
-        REQUIRE(fan_out.room_at(sm, now) == now);
-        fast.push_back(fan_out.arrive(sm, bytes.back(), fan_out.pass(sm, bytes.back(), now)));
-        cpcs[cpc_of(sm)].queue.emplace_back(now, bytes.size() - 1);
-      }
-      for (auto& [id, link] : cpcs) {
-        link.step(now, bytes, [&](std::size_t p, Cycle when) { tpcs[tpc_of(target[p])].queue.emplace_back(when, p); });
-      }
-      for (auto& [id, link] : tpcs) {
-        link.step(now, bytes, [&](std::size_t p, Cycle when) { sms[target[p]].queue.emplace_back(when, p); });
-      }
-      for (auto& [id, link] : sms) {
-        link.step(now, bytes, [&](std::size_t p, Cycle when) {
-          slow[p] = when;
-          --left;
-        });
-      }
+      for (std::uint32_t i = random.below(4); i > 0 && slow.packets() < kPackets; --i) send(now);
+      slow.step(now);
     }
-    REQUIRE(fast == slow);
+    REQUIRE(fast == slow.arrivals);
   }
 }
 
@@ -124,6 +220,40 @@ TEST_CASE("an SM has room again when the oldest of its responses has arrived", "
   fan_out.reset();
   CHECK(fan_out.room_at(0, 0) == 0);
   CHECK(send(0, 0) == 32);
+}
+
+TEST_CASE("copies have places of their own, free when each has arrived", "[memory][TMA-30]") {
+  const arch::Topology topology(arch::Shape::from_sms_per_gpc({4}));
+  const arch::Topology::Gpc& gpc = topology.gpc(0);
+  CrossbarParams params;  // 32 cycles from GPC to SM; 64 bytes per cycle into the SM, 128 into a TPC
+  FanOut fan_out(params, topology, 2);
+  std::vector<Cycle> arrivals;
+  Cycle answer = 0;  // to SM 0
+  const auto send = [&](std::uint64_t sms, Cycle now) {
+    arrivals.clear();
+    const auto note = [&](std::uint32_t, std::uint32_t, Cycle when) { arrivals.push_back(when); };
+    answer = fan_out.multicast(gpc, sms, 128, 0, 32, now, note);
+    return arrivals;
+  };
+  CHECK(send(0b0011, 10) == std::vector<Cycle>{42, 42});
+  CHECK(answer == 42);
+  CHECK(fan_out.copies_room_at(gpc, 0b1111, 10) == 10);
+  CHECK(send(0b0110, 10) == std::vector<Cycle>{44, 42});
+  CHECK(answer == 44);  // behind what SM 0 got before
+  // SM 1 has its two.
+  CHECK(fan_out.copies_room_at(gpc, 0b0010, 11) == 42);
+  CHECK(fan_out.copies_room_at(gpc, 0b1111, 11) == 42);
+  CHECK(fan_out.copies_room_at(gpc, 0b0001, 11) == 42);  // nor has SM 0: an acknowledgement has taken one
+  CHECK(fan_out.copies_room_at(gpc, 0b1100, 11) == 11);
+  // Responses have theirs, and share the links.
+  CHECK(fan_out.room_at(1, 11) == 11);
+  CHECK(fan_out.arrive(1, 128, fan_out.pass(1, 128, 11)) == 46);
+  CHECK(fan_out.room_at(1, 12) == 12);
+  CHECK(fan_out.copies_room_at(gpc, 0b0010, 42) == 42);
+  CHECK(fan_out.copies_room_at(gpc, 0b0001, 42) == 42);
+  fan_out.reset();
+  CHECK(fan_out.copies_room_at(gpc, 0b1111, 0) == 0);
+  CHECK(send(0b1000, 0) == std::vector<Cycle>{32});
 }
 
 }  // namespace heddle::memory

@@ -282,7 +282,7 @@ TEST_CASE("errors come back, and payloads without an extension pass", "[memory][
   CHECK(bench.stat("gpc0.response_bytes") == 32 + 128);
 }
 
-TEST_CASE("packets take the bytes that they carry", "[memory][MEM-03]") {
+TEST_CASE("packets take the bytes that they carry", "[memory][MEM-03][TMA-15]") {
   protocol::RequestPool pool;
   MemoryRequest& request = pool.acquire();
   const auto request_bytes = [&] { return memory::request_bytes(request, request.extension, 32); };
@@ -320,7 +320,27 @@ TEST_CASE("packets take the bytes that they carry", "[memory][MEM-03]") {
     CHECK(request_bytes() == 32);
     CHECK(response_bytes() == 32);
   }
+  // What a TMAU's requests carry along (TMA-15).
+  request.extension.carried = 12;
+  for (const auto action : {protocol::MemoryAction::prefetch, protocol::MemoryAction::plain}) {
+    request.extension.action = action;
+    request.set_command(tlm::TLM_READ_COMMAND);
+    CHECK(request_bytes() == 32 + 12);
+    CHECK(response_bytes() == (action == protocol::MemoryAction::plain ? 96 : 32) + 12);
+  }
+  request.set_command(tlm::TLM_WRITE_COMMAND);
+  CHECK(request_bytes() == 32 + 96 + 12);
+  CHECK(response_bytes() == 32 + 12);
+  request.set_command(tlm::TLM_IGNORE_COMMAND);
+  request.extension.action = protocol::MemoryAction::reduce_block;
+  CHECK(request_bytes() == 32 + 96 + 12);
+  CHECK(response_bytes() == 32 + 12);
+  request.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
+  CHECK(response_bytes() == 32 + 12);
   request.release();
+  MemoryRequest& again = pool.acquire();
+  CHECK(again.extension.carried == 0);
+  again.release();
 }
 
 }  // namespace heddle::test

@@ -147,18 +147,35 @@ struct L2Bench {
     return request;
   }
 
+  // The data are for the test to fill.
+  protocol::MemoryRequest& reduce_block(std::uint64_t address, std::uint32_t bytes, arch::AtomicKind kind,
+                                        arch::ValueType type) {
+    protocol::MemoryRequest& request = plain(tlm::TLM_IGNORE_COMMAND, address, bytes);
+    request.extension.action = protocol::MemoryAction::reduce_block;
+    request.extension.atomic = kind;
+    request.extension.type = type;
+    return request;
+  }
+  // At once, whatever the mode of the bench.
+  tlm::tlm_response_status now(protocol::MemoryRequest& request) {
+    sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+    initiator.out.blocking(request, delay);
+    return request.get_response_status();
+  }
+
   struct Answer {
     std::uint64_t address = 0;
     Cycle arrival = 0;
     tlm::tlm_response_status status = tlm::TLM_INCOMPLETE_RESPONSE;
     std::uint8_t first = 0;  // byte of the data
     std::uint64_t old = 0;   // of the first lane
+    bool poisoned = false;
   };
   // Keeps what comes back, in its order.
   void listen() {
     initiator.on_response = [this](protocol::MemoryRequest& request, Cycle arrival) {
       answers.push_back({request.get_address(), arrival, request.get_response_status(), request.data[0],
-                         request.extension.lane[0].old});
+                         request.extension.lane[0].old, request.extension.poisoned});
     };
   }
   // Sends one and runs until nothing is left. The request's latency, from arrival to arrival of its response.

@@ -106,7 +106,7 @@ struct L2Op {
   void aim_atomic(std::uint64_t line, std::initializer_list<std::uint32_t> offsets, std::uint64_t operand) {
     access.kind = L2Access::Kind::atomic;
     access.line = line;
-    access.atomic = &atomic;
+    access.extension = &atomic;
     atomic.action = protocol::MemoryAction::atomic;
     atomic.type = arch::ValueType::u32;
     for (const std::uint32_t offset : offsets) {

@@ -30,6 +30,9 @@ class PlainMemory : public sc_core::sc_module {
 
   Socket& socket(std::uint32_t index) { return *sockets_[index]; }
 
+  // Whatever touches that 128-byte line is answered with an error.
+  void fail_line(std::uint64_t line) { failing_ = line; }
+
   std::vector<std::uint8_t> bytes;
   std::uint64_t transactions = 0;
   std::uint64_t unknown_commands = 0;  // what should not have come so far
@@ -50,7 +53,7 @@ class PlainMemory : public sc_core::sc_module {
       payload.set_response_status(tlm::TLM_BURST_ERROR_RESPONSE);
       return;
     }
-    if (length > bytes.size() || address > bytes.size() - length) {
+    if (length > bytes.size() || address > bytes.size() - length || address / 128 == failing_ / 128) {
       payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
       return;
     }
@@ -76,6 +79,7 @@ class PlainMemory : public sc_core::sc_module {
   }
 
   sc_core::sc_time latency_;
+  std::uint64_t failing_ = ~std::uint64_t{0};
   std::vector<std::unique_ptr<Socket>> sockets_;
 };
 

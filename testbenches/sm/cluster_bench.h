@@ -11,6 +11,7 @@
 
 #include "sm/fake_gpc.h"
 #include "sm/fake_l2.h"
+#include "sm/fake_tmau.h"
 #include "sm/sm.h"
 #include "support/list_program.h"
 #include "support/sim_fixture.h"
@@ -24,7 +25,7 @@ struct ClusterBench {
   static constexpr std::uint32_t kFirstSm = 10;  // ids of the SMs: from here on
 
   explicit ClusterBench(std::uint32_t count = 2, const sm::SmParams& sm_params = {}, TimingMode mode = TimingMode::at,
-                        std::uint32_t credits = 16)
+                        std::uint32_t credits = 16, bool share_receivers = false)
       : params(sm_params),
         domain("domain", 1.0, mode, 0, observation),
         map(1 << 20, 5, 1),
@@ -34,10 +35,12 @@ struct ClusterBench {
     for (std::uint32_t i = 0; i < count; ++i) {
       ids[kGpc].push_back(kFirstSm + i);
       const std::string name = "sm" + std::to_string(i);
-      sms.push_back(std::make_unique<sm::Sm>(name.c_str(), domain, name, params,
-                                             sm::SmPlace{kFirstSm + i, 100, kGpc, i, 1}, FakeGpc::kDistance, 1, code,
+      sm::SmPlace place{kFirstSm + i, 100, kGpc, i, 1};
+      place.share_receivers = share_receivers;
+      sms.push_back(std::make_unique<sm::Sm>(name.c_str(), domain, name, params, place, FakeGpc::kDistance, 1, code,
                                              sm::MemoryView{map}));
       sm::Sm& sm = *sms.back();
+      tmaus.push_back(std::make_unique<FakeTmau>(("tmau" + std::to_string(i)).c_str(), domain, sm));
       l2.push_back(std::make_unique<FakeL2>(("l2_" + std::to_string(i)).c_str(), domain, 1 << 20));
       gpc.start_out.bind(sm.start_in);
       gpc.abort_out.bind(sm.abort_in);
@@ -116,6 +119,7 @@ struct ClusterBench {
   FakeNetwork network;
   std::vector<std::unique_ptr<sm::Sm>> sms;
   std::vector<std::unique_ptr<FakeL2>> l2;
+  std::vector<std::unique_ptr<FakeTmau>> tmaus;
   std::vector<arch::FaultRecord> faults;
 
  private:

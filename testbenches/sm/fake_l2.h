@@ -37,6 +37,7 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
   std::vector<Seen> seen;
   Cycle latency = 200;                        // from a request's arrival to its response's
   std::function<Cycle(std::uint64_t)> extra;  // cycles more, by number of the request
+  std::uint64_t corrupt = ~std::uint64_t{0};  // an address: what comes of its sector is corrupt
   Cycle ahead = 0;                            // responses are given that much before they arrive
   std::size_t room = 1'000'000;               // requests that it holds
   bool silent = false;                        // no more answers
@@ -115,6 +116,8 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
       return;
     }
     payload.set_response_status(tlm::TLM_OK_RESPONSE);
+    const std::uint64_t sector = corrupt & ~std::uint64_t{31};
+    extension.poisoned = !payload.is_write() && address < sector + 32 && sector < address + length;
     if (extension.action == protocol::MemoryAction::atomic || extension.action == protocol::MemoryAction::reduce) {
       change(arch::line_of(address), extension);
     } else if (payload.is_read()) {

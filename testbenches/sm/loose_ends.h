@@ -35,19 +35,37 @@ struct NoClusters : sc_core::sc_module {
   PacketOut<protocol::DsmemPacket> reply_out;
 };
 
+// No TMAU: requests to it are refused.
+struct NoTmau : sc_core::sc_module {
+  NoTmau(const sc_core::sc_module_name& name, Domain& domain, sm::Sm& sm)
+      : sc_core::sc_module(name),
+        done_out("done_out", domain, 0, kUnlimitedCredits),
+        data_out("data_out", domain, 0, kUnlimitedCredits),
+        read_out("read_out", domain, 0, kUnlimitedCredits) {
+    done_out.bind(sm.bulk_done_in);
+    data_out.bind(sm.bulk_data_in);
+    read_out.bind(sm.bulk_read_in);
+  }
+  PacketOut<protocol::BulkDonePacket> done_out;
+  PacketOut<protocol::BulkDataPacket> data_out;
+  PacketOut<protocol::BulkReadPacket> read_out;
+};
+
 // Nobody aborts, and nobody answers.
 struct LooseEnds : sc_core::sc_module {
   LooseEnds(const sc_core::sc_module_name& name, Domain& domain, sm::Sm& sm)
       : sc_core::sc_module(name),
         abort_out("abort_out", domain, 0, kUnlimitedCredits),
         memory("memory", domain),
-        clusters("clusters", domain, sm) {
+        clusters("clusters", domain, sm),
+        tmau("tmau", domain, sm) {
     abort_out.bind(sm.abort_in);
     sm.memory_out.bind(memory);
   }
   PacketOut<protocol::AbortPacket> abort_out;
   MemoryIn memory;
   NoClusters clusters;
+  NoTmau tmau;
 };
 
 }  // namespace heddle::test

@@ -21,6 +21,8 @@ using heddle::test::Random;
 
 namespace {
 
+const SwizzleTable kUsual;
+
 struct Place {
   std::uint32_t row;
   std::uint32_t column;
@@ -76,7 +78,7 @@ MatmulTile random_tile(Random& random) {
 
 // Numbers of a like size, any bits, or few values with infinities and NaNs among them.
 std::vector<std::uint8_t> random_bytes(Random& random, const MatmulTile& tile) {
-  std::vector<std::uint8_t> shared(tile_end(tile));
+  std::vector<std::uint8_t> shared(tile_end(tile, kUsual));
   const std::uint32_t style = random.below(3);
   for (std::size_t i = 0; i + 1 < shared.size(); i += 2) {
     auto bits = static_cast<std::uint16_t>(random.next());
@@ -106,7 +108,7 @@ TEST_CASE("a matrix multiply has the bits of the triple loop, in order of k", "[
                                : bits_of(static_cast<float>(random.between(0, 200)) - 100.0F);
     }
     const std::vector<std::uint32_t> expected = plain(tile, shared, registers);
-    matmul(tile, shared.data(), registers.data());
+    matmul(tile, kUsual, shared.data(), registers.data());
     CHECK(registers == expected);
   }
 }
@@ -118,7 +120,7 @@ TEST_CASE("accumulators lie as in PTX: registers and lanes of known elements", "
   tile.b = 512;
   tile.b_pitch = 32;
   // A = 1, B[k][column] = column at k = 0: D[row][column] += column; the accumulators bring 100 * lane.
-  std::vector<std::uint8_t> shared(tile_end(tile));
+  std::vector<std::uint8_t> shared(tile_end(tile, kUsual));
   const std::uint16_t one = f16_of(1.0F);
   for (std::uint32_t row = 0; row < 16; ++row) std::memcpy(shared.data() + row * 32, &one, 2);
   for (std::uint32_t column = 0; column < 16; ++column) {
@@ -126,7 +128,7 @@ TEST_CASE("accumulators lie as in PTX: registers and lanes of known elements", "
     std::memcpy(shared.data() + 512 + 2 * column, &value, 2);
   }
   std::vector<std::uint32_t> registers(8 * kWarpLanes, bits_of(0.5F));
-  matmul(tile, shared.data(), registers.data());
+  matmul(tile, kUsual, shared.data(), registers.data());
   const auto at = [&registers](std::uint32_t reg, std::uint32_t lane) {
     return float_of(registers[reg * kWarpLanes + lane]);
   };
@@ -146,7 +148,7 @@ TEST_CASE("accumulators lie as in PTX: registers and lanes of known elements", "
   std::memcpy(shared.data() + 512, &one, 2);
   std::memcpy(shared.data() + 512 + 18, &one, 2);
   registers.assign(registers.size(), 0);
-  matmul(tile, shared.data(), registers.data());
+  matmul(tile, kUsual, shared.data(), registers.data());
   CHECK(at(0, 4) == 1.0F);    // row 1, column 0
   CHECK(at(2, 4) == 9.0F);    // row 9, column 0
   CHECK(at(5, 28) == 7.0F);   // row 7, column 9
@@ -159,7 +161,7 @@ TEST_CASE("infinities and NaNs stay what they are, and stay in their row and col
   tile.a_pitch = 32;
   tile.b = 512;
   tile.b_pitch = 16;
-  std::vector<std::uint8_t> shared(tile_end(tile));
+  std::vector<std::uint8_t> shared(tile_end(tile, kUsual));
   const auto put = [&shared](std::uint32_t at, std::uint16_t bits) { std::memcpy(shared.data() + at, &bits, 2); };
   for (std::uint32_t column = 0; column < 8; ++column) put(512 + 2 * column, 0x3C00);  // B: ones at k = 0
   put(0, 0x7C00);                                                                      // row 0: infinity
@@ -168,7 +170,7 @@ TEST_CASE("infinities and NaNs stay what they are, and stay in their row and col
   put(66, 0xFC00);
   put(512 + 16, 0x3C00);  // B: a one at k = 1, column 0
   std::vector<std::uint32_t> registers(4 * kWarpLanes, 0);
-  matmul(tile, shared.data(), registers.data());
+  matmul(tile, kUsual, shared.data(), registers.data());
   CHECK(registers[0] == bits_of(std::numeric_limits<float>::infinity()));
   CHECK(registers[4] == kNanF32);
   CHECK(registers[8] == kNanF32);               // infinity - infinity
@@ -186,12 +188,12 @@ TEST_CASE("tiles that do not exist are told, and so are their ends and traffic",
   tile.b = 4'000;
   tile.b_pitch = 512;
   CHECK(tile_exists(tile));
-  CHECK(tile_end(tile) == 4'000 + 15 * 512 + 512);
+  CHECK(tile_end(tile, kUsual) == 4'000 + 15 * 512 + 512);
   CHECK(tile_bytes(tile) == 16 * 16 * 2 + 16 * 256 * 2 / 4);
   tile.b_transposed = true;
-  CHECK(tile_end(tile) == 4'000 + 255 * 512 + 32);
+  CHECK(tile_end(tile, kUsual) == 4'000 + 255 * 512 + 32);
   tile.a = 0xFFFF'FFF0;
-  CHECK(tile_end(tile) == 0xFFFF'FFF0ULL + 15 * 32 + 32);
+  CHECK(tile_end(tile, kUsual) == 0xFFFF'FFF0ULL + 15 * 32 + 32);
   const auto exists = [](auto change) {
     MatmulTile each;
     change(each);
@@ -209,5 +211,5 @@ TEST_CASE("tiles that do not exist are told, and so are their ends and traffic",
   std::vector<std::uint32_t> registers(4 * kWarpLanes);
   MatmulTile wrong;
   wrong.k = 17;
-  CHECK_THROWS_AS(matmul(wrong, nullptr, registers.data()), CheckFailed);
+  CHECK_THROWS_AS(matmul(wrong, kUsual, nullptr, registers.data()), CheckFailed);
 }

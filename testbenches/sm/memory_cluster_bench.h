@@ -122,17 +122,21 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
         reply_out("reply_out", domain, 0, credits),
         dsmem_in("dsmem_in", domain, 0, CreditReturn::by_owner),
         reply_in("reply_in", domain, 0),
+        bulk_read_out("bulk_read_out", domain, 0, kUnlimitedCredits),
+        bulk_read_back("bulk_read_back", domain, 0),
         warps(kWarps),
         tables(kWarps, params.limits.ctas, params.limits.max_shared_per_cta),
         stats(domain.observation().stats, "gpu0.sm" + std::to_string(in_gpc)),
         unit(domain, memory_out, params, {map_}, in_gpc, warps, *this, stats, tables,
-             {dsmem_out, dsmem_in, reply_out, in_gpc}),
+             {dsmem_out, dsmem_in, reply_out, in_gpc}, {bulk_read_out}),
         domain_(domain) {
     memory_out.connect<UnitOfSm, &UnitOfSm::on_response, &UnitOfSm::on_memory_room>(*this);
     dsmem_out.on_credit<UnitOfSm, &UnitOfSm::on_room>(*this);
     reply_out.on_credit<UnitOfSm, &UnitOfSm::on_room>(*this);
     dsmem_in.on_packet<UnitOfSm, &UnitOfSm::on_request>(*this);
     reply_in.on_packet<UnitOfSm, &UnitOfSm::on_reply>(*this);
+    bulk_read_out.bind(bulk_read_back);
+    bulk_read_back.on_packet<UnitOfSm, &UnitOfSm::on_bulk_answer>(*this);
   }
 
   MemoryOut memory_out;
@@ -140,6 +144,8 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
   PacketOut<Packet> reply_out;
   PacketIn<Packet> dsmem_in;
   PacketIn<Packet> reply_in;
+  PacketOut<protocol::BulkReadPacket> bulk_read_out;
+  PacketIn<protocol::BulkReadPacket> bulk_read_back;  // as a TMAU gets them
   std::vector<sm::Warp> warps;
   sm::ClusterTables tables;
   sm::SmStats stats;
@@ -162,6 +168,24 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
   std::vector<sm::ClusterError> orphans;
   std::vector<std::uint32_t> answered;  // CTA slots
   std::vector<std::uint32_t> changed;   // windows
+  struct Changed {
+    std::uint32_t window;
+    std::uint32_t offset;
+    Cycle when;
+  };
+  std::vector<Changed> changes;  // the same
+  struct BulkFailure {
+    arch::DsmemStatus status;
+    std::uint32_t rank;
+    std::uint32_t offset;
+    std::uint32_t request;  // of the target
+  };
+  std::vector<BulkFailure> bulk_failures;
+  struct BulkAnswer {
+    protocol::BulkReadPacket packet;
+    Cycle when;
+  };
+  std::vector<BulkAnswer> bulk_answers;
   std::uint32_t groups_ended = 0;
   std::uint32_t went_on = 0;
   std::function<void(std::uint32_t warp, Cycle when)> on_ended;
@@ -178,6 +202,9 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
   void on_room(std::uint32_t) { unit.on_cluster_room(); }
   void on_request(const Packet& packet, std::uint32_t) { unit.on_cluster_request(packet); }
   void on_reply(const Packet& packet, std::uint32_t) { unit.on_cluster_reply(packet, domain_.now()); }
+  void on_bulk_answer(const protocol::BulkReadPacket& packet, std::uint32_t) {
+    bulk_answers.push_back({packet, domain_.now()});
+  }
 
   void access_ended(const sm::Access& access, Cycle when) override {
     ended.push_back({access.warp, when});
@@ -196,7 +223,13 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
   void cluster_failed(const sm::Access&, const sm::ClusterError& error, Cycle) override { failed.push_back(error); }
   void orphan_failed(const sm::ClusterError& error, Cycle) override { orphans.push_back(error); }
   void cluster_answered(std::uint32_t, std::uint32_t cta, Cycle) override { answered.push_back(cta); }
-  void mbarrier_changed(std::uint32_t window, std::uint32_t, Cycle) override { changed.push_back(window); }
+  void mbarrier_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override {
+    changed.push_back(window);
+    changes.push_back({window, offset, when});
+  }
+  void bulk_failed(const sm::BulkError& error, Cycle) override {
+    bulk_failures.push_back({error.status, error.rank, error.offset, error.target.request});
+  }
   void memory_goes_on(Cycle) override {
     ++went_on;
     if (on_go) on_go();
@@ -247,7 +280,7 @@ struct UnitsBench {
       for (std::uint32_t id = 0; id < 256; ++id) counts += unit.in_flight(id);
       for (std::uint32_t cta = 0; cta < 32; ++cta) counts += unit.in_flight_of_cta(cta);
       return counts == 0 && unit.open() == 0 && unit.payloads() == 0 && unit.cluster_waiting() == 0 &&
-             unit.served_waiting() == 0 && unit.ledger().open() == 0;
+             unit.served_waiting() == 0 && unit.ledger().open() == 0 && unit.bulk_sends() == 0;
     });
   }
 

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "sm/fake_l2.h"
+#include "sm/fake_tmau.h"
 #include "sm/loose_ends.h"
 #include "sm/sm.h"
 #include "support/list_program.h"
@@ -69,15 +70,24 @@ class ProgramMpc : public sc_core::sc_module, private EventHandler, private Rese
   std::vector<protocol::CtaStartPacket> script_;
 };
 
+inline sm::SmPlace bench_place() {
+  sm::SmPlace place;
+  place.id = kBenchSm;
+  place.sms = kBenchSms;
+  return place;
+}
+
 struct ProgramBench {
   explicit ProgramBench(const sm::SmParams& sm_params = {}, TimingMode mode = TimingMode::at,
-                        std::uint64_t memory_bytes = 1 << 20, Cycle run_ahead = 0)
+                        std::uint64_t memory_bytes = 1 << 20, Cycle run_ahead = 0,
+                        const sm::SmPlace& place = bench_place())
       : params(sm_params),
         domain("domain", 1.0, mode, run_ahead, observation),
         map(memory_bytes, 5, 1),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, place(), ProgramMpc::kDistance, 1, code, sm::MemoryView{map}),
+        sm("sm", domain, "sm0", params, place, ProgramMpc::kDistance, 1, code, sm::MemoryView{map}),
         l2("l2", domain, memory_bytes),
+        tmau("tmau", domain, sm),
         no_clusters("no_clusters", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
@@ -135,17 +145,11 @@ struct ProgramBench {
   ProgramMpc mpc;
   sm::Sm sm;
   FakeL2 l2;
+  FakeTmau tmau;
   NoClusters no_clusters;
   std::vector<arch::FaultRecord> faults;
 
  private:
-  static sm::SmPlace place() {
-    sm::SmPlace place;
-    place.id = kBenchSm;
-    place.sms = kBenchSms;
-    return place;
-  }
-
   std::vector<arch::KernelShape> shapes_;
 };
 

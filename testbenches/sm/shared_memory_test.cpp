@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/swizzle.h"
 #include "common/error.h"
 #include "support/random.h"
 
@@ -212,4 +213,29 @@ TEST_CASE("the first lane beyond the CTA's window is found", "[sm][MEM-05]") {
   CHECK_FALSE(memory.contains(0, 1, 100));
   CHECK_FALSE(memory.contains(0, ~std::uint64_t{0}, 2));
   CHECK(memory.first_outside(0, strided(96, 0, 16)) == 0);
+}
+
+TEST_CASE("lanes that read or write a column of a tile of 16-byte units take 8 cycles, and 1 swizzled",
+          "[sm][TMA-21][TMA-20]") {
+  using heddle::arch::Swizzle;
+  const heddle::arch::SwizzleTable table;
+  const auto cycles = [&table](OpCode code, Swizzle swizzle, std::uint32_t pitch, std::uint32_t column) {
+    Operation operation = access(code, 16, 0xFF);
+    for (std::uint32_t row = 0; row < 8; ++row) operation.address[row] = table(swizzle, row * pitch + 16 * column);
+    return wavefronts(operation);
+  };
+  for (const OpCode code : {OpCode::load, OpCode::store}) {
+    for (std::uint32_t column = 0; column < 8; ++column) {
+      CHECK(cycles(code, Swizzle::none, 128, column) == 8);
+      CHECK(cycles(code, Swizzle::bytes128, 128, column) == 1);
+    }
+    for (std::uint32_t column = 0; column < 4; ++column) {
+      CHECK(cycles(code, Swizzle::none, 64, column) == 4);
+      CHECK(cycles(code, Swizzle::bytes64, 64, column) == 1);
+    }
+    for (std::uint32_t column = 0; column < 2; ++column) {
+      CHECK(cycles(code, Swizzle::none, 32, column) == 2);
+      CHECK(cycles(code, Swizzle::bytes32, 32, column) == 1);
+    }
+  }
 }

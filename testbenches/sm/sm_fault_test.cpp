@@ -181,7 +181,7 @@ TEST_CASE("a fault names the operation, also when the warp has gone on", "[sm][M
 }
 
 TEST_CASE("operations without their block are refused by name", "[sm][MEM-05][SM-02]") {
-  for (auto code = static_cast<std::uint8_t>(OpCode::tensor_load);
+  for (auto code = static_cast<std::uint8_t>(OpCode::launch_child);
        code <= static_cast<std::uint8_t>(heddle::arch::kLastOpCode); ++code) {
     const auto op = static_cast<OpCode>(code);
     CAPTURE(heddle::arch::op_name(op));

@@ -61,6 +61,7 @@ class ListProgram : public arch::WarpProgram {
   using Value = std::function<std::uint64_t(const Warp&, std::uint32_t lane)>;
   using Lanes = std::function<arch::LaneMask(const Warp&)>;
   using Condition = std::function<bool(const Warp&)>;
+  using Bulk = std::function<arch::BulkRequest(const Warp&, std::uint32_t lane)>;
 
   // How an access is done.
   struct Access {
@@ -249,6 +250,34 @@ class ListProgram : public arch::WarpProgram {
                     operation.address[lane] = from(warp, lane);
                   }
                 });
+  }
+  // Requests to the TMAU: one of each lane (empty: lane 0).
+  ListProgram& bulk(arch::OpCode code, Bulk make, Lanes lanes = {}, Reads reads = {}, std::string name = {}) {
+    if (!lanes) lanes = only(0);
+    return step(
+        {code, arch::Unit::memory, std::move(reads), {}, {}},
+        [make = std::move(make), lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
+                                                           arch::Operation& operation) {
+          const Warp warp{place, state};
+          operation.lanes &= lanes(warp);
+          for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+            if ((operation.lanes >> lane & 1) != 0) operation.bulk.push_back(make(warp, lane));
+          }
+        },
+        std::move(name));
+  }
+  ListProgram& bulk_commit() { return plain(arch::OpCode::bulk_commit, {}); }
+  // `read`: until their sources have been read.
+  ListProgram& bulk_wait(std::uint32_t open, bool read = false) {
+    return plain(arch::OpCode::bulk_wait, [=](arch::Operation& operation) {
+      operation.count = open;
+      operation.read = read;
+    });
+  }
+  ListProgram& bulk_drain() { return plain(arch::OpCode::bulk_drain, {}); }
+  // Of the descriptor there; 0: of all.
+  ListProgram& tensor_fence(std::uint64_t descriptor = 0) {
+    return plain(arch::OpCode::tensor_fence, [=](arch::Operation& operation) { operation.address.fill(descriptor); });
   }
   ListProgram& exit() { return plain(arch::OpCode::exit, {}); }
   // An operation with nothing but its code: for those that are refused.

@@ -1,6 +1,7 @@
 // Executes a kernel's program without an SM: the warps of a cluster take turns, an operation each, on flat global and
 // shared memory. Results of operations come late: a register gets its value when the demand of a later operation names
-// it, not before. So a demand that leaves out a register shows.
+// it, not before. So a demand that leaves out a register shows. Requests to the tensor memory access unit are carried
+// out later too, with `uneven` in any order, so that a wait that is missing shows.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,8 @@
 #include "arch/kernel_record.h"
 #include "arch/warp_program.h"
 #include "support/random.h"
+#include "workload/bulk_open.h"
+#include "workload/bulk_reference.h"
 #include "workload/cluster_reference.h"
 
 namespace heddle::test {
@@ -25,7 +28,16 @@ namespace heddle::test {
 class ProgramRun {
  public:
   ProgramRun(const arch::KernelRecord& kernel, std::vector<std::uint8_t>& global)
-      : kernel_(kernel), program_(*kernel.program), global_(global) {}
+      : kernel_(kernel), program_(*kernel.program), global_(global), bulk_(global) {}
+
+  // A request to the tensor memory access unit, and who made it.
+  struct Request {
+    arch::OpCode code = arch::OpCode::exit;
+    std::uint64_t cta = 0;
+    std::uint32_t warp = 0;
+    std::uint32_t lane = 0;
+    arch::BulkRequest request;
+  };
 
   // Saves and restores every warp before every operation.
   bool checkpoints = false;
@@ -36,6 +48,7 @@ class ProgramRun {
   std::uint64_t instructions = 0;                 // of compute
   std::map<arch::OpCode, std::uint64_t> of_code;  // how many were issued
   std::vector<std::string> names;                 // of the operations of warp 0 of CTA 0
+  std::vector<Request> requests;
   std::uint64_t limit = 50'000'000;
 
   void run() {
@@ -52,7 +65,7 @@ class ProgramRun {
     arch::LaneMask lanes = 0;
     std::array<arch::PerLane<std::uint32_t>, 4> values{};
   };
-  enum class Wait { none, barrier, cluster, mbarrier };
+  enum class Wait { none, barrier, cluster, mbarrier, groups, drain };
   struct Warp {
     arch::WarpPlace place;
     arch::WarpState state;
@@ -62,7 +75,9 @@ class ProgramRun {
     std::uint32_t barrier = 0;
     std::uint32_t threads = 0;
     ClusterArrivals arrivals;
-    arch::Operation phase;  // an mbarrier's, that it waits for
+    arch::Operation phase;  // an mbarrier's, that it waits for; or groups of requests
+    BulkGroups groups;
+    std::uint64_t serial = 0;  // of the last request before it drains
   };
   struct Cta {
     std::vector<Warp> warps;
@@ -97,7 +112,9 @@ class ProgramRun {
     while (true) {
       bool moved = false;
       for (Cta& cta : ctas_) moved = turn(cta) || moved;
-      if (moved) continue;
+      const bool open = !open_.empty();
+      serve(!moved);
+      if (moved || open) continue;
       if (std::all_of(ctas_.begin(), ctas_.end(), [](const Cta& cta) { return cta.ended(); })) return;
       if (!open_cluster_barrier() && !open_barriers()) throw std::runtime_error("the warps wait for ever");
     }
@@ -128,6 +145,9 @@ class ProgramRun {
       if (warp.state.exited) continue;
       if (warp.wait == Wait::cluster && phases_ >= warp.arrivals.waited) warp.wait = Wait::none;
       if (warp.wait == Wait::mbarrier && phase_over(warp)) warp.wait = Wait::none;
+      if (warp.wait == Wait::groups && open_.groups(warp.groups, warp.phase.read) <= warp.phase.count)
+        warp.wait = Wait::none;
+      if (warp.wait == Wait::drain && open_.drained(warp.place.rank, warp.serial)) warp.wait = Wait::none;
       if (warp.wait != Wait::none) continue;
       moved = true;
       if (random_.chance(cta.misses)) continue;
@@ -139,6 +159,33 @@ class ProgramRun {
       step(warp);
     }
     return moved;
+  }
+
+  // `all`: nothing else can go on.
+  void serve(bool all) {
+    BulkReference::Windows windows;
+    for (Cta& cta : ctas_) windows.push_back(&cta.shared);
+    const auto complete = [this](std::uint32_t rank, std::uint32_t barrier, std::uint64_t bytes) {
+      mbarriers_.at(rank, barrier).come(bytes);
+    };
+    open_.serve([&] { return !all && uneven != 0 && random_.chance(70); },
+                [&](OpenRequest& open) {
+                  if (BulkReference::reads_shared(open.request)) open.source = *windows[open.rank];
+                },
+                [&](const OpenRequest& open) { bulk_.apply(open.request, open.rank, open.source, windows, complete); });
+  }
+
+  void ask(Warp& warp) {
+    if (operation_.bulk.size() != static_cast<std::size_t>(__builtin_popcount(operation_.lanes))) {
+      throw std::runtime_error("not one request for each lane");
+    }
+    std::size_t next = 0;
+    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+      if ((operation_.lanes >> lane & 1U) == 0) continue;
+      const arch::BulkRequest& request = operation_.bulk[next++];
+      requests.push_back({operation_.code, warp.place.cta, warp.place.warp, lane, request});
+      open_.add(warp.groups, warp.place.rank, request);
+    }
   }
 
   bool phase_over(const Warp& warp) {
@@ -314,6 +361,7 @@ class ProgramRun {
       warp.barrier = operation_.barrier;
       warp.threads = operation_.count;
     }
+    if (operation_.code >= OpCode::tensor_load && operation_.code <= OpCode::bulk_send) ask(warp);
     wait_for_others(warp);
     const bool late_result = operation_.code == OpCode::load || operation_.code == OpCode::atomic ||
                              operation_.code == OpCode::special || of_mbarriers(operation_.code);
@@ -336,6 +384,15 @@ class ProgramRun {
     if (operation_.code == OpCode::mbarrier_wait) {
       warp.phase = operation_;
       warp.wait = Wait::mbarrier;
+    }
+    if (operation_.code == OpCode::bulk_commit) warp.groups.commit();
+    if (operation_.code == OpCode::bulk_wait) {
+      warp.phase = operation_;
+      warp.wait = Wait::groups;
+    }
+    if (operation_.code == OpCode::bulk_drain) {
+      warp.serial = open_.serial();
+      warp.wait = Wait::drain;
     }
     if (operation_.code == OpCode::release_shared) {
       const auto lane = static_cast<std::size_t>(__builtin_ctz(operation_.lanes));
@@ -362,7 +419,7 @@ class ProgramRun {
         float sum = arch::float_of(registers[lane]);
         for (std::uint32_t k = 0; k < t.k; ++k) {
           const std::uint32_t b = t.b_transposed ? t.b + column * t.b_pitch + 2 * k : t.b + k * t.b_pitch + 2 * column;
-          sum += half(t.a + row * t.a_pitch + 2 * k) * half(b);
+          sum += half(swizzles_(t.a_swizzle, t.a + row * t.a_pitch + 2 * k)) * half(swizzles_(t.b_swizzle, b));
         }
         registers[lane] = arch::bits_of(sum);
       }
@@ -376,6 +433,9 @@ class ProgramRun {
   Cta* cta_ = nullptr;     // whose warp it is
   MbarrierReferences mbarriers_;
   std::uint64_t phases_ = 0;  // of the cluster's barrier, that are over
+  BulkReference bulk_;
+  arch::SwizzleTable swizzles_;
+  OpenRequests open_;
   arch::Operation operation_;
   Random random_{0};
 };

@@ -1,0 +1,60 @@
+// Requests of one SM that wait for their turn, in a selectable order (TMA-03). Plain C++.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "common/error.h"
+#include "tmau/tmau_params.h"
+
+namespace heddle::tmau {
+
+class RequestQueue {
+ public:
+  explicit RequestQueue(QueueOrder order) : order_(order) {}
+
+  bool empty() const { return items_.empty(); }
+  std::size_t size() const { return items_.size(); }
+  void push(std::uint32_t request, bool tensor) { items_.push_back({request, tensor}); }
+
+  // Place of the one that is next. bytes_of(request): of its box, asked for if the order goes by it; equal ones go in
+  // the order of their arrival.
+  template <class BytesOf>
+  std::size_t next(BytesOf&& bytes_of) const {
+    HEDDLE_CHECK(!items_.empty(), "nothing is queued");
+    if (order_ == QueueOrder::blocks_first) {
+      for (std::size_t i = 0; i < items_.size(); ++i) {
+        if (!items_[i].tensor) return i;
+      }
+    }
+    if (order_ != QueueOrder::smallest_first) return 0;
+    std::size_t best = 0;
+    std::uint64_t least = bytes_of(items_[0].request);
+    for (std::size_t i = 1; i < items_.size(); ++i) {
+      const std::uint64_t bytes = bytes_of(items_[i].request);
+      if (bytes >= least) continue;
+      best = i;
+      least = bytes;
+    }
+    return best;
+  }
+  std::uint32_t at(std::size_t place) const { return items_[place].request; }
+  std::uint32_t take(std::size_t place) {
+    const std::uint32_t request = items_[place].request;
+    items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(place));
+    return request;
+  }
+  void clear() { items_.clear(); }
+
+ private:
+  struct Item {
+    std::uint32_t request = 0;
+    bool tensor = false;
+  };
+
+  QueueOrder order_;
+  std::deque<Item> items_;
+};
+
+}  // namespace heddle::tmau

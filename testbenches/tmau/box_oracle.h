@@ -1,0 +1,302 @@
+// What a request for a box has to do, element by element, written from the requirements (TMA-07, TMA-10, TMA-11,
+// TMA-13, TMA-14, TMA-20) without anything of the unit. Slow and simple. Of a descriptor that breaks no rule.
+//
+//   box_elements      the elements of the box in order: coordinates, address, inside the tensor or not
+//   reference_load    device bytes -> a CTA's window of shared memory
+//   reference_store   a CTA's window -> device bytes
+//   reference_reduce  the same, by a reduction
+//   count_pieces      how many line requests are enough
+//
+// Device memory is a vector whose first byte has address 0; a window is a vector whose first byte has offset 0. An
+// access beyond either throws std::out_of_range.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "arch/memory_op.h"
+#include "arch/swizzle.h"
+#include "arch/tensor_descriptor.h"
+
+namespace heddle::test {
+
+using Coordinates = std::array<std::int32_t, arch::kTensorRank>;
+using Bytes = std::vector<std::uint8_t>;
+
+// Interleaved, an element is a channel slice.
+struct BoxElement {
+  std::array<std::int64_t, arch::kTensorRank> at{};  // coordinates
+  std::uint64_t address = 0;                         // outside the tensor: by the same sum, modulo 2^64
+  bool inside = false;
+};
+
+// Bytes of one value.
+inline std::uint32_t value_bytes(arch::TensorType type) {
+  switch (type) {
+    case arch::TensorType::u8:
+      return 1;
+    case arch::TensorType::u16:
+    case arch::TensorType::f16:
+    case arch::TensorType::bf16:
+      return 2;
+    case arch::TensorType::u64:
+    case arch::TensorType::s64:
+    case arch::TensorType::f64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+// Bytes of one element: a value, or a slice of 16 or 32 bytes (TMA-14).
+inline std::uint32_t element_bytes(const arch::TensorDescriptor& d) {
+  if (d.interleave == arch::Interleave::bytes16) return 16;
+  if (d.interleave == arch::Interleave::bytes32) return 32;
+  return value_bytes(d.type);
+}
+
+inline BoxElement box_element(const arch::TensorDescriptor& d,
+                              const std::array<std::int64_t, arch::kTensorRank>& coordinates) {
+  BoxElement element{coordinates, d.address, true};
+  for (std::uint32_t i = 0; i < d.rank; ++i) {
+    const bool side_by_side = i == 0 && d.interleave == arch::Interleave::none;
+    const std::uint64_t stride = side_by_side ? element_bytes(d) : d.stride[i];
+    element.address += static_cast<std::uint64_t>(coordinates[i]) * stride;
+    if (coordinates[i] < 0 || coordinates[i] >= static_cast<std::int64_t>(d.size[i])) element.inside = false;
+  }
+  return element;
+}
+
+// TMA-10: nested loops, dimension 0 innermost, from the start coordinate by traversal stride to start + box.
+inline std::vector<BoxElement> tile_elements(const arch::TensorDescriptor& d, const Coordinates& start) {
+  std::array<std::int64_t, arch::kTensorRank> step{1, 1, 1, 1, 1};
+  std::array<std::int64_t, arch::kTensorRank> from{};
+  std::array<std::int64_t, arch::kTensorRank> to{1, 1, 1, 1, 1};
+  for (std::uint32_t i = 0; i < d.rank; ++i) {
+    from[i] = start[i];
+    to[i] = from[i] + d.box[i];
+    if (i > 0 || d.interleave != arch::Interleave::none) step[i] = d.traversal[i];
+  }
+  std::vector<BoxElement> result;
+  for (std::int64_t c4 = from[4]; c4 < to[4]; c4 += step[4]) {
+    for (std::int64_t c3 = from[3]; c3 < to[3]; c3 += step[3]) {
+      for (std::int64_t c2 = from[2]; c2 < to[2]; c2 += step[2]) {
+        for (std::int64_t c1 = from[1]; c1 < to[1]; c1 += step[1]) {
+          for (std::int64_t c0 = from[0]; c0 < to[0]; c0 += step[0]) {
+            result.push_back(box_element(d, {c0, c1, c2, c3, c4}));
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+// The offsets of one 16-bit word, of W, H and D: 16 bits, or 8 each, or 5 each (TMA-11).
+inline std::array<std::int64_t, 3> im2col_offsets(std::uint32_t rank, std::uint16_t word) {
+  if (rank == 3) return {word, 0, 0};
+  if (rank == 4) return {word & 0xFF, word >> 8, 0};
+  return {word & 0x1F, word >> 5 & 0x1F, word >> 10 & 0x1F};
+}
+
+// TMA-11, line by line. Dimensions: C, W, then H and D where there are any, then N.
+inline std::vector<BoxElement> im2col_elements(const arch::TensorDescriptor& d, const Coordinates& start,
+                                               std::uint16_t offsets) {
+  const std::uint32_t spatial = d.rank - 2;
+  const std::array<std::int64_t, 3> offset = im2col_offsets(d.rank, offsets);
+  std::array<std::int64_t, 3> lb{};
+  std::array<std::int64_t, 3> ub{};
+  std::array<std::int64_t, 3> p{};
+  for (std::uint32_t i = 0; i < spatial; ++i) {
+    lb[i] = d.base_corner[i] + offset[i];
+    ub[i] = static_cast<std::int64_t>(d.size[i + 1]) + d.far_corner[i] + offset[i];
+    p[i] = start[i + 1] + offset[i];
+  }
+  std::int64_t n = start[d.rank - 1];
+  std::vector<BoxElement> result;
+  for (std::uint32_t pixel = 0; pixel < d.pixels; ++pixel) {
+    for (std::int64_t c = start[0]; c < std::int64_t{start[0]} + d.channels; ++c) {
+      std::array<std::int64_t, arch::kTensorRank> at{c, 0, 0, 0, 0};
+      for (std::uint32_t i = 0; i < spatial; ++i) at[i + 1] = p[i];
+      at[d.rank - 1] = n;
+      result.push_back(box_element(d, at));
+    }
+    bool image = true;  // W, H and D have all gone back: the next image
+    for (std::uint32_t i = 0; i < spatial; ++i) {
+      p[i] += d.traversal[i + 1];
+      if (p[i] < ub[i]) {
+        image = false;
+        break;
+      }
+      p[i] = lb[i];
+    }
+    if (image) ++n;
+  }
+  return result;
+}
+
+// In the order in which they lie in shared memory, one after the other.
+inline std::vector<BoxElement> box_elements(const arch::TensorDescriptor& d, const Coordinates& start,
+                                            std::uint16_t offsets) {
+  return d.mode == arch::TensorMode::tile ? tile_elements(d, start) : im2col_elements(d, start, offsets);
+}
+
+struct PieceCount {
+  std::uint64_t pieces = 0;
+  std::uint64_t inside = 0;  // of them: with an element inside the tensor
+};
+
+// The fewest line requests (TMA-15): elements that follow each other in shared memory share one if they follow each
+// other in device memory as well and lie in the same line.
+inline PieceCount count_pieces(const arch::TensorDescriptor& d, const std::vector<BoxElement>& elements) {
+  const std::uint64_t bytes = element_bytes(d);
+  PieceCount count;
+  bool counted = false;  // the piece in count.inside
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const std::uint64_t address = elements[i].address;
+    if (address / arch::kLineBytes != (address + bytes - 1) / arch::kLineBytes) {
+      throw std::logic_error("an element lies across the end of a line");
+    }
+    const bool goes_on = i > 0 && address == elements[i - 1].address + bytes && address % arch::kLineBytes != 0;
+    if (!goes_on) {
+      ++count.pieces;
+      counted = false;
+    }
+    if (elements[i].inside && !counted) {
+      ++count.inside;
+      counted = true;
+    }
+  }
+  return count;
+}
+
+// Zero, or the special NaN of the type (TMA-13).
+inline std::uint64_t outside_value(arch::TensorType type, arch::Fill fill) {
+  if (fill == arch::Fill::zero) return 0;
+  switch (type) {
+    case arch::TensorType::f16:
+    case arch::TensorType::bf16:
+      return 0x7FFF;
+    case arch::TensorType::f64:
+      return 0x7FFF'FFFF'FFFF'FFFF;
+    default:
+      return 0x7FFF'FFFF;
+  }
+}
+
+// What a load makes of a value (TMA-07): `_flush` turns subnormal numbers into zeros of their sign, tf32 keeps 10 bits
+// of fraction. Rounded by distance: the lower neighbour, or the upper one if it is nearer, or as near and even; a NaN
+// becomes the special NaN.
+inline std::uint64_t loaded_value(arch::TensorType type, std::uint64_t value) {
+  const bool flush = type == arch::TensorType::f32_flush || type == arch::TensorType::tf32_flush;
+  const bool round = type == arch::TensorType::tf32 || type == arch::TensorType::tf32_flush;
+  if (!flush && !round) return value;
+  const std::uint64_t sign = value & 0x8000'0000U;
+  const std::uint64_t exponent = value & 0x7F80'0000U;
+  const std::uint64_t fraction = value & 0x007F'FFFFU;
+  if (flush && exponent == 0) return sign;
+  if (!round) return value;
+  if (exponent == 0x7F80'0000U) return fraction == 0 ? value : 0x7FFF'FFFFU;
+  const std::uint64_t below = fraction >> 13;
+  const std::uint64_t rest = fraction & 0x1FFFU;
+  const bool up = rest > 0x1000U || (rest == 0x1000U && below % 2 == 1);
+  return sign | (exponent + ((below + (up ? 1 : 0)) << 13));
+}
+
+inline std::uint64_t get_value(const std::uint8_t* bytes, std::uint32_t count) {
+  std::uint64_t value = 0;
+  for (std::uint32_t i = 0; i < count; ++i) value |= std::uint64_t{bytes[i]} << 8 * i;
+  return value;
+}
+
+inline void put_value(std::uint8_t* bytes, std::uint32_t count, std::uint64_t value) {
+  for (std::uint32_t i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(value >> 8 * i);
+}
+
+// The box lies from offset `shared` on; every byte lies where the swizzle puts its offset (TMA-20).
+inline std::uint8_t& window_byte(Bytes& window, const arch::SwizzleTable& swizzles, const arch::TensorDescriptor& d,
+                                 std::uint64_t offset) {
+  return window.at(swizzles(d.swizzle, static_cast<std::uint32_t>(offset)));
+}
+
+// Bytes of the window that the box does not have remain as they are.
+inline void reference_load(const arch::TensorDescriptor& d, const Coordinates& start, std::uint16_t offsets,
+                           std::uint32_t shared, const arch::SwizzleTable& swizzles, const Bytes& device,
+                           Bytes& window) {
+  const std::uint32_t bytes = element_bytes(d);
+  const std::uint32_t each = value_bytes(d.type);
+  std::uint64_t offset = shared;
+  for (const BoxElement& element : box_elements(d, start, offsets)) {
+    std::array<std::uint8_t, 32> data{};
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      if (element.inside) data[i] = device.at(element.address + i);
+    }
+    for (std::uint32_t i = 0; i < bytes; i += each) {
+      const std::uint64_t value = get_value(&data[i], each);
+      put_value(&data[i], each, element.inside ? loaded_value(d.type, value) : outside_value(d.type, d.fill));
+    }
+    for (std::uint32_t i = 0; i < bytes; ++i) window_byte(window, swizzles, d, offset++) = data[i];
+  }
+}
+
+// Elements outside the tensor are not written (TMA-13).
+inline void reference_store(const arch::TensorDescriptor& d, const Coordinates& start, std::uint16_t offsets,
+                            std::uint32_t shared, const arch::SwizzleTable& swizzles, Bytes window, Bytes& device) {
+  const std::uint32_t bytes = element_bytes(d);
+  std::uint64_t offset = shared;
+  for (const BoxElement& element : box_elements(d, start, offsets)) {
+    for (std::uint32_t i = 0; i < bytes; ++i, ++offset) {
+      if (element.inside) device.at(element.address + i) = window_byte(window, swizzles, d, offset);
+    }
+  }
+}
+
+// d op s of one value: `held` is the one in device memory (TMA-07).
+inline std::uint64_t reduced_value(arch::AtomicKind kind, arch::TensorType type, std::uint64_t held,
+                                   std::uint64_t value) {
+  if (kind == arch::AtomicKind::increment) return held >= value ? 0 : held + 1;
+  if (kind == arch::AtomicKind::decrement) return held == 0 || held > value ? value : held - 1;
+  const auto by = [&](arch::ValueType as) { return arch::atomic_result(kind, as, held, value, 0); };
+  switch (type) {
+    case arch::TensorType::u32:
+      return by(arch::ValueType::u32);
+    case arch::TensorType::s32:
+      return by(arch::ValueType::s32);
+    case arch::TensorType::u64:
+      return by(arch::ValueType::u64);
+    case arch::TensorType::s64:
+      return by(arch::ValueType::s64);
+    case arch::TensorType::f16:  // a pair whose other half is zero
+      return by(arch::ValueType::f16x2) & 0xFFFF;
+    case arch::TensorType::bf16:
+      return by(arch::ValueType::bf16x2) & 0xFFFF;
+    case arch::TensorType::f64:
+      return by(arch::ValueType::f64);
+    case arch::TensorType::u8:
+    case arch::TensorType::u16:
+      throw std::logic_error("no reduction has this type");
+    default:
+      return by(arch::ValueType::f32);
+  }
+}
+
+inline void reference_reduce(arch::AtomicKind kind, const arch::TensorDescriptor& d, const Coordinates& start,
+                             std::uint16_t offsets, std::uint32_t shared, const arch::SwizzleTable& swizzles,
+                             Bytes window, Bytes& device) {
+  const std::uint32_t bytes = element_bytes(d);
+  const std::uint32_t each = value_bytes(d.type);
+  std::uint64_t offset = shared;
+  for (const BoxElement& element : box_elements(d, start, offsets)) {
+    for (std::uint32_t i = 0; i < bytes; i += each, offset += each) {
+      if (!element.inside) continue;
+      std::array<std::uint8_t, 8> from{};
+      for (std::uint32_t b = 0; b < each; ++b) from[b] = window_byte(window, swizzles, d, offset + b);
+      std::uint8_t* to = &device.at(element.address + i);
+      put_value(to, each, reduced_value(kind, d.type, get_value(to, each), get_value(from.data(), each)));
+    }
+  }
+}
+
+}  // namespace heddle::test

@@ -1,0 +1,373 @@
+// Neighbours of a unit: SMs that ask, give and take bytes of shared memory, and a memory that answers as it is told.
+// Multicast is duplicated by the memory, as the crossbar does.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "arch/swizzle.h"
+#include "arch/tensor_data.h"
+#include "support/random.h"
+#include "support/sim_fixture.h"
+#include "tmau/box_oracle.h"
+#include "tmau/tmau.h"
+
+namespace heddle::test {
+
+using arch::BulkKind;
+using arch::BulkRequest;
+using arch::TensorRule;
+using protocol::BulkDonePacket;
+using protocol::MemoryAction;
+using protocol::MemoryRequest;
+using tmau::Tmau;
+using tmau::TmauParams;
+using DoneKind = protocol::BulkDonePacket::Kind;
+
+constexpr std::uint32_t kWindow = 32 * 1024;  // bytes of each CTA
+constexpr std::uint32_t kWindows = 2;         // CTAs of each SM
+
+// The CTA of rank r of every CGA is on SM r % sms, in window r / sms.
+class TmauSm : public sc_core::sc_module, private EventHandler, private Resettable {
+ public:
+  struct Done {
+    Cycle cycle = 0;
+    BulkDonePacket packet;
+  };
+  struct Data {
+    Cycle cycle = 0;
+    std::uint32_t shared = 0;
+    std::uint32_t bytes = 0;
+  };
+
+  TmauSm(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t bit, std::uint32_t sms,
+         std::vector<std::unique_ptr<TmauSm>>& all, Cycle way, std::uint32_t queue)
+      : sc_core::sc_module(name),
+        bulk_out("bulk_out", domain, way, queue),
+        done_in("done_in", domain, 0),
+        data_in("data_in", domain, 0),
+        read_in("read_in", domain, 0),
+        read_out("read_out", domain, 1, kUnlimitedCredits),
+        windows(kWindows, Bytes(kWindow)),
+        domain_(domain),
+        bit_(bit),
+        sms_(sms),
+        all_(all) {
+    done_in.on_packet<TmauSm, &TmauSm::on_done>(*this);
+    data_in.on_packet<TmauSm, &TmauSm::on_data>(*this);
+    read_in.on_packet<TmauSm, &TmauSm::on_read>(*this);
+    bulk_out.on_credit<TmauSm, &TmauSm::on_credit>(*this);
+    domain.add_resettable(*this);
+  }
+
+  PacketOut<protocol::BulkRequestPacket> bulk_out;
+  PacketIn<BulkDonePacket> done_in;
+  PacketIn<protocol::BulkDataPacket> data_in;
+  PacketIn<protocol::BulkReadPacket> read_in;
+  PacketOut<protocol::BulkReadPacket> read_out;
+
+  std::vector<Bytes> windows;
+  std::vector<Done> done;
+  std::vector<Data> data;
+  std::vector<protocol::BulkTarget> targets;             // of pieces that came, or were given
+  std::vector<Cycle> sent;                               // of requests: when they left
+  std::map<std::uint32_t, std::uint64_t> barrier;        // bytes, by offset + window << 24
+  std::function<Cycle()> read_cycles;                    // of shared memory, none: 5
+  std::function<bool(const protocol::BulkTarget&)> bad;  // its bytes are poisoned
+  std::uint64_t poisoned = 0;                            // pieces that came so
+  std::uint64_t given = 0;                               // pieces for stores
+
+  void send(Cycle cycle, const protocol::BulkRequestPacket& packet) {
+    script_.push_back(packet);
+    domain_.schedule(std::max(cycle, domain_.now()), *this, kSend, script_.size() - 1);
+  }
+  std::size_t waiting() const { return queued_.size(); }
+
+ private:
+  static constexpr std::uint32_t kSend = 0;
+  static constexpr std::uint32_t kGive = 1;
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override {
+    if (kind == kSend) {
+      queued_.push_back(script_[argument]);
+      return on_credit(0);
+    }
+    give(reads_[argument]);
+  }
+  void on_credit(std::uint32_t) {
+    while (!queued_.empty() && bulk_out.can_send()) {
+      sent.push_back(domain_.now());
+      bulk_out.send(queued_.front());
+      queued_.pop_front();
+    }
+  }
+  void on_done(const BulkDonePacket& packet, std::uint32_t) { done.push_back({domain_.now(), packet}); }
+
+  void on_data(const protocol::BulkDataPacket& packet, std::uint32_t) {
+    REQUIRE(packet.sm == bit_);
+    const protocol::BulkTarget& target = packet.request->extension.bulk.get();
+    data.push_back({domain_.now(), target.piece.shared, target.piece.bytes});
+    targets.push_back(target);
+    std::uint32_t receivers = 0;
+    if (target.by_rank) {
+      for (std::uint32_t rank = 0; rank < arch::kMulticastCtas; ++rank) {
+        if ((target.ctas >> rank & 1) == 0 || rank % sms_ != bit_) continue;
+        take(*packet.request, target, rank / sms_);
+        ++receivers;
+      }
+    } else {
+      take(*packet.request, target, target.cta_slot);
+      ++receivers;
+    }
+    REQUIRE(receivers > 0);
+    if (packet.request->extension.poisoned) ++poisoned;
+    packet.request->release();
+  }
+  void take(const MemoryRequest& request, const protocol::BulkTarget& target, std::uint32_t window) {
+    const arch::TensorPiece& piece = target.piece;
+    std::array<std::uint8_t, arch::kLineBytes> bytes{};
+    if (piece.inside.any()) {
+      REQUIRE(request.get_address() == piece.address + piece.inside.lowest());
+      REQUIRE(request.get_data_length() == piece.inside.highest() - piece.inside.lowest() + 1);
+      std::memcpy(bytes.data() + piece.inside.lowest(), request.get_data_ptr(), request.get_data_length());
+    }
+    if (arch::converts(target.type)) arch::convert(target.type, piece.bytes, bytes.data());
+    arch::fill_outside(target.type, target.fill, piece.inside, piece.bytes, bytes.data());
+    for (std::uint32_t i = 0; i < piece.bytes; ++i) {
+      windows[window].at(swizzles(target.swizzle, piece.shared + i)) = bytes[i];
+    }
+    barrier[target.barrier + (window << 24)] += piece.bytes;
+  }
+
+  void on_read(const protocol::BulkReadPacket& packet, std::uint32_t) {
+    REQUIRE(packet.sm == bit_);
+    reads_.push_back(packet);
+    domain_.schedule_in(read_cycles ? read_cycles() : 5, *this, kGive, reads_.size() - 1);
+  }
+  void give(protocol::BulkReadPacket packet) {
+    MemoryRequest& request = *packet.request;
+    const protocol::BulkTarget& target = request.extension.bulk.get();
+    const arch::TensorPiece& piece = target.piece;
+    const std::uint32_t first = piece.inside.lowest();
+    const std::uint32_t last = piece.inside.highest();
+    REQUIRE(request.get_data_length() == last - first + 1);
+    ++given;
+    packet.failed = bad && bad(target);
+    request.extension.poisoned = packet.failed;
+    targets.push_back(target);
+    if (!packet.failed) {
+      for (std::uint32_t i = first; i <= last; ++i) {
+        request.data[i - first] = windows[target.cta_slot].at(swizzles(target.swizzle, piece.shared + i));
+      }
+      if (packet.forward) bring(request, target);
+    }
+    read_out.send(packet);
+  }
+  void bring(const MemoryRequest& request, const protocol::BulkTarget& target) {
+    const bool own = target.data_cta == arch::kOwnCta;
+    TmauSm& to = own ? *this : *all_[target.data_cta % sms_];
+    const std::uint32_t window = own ? target.cta_slot : target.data_cta / sms_;
+    const std::uint32_t bytes = target.piece.bytes;
+    REQUIRE(target.destination + bytes <= kWindow);
+    std::uint8_t* place = to.windows[window].data() + target.destination;
+    if (target.reduces) {
+      arch::reduce(target.reduction, target.value, arch::ByteMask::first(bytes), bytes, request.data.data(), place);
+    } else {
+      std::memcpy(place, request.data.data(), bytes);
+    }
+    if (target.barrier != arch::kNoBarrier) to.barrier[target.barrier + (window << 24)] += bytes;
+  }
+  void reset() override {
+    script_.clear();
+    queued_.clear();
+    reads_.clear();
+    done.clear();
+    data.clear();
+    targets.clear();
+    sent.clear();
+    barrier.clear();
+  }
+
+ public:
+  arch::SwizzleTable swizzles;
+
+ private:
+  Domain& domain_;
+  std::uint32_t bit_;
+  std::uint32_t sms_;
+  std::vector<std::unique_ptr<TmauSm>>& all_;
+  std::deque<protocol::BulkRequestPacket> script_;
+  std::deque<protocol::BulkRequestPacket> queued_;  // without a credit
+  std::deque<protocol::BulkReadPacket> reads_;
+};
+
+class TmauMemory : public sc_core::sc_module, private EventHandler, private Resettable {
+ public:
+  struct Seen {
+    Cycle cycle = 0;  // arrival
+    std::uint32_t sm = 0;
+    std::uint64_t address = 0;
+    std::uint32_t bytes = 0;
+    tlm::tlm_command command = tlm::TLM_IGNORE_COMMAND;
+    MemoryAction action = MemoryAction::plain;
+    std::uint8_t sectors = 0;
+    std::uint64_t multicast = 0;
+    std::uint32_t carried = 0;
+    std::uint32_t id = 0;  // of the SM in the machine
+  };
+
+  TmauMemory(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t sms, std::uint64_t size)
+      : sc_core::sc_module(name), bytes(size), domain_(domain), ports_(sms) {
+    for (std::uint32_t sm = 0; sm < sms; ++sm) {
+      in.push_back(std::make_unique<MemoryIn>(fmt::format("in_{}", sm).c_str(), domain));
+      in[sm]->connect<TmauMemory, &TmauMemory::request, &TmauMemory::room, &TmauMemory::blocking, &TmauMemory::debug>(
+          *this, sm);
+      multicast_out.push_back(std::make_unique<PacketOut<protocol::BulkDataPacket>>(
+          fmt::format("multicast_out_{}", sm).c_str(), domain, 0, kUnlimitedCredits));
+    }
+    domain.add_resettable(*this);
+  }
+
+  std::vector<std::unique_ptr<MemoryIn>> in;
+  std::vector<std::unique_ptr<PacketOut<protocol::BulkDataPacket>>> multicast_out;
+  Bytes bytes;
+  std::vector<Seen> seen;
+  std::function<Cycle(std::uint64_t address)> latency;  // none: 100
+  std::function<Cycle()> hold;                          // END_REQ, for so many cycles; none: 0
+  std::function<bool(std::uint64_t line)> error;
+  std::function<bool(std::uint64_t line)> poison;
+  Cycle ahead = 0;  // responses are known so many cycles before they arrive
+  std::uint32_t open = 0;
+  std::uint32_t most_open = 0;
+
+  std::vector<Seen> of(tlm::tlm_command command, MemoryAction action = MemoryAction::plain) const {
+    std::vector<Seen> result;
+    for (const Seen& one : seen) {
+      if (one.command == command && one.action == action) result.push_back(one);
+    }
+    return result;
+  }
+
+ private:
+  static constexpr std::uint32_t kServe = 0;
+  static constexpr std::uint32_t kAccept = 1;
+  struct Item {
+    MemoryRequest* request = nullptr;
+    std::uint32_t sm = 0;
+    Cycle ready = 0;
+  };
+
+  void note(const MemoryRequest& request, std::uint32_t sm, Cycle arrival) {
+    const protocol::MemoryExtension& extension = request.extension;
+    REQUIRE(request.get_data_length() > 0);
+    REQUIRE(arch::line_of(request.get_address()) ==
+            arch::line_of(request.get_address() + request.get_data_length() - 1));  // never across a line (TMA-15)
+    seen.push_back({arrival, sm, request.get_address(), request.get_data_length(), request.get_command(),
+                    extension.action, extension.sectors, extension.multicast, extension.carried, extension.sm});
+  }
+  Cycle cycles_of(const MemoryRequest& request) const { return latency ? latency(request.get_address()) : 100; }
+
+  bool request(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycle arrival) {
+    auto& request = static_cast<MemoryRequest&>(payload);
+    REQUIRE(arrival >= ports_[sm].last_request);
+    ports_[sm].last_request = arrival;
+    note(request, sm, arrival);
+    most_open = std::max(most_open, ++open);
+    const Cycle ready = arrival + cycles_of(request);
+    items_.push_back({&request, sm, ready});
+    domain_.schedule(std::max(domain_.now(), ready - std::min(ahead, ready)), *this, kServe, items_.size() - 1);
+    const Cycle busy = hold ? hold() : 0;
+    if (busy == 0) return true;
+    domain_.schedule(arrival + busy, *this, kAccept, sm);
+    return false;
+  }
+  void on_event(std::uint32_t kind, std::uint64_t argument) override {
+    if (kind == kAccept) {
+      const auto sm = static_cast<std::uint32_t>(argument);
+      if (in[sm]->withholding()) in[sm]->accept(domain_.now());
+      return;
+    }
+    const Item item = items_[argument];
+    Port& port = ports_[item.sm];
+    port.last_response = std::max(port.last_response, item.ready);
+    perform(*item.request);
+    --open;
+    duplicate(*item.request, port.last_response);
+    const std::uint64_t address = item.request->get_address();
+    REQUIRE(in[item.sm]->respond(*item.request, port.last_response));
+    REQUIRE(item.request->get_address() == address);  // it is still there for whoever has answered
+  }
+  void duplicate(MemoryRequest& request, Cycle arrival) {
+    if (request.extension.multicast == 0 || !request.is_response_ok()) return;
+    for (std::uint32_t sm = 0; sm < in.size(); ++sm) {
+      if ((request.extension.multicast >> sm & 1) == 0) continue;
+      request.acquire();
+      multicast_out[sm]->send_at(arrival, {&request, sm});
+    }
+  }
+  void room(std::uint32_t, Cycle) {}
+  void blocking(tlm::tlm_generic_payload& payload, std::uint32_t sm, sc_core::sc_time& delay) {
+    auto& request = static_cast<MemoryRequest&>(payload);
+    note(request, sm, domain_.cycle_after(delay));
+    perform(request);
+    delay += domain_.clock().period() * static_cast<double>(cycles_of(request));
+    duplicate(request, domain_.cycle_after(delay));
+  }
+  unsigned debug(tlm::tlm_generic_payload&, std::uint32_t) { return 0; }
+
+  void perform(MemoryRequest& request) {
+    const std::uint64_t address = request.get_address();
+    const std::uint32_t length = request.get_data_length();
+    const std::uint64_t line = arch::line_of(address);
+    if (address + length > bytes.size() || (error && error(line))) {
+      request.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
+      return;
+    }
+    request.set_response_status(tlm::TLM_OK_RESPONSE);
+    const std::uint8_t* enables = request.get_byte_enable_ptr();
+    if (request.is_read()) {
+      std::memcpy(request.get_data_ptr(), &bytes[address], length);
+      request.extension.poisoned = poison && poison(line);
+    } else if (request.is_write()) {
+      for (std::uint32_t i = 0; i < length; ++i) {
+        if (enables == nullptr || enables[i] == TLM_BYTE_ENABLED) bytes[address + i] = request.data[i];
+      }
+    } else if (request.extension.action == MemoryAction::reduce_block) {
+      arch::ByteMask mask = arch::ByteMask::first(length);
+      for (std::uint32_t i = 0; i < length && enables != nullptr; ++i) {
+        const arch::ByteMask one = arch::ByteMask::range(i, i + 1);
+        if (enables[i] != TLM_BYTE_ENABLED) mask = {mask.low & ~one.low, mask.high & ~one.high};
+      }
+      arch::reduce(request.extension.atomic, request.extension.type, mask, length, request.data.data(),
+                   &bytes[address]);
+    } else {
+      REQUIRE(request.extension.action == MemoryAction::prefetch);
+    }
+  }
+  void reset() override {
+    items_.clear();
+    seen.clear();
+    open = most_open = 0;
+    ports_.assign(ports_.size(), Port());
+  }
+
+  struct Port {
+    Cycle last_request = 0;
+    Cycle last_response = 0;
+  };
+  Domain& domain_;
+  std::vector<Port> ports_;
+  std::deque<Item> items_;
+};
+
+}  // namespace heddle::test

@@ -1,0 +1,227 @@
+// The unit: what is seen of its stages in both modes, and what its line requests carry.
+#include <catch2/catch.hpp>
+
+#include "tmau/tmau.h"
+#include "tmau/tmau_bench.h"
+
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+constexpr std::uint64_t kDescriptor = 0x8000;
+
+TmauParams stages() {
+  TmauParams params;
+  params.input = 3;
+  params.descriptor_hit = 5;
+  params.setup = 11;
+  params.generate = 17;
+  params.response = 23;
+  return params;
+}
+
+double mean_cycles(const TmauBench& bench) {
+  return bench.observation.stats.to_json().at("gpu0.gpc0.tmau0.cycles.mean").at("value").get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("in lt mode the stages cost nothing, and memory what it costs", "[tmau][TMA-03]") {
+  TmauBench bench(1, stages(), TimingMode::lt);
+  bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
+  bench.memory.latency = [](std::uint64_t) { return Cycle{200}; };
+  const std::uint32_t block = bench.ask(10, block_load(0x1230, 1, 64));
+  bench.run();
+  CHECK(bench.sms[0]->data.at(0).cycle == 10 + 200);
+  CHECK(bench.cycle_of(block) == 10 + 200);
+  const std::uint32_t box = bench.ask(1000, tensor(BulkKind::load, kDescriptor, {4, 2}, 128));
+  bench.run();
+  CHECK(bench.cycle_of(box) == 1000 + 200 + 200);  // the descriptor, then the line
+  bench.check_over();
+}
+
+TEST_CASE("the cycles of requests begin in the unit and end with their completion", "[tmau]") {
+  TmauBench bench(1, stages());
+  (void)bench.ask(0, block_load(0, 1, 0));
+  bench.run();
+  CHECK(mean_cycles(bench) == 17 + 100 + 23);
+  bench.memory.latency = [](std::uint64_t) { return Cycle{1000}; };
+  (void)bench.ask(1000, block_load(0, 1, 0));
+  bench.run();
+  CHECK(mean_cycles(bench) == 17 + (100 + 1000) / 2 + 23);
+}
+
+TEST_CASE("the look-up is occupied until the set-up begins", "[tmau][TMA-03][TMA-04]") {
+  // The look-up of the third one begins in cycle 2003 + 5 + 11, when the set-up of the second one does.
+  const Cycle begin = 2003 + 5 + 11;
+  const bool before = GENERATE(false, true);
+  TmauBench bench(1, stages());
+  bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
+  (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
+  bench.run();
+  for (std::uint32_t i = 0; i < 3; ++i) (void)bench.ask(2000, tensor(BulkKind::load, kDescriptor, {0, 0}, 16 * i));
+  (void)bench.ask(begin - 3 + (before ? -1 : 1), of_kind(BulkKind::forget));
+  bench.run();
+  CHECK(bench.stat("descriptor.hits") == (before ? 2 : 3));
+  CHECK(bench.stat("descriptor.misses") == (before ? 2 : 1));
+  CHECK(bench.stat("stage.queue") == begin - 2003);
+  bench.check_over();
+}
+
+TEST_CASE("cycles in which something waits count once, whatever the order", "[tmau][TMA-03]") {
+  const auto order = GENERATE(tmau::QueueOrder::fifo, tmau::QueueOrder::blocks_first, tmau::QueueOrder::smallest_first);
+  const std::uint32_t sms = GENERATE(1U, 2U);
+  TmauParams params = stages();
+  params.sms = 2;
+  params.order = order;
+  params.outstanding = 1;
+  TmauBench bench(sms, params);
+  // Lines leave every 100 cycles, from 20 on. Of seven requests of an SM five are in the stages at once; of the others,
+  // in either order, one follows with the first line of the SM and one with its second.
+  for (std::uint32_t sm = 0; sm < sms; ++sm) {
+    for (std::uint32_t i = 0; i < 6; ++i) (void)bench.ask(0, block_load(128 * i, 8, 128 * i), sm);
+    (void)bench.ask(0, block_load(0, 4, 1024), sm);
+  }
+  bench.run();
+  // The second SM has its turn when the first one has none left.
+  const Cycle second_line = sms == 1 ? 120 : 120 + 7 * 100;
+  CHECK(bench.stat("stage.queue") == second_line - 3);
+  CHECK(bench.stat("requests.load") == 7 * sms);
+  bench.check_over();
+}
+
+TEST_CASE("queues that are empty in between do not count", "[tmau][TMA-03]") {
+  TmauParams params = stages();
+  params.outstanding = 1;
+  TmauBench bench(1, params);
+  for (const Cycle from : {Cycle{0}, Cycle{5000}}) {
+    for (std::uint32_t i = 0; i < 6; ++i) (void)bench.ask(from, block_load(128 * i, 8, 128 * i));
+  }
+  bench.run();
+  CHECK(bench.stat("stage.queue") == 2 * 17);
+  bench.check_over();
+}
+
+TEST_CASE("after a reset the rate begins anew", "[tmau][TMA-16]") {
+  TmauParams params = stages();
+  params.rate = 1.0 / 64;
+  TmauBench bench(1, params);
+  (void)bench.ask(0, block_load(0, 64, 0));
+  bench.run(30);  // lines have left, and the next one may not yet
+  REQUIRE_FALSE(bench.memory.seen.empty());
+  bench.domain.reset();  // now is cycle 0
+  bench.forget_asked();
+  (void)bench.ask(0, block_load(0, 16, 0));
+  bench.run();
+  REQUIRE(bench.memory.seen.size() == 2);
+  CHECK(bench.memory.seen[0].cycle == 3 + 17);
+  CHECK(bench.memory.seen[1].cycle == 3 + 17 + 64);
+  bench.check_over();
+}
+
+TEST_CASE("line requests carry where their data go, or an index of a table", "[tmau][TMA-15]") {
+  const bool table = GENERATE(false, true);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  TmauParams params = stages();
+  params.tracking = table ? tmau::Tracking::table : tmau::Tracking::carried;
+  params.carried_bytes = 24;
+  TmauBench bench(1, params, mode);
+  bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
+  (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
+  (void)bench.ask(0, block_store(0, 0x4000, 16));
+  bench.run();
+  REQUIRE(bench.memory.seen.size() == 1 + 4 + 2);
+  for (const auto& seen : bench.memory.seen) {
+    CAPTURE(seen.address);
+    const bool descriptor = seen.address == kDescriptor;
+    CHECK(seen.carried == (table || descriptor ? 0 : 24));
+  }
+  bench.check_over();
+}
+
+TEST_CASE("line requests name the SM by its number in the machine", "[tmau][TMA-03]") {
+  TmauParams params = stages();
+  params.sms = 2;
+  TmauBench bench(4, params, TimingMode::at, 1 << 20, 40);
+  bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
+  for (std::uint32_t sm = 0; sm < 4; ++sm) {
+    (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}), sm);
+    (void)bench.ask(0, block_store(0, 0x4000, 16), sm);
+  }
+  bench.run();
+  std::array<std::uint32_t, 4> lines{};
+  for (const auto& seen : bench.memory.seen) {
+    CHECK(seen.id == 40 + seen.sm);
+    ++lines[seen.sm];
+  }
+  for (const std::uint32_t count : lines) CHECK(count >= 4 + 2);
+  bench.check_over();
+}
+
+TEST_CASE("data come with the CTA, warp and launch of their request", "[tmau][TMA-15][TMA-30]") {
+  const bool box = GENERATE(false, true);
+  const bool by_rank = GENERATE(false, true);
+  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  TmauBench bench(2, stages(), mode);
+  bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
+  const auto change = [](protocol::BulkRequestPacket& packet) {
+    packet.cta = 77;
+    packet.warp = 5;
+    packet.cta_slot = 1;
+    packet.cga_id = 6;
+    packet.rank = 3;
+    packet.sequence = 99;
+  };
+  BulkRequest load = box ? tensor(BulkKind::load, kDescriptor, {0, 0}) : block_load(0x1000, 8, 0);
+  load.barrier = 40;
+  if (by_rank) load.multicast = 0b11;
+  (void)bench.ask(0, load, 1, change);
+  BulkRequest store = box ? tensor(BulkKind::store, kDescriptor, {0, 0}) : block_store(0, 0x1000, 8);
+  (void)bench.ask(0, store, 1, change);
+  bench.run();
+  CHECK(bench.sms[0]->targets.empty() == !by_rank);
+  CHECK(bench.sms[1]->targets.size() == 2 * (box ? 4 : 1));
+  for (const auto& sm : bench.sms) {
+    for (const protocol::BulkTarget& target : sm->targets) {
+      CHECK(target.cta == 77);
+      CHECK(target.warp == 5);
+      CHECK(target.cta_slot == 1);
+      CHECK(target.cga_id == 6);
+      CHECK(target.rank == 3);
+      CHECK(target.sequence == 99);
+      CHECK(target.unit == 1);
+      CHECK(target.tensor == box);
+    }
+  }
+  bench.check_over();
+}
+
+TEST_CASE("the first request of a kernel makes the unit forget its descriptors", "[tmau][TMA-04]") {
+  const bool blocks = GENERATE(false, true);  // the first request need not have a descriptor
+  TmauBench bench(1, stages());
+  bench.fill_memory(9);
+  const auto load = [&](Cycle cycle, std::uint32_t to, bool forgets) {
+    const BulkRequest box = tensor(BulkKind::load, kDescriptor, {0, 0}, to);
+    const auto first = [forgets](protocol::BulkRequestPacket& packet) { packet.forgets = forgets; };
+    if (blocks && forgets) (void)bench.ask(cycle, block_load(0, 1, 1024), 0, first);
+    (void)bench.ask(cycle, box, 0, blocks ? nullptr : std::function<void(protocol::BulkRequestPacket&)>(first));
+    bench.run();
+  };
+  const auto came_from = [&](std::uint32_t to, std::uint64_t address) {
+    const auto begin = bench.sms[0]->windows[0].begin() + to;
+    return std::equal(begin, begin + 16, bench.memory.bytes.begin() + static_cast<std::ptrdiff_t>(address));
+  };
+  bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
+  load(0, 0, true);
+  bench.put_descriptor(kDescriptor, matrix_at(0x2000, 64, 64, 4, 1));
+  load(2000, 16, false);
+  CHECK(came_from(16, 0x1000));  // as cached
+  load(4000, 32, true);
+  CHECK(came_from(32, 0x2000));
+  load(6000, 48, false);
+  CHECK(came_from(48, 0x2000));
+  CHECK(bench.stat("descriptor.misses") == 2);
+  CHECK(bench.stat("descriptor.hits") == 2);
+  bench.check_over();
+}
