@@ -226,6 +226,7 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     std::vector<LoggedLaunch> launches;
     std::vector<std::unique_ptr<LaunchTap>> taps;
     std::vector<std::unique_ptr<heddle::gpu::Gpc>> gpcs;
+    std::vector<std::unique_ptr<heddle::PacketOut<heddle::protocol::BulkDataPacket>>> loose;  // there is no crossbar
     const heddle::arch::CodeStore codes;
     const heddle::arch::AddressMap map(1 << 20, 2, 1);
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
@@ -233,7 +234,7 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
       gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
           name.c_str(), domain, name, params, topology.gpc(g), g,
-          heddle::gpu::SmSurroundings{seed, codes, map, topology.sms(), params.cga_memory()}));
+          heddle::gpu::SmSurroundings{seed, codes, map, topology.sms(), map.bytes(), params.cga_memory()}));
       cwd.launch_out.bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in);
       cwd.local_out.bind(gpcs.back()->gpm.local_in);
@@ -241,6 +242,13 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
       gpcs.back()->gpm.cga_out.bind(cwd.cga_in[g]);
       gpcs.back()->gpm.shared_out.bind(cwd.shared_in[g]);
+      for (const auto& unit : gpcs.back()->tmaus) {
+        for (auto& socket : unit->multicast_in) {
+          loose.push_back(std::make_unique<heddle::PacketOut<heddle::protocol::BulkDataPacket>>(
+              sc_core::sc_gen_unique_name("loose"), domain, 0, heddle::kUnlimitedCredits));
+          loose.back()->bind(socket);
+        }
+      }
     }
     std::map<std::uint32_t, std::uint64_t> ctas;
     for (std::uint32_t operation = 0; operation < 12; ++operation) {
