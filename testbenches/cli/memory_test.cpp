@@ -158,8 +158,8 @@ TEST_CASE("what cannot be done with a region is refused before anything runs, wi
 TEST_CASE("operations without a block in this machine are refused by name", "[cli]") {
   const TempDir dir;
   dir.write("in.bin", words(4096, input_word));
-  refused(dir, with(kTriple, "- let:", "- tensor_load: {to: 0}\n      - let:"),
-          {"wrong.yaml:12", "kernel triple", "tensor_load", "leave the step out"});
+  refused(dir, with(kTriple, "- let:", "- launch_child: {to: 0}\n      - let:"),
+          {"wrong.yaml:12", "kernel triple", "launch_child", "leave the step out"});
 }
 
 TEST_CASE("the page shows what programs did to memory", "[cli]") {

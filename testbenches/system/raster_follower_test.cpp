@@ -32,6 +32,13 @@ namespace {
 using Protocol = heddle::packet_protocol<LaunchPacket>;
 using Transfer = PacketTransfer<LaunchPacket>;
 
+// Nothing comes to a tensor memory access unit from there.
+struct NoCrossbar : sc_core::sc_module {
+  NoCrossbar(const sc_core::sc_module_name& name, heddle::Domain& domain)
+      : sc_core::sc_module(name), out("out", domain, 0, heddle::kUnlimitedCredits) {}
+  heddle::PacketOut<heddle::protocol::BulkDataPacket> out;
+};
+
 class LaunchTap : public sc_core::sc_module,
                   private tlm::tlm_fw_transport_if<Protocol>,
                   private tlm::tlm_bw_transport_if<Protocol> {
@@ -226,7 +233,7 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     std::vector<LoggedLaunch> launches;
     std::vector<std::unique_ptr<LaunchTap>> taps;
     std::vector<std::unique_ptr<heddle::gpu::Gpc>> gpcs;
-    std::vector<std::unique_ptr<heddle::PacketOut<heddle::protocol::BulkDataPacket>>> loose;  // there is no crossbar
+    std::vector<std::unique_ptr<NoCrossbar>> loose;
     const heddle::arch::CodeStore codes;
     const heddle::arch::AddressMap map(1 << 20, 2, 1);
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
@@ -244,9 +251,8 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       gpcs.back()->gpm.shared_out.bind(cwd.shared_in[g]);
       for (const auto& unit : gpcs.back()->tmaus) {
         for (auto& socket : unit->multicast_in) {
-          loose.push_back(std::make_unique<heddle::PacketOut<heddle::protocol::BulkDataPacket>>(
-              sc_core::sc_gen_unique_name("loose"), domain, 0, heddle::kUnlimitedCredits));
-          loose.back()->bind(socket);
+          loose.push_back(std::make_unique<NoCrossbar>(sc_core::sc_gen_unique_name("loose"), domain));
+          loose.back()->out.bind(socket);
         }
       }
     }
