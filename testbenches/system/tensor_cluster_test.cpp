@@ -101,7 +101,10 @@ TEST_CASE("a multicast load goes to memory once and comes to each receiver", "[s
 TEST_CASE("many clusters multicast at once", "[system][TMA-30][TMA-31]") {
   const std::vector<std::string> sets =
       GENERATE(std::vector<std::string>{}, std::vector<std::string>{"gpu.tmau.sms=2"},
-               std::vector<std::string>{"gpu.tmau.outstanding=2", "gpu.xbar.queue=1"});
+               std::vector<std::string>{"gpu.tmau.outstanding=2", "gpu.xbar.queue=1"},
+               // SMs beyond the 32nd of a GPC, for masks of fewer bits.
+               std::vector<std::string>{"gpu.shape=[40]"}, std::vector<std::string>{"gpu.shape=[40]", "gpu.timing=lt"});
+  CAPTURE(sets);
   Machine machine(sets);
   machine.lab.run(multicast(1, 0xF, 2048), {64, 1, 1}, {32, 1, 1}, kWindow, clusters_of(4));
   REQUIRE(machine.lab.gpu.faults().empty());

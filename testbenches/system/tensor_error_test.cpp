@@ -274,6 +274,51 @@ TEST_CASE("by default a broken rule is a fault that stops the kernel", "[system]
   lab.gpu.check_quiescent();
 }
 
+TEST_CASE("a store of a box that is longer than shared memory writes nothing", "[system][TMA-06]") {
+  Machine machine({"gpu.sm.tensor_errors=report"});
+  GpuLab& lab = machine.lab;
+  write_descriptor(lab, kDescriptors, sound());
+  auto program = std::make_shared<ListProgram>(4);
+  bulk(*program, OpCode::tensor_store, [](const Warp&) {
+    return tensor_request(BulkKind::store, kDescriptors, {0, 0, 0, 0, 0}, kWindow - 128);
+  });
+  program->exit();
+  lab.run(program, {1, 1, 1}, {32, 1, 1}, kWindow);
+  REQUIRE(lab.gpu.faults().size() == 1);
+  CHECK(lab.gpu.faults()[0].rule == TensorRule::shared_address);
+  CHECK(lab.read<std::uint32_t>(kTensor) == 0xA0A0'0000U);
+  lab.gpu.check_quiescent();
+}
+
+TEST_CASE("kernels see descriptors that were written before they began, whatever their number", "[system][TMA-04]") {
+  Machine machine({});
+  GpuLab& lab = machine.lab;
+  const auto loader = [] {
+    auto program = std::make_shared<ListProgram>(4);
+    program->mbarrier_init(0, 1).mbarrier_arrive(Space::shared, 0, 1, sound().box_bytes());
+    bulk(*program, OpCode::tensor_load, [](const Warp&) {
+      return tensor_request(BulkKind::load, kDescriptors, {0, 0, 0, 0, 0}, kBad, 0);
+    });
+    program->mbarrier_wait(0, 0);
+    copy_out(*program, kBad, 64, [](const Warp&) { return kOut; });
+    program->exit();
+    return program;
+  };
+  // The one that is submitted first has the higher number.
+  const auto low = lab.packet(loader(), {1, 1, 1}, {32, 1, 1}, kWindow);
+  const auto high = lab.packet(loader(), {1, 1, 1}, {32, 1, 1}, kWindow);
+  TensorDescriptor tensor = sound();
+  for (const auto& packet : {high, low}) {
+    write_descriptor(lab, kDescriptors, tensor);
+    lab.submit(packet);
+    run_until_idle();
+    CHECK(lab.read<std::uint32_t>(kOut) == 0xA0A0'0000U + (tensor.address - kTensor));
+    tensor.address += 4096;
+  }
+  CHECK(lab.gpu.faults().empty());
+  lab.gpu.check_quiescent();
+}
+
 TEST_CASE("a store or reduction that breaks a rule writes nothing", "[system][TMA-06][TMA-07]") {
   Machine machine({"gpu.sm.tensor_errors=report"});
   GpuLab& lab = machine.lab;
