@@ -106,9 +106,12 @@ TEST_CASE("many clusters multicast at once", "[system][TMA-30][TMA-31]") {
                std::vector<std::string>{"gpu.shape=[40]"}, std::vector<std::string>{"gpu.shape=[40]", "gpu.timing=lt"});
   CAPTURE(sets);
   Machine machine(sets);
-  machine.lab.run(multicast(1, 0xF, 2048), {64, 1, 1}, {32, 1, 1}, kWindow, clusters_of(4));
+  // With most of its shared memory, a CTA has an SM for itself: all of them are used.
+  const bool wide = !sets.empty() && sets[0] == "gpu.shape=[40]";
+  machine.lab.run(multicast(1, 0xF, 2048), {64, 1, 1}, {32, 1, 1}, wide ? 128 * 1024 : kWindow, clusters_of(4));
   REQUIRE(machine.lab.gpu.faults().empty());
   machine.lab.gpu.check_quiescent();
+  if (wide) CHECK(machine.lab.stat("gpc0.tmau39.multicast.received") > 0);
   for (std::uint32_t cta = 0; cta < 64; ++cta) {
     for (std::uint32_t i = 0; i < 2048; i += 4) {
       if (machine.out(cta, kData + i) != Machine::source_word(4096 * (cta / 4) + i)) {
