@@ -190,8 +190,10 @@ struct Demand {
 
 // Where a warp is: constants of its run.
 struct WarpPlace {
-  Dim3 grid;   // CTAs
-  Dim3 block;  // threads
+  Dim3 grid;                  // CTAs
+  Dim3 block;                 // threads of its CTA
+  Dim3 workgroup;             // threads of a whole CTA: at the edges of a grid, CTAs can be partial (PKT-03)
+  std::uint64_t kernarg = 0;  // address of the launch's arguments; 0: none
   std::uint32_t cta_x = 0;
   std::uint32_t cta_y = 0;
   std::uint32_t cta_z = 0;

@@ -46,6 +46,7 @@ class Labels {
  public:
   explicit Labels(std::string kind) : kind_(std::move(kind)) {}
   void set(std::uint32_t number, std::string label) { labels_[number] = std::move(label); }
+  void forget(std::uint32_t number) { labels_.erase(number); }
   std::string of(std::uint32_t number) const {
     const auto found = labels_.find(number);
     return found == labels_.end() ? kind_ + " " + std::to_string(number) : found->second;

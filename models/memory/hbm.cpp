@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "memory/storage_access.h"
+#include "common/storage_access.h"
 
 namespace heddle::memory {
 
@@ -66,6 +66,7 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
          std::uint64_t bytes, std::uint32_t ports)
     : Block(name, domain, path),
       storage_(bytes),
+      direct_(storage_),
       map_(map_of(params)),
       timing_(params, domain.clock().ns_for_cycles(1)),
       counters_{counter("row_hits", "accesses", "accesses to a row that was open"),
@@ -109,6 +110,7 @@ double Hbm::peak() const {
 
 bool Hbm::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
   arrival = std::max(arrival, now());
+  if (direct_.any()) direct_.end(payload.get_address(), payload.get_data_length());
   const bool good = access(storage_, payload);
   count(payload, good);
   const std::uint32_t flight = new_flight(payload, port, arrival);
@@ -161,6 +163,7 @@ void Hbm::split(std::uint32_t flight, Cycle when) {
 }
 
 void Hbm::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
+  if (direct_.any()) direct_.end(payload.get_address(), payload.get_data_length());
   const bool good = access(storage_, payload);
   count(payload, good);
   delay += good && payload.is_read() ? blocking_read_ : blocking_write_;

@@ -14,11 +14,12 @@
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/ring.h"
+#include "common/storage.h"
+#include "memory/direct_memory.h"
 #include "memory/hbm_channel.h"
 #include "memory/hbm_map.h"
 #include "memory/hbm_params.h"
 #include "memory/hbm_timing.h"
-#include "memory/storage.h"
 
 namespace heddle::memory {
 
@@ -32,6 +33,9 @@ class Hbm : public Block {
   MemoryIn& in(std::uint32_t port) { return *ports_[port].in; }
   // The bytes, for loading and dumping without time. A reset leaves them as they are.
   Storage& storage() { return storage_; }
+  // Pages to which others have a pointer. An access through a port ends the grant of its pages; debug ones see the same
+  // bytes. A reset leaves them as they are.
+  DirectMemory& direct() { return direct_; }
 
   const HbmMap& map() const { return map_; }
   const HbmTiming& timing() const { return timing_; }
@@ -106,6 +110,7 @@ class Hbm : public Block {
   void send(std::uint32_t flight, Cycle when);
 
   Storage storage_;
+  DirectMemory direct_;
   HbmMap map_;
   HbmTiming timing_;
   HbmCounters counters_;

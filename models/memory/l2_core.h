@@ -107,6 +107,13 @@ class L2Core {
   // writes all of a sector.
   void poison(std::uint64_t line, std::uint32_t sectors);
 
+  // Something of the line is on its way from or to memory, or is corrupt: others cannot have its bytes.
+  bool busy_with(std::uint64_t line) const;
+  // Bytes of the line that memory does not have; null without any.
+  const std::uint8_t* newer(std::uint64_t line, LineMask& bytes) const;
+  // It is not here any more, whatever it held. It must not be busy.
+  void forget(std::uint64_t line);
+
   bool idle() const { return fetching() == 0 && entries_in_use_ == 0 && flushing_.empty() && flush_next_.empty(); }
   std::uint32_t fetching() const { return config_.mshrs - static_cast<std::uint32_t>(free_mshrs_.size()); }  // lines
   std::uint32_t writing_back() const { return entries_in_use_; }                                             // lines

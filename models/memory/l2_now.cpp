@@ -2,6 +2,8 @@
 //
 // A memory may suspend the caller inside L2Memory, and another access may come in the meantime. So lines under way are
 // pinned, and bytes under way to memory are entries of the write buffer, as everywhere.
+#include <algorithm>
+
 #include "common/error.h"
 #include "memory/l2_core.h"
 
@@ -186,6 +188,26 @@ bool L2Core::poke(std::uint64_t line, const std::uint8_t* image, const LineMask&
   array_.state(index).valid = array_.state(index).valid | bytes;
   if (!in_memory) array_.set_dirty(index, bytes.touched());
   return true;
+}
+
+bool L2Core::busy_with(std::uint64_t line) const {
+  const std::uint32_t index = array_.find(line);
+  if (index != kNone && (array_.state(index).mshr != 0 || array_.state(index).pinned != 0)) return true;
+  const auto of_line = [line](std::uint64_t sector) { return sector / arch::kSectorsPerLine == line; };
+  return oldest_of(line) != kNone || std::any_of(poisoned_.begin(), poisoned_.end(), of_line);
+}
+
+const std::uint8_t* L2Core::newer(std::uint64_t line, LineMask& bytes) const {
+  const std::uint32_t index = array_.find(line);
+  if (index == kNone || array_.state(index).dirty == 0) return nullptr;
+  bytes = array_.state(index).valid & LineMask::sectors(array_.state(index).dirty);
+  return array_.data(index);
+}
+
+void L2Core::forget(std::uint64_t line) {
+  HEDDLE_CHECK(!busy_with(line), "a line that memory works on cannot be forgotten");
+  const std::uint32_t index = array_.find(line);
+  if (index != kNone) array_.drop(index);
 }
 
 }  // namespace heddle::memory

@@ -27,7 +27,7 @@ Cycle cycles_for(std::uint32_t bytes, std::uint32_t per_cycle) {
 }  // namespace
 
 L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
-                 const arch::AddressMap& map, std::uint32_t slice)
+                 const arch::AddressMap& map, std::uint32_t slice, L2Ways ways)
     : Block(name, domain, path),
       request_in("request_in", domain),
       memory_out("memory_out", domain),
@@ -50,17 +50,29 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
   for (std::uint32_t i = 0; i <= arch::kSectorsPerLine; ++i) {
     sector_cycles_[i] = cycles_for(i * arch::kSectorBytes, params.bandwidth);
   }
-  request_in
-      .connect<L2Slice, &L2Slice::on_request, &L2Slice::on_response_room, &L2Slice::on_blocking, &L2Slice::on_debug>(
-          *this);
+  const auto listen = [this](MemoryIn& in, std::uint32_t way) {
+    in.connect<L2Slice, &L2Slice::on_request, &L2Slice::on_response_room, &L2Slice::on_blocking, &L2Slice::on_debug>(
+        *this, way);
+  };
+  listen(request_in, kCrossbar);
+  if (ways == L2Ways::crossbar_and_hub) {
+    hub_in_ = std::make_unique<MemoryIn>("hub_in", domain);
+    listen(*hub_in_, kHub);
+  }
   memory_out.connect<L2Slice, &L2Slice::on_answer, &L2Slice::on_memory_room>(*this);
+}
+
+MemoryIn& L2Slice::hub_in() {
+  HEDDLE_CHECK(hub_in_ != nullptr, "an L2 slice was built without a way for the memory hub");
+  return *hub_in_;
 }
 
 void L2Slice::reset() {
   core_.reset();
   arrivals_.clear();
-  departures_.clear();
-  serving_ = serve_event_ = false;
+  hub_arrivals_ = 0;
+  for (Ring<Departure>& departures : departures_) departures.clear();
+  serve_at_ = kNever;
   blocked_ = nullptr;
   port_free_ = memory_free_ = last_departure_ = 0;
   for (const Transfer& transfer : transfers_) {
@@ -90,14 +102,15 @@ void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
 void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
   switch (kind) {
     case kServe:
-      serve_event_ = false;
+      if (serve_at_ != now()) break;  // an earlier one has taken its place
+      serve_at_ = kNever;
       serve_next();
       break;
     case kAnswer:
       take_answer(static_cast<std::uint32_t>(argument));
       break;
     case kRespond:
-      send_responses();
+      send_responses(static_cast<std::uint32_t>(argument));
       unblock();
       break;
     default:
@@ -111,7 +124,7 @@ void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
 // The payload first, then the tags, then the line.
 void L2Slice::prefetch(std::uint32_t kind, std::uint64_t, Ahead ahead) const {
   if (kind != kServe || arrivals_.empty()) return;
-  const tlm::tlm_generic_payload& payload = *arrivals_.front().payload;
+  const tlm::tlm_generic_payload& payload = arrivals_.front().guest.payload();
   if (ahead == Ahead::far) {
     protocol::prefetch(payload);
   } else if (ahead == Ahead::near) {
@@ -121,20 +134,45 @@ void L2Slice::prefetch(std::uint32_t kind, std::uint64_t, Ahead ahead) const {
   }
 }
 
-bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
-  arrivals_.push({&payload, arrival + params_.tag_latency});
-  if (!serving_) expect_service();
-  return arrivals_.size() < params_.queue;
+bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t way, Cycle arrival) {
+  const Arrival arrived{Guest(payload, way), arrival + params_.tag_latency};
+  // Arrivals may be announced ahead of time, so that one from the other way can come first.
+  arrivals_.insert(arrived, [](const Arrival& before, const Arrival& item) { return before.ready > item.ready; });
+  hub_arrivals_ += way;
+  // What memory blocks goes on when that has answered.
+  if (arrived.ready < serve_at_ && (blocked_ == nullptr || !blocked_on_memory_)) expect_service();
+  return waiting(way) < params_.queue;
 }
 
-void L2Slice::expect_service() {
-  serving_ = true;
-  schedule_service(std::max({arrivals_.front().ready, port_free_, now()}));
-}
+void L2Slice::expect_service() { schedule_service(std::max({arrivals_.front().ready, port_free_, now()})); }
 
 void L2Slice::schedule_service(Cycle when) {
-  serve_event_ = true;
+  if (when >= serve_at_) return;
+  serve_at_ = when;
   domain_.schedule(when, *this, kServe);
+}
+
+// What is still on its way through the data pipeline needs no other place.
+bool L2Slice::cannot_respond(std::uint32_t way) const {
+  const Ring<Departure>& departures = departures_[way];
+  return departures.size() >= params_.responses && departures.at(params_.responses - 1).when <= now();
+}
+
+// The first arrival cannot be served because its way does not take responses. The other way's first does not wait for
+// that: it becomes the first of all, if its time has come and it can be answered.
+bool L2Slice::put_other_first() {
+  const std::uint32_t other = 1 - arrivals_.front().guest.way();
+  if (waiting(other) == 0 || cannot_respond(other)) return false;
+  std::size_t place = 1;
+  while (arrivals_.at(place).guest.way() != other) ++place;
+  const Arrival chosen = arrivals_.at(place);
+  if (chosen.ready > now()) {
+    schedule_service(chosen.ready);
+    return false;
+  }
+  for (; place > 0; --place) arrivals_.at(place) = arrivals_.at(place - 1);
+  arrivals_.front() = chosen;
+  return true;
 }
 
 // One event per request: it takes effect here, and its response leaves with the delay of the data pipeline.
@@ -143,16 +181,18 @@ void L2Slice::serve_next() {
     schedule_service(port_free_);
     return;
   }
-  // What is still on its way through the data pipeline needs no other place.
-  if (departures_.size() >= params_.responses && departures_.at(params_.responses - 1).when <= now()) {
+  if (cannot_respond(arrivals_.front().guest.way()) && !put_other_first()) {
     block("for its responses to be taken by", false);
     return;
   }
-  tlm::tlm_generic_payload& payload = *arrivals_.front().payload;
+  const Guest guest = arrivals_.front().guest;
   L2Access access;
-  const tlm::tlm_response_status status = decode(payload, map_, access);
+  const tlm::tlm_response_status status = decode(guest.payload(), map_, access);
   L2Core::Outcome outcome = L2Core::Outcome::done;
-  if (status == tlm::TLM_OK_RESPONSE) outcome = core_.serve(access, &payload);
+  if (status == tlm::TLM_OK_RESPONSE) {
+    if (direct_ != nullptr && direct_->any()) end_grant(access);
+    outcome = core_.serve(access, guest.handle());
+  }
   if (outcome == L2Core::Outcome::stalled) {
     block(stall_reason(), true);
     return;
@@ -163,18 +203,16 @@ void L2Slice::serve_next() {
   }
   requests_.add();
   arrivals_.pop();
+  hub_arrivals_ -= guest.way();
   if (status == tlm::TLM_OK_RESPONSE && changes_values(access.kind)) atomics_.add(values_of(access));
   if (outcome == L2Core::Outcome::done) {
-    respond(payload, status, take_port(status == tlm::TLM_OK_RESPONSE ? cycles_of(access) : 1));
+    respond(guest, status, take_port(status == tlm::TLM_OK_RESPONSE ? cycles_of(access) : 1));
   } else {
     take_port(1);
   }
-  if (arrivals_.empty()) {
-    serving_ = false;
-  } else {
-    expect_service();
-  }
-  if (request_in.withholding() && arrivals_.size() < params_.queue) request_in.accept(now());
+  if (!arrivals_.empty()) expect_service();
+  MemoryIn& in = way_in(guest.way());
+  if (in.withholding() && waiting(guest.way()) < params_.queue) in.accept(now());
   send_commands();
 }
 
@@ -199,7 +237,7 @@ void L2Slice::block(const char* reason, bool on_memory) {
 }
 
 void L2Slice::unblock() {
-  if (blocked_ != nullptr && !serve_event_) serve_next();
+  if (blocked_ != nullptr && serve_at_ == kNever) serve_next();
 }
 
 Cycle L2Slice::take_port(Cycle cycles) {
@@ -223,35 +261,38 @@ Cycle L2Slice::cycles_of(const L2Access& access) const {
   return 1;
 }
 
-// Responses leave in the order of their turns at the data port.
-void L2Slice::respond(tlm::tlm_generic_payload& payload, tlm::tlm_response_status status, Cycle served) {
-  payload.set_response_status(status);
-  const Departure departure{&payload, served + params_.data_latency};
-  if (departures_.empty() && request_in.can_respond()) {
+// Responses of one way leave in the order of their turns at the data port.
+void L2Slice::respond(const Guest& guest, tlm::tlm_response_status status, Cycle served) {
+  guest.payload().set_response_status(status);
+  const Departure departure{guest, served + params_.data_latency};
+  Ring<Departure>& departures = departures_[guest.way()];
+  if (departures.empty() && way_in(guest.way()).can_respond()) {
     deliver(departure);
   } else {
-    departures_.push(departure);
+    departures.push(departure);
   }
 }
 
 void L2Slice::deliver(const Departure& departure) {
   last_departure_ = std::max({last_departure_, departure.when, now()});
-  request_in.respond(*departure.payload, last_departure_);
+  way_in(departure.guest.way()).respond(departure.guest.payload(), last_departure_);
 }
 
-void L2Slice::send_responses() {
-  while (!departures_.empty() && request_in.can_respond()) deliver(departures_.pop());
+void L2Slice::send_responses(std::uint32_t way) {
+  Ring<Departure>& departures = departures_[way];
+  while (!departures.empty() && way_in(way).can_respond()) deliver(departures.pop());
 }
 
-void L2Slice::on_response_room(std::uint32_t, Cycle when) {
-  if (!departures_.empty()) domain_.schedule(std::max(when, now()), *this, kRespond);
+void L2Slice::on_response_room(std::uint32_t way, Cycle when) {
+  if (!departures_[way].empty()) domain_.schedule(std::max(when, now()), *this, kRespond, way);
 }
 
 std::string L2Slice::memory_name() const { return "the memory of " + path(); }
 
 void L2Slice::collect_waits(WaitGraph& graph) const {
   if (blocked_ != nullptr && blocked_on_memory_) graph.add(path(), blocked_, memory_name());
-  if (!departures_.empty()) graph.add(path(), "for its responses to be taken by", "the crossbar");
+  if (!departures_[kCrossbar].empty()) graph.add(path(), "for its responses to be taken by", "the crossbar");
+  if (!departures_[kHub].empty()) graph.add(path(), "for its responses to be taken by", "the memory hub");
   if (core_.fetching() > 0) graph.add(path(), "for sectors from", memory_name());
   if (core_.writing_back() > 0) graph.add(path(), "for write-backs to be acknowledged by", memory_name());
 }

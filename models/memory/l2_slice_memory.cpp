@@ -89,7 +89,7 @@ void L2Slice::answer_served() {
   for (std::size_t i = 0; i < served.size(); ++i) {  // may grow
     const L2Core::Served item = served[i];
     const bool well = item.status == L2Core::kOk;
-    respond(*static_cast<tlm::tlm_generic_payload*>(item.request), static_cast<tlm::tlm_response_status>(item.status),
+    respond(Guest(item.request), static_cast<tlm::tlm_response_status>(item.status),
             take_port(well ? cycles_of(item.access) : 1));
   }
   served.clear();

@@ -55,6 +55,7 @@ void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_c
   requests_.add();
   delay += tag_delay_;
   if (status == tlm::TLM_OK_RESPONSE) {
+    if (direct_ != nullptr && direct_->any()) end_grant(access);
     if (changes_values(access.kind)) atomics_.add(values_of(access));
     const bool flushes = access.kind == L2Access::Kind::write_back;
     BlockingMemory memory(*this, delay + memory_delay_, flushes);

@@ -118,6 +118,9 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   // Of a TMAU: bytes that request and response each carry on top of the header (TMA-15), so that links count them.
   std::uint8_t carried = 0;
   bool poisoned = false;  // response of a read: some of the data are corrupt
+  // Answer of the host's memory to an atomic or a reduction: it knows this extension and has carried it out. A target
+  // that ignores extensions leaves it false.
+  bool done = false;
   // What the initiator will touch when the response comes, for prefetch_owner() only.
   std::array<const void*, 6> owners{};
 
@@ -255,6 +258,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.multicast = 0;
     request.extension.carried = 0;
     request.extension.poisoned = false;
+    request.extension.done = false;
     free_.push_back(&request);
   }
 

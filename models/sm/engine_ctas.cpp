@@ -43,6 +43,7 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   cta.last = first;
   cta.landed = 0;
   cta.code = &code_.at(start.code);
+  cta.block = cta.code->block_of({start.id.cta.x, start.id.cta.y, start.id.cta.z});
   cta.open = cta.bulk = cta.live = 0;
   cta.exit = Exit::no;
   cta.arrived = cta.released = 0;
@@ -63,7 +64,7 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   size_l1(start.need[arch::Resource::shared_bytes]);
   memory_.shared_memory().open(start.cta_slot, cta.code->shared_bytes);
   if (cta.in_cga()) tables_.open_window(start.tag.cga_id, start.id.rank, start.cta_slot);
-  const std::uint64_t threads = cta.code->block.count();
+  const std::uint64_t threads = cta.block.count();
   const auto warps = static_cast<std::uint32_t>((threads + arch::kWarpLanes - 1) / arch::kWarpLanes);
   cta.live = warps;
   cta.barriers.start(warps);
@@ -103,7 +104,9 @@ void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t numb
   warp.program = cta.code->program.get();
   arch::WarpPlace& place = warp.place;
   place.grid = cta.code->grid;
-  place.block = cta.code->block;
+  place.block = cta.block;
+  place.workgroup = cta.code->block;
+  place.kernarg = cta.code->kernarg;
   place.cta_x = id.cta.x;
   place.cta_y = id.cta.y;
   place.cta_z = id.cta.z;

@@ -128,6 +128,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     Cycle last = 0;    // the end of what has ended so far
     Cycle landed = 0;  // the same for accesses alone
     const arch::Code* code = nullptr;
+    arch::Dim3 block;                  // its threads: at the edge of a grid it can be partial (PKT-03)
     std::vector<std::uint32_t> warps;  // slots, by warp
     std::uint32_t live = 0;            // warps that have not exited
     std::uint32_t open = 0;            // accesses and bulk requests, and failures on their way

@@ -25,6 +25,21 @@ constexpr const char* kWords[] = {"barrier",        "commit_async", "cluster_bar
 // Those that are never written otherwise.
 constexpr const char* kBareWords[] = {"commit_async", "cluster_barrier", "commit_bulk", "drain_bulk", "exit"};
 
+// `rows`: the threads of a warp lie in one row of their CTA, which a launch decides.
+Shape slot_shape(const ProgramSlot& slot, bool rows) {
+  if (!slot.per_lane()) return Shape::uniform;
+  switch (slot.source) {
+    case SlotSource::lane:
+    case SlotSource::thread:
+      return Shape::affine;
+    case SlotSource::thread_x:
+    case SlotSource::item_x:
+      return rows ? Shape::affine : Shape::other;
+    default:
+      return Shape::other;
+  }
+}
+
 }  // namespace
 
 CompiledProgram compile_program(const YAML::Node& steps, const std::string& file, const arch::KernelRecord& kernel,
@@ -287,23 +302,17 @@ std::uint32_t ProgramCompiler::expression(const MapReader& map, const char* key,
       const ProgramSlot& source = parts_.slots[slot];
       (source.per_lane() ? entry.per_lane : entry.shared).push_back({source, &parts_.values.at(slot)});
     }
-    entry.affine = shape_of(entry.expression.text(), [&](std::uint32_t slot) { return shape(parts_.slots[slot]); }) ==
-                   Shape::affine;
+    const auto affine = [&](bool rows) {
+      const auto shape = [&](std::uint32_t slot) { return slot_shape(parts_.slots[slot], rows); };
+      return shape_of(entry.expression.text(), shape) == Shape::affine;
+    };
+    entry.affine = affine(false);
+    entry.affine_in_rows = entry.affine || affine(true);
     parts_.expressions.push_back(std::move(entry));
   } catch (const InputError& error) {
     throw InputError(where, fmt::format("{}, {}: {}", map.thing(), key, error.message()), error.remedy());
   }
   return static_cast<std::uint32_t>(parts_.expressions.size() - 1);
-}
-
-// Whether the threads of a warp lie in one row of the CTA decides about thread.x.
-Shape ProgramCompiler::shape(const ProgramSlot& slot) const {
-  if (!slot.per_lane()) return Shape::uniform;
-  const arch::Dim3& block = kernel_.block;
-  const bool rows = block.x % arch::kWarpLanes == 0 || block.count() == block.x;
-  const bool grows = slot.source == SlotSource::lane || slot.source == SlotSource::thread ||
-                     (slot.source == SlotSource::thread_x && rows);
-  return grows ? Shape::affine : Shape::other;
 }
 
 std::uint32_t ProgramCompiler::uniform(const MapReader& map, const char* key) {

@@ -128,7 +128,6 @@ class ProgramCompiler {
   std::uint32_t expression(const MapReader& map, const char* key) { return expression(map, key, map.node(key)); }
   std::uint32_t uniform(const MapReader& map, const char* key);
   std::uint32_t constant(double value);
-  Shape shape(const ProgramSlot& slot) const;
   bool is_uniform(std::uint32_t index) const { return parts_.expressions[index].uniform(); }
   // The registers that the expression reads become part of the demand.
   void read(ProgramStep& step, std::uint32_t expression) const;

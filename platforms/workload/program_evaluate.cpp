@@ -61,12 +61,46 @@ double shared_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpSt
       return place.cluster_shape.y;
     case SlotSource::cluster_z:
       return place.cluster_shape.z;
+    case SlotSource::grid:
+      return static_cast<double>(place.grid.count());
+    case SlotSource::grid_x:
+      return place.grid.x;
+    case SlotSource::grid_y:
+      return place.grid.y;
+    case SlotSource::grid_z:
+      return place.grid.z;
+    case SlotSource::block:
+      return static_cast<double>(place.block.count());
+    case SlotSource::block_x:
+      return place.block.x;
+    case SlotSource::block_y:
+      return place.block.y;
+    case SlotSource::block_z:
+      return place.block.z;
+    case SlotSource::workgroup:
+      return static_cast<double>(place.workgroup.count());
+    case SlotSource::workgroup_x:
+      return place.workgroup.x;
+    case SlotSource::workgroup_y:
+      return place.workgroup.y;
+    case SlotSource::workgroup_z:
+      return place.workgroup.z;
+    case SlotSource::warps:
+      return place.warps;
+    case SlotSource::kernarg:
+      return static_cast<double>(place.kernarg);
     case SlotSource::warp:
       return place.warp;
     default:
       return static_cast<double>(state.scalars[slot.index]);
   }
 }
+
+double item(std::uint32_t cta, std::uint32_t workgroup, std::uint32_t thread) {
+  return static_cast<double>(std::uint64_t{cta} * workgroup + thread);
+}
+
+bool in_rows(const arch::Dim3& block) { return block.x % kWarpLanes == 0 || block.count() == block.x; }
 
 double lane_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpState& state, std::uint32_t lane) {
   const std::uint32_t thread = place.warp * kWarpLanes + lane;
@@ -81,6 +115,12 @@ double lane_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpStat
       return thread / place.block.x % place.block.y;
     case SlotSource::thread_z:
       return thread / place.block.x / place.block.y;
+    case SlotSource::item_x:
+      return item(place.cta_x, place.workgroup.x, thread % place.block.x);
+    case SlotSource::item_y:
+      return item(place.cta_y, place.workgroup.y, thread / place.block.x % place.block.y);
+    case SlotSource::item_z:
+      return item(place.cta_z, place.workgroup.z, thread / place.block.x / place.block.y);
     default:
       return number_of(slot.variable.type, raw_bits(state, slot.variable, lane));
   }
@@ -129,7 +169,8 @@ void ScenarioProgram::lane_values(const WarpPlace& place, const WarpState& state
     for (const BoundSlot& slot : code.per_lane) *slot.value = lane_slot(slot.source, place, state, lane);
     return code.expression.value();
   };
-  if (code.affine && affine_values(value(0), value(1), value(kWarpLanes - 1), results)) return;
+  const bool affine = code.affine || (code.affine_in_rows && in_rows(place.block));
+  if (affine && affine_values(value(0), value(1), value(kWarpLanes - 1), results)) return;
   // Not in muParser's bulk mode: it may start threads, which cost more than 32 evaluations do.
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((lanes >> lane & 1U) != 0) results[lane] = value(lane);

@@ -31,23 +31,29 @@ constexpr std::pair<const char*, SlotSource> kSlots[] = {
     {"thread.x", SlotSource::thread_x},
     {"thread.y", SlotSource::thread_y},
     {"thread.z", SlotSource::thread_z},
+    {"item.x", SlotSource::item_x},
+    {"item.y", SlotSource::item_y},
+    {"item.z", SlotSource::item_z},
+    {"grid", SlotSource::grid},
+    {"grid.x", SlotSource::grid_x},
+    {"grid.y", SlotSource::grid_y},
+    {"grid.z", SlotSource::grid_z},
+    {"block", SlotSource::block},
+    {"block.x", SlotSource::block_x},
+    {"block.y", SlotSource::block_y},
+    {"block.z", SlotSource::block_z},
+    {"workgroup", SlotSource::workgroup},
+    {"workgroup.x", SlotSource::workgroup_x},
+    {"workgroup.y", SlotSource::workgroup_y},
+    {"workgroup.z", SlotSource::workgroup_z},
+    {"warps", SlotSource::warps},
+    {"kernarg", SlotSource::kernarg},
 };
 
-std::map<std::string, double> constants_of(const arch::KernelRecord& kernel) {
-  const arch::Dim3& grid = kernel.grid;
-  const arch::Dim3& block = kernel.block;
-  return {{"grid", static_cast<double>(grid.count())},
-          {"grid.x", grid.x},
-          {"grid.y", grid.y},
-          {"grid.z", grid.z},
-          {"block", static_cast<double>(block.count())},
-          {"block.x", block.x},
-          {"block.y", block.y},
-          {"block.z", block.z},
-          {"warps", static_cast<double>((block.count() + arch::kWarpLanes - 1) / arch::kWarpLanes)},
-          {"lanes", arch::kWarpLanes},
-          {"pi", 3.14159265358979323846}};
-}
+constexpr std::pair<const char*, double> kConstants[] = {
+    {"lanes", arch::kWarpLanes},
+    {"pi", 3.14159265358979323846},
+};
 
 }  // namespace
 
@@ -55,7 +61,7 @@ const std::vector<std::string>& built_in_names() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
     for (const auto& entry : kSlots) names.emplace_back(entry.first);
-    for (const auto& entry : constants_of({})) names.push_back(entry.first);
+    for (const auto& entry : kConstants) names.emplace_back(entry.first);
     return names;
   }();
   return kNames;
@@ -63,11 +69,7 @@ const std::vector<std::string>& built_in_names() {
 
 ProgramNames::ProgramNames(const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions,
                            ProgramParts& parts)
-    : kernel_(kernel),
-      regions_(regions),
-      parts_(parts),
-      constants_(constants_of(kernel)),
-      used_(arch::kMaxProgramRegisters, false) {}
+    : kernel_(kernel), regions_(regions), parts_(parts), used_(arch::kMaxProgramRegisters, false) {}
 
 const ProgramNames::Meaning* ProgramNames::meaning(const std::string& name) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
@@ -83,8 +85,9 @@ std::uint32_t ProgramNames::slot(SlotSource source, std::uint32_t index, const P
 }
 
 std::optional<NamedValue> ProgramNames::built_in(const std::string& name) {
-  const auto constant = constants_.find(name);
-  if (constant != constants_.end()) return constant->second;
+  for (const auto& [known, value] : kConstants) {
+    if (name == known) return value;
+  }
   for (const auto& [known, source] : kSlots) {
     if (name != known) continue;
     const auto found = slots_.find(name);

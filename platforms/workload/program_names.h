@@ -83,7 +83,6 @@ class ProgramNames : public ExpressionNames {
   const std::vector<MemoryRegion>& regions_;
   ProgramParts& parts_;
   std::vector<Scope> scopes_{1};
-  std::map<std::string, double> constants_;     // of the kernel's shape
   std::map<std::string, std::uint32_t> slots_;  // of built-in names that are in use
   std::vector<bool> used_;                      // registers
   std::uint32_t variables_ = 0;                 // registers of variables in use

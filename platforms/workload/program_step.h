@@ -34,6 +34,20 @@ enum class SlotSource : std::uint8_t {
   cluster_x,
   cluster_y,
   cluster_z,
+  grid,  // of the launch: one program can have several
+  grid_x,
+  grid_y,
+  grid_z,
+  block,
+  block_x,
+  block_y,
+  block_z,
+  workgroup,
+  workgroup_x,
+  workgroup_y,
+  workgroup_z,
+  warps,
+  kernarg,
   warp,
   scalar,    // of the warp's state: `index`
   lane,      // this and what follows differ between lanes
@@ -41,6 +55,9 @@ enum class SlotSource : std::uint8_t {
   thread_x,  //
   thread_y,  //
   thread_z,  //
+  item_x,    // in the grid
+  item_y,    //
+  item_z,    //
   variable,  // in registers
 };
 struct ProgramSlot {
@@ -66,6 +83,7 @@ struct ProgramExpression {
   std::vector<BoundSlot> shared;    // slots that are the same for all lanes
   std::vector<BoundSlot> per_lane;  // slots that are not
   bool affine = false;              // integers that grow by the same amount from lane to lane
+  bool affine_in_rows = false;      // the same if the threads of a warp lie in one row of their CTA
 
   bool uniform() const { return per_lane.empty(); }
 };

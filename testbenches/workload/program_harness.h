@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/code_store.h"
 #include "arch/dsmem.h"
 #include "arch/half.h"
 #include "arch/kernel_record.h"
@@ -44,6 +45,9 @@ class ProgramRun {
   // Not 0: a seed. Warps miss turns at random, some CTAs more than others, so that what nothing orders comes in any
   // order.
   std::uint64_t uneven = 0;
+  // Of the launch.
+  arch::WorkItems items;
+  std::uint64_t kernarg = 0;
   std::uint64_t operations = 0;
   std::uint64_t instructions = 0;                 // of compute
   std::map<arch::OpCode, std::uint64_t> of_code;  // how many were issued
@@ -122,12 +126,17 @@ class ProgramRun {
 
   void begin(Cta& cta, arch::WarpPlace p) {
     const arch::Dim3& grid = kernel_.grid;
-    const auto threads = static_cast<std::uint32_t>(kernel_.block.count());
+    arch::Code launch;
+    launch.block = kernel_.block;
+    launch.items = items;
+    p.block = launch.block_of({p.cta_x, p.cta_y, p.cta_z});
+    const auto threads = static_cast<std::uint32_t>(p.block.count());
     cta.warps.resize((threads + 31) / 32);
     cta.shared.assign(kernel_.shared_bytes, 0);
     cta.misses = uneven == 0 ? 0 : random_.below(95);
     p.grid = grid;
-    p.block = kernel_.block;
+    p.workgroup = kernel_.block;
+    p.kernarg = kernarg;
     p.cta = p.cta_x + std::uint64_t{grid.x} * (p.cta_y + std::uint64_t{grid.y} * p.cta_z);
     p.warps = static_cast<std::uint32_t>(cta.warps.size());
     for (p.warp = 0; p.warp < p.warps; ++p.warp) {

@@ -1,8 +1,8 @@
-#include "memory/storage.h"
+#include "common/storage.h"
 
 #include <algorithm>
 
-namespace heddle::memory {
+namespace heddle {
 
 Storage::Storage(std::uint64_t bytes) : bytes_(bytes) {
   HEDDLE_CHECK(bytes > 0 && bytes <= kMaxBytes, "a memory holds 1 byte to 64 TiB");
@@ -56,4 +56,4 @@ void Storage::clear() {
   pages_ = 0;
 }
 
-}  // namespace heddle::memory
+}  // namespace heddle

@@ -1,15 +1,15 @@
-#include "memory/storage.h"
+#include "common/storage.h"
 
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "memory/storage_access.h"
+#include "common/storage_access.h"
 #include "support/random.h"
 
 namespace {
 
-using heddle::memory::Storage;
+using heddle::Storage;
 using heddle::test::Random;
 
 }  // namespace
@@ -131,7 +131,7 @@ TEST_CASE("payloads with byte enables and streaming widths do what the standard 
     payload.set_data_ptr(other.data());
     const bool good = slow_access(flat, payload);
     payload.set_data_ptr(data.data());
-    REQUIRE(heddle::memory::access(storage, payload) == good);
+    REQUIRE(heddle::access(storage, payload) == good);
     REQUIRE(payload.get_response_status() == (good ? tlm::TLM_OK_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE));
     REQUIRE(data == other);
     refused += good ? 0 : 1;
@@ -156,7 +156,7 @@ TEST_CASE("payloads that cannot be carried out get the standard's error, and mov
     payload.set_streaming_width(width);
     payload.set_byte_enable_ptr(enables == ~0U ? nullptr : &enable);
     payload.set_byte_enable_length(enables == ~0U ? 0 : enables);
-    CHECK_FALSE(heddle::memory::access(storage, payload));
+    CHECK_FALSE(heddle::access(storage, payload));
     return payload.get_response_status();
   };
   CHECK(status(tlm::TLM_IGNORE_COMMAND, 0, 64, 64, ~0U) == tlm::TLM_COMMAND_ERROR_RESPONSE);

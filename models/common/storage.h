@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 
-namespace heddle::memory {
+namespace heddle {
 
 // Pages are allocated by the first write that reaches them; what was never written reads as zeros and costs nothing.
 class Storage {
@@ -46,6 +46,11 @@ class Storage {
     }
     write_across(address, static_cast<const std::uint8_t*>(from), length);
   }
+  // The page that holds an address of memory: kPageBytes bytes that stay where they are until clear().
+  std::uint8_t* page_of(std::uint64_t address) {
+    HEDDLE_CHECK(contains(address, 1), "a page outside memory was asked for");
+    return get(address / kPageBytes);
+  }
   // Every byte of the range becomes `value`. Zeros allocate nothing.
   void fill(std::uint64_t address, std::uint8_t value, std::uint64_t length);
   // Everything becomes zero and all pages are freed.
@@ -79,4 +84,4 @@ class Storage {
   std::vector<std::unique_ptr<Leaf>> leaves_;  // grows to the highest address that was written
 };
 
-}  // namespace heddle::memory
+}  // namespace heddle

@@ -1,8 +1,8 @@
-#include "memory/storage_access.h"
+#include "common/storage_access.h"
 
 #include <algorithm>
 
-namespace heddle::memory {
+namespace heddle {
 
 namespace {
 
@@ -76,4 +76,4 @@ unsigned debug_access(Storage& storage, tlm::tlm_generic_payload& payload) {
   return static_cast<unsigned>(length);
 }
 
-}  // namespace heddle::memory
+}  // namespace heddle

@@ -3,9 +3,9 @@
 
 #include <tlm>
 
-#include "memory/storage.h"
+#include "common/storage.h"
 
-namespace heddle::memory {
+namespace heddle {
 
 // Moves the bytes of a read or a write, with byte enables (a pattern shorter than the data repeats) and streaming
 // width, and sets the response status: OK, or an error, and then nothing was moved (MEM-05). Returns whether it is OK.
@@ -18,4 +18,4 @@ bool access(Storage& storage, tlm::tlm_generic_payload& payload);
 // The debug transport: any length; what lies behind the end of memory is left out. Returns the bytes done.
 unsigned debug_access(Storage& storage, tlm::tlm_generic_payload& payload);
 
-}  // namespace heddle::memory
+}  // namespace heddle

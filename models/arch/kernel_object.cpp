@@ -1,0 +1,156 @@
+#include "arch/kernel_object.h"
+
+#include <algorithm>
+
+#include "arch/little_endian.h"
+#include "common/error.h"
+
+namespace heddle::arch {
+namespace {
+
+constexpr std::size_t kMagic = 0;
+constexpr std::size_t kVersion = 4;
+constexpr std::size_t kFlags = 6;
+constexpr std::size_t kProgram = 8;
+constexpr std::size_t kThreadsLimit = 12;
+constexpr std::size_t kRegisters = 16;
+constexpr std::size_t kStaticShared = 20;
+constexpr std::size_t kShortest = 24;
+constexpr std::size_t kLongest = 32;
+constexpr std::size_t kExtents = 40;
+constexpr std::size_t kFallbacks = 64;
+constexpr std::size_t kReserved = 88;
+constexpr std::size_t kName = 92;
+constexpr std::size_t kDim3Bytes = 6;
+static_assert(kExtents + kCgaLevels * kDim3Bytes == kFallbacks && kFallbacks + kMaxFallbacks * kDim3Bytes == kReserved);
+static_assert(kReserved + 4 == kName && kName + kKernelNameBytes == kKernelObjectBytes);
+
+constexpr Verdict bad(const char* why) { return {HsaStatus::invalid_code_object, why}; }
+
+void put_dim3(KernelObjectBytes& bytes, std::size_t at, const Dim3& dim) {
+  for (const std::uint32_t extent : {dim.x, dim.y, dim.z}) {
+    HEDDLE_CHECK(extent <= 0xFFFF, "an extent above 65535 in a kernel object");
+    put_number(bytes, at, 2, extent);
+    at += 2;
+  }
+}
+
+Dim3 get_dim3(const KernelObjectBytes& bytes, std::size_t at) {
+  return {get_16(bytes, at), get_16(bytes, at + 2), get_16(bytes, at + 4)};
+}
+
+bool any_level(const ClusterShape& cluster) {
+  return std::any_of(cluster.extents.begin(), cluster.extents.end(), [](const Dim3& d) { return d != kNoExtents; });
+}
+
+std::uint16_t flags_of(const ClusterShape& cluster) {
+  std::uint32_t flags = cluster.mode == CgaMode::load_balancing ? kObjectLoadBalancing : 0;
+  if (cluster.linear_memory) flags |= kObjectLinearMemory;
+  if (any_level(cluster)) flags |= kObjectClusters;
+  return static_cast<std::uint16_t>(flags);
+}
+
+// A grid of one outermost CGA: what is wrong with the clusters then is wrong with them in every grid.
+Dim3 smallest_grid(const ClusterShape& cluster) {
+  for (std::size_t level = kCgaLevels; level-- > 0;) {
+    if (cluster.extents[level] != kNoExtents) return cluster.extents[level];
+  }
+  return {};
+}
+
+Verdict decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster) {
+  const std::uint16_t flags = get_16(bytes, kFlags);
+  if ((flags & ~(kObjectLoadBalancing | kObjectLinearMemory | kObjectClusters)) != 0) {
+    return bad("the kernel object has unknown flags");
+  }
+  cluster.mode = (flags & kObjectLoadBalancing) != 0 ? CgaMode::load_balancing : CgaMode::multicast;
+  cluster.linear_memory = (flags & kObjectLinearMemory) != 0;
+  for (std::size_t i = 0; i < kCgaLevels; ++i) cluster.extents[i] = get_dim3(bytes, kExtents + kDim3Bytes * i);
+  for (std::size_t i = 0; i < kMaxFallbacks; ++i) cluster.fallback[i] = get_dim3(bytes, kFallbacks + kDim3Bytes * i);
+  if (any_level(cluster) != ((flags & kObjectClusters) != 0)) return bad("grid kind and cluster extents disagree");
+  if (!why_malformed(smallest_grid(cluster), cluster, ~std::uint32_t{0}).empty()) {
+    return bad("cluster extents that make no sense together");
+  }
+  return {};
+}
+
+Verdict decode_name(const KernelObjectBytes& bytes, std::string& name) {
+  const auto begin = bytes.begin() + kName;
+  const auto end = std::find(begin, bytes.end(), 0);
+  if (end == bytes.end()) return bad("the name of the kernel object does not end");
+  if (std::any_of(end, bytes.end(), [](std::uint8_t byte) { return byte != 0; })) {
+    return bad("the kernel object has bytes behind its name");
+  }
+  name.assign(begin, end);
+  return {};
+}
+
+std::uint32_t workgroups(std::uint32_t items, std::uint16_t workgroup) {
+  return static_cast<std::uint32_t>((std::uint64_t{items} + workgroup - 1) / workgroup);
+}
+
+}  // namespace
+
+KernelObjectBytes encode(const KernelObject& object) {
+  HEDDLE_CHECK(object.name.size() < kKernelNameBytes, "the name of a kernel object has at most 35 bytes");
+  HEDDLE_CHECK(object.name.find('\0') == std::string::npos, "a 0 in the name of a kernel object");
+  KernelObjectBytes bytes{};
+  put_number(bytes, kMagic, 4, kKernelObjectMagic);
+  put_number(bytes, kVersion, 2, kKernelObjectVersion);
+  put_number(bytes, kFlags, 2, flags_of(object.cluster));
+  put_number(bytes, kProgram, 4, object.program);
+  put_number(bytes, kThreadsLimit, 4, object.threads_limit);
+  put_number(bytes, kRegisters, 4, object.registers_per_thread);
+  put_number(bytes, kStaticShared, 4, object.static_shared);
+  put_number(bytes, kShortest, 8, object.duration.min);
+  put_number(bytes, kLongest, 8, object.duration.max);
+  for (std::size_t i = 0; i < kCgaLevels; ++i) put_dim3(bytes, kExtents + kDim3Bytes * i, object.cluster.extents[i]);
+  for (std::size_t i = 0; i < kMaxFallbacks; ++i) {
+    put_dim3(bytes, kFallbacks + kDim3Bytes * i, object.cluster.fallback[i]);
+  }
+  std::copy(object.name.begin(), object.name.end(), bytes.begin() + kName);
+  return bytes;
+}
+
+Verdict decode(const KernelObjectBytes& bytes, KernelObject& object) {
+  if (get_32(bytes, kMagic) != kKernelObjectMagic) return bad("there is no kernel object");
+  if (get_16(bytes, kVersion) != kKernelObjectVersion) return bad("a kernel object of another version");
+  object.program = get_32(bytes, kProgram);
+  object.threads_limit = get_32(bytes, kThreadsLimit);
+  object.registers_per_thread = get_32(bytes, kRegisters);
+  object.static_shared = get_32(bytes, kStaticShared);
+  object.duration = {get_64(bytes, kShortest), get_64(bytes, kLongest)};
+  if (get_32(bytes, kReserved) != 0) return bad("a reserved field of the kernel object is not 0");
+  const CtaDuration& duration = object.duration;
+  const bool lasts = duration.min >= 1 && duration.min <= duration.max && duration.max <= kMaxCtaCycles;
+  if (object.program == 0 && !lasts)
+    return bad("a kernel object without a program, whose CTAs have no sensible duration");
+  if (const Verdict verdict = decode_clusters(bytes, object.cluster); !verdict.ok()) return verdict;
+  return decode_name(bytes, object.name);
+}
+
+KernelShape shape_of(const DispatchFields& fields, const KernelObject& object, std::uint8_t subcontext) {
+  const std::uint64_t shared = std::uint64_t{object.static_shared} + fields.group_segment;
+  HEDDLE_CHECK(shared <= 0xFFFF'FFFF, "the shared memory of a kernel was not checked");
+  KernelShape shape;
+  shape.grid = {workgroups(fields.grid[0], fields.workgroup[0]), workgroups(fields.grid[1], fields.workgroup[1]),
+                workgroups(fields.grid[2], fields.workgroup[2])};
+  shape.block = {fields.workgroup[0], fields.workgroup[1], fields.workgroup[2]};
+  shape.registers_per_thread = object.registers_per_thread;
+  shape.shared_bytes = static_cast<std::uint32_t>(shared);
+  if (object.program == 0) shape.duration = object.duration;
+  shape.cluster = object.cluster;
+  shape.local_bytes = fields.private_segment;
+  shape.subcontext = subcontext;
+  shape.code = object.program;
+  return shape;
+}
+
+WorkItems items_of(const DispatchFields& fields) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (fields.grid[i] % fields.workgroup[i] != 0) return {{fields.grid[0], fields.grid[1], fields.grid[2]}};
+  }
+  return {};
+}
+
+}  // namespace heddle::arch

@@ -1,0 +1,231 @@
+// Pointers of others into device memory, while the device works on it (HST-02).
+#include "memory/direct_memory.h"
+
+#include <map>
+
+#include "memory/hbm.h"
+#include "memory/l2_slice.h"
+#include "memory/memory_bench.h"
+
+namespace heddle::test {
+namespace {
+
+using memory::DirectMemory;
+using memory::Hbm;
+using memory::HbmParams;
+using memory::L2Params;
+using memory::L2Slice;
+
+constexpr std::uint64_t kPage = Storage::kPageBytes;
+constexpr std::uint64_t kPages = 3;
+constexpr std::uint32_t kSlices = 4;
+
+// Slices and HBM as in a machine, and somebody outside who asks for pointers.
+struct DirectBench {
+  explicit DirectBench(TimingMode mode)
+      : domain("domain", 1.0, mode, 0, observation),
+        map(kPages * kPage, kSlices, 1),
+        hbm("hbm", domain, "hbm", HbmParams(), map.bytes(), kSlices) {
+    L2Params params;
+    params.bytes = std::uint64_t{kSlices} * 64 * 128;
+    params.ways = 4;
+    params.slices = kSlices;
+    params.partitions = 1;
+    for (std::uint32_t i = 0; i < kSlices; ++i) {
+      slices.push_back(std::make_unique<L2Slice>(("slice" + std::to_string(i)).c_str(), domain,
+                                                 "l2.slice" + std::to_string(i), params, map, i));
+      initiators.push_back(std::make_unique<TestInitiator>(("initiator" + std::to_string(i)).c_str(), domain));
+      initiators.back()->out.bind(slices.back()->request_in);
+      slices.back()->memory_out.bind(hbm.in(i));
+      slices.back()->watch(hbm.direct());
+    }
+    hbm.direct().on_end([this](std::uint64_t first, std::uint64_t last) {
+      REQUIRE(first % kPage == 0);
+      REQUIRE(last == first + kPage - 1);
+      REQUIRE(pointers.erase(first / kPage) == 1);
+      ++ended;
+    });
+    start();
+  }
+
+  // As the top level does it.
+  bool ask(std::uint64_t address) {
+    const DirectMemory::Range range = hbm.direct().page_of(address);
+    for (const auto& slice : slices) {
+      if (slice->busy_with(range.first, range.last)) return false;
+    }
+    for (const auto& slice : slices) {
+      if (!slice->let_go(range.first, range.last)) return false;
+    }
+    pointers[range.first / kPage] = hbm.direct().grant(address);
+    return true;
+  }
+  protocol::MemoryRequest& plain(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
+    protocol::MemoryRequest& request = pool.acquire();
+    request.aim(command, address, bytes);
+    return request;
+  }
+  TestInitiator& initiator_of(std::uint64_t address) { return *initiators[map.slice_of(address)]; }
+
+  SimFixture fixture;
+  Observation observation{"gpu0"};
+  Domain domain;
+  protocol::RequestPool pool;
+  arch::AddressMap map;
+  Hbm hbm;
+  std::vector<std::unique_ptr<L2Slice>> slices;
+  std::vector<std::unique_ptr<TestInitiator>> initiators;
+  std::map<std::uint64_t, std::uint8_t*> pointers;  // by page
+  std::uint64_t ended = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a pointer shows what the device has written, and the device what was written there", "[memory][HST-02]") {
+  DirectBench bench(TimingMode::at);
+  auto& write = bench.plain(tlm::TLM_WRITE_COMMAND, 300, 3);  // parts of a sector: dirty in the cache only
+  write.data.fill(0x42);
+  bench.initiator_of(300).send(write, 0);
+  run_until_idle();
+  REQUIRE(bench.ask(300));
+  std::uint8_t* page = bench.pointers.at(0);
+  CHECK(page[299] == 0);
+  CHECK(page[300] == 0x42);
+  CHECK(page[302] == 0x42);
+  CHECK(page[303] == 0);
+  page[301] = 0x99;
+  CHECK(bench.hbm.direct().any());
+  std::uint8_t seen = 0;
+  bench.initiator_of(300).on_response = [&](protocol::MemoryRequest& request, Cycle) { seen = request.data[1]; };
+  bench.initiator_of(300).send(bench.plain(tlm::TLM_READ_COMMAND, 300, 3), bench.domain.now());
+  run_until_idle();
+  CHECK(seen == 0x99);
+  CHECK(bench.pointers.empty());
+  CHECK_FALSE(bench.hbm.direct().any());
+}
+
+TEST_CASE("a write that would stay in the cache ends a grant as well", "[memory][HST-02]") {
+  DirectBench bench(TimingMode::lt);
+  REQUIRE(bench.ask(kPage + 5));
+  auto& whole = bench.plain(tlm::TLM_WRITE_COMMAND, 2 * kPage - 128, 128);
+  sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+  bench.initiator_of(whole.get_address()).out.blocking(whole, delay);
+  CHECK(bench.pointers.empty());
+  // Other pages stay; debug accesses end nothing.
+  REQUIRE(bench.ask(0));
+  bench.initiator_of(kPage).out.blocking(bench.plain(tlm::TLM_WRITE_COMMAND, kPage, 128), delay);
+  auto& debug = bench.plain(tlm::TLM_WRITE_COMMAND, 64, 4);
+  debug.data.fill(0x21);
+  REQUIRE(bench.initiator_of(64).out.debug(debug) == 4);
+  REQUIRE(bench.pointers.size() == 1);
+  CHECK(bench.pointers.at(0)[67] == 0x21);
+  // Past the caches.
+  std::vector<std::uint64_t> ends;
+  bench.hbm.direct().on_end([&](std::uint64_t first, std::uint64_t) { ends.push_back(first); });
+  REQUIRE(bench.ask(2 * kPage));
+  bench.hbm.direct().end_all();
+  CHECK(ends == std::vector<std::uint64_t>{0, 2 * kPage});
+}
+
+TEST_CASE("no pointer while the caches work on the page", "[memory][HST-02]") {
+  DirectBench bench(TimingMode::at);
+  bench.initiator_of(640).send(bench.plain(tlm::TLM_READ_COMMAND, 640, 32), 0);
+  std::uint32_t refused = 0;
+  bool done = false;
+  bench.initiator_of(640).on_response = [&](protocol::MemoryRequest&, Cycle) { done = true; };
+  for (std::uint32_t ns = 1; !done; ++ns) {
+    run_until(sc_core::sc_time(ns, sc_core::SC_NS));
+    const memory::L2Slice& slice = *bench.slices[bench.map.slice_of(640)];
+    if (slice.busy_with(0, kPage - 1)) ++refused;
+    REQUIRE(ns < 10'000);
+  }
+  CHECK(refused > 100);  // the time that memory takes
+  CHECK_FALSE(bench.slices[bench.map.slice_of(640)]->busy_with(kPage, 2 * kPage - 1));
+  run_until_idle();
+  CHECK(bench.ask(640));
+  // Corrupt bytes stay with the slice that knows of them.
+  bench.slices[bench.map.slice_of(kPage + 128)]->poison(kPage + 128, 32);
+  CHECK_FALSE(bench.ask(kPage));
+}
+
+TEST_CASE("random traffic of the device and through pointers: nothing is lost", "[memory][HST-02]") {
+  std::uint64_t ended = 0;
+  std::uint64_t granted = 0;
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    for (const std::uint64_t seed : seeds(4)) {
+      CAPTURE(seed, mode == TimingMode::at);
+      Random dice(seed);
+      DirectBench bench(mode);
+      std::vector<std::uint8_t> flat(kPages * kPage, 0);
+      std::uint32_t open = 0;
+      std::vector<std::vector<std::uint8_t>> expected;
+      std::uint64_t time = 0;
+      for (auto& initiator : bench.initiators) {
+        initiator->on_response = [&](protocol::MemoryRequest& request, Cycle) {
+          --open;
+          REQUIRE(request.is_response_ok());
+          if (!request.is_read()) return;
+          const auto& bytes = expected[request.extension.entry];
+          REQUIRE(std::equal(bytes.begin(), bytes.end(), request.data.begin()));
+        };
+      }
+      for (std::uint32_t round = 0; round < 1500; ++round) {
+        // Few lines of each page, so that both sides meet.
+        const std::uint64_t line = dice.below(kPages) * kPage + dice.below(24) * 640;
+        const std::uint32_t offset = dice.below(128);
+        const std::uint32_t bytes = dice.chance(40) ? 128 - offset : dice.between(1, 128 - offset);
+        const std::uint64_t address = line + offset;
+        if (dice.chance(50)) {
+          const bool write = dice.chance(60);
+          auto& request = bench.plain(write ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND, address, bytes);
+          if (write) {
+            for (auto& byte : request.data) byte = static_cast<std::uint8_t>(dice.next());
+            std::copy_n(request.data.begin(), bytes, flat.begin() + static_cast<std::ptrdiff_t>(address));
+          }
+          request.extension.entry = static_cast<std::uint32_t>(expected.size());
+          expected.emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(address),
+                                flat.begin() + static_cast<std::ptrdiff_t>(address + bytes));
+          if (mode == TimingMode::at) {
+            ++open;
+            bench.initiator_of(address).send(request, bench.domain.now());
+          } else {
+            sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+            bench.initiator_of(address).out.blocking(request, delay);
+            if (!write) REQUIRE(std::equal(expected.back().begin(), expected.back().end(), request.data.begin()));
+          }
+          if (dice.chance(80)) continue;
+        }
+        if (mode == TimingMode::at && open > 0) {
+          // Requests that have not arrived yet end a grant when they do: the pointer is only asked for, and used, when
+          // the device has come to rest, or not at all.
+          time += dice.below(2000);
+          run_until(sc_core::sc_time(static_cast<double>(time), sc_core::SC_NS));
+          if (bench.pointers.empty() && bench.ask(address)) ++granted;
+          run_until_idle();
+          time = static_cast<std::uint64_t>(sc_core::sc_time_stamp().to_seconds() * 1e9) + 1;
+          REQUIRE(open == 0);
+        }
+        if (bench.pointers.count(address / kPage) == 0) {
+          REQUIRE(bench.ask(address));
+          ++granted;
+        }
+        std::uint8_t* here = bench.pointers.at(address / kPage) + address % kPage;
+        for (std::uint32_t i = 0; i < bytes; ++i) {
+          REQUIRE(here[i] == flat[address + i]);
+          if (dice.chance(50)) here[i] = flat[address + i] = static_cast<std::uint8_t>(dice.next());
+        }
+      }
+      run_until_idle();
+      ended += bench.ended;
+      for (std::uint64_t page = 0; page < kPages; ++page) {
+        if (bench.pointers.count(page) == 0) REQUIRE(bench.ask(page * kPage));
+        REQUIRE(std::equal(bench.pointers[page], bench.pointers[page] + kPage,
+                           flat.begin() + static_cast<std::ptrdiff_t>(page * kPage)));
+      }
+    }
+  }
+  CHECK(ended > 1000);
+  CHECK(granted > 1000);
+}
+
+}  // namespace heddle::test
