@@ -7,6 +7,7 @@
 
 namespace heddle::task {
 
+using protocol::DispatchPacket;
 using protocol::DoneStatus;
 using protocol::SubmitKind;
 using protocol::SubmitPacket;
@@ -16,6 +17,8 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
     : Block(name, domain, path),
       submit_in("submit_in", domain, 0),
       done_out("done_out", domain, 0, kUnlimitedCredits),
+      dispatch_in("dispatch_in", domain, 0),
+      dispatch_done_out("dispatch_done_out", domain, 0, kUnlimitedCredits),
       task_out("task_out", domain, params.to_cwd, task_slots),
       control_out("control_out", domain, params.to_cwd, kUnlimitedCredits),
       task_done_in("task_done_in", domain, 0),
@@ -23,17 +26,19 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       stream_gap_(domain.cost(domain.clock().cycles_for_ns(params.stream_gap))),
       start_path_(domain.cost(start_path)),
       submitted_(counter("submitted", "operations", "operations taken in from the host")),
+      packets_(counter("dispatches", "kernels", "kernels taken in from the packet processor")),
       kernels_(counter("kernels", "kernels", "kernels that have ended")),
       holds_(counter("holds", "operations", "copies and fills that have ended")),
       rejected_(counter("rejected", "kernels", "kernels that can never run on this machine")),
       faulted_(counter("faulted", "kernels", "kernels that a fault ended")),
-      open_(gauge("open", "operations", "operations taken in and not ended")),
+      open_(gauge("open", "operations", "operations and dispatches taken in and not ended")),
       launch_latency_(
           histogram("launch_latency", "ns",
                     "from when nothing but the launch held a kernel back (its submission, or the end of what "
                     "it waited for) to its first launch packet")),
       queue_time_(histogram("queue_time", "ns", "from a kernel's submission to its first launch packet")) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
+  dispatch_in.on_packet<TaskUnit, &TaskUnit::on_dispatch>(*this);
   task_done_in.on_packet<TaskUnit, &TaskUnit::on_task_done>(*this);
   task_out.on_credit<TaskUnit, &TaskUnit::on_credit>(*this);
 }
@@ -41,6 +46,7 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
 void TaskUnit::reset() {
   streams_.reset();
   dispatched_.clear();
+  dispatches_.clear();
   lists_.clear();
 }
 
@@ -59,11 +65,27 @@ void TaskUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
     control_out.send(packet.tpc);
     return;
   }
+  HEDDLE_CHECK((packet.operation & protocol::kDispatchBit) == 0, "an operation has an id of the packet processor's");
   if (packet.kind != SubmitKind::wait) submitted_.add();
   streams_.submit(packet, now());
-  open_.set(static_cast<double>(streams_.open()));
+  show_open();
   progress();
   take_ready();
+}
+
+// Nothing holds it back: it has had its wait where it comes from.
+void TaskUnit::on_dispatch(const DispatchPacket& packet, std::uint32_t) {
+  HEDDLE_CHECK((packet.operation & protocol::kDispatchBit) != 0, "a dispatch has an id of the host's");
+  HEDDLE_CHECK(dispatches_.emplace(packet.operation, Dispatch{packet, now()}).second, "a dispatch's id was used twice");
+  packets_.add();
+  show_open();
+  progress();
+  if (!arch::why_impossible(limits_, packet.kernel).empty()) {
+    end_dispatch({packet.operation, DoneStatus::rejected, now(), now()});
+    return;
+  }
+  lists_[packet.priority].push_back({false, packet.operation});
+  dispatch();
 }
 
 // A stream's next operation starts no earlier than the gap after what it waited for; the way to the distributor and the
@@ -91,11 +113,10 @@ void TaskUnit::due(std::uint32_t stream) {
     return;
   }
   if (!arch::why_impossible(limits_, packet.kernel).empty()) {
-    rejected_.add();
     finish(stream, now(), now(), DoneStatus::rejected);
     return;
   }
-  lists_[packet.priority].push_back(stream);
+  lists_[packet.priority].push_back({true, stream});
   dispatch();
 }
 
@@ -103,47 +124,84 @@ void TaskUnit::on_credit(std::uint32_t) { dispatch(); }
 
 // One list per priority (TSK-02); a credit is a free slot of the task table.
 void TaskUnit::dispatch() {
-  for (auto& [priority, streams] : lists_) {
-    while (!streams.empty()) {
+  for (auto& [priority, kernels] : lists_) {
+    while (!kernels.empty()) {
       if (!task_out.can_send()) return;
-      const SubmitPacket& packet = streams_.head(streams.front()).packet;
-      streams.pop_front();
-      const arch::KernelShape& kernel = packet.kernel;
-      task_out.send({packet.operation, packet.priority, kernel.grid, arch::need_of(limits_, kernel), kernel.duration,
-                     kernel.cluster, kernel.local_bytes > 0, kernel.subcontext, kernel.code});
+      const Waiting kernel = kernels.front();
+      kernels.pop_front();
+      send(kernel);
       progress();
     }
   }
 }
 
+void TaskUnit::send(const Waiting& waiting) {
+  const auto hand_over = [this](std::uint32_t operation, std::int32_t priority, const arch::KernelShape& kernel) {
+    task_out.send({operation, priority, kernel.grid, arch::need_of(limits_, kernel), kernel.duration, kernel.cluster,
+                   kernel.local_bytes > 0, kernel.subcontext, kernel.code});
+  };
+  if (waiting.of_stream) {
+    const SubmitPacket& packet = streams_.head(waiting.id).packet;
+    hand_over(packet.operation, packet.priority, packet.kernel);
+  } else {
+    const DispatchPacket& packet = dispatches_.at(waiting.id).packet;
+    hand_over(packet.operation, packet.priority, packet.kernel);
+  }
+}
+
 void TaskUnit::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t) {
+  DoneStatus status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
+  if (done.rejected) status = DoneStatus::rejected;  // by the distributor: no domain can hold its CGAs (CWD-25)
+  const auto found = dispatches_.find(done.operation);
+  if (found != dispatches_.end()) {
+    const Cycle arrived = found->second.arrived;
+    if (!done.rejected) note_latency(done.start, arrived, arrived);
+    end_dispatch({done.operation, status, done.start, done.end});
+    return;
+  }
   const Dispatched& dispatched = dispatched_.at(done.operation);
   const std::uint32_t stream = dispatched.stream;
-  const StreamTable::Entry& entry = streams_.head(stream);
+  if (!done.rejected) note_latency(done.start, streams_.head(stream).submitted, dispatched.released);
+  finish(stream, done.start, done.end, status);
+}
+
+void TaskUnit::note_latency(Cycle start, Cycle submitted, Cycle released) {
   const auto ns = [this](Cycle cycles) {
     return static_cast<std::uint64_t>(std::llround(domain_.clock().ns_for_cycles(static_cast<double>(cycles))));
   };
-  if (done.rejected) {  // by the distributor: no domain can hold its CGAs (CWD-25)
-    rejected_.add();
-    finish(stream, done.start, done.end, DoneStatus::rejected);
-    return;
-  }
-  launch_latency_.add(ns(done.start - std::min(done.start, dispatched.released)));
-  queue_time_.add(ns(done.start - std::min(done.start, entry.submitted)));
-  finish(stream, done.start, done.end, done.faulted ? DoneStatus::faulted : DoneStatus::ok);
+  launch_latency_.add(ns(start - std::min(start, released)));
+  queue_time_.add(ns(start - std::min(start, submitted)));
+}
+
+void TaskUnit::count(DoneStatus status) {
+  kernels_.add(status == DoneStatus::ok ? 1 : 0);
+  rejected_.add(status == DoneStatus::rejected ? 1 : 0);
+  faulted_.add(status == DoneStatus::faulted ? 1 : 0);
+}
+
+// The packet processor draws its queues itself.
+void TaskUnit::end_dispatch(const protocol::DispatchDonePacket& done) {
+  dispatches_.erase(done.operation);
+  count(done.status);
+  dispatch_done_out.send(done);
+  show_open();
+  progress();
 }
 
 void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus status) {
   const StreamTable::Entry entry = streams_.head(stream);
   const std::uint32_t operation = entry.packet.operation;
-  (entry.packet.kind == SubmitKind::kernel ? kernels_ : holds_).add(status == DoneStatus::ok ? 1 : 0);
-  faulted_.add(status == DoneStatus::faulted ? 1 : 0);
+  if (entry.packet.kind == SubmitKind::kernel) {
+    count(status);
+  } else {
+    holds_.add();
+  }
   if (timeline() != nullptr) draw(entry, dispatched_.at(operation), start, end);
   dispatched_.erase(operation);
   const Clock& clock = domain_.clock();
   done_out.send({operation, status, clock.time_of(entry.submitted), clock.time_of(start), clock.time_of(end)});
   streams_.complete(stream, end);
-  open_.set(static_cast<double>(streams_.open()));
+  show_open();
   progress();
   take_ready();
 }
@@ -175,11 +233,14 @@ void TaskUnit::draw(const StreamTable::Entry& entry, const Dispatched& dispatche
 void TaskUnit::collect_waits(WaitGraph& graph) const {
   const Labels& labels = domain_.observation().labels;
   streams_.collect_waits(graph, [&labels](std::uint32_t operation) { return labels.of(operation); });
-  for (const auto& [priority, streams] : lists_) {
-    for (const std::uint32_t stream : streams) {
-      graph.add(labels.of(streams_.head(stream).packet.operation), "for a slot of", "the task table");
-    }
+  for (const auto& [priority, kernels] : lists_) {
+    for (const Waiting& kernel : kernels) graph.add(name_of(kernel), "for a slot of", "the task table");
   }
+}
+
+std::string TaskUnit::name_of(const Waiting& kernel) const {
+  const std::uint32_t operation = kernel.of_stream ? streams_.head(kernel.id).packet.operation : kernel.id;
+  return domain_.observation().labels.of(operation);
 }
 
 }  // namespace heddle::task

@@ -1,6 +1,4 @@
-// Task management over its sockets, between a host and a stand-in for the distributor.
-#include "task/task_unit.h"
-
+// Task management over its sockets: operations and streams.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -11,94 +9,19 @@
 #include <catch2/catch.hpp>
 
 #include "support/random_program.h"
-#include "support/sim_fixture.h"
+#include "task/task_bench.h"
 
 using heddle::Cycle;
-using heddle::Domain;
 using heddle::TimingMode;
-using heddle::arch::SmLimits;
 using heddle::protocol::DonePacket;
 using heddle::protocol::DoneStatus;
 using heddle::protocol::SubmitKind;
 using heddle::protocol::SubmitPacket;
-using heddle::protocol::TaskDonePacket;
 using heddle::protocol::TaskPacket;
 using heddle::task::TaskParams;
-using heddle::task::TaskUnit;
 using namespace heddle::test;
 
 namespace {
-
-constexpr Cycle kStartPath = 30;
-
-// Takes tasks in, and ends each after a time. A task's first packet leaves `kStartPath - to_cwd` after its arrival.
-class FakeCwd : public sc_core::sc_module, private heddle::EventHandler, private heddle::Resettable {
- public:
-  FakeCwd(const sc_core::sc_module_name& name, Domain& domain, Cycle start_cycles)
-      : sc_core::sc_module(name),
-        task_in("task_in", domain, 0, heddle::CreditReturn::by_owner),
-        done_out("done_out", domain, 20, heddle::kUnlimitedCredits),
-        domain_(domain),
-        start_cycles_(domain.cost(start_cycles)) {
-    task_in.on_packet<FakeCwd, &FakeCwd::on_task>(*this);
-    domain.add_resettable(*this);
-  }
-  heddle::PacketIn<TaskPacket> task_in;
-  heddle::PacketOut<TaskDonePacket> done_out;
-  std::function<Cycle(std::uint32_t)> duration = [](std::uint32_t) { return Cycle{100}; };
-  std::vector<TaskPacket> tasks;
-  std::uint32_t most_held = 0;
-
- private:
-  void reset() override {
-    starts_.clear();
-    held_ = 0;
-  }
-  void on_task(const TaskPacket& task, std::uint32_t) {
-    tasks.push_back(task);
-    most_held = std::max(most_held, ++held_);
-    starts_[task.operation] = domain_.now() + start_cycles_;
-    domain_.schedule(starts_[task.operation] + duration(task.operation), *this, 0, task.operation);
-  }
-  void on_event(std::uint32_t, std::uint64_t operation) override {
-    --held_;
-    const auto id = static_cast<std::uint32_t>(operation);
-    done_out.send({id, starts_.at(id), domain_.now()});
-    task_in.return_credit();
-  }
-  Domain& domain_;
-  Cycle start_cycles_;
-  std::map<std::uint32_t, Cycle> starts_;
-  std::uint32_t held_ = 0;
-};
-
-struct TaskBench {
-  explicit TaskBench(std::uint32_t slots = 8, const TaskParams& task_params = {}, TimingMode mode = TimingMode::at,
-                     double ghz = 1.0, Cycle run_ahead = 1024)
-      : params(task_params),
-        domain("domain", ghz, mode, run_ahead, observation),
-        unit("task", domain, "task", params, SmLimits{}, kStartPath, slots),
-        cwd("cwd", domain, kStartPath - params.to_cwd),
-        host("host") {
-    host.submit_out.bind(unit.submit_in);
-    unit.done_out.bind(host.done_in);
-    unit.task_out.bind(cwd.task_in);
-    cwd.done_out.bind(unit.task_done_in);
-  }
-  double start(std::uint32_t operation) const { return host.results.at(operation).start.to_seconds() * 1e9; }
-  double end(std::uint32_t operation) const { return host.results.at(operation).end.to_seconds() * 1e9; }
-  double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.task." + name).at("value").get<double>();
-  }
-
-  SimFixture sim;
-  heddle::Observation observation{"gpu0"};
-  TaskParams params;
-  Domain domain;
-  TaskUnit unit;
-  FakeCwd cwd;
-  ScriptedHost host;
-};
 
 SubmitPacket kernel(std::uint32_t operation, std::uint32_t stream, std::int32_t priority = 0) {
   SubmitPacket packet = kernel_packet(operation, stream, {4, 1, 1}, {64, 1, 1});

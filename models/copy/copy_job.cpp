@@ -1,0 +1,65 @@
+#include "copy/copy_job.h"
+
+#include <algorithm>
+
+#include "arch/memory_op.h"
+#include "common/error.h"
+
+namespace heddle::copy {
+
+using arch::HsaStatus;
+using protocol::CopyKind;
+using protocol::CopyRequestPacket;
+
+namespace {
+
+std::uint32_t left_in_line(std::uint64_t address) {
+  return arch::kLineBytes - static_cast<std::uint32_t>(address % arch::kLineBytes);
+}
+
+}  // namespace
+
+Refusal why_refused(const CopyRequestPacket& request) {
+  if (request.bytes == 0) return {};
+  const std::uint64_t last = request.bytes - 1;
+  const bool copy = request.kind == CopyKind::copy;
+  if (copy && request.from + last < request.from) return {HsaStatus::error, request.from};
+  if (request.to + last < request.to) return {HsaStatus::error, request.to};
+  if (!copy) {
+    const bool words = request.to % 4 == 0 && request.bytes % 4 == 0;
+    return words ? Refusal{} : Refusal{HsaStatus::invalid_argument, request.to};
+  }
+  const bool overlap = request.from <= request.to + last && request.to <= request.from + last;
+  return overlap ? Refusal{HsaStatus::invalid_argument, request.to} : Refusal{};
+}
+
+Piece CopyJob::next() {
+  HEDDLE_CHECK(more(), "a piece was asked for of a copy that has none left");
+  Piece piece;
+  piece.to = request_.to + asked_;
+  std::uint64_t bytes = std::min<std::uint64_t>(request_.bytes - asked_, left_in_line(piece.to));
+  if (!is_fill()) {
+    piece.from = request_.from + asked_;
+    bytes = std::min<std::uint64_t>(bytes, left_in_line(piece.from));
+  }
+  piece.bytes = static_cast<std::uint32_t>(bytes);
+  asked_ += bytes;
+  ++under_way_;
+  return piece;
+}
+
+void CopyJob::ended() {
+  HEDDLE_CHECK(under_way_ > 0, "a piece ended that was not under way");
+  --under_way_;
+}
+
+void CopyJob::failed(const Piece& piece, std::uint64_t address) {
+  HEDDLE_CHECK(under_way_ > 0, "a piece failed that was not under way");
+  --under_way_;
+  if (failed_ && failed_offset_ < offset_of(piece)) return;
+  failed_ = true;
+  failed_offset_ = offset_of(piece);
+  failed_address_ = address;
+}
+
+}  // namespace heddle::copy

@@ -1,0 +1,62 @@
+// One copy or fill, cut into requests that memory takes: what is still to be asked for, what is under way, and how it
+// ends (HST-05).
+#pragma once
+
+#include <cstdint>
+
+#include "protocol/copy_packet.h"
+
+namespace heddle::copy {
+
+// Bytes that lie in one line at the source, and in one line at the destination.
+struct Piece {
+  std::uint64_t from = 0;  // of a fill: without meaning
+  std::uint64_t to = 0;
+  std::uint32_t bytes = 0;
+};
+
+// Why a request cannot be done at all, and the address that it is about.
+struct Refusal {
+  arch::HsaStatus status = arch::HsaStatus::success;
+  std::uint64_t address = 0;
+};
+// A range that runs past the end of the address space: error. Ranges of a copy that overlap, and a fill of anything
+// but whole words: invalid_argument. Nothing is wrong with 0 bytes.
+Refusal why_refused(const protocol::CopyRequestPacket& request);
+
+class CopyJob {
+ public:
+  CopyJob() = default;
+  // One that is not refused.
+  explicit CopyJob(const protocol::CopyRequestPacket& request) : request_(request) {}
+
+  const protocol::CopyRequestPacket& request() const { return request_; }
+  bool is_fill() const { return request_.kind == protocol::CopyKind::fill; }
+
+  // Pieces are left that may be asked for; none after an error.
+  bool more() const { return !failed_ && asked_ < request_.bytes; }
+  // The next one, in order of addresses; it counts as under way until ended() is called for it.
+  Piece next();
+  void ended();
+  // An access of a piece was refused, at `address`. The first of the copy's pieces that fails gives its address.
+  void failed(const Piece& piece, std::uint64_t address);
+  bool stopped() const { return failed_; }
+
+  // Nothing is under way, and nothing more will be asked for.
+  bool over() const { return under_way_ == 0 && !more(); }
+  std::uint32_t under_way() const { return under_way_; }
+  arch::HsaStatus status() const { return failed_ ? arch::HsaStatus::error : arch::HsaStatus::success; }
+  std::uint64_t failed_address() const { return failed_address_; }
+
+ private:
+  std::uint64_t offset_of(const Piece& piece) const { return piece.to - request_.to; }
+
+  protocol::CopyRequestPacket request_;
+  std::uint64_t asked_ = 0;  // bytes
+  std::uint32_t under_way_ = 0;
+  bool failed_ = false;
+  std::uint64_t failed_offset_ = 0;
+  std::uint64_t failed_address_ = 0;
+};
+
+}  // namespace heddle::copy

@@ -1,0 +1,280 @@
+// What requests to the host's memory become on the host's bus.
+#include <algorithm>
+#include <cstring>
+
+#include "arch/memory_op.h"
+#include "arch/unified_address.h"
+#include "host/dma_port.h"
+
+namespace heddle::host {
+namespace {
+
+using protocol::MemoryAction;
+using protocol::MemoryExtension;
+
+bool is_atomic(const MemoryExtension* extension) {
+  return extension != nullptr &&
+         (extension->action == MemoryAction::atomic || extension->action == MemoryAction::reduce);
+}
+
+bool enabled(const tlm::tlm_generic_payload& request, std::uint32_t byte) {
+  const unsigned char* enables = request.get_byte_enable_ptr();
+  return enables == nullptr || enables[byte % request.get_byte_enable_length()] == TLM_BYTE_ENABLED;
+}
+
+// Values lie in memory with their lowest byte first.
+std::uint64_t load_value(const std::uint8_t* from, std::uint32_t bytes) {
+  std::uint64_t value = 0;
+  for (std::uint32_t i = bytes; i-- > 0;) value = value << 8 | from[i];
+  return value;
+}
+void store_value(std::uint8_t* to, std::uint32_t bytes, std::uint64_t value) {
+  for (std::uint32_t i = 0; i < bytes; ++i, value >>= 8) to[i] = static_cast<std::uint8_t>(value);
+}
+
+tlm::tlm_response_status judge_atomic(const MemoryExtension& atomic, std::uint32_t& first, std::uint32_t& bytes) {
+  if (atomic.lanes == 0 || atomic.lanes > atomic.lane.size() || !arch::atomic_exists(atomic.atomic, atomic.type)) {
+    return tlm::TLM_COMMAND_ERROR_RESPONSE;
+  }
+  const std::uint32_t size = arch::bytes_of(atomic.type);
+  std::uint32_t end = 0;
+  first = arch::kLineBytes;
+  for (std::uint32_t i = 0; i < atomic.lanes; ++i) {
+    const std::uint32_t offset = atomic.lane[i].offset;
+    if (offset % size != 0 || offset + size > arch::kLineBytes) return tlm::TLM_BURST_ERROR_RESPONSE;
+    first = std::min(first, offset);
+    end = std::max(end, offset + size);
+  }
+  bytes = end - first;
+  return tlm::TLM_OK_RESPONSE;
+}
+
+}  // namespace
+
+// The bytes that it touches: `first` is the index of the first one, in the data, or in the line for an atomic. None:
+// there is nothing to do.
+tlm::tlm_response_status DmaPort::judge(tlm::tlm_generic_payload& request, std::uint32_t& first, std::uint32_t& bytes,
+                                        bool& changes) const {
+  if (!bound()) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  const MemoryExtension* extension = protocol::extension_of(request);
+  changes = true;
+  if (is_atomic(extension)) return judge_atomic(*extension, first, bytes);
+  first = bytes = 0;
+  if (extension != nullptr && extension->action == MemoryAction::prefetch) return tlm::TLM_OK_RESPONSE;
+  if (extension != nullptr && extension->action != MemoryAction::plain) return tlm::TLM_COMMAND_ERROR_RESPONSE;
+  if (request.get_command() == tlm::TLM_IGNORE_COMMAND) return tlm::TLM_OK_RESPONSE;
+  const std::uint32_t length = request.get_data_length();
+  const std::uint32_t width = request.get_streaming_width();
+  if (length == 0 || (width != 0 && width < length)) return tlm::TLM_BURST_ERROR_RESPONSE;
+  if (request.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
+  if (request.get_byte_enable_ptr() != nullptr && request.get_byte_enable_length() == 0) {
+    return tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE;
+  }
+  std::uint32_t end = length;
+  while (first < end && !enabled(request, first)) ++first;
+  while (end > first && !enabled(request, end - 1)) --end;
+  bytes = end - first;
+  changes = request.is_write();
+  return tlm::TLM_OK_RESPONSE;
+}
+
+std::uint32_t DmaPort::new_job(tlm::tlm_generic_payload& request, std::uint32_t token) {
+  std::uint32_t number = static_cast<std::uint32_t>(jobs_.size());
+  if (free_jobs_.empty()) {
+    jobs_.emplace_back();
+  } else {
+    number = free_jobs_.back();
+    free_jobs_.pop_back();
+  }
+  jobs_[number] = Job();
+  jobs_[number].request = &request;
+  jobs_[number].token = token;
+  jobs_[number].since = now();
+  ++open_;
+  return number;
+}
+
+void DmaPort::start(tlm::tlm_generic_payload& request, std::uint32_t token) {
+  std::uint32_t first = 0;
+  std::uint32_t bytes = 0;
+  bool changes = false;
+  const tlm::tlm_response_status status = judge(request, first, bytes, changes);
+  if (status != tlm::TLM_OK_RESPONSE || bytes == 0) {
+    if (status != tlm::TLM_OK_RESPONSE) stats_.errors.add();
+    done_(token, status);
+    return;
+  }
+  const std::uint32_t number = new_job(request, token);
+  Job& job = jobs_[number];
+  const std::uint64_t address = arch::host_address(request.get_address());
+  const bool atomic = is_atomic(protocol::extension_of(request));
+  job.address = (atomic ? arch::line_of(address) : address) + first;
+  if (atomic) job.step = Step::probe;
+  if (!order_.enter(number, job.address, bytes, changes)) {
+    stats_.held.add();
+    return;
+  }
+  begin(number);
+  pump();
+}
+
+void DmaPort::begin(std::uint32_t number) {
+  if (jobs_[number].step == Step::plain) {
+    begin_plain(number);
+  } else {
+    begin_lane(number);
+  }
+}
+
+DmaPayload& DmaPort::part(std::uint32_t number, tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
+  DmaPayload& payload = pool_.acquire();
+  payload.aim(command, address, bytes);
+  payload.job = number;
+  ++jobs_[number].parts;
+  leaving_.push(&payload);
+  return payload;
+}
+
+// A read of everything between the bytes that are wanted; a write of each run of bytes.
+void DmaPort::begin_plain(std::uint32_t number) {
+  tlm::tlm_generic_payload& request = *jobs_[number].request;
+  const std::uint64_t address = arch::host_address(request.get_address());
+  auto first = static_cast<std::uint32_t>(jobs_[number].address - address);
+  std::uint32_t end = request.get_data_length();
+  if (request.is_read()) {
+    while (!enabled(request, end - 1)) --end;
+    part(number, tlm::TLM_READ_COMMAND, address + first, end - first).first = first;
+    return;
+  }
+  while (first < end) {
+    std::uint32_t last = first;
+    while (last < end && enabled(request, last)) ++last;
+    DmaPayload& payload = part(number, tlm::TLM_WRITE_COMMAND, address + first, last - first);
+    std::copy_n(request.get_data_ptr() + first, last - first, payload.data.begin());
+    for (first = last; first < end && !enabled(request, first);) ++first;
+  }
+}
+
+// One value after the other.
+void DmaPort::begin_lane(std::uint32_t number) {
+  if (knows_ == Knows::unknown && asking_) {
+    undecided_.push_back(number);
+    return;
+  }
+  if (knows_ != Knows::no) return ask_lane(number);
+  Job& job = jobs_[number];
+  const MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  job.step = Step::read;
+  stats_.split_atomics.add();
+  part(number, tlm::TLM_READ_COMMAND,
+       arch::line_of(arch::host_address(job.request->get_address())) + atomic.lane[job.lane].offset,
+       arch::bytes_of(atomic.type));
+}
+
+void DmaPort::ask_lane(std::uint32_t number) {
+  asking_ = knows_ == Knows::unknown;
+  Job& job = jobs_[number];
+  const MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  const protocol::AtomicLane& lane = atomic.lane[job.lane];
+  const std::uint64_t line = arch::line_of(arch::host_address(job.request->get_address()));
+  job.step = Step::probe;
+  DmaPayload& payload = part(number, tlm::TLM_IGNORE_COMMAND, line + lane.offset, arch::bytes_of(atomic.type));
+  MemoryExtension& asked = payload.extension;
+  asked.action = MemoryAction::atomic;
+  asked.atomic = atomic.atomic;
+  asked.type = atomic.type;
+  asked.done = false;
+  asked.lanes = 1;
+  asked.lane[0] = lane;
+  asked.lane[0].old = 0;
+  payload.use_extension();
+}
+
+// The first answer counts for good.
+void DmaPort::decide(bool knows) {
+  asking_ = false;
+  knows_ = knows ? Knows::yes : Knows::no;
+  std::vector<std::uint32_t> waiting;
+  waiting.swap(undecided_);
+  for (const std::uint32_t number : waiting) begin_lane(number);
+}
+
+void DmaPort::finish_part(DmaPayload& payload) {
+  const std::uint32_t number = payload.job;
+  Job& job = jobs_[number];
+  HEDDLE_CHECK(job.request != nullptr && job.parts > 0, "an answer of the host's bus for a request that is over");
+  tlm::tlm_response_status status = payload.get_response_status();
+  // A target that has done nothing with it is no less an error.
+  if (status == tlm::TLM_INCOMPLETE_RESPONSE) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
+  --tags_;
+  --job.parts;
+  if (job.step == Step::plain) {
+    if (status != tlm::TLM_OK_RESPONSE) {
+      job.status = status;
+    } else if (payload.is_read()) {
+      finish_read(job, payload);
+    } else {
+      stats_.written_bytes.add(payload.get_data_length());
+    }
+  } else {
+    finish_lane(number, payload, status);
+  }
+  payload.release();
+  if (jobs_[number].parts == 0) end_job(number);
+  pump();
+}
+
+void DmaPort::finish_read(const Job& job, const DmaPayload& payload) {
+  stats_.read_bytes.add(payload.get_data_length());
+  unsigned char* to = job.request->get_data_ptr();
+  for (std::uint32_t i = 0; i < payload.get_data_length(); ++i) {
+    if (enabled(*job.request, payload.first + i)) to[payload.first + i] = payload.data[i];
+  }
+}
+
+void DmaPort::finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_response_status status) {
+  Job& job = jobs_[number];
+  MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  protocol::AtomicLane& lane = atomic.lane[job.lane];
+  const std::uint32_t bytes = arch::bytes_of(atomic.type);
+  if (job.step == Step::probe && !payload.extension.done) {
+    if (knows_ == Knows::unknown) decide(false);  // whatever it has answered
+    if (knows_ == Knows::no) {
+      begin_lane(number);
+      return;
+    }
+    status = tlm::TLM_GENERIC_ERROR_RESPONSE;  // it has known the extension before
+  }
+  if (knows_ == Knows::unknown) decide(true);
+  if (status != tlm::TLM_OK_RESPONSE) {
+    job.status = status;
+    return;
+  }
+  if (job.step == Step::read) {
+    lane.old = load_value(payload.data.data(), bytes);
+    const std::uint64_t value = arch::atomic_result(atomic.atomic, atomic.type, lane.old, lane.operand, lane.compare);
+    job.step = Step::write;
+    store_value(part(number, tlm::TLM_WRITE_COMMAND, payload.get_address(), bytes).data.data(), bytes, value);
+    return;
+  }
+  if (job.step == Step::probe) {
+    stats_.atomics.add();
+    lane.old = payload.extension.lane[0].old;
+  }
+  if (++job.lane < atomic.lanes) begin_lane(number);
+}
+
+void DmaPort::end_job(std::uint32_t number) {
+  const Job job = jobs_[number];
+  jobs_[number].request = nullptr;
+  free_jobs_.push_back(number);
+  --open_;
+  if (job.status != tlm::TLM_OK_RESPONSE) stats_.errors.add();
+  stats_.latency.add(now() - job.since);
+  freed_.clear();
+  order_.leave(number, job.address, freed_);
+  for (const std::uint32_t next : freed_) begin(next);
+  done_(job.token, job.status);
+}
+
+}  // namespace heddle::host

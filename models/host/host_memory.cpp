@@ -1,0 +1,190 @@
+#include "host/host_memory.h"
+
+#include <deque>
+#include <string>
+
+#include <tlm_utils/peq_with_get.h>
+
+#include "arch/memory_op.h"
+#include "common/error.h"
+#include "common/storage.h"
+#include "common/storage_access.h"
+#include "protocol/memory_request.h"
+
+namespace heddle::host {
+namespace {
+
+using protocol::MemoryAction;
+using protocol::MemoryExtension;
+
+tlm::tlm_response_status judge(const Storage& storage, std::uint64_t line, const MemoryExtension& atomic) {
+  if (atomic.lanes > atomic.lane.size() || !arch::atomic_exists(atomic.atomic, atomic.type)) {
+    return tlm::TLM_COMMAND_ERROR_RESPONSE;
+  }
+  const std::uint32_t bytes = arch::bytes_of(atomic.type);
+  for (std::uint32_t i = 0; i < atomic.lanes; ++i) {
+    const std::uint32_t offset = atomic.lane[i].offset;
+    if (offset % bytes != 0 || offset + bytes > arch::kLineBytes) return tlm::TLM_BURST_ERROR_RESPONSE;
+    if (!storage.contains(line + offset, bytes)) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  }
+  return tlm::TLM_OK_RESPONSE;
+}
+
+// Values lie in memory with their lowest byte first.
+std::uint64_t load_value(const Storage& storage, std::uint64_t address, std::uint32_t bytes) {
+  std::uint8_t raw[8] = {};
+  storage.read(address, raw, bytes);
+  std::uint64_t value = 0;
+  for (std::uint32_t i = bytes; i-- > 0;) value = value << 8 | raw[i];
+  return value;
+}
+void store_value(Storage& storage, std::uint64_t address, std::uint32_t bytes, std::uint64_t value) {
+  std::uint8_t raw[8] = {};
+  for (std::uint32_t i = 0; i < bytes; ++i, value >>= 8) raw[i] = static_cast<std::uint8_t>(value);
+  storage.write(address, raw, bytes);
+}
+
+// All values of it, and nobody comes between them.
+void carry_out(Storage& storage, tlm::tlm_generic_payload& payload, MemoryExtension& atomic) {
+  const std::uint64_t line = arch::line_of(payload.get_address());
+  const tlm::tlm_response_status status = judge(storage, line, atomic);
+  atomic.done = true;
+  payload.set_response_status(status);
+  if (status != tlm::TLM_OK_RESPONSE) return;
+  const std::uint32_t bytes = arch::bytes_of(atomic.type);
+  for (std::uint32_t i = 0; i < atomic.lanes; ++i) {
+    protocol::AtomicLane& lane = atomic.lane[i];
+    const std::uint64_t old = load_value(storage, line + lane.offset, bytes);
+    store_value(storage, line + lane.offset, bytes,
+                arch::atomic_result(atomic.atomic, atomic.type, old, lane.operand, lane.compare));
+    if (atomic.action == MemoryAction::atomic) lane.old = old;
+  }
+}
+
+void perform(Storage& storage, tlm::tlm_generic_payload& payload) {
+  MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension != nullptr &&
+      (extension->action == MemoryAction::atomic || extension->action == MemoryAction::reduce)) {
+    carry_out(storage, payload, *extension);
+  } else {
+    (void)access(storage, payload);
+  }
+}
+
+// One way in. A request is accepted at once, takes effect after the latency, in the order of such times, and is
+// answered then, or when the initiator has taken the response before it.
+class Port : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> {
+ public:
+  Port(const sc_core::sc_module_name& name, Storage& storage, const sc_core::sc_time& latency)
+      : sc_core::sc_module(name), socket("socket"), storage_(storage), latency_(latency), arrivals_("arrivals") {
+    socket.bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
+    SC_HAS_PROCESS(Port);
+    SC_METHOD(serve);
+    sensitive << arrivals_.get_event();
+    dont_initialize();
+  }
+
+  tlm::tlm_target_socket<> socket;
+
+ private:
+  tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
+                                     sc_core::sc_time& delay) override {
+    if (phase == tlm::END_RESP) {
+      if (responding_ == &payload) {
+        responding_ = nullptr;
+        payload.release();
+        send();
+      }
+      return tlm::TLM_COMPLETED;
+    }
+    if (phase != tlm::BEGIN_REQ) return tlm::TLM_ACCEPTED;
+    if (!payload.has_mm()) {  // the protocol demands it of nb_transport
+      payload.set_response_status(tlm::TLM_GENERIC_ERROR_RESPONSE);
+      return tlm::TLM_COMPLETED;
+    }
+    payload.acquire();
+    arrivals_.notify(payload, delay + latency_);
+    phase = tlm::END_REQ;
+    return tlm::TLM_UPDATED;
+  }
+  void b_transport(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay) override {
+    perform(storage_, payload);
+    delay += latency_;
+  }
+  bool get_direct_mem_ptr(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi) override {
+    dmi.init();
+    dmi.set_start_address(payload.get_address());
+    dmi.set_end_address(payload.get_address());
+    return false;
+  }
+  unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override { return debug_access(storage_, payload); }
+
+  void serve() {
+    while (tlm::tlm_generic_payload* payload = arrivals_.get_next_transaction()) {
+      perform(storage_, *payload);
+      answers_.push_back(payload);
+    }
+    send();
+  }
+  void send() {
+    while (!answers_.empty() && responding_ == nullptr) {
+      tlm::tlm_generic_payload& payload = *answers_.front();
+      answers_.pop_front();
+      responding_ = &payload;
+      tlm::tlm_phase phase = tlm::BEGIN_RESP;
+      sc_core::sc_time delay = sc_core::SC_ZERO_TIME;
+      const tlm::tlm_sync_enum status = socket->nb_transport_bw(payload, phase, delay);
+      const bool taken = status == tlm::TLM_COMPLETED || (status == tlm::TLM_UPDATED && phase == tlm::END_RESP);
+      if (!taken || responding_ != &payload) continue;
+      responding_ = nullptr;
+      payload.release();
+    }
+  }
+
+  Storage& storage_;
+  const sc_core::sc_time latency_;
+  tlm_utils::peq_with_get<tlm::tlm_generic_payload> arrivals_;
+  std::deque<tlm::tlm_generic_payload*> answers_;
+  tlm::tlm_generic_payload* responding_ = nullptr;
+};
+
+}  // namespace
+
+class HostMemory::Impl {
+ public:
+  Impl(std::uint64_t bytes, const sc_core::sc_time& latency, std::uint32_t count) : storage(bytes) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ports.push_back(std::make_unique<Port>(("port" + std::to_string(i)).c_str(), storage, latency));
+    }
+  }
+
+  Storage storage;
+  std::vector<std::unique_ptr<Port>> ports;
+};
+
+HostMemory::HostMemory(const sc_core::sc_module_name& name, std::uint64_t bytes, const sc_core::sc_time& latency,
+                       std::uint32_t ports)
+    : sc_core::sc_module(name), impl_(std::make_unique<Impl>(bytes, latency, ports)) {}
+
+HostMemory::~HostMemory() = default;
+
+tlm::tlm_target_socket<>& HostMemory::port(std::uint32_t index) {
+  HEDDLE_CHECK(index < impl_->ports.size(), "a host memory was asked for a port that it does not have");
+  return impl_->ports[index]->socket;
+}
+
+std::uint64_t HostMemory::bytes() const { return impl_->storage.bytes(); }
+
+bool HostMemory::read(std::uint64_t address, void* to, std::uint64_t bytes) const {
+  if (!impl_->storage.contains(address, bytes)) return false;
+  impl_->storage.read(address, to, bytes);
+  return true;
+}
+
+bool HostMemory::write(std::uint64_t address, const void* from, std::uint64_t bytes) {
+  if (!impl_->storage.contains(address, bytes)) return false;
+  impl_->storage.write(address, from, bytes);
+  return true;
+}
+
+}  // namespace heddle::host

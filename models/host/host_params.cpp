@@ -1,0 +1,27 @@
+#include "host/host_params.h"
+
+#include "common/param_table.h"
+
+namespace heddle::host {
+
+void HostParams::describe(ParamTable<HostParams>& t) {
+  constexpr std::uint64_t kHighest = std::uint64_t{1} << 62;
+  t.add("register_latency", &HostParams::register_latency, {Unit::ns, 0.0, 1'000'000.0},
+        "time of a register access as the host sees it", "assumption: on-board link without a switch");
+  t.add("aperture_latency", &HostParams::aperture_latency, {Unit::ns, 0.0, 1'000'000.0},
+        "time of a blocking access to the aperture, and of a direct one",
+        "assumption: a read across PCIe takes 400 to 900 ns");
+  t.add("doorbell", &HostParams::doorbell, {Unit::cycles, 0, 100'000},
+        "from the register block to the packet processor and the copy engines", "assumption: half of a die");
+  t.add("bar0", &HostParams::bar0, {Unit::bytes, 0, kHighest},
+        "where the registers lie on the host's bus: addresses from there on are absolute, others relative",
+        "assumption: 0, all addresses relative");
+  t.add("bar1", &HostParams::bar1, {Unit::bytes, 0, kHighest}, "the same of the device memory aperture",
+        "assumption: as bar0");
+  t.add("aperture_queue", &HostParams::aperture_queue, {Unit::count, 1, 65'536},
+        "non-blocking accesses to the aperture that are inside at a time", "assumption");
+  t.add("event_fifo", &HostParams::event_fifo, {Unit::count, 1, 65'536},
+        "event ids of signals that wait in the register EVENT before one is lost", "assumption: one per queue");
+}
+
+}  // namespace heddle::host

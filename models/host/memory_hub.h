@@ -1,0 +1,57 @@
+// Memory hub: the way of the front end (packet processor, copy engines, device memory aperture) to device memory and to
+// the host's memory (HST-01).
+//
+// Device memory is reached at the L2 slices, the point of coherence; the host's memory through the DMA initiator, a
+// boundary of the device that speaks the base protocol and nothing else. Requests carry unified addresses
+// (arch/unified_address.h) and stay within 128 aligned bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arch/address_map.h"
+#include "common/block.h"
+#include "common/memory_socket.h"
+#include "host/hub_params.h"
+#include "protocol/memory_request.h"
+
+namespace heddle::host {
+
+class DmaPort;
+
+class MemoryHub : public Block {
+ public:
+  // `clients`: sockets that blocks of the front end are bound to. `map` must outlive it.
+  MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params,
+            const arch::AddressMap& map, std::uint32_t clients);
+  ~MemoryHub() override;
+
+  // Both modes: requests are sent with BEGIN_REQ and answered with BEGIN_RESP, never as blocking calls. Plain reads and
+  // writes, byte enables, atomics (device: at the slice; host: see below), reductions, and write_back, which the hub
+  // sends to all slices and answers when all have answered. Errors of memory and addresses that are neither come back
+  // as error responses (MEM-05).
+  MemoryIn& client_in(std::uint32_t client);
+  MemoryOut& slice_out(std::uint32_t slice);
+
+  // The boundary: plain reads and writes on the host's bus, complete and correct in every field. In `at` it speaks
+  // nb_transport, in `lt` a thread of its own calls b_transport (which may wait). An atomic goes out first as
+  // TLM_IGNORE_COMMAND with the protocol's extension; if the target knows it (HostMemory does), it is done there, else
+  // as a read and a write, and the hub remembers that. Accesses of this device to the same address never pass an atomic
+  // of it.
+  tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>& dma();
+
+  // Nothing is inside or on its way.
+  bool idle() const;
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void reset() override;
+  void collect_waits(WaitGraph& graph) const override;
+
+ private:
+  class Engine;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace heddle::host

@@ -1,0 +1,319 @@
+#include "host/register_file.h"
+
+#include <cstring>
+
+#include "common/error.h"
+
+namespace heddle::host {
+namespace {
+
+using Id = RegisterId;
+using protocol::QueueCommand;
+using protocol::QueueCommandPacket;
+using protocol::QueueEvent;
+using protocol::QueueEventPacket;
+using protocol::QueueState;
+
+constexpr std::uint64_t kLowHalf = 0xFFFF'FFFF;
+
+}  // namespace
+
+RegisterFile::RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects)
+    : identity_(identity), event_fifo_(event_fifo), effects_(effects) {
+  HEDDLE_CHECK(identity.queues <= protocol::kMaxQueues, "more queues than the registers have room for");
+  std::uint32_t next = 0;
+  for (const Register& reg : register_table()) {
+    first_.push_back(next);
+    next += reg.count * reg.words;
+  }
+  values_.resize(next);
+  reset();
+}
+
+void RegisterFile::reset() {
+  for (const Register& reg : register_table()) {
+    for (std::uint32_t i = 0; i < reg.count * reg.words; ++i) {
+      values_[first_[static_cast<std::size_t>(reg.id)] + i] = reg.reset;
+    }
+  }
+  at(Id::sms) = identity_.sms;
+  at(Id::gpcs) = identity_.gpcs;
+  at(Id::queues) = identity_.queues;
+  at(Id::copy_engines) = identity_.copy_engines;
+  at(Id::memory_bytes) = identity_.memory;
+  at(Id::clock_mhz) = identity_.clock_mhz;
+  at(Id::threads_limit) = identity_.threads_limit;
+  at(Id::shared_limit) = identity_.shared_limit;
+  events_.clear();
+  latch_ = {};
+  doorbell_low_ = {};
+  opened_at_ = {};
+}
+
+std::uint64_t& RegisterFile::at(RegisterId id, std::uint32_t index, std::uint32_t word) {
+  return values_[first_[static_cast<std::size_t>(id)] + index * register_of(id).words + word];
+}
+std::uint64_t RegisterFile::at(RegisterId id, std::uint32_t index, std::uint32_t word) const {
+  return values_[first_[static_cast<std::size_t>(id)] + index * register_of(id).words + word];
+}
+
+std::uint32_t RegisterFile::pending() const { return at32(Id::int_status) & at32(Id::int_mask); }
+void RegisterFile::raise(std::uint32_t bits) { at(Id::int_status) |= bits; }
+
+RegisterResult RegisterFile::locate(std::uint64_t offset, std::uint32_t bytes, RegisterPlace& place) const {
+  place = register_at(offset);
+  if (place.reg == nullptr) return RegisterResult::address;
+  if (place.reg->array == RegisterArray::queue && place.index >= identity_.queues) return RegisterResult::address;
+  if ((bytes != 4 && bytes != 8) || offset % bytes != 0 || bytes > place.reg->bytes) return RegisterResult::burst;
+  return RegisterResult::ok;
+}
+
+// The value without the effects of a read.
+std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
+  if (place.reg->access == RegisterAccess::wo) return 0;
+  switch (place.reg->id) {
+    case Id::int_pending:
+      return pending();
+    case Id::event:
+      return events_.empty() ? 0 : kEventValid | events_.front();
+    case Id::event_count:
+      return events_.size();
+    default:
+      return at(place.reg->id, place.index, place.word);
+  }
+}
+
+std::uint64_t RegisterFile::read_whole(const RegisterPlace& place) {
+  const std::uint64_t value = shown(place);
+  if (place.reg->id == Id::event && !events_.empty()) events_.pop_front();
+  return value;
+}
+
+RegisterResult RegisterFile::read(std::uint64_t offset, std::uint32_t bytes, std::uint64_t& value) {
+  RegisterPlace place;
+  const RegisterResult result = locate(offset, bytes, place);
+  if (result != RegisterResult::ok) return result;
+  const Register& reg = *place.reg;
+  if (reg.access == RegisterAccess::wo) return RegisterResult::command;
+  if (bytes == reg.bytes) {
+    value = read_whole(place);
+  } else if (place.byte == 0) {
+    const std::uint64_t whole = read_whole(place);
+    value = whole & kLowHalf;
+    if (reg.access == RegisterAccess::ro) {
+      latch_ = {&reg, place.index, place.word, static_cast<std::uint32_t>(whole >> 32)};
+    }
+  } else if (latch_.reg == &reg && latch_.index == place.index && latch_.word == place.word) {
+    value = latch_.high;
+    latch_ = {};
+  } else {
+    value = shown(place) >> 32;
+  }
+  return RegisterResult::ok;
+}
+
+std::uint8_t RegisterFile::peek(std::uint64_t offset) const {
+  const RegisterPlace place = register_at(offset);
+  if (place.reg == nullptr) return 0;
+  if (place.reg->array == RegisterArray::queue && place.index >= identity_.queues) return 0;
+  return static_cast<std::uint8_t>(shown(place) >> (8 * place.byte));
+}
+
+RegisterResult RegisterFile::write(std::uint64_t offset, std::uint32_t bytes, std::uint64_t value) {
+  RegisterPlace place;
+  const RegisterResult result = locate(offset, bytes, place);
+  if (result != RegisterResult::ok) return result;
+  const Register& reg = *place.reg;
+  switch (reg.access) {
+    case RegisterAccess::ro:
+      return RegisterResult::command;
+    case RegisterAccess::w1c:
+      at(reg.id, place.index, place.word) &= ~value;
+      return RegisterResult::ok;
+    case RegisterAccess::wo:
+      return act(place, bytes, value);
+    case RegisterAccess::rw:
+      break;
+  }
+  std::uint64_t& kept = at(reg.id, place.index, place.word);
+  if (bytes < reg.bytes) {
+    const std::uint32_t shift = place.byte * 8;
+    value = (kept & ~(kLowHalf << shift)) | (value & kLowHalf) << shift;
+  }
+  kept = value & bits_of(reg);
+  return RegisterResult::ok;
+}
+
+RegisterResult RegisterFile::act(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value) {
+  switch (place.reg->id) {
+    case Id::int_set:
+      raise(static_cast<std::uint32_t>(value) & kIntAll);
+      return RegisterResult::ok;
+    case Id::control:
+      if ((value & kControlSoftReset) != 0) effects_.soft_reset();
+      return RegisterResult::ok;
+    case Id::doorbell:
+      ring(place, bytes, value);
+      return RegisterResult::ok;
+    case Id::queue_command:
+      return command_queue(place.index, value);
+    case Id::copy_command:
+      return command_copy(place.index, value);
+    case Id::agent_done:
+      return end_agent(place.index, value);
+    default:
+      break;
+  }
+  HEDDLE_CHECK(false, "a register without an effect");
+  return RegisterResult::refused;
+}
+
+void RegisterFile::ring(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value) {
+  if (bytes == 4 && place.byte == 0) {
+    doorbell_low_[place.index] = static_cast<std::uint32_t>(value);
+    return;
+  }
+  QueueCommandPacket packet;
+  packet.command = QueueCommand::doorbell;
+  packet.queue = place.index;
+  packet.index = bytes == 8 ? value : value << 32 | doorbell_low_[place.index];
+  effects_.queue_command(packet);
+}
+
+RegisterResult RegisterFile::command_queue(std::uint32_t queue, std::uint64_t value) {
+  QueueCommandPacket packet;
+  packet.queue = queue;
+  if (value == kQueueClose) {
+    packet.command = QueueCommand::close;
+  } else if (value == kQueueOpen) {
+    packet.command = QueueCommand::open;
+    packet.setup.base = at(Id::queue_base, queue);
+    packet.setup.size = at32(Id::queue_size, queue);
+    packet.setup.read_index = at(Id::queue_read_index_address, queue);
+    packet.setup.first = at(Id::queue_first, queue);
+    packet.setup.priority = static_cast<std::int32_t>(at32(Id::queue_priority, queue));
+    packet.setup.subcontext = static_cast<std::uint8_t>(at(Id::queue_subcontext, queue));
+    opened_at_[queue] = packet.setup.first;
+  } else {
+    return RegisterResult::refused;
+  }
+  effects_.queue_command(packet);
+  return RegisterResult::ok;
+}
+
+RegisterResult RegisterFile::command_copy(std::uint32_t channel, std::uint64_t value) {
+  const std::uint64_t kind = at(Id::copy_kind, channel);
+  const auto known = register_of(Id::copy_kind).values->count;
+  if (value != kCopyStart || kind >= known || at(Id::copy_state, channel) == kCopyBusy) return RegisterResult::refused;
+  protocol::CopyRequestPacket packet;
+  packet.tag = channel;
+  packet.kind = static_cast<protocol::CopyKind>(kind);
+  packet.from = at(Id::copy_from, channel);
+  packet.to = at(Id::copy_to, channel);
+  packet.bytes = at(Id::copy_bytes, channel);
+  packet.value = at32(Id::copy_value, channel);
+  packet.subcontext = static_cast<std::uint8_t>(at(Id::copy_subcontext, channel));
+  at(Id::copy_state, channel) = kCopyBusy;
+  at(Id::copy_status, channel) = at(Id::copy_error_address, channel) = at(Id::copy_cycles, channel) = 0;
+  effects_.start_copy(packet);
+  return RegisterResult::ok;
+}
+
+RegisterResult RegisterFile::end_agent(std::uint32_t queue, std::uint64_t status) {
+  if (at(Id::agent_state, queue) == 0) return RegisterResult::refused;
+  at(Id::agent_state, queue) = 0;
+  QueueCommandPacket packet;
+  packet.command = QueueCommand::agent_done;
+  packet.queue = queue;
+  packet.index = at(Id::agent_index, queue);
+  packet.status = static_cast<std::uint32_t>(status);
+  effects_.queue_command(packet);
+  return RegisterResult::ok;
+}
+
+void RegisterFile::take(const QueueEventPacket& packet) {
+  HEDDLE_CHECK(packet.queue < identity_.queues, "an event of a queue that is not there");
+  switch (packet.event) {
+    case QueueEvent::state:
+      take_state(packet);
+      break;
+    case QueueEvent::read:
+      at(Id::queue_read_index, packet.queue) = packet.index;
+      break;
+    case QueueEvent::agent:
+      take_agent(packet);
+      break;
+    case QueueEvent::signal:
+      take_event(packet.event_id);
+      break;
+    case QueueEvent::fault:
+      ++at(Id::queue_faults, packet.queue);
+      raise(kIntFault);
+      break;
+  }
+}
+
+void RegisterFile::take_state(const QueueEventPacket& packet) {
+  const std::uint32_t queue = packet.queue;
+  std::uint64_t& state = at(Id::queue_state, queue);
+  const auto before = static_cast<QueueState>(state);
+  state = static_cast<std::uint64_t>(packet.state);
+  if (packet.state == QueueState::error || packet.status != arch::HsaStatus::success) {
+    take_error(packet);
+    return;
+  }
+  if (packet.state == QueueState::active && before != QueueState::active) {
+    at(Id::queue_error_status, queue) = at(Id::queue_error_index, queue) = at(Id::queue_error_kernel, queue) = 0;
+    at(Id::queue_read_index, queue) = opened_at_[queue];
+  }
+  if (packet.state == QueueState::closed) {
+    at(Id::agent_state, queue) = 0;
+    raise(kIntQueueClosed);
+  }
+}
+
+void RegisterFile::take_error(const QueueEventPacket& packet) {
+  const auto status = static_cast<std::uint64_t>(packet.status);
+  at(Id::queue_error_status, packet.queue) = at(Id::error_status) = status;
+  at(Id::queue_error_index, packet.queue) = at(Id::error_index) = packet.index;
+  at(Id::queue_error_kernel, packet.queue) = at(Id::error_kernel) = packet.kernel;
+  at(Id::error_queue) = packet.queue;
+  at(Id::error_count) = (at(Id::error_count) + 1) & kLowHalf;
+  raise(kIntQueueError);
+}
+
+void RegisterFile::take_agent(const QueueEventPacket& packet) {
+  at(Id::agent_index, packet.queue) = packet.index;
+  for (std::uint32_t word = 0; word < kAgentWords; ++word) {
+    std::memcpy(&at(Id::agent_packet, packet.queue, word), packet.packet.data() + std::size_t{8} * word, 8);
+  }
+  at(Id::agent_state, packet.queue) = 1;
+  raise(kIntAgent);
+}
+
+void RegisterFile::take_event(std::uint32_t id) {
+  if (events_.size() < event_fifo_) {
+    events_.push_back(id);
+    raise(kIntSignal);
+  } else {
+    raise(kIntSignal | kIntOverflow);
+  }
+}
+
+void RegisterFile::take(const protocol::CopyDonePacket& packet) {
+  HEDDLE_CHECK(packet.tag < kCopyChannels && at(Id::copy_state, packet.tag) == kCopyBusy,
+               "a copy is done that no channel asked for");
+  const bool well = packet.status == arch::HsaStatus::success;
+  at(Id::copy_state, packet.tag) = well ? kCopyDone : kCopyError;
+  at(Id::copy_status, packet.tag) = static_cast<std::uint64_t>(packet.status);
+  at(Id::copy_error_address, packet.tag) = well ? 0 : packet.address;
+  at(Id::copy_cycles, packet.tag) = packet.end - packet.start;
+  raise(well ? kIntCopyDone : kIntCopyError);
+}
+
+void RegisterFile::note_fault() {
+  at(Id::fault_count) = (at(Id::fault_count) + 1) & kLowHalf;
+  raise(kIntFault);
+}
+
+}  // namespace heddle::host

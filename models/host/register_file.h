@@ -1,0 +1,102 @@
+// The registers' state and what accesses do with it: the core of bar0 (HST-01). Without time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "host/register_table.h"
+#include "protocol/copy_packet.h"
+#include "protocol/queue_packet.h"
+
+namespace heddle::host {
+
+// What the identification and configuration registers say.
+struct DeviceIdentity {
+  std::uint32_t sms = 0;
+  std::uint32_t gpcs = 0;
+  std::uint32_t queues = 0;
+  std::uint32_t copy_engines = 0;
+  std::uint64_t memory = 0;  // bytes
+  std::uint32_t clock_mhz = 0;
+  std::uint32_t threads_limit = 0;  // of a CTA
+  std::uint32_t shared_limit = 0;   // bytes of a CTA
+};
+
+// What registers do beyond themselves.
+class RegisterEffects {
+ public:
+  virtual void queue_command(const protocol::QueueCommandPacket& packet) = 0;
+  virtual void start_copy(const protocol::CopyRequestPacket& packet) = 0;
+  virtual void soft_reset() = 0;
+
+ protected:
+  ~RegisterEffects() = default;
+};
+
+enum class RegisterResult : std::uint8_t {
+  ok,
+  address,  // reserved
+  burst,    // not a length and place that registers have
+  command,  // a write to ro, a read from wo
+  refused,  // a command that makes no sense now, or an undefined value
+};
+
+class RegisterFile {
+ public:
+  // At most protocol::kMaxQueues queues. `event_fifo`: event ids that EVENT holds.
+  RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects);
+
+  RegisterResult read(std::uint64_t offset, std::uint32_t bytes, std::uint64_t& value);
+  RegisterResult write(std::uint64_t offset, std::uint32_t bytes, std::uint64_t value);
+  // One byte, without any effect; reserved ones read as 0.
+  std::uint8_t peek(std::uint64_t offset) const;
+
+  void take(const protocol::QueueEventPacket& packet);
+  void take(const protocol::CopyDonePacket& packet);
+  void note_fault();
+
+  // The interrupt's level.
+  bool level() const { return pending() != 0; }
+  void reset();
+
+ private:
+  struct Latch {  // the high half that belongs to a low half
+    const Register* reg = nullptr;
+    std::uint32_t index = 0;
+    std::uint32_t word = 0;
+    std::uint32_t high = 0;
+  };
+
+  std::uint64_t& at(RegisterId id, std::uint32_t index = 0, std::uint32_t word = 0);
+  std::uint64_t at(RegisterId id, std::uint32_t index = 0, std::uint32_t word = 0) const;
+  std::uint32_t at32(RegisterId id, std::uint32_t index = 0) const { return static_cast<std::uint32_t>(at(id, index)); }
+  std::uint32_t pending() const;
+  void raise(std::uint32_t bits);
+
+  RegisterResult locate(std::uint64_t offset, std::uint32_t bytes, RegisterPlace& place) const;
+  std::uint64_t shown(const RegisterPlace& place) const;
+  std::uint64_t read_whole(const RegisterPlace& place);
+  RegisterResult act(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value);
+  void ring(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value);
+  RegisterResult command_queue(std::uint32_t queue, std::uint64_t value);
+  RegisterResult command_copy(std::uint32_t channel, std::uint64_t value);
+  RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
+  void take_state(const protocol::QueueEventPacket& packet);
+  void take_error(const protocol::QueueEventPacket& packet);
+  void take_agent(const protocol::QueueEventPacket& packet);
+  void take_event(std::uint32_t id);
+
+  DeviceIdentity identity_;
+  std::size_t event_fifo_;
+  RegisterEffects& effects_;
+  std::vector<std::uint32_t> first_;  // by register: its place in values_
+  std::vector<std::uint64_t> values_;
+  std::deque<std::uint32_t> events_;
+  Latch latch_;
+  std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};
+  std::array<std::uint64_t, protocol::kMaxQueues> opened_at_{};  // index of the first packet
+};
+
+}  // namespace heddle::host

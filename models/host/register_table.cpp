@@ -1,0 +1,295 @@
+#include "host/register_table.h"
+
+#include <algorithm>
+#include <array>
+
+#include "arch/hsa_status.h"
+#include "common/error.h"
+#include "protocol/copy_packet.h"
+#include "protocol/queue_packet.h"
+
+namespace heddle::host {
+namespace {
+
+using Access = RegisterAccess;
+using Array = RegisterArray;
+using Id = RegisterId;
+
+template <std::size_t N>
+constexpr RegisterFields fields(const char* name, const std::array<RegisterField, N>& list) {
+  return {name, list.data(), static_cast<std::uint32_t>(N)};
+}
+template <std::size_t N>
+constexpr RegisterValues values(const char* name, const std::array<RegisterValue, N>& list) {
+  return {name, list.data(), static_cast<std::uint32_t>(N)};
+}
+
+constexpr std::array<RegisterField, 2> kVersionBits{{
+    {"MINOR", 0, 16, "goes up when registers are added"},
+    {"MAJOR", 16, 16, "goes up when a driver has to change"},
+}};
+constexpr std::array<RegisterField, 9> kIntBits{{
+    {"SIGNAL", 0, 1, "a signal that asks for an interrupt has changed: its event id is in EVENT"},
+    {"QUEUE_ERROR", 1, 1,
+     "a queue has stopped with an error, or refused to open: see QUEUE_STATE and the ERROR registers"},
+    {"AGENT", 2, 1, "a queue holds an agent packet for the host"},
+    {"COPY_DONE", 3, 1, "a copy channel is done"},
+    {"COPY_ERROR", 4, 1, "a copy channel has stopped with an error"},
+    {"FAULT", 5, 1, "a kernel has faulted"},
+    {"OVERFLOW", 6, 1, "an event id was lost because EVENT was full: look at all signals"},
+    {"QUEUE_CLOSED", 7, 1, "a queue has become closed"},
+    {"SOFTWARE", 8, 1, "raised by INT_SET only"},
+}};
+constexpr std::array<RegisterField, 1> kControlBits{{
+    {"SOFT_RESET", 0, 1,
+     "1: the device goes back to the state after power-up; a blocking write returns when it has, another is "
+     "answered first"},
+}};
+constexpr std::array<RegisterField, 2> kEventBits{{
+    {"ID", 0, 32, "event id of the signal"},
+    {"VALID", 32, 1, "0: there was none"},
+}};
+constexpr std::array<RegisterField, 1> kSubcontextBits{{
+    {"NUMBER", 0, 8, "subcontext of the device's memory"},
+}};
+constexpr std::array<RegisterField, 1> kAgentBits{{
+    {"HELD", 0, 1, "the packet of AGENT_INDEX and AGENT_PACKET waits for AGENT_DONE"},
+}};
+
+constexpr RegisterFields kVersionFields = fields("VERSION", kVersionBits);
+constexpr RegisterFields kIntFields = fields("INT", kIntBits);
+constexpr RegisterFields kControlFields = fields("CONTROL", kControlBits);
+constexpr RegisterFields kEventFields = fields("EVENT", kEventBits);
+constexpr RegisterFields kSubcontextFields = fields("SUBCONTEXT", kSubcontextBits);
+constexpr RegisterFields kAgentFields = fields("AGENT_STATE", kAgentBits);
+
+template <class E>
+constexpr std::uint32_t number(E value) {
+  return static_cast<std::uint32_t>(value);
+}
+
+constexpr std::array<RegisterValue, 2> kQueueCommandList{{
+    {"OPEN", kQueueOpen, "opens the queue with BASE, SIZE, READ_INDEX_ADDRESS, FIRST, PRIORITY and SUBCONTEXT"},
+    {"CLOSE", kQueueClose, "nothing more is started; what has been launched ends as usual"},
+}};
+constexpr std::array<RegisterValue, 4> kQueueStateList{{
+    {"CLOSED", number(protocol::QueueState::closed), "not in use"},
+    {"ACTIVE", number(protocol::QueueState::active), "open"},
+    {"ERROR", number(protocol::QueueState::error), "stopped by an error: close it and open it again"},
+    {"DRAINING", number(protocol::QueueState::draining), "closed by the host; kernels still run"},
+}};
+constexpr std::array<RegisterValue, 9> kStatusList{{
+    {"SUCCESS", number(arch::HsaStatus::success), "no error"},
+    {"ERROR", number(arch::HsaStatus::error), "the way to memory failed"},
+    {"INVALID_ARGUMENT", number(arch::HsaStatus::invalid_argument), "dimensions, sizes, alignment, an empty entry"},
+    {"INVALID_SIGNAL", number(arch::HsaStatus::invalid_signal), "a signal that memory does not have"},
+    {"INVALID_QUEUE", number(arch::HsaStatus::invalid_queue), "a ring or index that memory does not have, a bad size"},
+    {"OUT_OF_RESOURCES", number(arch::HsaStatus::out_of_resources), "more than the machine has"},
+    {"INVALID_PACKET_FORMAT", number(arch::HsaStatus::invalid_packet_format), "an undefined type, a reserved field"},
+    {"INVALID_CODE_OBJECT", number(arch::HsaStatus::invalid_code_object), "no kernel object there"},
+    {"EXCEPTION", number(arch::HsaStatus::exception), "a kernel of the packet faulted"},
+}};
+constexpr std::array<RegisterValue, 2> kCopyKindList{{
+    {"COPY", number(protocol::CopyKind::copy), "BYTES bytes from FROM to TO"},
+    {"FILL", number(protocol::CopyKind::fill), "BYTES bytes at TO with the 32-bit VALUE"},
+}};
+constexpr std::array<RegisterValue, 1> kCopyCommandList{{
+    {"START", kCopyStart, "hands the copy to the copy engines"},
+}};
+constexpr std::array<RegisterValue, 4> kCopyStateList{{
+    {"IDLE", kCopyIdle, "never used since the reset"},
+    {"BUSY", kCopyBusy, "waits or runs"},
+    {"DONE", kCopyDone, "ended well"},
+    {"ERROR", kCopyError, "ended with COPY_STATUS at COPY_ERROR_ADDRESS"},
+}};
+
+constexpr RegisterValues kQueueCommands = values("QUEUE_COMMAND", kQueueCommandList);
+constexpr RegisterValues kQueueStates = values("QUEUE_STATE", kQueueStateList);
+constexpr RegisterValues kStatuses = values("HSA", kStatusList);
+constexpr RegisterValues kCopyKinds = values("COPY_KIND", kCopyKindList);
+constexpr RegisterValues kCopyCommands = values("COPY_COMMAND", kCopyCommandList);
+constexpr RegisterValues kCopyStates = values("COPY_STATE", kCopyStateList);
+
+constexpr Register plain(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes, Access access,
+                         std::uint64_t reset, const char* description, const RegisterFields* of = nullptr,
+                         const RegisterValues* list = nullptr) {
+  return {id, name, offset, bytes, access, reset, false, Array::none, 1, 0, 1, of, list, description};
+}
+constexpr Register of_machine(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes,
+                              const char* description) {
+  return {id, name, offset, bytes, Access::ro, 0, true, Array::none, 1, 0, 1, nullptr, nullptr, description};
+}
+constexpr Register channel(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes, Access access,
+                           const char* description, const RegisterFields* of = nullptr,
+                           const RegisterValues* list = nullptr) {
+  return {id,
+          name,
+          kCopyChannelBase + offset,
+          bytes,
+          access,
+          0,
+          false,
+          Array::copy_channel,
+          kCopyChannels,
+          kCopyChannelStride,
+          1,
+          of,
+          list,
+          description};
+}
+constexpr Register queue(Id id, const char* name, std::uint32_t offset, std::uint8_t bytes, Access access,
+                         const char* description, const RegisterFields* of = nullptr,
+                         const RegisterValues* list = nullptr, std::uint32_t words = 1) {
+  return {id,    name,         kQueueBase + offset,  bytes,        access, 0,
+          false, Array::queue, protocol::kMaxQueues, kQueueStride, words,  of,
+          list,  description};
+}
+
+constexpr std::array kRegisters{
+    // Identification and configuration.
+    plain(Id::magic, "MAGIC", 0x000, 4, Access::ro, kMagic, "\"HEDL\": this is the device"),
+    plain(Id::version, "VERSION", 0x004, 4, Access::ro, kVersion, "of this register map", &kVersionFields),
+    of_machine(Id::sms, "SMS", 0x008, 4, "SMs"),
+    of_machine(Id::gpcs, "GPCS", 0x00C, 4, "GPCs"),
+    of_machine(Id::queues, "QUEUES", 0x010, 4, "queues: registers of others are reserved"),
+    of_machine(Id::copy_engines, "COPY_ENGINES", 0x014, 4, "copy engines"),
+    of_machine(Id::memory_bytes, "MEMORY_BYTES", 0x018, 8, "bytes of device memory, and of bar1"),
+    of_machine(Id::clock_mhz, "CLOCK_MHZ", 0x020, 4, "clock in MHz"),
+    of_machine(Id::threads_limit, "THREADS_LIMIT", 0x024, 4, "threads that a CTA can have"),
+    of_machine(Id::shared_limit, "SHARED_LIMIT", 0x028, 4, "bytes of shared memory that a CTA can have"),
+    plain(Id::copy_channels, "COPY_CHANNELS", 0x02C, 4, Access::ro, kCopyChannels, "copy channels"),
+    plain(Id::scratch, "SCRATCH", 0x030, 4, Access::rw, 0, "the driver's own: shows that the device has been reset"),
+    // Interrupts.
+    plain(Id::int_status, "INT_STATUS", 0x040, 4, Access::w1c, 0,
+          "what has happened; the interrupt is high while a bit is set that INT_MASK has too", &kIntFields),
+    plain(Id::int_mask, "INT_MASK", 0x044, 4, Access::rw, 0, "which bits raise the interrupt", &kIntFields),
+    plain(Id::int_set, "INT_SET", 0x048, 4, Access::wo, 0, "sets bits of INT_STATUS, to test drivers", &kIntFields),
+    plain(Id::int_pending, "INT_PENDING", 0x04C, 4, Access::ro, 0, "INT_STATUS and INT_MASK", &kIntFields),
+    // Control and errors.
+    plain(Id::control, "CONTROL", 0x050, 4, Access::wo, 0, "acts on the whole device", &kControlFields),
+    plain(Id::error_count, "ERROR_COUNT", 0x060, 4, Access::ro, 0, "queue errors since the reset"),
+    plain(Id::error_queue, "ERROR_QUEUE", 0x064, 4, Access::ro, kNoQueue, "queue of the last one; 0xFFFFFFFF: none"),
+    plain(Id::error_status, "ERROR_STATUS", 0x068, 4, Access::ro, 0, "its status code", nullptr, &kStatuses),
+    plain(Id::error_kernel, "ERROR_KERNEL", 0x06C, 4, Access::ro, 0, "which kernel, if the packet is a condensed one"),
+    plain(Id::error_index, "ERROR_INDEX", 0x070, 8, Access::ro, 0, "index of its packet"),
+    plain(Id::fault_count, "FAULT_COUNT", 0x078, 4, Access::ro, 0,
+          "faults of kernels since the reset, whoever brought them"),
+    // Events of signals.
+    plain(Id::event, "EVENT", 0x080, 8, Access::ro, 0,
+          "the oldest event id; a read takes it away (by halves: the read of the low half)", &kEventFields),
+    plain(Id::event_count, "EVENT_COUNT", 0x088, 4, Access::ro, 0, "event ids that wait in EVENT"),
+    // Copies.
+    channel(Id::copy_from, "COPY_FROM", 0x00, 8, Access::rw, "unified address"),
+    channel(Id::copy_to, "COPY_TO", 0x08, 8, Access::rw, "unified address"),
+    channel(Id::copy_bytes, "COPY_BYTES", 0x10, 8, Access::rw, "bytes"),
+    channel(Id::copy_value, "COPY_VALUE", 0x18, 4, Access::rw, "what a fill writes"),
+    channel(Id::copy_kind, "COPY_KIND", 0x1C, 4, Access::rw, "what is done", nullptr, &kCopyKinds),
+    channel(Id::copy_command, "COPY_COMMAND", 0x20, 4, Access::wo, "refused while the channel is busy", nullptr,
+            &kCopyCommands),
+    channel(Id::copy_state, "COPY_STATE", 0x24, 4, Access::ro, "of the channel", nullptr, &kCopyStates),
+    channel(Id::copy_status, "COPY_STATUS", 0x28, 4, Access::ro, "status code of the last copy", nullptr, &kStatuses),
+    channel(Id::copy_subcontext, "COPY_SUBCONTEXT", 0x2C, 4, Access::rw, "whose copy it is", &kSubcontextFields),
+    channel(Id::copy_error_address, "COPY_ERROR_ADDRESS", 0x30, 8, Access::ro,
+            "the first unified address that failed in the last copy"),
+    channel(Id::copy_cycles, "COPY_CYCLES", 0x38, 8, Access::ro, "cycles that the last copy took in the engine"),
+    // Doorbells.
+    Register{Id::doorbell, "DOORBELL", kDoorbellBase, 8, Access::wo, 0, false, Array::queue, protocol::kMaxQueues, 8, 1,
+             nullptr, nullptr,
+             "index of the last packet that is there; by halves: low, then high, with which it takes effect"},
+    // Queues.
+    queue(Id::queue_base, "QUEUE_BASE", 0x00, 8, Access::rw, "unified address of the ring, a multiple of 64"),
+    queue(Id::queue_read_index_address, "QUEUE_READ_INDEX_ADDRESS", 0x08, 8, Access::rw,
+          "unified address of the 64-bit read index that the device writes; 0: none"),
+    queue(Id::queue_first, "QUEUE_FIRST", 0x10, 8, Access::rw, "index of the first packet"),
+    queue(Id::queue_size, "QUEUE_SIZE", 0x18, 4, Access::rw, "packets: a power of two, 2 to 2^20"),
+    queue(Id::queue_priority, "QUEUE_PRIORITY", 0x1C, 4, Access::rw, "signed; larger is more urgent"),
+    queue(Id::queue_subcontext, "QUEUE_SUBCONTEXT", 0x20, 4, Access::rw, "whose queue it is", &kSubcontextFields),
+    queue(Id::queue_command, "QUEUE_COMMAND", 0x24, 4, Access::wo, "opens or closes the queue", nullptr,
+          &kQueueCommands),
+    queue(Id::queue_state, "QUEUE_STATE", 0x28, 4, Access::ro, "of the queue", nullptr, &kQueueStates),
+    queue(Id::queue_error_status, "QUEUE_ERROR_STATUS", 0x2C, 4, Access::ro,
+          "status code with which it stopped; 0 again when it is opened", nullptr, &kStatuses),
+    queue(Id::queue_error_index, "QUEUE_ERROR_INDEX", 0x30, 8, Access::ro, "index of the packet that stopped it"),
+    queue(Id::queue_error_kernel, "QUEUE_ERROR_KERNEL", 0x38, 4, Access::ro,
+          "which kernel, if that packet is a condensed one"),
+    queue(Id::queue_faults, "QUEUE_FAULTS", 0x3C, 4, Access::ro, "kernels of the queue that faulted since the reset"),
+    queue(Id::queue_read_index, "QUEUE_READ_INDEX", 0x40, 8, Access::ro, "the packets before it have been taken"),
+    queue(Id::agent_index, "AGENT_INDEX", 0x48, 8, Access::ro, "index of the agent packet"),
+    queue(Id::agent_state, "AGENT_STATE", 0x50, 4, Access::ro, "of the agent packet", &kAgentFields),
+    queue(Id::agent_done, "AGENT_DONE", 0x54, 4, Access::wo,
+          "ends the agent packet with this status code; refused if none is held", nullptr, &kStatuses),
+    queue(Id::agent_packet, "AGENT_PACKET", 0x80, 8, Access::ro, "the agent packet, eight 64-bit words of it", nullptr,
+          nullptr, kAgentWords),
+};
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < kRegisters.size(); ++i) {
+    if (static_cast<std::size_t>(kRegisters[i].id) != i) return false;
+  }
+  return true;
+}
+static_assert(in_order(), "the table follows the order of RegisterId");
+static_assert(kQueueBase + protocol::kMaxQueues * kQueueStride == kBar0Bytes, "queues end the map");
+
+// For every word of 32 bits: its place. Built once; constant afterwards.
+struct Map {
+  std::array<RegisterPlace, kBar0Bytes / 4> words{};
+  Map() {
+    for (const Register& reg : kRegisters) {
+      for (std::uint32_t i = 0; i < reg.count; ++i) {
+        for (std::uint32_t w = 0; w < reg.words; ++w) {
+          for (std::uint32_t byte = 0; byte < reg.bytes; byte += 4) {
+            RegisterPlace& place = words[(offset_of(reg.id, i, w) + byte) / 4];
+            HEDDLE_CHECK(place.reg == nullptr, "two registers share an offset");
+            place = {&reg, i, w, byte};
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+const char* access_text(RegisterAccess access) {
+  switch (access) {
+    case RegisterAccess::ro:
+      return "ro";
+    case RegisterAccess::rw:
+      return "rw";
+    case RegisterAccess::w1c:
+      return "w1c";
+    case RegisterAccess::wo:
+      return "wo";
+  }
+  return "?";
+}
+
+RegisterTable register_table() { return {kRegisters.data(), static_cast<std::uint32_t>(kRegisters.size())}; }
+
+const Register& register_of(RegisterId id) { return kRegisters[static_cast<std::size_t>(id)]; }
+
+std::uint64_t bits_of(const Register& reg) {
+  if (reg.fields == nullptr) return reg.bytes == 8 ? ~std::uint64_t{0} : 0xFFFF'FFFFU;
+  std::uint64_t bits = 0;
+  for (std::uint32_t i = 0; i < reg.fields->count; ++i) {
+    const RegisterField& field = reg.fields->fields[i];
+    bits |= ((std::uint64_t{1} << field.bits) - 1) << field.first;
+  }
+  return bits;
+}
+
+RegisterPlace register_at(std::uint64_t offset) {
+  static const Map kMap;
+  if (offset >= kBar0Bytes) return {};
+  RegisterPlace place = kMap.words[static_cast<std::size_t>(offset / 4)];
+  place.byte += static_cast<std::uint32_t>(offset % 4);
+  return place;
+}
+
+std::uint32_t offset_of(RegisterId id, std::uint32_t index, std::uint32_t word) {
+  const Register& reg = register_of(id);
+  return reg.offset + index * reg.stride + word * reg.bytes;
+}
+
+}  // namespace heddle::host

@@ -1,0 +1,177 @@
+// The registers of the device as one table (HST-01): the host interface decodes with it, and the C header for drivers,
+// docs/registers.md and `heddle show registers` are made from it.
+#pragma once
+
+#include <cstdint>
+
+namespace heddle::host {
+
+// Where the parts of bar0 lie.
+constexpr std::uint32_t kCopyChannels = 4;
+constexpr std::uint32_t kCopyChannelBase = 0x1000;
+constexpr std::uint32_t kCopyChannelStride = 0x40;
+constexpr std::uint32_t kDoorbellBase = 0x2000;  // a page of their own
+constexpr std::uint32_t kQueueBase = 0x4000;
+constexpr std::uint32_t kQueueStride = 0x100;
+constexpr std::uint32_t kAgentWords = 8;  // of 64 bits: an agent packet
+constexpr std::uint32_t kBar0Bytes = 0x8000;
+
+constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
+constexpr std::uint32_t kVersion = 0x0001'0000;
+constexpr std::uint32_t kNoQueue = 0xFFFF'FFFF;
+
+enum class RegisterAccess : std::uint8_t {
+  ro,   // read only
+  rw,   // keeps what is written
+  w1c,  // ones that are written clear their bits
+  wo,   // a write has an effect, a read is refused
+};
+const char* access_text(RegisterAccess access);
+
+struct RegisterField {
+  const char* name;
+  std::uint8_t first;  // bit
+  std::uint8_t bits;
+  const char* description;
+};
+// Fields that one or more registers have. `name` begins their names in the C header.
+struct RegisterFields {
+  const char* name;
+  const RegisterField* fields;
+  std::uint32_t count;
+};
+
+struct RegisterValue {
+  const char* name;
+  std::uint32_t value;
+  const char* description;
+};
+// Values that a register can have, or that can be written to it.
+struct RegisterValues {
+  const char* name;
+  const RegisterValue* values;
+  std::uint32_t count;
+};
+
+// In the order of the table.
+enum class RegisterId : std::uint8_t {
+  magic,
+  version,
+  sms,
+  gpcs,
+  queues,
+  copy_engines,
+  memory_bytes,
+  clock_mhz,
+  threads_limit,
+  shared_limit,
+  copy_channels,
+  scratch,
+  int_status,
+  int_mask,
+  int_set,
+  int_pending,
+  control,
+  error_count,
+  error_queue,
+  error_status,
+  error_kernel,
+  error_index,
+  fault_count,
+  event,
+  event_count,
+  copy_from,
+  copy_to,
+  copy_bytes,
+  copy_value,
+  copy_kind,
+  copy_command,
+  copy_state,
+  copy_status,
+  copy_subcontext,
+  copy_error_address,
+  copy_cycles,
+  doorbell,
+  queue_base,
+  queue_read_index_address,
+  queue_first,
+  queue_size,
+  queue_priority,
+  queue_subcontext,
+  queue_command,
+  queue_state,
+  queue_error_status,
+  queue_error_index,
+  queue_error_kernel,
+  queue_faults,
+  queue_read_index,
+  agent_index,
+  agent_state,
+  agent_done,
+  agent_packet,
+};
+
+// What an array of registers has one of.
+enum class RegisterArray : std::uint8_t { none, copy_channel, queue };
+
+struct Register {
+  RegisterId id;
+  const char* name;  // upper case: HEDDLE_REG_<name>
+  std::uint32_t offset;
+  std::uint8_t bytes;  // 4 or 8
+  RegisterAccess access;
+  std::uint64_t reset;
+  bool of_machine;  // the value after reset is the machine's, not `reset`
+  RegisterArray array;
+  std::uint32_t count;  // of the array
+  std::uint32_t stride;
+  std::uint32_t words;  // consecutive registers of each: 1, or those of an agent packet
+  const RegisterFields* fields;
+  const RegisterValues* values;
+  const char* description;
+};
+
+struct RegisterTable {
+  const Register* registers;
+  std::uint32_t count;
+  const Register* begin() const { return registers; }
+  const Register* end() const { return registers + count; }
+};
+RegisterTable register_table();
+const Register& register_of(RegisterId id);
+
+// Bits that exist: those of the fields, or all.
+std::uint64_t bits_of(const Register& reg);
+
+// A place in bar0: which register, which of the array, which word of it.
+struct RegisterPlace {
+  const Register* reg = nullptr;  // null: reserved
+  std::uint32_t index = 0;
+  std::uint32_t word = 0;
+  std::uint32_t byte = 0;  // of the register: 0 … bytes - 1
+};
+RegisterPlace register_at(std::uint64_t offset);
+std::uint32_t offset_of(RegisterId id, std::uint32_t index = 0, std::uint32_t word = 0);
+
+// Bits of the interrupt registers.
+enum InterruptBit : std::uint32_t {
+  kIntSignal = 1U << 0,
+  kIntQueueError = 1U << 1,
+  kIntAgent = 1U << 2,
+  kIntCopyDone = 1U << 3,
+  kIntCopyError = 1U << 4,
+  kIntFault = 1U << 5,
+  kIntOverflow = 1U << 6,
+  kIntQueueClosed = 1U << 7,
+  kIntSoftware = 1U << 8,
+};
+constexpr std::uint32_t kIntAll = (1U << 9) - 1;
+
+constexpr std::uint32_t kControlSoftReset = 1;
+constexpr std::uint64_t kEventValid = std::uint64_t{1} << 32;
+
+enum QueueCommandValue : std::uint32_t { kQueueOpen = 1, kQueueClose = 2 };
+enum CopyCommandValue : std::uint32_t { kCopyStart = 1 };
+enum CopyStateValue : std::uint32_t { kCopyIdle = 0, kCopyBusy = 1, kCopyDone = 2, kCopyError = 3 };
+
+}  // namespace heddle::host

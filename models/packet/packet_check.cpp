@@ -1,0 +1,107 @@
+#include "packet/packet_check.h"
+
+#include "arch/unified_address.h"
+
+namespace heddle::packet {
+namespace {
+
+using arch::HsaStatus;
+using arch::Verdict;
+
+constexpr std::uint32_t kDimensionBits = 3;  // of setup
+
+constexpr Verdict bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
+constexpr Verdict too_much(const char* why) { return {HsaStatus::out_of_resources, why}; }
+
+Verdict check_sizes(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
+  const std::uint32_t dimensions = fields.setup & kDimensionBits;
+  if (dimensions == 0) return bad_argument("a dispatch without dimensions");
+  std::uint64_t threads = 1;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    if (fields.workgroup[i] == 0) return bad_argument("a workgroup size is 0");
+    if (i >= dimensions && (fields.workgroup[i] != 1 || fields.grid[i] != 1)) {
+      return bad_argument("the size of an unused dimension is not 1");
+    }
+    if (fields.grid[i] < fields.workgroup[i]) return bad_argument("the grid is smaller than a workgroup");
+    threads *= fields.workgroup[i];
+  }
+  return threads <= limits.max_threads_per_cta ? Verdict{}
+                                               : bad_argument("a workgroup has more work-items than a CTA can");
+}
+
+Verdict check_grid(const arch::DispatchFields& fields) {
+  constexpr std::array<std::uint32_t, 3> kMost{arch::kMaxGridX, arch::kMaxGridY, arch::kMaxGridZ};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::uint64_t groups = (std::uint64_t{fields.grid[i]} + fields.workgroup[i] - 1) / fields.workgroup[i];
+    if (groups > kMost[i]) return bad_argument("the grid has more workgroups than CTA ids can tell");
+  }
+  return {};
+}
+
+Verdict check_addresses(const arch::DispatchFields& fields) {
+  if (fields.kernarg % arch::kKernargAlignment != 0) return bad_argument("kernarg is not aligned to 16 bytes");
+  const std::uint64_t object = fields.kernel_object;
+  if (object == 0 || object % arch::kKernelObjectBytes != 0 || arch::in_host_window(object)) {
+    return {HsaStatus::invalid_code_object, "kernel_object is no address of a kernel object in device memory"};
+  }
+  return arch::check_signal(fields.completion_signal);
+}
+
+// In the order of arch::Resource.
+constexpr std::array<const char*, arch::kResources> kTooMuch{
+    "a workgroup has more warps than an SM",           "a workgroup has more threads than an SM, in whole warps",
+    "a workgroup takes more registers than an SM has", "a workgroup takes more shared memory than an SM has",
+    "a workgroup takes more CTA slots than an SM has", "a workgroup takes more barriers than an SM has",
+};
+
+Verdict check_resources(const arch::KernelShape& shape, const arch::SmLimits& limits) {
+  if (shape.registers_per_thread > limits.max_registers_per_thread) {
+    return too_much("the kernel has more registers per thread than a thread can have");
+  }
+  const arch::ResourceVector need = arch::need_of(limits, shape);
+  const arch::ResourceVector capacity = arch::capacity_of(limits);
+  for (std::size_t i = 0; i < arch::kResources; ++i) {
+    if (need.amount[i] > capacity.amount[i]) return too_much(kTooMuch[i]);
+  }
+  return {};
+}
+
+Verdict check_clusters(const arch::KernelShape& shape, bool partial) {
+  if (!arch::why_malformed(shape.grid, shape.cluster, ~std::uint32_t{0}).empty()) {
+    return bad_argument("the clusters of the kernel object do not divide the grid");
+  }
+  if (partial && shape.cluster.any()) return bad_argument("partial workgroups in a grid of clusters");
+  return {};
+}
+
+}  // namespace
+
+Verdict check(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
+  arch::SynchScopes scopes;
+  if (const Verdict verdict = arch::decode(scopes, fields.synch_scopes); !verdict.ok()) return verdict;
+  if ((fields.setup & ~kDimensionBits) != 0) {
+    return {HsaStatus::invalid_packet_format, "reserved bits of setup are set, or it has more than 3 dimensions"};
+  }
+  if (const Verdict verdict = check_sizes(fields, limits); !verdict.ok()) return verdict;
+  if (const Verdict verdict = check_grid(fields); !verdict.ok()) return verdict;
+  if (const Verdict verdict = check_addresses(fields); !verdict.ok()) return verdict;
+  if (fields.group_segment > limits.max_shared_per_cta) {
+    return too_much("a workgroup takes more shared memory than a CTA can have");
+  }
+  return {};
+}
+
+Verdict check(const arch::DispatchFields& fields, const arch::KernelObject& object, const arch::SmLimits& limits) {
+  const std::uint64_t threads = std::uint64_t{fields.workgroup[0]} * fields.workgroup[1] * fields.workgroup[2];
+  if (object.threads_limit != 0 && threads > object.threads_limit) {
+    return bad_argument("a workgroup has more work-items than the kernel object allows");
+  }
+  if (std::uint64_t{object.static_shared} + fields.group_segment > limits.max_shared_per_cta) {
+    return too_much("a workgroup takes more shared memory than a CTA can have");
+  }
+  const arch::KernelShape shape = arch::shape_of(fields, object, 0);
+  if (const Verdict verdict = check_resources(shape, limits); !verdict.ok()) return verdict;
+  return check_clusters(shape, arch::items_of(fields).any());
+}
+
+}  // namespace heddle::packet

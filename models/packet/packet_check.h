@@ -1,0 +1,24 @@
+// What is wrong with a dispatch on this machine (PKT-09), after its format has been decoded. Plain C++.
+#pragma once
+
+#include "arch/aql_packet.h"
+#include "arch/kernel_object.h"
+#include "arch/sm_limits.h"
+
+namespace heddle::packet {
+
+// invalid_packet_format: scopes that do not exist, reserved bits of setup (a number of dimensions above 3 sets one).
+// invalid_argument: no dimensions, a workgroup size of 0 or above the machine's limit, a grid smaller than a workgroup
+// or, in CTAs, beyond CWD-40, an unused dimension of workgroup or grid that is not 1, kernarg not aligned.
+// invalid_code_object: kernel object 0, not aligned to kKernelObjectBytes, or in the host's memory. invalid_signal: a
+// handle that is not aligned. out_of_resources: a group segment beyond what a CTA can have. The first that applies, in
+// about this order.
+arch::Verdict check(const arch::DispatchFields& fields, const arch::SmLimits& limits);
+
+// Of fields that passed, with the object that they name: threads limit (invalid_argument), registers and static +
+// dynamic shared memory within an SM (out_of_resources), clusters that divide the grid and are well-formed
+// (invalid_argument). A grid with partial workgroups can have no clusters (invalid_argument). That its program exists,
+// and that its clusters fit into the machine, is for the caller to judge.
+arch::Verdict check(const arch::DispatchFields& fields, const arch::KernelObject& object, const arch::SmLimits& limits);
+
+}  // namespace heddle::packet

@@ -1,0 +1,53 @@
+// What became of every kernel and every other packet of user-mode queues: when each phase of it began (PKT-08).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "arch/aql_packet.h"
+#include "arch/hsa_status.h"
+#include "common/domain.h"
+
+namespace heddle::packet {
+
+// Cycles of the GPU's domain. A phase that a packet does not have takes no time: equal ends.
+struct PacketTimes {
+  Cycle doorbell = 0;    // the doorbell that told of the packet arrived
+  Cycle fetched = 0;     // the packet is in the processor
+  Cycle ready = 0;       // its turn: in order, barrier bit and dependency signals satisfied, the decoder is its own
+  Cycle decoded = 0;     // decoded, kernel objects and table entries read, acquire fence done. The second and further
+                         // kernels of a condensed packet have no phases up to here: all four are the end of the kernel
+                         // before or, if they overlap, its dispatch
+  Cycle dispatched = 0;  // handed to task management
+  Cycle started = 0;     // first launch packet
+  Cycle ended = 0;       // last completion at the distributor
+  Cycle cleaned = 0;     // release fence done, signal written (if it has any of that)
+};
+
+struct PacketRecord {
+  std::uint32_t queue = 0;
+  std::uint64_t index = 0;    // of the packet
+  std::uint32_t kernel = 0;   // of a condensed packet: which, from 0
+  std::uint32_t kernels = 1;  // of the packet
+  arch::PacketType type = arch::PacketType::kernel_dispatch;
+  std::uint32_t operation = 0;  // of kernels: id of the dispatch
+  std::string name;             // of the kernel object; empty for packets without a kernel
+  arch::HsaStatus status = arch::HsaStatus::success;
+  PacketTimes times;
+};
+
+// Nothing that it does may change what the machine does.
+class PacketListener {
+ public:
+  // A kernel goes to task management: `operation` will be the task of its CTAs, faults and waits. The listener may set
+  // its label. Called before the first of its CTAs starts.
+  virtual void kernel_dispatched(const PacketRecord& record) = 0;
+  // Kernels, one by one in the order of their clean-up, and other packets. Also a bad packet that stops its queue: one
+  // record for all of it, with the kernel that is wrong and without an operation. Nothing that a close drops.
+  virtual void packet_done(const PacketRecord& record) = 0;
+
+ protected:
+  ~PacketListener() = default;
+};
+
+}  // namespace heddle::packet

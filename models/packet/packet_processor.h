@@ -1,0 +1,68 @@
+// Packet processor: takes packets from user-mode queues in memory and carries them out (PKT-01 to PKT-12).
+//
+// Contract of the block; how it is split into files is the block's own affair.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arch/code_store.h"
+#include "arch/sm_limits.h"
+#include "common/block.h"
+#include "common/memory_socket.h"
+#include "common/packet_socket.h"
+#include "packet/packet_log.h"
+#include "packet/packet_params.h"
+#include "protocol/copy_packet.h"
+#include "protocol/dispatch_packet.h"
+#include "protocol/memory_request.h"
+#include "protocol/queue_packet.h"
+
+namespace heddle::packet {
+
+// Whether the distributor can ever place the kernel's CTAs and clusters (CWD-25). An empty text: it can.
+class FitCheck {
+ public:
+  virtual std::string why_never_fits(const arch::KernelShape& kernel) const = 0;
+
+ protected:
+  ~FitCheck() = default;
+};
+
+class PacketProcessor : public Block {
+ public:
+  // `codes` and `fit` must outlive it. `table_base`: device address of the reference state tables, if they lie in
+  // memory (PKT-11): kReferenceEntries entries of kPacketBytes for every queue.
+  PacketProcessor(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
+                  const PacketParams& params, const arch::SmLimits& limits, arch::CodeStore& codes, const FitCheck& fit,
+                  std::uint64_t table_base);
+  ~PacketProcessor() override;
+
+  PacketIn<protocol::QueueCommandPacket> command_in;  // from the host interface
+  PacketOut<protocol::QueueEventPacket> event_out;
+  PacketOut<protocol::DispatchPacket> dispatch_out;  // to task management, without limit (TSK-02)
+  PacketIn<protocol::DispatchDonePacket> dispatch_done_in;
+  PacketOut<protocol::CopyRequestPacket> copy_out;  // to the copy engines
+  PacketIn<protocol::CopyDonePacket> copy_done_in;
+  MemoryOut memory_out;  // to the memory hub: unified addresses
+
+  void listen(PacketListener& listener);
+
+  std::uint32_t queues() const;
+  // Packets that have been taken and are not complete, in all queues.
+  std::uint64_t open() const;
+  // No packet inside, no request on its way. Queues may be open, and polled queues are: a doorbell beyond what has been
+  // published.
+  bool quiescent() const;
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void reset() override;
+  void collect_waits(WaitGraph& graph) const override;
+
+ private:
+  class Engine;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace heddle::packet

@@ -1,0 +1,100 @@
+#include "packet/reference_table.h"
+
+#include "common/error.h"
+
+namespace heddle::packet {
+namespace {
+
+using arch::HsaStatus;
+using arch::Verdict;
+
+constexpr std::uint32_t kScopesField = 0;
+constexpr std::uint32_t kSignalField = 12;
+
+struct Diffs {
+  std::array<arch::Diff, arch::kDiffValues> items;
+  std::uint32_t count = 0;
+};
+
+// What the packet asks of one of its kernels (PKT-07): barrier and acquire of the first and release and signal of the
+// last are the packet's; another's release and signal count only if its diff has them.
+Verdict expand_one(const arch::Diff& diff, const ReferenceTable& table, bool first, bool last,
+                   CondensedKernel& kernel) {
+  if (!table.valid(diff.reference)) return {HsaStatus::invalid_argument, "a reference to an empty table entry"};
+  const auto has = [&diff](std::uint32_t field) { return (diff.vector >> field & 1U) != 0; };
+  kernel = {};
+  kernel.fields = table.at(diff.reference);
+  arch::apply(diff, kernel.fields);
+  arch::SynchScopes scopes;
+  if (const Verdict verdict = arch::decode(scopes, kernel.fields.synch_scopes); !verdict.ok()) return verdict;
+  kernel.barrier = scopes.barrier;
+  if (first) kernel.acquire = scopes.acquire;
+  if (last || has(kScopesField)) kernel.release = scopes.release;
+  if (last || has(kSignalField)) kernel.signal = kernel.fields.completion_signal;
+  kernel.reference = diff.reference;
+  kernel.half_words = arch::half_words_of(diff);
+  return {};
+}
+
+}  // namespace
+
+void ReferenceTable::store(std::uint32_t entry, const arch::DispatchFields& fields) {
+  HEDDLE_CHECK(entry < arch::kReferenceEntries, "a reference state table has 8 entries");
+  entries_[entry] = fields;
+  valid_[entry] = true;
+}
+
+const arch::DispatchFields& ReferenceTable::at(std::uint32_t entry) const {
+  HEDDLE_CHECK(valid(entry), "the table entry is empty");
+  return entries_[entry];
+}
+
+void ReferenceTable::clear() {
+  entries_ = {};
+  valid_ = {};
+}
+
+arch::PacketBytes encode_entry(std::uint32_t entry, const arch::DispatchFields& fields) {
+  HEDDLE_CHECK(entry < arch::kReferenceEntries, "a reference state table has 8 entries");
+  return arch::encode({fields, static_cast<std::uint16_t>(entry), 0}, arch::PacketType::reference_dispatch);
+}
+
+Verdict decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields) {
+  constexpr Verdict kNoEntry{HsaStatus::invalid_argument, "what lies in memory is not the table entry"};
+  arch::KernelDispatch packet;
+  if (arch::type_of(bytes) != arch::PacketType::reference_dispatch || !arch::decode(bytes, packet).ok())
+    return kNoEntry;
+  if (packet.reserved0 != entry) return kNoEntry;
+  fields = packet.fields;
+  return {};
+}
+
+Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries) {
+  Diffs diffs;
+  entries = 0;
+  const Verdict verdict = arch::decode(bytes, diffs.items, diffs.count);
+  if (!verdict.ok()) return verdict;
+  for (std::uint32_t i = 0; i < diffs.count; ++i) {
+    entries = static_cast<std::uint8_t>(entries | 1U << diffs.items[i].reference);
+  }
+  return verdict;
+}
+
+Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
+               std::uint32_t& bad) {
+  Diffs diffs;
+  kernels.count = 0;
+  const Verdict verdict = arch::decode(bytes, diffs.items, diffs.count);
+  bad = verdict.ok() ? 0 : diffs.count;
+  if (!verdict.ok()) return verdict;
+  for (; bad < diffs.count; ++bad) {
+    const bool last = bad + 1 == diffs.count;
+    const Verdict of_kernel = expand_one(diffs.items[bad], table, bad == 0, last, kernels.kernels[bad]);
+    if (!of_kernel.ok()) return of_kernel;
+  }
+  kernels.count = diffs.count;
+  bad = 0;
+  return {};
+}
+
+}  // namespace heddle::packet

@@ -1,0 +1,51 @@
+// Reference state table (PKT-05): what condensed packets are differences from. Plain C++.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "arch/aql_packet.h"
+
+namespace heddle::packet {
+
+class ReferenceTable {
+ public:
+  void store(std::uint32_t entry, const arch::DispatchFields& fields);
+  bool valid(std::uint32_t entry) const { return entry < arch::kReferenceEntries && valid_[entry]; }
+  const arch::DispatchFields& at(std::uint32_t entry) const;  // valid(entry)
+  void clear();
+
+ private:
+  std::array<arch::DispatchFields, arch::kReferenceEntries> entries_{};
+  std::array<bool, arch::kReferenceEntries> valid_{};
+};
+
+// An entry in memory has the bytes of a kernel dispatch packet of type 6 with its number in reserved0 (PKT-11).
+arch::PacketBytes encode_entry(std::uint32_t entry, const arch::DispatchFields& fields);
+// invalid_argument if what lies there is no such entry: software has overwritten it.
+arch::Verdict decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields);
+
+// The kernels of a condensed packet, decoded as a whole before the first is launched (PKT-06): entries with their diffs
+// applied, and what the packet asks of each (PKT-07).
+struct CondensedKernel {
+  arch::DispatchFields fields;
+  bool barrier =
+      false;  // of the first, the packet's; of another, in the overlapping mode: it waits for those before it
+  arch::FenceScope acquire = arch::FenceScope::none;  // of the first only
+  arch::FenceScope release = arch::FenceScope::none;  // of the last, and of one whose diff asks for it
+  std::uint64_t signal = 0;                           // of the last, and of one whose diff has it
+  std::uint8_t reference = 0;
+  std::uint32_t half_words = 0;  // with the header
+};
+struct CondensedKernels {
+  std::uint32_t count = 0;
+  std::array<CondensedKernel, arch::kDiffValues> kernels;
+};
+// Which entries a packet needs, before any is read: bit = entry.
+arch::Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries);
+// Empty entries: invalid_argument. Fields are not judged beyond their scopes. `bad`: the kernel that is wrong, if one
+// is; `kernels.count` is then 0.
+arch::Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
+                     std::uint32_t& bad);
+
+}  // namespace heddle::packet

@@ -1,0 +1,274 @@
+#include "host/register_file.h"
+
+#include <deque>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "support/random.h"
+
+namespace heddle::test {
+namespace {
+
+using host::Register;
+using host::RegisterAccess;
+using host::RegisterFile;
+using host::RegisterId;
+using host::RegisterResult;
+
+struct Effects final : host::RegisterEffects {
+  void queue_command(const protocol::QueueCommandPacket& packet) override { commands.push_back(packet); }
+  void start_copy(const protocol::CopyRequestPacket& packet) override { copies.push_back(packet); }
+  void soft_reset() override { ++resets; }
+  std::vector<protocol::QueueCommandPacket> commands;
+  std::vector<protocol::CopyRequestPacket> copies;
+  unsigned resets = 0;
+};
+
+constexpr std::uint32_t kQueues = 5;
+constexpr std::size_t kFifo = 3;
+
+host::DeviceIdentity identity() {
+  host::DeviceIdentity i;
+  i.sms = 2;
+  i.gpcs = 1;
+  i.queues = kQueues;
+  i.copy_engines = 2;
+  i.memory = 0x1234'5678'9000;
+  i.clock_mhz = 1755;
+  i.threads_limit = 1024;
+  i.shared_limit = 232'448;
+  return i;
+}
+
+// Written from docs/registers.md: bytes of every register, by offset, without the tricks of the implementation.
+class PlainModel {
+ public:
+  PlainModel() {
+    for (const Register& reg : host::register_table()) {
+      for (std::uint32_t i = 0; i < reg.count; ++i) {
+        for (std::uint32_t w = 0; w < reg.words; ++w) store(host::offset_of(reg.id, i, w), reg.bytes, reg.reset);
+      }
+    }
+    const host::DeviceIdentity i = identity();
+    store(0x008, 4, i.sms);
+    store(0x00C, 4, i.gpcs);
+    store(0x010, 4, i.queues);
+    store(0x014, 4, i.copy_engines);
+    store(0x018, 8, i.memory);
+    store(0x020, 4, i.clock_mhz);
+    store(0x024, 4, i.threads_limit);
+    store(0x028, 4, i.shared_limit);
+  }
+  std::uint64_t load(std::uint64_t offset, unsigned bytes) const {
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < bytes; ++i) value |= std::uint64_t{bytes_.at(offset + i)} << 8 * i;
+    return value;
+  }
+  void store(std::uint64_t offset, unsigned bytes, std::uint64_t value) {
+    for (unsigned i = 0; i < bytes; ++i) bytes_[offset + i] = static_cast<std::uint8_t>(value >> 8 * i);
+  }
+
+ private:
+  std::map<std::uint64_t, std::uint8_t> bytes_;
+};
+
+// Registers whose reads or writes do more than keep bytes.
+bool is_plain(const Register& reg) {
+  return reg.access == RegisterAccess::rw || (reg.access == RegisterAccess::ro && reg.id != RegisterId::int_pending &&
+                                              reg.id != RegisterId::event && reg.id != RegisterId::event_count);
+}
+
+}  // namespace
+
+TEST_CASE("random accesses to registers do what a plain model does", "[host][HST-01]") {
+  for (const std::uint64_t seed : seeds(30)) {
+    CAPTURE(seed);
+    Random random(seed);
+    Effects effects;
+    RegisterFile file(identity(), kFifo, effects);
+    PlainModel model;
+    std::uint32_t status = 0;
+    std::uint32_t mask = 0;
+    const host::RegisterTable table = host::register_table();
+    for (unsigned step = 0; step < 3000; ++step) {
+      const Register& reg = table.registers[random.below(table.count)];
+      const std::uint32_t index = random.below(reg.count);
+      const std::uint32_t half = reg.bytes == 8 ? 4 * random.below(2) : 0;
+      const std::uint64_t offset = host::offset_of(reg.id, index, random.below(reg.words));
+      const unsigned bytes = reg.bytes == 8 && random.chance(50) ? 8 : 4;
+      const std::uint64_t at = offset + (bytes == 4 ? half : 0);
+      const bool there = reg.array != host::RegisterArray::queue || index < kQueues;
+      std::uint64_t value = random.next() & (bytes == 8 ? ~std::uint64_t{0} : 0xFFFF'FFFF);
+      if (!there) {
+        REQUIRE(file.read(at, bytes, value) == RegisterResult::address);
+        REQUIRE(file.write(at, bytes, value) == RegisterResult::address);
+        continue;
+      }
+      CAPTURE(reg.name, index, at, bytes, step);
+      if (random.chance(50)) {
+        std::uint64_t got = 0;
+        const RegisterResult result = file.read(at, bytes, got);
+        if (reg.access == RegisterAccess::wo) {
+          REQUIRE(result == RegisterResult::command);
+        } else {
+          REQUIRE(result == RegisterResult::ok);
+          if (reg.id == RegisterId::int_status) REQUIRE(got == status);
+          if (reg.id == RegisterId::int_pending) REQUIRE(got == (status & mask));
+          if (is_plain(reg)) REQUIRE(got == model.load(at, bytes));
+        }
+        continue;
+      }
+      if (reg.access == RegisterAccess::wo && reg.id != RegisterId::int_set) continue;  // below
+      const RegisterResult result = file.write(at, bytes, value);
+      switch (reg.access) {
+        case RegisterAccess::ro:
+          REQUIRE(result == RegisterResult::command);
+          continue;
+        case RegisterAccess::wo:
+          status |= static_cast<std::uint32_t>(value) & 0x1FF;
+          break;
+        case RegisterAccess::w1c:
+          status &= ~static_cast<std::uint32_t>(value);
+          break;
+        case RegisterAccess::rw:
+          model.store(at, bytes, value);
+          model.store(offset, reg.bytes, model.load(offset, reg.bytes) & host::bits_of(reg));
+          if (reg.id == RegisterId::int_mask) mask = static_cast<std::uint32_t>(value) & 0x1FF;
+          break;
+      }
+      REQUIRE(result == RegisterResult::ok);
+      REQUIRE(file.level() == ((status & mask) != 0));
+    }
+    CHECK(effects.commands.empty());
+    CHECK(effects.resets == 0);
+  }
+}
+
+TEST_CASE("every place and length that is not a register's is refused", "[host][HST-01]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  for (std::uint64_t offset = 0; offset < host::kBar0Bytes + 16; ++offset) {
+    for (const unsigned bytes : {0U, 1U, 2U, 3U, 4U, 5U, 8U, 12U, 16U}) {
+      const host::RegisterPlace place = host::register_at(offset);
+      const bool there =
+          place.reg != nullptr && (place.reg->array != host::RegisterArray::queue || place.index < kQueues);
+      const bool fits = (bytes == 4 || bytes == 8) && offset % bytes == 0 && there && bytes <= place.reg->bytes;
+      if (fits) continue;
+      std::uint64_t value = 77;
+      const RegisterResult expected = there ? RegisterResult::burst : RegisterResult::address;
+      REQUIRE(file.read(offset, bytes, value) == expected);
+      REQUIRE(file.write(offset, bytes, value) == expected);
+      REQUIRE(value == 77);
+    }
+  }
+  CHECK(effects.commands.empty());
+  CHECK(effects.copies.empty());
+}
+
+TEST_CASE("event ids come out once, in their order, and too many are counted as lost", "[host][HST-01][PKT-04]") {
+  for (const std::uint64_t seed : seeds(20)) {
+    CAPTURE(seed);
+    Random random(seed);
+    Effects effects;
+    RegisterFile file(identity(), kFifo, effects);
+    std::deque<std::uint32_t> expected;
+    bool lost = false;
+    const auto signal = [&](std::uint32_t id) {
+      protocol::QueueEventPacket packet;
+      packet.event = protocol::QueueEvent::signal;
+      packet.queue = random.below(kQueues);
+      packet.event_id = id;
+      file.take(packet);
+      if (expected.size() < kFifo) {
+        expected.push_back(id);
+      } else {
+        lost = true;
+      }
+    };
+    for (unsigned step = 0; step < 400; ++step) {
+      if (random.chance(50)) {
+        signal(static_cast<std::uint32_t>(random.next()));
+      } else {
+        const std::uint64_t wanted = expected.empty() ? 0 : expected.front() | std::uint64_t{1} << 32;
+        // Looking does not take.
+        std::uint64_t seen = 0;
+        for (unsigned i = 0; i < 8; ++i) seen |= std::uint64_t{file.peek(0x80 + i)} << 8 * i;
+        REQUIRE(seen == wanted);
+        const bool whole = random.chance(50);
+        std::uint64_t got = 0;
+        REQUIRE(file.read(0x80, whole ? 8 : 4, got) == RegisterResult::ok);
+        if (wanted != 0) expected.pop_front();
+        if (!whole) {
+          if (random.chance(30)) signal(0);  // an event meanwhile does not get into the high half
+          std::uint64_t high = 0;
+          REQUIRE(file.read(0x84, 4, high) == RegisterResult::ok);
+          got |= high << 32;
+        }
+        REQUIRE(got == wanted);
+      }
+      std::uint64_t count = 0;
+      REQUIRE(file.read(0x88, 4, count) == RegisterResult::ok);
+      REQUIRE(count == expected.size());
+      std::uint64_t status = 0;
+      REQUIRE(file.read(0x40, 4, status) == RegisterResult::ok);
+      REQUIRE(((status & host::kIntOverflow) != 0) == lost);
+    }
+  }
+}
+
+TEST_CASE("doorbells ring whole, and by halves with the high one", "[host][HST-01][PKT-01]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  const auto rung = [&] {
+    REQUIRE_FALSE(effects.commands.empty());
+    const protocol::QueueCommandPacket packet = effects.commands.back();
+    effects.commands.clear();
+    CHECK(packet.command == protocol::QueueCommand::doorbell);
+    return std::make_pair(packet.queue, packet.index);
+  };
+  CHECK(file.write(0x2010, 8, 0x1'0000'0005) == RegisterResult::ok);
+  CHECK(rung() == std::make_pair(2U, std::uint64_t{0x1'0000'0005}));
+  CHECK(file.write(0x2000, 4, 7) == RegisterResult::ok);
+  CHECK(file.write(0x2008, 4, 9) == RegisterResult::ok);
+  CHECK(effects.commands.empty());
+  CHECK(file.write(0x2004, 4, 1) == RegisterResult::ok);
+  CHECK(rung() == std::make_pair(0U, std::uint64_t{0x1'0000'0007}));
+  CHECK(file.write(0x200C, 4, 0) == RegisterResult::ok);
+  CHECK(rung() == std::make_pair(1U, std::uint64_t{9}));
+  file.reset();
+  CHECK(file.write(0x2004, 4, 0) == RegisterResult::ok);
+  CHECK(rung() == std::make_pair(0U, std::uint64_t{0}));
+}
+
+TEST_CASE("the halves of a register that changes belong together", "[host][HST-01]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  const auto advance = [&](std::uint32_t queue, std::uint64_t index) {
+    protocol::QueueEventPacket packet;
+    packet.event = protocol::QueueEvent::read;
+    packet.queue = queue;
+    packet.index = index;
+    file.take(packet);
+  };
+  const auto word = [&](std::uint64_t offset) {
+    std::uint64_t value = 0;
+    CHECK(file.read(offset, 4, value) == RegisterResult::ok);
+    return value;
+  };
+  const std::uint64_t at = host::offset_of(RegisterId::queue_read_index, 1);
+  advance(1, 0xFFFF'FFFF);
+  CHECK(word(at) == 0xFFFF'FFFF);
+  advance(1, 0x1'0000'0000);
+  CHECK(word(at + 4) == 0);  // of the first value
+  CHECK(word(at + 4) == 1);  // without a low half before it: as it is now
+  // Another read of a low half takes the place.
+  CHECK(word(at) == 0);
+  CHECK(word(host::offset_of(RegisterId::queue_read_index, 2)) == 0);
+  advance(1, 0x2'0000'0000);
+  CHECK(word(at + 4) == 2);
+}
+
+}  // namespace heddle::test

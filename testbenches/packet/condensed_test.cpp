@@ -1,0 +1,310 @@
+// Condensed packets: the specification's example bit for bit, lists of kernels there and back, what each kernel asks.
+#include <cstring>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "packet/packet_judge.h"
+#include "packet/random_packet.h"
+#include "packet/reference_table.h"
+#include "support/seed.h"
+
+using namespace heddle::arch;
+using namespace heddle::packet;
+namespace oracle = heddle::oracle;
+
+namespace {
+
+DispatchFields plain(std::uint64_t mark) {
+  DispatchFields fields;
+  fields.synch_scopes = encode(SynchScopes{false, FenceScope::agent, FenceScope::system});
+  fields.setup = 1;
+  fields.workgroup = {64, 1, 1};
+  fields.grid = {6400, 1, 1};
+  fields.kernel_object = 0x1000 * mark;
+  fields.kernarg = 0x10'0000 + 0x10 * mark;
+  fields.completion_signal = 0x20'0000 + 0x20 * mark;
+  return fields;
+}
+
+ReferenceTable full_table() {
+  ReferenceTable table;
+  for (std::uint32_t i = 0; i < kReferenceEntries; ++i) table.store(i, plain(i + 1));
+  return table;
+}
+
+struct Expanded {
+  Verdict verdict;
+  CondensedKernels kernels;
+  std::uint32_t bad = 99;
+};
+Expanded expanded(const PacketBytes& bytes, const ReferenceTable& table) {
+  Expanded result;
+  result.verdict = expand(bytes, table, result.kernels, result.bad);
+  return result;
+}
+
+PacketBytes packet_of(const std::vector<Diff>& diffs) {
+  CondensedPacket packet;
+  std::uint32_t used = 0;
+  for (const Diff& diff : diffs) REQUIRE(append(packet, used, diff));
+  return encode(packet);
+}
+
+Diff diff_of(unsigned reference, unsigned vector, const DispatchFields& values = {}) {
+  return {static_cast<std::uint8_t>(reference), static_cast<std::uint16_t>(vector), values};
+}
+
+DispatchFields scopes(bool barrier, FenceScope acquire, FenceScope release) {
+  DispatchFields fields;
+  fields.synch_scopes = encode(SynchScopes{barrier, acquire, release});
+  return fields;
+}
+
+// The example of the specification, as C declares it: 62 bytes of half-words behind two bytes.
+PacketBytes example() {
+  struct Packet {
+    std::uint8_t header;
+    std::uint8_t num_kernels;
+    std::uint16_t diff_values[31];
+  } packet{7, 2, {0x8004, 0xdead, 0xbeef, 0xfeed, 0x0bad, 0x4006, 0x1234, 0x5678, 0xdeed, 0xface}};
+  static_assert(sizeof(Packet) == 64, "no gaps");
+  PacketBytes bytes{};
+  std::memcpy(bytes.data(), &packet, bytes.size());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("the example of the specification, bit for bit", "[packet][PKT-06]") {
+  Diff first = diff_of(4, 0x1000);
+  first.values.completion_signal = 0x0bad'feed'beef'dead;
+  Diff second = diff_of(6, 0x0800);
+  second.values.kernarg = 0xface'deed'5678'1234;
+  const PacketBytes bytes = packet_of({first, second});
+  const std::vector<unsigned> expected{0x07, 0x02, 0x04, 0x80, 0xad, 0xde, 0xef, 0xbe, 0xed, 0xfe, 0xad,
+                                       0x0b, 0x06, 0x40, 0x34, 0x12, 0x78, 0x56, 0xed, 0xde, 0xce, 0xfa};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    INFO("byte " << i);
+    CHECK(bytes[i] == (i < expected.size() ? expected[i] : 0U));
+  }
+  if (std::uint16_t one = 1; reinterpret_cast<const char*>(&one)[0] == 1) CHECK(example() == bytes);
+
+  const Expanded result = expanded(bytes, full_table());
+  REQUIRE(result.verdict.ok());
+  REQUIRE(result.kernels.count == 2);
+  DispatchFields like_4 = plain(5);
+  like_4.completion_signal = 0x0bad'feed'beef'dead;
+  DispatchFields like_6 = plain(7);
+  like_6.kernarg = 0xface'deed'5678'1234;
+  CHECK(result.kernels.kernels[0].fields == like_4);
+  CHECK(result.kernels.kernels[1].fields == like_6);
+  CHECK(result.kernels.kernels[0].half_words == 5);
+  CHECK(result.kernels.kernels[1].half_words == 5);
+  CHECK(result.kernels.kernels[0].signal == 0x0bad'feed'beef'dead);
+  CHECK(result.kernels.kernels[1].signal == plain(7).completion_signal);
+  std::uint8_t entries = 0;
+  REQUIRE(entries_needed(bytes, entries).ok());
+  CHECK(entries == 0x50);
+}
+
+TEST_CASE("barrier and acquire are the first kernel's, release and signal the last one's", "[packet][PKT-06][PKT-07]") {
+  ReferenceTable table;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    DispatchFields fields = plain(i + 1);
+    fields.synch_scopes = scopes(i == 0, FenceScope::system, FenceScope::agent).synch_scopes;
+    table.store(i, fields);
+  }
+  const Expanded three = expanded(packet_of({diff_of(0, 0), diff_of(1, 0), diff_of(2, 0)}), table);
+  REQUIRE(three.verdict.ok());
+  REQUIRE(three.kernels.count == 3);
+  const auto& k = three.kernels.kernels;
+  CHECK(k[0].barrier);
+  CHECK_FALSE(k[1].barrier);
+  CHECK(k[0].acquire == FenceScope::system);
+  CHECK(k[1].acquire == FenceScope::none);
+  CHECK(k[2].acquire == FenceScope::none);
+  CHECK(k[0].release == FenceScope::none);
+  CHECK(k[1].release == FenceScope::none);
+  CHECK(k[2].release == FenceScope::agent);
+  CHECK(k[0].signal == 0);
+  CHECK(k[1].signal == 0);
+  CHECK(k[2].signal == plain(3).completion_signal);
+
+  const Expanded one = expanded(packet_of({diff_of(0, 0)}), table);
+  REQUIRE(one.kernels.count == 1);
+  CHECK(one.kernels.kernels[0].barrier);
+  CHECK(one.kernels.kernels[0].acquire == FenceScope::system);
+  CHECK(one.kernels.kernels[0].release == FenceScope::agent);
+  CHECK(one.kernels.kernels[0].signal == plain(1).completion_signal);
+}
+
+TEST_CASE("a kernel before the last signs or releases only if its diff has the field", "[packet][PKT-07]") {
+  const ReferenceTable table = full_table();
+  DispatchFields values = scopes(true, FenceScope::agent, FenceScope::agent);
+  values.completion_signal = 0x4321'0020;
+  for (unsigned vector = 0; vector < 0x2000; ++vector) {
+    Diff diff = diff_of(2, vector, values);
+    diff.values.kernarg = 0x60;
+    if (half_words_of(diff) > 28) continue;
+    const Expanded result = expanded(packet_of({diff_of(1, 0), diff, diff_of(3, 0)}), table);
+    REQUIRE(result.verdict.ok());
+    const CondensedKernel& kernel = result.kernels.kernels[1];
+    const bool own_scopes = vector % 2 == 1;
+    const bool own_signal = vector >= 0x1000;
+    if (kernel.release != (own_scopes ? FenceScope::agent : FenceScope::none)) FAIL("release, vector " << vector);
+    if (kernel.signal != (own_signal ? 0x4321'0020 : 0)) FAIL("signal, vector " << vector);
+    if (kernel.barrier != own_scopes) FAIL("barrier, vector " << vector);
+    if (kernel.acquire != FenceScope::none) FAIL("acquire, vector " << vector);
+    if (result.kernels.kernels[0].signal != 0) FAIL("the first kernel signs");
+  }
+  // A diff may also ask for none.
+  const Expanded none = expanded(
+      packet_of({diff_of(1, 0x1001, scopes(false, FenceScope::system, FenceScope::none)), diff_of(1, 0x1000)}), table);
+  REQUIRE(none.kernels.count == 2);
+  CHECK(none.kernels.kernels[0].acquire == FenceScope::system);
+  CHECK(none.kernels.kernels[0].release == FenceScope::none);
+  CHECK(none.kernels.kernels[0].signal == 0);
+  CHECK(none.kernels.kernels[1].signal == 0);
+  CHECK(none.kernels.kernels[1].release == FenceScope::system);
+}
+
+TEST_CASE("diffs do not change the table", "[packet][PKT-06]") {
+  const ReferenceTable table = full_table();
+  DispatchFields values;
+  for (std::uint32_t field = 0; field < kDispatchFields; ++field) set_field(values, field, field == 0 ? 1 : 0x1111);
+  const PacketBytes bytes = packet_of({diff_of(3, 0x1FFF, values), diff_of(3, 0)});
+  for (int round = 0; round < 2; ++round) {
+    const Expanded result = expanded(bytes, table);
+    REQUIRE(result.kernels.count == 2);
+    CHECK(result.kernels.kernels[0].fields == values);
+    CHECK(result.kernels.kernels[1].fields == plain(4));  // the second of the same packet, too
+  }
+  for (std::uint32_t i = 0; i < kReferenceEntries; ++i) CHECK(table.at(i) == plain(i + 1));
+}
+
+TEST_CASE("a reference to an empty entry, and which kernel it is", "[packet][PKT-05][PKT-09]") {
+  for (unsigned empty = 0; empty < kReferenceEntries; ++empty) {
+    ReferenceTable table;
+    for (std::uint32_t i = 0; i < kReferenceEntries; ++i) {
+      if (i != empty) table.store(i, plain(i + 1));
+    }
+    for (unsigned at = 0; at < 5; ++at) {
+      std::vector<Diff> diffs(5, diff_of((empty + 1) % 8, 0));
+      diffs[at].reference = static_cast<std::uint8_t>(empty);
+      const Expanded result = expanded(packet_of(diffs), table);
+      CHECK(result.verdict.status == HsaStatus::invalid_argument);
+      CHECK(result.bad == at);
+      CHECK(result.kernels.count == 0);
+    }
+    // A diff of all fields does not make up for the entry.
+    CHECK(expanded(packet_of({diff_of(empty, 0x1FFF, plain(1))}), table).verdict.status == HsaStatus::invalid_argument);
+  }
+}
+
+TEST_CASE("scopes that a diff makes up are judged", "[packet][PKT-09]") {
+  const ReferenceTable table = full_table();
+  for (unsigned raw = 0; raw < 256; ++raw) {
+    DispatchFields values;
+    values.synch_scopes = static_cast<std::uint8_t>(raw);
+    const Expanded result = expanded(packet_of({diff_of(0, 0), diff_of(0, 1, values), diff_of(0, 0)}), table);
+    const bool exists = raw < 0x20 && (raw >> 1) % 4 < 3 && raw >> 3 < 3;
+    CHECK(result.verdict.status == (exists ? HsaStatus::success : HsaStatus::invalid_packet_format));
+    if (!exists) CHECK(result.bad == 1);
+  }
+}
+
+TEST_CASE("a condensed packet of a bad format has no kernels", "[packet][PKT-09]") {
+  const ReferenceTable table = full_table();
+  PacketBytes bytes = packet_of({diff_of(0, 0), diff_of(1, 0)});
+  std::uint8_t entries = 0;
+  const auto refused = [&](const PacketBytes& packet) {
+    const Expanded result = expanded(packet, table);
+    CHECK(entries_needed(packet, entries).status == HsaStatus::invalid_packet_format);
+    CHECK(entries == 0);
+    return result.verdict.status == HsaStatus::invalid_packet_format && result.kernels.count == 0;
+  };
+  bytes[1] = 0;
+  CHECK(refused(bytes));
+  bytes[1] = 1;
+  CHECK(refused(bytes));  // what follows the only kernel is not 0
+  bytes[1] = 32;
+  CHECK(refused(bytes));
+  bytes[1] = 2;
+  CHECK(expanded(bytes, table).kernels.count == 2);
+  CHECK(entries_needed(bytes, entries).ok());
+  CHECK(entries == 3);
+}
+
+// A list of kernels is what a host has: it appends one by one until a packet is full. The oracle, which shares no code
+// with the model, has to find the same list in the bytes.
+TEST_CASE("random lists of kernels through condensed packets and back", "[packet][PKT-06][PKT-07]") {
+  HEDDLE_DICE(dice);
+  oracle::Rng rng(dice.next());
+  int kernels = 0;
+  for (int round = 0; round < 4'000; ++round) {
+    oracle::Table expected;
+    ReferenceTable table;
+    for (std::uint32_t i = 0; i < kReferenceEntries; ++i) {
+      expected.entry[i] = oracle::random_dispatch(rng, 6);
+      expected.full[i] = true;
+      KernelDispatch packet;
+      REQUIRE(decode(expected.entry[i], packet).ok());
+      table.store(i, packet.fields);
+    }
+    CondensedPacket packet;
+    std::uint32_t used = 0;
+    std::vector<DispatchFields> list;
+    std::vector<std::uint32_t> references;
+    for (;;) {
+      KernelDispatch target;
+      REQUIRE(decode(oracle::random_dispatch(rng, 2), target).ok());
+      Diff diff = diff_of(static_cast<unsigned>(rng.below(8)), 0, target.fields);
+      for (std::uint64_t i = rng.below(4); i > 0; --i) {
+        diff.vector = static_cast<std::uint16_t>(diff.vector | 1U << rng.below(13));
+      }
+      if (!append(packet, used, diff)) break;
+      DispatchFields fields = table.at(diff.reference);
+      apply(diff, fields);
+      list.push_back(fields);
+      references.push_back(diff.reference);
+    }
+    if (list.empty()) continue;
+    const PacketBytes bytes = encode(packet);
+    const oracle::Condensed seen = oracle::condensed(bytes, expected);
+    const Expanded result = expanded(bytes, table);
+    if (!result.verdict.ok() || !seen.format.none()) FAIL("a good packet was refused: " << result.verdict.why);
+    if (result.kernels.count != list.size() || seen.kernels.size() != list.size()) FAIL("kernels of round " << round);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      ++kernels;
+      KernelDispatch from_oracle;
+      oracle::Image image = seen.kernels[i].image;
+      image[0] = 6;
+      REQUIRE(decode(image, from_oracle).ok());
+      const CondensedKernel& kernel = result.kernels.kernels[i];
+      if (!(kernel.fields == list[i]) || !(from_oracle.fields == list[i])) FAIL("fields of kernel " << i);
+      if (kernel.reference != references[i] || seen.kernels[i].reference != references[i]) FAIL("entry of " << i);
+    }
+  }
+  CHECK(kernels > 12'000);
+}
+
+TEST_CASE("random packets of every type, right and damaged", "[packet][PKT-02][PKT-09]") {
+  HEDDLE_DICE(dice);
+  oracle::Rng rng(dice.next());
+  oracle::Judge judge;
+  for (int round = 0; round < 60'000; ++round) {
+    if (rng.percent(1)) judge.clear_table();
+    if (rng.percent(5)) {
+      oracle::ObjectImage object = oracle::random_object(rng);
+      if (rng.percent(50)) oracle::damage(rng, object);
+      if (const char* wrong = judge.object(object); wrong != nullptr) FAIL(wrong << " differs, round " << round);
+    }
+    oracle::Image packet = oracle::random_packet(rng, judge.table());
+    for (std::uint64_t i = rng.below(3); i > 0; --i) oracle::damage(rng, packet);
+    if (const char* wrong = judge.packet(packet); wrong != nullptr) FAIL(wrong << " differs, round " << round);
+  }
+  for (const std::size_t type : {0, 2, 3, 4, 5, 6, 7}) CHECK(judge.accepted(type) > 2'000);
+  CHECK(judge.launches() < judge.packets());
+  CHECK(judge.shaped() > 10'000);
+}

@@ -1,0 +1,216 @@
+// Signals, interrupts, barrier packets, agent packets and copies.
+#include "packet/packet_bench.h"
+
+namespace arch = heddle::arch;
+namespace protocol = heddle::protocol;
+using heddle::Cycle;
+using heddle::arch::HsaStatus;
+using heddle::arch::PacketType;
+using heddle::protocol::QueueEvent;
+using heddle::protocol::QueueState;
+using namespace heddle::test;
+
+namespace {
+
+// A signal that asks for an interrupt.
+std::uint64_t loud(PacketBench& bench, std::uint32_t number, std::int64_t value, std::uint64_t mailbox,
+                   std::uint32_t event_id) {
+  const std::uint64_t handle = bench.signal(number, value);
+  bench.memory.put(handle + 8, mailbox);
+  bench.memory.put(handle + 16, event_id, 4);
+  return handle | arch::kSignalInterrupt;
+}
+
+bool begun(const PacketBench& bench) { return !bench.tasks.kernels.empty(); }
+
+}  // namespace
+
+TEST_CASE("completion signals are decremented, and interrupt where they ask for it", "[packet][PKT-04]") {
+  PacketBench bench;
+  const std::uint64_t object = bench.object("k");
+  const std::uint64_t mailbox = arch::kHostWindow + 0x100;
+  const std::uint64_t quiet = bench.signal(0, 1);
+  const std::uint64_t with_mailbox = loud(bench, 1, 7, mailbox, 42);
+  const std::uint64_t without = loud(bench, 2, 0, 0, 43);
+  Producer queue(bench, 0);
+  queue.submit(kernel_packet(object, quiet));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(quiet) == 0);
+  CHECK(bench.events(QueueEvent::signal).empty());
+  queue.submit(kernel_packet(object, with_mailbox));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(with_mailbox) == 6);
+  CHECK(bench.memory.get(mailbox, 4) == 42);
+  REQUIRE(bench.events(QueueEvent::signal).size() == 1);
+  CHECK(bench.events(QueueEvent::signal).back().event_id == 42);
+  queue.submit(kernel_packet(object, without));
+  REQUIRE(bench.settle());
+  CHECK(bench.value(without) == -1);
+  REQUIRE(bench.events(QueueEvent::signal).size() == 2);
+  CHECK(bench.events(QueueEvent::signal).back().event_id == 43);
+}
+
+TEST_CASE("barrier-AND waits for all its signals, barrier-OR for one", "[packet][PKT-02]") {
+  for (const bool all : {true, false}) {
+    CAPTURE(all);
+    PacketBench bench;
+    const std::uint64_t a = bench.signal(0, 2);
+    const std::uint64_t b = bench.signal(1, 1);
+    const std::uint64_t completion = bench.signal(2, 1);
+    Producer queue(bench, 0);
+    // Null signals count for nothing.
+    queue.write(barrier_packet(all ? PacketType::barrier_and : PacketType::barrier_or, {0, a, 0, b}, completion));
+    queue.write(kernel_packet(bench.object("k")));
+    queue.ring(1);
+    bench.run(5000);
+    CHECK_FALSE(begun(bench));
+    CHECK(queue.read_index() == 0);
+    bench.memory.put(b, 0);
+    bench.run(5000);
+    CHECK(begun(bench) == !all);
+    CHECK(bench.value(completion) == (all ? 1 : 0));
+    // One that has been seen at 0 may change again.
+    bench.memory.put(b, 5);
+    bench.memory.put(a, 1);
+    bench.run(5000);
+    CHECK(begun(bench) == !all);
+    bench.memory.put(a, 0);
+    bench.run(5000);
+    CHECK(begun(bench));
+    CHECK(bench.value(completion) == 0);
+    CHECK(queue.read_index() == 2);
+  }
+}
+
+TEST_CASE("a barrier packet without signals waits for nothing", "[packet][PKT-02]") {
+  for (const PacketType type : {PacketType::barrier_and, PacketType::barrier_or}) {
+    PacketBench bench;
+    const std::uint64_t completion = bench.signal(2, 1);
+    Producer queue(bench, 0);
+    queue.submit(barrier_packet(type, {}, completion));
+    REQUIRE(bench.settle());
+    CHECK(bench.value(completion) == 0);
+    CHECK(bench.log.of(0, 0)->status == HsaStatus::success);
+  }
+}
+
+TEST_CASE("a negative signal makes a barrier packet fail, and not its queue", "[packet][PKT-02][PKT-09]") {
+  for (const PacketType type : {PacketType::barrier_and, PacketType::barrier_or}) {
+    PacketBench bench;
+    const std::uint64_t good = bench.signal(0, 1);
+    const std::uint64_t bad = bench.signal(1, 1);
+    const std::uint64_t completion = bench.signal(2, 1);
+    Producer queue(bench, 0);
+    queue.write(barrier_packet(type, {good, bad}, completion));
+    queue.write(kernel_packet(bench.object("k")));
+    queue.ring(1);
+    bench.run(3000);
+    bench.memory.put(bad, static_cast<std::uint64_t>(-0x1016));
+    bench.run(10'000);
+    CHECK(bench.value(completion) == -0x1016);
+    CHECK(begun(bench));
+    CHECK(bench.log.of(0, 0)->status == HsaStatus::error);
+    CHECK(bench.events(QueueEvent::state).back().state == QueueState::active);
+  }
+}
+
+TEST_CASE("queues wait for each other by signals", "[packet][PKT-02][PKT-04]") {
+  PacketBench bench;
+  const std::uint64_t object = bench.object("k");
+  const std::uint64_t done = bench.signal(0, 1);
+  Producer first(bench, 0);
+  Producer second(bench, 1);
+  second.write(barrier_packet(PacketType::barrier_and, {done}));
+  second.write(kernel_packet(object));
+  second.ring(1);
+  bench.run(2000);
+  first.submit(kernel_packet(object, done));
+  REQUIRE(bench.settle());
+  REQUIRE(bench.log.dispatched.size() == 2);
+  CHECK(bench.log.of(1, 1)->times.dispatched > bench.log.of(0, 0)->times.ended);
+}
+
+TEST_CASE("agent packets go to the host, one at a time", "[packet][PKT-02]") {
+  PacketBench bench;
+  const std::uint64_t signal = bench.signal(0, 10);
+  Producer queue(bench, 0);
+  Producer other(bench, 1);
+  queue.agent_done();  // of nothing
+  const auto first = agent_packet(7, signal);
+  queue.write(first);
+  queue.write(kernel_packet(bench.object("k")));  // passes it
+  queue.write(agent_packet(8, signal));
+  queue.write(kernel_packet(bench.object("k")));  // behind the second
+  queue.ring(3);
+  bench.run(10'000);
+  REQUIRE(bench.events(QueueEvent::agent).size() == 1);
+  CHECK(bench.events(QueueEvent::agent)[0].packet == first);
+  CHECK(bench.events(QueueEvent::agent)[0].index == 0);
+  CHECK(bench.tasks.kernels.size() == 1);
+  CHECK(bench.value(signal) == 10);
+  other.submit(agent_packet(9));  // another queue's is held at the same time
+  bench.run(3000);
+  CHECK(bench.events(QueueEvent::agent, 1).size() == 1);
+  queue.agent_done();
+  bench.run(10'000);
+  CHECK(bench.value(signal) == 9);
+  REQUIRE(bench.events(QueueEvent::agent, 0).size() == 2);
+  CHECK(bench.events(QueueEvent::agent, 0)[1].index == 2);
+  CHECK(bench.tasks.kernels.size() == 2);
+  queue.agent_done(0x1001);
+  bench.run(10'000);
+  CHECK(bench.value(signal) == -0x1001);
+  CHECK(bench.log.of(0, 2)->status == HsaStatus::invalid_argument);
+  CHECK(bench.events(QueueEvent::state, 0).back().state == QueueState::active);
+}
+
+TEST_CASE("a barrier bit waits for an agent packet", "[packet][PKT-02][PKT-04]") {
+  PacketBench bench;
+  Producer queue(bench, 0);
+  queue.write(agent_packet(7));
+  queue.write(kernel_packet(bench.object("k"), 0, true));
+  queue.ring(1);
+  bench.run(10'000);
+  CHECK_FALSE(begun(bench));
+  queue.agent_done();
+  bench.run(10'000);
+  CHECK(begun(bench));
+}
+
+TEST_CASE("copies and fills go to the copy engines, holds take their time", "[packet][PKT-02][HST-05]") {
+  PacketBench bench;
+  const std::uint64_t signal = bench.signal(0, 10);
+  Producer queue(bench, 0);
+  arch::VendorPacket copy;
+  copy.from = 0x5000;
+  copy.to = arch::kHostWindow + 0x9000;
+  copy.bytes = 0x800;
+  copy.completion_signal = signal;
+  arch::VendorPacket fill;
+  fill.format = arch::VendorFormat::fill;
+  fill.to = 0x6000;
+  fill.bytes = 64;
+  fill.value = 0xABCD;
+  fill.completion_signal = signal;
+  arch::VendorPacket nothing = copy;
+  nothing.bytes = 0;
+  queue.write(arch::encode(copy));
+  queue.write(arch::encode(fill));
+  queue.write(arch::encode(nothing));
+  queue.write(hold_packet(4000, signal));
+  queue.write(kernel_packet(bench.object("k"), 0, true));
+  queue.ring(4);
+  REQUIRE(bench.settle());
+  REQUIRE(bench.copies.copies.size() == 2);
+  CHECK(bench.copies.when[1] - bench.copies.when[0] < 300);  // they overlap
+  CHECK(bench.copies.copies[0].from == copy.from);
+  CHECK(bench.copies.copies[0].to == copy.to);
+  CHECK(bench.copies.copies[0].bytes == copy.bytes);
+  CHECK(bench.copies.copies[1].kind == protocol::CopyKind::fill);
+  CHECK(bench.copies.copies[1].value == 0xABCD);
+  CHECK(bench.copies.copies[0].tag != bench.copies.copies[1].tag);
+  CHECK(bench.value(signal) == 6);
+  const auto& hold = bench.log.of(0, 3)->times;
+  CHECK(hold.ended - hold.started == 4000);
+  CHECK(bench.log.of(0, 4)->times.ready >= hold.cleaned);
+}
