@@ -1,0 +1,34 @@
+/* Registers and waiting. Internal. */
+#ifndef HEDDLE_ACCESS_H
+#define HEDDLE_ACCESS_H
+
+#include "heddle_device.h"
+
+static inline bool heddle_read32(const struct heddle_device* device, uint32_t offset, uint32_t* value) {
+  uint64_t wide = 0;
+  if (!device->bus.read(device->bus.context, offset, 4, &wide)) return false;
+  *value = (uint32_t)wide;
+  return true;
+}
+static inline bool heddle_read64(const struct heddle_device* device, uint32_t offset, uint64_t* value) {
+  return device->bus.read(device->bus.context, offset, 8, value);
+}
+static inline bool heddle_write32(const struct heddle_device* device, uint32_t offset, uint32_t value) {
+  return device->bus.write(device->bus.context, offset, 4, value);
+}
+static inline bool heddle_write64(const struct heddle_device* device, uint32_t offset, uint64_t value) {
+  return device->bus.write(device->bus.context, offset, 8, value);
+}
+static inline enum heddle_status heddle_checked(bool good) { return good ? HEDDLE_OK : HEDDLE_BUS; }
+static inline void heddle_barrier(const struct heddle_bus* bus) {
+  if (bus->barrier != NULL) bus->barrier(bus->context);
+}
+/* Before another look; false: the limit is reached. */
+static inline bool heddle_relax(const struct heddle_bus* bus, uint64_t* looks, uint64_t limit) {
+  *looks += 1;
+  if (limit != 0 && *looks >= limit) return false;
+  if (bus->relax != NULL) bus->relax(bus->context);
+  return true;
+}
+
+#endif

@@ -1,0 +1,81 @@
+#include "access.h"
+#include "bytes.h"
+
+enum heddle_status heddle_device_open(struct heddle_device* device, const struct heddle_bus* bus) {
+  memset(device, 0, sizeof *device);
+  device->bus = *bus;
+  uint32_t magic = 0;
+  if (!heddle_read32(device, HEDDLE_REG_MAGIC, &magic)) return HEDDLE_BUS;
+  if (magic != HEDDLE_DEVICE_MAGIC) return HEDDLE_NO_DEVICE;
+  if (!heddle_read32(device, HEDDLE_REG_VERSION, &device->version)) return HEDDLE_BUS;
+  if (((device->version ^ HEDDLE_REGISTER_VERSION) & HEDDLE_VERSION_MAJOR_MASK) != 0) return HEDDLE_VERSION;
+  return heddle_checked(heddle_read32(device, HEDDLE_REG_SMS, &device->sms) &&
+                        heddle_read32(device, HEDDLE_REG_GPCS, &device->gpcs) &&
+                        heddle_read32(device, HEDDLE_REG_QUEUES, &device->queues) &&
+                        heddle_read32(device, HEDDLE_REG_COPY_ENGINES, &device->copy_engines) &&
+                        heddle_read32(device, HEDDLE_REG_COPY_CHANNELS, &device->copy_channels) &&
+                        heddle_read64(device, HEDDLE_REG_MEMORY_BYTES, &device->memory) &&
+                        heddle_read32(device, HEDDLE_REG_CLOCK_MHZ, &device->clock_mhz) &&
+                        heddle_read32(device, HEDDLE_REG_THREADS_LIMIT, &device->threads_limit) &&
+                        heddle_read32(device, HEDDLE_REG_SHARED_LIMIT, &device->shared_limit));
+}
+
+enum heddle_status heddle_device_interrupts(const struct heddle_device* device, uint32_t* status) {
+  return heddle_checked(heddle_read32(device, HEDDLE_REG_INT_STATUS, status));
+}
+
+enum heddle_status heddle_device_mask(const struct heddle_device* device, uint32_t mask) {
+  return heddle_checked(heddle_write32(device, HEDDLE_REG_INT_MASK, mask));
+}
+
+enum heddle_status heddle_device_acknowledge(const struct heddle_device* device, uint32_t bits) {
+  return heddle_checked(heddle_write32(device, HEDDLE_REG_INT_STATUS, bits));
+}
+
+enum heddle_status heddle_device_event(const struct heddle_device* device, uint32_t* event_id) {
+  uint64_t event = 0;
+  if (!heddle_read64(device, HEDDLE_REG_EVENT, &event)) return HEDDLE_BUS;
+  if ((event & HEDDLE_EVENT_VALID_MASK) == 0) return HEDDLE_EMPTY;
+  *event_id = (uint32_t)(event & HEDDLE_EVENT_ID_MASK);
+  return HEDDLE_OK;
+}
+
+enum heddle_status heddle_device_reset(const struct heddle_device* device) {
+  return heddle_checked(heddle_write32(device, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK));
+}
+
+enum heddle_status heddle_device_error(const struct heddle_device* device, struct heddle_error* error) {
+  return heddle_checked(heddle_read32(device, HEDDLE_REG_ERROR_COUNT, &error->count) &&
+                        heddle_read32(device, HEDDLE_REG_ERROR_QUEUE, &error->queue) &&
+                        heddle_read32(device, HEDDLE_REG_ERROR_STATUS, &error->status) &&
+                        heddle_read32(device, HEDDLE_REG_ERROR_KERNEL, &error->kernel) &&
+                        heddle_read64(device, HEDDLE_REG_ERROR_INDEX, &error->index));
+}
+
+enum heddle_status heddle_copy_start(const struct heddle_device* device, uint32_t channel,
+                                     const struct heddle_copy* copy) {
+  if (channel >= device->copy_channels) return HEDDLE_INVALID;
+  uint32_t state = 0;
+  if (!heddle_read32(device, HEDDLE_REG_COPY_STATE(channel), &state)) return HEDDLE_BUS;
+  if (state == HEDDLE_COPY_STATE_BUSY) return HEDDLE_BUSY;
+  return heddle_checked(heddle_write64(device, HEDDLE_REG_COPY_FROM(channel), copy->from) &&
+                        heddle_write64(device, HEDDLE_REG_COPY_TO(channel), copy->to) &&
+                        heddle_write64(device, HEDDLE_REG_COPY_BYTES(channel), copy->bytes) &&
+                        heddle_write32(device, HEDDLE_REG_COPY_VALUE(channel), copy->value) &&
+                        heddle_write32(device, HEDDLE_REG_COPY_KIND(channel), (uint32_t)copy->kind) &&
+                        heddle_write32(device, HEDDLE_REG_COPY_SUBCONTEXT(channel), copy->subcontext) &&
+                        heddle_write32(device, HEDDLE_REG_COPY_COMMAND(channel), HEDDLE_COPY_COMMAND_START));
+}
+
+enum heddle_status heddle_copy_wait(const struct heddle_device* device, uint32_t channel, uint64_t limit,
+                                    enum heddle_copy_state* state, uint32_t* hsa) {
+  if (channel >= device->copy_channels) return HEDDLE_INVALID;
+  for (uint64_t looks = 0;;) {
+    uint32_t raw = 0;
+    if (!heddle_read32(device, HEDDLE_REG_COPY_STATE(channel), &raw)) return HEDDLE_BUS;
+    *state = (enum heddle_copy_state)raw;
+    if (*state != HEDDLE_COPY_STATE_BUSY) break;
+    if (!heddle_relax(&device->bus, &looks, limit)) return HEDDLE_TIMEOUT;
+  }
+  return heddle_checked(heddle_read32(device, HEDDLE_REG_COPY_STATUS(channel), hsa));
+}

@@ -1,0 +1,172 @@
+/* The device as its host sees it: registers, queues, signals. All state is in structs that the caller owns.
+ *
+ * Threads: functions for different queues may run at the same time if the callbacks allow it. Of one queue,
+ * heddle_queue_reserve() is for one thread at a time; what has been reserved may be published by several. */
+#ifndef HEDDLE_DEVICE_H
+#define HEDDLE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heddle_packets.h"
+#include "heddle_registers.h"
+#include "heddle_status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The way to the device. Callbacks return false if the access failed. `relax` and `barrier` may be null. */
+struct heddle_bus {
+  void* context; /* of all callbacks */
+  /* Registers at an offset in BAR0, of 4 or 8 bytes, as one access. */
+  bool (*read)(void* context, uint32_t offset, unsigned bytes, uint64_t* value);
+  bool (*write)(void* context, uint32_t offset, unsigned bytes, uint64_t value);
+  /* Memory at a unified address: device memory from 0, the host's from HEDDLE_HOST_WINDOW on. Aligned accesses of 2, 4
+   * and 8 bytes must be seen as one by the device. */
+  bool (*load)(void* context, uint64_t address, void* to, size_t bytes);
+  bool (*store)(void* context, uint64_t address, const void* from, size_t bytes);
+  /* Lets time go by between two looks: a wait of the simulation, a pause, an interrupt's arrival. */
+  void (*relax)(void* context);
+  /* Stores before it are seen before those after it. */
+  void (*barrier)(void* context);
+};
+
+/* Limits of waiting are numbers of looks; 0: wait for ever. */
+
+/* Device */
+
+struct heddle_device {
+  struct heddle_bus bus;
+  uint32_t version; /* HEDDLE_VERSION_* */
+  uint32_t sms;
+  uint32_t gpcs;
+  uint32_t queues;
+  uint32_t copy_engines;
+  uint32_t copy_channels;
+  uint64_t memory; /* bytes */
+  uint32_t clock_mhz;
+  uint32_t threads_limit; /* of a workgroup */
+  uint32_t shared_limit;  /* bytes of a workgroup */
+};
+/* Reads identification and configuration. HEDDLE_NO_DEVICE, HEDDLE_VERSION (another major version), HEDDLE_BUS. */
+enum heddle_status heddle_device_open(struct heddle_device* device, const struct heddle_bus* bus);
+/* Interrupts: bits are HEDDLE_INT_*_MASK. `status` has those that are pending, masked or not. */
+enum heddle_status heddle_device_interrupts(const struct heddle_device* device, uint32_t* status);
+/* The line goes up for pending bits that are in `mask`. */
+enum heddle_status heddle_device_mask(const struct heddle_device* device, uint32_t mask);
+enum heddle_status heddle_device_acknowledge(const struct heddle_device* device, uint32_t bits);
+/* The next event id of a signal that asked for an interrupt. HEDDLE_EMPTY: none is left. */
+enum heddle_status heddle_device_event(const struct heddle_device* device, uint32_t* event_id);
+/* Back to the state after power-up; queues are gone. */
+enum heddle_status heddle_device_reset(const struct heddle_device* device);
+
+struct heddle_error {
+  uint32_t count;  /* errors since the reset; of a queue: 0 or 1 */
+  uint32_t queue;  /* HEDDLE_NO_QUEUE: none */
+  uint32_t status; /* enum heddle_hsa */
+  uint32_t kernel; /* of a condensed packet: which */
+  uint64_t index;  /* of the packet */
+};
+/* The latest error of any queue. */
+enum heddle_status heddle_device_error(const struct heddle_device* device, struct heddle_error* error);
+
+/* Copy channel: a copy engine's work without a queue. HEDDLE_BUSY: it has work. */
+struct heddle_copy {
+  enum heddle_copy_kind kind;
+  uint64_t from; /* unified addresses */
+  uint64_t to;
+  uint64_t bytes;
+  uint32_t value; /* of a fill */
+  uint8_t subcontext;
+};
+enum heddle_status heddle_copy_start(const struct heddle_device* device, uint32_t channel,
+                                     const struct heddle_copy* copy);
+/* HEDDLE_OK also if it ended with an error: look at `state`. HEDDLE_TIMEOUT: still busy. */
+enum heddle_status heddle_copy_wait(const struct heddle_device* device, uint32_t channel, uint64_t limit,
+                                    enum heddle_copy_state* state, uint32_t* hsa);
+
+/* Queues (PKT-01) */
+
+#define HEDDLE_MIN_QUEUE UINT32_C(2) /* packets */
+#define HEDDLE_MAX_QUEUE (UINT32_C(1) << 20)
+
+struct heddle_queue_setup {
+  uint64_t ring;       /* unified address of size * 64 bytes; a multiple of 64 */
+  uint32_t size;       /* packets: a power of two, HEDDLE_MIN_QUEUE to HEDDLE_MAX_QUEUE */
+  uint64_t read_index; /* unified address of 8 bytes for the read index; a multiple of 8; 0: the register is read */
+  uint64_t first;      /* index of the first packet */
+  int32_t priority;    /* larger is more urgent */
+  uint8_t subcontext;
+};
+
+struct heddle_queue {
+  const struct heddle_device* device;
+  uint32_t number;
+  struct heddle_queue_setup setup;
+  uint64_t write_index; /* of the next slot that is reserved */
+  uint64_t read_index;  /* as last seen: the packets before it have been taken */
+};
+
+/* Makes every slot invalid, sets the registers, opens the queue and waits until it is active. HEDDLE_INVALID,
+ * HEDDLE_BUSY (not closed), HEDDLE_QUEUE_ERROR (the device refused), HEDDLE_TIMEOUT, HEDDLE_BUS. */
+enum heddle_status heddle_queue_create(struct heddle_queue* queue, const struct heddle_device* device, uint32_t number,
+                                       const struct heddle_queue_setup* setup, uint64_t limit);
+/* Closes and waits until kernels that were launched have ended. Packets that were not launched are dropped. */
+enum heddle_status heddle_queue_destroy(struct heddle_queue* queue, uint64_t limit);
+
+/* `count` slots: `index` and those after it. HEDDLE_FULL: not yet; HEDDLE_INVALID: more than the ring has. */
+enum heddle_status heddle_queue_reserve(struct heddle_queue* queue, uint32_t count, uint64_t* index);
+/* Puts a packet into a reserved slot: body first, then the 16 bits of the header, which publish it. Slots may be
+ * published in any order; the device takes them in the order of their indices. */
+enum heddle_status heddle_queue_publish(const struct heddle_queue* queue, uint64_t index,
+                                        const struct heddle_packet* packet);
+/* The two halves of that: the slot stays invalid until its header is written. */
+enum heddle_status heddle_queue_write_body(const struct heddle_queue* queue, uint64_t index,
+                                           const struct heddle_packet* packet);
+enum heddle_status heddle_queue_write_header(const struct heddle_queue* queue, uint64_t index,
+                                             const struct heddle_packet* packet);
+/* Rings the doorbell: packets up to `index` are there, or will be. A smaller index than before changes nothing. */
+enum heddle_status heddle_queue_ring(const struct heddle_queue* queue, uint64_t index);
+/* All of it, for `count` packets, with a doorbell at the end and whenever the ring is full. Waits for room.
+ * `index` (may be null): of the last packet. HEDDLE_QUEUE_ERROR: the queue has stopped; HEDDLE_TIMEOUT. In both cases
+ * packets before write_index have been published. */
+enum heddle_status heddle_queue_submit(struct heddle_queue* queue, const struct heddle_packet* packets, uint32_t count,
+                                       uint64_t limit, uint64_t* index);
+
+/* Index of the first packet that has not been taken. */
+enum heddle_status heddle_queue_taken(struct heddle_queue* queue, uint64_t* read_index);
+enum heddle_status heddle_queue_get_state(const struct heddle_queue* queue, enum heddle_queue_state* state);
+/* Why the queue stopped; `count` is 0 if it has not. */
+enum heddle_status heddle_queue_error(const struct heddle_queue* queue, struct heddle_error* error);
+
+/* An agent packet that the device holds for the host. HEDDLE_EMPTY: none. */
+enum heddle_status heddle_queue_take_agent(const struct heddle_queue* queue, uint64_t* index,
+                                           struct heddle_agent* agent);
+/* It is done; `hsa` other than HEDDLE_HSA_SUCCESS: with that error. */
+enum heddle_status heddle_queue_agent_done(const struct heddle_queue* queue, uint32_t hsa);
+
+/* Signals: 64-bit values in memory at multiples of 32 */
+
+#define HEDDLE_SIGNAL_BYTES 32u
+#define HEDDLE_SIGNAL_INTERRUPT UINT64_C(1) /* bit of the handle: a change raises the interrupt */
+
+/* `mailbox` and `event_id` are for handles with HEDDLE_SIGNAL_INTERRUPT: when the value changes, the id is written to
+ * the mailbox (0: none) and appears in heddle_device_event(). HEDDLE_INVALID: a handle of 0 or misaligned. */
+enum heddle_status heddle_signal_init(const struct heddle_bus* bus, uint64_t handle, int64_t value, uint64_t mailbox,
+                                      uint32_t event_id);
+enum heddle_status heddle_signal_load(const struct heddle_bus* bus, uint64_t handle, int64_t* value);
+enum heddle_status heddle_signal_store(const struct heddle_bus* bus, uint64_t handle, int64_t value);
+
+enum heddle_condition { HEDDLE_EQUAL, HEDDLE_NOT_EQUAL, HEDDLE_LESS, HEDDLE_AT_LEAST };
+/* Until the value is …; `value` (may be null) is what was seen last. A signal that a bad packet has made negative does
+ * not become 0: wait for HEDDLE_LESS 1. */
+enum heddle_status heddle_signal_wait(const struct heddle_bus* bus, uint64_t handle, enum heddle_condition condition,
+                                      int64_t compare, uint64_t limit, int64_t* value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

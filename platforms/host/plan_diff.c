@@ -1,0 +1,162 @@
+/* What it takes to write a kernel into a condensed packet: which entry, which fields (PKT-06, PKT-07). */
+#include "plan_internal.h"
+
+const struct heddle_dispatch* plan_fields(const struct plan* plan, uint32_t id) {
+  return id < plan->count ? &plan->kernels[id].dispatch : &plan->table->entries[id - plan->count];
+}
+
+uint8_t plan_scopes(const struct plan* plan, uint32_t id) {
+  const uint8_t scopes = plan_fields(plan, id)->scopes;
+  return (uint8_t)(scopes | (id < plan->count && plan->all_wait ? 1u : 0u));
+}
+
+static bool keeps(const struct plan* plan, uint32_t kernel, uint32_t flag) {
+  return plan->options.keep_fences || (plan->kernels[kernel].keep & flag) != 0;
+}
+
+static bool waits(const struct plan* plan, uint32_t kernel) { return HEDDLE_BARRIER_OF(plan_scopes(plan, kernel)); }
+
+/* A signal tells that the kernel's results are there: its release is not put off. */
+static bool has_own_release(const struct plan* plan, uint32_t kernel) {
+  if (HEDDLE_RELEASE_OF(plan_scopes(plan, kernel)) == HEDDLE_FENCE_NONE) return false;
+  return plan->kernels[kernel].dispatch.completion_signal != 0 || keeps(plan, kernel, HEDDLE_KEEP_RELEASE);
+}
+
+bool plan_has_own_clean_up(const struct plan* plan, uint32_t kernel) {
+  return plan->kernels[kernel].dispatch.completion_signal != 0 || has_own_release(plan, kernel);
+}
+
+/* Whether a kernel may be behind others in the packet that begins with `first`. */
+bool plan_can_follow(const struct plan* plan, uint32_t first, uint32_t kernel) {
+  if (HEDDLE_ACQUIRE_OF(plan_scopes(plan, kernel)) != HEDDLE_FENCE_NONE && keeps(plan, kernel, HEDDLE_KEEP_ACQUIRE)) {
+    return false;
+  }
+  /* It would wait for its neighbours only, while those before the packet may still run. */
+  if (waits(plan, kernel)) return waits(plan, first);
+  return plan->options.overlap || plan->none_wait;
+}
+
+/* A packet without the barrier bit may start as soon as the packet before it has begun. So it must not come behind one
+ * that has a kernel which waits within it: what that kernel waited for, the next one relies on as well. */
+bool plan_can_end(const struct plan* plan, uint32_t first, uint32_t last) {
+  if (last + 1 == plan->count || waits(plan, last + 1)) return true;
+  for (uint32_t kernel = last; kernel > first; --kernel) {
+    if (waits(plan, kernel)) return false;
+  }
+  return true;
+}
+
+struct role {
+  bool first;
+  bool last;
+  uint8_t scopes; /* what the packet needs them to be */
+};
+
+static struct plan_diff diff_from(const struct plan* plan, uint32_t kernel, uint32_t id, const struct role* role) {
+  const struct heddle_dispatch* const wanted = plan_fields(plan, kernel);
+  const struct heddle_dispatch* const entry = plan_fields(plan, id);
+  const unsigned outer = 1u << HEDDLE_FIELD_SCOPES | 1u << HEDDLE_FIELD_COMPLETION_SIGNAL;
+  unsigned vector = plan->same[kernel] == plan->same[id] ? 0 : heddle_fields_different(wanted, entry) & ~outer;
+  /* The signal of the entry is that of the packet's last kernel; another kernel has one only if its diff does. */
+  const bool signal = role->last ? wanted->completion_signal != entry->completion_signal  //
+                                 : wanted->completion_signal != 0;
+  if (signal) vector |= 1u << HEDDLE_FIELD_COMPLETION_SIGNAL;
+
+  const uint8_t had = plan_scopes(plan, id);
+  const uint8_t has = role->scopes;
+  bool scopes = false;
+  if (role->first) scopes |= HEDDLE_ACQUIRE_OF(had) != HEDDLE_ACQUIRE_OF(has);
+  if (role->first || plan->options.overlap) scopes |= HEDDLE_BARRIER_OF(had) != HEDDLE_BARRIER_OF(has);
+  if (role->last) {
+    scopes |= HEDDLE_RELEASE_OF(had) != HEDDLE_RELEASE_OF(has);
+  } else {
+    scopes |= HEDDLE_RELEASE_OF(has) != HEDDLE_FENCE_NONE;
+  }
+  if (scopes) vector |= 1u << HEDDLE_FIELD_SCOPES;
+
+  struct plan_diff diff = {0, (uint16_t)vector, has, heddle_diff_half_words((uint16_t)vector)};
+  return diff;
+}
+
+static struct plan_diff best_diff(const struct plan* plan, const struct plan_slots* slots, uint32_t kernel,
+                                  const struct role* role) {
+  struct plan_diff best = {0, 0, 0, PLAN_TOO_LONG};
+  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES && best.half_words > 1; ++entry) {
+    if (slots->id[entry] == PLAN_NONE) continue;
+    struct plan_diff diff = diff_from(plan, kernel, slots->id[entry], role);
+    diff.entry = entry;
+    if (diff.half_words < best.half_words) best = diff;
+  }
+  return best;
+}
+
+static unsigned wider(unsigned a, unsigned b) { return a > b ? a : b; }
+
+static struct role role_of(const struct plan* plan, uint32_t first, uint32_t kernel, bool last, unsigned acquire,
+                           unsigned release) {
+  const uint8_t own = plan_scopes(plan, kernel);
+  struct role role = {kernel == first, last, 0};
+  if (!last) release = has_own_release(plan, kernel) ? HEDDLE_RELEASE_OF(own) : HEDDLE_FENCE_NONE;
+  if (!role.first) acquire = HEDDLE_ACQUIRE_OF(own);
+  role.scopes = HEDDLE_SCOPES(HEDDLE_BARRIER_OF(own), acquire, release);
+  return role;
+}
+
+static unsigned widest_acquire(const struct plan* plan, uint32_t first, uint32_t last) {
+  unsigned acquire = HEDDLE_FENCE_NONE;
+  for (uint32_t i = first; i <= last; ++i) acquire = wider(acquire, HEDDLE_ACQUIRE_OF(plan_scopes(plan, i)));
+  return acquire;
+}
+
+/* Of the last kernel, and of those whose fence is put off to the end. */
+static unsigned widest_release(const struct plan* plan, uint32_t first, uint32_t last) {
+  unsigned release = HEDDLE_RELEASE_OF(plan_scopes(plan, last));
+  for (uint32_t i = first; i < last; ++i) {
+    if (!has_own_release(plan, i)) release = wider(release, HEDDLE_RELEASE_OF(plan_scopes(plan, i)));
+  }
+  return release;
+}
+
+unsigned plan_middle_half_words(const struct plan* plan, uint32_t kernel, uint32_t id) {
+  id = plan->same[id];
+  struct plan_cached* const cached = &plan->cache[(kernel * 37u + id * 8191u) % PLAN_CACHE];
+  if (cached->kernel != kernel || cached->id != id) {
+    const struct role role = role_of(plan, PLAN_NONE, kernel, false, 0, 0);
+    cached->kernel = kernel;
+    cached->id = id;
+    cached->half_words = diff_from(plan, kernel, id, &role).half_words;
+  }
+  return cached->half_words;
+}
+
+unsigned plan_best_middle(const struct plan* plan, const struct plan_slots* slots, uint32_t kernel) {
+  unsigned best = PLAN_TOO_LONG;
+  for (unsigned entry = 0; entry < HEDDLE_REFERENCE_ENTRIES; ++entry) {
+    if (slots->id[entry] == PLAN_NONE) continue;
+    const unsigned half_words = plan_middle_half_words(plan, kernel, slots->id[entry]);
+    if (half_words < best) best = half_words;
+  }
+  return best;
+}
+
+struct plan_packet plan_measure(const struct plan* plan, const struct plan_slots* slots, uint32_t first,
+                                uint32_t last) {
+  const unsigned acquire = widest_acquire(plan, first, last);
+  struct plan_packet packet = {0, 0, 0};
+  for (uint32_t kernel = first; kernel < last; ++kernel) {
+    const struct role role = role_of(plan, first, kernel, false, acquire, 0);
+    packet.lead += best_diff(plan, slots, kernel, &role).half_words;
+  }
+  const struct role follows = role_of(plan, first, last, false, acquire, 0);
+  packet.open = packet.lead + best_diff(plan, slots, last, &follows).half_words;
+  const struct role ends = role_of(plan, first, last, true, acquire, widest_release(plan, first, last));
+  packet.closed = packet.lead + best_diff(plan, slots, last, &ends).half_words;
+  return packet;
+}
+
+struct plan_diff plan_write(const struct plan* plan, const struct plan_slots* slots, uint32_t first, uint32_t last,
+                            uint32_t kernel) {
+  const struct role role = role_of(plan, first, kernel, kernel == last, widest_acquire(plan, first, last),
+                                   widest_release(plan, first, last));
+  return best_diff(plan, slots, kernel, &role);
+}

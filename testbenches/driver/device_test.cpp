@@ -1,0 +1,106 @@
+// Device and signals of the host library against a device that the test plays.
+#include <catch2/catch.hpp>
+
+#include "arch/unified_address.h"
+#include "driver/fake_device.h"
+
+namespace heddle::test {
+namespace {
+
+TEST_CASE("a device opens if it is one, and of this version", "[driver][HST-01]") {
+  FakeDevice fake;
+  heddle_bus bus = fake.bus();
+  heddle_device device;
+  REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  CHECK((device.sms == 132 && device.gpcs == 8 && device.queues == 32 && device.memory == 80ULL << 30));
+  CHECK((device.threads_limit == 1024 && device.shared_limit == 232'448 && device.clock_mhz == 1755));
+  fake.registers[HEDDLE_REG_VERSION] = HEDDLE_REGISTER_VERSION + 1;  // minor
+  CHECK(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  fake.registers[HEDDLE_REG_VERSION] = HEDDLE_REGISTER_VERSION + 0x10000;
+  CHECK(heddle_device_open(&device, &bus) == HEDDLE_VERSION);
+  fake.registers[HEDDLE_REG_MAGIC] = 0xFFFF'FFFF;
+  CHECK(heddle_device_open(&device, &bus) == HEDDLE_NO_DEVICE);
+}
+
+TEST_CASE("interrupts, events, errors and reset go to their registers", "[driver][HST-01]") {
+  FakeDevice fake;
+  const heddle_bus bus = fake.bus();
+  heddle_device device;
+  REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  auto& registers = fake.registers;
+  registers[HEDDLE_REG_INT_STATUS] = HEDDLE_INT_AGENT_MASK;
+  std::uint32_t value = 0;
+  REQUIRE(heddle_device_interrupts(&device, &value) == HEDDLE_OK);
+  CHECK(value == HEDDLE_INT_AGENT_MASK);
+  REQUIRE(heddle_device_mask(&device, HEDDLE_INT_SIGNAL_MASK) == HEDDLE_OK);
+  CHECK(registers[HEDDLE_REG_INT_MASK] == HEDDLE_INT_SIGNAL_MASK);
+  REQUIRE(heddle_device_acknowledge(&device, HEDDLE_INT_FAULT_MASK) == HEDDLE_OK);
+  CHECK(registers[HEDDLE_REG_INT_STATUS] == HEDDLE_INT_FAULT_MASK);
+  registers[HEDDLE_REG_EVENT] = HEDDLE_EVENT_VALID_MASK | 0xFFFF'FFF0;
+  REQUIRE(heddle_device_event(&device, &value) == HEDDLE_OK);
+  CHECK(value == 0xFFFF'FFF0);
+  CHECK(heddle_device_event(&device, &value) == HEDDLE_EMPTY);
+  registers[HEDDLE_REG_ERROR_COUNT] = 2;
+  registers[HEDDLE_REG_ERROR_QUEUE] = 31;
+  registers[HEDDLE_REG_ERROR_STATUS] = HEDDLE_HSA_INVALID_ARGUMENT;
+  registers[HEDDLE_REG_ERROR_INDEX] = 77;
+  heddle_error error{};
+  REQUIRE(heddle_device_error(&device, &error) == HEDDLE_OK);
+  CHECK((error.count == 2 && error.queue == 31 && error.status == 0x1001 && error.index == 77));
+  REQUIRE(heddle_device_reset(&device) == HEDDLE_OK);
+  CHECK(registers[HEDDLE_REG_CONTROL] == 1);
+}
+
+TEST_CASE("a copy channel is started when it is free, and waited for", "[driver][HST-05]") {
+  FakeDevice fake;
+  const heddle_bus bus = fake.bus();
+  heddle_device device;
+  REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+  const heddle_copy copy = {HEDDLE_COPY_KIND_FILL, 1, 2, 3, 4, 5};
+  CHECK(heddle_copy_start(&device, 4, &copy) == HEDDLE_INVALID);
+  auto& registers = fake.registers;
+  registers[HEDDLE_REG_COPY_STATE(2)] = HEDDLE_COPY_STATE_BUSY;
+  CHECK(heddle_copy_start(&device, 2, &copy) == HEDDLE_BUSY);
+  heddle_copy_state state{};
+  std::uint32_t hsa = 0;
+  CHECK(heddle_copy_wait(&device, 2, 4, &state, &hsa) == HEDDLE_TIMEOUT);
+  registers[HEDDLE_REG_COPY_STATE(2)] = HEDDLE_COPY_STATE_ERROR;
+  registers[HEDDLE_REG_COPY_STATUS(2)] = HEDDLE_HSA_ERROR;
+  REQUIRE(heddle_copy_wait(&device, 2, 4, &state, &hsa) == HEDDLE_OK);
+  CHECK((state == HEDDLE_COPY_STATE_ERROR && hsa == HEDDLE_HSA_ERROR));
+  REQUIRE(heddle_copy_start(&device, 2, &copy) == HEDDLE_OK);
+  CHECK((registers[HEDDLE_REG_COPY_FROM(2)] == 1 && registers[HEDDLE_REG_COPY_TO(2)] == 2));
+  CHECK((registers[HEDDLE_REG_COPY_BYTES(2)] == 3 && registers[HEDDLE_REG_COPY_VALUE(2)] == 4));
+  CHECK((registers[HEDDLE_REG_COPY_KIND(2)] == 1 && registers[HEDDLE_REG_COPY_SUBCONTEXT(2)] == 5));
+  CHECK(registers[HEDDLE_REG_COPY_COMMAND(2)] == HEDDLE_COPY_COMMAND_START);
+}
+
+TEST_CASE("signals have the layout of the machine, and are waited for", "[driver][PKT-04]") {
+  FakeDevice fake;
+  const heddle_bus bus = fake.bus();
+  const std::uint64_t address = HEDDLE_HOST_WINDOW + 0x240;
+  static_assert(HEDDLE_HOST_WINDOW == arch::kHostWindow && HEDDLE_SIGNAL_BYTES == arch::kSignalAlignment &&
+                HEDDLE_SIGNAL_INTERRUPT == arch::kSignalInterrupt);
+  REQUIRE(heddle_signal_init(&bus, address | HEDDLE_SIGNAL_INTERRUPT, -5, 0x1122'3344'5566'7788, 9) == HEDDLE_OK);
+  CHECK(fake.get64(address) == ~std::uint64_t{4});
+  CHECK(fake.get64(address + 8) == 0x1122'3344'5566'7788);
+  CHECK(fake.get64(address + 16) == 9);
+  std::int64_t value = 0;
+  REQUIRE(heddle_signal_load(&bus, address, &value) == HEDDLE_OK);
+  CHECK(value == -5);
+  REQUIRE(heddle_signal_store(&bus, address | HEDDLE_SIGNAL_INTERRUPT, 3) == HEDDLE_OK);
+  CHECK(fake.get64(address) == 3);
+  CHECK(heddle_signal_wait(&bus, address, HEDDLE_LESS, 1, 4, &value) == HEDDLE_TIMEOUT);
+  CHECK((value == 3 && fake.relaxed == 3));
+  CHECK(heddle_signal_wait(&bus, address, HEDDLE_EQUAL, 3, 1, nullptr) == HEDDLE_OK);
+  CHECK(heddle_signal_wait(&bus, address, HEDDLE_LESS, 4, 1, nullptr) == HEDDLE_OK);
+  CHECK(heddle_signal_wait(&bus, address, HEDDLE_AT_LEAST, 3, 1, nullptr) == HEDDLE_OK);
+  CHECK(heddle_signal_wait(&bus, address, HEDDLE_AT_LEAST, 4, 1, nullptr) == HEDDLE_TIMEOUT);
+  CHECK(heddle_signal_wait(&bus, address, HEDDLE_NOT_EQUAL, 3, 1, nullptr) == HEDDLE_TIMEOUT);
+  CHECK(heddle_signal_init(&bus, 0, 1, 0, 0) == HEDDLE_INVALID);
+  CHECK(heddle_signal_load(&bus, address + 8, &value) == HEDDLE_INVALID);
+  CHECK(heddle_signal_store(&bus, FakeDevice::kDeviceBytes, 1) == HEDDLE_BUS);
+}
+
+}  // namespace
+}  // namespace heddle::test

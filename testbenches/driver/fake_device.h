@@ -1,0 +1,155 @@
+// A device as far as the host library sees one: registers, memory, and a packet processor that takes packets when the
+// test, or the library's waiting, lets it. Every access is noted.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host/heddle_driver.h"
+
+namespace heddle::test {
+
+class FakeDevice {
+ public:
+  static constexpr std::uint64_t kDeviceBytes = 1 << 16;
+  static constexpr std::uint64_t kHostBytes = 1 << 16;
+
+  FakeDevice() : memory_(kDeviceBytes, 0xAA), host_(kHostBytes, 0xAA) {
+    registers[HEDDLE_REG_MAGIC] = HEDDLE_DEVICE_MAGIC;
+    registers[HEDDLE_REG_VERSION] = HEDDLE_REGISTER_VERSION;
+    registers[HEDDLE_REG_SMS] = 132;
+    registers[HEDDLE_REG_GPCS] = 8;
+    registers[HEDDLE_REG_QUEUES] = 32;
+    registers[HEDDLE_REG_COPY_ENGINES] = 2;
+    registers[HEDDLE_REG_COPY_CHANNELS] = 4;
+    registers[HEDDLE_REG_MEMORY_BYTES] = 80ULL << 30;
+    registers[HEDDLE_REG_CLOCK_MHZ] = 1755;
+    registers[HEDDLE_REG_THREADS_LIMIT] = 1024;
+    registers[HEDDLE_REG_SHARED_LIMIT] = 232'448;
+  }
+
+  heddle_bus bus() {
+    return {this,
+            [](void* d, std::uint32_t offset, unsigned bytes, std::uint64_t* value) {
+              return static_cast<FakeDevice*>(d)->read(offset, bytes, *value);
+            },
+            [](void* d, std::uint32_t offset, unsigned bytes, std::uint64_t value) {
+              return static_cast<FakeDevice*>(d)->write(offset, bytes, value);
+            },
+            [](void* d, std::uint64_t address, void* to, std::size_t bytes) {
+              return static_cast<FakeDevice*>(d)->load(address, to, bytes);
+            },
+            [](void* d, std::uint64_t address, const void* from, std::size_t bytes) {
+              return static_cast<FakeDevice*>(d)->store(address, from, bytes);
+            },
+            [](void* d) { static_cast<FakeDevice*>(d)->relax(); },
+            [](void* d) { static_cast<FakeDevice*>(d)->log.emplace_back("barrier"); }};
+  }
+
+  std::uint8_t* at(std::uint64_t address) {
+    return address >= HEDDLE_HOST_WINDOW ? &host_[address - HEDDLE_HOST_WINDOW] : &memory_[address];
+  }
+  void put64(std::uint64_t address, std::uint64_t value) { std::memcpy(at(address), &value, 8); }
+  std::uint64_t get64(std::uint64_t address) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, at(address), 8);
+    return value;
+  }
+
+  // Takes up to `most` packets of the queue: published, and within the doorbell.
+  std::uint32_t take(std::uint32_t queue, std::uint32_t most) {
+    std::uint32_t count = 0;
+    const std::uint64_t base = registers[HEDDLE_REG_QUEUE_BASE(queue)];
+    const std::uint64_t size = registers[HEDDLE_REG_QUEUE_SIZE(queue)];
+    std::uint64_t& read_index = registers[HEDDLE_REG_QUEUE_READ_INDEX(queue)];
+    for (; count < most && rung && read_index <= doorbell; ++count) {
+      std::uint8_t* slot = at(base + read_index % size * 64);
+      if (slot[0] == 1) break;
+      taken.emplace_back(slot, slot + 64);
+      slot[0] = 1;
+      slot[1] = 0;
+      ++read_index;
+      const std::uint64_t address = registers[HEDDLE_REG_QUEUE_READ_INDEX_ADDRESS(queue)];
+      if (address != 0) put64(address, read_index);
+    }
+    return count;
+  }
+
+  std::map<std::uint32_t, std::uint64_t> registers;
+  std::vector<std::string> log;                  // "store 4160 62", "barrier", "doorbell 3"
+  std::vector<std::vector<std::uint8_t>> taken;  // packets
+  std::uint64_t doorbell = 0;
+  bool rung = false;
+  std::uint32_t opened = HEDDLE_QUEUE_STATE_ACTIVE;  // state after the command
+  std::uint32_t relaxes_to_close = 0;
+  std::uint32_t takes_per_relax = 0;  // of queue 3
+  int accesses_until_failure = -1;    // below 0: never
+  std::uint32_t relaxed = 0;
+
+ private:
+  bool failing() { return accesses_until_failure >= 0 && accesses_until_failure-- == 0; }
+
+  bool read(std::uint32_t offset, unsigned bytes, std::uint64_t& value) {
+    if (failing()) return false;
+    value = registers[offset];
+    if (offset == HEDDLE_REG_EVENT) registers[offset] = 0;
+    return bytes == 4 || bytes == 8;
+  }
+
+  bool write(std::uint32_t offset, unsigned bytes, std::uint64_t value) {
+    if (failing()) return false;
+    for (std::uint32_t queue = 0; queue < 32; ++queue) {
+      std::uint64_t& state = registers[HEDDLE_REG_QUEUE_STATE(queue)];
+      if (offset == HEDDLE_REG_QUEUE_COMMAND(queue)) {
+        if (value == HEDDLE_QUEUE_COMMAND_OPEN) {
+          state = opened;
+          registers[HEDDLE_REG_QUEUE_READ_INDEX(queue)] = registers[HEDDLE_REG_QUEUE_FIRST(queue)];
+        } else {
+          closing_ = queue;
+          state = relaxes_to_close == 0 ? HEDDLE_QUEUE_STATE_CLOSED : HEDDLE_QUEUE_STATE_DRAINING;
+        }
+      }
+      if (offset == HEDDLE_REG_DOORBELL(queue)) {
+        log.push_back("doorbell " + std::to_string(value));
+        doorbell = rung && doorbell > value ? doorbell : value;
+        rung = true;
+      }
+    }
+    registers[offset] = value;
+    return bytes == 4 || bytes == 8;
+  }
+
+  bool reaches(std::uint64_t address, std::size_t bytes) {
+    if (failing()) return false;
+    const std::uint64_t limit = address >= HEDDLE_HOST_WINDOW ? kHostBytes : kDeviceBytes;
+    const std::uint64_t offset = address >= HEDDLE_HOST_WINDOW ? address - HEDDLE_HOST_WINDOW : address;
+    return offset <= limit && bytes <= limit - offset;
+  }
+  bool load(std::uint64_t address, void* to, std::size_t bytes) {
+    if (!reaches(address, bytes)) return false;
+    std::memcpy(to, at(address), bytes);
+    return true;
+  }
+  bool store(std::uint64_t address, const void* from, std::size_t bytes) {
+    if (!reaches(address, bytes)) return false;
+    std::memcpy(at(address), from, bytes);
+    log.push_back("store " + std::to_string(address) + " " + std::to_string(bytes));
+    return true;
+  }
+
+  void relax() {
+    ++relaxed;
+    if (takes_per_relax != 0) take(3, takes_per_relax);
+    if (relaxes_to_close != 0 && --relaxes_to_close == 0) {
+      registers[HEDDLE_REG_QUEUE_STATE(closing_)] = HEDDLE_QUEUE_STATE_CLOSED;
+    }
+  }
+
+  std::vector<std::uint8_t> memory_;
+  std::vector<std::uint8_t> host_;
+  std::uint32_t closing_ = 0;
+};
+
+}  // namespace heddle::test

@@ -1,0 +1,208 @@
+// Builders of the host library against the model's encoders and decoders: two implementations of one layout.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "arch/kernel_object.h"
+#include "driver/dispatches.h"
+
+namespace heddle::test {
+namespace {
+
+arch::SynchScopes scopes_of(std::uint8_t raw) {
+  arch::SynchScopes scopes;
+  REQUIRE(arch::decode(scopes, raw).ok());
+  return scopes;
+}
+
+TEST_CASE("kernel and reference dispatches have the bytes of the model", "[driver][PKT-03][PKT-05]") {
+  HEDDLE_DICE(dice);
+  Random random(dice.next());
+  for (int round = 0; round < 2000; ++round) {
+    const heddle_dispatch dispatch = random_dispatch(random);
+    heddle_packet packet;
+    heddle_packet_kernel(&packet, &dispatch);
+    CHECK(bytes_of(packet) == arch::encode(arch::KernelDispatch{as_model(dispatch), 0, 0}));
+    const std::uint32_t entry = random.below(8);
+    REQUIRE(heddle_packet_reference(&packet, &dispatch, entry) == HEDDLE_OK);
+    const arch::KernelDispatch wanted{as_model(dispatch), static_cast<std::uint16_t>(entry), 0};
+    CHECK(bytes_of(packet) == arch::encode(wanted, arch::PacketType::reference_dispatch));
+    arch::KernelDispatch decoded;
+    CHECK(arch::decode(bytes_of(packet), decoded).ok());
+    CHECK(decoded.fields == as_model(dispatch));
+  }
+  heddle_packet packet;
+  const heddle_dispatch dispatch{};
+  CHECK(heddle_packet_reference(&packet, &dispatch, 8) == HEDDLE_INVALID);
+}
+
+TEST_CASE("offsets of a kernel dispatch are those of the HSA specification", "[driver][PKT-03]") {
+  heddle_dispatch dispatch{};
+  dispatch.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, HEDDLE_FENCE_SYSTEM);
+  dispatch.setup = 3;
+  for (std::uint16_t i = 0; i < 3; ++i) {
+    dispatch.workgroup[i] = static_cast<std::uint16_t>(0x1110 + i);
+    dispatch.grid[i] = 0x22222220U + i;
+  }
+  dispatch.private_segment = 0x33333333;
+  dispatch.group_segment = 0x44444444;
+  dispatch.kernel_object = 0x5555555555555555;
+  dispatch.kernarg = 0x6666666666666660;
+  dispatch.completion_signal = 0x7777777777777760;
+  heddle_packet packet;
+  heddle_packet_kernel(&packet, &dispatch);
+  const std::array<std::uint8_t, 64> wanted = {
+      0x02, 0x13, 0x03, 0x00, 0x10, 0x11, 0x11, 0x11, 0x12, 0x11, 0x00, 0x00, 0x20, 0x22, 0x22, 0x22,
+      0x21, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x33, 0x33, 0x33, 0x33, 0x44, 0x44, 0x44, 0x44,
+      0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x60, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66,
+      0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x60, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77};
+  CHECK(std::equal(wanted.begin(), wanted.end(), std::begin(packet.bytes)));
+}
+
+TEST_CASE("barrier, agent and vendor packets have the bytes of the model", "[driver][PKT-02]") {
+  HEDDLE_DICE(dice);
+  Random random(dice.next());
+  for (int round = 0; round < 1000; ++round) {
+    const std::uint8_t scopes = random_scopes(random);
+    const std::uint64_t signal = random.next();
+    heddle_packet packet;
+
+    arch::BarrierPacket barrier{scopes_of(scopes), {}, signal};
+    const std::uint32_t count = random.below(6);
+    for (std::uint32_t i = 0; i < count; ++i) barrier.signals[i] = random.next();
+    const bool any = random.chance(50);
+    REQUIRE(heddle_packet_barrier(&packet, any ? HEDDLE_PACKET_BARRIER_OR : HEDDLE_PACKET_BARRIER_AND, scopes,
+                                  barrier.signals.data(), count, signal) == HEDDLE_OK);
+    CHECK(bytes_of(packet) ==
+          arch::encode(barrier, any ? arch::PacketType::barrier_or : arch::PacketType::barrier_and));
+
+    arch::AgentDispatch agent;
+    agent.scopes = scopes_of(scopes);
+    agent.function = static_cast<std::uint16_t>(random.next());
+    agent.return_address = random.next();
+    for (std::uint64_t& argument : agent.arguments) argument = random.next();
+    agent.completion_signal = signal;
+    heddle_agent ours{scopes, agent.function, agent.return_address, {}, signal};
+    std::copy(agent.arguments.begin(), agent.arguments.end(), std::begin(ours.arguments));
+    heddle_packet_agent(&packet, &ours);
+    CHECK(bytes_of(packet) == arch::encode(agent));
+    heddle_agent read{};
+    REQUIRE(heddle_packet_read_agent(&packet, &read) == HEDDLE_OK);
+    CHECK((read.scopes == scopes && read.function == agent.function && read.completion_signal == signal));
+    CHECK((read.return_address == agent.return_address && read.arguments[3] == agent.arguments[3]));
+
+    arch::VendorPacket vendor;
+    vendor.scopes = scopes_of(scopes);
+    vendor.completion_signal = signal;
+    vendor.from = random.next();
+    vendor.to = random.next();
+    vendor.bytes = random.next();
+    heddle_packet_copy(&packet, scopes, vendor.from, vendor.to, vendor.bytes, signal);
+    CHECK(bytes_of(packet) == arch::encode(vendor));
+    CHECK(heddle_packet_read_agent(&packet, &read) == HEDDLE_INVALID);
+    vendor.format = arch::VendorFormat::fill;
+    vendor.from = 0;
+    vendor.value = static_cast<std::uint32_t>(random.next());
+    heddle_packet_fill(&packet, scopes, vendor.to, vendor.bytes, vendor.value, signal);
+    CHECK(bytes_of(packet) == arch::encode(vendor));
+    vendor = {vendor.scopes, arch::VendorFormat::hold, 0, 0, 0, random.below(1'000'000), signal};
+    heddle_packet_hold(&packet, scopes, vendor.bytes, signal);
+    CHECK(bytes_of(packet) == arch::encode(vendor));
+  }
+  heddle_packet packet;
+  const std::array<std::uint64_t, 6> six{};
+  CHECK(heddle_packet_barrier(&packet, HEDDLE_PACKET_BARRIER_AND, 0, six.data(), 6, 0) == HEDDLE_INVALID);
+  CHECK(heddle_packet_barrier(&packet, HEDDLE_PACKET_INVALID, 0, six.data(), 1, 0) == HEDDLE_INVALID);
+  heddle_packet_invalid(&packet);
+  CHECK(arch::type_of(bytes_of(packet)) == arch::PacketType::invalid);
+}
+
+TEST_CASE("the condensed packet of the specification, half-word by half-word", "[driver][PKT-06]") {
+  heddle_condensed condensed;
+  heddle_condensed_init(&condensed);
+  heddle_dispatch values{};
+  values.completion_signal = 0x0bad'feed'beef'dead;
+  values.kernarg = 0xface'deed'5678'1234;
+  REQUIRE(heddle_condensed_append(&condensed, 4, 0x1000, &values) == HEDDLE_OK);
+  REQUIRE(heddle_condensed_append(&condensed, 6, 0x0800, &values) == HEDDLE_OK);
+  const std::array<std::uint16_t, 12> wanted = {0x0207, 0x8004, 0xdead, 0xbeef, 0xfeed, 0x0bad,
+                                                0x4006, 0x1234, 0x5678, 0xdeed, 0xface, 0};
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    CAPTURE(i);
+    CHECK((condensed.packet.bytes[2 * i] | condensed.packet.bytes[2 * i + 1] << 8) == wanted[i]);
+  }
+  CHECK(condensed.half_words == 10);
+}
+
+TEST_CASE("condensed packets have the bytes of the model", "[driver][PKT-06]") {
+  HEDDLE_DICE(dice);
+  Random random(dice.next());
+  for (int round = 0; round < 3000; ++round) {
+    heddle_condensed ours;
+    heddle_condensed_init(&ours);
+    arch::CondensedPacket model;
+    std::uint32_t used = 0;
+    for (int kernel = 0; kernel < 40; ++kernel) {
+      arch::Diff diff;
+      diff.reference = static_cast<std::uint8_t>(random.below(8));
+      diff.vector = static_cast<std::uint16_t>(random.next() & random.next() & random.next() & 0x1FFF);
+      const heddle_dispatch values = random_dispatch(random);
+      diff.values = as_model(values);
+      const bool fits = arch::append(model, used, diff);
+      CHECK((heddle_condensed_append(&ours, diff.reference, diff.vector, &values) == HEDDLE_OK) == fits);
+      CHECK(heddle_diff_half_words(diff.vector) == arch::half_words_of(diff));
+    }
+    CHECK(bytes_of(ours.packet) == arch::encode(model));
+    CHECK((ours.half_words == used && ours.kernels == model.kernels));
+  }
+  heddle_condensed condensed;
+  heddle_condensed_init(&condensed);
+  const heddle_dispatch values{};
+  CHECK(heddle_condensed_append(&condensed, 8, 0, &values) == HEDDLE_INVALID);
+  CHECK(heddle_condensed_append(&condensed, 0, 0x2000, &values) == HEDDLE_INVALID);
+  CHECK(heddle_field_half_words(13) == 0);
+}
+
+TEST_CASE("kernel objects have the bytes of the model", "[driver][PKT-12]") {
+  HEDDLE_DICE(dice);
+  Random random(dice.next());
+  for (int round = 0; round < 1000; ++round) {
+    arch::KernelObject model;
+    heddle_kernel_object ours{};
+    model.program = ours.program = random.below(10);
+    model.threads_limit = ours.threads_limit = random.below(2000);
+    model.registers_per_thread = ours.registers_per_thread = random.below(256);
+    model.static_shared = ours.static_shared = random.below(200'000);
+    model.duration.min = ours.shortest = random.next();
+    model.duration.max = ours.longest = random.next();
+    for (std::uint32_t level = 0; level < 4; ++level) {
+      if (random.chance(50)) {
+        const auto x = static_cast<std::uint16_t>(random.between(1, 65'535));
+        model.cluster.extents[level] = {x, 2, 3};
+        ours.extents[level][0] = x, ours.extents[level][1] = 2, ours.extents[level][2] = 3;
+      }
+      if (random.chance(50)) {
+        model.cluster.fallback[level] = {4, 5, 6};
+        ours.fallbacks[level][0] = 4, ours.fallbacks[level][1] = 5, ours.fallbacks[level][2] = 6;
+      }
+    }
+    ours.load_balancing = random.chance(50);
+    model.cluster.mode = ours.load_balancing ? arch::CgaMode::load_balancing : arch::CgaMode::multicast;
+    model.cluster.linear_memory = ours.linear_memory = random.chance(50);
+    model.name = std::string(random.below(36), 'k');
+    ours.name = model.name.empty() ? nullptr : model.name.c_str();
+    arch::KernelObjectBytes bytes;
+    REQUIRE(heddle_kernel_object_encode(bytes.data(), &ours) == HEDDLE_OK);
+    CHECK(bytes == arch::encode(model));
+  }
+  const std::string long_name(36, 'k');
+  heddle_kernel_object object{};
+  object.name = long_name.c_str();
+  arch::KernelObjectBytes bytes;
+  CHECK(heddle_kernel_object_encode(bytes.data(), &object) == HEDDLE_INVALID);
+}
+
+}  // namespace
+}  // namespace heddle::test

@@ -1,0 +1,243 @@
+// Queues of the host library against a device that the test plays.
+#include <algorithm>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "driver/fake_device.h"
+#include "support/random.h"
+
+namespace heddle::test {
+namespace {
+
+constexpr std::uint64_t kReadIndex = HEDDLE_HOST_WINDOW + 0x100;
+constexpr std::uint64_t kRing = HEDDLE_HOST_WINDOW + 0x1000;
+
+struct Bench {
+  explicit Bench(std::uint32_t size = 8, std::uint64_t first = 0, std::uint64_t read_index = kReadIndex) {
+    const heddle_bus bus = fake.bus();
+    REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+    setup = {kRing, size, read_index, first, -2, 7};
+    REQUIRE(heddle_queue_create(&queue, &device, 3, &setup, 10) == HEDDLE_OK);
+    fake.log.clear();
+  }
+  static heddle_packet packet(std::uint64_t mark) {
+    heddle_packet made;
+    heddle_packet_hold(&made, 0, mark, 0);
+    return made;
+  }
+  static std::uint64_t mark(const std::vector<std::uint8_t>& bytes) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes.data() + 24, 8);
+    return value;
+  }
+  std::vector<std::uint64_t> taken() const {
+    std::vector<std::uint64_t> marks;
+    for (const auto& bytes : fake.taken) marks.push_back(mark(bytes));
+    return marks;
+  }
+
+  FakeDevice fake;
+  heddle_device device{};
+  heddle_queue_setup setup{};
+  heddle_queue queue{};
+};
+
+TEST_CASE("a new queue's slots are invalid, and its registers are set before it opens", "[driver][PKT-01]") {
+  Bench bench(16, 5);
+  for (std::uint64_t i = 0; i < 16; ++i) CHECK(bench.fake.at(kRing + 64 * i)[0] == HEDDLE_PACKET_INVALID);
+  CHECK(*bench.fake.at(kRing + 64 * 16) == 0xAA);
+  CHECK(*bench.fake.at(kRing - 1) == 0xAA);
+  CHECK(bench.fake.get64(kReadIndex) == 5);
+  auto& registers = bench.fake.registers;
+  CHECK(registers[HEDDLE_REG_QUEUE_BASE(3)] == kRing);
+  CHECK(registers[HEDDLE_REG_QUEUE_SIZE(3)] == 16);
+  CHECK(registers[HEDDLE_REG_QUEUE_READ_INDEX_ADDRESS(3)] == kReadIndex);
+  CHECK(registers[HEDDLE_REG_QUEUE_FIRST(3)] == 5);
+  CHECK(registers[HEDDLE_REG_QUEUE_PRIORITY(3)] == 0xFFFF'FFFE);
+  CHECK(registers[HEDDLE_REG_QUEUE_SUBCONTEXT(3)] == 7);
+  CHECK(registers[HEDDLE_REG_QUEUE_COMMAND(3)] == HEDDLE_QUEUE_COMMAND_OPEN);
+}
+
+TEST_CASE("the body of a packet is there before its header, and both before the doorbell", "[driver][PKT-01]") {
+  Bench bench;
+  const heddle_packet packet = Bench::packet(1);
+  REQUIRE(heddle_queue_submit(&bench.queue, &packet, 1, 10, nullptr) == HEDDLE_OK);
+  const std::vector<std::string> wanted = {"store " + std::to_string(kRing + 2) + " 62", "barrier",
+                                           "store " + std::to_string(kRing) + " 2", "barrier", "doorbell 0"};
+  CHECK(bench.fake.log == wanted);
+}
+
+TEST_CASE("a ring wraps, fills and empties, with packets in order", "[driver][PKT-01]") {
+  HEDDLE_DICE(dice);
+  for (const std::uint64_t read_index : {kReadIndex, std::uint64_t{0}}) {
+    Random random(dice.next());
+    Bench bench(8, (std::uint64_t{1} << 32) - 3, read_index);
+    std::uint64_t given = 0;
+    bool was_full = false;
+    while (given < 1000) {
+      std::uint64_t index = 0;
+      const std::uint32_t count = random.between(1, 8);
+      const heddle_status status = heddle_queue_reserve(&bench.queue, count, &index);
+      const std::uint64_t inside = given - bench.fake.taken.size();
+      REQUIRE(status == (inside + count <= 8 ? HEDDLE_OK : HEDDLE_FULL));
+      was_full |= status == HEDDLE_FULL;
+      for (std::uint32_t i = 0; status == HEDDLE_OK && i < count; ++i) {
+        const heddle_packet packet = Bench::packet(given++);
+        REQUIRE(heddle_queue_publish(&bench.queue, index + i, &packet) == HEDDLE_OK);
+        REQUIRE(heddle_queue_ring(&bench.queue, index + i) == HEDDLE_OK);
+      }
+      bench.fake.take(3, random.below(8));
+    }
+    bench.fake.take(3, 8);
+    CHECK(was_full);
+    const std::vector<std::uint64_t> marks = bench.taken();
+    REQUIRE(marks.size() == given);
+    for (std::uint64_t i = 0; i < given; ++i) CHECK(marks[i] == i);
+    std::uint64_t taken = 0;
+    REQUIRE(heddle_queue_taken(&bench.queue, &taken) == HEDDLE_OK);
+    CHECK(taken == bench.setup.first + given);
+  }
+  Bench bench;
+  std::uint64_t index = 0;
+  CHECK(heddle_queue_reserve(&bench.queue, 9, &index) == HEDDLE_INVALID);
+  CHECK(heddle_queue_reserve(&bench.queue, 0, &index) == HEDDLE_INVALID);
+}
+
+TEST_CASE("slots published in any order are taken in the order of their indices", "[driver][PKT-01]") {
+  HEDDLE_DICE(dice);
+  Random random(dice.next());
+  Bench bench(16);
+  std::uint64_t first = 0;
+  for (int round = 0; round < 50; ++round) {
+    REQUIRE(heddle_queue_reserve(&bench.queue, 10, &first) == HEDDLE_OK);
+    REQUIRE(heddle_queue_ring(&bench.queue, first + 9) == HEDDLE_OK);  // ahead of the headers
+    std::vector<heddle_packet> packets;
+    for (std::uint32_t i = 0; i < 10; ++i) packets.push_back(Bench::packet(first + i));
+    for (const std::uint32_t i : random.permutation(10)) {
+      REQUIRE(heddle_queue_write_body(&bench.queue, first + i, &packets[i]) == HEDDLE_OK);
+      bench.fake.take(3, 16);
+    }
+    CHECK(bench.fake.taken.size() == first);  // bodies publish nothing
+    std::set<std::uint32_t> published;
+    for (const std::uint32_t i : random.permutation(10)) {
+      REQUIRE(heddle_queue_write_header(&bench.queue, first + i, &packets[i]) == HEDDLE_OK);
+      published.insert(i);
+      bench.fake.take(3, 16);
+      std::uint32_t ready = 0;
+      while (published.count(ready) != 0) ++ready;
+      CHECK(bench.fake.taken.size() == first + ready);
+    }
+  }
+  const std::vector<std::uint64_t> marks = bench.taken();
+  CHECK(std::is_sorted(marks.begin(), marks.end()));
+}
+
+TEST_CASE("more packets than the ring has wait for room", "[driver][PKT-01]") {
+  Bench bench(4);
+  std::vector<heddle_packet> packets;
+  for (std::uint64_t i = 0; i < 50; ++i) packets.push_back(Bench::packet(i));
+  bench.fake.takes_per_relax = 3;
+  std::uint64_t index = 0;
+  REQUIRE(heddle_queue_submit(&bench.queue, packets.data(), 50, 5, &index) == HEDDLE_OK);
+  CHECK(index == 49);
+  bench.fake.take(3, 4);
+  const std::vector<std::uint64_t> marks = bench.taken();
+  REQUIRE(marks.size() == 50);
+  CHECK(std::is_sorted(marks.begin(), marks.end()));
+
+  bench.fake.takes_per_relax = 0;
+  CHECK(heddle_queue_submit(&bench.queue, packets.data(), 5, 5, nullptr) == HEDDLE_TIMEOUT);
+  CHECK(bench.queue.write_index == 54);
+  bench.fake.registers[HEDDLE_REG_QUEUE_STATE(3)] = HEDDLE_QUEUE_STATE_ERROR;
+  CHECK(heddle_queue_submit(&bench.queue, packets.data(), 1, 0, nullptr) == HEDDLE_QUEUE_ERROR);
+}
+
+TEST_CASE("set-ups that no queue can have are refused", "[driver][PKT-01]") {
+  Bench bench;
+  const auto with = [&](std::uint64_t ring, std::uint32_t size, std::uint64_t read_index, std::uint32_t number) {
+    const heddle_queue_setup setup = {ring, size, read_index, 0, 0, 0};
+    heddle_queue queue;
+    return heddle_queue_create(&queue, &bench.device, number, &setup, 3);
+  };
+  CHECK(with(0x40, 6, 0, 4) == HEDDLE_INVALID);
+  CHECK(with(0x40, 1, 0, 4) == HEDDLE_INVALID);
+  CHECK(with(0x40, 1 << 21, 0, 4) == HEDDLE_INVALID);
+  CHECK(with(0x48, 8, 0, 4) == HEDDLE_INVALID);
+  CHECK(with(0x40, 8, 4, 4) == HEDDLE_INVALID);
+  CHECK(with(0x40, 8, 0, 32) == HEDDLE_INVALID);
+  CHECK(with(0x40, 8, 0, 3) == HEDDLE_BUSY);
+  CHECK(with(FakeDevice::kDeviceBytes, 8, 0, 4) == HEDDLE_BUS);
+  bench.fake.opened = HEDDLE_QUEUE_STATE_ERROR;
+  CHECK(with(0x40, 8, 0, 4) == HEDDLE_QUEUE_ERROR);
+  bench.fake.opened = HEDDLE_QUEUE_STATE_CLOSED;
+  bench.fake.relaxed = 0;
+  CHECK(with(0x40, 8, 0, 5) == HEDDLE_TIMEOUT);
+  CHECK(bench.fake.relaxed == 2);
+}
+
+TEST_CASE("a queue is destroyed when its kernels have ended", "[driver][PKT-01]") {
+  Bench bench;
+  bench.fake.relaxes_to_close = 5;
+  CHECK(heddle_queue_destroy(&bench.queue, 3) == HEDDLE_TIMEOUT);
+  CHECK(bench.fake.registers[HEDDLE_REG_QUEUE_COMMAND(3)] == HEDDLE_QUEUE_COMMAND_CLOSE);
+  CHECK(heddle_queue_destroy(&bench.queue, 0) == HEDDLE_OK);
+  CHECK(bench.fake.relaxes_to_close == 0);
+}
+
+TEST_CASE("errors of a queue are read out", "[driver][PKT-09]") {
+  Bench bench;
+  heddle_error error{};
+  REQUIRE(heddle_queue_error(&bench.queue, &error) == HEDDLE_OK);
+  CHECK(error.count == 0);
+  auto& registers = bench.fake.registers;
+  registers[HEDDLE_REG_QUEUE_STATE(3)] = HEDDLE_QUEUE_STATE_ERROR;
+  registers[HEDDLE_REG_QUEUE_ERROR_STATUS(3)] = HEDDLE_HSA_INVALID_PACKET_FORMAT;
+  registers[HEDDLE_REG_QUEUE_ERROR_INDEX(3)] = 0x1'0000'0002;
+  registers[HEDDLE_REG_QUEUE_ERROR_KERNEL(3)] = 4;
+  REQUIRE(heddle_queue_error(&bench.queue, &error) == HEDDLE_OK);
+  CHECK((error.count == 1 && error.queue == 3 && error.status == 0x1009));
+  CHECK((error.index == 0x1'0000'0002 && error.kernel == 4));
+}
+
+TEST_CASE("agent packets are taken and given back", "[driver][PKT-02]") {
+  Bench bench;
+  std::uint64_t index = 0;
+  heddle_agent agent{};
+  CHECK(heddle_queue_take_agent(&bench.queue, &index, &agent) == HEDDLE_EMPTY);
+  const heddle_agent sent = {0, 0x1234, 0x8000, {1, 2, 3, 0xFFFF'FFFF'FFFF'FFFF}, 0x40};
+  heddle_packet packet;
+  heddle_packet_agent(&packet, &sent);
+  for (std::uint32_t word = 0; word < 8; ++word) {
+    std::memcpy(&bench.fake.registers[HEDDLE_REG_AGENT_PACKET(3, word)], packet.bytes + 8 * word, 8);
+  }
+  bench.fake.registers[HEDDLE_REG_AGENT_STATE(3)] = HEDDLE_AGENT_STATE_HELD_MASK;
+  bench.fake.registers[HEDDLE_REG_AGENT_INDEX(3)] = 17;
+  REQUIRE(heddle_queue_take_agent(&bench.queue, &index, &agent) == HEDDLE_OK);
+  CHECK((index == 17 && agent.function == 0x1234 && agent.return_address == 0x8000));
+  CHECK((agent.arguments[0] == 1 && agent.arguments[3] == ~std::uint64_t{0} && agent.completion_signal == 0x40));
+  bench.fake.registers[HEDDLE_REG_AGENT_DONE(3)] = 99;
+  REQUIRE(heddle_queue_agent_done(&bench.queue, HEDDLE_HSA_ERROR) == HEDDLE_OK);
+  CHECK(bench.fake.registers[HEDDLE_REG_AGENT_DONE(3)] == HEDDLE_HSA_ERROR);
+}
+
+TEST_CASE("a callback that fails is told, wherever it happens", "[driver]") {
+  for (int access = 0; access < 40; ++access) {
+    CAPTURE(access);
+    FakeDevice fake;
+    fake.accesses_until_failure = access;
+    const heddle_bus bus = fake.bus();
+    heddle_device device;
+    heddle_status status = heddle_device_open(&device, &bus);
+    heddle_queue queue;
+    const heddle_queue_setup setup = {kRing, 2, kReadIndex, 0, 0, 0};
+    if (status == HEDDLE_OK) status = heddle_queue_create(&queue, &device, 0, &setup, 3);
+    const heddle_packet packet = Bench::packet(0);
+    if (status == HEDDLE_OK) status = heddle_queue_submit(&queue, &packet, 1, 3, nullptr);
+    if (status == HEDDLE_OK) status = heddle_queue_destroy(&queue, 3);
+    CHECK(status == (fake.accesses_until_failure < 0 ? HEDDLE_BUS : HEDDLE_OK));
+  }
+}
+
+}  // namespace
+}  // namespace heddle::test
