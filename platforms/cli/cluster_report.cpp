@@ -160,9 +160,22 @@ class Rows {
   std::map<std::tuple<std::string, std::uint64_t, std::uint32_t>, std::size_t> index_;
 };
 
-json first_of(const workload::Workload& workload, const ClusterMap& map, Rows& rows) {
+// CGAs carry the ids of tasks; the report is about operations of the workload.
+std::vector<Total> totals_of(const replay::JobResult& job) {
+  std::vector<Total> totals = job.observation->clusters.totals();
+  for (Total& total : totals) total.task = static_cast<std::uint32_t>(job.operation_of(total.task));
+  return totals;
+}
+
+std::vector<Cluster> kept_of(const replay::JobResult& job) {
+  std::vector<Cluster> kept = job.observation->clusters.kept();
+  for (Cluster& cluster : kept) cluster.task = static_cast<std::uint32_t>(job.operation_of(cluster.task));
+  return kept;
+}
+
+json first_of(const workload::Workload& workload, const replay::JobResult& job, Rows& rows) {
   json first = json::array();
-  for (const Cluster& cluster : map.kept()) {
+  for (const Cluster& cluster : kept_of(job)) {
     json ctas = json::array();
     for (const ClusterMap::Cta& cta : cluster.ctas) {
       ctas.push_back(json::array({cta.rank, cta.sm, cta.begin, cta.end == 0 ? json() : json(cta.end)}));
@@ -186,11 +199,10 @@ json cluster_stats_of(const workload::Workload& workload, const replay::JobResul
   const ClusterMap& map = job.observation->clusters;
   if (map.totals().empty()) return nullptr;
   json totals = json::array();
-  for (const Total& total : map.totals()) totals.push_back(stats_of(workload, total));
+  for (const Total& total : totals_of(job)) totals.push_back(stats_of(workload, total));
   json first = json::array();
-  for (std::size_t i = 0; i < std::min(map.kept().size(), kClustersInStats); ++i) {
-    first.push_back(stats_of(map.kept()[i]));
-  }
+  const std::vector<Cluster> kept = kept_of(job);
+  for (std::size_t i = 0; i < std::min(kept.size(), kClustersInStats); ++i) first.push_back(stats_of(kept[i]));
   json dsmem = json::array();
   for (std::uint32_t gpc = 0; gpc < map.gpcs(); ++gpc) {
     if (bytes_in(map, gpc) == 0) continue;
@@ -203,8 +215,8 @@ json clusters_of(const workload::Workload& workload, const replay::JobResult& jo
   const ClusterMap& map = job.observation->clusters;
   if (map.totals().empty()) return nullptr;
   Rows rows(workload);
-  for (const Total& total : map.totals()) rows.add(total);
-  json first = first_of(workload, map, rows);
+  for (const Total& total : totals_of(job)) rows.add(total);
+  json first = first_of(workload, job, rows);
   json gpcs = json::array();
   for (std::uint32_t gpc = 0; gpc < map.gpcs(); ++gpc) {
     json paths = json::array();

@@ -60,8 +60,8 @@ InputError not_writable(const MemoryRegion& region, const fs::path& path) {
 }
 
 bool is_result(const fs::path& path, const fs::path& folder) {
-  constexpr std::array<const char*, 6> kResults{"stats.json",  "report.html", "host.json",
-                                                "config.yaml", "ctas.csv",    "timeline.json.gz"};
+  constexpr std::array<const char*, 7> kResults{"stats.json", "report.html",      "host.json",  "config.yaml",
+                                                "ctas.csv",   "timeline.json.gz", "packets.csv"};
   return std::any_of(kResults.begin(), kResults.end(), [&](const char* name) { return path == folder / name; });
 }
 

@@ -13,6 +13,7 @@
 #include "common/yaml_util.h"
 #include "workload/kineto.h"
 #include "workload/nsys.h"
+#include "workload/scenario_packets.h"
 
 namespace heddle::cli {
 namespace {
@@ -81,6 +82,9 @@ void write_op(YAML::Emitter& out, const workload::Workload& workload, std::size_
     out << YAML::Key << (op.kind == workload::OpKind::copy ? "copy" : "fill") << YAML::Value
         << std::max<std::uint64_t>(1, op.bytes);
     out << YAML::Key << "for" << YAML::Value << fmt::format("{} ns", op.duration);
+    if (op.kind == workload::OpKind::copy && op.direction != workload::CopyDirection::host_to_device) {
+      out << YAML::Key << "direction" << YAML::Value << workload::direction_name(op.direction);
+    }
   }
   out << YAML::Key << "stream" << YAML::Value;
   emit_text(out, fmt::format("gpu{} {}", gpu, workload.streams[op.stream].name));

@@ -221,7 +221,7 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
   }
   Machines machines;
   machines.gpus.resize(count);
-  ParamLayers layers(count, {"run"});
+  ParamLayers layers(count, {"run", "host"});
   std::vector<std::string> files;
   for (std::size_t i = 0; i < count; ++i) {
     const Choice choice = choose(inputs, options, i);
@@ -269,6 +269,13 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
   machines.run_entries = run.entries();
   config << YAML::Key << "run" << YAML::Value;
   run.dump_root(config, "run");
+  ParamBinder host;
+  host.bind("host", machines.host);
+  layers.resolve(host, "host");
+  machines.host.check();
+  for (const ParamEntry& entry : host.entries()) machines.run_entries.push_back(entry);
+  config << YAML::Key << "host" << YAML::Value;
+  host.dump_root(config, "host");
   config << YAML::EndMap;
   machines.config = std::string(config.c_str()) + "\n";
   return machines;

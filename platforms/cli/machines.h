@@ -8,6 +8,7 @@
 #include "cli/run_options.h"
 #include "common/params.h"
 #include "gpu/gpu_params.h"
+#include "replay/host_params.h"
 
 namespace heddle::cli {
 
@@ -32,8 +33,9 @@ struct Machine {
 struct Machines {
   std::vector<Machine> gpus;  // one per workload
   RunParams run;
-  std::vector<ParamEntry> run_entries;
-  std::string config;  // the whole resolved configuration, YAML
+  replay::PacketHostParams host;        // of runs that submit by packets
+  std::vector<ParamEntry> run_entries;  // of both
+  std::string config;                   // the whole resolved configuration, YAML
 };
 
 // Throws InputError.

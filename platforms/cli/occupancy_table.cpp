@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "arch/topology.h"
-#include "replay/residency.h"
+#include "gpu/residency.h"
 
 namespace heddle::cli {
 namespace {
@@ -90,13 +90,13 @@ OccupancyAnswers answer_occupancy(const Machine& machine, OccupancyQuery query) 
                                    kernel_text(answers.query), machine_text(answers), wrong),
                        "gpu.cwd.max_gpc_cga is the most CTAs of a cluster in a GPC");
     }
-    const cwd::Occupancy occupancy = replay::residency(params, shape);
+    const cwd::Occupancy occupancy = gpu::residency(params, shape);
     ClusterAnswer answer;
     answer.active = occupancy.cgas;
     answer.unused = occupancy.unused_sms;
     if (answer.active == 0) {
-      answer.reason = replay::why_never_fits(params, shape);
-    } else if (replay::residency_without_ids(params, shape).cgas > occupancy.cgas) {
+      answer.reason = gpu::why_never_fits(params, shape);
+    } else if (gpu::residency_without_ids(params, shape).cgas > occupancy.cgas) {
       answer.reason = "limited by the GPCs' CGA ids and barriers: gpu.gpc.cga_ids, gpu.gpc.cga_barriers";
     }
     answers.clusters.push_back(std::move(answer));

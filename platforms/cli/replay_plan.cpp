@@ -1,7 +1,9 @@
 #include "cli/replay_plan.h"
 
+#include <fmt/format.h>
+
+#include "gpu/residency.h"
 #include "replay/cta_fit.h"
-#include "replay/residency.h"
 
 namespace heddle::cli {
 namespace {
@@ -19,7 +21,7 @@ void use_signature_medians(workload::Workload& workload) {
 }
 
 void check_recorded_machine(const workload::Workload& workload, const workload::Op& op, const gpu::GpuParams& machine) {
-  const std::string why = replay::why_never_fits(machine, op.kernel);
+  const std::string why = gpu::why_never_fits(machine, op.kernel);
   if (why.empty()) return;
   throw InputError({workload.name, 0, 0},
                    "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,
@@ -46,7 +48,7 @@ Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& re
 }
 
 std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Machines& machines, replay::Pace pace,
-                                   bool recorded_machine) {
+                                   bool recorded_machine, const std::optional<workload::PacketOptions>& packets) {
   std::vector<replay::Job> jobs;
   for (std::size_t i = 0; i < fitted.size(); ++i) {
     const workload::Workload& workload = fitted[i].workload;
@@ -56,6 +58,7 @@ std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Mach
     job.params = recorded_machine ? machine.recorded : machine.params;
     job.workload = &workload;
     job.pace = pace;
+    job.packets = packets;
     if (workload.format != "scenario") {
       job.launch_latency_ns = workload.timings.launch_latency ? static_cast<double>(*workload.timings.launch_latency)
                                                               : kUsualLaunchLatencyNs;
@@ -63,6 +66,43 @@ std::vector<replay::Job> make_jobs(const std::vector<Fitted>& fitted, const Mach
     jobs.push_back(std::move(job));
   }
   return jobs;
+}
+
+std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, const RunOptions& options) {
+  std::optional<workload::PacketOptions> packets;
+  if (inputs.scenario) packets = inputs.scenario->packets;
+  if (options.by_packets.value_or(packets.has_value())) {
+    if (!packets) packets.emplace();
+  } else {
+    packets.reset();
+  }
+  const std::pair<const char*, bool> given[] = {{"--format", options.format.has_value()},
+                                                {"--queues", options.queues.has_value()},
+                                                {"--copies", options.copies.has_value()},
+                                                {"--batch", options.batch.has_value()}};
+  for (const auto& [name, present] : given) {
+    if (present && !packets) {
+      throw InputError(fmt::format("{} is about packets, and this run submits operations of streams", name),
+                       "add --submit aql");
+    }
+  }
+  if (packets) {
+    packets->format = options.format.value_or(packets->format);
+    packets->queues = options.queues.value_or(packets->queues);
+    packets->copies = options.copies.value_or(packets->copies);
+    packets->batch = options.batch.value_or(packets->batch);
+    return packets;
+  }
+  for (const workload::Workload& workload : inputs.workloads) {
+    for (const workload::Op& op : workload.ops) {
+      if (op.args.empty()) continue;
+      throw InputError(
+          {inputs.scenario ? inputs.scenario->file : workload.name, 0, 0},
+          fmt::format("an operation of kernel {} has args, and only packets carry arguments", op.kernel.name),
+          "write submit: {by: aql, operations: [...]}, or add --submit aql");
+    }
+  }
+  return packets;
 }
 
 }  // namespace heddle::cli

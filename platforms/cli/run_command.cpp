@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/device_outcome.h"
+#include "cli/packet_report.h"
 #include "cli/progress_bar.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
@@ -84,6 +85,7 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
     }
     std::string label = "modelled";
     if (baselines) label += machine.changed ? ", this machine" : ", recorded machine";
+    if (outcome.packets) label += ", by packets";
     if (baselines && asap) label += ", as soon as order allows";
     spans.push_back({label, outcome.comparisons[i].span_modelled_ns / 1e3});
     outcome.spans.push_back(std::move(spans));
@@ -93,7 +95,7 @@ void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitt
 
 std::optional<Baselines> simulate_baselines(const RunOutcome& outcome, const std::vector<Fitted>& fitted,
                                             const replay::SimulationOptions& options) {
-  bool changed = false;
+  bool changed = outcome.packets.has_value();
   for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
   const bool asap = outcome.options->pace == Pace::asap;
   if (!outcome.inputs->recorded() || !outcome.options->baseline || (!changed && !asap)) return std::nullopt;
@@ -117,9 +119,16 @@ void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
         fmt::format("{} events did not fit into the timeline; raise run.timeline_events with --set",
                     with_commas(static_cast<double>(timeline->left_out()))));
   }
+  for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
+    const std::string prefix = outcome.result.jobs.size() > 1 ? outcome.machines->gpus[i].instance + ": " : "";
+    for (const std::string& note : outcome.result.jobs[i].notes) outcome.warnings.push_back(prefix + note);
+    for (const std::string& problem : outcome.result.jobs[i].problems) outcome.warnings.push_back(prefix + problem);
+  }
   if (outcome.rejected > 0) {
     outcome.warnings.push_back(
-        fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
+        outcome.packets
+            ? fmt::format("{} did not run", counted(static_cast<double>(outcome.rejected), "operation", "operations"))
+            : fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
   }
   if (!outcome.result.progress) {
     outcome.warnings.push_back(fmt::format("No progress: {}. The chain of waits: {}.", outcome.result.stopped,
@@ -202,6 +211,7 @@ int run_command(const std::vector<std::string>& arguments) {
     return kSuccess;
   }
   const Inputs inputs = load_inputs(options.files, options.device);
+  const std::optional<workload::PacketOptions> packets = packet_options(inputs, options);
   const Machines machines = resolve_machines(inputs, options);
   if (options.dump_config) {
     if (*options.dump_config == "-") {
@@ -216,6 +226,7 @@ int run_command(const std::vector<std::string>& arguments) {
   outcome.options = &options;
   outcome.inputs = &inputs;
   outcome.machines = &machines;
+  outcome.packets = packets;
   outcome.seed = options.seed.value_or(inputs.scenario && inputs.scenario->seed ? *inputs.scenario->seed : 1);
   std::vector<Fitted> fitted;
   for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
@@ -223,7 +234,7 @@ int run_command(const std::vector<std::string>& arguments) {
                          ? fit_workload(inputs.workloads[i], machines.gpus[i].recorded, options.fit)
                          : Fitted{inputs.workloads[i], std::vector<bool>(inputs.workloads[i].ops.size())});
   }
-  std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false);
+  std::vector<replay::Job> jobs = make_jobs(fitted, machines, options.pace, false, packets);
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   if (inputs.scenario) {
@@ -237,6 +248,7 @@ int run_command(const std::vector<std::string>& arguments) {
   replay::SimulationOptions simulation;
   simulation.seed = outcome.seed;
   simulation.no_progress_ms = machines.run.no_progress;
+  simulation.host = machines.host;
   const fs::path folder = make_folder(options, inputs);
   check_region_files(inputs, folder.string());
   const std::optional<Baselines> baselines = simulate_baselines(outcome, fitted, simulation);
@@ -256,6 +268,7 @@ int run_command(const std::vector<std::string>& arguments) {
   write_text(machines.config, (folder / "config.yaml").string());
   write_stats(outcome, (folder / "stats.json").string());
   write_regions(outcome, folder.string());
+  if (packets) write_packets(outcome, (folder / "packets.csv").string());
   if (options.dump_ctas) write_ctas(ctas, outcome, (folder / "ctas.csv").string());
   report::write_report(folder / "report.html", report_data(outcome));
   write_host(outcome, (folder / "host.json").string(),

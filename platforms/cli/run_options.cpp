@@ -18,6 +18,17 @@ po::options_description visible_options() {
       "set a parameter, e.g. gpu.cwd.gpc_distance=100; can be repeated (heddle show params)")(
       "pace", po::value<std::string>()->value_name("recorded|asap"),
       "submit operations at their recorded times (default), or as soon as order allows")(
+      "submit", po::value<std::string>()->value_name("aql|streams"),
+      "aql: by packets of user-mode queues; streams: as operations of streams. Default: what the scenario says, or "
+      "streams")("format", po::value<std::string>()->value_name("plain|reference|condensed"),
+                 "of the packets: a dispatch packet per kernel (default), the first launch of a kernel as a reference "
+                 "packet, or kernels together in condensed packets; with --submit aql")(
+      "queues", po::value<std::string>()->value_name("host|device"),
+      "the memory in which queues lie: the host's (default) or the device's; with --submit aql")(
+      "copies", po::value<std::string>()->value_name("recorded|engines"),
+      "copies hold their queue for their time (default), or the copy engines move their bytes; with --submit aql")(
+      "batch", po::value<std::uint32_t>()->value_name("N"),
+      "most kernels that are condensed together; default 64; with --submit aql")(
       "fit", po::value<std::string>()->value_name("launch|signature"),
       "fit CTA durations to each recorded launch (default), or one per name, grid and block")(
       "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
@@ -58,6 +69,14 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.out = line.text("out");
   options.seed = line.get<std::uint64_t>("seed");
   options.device = line.get<int>("device");
+  options.by_packets = line.choice<bool>("submit", {{"aql", true}, {"streams", false}});
+  options.format = line.choice("format", workload::packet_formats());
+  options.queues = line.choice("queues", workload::queue_places());
+  options.copies = line.choice("copies", workload::copy_ways());
+  options.batch = line.get<std::uint32_t>("batch");
+  if (options.batch && (*options.batch == 0 || *options.batch > workload::kMaxBatch)) {
+    line.bad(fmt::format("--batch {}: expected 1 to {}", *options.batch, workload::kMaxBatch));
+  }
   options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
                      .value_or(options.pace);
   options.fit = line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "replay/host_driver.h"
+#include "replay/host.h"
+#include "workload/packet_options.h"
 
 namespace heddle::cli {
 
@@ -23,7 +24,12 @@ struct RunOptions {
   std::optional<std::string> timing;  // at, lt
   std::optional<std::string> out;
   std::optional<std::uint64_t> seed;
-  std::optional<int> device;  // of a recording; absent: all
+  std::optional<int> device;       // of a recording; absent: all
+  std::optional<bool> by_packets;  // --submit; absent: as the scenario says
+  std::optional<workload::PacketFormat> format;
+  std::optional<workload::QueuePlace> queues;
+  std::optional<workload::CopyBy> copies;
+  std::optional<std::uint32_t> batch;
   replay::Pace pace = replay::Pace::recorded;
   Fit fit = Fit::launch;
   bool perfetto = false;

@@ -7,6 +7,7 @@
 
 #include "cli/cluster_report.h"
 #include "cli/device_outcome.h"
+#include "cli/packet_report.h"
 #include "common/suggest.h"
 
 namespace heddle::cli {
@@ -80,6 +81,7 @@ void collect_stats(RunOutcome& outcome) {
         .gauge(outcome.machines->gpus[i].instance + ".occupancy", "%",
                "resident warps of what all SMs can hold, mean until the last CTA ended")
         .set(100 * job.observation->load_map.mean());
+    if (job.by_packets) publish_packets(outcome.machines->gpus[i].instance, job, stats);
     merge(outcome.stats, stats.to_json());
     merge(outcome.histograms, stats.histograms_json());
     const std::string prefix = outcome.machines->gpus[i].instance;
@@ -139,6 +141,8 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
                                 {"shape", machine.params.machine.shape.text()}});
     nlohmann::json clusters = cluster_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!clusters.is_null()) document["gpus"].back()["clusters"] = std::move(clusters);
+    nlohmann::json packets = packet_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
+    if (!packets.is_null()) document["gpus"].back()["packets"] = std::move(packets);
   }
   document["faults"] = nlohmann::json::array();
   for (const Fault& fault : outcome.faults) {

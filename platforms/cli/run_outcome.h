@@ -53,6 +53,7 @@ struct RunOutcome {
   std::vector<Fault> faults;                    // of all GPUs
   std::vector<std::string> warnings;
   std::size_t rejected = 0;
+  std::optional<workload::PacketOptions> packets;  // submitted by packets
   double kernels = 0, ctas = 0;
 
   // What the change does: span and kernel time of this run over those of the recorded machine at the same pace.

@@ -6,6 +6,7 @@
 
 #include "cli/cluster_report.h"
 #include "cli/memory_report.h"
+#include "cli/packet_report.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
@@ -162,6 +163,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (!memory.is_null()) gpu["memory"] = std::move(memory);
   json clusters = clusters_of(workload, job);
   if (!clusters.is_null()) gpu["clusters"] = std::move(clusters);
+  json packets = packets_of(workload, job);
+  if (!packets.is_null()) gpu["packets"] = std::move(packets);
   json faults = faults_of(outcome, i);
   if (!faults.is_null()) gpu["faults"] = std::move(faults);
   if (!outcome.comparisons.empty()) gpu["unmatched"] = unmatched_of(outcome.fidelity_of(i));

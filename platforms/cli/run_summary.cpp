@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/cluster_report.h"
+#include "cli/packet_report.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {
@@ -9,7 +10,7 @@ namespace heddle::cli {
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
 const char* reference_pace(const RunOutcome& outcome) {
-  bool changed = false;
+  bool changed = outcome.packets.has_value();
   for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
   return changed && outcome.options->pace == replay::Pace::asap ? "the same pace" : "the recorded pace";
 }
@@ -113,11 +114,13 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
   if (!changed.empty())
     lines.emplace_back("  changed", changed.size() < kReadable ? changed : "see the page or config.yaml");
   const auto stat = [&](const char* name) { return outcome.stats[m.instance + "." + name]["value"].get<double>(); };
+  // By packets, a copy in parts counts as often as it has parts.
+  const double copies = stat("task.holds") + (outcome.packets ? stat("packet.packets.vendor") : 0);
   lines.emplace_back(prefix + "work",
                      fmt::format("{}, {} in {}; {}", counted(stat("task.kernels"), "kernel", "kernels"),
                                  counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
                                  counted(stat("cwd.launch_packets"), "launch packet", "launch packets"),
-                                 counted(stat("task.holds"), "copy or fill", "copies and fills")));
+                                 counted(copies, "copy or fill", "copies and fills")));
   add_faults(outcome, m, prefix, lines);
   lines.emplace_back(prefix + "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
 }
@@ -133,6 +136,8 @@ Lines summary_lines(const RunOutcome& outcome) {
     add_machine(outcome, m, prefix, lines);
     const std::string clusters = cluster_line(outcome.result.jobs[i]);
     if (!clusters.empty()) lines.emplace_back(prefix + "clusters", clusters);
+    const std::string packets = packet_line(outcome.result.jobs[i]);
+    if (!packets.empty()) lines.emplace_back(prefix + "packets", packets);
     if (outcome.comparisons.empty()) continue;
     for (const Span& span : outcome.spans[i]) lines.emplace_back(prefix + "span, " + span.label, time_text(span.us));
     if (outcome.what_if()) {

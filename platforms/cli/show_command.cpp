@@ -1,4 +1,5 @@
 #include <iostream>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -6,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/machines.h"
 #include "common/suggest.h"
+#include "host/register_text.h"
 
 namespace heddle::cli {
 namespace {
@@ -15,9 +17,11 @@ namespace po = boost::program_options;
 constexpr const char* kUsage = R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
+heddle show registers         what a host sees of a machine, offset by offset
 
   --gpu PRESET|FILE   the machine; default h100-sxm
   --set K=V           set a parameter; can be repeated
+  --format text|markdown|c   of the registers: for people, docs/registers.md, or the header for drivers
 )";
 
 void show_params(const Machines& machines, const std::string& prefix) {
@@ -65,11 +69,24 @@ void show_tree(const Machine& machine) {
   }
 }
 
+void show_registers(const std::string& format) {
+  if (format == "text") {
+    std::cout << host::registers_as_text();
+  } else if (format == "markdown") {
+    std::cout << host::registers_as_markdown();
+  } else if (format == "c") {
+    std::cout << host::registers_as_c();
+  } else {
+    throw InputError(fmt::format("registers are not shown as '{}'", format), "--format text, markdown or c");
+  }
+}
+
 }  // namespace
 
 int show_command(const std::vector<std::string>& arguments) {
   po::options_description options = described_options();
-  options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>());
+  options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>())(
+      "format", po::value<std::string>());
   const CommandLine line("heddle show", options, arguments);
   const std::vector<std::string>& what = line.words();
   if (line.help() || what.empty()) {
@@ -80,10 +97,17 @@ int show_command(const std::vector<std::string>& arguments) {
     show_presets();
     return kSuccess;
   }
+  const std::optional<std::string> format = line.text("format");
+  if (what[0] == "registers") {
+    show_registers(format.value_or("text"));
+    return kSuccess;
+  }
+  if (format) throw InputError("--format is for registers only", "heddle show registers --format " + *format);
   if (what[0] != "params" && what[0] != "tree") {
-    const std::string near = nearest(what[0], {"params", "presets", "tree"});
-    throw InputError(fmt::format("heddle show has no '{}'", what[0]),
-                     near.empty() ? "params, presets or tree" : fmt::format("did you mean 'heddle show {}'?", near));
+    const std::string near = nearest(what[0], {"params", "presets", "tree", "registers"});
+    throw InputError(
+        fmt::format("heddle show has no '{}'", what[0]),
+        near.empty() ? "params, presets, tree or registers" : fmt::format("did you mean 'heddle show {}'?", near));
   }
   const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
   if (what[0] == "tree") {

@@ -1,8 +1,11 @@
 #include "gpu/gpu.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
+
+#include "gpu/residency.h"
 
 namespace heddle::gpu {
 namespace {
@@ -10,6 +13,24 @@ namespace {
 const GpuParams& checked(const GpuParams& params) {
   params.check();
   return params;
+}
+
+// Who is bound to which socket of the memory hub.
+constexpr std::uint32_t kPacketClient = 0;
+constexpr std::uint32_t kApertureClient = 1;
+constexpr std::uint32_t kFirstCopyClient = 2;
+
+host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& topology) {
+  host::DeviceIdentity identity;
+  identity.sms = topology.sms();
+  identity.gpcs = topology.gpcs();
+  identity.queues = params.packet.queues;
+  identity.copy_engines = params.copy.engines;
+  identity.memory = params.machine.memory;
+  identity.clock_mhz = static_cast<std::uint32_t>(std::llround(params.machine.clock * 1e3));
+  identity.threads_limit = params.sm.limits.max_threads_per_cta;
+  identity.shared_limit = params.sm.limits.max_shared_per_cta;
+  return identity;
 }
 
 }  // namespace
@@ -31,9 +52,14 @@ Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint
       topology_(params.machine.shape, params.machine.ugpus),
       domain_("domain", params.machine.clock, params.machine.timing, params.machine.run_ahead, observation),
       task_("task", domain_, "task", params.task, params.sm.limits, start_path(params), params.cwd.table_slots),
+      nobody_("nobody", domain_, 0, kUnlimitedCredits),
       cwd_("cwd", domain_, "cwd", params.cwd, topology_, arch::capacity_of(params.sm.limits),
            {params.gpc.cga_ids, params.gpc.cga_barriers}),
-      memory_("memory", domain_, params, topology_, memory) {
+      memory_("memory", domain_, params, topology_, memory),
+      host_("host", domain_, "host", params.host, identity_of(params, topology_), *this),
+      hub_("hub", domain_, "hub", params.hub, memory_.map, kFirstCopyClient + params.copy.engines),
+      packets_("packet", domain_, "packet", params.packet, params.sm.limits, codes_, *this, params.reference_tables()),
+      copies_("copy", domain_, "copy", params.copy) {
   observation.load_map.configure(topology_.sms(), params.sm.limits.warps);
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);
@@ -69,8 +95,32 @@ void Gpu::wire() {
     tmau::Tmau& unit = gpc.tmau_of(bit);
     unit.memory_out(gpc.place_at_tmau(bit)).bind(memory_.crossbar.bulk_in(id));
     memory_.crossbar.multicast_out(id).bind(unit.multicast_in[gpc.place_at_tmau(bit)]);
-    sm(id).on_fault([this](const arch::FaultRecord& fault) { faults_.push_back(fault); });
+    sm(id).on_fault([this](const arch::FaultRecord& fault) {
+      faults_.push_back(fault);
+      host_.note_fault();
+    });
   }
+  wire_front_end();
+}
+
+void Gpu::before_end_of_elaboration() {
+  if (task_.submit_in.get_base_port().bind_count() == 0) nobody_.bind(task_.submit_in);
+}
+
+void Gpu::wire_front_end() {
+  host_.command_out.bind(packets_.command_in);
+  packets_.event_out.bind(host_.event_in);
+  packets_.dispatch_out.bind(task_.dispatch_in);
+  task_.dispatch_done_out.bind(packets_.dispatch_done_in);
+  packets_.copy_out.bind(copies_.request_in(0));
+  copies_.done_out(0).bind(packets_.copy_done_in);
+  host_.copy_out.bind(copies_.request_in(1));
+  copies_.done_out(1).bind(host_.copy_done_in);
+  packets_.memory_out.bind(hub_.client_in(kPacketClient));
+  host_.memory_out.bind(hub_.client_in(kApertureClient));
+  for (std::uint32_t e = 0; e < copies_.engines(); ++e)
+    copies_.memory_out(e).bind(hub_.client_in(kFirstCopyClient + e));
+  for (std::uint32_t s = 0; s < memory_.map.slices(); ++s) hub_.slice_out(s).bind(memory_.slices[s]->hub_in());
 }
 
 sm::Sm& Gpu::sm(std::uint32_t id) {
@@ -156,8 +206,29 @@ bool Gpu::poison_memory(std::uint64_t address, std::uint64_t bytes) {
   return true;
 }
 
+// A page at a time. No slice may keep anything of it: whoever has the pointer would not see it change.
+bool Gpu::direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last) {
+  if (memory_.hbm == nullptr || !memory_.map.contains(address, 1)) return false;
+  memory::DirectMemory& direct = memory_.hbm->direct();
+  const memory::DirectMemory::Range page = direct.page_of(address);
+  first = page.first;
+  last = page.last;
+  for (const auto& slice : memory_.slices) {
+    if (!slice->let_go(first, last)) return false;
+  }
+  pointer = direct.grant(address);
+  return true;
+}
+
+void Gpu::on_invalidate(std::function<void(std::uint64_t, std::uint64_t)> invalidate) {
+  if (memory_.hbm != nullptr) memory_.hbm->direct().on_end(std::move(invalidate));
+}
+
+std::string Gpu::why_never_fits(const arch::KernelShape& kernel) const { return gpu::why_never_fits(params_, kernel); }
+
 void Gpu::reset() {
   faults_.clear();
+  codes_.reset();
   domain_.reset();
   domain_.observation().stats.clear();
   domain_.observation().load_map.clear();
@@ -166,6 +237,10 @@ void Gpu::reset() {
 
 void Gpu::check_quiescent() const {
   HEDDLE_CHECK(task_.open() == 0, "operations are open in an idle machine");
+  HEDDLE_CHECK(packets_.quiescent(), "the packet processor of an idle machine has work");
+  HEDDLE_CHECK(codes_.lent() == 0, "launches of an idle machine hold their programs");
+  HEDDLE_CHECK(copies_.idle(), "a copy engine of an idle machine has work");
+  HEDDLE_CHECK(hub_.idle(), "requests of an idle machine are in its memory hub");
   HEDDLE_CHECK(cwd_.quiescent(), "the distributor of an idle machine still accounts for work");
   HEDDLE_CHECK(memory_.crossbar.in_flight() == 0, "requests of an idle machine are on their way to memory");
   for (const auto& slice : memory_.slices) HEDDLE_CHECK(slice->idle(), "a slice of an idle machine has work");

@@ -1,4 +1,5 @@
-// A GPU: task management, distributor, GPCs, wired from a configuration.
+// A GPU: host interface, packet processor, copy engines, task management, distributor, GPCs, wired from a
+// configuration.
 #pragma once
 
 #include <memory>
@@ -7,10 +8,14 @@
 
 #include "arch/code_store.h"
 #include "arch/fault.h"
+#include "copy/copy_engines.h"
 #include "cwd/cwd.h"
 #include "gpu/gpc_tree.h"
 #include "gpu/gpu_params.h"
 #include "gpu/memory_system.h"
+#include "host/host_interface.h"
+#include "host/memory_hub.h"
+#include "packet/packet_processor.h"
 #include "task/task_unit.h"
 
 namespace heddle::gpu {
@@ -24,7 +29,7 @@ struct SmLoad {
 
 // Any number of them can be in one simulation, of different shapes; none knows of the others. A Gpu never calls
 // sc_start, and leaves the time resolution alone.
-class Gpu : public sc_core::sc_module {
+class Gpu : public sc_core::sc_module, private host::Device, private packet::FitCheck {
  public:
   // `observation` must outlive the Gpu; its prefix ("gpu0") begins the paths of all statistics. `seed` decides what is
   // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each
@@ -32,7 +37,19 @@ class Gpu : public sc_core::sc_module {
   Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation,
       DeviceMemory memory = DeviceMemory::own);
 
-  // The way in and out. Packets: protocol/submit_packet.h.
+  // The boundary that a platform binds (HST-01, HST-02); whatever is not needed may stay unbound.
+  host::HostInterface::TargetSocket& bar0() { return host_.bar0(); }  // registers and doorbells
+  host::HostInterface::TargetSocket& bar1() { return host_.bar1(); }  // device memory
+  auto& dma() { return hub_.dma(); }                                  // to the host's memory
+  sc_core::sc_out<bool>& irq() { return host_.irq(); }                // level
+  sc_core::sc_in<bool>& rst() { return host_.rst(); }                 // active high
+
+  // Told of every packet's phases; must outlive the simulation.
+  void listen(packet::PacketListener& listener) { packets_.listen(listener); }
+  const packet::PacketProcessor& packets() const { return packets_; }
+
+  // The way in and out for testbenches without a host: operations and streams (protocol/submit_packet.h). Either may
+  // stay unbound.
   PacketIn<protocol::SubmitPacket>& submit_in() { return task_.submit_in; }
   PacketOut<protocol::DonePacket>& done_out() { return task_.done_out; }
 
@@ -48,8 +65,8 @@ class Gpu : public sc_core::sc_module {
   // Device memory as the machine sees it now, newest bytes first from the L2; without time or effect on anything else.
   // False if part of the range is outside memory, or if the memory is attached and
   // simulation has not begun.
-  bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes);
-  bool write_memory(std::uint64_t address, const void* from, std::uint64_t bytes);
+  bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes) override;
+  bool write_memory(std::uint64_t address, const void* from, std::uint64_t bytes) override;
   // The sectors that those bytes touch are corrupt from now on, as by an uncorrectable error in the L2: whoever reads
   // one is told so, until the whole of it has been written. For tests and error injection. False: outside memory.
   bool poison_memory(std::uint64_t address, std::uint64_t bytes);
@@ -71,7 +88,7 @@ class Gpu : public sc_core::sc_module {
   void reset();
 
   // Operations taken in and not ended.
-  std::size_t open_operations() const { return task_.open(); }
+  std::size_t open_operations() const { return task_.open() + packets_.open(); }
   // Throws CheckFailed unless the idle machine is as it was after elaboration: no CTA, no resource, no credit is
   // missing.
   void check_quiescent() const;
@@ -81,7 +98,15 @@ class Gpu : public sc_core::sc_module {
   static Cycle start_path(const GpuParams& params);
 
  private:
+  void before_end_of_elaboration() override;
   void wire();
+  void wire_front_end();
+  // host::Device
+  bool direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last) override;
+  void on_invalidate(std::function<void(std::uint64_t, std::uint64_t)> invalidate) override;
+  void reset_device() override { reset(); }
+  // packet::FitCheck
+  std::string why_never_fits(const arch::KernelShape& kernel) const override;
   bool move_memory(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint64_t bytes);
   sm::Sm& sm(std::uint32_t id);
 
@@ -89,9 +114,14 @@ class Gpu : public sc_core::sc_module {
   const arch::Topology topology_;
   Domain domain_;
   task::TaskUnit task_;
+  PacketOut<protocol::SubmitPacket> nobody_;  // where no testbench submits operations
   cwd::Cwd cwd_;
   arch::CodeStore codes_;
   MemorySystem memory_;
+  host::HostInterface host_;
+  host::MemoryHub hub_;
+  packet::PacketProcessor packets_;
+  copy::CopyEngines copies_;
   std::vector<arch::FaultRecord> faults_;
   std::vector<std::unique_ptr<Gpc>> gpcs_;
 };

@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "arch/aql_packet.h"
 #include "arch/memory_op.h"
 #include "common/suggest.h"
 #include "gpu/preset_texts.h"
+#include "protocol/queue_packet.h"
 
 namespace heddle::gpu {
 
@@ -39,12 +41,23 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.xbar", xbar);
   binder.bind("gpu.l2", l2);
   binder.bind("gpu.hbm", hbm);
+  binder.bind("gpu.host", host);
+  binder.bind("gpu.hub", hub);
+  binder.bind("gpu.packet", packet);
+  binder.bind("gpu.copy", copy);
 }
 
 gpc::CgaMemoryPool GpuParams::cga_memory() const {
   gpc::CgaMemoryPool pool{0, cwd.memory_slots, gpc.cga_memory};
   pool.base = machine.memory - std::min(machine.memory, pool.bytes());
   return pool;
+}
+
+std::uint64_t GpuParams::reference_tables() const {
+  const std::uint64_t top = cga_memory().base;
+  if (packet.table == packet::TablePlace::scratch) return top;
+  const std::uint64_t bytes = std::uint64_t{protocol::kMaxQueues} * arch::kReferenceEntries * arch::kPacketBytes;
+  return top - std::min(top, bytes);
 }
 
 void GpuParams::check() const {

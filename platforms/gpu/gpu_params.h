@@ -8,13 +8,17 @@
 #include "arch/topology.h"
 #include "common/domain.h"
 #include "common/params.h"
+#include "copy/copy_params.h"
 #include "cwd/cwd_params.h"
 #include "gpc/cga_memory.h"
 #include "gpc/gpc_params.h"
 #include "gpc/sm_network_params.h"
+#include "host/host_params.h"
+#include "host/hub_params.h"
 #include "memory/crossbar_params.h"
 #include "memory/hbm_params.h"
 #include "memory/l2_params.h"
+#include "packet/packet_params.h"
 #include "sm/sm_params.h"
 #include "task/task_params.h"
 #include "tmau/tmau_params.h"
@@ -44,6 +48,10 @@ struct GpuParams {
   memory::CrossbarParams xbar;
   memory::L2Params l2;
   memory::HbmParams hbm;
+  host::HostParams host;
+  host::HubParams hub;
+  packet::PacketParams packet;
+  copy::CopyParams copy;
 
   // Binds every parameter under "gpu".
   void bind(ParamBinder& binder);
@@ -51,6 +59,10 @@ struct GpuParams {
   void check() const;
   // The linear memories of CGAs: at the end of device memory.
   gpc::CgaMemoryPool cga_memory() const;
+  // The reference state tables of the packet processor, if they lie in memory: below those.
+  std::uint64_t reference_tables() const;
+  // Device memory from here on belongs to the machine itself; a host's own data lie below.
+  std::uint64_t front_end_memory() const { return reference_tables(); }
 };
 
 // A preset is the YAML map below the key `gpu`, with a source beside every value. Presets are part of the program.

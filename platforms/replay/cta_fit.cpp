@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gpu/gpu.h"
-#include "replay/residency.h"
+#include "gpu/residency.h"
 
 namespace heddle::replay {
 

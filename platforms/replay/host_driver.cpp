@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::size_t kLabelLength = 60;
 
-std::string label_of(const workload::Workload& workload, std::size_t op) {
+}  // namespace
+
+std::string operation_label(const workload::Workload& workload, std::size_t op) {
   std::string name = workload.ops[op].kernel.name;
   if (name.size() > kLabelLength) name = name.substr(0, kLabelLength) + "...";
   return fmt::format("{} (operation {}, stream {})", name, op, workload.streams[workload.ops[op].stream].name);
 }
-
-}  // namespace
 
 HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
                        const HostTimings& timings, Observation& gpu, Observation& host,
@@ -42,7 +42,7 @@ HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Work
     gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload.streams[i].name);
   }
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    gpu.labels.set(static_cast<std::uint32_t>(i), label_of(workload, i));
+    gpu.labels.set(static_cast<std::uint32_t>(i), operation_label(workload, i));
   }
   plan(workload, pace, timings, codes);
 }

@@ -10,14 +10,10 @@
 #include "common/block.h"
 #include "common/packet_socket.h"
 #include "protocol/submit_packet.h"
+#include "replay/host.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
-
-enum class Pace {
-  recorded,  // operations are submitted at the workload's times
-  asap,      // as soon as order allows: only streams and the edges between them hold operations back
-};
 
 struct HostTimings {
   double launch_latency_ns = 0;       // from the host's call to the earliest start on an idle GPU
@@ -25,19 +21,15 @@ struct HostTimings {
   std::uint32_t submit_queue = 1024;  // operations on their way to the GPU: credits
 };
 
-// What the model made of an operation. Times in nanoseconds on the workload's own axis (0 is the recording's first
-// start).
-struct OpResult {
-  bool done = false;
-  bool rejected = false;
-  bool faulted = false;
-  double submitted = 0;
-  double start = 0;
-  double end = 0;
-};
+// What messages and timelines call an operation.
+std::string operation_label(const workload::Workload& workload, std::size_t op);
 
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
-class HostDriver : public sc_core::sc_module, private EventHandler, private Resettable, private WaitSource {
+class HostDriver : public sc_core::sc_module,
+                   public Host,
+                   private EventHandler,
+                   private Resettable,
+                   private WaitSource {
  public:
   // `gpu` receives the labels of the operations. `codes`: of the kernels' programs in the GPU, by operation; empty:
   // there are none. Workload and observations must outlive the driver.
@@ -50,13 +42,12 @@ class HostDriver : public sc_core::sc_module, private EventHandler, private Rese
   PacketIn<protocol::DonePacket> done_in;
 
   // Begins, now. Called once before the simulation; reset() followed by start() begins anew.
-  void start();
-  bool finished() const { return done_ == results_.size(); }
-  std::size_t done() const { return done_; }
-  std::size_t operations() const { return results_.size(); }
-  const std::vector<OpResult>& results() const { return results_; }
+  void start() override;
+  std::size_t done() const override { return done_; }
+  const std::vector<OpResult>& results() const override { return results_; }
   // Nanoseconds by which the simulation's time axis lies before the workload's: host calls precede the first start.
-  double lead() const { return static_cast<double>(lead_); }
+  double lead() const override { return static_cast<double>(lead_); }
+  Domain& host_domain() override { return domain; }
 
  private:
   struct Item {

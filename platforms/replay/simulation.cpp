@@ -6,10 +6,11 @@
 #include <fmt/format.h>
 
 #include "gpu/gpu.h"
+#include "gpu/residency.h"
 #include "replay/device_memory.h"
 #include "replay/initial_state.h"
+#include "replay/packet_job.h"
 #include "replay/progress_watch.h"
-#include "replay/residency.h"
 
 namespace heddle::replay {
 namespace {
@@ -55,32 +56,51 @@ struct Machine {
   std::unique_ptr<Observation> observation;
   std::unique_ptr<Observation> host_observation;
   std::unique_ptr<gpu::Gpu> gpu;
-  std::unique_ptr<HostDriver> host;
+  std::unique_ptr<TaskTranslator> translator;  // of a job by packets
+  std::unique_ptr<Host> host;
+  PacketHost* packets = nullptr;  // the same, of a job by packets
   const workload::Workload* workload = nullptr;
   std::vector<std::string> regions;
 };
 
-Machine build(const Job& job, const SimulationOptions& options) {
+// The host that submits operations of streams.
+void add_driver(const Job& job, Machine& m) {
+  HostTimings timings;
+  timings.submit_queue = job.params.task.submit_queue;
+  timings.launch_latency_ns = job.launch_latency_ns;
+  timings.start_path_ns = m.gpu->domain().clock().ns_for_cycles(
+      static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
+  auto driver = std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
+                                             *m.observation, *m.host_observation, load_programs(*job.workload, *m.gpu));
+  driver->submit_out.bind(m.gpu->submit_in());
+  m.gpu->done_out().bind(driver->done_in);
+  m.host = std::move(driver);
+}
+
+Machine build(const Job& job, const SimulationOptions& options, HostSide& host_side) {
   Machine m;
   m.workload = job.workload;
   m.regions = job.regions;
   m.observation = std::make_unique<Observation>(job.instance);
   m.observation->timeline = options.timeline;
   m.observation->ctas = job.ctas;
+  if (job.packets && job.ctas != nullptr) {
+    m.translator = std::make_unique<TaskTranslator>(*job.ctas);
+    m.observation->ctas = m.translator.get();
+  }
   m.host_observation = std::make_unique<Observation>(job.instance + ".host");
   m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
-  HostTimings timings;
-  timings.submit_queue = job.params.task.submit_queue;
-  timings.launch_latency_ns = job.launch_latency_ns;
-  timings.start_path_ns = m.gpu->domain().clock().ns_for_cycles(
-      static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
-  m.host = std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
-                                        *m.observation, *m.host_observation, load_programs(*job.workload, *m.gpu));
+  if (job.packets) {
+    auto host = host_side.add(job, *m.gpu, *m.observation, *m.host_observation);
+    m.packets = host.get();
+    if (m.translator) m.translator->use(host->operations());
+    m.host = std::move(host);
+  } else {
+    add_driver(job, m);
+  }
   check_switches(*job.workload, job.instance, m.gpu->topology());
   m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.host->lead()));
   load_regions(*job.workload, job.instance, *m.gpu);
-  m.host->submit_out.bind(m.gpu->submit_in());
-  m.gpu->done_out().bind(m.host->done_in);
   return m;
 }
 
@@ -145,13 +165,19 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   const Context context;
   SimulationResult result;
   std::vector<Machine> machines;
-  for (const Job& job : jobs) machines.push_back(build(job, options));
+  HostSide host_side(jobs, options);
+  for (const Job& job : jobs) machines.push_back(build(job, options, host_side));
   for (const Machine& m : machines) m.host->start();
   result.elaboration_seconds = seconds_since(begin);
 
   const auto running = std::chrono::steady_clock::now();
   try {
     run(machines, options, result);
+    // What the device still writes into memory once all operations are done.
+    const bool by_packets =
+        std::any_of(machines.begin(), machines.end(), [](const Machine& m) { return m.packets != nullptr; });
+    if (by_packets && result.progress && sc_core::sc_pending_activity())
+      sc_core::sc_start(10, sc_core::SC_US, sc_core::SC_EXIT_ON_STARVATION);
   } catch (const sc_core::sc_report&) {
     for (const Machine& m : machines) {
       if (m.observation->failure) std::rethrow_exception(m.observation->failure);
@@ -165,15 +191,17 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   sc_core::sc_time last;
   for (Machine& m : machines) {
     const Domain& domain = m.gpu->domain();
+    Domain& host_domain = m.host->host_domain();
     if (result.progress) {
       m.gpu->check_quiescent();
+      if (m.packets != nullptr) m.packets->check_memory();
     } else {
       m.gpu->collect_waits(graph);
-      m.host->domain.collect_waits(graph);
+      host_domain.collect_waits(graph);
     }
-    last = std::max({last, domain.last_event_time(), m.host->domain.last_event_time()});
-    result.events += domain.events_executed() + m.host->domain.events_executed();
-    result.wakeups += domain.wakeups() + m.host->domain.wakeups();
+    last = std::max({last, domain.last_event_time(), host_domain.last_event_time()});
+    result.events += domain.events_executed() + host_domain.events_executed();
+    result.wakeups += domain.wakeups() + host_domain.wakeups();
     JobResult job;
     job.results = m.host->results();
     job.cycle_ns = domain.clock().ns_for_cycles(1);
@@ -183,6 +211,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
     job.faults = m.gpu->faults();
     job.regions = read_regions(*m.workload, *m.gpu, m.regions);
+    if (m.packets != nullptr) take_packets(*m.packets, job);
     m.host.reset();
     m.gpu.reset();
     job.observation = std::move(m.observation);

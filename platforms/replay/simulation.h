@@ -3,13 +3,18 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "arch/fault.h"
 #include "common/observation.h"
 #include "gpu/gpu_params.h"
 #include "replay/host_driver.h"
+#include "replay/host_params.h"
+#include "replay/packet_parts.h"
+#include "workload/packet_options.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
@@ -22,13 +27,15 @@ struct Job {
   Pace pace = Pace::recorded;
   double launch_latency_ns = 0;      // host call to start
   std::vector<std::string> regions;  // memory regions to read at the end, beside those that are written to files
-  CtaListener* ctas = nullptr;       // sees the CTAs of this GPU; null: off
+  CtaListener* ctas = nullptr;       // sees the CTAs of this GPU, by operation; null: off
+  std::optional<workload::PacketOptions> packets;  // submitted by packets of user-mode queues
 };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
   double no_progress_ms = 1000;  // simulated; 0: only when no event is left
   TimelineSink* timeline = nullptr;
+  PacketHostParams host;  // of jobs that are submitted by packets: they share its memory
   // Called now and then with simulated time and the share of operations that are done (0 … 1).
   std::function<void(const sc_core::sc_time&, double)> progress;
 };
@@ -40,8 +47,20 @@ struct JobResult {
   double lead_ns = 0;  // the workload's time 0 on the simulation's axis
   std::vector<std::string> sm_paths;
   std::vector<std::uint32_t> sms_per_gpc;
-  std::vector<arch::FaultRecord> faults;           // in order of time
+  std::vector<arch::FaultRecord> faults;           // in order of time; `task`: the operation
   std::vector<std::vector<std::uint8_t>> regions;  // at the end, by memory region; empty: not asked for
+  // Of a job that was submitted by packets.
+  bool by_packets = false;
+  std::vector<PacketLaunch> launches;                         // in the order of their ends
+  std::vector<std::string> problems;                          // queues that stopped: sentences
+  std::vector<std::string> notes;                             // for the user
+  std::unordered_map<std::uint32_t, std::size_t> operations;  // by the id of the dispatch
+
+  // The operation that a CGA, which carries the id of a task, belongs to.
+  std::size_t operation_of(std::uint32_t task) const {
+    const auto found = operations.find(task);
+    return found == operations.end() ? task : found->second;
+  }
 };
 
 struct SimulationResult {

@@ -41,6 +41,10 @@ namespace heddle::report {
 //                     gpcs: [{sms: [id], paths: ["gpc0.cpc0.tpc0.sm0", ...], bytes: [[per SM] per SM]}]}
 //                     in cycles; size: CTAs of a CGA; warps: of a CTA; row: index into totals; end: null where it did
 //                     not end; gpcs: all, bytes from the SM of the row to that of the column where there was traffic
+//     packets         {parts: [{key, what}], rows: [{kernel, launches, packets, own_us: [per part], all_us: [per
+//     part]}],
+//                     total: {launches, packets, own_us, all_us}}
+//                     sums over launches; own: of it, what no earlier kernel of the same queue covers
 //     unmatched       [{reason, kernels, time_us, share_percent}]
 //   }]
 //   expectations [{text, ok, actual}]

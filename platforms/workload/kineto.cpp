@@ -113,6 +113,7 @@ class Builder {
     } else {
       op.bytes = from.bytes;
       op.duration = from.duration;  // INP-11
+      op.direction = direction_of(from.name);
     }
     op.kernel.name = std::move(from.name);
     return op;

@@ -111,6 +111,7 @@ class Builder {
       op.duration = from.duration;  // INP-11
       op.kernel.name =
           from.kind == OpKind::fill ? "Memset" : kCopyNames[from.copy_kind < kCopyNames.size() ? from.copy_kind : 0];
+      op.direction = direction_of(op.kernel.name);
     }
     return op;
   }

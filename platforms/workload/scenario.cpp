@@ -14,6 +14,7 @@
 #include "workload/scenario_entries.h"
 #include "workload/scenario_expect.h"
 #include "workload/scenario_memory.h"
+#include "workload/scenario_packets.h"
 #include "workload/schema.h"
 
 namespace heddle::workload {
@@ -57,8 +58,7 @@ class Reader {
     read_regions(map);
     if (map.has("kernels")) read_kernels(map.node("kernels"));
     if (map.has("streams")) read_streams(map.node("streams"));
-    if (map.node("submit").size() == 0) map.fail("submit", "the list is empty: there is nothing to run");
-    for (const auto& node : map.node("submit")) read_operation(node);
+    read_submit(map);
     connect();
     if (map.has("load")) read_loads(map.node("load"));
     if (map.has("tpcs")) read_tpc_switches(map.node("tpcs"));
@@ -131,6 +131,13 @@ class Reader {
     const auto list = [&](const char* key) { return map.has(key) ? map.node(key) : YAML::Node(); };
     regions_ = read_memory(list("memory"), list("tensors"), file_, scenario_.gpus.size());
     for (const MemoryRegion& region : regions_) scenario_.workloads[region.gpu].memory.push_back(region);
+  }
+
+  void read_submit(const MapReader& map) {
+    YAML::Node operations = map.node("submit");
+    if (operations.IsMap()) scenario_.packets = read_submission(map.node("submit"), file_, operations);
+    if (operations.size() == 0) map.fail("submit", "the list is empty: there is nothing to run");
+    for (const auto& node : operations) read_operation(node);
   }
 
   // An address means something else on another GPU.
@@ -215,8 +222,10 @@ class Reader {
   // What kind of operation a map is decides which keys it may have.
   const MapSpec& kind_of(const YAML::Node& node, const std::string& thing) const {
     const MapSpec* found = nullptr;
-    const std::pair<const char*, const MapSpec*> kinds[] = {
-        {"kernel", &kernel_op_spec()}, {"copy", &copy_op_spec()}, {"fill", &fill_op_spec()}};
+    const std::pair<const char*, const MapSpec*> kinds[] = {{"kernel", &kernel_op_spec()},
+                                                            {"copy", &copy_op_spec()},
+                                                            {"fill", &fill_op_spec()},
+                                                            {"group", &group_op_spec()}};
     for (const auto& [key, spec] : kinds) {
       if (!node.IsMap() || !node[key].IsDefined()) continue;
       if (found != nullptr) {
@@ -229,7 +238,7 @@ class Reader {
     }
     if (found == nullptr) {
       throw InputError(position(node, file_), fmt::format("{}: what to do is missing", thing),
-                       "an operation has one of the keys kernel, copy, fill: {kernel: gemm, stream: a}");
+                       "an operation has one of the keys kernel, copy, fill, group: {kernel: gemm, stream: a}");
     }
     return *found;
   }
@@ -238,15 +247,27 @@ class Reader {
     const std::string thing = entry_name("operation", node, "id");
     const MapSpec& spec = kind_of(node, thing);
     const MapReader map(node, spec, thing, file_);
+    if (&spec == &group_op_spec()) {
+      read_group(map);
+      return;
+    }
+    if (in_group_) {
+      for (const char* key : {"id", "after"}) {
+        if (map.has(key)) map.fail(key, "not possible within a group");
+      }
+    }
     Op op;
+    std::set<std::string> argument_regions;
     if (&spec == &kernel_op_spec()) {
       op.kernel = find_kernel(map);
+      if (map.has("args")) op.args = read_args(map, file_, regions_, argument_regions);
     } else {
       const char* key = &spec == &copy_op_spec() ? "copy" : "fill";
       op.kind = &spec == &copy_op_spec() ? OpKind::copy : OpKind::fill;
       op.bytes = map.number<std::uint64_t>(key, {Unit::bytes, 1, kMaxScenarioBytes});
       op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxScenarioTime}, BareNumber::refused);
       op.kernel.name = map.has("id") ? map.name("id") : key;
+      if (op.kind == OpKind::copy) op.direction = read_direction(map);
     }
     const Limits<Nanoseconds> time{Unit::ns, 0, kMaxScenarioTime};
     op.enqueue = map.has("at") ? map.number("at", time, BareNumber::refused) : 0;
@@ -254,6 +275,10 @@ class Reader {
     const StreamPlace& place = use_stream(map.name("stream"));
     op.stream = place.index;
     if (op.kind == OpKind::kernel) check_regions(map, op.kernel.name, place.gpu);
+    for (const MemoryRegion& region : regions_) {
+      if (argument_regions.count(region.name) == 0 || region.gpu == place.gpu) continue;
+      map.fail("args", fmt::format("it runs on gpu{}, and memory {} is of gpu{}", place.gpu, region.name, region.gpu));
+    }
 
     Workload& workload = scenario_.workloads[place.gpu];
     Submission submission{thing, place.gpu, workload.ops.size(), {}};
@@ -271,6 +296,29 @@ class Reader {
     }
     if (map.has("after")) read_waits(map, submission);
     submissions_.push_back(std::move(submission));
+  }
+
+  // Read once, copied for every further time.
+  void read_group(const MapReader& map) {
+    if (in_group_) map.fail("group", "a group within a group");
+    if (map.node("group").size() == 0) map.fail("group", "the list is empty");
+    const std::size_t repeat = map.has("repeat") ? map.number<std::size_t>("repeat", {Unit::count, 1, kMaxOps}) : 1;
+    std::vector<std::size_t> begins;
+    for (const Workload& workload : scenario_.workloads) begins.push_back(workload.ops.size());
+    const std::size_t before = total_ops_;
+    in_group_ = true;
+    for (const auto& node : map.node("group")) read_operation(node);
+    in_group_ = false;
+    const std::size_t count = total_ops_ - before;
+    total_ops_ += (repeat - 1) * count;
+    if (total_ops_ > kMaxOps) {
+      map.fail("repeat", fmt::format("with it there are more than {} operations", kMaxOps));
+    }
+    for (std::size_t gpu = 0; gpu < begins.size(); ++gpu) {
+      std::vector<Op>& ops = scenario_.workloads[gpu].ops;
+      const std::vector<Op> once(ops.begin() + static_cast<std::ptrdiff_t>(begins[gpu]), ops.end());
+      for (std::size_t i = 1; i < repeat; ++i) ops.insert(ops.end(), once.begin(), once.end());
+    }
   }
 
   void read_waits(const MapReader& map, Submission& submission) const {
@@ -334,6 +382,7 @@ class Reader {
   std::map<std::string, std::pair<std::size_t, std::size_t>> ids_;  // GPU, and index of the last operation with that id
   std::vector<Submission> submissions_;
   std::size_t total_ops_ = 0;
+  bool in_group_ = false;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "arch/fault.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
+#include "workload/packet_options.h"
 #include "workload/workload.h"
 
 namespace heddle::workload {
@@ -64,6 +65,7 @@ struct Scenario {
   std::optional<std::uint64_t> seed;
   std::vector<Workload> workloads;  // one per GPU; format "scenario", `enqueue` always set
   std::vector<Expectation> expectations;
+  std::optional<PacketOptions> packets;  // submitted by packets
 };
 
 // The preset of a scenario that names no GPU.

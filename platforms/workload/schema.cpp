@@ -64,7 +64,8 @@ const MapSpec& scenario_spec() {
           {"tensors", false, kList, "list of tensors in these regions, as the tensor memory access unit knows them"},
           {"kernels", false, kList, "list of kernels"},
           {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0"},
-          {"submit", true, kList, "list of operations, in the order in which the host submits them"},
+          {"submit", true, kList | kMap,
+           "list of operations, in the order in which the host submits them; or {by: aql, operations: …}: by packets"},
           {"load", false, kList, "list of what SMs hold when the run begins, beside the work that is submitted"},
           {"tpcs", false, kList, "list of TPCs that begin or cease to receive work"},
           {"expect", false, kList, "list of what must come out: statistics, contents of memory, device faults"},
@@ -138,9 +139,34 @@ const MapSpec& stream_spec() {
   return kSpec;
 }
 
+const MapSpec& submission_spec() {
+  static const MapSpec kSpec{
+      "submission",
+      {
+          {"by", true, kText, "aql: packets of user-mode queues, one queue per stream"},
+          {"format", false, kText,
+           "plain (a dispatch packet per kernel), reference (the first launch of every kernel is a reference packet) "
+           "or "
+           "condensed (kernels share condensed packets); default plain"},
+          {"queues", false, kText, "host or device: where rings, read indices and signals lie; default host"},
+          {"copies", false, kText,
+           "recorded (copies and fills hold their queue for their time) or engines (the copy engines move their "
+           "bytes); "
+           "default recorded"},
+          {"batch", false, kInteger, "most kernels that are condensed together; default 64"},
+          {"operations", true, kList, "list of operations, in the order in which the host submits them"},
+      }};
+  return kSpec;
+}
+
 const MapSpec& kernel_op_spec() {
-  static const MapSpec kSpec{"kernel_op",
-                             with_common_keys({{"kernel", true, kText, "name of a kernel of the list `kernels`"}})};
+  static const MapSpec kSpec{
+      "kernel_op",
+      with_common_keys(
+          {{"kernel", true, kText, "name of a kernel of the list `kernels`"},
+           {"args", false, kText | kList,
+            "expression, or list of expressions, over the names of memory: the 64-bit words of the kernel's "
+            "arguments, at the address `kernarg`; by packets only"}})};
   return kSpec;
 }
 
@@ -148,7 +174,10 @@ const MapSpec& copy_op_spec() {
   static const MapSpec kSpec{"copy_op",
                              with_common_keys({{"copy", true, kInteger | kQuantity, "bytes copied, e.g. 1 MiB"},
                                                {"for", true, kInteger | kQuantity,
-                                                "time with unit for which the copy holds its stream, e.g. 3 us"}})};
+                                                "time with unit for which the copy holds its stream, e.g. 3 us"},
+                                               {"direction", false, kText,
+                                                "host_to_device, device_to_host or device_to_device, for copy engines; "
+                                                "default host_to_device"}})};
   return kSpec;
 }
 
@@ -157,6 +186,16 @@ const MapSpec& fill_op_spec() {
                              with_common_keys({{"fill", true, kInteger | kQuantity, "bytes filled, e.g. 4 KiB"},
                                                {"for", true, kInteger | kQuantity,
                                                 "time with unit for which the fill holds its stream, e.g. 1 us"}})};
+  return kSpec;
+}
+
+const MapSpec& group_op_spec() {
+  static const MapSpec kSpec{
+      "group_op",
+      {
+          {"group", true, kList, "list of operations without `id` and `after`, that are submitted one after another"},
+          {"repeat", false, kInteger, "how many times the whole list is submitted; default 1"},
+      }};
   return kSpec;
 }
 
@@ -203,9 +242,10 @@ const MapSpec& expect_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  std::vector<const MapSpec*> specs{&scenario_spec(), &gpu_spec(),    &kernel_spec(),    &cycles_spec(),
-                                    &cluster_spec(),  &stream_spec(), &kernel_op_spec(), &copy_op_spec(),
-                                    &fill_op_spec(),  &load_spec(),   &tpc_spec(),       &expect_spec()};
+  std::vector<const MapSpec*> specs{&scenario_spec(), &gpu_spec(),     &kernel_spec(),     &cycles_spec(),
+                                    &cluster_spec(),  &stream_spec(),  &submission_spec(), &kernel_op_spec(),
+                                    &copy_op_spec(),  &fill_op_spec(), &group_op_spec(),   &load_spec(),
+                                    &tpc_spec(),      &expect_spec()};
   const std::vector<const MapSpec*> programs = program_specs();
   specs.insert(specs.end(), programs.begin(), programs.end());
   return specs;

@@ -18,6 +18,11 @@ using Nanoseconds = std::int64_t;
 
 enum class OpKind { kernel, copy, fill };
 
+// Between which memories a copy moves its bytes.
+enum class CopyDirection { device_to_device, host_to_device, device_to_host };
+// What a recorder's name for a copy says: "Memcpy HtoD (Pinned -> Device)". Within the device where it says nothing.
+CopyDirection direction_of(const std::string& name);
+
 // Why an operation does not start as soon as its stream and its host call would allow it.
 enum class EdgeSource {
   recorded,  // a stream-wait event in the recording, or an `after:` in a scenario
@@ -40,13 +45,15 @@ struct Recorded {
 
 struct Op {
   OpKind kind = OpKind::kernel;
-  arch::KernelRecord kernel;              // for copies and fills only `name` has a meaning
-  std::uint64_t bytes = 0;                // copies and fills
+  arch::KernelRecord kernel;                                  // for copies and fills only `name` has a meaning
+  std::uint64_t bytes = 0;                                    // copies and fills
+  CopyDirection direction = CopyDirection::device_to_device;  // copies
   Nanoseconds duration = 0;               // copies and fills: how long they hold their place in their stream
   std::size_t stream = 0;                 // index into Workload::streams
   std::optional<Nanoseconds> enqueue;     // begin of the host's call; absent: recorded without one
   std::optional<Nanoseconds> not_before;  // earliest start, for operations whose wait nothing else explains
   std::vector<Edge> after;                // edges between streams
+  std::vector<std::uint64_t> args;        // of a kernel: its arguments in device memory; only packets carry them
   std::optional<Recorded> recorded;
   std::uint32_t max_active_clusters =
       0;                      // of a clustered kernel, as the recorder's driver computed it (INP-09); 0: none

@@ -127,6 +127,26 @@ inline json clusters() {
             {{"sms", {1, 3}}, {"paths", {"gpc1.cpc0.tpc0.sm0", "gpc1.cpc0.tpc0.sm1"}}}}}};
 }
 
+inline json packet_row(const std::string& name, int launches, double scale) {
+  json own = json::array();
+  json all = json::array();
+  for (const double part : {0.25, 0.5, 0.125, 0.25, 0.08, 0.06, 2.0, 0.25}) {
+    own.push_back(part * scale * launches);
+    all.push_back(2 * part * scale * launches);
+  }
+  return {{"kernel", name}, {"launches", launches}, {"packets", (launches + 2) / 3}, {"own_us", own}, {"all_us", all}};
+}
+
+inline json packets() {
+  json parts = json::array();
+  for (const char* const key : {"enqueue", "fetch", "wait", "decode", "dispatch", "launch", "execution", "clean_up"}) {
+    parts.push_back({{"key", key}, {"what", std::string("what ") + key + " is"}});
+  }
+  return {{"parts", parts},
+          {"rows", {packet_row(kNasty, 60, 1), packet_row("Sweep", 60, 2.5), packet_row("3 other kernels", 9, 0.5)}},
+          {"total", packet_row("", 129, 1)}};
+}
+
 inline json fault(bool expected) {
   return {{"kernel", expected ? "careful" : kNasty},
           {"sm", 3},
@@ -165,6 +185,7 @@ inline json full_data() {
         {"what", "from a task's submission to its first CTA on an SM"}}},
       {"memory", memory()},
       {"clusters", clusters()},
+      {"packets", packets()},
       {"faults", {fault(true), fault(false), fault(false)}},
       {"copies", {{{"name", "Memcpy HtoD"}, {"stream", "13"}, {"start_us", 3.0}, {"us", 8.0}}}},
       {"unmatched",
@@ -214,7 +235,11 @@ inline json sparse_data() {
            {"levels", {{{"name", "L1"}, {"bytes", 0}, {"gb_per_s", nullptr}, {"share_percent", nullptr}}}},
            {"counts", {{{"label", "x"}, {"count", nullptr}}}}}},
          {"faults", {{{"kernel", "k"}, {"expected", true}}}}},
-        {{"memory", {{"us", 0}}}, {"faults", json::array()}, {"clusters", json::object()}},
+        {{"memory", {{"us", 0}}}, {"faults", json::array()}, {"clusters", json::object()}, {"packets", json::object()}},
+        {{"packets",
+          {{"parts", {{{"key", "fetch"}}, {{"key", "new"}}}},
+           {"rows", {{{"kernel", nullptr}, {"launches", 0}, {"own_us", {nullptr, 0}}}}},
+           {"total", {{"own_us", {0, 0}}}}}}},
         {{"clusters",
           {{"cycle_us", 0.001},
            {"totals", {{{"kernel", nullptr}, {"cgas", 0}, {"mean_skew", nullptr}, {"mean_wait", nullptr}}}},

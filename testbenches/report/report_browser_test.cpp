@@ -23,6 +23,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
                                     "Traffic between SMs",
                                     "Load of the SMs over time",
                                     "Kernels by stream",
+                                    "Where the time of a kernel goes",
                                     "Kernels by time",
                                     "Recorded against modelled duration",
                                     "Launch latency",
@@ -43,6 +44,11 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom, Contains(">3\u00a0MiB<") || Contains(">3&nbsp;MiB<"));
   CHECK_THAT(dom, Contains("12.6&nbsp;TB/s") && Contains("87.5&nbsp;%") && Contains(">524,288<"));
   CHECK_THAT(dom, Contains("400 warp instructions"));
+  // Of 3.515 us per launch, one scale for all rows; eight parts each, and once for all kernels.
+  CHECK_THAT(dom, Contains("60 launches in 20 packets") && Contains("9 launches in 3 packets"));
+  CHECK_THAT(dom, Contains("8.79&nbsp;\xC2\xB5s<small> per launch") && Contains("56.9&nbsp;%"));
+  CHECK(count_of(dom, "class=\"stack\"") == 4);
+  CHECK_THAT(dom, Contains("what clean_up is") && Contains(">clean-up<"));
   CHECK_THAT(dom, Contains("1 more CGA, not all of whose CTAs ended") && Contains("All 3 CGAs: one row per SM"));
   CHECK_THAT(dom, Contains("22.5&nbsp;cycles") && Contains(">2.00&nbsp;\xC2\xB5s<") && Contains(">1.50<"));
   CHECK_THAT(dom, Contains("3.09&nbsp;KiB in all") && Contains("3&nbsp;KiB from one SM to another"));
@@ -70,6 +76,7 @@ TEST_CASE("a browser leaves out what has no data", "[report][browser]") {
   CHECK(count_of(sparse, "<h3>Faults") == 1);
   CHECK_THAT(sparse, !Contains("that the scenario does not expect") && !Contains("<h3>Instructions by unit"));
   CHECK(count_of(sparse, "<h3>All kernels") == 1);
+  CHECK(count_of(sparse, "<h3>Where the time of a kernel goes") == 1);
 }
 
 TEST_CASE("a part that cannot be drawn says so and leaves the others be", "[report][browser]") {
@@ -120,6 +127,24 @@ TEST_CASE("sorting, filtering, zooming and printing work in a browser", "[report
   CHECK_THAT(body, Contains("longest=17.00") && Contains("shortest=1.00") && Contains("page=Page 2 of 3"));
   CHECK_THAT(body, Contains("filtered=40 of 120 kernels") && Contains("none=No kernel matches"));
   CHECK_THAT(body, Contains("shown=part"));
+}
+
+TEST_CASE("the bars of packets say more under the pointer", "[report][browser][PKT-08]") {
+  const std::string dom = dom_of(full_data(), R"(<script>
+    const bars = [...document.querySelectorAll(".stack")];
+    const widths = bars.map((bar) => [...bar.children].reduce((sum, part) => sum + part.getBoundingClientRect().width, 0)
+      / bar.getBoundingClientRect().width);
+    const place = bars[1].getBoundingClientRect();
+    bars[1].dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: place.left + 5, clientY: place.top + 5 }));
+    const seen = { widths: widths.map((width) => width.toFixed(2)).join(), text: document.getElementById("tooltip").textContent };
+    document.body.dataset.errors = String(heddle.errors.length);
+    document.body.dataset.seen = Object.entries(seen).map(([key, value]) => key + "=" + value + ";").join("");
+  </script>)");
+  if (dom.empty()) return;
+  const std::string body = body_tag(dom);
+  CHECK_THAT(body, Contains("data-errors=\"0\""));
+  CHECK_THAT(body, Contains("widths=0.40,1.00,0.20,1.00;"));
+  CHECK_THAT(body, Contains("Sweep, mean of a launch") && Contains("execution5.00") && Contains("(56.9"));
 }
 
 TEST_CASE("clusters say more under the pointer, GPC by GPC", "[report][browser]") {

@@ -23,7 +23,7 @@ class FlatMachine {
       shared_.assign(shared, 0);
       arch::WarpPlace place;
       place.grid = grid;
-      place.block = block;
+      place.block = place.workgroup = block;
       place.cta = cta;
       place.cta_x = static_cast<std::uint32_t>(cta);
       place.warps = static_cast<std::uint32_t>((block.count() + arch::kWarpLanes - 1) / arch::kWarpLanes);

@@ -188,7 +188,7 @@ TEST_CASE("files that are no scenario are refused", "[workload][scenario]") {
   CHECK_THAT(error("heddle: 1\nheddle: 1\n"), Contains("s.yaml:2:1: the key \"heddle\" stands twice"));
   CHECK_THAT(error("heddle: 1\n"), Contains("the key \"submit\" is missing"));
   CHECK_THAT(error("heddle: 1\nsubmit: []\n"), Contains("nothing to run"));
-  CHECK_THAT(error("heddle: 1\nsubmit:\n"), Contains("a list is expected, found nothing"));
+  CHECK_THAT(error("heddle: 1\nsubmit:\n"), Contains("a list or a map is expected, found nothing"));
   CHECK_THROWS_WITH(read_scenario("/nonexistent/s.yaml"), Contains("there is no such file"));
   CHECK_THROWS_WITH(read_scenario(kRoot), Contains("a folder"));
 }

@@ -222,6 +222,15 @@
           extra: heddle.percent((100 * row.count) / all), colour: "var(--second)" })))));
   }
 
+  function packets(parent, key, gpu, shortNames, navText) {
+    const data = gpu.packets;
+    if (!data || !heddle.list(data.rows).length) return;
+    card(parent, { id: `${key}-packets`, title: "Where the time of a kernel goes", navText,
+      lead: "From the host's writing of a packet to the end of its clean-up. Time in which an earlier kernel of the same queue was still on its way "
+        + "counts for that one alone, so that the parts add up to the time of the queue; what a condensed packet takes as a whole counts for its first kernel." },
+    (box) => heddle.packetParts(box, data, { shortNames, table }));
+  }
+
   function gpuSection(gpu, index, several) {
     const key = `gpu-${index}`;
     const name = gpu.name || `gpu${index}`;
@@ -294,6 +303,7 @@
     memory(below, key, gpu, link("Memory"));
     const lower = h("div", { class: "grid" });
     section.append(lower);
+    packets(lower, key, gpu, shortNames, link("Packets"));
     if (groups.length) kernelsByTime(lower, `${key}-by-time`, groups, shortNames, colourOf, pick, link("Kernels by time"));
     const comparable = kernels.some((kernel) => kernel.recorded_us > 0 && kernel.us > 0);
     const latency = gpu.launch_latency;

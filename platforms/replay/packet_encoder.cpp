@@ -1,0 +1,211 @@
+#include "replay/packet_encoder.h"
+
+#include <algorithm>
+
+#include "arch/aql_packet.h"
+#include "common/error.h"
+
+namespace heddle::replay {
+namespace {
+
+using workload::CopyBy;
+using workload::CopyDirection;
+using workload::Op;
+using workload::OpKind;
+using workload::PacketFormat;
+
+constexpr std::uint8_t kAllEntries = 0xFF;
+
+std::uint16_t dimensions(const arch::KernelShape& kernel) {
+  if (kernel.grid.z > 1 || kernel.block.z > 1) return 3;
+  return kernel.grid.y > 1 || kernel.block.y > 1 ? 2 : 1;
+}
+
+// A table that all queues share has entries for eight of them.
+std::uint8_t entries_of(std::size_t queue, std::size_t queues, bool shared) {
+  if (!shared || queues == 1) return kAllEntries;
+  std::uint8_t entries = 0;
+  for (std::size_t e = queue; e < HEDDLE_REFERENCE_ENTRIES; e += queues) {
+    entries = static_cast<std::uint8_t>(entries | 1U << e);
+  }
+  return entries;
+}
+
+}  // namespace
+
+PacketEncoder::PacketEncoder(const workload::Workload& workload, const PacketPlan& plan, const PacketMemory& memory,
+                             const EncoderParams& params)
+    : workload_(workload), plan_(plan), memory_(memory), params_(params), queues_(plan.queues.size()) {
+  for (std::size_t q = 0; q < queues_.size(); ++q) {
+    heddle_table_clear(&queues_[q].table);
+    queues_[q].entries = entries_of(q, queues_.size(), params.shared_table);
+  }
+}
+
+bool PacketEncoder::last_of_queue(std::size_t op) const { return plan_.queues[plan_.ops[op].queue].ops.back() == op; }
+
+std::uint64_t PacketEncoder::signal_of(std::size_t op) const {
+  const auto& signal = plan_.ops[op].signal;
+  return signal ? memory_.signals[*signal] : 0;
+}
+
+heddle_dispatch PacketEncoder::dispatch_of(std::size_t op) const {
+  const arch::KernelRecord& kernel = workload_.ops[op].kernel;
+  heddle_dispatch d{};
+  // Streams are in order. What other queues or the host wait for is released as far as they look.
+  d.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, last_of_queue(op) ? HEDDLE_FENCE_SYSTEM : HEDDLE_FENCE_AGENT);
+  d.setup = dimensions(kernel);
+  const arch::Dim3& block = kernel.block;
+  const arch::Dim3& grid = kernel.grid;
+  d.workgroup[0] = static_cast<std::uint16_t>(block.x);
+  d.workgroup[1] = static_cast<std::uint16_t>(block.y);
+  d.workgroup[2] = static_cast<std::uint16_t>(block.z);
+  d.grid[0] = grid.x * block.x;
+  d.grid[1] = grid.y * block.y;
+  d.grid[2] = grid.z * block.z;
+  d.private_segment = kernel.local_bytes;
+  d.group_segment = kernel.shared_bytes;
+  d.kernel_object = memory_.kernel_objects[op];
+  d.kernarg = memory_.kernargs[op];
+  d.completion_signal = signal_of(op);
+  return d;
+}
+
+// Kernels up to the next edge between queues: one that waits begins a batch, one that is waited for ends it.
+std::size_t PacketEncoder::batch_of(std::uint32_t queue, std::size_t place, std::size_t ready) const {
+  const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
+  const std::size_t most = std::min<std::size_t>(ready, params_.options.batch);
+  std::size_t count = 0;
+  while (count < most) {
+    const std::size_t op = ops[place + count];
+    if (workload_.ops[op].kind != OpKind::kernel) break;
+    if (count > 0 && !plan_.ops[op].waits.empty()) break;
+    ++count;
+    if (plan_.ops[op].signal) break;
+  }
+  return count;
+}
+
+std::size_t PacketEncoder::prepare(std::uint32_t queue, std::size_t place, std::size_t ready,
+                                   std::deque<PreparedPacket>& out) {
+  const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
+  HEDDLE_CHECK(ready > 0 && place + ready <= ops.size(), "there is no operation to prepare");
+  Queue& own = queues_[queue];
+  const std::size_t op = ops[place];
+  barriers(op, out);
+  if (workload_.ops[op].kind != OpKind::kernel) {
+    copy(op, out);
+    return 1;
+  }
+  if (params_.options.format != PacketFormat::condensed || own.entries == 0) {
+    kernel(own, op, out);
+    return 1;
+  }
+  const std::size_t count = batch_of(queue, place, ready);
+  const auto begin = ops.begin() + static_cast<std::ptrdiff_t>(place);
+  condensed(own, {begin, begin + static_cast<std::ptrdiff_t>(count)}, out);
+  return count;
+}
+
+void PacketEncoder::barriers(std::size_t op, std::deque<PreparedPacket>& out) const {
+  const std::vector<std::size_t>& waits = plan_.ops[op].waits;
+  for (std::size_t i = 0; i < waits.size(); i += HEDDLE_BARRIER_SIGNALS) {
+    std::vector<std::uint64_t> signals;
+    for (std::size_t w = i; w < std::min<std::size_t>(waits.size(), i + HEDDLE_BARRIER_SIGNALS); ++w) {
+      signals.push_back(signal_of(waits[w]));
+    }
+    PreparedPacket prepared;
+    prepared.ring = false;
+    const heddle_status status =
+        heddle_packet_barrier(&prepared.packet, HEDDLE_PACKET_BARRIER_AND, HEDDLE_SCOPES(false, 0, 0), signals.data(),
+                              static_cast<unsigned>(signals.size()), 0);
+    HEDDLE_CHECK(status == HEDDLE_OK, "a barrier packet was refused");
+    out.push_back(prepared);
+  }
+}
+
+void PacketEncoder::kernel(Queue& queue, std::size_t op, std::deque<PreparedPacket>& out) const {
+  const heddle_dispatch dispatch = dispatch_of(op);
+  PreparedPacket prepared;
+  prepared.ops = {op};
+  heddle_packet_kernel(&prepared.packet, &dispatch);
+  const bool refers = params_.options.format == PacketFormat::reference && queue.entries != 0;
+  if (refers && queue.stored.count(dispatch.kernel_object) == 0) {
+    std::vector<unsigned> entries;
+    for (unsigned e = 0; e < HEDDLE_REFERENCE_ENTRIES; ++e) {
+      if ((queue.entries >> e & 1U) != 0) entries.push_back(e);
+    }
+    const unsigned entry = entries[queue.stored.size() % entries.size()];
+    HEDDLE_CHECK(heddle_packet_reference(&prepared.packet, &dispatch, entry) == HEDDLE_OK, "an entry was refused");
+    queue.stored.emplace(dispatch.kernel_object, entry);
+  }
+  out.push_back(prepared);
+}
+
+void PacketEncoder::condensed(Queue& queue, const std::vector<std::size_t>& ops, std::deque<PreparedPacket>& out) {
+  std::vector<heddle_kernel> kernels(ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) kernels[i].dispatch = dispatch_of(ops[i]);
+  heddle_plan_options options{};
+  options.costs = params_.costs;
+  options.overlap = params_.overlap;
+  options.entries = queue.entries;
+  const auto count = static_cast<std::uint32_t>(kernels.size());
+  const std::size_t bytes = heddle_plan_workspace(count, &options);
+  HEDDLE_CHECK(bytes > 0, "the planner takes no such list");
+  if (workspace_.size() * 8 < bytes) workspace_.resize((bytes + 7) / 8);
+  std::vector<heddle_planned> planned(count);
+  heddle_plan_result result{};
+  const heddle_status status = heddle_plan(kernels.data(), count, &options, &queue.table, workspace_.data(),
+                                           workspace_.size() * 8, planned.data(), count, &result);
+  HEDDLE_CHECK(status == HEDDLE_OK, "the planner refused a list of kernels");
+  for (std::uint32_t p = 0; p < result.packets; ++p) {
+    PreparedPacket prepared;
+    prepared.packet = planned[p].packet;
+    const auto first = ops.begin() + static_cast<std::ptrdiff_t>(planned[p].first);
+    prepared.ops.assign(first, first + static_cast<std::ptrdiff_t>(planned[p].kernels));
+    out.push_back(prepared);
+  }
+}
+
+// One packet, or several where it is larger than what is moved at a time, or longer than a packet can hold.
+void PacketEncoder::copy(std::size_t op, std::deque<PreparedPacket>& out) const {
+  const Op& its = workload_.ops[op];
+  const bool moves = params_.options.copies == CopyBy::engines && its.bytes > 0;
+  const std::uint64_t all = moves ? its.bytes : static_cast<std::uint64_t>(its.duration);
+  const std::uint64_t most = moves ? memory_.scratch.bytes : arch::kMaxHold;
+  std::uint64_t left = all;
+  do {
+    const std::uint64_t now = std::min(left, most);
+    PreparedPacket prepared;
+    prepared.ops = {op};
+    prepared.begins = left == all;
+    prepared.ends = left == now;
+    prepared.ring = prepared.ends;
+    const std::uint64_t signal = prepared.ends ? signal_of(op) : 0;
+    const std::uint8_t scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM);
+    if (moves) {
+      part(op, now, signal, prepared.packet);
+    } else {
+      heddle_packet_hold(&prepared.packet, scopes, now, signal);
+    }
+    out.push_back(prepared);
+    left -= now;
+  } while (left > 0);
+}
+
+void PacketEncoder::part(std::size_t op, std::uint64_t bytes, std::uint64_t signal, heddle_packet& packet) const {
+  const Op& its = workload_.ops[op];
+  const PacketMemory::Scratch& scratch = memory_.scratch;
+  const std::uint8_t scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_SYSTEM, HEDDLE_FENCE_SYSTEM);
+  if (its.kind == OpKind::fill) {
+    const std::uint64_t whole = (bytes + 3) / 4 * 4;  // a fill writes words
+    heddle_packet_fill(&packet, scopes, scratch.device[0], whole, 0, signal);
+    return;
+  }
+  const bool from_host = its.direction == CopyDirection::host_to_device;
+  const bool to_host = its.direction == CopyDirection::device_to_host;
+  heddle_packet_copy(&packet, scopes, from_host ? scratch.host : scratch.device[0],
+                     to_host ? scratch.host : scratch.device[1], bytes, signal);
+}
+
+}  // namespace heddle::replay

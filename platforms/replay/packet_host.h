@@ -1,0 +1,144 @@
+// The host of a workload that submits by packets: it writes them into user-mode queues, rings doorbells, and looks at
+// read indices, signals and interrupts, as a driver does. Beside it HostDriver, which submits operations of streams.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tlm>
+
+#include "common/block.h"
+#include "common/packet_socket.h"
+#include "host/host_memory.h"
+#include "packet/packet_log.h"
+#include "protocol/submit_packet.h"
+#include "replay/host.h"
+#include "replay/host_params.h"
+#include "replay/packet_encoder.h"
+#include "replay/packet_memory.h"
+#include "replay/packet_plan.h"
+#include "replay/packet_results.h"
+
+namespace heddle::replay {
+
+// Device memory, without time.
+struct DeviceAccess {
+  std::function<bool(std::uint64_t address, void* to, std::uint64_t bytes)> read;
+  std::function<bool(std::uint64_t address, const void* from, std::uint64_t bytes)> write;
+};
+
+struct PacketHostSetup {
+  const workload::Workload* workload = nullptr;
+  PacketPlan plan;
+  PacketMemory memory;
+  EncoderParams encoder;
+  PacketHostParams params;
+  std::function<double(Cycle)> ns_of;  // a cycle of the GPU on the simulation's axis
+  std::uint32_t submit_queue = 1024;   // credits of submit_out
+};
+
+// Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond. It writes one packet at a time; a full
+// ring holds up the operations of its own queue only.
+class PacketHost : public sc_core::sc_module,
+                   public Host,
+                   public packet::PacketListener,
+                   private tlm::tlm_bw_transport_if<>,
+                   private EventHandler,
+                   private WaitSource {
+ public:
+  // `memory` and the workload must outlive it; `gpu` receives the labels of the operations.
+  PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setup, host::HostMemory& memory, DeviceAccess device,
+             Observation& gpu, Observation& host);
+
+  Domain domain;
+  tlm::tlm_initiator_socket<> registers;            // to bar0
+  sc_core::sc_signal<bool> interrupt{"interrupt"};  // of the device
+  PacketOut<protocol::SubmitPacket> submit_out;     // switches of TPCs; nothing else
+  PacketIn<protocol::DonePacket> done_in;           // nothing comes
+
+  void start() override;
+  std::size_t done() const override { return results_.ended(); }
+  const std::vector<OpResult>& results() const override { return results_.results(); }
+  double lead() const override { return static_cast<double>(lead_); }
+  Domain& host_domain() override { return domain; }
+
+  const std::vector<PacketLaunch>& launches() const { return results_.launches(); }
+  // The operation of a dispatch, by the id that CTAs, faults and clusters carry.
+  const std::unordered_map<std::uint32_t, std::size_t>& operations() const { return results_.operations(); }
+  // What went wrong, in sentences.
+  const std::vector<std::string>& problems() const { return problems_; }
+  // What the user should know of the plan.
+  const std::vector<std::string>& notes() const { return plan_.warnings; }
+  // After all operations: throws CheckFailed unless signals and indices in memory say the same.
+  void check_memory();
+
+ private:
+  struct Queue {
+    std::uint64_t write_index = 0;
+    std::uint64_t read_index = 0;  // when it was last looked at
+    std::uint64_t rung = 0;        // packets that a doorbell has told of
+    std::size_t place = 0;         // operations prepared
+    std::size_t order = 0;         // of the first of them, among all
+    std::deque<PreparedPacket> prepared;
+    bool stopped = false;
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void collect_waits(WaitGraph& graph) const override;
+  void kernel_dispatched(const packet::PacketRecord& record) override;
+  void packet_done(const packet::PacketRecord& record) override;
+
+  void open_queues();
+  void switch_tpcs();
+  void on_credit(std::uint32_t) { switch_tpcs(); }
+  void on_done(const protocol::DonePacket&, std::uint32_t) {}
+  void look();
+  void look_at(Cycle when);
+  bool has_work(std::uint32_t queue, Cycle& next) const;
+  bool has_room(std::uint32_t queue);
+  void begin(std::uint32_t queue);
+  void write(std::uint32_t queue);
+  void ring(std::uint32_t queue);
+  void on_interrupt();
+  void serve_interrupt();
+  void stop(std::uint32_t queue);
+  std::int64_t when_of(std::size_t op) const { return plan_.ops[op].when + lead_; }
+
+  bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes);
+  void write_memory(std::uint64_t address, const void* from, std::uint64_t bytes);
+  std::uint64_t word_at(std::uint64_t address);
+  std::uint64_t access(tlm::tlm_command command, std::uint64_t offset, std::uint64_t value, unsigned bytes);
+  void put(std::uint64_t offset, std::uint64_t value, unsigned bytes) {
+    access(tlm::TLM_WRITE_COMMAND, offset, value, bytes);
+  }
+  std::uint64_t get(std::uint64_t offset, unsigned bytes) { return access(tlm::TLM_READ_COMMAND, offset, 0, bytes); }
+
+  tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload&, tlm::tlm_phase&, sc_core::sc_time&) override {
+    return tlm::TLM_ACCEPTED;
+  }
+  void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
+
+  const workload::Workload& workload_;
+  const PacketPlan plan_;
+  const PacketMemory memory_;
+  const PacketHostParams params_;
+  host::HostMemory& host_memory_;
+  DeviceAccess device_;
+  Observation& gpu_;
+  PacketEncoder encoder_;
+  std::int64_t lead_ = 0;
+  PacketResults results_;
+  std::vector<Queue> queues_;
+  std::vector<workload::TpcSwitch> switches_;  // by time
+  std::size_t next_switch_ = 0;
+  bool busy_ = false;       // writes a packet, or rings a doorbell
+  Cycle begun_ = 0;         // the packet that it writes
+  Cycle look_ = ~Cycle{0};  // the earliest look that is scheduled
+  std::vector<std::string> problems_;
+};
+
+}  // namespace heddle::replay

@@ -1,0 +1,125 @@
+#include "replay/packet_job.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "arch/unified_address.h"
+#include "common/error.h"
+#include "replay/device_memory.h"
+
+namespace heddle::replay {
+namespace {
+
+std::uint32_t count_of(const std::vector<Job>& jobs) {
+  return static_cast<std::uint32_t>(
+      std::count_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.packets.has_value(); }));
+}
+
+// The first byte behind the workload's own regions.
+std::uint64_t end_of_regions(const workload::Workload& workload) {
+  std::uint64_t end = 0;
+  for (const workload::MemoryRegion& region : workload.memory) end = std::max(end, region.address + region.bytes);
+  return end;
+}
+
+heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const PacketHostParams& host) {
+  const packet::PacketParams& p = gpu.packet;
+  const auto whole = [](double ns) { return static_cast<std::uint32_t>(std::min(ns, 4e9)); };
+  const double each = host.enqueue + p.acquire_agent + p.release_agent + p.clean_up;
+  heddle_plan_costs costs{};
+  costs.plain = whole(each + p.decode_plain);
+  costs.reference = whole(each + p.decode_reference);
+  costs.condensed = whole(each + p.decode_condensed);
+  costs.diff = whole(p.decode_diff);
+  costs.own_clean_up = whole(p.release_agent + p.clean_up);
+  return costs;
+}
+
+}  // namespace
+
+CtaListener::Cta TaskTranslator::translated(Cta cta) const {
+  const auto found = operations_->find(cta.task);
+  HEDDLE_CHECK(found != operations_->end(), "a CTA belongs to no operation of the workload");
+  cta.task = static_cast<std::uint32_t>(found->second);
+  return cta;
+}
+
+HostSide::HostSide(const std::vector<Job>& jobs, const SimulationOptions& options)
+    : params_(options.host),
+      // The first page stays free: no signal has the address 0.
+      area_("the host's memory", arch::kHostWindow + 4096, arch::kHostWindow + options.host.memory, false) {
+  const std::uint32_t ports = count_of(jobs);
+  if (ports == 0) return;
+  params_.check();
+  memory_ = std::make_unique<host::HostMemory>("host_memory", params_.memory,
+                                               sc_core::sc_time(params_.memory_latency, sc_core::SC_NS), ports);
+}
+
+HostSide::~HostSide() = default;
+
+double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, workload::QueuePlace place) {
+  const gpu::GpuParams& params = gpu.params();
+  const Domain& domain = gpu.domain();
+  double ns = host.enqueue + params.host.register_latency;
+  if (domain.mode() == TimingMode::lt) return ns;
+  const auto cycles = [&](Cycle count) { return domain.clock().ns_for_cycles(static_cast<double>(count)); };
+  ns += cycles(params.host.doorbell);
+  ns += place == workload::QueuePlace::host ? 2 * params.hub.link_latency + host.memory_latency
+                                            : cycles(Cycle{2} * params.hub.latency);
+  ns += params.packet.decode_plain + params.packet.acquire_agent + params.packet.dispatch;
+  return ns + cycles(gpu::Gpu::start_path(params));
+}
+
+std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, Observation& gpu_observation,
+                                          Observation& host_observation) {
+  const gpu::GpuParams& params = gpu.params();
+  HostTimings timings;
+  timings.launch_latency_ns = job.launch_latency_ns;
+  timings.start_path_ns = packet_path_ns(gpu, params_, job.packets->queues);
+  PacketHostSetup setup;
+  setup.workload = job.workload;
+  setup.plan = plan_packets(*job.workload, job.pace, timings, params.packet.queues);
+  const std::uint64_t begin = end_of_regions(*job.workload);
+  const std::uint64_t end = params.front_end_memory();
+  Area device("memory of " + job.instance, std::min(begin, end), end, true);
+  setup.memory =
+      lay_out(*job.workload, load_programs(*job.workload, gpu), setup.plan, *job.packets, params_, area_, device);
+  setup.encoder.options = *job.packets;
+  setup.encoder.costs = costs_of(params, params_);
+  setup.encoder.overlap = params.packet.condensed == packet::CondensedOrder::overlap;
+  setup.encoder.shared_table = params.packet.table_owner == packet::TableOwner::agent;
+  setup.params = params_;
+  setup.submit_queue = params.task.submit_queue;
+  const Clock& clock = gpu.domain().clock();
+  setup.ns_of = [&clock](Cycle cycle) { return (clock.time_of(cycle) - clock.time_of(0)).to_seconds() * 1e9; };
+  DeviceAccess access;
+  access.read = [&gpu](std::uint64_t address, void* to, std::uint64_t bytes) {
+    return gpu.read_memory(address, to, bytes);
+  };
+  access.write = [&gpu](std::uint64_t address, const void* from, std::uint64_t bytes) {
+    return gpu.write_memory(address, from, bytes);
+  };
+  auto host = std::make_unique<PacketHost>((job.instance + "_host").c_str(), std::move(setup), *memory_, access,
+                                           gpu_observation, host_observation);
+  host->registers.bind(gpu.bar0());
+  gpu.dma().bind(memory_->port(ports_++));
+  gpu.irq().bind(host->interrupt);
+  gpu.listen(*host);
+  host->submit_out.bind(gpu.submit_in());
+  gpu.done_out().bind(host->done_in);
+  return host;
+}
+
+void take_packets(PacketHost& host, JobResult& result) {
+  result.by_packets = true;
+  result.launches = host.launches();
+  result.problems = host.problems();
+  result.notes = host.notes();
+  result.operations = host.operations();
+  for (arch::FaultRecord& fault : result.faults) {
+    fault.task = static_cast<std::uint32_t>(result.operation_of(fault.task));
+  }
+}
+
+}  // namespace heddle::replay

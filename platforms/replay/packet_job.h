@@ -1,0 +1,54 @@
+// The hosts of a simulation whose jobs are submitted by packets: they share one memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "common/observation.h"
+#include "gpu/gpu.h"
+#include "replay/packet_host.h"
+#include "replay/simulation.h"
+
+namespace heddle::replay {
+
+// Tells CTAs by operation of the workload instead of by dispatch.
+class TaskTranslator : public CtaListener {
+ public:
+  explicit TaskTranslator(CtaListener& listener) : listener_(listener) {}
+  void use(const std::unordered_map<std::uint32_t, std::size_t>& operations) { operations_ = &operations; }
+  void cta_started(const Cta& cta) override { listener_.cta_started(translated(cta)); }
+  void cta_ended(const Cta& cta) override { listener_.cta_ended(translated(cta)); }
+
+ private:
+  Cta translated(Cta cta) const;
+
+  CtaListener& listener_;
+  const std::unordered_map<std::uint32_t, std::size_t>* operations_ = nullptr;
+};
+
+class HostSide {
+ public:
+  HostSide(const std::vector<Job>& jobs, const SimulationOptions& options);
+  ~HostSide();
+
+  // The host of one job, bound to its GPU. Throws InputError where the workload cannot be submitted by packets.
+  std::unique_ptr<PacketHost> add(const Job& job, gpu::Gpu& gpu, Observation& gpu_observation,
+                                  Observation& host_observation);
+
+ private:
+  const PacketHostParams params_;
+  std::unique_ptr<host::HostMemory> memory_;
+  Area area_;
+  std::uint32_t ports_ = 0;  // in use
+};
+
+// What the modelled machine itself takes from the host's first write of a kernel's packet to the kernel's start on an
+// idle GPU, in nanoseconds: part of the launch latency of a recording.
+double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, workload::QueuePlace place);
+
+// What the host knows at the end, into the result.
+void take_packets(PacketHost& host, JobResult& result);
+
+}  // namespace heddle::replay

@@ -1,0 +1,176 @@
+#include "replay/packet_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+
+namespace heddle::replay {
+namespace {
+
+using workload::OpKind;
+using workload::Workload;
+
+// Streams of different kinds cannot share a queue: priority and subcontext are the queue's (PKT-12).
+using Kind = std::pair<std::int32_t, std::uint8_t>;
+
+std::uint8_t subcontext_of(const Workload& workload, std::size_t stream) {
+  std::optional<std::uint8_t> found;
+  for (const workload::Op& op : workload.ops) {
+    if (op.kind != OpKind::kernel || op.stream != stream) continue;
+    if (found && *found != op.kernel.subcontext) {
+      throw InputError(fmt::format("kernels of stream {} are of subcontexts {} and {}: a queue has one subcontext",
+                                   workload.streams[stream].name, *found, op.kernel.subcontext),
+                       "give kernels of different subcontexts streams of their own");
+    }
+    found = op.kernel.subcontext;
+  }
+  return found.value_or(0);
+}
+
+// How many queues each kind gets: one, and the others where most streams share one.
+std::map<Kind, std::size_t> deal(const std::map<Kind, std::vector<std::size_t>>& kinds, std::uint32_t queues) {
+  if (kinds.size() > queues) {
+    throw InputError(
+        fmt::format("streams of {} different priorities and subcontexts need as many queues, and there are "
+                    "{}",
+                    kinds.size(), queues),
+        "raise gpu.packet.queues, or use fewer priorities and subcontexts");
+  }
+  std::map<Kind, std::size_t> share;
+  for (const auto& [kind, streams] : kinds) share[kind] = 1;
+  for (std::size_t left = queues - kinds.size(); left > 0; --left) {
+    const Kind* most = nullptr;
+    for (const auto& [kind, streams] : kinds) {
+      if (streams.size() <= share[kind]) continue;
+      if (most == nullptr || streams.size() * share[*most] > kinds.at(*most).size() * share[kind]) most = &kind;
+    }
+    if (most == nullptr) break;
+    ++share[*most];
+  }
+  return share;
+}
+
+// Queues, and the queue of every stream.
+std::vector<std::uint32_t> place_streams(const Workload& workload, std::uint32_t queues, PacketPlan& plan) {
+  std::vector<bool> used(workload.streams.size(), false);
+  for (const workload::Op& op : workload.ops) used[op.stream] = true;
+  std::map<Kind, std::vector<std::size_t>> kinds;
+  for (std::size_t s = 0; s < workload.streams.size(); ++s) {
+    if (used[s]) kinds[{workload.streams[s].priority, subcontext_of(workload, s)}].push_back(s);
+  }
+  const std::map<Kind, std::size_t> share = deal(kinds, queues);
+  std::vector<std::uint32_t> queue_of(workload.streams.size(), 0);
+  std::map<Kind, std::vector<std::uint32_t>> queues_of;
+  std::map<Kind, std::size_t> next;
+  std::size_t streams = 0;
+  // In the order of the streams, so that numbers of queues follow it.
+  for (std::size_t s = 0; s < workload.streams.size(); ++s) {
+    if (!used[s]) continue;
+    ++streams;
+    const Kind kind{workload.streams[s].priority, subcontext_of(workload, s)};
+    std::vector<std::uint32_t>& own = queues_of[kind];
+    if (own.size() < share.at(kind)) {
+      own.push_back(static_cast<std::uint32_t>(plan.queues.size()));
+      plan.queues.push_back({kind.first, kind.second, {}, {}});
+    }
+    queue_of[s] = own[next[kind]++ % share.at(kind)];
+    plan.queues[queue_of[s]].streams.push_back(s);
+  }
+  if (streams > plan.queues.size()) {
+    plan.warnings.push_back(fmt::format(
+        "{} streams share {} queues: operations of streams that share one wait for each other (gpu.packet.queues)",
+        streams, plan.queues.size()));
+  }
+  return queue_of;
+}
+
+// The host's times, as HostDriver has them.
+std::vector<std::int64_t> host_times(const Workload& workload, Pace pace, const HostTimings& timings) {
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
+  const auto path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
+  const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
+  std::vector<std::int64_t> stream_time(workload.streams.size(), kNever);
+  std::vector<std::int64_t> times;
+  for (const workload::Op& op : workload.ops) {
+    std::int64_t when = stream_time[op.stream];
+    if (pace == Pace::asap) {
+      when = 0;
+    } else {
+      if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - path));
+      if (op.not_before) when = std::max(when, *op.not_before - path);
+      if (when == kNever) when = 0;
+    }
+    stream_time[op.stream] = when;
+    times.push_back(when);
+  }
+  return times;
+}
+
+// What waits for an earlier operation of the same queue comes behind it, whatever the host's times say.
+void keep_order(const Workload& workload, const std::vector<std::uint32_t>& queue_of,
+                std::vector<std::int64_t>& times) {
+  std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    times[i] = std::max(times[i], stream_time[op.stream]);
+    for (const workload::Edge& edge : op.after) {
+      const bool same = queue_of[workload.ops[edge.from].stream] == queue_of[op.stream];
+      if (same && edge.from < i) times[i] = std::max(times[i], times[edge.from]);
+    }
+    stream_time[op.stream] = times[i];
+  }
+}
+
+void connect(const Workload& workload, PacketPlan& plan) {
+  std::vector<bool> waited_for(workload.ops.size(), false);
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    for (const workload::Edge& edge : workload.ops[i].after) {
+      if (plan.ops[edge.from].queue != plan.ops[i].queue) {
+        plan.ops[i].waits.push_back(edge.from);
+        waited_for[edge.from] = true;
+      } else if (plan.ops[edge.from].place >= plan.ops[i].place) {
+        throw InputError(
+            fmt::format("operation {} ({}) waits for operation {} ({}), which is behind it in the same queue", i,
+                        workload.ops[i].kernel.name, edge.from, workload.ops[edge.from].kernel.name),
+            "submit it later, or raise gpu.packet.queues if their streams share a queue");
+      }
+    }
+  }
+  for (const PlannedQueue& queue : plan.queues) waited_for[queue.ops.back()] = true;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    if (waited_for[i]) plan.ops[i].signal = plan.signals++;
+  }
+}
+
+}  // namespace
+
+PacketPlan plan_packets(const Workload& workload, Pace pace, const HostTimings& timings, std::uint32_t queues) {
+  PacketPlan plan;
+  plan.ops.resize(workload.ops.size());
+  const std::vector<std::uint32_t> queue_of = place_streams(workload, queues, plan);
+  std::vector<std::int64_t> times = host_times(workload, pace, timings);
+  keep_order(workload, queue_of, times);
+  std::vector<std::size_t> order(workload.ops.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t op = order[i];
+    PlannedOp& planned = plan.ops[op];
+    planned.queue = queue_of[workload.ops[op].stream];
+    planned.when = times[op];
+    planned.order = i;
+    planned.place = plan.queues[planned.queue].ops.size();
+    plan.queues[planned.queue].ops.push_back(op);
+  }
+  connect(workload, plan);
+  return plan;
+}
+
+}  // namespace heddle::replay
