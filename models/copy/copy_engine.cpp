@@ -118,12 +118,6 @@ void CopyEngine::send(std::uint32_t slot) {
 }
 
 bool CopyEngine::on_response(tlm::tlm_generic_payload& payload, Cycle arrival) {
-  const auto stale = std::find(stale_.begin(), stale_.end(), &payload);
-  if (stale != stale_.end()) {
-    (*stale)->release();
-    stale_.erase(stale);
-    return true;
-  }
   const auto* extension = protocol::extension_of(payload);
   const std::uint32_t slot = extension == nullptr ? ~std::uint32_t{0} : extension->entry;
   HEDDLE_CHECK(slot < slots_.size() && slots_[slot].payload == &payload && slots_[slot].with_memory,
@@ -142,7 +136,7 @@ void CopyEngine::take_answer(std::uint32_t slot) {
     return pump();
   }
   if (bad) {
-    job_.failed(s.piece, s.writes ? s.piece.to : s.piece.from);
+    job_.failed(s.piece, s.writes ? s.piece.to : s.piece.from, s.writes);
     while (!to_write_.empty()) drop(to_write_.pop());
   } else {
     // After an error, what has been read goes nowhere.
@@ -173,6 +167,10 @@ void CopyEngine::finish() {
   if (ns > 0) bandwidth_.set(static_cast<double>(bytes_.value()) / ns);
   if (owner_.timeline() != nullptr) draw(end);
   busy_ = false;
+  if (job_.status() != arch::HsaStatus::success) {
+    owner_.note_fault(
+        {job_.status(), job_.failed_address(), job_.failed_write(), job_.request().subcontext, sender_, number_, true});
+  }
   owner_.answer(sender_, {job_.request().tag, job_.status(), job_.failed_address(), start_, end});
   owner_.give_out();
 }
@@ -197,15 +195,10 @@ void CopyEngine::draw(Cycle end) const {
   if (set_up_ > 0) owner_.timeline()->slice(track, begin, clock.time_of(start_ + set_up_), "set-up");
 }
 
-// Memory may not have been reset: what it still has comes back some day.
+// The memory hub is reset as well: it answers none of them, and does not look at them any more.
 void CopyEngine::reset() {
-  for (Slot& slot : slots_) {
-    if (slot.payload == nullptr) continue;
-    if (slot.with_memory) {
-      stale_.push_back(slot.payload);
-    } else {
-      slot.payload->release();
-    }
+  for (const Slot& slot : slots_) {
+    if (slot.payload != nullptr) slot.payload->release();
   }
   slots_.clear();
   free_.clear();

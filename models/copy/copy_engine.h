@@ -66,8 +66,7 @@ class CopyEngine {
   LinkPace pace_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
-  Ring<std::uint32_t> to_write_;                 // slots whose data have come
-  std::vector<protocol::MemoryRequest*> stale_;  // still with memory when the engine was reset
+  Ring<std::uint32_t> to_write_;  // slots whose data have come
 
   Counter& bytes_;
   Counter& requests_;

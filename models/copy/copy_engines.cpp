@@ -54,6 +54,10 @@ void CopyEngines::on_request(const CopyRequestPacket& request, std::uint32_t sen
   const Refusal refusal = why_refused(request);
   if (request.bytes == 0 || refusal.status != HsaStatus::success) {
     (request.kind == CopyKind::copy ? copies_ : fills_).add();
+    if (refusal.status != HsaStatus::success) {
+      const bool write = request.kind == CopyKind::fill || refusal.address != request.from;
+      note_fault({refusal.status, refusal.address, write, request.subcontext, sender, 0, false});
+    }
     return answer(sender, {request.tag, refusal.status, refusal.address, now(), now()});
   }
   waiting_.push({request, sender, now()});
@@ -72,10 +76,12 @@ void CopyEngines::give_out() {
   }
 }
 
-void CopyEngines::answer(std::uint32_t sender, const CopyDonePacket& done) {
-  if (done.status != HsaStatus::success) errors_.add();
-  dones_out_[sender].send(done);
+void CopyEngines::note_fault(const CopyError& error) {
+  errors_.add();
+  if (on_error_) on_error_(error);
 }
+
+void CopyEngines::answer(std::uint32_t sender, const CopyDonePacket& done) { dones_out_[sender].send(done); }
 
 bool CopyEngines::on_response(tlm::tlm_generic_payload& payload, std::uint32_t engine, Cycle arrival) {
   return engine_list_[engine]->on_response(payload, arrival);

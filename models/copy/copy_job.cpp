@@ -53,13 +53,14 @@ void CopyJob::ended() {
   --under_way_;
 }
 
-void CopyJob::failed(const Piece& piece, std::uint64_t address) {
+void CopyJob::failed(const Piece& piece, std::uint64_t address, bool write) {
   HEDDLE_CHECK(under_way_ > 0, "a piece failed that was not under way");
   --under_way_;
   if (failed_ && failed_offset_ < offset_of(piece)) return;
   failed_ = true;
   failed_offset_ = offset_of(piece);
   failed_address_ = address;
+  failed_write_ = write;
 }
 
 }  // namespace heddle::copy

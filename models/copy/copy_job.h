@@ -39,7 +39,7 @@ class CopyJob {
   Piece next();
   void ended();
   // An access of a piece was refused, at `address`. The first of the copy's pieces that fails gives its address.
-  void failed(const Piece& piece, std::uint64_t address);
+  void failed(const Piece& piece, std::uint64_t address, bool write);
   bool stopped() const { return failed_; }
 
   // Nothing is under way, and nothing more will be asked for.
@@ -47,6 +47,7 @@ class CopyJob {
   std::uint32_t under_way() const { return under_way_; }
   arch::HsaStatus status() const { return failed_ ? arch::HsaStatus::error : arch::HsaStatus::success; }
   std::uint64_t failed_address() const { return failed_address_; }
+  bool failed_write() const { return failed_write_; }
 
  private:
   std::uint64_t offset_of(const Piece& piece) const { return piece.to - request_.to; }
@@ -57,6 +58,7 @@ class CopyJob {
   bool failed_ = false;
   std::uint64_t failed_offset_ = 0;
   std::uint64_t failed_address_ = 0;
+  bool failed_write_ = false;
 };
 
 }  // namespace heddle::copy

@@ -26,12 +26,7 @@ bool Aperture::take(tlm::tlm_generic_payload& payload, Cycle arrival) {
 
 void Aperture::reset() {
   for (const Piece& piece : pieces_) {
-    if (piece.request == nullptr) continue;
-    if (piece.answered) {
-      piece.request->release();
-    } else {
-      stale_.push_back(piece.request);
-    }
+    if (piece.request != nullptr) piece.request->release();
   }
   pieces_.clear();
   free_pieces_.clear();
@@ -130,22 +125,11 @@ std::uint32_t Aperture::free_piece() {
 bool Aperture::on_response(tlm::tlm_generic_payload& payload, std::uint32_t /*index*/, Cycle arrival) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
   const std::uint32_t slot = extension == nullptr ? kNone : extension->entry;
-  if (slot < pieces_.size() && pieces_[slot].request == &payload) {
-    if (pieces_[slot].answered) return true;  // a second answer
-    pieces_[slot].answered = true;
-    domain_.schedule(arrival, *this, kAnswer, slot);
-  } else {
-    drop_stale(payload);
-  }
+  const bool awaited = slot < pieces_.size() && pieces_[slot].request == &payload && !pieces_[slot].answered;
+  if (!awaited) return true;
+  pieces_[slot].answered = true;
+  domain_.schedule(arrival, *this, kAnswer, slot);
   return true;
-}
-
-void Aperture::drop_stale(tlm::tlm_generic_payload& payload) {
-  const auto found = std::find(stale_.begin(), stale_.end(), &payload);
-  if (found == stale_.end()) return;
-  MemoryRequest* request = *found;
-  stale_.erase(found);
-  request->release();
 }
 
 void Aperture::on_room(std::uint32_t /*index*/, Cycle when) { domain_.schedule(when, *this, kSend); }

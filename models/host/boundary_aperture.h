@@ -24,8 +24,9 @@ class Aperture final : public EventHandler {
   // False: with this one all places are taken.
   bool take(tlm::tlm_generic_payload& payload, Cycle arrival);
   bool idle() const { return inside_ == 0; }
+  std::size_t payloads() const { return pool_.in_use(); }
   std::uint32_t inside() const { return inside_; }
-  // Forgets everything; payloads that are with the hub stay alive until they come back.
+  // Forgets everything, as does the hub: none of its payloads will come back.
   void reset();
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
@@ -63,7 +64,6 @@ class Aperture final : public EventHandler {
   void take_answer(std::uint32_t number);
   void finish(std::uint32_t number);
   std::uint32_t free_piece();
-  void drop_stale(tlm::tlm_generic_payload& payload);
 
   Domain& domain_;
   MemoryOut& out_;
@@ -75,7 +75,6 @@ class Aperture final : public EventHandler {
   std::deque<std::uint32_t> queue_;  // those that have pieces to send
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> free_pieces_;
-  std::vector<protocol::MemoryRequest*> stale_;  // with the hub when the device was reset
   std::uint32_t inside_ = 0;
 };
 

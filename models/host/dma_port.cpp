@@ -6,6 +6,7 @@ namespace heddle::host {
 namespace {
 
 constexpr std::uint32_t kHeaderBytes = 24;  // of PCIe: a header of 16, and framing
+constexpr std::uint32_t kStale = 1U << 31;
 
 double bytes_per_cycle(const HubParams& params, Domain& domain) {
   return std::max(0.01, params.link_bandwidth / domain.clock().gigahertz());
@@ -53,6 +54,9 @@ void DmaPort::on_event(std::uint32_t kind, std::uint64_t argument) {
       break;
     case kAnswer:
       enter_answer(*reinterpret_cast<DmaPayload*>(argument));
+      break;
+    case kSettle:
+      settle(*reinterpret_cast<DmaPayload*>(argument));
       break;
     default:
       finish_part(*reinterpret_cast<DmaPayload*>(argument));
@@ -146,7 +150,8 @@ tlm::tlm_sync_enum DmaPort::nb_transport_bw(tlm::tlm_generic_payload& payload, t
 // There is always room for it. False: it was taken before.
 bool DmaPort::take_response(DmaPayload& payload, const sc_core::sc_time& delay) {
   if (payload.state == DmaPayload::State::stale) {
-    payload.release();
+    payload.state = DmaPayload::State::inside;
+    domain_.schedule(arrival_of(delay), *this, kSettle, reinterpret_cast<std::uintptr_t>(&payload));
     return true;
   }
   if (payload.state != DmaPayload::State::away) {
@@ -199,23 +204,43 @@ void DmaPort::reset() {
     if (payload->state == DmaPayload::State::away) payload->state = DmaPayload::State::stale;
     if (payload->state == DmaPayload::State::inside) payload->release();
   }
+  order_.clear();
+  keep_stale();
   jobs_.clear();
   free_jobs_.clear();
   open_ = tags_ = away_ = 0;
-  order_.clear();
   out_.reset();
   back_.reset();
   leaving_.clear();
   bus_.clear();
   calls_.clear();
-  leave_event_ = asking_ = false;
-  undecided_.clear();
+  leave_event_ = false;
+  ignorant_.clear();
   bus_free_ = 0;
+}
+
+// What the target still has may change its memory at any time. Numbers that no job has.
+void DmaPort::keep_stale() {
+  stale_ = 0;
+  for (const auto& payload : pool_.all()) {
+    if (payload->state != DmaPayload::State::stale) continue;
+    payload->job = kStale | stale_++;
+    if (payload->changes) order_.enter(payload->job, payload->place, payload->place_bytes, true);
+  }
+}
+
+void DmaPort::settle(DmaPayload& payload) {
+  --stale_;
+  freed_.clear();
+  if (payload.changes) order_.leave(payload.job, payload.place, freed_);
+  payload.release();
+  begin_freed();
+  pump();
 }
 
 void DmaPort::collect_waits(WaitGraph& graph) const {
   if (requesting_ != nullptr) graph.add(path(), "for a request to be accepted on", "the host's bus");
-  if (away_ > 0) graph.add(path(), "for responses of", "the host's bus");
+  if (away_ + stale_ > 0) graph.add(path(), "for responses of", "the host's bus");
 }
 
 }  // namespace heddle::host

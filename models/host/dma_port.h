@@ -5,8 +5,12 @@
 // after the other with b_transport, in which the target may wait.
 //
 // Atomics. A target that knows the protocol's extension carries an atomic out as one; what it is asked with is a
-// command to be ignored for everybody else. A target that has ignored it once is not asked again: its atomics are a
-// read and a write, which no access of this device to the same bytes comes between.
+// command to be ignored for everybody else. Where it is ignored, or refused, the atomic is a read and a write, which no
+// access of this device to the same bytes comes between. Who has ignored it is not asked again for addresses nearby; an
+// error says nothing about the next one.
+//
+// A reset does not reach the outside: writes that it has may still take effect. Later accesses to the same bytes wait
+// for them, and settled() says when the last one is over.
 #pragma once
 
 #include <functional>
@@ -43,6 +47,10 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   unsigned debug(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint32_t bytes);
 
   bool idle() const { return open_ == 0; }
+  // The target has nothing any more of before the last reset.
+  bool settled() const { return stale_ == 0; }
+  // Payloads that are not free, those of before a reset included.
+  std::size_t payloads() const { return pool_.in_use(); }
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   // Payloads that the target has stay alive until it gives them back; a request that it has not accepted yet keeps the
@@ -51,8 +59,7 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  enum Event : std::uint32_t { kLeave, kArrive, kBus, kAnswer, kFinish };
-  enum class Knows : std::uint8_t { unknown, yes, no };
+  enum Event : std::uint32_t { kLeave, kArrive, kBus, kAnswer, kFinish, kSettle };
   enum class Step : std::uint8_t { plain, probe, read, write };
 
   struct Job {
@@ -85,8 +92,10 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   void begin_plain(std::uint32_t number);
   void begin_lane(std::uint32_t number);
   void ask_lane(std::uint32_t number);
-  void decide(bool knows);
+  void read_lane(std::uint32_t number);
+  std::uint64_t lane_address(const Job& job) const;
   DmaPayload& part(std::uint32_t number, tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes);
+  void begin_freed();
   void finish_part(DmaPayload& payload);
   void finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_response_status status);
   void finish_read(const Job& job, const DmaPayload& payload);
@@ -99,6 +108,8 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   void free_bus(const DmaPayload& payload, const sc_core::sc_time& delay);
   bool take_response(DmaPayload& payload, const sc_core::sc_time& delay);
   void enter_answer(DmaPayload& payload);
+  void keep_stale();
+  void settle(DmaPayload& payload);
   Cycle arrival_of(const sc_core::sc_time& delay) const;
   DmaPayload* own(tlm::tlm_generic_payload& payload) const;
 
@@ -120,9 +131,7 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   std::function<void(std::uint32_t, tlm::tlm_response_status)> done_;
   DmaPayloadPool pool_;
   DmaOrder order_;
-  Knows knows_ = Knows::unknown;
-  bool asking_ = false;                   // the first probe is under way
-  std::vector<std::uint32_t> undecided_;  // atomics that wait for its answer
+  IgnorantRegions ignorant_;
 
   std::vector<Job> jobs_;
   std::vector<std::uint32_t> free_jobs_;
@@ -138,7 +147,8 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   DmaPayload* requesting_ = nullptr;  // whose END_REQ is outstanding
   bool sending_ = false;              // inside send()
   Cycle bus_free_ = 0;
-  std::uint32_t away_ = 0;  // payloads at the target, of this life
+  std::uint32_t away_ = 0;   // payloads at the target, of this life
+  std::uint32_t stale_ = 0;  // and of those before
 
   Ring<Call> calls_;
   sc_core::sc_event wake_;

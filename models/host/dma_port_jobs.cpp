@@ -155,48 +155,41 @@ void DmaPort::begin_plain(std::uint32_t number) {
   }
 }
 
+std::uint64_t DmaPort::lane_address(const Job& job) const {
+  const MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  return arch::line_of(arch::host_address(job.request->get_address())) + atomic.lane[job.lane].offset;
+}
+
 // One value after the other.
 void DmaPort::begin_lane(std::uint32_t number) {
-  if (knows_ == Knows::unknown && asking_) {
-    undecided_.push_back(number);
-    return;
-  }
-  if (knows_ != Knows::no) return ask_lane(number);
   Job& job = jobs_[number];
-  const MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  if (!ignorant_.has(lane_address(job))) return ask_lane(number);
+  read_lane(number);
+}
+
+// The first half of an atomic that nobody carries out as one.
+void DmaPort::read_lane(std::uint32_t number) {
+  Job& job = jobs_[number];
   job.step = Step::read;
   stats_.split_atomics.add();
-  part(number, tlm::TLM_READ_COMMAND,
-       arch::line_of(arch::host_address(job.request->get_address())) + atomic.lane[job.lane].offset,
-       arch::bytes_of(atomic.type));
+  part(number, tlm::TLM_READ_COMMAND, lane_address(job), arch::bytes_of(protocol::extension_of(*job.request)->type));
 }
 
 void DmaPort::ask_lane(std::uint32_t number) {
-  asking_ = knows_ == Knows::unknown;
   Job& job = jobs_[number];
   const MemoryExtension& atomic = *protocol::extension_of(*job.request);
-  const protocol::AtomicLane& lane = atomic.lane[job.lane];
-  const std::uint64_t line = arch::line_of(arch::host_address(job.request->get_address()));
   job.step = Step::probe;
-  DmaPayload& payload = part(number, tlm::TLM_IGNORE_COMMAND, line + lane.offset, arch::bytes_of(atomic.type));
+  DmaPayload& payload = part(number, tlm::TLM_IGNORE_COMMAND, lane_address(job), arch::bytes_of(atomic.type));
+  payload.data.fill(0);
   MemoryExtension& asked = payload.extension;
   asked.action = MemoryAction::atomic;
   asked.atomic = atomic.atomic;
   asked.type = atomic.type;
   asked.done = false;
   asked.lanes = 1;
-  asked.lane[0] = lane;
+  asked.lane[0] = atomic.lane[job.lane];
   asked.lane[0].old = 0;
   payload.use_extension();
-}
-
-// The first answer counts for good.
-void DmaPort::decide(bool knows) {
-  asking_ = false;
-  knows_ = knows ? Knows::yes : Knows::no;
-  std::vector<std::uint32_t> waiting;
-  waiting.swap(undecided_);
-  for (const std::uint32_t number : waiting) begin_lane(number);
 }
 
 void DmaPort::finish_part(DmaPayload& payload) {
@@ -238,14 +231,11 @@ void DmaPort::finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_re
   protocol::AtomicLane& lane = atomic.lane[job.lane];
   const std::uint32_t bytes = arch::bytes_of(atomic.type);
   if (job.step == Step::probe && !payload.extension.done) {
-    if (knows_ == Knows::unknown) decide(false);  // whatever it has answered
-    if (knows_ == Knows::no) {
-      begin_lane(number);
-      return;
-    }
-    status = tlm::TLM_GENERIC_ERROR_RESPONSE;  // it has known the extension before
+    // Not carried out. After an error only this one is split: the target may know others.
+    if (status == tlm::TLM_OK_RESPONSE) ignorant_.add(lane_address(job));
+    read_lane(number);
+    return;
   }
-  if (knows_ == Knows::unknown) decide(true);
   if (status != tlm::TLM_OK_RESPONSE) {
     job.status = status;
     return;
@@ -254,7 +244,7 @@ void DmaPort::finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_re
     lane.old = load_value(payload.data.data(), bytes);
     const std::uint64_t value = arch::atomic_result(atomic.atomic, atomic.type, lane.old, lane.operand, lane.compare);
     job.step = Step::write;
-    store_value(part(number, tlm::TLM_WRITE_COMMAND, payload.get_address(), bytes).data.data(), bytes, value);
+    store_value(part(number, tlm::TLM_WRITE_COMMAND, lane_address(job), bytes).data.data(), bytes, value);
     return;
   }
   if (job.step == Step::probe) {
@@ -273,8 +263,12 @@ void DmaPort::end_job(std::uint32_t number) {
   stats_.latency.add(now() - job.since);
   freed_.clear();
   order_.leave(number, job.address, freed_);
-  for (const std::uint32_t next : freed_) begin(next);
+  begin_freed();
   done_(job.token, job.status);
+}
+
+void DmaPort::begin_freed() {
+  for (const std::uint32_t next : freed_) begin(next);
 }
 
 }  // namespace heddle::host

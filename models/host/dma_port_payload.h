@@ -28,6 +28,9 @@ class DmaPayload final : public tlm::tlm_generic_payload {
 
   // Complete and correct in every field (HST-02).
   void aim(tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
+    place = address;
+    place_bytes = bytes;
+    changes = command != tlm::TLM_READ_COMMAND;
     set_command(command);
     set_address(address);
     set_data_ptr(data.data());
@@ -50,7 +53,10 @@ class DmaPayload final : public tlm::tlm_generic_payload {
 
   State state = State::free;
   std::uint32_t job = 0;
-  std::uint32_t first = 0;  // index of its first byte in the data of the request
+  std::uint32_t first = 0;        // index of its first byte in the data of the request
+  std::uint64_t place = 0;        // its address when it left: who passes it on may change the payload's
+  std::uint32_t place_bytes = 0;  // and its length
+  bool changes = false;           // the target's memory
   std::array<std::uint8_t, arch::kLineBytes> data{};
   protocol::MemoryExtension extension;
 

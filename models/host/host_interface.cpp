@@ -32,7 +32,9 @@ void HostInterface::drive_irq() { engine_->drive_irq(); }
 void HostInterface::watch_reset() { engine_->watch_reset(); }
 
 void HostInterface::note_fault() { engine_->note_fault(); }
+void HostInterface::note_copy_fault(const CopyFault& fault) { engine_->note_copy_fault(fault); }
 bool HostInterface::idle() const { return engine_->idle(); }
+std::size_t HostInterface::payloads() const { return engine_->payloads(); }
 void HostInterface::on_event(std::uint32_t kind, std::uint64_t argument) { engine_->on_event(kind, argument); }
 void HostInterface::reset() { engine_->reset(); }
 void HostInterface::collect_waits(WaitGraph& graph) const { engine_->collect_waits(graph); }

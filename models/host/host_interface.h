@@ -27,10 +27,15 @@ class Device {
   // False: not now (the machine works on them), or not at all (attached memory).
   virtual bool direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first,
                              std::uint64_t& last) = 0;
+  virtual bool grants_direct() const = 0;  // false: direct_memory() never succeeds
+  // Some of these bytes are corrupt (an uncorrectable error).
+  virtual bool corrupt_memory(std::uint64_t address, std::uint64_t bytes) const = 0;
   virtual void on_invalidate(std::function<void(std::uint64_t first, std::uint64_t last)> invalidate) = 0;
   // Back to the state after elaboration; resets the domain, and with it the host interface. Called outside the domain's
   // events: from a process of the host interface or from inside a blocking access of the host.
   virtual void reset_device() = 0;
+  // Nothing of before the last reset is out on the host's bus any more.
+  virtual bool settled() const = 0;
 
  protected:
   ~Device() = default;
@@ -60,8 +65,11 @@ class HostInterface : public Block {
   // A kernel has faulted, whoever brought it: the interrupt `fault`, and FAULT_COUNT. (QueueEvent::fault counts in
   // QUEUE_FAULTS and raises the same interrupt.)
   void note_fault();
+  // A copy has met an error, whoever sent it: the COPY_FAULT registers. The interrupt comes with the copy's own error.
+  void note_copy_fault(const CopyFault& fault);
 
-  bool idle() const;  // no request of the host is inside
+  bool idle() const;             // no request of the host is inside
+  std::size_t payloads() const;  // of its own that the memory hub has
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;

@@ -150,15 +150,18 @@ tlm::tlm_response_status HostInterface::Engine::access_memory(Payload& payload) 
   const tlm::tlm_response_status wrong = judge(payload, address, memory_);
   if (wrong != tlm::TLM_INCOMPLETE_RESPONSE) return wrong;
   bool well = true;
+  bool corrupt = false;
   for_each_run(payload, [&](std::uint32_t offset, std::uint32_t index, std::uint32_t count) {
     std::uint8_t* data = payload.get_data_ptr() + index;
     if (!well) return;
+    corrupt = corrupt || (payload.is_read() && device_.corrupt_memory(address + offset, count));
     well = payload.is_read() ? device_.read_memory(address + offset, data, count)
                              : device_.write_memory(address + offset, data, count);
   });
   if (!well) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  if (corrupt) return tlm::TLM_GENERIC_ERROR_RESPONSE;  // as a non-blocking read
   // A hint only. Whoever was refused may ask again, later.
-  payload.set_dmi_allowed(!direct_refused_ || sc_core::sc_time_stamp() != refused_at_);
+  payload.set_dmi_allowed(device_.grants_direct() && (!direct_refused_ || sc_core::sc_time_stamp() != refused_at_));
   return tlm::TLM_OK_RESPONSE;
 }
 

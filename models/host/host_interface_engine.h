@@ -22,7 +22,9 @@ class HostInterface::Engine final : private BoundaryOwner, private RegisterEffec
   void on_event(std::uint32_t kind, std::uint64_t argument);
   void reset();
   void note_fault();
+  void note_copy_fault(const CopyFault& fault) { file_.take(fault); }
   bool idle() const { return bar0.open() == 0 && bar1.open() == 0; }
+  std::size_t payloads() const { return aperture_.payloads(); }
   void collect_waits(WaitGraph& graph) const;
 
   BoundarySocket bar0;
@@ -45,6 +47,7 @@ class HostInterface::Engine final : private BoundaryOwner, private RegisterEffec
   void queue_command(const protocol::QueueCommandPacket& packet) override;
   void start_copy(const protocol::CopyRequestPacket& packet) override;
   void soft_reset() override { reset_wanted_ = true; }
+  bool settled() const override { return device_.settled(); }
 
   void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
   void on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t index);

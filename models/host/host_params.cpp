@@ -14,7 +14,8 @@ void HostParams::describe(ParamTable<HostParams>& t) {
   t.add("doorbell", &HostParams::doorbell, {Unit::cycles, 0, 100'000},
         "from the register block to the packet processor and the copy engines", "assumption: half of a die");
   t.add("bar0", &HostParams::bar0, {Unit::bytes, 0, kHighest},
-        "where the registers lie on the host's bus: addresses from there on are absolute, others relative",
+        "where the registers lie on the host's bus: addresses from there on are absolute, others relative; 0 for a bus "
+        "that subtracts the base",
         "assumption: 0, all addresses relative");
   t.add("bar1", &HostParams::bar1, {Unit::bytes, 0, kHighest}, "the same of the device memory aperture",
         "assumption: as bar0");

@@ -19,6 +19,8 @@ MemoryIn& MemoryHub::client_in(std::uint32_t client) { return engine_->client_in
 MemoryOut& MemoryHub::slice_out(std::uint32_t slice) { return engine_->slice_out(slice); }
 DmaPort::Socket& MemoryHub::dma() { return engine_->dma(); }
 bool MemoryHub::idle() const { return engine_->idle(); }
+bool MemoryHub::settled() const { return engine_->settled(); }
+std::size_t MemoryHub::payloads() const { return engine_->payloads(); }
 void MemoryHub::on_event(std::uint32_t kind, std::uint64_t argument) { engine_->on_event(kind, argument); }
 void MemoryHub::reset() { engine_->reset(); }
 void MemoryHub::collect_waits(WaitGraph& graph) const { engine_->collect_waits(graph); }
@@ -181,13 +183,8 @@ void MemoryHub::Engine::reset() {
   slots_.clear();
   free_slots_.clear();
   for (std::uint32_t slice = 0; slice < flush_.requests.size(); ++slice) {
-    protocol::MemoryRequest* request = flush_.requests[slice];
-    if (request == nullptr) continue;
-    if (flush_.unsent[slice]) {
-      request->release();
-    } else {
-      stale_.push_back(request);
-    }
+    // The slices are reset as well, and do not look at it any more.
+    if (flush_.requests[slice] != nullptr) flush_.requests[slice]->release();
   }
   flush_ = Flush();
   flush_.requests.assign(slices_.size(), nullptr);

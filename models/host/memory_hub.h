@@ -38,12 +38,18 @@ class MemoryHub : public Block {
   // The boundary: plain reads and writes on the host's bus, complete and correct in every field. In `at` it speaks
   // nb_transport, in `lt` a thread of its own calls b_transport (which may wait). An atomic goes out first as
   // TLM_IGNORE_COMMAND with the protocol's extension; if the target knows it (HostMemory does), it is done there, else
-  // as a read and a write, and the hub remembers that. Accesses of this device to the same address never pass an atomic
-  // of it.
+  // as a read and a write: others can then come between the two. The hub remembers, by regions of 4 KiB and until a
+  // reset, where it was ignored; after an error it asks again. Accesses of this device to the same bytes never pass an
+  // atomic of it.
   tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>& dma();
 
   // Nothing is inside or on its way.
   bool idle() const;
+  // The host's bus has nothing any more of before the last reset. Until then, writes of that time may still take
+  // effect; requests of the clients to the same bytes wait for them.
+  bool settled() const;
+  // Payloads of the hub's own that somebody has.
+  std::size_t payloads() const;
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;

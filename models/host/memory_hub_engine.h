@@ -20,6 +20,8 @@ class MemoryHub::Engine {
   MemoryOut& slice_out(std::uint32_t slice) { return *slices_[slice]; }
   DmaPort::Socket& dma() { return dma_.socket; }
   bool idle() const;
+  bool settled() const { return dma_.settled(); }
+  std::size_t payloads() const { return pool_.in_use() + dma_.payloads(); }
   void on_event(std::uint32_t kind, std::uint64_t argument);
   void reset();
   void collect_waits(WaitGraph& graph) const;
@@ -110,7 +112,6 @@ class MemoryHub::Engine {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   Flush flush_;
-  std::vector<protocol::MemoryRequest*> stale_;  // with a slice when the hub was reset
   LinkPace out_;
   LinkPace back_;
   Cycle armed_ = kNever;  // the one event of the pump that counts

@@ -146,14 +146,8 @@ bool MemoryHub::Engine::on_answer(tlm::tlm_generic_payload& payload, std::uint32
     domain_.schedule(arrival, hub_, kFlushed, slice);
     return true;
   }
-  const auto old = std::find(stale_.begin(), stale_.end(), &payload);
-  if (old != stale_.end()) {
-    (*old)->release();
-    stale_.erase(old);
-    return true;
-  }
   const std::uint32_t slot = slot_of(payload);
-  if (slot == slots_.size() || slots_[slot].answered) return true;  // of before a reset
+  if (slot == slots_.size() || slots_[slot].answered) return true;  // nobody asked
   slots_[slot].answered = true;
   domain_.schedule(arrival, hub_, kAnswer, slot);
   return true;

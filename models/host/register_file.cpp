@@ -74,6 +74,8 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
   switch (place.reg->id) {
     case Id::int_pending:
       return pending();
+    case Id::status:
+      return effects_.settled() ? 0 : kStatusResetBusy;
     case Id::event:
       return events_.empty() ? 0 : kEventValid | events_.front();
     case Id::event_count:
@@ -309,6 +311,16 @@ void RegisterFile::take(const protocol::CopyDonePacket& packet) {
   at(Id::copy_error_address, packet.tag) = well ? 0 : packet.address;
   at(Id::copy_cycles, packet.tag) = packet.end - packet.start;
   raise(well ? kIntCopyDone : kIntCopyError);
+}
+
+void RegisterFile::take(const CopyFault& fault) {
+  at(Id::copy_fault_count) = (at(Id::copy_fault_count) + 1) & kLowHalf;
+  at(Id::copy_fault_access) = fault.write ? 1 : 0;
+  at(Id::copy_fault_address) = fault.address;
+  at(Id::copy_fault_subcontext) = fault.subcontext;
+  at(Id::copy_fault_engine) = fault.engine;
+  at(Id::copy_fault_status) = static_cast<std::uint64_t>(fault.status);
+  at(Id::copy_fault_sender) = fault.sender;
 }
 
 void RegisterFile::note_fault() {

@@ -24,12 +24,23 @@ struct DeviceIdentity {
   std::uint32_t shared_limit = 0;   // bytes of a CTA
 };
 
+// An error that a copy has met, or for which it was refused.
+struct CopyFault {
+  arch::HsaStatus status = arch::HsaStatus::error;
+  std::uint64_t address = 0;  // unified
+  bool write = false;
+  std::uint8_t subcontext = 0;
+  std::uint32_t sender = 0;  // 0: a packet, 1: registers
+  std::uint32_t engine = 0;  // kNoEngine: refused before one took it
+};
+
 // What registers do beyond themselves.
 class RegisterEffects {
  public:
   virtual void queue_command(const protocol::QueueCommandPacket& packet) = 0;
   virtual void start_copy(const protocol::CopyRequestPacket& packet) = 0;
   virtual void soft_reset() = 0;
+  virtual bool settled() const = 0;  // nothing of before the last reset is out any more
 
  protected:
   ~RegisterEffects() = default;
@@ -55,6 +66,7 @@ class RegisterFile {
 
   void take(const protocol::QueueEventPacket& packet);
   void take(const protocol::CopyDonePacket& packet);
+  void take(const CopyFault& fault);
   void note_fault();
 
   // The interrupt's level.

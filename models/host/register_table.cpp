@@ -43,7 +43,12 @@ constexpr std::array<RegisterField, 9> kIntBits{{
 constexpr std::array<RegisterField, 1> kControlBits{{
     {"SOFT_RESET", 0, 1,
      "1: the device goes back to the state after power-up; a blocking write returns when it has, another is "
-     "answered first"},
+     "answered first. Memory of the host that the device wrote is the host's again when RESET_BUSY of STATUS is 0. "
+     "Device memory keeps its bytes, but for those that only the L2 had"},
+}};
+constexpr std::array<RegisterField, 1> kStatusBits{{
+    {"RESET_BUSY", 0, 1,
+     "accesses of before the last reset are out on the host's bus: writes among them may still take effect"},
 }};
 constexpr std::array<RegisterField, 2> kEventBits{{
     {"ID", 0, 32, "event id of the signal"},
@@ -59,6 +64,7 @@ constexpr std::array<RegisterField, 1> kAgentBits{{
 constexpr RegisterFields kVersionFields = fields("VERSION", kVersionBits);
 constexpr RegisterFields kIntFields = fields("INT", kIntBits);
 constexpr RegisterFields kControlFields = fields("CONTROL", kControlBits);
+constexpr RegisterFields kStatusFields = fields("STATUS", kStatusBits);
 constexpr RegisterFields kEventFields = fields("EVENT", kEventBits);
 constexpr RegisterFields kSubcontextFields = fields("SUBCONTEXT", kSubcontextBits);
 constexpr RegisterFields kAgentFields = fields("AGENT_STATE", kAgentBits);
@@ -103,6 +109,17 @@ constexpr std::array<RegisterValue, 4> kCopyStateList{{
     {"ERROR", kCopyError, "ended with COPY_STATUS at COPY_ERROR_ADDRESS"},
 }};
 
+constexpr std::array<RegisterValue, 2> kCopyAccessList{{
+    {"READ", 0, "a read of the source"},
+    {"WRITE", 1, "a write to the destination"},
+}};
+constexpr std::array<RegisterValue, 2> kCopySenderList{{
+    {"PACKET", 0, "a packet of a queue"},
+    {"REGISTERS", 1, "a copy channel"},
+}};
+
+constexpr RegisterValues kCopyAccesses = values("COPY_ACCESS", kCopyAccessList);
+constexpr RegisterValues kCopySenders = values("COPY_SENDER", kCopySenderList);
 constexpr RegisterValues kQueueCommands = values("QUEUE_COMMAND", kQueueCommandList);
 constexpr RegisterValues kQueueStates = values("QUEUE_STATE", kQueueStateList);
 constexpr RegisterValues kStatuses = values("HSA", kStatusList);
@@ -167,6 +184,7 @@ constexpr std::array kRegisters{
     plain(Id::int_pending, "INT_PENDING", 0x04C, 4, Access::ro, 0, "INT_STATUS and INT_MASK", &kIntFields),
     // Control and errors.
     plain(Id::control, "CONTROL", 0x050, 4, Access::wo, 0, "acts on the whole device", &kControlFields),
+    plain(Id::status, "STATUS", 0x054, 4, Access::ro, 0, "of the whole device", &kStatusFields),
     plain(Id::error_count, "ERROR_COUNT", 0x060, 4, Access::ro, 0, "queue errors since the reset"),
     plain(Id::error_queue, "ERROR_QUEUE", 0x064, 4, Access::ro, kNoQueue, "queue of the last one; 0xFFFFFFFF: none"),
     plain(Id::error_status, "ERROR_STATUS", 0x068, 4, Access::ro, 0, "its status code", nullptr, &kStatuses),
@@ -178,6 +196,19 @@ constexpr std::array kRegisters{
     plain(Id::event, "EVENT", 0x080, 8, Access::ro, 0,
           "the oldest event id; a read takes it away (by halves: the read of the low half)", &kEventFields),
     plain(Id::event_count, "EVENT_COUNT", 0x088, 4, Access::ro, 0, "event ids that wait in EVENT"),
+    // Errors of copies, by packets and by registers.
+    plain(Id::copy_fault_count, "COPY_FAULT_COUNT", 0x090, 4, Access::ro, 0, "copies since the reset that ended badly"),
+    plain(Id::copy_fault_access, "COPY_FAULT_ACCESS", 0x094, 4, Access::ro, 0, "of the last one: what failed", nullptr,
+          &kCopyAccesses),
+    plain(Id::copy_fault_address, "COPY_FAULT_ADDRESS", 0x098, 8, Access::ro, 0,
+          "the first unified address of it that failed"),
+    plain(Id::copy_fault_subcontext, "COPY_FAULT_SUBCONTEXT", 0x0A0, 4, Access::ro, 0, "whose copy it was",
+          &kSubcontextFields),
+    plain(Id::copy_fault_engine, "COPY_FAULT_ENGINE", 0x0A4, 4, Access::ro, kNoEngine,
+          "which engine; 0xFFFFFFFF: none, it was refused"),
+    plain(Id::copy_fault_status, "COPY_FAULT_STATUS", 0x0A8, 4, Access::ro, 0, "its status code", nullptr, &kStatuses),
+    plain(Id::copy_fault_sender, "COPY_FAULT_SENDER", 0x0AC, 4, Access::ro, 0, "where it came from", nullptr,
+          &kCopySenders),
     // Copies.
     channel(Id::copy_from, "COPY_FROM", 0x00, 8, Access::rw, "unified address"),
     channel(Id::copy_to, "COPY_TO", 0x08, 8, Access::rw, "unified address"),

@@ -17,8 +17,9 @@ constexpr std::uint32_t kAgentWords = 8;  // of 64 bits: an agent packet
 constexpr std::uint32_t kBar0Bytes = 0x8000;
 
 constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
-constexpr std::uint32_t kVersion = 0x0001'0000;
+constexpr std::uint32_t kVersion = 0x0001'0001;
 constexpr std::uint32_t kNoQueue = 0xFFFF'FFFF;
+constexpr std::uint32_t kNoEngine = 0xFFFF'FFFF;
 
 enum class RegisterAccess : std::uint8_t {
   ro,   // read only
@@ -72,6 +73,7 @@ enum class RegisterId : std::uint8_t {
   int_set,
   int_pending,
   control,
+  status,
   error_count,
   error_queue,
   error_status,
@@ -80,6 +82,13 @@ enum class RegisterId : std::uint8_t {
   fault_count,
   event,
   event_count,
+  copy_fault_count,
+  copy_fault_access,
+  copy_fault_address,
+  copy_fault_subcontext,
+  copy_fault_engine,
+  copy_fault_status,
+  copy_fault_sender,
   copy_from,
   copy_to,
   copy_bytes,
@@ -168,6 +177,7 @@ enum InterruptBit : std::uint32_t {
 constexpr std::uint32_t kIntAll = (1U << 9) - 1;
 
 constexpr std::uint32_t kControlSoftReset = 1;
+constexpr std::uint32_t kStatusResetBusy = 1;
 constexpr std::uint64_t kEventValid = std::uint64_t{1} << 32;
 
 enum QueueCommandValue : std::uint32_t { kQueueOpen = 1, kQueueClose = 2 };

@@ -101,7 +101,8 @@ the low one at the lower address. All else ends in an error response without an 
   together. Another such read in between takes the place.
 - A doorbell written by halves takes effect with the high half. The low half is kept until then, queue by queue.
 - Debug accesses read without any effect (EVENT keeps its event, a `wo` register reads as 0) and do not write.
-- Registers act when the call is made; commands to the device leave when the access ends (`gpu.host.register_latency`).
+- Registers act when a blocking call is made, or with the response of a non-blocking one; commands to the device leave
+  when the access ends (`gpu.host.register_latency`).
 )";
 
 }  // namespace
@@ -188,7 +189,7 @@ std::string registers_as_markdown() {
 std::string registers_as_c() {
   std::string out =
       "/* Registers of a Heddle device. Made by `heddle show registers --format c`; not to be edited. */\n"
-      "#ifndef HEDDLE_REGISTERS_H\n#define HEDDLE_REGISTERS_H\n\n#include <stdint.h>\n\n";
+      "/* clang-format off */\n#ifndef HEDDLE_REGISTERS_H\n#define HEDDLE_REGISTERS_H\n\n#include <stdint.h>\n\n";
   const auto define = [&out](const std::string& name, const std::string& value, const std::string& comment = {}) {
     out += fmt::format("#define {:<44} {}{}\n", name, value, comment.empty() ? "" : "  /* " + comment + " */");
   };

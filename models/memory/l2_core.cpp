@@ -92,6 +92,12 @@ void L2Core::poison(std::uint64_t line, std::uint32_t sectors) {
   }
 }
 
+bool L2Core::poisoned(std::uint64_t line, std::uint32_t sectors) const {
+  return std::any_of(poisoned_.begin(), poisoned_.end(), [&](std::uint64_t sector) {
+    return sector / arch::kSectorsPerLine == line && (sectors >> sector % arch::kSectorsPerLine & 1) != 0;
+  });
+}
+
 void L2Core::note_poison(const L2Access& access) {
   if (access.kind == L2Access::Kind::prefetch) return;
   if (access.kind == L2Access::Kind::write) return cure(access.line, access.bytes);

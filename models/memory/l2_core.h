@@ -106,6 +106,7 @@ class L2Core {
   // The data of these sectors are corrupt, here and in memory. Requests that need them are told so, until somebody
   // writes all of a sector.
   void poison(std::uint64_t line, std::uint32_t sectors);
+  bool poisoned(std::uint64_t line, std::uint32_t sectors) const;  // one of them
 
   // Something of the line is on its way from or to memory, or is corrupt: others cannot have its bytes.
   bool busy_with(std::uint64_t line) const;

@@ -77,10 +77,11 @@ void L2Slice::reset() {
   port_free_ = memory_free_ = last_departure_ = 0;
   for (const Transfer& transfer : transfers_) {
     if (transfer.payload == nullptr) continue;
-    if (transfer.answered) {
+    // An attached memory is not reset. Our own is, and keeps a reference of its own as long as it looks at it.
+    if (transfer.answered || direct_ != nullptr) {
       transfer.payload->release();
     } else {
-      stale_.push_back(transfer.payload);  // the memory may not have been reset
+      stale_.push_back(transfer.payload);
     }
   }
   transfers_.clear();
@@ -97,6 +98,18 @@ void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
     if (map_.slice_of(address) == number_) core_.poison(address / arch::kLineBytes, range.touched());
     address = next;
   }
+}
+
+bool L2Slice::poisoned(std::uint64_t address, std::uint64_t bytes) const {
+  const std::uint64_t end = address + bytes;
+  for (std::uint64_t at = address; at < end;) {
+    const std::uint64_t next = std::min(end, arch::line_of(at) + arch::kLineBytes);
+    const LineMask range =
+        LineMask::range(static_cast<std::uint32_t>(at % arch::kLineBytes), static_cast<std::uint32_t>(next - at));
+    if (core_.poisoned(at / arch::kLineBytes, range.touched())) return true;
+    at = next;
+  }
+  return false;
 }
 
 void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {

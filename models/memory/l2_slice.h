@@ -51,13 +51,18 @@ class L2Slice : public Block {
   // No request is inside. Write-backs may be on their way to memory.
   bool idle() const { return arrivals_.empty() && departures_[kCrossbar].empty() && departures_[kHub].empty(); }
 
-  // Direct memory (HST-02). An access to a granted page ends the grant before it takes effect, or goes to memory.
+  // Direct memory (HST-02), of a memory that is reset together with the slice. An access to a granted page ends the
+  // grant before it takes effect, or goes to memory.
   void watch(DirectMemory& direct) { direct_ = &direct; }
   // A request or a transfer works on one of these bytes, or they are corrupt: nobody else can have them now.
   bool busy_with(std::uint64_t first, std::uint64_t last) const;
   // The slice forgets all its lines of the range, whose ends are those of lines; what memory does not have is written
   // there first, without time. False, if it is busy with them or memory does not take it: then nothing is forgotten.
   bool let_go(std::uint64_t first, std::uint64_t last);
+  // Some of these bytes are corrupt.
+  bool poisoned(std::uint64_t address, std::uint64_t bytes) const;
+  // Payloads that the memory has, those of before a reset included.
+  std::size_t payloads() const { return pool_.in_use(); }
 
  private:
   enum Event : std::uint32_t { kServe, kAnswer, kRespond, kTidy };
@@ -164,7 +169,7 @@ class L2Slice : public Block {
 
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> free_transfers_;
-  std::vector<protocol::MemoryRequest*> stale_;  // still with the memory when the slice was reset
+  std::vector<protocol::MemoryRequest*> stale_;  // still with an attached memory when the slice was reset
   DirectMemory* direct_ = nullptr;
   std::unique_ptr<MemoryIn> hub_in_;
 

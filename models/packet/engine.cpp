@@ -52,7 +52,8 @@ void PacketProcessor::Engine::reset() {
   for (ReferenceTable& table : tables_) table.clear();
   decoder_.reset();
   decoder_busy_ = false;
-  in_flight_ = 0;
+  stats_.in_flight.set(in_flight_ = 0);
+  stats_.open.set(0);
   limited_.clear();
   for (const auto& [operation, running] : running_) domain_.observation().labels.forget(operation);
   operations_ = 0;
@@ -140,6 +141,9 @@ void PacketProcessor::Engine::run(std::uint32_t kind, std::uint32_t slot) {
       return;
     case kHoldEnds:
       other_ended(slot);
+      return;
+    case kStep:
+      step(slot);
       return;
     default:
       HEDDLE_CHECK(false, "an event of no kind");

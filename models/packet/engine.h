@@ -1,8 +1,8 @@
 // The inside of the packet processor. Only packet_processor.cpp and engine_*.cpp include it.
 //
 // A queue has one packet at a time in its turn: decoded, held back, launched (PKT-04). After its launch the next one
-// has its turn. What runs or is cleaned up has left the turn, but for a condensed packet, which keeps it until its last
-// kernel has been dispatched.
+// has its turn. What runs or is cleaned up has left the turn, but for condensed packets, which keep it until their last
+// kernel has been dispatched, and barrier packets, which keep it until they are complete.
 #pragma once
 
 #include <deque>
@@ -47,6 +47,7 @@ class PacketProcessor::Engine {
     kDispatch,
     kSignals,
     kHoldEnds,
+    kStep,
     kFenced,  // a clean-up
     kCleaned,
   };
@@ -130,7 +131,8 @@ class PacketProcessor::Engine {
     bool writing_index = false;
     std::uint32_t retries = 0;  // 1: the packet `retried`, which was not published, is read again
     std::uint64_t retried = 0;
-    std::string error;  // why it stopped, for people
+    std::string error;                                  // why it stopped, for people
+    arch::HsaStatus status = arch::HsaStatus::success;  // and for the host
     std::uint64_t error_index = 0;
     // timeline
     const char* wait = nullptr;
@@ -255,6 +257,9 @@ class PacketProcessor::Engine {
   void complete(std::uint32_t slot);
   void fail(std::uint32_t number, std::uint64_t index, std::uint32_t kernel, const arch::Verdict& verdict);
   void fail_turn(std::uint32_t slot);
+  static bool is_barrier_packet(const Packet& packet) {
+    return packet.type == arch::PacketType::barrier_and || packet.type == arch::PacketType::barrier_or;
+  }
   static std::uint64_t signal_in(const arch::PacketBytes& bytes);
   static std::uint64_t signal_of(const Packet& packet);
   std::uint32_t new_clean_up(std::uint32_t queue, std::uint64_t index);
@@ -296,7 +301,7 @@ class PacketProcessor::Engine {
   TurnOrder decoder_;
   bool decoder_busy_ = false;
   std::uint32_t in_flight_ = 0;
-  std::deque<std::uint32_t> limited_;  // packets that wait for in_flight_ to sink
+  std::deque<std::uint32_t> limited_;  // packets that wait for in_flight_ to sink, as they came
   std::uint32_t operations_ = 0;
   std::unordered_map<std::uint32_t, Running> running_;  // by operation; looked up only
   std::uint32_t copies_ = 0;

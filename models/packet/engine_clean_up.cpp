@@ -216,6 +216,7 @@ void PacketProcessor::Engine::complete(std::uint32_t slot) {
   }
   stats_.count_packet(packet.type);
   queue.core.complete(packet.index);
+  end_turn(packet);  // of a barrier packet
   free_packet(slot);
   block_.progress();
   note_open();
@@ -227,7 +228,7 @@ void PacketProcessor::Engine::complete(std::uint32_t slot) {
   try_close(number);
 }
 
-// The queue stops: nothing more of it is fetched or launched, and what has been launched ends as usual.
+// The queue stops: nothing more of it is fetched or launched, and kernels that have been launched end as usual.
 void PacketProcessor::Engine::fail(std::uint32_t number, std::uint64_t index, std::uint32_t kernel,
                                    const arch::Verdict& verdict) {
   Queue& queue = queues_[number];
@@ -236,8 +237,16 @@ void PacketProcessor::Engine::fail(std::uint32_t number, std::uint64_t index, st
   queue.state = QueueState::error;
   queue.error = verdict.why;
   queue.error_index = index;
+  queue.status = verdict.status;
   queue.core.stop();
-  if (queue.turn != kNone && !packets_[queue.turn].launched) drop_turn(number);
+  if (queue.turn != kNone) {
+    const std::uint32_t slot = queue.turn;
+    if (packets_[slot].launched) {
+      schedule(0, kStep, slot);  // of a condensed packet: no more kernels. Not at once: it may be in a step
+    } else {
+      drop_turn(number);
+    }
+  }
   protocol::QueueEventPacket event;
   event.event = protocol::QueueEvent::state;
   event.queue = number;

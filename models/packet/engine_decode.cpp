@@ -90,12 +90,18 @@ Verdict PacketProcessor::Engine::decode_condensed(std::uint32_t slot) {
   Packet& packet = packets_[slot];
   std::uint8_t entries = 0;
   const Verdict verdict = entries_needed(packet.bytes, entries);
-  if (!verdict.ok()) return verdict;
+  if (!verdict.ok()) {
+    packet.bad = first_bad_diff(packet.bytes);
+    return verdict;
+  }
   const ReferenceTable& table = table_of(packet.queue);
+  std::uint8_t empty = 0;
   for (std::uint32_t entry = 0; entry < arch::kReferenceEntries; ++entry) {
-    if ((entries >> entry & 1) != 0 && !table.valid(entry)) {
-      return {HsaStatus::invalid_argument, "an entry of the reference state table is empty"};
-    }
+    if (!table.valid(entry)) empty = static_cast<std::uint8_t>(empty | 1U << entry);
+  }
+  if ((entries & empty) != 0) {
+    packet.bad = first_kernel_of(packet.bytes, empty);
+    return {HsaStatus::invalid_argument, "an entry of the reference state table is empty"};
   }
   if (params_.table == TablePlace::scratch) {
     const Verdict taken = take_entries(packet, table);
@@ -123,8 +129,13 @@ void PacketProcessor::Engine::entry_read(std::uint32_t slot, const MemoryAnswer&
   if (answer.ok) verdict = decode_entry(bytes, answer.tag.part, fields);
   if (verdict.ok()) {
     packet.entries->store(answer.tag.part, fields);
-  } else if (packet.verdict.ok()) {
-    packet.verdict = verdict;
+  } else {
+    // Of several the first kernel's, whichever answer comes first.
+    const std::uint32_t kernel = first_kernel_of(packet.bytes, static_cast<std::uint8_t>(1U << answer.tag.part));
+    if (packet.verdict.ok() || kernel < packet.bad) {
+      packet.verdict = verdict;
+      packet.bad = kernel;
+    }
   }
   if (packet.reads == 0 && packet.verdict.ok()) {
     packet.verdict = take_entries(packet, *packet.entries);

@@ -13,17 +13,11 @@ using arch::PacketType;
 using protocol::DoneStatus;
 using protocol::QueueState;
 
-namespace {
-
-bool is_barrier_packet(PacketType type) { return type == PacketType::barrier_and || type == PacketType::barrier_or; }
-
-}  // namespace
-
 // The packet is good.
 void PacketProcessor::Engine::proceed(std::uint32_t slot) {
   Packet& packet = packets_[slot];
   const Queue& queue = queues_[packet.queue];
-  if (is_barrier_packet(packet.type)) {
+  if (is_barrier_packet(packet)) {
     packet.stage = Stage::signals;
     look_at_signals(slot);
   } else if (packet.type == PacketType::agent_dispatch && queue.agent != kNone) {
@@ -86,7 +80,7 @@ void PacketProcessor::Engine::start_dispatch(std::uint32_t slot) {
 void PacketProcessor::Engine::dispatch(std::uint32_t slot) {
   Packet& packet = packets_[slot];
   packet.stage = Stage::running;
-  if (is_cut(packet)) {  // closed, or a kernel of it failed, in the meantime
+  if (is_cut(packet)) {  // in the meantime
     leave_flight();
     step(slot);
     return;
@@ -126,18 +120,25 @@ void PacketProcessor::Engine::launched(Packet& packet) {
 void PacketProcessor::Engine::leave_flight() {
   stats_.in_flight.set(--in_flight_);
   if (limited_.empty()) return;
-  const std::uint32_t next = limited_.front();
-  limited_.pop_front();
-  start_dispatch(next);
+  const auto priority = [this](std::uint32_t slot) { return queues_[packets_[slot].queue].setup.priority; };
+  auto next = limited_.begin();
+  if (params_.order == QueueOrder::priority) {
+    // The first of the most urgent ones (PKT-10).
+    next = std::max_element(limited_.begin(), limited_.end(),
+                            [&](std::uint32_t a, std::uint32_t b) { return priority(a) < priority(b); });
+  }
+  const std::uint32_t slot = *next;
+  limited_.erase(next);
+  start_dispatch(slot);
 }
 
 void PacketProcessor::Engine::stop_waiting(std::uint32_t slot) {
   limited_.erase(std::remove(limited_.begin(), limited_.end(), slot), limited_.end());
 }
 
-// Nothing more of a launched packet is dispatched.
+// Nothing more of a launched packet is dispatched: its queue is being closed, or has stopped.
 bool PacketProcessor::Engine::is_cut(const Packet& packet) const {
-  return packet.stop || queues_[packet.queue].state == QueueState::draining;
+  return packet.stop || queues_[packet.queue].state != QueueState::active;
 }
 
 // What comes next for a packet whose kernels have begun.
@@ -160,10 +161,16 @@ void PacketProcessor::Engine::step(std::uint32_t slot) {
   if (packet.ended < packet.dispatched || packet.cleaning > 0) return;
   packet.finishing = true;
   if (packet.dispatched < count && !packet.stop) {
-    complete(slot);  // closed: the kernels that are left never run, and the signal stays
-  } else {
-    clean_up(slot, kWhole);
+    // The kernels that are left never run. After a close the signal stays, after an error it tells.
+    const HsaStatus status = queues_[packet.queue].status;
+    if (status == HsaStatus::success) {
+      complete(slot);
+      return;
+    }
+    packet.status = status;
+    packet.value = -static_cast<std::int64_t>(status);
   }
+  clean_up(slot, kWhole);
 }
 
 void PacketProcessor::Engine::on_dispatch_done(const protocol::DispatchDonePacket& done, std::uint32_t) {

@@ -82,7 +82,7 @@ void PacketProcessor::Engine::launch_other(std::uint32_t slot) {
   } else {
     other_ended(slot);
   }
-  end_turn(packet);
+  if (!is_barrier_packet(packet)) end_turn(packet);  // nothing behind those begins before they are complete
 }
 
 void PacketProcessor::Engine::launch_agent(std::uint32_t slot) {

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kLeastPackets = 2;
 constexpr std::uint32_t kMostPackets = 1U << 20;
+constexpr std::uint64_t kLastFirst = std::uint64_t{1} << 63;  // indices never come round
 constexpr std::uint32_t kHeaderBytes = 2;
 constexpr std::uint32_t kIndexBytes = 8;
 
@@ -29,6 +30,7 @@ const char* what_is_wrong(const protocol::QueueSetup& setup) {
     return "the ring reaches past the end of memory";
   }
   if (setup.read_index % kIndexBytes != 0) return "the read index is not at a multiple of 8";
+  if (setup.first > kLastFirst) return "the index of the first packet is above 2^63";
   if (setup.subcontext >= arch::kSubcontexts) return "there is no such subcontext";
   return nullptr;
 }

@@ -33,9 +33,11 @@ void describe_costs(ParamTable<PacketParams>& t) {
 
 void PacketParams::describe(ParamTable<PacketParams>& t) {
   t.add("queues", &PacketParams::queues, {Unit::count, 1, protocol::kMaxQueues}, "user-mode queues", "assumption");
-  t.add_choice("order", &PacketParams::order,
-               {{"round_robin", QueueOrder::round_robin}, {"priority", QueueOrder::priority}},
-               "which queue's packet is decoded next, of those that can be; equal priorities take turns", "PKT-10");
+  t.add_choice(
+      "order", &PacketParams::order, {{"round_robin", QueueOrder::round_robin}, {"priority", QueueOrder::priority}},
+      "which queue's packet is decoded next, of those that can be (equal priorities take turns), and which kernel "
+      "goes next when no more could be in flight (in the order in which they came, or by priority)",
+      "PKT-10");
   t.add("fetch_ahead", &PacketParams::fetch_ahead, {Unit::count, 1, 1024},
         "packets of a queue that are read before their turn", "assumption");
   t.add("in_flight", &PacketParams::in_flight, {Unit::count, 1, 65'536},

@@ -15,7 +15,7 @@ enum class CondensedOrder { in_order, overlap };
 
 struct PacketParams {
   std::uint32_t queues = 32;                   // user-mode queues, up to protocol::kMaxQueues
-  QueueOrder order = QueueOrder::round_robin;  // among queues whose next packet can be decoded (PKT-10)
+  QueueOrder order = QueueOrder::round_robin;  // at the decoder, and at in_flight (PKT-10)
   std::uint32_t fetch_ahead = 8;               // packets of a queue that are fetched before their turn
   std::uint32_t in_flight = 128;               // kernels dispatched and not complete, all queues
   double poll = 500;              // ns between looks at a packet that is not published, and at dependency signals

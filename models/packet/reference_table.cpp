@@ -80,12 +80,26 @@ Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries) {
   return verdict;
 }
 
+std::uint32_t first_bad_diff(const arch::PacketBytes& bytes) {
+  Diffs diffs;
+  if (arch::decode(bytes, diffs.items, diffs.count).ok()) return 0;
+  return diffs.count > 0 && diffs.count == bytes[1] ? diffs.count - 1 : diffs.count;
+}
+
+std::uint32_t first_kernel_of(const arch::PacketBytes& bytes, std::uint8_t entries) {
+  Diffs diffs;
+  if (!arch::decode(bytes, diffs.items, diffs.count).ok()) return 0;
+  std::uint32_t kernel = 0;
+  while (kernel + 1 < diffs.count && (entries >> diffs.items[kernel].reference & 1U) == 0) ++kernel;
+  return kernel;
+}
+
 Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
                std::uint32_t& bad) {
   Diffs diffs;
   kernels.count = 0;
   const Verdict verdict = arch::decode(bytes, diffs.items, diffs.count);
-  bad = verdict.ok() ? 0 : diffs.count;
+  bad = verdict.ok() ? 0 : first_bad_diff(bytes);
   if (!verdict.ok()) return verdict;
   for (; bad < diffs.count; ++bad) {
     const bool last = bad + 1 == diffs.count;

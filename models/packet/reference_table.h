@@ -43,6 +43,10 @@ struct CondensedKernels {
 };
 // Which entries a packet needs, before any is read: bit = entry.
 arch::Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries);
+// Of a packet whose format is wrong: the first kernel whose diff is; the last one if what lies behind the diffs is.
+std::uint32_t first_bad_diff(const arch::PacketBytes& bytes);
+// Of one whose format is right: the first kernel that names one of these entries.
+std::uint32_t first_kernel_of(const arch::PacketBytes& bytes, std::uint8_t entries);
 // Empty entries: invalid_argument. Fields are not judged beyond their scopes. `bad`: the kernel that is wrong, if one
 // is; `kernels.count` is then 0.
 arch::Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,

@@ -48,6 +48,7 @@ void TaskUnit::reset() {
   dispatched_.clear();
   dispatches_.clear();
   lists_.clear();
+  show_open();
 }
 
 void TaskUnit::on_event(std::uint32_t kind, std::uint64_t argument) {

@@ -79,6 +79,7 @@ std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, cons
   const std::pair<const char*, bool> given[] = {{"--format", options.format.has_value()},
                                                 {"--queues", options.queues.has_value()},
                                                 {"--copies", options.copies.has_value()},
+                                                {"--signals", options.signals.has_value()},
                                                 {"--batch", options.batch.has_value()}};
   for (const auto& [name, present] : given) {
     if (present && !packets) {
@@ -90,6 +91,7 @@ std::optional<workload::PacketOptions> packet_options(const Inputs& inputs, cons
     packets->format = options.format.value_or(packets->format);
     packets->queues = options.queues.value_or(packets->queues);
     packets->copies = options.copies.value_or(packets->copies);
+    packets->signals = options.signals.value_or(packets->signals);
     packets->batch = options.batch.value_or(packets->batch);
     return packets;
   }

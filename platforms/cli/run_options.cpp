@@ -27,8 +27,10 @@ po::options_description visible_options() {
       "the memory in which queues lie: the host's (default) or the device's; with --submit aql")(
       "copies", po::value<std::string>()->value_name("recorded|engines"),
       "copies hold their queue for their time (default), or the copy engines move their bytes; with --submit aql")(
-      "batch", po::value<std::uint32_t>()->value_name("N"),
-      "most kernels that are condensed together; default 64; with --submit aql")(
+      "signals", po::value<std::string>()->value_name("each|needed"),
+      "every packet of kernels has fences of system scope and a completion signal (default), or only what somebody "
+      "waits for; with --submit aql")("batch", po::value<std::uint32_t>()->value_name("N"),
+                                      "most kernels that are condensed together; default 64; with --submit aql")(
       "fit", po::value<std::string>()->value_name("launch|signature"),
       "fit CTA durations to each recorded launch (default), or one per name, grid and block")(
       "device", po::value<int>()->value_name("N"), "replay only this device of the recording")(
@@ -73,6 +75,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.format = line.choice("format", workload::packet_formats());
   options.queues = line.choice("queues", workload::queue_places());
   options.copies = line.choice("copies", workload::copy_ways());
+  options.signals = line.choice("signals", workload::signal_choices());
   options.batch = line.get<std::uint32_t>("batch");
   if (options.batch && (*options.batch == 0 || *options.batch > workload::kMaxBatch)) {
     line.bad(fmt::format("--batch {}: expected 1 to {}", *options.batch, workload::kMaxBatch));

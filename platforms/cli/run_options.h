@@ -29,6 +29,7 @@ struct RunOptions {
   std::optional<workload::PacketFormat> format;
   std::optional<workload::QueuePlace> queues;
   std::optional<workload::CopyBy> copies;
+  std::optional<workload::SignalFor> signals;
   std::optional<std::uint32_t> batch;
   replay::Pace pace = replay::Pace::recorded;
   Fit fit = Fit::launch;

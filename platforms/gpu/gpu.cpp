@@ -108,6 +108,10 @@ void Gpu::before_end_of_elaboration() {
 }
 
 void Gpu::wire_front_end() {
+  copies_.on_error([this](const copy::CopyError& error) {
+    host_.note_copy_fault({error.status, error.address, error.write, error.subcontext, error.sender,
+                           error.begun ? error.engine : host::kNoEngine});
+  });
   host_.command_out.bind(packets_.command_in);
   packets_.event_out.bind(host_.event_in);
   packets_.dispatch_out.bind(task_.dispatch_in);
@@ -220,6 +224,16 @@ bool Gpu::direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint
   return true;
 }
 
+bool Gpu::corrupt_memory(std::uint64_t address, std::uint64_t bytes) const {
+  const std::uint64_t end = address + bytes;
+  for (std::uint64_t at = address; at < end;) {
+    const std::uint64_t next = std::min(end, arch::line_of(at) + arch::kLineBytes);
+    if (memory_.slices[memory_.map.slice_of(at)]->poisoned(at, next - at)) return true;
+    at = next;
+  }
+  return false;
+}
+
 void Gpu::on_invalidate(std::function<void(std::uint64_t, std::uint64_t)> invalidate) {
   if (memory_.hbm != nullptr) memory_.hbm->direct().on_end(std::move(invalidate));
 }
@@ -235,7 +249,14 @@ void Gpu::reset() {
   domain_.observation().clusters.clear();
 }
 
+std::size_t Gpu::payloads() const {
+  std::size_t sum = host_.payloads() + hub_.payloads() + copies_.payloads();
+  for (const auto& slice : memory_.slices) sum += slice->payloads();
+  return sum;
+}
+
 void Gpu::check_quiescent() const {
+  HEDDLE_CHECK(host_.idle(), "an idle machine owes the host an answer");
   HEDDLE_CHECK(task_.open() == 0, "operations are open in an idle machine");
   HEDDLE_CHECK(packets_.quiescent(), "the packet processor of an idle machine has work");
   HEDDLE_CHECK(codes_.lent() == 0, "launches of an idle machine hold their programs");

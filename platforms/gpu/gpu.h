@@ -63,8 +63,7 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   }
 
   // Device memory as the machine sees it now, newest bytes first from the L2; without time or effect on anything else.
-  // False if part of the range is outside memory, or if the memory is attached and
-  // simulation has not begun.
+  // False if part of the range is outside memory, or if the memory is attached and simulation has not begun.
   bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes) override;
   bool write_memory(std::uint64_t address, const void* from, std::uint64_t bytes) override;
   // The sectors that those bytes touch are corrupt from now on, as by an uncorrectable error in the L2: whoever reads
@@ -84,8 +83,14 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
 
   // Back to the state after elaboration, in mid-flight: whatever ran or was on its way is gone. Statistics start anew.
   // To be called from outside the GPU's own events, e.g. from the process of a testbench.
-  // What has already left through done_out is the host's and may still arrive.
+  // Memory keeps its bytes, but for those that only the L2 had: what SMs, copies and non-blocking accesses wrote and
+  // nothing has written back is as it was before. Sectors that were corrupt are not any more.
+  // What has already left through done_out is the host's and may still arrive; so may writes that the host's bus has
+  // already, until settled() (the register STATUS).
   void reset();
+
+  // Payloads of the front end and the L2 that are not free: few on an idle machine, as many after any number of resets.
+  std::size_t payloads() const;
 
   // Operations taken in and not ended.
   std::size_t open_operations() const { return task_.open() + packets_.open(); }
@@ -104,7 +109,10 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   // host::Device
   bool direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last) override;
   void on_invalidate(std::function<void(std::uint64_t, std::uint64_t)> invalidate) override;
+  bool grants_direct() const override { return memory_.hbm != nullptr; }
+  bool corrupt_memory(std::uint64_t address, std::uint64_t bytes) const override;
   void reset_device() override { reset(); }
+  bool settled() const override { return hub_.settled(); }
   // packet::FitCheck
   std::string why_never_fits(const arch::KernelShape& kernel) const override;
   bool move_memory(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint64_t bytes);

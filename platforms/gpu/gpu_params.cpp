@@ -8,6 +8,7 @@
 #include "arch/memory_op.h"
 #include "common/suggest.h"
 #include "gpu/preset_texts.h"
+#include "host/register_table.h"
 #include "protocol/queue_packet.h"
 
 namespace heddle::gpu {
@@ -96,6 +97,14 @@ void GpuParams::check() const {
     throw InputError(fmt::format("gpu.l2.slices is {} and gpu.l2.partitions {}", l2.slices, l2.partitions),
                      "every partition has as many slices as the others");
   }
+  // Otherwise an address could be an absolute one or a relative one.
+  const auto check_base = [](const char* name, std::uint64_t base, std::uint64_t bytes) {
+    if (base == 0 || base >= bytes) return;
+    throw InputError(fmt::format("{} is {:#x}, but {:#x} bytes lie there", name, base, bytes),
+                     "give 0 if the bus subtracts the base, else an address behind that many bytes");
+  };
+  check_base("gpu.host.bar0", host.bar0, host::kBar0Bytes);
+  check_base("gpu.host.bar1", host.bar1, machine.memory);
   const arch::SmLimits& limits = sm.limits;
   if (limits.max_threads_per_cta > limits.threads) {
     throw InputError(fmt::format("gpu.sm.limits.max_threads_per_cta is {}, but gpu.sm.limits.threads is {}",

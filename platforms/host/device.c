@@ -41,7 +41,14 @@ enum heddle_status heddle_device_event(const struct heddle_device* device, uint3
 }
 
 enum heddle_status heddle_device_reset(const struct heddle_device* device) {
-  return heddle_checked(heddle_write32(device, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK));
+  if (!heddle_write32(device, HEDDLE_REG_CONTROL, HEDDLE_CONTROL_SOFT_RESET_MASK)) return HEDDLE_BUS;
+  /* What the life before has sent may still write the host's memory, which the caller wants to use again. */
+  for (uint64_t looks = 0;;) {
+    uint32_t status = 0;
+    if (!heddle_read32(device, HEDDLE_REG_STATUS, &status)) return HEDDLE_BUS;
+    if ((status & HEDDLE_STATUS_RESET_BUSY_MASK) == 0) return HEDDLE_OK;
+    (void)heddle_relax(&device->bus, &looks, 0);
+  }
 }
 
 enum heddle_status heddle_device_error(const struct heddle_device* device, struct heddle_error* error) {

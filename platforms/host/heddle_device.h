@@ -59,7 +59,9 @@ enum heddle_status heddle_device_mask(const struct heddle_device* device, uint32
 enum heddle_status heddle_device_acknowledge(const struct heddle_device* device, uint32_t bits);
 /* The next event id of a signal that asked for an interrupt. HEDDLE_EMPTY: none is left. */
 enum heddle_status heddle_device_event(const struct heddle_device* device, uint32_t* event_id);
-/* Back to the state after power-up; queues are gone. */
+/* Back to the state after power-up; queues are gone. Returns when the device's accesses of before the reset have left
+ * the host's bus: from then on nothing of them changes the host's memory. It waits for that without a limit, with
+ * `relax` between looks; they end as soon as the bus has answered them. HEDDLE_BUS. */
 enum heddle_status heddle_device_reset(const struct heddle_device* device);
 
 struct heddle_error {
@@ -113,7 +115,9 @@ struct heddle_queue {
  * HEDDLE_BUSY (not closed), HEDDLE_QUEUE_ERROR (the device refused), HEDDLE_TIMEOUT, HEDDLE_BUS. */
 enum heddle_status heddle_queue_create(struct heddle_queue* queue, const struct heddle_device* device, uint32_t number,
                                        const struct heddle_queue_setup* setup, uint64_t limit);
-/* Closes and waits until kernels that were launched have ended. Packets that were not launched are dropped. */
+/* Closes and waits until kernels that were launched have ended. Packets that were not launched are dropped. An agent
+ * packet that is held for the host has been launched: the queue stays open until heddle_queue_agent_done(). So finish
+ * it first, or give a limit: after HEDDLE_TIMEOUT the queue goes on closing, and destroying it again waits again. */
 enum heddle_status heddle_queue_destroy(struct heddle_queue* queue, uint64_t limit);
 
 /* `count` slots: `index` and those after it. HEDDLE_FULL: not yet; HEDDLE_INVALID: more than the ring has. */
@@ -130,8 +134,11 @@ enum heddle_status heddle_queue_write_header(const struct heddle_queue* queue, u
 /* Rings the doorbell: packets up to `index` are there, or will be. A smaller index than before changes nothing. */
 enum heddle_status heddle_queue_ring(const struct heddle_queue* queue, uint64_t index);
 /* All of it, for `count` packets, with a doorbell at the end and whenever the ring is full. Waits for room.
- * `index` (may be null): of the last packet. HEDDLE_QUEUE_ERROR: the queue has stopped; HEDDLE_TIMEOUT. In both cases
- * packets before write_index have been published. */
+ * `index` (may be null): of the last packet. HEDDLE_QUEUE_ERROR: the queue is not active; HEDDLE_TIMEOUT. In both cases
+ * packets before write_index have been published.
+ * The state of the queue is read once at the beginning, and again while the ring is full. HEDDLE_OK says that the
+ * packets were published, not that they will run: one that is bad, or was before them in the queue, stops the queue
+ * later. See heddle_signal_wait(). */
 enum heddle_status heddle_queue_submit(struct heddle_queue* queue, const struct heddle_packet* packets, uint32_t count,
                                        uint64_t limit, uint64_t* index);
 
@@ -161,7 +168,11 @@ enum heddle_status heddle_signal_store(const struct heddle_bus* bus, uint64_t ha
 
 enum heddle_condition { HEDDLE_EQUAL, HEDDLE_NOT_EQUAL, HEDDLE_LESS, HEDDLE_AT_LEAST };
 /* Until the value is …; `value` (may be null) is what was seen last. A signal that a bad packet has made negative does
- * not become 0: wait for HEDDLE_LESS 1. */
+ * not become 0: wait for HEDDLE_LESS 1.
+ * Some signals never change: that of a packet of an undefined type or of a condensed packet whose format is bad; one
+ * that is misaligned or not in memory; those of all packets behind a bad one, as the queue has stopped (PKT-09); and
+ * those of packets that a close dropped. So give a limit, and look at heddle_queue_get_state() or heddle_queue_error()
+ * when it has passed. */
 enum heddle_status heddle_signal_wait(const struct heddle_bus* bus, uint64_t handle, enum heddle_condition condition,
                                       int64_t compare, uint64_t limit, int64_t* value);
 

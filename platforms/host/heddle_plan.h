@@ -3,8 +3,9 @@
  * entries of that table (PKT-06, PKT-07); plain packets where nothing pays.
  *
  * What a plan keeps, for every kernel: its place in the list, all of setup, sizes, kernel object and arguments, its own
- * completion signal if it has one (and then its release fence before it), and no signal if it has none. What is kept of
- * fences and barrier bits is below. A plan never costs more than plain packets do. */
+ * completion signal if it has one, and no signal if it has none. Before a signal come its kernel's release fence and
+ * those of the kernels behind which that is ordered. What is kept of fences and barrier bits is below. A plan never
+ * costs more than plain packets do. */
 #ifndef HEDDLE_PLAN_H
 #define HEDDLE_PLAN_H
 
@@ -19,7 +20,9 @@ extern "C" {
 #endif
 
 /* Without a flag (and without keep_fences) a fence may be merged with those of the other kernels in a packet: the
- * packet acquires at the widest scope of its kernels, when it begins, and releases at the widest when it ends. */
+ * packet acquires at the widest scope of its kernels, when it begins, and releases at the widest that is left when it
+ * ends. A kernel with a signal before the end releases at the widest scope of itself and of those before it whose
+ * release is still to come. */
 enum heddle_keep {
   HEDDLE_KEEP_NOTHING = 0,
   HEDDLE_KEEP_ACQUIRE = 1, /* the acquire fence comes right before this kernel: it is the first of its packet */

@@ -1,174 +1,190 @@
 /* Registers of a Heddle device. Made by `heddle show registers --format c`; not to be edited. */
+/* clang-format off */
 #ifndef HEDDLE_REGISTERS_H
 #define HEDDLE_REGISTERS_H
 
 #include <stdint.h>
 
-#define HEDDLE_BAR0_BYTES UINT32_C(0x8000)
-#define HEDDLE_DEVICE_MAGIC UINT32_C(0x4c444548)
-#define HEDDLE_REGISTER_VERSION UINT32_C(0x10000)
-#define HEDDLE_MAX_QUEUES UINT32_C(64)
-#define HEDDLE_COPY_CHANNELS UINT32_C(4)
-#define HEDDLE_AGENT_WORDS UINT32_C(8)
-#define HEDDLE_NO_QUEUE UINT32_C(0xffffffff)
+#define HEDDLE_BAR0_BYTES                            UINT32_C(0x8000)
+#define HEDDLE_DEVICE_MAGIC                          UINT32_C(0x4c444548)
+#define HEDDLE_REGISTER_VERSION                      UINT32_C(0x10001)
+#define HEDDLE_MAX_QUEUES                            UINT32_C(64)
+#define HEDDLE_COPY_CHANNELS                         UINT32_C(4)
+#define HEDDLE_AGENT_WORDS                           UINT32_C(8)
+#define HEDDLE_NO_QUEUE                              UINT32_C(0xffffffff)
 
 /* Identification and configuration */
-#define HEDDLE_REG_MAGIC UINT32_C(0x0)          /* ro, 32 bits */
-#define HEDDLE_REG_VERSION UINT32_C(0x4)        /* ro, 32 bits */
-#define HEDDLE_REG_SMS UINT32_C(0x8)            /* ro, 32 bits */
-#define HEDDLE_REG_GPCS UINT32_C(0xc)           /* ro, 32 bits */
-#define HEDDLE_REG_QUEUES UINT32_C(0x10)        /* ro, 32 bits */
-#define HEDDLE_REG_COPY_ENGINES UINT32_C(0x14)  /* ro, 32 bits */
-#define HEDDLE_REG_MEMORY_BYTES UINT32_C(0x18)  /* ro, 64 bits */
-#define HEDDLE_REG_CLOCK_MHZ UINT32_C(0x20)     /* ro, 32 bits */
-#define HEDDLE_REG_THREADS_LIMIT UINT32_C(0x24) /* ro, 32 bits */
-#define HEDDLE_REG_SHARED_LIMIT UINT32_C(0x28)  /* ro, 32 bits */
-#define HEDDLE_REG_COPY_CHANNELS UINT32_C(0x2c) /* ro, 32 bits */
-#define HEDDLE_REG_SCRATCH UINT32_C(0x30)       /* rw, 32 bits */
+#define HEDDLE_REG_MAGIC                             UINT32_C(0x0)  /* ro, 32 bits */
+#define HEDDLE_REG_VERSION                           UINT32_C(0x4)  /* ro, 32 bits */
+#define HEDDLE_REG_SMS                               UINT32_C(0x8)  /* ro, 32 bits */
+#define HEDDLE_REG_GPCS                              UINT32_C(0xc)  /* ro, 32 bits */
+#define HEDDLE_REG_QUEUES                            UINT32_C(0x10)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_ENGINES                      UINT32_C(0x14)  /* ro, 32 bits */
+#define HEDDLE_REG_MEMORY_BYTES                      UINT32_C(0x18)  /* ro, 64 bits */
+#define HEDDLE_REG_CLOCK_MHZ                         UINT32_C(0x20)  /* ro, 32 bits */
+#define HEDDLE_REG_THREADS_LIMIT                     UINT32_C(0x24)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARED_LIMIT                      UINT32_C(0x28)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_CHANNELS                     UINT32_C(0x2c)  /* ro, 32 bits */
+#define HEDDLE_REG_SCRATCH                           UINT32_C(0x30)  /* rw, 32 bits */
 
 /* Interrupts */
-#define HEDDLE_REG_INT_STATUS UINT32_C(0x40)  /* w1c, 32 bits */
-#define HEDDLE_REG_INT_MASK UINT32_C(0x44)    /* rw, 32 bits */
-#define HEDDLE_REG_INT_SET UINT32_C(0x48)     /* wo, 32 bits */
-#define HEDDLE_REG_INT_PENDING UINT32_C(0x4c) /* ro, 32 bits */
+#define HEDDLE_REG_INT_STATUS                        UINT32_C(0x40)  /* w1c, 32 bits */
+#define HEDDLE_REG_INT_MASK                          UINT32_C(0x44)  /* rw, 32 bits */
+#define HEDDLE_REG_INT_SET                           UINT32_C(0x48)  /* wo, 32 bits */
+#define HEDDLE_REG_INT_PENDING                       UINT32_C(0x4c)  /* ro, 32 bits */
 
 /* Control and errors */
-#define HEDDLE_REG_CONTROL UINT32_C(0x50)      /* wo, 32 bits */
-#define HEDDLE_REG_ERROR_COUNT UINT32_C(0x60)  /* ro, 32 bits */
-#define HEDDLE_REG_ERROR_QUEUE UINT32_C(0x64)  /* ro, 32 bits */
-#define HEDDLE_REG_ERROR_STATUS UINT32_C(0x68) /* ro, 32 bits */
-#define HEDDLE_REG_ERROR_KERNEL UINT32_C(0x6c) /* ro, 32 bits */
-#define HEDDLE_REG_ERROR_INDEX UINT32_C(0x70)  /* ro, 64 bits */
-#define HEDDLE_REG_FAULT_COUNT UINT32_C(0x78)  /* ro, 32 bits */
+#define HEDDLE_REG_CONTROL                           UINT32_C(0x50)  /* wo, 32 bits */
+#define HEDDLE_REG_STATUS                            UINT32_C(0x54)  /* ro, 32 bits */
+#define HEDDLE_REG_ERROR_COUNT                       UINT32_C(0x60)  /* ro, 32 bits */
+#define HEDDLE_REG_ERROR_QUEUE                       UINT32_C(0x64)  /* ro, 32 bits */
+#define HEDDLE_REG_ERROR_STATUS                      UINT32_C(0x68)  /* ro, 32 bits */
+#define HEDDLE_REG_ERROR_KERNEL                      UINT32_C(0x6c)  /* ro, 32 bits */
+#define HEDDLE_REG_ERROR_INDEX                       UINT32_C(0x70)  /* ro, 64 bits */
+#define HEDDLE_REG_FAULT_COUNT                       UINT32_C(0x78)  /* ro, 32 bits */
 
 /* Events of signals */
-#define HEDDLE_REG_EVENT UINT32_C(0x80)       /* ro, 64 bits */
-#define HEDDLE_REG_EVENT_COUNT UINT32_C(0x88) /* ro, 32 bits */
+#define HEDDLE_REG_EVENT                             UINT32_C(0x80)  /* ro, 64 bits */
+#define HEDDLE_REG_EVENT_COUNT                       UINT32_C(0x88)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_FAULT_COUNT                  UINT32_C(0x90)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_FAULT_ACCESS                 UINT32_C(0x94)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_FAULT_ADDRESS                UINT32_C(0x98)  /* ro, 64 bits */
+#define HEDDLE_REG_COPY_FAULT_SUBCONTEXT             UINT32_C(0xa0)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_FAULT_ENGINE                 UINT32_C(0xa4)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_FAULT_STATUS                 UINT32_C(0xa8)  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_FAULT_SENDER                 UINT32_C(0xac)  /* ro, 32 bits */
 
 /* Copy channels */
-#define HEDDLE_REG_COPY_FROM(c) (UINT32_C(0x1000) + 0x40u * (uint32_t)(c))          /* rw, 64 bits */
-#define HEDDLE_REG_COPY_TO(c) (UINT32_C(0x1008) + 0x40u * (uint32_t)(c))            /* rw, 64 bits */
-#define HEDDLE_REG_COPY_BYTES(c) (UINT32_C(0x1010) + 0x40u * (uint32_t)(c))         /* rw, 64 bits */
-#define HEDDLE_REG_COPY_VALUE(c) (UINT32_C(0x1018) + 0x40u * (uint32_t)(c))         /* rw, 32 bits */
-#define HEDDLE_REG_COPY_KIND(c) (UINT32_C(0x101c) + 0x40u * (uint32_t)(c))          /* rw, 32 bits */
-#define HEDDLE_REG_COPY_COMMAND(c) (UINT32_C(0x1020) + 0x40u * (uint32_t)(c))       /* wo, 32 bits */
-#define HEDDLE_REG_COPY_STATE(c) (UINT32_C(0x1024) + 0x40u * (uint32_t)(c))         /* ro, 32 bits */
-#define HEDDLE_REG_COPY_STATUS(c) (UINT32_C(0x1028) + 0x40u * (uint32_t)(c))        /* ro, 32 bits */
-#define HEDDLE_REG_COPY_SUBCONTEXT(c) (UINT32_C(0x102c) + 0x40u * (uint32_t)(c))    /* rw, 32 bits */
-#define HEDDLE_REG_COPY_ERROR_ADDRESS(c) (UINT32_C(0x1030) + 0x40u * (uint32_t)(c)) /* ro, 64 bits */
-#define HEDDLE_REG_COPY_CYCLES(c) (UINT32_C(0x1038) + 0x40u * (uint32_t)(c))        /* ro, 64 bits */
+#define HEDDLE_REG_COPY_FROM(c)                      (UINT32_C(0x1000) + 0x40u * (uint32_t)(c))  /* rw, 64 bits */
+#define HEDDLE_REG_COPY_TO(c)                        (UINT32_C(0x1008) + 0x40u * (uint32_t)(c))  /* rw, 64 bits */
+#define HEDDLE_REG_COPY_BYTES(c)                     (UINT32_C(0x1010) + 0x40u * (uint32_t)(c))  /* rw, 64 bits */
+#define HEDDLE_REG_COPY_VALUE(c)                     (UINT32_C(0x1018) + 0x40u * (uint32_t)(c))  /* rw, 32 bits */
+#define HEDDLE_REG_COPY_KIND(c)                      (UINT32_C(0x101c) + 0x40u * (uint32_t)(c))  /* rw, 32 bits */
+#define HEDDLE_REG_COPY_COMMAND(c)                   (UINT32_C(0x1020) + 0x40u * (uint32_t)(c))  /* wo, 32 bits */
+#define HEDDLE_REG_COPY_STATE(c)                     (UINT32_C(0x1024) + 0x40u * (uint32_t)(c))  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_STATUS(c)                    (UINT32_C(0x1028) + 0x40u * (uint32_t)(c))  /* ro, 32 bits */
+#define HEDDLE_REG_COPY_SUBCONTEXT(c)                (UINT32_C(0x102c) + 0x40u * (uint32_t)(c))  /* rw, 32 bits */
+#define HEDDLE_REG_COPY_ERROR_ADDRESS(c)             (UINT32_C(0x1030) + 0x40u * (uint32_t)(c))  /* ro, 64 bits */
+#define HEDDLE_REG_COPY_CYCLES(c)                    (UINT32_C(0x1038) + 0x40u * (uint32_t)(c))  /* ro, 64 bits */
 
 /* Doorbells */
-#define HEDDLE_REG_DOORBELL(q) (UINT32_C(0x2000) + 0x8u * (uint32_t)(q)) /* wo, 64 bits */
+#define HEDDLE_REG_DOORBELL(q)                       (UINT32_C(0x2000) + 0x8u * (uint32_t)(q))  /* wo, 64 bits */
 
 /* Queues */
-#define HEDDLE_REG_QUEUE_BASE(q) (UINT32_C(0x4000) + 0x100u * (uint32_t)(q))               /* rw, 64 bits */
-#define HEDDLE_REG_QUEUE_READ_INDEX_ADDRESS(q) (UINT32_C(0x4008) + 0x100u * (uint32_t)(q)) /* rw, 64 bits */
-#define HEDDLE_REG_QUEUE_FIRST(q) (UINT32_C(0x4010) + 0x100u * (uint32_t)(q))              /* rw, 64 bits */
-#define HEDDLE_REG_QUEUE_SIZE(q) (UINT32_C(0x4018) + 0x100u * (uint32_t)(q))               /* rw, 32 bits */
-#define HEDDLE_REG_QUEUE_PRIORITY(q) (UINT32_C(0x401c) + 0x100u * (uint32_t)(q))           /* rw, 32 bits */
-#define HEDDLE_REG_QUEUE_SUBCONTEXT(q) (UINT32_C(0x4020) + 0x100u * (uint32_t)(q))         /* rw, 32 bits */
-#define HEDDLE_REG_QUEUE_COMMAND(q) (UINT32_C(0x4024) + 0x100u * (uint32_t)(q))            /* wo, 32 bits */
-#define HEDDLE_REG_QUEUE_STATE(q) (UINT32_C(0x4028) + 0x100u * (uint32_t)(q))              /* ro, 32 bits */
-#define HEDDLE_REG_QUEUE_ERROR_STATUS(q) (UINT32_C(0x402c) + 0x100u * (uint32_t)(q))       /* ro, 32 bits */
-#define HEDDLE_REG_QUEUE_ERROR_INDEX(q) (UINT32_C(0x4030) + 0x100u * (uint32_t)(q))        /* ro, 64 bits */
-#define HEDDLE_REG_QUEUE_ERROR_KERNEL(q) (UINT32_C(0x4038) + 0x100u * (uint32_t)(q))       /* ro, 32 bits */
-#define HEDDLE_REG_QUEUE_FAULTS(q) (UINT32_C(0x403c) + 0x100u * (uint32_t)(q))             /* ro, 32 bits */
-#define HEDDLE_REG_QUEUE_READ_INDEX(q) (UINT32_C(0x4040) + 0x100u * (uint32_t)(q))         /* ro, 64 bits */
-#define HEDDLE_REG_AGENT_INDEX(q) (UINT32_C(0x4048) + 0x100u * (uint32_t)(q))              /* ro, 64 bits */
-#define HEDDLE_REG_AGENT_STATE(q) (UINT32_C(0x4050) + 0x100u * (uint32_t)(q))              /* ro, 32 bits */
-#define HEDDLE_REG_AGENT_DONE(q) (UINT32_C(0x4054) + 0x100u * (uint32_t)(q))               /* wo, 32 bits */
-#define HEDDLE_REG_AGENT_PACKET(q, w) \
-  (UINT32_C(0x4080) + 0x100u * (uint32_t)(q) + 0x8u * (uint32_t)(w)) /* ro, 64 bits */
+#define HEDDLE_REG_QUEUE_BASE(q)                     (UINT32_C(0x4000) + 0x100u * (uint32_t)(q))  /* rw, 64 bits */
+#define HEDDLE_REG_QUEUE_READ_INDEX_ADDRESS(q)       (UINT32_C(0x4008) + 0x100u * (uint32_t)(q))  /* rw, 64 bits */
+#define HEDDLE_REG_QUEUE_FIRST(q)                    (UINT32_C(0x4010) + 0x100u * (uint32_t)(q))  /* rw, 64 bits */
+#define HEDDLE_REG_QUEUE_SIZE(q)                     (UINT32_C(0x4018) + 0x100u * (uint32_t)(q))  /* rw, 32 bits */
+#define HEDDLE_REG_QUEUE_PRIORITY(q)                 (UINT32_C(0x401c) + 0x100u * (uint32_t)(q))  /* rw, 32 bits */
+#define HEDDLE_REG_QUEUE_SUBCONTEXT(q)               (UINT32_C(0x4020) + 0x100u * (uint32_t)(q))  /* rw, 32 bits */
+#define HEDDLE_REG_QUEUE_COMMAND(q)                  (UINT32_C(0x4024) + 0x100u * (uint32_t)(q))  /* wo, 32 bits */
+#define HEDDLE_REG_QUEUE_STATE(q)                    (UINT32_C(0x4028) + 0x100u * (uint32_t)(q))  /* ro, 32 bits */
+#define HEDDLE_REG_QUEUE_ERROR_STATUS(q)             (UINT32_C(0x402c) + 0x100u * (uint32_t)(q))  /* ro, 32 bits */
+#define HEDDLE_REG_QUEUE_ERROR_INDEX(q)              (UINT32_C(0x4030) + 0x100u * (uint32_t)(q))  /* ro, 64 bits */
+#define HEDDLE_REG_QUEUE_ERROR_KERNEL(q)             (UINT32_C(0x4038) + 0x100u * (uint32_t)(q))  /* ro, 32 bits */
+#define HEDDLE_REG_QUEUE_FAULTS(q)                   (UINT32_C(0x403c) + 0x100u * (uint32_t)(q))  /* ro, 32 bits */
+#define HEDDLE_REG_QUEUE_READ_INDEX(q)               (UINT32_C(0x4040) + 0x100u * (uint32_t)(q))  /* ro, 64 bits */
+#define HEDDLE_REG_AGENT_INDEX(q)                    (UINT32_C(0x4048) + 0x100u * (uint32_t)(q))  /* ro, 64 bits */
+#define HEDDLE_REG_AGENT_STATE(q)                    (UINT32_C(0x4050) + 0x100u * (uint32_t)(q))  /* ro, 32 bits */
+#define HEDDLE_REG_AGENT_DONE(q)                     (UINT32_C(0x4054) + 0x100u * (uint32_t)(q))  /* wo, 32 bits */
+#define HEDDLE_REG_AGENT_PACKET(q, w)                (UINT32_C(0x4080) + 0x100u * (uint32_t)(q) + 0x8u * (uint32_t)(w))  /* ro, 64 bits */
 
 /* Fields: VERSION */
-#define HEDDLE_VERSION_MINOR_SHIFT 0
-#define HEDDLE_VERSION_MINOR_MASK UINT32_C(0xffff) /* goes up when registers are added */
-#define HEDDLE_VERSION_MAJOR_SHIFT 16
-#define HEDDLE_VERSION_MAJOR_MASK UINT32_C(0xffff0000) /* goes up when a driver has to change */
+#define HEDDLE_VERSION_MINOR_SHIFT                   0
+#define HEDDLE_VERSION_MINOR_MASK                    UINT32_C(0xffff)  /* goes up when registers are added */
+#define HEDDLE_VERSION_MAJOR_SHIFT                   16
+#define HEDDLE_VERSION_MAJOR_MASK                    UINT32_C(0xffff0000)  /* goes up when a driver has to change */
 
 /* Fields: INT */
-#define HEDDLE_INT_SIGNAL_SHIFT 0
-#define HEDDLE_INT_SIGNAL_MASK \
-  UINT32_C(0x1) /* a signal that asks for an interrupt has changed: its event id is in EVENT */
-#define HEDDLE_INT_QUEUE_ERROR_SHIFT 1
-#define HEDDLE_INT_QUEUE_ERROR_MASK \
-  UINT32_C(0x2) /* a queue has stopped with an error, or refused to open: see QUEUE_STATE and the ERROR registers */
-#define HEDDLE_INT_AGENT_SHIFT 2
-#define HEDDLE_INT_AGENT_MASK UINT32_C(0x4) /* a queue holds an agent packet for the host */
-#define HEDDLE_INT_COPY_DONE_SHIFT 3
-#define HEDDLE_INT_COPY_DONE_MASK UINT32_C(0x8) /* a copy channel is done */
-#define HEDDLE_INT_COPY_ERROR_SHIFT 4
-#define HEDDLE_INT_COPY_ERROR_MASK UINT32_C(0x10) /* a copy channel has stopped with an error */
-#define HEDDLE_INT_FAULT_SHIFT 5
-#define HEDDLE_INT_FAULT_MASK UINT32_C(0x20) /* a kernel has faulted */
-#define HEDDLE_INT_OVERFLOW_SHIFT 6
-#define HEDDLE_INT_OVERFLOW_MASK UINT32_C(0x40) /* an event id was lost because EVENT was full: look at all signals */
-#define HEDDLE_INT_QUEUE_CLOSED_SHIFT 7
-#define HEDDLE_INT_QUEUE_CLOSED_MASK UINT32_C(0x80) /* a queue has become closed */
-#define HEDDLE_INT_SOFTWARE_SHIFT 8
-#define HEDDLE_INT_SOFTWARE_MASK UINT32_C(0x100) /* raised by INT_SET only */
+#define HEDDLE_INT_SIGNAL_SHIFT                      0
+#define HEDDLE_INT_SIGNAL_MASK                       UINT32_C(0x1)  /* a signal that asks for an interrupt has changed: its event id is in EVENT */
+#define HEDDLE_INT_QUEUE_ERROR_SHIFT                 1
+#define HEDDLE_INT_QUEUE_ERROR_MASK                  UINT32_C(0x2)  /* a queue has stopped with an error, or refused to open: see QUEUE_STATE and the ERROR registers */
+#define HEDDLE_INT_AGENT_SHIFT                       2
+#define HEDDLE_INT_AGENT_MASK                        UINT32_C(0x4)  /* a queue holds an agent packet for the host */
+#define HEDDLE_INT_COPY_DONE_SHIFT                   3
+#define HEDDLE_INT_COPY_DONE_MASK                    UINT32_C(0x8)  /* a copy channel is done */
+#define HEDDLE_INT_COPY_ERROR_SHIFT                  4
+#define HEDDLE_INT_COPY_ERROR_MASK                   UINT32_C(0x10)  /* a copy channel has stopped with an error */
+#define HEDDLE_INT_FAULT_SHIFT                       5
+#define HEDDLE_INT_FAULT_MASK                        UINT32_C(0x20)  /* a kernel has faulted */
+#define HEDDLE_INT_OVERFLOW_SHIFT                    6
+#define HEDDLE_INT_OVERFLOW_MASK                     UINT32_C(0x40)  /* an event id was lost because EVENT was full: look at all signals */
+#define HEDDLE_INT_QUEUE_CLOSED_SHIFT                7
+#define HEDDLE_INT_QUEUE_CLOSED_MASK                 UINT32_C(0x80)  /* a queue has become closed */
+#define HEDDLE_INT_SOFTWARE_SHIFT                    8
+#define HEDDLE_INT_SOFTWARE_MASK                     UINT32_C(0x100)  /* raised by INT_SET only */
 
 /* Fields: CONTROL */
-#define HEDDLE_CONTROL_SOFT_RESET_SHIFT 0
-#define HEDDLE_CONTROL_SOFT_RESET_MASK                                                                                \
-  UINT32_C(0x1) /* 1: the device goes back to the state after power-up; a blocking write returns when it has, another \
-                   is answered first */
+#define HEDDLE_CONTROL_SOFT_RESET_SHIFT              0
+#define HEDDLE_CONTROL_SOFT_RESET_MASK               UINT32_C(0x1)  /* 1: the device goes back to the state after power-up; a blocking write returns when it has, another is answered first. Memory of the host that the device wrote is the host's again when RESET_BUSY of STATUS is 0. Device memory keeps its bytes, but for those that only the L2 had */
+
+/* Fields: STATUS */
+#define HEDDLE_STATUS_RESET_BUSY_SHIFT               0
+#define HEDDLE_STATUS_RESET_BUSY_MASK                UINT32_C(0x1)  /* accesses of before the last reset are out on the host's bus: writes among them may still take effect */
 
 /* Fields: EVENT */
-#define HEDDLE_EVENT_ID_SHIFT 0
-#define HEDDLE_EVENT_ID_MASK UINT32_C(0xffffffff) /* event id of the signal */
-#define HEDDLE_EVENT_VALID_SHIFT 32
-#define HEDDLE_EVENT_VALID_MASK UINT64_C(0x100000000) /* 0: there was none */
+#define HEDDLE_EVENT_ID_SHIFT                        0
+#define HEDDLE_EVENT_ID_MASK                         UINT32_C(0xffffffff)  /* event id of the signal */
+#define HEDDLE_EVENT_VALID_SHIFT                     32
+#define HEDDLE_EVENT_VALID_MASK                      UINT64_C(0x100000000)  /* 0: there was none */
 
 /* Fields: SUBCONTEXT */
-#define HEDDLE_SUBCONTEXT_NUMBER_SHIFT 0
-#define HEDDLE_SUBCONTEXT_NUMBER_MASK UINT32_C(0xff) /* subcontext of the device's memory */
+#define HEDDLE_SUBCONTEXT_NUMBER_SHIFT               0
+#define HEDDLE_SUBCONTEXT_NUMBER_MASK                UINT32_C(0xff)  /* subcontext of the device's memory */
 
 /* Fields: AGENT_STATE */
-#define HEDDLE_AGENT_STATE_HELD_SHIFT 0
-#define HEDDLE_AGENT_STATE_HELD_MASK UINT32_C(0x1) /* the packet of AGENT_INDEX and AGENT_PACKET waits for AGENT_DONE \
-                                                    */
+#define HEDDLE_AGENT_STATE_HELD_SHIFT                0
+#define HEDDLE_AGENT_STATE_HELD_MASK                 UINT32_C(0x1)  /* the packet of AGENT_INDEX and AGENT_PACKET waits for AGENT_DONE */
 
 enum heddle_hsa {
-  HEDDLE_HSA_SUCCESS = 0,                    /* no error */
-  HEDDLE_HSA_ERROR = 0x1000,                 /* the way to memory failed */
-  HEDDLE_HSA_INVALID_ARGUMENT = 0x1001,      /* dimensions, sizes, alignment, an empty entry */
-  HEDDLE_HSA_INVALID_SIGNAL = 0x1006,        /* a signal that memory does not have */
-  HEDDLE_HSA_INVALID_QUEUE = 0x1007,         /* a ring or index that memory does not have, a bad size */
-  HEDDLE_HSA_OUT_OF_RESOURCES = 0x1008,      /* more than the machine has */
-  HEDDLE_HSA_INVALID_PACKET_FORMAT = 0x1009, /* an undefined type, a reserved field */
-  HEDDLE_HSA_INVALID_CODE_OBJECT = 0x1010,   /* no kernel object there */
-  HEDDLE_HSA_EXCEPTION = 0x1016              /* a kernel of the packet faulted */
+  HEDDLE_HSA_SUCCESS = 0,  /* no error */
+  HEDDLE_HSA_ERROR = 0x1000,  /* the way to memory failed */
+  HEDDLE_HSA_INVALID_ARGUMENT = 0x1001,  /* dimensions, sizes, alignment, an empty entry */
+  HEDDLE_HSA_INVALID_SIGNAL = 0x1006,  /* a signal that memory does not have */
+  HEDDLE_HSA_INVALID_QUEUE = 0x1007,  /* a ring or index that memory does not have, a bad size */
+  HEDDLE_HSA_OUT_OF_RESOURCES = 0x1008,  /* more than the machine has */
+  HEDDLE_HSA_INVALID_PACKET_FORMAT = 0x1009,  /* an undefined type, a reserved field */
+  HEDDLE_HSA_INVALID_CODE_OBJECT = 0x1010,  /* no kernel object there */
+  HEDDLE_HSA_EXCEPTION = 0x1016  /* a kernel of the packet faulted */
+};
+
+enum heddle_copy_access {
+  HEDDLE_COPY_ACCESS_READ = 0,  /* a read of the source */
+  HEDDLE_COPY_ACCESS_WRITE = 1  /* a write to the destination */
+};
+
+enum heddle_copy_sender {
+  HEDDLE_COPY_SENDER_PACKET = 0,  /* a packet of a queue */
+  HEDDLE_COPY_SENDER_REGISTERS = 1  /* a copy channel */
 };
 
 enum heddle_copy_kind {
-  HEDDLE_COPY_KIND_COPY = 0, /* BYTES bytes from FROM to TO */
+  HEDDLE_COPY_KIND_COPY = 0,  /* BYTES bytes from FROM to TO */
   HEDDLE_COPY_KIND_FILL = 1  /* BYTES bytes at TO with the 32-bit VALUE */
 };
 
 enum heddle_copy_command {
-  HEDDLE_COPY_COMMAND_START = 1 /* hands the copy to the copy engines */
+  HEDDLE_COPY_COMMAND_START = 1  /* hands the copy to the copy engines */
 };
 
 enum heddle_copy_state {
-  HEDDLE_COPY_STATE_IDLE = 0, /* never used since the reset */
-  HEDDLE_COPY_STATE_BUSY = 1, /* waits or runs */
-  HEDDLE_COPY_STATE_DONE = 2, /* ended well */
-  HEDDLE_COPY_STATE_ERROR = 3 /* ended with COPY_STATUS at COPY_ERROR_ADDRESS */
+  HEDDLE_COPY_STATE_IDLE = 0,  /* never used since the reset */
+  HEDDLE_COPY_STATE_BUSY = 1,  /* waits or runs */
+  HEDDLE_COPY_STATE_DONE = 2,  /* ended well */
+  HEDDLE_COPY_STATE_ERROR = 3  /* ended with COPY_STATUS at COPY_ERROR_ADDRESS */
 };
 
 enum heddle_queue_command {
-  HEDDLE_QUEUE_COMMAND_OPEN =
-      1, /* opens the queue with BASE, SIZE, READ_INDEX_ADDRESS, FIRST, PRIORITY and SUBCONTEXT */
-  HEDDLE_QUEUE_COMMAND_CLOSE = 2 /* nothing more is started; what has been launched ends as usual */
+  HEDDLE_QUEUE_COMMAND_OPEN = 1,  /* opens the queue with BASE, SIZE, READ_INDEX_ADDRESS, FIRST, PRIORITY and SUBCONTEXT */
+  HEDDLE_QUEUE_COMMAND_CLOSE = 2  /* nothing more is started; what has been launched ends as usual */
 };
 
 enum heddle_queue_state {
   HEDDLE_QUEUE_STATE_CLOSED = 0,  /* not in use */
   HEDDLE_QUEUE_STATE_ACTIVE = 1,  /* open */
-  HEDDLE_QUEUE_STATE_ERROR = 2,   /* stopped by an error: close it and open it again */
-  HEDDLE_QUEUE_STATE_DRAINING = 3 /* closed by the host; kernels still run */
+  HEDDLE_QUEUE_STATE_ERROR = 2,  /* stopped by an error: close it and open it again */
+  HEDDLE_QUEUE_STATE_DRAINING = 3  /* closed by the host; kernels still run */
 };
 
 #endif

@@ -92,11 +92,40 @@ static struct plan_diff best_diff(const struct plan* plan, const struct plan_slo
 
 static unsigned wider(unsigned a, unsigned b) { return a > b ? a : b; }
 
+/* Widest release fences of a packet that are put off, of kernels behind which the present one is ordered, and of the
+ * others, which may still run. */
+struct put_off {
+  unsigned done;
+  unsigned running;
+};
+
+/* The release of a kernel that others follow. Whoever sees a signal relies on the kernels before it as well: as plain
+ * packets they had released before this one began (PKT-07). */
+static unsigned middle_release(const struct plan* plan, uint32_t kernel, struct put_off* put_off) {
+  if (waits(plan, kernel)) {
+    put_off->done = wider(put_off->done, put_off->running);
+    put_off->running = HEDDLE_FENCE_NONE;
+  }
+  unsigned release = HEDDLE_RELEASE_OF(plan_scopes(plan, kernel));
+  if (!plan_has_own_clean_up(plan, kernel)) {
+    put_off->running = wider(put_off->running, release);
+    return HEDDLE_FENCE_NONE;
+  }
+  if (plan->kernels[kernel].dispatch.completion_signal != 0) release = wider(release, put_off->done);
+  if (release >= put_off->done) put_off->done = HEDDLE_FENCE_NONE;
+  /* Those it does not rely on have ended as well, if kernels run one after another. */
+  if (!plan->options.overlap && release >= put_off->running) put_off->running = HEDDLE_FENCE_NONE;
+  return release;
+}
+
+static unsigned last_release(const struct plan* plan, uint32_t kernel, const struct put_off* put_off) {
+  return wider(HEDDLE_RELEASE_OF(plan_scopes(plan, kernel)), wider(put_off->done, put_off->running));
+}
+
 static struct role role_of(const struct plan* plan, uint32_t first, uint32_t kernel, bool last, unsigned acquire,
                            unsigned release) {
   const uint8_t own = plan_scopes(plan, kernel);
   struct role role = {kernel == first, last, 0};
-  if (!last) release = has_own_release(plan, kernel) ? HEDDLE_RELEASE_OF(own) : HEDDLE_FENCE_NONE;
   if (!role.first) acquire = HEDDLE_ACQUIRE_OF(own);
   role.scopes = HEDDLE_SCOPES(HEDDLE_BARRIER_OF(own), acquire, release);
   return role;
@@ -108,20 +137,13 @@ static unsigned widest_acquire(const struct plan* plan, uint32_t first, uint32_t
   return acquire;
 }
 
-/* Of the last kernel, and of those whose fence is put off to the end. */
-static unsigned widest_release(const struct plan* plan, uint32_t first, uint32_t last) {
-  unsigned release = HEDDLE_RELEASE_OF(plan_scopes(plan, last));
-  for (uint32_t i = first; i < last; ++i) {
-    if (!has_own_release(plan, i)) release = wider(release, HEDDLE_RELEASE_OF(plan_scopes(plan, i)));
-  }
-  return release;
-}
-
+/* If no fence of kernels before it is put off. */
 unsigned plan_middle_half_words(const struct plan* plan, uint32_t kernel, uint32_t id) {
   id = plan->same[id];
   struct plan_cached* const cached = &plan->cache[(kernel * 37u + id * 8191u) % PLAN_CACHE];
   if (cached->kernel != kernel || cached->id != id) {
-    const struct role role = role_of(plan, PLAN_NONE, kernel, false, 0, 0);
+    struct put_off nothing = {HEDDLE_FENCE_NONE, HEDDLE_FENCE_NONE};
+    const struct role role = role_of(plan, PLAN_NONE, kernel, false, 0, middle_release(plan, kernel, &nothing));
     cached->kernel = kernel;
     cached->id = id;
     cached->half_words = diff_from(plan, kernel, id, &role).half_words;
@@ -142,21 +164,26 @@ unsigned plan_best_middle(const struct plan* plan, const struct plan_slots* slot
 struct plan_packet plan_measure(const struct plan* plan, const struct plan_slots* slots, uint32_t first,
                                 uint32_t last) {
   const unsigned acquire = widest_acquire(plan, first, last);
+  struct put_off put_off = {HEDDLE_FENCE_NONE, HEDDLE_FENCE_NONE};
   struct plan_packet packet = {0, 0, 0};
   for (uint32_t kernel = first; kernel < last; ++kernel) {
-    const struct role role = role_of(plan, first, kernel, false, acquire, 0);
+    const unsigned release = middle_release(plan, kernel, &put_off);
+    const struct role role = role_of(plan, first, kernel, false, acquire, release);
     packet.lead += best_diff(plan, slots, kernel, &role).half_words;
   }
-  const struct role follows = role_of(plan, first, last, false, acquire, 0);
-  packet.open = packet.lead + best_diff(plan, slots, last, &follows).half_words;
-  const struct role ends = role_of(plan, first, last, true, acquire, widest_release(plan, first, last));
+  const struct role ends = role_of(plan, first, last, true, acquire, last_release(plan, last, &put_off));
   packet.closed = packet.lead + best_diff(plan, slots, last, &ends).half_words;
+  const struct role follows = role_of(plan, first, last, false, acquire, middle_release(plan, last, &put_off));
+  packet.open = packet.lead + best_diff(plan, slots, last, &follows).half_words;
   return packet;
 }
 
 struct plan_diff plan_write(const struct plan* plan, const struct plan_slots* slots, uint32_t first, uint32_t last,
                             uint32_t kernel) {
-  const struct role role = role_of(plan, first, kernel, kernel == last, widest_acquire(plan, first, last),
-                                   widest_release(plan, first, last));
+  struct put_off put_off = {HEDDLE_FENCE_NONE, HEDDLE_FENCE_NONE};
+  for (uint32_t i = first; i < kernel; ++i) (void)middle_release(plan, i, &put_off);
+  const unsigned release =
+      kernel == last ? last_release(plan, kernel, &put_off) : middle_release(plan, kernel, &put_off);
+  const struct role role = role_of(plan, first, kernel, kernel == last, widest_acquire(plan, first, last), release);
   return best_diff(plan, slots, kernel, &role);
 }

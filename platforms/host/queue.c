@@ -139,20 +139,27 @@ enum heddle_status heddle_queue_ring(const struct heddle_queue* queue, uint64_t 
   return heddle_checked(heddle_write64(queue->device, HEDDLE_REG_DOORBELL(queue->number), index));
 }
 
+static enum heddle_status check_active(const struct heddle_queue* queue) {
+  enum heddle_queue_state state = HEDDLE_QUEUE_STATE_ACTIVE;
+  const enum heddle_status status = heddle_queue_get_state(queue, &state);
+  if (status != HEDDLE_OK) return status;
+  return state == HEDDLE_QUEUE_STATE_ACTIVE ? HEDDLE_OK : HEDDLE_QUEUE_ERROR;
+}
+
 static enum heddle_status wait_for_room(struct heddle_queue* queue, uint64_t limit, uint64_t* index) {
   for (uint64_t looks = 0;;) {
     enum heddle_status status = heddle_queue_reserve(queue, 1, index);
     if (status != HEDDLE_FULL) return status;
-    enum heddle_queue_state state = HEDDLE_QUEUE_STATE_ACTIVE;
-    status = heddle_queue_get_state(queue, &state);
+    status = check_active(queue);
     if (status != HEDDLE_OK) return status;
-    if (state != HEDDLE_QUEUE_STATE_ACTIVE) return HEDDLE_QUEUE_ERROR;
     if (!heddle_relax(&queue->device->bus, &looks, limit)) return HEDDLE_TIMEOUT;
   }
 }
 
 enum heddle_status heddle_queue_submit(struct heddle_queue* queue, const struct heddle_packet* packets, uint32_t count,
                                        uint64_t limit, uint64_t* index) {
+  const enum heddle_status active = check_active(queue);
+  if (active != HEDDLE_OK) return active;
   uint64_t at = queue->write_index - 1;
   for (uint32_t i = 0; i < count; ++i) {
     enum heddle_status status = heddle_queue_reserve(queue, 1, &at);

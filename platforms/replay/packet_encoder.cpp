@@ -13,6 +13,7 @@ using workload::CopyDirection;
 using workload::Op;
 using workload::OpKind;
 using workload::PacketFormat;
+using workload::SignalFor;
 
 constexpr std::uint8_t kAllEntries = 0xFF;
 
@@ -53,7 +54,9 @@ heddle_dispatch PacketEncoder::dispatch_of(std::size_t op) const {
   const arch::KernelRecord& kernel = workload_.ops[op].kernel;
   heddle_dispatch d{};
   // Streams are in order. What other queues or the host wait for is released as far as they look.
-  d.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, last_of_queue(op) ? HEDDLE_FENCE_SYSTEM : HEDDLE_FENCE_AGENT);
+  const bool each = params_.options.signals == SignalFor::each;
+  d.scopes = HEDDLE_SCOPES(true, each ? HEDDLE_FENCE_SYSTEM : HEDDLE_FENCE_AGENT,
+                           each || last_of_queue(op) ? HEDDLE_FENCE_SYSTEM : HEDDLE_FENCE_AGENT);
   d.setup = dimensions(kernel);
   const arch::Dim3& block = kernel.block;
   const arch::Dim3& grid = kernel.grid;
@@ -124,8 +127,17 @@ void PacketEncoder::barriers(std::size_t op, std::deque<PreparedPacket>& out) co
   }
 }
 
-void PacketEncoder::kernel(Queue& queue, std::size_t op, std::deque<PreparedPacket>& out) const {
-  const heddle_dispatch dispatch = dispatch_of(op);
+// A packet that nobody waits for counts in its queue's own signal.
+void PacketEncoder::signal(heddle_dispatch& dispatch, std::size_t op) {
+  if (params_.options.signals != SignalFor::each || dispatch.completion_signal != 0) return;
+  const std::uint32_t queue = plan_.ops[op].queue;
+  dispatch.completion_signal = memory_.queue_signals[queue];
+  ++queues_[queue].counted;
+}
+
+void PacketEncoder::kernel(Queue& queue, std::size_t op, std::deque<PreparedPacket>& out) {
+  heddle_dispatch dispatch = dispatch_of(op);
+  signal(dispatch, op);
   PreparedPacket prepared;
   prepared.ops = {op};
   heddle_packet_kernel(&prepared.packet, &dispatch);
@@ -145,6 +157,7 @@ void PacketEncoder::kernel(Queue& queue, std::size_t op, std::deque<PreparedPack
 void PacketEncoder::condensed(Queue& queue, const std::vector<std::size_t>& ops, std::deque<PreparedPacket>& out) {
   std::vector<heddle_kernel> kernels(ops.size());
   for (std::size_t i = 0; i < ops.size(); ++i) kernels[i].dispatch = dispatch_of(ops[i]);
+  signal(kernels.back().dispatch, ops.back());
   heddle_plan_options options{};
   options.costs = params_.costs;
   options.overlap = params_.overlap;

@@ -39,17 +39,21 @@ class PacketEncoder {
   std::size_t prepare(std::uint32_t queue, std::size_t place, std::size_t ready, std::deque<PreparedPacket>& out);
 
   heddle_dispatch dispatch_of(std::size_t op) const;
+  // Prepared packets that count in PacketMemory::queue_signals.
+  std::uint64_t counted(std::uint32_t queue) const { return queues_[queue].counted; }
 
  private:
   struct Queue {
     heddle_table table{};
     std::uint8_t entries = 0;                       // bit = table entry that it may use; 0: none
     std::map<std::uint64_t, std::uint32_t> stored;  // reference packets so far, by kernel object
+    std::uint64_t counted = 0;
   };
 
   std::size_t batch_of(std::uint32_t queue, std::size_t place, std::size_t ready) const;
   void barriers(std::size_t op, std::deque<PreparedPacket>& out) const;
-  void kernel(Queue& queue, std::size_t op, std::deque<PreparedPacket>& out) const;
+  void signal(heddle_dispatch& dispatch, std::size_t op);
+  void kernel(Queue& queue, std::size_t op, std::deque<PreparedPacket>& out);
   void condensed(Queue& queue, const std::vector<std::size_t>& ops, std::deque<PreparedPacket>& out);
   void copy(std::size_t op, std::deque<PreparedPacket>& out) const;
   void part(std::size_t op, std::uint64_t bytes, std::uint64_t signal, heddle_packet& packet) const;

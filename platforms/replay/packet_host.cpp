@@ -289,6 +289,8 @@ void PacketHost::check_memory() {
       HEDDLE_CHECK(!signal || results()[op].faulted || word_at(memory_.signals[*signal]) == 0,
                    fmt::format("the completion signal of operation {} is not 0", op));
     }
+    HEDDLE_CHECK(word_at(memory_.queue_signals[queue]) == kManySignals - encoder_.counted(queue),
+                 fmt::format("the signal of queue {} has not counted its packets", queue));
   }
 }
 

@@ -23,16 +23,20 @@ std::uint64_t end_of_regions(const workload::Workload& workload) {
   return end;
 }
 
-heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const PacketHostParams& host) {
+heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const PacketHostParams& host, workload::SignalFor signals) {
   const packet::PacketParams& p = gpu.packet;
+  const bool system = signals == workload::SignalFor::each;
+  const double release = system ? p.release_system : p.release_agent;
   const auto whole = [](double ns) { return static_cast<std::uint32_t>(std::min(ns, 4e9)); };
-  const double each = host.enqueue + p.acquire_agent + p.release_agent + p.clean_up;
+  const double signal = 2 * gpu.hub.link_latency + host.memory_latency;
+  const double each =
+      (system ? signal : 0) + host.enqueue + (system ? p.acquire_system : p.acquire_agent) + release + p.clean_up;
   heddle_plan_costs costs{};
   costs.plain = whole(each + p.decode_plain);
   costs.reference = whole(each + p.decode_reference);
   costs.condensed = whole(each + p.decode_condensed);
   costs.diff = whole(p.decode_diff);
-  costs.own_clean_up = whole(p.release_agent + p.clean_up);
+  costs.own_clean_up = whole(signal + release + p.clean_up);
   return costs;
 }
 
@@ -58,16 +62,17 @@ HostSide::HostSide(const std::vector<Job>& jobs, const SimulationOptions& option
 
 HostSide::~HostSide() = default;
 
-double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, workload::QueuePlace place) {
+double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, const workload::PacketOptions& options) {
   const gpu::GpuParams& params = gpu.params();
   const Domain& domain = gpu.domain();
   double ns = host.enqueue + params.host.register_latency;
   if (domain.mode() == TimingMode::lt) return ns;
   const auto cycles = [&](Cycle count) { return domain.clock().ns_for_cycles(static_cast<double>(count)); };
   ns += cycles(params.host.doorbell);
-  ns += place == workload::QueuePlace::host ? 2 * params.hub.link_latency + host.memory_latency
-                                            : cycles(Cycle{2} * params.hub.latency);
-  ns += params.packet.decode_plain + params.packet.acquire_agent + params.packet.dispatch;
+  ns += options.queues == workload::QueuePlace::host ? 2 * params.hub.link_latency + host.memory_latency
+                                                     : cycles(Cycle{2} * params.hub.latency);
+  ns += options.signals == workload::SignalFor::each ? params.packet.acquire_system : params.packet.acquire_agent;
+  ns += params.packet.decode_plain + params.packet.dispatch;
   return ns + cycles(gpu::Gpu::start_path(params));
 }
 
@@ -76,7 +81,7 @@ std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, Observa
   const gpu::GpuParams& params = gpu.params();
   HostTimings timings;
   timings.launch_latency_ns = job.launch_latency_ns;
-  timings.start_path_ns = packet_path_ns(gpu, params_, job.packets->queues);
+  timings.start_path_ns = packet_path_ns(gpu, params_, *job.packets);
   PacketHostSetup setup;
   setup.workload = job.workload;
   setup.plan = plan_packets(*job.workload, job.pace, timings, params.packet.queues);
@@ -86,7 +91,7 @@ std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, Observa
   setup.memory =
       lay_out(*job.workload, load_programs(*job.workload, gpu), setup.plan, *job.packets, params_, area_, device);
   setup.encoder.options = *job.packets;
-  setup.encoder.costs = costs_of(params, params_);
+  setup.encoder.costs = costs_of(params, params_, job.packets->signals);
   setup.encoder.overlap = params.packet.condensed == packet::CondensedOrder::overlap;
   setup.encoder.shared_table = params.packet.table_owner == packet::TableOwner::agent;
   setup.params = params_;

@@ -46,7 +46,7 @@ class HostSide {
 
 // What the modelled machine itself takes from the host's first write of a kernel's packet to the kernel's start on an
 // idle GPU, in nanoseconds: part of the launch latency of a recording.
-double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, workload::QueuePlace place);
+double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, const workload::PacketOptions& options);
 
 // What the host knows at the end, into the result.
 void take_packets(PacketHost& host, JobResult& result);

@@ -74,6 +74,11 @@ class Layout {
       memory_.signals.push_back(at);
       memory_.contents.push_back({at, words({1})});
     }
+    for (std::size_t q = 0; q < plan_.queues.size(); ++q) {
+      const std::uint64_t at = area.take(kSignalBytes, arch::kSignalAlignment);
+      memory_.queue_signals.push_back(at);
+      memory_.contents.push_back({at, words({kManySignals})});
+    }
   }
 
   void kernels(const std::vector<std::uint32_t>& codes) {

@@ -39,6 +39,8 @@ struct MemoryWrite {
   std::vector<std::uint8_t> bytes;
 };
 
+constexpr std::uint64_t kManySignals = std::uint64_t{1} << 40;
+
 struct PacketMemory {
   struct Ring {
     std::uint64_t base = 0;
@@ -50,7 +52,9 @@ struct PacketMemory {
     std::uint64_t bytes = 0;  // of each
   };
   std::vector<Ring> rings;
-  std::vector<std::uint64_t> signals;         // handles, by number
+  std::vector<std::uint64_t> signals;  // handles, by number
+  std::vector<std::uint64_t>
+      queue_signals;  // handles, by queue: of packets that nobody waits for; kManySignals at first
   std::vector<std::uint64_t> kernel_objects;  // by operation
   std::vector<std::uint64_t> kernargs;        // by operation; 0: none
   Scratch scratch;

@@ -24,10 +24,18 @@ enum class CopyBy : std::uint8_t {
   engines,   // the copy engines move as many bytes
 };
 
+// What a kernel's end tells the host.
+enum class SignalFor : std::uint8_t {
+  each,    // every packet of kernels has fences of system scope and a completion signal, as runtimes do that give an
+           // event for every launch; of kernels that are condensed together the last
+  needed,  // fences of agent scope; only what another queue or the end of the run waits for has a signal
+};
+
 struct PacketOptions {
   PacketFormat format = PacketFormat::plain;
   QueuePlace queues = QueuePlace::host;
   CopyBy copies = CopyBy::recorded;
+  SignalFor signals = SignalFor::each;
   std::uint32_t batch = 64;  // most kernels that are condensed together
 };
 
@@ -47,6 +55,11 @@ inline const Choices<QueuePlace>& queue_places() {
 }
 inline const Choices<CopyBy>& copy_ways() {
   static const Choices<CopyBy> kChoices{{"recorded", CopyBy::recorded}, {"engines", CopyBy::engines}};
+  return kChoices;
+}
+
+inline const Choices<SignalFor>& signal_choices() {
+  static const Choices<SignalFor> kChoices{{"each", SignalFor::each}, {"needed", SignalFor::needed}};
   return kChoices;
 }
 

@@ -62,6 +62,7 @@ PacketOptions read_submission(const YAML::Node& node, const std::string& file, Y
   options.format = read_choice(map, "format", packet_formats(), usual.format);
   options.queues = read_choice(map, "queues", queue_places(), usual.queues);
   options.copies = read_choice(map, "copies", copy_ways(), usual.copies);
+  options.signals = read_choice(map, "signals", signal_choices(), usual.signals);
   if (map.has("batch")) options.batch = map.number<std::uint32_t>("batch", {Unit::count, 1, kMaxBatch});
   operations.reset(map.node("operations"));
   return options;

@@ -153,6 +153,9 @@ const MapSpec& submission_spec() {
            "recorded (copies and fills hold their queue for their time) or engines (the copy engines move their "
            "bytes); "
            "default recorded"},
+          {"signals", false, kText,
+           "each (every packet of kernels has fences of system scope and a completion signal) or needed (only what "
+           "somebody waits for); default each"},
           {"batch", false, kInteger, "most kernels that are condensed together; default 64"},
           {"operations", true, kList, "list of operations, in the order in which the host submits them"},
       }};

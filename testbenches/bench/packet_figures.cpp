@@ -124,7 +124,9 @@ bool empty_kernels() {
   w.format = "scenario";
   w.streams.push_back({"main", 0});
   for (int i = 0; i < 300; ++i) w.ops.push_back(op_of({"empty", 1, 64, 1}, 1));
-  print("## An empty kernel\n\nIn-order plain packets (barrier bit, fences of system scope), 300 of them:\n\n");
+  print(
+      "## An empty kernel\n\nIn-order plain packets (barrier bit, fences of system scope, a completion signal each), "
+      "300 of them:\n\n");
   print("| preset | per packet | published |\n| --- | ---: | ---: |\n");
   bool good = true;
   for (const char* preset : {"mi300x", "h100-sxm"}) {
@@ -142,7 +144,7 @@ void parts_table(const std::vector<std::pair<std::string, Run>>& runs) {
       "\nWhere the time of a kernel goes, in us, mean of its launches; parts that another launch hides do not "
       "count:\n\n");
   print("| kernel | packets |");
-  for (std::size_t p = 0; p < replay::kParts; ++p) print(fmt::format(" {} |", replay::part_text(static_cast<Part>(p))));
+  for (std::size_t p = 0; p < replay::kParts; ++p) print(fmt::format(" {} |", replay::part_key(static_cast<Part>(p))));
   print(" all |\n| --- | --- |");
   for (std::size_t p = 0; p <= replay::kParts; ++p) print(" ---: |");
   print("\n");
@@ -180,6 +182,12 @@ void task_graphs(std::uint32_t iterations) {
     line(name, runs.back().second);
   }
   line("condensed, 6 at a time", run(machine("h100-sxm"), w, as(PacketFormat::condensed, 6)));
+  for (const PacketFormat format : {PacketFormat::plain, PacketFormat::condensed}) {
+    PacketOptions needed = as(format);
+    needed.signals = workload::SignalFor::needed;
+    line(format == PacketFormat::plain ? "plain, `--signals needed`" : "condensed, `--signals needed`",
+         run(machine("h100-sxm"), w, needed));
+  }
   line("condensed, table in memory",
        run(machine("h100-sxm", {"gpu.packet.table=memory"}), w, as(PacketFormat::condensed)));
   PacketOptions device = as(PacketFormat::plain);
@@ -229,7 +237,7 @@ void recorded(const std::string& path) {
   }
   const workload::Workload recording = workload::import_kineto(path).front();
   const gpu::GpuParams params = machine("h100-sxm");
-  const workload::Workload w = cli::fit_workload(recording, params, cli::Fit::launch).workload;
+  const workload::Workload w = cli::fit_workload(recording, params, cli::Fit::signature).workload;
   double busy = 0;
   workload::Nanoseconds end = 0;
   for (const workload::Op& op : recording.ops) {

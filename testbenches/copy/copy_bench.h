@@ -49,22 +49,12 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
   std::function<Cycle()> latency = [] { return Cycle{100}; };
   std::function<bool(std::uint64_t, bool)> fails = [](std::uint64_t, bool) { return false; };  // address, write
   std::uint32_t places = 1'000'000;  // of each socket: with so many held, END_REQ is withheld
-  bool forgets = true;               // a reset of the domain is one of this memory as well
   bool poisons = false;
   std::vector<Seen> seen;
   std::uint32_t most_held = 0;
 
   std::uint8_t& byte(std::uint64_t address) {
     return arch::in_host_window(address) ? host.at(arch::host_address(address)) : device.at(address);
-  }
-  std::size_t kept() const { return kept_.size(); }
-  // Answers what a reset has left over.
-  void answer_kept() {
-    for (const auto& [payload, engine] : kept_) {
-      payload->set_response_status(tlm::TLM_OK_RESPONSE);
-      in[engine].respond(*payload, domain_.now());
-    }
-    kept_.clear();
   }
 
  private:
@@ -107,9 +97,6 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
     if (in[held.engine].withholding() && held_[held.engine] < places) in[held.engine].accept(domain_.now());
   }
   void reset() override {
-    for (const Held& held : requests_) {
-      if (held.payload != nullptr && !forgets) kept_.push_back({held.payload, held.engine});
-    }
     requests_.clear();
     for (std::uint32_t& count : held_) count = 0;
   }
@@ -117,7 +104,6 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
   Domain& domain_;
   std::vector<std::uint32_t> held_;
   std::vector<Held> requests_;
-  std::vector<std::pair<tlm::tlm_generic_payload*, std::uint32_t>> kept_;
 };
 
 // In a sender's place.

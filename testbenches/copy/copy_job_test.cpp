@@ -89,7 +89,7 @@ TEST_CASE("an error stops further pieces, and the first of the copy's gives the 
       const bool write = random.chance(50);
       // Of the same piece only one access can fail; the offset decides between pieces.
       if (first == ~std::uint64_t{0} || open[i].to < open[first].to) first = i;
-      job.failed(open[i], write ? open[i].to : open[i].from);
+      job.failed(open[i], write ? open[i].to : open[i].from, write);
       REQUIRE_FALSE(job.more());
       const bool is_first = first == i;
       if (is_first) REQUIRE(job.failed_address() == (write ? open[i].to : open[i].from));

@@ -51,6 +51,31 @@ TEST_CASE("interrupts, events, errors and reset go to their registers", "[driver
   CHECK(registers[HEDDLE_REG_CONTROL] == 1);
 }
 
+TEST_CASE("a reset returns when the accesses of before it are over", "[driver][HST-01]") {
+  for (const bool relaxes : {true, false}) {
+    FakeDevice fake;
+    heddle_bus bus = fake.bus();
+    if (!relaxes) bus.relax = nullptr;
+    heddle_device device;
+    REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+    fake.registers[HEDDLE_REG_STATUS] = ~HEDDLE_STATUS_RESET_BUSY_MASK;  // other bits mean nothing here
+    fake.looks_in_reset = 5;
+    REQUIRE(heddle_device_reset(&device) == HEDDLE_OK);
+    CHECK(fake.registers[HEDDLE_REG_CONTROL] == HEDDLE_CONTROL_SOFT_RESET_MASK);
+    CHECK(fake.resets_looked_at == 6);
+    CHECK(fake.relaxed == (relaxes ? 5 : 0));
+  }
+  for (int access = 0; access < 4; ++access) {
+    FakeDevice fake;
+    const heddle_bus bus = fake.bus();
+    heddle_device device;
+    REQUIRE(heddle_device_open(&device, &bus) == HEDDLE_OK);
+    fake.looks_in_reset = 1;
+    fake.accesses_until_failure = access;  // the write and two looks
+    CHECK(heddle_device_reset(&device) == (access < 3 ? HEDDLE_BUS : HEDDLE_OK));
+  }
+}
+
 TEST_CASE("a copy channel is started when it is free, and waited for", "[driver][HST-05]") {
   FakeDevice fake;
   const heddle_bus bus = fake.bus();

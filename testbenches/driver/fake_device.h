@@ -85,8 +85,10 @@ class FakeDevice {
   std::uint32_t opened = HEDDLE_QUEUE_STATE_ACTIVE;  // state after the command
   std::uint32_t relaxes_to_close = 0;
   std::uint32_t takes_per_relax = 0;  // of queue 3
+  std::uint32_t looks_in_reset = 0;   // that find the reset busy
   int accesses_until_failure = -1;    // below 0: never
   std::uint32_t relaxed = 0;
+  std::uint32_t resets_looked_at = 0;  // reads of STATUS after the reset
 
  private:
   bool failing() { return accesses_until_failure >= 0 && accesses_until_failure-- == 0; }
@@ -95,6 +97,9 @@ class FakeDevice {
     if (failing()) return false;
     value = registers[offset];
     if (offset == HEDDLE_REG_EVENT) registers[offset] = 0;
+    if (offset == HEDDLE_REG_STATUS && registers[HEDDLE_REG_CONTROL] == HEDDLE_CONTROL_SOFT_RESET_MASK) {
+      if (++resets_looked_at <= looks_in_reset) value |= HEDDLE_STATUS_RESET_BUSY_MASK;
+    }
     return bytes == 4 || bytes == 8;
   }
 

@@ -149,9 +149,11 @@ class Interpreter {
   std::uint32_t packets_ = 0;
 };
 
+using Order = std::vector<std::vector<bool>>;
+
 // Bit k of the sets: kernel k has completed (with what it wrote released, if `released`) when the kernel starts. By
 // the weakest machine: a packet without the barrier bit may start as soon as the first kernel of the one before has.
-inline std::vector<std::vector<bool>> complete_before(const std::vector<Run>& runs, bool overlap) {
+inline Order complete_before(const std::vector<Run>& runs, bool overlap) {
   std::vector<std::vector<bool>> before(runs.size(), std::vector<bool>(runs.size(), false));
   std::size_t first_of_packet = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -171,7 +173,7 @@ inline std::vector<std::vector<bool>> complete_before(const std::vector<Run>& ru
 }
 
 // What the list asked for: every kernel as a plain packet.
-inline std::vector<std::vector<bool>> complete_before(const Kernels& kernels) {
+inline Order complete_before(const Kernels& kernels) {
   std::vector<Run> runs(kernels.size());
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     runs[i].barrier = (kernels[i].dispatch.scopes & 1) != 0;
@@ -185,6 +187,44 @@ inline bool same_work(const heddle_dispatch& a, const heddle_dispatch& b) {
   return (heddle_fields_different(&a, &b) & ~kOuter) == 0;
 }
 
+// Whether what kernel k wrote has been released at its scope by the time that the signal of kernel `until` would be
+// written. `order`: by complete_before().
+inline bool is_released(const std::vector<Run>& runs, const Order& order, unsigned scope, std::size_t k,
+                        std::size_t until) {
+  for (std::size_t i = k; i <= until && runs[i].packet == runs[k].packet; ++i) {
+    // The release at the end of a packet comes after all its kernels.
+    if ((i == k || order[i][k] || runs[i].last) && runs[i].release >= scope) return true;
+  }
+  return scope == 0;
+}
+
+inline unsigned release_of(const heddle_kernel& kernel) { return kernel.dispatch.scopes >> 3 & 3U; }
+
+// Empty, or which release is missing, too late or needless.
+inline std::string what_of_release_is_lost(const Kernels& kernels, const std::vector<Run>& runs, const Order& asked,
+                                           const Order& given, bool keep_all) {
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    const std::string where = " of kernel " + std::to_string(k);
+    const unsigned scope = release_of(kernels[k]);
+    if (!is_released(runs, given, scope, k, runs.size() - 1)) return "release" + where;
+    const bool keep = keep_all || (kernels[k].keep & HEDDLE_KEEP_RELEASE) != 0 || runs[k].signal != 0;
+    if (keep && runs[k].release < scope) return "own release" + where;
+    // As plain packets, those that kernel i waits for release before it begins.
+    for (std::size_t i = k + 1; i < runs.size(); ++i) {
+      if (runs[i].signal == 0 || !asked[i][k] || is_released(runs, given, scope, k, i)) continue;
+      return "release" + where + " before the signal of kernel " + std::to_string(i);
+    }
+    // A wider one comes before a signal or at the end, for a kernel of the packet that has had none.
+    bool needed = runs[k].release <= scope;
+    const bool may = runs[k].signal != 0 || runs[k].last;
+    for (std::size_t i = k; may && !needed && i-- > 0 && runs[i].packet == runs[k].packet;) {
+      needed = release_of(kernels[i]) == runs[k].release && !is_released(runs, given, runs[k].release, i, k - 1);
+    }
+    if (!needed) return "a release too much" + where;
+  }
+  return "";
+}
+
 // Empty, or what the plan has lost. `runs`: what came of it.
 inline std::string what_is_lost(const Kernels& kernels, const std::vector<Run>& runs,
                                 const heddle_plan_options& options) {
@@ -195,29 +235,18 @@ inline std::string what_is_lost(const Kernels& kernels, const std::vector<Run>& 
     const Run& run = runs[i];
     const std::string where = " of kernel " + std::to_string(i);
     const unsigned acquire = wanted.dispatch.scopes >> 1 & 3U;
-    const unsigned release = wanted.dispatch.scopes >> 3 & 3U;
     if (!same_work(wanted.dispatch, run.fields)) return "fields" + where;
     if (run.signal != wanted.dispatch.completion_signal) return "signal" + where;
     if (run.first) merged_acquire = run.acquire;
     const bool keep_acquire = options.keep_fences || (wanted.keep & HEDDLE_KEEP_ACQUIRE) != 0;
     if ((keep_acquire ? run.acquire : merged_acquire) < acquire) return "acquire" + where;
-    const bool keep_release =
-        options.keep_fences || (wanted.keep & HEDDLE_KEEP_RELEASE) != 0 || wanted.dispatch.completion_signal != 0;
-    std::size_t end = i;
-    while (!runs[end].last) ++end;
-    const unsigned done = keep_release ? run.release : std::max(run.release, runs[end].release);
-    if (done < release) return "release" + where;
-    // Nothing that no kernel of the packet has asked for.
-    if (!run.last && run.release != 0 && run.release != release) return "a release too much" + where;
   }
   for (std::size_t i = 0; i < runs.size();) {
-    unsigned acquire = 0, release = 0;
+    unsigned acquire = 0;
     const std::size_t first = i;
-    do {
-      acquire = std::max(acquire, kernels[i].dispatch.scopes >> 1 & 3U);
-      release = std::max(release, kernels[i].dispatch.scopes >> 3 & 3U);
-    } while (!runs[i++].last);
-    if (runs[first].acquire > acquire || runs[i - 1].release > release) return "a fence nobody asked for";
+    do acquire = std::max(acquire, kernels[i].dispatch.scopes >> 1 & 3U);
+    while (!runs[i++].last);
+    if (runs[first].acquire > acquire) return "an acquire nobody asked for";
   }
   const auto asked = complete_before(kernels);
   const auto given = complete_before(runs, options.overlap);
@@ -229,7 +258,7 @@ inline std::string what_is_lost(const Kernels& kernels, const std::vector<Run>& 
       }
     }
   }
-  return "";
+  return what_of_release_is_lost(kernels, runs, asked, given, options.keep_fences);
 }
 
 inline std::uint64_t cost_of(const Plan& made, const Kernels& kernels, const heddle_plan_costs& costs) {

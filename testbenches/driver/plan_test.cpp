@@ -171,6 +171,64 @@ TEST_CASE("a signal does not come to apply to another kernel", "[driver][PKT-07]
   CHECK(made.result.half_words == 1 + 1 + 5);  // the last one clears it
 }
 
+TEST_CASE("a signal within a packet does not overtake the releases of kernels before it", "[driver][PKT-04][PKT-07]") {
+  Kernels kernels(8, {kernel_number(0), HEDDLE_KEEP_NOTHING});
+  for (heddle_kernel& kernel : kernels) {
+    kernel.dispatch.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, HEDDLE_FENCE_SYSTEM);
+  }
+  const auto runs_of = [&](Interpreter& interpreter) {
+    heddle_table table;
+    heddle_table_clear(&table);
+    const Plan made = plan(kernels, usual_options(), table);
+    REQUIRE(made.result.packets == 2);
+    const std::vector<Run> runs = interpret(made, interpreter);
+    CHECK(what_is_lost(kernels, runs, usual_options()) == "");
+    return runs;
+  };
+  kernels[4].dispatch.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, HEDDLE_FENCE_NONE);
+  kernels[4].dispatch.completion_signal = 0x4000;
+  Interpreter first;
+  std::vector<Run> runs = runs_of(first);
+  CHECK(runs[4].signal == 0x4000);
+  CHECK(runs[4].release == HEDDLE_FENCE_SYSTEM);
+  CHECK(runs[7].release == HEDDLE_FENCE_SYSTEM);
+
+  // What has been released is not released again by the next signal.
+  for (std::size_t i = 5; i < 8; ++i) {
+    kernels[i].dispatch.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_AGENT, HEDDLE_FENCE_AGENT);
+  }
+  kernels[6].dispatch.completion_signal = 0x4020;
+  Interpreter second;
+  runs = runs_of(second);
+  CHECK(runs[4].release == HEDDLE_FENCE_SYSTEM);
+  CHECK(runs[6].release == HEDDLE_FENCE_AGENT);
+  CHECK(runs[7].release == HEDDLE_FENCE_AGENT);
+}
+
+TEST_CASE("a signal releases for the kernels that it waits for, and not for those beside it", "[driver][PKT-07]") {
+  // The device overlaps the kernels of a packet. Kernel 3 waits; 4 has begun when 3 has, so it is behind what 3 is.
+  Kernels kernels(6, {kernel_number(0), HEDDLE_KEEP_NOTHING});
+  for (heddle_kernel& kernel : kernels) {
+    kernel.dispatch.scopes = HEDDLE_SCOPES(false, HEDDLE_FENCE_NONE, HEDDLE_FENCE_NONE);
+  }
+  kernels[1].dispatch.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_NONE, HEDDLE_FENCE_AGENT);
+  kernels[2].dispatch.completion_signal = 0x4000;
+  kernels[3].dispatch.scopes = HEDDLE_SCOPES(true, HEDDLE_FENCE_NONE, HEDDLE_FENCE_SYSTEM);
+  kernels[4].dispatch.completion_signal = 0x4020;
+  heddle_plan_options options = usual_options();
+  options.overlap = true;
+  heddle_table table;
+  heddle_table_clear(&table);
+  const Plan made = plan(kernels, options, table);
+  REQUIRE(made.result.packets == 2);
+  Interpreter interpreter;
+  const std::vector<Run> runs = interpret(made, interpreter);
+  CHECK(what_is_lost(kernels, runs, options) == "");
+  CHECK(runs[2].release == HEDDLE_FENCE_NONE);
+  CHECK(runs[4].release == HEDDLE_FENCE_AGENT);
+  CHECK(runs[5].release == HEDDLE_FENCE_SYSTEM);
+}
+
 TEST_CASE("bad calls of the planner change nothing", "[driver]") {
   Kernels kernels = task_graph(2, false);
   heddle_plan_options options = usual_options();

@@ -153,6 +153,20 @@ TEST_CASE("more packets than the ring has wait for room", "[driver][PKT-01]") {
   CHECK(heddle_queue_submit(&bench.queue, packets.data(), 1, 0, nullptr) == HEDDLE_QUEUE_ERROR);
 }
 
+TEST_CASE("nothing is submitted to a queue that is not active", "[driver][PKT-09]") {
+  for (const auto state : {HEDDLE_QUEUE_STATE_ERROR, HEDDLE_QUEUE_STATE_CLOSED, HEDDLE_QUEUE_STATE_DRAINING}) {
+    Bench bench;  // with room
+    const heddle_packet packet = Bench::packet(1);
+    REQUIRE(heddle_queue_submit(&bench.queue, &packet, 1, 10, nullptr) == HEDDLE_OK);
+    bench.fake.log.clear();
+    bench.fake.registers[HEDDLE_REG_QUEUE_STATE(3)] = state;
+    std::uint64_t index = 77;
+    CHECK(heddle_queue_submit(&bench.queue, &packet, 1, 10, &index) == HEDDLE_QUEUE_ERROR);
+    CHECK(bench.fake.log.empty());
+    CHECK((bench.queue.write_index == 1 && index == 77 && bench.fake.relaxed == 0));
+  }
+}
+
 TEST_CASE("set-ups that no queue can have are refused", "[driver][PKT-01]") {
   Bench bench;
   const auto with = [&](std::uint64_t ring, std::uint32_t size, std::uint64_t read_index, std::uint32_t number) {

@@ -204,4 +204,112 @@ TEST_CASE("errors of the host come back, and no host at all is one", "[host][MEM
   }
 }
 
+TEST_CASE("an address that the way has changed is not the way back", "[host][HST-02]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    for (const RoughHost::Atomics atomics :
+         {RoughHost::Atomics::knows, RoughHost::Atomics::ignores, RoughHost::Atomics::refuses}) {
+      CAPTURE(mode == TimingMode::at, static_cast<int>(atomics));
+      SimFixture fixture;
+      HubBench bench(HubParams(), mode, 1);
+      RoughHost host("host", 1024, 7, atomics);
+      host.moves = true;
+      bench.hub.dma().bind(host.socket);
+      start();
+      std::vector<std::uint8_t> expected(1024);
+      for (std::uint64_t i = 0; i < 12; ++i) {
+        const std::uint64_t address = i % 4 * 136;
+        REQUIRE(bench.status_of(bench.add(arch::kHostWindow + address, 3)) == tlm::TLM_OK_RESPONSE);
+        expected[address] = static_cast<std::uint8_t>(expected[address] + 3);
+      }
+      auto& two = bench.add(arch::kHostWindow + 512, 1);  // two values of one line
+      two.extension.lanes = 2;
+      two.extension.lane[1] = {2, 0, 0, 96, 1};
+      REQUIRE(bench.status_of(two) == tlm::TLM_OK_RESPONSE);
+      expected[512] = 1;
+      expected[512 + 96] = 2;
+      CHECK(host.bytes == expected);
+    }
+  }
+}
+
+TEST_CASE("whether atomics are known is asked by region, and an error says nothing", "[host][HST-01]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    CAPTURE(mode == TimingMode::at);
+    SimFixture fixture;
+    HubBench bench(HubParams(), mode, 1);
+    RoughHost host("host", 16 * 1024, 7, RoughHost::Atomics::knows);
+    host.known = 8192;
+    host.refused = {3};
+    bench.hub.dma().bind(host.socket);
+    start();
+    const auto add = [&](std::uint64_t address) { return bench.status_of(bench.add(arch::kHostWindow + address, 1)); };
+    CHECK(add(3 * 128) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+    CHECK(add((1 << 20) + 5 * 4096) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+    CHECK(bench.stat("dma.split_atomics") == 2);
+    CHECK(add(0) == tlm::TLM_OK_RESPONSE);
+    CHECK(bench.stat("dma.atomics") == 1);
+    CHECK(add(8192) == tlm::TLM_OK_RESPONSE);  // somebody else, who knows nothing
+    CHECK(add(8) == tlm::TLM_OK_RESPONSE);
+    CHECK(bench.stat("dma.atomics") == 2);
+    CHECK(bench.stat("dma.split_atomics") == 3);
+    const std::uint64_t probes = host.probes;
+    CHECK(add(8192) == tlm::TLM_OK_RESPONSE);  // not asked again
+    CHECK(add(8200) == tlm::TLM_OK_RESPONSE);
+    CHECK(host.probes == probes);
+    CHECK(add(8192 + host::IgnorantRegions::kBytes) == tlm::TLM_OK_RESPONSE);
+    CHECK(host.probes == probes + 1);
+    CHECK(bench.stat("dma.atomics") == 2);
+    CHECK((host.bytes[0] == 1 && host.bytes[8] == 1 && host.bytes[8192] == 2 && host.bytes[8200] == 1));
+    CHECK((host.bytes[3 * 128] == 0 && host.bytes[8192 + 4096] == 1));
+  }
+}
+
+TEST_CASE("what was written before a reset does not land on what is written after it", "[host][HST-01][HST-02]") {
+  for (const bool twice : {false, true}) {
+    CAPTURE(twice);
+    SimFixture fixture;
+    HubBench bench(HubParams(), TimingMode::at, 1);
+    RoughHost host("host", 4096, 7, RoughHost::Atomics::knows);
+    bench.hub.dma().bind(host.socket);
+    start();
+    host.silent = true;
+    const auto write = [&](std::uint64_t address, std::uint8_t value) {
+      auto& request = bench.plain(tlm::TLM_WRITE_COMMAND, arch::kHostWindow + address, 8);
+      std::fill_n(request.data.begin(), 8, value);
+      bench.clients[0]->send(request, bench.domain.now());
+    };
+    std::uint32_t answers = 0;
+    bench.clients[0]->on_response = [&](protocol::MemoryRequest&, Cycle) { ++answers; };
+    write(64, 0x11);
+    write(128, 0x11);
+    bench.clients[0]->send(bench.add(arch::kHostWindow + 256, 1), bench.domain.now());
+    bench.clients[0]->send(bench.plain(tlm::TLM_READ_COMMAND, arch::kHostWindow + 512, 8), bench.domain.now());
+    run_until(sc_core::sc_time_stamp() + 5000 * kNs);
+    REQUIRE(host.kept.size() == 4);
+    CHECK(bench.hub.settled());  // there was no reset
+    bench.domain.reset();
+    if (twice) bench.domain.reset();
+    CHECK(bench.hub.idle());
+    CHECK_FALSE(bench.hub.settled());
+    const std::uint64_t before = host.requests;
+    write(64, 0x22);
+    write(132, 0x22);  // a part of the second
+    bench.clients[0]->send(bench.add(arch::kHostWindow + 256, 1), bench.domain.now());
+    write(512, 0x22);  // what was read
+    write(1024, 0x22);
+    run_until(sc_core::sc_time_stamp() + 5000 * kNs);
+    CHECK(host.requests == before + 2);
+    host.answer_kept();
+    run_until_idle();
+    CHECK(answers == 5);
+    CHECK(bench.hub.settled());
+    CHECK(bench.hub.payloads() == 0);
+    std::vector<std::uint8_t> expected(4096);
+    for (const std::uint64_t at : {64U, 132U, 512U, 1024U}) std::fill_n(expected.begin() + at, 8, 0x22);
+    std::fill_n(expected.begin() + 128, 4, 0x11);
+    expected[256] = 2;
+    CHECK(host.bytes == expected);
+  }
+}
+
 }  // namespace heddle::test

@@ -43,6 +43,8 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
   std::uint64_t requests = 0;
   std::array<std::uint64_t, 6> forms{};
   std::size_t open() const { return open_.size(); }
+  std::uint64_t known = ~std::uint64_t{0};      // from here on atomics are ignored
+  bool moves = false;                           // the address is another one in the response
   bool silent = false;                          // nothing is answered any more
   std::vector<tlm::tlm_generic_payload*> kept;  // what it had then
 
@@ -166,7 +168,7 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
   bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
   unsigned int transport_dbg(tlm::tlm_generic_payload& payload) override {
     if (payload.get_address() + payload.get_data_length() > bytes.size()) return 0;
-    move(payload);
+    move(payload, payload.get_address());
     return payload.get_data_length();
   }
 
@@ -191,11 +193,12 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
   void perform(tlm::tlm_generic_payload& payload) {
     const std::uint64_t address = payload.get_address();
     const std::uint32_t length = payload.get_data_length();
+    if (moves) payload.set_address(address ^ 0x40);
     protocol::MemoryExtension* extension = payload.get_extension<protocol::MemoryExtension>();
-    if (extension != nullptr && atomics_ == Atomics::knows) extension->done = true;
-    if (extension != nullptr && atomics_ != Atomics::knows) {
-      payload.set_response_status(atomics_ == Atomics::ignores ? tlm::TLM_OK_RESPONSE
-                                                               : tlm::TLM_COMMAND_ERROR_RESPONSE);
+    const bool strange = atomics_ != Atomics::knows || (address >= known && address < bytes.size());
+    if (extension != nullptr && strange) {
+      payload.set_response_status(atomics_ == Atomics::refuses ? tlm::TLM_COMMAND_ERROR_RESPONSE
+                                                               : tlm::TLM_OK_RESPONSE);
       return;
     }
     if (address + length > bytes.size() || refused.count(address / 128) != 0) {
@@ -204,9 +207,10 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
     }
     payload.set_response_status(tlm::TLM_OK_RESPONSE);
     if (extension == nullptr) {
-      move(payload);
+      move(payload, address);
       return;
     }
+    extension->done = true;
     protocol::AtomicLane& lane = extension->lane[0];
     REQUIRE(address % 128 == lane.offset);
     std::uint64_t old = 0;
@@ -216,8 +220,8 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
     std::memcpy(&bytes[address], &value, length);
     lane.old = old;
   }
-  void move(tlm::tlm_generic_payload& payload) {
-    std::uint8_t* here = &bytes[payload.get_address()];
+  void move(tlm::tlm_generic_payload& payload, std::uint64_t address) {
+    std::uint8_t* here = &bytes[address];
     if (payload.is_read()) std::memcpy(payload.get_data_ptr(), here, payload.get_data_length());
     if (payload.is_write()) std::memcpy(here, payload.get_data_ptr(), payload.get_data_length());
   }

@@ -229,6 +229,24 @@ TEST_CASE("debug accesses to the aperture stop at the end of memory", "[host][HS
   CHECK(bench.hub.requests.empty());
 }
 
+TEST_CASE("a blocking read of corrupt bytes is an error, a write is not", "[host][HST-02][MEM-05]") {
+  HostBench bench;
+  start();
+  bench.device.corrupt = 0x2350;
+  Bytes data(16);
+  const auto access = [&](tlm::tlm_command command, std::uint64_t address) {
+    tlm::tlm_generic_payload& payload = bench.memory.request(command, address, data.data(), 16);
+    sc_time delay;
+    bench.transport(bench.memory, payload, delay);
+    const tlm::tlm_response_status status = payload.get_response_status();
+    payload.release();
+    return status;
+  };
+  CHECK(access(tlm::TLM_READ_COMMAND, 0x2345) == tlm::TLM_GENERIC_ERROR_RESPONSE);
+  CHECK(access(tlm::TLM_READ_COMMAND, 0x2340) == tlm::TLM_OK_RESPONSE);
+  CHECK(access(tlm::TLM_WRITE_COMMAND, 0x2345) == tlm::TLM_OK_RESPONSE);
+}
+
 TEST_CASE("direct access is granted, refused and taken back", "[host][HST-02]") {
   host::HostParams params;
   params.bar1 = 0x1'0000'0000;
@@ -272,6 +290,11 @@ TEST_CASE("direct access is granted, refused and taken back", "[host][HST-02]") 
   payload.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
   bench.transport(bench.memory, payload, delay);
   CHECK(payload.is_dmi_allowed());
+  bench.device.grants = false;  // a memory that cannot: there is nothing to ask for
+  payload.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
+  payload.set_dmi_allowed(false);
+  bench.transport(bench.memory, payload, delay);
+  CHECK_FALSE(payload.is_dmi_allowed());
   payload.set_address(kMemoryBytes);
   const unsigned asked = bench.device.direct_asked;
   CHECK_FALSE(bench.memory.out->get_direct_mem_ptr(payload, dmi));

@@ -52,17 +52,25 @@ struct FakeDevice final : host::Device {
     pointer = bytes.data() + first;
     return true;
   }
+  bool grants_direct() const override { return grants; }
+  bool corrupt_memory(std::uint64_t address, std::uint64_t count) const override {
+    return address <= corrupt && corrupt < address + count;
+  }
   void on_invalidate(std::function<void(std::uint64_t, std::uint64_t)> call) override { invalidate = std::move(call); }
   void reset_device() override {
     ++resets;
     reset_at = sc_core::sc_time_stamp();
     domain.reset();
   }
+  bool settled() const override { return over; }
 
   Domain& domain;
   std::vector<std::uint8_t> bytes;
   std::function<void(std::uint64_t, std::uint64_t)> invalidate;
   bool direct = true;
+  bool grants = true;
+  bool over = true;
+  std::uint64_t corrupt = ~std::uint64_t{0};  // address of a byte
   unsigned direct_asked = 0;
   unsigned resets = 0;
   sc_time reset_at;

@@ -112,7 +112,7 @@ TEST_CASE("every byte of random traffic is right, on both sides of the hub, what
           REQUIRE(debug_byte(bench, i) == crowd.device[i]);
           if (i % 7 == 0) REQUIRE(debug_byte(bench, arch::kHostWindow + i) == expected[i]);
         }
-        if (atomics != RoughHost::Atomics::knows) CHECK(host.probes == 1);  // asked once
+        if (atomics == RoughHost::Atomics::ignores) CHECK(host.probes < bench.stat("dma.split_atomics") / 2);
         for (std::size_t i = 0; i < forms.size(); ++i) forms[i] += host.forms[i];
       }
     }

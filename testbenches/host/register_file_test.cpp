@@ -22,6 +22,8 @@ struct Effects final : host::RegisterEffects {
   void queue_command(const protocol::QueueCommandPacket& packet) override { commands.push_back(packet); }
   void start_copy(const protocol::CopyRequestPacket& packet) override { copies.push_back(packet); }
   void soft_reset() override { ++resets; }
+  bool settled() const override { return over; }
+  bool over = true;
   std::vector<protocol::QueueCommandPacket> commands;
   std::vector<protocol::CopyRequestPacket> copies;
   unsigned resets = 0;
@@ -269,6 +271,51 @@ TEST_CASE("the halves of a register that changes belong together", "[host][HST-0
   CHECK(word(host::offset_of(RegisterId::queue_read_index, 2)) == 0);
   advance(1, 0x2'0000'0000);
   CHECK(word(at + 4) == 2);
+}
+
+TEST_CASE("the status shows whether the life before the reset is over", "[host][HST-01]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  const std::uint64_t at = host::offset_of(RegisterId::status);
+  std::uint64_t value = 9;
+  CHECK(file.read(at, 4, value) == RegisterResult::ok);
+  CHECK(value == 0);
+  effects.over = false;
+  CHECK(file.read(at, 4, value) == RegisterResult::ok);
+  CHECK(value == host::kStatusResetBusy);
+  CHECK(file.peek(at) == 1);
+  file.reset();
+  CHECK(file.read(at, 4, value) == RegisterResult::ok);
+  CHECK(value == host::kStatusResetBusy);
+  CHECK(file.write(at, 4, 0) == RegisterResult::command);
+}
+
+TEST_CASE("the last error of a copy is kept, and errors are counted", "[host][HST-05]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  const auto value = [&](RegisterId id, std::uint32_t bytes = 4) {
+    std::uint64_t read = ~std::uint64_t{0};
+    CHECK(file.read(host::offset_of(id), bytes, read) == RegisterResult::ok);
+    return read;
+  };
+  CHECK(value(RegisterId::copy_fault_engine) == host::kNoEngine);
+  file.take(host::CopyFault{arch::HsaStatus::error, 0x1'2345'6789, true, 3, 0, 1});
+  CHECK(value(RegisterId::copy_fault_count) == 1);
+  CHECK(value(RegisterId::copy_fault_address, 8) == 0x1'2345'6789);
+  CHECK(value(RegisterId::copy_fault_access) == 1);
+  CHECK(value(RegisterId::copy_fault_subcontext) == 3);
+  CHECK(value(RegisterId::copy_fault_sender) == 0);
+  CHECK(value(RegisterId::copy_fault_engine) == 1);
+  CHECK(value(RegisterId::copy_fault_status) == static_cast<std::uint64_t>(arch::HsaStatus::error));
+  file.take(host::CopyFault{arch::HsaStatus::invalid_argument, 16, false, 0, 1, host::kNoEngine});
+  CHECK(value(RegisterId::copy_fault_count) == 2);
+  CHECK(value(RegisterId::copy_fault_address, 8) == 16);
+  CHECK(value(RegisterId::copy_fault_access) == 0);
+  CHECK(value(RegisterId::copy_fault_sender) == 1);
+  CHECK(value(RegisterId::copy_fault_engine) == host::kNoEngine);
+  CHECK_FALSE(file.level());
+  file.reset();
+  CHECK(value(RegisterId::copy_fault_count) == 0);
 }
 
 }  // namespace heddle::test

@@ -60,7 +60,9 @@ class FakeMemory : public sc_core::sc_module, private EventHandler, private Rese
     return value;
   }
   void put(std::uint64_t address, std::uint64_t value, std::uint32_t bytes = 8) {
-    for (std::uint32_t i = 0; i < bytes; ++i) at(address, bytes)[i] = static_cast<std::uint8_t>(value >> 8 * i);
+    std::uint8_t* to = at(address, bytes);
+    HEDDLE_CHECK(to != nullptr, "a write outside memory");
+    for (std::uint32_t i = 0; i < bytes; ++i) to[i] = static_cast<std::uint8_t>(value >> 8 * i);
   }
   template <class Bytes>
   void put_bytes(std::uint64_t address, const Bytes& bytes) {

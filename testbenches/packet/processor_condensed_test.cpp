@@ -9,7 +9,6 @@ using heddle::packet::CondensedOrder;
 using heddle::packet::PacketParams;
 using heddle::packet::TableOwner;
 using heddle::packet::TablePlace;
-using heddle::protocol::DoneStatus;
 using heddle::protocol::QueueEvent;
 using heddle::protocol::QueueState;
 using namespace heddle::test;
@@ -209,33 +208,6 @@ TEST_CASE("nothing of a condensed packet launches if any kernel is bad", "[packe
   CHECK(event.index == 1);
   CHECK(event.kernel == 1);
   CHECK(bench.value(signal) == -0x1001);
-}
-
-TEST_CASE("a fault and a close cut a condensed packet short", "[packet][PKT-07][PKT-09]") {
-  for (const CondensedOrder order : {CondensedOrder::in_order, CondensedOrder::overlap}) {
-    for (const bool fault : {true, false}) {
-      CAPTURE(fault, static_cast<int>(order));
-      PacketBench bench(with(TablePlace::scratch, TableOwner::queue, order));
-      const std::uint64_t signal = bench.signal(0, 10);
-      Producer queue(bench, 0);
-      queue.submit(reference_packet(0, fields_of(bench.object("a"), signal)));
-      REQUIRE(bench.settle());
-      bench.tasks.status = [&](const FakeTasks::Kernel&) { return fault ? DoneStatus::faulted : DoneStatus::ok; };
-      bench.tasks.held = true;
-      queue.submit(condensed_packet({diff_of(0), diff_of(0, {{kScopes, 1}}), diff_of(0)}));
-      bench.run(10'000);
-      REQUIRE(bench.tasks.kernels.size() == 2);
-      if (!fault) queue.close();
-      bench.tasks.release(1);
-      REQUIRE(bench.settle());
-      CHECK(bench.tasks.kernels.size() == 2);
-      CHECK(bench.value(signal) == (fault ? -0x1016 : 9));
-      const auto event = bench.events(QueueEvent::state).back();
-      CHECK(event.state == (fault ? QueueState::error : QueueState::closed));
-      CHECK(bench.log.done.size() == 2);
-      CHECK(bench.events(QueueEvent::fault).size() == (fault ? 1 : 0));
-    }
-  }
 }
 
 TEST_CASE("launches of a program have code of their own", "[packet][PKT-03][PKT-12]") {

@@ -1,4 +1,6 @@
 // Queues of the packet processor: rings, doorbells, order, priorities, closing.
+#include <nlohmann/json.hpp>
+
 #include "packet/packet_bench.h"
 
 namespace arch = heddle::arch;
@@ -228,6 +230,50 @@ TEST_CASE("no more kernels are in flight than the limit", "[packet][PKT-10]") {
   CHECK(bench.tasks.most_running == 3);
 }
 
+TEST_CASE("a place in flight goes to the most urgent queue, or to who came first", "[packet][PKT-10]") {
+  for (const bool by_priority : {false, true}) {
+    CAPTURE(by_priority);
+    PacketParams params;
+    if (by_priority) params.order = QueueOrder::priority;
+    params.in_flight = 1;
+    PacketBench bench(params);
+    bench.tasks.held = true;
+    const std::uint64_t object = bench.object("k");
+    const std::array<std::int32_t, 5> priorities{0, -3, 5, 7, 5};
+    std::vector<std::unique_ptr<Producer>> queues;
+    for (std::uint32_t i = 0; i < 5; ++i) {
+      queues.push_back(std::make_unique<Producer>(bench, i, 16, 0, priorities[i]));
+      queues.back()->submit(kernel_packet(object));
+      bench.run(3000);  // they come one after another
+    }
+    for (std::size_t i = 0; i < 5; ++i) {
+      REQUIRE(bench.tasks.kernels.size() == i + 1);
+      bench.tasks.release(i);
+      bench.run(3000);
+    }
+    std::vector<std::uint32_t> order;
+    for (const auto& record : bench.log.dispatched) order.push_back(record.queue);
+    CHECK(order ==
+          (by_priority ? std::vector<std::uint32_t>{0, 3, 2, 4, 1} : std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
+  }
+}
+
+TEST_CASE("after a reset in mid-flight nothing counts as open", "[packet][PKT-04]") {
+  PacketBench bench;
+  bench.tasks.held = true;
+  Producer queue(bench, 0);
+  for (std::uint32_t i = 0; i < 3; ++i) queue.submit(kernel_packet(bench.object("k")));
+  bench.run(5000);
+  const auto value = [&](const char* name) {
+    return bench.observation.stats.to_json().at(std::string("gpu0.packet.") + name).at("value").get<double>();
+  };
+  CHECK(value("open") == 3);
+  CHECK(value("in_flight") == 3);
+  bench.domain.reset();
+  CHECK(value("open") == 0);
+  CHECK(value("in_flight") == 0);
+}
+
 TEST_CASE("a close drops what has not begun, and what runs ends as usual", "[packet][PKT-01][PKT-04]") {
   PacketBench bench;
   bench.tasks.held = true;
@@ -321,7 +367,17 @@ TEST_CASE("a wrong set-up is an error of the queue", "[packet][PKT-09]") {
   refused([](auto& setup) { setup.base = arch::kHostWindow - 64; });
   refused([](auto& setup) { setup.read_index += 4; });
   refused([](auto& setup) { setup.subcontext = 64; });
+  refused([](auto& setup) { setup.first = (std::uint64_t{1} << 63) + 1; });
+  refused([](auto& setup) { setup.first = ~std::uint64_t{0}; });
   CHECK(bench.memory.served == 0);
+  // The last index that a queue can begin with.
+  Producer last(bench, number, 16, std::uint64_t{1} << 63);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    last.submit(kernel_packet(bench.object("k")));
+    bench.run(2000);
+  }
+  REQUIRE(bench.settle());
+  CHECK(last.read_index() == (std::uint64_t{1} << 63) + 20);
   // A queue that does not exist.
   bench.send({protocol::QueueCommand::doorbell, 99, {}, 0, 0});
   bench.run(10);

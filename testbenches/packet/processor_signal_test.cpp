@@ -94,6 +94,38 @@ TEST_CASE("a barrier packet without signals waits for nothing", "[packet][PKT-02
   }
 }
 
+TEST_CASE("nothing behind a barrier packet begins before that is complete", "[packet][PKT-02][PKT-04]") {
+  for (const PacketType type : {PacketType::barrier_and, PacketType::barrier_or}) {
+    PacketBench bench;
+    bench.memory.delay = [] { return Cycle{400}; };
+    arch::BarrierPacket barrier;
+    barrier.scopes.release = arch::FenceScope::system;
+    barrier.completion_signal = bench.signal(0, 1);
+    Producer queue(bench, 0);
+    queue.write(arch::encode(barrier, type));
+    queue.write(kernel_packet(bench.object("k")));
+    queue.write(kernel_packet(bench.object("k")));
+    queue.ring(2);
+    bool first = true;
+    bench.tasks.duration = [&](const FakeTasks::Kernel&) {
+      if (first) CHECK(bench.value(barrier.completion_signal) == 0);
+      if (first) CHECK(bench.memory.write_backs == 1);
+      first = false;
+      return Cycle{10};
+    };
+    REQUIRE(bench.settle());
+    REQUIRE(bench.tasks.kernels.size() == 2);
+    CHECK(bench.log.of(0, 1)->times.ready >= bench.log.of(0, 0)->times.cleaned);
+    // Another without work of its own: closed and stopped while it is cleaned up.
+    queue.submit(arch::encode(barrier, type));
+    bench.run(1800);
+    queue.close();
+    REQUIRE(bench.settle());
+    CHECK(bench.events(QueueEvent::state).back().state == QueueState::closed);
+    CHECK(bench.processor.open() == 0);
+  }
+}
+
 TEST_CASE("a negative signal makes a barrier packet fail, and not its queue", "[packet][PKT-02][PKT-09]") {
   for (const PacketType type : {PacketType::barrier_and, PacketType::barrier_or}) {
     PacketBench bench;

@@ -31,6 +31,7 @@ struct Sent {
   bool barrier = false;
   std::uint32_t kernels = 0;
   std::uint64_t signal = 0;
+  std::vector<bool> barriers;                                      // of the kernels of a condensed packet
   std::vector<std::pair<std::uint32_t, std::uint64_t>> waits_for;  // packets: queue, index
 };
 
@@ -168,11 +169,11 @@ class Storm {
       for (std::uint32_t i = 0; i < sent.kernels; ++i) {
         const std::uint8_t entry = entries[random_.below(entries.size())];
         std::vector<std::pair<std::uint32_t, std::uint64_t>> values;
-        if (i == 0) sent.barrier = barrier_of_[{number, entry}];
+        sent.barriers.push_back(barrier_of_[{number, entry}]);
         if (random_.chance(20)) {
           const bool barrier = random_.chance(30);
           values.emplace_back(0, arch::encode(arch::SynchScopes{barrier, scope(), scope()}));
-          if (i == 0) sent.barrier = barrier;
+          sent.barriers.back() = barrier;
         }
         if (random_.chance(30)) values.emplace_back(10, some_object());
         if (i + 1 == sent.kernels) {
@@ -181,6 +182,7 @@ class Storm {
         }
         diffs.push_back(diff_of(entry, values));
       }
+      sent.barrier = sent.barriers.front();
       bytes = condensed_packet(diffs);
     } else if (choice < 87) {
       sent.type = random_.chance(50) ? PacketType::barrier_and : PacketType::barrier_or;
@@ -249,11 +251,13 @@ class Storm {
     const std::uint64_t first = queues_[number]->setup.first;
     Cycle all_clean = 0;
     Cycle launched = 0;
+    Cycle released = 0;  // the last barrier packet is complete
     for (std::size_t i = 0; i < sent_[number].size(); ++i) {
       const Sent& sent = sent_[number][i];
       CAPTURE(number, first + i, static_cast<int>(sent.type));
       const std::uint32_t last = std::max(1U, sent.kernels) - 1;
       Cycle ended = 0;
+      Cycle kernels_clean = 0;
       for (std::uint32_t k = 0; k <= last; ++k) {
         const PacketRecord* record = find(number, first + i, k);
         REQUIRE(record != nullptr);
@@ -269,11 +273,18 @@ class Storm {
         REQUIRE(t.dispatched >= launched);  // launches are in order
         launched = t.dispatched;
         if (k == 0 && sent.barrier) REQUIRE(t.dispatched >= all_clean);
+        REQUIRE(t.dispatched >= released);
+        if (k > 0 && sent.barriers[k]) {
+          REQUIRE(t.dispatched >= kernels_clean);
+          REQUIRE(t.decoded >= kernels_clean);
+        }
+        kernels_clean = std::max(kernels_clean, t.cleaned);
         if (k > 0 && params_.condensed == CondensedOrder::in_order) REQUIRE(t.dispatched >= ended);
         ended = t.ended;
       }
       const PacketRecord* end = find(number, first + i, last);
       check_dependencies(sent, end->times.ready);
+      if (sent.type == PacketType::barrier_and || sent.type == PacketType::barrier_or) released = end->times.cleaned;
       all_clean = std::max(all_clean, end->times.cleaned);
     }
   }

@@ -124,7 +124,9 @@ TEST_CASE("a kernel's packet says what the workload says", "[replay]") {
   k.registers_per_thread = 40;
   w.ops[0].args = {7, 8, 9};
   w.ops[2].after.push_back({0, workload::EdgeSource::recorded});
-  Lab lab(w);
+  workload::PacketOptions needed;
+  needed.signals = workload::SignalFor::needed;
+  Lab lab(w, needed);
   const std::vector<PreparedPacket> packets = lab.all(w, 0);
   REQUIRE(packets.size() == 2);
   arch::KernelDispatch d;
@@ -267,6 +269,40 @@ TEST_CASE("a copy that is larger than what is moved at a time goes in parts", "[
   CHECK(Lab(w).all(w, 0).size() == 3);  // longer than a packet can hold
 }
 
+TEST_CASE("every packet of kernels signals, or only what somebody waits for", "[replay][PKT-04]") {
+  Workload w = empty_workload(1);
+  for (int i = 0; i < 40; ++i) w.ops.push_back(kernel_op(0, 1, 5));
+  const std::size_t last = w.ops.size() - 1;
+  for (const auto format : {PacketFormat::plain, PacketFormat::condensed}) {
+    for (const auto signals : {workload::SignalFor::each, workload::SignalFor::needed}) {
+      workload::PacketOptions options;
+      options.format = format;
+      options.signals = signals;
+      options.batch = 20;
+      Lab lab(w, options);
+      const PacketEncoder encoder(w, lab.plan, lab.memory, lab.encoder_params);
+      const std::vector<arch::DispatchFields> read = launched(lab.all(w, 0));
+      REQUIRE(read.size() == w.ops.size());
+      for (std::size_t i = 0; i < read.size(); ++i) {
+        CAPTURE(static_cast<int>(format), static_cast<int>(signals), i);
+        const bool each = signals == workload::SignalFor::each;
+        const bool ends_batch = i % options.batch == options.batch - 1;
+        if (i == last) {
+          CHECK(read[i].completion_signal == lab.memory.signals[*lab.plan.ops[i].signal]);
+        } else if (format == PacketFormat::plain || ends_batch) {
+          CHECK(read[i].completion_signal == (each ? lab.memory.queue_signals[0] : 0));
+        }
+        arch::SynchScopes scopes;
+        REQUIRE(arch::decode(scopes, read[i].synch_scopes).ok());
+        if (format == PacketFormat::plain) {
+          CHECK(scopes.release == (each || i == last ? arch::FenceScope::system : arch::FenceScope::agent));
+          CHECK(scopes.acquire == (each ? arch::FenceScope::system : arch::FenceScope::agent));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("the first launch of every kernel is a reference packet where that is asked for", "[replay]") {
   Workload w = empty_workload(1);
   for (std::uint32_t i = 0; i < 30; ++i) w.ops.push_back(kernel_op(0, 1 + i % 10, 5));
@@ -301,6 +337,7 @@ TEST_CASE("condensed packets launch the kernels that were asked for, in order, f
     workload::PacketOptions options;
     options.format = PacketFormat::condensed;
     options.batch = random.between(1, 70);
+    options.signals = random.chance(50) ? workload::SignalFor::each : workload::SignalFor::needed;
     Lab lab(w, options, random.between(2, 6));
     lab.encoder_params.shared_table = random.chance(20);
     for (std::uint32_t q = 0; q < lab.plan.queues.size(); ++q) {

@@ -67,6 +67,7 @@ TEST_CASE("streams keep their order and edges hold, whatever carries the operati
     how.packets.format = static_cast<PacketFormat>(random.below(3U));
     how.packets.queues = random.chance(50) ? QueuePlace::host : QueuePlace::device;
     how.packets.copies = random.chance(50) ? CopyBy::recorded : CopyBy::engines;
+    how.packets.signals = random.chance(50) ? workload::SignalFor::each : workload::SignalFor::needed;
     how.params.packet.queues = random.between(2, 6);
     how.options.host.ring = random.chance(50) ? 4 : 64;
     CAPTURE(seed, static_cast<int>(how.packets.format), how.params.packet.queues, how.options.host.ring);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -9,6 +10,7 @@
 #include "memory/plain_memory.h"
 #include "support/flat_machine.h"
 #include "support/gpu_lab.h"
+#include "support/protocol_checker.h"
 #include "support/random.h"
 
 using namespace heddle::test;
@@ -28,7 +30,21 @@ struct Attached {
       : lab(preset_params("small", {"gpu.timing=" + mode, "gpu.memory=1 MiB", "gpu.l2.bytes=64 KiB"}),
             DeviceMemory::attached),
         memory("foreign", kBytes, sc_core::sc_time(300, sc_core::SC_NS), lab.gpu.slices()) {
-    for (std::uint32_t s = 0; s < lab.gpu.slices(); ++s) lab.gpu.memory_out(s).bind(memory.socket(s));
+    for (std::uint32_t s = 0; s < lab.gpu.slices(); ++s) {
+      checkers.push_back(std::make_unique<ProtocolChecker>(("checker" + std::to_string(s)).c_str()));
+      lab.gpu.memory_out(s).bind(checkers.back()->in);
+      checkers.back()->out.bind(memory.socket(s));
+    }
+  }
+  // No rule of the base protocol was broken on the way to that memory, and something went there.
+  void check_protocol() const {
+    std::uint64_t transactions = 0;
+    for (const auto& checker : checkers) {
+      for (const std::string& violation : checker->violations) FAIL_CHECK(checker->name() << ": " << violation);
+      CHECK(checker->finished());
+      transactions += checker->counts().blocking + checker->counts().nonblocking;
+    }
+    CHECK(transactions == memory.transactions);
   }
   std::uint32_t word(std::uint64_t address) const {
     std::uint32_t value = 0;
@@ -39,6 +55,7 @@ struct Attached {
   SimFixture sim;
   GpuLab lab;
   PlainMemory memory;
+  std::vector<std::unique_ptr<ProtocolChecker>> checkers;
 };
 
 // Every thread adds its number to what is there, and to a sum of all.
@@ -59,7 +76,7 @@ std::shared_ptr<ListProgram> adder() {
 
 }  // namespace
 
-TEST_CASE("a plain memory takes the HBM's place", "[system][MEM-02]") {
+TEST_CASE("a plain memory takes the HBM's place", "[system][MEM-02][HST-02]") {
   const std::string mode = GENERATE(as<std::string>{}, "at", "lt");
   CAPTURE(mode);
   Attached machine(mode);
@@ -76,6 +93,7 @@ TEST_CASE("a plain memory takes the HBM's place", "[system][MEM-02]") {
   CHECK(after == oracle.memory);
   CHECK(machine.memory.transactions > 1000);
   CHECK(machine.memory.unknown_commands == 0);  // atomics and the like stay before it
+  machine.check_protocol();
   machine.lab.gpu.check_quiescent();
 }
 

@@ -196,7 +196,9 @@ TEST_CASE("a reset forgets dispatches, and their ids can be used again", "[task]
     TaskBench bench(1, {}, TimingMode::at, 1.0, 0);
     for (std::uint32_t i = 0; i < 4; ++i) bench.packets.send(10, dispatch(i));
     run_until(sc_core::sc_time(static_cast<double>(when), sc_core::SC_NS));
+    if (when == 40) CHECK(bench.stat("open") == 4);
     bench.domain.reset();
+    CHECK(bench.stat("open") == 0);
     bench.packets.results.clear();
     CHECK(bench.unit.open() == 0);
     for (std::uint32_t i = 0; i < 4; ++i) bench.packets.send(10, dispatch(i));

@@ -37,13 +37,16 @@ TEST_CASE("a map behind submit says how packets are submitted", "[workload][scen
   CHECK(usual.packets->format == PacketFormat::plain);
   CHECK(usual.packets->queues == QueuePlace::host);
   CHECK(usual.packets->copies == CopyBy::recorded);
+  CHECK(usual.packets->signals == SignalFor::each);
   CHECK(usual.packets->batch == 64);
   CHECK(usual.workloads[0].ops.size() == 1);
   const Scenario all = parse_scenario(
-      with(" {by: aql, format: condensed, queues: device, copies: engines, batch: 7, " + kOne + "}"), "s");
+      with(" {by: aql, format: condensed, queues: device, copies: engines, signals: needed, batch: 7, " + kOne + "}"),
+      "s");
   CHECK(all.packets->format == PacketFormat::condensed);
   CHECK(all.packets->queues == QueuePlace::device);
   CHECK(all.packets->copies == CopyBy::engines);
+  CHECK(all.packets->signals == SignalFor::needed);
   CHECK(all.packets->batch == 7);
   CHECK(parse_scenario(with(" {by: aql, format: reference, " + kOne + "}"), "s").packets->format ==
         PacketFormat::reference);
