@@ -92,8 +92,10 @@ TEST_CASE("the wall clock is in host.json and nowhere else", "[cli]") {
     CAPTURE(key);
     std::string words = "." + key + ".";  // "raster_updates" is no date
     std::replace(words.begin(), words.end(), '_', '.');
-    for (const char* word : {"wall", "second", "seconds", "host", "date", "version", "command", "wakeups"})
+    for (const char* word : {"wall", "second", "seconds", "host", "date", "version", "command", "wakeups"}) {
+      if (std::string(word) == "host" && key.rfind("gpu", 0) == 0) continue;  // the modelled host's side of a GPU
       CHECK_FALSE(contains(words, fmt::format(".{}.", word)));
+    }
   }
   const nlohmann::json host = read_json(results.file("host.json"));
   for (const char* key :
