@@ -1,8 +1,6 @@
 // Every error of a packet (PKT-09) on the whole machine: code, index and kernel in the registers, interrupt, signal;
 // nothing of the packet is launched, another queue goes on, and the queue works again once it is closed and opened.
-#include <catch2/catch.hpp>
-
-#include "support/packet_lab.h"
+#include "support/packet_programs.h"
 
 using namespace heddle;
 using namespace heddle::test;
@@ -19,35 +17,6 @@ constexpr std::uint32_t kSignal = 0x1006;
 constexpr std::uint32_t kException = 0x1016;
 constexpr unsigned kEntry = 2;  // of the table, that is full
 constexpr std::uint32_t kChain = 6;
-
-// The word at kernarg becomes 3 * word + k.
-std::shared_ptr<const arch::WarpProgram> step_program(std::uint32_t k) {
-  auto p = std::make_shared<ListProgram>(4);
-  const auto at = [](const Warp& w, std::uint32_t) { return w.place.kernarg; };
-  const auto first = [](const Warp&) { return arch::LaneMask{1}; };
-  const ListProgram::Access one{arch::Space::global, 4, arch::Order::weak, arch::Scope::gpu, first};
-  p->load(one, 0, at);
-  p->store(one, [k](const Warp& w, std::uint32_t lane) { return w.reg(0, lane) * 3 + k; }, at, {{0, 1}});
-  p->exit();
-  return p;
-}
-
-heddle_packet kernel(const heddle_dispatch& dispatch) {
-  heddle_packet packet{};
-  heddle_packet_kernel(&packet, &dispatch);
-  return packet;
-}
-
-void submit(heddle_queue& queue, const std::vector<heddle_packet>& packets) {
-  REQUIRE(heddle_queue_submit(&queue, packets.data(), static_cast<std::uint32_t>(packets.size()), 100'000, nullptr) ==
-          HEDDLE_OK);
-}
-
-std::int64_t wait_below(Machine& m, std::uint64_t signal) {
-  std::int64_t value = 0;
-  REQUIRE(heddle_signal_wait(&m.bus, signal, HEDDLE_LESS, 1, 100'000, &value) == HEDDLE_OK);
-  return value;
-}
 
 heddle_error wait_for_error(Machine& m, heddle_queue& queue) {
   heddle_error error{};
@@ -333,15 +302,6 @@ void judge(PacketLab& lab, const Bad& bad, const Objects& objects, bool in_host)
   REQUIRE(heddle_queue_destroy(&again, 10'000) == HEDDLE_OK);
   REQUIRE(heddle_queue_destroy(&other, 10'000) == HEDDLE_OK);
 }
-
-void settle(PacketLab& lab) {
-  sc_core::sc_start(sc_core::sc_time(20, sc_core::SC_US));
-  for (const std::string& v : lab.violations()) UNSCOPED_INFO(v);
-  CHECK(lab.violations().empty());
-  for (const auto& m : lab.machines) m->gpu.check_quiescent();
-}
-
-std::vector<gpu::GpuParams> small(const std::vector<std::string>& sets) { return {preset_params("small", sets)}; }
 
 }  // namespace
 

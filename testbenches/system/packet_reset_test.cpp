@@ -148,7 +148,7 @@ TEST_CASE("resets in mid-flight leave no payload behind", "[system][HST-01]") {
   }
 }
 
-TEST_CASE("where a copy by a packet has failed is seen in registers", "[system][HST-05][PKT-08]") {
+TEST_CASE("where a copy by a packet has failed is seen in registers", "[system][HST-05]") {
   const bool write = GENERATE(false, true);
   CAPTURE(write);
   SimFixture fixture;
