@@ -30,7 +30,12 @@ const char* fault_text(FaultKind kind) {
       "beyond the shared memory that the CTA has, or has kept",
       "the data are corrupt (poison)",
       "not an initialised mbarrier, a count out of range, or an arrival too many",
-      "the request breaks a rule of the tensor memory access unit"};
+      "the request breaks a rule of the tensor memory access unit",
+      "the subcontext has no page there",
+      "the subcontext may not write there",
+      "nested deeper than the machine allows",
+      "no such kernel, or a grid or stream out of range",
+      "the queue takes no more entries, or none lies there"};
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
@@ -38,7 +43,8 @@ const char* fault_key(FaultKind kind) {
   constexpr std::array<const char*, kFaultKinds> kKeys{
       "address",      "misaligned",     "shared_bounds",  "unsupported",    "barrier",
       "cluster_rank", "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present",
-      "out_of_range", "poison",         "mbarrier",       "tensor"};
+      "out_of_range", "poison",         "mbarrier",       "tensor",         "unmapped",
+      "read_only",    "nesting",        "child",          "queue_closed"};
   return kKeys[static_cast<std::size_t>(kind)];
 }
 

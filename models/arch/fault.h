@@ -26,8 +26,13 @@ enum class FaultKind : std::uint8_t {
   poison,           // corrupt data; of own shared memory: with warp and step
   mbarrier,         // not initialised, a count out of range, or an arrival too many (CGA-14)
   tensor,           // a request to the TMAU breaks a rule: FaultRecord::rule (TMA-06)
+  unmapped,         // the subcontext has no page there (PRT-08)
+  read_only,        // it has one, and may not write to it (PRT-08)
+  nesting,          // a child would run deeper than gpu.task.nested.max_depth (TSK-06)
+  child,            // a launch that cannot run: no kernel object at its address, or a grid or stream out of range
+  queue_closed,     // an append to a queue that takes no more, or to memory where no queue lies (TSK-05)
 };
-constexpr std::size_t kFaultKinds = 14;
+constexpr std::size_t kFaultKinds = 19;
 // "address outside memory"
 const char* fault_text(FaultKind kind);
 // As scenarios and stats.json write it: "address", "shared_bounds".
@@ -48,7 +53,9 @@ struct FaultRecord {
   std::uint64_t cycle = 0;
   std::string where;  // the program's name of the operation
   TensorRule rule = TensorRule::none;
-  bool fatal = true;  // it has stopped its CTA
+  bool fatal = true;            // it has stopped its CTA
+  std::uint8_t subcontext = 0;  // whose CTA it is
+  bool write = false;           // unmapped, read_only: it was a write
 
   // Trap record of a CGA (CGA-08).
   bool of_cga = false;  // attributed to the CGA: warp, lane and step are not known

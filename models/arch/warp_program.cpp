@@ -70,7 +70,7 @@ const char* op_name(OpCode code) {
   return kNames[static_cast<std::size_t>(code)];
 }
 
-bool op_supported(OpCode code) { return code <= OpCode::exit; }
+bool op_supported(OpCode code) { return code <= kLastOpCode; }
 
 const char* special_name(SpecialRegister special) {
   constexpr std::array<const char*, kSpecialRegisters> kNames{

@@ -15,6 +15,7 @@
 #include "arch/cluster.h"
 #include "arch/memory_op.h"
 #include "arch/swizzle.h"
+#include "arch/task_record.h"
 
 namespace heddle::arch {
 
@@ -67,12 +68,12 @@ enum class OpCode : std::uint8_t {
 
   exit,  // the warp ends
 
-  // Known, and refused by name by machines whose blocks do not exist (fault unsupported).
-  launch_child,
-  wait_children,
-  stream_create,
-  stream_destroy,
-  queue_append,
+  // Device-side launches (TSK-06 to TSK-14).
+  launch_child,    // each of `lanes` launches the task that Operation::children has for it
+  wait_children,   // until the tasks that its context has launched have completed, with all their descendants; acquire
+  stream_create,   // a stream of the CTA's context: its number, from 1 on, into `destination`
+  stream_destroy,  // data[0]: its number; what is in it completes
+  queue_append,    // each of `lanes` appends the entry that Operation::entries has for it (TSK-05)
 };
 constexpr OpCode kLastOpCode = OpCode::queue_append;
 // "load", "mbarrier_init"
@@ -154,6 +155,24 @@ struct MatmulTile {
 constexpr std::uint32_t kTileRows = 16;
 constexpr std::uint32_t kMaxTileColumns = 256;
 
+// A task that a lane launches.
+struct ChildLaunch {
+  std::uint64_t kernel = 0;  // address of a kernel object (arch/kernel_object.h)
+  std::uint32_t grid_x = 1;  // CTAs
+  std::uint32_t grid_y = 1;
+  std::uint32_t grid_z = 1;
+  LaunchMode mode = LaunchMode::stream;
+  std::uint32_t stream = 0;  // 0, or as stream_create gave it; above the TMDQs of a context they share (TSK-11)
+  std::int32_t priority = 0;
+  bool head = false;                             // to the head of its priority's list
+  std::array<std::uint64_t, kChildArgs> args{};  // what the child finds at `kernarg`
+};
+// An entry that a lane appends.
+struct QueueAppend {
+  std::uint64_t queue = 0;  // address
+  std::array<std::uint64_t, kQueueEntryWords> data{};
+};
+
 // One operation, with everything computed: the SM does not look into the program. What a field means depends on `code`.
 struct Operation {
   OpCode code = OpCode::exit;
@@ -177,6 +196,8 @@ struct Operation {
   PerLane<std::uint64_t> compare{};              // compare_exchange
   bool read = false;                             // bulk_wait
   std::vector<BulkRequest> bulk;                 // one for each of `lanes`, in their order
+  std::vector<ChildLaunch> children;             // the same
+  std::vector<QueueAppend> entries;              // the same
 };
 
 // What has to be ready before the next operation can issue.

@@ -36,6 +36,10 @@ struct TpcLaunchPacket {
   arch::CtaId id;
   std::uint64_t departure = 0;              // cycle at which the launch packet left the distributor
   std::uint64_t cga_memory = kNoCgaMemory;  // address of the CGA's linear memory
+  std::uint8_t subcontext = 0;
+  std::uint64_t record = 0;  // as in LaunchPacket, here and below
+  std::uint64_t area = 0;
+  bool queue = false;
 };
 
 // MPC -> SM: a CTA starts.
@@ -49,6 +53,10 @@ struct CtaStartPacket {
   std::uint32_t code = 0;                   // of its program; 0: CTAs run for `duration`
   std::uint64_t departure = 0;              // as in TpcLaunchPacket
   std::uint64_t cga_memory = kNoCgaMemory;  // as in TpcLaunchPacket
+  std::uint8_t subcontext = 0;
+  std::uint64_t record = 0;  // as in LaunchPacket, here and below
+  std::uint64_t area = 0;
+  bool queue = false;
 };
 
 // SM -> MPC: its last warp has exited, and the MPC has permitted the rest, where it is asked (CGA-11).

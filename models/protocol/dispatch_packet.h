@@ -11,6 +11,8 @@ namespace heddle::protocol {
 
 // Operation ids of dispatches have this bit, those of submitted operations do not.
 constexpr std::uint32_t kDispatchBit = 0x8000'0000;
+// Those of tasks that device code has launched have this bit alone, and so have restored CTAs.
+constexpr std::uint32_t kChildBit = 0x4000'0000;
 
 struct DispatchPacket {
   std::uint32_t operation = 0;  // kDispatchBit | number; never used twice between resets

@@ -49,6 +49,10 @@ struct LaunchPacket {
   arch::CtaId id;
 
   std::uint64_t departure = 0;  // cycle at which it left the distributor: for observation only
+
+  std::uint64_t record = 0;  // TMD of its task; 0: none
+  std::uint64_t area = 0;    // the CTA was saved: where its state lies; 0: it begins. `has_id` is set then
+  bool queue = false;        // of a queue task: the CTA's position in the grid is its ticket
 };
 
 // CTAs of one task that completed on a GPC in one cycle, one bit per SM. Without any bit: a trap of a CGA whose CTA has

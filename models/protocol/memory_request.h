@@ -109,9 +109,12 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   std::uint8_t sectors =
       0;  // bit = sector of the line that is wanted (reads, prefetch) or touched; 0: as the length says
   std::uint8_t subcontext = 0;
-  std::uint32_t sm = kNoSm;  // who asks
-  std::uint32_t entry = 0;   // the initiator's own
-  std::uint32_t route = 0;   // the crossbar's own
+  bool physical = false;           // the address is not translated, whatever the subcontext (MEM-04)
+  bool unmapped = false;           // response: the subcontext has no page there, or may not write to it
+  std::uint64_t untranslated = 0;  // a TLB's own: the address as it was asked for
+  std::uint32_t sm = kNoSm;        // who asks
+  std::uint32_t entry = 0;         // the initiator's own
+  std::uint32_t route = 0;         // the crossbar's own
   // Reads of a TMAU: SMs of the asking one's GPC, as bits of its masks, to which the crossbar delivers the data
   // (TMA-30); the response to the initiator is an acknowledgement then. 0: a response like any other.
   std::uint64_t multicast = 0;
@@ -253,6 +256,8 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.action = MemoryAction::plain;
     request.extension.sectors = 0;
     request.extension.subcontext = 0;
+    request.extension.physical = false;
+    request.extension.unmapped = false;
     request.extension.sm = kNoSm;
     request.extension.lanes = 0;
     request.extension.multicast = 0;

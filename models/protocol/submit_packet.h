@@ -15,6 +15,8 @@ enum class SubmitKind : std::uint8_t {
   hold,     // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)
   wait,     // the stream goes on once another operation is complete: an edge between streams
   control,  // changes the TPC enable table, at once and outside all streams; it is not an operation and is not answered
+  share,    // changes how the machine is shared, in the same way: `share`
+  close,    // the queue task `wait_for` may end once nothing is left in its queue (TSK-05); in its stream, like a wait
 };
 
 // Packets of one stream arrive in the order of the stream. Operation ids are never used twice
@@ -33,6 +35,13 @@ struct SubmitPacket {
   std::uint32_t wait_for = 0;  // operation id; it may be submitted later
   // control
   TpcEnablePacket tpc;
+  // share
+  SubcontextPacket share;
+  // kernel
+  bool head = false;          // it goes to the head of the list of its priority, not to the tail (TSK-01)
+  std::uint64_t queue = 0;    // a queue task: address of its queue in memory (arch/task_record.h); 0: a grid
+  std::uint64_t entries = 0;  // of a queue task: entries that are in its queue from the start
+  bool held_open = false;     // of a queue task: it waits for a close operation, however empty its queue is
 };
 
 enum class DoneStatus : std::uint8_t {

@@ -4,9 +4,16 @@
 #include <cstdint>
 
 #include "arch/kernel_record.h"
+#include "arch/raster.h"
 #include "arch/sm_limits.h"
 
 namespace heddle::protocol {
+
+enum class TaskKind : std::uint8_t {
+  grid,
+  queue,    // one CTA per entry of a queue, as entries arrive (GrowPacket); the grid is ignored (TSK-05)
+  restore,  // one CTA that was saved, and goes on where it stopped (TSK-12); `id`, `area`
+};
 
 // The credits of this link are the slots of the CWD's task table (TSK-03).
 struct TaskPacket {
@@ -19,6 +26,12 @@ struct TaskPacket {
   bool local_memory = false;  // its CTAs need a local-memory block of their TPC (CWD-32)
   std::uint8_t subcontext = 0;
   std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
+  TaskKind kind = TaskKind::grid;
+  bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
+  std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to
+  arch::CtaId id;             // restore
+  std::uint64_t area = 0;     // restore: of the saved state
+  std::uint64_t record = 0;   // its TMD in memory; 0: it has none, and cannot launch children
 };
 
 struct TaskDonePacket {

@@ -1,0 +1,126 @@
+// What device-side launches keep in device memory (TSK-07, TSK-13): task metadata (TMD), thread-group contexts, rings
+// of free records, areas of saved CTAs, and queues of queue tasks. Plain layouts; arch/tmdq.h has the steps.
+//
+// Everything is little-endian, and memory that holds zeros is a valid initial state.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/memory_op.h"
+
+namespace heddle::arch {
+
+constexpr std::uint32_t kRecordBytes = 128;  // of a TMD, a context, a queue: one line each
+constexpr std::uint32_t kMaxTmdqs = 12;      // task metadata queues of a context
+constexpr std::uint32_t kChildArgs = 6;      // 64-bit arguments of a child launch
+
+// How a child is launched.
+enum class LaunchMode : std::uint8_t {
+  stream,           // into a stream of its context: after what was launched into it before
+  fire_and_forget,  // at once, outside all streams
+  tail,             // once its parent grid and all other descendants of it have completed, in the order of launch
+};
+
+// TMD of a task that device code has launched, or of one of the host's whose program launches. Offsets:
+namespace tmd {
+constexpr std::uint32_t kNext = 0;            // u64: TMD of the next task of its TMDQ; 0: none yet
+constexpr std::uint32_t kContext = 8;         // u64: the context that it was launched from; 0: from the host
+constexpr std::uint32_t kKernel = 16;         // u64: kernel object (arch/kernel_object.h); 0: from the host
+constexpr std::uint32_t kGridX = 24;          // u32: CTAs
+constexpr std::uint32_t kGridY = 28;          // u32
+constexpr std::uint32_t kGridZ = 32;          // u32
+constexpr std::uint32_t kFlags = 36;          // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 16-31 stream
+constexpr std::uint32_t kPriority = 40;       // s32
+constexpr std::uint32_t kDepth = 44;          // u32: nesting depth at which it runs: 1 for a child of a host task
+constexpr std::uint32_t kOpen = 48;           // u64: its own run (1) and its contexts that are open
+constexpr std::uint32_t kTailLast = 56;       // u64: last of its tail launches; 0: none
+constexpr std::uint32_t kTailFirst = 64;      // u64
+constexpr std::uint32_t kSharedContext = 72;  // u64: the context that all its CTAs share; 0: each has its own
+constexpr std::uint32_t kArgs = 80;           // u64 x kChildArgs: what the child finds at `kernarg`
+}  // namespace tmd
+
+// Thread-group context: the streams of one CTA, or of all CTAs of a grid. Offsets:
+namespace context {
+constexpr std::uint32_t kWork = 0;      // u64: low half: its CTA or grid (1) and tasks that have not completed; high
+                                        // half: warps that wait for the tasks
+constexpr std::uint32_t kOwner = 8;     // u64: TMD of the grid that it belongs to
+constexpr std::uint32_t kHome = 16;     // u64: where its CTA is, below
+constexpr std::uint32_t kStreams = 24;  // u64: streams that have been created
+constexpr std::uint32_t kTmdqs = 32;    // u64 x kMaxTmdqs: last-task pointers; 0: the TMDQ is empty
+}  // namespace context
+constexpr std::uint64_t kWorkWaiter = std::uint64_t{1} << 32;
+constexpr std::uint64_t work_of(std::uint64_t word) { return word & 0xFFFF'FFFF; }
+constexpr std::uint64_t waiters_of(std::uint64_t word) { return word >> 32; }
+// Values of kHome. Whoever wakes a context's warps writes kHomeWoken, and finds there where the CTA is.
+constexpr std::uint64_t kHomeWoken = ~std::uint64_t{0};
+constexpr std::uint64_t home_of_sm(std::uint32_t sm) { return (std::uint64_t{sm} + 1) << 1; }
+constexpr bool is_saved_home(std::uint64_t home) { return home != kHomeWoken && (home & 1) != 0; }
+constexpr std::uint64_t saved_home(std::uint64_t area) { return area | 1; }
+constexpr std::uint64_t save_area_of(std::uint64_t home) { return home & ~std::uint64_t{1}; }
+constexpr std::uint32_t sm_of_home(std::uint64_t home) { return static_cast<std::uint32_t>((home >> 1) - 1); }
+
+// First line of the area of a saved CTA; its state follows, kRecordBytes into the area. Offsets:
+namespace saved {
+constexpr std::uint32_t kOperation = 0;  // u32: of the task that the CTA belongs to
+constexpr std::uint32_t kRecord = 8;     // u64: TMD of that task
+constexpr std::uint32_t kContext = 16;   // u64
+constexpr std::uint32_t kBytes = 24;     // u64: of the state
+constexpr std::uint32_t kIndex = 32;     // u64: linear id of the CTA in its grid
+constexpr std::uint32_t kCtaX = 40;      // u32
+constexpr std::uint32_t kCtaY = 44;      // u32
+constexpr std::uint32_t kCtaZ = 48;      // u32
+}  // namespace saved
+
+// A queue of a queue task (TSK-05). Its entries lie behind each other at kEntries: entry of ticket t at (t mod
+// capacity) x kQueueEntryBytes. Offsets:
+namespace queue {
+constexpr std::uint32_t kTickets = 0;   // u64: entries reserved so far; kQueueClosed set: no more
+constexpr std::uint32_t kCapacity = 8;  // u64: entries at a time
+constexpr std::uint32_t kEntries = 16;  // u64: address
+}  // namespace queue
+constexpr std::uint64_t kQueueClosed = std::uint64_t{1} << 63;
+constexpr std::uint32_t kQueueEntryBytes = 64;
+constexpr std::uint32_t kQueueEntryData = 8;   // offset of the data in an entry; before: its turn, u64
+constexpr std::uint32_t kQueueEntryWords = 7;  // u64 of data
+// Turn of an entry: the appender of ticket t waits for free, writes the data, then ready; the CTA that has used it
+// writes done, which is free for ticket t + capacity.
+constexpr std::uint64_t turn_free(std::uint64_t ticket, std::uint64_t capacity) { return 2 * (ticket / capacity); }
+constexpr std::uint64_t turn_ready(std::uint64_t ticket, std::uint64_t capacity) { return 2 * (ticket / capacity) + 1; }
+constexpr std::uint64_t turn_done(std::uint64_t ticket, std::uint64_t capacity) { return 2 * (ticket / capacity) + 2; }
+
+// A ring of free records. The first `count` tickets take the records in their order; ticket t >= count takes what was
+// given back with number t - count. Offsets:
+namespace ring {
+constexpr std::uint32_t kTaken = 0;    // u64: tickets of takers
+constexpr std::uint32_t kGiven = 64;   // u64: tickets of givers
+constexpr std::uint32_t kSlots = 128;  // u64 x count: records; 0: empty
+}  // namespace ring
+
+// One pool of like records: a ring, then the records.
+struct RecordPool {
+  std::uint64_t base = 0;             // of the ring: a multiple of kRecordBytes
+  std::uint64_t count = 0;            // records
+  std::uint64_t size = kRecordBytes;  // of a record: a multiple of kRecordBytes
+
+  std::uint64_t ring_bytes() const {
+    return (ring::kSlots + 8 * count + kRecordBytes - 1) / kRecordBytes * kRecordBytes;
+  }
+  std::uint64_t record(std::uint64_t index) const { return base + ring_bytes() + index * size; }
+  std::uint64_t bytes() const { return ring_bytes() + count * size; }
+};
+
+// Where all of it lies in device memory, and what SMs and task management have to agree on.
+struct NestedMemory {
+  RecordPool tasks;              // TMDs
+  RecordPool contexts;           // of thread groups
+  RecordPool areas;              // of saved CTAs
+  std::uint32_t tmdqs = 4;       // of a context, up to kMaxTmdqs
+  std::uint32_t max_depth = 24;  // deepest nesting at which a child may run
+  bool shared_contexts = false;  // one context for all CTAs of a grid
+  std::uint32_t retry = 200;     // cycles after which something that another writer is to write is read again
+
+  std::uint64_t base() const { return tasks.base; }
+  std::uint64_t bytes() const { return tasks.bytes() + contexts.bytes() + areas.bytes(); }
+};
+
+}  // namespace heddle::arch

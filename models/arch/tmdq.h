@@ -1,0 +1,127 @@
+// The protocols of nested streams, step by step: each object below is one actor's walk through one of them. step() says
+// what to do to memory next; answer() is told what was there before and goes on. Whoever drives it decides what a step
+// costs: an SM, task management, or a test that explores every interleaving (TSK-08, TSK-09, TSK-13). There is no lock
+// anywhere, and every step is one access that memory does at once.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/task_record.h"
+
+namespace heddle::arch {
+
+struct MemoryStep {
+  enum class Kind : std::uint8_t {
+    none,              // the walk is over
+    read,              // answer: the value
+    write,             // `value`; the answer means nothing
+    exchange,          // `value`; answer: the old one, here and below
+    add,               // `value`
+    compare_exchange,  // `value`, if `compare` was there
+  };
+  Kind kind = Kind::none;
+  std::uint64_t address = 0;  // of 8 aligned bytes
+  std::uint64_t value = 0;
+  std::uint64_t compare = 0;
+  bool again = false;  // it has been done before, and waits for another actor: to be done after a while
+};
+
+// A task enters a TMDQ (TSK-08). Its TMD has been written, with next = 0.
+class PushWalk {
+ public:
+  // `last`: address of the last-task pointer. `first`: address of a pointer that the first task of the queue is to be
+  // written to (the tail launches of a grid, whose first task nobody starts at once); 0: none.
+  PushWalk(std::uint64_t last, std::uint64_t record, std::uint64_t first = 0);
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return step().kind == MemoryStep::Kind::none; }
+  // After the walk: the queue was empty, so the task is to be started by whoever pushed it.
+  bool starts() const { return exchanged_ && previous_ == 0 && first_ == 0; }
+  std::uint64_t previous() const { return previous_; }
+
+ private:
+  std::uint64_t last_;
+  std::uint64_t record_;
+  std::uint64_t first_;
+  std::uint64_t previous_ = 0;
+  bool exchanged_ = false;
+  bool linked_ = false;
+};
+
+// The task at the head of a TMDQ has completed (TSK-09).
+class CompleteWalk {
+ public:
+  CompleteWalk(std::uint64_t last, std::uint64_t finished);
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return step().kind == MemoryStep::Kind::none; }
+  // After the walk: the task to start now; 0: the queue is empty.
+  std::uint64_t next() const { return next_; }
+
+ private:
+  enum class At : std::uint8_t { look, close, follow, over };
+  std::uint64_t last_;
+  std::uint64_t finished_;
+  std::uint64_t next_ = 0;
+  At at_ = At::look;
+  bool again_ = false;
+};
+
+// A record leaves a pool.
+class TakeWalk {
+ public:
+  explicit TakeWalk(const RecordPool& pool);
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return step().kind == MemoryStep::Kind::none; }
+  std::uint64_t record() const { return record_; }
+
+ private:
+  RecordPool pool_;
+  std::uint64_t slot_ = 0;
+  std::uint64_t record_ = 0;
+  bool again_ = false;
+};
+
+// A record goes back.
+class GiveWalk {
+ public:
+  GiveWalk(const RecordPool& pool, std::uint64_t record);
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return step().kind == MemoryStep::Kind::none; }
+
+ private:
+  RecordPool pool_;
+  std::uint64_t record_;
+  std::uint64_t slot_ = 0;
+  bool again_ = false;
+  bool done_ = false;
+};
+
+// An entry gets its place in a queue (TSK-05): step by step up to where its data can be written; then the driver writes
+// the data, and after that the turn: turn_ready(ticket, capacity) at entry().
+class AppendWalk {
+ public:
+  explicit AppendWalk(std::uint64_t queue);  // address
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return step().kind == MemoryStep::Kind::none; }
+  bool closed() const { return closed_; }  // after the walk: the queue takes no more
+  std::uint64_t ticket() const { return ticket_; }
+  std::uint64_t capacity() const { return capacity_; }
+  std::uint64_t entry() const { return entry_; }
+
+ private:
+  enum class At : std::uint8_t { capacity, entries, ticket, turn, over };
+  std::uint64_t queue_;
+  std::uint64_t capacity_ = 0;
+  std::uint64_t entries_ = 0;
+  std::uint64_t ticket_ = 0;
+  std::uint64_t entry_ = 0;
+  At at_ = At::capacity;
+  bool closed_ = false;
+  bool again_ = false;
+};
+
+}  // namespace heddle::arch
