@@ -9,6 +9,13 @@ find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(Boost REQUIRED COMPONENTS program_options)
 pkg_check_modules(MUPARSER REQUIRED IMPORTED_TARGET muparser)
+# libcsv brings neither a CMake package nor a pkg-config file.
+find_library(CSV_LIBRARY NAMES csv REQUIRED)
+find_path(CSV_INCLUDE_DIR NAMES csv.h REQUIRED)
+add_library(csv::csv UNKNOWN IMPORTED)
+set_target_properties(csv::csv PROPERTIES
+  IMPORTED_LOCATION "${CSV_LIBRARY}"
+  INTERFACE_INCLUDE_DIRECTORIES "${CSV_INCLUDE_DIR}")
 
 # SystemC brings a CMake package when it is built from source; Debian's ships pkg-config files only.
 find_package(SystemCLanguage CONFIG QUIET)

@@ -32,7 +32,7 @@ bool CodeStore::is(std::uint32_t code, Use use) const {
 
 std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
   HEDDLE_CHECK(program != nullptr, "a code without a program");
-  Code code{std::move(program), kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0};
+  Code code{std::move(program), kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, {}};
   entries_.push_back({std::move(code), Use::program});
   return static_cast<std::uint32_t>(entries_.size());
 }
@@ -52,7 +52,18 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
       !items.any() || (covers(kernel.grid.x, kernel.block.x, all.x) && covers(kernel.grid.y, kernel.block.y, all.y) &&
                        covers(kernel.grid.z, kernel.block.z, all.z)),
       "a grid that does not cover its work-items");
-  Code code{at(program).program, kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, items, kernarg};
+  return enter(
+      {at(program).program, kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, items, kernarg, {}});
+}
+
+std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, const QueueGeometry& queue) {
+  HEDDLE_CHECK(has(program), "a queue task of a program that nobody added");
+  HEDDLE_CHECK(queue.any(), "a queue task without a queue");
+  const Dim3 row{kMaxGridX, 1, 1};
+  return enter({at(program).program, row, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, queue});
+}
+
+std::uint32_t CodeStore::enter(Code code) {
   ++lent_;
   if (free_.empty()) {
     entries_.push_back({std::move(code), Use::lent});

@@ -66,6 +66,9 @@ std::string text_of(const FaultRecord& fault) {
   if (has_address(fault)) text += fmt::format(" {} 0x{:x}", preposition(fault.operation), fault.address);
   text += fmt::format(": {}", fault_text(fault.kind));
   if (fault.kind == FaultKind::tensor) text += fmt::format(" ({}: {})", rule_key(fault.rule), rule_text(fault.rule));
+  if (fault.kind == FaultKind::unmapped || fault.kind == FaultKind::read_only) {
+    text += fmt::format(" (subcontext {}, {})", fault.subcontext, fault.write ? "write" : "read");
+  }
   return text;
 }
 

@@ -109,6 +109,8 @@ MemoryStep AppendWalk::step() const {
       return {Kind::add, queue_ + queue::kTickets, 1};
     case At::turn:
       return {Kind::read, entry_, 0, 0, again_};
+    case At::still_open:
+      return {Kind::read, queue_ + queue::kTickets};
     case At::over:
       break;
   }
@@ -124,6 +126,11 @@ void AppendWalk::answer(std::uint64_t old) {
       break;
     case At::entries:
       entries_ = old;
+      if (old % 8 != 0) {  // no queue lies there: not even a ticket is to be drawn
+        closed_ = true;
+        at_ = At::over;
+        break;
+      }
       at_ = At::ticket;
       break;
     case At::ticket:
@@ -137,11 +144,73 @@ void AppendWalk::answer(std::uint64_t old) {
         at_ = At::over;
       } else {
         again_ = true;
+        at_ = At::still_open;
       }
+      break;
+    case At::still_open:
+      closed_ = (old & kQueueClosed) != 0;
+      at_ = closed_ ? At::over : At::turn;
       break;
     case At::over:
       break;
   }
+}
+
+WaitWalk::WaitWalk(std::uint64_t context, std::uint64_t home, bool write)
+    : context_(context), home_(home), at_(write ? At::home : At::enter), homeless_(home == 0) {}
+
+MemoryStep WaitWalk::step() const {
+  switch (at_) {
+    case At::home:
+      return {Kind::write, context_ + context::kHome, home_};
+    case At::enter:
+      return {Kind::add, context_ + context::kWork, kWorkWaiter};
+    case At::leave:
+      return {Kind::add, context_ + context::kWork, ~kWorkWaiter + 1};
+    case At::wait:
+    case At::over:
+      break;
+  }
+  return {};
+}
+
+void WaitWalk::answer(std::uint64_t old) {
+  switch (at_) {
+    case At::home:
+      at_ = passed_ ? At::over : At::enter;
+      break;
+    case At::enter:
+      passed_ |= work_of(old) == 1;
+      at_ = passed_ || woken_ ? At::leave : At::wait;
+      break;
+    case At::leave:
+      passed_ |= work_of(old) == 1;
+      if (passed_) {
+        at_ = At::over;
+      } else {
+        again();
+      }
+      break;
+    case At::wait:
+    case At::over:
+      break;
+  }
+}
+
+// Something has been launched since the wake was sent.
+void WaitWalk::again() {
+  at_ = homeless_ ? At::enter : At::home;
+  woken_ = false;
+}
+
+void WaitWalk::woken() {
+  woken_ = true;
+  if (at_ == At::wait) at_ = At::leave;
+}
+
+void WaitWalk::give_up() {
+  passed_ = true;
+  if (at_ == At::wait) at_ = At::leave;
 }
 
 }  // namespace heddle::arch

@@ -100,7 +100,8 @@ class GiveWalk {
 };
 
 // An entry gets its place in a queue (TSK-05): step by step up to where its data can be written; then the driver writes
-// the data, and after that the turn: turn_ready(ticket, capacity) at entry().
+// the data, and after that the turn: turn_ready(ticket, capacity) at entry(). A queue is closed while a ticket waits
+// for its turn only if its task has been stopped: nobody will take the entry then.
 class AppendWalk {
  public:
   explicit AppendWalk(std::uint64_t queue);  // address
@@ -113,7 +114,7 @@ class AppendWalk {
   std::uint64_t entry() const { return entry_; }
 
  private:
-  enum class At : std::uint8_t { capacity, entries, ticket, turn, over };
+  enum class At : std::uint8_t { capacity, entries, ticket, turn, still_open, over };
   std::uint64_t queue_;
   std::uint64_t capacity_ = 0;
   std::uint64_t entries_ = 0;
@@ -122,6 +123,33 @@ class AppendWalk {
   At at_ = At::capacity;
   bool closed_ = false;
   bool again_ = false;
+};
+
+// A warp waits for the tasks of its context (TSK-12). A wake is a hint, and may come late or twice: what counts is the
+// work counter. The driver tells of every wake of the context with woken(), whatever the walk is at.
+class WaitWalk {
+ public:
+  // `home`: home_of_sm of the SM. `write`: kHome does not hold that; false for a shared context, which has no home.
+  WaitWalk(std::uint64_t context, std::uint64_t home, bool write);
+  MemoryStep step() const;
+  void answer(std::uint64_t old);
+  void woken();
+  // Its CTA has been stopped: it takes back what it has counted, and is over.
+  void give_up();
+  bool waiting() const { return at_ == At::wait; }  // for woken(); step() is none meanwhile
+  bool over() const { return at_ == At::over; }
+  bool writes_home() const { return at_ == At::home; }
+
+ private:
+  enum class At : std::uint8_t { home, enter, wait, leave, over };
+  void again();
+
+  std::uint64_t context_;
+  std::uint64_t home_;
+  At at_;
+  bool homeless_ = false;
+  bool passed_ = false;  // no matter what the counter says when it leaves
+  bool woken_ = false;   // since it began to look
 };
 
 }  // namespace heddle::arch

@@ -248,7 +248,8 @@ class WarpProgram {
   virtual ~WarpProgram() = default;
   // 32-bit registers per lane that the program uses: at most kMaxProgramRegisters.
   virtual std::uint32_t registers() const = 0;
-  // Whether it has operations launch_child, stream_create or wait_children: its tasks get a TMD in memory (TSK-13).
+  // Whether it has operations launch_child, stream_create, wait_children or queue_append: its tasks get a TMD in
+  // memory (TSK-13), and its warps what these operations need.
   virtual bool launches() const { return false; }
   // Sizes and fills the state of a warp that begins.
   virtual void start(const WarpPlace& place, WarpState& state) const = 0;

@@ -36,6 +36,10 @@ class CtaListener {
   };
   virtual void cta_started(const Cta& cta) = 0;
   virtual void cta_ended(const Cta& cta) = 0;
+  // In between, any number of times: a CTA that waits for tasks of its own leaves its SM (`sm`, `cycle`), and goes on
+  // later, there or on another one.
+  virtual void cta_saved(const Cta&) {}
+  virtual void cta_restored(const Cta&) {}
 
  protected:
   ~CtaListener() = default;

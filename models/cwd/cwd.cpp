@@ -39,6 +39,17 @@ LakeOptions lake_options(const CwdParams& params) {
   return options;
 }
 
+std::vector<std::uint32_t> tpcs_of(const LiveModel& live, const arch::Topology& topology) {
+  std::vector<std::uint32_t> tpcs;
+  for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) tpcs.push_back(live.tpc_of(sm));
+  return tpcs;
+}
+
+CwdParams without_credits(CwdParams params) {
+  params.tpc_credits = 0;
+  return params;
+}
+
 CgaLimits limits_of(const CwdParams& params, const GpcCgaLimits& gpc) {
   return {gpc.ids, gpc.barriers, params.gpu_cga_barriers, params.memory_slots};
 }
@@ -51,6 +62,11 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       task_in("task_in", domain, 0, CreditReturn::by_owner),
       done_out("done_out", domain, params.done_distance, kUnlimitedCredits),
       control_in("control_in", domain, 0),
+      evict_in("evict_in", domain, 0),
+      evicted_out("evicted_out", domain, params.done_distance, kUnlimitedCredits),  // one for each eviction
+      grow_in("grow_in", domain, 0),
+      idle_out("idle_out", domain, params.done_distance, kUnlimitedCredits),  // bounded by the tasks and what grows
+      share_in("share_in", domain, 0),
       launch_out("launch_out", domain, nearest(params), params.gpc_queue),
       local_out("local_out", domain, nearest(params), kUnlimitedCredits),  // bounded by the TPCs
       abort_out("abort_out", domain, nearest(params), kUnlimitedCredits),  // at most one per task
@@ -64,15 +80,18 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       lake_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, lake_options(params)),
       wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain,
             params.one_at_a_time),
-      live_(sm_capacity, topology, params.table_slots),
-      holds_(live_.tpcs(), params.tpc_credits, params.local_memory_blocks),
+      live_(sm_capacity, topology, params.table_slots + params.evicted_tasks),
+      holds_(live_.tpcs(), {params.partition, params.tpc_credits, params.local_memory_blocks}),
+      credit_(sm_priority_, tpcs_of(live_, topology), topology, params.one_at_a_time),
+      subcontexts_(domain, path),
       ledger_(topology.gpcs(), limits_of(params, gpc_limits)),
-      admission_(topology, sm_capacity, params, std::min(gpc_limits.ids, gpc_limits.barriers)),
-      table_(params.table_slots),
+      admission_(topology, sm_capacity, without_credits(params), std::min(gpc_limits.ids, gpc_limits.barriers)),
+      table_(params.table_slots, params.evicted_tasks),
+      pools_(topology.gpcs(), params.pending_pool, params.active_pool),
       port_(rate(domain, params.packets_per_cycle), rate(domain, params.ctas_per_cycle),
             broadcast_cycles(domain, params, topology), id_cycles(domain, params)),
-      waits_(domain, path, params.table_slots,
-             [this](std::uint32_t slot) { return domain_.observation().labels.of(table_.at(slot).task.operation); }),
+      waits_(domain, path, params.table_slots + params.evicted_tasks,
+             [this](std::uint32_t slot) { return name_of(slot); }),
       tpc_rank_(live_.tpcs(), topology.sms()),
       session_out_("session_out", domain, params.session_pipeline, kUnlimitedCredits),  // one session at a time
       snapshot_out_("snapshot_out", domain, 0, kUnlimitedCredits),
@@ -86,6 +105,11 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       session_steps_(
           counter("session_steps", "steps", "steps of all sessions: of the level search, or of queries to the GPCs")),
       tasks_(counter("tasks", "tasks", "tasks that entered the task table")),
+      evictions_(counter("evictions", "tasks", "times that a task gave up its slot of the task table to another")),
+      resumed_(counter("resumed", "tasks", "times that an evicted task came back into the task table")),
+      restored_(counter("restored", "CTAs", "saved CTAs that came to be restored")),
+      entries_(counter("queue_entries", "entries", "entries of queue tasks that have arrived")),
+      pool_yields_(counter("pool_yields", "places", "places of active pools that an idle or less urgent task yielded")),
       rejected_(counter("rejected", "tasks", "tasks that can never run on this machine")),
       ctas_completed_(counter("ctas_completed", "CTAs", "CTAs whose completion has arrived")),
       cgas_launched_(counter("cgas_launched", "CGAs", "outermost CGAs started")),
@@ -94,11 +118,23 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       local_blocks_(counter("local_blocks", "packets", "local-memory block indices sent to TPCs")),
       late_joins_(counter("late_joins", "TPCs", "TPCs that were told the coordinate of a grid they had not followed")),
       no_slot_cycles_(counter("no_slot_cycles", "cycles", "time in which CTAs waited and none could start")),
+      share_changes_(counter("share_changes", "changes", "changes of how the machine is shared")),
+      share_refused_(counter("share_refused", "changes", "changes of how the machine is shared that were refused")),
       table_used_(gauge("table_used", "tasks", "task table slots in use")),
       session_cycles_(histogram("session_cycles", "cycles", "length of a launch session")),
       ctas_per_packet_(histogram("ctas_per_packet", "CTAs", "CTAs that one launch packet starts")) {
   task_in.on_packet<Cwd, &Cwd::on_task>(*this);
   control_in.on_packet<Cwd, &Cwd::on_control>(*this);
+  evict_in.on_packet<Cwd, &Cwd::on_evict>(*this);
+  grow_in.on_packet<Cwd, &Cwd::on_grow>(*this);
+  share_in.on_packet<Cwd, &Cwd::on_share>(*this);
+  waits_.on_end([this](std::uint32_t slot, WaitReason reason, Cycle cycles) {
+    subcontexts_.waited(table_.at(slot).task.subcontext, name_of(slot), reason, cycles);
+  });
+  if (params.partition == protocol::PartitionMode::dynamic && params.tpc_credits > 0) {
+    first_credits_ =
+        std::make_unique<Admission>(topology, sm_capacity, params, std::min(gpc_limits.ids, gpc_limits.barriers));
+  }
   launch_out.on_credit<Cwd, &Cwd::on_credit>(*this);
   end_in_.on_packet<Cwd, &Cwd::on_session_end>(*this);
   const auto per_gpc = [&](auto& sockets, auto make) { sockets.init(topology.gpcs(), make); };
@@ -118,8 +154,10 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   std::uint32_t tpcs = 0;
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     first_tpc_.push_back(tpcs);
+    gpc_of_tpc_.insert(gpc_of_tpc_.end(), topology.gpc(g).tpcs.size(), g);
     tpcs += static_cast<std::uint32_t>(topology.gpc(g).tpcs.size());
     extra_distance_.push_back(domain.cost(distance_of(params, g) - nearest(params)));
+    enabled_tpcs_.push_back(static_cast<std::uint32_t>(topology.gpc(g).tpcs.size()));
     complete_in[g].on_packet<Cwd, &Cwd::on_complete>(*this, g);
     cga_in[g].on_packet<Cwd, &Cwd::on_cga_complete>(*this, g);
     shared_in[g].on_packet<Cwd, &Cwd::on_shared>(*this, g);
@@ -142,21 +180,27 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   if (timeline() != nullptr) {
     session_track_ = timeline()->track(domain.observation().prefix + " cwd", "sessions");
     waiting_track_ = timeline()->track(domain.observation().prefix + " cwd", "waiting");
+    eviction_track_ = timeline()->track(domain.observation().prefix + " cwd", "evictions");
   }
 }
 
 void Cwd::reset() {
   live_.reset();
   holds_.reset();
+  subcontexts_.reset();
   ledger_.reset();
   table_.reset();
+  pools_.reset();
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
+    enabled_tpcs_[g] = static_cast<std::uint32_t>(topology_.gpc(g).tpcs.size());
+  }
   port_.reset();
   reorder_.reset();
   waits_.reset();
   buffers_.clear();
   session_.kind = SessionKind::none;
   sessions_begun_ = sequence_ = 0;
-  version_ = 1;
+  version_ = pool_version_ = 1;
   consider_scheduled_ = depart_scheduled_ = waiting_ = false;
   schedule_unloads();
 }
@@ -194,18 +238,26 @@ void Cwd::on_event(std::uint32_t kind, std::uint64_t argument) {
 }
 
 void Cwd::on_task(const protocol::TaskPacket& task, std::uint32_t) {
+  if (task.resumed) {
+    resume(task);
+    return;
+  }
   const std::uint32_t slot = table_.insert(task);
   live_.open(slot, task.need);
+  use_subcontext(task.subcontext);
   tasks_.add();
-  table_used_.set(static_cast<double>(table_.used().size()));
+  if (task.kind == protocol::TaskKind::restore) restored_.add();
+  show_table();
   progress();
-  if (!admission_.admit(task, table_.at(slot).room)) {  // CWD-25
+  const bool entries_in_cgas = task.kind == protocol::TaskKind::queue && task.cluster.any();
+  if (entries_in_cgas || !admission_.admit(task, table_.at(slot).room) || lacks_credits_for_ever(task)) {  // CWD-25
     rejected_.add();
     table_.all_placed(slot);
     table_.at(slot).rejected = true;
     finish(slot);
     return;
   }
+  tell_if_idle(slot);
   consider_later();
 }
 
@@ -216,8 +268,13 @@ void Cwd::on_control(const protocol::TpcEnablePacket& control, std::uint32_t) {
   const std::uint32_t tpc = first_tpc_[control.gpc] + control.tpc;
   if (live_.enabled(tpc) == control.enabled) return;
   live_.enable(tpc, control.enabled);
+  enabled_tpcs_[control.gpc] += control.enabled ? 1 : ~std::uint32_t{0};
+  ++pool_version_;
   progress();
-  if (!control.enabled) return;
+  if (!control.enabled) {
+    consider_later();
+    return;
+  }
   for (const std::uint32_t slot : table_.used()) {
     TaskEntry& entry = table_.at(slot);
     if (entry.placed == 0) continue;
@@ -237,9 +294,12 @@ void Cwd::on_complete(const protocol::CompletePacket& complete, std::uint32_t gp
     live_.complete(complete.slot, sm, complete.released_shared_bytes);
     holds_.complete(entry.task.subcontext, live_.tpc_of(sm), entry.task.local_memory);
   }
+  if (count > 0) pools_.complete(entry.runs_as(), gpc, count);
   if (complete.tracked) ledger_.complete(complete.sequence, count);
   entry.completed += count;
   ctas_completed_.add(count);
+  subcontexts_.completed(entry.task.subcontext, count);
+  show_holds(entry.task.subcontext);
   ++version_;
   progress();
   if (complete.faulted) abort(complete.slot);
@@ -259,22 +319,33 @@ void Cwd::on_shared(const protocol::SharedReleasePacket& release, std::uint32_t 
 }
 
 // A fault ends its task: what runs of it is stopped, and the rest is not placed. A session of the task that is under
-// way ends first: its CTAs are stopped when they arrive.
+// way ends first: its CTAs are stopped when they arrive. Saved CTAs of it are restored nevertheless: an SM ends them,
+// and only an SM can give back what they hold.
 void Cwd::abort(std::uint32_t slot) {
-  TaskEntry& entry = table_.at(slot);
-  if (entry.aborted) return;
-  entry.aborted = true;
-  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
-    abort_out.send_at(now() + extra_distance_[g], {entry.task.operation}, g);
+  if (table_.at(slot).aborted) return;
+  const std::uint32_t operation = table_.at(slot).runs_as();
+  bool told = false;
+  std::vector<std::uint32_t> others;
+  for (const std::uint32_t other : table_.used()) {
+    TaskEntry& entry = table_.at(other);
+    if (entry.runs_as() != operation) continue;
+    told = told || entry.aborted;
+    entry.aborted = true;
+    if (other != slot) others.push_back(other);
+    if (!in_session(other)) drop_rest(other);
   }
-  if (session_.kind == SessionKind::none || session_.slot != slot) drop_rest(slot);
+  for (std::uint32_t g = 0; g < topology_.gpcs() && !told; ++g) {
+    abort_out.send_at(now() + extra_distance_[g], {operation}, g);
+  }
+  for (const std::uint32_t other : others) finish_if_done(other);
 }
 
 void Cwd::drop_rest(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
-  if (entry.placed == entry.total) return;
+  if (entry.restored() || entry.placed == entry.total) return;
   entry.total = entry.placed;
   table_.all_placed(slot);
+  ++pool_version_;
   waits_.set(slot, WaitReason::none);
 }
 
@@ -300,45 +371,75 @@ void Cwd::on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint
 
 void Cwd::finish_if_done(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
-  if (entry.completed == entry.total && entry.open_cgas == 0) finish(slot);
+  if (in_session(slot) || entry.completed != entry.total || entry.open_cgas > 0) return;
+  if (entry.all_launched()) {
+    finish(slot);
+  } else {
+    tell_if_idle(slot);
+  }
 }
 
+// The slot of an evicted task went back when it was evicted.
 void Cwd::finish(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
-  done_out.send({entry.task.operation, entry.rejected ? now() : entry.start, now(), entry.rejected, entry.aborted});
+  const bool held = !entry.evicted;
+  done_out.send({entry.task.operation, entry.started ? entry.start : now(), now(), entry.rejected, entry.aborted});
+  if (entry.evict_asked) answer_evict(slot, false);
+  waits_.set(slot, WaitReason::none);
   live_.close(slot);
+  subcontexts_.show_fairness();
   table_.remove(slot);
-  table_used_.set(static_cast<double>(table_.used().size()));
-  task_in.return_credit();
+  show_table();
+  if (held) task_in.return_credit();
+}
+
+void Cwd::show_table() { table_used_.set(static_cast<double>(table_.in_slots())); }
+
+std::string Cwd::name_of(std::uint32_t slot) const {
+  return domain_.observation().labels.of(table_.at(slot).runs_as());
 }
 
 bool Cwd::quiescent() const {
   return table_.used().empty() && live_.empty() && holds_.empty() && ledger_.empty() && port_.empty() &&
-         session_.kind == SessionKind::none && buffers_.empty();
+         pools_.empty() && session_.kind == SessionKind::none && buffers_.empty();
 }
 
 void Cwd::collect_waits(WaitGraph& graph) const {
-  const Labels& labels = domain_.observation().labels;
   for (const std::uint32_t slot : table_.used()) {
     const TaskEntry& entry = table_.at(slot);
-    const std::string name = labels.of(entry.task.operation);
+    const std::string name = name_of(slot);
     const std::uint64_t running = entry.placed - entry.completed;
     if (running > 0) {
       graph.add(name, "for the end of", fmt::format("{} of its CTAs that run or are on their way", running));
     } else if (entry.open_cgas > 0) {
       graph.add(name, "for the flush of", fmt::format("{} of its CGAs", entry.open_cgas));
     }
-    if (entry.placed == entry.total) continue;
-    std::string holder = "the SMs: none has room for one of its CTAs";
-    if (entry.task.cluster.any() && waits_.reason(slot) != WaitReason::none) {
-      holder = fmt::format("the machine: {}", wait_text(waits_.reason(slot)));
+    if (entry.evicted) {
+      collect_evicted_waits(graph, slot);
+    } else if (entry.placed < entry.total) {
+      collect_slot_waits(graph, slot);
+    } else if (!entry.all_launched() && running == 0) {
+      graph.add(name, "for more entries, or to be closed, by those who append to", "its queue");
     }
-    for (const std::uint32_t other : table_.used()) {
-      if (other != slot && live_.running(other) > 0) holder = labels.of(table_.at(other).task.operation);
-    }
-    graph.add(name, fmt::format("for free slots for {} more CTAs; the slots are with", entry.total - entry.placed),
-              holder);
   }
+}
+
+void Cwd::collect_slot_waits(WaitGraph& graph, std::uint32_t slot) const {
+  const TaskEntry& entry = table_.at(slot);
+  std::string holder = "the SMs: none has room for one of its CTAs";
+  if ((entry.task.cluster.any() || waits_.reason(slot) == WaitReason::pool) &&
+      waits_.reason(slot) != WaitReason::none) {
+    holder = fmt::format("the machine: {}", wait_text(waits_.reason(slot)));
+  }
+  for (const std::uint32_t other : table_.used()) {
+    if (other != slot && live_.running(other) > 0) holder = name_of(other);
+  }
+  if (kept_off(slot)) {
+    holder = fmt::format("subcontext {}: {}", entry.task.subcontext, wait_text(waits_.reason(slot)));
+  }
+  const char* what = waits_.reason(slot) == WaitReason::pool ? "places in the pools of the GPCs" : "the slots";
+  graph.add(name_of(slot),
+            fmt::format("for free slots for {} more CTAs; {} are with", entry.total - entry.placed, what), holder);
 }
 
 }  // namespace heddle::cwd

@@ -17,7 +17,7 @@ std::uint64_t lowest_bit(std::uint64_t mask) { return mask & (~mask + 1); }
 protocol::LaunchPacket Cwd::packet_for(const TaskEntry& entry, std::uint32_t gpc) const {
   protocol::LaunchPacket packet;
   packet.slot = session_.slot;
-  packet.operation = entry.task.operation;
+  packet.operation = entry.runs_as();
   packet.virtual_gpc = topology_.virtual_gpc(gpc);
   packet.sequence = session_.sequence;
   packet.raster = entry.placed;
@@ -26,6 +26,13 @@ protocol::LaunchPacket Cwd::packet_for(const TaskEntry& entry, std::uint32_t gpc
   packet.duration = entry.task.duration;
   packet.code = entry.task.code;
   packet.subcontext = entry.task.subcontext;
+  packet.record = entry.task.record;
+  packet.queue = entry.queue();
+  if (entry.restored()) {  // no follower of the grid needs to know of it
+    packet.has_id = true;
+    packet.id = entry.task.id;
+    packet.area = entry.task.area;
+  }
   return packet;
 }
 
@@ -139,7 +146,7 @@ void Cwd::hand_over(protocol::LaunchPacket& packet, std::uint32_t gpc) {
   const auto send_each = [&](std::uint64_t mask) {
     for (; mask != 0; mask &= mask - 1) {
       one.sm_mask = lowest_bit(mask);
-      one.id = arch::resolve(one.shape, one.raster);
+      if (!packet.has_id) one.id = arch::resolve(one.shape, one.raster);
       one.last = packet.last && --left == 0;
       item.local.clear();
       account(packet.slot, gpc, one.sm_mask, item.local);
@@ -177,6 +184,8 @@ void Cwd::announce_late(protocol::LaunchPacket& packet, std::uint32_t gpc, TaskE
 void Cwd::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask,
                   std::vector<protocol::LocalMemoryPacket>& blocks) {
   const protocol::TaskPacket& task = table_.at(slot).task;
+  if (mask != 0 && pools_.launch(table_.at(slot).runs_as(), task.priority, gpc, count_bits(mask))) pool_yields_.add();
+  subcontexts_.launched(task.subcontext, count_bits(mask));
   for (; mask != 0; mask &= mask - 1) {
     const std::uint32_t sm = topology_.gpc(gpc).sm_ids[static_cast<std::size_t>(__builtin_ctzll(mask))];
     live_.launch(slot, sm);
@@ -184,6 +193,7 @@ void Cwd::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask,
     const std::uint32_t block = holds_.launch(task.subcontext, tpc, task.local_memory);
     if (block != TpcHolds::kNone) blocks.push_back({tpc - first_tpc_[gpc], task.subcontext, block});
   }
+  show_holds(task.subcontext);
 }
 
 void Cwd::pump_port() {

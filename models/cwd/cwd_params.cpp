@@ -31,6 +31,7 @@ std::vector<std::uint32_t> UnitOrder::resolve(std::uint32_t units, const char* w
 namespace {
 
 const char* const kChoice = "choice of the specification";
+const char* const kPools = "US patents on task pools of GPCs: 32 pending and 4 active";
 
 // "lake: …; packed: …"
 std::string list_of(const std::vector<std::pair<std::string, std::string>>& policies) {
@@ -69,8 +70,15 @@ void describe_clusters(ParamTable<CwdParams>& t) {
         "hardware barriers for GPU_CGAs and uGPU_CGAs: how many of these there are at once", "assumption");
   t.add("memory_slots", &CwdParams::memory_slots, {Unit::count, 0, 4096},
         "CGA memory slots of each subcontext (CWD-22)", kChoice);
+  t.add_choice("partition", &CwdParams::partition,
+               {{"none", protocol::PartitionMode::none},
+                {"static", protocol::PartitionMode::static_},
+                {"dynamic", protocol::PartitionMode::dynamic}},
+               "how subcontexts share the TPCs at the start: without limits, by masks that do not overlap, or by "
+               "credits (PRT-02, PRT-05)",
+               "choice: no partitioning");
   t.add("tpc_credits", &CwdParams::tpc_credits, {Unit::count, 0, 4096},
-        "TPCs that a subcontext may hold at once; 0: all", "choice: no partitioning");
+        "TPCs that each subcontext may hold at once under dynamic partitioning, at the start; 0: all", "choice: all");
   t.add("local_memory_blocks", &CwdParams::local_memory_blocks, {Unit::count, 0, 1'000'000},
         "local-memory blocks, each for one subcontext on one TPC; 0: one per TPC",
         "choice of the specification (PRT-06)");
@@ -130,6 +138,12 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("backfill", &CwdParams::backfill,
         "whether a task may launch CTAs while a more urgent or older one waits for free slots",
         "public studies of NVIDIA GPUs find that it may not");
+  t.add("evicted_tasks", &CwdParams::evicted_tasks, {Unit::count, 0, 4096},
+        "tasks at a time that more urgent ones have evicted from the task table (TSK-03)", "assumption");
+  t.add("pending_pool", &CwdParams::pending_pool, {Unit::count, 0, 4096},
+        "tasks that wait in front of each GPC; 0: all (TSK-04)", kPools);
+  t.add("active_pool", &CwdParams::active_pool, {Unit::count, 0, 4096},
+        "tasks that each GPC runs at a time, while equally or more urgent ones wait; 0: all (TSK-04)", kPools);
   describe_clusters(t);
   describe_comparisons(t);
 }

@@ -8,6 +8,7 @@
 #include "common/param_list.h"
 #include "common/params.h"
 #include "cwd/lake_fill.h"
+#include "protocol/control_packet.h"
 #include "protocol/launch_packet.h"
 
 namespace heddle::cwd {
@@ -39,19 +40,23 @@ struct CwdParams {
   std::uint32_t gpc_queue = 8;       // launch packets
   std::uint32_t done_distance = 20;  // cycles
   bool backfill = false;
+  std::uint32_t evicted_tasks = 32;  // tasks that were evicted and have CTAs left or running
+  std::uint32_t pending_pool = 32;   // tasks, of each GPC; 0: all
+  std::uint32_t active_pool = 4;     // tasks, of each GPC; 0: all
 
   // Clusters.
   std::string load_balancing = "lake";    // SmPolicy of load-balancing mode
   std::string multicast = "tpc_pairs";    // SmPolicy of multicast mode
   std::string domain_policy = "fastest";  // DomainPolicy between GPCs, uGPUs and CPCs
   UnitOrder gpc_priority;
-  std::uint32_t max_gpc_cga = 16;         // CTAs
-  std::uint32_t query_distance = 1;       // cycles between the GPU2GPC unit and a GPC2SM unit, each way
-  std::uint32_t mask_cycles = 2;          // cycles
-  std::uint32_t masks_per_packet = 2;     // 1 … 1 + kFurtherMasks
-  std::uint64_t age_limit = 100'000;      // cycles
-  std::uint32_t gpu_cga_barriers = 16;    // GPU_CGAs and uGPU_CGAs at once
-  std::uint32_t memory_slots = 16;        // CGA memory slots of a subcontext
+  std::uint32_t max_gpc_cga = 16;       // CTAs
+  std::uint32_t query_distance = 1;     // cycles between the GPU2GPC unit and a GPC2SM unit, each way
+  std::uint32_t mask_cycles = 2;        // cycles
+  std::uint32_t masks_per_packet = 2;   // 1 … 1 + kFurtherMasks
+  std::uint64_t age_limit = 100'000;    // cycles
+  std::uint32_t gpu_cga_barriers = 16;  // GPU_CGAs and uGPU_CGAs at once
+  std::uint32_t memory_slots = 16;      // CGA memory slots of a subcontext
+  protocol::PartitionMode partition = protocol::PartitionMode::none;
   std::uint32_t tpc_credits = 0;          // TPCs that a subcontext may hold; 0: all
   std::uint32_t local_memory_blocks = 0;  // 0: one per TPC
 

@@ -19,6 +19,7 @@ bool gpu_level(const ClusterShape& cluster) {
 
 // Completions of one cycle are all seen before the next session starts.
 void Cwd::consider_later() {
+  if (table_.waiting().empty()) note_waiting(false);
   if (consider_scheduled_ || session_.kind != SessionKind::none || table_.waiting().empty()) return;
   consider_scheduled_ = true;
   domain_.schedule(now(), *this, kConsider);
@@ -27,9 +28,12 @@ void Cwd::consider_later() {
 void Cwd::consider() {
   if (session_.kind != SessionKind::none || buffers_.size() >= params_.mask_buffers) return;
   bool passed = true;
-  std::uint32_t chosen = table_.slots();
+  std::uint64_t full = 0;  // subcontexts with a task that waits for room on the TPCs that they may use
+  std::uint32_t chosen = TaskTable::kNone;
+  pools_.begin_walk();
   for (const std::uint32_t slot : table_.waiting()) {
-    if (!passed) {
+    const std::uint64_t subcontext = std::uint64_t{1} << table_.at(slot).task.subcontext;
+    if (!passed || (full & subcontext) != 0) {
       if (waits_.reason(slot) == WaitReason::none) waits_.set(slot, WaitReason::behind);
       continue;
     }
@@ -37,9 +41,12 @@ void Cwd::consider() {
       chosen = slot;
       break;
     }
-    passed = may_pass(table_.at(slot));
+    leave_pending(table_.at(slot));
+    passed = may_pass(table_.at(slot)) || kept_off(slot);
+    // The next task of the same subcontext would only take the room that this one waits for.
+    if (waits_.reason(slot) == WaitReason::tpc_mask && !may_pass(table_.at(slot))) full |= subcontext;
   }
-  note_waiting(chosen == table_.slots() && !table_.waiting().empty());
+  note_waiting(chosen == TaskTable::kNone && !table_.waiting().empty());
 }
 
 // A task that waits for room lets others pass: a plain grid only if backfilling is on, a grid of CGAs until it has
@@ -52,10 +59,15 @@ bool Cwd::may_pass(const TaskEntry& entry) const {
 // True if a session has begun for the task.
 bool Cwd::try_begin(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
-  if (entry.blocked && entry.blocked_version == version_) return false;
+  if (entry.blocked && entry.blocked_version == version_ && entry.selection == 0 && !pools_changed(entry)) return false;
   const std::uint64_t left = entry.total - entry.placed;
   session_.snapshot = live_.free_slots(slot);
-  const WaitReason held = restrict_to_holds(entry, session_.snapshot);
+  const WaitReason pooled = restrict_to_pools(entry, session_.snapshot);
+  entry.pool_limited = pooled != WaitReason::none;
+  entry.pool_version = pool_version_;
+  WaitReason held = restrict_to_holds(entry, session_.snapshot);
+  if (held == WaitReason::none) held = pooled;
+  session_.held = held;
   if (!entry.task.cluster.any()) {
     const bool room = live_.total_free(slot) > 0 &&
                       (held == WaitReason::none ||
@@ -73,7 +85,7 @@ bool Cwd::try_begin(std::uint32_t slot) {
   for (;;) {
     std::uint64_t units = 0;
     WaitReason why = limit_units(entry, entry.size, units);
-    if (why == WaitReason::none && !could_hold(entry, entry.size, session_.snapshot)) {
+    if (why == WaitReason::none && !finds_room(entry, slot, held)) {
       why = why_no_home(entry, entry.size);
       if (why == WaitReason::free_slots && held != WaitReason::none) why = held;
     }
@@ -106,6 +118,32 @@ void Cwd::block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::ui
   waits_.set(slot, reason);
 }
 
+bool Cwd::may_run_on(const TaskEntry& entry, std::uint32_t gpc) const {
+  return enabled_tpcs_[gpc] > 0 && mask_reaches(entry.task.subcontext, gpc);
+}
+
+// Free slots of a GPC count only for the tasks in its pools (TSK-04).
+WaitReason Cwd::restrict_to_pools(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const {
+  if (!pools_.limited()) return WaitReason::none;
+  WaitReason reason = WaitReason::none;
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
+    if (pools_.admits(entry.runs_as(), entry.task.priority, g)) continue;
+    for (const std::uint32_t sm : topology_.gpc(g).sm_ids) {
+      if (slots[sm] > 0) reason = WaitReason::pool;
+      slots[sm] = 0;
+    }
+  }
+  return reason;
+}
+
+// The task has CTAs left and waits: it takes places of pending pools, and those behind it see what is left.
+void Cwd::leave_pending(const TaskEntry& entry) {
+  if (!pools_.limited()) return;
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
+    if (may_run_on(entry, g)) pools_.wait_at(entry.runs_as(), g);
+  }
+}
+
 // The outermost CGAs that a session may place: those that remain, at most the session's limit (CWD-23), and at most
 // what is left of everything that CGAs take besides free slots (CWD-19).
 WaitReason Cwd::limit_units(const TaskEntry& entry, std::uint32_t size, std::uint64_t& units) const {
@@ -128,52 +166,6 @@ WaitReason Cwd::limit_units(const TaskEntry& entry, std::uint32_t size, std::uin
     if (units == 0) return WaitReason::gpu_barrier;
   }
   return WaitReason::none;
-}
-
-// Without a credit (or a local-memory block) for every TPC that it could newly take, a task sees as many of those TPCs
-// as it can afford: the least loaded ones, then by priority. What a session sees it can have, so that nothing is left
-// to fail for (CWD-19). Returns what was short, if anything.
-WaitReason Cwd::restrict_to_holds(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const {
-  const bool local = entry.task.local_memory;
-  if (!holds_.limited(local)) return WaitReason::none;
-  const std::uint32_t subcontext = entry.task.subcontext;
-  struct Candidate {
-    std::uint32_t tpc;
-    std::uint32_t room;
-    bool credit;
-    bool block;
-  };
-  std::vector<std::uint32_t> room(live_.tpcs(), 0);
-  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) room[live_.tpc_of(sm)] += slots[sm];
-  std::vector<Candidate> candidates;
-  for (std::uint32_t tpc = 0; tpc < live_.tpcs(); ++tpc) {
-    if (room[tpc] == 0) continue;
-    const bool credit = !holds_.held(subcontext, tpc);
-    const bool block = local && holds_.block(subcontext, tpc) == TpcHolds::kNone;
-    if (credit || block) candidates.push_back({tpc, room[tpc], credit, block});
-  }
-  std::sort(candidates.begin(), candidates.end(), [this](const Candidate& a, const Candidate& b) {
-    if (a.credit != b.credit) return !a.credit;  // a TPC that is held already costs less
-    return a.room != b.room ? a.room > b.room : tpc_rank_[a.tpc] < tpc_rank_[b.tpc];
-  });
-  std::uint32_t credits = holds_.credits(subcontext);
-  std::uint32_t blocks = holds_.blocks();
-  WaitReason reason = WaitReason::none;
-  std::vector<bool> refused(live_.tpcs(), false);
-  for (const Candidate& candidate : candidates) {
-    if ((candidate.credit && credits == 0) || (candidate.block && blocks == 0)) {
-      reason = candidate.credit && credits == 0 ? WaitReason::credits : WaitReason::local_memory;
-      refused[candidate.tpc] = true;
-      continue;
-    }
-    credits -= candidate.credit ? 1 : 0;
-    blocks -= candidate.block ? 1 : 0;
-  }
-  if (reason == WaitReason::none) return reason;
-  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
-    if (refused[live_.tpc_of(sm)]) slots[sm] = 0;
-  }
-  return reason;
 }
 
 std::uint32_t Cwd::gpc_room(const TaskEntry& entry, std::uint32_t size, std::uint32_t gpc) const {
@@ -239,10 +231,11 @@ void Cwd::open_session(std::uint32_t slot, SessionKind kind, std::uint32_t size)
   session_.shape = arch::raster_shape(table_.at(slot).task.grid, table_.at(slot).task.cluster, size);
   buffers_.push_back({session_.number, 0, false});
   sessions_.add();
+  reserve_holds(table_.at(slot));
 }
 
 void Cwd::begin_plain(std::uint64_t ctas) {
-  session_.placement = &lake_.place(session_.snapshot, ctas);
+  session_.placement = &place_plain(ctas);
   session_steps_.add(session_.placement->steps);
   const Cycle length = domain_.cost(params_.session_pipeline + Cycle{params_.session_step} * session_.placement->steps);
   domain_.schedule(now() + length, *this, kSessionEnds);
@@ -322,27 +315,33 @@ void Cwd::close_session(std::uint64_t placed) {
   if (buffer.packets == 0) buffers_.pop_back();
   const SessionKind kind = session_.kind;
   session_.kind = SessionKind::none;
+  holds_.close_session();
+  show_holds(entry.task.subcontext);
   if (placed == 0) {
     HEDDLE_CHECK(kind != SessionKind::plain, "a session of a plain grid without a CTA");
     failed_sessions_.add();
-    if (!entry.split() && entry.size + 1 < entry.task.cluster.sizes()) {
+    if (tries_others(entry)) {
+      if (entry.first_failure == 0) entry.first_failure = session_.version;
+    } else if (!entry.split() && entry.size + 1 < entry.task.cluster.sizes()) {
       ++entry.size;  // a smaller one, in the next session (CWD-21)
       if (entry.first_failure == 0) entry.first_failure = session_.version;
     } else {
-      const WaitReason reason = why_no_home(entry, session_.size);
+      WaitReason reason = why_no_home(entry, session_.size);
+      if (reason == WaitReason::free_slots && session_.held != WaitReason::none) reason = session_.held;
       if (!entry.split()) entry.size = 0;
       block(entry, session_.slot, reason, session_.version);
     }
   } else {
     entry.blocked = false;
+    entry.selection = 0;
     entry.first_failure = 0;
+    ++pool_version_;
     if (!entry.split()) entry.size = 0;
     if (entry.placed == entry.total) table_.all_placed(session_.slot);
   }
-  if (entry.aborted) {
-    drop_rest(session_.slot);
-    finish_if_done(session_.slot);
-  }
+  if (entry.aborted) drop_rest(session_.slot);
+  finish_if_done(session_.slot);
+  if (entry.used && entry.evict_asked) evict(session_.slot);
   progress();
   pump_port();
   consider_later();
@@ -353,10 +352,9 @@ void Cwd::draw_session(std::uint64_t placed) {
   const char* unit = entry.task.cluster.any() ? arch::cga_name(entry.task.cluster.outermost()) : "CTA";
   timeline()->slice(
       session_track_, domain_.clock().time_of(session_.begin), domain_.clock().time_of(now()),
-      placed == 0
-          ? fmt::format("{}: no home for a {} of {} CTAs", domain_.observation().labels.of(entry.task.operation), unit,
-                        entry.unit_ctas(session_.size))
-          : fmt::format("{}: {} {}s", domain_.observation().labels.of(entry.task.operation), placed, unit),
+      placed == 0 ? fmt::format("{}: no home for a {} of {} CTAs", domain_.observation().labels.of(entry.runs_as()),
+                                unit, entry.unit_ctas(session_.size))
+                  : fmt::format("{}: {} {}s", domain_.observation().labels.of(entry.runs_as()), placed, unit),
       {{"session", static_cast<std::int64_t>(session_.number)},
        {"sequence", static_cast<std::int64_t>(session_.sequence)},
        {"placed", static_cast<std::int64_t>(placed)},

@@ -59,7 +59,8 @@ EmptyMachine::EmptyMachine(const arch::Topology& topology, const CwdParams& para
       placer_(topology, policies_, sm_priority_, params.gpc_priority.resolve(topology.gpcs(), "gpu.cwd.gpc_priority")),
       wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain) {}
 
-EmptyMachine::Room EmptyMachine::room_for(const arch::ResourceVector& need, bool local_memory) const {
+EmptyMachine::Room EmptyMachine::room_for(const arch::ResourceVector& need, bool local_memory,
+                                          std::uint32_t first) const {
   Room room;
   room.per_sm = arch::free_slots(capacity_, {}, need);
   room.slots.assign(topology_.sms(), static_cast<std::uint16_t>(room.per_sm));
@@ -69,14 +70,14 @@ EmptyMachine::Room EmptyMachine::room_for(const arch::ResourceVector& need, bool
                            arch::resource_name(static_cast<arch::Resource>(i)), need.amount[i], capacity_.amount[i]);
     break;
   }
-  std::uint32_t tpcs = params_.tpc_credits > 0 ? params_.tpc_credits : kNoLimit;
+  std::uint32_t tpcs = asks_credits() ? params_.tpc_credits : kNoLimit;
   if (local_memory && params_.local_memory_blocks > 0) tpcs = std::min(tpcs, params_.local_memory_blocks);
-  limit_tpcs(room, tpcs);
+  limit_tpcs(room, tpcs, first);
   return room;
 }
 
 // As a session limits itself: to the TPCs with most room, equal ones in the order of their most preferred SM.
-void EmptyMachine::limit_tpcs(Room& room, std::uint32_t tpcs) const {
+void EmptyMachine::limit_tpcs(Room& room, std::uint32_t tpcs, std::uint32_t first_gpc) const {
   std::vector<std::uint32_t> first;  // the most preferred SM of every TPC, in priority order
   for (const std::uint32_t id : sm_priority_) {
     const arch::Topology::Sm& sm = topology_.sm(id);
@@ -86,11 +87,16 @@ void EmptyMachine::limit_tpcs(Room& room, std::uint32_t tpcs) const {
     if (!known) first.push_back(id);
   }
   if (tpcs >= first.size()) return;
-  std::stable_sort(first.begin(), first.end(), [this](std::uint32_t a, std::uint32_t b) {
+  std::stable_sort(first.begin(), first.end(), [this, first_gpc](std::uint32_t a, std::uint32_t b) {
     const auto sms = [this](std::uint32_t id) {
       return topology_.gpc(topology_.sm(id).gpc).tpcs[topology_.sm(id).tpc].sms;
     };
-    return sms(a) > sms(b);
+    const auto place = [this, first_gpc](std::uint32_t id) {
+      const std::uint32_t gpc = topology_.sm(id).gpc;
+      if (first_gpc == kNoLimit) return std::uint32_t{0};
+      return gpc >= first_gpc ? gpc - first_gpc : gpc + topology_.gpcs() - first_gpc;
+    };
+    return place(a) != place(b) ? place(a) < place(b) : sms(a) > sms(b);
   });
   for (std::size_t i = tpcs; i < first.size(); ++i) {
     const arch::Topology::Gpc& gpc = topology_.gpc(topology_.sm(first[i]).gpc);
@@ -137,7 +143,12 @@ Occupancy EmptyMachine::occupancy(const arch::ResourceVector& need, const Cluste
     units = std::min<std::uint64_t>(units, params_.gpu_cga_barriers);
   }
   if (cluster.linear_memory) units = std::min<std::uint64_t>(units, params_.memory_slots);
-  return fill(room_for(need, local_memory), cluster, size, units, cgas_per_gpc_);
+  Occupancy result = fill(room_for(need, local_memory), cluster, size, units, cgas_per_gpc_);
+  for (std::uint32_t g = 0; g < topology_.gpcs() && result.cgas == 0 && cluster.any() && limits_tpcs(local_memory);
+       ++g) {
+    result = fill(room_for(need, local_memory, g), cluster, size, units, cgas_per_gpc_);
+  }
+  return result;
 }
 
 bool EmptyMachine::fits(const Room& room, const ClusterShape& cluster, std::uint32_t size) {
@@ -159,6 +170,9 @@ std::string EmptyMachine::why_never_fits(const arch::ResourceVector& need, const
   // The smaller sizes serve where the full one cannot (CWD-21).
   for (std::uint32_t size = 0; size < cluster.sizes(); ++size) {
     if (fits(room, cluster, size)) return {};
+    for (std::uint32_t g = 0; g < topology_.gpcs() && limits_tpcs(local_memory); ++g) {
+      if (fits(room_for(need, local_memory, g), cluster, size)) return {};
+    }
   }
   std::string why = why_too_large(room, cluster);
   if (cluster.sizes() > 1)

@@ -49,8 +49,13 @@ class EmptyMachine {
     std::uint32_t per_sm = 0;
     std::string why;  // "2 CTAs per SM (registers: a CTA takes 32768 of 65536)"
   };
-  Room room_for(const arch::ResourceVector& need, bool local_memory) const;
-  void limit_tpcs(Room& room, std::uint32_t tpcs) const;
+  bool asks_credits() const { return params_.partition == protocol::PartitionMode::dynamic && params_.tpc_credits > 0; }
+  bool limits_tpcs(bool local_memory) const {
+    return asks_credits() || (local_memory && params_.local_memory_blocks > 0);
+  }
+  // Where a subcontext cannot have all TPCs: those of GPC `first` and of the GPCs after it before others.
+  Room room_for(const arch::ResourceVector& need, bool local_memory, std::uint32_t first = kNoLimit) const;
+  void limit_tpcs(Room& room, std::uint32_t tpcs, std::uint32_t first) const;
   Occupancy fill(const Room& room, const arch::ClusterShape& cluster, std::uint32_t size, std::uint64_t units,
                  std::uint32_t cgas_per_gpc);
   bool fits(const Room& room, const arch::ClusterShape& cluster, std::uint32_t size);

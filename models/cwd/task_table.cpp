@@ -6,12 +6,17 @@
 
 namespace heddle::cwd {
 
-TaskTable::TaskTable(std::uint32_t slots) : entries_(slots) { reset(); }
+TaskTable::TaskTable(std::uint32_t slots, std::uint32_t evicted)
+    : entries_(slots + evicted), slots_(slots), max_evicted_(evicted) {
+  reset();
+}
 
 void TaskTable::reset() {
   waiting_.clear();
   used_.clear();
   free_.clear();
+  by_operation_.clear();
+  evicted_ = 0;
   arrivals_ = 0;
   for (auto slot = static_cast<std::uint32_t>(entries_.size()); slot-- > 0;) {
     entries_[slot] = {};
@@ -20,30 +25,78 @@ void TaskTable::reset() {
 }
 
 std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
-  HEDDLE_CHECK(!free_.empty(), "a task arrived without a slot of the task table");
+  HEDDLE_CHECK(in_slots() < slots_, "a task arrived without a slot of the task table");
   const std::uint32_t slot = free_.back();
+  HEDDLE_CHECK(by_operation_.emplace(task.operation, slot).second, "a task arrived that is in the task table");
   free_.pop_back();
   TaskEntry& entry = entries_[slot];
   entry = {};
   entry.task = task;
-  entry.total = task.grid.count();
   entry.order = arrivals_++;
   entry.used = true;
   used_.push_back(slot);
-  const auto later = [this, &entry](std::uint32_t other) {
-    return entries_[other].task.priority < entry.task.priority;
-  };
-  waiting_.insert(std::find_if(waiting_.begin(), waiting_.end(), later), slot);
+  switch (task.kind) {
+    case protocol::TaskKind::grid:
+      entry.total = task.grid.count();
+      break;
+    case protocol::TaskKind::queue:
+      entry.task.grid = {kMaxEntries, 1, 1};
+      return slot;  // its entries are still to come
+    case protocol::TaskKind::restore:
+      entry.total = 1;
+      break;
+  }
+  enter(slot);
   return slot;
 }
 
-void TaskTable::all_placed(std::uint32_t slot) { waiting_.erase(std::find(waiting_.begin(), waiting_.end(), slot)); }
+std::uint32_t TaskTable::find(std::uint32_t operation) const {
+  const auto found = by_operation_.find(operation);
+  return found == by_operation_.end() ? kNone : found->second;
+}
+
+void TaskTable::enter(std::uint32_t slot) {
+  const TaskEntry& entry = entries_[slot];
+  const auto later = [this, &entry](std::uint32_t other) {
+    const TaskEntry& o = entries_[other];
+    return o.task.priority != entry.task.priority ? o.task.priority < entry.task.priority : o.order > entry.order;
+  };
+  waiting_.insert(std::find_if(waiting_.begin(), waiting_.end(), later), slot);
+}
+
+void TaskTable::all_placed(std::uint32_t slot) {
+  waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), slot), waiting_.end());
+}
+
+void TaskTable::more(std::uint32_t slot) {
+  if (entries_[slot].evicted || std::find(waiting_.begin(), waiting_.end(), slot) != waiting_.end()) return;
+  enter(slot);
+}
+
+void TaskTable::evict(std::uint32_t slot) {
+  TaskEntry& entry = entries_[slot];
+  HEDDLE_CHECK(entry.used && !entry.evicted && can_evict(), "a task was evicted that has no slot, or one too many");
+  entry.evicted = true;
+  ++evicted_;
+  all_placed(slot);
+}
+
+void TaskTable::resume(std::uint32_t slot) {
+  TaskEntry& entry = entries_[slot];
+  HEDDLE_CHECK(entry.used && entry.evicted, "a task came back that had not been evicted");
+  HEDDLE_CHECK(in_slots() < slots_, "an evicted task came back without a slot of the task table");
+  entry.evicted = false;
+  --evicted_;
+  if (entry.placed < entry.total) enter(slot);
+}
 
 void TaskTable::remove(std::uint32_t slot) {
-  HEDDLE_CHECK(entries_[slot].used && (entries_[slot].completed == entries_[slot].total || entries_[slot].rejected) &&
-                   entries_[slot].open_cgas == 0,
+  TaskEntry& entry = entries_[slot];
+  HEDDLE_CHECK(entry.used && (entry.completed == entry.total || entry.rejected) && entry.open_cgas == 0,
                "a task left the table before its CTAs had completed");
-  entries_[slot].used = false;
+  entry.used = false;
+  if (entry.evicted) --evicted_;
+  by_operation_.erase(entry.task.operation);
   used_.erase(std::find(used_.begin(), used_.end(), slot));
   free_.push_back(slot);
 }

@@ -5,8 +5,9 @@
 namespace heddle::cwd {
 
 const char* wait_key(WaitReason reason) {
-  static constexpr const char* kKeys[kWaitReasons] = {
-      "none", "free_slots", "cga_ids", "flush", "gpu_barrier", "memory_slot", "credits", "local_memory", "behind"};
+  static constexpr const char* kKeys[kWaitReasons] = {"none",        "free_slots",  "cga_ids", "flush",
+                                                      "gpu_barrier", "memory_slot", "credits", "local_memory",
+                                                      "behind",      "pool",        "evicted", "tpc_mask"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -21,6 +22,9 @@ const char* wait_text(WaitReason reason) {
       "no TPC credit",
       "no local-memory block",
       "behind a task that waits",
+      "no place in the pools of a GPC with room",
+      "evicted from the task table",
+      "no room on the TPCs of its subcontext",
   };
   return kTexts[static_cast<std::size_t>(reason)];
 }
@@ -43,6 +47,7 @@ void WaitLog::set(std::uint32_t slot, WaitReason reason) {
   const Cycle now = domain_.now();
   if (wait.reason != WaitReason::none && now > wait.since) {
     cycles_[static_cast<std::size_t>(wait.reason)]->add(now - wait.since);
+    if (on_end_) on_end_(slot, wait.reason, now - wait.since);
     if (TimelineSink* timeline = domain_.observation().timeline; timeline != nullptr) {
       if (wait.track.group == 0) {
         wait.track = timeline->track(domain_.observation().prefix + " cwd", fmt::format("waits in slot {}", slot));

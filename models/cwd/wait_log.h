@@ -21,8 +21,11 @@ enum class WaitReason : std::uint8_t {
   credits,       // no TPC credit
   local_memory,  // no local-memory block
   behind,        // a task before it in the prioritised table waits and lets none pass
+  pool,          // free slots only on GPCs in whose pools it has no place (TSK-04)
+  evicted,       // it has no slot of the task table (TSK-03)
+  tpc_mask,      // no room on the TPCs that its subcontext may use (PRT-05)
 };
-constexpr std::size_t kWaitReasons = 9;
+constexpr std::size_t kWaitReasons = 12;
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
 const char* wait_key(WaitReason reason);
 const char* wait_text(WaitReason reason);
@@ -31,6 +34,9 @@ class WaitLog {
  public:
   // `name` gives a task's name by slot.
   WaitLog(Domain& domain, const std::string& path, std::uint32_t slots, std::function<std::string(std::uint32_t)> name);
+
+  // Told of every wait that has ended: slot, what for, cycles.
+  void on_end(std::function<void(std::uint32_t, WaitReason, Cycle)> sink) { on_end_ = std::move(sink); }
 
   // From now on the task waits for that, or for nothing.
   void set(std::uint32_t slot, WaitReason reason);
@@ -46,6 +52,7 @@ class WaitLog {
 
   Domain& domain_;
   std::function<std::string(std::uint32_t)> name_;
+  std::function<void(std::uint32_t, WaitReason, Cycle)> on_end_;
   std::vector<Wait> waits_;
   std::array<Counter*, kWaitReasons> cycles_{};
 };

@@ -149,6 +149,10 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
   packet.has_id = launch.has_id;
   packet.id = launch.id;
   packet.departure = launch.departure;
+  packet.subcontext = launch.subcontext;
+  packet.record = launch.record;
+  packet.area = launch.area;
+  packet.queue = launch.queue;
   if (launch.memory_slot != protocol::kNoMemorySlot) {
     packet.cga_memory = memory_.address(launch.subcontext, launch.memory_slot);
   }

@@ -73,8 +73,8 @@ RasterFollower& Mpc::follower_of(const protocol::TpcLaunchPacket& launch) {
   return *follower;
 }
 
-// The raster unit delivers one id after another: a start leaves when its id is there. Ids from a central rasteriser
-// pass it by (CWD-43).
+// The raster unit delivers one id after another: a start leaves when its id is there. Ids that come with
+// their CTA, from a central rasteriser (CWD-43) or of a CTA that was saved, pass it by.
 void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
   RasterFollower* follower = launch.has_id ? nullptr : &follower_of(launch);
   const std::uint64_t updates = follower != nullptr ? follower->updates() : 0;
@@ -88,6 +88,10 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
   start.code = launch.code;
   start.departure = launch.departure;
   start.cga_memory = launch.cga_memory;
+  start.subcontext = launch.subcontext;
+  start.record = launch.record;
+  start.area = launch.area;
+  start.queue = launch.queue;
   for (std::uint64_t mask = launch.sm_mask; mask != 0; mask &= mask - 1) {
     const auto sm = static_cast<std::uint32_t>(__builtin_ctzll(mask));
     HEDDLE_CHECK(sm < slots_.size(), "a launch names an SM that the TPC does not have");

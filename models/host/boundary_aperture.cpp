@@ -102,6 +102,7 @@ void Aperture::send_piece(std::uint32_t number, std::uint64_t bytes) {
   MemoryRequest& request = pool_.acquire();
   pieces_[slot] = {&request, number, access.next, false};
   request.extension.entry = slot;
+  request.extension.physical = true;  // the aperture is device memory as it lies (MEM-04)
   request.aim(access.payload->get_command(), access.address + access.next, static_cast<std::uint32_t>(bytes));
   if (access.payload->is_write()) {
     std::memcpy(request.data.data(), access.image.data() + access.next, bytes);

@@ -11,6 +11,7 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
       event_in("event_in", domain, 0),
       copy_out("copy_out", domain, params.doorbell, kUnlimitedCredits),
       copy_done_in("copy_done_in", domain, 0),
+      share_out("share_out", domain, params.doorbell, kUnlimitedCredits),
       memory_out("memory_out", domain),
       engine_(std::make_unique<Engine>(*this, params, identity, device)) {
   SC_HAS_PROCESS(HostInterface);
@@ -33,6 +34,7 @@ void HostInterface::watch_reset() { engine_->watch_reset(); }
 
 void HostInterface::note_fault() { engine_->note_fault(); }
 void HostInterface::note_copy_fault(const CopyFault& fault) { engine_->note_copy_fault(fault); }
+void HostInterface::note_share_refused(protocol::ShareRefusal why) { engine_->note_share_refused(why); }
 bool HostInterface::idle() const { return engine_->idle(); }
 std::size_t HostInterface::payloads() const { return engine_->payloads(); }
 void HostInterface::on_event(std::uint32_t kind, std::uint64_t argument) { engine_->on_event(kind, argument); }

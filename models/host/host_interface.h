@@ -12,6 +12,7 @@
 #include "common/packet_socket.h"
 #include "host/host_params.h"
 #include "host/register_file.h"
+#include "protocol/control_packet.h"
 #include "protocol/copy_packet.h"
 #include "protocol/queue_packet.h"
 
@@ -60,13 +61,17 @@ class HostInterface : public Block {
   PacketIn<protocol::QueueEventPacket> event_in;
   PacketOut<protocol::CopyRequestPacket> copy_out;  // to the copy engines
   PacketIn<protocol::CopyDonePacket> copy_done_in;
-  MemoryOut memory_out;  // to the memory hub
+  PacketOut<protocol::SubcontextPacket> share_out;  // to task management; may stay unbound: changes are lost then
+  MemoryOut memory_out;                             // to the memory hub
 
   // A kernel has faulted, whoever brought it: the interrupt `fault`, and FAULT_COUNT. (QueueEvent::fault counts in
   // QUEUE_FAULTS and raises the same interrupt.)
   void note_fault();
   // A copy has met an error, whoever sent it: the COPY_FAULT registers. The interrupt comes with the copy's own error.
   void note_copy_fault(const CopyFault& fault);
+
+  // A change of how the machine is shared was refused: the SHARE_REFUSED registers.
+  void note_share_refused(protocol::ShareRefusal why);
 
   bool idle() const;             // no request of the host is inside
   std::size_t payloads() const;  // of its own that the memory hub has

@@ -241,6 +241,12 @@ void HostInterface::Engine::start_copy(const protocol::CopyRequestPacket& packet
   host_.copy_out.send_at(last_command_, packet);
 }
 
+void HostInterface::Engine::share(const protocol::SubcontextPacket& packet) {
+  last_command_ = std::max(last_command_, commands_leave_);
+  host_.progress();
+  if (host_.share_out.links() > 0) host_.share_out.send_at(last_command_, packet);
+}
+
 void HostInterface::Engine::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t /*index*/) {
   file_.take(packet);
   follow_level();

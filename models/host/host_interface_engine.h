@@ -23,6 +23,7 @@ class HostInterface::Engine final : private BoundaryOwner, private RegisterEffec
   void reset();
   void note_fault();
   void note_copy_fault(const CopyFault& fault) { file_.take(fault); }
+  void note_share_refused(protocol::ShareRefusal why) { file_.note_share_refused(why); }
   bool idle() const { return bar0.open() == 0 && bar1.open() == 0; }
   std::size_t payloads() const { return aperture_.payloads(); }
   void collect_waits(WaitGraph& graph) const;
@@ -46,6 +47,7 @@ class HostInterface::Engine final : private BoundaryOwner, private RegisterEffec
 
   void queue_command(const protocol::QueueCommandPacket& packet) override;
   void start_copy(const protocol::CopyRequestPacket& packet) override;
+  void share(const protocol::SubcontextPacket& packet) override;
   void soft_reset() override { reset_wanted_ = true; }
   bool settled() const override { return device_.settled(); }
 

@@ -11,12 +11,16 @@
 namespace heddle::host {
 
 MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                     const HubParams& params, const arch::AddressMap& map, std::uint32_t clients)
-    : Block(name, domain, path), engine_(std::make_unique<Engine>(*this, params, map, clients)) {}
+                     const HubParams& params, const arch::AddressMap& map, std::uint32_t clients,
+                     const HubTranslation& translation)
+    : Block(name, domain, path), engine_(std::make_unique<Engine>(*this, params, map, clients, translation)) {}
 
 MemoryHub::~MemoryHub() = default;
 MemoryIn& MemoryHub::client_in(std::uint32_t client) { return engine_->client_in(client); }
 MemoryOut& MemoryHub::slice_out(std::uint32_t slice) { return engine_->slice_out(slice); }
+PacketOut<protocol::TranslatePacket>& MemoryHub::translate_out() { return engine_->translator().ask_out; }
+PacketIn<protocol::TranslatedPacket>& MemoryHub::translated_in() { return engine_->translator().answer_in; }
+PacketIn<protocol::InvalidateTlbPacket>& MemoryHub::invalidate_in() { return engine_->translator().invalidate_in; }
 DmaPort::Socket& MemoryHub::dma() { return engine_->dma(); }
 bool MemoryHub::idle() const { return engine_->idle(); }
 bool MemoryHub::settled() const { return engine_->settled(); }
@@ -33,7 +37,8 @@ MemoryHub::Engine::Statistics::Statistics(MemoryHub& owner)
       device_latency(owner.histogram("device_latency", "cycles",
                                      "from the start of a request to device memory to its response")) {}
 
-MemoryHub::Engine::Engine(MemoryHub& hub, const HubParams& params, const arch::AddressMap& map, std::uint32_t clients)
+MemoryHub::Engine::Engine(MemoryHub& hub, const HubParams& params, const arch::AddressMap& map, std::uint32_t clients,
+                          const HubTranslation& translation)
     : hub_(hub),
       domain_(hub.domain_),
       params_(params),
@@ -57,6 +62,13 @@ MemoryHub::Engine::Engine(MemoryHub& hub, const HubParams& params, const arch::A
   }
   flush_.requests.assign(map.slices(), nullptr);
   flush_.unsent.assign(map.slices(), false);
+  if (translation.enabled) {
+    const HubTranslator::Counters counters{
+        hub.counter("translation.asks", "pages", "pages that were asked for"),
+        hub.counter("translation.faults", "requests", "requests that were refused for want of a page")};
+    translator_ = std::make_unique<HubTranslator>(domain_, clients, translation.distance, counters,
+                                                  [this] { arm(domain_.now()); });
+  }
   dma_.on_done([this](std::uint32_t slot, tlm::tlm_response_status status) {
     respond_in(slot, status, domain_.now());
     arm(domain_.now());
@@ -101,6 +113,7 @@ bool MemoryHub::Engine::on_request(tlm::tlm_generic_payload& payload, std::uint3
 void MemoryHub::Engine::respond_in(std::uint32_t number, tlm::tlm_response_status status, Cycle when) {
   Slot& slot = slots_[number];
   slot.payload->set_response_status(status);
+  if (slot.translated) slot.payload->set_address(slot.asked);
   if (status != tlm::TLM_OK_RESPONSE) stats_.errors.add();
   if (slot.way == kDevice) stats_.device_latency.add(when - slot.since);
   domain_.schedule(when, hub_, kRespond, number);
@@ -122,7 +135,7 @@ void MemoryHub::Engine::on_client_room(std::uint32_t number, Cycle) { send_respo
 // Device memory at once; the host's cannot be had without waiting.
 void MemoryHub::Engine::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
   const sc_core::sc_time way = domain_.clock().period() * static_cast<double>(latency_);
-  tlm::tlm_response_status status = judge(payload);
+  tlm::tlm_response_status status = judge(payload.get_address(), payload.get_data_length());
   if (arch::in_host_window(payload.get_address())) status = tlm::TLM_ADDRESS_ERROR_RESPONSE;
   if (status != tlm::TLM_OK_RESPONSE) {
     stats_.errors.add();
@@ -175,7 +188,13 @@ unsigned MemoryHub::Engine::debug_device(tlm::tlm_generic_payload& payload, std:
   return moved;
 }
 
+HubTranslator& MemoryHub::Engine::translator() {
+  HEDDLE_CHECK(translator_ != nullptr, "a memory hub without translation has no sockets for it");
+  return *translator_;
+}
+
 void MemoryHub::Engine::reset() {
+  if (translator_ != nullptr) translator_->reset();
   for (Client& client : clients_) {
     for (Ring<Waiting>& waiting : client.waiting) waiting.clear();
     client.answered.clear();
@@ -196,6 +215,9 @@ void MemoryHub::Engine::reset() {
 }
 
 void MemoryHub::Engine::collect_waits(WaitGraph& graph) const {
+  for (std::uint32_t client = 0; translator_ != nullptr && client < clients_.size(); ++client) {
+    if (translator_->waits(client)) graph.add(hub_.path(), "for a page from", domain_.observation().prefix + ".mmu");
+  }
   for (const Client& client : clients_) {
     if (!client.answered.empty()) graph.add(hub_.path(), "for its responses to be taken by", client.in->name());
     if (!client.waiting[kHost].empty()) graph.add(hub_.path(), "for tags of", hub_.path() + ".dma");

@@ -14,18 +14,26 @@
 #include "arch/address_map.h"
 #include "common/block.h"
 #include "common/memory_socket.h"
+#include "common/packet_socket.h"
 #include "host/hub_params.h"
 #include "protocol/memory_request.h"
+#include "protocol/translate_packet.h"
 
 namespace heddle::host {
 
 class DmaPort;
 
+// Whether addresses of subcontexts are translated (MEM-04), and cycles to the memory management unit.
+struct HubTranslation {
+  bool enabled = false;
+  std::uint32_t distance = 0;
+};
+
 class MemoryHub : public Block {
  public:
   // `clients`: sockets that blocks of the front end are bound to. `map` must outlive it.
   MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params,
-            const arch::AddressMap& map, std::uint32_t clients);
+            const arch::AddressMap& map, std::uint32_t clients, const HubTranslation& translation = {});
   ~MemoryHub() override;
 
   // Both modes: requests are sent with BEGIN_REQ and answered with BEGIN_RESP, never as blocking calls. Plain reads and
@@ -34,6 +42,15 @@ class MemoryHub : public Block {
   // as error responses (MEM-05).
   MemoryIn& client_in(std::uint32_t client);
   MemoryOut& slice_out(std::uint32_t slice);
+
+  // With translation only: the memory management unit, of which the hub is a client. Requests to device memory that
+  // name a subcontext with page tables are sent with the physical address, and answered with their own. A client's
+  // requests to device memory wait behind one that waits for its page. Without a mapping, or if it may not be written,
+  // the response is an error with MemoryExtension::unmapped. Addresses of the host's window, blocking calls and debug
+  // accesses are not translated.
+  PacketOut<protocol::TranslatePacket>& translate_out();
+  PacketIn<protocol::TranslatedPacket>& translated_in();
+  PacketIn<protocol::InvalidateTlbPacket>& invalidate_in();
 
   // The boundary: plain reads and writes on the host's bus, complete and correct in every field. In `at` it speaks
   // nb_transport, in `lt` a thread of its own calls b_transport (which may wait). An atomic goes out first as

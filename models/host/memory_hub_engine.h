@@ -9,16 +9,19 @@
 #include "common/ring.h"
 #include "host/dma_port.h"
 #include "host/memory_hub.h"
+#include "host/memory_hub_translation.h"
 
 namespace heddle::host {
 
 class MemoryHub::Engine {
  public:
-  Engine(MemoryHub& hub, const HubParams& params, const arch::AddressMap& map, std::uint32_t clients);
+  Engine(MemoryHub& hub, const HubParams& params, const arch::AddressMap& map, std::uint32_t clients,
+         const HubTranslation& translation);
 
   MemoryIn& client_in(std::uint32_t client) { return *clients_[client].in; }
   MemoryOut& slice_out(std::uint32_t slice) { return *slices_[slice]; }
   DmaPort::Socket& dma() { return dma_.socket; }
+  HubTranslator& translator();
   bool idle() const;
   bool settled() const { return dma_.settled(); }
   std::size_t payloads() const { return pool_.in_use() + dma_.payloads(); }
@@ -49,6 +52,8 @@ class MemoryHub::Engine {
     Way way = kDevice;
     bool answered = false;
     Cycle since = 0;
+    bool translated = false;
+    std::uint64_t asked = 0;  // translated: the client's address
   };
   // write_back of all slices. Requests that come while one is under way share the next.
   struct Flush {
@@ -83,7 +88,7 @@ class MemoryHub::Engine {
   bool pump_device(std::uint32_t client, Cycle& next);
   bool pump_host(std::uint32_t client, Cycle& next);
   std::uint32_t take(std::uint32_t client, Way way);
-  tlm::tlm_response_status judge(const tlm::tlm_generic_payload& payload) const;
+  tlm::tlm_response_status judge(std::uint64_t address, std::uint32_t length) const;
   void call_slice(std::uint32_t slot, std::uint32_t slice);
 
   // Slices.
@@ -107,6 +112,7 @@ class MemoryHub::Engine {
   std::vector<Client> clients_;
   std::vector<std::unique_ptr<MemoryOut>> slices_;
   DmaPort dma_;
+  std::unique_ptr<HubTranslator> translator_;  // null: addresses are physical
 
   std::array<std::uint32_t, kWays> turn_{};  // the client that is asked first
   std::vector<Slot> slots_;

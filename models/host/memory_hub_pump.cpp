@@ -32,9 +32,8 @@ void MemoryHub::Engine::pump() {
 }
 
 // Only its own line of its own memory.
-tlm::tlm_response_status MemoryHub::Engine::judge(const tlm::tlm_generic_payload& payload) const {
-  const std::uint64_t address = payload.get_address();
-  const std::uint32_t length = std::max(payload.get_data_length(), 1U);
+tlm::tlm_response_status MemoryHub::Engine::judge(std::uint64_t address, std::uint32_t length) const {
+  length = std::max(length, 1U);
   if (!arch::in_host_window(address) && !map_.contains(address, 1)) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
   if (length > arch::kLineBytes - address % arch::kLineBytes) return tlm::TLM_BURST_ERROR_RESPONSE;
   return tlm::TLM_OK_RESPONSE;
@@ -50,7 +49,7 @@ std::uint32_t MemoryHub::Engine::take(std::uint32_t number, Way way) {
     free_slots_.pop_back();
   }
   tlm::tlm_generic_payload& payload = *client.waiting[way].pop().payload;
-  slots_[slot] = {&payload, number, way, false, domain_.now()};
+  slots_[slot] = {&payload, number, way, false, domain_.now(), false, 0};
   protocol::MemoryExtension* extension = protocol::extension_of(payload);
   if (extension != nullptr) extension->route = slot;
   if (client.in->withholding() && client.inside() < params_.queue) client.in->accept(domain_.now());
@@ -72,18 +71,36 @@ bool MemoryHub::Engine::pump_device(std::uint32_t number, Cycle& next) {
     begin_flush();
     return true;
   }
-  const tlm::tlm_response_status status = judge(*first.payload);
+  std::uint64_t address = first.payload->get_address();
+  tlm::tlm_response_status status = tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  if (translator_ != nullptr) {
+    const HubTranslator::Looked looked = translator_->look(number, *first.payload);
+    if (looked.way == HubTranslator::Way::wait) return false;  // its answer looks again
+    if (looked.way == HubTranslator::Way::known) {
+      address = looked.physical;
+      status = judge(address, first.payload->get_data_length());
+    } else if (looked.there) {
+      status = tlm::TLM_COMMAND_ERROR_RESPONSE;
+    }
+  } else {
+    status = judge(address, first.payload->get_data_length());
+  }
   if (status != tlm::TLM_OK_RESPONSE) {
     respond_in(take(number, kDevice), status, domain_.now() + domain_.cost(1));
     return true;
   }
-  const std::uint32_t slice = map_.slice_of(first.payload->get_address());
+  const std::uint32_t slice = map_.slice_of(address);
   if (timed_ && !slices_[slice]->can_send()) return false;  // it will tell
   if (timed_ && !out_.free_at(domain_.now())) {
     next = std::min(next, out_.earliest(domain_.now()));
     return false;
   }
   const std::uint32_t slot = take(number, kDevice);
+  if (translator_ != nullptr) {
+    slots_[slot].translated = true;
+    slots_[slot].asked = first.payload->get_address();
+    first.payload->set_address(address);
+  }
   stats_.device.add();
   if (!timed_) {
     call_slice(slot, slice);
@@ -115,7 +132,7 @@ bool MemoryHub::Engine::pump_host(std::uint32_t number, Cycle& next) {
     begin_flush();
     return true;
   }
-  const tlm::tlm_response_status status = judge(*first.payload);
+  const tlm::tlm_response_status status = judge(first.payload->get_address(), first.payload->get_data_length());
   if (status != tlm::TLM_OK_RESPONSE) {
     respond_in(take(number, kHost), status, domain_.now() + domain_.cost(1));
     return true;

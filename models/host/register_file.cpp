@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "arch/kernel_record.h"
 #include "common/error.h"
 
 namespace heddle::host {
@@ -46,6 +47,7 @@ void RegisterFile::reset() {
   at(Id::shared_limit) = identity_.shared_limit;
   events_.clear();
   latch_ = {};
+  shares_.clear();
   doorbell_low_ = {};
   opened_at_ = {};
 }
@@ -80,6 +82,12 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
       return events_.empty() ? 0 : kEventValid | events_.front();
     case Id::event_count:
       return events_.size();
+    case Id::share_mode:
+    case Id::share_credits:
+    case Id::share_enabled:
+    case Id::share_block:
+    case Id::share_page_table:
+      return share_shown(place.reg->id);
     default:
       return at(place.reg->id, place.index, place.word);
   }
@@ -161,6 +169,8 @@ RegisterResult RegisterFile::act(const RegisterPlace& place, std::uint32_t bytes
       return command_queue(place.index, value);
     case Id::copy_command:
       return command_copy(place.index, value);
+    case Id::share_command:
+      return command_share(value);
     case Id::agent_done:
       return end_agent(place.index, value);
     default:
@@ -218,6 +228,61 @@ RegisterResult RegisterFile::command_copy(std::uint32_t channel, std::uint64_t v
   at(Id::copy_state, channel) = kCopyBusy;
   at(Id::copy_status, channel) = at(Id::copy_error_address, channel) = at(Id::copy_cycles, channel) = 0;
   effects_.start_copy(packet);
+  return RegisterResult::ok;
+}
+
+// Credits and page tables are of a subcontext, masks and blocks of a subcontext on a TPC; the mode is the machine's.
+std::uint64_t RegisterFile::share_key(RegisterId id) const {
+  const std::uint64_t what = static_cast<std::uint64_t>(id) << 40;
+  if (id == Id::share_mode) return what;
+  const std::uint64_t whose = what | at(Id::share_subcontext) << 32;
+  return id == Id::share_credits || id == Id::share_page_table ? whose : whose | at(Id::share_tpc);
+}
+
+std::uint64_t RegisterFile::share_shown(RegisterId id) const {
+  const auto found = shares_.find(share_key(id));
+  return found != shares_.end() ? found->second : register_of(id).reset;
+}
+
+// What the machine lacks, or cannot share in that way, it finds out itself.
+RegisterResult RegisterFile::command_share(std::uint64_t command) {
+  using What = protocol::SubcontextPacket::What;
+  const std::uint64_t value = at(Id::share_value);
+  protocol::SubcontextPacket packet;
+  packet.subcontext = static_cast<std::uint8_t>(at(Id::share_subcontext));
+  packet.tpc = at32(Id::share_tpc) & ((1U << kShareGpcBit) - 1);
+  packet.gpc = at32(Id::share_tpc) >> kShareGpcBit;
+  packet.value = value;
+  Id shown = Id::share_mode;
+  switch (command) {
+    case kShareMode:
+      if (value >= register_of(Id::share_mode).values->count) return RegisterResult::refused;
+      packet.what = What::mode;
+      packet.mode = static_cast<protocol::PartitionMode>(value);
+      break;
+    case kShareCredits:
+      packet.what = What::credits;
+      shown = Id::share_credits;
+      break;
+    case kShareEnable:
+      packet.what = What::enable;
+      shown = Id::share_enabled;
+      break;
+    case kShareBlock:
+      packet.what = What::block;
+      shown = Id::share_block;
+      break;
+    case kSharePageTable:
+      packet.what = What::page_table;
+      shown = Id::share_page_table;
+      break;
+    default:
+      return RegisterResult::refused;
+  }
+  const bool wide = shown == Id::share_page_table;
+  if (packet.subcontext >= arch::kSubcontexts || (!wide && value > kLowHalf)) return RegisterResult::refused;
+  shares_[share_key(shown)] = value;
+  effects_.share(packet);
   return RegisterResult::ok;
 }
 
@@ -321,6 +386,11 @@ void RegisterFile::take(const CopyFault& fault) {
   at(Id::copy_fault_engine) = fault.engine;
   at(Id::copy_fault_status) = static_cast<std::uint64_t>(fault.status);
   at(Id::copy_fault_sender) = fault.sender;
+}
+
+void RegisterFile::note_share_refused(protocol::ShareRefusal why) {
+  at(Id::share_refused) = (at(Id::share_refused) + 1) & kLowHalf;
+  at(Id::share_refusal) = static_cast<std::uint64_t>(why);
 }
 
 void RegisterFile::note_fault() {

@@ -4,9 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "host/register_table.h"
+#include "protocol/control_packet.h"
 #include "protocol/copy_packet.h"
 #include "protocol/queue_packet.h"
 
@@ -39,6 +41,7 @@ class RegisterEffects {
  public:
   virtual void queue_command(const protocol::QueueCommandPacket& packet) = 0;
   virtual void start_copy(const protocol::CopyRequestPacket& packet) = 0;
+  virtual void share(const protocol::SubcontextPacket& packet) = 0;
   virtual void soft_reset() = 0;
   virtual bool settled() const = 0;  // nothing of before the last reset is out any more
 
@@ -68,6 +71,8 @@ class RegisterFile {
   void take(const protocol::CopyDonePacket& packet);
   void take(const CopyFault& fault);
   void note_fault();
+  // A change of how the machine is shared was refused.
+  void note_share_refused(protocol::ShareRefusal why);
 
   // The interrupt's level.
   bool level() const { return pending() != 0; }
@@ -94,6 +99,9 @@ class RegisterFile {
   void ring(const RegisterPlace& place, std::uint32_t bytes, std::uint64_t value);
   RegisterResult command_queue(std::uint32_t queue, std::uint64_t value);
   RegisterResult command_copy(std::uint32_t channel, std::uint64_t value);
+  RegisterResult command_share(std::uint64_t command);
+  std::uint64_t share_shown(RegisterId id) const;
+  std::uint64_t share_key(RegisterId id) const;
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
   void take_error(const protocol::QueueEventPacket& packet);
@@ -107,6 +115,7 @@ class RegisterFile {
   std::vector<std::uint64_t> values_;
   std::deque<std::uint32_t> events_;
   Latch latch_;
+  std::map<std::uint64_t, std::uint64_t> shares_;  // what was asked for, by share_key()
   std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};
   std::array<std::uint64_t, protocol::kMaxQueues> opened_at_{};  // index of the first packet
 };

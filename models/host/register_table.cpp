@@ -5,6 +5,7 @@
 
 #include "arch/hsa_status.h"
 #include "common/error.h"
+#include "protocol/control_packet.h"
 #include "protocol/copy_packet.h"
 #include "protocol/queue_packet.h"
 
@@ -57,6 +58,10 @@ constexpr std::array<RegisterField, 2> kEventBits{{
 constexpr std::array<RegisterField, 1> kSubcontextBits{{
     {"NUMBER", 0, 8, "subcontext of the device's memory"},
 }};
+constexpr std::array<RegisterField, 2> kTpcBits{{
+    {"TPC", 0, 16, "of the GPC"},
+    {"GPC", kShareGpcBit, 16, "of the machine"},
+}};
 constexpr std::array<RegisterField, 1> kAgentBits{{
     {"HELD", 0, 1, "the packet of AGENT_INDEX and AGENT_PACKET waits for AGENT_DONE"},
 }};
@@ -67,6 +72,7 @@ constexpr RegisterFields kControlFields = fields("CONTROL", kControlBits);
 constexpr RegisterFields kStatusFields = fields("STATUS", kStatusBits);
 constexpr RegisterFields kEventFields = fields("EVENT", kEventBits);
 constexpr RegisterFields kSubcontextFields = fields("SUBCONTEXT", kSubcontextBits);
+constexpr RegisterFields kTpcFields = fields("SHARE_TPC", kTpcBits);
 constexpr RegisterFields kAgentFields = fields("AGENT_STATE", kAgentBits);
 
 template <class E>
@@ -118,6 +124,33 @@ constexpr std::array<RegisterValue, 2> kCopySenderList{{
     {"REGISTERS", 1, "a copy channel"},
 }};
 
+constexpr std::array<RegisterValue, 5> kShareCommandList{{
+    {"MODE", kShareMode, "SHARE_VALUE is the mode of the whole machine: a value of SHARE_MODE"},
+    {"CREDITS", kShareCredits, "SHARE_VALUE: TPCs that the subcontext may hold at once, 0 to 4096"},
+    {"ENABLE", kShareEnable, "SHARE_VALUE is 1: the subcontext may run on the TPC; 0: it may not"},
+    {"BLOCK", kShareBlock,
+     "SHARE_VALUE: local-memory block of the subcontext on the TPC in static mode; 0xFFFFFFFF: none"},
+    {"PAGE_TABLE", kSharePageTable,
+     "SHARE_VALUE: physical address of the root of the subcontext's page tables; 0: addresses are not translated"},
+}};
+constexpr std::array<RegisterValue, 3> kShareModeList{{
+    {"NONE", number(protocol::PartitionMode::none), "subcontexts share all TPCs without limits"},
+    {"STATIC", number(protocol::PartitionMode::static_),
+     "a TPC belongs to one subcontext: the one that has it enabled"},
+    {"DYNAMIC", number(protocol::PartitionMode::dynamic), "credits bound how many TPCs a subcontext holds"},
+}};
+
+constexpr RegisterValues kShareCommands = values("SHARE_COMMAND", kShareCommandList);
+constexpr std::array<RegisterValue, 6> kShareRefusalList{{
+    {"NONE", number(protocol::ShareRefusal::none), "none was"},
+    {"SUBCONTEXT", number(protocol::ShareRefusal::subcontext), "there is no such subcontext"},
+    {"TPC", number(protocol::ShareRefusal::tpc), "the machine has no such TPC"},
+    {"VALUE", number(protocol::ShareRefusal::value), "the value is out of range"},
+    {"OVERLAP", number(protocol::ShareRefusal::overlap), "static mode: a TPC would belong to two subcontexts"},
+    {"BLOCK", number(protocol::ShareRefusal::block), "the local-memory block is another's"},
+}};
+constexpr RegisterValues kShareRefusals = values("SHARE_REFUSAL", kShareRefusalList);
+constexpr RegisterValues kShareModes = values("SHARE_MODE", kShareModeList);
 constexpr RegisterValues kCopyAccesses = values("COPY_ACCESS", kCopyAccessList);
 constexpr RegisterValues kCopySenders = values("COPY_SENDER", kCopySenderList);
 constexpr RegisterValues kQueueCommands = values("QUEUE_COMMAND", kQueueCommandList);
@@ -209,6 +242,23 @@ constexpr std::array kRegisters{
     plain(Id::copy_fault_status, "COPY_FAULT_STATUS", 0x0A8, 4, Access::ro, 0, "its status code", nullptr, &kStatuses),
     plain(Id::copy_fault_sender, "COPY_FAULT_SENDER", 0x0AC, 4, Access::ro, 0, "where it came from", nullptr,
           &kCopySenders),
+    // How subcontexts share the machine. What was asked for last can be read back; it may have been refused since.
+    plain(Id::share_subcontext, "SHARE_SUBCONTEXT", 0x0B0, 4, Access::rw, 0,
+          "which subcontext SHARE_COMMAND changes, and the registers below are about: 0 to 63", &kSubcontextFields),
+    plain(Id::share_tpc, "SHARE_TPC", 0x0B4, 4, Access::rw, 0, "which TPC", &kTpcFields),
+    plain(Id::share_value, "SHARE_VALUE", 0x0B8, 8, Access::rw, 0, "of the change"),
+    plain(Id::share_command, "SHARE_COMMAND", 0x0C0, 4, Access::wo, 0, "carries a change out", nullptr,
+          &kShareCommands),
+    plain(Id::share_mode, "SHARE_MODE", 0x0C4, 4, Access::ro, kNotSet,
+          "mode that was set; 0xFFFFFFFF, here and below: none since the reset, it is as the machine was started",
+          nullptr, &kShareModes),
+    plain(Id::share_credits, "SHARE_CREDITS", 0x0C8, 4, Access::ro, kNotSet, "credits set for the subcontext"),
+    plain(Id::share_enabled, "SHARE_ENABLED", 0x0CC, 4, Access::ro, kNotSet, "1 or 0, set for the subcontext and TPC"),
+    plain(Id::share_block, "SHARE_BLOCK", 0x0D0, 4, Access::ro, kNotSet, "block set for the subcontext and TPC"),
+    plain(Id::share_page_table, "SHARE_PAGE_TABLE", 0x0D8, 8, Access::ro, 0, "root set for the subcontext"),
+    plain(Id::share_refused, "SHARE_REFUSED", 0x0E0, 4, Access::ro, 0, "changes since the reset that were refused"),
+    plain(Id::share_refusal, "SHARE_REFUSAL", 0x0E4, 4, Access::ro, 0, "why the last one was", nullptr,
+          &kShareRefusals),
     // Copies.
     channel(Id::copy_from, "COPY_FROM", 0x00, 8, Access::rw, "unified address"),
     channel(Id::copy_to, "COPY_TO", 0x08, 8, Access::rw, "unified address"),

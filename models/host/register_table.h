@@ -17,9 +17,10 @@ constexpr std::uint32_t kAgentWords = 8;  // of 64 bits: an agent packet
 constexpr std::uint32_t kBar0Bytes = 0x8000;
 
 constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
-constexpr std::uint32_t kVersion = 0x0001'0001;
+constexpr std::uint32_t kVersion = 0x0001'0002;
 constexpr std::uint32_t kNoQueue = 0xFFFF'FFFF;
 constexpr std::uint32_t kNoEngine = 0xFFFF'FFFF;
+constexpr std::uint32_t kNotSet = 0xFFFF'FFFF;  // of what is shared: as the machine was started
 
 enum class RegisterAccess : std::uint8_t {
   ro,   // read only
@@ -89,6 +90,17 @@ enum class RegisterId : std::uint8_t {
   copy_fault_engine,
   copy_fault_status,
   copy_fault_sender,
+  share_subcontext,
+  share_tpc,
+  share_value,
+  share_command,
+  share_mode,
+  share_credits,
+  share_enabled,
+  share_block,
+  share_page_table,
+  share_refused,
+  share_refusal,
   copy_from,
   copy_to,
   copy_bytes,
@@ -182,6 +194,14 @@ constexpr std::uint64_t kEventValid = std::uint64_t{1} << 32;
 
 enum QueueCommandValue : std::uint32_t { kQueueOpen = 1, kQueueClose = 2 };
 enum CopyCommandValue : std::uint32_t { kCopyStart = 1 };
+enum ShareCommandValue : std::uint32_t {
+  kShareMode = 1,
+  kShareCredits = 2,
+  kShareEnable = 3,
+  kShareBlock = 4,
+  kSharePageTable = 5,
+};
+constexpr std::uint32_t kShareGpcBit = 16;  // of SHARE_TPC
 enum CopyStateValue : std::uint32_t { kCopyIdle = 0, kCopyBusy = 1, kCopyDone = 2, kCopyError = 3 };
 
 }  // namespace heddle::host

@@ -108,7 +108,7 @@ void PacketProcessor::Engine::hand_over(std::uint32_t slot, Kernel& kernel, std:
   stats_.kernels.add();
   block_.progress();
   if (listener_ != nullptr) listener_->kernel_dispatched(record_of(packet, number));
-  block_.dispatch_out.send({kernel.operation, queues_[packet.queue].setup.priority, kernel.shape});
+  block_.dispatch_out.send({kernel.operation, queues_[packet.queue].setup.priority, kernel.shape, packet.queue});
 }
 
 void PacketProcessor::Engine::launched(Packet& packet) {

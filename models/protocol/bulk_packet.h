@@ -20,6 +20,7 @@ struct BulkRequestPacket {
   std::uint32_t cta_slot = 0;
   std::uint32_t warp = 0;  // warp slot
   std::uint64_t cta = 0;   // linear id in the grid
+  std::uint8_t subcontext = 0;
   // CGA of the CTA, and the receivers of a load by rank (data_cta or multicast): SMs as bits of the GPC's masks.
   // by_rank false: the data come to the CTA itself.
   std::uint32_t cga_id = kNoCgaId;
@@ -48,6 +49,10 @@ struct BulkDonePacket {
   // failed: not by memory, but by corrupt data: of the descriptor, or of the source in shared memory; then
   // the address is an offset there.
   bool poison = false;
+  // failed: because the subcontext has no page there (PRT-08); read_only: it has one, and may not write to it.
+  bool unmapped = false;
+  bool read_only = false;
+  bool write = false;    // failed: it was a write
   bool flagged = false;  // im2col: the filter base position was outside the bounding box (TMA-11)
 };
 

@@ -20,6 +20,17 @@ enum class PartitionMode : std::uint8_t {
   dynamic,  // credits, and masks that bound where a subcontext may run
 };
 
+// Why a change of how the machine is shared was not carried out. Nothing has changed then.
+enum class ShareRefusal : std::uint8_t {
+  none,
+  subcontext,  // there is no such subcontext
+  tpc,         // the machine has no such TPC
+  value,       // out of range
+  overlap,     // static mode: a TPC would belong to two subcontexts
+  block,       // the local-memory block is another's
+};
+constexpr std::uint32_t kShareRefusals = 6;
+
 struct SubcontextPacket {
   enum class What : std::uint8_t {
     mode,        // `mode`; of the whole machine

@@ -18,6 +18,7 @@ struct DispatchPacket {
   std::uint32_t operation = 0;  // kDispatchBit | number; never used twice between resets
   std::int32_t priority = 0;    // larger is more urgent
   arch::KernelShape kernel;
+  std::uint32_t queue = 0;  // that it comes from: queues of one priority take turns (TSK-03)
 };
 
 struct DispatchDonePacket {

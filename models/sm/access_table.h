@@ -23,16 +23,19 @@ enum class AccessKind : std::uint8_t {
 // One warp instruction. It is over when the last of its parts is.
 struct Access {
   AccessKind kind = AccessKind::load;
-  bool dead = false;      // its CTA has been killed
-  bool failed = false;    // a part of it has
-  bool blocks = false;    // its warp does nothing before it has ended (acquire)
-  bool acquires = false;  // the L1 forgets what it holds when it has ended
-  bool cluster = false;   // of DSMEM: its registers are there when the last reply is, without the way through the L1
-  bool posted = false;    // nobody waits for it: it does not count for its CTA
-  bool orphan = false;    // posted, and its CTA has gone
-  bool outside = false;   // copy: it failed because its destination has been released (CGA-09)
-  bool poisoned = false;  // it failed because the data that came are corrupt
-  bool row = false;       // its lanes lie side by side
+  bool dead = false;       // its CTA has been killed
+  bool failed = false;     // a part of it has
+  bool blocks = false;     // its warp does nothing before it has ended (acquire)
+  bool acquires = false;   // the L1 forgets what it holds when it has ended
+  bool cluster = false;    // of DSMEM: its registers are there when the last reply is, without the way through the L1
+  bool posted = false;     // nobody waits for it: it does not count for its CTA
+  bool orphan = false;     // posted, and its CTA has gone
+  bool outside = false;    // copy: it failed because its destination has been released (CGA-09)
+  bool poisoned = false;   // it failed because the data that came are corrupt
+  bool unmapped = false;   // it failed because the subcontext has no page there (PRT-08)
+  bool read_only = false;  // or has one, and may not write to it
+  bool row = false;        // its lanes lie side by side
+  bool step = false;       // of a device-side launch: what others rely on, even if its CTA is killed
   std::uint8_t width = 4;
   arch::OpCode code = arch::OpCode::load;
   std::uint16_t destination = arch::kNoRegister;
@@ -47,6 +50,7 @@ struct Access {
   arch::PerLane<std::uint8_t> offset{};         // in the line; of a row that of lane 0 alone
   arch::PerLane<std::uint32_t> shared_address;  // copy
 
+  bool writes() const { return kind == AccessKind::store || kind == AccessKind::atomic || kind == AccessKind::reduce; }
   std::uint32_t offset_of(std::uint32_t lane) const {
     return row ? (offset[0] + lane * width) % arch::kLineBytes : offset[lane];
   }
@@ -81,6 +85,8 @@ class IndexPool {
   }
   T& operator[](std::uint32_t index) { return items_[index]; }
   const T& operator[](std::uint32_t index) const { return items_[index]; }
+  // Places, free ones included.
+  std::size_t size() const { return items_.size(); }
   std::size_t in_use() const { return items_.size() - free_.size(); }
 
   template <class Visit>

@@ -34,6 +34,27 @@ class CtaBarriers {
   const std::vector<std::uint32_t>& arrived(std::uint32_t barrier) const { return barriers_[barrier].warps; }
   std::uint32_t needed(std::uint32_t barrier) const;
 
+  // All of its state, to save and restore it (TSK-12). Barriers at which nobody waits have none.
+  struct Waiting {
+    std::uint32_t barrier = 0;
+    std::uint32_t threads = 0;         // as the first of them has said
+    std::vector<std::uint32_t> warps;  // in the order of their arrival
+    bool operator==(const Waiting& other) const {
+      return barrier == other.barrier && threads == other.threads && warps == other.warps;
+    }
+  };
+  struct State {
+    std::uint32_t warps = 0;  // of the CTA
+    std::uint32_t left = 0;   // that have not exited
+    std::vector<Waiting> waiting;
+    bool operator==(const State& other) const {
+      return warps == other.warps && left == other.left && waiting == other.waiting;
+    }
+  };
+  State save() const;
+  // Throws InputError for a state that no CTA can be in.
+  void restore(const State& state);
+
  private:
   struct Barrier {
     std::uint32_t threads = 0;

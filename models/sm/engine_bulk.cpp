@@ -166,6 +166,7 @@ void WarpEngine::send_request(std::uint32_t slot, const BulkRequest& request, Op
   packet.cta_slot = warp.cta;
   packet.warp = slot;
   packet.cta = cta.start.id.index;
+  packet.subcontext = cta.start.subcontext;
   packet.cga_id = cta.start.tag.cga_id;
   packet.rank = cta.start.id.rank;
   packet.sequence = cta.start.tag.sequence;
@@ -307,14 +308,17 @@ void WarpEngine::bulk_wrong(const BulkOpen& ended, const BulkDonePacket& done) {
   const Cta& cta = ctas_[ended.cta];
   if (cta.killed || aborted(cta.start.tag.operation)) return;
   const bool dropped = done.kind == BulkDonePacket::Kind::dropped;
-  const FaultKind wrong = done.poison ? FaultKind::poison : FaultKind::address;
+  FaultKind wrong = done.poison ? FaultKind::poison : FaultKind::address;
+  if (done.unmapped) wrong = done.read_only ? FaultKind::read_only : FaultKind::unmapped;
   arch::FaultRecord record = record_of(warps_[ended.warp], dropped ? FaultKind::tensor : wrong, ended.pc);
   record.lane = ended.lane;
   record.operation = ended.code;
   record.address = dropped ? ended.address : done.address;
+  record.write = !dropped && done.write;
   record.rule = dropped ? done.rule : TensorRule::none;
   record.cycle = domain_.now();
-  if (params_.tensor_errors == TensorErrors::trap) return report(record, ended.cta);
+  // What touches another's memory is stopped, whatever the unit does else (PRT-08).
+  if (params_.tensor_errors == TensorErrors::trap || done.unmapped) return report(record, ended.cta);
   record.fatal = false;
   stats_.faults.add();
   if (fault_sink_) fault_sink_(record);

@@ -182,26 +182,33 @@ void WarpEngine::run_release_shared(std::uint32_t slot, const Operation& operati
   const std::uint64_t from = operation.address[lane];
   if (operation.lanes == 0) return finish(slot, next, next);
   if (from > cta.code->shared_bytes) return fault(slot, FaultKind::shared_bounds, lane, from);
+  if (give_back_shared(cta, from) > 0) {
+    look_at_waiters(cta, next);
+    if (cta.killed) return;
+  }
+  finish(slot, next, next);
+}
+
+// Gives the number of bytes that the window has lost.
+std::uint32_t WarpEngine::give_back_shared(Cta& cta, std::uint64_t from) {
+  const std::uint32_t cta_slot = cta.start.cta_slot;
   SharedMemory& shared = memory_.shared_memory();
   const auto held = [this](std::uint64_t size) {
     const arch::SmLimits& limits = params_.limits;
     return static_cast<std::uint32_t>(round_up(size + limits.shared_reserve, limits.shared_granularity));
   };
   const std::uint32_t before = held(shared.size(cta_slot));
-  if (shared.release(cta_slot, from) > 0) {
-    const std::uint32_t bytes = before - held(from);
-    if (bytes > 0) {
-      cta.released += bytes;
-      shared_held_ -= bytes;
-      host_.shared_released(cta_slot, bytes);
-      ClusterNoticePacket notice = notice_of(cta, ClusterNoticePacket::Kind::shared_released);
-      notice.bytes = bytes;
-      host_.notify(notice, domain_.now());
-    }
-    look_at_waiters(cta, next);
-    if (cta.killed) return;
+  const std::uint32_t gone = shared.release(cta_slot, from);
+  const std::uint32_t bytes = gone > 0 ? before - held(from) : 0;
+  if (bytes > 0) {
+    cta.released += bytes;
+    shared_held_ -= bytes;
+    host_.shared_released(cta_slot, bytes);
+    ClusterNoticePacket notice = notice_of(cta, ClusterNoticePacket::Kind::shared_released);
+    notice.bytes = bytes;
+    host_.notify(notice, domain_.now());
   }
-  finish(slot, next, next);
+  return gone;
 }
 
 // The target has seen what is wrong: the fault is one of the CGA (CGA-08). A CTA of none has addressed itself.

@@ -50,17 +50,23 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   cta.reported = false;
   cta.phases = 0;
   cta.mbarrier_waiters.clear();
+  cta.context_state = Cta::Context::none;
+  cta.context = cta.streams = 0;
+  cta.home_here = cta.knows_depth = cta.gives_turn = false;
+  cta.move = kNoMove;
+  cta.save_due = 0;
+  cta.saved = cta.woken = false;
   cta.has_warps = !aborted(start.tag.operation);
   cta.warps.clear();
   if (!cta.has_warps) {
     cta.faulted = true;
     cta.last = arrival;
-    return end_at(cta, arrival);
+    if (start.area == 0) return end_at(cta, arrival);
+    cta.killed = true;  // but its context is to be left
+    return begin_restore(cta, arrival);
   }
-  if (begins) {
-    memory_.l1().invalidate_all();  // MEM-06
-    descriptors_old_ = true;        // TMA-04
-  }
+  if (begins || start.queue) memory_.l1().invalidate_all();  // MEM-06; an entry is as new as a kernel
+  if (begins) descriptors_old_ = true;                       // TMA-04
   size_l1(start.need[arch::Resource::shared_bytes]);
   memory_.shared_memory().open(start.cta_slot, cta.code->shared_bytes);
   if (cta.in_cga()) tables_.open_window(start.tag.cga_id, start.id.rank, start.cta_slot);
@@ -70,6 +76,8 @@ void WarpEngine::start(const protocol::CtaStartPacket& start, Cycle arrival, Cyc
   cta.barriers.start(warps);
   ++resident_;
   for (std::uint32_t warp = 0; warp < warps; ++warp) enter_warp(cta, start.cta_slot, warp, first);
+  if (start.area != 0) return begin_restore(cta, arrival);
+  if (start.queue) find_entry(cta);
 }
 
 // The warps of a CTA go to the partitions in turn, beginning with the one that has fewest.
@@ -101,12 +109,13 @@ void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t numb
   const arch::CtaId& id = cta.start.id;
   warp.resident = true;
   warp.cta = cta_slot;
+  warp.subcontext = cta.start.subcontext;
   warp.program = cta.code->program.get();
   arch::WarpPlace& place = warp.place;
   place.grid = cta.code->grid;
   place.block = cta.block;
   place.workgroup = cta.code->block;
-  place.kernarg = cta.code->kernarg;
+  place.kernarg = cta.code->kernarg_of(id.index);
   place.cta_x = id.cta.x;
   place.cta_y = id.cta.y;
   place.cta_z = id.cta.z;
@@ -128,7 +137,11 @@ void WarpEngine::enter_warp(Cta& cta, std::uint32_t cta_slot, std::uint32_t numb
   warp.cluster_arrived = warp.cluster_passed = warp.in_table = false;
   warp.issued_pc = warp.state.pc;
   warp.begin_groups();
-  prepare(slot, first);
+  if (cta.start.area != 0) {
+    warp.wait = WarpWait::restore;
+  } else {
+    prepare(slot, first);
+  }
 }
 
 // The L1 is what CTAs leave of the unified memory. While some are here it can only shrink.
@@ -147,6 +160,7 @@ void WarpEngine::size_l1(std::uint32_t shared_bytes) {
 
 void WarpEngine::check_end(Cta& cta, Cycle when) {
   if (cta.live > 0 || cta.open > 0 || cta.ending || cta.exit == Exit::asked) return;
+  if (cta.gives_turn && !cta.saved) return give_turn(cta, when);
   if (cta.exit == Exit::permitted) return leave(cta.start.cta_slot);
   if (cta.killed && memory_.in_flight_of_cta(cta.start.cta_slot) > 0) return;
   end_at(cta, std::max(cta.killed ? cta.landed : cta.last, when));
@@ -182,7 +196,11 @@ void WarpEngine::leave(std::uint32_t cta_slot) {
     shared_held_ -= cta.start.need[arch::Resource::shared_bytes] - cta.released;
     --resident_;
   }
+  if (cta.has_context() && !nested_.shared_contexts && !cta.saved) {
+    host_.tell_tasks({protocol::ChildPacket::Kind::leave, cta.context, 0, 0});
+  }
   cta.running = false;
+  if (cta.saved) return host_.cta_saved(cta_slot);
   host_.cta_over(cta_slot, cta.faulted);
 }
 
@@ -190,6 +208,7 @@ void WarpEngine::leave(std::uint32_t cta_slot) {
 // after what its end lets go on.
 void WarpEngine::kill(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
+  stop_move(cta);
   memory_.forget(cta_slot);
   for (const std::uint32_t slot : cta.warps) {
     Partition& partition = partition_of(slot);
@@ -204,6 +223,7 @@ void WarpEngine::kill(std::uint32_t cta_slot) {
   }
   cta.killed = cta.faulted = true;
   cta.live = 0;
+  for (const std::uint32_t slot : cta.warps) stop_nested(slot);
   cta.mbarrier_waiters.clear();
   if (!issuing_) arm();
   check_end(cta, cta.begin);
@@ -228,6 +248,7 @@ arch::FaultRecord WarpEngine::record_of(const Warp& warp, arch::FaultKind kind, 
   record.kind = kind;
   record.task = start.tag.operation;
   record.sm = place_.id;
+  record.subcontext = start.subcontext;
   record.gpc = place_.gpc;
   record.gpc_local_cga_id = start.tag.cga_id;
   record.cta_id_in_cga = start.id.rank;

@@ -223,6 +223,7 @@ void WarpEngine::released(std::uint32_t slot, Cycle when) {
   Warp& warp = warps_[slot];
   const Cycle from = std::max(when, warp.since);
   stats_.stall_memory.add(from - warp.since);
+  if (warp.nested != nullptr) return nested_released(slot, from);
   if (!warp.held) {
     if (warp.acquires) memory_.l1().invalidate_all();
     return prepare(slot, from);
@@ -234,12 +235,14 @@ void WarpEngine::released(std::uint32_t slot, Cycle when) {
 }
 
 void WarpEngine::access_ended(const Access& access, Cycle when) {
+  if (of_move(access)) return move_access_ended(access, when);
   Warp& warp = warps_[access.warp];
   Cta& cta = ctas_[access.cta];
   const Cycle ready = access.cluster ? when : when + params_.memory.l1_latency - params_.memory.l1_tag_latency;
   --cta.open;
   cta.last = std::max(cta.last, when);
   cta.landed = std::max(cta.landed, when);
+  if (access.step) return nested_ended(access, ready);
   const auto registers = static_cast<std::uint16_t>(std::max(1U, access.width / 4U));
   switch (access.kind) {
     case AccessKind::load:
@@ -269,14 +272,19 @@ void WarpEngine::access_ended(const Access& access, Cycle when) {
 
 // Its CTA waits for it all the same: what it does to memory must not come after the end of the CTA.
 void WarpEngine::access_lost(const Access& access, Cycle when) {
+  if (of_move(access)) return move_access_ended(access, when);
   Cta& cta = ctas_[access.cta];
   --cta.open;
   cta.landed = std::max(cta.landed, when);
+  if (access.step) nested_lost(access);
   check_end(cta, when);
 }
 
 void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) {
+  if (of_move(access)) return move_access_failed(access);
   FaultKind kind = access.poisoned ? FaultKind::poison : FaultKind::address;
+  if (access.unmapped) kind = FaultKind::unmapped;
+  if (access.read_only) kind = FaultKind::read_only;
   if (access.outside) kind = FaultKind::shared_bounds;  // a copy found its destination released (CGA-09)
   Failure failure;
   failure.cta = access.cta;
@@ -284,7 +292,12 @@ void WarpEngine::access_failed(const Access& access, std::uint32_t lane, std::ui
   failure.record.lane = lane;
   failure.record.operation = access.code;
   failure.record.address = address;
+  failure.record.write = access.writes();
   failure.record.cycle = when;
+  if (const NestedRun* run = warps_[access.warp].nested.get(); access.step && run != nullptr) {
+    failure.record.operation = run->code;
+    failure.record.lane = run->lane;
+  }
   add_failure(std::move(failure));
 }
 

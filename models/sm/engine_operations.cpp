@@ -90,6 +90,12 @@ void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
       return finish(slot, now + 1, now + 1);
     case OpCode::bulk_wait:
       return run_bulk_wait(slot, operation);
+    case OpCode::launch_child:
+    case OpCode::wait_children:
+    case OpCode::stream_create:
+    case OpCode::stream_destroy:
+    case OpCode::queue_append:
+      return run_nested(slot, operation);
     case OpCode::exit:
       return run_exit(slot);
     default:
@@ -173,7 +179,7 @@ std::uint64_t WarpEngine::special(std::uint32_t slot, arch::SpecialRegister whic
     case SpecialRegister::task_id:
       return start.tag.operation;
     case SpecialRegister::queue_position:
-      return 0;  // there are no queue tasks yet
+      return start.queue ? place.cta : 0;
     case SpecialRegister::cga_memory:
       return start.cga_memory;
   }
@@ -234,7 +240,8 @@ void WarpEngine::run_barrier(std::uint32_t slot, const Operation& operation) {
   warp.barrier = operation.barrier;
   const CtaBarriers::Outcome outcome = cta.barriers.arrive(operation.barrier, operation.count, warp.place.warp);
   if (outcome == CtaBarriers::Outcome::wrong) return fault(slot, FaultKind::barrier, 0, operation.barrier);
-  if (outcome == CtaBarriers::Outcome::opens) open_barriers(cta);
+  if (outcome == CtaBarriers::Outcome::opens) return open_barriers(cta);
+  consider_save(cta);
 }
 
 void WarpEngine::open_barriers(Cta& cta) {
@@ -257,6 +264,7 @@ void WarpEngine::run_exit(std::uint32_t slot) {
   if (outcome == CtaBarriers::Outcome::wrong) return fault(slot, FaultKind::barrier, 0, 0);
   if (outcome == CtaBarriers::Outcome::opens) open_barriers(cta);
   warp_left(slot);
+  consider_save(cta);
   check_end(cta, domain_.now());
 }
 

@@ -22,7 +22,10 @@ std::string next_of(const Warp& warp) { return step_at(warp, warp.state.pc, warp
 }  // namespace
 
 std::string WarpEngine::name_of(const Cta& cta, std::uint32_t warp) const {
-  return fmt::format("SM {}, CTA {}, warp {}", place_.id, cta.start.id.index, warp);
+  const std::string place = fmt::format("SM {}, CTA {}, warp {}", place_.id, cta.start.id.index, warp);
+  if (cta.start.record == 0) return place;
+  // Many grids have a CTA 0 where programs launch them.
+  return fmt::format("{} of {}", place, domain_.observation().labels.of(cta.start.tag.operation));
 }
 
 void WarpEngine::collect_waits(WaitGraph& graph) const {
@@ -164,11 +167,52 @@ void WarpEngine::show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp
   if (!anybody) wait_for("nobody that is left");
 }
 
+// A warp in the middle of a launch or its like.
+void WarpEngine::show_nested(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const NestedRun& run = *warp.nested;
+  const std::string name = name_of(cta, warp.place.warp);
+  const std::string step = step_at(warp, warp.issued_pc, run.code);
+  switch (run.stage) {
+    case NestedStage::wait:
+      if (warp.wait != WarpWait::children) break;
+      graph.add(name, fmt::format("in {}, for its children:", step),
+                "children of " + domain_.observation().labels.of(cta.start.tag.operation));
+      return;
+    case NestedStage::elsewhere:
+      for (const std::uint32_t other : cta.warps) {
+        const NestedRun* its = warps_[other].nested.get();
+        if (its == nullptr || &warps_[other] == &warp) continue;
+        const bool makes = its->stage == NestedStage::take_context || its->stage == NestedStage::write_context ||
+                           its->stage == NestedStage::count_context;
+        if (makes)
+          graph.add(name, fmt::format("in {}, for the context that is made by", step),
+                    name_of(cta, warps_[other].place.warp));
+      }
+      return;
+    case NestedStage::take_context:
+      graph.add(name, fmt::format("in {}, for", step), "a free record of a thread-group context");
+      return;
+    case NestedStage::take_task:
+      graph.add(name, fmt::format("in {}, for", step), "a free record of a task (TMD)");
+      return;
+    case NestedStage::place:
+      graph.add(name, fmt::format("in {}, for a free entry of", step),
+                fmt::format("the queue at 0x{:x}", run.entries[run.index].queue));
+      return;
+    default:
+      break;
+  }
+  graph.add(name, fmt::format("in {}, for the access to 0x{:x} by", step, run.asked),
+            fmt::format("memory, with {} requests of SM {} open, {} of them not sent", memory_.open(), place_.id,
+                        memory_.waiting()));
+}
+
 void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t number) const {
   const Warp& warp = warps_[cta.warps[number]];
   const std::string name = name_of(cta, number);
   const std::string memory = fmt::format("memory, with {} requests of SM {} open, {} of them not sent", memory_.open(),
                                          place_.id, memory_.waiting());
+  if (warp.nested != nullptr && warp.wait != WarpWait::order) return show_nested(graph, cta, warp);
   switch (warp.wait) {
     case WarpWait::registers: {
       graph.add(name, fmt::format("before {}, for loads from", next_of(warp)), memory);
@@ -215,6 +259,14 @@ void WarpEngine::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       } else {
         graph.add(name, "for nothing: it runs, and next comes", next_of(warp));
       }
+      return;
+    case WarpWait::nested:
+    case WarpWait::context:
+    case WarpWait::children:
+      graph.add(name, "for its entry of a queue from", memory);
+      return;
+    case WarpWait::restore:
+      graph.add(name, "for its state, which was saved, from", memory);
       return;
     case WarpWait::exited:
       return;

@@ -56,7 +56,8 @@ void MemoryUnit::note_owners(protocol::MemoryRequest& request, const Open& open,
   owners[1] = &access;
   owners[2] = &warps_[access.warp].scoreboard;
   if (open.entry == kNone) return;
-  const auto* tags = static_cast<const std::uint8_t*>(l1_.tags_of(arch::line_of(request.get_address())));
+  const auto* tags =
+      static_cast<const std::uint8_t*>(l1_.tags_of(tagged(arch::line_of(request.get_address()), request)));
   owners[3] = l1_.place_of(open.entry);
   owners[4] = tags;
   owners[5] = tags + 64;
@@ -112,6 +113,10 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
     const Part part = parts_[open.part];
     Access& access = accesses_[part.access];
     if (outcome != Outcome::ok) {
+      // A store that was refused must not stay in the L1 either.
+      if (access.kind == AccessKind::store) {
+        l1_.forget(tagged(arch::line_of(request.get_address()), request), part.sectors);
+      }
       part_failed(open.part, arch::line_of(request.get_address()), part.sectors, outcome, arrival);
     } else if (!access.dead && (access.kind == AccessKind::load || access.kind == AccessKind::copy)) {
       const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
@@ -126,7 +131,11 @@ void MemoryUnit::answered(protocol::MemoryRequest& request, Cycle arrival) {
 
 // Corrupt data get no further than here: not into registers, shared memory or the L1.
 MemoryUnit::Outcome MemoryUnit::outcome_of(const protocol::MemoryRequest& request) {
-  if (request.get_response_status() != tlm::TLM_OK_RESPONSE) return Outcome::error;
+  if (request.get_response_status() != tlm::TLM_OK_RESPONSE) {
+    if (!request.extension.unmapped) return Outcome::error;
+    const bool there = request.get_response_status() == tlm::TLM_COMMAND_ERROR_RESPONSE;
+    return there ? Outcome::read_only : Outcome::unmapped;
+  }
   return request.extension.poisoned ? Outcome::poisoned : Outcome::ok;
 }
 
@@ -204,6 +213,8 @@ void MemoryUnit::part_failed(std::uint32_t index, std::uint64_t line, std::uint8
     auto lane = static_cast<std::uint32_t>(__builtin_ctz(part.lanes));
     while ((part.lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) ++lane;
     access.poisoned = outcome == Outcome::poisoned;
+    access.unmapped = outcome == Outcome::unmapped;
+    access.read_only = outcome == Outcome::read_only;
     client_.access_failed(access, lane, line + access.offset_of(lane), arrival);
   }
   access.failed = true;

@@ -58,7 +58,29 @@ void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t
   request.extension.sectors = sectors;
 }
 
+// Above it an address is outside memory, and its place belongs to the subcontext.
+constexpr std::uint32_t kTagBit = 56;
+constexpr std::uint64_t kNobody = 0xFF;
+
 }  // namespace
+
+// Lines of different subcontexts are different lines (PRT-08). What is outside memory never comes, and has no owner.
+inline std::uint64_t MemoryUnit::tagged(std::uint64_t line, Asker asker) {
+  const std::uint64_t owner = asker.physical ? 0 : asker.subcontext;
+  if (line >> kTagBit == 0) return line | owner << kTagBit;
+  return (line & ((std::uint64_t{1} << kTagBit) - 1)) | kNobody << kTagBit;
+}
+
+std::uint64_t MemoryUnit::tagged(std::uint64_t line, const protocol::MemoryRequest& request) {
+  return tagged(line, Asker{request.extension.subcontext, request.extension.physical});
+}
+
+inline protocol::MemoryRequest& MemoryUnit::new_request(Asker asker) {
+  protocol::MemoryRequest& request = pool_.acquire();
+  request.extension.subcontext = asker.subcontext;
+  request.extension.physical = asker.physical;
+  return request;
+}
 
 MemoryUnit::MemoryUnit(Domain& domain, MemoryOut& out, const SmParams& params, const MemoryView& view, std::uint32_t sm,
                        std::vector<Warp>& warps, MemoryClient& client, SmStats& stats, const ClusterTables& tables,
@@ -107,7 +129,7 @@ void MemoryUnit::reset() {
 }
 
 void MemoryUnit::forget(std::uint32_t cta) {
-  accesses_.for_each([cta](Access& access) { access.dead |= access.cta == cta && !access.orphan; });
+  accesses_.for_each([cta](Access& access) { access.dead |= access.cta == cta && !access.orphan && !access.step; });
 }
 
 MemoryUnit::Result MemoryUnit::shared(const Operation& operation, std::uint32_t window, std::uint32_t warp, Cycle now) {
@@ -140,14 +162,18 @@ Cycle MemoryUnit::read_tile(const arch::MatmulTile& tile, Cycle now) {
   return port_.take_past_queue(now, cycles) + cycles;
 }
 
-MemoryUnit::Result MemoryUnit::global(const Operation& operation, std::uint32_t warp, Cycle now) {
+MemoryUnit::Result MemoryUnit::global(const Operation& operation, std::uint32_t warp, Cycle now, bool physical) {
+  const Asker asker{warps_[warp].subcontext, physical};
   const std::uint32_t width = operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
   static thread_local LineAccesses lines;  // large, and needed by one SM at a time
   coalesce(operation.lanes, operation.address, width, lines);
   const Cycle begin = port_.take(now, std::max(1U, lines.count));
   if (lines.count == 0) return {begin + params_.l1_latency, 0, false, false};
-  if (operation.code == OpCode::store || operation.code == OpCode::atomic) return change(operation, lines, warp, begin);
-  return is_strong(operation) ? load_strong(operation, lines, warp, begin) : load(operation, lines, warp, begin);
+  if (operation.code == OpCode::store || operation.code == OpCode::atomic) {
+    return change(operation, lines, warp, begin, asker);
+  }
+  if (is_strong(operation)) return load_strong(operation, lines, warp, begin, asker);
+  return load(operation, lines, warp, begin, asker);
 }
 
 std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp, bool row) {
@@ -157,6 +183,8 @@ std::uint32_t MemoryUnit::begin(const Operation& operation, std::uint32_t warp, 
   access.kind = kind_of(operation);
   access.dead = access.failed = false;
   access.cluster = access.posted = access.orphan = access.outside = access.poisoned = false;
+  access.unmapped = access.read_only = false;
+  access.step = owner.stepping;
   access.blocks = arch::acquires(operation.order) && access.kind != AccessKind::copy;
   access.acquires = access.blocks && operation.scope != arch::Scope::cta;
   access.code = operation.code;
@@ -197,13 +225,13 @@ MemoryUnit::Result MemoryUnit::end(std::uint32_t index) {
 }
 
 MemoryUnit::Result MemoryUnit::load(const Operation& operation, const LineAccesses& lines, std::uint32_t warp,
-                                    Cycle begin_cycle) {
+                                    Cycle begin_cycle, Asker asker) {
   std::uint32_t access = kNone;
   Cycle tags = begin_cycle + params_.l1_tag_latency;
   Cycle arrival = 0;
   for (const LineAccess& line : lines) {
     const std::uint32_t part = parts_.take();
-    const L1Cache::Load found = l1_.load(line.line, line.sectors, part);
+    const L1Cache::Load found = l1_.load(tagged(line.line, asker), line.sectors, part);
     HEDDLE_CHECK(found.accepted, "the L1 ran out of entries");
     if (found.hit != 0) {
       stats_.l1_hits.add(static_cast<std::uint32_t>(__builtin_popcount(found.hit)));
@@ -233,7 +261,7 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, const LineAccess
       ++accesses_[access].open;
     }
     if (found.missing != 0 && !blocking_) {
-      protocol::MemoryRequest& request = pool_.acquire();
+      protocol::MemoryRequest& request = new_request(asker);
       aim_read(request, line.line, found.missing);
       submit(request, access, kNone, found.entry, tags);
     }
@@ -252,7 +280,7 @@ MemoryUnit::Result MemoryUnit::load(const Operation& operation, const LineAccess
 // The whole of a read, without what only one under way needs.
 MemoryUnit::Outcome MemoryUnit::read_blocking(const Operation& operation, std::uint32_t warp, const LineAccess& line,
                                               bool row, std::uint8_t sectors, std::uint32_t entry, Cycle& arrival) {
-  protocol::MemoryRequest& request = pool_.acquire();
+  protocol::MemoryRequest& request = new_request({warps_[warp].subcontext, false});
   aim_read(request, line.line, sectors);
   request.extension.sm = sm_;
   stats_.requests.add();
@@ -276,12 +304,12 @@ MemoryUnit::Outcome MemoryUnit::read_blocking(const Operation& operation, std::u
 }
 
 MemoryUnit::Result MemoryUnit::load_strong(const Operation& operation, const LineAccesses& lines, std::uint32_t warp,
-                                           Cycle begin_cycle) {
+                                           Cycle begin_cycle, Asker asker) {
   const std::uint32_t access = begin(operation, warp, lines.row);
   Cycle tags = begin_cycle + params_.l1_tag_latency;
   for (const LineAccess& line : lines) {
-    l1_.forget(line.line, line.sectors);
-    protocol::MemoryRequest& request = pool_.acquire();
+    l1_.forget(tagged(line.line, asker), line.sectors);
+    protocol::MemoryRequest& request = new_request(asker);
     aim_read(request, line.line, line.sectors);
     submit(request, access, add_part(access, line), kNone, tags++);
   }
@@ -289,15 +317,15 @@ MemoryUnit::Result MemoryUnit::load_strong(const Operation& operation, const Lin
 }
 
 MemoryUnit::Result MemoryUnit::change(const Operation& operation, const LineAccesses& lines, std::uint32_t warp,
-                                      Cycle begin_cycle) {
+                                      Cycle begin_cycle, Asker asker) {
   const std::uint32_t access = begin(operation, warp, lines.row);
   Cycle tags = begin_cycle + params_.l1_tag_latency;
   for (const LineAccess& line : lines) {
-    protocol::MemoryRequest& request = pool_.acquire();
+    protocol::MemoryRequest& request = new_request(asker);
     if (operation.code == OpCode::store) {
-      fill_store(request, operation, line);
+      fill_store(request, operation, line, asker);
     } else {
-      l1_.forget(line.line, line.sectors);
+      l1_.forget(tagged(line.line, asker), line.sectors);
       fill_atomic(request, operation, line);
     }
     submit(request, access, add_part(access, line), kNone, tags++);
@@ -305,14 +333,15 @@ MemoryUnit::Result MemoryUnit::change(const Operation& operation, const LineAcce
   return end(access);
 }
 
-void MemoryUnit::fill_store(protocol::MemoryRequest& request, const Operation& operation, const LineAccess& line) {
+void MemoryUnit::fill_store(protocol::MemoryRequest& request, const Operation& operation, const LineAccess& line,
+                            Asker asker) {
   alignas(8) std::array<std::uint8_t, kLineBytes> bytes;  // NOLINT(*-init-variables): filled where it counts
   alignas(8) std::array<std::uint8_t, kLineBytes> enables;
   take_line(operation, line, bytes.data(), enables.data());
   if (is_strong(operation)) {
-    l1_.forget(line.line, line.sectors);
+    l1_.forget(tagged(line.line, asker), line.sectors);
   } else {
-    l1_.store(line.line, 0, bytes.data(), enables.data(), kLineBytes);
+    l1_.store(tagged(line.line, asker), 0, bytes.data(), enables.data(), kLineBytes);
   }
   const std::uint32_t offset = first_sector(line.sectors) * kSectorBytes;
   const std::uint32_t length = span_of(line.sectors);
@@ -371,7 +400,7 @@ MemoryUnit::Result MemoryUnit::flush(std::uint32_t warp, Cycle now) {
   accesses_[access].kind = AccessKind::flush;
   Cycle departure = now + params_.l1_tag_latency;
   for (const std::uint64_t address : slice_addresses_) {
-    protocol::MemoryRequest& request = pool_.acquire();
+    protocol::MemoryRequest& request = new_request({0, true});  // the address only selects the slice
     request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
     request.extension.sectors = 0;
     request.extension.action = protocol::MemoryAction::write_back;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arch/address_map.h"
+#include "arch/task_record.h"
 #include "arch/warp_program.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
@@ -31,9 +32,12 @@
 
 namespace heddle::sm {
 
-// What of memory an SM has to know: where its slices are.
+inline const arch::NestedMemory kNoNestedMemory{};
+
+// What of memory an SM has to know: where its slices are, and where device-side launches keep what they need.
 struct MemoryView {
   const arch::AddressMap& map;
+  const arch::NestedMemory& nested = kNoNestedMemory;
 };
 
 // The SM on the SM-to-SM network of its GPC.
@@ -127,7 +131,9 @@ class MemoryUnit {
   // Loads, stores and atomics of an open window, with all lanes inside and aligned.
   Result shared(const arch::Operation& operation, std::uint32_t window, std::uint32_t warp, Cycle now);
   // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for.
-  Result global(const arch::Operation& operation, std::uint32_t warp, Cycle now);
+  // `physical`: the addresses are not translated, whatever the subcontext of the warp (MEM-04); for strong accesses to
+  // the machine's own structures.
+  Result global(const arch::Operation& operation, std::uint32_t warp, Cycle now, bool physical = false);
   // Loads, stores, atomics, and mbarrier arrivals, expects and completes of DSMEM, aligned. All lanes have been found
   // in the tables. What lies on this SM is served at once; an error there comes as cluster_failed() all the same,
   // inside this call. Accesses that return nothing are posted unless they acquire: their results are never open,
@@ -209,17 +215,30 @@ class MemoryUnit {
     protocol::MemoryRequest* request = nullptr;
     protocol::BulkReadPacket packet;  // to be answered
   };
-  enum class Outcome : std::uint8_t { ok, error, poisoned };  // of a request
+  enum class Outcome : std::uint8_t { ok, error, poisoned, unmapped, read_only };  // of a request
+  // Whose addresses those of an instruction are.
+  struct Asker {
+    std::uint8_t subcontext = 0;
+    bool physical = false;
+  };
 
   std::uint32_t begin(const arch::Operation& operation, std::uint32_t warp, bool row);
   Result end(std::uint32_t access);
   std::uint32_t add_part(std::uint32_t access, const LineAccess& line);
-  Result load(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
-  Result load_strong(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
-  Result change(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin);
+  Result load(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin,
+              Asker asker);
+  Result load_strong(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin,
+                     Asker asker);
+  Result change(const arch::Operation& operation, const LineAccesses& lines, std::uint32_t warp, Cycle begin,
+                Asker asker);
   Outcome read_blocking(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,
                         std::uint8_t sectors, std::uint32_t entry, Cycle& arrival);
-  void fill_store(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
+  protocol::MemoryRequest& new_request(Asker asker);
+  void fill_store(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line,
+                  Asker asker);
+  // A line as the L1 knows it.
+  static std::uint64_t tagged(std::uint64_t line, Asker asker);
+  static std::uint64_t tagged(std::uint64_t line, const protocol::MemoryRequest& request);
   static void fill_atomic(protocol::MemoryRequest& request, const arch::Operation& operation, const LineAccess& line);
   // Straight to where the operation wants it: `bytes` are those of the line from `offset` on.
   void deliver_hit(const arch::Operation& operation, std::uint32_t warp, const LineAccess& line, bool row,

@@ -41,6 +41,8 @@ class Scoreboard {
     return when;
   }
 
+  // Everything that was written is there.
+  bool settled(Cycle now) const { return under_way_ == 0 && latest_ <= now; }
   // Registers whose time is not known.
   std::uint32_t under_way() const { return under_way_; }
 

@@ -123,6 +123,13 @@ void SharedMemory::compact() {
   }
 }
 
+void SharedMemory::fill(std::uint32_t window, const std::vector<std::uint8_t>& bytes) {
+  Window& its = at(window);
+  HEDDLE_CHECK(bytes.size() == its.bytes, "a window of shared memory is filled with more or less than it has");
+  std::copy(bytes.begin(), bytes.end(), bytes_.get() + its.base);
+  its.words = ~std::uint64_t{0};
+}
+
 void SharedMemory::close(std::uint32_t window) {
   release(window, 0);
   windows_[window].open = false;

@@ -42,6 +42,8 @@ class SharedMemory {
   // size() bytes; valid until a window is opened. For writers: see covered().
   std::uint8_t* data(std::uint32_t window) { return bytes_.get() + at(window).base; }
   const std::uint8_t* data(std::uint32_t window) const { return bytes_.get() + at(window).base; }
+  // All of the window at once, mbarriers among it; as many bytes as it has.
+  void fill(std::uint32_t window, const std::vector<std::uint8_t>& bytes);
   bool contains(std::uint32_t window, std::uint64_t offset, std::uint64_t bytes) const {
     const std::uint32_t there = size(window);
     return bytes <= there && offset <= there - bytes;

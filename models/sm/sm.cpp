@@ -33,6 +33,8 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       bulk_data_in("bulk_data_in", domain, place.bulk_way),
       bulk_read_in("bulk_read_in", domain, place.bulk_way),
       bulk_read_out("bulk_read_out", domain, place.bulk_way, kUnlimitedCredits),  // bounded by what the TMAU has open
+      child_out("child_out", domain, params.nested.distance, kUnlimitedCredits),  // bounded by the TMDs
+      wake_in("wake_in", domain, params.nested.distance),
       capacity_(arch::capacity_of(params.limits)),
       start_cycles_(domain.cost(params.start_cycles)),
       place_(place),
@@ -40,6 +42,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       ctas_(params.limits.ctas),
       started_(counter("ctas", "CTAs", "CTAs started on this SM")),
       warp_cycles_(counter("warp_cycles", "warps x cycles", "resident warps, summed over time")),
+      no_wakes_("no_wakes", domain, 0, kUnlimitedCredits),
       engine_(domain, memory_out, ClusterLinks{dsmem_out, dsmem_in, reply_out, place.in_gpc}, BulkLinks{bulk_read_out},
               bulk_out, params, code, view, place, this->name(), domain.observation().prefix + "." + path, *this) {
   entry_in.init(place.tpcs, [&domain](const char* socket, std::size_t) {
@@ -55,6 +58,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   bulk_done_in.on_packet<Sm, &Sm::on_bulk_done>(*this);
   bulk_data_in.on_packet<Sm, &Sm::on_bulk_data>(*this);
   bulk_read_in.on_packet<Sm, &Sm::on_bulk_read>(*this);
+  wake_in.on_packet<Sm, &Sm::on_wake>(*this);
   start_in.on_packet_ahead<Sm, &Sm::on_start>(*this);
   abort_in.on_packet<Sm, &Sm::on_abort>(*this);
   memory_out.connect<Sm, &Sm::on_response, &Sm::on_room>(*this);
@@ -89,10 +93,13 @@ void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle ar
   used_.add(start.need);
   HEDDLE_CHECK(used_.within(capacity_), "a CTA was started without the resources for it");
   Cta& cta = ctas_[start.cta_slot];
-  cta = {true, arrival, start.tag, start.id, start.order, start.departure, start.need, 0};
+  cta = {true,       arrival, start.tag,           start.id,        start.order, start.departure,
+         start.need, 0,       start.tag.operation, start.area != 0, false};
   ++resident_;
-  started_.add();
-  if (CtaListener* listener = domain_.observation().ctas) listener->cta_started(shown(cta, arrival));
+  if (!cta.restored) {
+    started_.add();
+    if (CtaListener* listener = domain_.observation().ctas) listener->cta_started(shown(cta, arrival));
+  }
   if (start.tag.cga_id != protocol::kNoCgaId) enter_cga(start, arrival);
   if (start.code != arch::kNoCode) {
     engine_.start(start, arrival, arrival + start_cycles_);
@@ -122,6 +129,15 @@ void Sm::shared_released(std::uint32_t cta_slot, std::uint32_t bytes) {
   used_[arch::Resource::shared_bytes] -= bytes;
 }
 
+void Sm::before_end_of_elaboration() {
+  if (wake_in.size() == 0) no_wakes_.bind(wake_in);
+}
+
+void Sm::tell_tasks(const protocol::ChildPacket& packet) {
+  HEDDLE_CHECK(child_out.links() > 0, "a task launches on a machine without nested streams");
+  child_out.send(packet);
+}
+
 void Sm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) { engine_.abort(abort.operation); }
 
 bool Sm::on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
@@ -139,6 +155,19 @@ void Sm::on_event(std::uint32_t kind, std::uint64_t argument) {
   used_.subtract(preloads_[argument].amount);
 }
 
+void Sm::cta_restored(std::uint32_t cta_slot, std::uint32_t operation) {
+  Cta& cta = ctas_[cta_slot];
+  cta.operation = operation;
+  if (CtaListener* listener = domain_.observation().ctas) listener->cta_restored(shown(cta, now()));
+}
+
+void Sm::cta_saved(std::uint32_t cta_slot) {
+  Cta& cta = ctas_[cta_slot];
+  cta.saved = true;
+  if (CtaListener* listener = domain_.observation().ctas) listener->cta_saved(shown(cta, now()));
+  end(cta_slot, false);
+}
+
 void Sm::end(std::uint32_t cta_slot, bool faulted) {
   Cta& cta = ctas_[cta_slot];
   cta.running = false;
@@ -148,7 +177,7 @@ void Sm::end(std::uint32_t cta_slot, bool faulted) {
   Observation& observation = domain_.observation();
   warp_cycles_.add((now() - cta.begin) * warps);
   observation.load_map.add(place_.id, cta.begin, now(), warps);
-  if (observation.ctas != nullptr) observation.ctas->cta_ended(shown(cta, now()));
+  if (observation.ctas != nullptr && !cta.saved) observation.ctas->cta_ended(shown(cta, now()));
   if (observation.timeline != nullptr) draw(cta, cta_slot);
   if (cta.tag.cga_id != protocol::kNoCgaId && place_.gpc < observation.clusters.gpcs()) {
     observation.clusters.end(place_.gpc, cta.tag.cga_id, cta.id.rank, now());
@@ -158,7 +187,7 @@ void Sm::end(std::uint32_t cta_slot, bool faulted) {
 
 CtaListener::Cta Sm::shown(const Cta& cta, Cycle cycle) const {
   CtaListener::Cta shown;
-  shown.task = cta.tag.operation;
+  shown.task = cta.operation;
   shown.index = cta.id.index;
   shown.sm = place_.id;
   shown.cycle = cycle;
@@ -184,9 +213,15 @@ void Sm::draw(const Cta& cta, std::uint32_t cta_slot) {
   }
   const sc_core::sc_time begin = domain_.clock().time_of(cta.begin);
   const sc_core::sc_time end = domain_.clock().time_of(now());
-  const std::string name = observation.labels.of(cta.tag.operation);
+  const std::string name = observation.labels.of(cta.operation);
   const auto index = static_cast<std::int64_t>(cta.id.index);
   const std::int64_t warps = cta.need[arch::Resource::warps];
+  if (cta.saved || cta.restored) {
+    observation.timeline->slice(
+        track, begin, end, name,
+        {{"cta", index}, {"warps", warps}, {"restored", cta.restored ? 1 : 0}, {"saved", cta.saved ? 1 : 0}});
+    return;
+  }
   if (cta.id.cga_size == 1) {
     observation.timeline->slice(track, begin, end, name, {{"cta", index}, {"warps", warps}});
     return;

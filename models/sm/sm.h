@@ -13,6 +13,7 @@
 #include "common/packet_socket.h"
 #include "protocol/abort_packet.h"
 #include "protocol/bulk_packet.h"
+#include "protocol/child_packet.h"
 #include "protocol/cluster_packet.h"
 #include "protocol/cta_packet.h"
 #include "protocol/dsmem_packet.h"
@@ -49,6 +50,9 @@ class Sm : public Block, private EngineHost {
   PacketIn<protocol::BulkDataPacket> bulk_data_in;
   PacketIn<protocol::BulkReadPacket> bulk_read_in;
   PacketOut<protocol::BulkReadPacket> bulk_read_out;
+  // Device-side launches: to task management, and its wakes. Both may stay unbound while nobody launches.
+  PacketOut<protocol::ChildPacket> child_out;
+  PacketIn<protocol::WakePacket> wake_in;
 
   // Resources that something outside the model holds from the start, and after every reset, until that cycle; 0: for
   // ever. Several add up; together they must fit.
@@ -83,6 +87,9 @@ class Sm : public Block, private EngineHost {
     std::uint64_t departure = 0;
     arch::ResourceVector need;          // less what it has given back
     std::uint32_t released_shared = 0;  // bytes
+    std::uint32_t operation = 0;        // whose CTA it is; `tag` tells what sent it here
+    bool restored = false;              // it was saved before (TSK-12)
+    bool saved = false;                 // it leaves, and is not over
   };
   struct Preload {
     arch::ResourceVector amount;
@@ -106,9 +113,14 @@ class Sm : public Block, private EngineHost {
   void on_bulk_done(const protocol::BulkDonePacket& done, std::uint32_t) { engine_.on_bulk_done(done); }
   void on_bulk_data(const protocol::BulkDataPacket& packet, std::uint32_t) { engine_.on_bulk_data(packet); }
   void on_bulk_read(const protocol::BulkReadPacket& packet, std::uint32_t) { engine_.on_bulk_read(packet); }
+  void on_wake(const protocol::WakePacket& wake, std::uint32_t) { engine_.on_wake(wake); }
+  void before_end_of_elaboration() override;
   void cta_over(std::uint32_t cta_slot, bool faulted) override { end(cta_slot, faulted); }
   void notify(const protocol::ClusterNoticePacket& notice, Cycle when) override { notice_out.send_at(when, notice); }
   void shared_released(std::uint32_t cta_slot, std::uint32_t bytes) override;
+  void tell_tasks(const protocol::ChildPacket& packet) override;
+  void cta_saved(std::uint32_t cta_slot) override;
+  void cta_restored(std::uint32_t cta_slot, std::uint32_t operation) override;
   void end(std::uint32_t cta_slot, bool faulted);
   void draw(const Cta& cta, std::uint32_t cta_slot);
   void hold(std::size_t preload);
@@ -126,6 +138,7 @@ class Sm : public Block, private EngineHost {
   std::vector<TrackId> tracks_;
   Counter& started_;
   Counter& warp_cycles_;
+  PacketOut<protocol::WakePacket> no_wakes_;
   WarpEngine engine_;
 };
 

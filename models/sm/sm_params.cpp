@@ -69,12 +69,27 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
         kAssumption);
 }
 
+void NestedParams::describe(ParamTable<NestedParams>& t) {
+  t.add("launch_cycles", &NestedParams::launch_cycles, {Unit::cycles, 0, 10'000'000},
+        "work of the device runtime for each child task before its first access to memory; the warp does nothing else",
+        kAssumption);
+  t.add("distance", &NestedParams::distance, {Unit::cycles, 0, 100'000},
+        "cycles from an SM to task management: children to start, contexts whose CTA has gone, entries of queues",
+        kAssumption);
+  t.add("save", &NestedParams::save,
+        "CTAs whose warps all wait for children are saved to memory and give their slots up; false: they stay",
+        "TSK-12");
+  t.add("save_delay", &NestedParams::save_delay, {Unit::cycles, 1, 1'000'000'000},
+        "for which a CTA has waited when it is saved, and after which an SM tries again that could not", kAssumption);
+}
+
 void SmParams::describe(ParamTable<SmParams>& t) {
   t.group("limits", &SmParams::limits);
   t.add("start_cycles", &SmParams::start_cycles, {Unit::cycles, 0, 100'000},
         "from a CTA's arrival at the SM to its first instruction", kAssumption);
   t.group("issue", &SmParams::issue);
   t.group("memory", &SmParams::memory);
+  t.group("nested", &SmParams::nested);
   t.add_choice(
       "tensor_errors", &SmParams::tensor_errors, {{"trap", TensorErrors::trap}, {"report", TensorErrors::report}},
       "what a bulk request does to its CTA that breaks a rule of the tensor memory access unit, or that memory answers "

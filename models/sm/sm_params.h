@@ -62,11 +62,22 @@ enum class TensorErrors : std::uint8_t {
   report,  // the fault is recorded, and the CTA goes on
 };
 
+// Device-side launches (TSK-06).
+struct NestedParams {
+  std::uint32_t launch_cycles = 2000;  // cycles
+  std::uint32_t distance = 100;        // cycles to task management
+  bool save = true;                    // CTAs that wait for their children
+  std::uint32_t save_delay = 2000;     // cycles
+
+  static void describe(ParamTable<NestedParams>& t);
+};
+
 struct SmParams {
   arch::SmLimits limits;
   std::uint32_t start_cycles = 20;  // cycles
   IssueParams issue;
   MemoryParams memory;
+  NestedParams nested;
   TensorErrors tensor_errors = TensorErrors::trap;
   // Shared memory layouts, as arch::SwizzleTable::set() takes them; empty: the usual ones (TMA-20).
   std::vector<std::uint32_t> swizzle_32;

@@ -21,6 +21,8 @@ struct SmStats {
   Counter& stall_mbarrier;
   Counter& stall_bulk_queue;
   Counter& stall_bulk;
+  Counter& stall_launch;
+  Counter& stall_children;
   Counter& stall_issue;
   Counter& l1_hits;
   Counter& l1_misses;
@@ -35,8 +37,28 @@ struct SmStats {
   Counter& bulk_bytes;
   Counter& bulk_conflicts;
   Counter& bulk_sends;
+  Counter& nested_launches;
+  Counter& nested_waits;
+  Counter& nested_streams;
+  Counter& nested_appends;
+  Counter& nested_steps;
+  Counter& nested_retries;
   Counter& faults;
   Counter& dropped_errors;
+};
+
+// The same of saved CTAs (TSK-12), on machines that have areas for them.
+struct SaveStats {
+  SaveStats(Stats& stats, const std::string& prefix);
+
+  Counter& saves;
+  Counter& restores;
+  Counter& bytes;
+  Histogram& save_cycles;
+  Histogram& restore_cycles;
+  Counter& woken;
+  Counter& too_large;
+  Counter& no_area;
 };
 
 }  // namespace heddle::sm

@@ -8,6 +8,7 @@
 
 #include "arch/warp_program.h"
 #include "common/clock.h"
+#include "sm/nested_run.h"
 #include "sm/request_ledger.h"
 #include "sm/scoreboard.h"
 
@@ -29,6 +30,10 @@ enum class WarpWait : std::uint8_t {
   bulk,         // for a place in the queue of the TMAU
   bulk_groups,  // for groups of bulk requests
   bulk_answer,  // for the end of its own request to the TMAU
+  nested,       // for a memory step of a device-side launch or its like
+  context,      // for another warp of its CTA, which makes their context
+  children,     // for the tasks of its context
+  restore,      // for the state of its CTA, which was saved
   exited,
 };
 
@@ -64,6 +69,11 @@ class WarpGroups {
   }
   // Groups that were committed and are open.
   std::size_t open() const { return groups_.size() - 1; }
+  // All is over: nothing is lost if the groups begin anew.
+  bool settled(Cycle now) const {
+    return std::all_of(groups_.begin(), groups_.end(),
+                       [now](const Group& group) { return group.open == 0 && group.ready <= now; });
+  }
   bool under_way() const {
     return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.open > 0; });
   }
@@ -87,6 +97,7 @@ class WarpGroups {
 struct Warp {
   bool resident = false;
   std::uint32_t cta = 0;  // CTA slot
+  std::uint8_t subcontext = 0;
   const arch::WarpProgram* program = nullptr;
   arch::WarpPlace place;
   arch::WarpState state;
@@ -130,6 +141,9 @@ struct Warp {
   WarpGroups bulk_reads;
   bool wants_reads = false;     // it waits for these
   std::uint32_t bulk_sent = 0;  // requests of the operation that has not sent all
+
+  std::unique_ptr<NestedRun> nested;  // an operation of device-side launches that is under way
+  bool stepping = false;              // the access that begins is one of its steps
 
   void begin_groups() {
     copies.begin();

@@ -57,6 +57,7 @@ WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links
       params_(params),
       code_(code),
       place_(place),
+      nested_(view.nested),
       bulk_out_(bulk_out),
       name_(name),
       host_(host),
@@ -64,7 +65,9 @@ WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links
       tables_(warp_slots(params), params.limits.ctas, params.limits.max_shared_per_cta),
       memory_(domain, out, params, view, place.id, warps_, *this, stats_, tables_, links, bulk),
       partitions_(kPartitions, Partition(params.issue.policy, warp_slots(params) / kPartitions)),
-      ctas_(params.limits.ctas) {
+      ctas_(params.limits.ctas),
+      first_mover_(warp_slots(params)) {
+  if (nested_.areas.count > 0) save_stats_.emplace(domain.observation().stats, stat_prefix);
   due_.fill(kNeverReady);
   interval_.fill(1);
   latency_.fill(1);
@@ -82,7 +85,10 @@ WarpEngine::WarpEngine(Domain& domain, MemoryOut& out, const ClusterLinks& links
 void WarpEngine::reset() {
   memory_.reset();
   for (Partition& partition : partitions_) partition.reset();
-  for (Warp& warp : warps_) warp.resident = false;
+  for (Warp& warp : warps_) {
+    warp.resident = warp.stepping = false;
+    warp.nested.reset();
+  }
   for (Cta& cta : ctas_) {
     cta.running = false;
     cta.mbarrier_waiters.clear();
@@ -97,6 +103,7 @@ void WarpEngine::reset() {
   resident_ = shared_held_ = 0;
   order_waiters_.clear();
   failures_.clear();
+  moves_.clear();
   bulk_open_.clear();
   bulk_waiters_.clear();
   aborted_.clear();
@@ -117,6 +124,18 @@ void WarpEngine::on_event(std::uint32_t kind, std::uint64_t argument) {
       return;
     case kPermitted:
       permitted(index);
+      return;
+    case kSaves:
+      save_due(index);
+      return;
+    case kMoves:
+      pump(index);
+      return;
+    case kMoved:
+      move_answered(index, static_cast<std::uint32_t>(argument >> 32));
+      return;
+    case kGivesTurn:
+      write_turn(ctas_[index]);
       return;
     default:
       failed(index);
@@ -161,6 +180,7 @@ void WarpEngine::memory_goes_on(Cycle when) {
     const Cycle next = partitions_[p].next(memory_.free());
     if (next != kNeverReady) due_[p] = std::min(due_[p], std::max(next, when));
   }
+  moves_go_on(when);
   if (!issuing_) arm();
 }
 
@@ -210,6 +230,7 @@ void WarpEngine::issue(std::uint32_t slot) {
     run_held(slot);
     return;
   }
+  if (warp.nested != nullptr) return nested_step(slot);
   warp.issued_pc = warp.state.pc;
   static thread_local arch::Operation operation;  // large, and needed by one SM at a time
   warp.program->issue(warp.place, warp.state, operation);

@@ -13,10 +13,12 @@
 #include "common/domain.h"
 #include "common/packet_socket.h"
 #include "protocol/bulk_packet.h"
+#include "protocol/child_packet.h"
 #include "protocol/cluster_packet.h"
 #include "protocol/cta_packet.h"
 #include "sm/cluster_tables.h"
 #include "sm/cta_barriers.h"
+#include "sm/cta_move.h"
 #include "sm/memory_unit.h"
 #include "sm/partition.h"
 #include "sm/sm_params.h"
@@ -34,6 +36,12 @@ class EngineHost {
   virtual void notify(const protocol::ClusterNoticePacket& notice, Cycle when) = 0;
   // The CTA has given back shared memory, now: bytes as the resource accounting counts.
   virtual void shared_released(std::uint32_t cta_slot, std::uint32_t bytes) = 0;
+  // Task management is to know, now.
+  virtual void tell_tasks(const protocol::ChildPacket& packet) = 0;
+  // The CTA has been saved to memory, and its slot is free, now (TSK-12).
+  virtual void cta_saved(std::uint32_t cta_slot) = 0;
+  // A saved CTA has come back, now: one of that operation.
+  virtual void cta_restored(std::uint32_t cta_slot, std::uint32_t operation) = 0;
 
  protected:
   ~EngineHost() = default;
@@ -77,6 +85,9 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   // Requests that it has not ended.
   std::size_t bulk_open() const { return bulk_open_.in_use(); }
 
+  // Device-side launches: the tasks of a context have completed.
+  void on_wake(const protocol::WakePacket& wake);
+
   // What clusters hold here: all of it is zero when none is under way.
   struct ClusterState {
     std::uint32_t cgas = 0;         // directory entries
@@ -111,6 +122,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void collect_waits(WaitGraph& graph) const;
 
  private:
+  static constexpr std::uint32_t kNoMove = ~std::uint32_t{0};
   // A CTA whose warps have exited, and whose accesses have not all been answered, leaves in steps (CGA-11).
   enum class Exit : std::uint8_t {
     no,
@@ -142,6 +154,25 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     std::uint64_t phases = 0;                     // that have completed
     std::uint32_t released = 0;                   // bytes of shared memory, as the resource accounting counts
     std::vector<std::uint32_t> mbarrier_waiters;  // slots
+
+    // Device-side launches (TSK-07).
+    enum class Context : std::uint8_t { none, being_made, here };
+    Context context_state = Context::none;
+    std::uint64_t context = 0;  // its own, or the one that its grid shares
+    bool home_here = false;     // kHome names this SM: nobody has woken it since
+    bool knows_depth = false;
+    std::uint32_t depth = 0;       // of its task
+    std::uint64_t streams = 0;     // of the context, as far as is known
+    bool gives_turn = false;       // of a queue task: the entry is to be given back (TSK-05)
+    std::uint64_t turn_entry = 0;  // where, and
+    std::uint64_t turn = 0;        // what to write
+    bool has_context() const { return context_state == Context::here; }
+
+    // Saving (TSK-12).
+    std::uint32_t move = kNoMove;  // of its state to memory, or from there
+    Cycle save_due = 0;            // when it has waited long enough
+    bool saved = false;            // it leaves the slot, and is not over
+    bool woken = false;            // while its home moved
 
     bool in_cga() const { return start.tag.cga_id != protocol::kNoCgaId; }
   };
@@ -175,6 +206,27 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     kFails,         // argument: index into failures_
     kAcknowledged,  // argument: warp slot
     kPermitted,     // argument: CTA slot
+    kSaves,         // argument: CTA slot
+    kMoves,         // argument: index into moves_
+    kMoved,         // argument: the same, and above it the number of the access
+    kGivesTurn,     // argument: CTA slot
+  };
+  // A CTA on its way to memory, or from there. It goes on without the CTA if that cannot wait for it.
+  struct Move {
+    struct Flight {
+      bool busy = false;
+      bool failed = false;
+      CtaMove::Access access;
+    };
+    std::optional<CtaMove> walk;  // none: the place is free
+    bool restores = false;
+    std::uint32_t cta = 0;  // slot; kNoCta
+    bool holds = false;     // the CTA cannot end before it goes on: it counts as an access of it
+    bool judged = false;    // restore: what the header says has been looked at
+    bool stopped = false;   // it waits for the memory unit
+    Cycle begin = 0;
+    Cycle not_before = 0;  // of the next access
+    std::array<Flight, CtaMove::kWindow> flights;
   };
   struct Failure {
     std::uint32_t cta = 0;     // kNoCta: it has gone
@@ -290,7 +342,72 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void mbarrier_passed(std::uint32_t slot, Cycle when);
   void mbarrier_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override;
 
+  // engine_nested.cpp: device-side launches, one memory step after another (TSK-06 to TSK-14)
+  void run_nested(std::uint32_t slot, const arch::Operation& operation);
+  void begin_wait_children(std::uint32_t slot);
+  void nested_ready(std::uint32_t slot, Cycle when);
+  void nested_step(std::uint32_t slot);
+  void nested_goes_on(std::uint32_t slot, NestedStage stage, Cycle when);
+  void nested_ask(std::uint32_t slot, const arch::MemoryStep& step);
+  void nested_access(std::uint32_t slot, const arch::Operation& operation);
+  void nested_line(std::uint32_t slot, std::uint64_t address, const std::vector<std::uint64_t>& words);
+  void nested_ended(const Access& access, Cycle when);
+  void nested_lost(const Access& access);
+  void nested_answer(std::uint32_t slot, Cycle when);
+  void nested_finish(std::uint32_t slot, Cycle when);
+  void nested_drop(std::uint32_t slot);
+  void nested_wrong(std::uint32_t slot, arch::FaultKind kind, std::uint64_t address);
+  void nested_released(std::uint32_t slot, Cycle when);
+  void stop_nested(std::uint32_t slot);
+  std::uint64_t nested_word(std::uint32_t slot, std::uint32_t lane) const;
+
+  // engine_launch.cpp: what they consist of
+  void begin_nested(std::uint32_t slot);
+  void look_at_context(std::uint32_t slot, Cycle when);
+  void check_operands(std::uint32_t slot, Cycle when);
+  bool check_launches(NestedRun& run, const Cta& cta) const;
+  void begin_launch(std::uint32_t slot);
+  void next_launch(std::uint32_t slot, Cycle when);
+  void context_made(std::uint32_t slot, Cycle when);
+  void write_context(std::uint32_t slot);
+  void write_task(std::uint32_t slot);
+  void write_entry(std::uint32_t slot);
+  static void find_entry(Cta& cta);
+  void give_turn(Cta& cta, Cycle when);
+  void write_turn(Cta& cta);
+
+  // engine_save.cpp: CTAs that go to memory while they wait, and come back (TSK-12)
+  bool all_wait(const Cta& cta) const;
+  bool is_settled(const Cta& cta) const;
+  void consider_save(Cta& cta);
+  void save_due(std::uint32_t cta_slot);
+  SavedCta state_of(const Cta& cta) const;
+  void save_changed(std::uint32_t index);
+  void saved(Cta& cta);
+  bool woken_in_save(Cta& cta);
+  void begin_restore(Cta& cta, Cycle arrival);
+  void restore_changed(std::uint32_t index);
+  void header_known(std::uint32_t index);
+  void put_back(Cta& cta, const std::vector<std::uint8_t>& bytes);
+  void put_back_warp(Cta& cta, std::uint32_t number, const SavedWarp& saved);
+  void move_failed(Cta& cta, arch::FaultKind kind, const std::string& where);
+  void stop_move(Cta& cta);
+  std::uint32_t give_back_shared(Cta& cta, std::uint64_t from);
+
+  // engine_move.cpp: the accesses that this takes, made by warps of no CTA
+  std::uint32_t begin_move(Cta& cta, CtaMove walk, Cycle when);
+  void pump(std::uint32_t index);
+  void issue_move(std::uint32_t index);
+  void move_answered(std::uint32_t index, std::uint32_t flight);
+  void move_goes_on(std::uint32_t index);
+  void detach(std::uint32_t index);
+  bool of_move(const Access& access) const { return access.warp >= first_mover_; }
+  void move_access_ended(const Access& access, Cycle when);
+  void move_access_failed(const Access& access);
+  void moves_go_on(Cycle when);
+
   // engine_waits.cpp: who waits for what
+  void show_nested(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   void show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t warp) const;
   void show_cluster(WaitGraph& graph, const Cta& cta) const;
   void show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
@@ -304,6 +421,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   const SmParams params_;
   const arch::CodeStore& code_;
   const SmPlace place_;
+  const arch::NestedMemory& nested_;
   PacketOut<protocol::BulkRequestPacket>& bulk_out_;
   const char* name_;
   EngineHost& host_;
@@ -335,6 +453,9 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   std::vector<std::uint32_t> aborted_;              // operations
   bool descriptors_old_ = false;                    // a kernel has begun: the TMAU is to fetch descriptors anew
   arch::OpCode issuing_code_ = arch::OpCode::exit;  // of the operation that is being carried out
+  const std::uint32_t first_mover_;                 // slot behind those of warps: those that move CTAs
+  IndexPool<Move> moves_;
+  std::optional<SaveStats> save_stats_;  // none: there are no areas
 };
 
 }  // namespace heddle::sm

@@ -17,7 +17,7 @@ StreamTable::Stream& StreamTable::stream(std::uint32_t number) {
 void StreamTable::submit(const protocol::SubmitPacket& packet, Cycle now) {
   Stream& s = stream(packet.stream);
   s.entries.push_back({packet, now});
-  if (packet.kind != SubmitKind::wait) ++open_;
+  if (!ends_by_itself(packet.kind)) ++open_;
   if (s.entries.size() == 1) advance(packet.stream);
 }
 
@@ -51,6 +51,11 @@ void StreamTable::advance(std::uint32_t number) {
       s.entries.pop_front();
       continue;
     }
+    if (packet.kind == SubmitKind::close) {
+      closed_.push_back(packet.wait_for);
+      s.entries.pop_front();
+      continue;
+    }
     s.head_out = true;
     ready_.push_back({number, s.released});
   }
@@ -59,6 +64,12 @@ void StreamTable::advance(std::uint32_t number) {
 std::vector<StreamTable::Ready> StreamTable::take_ready() {
   std::vector<Ready> result;
   result.swap(ready_);
+  return result;
+}
+
+std::vector<std::uint32_t> StreamTable::take_closed() {
+  std::vector<std::uint32_t> result;
+  result.swap(closed_);
   return result;
 }
 
@@ -75,6 +86,7 @@ void StreamTable::reset() {
   waiters_.clear();
   ends_.clear();
   ready_.clear();
+  closed_.clear();
   open_ = 0;
 }
 

@@ -33,6 +33,9 @@ class StreamTable {
   // Operations that have become ready since the last call, in the order in which they did.
   std::vector<Ready> take_ready();
 
+  // Queue tasks whose close has had its turn since the last call: operations.
+  std::vector<std::uint32_t> take_closed();
+
   const Entry& head(std::uint32_t number) const;
   // End of the stream's last operation that has ended.
   std::optional<Cycle> last_end(std::uint32_t number) const;
@@ -59,8 +62,14 @@ class StreamTable {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiters_;  // operation -> streams
   std::unordered_map<std::uint32_t, Cycle> ends_;  // by operation, of those that have ended; looked up only
   std::vector<Ready> ready_;
+  std::vector<std::uint32_t> closed_;
   std::size_t open_ = 0;
 };
+
+// Waits and closes are no operations: they end by themselves.
+inline bool ends_by_itself(protocol::SubmitKind kind) {
+  return kind == protocol::SubmitKind::wait || kind == protocol::SubmitKind::close;
+}
 
 // Who waits for whom, for the watchdog. `name` gives the text for an operation id.
 template <class Name>
@@ -73,6 +82,12 @@ void StreamTable::collect_waits(WaitGraph& graph, const Name& name) const {
       if (packet.kind == protocol::SubmitKind::wait) {
         if (!completed(packet.wait_for)) {
           graph.add(name(packet.operation), "for the end of", name(packet.wait_for));
+        }
+        continue;
+      }
+      if (packet.kind == protocol::SubmitKind::close) {
+        if (before != nullptr) {
+          graph.add(name(packet.wait_for), "for its close, which is in a stream behind", name(before->operation));
         }
         continue;
       }

@@ -3,26 +3,42 @@
 
 #include <cstdint>
 
+#include "arch/task_record.h"
 #include "common/params.h"
 
 namespace heddle::task {
+
+// What the streams of one thread-group context are shared by (TSK-07).
+enum class ContextSharing : std::uint8_t { cta, grid };
+
+// Device-side launches (TSK-06 to TSK-13).
+struct NestedParams {
+  std::uint32_t pending_launches = 2048;
+  std::uint32_t contexts = 1024;
+  std::uint32_t areas = 1024;
+  std::uint32_t area_bytes = 32 * 1024;
+  std::uint32_t tmdqs = 4;
+  std::uint32_t max_depth = 24;
+  ContextSharing shared_by = ContextSharing::cta;
+  std::uint32_t in_flight = 16;
+  std::uint32_t schedule_cycles = 100;
+  std::uint32_t sm_distance = 60;
+  std::uint32_t retry = 200;
+
+  static void describe(ParamTable<NestedParams>& t);
+};
 
 struct TaskParams {
   double stream_gap = 1300;           // ns
   std::uint32_t to_cwd = 20;          // cycles
   std::uint32_t submit_queue = 1024;  // packets
+  NestedParams nested;
 
-  static void describe(ParamTable<TaskParams>& t) {
-    t.add("stream_gap", &TaskParams::stream_gap, {Unit::ns, 0.0, 1e9},
-          "from the end of an operation to the start of the next one of its stream, at least; the model's own path "
-          "counts against it",
-          "recordings of H100 SXM: at least 0.83 us, median 1.2 to 1.4 us");
-    t.add("to_cwd", &TaskParams::to_cwd, {Unit::cycles, 0, 100'000}, "cycles from task management to the distributor",
-          "assumption");
-    t.add("submit_queue", &TaskParams::submit_queue, {Unit::count, 1, 1'000'000},
-          "operations on their way from the host: credits. Task management itself takes in any number (TSK-02)",
-          "assumption");
-  }
+  static void describe(ParamTable<TaskParams>& t);
 };
+
+// Where the records of device-side launches lie: they end at or below `end`, and begin at a multiple of a record's
+// size. Throws InputError if there is no room for them above address 0.
+arch::NestedMemory nested_memory(const NestedParams& params, std::uint64_t end);
 
 }  // namespace heddle::task

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 namespace heddle::task {
 
 using protocol::DispatchPacket;
@@ -12,8 +10,27 @@ using protocol::DoneStatus;
 using protocol::SubmitKind;
 using protocol::SubmitPacket;
 
+namespace {
+
+// The other end of a socket that nobody has bound.
+template <class Packet>
+std::shared_ptr<void> loose_end(PacketIn<Packet>& socket, Domain& domain) {
+  if (socket.get_base_port().bind_count() > 0) return nullptr;
+  auto end = std::make_shared<PacketOut<Packet>>((std::string("unbound_") + socket.basename()).c_str(), domain, 0,
+                                                 kUnlimitedCredits);
+  end->bind(socket);
+  return end;
+}
+
+// Sources take turns: those of the host have numbers, those of device code addresses.
+constexpr std::uint64_t kStreamSource = std::uint64_t{1} << 63;
+constexpr std::uint64_t kPacketSource = std::uint64_t{1} << 62;
+
+}  // namespace
+
 TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                   const TaskParams& params, const arch::SmLimits& limits, Cycle start_path, std::uint32_t task_slots)
+                   const TaskParams& params, const arch::SmLimits& limits, Cycle start_path, std::uint32_t task_slots,
+                   const NestedPlace& nested)
     : Block(name, domain, path),
       submit_in("submit_in", domain, 0),
       done_out("done_out", domain, 0, kUnlimitedCredits),
@@ -22,9 +39,26 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       task_out("task_out", domain, params.to_cwd, task_slots),
       control_out("control_out", domain, params.to_cwd, kUnlimitedCredits),
       task_done_in("task_done_in", domain, 0),
+      share_in("share_in", domain, 0),
+      share_out("share_out", domain, params.to_cwd, kUnlimitedCredits),
+      evict_out("evict_out", domain, params.to_cwd, kUnlimitedCredits),
+      evicted_in("evicted_in", domain, 0),
+      grow_out("grow_out", domain, params.to_cwd, kUnlimitedCredits),
+      idle_in("idle_in", domain, 0),
+      child_in("child_in", nested.sms,
+               [&domain](const char* socket, std::size_t) {
+                 return new PacketIn<protocol::ChildPacket>(socket, domain, 0);
+               }),
+      wake_out("wake_out", domain, params.nested.sm_distance, kUnlimitedCredits),
+      memory_out("memory_out", domain),
       limits_(limits),
       stream_gap_(domain.cost(domain.clock().cycles_for_ns(params.stream_gap))),
       start_path_(domain.cost(start_path)),
+      nested_(nested),
+      record_places_(std::max(task_slots, 1U)),
+      scheduler_(domain, std::string(this->name()) + ".scheduler", memory_out, *this, params.nested.in_flight,
+                 domain.cost(params.nested.schedule_cycles), std::max<Cycle>(1, params.nested.retry)),
+      rows_(domain),
       submitted_(counter("submitted", "operations", "operations taken in from the host")),
       packets_(counter("dispatches", "kernels", "kernels taken in from the packet processor")),
       kernels_(counter("kernels", "kernels", "kernels that have ended")),
@@ -36,18 +70,46 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
           histogram("launch_latency", "ns",
                     "from when nothing but the launch held a kernel back (its submission, or the end of what "
                     "it waited for) to its first launch packet")),
-      queue_time_(histogram("queue_time", "ns", "from a kernel's submission to its first launch packet")) {
+      queue_time_(histogram("queue_time", "ns", "from a kernel's submission to its first launch packet")),
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   dispatch_in.on_packet<TaskUnit, &TaskUnit::on_dispatch>(*this);
+  share_in.on_packet<TaskUnit, &TaskUnit::on_share>(*this);
   task_done_in.on_packet<TaskUnit, &TaskUnit::on_task_done>(*this);
   task_out.on_credit<TaskUnit, &TaskUnit::on_credit>(*this);
+  evicted_in.on_packet<TaskUnit, &TaskUnit::on_evicted>(*this);
+  idle_in.on_packet<TaskUnit, &TaskUnit::on_idle>(*this);
+  for (std::uint32_t sm = 0; sm < child_in.size(); ++sm) {
+    child_in[sm].on_packet<TaskUnit, &TaskUnit::on_child>(*this, sm);
+  }
+}
+
+void TaskUnit::before_end_of_elaboration() {
+  loose_ends_.push_back(loose_end(evicted_in, domain_));
+  loose_ends_.push_back(loose_end(idle_in, domain_));
+  loose_ends_.push_back(loose_end(share_in, domain_));
+  for (auto& socket : child_in) loose_ends_.push_back(loose_end(socket, domain_));
 }
 
 void TaskUnit::reset() {
   streams_.reset();
   dispatched_.clear();
   dispatches_.clear();
+  tasks_.clear();
   lists_.clear();
+  table_.clear();
+  scheduler_.reset();
+  unprepared_.clear();
+  holding_.clear();
+  records_.clear();
+  starting_.clear();
+  queued_.clear();
+  queues_.clear();
+  released_queues_.clear();
+  next_number_ = 0;
+  child_number_ = 0;
+  open_children_ = 0;
+  rows_.reset();
   show_open();
 }
 
@@ -55,10 +117,14 @@ void TaskUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto stream = static_cast<std::uint32_t>(argument);
   if (kind == kDue) {
     due(stream);
-    return;
+  } else {
+    hold_ended(stream);
   }
-  const Cycle start = dispatched_.at(streams_.head(stream).packet.operation).due;
-  finish(stream, start, now(), DoneStatus::ok);
+}
+
+void TaskUnit::on_share(const protocol::SubcontextPacket& packet, std::uint32_t) {
+  rows_.show_subcontexts();
+  for (std::uint32_t link = 0; link < share_out.links(); ++link) share_out.send(packet, link);
 }
 
 void TaskUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
@@ -66,8 +132,13 @@ void TaskUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
     control_out.send(packet.tpc);
     return;
   }
+  if (packet.kind == SubmitKind::share) {
+    on_share(packet.share, 0);
+    return;
+  }
   HEDDLE_CHECK((packet.operation & protocol::kDispatchBit) == 0, "an operation has an id of the packet processor's");
-  if (packet.kind != SubmitKind::wait) submitted_.add();
+  HEDDLE_CHECK((packet.operation & protocol::kChildBit) == 0, "an operation has an id of device code's");
+  if (!ends_by_itself(packet.kind)) submitted_.add();
   streams_.submit(packet, now());
   show_open();
   progress();
@@ -85,8 +156,10 @@ void TaskUnit::on_dispatch(const DispatchPacket& packet, std::uint32_t) {
     end_dispatch({packet.operation, DoneStatus::rejected, now(), now()});
     return;
   }
-  lists_[packet.priority].push_back({false, packet.operation});
-  dispatch();
+  Task task = task_of(packet.operation, packet.priority, packet.kernel);
+  task.origin = Task::Origin::packet;
+  task.source = kPacketSource | packet.queue;
+  take_in(std::move(task));
 }
 
 // A stream's next operation starts no earlier than the gap after what it waited for; the way to the distributor and the
@@ -104,6 +177,7 @@ void TaskUnit::take_ready() {
     dispatched_[packet.operation] = {ready.stream, released, when};
     domain_.schedule(when, *this, kDue, ready.stream);
   }
+  close_turns();
 }
 
 void TaskUnit::due(std::uint32_t stream) {
@@ -113,63 +187,32 @@ void TaskUnit::due(std::uint32_t stream) {
     domain_.schedule(now() + cycles, *this, kHoldEnds, stream);
     return;
   }
-  if (!arch::why_impossible(limits_, packet.kernel).empty()) {
-    finish(stream, now(), now(), DoneStatus::rejected);
+  const bool endless = packet.queue != 0 && (nested_.codes == nullptr || packet.entries > arch::kMaxGridX);
+  if (endless || !arch::why_impossible(limits_, packet.kernel).empty()) {
+    finish(stream, now(), now(), DoneStatus::rejected, nullptr);
     return;
   }
-  lists_[packet.priority].push_back({true, stream});
-  dispatch();
+  Task task = task_of(packet.operation, packet.priority, packet.kernel);
+  task.origin = Task::Origin::stream;
+  task.source = kStreamSource | stream;
+  task.stream = stream;
+  task.head = packet.head;
+  task.queue = packet.queue;
+  task.entries = packet.entries;
+  task.held_open = packet.held_open && released_queues_.erase(packet.operation) == 0;
+  take_in(std::move(task));
 }
 
-void TaskUnit::on_credit(std::uint32_t) { dispatch(); }
-
-// One list per priority (TSK-02); a credit is a free slot of the task table.
-void TaskUnit::dispatch() {
-  for (auto& [priority, kernels] : lists_) {
-    while (!kernels.empty()) {
-      if (!task_out.can_send()) return;
-      const Waiting kernel = kernels.front();
-      kernels.pop_front();
-      send(kernel);
-      progress();
-    }
-  }
+void TaskUnit::hold_ended(std::uint32_t stream) {
+  const Cycle start = dispatched_.at(streams_.head(stream).packet.operation).due;
+  finish(stream, start, now(), DoneStatus::ok, nullptr);
 }
 
-void TaskUnit::send(const Waiting& waiting) {
-  const auto hand_over = [this](std::uint32_t operation, std::int32_t priority, const arch::KernelShape& kernel) {
-    task_out.send({operation, priority, kernel.grid, arch::need_of(limits_, kernel), kernel.duration, kernel.cluster,
-                   kernel.local_bytes > 0, kernel.subcontext, kernel.code});
-  };
-  if (waiting.of_stream) {
-    const SubmitPacket& packet = streams_.head(waiting.id).packet;
-    hand_over(packet.operation, packet.priority, packet.kernel);
-  } else {
-    const DispatchPacket& packet = dispatches_.at(waiting.id).packet;
-    hand_over(packet.operation, packet.priority, packet.kernel);
-  }
-}
-
-void TaskUnit::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t) {
-  DoneStatus status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
-  if (done.rejected) status = DoneStatus::rejected;  // by the distributor: no domain can hold its CGAs (CWD-25)
-  const auto found = dispatches_.find(done.operation);
-  if (found != dispatches_.end()) {
-    const Cycle arrived = found->second.arrived;
-    if (!done.rejected) note_latency(done.start, arrived, arrived);
-    end_dispatch({done.operation, status, done.start, done.end});
-    return;
-  }
-  const Dispatched& dispatched = dispatched_.at(done.operation);
-  const std::uint32_t stream = dispatched.stream;
-  if (!done.rejected) note_latency(done.start, streams_.head(stream).submitted, dispatched.released);
-  finish(stream, done.start, done.end, status);
+std::uint64_t TaskUnit::ns(Cycle cycles) const {
+  return static_cast<std::uint64_t>(std::llround(domain_.clock().ns_for_cycles(static_cast<double>(cycles))));
 }
 
 void TaskUnit::note_latency(Cycle start, Cycle submitted, Cycle released) {
-  const auto ns = [this](Cycle cycles) {
-    return static_cast<std::uint64_t>(std::llround(domain_.clock().ns_for_cycles(static_cast<double>(cycles))));
-  };
   launch_latency_.add(ns(start - std::min(start, released)));
   queue_time_.add(ns(start - std::min(start, submitted)));
 }
@@ -189,7 +232,7 @@ void TaskUnit::end_dispatch(const protocol::DispatchDonePacket& done) {
   progress();
 }
 
-void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus status) {
+void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus status, const Task* task) {
   const StreamTable::Entry entry = streams_.head(stream);
   const std::uint32_t operation = entry.packet.operation;
   if (entry.packet.kind == SubmitKind::kernel) {
@@ -197,7 +240,7 @@ void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus s
   } else {
     holds_.add();
   }
-  if (timeline() != nullptr) draw(entry, dispatched_.at(operation), start, end);
+  if (timeline() != nullptr) draw(entry, start, end, task);
   dispatched_.erase(operation);
   const Clock& clock = domain_.clock();
   done_out.send({operation, status, clock.time_of(entry.submitted), clock.time_of(start), clock.time_of(end)});
@@ -207,41 +250,17 @@ void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus s
   take_ready();
 }
 
-// The stream's line shows what runs; the line below it why nothing of the stream ran before.
-void TaskUnit::draw(const StreamTable::Entry& entry, const Dispatched& dispatched, Cycle start, Cycle end) {
-  Observation& observation = domain_.observation();
-  const std::string stream = observation.streams.of(entry.packet.stream);
-  const Clock& clock = domain_.clock();
-  const TrackId runs = timeline()->track(observation.prefix + " streams", stream);
-  const TrackId waits = timeline()->track(observation.prefix + " streams", stream + " waits");
-  timeline()->slice(runs, clock.time_of(start), clock.time_of(end), observation.labels.of(entry.packet.operation),
-                    {{"operation", entry.packet.operation},
-                     {"ctas", static_cast<std::int64_t>(
-                                  entry.packet.kind == SubmitKind::kernel ? entry.packet.kernel.grid.count() : 0)}});
-  Cycle at = streams_.last_end(entry.packet.stream).value_or(entry.submitted);
-  const auto until = [&](Cycle when, const char* why) {
-    when = std::min(when, start);
-    if (when > at) timeline()->slice(waits, clock.time_of(at), clock.time_of(when), why);
-    at = std::max(at, when);
-  };
-  until(entry.submitted, "not submitted yet");
-  until(dispatched.released, "waits for another stream");
-  until(dispatched.due, "gap between operations");
-  until(dispatched.due + start_path_, "on its way through task management and distributor");
-  until(start, "no task table slot, or other tasks first");
-}
-
-void TaskUnit::collect_waits(WaitGraph& graph) const {
-  const Labels& labels = domain_.observation().labels;
-  streams_.collect_waits(graph, [&labels](std::uint32_t operation) { return labels.of(operation); });
-  for (const auto& [priority, kernels] : lists_) {
-    for (const Waiting& kernel : kernels) graph.add(name_of(kernel), "for a slot of", "the task table");
-  }
-}
-
-std::string TaskUnit::name_of(const Waiting& kernel) const {
-  const std::uint32_t operation = kernel.of_stream ? streams_.head(kernel.id).packet.operation : kernel.id;
-  return domain_.observation().labels.of(operation);
+void TaskUnit::draw(const StreamTable::Entry& entry, Cycle start, Cycle end, const Task* task) {
+  const Dispatched& dispatched = dispatched_.at(entry.packet.operation);
+  TaskRows::Host times;
+  times.before = streams_.last_end(entry.packet.stream).value_or(entry.submitted);
+  times.submitted = entry.submitted;
+  times.released = dispatched.released;
+  times.due = dispatched.due;
+  times.path = start_path_;
+  times.start = start;
+  times.end = end;
+  rows_.host(entry.packet, times, task);
 }
 
 }  // namespace heddle::task

@@ -36,6 +36,9 @@ struct BulkWork {
   std::uint64_t bytes = 0;
   bool failed = false;
   bool poisoned = false;  // failed: because of corrupt data
+  bool unmapped = false;  // failed: in translation (PRT-08), here and below
+  bool read_only = false;
+  bool failed_write = false;
   std::uint64_t failed_address = 0;
   Cycle failed_at = 0;
 
@@ -53,6 +56,16 @@ struct BulkWork {
     poisoned = poison;
     failed_address = address;
     failed_at = when;
+    unmapped = read_only = failed_write = false;
+  }
+  // The same for an answer of memory with an error.
+  void fail(tlm::tlm_generic_payload& payload, Cycle when) {
+    if (failed && failed_at <= when) return;
+    fail(payload.get_address(), when, false);
+    const protocol::MemoryExtension* extension = protocol::extension_of(payload);
+    unmapped = extension != nullptr && extension->unmapped;
+    read_only = unmapped && payload.get_response_status() == tlm::TLM_COMMAND_ERROR_RESPONSE;
+    failed_write = !payload.is_read();
   }
   void note(Cycle when) { last = last > when ? last : when; }
 };

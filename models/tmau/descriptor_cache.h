@@ -1,4 +1,5 @@
-// Tensor descriptors that have been used, by their address (TMA-04). Plain C++.
+// Tensor descriptors that have been used, by their address and the subcontext that it belongs to (TMA-04, PRT-08).
+// Plain C++.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +21,16 @@ class DescriptorCache {
   explicit DescriptorCache(std::uint32_t entries) : entries_(entries) {}
 
   // Null: a miss. A use, which peek() is not.
-  const CheckedDescriptor* find(std::uint64_t address);
-  const CheckedDescriptor* peek(std::uint64_t address) const;
+  const CheckedDescriptor* find(std::uint64_t address, std::uint8_t subcontext = 0);
+  const CheckedDescriptor* peek(std::uint64_t address, std::uint8_t subcontext = 0) const;
 
-  void begin_fetch(std::uint64_t address);
+  void begin_fetch(std::uint64_t address, std::uint8_t subcontext = 0);
   // What has come is entered, unless it has been forgotten since.
   void end_fetch(const CheckedDescriptor& descriptor);
   // It did not come.
   void drop_fetch() { fetching_ = false; }
 
-  // The one at that address; 0: all (TMA-04).
+  // The one at that address, of whatever subcontext; 0: all (TMA-04).
   void forget(std::uint64_t address);
   std::size_t size() const { return items_.size(); }
   void reset();
@@ -37,6 +38,7 @@ class DescriptorCache {
  private:
   struct Item {
     std::uint64_t address = 0;
+    std::uint8_t subcontext = 0;
     std::uint64_t used = 0;
     CheckedDescriptor descriptor;
   };
@@ -45,6 +47,7 @@ class DescriptorCache {
   std::vector<Item> items_;
   std::uint64_t uses_ = 0;
   std::uint64_t fetched_ = 0;  // address
+  std::uint8_t fetched_of_ = 0;
   bool fetching_ = false;
   bool forgotten_ = false;  // while it is fetched
 };

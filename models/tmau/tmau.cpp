@@ -176,6 +176,9 @@ void Tmau::tell_done(const BulkWork& work, Cycle when) {
     packet.kind = BulkDonePacket::Kind::failed;
     packet.address = work.failed_address;
     packet.poison = work.poisoned;
+    packet.unmapped = work.unmapped;
+    packet.read_only = work.read_only;
+    packet.write = work.failed_write;
     stats_.failed.add();
   }
   if (work.flagged) stats_.flagged.add();

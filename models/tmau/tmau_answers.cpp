@@ -55,7 +55,7 @@ void Tmau::answered(MemoryRequest& request, std::uint32_t sm, Cycle arrival) {
   if (role == Role::line) {
     line_answered(request, work, ok, arrival);
   } else if (!ok) {
-    work.fail(request.get_address(), arrival, false);
+    work.fail(request, arrival);
   }
   work.note(arrival);
   if (work.over()) complete(number);
@@ -66,7 +66,11 @@ void Tmau::line_answered(MemoryRequest& request, BulkWork& work, bool ok, Cycle 
   // Poisoned: a copy is not written, and what a reduction has made of corrupt data is corrupt.
   const bool lost = request.extension.poisoned && !load;
   if (!ok || lost) {
-    work.fail(request.get_address(), arrival, ok);
+    if (ok) {
+      work.fail(request.get_address(), arrival, true);
+    } else {
+      work.fail(request, arrival);
+    }
     if (load && work.target.by_rank) {
       work.acknowledgements -= static_cast<std::uint32_t>(__builtin_popcountll(work.packet.sms));
     }

@@ -241,6 +241,7 @@ MemoryRequest& Tmau::new_request(const BulkWork& work, std::uint32_t number, Rol
   protocol::MemoryExtension& extension = request.extension;
   extension.entry = number << kRoleBits | static_cast<std::uint32_t>(role);
   extension.sm = place_.ids[work.sm];
+  extension.subcontext = work.packet.subcontext;
   extension.owners[0] = &work.earliest;
   if (role != Role::line) return request;
   if (!uses_table_) extension.carried = static_cast<std::uint8_t>(params_.carried_bytes);

@@ -24,7 +24,7 @@ std::size_t Tmau::next_of(const Lane& lane) const {
     if (!request.tensor)
       return request.blocks > ~std::uint64_t{0} / arch::kBulkBlock ? ~std::uint64_t{0}
                                                                    : request.blocks * arch::kBulkBlock;
-    const CheckedDescriptor* known = cache_.peek(request.descriptor);
+    const CheckedDescriptor* known = cache_.peek(request.descriptor, works_[number].packet.subcontext);
     if (known == nullptr || known->rule != TensorRule::none) return ~std::uint64_t{0};
     return known->descriptor.box_bytes();
   });
@@ -94,7 +94,7 @@ void Tmau::look_up(std::uint32_t number) {
   work.stage = BulkWork::Stage::descriptor;
   const Cycle looked_up = now() + descriptor_hit_;
   fill_target(work, number);
-  if (const CheckedDescriptor* found = cache_.find(work.request().descriptor)) {
+  if (const CheckedDescriptor* found = cache_.find(work.request().descriptor, work.packet.subcontext)) {
     stats_.descriptor_hits.add();
     set_up(work, *found, looked_up);
   } else {
@@ -107,7 +107,7 @@ void Tmau::look_up(std::uint32_t number) {
 void Tmau::fetch(std::uint32_t number, Cycle when) {
   const BulkWork& work = works_[number];
   const std::uint64_t address = work.request().descriptor;
-  cache_.begin_fetch(address);
+  cache_.begin_fetch(address, work.packet.subcontext);
   fetching_ = number;
   fetch_failed_ = false;
   fetch_begin_ = when;
@@ -127,7 +127,12 @@ void Tmau::fetched(protocol::MemoryRequest& request, std::uint32_t number, Cycle
   const std::uint64_t at = request.get_address() - work.request().descriptor;
   if (request.get_response_status() != tlm::TLM_OK_RESPONSE || request.extension.poisoned) {
     fetch_failed_ = true;
-    work.fail(work.request().descriptor, arrival, request.get_response_status() == tlm::TLM_OK_RESPONSE);
+    if (request.get_response_status() == tlm::TLM_OK_RESPONSE) {
+      work.fail(work.request().descriptor, arrival, true);
+    } else {
+      work.fail(request, arrival);
+      work.failed_address = work.request().descriptor;
+    }
   } else {
     std::memcpy(fetch_bytes_.data() + at, request.get_data_ptr(), request.get_data_length());
   }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "cli/run_outcome.h"
+#include "protocol/dispatch_packet.h"
 
 namespace heddle::cli {
 namespace {
@@ -160,16 +161,23 @@ class Rows {
   std::map<std::tuple<std::string, std::uint64_t, std::uint32_t>, std::size_t> index_;
 };
 
-// CGAs carry the ids of tasks; the report is about operations of the workload.
+// CGAs carry the ids of tasks; the report is about operations of the workload, and leaves out what programs launched.
+template <class T>
+void leave_out_children(std::vector<T>& list) {
+  const auto child = [](const T& one) { return (one.task & protocol::kChildBit) != 0; };
+  list.erase(std::remove_if(list.begin(), list.end(), child), list.end());
+}
 std::vector<Total> totals_of(const replay::JobResult& job) {
   std::vector<Total> totals = job.observation->clusters.totals();
   for (Total& total : totals) total.task = static_cast<std::uint32_t>(job.operation_of(total.task));
+  leave_out_children(totals);
   return totals;
 }
 
 std::vector<Cluster> kept_of(const replay::JobResult& job) {
   std::vector<Cluster> kept = job.observation->clusters.kept();
   for (Cluster& cluster : kept) cluster.task = static_cast<std::uint32_t>(job.operation_of(cluster.task));
+  leave_out_children(kept);
   return kept;
 }
 

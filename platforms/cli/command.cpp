@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kUsage = R"(heddle: a model of a GPU's front end
 
   heddle run [FILE...] [options]     simulate a scenario or a recorded trace; without FILE, the shipped scenario
-  heddle import kineto|nsys FILE -o OUT
+  heddle import kineto|nsys|rocprof FILE -o OUT
                                      turn a recorded trace into a scenario that can be edited
   heddle occupancy [FILE | --threads N ...]
                                      how many clusters can be resident at once

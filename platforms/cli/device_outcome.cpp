@@ -19,22 +19,26 @@ using workload::MemoryRegion;
 
 namespace fs = std::filesystem;
 
-const std::string& kernel_of(const RunOutcome& outcome, std::size_t gpu, const arch::FaultRecord& fault) {
-  return outcome.inputs->workloads[gpu].ops[fault.task].kernel.name;
+// `index`: of the fault, among those of the GPU.
+const std::string& kernel_of(const RunOutcome& outcome, std::size_t gpu, std::size_t index) {
+  const replay::JobResult& job = outcome.result.jobs[gpu];
+  if (!job.fault_kernels[index].empty()) return job.fault_kernels[index];
+  return outcome.inputs->workloads[gpu].ops[job.faults[index].task].kernel.name;
 }
 
-bool matches(const RunOutcome& outcome, const Expectation& expectation, std::size_t gpu,
-             const arch::FaultRecord& fault) {
+bool matches(const Expectation& expectation, const std::string& kernel, const arch::FaultRecord& fault) {
   return expectation.kind == ExpectationKind::fault && expectation.fault == fault.kind &&
-         expectation.kernel == kernel_of(outcome, gpu, fault) && expectation.cluster.value_or(fault.cga) == fault.cga &&
+         expectation.kernel == kernel && expectation.cluster.value_or(fault.cga) == fault.cga &&
          expectation.rank.value_or(fault.cta_id_in_cga) == fault.cta_id_in_cga &&
-         expectation.rule.value_or(fault.rule) == fault.rule;
+         expectation.rule.value_or(fault.rule) == fault.rule &&
+         expectation.subcontext.value_or(fault.subcontext) == fault.subcontext &&
+         expectation.address.value_or(fault.address) == fault.address;
 }
 
-bool is_expected(const RunOutcome& outcome, std::size_t gpu, const arch::FaultRecord& fault) {
+bool is_expected(const RunOutcome& outcome, const std::string& kernel, const arch::FaultRecord& fault) {
   if (!outcome.inputs->scenario) return false;
   for (const Expectation& expectation : outcome.inputs->scenario->expectations) {
-    if (matches(outcome, expectation, gpu, fault)) return true;
+    if (matches(expectation, kernel, fault)) return true;
   }
   return false;
 }
@@ -44,7 +48,7 @@ ExpectationResult check_fault(const RunOutcome& outcome, const Expectation& expe
   result.text = fmt::format("fault {} {}", arch::fault_key(expectation.fault), expectation.text());
   result.actual = "there is no such fault";
   for (const Fault& fault : outcome.faults) {
-    if (!matches(outcome, expectation, fault.gpu, fault.record)) continue;
+    if (!matches(expectation, fault.kernel, fault.record)) continue;
     result.ok = true;
     result.actual = fault.text;
     break;
@@ -102,7 +106,18 @@ void check_region_files(const Inputs& inputs, const std::string& folder) {
   }
 }
 
+ExpectationResult check_no_progress(const RunOutcome& outcome, const Expectation& expectation) {
+  ExpectationResult result;
+  result.text = "no progress " + expectation.text();
+  result.ok = !outcome.result.progress && expectation.holds(outcome.result.waits);
+  result.actual = outcome.result.progress
+                      ? "the run has completed"
+                      : fmt::format("the chain of waits is: {}", fmt::join(outcome.result.waits, "; "));
+  return result;
+}
+
 ExpectationResult check_device(const RunOutcome& outcome, const Expectation& expectation) {
+  if (expectation.kind == ExpectationKind::no_progress) return check_no_progress(outcome, expectation);
   if (expectation.kind == ExpectationKind::fault) return check_fault(outcome, expectation);
   ExpectationResult result;
   result.text = fmt::format("memory {} {}", expectation.memory, expectation.text());
@@ -122,11 +137,11 @@ void collect_faults(RunOutcome& outcome) {
     const std::string& instance = outcome.machines->gpus[i].instance;
     job.observation->stats.counter(instance + ".faults", "faults", "operations that could not be carried out")
         .add(job.faults.size());
-    for (const arch::FaultRecord& fault : job.faults) {
-      outcome.faults.push_back(
-          {i, fault, kernel_of(outcome, i, fault),
-           fmt::format("{}, kernel {}: {}", instance, kernel_of(outcome, i, fault), text_of(fault)),
-           is_expected(outcome, i, fault)});
+    for (std::size_t f = 0; f < job.faults.size(); ++f) {
+      const arch::FaultRecord& fault = job.faults[f];
+      const std::string& kernel = kernel_of(outcome, i, f);
+      outcome.faults.push_back({i, fault, kernel, fmt::format("{}, kernel {}: {}", instance, kernel, text_of(fault)),
+                                is_expected(outcome, kernel, fault)});
     }
   }
 }

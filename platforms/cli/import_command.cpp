@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <map>
 
 #include <boost/program_options.hpp>
@@ -13,6 +14,7 @@
 #include "common/yaml_util.h"
 #include "workload/kineto.h"
 #include "workload/nsys.h"
+#include "workload/rocprof.h"
 #include "workload/scenario_packets.h"
 
 namespace heddle::cli {
@@ -20,13 +22,27 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage = R"(heddle import kineto|nsys FILE [-o OUT] [--device N]
+constexpr const char* kUsage = R"(heddle import kineto|nsys|rocprof FILE [-o OUT] [--device N] [--gpu PRESET|FILE]
 
 Writes a scenario with the kernels, copies and streams of a recorded trace; CTA durations are fitted to the recorded
 kernel durations on the recorded machine. Without -o it goes to standard output.
 
-kineto: JSON of PyTorch's profiler. nsys: SQLite, as `nsys export --type sqlite` writes it. Both plain or gzip.
+kineto: JSON of PyTorch's profiler. nsys: SQLite, as `nsys export --type sqlite` writes it. rocprof: CSV of rocprofv3's
+kernel trace. All plain or gzip. --gpu names the machine of a recording that does not tell it, as those of rocprofv3.
 )";
+
+struct Format {
+  const char* name;
+  bool (*looks_like)(const std::string& path);
+  const char* is_not;  // sentence and remedy for a file that is another
+  const char* expected;
+};
+constexpr Format kFormats[] = {{"kineto", workload::looks_like_kineto, "is not a Kineto trace",
+                                "expected JSON, plain or gzip, as PyTorch's profiler exports it"},
+                               {"nsys", workload::looks_like_nsys, "is not an export of Nsight Systems",
+                                "expected SQLite, plain or gzip, as in: nsys export --type sqlite report.nsys-rep"},
+                               {"rocprof", workload::looks_like_rocprof, "is not a trace of rocprofv3",
+                                "expected CSV, plain or gzip, as in: rocprofv3 --kernel-trace --output-format csv"}};
 
 void write_dim(YAML::Emitter& out, const char* key, const arch::Dim3& d) {
   out << YAML::Key << key << YAML::Value << YAML::Flow << YAML::BeginSeq << d.x << d.y << d.z << YAML::EndSeq;
@@ -167,7 +183,8 @@ std::string scenario_text(const Inputs& inputs, const Machines& machines, const 
 int import_command(const std::vector<std::string>& arguments) {
   po::options_description options;
   options.add_options()("output,o", po::value<std::string>()->default_value("-"))("device", po::value<int>())(
-      "help,h", "")("what", po::value<std::vector<std::string>>()->default_value({}, ""));
+      "gpu", po::value<std::vector<std::string>>())("help,h", "")(
+      "what", po::value<std::vector<std::string>>()->default_value({}, ""));
   po::positional_options_description positional;
   positional.add("what", -1);
   po::variables_map values;
@@ -182,22 +199,23 @@ int import_command(const std::vector<std::string>& arguments) {
     std::cout << kUsage;
     return kSuccess;
   }
-  if (what.size() != 2 || (what[0] != "kineto" && what[0] != "nsys")) {
+  const auto* const format = std::find_if(std::begin(kFormats), std::end(kFormats),
+                                          [&what](const Format& f) { return !what.empty() && what[0] == f.name; });
+  if (what.size() != 2 || format == std::end(kFormats)) {
     throw InputError("heddle import takes a format and one file",
-                     "as in: heddle import kineto trace.json.gz -o scenario.yaml; formats: kineto, nsys");
+                     "as in: heddle import kineto trace.json.gz -o scenario.yaml; formats: kineto, nsys, rocprof");
   }
-  if (what[0] == "kineto" && !workload::looks_like_kineto(what[1])) {
-    throw InputError({what[1], 0, 0}, "is not a Kineto trace",
-                     "expected JSON, plain or gzip, as PyTorch's profiler exports it");
-  }
-  if (what[0] == "nsys" && !workload::looks_like_nsys(what[1])) {
-    throw InputError({what[1], 0, 0}, "is not an export of Nsight Systems",
-                     "expected SQLite, plain or gzip, as in: nsys export --type sqlite report.nsys-rep");
-  }
+  if (!format->looks_like(what[1])) throw InputError({what[1], 0, 0}, format->is_not, format->expected);
   std::optional<int> device;
   if (values.count("device") != 0) device = values["device"].as<int>();
   const Inputs inputs = load_inputs({what[1]}, device);
-  const Machines machines = resolve_machines(inputs, {});
+  RunOptions machine;
+  if (values.count("gpu") != 0) machine.gpus = values["gpu"].as<std::vector<std::string>>();
+  if (!machine.gpus.empty() && std::any_of(inputs.workloads.begin(), inputs.workloads.end(), tells_machine)) {
+    throw InputError("--gpu: the recording tells the machine that it was made on",
+                     "import it without --gpu; the scenario then runs on any machine (heddle run --gpu)");
+  }
+  const Machines machines = resolve_machines(inputs, machine);
   std::vector<Fitted> fitted;
   for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
     fitted.push_back(fit_workload(inputs.workloads[i], machines.gpus[i].recorded, Fit::launch));

@@ -11,15 +11,17 @@
 #include "cli/command.h"
 #include "workload/kineto.h"
 #include "workload/nsys.h"
+#include "workload/rocprof.h"
 
 namespace heddle::cli {
 namespace {
 
-enum class FileKind { scenario, kineto, nsys, other };
+enum class FileKind { scenario, kineto, nsys, rocprof, other };
 
 FileKind kind_of(const std::string& path) {
   if (workload::looks_like_kineto(path)) return FileKind::kineto;  // throws if the file cannot be read
   if (workload::looks_like_nsys(path)) return FileKind::nsys;
+  if (workload::looks_like_rocprof(path)) return FileKind::rocprof;
   std::ifstream file(path, std::ios::binary);
   std::string head(4096, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -27,9 +29,14 @@ FileKind kind_of(const std::string& path) {
   return workload::looks_like_scenario(head) ? FileKind::scenario : FileKind::other;
 }
 
+std::vector<workload::Workload> import_recording(FileKind kind, const std::string& path) {
+  if (kind == FileKind::nsys) return workload::import_nsys(path);
+  return kind == FileKind::rocprof ? workload::import_rocprof(path) : workload::import_kineto(path);
+}
+
 std::string stem(const std::string& path) {
   std::filesystem::path name = std::filesystem::path(path).filename();
-  const std::initializer_list<const char*> known = {".gz", ".json", ".sqlite", ".yaml", ".yml"};
+  const std::initializer_list<const char*> known = {".gz", ".json", ".sqlite", ".csv", ".yaml", ".yml"};
   while (std::find(known.begin(), known.end(), name.extension()) != known.end()) name = name.stem();
   return name.string();
 }
@@ -71,7 +78,8 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
       }
       throw InputError({path, 0, 0}, "is neither a scenario nor a recorded trace",
                        "a scenario is YAML with the key 'heddle: 1' (docs/scenario.md); a trace is Kineto JSON, "
-                       "as PyTorch's profiler exports it, or SQLite, as Nsight Systems exports it, plain or gzip");
+                       "as PyTorch's profiler exports it, SQLite, as Nsight Systems exports it, or a kernel trace of "
+                       "rocprofv3 in CSV, plain or gzip");
     }
     if (kind == FileKind::scenario) {
       if (files.size() > 1) {
@@ -81,8 +89,7 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
       if (device) throw InputError("--device chooses a device of a recording; a scenario has none");
       return from_scenario(workload::read_scenario(path));
     }
-    std::vector<workload::Workload> workloads =
-        kind == FileKind::nsys ? workload::import_nsys(path) : workload::import_kineto(path);
+    std::vector<workload::Workload> workloads = import_recording(kind, path);
     if (device) keep_device(workloads, *device, path);
     std::move(workloads.begin(), workloads.end(), std::back_inserter(inputs.workloads));
   }

@@ -78,11 +78,6 @@ bool has_clusters(const workload::Workload& workload) {
                      [](const workload::Op& op) { return op.kernel.cluster.any(); });
 }
 
-// Otherwise only --gpu can say what to run it on.
-bool tells_machine(const workload::Workload& workload) {
-  return workload.device.sms != 0 || has_clusters(workload) || !gpu::preset_for_device(workload.device.name).empty();
-}
-
 Choice from_recording(const workload::Workload& workload) {
   Choice choice;
   choice.preset = gpu::preset_for_device(workload.device.name);
@@ -95,6 +90,11 @@ Choice from_recording(const workload::Workload& workload) {
     choice.why = fmt::format("preset {}: the recording does not say what device {} is, and clusters need sm_90",
                              choice.preset, workload.device.id);
     return choice;
+  }
+  if (workload.device.sms == 0) {
+    throw InputError({workload.name, 0, 0},
+                     fmt::format("the recording does not tell what device {} is", workload.device.id),
+                     "choose its machine, as in --gpu mi350x; heddle show presets lists some");
   }
   choice.preset = "generic";
   choice.generic = generic_machine(workload.device);
@@ -171,6 +171,10 @@ Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index
 
 }  // namespace
 
+bool tells_machine(const workload::Workload& workload) {
+  return workload.device.sms != 0 || has_clusters(workload) || !gpu::preset_for_device(workload.device.name).empty();
+}
+
 void RunParams::describe(ParamTable<RunParams>& t) {
   t.add("no_progress", &RunParams::no_progress, {Unit::ms, 0.0, 1e12},
         "simulated time without progress of open work after which the run ends with the chain of waits; 0: never",
@@ -181,7 +185,8 @@ void RunParams::describe(ParamTable<RunParams>& t) {
 
 YAML::Node generic_machine(const workload::DeviceInfo& device) {
   if (device.sms == 0) {
-    throw InputError("the recording does not tell how many SMs its device has", "choose a machine with --gpu");
+    throw InputError("the recording does not tell how many SMs its device has",
+                     "choose a machine with --gpu; heddle show presets lists some");
   }
   const char* source = "deviceProperties of the recording";
   const bool nvidia = device.name.find("NVIDIA") != std::string::npos ||

@@ -41,6 +41,9 @@ struct Machines {
 // Throws InputError.
 Machines resolve_machines(const Inputs& inputs, const RunOptions& options);
 
+// True where a recording tells what it was made on. Otherwise only --gpu can say what to run it on.
+bool tells_machine(const workload::Workload& workload);
+
 // The machine of a preset or of a file, for `heddle show`; the default machine if `gpu` is empty.
 Machines resolve_machine(const std::string& gpu, const std::vector<std::string>& sets);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -171,7 +172,7 @@ void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
         with_commas(static_cast<double>(outcome.result.events) / std::max(outcome.result.wall_seconds, 1e-9)));
     std::cout << "page: " << (folder / "report.html").string() << '\n';
   }
-  if (!outcome.result.progress) {
+  if (!outcome.result.progress && !outcome.wants_no_progress()) {
     std::cerr << "heddle: no progress: " << outcome.result.stopped << "; the chain of waits:\n";
     for (const std::string& wait : outcome.result.waits) std::cerr << "  " << wait << '\n';
     if (outcome.result.waits.empty()) std::cerr << "  (no block says that it waits)\n";
@@ -190,7 +191,11 @@ void write_ctas(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, 
 }
 
 int status_of(const RunOutcome& outcome) {
-  if (!outcome.result.progress) return kNoProgress;
+  if (!outcome.result.progress) {
+    const bool failed = std::any_of(outcome.expectations.begin(), outcome.expectations.end(),
+                                    [](const ExpectationResult& e) { return !e.ok; });
+    if (failed || !outcome.wants_no_progress()) return kNoProgress;
+  }
   if (outcome.rejected > 0) return kExpectationFailed;
   for (const Fault& fault : outcome.faults) {
     if (!fault.expected) return kExpectationFailed;
@@ -262,7 +267,7 @@ int run_command(const std::vector<std::string>& arguments) {
   if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
   collect_faults(outcome);
   collect_stats(outcome);
-  if (outcome.result.progress) check_expectations(outcome);
+  if (outcome.result.progress || outcome.wants_no_progress()) check_expectations(outcome);
   collect_warnings(outcome, timeline.get());
 
   write_text(machines.config, (folder / "config.yaml").string());

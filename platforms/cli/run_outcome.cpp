@@ -1,5 +1,6 @@
 #include "cli/run_outcome.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -27,6 +28,9 @@ nlohmann::json json_of(const Fault& fault, const std::string& instance) {
                            {"text", fault.text},        {"expected", fault.expected},
                            {"fatal", record.fatal}};
   if (record.kind == arch::FaultKind::tensor) result["rule"] = arch::rule_key(record.rule);
+  if (record.kind == arch::FaultKind::unmapped || record.kind == arch::FaultKind::read_only) {
+    merge(result, {{"subcontext", record.subcontext}, {"access", record.write ? "write" : "read"}});
+  }
   if (record.of_cga) {
     result["trap"] = {{"gpc", record.gpc},
                       {"gpc_local_cga_id", record.gpc_local_cga_id},
@@ -89,6 +93,13 @@ void collect_stats(RunOutcome& outcome) {
     outcome.kernels += outcome.stats[prefix + ".task.kernels"]["value"].get<double>();
     for (const replay::OpResult& op : job.results) outcome.rejected += op.rejected ? 1U : 0U;
   }
+}
+
+bool RunOutcome::wants_no_progress() const {
+  if (!inputs->scenario) return false;
+  const std::vector<workload::Expectation>& wanted = inputs->scenario->expectations;
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [](const workload::Expectation& e) { return e.kind == workload::ExpectationKind::no_progress; });
 }
 
 void check_expectations(RunOutcome& outcome) {

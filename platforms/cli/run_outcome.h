@@ -64,6 +64,8 @@ struct RunOutcome {
   };
   Change change_of(std::size_t gpu) const;
   bool what_if() const { return !fidelity.empty(); }
+  // The scenario wants the run to end without progress.
+  bool wants_no_progress() const;
   const replay::Comparison& fidelity_of(std::size_t gpu) const { return what_if() ? fidelity[gpu] : comparisons[gpu]; }
 };
 

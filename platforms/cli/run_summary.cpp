@@ -58,6 +58,14 @@ void add_fidelity(const RunOutcome& outcome, std::size_t gpu, const std::string&
                        fmt::format("two kernels or more ran for {} recorded, {} modelled",
                                    time_text(c.overlap_recorded_ns / 1e3), time_text(c.overlap_modelled_ns / 1e3)));
   }
+  if (c.pairs.recorded > 0) {
+    lines.emplace_back(
+        prefix + "overlapping pairs",
+        fmt::format("{} of {} pairs of kernels that ran at the same time do so in the model, for {:.0f} % "
+                    "of that time; {} pairs in the model",
+                    with_commas(static_cast<double>(c.pairs.both)), with_commas(static_cast<double>(c.pairs.recorded)),
+                    100 * c.pairs.both_ns / c.pairs.recorded_ns, with_commas(static_cast<double>(c.pairs.modelled))));
+  }
   if (c.coarse > 0) {
     const double resolution_us = static_cast<double>(outcome.inputs->workloads[gpu].timings.resolution) / 1e3;
     lines.emplace_back(prefix + "resolution",

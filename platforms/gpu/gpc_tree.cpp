@@ -21,7 +21,7 @@ Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     place.share_receivers = params.tmau.share_receivers;
     sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), domain, fmt::format("{}.{}", path, sm_name), params.sm,
                                            place, params.gpc.mpc_to_sm, around.seed, around.code,
-                                           sm::MemoryView{around.map}));
+                                           sm::MemoryView{around.map, around.nested}));
     sm::Sm& sm = *sms.back();
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in[i]);

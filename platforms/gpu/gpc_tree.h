@@ -22,6 +22,7 @@ struct SmSurroundings {
   std::uint32_t sms = 0;     // of the machine
   std::uint64_t memory = 0;  // bytes of device memory
   gpc::CgaMemoryPool cga_memory;
+  const arch::NestedMemory& nested;
 };
 
 class Tpc : public sc_core::sc_module {

@@ -18,7 +18,8 @@ const GpuParams& checked(const GpuParams& params) {
 // Who is bound to which socket of the memory hub.
 constexpr std::uint32_t kPacketClient = 0;
 constexpr std::uint32_t kApertureClient = 1;
-constexpr std::uint32_t kFirstCopyClient = 2;
+constexpr std::uint32_t kTaskClient = 2;
+constexpr std::uint32_t kFirstCopyClient = 3;  // then, with translation, the walkers of the MMU
 
 host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& topology) {
   host::DeviceIdentity identity;
@@ -50,35 +51,51 @@ Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint
     : sc_core::sc_module(name),
       params_(checked(params)),
       topology_(params.machine.shape, params.machine.ugpus),
+      nested_(params.nested_memory()),
       domain_("domain", params.machine.clock, params.machine.timing, params.machine.run_ahead, observation),
-      task_("task", domain_, "task", params.task, params.sm.limits, start_path(params), params.cwd.table_slots),
+      task_("task", domain_, "task", params.task, params.sm.limits, start_path(params), params.cwd.table_slots,
+            {&codes_, nested_, topology_.sms()}),
       nobody_("nobody", domain_, 0, kUnlimitedCredits),
       cwd_("cwd", domain_, "cwd", params.cwd, topology_, arch::capacity_of(params.sm.limits),
            {params.gpc.cga_ids, params.gpc.cga_barriers}),
       memory_("memory", domain_, params, topology_, memory),
       host_("host", domain_, "host", params.host, identity_of(params, topology_), *this),
-      hub_("hub", domain_, "hub", params.hub, memory_.map, kFirstCopyClient + params.copy.engines),
+      hub_("hub", domain_, "hub", params.hub, memory_.map,
+           kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
+           {params.mmu.enabled, params.mmu.distance}),
       packets_("packet", domain_, "packet", params.packet, params.sm.limits, codes_, *this, params.reference_tables()),
       copies_("copy", domain_, "copy", params.copy) {
   observation.load_map.configure(topology_.sms(), params.sm.limits.warps);
+  // What tensor memory access units take for an address: a virtual one may lie above device memory.
+  const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory_.map.bytes();
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);
     GpuParams own = params_;
     if (!params.cwd.gpc_distances.empty()) own.gpc.gpm_to_cwd = params.cwd.gpc_distances[g];
     gpcs_.push_back(std::make_unique<Gpc>(
         gpc_name.c_str(), domain_, gpc_name, own, topology_.gpc(g), g,
-        SmSurroundings{seed, codes_, memory_.map, topology_.sms(), memory_.map.bytes(), params.cga_memory()}));
+        SmSurroundings{seed, codes_, memory_.map, topology_.sms(), tensor_memory, params.cga_memory(), nested_}));
   }
   std::vector<std::vector<std::uint32_t>> sms;
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) sms.push_back(topology_.gpc(g).sm_ids);
   observation.clusters.configure(std::move(sms));
+  if (params.mmu.enabled) mmu_ = std::make_unique<MmuSystem>(domain_, params_.mmu, topology_);
   wire();
+  wire_memory();
+  wire_front_end();
 }
 
 void Gpu::wire() {
   task_.task_out.bind(cwd_.task_in);
   task_.control_out.bind(cwd_.control_in);
   cwd_.done_out.bind(task_.task_done_in);
+  task_.evict_out.bind(cwd_.evict_in);
+  cwd_.evicted_out.bind(task_.evicted_in);
+  task_.grow_out.bind(cwd_.grow_in);
+  cwd_.idle_out.bind(task_.idle_in);
+  task_.share_out.bind(cwd_.share_in);
+  host_.share_out.bind(task_.share_in);
+  cwd_.on_share_refused([this](const auto&, protocol::ShareRefusal why) { host_.note_share_refused(why); });
   for (std::uint32_t g = 0; g < gpcs_.size(); ++g) {
     cwd_.launch_out.bind(gpcs_[g]->gpm.launch_in);
     cwd_.local_out.bind(gpcs_[g]->gpm.local_in);
@@ -88,19 +105,35 @@ void Gpu::wire() {
     gpcs_[g]->gpm.shared_out.bind(cwd_.shared_in[g]);
   }
   for (std::uint32_t id = 0; id < topology_.sms(); ++id) {
-    sm(id).memory_out.bind(memory_.crossbar.sm_in(id));
-    const arch::Topology::Sm& place = topology_.sm(id);
-    Gpc& gpc = *gpcs_[place.gpc];
-    const std::uint32_t bit = topology_.gpc(place.gpc).tpcs[place.tpc].first_sm + place.in_tpc;
-    tmau::Tmau& unit = gpc.tmau_of(bit);
-    unit.memory_out(gpc.place_at_tmau(bit)).bind(memory_.crossbar.bulk_in(id));
-    memory_.crossbar.multicast_out(id).bind(unit.multicast_in[gpc.place_at_tmau(bit)]);
+    sm(id).child_out.bind(task_.child_in[id]);
+    task_.wake_out.bind(sm(id).wake_in);
     sm(id).on_fault([this](const arch::FaultRecord& fault) {
       faults_.push_back(fault);
       host_.note_fault();
     });
   }
-  wire_front_end();
+  task_.on_fault([this](const arch::FaultRecord& fault) {
+    faults_.push_back(fault);
+    host_.note_fault();
+  });
+}
+
+void Gpu::wire_memory() {
+  for (std::uint32_t id = 0; id < topology_.sms(); ++id) {
+    const arch::Topology::Sm& place = topology_.sm(id);
+    Gpc& gpc = *gpcs_[place.gpc];
+    const std::uint32_t bit = topology_.gpc(place.gpc).tpcs[place.tpc].first_sm + place.in_tpc;
+    tmau::Tmau& unit = gpc.tmau_of(bit);
+    MemoryOut& bulk_out = unit.memory_out(gpc.place_at_tmau(bit));
+    if (mmu_) {
+      mmu_->bind_sm(sm(id).memory_out, place.gpc, bit, memory_.crossbar.sm_in(id));
+      mmu_->bind_bulk(bulk_out, place.gpc, bit, memory_.crossbar.bulk_in(id));
+    } else {
+      sm(id).memory_out.bind(memory_.crossbar.sm_in(id));
+      bulk_out.bind(memory_.crossbar.bulk_in(id));
+    }
+    memory_.crossbar.multicast_out(id).bind(unit.multicast_in[gpc.place_at_tmau(bit)]);
+  }
 }
 
 void Gpu::before_end_of_elaboration() {
@@ -122,6 +155,11 @@ void Gpu::wire_front_end() {
   copies_.done_out(1).bind(host_.copy_done_in);
   packets_.memory_out.bind(hub_.client_in(kPacketClient));
   host_.memory_out.bind(hub_.client_in(kApertureClient));
+  task_.memory_out.bind(hub_.client_in(kTaskClient));
+  if (mmu_) {
+    task_.share_out.bind(mmu_->share_in());
+    mmu_->bind_hub(hub_, kFirstCopyClient + copies_.engines());
+  }
   for (std::uint32_t e = 0; e < copies_.engines(); ++e)
     copies_.memory_out(e).bind(hub_.client_in(kFirstCopyClient + e));
   for (std::uint32_t s = 0; s < memory_.map.slices(); ++s) hub_.slice_out(s).bind(memory_.slices[s]->hub_in());
@@ -181,7 +219,8 @@ bool Gpu::move_memory(tlm::tlm_command command, std::uint64_t address, std::uint
     payload.set_data_ptr(data);
     payload.set_data_length(length);
     payload.set_streaming_width(length);
-    if (sm(0).memory_out.debug(payload) != length) return false;
+    MemoryOut& out = mmu_ ? mmu_->debug_out() : sm(0).memory_out;
+    if (out.debug(payload) != length) return false;
     address += length;
     data += length;
     bytes -= length;
@@ -247,17 +286,47 @@ void Gpu::reset() {
   domain_.observation().stats.clear();
   domain_.observation().load_map.clear();
   domain_.observation().clusters.clear();
+  clear_records();
+}
+
+std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel) {
+  if (program->launches() && nested_.tasks.count == 0) {
+    throw InputError(fmt::format("a program launches tasks or appends to queues, but gpu.memory ({} bytes) has no room "
+                                 "for their records",
+                                 params_.machine.memory),
+                     "raise gpu.memory, or lower gpu.task.nested.areas and area_bytes");
+  }
+  return codes_.add(std::move(program), kernel);
+}
+
+// Memory that holds zeros is how the pools begin (arch/task_record.h).
+void Gpu::clear_records() {
+  for (const arch::RecordPool& pool : {nested_.tasks, nested_.contexts, nested_.areas}) {
+    if (pool.count == 0) continue;
+    const std::vector<std::uint8_t> zeros(pool.ring_bytes());
+    (void)write_memory(pool.base, zeros.data(), zeros.size());  // false before simulation, where another is attached
+  }
 }
 
 std::size_t Gpu::payloads() const {
-  std::size_t sum = host_.payloads() + hub_.payloads() + copies_.payloads();
+  std::size_t sum = host_.payloads() + hub_.payloads() + copies_.payloads() + task_.payloads();
   for (const auto& slice : memory_.slices) sum += slice->payloads();
   return sum;
 }
 
-void Gpu::check_quiescent() const {
+void Gpu::check_quiescent() {
   HEDDLE_CHECK(host_.idle(), "an idle machine owes the host an answer");
   HEDDLE_CHECK(task_.open() == 0, "operations are open in an idle machine");
+  HEDDLE_CHECK(task_.nested_idle(), "tasks of device code are open in an idle machine");
+  HEDDLE_CHECK(mmu_ == nullptr || mmu_->idle(), "an idle machine translates addresses");
+  for (const arch::RecordPool& pool : {nested_.tasks, nested_.contexts, nested_.areas}) {
+    std::uint64_t taken = 0;
+    std::uint64_t given = 0;
+    if (pool.count == 0 || !read_memory(pool.base + arch::ring::kTaken, &taken, sizeof taken)) continue;
+    (void)read_memory(pool.base + arch::ring::kGiven, &given, sizeof given);
+    HEDDLE_CHECK(taken == given,
+                 fmt::format("an idle machine has {} records of device-side launches too many in use", taken - given));
+  }
   HEDDLE_CHECK(packets_.quiescent(), "the packet processor of an idle machine has work");
   HEDDLE_CHECK(codes_.lent() == 0, "launches of an idle machine hold their programs");
   HEDDLE_CHECK(copies_.idle(), "a copy engine of an idle machine has work");

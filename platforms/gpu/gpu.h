@@ -13,6 +13,7 @@
 #include "gpu/gpc_tree.h"
 #include "gpu/gpu_params.h"
 #include "gpu/memory_system.h"
+#include "gpu/mmu_system.h"
 #include "host/host_interface.h"
 #include "host/memory_hub.h"
 #include "packet/packet_processor.h"
@@ -57,10 +58,9 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   // exist or cannot hold that much.
   void preload(const std::vector<SmLoad>& loads);
 
-  // A program for KernelShape::code. `kernel`: its grid, block and shared memory.
-  std::uint32_t add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel) {
-    return codes_.add(std::move(program), kernel);
-  }
+  // A program for KernelShape::code. `kernel`: its grid, block and shared memory. Throws InputError for one that
+  // launches tasks if the machine has no room for their records.
+  std::uint32_t add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel);
 
   // Device memory as the machine sees it now, newest bytes first from the L2; without time or effect on anything else.
   // False if part of the range is outside memory, or if the memory is attached and simulation has not begun.
@@ -96,7 +96,7 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   std::size_t open_operations() const { return task_.open() + packets_.open(); }
   // Throws CheckFailed unless the idle machine is as it was after elaboration: no CTA, no resource, no credit is
   // missing.
-  void check_quiescent() const;
+  void check_quiescent();
   void collect_waits(WaitGraph& graph) const { domain_.collect_waits(graph); }
 
   // From a task's dispatch by task management to its first launch packet on an idle machine, in cycles.
@@ -106,6 +106,8 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   void before_end_of_elaboration() override;
   void wire();
   void wire_front_end();
+  void wire_memory();
+  void clear_records();
   // host::Device
   bool direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first, std::uint64_t& last) override;
   void on_invalidate(std::function<void(std::uint64_t, std::uint64_t)> invalidate) override;
@@ -120,16 +122,18 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
 
   const GpuParams params_;
   const arch::Topology topology_;
+  const arch::NestedMemory nested_;
   Domain domain_;
+  arch::CodeStore codes_;
   task::TaskUnit task_;
   PacketOut<protocol::SubmitPacket> nobody_;  // where no testbench submits operations
   cwd::Cwd cwd_;
-  arch::CodeStore codes_;
   MemorySystem memory_;
   host::HostInterface host_;
   host::MemoryHub hub_;
   packet::PacketProcessor packets_;
   copy::CopyEngines copies_;
+  std::unique_ptr<MmuSystem> mmu_;  // null: addresses are not translated
   std::vector<arch::FaultRecord> faults_;
   std::vector<std::unique_ptr<Gpc>> gpcs_;
 };

@@ -42,6 +42,7 @@ void GpuParams::bind(ParamBinder& binder) {
   binder.bind("gpu.xbar", xbar);
   binder.bind("gpu.l2", l2);
   binder.bind("gpu.hbm", hbm);
+  binder.bind("gpu.mmu", mmu);
   binder.bind("gpu.host", host);
   binder.bind("gpu.hub", hub);
   binder.bind("gpu.packet", packet);
@@ -59,6 +60,15 @@ std::uint64_t GpuParams::reference_tables() const {
   if (packet.table == packet::TablePlace::scratch) return top;
   const std::uint64_t bytes = std::uint64_t{protocol::kMaxQueues} * arch::kReferenceEntries * arch::kPacketBytes;
   return top - std::min(top, bytes);
+}
+
+arch::NestedMemory GpuParams::nested_memory() const {
+  const std::uint64_t end = reference_tables();
+  const std::uint64_t wanted = task::nested_memory(task.nested, std::uint64_t{1} << 62).bytes();
+  if (wanted <= end / 2) return task::nested_memory(task.nested, end);
+  arch::NestedMemory none;
+  none.tasks.base = none.contexts.base = none.areas.base = end;
+  return none;
 }
 
 void GpuParams::check() const {

@@ -18,6 +18,7 @@
 #include "memory/crossbar_params.h"
 #include "memory/hbm_params.h"
 #include "memory/l2_params.h"
+#include "memory/mmu_params.h"
 #include "packet/packet_params.h"
 #include "sm/sm_params.h"
 #include "task/task_params.h"
@@ -48,6 +49,7 @@ struct GpuParams {
   memory::CrossbarParams xbar;
   memory::L2Params l2;
   memory::HbmParams hbm;
+  memory::MmuParams mmu;
   host::HostParams host;
   host::HubParams hub;
   packet::PacketParams packet;
@@ -61,8 +63,11 @@ struct GpuParams {
   gpc::CgaMemoryPool cga_memory() const;
   // The reference state tables of the packet processor, if they lie in memory: below those.
   std::uint64_t reference_tables() const;
+  // The records of device-side launches: below those. A memory of which they would take more than half has none
+  // (tasks.count is 0), and its machine no launches.
+  arch::NestedMemory nested_memory() const;
   // Device memory from here on belongs to the machine itself; a host's own data lie below.
-  std::uint64_t front_end_memory() const { return reference_tables(); }
+  std::uint64_t front_end_memory() const { return nested_memory().tasks.base; }
 };
 
 // A preset is the YAML map below the key `gpu`, with a source beside every value. Presets are part of the program.

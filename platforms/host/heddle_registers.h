@@ -7,7 +7,7 @@
 
 #define HEDDLE_BAR0_BYTES                            UINT32_C(0x8000)
 #define HEDDLE_DEVICE_MAGIC                          UINT32_C(0x4c444548)
-#define HEDDLE_REGISTER_VERSION                      UINT32_C(0x10001)
+#define HEDDLE_REGISTER_VERSION                      UINT32_C(0x10002)
 #define HEDDLE_MAX_QUEUES                            UINT32_C(64)
 #define HEDDLE_COPY_CHANNELS                         UINT32_C(4)
 #define HEDDLE_AGENT_WORDS                           UINT32_C(8)
@@ -53,6 +53,17 @@
 #define HEDDLE_REG_COPY_FAULT_ENGINE                 UINT32_C(0xa4)  /* ro, 32 bits */
 #define HEDDLE_REG_COPY_FAULT_STATUS                 UINT32_C(0xa8)  /* ro, 32 bits */
 #define HEDDLE_REG_COPY_FAULT_SENDER                 UINT32_C(0xac)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_SUBCONTEXT                  UINT32_C(0xb0)  /* rw, 32 bits */
+#define HEDDLE_REG_SHARE_TPC                         UINT32_C(0xb4)  /* rw, 32 bits */
+#define HEDDLE_REG_SHARE_VALUE                       UINT32_C(0xb8)  /* rw, 64 bits */
+#define HEDDLE_REG_SHARE_COMMAND                     UINT32_C(0xc0)  /* wo, 32 bits */
+#define HEDDLE_REG_SHARE_MODE                        UINT32_C(0xc4)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_CREDITS                     UINT32_C(0xc8)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_ENABLED                     UINT32_C(0xcc)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_BLOCK                       UINT32_C(0xd0)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_PAGE_TABLE                  UINT32_C(0xd8)  /* ro, 64 bits */
+#define HEDDLE_REG_SHARE_REFUSED                     UINT32_C(0xe0)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_REFUSAL                     UINT32_C(0xe4)  /* ro, 32 bits */
 
 /* Copy channels */
 #define HEDDLE_REG_COPY_FROM(c)                      (UINT32_C(0x1000) + 0x40u * (uint32_t)(c))  /* rw, 64 bits */
@@ -133,6 +144,12 @@
 #define HEDDLE_SUBCONTEXT_NUMBER_SHIFT               0
 #define HEDDLE_SUBCONTEXT_NUMBER_MASK                UINT32_C(0xff)  /* subcontext of the device's memory */
 
+/* Fields: SHARE_TPC */
+#define HEDDLE_SHARE_TPC_TPC_SHIFT                   0
+#define HEDDLE_SHARE_TPC_TPC_MASK                    UINT32_C(0xffff)  /* of the GPC */
+#define HEDDLE_SHARE_TPC_GPC_SHIFT                   16
+#define HEDDLE_SHARE_TPC_GPC_MASK                    UINT32_C(0xffff0000)  /* of the machine */
+
 /* Fields: AGENT_STATE */
 #define HEDDLE_AGENT_STATE_HELD_SHIFT                0
 #define HEDDLE_AGENT_STATE_HELD_MASK                 UINT32_C(0x1)  /* the packet of AGENT_INDEX and AGENT_PACKET waits for AGENT_DONE */
@@ -157,6 +174,29 @@ enum heddle_copy_access {
 enum heddle_copy_sender {
   HEDDLE_COPY_SENDER_PACKET = 0,  /* a packet of a queue */
   HEDDLE_COPY_SENDER_REGISTERS = 1  /* a copy channel */
+};
+
+enum heddle_share_command {
+  HEDDLE_SHARE_COMMAND_MODE = 1,  /* SHARE_VALUE is the mode of the whole machine: a value of SHARE_MODE */
+  HEDDLE_SHARE_COMMAND_CREDITS = 2,  /* SHARE_VALUE: TPCs that the subcontext may hold at once, 0 to 4096 */
+  HEDDLE_SHARE_COMMAND_ENABLE = 3,  /* SHARE_VALUE is 1: the subcontext may run on the TPC; 0: it may not */
+  HEDDLE_SHARE_COMMAND_BLOCK = 4,  /* SHARE_VALUE: local-memory block of the subcontext on the TPC in static mode; 0xFFFFFFFF: none */
+  HEDDLE_SHARE_COMMAND_PAGE_TABLE = 5  /* SHARE_VALUE: physical address of the root of the subcontext's page tables; 0: addresses are not translated */
+};
+
+enum heddle_share_mode {
+  HEDDLE_SHARE_MODE_NONE = 0,  /* subcontexts share all TPCs without limits */
+  HEDDLE_SHARE_MODE_STATIC = 1,  /* a TPC belongs to one subcontext: the one that has it enabled */
+  HEDDLE_SHARE_MODE_DYNAMIC = 2  /* credits bound how many TPCs a subcontext holds */
+};
+
+enum heddle_share_refusal {
+  HEDDLE_SHARE_REFUSAL_NONE = 0,  /* none was */
+  HEDDLE_SHARE_REFUSAL_SUBCONTEXT = 1,  /* there is no such subcontext */
+  HEDDLE_SHARE_REFUSAL_TPC = 2,  /* the machine has no such TPC */
+  HEDDLE_SHARE_REFUSAL_VALUE = 3,  /* the value is out of range */
+  HEDDLE_SHARE_REFUSAL_OVERLAP = 4,  /* static mode: a TPC would belong to two subcontexts */
+  HEDDLE_SHARE_REFUSAL_BLOCK = 5  /* the local-memory block is another's */
 };
 
 enum heddle_copy_kind {

@@ -169,6 +169,7 @@ Comparison compare(const workload::Workload& workload, const std::vector<OpResul
   c.span_modelled_ns = end > begin ? end - begin : 0;
   c.overlap_recorded_ns = overlap_time(recorded_intervals);
   c.overlap_modelled_ns = overlap_time(modelled_intervals);
+  c.pairs = overlap_pairs(workload, results);
   summarise_errors(c);
   c.signature = fit_signatures(workload, machine);
   return c;
@@ -185,6 +186,11 @@ Comparison combine(const std::vector<Comparison>& parts) {
     all.kernel_time_modelled_ns += part.kernel_time_modelled_ns;
     all.overlap_recorded_ns += part.overlap_recorded_ns;
     all.overlap_modelled_ns += part.overlap_modelled_ns;
+    all.pairs.recorded += part.pairs.recorded;
+    all.pairs.modelled += part.pairs.modelled;
+    all.pairs.both += part.pairs.both;
+    all.pairs.recorded_ns += part.pairs.recorded_ns;
+    all.pairs.both_ns += part.pairs.both_ns;
     all.occupancy_compared += part.occupancy_compared;
     all.occupancy_mismatches += part.occupancy_mismatches;
     all.edges_recorded += part.edges_recorded;
@@ -222,6 +228,13 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
   put("kernel_time.modelled", "us", "the same in the model", c.kernel_time_modelled_ns / 1e3);
   put("overlap.recorded", "us", "recorded time in which two kernels or more ran", c.overlap_recorded_ns / 1e3);
   put("overlap.modelled", "us", "the same in the model", c.overlap_modelled_ns / 1e3);
+  count("overlap.pairs.recorded", "pairs", "kernels of different streams that ran at the same time in the recording",
+        c.pairs.recorded);
+  count("overlap.pairs.modelled", "pairs", "the same in the model", c.pairs.modelled);
+  count("overlap.pairs.both", "pairs", "of the recorded pairs, those that ran at the same time in the model as well",
+        c.pairs.both);
+  put("overlap.pairs.time", "us", "recorded time that pairs shared, summed over the pairs", c.pairs.recorded_ns / 1e3);
+  put("overlap.pairs.time_both", "us", "of it, what the pairs shared in the model as well", c.pairs.both_ns / 1e3);
   const char* alone = "absolute error of the duration of kernels that overlap no other";
   put("kernel_duration_error.p50", "%", alone, 100 * c.error_p50);
   put("kernel_duration_error.p95", "%", alone, 100 * c.error_p95);

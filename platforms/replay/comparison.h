@@ -8,6 +8,7 @@
 #include "common/stats.h"
 #include "gpu/gpu_params.h"
 #include "replay/host_driver.h"
+#include "replay/overlap_pairs.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
@@ -52,6 +53,7 @@ struct Comparison {
   std::size_t within_5 = 0;                                         // of them, within 5 %
   double kernel_time_recorded_ns = 0, kernel_time_modelled_ns = 0;  // sums of durations
   double overlap_recorded_ns = 0, overlap_modelled_ns = 0;          // time in which two kernels or more ran
+  OverlapPairs pairs;
   std::size_t coarse = 0;  // kernels whose recorded duration is uncertain by more than 5 % (resolution)
   std::size_t occupancy_compared = 0, occupancy_mismatches = 0;  // INP-08
   std::size_t edges_recorded = 0, edges_inferred = 0, pinned = 0;

@@ -64,7 +64,9 @@ void CtaDump::write(std::ostream& out, const std::string& instance, const arch::
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},", row.task, row.x, row.y, row.z,
                    row.cga, row.rank, sm.gpc, sm.cpc, sm.tpc, row.sm, row.launch, row.first_instruction);
     if (row.end != kNever) fmt::format_to(std::back_inserter(text), "{}", row.end);
-    fmt::format_to(std::back_inserter(text), ",{},{},{}\n", names.at(row.task), instance, row.cga_size);
+    // Tasks that programs launch have no entry of the workload.
+    fmt::format_to(std::back_inserter(text), ",{},{},{}\n", row.task < names.size() ? names[row.task] : "", instance,
+                   row.cga_size);
     if (text.size() >= kChunk) flush();
   }
   flush();

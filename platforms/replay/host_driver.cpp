@@ -27,7 +27,7 @@ std::string operation_label(const workload::Workload& workload, std::size_t op) 
 
 HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
                        const HostTimings& timings, Observation& gpu, Observation& host,
-                       const std::vector<std::uint32_t>& codes)
+                       const std::vector<std::uint32_t>& codes, const std::vector<TimedShare>& shares)
     : sc_core::sc_module(name),
       domain("domain", 1.0, TimingMode::at, 0, host),
       submit_out("submit_out", domain, 1, timings.submit_queue),
@@ -45,6 +45,8 @@ HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Work
     gpu.labels.set(static_cast<std::uint32_t>(i), operation_label(workload, i));
   }
   plan(workload, pace, timings, codes);
+  plan_controls(workload.tpc_switches, shares);
+  if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
 }
 
 // When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
@@ -75,34 +77,71 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
   }
   std::stable_sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.when < b.when; });
 
+  streams_ = static_cast<std::uint32_t>(workload.streams.size());
   for (const Timed& entry : timed) {
     const workload::Op& op = workload.ops[entry.op];
-    SubmitPacket packet;
-    packet.operation = static_cast<std::uint32_t>(entry.op);
-    packet.stream = static_cast<std::uint32_t>(op.stream);
-    packet.priority = workload.streams[op.stream].priority;
+    const SubmitPacket packet = packet_of(workload, entry.op, codes);
     for (const workload::Edge& edge : op.after) {
       SubmitPacket wait = packet;
       wait.kind = SubmitKind::wait;
       wait.wait_for = static_cast<std::uint32_t>(edge.from);
       items_.push_back({entry.when, wait});
     }
-    if (op.kind == OpKind::kernel) {
-      packet.kernel = static_cast<const arch::KernelShape&>(op.kernel);  // without its name
-      if (!codes.empty()) packet.kernel.code = codes[entry.op];
-    } else {
-      packet.kind = SubmitKind::hold;
-      packet.hold_ns = static_cast<double>(op.duration);
-    }
     items_.push_back({entry.when, packet});
+    if (packet.held_open) plan_closes(workload, packet, entry.when);
   }
-  plan_switches(workload.tpc_switches);
-  if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
 }
 
-// A switch keeps its time at any pace, and comes before the operations of the same nanosecond.
-void HostDriver::plan_switches(const std::vector<workload::TpcSwitch>& switches) {
+SubmitPacket HostDriver::packet_of(const workload::Workload& workload, std::size_t op,
+                                   const std::vector<std::uint32_t>& codes) const {
+  const workload::Op& from = workload.ops[op];
+  SubmitPacket packet;
+  packet.operation = static_cast<std::uint32_t>(op);
+  packet.stream = static_cast<std::uint32_t>(from.stream);
+  packet.priority = from.priority.value_or(workload.streams[from.stream].priority);
+  if (from.kind != OpKind::kernel) {
+    packet.kind = SubmitKind::hold;
+    packet.hold_ns = static_cast<double>(from.duration);
+    return packet;
+  }
+  packet.kernel = static_cast<const arch::KernelShape&>(from.kernel);  // without its name
+  if (!codes.empty()) packet.kernel.code = codes[op];
+  packet.head = from.head;
+  if (from.queue) {
+    packet.queue = from.queue->address;
+    packet.entries = from.queue->entries;
+    packet.held_open = !from.queue->until.empty();
+  }
+  return packet;
+}
+
+// In a stream of its own, which waits for all that may append to the queue.
+void HostDriver::plan_closes(const workload::Workload& workload, const SubmitPacket& queue, std::int64_t when) {
+  SubmitPacket packet;
+  packet.operation = queue.operation;
+  packet.stream = streams_++;
+  gpu_.streams.set(packet.stream, fmt::format("end of the queue of operation {}", queue.operation));
+  for (const std::size_t op : workload.ops[queue.operation].queue->until) {
+    packet.kind = SubmitKind::wait;
+    packet.wait_for = static_cast<std::uint32_t>(op);
+    items_.push_back({when, packet});
+  }
+  packet.kind = SubmitKind::close;
+  packet.wait_for = queue.operation;
+  items_.push_back({when, packet});
+}
+
+// A switch keeps its time at any pace, and comes before the operations of the same nanosecond. How the machine is
+// shared at first comes before everything.
+void HostDriver::plan_controls(const std::vector<workload::TpcSwitch>& switches,
+                               const std::vector<TimedShare>& shares) {
   std::vector<Item> controls;
+  for (const TimedShare& share : shares) {
+    SubmitPacket packet;
+    packet.kind = SubmitKind::share;
+    packet.share = share.packet;
+    controls.push_back({share.when, packet});
+  }
   for (const workload::TpcSwitch& change : switches) {
     SubmitPacket packet;
     packet.kind = SubmitKind::control;
@@ -169,8 +208,10 @@ void HostDriver::reset() {
 
 // Operations that wait behind another one which has not even been submitted: the host is at fault, not the GPU.
 void HostDriver::collect_waits(WaitGraph& graph) const {
-  const auto next = std::find_if(items_.begin() + static_cast<std::ptrdiff_t>(next_), items_.end(),
-                                 [](const Item& item) { return item.packet.kind != SubmitKind::control; });
+  const auto next =
+      std::find_if(items_.begin() + static_cast<std::ptrdiff_t>(next_), items_.end(), [](const Item& item) {
+        return item.packet.kind != SubmitKind::control && item.packet.kind != SubmitKind::share;
+      });
   if (next != items_.end()) graph.add(gpu_.labels.of(next->packet.operation), "to be submitted by", "the host");
 }
 

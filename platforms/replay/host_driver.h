@@ -1,5 +1,5 @@
-// The host of a workload: submits its operations to one GPU at their times, switches TPCs on and off at theirs, and
-// notes what becomes of the operations.
+// The host of a workload: submits its operations to one GPU at their times, switches TPCs on and off and changes how
+// the machine is shared at theirs, and notes what becomes of the operations.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "common/packet_socket.h"
 #include "protocol/submit_packet.h"
 #include "replay/host.h"
+#include "replay/initial_state.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
@@ -33,9 +34,10 @@ class HostDriver : public sc_core::sc_module,
  public:
   // `gpu` receives the labels of the operations. `codes`: of the kernels' programs in the GPU, by operation; empty:
   // there are none. Workload and observations must outlive the driver.
+  // `shares`: how the machine is shared, in the order of their times.
   HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
              const HostTimings& timings, Observation& gpu, Observation& host,
-             const std::vector<std::uint32_t>& codes = {});
+             const std::vector<std::uint32_t>& codes = {}, const std::vector<TimedShare>& shares = {});
 
   Domain domain;
   PacketOut<protocol::SubmitPacket> submit_out;
@@ -60,7 +62,10 @@ class HostDriver : public sc_core::sc_module,
   void on_credit(std::uint32_t);
   void plan(const workload::Workload& workload, Pace pace, const HostTimings& timings,
             const std::vector<std::uint32_t>& codes);
-  void plan_switches(const std::vector<workload::TpcSwitch>& switches);
+  protocol::SubmitPacket packet_of(const workload::Workload& workload, std::size_t op,
+                                   const std::vector<std::uint32_t>& codes) const;
+  void plan_closes(const workload::Workload& workload, const protocol::SubmitPacket& queue, std::int64_t when);
+  void plan_controls(const std::vector<workload::TpcSwitch>& switches, const std::vector<TimedShare>& shares);
   void submit();
   void schedule_next();
   void reset() override;
@@ -68,6 +73,7 @@ class HostDriver : public sc_core::sc_module,
 
   Observation& gpu_;
   std::vector<Item> items_;
+  std::uint32_t streams_ = 0;  // in use: those of the workload, and one for every queue that is held open
   std::size_t next_ = 0;
   bool scheduled_ = false;
   std::int64_t lead_ = 0;

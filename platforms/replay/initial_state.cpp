@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -90,11 +91,90 @@ std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const
   return result;
 }
 
+namespace {
+
+using protocol::SubcontextPacket;
+
+SubcontextPacket packet_of(SubcontextPacket::What what, std::uint8_t subcontext, std::uint64_t value) {
+  SubcontextPacket packet;
+  packet.what = what;
+  packet.subcontext = subcontext;
+  packet.value = value;
+  return packet;
+}
+
+void check_tpc(const SourcePos& where, const std::string& instance, const arch::Topology& topology, std::uint32_t gpc,
+               std::uint32_t tpc) {
+  check_number(where, instance, "GPC", gpc, topology.gpcs());
+  check_number(where, fmt::format("GPC {} of {}", gpc, instance), "TPC", tpc, topology.gpc(gpc).tpcs.size());
+}
+
+SubcontextPacket packet_of(const workload::ShareChange& change) {
+  using What = workload::ShareChange::What;
+  SubcontextPacket packet = packet_of(SubcontextPacket::What::mode, change.subcontext, change.value);
+  packet.gpc = change.gpc;
+  packet.tpc = change.tpc;
+  switch (change.what) {
+    case What::mode:
+      packet.mode = static_cast<protocol::PartitionMode>(change.mode);  // both: none, static, dynamic
+      break;
+    case What::credits:
+      packet.what = SubcontextPacket::What::credits;
+      break;
+    case What::enable:
+      packet.what = SubcontextPacket::What::enable;
+      break;
+    case What::block:
+      packet.what = SubcontextPacket::What::block;
+      break;
+  }
+  return packet;
+}
+
+// Every TPC is named: what a mask that nobody has set means depends on the mode.
+void resolve_mask(const workload::Subcontext& subcontext, const std::string& instance, const arch::Topology& topology,
+                  std::vector<TimedShare>& shares) {
+  for (const auto& [gpc, tpc] : *subcontext.tpcs) check_tpc(subcontext.where, instance, topology, gpc, tpc);
+  for (std::uint32_t gpc = 0; gpc < topology.gpcs(); ++gpc) {
+    for (std::uint32_t tpc = 0; tpc < topology.gpc(gpc).tpcs.size(); ++tpc) {
+      const auto& own = *subcontext.tpcs;
+      const bool enabled = std::find(own.begin(), own.end(), std::make_pair(gpc, tpc)) != own.end();
+      shares.push_back({0, packet_of(SubcontextPacket::What::enable, subcontext.id, enabled ? 1 : 0)});
+      shares.back().packet.gpc = gpc;
+      shares.back().packet.tpc = tpc;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const std::string& instance,
+                                       const arch::Topology& topology, const MemoryMap& map) {
+  std::vector<TimedShare> shares;
+  for (const MemoryMap::Root& root : map.roots) {
+    shares.push_back({0, packet_of(SubcontextPacket::What::page_table, root.subcontext, root.address)});
+  }
+  for (const workload::Subcontext& subcontext : workload.subcontexts) {
+    if (subcontext.credits) {
+      shares.push_back({0, packet_of(SubcontextPacket::What::credits, subcontext.id, *subcontext.credits)});
+    }
+    if (subcontext.tpcs) resolve_mask(subcontext, instance, topology, shares);
+  }
+  for (const workload::ShareChange& change : workload.shares) {
+    using What = workload::ShareChange::What;
+    if (change.what == What::enable || change.what == What::block) {
+      check_tpc(change.where, instance, topology, change.gpc, change.tpc);
+    }
+    shares.push_back({change.when, packet_of(change)});
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const TimedShare& a, const TimedShare& b) { return a.when < b.when; });
+  return shares;
+}
+
 void check_switches(const workload::Workload& workload, const std::string& instance, const arch::Topology& topology) {
   for (const workload::TpcSwitch& change : workload.tpc_switches) {
-    check_number(change.where, instance, "GPC", change.gpc, topology.gpcs());
-    check_number(change.where, fmt::format("GPC {} of {}", change.gpc, instance), "TPC", change.tpc,
-                 topology.gpc(change.gpc).tpcs.size());
+    check_tpc(change.where, instance, topology, change.gpc, change.tpc);
   }
 }
 

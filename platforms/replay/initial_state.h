@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "gpu/gpu.h"
+#include "protocol/control_packet.h"
+#include "replay/memory_map.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
@@ -13,6 +15,15 @@ namespace heddle::replay {
 // entry if the machine has no such SM or GPC, or an SM cannot hold that much.
 std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const std::string& instance,
                                        const gpu::Gpu& gpu, double lead_ns);
+
+// What the host tells the machine of how it is shared, and when: first how subcontexts begin, then the changes, in the
+// order of their times. Throws InputError with the place of the entry if the machine has no such TPC.
+struct TimedShare {
+  workload::Nanoseconds when = 0;
+  protocol::SubcontextPacket packet;
+};
+std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const std::string& instance,
+                                       const arch::Topology& topology, const MemoryMap& map);
 
 // Throws InputError with the place of the entry if the machine has no such TPC.
 void check_switches(const workload::Workload& workload, const std::string& instance, const arch::Topology& topology);

@@ -13,7 +13,7 @@
 namespace heddle::replay {
 namespace {
 
-enum Event : std::uint32_t { kOpen, kLook, kWritten, kFree, kInterrupt, kSwitch };
+enum Event : std::uint32_t { kOpen, kLook, kWritten, kFree, kInterrupt, kControl };
 
 constexpr Cycle kNever = ~Cycle{0};
 
@@ -46,14 +46,23 @@ PacketHost::PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setu
       encoder_(workload_, plan_, memory_, setup.encoder),
       lead_(lead_of(plan_, workload_.tpc_switches)),
       results_(workload_.ops.size(), plan_.queues.size(), static_cast<double>(lead_), std::move(setup.ns_of)),
-      queues_(plan_.queues.size()),
-      switches_(workload_.tpc_switches) {
+      queues_(plan_.queues.size()) {
   domain.add_wait_source(*this);
   registers.bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
   submit_out.on_credit<PacketHost, &PacketHost::on_credit>(*this);
   done_in.on_packet<PacketHost, &PacketHost::on_done>(*this);
-  std::stable_sort(switches_.begin(), switches_.end(),
-                   [](const workload::TpcSwitch& a, const workload::TpcSwitch& b) { return a.when < b.when; });
+  for (const TimedShare& share : setup.shares) {
+    controls_.push_back({share.when, {}});
+    controls_.back().packet.kind = protocol::SubmitKind::share;
+    controls_.back().packet.share = share.packet;
+  }
+  for (const workload::TpcSwitch& change : workload_.tpc_switches) {
+    controls_.push_back({change.when, {}});
+    controls_.back().packet.kind = protocol::SubmitKind::control;
+    controls_.back().packet.tpc = {change.gpc, change.tpc, change.enabled};
+  }
+  std::stable_sort(controls_.begin(), controls_.end(),
+                   [](const Control& a, const Control& b) { return a.when < b.when; });
   for (std::size_t i = 0; i < workload_.streams.size(); ++i) {
     gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload_.streams[i].name);
   }
@@ -73,7 +82,7 @@ void PacketHost::on_event(std::uint32_t kind, std::uint64_t argument) {
   switch (kind) {
     case kOpen:
       open_queues();
-      switch_tpcs();
+      send_controls();
       look();
       break;
     case kLook:
@@ -90,8 +99,8 @@ void PacketHost::on_event(std::uint32_t kind, std::uint64_t argument) {
     case kInterrupt:
       serve_interrupt();
       break;
-    case kSwitch:
-      switch_tpcs();
+    case kControl:
+      send_controls();
       break;
     default:
       HEDDLE_CHECK(false, "an event that nobody knows");
@@ -111,21 +120,18 @@ void PacketHost::open_queues() {
   }
 }
 
-// A switch keeps its time at any pace.
-void PacketHost::switch_tpcs() {
-  while (next_switch_ < switches_.size()) {
-    const workload::TpcSwitch& change = switches_[next_switch_];
-    const auto when = static_cast<Cycle>(std::max<std::int64_t>(0, change.when + lead_ - 1));  // the link takes one
+// They keep their times at any pace.
+void PacketHost::send_controls() {
+  while (next_control_ < controls_.size()) {
+    const Control& control = controls_[next_control_];
+    const auto when = static_cast<Cycle>(std::max<std::int64_t>(0, control.when + lead_ - 1));  // the link takes one
     if (when > domain.now()) {
-      domain.schedule(when, *this, kSwitch);
+      domain.schedule(when, *this, kControl);
       return;
     }
     if (!submit_out.can_send()) return;  // on_credit() comes back
-    protocol::SubmitPacket packet;
-    packet.kind = protocol::SubmitKind::control;
-    packet.tpc = {change.gpc, change.tpc, change.enabled};
-    submit_out.send(packet);
-    ++next_switch_;
+    submit_out.send(control.packet);
+    ++next_control_;
   }
 }
 

@@ -39,6 +39,7 @@ struct PacketHostSetup {
   PacketHostParams params;
   std::function<double(Cycle)> ns_of;  // a cycle of the GPU on the simulation's axis
   std::uint32_t submit_queue = 1024;   // credits of submit_out
+  std::vector<TimedShare> shares;      // how the machine is shared
 };
 
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond. It writes one packet at a time; a full
@@ -57,7 +58,7 @@ class PacketHost : public sc_core::sc_module,
   Domain domain;
   tlm::tlm_initiator_socket<> registers;            // to bar0
   sc_core::sc_signal<bool> interrupt{"interrupt"};  // of the device
-  PacketOut<protocol::SubmitPacket> submit_out;     // switches of TPCs; nothing else
+  PacketOut<protocol::SubmitPacket> submit_out;     // what is no operation: switches of TPCs, sharing
   PacketIn<protocol::DonePacket> done_in;           // nothing comes
 
   void start() override;
@@ -93,8 +94,8 @@ class PacketHost : public sc_core::sc_module,
   void packet_done(const packet::PacketRecord& record) override;
 
   void open_queues();
-  void switch_tpcs();
-  void on_credit(std::uint32_t) { switch_tpcs(); }
+  void send_controls();
+  void on_credit(std::uint32_t) { send_controls(); }
   void on_done(const protocol::DonePacket&, std::uint32_t) {}
   void look();
   void look_at(Cycle when);
@@ -133,8 +134,12 @@ class PacketHost : public sc_core::sc_module,
   std::int64_t lead_ = 0;
   PacketResults results_;
   std::vector<Queue> queues_;
-  std::vector<workload::TpcSwitch> switches_;  // by time
-  std::size_t next_switch_ = 0;
+  struct Control {
+    std::int64_t when = 0;  // ns, workload axis
+    protocol::SubmitPacket packet;
+  };
+  std::vector<Control> controls_;  // by time
+  std::size_t next_control_ = 0;
   bool busy_ = false;       // writes a packet, or rings a doorbell
   Cycle begun_ = 0;         // the packet that it writes
   Cycle look_ = ~Cycle{0};  // the earliest look that is scheduled

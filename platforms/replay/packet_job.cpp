@@ -6,6 +6,7 @@
 
 #include "arch/unified_address.h"
 #include "common/error.h"
+#include "protocol/dispatch_packet.h"
 #include "replay/device_memory.h"
 
 namespace heddle::replay {
@@ -14,13 +15,6 @@ namespace {
 std::uint32_t count_of(const std::vector<Job>& jobs) {
   return static_cast<std::uint32_t>(
       std::count_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.packets.has_value(); }));
-}
-
-// The first byte behind the workload's own regions.
-std::uint64_t end_of_regions(const workload::Workload& workload) {
-  std::uint64_t end = 0;
-  for (const workload::MemoryRegion& region : workload.memory) end = std::max(end, region.address + region.bytes);
-  return end;
 }
 
 heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const PacketHostParams& host, workload::SignalFor signals) {
@@ -43,6 +37,8 @@ heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const PacketHostParams& ho
 }  // namespace
 
 CtaListener::Cta TaskTranslator::translated(Cta cta) const {
+  // Tasks that programs launch have numbers of their own.
+  if ((cta.task & protocol::kDispatchBit) == 0 && (cta.task & protocol::kChildBit) != 0) return cta;
   const auto found = operations_->find(cta.task);
   HEDDLE_CHECK(found != operations_->end(), "a CTA belongs to no operation of the workload");
   cta.task = static_cast<std::uint32_t>(found->second);
@@ -76,7 +72,8 @@ double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, const w
   return ns + cycles(gpu::Gpu::start_path(params));
 }
 
-std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, Observation& gpu_observation,
+std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, std::uint64_t end,
+                                          std::vector<TimedShare> shares, Observation& gpu_observation,
                                           Observation& host_observation) {
   const gpu::GpuParams& params = gpu.params();
   HostTimings timings;
@@ -85,9 +82,9 @@ std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, Observa
   PacketHostSetup setup;
   setup.workload = job.workload;
   setup.plan = plan_packets(*job.workload, job.pace, timings, params.packet.queues);
-  const std::uint64_t begin = end_of_regions(*job.workload);
-  const std::uint64_t end = params.front_end_memory();
-  Area device("memory of " + job.instance, std::min(begin, end), end, true);
+  setup.shares = std::move(shares);
+  const std::uint64_t limit = params.front_end_memory();
+  Area device("memory of " + job.instance, std::min(end, limit), limit, true);
   setup.memory =
       lay_out(*job.workload, load_programs(*job.workload, gpu), setup.plan, *job.packets, params_, area_, device);
   setup.encoder.options = *job.packets;

@@ -8,6 +8,7 @@
 
 #include "common/observation.h"
 #include "gpu/gpu.h"
+#include "replay/initial_state.h"
 #include "replay/packet_host.h"
 #include "replay/simulation.h"
 
@@ -20,6 +21,8 @@ class TaskTranslator : public CtaListener {
   void use(const std::unordered_map<std::uint32_t, std::size_t>& operations) { operations_ = &operations; }
   void cta_started(const Cta& cta) override { listener_.cta_started(translated(cta)); }
   void cta_ended(const Cta& cta) override { listener_.cta_ended(translated(cta)); }
+  void cta_saved(const Cta& cta) override { listener_.cta_saved(translated(cta)); }
+  void cta_restored(const Cta& cta) override { listener_.cta_restored(translated(cta)); }
 
  private:
   Cta translated(Cta cta) const;
@@ -34,8 +37,9 @@ class HostSide {
   ~HostSide();
 
   // The host of one job, bound to its GPU. Throws InputError where the workload cannot be submitted by packets.
-  std::unique_ptr<PacketHost> add(const Job& job, gpu::Gpu& gpu, Observation& gpu_observation,
-                                  Observation& host_observation);
+  // `end`: of what the workload has in the GPU's memory. `shares`: how the machine is shared.
+  std::unique_ptr<PacketHost> add(const Job& job, gpu::Gpu& gpu, std::uint64_t end, std::vector<TimedShare> shares,
+                                  Observation& gpu_observation, Observation& host_observation);
 
  private:
   const PacketHostParams params_;

@@ -151,7 +151,41 @@ void connect(const Workload& workload, PacketPlan& plan) {
 
 }  // namespace
 
+namespace {
+
+// What packets of user-mode queues have no field for.
+void check_operations(const Workload& workload) {
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    const auto refuse = [&](const std::string& what, const char* remedy) {
+      throw InputError(fmt::format("operation {} ({}) cannot be submitted by packets: {}", i, op.kernel.name, what),
+                       remedy);
+    };
+    if (op.queue) refuse("a packet starts a grid, and no queue task", "submit it without `by: aql` and --submit aql");
+    if (op.head) {
+      refuse("no packet goes to the head of a list",
+             "leave out `insert: head`, or give it a stream of a higher priority");
+    }
+    if (op.priority && *op.priority != workload.streams[op.stream].priority) {
+      refuse(fmt::format("its priority is {}, and that of its stream, which has one queue, {}", *op.priority,
+                         workload.streams[op.stream].priority),
+             "give it a stream of that priority");
+    }
+    const auto translated = [&op](const workload::Subcontext& one) {
+      return one.id == op.kernel.subcontext && one.translated;
+    };
+    if (std::any_of(workload.subcontexts.begin(), workload.subcontexts.end(), translated)) {
+      refuse(fmt::format("what packets need in memory does not lie in the address space of subcontext {}",
+                         op.kernel.subcontext),
+             "submit it in streams, without `by: aql`, or leave out `translated`");
+    }
+  }
+}
+
+}  // namespace
+
 PacketPlan plan_packets(const Workload& workload, Pace pace, const HostTimings& timings, std::uint32_t queues) {
+  check_operations(workload);
   PacketPlan plan;
   plan.ops.resize(workload.ops.size());
   const std::vector<std::uint32_t> queue_of = place_streams(workload, queues, plan);

@@ -7,8 +7,10 @@
 
 #include "gpu/gpu.h"
 #include "gpu/residency.h"
+#include "protocol/dispatch_packet.h"
 #include "replay/device_memory.h"
 #include "replay/initial_state.h"
+#include "replay/memory_map.h"
 #include "replay/packet_job.h"
 #include "replay/progress_watch.h"
 
@@ -38,7 +40,29 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// The kernel of a task that a program launched: its label is the name and a number. Empty for others.
+std::string kernel_of(const Observation& observation, const arch::FaultRecord& fault) {
+  if ((fault.task & protocol::kDispatchBit) != 0 || (fault.task & protocol::kChildBit) == 0) return {};
+  const std::string label = observation.labels.of(fault.task);
+  return label.substr(0, label.rfind(" #"));
+}
+
+void check_launches(const Job& job) {
+  if (job.workload->launched.empty() || job.params.nested_memory().tasks.count > 0) return;
+  throw InputError(
+      fmt::format("programs of {} launch kernels, and the records of that do not fit into the memory of {}",
+                  job.workload->name, job.instance),
+      "raise gpu.memory, or lower gpu.task.nested.pending_launches, contexts, areas or area_bytes");
+}
+
 void check_kernels(const Job& job) {
+  for (const workload::LaunchedKernel& launched : job.workload->launched) {
+    const std::string why = why_never_fits(job.params, launched.kernel);
+    if (why.empty()) continue;
+    throw InputError(fmt::format("kernel '{}' of {}, which programs launch, can never run on {}: {}",
+                                 launched.kernel.name, job.workload->name, job.instance, why),
+                     "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
+  }
   for (const workload::Op& op : job.workload->ops) {
     if (op.kind != workload::OpKind::kernel) continue;
     const std::string why = why_never_fits(job.params, op.kernel);
@@ -61,7 +85,12 @@ struct Machine {
   PacketHost* packets = nullptr;  // the same, of a job by packets
   const workload::Workload* workload = nullptr;
   std::vector<std::string> regions;
+  MemoryMap map;
 };
+
+std::vector<TimedShare> shares_of(const Job& job, const Machine& m) {
+  return resolve_shares(*job.workload, job.instance, m.gpu->topology(), m.map);
+}
 
 // The host that submits operations of streams.
 void add_driver(const Job& job, Machine& m) {
@@ -70,8 +99,9 @@ void add_driver(const Job& job, Machine& m) {
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns = m.gpu->domain().clock().ns_for_cycles(
       static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
-  auto driver = std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
-                                             *m.observation, *m.host_observation, load_programs(*job.workload, *m.gpu));
+  auto driver =
+      std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings, *m.observation,
+                                   *m.host_observation, load_programs(*job.workload, *m.gpu), shares_of(job, m));
   driver->submit_out.bind(m.gpu->submit_in());
   m.gpu->done_out().bind(driver->done_in);
   m.host = std::move(driver);
@@ -90,8 +120,9 @@ Machine build(const Job& job, const SimulationOptions& options, HostSide& host_s
   }
   m.host_observation = std::make_unique<Observation>(job.instance + ".host");
   m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
+  m.map = map_memory(*job.workload, job.instance, job.params);
   if (job.packets) {
-    auto host = host_side.add(job, *m.gpu, *m.observation, *m.host_observation);
+    auto host = host_side.add(job, *m.gpu, m.map.end, shares_of(job, m), *m.observation, *m.host_observation);
     m.packets = host.get();
     if (m.translator) m.translator->use(host->operations());
     m.host = std::move(host);
@@ -100,7 +131,7 @@ Machine build(const Job& job, const SimulationOptions& options, HostSide& host_s
   }
   check_switches(*job.workload, job.instance, m.gpu->topology());
   m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.host->lead()));
-  load_regions(*job.workload, job.instance, *m.gpu);
+  load_regions(*job.workload, job.instance, *m.gpu, m.map);
   return m;
 }
 
@@ -160,7 +191,10 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
 }  // namespace
 
 SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options) {
-  for (const Job& job : jobs) check_kernels(job);
+  for (const Job& job : jobs) {
+    check_kernels(job);
+    check_launches(job);
+  }
   const auto begin = std::chrono::steady_clock::now();
   const Context context;
   SimulationResult result;
@@ -174,9 +208,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   try {
     run(machines, options, result);
     // What the device still writes into memory once all operations are done.
-    const bool by_packets =
-        std::any_of(machines.begin(), machines.end(), [](const Machine& m) { return m.packets != nullptr; });
-    if (by_packets && result.progress && sc_core::sc_pending_activity())
+    if (result.progress && sc_core::sc_pending_activity())
       sc_core::sc_start(10, sc_core::SC_US, sc_core::SC_EXIT_ON_STARVATION);
   } catch (const sc_core::sc_report&) {
     for (const Machine& m : machines) {
@@ -210,7 +242,8 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm)
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
     job.faults = m.gpu->faults();
-    job.regions = read_regions(*m.workload, *m.gpu, m.regions);
+    for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
+    job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
     m.host.reset();
     m.gpu.reset();

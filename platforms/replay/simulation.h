@@ -48,6 +48,7 @@ struct JobResult {
   std::vector<std::string> sm_paths;
   std::vector<std::uint32_t> sms_per_gpc;
   std::vector<arch::FaultRecord> faults;           // in order of time; `task`: the operation
+  std::vector<std::string> fault_kernels;          // of each of them, if a program launched it; else empty
   std::vector<std::vector<std::uint8_t>> regions;  // at the end, by memory region; empty: not asked for
   // Of a job that was submitted by packets.
   bool by_packets = false;

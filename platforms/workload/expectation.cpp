@@ -19,13 +19,20 @@ bool Expectation::holds(double value) const {
   return true;
 }
 
+bool Expectation::holds(const std::vector<std::string>& chain) const {
+  return fmt::format("{}", fmt::join(chain, "; ")).find(waits) != std::string::npos;
+}
+
 std::string Expectation::text() const {
   const std::string near = within > 0 ? fmt::format(" +- {}{}", number_text(within), within_percent ? " %" : "") : "";
   if (kind == ExpectationKind::memory) return (pattern.empty() ? "like " + file : "= " + pattern) + near;
+  if (kind == ExpectationKind::no_progress) return "because of: " + waits;
   if (kind == ExpectationKind::fault) {
     return "in kernel " + kernel + (cluster ? fmt::format(", cluster {}", *cluster) : "") +
            (rank ? fmt::format(", rank {}", *rank) : "") +
-           (rule ? fmt::format(", rule {}", arch::rule_key(*rule)) : "");
+           (rule ? fmt::format(", rule {}", arch::rule_key(*rule)) : "") +
+           (subcontext ? fmt::format(", subcontext {}", *subcontext) : "") +
+           (address ? fmt::format(", address {:#x}", *address) : "");
   }
   if (equals) return "= " + number_text(*equals);
   if (about) return fmt::format("{} +- {}{}", number_text(*about), number_text(within), within_percent ? " %" : "");

@@ -87,6 +87,26 @@ std::vector<std::uint8_t> file_bytes(const std::string& path, std::uint64_t offs
   return bytes;
 }
 
+// The queue, and its entries behind it (arch/task_record.h).
+std::vector<std::uint8_t> queue_bytes(const MemoryRegion& region) {
+  const RegionContents& contents = region.contents;
+  std::vector<std::uint8_t> bytes(region.bytes);
+  const auto put = [&bytes](std::uint64_t at, std::uint64_t value) {
+    for (unsigned i = 0; i < 8; ++i) bytes[at + i] = static_cast<std::uint8_t>(value >> 8 * i);
+  };
+  put(arch::queue::kTickets, contents.entries.size());
+  put(arch::queue::kCapacity, contents.capacity);
+  put(arch::queue::kEntries, region.address + arch::kRecordBytes);
+  for (std::uint64_t ticket = 0; ticket < contents.entries.size(); ++ticket) {
+    const std::uint64_t at = arch::kRecordBytes + ticket * arch::kQueueEntryBytes;
+    put(at, arch::turn_ready(ticket, contents.capacity));
+    for (std::uint32_t word = 0; word < arch::kQueueEntryWords; ++word) {
+      put(at + arch::kQueueEntryData + 8 * word, contents.entries[ticket][word]);
+    }
+  }
+  return bytes;
+}
+
 std::uint64_t element_bits(const std::vector<std::uint8_t>& bytes, std::uint64_t at, std::uint64_t size) {
   std::uint64_t bits = 0;
   for (std::uint64_t i = 0; i < size; ++i) bits |= std::uint64_t{bytes[at + i]} << 8 * i;
@@ -114,6 +134,11 @@ std::vector<std::uint8_t> initial_bytes(const MemoryRegion& region, std::uint64_
       return file_bytes(contents.file, offset, count, contents.where);
     case RegionContents::Kind::tensor: {
       const auto all = arch::encode(contents.tensor);
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(offset);
+      return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+    }
+    case RegionContents::Kind::queue: {
+      const std::vector<std::uint8_t> all = queue_bytes(region);
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(offset);
       return {begin, begin + static_cast<std::ptrdiff_t>(count)};
     }

@@ -30,4 +30,11 @@ T choose(const MapReader& map, const char* key, const std::vector<T>& options, c
   return choose(map, key, options, [name_of](const T& option) { return name_of(option); });
 }
 
+// `insert: head`.
+inline bool reads_head(const MapReader& map) {
+  if (!map.has("insert")) return false;
+  return choose(map, "insert", std::vector<std::string>{"tail", "head"}, [](const std::string& s) { return s; }) ==
+         "head";
+}
+
 }  // namespace heddle::workload

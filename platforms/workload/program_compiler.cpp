@@ -19,11 +19,11 @@ constexpr std::uint32_t kMaxSteps = 20'000;
 constexpr std::uint32_t kMaxDepth = 16;  // of lists in one another
 
 // Steps that are written as a word alone.
-constexpr const char* kWords[] = {"barrier",        "commit_async", "cluster_barrier",
-                                  "cluster_arrive", "cluster_wait", "commit_bulk",
-                                  "drain_bulk",     "fence_tensor", "exit"};
+constexpr const char* kWords[] = {"barrier",     "commit_async", "cluster_barrier", "cluster_arrive", "cluster_wait",
+                                  "commit_bulk", "drain_bulk",   "fence_tensor",    "wait_children",  "exit"};
 // Those that are never written otherwise.
-constexpr const char* kBareWords[] = {"commit_async", "cluster_barrier", "commit_bulk", "drain_bulk", "exit"};
+constexpr const char* kBareWords[] = {"commit_async", "cluster_barrier", "commit_bulk",
+                                      "drain_bulk",   "wait_children",   "exit"};
 
 // `rows`: the threads of a warp lie in one row of their CTA, which a launch decides.
 Shape slot_shape(const ProgramSlot& slot, bool rows) {
@@ -43,19 +43,23 @@ Shape slot_shape(const ProgramSlot& slot, bool rows) {
 }  // namespace
 
 CompiledProgram compile_program(const YAML::Node& steps, const std::string& file, const arch::KernelRecord& kernel,
-                                const std::vector<MemoryRegion>& regions) {
-  return ProgramCompiler(file, kernel, regions).compile(steps);
+                                const std::vector<MemoryRegion>& regions, const LaunchTargets& targets) {
+  return ProgramCompiler(file, kernel, regions, targets).compile(steps);
 }
 
 ProgramCompiler::ProgramCompiler(const std::string& file, const arch::KernelRecord& kernel,
-                                 const std::vector<MemoryRegion>& regions)
-    : file_(file), kernel_(kernel), thing_("kernel " + kernel.name), names_(kernel, regions, parts_) {}
+                                 const std::vector<MemoryRegion>& regions, const LaunchTargets& targets)
+    : file_(file),
+      kernel_(kernel),
+      targets_(targets),
+      thing_("kernel " + kernel.name),
+      names_(kernel, regions, parts_) {}
 
 CompiledProgram ProgramCompiler::compile(const YAML::Node& steps) {
   block(steps, thing_ + ", program");
   add(make(StepKind::finish, OpCode::exit, arch::Unit::none, "end", position(steps, file_)));
   parts_.registers = names_.registers();
-  return {std::make_shared<ScenarioProgram>(std::move(parts_)), names_.regions_used()};
+  return {std::make_shared<ScenarioProgram>(std::move(parts_)), names_.regions_used(), launched_};
 }
 
 void ProgramCompiler::block(const YAML::Node& steps, const std::string& thing) {
@@ -72,16 +76,6 @@ void ProgramCompiler::block(const YAML::Node& steps, const std::string& thing) {
   --depth_;
 }
 
-void ProgramCompiler::refuse(const std::string& name, const SourcePos& where) const {
-  for (auto code = static_cast<std::uint8_t>(OpCode::exit); code <= static_cast<std::uint8_t>(arch::kLastOpCode);
-       ++code) {
-    const auto op = static_cast<OpCode>(code);
-    if (arch::op_supported(op) || name != arch::op_name(op)) continue;
-    throw InputError(where, fmt::format("{}: this version of the machine does not have the operation {}", thing_, name),
-                     "leave the step out");
-  }
-}
-
 void ProgramCompiler::refuse_keys(const YAML::Node& node) const {
   for (const char* word : kBareWords) {
     if (!node[word]) continue;
@@ -94,7 +88,6 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
   const SourcePos where = position(node, file_);
   if (node.IsScalar()) {
     const std::string& word = node.Scalar();
-    refuse(word, where);
     if (word == "barrier") return simple(OpCode::barrier, word, where, 0);
     if (word == "commit_async") return simple(OpCode::async_commit, word, where, 1);
     if (word == "commit_bulk") return simple(OpCode::bulk_commit, word, where, 1);
@@ -103,6 +96,7 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
     if (word == "cluster_barrier") return cluster_barrier(word, where);
     if (word == "cluster_arrive") return cluster_step(OpCode::cluster_arrive, word, where, arch::Order::release);
     if (word == "cluster_wait") return cluster_step(OpCode::cluster_wait, word, where, arch::Order::acquire);
+    if (word == "wait_children") return wait_children(word, where);
     if (word == "exit") {
       ProgramStep step = make(StepKind::leave, OpCode::compute, arch::Unit::int32, word, where);
       add(std::move(step));
@@ -111,10 +105,7 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
     throw InputError(where, fmt::format("{}: there is no step {}", thing_, word),
                      suggestion(word, {std::begin(kWords), std::end(kWords)}));
   }
-  if (node.IsMap() && node.size() == 1) {
-    refuse(node.begin()->first.Scalar(), where);
-    refuse_keys(node);
-  }
+  if (node.IsMap() && node.size() == 1) refuse_keys(node);
   const MapReader step(node, step_spec(), thing_ + ", step", file_);
   if (node.size() != 1) {
     throw InputError(where, fmt::format("{}: a step has one key, this one has {}", thing_, node.size()),
@@ -153,6 +144,10 @@ void ProgramCompiler::one_step(const YAML::Node& node) {
       {"bulk_send", &ProgramCompiler::bulk_send},
       {"wait_bulk", &ProgramCompiler::wait_bulk},
       {"fence_tensor", &ProgramCompiler::fence_tensor},
+      {"launch", &ProgramCompiler::launch},
+      {"stream_create", &ProgramCompiler::stream_create},
+      {"stream_destroy", &ProgramCompiler::stream_destroy},
+      {"append", &ProgramCompiler::append},
       {"accumulators", &ProgramCompiler::accumulators},
       {"zero", &ProgramCompiler::zero},
       {"matmul", &ProgramCompiler::matmul},

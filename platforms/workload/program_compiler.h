@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,22 +19,31 @@
 
 namespace heddle::workload {
 
+// A kernel that a program can launch: the address of its object (arch/kernel_object.h), and its own grid.
+struct LaunchTarget {
+  std::uint64_t address = 0;
+  arch::Dim3 grid;
+};
+using LaunchTargets = std::map<std::string, LaunchTarget>;  // by name
+
 struct CompiledProgram {
   std::shared_ptr<const ScenarioProgram> program;
-  std::set<std::string> regions;  // of memory, that it names
+  std::set<std::string> regions;   // of memory, that it names
+  std::set<std::string> launched;  // kernels
 };
 
 // Throws InputError with file and line for whatever is wrong with the steps. Grid, block and registers of `kernel`
 // must be known; 0 registers: as many as the program needs.
 CompiledProgram compile_program(const YAML::Node& steps, const std::string& file, const arch::KernelRecord& kernel,
-                                const std::vector<MemoryRegion>& regions);
+                                const std::vector<MemoryRegion>& regions, const LaunchTargets& targets = {});
 
 // Registers per thread that a kernel takes whose program needs so many.
 constexpr std::uint32_t kLeastRegisters = 16;
 
 class ProgramCompiler {
  public:
-  ProgramCompiler(const std::string& file, const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions);
+  ProgramCompiler(const std::string& file, const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions,
+                  const LaunchTargets& targets);
 
   CompiledProgram compile(const YAML::Node& steps);
 
@@ -43,7 +53,6 @@ class ProgramCompiler {
   // program_compiler.cpp: lists, control flow.
   void block(const YAML::Node& steps, const std::string& thing);
   void one_step(const YAML::Node& node);
-  void refuse(const std::string& name, const SourcePos& where) const;
   void refuse_keys(const YAML::Node& node) const;
   void let(const MapReader& step);
   void loop(const MapReader& step);
@@ -81,6 +90,16 @@ class ProgramCompiler {
   void operand(const MapReader& map, const char* key, double otherwise, ProgramStep& step);
   // `to`: a name that gets 0 or 1.
   void flag(const MapReader& map, ProgramStep& step);
+
+  // program_children.cpp: device-side launches.
+  void launch(const MapReader& step);
+  void wait_children(const std::string& name, const SourcePos& where);
+  void stream_create(const MapReader& step);
+  void stream_destroy(const MapReader& step);
+  void append(const MapReader& step);
+  void launch_grid(const MapReader& map, ProgramStep& step);
+  // The list behind `key`, of at most `most` values of 64 bits, without the key nothing.
+  void words(const MapReader& map, const char* key, std::size_t most, ProgramStep& step);
 
   // program_bulk.cpp: the tensor memory access unit.
   void tensor_load(const MapReader& step);
@@ -149,7 +168,9 @@ class ProgramCompiler {
 
   const std::string& file_;
   const arch::KernelRecord& kernel_;
+  const LaunchTargets& targets_;
   std::string thing_;  // "kernel gemm"
+  std::set<std::string> launched_;
   ProgramParts parts_;
   ProgramNames names_;
   std::uint32_t depth_ = 0;

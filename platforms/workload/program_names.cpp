@@ -175,6 +175,13 @@ const MemoryRegion* ProgramNames::region(const std::string& name) const {
   return found == regions_.end() ? nullptr : &*found;
 }
 
+std::optional<std::uint64_t> ProgramNames::queue(const std::string& name) {
+  const MemoryRegion* found = region(name);
+  if (found == nullptr || found->contents.kind != RegionContents::Kind::queue) return std::nullopt;
+  regions_used_.insert(name);
+  return found->address;
+}
+
 std::uint16_t ProgramNames::allocate(std::uint32_t count, bool accumulators, const SourcePos& where) {
   const auto too_many = [&](std::uint32_t limit, const char* whose) {
     throw InputError(where, fmt::format("the program needs more than {} registers, {}", limit, whose),

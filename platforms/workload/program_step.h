@@ -70,6 +70,7 @@ struct ProgramSlot {
 
 constexpr std::uint32_t kNoExpression = 0xFFFF'FFFF;
 constexpr std::uint32_t kNoBulk = 0xFFFF'FFFF;
+constexpr std::uint32_t kNoChild = 0xFFFF'FFFF;
 
 // Where the value of a slot goes before an expression is evaluated.
 struct BoundSlot {
@@ -143,10 +144,11 @@ struct ProgramStep {
   std::int64_t increment = 1;        // loops
   std::uint32_t first_warp = 0;      // roles
   std::uint32_t last_warp = 0;
-  std::uint32_t bulk = kNoBulk;  // requests to the tensor memory access unit: index of a BulkStep
-  bool read = false;             // wait_bulk
-  bool one_lane = false;         // only the first of the lanes that take part does it
-  bool free = true;              // control flow that costs nothing; what costs is issued as an instruction on int32
+  std::uint32_t bulk = kNoBulk;    // requests to the tensor memory access unit: index of a BulkStep
+  std::uint32_t child = kNoChild;  // a launch, an append: index of a ChildStep
+  bool read = false;               // wait_bulk
+  bool one_lane = false;           // only the first of the lanes that take part does it
+  bool free = true;                // control flow that costs nothing; what costs is issued as an instruction on int32
 
   arch::Demand demand;
   std::string text;  // "load x (line 12)"

@@ -18,9 +18,10 @@
 namespace heddle::workload {
 
 enum class ExpectationKind : std::uint8_t {
-  statistic,  // `stat`, and one of: equals; min, max or both; about with within
-  memory,     // `memory` holds what `file` or `pattern` says
-  fault,      // a device fault that is meant to happen
+  statistic,    // `stat`, and one of: equals; min, max or both; about with within
+  memory,       // `memory` holds what `file` or `pattern` says
+  fault,        // a device fault that is meant to happen
+  no_progress,  // the run ends without progress, and the chain of waits contains `waits`
 };
 
 // What must come out of a run. Statistics are in their own unit.
@@ -41,15 +42,20 @@ struct Expectation {
   std::optional<arch::ValueType> type;  // of the elements; without: equal bytes
 
   arch::FaultKind fault = arch::FaultKind::address;
-  std::string kernel;                    // that has the fault
-  std::optional<std::uint64_t> cluster;  // the CGA that has it: linear id in the grid
-  std::optional<std::uint32_t> rank;     // number in it of the CTA that has it
-  std::optional<arch::TensorRule> rule;  // of a fault of kind tensor
+  std::string kernel;                       // that has the fault
+  std::optional<std::uint64_t> cluster;     // the CGA that has it: linear id in the grid
+  std::optional<std::uint32_t> rank;        // number in it of the CTA that has it
+  std::optional<arch::TensorRule> rule;     // of a fault of kind tensor
+  std::optional<std::uint32_t> subcontext;  // whose CTA has the fault
+  std::optional<std::uint64_t> address;     // of the access that is at fault
+  std::string waits;
 
   SourcePos where;
 
   // Of a statistic.
   bool holds(double value) const;
+  // Of no_progress: the lines of a chain of waits.
+  bool holds(const std::vector<std::string>& chain) const;
   // "= 512", ">= 10", "10 to 20", "100 +- 2 %"; "like out.bin", "1 + i"; "in kernel k, cluster 3, rank 1, rule
   // stride_order".
   std::string text() const;

@@ -10,7 +10,6 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
-#include "workload/program_compiler.h"
 
 namespace heddle::workload {
 namespace {
@@ -119,11 +118,12 @@ std::string entry_name(const char* what, const YAML::Node& node, const char* key
   return fmt::format("{} {}", what, name.Scalar());
 }
 
-arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, const std::vector<MemoryRegion>& regions,
-                               std::set<std::string>& used) {
+arch::Dim3 read_grid(const MapReader& map) { return read_grid(map, "grid"); }
+
+arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, ProgramScope& scope) {
   arch::KernelRecord kernel;
   kernel.name = map.name("name");
-  kernel.grid = read_grid(map, "grid");
+  kernel.grid = read_grid(map);
   kernel.block = read_extents(map, "block", map.items("block"), {kMaxBlock, kMaxBlock, kMaxBlock});
   if (map.has("cycles") == map.has("program")) {
     const char* wrong =
@@ -143,8 +143,9 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, co
   }
   if (map.has("cluster")) kernel.cluster = read_cluster(map, kernel.grid, file);
   if (map.has("program")) {
-    CompiledProgram compiled = compile_program(map.node("program"), file, kernel, regions);
-    used = std::move(compiled.regions);
+    CompiledProgram compiled = compile_program(map.node("program"), file, kernel, scope.regions, scope.targets);
+    scope.used = std::move(compiled.regions);
+    scope.launched = std::move(compiled.launched);
     if (kernel.registers_per_thread == 0) {
       kernel.registers_per_thread = std::max(kLeastRegisters, compiled.program->registers());
     }

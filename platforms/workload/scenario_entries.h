@@ -7,6 +7,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "workload/program_compiler.h"
 #include "workload/schema.h"
 #include "workload/workload.h"
 
@@ -22,9 +23,16 @@ std::string entry_name(const char* what, const YAML::Node& node, const char* key
 
 // All of these throw InputError with file and line. Whether the machine can hold a CGA, and has the SMs, GPCs and TPCs,
 // is not known here.
-// `regions`: the memory that its program can name. `used`: gets the names of those that it does name.
-arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, const std::vector<MemoryRegion>& regions,
-                               std::set<std::string>& used);
+// What a program can name, and what it does name.
+struct ProgramScope {
+  const std::vector<MemoryRegion>& regions;
+  const LaunchTargets& targets;
+  std::set<std::string> used;      // of the regions
+  std::set<std::string> launched;  // of the kernels
+};
+arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, ProgramScope& scope);
+// The key `grid` of a kernel.
+arch::Dim3 read_grid(const MapReader& map);
 // Without its kernel, which only the list of kernels knows.
 SmLoad read_load(const MapReader& map);
 TpcSwitch read_tpc_switch(const MapReader& map);

@@ -123,6 +123,19 @@ Expectation read_fault(const YAML::Node& node, const std::string& file, const st
     if (e.fault != arch::FaultKind::tensor) map.fail("rule", fmt::format("the fault {} has no rule", name));
     e.rule = choose(map, "rule", tensor_rules(), arch::rule_key);
   }
+  if (map.has("subcontext")) {
+    e.subcontext = map.number<std::uint32_t>("subcontext", {Unit::none, 0, arch::kSubcontexts - 1});
+  }
+  if (map.has("address")) e.address = map.number<std::uint64_t>("address", {Unit::none, 0, ~std::uint64_t{0} >> 1});
+  return e;
+}
+
+Expectation read_no_progress(const YAML::Node& node, const std::string& file) {
+  const MapReader map(node, expect_no_progress_spec(), "expectation", file);
+  Expectation e;
+  e.kind = ExpectationKind::no_progress;
+  e.where = map.where();
+  e.waits = map.name("no_progress");
   return e;
 }
 
@@ -132,6 +145,7 @@ Expectation read_expectation(const YAML::Node& node, const std::string& file, co
                              const std::vector<std::string>& kernels) {
   if (node.IsMap() && node["memory"].IsDefined()) return read_memory_expectation(node, file, regions);
   if (node.IsMap() && node["fault"].IsDefined()) return read_fault(node, file, kernels);
+  if (node.IsMap() && node["no_progress"].IsDefined()) return read_no_progress(node, file);
   return read_statistic(node, file);
 }
 

@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "arch/kernel_object.h"
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
 #include "workload/expression.h"
 #include "workload/memory_region.h"
+#include "workload/program_choice.h"
 #include "workload/program_names.h"
 #include "workload/program_values.h"
 #include "workload/scenario_entries.h"
+#include "workload/scenario_tasks.h"
 #include "workload/scenario_tensors.h"
 
 namespace heddle::workload {
@@ -98,7 +102,8 @@ void read_size(const MapReader& map, MemoryRegion& region) {
 }
 
 bool overlap(const MemoryRegion& a, const MemoryRegion& b) {
-  return a.gpu == b.gpu && a.address < b.address + b.bytes && b.address < a.address + a.bytes;
+  return a.gpu == b.gpu && a.subcontext == b.subcontext && a.address < b.address + b.bytes &&
+         b.address < a.address + a.bytes;
 }
 
 // Where a region goes that names no address.
@@ -108,12 +113,12 @@ struct Wanted {
 };
 
 void place(std::vector<MemoryRegion>& regions, const std::vector<Wanted>& wanted) {
-  std::vector<std::uint64_t> next;
+  // Of every address space.
+  std::map<std::pair<std::size_t, std::optional<std::uint8_t>>, std::uint64_t> next;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     MemoryRegion& region = regions[i];
     if (wanted[i].placed) continue;
-    next.resize(std::max(next.size(), region.gpu + 1), kFirstRegion);
-    std::uint64_t& address = next[region.gpu];
+    std::uint64_t& address = next.emplace(std::make_pair(region.gpu, region.subcontext), kFirstRegion).first->second;
     // Beyond every region with an address of its own that it would lie in; each of them is passed at most once.
     for (bool moved = true; moved;) {
       address = (address + wanted[i].align - 1) / wanted[i].align * wanted[i].align;
@@ -146,6 +151,7 @@ void check_overlaps(const std::vector<MemoryRegion>& regions) {
 
 Wanted read_place(const MapReader& map, MemoryRegion& region) {
   Wanted wanted;
+  if (region.subcontext) wanted.align = kTranslatedPage;
   if (map.has("align")) wanted.align = map.number<std::uint64_t>("align", {Unit::bytes, 1, std::uint64_t{1} << 30});
   if ((wanted.align & (wanted.align - 1)) != 0) map.fail("align", "a power of two is expected");
   if (!map.has("at")) return wanted;
@@ -153,6 +159,27 @@ Wanted read_place(const MapReader& map, MemoryRegion& region) {
   region.address = map.number<std::uint64_t>("at", {Unit::none, 0, kMaxRegionEnd - region.bytes});
   if (map.has("align") && region.address % wanted.align != 0) map.fail("at", "not a multiple of `align`");
   return wanted;
+}
+
+// `subcontext` and `access`.
+void read_space(const MapReader& map, const std::vector<Subcontext>& subcontexts, MemoryRegion& region) {
+  if (!map.has("subcontext")) {
+    if (map.has("access")) map.fail("access", "only a region of a translated subcontext has it");
+    return;
+  }
+  const auto id =
+      static_cast<std::uint8_t>(map.number<std::uint32_t>("subcontext", {Unit::none, 0, arch::kSubcontexts - 1}));
+  const auto same = [id](const Subcontext& one) { return one.id == id && one.translated; };
+  if (std::none_of(subcontexts.begin(), subcontexts.end(), same)) {
+    throw InputError(
+        map.where("subcontext"),
+        fmt::format("{}: subcontext {} has no address space of its own on gpu{}", map.thing(), id, region.gpu),
+        fmt::format("subcontexts: [{{id: {}, translated: true}}]", id));
+  }
+  region.subcontext = id;
+  if (!map.has("access")) return;
+  region.read_only = choose(map, "access", std::vector<std::string>{"write", "read"},
+                            [](const std::string& s) { return s; }) == "read";
 }
 
 // Of a region, or of a tensor, whose descriptor is one.
@@ -164,6 +191,56 @@ void check_name(const MapReader& map, const std::string& name, const std::vector
   }
   for (const MemoryRegion& other : regions) {
     if (other.name == name) map.fail("name", fmt::format("there are two regions or tensors {}", name));
+  }
+}
+
+// Queues and kernel objects lie together, at an address that nothing else has in any address space.
+void add_own(const MemoryLists& lists, const std::string& file, std::vector<MemoryRegion>& regions) {
+  const auto round_up = [](std::uint64_t bytes) {
+    return (bytes + kTranslatedPage - 1) / kTranslatedPage * kTranslatedPage;
+  };
+  std::vector<MemoryRegion> own;
+  std::uint64_t total = 0;
+  const auto add = [&](MemoryRegion region) {
+    region.address = total;
+    own.push_back(std::move(region));
+  };
+  for (const auto& node : lists.queues) {
+    const MapReader map(node, queue_spec(), entry_name("queue", node, "name"), file);
+    check_name(map, map.name("name"), regions);
+    check_name(map, map.name("name"), own);
+    add(read_queue(map, file, lists.subcontexts.size()));
+    total += (own.back().bytes + arch::kRecordBytes - 1) / arch::kRecordBytes * arch::kRecordBytes;
+  }
+  // No address space can write to them (PRT-08).
+  total = round_up(total);
+  for (std::size_t gpu = 0; lists.kernels > 0 && gpu < lists.subcontexts.size(); ++gpu) {
+    MemoryRegion objects;
+    objects.name = kKernelObjects;
+    objects.gpu = gpu;
+    objects.bytes = lists.kernels * arch::kKernelObjectBytes;
+    objects.contents.kind = RegionContents::Kind::kernels;
+    objects.where = {file, 0, 0};
+    add(std::move(objects));
+  }
+  total += lists.kernels * arch::kKernelObjectBytes;
+  if (own.empty()) return;
+  std::uint64_t base = kFirstRegion;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const MemoryRegion& other : regions) {
+      const std::uint64_t end = round_up(other.address + other.bytes);
+      if (other.address / kTranslatedPage * kTranslatedPage >= base + round_up(total) || end <= base) continue;
+      base = end;
+      moved = true;
+    }
+  }
+  if (base + total > kMaxRegionEnd) {
+    throw InputError(own.front().where, "there is no room for queues and kernel objects", "make the regions smaller");
+  }
+  for (MemoryRegion& region : own) {
+    region.address += base;
+    regions.push_back(std::move(region));
   }
 }
 
@@ -186,17 +263,19 @@ std::uint64_t file_size(const MapReader& map, const char* key, const std::string
   return size;
 }
 
-std::vector<MemoryRegion> read_memory(const YAML::Node& list, const YAML::Node& tensors, const std::string& file,
-                                      std::size_t gpus) {
+std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::string& file) {
+  const YAML::Node& tensors = lists.tensors;
+  const std::size_t gpus = lists.subcontexts.size();
   std::vector<MemoryRegion> regions;
   std::vector<Wanted> wanted;
-  for (const auto& node : list) {
+  for (const auto& node : lists.memory) {
     const MapReader map(node, memory_spec(), entry_name("memory", node, "name"), file);
     MemoryRegion region;
     region.name = map.name("name");
     region.where = map.where();
     check_name(map, region.name, regions);
     if (map.has("gpu")) region.gpu = map.number<std::size_t>("gpu", {Unit::none, 0, gpus - 1});
+    read_space(map, lists.subcontexts[region.gpu], region);
     if (map.has("init")) region.contents = read_contents(map, file);
     read_size(map, region);
     wanted.push_back(read_place(map, region));
@@ -218,6 +297,7 @@ std::vector<MemoryRegion> read_memory(const YAML::Node& list, const YAML::Node& 
   }
   place(regions, wanted);
   check_overlaps(regions);
+  add_own(lists, file, regions);
   std::size_t next = own;
   for (const auto& node : tensors) {
     const MapReader map(node, tensor_spec(), entry_name("tensor", node, "name"), file);

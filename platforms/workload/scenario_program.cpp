@@ -179,6 +179,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
 void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const ProgramStep& now,
                            Operation& operation) const {
   if (now.bulk != kNoBulk) return bulk(place, state, now, operation);
+  if (now.child != kNoChild) return children(place, state, now, operation);
   switch (now.code) {
     case OpCode::store:
     case OpCode::atomic:
@@ -207,6 +208,8 @@ void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const
       operation.tile.a = offset_of(shared_value(place, state, now.at));
       operation.tile.b = offset_of(shared_value(place, state, now.to));
       return;
+    case OpCode::stream_destroy:
+      return operands(place, state, now, operation);
     case OpCode::mbarrier_init:
     case OpCode::mbarrier_invalidate:
     case OpCode::mbarrier_arrive:

@@ -9,6 +9,7 @@
 
 #include "arch/warp_program.h"
 #include "workload/program_bulk.h"
+#include "workload/program_children.h"
 #include "workload/program_step.h"
 
 namespace heddle::workload {
@@ -20,6 +21,8 @@ struct ProgramParts {
   std::vector<ProgramExpression> expressions;
   std::vector<ProgramStep> steps;  // the last one is `finish`
   std::vector<BulkStep> bulk;
+  std::vector<ChildStep> children;
+  bool launches = false;  // it has steps of device-side launches
   std::uint32_t registers = 0;
   std::uint32_t scalars = kFirstScalar;
 };
@@ -31,6 +34,7 @@ class ScenarioProgram : public arch::WarpProgram {
   explicit ScenarioProgram(ProgramParts parts) : parts_(std::move(parts)) {}
 
   std::uint32_t registers() const override { return parts_.registers; }
+  bool launches() const override { return parts_.launches; }
   // Registers begin as zeros.
   void start(const arch::WarpPlace& place, arch::WarpState& state) const override;
   const arch::Demand& demand(const arch::WarpState& state) const override { return step(state).demand; }
@@ -53,6 +57,9 @@ class ScenarioProgram : public arch::WarpProgram {
   // `bulk`, for requests to the tensor memory access unit.
   void bulk(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,
             arch::Operation& operation) const;
+  // `children`, or `entries`.
+  void children(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,
+                arch::Operation& operation) const;
   // `address`, for the step's space.
   void aim(const arch::WarpPlace& place, const arch::WarpState& state, const ProgramStep& now,
            arch::Operation& operation) const;

@@ -200,6 +200,7 @@ MemoryRegion tensor_region(const MapReader& map, const std::vector<MemoryRegion>
   MemoryRegion region;
   region.name = map.name("name");
   region.gpu = region_of(map, regions, count).gpu;
+  region.subcontext = region_of(map, regions, count).subcontext;
   region.bytes = arch::kDescriptorBytes;
   region.contents.kind = RegionContents::Kind::tensor;
   region.contents.where = map.where();

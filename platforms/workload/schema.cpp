@@ -62,13 +62,17 @@ const MapSpec& scenario_spec() {
           {"seed", false, kInteger, "seed of everything random; the command line wins"},
           {"memory", false, kList, "list of regions of memory that programs use, with what they hold"},
           {"tensors", false, kList, "list of tensors in these regions, as the tensor memory access unit knows them"},
+          {"queues", false, kList, "list of queues in memory that queue tasks take their entries from"},
           {"kernels", false, kList, "list of kernels"},
           {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0"},
           {"submit", true, kList | kMap,
            "list of operations, in the order in which the host submits them; or {by: aql, operations: …}: by packets"},
           {"load", false, kList, "list of what SMs hold when the run begins, beside the work that is submitted"},
           {"tpcs", false, kList, "list of TPCs that begin or cease to receive work"},
-          {"expect", false, kList, "list of what must come out: statistics, contents of memory, device faults"},
+          {"subcontexts", false, kList, "list of subcontexts (processes), with what they may use of the machine"},
+          {"share", false, kList, "list of changes of how subcontexts share the machine"},
+          {"expect", false, kList,
+           "list of what must come out: statistics, contents of memory, device faults, no progress"},
       }};
   return kSpec;
 }
@@ -169,7 +173,14 @@ const MapSpec& kernel_op_spec() {
           {{"kernel", true, kText, "name of a kernel of the list `kernels`"},
            {"args", false, kText | kList,
             "expression, or list of expressions, over the names of memory: the 64-bit words of the kernel's "
-            "arguments, at the address `kernarg`; by packets only"}})};
+            "arguments, at the address `kernarg`; by packets only"},
+           {"priority", false, kInteger, "priority: larger is more urgent; default: that of the stream"},
+           {"insert", false, kText, "tail or head: where it enters the list of its priority; default tail"},
+           {"queue", false, kText,
+            "name of a queue of the list `queues`: a CTA runs for each of its entries, whatever the kernel's grid"},
+           {"until", false, kText | kList,
+            "with queue: id, or list of ids, of operations that may append to it: it stays open until they have "
+            "ended"}})};
   return kSpec;
 }
 
@@ -245,10 +256,11 @@ const MapSpec& expect_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  std::vector<const MapSpec*> specs{&scenario_spec(), &gpu_spec(),     &kernel_spec(),     &cycles_spec(),
-                                    &cluster_spec(),  &stream_spec(),  &submission_spec(), &kernel_op_spec(),
-                                    &copy_op_spec(),  &fill_op_spec(), &group_op_spec(),   &load_spec(),
-                                    &tpc_spec(),      &expect_spec()};
+  std::vector<const MapSpec*> specs{&scenario_spec(), &gpu_spec(),     &kernel_spec(),        &cycles_spec(),
+                                    &cluster_spec(),  &stream_spec(),  &submission_spec(),    &kernel_op_spec(),
+                                    &copy_op_spec(),  &fill_op_spec(), &group_op_spec(),      &load_spec(),
+                                    &tpc_spec(),      &queue_spec(),   &queue_initial_spec(), &subcontext_spec(),
+                                    &share_spec(),    &expect_spec()};
   const std::vector<const MapSpec*> programs = program_specs();
   specs.insert(specs.end(), programs.begin(), programs.end());
   return specs;

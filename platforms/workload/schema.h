@@ -50,8 +50,12 @@ const MapSpec& fill_op_spec();
 const MapSpec& group_op_spec();
 const MapSpec& load_spec();
 const MapSpec& tpc_spec();
+const MapSpec& queue_spec();
+const MapSpec& queue_initial_spec();
+const MapSpec& subcontext_spec();
+const MapSpec& share_spec();
 const MapSpec& expect_spec();
-// Programs: schema_program.cpp, schema_clusters.cpp, schema_tensors.cpp.
+// Programs: schema_program.cpp, schema_clusters.cpp, schema_tensors.cpp, schema_tasks.cpp (of which the four above).
 const MapSpec& step_spec();
 const MapSpec& set_spec();  // of the keys beside the name; not part of all_specs()
 const MapSpec& load_step_spec();
@@ -86,6 +90,8 @@ const MapSpec& bulk_copy_step_spec();
 const MapSpec& bulk_send_step_spec();
 const MapSpec& wait_bulk_step_spec();
 const MapSpec& fence_tensor_step_spec();
+const MapSpec& launch_step_spec();
+const MapSpec& append_step_spec();
 const MapSpec& tensor_spec();
 const MapSpec& im2col_spec();
 const MapSpec& loop_spec();
@@ -96,6 +102,7 @@ const MapSpec& memory_spec();
 const MapSpec& init_spec();
 const MapSpec& expect_memory_spec();
 const MapSpec& expect_fault_spec();
+const MapSpec& expect_no_progress_spec();
 std::vector<const MapSpec*> program_specs();
 // All of the above.
 std::vector<const MapSpec*> all_specs();

@@ -56,6 +56,10 @@ const MapSpec& step_spec() {
            "be open when the warp goes on; or a map"},
           {"fence_tensor", false, kMap,
            "descriptors that have been written are read anew by later requests; the word alone: all descriptors"},
+          {"launch", false, kMap, "each lane that takes part launches a task"},
+          {"stream_create", false, kText, "name that gets the number of a new stream of the CTA's, as u32"},
+          {"stream_destroy", false, kText, "number of a stream of the CTA's, that is not used any more: an expression"},
+          {"append", false, kMap, "each lane that takes part appends an entry to a queue"},
           {"accumulators", false, kMap, "names of accumulators, with their columns: {acc: {n: 128}}"},
           {"zero", false, kText, "name of accumulators that become 0"},
           {"matmul", false, kMap, "the warp's share of a matrix multiply from shared memory"},
@@ -276,6 +280,9 @@ const MapSpec& memory_spec() {
           {"at", false, kInteger, "address; default: behind the other regions, from 1 MiB on"},
           {"align", false, kInteger | kQuantity, "alignment of the address, a power of two; default 4 KiB"},
           {"gpu", false, kInteger, "number of the GPU, from 0; default 0"},
+          {"subcontext", false, kInteger,
+           "number of a translated subcontext, in whose address space alone it lies; default: in physical memory"},
+          {"access", false, kText, "with subcontext: write, or read: its kernels may not write to it; default write"},
           {"init", false, kText | kMap, "what it holds when the run begins: zeros, or a map; default zeros"},
           {"write", false, kText, "name of a file that takes its bytes at the end of the run"},
       }};
@@ -316,11 +323,14 @@ const MapSpec& expect_fault_spec() {
       {
           {"fault", true, kText,
            "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
-           "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier, tensor"},
+           "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier, tensor, "
+           "unmapped, read_only, nesting, child, queue_closed"},
           {"kernel", true, kText, "name of the kernel that has it"},
           {"cluster", false, kInteger, "number of the cluster that has it; default: any"},
           {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any"},
           {"rule", false, kText, "with fault: tensor: key of the rule that the request breaks; default: any"},
+          {"subcontext", false, kInteger, "number of the subcontext of the CTA that has it; default: any"},
+          {"address", false, kInteger, "address of the access that is at fault; default: any"},
       }};
   return kSpec;
 }
@@ -365,10 +375,13 @@ std::vector<const MapSpec*> program_specs() {
           &role_spec(),
           &memory_spec(),
           &init_spec(),
+          &launch_step_spec(),
+          &append_step_spec(),
           &tensor_spec(),
           &im2col_spec(),
           &expect_memory_spec(),
-          &expect_fault_spec()};
+          &expect_fault_spec(),
+          &expect_no_progress_spec()};
 }
 
 }  // namespace heddle::workload

@@ -1,13 +1,16 @@
 // A workload: operations in streams, as a host submits them to one GPU. Scenarios and recorded traces both become one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/kernel_record.h"
 #include "arch/memory_op.h"
+#include "arch/task_record.h"
 #include "arch/tensor_descriptor.h"
 #include "common/error.h"
 
@@ -43,6 +46,13 @@ struct Recorded {
   bool overlaps = false;  // another kernel of this device ran at some time while this kernel ran
 };
 
+// The queue that a queue task takes its entries from.
+struct QueueUse {
+  std::uint64_t address = 0;
+  std::uint64_t entries = 0;       // that are there from the start
+  std::vector<std::size_t> until;  // it stays open until these operations have ended: indices into Workload::ops
+};
+
 struct Op {
   OpKind kind = OpKind::kernel;
   arch::KernelRecord kernel;                                  // for copies and fills only `name` has a meaning
@@ -54,6 +64,9 @@ struct Op {
   std::optional<Nanoseconds> not_before;  // earliest start, for operations whose wait nothing else explains
   std::vector<Edge> after;                // edges between streams
   std::vector<std::uint64_t> args;        // of a kernel: its arguments in device memory; only packets carry them
+  std::optional<int> priority;            // absent: that of its stream
+  bool head = false;                      // it goes to the head of the list of its priority (TSK-01)
+  std::optional<QueueUse> queue;          // a queue task: a CTA for each entry of a queue (TSK-05)
   std::optional<Recorded> recorded;
   std::uint32_t max_active_clusters =
       0;                      // of a clustered kernel, as the recorder's driver computed it (INP-09); 0: none
@@ -106,9 +119,40 @@ struct TpcSwitch {
   SourcePos where;
 };
 
+// How a subcontext begins.
+struct Subcontext {
+  std::uint8_t id = 0;
+  std::optional<std::uint32_t> credits;                                      // TPCs that it may hold
+  std::optional<std::vector<std::pair<std::uint32_t, std::uint32_t>>> tpcs;  // GPC, TPC: where it may run
+  bool translated = false;  // it has an address space of its own (MEM-04)
+  SourcePos where;
+};
+
+// A change of how the machine is shared, while work runs (PRT-07).
+struct ShareChange {
+  enum class What : std::uint8_t { mode, credits, enable, block };
+  enum class Mode : std::uint8_t { none, static_, dynamic };
+  What what = What::mode;
+  Mode mode = Mode::none;
+  std::uint8_t subcontext = 0;
+  std::uint32_t gpc = 0;
+  std::uint32_t tpc = 0;    // of the GPC
+  std::uint32_t value = 0;  // credits; 1 or 0; the number of the block
+  Nanoseconds when = 0;
+  SourcePos where;
+};
+
 // What a region of memory holds when the run begins.
 struct RegionContents {
-  enum class Kind { zeros, pattern, random, file, tensor };
+  enum class Kind {
+    zeros,
+    pattern,
+    random,
+    file,
+    tensor,
+    queue,    // a queue of a queue task: `capacity`, `entries`
+    kernels,  // kernel objects of Workload::launched: whoever knows the numbers of their programs writes them
+  };
   Kind kind = Kind::zeros;
   arch::ValueType type = arch::ValueType::u8;  // pattern, random: of the elements
   std::string pattern;                         // expression over i, the number of the element
@@ -118,6 +162,8 @@ struct RegionContents {
   bool integer = false;           // whole numbers from min to max, both included; otherwise from min, included, to max
   std::string file;               // as it can be opened
   arch::TensorDescriptor tensor;  // kDescriptorBytes that describe it
+  std::uint64_t capacity = 0;     // queue: entries at a time
+  std::vector<std::array<std::uint64_t, arch::kQueueEntryWords>> entries;  // queue: there when the run begins
   SourcePos where;
 };
 
@@ -129,19 +175,31 @@ struct MemoryRegion {
   std::uint64_t bytes = 0;
   RegionContents contents;
   std::optional<std::string> write;  // file that takes its bytes at the end of the run, as the scenario has it
+  // Of a translated subcontext: `address` is one of its address space, and where the bytes lie is the loader's affair.
+  std::optional<std::uint8_t> subcontext;
+  bool read_only = false;  // there
   SourcePos where;
+};
+
+// A kernel that programs launch: its object lies at `address` (arch/kernel_object.h).
+struct LaunchedKernel {
+  arch::KernelRecord kernel;
+  std::uint64_t address = 0;
 };
 
 struct Workload {
   std::string name;    // file or scenario name
-  std::string format;  // "kineto", "nsys", "scenario"
+  std::string format;  // "kineto", "nsys", "rocprof", "scenario"
   DeviceInfo device;
   RecordedTimings timings;
   std::vector<Stream> streams;
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
   std::vector<SmLoad> loads;
   std::vector<TpcSwitch> tpc_switches;
-  std::vector<MemoryRegion> memory;   // of this GPU, in the order of the file
+  std::vector<Subcontext> subcontexts;
+  std::vector<ShareChange> shares;   // in the order of the file
+  std::vector<MemoryRegion> memory;  // of this GPU, in the order of the file
+  std::vector<LaunchedKernel> launched;
   std::vector<std::string> warnings;  // sentences for the user
 
   std::size_t kernels() const;

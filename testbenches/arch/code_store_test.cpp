@@ -207,3 +207,22 @@ TEST_CASE("work-items whose number does not fit into 64 bits", "[arch][PKT-03]")
   code.items = {{0xFFFF'FFFF, 1, 1}};
   CHECK(code.block_of({(1U << 22) - 1, 0, 0}) == Dim3{1023, 1, 1});
 }
+
+TEST_CASE("the CTAs of a queue task find their entries, round after round", "[arch][TSK-05]") {
+  CodeStore store;
+  KernelShape kernel;
+  kernel.block = {64, 1, 1};
+  const std::uint32_t number = store.add(std::make_shared<heddle::test::ListProgram>(1), kernel);
+  const std::uint32_t launch = store.lend(number, kernel, QueueGeometry{0x4000, 3});
+  const Code& code = store.at(launch);
+  CHECK(code.grid.x == kMaxGridX);
+  CHECK(code.block_of({7, 0, 0}) == Dim3{64, 1, 1});
+  for (std::uint64_t ticket = 0; ticket < 9; ++ticket) {
+    CHECK(code.queue.turn(ticket) == 0x4000 + ticket % 3 * 64);
+    CHECK(code.kernarg_of(ticket) == 0x4000 + ticket % 3 * 64 + 8);
+  }
+  CHECK(store.at(number).kernarg_of(5) == 0);
+  CHECK_THROWS_AS(store.lend(number, kernel, QueueGeometry{}), CheckFailed);
+  store.give_back(launch);
+  CHECK(store.lent() == 0);
+}

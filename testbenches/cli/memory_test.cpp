@@ -155,13 +155,6 @@ TEST_CASE("what cannot be done with a region is refused before anything runs, wi
   CHECK_FALSE(std::filesystem::exists(dir.file("refused/out.bin")));
 }
 
-TEST_CASE("operations without a block in this machine are refused by name", "[cli]") {
-  const TempDir dir;
-  dir.write("in.bin", words(4096, input_word));
-  refused(dir, with(kTriple, "- let:", "- launch_child: {to: 0}\n      - let:"),
-          {"wrong.yaml:12", "kernel triple", "launch_child", "leave the step out"});
-}
-
 TEST_CASE("the page shows what programs did to memory", "[cli]") {
   const TempDir dir;
   dir.write("s.yaml", kTriple);

@@ -191,7 +191,9 @@ TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
   const TempDir dir;
   const Finished presets = heddle_in(dir, {"show", "presets"});
   CHECK(presets.status == 0);
-  for (const char* name : {"h100-sxm", "h200", "a100", "text", "small"}) CHECK(contains(presets.out, name));
+  for (const char* name : {"h100-sxm", "h200", "a100", "rtx5090", "mi300x", "mi350x", "text", "small"}) {
+    CHECK(contains(presets.out, name));
+  }
   const Finished tree = heddle_in(dir, {"show", "tree", "--gpu", "small", "--set", "gpu.shape=[[4,2],3]"});
   CHECK(tree.status == 0);
   CHECK(contains(tree.out, "9 SMs in 2 GPCs"));

@@ -103,7 +103,10 @@ TEST_CASE("faults at any time leave nothing behind", "[cwd][CGA-08][CGA-09]") {
     const auto gpcs = static_cast<std::uint32_t>(shape.gpcs.size());
     const std::vector<std::uint32_t> ugpus = random_ugpus(random, gpcs);
     random_cluster_params(random, params, gpcs);
-    if (random.chance(30)) params.tpc_credits = random.between(1, 6);
+    if (random.chance(30)) {
+      params.partition = heddle::protocol::PartitionMode::dynamic;
+      params.tpc_credits = random.between(1, 6);
+    }
     params.session_limit = random.between(1, 64);
     CwdBench bench(shape, params, kCapacity, random.chance(20) ? TimingMode::lt : TimingMode::at, 0, ugpus);
     Random draw(seed + 1'000'000);

@@ -15,41 +15,11 @@
 #include <fmt/format.h>
 
 #include "cwd/cwd.h"
-#include "support/random.h"
+#include "cwd/cwd_log.h"
+#include "cwd/fake_task_unit.h"
 #include "support/sim_fixture.h"
 
 namespace heddle::test {
-
-struct LoggedLaunch {
-  Cycle cycle = 0;  // of arrival at the GPC
-  std::uint32_t gpc = 0;
-  protocol::LaunchPacket packet;
-};
-
-struct LoggedBlock {
-  std::uint32_t gpc = 0;
-  protocol::LocalMemoryPacket packet;
-};
-
-struct Log {
-  std::vector<LoggedLaunch> launches;  // in order of arrival: that of departure, if all GPCs are equally far away
-  std::map<std::uint32_t, protocol::TaskDonePacket> done;
-  std::vector<LoggedBlock> blocks;
-  std::vector<std::string> problems;
-
-  // What is taken now, seen from the GPCs: less than, or as much as, the distributor counts.
-  std::map<std::uint64_t, std::uint64_t> open;                              // GPC_CGAs, or tracked CTAs, by sequence
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> memory;  // sequence by subcontext and memory slot
-  using Tpc = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;      // subcontext, GPC, TPC of the GPC
-  std::map<Tpc, std::uint32_t> holds;                                       // CTAs
-  std::map<Tpc, std::uint32_t> local_holds;                                 // of those, of local operations
-  std::map<Tpc, std::uint32_t> block;                                       // the last one given
-  std::set<std::uint32_t> local_operations;                                 // those of tasks with local memory
-  std::set<std::uint32_t> faulted;                                          // operations a CTA of which has faulted
-  std::set<std::pair<std::uint32_t, std::uint32_t>> aborted;                // GPC and operation
-  std::size_t most_tpcs = 0;                                                // of one subcontext at once
-  std::size_t most_cgas = 0;                                                // GPC_CGAs of one GPC at once
-};
 
 // Answers every CTA after a delay, and gives credits back when it likes.
 class FakeGpc : public sc_core::sc_module, private EventHandler, private Resettable {
@@ -299,65 +269,6 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   std::uint32_t open_cgas_ = 0;
 };
 
-// Sends tasks at given cycles, as far as credits allow.
-class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Resettable {
- public:
-  FakeTaskUnit(const sc_core::sc_module_name& name, Domain& domain, const cwd::CwdParams& params, Log& log)
-      : sc_core::sc_module(name),
-        task_out("task_out", domain, 0, params.table_slots),
-        control_out("control_out", domain, 0, kUnlimitedCredits),
-        done_in("done_in", domain, 0),
-        domain_(domain),
-        log_(log) {
-    done_in.on_packet<FakeTaskUnit, &FakeTaskUnit::on_done>(*this);
-    task_out.on_credit<FakeTaskUnit, &FakeTaskUnit::on_credit>(*this);
-    domain.add_resettable(*this);
-  }
-
-  PacketOut<protocol::TaskPacket> task_out;
-  PacketOut<protocol::TpcEnablePacket> control_out;
-  PacketIn<protocol::TaskDonePacket> done_in;
-
-  void submit(Cycle cycle, const protocol::TaskPacket& task) {
-    tasks_.push_back(task);
-    if (task.local_memory) log_.local_operations.insert(task.operation);
-    domain_.schedule(cycle, *this, 0, tasks_.size() - 1);
-  }
-  void control(Cycle cycle, const protocol::TpcEnablePacket& packet) {
-    controls_.push_back(packet);
-    domain_.schedule(cycle, *this, 1, controls_.size() - 1);
-  }
-
- private:
-  void reset() override {
-    tasks_.clear();
-    ready_.clear();
-  }
-  void on_event(std::uint32_t kind, std::uint64_t which) override {
-    if (kind == 1) {
-      control_out.send(controls_[which]);
-      return;
-    }
-    ready_.push_back(tasks_[which]);
-    pump();
-  }
-  void on_credit(std::uint32_t) { pump(); }
-  void pump() {
-    for (; !ready_.empty() && task_out.can_send(); ready_.pop_front()) task_out.send(ready_.front());
-  }
-  void on_done(const protocol::TaskDonePacket& done, std::uint32_t) {
-    if (!log_.done.emplace(done.operation, done).second) {
-      log_.problems.push_back(fmt::format("operation {} was done twice", done.operation));
-    }
-  }
-
-  Domain& domain_;
-  Log& log_;
-  std::vector<protocol::TaskPacket> tasks_;
-  std::vector<protocol::TpcEnablePacket> controls_;
-  std::deque<protocol::TaskPacket> ready_;
-};
-
 class CwdBench {
  public:
   CwdBench(const arch::Shape& shape, const cwd::CwdParams& parameters, const arch::ResourceVector& sm_capacity,
@@ -371,6 +282,11 @@ class CwdBench {
         cwd("cwd", domain, "cwd", params, topology, capacity, limits) {
     tasks.task_out.bind(cwd.task_in);
     tasks.control_out.bind(cwd.control_in);
+    tasks.evict_out.bind(cwd.evict_in);
+    cwd.evicted_out.bind(tasks.evicted_in);
+    tasks.grow_out.bind(cwd.grow_in);
+    cwd.idle_out.bind(tasks.idle_in);
+    tasks.share_out.bind(cwd.share_in);
     cwd.done_out.bind(tasks.done_in);
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       gpcs.push_back(std::make_unique<FakeGpc>(fmt::format("gpc{}", g).c_str(), domain, g, topology.gpc(g), params,

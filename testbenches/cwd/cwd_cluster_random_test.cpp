@@ -71,7 +71,10 @@ Scene random_scene(std::uint64_t seed) {
   scene.ugpus = random_ugpus(random, gpcs);
   scene.params = random_cwd_params(random, scene.shape.sms());
   random_cluster_params(random, scene.params, gpcs);
-  if (random.chance(30)) scene.params.tpc_credits = random.between(1, 6);
+  if (random.chance(30)) {
+    scene.params.partition = heddle::protocol::PartitionMode::dynamic;
+    scene.params.tpc_credits = random.between(1, 6);
+  }
   if (random.chance(30)) scene.params.local_memory_blocks = random.between(1, 6);
   if (random.chance(40)) {
     for (std::uint32_t g = 0; g < gpcs; ++g) scene.params.gpc_distances.push_back(random.below(80));

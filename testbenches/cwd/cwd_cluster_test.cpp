@@ -245,6 +245,7 @@ TEST_CASE("what can never fit is rejected, and nothing of it starts", "[cwd][CWD
 
 TEST_CASE("credits bound the TPCs that a subcontext holds, and blocks follow the launch", "[cwd][CWD-19][CWD-32]") {
   CwdParams params = plain();
+  params.partition = heddle::protocol::PartitionMode::dynamic;
   params.tpc_credits = 2;
   params.local_memory_blocks = 3;
   CwdBench bench(Shape::from_sms_per_gpc({8}), params, capacity(2));

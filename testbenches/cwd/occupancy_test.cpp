@@ -118,6 +118,8 @@ TEST_CASE("a subcontext's TPC credits and local-memory blocks limit what it hold
   const Topology topology(Shape::from_sms_per_gpc({4, 4}));
   CwdParams params;
   params.tpc_credits = 3;
+  CHECK(heddle::cwd::occupancy(topology, params, {}, one_per_sm(2)).cgas == 4);  // not asked for
+  params.partition = heddle::protocol::PartitionMode::dynamic;
   KernelShape kernel = one_per_sm(2);
   CHECK(heddle::cwd::occupancy(topology, params, {}, kernel).cgas == 3);
   kernel = one_per_sm(0);

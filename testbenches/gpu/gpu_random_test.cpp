@@ -18,7 +18,7 @@ namespace {
 
 double ns(const sc_core::sc_time& time) { return time.to_seconds() * 1e9; }
 
-void judge(const GpuBench& bench, const Program& program) {
+void judge(GpuBench& bench, const Program& program) {
   REQUIRE(bench.host.problems == std::vector<std::string>{});
   REQUIRE(bench.checker.verdict() == std::vector<std::string>{});
   REQUIRE(bench.gpu.open_operations() == 0);

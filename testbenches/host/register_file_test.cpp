@@ -21,11 +21,13 @@ using host::RegisterResult;
 struct Effects final : host::RegisterEffects {
   void queue_command(const protocol::QueueCommandPacket& packet) override { commands.push_back(packet); }
   void start_copy(const protocol::CopyRequestPacket& packet) override { copies.push_back(packet); }
+  void share(const protocol::SubcontextPacket& packet) override { shares.push_back(packet); }
   void soft_reset() override { ++resets; }
   bool settled() const override { return over; }
   bool over = true;
   std::vector<protocol::QueueCommandPacket> commands;
   std::vector<protocol::CopyRequestPacket> copies;
+  std::vector<protocol::SubcontextPacket> shares;
   unsigned resets = 0;
 };
 
@@ -316,6 +318,76 @@ TEST_CASE("the last error of a copy is kept, and errors are counted", "[host][HS
   CHECK_FALSE(file.level());
   file.reset();
   CHECK(value(RegisterId::copy_fault_count) == 0);
+}
+
+TEST_CASE("changes of how the machine is shared leave as packets, and can be read back", "[host][HST-01][PRT-07]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  using What = protocol::SubcontextPacket::What;
+  const auto set = [&](RegisterId id, std::uint64_t value) {
+    REQUIRE(file.write(host::offset_of(id), host::register_of(id).bytes, value) == RegisterResult::ok);
+  };
+  const auto value = [&](RegisterId id) {
+    std::uint64_t read = 0;
+    REQUIRE(file.read(host::offset_of(id), host::register_of(id).bytes, read) == RegisterResult::ok);
+    return read;
+  };
+  const auto command = [&](std::uint32_t what, std::uint64_t with) {
+    set(RegisterId::share_value, with);
+    return file.write(host::offset_of(RegisterId::share_command), 4, what);
+  };
+  CHECK(value(RegisterId::share_mode) == host::kNotSet);
+  CHECK(command(host::kShareMode, 2) == RegisterResult::ok);
+  REQUIRE(effects.shares.size() == 1);
+  CHECK(effects.shares.back().what == What::mode);
+  CHECK(effects.shares.back().mode == protocol::PartitionMode::dynamic);
+  CHECK(value(RegisterId::share_mode) == 2);
+
+  set(RegisterId::share_subcontext, 63);
+  set(RegisterId::share_tpc, 5U << host::kShareGpcBit | 7);
+  CHECK(command(host::kShareCredits, 12) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::credits);
+  CHECK(effects.shares.back().subcontext == 63);
+  CHECK(effects.shares.back().value == 12);
+  CHECK(command(host::kShareEnable, 0) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::enable);
+  CHECK(effects.shares.back().gpc == 5);
+  CHECK(effects.shares.back().tpc == 7);
+  CHECK(effects.shares.back().value == 0);
+  CHECK(command(host::kShareBlock, 40) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::block);
+  CHECK(command(host::kSharePageTable, 0x1'2345'0000) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::page_table);
+  CHECK(effects.shares.back().value == 0x1'2345'0000);
+
+  CHECK(value(RegisterId::share_credits) == 12);
+  CHECK(value(RegisterId::share_enabled) == 0);
+  CHECK(value(RegisterId::share_block) == 40);
+  CHECK(value(RegisterId::share_page_table) == 0x1'2345'0000);
+  set(RegisterId::share_tpc, 6);  // another TPC of the subcontext
+  CHECK(value(RegisterId::share_credits) == 12);
+  CHECK(value(RegisterId::share_enabled) == host::kNotSet);
+  CHECK(value(RegisterId::share_block) == host::kNotSet);
+  set(RegisterId::share_subcontext, 62);
+  CHECK(value(RegisterId::share_credits) == host::kNotSet);
+  CHECK(value(RegisterId::share_page_table) == 0);
+  CHECK(value(RegisterId::share_mode) == 2);
+
+  // What nobody could mean is refused at once; the rest by the machine.
+  const std::size_t sent = effects.shares.size();
+  CHECK(command(host::kShareMode, 3) == RegisterResult::refused);
+  CHECK(command(0, 1) == RegisterResult::refused);
+  CHECK(command(6, 1) == RegisterResult::refused);
+  CHECK(command(host::kShareCredits, 0x1'0000'0000) == RegisterResult::refused);
+  set(RegisterId::share_subcontext, 64);
+  CHECK(command(host::kShareCredits, 1) == RegisterResult::refused);
+  CHECK(effects.shares.size() == sent);
+  file.note_share_refused(protocol::ShareRefusal::overlap);
+  CHECK(value(RegisterId::share_refused) == 1);
+  CHECK(value(RegisterId::share_refusal) == 4);
+  file.reset();
+  CHECK(value(RegisterId::share_mode) == host::kNotSet);
+  CHECK(value(RegisterId::share_refused) == 0);
 }
 
 }  // namespace heddle::test

@@ -122,7 +122,7 @@ class TestTarget : public sc_core::sc_module, private EventHandler, private Rese
   void reset() override {
     queue_.clear();
     awaited_ = holding_ = false;
-    next_ = 0;
+    next_ = last_arrival_ = 0;
   }
 
  private:
@@ -135,6 +135,7 @@ class TestTarget : public sc_core::sc_module, private EventHandler, private Rese
 
   bool request(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
     if (on_request) on_request(payload, arrival);
+    last_arrival_ = arrival;
     queue_.push_back({&payload, arrival + latency});
     pump();
     const Cycle busy = hold ? hold() : 0;
@@ -162,7 +163,9 @@ class TestTarget : public sc_core::sc_module, private EventHandler, private Rese
       in.respond(payload, domain_.now());
       pump();
     }
-    if (!holding_ && in.withholding() && queue_.size() < depth) in.accept(domain_.now());
+    if (!holding_ && in.withholding() && queue_.size() < depth) {
+      in.accept(std::max(domain_.now(), last_arrival_));  // a request may have been sent ahead of its arrival
+    }
   }
   void room(std::uint32_t, Cycle) { pump(); }
   void blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
@@ -190,6 +193,7 @@ class TestTarget : public sc_core::sc_module, private EventHandler, private Rese
   bool awaited_ = false;
   bool holding_ = false;
   Cycle next_ = 0;
+  Cycle last_arrival_ = 0;
 };
 
 }  // namespace heddle::test

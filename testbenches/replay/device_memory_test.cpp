@@ -33,7 +33,7 @@ std::string loaded(const gpu::GpuParams& params, const Workload& workload) {
   const SimFixture fixture;
   Observation observation("gpu0");
   gpu::Gpu gpu("gpu0", params, 1, observation);
-  return failure_of([&] { replay::load_regions(workload, "gpu0", gpu); });
+  return failure_of([&] { replay::load_regions(workload, "gpu0", gpu, replay::map_memory(workload, "gpu0", params)); });
 }
 
 }  // namespace

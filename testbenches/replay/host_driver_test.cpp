@@ -59,7 +59,7 @@ class NotingDevice : public sc_core::sc_module, private EventHandler {
     } else {
       domain.schedule_in(credit_after, *this, 1);
     }
-    if (packet.kind == SubmitKind::wait || packet.kind == SubmitKind::control) return;
+    if (packet.kind != SubmitKind::kernel && packet.kind != SubmitKind::hold) return;
     domain.schedule_in(answer_after, *this, 0, arrivals.size() - 1);
     if (answer_twice) domain.schedule_in(answer_after + 1, *this, 0, arrivals.size() - 1);
   }
@@ -76,8 +76,9 @@ class NotingDevice : public sc_core::sc_module, private EventHandler {
 };
 
 struct HostBench {
-  HostBench(const Workload& workload, Pace pace, const HostTimings& timings = {})
-      : device("device"), driver("host", workload, pace, timings, gpu_observation, host_observation) {
+  HostBench(const Workload& workload, Pace pace, const HostTimings& timings = {},
+            const std::vector<replay::TimedShare>& shares = {})
+      : device("device"), driver("host", workload, pace, timings, gpu_observation, host_observation, {}, shares) {
     driver.submit_out.bind(device.submit_in);
     device.done_out.bind(driver.done_in);
   }
@@ -346,4 +347,61 @@ TEST_CASE("a host that holds operations back says so", "[replay]") {
   const std::string chain = graph.chain().at(0);
   CHECK(chain.find("copy (operation 2, stream s0)") != std::string::npos);
   CHECK(chain.find("the host") != std::string::npos);
+}
+
+TEST_CASE("operations have priority, place and queue; a queue is closed once its appenders have ended",
+          "[replay][TSK-01][TSK-05]") {
+  Workload w = empty_workload(2);
+  w.streams[1].priority = 4;
+  w.ops = {kernel_op(0, 1, 10), kernel_op(1, 1, 10), kernel_op(1, 1, 10)};
+  w.ops[0].queue = workload::QueueUse{0x4000, 7, {1, 2}};
+  w.ops[1].priority = -2;
+  w.ops[2].head = true;
+  HostBench bench(w, Pace::asap);
+  bench.run();
+  REQUIRE(bench.device.arrivals.size() == 6);
+  const auto& queue = bench.device.arrivals[0].packet;
+  CHECK(queue.queue == 0x4000);
+  CHECK(queue.entries == 7);
+  CHECK(queue.held_open);
+  for (std::size_t i = 1; i < 4; ++i) {
+    const auto& packet = bench.device.arrivals[i].packet;
+    CHECK(packet.kind == (i < 3 ? SubmitKind::wait : SubmitKind::close));
+    CHECK(packet.stream == 2);  // nobody else's
+    CHECK(packet.wait_for == (i < 3 ? i : 0));
+  }
+  CHECK(bench.device.arrivals[4].packet.priority == -2);
+  CHECK_FALSE(bench.device.arrivals[4].packet.head);
+  CHECK(bench.device.arrivals[5].packet.priority == 4);
+  CHECK(bench.device.arrivals[5].packet.head);
+  CHECK(bench.driver.done() == 3);
+
+  w.ops[0].queue->until.clear();
+  HostBench open(w, Pace::asap);
+  open.run();
+  CHECK_FALSE(open.device.arrivals[0].packet.held_open);
+  CHECK(open.device.arrivals.size() == 3);
+}
+
+TEST_CASE("how the machine is shared comes before all operations, changes at their times", "[replay][PRT-07]") {
+  Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 1, 10), kernel_op(0, 1, 10)};
+  w.ops[1].enqueue = 500;
+  std::vector<replay::TimedShare> shares(3);
+  shares[0].packet.what = protocol::SubcontextPacket::What::page_table;
+  shares[1].packet.value = 3;
+  shares[2].when = 300;
+  for (const Pace pace : {Pace::recorded, Pace::asap}) {
+    HostBench bench(w, pace, {}, shares);
+    bench.run();
+    REQUIRE(bench.device.arrivals.size() == 5);
+    const auto kind = [&](std::size_t i) { return bench.device.arrivals[i].packet.kind; };
+    CHECK(kind(0) == SubmitKind::share);
+    CHECK(bench.device.arrivals[0].packet.share.what == protocol::SubcontextPacket::What::page_table);
+    CHECK(kind(1) == SubmitKind::share);
+    CHECK(bench.device.arrivals[1].packet.share.value == 3);
+    const std::size_t change = pace == Pace::recorded ? 3 : 4;
+    CHECK(kind(change) == SubmitKind::share);
+    CHECK(bench.times()[change] == 300);
+  }
 }

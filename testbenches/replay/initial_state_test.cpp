@@ -110,3 +110,58 @@ TEST_CASE("TPC switches of TPCs that do not exist are refused with their line", 
   const std::string gpc = failure_of([&] { replay::check_switches(w, "gpu0", topology); });
   for (const char* part : {"s.yaml:6", "gpu0 has no GPC 7"}) CHECK_THAT(gpc, Catch::Contains(part));
 }
+
+TEST_CASE("subcontexts begin with roots, credits and whole masks; changes follow in time", "[replay][PRT-05][PRT-07]") {
+  using What = protocol::SubcontextPacket::What;
+  using Change = workload::ShareChange;
+  const arch::Topology topology(preset_params("small").machine.shape);  // GPC 0: 3 TPCs, GPC 1: 2
+  Workload w = empty_workload(1);
+  workload::Subcontext subcontext;
+  subcontext.id = 9;
+  subcontext.credits = 4;
+  subcontext.tpcs = {{0, 2}, {1, 0}};
+  subcontext.where = {"s.yaml", 3, 1};
+  w.subcontexts = {subcontext};
+  Change late;
+  late.what = Change::What::enable;
+  late.subcontext = 9;
+  late.gpc = 1;
+  late.tpc = 1;
+  late.value = 1;
+  late.when = 700;
+  Change mode;
+  mode.mode = Change::Mode::dynamic;
+  mode.when = 20;
+  w.shares = {late, mode};
+  replay::MemoryMap map;
+  map.roots = {{9, 0x8000}};
+  const auto shares = replay::resolve_shares(w, "gpu0", topology, map);
+  REQUIRE(shares.size() == 9);
+  CHECK(shares[0].packet.what == What::page_table);
+  CHECK(shares[0].packet.value == 0x8000);
+  CHECK(shares[0].packet.subcontext == 9);
+  CHECK(shares[1].packet.what == What::credits);
+  CHECK(shares[1].packet.value == 4);
+  std::vector<std::uint64_t> mask;
+  for (std::size_t i = 2; i < 7; ++i) {
+    CHECK(shares[i].packet.what == What::enable);
+    CHECK(shares[i].when == 0);
+    mask.push_back(shares[i].packet.value);
+  }
+  CHECK(mask == std::vector<std::uint64_t>{0, 0, 1, 1, 0});
+  CHECK(shares[7].packet.what == What::mode);
+  CHECK(shares[7].packet.mode == protocol::PartitionMode::dynamic);
+  CHECK(shares[8].when == 700);
+  CHECK(shares[8].packet.gpc == 1);
+  CHECK(shares[8].packet.tpc == 1);
+
+  w.shares.front().tpc = 2;
+  w.shares.front().where = {"s.yaml", 8, 2};
+  CHECK(failure_of([&] {
+          replay::resolve_shares(w, "gpu0", topology, map);
+        }).find("s.yaml:8:2: GPC 1 of gpu0 has no TPC 2") != std::string::npos);
+  w.shares.clear();
+  w.subcontexts.front().tpcs->push_back({2, 0});
+  CHECK(failure_of([&] { replay::resolve_shares(w, "gpu0", topology, map); }).find("s.yaml:3:1: gpu0 has no GPC 2") !=
+        std::string::npos);
+}

@@ -131,3 +131,29 @@ TEST_CASE("plans keep streams and edges in order, and count signals once", "[rep
     CHECK(signals.size() == plan.signals);
   }
 }
+
+TEST_CASE("what packets cannot say of an operation is refused", "[replay][TSK-01][TSK-05]") {
+  using Catch::Contains;
+  Workload w = empty_workload(1);
+  w.streams[0].priority = 3;
+  w.ops = {kernel_op(0, 4, 10)};
+  w.ops[0].priority = 3;
+  CHECK(error_of(w, 8).empty());
+  w.ops[0].priority = 2;
+  CHECK_THAT(error_of(w, 8), Contains("its priority is 2, and that of its stream, which has one queue, 3") &&
+                                 Contains("give it a stream of that priority"));
+  w.ops[0].priority.reset();
+  w.ops[0].head = true;
+  CHECK_THAT(error_of(w, 8), Contains("no packet goes to the head of a list"));
+  w.ops[0].head = false;
+  w.ops[0].queue = workload::QueueUse{0x1000, 0, {}};
+  CHECK_THAT(error_of(w, 8), Contains("a packet starts a grid, and no queue task"));
+  w.ops[0].queue.reset();
+  w.ops[0].kernel.subcontext = 2;
+  w.ops[0].args = {1};
+  CHECK(error_of(w, 8).empty());
+  w.subcontexts.emplace_back();
+  w.subcontexts[0].id = 2;
+  w.subcontexts[0].translated = true;
+  CHECK_THAT(error_of(w, 8), Contains("what packets need in memory does not lie in the address space of subcontext 2"));
+}

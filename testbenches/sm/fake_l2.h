@@ -24,6 +24,8 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
     std::uint32_t sectors;
     bool enables;
     Cycle arrival;
+    std::uint8_t subcontext;
+    bool physical;
   };
 
   FakeL2(const sc_core::sc_module_name& name, Domain& domain, std::uint64_t size)
@@ -42,6 +44,10 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
   std::size_t room = 1'000'000;               // requests that it holds
   bool silent = false;                        // no more answers
   std::size_t most = 0;                       // requests held at once
+  // Translation: where the bytes of a request lie; kUnmapped and kReadOnly refuse it.
+  static constexpr std::uint64_t kUnmapped = ~std::uint64_t{0};
+  static constexpr std::uint64_t kReadOnly = kUnmapped - 1;
+  std::function<std::uint64_t(const tlm::tlm_generic_payload&, const protocol::MemoryExtension&)> place;
 
   template <class T>
   T get(std::uint64_t address) const {
@@ -107,10 +113,17 @@ class FakeL2 : public sc_core::sc_module, private EventHandler, private Resettab
 
   void serve(tlm::tlm_generic_payload& payload) {
     protocol::MemoryExtension& extension = *protocol::extension_of(payload);
-    const std::uint64_t address = payload.get_address();
+    std::uint64_t address = payload.get_address();
     const std::uint32_t length = payload.get_data_length();
     seen.push_back({payload.get_command(), extension.action, address, length, extension.sectors,
-                    payload.get_byte_enable_ptr() != nullptr, domain_.now()});
+                    payload.get_byte_enable_ptr() != nullptr, domain_.now(), extension.subcontext, extension.physical});
+    if (place && !extension.physical) address = place(payload, extension);
+    if (address == kUnmapped || address == kReadOnly) {
+      extension.unmapped = true;
+      payload.set_response_status(address == kUnmapped ? tlm::TLM_ADDRESS_ERROR_RESPONSE
+                                                       : tlm::TLM_COMMAND_ERROR_RESPONSE);
+      return;
+    }
     if (address + length > bytes.size()) {
       payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
       return;

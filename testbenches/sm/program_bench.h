@@ -85,7 +85,7 @@ struct ProgramBench {
         domain("domain", 1.0, mode, run_ahead, observation),
         map(memory_bytes, 5, 1),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, place, ProgramMpc::kDistance, 1, code, sm::MemoryView{map}),
+        sm("sm", domain, "sm0", params, place, ProgramMpc::kDistance, 1, code, sm::MemoryView{map, nested}),
         l2("l2", domain, memory_bytes),
         tmau("tmau", domain, sm),
         no_clusters("no_clusters", domain, sm) {
@@ -142,6 +142,7 @@ struct ProgramBench {
   Domain domain;
   arch::CodeStore code;
   arch::AddressMap map;
+  arch::NestedMemory nested;  // empty, unless a test fills it before it starts
   ProgramMpc mpc;
   sm::Sm sm;
   FakeL2 l2;

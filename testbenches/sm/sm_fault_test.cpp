@@ -180,24 +180,6 @@ TEST_CASE("a fault names the operation, also when the warp has gone on", "[sm][M
   }
 }
 
-TEST_CASE("operations without their block are refused by name", "[sm][MEM-05][SM-02]") {
-  for (auto code = static_cast<std::uint8_t>(OpCode::launch_child);
-       code <= static_cast<std::uint8_t>(heddle::arch::kLastOpCode); ++code) {
-    const auto op = static_cast<OpCode>(code);
-    CAPTURE(heddle::arch::op_name(op));
-    REQUIRE_FALSE(heddle::arch::op_supported(op));
-    ProgramBench bench;
-    ListProgram p(2);
-    p.other(op);
-    p.exit();
-    bench.run(p, 32);
-    REQUIRE(bench.faults.size() == 1);
-    CHECK(bench.faults[0].kind == FaultKind::unsupported);
-    CHECK(bench.faults[0].operation == op);
-    CHECK_THAT(heddle::arch::text_of(bench.faults[0]), Contains(heddle::arch::op_name(op)));
-  }
-}
-
 TEST_CASE("combinations that do not exist are refused", "[sm][MEM-05]") {
   const auto refuses = [](auto&& add) {
     ProgramBench bench;

@@ -38,6 +38,7 @@ GpuParams random_machine(Random& random) {
   params.cwd.age_limit = random.chance(30) ? 0 : random.below(3000);
   params.cwd.masks_per_packet = random.between(1, 4);
   params.cwd.tpc_credits = random.chance(30) ? random.between(3, 12) : 0;
+  if (params.cwd.tpc_credits > 0) params.cwd.partition = heddle::protocol::PartitionMode::dynamic;
   params.cwd.local_memory_blocks = random.chance(30) ? random.between(3, 20) : 0;
   params.cwd.memory_slots = random.between(1, 4);
   params.cwd.gpu_cga_barriers = random.between(1, 3);

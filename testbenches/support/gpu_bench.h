@@ -33,7 +33,7 @@ class CtaChecker : public CtaListener {
   struct Kernel {
     std::uint64_t ctas = 0;
     arch::ResourceVector need;
-    std::vector<std::uint8_t> state;  // by CTA: 0 not started, 1 runs, 2 ended
+    std::vector<std::uint8_t> state;  // by CTA: 0 not started, 1 runs, 2 ended, 3 saved
     std::uint64_t ended = 0;
     std::uint64_t first_start = ~std::uint64_t{0};
     std::uint64_t last_end = 0;
@@ -74,6 +74,19 @@ class CtaChecker : public CtaListener {
     ++kernel->ended;
     kernel->last_end = std::max(kernel->last_end, cta.cycle);
     used_[cta.sm].subtract(kernel->need);
+  }
+  void cta_saved(const Cta& cta) override {
+    Kernel* kernel = find(cta, 1, "saved");
+    if (kernel == nullptr) return;
+    kernel->state[cta.index] = 3;
+    used_[cta.sm].subtract(kernel->need);
+  }
+  void cta_restored(const Cta& cta) override {
+    Kernel* kernel = find(cta, 3, "restored");
+    if (kernel == nullptr) return;
+    kernel->state[cta.index] = 1;
+    used_[cta.sm].add(kernel->need);
+    if (!used_[cta.sm].within(capacity_)) complain(cta, "has no room");
   }
   // What is wrong once everything should have ended.
   std::vector<std::string> verdict() const {

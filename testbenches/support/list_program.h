@@ -62,6 +62,8 @@ class ListProgram : public arch::WarpProgram {
   using Lanes = std::function<arch::LaneMask(const Warp&)>;
   using Condition = std::function<bool(const Warp&)>;
   using Bulk = std::function<arch::BulkRequest(const Warp&, std::uint32_t lane)>;
+  using Child = std::function<arch::ChildLaunch(const Warp&, std::uint32_t lane)>;
+  using Entry = std::function<arch::QueueAppend(const Warp&, std::uint32_t lane)>;
 
   // How an access is done.
   struct Access {
@@ -279,6 +281,54 @@ class ListProgram : public arch::WarpProgram {
   ListProgram& tensor_fence(std::uint64_t descriptor = 0) {
     return plain(arch::OpCode::tensor_fence, [=](arch::Operation& operation) { operation.address.fill(descriptor); });
   }
+  // Device-side launches, each of lane 0 unless `lanes` says otherwise.
+  ListProgram& launch_child(Child make, Reads reads = {}, Lanes lanes = {}) {
+    launches_ = true;
+    if (!lanes) lanes = only(0);
+    return step({arch::OpCode::launch_child, arch::Unit::memory, std::move(reads), {}, {}},
+                [make = std::move(make), lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
+                                                                   arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  operation.lanes &= lanes(warp);
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    if ((operation.lanes >> lane & 1) != 0) operation.children.push_back(make(warp, lane));
+                  }
+                });
+  }
+  ListProgram& wait_children() {
+    launches_ = true;
+    return plain(arch::OpCode::wait_children, {});
+  }
+  ListProgram& stream_create(std::uint16_t destination) {
+    launches_ = true;
+    return step({arch::OpCode::stream_create, arch::Unit::memory, {}, {{destination, 1}}, {}},
+                [destination](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
+                  operation.destination = destination;
+                });
+  }
+  ListProgram& stream_destroy(Value number, Reads reads = {}) {
+    return step(
+        {arch::OpCode::stream_destroy, arch::Unit::memory, std::move(reads), {}, {}},
+        [number = std::move(number)](const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+          const Warp warp{place, state};
+          for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+            put(operation.data[lane], number(warp, lane));
+          }
+        });
+  }
+  ListProgram& queue_append(Entry make, Reads reads = {}, Lanes lanes = {}) {
+    launches_ = true;
+    if (!lanes) lanes = only(0);
+    return step({arch::OpCode::queue_append, arch::Unit::memory, std::move(reads), {}, {}},
+                [make = std::move(make), lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
+                                                                   arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  operation.lanes &= lanes(warp);
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    if ((operation.lanes >> lane & 1) != 0) operation.entries.push_back(make(warp, lane));
+                  }
+                });
+  }
   ListProgram& exit() { return plain(arch::OpCode::exit, {}); }
   // An operation with nothing but its code: for those that are refused.
   ListProgram& other(arch::OpCode code) { return plain(code, {}); }
@@ -329,6 +379,7 @@ class ListProgram : public arch::WarpProgram {
   }
 
   std::uint32_t registers() const override { return registers_; }
+  bool launches() const override { return launches_; }
   void start(const arch::WarpPlace&, arch::WarpState& state) const override {
     state.pc = 0;
     state.exited = false;
@@ -443,6 +494,7 @@ class ListProgram : public arch::WarpProgram {
   std::vector<Step> steps_;
   std::vector<OpenLoop> open_;
   std::size_t loops_ = 0;
+  bool launches_ = false;
 };
 
 }  // namespace heddle::test

@@ -227,6 +227,11 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     tasks.task_out.bind(cwd.task_in);
     tasks.control_out.bind(cwd.control_in);
     cwd.done_out.bind(tasks.done_in);
+    tasks.evict_out.bind(cwd.evict_in);
+    cwd.evicted_out.bind(tasks.evicted_in);
+    tasks.grow_out.bind(cwd.grow_in);
+    cwd.idle_out.bind(tasks.idle_in);
+    tasks.share_out.bind(cwd.share_in);
     std::vector<std::vector<std::uint32_t>> sms;
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) sms.push_back(topology.gpc(g).sm_ids);
     observation.clusters.configure(std::move(sms));
@@ -236,12 +241,13 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     std::vector<std::unique_ptr<NoCrossbar>> loose;
     const heddle::arch::CodeStore codes;
     const heddle::arch::AddressMap map(1 << 20, 2, 1);
+    const heddle::arch::NestedMemory nested = params.nested_memory();
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       const std::string name = fmt::format("gpc{}", g);
       taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
       gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
           name.c_str(), domain, name, params, topology.gpc(g), g,
-          heddle::gpu::SmSurroundings{seed, codes, map, topology.sms(), map.bytes(), params.cga_memory()}));
+          heddle::gpu::SmSurroundings{seed, codes, map, topology.sms(), map.bytes(), params.cga_memory(), nested}));
       cwd.launch_out.bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in);
       cwd.local_out.bind(gpcs.back()->gpm.local_in);

@@ -25,6 +25,7 @@ DispatchPacket dispatch(std::uint32_t number, std::int32_t priority = 0) {
   DispatchPacket packet;
   packet.operation = kDispatchBit | number;
   packet.priority = priority;
+  packet.queue = number;  // of its own
   packet.kernel.grid = {4, 1, 1};
   packet.kernel.block = {64, 1, 1};
   packet.kernel.duration = {100, 100};
@@ -161,9 +162,10 @@ TEST_CASE("open dispatches are counted, and those in a list say what they wait f
   CHECK(bench.unit.open() == 2);
   CHECK(bench.stat("open") == 2);
   const std::vector<std::string> waits = waits_of(bench);
-  REQUIRE(waits.size() == 1);
+  REQUIRE(waits.size() == 2);
   CHECK(waits[0].find("queue 3: gemm") != std::string::npos);
   CHECK(waits[0].find("the task table") != std::string::npos);
+  CHECK(waits[1].find("the task table waits: for a slot") == 0);
   run_until_idle();
   CHECK(bench.unit.open() == 0);
   CHECK(waits_of(bench).empty());

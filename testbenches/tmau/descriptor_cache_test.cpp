@@ -39,6 +39,20 @@ TEST_CASE("the descriptor that has not been used for longest gives way", "[tmau]
   CHECK(cache.size() == 2);
 }
 
+TEST_CASE("subcontexts have descriptors of their own", "[tmau][TMA-04][PRT-08]") {
+  DescriptorCache cache(4);
+  fetch(cache, 64, 1);
+  cache.begin_fetch(64, 3);
+  cache.end_fetch(marked(2));
+  CHECK(cache.find(64)->descriptor.address == 1);
+  CHECK(cache.find(64, 3)->descriptor.address == 2);
+  CHECK(cache.peek(64, 3)->descriptor.address == 2);
+  CHECK(cache.find(64, 2) == nullptr);
+  CHECK(cache.peek(64, 2) == nullptr);
+  cache.forget(64);
+  CHECK(cache.size() == 0);
+}
+
 TEST_CASE("a look without use does not keep a descriptor", "[tmau][TMA-04]") {
   DescriptorCache cache(2);
   fetch(cache, 64, 1);

@@ -246,6 +246,7 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
   std::function<Cycle()> hold;                          // END_REQ, for so many cycles; none: 0
   std::function<bool(std::uint64_t line)> error;
   std::function<bool(std::uint64_t line)> poison;
+  std::function<tlm::tlm_response_status(const MemoryRequest&)> refuse;  // by translation; OK: it goes on
   Cycle ahead = 0;  // responses are known so many cycles before they arrive
   std::uint32_t open = 0;
   std::uint32_t most_open = 0;
@@ -331,6 +332,11 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
     const std::uint64_t line = arch::line_of(address);
     if (address + length > bytes.size() || (error && error(line))) {
       request.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
+      return;
+    }
+    if (refuse && refuse(request) != tlm::TLM_OK_RESPONSE) {
+      request.set_response_status(refuse(request));
+      request.extension.unmapped = true;
       return;
     }
     request.set_response_status(tlm::TLM_OK_RESPONSE);

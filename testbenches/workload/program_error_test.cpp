@@ -40,22 +40,6 @@ TEST_CASE("a kernel has cycles or a program", "[workload][SM-02]") {
   CHECK(kernel_error("- {name: k, grid: 1, block: 1, program: [barrier]}") == "accepted");
 }
 
-TEST_CASE("operations that this version of the machine lacks are refused by name", "[workload][SM-02]") {
-  int refused = 0;
-  for (std::uint8_t code = 0; code <= static_cast<std::uint8_t>(arch::kLastOpCode); ++code) {
-    const auto op = static_cast<arch::OpCode>(code);
-    if (arch::op_supported(op)) continue;
-    const std::string name = arch::op_name(op);
-    INFO(name);
-    const std::string expected =
-        fmt::format("p.yaml:7:6: kernel k: this version of the machine does not have the operation {}", name);
-    CHECK_THAT(error(name), Contains(expected));
-    CHECK_THAT(error("{" + name + ": {barrier: 1}}"), Contains(expected));
-    ++refused;
-  }
-  CHECK(refused == 5);
-}
-
 TEST_CASE("steps that do not exist", "[workload][SM-02]") {
   CHECK_THAT(error("sync"), Contains("p.yaml:7:6: kernel k: there is no step sync"));
   CHECK_THAT(error("bariier"), Contains("did you mean barrier?"));

@@ -1,0 +1,377 @@
+#include "memory/gpc_mmu.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace heddle::memory {
+namespace {
+
+using arch::Translation;
+using protocol::MemoryAction;
+using protocol::MemoryExtension;
+
+bool writes(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension) {
+  if (payload.is_write()) return true;
+  return extension.action != MemoryAction::plain && extension.action != MemoryAction::prefetch;
+}
+
+bool is_physical(const MemoryExtension& extension) {
+  return extension.physical || extension.action == MemoryAction::write_back;
+}
+
+// From an initiator that is not one of ours there may be none. The payload owns it from then on.
+MemoryExtension& extension_for(tlm::tlm_generic_payload& payload) {
+  MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension == nullptr) {
+    extension = new MemoryExtension;
+    payload.set_extension(extension);
+  }
+  return *extension;
+}
+
+}  // namespace
+
+GpcMmu::GpcMmu(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const MmuParams& params,
+               std::uint32_t ports, TranslateNow& now)
+    : Block(name, domain, path),
+      ask_out("ask_out", domain, params.distance, kUnlimitedCredits),
+      answer_in("answer_in", domain, 0),
+      invalidate_in("invalidate_in", domain, 0),
+      params_(params),
+      latency_(domain.cost(params.gpc_tlb.latency)),
+      now_(now),
+      tlb_(params.gpc_tlb.entries, params.gpc_tlb.ways),
+      ports_(ports),
+      misses_open_(params.gpc_tlb.misses),
+      free_misses_(params.gpc_tlb.misses),
+      hits_(counter("hits", "requests", "requests whose page was in the TLB when they came")),
+      misses_(counter("misses", "requests", "requests whose page was not in the TLB when they came")),
+      untranslated_(counter("untranslated", "requests", "requests with physical addresses")),
+      withheld_(counter("withheld", "requests", "requests that filled a port's queue")),
+      faults_(counter("faults", "requests", "requests that were refused")),
+      miss_cycles_(histogram("miss_cycles", "cycles", "from asking for a page to its answer")) {
+  for (std::uint32_t i = 0; i < ports; ++i) {
+    Port& port = ports_[i];
+    port.in = std::make_unique<MemoryIn>(fmt::format("port_in_{}", i).c_str(), domain);
+    port.in->connect<GpcMmu, &GpcMmu::request, &GpcMmu::response_room, &GpcMmu::blocking, &GpcMmu::debug>(*this, i);
+    port.out = std::make_unique<MemoryOut>(fmt::format("port_out_{}", i).c_str(), domain);
+    port.out->connect<GpcMmu, &GpcMmu::response, &GpcMmu::request_room>(*this, i);
+  }
+  answer_in.on_packet<GpcMmu, &GpcMmu::on_answer>(*this);
+  invalidate_in.on_packet<GpcMmu, &GpcMmu::on_invalidate>(*this);
+}
+
+void GpcMmu::on_event(std::uint32_t, std::uint64_t argument) { send_denied(static_cast<std::uint32_t>(argument)); }
+
+// Requests.
+
+GpcMmu::Found GpcMmu::judge(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension,
+                            const Translation& page) {
+  if (page.untranslated()) return {Way::untranslated, payload.get_address(), true};
+  if (!page.allows(writes(payload, extension))) return {Way::denied, 0, page.present};
+  return {Way::hit, page.physical(payload.get_address()), true};
+}
+
+GpcMmu::Found GpcMmu::find(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension) {
+  const std::uint64_t address = payload.get_address();
+  if (is_physical(extension) || plain_[extension.subcontext]) return {Way::untranslated, address, true};
+  if (!arch::is_virtual(address)) {
+    // Unless the subcontext turns out to have no page tables.
+    if (fresh_ == nullptr || fresh_of_ != extension.subcontext) return {};
+    return judge(payload, extension, fresh_->covers(address) ? *fresh_ : Translation());
+  }
+  if (fresh_ != nullptr && fresh_of_ == extension.subcontext && fresh_->covers(address)) {
+    return judge(payload, extension, *fresh_);
+  }
+  const Translation* page = tlb_.find(extension.subcontext, address);
+  return page == nullptr ? Found() : judge(payload, extension, *page);
+}
+
+bool GpcMmu::request(tlm::tlm_generic_payload& payload, std::uint32_t number, Cycle arrival) {
+  Port& port = ports_[number];
+  MemoryExtension& extension = extension_for(payload);
+  HEDDLE_CHECK(extension.subcontext < arch::kSubcontexts, "a request of a subcontext that does not exist");
+  const Found found = find(payload, extension);
+  switch (found.way) {
+    case Way::untranslated:
+      untranslated_.add();
+      break;
+    case Way::miss:
+      misses_.add();
+      ask(extension.subcontext, payload.get_address());
+      break;
+    default:
+      hits_.add();
+  }
+  const bool first = port.queue.empty();
+  if (first && found.way == Way::denied) {
+    deny(number, payload, extension, found.there, arrival + latency_);
+    return true;
+  }
+  if (first && found.way != Way::miss && port.out->can_send()) {
+    forward(port, payload, extension, found, arrival);
+    return true;
+  }
+  port.queue.push({&payload, arrival});
+  if (port.queue.size() < params_.gpc_tlb.queue) return true;
+  withheld_.add();
+  return false;
+}
+
+void GpcMmu::forward(Port& port, tlm::tlm_generic_payload& payload, MemoryExtension& extension, const Found& found,
+                     Cycle when) {
+  extension.untranslated = payload.get_address();
+  payload.set_address(found.physical);
+  port.last_request = std::max(port.last_request, when + (found.way == Way::hit ? latency_ : 0));
+  port.out->send(payload, port.last_request);
+}
+
+// Unless it is asked for already, or too much is: then an answer will look again.
+void GpcMmu::ask(std::uint8_t subcontext, std::uint64_t address) {
+  const std::uint64_t page = address / arch::kSmallPage * arch::kSmallPage;
+  for (const Miss& miss : misses_open_) {
+    if (miss.used && miss.subcontext == subcontext && miss.page == page) return;
+  }
+  if (free_misses_ == 0) return;
+  std::uint32_t tag = 0;
+  while (misses_open_[tag].used) ++tag;
+  --free_misses_;
+  misses_open_[tag] = {true, subcontext, page, now()};
+  protocol::TranslatePacket packet;
+  packet.page = page;
+  packet.subcontext = subcontext;
+  packet.tag = tag;
+  ask_out.send(packet);
+}
+
+void GpcMmu::on_answer(const protocol::TranslatedPacket& packet, std::uint32_t) {
+  HEDDLE_CHECK(packet.tag < misses_open_.size() && misses_open_[packet.tag].used, "an answer that nobody waits for");
+  const Miss miss = misses_open_[packet.tag];
+  misses_open_[packet.tag] = {};
+  ++free_misses_;
+  miss_cycles_.add(now() - miss.since);
+  Translation page;
+  page.present = packet.present;
+  page.writable = packet.writable;
+  page.page = packet.page;
+  page.frame = packet.frame;
+  page.page_bits = packet.page_bits;
+  if (page.untranslated()) {
+    plain_[miss.subcontext] = true;
+  } else if (page.present) {
+    tlb_.insert(miss.subcontext, page);
+  }
+  fresh_ = &page;
+  fresh_of_ = miss.subcontext;
+  // In turns: with few misses at a time, the one that looks first would take the place every time.
+  const auto ports = static_cast<std::uint32_t>(ports_.size());
+  for (std::uint32_t i = 0; i < ports; ++i) pump((turn_ + i) % ports, now());
+  turn_ = (turn_ + 1) % ports;
+  fresh_ = nullptr;
+  progress();
+}
+
+// What was found before the change has been sent before it, and has come before it: the ways are equally long.
+void GpcMmu::on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t) {
+  const bool all = packet.subcontext >= arch::kSubcontexts;
+  if (all) {
+    tlb_.reset();
+    plain_.reset();
+  } else {
+    tlb_.invalidate(packet.subcontext);
+    plain_[packet.subcontext] = false;
+  }
+}
+
+// What waits at a port goes on, as far as its pages are known. END_REQ comes last: the next request may follow at once.
+void GpcMmu::pump(std::uint32_t number, Cycle when) {
+  Port& port = ports_[number];
+  if (port.pumping) return;
+  port.pumping = true;
+  while (!port.queue.empty()) {
+    const Waiting first = port.queue.front();
+    MemoryExtension& extension = *protocol::extension_of(*first.payload);
+    const Found found = find(*first.payload, extension);
+    if (found.way == Way::miss) {
+      ask(extension.subcontext, first.payload->get_address());
+      break;
+    }
+    if (found.way != Way::denied && !port.out->can_send()) break;
+    (void)port.queue.pop();
+    const Cycle from = std::max({when, first.arrival, now()});
+    if (found.way == Way::denied) {
+      deny(number, *first.payload, extension, found.there, from);
+    } else {
+      forward(port, *first.payload, extension, found, from);
+    }
+  }
+  port.pumping = false;
+  if (port.in->withholding() && port.queue.size() < params_.gpc_tlb.queue) port.in->accept(std::max(when, now()));
+}
+
+void GpcMmu::request_room(std::uint32_t port, Cycle when) {
+  ports_[port].last_request = std::max(ports_[port].last_request, when);
+  pump(port, when);
+}
+
+// Refusals.
+
+void GpcMmu::refuse(tlm::tlm_generic_payload& payload, MemoryExtension& extension, bool there) {
+  payload.set_response_status(there ? tlm::TLM_COMMAND_ERROR_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE);
+  extension.unmapped = true;
+  faults_.add();
+  Counter*& faults = faults_of_[extension.subcontext];
+  if (faults == nullptr) {
+    faults = &counter(fmt::format("faults_of_{}", extension.subcontext), "requests",
+                      fmt::format("requests of subcontext {} that were refused", extension.subcontext));
+  }
+  faults->add();
+}
+
+void GpcMmu::deny(std::uint32_t port, tlm::tlm_generic_payload& payload, MemoryExtension& extension, bool there,
+                  Cycle when) {
+  refuse(payload, extension, there);
+  ports_[port].denied.push({&payload, when});
+  domain_.schedule(std::max(when, now()), *this, kDeny, port);
+}
+
+void GpcMmu::send_denied(std::uint32_t number) {
+  Port& port = ports_[number];
+  while (!port.denied.empty() && port.denied.front().when <= now() && port.held == nullptr && port.in->can_respond()) {
+    respond(port, *port.denied.pop().payload, now());
+  }
+}
+
+// Responses.
+
+bool GpcMmu::respond(Port& port, tlm::tlm_generic_payload& payload, Cycle when) {
+  port.last_response = std::max(port.last_response, when);
+  return port.in->respond(payload, port.last_response);
+}
+
+bool GpcMmu::response(tlm::tlm_generic_payload& payload, std::uint32_t number, Cycle arrival) {
+  Port& port = ports_[number];
+  payload.set_address(protocol::extension_of(payload)->untranslated);
+  if (!port.in->can_respond()) {
+    payload.acquire();  // it is ended after its initiator has done with it
+    port.held = &payload;
+    port.last_response = std::max(port.last_response, arrival);
+    return false;
+  }
+  if (respond(port, payload, arrival)) return true;
+  port.answered = &payload;
+  return false;
+}
+
+// The initiator has ended the last response: ours, or one from the crossbar, which is ended there as well.
+void GpcMmu::response_room(std::uint32_t number, Cycle when) {
+  Port& port = ports_[number];
+  port.last_response = std::max(port.last_response, when);
+  if (port.answered != nullptr) {
+    tlm::tlm_generic_payload& payload = *port.answered;
+    port.answered = nullptr;
+    port.out->end_response(payload, when);  // the next one may come inside
+  }
+  if (port.held != nullptr && port.in->can_respond()) {
+    tlm::tlm_generic_payload& payload = *port.held;
+    port.held = nullptr;
+    if (respond(port, payload, when)) {
+      port.out->end_response(payload, when);
+    } else {
+      port.answered = &payload;
+    }
+    payload.release();
+  }
+  send_denied(number);
+}
+
+// Other transport.
+
+void GpcMmu::blocking(tlm::tlm_generic_payload& payload, std::uint32_t number, sc_core::sc_time& delay) {
+  MemoryExtension& extension = extension_for(payload);
+  HEDDLE_CHECK(extension.subcontext < arch::kSubcontexts, "a request of a subcontext that does not exist");
+  Found found = find(payload, extension);
+  if (found.way == Way::miss) {
+    misses_.add();
+    const Translation page = now_.translate_now(extension.subcontext, payload.get_address(), delay);
+    if (page.untranslated()) {
+      plain_[extension.subcontext] = true;
+    } else if (page.present) {
+      tlb_.insert(extension.subcontext, page);
+    }
+    found = judge(payload, extension, page);
+  } else {
+    (found.way == Way::untranslated ? untranslated_ : hits_).add();
+  }
+  if (found.way == Way::denied) return refuse(payload, extension, found.there);
+  if (found.way == Way::hit) delay += domain_.clock().period() * static_cast<double>(latency_);
+  const std::uint64_t address = payload.get_address();
+  payload.set_address(found.physical);
+  ports_[number].out->blocking(payload, delay);
+  payload.set_address(address);
+}
+
+// May span pages. An initiator that has no extension means physical addresses.
+unsigned GpcMmu::debug(tlm::tlm_generic_payload& payload, std::uint32_t number) {
+  MemoryOut& out = *ports_[number].out;
+  const MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension == nullptr || is_physical(*extension)) return out.debug(payload);
+  const std::uint64_t begin = payload.get_address();
+  unsigned done = 0;
+  while (done < payload.get_data_length()) {
+    const std::uint64_t address = begin + done;
+    const Translation page = now_.translate_debug(extension->subcontext, address);
+    if (!page.allows(payload.is_write())) break;
+    const std::uint64_t rest = arch::kSmallPage - address % arch::kSmallPage;
+    tlm::tlm_generic_payload part;
+    part.set_command(payload.get_command());
+    part.set_address(page.physical(address));
+    part.set_data_ptr(payload.get_data_ptr() + done);
+    part.set_data_length(static_cast<unsigned>(std::min<std::uint64_t>(rest, payload.get_data_length() - done)));
+    part.set_streaming_width(part.get_data_length());
+    const unsigned moved = out.debug(part);
+    done += moved;
+    if (moved < part.get_data_length()) break;
+  }
+  return done;
+}
+
+bool GpcMmu::idle() const {
+  const auto at_rest = [](const Port& port) {
+    return port.queue.empty() && port.denied.empty() && port.held == nullptr && port.answered == nullptr;
+  };
+  return free_misses_ == misses_open_.size() && std::all_of(ports_.begin(), ports_.end(), at_rest);
+}
+
+void GpcMmu::reset() {
+  tlb_.reset();
+  plain_.reset();
+  for (Port& port : ports_) {
+    port.queue.clear();
+    port.denied.clear();
+    if (port.held != nullptr) port.held->release();
+    port.held = port.answered = nullptr;
+    port.last_request = port.last_response = 0;
+    port.pumping = false;
+  }
+  std::fill(misses_open_.begin(), misses_open_.end(), Miss());
+  free_misses_ = static_cast<std::uint32_t>(misses_open_.size());
+  fresh_ = nullptr;
+  turn_ = 0;
+}
+
+void GpcMmu::collect_waits(WaitGraph& graph) const {
+  const std::string own = domain_.observation().prefix + "." + path();
+  for (std::uint32_t i = 0; i < ports_.size(); ++i) {
+    if (ports_[i].queue.empty()) continue;
+    const std::string port = fmt::format("{} port {}", own, i);
+    if (ports_[i].out->can_send()) {
+      graph.add(port, "for a page from", domain_.observation().prefix + ".mmu");
+    } else {
+      graph.add(port, "for room at", "the crossbar");
+    }
+  }
+}
+
+}  // namespace heddle::memory

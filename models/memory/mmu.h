@@ -1,0 +1,106 @@
+// The memory management unit at the L2's side: roots of page tables, a large TLB, and walkers that read the tables from
+// memory (MEM-04).
+//
+// Clients are the TLBs of the GPCs and the memory hub. Each page that one asks for is answered once. Asks for one page
+// that come while it is walked for share the walk. A walk that a change of the root has overtaken begins anew.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "arch/kernel_record.h"
+#include "common/block.h"
+#include "common/packet_socket.h"
+#include "common/ring.h"
+#include "memory/mmu_params.h"
+#include "memory/tlb.h"
+#include "memory/translate_now.h"
+#include "protocol/control_packet.h"
+#include "protocol/memory_client.h"
+#include "protocol/translate_packet.h"
+
+namespace heddle::memory {
+
+class Mmu : public Block, public TranslateNow {
+ public:
+  Mmu(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const MmuParams& params,
+      std::uint32_t clients);
+
+  // By client; links of the outgoing sockets as well, in the order of binding.
+  sc_core::sc_vector<PacketIn<protocol::TranslatePacket>> ask_in;
+  PacketOut<protocol::TranslatedPacket> answer_out;
+  PacketOut<protocol::InvalidateTlbPacket> invalidate_out;
+  // Roots (SubcontextPacket::page_table); of the others nothing is looked at. A root that comes again: its tables have
+  // changed.
+  PacketIn<protocol::SubcontextPacket> share_in;
+  // To the memory hub. Both modes: requests that are answered; besides, blocking calls from translate_now().
+  MemoryOut memory_out;
+
+  arch::Translation translate_now(std::uint8_t subcontext, std::uint64_t address, sc_core::sc_time& delay) override;
+  arch::Translation translate_debug(std::uint8_t subcontext, std::uint64_t address) override;
+
+  std::uint64_t root(std::uint8_t subcontext) const { return roots_[subcontext]; }
+  // Nothing is asked for, or under way.
+  bool idle() const { return walks_.empty() && asks_.empty() && memory_.open() == 0; }
+  void reset() override;
+  void collect_waits(WaitGraph& graph) const override;
+
+ private:
+  // Kinds of events.
+  static constexpr std::uint32_t kLookUp = 0;
+  static constexpr std::uint32_t kAnswer = 1;  // of memory
+  static constexpr std::uint32_t kSend = 2;
+
+  struct Ask {
+    protocol::TranslatePacket packet;
+    std::uint32_t client = 0;
+  };
+  struct Walk {
+    std::uint8_t subcontext = 0;
+    bool running = false;
+    std::uint32_t change = 0;  // of the root, that it has begun with
+    Cycle since = 0;
+    arch::PageWalk steps;
+    std::vector<Ask> asks;
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void on_ask(const protocol::TranslatePacket& packet, std::uint32_t client);
+  void on_share(const protocol::SubcontextPacket& packet, std::uint32_t index);
+  void look_up(const Ask& ask);
+  void start_walks();
+  void begin(std::uint64_t key, Walk& walk);
+  void go_on(std::uint64_t key, Walk& walk);
+  void take_entry(std::uint64_t argument);
+  void finish(std::uint64_t key);
+  void answer(const Ask& ask, const arch::Translation& found);
+  void note_walk(std::uint8_t subcontext, const arch::Translation& found, Cycle cycles);
+  static std::uint64_t key_of(std::uint8_t subcontext, std::uint64_t page) { return page | subcontext; }
+
+  const MmuParams params_;
+  const Cycle latency_;
+  Tlb tlb_;
+  std::array<std::uint64_t, arch::kSubcontexts> roots_{};
+  std::array<std::uint32_t, arch::kSubcontexts> changes_{};
+  std::uint32_t clients_;
+  Ring<Ask> asks_;  // on their way through the TLB
+  std::unordered_map<std::uint64_t, Walk> walks_;
+  std::deque<std::uint64_t> queue_;  // walks that wait for a walker
+  std::uint32_t running_ = 0;
+  protocol::MemoryClient<std::uint64_t> memory_;
+  protocol::RequestPool pool_;  // of calls
+
+  Counter& hits_;
+  Counter& misses_;
+  Counter& merged_;
+  Counter& walk_count_;
+  Counter& restarts_;
+  Counter& faults_;
+  Counter& invalidations_;
+  Histogram& walk_cycles_;
+  Histogram& wait_cycles_;
+};
+
+}  // namespace heddle::memory

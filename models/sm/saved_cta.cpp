@@ -1,0 +1,248 @@
+#include "sm/saved_cta.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "arch/little_endian.h"
+#include "common/error.h"
+
+namespace heddle::sm {
+namespace {
+
+// A saved CTA: "HCTA", version, whose it is, barriers, warps, shared memory, and a check sum of all that (64 bits).
+// Little endian; counts in front of what they count.
+constexpr std::uint32_t kMagic = 0x4154'4348;
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kSumBytes = 8;
+
+// FNV-1a: against bytes that were damaged or cut, not against forgery.
+std::uint64_t sum_of(const std::uint8_t* bytes, std::size_t count) {
+  std::uint64_t sum = 0xCBF2'9CE4'8422'2325U;
+  for (std::size_t i = 0; i < count; ++i) sum = (sum ^ bytes[i]) * 0x0000'0100'0000'01B3U;
+  return sum;
+}
+
+[[noreturn]] void not_a_state(const std::string& why) {
+  throw InputError(fmt::format("the saved state of a CTA is damaged: {}", why), "restore what was saved, whole");
+}
+
+class Writer {
+ public:
+  void put(std::uint64_t value, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+  }
+  void word(std::uint64_t value) { put(value, 4); }
+  void put(const std::vector<std::uint8_t>& block) {
+    word(block.size());
+    bytes.insert(bytes.end(), block.begin(), block.end());
+  }
+
+  std::vector<std::uint8_t> bytes;
+};
+
+// Nothing beyond the end is read.
+class Reader {
+ public:
+  Reader(const std::vector<std::uint8_t>& bytes, std::size_t end, std::size_t at = 0)
+      : bytes_(bytes), end_(end), at_(at) {}
+  std::uint64_t take(std::size_t count) {
+    need(count);
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < count; ++i) value |= std::uint64_t{bytes_[at_ + i]} << (8 * i);
+    at_ += count;
+    return value;
+  }
+  std::uint32_t word() { return static_cast<std::uint32_t>(take(4)); }
+  bool flag() {
+    const std::uint64_t value = take(1);
+    if (value > 1) not_a_state("a flag is neither 0 nor 1");
+    return value == 1;
+  }
+  // A number of things that take at least `least` bytes each.
+  std::uint32_t count(std::size_t least) {
+    const std::uint32_t value = word();
+    need(std::uint64_t{value} * least);
+    return value;
+  }
+  std::vector<std::uint8_t> block() {
+    const std::uint32_t size = count(1);
+    const auto first = bytes_.begin() + static_cast<std::ptrdiff_t>(at_);
+    at_ += size;
+    return {first, first + static_cast<std::ptrdiff_t>(size)};
+  }
+  bool over() const { return at_ == end_; }
+
+ private:
+  void need(std::uint64_t count) const {
+    if (count > end_ - at_) not_a_state("it ends too early");
+  }
+  const std::vector<std::uint8_t>& bytes_;
+  std::size_t end_;
+  std::size_t at_;
+};
+
+void put(Writer& out, const CtaBarriers::State& barriers) {
+  out.word(barriers.warps);
+  out.word(barriers.left);
+  out.word(barriers.waiting.size());
+  for (const CtaBarriers::Waiting& waiting : barriers.waiting) {
+    out.word(waiting.barrier);
+    out.word(waiting.threads);
+    out.word(waiting.warps.size());
+    for (const std::uint32_t warp : waiting.warps) out.word(warp);
+  }
+}
+
+CtaBarriers::State take_barriers(Reader& in) {
+  CtaBarriers::State barriers;
+  barriers.warps = in.word();
+  barriers.left = in.word();
+  barriers.waiting.resize(in.count(12));
+  for (CtaBarriers::Waiting& waiting : barriers.waiting) {
+    waiting.barrier = in.word();
+    waiting.threads = in.word();
+    waiting.warps.resize(in.count(4));
+    for (std::uint32_t& warp : waiting.warps) warp = in.word();
+  }
+  return barriers;
+}
+
+void put(Writer& out, const SavedWarp& warp) {
+  out.put(static_cast<std::uint8_t>(warp.at), 1);
+  out.put(warp.cluster_arrived ? 1 : 0, 1);
+  out.put(warp.cluster_passed ? 1 : 0, 1);
+  out.word(warp.barrier);
+  out.word(warp.issued_pc);
+  if (warp.at != SavedWarp::At::exited) out.put(arch::save(warp.state));
+}
+
+SavedWarp take_warp(Reader& in) {
+  SavedWarp warp;
+  const std::uint64_t at = in.take(1);
+  if (at > static_cast<std::uint64_t>(SavedWarp::At::children)) not_a_state("a warp waits for nothing that is known");
+  warp.at = static_cast<SavedWarp::At>(at);
+  warp.cluster_arrived = in.flag();
+  warp.cluster_passed = in.flag();
+  warp.barrier = in.word();
+  warp.issued_pc = in.word();
+  if (warp.at == SavedWarp::At::exited) {
+    warp.state.exited = true;
+  } else {
+    warp.state = arch::restore(in.block());
+    if (warp.state.exited) not_a_state("a warp waits that has exited");
+  }
+  return warp;
+}
+
+// What barriers and warps say of each other.
+void check(const SavedCta& cta) {
+  if (cta.warps.size() != cta.barriers.warps) not_a_state("it has warps too many or too few");
+  std::uint32_t left = 0;
+  std::uint32_t at_barriers = 0;
+  bool waits = false;
+  for (const SavedWarp& warp : cta.warps) {
+    left += warp.at != SavedWarp::At::exited ? 1 : 0;
+    at_barriers += warp.at == SavedWarp::At::barrier ? 1 : 0;
+    waits |= warp.at == SavedWarp::At::children;
+  }
+  if (!waits) not_a_state("no warp waits for the tasks of the CTA");
+  if (left != cta.barriers.left) not_a_state("its barriers and its warps disagree about who has exited");
+  for (const CtaBarriers::Waiting& waiting : cta.barriers.waiting) {
+    for (const std::uint32_t number : waiting.warps) {
+      const bool fits = number < cta.warps.size() && cta.warps[number].at == SavedWarp::At::barrier &&
+                        cta.warps[number].barrier == waiting.barrier;
+      if (!fits) not_a_state("its barriers and its warps disagree about who waits");
+      --at_barriers;
+    }
+  }
+  if (at_barriers != 0) not_a_state("a warp waits at a barrier that does not know of it");
+  CtaBarriers{}.restore(cta.barriers);
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> save(const SavedCta& cta) {
+  Writer out;
+  out.word(kMagic);
+  out.word(kVersion);
+  out.word(cta.operation);
+  out.put(cta.index, 8);
+  out.put(cta.record, 8);
+  out.put(cta.context, 8);
+  out.put(cta.kernarg, 8);
+  out.put(cta.queue ? 1 : 0, 1);
+  out.put(cta.gives_turn ? 1 : 0, 1);
+  out.put(cta.turn_entry, 8);
+  out.put(cta.turn, 8);
+  put(out, cta.barriers);
+  out.word(cta.cluster_arrived);
+  out.put(cta.cluster_phases, 8);
+  out.word(cta.warps.size());
+  for (const SavedWarp& warp : cta.warps) put(out, warp);
+  out.put(cta.shared);
+  out.put(sum_of(out.bytes.data(), out.bytes.size()), kSumBytes);
+  return std::move(out.bytes);
+}
+
+SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
+  if (bytes.size() < kSumBytes) not_a_state("it is too short");
+  const std::size_t end = bytes.size() - kSumBytes;
+  Reader in(bytes, end);
+  if (in.word() != kMagic) not_a_state("it does not begin like one");
+  if (const std::uint32_t version = in.word(); version != kVersion) {
+    throw InputError(fmt::format("the saved state of a CTA has version {}, this is version {}", version, kVersion),
+                     "restore it with the version that saved it");
+  }
+  if (Reader(bytes, bytes.size(), end).take(kSumBytes) != sum_of(bytes.data(), end)) {
+    not_a_state("its check sum is wrong");
+  }
+  SavedCta cta;
+  cta.operation = in.word();
+  cta.index = in.take(8);
+  cta.record = in.take(8);
+  cta.context = in.take(8);
+  cta.kernarg = in.take(8);
+  cta.queue = in.flag();
+  cta.gives_turn = in.flag();
+  cta.turn_entry = in.take(8);
+  cta.turn = in.take(8);
+  cta.barriers = take_barriers(in);
+  cta.cluster_arrived = in.word();
+  cta.cluster_phases = in.take(8);
+  cta.warps.resize(in.count(11));
+  for (SavedWarp& warp : cta.warps) warp = take_warp(in);
+  cta.shared = in.block();
+  if (!in.over()) not_a_state("it ends too late");
+  check(cta);
+  return cta;
+}
+
+SavedLine line_of(const SavedHeader& header) {
+  SavedLine line{};
+  arch::put_number(line, arch::saved::kOperation, 4, header.operation);
+  arch::put_number(line, arch::saved::kRecord, 8, header.record);
+  arch::put_number(line, arch::saved::kContext, 8, header.context);
+  arch::put_number(line, arch::saved::kBytes, 8, header.bytes);
+  arch::put_number(line, arch::saved::kIndex, 8, header.index);
+  arch::put_number(line, arch::saved::kCtaX, 4, header.cta[0]);
+  arch::put_number(line, arch::saved::kCtaY, 4, header.cta[1]);
+  arch::put_number(line, arch::saved::kCtaZ, 4, header.cta[2]);
+  return line;
+}
+
+SavedHeader header_of(const SavedLine& line) {
+  SavedHeader header;
+  header.operation = arch::get_32(line, arch::saved::kOperation);
+  header.record = arch::get_64(line, arch::saved::kRecord);
+  header.context = arch::get_64(line, arch::saved::kContext);
+  header.bytes = arch::get_64(line, arch::saved::kBytes);
+  header.index = arch::get_64(line, arch::saved::kIndex);
+  header.cta = {arch::get_32(line, arch::saved::kCtaX), arch::get_32(line, arch::saved::kCtaY),
+                arch::get_32(line, arch::saved::kCtaZ)};
+  return header;
+}
+
+}  // namespace heddle::sm

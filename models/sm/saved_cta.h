@@ -1,0 +1,71 @@
+// A CTA that waits for tasks that it has launched, as bytes: what its SM writes to memory when it gives the CTA's slot
+// up, and what the SM reads to which the CTA comes back (TSK-12).
+//
+// Only what cannot be had otherwise: the program, the shape of the grid and the resources come with the CTA's start.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "arch/task_record.h"
+#include "arch/warp_program.h"
+#include "sm/cta_barriers.h"
+
+namespace heddle::sm {
+
+struct SavedWarp {
+  enum class At : std::uint8_t {
+    exited,    // `state` is empty
+    barrier,   // of the CTA
+    children,  // it waits for the tasks of its context
+  };
+  At at = At::exited;
+  std::uint32_t barrier = 0;
+  std::uint32_t issued_pc = 0;  // of the operation in which it waits, for messages
+  // Barrier of the cluster of one CTA: it has arrived and not waited since; and the phase has completed.
+  bool cluster_arrived = false;
+  bool cluster_passed = false;
+  arch::WarpState state;
+};
+
+struct SavedCta {
+  // Whose state it is: what is read back must be of the same CTA.
+  std::uint32_t operation = 0;
+  std::uint64_t index = 0;    // linear id in the grid
+  std::uint64_t record = 0;   // TMD of its task
+  std::uint64_t context = 0;  // its own
+  std::uint64_t kernarg = 0;  // address of its arguments
+
+  // Of a queue task (TSK-05): its index is its ticket, and at its end the entry is given back, by that value there.
+  bool queue = false;
+  bool gives_turn = false;
+  std::uint64_t turn_entry = 0;
+  std::uint64_t turn = 0;
+
+  CtaBarriers::State barriers;
+  std::uint32_t cluster_arrived = 0;  // warps at the barrier of the cluster of one CTA, in its current phase
+  std::uint64_t cluster_phases = 0;   // that have completed
+  std::vector<SavedWarp> warps;
+  std::vector<std::uint8_t> shared;  // what of its shared memory it has not given back (CGA-09)
+};
+
+// To and from bytes (little endian, with a version and a check sum); restore throws InputError for bytes that save did
+// not write.
+std::vector<std::uint8_t> save(const SavedCta& cta);
+SavedCta restore_cta(const std::vector<std::uint8_t>& bytes);
+
+// First line of the area: what task management reads of a saved CTA (arch/task_record.h).
+struct SavedHeader {
+  std::uint32_t operation = 0;
+  std::uint64_t record = 0;
+  std::uint64_t context = 0;
+  std::uint64_t bytes = 0;  // of the state, which follows
+  std::uint64_t index = 0;
+  std::array<std::uint32_t, 3> cta{};
+};
+using SavedLine = std::array<std::uint8_t, arch::kRecordBytes>;
+SavedLine line_of(const SavedHeader& header);
+SavedHeader header_of(const SavedLine& line);
+
+}  // namespace heddle::sm

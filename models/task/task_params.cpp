@@ -1,0 +1,74 @@
+#include "task/task_params.h"
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+
+namespace heddle::task {
+
+void NestedParams::describe(ParamTable<NestedParams>& t) {
+  t.add("pending_launches", &NestedParams::pending_launches, {Unit::count, 1, 1'000'000},
+        "tasks with a record in memory at a time: launched by device code and not completed, or launching",
+        "CUDA: cudaLimitDevRuntimePendingLaunchCount");
+  t.add("contexts", &NestedParams::contexts, {Unit::count, 1, 1'000'000},
+        "thread-group contexts at a time: CTAs (or grids) that have launched, with what they launched", "assumption");
+  t.add("areas", &NestedParams::areas, {Unit::count, 1, 1'000'000},
+        "waiting CTAs that can be saved at a time, to give their slots to others (TSK-12)", "assumption");
+  t.add("area_bytes", &NestedParams::area_bytes, {Unit::bytes, 256, 1024 * 1024},
+        "room for a saved CTA, rounded up to whole lines; CTAs with more state stay where they are", "assumption");
+  t.add("tmdqs", &NestedParams::tmdqs, {Unit::count, 1, arch::kMaxTmdqs},
+        "task metadata queues of a context: streams above that share one (TSK-11)", "TSK-07");
+  t.add("max_depth", &NestedParams::max_depth, {Unit::none, 1, 1'000'000},
+        "deepest nesting: a child of a task of the host runs at depth 1", "CUDA: maximum nesting depth 24");
+  t.add_choice("shared_by", &NestedParams::shared_by, {{"cta", ContextSharing::cta}, {"grid", ContextSharing::grid}},
+               "what shares the streams of one context: the threads of a CTA, or all of a grid", "TSK-07");
+  t.add("in_flight", &NestedParams::in_flight, {Unit::count, 1, 4096},
+        "starts and completions that the nested scheduler works on at a time", "assumption");
+  t.add("schedule_cycles", &NestedParams::schedule_cycles, {Unit::cycles, 0, 1'000'000},
+        "the nested scheduler's own work on each of them, before its first access to memory", "assumption");
+  t.add("sm_distance", &NestedParams::sm_distance, {Unit::cycles, 0, 100'000},
+        "cycles from task management to an SM: wakes of warps that wait (gpu.sm.nested.distance is the other way)",
+        "assumption");
+  t.add("retry", &NestedParams::retry, {Unit::cycles, 1, 1'000'000},
+        "cycles after which something that another writer is to write is read again", "assumption");
+}
+
+void TaskParams::describe(ParamTable<TaskParams>& t) {
+  t.add("stream_gap", &TaskParams::stream_gap, {Unit::ns, 0.0, 1e9},
+        "from the end of an operation to the start of the next one of its stream, at least; the model's own path "
+        "counts against it",
+        "recordings of H100 SXM: at least 0.83 us, median 1.2 to 1.4 us");
+  t.add("to_cwd", &TaskParams::to_cwd, {Unit::cycles, 0, 100'000}, "cycles from task management to the distributor",
+        "assumption");
+  t.add("submit_queue", &TaskParams::submit_queue, {Unit::count, 1, 1'000'000},
+        "operations on their way from the host: credits. Task management itself takes in any number (TSK-02)",
+        "assumption");
+  t.group("nested", &TaskParams::nested);
+}
+
+arch::NestedMemory nested_memory(const NestedParams& params, std::uint64_t end) {
+  constexpr std::uint64_t kLine = arch::kRecordBytes;
+  arch::NestedMemory memory;
+  memory.tasks.count = params.pending_launches;
+  memory.contexts.count = params.contexts;
+  memory.areas.count = params.areas;
+  memory.areas.size = (params.area_bytes + kLine - 1) / kLine * kLine;
+  memory.tmdqs = params.tmdqs;
+  memory.max_depth = params.max_depth;
+  memory.shared_contexts = params.shared_by == ContextSharing::grid;
+  memory.retry = params.retry;
+  const std::uint64_t bytes = memory.bytes();
+  const std::uint64_t top = end / kLine * kLine;
+  if (top < bytes + kLine) {
+    throw InputError(
+        fmt::format("the records of device-side launches take {} bytes, and memory has {} for them; smaller "
+                    "gpu.task.nested.areas, area_bytes, contexts or pending_launches help",
+                    bytes, end));
+  }
+  memory.tasks.base = top - bytes;
+  memory.contexts.base = memory.tasks.base + memory.tasks.bytes();
+  memory.areas.base = memory.contexts.base + memory.contexts.bytes();
+  return memory;
+}
+
+}  // namespace heddle::task

@@ -1,0 +1,68 @@
+// What passes between a CWD and its neighbours, and what was wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/event_queue.h"
+#include "protocol/evict_packet.h"
+#include "protocol/launch_packet.h"
+#include "protocol/task_packet.h"
+
+namespace heddle::test {
+
+struct LoggedLaunch {
+  Cycle cycle = 0;  // of arrival at the GPC
+  std::uint32_t gpc = 0;
+  protocol::LaunchPacket packet;
+};
+
+struct LoggedBlock {
+  std::uint32_t gpc = 0;
+  protocol::LocalMemoryPacket packet;
+};
+
+struct LoggedAnswer {
+  Cycle cycle = 0;  // of arrival in task management
+  protocol::EvictedPacket packet;
+};
+
+struct LoggedIdle {
+  Cycle cycle = 0;
+  protocol::IdlePacket packet;
+};
+
+struct LoggedTask {
+  Cycle cycle = 0;  // when it was sent
+  protocol::TaskPacket packet;
+};
+
+struct Log {
+  std::vector<LoggedTask> sent;
+  std::vector<LoggedLaunch> launches;  // in order of arrival: that of departure, if all GPCs are equally far away
+  std::map<std::uint32_t, protocol::TaskDonePacket> done;
+  std::vector<LoggedAnswer> evicted;
+  std::vector<LoggedIdle> idle;
+  std::vector<LoggedBlock> blocks;
+  std::vector<std::string> problems;
+
+  // What is taken now, seen from the GPCs: less than, or as much as, the distributor counts.
+  std::map<std::uint64_t, std::uint64_t> open;                              // GPC_CGAs, or tracked CTAs, by sequence
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> memory;  // sequence by subcontext and memory slot
+  using Tpc = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;      // subcontext, GPC, TPC of the GPC
+  std::map<Tpc, std::uint32_t> holds;                                       // CTAs
+  std::map<Tpc, std::uint32_t> local_holds;                                 // of those, of local operations
+  std::map<Tpc, std::uint32_t> block;                                       // the last one given
+  std::set<std::uint32_t> local_operations;                                 // those of tasks with local memory
+  std::set<std::uint32_t> faulted;                                          // operations a CTA of which has faulted
+  std::set<std::pair<std::uint32_t, std::uint32_t>> aborted;                // GPC and operation
+  std::size_t most_tpcs = 0;                                                // of one subcontext at once
+  std::size_t most_cgas = 0;                                                // GPC_CGAs of one GPC at once
+};
+
+}  // namespace heddle::test

@@ -1,0 +1,40 @@
+// How the machine is shared, by registers (PRT-07).
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "host/host_interface_bench.h"
+
+namespace heddle::test {
+
+TEST_CASE("a change of how the machine is shared leaves behind the access", "[host][HST-01][PRT-07]") {
+  struct Receiver : sc_core::sc_module {
+    Receiver(const sc_core::sc_module_name& name, Domain& domain_)
+        : sc_core::sc_module(name), in("in", domain_, 0), domain(domain_) {
+      in.on_packet<Receiver, &Receiver::on_share>(*this);
+    }
+    void on_share(const protocol::SubcontextPacket& packet, std::uint32_t) { got.emplace_back(domain.now(), packet); }
+    PacketIn<protocol::SubcontextPacket> in;
+    Domain& domain;
+    std::vector<std::pair<Cycle, protocol::SubcontextPacket>> got;
+  };
+  HostBench bench;
+  Receiver receiver("receiver", bench.domain);
+  bench.host.share_out.bind(receiver.in);
+  start();
+  bench.write(host::offset_of(RegisterId::share_subcontext), 4, 9);
+  bench.write(host::offset_of(RegisterId::share_value), 8, 17);
+  CHECK(receiver.got.empty());
+  bench.write(host::offset_of(RegisterId::share_command), 4, host::kShareCredits);
+  run_until_idle();
+  REQUIRE(receiver.got.size() == 1);
+  CHECK(receiver.got[0].second.what == protocol::SubcontextPacket::What::credits);
+  CHECK(receiver.got[0].second.subcontext == 9);
+  CHECK(receiver.got[0].second.value == 17);
+  CHECK(bench.read(host::offset_of(RegisterId::share_credits), 4) == 17);
+  bench.host.note_share_refused(protocol::ShareRefusal::tpc);
+  CHECK(bench.read(host::offset_of(RegisterId::share_refused), 4) == 1);
+}
+
+}  // namespace heddle::test

@@ -1,0 +1,258 @@
+// Warps that launch child tasks: what they leave in memory, and when they go on (TSK-06 to TSK-14).
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "sm/nested_bench.h"
+
+using namespace heddle;
+using namespace heddle::test;
+using arch::LaunchMode;
+using Kind = protocol::ChildPacket::Kind;
+
+TEST_CASE("a launch leaves a task and a context in memory, and tells task management", "[sm][TSK-06][TSK-08][TSK-13]") {
+  for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+    NestedBench bench(mode);
+    bench.l2.put(kOwner + arch::tmd::kDepth, std::uint32_t{2});
+    ListProgram program(4);
+    program.launch_child([](const Warp&, std::uint32_t) {
+      arch::ChildLaunch launch = child();
+      launch.grid_x = 3;
+      launch.grid_y = 4;
+      launch.grid_z = 5;
+      launch.priority = -7;
+      launch.head = true;
+      launch.args = {11, 12, 13, 14, 15, std::uint64_t{16} << 40};
+      return launch;
+    });
+    program.exit();
+    bench.start_parent(std::move(program));
+    run_until_idle();
+    CHECK(bench.faults.empty());
+    REQUIRE(bench.mpc.exits.size() == 1);
+
+    const std::uint64_t record = bench.task(0);
+    CHECK(bench.word(record + arch::tmd::kNext) == 0);
+    CHECK(bench.word(record + arch::tmd::kContext) == bench.context());
+    CHECK(bench.word(record + arch::tmd::kKernel) == kKernel);
+    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kGridX) == 3);
+    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kGridY) == 4);
+    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kGridZ) == 5);
+    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kFlags) == 1U << 10);
+    CHECK(bench.l2.get<std::int32_t>(record + arch::tmd::kPriority) == -7);
+    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kDepth) == 3);
+    CHECK(bench.word(record + arch::tmd::kOpen) == 1);
+    for (std::uint32_t i = 0; i < 5; ++i) CHECK(bench.word(record + arch::tmd::kArgs + 8 * i) == 11 + i);
+    CHECK(bench.word(record + arch::tmd::kArgs + 40) == std::uint64_t{16} << 40);
+
+    const std::uint64_t context = bench.context();
+    CHECK(bench.word(context + arch::context::kOwner) == kOwner);
+    CHECK(bench.word(context + arch::context::kHome) == arch::home_of_sm(kBenchSm));
+    CHECK(bench.word(context + arch::context::kTmdqs) == record);
+    CHECK(bench.word(context + arch::context::kWork) == 1);  // the CTA has left, the task has not completed
+    CHECK(bench.word(kOwner + arch::tmd::kOpen) == 2);
+    REQUIRE(bench.tmu.packets.size() == 2);
+    CHECK(bench.tmu.packets[0].kind == Kind::start);
+    CHECK(bench.tmu.packets[0].record == record);
+    CHECK(bench.tmu.packets[1].kind == Kind::leave);
+    CHECK(bench.tmu.packets[1].record == context);
+    CHECK(bench.stat("nested.launches") == 1);
+    for (const FakeL2::Seen& seen : bench.l2.seen) CHECK(seen.physical);
+  }
+}
+
+TEST_CASE("only the first task of a stream is started by the SM; others are linked behind it", "[sm][TSK-08][TSK-10]") {
+  NestedBench bench;
+  ListProgram program(4);
+  // Lanes one after another.
+  program.launch_child(always(child()), {}, [](const Warp&) { return arch::LaneMask{0x80000005}; });
+  program.launch_child(always(child(0, LaunchMode::fire_and_forget)));
+  program.launch_child(always(child(0, LaunchMode::tail)));
+  program.launch_child(always(child(0, LaunchMode::tail)));
+  program.exit();
+  bench.start_parent(std::move(program));
+  run_until_idle();
+  REQUIRE(bench.mpc.exits.size() == 1);
+  CHECK(bench.tmu.started == std::vector<std::uint64_t>{bench.task(0), bench.task(3)});
+  CHECK(bench.word(bench.task(0) + arch::tmd::kNext) == bench.task(1));
+  CHECK(bench.word(bench.task(1) + arch::tmd::kNext) == bench.task(2));
+  CHECK(bench.word(bench.task(2) + arch::tmd::kNext) == 0);
+  CHECK(bench.word(bench.context() + arch::context::kTmdqs) == bench.task(2));
+  CHECK(bench.word(bench.context() + arch::context::kWork) == 4);  // not the tail launches
+  CHECK(bench.word(kOwner + arch::tmd::kTailFirst) == bench.task(4));
+  CHECK(bench.word(kOwner + arch::tmd::kTailLast) == bench.task(5));
+  CHECK(bench.word(bench.task(4) + arch::tmd::kNext) == bench.task(5));
+  CHECK(bench.l2.get<std::uint32_t>(bench.task(3) + arch::tmd::kFlags) == 1U << 8);
+  CHECK(bench.l2.get<std::uint32_t>(bench.task(4) + arch::tmd::kFlags) == 2U << 8);
+}
+
+TEST_CASE("streams above the TMDQs of a context share them", "[sm][TSK-11]") {
+  NestedBench bench;
+  ListProgram program(4);
+  for (std::uint16_t i = 0; i < 5; ++i) program.stream_create(1);
+  for (std::uint32_t stream = 0; stream < 6; ++stream) program.launch_child(always(child(stream)));
+  program.stream_destroy([](const Warp&, std::uint32_t) { return 5; });
+  program.store({}, ListProgram::Value([](const Warp& warp, std::uint32_t lane) { return warp.reg(1, lane); }),
+                [](const Warp&, std::uint32_t lane) { return 0x100 + 4 * lane; }, {{1, 1}});
+  program.exit();
+  bench.start_parent(std::move(program));
+  run_until_idle();
+  CHECK(bench.faults.empty());
+  REQUIRE(bench.mpc.exits.size() == 1);
+  CHECK(bench.l2.get<std::uint32_t>(0x100 + 4 * 31) == 5);  // the number of the last
+  CHECK(bench.word(bench.context() + arch::context::kStreams) == 5);
+  CHECK(bench.tmu.started.size() == 4);
+  CHECK(bench.word(bench.task(0) + arch::tmd::kNext) == bench.task(4));
+  CHECK(bench.word(bench.task(1) + arch::tmd::kNext) == bench.task(5));
+  CHECK(bench.l2.get<std::uint32_t>(bench.task(5) + arch::tmd::kFlags) == (5U << 16 | 1U));
+}
+
+TEST_CASE("children see what was written before the launch, and their parent what they wrote, after its wait",
+          "[sm][TSK-12][TSK-14]") {
+  for (const Cycle runs : {0, 1, 100, 500, 700, 900, 1100, 1500, 5000}) {
+    for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
+      CAPTURE(runs);
+      NestedBench bench(mode);
+      bench.l2.extra = [](std::uint64_t number) { return number % 3 * 150; };
+      bool saw = true;
+      bench.tmu.runs = [&](std::uint64_t) { return runs; };
+      bench.tmu.on_start = [&](std::uint64_t) { saw &= bench.l2.get<std::uint32_t>(0x4000) == 77; };
+      bench.tmu.on_complete = [&](std::uint64_t) { bench.l2.put(0x5000, bench.l2.get<std::uint32_t>(0x5000) + 1); };
+      const auto there = [](std::uint64_t address) { return [=](const Warp&, std::uint32_t) { return address; }; };
+      ListProgram program(4);
+      program.load({}, 1, there(0x5000));  // into the L1
+      program.store({}, ListProgram::Value([](const Warp&, std::uint32_t) { return 77; }), there(0x4000));
+      program.launch_child(always(child()), {{1, 1}});
+      program.launch_child(always(child()));
+      program.wait_children();
+      program.load({}, 2, there(0x5000));
+      program.store({}, ListProgram::Value([](const Warp& warp, std::uint32_t lane) { return warp.reg(2, lane); }),
+                    there(0x6000), {{2, 1}});
+      program.launch_child(always(child()));
+      program.wait_children();
+      program.wait_children();
+      program.exit();
+      bench.start_parent(std::move(program));
+      run_until_idle();
+      CHECK(saw);
+      REQUIRE(bench.mpc.exits.size() == 1);
+      CHECK(bench.tmu.completed == 3);
+      CHECK(bench.tmu.closed == 1);
+      CHECK(bench.l2.get<std::uint32_t>(0x6000) == 2);
+      CHECK(bench.stat("nested.waits") == 3);
+      bench.check_clean();
+    }
+  }
+}
+
+TEST_CASE("a warp without children does not wait for any", "[sm][TSK-12]") {
+  NestedBench bench;
+  ListProgram program(4);
+  program.wait_children().exit();
+  bench.start_parent(std::move(program));
+  run_until_idle();
+  CHECK(bench.mpc.exits.size() == 1);
+  CHECK(bench.l2.seen.empty());
+  CHECK(bench.tmu.packets.empty());
+}
+
+TEST_CASE("who waits for children that never end is shown with them", "[sm][TSK-12]") {
+  NestedBench bench;
+  ListProgram program(4);
+  program.launch_child(always(child()));
+  program.wait_children().exit();
+  bench.start_parent(std::move(program));
+  run_until_idle();
+  CHECK(bench.mpc.exits.empty());
+  WaitGraph graph;
+  bench.domain.collect_waits(graph);
+  bool found = false;
+  for (const std::string& line : graph.chain()) found |= line.find("children of ") != std::string::npos;
+  CHECK(found);
+}
+
+TEST_CASE("launches that cannot be are faults of their lane, and nothing is launched", "[sm][TSK-06]") {
+  struct Wrong {
+    const char* what;
+    arch::FaultKind kind;
+    std::function<void(ListProgram&)> add;
+  };
+  const auto launch = [](const arch::ChildLaunch& wrong) {
+    return [wrong](ListProgram& program) {
+      program.launch_child([wrong](const Warp&, std::uint32_t lane) { return lane == 3 ? wrong : child(); }, {},
+                           [](const Warp&) { return arch::LaneMask{0xC}; });
+    };
+  };
+  arch::ChildLaunch empty = child();
+  empty.grid_y = 0;
+  const std::vector<Wrong> all{
+      {"grid", arch::FaultKind::child, launch(empty)},
+      {"stream", arch::FaultKind::child, launch(child(1))},
+      {"destroy", arch::FaultKind::child,
+       [](ListProgram& program) { program.stream_destroy([](const Warp&, std::uint32_t) { return 1; }); }},
+      {"stream 0", arch::FaultKind::child,
+       [](ListProgram& program) { program.stream_destroy([](const Warp&, std::uint32_t) { return 0; }); }},
+  };
+  for (const Wrong& wrong : all) {
+    CAPTURE(wrong.what);
+    NestedBench bench;
+    ListProgram program(4);
+    wrong.add(program);
+    program.exit();
+    bench.start_parent(std::move(program));
+    run_until_idle();
+    REQUIRE(bench.faults.size() == 1);
+    CHECK(bench.faults[0].kind == wrong.kind);
+    REQUIRE(bench.mpc.exits.size() == 1);
+    CHECK(bench.mpc.exits[0].second.faulted);
+    CHECK(bench.tmu.packets.empty());
+    bench.check_clean();
+  }
+  for (const std::uint32_t depth : {2, 3}) {
+    NestedBench bench;
+    bench.nested.max_depth = 3;
+    bench.l2.put(kOwner + arch::tmd::kDepth, depth);
+    ListProgram program(4);
+    program.launch_child(always(child())).exit();
+    bench.start_parent(std::move(program));
+    run_until_idle();
+    REQUIRE(bench.faults.size() == (depth == 2 ? 0 : 1));
+    if (depth == 3) CHECK(bench.faults[0].kind == arch::FaultKind::nesting);
+    CHECK(bench.tmu.started.size() == (depth == 2 ? 1 : 0));
+  }
+  NestedBench bench;  // a task without a TMD
+  ListProgram program(4);
+  program.wait_children().launch_child(always(child())).exit();
+  bench.start(bench.add(std::move(program), 32));
+  run_until_idle();
+  REQUIRE(bench.faults.size() == 1);
+  CHECK(bench.faults[0].kind == arch::FaultKind::child);
+  CHECK(bench.faults[0].address == kKernel);
+}
+
+TEST_CASE("CTAs of a grid can share one context", "[sm][TSK-07]") {
+  NestedBench bench;
+  bench.nested.shared_contexts = true;
+  const std::uint64_t context = bench.context();  // taken by task management
+  bench.l2.put(bench.nested.contexts.base + arch::ring::kTaken, std::uint64_t{1});
+  bench.l2.put(context + arch::context::kWork, std::uint64_t{1});
+  bench.l2.put(context + arch::context::kOwner, kOwner);
+  bench.l2.put(kOwner + arch::tmd::kSharedContext, context);
+  for (std::uint32_t slot = 0; slot < 2; ++slot) {
+    ListProgram program(4);
+    program.stream_create(1);
+    program.launch_child(always(child()));
+    program.launch_child([](const Warp& warp, std::uint32_t lane) { return child(warp.reg(1, lane)); }, {{1, 1}});
+    program.exit();
+    bench.start_parent(std::move(program), 1, slot);
+  }
+  run_until_idle();
+  CHECK(bench.faults.empty());
+  CHECK(bench.mpc.exits.size() == 2);
+  CHECK(bench.word(context + arch::context::kStreams) == 2);
+  CHECK(bench.word(context + arch::context::kWork) == 5);
+  CHECK(bench.word(kOwner + arch::tmd::kOpen) == 1);
+  CHECK(bench.tmu.started.size() == 3);
+  CHECK(bench.tmu.count(Kind::leave) == 0);
+}

@@ -1,0 +1,184 @@
+// The lists of waiting tasks, and who is asked for a slot, against references that look at everything every time.
+#include "task/priority_lists.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "common/error.h"
+#include "support/random.h"
+#include "task/table_view.h"
+
+namespace heddle::test {
+namespace {
+
+using task::PriorityLists;
+using task::TableView;
+
+// Every waiting item with all that decides its turn.
+struct Waiting {
+  std::int32_t priority;
+  bool head;
+  std::uint64_t source;
+  std::uint64_t arrival;
+  std::uint32_t item;
+};
+
+// Sources of a priority have their turn after the one that was served before it began to wait, or was served last.
+class ReferenceLists {
+ public:
+  void push(std::int32_t priority, bool head, std::uint64_t source, std::uint32_t item) {
+    if (!head && !has(priority, source)) turn_[{priority, source}] = ++clock_;
+    items_.push_back({priority, head, source, ++clock_, item});
+  }
+  std::uint32_t take() {
+    auto best = items_.begin();
+    for (auto at = items_.begin(); at != items_.end(); ++at) {
+      if (before(*at, *best)) best = at;
+    }
+    const Waiting taken = *best;
+    items_.erase(best);
+    if (!taken.head) turn_[{taken.priority, taken.source}] = ++clock_;
+    return taken.item;
+  }
+  void remove(std::uint32_t item) {
+    items_.erase(std::find_if(items_.begin(), items_.end(), [=](const Waiting& w) { return w.item == item; }));
+  }
+  const std::vector<Waiting>& items() const { return items_; }
+  std::vector<std::int32_t> priorities() const {
+    std::vector<std::int32_t> result;
+    for (const Waiting& w : items_) result.push_back(w.priority);
+    std::sort(result.rbegin(), result.rend());
+    return result;
+  }
+
+ private:
+  bool has(std::int32_t priority, std::uint64_t source) const {
+    return std::any_of(items_.begin(), items_.end(),
+                       [=](const Waiting& w) { return !w.head && w.priority == priority && w.source == source; });
+  }
+  bool before(const Waiting& a, const Waiting& b) const {
+    if (a.priority != b.priority) return a.priority > b.priority;
+    if (a.head != b.head) return a.head;
+    if (a.head) return a.arrival > b.arrival;  // the last one first
+    const std::uint64_t turn_a = turn_.at({a.priority, a.source});
+    const std::uint64_t turn_b = turn_.at({b.priority, b.source});
+    return turn_a != turn_b ? turn_a < turn_b : a.arrival < b.arrival;
+  }
+  std::vector<Waiting> items_;
+  std::map<std::pair<std::int32_t, std::uint64_t>, std::uint64_t> turn_;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("lists give the most urgent first, heads before all, and sources their turns", "[task][TSK-01][TSK-02]") {
+  for (const std::uint64_t seed : seeds(3000)) {
+    CAPTURE(seed);
+    Random random(seed);
+    PriorityLists lists;
+    ReferenceLists reference;
+    const std::uint32_t priorities = random.between(1, 4);
+    const std::uint32_t sources = random.between(1, 6);
+    const std::uint32_t heads = random.below(40);
+    std::uint32_t next = 0;
+    for (std::uint32_t step = 0; step < 80; ++step) {
+      const std::uint32_t what = random.below(100);
+      if (what < 55 || lists.empty()) {
+        const auto priority = static_cast<std::int32_t>(random.below(priorities)) - 1;
+        const std::uint64_t source = random.below(sources);
+        const bool head = random.chance(heads);
+        reference.push(priority, head, source, next);
+        if (head) {
+          lists.push_head(priority, next);
+        } else {
+          lists.push(priority, source, next);
+        }
+        ++next;
+      } else if (what < 92) {
+        REQUIRE(lists.take() == reference.take());
+      } else {
+        const Waiting& gone = reference.items()[random.below(reference.items().size())];
+        REQUIRE(lists.remove(gone.priority, gone.item));
+        REQUIRE_FALSE(lists.remove(gone.priority, gone.item));
+        reference.remove(gone.item);
+      }
+      REQUIRE(lists.size() == reference.items().size());
+      const std::vector<std::int32_t> order = reference.priorities();
+      for (std::size_t place = 0; place < order.size(); ++place) REQUIRE(lists.priority_at(place) == order[place]);
+      std::size_t seen = 0;
+      lists.each([&](std::int32_t, std::uint32_t) { ++seen; });
+      REQUIRE(seen == order.size());
+    }
+    while (!lists.empty()) REQUIRE(lists.take() == reference.take());
+    CHECK_THROWS_AS(lists.take(), CheckFailed);
+  }
+}
+
+TEST_CASE("equal sources alternate, however much one of them has", "[task][TSK-03]") {
+  PriorityLists lists;
+  for (std::uint32_t i = 0; i < 6; ++i) lists.push(0, 1, i);
+  for (std::uint32_t i = 10; i < 12; ++i) lists.push(0, 2, i);
+  std::vector<std::uint32_t> order;
+  while (!lists.empty()) order.push_back(lists.take());
+  CHECK(order == std::vector<std::uint32_t>{0, 10, 1, 11, 2, 3, 4, 5});
+}
+
+TEST_CASE("the least urgent and youngest is asked for its slot, once, and only by a more urgent one",
+          "[task][TSK-03]") {
+  for (const std::uint64_t seed : seeds(3000)) {
+    CAPTURE(seed);
+    Random random(seed);
+    TableView table;
+    struct Entry {
+      std::uint32_t operation;
+      std::int32_t priority;
+      bool asked;
+    };
+    std::vector<Entry> entries;  // the oldest first
+    bool stuck = false;
+    std::uint32_t next = 0;
+    for (std::uint32_t step = 0; step < 60; ++step) {
+      const std::uint32_t what = random.below(100);
+      if (what < 35) {
+        entries.push_back({next, static_cast<std::int32_t>(random.below(4)), false});
+        table.enter(next, entries.back().priority);
+        ++next;
+      } else if (what < 55 && !entries.empty()) {
+        const std::size_t which = random.below(entries.size());
+        REQUIRE(table.leave(entries[which].operation));
+        entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(which));
+        stuck = false;
+      } else if (what < 62) {
+        const std::uint32_t operation = random.below(next + 1);
+        const auto found = std::find_if(entries.begin(), entries.end(),
+                                        [=](const Entry& e) { return e.operation == operation && e.asked; });
+        if (found == entries.end()) continue;
+        table.refused(operation);
+        found->asked = false;
+        stuck = true;
+      } else {
+        const auto priority = static_cast<std::int32_t>(random.below(5));
+        std::optional<std::uint32_t> wanted;
+        std::int32_t least = priority;
+        for (const Entry& entry : entries) {
+          if (entry.asked || entry.priority > least || entry.priority >= priority || stuck) continue;
+          least = entry.priority;
+          wanted = entry.operation;
+        }
+        REQUIRE(table.evict_for(priority) == wanted);
+        for (Entry& entry : entries) entry.asked = entry.asked || (wanted && entry.operation == *wanted);
+      }
+      REQUIRE(table.size() == entries.size());
+      REQUIRE(table.leaving() == static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(),
+                                                                        [](const Entry& e) { return e.asked; })));
+    }
+    CHECK_FALSE(table.leave(next));
+  }
+}
+
+}  // namespace heddle::test
