@@ -123,9 +123,15 @@ WaitReason Cwd::restrict_to_holds(const TaskEntry& entry, std::vector<std::uint1
     const std::uint32_t gpc = gpc_of_tpc_[tpc];
     return gpc >= first ? gpc - first : gpc + topology_.gpcs() - first;
   };
+  // A CGA in multicast mode has one CTA on an SM: what counts of a TPC is how many of its SMs have room.
+  std::vector<std::uint32_t> wide(live_.tpcs(), 0);
+  if (entry.task.cluster.any() && entry.task.cluster.mode == arch::CgaMode::multicast) {
+    for (std::uint32_t sm = 0; sm < slots.size(); ++sm) wide[live_.tpc_of(sm)] += slots[sm] > 0 ? 1 : 0;
+  }
   std::sort(candidates_.begin(), candidates_.end(), [&](std::uint32_t a, std::uint32_t b) {
     if (prices_[a].credit != prices_[b].credit) return !prices_[a].credit;  // what is held already costs less
     if (place(a) != place(b)) return place(a) < place(b);
+    if (wide[a] != wide[b]) return wide[a] > wide[b];
     return tpc_room_[a] != tpc_room_[b] ? tpc_room_[a] > tpc_room_[b] : tpc_rank_[a] < tpc_rank_[b];
   });
   for (const std::uint32_t tpc : candidates_) {

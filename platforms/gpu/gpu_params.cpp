@@ -98,6 +98,16 @@ void GpuParams::check() const {
                     machine.memory, cga_memory().bytes(), arch::kSubcontexts, cwd.memory_slots, gpc.cga_memory),
         "lower memory_slots or cga_memory, or raise memory");
   }
+  // Tasks of the host hold records while they wait for a slot, while they have one, and while they are evicted: what
+  // they launch needs records as well (TSK-15).
+  const std::uint64_t held = 2 * std::uint64_t{cwd.table_slots} + cwd.evicted_tasks;
+  if (nested_memory().tasks.count > 0 && nested_memory().tasks.count <= held) {
+    throw InputError(
+        fmt::format("gpu.task.nested.pending_launches is {}, and tasks of the host alone can hold {}: twice "
+                    "gpu.cwd.table_slots ({}) and gpu.cwd.evicted_tasks ({})",
+                    task.nested.pending_launches, held, cwd.table_slots, cwd.evicted_tasks),
+        "raise pending_launches, or lower the others");
+  }
   if (sm.memory.l1_tag_latency > sm.memory.l1_latency) {
     throw InputError(fmt::format("gpu.sm.memory.l1_tag_latency is {}, but gpu.sm.memory.l1_latency is {}",
                                  sm.memory.l1_tag_latency, sm.memory.l1_latency),
