@@ -129,6 +129,19 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
                                  counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
                                  counted(stat("cwd.launch_packets"), "launch packet", "launch packets"),
                                  counted(copies, "copy or fill", "copies and fills")));
+  if (const double children = stat("task.children"); children > 0) {
+    // A gauge that ends at its maximum has no other.
+    const bool ends_there = !outcome.stats.contains(m.instance + ".task.depth.max");
+    const double deepest = stat(ends_there ? "task.depth" : "task.depth.max");
+    lines.emplace_back(
+        prefix + "by programs",
+        fmt::format("{} launched, down to depth {:.0f}; {} saved while they waited", counted(children, "task", "tasks"),
+                    deepest, counted(stat("task.restores"), "CTA", "CTAs")));
+  }
+  if (const double evictions = stat("task.evictions"); evictions > 0) {
+    lines.emplace_back(prefix + "evicted", counted(evictions, "task gave its slot to a more urgent one",
+                                                   "tasks gave their slots to more urgent ones"));
+  }
   add_faults(outcome, m, prefix, lines);
   lines.emplace_back(prefix + "occupancy", fmt::format("{:.1f} % of the warps, on average", stat("occupancy")));
 }
