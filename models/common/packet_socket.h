@@ -5,6 +5,7 @@
 // packet.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <limits>
 #include <string>
@@ -345,3 +346,29 @@ class PacketIn : public tlm::tlm_target_socket<kPacketBusWidth, packet_protocol<
 };
 
 }  // namespace heddle
+
+// A packet's sockets are compiled once, in its own source file, and not in every file that has a block with one:
+// HEDDLE_PACKET_LINK(protocol::X) behind the packet, and HEDDLE_PACKET_LINK_HERE(protocol::X) there. A packet without
+// these works as well.
+#define HEDDLE_PACKET_LINK_AS(KEYWORD, PACKET)                                                                  \
+  KEYWORD template class sc_core::sc_port_b<tlm::tlm_fw_transport_if<heddle::packet_protocol<PACKET>>>;         \
+  KEYWORD template class sc_core::sc_port<tlm::tlm_fw_transport_if<heddle::packet_protocol<PACKET>>, 0,         \
+                                          sc_core::SC_ZERO_OR_MORE_BOUND>;                                      \
+  KEYWORD template class sc_core::sc_export<tlm::tlm_bw_transport_if<heddle::packet_protocol<PACKET>>>;         \
+  KEYWORD template class tlm::tlm_base_initiator_socket<                                                        \
+      heddle::kPacketBusWidth, tlm::tlm_fw_transport_if<heddle::packet_protocol<PACKET>>,                       \
+      tlm::tlm_bw_transport_if<heddle::packet_protocol<PACKET>>, 0, sc_core::SC_ZERO_OR_MORE_BOUND>;            \
+  KEYWORD template class tlm::tlm_initiator_socket<heddle::kPacketBusWidth, heddle::packet_protocol<PACKET>, 0, \
+                                                   sc_core::SC_ZERO_OR_MORE_BOUND>;                             \
+  KEYWORD template class sc_core::sc_port_b<tlm::tlm_bw_transport_if<heddle::packet_protocol<PACKET>>>;         \
+  KEYWORD template class sc_core::sc_port<tlm::tlm_bw_transport_if<heddle::packet_protocol<PACKET>>, 1,         \
+                                          sc_core::SC_ONE_OR_MORE_BOUND>;                                       \
+  KEYWORD template class sc_core::sc_export<tlm::tlm_fw_transport_if<heddle::packet_protocol<PACKET>>>;         \
+  KEYWORD template class tlm::tlm_base_target_socket<                                                           \
+      heddle::kPacketBusWidth, tlm::tlm_fw_transport_if<heddle::packet_protocol<PACKET>>,                       \
+      tlm::tlm_bw_transport_if<heddle::packet_protocol<PACKET>>, 1, sc_core::SC_ONE_OR_MORE_BOUND>;             \
+  KEYWORD template class tlm::tlm_target_socket<heddle::kPacketBusWidth, heddle::packet_protocol<PACKET>>;      \
+  KEYWORD template class heddle::PacketOut<PACKET>;                                                             \
+  KEYWORD template class heddle::PacketIn<PACKET>
+#define HEDDLE_PACKET_LINK(PACKET) HEDDLE_PACKET_LINK_AS(extern, PACKET)
+#define HEDDLE_PACKET_LINK_HERE(PACKET) HEDDLE_PACKET_LINK_AS(, PACKET)

@@ -32,6 +32,8 @@ Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, cons
   }
 }
 
+Gpc2SmUnit::~Gpc2SmUnit() = default;
+
 void Gpc2SmUnit::reset() {
   count_ = accepted_ = 0;
   masks_ready_ = 0;

@@ -18,6 +18,7 @@ class Gpc2SmUnit : public Block {
   Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
              const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
              const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy);
+  ~Gpc2SmUnit() override;
 
   PacketIn<protocol::SnapshotPacket> snapshot_in;
   PacketIn<protocol::MimicPacket> mimic_in;

@@ -39,6 +39,8 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
   if (timeline() != nullptr) track_ = timeline()->track(domain.observation().prefix + " cwd", "gpu2gpc");
 }
 
+Gpu2GpcUnit::~Gpu2GpcUnit() = default;
+
 void Gpu2GpcUnit::reset() {
   core_.reset();
   busy_ = false;

@@ -16,6 +16,7 @@ class Gpu2GpcUnit : public Block {
  public:
   Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
               const arch::Topology& topology, const DomainPolicy& policy);
+  ~Gpu2GpcUnit() override;
 
   PacketIn<protocol::SessionPacket> session_in;
   PacketOut<protocol::SessionEndPacket> end_out;

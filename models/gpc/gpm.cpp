@@ -79,6 +79,8 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   }
 }
 
+Gpm::~Gpm() = default;
+
 void Gpm::reset() {
   launches_.clear();
   gathered_.clear();

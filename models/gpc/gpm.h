@@ -25,6 +25,7 @@ class Gpm : public Block {
   // `number`: of the GPC in the machine.
   Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
       const arch::Topology::Gpc& gpc, std::uint32_t number, const CgaMemoryPool& memory);
+  ~Gpm() override;
 
   PacketIn<protocol::LaunchPacket> launch_in;
   PacketIn<protocol::LocalMemoryPacket> local_in;

@@ -53,6 +53,8 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   order_in.on_packet_ahead<Mpc, &Mpc::on_order>(*this);
 }
 
+Mpc::~Mpc() = default;
+
 void Mpc::reset() {
   for (CtaSlots& slots : slots_) slots.reset();
   hosts_.reset();

@@ -27,6 +27,7 @@ class Mpc : public Block {
   // `tpc`: number of the TPC in its GPC; `first_sm`: bit of its first SM in the GPC's masks.
   Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
       std::uint32_t sms, std::uint32_t cta_slots, std::uint32_t tpc, std::uint32_t first_sm);
+  ~Mpc() override;
 
   PacketIn<protocol::TpcLaunchPacket> launch_in;
   PacketIn<protocol::LocalMemoryPacket> local_in;

@@ -40,6 +40,8 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
       requests_(*this, false, params, request_in, request_out),
       replies_(*this, true, params, reply_in, reply_out) {}
 
+SmNetwork::~SmNetwork() = default;
+
 SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
                         sc_core::sc_vector<PacketIn<DsmemPacket>>& in, PacketOut<DsmemPacket>& out)
     : owner_(owner),

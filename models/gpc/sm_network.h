@@ -26,6 +26,7 @@ class SmNetwork : public Block {
  public:
   SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmNetworkParams& params,
             const arch::Topology::Gpc& gpc, std::uint32_t gpc_number);
+  ~SmNetwork() override;
 
   // By SM: bit of the GPC's masks. Links to and from SMs cost nothing: all latency is the network's. A credit is back
   // when its packet has passed the port out.

@@ -39,6 +39,8 @@ DmaPort::DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std:
   SC_THREAD(run);
 }
 
+DmaPort::~DmaPort() = default;
+
 void DmaPort::on_event(std::uint32_t kind, std::uint64_t argument) {
   switch (kind) {
     case kLeave:

@@ -31,6 +31,7 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   using Socket = tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
 
   DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params);
+  ~DmaPort() override;
 
   Socket socket;
   bool bound() const { return socket.size() > 0; }

@@ -50,6 +50,8 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
   count_bytes(responses_, response_ports_, "response");
 }
 
+Crossbar::~Crossbar() = default;
+
 void Crossbar::count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what) {
   for (std::uint32_t gpc = 0; gpc < routes_.gpcs(); ++gpc) {
     network.count_link(ports.gpcs[gpc], counter(fmt::format("gpc{}.{}_bytes", gpc, what), "bytes",

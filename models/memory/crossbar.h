@@ -37,6 +37,7 @@ class Crossbar : public Block {
   // `topology` and `map` must outlive the crossbar.
   Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CrossbarParams& params,
            const arch::Topology& topology, const arch::AddressMap& map);
+  ~Crossbar() override;
 
   MemoryIn& sm_in(std::uint32_t sm_id) { return *ports_[2 * sm_id]; }
   // The port of the SM's tensor memory access unit (TMA-03).

@@ -62,6 +62,8 @@ GpcMmu::GpcMmu(const sc_core::sc_module_name& name, Domain& domain, const std::s
   invalidate_in.on_packet<GpcMmu, &GpcMmu::on_invalidate>(*this);
 }
 
+GpcMmu::~GpcMmu() = default;
+
 void GpcMmu::on_event(std::uint32_t, std::uint64_t argument) { send_denied(static_cast<std::uint32_t>(argument)); }
 
 // Requests.

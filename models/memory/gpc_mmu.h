@@ -32,6 +32,7 @@ class GpcMmu : public Block {
   // `ports`: sockets of SMs and tensor memory access units. `now`: for blocking and debug accesses; must outlive it.
   GpcMmu(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const MmuParams& params,
          std::uint32_t ports, TranslateNow& now);
+  ~GpcMmu() override;
 
   MemoryIn& port_in(std::uint32_t port) { return *ports_[port].in; }
   MemoryOut& port_out(std::uint32_t port) { return *ports_[port].out; }

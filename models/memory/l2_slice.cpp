@@ -62,6 +62,8 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
   memory_out.connect<L2Slice, &L2Slice::on_answer, &L2Slice::on_memory_room>(*this);
 }
 
+L2Slice::~L2Slice() = default;
+
 MemoryIn& L2Slice::hub_in() {
   HEDDLE_CHECK(hub_in_ != nullptr, "an L2 slice was built without a way for the memory hub");
   return *hub_in_;

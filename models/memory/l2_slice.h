@@ -30,6 +30,7 @@ class L2Slice : public Block {
  public:
   L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
           const arch::AddressMap& map, std::uint32_t slice, L2Ways ways = L2Ways::crossbar);
+  ~L2Slice() override;
 
   MemoryIn request_in;
   // Of a slice with two ways in.

@@ -41,6 +41,8 @@ Mmu::Mmu(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   share_in.on_packet<Mmu, &Mmu::on_share>(*this);
 }
 
+Mmu::~Mmu() = default;
+
 void Mmu::on_event(std::uint32_t kind, std::uint64_t argument) {
   switch (kind) {
     case kLookUp:

@@ -27,6 +27,7 @@ class Mmu : public Block, public TranslateNow {
  public:
   Mmu(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const MmuParams& params,
       std::uint32_t clients);
+  ~Mmu() override;
 
   // By client; links of the outgoing sockets as well, in the order of binding.
   sc_core::sc_vector<PacketIn<protocol::TranslatePacket>> ask_in;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "common/packet_socket.h"
+
 namespace heddle::protocol {
 
 struct AbortPacket {
@@ -10,3 +12,5 @@ struct AbortPacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::AbortPacket);

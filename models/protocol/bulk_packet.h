@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "arch/bulk.h"
+#include "common/packet_socket.h"
 #include "protocol/cta_packet.h"
 #include "protocol/memory_request.h"
 
@@ -90,3 +91,9 @@ struct BulkPeerPacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::BulkRequestPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::BulkDonePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::BulkDataPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::BulkReadPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::BulkPeerPacket);

@@ -4,14 +4,17 @@
 
 #include <cstdint>
 
+#include "common/packet_socket.h"
+
 namespace heddle::protocol {
 
 struct ChildPacket {
   enum class Kind : std::uint8_t {
-    start,     // `record`: TMD of a task that nothing holds back (TSK-08)
-    leave,     // `record`: context whose CTA has exited: it gives back the CTA's share of the work counter
-    appended,  // `record`: queue; `ticket`: entry that is ready (TSK-05)
-    queued,    // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; for observation only
+    start,       // `record`: TMD of a task that nothing holds back (TSK-08)
+    leave,       // `record`: context whose CTA has exited: it gives back the CTA's share of the work counter
+    appended,    // `record`: queue; `ticket`: entry that is ready (TSK-05)
+    lost_entry,  // `record`: queue; `ticket`: of an entry that a fault has kept from being written
+    queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; for observation only
   };
   Kind kind = Kind::start;
   std::uint64_t record = 0;
@@ -25,3 +28,6 @@ struct WakePacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::ChildPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::WakePacket);

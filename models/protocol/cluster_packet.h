@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/packet_socket.h"
 #include "protocol/cta_packet.h"
 
 namespace heddle::protocol {
@@ -60,3 +61,7 @@ inline std::string cta_name(std::uint32_t gpc, std::uint32_t cga_id, std::uint32
 }
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::CtaEntryPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::ClusterNoticePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::ClusterOrderPacket);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "common/packet_socket.h"
+
 namespace heddle::protocol {
 
 struct TpcEnablePacket {
@@ -28,8 +30,9 @@ enum class ShareRefusal : std::uint8_t {
   value,       // out of range
   overlap,     // static mode: a TPC would belong to two subcontexts
   block,       // the local-memory block is another's
+  no_mmu,      // a page table, and the machine does not translate
 };
-constexpr std::uint32_t kShareRefusals = 6;
+constexpr std::uint32_t kShareRefusals = 7;
 
 struct SubcontextPacket {
   enum class What : std::uint8_t {
@@ -48,3 +51,6 @@ struct SubcontextPacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::TpcEnablePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::SubcontextPacket);

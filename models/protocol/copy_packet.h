@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "arch/hsa_status.h"
+#include "common/packet_socket.h"
 
 namespace heddle::protocol {
 
@@ -28,3 +29,6 @@ struct CopyDonePacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::CopyRequestPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::CopyDonePacket);

@@ -6,6 +6,7 @@
 #include "arch/kernel_record.h"
 #include "arch/raster.h"
 #include "arch/sm_limits.h"
+#include "common/packet_socket.h"
 
 namespace heddle::protocol {
 
@@ -78,3 +79,8 @@ struct CtaCompletePacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::TpcLaunchPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::CtaStartPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::CtaExitPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::CtaCompletePacket);

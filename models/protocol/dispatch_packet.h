@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "arch/kernel_record.h"
+#include "common/packet_socket.h"
 #include "protocol/submit_packet.h"
 
 namespace heddle::protocol {
@@ -29,3 +30,6 @@ struct DispatchDonePacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::DispatchPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::DispatchDonePacket);

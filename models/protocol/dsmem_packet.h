@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "arch/dsmem.h"
+#include "common/packet_socket.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::protocol {
@@ -53,3 +54,5 @@ inline std::uint32_t dsmem_bytes(const DsmemPacket& packet, bool reply) {
 }
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::DsmemPacket);

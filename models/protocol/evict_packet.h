@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "common/packet_socket.h"
+
 namespace heddle::protocol {
 
 // Task management -> CWD: the task is to give up its slot of the task table. CTAs of it that run are not touched. The
@@ -19,11 +21,12 @@ struct EvictedPacket {
 };
 
 // Task management -> CWD: so many more entries of a queue task have arrived, and whether they are the last: the task
-// ends once all of them have completed.
+// ends once all of them have completed. `broken`: an entry will never come; the task is aborted.
 struct GrowPacket {
   std::uint32_t operation = 0;
   std::uint64_t entries = 0;
   bool last = false;
+  bool broken = false;
 };
 
 // CWD -> task management: all entries of a queue task so far have been launched and have completed. It may end.
@@ -33,3 +36,8 @@ struct IdlePacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::EvictPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::EvictedPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::GrowPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::IdlePacket);

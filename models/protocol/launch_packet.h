@@ -7,6 +7,7 @@
 #include "arch/kernel_record.h"
 #include "arch/raster.h"
 #include "arch/sm_limits.h"
+#include "common/packet_socket.h"
 
 namespace heddle::protocol {
 
@@ -88,3 +89,9 @@ struct LocalMemoryPacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::LaunchPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::CompletePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::SharedReleasePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::CgaCompletePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::LocalMemoryPacket);

@@ -7,6 +7,7 @@
 
 #include "arch/aql_packet.h"
 #include "arch/hsa_status.h"
+#include "common/packet_socket.h"
 
 namespace heddle::protocol {
 
@@ -63,3 +64,6 @@ struct QueueEventPacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::QueueCommandPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::QueueEventPacket);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "arch/topology.h"
+#include "common/packet_socket.h"
 
 namespace heddle::protocol {
 
@@ -73,3 +74,11 @@ struct SessionEndPacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::SessionPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::SnapshotPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::MimicPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::AnswerPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::HomePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::MaskPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::SessionEndPacket);

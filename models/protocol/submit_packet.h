@@ -6,6 +6,7 @@
 #include <systemc>
 
 #include "arch/kernel_record.h"
+#include "common/packet_socket.h"
 #include "protocol/control_packet.h"
 
 namespace heddle::protocol {
@@ -59,3 +60,6 @@ struct DonePacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::SubmitPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::DonePacket);

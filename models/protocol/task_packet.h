@@ -6,6 +6,7 @@
 #include "arch/kernel_record.h"
 #include "arch/raster.h"
 #include "arch/sm_limits.h"
+#include "common/packet_socket.h"
 
 namespace heddle::protocol {
 
@@ -43,3 +44,6 @@ struct TaskDonePacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::TaskPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::TaskDonePacket);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "common/packet_socket.h"
+
 namespace heddle::protocol {
 
 struct TranslatePacket {
@@ -26,3 +28,7 @@ struct InvalidateTlbPacket {
 };
 
 }  // namespace heddle::protocol
+
+HEDDLE_PACKET_LINK(heddle::protocol::TranslatePacket);
+HEDDLE_PACKET_LINK(heddle::protocol::TranslatedPacket);
+HEDDLE_PACKET_LINK(heddle::protocol::InvalidateTlbPacket);

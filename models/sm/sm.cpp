@@ -64,6 +64,8 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   memory_out.connect<Sm, &Sm::on_response, &Sm::on_room>(*this);
 }
 
+Sm::~Sm() = default;
+
 void Sm::reset() {
   engine_.reset();
   used_ = {};

@@ -29,6 +29,7 @@ class Sm : public Block, private EngineHost {
   Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmParams& params,
      const SmPlace& place, std::uint32_t exit_distance, std::uint64_t seed, const arch::CodeStore& code,
      const MemoryView& view);
+  ~Sm() override;
 
   PacketIn<protocol::CtaStartPacket> start_in;
   PacketOut<protocol::CtaExitPacket> exit_out;

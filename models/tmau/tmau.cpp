@@ -62,6 +62,8 @@ Tmau::Tmau(const sc_core::sc_module_name& name, Domain& domain, const std::strin
   }
 }
 
+Tmau::~Tmau() = default;
+
 void Tmau::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto sm = static_cast<std::uint32_t>(argument);
   switch (kind) {

@@ -43,6 +43,7 @@ class Tmau : public Block {
  public:
   Tmau(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const TmauParams& params,
        TmauPlace place);
+  ~Tmau() override;
 
   // By SM of the unit. Links of the outgoing sockets as well, in the order of binding.
   sc_core::sc_vector<PacketIn<protocol::BulkRequestPacket>> request_in;

@@ -31,6 +31,8 @@ Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   }
 }
 
+Tpc::~Tpc() = default;
+
 Cpc::Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
          const arch::Topology::Gpc& gpc, std::uint32_t index, std::uint32_t gpc_number, const SmSurroundings& around)
     : sc_core::sc_module(name) {
@@ -41,6 +43,8 @@ Cpc::Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
                                          params, gpc, t, gpc_number, around));
   }
 }
+
+Cpc::~Cpc() = default;
 
 Gpc::Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
          const arch::Topology::Gpc& gpc, std::uint32_t number, const SmSurroundings& around)
@@ -55,6 +59,8 @@ Gpc::Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   add_tmaus(domain, path, params, gpc, number, around.memory);
   wire(gpc);
 }
+
+Gpc::~Gpc() = default;
 
 void Gpc::add_tmaus(Domain& domain, const std::string& path, const GpuParams& params, const arch::Topology::Gpc& gpc,
                     std::uint32_t number, std::uint64_t memory) {

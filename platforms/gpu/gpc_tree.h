@@ -30,6 +30,7 @@ class Tpc : public sc_core::sc_module {
   // `number`: of the TPC in its GPC; `gpc_number`: of that in the machine.
   Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
       const arch::Topology::Gpc& gpc, std::uint32_t number, std::uint32_t gpc_number, const SmSurroundings& around);
+  ~Tpc() override;
 
   gpc::Mpc mpc;
   std::vector<std::unique_ptr<sm::Sm>> sms;
@@ -40,6 +41,7 @@ class Cpc : public sc_core::sc_module {
   // `index`: of the CPC in its GPC. `path`: of the GPC. `gpc_number`: of that in the machine.
   Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
       const arch::Topology::Gpc& gpc, std::uint32_t index, std::uint32_t gpc_number, const SmSurroundings& around);
+  ~Cpc() override;
 
   std::vector<std::unique_ptr<Tpc>> tpcs;  // in the order of the GPC's masks
 };
@@ -49,6 +51,7 @@ class Gpc : public sc_core::sc_module {
   // `number`: of the GPC in the machine.
   Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
       const arch::Topology::Gpc& gpc, std::uint32_t number, const SmSurroundings& around);
+  ~Gpc() override;
 
   gpc::Gpm gpm;
   gpc::SmNetwork network;

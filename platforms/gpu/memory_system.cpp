@@ -23,4 +23,6 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
   }
 }
 
+MemorySystem::~MemorySystem() = default;
+
 }  // namespace heddle::gpu

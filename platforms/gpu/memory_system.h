@@ -25,6 +25,7 @@ class MemorySystem : public sc_core::sc_module {
   // `topology` must outlive it.
   MemorySystem(const sc_core::sc_module_name& name, Domain& domain, const GpuParams& params,
                const arch::Topology& topology, DeviceMemory memory);
+  ~MemorySystem() override;
 
   // Which address is where; SMs see it as well.
   const arch::AddressMap map;

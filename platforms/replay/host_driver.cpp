@@ -49,6 +49,8 @@ HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Work
   if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
 }
 
+HostDriver::~HostDriver() = default;
+
 // When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
 // Within a stream the order of the workload holds, whatever the times say.
 void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostTimings& timings,

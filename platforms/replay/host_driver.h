@@ -38,6 +38,7 @@ class HostDriver : public sc_core::sc_module,
   HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
              const HostTimings& timings, Observation& gpu, Observation& host,
              const std::vector<std::uint32_t>& codes = {}, const std::vector<TimedShare>& shares = {});
+  ~HostDriver() override;
 
   Domain domain;
   PacketOut<protocol::SubmitPacket> submit_out;

@@ -72,6 +72,8 @@ PacketHost::PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setu
   dont_initialize();
 }
 
+PacketHost::~PacketHost() = default;
+
 void PacketHost::start() {
   for (const MemoryWrite& write : memory_.contents) write_memory(write.address, write.bytes.data(), write.bytes.size());
   domain.schedule(0, *this, kOpen);

@@ -54,6 +54,7 @@ class PacketHost : public sc_core::sc_module,
   // `memory` and the workload must outlive it; `gpu` receives the labels of the operations.
   PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setup, host::HostMemory& memory, DeviceAccess device,
              Observation& gpu, Observation& host);
+  ~PacketHost() override;
 
   Domain domain;
   tlm::tlm_initiator_socket<> registers;            // to bar0

@@ -1,0 +1,3 @@
+#include "protocol/abort_packet.h"
+
+HEDDLE_PACKET_LINK_HERE(heddle::protocol::AbortPacket);
