@@ -109,6 +109,8 @@ class AppendWalk {
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
   bool closed() const { return closed_; }  // after the walk: the queue takes no more
+  // An entry is its own: others wait for it.
+  bool has_ticket() const { return at_ > At::ticket && !closed_; }
   std::uint64_t ticket() const { return ticket_; }
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t entry() const { return entry_; }
@@ -138,7 +140,10 @@ class WaitWalk {
   void give_up();
   bool waiting() const { return at_ == At::wait; }  // for woken(); step() is none meanwhile
   bool over() const { return at_ == At::over; }
+  // The next step, or the one that is under way, writes kHome. After its answer the word stands only if no wake has
+  // come meanwhile: whoever sent that one may have taken it away again.
   bool writes_home() const { return at_ == At::home; }
+  bool was_woken() const { return woken_; }
 
  private:
   enum class At : std::uint8_t { home, enter, wait, leave, over };

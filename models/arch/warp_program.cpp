@@ -70,8 +70,6 @@ const char* op_name(OpCode code) {
   return kNames[static_cast<std::size_t>(code)];
 }
 
-bool op_supported(OpCode code) { return code <= kLastOpCode; }
-
 const char* special_name(SpecialRegister special) {
   constexpr std::array<const char*, kSpecialRegisters> kNames{
       "clock",    "sm",     "sms",    "warp_slot", "cta_slot",         "cta_id_x", "cta_id_y",       "cta_id_z",

@@ -78,8 +78,6 @@ enum class OpCode : std::uint8_t {
 constexpr OpCode kLastOpCode = OpCode::queue_append;
 // "load", "mbarrier_init"
 const char* op_name(OpCode code);
-// False for those that this version of the machine refuses.
-bool op_supported(OpCode code);
 
 enum class Space : std::uint8_t {
   global,

@@ -184,6 +184,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   }
 }
 
+Cwd::~Cwd() = default;
+
 void Cwd::reset() {
   live_.reset();
   holds_.reset();

@@ -46,6 +46,7 @@ class Cwd : public Block {
  public:
   Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
       const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const GpcCgaLimits& gpc_limits = {});
+  ~Cwd() override;
 
   PacketIn<protocol::TaskPacket> task_in;
   PacketOut<protocol::TaskDonePacket> done_out;
@@ -66,6 +67,8 @@ class Cwd : public Block {
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until);
 
+  // Whether the machine has an MMU, which takes page tables; without one they are refused.
+  void set_translates(bool translates) { translates_ = translates; }
   // Told of every change of sharing that was refused, and why.
   void on_share_refused(std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> sink) {
     on_share_refused_ = std::move(sink);
@@ -237,6 +240,7 @@ class Cwd : public Block {
   std::vector<TpcPrice> prices_;
   std::vector<std::uint32_t> candidates_;
   std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> on_share_refused_;
+  bool translates_ = false;
 
   struct Unload {
     std::uint32_t sm = 0;

@@ -90,6 +90,13 @@ void Cwd::resume(const protocol::TaskPacket& task) {
 void Cwd::on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
   const std::uint32_t slot = table_.find(grow.operation);
   if (slot == TaskTable::kNone || table_.at(slot).aborted) return;
+  if (grow.broken) {
+    abort(slot);
+    progress();
+    finish_if_done(slot);
+    consider_later();
+    return;
+  }
   TaskEntry& entry = table_.at(slot);
   HEDDLE_CHECK(entry.queue() && !entry.last && grow.entries <= kMaxEntries - entry.total,
                "a task grew that cannot, or beyond what a queue task can launch");

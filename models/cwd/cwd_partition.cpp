@@ -56,7 +56,9 @@ ShareRefusal Cwd::change_holds(const SubcontextPacket& share) {
   if (share.what == What::mode) return holds_.set_mode(share.mode);
   if (share.subcontext >= arch::kSubcontexts) return ShareRefusal::subcontext;
   if (share.what == What::credits) return holds_.set_credits(share.subcontext, share.value);
-  if (share.what == What::page_table) return ShareRefusal::none;
+  if (share.what == What::page_table) {
+    return translates_ || share.value == 0 ? ShareRefusal::none : ShareRefusal::no_mmu;
+  }
   if (share.gpc >= topology_.gpcs() || share.tpc >= topology_.gpc(share.gpc).tpcs.size()) return ShareRefusal::tpc;
   const std::uint32_t tpc = first_tpc_[share.gpc] + share.tpc;
   if (share.what == What::block) return holds_.set_block(share.subcontext, tpc, share.value);

@@ -13,8 +13,13 @@ constexpr std::uint64_t kNobody = ~std::uint64_t{0};
 
 const char* refusal_text(ShareRefusal refusal) {
   static constexpr const char* kTexts[protocol::kShareRefusals] = {
-      "nothing is wrong",          "there is no such subcontext",           "the machine has no such TPC",
-      "the value is out of range", "a TPC would belong to two subcontexts", "the local-memory block is another's",
+      "nothing is wrong",
+      "there is no such subcontext",
+      "the machine has no such TPC",
+      "the value is out of range",
+      "a TPC would belong to two subcontexts",
+      "the local-memory block is another's",
+      "the machine does not translate addresses",
   };
   return kTexts[static_cast<std::size_t>(refusal)];
 }

@@ -141,13 +141,14 @@ constexpr std::array<RegisterValue, 3> kShareModeList{{
 }};
 
 constexpr RegisterValues kShareCommands = values("SHARE_COMMAND", kShareCommandList);
-constexpr std::array<RegisterValue, 6> kShareRefusalList{{
+constexpr std::array<RegisterValue, 7> kShareRefusalList{{
     {"NONE", number(protocol::ShareRefusal::none), "none was"},
     {"SUBCONTEXT", number(protocol::ShareRefusal::subcontext), "there is no such subcontext"},
     {"TPC", number(protocol::ShareRefusal::tpc), "the machine has no such TPC"},
     {"VALUE", number(protocol::ShareRefusal::value), "the value is out of range"},
     {"OVERLAP", number(protocol::ShareRefusal::overlap), "static mode: a TPC would belong to two subcontexts"},
     {"BLOCK", number(protocol::ShareRefusal::block), "the local-memory block is another's"},
+    {"NO_MMU", number(protocol::ShareRefusal::no_mmu), "a page table, and the machine does not translate"},
 }};
 constexpr RegisterValues kShareRefusals = values("SHARE_REFUSAL", kShareRefusalList);
 constexpr RegisterValues kShareModes = values("SHARE_MODE", kShareModeList);

@@ -180,7 +180,8 @@ void WarpEngine::nested_answer(std::uint32_t slot, Cycle when) {
   const std::uint64_t old = nested_word(slot, run.lane);
   // A walk is told, and goes on or is over.
   const auto walks = [&](auto& walk) {
-    const bool home = run.stage == NestedStage::wait && std::get<arch::WaitWalk>(run.walk).writes_home();
+    const auto* wait = run.stage == NestedStage::wait ? &std::get<arch::WaitWalk>(run.walk) : nullptr;
+    const bool home = wait != nullptr && wait->writes_home() && !wait->was_woken();
     walk.answer(old);
     cta.home_here |= home;
     if (walk.over()) return true;

@@ -247,9 +247,20 @@ void WarpEngine::nested_finish(std::uint32_t slot, Cycle when) {
   finish(slot, from, from);
 }
 
+// A ticket whose entry will never come.
+void WarpEngine::tell_lost_entry(const NestedRun& run) {
+  const bool writing =
+      run.stage == NestedStage::place || run.stage == NestedStage::write_entry || run.stage == NestedStage::turn;
+  if (run.code != OpCode::queue_append || !writing) return;
+  const auto& walk = std::get<arch::AppendWalk>(run.walk);
+  if (!walk.has_ticket()) return;
+  host_.tell_tasks({protocol::ChildPacket::Kind::lost_entry, run.entries[run.index].queue, walk.ticket(), run.issued});
+}
+
 // Nothing more comes of it.
 void WarpEngine::nested_drop(std::uint32_t slot) {
   Warp& warp = warps_[slot];
+  tell_lost_entry(*warp.nested);
   const bool stopped = warp.nested->stopped;
   warp.nested.reset();
   if (!stopped) {

@@ -98,9 +98,10 @@ void WarpEngine::run(std::uint32_t slot, const Operation& operation) {
       return run_nested(slot, operation);
     case OpCode::exit:
       return run_exit(slot);
-    default:
-      return fault(slot, FaultKind::unsupported, 0, 0);
+    case OpCode::compute:
+      break;
   }
+  HEDDLE_CHECK(false, "an operation that no unit of the SM has");
 }
 
 // Issues as many of the operation's instructions as may go without a break: never more than a burst, as other warps may

@@ -356,6 +356,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   void nested_answer(std::uint32_t slot, Cycle when);
   void nested_finish(std::uint32_t slot, Cycle when);
   void nested_drop(std::uint32_t slot);
+  void tell_lost_entry(const NestedRun& run);
   void nested_wrong(std::uint32_t slot, arch::FaultKind kind, std::uint64_t address);
   void nested_released(std::uint32_t slot, Cycle when);
   void stop_nested(std::uint32_t slot);

@@ -84,6 +84,8 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
   }
 }
 
+TaskUnit::~TaskUnit() = default;
+
 void TaskUnit::before_end_of_elaboration() {
   loose_ends_.push_back(loose_end(evicted_in, domain_));
   loose_ends_.push_back(loose_end(idle_in, domain_));
@@ -105,6 +107,8 @@ void TaskUnit::reset() {
   starting_.clear();
   queued_.clear();
   queues_.clear();
+  stopped_queues_.clear();
+  refused_records_.clear();
   released_queues_.clear();
   next_number_ = 0;
   child_number_ = 0;

@@ -46,6 +46,7 @@ class TaskUnit : public Block, private NestedClient {
   // `start_path`: cycles from here to a task's first launch packet on an idle machine. `task_slots`: of the CWD.
   TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const TaskParams& params,
            const arch::SmLimits& limits, Cycle start_path, std::uint32_t task_slots, const NestedPlace& nested = {});
+  ~TaskUnit() override;
 
   PacketIn<protocol::SubmitPacket> submit_in;
   PacketOut<protocol::DonePacket> done_out;
@@ -70,7 +71,7 @@ class TaskUnit : public Block, private NestedClient {
   // Operations and dispatches taken in that have not ended.
   std::size_t open() const { return streams_.open() + dispatches_.size(); }
   // Nothing of device-side launches is open either.
-  bool nested_idle() const { return scheduler_.open() == 0 && tasks_.empty() && queues_.empty(); }
+  bool nested_idle() const { return scheduler_.open() == 0 && tasks_.empty(); }
   std::size_t payloads() const { return scheduler_.payloads(); }
   // Called with every task of device code that cannot run.
   void on_fault(std::function<void(const arch::FaultRecord&)> sink) { fault_sink_ = std::move(sink); }
@@ -107,7 +108,8 @@ class TaskUnit : public Block, private NestedClient {
   };
   struct Queue {
     QueueState state;
-    std::uint32_t operation = kNoOperation;
+    std::uint32_t operation = kNoOperation;  // none: entries that came before their task
+    bool broken = false;                     // one of its entries will never come
   };
 
   void before_end_of_elaboration() override;
@@ -168,6 +170,8 @@ class TaskUnit : public Block, private NestedClient {
   void begin_queue(const Task& task);
   void close_turns();
   void on_appended(std::uint64_t queue, std::uint64_t ticket);
+  void on_lost_entry(std::uint64_t queue);
+  void stop_broken(const Queue& queue);
   void on_idle(const protocol::IdlePacket& packet, std::uint32_t);
   void grow(std::uint64_t address);
   void try_close(std::uint64_t address);
@@ -196,6 +200,8 @@ class TaskUnit : public Block, private NestedClient {
   std::unordered_map<std::uint64_t, Starting> starting_;      // by TMD; looked up only
   std::map<std::uint64_t, Queued> queued_;                    // by TMD
   std::map<std::uint64_t, Queue> queues_;                     // by address
+  std::set<std::uint64_t> stopped_queues_;                    // whose task a fault has ended; by address
+  std::set<std::uint64_t> refused_records_;                   // that memory did not give or take
   std::set<std::uint32_t> released_queues_;                   // tasks whose close came before they began
   std::uint32_t next_number_ = 0;                             // of operations that begin here
   std::uint64_t child_number_ = 0;

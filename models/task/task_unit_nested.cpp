@@ -73,6 +73,9 @@ void TaskUnit::on_child(const ChildPacket& packet, std::uint32_t) {
     case ChildPacket::Kind::appended:
       on_appended(packet.record, packet.ticket);
       break;
+    case ChildPacket::Kind::lost_entry:
+      on_lost_entry(packet.record);
+      break;
     case ChildPacket::Kind::queued:
       if (Task* task = task_at(packet.record); task != nullptr) {
         task->issued = packet.issued;
@@ -115,6 +118,7 @@ void TaskUnit::chain_effect(const ChainEffect& effect) {
       queue_closed(effect);
       return;
     case ChainEffect::Kind::failed: {
+      refused_records_.insert(effect.record);
       const Task* task = task_at(effect.record);
       fault(task == nullptr ? kNoOperation : task->operation(), 0, effect.record,
             "memory refused an access to the records of device-side launches");

@@ -16,6 +16,7 @@ void TaskUnit::find_queue(Task& task) {
     return;
   }
   queue.operation = task.operation();
+  stopped_queues_.erase(task.queue);
   enter(NestedChain::find_queue(task.queue));
 }
 
@@ -51,7 +52,9 @@ void TaskUnit::queue_found(const ChainEffect& effect) {
 }
 
 void TaskUnit::begin_queue(const Task& task) {
-  queues_.at(task.queue).state.begin(task.entries, task.held_open);
+  Queue& queue = queues_.at(task.queue);
+  queue.state.begin(task.entries, task.held_open);
+  if (queue.broken) return stop_broken(queue);
   grow(task.queue);
   try_close(task.queue);
 }
@@ -72,11 +75,24 @@ void TaskUnit::close_turns() {
   }
 }
 
+// Entries may come before their task. One that was on its way when its task was stopped is nobody's.
 void TaskUnit::on_appended(std::uint64_t queue, std::uint64_t ticket) {
   stats_.queue_entries.add();
+  if (stopped_queues_.count(queue) != 0) return;
   queues_[queue].state.appended(ticket);
   grow(queue);
 }
+
+// A fault has kept the entry of a ticket from being written. No entry behind it can be launched, and who has a ticket
+// a round later waits for it: the queue's task ends as faulted, and all who append are told that it is closed.
+void TaskUnit::on_lost_entry(std::uint64_t queue) {
+  if (stopped_queues_.count(queue) != 0) return;
+  Queue& here = queues_[queue];
+  here.broken = true;
+  if (here.state.begun()) stop_broken(here);
+}
+
+void TaskUnit::stop_broken(const Queue& queue) { grow_out.send({queue.operation, 0, true, true}); }
 
 // The distributor is told of entries in the order of their tickets.
 void TaskUnit::grow(std::uint64_t address) {
@@ -118,6 +134,7 @@ void TaskUnit::end_queue(const Task& task) {
   if (found == queues_.end()) return;
   const QueueState::Close close = found->second.state.close();
   queues_.erase(found);
+  if (task.status == DoneStatus::faulted) stopped_queues_.insert(task.queue);
   if (close == QueueState::Close::open) enter(NestedChain::stop_queue(task.queue));
 }
 

@@ -39,6 +39,17 @@ void TaskUnit::collect_nested_waits(WaitGraph& graph) const {
       graph.add(name, "for entries, or the close, of", fmt::format("its queue at 0x{:x}", task.queue));
     }
   }
+  // Their ends are not known any more: nothing but a reset ends what waits for them.
+  for (const std::uint64_t record : refused_records_) {
+    const Task* owner = nullptr;
+    if (const auto found = records_.find(record); found != records_.end()) owner = &tasks_.at(found->second);
+    const std::string what = fmt::format("the record at 0x{:x}, which memory refused", record);
+    for (const auto& [operation, task] : tasks_) {
+      if (owner == nullptr ? task.run_over : &task == owner) {
+        graph.add((task.run_over ? "children of " : "") + label(operation), "for", what);
+      }
+    }
+  }
   // Further launches, which nobody but memory knows of.
   for (const auto& [record, queued] : queued_) {
     const auto name = [&](std::uint64_t at) {

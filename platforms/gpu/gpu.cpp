@@ -85,6 +85,8 @@ Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint
   wire_front_end();
 }
 
+Gpu::~Gpu() = default;
+
 void Gpu::wire() {
   task_.task_out.bind(cwd_.task_in);
   task_.control_out.bind(cwd_.control_in);
@@ -95,7 +97,11 @@ void Gpu::wire() {
   cwd_.idle_out.bind(task_.idle_in);
   task_.share_out.bind(cwd_.share_in);
   host_.share_out.bind(task_.share_in);
-  cwd_.on_share_refused([this](const auto&, protocol::ShareRefusal why) { host_.note_share_refused(why); });
+  cwd_.set_translates(params_.mmu.enabled);
+  cwd_.on_share_refused([this](const protocol::SubcontextPacket& share, protocol::ShareRefusal why) {
+    refused_shares_.push_back({share, why, domain_.now()});
+    host_.note_share_refused(why);
+  });
   for (std::uint32_t g = 0; g < gpcs_.size(); ++g) {
     cwd_.launch_out.bind(gpcs_[g]->gpm.launch_in);
     cwd_.local_out.bind(gpcs_[g]->gpm.local_in);
@@ -281,6 +287,7 @@ std::string Gpu::why_never_fits(const arch::KernelShape& kernel) const { return 
 
 void Gpu::reset() {
   faults_.clear();
+  refused_shares_.clear();
   codes_.reset();
   domain_.reset();
   domain_.observation().stats.clear();

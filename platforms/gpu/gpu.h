@@ -37,6 +37,7 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   // other.
   Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation,
       DeviceMemory memory = DeviceMemory::own);
+  ~Gpu() override;
 
   // The boundary that a platform binds (HST-01, HST-02); whatever is not needed may stay unbound.
   host::HostInterface::TargetSocket& bar0() { return host_.bar0(); }  // registers and doorbells
@@ -75,6 +76,13 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
 
   // What could not be carried out since the start or the last reset, in order of time.
   const std::vector<arch::FaultRecord>& faults() const { return faults_; }
+  // Changes of sharing that were refused since the reset, in order of time.
+  struct RefusedShare {
+    protocol::SubcontextPacket share;
+    protocol::ShareRefusal why = protocol::ShareRefusal::none;
+    Cycle when = 0;
+  };
+  const std::vector<RefusedShare>& refused_shares() const { return refused_shares_; }
 
   Domain& domain() { return domain_; }
   const Domain& domain() const { return domain_; }
@@ -135,6 +143,7 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   copy::CopyEngines copies_;
   std::unique_ptr<MmuSystem> mmu_;  // null: addresses are not translated
   std::vector<arch::FaultRecord> faults_;
+  std::vector<RefusedShare> refused_shares_;
   std::vector<std::unique_ptr<Gpc>> gpcs_;
 };
 

@@ -21,7 +21,7 @@ void MachineParams::describe(ParamTable<MachineParams>& t) {
   t.add("ugpus", &MachineParams::ugpus,
         "GPCs of each uGPU (a part of the GPU with an L2 partition of its own), in order; empty: the GPU is one",
         "choice: no uGPUs");
-  t.add("memory", &MachineParams::memory, {Unit::bytes, 1U << 20, std::uint64_t{1} << 38},
+  t.add("memory", &MachineParams::memory, {Unit::bytes, 1U << 20, std::uint64_t{1} << 40},
         "size of device memory, which begins at address 0", "NVIDIA: 80 GB on H100 SXM, taken as GiB");
   t.add_choice("timing", &MachineParams::timing, {{"at", TimingMode::at}, {"lt", TimingMode::lt}},
                "at: links and decisions take their cycles; lt: only work takes time, for virtual platforms",

@@ -135,7 +135,7 @@ class Mapper {
       if (bytes > 0) fixed.push_back({round_down(begin, kSmallPage), round_up(begin + bytes, kSmallPage), writable});
     };
     for (const MemoryRegion& region : workload_.memory) {
-      if (region.contents.kind == RegionContents::Kind::queue) add(region.address, region.bytes, true);  // appends
+      if (region.users.count(subcontext) != 0) add(region.address, region.bytes, true);  // programs append
     }
     const arch::NestedMemory nested = params_.nested_memory();
     if (!workload_.launched.empty() && nested.tasks.count > 0) add(nested.tasks.base, nested.tasks.bytes(), false);

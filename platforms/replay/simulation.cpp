@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cwd/tpc_holds.h"
 #include "gpu/gpu.h"
 #include "gpu/residency.h"
 #include "protocol/dispatch_packet.h"
@@ -45,6 +46,19 @@ std::string kernel_of(const Observation& observation, const arch::FaultRecord& f
   if ((fault.task & protocol::kDispatchBit) != 0 || (fault.task & protocol::kChildBit) == 0) return {};
   const std::string label = observation.labels.of(fault.task);
   return label.substr(0, label.rfind(" #"));
+}
+
+void note_refused_shares(const gpu::Gpu& gpu, double lead_ns, std::vector<std::string>& notes) {
+  constexpr const char* kWhat[] = {"the mode", "the credits", "the TPCs", "a local-memory block", "the page tables"};
+  for (const auto& [share, why, when] : gpu.refused_shares()) {
+    const char* what = kWhat[static_cast<std::size_t>(share.what)];
+    const std::string whose = share.what == protocol::SubcontextPacket::What::mode
+                                  ? std::string("of sharing")
+                                  : fmt::format("of subcontext {}", share.subcontext);
+    notes.push_back(fmt::format("At {:.3f} us a change of {} {} was refused: {}.",
+                                std::max(0.0, gpu.domain().clock().time_of(when).to_seconds() * 1e9 - lead_ns) / 1e3,
+                                what, whose, cwd::refusal_text(why)));
+  }
 }
 
 void check_launches(const Job& job) {
@@ -245,6 +259,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
+    note_refused_shares(*m.gpu, job.lead_ns, job.notes);
     m.host.reset();
     m.gpu.reset();
     job.observation = std::move(m.observation);

@@ -54,7 +54,10 @@ class Reader {
     for (const auto& node : list(map, "expect")) {
       scenario_.expectations.push_back(read_expectation(node, file_, regions_, kernels_.names()));
     }
-    for (Workload& workload : scenario_.workloads) workload.launched = kernels_.launched_by(workload);
+    for (Workload& workload : scenario_.workloads) {
+      workload.launched = kernels_.launched_by(workload);
+      kernels_.note_queue_users(workload);
+    }
     // A kernel that is described and never launched is most likely a misspelling or a line too few.
     std::vector<std::string>& warnings = scenario_.workloads.front().warnings;
     for (std::string& sentence : kernels_.unused(file_)) warnings.push_back(std::move(sentence));

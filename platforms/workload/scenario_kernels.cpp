@@ -109,6 +109,25 @@ std::vector<LaunchedKernel> KernelTable::launched_by(const Workload& workload) c
   return result;
 }
 
+void KernelTable::note_queue_users(Workload& workload) const {
+  std::set<std::pair<std::string, std::uint8_t>> seen;
+  for (const Op& op : workload.ops) {
+    if (op.kind != OpKind::kernel) continue;
+    const std::uint8_t subcontext = op.kernel.subcontext;
+    for (MemoryRegion& region : workload.memory) {
+      if (op.queue && region.address == op.queue->address) region.users.insert(subcontext);
+    }
+    if (!seen.emplace(op.kernel.name, subcontext).second) continue;
+    for (const std::string& name : closure({op.kernel.name})) {
+      const auto& used = kernels_.at(name).regions;
+      for (MemoryRegion& region : workload.memory) {
+        const bool queue = region.contents.kind == RegionContents::Kind::queue;
+        if (queue && used.count({region.gpu, region.name}) != 0) region.users.insert(subcontext);
+      }
+    }
+  }
+}
+
 std::vector<std::string> KernelTable::names() const {
   std::vector<std::string> names;
   for (const auto& entry : kernels_) names.push_back(entry.first);

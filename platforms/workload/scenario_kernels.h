@@ -34,6 +34,8 @@ class KernelTable {
 
   // What kernels of the workload launch, directly or not.
   std::vector<LaunchedKernel> launched_by(const Workload& workload) const;
+  // Enters at queues which subcontexts use them.
+  void note_queue_users(Workload& workload) const;
   std::vector<std::string> names() const;
   // Sentences about kernels that nobody submits or launches.
   std::vector<std::string> unused(const std::string& file) const;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -177,7 +178,8 @@ struct MemoryRegion {
   std::optional<std::string> write;  // file that takes its bytes at the end of the run, as the scenario has it
   // Of a translated subcontext: `address` is one of its address space, and where the bytes lie is the loader's affair.
   std::optional<std::uint8_t> subcontext;
-  bool read_only = false;  // there
+  bool read_only = false;        // there
+  std::set<std::uint8_t> users;  // a queue: subcontexts whose programs append to it or take its entries
   SourcePos where;
 };
 

@@ -191,6 +191,26 @@ TEST_CASE("a fault ends a queue task, whatever still arrives", "[cwd][task][TSK-
   CHECK(bench.log.aborted.size() == 1);
 }
 
+TEST_CASE("a queue task that an entry will never come to is aborted, wherever it is", "[cwd][task][TSK-05]") {
+  const bool evicted = GENERATE(false, true);
+  CwdBench bench(Shape::from_sms_per_gpc({2}), plain(1), capacity(1));
+  bench.tasks.back = [](std::uint32_t) { return Cycle{50'000}; };
+  bench.tasks.submit(0, queue_task(0));
+  bench.tasks.grow(0, {0, 3, false});
+  if (evicted) bench.tasks.evict(1000, 0);
+  bench.tasks.grow(2000, {0, 0, true, true});
+  bench.tasks.grow(2001, {0, 5, false});
+  bench.tasks.grow(2002, {0, 0, true, true});
+  all_run_for(bench, 300);
+  run_until(sc_core::sc_time(20, sc_core::SC_US));
+  REQUIRE(bench.log.problems == std::vector<std::string>{});
+  REQUIRE(bench.log.done.count(0) == 1);
+  CHECK(bench.log.done.at(0).faulted);
+  CHECK(bench.log.done.at(0).end < 2500);
+  CHECK(bench.stat("ctas_launched") == 3);
+  CHECK(bench.cwd.quiescent());
+}
+
 TEST_CASE("a queue task of clusters can never run", "[cwd][task][TSK-05][CWD-25]") {
   CwdBench bench(Shape::from_sms_per_gpc({2}), plain(), capacity(4));
   TaskPacket task = queue_task(0);

@@ -90,6 +90,7 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
         evict_out.send(evictions_[which]);
         return;
       case kGrow:
+        if (growths_[which].broken) log_.faulted.insert(growths_[which].operation);
         grow(growths_[which]);
         return;
       case kShare:

@@ -356,10 +356,11 @@ TEST_CASE("changes that make no sense are refused and reported, and change nothi
   bench.tasks.share(5, change(What::enable, 0, 2, 0, 0));
   bench.tasks.share(6, change(What::block, 0, 2, 0, 0));
   bench.tasks.share(7, to(static_cast<PartitionMode>(9)));
-  bench.tasks.share(8, change(What::page_table, 0, 0x1000));  // not the distributor's
+  bench.tasks.share(8, change(What::page_table, 0, 0x1000));  // there is no MMU
+  bench.tasks.share(9, change(What::page_table, 0, 0));       // as it is
   finish(bench, 0);
   using R = ShareRefusal;
-  CHECK(refusals == std::vector<R>{R::subcontext, R::value, R::tpc, R::tpc, R::value, R::value, R::value});
+  CHECK(refusals == std::vector<R>{R::subcontext, R::value, R::tpc, R::tpc, R::value, R::value, R::value, R::no_mmu});
   CHECK(bench.cwd.holds().credits(0) == 2);
   CHECK(bench.stat("share_changes") == 1);
 }

@@ -118,16 +118,20 @@ TEST_CASE("random regions of several spaces are reached through their tables, an
   }
 }
 
-TEST_CASE("queues keep their address in every space, and programs may append there", "[replay][TSK-05][MEM-04]") {
+TEST_CASE("queues keep their address in the spaces of those who use them", "[replay][TSK-05][MEM-04]") {
   Workload w = empty_workload(1);
   add_space(w, 3);
-  add_region(w, 0x20'0000, 4096).contents.kind = workload::RegionContents::Kind::queue;
+  add_space(w, 4);
+  MemoryRegion& region = add_region(w, 0x20'0000, 4096);
+  region.contents.kind = workload::RegionContents::Kind::queue;
+  region.users = {3};
   add_region(w, 0x10'0000, 4096, 3);
   const MemoryMap map = replay::map_memory(w, "gpu0", translating());
   const arch::Translation queue = walk(map, 3, 0x20'0000);
   CHECK(queue.present);
   CHECK(queue.writable);
   CHECK(queue.physical(0x20'0008) == 0x20'0008);
+  CHECK_FALSE(walk(map, 4, 0x20'0000).present);
 }
 
 TEST_CASE("without spaces nothing is translated and nothing is asked for", "[replay][MEM-04]") {
@@ -157,6 +161,9 @@ TEST_CASE("what cannot be mapped is said with its place", "[replay][MEM-04]") {
   second.bytes = std::uint64_t{1} << 30;
   CHECK_THAT(error_of(w, translating()), Contains("raise gpu.memory"));
   second.bytes = 8;
-  add_region(w, 0x40'0000, 4096).contents.kind = workload::RegionContents::Kind::queue;
+  MemoryRegion& queue = add_region(w, 0x40'0000, 4096);
+  queue.contents.kind = workload::RegionContents::Kind::queue;
+  CHECK(error_of(w, translating()).empty());
+  queue.users = {1};
   CHECK_THAT(error_of(w, translating()), Contains("region r2: from 0x400000 to 0x410000 lies what programs need"));
 }

@@ -109,6 +109,25 @@ TEST_CASE("appends to what is no queue are faults", "[sm][TSK-05]") {
   }
 }
 
+TEST_CASE("an append that faults behind its ticket says that the entry will not come", "[sm][TSK-05]") {
+  NestedBench bench;
+  make_queue(bench, 4);
+  bench.l2.put(kQueue + arch::queue::kEntries, std::uint64_t{1} << 40);  // there is no memory
+  ListProgram program(4);
+  program.queue_append([](const Warp&, std::uint32_t) { return entry(7); });
+  program.exit();
+  bench.start(bench.add(std::move(program), 32));
+  run_until_idle();
+  REQUIRE(bench.faults.size() == 1);
+  CHECK(bench.faults[0].kind == arch::FaultKind::address);
+  CHECK(bench.word(kQueue + arch::queue::kTickets) == 1);
+  REQUIRE(bench.tmu.packets.size() == 1);
+  CHECK(bench.tmu.packets[0].kind == Kind::lost_entry);
+  CHECK(bench.tmu.packets[0].record == kQueue);
+  CHECK(bench.tmu.packets[0].ticket == 0);
+  CHECK(bench.mpc.exits.size() == 1);
+}
+
 TEST_CASE("a CTA of a queue task finds its entry, and gives it back when it ends", "[sm][TSK-05]") {
   for (const TimingMode mode : {TimingMode::at, TimingMode::lt}) {
     NestedBench bench(mode);

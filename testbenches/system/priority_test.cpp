@@ -1,10 +1,13 @@
 // Priorities on the whole machine (TSK-03, TSK-04): a full machine, a full task table, and a task that is more urgent.
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "arch/kernel_object.h"
 #include "support/gpu_lab.h"
 #include "support/random.h"
 #include "support/seed.h"
@@ -31,6 +34,72 @@ class CtaTimes : public CtaListener {
   std::map<std::uint32_t, std::vector<Cta>> starts;
   std::map<std::uint32_t, std::vector<Cta>> ends;
 };
+
+constexpr std::uint64_t kObject = 0x10'0000;  // of children
+constexpr std::uint64_t kQueue = 0x10'1000;
+
+// Tasks of one CTA that launch children and wait for them, each task in a stream of its own.
+class Launchers {
+ public:
+  Launchers(GpuLab& lab, std::uint32_t children, std::uint64_t cycles) : lab_(lab) {
+    arch::KernelObject object;
+    object.duration = {cycles, cycles};
+    object.name = "child";
+    const arch::KernelObjectBytes bytes = arch::encode(object);
+    REQUIRE(lab.gpu.write_memory(kObject, bytes.data(), bytes.size()));
+    auto program = std::make_shared<ListProgram>(2);
+    program->launch_child(
+        [](const Warp&, std::uint32_t) {
+          arch::ChildLaunch launch;
+          launch.kernel = kObject;
+          launch.mode = arch::LaunchMode::fire_and_forget;
+          return launch;
+        },
+        {}, [children](const Warp&) { return (arch::LaneMask{1} << children) - 1; });
+    program->wait_children();
+    program->exit();
+    program_ = program;
+  }
+  // Returns its operation. `queue`: as a queue task with one entry.
+  std::uint32_t submit(Cycle when, bool head, bool queue = false) {
+    protocol::SubmitPacket packet = lab_.packet(program_, {1, 1, 1}, {32, 1, 1}, 0);
+    packet.stream = 100 + packet.operation;
+    packet.head = head;
+    if (queue) {
+      constexpr std::uint64_t kEntry = kQueue + arch::kRecordBytes;
+      lab_.write<std::uint64_t>(kQueue + arch::queue::kTickets, 1);
+      lab_.write<std::uint64_t>(kQueue + arch::queue::kCapacity, 1);
+      lab_.write(kQueue + arch::queue::kEntries, kEntry);
+      lab_.write(kEntry, arch::turn_ready(0, 1));
+      packet.queue = kQueue;
+      packet.entries = 1;
+    }
+    lab_.host.submit(when, packet);
+    return packet.operation;
+  }
+  std::vector<std::uint32_t> submit_some(std::uint32_t count, Cycle when) {
+    std::vector<std::uint32_t> operations;
+    for (std::uint32_t i = 0; i < count; ++i) operations.push_back(submit(when + 10 * Cycle{i}, false));
+    return operations;
+  }
+
+ private:
+  GpuLab& lab_;
+  std::shared_ptr<const arch::WarpProgram> program_;
+};
+
+// Operations in the order in which they started.
+std::vector<std::uint32_t> started(const GpuLab& lab, std::vector<std::uint32_t> operations) {
+  std::sort(operations.begin(), operations.end(), [&lab](std::uint32_t a, std::uint32_t b) {
+    return lab.host.results.at(a).start < lab.host.results.at(b).start;
+  });
+  return operations;
+}
+
+std::vector<std::uint32_t> head_first(std::uint32_t head, std::vector<std::uint32_t> others) {
+  others.insert(others.begin(), head);
+  return others;
+}
 
 }  // namespace
 
@@ -87,4 +156,51 @@ TEST_CASE("an urgent task starts with the first CTA that makes room, and the evi
       CHECK(each_once);
     }
   }
+}
+
+TEST_CASE("a task that launches and is inserted at the head starts before all equals that wait",
+          "[system][TSK-01][TSK-02][TSK-03]") {
+  // Waiting tasks of the host that launch: as many hold records as the table has slots. The others wait for one.
+  const std::uint32_t waiting = GENERATE(3U, 9U);
+  const std::string in_flight = GENERATE("1", "16");
+  const bool queue = GENERATE(false, true);
+  CAPTURE(waiting, in_flight, queue);
+  SimFixture fixture;
+  GpuLab lab(preset_params(
+      "small", {"gpu.cwd.table_slots=4", "gpu.sm.nested.launch_cycles=50", "gpu.task.nested.in_flight=" + in_flight}));
+  Launchers launchers(lab, 1, 1000);
+  // The table is full until 30,000, 35,000, ...
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    lab.host.submit(1, timed(1000 + i, i, 0, 1, 30'000 + 5000 * i, 30'000 + 5000 * i, 32));
+  }
+  const std::vector<std::uint32_t> others = launchers.submit_some(waiting, 1000);
+  const std::uint32_t head = launchers.submit(10'000, true, queue);
+  run_until_idle();
+  REQUIRE(lab.host.results.size() == waiting + 5);
+  CHECK(started(lab, head_first(head, others)) == head_first(head, others));
+  CHECK(lab.host.results.at(head).status == protocol::DoneStatus::ok);
+  CHECK(lab.stat("task.evictions") == 0);
+  lab.gpu.check_quiescent();
+}
+
+TEST_CASE("with no record left, a task at the head is given one before equals that have not asked for theirs",
+          "[system][TSK-01][TSK-02]") {
+  const bool queue = GENERATE(false, true);
+  CAPTURE(queue);
+  SimFixture fixture;
+  // As many records as the first one and its children have, which run for long. The others launch nothing in the end.
+  GpuLab lab(preset_params("small", {"gpu.cwd.table_slots=1", "gpu.cwd.evicted_tasks=0",
+                                     "gpu.sm.nested.launch_cycles=50", "gpu.task.nested.pending_launches=3"}));
+  const std::uint32_t first = Launchers(lab, 2, 20'000).submit(1, false);
+  Launchers launchers(lab, 0, 20'000);
+  const std::vector<std::uint32_t> others = launchers.submit_some(4, 6000);
+  const std::uint32_t head = launchers.submit(10'000, true, queue);
+  run_until_idle();
+  REQUIRE(lab.host.results.size() == 6);
+  // The next one has asked for a record already.
+  const std::vector<std::uint32_t> expected{first, others[0], head, others[1], others[2], others[3]};
+  std::vector<std::uint32_t> all = expected;
+  std::sort(all.begin(), all.end());
+  CHECK(started(lab, all) == expected);
+  lab.gpu.check_quiescent();
 }

@@ -55,6 +55,7 @@ class FakeTable : public sc_core::sc_module, private EventHandler {
     Cycle left = 0;
     bool here = false;
     bool last = false;
+    bool faulted = false;
     std::uint64_t total = 0;
     std::uint64_t generation = 0;
   };
@@ -96,7 +97,15 @@ class FakeTable : public sc_core::sc_module, private EventHandler {
     task_in.return_credit();
   }
   void on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
-    Entry& entry = entries_.at(grow.operation);
+    const auto found = entries_.find(grow.operation);
+    if (found == entries_.end()) return;
+    Entry& entry = found->second;
+    if (grow.broken) {
+      entry.faulted = entry.last = true;
+      at(entry, 50, kEntries);
+      return;
+    }
+    if (entry.faulted) return;
     HEDDLE_CHECK(!entry.last, "a queue task grew behind its last entry");
     entry.total += grow.entries;
     entries[grow.operation] = entry.total;
@@ -117,7 +126,7 @@ class FakeTable : public sc_core::sc_module, private EventHandler {
     entries_.erase(found);
     --held;
     on_end(ended.task);
-    done_out.send({operation, ended.start, domain_.now()});
+    done_out.send({operation, ended.start, domain_.now(), false, ended.faulted});
     task_in.return_credit();
   }
   const char* handler_name() const override { return name(); }

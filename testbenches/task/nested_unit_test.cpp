@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "arch/little_endian.h"
 #include "common/timeline.h"
@@ -182,6 +183,67 @@ TEST_CASE("a queue task without a queue is rejected, and so is a second one of t
   CHECK(bench.host.results.at(0).status == DoneStatus::ok);
   CHECK(bench.host.results.at(1).status == DoneStatus::rejected);
   CHECK(bench.host.results.at(2).status == DoneStatus::rejected);
+}
+
+TEST_CASE("a queue task that an entry will never come to ends as faulted, and its queue is closed", "[task][TSK-05]") {
+  constexpr std::uint64_t kQueue = 0x4000;
+  const Cycle lost = GENERATE(Cycle{10}, Cycle{2000});  // before the task begins, or while it runs
+  NestedBench bench;
+  bench.memory.put(kQueue + arch::queue::kTickets, 2);
+  bench.memory.put(kQueue + arch::queue::kCapacity, 8);
+  bench.memory.put(kQueue + arch::queue::kEntries, 0x5000);
+  SubmitPacket worker = kernel(0, 0);
+  worker.queue = kQueue;
+  worker.held_open = true;
+  bench.host.submit(100, worker);
+  bench.sm.send(lost, {ChildPacket::Kind::lost_entry, kQueue, 0, 0});
+  bench.sm.send(lost + 10, {ChildPacket::Kind::appended, kQueue, 1, 0});
+  bench.sm.send(20'000, {ChildPacket::Kind::appended, kQueue, 2, 0});  // it was on its way
+  bench.sm.send(20'001, {ChildPacket::Kind::lost_entry, kQueue, 3, 0});
+  run_until_idle();
+  CHECK(bench.host.results.at(0).status == DoneStatus::faulted);
+  CHECK((bench.memory.get(kQueue + arch::queue::kTickets) & arch::kQueueClosed) != 0);
+  CHECK(bench.table.entries.count(0) == 0);  // ticket 1 is behind the one that is missing
+  CHECK(bench.unit.nested_idle());
+  // Whoever makes the queue anew begins from nothing.
+  bench.memory.put(kQueue + arch::queue::kTickets, 0);
+  worker.operation = 1;
+  worker.held_open = false;
+  bench.host.submit(30'000, worker);
+  bench.sm.send(29'000, {ChildPacket::Kind::appended, kQueue, 4, 0});
+  run_until_idle();
+  CHECK(bench.host.results.at(1).status == DoneStatus::ok);
+}
+
+TEST_CASE("entries of a queue that nobody works off keep nobody busy", "[task][TSK-05]") {
+  NestedBench bench;
+  bench.sm.send(100, {ChildPacket::Kind::appended, 0x4000, 0, 0});
+  run_until_idle();
+  CHECK(bench.unit.nested_idle());
+}
+
+TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TSK-13]") {
+  NestedBench bench;
+  put_parent(bench, 1);
+  const std::uint64_t child = bench.place.memory.tasks.record(0);
+  bench.memory.put(bench.place.memory.tasks.base + arch::ring::kTaken, 1);
+  put_child(bench, child, 0, 0);
+  // Its TMDQ would lie behind the end of memory.
+  constexpr std::uint64_t kLast = AtomicMemory::kBytes - context::kTmdqs;
+  bench.memory.put(child + tmd::kContext, kLast);
+  bench.memory.put(kLast + context::kOwner, kParent);
+  bench.sm.send(100, {ChildPacket::Kind::start, child, 0, 90});
+  run_until_idle();
+  REQUIRE(bench.faults.size() == 1);
+  CHECK(bench.faults[0].where.find("memory refused") == 0);
+  CHECK(bench.faults[0].task == bench.table.tasks.at(0).operation);
+  CHECK_FALSE(bench.unit.nested_idle());
+  WaitGraph graph;
+  bench.unit.collect_waits(graph);
+  const std::vector<std::string> chain = graph.chain();
+  REQUIRE(chain.size() == 3);
+  CHECK(chain[1].find("leaf #1 waits: for its descendants") == 0);
+  CHECK(chain[2] == fmt::format("children of leaf #1 waits: for the record at 0x{:x}, which memory refused", child));
 }
 
 TEST_CASE("children of a stream run one after another, and the last wakes their parent", "[task][TSK-06][TSK-10]") {

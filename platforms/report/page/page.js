@@ -86,7 +86,7 @@
       "A GPU consists of many ", term("SMs"), " (streaming multiprocessors, the cores that compute), arranged in groups called ", term("GPCs"),
       ". A program gives it ", term("kernels"), ": functions that run as a grid of ", term("CTAs"),
       " (cooperative thread arrays, also called thread blocks), each of which runs on one SM as a number of ", term("warps"),
-      " of 32 threads. The ", term("front end"), " is the part of the GPU that takes kernels from the program's ", term("streams"),
+      " of 32 threads (on GPUs of AMD mostly 64). The ", term("front end"), " is the part of the GPU that takes kernels from the program's ", term("streams"),
       " (queues that are worked off in order) and decides which CTA runs on which SM, and when. Heddle models this part; of kernels that have a ",
       "program, also what their warps do, down to the bytes in memory. ",
       term("Occupancy"), " is the share of the SMs' places for warps that are in use: 100 % means that no more warps fit, 0 % that the GPU waits. ",
