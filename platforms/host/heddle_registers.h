@@ -196,7 +196,8 @@ enum heddle_share_refusal {
   HEDDLE_SHARE_REFUSAL_TPC = 2,  /* the machine has no such TPC */
   HEDDLE_SHARE_REFUSAL_VALUE = 3,  /* the value is out of range */
   HEDDLE_SHARE_REFUSAL_OVERLAP = 4,  /* static mode: a TPC would belong to two subcontexts */
-  HEDDLE_SHARE_REFUSAL_BLOCK = 5  /* the local-memory block is another's */
+  HEDDLE_SHARE_REFUSAL_BLOCK = 5,  /* the local-memory block is another's */
+  HEDDLE_SHARE_REFUSAL_NO_MMU = 6  /* a page table, and the machine does not translate */
 };
 
 enum heddle_copy_kind {
