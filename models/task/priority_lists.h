@@ -24,6 +24,8 @@ class PriorityLists {
   std::size_t size() const { return size_; }
   // Priority of the item at that place of all of them, the most urgent first. The place exists.
   Priority priority_at(std::size_t place) const;
+  // The next in turn of the most urgent list was put at its head. There is one.
+  bool head_first() const { return !lists_.begin()->second.head.empty(); }
   // The next in turn of the most urgent list. There is one.
   Item take();
   // False: it does not wait.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct Task {
   std::uint32_t parent = kNoOperation;
   std::uint32_t behind = kNoOperation;  // ended right before it in its TMDQ
   std::uint32_t behind_stream = 0;
+  std::string behind_name;  // for the timeline: its label is forgotten with its end
   bool issue_known = false;
 
   // Cycles, as far as it has come.

@@ -68,8 +68,8 @@ void TaskRows::child(const Task& task, Cycle completed) {
   if (task.behind != kNoOperation) {
     const std::string why =
         task.child.mode == arch::LaunchMode::stream && task.behind_stream != task.child.stream
-            ? fmt::format("false dependency on stream {}: behind {}", task.behind_stream, labels.of(task.behind))
-            : fmt::format("behind {} in its stream", labels.of(task.behind));
+            ? fmt::format("false dependency on stream {}: behind {}", task.behind_stream, task.behind_name)
+            : fmt::format("behind {} in its stream", task.behind_name);
     until(waits, task.arrived, start, why);
   } else {
     until(waits, task.arrived, start, "its launch is on its way");

@@ -96,6 +96,7 @@ class TaskUnit : public Block, private NestedClient {
   struct Starting {
     std::uint32_t behind = kNoOperation;
     std::uint32_t behind_stream = 0;
+    std::string behind_name;
     std::uint32_t parent = kNoOperation;
     Cycle issued = 0;
     Cycle arrived = 0;

@@ -29,11 +29,12 @@ Task* TaskUnit::task_at(std::uint64_t record) {
 }
 
 // Few tasks of the host hold TMDs while they wait, so that those that run find some (TSK-15); a more urgent one is let
-// through.
+// through, and a single one for the head of its list, which those that hold one are behind.
 void TaskUnit::prepare_some() {
   while (!unprepared_.empty()) {
     const std::int32_t priority = unprepared_.priority_at(0);
-    if (holding_.size() >= record_places_ && priority <= *holding_.rbegin()) return;
+    const std::size_t places = record_places_ + (unprepared_.head_first() ? 1 : 0);
+    if (holding_.size() >= places && priority <= *holding_.rbegin()) return;
     prepare(tasks_.at(unprepared_.take()));
   }
 }
@@ -135,6 +136,7 @@ void TaskUnit::start_next(const ChainEffect& effect) {
   if (const Task* behind = task_at(effect.behind); behind != nullptr) {
     starting.behind = behind->operation();
     starting.behind_stream = behind->child.stream;
+    if (timeline() != nullptr) starting.behind_name = label(starting.behind);
     starting.parent = behind->parent;
   }
   if (const Task* owner = task_at(effect.owner); owner != nullptr) starting.parent = owner->operation();
@@ -169,6 +171,7 @@ void TaskUnit::child_read(const ChainEffect& effect) {
   task.parent = parent == nullptr ? starting.parent : parent->operation();
   task.behind = starting.behind;
   task.behind_stream = starting.behind_stream;
+  task.behind_name = starting.behind_name;
   task.issue_known = starting.issue_known;
   task.issued = starting.issued;
   task.arrived = starting.arrived;

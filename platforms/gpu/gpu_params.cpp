@@ -99,12 +99,12 @@ void GpuParams::check() const {
         "lower memory_slots or cga_memory, or raise memory");
   }
   // Tasks of the host hold records while they wait for a slot, while they have one, and while they are evicted: what
-  // they launch needs records as well (TSK-15).
-  const std::uint64_t held = 2 * std::uint64_t{cwd.table_slots} + cwd.evicted_tasks;
+  // they launch needs records as well (TSK-15). One more is for the head of a list.
+  const std::uint64_t held = 2 * std::uint64_t{cwd.table_slots} + cwd.evicted_tasks + 1;
   if (nested_memory().tasks.count > 0 && nested_memory().tasks.count <= held) {
     throw InputError(
         fmt::format("gpu.task.nested.pending_launches is {}, and tasks of the host alone can hold {}: twice "
-                    "gpu.cwd.table_slots ({}) and gpu.cwd.evicted_tasks ({})",
+                    "gpu.cwd.table_slots ({}), gpu.cwd.evicted_tasks ({}) and one",
                     task.nested.pending_launches, held, cwd.table_slots, cwd.evicted_tasks),
         "raise pending_launches, or lower the others");
   }
