@@ -60,6 +60,7 @@ std::string text_of(const FaultRecord& fault) {
         fault.cga, fault.gpc, fault.gpc_local_cga_id, fault.cta_id_in_cga, fault.target, fault.address,
         fault_text(fault.kind));
   }
+  if (fault.of_tasks) return fmt::format("task management: {}, at 0x{:x}", fault.where, fault.address);
   std::string text = fmt::format("SM {}, CTA {} ({}, {}, {}), warp {}, lane {}: {}", fault.sm, fault.cta, fault.cta_x,
                                  fault.cta_y, fault.cta_z, fault.warp, fault.lane,
                                  fault.where.empty() ? op_name(fault.operation) : fault.where.c_str());

@@ -56,6 +56,7 @@ struct FaultRecord {
   bool fatal = true;            // it has stopped its CTA
   std::uint8_t subcontext = 0;  // whose CTA it is
   bool write = false;           // unmapped, read_only: it was a write
+  bool of_tasks = false;        // found by task management: SM, CTA, warp and lane mean nothing
 
   // Trap record of a CGA (CGA-08).
   bool of_cga = false;  // attributed to the CGA: warp, lane and step are not known
@@ -69,7 +70,8 @@ struct FaultRecord {
 // False for operations that have no address, or whose address has nothing to do with it.
 bool has_address(const FaultRecord& fault);
 // "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: store (line 12) to 0x1000: address outside memory"; of a CGA: "SM 3, CGA 5
-// (GPC 1, local id 4), CTA 1 of the CGA: an access to CTA 2 at offset 0x40: the CTA has exited"
+// (GPC 1, local id 4), CTA 1 of the CGA: an access to CTA 2 at offset 0x40: the CTA has exited"; of task management:
+// "task management: there is no kernel object, at 0x80"
 std::string text_of(const FaultRecord& fault);
 
 }  // namespace heddle::arch

@@ -59,6 +59,8 @@ class CtaMove {
   Outcome outcome() const { return outcome_; }
   // The CTA cannot go on: its home may be moving.
   bool claims() const { return at_ == At::claim || at_ == At::revoke; }
+  // It has been killed, and its home has moved all the same: until the answer, others may find it in memory.
+  bool revokes() const { return at_ == At::revoke; }
   bool over() const { return at_ == At::over && in_flight_ == 0; }
   std::uint64_t area() const { return area_; }
   // restore: it is known.

@@ -122,6 +122,10 @@ void WarpEngine::save_changed(std::uint32_t index) {
     move.holds = true;
     ++cta.open;
   }
+  if (move.walk->revokes() && !move.exposed) {
+    move.exposed = true;
+    host_.cta_exposed(move.cta);
+  }
   const CtaMove::Outcome outcome = move.walk->outcome();
   if (outcome == CtaMove::Outcome::open) return;
   const Cycle cycles = domain_.now() - move.begin;

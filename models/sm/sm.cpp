@@ -163,10 +163,17 @@ void Sm::cta_restored(std::uint32_t cta_slot, std::uint32_t operation) {
   if (CtaListener* listener = domain_.observation().ctas) listener->cta_restored(shown(cta, now()));
 }
 
+void Sm::cta_exposed(std::uint32_t cta_slot) {
+  Cta& cta = ctas_[cta_slot];
+  cta.exposed = true;
+  if (CtaListener* listener = domain_.observation().ctas) listener->cta_saved(shown(cta, now()));
+}
+
 void Sm::cta_saved(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   cta.saved = true;
-  if (CtaListener* listener = domain_.observation().ctas) listener->cta_saved(shown(cta, now()));
+  CtaListener* listener = domain_.observation().ctas;
+  if (listener != nullptr && !cta.exposed) listener->cta_saved(shown(cta, now()));
   end(cta_slot, false);
 }
 
@@ -179,7 +186,10 @@ void Sm::end(std::uint32_t cta_slot, bool faulted) {
   Observation& observation = domain_.observation();
   warp_cycles_.add((now() - cta.begin) * warps);
   observation.load_map.add(place_.id, cta.begin, now(), warps);
-  if (observation.ctas != nullptr && !cta.saved) observation.ctas->cta_ended(shown(cta, now()));
+  if (observation.ctas != nullptr && !cta.saved) {
+    if (cta.exposed) observation.ctas->cta_restored(shown(cta, now()));
+    observation.ctas->cta_ended(shown(cta, now()));
+  }
   if (observation.timeline != nullptr) draw(cta, cta_slot);
   if (cta.tag.cga_id != protocol::kNoCgaId && place_.gpc < observation.clusters.gpcs()) {
     observation.clusters.end(place_.gpc, cta.tag.cga_id, cta.id.rank, now());

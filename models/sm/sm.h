@@ -91,6 +91,7 @@ class Sm : public Block, private EngineHost {
     std::uint32_t operation = 0;        // whose CTA it is; `tag` tells what sent it here
     bool restored = false;              // it was saved before (TSK-12)
     bool saved = false;                 // it leaves, and is not over
+    bool exposed = false;               // it is shown as saved, and may be over all the same
   };
   struct Preload {
     arch::ResourceVector amount;
@@ -120,6 +121,7 @@ class Sm : public Block, private EngineHost {
   void notify(const protocol::ClusterNoticePacket& notice, Cycle when) override { notice_out.send_at(when, notice); }
   void shared_released(std::uint32_t cta_slot, std::uint32_t bytes) override;
   void tell_tasks(const protocol::ChildPacket& packet) override;
+  void cta_exposed(std::uint32_t cta_slot) override;
   void cta_saved(std::uint32_t cta_slot) override;
   void cta_restored(std::uint32_t cta_slot, std::uint32_t operation) override;
   void end(std::uint32_t cta_slot, bool faulted);

@@ -38,6 +38,9 @@ class EngineHost {
   virtual void shared_released(std::uint32_t cta_slot, std::uint32_t bytes) = 0;
   // Task management is to know, now.
   virtual void tell_tasks(const protocol::ChildPacket& packet) = 0;
+  // The CTA, which has been killed, may be found in memory from now on, and end elsewhere. Whether it is known once it
+  // has left: cta_saved(), or cta_over() if nobody has found it.
+  virtual void cta_exposed(std::uint32_t cta_slot) = 0;
   // The CTA has been saved to memory, and its slot is free, now (TSK-12).
   virtual void cta_saved(std::uint32_t cta_slot) = 0;
   // A saved CTA has come back, now: one of that operation.
@@ -223,6 +226,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
     std::uint32_t cta = 0;  // slot; kNoCta
     bool holds = false;     // the CTA cannot end before it goes on: it counts as an access of it
     bool judged = false;    // restore: what the header says has been looked at
+    bool exposed = false;   // save: cta_exposed() has been called
     bool stopped = false;   // it waits for the memory unit
     Cycle begin = 0;
     Cycle not_before = 0;  // of the next access

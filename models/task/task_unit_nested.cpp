@@ -249,6 +249,7 @@ void TaskUnit::fault(std::uint32_t operation, std::uint8_t subcontext, std::uint
   record.cycle = now();
   record.where = where;
   record.subcontext = subcontext;
+  record.of_tasks = true;
   fault_sink_(record);
 }
 
@@ -288,7 +289,8 @@ void TaskUnit::wake(const ChainEffect& effect) {
 void TaskUnit::restore(const ChainEffect& effect) {
   namespace saved = arch::saved;
   const auto found = tasks_.find(arch::get_32(effect.line, saved::kOperation));
-  if (found == tasks_.end() || found->second.record() != arch::get_64(effect.line, saved::kRecord)) {
+  const std::uint64_t record = arch::get_64(effect.line, saved::kRecord);
+  if (found == tasks_.end() || record == 0 || found->second.record() != record) {
     fault(kNoOperation, 0, effect.record, "the area of a saved CTA does not name its task");
     return;
   }

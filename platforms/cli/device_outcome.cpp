@@ -20,10 +20,12 @@ using workload::MemoryRegion;
 namespace fs = std::filesystem;
 
 // `index`: of the fault, among those of the GPU.
-const std::string& kernel_of(const RunOutcome& outcome, std::size_t gpu, std::size_t index) {
+std::string kernel_of(const RunOutcome& outcome, std::size_t gpu, std::size_t index) {
   const replay::JobResult& job = outcome.result.jobs[gpu];
   if (!job.fault_kernels[index].empty()) return job.fault_kernels[index];
-  return outcome.inputs->workloads[gpu].ops[job.faults[index].task].kernel.name;
+  const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
+  const std::size_t operation = job.faults[index].task;
+  return operation < ops.size() ? ops[operation].kernel.name : "no task that is known";
 }
 
 bool matches(const Expectation& expectation, const std::string& kernel, const arch::FaultRecord& fault) {

@@ -23,10 +23,10 @@ nlohmann::json json_of(const Fault& fault, const std::string& instance) {
   const arch::FaultRecord& record = fault.record;
   nlohmann::json result = {{"gpu", instance},           {"kind", arch::fault_key(record.kind)},
                            {"kernel", fault.kernel},    {"operation", record.task},
-                           {"sm", record.sm},           {"cta", record.cta},
                            {"address", record.address}, {"cycle", record.cycle},
                            {"text", fault.text},        {"expected", fault.expected},
                            {"fatal", record.fatal}};
+  if (!record.of_tasks) merge(result, {{"sm", record.sm}, {"cta", record.cta}});
   if (record.kind == arch::FaultKind::tensor) result["rule"] = arch::rule_key(record.rule);
   if (record.kind == arch::FaultKind::unmapped || record.kind == arch::FaultKind::read_only) {
     merge(result, {{"subcontext", record.subcontext}, {"access", record.write ? "write" : "read"}});
@@ -37,7 +37,7 @@ nlohmann::json json_of(const Fault& fault, const std::string& instance) {
                       {"cga", record.cga},
                       {"cta_id_in_cga", record.cta_id_in_cga},
                       {"target", record.target}};
-  } else {
+  } else if (!record.of_tasks) {
     merge(result, {{"warp", record.warp}, {"lane", record.lane}, {"step", arch::op_name(record.operation)}});
   }
   return result;

@@ -37,6 +37,10 @@ TEST_CASE("a fault says where, what and why", "[arch][MEM-05]") {
   CHECK_THAT(text_of(record(FaultKind::shared_bounds, OpCode::atomic)),
              Contains("atomic at 0x1000: beyond the CTA's shared memory"));
   CHECK_THAT(text_of(record(FaultKind::barrier, OpCode::barrier)), Contains("barrier: no such barrier"));
+  FaultRecord child = record(FaultKind::child, OpCode::launch_child);
+  child.of_tasks = true;
+  child.where = "there is no kernel object";
+  CHECK(text_of(child) == "task management: there is no kernel object, at 0x1000");
 }
 
 // CGA-07: with warp and step.

@@ -1,0 +1,51 @@
+// What a run says of records of device-side launches that a program has overwritten.
+#include <fmt/format.h>
+
+#include "cli/program.h"
+#include "support/gpu_lab.h"
+
+using namespace heddle::test;
+
+// The fault has no kernel: nobody knows any more whose CTA lies there.
+TEST_CASE("a program that overwrites a saved CTA leaves a fault and a chain of waits", "[cli][TSK-12]") {
+  const TempDir dir;
+  const std::uint64_t area = preset_params("small").nested_memory().areas.record(0);
+  dir.write("s.yaml", fmt::format(R"(heddle: 1
+gpu: small
+config:
+  gpu:
+    sm: {{nested: {{launch_cycles: 50, save: true, save_delay: 200}}}}
+kernels:
+  - name: child
+    grid: 1
+    block: 32
+    program:
+      - compute: {{unit: fp32, count: 20000}}
+  - name: parent
+    grid: 1
+    block: 32
+    program:
+      - if: {{cond: lane == 0, then: [{{launch: {{kernel: child}}}}]}}
+      - wait_children
+  - name: vandal
+    grid: 1
+    block: 32
+    program:
+      - compute: {{unit: fp32, count: 10000}}
+      - if: {{cond: lane == 0, then: [{{store: {{value: 4711, type: u32, at: 0x{:x}}}}}]}}
+submit:
+  - {{kernel: parent, stream: a}}
+  - {{kernel: vandal, stream: b}}
+)",
+                                  area));
+  for (const char* submit : {"streams", "aql"}) {
+    CAPTURE(submit);
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--submit", submit});
+    INFO(finished.out);
+    INFO(finished.err);
+    CHECK((finished.status == 1 || finished.status == 3));
+    CHECK(contains(finished.out, "FAULT:   gpu0"));
+    CHECK(contains(finished.out, "the area of a saved CTA does not name its task"));
+    CHECK(contains(finished.out + finished.err, "waits: for its descendants"));
+  }
+}
