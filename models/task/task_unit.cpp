@@ -132,6 +132,7 @@ void TaskUnit::on_share(const protocol::SubcontextPacket& packet, std::uint32_t)
 }
 
 void TaskUnit::on_submit(const SubmitPacket& packet, std::uint32_t) {
+  if (packet.queue != 0) stopped_queues_.erase(packet.queue);
   if (packet.kind == SubmitKind::control) {
     control_out.send(packet.tpc);
     return;

@@ -16,7 +16,6 @@ void TaskUnit::find_queue(Task& task) {
     return;
   }
   queue.operation = task.operation();
-  stopped_queues_.erase(task.queue);
   enter(NestedChain::find_queue(task.queue));
 }
 
@@ -24,11 +23,13 @@ void TaskUnit::queue_found(const ChainEffect& effect) {
   Task& task = tasks_.at(queues_.at(effect.record).operation);
   if (!effect.ok) {  // no queue lies there, or it is closed
     queues_.erase(effect.record);
+    stopped_queues_.insert(effect.record);
     task.status = DoneStatus::rejected;
     task.start = task.end = now();
     finish_task(task.operation(), now());
     return;
   }
+  stopped_queues_.erase(effect.record);
   task.packet.kind = protocol::TaskKind::queue;
   if (task.packet.code != arch::kNoCode && nested_.codes->has(task.packet.code)) {
     arch::KernelShape shape;
@@ -75,7 +76,8 @@ void TaskUnit::close_turns() {
   }
 }
 
-// Entries may come before their task. One that was on its way when its task was stopped is nobody's.
+// Entries may come before their task. One that was on its way when its task was stopped is nobody's: they count again
+// once the host has submitted the queue's next task, which it does behind those that have appended.
 void TaskUnit::on_appended(std::uint64_t queue, std::uint64_t ticket) {
   stats_.queue_entries.add();
   if (stopped_queues_.count(queue) != 0) return;
@@ -134,7 +136,7 @@ void TaskUnit::end_queue(const Task& task) {
   if (found == queues_.end()) return;
   const QueueState::Close close = found->second.state.close();
   queues_.erase(found);
-  if (task.status == DoneStatus::faulted) stopped_queues_.insert(task.queue);
+  if (task.status != DoneStatus::ok) stopped_queues_.insert(task.queue);
   if (close == QueueState::Close::open) enter(NestedChain::stop_queue(task.queue));
 }
 

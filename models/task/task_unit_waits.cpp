@@ -41,13 +41,15 @@ void TaskUnit::collect_nested_waits(WaitGraph& graph) const {
   }
   // Their ends are not known any more: nothing but a reset ends what waits for them.
   for (const std::uint64_t record : refused_records_) {
-    const Task* owner = nullptr;
-    if (const auto found = records_.find(record); found != records_.end()) owner = &tasks_.at(found->second);
-    const std::string what = fmt::format("the record at 0x{:x}, which memory refused", record);
+    const std::string what = fmt::format("what lies at 0x{:x}, which memory refused", record);
+    if (const auto queue = queues_.find(record); queue != queues_.end()) {
+      graph.add(label(queue->second.operation), "for", what);
+      continue;
+    }
+    const auto owner = records_.find(record);
     for (const auto& [operation, task] : tasks_) {
-      if (owner == nullptr ? task.run_over : &task == owner) {
-        graph.add((task.run_over ? "children of " : "") + label(operation), "for", what);
-      }
+      const bool concerned = owner == records_.end() ? task.record() != 0 : operation == owner->second;
+      if (concerned) graph.add("children of " + label(operation), "for", what);
     }
   }
   // Further launches, which nobody but memory knows of.

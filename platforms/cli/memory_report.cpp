@@ -170,15 +170,17 @@ json faults_of(const RunOutcome& outcome, std::size_t gpu) {
     const arch::FaultRecord& r = fault.record;
     // Of a CGA's error warp and step are not known (CGA-08).
     const std::string step =
-        r.of_cga ? fmt::format("access of CTA {} of CGA {} to its CTA {}", r.cta_id_in_cga, r.cga, r.target)
-                 : (r.where.empty() ? arch::op_name(r.operation) : r.where);
+        r.of_cga     ? fmt::format("access of CTA {} of CGA {} to its CTA {}", r.cta_id_in_cga, r.cga, r.target)
+        : r.of_tasks ? "task management: " + r.where
+                     : (r.where.empty() ? arch::op_name(r.operation) : r.where);
     const std::string what = r.kind == arch::FaultKind::tensor
                                  ? fmt::format("{}: {}", arch::fault_text(r.kind), arch::rule_text(r.rule))
                                  : arch::fault_text(r.kind);
-    const auto known = [&r](auto value) { return r.of_cga ? json() : json(value); };
+    const auto known = [&r](auto value) { return r.of_cga || r.of_tasks ? json() : json(value); };
+    const auto place = [&r](auto value) { return r.of_tasks ? json() : json(value); };
     rows.push_back({{"kernel", fault.kernel},
-                    {"sm", r.sm},
-                    {"cta", json(r.cta)},
+                    {"sm", place(r.sm)},
+                    {"cta", place(r.cta)},
                     {"warp", known(r.warp)},
                     {"lane", known(r.lane)},
                     {"step", step},

@@ -205,12 +205,17 @@ void add_own(const MemoryLists& lists, const std::string& file, std::vector<Memo
     region.address = total;
     own.push_back(std::move(region));
   };
+  // Whoever uses a queue of another subcontext's page could reach that as well (PRT-08).
+  const bool translated = std::any_of(lists.subcontexts.begin(), lists.subcontexts.end(), [](const auto& gpu) {
+    return std::any_of(gpu.begin(), gpu.end(), [](const Subcontext& subcontext) { return subcontext.translated; });
+  });
+  const std::uint64_t unit = translated ? kTranslatedPage : arch::kRecordBytes;
   for (const auto& node : lists.queues) {
     const MapReader map(node, queue_spec(), entry_name("queue", node, "name"), file);
     check_name(map, map.name("name"), regions);
     check_name(map, map.name("name"), own);
     add(read_queue(map, file, lists.subcontexts.size()));
-    total += (own.back().bytes + arch::kRecordBytes - 1) / arch::kRecordBytes * arch::kRecordBytes;
+    total += (own.back().bytes + unit - 1) / unit * unit;
   }
   // No address space can write to them (PRT-08).
   total = round_up(total);

@@ -243,7 +243,7 @@ TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TS
   const std::vector<std::string> chain = graph.chain();
   REQUIRE(chain.size() == 3);
   CHECK(chain[1].find("leaf #1 waits: for its descendants") == 0);
-  CHECK(chain[2] == fmt::format("children of leaf #1 waits: for the record at 0x{:x}, which memory refused", child));
+  CHECK(chain[2] == fmt::format("children of leaf #1 waits: for what lies at 0x{:x}, which memory refused", child));
 }
 
 TEST_CASE("children of a stream run one after another, and the last wakes their parent", "[task][TSK-06][TSK-10]") {

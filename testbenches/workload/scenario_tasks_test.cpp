@@ -3,6 +3,7 @@
 #include "workload/scenario_tasks.h"
 
 #include <cstring>
+#include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -108,6 +109,31 @@ TEST_CASE("what is wrong with queues is said", "[workload][TSK-05]") {
              Contains("it would wait for its own end"));
   CHECK_THAT(submitted("[{kernel: work, stream: a, queue: jobs, until: y}]"),
              Contains("until: there is no operation y"));
+}
+
+TEST_CASE("a queue knows the subcontexts that use it, and shares no page with that of others", "[workload][PRT-08]") {
+  const Scenario s = parsed(
+      "subcontexts: [{id: 1, translated: true}, {id: 2, translated: true}]\n"
+      "queues: [{name: a, capacity: 2}, {name: b, capacity: 2}, {name: c, capacity: 2}, {name: d, capacity: 2}]\n"
+      "kernels:\n"
+      "- {name: takes, grid: 1, block: 32, subcontext: 1, program: [barrier]}\n"
+      "- {name: child, grid: 1, block: 32, program: [{append: {queue: b, value: 1}}]}\n"
+      "- {name: launches, grid: 1, block: 32, subcontext: 2, program: [{launch: {kernel: child}}]}\n"
+      "- {name: gives, grid: 1, block: 32, subcontext: 2, program: [{append: {queue: c, value: 1}}]}\n"
+      "submit:\n"
+      "- {kernel: takes, stream: x, queue: a}\n"
+      "- {kernel: takes, stream: y, queue: c}\n"
+      "- {kernel: launches, stream: z}\n"
+      "- {kernel: gives, stream: z}\n");
+  using Users = std::set<std::uint8_t>;
+  CHECK(region(s, "a").users == Users{1});
+  CHECK(region(s, "b").users == Users{2});
+  CHECK(region(s, "c").users == Users{1, 2});
+  CHECK(region(s, "d").users.empty());
+  std::set<std::uint64_t> pages;
+  for (const char* name : {"a", "b", "c", "d"}) pages.insert(region(s, name).address / (64 << 10));
+  CHECK(pages.size() == 4);
+  CHECK(region(s, "a").address % (64 << 10) == 0);
 }
 
 TEST_CASE("an operation has a priority and a place of its own", "[workload][TSK-01]") {
