@@ -85,12 +85,16 @@ json instructions_of(const Sums& sums) {
 }
 
 json warp_time_of(const Sums& sums) {
-  constexpr std::array<std::pair<const char*, const char*>, 6> kReasons{
+  constexpr std::array<std::pair<const char*, const char*>, 10> kReasons{
       {{"memory", "waiting for memory: a load, an acknowledgement, a copy"},
        {"scoreboard", "waiting for a unit's result"},
        {"barrier", "waiting at a barrier"},
        {"cluster", "waiting at the barrier of the cluster"},
        {"mbarrier", "waiting for an mbarrier"},
+       {"bulk_queue", "waiting for a place in the queue of the tensor memory access unit"},
+       {"bulk", "waiting for own bulk requests"},
+       {"launch", "launching kernels, or appending to queues"},
+       {"children", "waiting for kernels that they launched"},
        {"issue", "ready, waiting for a turn or for a free unit"}}};
   const double all = sums.sms("warp_cycles");
   if (all == 0) return json::array();

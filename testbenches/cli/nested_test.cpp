@@ -1,4 +1,7 @@
-// What a run says of records of device-side launches that a program has overwritten, and of sharing that was refused.
+// What a run says of device-side launches: of records that a program has overwritten, of warps that wait; and of
+// changes of sharing that were refused.
+#include <map>
+
 #include <fmt/format.h>
 
 #include "cli/program.h"
@@ -71,4 +74,31 @@ submit:
   CHECK(finished.status == 0);
   CHECK(contains(finished.out,
                  "a change of the TPCs of subcontext 2 was refused: a TPC would belong to two subcontexts"));
+}
+
+TEST_CASE("warps that launch, and wait for what they launched, have lines of their own on the page", "[cli][TSK-12]") {
+  const TempDir dir;
+  dir.write("s.yaml", R"(heddle: 1
+gpu: small
+config:
+  gpu: {sm: {nested: {save: false}}}
+kernels:
+  - {name: child, grid: 1, block: 32, program: [{compute: {unit: fp32, count: 9000}}]}
+  - name: parent
+    grid: 1
+    block: 32
+    program:
+      - if: {cond: lane == 0, then: [{launch: {kernel: child}}]}
+      - wait_children
+submit:
+  - {kernel: parent, stream: a}
+)");
+  const Results results = run_well(dir, {"s.yaml"});
+  std::map<std::string, double> shares;
+  for (const nlohmann::json& row : results.page().at("gpus").at(0).at("memory").at("warp_time")) {
+    shares[row.at("label")] = row.at("share_percent").get<double>();
+  }
+  CHECK(shares.at("waiting for kernels that they launched") > 20);
+  CHECK(shares.at("launching kernels, or appending to queues") > 5);
+  CHECK(shares.at("issuing, starting or ending") < 70);
 }
