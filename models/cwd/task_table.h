@@ -23,7 +23,7 @@ struct TaskEntry {
   bool used = false;
   bool started = false;
   bool rejected = false;     // nothing of it was or will be placed (CWD-25)
-  bool aborted = false;      // a CTA of it faulted: no more is placed
+  bool aborted = false;      // by a fault: no more of it is placed
   bool evicted = false;      // it holds no slot, and launches nothing until it has one again (TSK-03)
   bool evict_asked = false;  // it is to be evicted once its session has ended
   bool last = false;         // of a queue task: no more entries will arrive

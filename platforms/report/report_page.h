@@ -30,7 +30,7 @@ namespace heddle::report {
 //                     fine
 //     copies          [{name, stream, start_us, us}]
 //     faults          [{kernel, sm, cta, warp, lane, step, address, what, us, expected}]
-//                     address: text, or null where it means nothing
+//                     address: text; it, sm, cta, warp and lane are null where they mean nothing
 //     memory          {us, levels: [{name, what, bytes, gb_per_s, peak_gb_per_s, share_percent, hit_percent}],
 //                     counts: [{label, count, note}], instructions: [{label, count}],
 //                     warp_time: [{label, cycles, share_percent}]}
