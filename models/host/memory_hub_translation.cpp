@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/memory_access.h"
+
 namespace heddle::host {
 namespace {
 
 using arch::Translation;
-using protocol::MemoryAction;
 using protocol::MemoryExtension;
-
-bool writes(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension) {
-  if (payload.is_write()) return true;
-  return extension.action != MemoryAction::plain && extension.action != MemoryAction::prefetch;
-}
+using protocol::writes;
 
 }  // namespace
 

@@ -4,17 +4,15 @@
 
 #include <fmt/format.h>
 
+#include "protocol/memory_access.h"
+
 namespace heddle::memory {
 namespace {
 
 using arch::Translation;
 using protocol::MemoryAction;
 using protocol::MemoryExtension;
-
-bool writes(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension) {
-  if (payload.is_write()) return true;
-  return extension.action != MemoryAction::plain && extension.action != MemoryAction::prefetch;
-}
+using protocol::writes;
 
 bool is_physical(const MemoryExtension& extension) {
   return extension.physical || extension.action == MemoryAction::write_back;

@@ -14,6 +14,7 @@ using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
 using heddle::test::Key;
+using heddle::test::show;
 using heddle::test::walk_on;
 using heddle::test::Words;
 using heddle::test::Wrong;
@@ -303,13 +304,6 @@ std::vector<std::vector<Task>> scripts(const std::vector<std::uint32_t>& tasks, 
 template <class Complete>
 Explored explore_tmdqs(const std::vector<std::uint32_t>& tasks, std::uint32_t schedulers, std::uint32_t queues) {
   return explore(Tmdqs<Complete>(scripts(tasks, queues), schedulers, queues));
-}
-
-void show(const std::string& what, const Explored& found) {
-  UNSCOPED_INFO(what << ": " << found.states << " states, " << found.ends << " ends, wrong: " << found.wrong);
-  if (std::getenv("HEDDLE_SHOW_STATES") != nullptr) {
-    WARN(what << ": " << found.states << " states, " << found.ends << " ends " << found.wrong);
-  }
 }
 
 }  // namespace

@@ -9,12 +9,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include <catch2/catch.hpp>
 
 #include "arch/tmdq.h"
 
@@ -170,6 +173,14 @@ Explored explore(const Model& start, std::size_t most = 20'000'000) {
   }
   if (count != seen.size()) result.wrong = "a state from which no end is reached";
   return result;
+}
+
+// For a failure, and with HEDDLE_SHOW_STATES in any case.
+inline void show(const std::string& what, const Explored& found) {
+  UNSCOPED_INFO(what << ": " << found.states << " states, " << found.ends << " ends, wrong: " << found.wrong);
+  if (std::getenv("HEDDLE_SHOW_STATES") != nullptr) {
+    WARN(what << ": " << found.states << " states, " << found.ends << " ends " << found.wrong);
+  }
 }
 
 }  // namespace heddle::test

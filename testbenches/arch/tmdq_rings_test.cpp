@@ -15,6 +15,7 @@ using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
 using heddle::test::Key;
+using heddle::test::show;
 using heddle::test::walk_on;
 using heddle::test::Words;
 using heddle::test::Wrong;
@@ -22,13 +23,6 @@ using heddle::test::Wrong;
 namespace {
 
 using Kind = MemoryStep::Kind;
-
-void show(const std::string& what, const Explored& found) {
-  UNSCOPED_INFO(what << ": " << found.states << " states, " << found.ends << " ends, wrong: " << found.wrong);
-  if (std::getenv("HEDDLE_SHOW_STATES") != nullptr) {
-    WARN(what << ": " << found.states << " states, " << found.ends << " ends " << found.wrong);
-  }
-}
 
 // Takers take records one after another; each of them is given back by whoever finds it in the basket.
 class Pool {

@@ -14,19 +14,13 @@ using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
 using heddle::test::Key;
+using heddle::test::show;
 using heddle::test::Words;
 using heddle::test::Wrong;
 
 namespace {
 
 using Kind = MemoryStep::Kind;
-
-void show(const std::string& what, const Explored& found) {
-  UNSCOPED_INFO(what << ": " << found.states << " states, " << found.ends << " ends, wrong: " << found.wrong);
-  if (std::getenv("HEDDLE_SHOW_STATES") != nullptr) {
-    WARN(what << ": " << found.states << " states, " << found.ends << " ends " << found.wrong);
-  }
-}
 
 constexpr std::uint64_t kContext = 0x2000;
 constexpr std::uint64_t kHome = home_of_sm(3);

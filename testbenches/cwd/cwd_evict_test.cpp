@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cwd/cwd_bench.h"
+#include "cwd/plain_cwd.h"
 #include "support/random.h"
 
 using namespace heddle::test;
@@ -21,19 +21,8 @@ using heddle::protocol::TaskPacket;
 
 namespace {
 
-ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
-
-// Sessions of 10 cycles, packets and CTAs without limit, GPCs 100 cycles away, no pools.
 CwdParams plain(std::uint32_t table_slots = 1) {
-  CwdParams params;
-  params.table_slots = table_slots;
-  params.session_pipeline = 10;
-  params.session_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
-  params.gpc_distance = 100;
-  params.done_distance = 7;
+  CwdParams params = plain_cwd(table_slots);
   params.active_pool = params.pending_pool = 0;
   return params;
 }

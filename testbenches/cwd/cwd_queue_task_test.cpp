@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cwd/cwd_bench.h"
+#include "cwd/plain_cwd.h"
 #include "support/random.h"
 
 using namespace heddle::test;
@@ -22,20 +22,7 @@ using heddle::protocol::TaskPacket;
 
 namespace {
 
-ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
-
-CwdParams plain(std::uint32_t table_slots = 4) {
-  CwdParams params;
-  params.table_slots = table_slots;
-  params.session_pipeline = 10;
-  params.session_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
-  params.gpc_distance = 100;
-  params.done_distance = 7;
-  return params;
-}
+CwdParams plain(std::uint32_t table_slots = 4) { return plain_cwd(table_slots); }
 
 TaskPacket queue_task(std::uint32_t operation, std::int32_t priority = 0) {
   TaskPacket task = CwdBench::task(operation, 1, kOne, priority);

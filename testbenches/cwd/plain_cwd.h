@@ -1,0 +1,24 @@
+// A distributor whose sessions are simple to reckon with, and SMs that only CTA slots limit.
+#pragma once
+
+#include "cwd/cwd_bench.h"
+
+namespace heddle::test {
+
+inline arch::ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
+inline const arch::ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
+
+// Sessions of 10 cycles, packets and CTAs without limit, GPCs 100 cycles away.
+inline cwd::CwdParams plain_cwd(std::uint32_t table_slots) {
+  cwd::CwdParams params;
+  params.table_slots = table_slots;
+  params.session_pipeline = 10;
+  params.session_step = 0;
+  params.packets_per_cycle = 1024;
+  params.ctas_per_cycle = 4096;
+  params.gpc_distance = 100;
+  params.done_distance = 7;
+  return params;
+}
+
+}  // namespace heddle::test
