@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "common/params.h"
+
 namespace heddle::arch {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "arch/kernel_record.h"
-#include "common/params.h"
+#include "common/param_fwd.h"
 
 namespace heddle::arch {
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/params.h"
 #include "common/yaml_util.h"
 
 namespace heddle::arch {
@@ -194,3 +195,12 @@ std::vector<std::uint32_t> Topology::sms_per_gpc() const {
 }
 
 }  // namespace heddle::arch
+
+namespace heddle {
+
+arch::Shape ParamTraits<arch::Shape>::parse(const YAML::Node& node, const SourcePos& where) {
+  return arch::Shape::from_yaml(node, where);
+}
+YAML::Node ParamTraits<arch::Shape>::format(const arch::Shape& shape) { return YAML::Load(shape.text()); }
+
+}  // namespace heddle

@@ -5,7 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "common/params.h"
+#include "common/param_fwd.h"
+
+namespace YAML {
+class Node;
+}
+
+namespace heddle {
+struct SourcePos;
+}
 
 namespace heddle::arch {
 
@@ -84,10 +92,8 @@ template <>
 struct ParamTraits<arch::Shape> {
   static constexpr const char* kType = "shape";
   static constexpr const char* kRange = "a list with one entry per GPC: its SMs, or a list of its CPCs";
-  static arch::Shape parse(const YAML::Node& node, const SourcePos& where) {
-    return arch::Shape::from_yaml(node, where);
-  }
-  static YAML::Node format(const arch::Shape& shape) { return YAML::Load(shape.text()); }
+  static arch::Shape parse(const YAML::Node& node, const SourcePos& where);
+  static YAML::Node format(const arch::Shape& shape);
 };
 
 }  // namespace heddle

@@ -7,14 +7,22 @@
 
 namespace heddle {
 
-class Block : public sc_core::sc_module, public EventHandler, public Resettable, public WaitSource {
+class Block : public sc_core::sc_module,
+              public EventHandler,
+              public Resettable,
+              public WaitSource,
+              public IdleSource {
  public:
   // `path`: where the block's statistics live below the device's prefix, e.g. "cwd" or "gpc0.gpm".
   Block(const sc_core::sc_module_name& name, Domain& domain, std::string path)
       : sc_core::sc_module(name), domain_(domain), path_(std::move(path)) {
     domain.add_resettable(*this);
     domain.add_wait_source(*this);
+    domain.add_idle_source(*this);
   }
+
+  // Nothing is checked unless a block says otherwise.
+  void check_idle() override {}
 
   const std::string& path() const { return path_; }
   const char* handler_name() const final { return name(); }

@@ -6,11 +6,14 @@
 
 #include <systemc>
 
+#include "common/cycle.h"
 #include "common/error.h"
 
 namespace heddle {
 
-using Cycle = std::uint64_t;
+// Between simulated time and picoseconds, exactly as far as the simulation's resolution is 1 ps or coarser.
+Picoseconds picoseconds(const sc_core::sc_time& time);
+sc_core::sc_time sc_time_of(Picoseconds time);
 
 // A clock that nobody toggles: a period and an origin. The period is a whole number of the simulation's time
 // resolution, so that conversions are exact: 1.755 GHz becomes 570 ps (0.03 % slow) at the usual 1 ps.

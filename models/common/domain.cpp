@@ -6,7 +6,7 @@ namespace heddle {
 
 Domain::Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode mode, Cycle run_ahead,
                Observation& observation)
-    : sc_core::sc_module(name), clock_(clock_ghz), mode_(mode), run_ahead_(run_ahead), observation_(observation) {
+    : sc_core::sc_module(name), Timebase(mode, observation), clock_(clock_ghz), run_ahead_(run_ahead) {
   SC_HAS_PROCESS(Domain);
   SC_METHOD(drain);
   sensitive << wake_;
@@ -43,7 +43,7 @@ void Domain::drain() {
     try {
       queue_.run_cycle();
     } catch (...) {
-      observation_.failure = std::current_exception();
+      observation().failure = std::current_exception();
       throw;
     }
   }
@@ -72,11 +72,7 @@ void Domain::reset() {
   wake_.cancel();
   armed_ = EventQueue::kNever;
   clock_.set_origin(sc_core::sc_time_stamp());
-  for (Resettable* item : resettables_) item->reset();
-}
-
-void Domain::collect_waits(WaitGraph& graph) const {
-  for (const WaitSource* source : wait_sources_) source->collect_waits(graph);
+  reset_items();
 }
 
 std::string Domain::describe() const {

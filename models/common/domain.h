@@ -10,32 +10,15 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/event_queue.h"
-#include "common/observation.h"
-#include "common/waits.h"
+#include "common/timebase.h"
 
 namespace heddle {
-
-// How time is spent. Both modes do the same work and leave the same results.
-enum class TimingMode {
-  at,  // approximately timed: every link and decision costs its cycles
-  lt,  // loosely timed, for virtual platforms: links and decisions are free, only work takes time
-};
-
-// State that a reset returns to what it was after elaboration.
-class Resettable {
- public:
-  virtual void reset() = 0;
-
- protected:
-  ~Resettable() = default;
-};
 
 // All blocks of a domain enter their events into its one queue, and its one SC_METHOD runs them. While no other process
 // of the simulation has anything to do, the method goes on to later cycles instead of returning to the SystemC kernel:
 // an event then costs a few nanoseconds. It never passes the time at which somebody else will run, and never runs more
 // than `run_ahead` cycles in front of sc_time_stamp().
-class Domain : public sc_core::sc_module, private CheckContext {
+class Domain : public sc_core::sc_module, public Timebase, private CheckContext {
  public:
   // clock_ghz > 0; run_ahead in cycles, 0: return to the kernel after every cycle.
   Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode mode, Cycle run_ahead,
@@ -43,26 +26,11 @@ class Domain : public sc_core::sc_module, private CheckContext {
   ~Domain() override;
 
   const Clock& clock() const { return clock_; }
-  TimingMode mode() const { return mode_; }
-  Observation& observation() { return observation_; }
+  Picoseconds time_of(Cycle cycle) const override { return picoseconds(clock_.time_of(cycle)); }
 
-  // The cycle that is being run or, outside the queue, the first that has not begun before sc_time_stamp(). Code
+  // now(): the cycle that is being run or, outside the queue, the first that has not begun before sc_time_stamp(). Code
   // between two calls of sc_start can find the domain ahead, by run_ahead cycles at most: then the domain's time
   // counts.
-  Cycle now() const { return draining_ ? queue_.now() : std::max(outside_now(), queue_.now()); }
-  // Cycles of a link or a decision: what `at` spends and `lt` does not.
-  Cycle cost(Cycle cycles) const { return mode_ == TimingMode::at ? cycles : 0; }
-
-  void schedule(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
-    if (draining_) {
-      queue_.push(when, handler, kind, argument);
-    } else {
-      schedule_from_outside(when, handler, kind, argument);
-    }
-  }
-  void schedule_in(Cycle cycles, EventHandler& handler, std::uint32_t kind, std::uint64_t argument = 0) {
-    schedule(now() + cycles, handler, kind, argument);
-  }
 
   // Annotated delays at sockets: from a cycle of this domain, and to one.
   sc_core::sc_time delay_until(Cycle when) const {
@@ -83,37 +51,27 @@ class Domain : public sc_core::sc_module, private CheckContext {
 
   // Drops every event, resets every block and link, and lets cycle 0 begin now. Not to be called from inside an event.
   void reset();
-  void add_resettable(Resettable& item) { resettables_.push_back(&item); }
-  void add_wait_source(const WaitSource& source) { wait_sources_.push_back(&source); }
-  void collect_waits(WaitGraph& graph) const;
-
-  bool idle() const { return queue_.empty(); }
   // Simulated time of the last event that was run.
   sc_core::sc_time last_event_time() const { return clock_.time_of(queue_.now()); }
-  std::uint64_t events_executed() const { return queue_.executed(); }
   // Times the SystemC kernel was entered on behalf of this domain.
   std::uint64_t wakeups() const { return wakeups_; }
 
  private:
   void drain();
-  void schedule_from_outside(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument);
+  void schedule_from_outside(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument) override;
   void wake_at(Cycle when);
-  Cycle outside_now() const { return clock_.cycle_at(sc_core::sc_time_stamp()); }
+  Cycle outside_now() const override {
+    return std::max<Cycle>(clock_.cycle_at(sc_core::sc_time_stamp()), queue_.now());
+  }
   std::string describe() const override;
 
   Clock clock_;
-  TimingMode mode_;
   Cycle run_ahead_;
-  Observation& observation_;
-  EventQueue queue_;
   sc_core::sc_event wake_;
   Cycle armed_ = EventQueue::kNever;
-  bool draining_ = false;
   Clock::Ticks stamp_ = 0;  // while draining: sc_time_stamp()
   std::uint64_t wakeups_ = 0;
   CallHint call_hint_;
-  std::vector<Resettable*> resettables_;
-  std::vector<const WaitSource*> wait_sources_;
 };
 
 }  // namespace heddle

@@ -17,13 +17,9 @@ std::string json_text(std::string_view text) {
 }
 
 // Microseconds with picosecond digits, from integers: the same text on every machine.
-std::string micros(const sc_core::sc_time& time) {
+std::string micros(Picoseconds time) {
   static constexpr std::uint64_t kPicosPerMicro = 1'000'000;
-  const double resolution = sc_core::sc_get_time_resolution().to_seconds();  // a power of ten
-  const std::uint64_t picos = resolution >= 0.5e-12
-                                  ? time.value() * static_cast<std::uint64_t>(std::llround(resolution / 1e-12))
-                                  : time.value() / static_cast<std::uint64_t>(std::llround(1e-12 / resolution));
-  return fmt::format("{}.{:06}", picos / kPicosPerMicro, picos % kPicosPerMicro);
+  return fmt::format("{}.{:06}", time / kPicosPerMicro, time % kPicosPerMicro);
 }
 
 }  // namespace
@@ -94,7 +90,7 @@ TrackId PerfettoSink::track(const std::string& group, const std::string& line) {
   return {pid, entry->second};
 }
 
-void PerfettoSink::slice(TrackId track, const sc_core::sc_time& begin, const sc_core::sc_time& end,
+void PerfettoSink::slice(TrackId track, Picoseconds begin, Picoseconds end,
                          std::string_view name, TimelineArgs args) {
   HEDDLE_CHECK(begin <= end, "a slice of the timeline ends before it begins");
   if (!admit()) return;
@@ -112,7 +108,7 @@ void PerfettoSink::slice(TrackId track, const sc_core::sc_time& begin, const sc_
   put(event + '}');
 }
 
-void PerfettoSink::counter(TrackId track, const sc_core::sc_time& when, std::string_view name, double value) {
+void PerfettoSink::counter(TrackId track, Picoseconds when, std::string_view name, double value) {
   HEDDLE_CHECK(std::isfinite(value), "a counter of the timeline is not a number");  // JSON has none such
   if (!admit()) return;
   put(fmt::format(R"({{"ph":"C","pid":{},"tid":{},"ts":{},"name":{},"args":{{"value":{}}}}})", track.group, track.line,

@@ -22,9 +22,9 @@ class PerfettoSink final : public TimelineSink {
   PerfettoSink& operator=(const PerfettoSink&) = delete;
 
   TrackId track(const std::string& group, const std::string& line) override;
-  void slice(TrackId track, const sc_core::sc_time& begin, const sc_core::sc_time& end, std::string_view name,
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
              TimelineArgs args) override;
-  void counter(TrackId track, const sc_core::sc_time& when, std::string_view name, double value) override;
+  void counter(TrackId track, Picoseconds when, std::string_view name, double value) override;
 
   std::uint64_t left_out() const { return left_out_; }
   // Writes what is buffered and closes the file; InputError if that fails (disk full).

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/clock.h"
+#include "common/cycle.h"
 
 namespace heddle {
 
@@ -26,10 +26,10 @@ class TimelineSink {
   // Same names, same track.
   virtual TrackId track(const std::string& group, const std::string& line) = 0;
   // Something that took from `begin` to `end`. Slices of one track must not overlap unless one encloses the other.
-  virtual void slice(TrackId track, const sc_core::sc_time& begin, const sc_core::sc_time& end, std::string_view name,
+  virtual void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
                      TimelineArgs args = {}) = 0;
   // A value that holds until the next one.
-  virtual void counter(TrackId track, const sc_core::sc_time& when, std::string_view name, double value) = 0;
+  virtual void counter(TrackId track, Picoseconds when, std::string_view name, double value) = 0;
 };
 
 }  // namespace heddle

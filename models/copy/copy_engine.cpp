@@ -182,7 +182,7 @@ std::string CopyEngine::title() const {
 void CopyEngine::draw(Cycle end) const {
   const TrackId track =
       owner_.timeline()->track(domain_.observation().prefix + " copy engines", fmt::format("engine {}", number_));
-  const Clock& clock = domain_.clock();
+  const Timebase& clock = domain_;
   const auto begin = clock.time_of(start_);
   const auto address = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
   const protocol::CopyRequestPacket& request = job_.request();

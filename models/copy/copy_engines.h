@@ -12,8 +12,8 @@
 #include "common/packet_socket.h"
 #include "common/ring.h"
 #include "copy/copy_params.h"
-#include "protocol/copy_packet.h"
 #include "protocol/memory_request.h"
+#include "protocol/packet_copy.h"
 
 namespace heddle::copy {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "protocol/copy_packet.h"
+#include "protocol/packet_copy.h"
 
 namespace heddle::copy {
 

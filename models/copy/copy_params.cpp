@@ -1,5 +1,7 @@
 #include "copy/copy_params.h"
 
+#include "common/params.h"
+
 namespace heddle::copy {
 
 void CopyParams::describe(ParamTable<CopyParams>& t) {

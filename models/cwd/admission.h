@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cwd/occupancy.h"
-#include "protocol/task_packet.h"
+#include "protocol/task_cwd.h"
 
 namespace heddle::cwd {
 

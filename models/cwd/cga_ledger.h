@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "protocol/launch_packet.h"
+#include "protocol/cwd_gpm.h"
 
 namespace heddle::cwd {
 

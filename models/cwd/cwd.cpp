@@ -1,4 +1,5 @@
 #include "cwd/cwd.h"
+#include "arch/gpu_observation.h"
 
 #include <algorithm>
 
@@ -398,7 +399,7 @@ void Cwd::finish(std::uint32_t slot) {
 void Cwd::show_table() { table_used_.set(static_cast<double>(table_.in_slots())); }
 
 std::string Cwd::name_of(std::uint32_t slot) const {
-  return domain_.observation().labels.of(table_.at(slot).runs_as());
+  return gpu_observation(domain_).labels.of(table_.at(slot).runs_as());
 }
 
 bool Cwd::quiescent() const {

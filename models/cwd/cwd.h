@@ -26,11 +26,10 @@
 #include "cwd/tpc_holds.h"
 #include "cwd/wait_log.h"
 #include "cwd/wide_fill.h"
-#include "protocol/abort_packet.h"
-#include "protocol/control_packet.h"
-#include "protocol/evict_packet.h"
-#include "protocol/launch_packet.h"
-#include "protocol/task_packet.h"
+#include "protocol/cwd_gpm.h"
+#include "protocol/gpm_mpc_sm.h"
+#include "protocol/host_task.h"
+#include "protocol/task_cwd.h"
 
 namespace heddle::cwd {
 

@@ -1,6 +1,7 @@
 // Tasks that give up their slot of the task table and come back (TSK-03), and queue tasks, which grow (TSK-05).
 #include <fmt/format.h>
 
+#include "common/packet_socket.h"
 #include "cwd/cwd.h"
 
 namespace heddle::cwd {
@@ -55,7 +56,7 @@ void Cwd::evict(std::uint32_t slot) {
   evictions_.add();
   show_table();
   if (timeline() != nullptr) {
-    const sc_core::sc_time when = domain_.clock().time_of(now());
+    const Picoseconds when = domain_.time_of(now());
     timeline()->slice(eviction_track_, when, when, fmt::format("{} is evicted", name_of(slot)),
                       {{"ctas_left", static_cast<std::int64_t>(entry.total - entry.placed)},
                        {"ctas_running", static_cast<std::int64_t>(entry.placed - entry.completed)}});

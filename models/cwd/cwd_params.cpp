@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "arch/dsmem.h"
+#include "common/param_list.h"
+#include "common/params.h"
 #include "cwd/domain_policy.h"
 #include "cwd/sm_policy.h"
 

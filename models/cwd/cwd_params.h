@@ -5,11 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "common/param_list.h"
-#include "common/params.h"
+#include "common/param_fwd.h"
+
+namespace YAML {
+class Node;
+}
+
+namespace heddle {
+struct SourcePos;
+}
 #include "cwd/lake_fill.h"
-#include "protocol/control_packet.h"
-#include "protocol/launch_packet.h"
+#include "protocol/cwd_gpm.h"
+#include "protocol/host_task.h"
 
 namespace heddle::cwd {
 

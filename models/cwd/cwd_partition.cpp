@@ -35,7 +35,7 @@ void Cwd::on_share(const SubcontextPacket& share, std::uint32_t) {
     share_refused_.add();
     if (timeline() != nullptr) {
       const TrackId track = timeline()->track(domain_.observation().prefix + " cwd", "refused changes of sharing");
-      timeline()->slice(track, domain_.clock().time_of(now()), domain_.clock().time_of(now() + 1),
+      timeline()->slice(track, domain_.time_of(now()), domain_.time_of(now() + 1),
                         fmt::format("subcontext {}: {}", share.subcontext, refusal_text(refusal)));
     }
     if (on_share_refused_) on_share_refused_(share, refusal);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "cwd/cwd.h"
 
 namespace heddle::cwd {
@@ -351,10 +352,10 @@ void Cwd::draw_session(std::uint64_t placed) {
   const TaskEntry& entry = table_.at(session_.slot);
   const char* unit = entry.task.cluster.any() ? arch::cga_name(entry.task.cluster.outermost()) : "CTA";
   timeline()->slice(
-      session_track_, domain_.clock().time_of(session_.begin), domain_.clock().time_of(now()),
-      placed == 0 ? fmt::format("{}: no home for a {} of {} CTAs", domain_.observation().labels.of(entry.runs_as()),
+      session_track_, domain_.time_of(session_.begin), domain_.time_of(now()),
+      placed == 0 ? fmt::format("{}: no home for a {} of {} CTAs", gpu_observation(domain_).labels.of(entry.runs_as()),
                                 unit, entry.unit_ctas(session_.size))
-                  : fmt::format("{}: {} {}s", domain_.observation().labels.of(entry.runs_as()), placed, unit),
+                  : fmt::format("{}: {} {}s", gpu_observation(domain_).labels.of(entry.runs_as()), placed, unit),
       {{"session", static_cast<std::int64_t>(session_.number)},
        {"sequence", static_cast<std::int64_t>(session_.sequence)},
        {"placed", static_cast<std::int64_t>(placed)},
@@ -370,7 +371,7 @@ void Cwd::note_waiting(bool waiting) {
   }
   no_slot_cycles_.add(now() - waiting_since_);
   if (timeline() != nullptr && now() > waiting_since_) {
-    timeline()->slice(waiting_track_, domain_.clock().time_of(waiting_since_), domain_.clock().time_of(now()),
+    timeline()->slice(waiting_track_, domain_.time_of(waiting_since_), domain_.time_of(now()),
                       "nothing can start",
                       {{"tasks_with_ctas_left", static_cast<std::int64_t>(table_.waiting().size())}});
   }

@@ -71,7 +71,7 @@ void Gpc2SmUnit::ask() {
   const Cycle ready = now() + std::max<Cycle>(1, reply.steps) * step_;
   answer_out.send_at(ready, {reply.answer.valid, reply.answer.speed});
   if (timeline() != nullptr) {
-    timeline()->slice(track_, domain_.clock().time_of(now()), domain_.clock().time_of(ready),
+    timeline()->slice(track_, domain_.time_of(now()), domain_.time_of(ready),
                       reply.answer.valid ? fmt::format("fits, speed {}", reply.answer.speed) : std::string("no room"),
                       {{"speed", reply.answer.valid ? static_cast<std::int64_t>(reply.answer.speed) : -1},
                        {"steps", reply.steps},
@@ -98,7 +98,7 @@ void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t) {
     packet.count = 0;
   }
   if (timeline() == nullptr || masks_ready_ == begin) return;
-  timeline()->slice(mask_track_, domain_.clock().time_of(begin), domain_.clock().time_of(masks_ready_),
+  timeline()->slice(mask_track_, domain_.time_of(begin), domain_.time_of(masks_ready_),
                     masks.size() == 1 ? fmt::format("mask {:#x}", masks[0]) : fmt::format("{} masks", masks.size()),
                     {{"first_mask", static_cast<std::int64_t>(masks[0])},
                      {"order", home.order},

@@ -9,7 +9,7 @@
 #include "common/packet_socket.h"
 #include "cwd/cwd_params.h"
 #include "cwd/gpc_model.h"
-#include "protocol/session_packet.h"
+#include "protocol/cwd_units.h"
 
 namespace heddle::cwd {
 

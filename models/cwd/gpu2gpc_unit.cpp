@@ -127,7 +127,7 @@ void Gpu2GpcUnit::draw_step() {
     ++valid;
     best = std::max(best, static_cast<std::int64_t>(answers_[g].speed));
   }
-  timeline()->slice(track_, domain_.clock().time_of(step_begin_), domain_.clock().time_of(now()),
+  timeline()->slice(track_, domain_.time_of(step_begin_), domain_.time_of(now()),
                     fmt::format("{} of {} GPCs have room", valid, asked_.size()),
                     {{"session", static_cast<std::int64_t>(session_)},
                      {"greatest_speed", best},

@@ -8,7 +8,7 @@
 #include "common/packet_socket.h"
 #include "cwd/cluster_session.h"
 #include "cwd/cwd_params.h"
-#include "protocol/session_packet.h"
+#include "protocol/cwd_units.h"
 
 namespace heddle::cwd {
 

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "protocol/launch_packet.h"
+#include "protocol/cwd_gpm.h"
 
 namespace heddle::cwd {
 

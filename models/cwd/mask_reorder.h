@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "protocol/session_packet.h"
+#include "protocol/cwd_units.h"
 
 namespace heddle::cwd {
 

@@ -60,7 +60,7 @@ void SubcontextStats::holds(std::uint32_t subcontext, std::uint32_t tpcs, std::i
   row.held = tpcs;
   row.tpcs->set(tpcs);
   if (TimelineSink* timeline = domain_.observation().timeline; timeline != nullptr) {
-    timeline->counter(row.track, domain_.clock().time_of(now), "TPCs", tpcs);
+    timeline->counter(row.track, domain_.time_of(now), "TPCs", tpcs);
   }
 }
 
@@ -79,7 +79,7 @@ void SubcontextStats::waited(std::uint32_t subcontext, const std::string& task, 
       track = timeline->track(domain_.observation().prefix + " subcontexts",
                               fmt::format("subcontext {} waits", subcontext));
     }
-    const Clock& clock = domain_.clock();
+    const Timebase& clock = domain_;
     timeline->slice(track, clock.time_of(domain_.now() - cycles), clock.time_of(domain_.now()),
                     fmt::format("{}: {}", task, wait_text(reason)));
   }

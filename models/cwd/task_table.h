@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "protocol/task_packet.h"
+#include "protocol/task_cwd.h"
 
 namespace heddle::cwd {
 

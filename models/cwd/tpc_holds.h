@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "arch/kernel_record.h"
-#include "protocol/control_packet.h"
+#include "protocol/host_task.h"
 
 namespace heddle::cwd {
 

@@ -1,4 +1,5 @@
 #include "cwd/wait_log.h"
+#include "arch/gpu_observation.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +33,7 @@ const char* wait_text(WaitReason reason) {
 WaitLog::WaitLog(Domain& domain, const std::string& path, std::uint32_t slots,
                  std::function<std::string(std::uint32_t)> name)
     : domain_(domain), name_(std::move(name)), waits_(slots) {
-  Observation& observation = domain.observation();
+  GpuObservation& observation = gpu_observation(domain);
   for (std::size_t i = 1; i < kWaitReasons; ++i) {
     const auto reason = static_cast<WaitReason>(i);
     cycles_[i] = &observation.stats.counter(
@@ -52,7 +53,7 @@ void WaitLog::set(std::uint32_t slot, WaitReason reason) {
       if (wait.track.group == 0) {
         wait.track = timeline->track(domain_.observation().prefix + " cwd", fmt::format("waits in slot {}", slot));
       }
-      timeline->slice(wait.track, domain_.clock().time_of(wait.since), domain_.clock().time_of(now),
+      timeline->slice(wait.track, domain_.time_of(wait.since), domain_.time_of(now),
                       fmt::format("{}: {}", name_(slot), wait_text(wait.reason)));
     }
   }

@@ -1,5 +1,7 @@
 #include "gpc/gpc_params.h"
 
+#include "common/params.h"
+
 namespace heddle::gpc {
 
 void GpcParams::describe(ParamTable<GpcParams>& t) {

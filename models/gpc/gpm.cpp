@@ -1,4 +1,5 @@
 #include "gpc/gpm.h"
+#include "arch/gpu_observation.h"
 
 #include <fmt/format.h>
 
@@ -260,7 +261,7 @@ void Gpm::collect_launch_waits(WaitGraph& graph) const {
   if (launch.cga_ctas > 0 && launch.cga_first) {
     reason = cgas_.id_free() ? "for a CGA barrier slot of" : "for a CGA id of";
   }
-  graph.add(domain_.observation().labels.of(launch.operation), reason, domain_.observation().prefix + "." + path());
+  graph.add(gpu_observation(domain_).labels.of(launch.operation), reason, domain_.observation().prefix + "." + path());
 }
 
 }  // namespace heddle::gpc

@@ -13,10 +13,8 @@
 #include "gpc/cga_memory.h"
 #include "gpc/cga_table.h"
 #include "gpc/gpc_params.h"
-#include "protocol/abort_packet.h"
-#include "protocol/cluster_packet.h"
-#include "protocol/cta_packet.h"
-#include "protocol/launch_packet.h"
+#include "protocol/cwd_gpm.h"
+#include "protocol/gpm_mpc_sm.h"
 
 namespace heddle::gpc {
 

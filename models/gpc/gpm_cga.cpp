@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "gpc/gpm.h"
 
 namespace heddle::gpc {
@@ -110,14 +111,14 @@ void Gpm::end_flush(std::uint32_t cga_id) {
 }
 
 void Gpm::draw(const CgaTable::Cga& cga, std::uint32_t cga_id) {
-  const Observation& observation = domain_.observation();
+  const GpuObservation& observation = gpu_observation(domain_);
   if (tracks_.empty()) tracks_.resize(cgas_.ids());
   TrackId& track = tracks_[cga_id];
   if (track.group == 0) {
     track = observation.timeline->track(fmt::format("{} gpc{} CGAs", observation.prefix, number_),
                                         fmt::format("local id {:3}", cga_id));
   }
-  observation.timeline->slice(track, domain_.clock().time_of(cga.opened), domain_.clock().time_of(now()),
+  observation.timeline->slice(track, domain_.time_of(cga.opened), domain_.time_of(now()),
                               observation.labels.of(cga.operation),
                               {{"ctas", cga.ctas},
                                {"sequence", static_cast<std::int64_t>(cga.sequence)},
@@ -128,7 +129,7 @@ void Gpm::draw(const CgaTable::Cga& cga, std::uint32_t cga_id) {
 void Gpm::collect_barrier_waits(WaitGraph& graph, std::uint32_t cga_id) const {
   const CgaTable::Cga& cga = cgas_.cga(cga_id);
   if (!cga.barrier.waited_for()) return;
-  const std::string name = protocol::barrier_name(domain_.observation().labels.of(cga.operation), number_, cga_id);
+  const std::string name = protocol::barrier_name(gpu_observation(domain_).labels.of(cga.operation), number_, cga_id);
   if (cga.waiting > 0)
     graph.add(name, fmt::format("for the launch of {} more CTAs by", cga.waiting), "the distributor");
   const auto arrived = static_cast<std::uint32_t>(__builtin_popcount(cga.barrier.arrived()));
@@ -153,7 +154,7 @@ void Gpm::show_exited(WaitGraph& graph, std::uint32_t cga_id) const {
 
 void Gpm::collect_flush_waits(WaitGraph& graph, std::uint32_t cga_id) const {
   for (std::uint64_t silent = hosts_.silent(cga_id); silent != 0; silent &= silent - 1) {
-    graph.add(domain_.observation().labels.of(cgas_.cga(cga_id).operation),
+    graph.add(gpu_observation(domain_).labels.of(cgas_.cga(cga_id).operation),
               fmt::format("for the flush of CGA {} of GPC {}, and that for", cga_id, number_),
               fmt::format("the accesses in flight of TPC {}", __builtin_ctzll(silent)));
   }

@@ -1,4 +1,6 @@
 #include "gpc/sm_network.h"
+#include "arch/gpu_observation.h"
+#include "common/param_list.h"
 
 #include <cmath>
 
@@ -163,7 +165,7 @@ bool SmNetwork::Plane::leave(std::uint32_t exit, const LinkPacket& packet, Cycle
 void SmNetwork::Plane::deliver(const DsmemPacket& packet, std::uint32_t bytes) {
   count_.add();
   bytes_.add(bytes);
-  ClusterMap& clusters = owner_.domain_.observation().clusters;
+  ClusterMap& clusters = gpu_observation(owner_.domain_).clusters;
   if (owner_.gpc_ < clusters.gpcs()) clusters.traffic(owner_.gpc_, packet.from_sm, packet.to_sm, bytes);
   out_.send(packet, packet.to_sm);
 }

@@ -1,5 +1,7 @@
 #include "gpc/sm_network_params.h"
 
+#include "common/params.h"
+
 namespace heddle::gpc {
 
 void SmNetworkParams::describe(ParamTable<SmNetworkParams>& t) {

@@ -12,9 +12,9 @@
 #include "common/packet_socket.h"
 #include "host/host_params.h"
 #include "host/register_file.h"
-#include "protocol/control_packet.h"
-#include "protocol/copy_packet.h"
-#include "protocol/queue_packet.h"
+#include "protocol/host_packet.h"
+#include "protocol/host_task.h"
+#include "protocol/packet_copy.h"
 
 namespace heddle::host {
 

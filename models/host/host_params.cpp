@@ -1,6 +1,7 @@
 #include "host/host_params.h"
 
 #include "common/param_table.h"
+#include "common/params.h"
 
 namespace heddle::host {
 

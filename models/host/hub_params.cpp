@@ -1,5 +1,7 @@
 #include "host/hub_params.h"
 
+#include "common/params.h"
+
 namespace heddle::host {
 
 void HubParams::describe(ParamTable<HubParams>& t) {

@@ -17,7 +17,7 @@
 #include "common/packet_socket.h"
 #include "host/hub_params.h"
 #include "protocol/memory_request.h"
-#include "protocol/translate_packet.h"
+#include "protocol/tlb_mmu.h"
 
 namespace heddle::host {
 

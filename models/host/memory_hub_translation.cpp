@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/memory_access.h"
+#include "protocol/memory_request.h"
 
 namespace heddle::host {
 namespace {

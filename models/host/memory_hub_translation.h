@@ -13,7 +13,7 @@
 #include "common/packet_socket.h"
 #include "common/stats.h"
 #include "protocol/memory_request.h"
-#include "protocol/translate_packet.h"
+#include "protocol/tlb_mmu.h"
 
 namespace heddle::host {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "host/register_table.h"
-#include "protocol/control_packet.h"
-#include "protocol/copy_packet.h"
-#include "protocol/queue_packet.h"
+#include "protocol/host_packet.h"
+#include "protocol/host_task.h"
+#include "protocol/packet_copy.h"
 
 namespace heddle::host {
 

@@ -5,9 +5,9 @@
 
 #include "arch/hsa_status.h"
 #include "common/error.h"
-#include "protocol/control_packet.h"
-#include "protocol/copy_packet.h"
-#include "protocol/queue_packet.h"
+#include "protocol/host_packet.h"
+#include "protocol/host_task.h"
+#include "protocol/packet_copy.h"
 
 namespace heddle::host {
 namespace {

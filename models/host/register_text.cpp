@@ -149,7 +149,7 @@ std::string registers_as_markdown() {
   std::string out = "# Registers\n\n";
   out +=
       "What a host sees through `bar0`, offset by offset. This page is made by `heddle show registers --format "
-      "markdown`, and\n`platforms/host/heddle_registers.h`, the same for C, by `--format c`.\n\n";
+      "markdown`, and\n`platforms/driver/heddle_registers.h`, the same for C, by `--format c`.\n\n";
   out += fmt::format("`bar0` is {} KiB; `c` below is a copy channel, `q` a queue, `w` a word of an agent packet.\n\n",
                      kBar0Bytes / 1024);
   out += "## Rules\n\n";

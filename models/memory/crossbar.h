@@ -16,8 +16,8 @@
 #include "memory/crossbar_fan_out.h"
 #include "memory/crossbar_params.h"
 #include "memory/crossbar_routes.h"
-#include "protocol/bulk_packet.h"
 #include "protocol/memory_request.h"
+#include "protocol/sm_tmau.h"
 
 namespace heddle::memory {
 

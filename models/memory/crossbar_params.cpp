@@ -1,5 +1,7 @@
 #include "memory/crossbar_params.h"
 
+#include "common/params.h"
+
 namespace heddle::memory {
 
 void CrossbarParams::describe(ParamTable<CrossbarParams>& t) {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "protocol/memory_access.h"
+#include "protocol/memory_request.h"
 
 namespace heddle::memory {
 namespace {

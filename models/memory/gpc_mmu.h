@@ -23,7 +23,7 @@
 #include "memory/tlb.h"
 #include "memory/translate_now.h"
 #include "protocol/memory_request.h"
-#include "protocol/translate_packet.h"
+#include "protocol/tlb_mmu.h"
 
 namespace heddle::memory {
 

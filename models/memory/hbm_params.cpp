@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/params.h"
 #include "memory/hbm_timing.h"
 
 namespace heddle::memory {

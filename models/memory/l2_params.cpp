@@ -1,6 +1,7 @@
 #include "memory/l2_params.h"
 
 #include "arch/memory_op.h"
+#include "common/params.h"
 
 namespace heddle::memory {
 

@@ -17,9 +17,9 @@
 #include "memory/mmu_params.h"
 #include "memory/tlb.h"
 #include "memory/translate_now.h"
-#include "protocol/control_packet.h"
+#include "protocol/host_task.h"
 #include "protocol/memory_client.h"
-#include "protocol/translate_packet.h"
+#include "protocol/tlb_mmu.h"
 
 namespace heddle::memory {
 

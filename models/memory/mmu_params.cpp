@@ -1,5 +1,7 @@
 #include "memory/mmu_params.h"
 
+#include "common/params.h"
+
 namespace heddle::memory {
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/params.h"
+#include "common/param_fwd.h"
 
 namespace heddle::memory {
 

@@ -1,4 +1,5 @@
 #include "packet/engine.h"
+#include "arch/gpu_observation.h"
 
 #include <algorithm>
 
@@ -55,7 +56,7 @@ void PacketProcessor::Engine::reset() {
   stats_.in_flight.set(in_flight_ = 0);
   stats_.open.set(0);
   limited_.clear();
-  for (const auto& [operation, running] : running_) domain_.observation().labels.forget(operation);
+  for (const auto& [operation, running] : running_) gpu_observation(domain_).labels.forget(operation);
   operations_ = 0;
   running_.clear();
   copies_ = 0;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "packet/engine.h"
 
 namespace heddle::packet {
@@ -101,7 +102,7 @@ void PacketProcessor::Engine::hand_over(std::uint32_t slot, Kernel& kernel, std:
   }
   running_[kernel.operation] = {slot, number};
   take_lane(queues_[packet.queue], kernel.lane);
-  domain_.observation().labels.set(
+  gpu_observation(domain_).labels.set(
       kernel.operation,
       fmt::format("{} (queue {}, packet {})", kernel.object.name.empty() ? "kernel" : kernel.object.name, packet.queue,
                   packet.index));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "packet/engine.h"
 
 namespace heddle::packet {
@@ -58,14 +59,14 @@ void PacketProcessor::Engine::report(Packet& packet, std::uint32_t kernel) {
     draw(queue, record, lane);
     give_lane(queue, lane);
   }
-  if (has_kernel) domain_.observation().labels.forget(record.operation);
+  if (has_kernel) gpu_observation(domain_).labels.forget(record.operation);
 }
 
 // The queue's own line shows what has its turn, and lines below it what has been launched.
 void PacketProcessor::Engine::draw(Queue& queue, const PacketRecord& record, std::uint32_t lane) {
   TimelineSink* sink = block_.timeline();
   if (sink == nullptr || lane == kNone) return;
-  const Clock& clock = domain_.clock();
+  const Timebase& clock = domain_;
   const auto number = static_cast<std::uint32_t>(&queue - queues_.data());
   const std::string group = domain_.observation().prefix + " queues";
   const std::string line = fmt::format("queue {}", number);
@@ -134,7 +135,7 @@ void PacketProcessor::Engine::note_wait(std::uint32_t number) {
   if (wait == queue.wait) return;
   if (queue.wait != nullptr && now() > queue.wait_since) {
     const TrackId track = sink->track(domain_.observation().prefix + " queues", fmt::format("queue {} waits", number));
-    sink->slice(track, domain_.clock().time_of(queue.wait_since), domain_.clock().time_of(now()), queue.wait);
+    sink->slice(track, domain_.time_of(queue.wait_since), domain_.time_of(now()), queue.wait);
   }
   queue.wait = wait;
   queue.wait_since = now();

@@ -1,6 +1,7 @@
 // Who waits for whom: what a run without progress ends with.
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "packet/engine.h"
 
 namespace heddle::packet {
@@ -69,7 +70,7 @@ void PacketProcessor::Engine::collect_packet(WaitGraph& graph, const Packet& pac
   if (queue.agent != kNone && &packets_[queue.agent] == &packet) graph.add(name, "for", kHost);
   for (std::uint32_t i = 0; i < packet.dispatched; ++i) {
     const std::uint32_t operation = packet.kernels[i].operation;
-    if (running_.count(operation) > 0) graph.add(name, "for the end of", domain_.observation().labels.of(operation));
+    if (running_.count(operation) > 0) graph.add(name, "for the end of", gpu_observation(domain_).labels.of(operation));
   }
   if (packet.launched && packet.type == PacketType::vendor && packet.times.ended == 0) {
     graph.add(name, "for the end of", packet.vendor.format == arch::VendorFormat::hold ? "its time" : "its copy");

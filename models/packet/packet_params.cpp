@@ -1,7 +1,8 @@
 #include "packet/packet_params.h"
 
 #include "common/param_table.h"
-#include "protocol/queue_packet.h"
+#include "common/params.h"
+#include "protocol/host_packet.h"
 
 namespace heddle::packet {
 namespace {

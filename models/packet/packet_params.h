@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/params.h"
+#include "common/param_fwd.h"
 
 namespace heddle::packet {
 

@@ -14,10 +14,10 @@
 #include "common/packet_socket.h"
 #include "packet/packet_log.h"
 #include "packet/packet_params.h"
-#include "protocol/copy_packet.h"
-#include "protocol/dispatch_packet.h"
+#include "protocol/host_packet.h"
 #include "protocol/memory_request.h"
-#include "protocol/queue_packet.h"
+#include "protocol/packet_copy.h"
+#include "protocol/packet_task.h"
 
 namespace heddle::packet {
 

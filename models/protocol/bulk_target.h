@@ -5,7 +5,7 @@
 
 #include "arch/bulk.h"
 #include "arch/tensor_piece.h"
-#include "protocol/cta_packet.h"
+#include "protocol/gpm_mpc_sm.h"
 
 namespace heddle::protocol {
 

@@ -271,4 +271,10 @@ class RequestPool final : public tlm::tlm_mm_interface {
   std::vector<MemoryRequest*> free_;
 };
 
+// Whether a request changes bytes, as far as permissions are concerned (PRT-08): atomics and reductions do as well.
+inline bool writes(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension) {
+  if (payload.is_write()) return true;
+  return extension.action != MemoryAction::plain && extension.action != MemoryAction::prefetch;
+}
+
 }  // namespace heddle::protocol

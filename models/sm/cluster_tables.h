@@ -7,7 +7,7 @@
 
 #include "arch/dsmem.h"
 #include "common/clock.h"
-#include "protocol/cluster_packet.h"
+#include "protocol/gpm_mpc_sm.h"
 
 namespace heddle::sm {
 

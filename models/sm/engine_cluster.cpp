@@ -2,6 +2,7 @@
 // CGA-09).
 #include <algorithm>
 
+#include "arch/gpu_observation.h"
 #include "sm/warp_engine.h"
 
 namespace heddle::sm {
@@ -167,7 +168,7 @@ void WarpEngine::pass(Cta& cta, Cycle when) {
     prepare(slot, from);
   }
   stats_.stall_cluster.add(waited);
-  ClusterMap& clusters = domain_.observation().clusters;
+  ClusterMap& clusters = gpu_observation(domain_).clusters;
   if (!cta.in_cga() || place_.gpc >= clusters.gpcs()) return;
   const std::uint32_t id = cta.start.tag.cga_id;
   clusters.barrier(place_.gpc, id, cta.phases > clusters.phases(place_.gpc, id), waited);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "arch/mbarrier.h"
 #include "sm/warp_engine.h"
 
@@ -25,11 +26,11 @@ std::string WarpEngine::name_of(const Cta& cta, std::uint32_t warp) const {
   const std::string place = fmt::format("SM {}, CTA {}, warp {}", place_.id, cta.start.id.index, warp);
   if (cta.start.record == 0) return place;
   // Many grids have a CTA 0 where programs launch them.
-  return fmt::format("{} of {}", place, domain_.observation().labels.of(cta.start.tag.operation));
+  return fmt::format("{} of {}", place, gpu_observation(domain_).labels.of(cta.start.tag.operation));
 }
 
 void WarpEngine::collect_waits(WaitGraph& graph) const {
-  const Labels& labels = domain_.observation().labels;
+  const Labels& labels = gpu_observation(domain_).labels;
   for (const Cta& cta : ctas_) {
     if (!cta.running || cta.ending) continue;
     const std::string operation = labels.of(cta.start.tag.operation);
@@ -60,7 +61,7 @@ void WarpEngine::collect_waits(WaitGraph& graph) const {
 }
 
 void WarpEngine::show_exit(WaitGraph& graph, const Cta& cta) const {
-  const std::string operation = domain_.observation().labels.of(cta.start.tag.operation);
+  const std::string operation = gpu_observation(domain_).labels.of(cta.start.tag.operation);
   const std::uint32_t requests = memory_.in_flight_of_cta(cta.start.cta_slot);
   if (requests > 0) {
     graph.add(operation, "for",
@@ -124,7 +125,7 @@ void WarpEngine::show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp&
   const std::string name = name_of(cta, warp.place.warp);
   const std::string step = step_at(warp, warp.issued_pc, arch::OpCode::cluster_wait);
   if (cta.in_cga()) {
-    const std::string kernel = domain_.observation().labels.of(cta.start.tag.operation);
+    const std::string kernel = gpu_observation(domain_).labels.of(cta.start.tag.operation);
     graph.add(name, fmt::format("in {}, for", step), protocol::barrier_name(kernel, place_.gpc, cta.start.tag.cga_id));
     return;
   }
@@ -176,7 +177,7 @@ void WarpEngine::show_nested(WaitGraph& graph, const Cta& cta, const Warp& warp)
     case NestedStage::wait:
       if (warp.wait != WarpWait::children) break;
       graph.add(name, fmt::format("in {}, for its children:", step),
-                "children of " + domain_.observation().labels.of(cta.start.tag.operation));
+                "children of " + gpu_observation(domain_).labels.of(cta.start.tag.operation));
       return;
     case NestedStage::elsewhere:
       for (const std::uint32_t other : cta.warps) {

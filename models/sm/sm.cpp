@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "sm/cta_duration.h"
 
 namespace heddle::sm {
@@ -100,7 +101,7 @@ void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle ar
   ++resident_;
   if (!cta.restored) {
     started_.add();
-    if (CtaListener* listener = domain_.observation().ctas) listener->cta_started(shown(cta, arrival));
+    if (CtaListener* listener = gpu_observation(domain_).ctas) listener->cta_started(shown(cta, arrival));
   }
   if (start.tag.cga_id != protocol::kNoCgaId) enter_cga(start, arrival);
   if (start.code != arch::kNoCode) {
@@ -113,7 +114,7 @@ void Sm::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle ar
 
 void Sm::enter_cga(const protocol::CtaStartPacket& start, Cycle arrival) {
   engine_.host_cga(start);
-  ClusterMap& clusters = domain_.observation().clusters;
+  ClusterMap& clusters = gpu_observation(domain_).clusters;
   if (place_.gpc >= clusters.gpcs()) return;
   ClusterMap::Cluster cluster;
   cluster.task = start.tag.operation;
@@ -160,19 +161,19 @@ void Sm::on_event(std::uint32_t kind, std::uint64_t argument) {
 void Sm::cta_restored(std::uint32_t cta_slot, std::uint32_t operation) {
   Cta& cta = ctas_[cta_slot];
   cta.operation = operation;
-  if (CtaListener* listener = domain_.observation().ctas) listener->cta_restored(shown(cta, now()));
+  if (CtaListener* listener = gpu_observation(domain_).ctas) listener->cta_restored(shown(cta, now()));
 }
 
 void Sm::cta_exposed(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   cta.exposed = true;
-  if (CtaListener* listener = domain_.observation().ctas) listener->cta_saved(shown(cta, now()));
+  if (CtaListener* listener = gpu_observation(domain_).ctas) listener->cta_saved(shown(cta, now()));
 }
 
 void Sm::cta_saved(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   cta.saved = true;
-  CtaListener* listener = domain_.observation().ctas;
+  CtaListener* listener = gpu_observation(domain_).ctas;
   if (listener != nullptr && !cta.exposed) listener->cta_saved(shown(cta, now()));
   end(cta_slot, false);
 }
@@ -183,7 +184,7 @@ void Sm::end(std::uint32_t cta_slot, bool faulted) {
   used_.subtract(cta.need);
   --resident_;
   const std::uint32_t warps = cta.need[arch::Resource::warps];
-  Observation& observation = domain_.observation();
+  GpuObservation& observation = gpu_observation(domain_);
   warp_cycles_.add((now() - cta.begin) * warps);
   observation.load_map.add(place_.id, cta.begin, now(), warps);
   if (observation.ctas != nullptr && !cta.saved) {
@@ -217,14 +218,14 @@ CtaListener::Cta Sm::shown(const Cta& cta, Cycle cycle) const {
 }
 
 void Sm::draw(const Cta& cta, std::uint32_t cta_slot) {
-  const Observation& observation = domain_.observation();
+  const GpuObservation& observation = gpu_observation(domain_);
   if (tracks_.empty()) tracks_.resize(ctas_.size());
   TrackId& track = tracks_[cta_slot];
   if (track.group == 0) {
     track = observation.timeline->track(observation.prefix + " " + path(), fmt::format("CTA slot {:2}", cta_slot));
   }
-  const sc_core::sc_time begin = domain_.clock().time_of(cta.begin);
-  const sc_core::sc_time end = domain_.clock().time_of(now());
+  const Picoseconds begin = domain_.time_of(cta.begin);
+  const Picoseconds end = domain_.time_of(now());
   const std::string name = observation.labels.of(cta.operation);
   const auto index = static_cast<std::int64_t>(cta.id.index);
   const std::int64_t warps = cta.need[arch::Resource::warps];

@@ -1,5 +1,8 @@
 #include "sm/sm_params.h"
 
+#include "common/param_list.h"
+#include "common/params.h"
+
 namespace heddle::sm {
 namespace {
 

@@ -6,8 +6,7 @@
 
 #include "arch/sm_limits.h"
 #include "arch/swizzle.h"
-#include "common/param_list.h"
-#include "common/params.h"
+#include "common/param_fwd.h"
 
 namespace heddle::sm {
 

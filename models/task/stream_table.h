@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/waits.h"
-#include "protocol/submit_packet.h"
+#include "protocol/host_task.h"
 
 namespace heddle::task {
 

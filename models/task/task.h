@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "protocol/submit_packet.h"
-#include "protocol/task_packet.h"
+#include "protocol/host_task.h"
+#include "protocol/task_cwd.h"
 #include "task/nested_chain.h"
 
 namespace heddle::task {

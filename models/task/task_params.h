@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "arch/task_record.h"
-#include "common/params.h"
+#include "common/param_fwd.h"
 
 namespace heddle::task {
 

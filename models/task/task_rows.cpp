@@ -1,4 +1,5 @@
 #include "task/task_rows.h"
+#include "arch/gpu_observation.h"
 
 #include <algorithm>
 
@@ -39,7 +40,7 @@ void TaskRows::after_start(TrackId waits, const Task& task, Cycle completed) {
 }
 
 void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, const Task* task) {
-  Observation& observation = domain_.observation();
+  GpuObservation& observation = gpu_observation(domain_);
   const std::string stream = observation.streams.of(packet.stream);
   const TrackId runs = sink()->track(group("streams"), stream);
   Waits waits{sink()->track(group("streams"), stream + " waits"), times.before};
@@ -58,7 +59,7 @@ void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, con
 }
 
 void TaskRows::child(const Task& task, Cycle completed) {
-  const Labels& labels = domain_.observation().labels;
+  const Labels& labels = gpu_observation(domain_).labels;
   const Cycle begin = task.issue_known ? std::min(task.issued, task.arrived) : task.arrived;
   const Cycle start = task.start == 0 ? completed : task.start;
   const std::string depth = fmt::format("depth {}", task.child.depth);
@@ -92,7 +93,7 @@ void TaskRows::child(const Task& task, Cycle completed) {
 void TaskRows::false_dependency(const Task& task, Cycle when) {
   const TrackId track = sink()->track(group("nested"), "false dependencies");
   sink()->slice(track, time(when), time(when),
-                fmt::format("{}: stream {} waited for stream {}", domain_.observation().labels.of(task.operation()),
+                fmt::format("{}: stream {} waited for stream {}", gpu_observation(domain_).labels.of(task.operation()),
                             task.child.stream, task.behind_stream),
                 {{"tmdq", task.child.tmdq}});
 }
@@ -103,7 +104,7 @@ void TaskRows::subcontext(const Task& task, Cycle end) {
   const std::string name = fmt::format("subcontext {}", task.packet.subcontext);
   const std::uint32_t number = lane(name, task.start, end);
   const TrackId track = sink()->track(group("subcontexts"), number == 0 ? name : fmt::format("{}.{}", name, number));
-  sink()->slice(track, time(task.start), time(end), domain_.observation().labels.of(task.operation()),
+  sink()->slice(track, time(task.start), time(end), gpu_observation(domain_).labels.of(task.operation()),
                 {{"operation", task.operation()}});
 }
 

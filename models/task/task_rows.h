@@ -42,7 +42,7 @@ class TaskRows {
     Cycle at = 0;
   };
   TimelineSink* sink() const { return domain_.observation().timeline; }
-  sc_core::sc_time time(Cycle cycle) const { return domain_.clock().time_of(cycle); }
+  Picoseconds time(Cycle cycle) const { return domain_.time_of(cycle); }
   std::string group(const char* what) const { return domain_.observation().prefix + " " + what; }
   // The first line of that name on which nothing has been drawn since `begin`.
   std::uint32_t lane(const std::string& name, Cycle begin, Cycle end);

@@ -247,8 +247,8 @@ void TaskUnit::finish(std::uint32_t stream, Cycle start, Cycle end, DoneStatus s
   }
   if (timeline() != nullptr) draw(entry, start, end, task);
   dispatched_.erase(operation);
-  const Clock& clock = domain_.clock();
-  done_out.send({operation, status, clock.time_of(entry.submitted), clock.time_of(start), clock.time_of(end)});
+  done_out.send(
+      {operation, status, domain_.time_of(entry.submitted), domain_.time_of(start), domain_.time_of(end)});
   streams_.complete(stream, end);
   show_open();
   progress();

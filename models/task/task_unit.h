@@ -13,15 +13,15 @@
 
 #include "arch/code_store.h"
 #include "arch/fault.h"
+#include "arch/gpu_observation.h"
 #include "arch/sm_limits.h"
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
-#include "protocol/child_packet.h"
-#include "protocol/dispatch_packet.h"
-#include "protocol/evict_packet.h"
-#include "protocol/submit_packet.h"
-#include "protocol/task_packet.h"
+#include "protocol/host_task.h"
+#include "protocol/packet_task.h"
+#include "protocol/sm_task.h"
+#include "protocol/task_cwd.h"
 #include "task/nested_scheduler.h"
 #include "task/priority_lists.h"
 #include "task/queue_state.h"
@@ -180,7 +180,7 @@ class TaskUnit : public Block, private NestedClient {
   void end_queue(const Task& task);
 
   void collect_nested_waits(WaitGraph& graph) const;
-  std::string label(std::uint32_t operation) const { return domain_.observation().labels.of(operation); }
+  std::string label(std::uint32_t operation) const { return gpu_observation(domain_).labels.of(operation); }
 
   const arch::SmLimits limits_;
   const Cycle stream_gap_;

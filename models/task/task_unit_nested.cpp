@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "arch/little_endian.h"
 #include "task/task_unit.h"
 
@@ -158,7 +159,7 @@ void TaskUnit::child_read(const ChainEffect& effect) {
   const std::string why = judge(effect, child, object, shape);
   const Task* parent = task_at(effect.owner);
   if (parent != nullptr) shape.subcontext = parent->packet.subcontext;
-  domain_.observation().labels.set(operation,
+  gpu_observation(domain_).labels.set(operation,
                                    fmt::format("{} #{}", object.name.empty() ? "child" : object.name, ++child_number_));
 
   Task task = task_of(operation, child.priority, shape);
@@ -271,7 +272,7 @@ void TaskUnit::finish_child(const Task& task, Cycle end) {
   }
   if (timeline() != nullptr) rows_.child(task, end);
   if (task.status == DoneStatus::ok) {
-    domain_.observation().labels.forget(task.operation());
+    gpu_observation(domain_).labels.forget(task.operation());
   } else {
     stats_.child_faults.add();
   }
@@ -308,7 +309,7 @@ void TaskUnit::restore(const ChainEffect& effect) {
   task.packet.id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
                         arch::get_32(effect.line, saved::kCtaZ)};
   task.packet.id.index = task.packet.id.cga = arch::get_64(effect.line, saved::kIndex);
-  domain_.observation().labels.set(task.operation(), label(origin.operation()) + " (restored)");
+  gpu_observation(domain_).labels.set(task.operation(), label(origin.operation()) + " (restored)");
   stats_.restores.add();
   stats_.wakes.add();
   Task& here = tasks_.emplace(task.operation(), std::move(task)).first->second;

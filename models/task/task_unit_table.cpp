@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "arch/gpu_observation.h"
 #include "task/task_unit.h"
 
 namespace heddle::task {
@@ -145,7 +146,7 @@ void TaskUnit::run_over(Task& task) {
   if (task.origin == Task::Origin::restored) {
     const auto origin = tasks_.find(task.packet.runs_as);
     if (task.status == DoneStatus::faulted && origin != tasks_.end()) origin->second.status = DoneStatus::faulted;
-    domain_.observation().labels.forget(task.operation());
+    gpu_observation(domain_).labels.forget(task.operation());
     tasks_.erase(task.operation());
     progress();
   } else if (task.record() != 0) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/clock.h"
-#include "protocol/bulk_packet.h"
+#include "protocol/sm_tmau.h"
 #include "tmau/line_generator.h"
 
 namespace heddle::tmau {

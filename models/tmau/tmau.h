@@ -16,7 +16,7 @@
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "common/ring.h"
-#include "protocol/bulk_packet.h"
+#include "protocol/sm_tmau.h"
 #include "tmau/arbiter.h"
 #include "tmau/bulk_work.h"
 #include "tmau/completion_tracker.h"

@@ -18,7 +18,7 @@ void Tmau::draw(const BulkWork& work, Cycle end) {
         observation.timeline->track(observation.prefix + " " + path(), fmt::format("request {:2}", track)));
   }
   track_ends_[track] = end;
-  const Clock& clock = domain_.clock();
+  const Timebase& clock = domain_;
   observation.timeline->slice(tracks_[track], clock.time_of(work.arrival), clock.time_of(end),
                               arch::bulk_name(work.kind()),
                               {{"sm", place_.ids[work.sm]},

@@ -1,6 +1,7 @@
 #include "tmau/tmau_params.h"
 
 #include "common/param_table.h"
+#include "common/params.h"
 
 namespace heddle::tmau {
 

@@ -7,9 +7,10 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/run_outcome.h"
-#include "protocol/dispatch_packet.h"
+#include "protocol/packet_task.h"
 
 namespace heddle::cli {
 namespace {

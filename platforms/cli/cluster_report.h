@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "replay/simulation.h"
-#include "workload/workload.h"
+#include "scenario/workload.h"
 
 namespace heddle::cli {
 

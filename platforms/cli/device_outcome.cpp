@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "workload/memory_region.h"
+#include "scenario/memory_region.h"
 
 namespace heddle::cli {
 namespace {

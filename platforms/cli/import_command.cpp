@@ -12,10 +12,10 @@
 #include "cli/replay_plan.h"
 #include "cli/run_outcome.h"
 #include "common/yaml_util.h"
-#include "workload/kineto.h"
-#include "workload/nsys.h"
-#include "workload/rocprof.h"
-#include "workload/scenario_packets.h"
+#include "import/kineto.h"
+#include "import/nsys.h"
+#include "import/rocprof.h"
+#include "scenario/scenario_packets.h"
 
 namespace heddle::cli {
 namespace {

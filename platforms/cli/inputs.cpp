@@ -9,9 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
-#include "workload/kineto.h"
-#include "workload/nsys.h"
-#include "workload/rocprof.h"
+#include "import/kineto.h"
+#include "import/nsys.h"
+#include "import/rocprof.h"
 
 namespace heddle::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "workload/scenario.h"
-#include "workload/workload.h"
+#include "scenario/scenario.h"
+#include "scenario/workload.h"
 
 namespace heddle::cli {
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/memory_op.h"
 #include "memory/hbm_timing.h"

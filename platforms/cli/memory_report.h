@@ -1,7 +1,7 @@
 // What the page shows of a GPU's memory and of its faults.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "cli/run_outcome.h"
 

@@ -3,6 +3,8 @@
 #include <iostream>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/inputs.h"

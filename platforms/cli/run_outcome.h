@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/inputs.h"
 #include "cli/machines.h"
 #include "cli/replay_plan.h"

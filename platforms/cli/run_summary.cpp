@@ -1,5 +1,6 @@
 // The lines that the program prints at the end of a run, and what they share with the page.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/cluster_report.h"
 #include "cli/packet_report.h"

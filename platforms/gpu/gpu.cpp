@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "gpu/residency.h"
 
 namespace heddle::gpu {
@@ -46,7 +47,7 @@ Cycle Gpu::start_path(const GpuParams& params) {
   return Cycle{params.task.to_cwd} + params.cwd.session_pipeline + steps * params.cwd.session_step;
 }
 
-Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation,
+Gpu::Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, GpuObservation& observation,
          DeviceMemory memory)
     : sc_core::sc_module(name),
       params_(checked(params)),
@@ -291,8 +292,8 @@ void Gpu::reset() {
   codes_.reset();
   domain_.reset();
   domain_.observation().stats.clear();
-  domain_.observation().load_map.clear();
-  domain_.observation().clusters.clear();
+  gpu_observation(domain_).load_map.clear();
+  gpu_observation(domain_).clusters.clear();
   clear_records();
 }
 

@@ -8,6 +8,8 @@
 
 #include "arch/code_store.h"
 #include "arch/fault.h"
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "copy/copy_engines.h"
 #include "cwd/cwd.h"
 #include "gpu/gpc_tree.h"
@@ -35,7 +37,7 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   // `observation` must outlive the Gpu; its prefix ("gpu0") begins the paths of all statistics. `seed` decides what is
   // random: the durations of CTAs whose kernel gives a range. Throws InputError if the parameters contradict each
   // other.
-  Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, Observation& observation,
+  Gpu(const sc_core::sc_module_name& name, const GpuParams& params, std::uint64_t seed, GpuObservation& observation,
       DeviceMemory memory = DeviceMemory::own);
   ~Gpu() override;
 
@@ -50,7 +52,7 @@ class Gpu : public sc_core::sc_module, private host::Device, private packet::Fit
   void listen(packet::PacketListener& listener) { packets_.listen(listener); }
   const packet::PacketProcessor& packets() const { return packets_; }
 
-  // The way in and out for testbenches without a host: operations and streams (protocol/submit_packet.h). Either may
+  // The way in and out for testbenches without a host: operations and streams (protocol/host_task.h). Either may
   // stay unbound.
   PacketIn<protocol::SubmitPacket>& submit_in() { return task_.submit_in; }
   PacketOut<protocol::DonePacket>& done_out() { return task_.done_out; }

@@ -6,10 +6,12 @@
 
 #include "arch/aql_packet.h"
 #include "arch/memory_op.h"
+#include "common/param_list.h"
+#include "common/params.h"
 #include "common/suggest.h"
 #include "gpu/preset_texts.h"
 #include "host/register_table.h"
-#include "protocol/queue_packet.h"
+#include "protocol/host_packet.h"
 
 namespace heddle::gpu {
 

@@ -7,7 +7,7 @@
 
 #include "arch/topology.h"
 #include "common/domain.h"
-#include "common/params.h"
+#include "common/param_fwd.h"
 #include "copy/copy_params.h"
 #include "cwd/cwd_params.h"
 #include "gpc/cga_memory.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/topology.h"
+#include "common/packet_socket.h"
 #include "gpu/gpc_tree.h"
 #include "host/memory_hub.h"
 #include "memory/crossbar.h"

@@ -9,7 +9,7 @@
 #include "gpu/gpu_params.h"
 #include "replay/host_driver.h"
 #include "replay/overlap_pairs.h"
-#include "workload/workload.h"
+#include "scenario/workload.h"
 
 namespace heddle::replay {
 

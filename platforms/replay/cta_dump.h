@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "arch/topology.h"
-#include "common/observation.h"
-#include "workload/workload.h"
+#include "arch/gpu_observation.h"
+#include "scenario/workload.h"
 
 namespace heddle::replay {
 

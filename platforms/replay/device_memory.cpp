@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "workload/memory_region.h"
+#include "scenario/memory_region.h"
 
 namespace heddle::replay {
 

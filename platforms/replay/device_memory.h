@@ -8,7 +8,7 @@
 #include "arch/kernel_object.h"
 #include "gpu/gpu.h"
 #include "replay/memory_map.h"
-#include "workload/workload.h"
+#include "scenario/workload.h"
 
 namespace heddle::replay {
 

@@ -1,4 +1,5 @@
 #include "replay/host_driver.h"
+#include "arch/gpu_observation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,7 @@ std::string operation_label(const workload::Workload& workload, std::size_t op) 
 }
 
 HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-                       const HostTimings& timings, Observation& gpu, Observation& host,
+                       const HostTimings& timings, GpuObservation& gpu, Observation& host,
                        const std::vector<std::uint32_t>& codes, const std::vector<TimedShare>& shares)
     : sc_core::sc_module(name),
       domain("domain", 1.0, TimingMode::at, 0, host),
@@ -195,9 +196,9 @@ void HostDriver::on_done(const protocol::DonePacket& done, std::uint32_t) {
   results_[done.operation] = {true,
                               done.status == protocol::DoneStatus::rejected,
                               done.status == protocol::DoneStatus::faulted,
-                              ns(done.submitted),
-                              ns(done.start),
-                              ns(done.end)};
+                              ns(sc_time_of(done.submitted)),
+                              ns(sc_time_of(done.start)),
+                              ns(sc_time_of(done.end))};
   ++done_;
 }
 

@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "arch/gpu_observation.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
-#include "protocol/submit_packet.h"
+#include "protocol/host_task.h"
 #include "replay/host.h"
 #include "replay/initial_state.h"
-#include "workload/workload.h"
+#include "scenario/workload.h"
 
 namespace heddle::replay {
 
@@ -36,7 +37,7 @@ class HostDriver : public sc_core::sc_module,
   // there are none. Workload and observations must outlive the driver.
   // `shares`: how the machine is shared, in the order of their times.
   HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-             const HostTimings& timings, Observation& gpu, Observation& host,
+             const HostTimings& timings, GpuObservation& gpu, Observation& host,
              const std::vector<std::uint32_t>& codes = {}, const std::vector<TimedShare>& shares = {});
   ~HostDriver() override;
 
@@ -72,7 +73,7 @@ class HostDriver : public sc_core::sc_module,
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
-  Observation& gpu_;
+  GpuObservation& gpu_;
   std::vector<Item> items_;
   std::uint32_t streams_ = 0;  // in use: those of the workload, and one for every queue that is held open
   std::size_t next_ = 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/params.h"
+
 namespace heddle::replay {
 
 void PacketHostParams::describe(ParamTable<PacketHostParams>& t) {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "gpu/gpu.h"
-#include "protocol/control_packet.h"
+#include "protocol/host_task.h"
 #include "replay/memory_map.h"
-#include "workload/workload.h"
+#include "scenario/workload.h"
 
 namespace heddle::replay {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "replay/host_driver.h"
-#include "workload/workload.h"
+#include "scenario/workload.h"
 
 namespace heddle::replay {
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "arch/hsa_status.h"
 #include "arch/unified_address.h"
 #include "heddle_registers.h"
@@ -30,7 +31,7 @@ std::int64_t lead_of(const PacketPlan& plan, const std::vector<workload::TpcSwit
 }  // namespace
 
 PacketHost::PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setup, host::HostMemory& memory,
-                       DeviceAccess device, Observation& gpu, Observation& host)
+                       DeviceAccess device, GpuObservation& gpu, Observation& host)
     : sc_core::sc_module(name),
       domain("domain", 1.0, TimingMode::at, 0, host),
       registers("registers"),

@@ -11,11 +11,12 @@
 
 #include <tlm>
 
+#include "arch/gpu_observation.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
 #include "host/host_memory.h"
 #include "packet/packet_log.h"
-#include "protocol/submit_packet.h"
+#include "protocol/host_task.h"
 #include "replay/host.h"
 #include "replay/host_params.h"
 #include "replay/packet_encoder.h"
@@ -53,7 +54,7 @@ class PacketHost : public sc_core::sc_module,
  public:
   // `memory` and the workload must outlive it; `gpu` receives the labels of the operations.
   PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setup, host::HostMemory& memory, DeviceAccess device,
-             Observation& gpu, Observation& host);
+             GpuObservation& gpu, Observation& host);
   ~PacketHost() override;
 
   Domain domain;
@@ -130,7 +131,7 @@ class PacketHost : public sc_core::sc_module,
   const PacketHostParams params_;
   host::HostMemory& host_memory_;
   DeviceAccess device_;
-  Observation& gpu_;
+  GpuObservation& gpu_;
   PacketEncoder encoder_;
   std::int64_t lead_ = 0;
   PacketResults results_;

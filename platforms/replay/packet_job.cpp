@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "arch/unified_address.h"
 #include "common/error.h"
-#include "protocol/dispatch_packet.h"
+#include "protocol/packet_task.h"
 #include "replay/device_memory.h"
 
 namespace heddle::replay {
@@ -73,7 +74,7 @@ double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, const w
 }
 
 std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, std::uint64_t end,
-                                          std::vector<TimedShare> shares, Observation& gpu_observation,
+                                          std::vector<TimedShare> shares, GpuObservation& gpu_observation,
                                           Observation& host_observation) {
   const gpu::GpuParams& params = gpu.params();
   HostTimings timings;

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/observation.h"
+#include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
 #include "replay/initial_state.h"
 #include "replay/packet_host.h"
@@ -39,7 +39,7 @@ class HostSide {
   // The host of one job, bound to its GPU. Throws InputError where the workload cannot be submitted by packets.
   // `end`: of what the workload has in the GPU's memory. `shares`: how the machine is shared.
   std::unique_ptr<PacketHost> add(const Job& job, gpu::Gpu& gpu, std::uint64_t end, std::vector<TimedShare> shares,
-                                  Observation& gpu_observation, Observation& host_observation);
+                                  GpuObservation& gpu_observation, Observation& host_observation);
 
  private:
   const PacketHostParams params_;

@@ -5,10 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "cwd/tpc_holds.h"
 #include "gpu/gpu.h"
 #include "gpu/residency.h"
-#include "protocol/dispatch_packet.h"
+#include "protocol/packet_task.h"
 #include "replay/device_memory.h"
 #include "replay/initial_state.h"
 #include "replay/memory_map.h"
@@ -42,7 +43,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 // The kernel of a task that a program launched: its label is the name and a number. Empty for others.
-std::string kernel_of(const Observation& observation, const arch::FaultRecord& fault) {
+std::string kernel_of(const GpuObservation& observation, const arch::FaultRecord& fault) {
   if ((fault.task & protocol::kDispatchBit) != 0 || (fault.task & protocol::kChildBit) == 0) return {};
   const std::string label = observation.labels.of(fault.task);
   return label.substr(0, label.rfind(" #"));
@@ -91,7 +92,7 @@ void check_kernels(const Job& job) {
 }
 
 struct Machine {
-  std::unique_ptr<Observation> observation;
+  std::unique_ptr<GpuObservation> observation;
   std::unique_ptr<Observation> host_observation;
   std::unique_ptr<gpu::Gpu> gpu;
   std::unique_ptr<TaskTranslator> translator;  // of a job by packets
@@ -125,7 +126,7 @@ Machine build(const Job& job, const SimulationOptions& options, HostSide& host_s
   Machine m;
   m.workload = job.workload;
   m.regions = job.regions;
-  m.observation = std::make_unique<Observation>(job.instance);
+  m.observation = std::make_unique<GpuObservation>(job.instance);
   m.observation->timeline = options.timeline;
   m.observation->ctas = job.ctas;
   if (job.packets && job.ctas != nullptr) {

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "arch/fault.h"
-#include "common/observation.h"
+#include "arch/gpu_observation.h"
 #include "gpu/gpu_params.h"
 #include "replay/host_driver.h"
 #include "replay/host_params.h"
 #include "replay/packet_parts.h"
-#include "workload/packet_options.h"
-#include "workload/workload.h"
+#include "scenario/packet_options.h"
+#include "scenario/workload.h"
 
 namespace heddle::replay {
 
@@ -41,7 +41,7 @@ struct SimulationOptions {
 };
 
 struct JobResult {
-  std::unique_ptr<Observation> observation;  // statistics and load map
+  std::unique_ptr<GpuObservation> observation;  // statistics and load map
   std::vector<OpResult> results;
   double cycle_ns = 1;
   double lead_ns = 0;  // the workload's time 0 on the simulation's axis

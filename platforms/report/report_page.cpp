@@ -6,6 +6,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <nlohmann/json.hpp>
+
 #include "common/error.h"
 #include "report/page_resources.h"
 

@@ -10,7 +10,7 @@
 
 #include "bench/memory_probes.h"
 #include "replay/simulation.h"
-#include "workload/scenario.h"
+#include "scenario/scenario.h"
 
 int sc_main(int, char**) { return 0; }
 

@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "common/param_layers.h"
 #include "cwd/subcontext_stats.h"
 #include "gpu/gpu.h"
@@ -79,7 +81,7 @@ class Host : public sc_core::sc_module, private EventHandler {
   }
 
  private:
-  Observation observation_{"host"};
+  GpuObservation observation_{"host"};
   Domain domain_;
 
  public:
@@ -247,7 +249,7 @@ gpu::GpuParams h100(PartitionMode mode) {
 
 Outcome run(const Policy& policy, double phase_us) {
   test::SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   const gpu::GpuParams params = h100(policy.mode);
   const auto phase_ns = static_cast<Cycle>(phase_us * 1e3);
   gpu::Gpu gpu("gpu0", params, 1, observation);

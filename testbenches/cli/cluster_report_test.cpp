@@ -1,4 +1,5 @@
 // What a run says of its clusters: stats.json, the page, the summary.
+#include "arch/gpu_observation.h"
 #include "cli/cluster_report.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ struct Case {
       op.kernel.block = {name[0] == 'w' ? 33U : 128U, 1, 1};
       workload.ops.push_back(op);
     }
-    job.observation = std::make_unique<Observation>("gpu0");
+    job.observation = std::make_unique<GpuObservation>("gpu0");
     job.cycle_ns = 0.5;
     for (std::uint32_t sm = 0; sm < 5; ++sm)
       job.sm_paths.push_back("gpc" + std::to_string(sm % 2) + ".cpc0.tpc0.sm" + std::to_string(sm / 2));

@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
-#include "workload/kineto_text.h"
+#include "import/kineto_text.h"
 
 namespace heddle::test {
 

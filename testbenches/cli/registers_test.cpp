@@ -15,7 +15,7 @@ TEST_CASE("show registers tells what a host sees, in three forms", "[cli][HST-01
   CHECK(heddle_in(folder, {"show", "registers", "--format", "text"}).out == text.out);
   CHECK(heddle_in(folder, {"show", "registers", "--format", "markdown"}).out == read_file(root + "/docs/registers.md"));
   CHECK(heddle_in(folder, {"show", "registers", "--format", "c"}).out ==
-        read_file(root + "/platforms/host/heddle_registers.h"));
+        read_file(root + "/platforms/driver/heddle_registers.h"));
 }
 
 TEST_CASE("show registers refuses forms that do not exist, and forms of other things", "[cli][HST-01]") {

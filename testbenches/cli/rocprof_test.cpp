@@ -1,6 +1,6 @@
 // A kernel trace of rocprofv3 as a user meets it: replayed, imported, asked for its occupancy, refused.
 #include "cli/program.h"
-#include "workload/rocprof_text.h"
+#include "import/rocprof_text.h"
 
 using namespace heddle::test;
 

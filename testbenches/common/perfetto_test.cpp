@@ -1,4 +1,5 @@
 // The timeline file: valid JSON whatever the names, complete or reported as not.
+#include "common/clock.h"
 #include "common/perfetto.h"
 
 #include <cmath>
@@ -73,7 +74,7 @@ std::vector<nlohmann::json> events(const nlohmann::json& file, const std::string
   return result;
 }
 
-sc_time ns(double value) { return {value, sc_core::SC_NS}; }
+Picoseconds ns(double value) { return picoseconds(sc_time(value, sc_core::SC_NS)); }
 
 constexpr std::uint64_t kPlenty = 1'000'000;
 
@@ -103,7 +104,7 @@ TEST_CASE("slices and counters carry track, time in microseconds, name and argum
   CHECK((again.group == sm.group && again.line == sm.line));
   sink.slice(sm, ns(1234.567), ns(3000), "cta 5", {{"task", 7}, {"index", -3}});
   sink.slice(sm, ns(5), ns(5), "nothing long", {});
-  sink.counter(queue, sc_time(2, sc_core::SC_MS), "entries", 2.5);
+  sink.counter(queue, picoseconds(sc_time(2, sc_core::SC_MS)), "entries", 2.5);
   sink.close();
   const nlohmann::json file = nlohmann::json::parse(read_raw(dir.file("t.json")));
   const auto slices = events(file, "X");
@@ -128,7 +129,7 @@ TEST_CASE("slices and counters carry track, time in microseconds, name and argum
 }
 
 TEST_CASE("picoseconds are kept however late it is", "[perfetto]") {
-  const auto text_of = [](const sc_time& begin, const sc_time& end) {
+  const auto text_of = [](Picoseconds begin, Picoseconds end) {
     const TempDir dir;
     PerfettoSink sink(dir.file("t.json"), kPlenty);
     sink.slice({1, 1}, begin, end, "x", {});
@@ -139,7 +140,8 @@ TEST_CASE("picoseconds are kept however late it is", "[perfetto]") {
     SimFixture sim;
     // Beyond the 53 bits of a double.
     const std::string text =
-        text_of(sc_time::from_value(12'345'678'901'234'567'891U), sc_time::from_value(12'345'678'901'234'567'894U));
+        text_of(picoseconds(sc_time::from_value(12'345'678'901'234'567'891U)),
+                picoseconds(sc_time::from_value(12'345'678'901'234'567'894U)));
     CHECK_THAT(text, Contains("\"ts\":12345678901234.567891,"));
     CHECK_THAT(text, Contains("\"dur\":0.000003,"));
   }
@@ -153,7 +155,7 @@ TEST_CASE("picoseconds are kept however late it is", "[perfetto]") {
   SECTION("at 1 fs") {
     SimFixture sim;
     sc_core::sc_set_time_resolution(1, sc_core::SC_FS);
-    const std::string text = text_of(sc_time(2'345'678, sc_core::SC_FS), ns(3));
+    const std::string text = text_of(picoseconds(sc_time(2'345'678, sc_core::SC_FS)), ns(3));
     CHECK_THAT(text, Contains("\"ts\":0.002345,"));
   }
 }

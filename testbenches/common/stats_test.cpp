@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/observation.h"
@@ -236,11 +237,4 @@ TEST_CASE("clear() returns every statistic to nothing and keeps the paths", "[st
   histogram.add(9);
   CHECK(histogram.min() == 9);
   CHECK(stats.to_json().at("h.count").at("value") == 1);
-}
-
-TEST_CASE("labels name what has a name and number the rest", "[stats]") {
-  Labels labels("stream");
-  labels.set(3, "copy");
-  CHECK(labels.of(3) == "copy");
-  CHECK(labels.of(4) == "stream 4");
 }

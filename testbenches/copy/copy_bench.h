@@ -9,8 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "arch/memory_op.h"
 #include "arch/unified_address.h"
+#include "common/packet_socket.h"
 #include "copy/copy_engines.h"
 #include "support/protocol_checker.h"
 #include "support/sim_fixture.h"
@@ -167,7 +169,7 @@ struct CopyBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain;
   copy::CopyEngines copies;
   FakeMemory memory;

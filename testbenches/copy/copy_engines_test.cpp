@@ -299,12 +299,12 @@ TEST_CASE("the timeline shows what an engine does, and its set-up", "[copy]") {
       lines.push_back(group + "/" + line);
       return {0, static_cast<std::uint32_t>(lines.size())};
     }
-    void slice(TrackId track, const sc_core::sc_time& begin, const sc_core::sc_time& end, std::string_view name,
+    void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
                TimelineArgs) override {
       slices.push_back(fmt::format("{}: {} to {}: {}", lines.at(track.line - 1), begin.value() / 1000,
                                    end.value() / 1000, std::string(name)));
     }
-    void counter(TrackId, const sc_core::sc_time&, std::string_view, double) override {}
+    void counter(TrackId, Picoseconds, std::string_view, double) override {}
   } sink;
   CopyBench bench(params_of(2, 64, 64, 50));
   bench.observation.timeline = &sink;

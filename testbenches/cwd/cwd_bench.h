@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "cwd/cwd.h"
 #include "cwd/cwd_log.h"
 #include "cwd/fake_task_unit.h"
@@ -340,7 +342,7 @@ class CwdBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Log log;
   const cwd::CwdParams params;
   const arch::ResourceVector capacity;

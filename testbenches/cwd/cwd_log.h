@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "common/event_queue.h"
-#include "protocol/evict_packet.h"
-#include "protocol/launch_packet.h"
-#include "protocol/task_packet.h"
+#include "protocol/cwd_gpm.h"
+#include "protocol/task_cwd.h"
 
 namespace heddle::test {
 

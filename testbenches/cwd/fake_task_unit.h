@@ -12,7 +12,7 @@
 #include "common/packet_socket.h"
 #include "cwd/cwd_log.h"
 #include "cwd/cwd_params.h"
-#include "protocol/control_packet.h"
+#include "protocol/host_task.h"
 
 namespace heddle::test {
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/heddle_driver.h"
+#include "driver/heddle_driver.h"
 
 #define MEMORY 4096u
 #define RING 1024u

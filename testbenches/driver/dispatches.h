@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "arch/aql_packet.h"
-#include "host/heddle_driver.h"
+#include "driver/heddle_driver.h"
 #include "support/random.h"
 
 namespace heddle::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/heddle_driver.h"
+#include "driver/heddle_driver.h"
 
 namespace heddle::test {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "workload/nsys.h"
+#include "import/nsys.h"
 
 namespace {
 

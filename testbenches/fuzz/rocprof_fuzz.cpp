@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "workload/rocprof.h"
+#include "import/rocprof.h"
 
 namespace {
 

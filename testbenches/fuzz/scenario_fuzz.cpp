@@ -3,7 +3,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "workload/scenario.h"
+#include "scenario/scenario.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name is the fuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

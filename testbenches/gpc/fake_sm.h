@@ -13,9 +13,7 @@
 #include <fmt/format.h>
 
 #include "common/packet_socket.h"
-#include "protocol/abort_packet.h"
-#include "protocol/cluster_packet.h"
-#include "protocol/cta_packet.h"
+#include "protocol/gpm_mpc_sm.h"
 
 namespace heddle::test {
 

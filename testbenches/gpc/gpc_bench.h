@@ -15,6 +15,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "gpc/fake_sm.h"
 #include "gpc/gpm.h"
 #include "gpc/mpc.h"
@@ -216,7 +218,7 @@ struct GpcBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   std::function<Cycle(std::uint64_t)> duration = [](std::uint64_t) { return Cycle{50}; };
   SmScript script;
   std::vector<Start>& starts = script.starts;

@@ -250,13 +250,13 @@ TEST_CASE("the timeline shows every CGA from its launch to the end of its flush"
       lines.push_back(group + "/" + line);
       return {1, static_cast<std::uint32_t>(lines.size())};
     }
-    void slice(heddle::TrackId track, const sc_core::sc_time& begin, const sc_core::sc_time& end, std::string_view name,
+    void slice(heddle::TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
                heddle::TimelineArgs arguments) override {
       slices.emplace_back(track.line, begin.value() / 1000, end.value() / 1000, std::string(name));
       args.clear();
       for (const auto& [key, value] : arguments) args[std::string(key)] = value;
     }
-    void counter(heddle::TrackId, const sc_core::sc_time&, std::string_view, double) override {}
+    void counter(heddle::TrackId, heddle::Picoseconds, std::string_view, double) override {}
   } sink;
   GpcBench bench(uneven(), plain());
   bench.observation.timeline = &sink;

@@ -13,6 +13,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "gpc/sm_network.h"
 #include "support/sim_fixture.h"
 
@@ -143,7 +145,7 @@ struct NetworkBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   arch::Topology topology;
   const arch::Topology::Gpc& gpc;
   Domain domain;

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "common/param_layers.h"
 #include "support/gpu_bench.h"
 
@@ -210,7 +211,7 @@ TEST_CASE("grids of one session each fill a machine to its limits, not beyond", 
 TEST_CASE("contradictory parameters are refused with a remedy", "[gpu]") {
   const auto refuses = [](GpuParams params, const std::string& text) {
     SimFixture sim;
-    heddle::Observation observation("gpu0");
+    heddle::GpuObservation observation("gpu0");
     CHECK_THROWS_WITH(Gpu("gpu0", params, 1, observation), Contains(text));
     CHECK_THROWS_AS(params.check(), InputError);
   };

@@ -10,7 +10,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/observation.h"
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "common/payload_pool.h"
 #include "host/host_interface.h"
 #include "host/register_table.h"
@@ -320,7 +321,7 @@ struct HostBench {
   }
 
   SimFixture fixture;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain;
   FakeDevice device;
   host::HostInterface host;

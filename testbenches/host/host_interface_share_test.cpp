@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/packet_socket.h"
 #include "host/host_interface_bench.h"
 
 namespace heddle::test {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "arch/gpu_observation.h"
 #include "arch/unified_address.h"
 #include "host/host_bench.h"
 #include "host/memory_hub.h"
@@ -82,7 +83,7 @@ struct HubBench {
     return observation.stats.to_json().at(observation.prefix + ".hub." + name).at("value").get<std::uint64_t>();
   }
 
-  Observation observation;
+  GpuObservation observation;
   Domain domain;
   protocol::RequestPool pool;
   arch::AddressMap map;

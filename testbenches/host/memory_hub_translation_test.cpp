@@ -5,7 +5,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "arch/page_table.h"
+#include "common/packet_socket.h"
 #include "host/host_memory.h"
 #include "host/hub_bench.h"
 #include "memory/mmu.h"
@@ -88,7 +90,7 @@ struct Bench {
     return request;
   }
 
-  Observation observation;
+  GpuObservation observation;
   Domain domain;
   protocol::RequestPool pool;
   arch::AddressMap map;

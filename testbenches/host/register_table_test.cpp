@@ -23,7 +23,7 @@ std::string file_text(const std::string& path) {
 }  // namespace
 
 TEST_CASE("the checked-in header and page are what the table yields", "[host][HST-01]") {
-  CHECK(host::registers_as_c() == file_text("platforms/host/heddle_registers.h"));
+  CHECK(host::registers_as_c() == file_text("platforms/driver/heddle_registers.h"));
   CHECK(host::registers_as_markdown() == file_text("docs/registers.md"));
 }
 

@@ -10,7 +10,8 @@
 
 #include "arch/address_map.h"
 #include "arch/topology.h"
-#include "common/observation.h"
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "memory/crossbar.h"
 #include "memory/memory_bench.h"
 
@@ -87,7 +88,7 @@ class CrossbarBench {
     return observation.stats.to_json().at("gpu0.xbar." + name).at("value").get<double>();
   }
 
-  Observation observation;
+  GpuObservation observation;
   Domain domain;
   arch::Topology topology;
   arch::AddressMap map;

@@ -1,4 +1,5 @@
 // Pointers of others into device memory, while the device works on it (HST-02).
+#include "arch/gpu_observation.h"
 #include "memory/direct_memory.h"
 
 #include <map>
@@ -68,7 +69,7 @@ struct DirectBench {
   TestInitiator& initiator_of(std::uint64_t address) { return *initiators[map.slice_of(address)]; }
 
   SimFixture fixture;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain;
   protocol::RequestPool pool;
   arch::AddressMap map;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/gpu_observation.h"
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/payload_pool.h"
@@ -157,7 +158,7 @@ struct HbmBench {
   }
 
   SimFixture simulation;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain;
   memory::Hbm hbm;
   std::vector<std::unique_ptr<HbmInitiator>> initiators;

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "memory/hbm_bench.h"
 #include "memory/hbm_oracle.h"
 #include "memory/plain_memory.h"
@@ -264,7 +265,7 @@ TEST_CASE("parameters that do not fit each other are refused", "[memory][MEM-02]
 TEST_CASE("a plain memory can stand in the HBM's place", "[memory][MEM-02]") {
   for (const std::uint32_t refuse : {0U, 20U}) {
     heddle::test::SimFixture simulation;
-    heddle::Observation observation("gpu0");
+    heddle::GpuObservation observation("gpu0");
     heddle::Domain domain("domain", 1.0, TimingMode::at, 1000, observation);
     heddle::test::PlainMemory memory("memory", kBytes, sc_core::sc_time(100, sc_core::SC_NS), 2);
     HbmOracle oracle(kBytes, 3);

@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "memory/l2_slice.h"
 #include "memory/memory_bench.h"
 
@@ -202,7 +203,7 @@ struct L2Bench {
 
   SimFixture fixture;
   L2Params params;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain;
   protocol::RequestPool pool;
   arch::AddressMap map;

@@ -1,6 +1,7 @@
 // The second way into a slice.
 #include <map>
 
+#include "arch/gpu_observation.h"
 #include "memory/l2_bench.h"
 
 namespace heddle::test {
@@ -31,7 +32,7 @@ struct TwoWays {
   }
 
   SimFixture fixture;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain;
   protocol::RequestPool pool;
   arch::AddressMap map;

@@ -1,4 +1,5 @@
 #include "memory/l2_bench.h"
+#include "arch/gpu_observation.h"
 
 namespace heddle::test {
 namespace {
@@ -282,7 +283,7 @@ TEST_CASE("a slice that is reset in mid-flight begins anew", "[memory][MEM-01]")
 
 TEST_CASE("80 slices share out the cache and its lines", "[memory][MEM-01]") {
   SimFixture fixture;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain("domain", 1.0, TimingMode::lt, 1000, observation);
   L2Params params;
   const arch::AddressMap map(80ULL << 30, params.slices, params.partitions);

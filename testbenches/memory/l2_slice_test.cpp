@@ -1,5 +1,6 @@
 #include "memory/l2_slice.h"
 
+#include "arch/gpu_observation.h"
 #include "memory/l2_bench.h"
 #include "memory/plain_memory.h"
 
@@ -279,7 +280,7 @@ TEST_CASE("responses that nobody takes stop the slice", "[memory][MEM-01]") {
 
 TEST_CASE("a memory from elsewhere works, and its answers after a reset do no harm", "[memory][MEM-01][MEM-02]") {
   SimFixture fixture;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain("domain", 1.0, TimingMode::at, 1000, observation);
   const arch::AddressMap map(8192, 1, 1);
   protocol::RequestPool pool;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "memory/gpc_mmu.h"
 #include "memory/memory_bench.h"
 #include "memory/mmu.h"
@@ -146,7 +148,7 @@ struct MmuBench {
   }
 
   memory::MmuParams params;
-  Observation observation;
+  GpuObservation observation;
   Domain domain;
   protocol::RequestPool pool;
   std::vector<std::uint8_t> bytes;

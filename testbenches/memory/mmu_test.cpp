@@ -1,4 +1,5 @@
 // The memory management unit alone: walks, their number, sharing, changes of roots (MEM-04).
+#include "common/packet_socket.h"
 #include "memory/mmu.h"
 
 #include <algorithm>

@@ -11,6 +11,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "packet/packet_fakes.h"
 #include "support/list_program.h"
 #include "support/seed.h"
@@ -124,7 +125,7 @@ class PacketBench {
   }
 
   SimFixture fixture;
-  Observation observation;
+  GpuObservation observation;
   Domain domain;
   FakeMemory memory;
   FakeTasks tasks;

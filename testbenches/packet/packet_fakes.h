@@ -10,7 +10,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "arch/unified_address.h"
+#include "common/packet_socket.h"
 #include "packet/packet_processor.h"
 
 namespace heddle::test {
@@ -181,7 +183,7 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
     for (const Kernel& kernel : kernels) {
       if (kernel.packet.operation == packet.operation) FAIL("an operation id was used twice");
     }
-    kernels.push_back({packet, domain_.now(), 0, false, domain_.observation().labels.of(packet.operation)});
+    kernels.push_back({packet, domain_.now(), 0, false, gpu_observation(domain_).labels.of(packet.operation)});
     most_running = std::max(most_running, ++running);
     if (!held) domain_.schedule_in(start_latency + duration(kernels.back()), *this, 0, kernels.size() - 1);
   }

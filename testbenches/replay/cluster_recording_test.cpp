@@ -11,7 +11,7 @@
 #include "common/param_layers.h"
 #include "cwd/occupancy.h"
 #include "gpu/gpu_params.h"
-#include "workload/nsys.h"
+#include "import/nsys.h"
 
 using namespace heddle;
 

@@ -1,4 +1,5 @@
 // Regions of a workload, and the linear memories of its CGAs, which lie at the end of device memory.
+#include "arch/gpu_observation.h"
 #include "replay/device_memory.h"
 
 #include <catch2/catch.hpp>
@@ -31,7 +32,7 @@ Workload with_region(const gpu::GpuParams& params, std::uint64_t bytes, std::uin
 
 std::string loaded(const gpu::GpuParams& params, const Workload& workload) {
   const SimFixture fixture;
-  Observation observation("gpu0");
+  GpuObservation observation("gpu0");
   gpu::Gpu gpu("gpu0", params, 1, observation);
   return failure_of([&] { replay::load_regions(workload, "gpu0", gpu, replay::map_memory(workload, "gpu0", params)); });
 }

@@ -10,8 +10,8 @@
 
 #include "replay/simulation.h"
 #include "replay_bench.h"
-#include "workload/memory_region.h"
-#include "workload/scenario.h"
+#include "scenario/memory_region.h"
+#include "scenario/scenario.h"
 
 using namespace heddle;
 

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "replay/replay_bench.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"
@@ -44,7 +46,7 @@ class NotingDevice : public sc_core::sc_module, private EventHandler {
   std::vector<Arrival> arrivals;
 
  private:
-  Observation observation_{"device"};
+  GpuObservation observation_{"device"};
 
  public:
   Domain domain;
@@ -103,7 +105,7 @@ struct HostBench {
   }
 
   SimFixture fixture;
-  Observation gpu_observation{"gpu0"};
+  GpuObservation gpu_observation{"gpu0"};
   Observation host_observation{"gpu0.host"};
   NotingDevice device;
   HostDriver driver;

@@ -1,4 +1,5 @@
 // Loads at the start and TPC switches: what a workload says becomes what the machine is given.
+#include "arch/gpu_observation.h"
 #include "replay/initial_state.h"
 
 #include <map>
@@ -32,7 +33,7 @@ struct Resolved {
 // On preset small: GPC 0 has SMs 0 1 4 5 8 9, GPC 1 has 2 3 6 7; 1 GHz.
 Resolved resolve(const std::vector<SmLoad>& loads, double lead_ns = 0) {
   const SimFixture fixture;
-  Observation observation("gpu0");
+  GpuObservation observation("gpu0");
   const gpu::Gpu gpu("gpu0", preset_params("small"), 1, observation);
   Workload w = empty_workload(1);
   w.loads = loads;

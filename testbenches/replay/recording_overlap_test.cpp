@@ -13,8 +13,8 @@
 #include "replay/comparison.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
-#include "workload/kineto.h"
-#include "workload/rocprof.h"
+#include "import/kineto.h"
+#include "import/rocprof.h"
 
 using namespace heddle;
 using namespace heddle::test;

@@ -8,11 +8,12 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "common/param_layers.h"
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
 #include "support/random.h"
-#include "workload/workload.h"
+#include "scenario/workload.h"
 
 namespace heddle::test {
 
@@ -92,7 +93,7 @@ inline workload::Workload random_workload(Random& random, std::uint32_t operatio
 }
 
 // Everything that the replay of one GPU shows, without the name of the instance.
-inline std::string shown_by(const Observation& observation, const std::vector<replay::OpResult>& results) {
+inline std::string shown_by(const GpuObservation& observation, const std::vector<replay::OpResult>& results) {
   std::string text;
   const std::size_t prefix = observation.prefix.size();
   for (const nlohmann::json& table : {observation.stats.to_json(), observation.stats.histograms_json()}) {

@@ -5,11 +5,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
-#include "workload/kineto.h"
+#include "import/kineto.h"
 
 using namespace heddle;
 using namespace heddle::test;
@@ -61,7 +62,7 @@ struct Bench {
   }
 
   SimFixture fixture;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Observation host_observation{"gpu0.host"};
   gpu::Gpu gpu;
   replay::HostDriver host;

@@ -13,8 +13,8 @@
 #include "common/error.h"
 #include "replay/simulation.h"
 #include "replay_bench.h"
-#include "workload/memory_region.h"
-#include "workload/scenario.h"
+#include "scenario/memory_region.h"
+#include "scenario/scenario.h"
 
 namespace heddle::test {
 

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "sm/fake_gpc.h"
 #include "sm/fake_l2.h"
 #include "sm/fake_tmau.h"
@@ -110,7 +111,7 @@ struct ClusterBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   sm::SmParams params;
   Domain domain;
   arch::CodeStore code;

@@ -11,10 +11,8 @@
 #include <catch2/catch.hpp>
 
 #include "common/packet_socket.h"
-#include "protocol/abort_packet.h"
-#include "protocol/cluster_packet.h"
-#include "protocol/cta_packet.h"
-#include "protocol/dsmem_packet.h"
+#include "protocol/gpm_mpc_sm.h"
+#include "protocol/sm_network.h"
 
 namespace heddle::test {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/packet_socket.h"
-#include "protocol/bulk_packet.h"
+#include "protocol/sm_tmau.h"
 #include "sm/sm.h"
 
 namespace heddle::test {

@@ -4,7 +4,7 @@
 #include "arch/code_store.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
-#include "protocol/abort_packet.h"
+#include "protocol/gpm_mpc_sm.h"
 #include "sm/sm.h"
 
 namespace heddle::test {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arch/dsmem.h"
+#include "arch/gpu_observation.h"
 #include "common/domain.h"
 #include "common/packet_socket.h"
 #include "sm/memory_unit.h"
@@ -285,7 +286,7 @@ struct UnitsBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Domain domain;
   RandomSmNetwork network;
   std::vector<std::unique_ptr<UnitOfSm>> sms;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arch/tmdq.h"
+#include "common/packet_socket.h"
 #include "sm/program_bench.h"
 
 namespace heddle::test {

@@ -7,6 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "sm/fake_l2.h"
 #include "sm/fake_tmau.h"
 #include "sm/loose_ends.h"
@@ -137,7 +139,7 @@ struct ProgramBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   sm::SmParams params;
   Domain domain;
   arch::CodeStore code;

@@ -11,7 +11,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
 #include "arch/task_record.h"
+#include "common/packet_socket.h"
 #include "sm/program_bench.h"
 
 namespace heddle::test {
@@ -61,7 +63,7 @@ struct SaveSlices final : TimelineSink {
     }
     slices.push_back(slice);
   }
-  void counter(TrackId, const sc_core::sc_time&, std::string_view, double) override {}
+  void counter(TrackId, Picoseconds, std::string_view, double) override {}
   std::vector<Slice> slices;
 };
 
@@ -264,7 +266,7 @@ struct SaveBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   SaveListener listener;
   SaveSlices timeline;
   arch::NestedMemory memory;

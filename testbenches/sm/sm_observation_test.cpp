@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "sm/loose_ends.h"
 #include "sm/sm.h"
 #include "support/sim_fixture.h"
@@ -45,13 +47,13 @@ struct Timeline : heddle::TimelineSink {
     std::map<std::string, std::int64_t> args;
   };
   heddle::TrackId track(const std::string&, const std::string&) override { return {1, 1}; }
-  void slice(heddle::TrackId, const sc_core::sc_time& begin, const sc_core::sc_time& end, std::string_view name,
+  void slice(heddle::TrackId, Picoseconds begin, Picoseconds end, std::string_view name,
              heddle::TimelineArgs args) override {
     Slice slice{std::string(name), begin, end, {}};
     for (const auto& [key, value] : args) slice.args.emplace(key, value);
     slices.push_back(slice);
   }
-  void counter(heddle::TrackId, const sc_core::sc_time&, std::string_view, double) override {}
+  void counter(heddle::TrackId, Picoseconds, std::string_view, double) override {}
   std::vector<Slice> slices;
 };
 
@@ -105,7 +107,7 @@ struct Bench {
   }
 
   SimFixture sim;
-  heddle::Observation observation{"gpu0"};
+  heddle::GpuObservation observation{"gpu0"};
   Listener listener;
   Timeline timeline;
   Domain domain;

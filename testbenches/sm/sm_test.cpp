@@ -1,4 +1,6 @@
 // An SM over its sockets: resources kept exactly, durations that depend on nothing but their CTA.
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "sm/sm.h"
 
 #include <algorithm>
@@ -114,7 +116,7 @@ struct SmBench {
   }
 
   SimFixture sim;
-  heddle::Observation observation{"gpu0"};
+  heddle::GpuObservation observation{"gpu0"};
   SmParams params;
   Domain domain;
   FakeMpc mpc;

@@ -11,6 +11,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "cwd/cwd.h"
 #include "cwd/fake_task_unit.h"
 #include "support/random.h"
@@ -213,7 +215,7 @@ struct Machine {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   Log log;
   Judge judge;
   const arch::Topology topology;

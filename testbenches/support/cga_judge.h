@@ -12,8 +12,8 @@
 
 #include "arch/sm_limits.h"
 #include "arch/topology.h"
-#include "common/observation.h"
-#include "protocol/submit_packet.h"
+#include "arch/gpu_observation.h"
+#include "protocol/host_task.h"
 #include "support/random.h"
 
 namespace heddle::test {

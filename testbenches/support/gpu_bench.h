@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
 #include "support/random_machine.h"
 #include "support/random_program.h"
@@ -162,8 +163,8 @@ class GpuBench {
   }
 
   // Blocks make their tracks when they are built.
-  struct Observed : Observation {
-    Observed(const std::string& prefix_, TimelineSink* sink) : Observation(prefix_) { timeline = sink; }
+  struct Observed : GpuObservation {
+    Observed(const std::string& prefix_, TimelineSink* sink) : GpuObservation(prefix_) { timeline = sink; }
   };
   Observed observation;
   CtaChecker checker;

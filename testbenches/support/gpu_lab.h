@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/gpu_observation.h"
 #include "common/param_layers.h"
 #include "gpu/gpu.h"
 #include "support/list_program.h"
@@ -94,7 +95,7 @@ class GpuLab {
     return observation.stats.to_json().at(observation.prefix + "." + path).at("value").get<double>();
   }
 
-  Observation observation;
+  GpuObservation observation;
   gpu::Gpu gpu;
   ScriptedHost host;
 

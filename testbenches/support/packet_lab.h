@@ -12,7 +12,8 @@
 #include <fmt/format.h>
 #include <tlm_utils/simple_initiator_socket.h>
 
-#include "host/heddle_driver.h"
+#include "arch/gpu_observation.h"
+#include "driver/heddle_driver.h"
 #include "host/host_memory.h"
 #include "support/gpu_lab.h"
 #include "support/protocol_checker.h"
@@ -106,7 +107,7 @@ class PacketLab {
       return observation.stats.to_json().at(observation.prefix + "." + path).at("value").get<double>();
     }
 
-    Observation observation;
+    GpuObservation observation;
     gpu::Gpu gpu;
     BusMaster bar0;
     BusMaster bar1;

@@ -10,8 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
-#include "protocol/submit_packet.h"
+#include "protocol/host_task.h"
 
 namespace heddle::test {
 
@@ -26,7 +27,7 @@ class ScriptedHost : public sc_core::sc_module, private EventHandler {
   }
 
  private:
-  Observation observation_{"host"};
+  GpuObservation observation_{"host"};
   Domain domain_;
 
  public:

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "arch/kernel_object.h"
 #include "support/gpu_lab.h"
 #include "support/list_program.h"
@@ -38,14 +39,14 @@ class RecordingSink : public TimelineSink {
     if (inserted) names_.push_back(group + "/" + line);
     return {1, static_cast<std::uint32_t>(at->second)};
   }
-  void slice(TrackId track, const sc_core::sc_time& begin, const sc_core::sc_time& end, std::string_view name,
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
              TimelineArgs args) override {
     const sc_core::sc_time ns(1, sc_core::SC_NS);
     Slice slice{begin / ns, end / ns, std::string(name), {}};
     for (const auto& [key, value] : args) slice.args[std::string(key)] = value;
     slices[names_.at(track.line)].push_back(slice);
   }
-  void counter(TrackId, const sc_core::sc_time&, std::string_view, double) override {}
+  void counter(TrackId, Picoseconds, std::string_view, double) override {}
 
   std::map<std::string, std::vector<Slice>> slices;  // by "group/line", as they came
 
@@ -93,8 +94,8 @@ class DrawnGpu {
   }
 
   // Blocks make their tracks when they are built.
-  struct Observed : Observation {
-    Observed(RecordingSink& sink, CtaEnds& ends) : Observation("gpu0") {
+  struct Observed : GpuObservation {
+    Observed(RecordingSink& sink, CtaEnds& ends) : GpuObservation("gpu0") {
       timeline = &sink;
       ctas = &ends;
     }

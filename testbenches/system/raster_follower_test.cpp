@@ -9,6 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "cwd/cwd_bench.h"
 #include "gpu/gpc_tree.h"
 #include "support/random_machine.h"
@@ -215,7 +217,7 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     const heddle::arch::ResourceVector capacity = heddle::arch::capacity_of(params.sm.limits);
 
     SimFixture sim;
-    heddle::Observation observation("gpu0");
+    heddle::GpuObservation observation("gpu0");
     Listener listener;
     observation.ctas = &listener;
     const Topology topology(params.machine.shape);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "support/scripted_host.h"
 #include "support/sim_fixture.h"
 #include "task/task_unit.h"
@@ -274,7 +276,7 @@ struct NestedBench {
   double end_of(std::uint32_t operation) const { return host.results.at(operation).end.to_seconds() * 1e9; }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   task::TaskParams params;
   arch::CodeStore codes;
   Domain domain;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "support/scripted_host.h"
 #include "support/sim_fixture.h"
 #include "task/task_unit.h"
@@ -112,7 +114,7 @@ struct TaskBench {
   }
 
   SimFixture sim;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   task::TaskParams params;
   Domain domain;
   task::TaskUnit unit;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/gpu_observation.h"
 #include "support/random.h"
 #include "tmau/tmau_neighbours.h"
 
@@ -120,7 +121,7 @@ struct TmauBench {
   void forget_asked() { asked_.clear(); }
 
   SimFixture fixture;
-  Observation observation{"gpu0"};
+  GpuObservation observation{"gpu0"};
   const TmauParams params;
   Domain domain;
   TmauMemory memory;

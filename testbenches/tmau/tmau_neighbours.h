@@ -17,6 +17,7 @@
 
 #include "arch/swizzle.h"
 #include "arch/tensor_data.h"
+#include "common/packet_socket.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"
 #include "tmau/box_oracle.h"

@@ -213,14 +213,14 @@ TEST_CASE("each request is a slice of the timeline", "[tmau]") {
       names.push_back(group + "/" + line);
       return {1, static_cast<std::uint32_t>(names.size())};
     }
-    void slice(TrackId on, const sc_core::sc_time& begin, const sc_core::sc_time& end, std::string_view name,
+    void slice(TrackId on, Picoseconds begin, Picoseconds end, std::string_view name,
                TimelineArgs args) override {
       REQUIRE(begin >= last[on.line]);
       last[on.line] = end;
       slices.emplace_back(name);
       for (const auto& [key, value] : args) total[std::string(key)] += value;
     }
-    void counter(TrackId, const sc_core::sc_time&, std::string_view, double) override {}
+    void counter(TrackId, Picoseconds, std::string_view, double) override {}
     std::vector<std::string> names;
     std::vector<std::string> slices;
     std::map<std::uint32_t, sc_core::sc_time> last;

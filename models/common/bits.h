@@ -1,0 +1,26 @@
+// Sets of small numbers as bits of a word: lanes of a warp, SMs of a GPC, sectors of a line.
+#pragma once
+
+#include <cstdint>
+
+namespace heddle::bits {
+
+// Members of the set.
+constexpr std::uint32_t count(std::uint64_t set) { return static_cast<std::uint32_t>(__builtin_popcountll(set)); }
+// The lowest member of a set that is not empty.
+constexpr std::uint32_t lowest(std::uint64_t set) { return static_cast<std::uint32_t>(__builtin_ctzll(set)); }
+// The highest member of a set that is not empty.
+constexpr std::uint32_t highest(std::uint64_t set) { return static_cast<std::uint32_t>(63 - __builtin_clzll(set)); }
+constexpr bool contains(std::uint64_t set, std::uint32_t member) { return (set >> member & 1) != 0; }
+constexpr std::uint64_t one(std::uint32_t member) { return std::uint64_t{1} << member; }
+// The members below `size`, which is at most 64.
+constexpr std::uint64_t below(std::uint32_t size) { return size >= 64 ? ~std::uint64_t{0} : one(size) - 1; }
+constexpr std::uint64_t without_lowest(std::uint64_t set) { return set & (set - 1); }
+
+// Calls visit(member) for every member, lowest first.
+template <class Visit>
+void for_each(std::uint64_t set, Visit&& visit) {
+  for (; set != 0; set = without_lowest(set)) visit(lowest(set));
+}
+
+}  // namespace heddle::bits

@@ -1,0 +1,90 @@
+// CWD -> GPM: CTAs start on SMs of one GPC. GPM -> CWD: CTAs have completed, CGAs have gone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "arch/kernel_record.h"
+#include "arch/raster.h"
+#include "arch/sm_limits.h"
+
+namespace heddle::protocol {
+
+constexpr std::size_t kFurtherMasks = 3;
+constexpr std::uint32_t kNoMemorySlot = ~std::uint32_t{0};
+
+// CWD-31. Every mask of a packet starts one CTA on each of its SMs; the least significant bit gets the first. CTA ids
+// are not sent: an SM follows the raster position from the packets of all GPCs. `raster` is that position in the one
+// ordered record of the launches, so that a follower catches up only at a launch of its own (CWD-35): it holds nothing
+// that a follower of the broadcast would not know.
+struct LaunchPacket {
+  std::uint32_t slot = 0;  // task id: slot of the task table
+  std::uint32_t operation = 0;
+  std::uint32_t virtual_gpc = 0;                             // GPCs numbered by their usable TPCs
+  std::uint64_t sm_mask = 0;                                 // bit = SM of the GPC
+  std::array<std::uint64_t, kFurtherMasks> further_masks{};  // SMs that get a second … CTA of the CGA; 0: none
+  std::uint32_t num_ctas = 0;                                // = population counts of all masks
+  std::uint64_t sequence = 0;                                // of the outermost CGA; of a plain grid: of the session
+  bool last = false;                                         // last mask of its outermost CGA, or of its session
+  std::uint64_t raster = 0;                                  // CTAs of the task in launch packets before this one
+  arch::RasterShape shape;
+  arch::ResourceVector need;
+  arch::CtaDuration duration;
+  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
+
+  // GPC_CGAs. All packets of one follow each other.
+  std::uint32_t cga_ctas = 0;  // CTAs of the GPC_CGA to which these belong; 0: there is none
+  bool cga_first = false;      // first packet of the GPC_CGA
+
+  std::uint32_t memory_slot = kNoMemorySlot;  // CGA linear memory (CWD-22)
+  std::uint8_t subcontext = 0;
+
+  // SMs of the GPC that have not followed the grid from its start: they are told the coordinate of the outermost CGA
+  // (or CTA) at which this packet's launch order stands (CWD-42).
+  std::uint64_t late_mask = 0;
+  arch::Coord late_coord;
+
+  // Central rasterisation (CWD-43): the one CTA's id, ready made.
+  bool has_id = false;
+  arch::CtaId id;
+
+  std::uint64_t departure = 0;  // cycle at which it left the distributor: for observation only
+
+  std::uint64_t record = 0;  // TMD of its task; 0: none
+  std::uint64_t area = 0;    // the CTA was saved: where its state lies; 0: it begins. `has_id` is set then
+  bool queue = false;        // of a queue task: the CTA's position in the grid is its ticket
+};
+
+// CTAs of one task that completed on a GPC in one cycle, one bit per SM. Without any bit: a trap of a CGA whose CTA has
+// gone (CGA-08); `faulted` is set then. CTAs of different GPU_CGAs (or uGPU_CGAs) of CTAs do not share a packet.
+struct CompletePacket {
+  std::uint32_t slot = 0;
+  std::uint64_t sm_mask = 0;
+  std::uint64_t sequence = 0;  // of the launch, where `tracked`
+  bool tracked = false;        // CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs
+  bool faulted = false;        // one of them faulted: the task is to be aborted
+  // That each of them gave back before, and was told in a SharedReleasePacket (CGA-09).
+  std::uint32_t released_shared_bytes = 0;
+};
+
+// A CTA of that SM has given back a part of its shared memory before its end (CGA-09).
+struct SharedReleasePacket {
+  std::uint32_t slot = 0;
+  std::uint32_t sm = 0;     // of the GPC
+  std::uint32_t bytes = 0;  // as the resource accounting counts: a multiple of its granularity
+};
+
+// cga_complete: all CTAs of a GPC_CGA have completed and their accesses are flushed; its id is free (CWD-20, CGA-12).
+struct CgaCompletePacket {
+  std::uint32_t slot = 0;
+  std::uint64_t sequence = 0;
+};
+
+// CWD -> GPM: the local-memory block of a subcontext on one TPC (CWD-32). It follows the first launch that needs it.
+struct LocalMemoryPacket {
+  std::uint32_t tpc = 0;  // of the GPC
+  std::uint8_t subcontext = 0;
+  std::uint32_t block = 0;
+};
+
+}  // namespace heddle::protocol

@@ -1,0 +1,142 @@
+// Inside a GPC: what GPM, MPCs and SMs tell each other about CTAs and CGAs (CGA-03 to CGA-13), and who stops a task.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "arch/kernel_record.h"
+#include "arch/raster.h"
+#include "arch/sm_limits.h"
+
+namespace heddle::protocol {
+
+// Inside a GPC: GPM <-> MPC <-> SM.
+
+constexpr std::uint32_t kNoCgaId = ~std::uint32_t{0};
+constexpr std::uint64_t kNoCgaMemory = ~std::uint64_t{0};
+
+// What a CTA carries from its launch to its completion.
+struct CtaTag {
+  std::uint32_t slot = 0;  // task id
+  std::uint32_t operation = 0;
+  std::uint64_t sequence = 0;       // of the launch
+  std::uint32_t cga_id = kNoCgaId;  // gpc_local_cga_id (CGA-01)
+  bool tracked = false;             // its completion must name the sequence
+};
+
+// GPM -> MPC: the part of one mask of a launch packet that concerns one TPC.
+struct TpcLaunchPacket {
+  CtaTag tag;
+  std::uint64_t sm_mask = 0;  // bit = SM of the TPC
+  std::uint64_t raster = 0;   // CTAs of the task that start before the one of the lowest bit
+  arch::RasterShape shape;
+  arch::ResourceVector need;
+  arch::CtaDuration duration;
+  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
+  bool late = false;       // the MPC has not followed the grid: it starts from late_coord (CWD-42)
+  arch::Coord late_coord;  // of the outermost CGA (or CTA) at `raster`
+  bool has_id = false;     // central rasterisation: the id of the one CTA (CWD-43)
+  arch::CtaId id;
+  std::uint64_t departure = 0;              // cycle at which the launch packet left the distributor
+  std::uint64_t cga_memory = kNoCgaMemory;  // address of the CGA's linear memory
+  std::uint8_t subcontext = 0;
+  std::uint64_t record = 0;  // as in LaunchPacket, here and below
+  std::uint64_t area = 0;
+  bool queue = false;
+};
+
+// MPC -> SM: a CTA starts.
+struct CtaStartPacket {
+  CtaTag tag;
+  std::uint32_t cta_slot = 0;  // of the SM
+  std::uint64_t order = 0;     // CTAs of the task that started before
+  arch::CtaId id;
+  arch::ResourceVector need;
+  arch::CtaDuration duration;
+  std::uint32_t code = 0;                   // of its program; 0: CTAs run for `duration`
+  std::uint64_t departure = 0;              // as in TpcLaunchPacket
+  std::uint64_t cga_memory = kNoCgaMemory;  // as in TpcLaunchPacket
+  std::uint8_t subcontext = 0;
+  std::uint64_t record = 0;  // as in LaunchPacket, here and below
+  std::uint64_t area = 0;
+  bool queue = false;
+};
+
+// SM -> MPC: its last warp has exited, and the MPC has permitted the rest, where it is asked (CGA-11).
+struct CtaExitPacket {
+  CtaTag tag;
+  std::uint32_t cta_slot = 0;
+  bool faulted = false;                     // it did not end by itself
+  std::uint32_t rank = 0;                   // in its CGA
+  std::uint32_t released_shared_bytes = 0;  // that it gave back before, as the resource accounting counts (CGA-09)
+};
+
+// MPC -> GPM: cta_complete.
+struct CtaCompletePacket {
+  CtaTag tag;
+  std::uint32_t sm_in_tpc = 0;
+  bool faulted = false;
+  std::uint32_t rank = 0;                   // as in CtaExitPacket
+  std::uint32_t released_shared_bytes = 0;  // as in CtaExitPacket
+};
+
+// Inside a GPC: what GPM, MPCs and SMs tell each other about CGAs beside launches and completions (CGA-03 to CGA-13).
+
+// MPC -> all SMs of the GPC: a CTA of a CGA has been started. They enter it in their mapping tables (CGA-03).
+struct CtaEntryPacket {
+  std::uint32_t cga_id = 0;
+  std::uint64_t sequence = 0;  // launch of the CGA
+  std::uint32_t rank = 0;      // cta_id_in_cga
+  std::uint32_t ctas = 0;      // of the CGA
+  std::uint32_t tpc = 0;       // where it runs: TPC of the GPC
+  std::uint32_t sm_in_tpc = 0;
+  std::uint32_t sm = 0;  // the same SM as a bit of the GPC's masks
+};
+
+// SM -> MPC, and on to the GPM where it says so.
+struct ClusterNoticePacket {
+  enum class Kind : std::uint8_t {
+    arrived,          // all running warps of the CTA have arrived at the barrier of the CGA; to the GPM
+    exit_wanted,      // all warps of the CTA have exited, and accesses of it are in flight (CGA-11)
+    drained,          // the accesses of such a CTA have been answered
+    flushed,          // nothing of the CGA is in flight at this SM; the MPC's answer goes to the GPM (CGA-12)
+    shared_released,  // the CTA has given back `bytes` of shared memory; to the GPM and the distributor (CGA-09)
+    trap,             // an error of the CGA whose CTA here has gone; to the GPM and the distributor (CGA-08)
+    entered,          // MPC -> GPM only: all SMs have entered the CTA (CGA-04)
+  };
+  Kind kind = Kind::arrived;
+  CtaTag tag;  // flushed: cga_id alone
+  std::uint32_t rank = 0;
+  std::uint32_t cta_slot = 0;
+  std::uint32_t sm_in_tpc = 0;  // filled in by the MPC
+  std::uint32_t bytes = 0;
+};
+
+// GPM -> MPC -> SM.
+struct ClusterOrderPacket {
+  enum class Kind : std::uint8_t {
+    barrier,  // the barrier of the CGA has completed a phase: warps go on (CGA-13)
+    permit,   // MPC -> SM only: the CTA may leave; its entry of the CAM becomes invalid (CGA-11)
+    flush,    // all CTAs of the CGA have completed: forget it, and answer if one was here (CGA-12)
+  };
+  Kind kind = Kind::barrier;
+  std::uint32_t cga_id = 0;
+  std::uint32_t cta_slot = 0;  // permit
+  std::uint64_t sequence = 0;  // launch of the CGA
+};
+
+// Names of what waits, for messages: SMs and GPM speak of the same thing.
+inline std::string barrier_name(const std::string& kernel, std::uint32_t gpc, std::uint32_t cga_id) {
+  return "the cluster barrier of " + kernel + ", CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
+}
+inline std::string cta_name(std::uint32_t gpc, std::uint32_t cga_id, std::uint32_t rank) {
+  return "CTA " + std::to_string(rank) + " of CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
+}
+
+// CWD -> GPM -> MPC -> SM: a task has faulted; what runs of it stops, and what still arrives of it ends at once.
+
+struct AbortPacket {
+  std::uint32_t operation = 0;
+};
+
+}  // namespace heddle::protocol

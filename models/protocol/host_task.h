@@ -1,0 +1,107 @@
+// Host -> device: operations enter their streams and are done; and, at any time and outside all streams, which TPCs may work
+// and how the machine is shared.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/kernel_record.h"
+#include "common/cycle.h"
+
+namespace heddle::protocol {
+
+// Host -> device, at any time, outside all streams.
+//
+// Host -> CWD: which TPCs may receive work from now on (TPC enable table). A cleared TPC finishes what runs on it.
+
+struct TpcEnablePacket {
+  std::uint32_t gpc = 0;
+  std::uint32_t tpc = 0;  // of the GPC
+  bool enabled = true;
+};
+
+// Host -> CWD and MMU: how the machine is shared (PRT-05, PRT-06, PRT-07).
+enum class PartitionMode : std::uint8_t {
+  none,     // subcontexts share all TPCs without limits
+  static_,  // fixed masks; no TPC belongs to two subcontexts; software sets local-memory blocks
+  dynamic,  // credits, and masks that bound where a subcontext may run
+};
+
+// Why a change of how the machine is shared was not carried out. Nothing has changed then.
+enum class ShareRefusal : std::uint8_t {
+  none,
+  subcontext,  // there is no such subcontext
+  tpc,         // the machine has no such TPC
+  value,       // out of range
+  overlap,     // static mode: a TPC would belong to two subcontexts
+  block,       // the local-memory block is another's
+  no_mmu,      // a page table, and the machine does not translate
+};
+constexpr std::uint32_t kShareRefusals = 7;
+
+struct SubcontextPacket {
+  enum class What : std::uint8_t {
+    mode,        // `mode`; of the whole machine
+    credits,     // TPCs that it may hold: `value`
+    enable,      // TPC `tpc` of GPC `gpc`: `value` is 1 or 0
+    block,       // static mode: local-memory block `value` for TPC `tpc` of GPC `gpc`
+    page_table,  // root of its page tables: physical address `value`; 0: its addresses are not translated
+  };
+  What what = What::credits;
+  PartitionMode mode = PartitionMode::none;
+  std::uint8_t subcontext = 0;
+  std::uint32_t gpc = 0;
+  std::uint32_t tpc = 0;
+  std::uint64_t value = 0;
+};
+
+// Host -> task management: an operation enters its stream. Task management -> host: it is done.
+
+enum class SubmitKind : std::uint8_t {
+  kernel,   // runs on the SMs
+  hold,     // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)
+  wait,     // the stream goes on once another operation is complete: an edge between streams
+  control,  // changes the TPC enable table, at once and outside all streams; it is not an operation and is not answered
+  share,    // changes how the machine is shared, in the same way: `share`
+  close,    // the queue task `wait_for` may end once nothing is left in its queue (TSK-05); in its stream, like a wait
+};
+
+// Packets of one stream arrive in the order of the stream. Operation ids are never used twice
+// between resets.
+struct SubmitPacket {
+  SubmitKind kind = SubmitKind::kernel;
+  std::uint32_t operation = 0;  // its id; of a wait: the id of the operation that waits
+  std::uint32_t stream = 0;
+  std::int32_t priority = 0;  // larger is more urgent
+
+  // kernel
+  arch::KernelShape kernel;
+  // hold
+  double hold_ns = 0;
+  // wait
+  std::uint32_t wait_for = 0;  // operation id; it may be submitted later
+  // control
+  TpcEnablePacket tpc;
+  // share
+  SubcontextPacket share;
+  // kernel
+  bool head = false;          // it goes to the head of the list of its priority, not to the tail (TSK-01)
+  std::uint64_t queue = 0;    // a queue task: address of its queue in memory (arch/task_record.h); 0: a grid
+  std::uint64_t entries = 0;  // of a queue task: entries that are in its queue from the start
+  bool held_open = false;     // of a queue task: it waits for a close operation, however empty its queue is
+};
+
+enum class DoneStatus : std::uint8_t {
+  ok,
+  rejected,  // can never run on this machine: a CTA or a CGA is larger than what could hold it
+  faulted,   // a CTA faulted: what had not run of it never did
+};
+
+struct DonePacket {
+  std::uint32_t operation = 0;
+  DoneStatus status = DoneStatus::ok;
+  Picoseconds submitted = 0;  // when task management took it in
+  Picoseconds start = 0;      // first launch packet left, or the hold began
+  Picoseconds end = 0;        // last completion arrived, or the hold ended
+};
+
+}  // namespace heddle::protocol

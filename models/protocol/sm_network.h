@@ -1,0 +1,55 @@
+// SM <-> SM-to-SM network of its GPC: accesses to distributed shared memory (DSMEM) and their replies (CGA-06, CGA-08).
+//
+// The request itself is a payload of the asking SM's pool, which holds it until the reply has come: address and data
+// (byte enables, lanes of atomics) are those of the target's window, within one 128-byte line of it. The target fills
+// in data and old values and sends the same payload back.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/dsmem.h"
+#include "protocol/memory_request.h"
+
+namespace heddle::protocol {
+
+// Bytes of a packet beside its data: ids, offset, operation.
+constexpr std::uint32_t kDsmemHeaderBytes = 16;
+
+struct DsmemPacket {
+  MemoryRequest* request = nullptr;
+  std::uint32_t cga_id = 0;   // gpc_local_cga_id
+  std::uint32_t rank = 0;     // cta_id_in_cga of the target
+  std::uint32_t from_sm = 0;  // SM of the GPC: bit of its masks. Of the SM that sends this packet
+  std::uint32_t to_sm = 0;    // the same, of the SM that it is for
+  std::uint64_t sequence =
+      0;  // launch of the CGA: for checks only. No access of an old CGA may reach a new one (CGA-12)
+  // Replies.
+  arch::DsmemStatus status = arch::DsmemStatus::ok;
+  std::uint32_t offset = 0;  // of what was wrong
+};
+
+// Bytes that the packet takes of a link: reads carry data back, writes there, atomics both ways (8 or 4 bytes for each
+// value, twice for a compare).
+inline std::uint32_t dsmem_bytes(const DsmemPacket& packet, bool reply) {
+  const MemoryRequest& request = *packet.request;
+  if (reply && packet.status != arch::DsmemStatus::ok) return kDsmemHeaderBytes;
+  const MemoryExtension& extension = request.extension;
+  switch (extension.action) {
+    case MemoryAction::atomic:
+    case MemoryAction::reduce: {
+      if (reply && extension.action == MemoryAction::reduce) return kDsmemHeaderBytes;
+      const std::uint32_t values = !reply && extension.atomic == arch::AtomicKind::compare_exchange ? 2 : 1;
+      return kDsmemHeaderBytes + extension.lanes * values * arch::bytes_of(extension.type);
+    }
+    case MemoryAction::mbarrier_arrive:
+    case MemoryAction::mbarrier_expect:
+    case MemoryAction::mbarrier_complete:
+      return kDsmemHeaderBytes;
+    default:
+      break;
+  }
+  const bool carries = reply == (request.get_command() == tlm::TLM_READ_COMMAND);
+  return kDsmemHeaderBytes + (carries ? request.get_data_length() : 0);
+}
+
+}  // namespace heddle::protocol

@@ -1,0 +1,28 @@
+// Device-side launches: SM -> task management, and task management -> SM. What they name lies in device memory
+// (arch/task_record.h).
+#pragma once
+
+#include <cstdint>
+
+namespace heddle::protocol {
+
+struct ChildPacket {
+  enum class Kind : std::uint8_t {
+    start,       // `record`: TMD of a task that nothing holds back (TSK-08)
+    leave,       // `record`: context whose CTA has exited: it gives back the CTA's share of the work counter
+    appended,    // `record`: queue; `ticket`: entry that is ready (TSK-05)
+    lost_entry,  // `record`: queue; `ticket`: of an entry that a fault has kept from being written
+    queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; for observation only
+  };
+  Kind kind = Kind::start;
+  std::uint64_t record = 0;
+  std::uint64_t ticket = 0;
+  std::uint64_t issued = 0;  // start, queued: cycle in which the launch operation issued, for observation only
+};
+
+// The tasks of a context have completed: the warps that wait for them go on. Context 0: no meaning.
+struct WakePacket {
+  std::uint64_t context = 0;
+};
+
+}  // namespace heddle::protocol

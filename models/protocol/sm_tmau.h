@@ -1,0 +1,92 @@
+// SM <-> tensor memory access unit (TMAU), TMAU <-> TMAU, crossbar -> TMAU: bulk requests, their data and their ends.
+//
+// Data travel by reference: packets point to a payload of the TMAU's pool and hold a reference of it, which the
+// receiver releases when it has done with it.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/bulk.h"
+#include "protocol/gpm_mpc_sm.h"
+#include "protocol/memory_request.h"
+
+namespace heddle::protocol {
+
+// SM -> TMAU: a thread's request. Credits are places of the unit's input queue for that SM.
+struct BulkRequestPacket {
+  arch::BulkRequest request;
+  std::uint32_t id = 0;         // the SM's own number; comes back in BulkDonePacket
+  std::uint32_t operation = 0;  // the kernel, for messages
+  std::uint32_t cta_slot = 0;
+  std::uint32_t warp = 0;  // warp slot
+  std::uint64_t cta = 0;   // linear id in the grid
+  std::uint8_t subcontext = 0;
+  // CGA of the CTA, and the receivers of a load by rank (data_cta or multicast): SMs as bits of the GPC's masks.
+  // by_rank false: the data come to the CTA itself.
+  std::uint32_t cga_id = kNoCgaId;
+  std::uint32_t rank = 0;
+  std::uint64_t sequence = 0;
+  bool by_rank = false;
+  std::uint16_t ctas = 0;                  // receivers
+  std::uint64_t sms = 0;                   // where they are
+  std::uint32_t room = ~std::uint32_t{0};  // bytes from request.shared to the end of the CTA's shared memory
+  bool forgets = false;  // the first request of a kernel on the SM: descriptors cached before do not count (TMA-04)
+  arch::TensorRule broken = arch::TensorRule::none;  // a rule that the SM has found broken: to be dropped in its turn
+};
+
+// TMAU -> SM: what a request has come to.
+struct BulkDonePacket {
+  enum class Kind : std::uint8_t {
+    read,      // store, reduce, send: its source in shared memory has been read, and may be overwritten
+    complete,  // everything has arrived; it is over
+    dropped,   // it broke `rule`: nothing was moved; it is over
+    failed,    // memory answered with an error for `address`; what else there was has been moved; it is over
+  };
+  Kind kind = Kind::complete;
+  std::uint32_t id = 0;
+  arch::TensorRule rule = arch::TensorRule::none;
+  std::uint64_t address = 0;
+  // failed: not by memory, but by corrupt data: of the descriptor, or of the source in shared memory; then
+  // the address is an offset there.
+  bool poison = false;
+  // failed: because the subcontext has no page there (PRT-08); read_only: it has one, and may not write to it.
+  bool unmapped = false;
+  bool read_only = false;
+  bool write = false;    // failed: it was a write
+  bool flagged = false;  // im2col: the filter base position was outside the bounding box (TMA-11)
+};
+
+// TMAU -> SM, and crossbar -> TMAU for multicast: bytes for shared memory. What the receiver does is in the payload's
+// bulk(): data of the piece's inside bytes (from the lowest inside byte on: the payload's address), fill for others.
+struct BulkDataPacket {
+  MemoryRequest* request = nullptr;
+  std::uint32_t sm = 0;  // bit of the GPC's masks
+};
+
+// TMAU -> SM and back: bytes of shared memory are wanted for a store or reduction, as the payload's bulk() says. The SM
+// fills the payload's data, from the lowest inside byte to the highest, and sends the packet back. Of a send, the SM
+// brings the bytes to the receiver itself, and the packet comes back when they are there.
+struct BulkReadPacket {
+  MemoryRequest* request = nullptr;
+  std::uint32_t sm = 0;  // bit of the GPC's masks
+  bool forward = false;  // a send
+  // Answer: nothing is written. The payload is poisoned if the bytes are corrupt; other errors the SM has told by
+  // itself.
+  bool failed = false;
+};
+
+// TMAU -> TMAU of the same GPC.
+struct BulkPeerPacket {
+  enum class Kind : std::uint8_t {
+    acknowledge,  // to the unit that asked: `count` packets of request `request` have been delivered (TMA-31)
+    fill,         // to a receiver: a piece without bytes from memory
+  };
+  Kind kind = Kind::acknowledge;
+  std::uint32_t from = 0;  // unit of the GPC
+  std::uint32_t request = 0;
+  std::uint32_t count = 0;
+  std::uint8_t phase = 0;
+  BulkDataPacket data;  // fill
+};
+
+}  // namespace heddle::protocol

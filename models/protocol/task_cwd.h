@@ -1,0 +1,78 @@
+// Task management <-> CWD: tasks for the task table and their completions, eviction (TSK-03), and the growth of queue tasks
+// (TSK-05).
+#pragma once
+
+#include <cstdint>
+
+#include "arch/kernel_record.h"
+#include "arch/raster.h"
+#include "arch/sm_limits.h"
+
+namespace heddle::protocol {
+
+// Task management -> CWD: a task for the task table. CWD -> task management: all its CTAs have completed.
+
+enum class TaskKind : std::uint8_t {
+  grid,
+  queue,    // one CTA per entry of a queue, as entries arrive (GrowPacket); the grid is ignored (TSK-05)
+  restore,  // one CTA that was saved, and goes on where it stopped (TSK-12); `id`, `area`
+};
+
+// The credits of this link are the slots of the CWD's task table (TSK-03).
+struct TaskPacket {
+  std::uint32_t operation = 0;
+  std::int32_t priority = 0;
+  arch::Dim3 grid;
+  arch::ResourceVector need;  // of one CTA
+  arch::CtaDuration duration;
+  arch::ClusterShape cluster;
+  bool local_memory = false;  // its CTAs need a local-memory block of their TPC (CWD-32)
+  std::uint8_t subcontext = 0;
+  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
+  TaskKind kind = TaskKind::grid;
+  bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
+  std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to
+  arch::CtaId id;             // restore
+  std::uint64_t area = 0;     // restore: of the saved state
+  std::uint64_t record = 0;   // its TMD in memory; 0: it has none, and cannot launch children
+};
+
+struct TaskDonePacket {
+  std::uint32_t operation = 0;
+  std::uint64_t start = 0;  // cycle at which the first launch packet left the CWD
+  std::uint64_t end = 0;    // cycle at which the last completion arrived there
+  bool rejected = false;    // it can never run on this machine (CWD-25); nothing of it was started
+  bool faulted = false;     // a CTA faulted: the rest was not started, or was stopped
+};
+
+// Task management <-> CWD, beside tasks: eviction (TSK-03) and the growth of queue tasks (TSK-05).
+
+// Task management -> CWD: the task is to give up its slot of the task table. CTAs of it that run are not touched. The
+// CWD answers every one, once the session of the task that may be under way has ended.
+struct EvictPacket {
+  std::uint32_t operation = 0;
+};
+
+// CWD -> task management. The slot's credit has been returned if `evicted`.
+struct EvictedPacket {
+  std::uint32_t operation = 0;
+  bool evicted = false;    // false: it had left the table before, or no place for evicted tasks was free
+  bool remainder = false;  // evicted with CTAs left to launch: it is to be sent again
+};
+
+// Task management -> CWD: so many more entries of a queue task have arrived, and whether they are the last: the task
+// ends once all of them have completed. `broken`: an entry will never come; the task is aborted.
+struct GrowPacket {
+  std::uint32_t operation = 0;
+  std::uint64_t entries = 0;
+  bool last = false;
+  bool broken = false;
+};
+
+// CWD -> task management: all entries of a queue task so far have been launched and have completed. It may end.
+struct IdlePacket {
+  std::uint32_t operation = 0;
+  std::uint64_t completed = 0;  // entries so far
+};
+
+}  // namespace heddle::protocol

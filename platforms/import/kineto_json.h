@@ -1,0 +1,75 @@
+// The JSON of a Kineto trace, event by event: only the fields that Heddle needs, and never a tree of the file (INP-01).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "import/byte_source.h"
+#include "scenario/workload.h"
+
+namespace heddle::workload {
+
+// A scalar as the file has it. Decimals keep their text: 3743411222894.405 does not survive a double.
+struct JsonValue {
+  enum class Kind { absent, null, boolean, integer, decimal, text, container };
+
+  Kind kind = Kind::absent;
+  std::int64_t integer = 0;
+  std::string text;  // decimal, text
+
+  bool present() const { return kind != Kind::absent && kind != Kind::null; }
+  // An integer, also one written as text ("7"); nothing otherwise.
+  std::optional<std::int64_t> as_integer() const;
+  std::optional<double> as_double() const;
+  // Microseconds, integer or decimal or either as text, as exact nanoseconds; digits beyond them round half up.
+  // Nothing where it is no number or beyond +-4e18 ns.
+  std::optional<Nanoseconds> as_microseconds() const;
+  // For messages: `"abc"`, `17`, `an object or array`.
+  std::string describe() const;
+};
+
+struct JsonDims {
+  bool present = false;
+  bool numeric = true;  // every element is an integer
+  std::size_t count = 0;
+  std::array<std::int64_t, 3> extents{};
+};
+
+struct KinetoEvent {
+  std::size_t index = 0;       // in traceEvents, from 0
+  std::uint64_t position = 0;  // number of its first byte in the file, from 1
+  JsonValue ph, cat, name, pid, tid, ts, dur;
+  JsonValue device, stream, correlation, bytes, registers, shared, occupancy;
+  JsonValue sync_kind, wait_on_stream, wait_on_record;
+  JsonDims grid, block;
+};
+
+struct KinetoDevice {
+  std::size_t index = 0;
+  std::uint64_t position = 0;
+  JsonValue id, name, sms, warp_size, threads_per_sm, threads_per_cta;
+  JsonValue registers_per_sm, registers_per_cta;
+  JsonValue shared_per_sm, max_shared_per_sm, shared_per_cta, shared_per_cta_optin;
+};
+
+class KinetoSink {
+ public:
+  virtual ~KinetoSink() = default;
+  virtual void on_event(const KinetoEvent& event) = 0;
+  virtual void on_device(const KinetoDevice& device) = 0;
+};
+
+// Lower case of ASCII letters; category names and keys are compared that way (INP-01).
+void lower_ascii(std::string& text);
+
+// `text` for a message: at most `limit` characters, control and non-ASCII bytes as '?'.
+std::string printable(std::string_view text, std::size_t limit = 80);
+
+// Parses the whole source. Throws InputError where it is not JSON, ends early, or has no array "traceEvents".
+void read_kineto_json(ByteSource& source, KinetoSink& sink);
+
+}  // namespace heddle::workload

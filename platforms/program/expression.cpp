@@ -1,0 +1,248 @@
+#include "program/expression.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <muParser.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/suggest.h"
+#include "program/expression_functions.h"
+
+namespace heddle::workload {
+namespace {
+
+constexpr std::size_t kMaxDepth = 100;  // of parentheses
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool in_name(char c) { return is_letter(c) || is_digit(c) || c == '.'; }
+
+std::string code_of(double value) {
+  return value < 0 || std::signbit(value) ? fmt::format("(0 - {:.17g})", -value) : fmt::format("{:.17g}", value);
+}
+
+// Reads the text token by token and writes it in muParser's words. What it lets pass is made of known names, numbers,
+// operators and matched parentheses; whether they make sense in this order is for muParser to say.
+class Translator {
+ public:
+  Translator(const std::string& text, const SourcePos& where, ExpressionNames& names)
+      : text_(text), where_(where), names_(names) {}
+
+  ExpressionText translate() {
+    while (skip_spaces(), at_ < text_.size()) {
+      const char c = text_[at_];
+      if (is_digit(c) || (c == '.' && at_ + 1 < text_.size() && is_digit(text_[at_ + 1]))) {
+        number();
+      } else if (is_letter(c)) {
+        name();
+      } else {
+        symbol();
+      }
+      if (result_.code.size() > kMaxExpressionText) fail("it is too long, with the `let`s that it names");
+    }
+    if (result_.code.empty()) fail("it is empty");
+    if (!calls_.empty()) fail("a ) is missing");
+    return std::move(result_);
+  }
+
+  [[noreturn]] void fail(const std::string& message, const std::string& remedy = {}) const {
+    const std::string shown = text_.size() <= 100 ? text_ : text_.substr(0, 100) + " …";
+    throw InputError(where_, fmt::format("expression \"{}\": {}", shown, message), remedy);
+  }
+
+ private:
+  void skip_spaces() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n')) ++at_;
+  }
+
+  void emit(const std::string& code) {
+    if (!result_.code.empty()) result_.code += ' ';
+    result_.code += code;
+  }
+
+  std::string word() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && in_name(text_[at_])) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+  void number() {
+    const std::size_t begin = at_;
+    const char* const end = text_.data() + text_.size();
+    const char* stop = nullptr;
+    double value = 0;
+    if (text_.compare(at_, 2, "0x") == 0) {
+      std::uint64_t bits = 0;
+      const auto read = std::from_chars(text_.data() + at_ + 2, end, bits, 16);
+      stop = read.ptr;
+      value = read.ec == std::errc() ? static_cast<double>(bits) : std::numeric_limits<double>::infinity();
+    } else {
+      const auto read = std::from_chars(text_.data() + at_, end, value);
+      stop = read.ptr;
+      if (read.ec != std::errc()) value = std::numeric_limits<double>::infinity();
+    }
+    at_ = static_cast<std::size_t>(stop - text_.data());
+    const bool glued = at_ < text_.size() && in_name(text_[at_]);
+    if (glued || !std::isfinite(value)) {
+      while (at_ < text_.size() && in_name(text_[at_])) ++at_;
+      fail(fmt::format("{} is not a number", text_.substr(begin, at_ - begin)));
+    }
+    emit(code_of(value));
+  }
+
+  void name() {
+    const std::string name = word();
+    if (const char* op = operator_word(name)) return emit(op);
+    skip_spaces();
+    if (at_ < text_.size() && text_[at_] == '(') return function(name);
+    const std::optional<NamedValue> value = names_.find(name);
+    if (!value) fail(fmt::format("there is no {}", name), suggestion(name, names_.known()));
+    if (const auto* constant = std::get_if<double>(&*value)) return emit(code_of(*constant));
+    if (const auto* slot = std::get_if<std::uint32_t>(&*value)) {
+      add_slot(*slot);
+      return emit(fmt::format("V{}", *slot));
+    }
+    const auto& other = std::get<ExpressionText>(*value);
+    for (const std::uint32_t slot : other.slots) add_slot(slot);
+    emit("( " + other.code + " )");
+  }
+
+  void function(const std::string& name) {
+    const std::vector<std::string>& known = function_names();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      fail(fmt::format("there is no function {}", name), suggestion(name, known));
+    }
+    emit(name + "(");  // muParser wants no space between the two
+    open(true);
+  }
+
+  void open(bool call) {
+    if (calls_.size() == kMaxDepth) fail(fmt::format("more than {} parentheses in one another", kMaxDepth));
+    calls_.push_back(call);
+    ++at_;
+    if (!call) emit("(");
+  }
+
+  void add_slot(std::uint32_t slot) {
+    std::vector<std::uint32_t>& slots = result_.slots;
+    if (std::find(slots.begin(), slots.end(), slot) == slots.end()) slots.push_back(slot);
+  }
+
+  void symbol() {
+    static const char* const kSymbols[] = {"//", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "+", "-",
+                                           "*",  "/",  "%",  "<",  ">",  "&",  "|",  "^",  "?",  ":", "!"};
+    const char c = text_[at_];
+    if (c == '(') return open(false);
+    if (c == ')') {
+      if (calls_.empty()) fail("a ( is missing");
+      calls_.pop_back();
+      ++at_;
+      return emit(")");
+    }
+    if (c == ',') {
+      if (calls_.empty() || !calls_.back())
+        fail("a comma stands between the arguments of a function, and nowhere else");
+      ++at_;
+      return emit(",");
+    }
+    for (const char* symbol : kSymbols) {
+      if (text_.compare(at_, std::char_traits<char>::length(symbol), symbol) != 0) continue;
+      at_ += std::char_traits<char>::length(symbol);
+      const char* word = operator_word(symbol);
+      return emit(word != nullptr ? word : symbol);
+    }
+    if (c == '=') fail("= gives no value", "compare with ==; values get names with `let` and `set`");
+    const bool shown = c > ' ' && c < 127;
+    fail(shown ? fmt::format("{} has no meaning here", c) : "it holds a character that has no meaning here");
+  }
+
+  const std::string& text_;
+  const SourcePos& where_;
+  ExpressionNames& names_;
+  std::size_t at_ = 0;
+  std::vector<bool> calls_;  // open parentheses: is it a function's?
+  ExpressionText result_;
+};
+
+// muParser's own messages count characters of the translated text, which the author has never seen.
+std::string reason(const mu::ParserError& error) {
+  switch (error.GetCode()) {
+    case mu::ecUNEXPECTED_OPERATOR:
+      return "two operators stand side by side; write parentheses";
+    case mu::ecUNEXPECTED_VAL:
+    case mu::ecUNEXPECTED_VAR:
+    case mu::ecUNEXPECTED_FUN:
+      return "two values stand side by side, without an operator";
+    case mu::ecUNEXPECTED_EOF:
+      return "it ends where a value is expected";
+    case mu::ecUNEXPECTED_PARENS:
+      return "a parenthesis stands where it has no meaning";
+    case mu::ecUNEXPECTED_ARG_SEP:
+      return "a comma stands where it has no meaning";
+    case mu::ecTOO_MANY_PARAMS:
+      return fmt::format("too many arguments for {}", error.GetToken());
+    case mu::ecTOO_FEW_PARAMS:
+      return fmt::format("too few arguments for {}", error.GetToken());
+    case mu::ecMISSING_ELSE_CLAUSE:
+      return "a ? needs its :";
+    case mu::ecMISPLACED_COLON:
+    case mu::ecUNEXPECTED_CONDITIONAL:
+      return "? and : do not match";
+    default:
+      return "it cannot be read: " + error.GetMsg();
+  }
+}
+
+}  // namespace
+
+Expression::Expression(const std::string& text, const SourcePos& where, ExpressionNames& names, ExpressionSlots& slots)
+    : parser_(std::make_unique<mu::Parser>()) {
+  Translator translator(text, where, names);
+  text_ = translator.translate();
+  define_functions(*parser_);
+  for (const std::uint32_t slot : text_.slots) parser_->DefineVar(fmt::format("V{}", slot), &slots.at(slot));
+  try {
+    // muParser 2.3.3 compares operators beyond the end of the text: there has to be something.
+    parser_->SetExpr(text_.code + std::string(16, ' '));
+    constant_ = parser_->Eval();  // syntax is checked by the first evaluation
+    if (parser_->GetNumResults() != 1) translator.fail("it has more than one value");
+  } catch (const mu::ParserError& error) {
+    translator.fail(reason(error));
+  }
+  if (constant() && !std::isfinite(constant_)) translator.fail("its value is not a finite number");
+  if (constant()) parser_.reset();
+}
+
+Expression::Expression(Expression&&) noexcept = default;
+Expression& Expression::operator=(Expression&&) noexcept = default;
+Expression::~Expression() = default;
+
+NamedValue Expression::named() const {
+  if (constant()) return constant_;
+  return text_;
+}
+
+double Expression::evaluate() const { return parser_->Eval(); }
+
+bool usable_name(const std::string& name) {
+  const auto fits = [](char c) { return is_letter(c) || is_digit(c); };
+  if (name.empty() || name.size() > 64 || is_digit(name[0]) || !std::all_of(name.begin(), name.end(), fits)) {
+    return false;
+  }
+  return operator_word(name) == nullptr;
+}
+
+std::uint64_t whole_bits(double value) {
+  if (!std::isfinite(value)) return 0;
+  const double whole = std::trunc(value);
+  if (std::fabs(whole) < 9.2e18) return static_cast<std::uint64_t>(static_cast<std::int64_t>(whole));
+  const double magnitude = std::fmod(std::fabs(whole), 0x1p64);
+  const auto bits = static_cast<std::uint64_t>(magnitude);
+  return whole < 0 ? std::uint64_t{0} - bits : bits;
+}
+
+}  // namespace heddle::workload

@@ -1,0 +1,57 @@
+// The kernels of a scenario: what their programs name and launch.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <yaml-cpp/yaml.h>
+
+#include "program/program_compiler.h"
+#include "scenario/schema.h"
+#include "scenario/workload.h"
+
+namespace heddle::workload {
+
+// True if a program of the list launches kernels: their objects need room in memory.
+bool programs_launch(const YAML::Node& kernels);
+
+class KernelTable {
+ public:
+  // All of these throw InputError with file and line. `list` may be null. `objects`: where the objects of kernels lie
+  // that programs launch, in the order of the list.
+  void read(const YAML::Node& list, const std::string& file, const std::vector<MemoryRegion>& regions,
+            std::uint64_t objects);
+
+  // The one that the key `kernel` names; it is in use from now on.
+  const arch::KernelRecord& find(const MapReader& map);
+  // That the GPU is where everything lies that the kernel uses, and what it launches: an address means something else
+  // on another GPU.
+  void check_regions(const MapReader& map, const std::string& kernel, std::size_t gpu) const;
+
+  // What kernels of the workload launch, directly or not.
+  std::vector<LaunchedKernel> launched_by(const Workload& workload) const;
+  // Enters at queues which subcontexts use them.
+  void note_queue_users(Workload& workload) const;
+  std::vector<std::string> names() const;
+  // Sentences about kernels that nobody submits or launches.
+  std::vector<std::string> unused(const std::string& file) const;
+
+ private:
+  struct Entry {
+    arch::KernelRecord record;
+    std::set<std::string> launches;                         // directly
+    std::set<std::pair<std::size_t, std::string>> regions;  // GPU, name: of its own program
+    bool used = false;
+  };
+  // With what they launch, directly or not.
+  std::set<std::string> closure(const std::set<std::string>& names) const;
+
+  std::map<std::string, Entry> kernels_;
+  LaunchTargets targets_;
+};
+
+}  // namespace heddle::workload

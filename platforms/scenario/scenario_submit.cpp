@@ -1,0 +1,264 @@
+#include "scenario/scenario_submit.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/quantity.h"
+#include "common/suggest.h"
+#include "common/yaml_util.h"
+#include "program/program_choice.h"
+#include "scenario/scenario_entries.h"
+#include "scenario/scenario_packets.h"
+
+namespace heddle::workload {
+namespace {
+
+constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
+constexpr Limits<int> kPriorities{Unit::none, -1000, 1000};
+
+}  // namespace
+
+void SubmitReader::read_streams(const YAML::Node& list) {
+  for (const auto& node : list) {
+    const MapReader map(node, stream_spec(), entry_name("stream", node, "name"), file_);
+    Stream stream;
+    stream.name = map.name("name");
+    if (map.has("priority")) stream.priority = map.number<int>("priority", kPriorities);
+    const std::size_t gpu = gpu_of(map);
+    if (streams_.count(stream.name) != 0) map.fail("name", fmt::format("there are two streams {}", stream.name));
+    add_stream(gpu, stream);
+  }
+}
+
+void SubmitReader::read_operations(const YAML::Node& list) {
+  for (const auto& node : list) read_operation(node);
+  connect();
+}
+
+void SubmitReader::warn_of_unused() {
+  for (const auto& [name, place] : streams_) {
+    if (!place.used) {
+      workloads_[place.gpu].warnings.push_back(fmt::format("{}: stream {} is never used", file_, name));
+    }
+  }
+}
+
+// `gpu: 1` of an entry.
+std::size_t SubmitReader::gpu_of(const MapReader& map) const {
+  return map.has("gpu") ? map.number<std::size_t>("gpu", {Unit::none, 0, workloads_.size() - 1}) : 0;
+}
+
+SubmitReader::StreamPlace& SubmitReader::add_stream(std::size_t gpu, const Stream& stream) {
+  std::vector<Stream>& streams = workloads_[gpu].streams;
+  streams.push_back(stream);
+  return streams_.emplace(stream.name, StreamPlace{gpu, streams.size() - 1}).first->second;
+}
+
+SubmitReader::StreamPlace& SubmitReader::use_stream(const std::string& name) {
+  const auto found = streams_.find(name);
+  StreamPlace& place = found != streams_.end() ? found->second : add_stream(0, Stream{name, 0});
+  place.used = true;
+  return place;
+}
+
+// What kind of operation a map is decides which keys it may have.
+const MapSpec& SubmitReader::kind_of(const YAML::Node& node, const std::string& thing) const {
+  const MapSpec* found = nullptr;
+  const std::pair<const char*, const MapSpec*> kinds[] = {
+      {"kernel", &kernel_op_spec()}, {"copy", &copy_op_spec()}, {"fill", &fill_op_spec()}, {"group", &group_op_spec()}};
+  for (const auto& [key, spec] : kinds) {
+    if (!node.IsMap() || !node[key].IsDefined()) continue;
+    if (found != nullptr) {
+      throw InputError(position(node, file_),
+                       fmt::format("{}: it is both a {} and a {}", thing,
+                                   std::string(found->name, std::string(found->name).find('_')), key),
+                       "write two operations, one under the other");
+    }
+    found = spec;
+  }
+  if (found == nullptr) {
+    throw InputError(position(node, file_), fmt::format("{}: what to do is missing", thing),
+                     "an operation has one of the keys kernel, copy, fill, group: {kernel: gemm, stream: a}");
+  }
+  return *found;
+}
+
+void SubmitReader::read_transfer(const MapReader& map, const char* key, Op& op) {
+  op.bytes = map.number<std::uint64_t>(key, {Unit::bytes, 1, kMaxScenarioBytes});
+  op.duration = map.number<Nanoseconds>("for", {Unit::ns, 0, kMaxScenarioTime}, BareNumber::refused);
+  op.kernel.name = map.has("id") ? map.name("id") : key;
+  if (op.kind == OpKind::copy) op.direction = read_direction(map);
+}
+
+void SubmitReader::read_kernel_op(const MapReader& map, Op& op) {
+  op.kernel = kernels_.find(map);
+  if (map.has("priority")) op.priority = map.number<int>("priority", kPriorities);
+  op.head = reads_head(map);
+  if (map.has("queue")) return read_queue_use(map, op);
+  if (map.has("until")) map.fail("until", "only an operation with a queue has it");
+}
+
+void SubmitReader::read_queue_use(const MapReader& map, Op& op) {
+  const std::string name = map.name("queue");
+  std::vector<std::string> names;
+  const MemoryRegion* queue = nullptr;
+  for (const MemoryRegion& region : regions_) {
+    if (region.contents.kind != RegionContents::Kind::queue) continue;
+    names.push_back(region.name);
+    if (region.name == name) queue = &region;
+  }
+  if (queue == nullptr) {
+    throw InputError(
+        map.where("queue"), fmt::format("{}: there is no queue {}", map.thing(), name),
+        names.empty() ? "describe it in the list `queues`: {name: work, capacity: 1024}" : suggestion(name, names));
+  }
+  if (op.kernel.program == nullptr) {
+    throw InputError(
+        map.where("kernel"),
+        fmt::format("{}: kernel {} has no program, and could not read its entries", map.thing(), op.kernel.name),
+        "give it a program instead of `cycles`; an entry lies at `kernarg`");
+  }
+  if (op.kernel.cluster.any()) map.fail("queue", "its kernel has clusters; the CTAs of entries start one by one");
+  if (in_group_ || map.has("repeat")) map.fail("queue", "an operation with a queue is submitted once");
+  if (!queues_.emplace(name, map.thing()).second) {
+    map.fail("queue", fmt::format("{} takes the entries of {} already", queues_.at(name), name));
+  }
+  op.queue = QueueUse{queue->address, queue->contents.entries.size(), {}};
+}
+
+// An address means something else on another GPU.
+void SubmitReader::check_gpu(const MapReader& map, const Op& op, std::size_t gpu) const {
+  if (op.kind != OpKind::kernel) return;
+  kernels_.check_regions(map, op.kernel.name, gpu);
+  for (const MemoryRegion& region : regions_) {
+    if (op.queue && region.contents.kind == RegionContents::Kind::queue && region.address == op.queue->address &&
+        region.gpu != gpu) {
+      map.fail("queue", fmt::format("it runs on gpu{}, and the queue is of gpu{}", gpu, region.gpu));
+    }
+  }
+}
+
+void SubmitReader::read_operation(const YAML::Node& node) {
+  const std::string thing = entry_name("operation", node, "id");
+  const MapSpec& spec = kind_of(node, thing);
+  const MapReader map(node, spec, thing, file_);
+  if (&spec == &group_op_spec()) return read_group(map);
+  if (in_group_) {
+    for (const char* key : {"id", "after"}) {
+      if (map.has(key)) map.fail(key, "not possible within a group");
+    }
+  }
+  Op op;
+  std::set<std::string> argument_regions;
+  if (&spec == &kernel_op_spec()) {
+    read_kernel_op(map, op);
+    if (map.has("args")) op.args = read_args(map, file_, regions_, argument_regions);
+  } else {
+    op.kind = &spec == &copy_op_spec() ? OpKind::copy : OpKind::fill;
+    read_transfer(map, op.kind == OpKind::copy ? "copy" : "fill", op);
+  }
+  const Limits<Nanoseconds> time{Unit::ns, 0, kMaxScenarioTime};
+  op.enqueue = map.has("at") ? map.number("at", time, BareNumber::refused) : 0;
+  const std::size_t repeat = map.has("repeat") ? map.number<std::size_t>("repeat", {Unit::count, 1, kMaxOps}) : 1;
+  const StreamPlace& place = use_stream(map.name("stream"));
+  op.stream = place.index;
+  check_gpu(map, op, place.gpu);
+  for (const MemoryRegion& region : regions_) {
+    if (argument_regions.count(region.name) == 0 || region.gpu == place.gpu) continue;
+    map.fail("args", fmt::format("it runs on gpu{}, and memory {} is of gpu{}", place.gpu, region.name, region.gpu));
+  }
+
+  Workload& workload = workloads_[place.gpu];
+  Submission submission{thing, place.gpu, workload.ops.size(), {}, {}};
+  total_ops_ += repeat;
+  if (total_ops_ > kMaxOps) {
+    throw InputError(map.where(), fmt::format("{}: with it there are more than {} operations", thing, kMaxOps),
+                     "use fewer operations or a smaller repeat");
+  }
+  workload.ops.insert(workload.ops.end(), repeat, op);
+  if (map.has("id")) {
+    const std::string id = map.name("id");
+    if (!ids_.emplace(id, std::make_pair(place.gpu, workload.ops.size() - 1)).second) {
+      map.fail("id", fmt::format("there are two operations {}", id));
+    }
+  }
+  if (map.has("after")) submission.after = read_waits(map, "after");
+  if (op.queue && map.has("until")) submission.until = read_waits(map, "until");
+  submissions_.push_back(std::move(submission));
+}
+
+// Read once, copied for every further time.
+void SubmitReader::read_group(const MapReader& map) {
+  if (in_group_) map.fail("group", "a group within a group");
+  if (map.node("group").size() == 0) map.fail("group", "the list is empty");
+  const std::size_t repeat = map.has("repeat") ? map.number<std::size_t>("repeat", {Unit::count, 1, kMaxOps}) : 1;
+  std::vector<std::size_t> begins;
+  for (const Workload& workload : workloads_) begins.push_back(workload.ops.size());
+  const std::size_t before = total_ops_;
+  in_group_ = true;
+  for (const auto& node : map.node("group")) read_operation(node);
+  in_group_ = false;
+  const std::size_t count = total_ops_ - before;
+  total_ops_ += (repeat - 1) * count;
+  if (total_ops_ > kMaxOps) {
+    map.fail("repeat", fmt::format("with it there are more than {} operations", kMaxOps));
+  }
+  for (std::size_t gpu = 0; gpu < begins.size(); ++gpu) {
+    std::vector<Op>& ops = workloads_[gpu].ops;
+    const std::vector<Op> once(ops.begin() + static_cast<std::ptrdiff_t>(begins[gpu]), ops.end());
+    for (std::size_t i = 1; i < repeat; ++i) ops.insert(ops.end(), once.begin(), once.end());
+  }
+}
+
+std::vector<SubmitReader::Wait> SubmitReader::read_waits(const MapReader& map, const char* key) const {
+  std::vector<Wait> waits;
+  for (const YAML::Node& item : map.items(key)) {
+    if (!item.IsScalar() || item.Scalar().empty()) {
+      map.fail(key, item, fmt::format("the id of an operation is expected, found {}", kind_text(item)));
+    }
+    const std::string& id = item.Scalar();
+    for (const Wait& other : waits) {
+      if (other.id == id) map.fail(key, item, fmt::format("{} stands twice in the list", id));
+    }
+    waits.push_back({id, position(item, file_)});
+  }
+  return waits;
+}
+
+std::size_t SubmitReader::resolve(const Submission& submission, const Wait& wait, const char* key) const {
+  const auto found = ids_.find(wait.id);
+  if (found == ids_.end()) {
+    std::vector<std::string> names;
+    for (const auto& entry : ids_) names.push_back(entry.first);
+    throw InputError(wait.where, fmt::format("{}, {}: there is no operation {}", submission.thing, key, wait.id),
+                     names.empty() ? "give the operation an id: {id: …, kernel: …}" : suggestion(wait.id, names));
+  }
+  const auto [gpu, index] = found->second;
+  if (gpu != submission.gpu) {
+    throw InputError(
+        wait.where,
+        fmt::format("{}, {}: it runs on gpu{}, {} on gpu{}", submission.thing, key, submission.gpu, wait.id, gpu),
+        "operations can only wait for operations of the same GPU; use `at` to order them in time");
+  }
+  return index;
+}
+
+void SubmitReader::connect() {
+  for (const Submission& submission : submissions_) {
+    Op& op = workloads_[submission.gpu].ops[submission.first_op];
+    for (const Wait& wait : submission.after) {
+      op.after.push_back({resolve(submission, wait, "after"), EdgeSource::recorded});
+    }
+    for (const Wait& wait : submission.until) {
+      const std::size_t index = resolve(submission, wait, "until");
+      if (index == submission.first_op) {
+        throw InputError(wait.where, fmt::format("{}, until: it would wait for its own end", submission.thing),
+                         "name operations that append to the queue; entries that it appends itself need no `until`");
+      }
+      op.queue->until.push_back(index);
+    }
+  }
+}
+
+}  // namespace heddle::workload

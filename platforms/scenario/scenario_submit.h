@@ -1,0 +1,79 @@
+// The streams of a scenario, and the operations that its host submits.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <yaml-cpp/yaml.h>
+
+#include "scenario/scenario_kernels.h"
+#include "scenario/schema.h"
+#include "scenario/workload.h"
+
+namespace heddle::workload {
+
+// All of these throw InputError with file and line.
+class SubmitReader {
+ public:
+  // Operations go into the workloads, one per GPU. All arguments must outlive the reader.
+  SubmitReader(const std::string& file, const std::vector<MemoryRegion>& regions, KernelTable& kernels,
+               std::vector<Workload>& workloads)
+      : file_(file), regions_(regions), kernels_(kernels), workloads_(workloads) {}
+
+  void read_streams(const YAML::Node& list);
+  void read_operations(const YAML::Node& list);
+  // Adds a sentence about every stream that no operation uses.
+  void warn_of_unused();
+
+ private:
+  struct Wait {  // an id that is not known yet
+    std::string id;
+    SourcePos where;
+  };
+  // An operation before the ids in its `after:` and `until:` are known.
+  struct Submission {
+    std::string thing;  // for messages: "operation first"
+    std::size_t gpu = 0;
+    std::size_t first_op = 0;  // index into the GPU's workload
+    std::vector<Wait> after;
+    std::vector<Wait> until;
+  };
+  struct StreamPlace {
+    std::size_t gpu;
+    std::size_t index;  // in the GPU's workload
+    bool used = false;
+  };
+
+  std::size_t gpu_of(const MapReader& map) const;
+  StreamPlace& add_stream(std::size_t gpu, const Stream& stream);
+  StreamPlace& use_stream(const std::string& name);
+  const MapSpec& kind_of(const YAML::Node& node, const std::string& thing) const;
+  void read_operation(const YAML::Node& node);
+  void read_group(const MapReader& map);
+  void read_kernel_op(const MapReader& map, Op& op);
+  void read_transfer(const MapReader& map, const char* key, Op& op);
+  void read_queue_use(const MapReader& map, Op& op);
+  void check_gpu(const MapReader& map, const Op& op, std::size_t gpu) const;
+  std::vector<Wait> read_waits(const MapReader& map, const char* key) const;
+  // The index of the operation, of the same GPU.
+  std::size_t resolve(const Submission& submission, const Wait& wait, const char* key) const;
+  // Now that all ids are known: they may stand behind the operation that waits.
+  void connect();
+
+  const std::string& file_;
+  const std::vector<MemoryRegion>& regions_;
+  KernelTable& kernels_;
+  std::vector<Workload>& workloads_;
+  std::map<std::string, StreamPlace> streams_;
+  std::map<std::string, std::pair<std::size_t, std::size_t>> ids_;  // GPU, and index of the last operation with that id
+  std::map<std::string, std::string> queues_;                       // whose entries an operation takes, and which
+  std::vector<Submission> submissions_;
+  std::size_t total_ops_ = 0;
+  bool in_group_ = false;
+};
+
+}  // namespace heddle::workload

@@ -1,0 +1,13 @@
+// What a GPU shows of itself beside statistics.
+#include "arch/gpu_observation.h"
+
+#include <catch2/catch.hpp>
+
+using heddle::Labels;
+
+TEST_CASE("labels name what has a name and number the rest", "[observation]") {
+  Labels labels("stream");
+  labels.set(3, "copy");
+  CHECK(labels.of(3) == "copy");
+  CHECK(labels.of(4) == "stream 4");
+}
