@@ -51,25 +51,6 @@ class Reader {
 
 }  // namespace
 
-const char* op_name(OpCode code) {
-  constexpr std::array<const char*, static_cast<std::size_t>(kLastOpCode) + 1> kNames{
-      "compute",         "special",         "load",
-      "store",           "atomic",          "async_copy",
-      "async_commit",    "async_wait",      "matmul",
-      "barrier",         "fence",           "cluster_arrive",
-      "cluster_wait",    "mbarrier_init",   "mbarrier_invalidate",
-      "mbarrier_arrive", "mbarrier_expect", "mbarrier_complete",
-      "mbarrier_wait",   "mbarrier_test",   "release_shared",
-      "tensor_load",     "tensor_store",    "tensor_reduce",
-      "tensor_prefetch", "bulk_load",       "bulk_store",
-      "bulk_reduce",     "bulk_prefetch",   "bulk_copy",
-      "bulk_send",       "bulk_commit",     "bulk_wait",
-      "bulk_drain",      "tensor_fence",    "exit",
-      "launch_child",    "wait_children",   "stream_create",
-      "stream_destroy",  "queue_append"};
-  return kNames[static_cast<std::size_t>(code)];
-}
-
 const char* special_name(SpecialRegister special) {
   constexpr std::array<const char*, kSpecialRegisters> kNames{
       "clock",    "sm",     "sms",    "warp_slot", "cta_slot",         "cta_id_x", "cta_id_y",       "cta_id_z",

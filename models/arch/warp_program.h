@@ -14,6 +14,7 @@
 #include "arch/bulk.h"
 #include "arch/cluster.h"
 #include "arch/memory_op.h"
+#include "arch/operation_table.h"
 #include "arch/swizzle.h"
 #include "arch/task_record.h"
 
@@ -24,71 +25,11 @@ using LaneMask = std::uint32_t;  // bit = lane
 template <class T>
 using PerLane = std::array<T, kWarpLanes>;
 
-enum class OpCode : std::uint8_t {
-  compute,       // `count` instructions on `unit`
-  special,       // a special register is read into `destination` (and the next register for 64 bits)
-  load,          // `space`: global, shared or cluster
-  store,         //
-  atomic,        // returns the old value into `destination`; kNoRegister: a reduction, which returns nothing
-  async_copy,    // per thread, global -> shared: `address` to `shared_address`
-  async_commit,  // the async copies of the warp since the last commit become a group
-  async_wait,    // until at most `count` of the warp's groups are open
-  matmul,        // `tile` of this warp's accumulators += A x B from shared memory
-  barrier,       // of the CTA: number `barrier`, `count` threads (0: all of the CTA)
-  fence,         // `order`, `scope`
-
-  // Clusters (CGAs). An access with `space` cluster goes to distributed shared memory (DSMEM).
-  cluster_arrive,       // at the barrier of the CGA; `order` release: earlier accesses are visible first (CGA-13)
-  cluster_wait,         // until all running threads of the CGA have arrived; `order` acquire: forgets what the L1 holds
-  mbarrier_init,        // `address` in `space`, shared; data[0]: arrivals that a phase expects (CGA-14)
-  mbarrier_invalidate,  // the object is no mbarrier any more
-  mbarrier_arrive,      // data[0]: arrivals, data[1]: bytes that are expected first; `space` shared or cluster;
-                        // `destination` (shared only): parity of the phase before
-  mbarrier_expect,      // data[0]: bytes; `space` shared or cluster
-  mbarrier_complete,    // data[0]: bytes; `space` shared or cluster
-  mbarrier_wait,        // until the phase with parity data[0] has completed; `space` shared
-  mbarrier_test,        // the same without waiting: `destination` becomes 1 or 0
-  release_shared,       // `address` of the first lane: the CTA's shared memory from there on is given back (CGA-09)
-
-  // Requests to the tensor memory access unit (TMA-01): each of `lanes` makes the one that Operation::bulk has for it.
-  tensor_load,
-  tensor_store,
-  tensor_reduce,
-  tensor_prefetch,
-  bulk_load,  // blocks: without a descriptor
-  bulk_store,
-  bulk_reduce,
-  bulk_prefetch,
-  bulk_copy,     // device -> device
-  bulk_send,     // shared -> shared
-  bulk_commit,   // the warp's stores, reductions, copies and sends since the last commit become a group (TMA-41)
-  bulk_wait,     // until at most `count` of its groups are open; `read`: until their sources have been read
-  bulk_drain,    // until all requests that the SM made before are complete (TMA-41)
-  tensor_fence,  // descriptors (that at the address of the first lane, 0: all) have been written, and are fetched anew
-
-  exit,  // the warp ends
-
-  // Device-side launches (TSK-06 to TSK-14).
-  launch_child,    // each of `lanes` launches the task that Operation::children has for it
-  wait_children,   // until the tasks that its context has launched have completed, with all their descendants; acquire
-  stream_create,   // a stream of the CTA's context: its number, from 1 on, into `destination`
-  stream_destroy,  // data[0]: its number; what is in it completes
-  queue_append,    // each of `lanes` appends the entry that Operation::entries has for it (TSK-05)
-};
-constexpr OpCode kLastOpCode = OpCode::queue_append;
-// "load", "mbarrier_init"
-const char* op_name(OpCode code);
-
 enum class Space : std::uint8_t {
   global,
   shared,   // of the CTA: offsets
   cluster,  // of the CTAs of the CGA: addresses of arch/dsmem.h
 };
-
-// Execution units of an SM partition; `memory` is shared by the four, `none` takes an issue slot only.
-enum class Unit : std::uint8_t { none, fp32, int32, fp64, sfu, tensor, memory };
-constexpr std::size_t kUnits = 7;
-const char* unit_name(Unit unit);
 
 // CGA-10. Numbers, in 32 bits unless it says otherwise.
 enum class SpecialRegister : std::uint8_t {

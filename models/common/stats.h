@@ -111,4 +111,32 @@ class Stats {
   std::map<std::string, Entry> entries_;
 };
 
+// A block's statistics, each declared where it is a member:
+//
+//   struct L2Stats : StatGroup {
+//     using StatGroup::StatGroup;
+//     Counter& hits = counter("hits", "sectors", "sectors found in the cache");
+//   };
+//
+// Paths are "<prefix>.<name>".
+class StatGroup {
+ public:
+  StatGroup(Stats& stats, std::string prefix) : stats_(stats), prefix_(std::move(prefix)) {}
+
+ protected:
+  Counter& counter(const std::string& name, const std::string& unit, const std::string& description) {
+    return stats_.counter(prefix_ + "." + name, unit, description);
+  }
+  Gauge& gauge(const std::string& name, const std::string& unit, const std::string& description) {
+    return stats_.gauge(prefix_ + "." + name, unit, description);
+  }
+  Histogram& histogram(const std::string& name, const std::string& unit, const std::string& description) {
+    return stats_.histogram(prefix_ + "." + name, unit, description);
+  }
+
+ private:
+  Stats& stats_;
+  std::string prefix_;
+};
+
 }  // namespace heddle

@@ -50,8 +50,9 @@ static_assert(!Binds<PacketOut<Launch>, MemoryIn>::value);
 static_assert(!Binds<MemoryOut, PacketIn<Launch>>::value);
 static_assert(!Binds<PacketOut<Launch>, EasyMemoryIn>::value);
 static_assert(!Binds<EasyMemoryOut, PacketIn<Launch>>::value);
-static_assert(!std::is_convertible_v<tlm::tlm_fw_transport_if<packet_protocol<Launch>>*,
-                                     tlm::tlm_fw_transport_if<packet_protocol<Complete>>*>);
+static_assert(!Binds<PacketIn<Launch>, PacketOut<Launch>>::value);
+static_assert(!Binds<MemoryOut, PacketInSocket::Socket>::value);
+static_assert(!Binds<PacketOutSocket::Socket, MemoryIn>::value);
 
 }  // namespace
 
@@ -166,9 +167,9 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
   Domain domain("domain", 1.0, TimingMode::at, 1000, observation);
   Receiver receiver("receiver", domain, 1);
   // A foreign initiator of the packet protocol, as somebody's testbench may have.
-  struct Foreign final : sc_core::sc_module, tlm::tlm_bw_transport_if<packet_protocol<Launch>> {
+  struct Foreign final : sc_core::sc_module, tlm::tlm_bw_transport_if<packet_protocol> {
     explicit Foreign(const sc_core::sc_module_name& name) : sc_core::sc_module(name) { out.bind(*this); }
-    tlm::tlm_sync_enum nb_transport_bw(PacketTransfer<Launch>& transfer, PacketPhase& phase,
+    tlm::tlm_sync_enum nb_transport_bw(PacketTransfer& transfer, PacketPhase& phase,
                                        sc_core::sc_time& delay) override {
       credits.push_back(
           {static_cast<Cycle>((sc_core::sc_time_stamp() + delay).to_seconds() * 1e9 + 0.5), transfer.link});
@@ -176,14 +177,16 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
       return tlm::TLM_ACCEPTED;
     }
     void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
-    tlm::tlm_initiator_socket<kPacketBusWidth, packet_protocol<Launch>> out{"out"};
+    tlm::tlm_initiator_socket<kPacketBusWidth, packet_protocol> out{"out"};
     Arrivals credits;
     bool credits_only = true;
   } foreign("foreign");
-  foreign.out.bind(receiver.in);
+  foreign.out.bind(receiver.in.socket());
   test::start();
-  PacketTransfer<Launch> transfer;
-  transfer.packet.number = 77;
+  const Launch packet{77};
+  PacketTransfer transfer;
+  transfer.packet = &packet;
+  transfer.kind = packet_kind<Launch>();
   transfer.link = 3;
   transfer.credited = true;
   sc_core::sc_time delay(12.25, sc_core::SC_NS);
@@ -206,6 +209,14 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
   CHECK(foreign.out->transport_dbg(transfer) == 0);
   PacketPhase wrong = PacketPhase::credit;
   CHECK_THROWS_AS(foreign.out->nb_transport_fw(transfer, wrong, delay), CheckFailed);
+  // Nor is a packet of another type taken in.
+  const Complete other{78};
+  transfer.packet = &other;
+  transfer.kind = packet_kind<Complete>();
+  CHECK_THROWS_AS(foreign.out->b_transport(transfer, delay), CheckFailed);
+  CHECK_THROWS_AS(packet_of<Launch>(transfer), CheckFailed);
+  run_until_idle();
+  CHECK(receiver.arrivals.size() == 2);
 }
 
 TEST_CASE("a link between two clocks: each end counts in its own", "[packet_socket]") {

@@ -31,8 +31,8 @@ using heddle::protocol::TaskPacket;
 
 namespace {
 
-using Protocol = heddle::packet_protocol<LaunchPacket>;
-using Transfer = PacketTransfer<LaunchPacket>;
+using Protocol = heddle::packet_protocol;
+using Transfer = PacketTransfer;
 
 // Nothing comes to a tensor memory access unit from there.
 struct NoCrossbar : sc_core::sc_module {
@@ -55,7 +55,7 @@ class LaunchTap : public sc_core::sc_module,
 
  private:
   tlm::tlm_sync_enum nb_transport_fw(Transfer& transfer, PacketPhase& phase, sc_core::sc_time& delay) override {
-    log_.push_back({0, gpc_, transfer.packet});
+    log_.push_back({0, gpc_, heddle::packet_of<LaunchPacket>(transfer)});
     return out->nb_transport_fw(transfer, phase, delay);
   }
   tlm::tlm_sync_enum nb_transport_bw(Transfer& transfer, PacketPhase& phase, sc_core::sc_time& delay) override {
@@ -250,8 +250,8 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
           name.c_str(), domain, name, params, topology.gpc(g), g,
           heddle::gpu::SmSurroundings{seed, codes, map, topology.sms(), map.bytes(), params.cga_memory(), nested}));
-      cwd.launch_out.bind(taps.back()->in);
-      taps.back()->out.bind(gpcs.back()->gpm.launch_in);
+      cwd.launch_out.socket().bind(taps.back()->in);
+      taps.back()->out.bind(gpcs.back()->gpm.launch_in.socket());
       cwd.local_out.bind(gpcs.back()->gpm.local_in);
       cwd.abort_out.bind(gpcs.back()->gpm.abort_in);
       gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
