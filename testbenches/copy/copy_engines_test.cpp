@@ -301,8 +301,8 @@ TEST_CASE("the timeline shows what an engine does, and its set-up", "[copy]") {
     }
     void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
                TimelineArgs) override {
-      slices.push_back(fmt::format("{}: {} to {}: {}", lines.at(track.line - 1), begin.value() / 1000,
-                                   end.value() / 1000, std::string(name)));
+      slices.push_back(fmt::format("{}: {} to {}: {}", lines.at(track.line - 1), begin / 1000,
+                                   end / 1000, std::string(name)));
     }
     void counter(TrackId, Picoseconds, std::string_view, double) override {}
   } sink;
