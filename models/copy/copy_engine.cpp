@@ -161,18 +161,17 @@ std::string CopyEngine::title() const {
 }
 
 void CopyEngine::draw(TimelineSink& sink, Cycle end) const {
-  const TrackId track =
-      sink.track(domain_.observation().prefix + " copy engines", fmt::format("engine {}", number_));
+  const TrackId track = sink.track(domain_.observation().prefix + " copy engines", fmt::format("engine {}", number_));
   const Timebase& clock = domain_;
   const auto begin = clock.time_of(start_);
   const auto address = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
   const protocol::CopyRequestPacket& request = job_.request();
   sink.slice(track, begin, clock.time_of(end), title(),
-                           {{"from", address(job_.is_fill() ? 0 : request.from)},
-                            {"to", address(request.to)},
-                            {"sender", sender_},
-                            {"tag", request.tag},
-                            {"status", static_cast<std::int64_t>(job_.status())}});
+             {{"from", address(job_.is_fill() ? 0 : request.from)},
+              {"to", address(request.to)},
+              {"sender", sender_},
+              {"tag", request.tag},
+              {"status", static_cast<std::int64_t>(job_.status())}});
   if (set_up_ > 0) sink.slice(track, begin, clock.time_of(start_ + set_up_), "set-up");
 }
 

@@ -61,10 +61,10 @@ struct Packet {
   PacketTimes times;
 
   // Decoding.
-  std::uint32_t reads = 0;       // answers of memory that it waits for
-  arch::Verdict result;          // what validation has found so far
-  std::uint32_t bad_kernel = 0;  // the kernel that `result` is about
-  std::uint32_t entry = 0;       // of a reference packet: the table entry that it stores
+  std::uint32_t reads = 0;                  // answers of memory that it waits for
+  arch::Verdict result;                     // what validation has found so far
+  std::uint32_t bad_kernel = 0;             // the kernel that `result` is about
+  std::uint32_t entry = 0;                  // of a reference packet: the table entry that it stores
   std::unique_ptr<ReferenceTable> entries;  // table entries that have been read from memory
 
   // Kernels.
@@ -89,9 +89,7 @@ struct Packet {
   std::int64_t signal_value = 0;  // value that its signal gets; 0: the signal is decremented
   std::uint32_t lane = kNoLane;   // lane of the timeline, of a packet without kernels
 
-  bool is_barrier() const {
-    return type == arch::PacketType::barrier_and || type == arch::PacketType::barrier_or;
-  }
+  bool is_barrier() const { return type == arch::PacketType::barrier_and || type == arch::PacketType::barrier_or; }
   // Something of it runs or has run: it can no longer be dropped.
   bool launched() const { return kernels.empty() ? phase >= Phase::running : dispatched > 0; }
   // Events and requests name a packet so that they find out if it has gone.

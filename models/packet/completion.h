@@ -1,5 +1,5 @@
-// Stage 4 of the packet processor: what follows the work of a kernel or packet. Release fence, completion signal, mailbox
-// and interrupt (PKT-04), the same for bad packets, whose signal tells what is wrong (PKT-09).
+// Stage 4 of the packet processor: what follows the work of a kernel or packet. Release fence, completion signal,
+// mailbox and interrupt (PKT-04), the same for bad packets, whose signal tells what is wrong (PKT-09).
 #pragma once
 
 #include <cstdint>

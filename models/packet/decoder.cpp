@@ -29,8 +29,8 @@ arch::PacketBytes packet_bytes(const MemoryAnswer& answer) {
 
 }  // namespace
 
-Decoder::Decoder(const StageContext& context, ReferenceTables& tables, KernelValidator& validator,
-                 DecodeListener& next, Completion& completion)
+Decoder::Decoder(const StageContext& context, ReferenceTables& tables, KernelValidator& validator, DecodeListener& next,
+                 Completion& completion)
     : PipelineStage(context),
       tables_(tables),
       validator_(validator),

@@ -33,8 +33,7 @@ void Dispatcher::accept(Packet& packet) {
 
 // The L1s are emptied by the start of the kernel (MEM-06): the fence is a cost.
 void Dispatcher::acquire(Packet& packet) {
-  const FenceScope scope =
-      packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire;
+  const FenceScope scope = packet.kernels.empty() ? packet.other.scopes.acquire : packet.kernels.front().acquire;
   double ns = 0;
   if (scope == FenceScope::agent) ns = params().acquire_agent;
   if (scope == FenceScope::system) ns = params().acquire_system;
@@ -141,8 +140,7 @@ void Dispatcher::step(Packet& packet) {
   }
   if (packet.phase != Phase::running) return;
   if (packet.dispatched < packet.kernels.size() && !is_cut(packet)) {
-    const bool overlap =
-        params().condensed == CondensedOrder::overlap && !packet.kernels[packet.dispatched].barrier;
+    const bool overlap = params().condensed == CondensedOrder::overlap && !packet.kernels[packet.dispatched].barrier;
     const bool all_before = packet.ended == packet.dispatched && packet.cleaning_up == 0;
     if (overlap || all_before) launch_next(packet);
     return;

@@ -20,8 +20,8 @@ class RingReader;
 
 class Dispatcher final : public PipelineStage, public DecodeListener, public KernelListener {
  public:
-  // The neighbours: packets without kernels are launched by `others`; heads that have been launched as a whole make room
-  // in `heads`.
+  // The neighbours: packets without kernels are launched by `others`; heads that have been launched as a whole make
+  // room in `heads`.
   struct Neighbours {
     RingReader& reader;
     HeadOfQueue& heads;
@@ -39,8 +39,8 @@ class Dispatcher final : public PipelineStage, public DecodeListener, public Ker
   void acquire(Packet& packet);
   // The packet, of which nothing has been launched, is dropped.
   void forget(Packet& packet);
-  // The queue of a launched packet is being closed, or has stopped: no more of its kernels are dispatched. `later`: with
-  // an event of this cycle, for callers inside a step of the packet.
+  // The queue of a launched packet is being closed, or has stopped: no more of its kernels are dispatched. `later`:
+  // with an event of this cycle, for callers inside a step of the packet.
   void cut(Packet& packet, bool later);
   // From task management.
   void on_dispatch_done(const protocol::DispatchDonePacket& done, std::uint32_t);

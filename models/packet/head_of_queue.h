@@ -1,5 +1,5 @@
-// The order within queues: one packet of each is its head, until it has been launched as a whole (PKT-04). Then the next
-// one begins, unless its barrier bit makes it wait.
+// The order within queues: one packet of each is its head, until it has been launched as a whole (PKT-04). Then the
+// next one begins, unless its barrier bit makes it wait.
 //
 // Condensed packets stay the head until their last kernel has been dispatched, barrier packets until they are complete.
 #pragma once

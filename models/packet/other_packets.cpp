@@ -86,7 +86,8 @@ void OtherPackets::launch(Packet& packet) {
   } else {
     end(packet);
   }
-  if (!packet.is_barrier()) to_.heads.release(packet);  // nothing behind barrier packets begins before they are complete
+  if (!packet.is_barrier())
+    to_.heads.release(packet);  // nothing behind barrier packets begins before they are complete
 }
 
 void OtherPackets::launch_agent(Packet& packet) {

@@ -1,5 +1,5 @@
-// Packets without kernels, beside the dispatcher: barrier packets poll the signals that they depend on, agent packets go
-// to the host, vendor packets copy, fill or hold.
+// Packets without kernels, beside the dispatcher: barrier packets poll the signals that they depend on, agent packets
+// go to the host, vendor packets copy, fill or hold.
 #pragma once
 
 #include <cstdint>

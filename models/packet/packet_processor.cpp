@@ -49,9 +49,9 @@ PacketProcessor::PacketProcessor(const sc_core::sc_module_name& name, Domain& do
       memory_out("memory_out", domain),
       memory_(std::make_unique<Memory>(domain, memory_out, *this)) {
   const Nanoseconds clock{domain.clock().period().to_seconds()};
-  router_ = std::make_unique<PacketRouter>(
-      handler_name(), path, params,
-      PacketRouter::Machine{domain, clock, limits, codes, fit, table_base, *memory_, event_out, dispatch_out, copy_out});
+  router_ = std::make_unique<PacketRouter>(handler_name(), path, params,
+                                           PacketRouter::Machine{domain, clock, limits, codes, fit, table_base,
+                                                                 *memory_, event_out, dispatch_out, copy_out});
   command_in.on_packet<QueueControl, &QueueControl::on_command>(router_->queue_control());
   dispatch_done_in.on_packet<Dispatcher, &Dispatcher::on_dispatch_done>(router_->dispatcher());
   copy_done_in.on_packet<OtherPackets, &OtherPackets::on_copy_done>(router_->other_packets());
@@ -64,9 +64,7 @@ std::uint32_t PacketProcessor::queues() const { return router_->queues(); }
 std::uint64_t PacketProcessor::open() const { return router_->open(); }
 bool PacketProcessor::quiescent() const { return router_->quiescent(); }
 
-void PacketProcessor::check_idle() {
-  HEDDLE_CHECK(quiescent(), "the packet processor of an idle machine has work");
-}
+void PacketProcessor::check_idle() { HEDDLE_CHECK(quiescent(), "the packet processor of an idle machine has work"); }
 
 void PacketProcessor::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (kind == kAnswer) {

@@ -42,9 +42,9 @@ PacketRecord PacketReporter::record_of(const Packet& packet, std::uint32_t kerne
 void PacketReporter::kernel_dispatched(Packet& packet, std::uint32_t kernel) {
   Kernel& part = packet.kernels[kernel];
   take_lane(packet.queue, part.lane);
-  observation_.labels.set(part.operation, fmt::format("{} (queue {}, packet {})",
-                                                      part.object.name.empty() ? "kernel" : part.object.name,
-                                                      packet.queue, packet.index));
+  observation_.labels.set(
+      part.operation, fmt::format("{} (queue {}, packet {})", part.object.name.empty() ? "kernel" : part.object.name,
+                                  packet.queue, packet.index));
   stats_.kernels.add();
   progress();
   if (listener_ != nullptr) listener_->kernel_dispatched(record_of(packet, kernel));

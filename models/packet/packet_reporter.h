@@ -1,5 +1,5 @@
-// What the outside sees of packets: records for a listener, statistics, lines of the timeline. Nothing here changes what
-// the processor does.
+// What the outside sees of packets: records for a listener, statistics, lines of the timeline. Nothing here changes
+// what the processor does.
 #pragma once
 
 #include <string>

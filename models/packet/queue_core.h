@@ -82,7 +82,7 @@ class QueueCore {
   std::uint64_t last_ = 0;      // the largest index told
   std::deque<Told> told_;       // of packets that have not begun
   std::uint64_t next_ = 0;      // the next to begin
-  bool head_taken_ = false;        // next_ - 1 is the head
+  bool head_taken_ = false;     // next_ - 1 is the head
   std::deque<Fetched> window_;  // from next_ on
   std::uint64_t read_ = 0;      // all before it are cleared
   std::deque<bool> cleared_;    // from read_ to next_

@@ -79,8 +79,8 @@ arch::Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entri
 std::uint32_t first_bad_diff(const arch::PacketBytes& bytes);
 // Of one whose format is right: the first kernel that names one of these entries.
 std::uint32_t first_kernel_of(const arch::PacketBytes& bytes, std::uint8_t entries);
-// Empty entries: invalid_argument. Fields are not validated beyond their scopes. `bad`: the kernel that is wrong, if one
-// is; `kernels.count` is then 0.
+// Empty entries: invalid_argument. Fields are not validated beyond their scopes. `bad`: the kernel that is wrong, if
+// one is; `kernels.count` is then 0.
 arch::Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
                      std::uint32_t& bad);
 

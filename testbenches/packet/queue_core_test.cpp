@@ -6,12 +6,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "packet/queue_arbiter.h"
+#include "packet/decoder.h"
 #include "support/random.h"
 
 using heddle::arch::PacketBytes;
-using heddle::packet::QueueCore;
 using heddle::packet::QueueArbiter;
+using heddle::packet::QueueCore;
 using namespace heddle::test;
 
 namespace {
@@ -137,7 +137,7 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
   }
 }
 
-TEST_CASE("all published packets of a queue have their turn in the end", "[packet][PKT-01]") {
+TEST_CASE("all published packets of a queue become its head in the end", "[packet][PKT-01]") {
   for (const std::uint64_t seed : seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
@@ -226,8 +226,7 @@ TEST_CASE("equals take turns, and the most urgent goes first", "[packet][PKT-10]
         for (std::uint32_t other = 0; other < queues; ++other) {
           if (!wants[other]) continue;
           const std::uint32_t distance = (other + queues - last - 1) % queues;
-          const std::int32_t more =
-              !expected || !by_priority ? 0 : priority[other] - priority[*expected];
+          const std::int32_t more = !expected || !by_priority ? 0 : priority[other] - priority[*expected];
           if (expected && (more < 0 || (more == 0 && distance > best_distance))) continue;
           expected = other;
           best_distance = distance;
