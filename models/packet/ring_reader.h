@@ -1,5 +1,5 @@
 // Stage 1 of the packet processor: packets come out of the rings in memory, ahead of their use, and their slots go back
-// to the producer (PKT-01, PKT-02).
+// to the producer (PKT-01, PKT-04).
 #pragma once
 
 #include <cstdint>

@@ -181,7 +181,7 @@ struct StageBench : QueueWaits, RingListener, QueueSupervisor, KernelListener, R
 }  // namespace
 
 TEST_CASE("the ring reader alone: ahead, again if not published, and slots before the index",
-          "[packet][PKT-01][PKT-02]") {
+          "[packet][PKT-01][PKT-04]") {
   StageBench bench;
   RingReader reader(bench.context, bench, bench);
   bench.memory.deliver = [&](const MemoryAnswer& answer) {
