@@ -24,7 +24,7 @@ CopyEngine::CopyEngine(const Shared& shared, std::uint32_t number, const CopyPar
 }
 
 void CopyEngine::start(const protocol::CopyRequestPacket& request, std::uint32_t sender) {
-  state_ = State::busy;
+  busy_ = true;
   job_ = CopyJob(request);
   sender_ = sender;
   start_ = domain_.now();
@@ -48,7 +48,7 @@ void CopyEngine::on_event(std::uint32_t kind, std::uint64_t argument) {
 // Data that have come go out first: they hold places. The pace counts every byte once, where it enters.
 void CopyEngine::pump() {
   const Cycle now = domain_.now();
-  while (busy() && memory_out.can_send()) {
+  while (busy_ && memory_out.can_send()) {
     if (!to_write_.empty()) {
       write(to_write_.pop());
       continue;
@@ -100,16 +100,16 @@ void CopyEngine::write(std::uint32_t slot) {
 }
 
 void CopyEngine::send(std::uint32_t slot) {
-  slots_[slot].at = Slot::At::memory;
+  slots_[slot].with_memory = true;
   (void)memory_out.send(*slots_[slot].payload, domain_.now());  // if it is not accepted, on_room() follows
 }
 
 bool CopyEngine::on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
   const auto* extension = protocol::extension_of(payload);
   const std::uint32_t slot = extension == nullptr ? ~std::uint32_t{0} : extension->entry;
-  HEDDLE_CHECK(slot < slots_.size() && slots_[slot].payload == &payload && slots_[slot].at == Slot::At::memory,
+  HEDDLE_CHECK(slot < slots_.size() && slots_[slot].payload == &payload && slots_[slot].with_memory,
                "memory answered what a copy engine had not asked for");
-  slots_[slot].at = Slot::At::engine;
+  slots_[slot].with_memory = false;
   domain_.schedule(arrival, *this, kAnswer, slot);
   return true;
 }
@@ -151,7 +151,7 @@ void CopyEngine::finish() {
   const double ns = domain_.clock().ns_for_cycles(static_cast<double>(stats_.busy.value()));
   if (ns > 0) stats_.bandwidth.set(static_cast<double>(stats_.bytes.value()) / ns);
   if (TimelineSink* sink = domain_.observation().timeline; sink != nullptr) draw(*sink, end);
-  state_ = State::idle;
+  busy_ = false;
   const CopyJob job = job_;  // the listener may start another one
   listener_.ended({number_, sender_, job, start_, end});
 }
@@ -182,12 +182,12 @@ void CopyEngine::reset() {
   to_write_.clear();
   job_ = CopyJob();
   pace_.reset();
-  state_ = State::idle;
+  busy_ = false;
   armed_ = kNever;
 }
 
 void CopyEngine::collect_waits(WaitGraph& graph) const {
-  if (!busy()) return;
+  if (!busy_) return;
   const std::string who = fmt::format("copy engine {}: {}", number_, title());
   if (!memory_out.can_send()) {
     graph.add(who, "for room for its requests at", "the memory hub");

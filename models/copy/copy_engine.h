@@ -55,7 +55,7 @@ class CopyEngine final : public EventHandler {
 
   MemoryOut memory_out;
 
-  bool busy() const { return state_ == State::busy; }
+  bool busy() const { return busy_; }
   // Not while it is busy. The request is one that can be done.
   void start(const protocol::CopyRequestPacket& request, std::uint32_t sender);
   void reset();
@@ -66,15 +66,13 @@ class CopyEngine final : public EventHandler {
 
  private:
   enum Event : std::uint32_t { kPump, kAnswer };  // argument of an answer: its slot
-  enum class State : std::uint8_t { idle, busy };
   static constexpr Cycle kNever = ~Cycle{0};
   // A piece under way.
   struct Slot {
-    enum class At : std::uint8_t { engine, memory };
     Piece piece;
     protocol::MemoryRequest* payload = nullptr;
     bool writes = false;
-    At at = At::engine;
+    bool with_memory = false;
   };
 
   bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival);
@@ -101,7 +99,7 @@ class CopyEngine final : public EventHandler {
   const std::uint32_t outstanding_;
   const Cycle set_up_;
 
-  State state_ = State::idle;
+  bool busy_ = false;
   CopyJob job_;
   std::uint32_t sender_ = 0;
   Cycle start_ = 0;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "arch/memory_op.h"
