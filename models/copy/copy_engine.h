@@ -47,8 +47,8 @@ class CopyEngine final : public EventHandler {
     Domain& domain;
     protocol::RequestPool& pool;
     CopyListener& listener;
-    std::string stats_path;  // of all engines, with the device's prefix
-    const char* name;        // of the block, for messages
+    std::string stats_path;  // path of all engines, with the device's prefix
+    const char* name;        // name of the block, for messages
   };
 
   CopyEngine(const Shared& shared, std::uint32_t number, const CopyParams& params);

@@ -25,7 +25,7 @@ struct CopyStats : StatGroup {
   Counter& of(protocol::CopyKind kind) { return kind == protocol::CopyKind::copy ? copies : fills; }
 };
 
-// Of a copy or fill that has not ended well.
+// Why a copy or fill has not ended well.
 struct CopyError {
   arch::HsaStatus status = arch::HsaStatus::error;
   std::uint64_t address = 0;  // unified: the first that failed

@@ -20,7 +20,7 @@ struct CopyParams {
 
 // Bytes that lie in one line at the source, and in one line at the destination.
 struct Piece {
-  std::uint64_t from = 0;  // of a fill: without meaning
+  std::uint64_t from = 0;  // without meaning for a fill
   std::uint64_t to = 0;
   std::uint32_t bytes = 0;
 };

@@ -64,7 +64,7 @@ struct Packet {
   std::uint32_t reads = 0;                  // answers of memory that it waits for
   arch::Verdict result;                     // what validation has found so far
   std::uint32_t bad_kernel = 0;             // the kernel that `result` is about
-  std::uint32_t entry = 0;                  // of a reference packet: the table entry that it stores
+  std::uint32_t entry = 0;                  // table entry that a reference packet stores
   std::unique_ptr<ReferenceTable> entries;  // table entries that have been read from memory
 
   // Kernels.
@@ -98,7 +98,7 @@ struct Packet {
 
 // Handle of the completion signal in the bytes of a packet; 0: it has none, or it cannot be told.
 std::uint64_t signal_in(const arch::PacketBytes& bytes);
-// The same for a packet that may have been decoded.
+// The handle of a packet that may have been decoded.
 std::uint64_t signal_of(const Packet& packet);
 // "packet 3 of queue 0 (gemm)"
 std::string name_of(const Packet& packet);

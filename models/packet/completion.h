@@ -1,5 +1,5 @@
 // Stage 4 of the packet processor: what follows the work of a kernel or packet. Release fence, completion signal,
-// mailbox and interrupt (PKT-04), the same for bad packets, whose signal tells what is wrong (PKT-09).
+// mailbox and interrupt (PKT-04). A bad packet comes here as well: its signal tells what is wrong (PKT-09).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Completion final : public PipelineStage {
 
   // All that the packet started has ended: its fence and signal, and it is complete.
   void finish(Packet& packet);
-  // The same for a kernel that is not the packet's last (PKT-07).
+  // A kernel that is not the packet's last has ended: its fence and signal, if it asks for them (PKT-07).
   void finish_kernel(Packet& packet, std::uint32_t kernel);
   // The packet is complete without fence and signal.
   void complete(Packet& packet);
@@ -58,7 +58,7 @@ class Completion final : public PipelineStage {
   struct Job {
     Scope of = Scope::rejected;
     std::uint32_t queue = 0;
-    std::uint64_t index = 0;   // of the packet, for errors
+    std::uint64_t index = 0;   // index of the packet, for errors
     Packet* packet = nullptr;  // null if it is gone
     std::uint32_t kernel = 0;
     arch::FenceScope fence = arch::FenceScope::none;

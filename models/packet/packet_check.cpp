@@ -10,7 +10,7 @@ namespace {
 using arch::HsaStatus;
 using arch::Verdict;
 
-constexpr std::uint32_t kDimensionBits = 3;  // of setup
+constexpr std::uint32_t kDimensionBits = 3;  // in setup
 
 constexpr Verdict bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
 constexpr Verdict too_much(const char* why) { return {HsaStatus::out_of_resources, why}; }

@@ -19,7 +19,7 @@ namespace heddle::packet {
 // about this order.
 arch::Verdict check(const arch::DispatchFields& fields, const arch::SmLimits& limits);
 
-// Of fields that passed, with the object that they name: threads limit (invalid_argument), registers and static +
+// Fields that passed, with the object that they name: threads limit (invalid_argument), registers and static +
 // dynamic shared memory within an SM (out_of_resources), clusters that divide the grid and are well-formed
 // (invalid_argument). A grid with partial workgroups can have no clusters (invalid_argument). That its program exists,
 // and that its clusters fit into the machine, is for the KernelValidator to say.

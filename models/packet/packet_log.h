@@ -50,12 +50,12 @@ struct PacketTimes {
 
 struct PacketRecord {
   std::uint32_t queue = 0;
-  std::uint64_t index = 0;    // of the packet
-  std::uint32_t kernel = 0;   // of a condensed packet: which, from 0
-  std::uint32_t kernels = 1;  // of the packet
+  std::uint64_t index = 0;    // index of the packet
+  std::uint32_t kernel = 0;   // which kernel of a condensed packet, from 0
+  std::uint32_t kernels = 1;  // kernels that the packet has
   arch::PacketType type = arch::PacketType::kernel_dispatch;
-  std::uint32_t operation = 0;  // of kernels: id of the dispatch
-  std::string name;             // of the kernel object; empty for packets without a kernel
+  std::uint32_t operation = 0;  // id of a kernel's dispatch
+  std::string name;             // name of the kernel object; empty for packets without a kernel
   arch::HsaStatus status = arch::HsaStatus::success;
   PacketTimes times;
 };

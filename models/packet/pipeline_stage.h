@@ -13,7 +13,7 @@ namespace heddle::packet {
 
 struct StageContext {
   Timebase& timebase;
-  const char* name;  // of the block, for messages
+  const char* name;  // name of the block, for messages
   const PacketParams params;
   const Nanoseconds clock;
   PacketTable& packets;

@@ -80,7 +80,7 @@ class QueueCore {
   bool stopped_ = true;
   bool told_any_ = false;
   std::uint64_t last_ = 0;      // the largest index told
-  std::deque<Told> told_;       // of packets that have not begun
+  std::deque<Told> told_;       // doorbells that packets which have not begun came with
   std::uint64_t next_ = 0;      // the next to begin
   bool head_taken_ = false;     // next_ - 1 is the head
   std::deque<Fetched> window_;  // from next_ on

@@ -39,7 +39,7 @@ struct MemoryTag {
 struct MemoryAnswer {
   MemoryTag tag;
   bool ok = false;                                    // no error, and the data are not corrupt
-  std::array<std::uint8_t, arch::kLineBytes> data{};  // of a read
+  std::array<std::uint8_t, arch::kLineBytes> data{};  // what a read found
 };
 
 // The way to memory. Answers come later, in any order, to the router. Ranges lie within a line.

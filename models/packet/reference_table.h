@@ -61,11 +61,11 @@ arch::Verdict decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, 
 // applied, and what the packet asks of each (PKT-07).
 struct CondensedKernel {
   arch::DispatchFields fields;
-  // Of the first kernel this is the packet's bit; another one waits for those before it, in the overlapping mode.
+  // The first kernel has the packet's bit; another one waits for those before it, in the overlapping mode.
   bool barrier = false;
-  arch::FenceScope acquire = arch::FenceScope::none;  // of the first only
-  arch::FenceScope release = arch::FenceScope::none;  // of the last, and of one whose diff asks for it
-  std::uint64_t signal = 0;                           // of the last, and of one whose diff has it
+  arch::FenceScope acquire = arch::FenceScope::none;  // the first kernel's only
+  arch::FenceScope release = arch::FenceScope::none;  // the last one's, and that of one whose diff asks for it
+  std::uint64_t signal = 0;                           // the last one's, and that of one whose diff has it
   std::uint8_t reference = 0;
   std::uint32_t half_words = 0;  // with the header
 };
@@ -75,9 +75,9 @@ struct CondensedKernels {
 };
 // Which entries a packet needs, before any is read: bit = entry.
 arch::Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries);
-// Of a packet whose format is wrong: the first kernel whose diff is; the last one if what lies behind the diffs is.
+// In a packet whose format is wrong: the first kernel whose diff is; the last one if what lies behind the diffs is.
 std::uint32_t first_bad_diff(const arch::PacketBytes& bytes);
-// Of one whose format is right: the first kernel that names one of these entries.
+// In a packet whose format is right: the first kernel that names one of these entries.
 std::uint32_t first_kernel_of(const arch::PacketBytes& bytes, std::uint8_t entries);
 // Empty entries: invalid_argument. Fields are not validated beyond their scopes. `bad`: the kernel that is wrong, if
 // one is; `kernels.count` is then 0.
