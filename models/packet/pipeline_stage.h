@@ -6,7 +6,6 @@
 #include "packet/active_packet.h"
 #include "packet/packet_params.h"
 #include "packet/packet_reporter.h"
-#include "packet/queue_memory.h"
 #include "packet/queue_table.h"
 
 namespace heddle::packet {
