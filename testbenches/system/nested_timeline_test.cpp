@@ -39,14 +39,14 @@ class RecordingSink : public TimelineSink {
     if (inserted) names_.push_back(group + "/" + line);
     return {1, static_cast<std::uint32_t>(at->second)};
   }
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
+  void slice(TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
              TimelineArgs args) override {
-    const sc_core::sc_time ns(1, sc_core::SC_NS);
-    Slice slice{begin / ns, end / ns, std::string(name), {}};
+    constexpr double kNs = 1000;
+    Slice slice{static_cast<double>(begin) / kNs, static_cast<double>(end) / kNs, std::string(name), {}};
     for (const auto& [key, value] : args) slice.args[std::string(key)] = value;
     slices[names_.at(track.line)].push_back(slice);
   }
-  void counter(TrackId, Picoseconds, std::string_view, double) override {}
+  void counter(TrackId, heddle::Picoseconds, std::string_view, double) override {}
 
   std::map<std::string, std::vector<Slice>> slices;  // by "group/line", as they came
 
