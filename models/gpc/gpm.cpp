@@ -1,7 +1,8 @@
 #include "gpc/gpm.h"
-#include "arch/gpu_observation.h"
 
 #include <fmt/format.h>
+
+#include "arch/gpu_observation.h"
 
 namespace heddle::gpc {
 namespace {
@@ -95,7 +96,7 @@ void Gpm::reset() {
 void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t) {
   HEDDLE_CHECK(launch.sm_mask != 0 && launch.num_ctas == ctas_of(launch),
                "a launch packet's CTA count differs from its masks");
-  HEDDLE_CHECK(!launch.has_id || launch.num_ctas == 1, "a launch packet of several CTAs has one id");
+  HEDDLE_CHECK(!launch.id || launch.num_ctas == 1, "a launch packet of several CTAs has one id");
   launches_.push_back(launch);
   forward();
 }
@@ -143,19 +144,9 @@ void Gpm::note_stall(bool stalled) {
 // One packet per mask and TPC, in the order of the masks. False if an MPC has no place: then the rest goes later.
 bool Gpm::hand_over(protocol::LaunchPacket& launch) {
   protocol::TpcLaunchPacket packet;
+  protocol::grid_launch_of(packet) = protocol::grid_launch_of(launch);
   packet.tag = {launch.slot, launch.operation, launch.sequence, launch.cga_ctas > 0 ? launching_ : protocol::kNoCgaId,
                 tracked(launch)};
-  packet.shape = launch.shape;
-  packet.need = launch.need;
-  packet.duration = launch.duration;
-  packet.code = launch.code;
-  packet.has_id = launch.has_id;
-  packet.id = launch.id;
-  packet.departure = launch.departure;
-  packet.subcontext = launch.subcontext;
-  packet.record = launch.record;
-  packet.area = launch.area;
-  packet.queue = launch.queue;
   if (launch.memory_slot != protocol::kNoMemorySlot) {
     packet.cga_memory = memory_.address(launch.subcontext, launch.memory_slot);
   }

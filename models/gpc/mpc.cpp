@@ -78,22 +78,15 @@ RasterFollower& Mpc::follower_of(const protocol::TpcLaunchPacket& launch) {
 // The raster unit delivers one id after another: a start leaves when its id is there. Ids that come with
 // their CTA, from a central rasteriser (CWD-43) or of a CTA that was saved, pass it by.
 void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
-  RasterFollower* follower = launch.has_id ? nullptr : &follower_of(launch);
+  RasterFollower* follower = launch.id ? nullptr : &follower_of(launch);
   const std::uint64_t updates = follower != nullptr ? follower->updates() : 0;
   const std::uint64_t overflows = follower != nullptr ? follower->overflows() : 0;
   protocol::CtaStartPacket start;
+  protocol::launch_of(start) = protocol::launch_of(launch);
   start.tag = launch.tag;
   start.order = launch.raster;
-  start.id = launch.id;
-  start.need = launch.need;
-  start.duration = launch.duration;
-  start.code = launch.code;
-  start.departure = launch.departure;
+  if (launch.id) start.id = *launch.id;
   start.cga_memory = launch.cga_memory;
-  start.subcontext = launch.subcontext;
-  start.record = launch.record;
-  start.area = launch.area;
-  start.queue = launch.queue;
   for (std::uint64_t mask = launch.sm_mask; mask != 0; mask &= mask - 1) {
     const auto sm = static_cast<std::uint32_t>(__builtin_ctzll(mask));
     HEDDLE_CHECK(sm < slots_.size(), "a launch names an SM that the TPC does not have");
