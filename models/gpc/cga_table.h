@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/clock.h"
+#include "common/bits.h"
+#include "common/cycle.h"
 #include "common/error.h"
 #include "gpc/cga_barrier.h"
 
@@ -27,8 +28,8 @@ class FreeVector {
   std::uint32_t take() {
     for (std::uint32_t word = 0; word < free_.size(); ++word) {
       if (free_[word] == 0) continue;
-      const auto bit = static_cast<std::uint32_t>(__builtin_ctzll(free_[word]));
-      free_[word] &= free_[word] - 1;
+      const std::uint32_t bit = bits::lowest(free_[word]);
+      free_[word] = bits::without_lowest(free_[word]);
       ++used_;
       return word * 64 + bit;
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle::gpc {
@@ -10,22 +11,21 @@ namespace heddle::gpc {
 class CtaSlots {
  public:
   // 1 … 64 slots.
-  explicit CtaSlots(std::uint32_t slots)
-      : all_(slots >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << slots) - 1), free_(all_) {}
+  explicit CtaSlots(std::uint32_t slots) : all_(bits::below(slots)), free_(all_) {}
 
   // The lowest free slot; there must be one.
   std::uint32_t take() {
     HEDDLE_CHECK(free_ != 0, "a CTA was launched on an SM whose CTA slots are all in use");
-    const auto slot = static_cast<std::uint32_t>(__builtin_ctzll(free_));
-    free_ &= free_ - 1;
+    const std::uint32_t slot = bits::lowest(free_);
+    free_ = bits::without_lowest(free_);
     return slot;
   }
   void give(std::uint32_t slot) {
-    const std::uint64_t bit = std::uint64_t{1} << slot;
+    const std::uint64_t bit = bits::one(slot);
     HEDDLE_CHECK((all_ & bit) != 0 && (free_ & bit) == 0, "a CTA slot was freed that is not in use");
     free_ |= bit;
   }
-  std::uint32_t used() const { return static_cast<std::uint32_t>(__builtin_popcountll(all_ & ~free_)); }
+  std::uint32_t used() const { return bits::count(all_ & ~free_); }
   void reset() { free_ = all_; }
 
  private:
