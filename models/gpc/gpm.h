@@ -9,7 +9,6 @@
 #include "arch/topology.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
-#include "gpc/cga_memory.h"
 #include "gpc/cga_unit.h"
 #include "gpc/gpc_params.h"
 #include "protocol/cwd_gpm.h"

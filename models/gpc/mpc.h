@@ -10,7 +10,7 @@
 #include "common/block.h"
 #include "common/packet_socket.h"
 #include "gpc/cga_residency.h"
-#include "gpc/cta_slots.h"
+#include "gpc/free_slots.h"
 #include "gpc/gpc_params.h"
 #include "gpc/raster_follower.h"
 #include "protocol/cwd_gpm.h"

@@ -11,7 +11,7 @@
 #include "common/link_network.h"
 #include "common/packet_socket.h"
 #include "common/ring.h"
-#include "gpc/sm_network_params.h"
+#include "gpc/gpc_params.h"
 #include "protocol/sm_network.h"
 
 namespace heddle {
