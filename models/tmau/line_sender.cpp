@@ -23,7 +23,6 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   extension.entry = work.number << kRoleBits | static_cast<std::uint32_t>(role);
   extension.sm = unit_.place.ids[work.sm];
   extension.subcontext = work.packet.subcontext;
-  extension.owners[0] = &work.earliest;
   if (role != Role::line) return request;
   if (unit_.params.tracking != Tracking::table) {
     extension.carried = static_cast<std::uint8_t>(unit_.params.carried_bytes);
@@ -31,8 +30,6 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   protocol::BulkTarget& target = extension.bulk.get();
   target = work.target;
   target.piece = work.lines.line().piece;
-  extension.owners[1] = &target;
-  extension.owners[2] = reinterpret_cast<const char*>(&target) + 64;
   return request;
 }
 
