@@ -16,23 +16,15 @@ std::uint64_t lowest_bit(std::uint64_t mask) { return mask & (~mask + 1); }
 
 protocol::LaunchPacket Cwd::packet_for(const TaskEntry& entry, std::uint32_t gpc) const {
   protocol::LaunchPacket packet;
+  protocol::launch_of(packet) = protocol::launch_of(entry.task);
   packet.slot = session_.slot;
   packet.operation = entry.runs_as();
   packet.virtual_gpc = topology_.virtual_gpc(gpc);
   packet.sequence = session_.sequence;
   packet.raster = entry.placed;
   packet.shape = session_.shape;
-  packet.need = entry.task.need;
-  packet.duration = entry.task.duration;
-  packet.code = entry.task.code;
-  packet.subcontext = entry.task.subcontext;
-  packet.record = entry.task.record;
   packet.queue = entry.queue();
-  if (entry.restored()) {  // no follower of the grid needs to know of it
-    packet.has_id = true;
-    packet.id = entry.task.id;
-    packet.area = entry.task.area;
-  }
+  if (entry.restored()) packet.id = entry.task.id;  // no follower of the grid needs to know of it
   return packet;
 }
 
@@ -141,12 +133,11 @@ void Cwd::hand_over(protocol::LaunchPacket& packet, std::uint32_t gpc) {
   protocol::LaunchPacket one = packet;
   one.further_masks = {};
   one.num_ctas = 1;
-  one.has_id = true;
   std::uint32_t left = packet.num_ctas;
   const auto send_each = [&](std::uint64_t mask) {
     for (; mask != 0; mask &= mask - 1) {
       one.sm_mask = lowest_bit(mask);
-      if (!packet.has_id) one.id = arch::resolve(one.shape, one.raster);
+      if (!packet.id) one.id = arch::resolve(one.shape, one.raster);
       one.last = packet.last && --left == 0;
       item.local.clear();
       account(packet.slot, gpc, one.sm_mask, item.local);

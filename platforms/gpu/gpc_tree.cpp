@@ -9,8 +9,8 @@ namespace heddle::gpu {
 Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
          const arch::Topology::Gpc& gpc, std::uint32_t number, std::uint32_t gpc_number, const SmSurroundings& around)
     : sc_core::sc_module(name),
-      mpc("mpc", domain, path + ".mpc", params.gpc, gpc.tpcs[number].sms, params.sm.limits.ctas, number,
-          gpc.tpcs[number].first_sm) {
+      mpc("mpc", domain, path + ".mpc", params.gpc,
+          gpc::MpcPlace{gpc.tpcs[number].sms, params.sm.limits.ctas, number, gpc.tpcs[number].first_sm}) {
   const arch::Topology::Tpc& tpc = gpc.tpcs[number];
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);

@@ -1,4 +1,4 @@
-#include "tmau/setup.h"
+#include "tmau/bulk_rules.h"
 
 #include "arch/tensor_data.h"
 

@@ -6,32 +6,33 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/clock.h"
+#include "common/bits.h"
+#include "common/cycle.h"
 #include "common/error.h"
 
 namespace heddle::gpc {
 
-class CgaHosts {
+class CgaResidency {
  public:
-  explicit CgaHosts(std::uint32_t ids) : cgas_(ids) {}
+  explicit CgaResidency(std::uint32_t ids) : cgas_(ids) {}
 
-  // A CTA of the CGA is started there. `host`: 0 … 63.
-  void add(std::uint32_t id, std::uint32_t host) { cgas_[id].hosts |= std::uint64_t{1} << host; }
-  std::uint64_t hosts(std::uint32_t id) const { return cgas_[id].hosts; }
+  // A CTA of the CGA is started there. `place`: 0 … 63.
+  void add(std::uint32_t id, std::uint32_t place) { cgas_[id].places |= bits::one(place); }
+  std::uint64_t places(std::uint32_t id) const { return cgas_[id].places; }
 
-  // The flush begins: its hosts are to answer. The next CGA of that id has none yet.
+  // The flush begins: its places are to answer. The next CGA of that id has none yet.
   void begin_flush(std::uint32_t id) {
     Cga& cga = cgas_[id];
     HEDDLE_CHECK(cga.silent == 0, "a flush began before the one before it had ended");
-    cga = {0, cga.hosts, 0};
+    cga = {0, cga.places, 0};
   }
   // Nobody is to answer.
-  void forget(std::uint32_t id) { cgas_[id].hosts = 0; }
+  void forget(std::uint32_t id) { cgas_[id].places = 0; }
   // True for the last of the answers. They may be heard ahead, in any order.
-  bool answer(std::uint32_t id, std::uint32_t host, Cycle when) {
+  bool answer(std::uint32_t id, std::uint32_t place, Cycle when) {
     Cga& cga = cgas_[id];
-    HEDDLE_CHECK((cga.silent >> host & 1) != 0, "a flush was answered by somebody who was not asked");
-    cga.silent &= ~(std::uint64_t{1} << host);
+    HEDDLE_CHECK(bits::contains(cga.silent, place), "a flush was answered by somebody who was not asked");
+    cga.silent &= ~bits::one(place);
     cga.latest = std::max(cga.latest, when);
     return cga.silent == 0;
   }
@@ -43,7 +44,7 @@ class CgaHosts {
 
  private:
   struct Cga {
-    std::uint64_t hosts = 0;
+    std::uint64_t places = 0;
     std::uint64_t silent = 0;
     Cycle latest = 0;
   };
