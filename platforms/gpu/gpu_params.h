@@ -8,7 +8,7 @@
 #include "arch/topology.h"
 #include "common/domain.h"
 #include "common/param_fwd.h"
-#include "copy/copy_params.h"
+#include "copy/copy_job.h"
 #include "cwd/cwd_params.h"
 #include "gpc/gpc_params.h"
 #include "host/host_params.h"
