@@ -28,10 +28,10 @@ GpcModel::GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std:
     const arch::Topology::Sm& sm = topology.sm(id);
     if (sm.gpc != gpc) continue;
     priority_.push_back(sm.in_gpc);
-    whole_.members |= sm_bit(sm.in_gpc);
-    cpcs_[sm.cpc].members |= sm_bit(sm.in_gpc);
+    whole_.members |= bits::one(sm.in_gpc);
+    cpcs_[sm.cpc].members |= bits::one(sm.in_gpc);
   }
-  HEDDLE_CHECK(priority_.size() == gpc_.sms && population(whole_.members) == gpc_.sms,
+  HEDDLE_CHECK(priority_.size() == gpc_.sms && bits::count(whole_.members) == gpc_.sms,
                "the SM priority order does not name every SM of the GPC once");
 }
 
@@ -120,14 +120,14 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
   for (const std::uint64_t mask : part.choice.masks) {
     HEDDLE_CHECK(mask != 0 && (mask & ~part.members) == 0, "the SM policy left its domain");
     HEDDLE_CHECK(!multicast_ || (mask & part.used) == 0, "the SM policy put two CTAs of a multicast CGA on an SM");
-    for_each_sm(mask, [&given](std::uint32_t sm) { ++given[sm]; });
+    bits::for_each(mask, [&given](std::uint32_t sm) { ++given[sm]; });
     part.used |= mask;
-    placed += population(mask);
+    placed += bits::count(mask);
   }
   HEDDLE_CHECK(placed == ctas, "the SM policy placed more or fewer CTAs than asked for");
   std::uint32_t speed = std::numeric_limits<std::uint32_t>::max();
   bool fits = true;
-  for_each_sm(part.used, [&](std::uint32_t sm) {
+  bits::for_each(part.used, [&](std::uint32_t sm) {
     fits = fits && given[sm] <= offered_[sm];
     speed = std::min<std::uint32_t>(speed, static_cast<std::uint32_t>(offered_[sm]) - given[sm]);
   });
@@ -138,13 +138,13 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
 void GpcModel::take(const Part& part) {
   for (const std::uint64_t mask : part.choice.masks) {
     masks_.push_back(mask);
-    for_each_sm(mask, [this](std::uint32_t sm) {
+    bits::for_each(mask, [this](std::uint32_t sm) {
       ++taken_[sm];
       --offered_[sm];
     });
   }
   // One CTA of the whole GPC_CGA per SM, not one of each CPC_CGA (CWD-16).
-  if (multicast_) for_each_sm(part.used, [this](std::uint32_t sm) { offered_[sm] = 0; });
+  if (multicast_) bits::for_each(part.used, [this](std::uint32_t sm) { offered_[sm] = 0; });
 }
 
 void GpcModel::reserve() {

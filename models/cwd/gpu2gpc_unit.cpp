@@ -5,15 +5,6 @@
 #include <fmt/format.h>
 
 namespace heddle::cwd {
-namespace {
-
-std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
-  std::vector<std::uint32_t> result;
-  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) result.push_back(topology.ugpu_of(g));
-  return result;
-}
-
-}  // namespace
 
 Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                          const CwdParams& params, const arch::Topology& topology, const DomainPolicy& policy)
