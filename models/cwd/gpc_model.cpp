@@ -9,6 +9,30 @@
 
 namespace heddle::cwd {
 
+void GpcRegisters::reserve(const GpcSlots& taken) {
+  for (std::size_t sm = 0; sm < taken.size(); ++sm) {
+    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] + taken[sm]);
+    tentative_[sm] = static_cast<std::uint16_t>(tentative_[sm] + taken[sm]);
+  }
+  ++reserved_;
+  ++tentative_cgas_;
+}
+
+void GpcRegisters::revert() {
+  for (std::size_t sm = 0; sm < launched_.size(); ++sm) {
+    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] - tentative_[sm]);
+  }
+  tentative_.fill(0);
+  reserved_ -= tentative_cgas_;
+  tentative_cgas_ = 0;
+}
+
+GpcSlots GpcRegisters::left() const {
+  GpcSlots left{};
+  for (std::size_t sm = 0; sm < left.size(); ++sm) left[sm] = static_cast<std::uint16_t>(free_[sm] - launched_[sm]);
+  return left;
+}
+
 GpcModel::GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
                    const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy)
     : gpc_(topology.gpc(gpc)),
@@ -39,31 +63,23 @@ void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multic
   HEDDLE_CHECK(shape.ctas > 0, "a GPC_CGA without CTAs");
   HEDDLE_CHECK(shape.cpc_ctas == 0 || shape.ctas % shape.cpc_ctas == 0,
                "a GPC_CGA that does not consist of whole CPC_CGAs");
-  free_ = free;
+  registers_.begin(free);
   shape_ = shape;
   multicast_ = multicast;
   limit_ = cgas;
-  restart();
-}
-
-void GpcModel::restart() {
-  launched_.fill(0);
-  tentative_.fill(0);
-  reserved_ = tentative_cgas_ = 0;
   open_ = false;
 }
 
-GpcSlots GpcModel::left() const {
-  GpcSlots left{};
-  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) left[sm] = static_cast<std::uint16_t>(free_[sm] - launched_[sm]);
-  return left;
+void GpcModel::restart() {
+  registers_.restart();
+  open_ = false;
 }
 
 GpcReply GpcModel::query() {
   HEDDLE_CHECK(!open_, "a query while the last answer is neither reserved nor cancelled");
   masks_.clear();
-  if (reserved_ >= limit_) return {};
-  offered_ = left();
+  if (registers_.reserved() >= limit_) return {};
+  offered_ = registers_.left();
   taken_.fill(0);
   const GpcReply reply = shape_.cpc_ctas == 0 ? query_gpc() : query_cpcs();
   open_ = reply.answer.valid;
@@ -149,12 +165,7 @@ void GpcModel::take(const Part& part) {
 
 void GpcModel::reserve() {
   HEDDLE_CHECK(open_, "a reservation without a valid answer");
-  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) {
-    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] + taken_[sm]);
-    tentative_[sm] = static_cast<std::uint16_t>(tentative_[sm] + taken_[sm]);
-  }
-  ++reserved_;
-  ++tentative_cgas_;
+  registers_.reserve(taken_);
   open_ = false;
 }
 
@@ -165,18 +176,12 @@ void GpcModel::cancel() {
 
 void GpcModel::accept() {
   HEDDLE_CHECK(!open_, "accepted while the last answer is neither reserved nor cancelled");
-  tentative_.fill(0);
-  tentative_cgas_ = 0;
+  registers_.accept();
 }
 
 void GpcModel::revert() {
   HEDDLE_CHECK(!open_, "reverted while the last answer is neither reserved nor cancelled");
-  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) {
-    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] - tentative_[sm]);
-  }
-  tentative_.fill(0);
-  reserved_ -= tentative_cgas_;
-  tentative_cgas_ = 0;
+  registers_.revert();
 }
 
 }  // namespace heddle::cwd
