@@ -1,14 +1,16 @@
-#include "cwd/wide_fill.h"
+#include "cwd/domain_wide_fill.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle::cwd {
 
-WideFill::WideFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
-                   const std::vector<std::uint32_t>& sm_priority, const DomainPolicy& policy, bool one_at_a_time)
+DomainWideFill::DomainWideFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
+                               const std::vector<std::uint32_t>& sm_priority, const DomainPolicy& policy,
+                               bool one_at_a_time)
     : topology_(topology), policy_(policy) {
   const auto arena_of = [&](const std::vector<std::uint32_t>& gpcs) {
     std::vector<std::uint32_t> sm_ids;
@@ -29,10 +31,11 @@ WideFill::WideFill(const arch::Topology& topology, std::uint32_t max_slots, Leve
   }
 }
 
-const std::vector<WideUnit>& WideFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
-                                             std::uint64_t units, arch::CgaLevel level) {
+const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
+                                                        std::uint64_t units, arch::CgaLevel level) {
   HEDDLE_CHECK(ctas > 0, "a CGA without CTAs");
-  HEDDLE_CHECK(level == arch::CgaLevel::gpu || level == arch::CgaLevel::ugpu, "a wide CGA is of a GPU or a uGPU");
+  HEDDLE_CHECK(level == arch::CgaLevel::gpu || level == arch::CgaLevel::ugpu,
+               "a domain-wide CGA is of a GPU or a uGPU");
   std::vector<Arena>& arenas = level == arch::CgaLevel::gpu ? whole_ : ugpus_;
   left_ = slots;
   units_.clear();
@@ -62,7 +65,7 @@ const std::vector<WideUnit>& WideFill::place(const std::vector<std::uint16_t>& s
 }
 
 // Returns the steps that the answer took.
-std::uint32_t WideFill::search(Arena& arena, DomainAnswer& answer, std::uint64_t ctas) {
+std::uint32_t DomainWideFill::search(Arena& arena, DomainAnswer& answer, std::uint64_t ctas) {
   if (arena.known) return 0;
   arena.known = true;
   answer = {};
@@ -75,12 +78,10 @@ std::uint32_t WideFill::search(Arena& arena, DomainAnswer& answer, std::uint64_t
   return arena.placement.steps;
 }
 
-void WideFill::take(const Placement& placement) {
+void DomainWideFill::take(const Placement& placement) {
   for (const LevelMask& level : placement.levels) {
     for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
-      for (std::uint64_t bits = level.mask[g]; bits != 0; bits &= bits - 1) {
-        --left_[topology_.gpc(g).sm_ids[static_cast<std::size_t>(__builtin_ctzll(bits))]];
-      }
+      bits::for_each(level.mask[g], [&](std::uint32_t bit) { --left_[topology_.gpc(g).sm_ids[bit]]; });
     }
   }
 }

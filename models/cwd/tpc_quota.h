@@ -31,19 +31,19 @@ struct TpcPrice {
   bool block = false;  // one that is not assigned
 };
 
-struct HoldsOptions {
+struct QuotaOptions {
   protocol::PartitionMode mode = protocol::PartitionMode::none;
   std::uint32_t credits = 0;  // of every subcontext at the start; 0: one per TPC
   std::uint32_t blocks = 0;   // of local memory; 0: one per TPC
 };
 
-class TpcHolds {
+class TpcQuota {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::uint64_t kMostCredits = 4096;
   using Mode = protocol::PartitionMode;
 
-  TpcHolds(std::uint32_t tpcs, const HoldsOptions& options);
+  TpcQuota(std::uint32_t tpcs, const QuotaOptions& options);
 
   // Changes at run time (PRT-07), also within a session: what that has seen, it may still launch on.
   // To static: refused if two masks that software has set share a TPC. A mask that it has not set is everything in the
@@ -120,7 +120,7 @@ class TpcHolds {
   void give_block(Row& row, std::uint32_t tpc);
 
   std::uint32_t tpcs_;
-  HoldsOptions options_;
+  QuotaOptions options_;
   std::uint32_t all_blocks_;
   Mode mode_ = Mode::none;
   std::vector<Row> rows_;                    // by subcontext

@@ -1,5 +1,5 @@
 // CGAs of CTAs over a whole domain, against a reference that places one CTA at a time (CWD-09).
-#include "cwd/wide_fill.h"
+#include "cwd/domain_wide_fill.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -18,8 +18,8 @@ using heddle::arch::Shape;
 using heddle::arch::Topology;
 using heddle::cwd::LevelMask;
 using heddle::cwd::LevelSearch;
-using heddle::cwd::WideFill;
-using heddle::cwd::WideUnit;
+using heddle::cwd::DomainWideFill;
+using heddle::cwd::DomainWideCga;
 using heddle::test::Random;
 
 namespace {
@@ -91,7 +91,7 @@ std::vector<ReferenceUnit> reference(const Topology& topology, Slots& slots, con
   return result;
 }
 
-Order order_of(const WideUnit& unit, const Topology& topology) {
+Order order_of(const DomainWideCga& unit, const Topology& topology) {
   Order result;
   for (const LevelMask& level : unit.placement.levels) {
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
@@ -103,7 +103,7 @@ Order order_of(const WideUnit& unit, const Topology& topology) {
   return result;
 }
 
-void expect_equal(const std::vector<WideUnit>& placed, const std::vector<ReferenceUnit>& wanted,
+void expect_equal(const std::vector<DomainWideCga>& placed, const std::vector<ReferenceUnit>& wanted,
                   const Topology& topology) {
   REQUIRE(placed.size() == wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -133,7 +133,7 @@ TEST_CASE("the 137-CTA cluster on 32 partly loaded SMs", "[cwd][CWD-09][CWD-11]"
   // Some SMs full, some in part, some empty.
   Slots slots{7, 5, 8, 0, 0, 8, 0, 8, 0, 6, 4, 3, 5, 8, 7, 6, 8, 4, 1, 7, 8, 5, 6, 8, 7, 3, 8, 6, 5, 8, 7, 0};
   const auto policy = heddle::cwd::make_domain_policy("fastest");
-  WideFill fill(topology, 8, LevelSearch::bisection, priority, *policy);
+  DomainWideFill fill(topology, 8, LevelSearch::bisection, priority, *policy);
   Slots left = slots;
   const auto wanted = reference(topology, left, priority, 137, 1, CgaLevel::gpu);
   REQUIRE(wanted.size() == 1);
@@ -162,7 +162,7 @@ TEST_CASE("wide CGAs on random machines are placed as by the reference", "[cwd][
     const Order priority = random.permutation(topology.sms());
     const auto policy = heddle::cwd::make_domain_policy("fastest");
     const LevelSearch method = random.chance(50) ? LevelSearch::scan : LevelSearch::bisection;
-    WideFill fill(topology, 6, method, priority, *policy);
+    DomainWideFill fill(topology, 6, method, priority, *policy);
     for (int round = 0; round < 2; ++round) {
       Slots slots(topology.sms());
       for (std::uint16_t& count : slots) count = static_cast<std::uint16_t>(random.below(random.between(1, 7)));
@@ -186,7 +186,7 @@ TEST_CASE("uGPUs that tie receive their uGPU_CGA in the same step", "[cwd][CWD-0
   Order priority(topology.sms());
   std::iota(priority.begin(), priority.end(), 0U);
   const auto policy = heddle::cwd::make_domain_policy("fastest");
-  WideFill fill(topology, 4, LevelSearch::scan, priority, *policy);
+  DomainWideFill fill(topology, 4, LevelSearch::scan, priority, *policy);
   Slots slots(topology.sms(), 4);
   for (const std::uint32_t id : topology.gpc(1).sm_ids) slots[id] = 1;
   const auto& placed = fill.place(slots, 2, 3, CgaLevel::ugpu);
@@ -204,7 +204,7 @@ TEST_CASE("one CTA at a time, a wide CGA takes a step per CTA", "[cwd][CWD-08][C
   Order priority(topology.sms());
   std::iota(priority.begin(), priority.end(), 0U);
   const auto policy = heddle::cwd::make_domain_policy("fastest");
-  WideFill fill(topology, 4, LevelSearch::scan, priority, *policy, true);
+  DomainWideFill fill(topology, 4, LevelSearch::scan, priority, *policy, true);
   CHECK(fill.place(Slots(topology.sms(), 4), 20, 1, CgaLevel::gpu).front().placement.levels.size() == 20);
   CHECK(fill.steps() == 20);
 }
@@ -212,7 +212,7 @@ TEST_CASE("one CTA at a time, a wide CGA takes a step per CTA", "[cwd][CWD-08][C
 TEST_CASE("a wide CGA is of a GPU or a uGPU", "[cwd][CWD-09]") {
   const Topology topology(Shape::from_sms_per_gpc({2}));
   const auto policy = heddle::cwd::make_domain_policy("fastest");
-  WideFill fill(topology, 4, LevelSearch::scan, {0, 1}, *policy);
+  DomainWideFill fill(topology, 4, LevelSearch::scan, {0, 1}, *policy);
   CHECK_THROWS_AS(fill.place({1, 1}, 1, 1, CgaLevel::gpc), CheckFailed);
   CHECK_THROWS_AS(fill.place({1, 1}, 0, 1, CgaLevel::gpu), CheckFailed);
 }

@@ -1,4 +1,4 @@
-#include "cwd/tpc_holds.h"
+#include "cwd/tpc_quota.h"
 
 #include <algorithm>
 
@@ -24,12 +24,12 @@ const char* refusal_text(ShareRefusal refusal) {
   return kTexts[static_cast<std::size_t>(refusal)];
 }
 
-TpcHolds::TpcHolds(std::uint32_t tpcs, const HoldsOptions& options)
+TpcQuota::TpcQuota(std::uint32_t tpcs, const QuotaOptions& options)
     : tpcs_(tpcs), options_(options), all_blocks_(options.blocks == 0 ? tpcs : options.blocks) {
   reset();
 }
 
-void TpcHolds::reset() {
+void TpcQuota::reset() {
   mode_ = options_.mode;
   Row row;
   row.ctas.assign(tpcs_, 0);
@@ -52,14 +52,14 @@ void TpcHolds::reset() {
 }
 
 // PRT-07, PRT-10: at every change.
-void TpcHolds::check(const Row& row) const {
+void TpcQuota::check(const Row& row) const {
   HEDDLE_CHECK(std::int64_t{row.held} + row.credits + std::int64_t{row.reserved} == row.maximum,
                "TPCs held, credits and reserved credits of a subcontext do not add up to its maximum");
   HEDDLE_CHECK(blocks_used_ <= all_blocks_ && blocks_used_ + free_blocks_.size() == all_blocks_,
                "local-memory blocks in use and free ones do not add up");
 }
 
-ShareRefusal TpcHolds::set_mode(Mode mode) {
+ShareRefusal TpcQuota::set_mode(Mode mode) {
   if (mode > Mode::dynamic) return ShareRefusal::value;
   if (mode == Mode::static_) {
     for (std::uint32_t tpc = 0; tpc < tpcs_; ++tpc) {
@@ -72,7 +72,7 @@ ShareRefusal TpcHolds::set_mode(Mode mode) {
   return ShareRefusal::none;
 }
 
-ShareRefusal TpcHolds::set_credits(std::uint32_t subcontext, std::uint64_t maximum) {
+ShareRefusal TpcQuota::set_credits(std::uint32_t subcontext, std::uint64_t maximum) {
   if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
   if (maximum > kMostCredits) return ShareRefusal::value;
   Row& row = rows_[subcontext];
@@ -83,7 +83,7 @@ ShareRefusal TpcHolds::set_credits(std::uint32_t subcontext, std::uint64_t maxim
   return ShareRefusal::none;
 }
 
-ShareRefusal TpcHolds::enable(std::uint32_t subcontext, std::uint32_t tpc, bool enabled) {
+ShareRefusal TpcQuota::enable(std::uint32_t subcontext, std::uint32_t tpc, bool enabled) {
   if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
   if (tpc >= tpcs_) return ShareRefusal::tpc;
   Row& row = rows_[subcontext];
@@ -98,7 +98,7 @@ ShareRefusal TpcHolds::enable(std::uint32_t subcontext, std::uint32_t tpc, bool 
   return ShareRefusal::none;
 }
 
-ShareRefusal TpcHolds::set_block(std::uint32_t subcontext, std::uint32_t tpc, std::uint64_t block) {
+ShareRefusal TpcQuota::set_block(std::uint32_t subcontext, std::uint32_t tpc, std::uint64_t block) {
   if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
   if (tpc >= tpcs_) return ShareRefusal::tpc;
   if (block >= all_blocks_ && block != kNone) return ShareRefusal::value;
@@ -111,14 +111,14 @@ ShareRefusal TpcHolds::set_block(std::uint32_t subcontext, std::uint32_t tpc, st
   return ShareRefusal::none;
 }
 
-void TpcHolds::open_session(std::uint32_t subcontext) {
+void TpcQuota::open_session(std::uint32_t subcontext) {
   HEDDLE_CHECK(!session_.open, "a session reserves credits before the one before it has given back its own");
   session_.open = true;
   session_.subcontext = subcontext;
   session_.mode = mode_;
 }
 
-void TpcHolds::reserve(std::uint32_t credits) {
+void TpcQuota::reserve(std::uint32_t credits) {
   HEDDLE_CHECK(session_.open && session_.mode == Mode::dynamic, "credits are reserved without a session");
   Row& row = rows_[session_.subcontext];
   HEDDLE_CHECK(credits == 0 || row.credits >= std::int64_t{credits}, "more credits are reserved than there are");
@@ -127,7 +127,7 @@ void TpcHolds::reserve(std::uint32_t credits) {
   check(row);
 }
 
-void TpcHolds::reserve_block(std::uint32_t tpc) {
+void TpcQuota::reserve_block(std::uint32_t tpc) {
   HEDDLE_CHECK(session_.open && session_.mode == Mode::static_, "a block is reserved without a session");
   Row& row = rows_[session_.subcontext];
   if (row.block[tpc] != kNone) return;
@@ -138,7 +138,7 @@ void TpcHolds::reserve_block(std::uint32_t tpc) {
   check(row);
 }
 
-void TpcHolds::close_session() {
+void TpcQuota::close_session() {
   if (!session_.open) return;
   Row& row = rows_[session_.subcontext];
   row.credits += row.reserved;
@@ -151,7 +151,7 @@ void TpcHolds::close_session() {
   check(row);
 }
 
-TpcPrice TpcHolds::price(std::uint32_t subcontext, std::uint32_t tpc, bool local) const {
+TpcPrice TpcQuota::price(std::uint32_t subcontext, std::uint32_t tpc, bool local) const {
   TpcPrice price;
   const Row& of = rows_[subcontext];
   if (mode_ != Mode::none && !enabled(subcontext, tpc)) {
@@ -172,7 +172,7 @@ TpcPrice TpcHolds::price(std::uint32_t subcontext, std::uint32_t tpc, bool local
   return price;
 }
 
-std::uint32_t TpcHolds::launch(std::uint32_t subcontext, std::uint32_t tpc, bool local) {
+std::uint32_t TpcQuota::launch(std::uint32_t subcontext, std::uint32_t tpc, bool local) {
   Row& row = rows_[subcontext];
   if (row.ctas[tpc]++ == 0) {
     ++row.held;
@@ -192,7 +192,7 @@ std::uint32_t TpcHolds::launch(std::uint32_t subcontext, std::uint32_t tpc, bool
   return row.block[tpc];
 }
 
-void TpcHolds::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local) {
+void TpcQuota::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local) {
   Row& row = rows_[subcontext];
   HEDDLE_CHECK(row.ctas[tpc] > 0 && (!local || row.local[tpc] > 0),
                "a CTA left a TPC that its subcontext does not hold");
@@ -215,14 +215,14 @@ void TpcHolds::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local)
   check(row);
 }
 
-std::uint32_t TpcHolds::take_block() {
+std::uint32_t TpcQuota::take_block() {
   HEDDLE_CHECK(!free_blocks_.empty(), "a CTA was launched on a TPC without a local-memory block");
   const std::uint32_t block = free_blocks_.back();
   take_block(block);
   return block;
 }
 
-void TpcHolds::take_block(std::uint32_t block) {
+void TpcQuota::take_block(std::uint32_t block) {
   const std::uint32_t place = block_place_[block];
   const std::uint32_t moved = free_blocks_.back();
   free_blocks_[place] = moved;
@@ -232,7 +232,7 @@ void TpcHolds::take_block(std::uint32_t block) {
   ++blocks_used_;
 }
 
-void TpcHolds::give_block(Row& row, std::uint32_t tpc) {
+void TpcQuota::give_block(Row& row, std::uint32_t tpc) {
   const std::uint32_t block = row.block[tpc];
   HEDDLE_CHECK(block != kNone && block_place_[block] == kNone, "a local-memory block comes back that was not in use");
   block_place_[block] = static_cast<std::uint32_t>(free_blocks_.size());
@@ -241,7 +241,7 @@ void TpcHolds::give_block(Row& row, std::uint32_t tpc) {
   --blocks_used_;
 }
 
-bool TpcHolds::empty() const {
+bool TpcQuota::empty() const {
   return !session_.open && free_blocks_.size() == all_blocks_ &&
          std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
            return row.credits == row.maximum && row.held == 0 &&
