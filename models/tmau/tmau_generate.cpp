@@ -242,14 +242,11 @@ MemoryRequest& Tmau::new_request(const BulkWork& work, std::uint32_t number, Rol
   extension.entry = number << kRoleBits | static_cast<std::uint32_t>(role);
   extension.sm = place_.ids[work.sm];
   extension.subcontext = work.packet.subcontext;
-  extension.owners[0] = &work.earliest;
   if (role != Role::line) return request;
   if (!uses_table_) extension.carried = static_cast<std::uint8_t>(params_.carried_bytes);
   protocol::BulkTarget& target = extension.bulk.get();
   target = work.target;
   target.piece = work.lines.line().piece;
-  extension.owners[1] = &target;
-  extension.owners[2] = reinterpret_cast<const char*>(&target) + 64;
   return request;
 }
 
