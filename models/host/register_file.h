@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "host/register_table.h"
-#include "host/register_values.h"
+#include "host/register_store.h"
 #include "host/share_registers.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
@@ -108,7 +108,7 @@ class RegisterFile {
   DeviceIdentity identity_;
   std::size_t event_fifo_;
   RegisterEffects& effects_;
-  RegisterValues values_;
+  RegisterStore values_;
   ShareRegisters shares_;
   std::deque<std::uint32_t> events_;
   Latch latch_;

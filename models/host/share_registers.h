@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "host/register_values.h"
+#include "host/register_store.h"
 #include "protocol/host_task.h"
 
 namespace heddle::host {
@@ -13,7 +13,7 @@ namespace heddle::host {
 // Credits and page tables are of a subcontext, masks and blocks of a subcontext on a TPC; the mode is the machine's.
 class ShareRegisters {
  public:
-  explicit ShareRegisters(const RegisterValues& values) : values_(values) {}
+  explicit ShareRegisters(const RegisterStore& values) : values_(values) {}
 
   // A write to SHARE_COMMAND: what is to be told to the machine, or nothing if the command makes no sense. What the
   // machine lacks, or cannot share in that way, it finds out itself.
@@ -25,7 +25,7 @@ class ShareRegisters {
  private:
   std::uint64_t key_of(RegisterId id) const;
 
-  const RegisterValues& values_;
+  const RegisterStore& values_;
   std::map<std::uint64_t, std::uint64_t> asked_;  // what was asked for, by key_of()
 };
 

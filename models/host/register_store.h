@@ -8,9 +8,9 @@
 
 namespace heddle::host {
 
-class RegisterValues {
+class RegisterStore {
  public:
-  RegisterValues() {
+  RegisterStore() {
     std::uint32_t next = 0;
     for (const Register& reg : register_table()) {
       first_.push_back(next);
