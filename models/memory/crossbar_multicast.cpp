@@ -6,11 +6,11 @@
 
 namespace heddle::memory {
 
-CrossbarMulticast::CrossbarMulticast(const char* name, Domain& domain, const arch::Topology& topology, FanOut& fan_out,
+CrossbarMulticast::CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology, FanOut& fan_out,
                                      std::uint32_t header_bytes, const MulticastCounters& counters,
                                      MulticastAsker& asker)
     : name_(name),
-      domain_(domain),
+      timebase_(timebase),
       topology_(topology),
       fan_out_(fan_out),
       header_bytes_(header_bytes),
@@ -75,13 +75,13 @@ void CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protoco
 void CrossbarMulticast::expect(std::uint32_t gpc, Cycle when) {
   if (when >= gpcs_[gpc].awaited) return;
   gpcs_[gpc].awaited = when;
-  domain_.schedule(when, *this, 0, gpc);
+  timebase_.schedule(when, *this, 0, gpc);
 }
 
 // A multicast that waits in a GPC may go on. Nothing goes that would take a place which an older one waits for.
 void CrossbarMulticast::on_event(std::uint32_t /*kind*/, std::uint64_t argument) {
   const auto number = static_cast<std::uint32_t>(argument);
-  const Cycle now = domain_.now();
+  const Cycle now = timebase_.now();
   Gpc& gpc = gpcs_[number];
   if (gpc.awaited != now) return;  // an earlier event has been there
   gpc.awaited = kNever;

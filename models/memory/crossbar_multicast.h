@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arch/topology.h"
-#include "common/domain.h"
+#include "common/timebase.h"
 #include "common/link_network.h"
 #include "common/packet_port.h"
 #include "memory/crossbar_fan_out.h"
@@ -38,7 +38,7 @@ class MulticastAsker {
 class CrossbarMulticast final : private EventHandler {
  public:
   // `name`: for messages. All references must outlive it.
-  CrossbarMulticast(const char* name, Domain& domain, const arch::Topology& topology, FanOut& fan_out,
+  CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology, FanOut& fan_out,
                     std::uint32_t header_bytes, const MulticastCounters& counters, MulticastAsker& asker);
 
   // In order of SMs.
@@ -77,7 +77,7 @@ class CrossbarMulticast final : private EventHandler {
   const char* handler_name() const override { return name_; }
 
   const char* name_;
-  Domain& domain_;
+  Timebase& timebase_;
   const arch::Topology& topology_;
   FanOut& fan_out_;
   const std::uint32_t header_bytes_;

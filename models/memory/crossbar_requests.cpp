@@ -6,10 +6,10 @@
 
 namespace heddle::memory {
 
-CrossbarRequests::CrossbarRequests(const char* name, Domain& domain, const CrossbarParams& params,
+CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params,
                                    const CrossbarRoutes& routes, const arch::AddressMap& map, const Counters& counters)
     : name_(name),
-      domain_(domain),
+      timebase_(timebase),
       routes_(routes),
       map_(map),
       header_bytes_(params.header_bytes),
@@ -79,17 +79,17 @@ bool CrossbarRequests::eject(std::uint32_t slice, const LinkPacket& packet, Cycl
 
 void CrossbarRequests::on_slice_room(std::uint32_t slice, Cycle when) {
   slice_ready_[slice] = when;
-  if (when > domain_.now()) {
-    domain_.schedule(when, *this, kSliceReady, slice);
+  if (when > timebase_.now()) {
+    timebase_.schedule(when, *this, kSliceReady, slice);
   } else {
     network_.open(ports_.first_egress + slice, when);
   }
 }
 
 void CrossbarRequests::on_event(std::uint32_t kind, std::uint64_t argument) {
-  if (kind != kSliceReady) return network_.on_event(kind, argument, domain_.now());
+  if (kind != kSliceReady) return network_.on_event(kind, argument, timebase_.now());
   const auto slice = static_cast<std::uint32_t>(argument);
-  if (egress_[slice]->can_send()) network_.open(ports_.first_egress + slice, domain_.now());
+  if (egress_[slice]->can_send()) network_.open(ports_.first_egress + slice, timebase_.now());
 }
 
 void CrossbarRequests::reset() {

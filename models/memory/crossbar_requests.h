@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arch/address_map.h"
-#include "common/domain.h"
+#include "common/timebase.h"
 #include "common/link_network.h"
 #include "common/memory_socket.h"
 #include "memory/crossbar_params.h"
@@ -24,7 +24,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
     Histogram& cycles;
   };
   // `name`: for messages. All references must outlive it, as must the sockets.
-  CrossbarRequests(const char* name, Domain& domain, const CrossbarParams& params, const CrossbarRoutes& routes,
+  CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,
                    const arch::AddressMap& map, const Counters& counters);
 
   void add_ingress(MemoryIn& socket) { ingress_.push_back(&socket); }
@@ -55,7 +55,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   void inject(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
               Cycle arrival);
   void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
-    domain_.schedule(when, *this, kind, argument);
+    timebase_.schedule(when, *this, kind, argument);
   }
   bool eject(std::uint32_t slice, const LinkPacket& packet, Cycle now) override;
   void credit(std::uint32_t sm, Cycle now) override;
@@ -65,7 +65,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   static constexpr std::uint32_t kSliceReady = 16;  // kind of event beside the network's; argument: a slice
 
   const char* name_;
-  Domain& domain_;
+  Timebase& timebase_;
   const CrossbarRoutes& routes_;
   const arch::AddressMap& map_;
   const std::uint32_t header_bytes_;

@@ -6,11 +6,11 @@
 
 namespace heddle::memory {
 
-CrossbarResponses::CrossbarResponses(const char* name, Domain& domain, const CrossbarParams& params,
+CrossbarResponses::CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params,
                                      const CrossbarRoutes& routes, const arch::Topology& topology,
                                      const MulticastCounters& counters, Histogram& cycles)
     : name_(name),
-      domain_(domain),
+      timebase_(timebase),
       routes_(routes),
       header_bytes_(params.header_bytes),
       cycles_(cycles),
@@ -18,7 +18,7 @@ CrossbarResponses::CrossbarResponses(const char* name, Domain& domain, const Cro
       ports_(routes.build_responses(network_)),
       warmer_(network_, NetworkWarmer::Carries::responses),
       fan_out_(params, topology, routes.response_credits()),
-      multicast_(name, domain, topology, fan_out_, params.header_bytes, counters, *this),
+      multicast_(name, timebase, topology, fan_out_, params.header_bytes, counters, *this),
       sms_(routes.sms()),
       slices_(routes.slices(), Slice(params.slice_bandwidth)) {
   warm_by(warmer_);
@@ -70,7 +70,7 @@ inline bool CrossbarResponses::has_room(std::uint32_t sm, Cycle now) {
   if (!state.closed) return true;
   if (when != FanOut::kUnknown && !state.awaited) {
     state.awaited = true;
-    domain_.schedule(when, *this, kRoomAtSm, sm);
+    timebase_.schedule(when, *this, kRoomAtSm, sm);
   }
   return false;
 }
@@ -123,16 +123,16 @@ void CrossbarResponses::on_port_room(std::uint32_t port, Cycle when) {
       deliver(sm, first.packet, ready);
     }
   }
-  if (sms_[sm].closed && !sms_[sm].awaited && has_room(sm, domain_.now())) {
-    network_.open(ports_.first_egress + sm, domain_.now());
+  if (sms_[sm].closed && !sms_[sm].awaited && has_room(sm, timebase_.now())) {
+    network_.open(ports_.first_egress + sm, timebase_.now());
   }
 }
 
 void CrossbarResponses::on_event(std::uint32_t kind, std::uint64_t argument) {
-  if (kind != kRoomAtSm) return network_.on_event(kind, argument, domain_.now());
+  if (kind != kRoomAtSm) return network_.on_event(kind, argument, timebase_.now());
   const auto sm = static_cast<std::uint32_t>(argument);
   sms_[sm].awaited = false;
-  if (has_room(sm, domain_.now())) network_.open(ports_.first_egress + sm, domain_.now());
+  if (has_room(sm, timebase_.now())) network_.open(ports_.first_egress + sm, timebase_.now());
 }
 
 void CrossbarResponses::reset() {

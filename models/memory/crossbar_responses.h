@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "common/domain.h"
+#include "common/timebase.h"
 #include "common/link_network.h"
 #include "common/memory_socket.h"
 #include "memory/crossbar_fan_out.h"
@@ -21,7 +21,7 @@ namespace heddle::memory {
 class CrossbarResponses final : private LinkNetworkListener, private EventHandler, private MulticastAsker {
  public:
   // `name`: for messages. All references must outlive it, as must the sockets.
-  CrossbarResponses(const char* name, Domain& domain, const CrossbarParams& params, const CrossbarRoutes& routes,
+  CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,
                     const arch::Topology& topology, const MulticastCounters& counters, Histogram& cycles);
 
   void add_slice(MemoryOut& socket) { ingress_.push_back(&socket); }
@@ -79,7 +79,7 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
 
   // LinkNetworkListener, EventHandler, MulticastAsker.
   void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
-    domain_.schedule(when, *this, kind, argument);
+    timebase_.schedule(when, *this, kind, argument);
   }
   bool eject(std::uint32_t egress, const LinkPacket& packet, Cycle now) override;
   void credit(std::uint32_t slice, Cycle now) override;
@@ -87,11 +87,11 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
   const char* handler_name() const override { return name_; }
   bool acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) override;
   void open_multicasts(std::uint32_t sm) override {
-    network_.open(ports_.first_egress + routes_.sms() + sm, domain_.now());
+    network_.open(ports_.first_egress + routes_.sms() + sm, timebase_.now());
   }
 
   const char* name_;
-  Domain& domain_;
+  Timebase& timebase_;
   const CrossbarRoutes& routes_;
   const std::uint32_t header_bytes_;
   Histogram& cycles_;

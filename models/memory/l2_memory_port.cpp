@@ -13,10 +13,10 @@ int status_of(const tlm::tlm_generic_payload& payload) {
 
 }  // namespace
 
-L2MemoryPort::L2MemoryPort(const char* name, Domain& domain, MemoryOut& socket, const L2Params& params,
+L2MemoryPort::L2MemoryPort(const char* name, Timebase& timebase, MemoryOut& socket, const L2Params& params,
                            Listener& listener)
     : name_(name),
-      domain_(domain),
+      timebase_(timebase),
       socket_(socket),
       listener_(listener),
       latency_(params.memory_latency),
@@ -45,7 +45,7 @@ void L2MemoryPort::send(const L2Command& command, const std::uint8_t* line_image
   const std::uint32_t number = transfers_.take();
   transfers_[number] = {&request, command, false};
   request.extension.entry = number;
-  const Cycle arrival = std::max(domain_.now() + latency_, free_at_);
+  const Cycle arrival = std::max(timebase_.now() + latency_, free_at_);
   free_at_ = arrival + (command.is_write() ? std::max(1U, bytes / bandwidth_) : 1);
   socket_.send(request, arrival);
 }
@@ -61,12 +61,12 @@ bool L2MemoryPort::on_answer(tlm::tlm_generic_payload& payload, std::uint32_t /*
   Transfer& transfer = transfers_[extension->entry];
   if (transfer.answered) return true;
   transfer.answered = true;
-  domain_.schedule(std::max(arrival, domain_.now()), *this, kAnswer, extension->entry);
+  timebase_.schedule(std::max(arrival, timebase_.now()), *this, kAnswer, extension->entry);
   return true;
 }
 
 void L2MemoryPort::on_room(std::uint32_t /*index*/, Cycle when) {
-  domain_.schedule(std::max(when, domain_.now()), *this, kRoom);
+  timebase_.schedule(std::max(when, timebase_.now()), *this, kRoom);
 }
 
 void L2MemoryPort::on_event(std::uint32_t kind, std::uint64_t argument) {

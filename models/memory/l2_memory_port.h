@@ -27,7 +27,7 @@ class L2MemoryPort final : private EventHandler {
   };
 
   // `name`: for messages. All references must outlive it.
-  L2MemoryPort(const char* name, Domain& domain, MemoryOut& socket, const L2Params& params, Listener& listener);
+  L2MemoryPort(const char* name, Timebase& timebase, MemoryOut& socket, const L2Params& params, Listener& listener);
 
   bool can_send() const { return socket_.can_send(); }
   // `line_image`: of a write, with the bytes that are written.
@@ -65,7 +65,7 @@ class L2MemoryPort final : private EventHandler {
   void drop_stale(tlm::tlm_generic_payload& payload);
 
   const char* name_;
-  Domain& domain_;
+  Timebase& timebase_;
   MemoryOut& socket_;
   Listener& listener_;
   const std::uint32_t latency_;    // cycles
