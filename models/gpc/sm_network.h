@@ -50,7 +50,7 @@ class SmNetwork : public Block {
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  class Plane final : public LinkNetworkHost, public EventHandler {
+  class Plane final : public LinkNetworkListener, public EventHandler {
    public:
     Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
           sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in, PacketOut<protocol::DsmemPacket>& out);
@@ -90,12 +90,12 @@ class SmNetwork : public Block {
     void on_credit(std::uint32_t to) { network_.open(exit_of(to), owner_.now()); }
     std::uint32_t take_slot(const protocol::DsmemPacket& packet);
 
-    // LinkNetworkHost, EventHandler.
+    // LinkNetworkListener, EventHandler.
     void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
       owner_.domain_.schedule(when, *this, kind, argument);
     }
-    bool leave(std::uint32_t exit, const LinkPacket& packet, Cycle now) override;
-    void room(std::uint32_t owner, Cycle now) override;
+    bool eject(std::uint32_t to, const LinkPacket& packet, Cycle now) override;
+    void credit(std::uint32_t owner, Cycle now) override;
     void on_event(std::uint32_t kind, std::uint64_t argument) override;
     const char* handler_name() const override { return owner_.handler_name(); }
 

@@ -264,7 +264,7 @@ bool Gpu::direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint
   first = page.first;
   last = page.last;
   for (const auto& slice : memory_.slices) {
-    if (!slice->let_go(first, last)) return false;
+    if (!slice->clean_invalidate(first, last)) return false;
   }
   pointer = direct.grant(address);
   return true;

@@ -15,7 +15,7 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
   for (std::uint32_t s = 0; s < map.slices(); ++s) {
     slices.push_back(std::make_unique<memory::L2Slice>(fmt::format("l2_{}", s).c_str(), domain,
                                                        fmt::format("l2.slice{}", s), params.l2, map, s,
-                                                       memory::L2Ways::crossbar_and_hub));
+                                                       memory::L2IngressPorts::crossbar_and_hub));
     crossbar.slice_out(s).bind(slices.back()->request_in);
     if (!hbm) continue;
     slices.back()->memory_out.bind(hbm->in(s));

@@ -14,8 +14,8 @@ MmuSystem::MmuSystem(Domain& domain, const memory::MmuParams& params, const arch
     const std::string name = fmt::format("gpc{}_mmu", g);
     gpcs_.push_back(
         std::make_unique<memory::GpcMmu>(name.c_str(), domain, fmt::format("gpc{}.mmu", g), params, 2 * sms_[g], mmu_));
-    gpcs_[g]->ask_out.bind(mmu_.ask_in[g]);
-    mmu_.answer_out.bind(gpcs_[g]->answer_in);
+    gpcs_[g]->translate_out.bind(mmu_.translate_in[g]);
+    mmu_.translated_out.bind(gpcs_[g]->answer_in);
     mmu_.invalidate_out.bind(gpcs_[g]->invalidate_in);
   }
 }
@@ -30,8 +30,8 @@ void MmuSystem::bind_bulk(MemoryOut& out, std::uint32_t gpc, std::uint32_t in_gp
 }
 
 void MmuSystem::bind_hub(host::MemoryHub& hub, std::uint32_t client) {
-  hub.translate_out().bind(mmu_.ask_in[gpcs_.size()]);
-  mmu_.answer_out.bind(hub.translated_in());
+  hub.translate_out().bind(mmu_.translate_in[gpcs_.size()]);
+  mmu_.translated_out.bind(hub.translated_in());
   mmu_.invalidate_out.bind(hub.invalidate_in());
   mmu_.memory_out.bind(hub.client_in(client));
 }
