@@ -1,6 +1,6 @@
 // What a run says of its clusters: stats.json, the page, the summary.
 #include "arch/gpu_observation.h"
-#include "cli/cluster_report.h"
+#include "cli/report_parts.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Regions of translated subcontexts: frames of their own, and page tables that lead there.
-#include "replay/memory_map.h"
+#include "replay/device_memory.h"
 
 #include <algorithm>
 #include <map>

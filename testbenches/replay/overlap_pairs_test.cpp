@@ -1,5 +1,5 @@
 // Pairs of kernels that run at the same time, against every pair looked at by itself.
-#include "replay/overlap_pairs.h"
+#include "replay/comparison.h"
 
 #include <algorithm>
 

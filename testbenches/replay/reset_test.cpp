@@ -7,10 +7,10 @@
 
 #include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
+#include "import/kineto.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
-#include "import/kineto.h"
 
 using namespace heddle;
 using namespace heddle::test;
@@ -47,8 +47,8 @@ struct Bench {
     host.submit_out.bind(gpu.submit_in());
     gpu.done_out().bind(host.done_in);
   }
-  static replay::HostTimings timings(const gpu::GpuParams& params) {
-    return {kLatencyNs, Clock(params.machine.clock).ns_for_cycles(static_cast<double>(gpu::Gpu::start_path(params)))};
+  static replay::SubmissionTimings timings(const gpu::GpuParams& params) {
+    return {kLatencyNs, Clock(params.machine.clock).ns_for_cycles(static_cast<double>(params.start_path()))};
   }
   void reset() {
     gpu.reset();
@@ -65,7 +65,7 @@ struct Bench {
   GpuObservation observation{"gpu0"};
   Observation host_observation{"gpu0.host"};
   gpu::Gpu gpu;
-  replay::HostDriver host;
+  replay::StreamSubmitter host;
 };
 
 // `shares`: of the length of an undisturbed replay; after each the machine is reset, and the last replay is complete.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "gpu/gpu.h"

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "arch/gpu_observation.h"
 #include "common/param_layers.h"
 #include "gpu/gpu.h"
@@ -84,12 +86,12 @@ class GpuLab {
   template <class T>
   T read(std::uint64_t address) {
     T value{};
-    HEDDLE_CHECK(gpu.read_memory(address, &value, sizeof value), "a read outside memory");
+    HEDDLE_CHECK(gpu.memory().read(address, &value, sizeof value), "a read outside memory");
     return value;
   }
   template <class T>
   void write(std::uint64_t address, T value) {
-    HEDDLE_CHECK(gpu.write_memory(address, &value, sizeof value), "a write outside memory");
+    HEDDLE_CHECK(gpu.memory().write(address, &value, sizeof value), "a write outside memory");
   }
   double stat(const std::string& path) const {
     return observation.stats.to_json().at(observation.prefix + "." + path).at("value").get<double>();

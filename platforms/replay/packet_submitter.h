@@ -1,5 +1,5 @@
-// The host of a workload that submits by packets: it writes them into user-mode queues, rings doorbells, and looks at
-// read indices, signals and interrupts, as a driver does. Beside it HostDriver, which submits operations of streams.
+// Submits the operations of a workload by packets: it writes them into user-mode queues, rings doorbells, and looks at
+// read indices, signals and interrupts, as a driver does. StreamSubmitter does without packets.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@
 #include "host/host_memory.h"
 #include "packet/packet_log.h"
 #include "protocol/host_task.h"
-#include "replay/host.h"
-#include "replay/host_params.h"
+#include "replay/initial_state.h"
 #include "replay/packet_encoder.h"
 #include "replay/packet_memory.h"
 #include "replay/packet_plan.h"
 #include "replay/packet_results.h"
+#include "replay/submission.h"
+#include "replay/submitter.h"
 
 namespace heddle::replay {
 
@@ -32,12 +33,12 @@ struct DeviceAccess {
   std::function<bool(std::uint64_t address, const void* from, std::uint64_t bytes)> write;
 };
 
-struct PacketHostSetup {
+struct PacketSubmitterSetup {
   const workload::Workload* workload = nullptr;
   PacketPlan plan;
   PacketMemory memory;
   EncoderParams encoder;
-  PacketHostParams params;
+  SubmissionParams params;
   std::function<double(Cycle)> ns_of;  // a cycle of the GPU on the simulation's axis
   std::uint32_t submit_queue = 1024;   // credits of submit_out
   std::vector<TimedShare> shares;      // how the machine is shared
@@ -45,17 +46,17 @@ struct PacketHostSetup {
 
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond. It writes one packet at a time; a full
 // ring holds up the operations of its own queue only.
-class PacketHost : public sc_core::sc_module,
-                   public Host,
-                   public packet::PacketListener,
-                   private tlm::tlm_bw_transport_if<>,
-                   private EventHandler,
-                   private WaitSource {
+class PacketSubmitter : public sc_core::sc_module,
+                        public Submitter,
+                        public packet::PacketListener,
+                        private tlm::tlm_bw_transport_if<>,
+                        private EventHandler,
+                        private WaitSource {
  public:
   // `memory` and the workload must outlive it; `gpu` receives the labels of the operations.
-  PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setup, host::HostMemory& memory, DeviceAccess device,
-             GpuObservation& gpu, Observation& host);
-  ~PacketHost() override;
+  PacketSubmitter(const sc_core::sc_module_name& name, PacketSubmitterSetup setup, host::HostMemory& memory,
+                  DeviceAccess device, GpuObservation& gpu, Observation& host);
+  ~PacketSubmitter() override;
 
   Domain domain;
   tlm::tlm_initiator_socket<> registers;            // to bar0
@@ -67,7 +68,7 @@ class PacketHost : public sc_core::sc_module,
   std::size_t done() const override { return results_.ended(); }
   const std::vector<OpResult>& results() const override { return results_.results(); }
   double lead() const override { return static_cast<double>(lead_); }
-  Domain& host_domain() override { return domain; }
+  Domain& submitter_domain() override { return domain; }
 
   const std::vector<PacketLaunch>& launches() const { return results_.launches(); }
   // The operation of a dispatch, by the id that CTAs, faults and clusters carry.
@@ -128,7 +129,7 @@ class PacketHost : public sc_core::sc_module,
   const workload::Workload& workload_;
   const PacketPlan plan_;
   const PacketMemory memory_;
-  const PacketHostParams params_;
+  const SubmissionParams params_;
   host::HostMemory& host_memory_;
   DeviceAccess device_;
   GpuObservation& gpu_;

@@ -14,10 +14,10 @@ using namespace heddle;
 using namespace heddle::test;
 using protocol::SubmitKind;
 using protocol::SubmitPacket;
-using replay::HostDriver;
-using replay::HostTimings;
 using replay::OpResult;
 using replay::Pace;
+using replay::StreamSubmitter;
+using replay::SubmissionTimings;
 using workload::Workload;
 
 namespace {
@@ -78,7 +78,7 @@ class NotingDevice : public sc_core::sc_module, private EventHandler {
 };
 
 struct HostBench {
-  HostBench(const Workload& workload, Pace pace, const HostTimings& timings = {},
+  HostBench(const Workload& workload, Pace pace, const SubmissionTimings& timings = {},
             const std::vector<replay::TimedShare>& shares = {})
       : device("device"), driver("host", workload, pace, timings, gpu_observation, host_observation, {}, shares) {
     driver.submit_out.bind(device.submit_in);
@@ -108,7 +108,7 @@ struct HostBench {
   GpuObservation gpu_observation{"gpu0"};
   Observation host_observation{"gpu0.host"};
   NotingDevice device;
-  HostDriver driver;
+  StreamSubmitter driver;
 };
 
 workload::Op at(workload::Op op, workload::Nanoseconds enqueue) {
