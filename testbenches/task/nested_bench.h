@@ -270,10 +270,10 @@ struct NestedBench {
     unit.on_fault([this](const arch::FaultRecord& fault) { faults.push_back(fault); });
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.task." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.task." + name);
   }
 
-  double end_of(std::uint32_t operation) const { return host.results.at(operation).end.to_seconds() * 1e9; }
+  double end_of(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) * 1e-3; }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};
