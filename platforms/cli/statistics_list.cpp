@@ -40,18 +40,27 @@ constexpr Section kSections[] = {
      "Of a run that submits by packets ([scenario.md](scenario.md)). `own` leaves out the time in which an earlier "
      "kernel of the same queue was still on its way: in a queue that always has work these parts lie behind each other "
      "and add up. `gpus[i].packets` in `stats.json` has the same by kernel name, and `packets.csv` every launch."},
-    {"gpu0.task", "Task management", "What tasks, nested launches and evictions are: [tasks.md](tasks.md)."},
+    {"gpu0.task", "Task management",
+     "What tasks, nested launches and evictions are: [tasks.md](tasks.md). A launch by device code takes "
+     "`child_launch`, "
+     "`child_read`, `child_list` and `child_dispatch`, one after the other; together they are `child_latency`."},
     {"gpu0.cwd", "Compute work distributor",
      "Of subcontexts, those that are in use appear. Sharing of the machine: [tasks.md](tasks.md)."},
     {"gpu0.gpc<g>.gpm", "GPC managers", ""},
     {"gpu0.gpc<g>.cpc<c>.tpc<t>.mpc", "M-Pipe controllers", ""},
-    {"gpu0.gpc<g>.network", "SM-to-SM networks", ""},
+    {"gpu0.gpc<g>.network", "SM-to-SM networks",
+     "Bytes and delays are of the packets that `requests` and `replies` count."},
     {"gpu0.gpc<g>.cpc<c>.tpc<t>.sm<s>", "SMs",
      "Loads that bypass the L1 (relaxed or stronger, beyond scope `cta`) are in neither `l1.hits` nor `l1.misses`. "
-     "Instructions of unit `none` took an issue slot only."},
+     "Instructions of unit `none` took an issue slot only. `shared.conflicts` are a part of `shared.wavefronts`, and "
+     "`nested.retries` of `nested.steps`. In `lt` a warp that waits for a load counts under `stall.scoreboard`, since "
+     "the "
+     "time of its value is known at once."},
     {"gpu0.gpc<g>.tmau<u>", "Tensor memory access units",
-     "Unit `<u>` of a GPC serves SM `<u>` of its masks, or `gpu.tmau.sms` of them. Fills are not counted as received: "
-     "memory has not given them."},
+     "Unit `<u>` of a GPC serves SM `<u>` of its masks, or `gpu.tmau.sms` of them. `multicast.received` leaves "
+     "out fills: memory has not given them. `descriptor.ahead` are some of `descriptor.hits` and `descriptor.misses`; "
+     "`stage.queue` are the cycles in which some request waited in the unit's queues; `wait.crossbar` and "
+     "`wait.outstanding` are parts of `stage.generator`."},
     {"gpu0.gpc<g>.mmu", "TLBs of GPCs", "Present if `gpu.mmu.enabled`."},
     {"gpu0.mmu", "MMU", "Present if `gpu.mmu.enabled`."},
     {"gpu0.xbar", "Crossbar", "In `lt` there are no queues, and these stay empty."},
@@ -103,8 +112,10 @@ std::string general(const std::string& path) {
 
 // The numbers of instances in a description are placeholders as well.
 std::string general_text(const Description& statistic) {
-  if (statistic.path.find("crossing") == std::string::npos) return statistic.text;
-  return std::regex_replace(statistic.text, std::regex("partition [0-9]+ to [0-9]+"), "partition <p> to <q>");
+  if (statistic.path.find(".xbar.") == std::string::npos) return statistic.text;
+  const std::string text =
+      std::regex_replace(statistic.text, std::regex("partition [0-9]+ to [0-9]+"), "partition <p> to <q>");
+  return std::regex_replace(text, std::regex("GPC [0-9]+"), "GPC <g>");
 }
 
 const char* kind_name(Stats::Kind kind) {

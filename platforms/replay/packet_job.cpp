@@ -105,23 +105,23 @@ std::unique_ptr<PacketSubmitter> PacketJobs::add(const Job& job, gpu::Gpu& gpu, 
   access.write = [&gpu](std::uint64_t address, const void* from, std::uint64_t bytes) {
     return gpu.memory().write(address, from, bytes);
   };
-  auto host = std::make_unique<PacketSubmitter>((job.instance + "_host").c_str(), std::move(setup), *memory_, access,
-                                                gpu_observation, host_observation);
-  host->registers.bind(gpu.bar0());
+  auto submitter = std::make_unique<PacketSubmitter>((job.instance + "_host").c_str(), std::move(setup), *memory_,
+                                                     access, gpu_observation, host_observation);
+  submitter->registers.socket.bind(gpu.bar0());
   gpu.dma().bind(memory_->port(ports_++));
-  gpu.irq().bind(host->interrupt);
-  gpu.packets().listen(*host);
-  host->submit_out.bind(gpu.submit_in());
-  gpu.done_out().bind(host->done_in);
-  return host;
+  gpu.irq().bind(submitter->interrupt);
+  gpu.packets().listen(*submitter);
+  submitter->submit_out.bind(gpu.submit_in());
+  gpu.done_out().bind(submitter->done_in);
+  return submitter;
 }
 
-void take_packets(PacketSubmitter& host, JobResult& result) {
+void take_packets(PacketSubmitter& submitter, JobResult& result) {
   result.by_packets = true;
-  result.launches = host.launches();
-  result.problems = host.problems();
-  result.notes = host.notes();
-  result.operations = host.operations();
+  result.launches = submitter.launches();
+  result.problems = submitter.problems();
+  result.notes = submitter.notes();
+  result.operations = submitter.operations();
   for (arch::FaultRecord& fault : result.faults) {
     fault.task = static_cast<std::uint32_t>(result.operation_of(fault.task));
   }

@@ -56,6 +56,6 @@ class PacketJobs {
 double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const workload::PacketOptions& options);
 
 // What the submitter knows at the end, into the result.
-void take_packets(PacketSubmitter& host, JobResult& result);
+void take_packets(PacketSubmitter& submitter, JobResult& result);
 
 }  // namespace heddle::replay

@@ -9,29 +9,23 @@
 #include <string>
 #include <vector>
 
-#include <tlm>
+#include <systemc>
 
 #include "arch/gpu_observation.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
-#include "host/host_memory.h"
 #include "packet/packet_log.h"
 #include "protocol/host_task.h"
 #include "replay/initial_state.h"
 #include "replay/packet_encoder.h"
 #include "replay/packet_memory.h"
 #include "replay/packet_plan.h"
+#include "replay/packet_ports.h"
 #include "replay/packet_results.h"
 #include "replay/submission.h"
 #include "replay/submitter.h"
 
 namespace heddle::replay {
-
-// Device memory, without time.
-struct DeviceAccess {
-  std::function<bool(std::uint64_t address, void* to, std::uint64_t bytes)> read;
-  std::function<bool(std::uint64_t address, const void* from, std::uint64_t bytes)> write;
-};
 
 struct PacketSubmitterSetup {
   const workload::Workload* workload = nullptr;
@@ -49,7 +43,6 @@ struct PacketSubmitterSetup {
 class PacketSubmitter : public sc_core::sc_module,
                         public Submitter,
                         public packet::PacketListener,
-                        private tlm::tlm_bw_transport_if<>,
                         private EventHandler,
                         private WaitSource {
  public:
@@ -59,7 +52,7 @@ class PacketSubmitter : public sc_core::sc_module,
   ~PacketSubmitter() override;
 
   Domain domain;
-  tlm::tlm_initiator_socket<> registers;            // to bar0
+  RegisterPort registers;                           // of the device
   sc_core::sc_signal<bool> interrupt{"interrupt"};  // of the device
   PacketOut<protocol::SubmitPacket> submit_out;     // what is no operation: switches of TPCs, sharing
   PacketIn<protocol::DonePacket> done_in;           // nothing comes
@@ -112,26 +105,11 @@ class PacketSubmitter : public sc_core::sc_module,
   void stop(std::uint32_t queue);
   std::int64_t when_of(std::size_t op) const { return plan_.ops[op].when + lead_; }
 
-  bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes);
-  void write_memory(std::uint64_t address, const void* from, std::uint64_t bytes);
-  std::uint64_t word_at(std::uint64_t address);
-  std::uint64_t access(tlm::tlm_command command, std::uint64_t offset, std::uint64_t value, unsigned bytes);
-  void put(std::uint64_t offset, std::uint64_t value, unsigned bytes) {
-    access(tlm::TLM_WRITE_COMMAND, offset, value, bytes);
-  }
-  std::uint64_t get(std::uint64_t offset, unsigned bytes) { return access(tlm::TLM_READ_COMMAND, offset, 0, bytes); }
-
-  tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload&, tlm::tlm_phase&, sc_core::sc_time&) override {
-    return tlm::TLM_ACCEPTED;
-  }
-  void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
-
   const workload::Workload& workload_;
   const PacketPlan plan_;
   const PacketMemory memory_;
   const SubmissionParams params_;
-  host::HostMemory& host_memory_;
-  DeviceAccess device_;
+  UnifiedMemory bytes_;
   GpuObservation& gpu_;
   PacketEncoder encoder_;
   std::int64_t lead_ = 0;

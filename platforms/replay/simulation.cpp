@@ -120,9 +120,10 @@ void add_stream_submitter(const Job& job, Machine& m) {
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns =
       m.gpu->domain().clock().ns_for_cycles(static_cast<double>(m.gpu->domain().cost(job.params.start_path())));
-  auto submitter = std::make_unique<StreamSubmitter>((job.instance + "_host").c_str(), *job.workload, job.pace, timings,
-                                                     *m.observation, *m.host_observation,
-                                                     load_programs(*job.workload, *m.gpu), shares_of(job, m));
+  const StreamSubmission what{*job.workload, job.pace, timings, load_programs(*job.workload, *m.gpu),
+                              shares_of(job, m)};
+  auto submitter =
+      std::make_unique<StreamSubmitter>((job.instance + "_host").c_str(), what, *m.observation, *m.host_observation);
   submitter->submit_out.bind(m.gpu->submit_in());
   m.gpu->done_out().bind(submitter->done_in);
   m.submitter = std::move(submitter);

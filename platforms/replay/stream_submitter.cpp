@@ -13,15 +13,15 @@ using protocol::SubmitKind;
 using protocol::SubmitPacket;
 using workload::OpKind;
 
-StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-                                 const SubmissionTimings& timings, GpuObservation& gpu, Observation& host,
-                                 const std::vector<std::uint32_t>& codes, const std::vector<TimedShare>& shares)
+StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const StreamSubmission& what, GpuObservation& gpu,
+                                 Observation& own)
     : sc_core::sc_module(name),
-      domain("domain", 1.0, TimingMode::at, 0, host),
-      submit_out("submit_out", domain, 1, timings.submit_queue),
+      domain("domain", 1.0, TimingMode::at, 0, own),
+      submit_out("submit_out", domain, 1, what.timings.submit_queue),
       done_in("done_in", domain, 1),
       gpu_(gpu),
-      results_(workload.ops.size()) {
+      results_(what.workload.ops.size()) {
+  const workload::Workload& workload = what.workload;
   domain.add_resettable(*this);
   domain.add_wait_source(*this);
   submit_out.on_credit<StreamSubmitter, &StreamSubmitter::on_credit>(*this);
@@ -32,8 +32,8 @@ StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const work
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     gpu.labels.set(static_cast<std::uint32_t>(i), operation_label(workload, i));
   }
-  plan(workload, pace, timings, codes);
-  plan_controls(workload.tpc_switches, shares);
+  plan(what);
+  plan_controls(workload.tpc_switches, what.shares);
   if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
 }
 
@@ -41,10 +41,10 @@ StreamSubmitter::~StreamSubmitter() = default;
 
 // When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
 // Within a stream the order of the workload holds, whatever the times say.
-void StreamSubmitter::plan(const workload::Workload& workload, Pace pace, const SubmissionTimings& timings,
-                           const std::vector<std::uint32_t>& codes) {
-  const auto kernel_path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
-  const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
+void StreamSubmitter::plan(const StreamSubmission& what) {
+  const workload::Workload& workload = what.workload;
+  const auto kernel_path = static_cast<std::int64_t>(std::llround(what.timings.start_path_ns));
+  const auto latency = static_cast<std::int64_t>(std::llround(what.timings.launch_latency_ns));
   std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
   struct Timed {
     std::int64_t when;
@@ -55,7 +55,7 @@ void StreamSubmitter::plan(const workload::Workload& workload, Pace pace, const 
     const workload::Op& op = workload.ops[i];
     const std::int64_t before_start = op.kind == OpKind::kernel ? kernel_path : 0;
     std::int64_t when = stream_time[op.stream];
-    if (pace == Pace::asap) {
+    if (what.pace == Pace::asap) {
       when = 0;
     } else {
       if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - before_start));
@@ -70,7 +70,7 @@ void StreamSubmitter::plan(const workload::Workload& workload, Pace pace, const 
   streams_ = static_cast<std::uint32_t>(workload.streams.size());
   for (const Timed& entry : timed) {
     const workload::Op& op = workload.ops[entry.op];
-    const SubmitPacket packet = packet_of(workload, entry.op, codes);
+    const SubmitPacket packet = packet_of(workload, entry.op, what.codes);
     for (const workload::Edge& edge : op.after) {
       SubmitPacket wait = packet;
       wait.kind = SubmitKind::wait;

@@ -18,6 +18,14 @@
 
 namespace heddle::replay {
 
+struct StreamSubmission {
+  const workload::Workload& workload;
+  Pace pace = Pace::recorded;
+  SubmissionTimings timings = {};
+  std::vector<std::uint32_t> codes = {};  // of the kernels' programs in the GPU, by operation; empty: there are none
+  std::vector<TimedShare> shares = {};    // how the machine is shared, in the order of their times
+};
+
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
 class StreamSubmitter : public sc_core::sc_module,
                         public Submitter,
@@ -25,12 +33,9 @@ class StreamSubmitter : public sc_core::sc_module,
                         private Resettable,
                         private WaitSource {
  public:
-  // `gpu` receives the labels of the operations. `codes`: of the kernels' programs in the GPU, by operation; empty:
-  // there are none. Workload and observations must outlive it.
-  // `shares`: how the machine is shared, in the order of their times.
-  StreamSubmitter(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-                  const SubmissionTimings& timings, GpuObservation& gpu, Observation& host,
-                  const std::vector<std::uint32_t>& codes = {}, const std::vector<TimedShare>& shares = {});
+  // `gpu` receives the labels of the operations. Workload and observations must outlive the submitter.
+  StreamSubmitter(const sc_core::sc_module_name& name, const StreamSubmission& what, GpuObservation& gpu,
+                  Observation& own);
   ~StreamSubmitter() override;
 
   Domain domain;
@@ -54,8 +59,7 @@ class StreamSubmitter : public sc_core::sc_module,
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_done(const protocol::DonePacket& done, std::uint32_t);
   void on_credit(std::uint32_t);
-  void plan(const workload::Workload& workload, Pace pace, const SubmissionTimings& timings,
-            const std::vector<std::uint32_t>& codes);
+  void plan(const StreamSubmission& what);
   protocol::SubmitPacket packet_of(const workload::Workload& workload, std::size_t op,
                                    const std::vector<std::uint32_t>& codes) const;
   void plan_closes(const workload::Workload& workload, const protocol::SubmitPacket& queue, std::int64_t when);

@@ -11,6 +11,7 @@
 #include "import/kineto.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
+#include "replay/stream_submitter.h"
 #include "support/sim_fixture.h"
 
 using namespace heddle;
@@ -44,7 +45,7 @@ std::optional<Workload> fitted_recording(const std::string& name, const gpu::Gpu
 struct Bench {
   Bench(const Workload& workload, const gpu::GpuParams& params)
       : gpu("gpu0", params, 1, observation),
-        host("gpu0_host", workload, replay::Pace::recorded, timings(params), observation, host_observation) {
+        host("gpu0_host", {workload, replay::Pace::recorded, timings(params)}, observation, host_observation) {
     host.submit_out.bind(gpu.submit_in());
     gpu.done_out().bind(host.done_in);
   }

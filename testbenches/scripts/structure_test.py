@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Guards the structure of the code: classes that stay whole, files that are few, large enough and named once, includes that
-point one way, cores that SystemC does not reach. Builds nothing. The checks are tested with trees made for them."""
+"""Guards the structure of the code: classes that stay whole, files that are few, large enough and named once, includes
+that point one way, cores that SystemC does not reach. Builds nothing. The checks are tested with made-up trees."""
 
 import functools
 import os
@@ -23,8 +23,8 @@ BLOCK_SEES = ("protocol", "arch", "common")
 # In platforms, the machine sees no other platform, and nobody sees the programs on top.
 TOP_PLATFORMS = ("cli", "vp")
 # What models/common must not know of.
-GPU_WORDS = re.compile(r"\b(?:k?(?:Sm|Cta|Cga|Gpc|Tpc|Cpc|Gpm|Mpc|Warp)(?:[A-Z]\w*|s)?|(?:sm|cta|cga|gpc|tpc|cpc|gpm|mpc|warp)"
-                       r"s?(?:_\w+)?)\b")
+GPU_WORDS = re.compile(r"\b(?:k?(?:Sm|Cta|Cga|Gpc|Tpc|Cpc|Gpm|Mpc|Warp)(?:[A-Z]\w*|s)?"
+                       r"|(?:sm|cta|cga|gpc|tpc|cpc|gpm|mpc|warp)s?(?:_\w+)?)\b")
 
 
 def sources(root, *folders):
@@ -43,14 +43,15 @@ def without_comments(text, keep_strings=False):
         if token.startswith("/"):
             return " "
         return token if keep_strings else ('""' if token[0] != "'" else "' '")
-    return re.sub(r'//[^\n]*|/\*.*?\*/|(?<!\w)R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'',
-                  replaced, text, flags=re.S)
+    tokens = (r"//[^\n]*", r"/\*.*?\*/", r'(?<!\w)R"(\w*)\((?:.|\n)*?\)\1"', r'"(?:\\.|[^"\\\n])*"',
+              r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'")
+    return re.sub("|".join(tokens), replaced, text, flags=re.S)
 
 
 # -- A class has its methods in one .cpp ------------------------------------------------------------------------------
 
 def heads(text):
-    """(namespace, head) of every definition at namespace scope: what stands before its braces, or before '= default'."""
+    """(namespace, head) of every definition at namespace scope: what stands before its braces or '= default'."""
     text = without_comments(re.sub(r"^\s*#(?:.*\\\n)*.*$", "", text, flags=re.M))
     scopes, depth, begin, i = [], 0, 0, 0
     while i < len(text):
@@ -82,7 +83,7 @@ def heads(text):
 
 def method_of(head):
     """The qualified class of a method's definition, or None. Specialisations of a template are classes of their own."""
-    head = re.sub(r"(\w+)<([^<>]*)>::", lambda m: f"{m.group(1)}_of_{re.sub(r'[^0-9A-Za-z_]+', '_', m.group(2))}::", head)
+    head = re.sub(r"(\w+)<([^<>]*)>::", lambda m: m.group(1) + re.sub(r"\W+", "_", "<" + m.group(2)) + "::", head)
     while True:  # template arguments, innermost first
         shorter = re.sub(r"(?<!operator)<[^<>]*>", "", head)
         if shorter == head:
@@ -142,7 +143,8 @@ def shared_names(root, *folders):
 
 def includes(path):
     """(bracket, name) of every #include in a file."""
-    return re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)', without_comments(path.read_text(encoding="utf-8"), True), re.M)
+    text = without_comments(path.read_text(encoding="utf-8"), keep_strings=True)
+    return re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)', text, re.M)
 
 
 def room_of(root, name):
@@ -228,13 +230,14 @@ class ChecksOfMadeUpTrees(unittest.TestCase):
 
     def test_a_class_in_two_files_is_found(self):
         self.write("models/a/engine.cpp", "namespace heddle::a {\nvoid Engine::run() {\n  go();\n}\n}\n")
-        self.write("models/a/engine_more.cpp",
-                   "namespace heddle::a {\nstd::vector<std::pair<int, int>> Engine::rest(int x) const { return {}; }\n}\n")
-        self.assertEqual(divided_classes(self.root), ["heddle::a::Engine: models/a/engine.cpp, models/a/engine_more.cpp"])
+        self.write("models/a/more.cpp",
+                   "namespace heddle::a {\nstd::vector<std::pair<int, int>> Engine::rest() const { return {}; }\n}\n")
+        self.assertEqual(divided_classes(self.root), ["heddle::a::Engine: models/a/engine.cpp, models/a/more.cpp"])
 
     def test_every_kind_of_definition_counts(self):
-        kinds = ["X::X(int a) : a_{a}, b_(2) { c(); }", "X::~X() = default;", "bool X::operator==(const X& o) const { return 1; }",
-                 "int X::operator()(int a) const { return a; }", "const int* X::pointer() { return 0; }",
+        kinds = ["X::X(int a) : a_{a}, b_(2) { c(); }", "X::~X() = default;",
+                 "bool X::operator==(const X& o) const { return 1; }", "int X::operator()(int a) const { return a; }",
+                 "const int* X::pointer() { return 0; }",
                  "template <class T>\nstd::map<int, T>& X::map(std::function<void(int)> f) { return m; }",
                  "auto X::trailing() -> int { return 1; }", "X::Kind X::kind(const Y::Z& z) { return z; }"]
         for kind in kinds:
@@ -275,7 +278,8 @@ class ChecksOfMadeUpTrees(unittest.TestCase):
         self.write("models/a/short.h", "\n" * (SHORT - 1))
         self.write("platforms/b/short.h", "\n" * SHORT)
         self.assertEqual(short_files(self.root), ["models/a/short.h: 39"])
-        self.assertEqual(shared_names(self.root, "models", "platforms"), ["short.h: models/a/short.h, platforms/b/short.h"])
+        self.assertEqual(shared_names(self.root, "models", "platforms"),
+                         ["short.h: models/a/short.h, platforms/b/short.h"])
 
     def test_includes_against_the_direction_are_found(self):
         for path in ("models/common/c.h", "models/arch/a.h", "models/protocol/p.h", "models/sm/s.h", "models/cwd/w.h",
@@ -293,7 +297,8 @@ class ChecksOfMadeUpTrees(unittest.TestCase):
                          sorted(f"{path} includes {name}" for path, name in wrong.items()))
 
     def test_words_of_the_gpu_in_common_are_found(self):
-        self.write("models/common/a.h", "// An SM may be named in a comment: CtaListener.\nint smooth; std::string s = \"cta\";\n")
+        self.write("models/common/a.h",
+                   "// An SM may be named in a comment: CtaListener.\nint smooth; std::string s = \"cta\";\n")
         self.assertEqual(gpu_words_in_common(self.root), [])
         self.write("models/common/b.h", "struct SmId {};\nint cta_slot;\nvoid f(CgaKind);\n")
         self.assertEqual(gpu_words_in_common(self.root),

@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "arch/gpu_observation.h"
 #include "common/param_layers.h"
 #include "gpu/gpu.h"
