@@ -26,7 +26,7 @@ void judge(GpuBench& bench, const Program& program) {
   REQUIRE_NOTHROW(bench.gpu.check_quiescent());
   REQUIRE(bench.gpu.domain().idle());
   heddle::WaitGraph waits;
-  bench.gpu.collect_waits(waits);
+  bench.gpu.domain().collect_waits(waits);
   REQUIRE(waits.empty());
 
   const GpuParams& params = bench.gpu.params();
@@ -34,7 +34,7 @@ void judge(GpuBench& bench, const Program& program) {
   const heddle::Clock& clock = bench.gpu.domain().clock();
   const double cycle = ns(clock.period());
   const double gap = at ? static_cast<double>(clock.cycles_for_ns(params.task.stream_gap)) * cycle : 0;
-  const double path = at ? static_cast<double>(heddle::gpu::Gpu::start_path(params)) * cycle : 0;
+  const double path = at ? static_cast<double>(params.start_path()) * cycle : 0;
   double launched = 0;
   for (const auto& [operation, before] : program.before) {
     CAPTURE(operation);

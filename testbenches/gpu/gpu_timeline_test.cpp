@@ -9,6 +9,7 @@
 
 #include "support/gpu_bench.h"
 
+using heddle::Picoseconds;
 using heddle::TimelineArgs;
 using heddle::TimelineSink;
 using heddle::TrackId;
@@ -29,12 +30,10 @@ class RecordingSink : public TimelineSink {
     if (inserted) names.push_back(group + "/" + line);
     return {1, static_cast<std::uint32_t>(at->second)};
   }
-  void slice(TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
-             TimelineArgs) override {
-    const auto ps = [](heddle::Picoseconds time) { return static_cast<double>(time); };
-    slices[names.at(track.line)].push_back({ps(begin), ps(end), std::string(name)});
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs) override {
+    slices[names.at(track.line)].push_back({static_cast<double>(begin), static_cast<double>(end), std::string(name)});
   }
-  void counter(TrackId, heddle::Picoseconds, std::string_view, double) override {}
+  void counter(TrackId, Picoseconds, std::string_view, double) override {}
 
   std::vector<std::string> names;
   std::map<std::string, std::vector<Slice>> slices;  // by track, as they came

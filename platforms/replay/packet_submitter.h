@@ -1,5 +1,5 @@
-// The host of a workload that submits by packets: it writes them into user-mode queues, rings doorbells, and looks at
-// read indices, signals and interrupts, as a driver does. Beside it HostDriver, which submits operations of streams.
+// Submits the operations of a workload by packets: it writes them into user-mode queues, rings doorbells, and looks at
+// read indices, signals and interrupts, as a driver does. StreamSubmitter does without packets.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +9,30 @@
 #include <string>
 #include <vector>
 
-#include <tlm>
+#include <systemc>
 
 #include "arch/gpu_observation.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
-#include "host/host_memory.h"
 #include "packet/packet_log.h"
 #include "protocol/host_task.h"
-#include "replay/host.h"
-#include "replay/host_params.h"
+#include "replay/initial_state.h"
 #include "replay/packet_encoder.h"
 #include "replay/packet_memory.h"
 #include "replay/packet_plan.h"
+#include "replay/packet_ports.h"
 #include "replay/packet_results.h"
+#include "replay/submission.h"
+#include "replay/submitter.h"
 
 namespace heddle::replay {
 
-// Device memory, without time.
-struct DeviceAccess {
-  std::function<bool(std::uint64_t address, void* to, std::uint64_t bytes)> read;
-  std::function<bool(std::uint64_t address, const void* from, std::uint64_t bytes)> write;
-};
-
-struct PacketHostSetup {
+struct PacketSubmitterSetup {
   const workload::Workload* workload = nullptr;
   PacketPlan plan;
   PacketMemory memory;
   EncoderParams encoder;
-  PacketHostParams params;
+  SubmissionParams params;
   std::function<double(Cycle)> ns_of;  // a cycle of the GPU on the simulation's axis
   std::uint32_t submit_queue = 1024;   // credits of submit_out
   std::vector<TimedShare> shares;      // how the machine is shared
@@ -45,20 +40,19 @@ struct PacketHostSetup {
 
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond. It writes one packet at a time; a full
 // ring holds up the operations of its own queue only.
-class PacketHost : public sc_core::sc_module,
-                   public Host,
-                   public packet::PacketListener,
-                   private tlm::tlm_bw_transport_if<>,
-                   private EventHandler,
-                   private WaitSource {
+class PacketSubmitter : public sc_core::sc_module,
+                        public Submitter,
+                        public packet::PacketListener,
+                        private EventHandler,
+                        private WaitSource {
  public:
   // `memory` and the workload must outlive it; `gpu` receives the labels of the operations.
-  PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setup, host::HostMemory& memory, DeviceAccess device,
-             GpuObservation& gpu, Observation& host);
-  ~PacketHost() override;
+  PacketSubmitter(const sc_core::sc_module_name& name, PacketSubmitterSetup setup, host::HostMemory& memory,
+                  DeviceAccess device, GpuObservation& gpu, Observation& host);
+  ~PacketSubmitter() override;
 
   Domain domain;
-  tlm::tlm_initiator_socket<> registers;            // to bar0
+  RegisterPort registers;                           // of the device
   sc_core::sc_signal<bool> interrupt{"interrupt"};  // of the device
   PacketOut<protocol::SubmitPacket> submit_out;     // what is no operation: switches of TPCs, sharing
   PacketIn<protocol::DonePacket> done_in;           // nothing comes
@@ -67,7 +61,7 @@ class PacketHost : public sc_core::sc_module,
   std::size_t done() const override { return results_.ended(); }
   const std::vector<OpResult>& results() const override { return results_.results(); }
   double lead() const override { return static_cast<double>(lead_); }
-  Domain& host_domain() override { return domain; }
+  Domain& submitter_domain() override { return domain; }
 
   const std::vector<PacketLaunch>& launches() const { return results_.launches(); }
   // The operation of a dispatch, by the id that CTAs, faults and clusters carry.
@@ -111,26 +105,11 @@ class PacketHost : public sc_core::sc_module,
   void stop(std::uint32_t queue);
   std::int64_t when_of(std::size_t op) const { return plan_.ops[op].when + lead_; }
 
-  bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes);
-  void write_memory(std::uint64_t address, const void* from, std::uint64_t bytes);
-  std::uint64_t word_at(std::uint64_t address);
-  std::uint64_t access(tlm::tlm_command command, std::uint64_t offset, std::uint64_t value, unsigned bytes);
-  void put(std::uint64_t offset, std::uint64_t value, unsigned bytes) {
-    access(tlm::TLM_WRITE_COMMAND, offset, value, bytes);
-  }
-  std::uint64_t get(std::uint64_t offset, unsigned bytes) { return access(tlm::TLM_READ_COMMAND, offset, 0, bytes); }
-
-  tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload&, tlm::tlm_phase&, sc_core::sc_time&) override {
-    return tlm::TLM_ACCEPTED;
-  }
-  void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
-
   const workload::Workload& workload_;
   const PacketPlan plan_;
   const PacketMemory memory_;
-  const PacketHostParams params_;
-  host::HostMemory& host_memory_;
-  DeviceAccess device_;
+  const SubmissionParams params_;
+  UnifiedMemory bytes_;
   GpuObservation& gpu_;
   PacketEncoder encoder_;
   std::int64_t lead_ = 0;

@@ -1,5 +1,5 @@
-// The host of a workload: submits its operations to one GPU at their times, switches TPCs on and off and changes how
-// the machine is shared at theirs, and notes what becomes of the operations.
+// Submits the operations of a workload to the streams of one GPU at their times, switches TPCs on and off and changes
+// how the machine is shared at theirs, and notes what becomes of the operations.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,32 @@
 #include "common/block.h"
 #include "common/packet_socket.h"
 #include "protocol/host_task.h"
-#include "replay/host.h"
 #include "replay/initial_state.h"
+#include "replay/submission.h"
+#include "replay/submitter.h"
 #include "scenario/workload.h"
 
 namespace heddle::replay {
 
-struct HostTimings {
-  double launch_latency_ns = 0;       // from the host's call to the earliest start on an idle GPU
-  double start_path_ns = 0;           // the part of it that the modelled GPU spends itself on a kernel
-  std::uint32_t submit_queue = 1024;  // operations on their way to the GPU: credits
+struct StreamSubmission {
+  const workload::Workload& workload;
+  Pace pace = Pace::recorded;
+  SubmissionTimings timings = {};
+  std::vector<std::uint32_t> codes = {};  // of the kernels' programs in the GPU, by operation; empty: there are none
+  std::vector<TimedShare> shares = {};    // how the machine is shared, in the order of their times
 };
 
-// What messages and timelines call an operation.
-std::string operation_label(const workload::Workload& workload, std::size_t op);
-
 // Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
-class HostDriver : public sc_core::sc_module,
-                   public Host,
-                   private EventHandler,
-                   private Resettable,
-                   private WaitSource {
+class StreamSubmitter : public sc_core::sc_module,
+                        public Submitter,
+                        private EventHandler,
+                        private Resettable,
+                        private WaitSource {
  public:
-  // `gpu` receives the labels of the operations. `codes`: of the kernels' programs in the GPU, by operation; empty:
-  // there are none. Workload and observations must outlive the driver.
-  // `shares`: how the machine is shared, in the order of their times.
-  HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-             const HostTimings& timings, GpuObservation& gpu, Observation& host,
-             const std::vector<std::uint32_t>& codes = {}, const std::vector<TimedShare>& shares = {});
-  ~HostDriver() override;
+  // `gpu` receives the labels of the operations. Workload and observations must outlive the submitter.
+  StreamSubmitter(const sc_core::sc_module_name& name, const StreamSubmission& what, GpuObservation& gpu,
+                  Observation& own);
+  ~StreamSubmitter() override;
 
   Domain domain;
   PacketOut<protocol::SubmitPacket> submit_out;
@@ -51,7 +48,7 @@ class HostDriver : public sc_core::sc_module,
   const std::vector<OpResult>& results() const override { return results_; }
   // Nanoseconds by which the simulation's time axis lies before the workload's: host calls precede the first start.
   double lead() const override { return static_cast<double>(lead_); }
-  Domain& host_domain() override { return domain; }
+  Domain& submitter_domain() override { return domain; }
 
  private:
   struct Item {
@@ -62,8 +59,7 @@ class HostDriver : public sc_core::sc_module,
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_done(const protocol::DonePacket& done, std::uint32_t);
   void on_credit(std::uint32_t);
-  void plan(const workload::Workload& workload, Pace pace, const HostTimings& timings,
-            const std::vector<std::uint32_t>& codes);
+  void plan(const StreamSubmission& what);
   protocol::SubmitPacket packet_of(const workload::Workload& workload, std::size_t op,
                                    const std::vector<std::uint32_t>& codes) const;
   void plan_closes(const workload::Workload& workload, const protocol::SubmitPacket& queue, std::int64_t when);

@@ -1,7 +1,7 @@
 // What the program says, and how it ends, when it is given something that is wrong.
-#include "cli/program.h"
-
 #include <nlohmann/json.hpp>
+
+#include "cli/program.h"
 
 using namespace heddle::test;
 

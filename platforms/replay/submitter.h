@@ -1,17 +1,14 @@
-// What a simulation wants of the host of a workload, however it submits.
+// What a simulation wants of whoever submits the operations of a workload, however they are submitted.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "common/domain.h"
+namespace heddle {
+class Domain;
+}
 
 namespace heddle::replay {
-
-enum class Pace {
-  recorded,  // operations are submitted at the workload's times
-  asap,      // as soon as order allows: only streams and the edges between them hold operations back
-};
 
 // What the model made of an operation. Times in nanoseconds on the workload's own axis (0 is the recording's first
 // start).
@@ -24,9 +21,9 @@ struct OpResult {
   double end = 0;
 };
 
-class Host {
+class Submitter {
  public:
-  virtual ~Host() = default;
+  virtual ~Submitter() = default;
 
   // Begins, now. Called once before the simulation.
   virtual void start() = 0;
@@ -34,7 +31,7 @@ class Host {
   virtual const std::vector<OpResult>& results() const = 0;
   // Nanoseconds by which the simulation's time axis lies before the workload's: host calls precede the first start.
   virtual double lead() const = 0;
-  virtual Domain& host_domain() = 0;
+  virtual Domain& submitter_domain() = 0;
 
   std::size_t operations() const { return results().size(); }
   bool finished() const { return done() == operations(); }

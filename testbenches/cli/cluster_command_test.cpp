@@ -1,7 +1,7 @@
 // Clusters as users meet them: shipped scenarios, traps, and a cluster that hangs.
-#include "cli/program.h"
-
 #include <nlohmann/json.hpp>
+
+#include "cli/program.h"
 
 using namespace heddle::test;
 

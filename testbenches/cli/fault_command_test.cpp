@@ -1,7 +1,7 @@
 // What a run says of operations that the device could not carry out, and of programs that never end.
-#include "cli/program.h"
-
 #include <nlohmann/json.hpp>
+
+#include "cli/program.h"
 
 using namespace heddle::test;
 

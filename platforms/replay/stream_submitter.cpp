@@ -1,5 +1,4 @@
-#include "replay/host_driver.h"
-#include "arch/gpu_observation.h"
+#include "replay/stream_submitter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,50 +13,38 @@ using protocol::SubmitKind;
 using protocol::SubmitPacket;
 using workload::OpKind;
 
-namespace {
-
-constexpr std::size_t kLabelLength = 60;
-
-}  // namespace
-
-std::string operation_label(const workload::Workload& workload, std::size_t op) {
-  std::string name = workload.ops[op].kernel.name;
-  if (name.size() > kLabelLength) name = name.substr(0, kLabelLength) + "...";
-  return fmt::format("{} (operation {}, stream {})", name, op, workload.streams[workload.ops[op].stream].name);
-}
-
-HostDriver::HostDriver(const sc_core::sc_module_name& name, const workload::Workload& workload, Pace pace,
-                       const HostTimings& timings, GpuObservation& gpu, Observation& host,
-                       const std::vector<std::uint32_t>& codes, const std::vector<TimedShare>& shares)
+StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const StreamSubmission& what, GpuObservation& gpu,
+                                 Observation& own)
     : sc_core::sc_module(name),
-      domain("domain", 1.0, TimingMode::at, 0, host),
-      submit_out("submit_out", domain, 1, timings.submit_queue),
+      domain("domain", 1.0, TimingMode::at, 0, own),
+      submit_out("submit_out", domain, 1, what.timings.submit_queue),
       done_in("done_in", domain, 1),
       gpu_(gpu),
-      results_(workload.ops.size()) {
+      results_(what.workload.ops.size()) {
+  const workload::Workload& workload = what.workload;
   domain.add_resettable(*this);
   domain.add_wait_source(*this);
-  submit_out.on_credit<HostDriver, &HostDriver::on_credit>(*this);
-  done_in.on_packet<HostDriver, &HostDriver::on_done>(*this);
+  submit_out.on_credit<StreamSubmitter, &StreamSubmitter::on_credit>(*this);
+  done_in.on_packet<StreamSubmitter, &StreamSubmitter::on_done>(*this);
   for (std::size_t i = 0; i < workload.streams.size(); ++i) {
     gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload.streams[i].name);
   }
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
     gpu.labels.set(static_cast<std::uint32_t>(i), operation_label(workload, i));
   }
-  plan(workload, pace, timings, codes);
-  plan_controls(workload.tpc_switches, shares);
+  plan(what);
+  plan_controls(workload.tpc_switches, what.shares);
   if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
 }
 
-HostDriver::~HostDriver() = default;
+StreamSubmitter::~StreamSubmitter() = default;
 
 // When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
 // Within a stream the order of the workload holds, whatever the times say.
-void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostTimings& timings,
-                      const std::vector<std::uint32_t>& codes) {
-  const auto kernel_path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
-  const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
+void StreamSubmitter::plan(const StreamSubmission& what) {
+  const workload::Workload& workload = what.workload;
+  const auto kernel_path = static_cast<std::int64_t>(std::llround(what.timings.start_path_ns));
+  const auto latency = static_cast<std::int64_t>(std::llround(what.timings.launch_latency_ns));
   std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
   struct Timed {
     std::int64_t when;
@@ -68,7 +55,7 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
     const workload::Op& op = workload.ops[i];
     const std::int64_t before_start = op.kind == OpKind::kernel ? kernel_path : 0;
     std::int64_t when = stream_time[op.stream];
-    if (pace == Pace::asap) {
+    if (what.pace == Pace::asap) {
       when = 0;
     } else {
       if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - before_start));
@@ -83,7 +70,7 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
   streams_ = static_cast<std::uint32_t>(workload.streams.size());
   for (const Timed& entry : timed) {
     const workload::Op& op = workload.ops[entry.op];
-    const SubmitPacket packet = packet_of(workload, entry.op, codes);
+    const SubmitPacket packet = packet_of(workload, entry.op, what.codes);
     for (const workload::Edge& edge : op.after) {
       SubmitPacket wait = packet;
       wait.kind = SubmitKind::wait;
@@ -95,8 +82,8 @@ void HostDriver::plan(const workload::Workload& workload, Pace pace, const HostT
   }
 }
 
-SubmitPacket HostDriver::packet_of(const workload::Workload& workload, std::size_t op,
-                                   const std::vector<std::uint32_t>& codes) const {
+SubmitPacket StreamSubmitter::packet_of(const workload::Workload& workload, std::size_t op,
+                                        const std::vector<std::uint32_t>& codes) const {
   const workload::Op& from = workload.ops[op];
   SubmitPacket packet;
   packet.operation = static_cast<std::uint32_t>(op);
@@ -119,7 +106,7 @@ SubmitPacket HostDriver::packet_of(const workload::Workload& workload, std::size
 }
 
 // In a stream of its own, which waits for all that may append to the queue.
-void HostDriver::plan_closes(const workload::Workload& workload, const SubmitPacket& queue, std::int64_t when) {
+void StreamSubmitter::plan_closes(const workload::Workload& workload, const SubmitPacket& queue, std::int64_t when) {
   SubmitPacket packet;
   packet.operation = queue.operation;
   packet.stream = streams_++;
@@ -136,8 +123,8 @@ void HostDriver::plan_closes(const workload::Workload& workload, const SubmitPac
 
 // A switch keeps its time at any pace, and comes before the operations of the same nanosecond. How the machine is
 // shared at first comes before everything.
-void HostDriver::plan_controls(const std::vector<workload::TpcSwitch>& switches,
-                               const std::vector<TimedShare>& shares) {
+void StreamSubmitter::plan_controls(const std::vector<workload::TpcSwitch>& switches,
+                                    const std::vector<TimedShare>& shares) {
   std::vector<Item> controls;
   for (const TimedShare& share : shares) {
     SubmitPacket packet;
@@ -158,26 +145,26 @@ void HostDriver::plan_controls(const std::vector<workload::TpcSwitch>& switches,
   items_ = std::move(all);
 }
 
-void HostDriver::start() {
+void StreamSubmitter::start() {
   HEDDLE_CHECK(next_ == 0 && !scheduled_, "a host was started twice");
   schedule_next();
 }
 
-void HostDriver::schedule_next() {
+void StreamSubmitter::schedule_next() {
   if (next_ == items_.size() || scheduled_) return;
   scheduled_ = true;
   const auto when = static_cast<Cycle>(items_[next_].when + lead_ - 1);
   domain.schedule(std::max(domain.now(), when), *this, 0);
 }
 
-void HostDriver::on_event(std::uint32_t, std::uint64_t) {
+void StreamSubmitter::on_event(std::uint32_t, std::uint64_t) {
   scheduled_ = false;
   submit();
 }
 
-void HostDriver::on_credit(std::uint32_t) { submit(); }
+void StreamSubmitter::on_credit(std::uint32_t) { submit(); }
 
-void HostDriver::submit() {
+void StreamSubmitter::submit() {
   while (next_ < items_.size() && static_cast<Cycle>(items_[next_].when + lead_ - 1) <= domain.now()) {
     if (!submit_out.can_send()) return;  // on_credit() comes back
     submit_out.send(items_[next_].packet);
@@ -186,7 +173,7 @@ void HostDriver::submit() {
   schedule_next();
 }
 
-void HostDriver::on_done(const protocol::DonePacket& done, std::uint32_t) {
+void StreamSubmitter::on_done(const protocol::DonePacket& done, std::uint32_t) {
   HEDDLE_CHECK(done.operation < results_.size() && !results_[done.operation].done, "an operation was reported twice");
   // The difference in whole ticks: after a reset the results are those of a fresh machine to the last bit.
   const sc_core::sc_time origin = domain.clock().time_of(0);
@@ -202,7 +189,7 @@ void HostDriver::on_done(const protocol::DonePacket& done, std::uint32_t) {
   ++done_;
 }
 
-void HostDriver::reset() {
+void StreamSubmitter::reset() {
   next_ = 0;
   scheduled_ = false;
   done_ = 0;
@@ -210,7 +197,7 @@ void HostDriver::reset() {
 }
 
 // Operations that wait behind another one which has not even been submitted: the host is at fault, not the GPU.
-void HostDriver::collect_waits(WaitGraph& graph) const {
+void StreamSubmitter::collect_waits(WaitGraph& graph) const {
   const auto next =
       std::find_if(items_.begin() + static_cast<std::ptrdiff_t>(next_), items_.end(), [](const Item& item) {
         return item.packet.kind != SubmitKind::control && item.packet.kind != SubmitKind::share;

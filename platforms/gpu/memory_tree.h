@@ -1,21 +1,43 @@
-// Address translation of a machine: the MMU and a TLB for each GPC (MEM-04). Without it nothing lies between SMs and
-// the crossbar.
+// The containers between the SMs and memory: address translation, crossbar, L2 slices, HBM, wired from a configuration.
+// They hold and wire, and have no behaviour.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "arch/address_map.h"
 #include "arch/topology.h"
 #include "common/packet_socket.h"
-#include "gpu/gpc_tree.h"
-#include "host/memory_hub.h"
+#include "gpu/gpu_params.h"
 #include "memory/crossbar.h"
 #include "memory/gpc_mmu.h"
+#include "memory/hbm.h"
+#include "memory/l2_slice.h"
 #include "memory/mmu.h"
+
+namespace heddle::host {
+class MemoryHub;
+}
 
 namespace heddle::gpu {
 
+class MemorySystem : public sc_core::sc_module {
+ public:
+  // `topology` must outlive it.
+  MemorySystem(const sc_core::sc_module_name& name, Domain& domain, const GpuParams& params,
+               const arch::Topology& topology, DeviceMemory memory);
+  ~MemorySystem() override;
+
+  // Which address is where; SMs see it as well.
+  const arch::AddressMap map;
+  memory::Crossbar crossbar;
+  std::vector<std::unique_ptr<memory::L2Slice>> slices;
+  std::unique_ptr<memory::Hbm> hbm;  // null if another memory is attached
+};
+
+// Address translation of a machine: the MMU and a TLB for each GPC (MEM-04). Without it nothing lies between SMs and
+// the crossbar.
 class MmuSystem {
  public:
   MmuSystem(Domain& domain, const memory::MmuParams& params, const arch::Topology& topology);

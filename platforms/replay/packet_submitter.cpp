@@ -1,4 +1,4 @@
-#include "replay/packet_host.h"
+#include "replay/packet_submitter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,6 @@
 
 #include "arch/gpu_observation.h"
 #include "arch/hsa_status.h"
-#include "arch/unified_address.h"
 #include "heddle_registers.h"
 
 namespace heddle::replay {
@@ -30,28 +29,26 @@ std::int64_t lead_of(const PacketPlan& plan, const std::vector<workload::TpcSwit
 
 }  // namespace
 
-PacketHost::PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setup, host::HostMemory& memory,
-                       DeviceAccess device, GpuObservation& gpu, Observation& host)
+PacketSubmitter::PacketSubmitter(const sc_core::sc_module_name& name, PacketSubmitterSetup setup,
+                                 host::HostMemory& memory, DeviceAccess device, GpuObservation& gpu, Observation& host)
     : sc_core::sc_module(name),
       domain("domain", 1.0, TimingMode::at, 0, host),
-      registers("registers"),
+      registers(domain),
       submit_out("submit_out", domain, 1, setup.submit_queue),
       done_in("done_in", domain, 1),
       workload_(*setup.workload),
       plan_(std::move(setup.plan)),
       memory_(std::move(setup.memory)),
       params_(setup.params),
-      host_memory_(memory),
-      device_(std::move(device)),
+      bytes_(memory, std::move(device)),
       gpu_(gpu),
       encoder_(workload_, plan_, memory_, setup.encoder),
       lead_(lead_of(plan_, workload_.tpc_switches)),
       results_(workload_.ops.size(), plan_.queues.size(), static_cast<double>(lead_), std::move(setup.ns_of)),
       queues_(plan_.queues.size()) {
   domain.add_wait_source(*this);
-  registers.bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
-  submit_out.on_credit<PacketHost, &PacketHost::on_credit>(*this);
-  done_in.on_packet<PacketHost, &PacketHost::on_done>(*this);
+  submit_out.on_credit<PacketSubmitter, &PacketSubmitter::on_credit>(*this);
+  done_in.on_packet<PacketSubmitter, &PacketSubmitter::on_done>(*this);
   for (const TimedShare& share : setup.shares) {
     controls_.push_back({share.when, {}});
     controls_.back().packet.kind = protocol::SubmitKind::share;
@@ -67,20 +64,20 @@ PacketHost::PacketHost(const sc_core::sc_module_name& name, PacketHostSetup setu
   for (std::size_t i = 0; i < workload_.streams.size(); ++i) {
     gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload_.streams[i].name);
   }
-  SC_HAS_PROCESS(PacketHost);
+  SC_HAS_PROCESS(PacketSubmitter);
   SC_METHOD(on_interrupt);
   sensitive << interrupt;
   dont_initialize();
 }
 
-PacketHost::~PacketHost() = default;
+PacketSubmitter::~PacketSubmitter() = default;
 
-void PacketHost::start() {
-  for (const MemoryWrite& write : memory_.contents) write_memory(write.address, write.bytes.data(), write.bytes.size());
+void PacketSubmitter::start() {
+  for (const MemoryWrite& write : memory_.contents) bytes_.write(write.address, write.bytes.data(), write.bytes.size());
   domain.schedule(0, *this, kOpen);
 }
 
-void PacketHost::on_event(std::uint32_t kind, std::uint64_t argument) {
+void PacketSubmitter::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto queue = static_cast<std::uint32_t>(argument);
   switch (kind) {
     case kOpen:
@@ -110,21 +107,21 @@ void PacketHost::on_event(std::uint32_t kind, std::uint64_t argument) {
   }
 }
 
-void PacketHost::open_queues() {
-  put(HEDDLE_REG_INT_MASK, HEDDLE_INT_QUEUE_ERROR_MASK, 4);
+void PacketSubmitter::open_queues() {
+  registers.put(HEDDLE_REG_INT_MASK, HEDDLE_INT_QUEUE_ERROR_MASK, 4);
   for (std::uint32_t q = 0; q < queues_.size(); ++q) {
-    put(HEDDLE_REG_QUEUE_BASE(q), memory_.rings[q].base, 8);
-    put(HEDDLE_REG_QUEUE_READ_INDEX_ADDRESS(q), memory_.rings[q].read_index, 8);
-    put(HEDDLE_REG_QUEUE_FIRST(q), 0, 8);
-    put(HEDDLE_REG_QUEUE_SIZE(q), params_.ring, 4);
-    put(HEDDLE_REG_QUEUE_PRIORITY(q), static_cast<std::uint32_t>(plan_.queues[q].priority), 4);
-    put(HEDDLE_REG_QUEUE_SUBCONTEXT(q), plan_.queues[q].subcontext, 4);
-    put(HEDDLE_REG_QUEUE_COMMAND(q), HEDDLE_QUEUE_COMMAND_OPEN, 4);
+    registers.put(HEDDLE_REG_QUEUE_BASE(q), memory_.rings[q].base, 8);
+    registers.put(HEDDLE_REG_QUEUE_READ_INDEX_ADDRESS(q), memory_.rings[q].read_index, 8);
+    registers.put(HEDDLE_REG_QUEUE_FIRST(q), 0, 8);
+    registers.put(HEDDLE_REG_QUEUE_SIZE(q), params_.ring, 4);
+    registers.put(HEDDLE_REG_QUEUE_PRIORITY(q), static_cast<std::uint32_t>(plan_.queues[q].priority), 4);
+    registers.put(HEDDLE_REG_QUEUE_SUBCONTEXT(q), plan_.queues[q].subcontext, 4);
+    registers.put(HEDDLE_REG_QUEUE_COMMAND(q), HEDDLE_QUEUE_COMMAND_OPEN, 4);
   }
 }
 
 // They keep their times at any pace.
-void PacketHost::send_controls() {
+void PacketSubmitter::send_controls() {
   while (next_control_ < controls_.size()) {
     const Control& control = controls_[next_control_];
     const auto when = static_cast<Cycle>(std::max<std::int64_t>(0, control.when + lead_ - 1));  // the link takes one
@@ -138,14 +135,14 @@ void PacketHost::send_controls() {
   }
 }
 
-void PacketHost::look_at(Cycle when) {
+void PacketSubmitter::look_at(Cycle when) {
   if (when >= look_) return;
   look_ = when;
   domain.schedule(when, *this, kLook);
 }
 
 // True: something can be written now, as far as the host's time goes. `next`: when there will be something.
-bool PacketHost::has_work(std::uint32_t queue, Cycle& next) const {
+bool PacketSubmitter::has_work(std::uint32_t queue, Cycle& next) const {
   const Queue& q = queues_[queue];
   if (q.stopped) return false;
   if (!q.prepared.empty()) return true;
@@ -157,15 +154,15 @@ bool PacketHost::has_work(std::uint32_t queue, Cycle& next) const {
   return false;
 }
 
-bool PacketHost::has_room(std::uint32_t queue) {
+bool PacketSubmitter::has_room(std::uint32_t queue) {
   Queue& q = queues_[queue];
   if (q.write_index - q.read_index < params_.ring) return true;
-  q.read_index = word_at(memory_.rings[queue].read_index);
+  q.read_index = bytes_.word(memory_.rings[queue].read_index);
   return q.write_index - q.read_index < params_.ring;
 }
 
 // The queue whose next operation comes first in the host's order begins.
-void PacketHost::look() {
+void PacketSubmitter::look() {
   if (busy_) return;
   Cycle next = kNever;
   std::uint32_t chosen = static_cast<std::uint32_t>(queues_.size());
@@ -193,7 +190,7 @@ void PacketHost::look() {
   if (next != kNever) look_at(next);
 }
 
-void PacketHost::begin(std::uint32_t queue) {
+void PacketSubmitter::begin(std::uint32_t queue) {
   Queue& q = queues_[queue];
   if (q.prepared.empty()) {
     const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
@@ -211,7 +208,7 @@ void PacketHost::begin(std::uint32_t queue) {
   domain.schedule_in(cycles(params_.enqueue), *this, kWritten, queue);
 }
 
-void PacketHost::write(std::uint32_t queue) {
+void PacketSubmitter::write(std::uint32_t queue) {
   Queue& q = queues_[queue];
   busy_ = false;
   if (q.stopped) {  // meanwhile
@@ -221,7 +218,7 @@ void PacketHost::write(std::uint32_t queue) {
   const PreparedPacket packet = std::move(q.prepared.front());
   q.prepared.pop_front();
   const std::uint64_t at = memory_.rings[queue].base + q.write_index % params_.ring * HEDDLE_PACKET_BYTES;
-  write_memory(at, packet.packet.bytes, HEDDLE_PACKET_BYTES);
+  bytes_.write(at, packet.packet.bytes, HEDDLE_PACKET_BYTES);
   ++q.write_index;
   results_.sent(queue, packet, static_cast<double>(begun_));
   ++domain.observation().progress;
@@ -234,39 +231,39 @@ void PacketHost::write(std::uint32_t queue) {
   domain.schedule_in(cycles(params_.doorbell), *this, kFree);
 }
 
-void PacketHost::ring(std::uint32_t queue) {
+void PacketSubmitter::ring(std::uint32_t queue) {
   Queue& q = queues_[queue];
   q.rung = q.write_index;
-  put(HEDDLE_REG_DOORBELL(queue), q.write_index - 1, 8);
+  registers.put(HEDDLE_REG_DOORBELL(queue), q.write_index - 1, 8);
 }
 
-void PacketHost::kernel_dispatched(const packet::PacketRecord& record) {
+void PacketSubmitter::kernel_dispatched(const packet::PacketRecord& record) {
   const std::size_t op = results_.dispatched(record);
   gpu_.labels.set(record.operation, operation_label(workload_, op));
 }
 
-void PacketHost::packet_done(const packet::PacketRecord& record) { results_.done(record); }
+void PacketSubmitter::packet_done(const packet::PacketRecord& record) { results_.done(record); }
 
-void PacketHost::on_interrupt() {
+void PacketSubmitter::on_interrupt() {
   if (interrupt.read()) domain.schedule(domain.now(), *this, kInterrupt);
 }
 
-void PacketHost::serve_interrupt() {
-  const std::uint64_t status = get(HEDDLE_REG_INT_STATUS, 4);
-  put(HEDDLE_REG_INT_STATUS, status, 4);
+void PacketSubmitter::serve_interrupt() {
+  const std::uint64_t status = registers.get(HEDDLE_REG_INT_STATUS, 4);
+  registers.put(HEDDLE_REG_INT_STATUS, status, 4);
   for (std::uint32_t q = 0; q < queues_.size(); ++q) {
-    if (!queues_[q].stopped && get(HEDDLE_REG_QUEUE_STATE(q), 4) == HEDDLE_QUEUE_STATE_ERROR) stop(q);
+    if (!queues_[q].stopped && registers.get(HEDDLE_REG_QUEUE_STATE(q), 4) == HEDDLE_QUEUE_STATE_ERROR) stop(q);
   }
   look();
 }
 
 // As a runtime does it: what the queue will never do ends with an error, and so does what other queues wait for.
-void PacketHost::stop(std::uint32_t queue) {
+void PacketSubmitter::stop(std::uint32_t queue) {
   Queue& q = queues_[queue];
   q.stopped = true;
-  const auto status = static_cast<arch::HsaStatus>(get(HEDDLE_REG_QUEUE_ERROR_STATUS(queue), 4));
-  const std::uint64_t index = get(HEDDLE_REG_QUEUE_ERROR_INDEX(queue), 8);
-  const std::uint64_t kernel = get(HEDDLE_REG_QUEUE_ERROR_KERNEL(queue), 4);
+  const auto status = static_cast<arch::HsaStatus>(registers.get(HEDDLE_REG_QUEUE_ERROR_STATUS(queue), 4));
+  const std::uint64_t index = registers.get(HEDDLE_REG_QUEUE_ERROR_INDEX(queue), 8);
+  const std::uint64_t kernel = registers.get(HEDDLE_REG_QUEUE_ERROR_KERNEL(queue), 4);
   const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
   std::vector<std::size_t> unsent;
   for (const PreparedPacket& packet : q.prepared) unsent.insert(unsent.end(), packet.ops.begin(), packet.ops.end());
@@ -276,9 +273,9 @@ void PacketHost::stop(std::uint32_t queue) {
   const std::vector<std::size_t> ended = results_.stopped(queue, index, unsent, static_cast<double>(domain.now()));
   for (const std::size_t op : ended) {
     const auto& signal = plan_.ops[op].signal;
-    if (!signal || word_at(memory_.signals[*signal]) != 1) continue;
+    if (!signal || bytes_.word(memory_.signals[*signal]) != 1) continue;
     const std::uint64_t value = ~std::uint64_t{static_cast<std::uint32_t>(status)} + 1;  // its negative
-    write_memory(memory_.signals[*signal], &value, sizeof value);
+    bytes_.write(memory_.signals[*signal], &value, sizeof value);
   }
   const std::string name = q.write_index > index && !ended.empty() ? workload_.ops[ended.front()].kernel.name : "";
   problems_.push_back(fmt::format("queue {} stopped at packet {}{}: {} ({:#x}); {} of its operations did not run{}",
@@ -287,67 +284,29 @@ void PacketHost::stop(std::uint32_t queue) {
                                   name.empty() ? name : fmt::format(", the first of them {}", name)));
 }
 
-void PacketHost::check_memory() {
+void PacketSubmitter::check_memory() {
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const Queue& q = queues_[queue];
     if (q.stopped) continue;
-    HEDDLE_CHECK(word_at(memory_.rings[queue].read_index) == q.write_index,
+    HEDDLE_CHECK(bytes_.word(memory_.rings[queue].read_index) == q.write_index,
                  fmt::format("the read index of queue {} is not that of its last packet", queue));
     for (const std::size_t op : plan_.queues[queue].ops) {
       const auto& signal = plan_.ops[op].signal;
-      HEDDLE_CHECK(!signal || results()[op].faulted || word_at(memory_.signals[*signal]) == 0,
+      HEDDLE_CHECK(!signal || results()[op].faulted || bytes_.word(memory_.signals[*signal]) == 0,
                    fmt::format("the completion signal of operation {} is not 0", op));
     }
-    HEDDLE_CHECK(word_at(memory_.queue_signals[queue]) == kManySignals - encoder_.counted(queue),
+    HEDDLE_CHECK(bytes_.word(memory_.queue_signals[queue]) == kManySignals - encoder_.counted(queue),
                  fmt::format("the signal of queue {} has not counted its packets", queue));
   }
 }
 
 // Operations that wait behind another one which has not even been submitted: the host is at fault, not the GPU.
-void PacketHost::collect_waits(WaitGraph& graph) const {
+void PacketSubmitter::collect_waits(WaitGraph& graph) const {
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const std::vector<std::size_t>& ops = plan_.queues[queue].ops;
     if (queues_[queue].place == ops.size()) continue;
     graph.add(operation_label(workload_, ops[queues_[queue].place]), "to be submitted by", "the host");
   }
-}
-
-bool PacketHost::read_memory(std::uint64_t address, void* to, std::uint64_t bytes) {
-  return arch::in_host_window(address) ? host_memory_.read(arch::host_address(address), to, bytes)
-                                       : device_.read(address, to, bytes);
-}
-
-void PacketHost::write_memory(std::uint64_t address, const void* from, std::uint64_t bytes) {
-  const bool ok = arch::in_host_window(address) ? host_memory_.write(arch::host_address(address), from, bytes)
-                                                : device_.write(address, from, bytes);
-  HEDDLE_CHECK(ok, "memory of the host's own cannot be written");
-}
-
-std::uint64_t PacketHost::word_at(std::uint64_t address) {
-  std::uint8_t bytes[8] = {};
-  HEDDLE_CHECK(read_memory(address, bytes, sizeof bytes), "memory of the host's own cannot be read");
-  std::uint64_t value = 0;
-  for (unsigned i = 0; i < 8; ++i) value |= std::uint64_t{bytes[i]} << 8 * i;
-  return value;
-}
-
-// Registers answer at once; the host does not wait for the annotated delay, since its writes are posted.
-std::uint64_t PacketHost::access(tlm::tlm_command command, std::uint64_t offset, std::uint64_t value, unsigned bytes) {
-  std::uint8_t data[8];
-  for (unsigned i = 0; i < 8; ++i) data[i] = static_cast<std::uint8_t>(value >> 8 * i);
-  tlm::tlm_generic_payload payload;
-  payload.set_command(command);
-  payload.set_address(offset);
-  payload.set_data_ptr(data);
-  payload.set_data_length(bytes);
-  payload.set_streaming_width(bytes);
-  payload.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
-  sc_core::sc_time delay = domain.delay_until(domain.now());
-  registers->b_transport(payload, delay);
-  HEDDLE_CHECK(payload.is_response_ok(), fmt::format("register {:#x} was refused", offset));
-  value = 0;
-  for (unsigned i = 0; i < bytes; ++i) value |= std::uint64_t{data[i]} << 8 * i;
-  return value;
 }
 
 }  // namespace heddle::replay

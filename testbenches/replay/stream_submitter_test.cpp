@@ -1,4 +1,6 @@
 // The host of a replay: what it submits and when, against a device that only takes notes.
+#include "replay/stream_submitter.h"
+
 #include <map>
 #include <vector>
 
@@ -14,10 +16,10 @@ using namespace heddle;
 using namespace heddle::test;
 using protocol::SubmitKind;
 using protocol::SubmitPacket;
-using replay::HostDriver;
-using replay::HostTimings;
 using replay::OpResult;
 using replay::Pace;
+using replay::StreamSubmitter;
+using replay::SubmissionTimings;
 using workload::Workload;
 
 namespace {
@@ -77,15 +79,15 @@ class NotingDevice : public sc_core::sc_module, private EventHandler {
   }
 };
 
-struct HostBench {
-  HostBench(const Workload& workload, Pace pace, const HostTimings& timings = {},
-            const std::vector<replay::TimedShare>& shares = {})
-      : device("device"), driver("host", workload, pace, timings, gpu_observation, host_observation, {}, shares) {
-    driver.submit_out.bind(device.submit_in);
-    device.done_out.bind(driver.done_in);
+struct SubmitterBench {
+  SubmitterBench(const Workload& workload, Pace pace, const SubmissionTimings& timings = {},
+                 const std::vector<replay::TimedShare>& shares = {})
+      : device("device"), submitter("host", {workload, pace, timings, {}, shares}, gpu_observation, host_observation) {
+    submitter.submit_out.bind(device.submit_in);
+    device.done_out.bind(submitter.done_in);
   }
   void run() {
-    driver.start();
+    submitter.start();
     run_until_idle();
   }
   // Operations in the order of their arrival; waits are negative: -1 - operation.
@@ -100,7 +102,7 @@ struct HostBench {
   // Arrivals on the workload's axis.
   std::vector<std::int64_t> times() const {
     std::vector<std::int64_t> result;
-    for (const auto& a : device.arrivals) result.push_back(a.when - static_cast<std::int64_t>(driver.lead()));
+    for (const auto& a : device.arrivals) result.push_back(a.when - static_cast<std::int64_t>(submitter.lead()));
     return result;
   }
 
@@ -108,7 +110,7 @@ struct HostBench {
   GpuObservation gpu_observation{"gpu0"};
   Observation host_observation{"gpu0.host"};
   NotingDevice device;
-  HostDriver driver;
+  StreamSubmitter submitter;
 };
 
 workload::Op at(workload::Op op, workload::Nanoseconds enqueue) {
@@ -127,24 +129,24 @@ Workload recorded_workload() {
 }  // namespace
 
 TEST_CASE("at the recorded pace operations arrive at their calls plus the launch latency", "[replay][INP-03]") {
-  HostBench bench(recorded_workload(), Pace::recorded, {5000, 25});
+  SubmitterBench bench(recorded_workload(), Pace::recorded, {5000, 25});
   bench.run();
   // The device itself spends 25 ns of the latency on a kernel, and nothing on a copy.
   CHECK(bench.times() == std::vector<std::int64_t>{975, 1975, 5500, 5875});
   CHECK(bench.order() == std::vector<std::int64_t>{0, 1, 2, 3});
-  CHECK(bench.driver.lead() == 0);
-  CHECK(bench.driver.finished());
-  CHECK(bench.driver.done() == 4);
+  CHECK(bench.submitter.lead() == 0);
+  CHECK(bench.submitter.finished());
+  CHECK(bench.submitter.done() == 4);
 }
 
 TEST_CASE("calls before the recording's first start move the simulation's axis", "[replay][INP-03]") {
-  HostBench bench(recorded_workload(), Pace::recorded, {1000, 25});
+  SubmitterBench bench(recorded_workload(), Pace::recorded, {1000, 25});
   bench.run();
   CHECK(bench.times() == std::vector<std::int64_t>{-3025, -2025, 1500, 1875});
-  CHECK(bench.driver.lead() == 3026);  // the link to the device takes a nanosecond
+  CHECK(bench.submitter.lead() == 3026);  // the link to the device takes a nanosecond
   CHECK(bench.device.arrivals[0].when == 1);
   for (std::size_t op = 0; op < 4; ++op) {
-    const OpResult& result = bench.driver.results()[op];
+    const OpResult& result = bench.submitter.results()[op];
     CHECK(result.done);
     CHECK_FALSE(result.rejected);
     CHECK(result.submitted == Approx(static_cast<double>(bench.times()[op])).margin(1e-6));
@@ -159,7 +161,7 @@ TEST_CASE("an operation without a call, or pinned, arrives for its recorded star
   w.ops[0].enqueue.reset();
   w.ops[0].not_before = 0;
   w.ops[2].not_before = 7000;  // called at 200, started at 7000 for reasons unknown
-  HostBench bench(w, Pace::recorded, {2000, 25});
+  SubmitterBench bench(w, Pace::recorded, {2000, 25});
   bench.run();
   CHECK(bench.times() == std::vector<std::int64_t>{-25, 2075, 6975});
 }
@@ -168,7 +170,7 @@ TEST_CASE("within a stream the order of the workload wins over the times", "[rep
   Workload w = empty_workload(2);
   w.ops = {at(kernel_op(0, 1, 10), 500), at(kernel_op(1, 1, 10), 300), at(kernel_op(0, 1, 10), 100),
            at(kernel_op(0, 1, 10), 600)};
-  HostBench bench(w, Pace::recorded);
+  SubmitterBench bench(w, Pace::recorded);
   bench.run();
   CHECK(bench.order() == std::vector<std::int64_t>{1, 0, 2, 3});
   CHECK(bench.times() == std::vector<std::int64_t>{300, 500, 500, 600});
@@ -177,7 +179,7 @@ TEST_CASE("within a stream the order of the workload wins over the times", "[rep
 TEST_CASE("a latency shorter than the device's own way does not go backwards", "[replay]") {
   Workload w = empty_workload(1);
   w.ops = {at(kernel_op(0, 1, 10), 100)};
-  HostBench bench(w, Pace::recorded, {10, 25});
+  SubmitterBench bench(w, Pace::recorded, {10, 25});
   bench.run();
   CHECK(bench.times() == std::vector<std::int64_t>{100});
 }
@@ -186,7 +188,7 @@ TEST_CASE("as soon as possible means at once, in the order of the workload", "[r
   Workload w = recorded_workload();
   w.ops[3].not_before = 8000;
   w.ops[1].after.push_back({2, workload::EdgeSource::recorded});
-  HostBench bench(w, Pace::asap, {5000, 25});
+  SubmitterBench bench(w, Pace::asap, {5000, 25});
   bench.run();
   CHECK(bench.order() == std::vector<std::int64_t>{0, -2, 1, 2, 3});
   CHECK(bench.times() == std::vector<std::int64_t>(5, 0));
@@ -195,7 +197,7 @@ TEST_CASE("as soon as possible means at once, in the order of the workload", "[r
 TEST_CASE("edges become waits in front of their operation", "[replay][INP-02]") {
   Workload w = recorded_workload();
   w.ops[3].after = {{0, workload::EdgeSource::recorded}, {2, workload::EdgeSource::inferred}};
-  HostBench bench(w, Pace::recorded, {5000, 25});
+  SubmitterBench bench(w, Pace::recorded, {5000, 25});
   bench.run();
   REQUIRE(bench.order() == std::vector<std::int64_t>{0, 1, 2, -4, -4, 3});
   for (const std::size_t i : {3U, 4U}) {
@@ -211,7 +213,7 @@ TEST_CASE("packets say what the workload says", "[replay][INP-02][INP-11]") {
   w.streams[1].priority = 3;
   w.ops[1].kernel.registers_per_thread = 64;
   w.ops[1].kernel.shared_bytes = 2048;
-  HostBench bench(w, Pace::recorded);
+  SubmitterBench bench(w, Pace::recorded);
   bench.run();
   const SubmitPacket& kernel = bench.device.arrivals[1].packet;
   CHECK(kernel.kind == SubmitKind::kernel);
@@ -231,7 +233,7 @@ TEST_CASE("TPC switches arrive at their times at any pace, before operations of 
   const Pace pace = GENERATE(Pace::recorded, Pace::asap);
   Workload w = recorded_workload();
   w.tpc_switches = {{1, 2, true, 5500, {}}, {3, 0, false, 0, {}}, {0, 1, false, 5500, {}}, {0, 1, true, 90'000, {}}};
-  HostBench bench(w, pace, {5000, 25});
+  SubmitterBench bench(w, pace, {5000, 25});
   bench.run();
   std::vector<std::string> seen;
   for (std::size_t i = 0; i < bench.device.arrivals.size(); ++i) {
@@ -247,23 +249,23 @@ TEST_CASE("TPC switches arrive at their times at any pace, before operations of 
     CHECK(seen == std::vector<std::string>{"0: 3.0=off", "975: 0", "1975: 1", "5500: 1.2=on", "5500: 0.1=off",
                                            "5500: 2", "5875: 3", "90000: 0.1=on"});
   }
-  CHECK(bench.driver.operations() == 4);
-  CHECK(bench.driver.finished());
+  CHECK(bench.submitter.operations() == 4);
+  CHECK(bench.submitter.finished());
 }
 
 TEST_CASE("a host that has only switches left holds no operation back", "[replay]") {
   Workload w = recorded_workload();
   w.tpc_switches = {{0, 0, false, 1000, {}}, {0, 0, true, 50'000, {}}};
-  HostBench bench(w, Pace::recorded, {1000, 25});
-  bench.driver.start();
+  SubmitterBench bench(w, Pace::recorded, {1000, 25});
+  bench.submitter.start();
   run_until({4'000, sc_core::SC_NS});  // 974 on the workload's axis: the first switch is next
   WaitGraph graph;
-  bench.driver.domain.collect_waits(graph);
+  bench.submitter.domain.collect_waits(graph);
   REQUIRE(graph.size() == 1);
   CHECK(graph.chain().at(0).find("operation 2") != std::string::npos);
   run_until({20'000, sc_core::SC_NS});
   WaitGraph later;
-  bench.driver.domain.collect_waits(later);
+  bench.submitter.domain.collect_waits(later);
   CHECK(later.size() == 0);
 }
 
@@ -277,10 +279,10 @@ TEST_CASE("more operations than credits arrive all the same, in order", "[replay
       w.ops.push_back(at(kernel_op(random.below(w.streams.size()), 1, 1), call += random.below(3)));
       if (i > 0 && random.chance(20)) w.ops.back().after.push_back({random.below(i), workload::EdgeSource::recorded});
     }
-    HostBench bench(w, random.chance(50) ? Pace::recorded : Pace::asap);
+    SubmitterBench bench(w, random.chance(50) ? Pace::recorded : Pace::asap);
     bench.device.credit_after = random.between(1, 5000);
     bench.run();
-    REQUIRE(bench.driver.finished());
+    REQUIRE(bench.submitter.finished());
     std::int64_t last = -1;
     std::size_t waits = 0;
     for (const std::int64_t operation : bench.order()) {
@@ -300,11 +302,11 @@ TEST_CASE("more operations than credits arrive all the same, in order", "[replay
 }
 
 TEST_CASE("a rejected operation is a result, and one reported twice a bug", "[replay]") {
-  HostBench bench(recorded_workload(), Pace::asap);
+  SubmitterBench bench(recorded_workload(), Pace::asap);
   SECTION("rejected") {
     bench.device.status = protocol::DoneStatus::rejected;
     bench.run();
-    for (const OpResult& result : bench.driver.results()) CHECK((result.done && result.rejected));
+    for (const OpResult& result : bench.submitter.results()) CHECK((result.done && result.rejected));
   }
   SECTION("twice") {
     bench.device.answer_twice = true;
@@ -313,38 +315,38 @@ TEST_CASE("a rejected operation is a result, and one reported twice a bug", "[re
 }
 
 TEST_CASE("a host begins anew after a reset, and only then", "[replay]") {
-  HostBench bench(recorded_workload(), Pace::recorded, {1000, 25});
-  bench.driver.start();
-  CHECK(failure_of([&] { bench.driver.start(); }).find("started twice") != std::string::npos);
+  SubmitterBench bench(recorded_workload(), Pace::recorded, {1000, 25});
+  bench.submitter.start();
+  CHECK(failure_of([&] { bench.submitter.start(); }).find("started twice") != std::string::npos);
   run_until({2500, sc_core::SC_NS});
-  const auto interrupted = bench.driver.done();
+  const auto interrupted = bench.submitter.done();
   CHECK(interrupted == 2);
-  CHECK_FALSE(bench.driver.finished());
-  bench.driver.domain.reset();
+  CHECK_FALSE(bench.submitter.finished());
+  bench.submitter.domain.reset();
   bench.device.domain.reset();
   bench.device.arrivals.clear();
-  CHECK(bench.driver.done() == 0);
-  CHECK_FALSE(bench.driver.results()[0].done);
-  bench.driver.start();
+  CHECK(bench.submitter.done() == 0);
+  CHECK_FALSE(bench.submitter.results()[0].done);
+  bench.submitter.start();
   run_until_idle();
   CHECK(bench.order() == std::vector<std::int64_t>{0, 1, 2, 3});
   CHECK(bench.times() == std::vector<std::int64_t>{-3025, -2025, 1500, 1875});
-  CHECK(bench.driver.results()[3].end == Approx(1885));
+  CHECK(bench.submitter.results()[3].end == Approx(1885));
 }
 
 TEST_CASE("an empty workload is finished at once", "[replay]") {
-  HostBench bench(empty_workload(1), Pace::recorded);
+  SubmitterBench bench(empty_workload(1), Pace::recorded);
   bench.run();
-  CHECK(bench.driver.finished());
+  CHECK(bench.submitter.finished());
   CHECK(bench.device.arrivals.empty());
 }
 
 TEST_CASE("a host that holds operations back says so", "[replay]") {
-  HostBench bench(recorded_workload(), Pace::recorded, {1000, 25});
-  bench.driver.start();
+  SubmitterBench bench(recorded_workload(), Pace::recorded, {1000, 25});
+  bench.submitter.start();
   run_until({2500, sc_core::SC_NS});
   WaitGraph graph;
-  bench.driver.domain.collect_waits(graph);
+  bench.submitter.domain.collect_waits(graph);
   REQUIRE(graph.size() == 1);
   const std::string chain = graph.chain().at(0);
   CHECK(chain.find("copy (operation 2, stream s0)") != std::string::npos);
@@ -359,7 +361,7 @@ TEST_CASE("operations have priority, place and queue; a queue is closed once its
   w.ops[0].queue = workload::QueueUse{0x4000, 7, {1, 2}};
   w.ops[1].priority = -2;
   w.ops[2].head = true;
-  HostBench bench(w, Pace::asap);
+  SubmitterBench bench(w, Pace::asap);
   bench.run();
   REQUIRE(bench.device.arrivals.size() == 6);
   const auto& queue = bench.device.arrivals[0].packet;
@@ -376,10 +378,10 @@ TEST_CASE("operations have priority, place and queue; a queue is closed once its
   CHECK_FALSE(bench.device.arrivals[4].packet.head);
   CHECK(bench.device.arrivals[5].packet.priority == 4);
   CHECK(bench.device.arrivals[5].packet.head);
-  CHECK(bench.driver.done() == 3);
+  CHECK(bench.submitter.done() == 3);
 
   w.ops[0].queue->until.clear();
-  HostBench open(w, Pace::asap);
+  SubmitterBench open(w, Pace::asap);
   open.run();
   CHECK_FALSE(open.device.arrivals[0].packet.held_open);
   CHECK(open.device.arrivals.size() == 3);
@@ -394,7 +396,7 @@ TEST_CASE("how the machine is shared comes before all operations, changes at the
   shares[1].packet.value = 3;
   shares[2].when = 300;
   for (const Pace pace : {Pace::recorded, Pace::asap}) {
-    HostBench bench(w, pace, {}, shares);
+    SubmitterBench bench(w, pace, {}, shares);
     bench.run();
     REQUIRE(bench.device.arrivals.size() == 5);
     const auto kind = [&](std::size_t i) { return bench.device.arrivals[i].packet.kind; };
