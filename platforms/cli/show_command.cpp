@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/machines.h"
 #include "common/suggest.h"
-#include "host/register_text.h"
+#include "host/register_table.h"
 
 namespace heddle::cli {
 namespace {

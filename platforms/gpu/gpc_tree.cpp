@@ -20,8 +20,9 @@ gpc::GpcParams params_of(const GpcContext& gpc) {
 
 Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::string& path, std::uint32_t number)
     : sc_core::sc_module(name),
-      mpc("mpc", gpc.machine.domain, path + ".mpc", gpc.machine.params.gpc, gpc.shape.tpcs[number].sms,
-          gpc.machine.params.sm.limits.ctas, number, gpc.shape.tpcs[number].first_sm) {
+      mpc("mpc", gpc.machine.domain, path + ".mpc", gpc.machine.params.gpc,
+          gpc::MpcPlace{gpc.shape.tpcs[number].sms, gpc.machine.params.sm.limits.ctas, number,
+                        gpc.shape.tpcs[number].first_sm}) {
   const MachineContext& machine = gpc.machine;
   const GpuParams& params = machine.params;
   const arch::Topology::Tpc& tpc = gpc.shape.tpcs[number];

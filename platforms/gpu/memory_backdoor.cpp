@@ -69,7 +69,7 @@ bool MemoryBackdoor::direct(std::uint64_t address, std::uint8_t*& pointer, std::
   first = page.first;
   last = page.last;
   for (const auto& slice : memory_.slices) {
-    if (!slice->let_go(first, last)) return false;
+    if (!slice->clean_invalidate(first, last)) return false;
   }
   pointer = direct.grant(address);
   return true;

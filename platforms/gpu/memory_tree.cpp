@@ -19,7 +19,7 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
   for (std::uint32_t s = 0; s < map.slices(); ++s) {
     slices.push_back(std::make_unique<memory::L2Slice>(fmt::format("l2_{}", s).c_str(), domain,
                                                        fmt::format("l2.slice{}", s), params.l2, map, s,
-                                                       memory::L2Ways::crossbar_and_hub));
+                                                       memory::L2IngressPorts::crossbar_and_hub));
     crossbar.slice_out(s).bind(slices.back()->request_in);
     if (!hbm) continue;
     slices.back()->memory_out.bind(hbm->in(s));
@@ -37,8 +37,8 @@ MmuSystem::MmuSystem(Domain& domain, const memory::MmuParams& params, const arch
     const std::string name = fmt::format("gpc{}_mmu", g);
     gpcs_.push_back(
         std::make_unique<memory::GpcMmu>(name.c_str(), domain, fmt::format("gpc{}.mmu", g), params, 2 * sms_[g], mmu_));
-    gpcs_[g]->ask_out.bind(mmu_.ask_in[g]);
-    mmu_.answer_out.bind(gpcs_[g]->answer_in);
+    gpcs_[g]->translate_out.bind(mmu_.translate_in[g]);
+    mmu_.translated_out.bind(gpcs_[g]->answer_in);
     mmu_.invalidate_out.bind(gpcs_[g]->invalidate_in);
   }
 }
@@ -53,8 +53,8 @@ void MmuSystem::bind_bulk(MemoryOut& out, std::uint32_t gpc, std::uint32_t in_gp
 }
 
 void MmuSystem::bind_hub(host::MemoryHub& hub, std::uint32_t client) {
-  hub.translate_out().bind(mmu_.ask_in[gpcs_.size()]);
-  mmu_.answer_out.bind(hub.translated_in());
+  hub.translate_out().bind(mmu_.translate_in[gpcs_.size()]);
+  mmu_.translated_out.bind(hub.translated_in());
   mmu_.invalidate_out.bind(hub.invalidate_in());
   mmu_.memory_out.bind(hub.client_in(client));
 }

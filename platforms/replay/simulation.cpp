@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "arch/gpu_observation.h"
-#include "cwd/tpc_holds.h"
+#include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
 #include "gpu/residency.h"
 #include "protocol/packet_task.h"

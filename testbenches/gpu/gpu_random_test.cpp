@@ -45,14 +45,15 @@ void judge(GpuBench& bench, const Program& program) {
     const bool rejected = done.status == DoneStatus::rejected;
     for (const std::uint32_t other : before) {
       const double sooner = rejected ? std::min(path, gap) : 0;
-      REQUIRE(ns(done.start) + 1e-6 >= ns(bench.host.results.at(other).end) + gap - sooner);
+      REQUIRE(ns(heddle::sc_time_of(done.start)) + 1e-6 >=
+              ns(heddle::sc_time_of(bench.host.results.at(other).end)) + gap - sooner);
     }
     if (packet.kind != SubmitKind::kernel) continue;
     const CtaChecker::Kernel& kernel = bench.checker.kernels.at(operation);
     REQUIRE(rejected == (kernel.ctas == 0));
     if (rejected) continue;
-    REQUIRE(clock.time_of(kernel.first_start) >= done.start);
-    REQUIRE(clock.time_of(kernel.last_end) <= done.end);
+    REQUIRE(heddle::picoseconds(clock.time_of(kernel.first_start)) >= done.start);
+    REQUIRE(heddle::picoseconds(clock.time_of(kernel.last_end)) <= done.end);
     launched += static_cast<double>(kernel.ctas);
   }
   REQUIRE(bench.stat("cwd.ctas_launched") == launched);

@@ -98,7 +98,7 @@ TEST_CASE("one kernel on an idle machine takes the sum of its way", "[gpu][CWD-3
   bench.host.submit(9, packet);
   run_until_idle();
   const auto& done = bench.host.results.at(0);
-  const auto at = [](Cycle ns) { return sc_core::sc_time(static_cast<double>(ns), sc_core::SC_NS); };
+  const auto at = [](Cycle ns) { return ns * 1000; };
   // To the CWD 5; session 4 and 6 steps of the bisection.
   CHECK(params.start_path() == 15);
   CHECK(done.submitted == at(10));
@@ -127,8 +127,8 @@ TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu]") 
       const double path = static_cast<double>(params.cwd.done_distance + params.start_path());
       const double wanted = std::max(params.task.stream_gap, path);
       for (std::uint32_t i = 1; i < 3; ++i) {
-        const sc_core::sc_time pause = bench.host.results.at(i).start - bench.host.results.at(i - 1).end;
-        CHECK(pause == sc_core::sc_time(wanted, sc_core::SC_NS));
+        const heddle::Picoseconds pause = bench.host.results.at(i).start - bench.host.results.at(i - 1).end;
+        CHECK(static_cast<double>(pause) == wanted * 1e3);
       }
     }
   }
