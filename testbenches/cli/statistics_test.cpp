@@ -91,6 +91,8 @@ TEST_CASE("every statistic of a run is in the list, with its unit and descriptio
       const bool same =
           row->what.find('<') != std::string::npos || contains(entry.at("description").get<std::string>(), row->what);
       CHECK(same);
+      const bool of_samples = path.size() > 6 && path.compare(path.size() - 6, 6, ".count") == 0;
+      CHECK(entry.at("unit") == (of_samples ? "samples" : row->unit));
     }
   }
 }
