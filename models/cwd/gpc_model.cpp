@@ -63,7 +63,9 @@ void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multic
   HEDDLE_CHECK(shape.ctas > 0, "a GPC_CGA without CTAs");
   HEDDLE_CHECK(shape.cpc_ctas == 0 || shape.ctas % shape.cpc_ctas == 0,
                "a GPC_CGA that does not consist of whole CPC_CGAs");
-  registers_.begin(free);
+  GpcSlots own{};  // nothing beyond the SMs of the GPC is free
+  std::copy_n(free.begin(), gpc_.sms, own.begin());
+  registers_.begin(own);
   shape_ = shape;
   multicast_ = multicast;
   limit_ = cgas;
