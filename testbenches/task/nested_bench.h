@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
 #include "support/scripted_host.h"
@@ -273,7 +275,7 @@ struct NestedBench {
     return observation.stats.to_json().at("gpu0.task." + name).at("value").get<double>();
   }
 
-  double end_of(std::uint32_t operation) const { return host.results.at(operation).end.to_seconds() * 1e9; }
+  double end_of(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) / 1000; }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};

@@ -377,7 +377,7 @@ class Rows : public TimelineSink {
   void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
              TimelineArgs) override {
     CHECK(begin <= end);
-    slices[lines_.at(track.line) + ": " + std::string(name)] += (end - begin).to_seconds() * 1e9;
+    slices[lines_.at(track.line) + ": " + std::string(name)] += static_cast<double>(end - begin) / 1000;
   }
   void counter(TrackId, Picoseconds, std::string_view, double) override {}
   std::map<std::string, double> slices;  // ns
