@@ -22,7 +22,7 @@ class QueueState {
   void release();  // nobody holds it open any more; it may come before begin()
   // Nothing of it runs or is known to come: the number of tickets with which it may be closed. After true, tried() is
   // to follow.
-  bool wants_close() const;
+  bool may_close() const;
   std::uint64_t start_close();
   // False: somebody has a ticket above; its entry is on its way.
   void tried(bool closed);

@@ -325,7 +325,7 @@ std::size_t Gpu::payloads() const {
 void Gpu::check_quiescent() {
   HEDDLE_CHECK(host_.idle(), "an idle machine owes the host an answer");
   HEDDLE_CHECK(task_.open() == 0, "operations are open in an idle machine");
-  HEDDLE_CHECK(task_.nested_idle(), "tasks of device code are open in an idle machine");
+  HEDDLE_CHECK(task_.launches_idle(), "tasks of device code are open in an idle machine");
   HEDDLE_CHECK(mmu_ == nullptr || mmu_->idle(), "an idle machine translates addresses");
   for (const arch::RecordPool& pool : {nested_.tasks, nested_.contexts, nested_.areas}) {
     std::uint64_t taken = 0;
