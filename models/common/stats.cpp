@@ -104,6 +104,17 @@ nlohmann::json Stats::to_json() const {
   return result;
 }
 
+double Stats::value(const std::string& path) const {
+  if (const auto found = entries_.find(path); found != entries_.end()) {
+    if (found->second.counter) return static_cast<double>(found->second.counter->value());
+    if (found->second.gauge) return found->second.gauge->value();
+  }
+  const nlohmann::json all = to_json();  // what is derived, and rarely asked for
+  const auto found = all.find(path);
+  HEDDLE_CHECK(found != all.end(), "there is no statistic " + path);
+  return found->at("value").get<double>();
+}
+
 nlohmann::json Stats::histograms_json() const {
   nlohmann::json result = nlohmann::json::object();
   for (const auto& [path, entry] : entries_) {

@@ -95,6 +95,8 @@ class Stats {
   // From path to {value, unit, description}. A histogram appears as path.count, .mean, .min, .max, .p50, .p95, .p99;
   // a gauge that was higher once also as path.max.
   nlohmann::json to_json() const;
+  // One of the values of to_json(), by its path. Throws CheckFailed if there is none such.
+  double value(const std::string& path) const;
   // From path to {unit, description, begin[], end[], count[]}.
   nlohmann::json histograms_json() const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include <fmt/format.h>
 
@@ -40,6 +41,12 @@ class Context {
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double cpu_seconds() {
+  std::timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 // The kernel of a task that a program launched: its label is the name and a number. Empty for others.
@@ -220,6 +227,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   result.elaboration_seconds = seconds_since(begin);
 
   const auto running = std::chrono::steady_clock::now();
+  const double cpu = cpu_seconds();
   try {
     run(machines, options, result);
     // What the device still writes into memory once all operations are done.
@@ -233,6 +241,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     throw;
   }
   result.wall_seconds = seconds_since(running);
+  result.cpu_seconds = cpu_seconds() - cpu;
 
   WaitGraph graph;
   sc_core::sc_time last;

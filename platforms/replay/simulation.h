@@ -74,6 +74,7 @@ struct SimulationResult {
   std::uint64_t wakeups = 0;  // of the SystemC kernel
   std::uint64_t ctas = 0;
   double wall_seconds = 0;  // of the simulation proper
+  double cpu_seconds = 0;   // the same, of this process
   double elaboration_seconds = 0;
 };
 

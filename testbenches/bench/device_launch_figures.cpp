@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/kernel_object.h"
 #include "support/gpu_lab.h"

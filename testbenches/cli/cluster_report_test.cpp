@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/csv.h"
 
 using namespace heddle;

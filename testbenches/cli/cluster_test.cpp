@@ -1,6 +1,8 @@
 // Clusters as users meet them: shipped scenarios, traps, and a cluster that hangs.
 #include "cli/program.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace heddle::test;
 
 namespace {

@@ -1,6 +1,8 @@
 // What the program says, and how it ends, when it is given something that is wrong.
 #include "cli/program.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace heddle::test;
 
 namespace {

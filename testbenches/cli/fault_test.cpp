@@ -1,6 +1,8 @@
 // What a run says of operations that the device could not carry out, and of programs that never end.
 #include "cli/program.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace heddle::test;
 
 namespace {

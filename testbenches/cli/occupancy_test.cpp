@@ -1,6 +1,8 @@
 // heddle occupancy: clusters that can be resident at once (CWD-24).
 #include <numeric>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 using namespace heddle::test;

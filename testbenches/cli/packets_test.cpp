@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/csv.h"
 #include "cli/program.h"
 

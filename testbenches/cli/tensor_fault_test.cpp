@@ -1,6 +1,8 @@
 // What a run says of requests to the tensor memory access unit that break a rule.
 #include "cli/program.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace heddle::test;
 
 namespace {

@@ -214,7 +214,7 @@ struct GpcBench {
   }
 
   double stat(const std::string& path) const {
-    return observation.stats.to_json().at("gpu0.gpc0." + path).at("value").get<double>();
+    return observation.stats.value("gpu0.gpc0." + path);
   }
 
   SimFixture sim;

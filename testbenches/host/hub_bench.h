@@ -80,7 +80,7 @@ struct HubBench {
     return status;
   }
   std::uint64_t stat(const std::string& name) {
-    return observation.stats.to_json().at(observation.prefix + ".hub." + name).at("value").get<std::uint64_t>();
+    return static_cast<std::uint64_t>(observation.stats.value(observation.prefix + ".hub." + name));
   }
 
   GpuObservation observation;

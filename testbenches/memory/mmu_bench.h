@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
 #include "memory/gpc_mmu.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "common/param_layers.h"

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "gpu/gpu.h"

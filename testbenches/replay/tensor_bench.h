@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <Eigen/Core>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -262,7 +262,7 @@ struct SaveBench {
     return static_cast<std::size_t>(std::count(listener.text.begin(), listener.text.end(), edge));
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0." + name).at("value").get<double>();
+    return observation.stats.value("gpu0." + name);
   }
 
   SimFixture sim;

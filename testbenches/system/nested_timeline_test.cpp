@@ -90,7 +90,7 @@ class DrawnGpu {
     gpu.check_quiescent();
   }
   double stat(const std::string& path) const {
-    return observation.stats.to_json().at("gpu0." + path).at("value").get<double>();
+    return observation.stats.value("gpu0." + path);
   }
 
   // Blocks make their tracks when they are built.

@@ -135,7 +135,7 @@ TEST_CASE("an urgent task starts with the first CTA that makes room, and the evi
         if (cta.cycle > arrival) first_release = std::min<Cycle>(first_release, cta.cycle);
       }
     }
-    const double start = lab.host.results.at(urgent).start.to_seconds() * 1e9;
+    const double start = static_cast<double>(lab.host.results.at(urgent).start) * 1e-3;
     INFO("arrival " << arrival << ", first release " << first_release << ", start " << start);
     CHECK(start <= static_cast<double>(std::max(first_release, arrival) + latency));
     CHECK(lab.stat("task.evictions") >= 1);

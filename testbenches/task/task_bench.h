@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
 #include "support/scripted_host.h"
@@ -109,10 +107,10 @@ struct TaskBench {
     packets.dispatch_out.bind(unit.dispatch_in);
     unit.dispatch_done_out.bind(packets.done_in);
   }
-  double start(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).start) / 1000; }
-  double end(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) / 1000; }
+  double start(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).start) * 1e-3; }
+  double end(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) * 1e-3; }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.task." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.task." + name);
   }
 
   SimFixture sim;

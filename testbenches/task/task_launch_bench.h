@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
 #include "support/scripted_host.h"
@@ -269,10 +267,10 @@ struct TaskLaunchBench {
     unit.on_fault([this](const arch::FaultRecord& fault) { faults.push_back(fault); });
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.task." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.task." + name);
   }
 
-  double end_of(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) / 1000; }
+  double end_of(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) * 1e-3; }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};
