@@ -47,15 +47,15 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
 
 }  // namespace
 
-ChildLauncher::ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life, TaskTable& table,
-                             LaunchScheduler& scheduler, TaskRows& rows, PacketSender<protocol::WakePacket>& wake_out,
-                             const std::string& stat_prefix)
+ChildLauncher::ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life,
+                             TaskDispatcher& dispatcher, LaunchScheduler& scheduler, TaskRows& rows,
+                             PacketSender<protocol::WakePacket>& wake_out, const std::string& stat_prefix)
     : timebase_(timebase),
       observation_(gpu_observation(timebase)),
       setup_(setup),
       tasks_(tasks),
       life_(life),
-      table_(table),
+      dispatcher_(dispatcher),
       scheduler_(scheduler),
       rows_(rows),
       wake_out_(wake_out),
@@ -128,7 +128,7 @@ void ChildLauncher::read(const ChildRead& effect) {
   if (here.launches && setup_.place.memory.shared_contexts) {
     scheduler_.enter(share_chain(setup_.place.memory, effect.record, here.operation()));
   } else {
-    table_.enlist(here);
+    dispatcher_.enlist(here);
   }
 }
 
@@ -236,7 +236,7 @@ void ChildLauncher::restore(const RestoreCta& effect) {
   observation_.labels.set(task.operation(), label(origin->operation()) + " (restored)");
   stats_.restores.add();
   stats_.wakes.add();
-  table_.enlist(tasks_.add(std::move(task)));
+  dispatcher_.enlist(tasks_.add(std::move(task)));
 }
 
 // A fault of the CTA is one of its task.

@@ -21,9 +21,9 @@
 #include "task/launch_scheduler.h"
 #include "task/queue_tasks.h"
 #include "task/task.h"
+#include "task/task_dispatcher.h"
 #include "task/task_rows.h"
 #include "task/task_stats.h"
-#include "task/task_table.h"
 
 namespace heddle::task {
 
@@ -43,7 +43,7 @@ class ChildLauncher {
     LaunchPlace place;
   };
 
-  ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life, TaskTable& table,
+  ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life, TaskDispatcher& dispatcher,
                 LaunchScheduler& scheduler, TaskRows& rows, PacketSender<protocol::WakePacket>& wake_out,
                 const std::string& stat_prefix);
 
@@ -93,7 +93,7 @@ class ChildLauncher {
   const Setup setup_;
   OpenTasks& tasks_;
   TaskLife& life_;
-  TaskTable& table_;
+  TaskDispatcher& dispatcher_;
   LaunchScheduler& scheduler_;
   TaskRows& rows_;
   PacketSender<protocol::WakePacket>& wake_out_;

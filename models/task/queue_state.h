@@ -19,7 +19,7 @@ class QueueState {
   std::uint64_t take_grown();
   // All of the entries so far have completed.
   void idle(std::uint64_t completed);
-  void release();  // nobody holds it open any more; it may come before begin()
+  void release();  // its close has come, which may be before begin()
   // Nothing of it runs or is known to come: the number of tickets with which it may be closed. After true, tried() is
   // to follow.
   bool may_close() const;

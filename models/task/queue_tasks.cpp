@@ -74,8 +74,8 @@ void QueueTasks::release(std::uint32_t operation, bool ended) {
   try_close(task->queue->address);
 }
 
-// Entries may come before their task. One that was on its way when its task was stopped is nobody's: they count again
-// once the host has submitted the queue's next task, which it does behind those that have appended.
+// Entries may come before their task. One that was on its way when its task was stopped belongs to none: entries count
+// again once the host has submitted the queue's next task, which it does behind those that have appended.
 void QueueTasks::appended(std::uint64_t queue, std::uint64_t ticket) {
   stats_.queue_entries.add();
   if (stopped_.count(queue) != 0) return;

@@ -1,4 +1,4 @@
-// Queue tasks: entries arrive while they run, and they end once nobody can append any more (TSK-05).
+// Queue tasks: entries arrive while they run, and they end once no more entries can come (TSK-05).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class QueueTasks {
 
   // The host has submitted a task of that queue: what arrives from now on counts.
   void submitted(std::uint64_t queue) { stopped_.erase(queue); }
-  // The close of a queue task has had its turn in its stream. It can come before the task is due, or after its end.
+  // The close of a queue task is at the head of its stream. It can come before the task is due, or after its end.
   void release(std::uint32_t operation, bool ended);
 
   // Looks up the queue of a task that is due: task_ready() or task_rejected() follows.

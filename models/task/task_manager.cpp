@@ -31,15 +31,15 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
                   std::max<Cycle>(1, params.nested.retry)},
                  stat_prefix),
-      table_(timebase, tasks_, *this, ports.task, ports.evict, stat_prefix),
+      dispatcher_(timebase, tasks_, *this, ports.task, ports.evict, stat_prefix),
       supply_(tasks_, scheduler_, setup.place.memory, std::max(setup.task_slots, 1U)),
       queues_(timebase.observation(), tasks_, *this, scheduler_, setup.place.codes, ports.grow, stat_prefix),
       streams_(timebase, name,
                {setup.limits, setup.time, timebase.cost(setup.time.cycles(params.stream_gap)),
                 timebase.cost(setup.start_path), setup.place.codes},
                *this, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
-      launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, table_, scheduler_, rows_, ports.wake,
-                stat_prefix) {}
+      launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, dispatcher_, scheduler_, rows_,
+                ports.wake, stat_prefix) {}
 
 void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
   switch (packet.kind) {
@@ -77,7 +77,7 @@ void TaskManager::task_ready(Task& task) {
   if (task.launches) {
     supply_.request(task);
   } else {
-    table_.enlist(task);
+    dispatcher_.enlist(task);
   }
 }
 
@@ -135,7 +135,7 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
 void TaskManager::prepared(const RecordPrepared& effect) {
   Task& task = tasks_.at(effect.task);
   tasks_.set_record(task, effect.record);
-  table_.enlist(task);
+  dispatcher_.enlist(task);
 }
 
 void TaskManager::completed(const TaskCompleted& effect) {
@@ -145,7 +145,7 @@ void TaskManager::completed(const TaskCompleted& effect) {
 void TaskManager::reset() {
   streams_.reset();
   queues_.reset();
-  table_.reset();
+  dispatcher_.reset();
   supply_.reset();
   scheduler_.reset();
   launcher_.reset();
@@ -159,7 +159,7 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
   const Labels& labels = gpu_observation(timebase_).labels;
   const auto label = [&labels](std::uint32_t operation) { return labels.of(operation); };
   streams_.collect_waits(graph, label);
-  table_.collect_waits(graph, label);
+  dispatcher_.collect_waits(graph, label);
   bool records = false;
   tasks_.for_each([&](const Task& task) {
     const std::string name = label(task.operation());

@@ -9,8 +9,8 @@
 #include "task/child_launcher.h"
 #include "task/queue_tasks.h"
 #include "task/stream_unit.h"
+#include "task/task_dispatcher.h"
 #include "task/task_params.h"
-#include "task/task_table.h"
 #include "task/tmd_supply.h"
 
 namespace heddle::task {
@@ -42,7 +42,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
 
   // The parts, for what arrives from the host and the packet processor, from the distributor, and from memory.
   StreamUnit& streams() { return streams_; }
-  TaskTable& table() { return table_; }
+  TaskDispatcher& dispatcher() { return dispatcher_; }
   QueueTasks& queues() { return queues_; }
   LaunchScheduler& scheduler() { return scheduler_; }
   void on_child(const protocol::ChildPacket& packet, std::uint32_t);
@@ -74,7 +74,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   OpenTasks tasks_;
   TaskRows rows_;
   LaunchScheduler scheduler_;
-  TaskTable table_;
+  TaskDispatcher dispatcher_;
   TmdSupply supply_;
   QueueTasks queues_;
   StreamUnit streams_;

@@ -26,7 +26,7 @@ struct StreamStats : StatGroup {
   Histogram& queue_time = histogram("queue_time", "ns", "from a kernel's submission to its first launch packet");
 };
 
-struct TableStats : StatGroup {
+struct DispatchStats : StatGroup {
   using StatGroup::StatGroup;
 
   Counter& evictions = counter("evictions", "tasks", "tasks that gave up their slot to a more urgent one");

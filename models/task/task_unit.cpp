@@ -35,9 +35,9 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   share_in.on_packet<TaskUnit, &TaskUnit::on_share>(*this);
   dispatch_in.on_packet<StreamUnit, &StreamUnit::on_dispatch>(manager_.streams());
-  task_done_in.on_packet<TaskTable, &TaskTable::on_task_done>(manager_.table());
-  task_out.on_credit<TaskTable, &TaskTable::on_credit>(manager_.table());
-  evicted_in.on_packet<TaskTable, &TaskTable::on_evicted>(manager_.table());
+  task_done_in.on_packet<TaskDispatcher, &TaskDispatcher::on_task_done>(manager_.dispatcher());
+  task_out.on_credit<TaskDispatcher, &TaskDispatcher::on_credit>(manager_.dispatcher());
+  evicted_in.on_packet<TaskDispatcher, &TaskDispatcher::on_evicted>(manager_.dispatcher());
   idle_in.on_packet<QueueTasks, &QueueTasks::on_idle>(manager_.queues());
   for (auto& socket : child_in) socket.on_packet<TaskManager, &TaskManager::on_child>(manager_);
 }

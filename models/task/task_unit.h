@@ -57,7 +57,7 @@ class TaskUnit : public Block, private ChainMemory {
   static constexpr std::uint32_t kAnswer = 0;
   static constexpr std::uint32_t kSend = 1;
 
-  void end_of_elaboration() override { manager_.table().set_evicts(evict_out.links() > 0); }
+  void end_of_elaboration() override { manager_.dispatcher().set_evicts(evict_out.links() > 0); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_submit(const protocol::SubmitPacket& packet, std::uint32_t);
   void on_share(const protocol::SubcontextPacket& packet, std::uint32_t);

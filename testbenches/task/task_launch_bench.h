@@ -266,9 +266,7 @@ struct TaskLaunchBench {
     unit.wake_out.bind(sm.wake_in);
     unit.on_fault([this](const arch::FaultRecord& fault) { faults.push_back(fault); });
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.task." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.task." + name); }
 
   double end_of(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) * 1e-3; }
 

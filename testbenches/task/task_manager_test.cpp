@@ -52,7 +52,7 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
         unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, place},
              {done, dispatch_done, task, evict, grow, wake, *this}),
         slots_(slots) {
-    unit.table().set_evicts(true);
+    unit.dispatcher().set_evicts(true);
     done.take = [this](const DonePacket& packet, std::uint32_t) {
       results[packet.operation] = packet;
       order.push_back(packet.operation);
@@ -123,14 +123,14 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
       const Cycle start = left_[operation].first;
       held_.erase(held);
       left_.erase(operation);
-      unit.table().on_task_done({operation, start, timebase.now()}, 0);
-      unit.table().on_credit(0);
+      unit.dispatcher().on_task_done({operation, start, timebase.now()}, 0);
+      unit.dispatcher().on_credit(0);
     });
   }
   void on_evict(std::uint32_t operation) {
     const auto held = held_.find(operation);
     if (held == held_.end()) {
-      unit.table().on_evicted({operation, false, false}, 0);
+      unit.dispatcher().on_evicted({operation, false, false}, 0);
       return;
     }
     const Cycle so_far = timebase.now() - held->second;
@@ -138,8 +138,8 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
     left_[operation].second -= so_far;
     held_.erase(held);
     ++evictions;
-    unit.table().on_evicted({operation, true, true}, 0);
-    unit.table().on_credit(0);
+    unit.dispatcher().on_evicted({operation, true, true}, 0);
+    unit.dispatcher().on_credit(0);
   }
   void answer(std::uint32_t tag, std::uint64_t old, const RecordLine& data) {
     at(timebase.now() + kMemory, [this, tag, old, data] {

@@ -1,4 +1,4 @@
-#include "task/task_table.h"
+#include "task/task_dispatcher.h"
 
 #include "common/error.h"
 
@@ -7,8 +7,9 @@ namespace heddle::task {
 using protocol::DoneStatus;
 using State = Task::State;
 
-TaskTable::TaskTable(Timebase& timebase, OpenTasks& tasks, TaskLife& life, PacketSender<protocol::TaskPacket>& task_out,
-                     PacketSender<protocol::EvictPacket>& evict_out, const std::string& stat_prefix)
+TaskDispatcher::TaskDispatcher(Timebase& timebase, OpenTasks& tasks, TaskLife& life,
+                               PacketSender<protocol::TaskPacket>& task_out,
+                               PacketSender<protocol::EvictPacket>& evict_out, const std::string& stat_prefix)
     : timebase_(timebase),
       tasks_(tasks),
       life_(life),
@@ -16,7 +17,7 @@ TaskTable::TaskTable(Timebase& timebase, OpenTasks& tasks, TaskLife& life, Packe
       evict_out_(evict_out),
       stats_(timebase.observation().stats, stat_prefix) {}
 
-void TaskTable::enlist(Task& task) {
+void TaskDispatcher::enlist(Task& task) {
   task.state = State::listed;
   task.listed = timebase_.now();
   if (task.head) {
@@ -27,7 +28,7 @@ void TaskTable::enlist(Task& task) {
   dispatch();
 }
 
-void TaskTable::dispatch() {
+void TaskDispatcher::dispatch() {
   while (!lists_.empty()) {
     if (!task_out_.can_send()) {
       ask_for_slots();
@@ -38,7 +39,7 @@ void TaskTable::dispatch() {
   }
 }
 
-void TaskTable::send(Task& task) {
+void TaskDispatcher::send(Task& task) {
   const bool resumed = task.state == State::suspended;
   task.state = State::running;
   table_.enter(task.operation(), task.packet.priority);
@@ -54,7 +55,7 @@ void TaskTable::send(Task& task) {
 }
 
 // One eviction for every waiting task that is more urgent than one in the table.
-void TaskTable::ask_for_slots() {
+void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
   while (table_.leaving() < lists_.size()) {
     const auto victim = table_.evict_for(lists_.priority_at(table_.leaving()));
@@ -64,7 +65,7 @@ void TaskTable::ask_for_slots() {
 }
 
 // What is left of an evicted task waits at the head of its list.
-void TaskTable::on_evicted(const protocol::EvictedPacket& packet, std::uint32_t) {
+void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint32_t) {
   if (!packet.evicted) {
     table_.refused(packet.operation);
     return;
@@ -81,7 +82,7 @@ void TaskTable::on_evicted(const protocol::EvictedPacket& packet, std::uint32_t)
   dispatch();
 }
 
-void TaskTable::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t) {
+void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t) {
   Task* found = tasks_.find(done.operation);
   HEDDLE_CHECK(found != nullptr && found->runs(), "a task ended that does not run");
   Task& task = *found;
@@ -96,7 +97,7 @@ void TaskTable::on_task_done(const protocol::TaskDonePacket& done, std::uint32_t
   dispatch();
 }
 
-void TaskTable::reset() {
+void TaskDispatcher::reset() {
   lists_.clear();
   table_.clear();
 }

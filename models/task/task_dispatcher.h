@@ -1,5 +1,5 @@
-// The task table as task management uses it: tasks wait in lists by priority, are sent while there are slots, and take
-// slots away from less urgent ones (TSK-02, TSK-03).
+// Sends tasks to the distributor: they wait in lists by priority, are sent while its task table has free slots, and
+// take slots away from less urgent ones (TSK-02, TSK-03).
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace heddle::task {
 
-class TaskTable {
+class TaskDispatcher {
  public:
   // A credit of `task_out` is a free slot of the task table.
-  TaskTable(Timebase& timebase, OpenTasks& tasks, TaskLife& life, PacketSender<protocol::TaskPacket>& task_out,
-            PacketSender<protocol::EvictPacket>& evict_out, const std::string& stat_prefix);
+  TaskDispatcher(Timebase& timebase, OpenTasks& tasks, TaskLife& life, PacketSender<protocol::TaskPacket>& task_out,
+                 PacketSender<protocol::EvictPacket>& evict_out, const std::string& stat_prefix);
 
-  // Without a distributor that evicts, nobody is asked to.
+  // Without a distributor that evicts no task is asked to leave.
   void set_evicts(bool evicts) { evicts_ = evicts; }
   // The task joins the list of its priority, and is sent as soon as it can be.
   void enlist(Task& task);
@@ -45,12 +45,12 @@ class TaskTable {
   bool evicts_ = false;
   PriorityLists lists_;  // operations that wait for a slot
   TableView table_;
-  TableStats stats_;
+  DispatchStats stats_;
 };
 
 // Who waits for a slot, and who has one. `name` gives the text for an operation id.
 template <class Name>
-void TaskTable::collect_waits(WaitGraph& graph, const Name& name) const {
+void TaskDispatcher::collect_waits(WaitGraph& graph, const Name& name) const {
   constexpr const char* kTable = "the task table";
   lists_.each([&](std::int32_t, std::uint32_t operation) { graph.add(name(operation), "for a slot of", kTable); });
   if (lists_.empty()) return;
