@@ -1,49 +1,109 @@
 // What the packet processor counts.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "arch/aql_packet.h"
-#include "common/clock.h"
 #include "common/stats.h"
 #include "packet/packet_log.h"
 
 namespace heddle::packet {
 
-class PacketStats {
- public:
-  // `path`: prefix of the device and path of the block.
-  PacketStats(Stats& stats, const std::string& path);
+// Between nanoseconds and whole cycles, as Clock (common/clock.h) does it, without SystemC.
+struct Nanoseconds {
+  double period = 1e-9;  // seconds of a cycle
 
-  void count_packet(arch::PacketType type);
-  void count_error(arch::HsaStatus status);
-  // Of a kernel: all its phases.
-  void add_phases(const PacketRecord& record, const Clock& clock);
-
-  Counter& doorbells;
-  Counter& fetches;
-  Counter& unpublished;
-  Counter& signal_polls;
-  Counter& kernels;
-  Counter& signals;
-  Counter& fences;
-  Gauge& open;
-  Gauge& in_flight;
-
- private:
-  std::array<Counter*, arch::kPacketTypes> packets_{};
-  std::array<Counter*, 8> errors_{};
-  Histogram& fetch_;
-  Histogram& turn_;
-  Histogram& decode_;
-  Histogram& dispatch_;
-  Histogram& launch_;
-  Histogram& execution_;
-  Histogram& clean_up_;
+  Cycle to_cycles(double ns) const { return ns <= 0 ? 0 : static_cast<Cycle>(std::llround(ns * 1e-9 / period)); }
+  double of_cycles(double cycles) const { return cycles * period * 1e9; }
 };
 
-// "kernel dispatch", "undefined"
-const char* packet_text(arch::PacketType type);
+struct PacketStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& doorbells = counter("doorbells", "doorbells", "doorbells that told of new packets");
+  Counter& fetches = counter("fetches", "reads", "reads of packets from rings");
+  Counter& unpublished = counter("unpublished", "reads", "reads that found a packet not published yet");
+  Counter& signal_polls = counter("signal_polls", "reads", "reads of signals that barrier packets wait for");
+  Counter& kernels = counter("kernels", "kernels", "kernels handed to task management");
+  Counter& signals = counter("signals", "signals", "completion signals that have been changed");
+  Counter& fences = counter("fences", "fences", "releases at system scope: all slices wrote back");
+  Gauge& open = gauge("open", "packets", "packets that have begun and are not complete");
+  Gauge& in_flight = gauge("in_flight", "kernels", "kernels dispatched and not complete");
+
+  // Phases of kernels.
+  Histogram& fetch = histogram("fetch", "ns", "from the doorbell until a packet is in the processor");
+  Histogram& turn = histogram("turn", "ns", "from there to its turn: order, barrier bit, signals, decoder");
+  Histogram& decode = histogram("decode", "ns", "decoding, kernel object, table entries, acquire fence");
+  Histogram& dispatch = histogram("dispatch", "ns", "handing a kernel to task management");
+  Histogram& launch = histogram("launch", "ns", "from there to the kernel's first launch packet");
+  Histogram& execution = histogram("execution", "ns", "from there to the end of the kernel's last CTA");
+  Histogram& clean_up = histogram("clean_up", "ns", "release fence, clean-up and signal after a kernel's end");
+
+  // An undefined type is not counted.
+  void count_packet(arch::PacketType type) {
+    const auto number = static_cast<std::size_t>(type);
+    if (number < packets_.size() && packets_[number] != nullptr) packets_[number]->add();
+  }
+  void count_error(arch::HsaStatus status) {
+    const auto found =
+        std::find_if(kErrors.begin(), kErrors.end(), [status](const Error& error) { return error.status == status; });
+    errors_[found == kErrors.end() ? 0 : static_cast<std::size_t>(found - kErrors.begin())]->add();
+  }
+  void add_phases(const PacketTimes& times, const Nanoseconds& clock) {
+    const auto add = [&clock](Histogram& to, Cycle from, Cycle until) {
+      to.add(static_cast<std::uint64_t>(
+          std::llround(clock.of_cycles(static_cast<double>(until - std::min(from, until))))));
+    };
+    add(fetch, times.doorbell, times.fetched);
+    add(turn, times.fetched, times.ready);
+    add(decode, times.ready, times.decoded);
+    add(dispatch, times.decoded, times.dispatched);
+    add(launch, times.dispatched, times.started);
+    add(execution, times.started, times.ended);
+    add(clean_up, times.ended, times.cleaned);
+  }
+
+ private:
+  struct Error {
+    arch::HsaStatus status;
+    const char* name;
+  };
+  static constexpr std::array<Error, 8> kErrors{{
+      {arch::HsaStatus::error, "error"},
+      {arch::HsaStatus::invalid_argument, "invalid_argument"},
+      {arch::HsaStatus::invalid_signal, "invalid_signal"},
+      {arch::HsaStatus::invalid_queue, "invalid_queue"},
+      {arch::HsaStatus::out_of_resources, "out_of_resources"},
+      {arch::HsaStatus::invalid_packet_format, "invalid_packet_format"},
+      {arch::HsaStatus::invalid_code_object, "invalid_code_object"},
+      {arch::HsaStatus::exception, "exception"},
+  }};
+  static constexpr std::array<const char*, arch::kPacketTypes> kTypeNames{
+      "vendor", nullptr, "kernel", "barrier_and", "agent", "barrier_or", "reference", "condensed"};
+
+  std::array<Counter*, arch::kPacketTypes> packet_counters() {
+    std::array<Counter*, arch::kPacketTypes> counters{};
+    for (std::size_t i = 0; i < counters.size(); ++i) {
+      if (kTypeNames[i] == nullptr) continue;
+      counters[i] = &counter(std::string("packets.") + kTypeNames[i], "packets",
+                             std::string(packet_text(static_cast<arch::PacketType>(i))) + " packets completed");
+    }
+    return counters;
+  }
+  std::array<Counter*, kErrors.size()> error_counters() {
+    std::array<Counter*, kErrors.size()> counters{};
+    for (std::size_t i = 0; i < kErrors.size(); ++i) {
+      counters[i] = &counter(std::string("errors.") + kErrors[i].name, "errors",
+                             std::string("packets and queues stopped: ") + arch::status_text(kErrors[i].status));
+    }
+    return counters;
+  }
+
+  std::array<Counter*, arch::kPacketTypes> packets_ = packet_counters();
+  std::array<Counter*, kErrors.size()> errors_ = error_counters();
+};
 
 }  // namespace heddle::packet

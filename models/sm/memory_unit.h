@@ -247,7 +247,6 @@ class MemoryUnit {
   // For an access: its part, or the entry of the L1 for which one of its parts waits.
   void submit(protocol::MemoryRequest& request, std::uint32_t access, std::uint32_t part, std::uint32_t entry,
               Cycle departure);
-  void note_owners(protocol::MemoryRequest& request, const Open& open, const Access& access) const;
   void send_waiting(Cycle now);
   void answered(protocol::MemoryRequest& request, Cycle arrival);
   static Outcome outcome_of(const protocol::MemoryRequest& request);

@@ -375,11 +375,12 @@ class Rows : public TimelineSink {
     lines_.push_back(group + "/" + line);
     return {0, static_cast<std::uint32_t>(lines_.size() - 1)};
   }
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs) override {
+  void slice(TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
+             TimelineArgs) override {
     CHECK(begin <= end);
-    slices[lines_.at(track.line) + ": " + std::string(name)] += static_cast<double>(end - begin) / 1000;
+    slices[lines_.at(track.line) + ": " + std::string(name)] += static_cast<double>(end - begin) * 1e-3;
   }
-  void counter(TrackId, Picoseconds, std::string_view, double) override {}
+  void counter(TrackId, heddle::Picoseconds, std::string_view, double) override {}
   std::map<std::string, double> slices;  // ns
 
  private:
