@@ -27,11 +27,11 @@ struct MemoryStep {
 };
 
 // A task enters a TMDQ (TSK-08). Its TMD has been written, with next = 0.
-class PushWalk {
+class PushSteps {
  public:
   // `last`: address of the last-task pointer. `first`: address of a pointer that the first task of the queue is to be
   // written to (the tail launches of a grid: the first of them is not started at once); 0: none.
-  PushWalk(std::uint64_t last, std::uint64_t record, std::uint64_t first = 0);
+  PushSteps(std::uint64_t last, std::uint64_t record, std::uint64_t first = 0);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
@@ -49,9 +49,9 @@ class PushWalk {
 };
 
 // The task at the head of a TMDQ has completed (TSK-09).
-class CompleteWalk {
+class CompleteSteps {
  public:
-  CompleteWalk(std::uint64_t last, std::uint64_t finished);
+  CompleteSteps(std::uint64_t last, std::uint64_t finished);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
@@ -68,9 +68,9 @@ class CompleteWalk {
 };
 
 // A record leaves a pool.
-class TakeWalk {
+class TakeSteps {
  public:
-  explicit TakeWalk(const RecordPool& pool);
+  explicit TakeSteps(const RecordPool& pool);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
@@ -84,9 +84,9 @@ class TakeWalk {
 };
 
 // A record goes back.
-class GiveWalk {
+class GiveSteps {
  public:
-  GiveWalk(const RecordPool& pool, std::uint64_t record);
+  GiveSteps(const RecordPool& pool, std::uint64_t record);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
@@ -102,9 +102,9 @@ class GiveWalk {
 // An entry gets its place in a queue (TSK-05): step by step up to where its data can be written; then the driver writes
 // the data, and after that the turn: turn_ready(ticket, capacity) at entry(). A queue is closed while a ticket waits
 // for its place only if its task has been stopped: no CTA will take the entry then.
-class AppendWalk {
+class AppendSteps {
  public:
-  explicit AppendWalk(std::uint64_t queue);  // address
+  explicit AppendSteps(std::uint64_t queue);  // address
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
@@ -129,10 +129,10 @@ class AppendWalk {
 
 // A warp waits for the tasks of its context (TSK-12). A wake is a hint, and may come late or twice: what counts is the
 // work counter. The driver tells of every wake of the context with woken(), whatever step it is at.
-class WaitWalk {
+class WaitSteps {
  public:
   // `home`: home_of_sm of the SM. `write`: kHome does not hold that; false for a shared context, which has no home.
-  WaitWalk(std::uint64_t context, std::uint64_t home, bool write);
+  WaitSteps(std::uint64_t context, std::uint64_t home, bool write);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   void woken();

@@ -19,10 +19,10 @@ constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
 
 class EndChain final : public LaunchChain {
  public:
-  static ChainPtr of_task(const arch::NestedMemory& memory, std::uint64_t record) {
+  static ChainPtr of_task(const arch::LaunchMemory& memory, std::uint64_t record) {
     return ChainPtr(new EndChain(memory, memory.shared_contexts ? At::read_shared : At::drop_open, record, 0));
   }
-  static ChainPtr of_cta(const arch::NestedMemory& memory, std::uint64_t context) {
+  static ChainPtr of_cta(const arch::LaunchMemory& memory, std::uint64_t context) {
     return ChainPtr(new EndChain(memory, At::drop_work, 0, context));
   }
 
@@ -47,7 +47,7 @@ class EndChain final : public LaunchChain {
     over,
   };
 
-  EndChain(const arch::NestedMemory& memory, At at, std::uint64_t record, std::uint64_t context)
+  EndChain(const arch::LaunchMemory& memory, At at, std::uint64_t record, std::uint64_t context)
       : memory_(memory), at_(at), record_(record), context_(context) {}
 
   void answer_pool(std::uint64_t old);
@@ -60,9 +60,9 @@ class EndChain final : public LaunchChain {
   void woken(std::uint64_t home);
   std::uint64_t last_task() const;
 
-  const arch::NestedMemory memory_;
+  const arch::LaunchMemory memory_;
   At at_;
-  std::variant<std::monostate, arch::CompleteWalk, arch::GiveWalk> steps_;  // of the protocol that it is in
+  std::variant<std::monostate, arch::CompleteSteps, arch::GiveSteps> steps_;  // of the protocol that it is in
   std::uint64_t record_;
   std::uint64_t context_;
   std::uint64_t area_ = 0;
@@ -89,10 +89,10 @@ ChainAccess EndChain::access() const {
     case At::read_ended:
       return ChainAccess::read_of(record_);
     case At::leave_queue:
-      return ChainAccess::step_of(std::get<arch::CompleteWalk>(steps_).step());
+      return ChainAccess::step_of(std::get<arch::CompleteSteps>(steps_).step());
     case At::give_record:
     case At::give_context:
-      return ChainAccess::step_of(std::get<arch::GiveWalk>(steps_).step());
+      return ChainAccess::step_of(std::get<arch::GiveSteps>(steps_).step());
     case At::exchange_home:
       return ChainAccess::step_of({StepKind::exchange, context_ + context::kHome, arch::kHomeWoken});
     case At::read_area:
@@ -129,7 +129,7 @@ void EndChain::answer_word(std::uint64_t old) {
       // With the last of the context's work its share of the task's open contexts goes as well.
       if (arch::work_of(old) == 1) {
         drops_ = 2;
-        steps_ = arch::GiveWalk(memory_.contexts, context_);
+        steps_ = arch::GiveSteps(memory_.contexts, context_);
         at_ = At::give_context;
       } else {
         at_ = At::drop_open;
@@ -148,7 +148,7 @@ void EndChain::answer_word(std::uint64_t old) {
     case At::read_owner:
       record_ = old;
       tails_over_ = false;
-      steps_ = arch::GiveWalk(memory_.contexts, context_);
+      steps_ = arch::GiveSteps(memory_.contexts, context_);
       at_ = At::give_context;
       return;
     default:
@@ -158,12 +158,12 @@ void EndChain::answer_word(std::uint64_t old) {
 }
 
 void EndChain::answer_pool(std::uint64_t old) {
-  if (auto* complete = std::get_if<arch::CompleteWalk>(&steps_)) {
+  if (auto* complete = std::get_if<arch::CompleteSteps>(&steps_)) {
     complete->answer(old);
     if (complete->over()) left_queue(complete->next());
     return;
   }
-  auto& give = std::get<arch::GiveWalk>(steps_);
+  auto& give = std::get<arch::GiveSteps>(steps_);
   give.answer(old);
   if (!give.over()) return;
   if (at_ == At::give_record) {
@@ -191,7 +191,7 @@ void EndChain::complete() {
     left_queue(0);
     return;
   }
-  steps_ = arch::CompleteWalk(last_task(), record_);
+  steps_ = arch::CompleteSteps(last_task(), record_);
   at_ = At::leave_queue;
 }
 
@@ -200,7 +200,7 @@ void EndChain::left_queue(std::uint64_t next) {
   next_tail_ = tail && next != 0;
   if (next != 0) effect(ChildReady{next, record_, tail ? child_.context : 0});
   effect(TaskCompleted{record_});
-  steps_ = arch::GiveWalk(memory_.tasks, record_);
+  steps_ = arch::GiveSteps(memory_.tasks, record_);
   at_ = At::give_record;
 }
 
@@ -249,11 +249,11 @@ void EndChain::woken(std::uint64_t home) {
 
 }  // namespace
 
-ChainPtr ended_chain(const arch::NestedMemory& memory, std::uint64_t record) {
+ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
   return EndChain::of_task(memory, record);
 }
 
-ChainPtr leave_chain(const arch::NestedMemory& memory, std::uint64_t context) {
+ChainPtr leave_chain(const arch::LaunchMemory& memory, std::uint64_t context) {
   return EndChain::of_cta(memory, context);
 }
 

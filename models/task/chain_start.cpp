@@ -95,11 +95,11 @@ class StartChain final : public LaunchChain {
 // TMD already, and only the context is made.
 class PrepareChain final : public LaunchChain {
  public:
-  PrepareChain(const arch::NestedMemory& memory, const RecordLine& line, std::uint32_t task)
+  PrepareChain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task)
       : memory_(memory), task_(task), take_(memory.tasks), line_(line) {
     arch::put_number(line_, tmd::kOpen, 8, memory.shared_contexts ? 2 : 1);
   }
-  PrepareChain(const arch::NestedMemory& memory, std::uint64_t record, std::uint32_t task)
+  PrepareChain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task)
       : memory_(memory), task_(task), at_(At::take_context), take_(memory.contexts), record_(record), child_(true) {}
 
   ChainAccess access() const override {
@@ -154,7 +154,7 @@ class PrepareChain final : public LaunchChain {
       record_ = what;
       at_ = At::write_record;
       if (!memory_.shared_contexts) return;
-      take_ = arch::TakeWalk(memory_.contexts);
+      take_ = arch::TakeSteps(memory_.contexts);
       at_ = At::take_context;
       return;
     }
@@ -165,10 +165,10 @@ class PrepareChain final : public LaunchChain {
     at_ = At::write_context;
   }
 
-  const arch::NestedMemory memory_;
+  const arch::LaunchMemory memory_;
   const std::uint32_t task_;
   At at_ = At::take_record;
-  arch::TakeWalk take_;
+  arch::TakeSteps take_;
   std::uint64_t record_ = 0;
   std::uint64_t context_ = 0;
   const bool child_ = false;
@@ -180,11 +180,11 @@ class PrepareChain final : public LaunchChain {
 
 ChainPtr start_chain(std::uint64_t record, std::uint64_t owner) { return std::make_unique<StartChain>(record, owner); }
 
-ChainPtr prepare_chain(const arch::NestedMemory& memory, const RecordLine& line, std::uint32_t task) {
+ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task) {
   return std::make_unique<PrepareChain>(memory, line, task);
 }
 
-ChainPtr share_chain(const arch::NestedMemory& memory, std::uint64_t record, std::uint32_t task) {
+ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task) {
   return std::make_unique<PrepareChain>(memory, record, task);
 }
 

@@ -30,7 +30,7 @@ namespace heddle::task {
 // What device-side launches need of the machine.
 struct LaunchPlace {
   arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
-  arch::NestedMemory memory;
+  arch::LaunchMemory memory;
   std::uint32_t sms = 0;
 };
 

@@ -127,13 +127,13 @@ using ChainPtr = std::unique_ptr<LaunchChain>;
 // it has a context.
 ChainPtr start_chain(std::uint64_t record, std::uint64_t owner);
 // Takes a TMD for a task of the host and writes the fields of `line` to it. `task` comes back with the effect.
-ChainPtr prepare_chain(const arch::NestedMemory& memory, const RecordLine& line, std::uint32_t task);
+ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task);
 // Gives the task of `record` the context that its CTAs share. `task` comes back with the effect.
-ChainPtr share_chain(const arch::NestedMemory& memory, std::uint64_t record, std::uint32_t task);
+ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task);
 // The run of the task of `record` has ended: completes everything that is complete with it.
-ChainPtr ended_chain(const arch::NestedMemory& memory, std::uint64_t record);
+ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record);
 // The CTA of a context has exited: completes everything that is complete with it.
-ChainPtr leave_chain(const arch::NestedMemory& memory, std::uint64_t context);
+ChainPtr leave_chain(const arch::LaunchMemory& memory, std::uint64_t context);
 ChainPtr find_queue_chain(std::uint64_t queue);
 // Closes a queue if it has given out so many tickets.
 ChainPtr close_queue_chain(std::uint64_t queue, std::uint64_t tickets);

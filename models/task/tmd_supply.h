@@ -14,7 +14,7 @@ namespace heddle::task {
 class TmdSupply {
  public:
   // `places`: tasks that may hold a TMD before they are sent.
-  TmdSupply(OpenTasks& tasks, LaunchScheduler& scheduler, const arch::NestedMemory& memory, std::uint32_t places)
+  TmdSupply(OpenTasks& tasks, LaunchScheduler& scheduler, const arch::LaunchMemory& memory, std::uint32_t places)
       : tasks_(tasks), scheduler_(scheduler), memory_(memory), places_(places) {}
 
   // The task is given a TMD once it may hold one; RecordPrepared follows.
@@ -29,7 +29,7 @@ class TmdSupply {
 
   OpenTasks& tasks_;
   LaunchScheduler& scheduler_;
-  const arch::NestedMemory memory_;
+  const arch::LaunchMemory memory_;
   const std::uint32_t places_;
   PriorityLists waiting_;                // operations of tasks without a TMD
   std::multiset<std::int32_t> holding_;  // priorities of those that have one, or are being given one, and were not sent

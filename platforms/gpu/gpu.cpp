@@ -59,7 +59,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
 
   const GpuParams params;
   const arch::Topology topology;
-  const arch::NestedMemory nested;
+  const arch::LaunchMemory nested;
   Domain domain;
   arch::CodeStore codes;
   FaultLog log;

@@ -91,9 +91,9 @@ struct Actor {
   std::uint64_t record = 0;  // of the child that is being launched
   std::vector<std::uint32_t> children;
   std::size_t next = 0;
-  std::unique_ptr<arch::TakeWalk> take;
-  std::unique_ptr<arch::PushWalk> push;
-  std::unique_ptr<arch::WaitWalk> wait;
+  std::unique_ptr<arch::TakeSteps> take;
+  std::unique_ptr<arch::PushSteps> push;
+  std::unique_ptr<arch::WaitSteps> wait;
 };
 
 class World {
@@ -127,14 +127,14 @@ class World {
       REQUIRE(memory_.get(pool.base + arch::ring::kTaken) == memory_.get(pool.base + arch::ring::kGiven));
       std::set<std::uint64_t> all;
       for (std::uint64_t i = 0; i < pool.count; ++i) {
-        arch::TakeWalk take(pool);
+        arch::TakeSteps take(pool);
         for (std::uint32_t step = 0; step < 3 && !take.over(); ++step) take.answer(memory_.step(take.step()));
         REQUIRE(take.over());
         all.insert(take.record());
       }
       REQUIRE(all.size() == pool.count);
       for (const std::uint64_t record : all) {
-        arch::GiveWalk give(pool, record);
+        arch::GiveSteps give(pool, record);
         for (std::uint32_t step = 0; step < 3 && !give.over(); ++step) give.answer(memory_.step(give.step()));
       }
     }
@@ -288,10 +288,10 @@ class World {
         if (actor.next == actor.children.size()) {
           finish_launching(actor);
         } else if (actor.context == 0) {
-          actor.take = std::make_unique<arch::TakeWalk>(place_.contexts);
+          actor.take = std::make_unique<arch::TakeSteps>(place_.contexts);
           actor.at = Actor::At::take_context;
         } else {
-          actor.take = std::make_unique<arch::TakeWalk>(place_.tasks);
+          actor.take = std::make_unique<arch::TakeSteps>(place_.tasks);
           actor.at = Actor::At::take;
         }
         return;
@@ -355,7 +355,7 @@ class World {
     const bool tail = child.mode == LaunchMode::tail;
     const std::uint64_t last = tail ? owner + tmd::kTailLast : actor.context + context::kTmdqs + 8 * tmdq;
     queue_of_[number] = last;
-    actor.push = std::make_unique<arch::PushWalk>(last, actor.record, tail ? owner + tmd::kTailFirst : 0);
+    actor.push = std::make_unique<arch::PushSteps>(last, actor.record, tail ? owner + tmd::kTailFirst : 0);
     actor.at = Actor::At::push;
   }
 
@@ -384,8 +384,8 @@ class World {
       return;
     }
     const std::uint64_t home = arch::home_of_sm(actor.cta);
-    actor.wait = std::make_unique<arch::WaitWalk>(actor.context, home,
-                                                  !shared_ && memory_.get(actor.context + context::kHome) != home);
+    actor.wait = std::make_unique<arch::WaitSteps>(actor.context, home,
+                                                   !shared_ && memory_.get(actor.context + context::kHome) != home);
     actor.at = Actor::At::wait;
   }
 
@@ -398,7 +398,7 @@ class World {
     } else if (!actor.wait->waiting()) {
       actor.wait->answer(memory_.step(actor.wait->step()));
     } else if (!shared_ && random_.chance(20) && memory_.get(actor.context + context::kHome) != arch::kHomeWoken) {
-      actor.take = std::make_unique<arch::TakeWalk>(place_.areas);
+      actor.take = std::make_unique<arch::TakeSteps>(place_.areas);
       actor.at = Actor::At::saving;
     }
   }
@@ -444,13 +444,13 @@ class World {
 
   Random& random_;
   const bool shared_;
-  arch::NestedMemory place_;
+  arch::LaunchMemory place_;
   PlainMemory memory_;
   std::vector<Node> nodes_;
   std::vector<task::ChainPtr> chains_;
   std::vector<Actor> actors_;
   std::vector<std::uint64_t> wakes_;
-  std::vector<arch::GiveWalk> gives_;                           // of areas
+  std::vector<arch::GiveSteps> gives_;                          // of areas
   std::map<std::uint64_t, std::vector<std::uint32_t>> pushed_;  // by last-task pointer, since it was empty
   std::map<std::uint32_t, std::uint64_t> queue_of_;
   bool done_ = false;
