@@ -24,7 +24,7 @@ struct MachineContext {
   std::uint32_t sms = 0;     // of the machine
   std::uint64_t memory = 0;  // bytes that tensor memory access units may address
   gpc::CgaMemoryPool cga_memory;
-  const arch::NestedMemory& nested;
+  const arch::LaunchMemory& nested;
 };
 
 // A GPC as its parts see it while they are built.

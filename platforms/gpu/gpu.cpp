@@ -59,7 +59,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
 
   const GpuParams params;
   const arch::Topology topology;
-  const arch::NestedMemory nested;
+  const arch::LaunchMemory nested;
   Domain domain;
   arch::CodeStore codes;
   FaultLog log;
@@ -281,7 +281,7 @@ std::size_t Gpu::Blocks::payloads() const {
 void Gpu::Blocks::check_idle() {
   HEDDLE_CHECK(host.idle(), "an idle machine owes the host an answer");
   HEDDLE_CHECK(task.open() == 0, "operations are open in an idle machine");
-  HEDDLE_CHECK(task.nested_idle(), "tasks of device code are open in an idle machine");
+  HEDDLE_CHECK(task.launches_idle(), "tasks of device code are open in an idle machine");
   HEDDLE_CHECK(mmu == nullptr || mmu->idle(), "an idle machine translates addresses");
   for (const arch::RecordPool& pool : {nested.tasks, nested.contexts, nested.areas}) {
     std::uint64_t taken = 0;

@@ -63,11 +63,11 @@ std::uint64_t GpuParams::reference_tables() const {
   return top - std::min(top, bytes);
 }
 
-arch::NestedMemory GpuParams::nested_memory() const {
+arch::LaunchMemory GpuParams::nested_memory() const {
   const std::uint64_t end = reference_tables();
   const std::uint64_t wanted = task::nested_memory(task.nested, std::uint64_t{1} << 62).bytes();
   if (wanted <= end / 2) return task::nested_memory(task.nested, end);
-  arch::NestedMemory none;
+  arch::LaunchMemory none;
   none.tasks.base = none.contexts.base = none.areas.base = end;
   return none;
 }

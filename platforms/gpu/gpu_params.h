@@ -63,7 +63,7 @@ struct GpuParams {
   std::uint64_t reference_tables() const;
   // The records of device-side launches: below those. A memory of which they would take more than half has none
   // (tasks.count is 0), and its machine no launches.
-  arch::NestedMemory nested_memory() const;
+  arch::LaunchMemory nested_memory() const;
   // From a task's dispatch by task management to its first launch packet on an idle machine, in cycles.
   Cycle start_path() const;
   // Device memory from here on belongs to the machine itself; a host's own data lie below.

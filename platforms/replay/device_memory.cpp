@@ -141,7 +141,7 @@ class Mapper {
     for (const MemoryRegion& region : workload_.memory) {
       if (region.users.count(subcontext) != 0) add(region.address, region.bytes, true);  // programs append
     }
-    const arch::NestedMemory nested = params_.nested_memory();
+    const arch::LaunchMemory nested = params_.nested_memory();
     if (!workload_.launched.empty() && nested.tasks.count > 0) add(nested.tasks.base, nested.tasks.bytes(), false);
     if (uses_linear_memory(workload_, subcontext)) {
       const gpc::CgaMemoryPool pool = params_.cga_memory();
@@ -273,7 +273,7 @@ bool uses_nested_memory(const workload::Workload& workload) {
 
 // The records of device-side launches are not the workload's.
 void check_nested(const workload::MemoryRegion& region, const std::string& instance, const gpu::GpuParams& params) {
-  const arch::NestedMemory nested = params.nested_memory();
+  const arch::LaunchMemory nested = params.nested_memory();
   if (region.address + region.bytes <= nested.base()) return;
   throw InputError(region.where,
                    fmt::format("region {}: it ends at byte {}, but from byte {} on lie the records of device-side "

@@ -164,7 +164,7 @@ struct Machine : GpuLab {
     }
     CHECK(read<std::uint32_t>(kSum) == stat("task.children"));  // whatever became of their parents
     gpu.check_quiescent();
-    const arch::NestedMemory memory = gpu.params().nested_memory();
+    const arch::LaunchMemory memory = gpu.params().nested_memory();
     for (const arch::RecordPool& pool : {memory.tasks, memory.contexts, memory.areas}) {
       const auto taken = read<std::uint64_t>(pool.base + arch::ring::kTaken);
       REQUIRE(taken == read<std::uint64_t>(pool.base + arch::ring::kGiven));

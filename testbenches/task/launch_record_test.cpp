@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/little_endian.h"
-#include "task/nested_bench.h"
+#include "task/task_launch_bench.h"
 
 namespace heddle::test {
 namespace {
@@ -31,7 +31,7 @@ constexpr std::uint32_t kOld = 7;  // a task of the host that runs all the time
 constexpr std::uint32_t kNew = 8;  // and one that comes when all is over
 
 // A parent, launched by the root, whose CTA is saved while it waits for its child.
-struct Family : NestedBench {
+struct Family : TaskLaunchBench {
   Family()
       : parent(place.memory.tasks.record(0)), child(place.memory.tasks.record(1)), area(place.memory.areas.record(0)) {
     arch::KernelObject object;
@@ -122,7 +122,7 @@ TEST_CASE("a family whose records are sound ends", "[task][TSK-12]") {
   CHECK(family.restores() == 1);
   CHECK(family.sm.woken == std::vector<std::uint64_t>{kOuter});
   CHECK(family.host.results.size() == 2);
-  CHECK(family.unit.nested_idle());
+  CHECK(family.unit.launches_idle());
 }
 
 TEST_CASE("the area of a saved CTA that does not name its task is a fault, and nothing is restored from it",
@@ -148,7 +148,7 @@ TEST_CASE("the area of a saved CTA that does not name its task is a fault, and n
   CHECK(family.stat("restores") == 0);
   family.check_fault(family.area, "does not name its task");
   // Those that wait for the CTA say so.
-  CHECK_FALSE(family.unit.nested_idle());
+  CHECK_FALSE(family.unit.launches_idle());
   CHECK_THAT(family.waits(), Catch::Contains("leaf #1 waits: for its descendants"));
 }
 
@@ -187,9 +187,9 @@ TEST_CASE("a reset forgets those that wait for what a wrong record names", "[tas
   family.sm.send(100, {ChildPacket::Kind::start, family.parent, 0, 90});
   run_until(sc_core::sc_time(20, sc_core::SC_US));
   REQUIRE(family.faults.size() == 1);
-  CHECK_FALSE(family.unit.nested_idle());
+  CHECK_FALSE(family.unit.launches_idle());
   family.domain.reset();
-  CHECK(family.unit.nested_idle());
+  CHECK(family.unit.launches_idle());
   CHECK(family.waits().empty());
 }
 

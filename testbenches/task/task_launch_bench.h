@@ -211,14 +211,12 @@ class FakeSm : public sc_core::sc_module, private EventHandler {
       : sc_core::sc_module(name),
         child_out("child_out", domain, 10, kUnlimitedCredits),
         wake_in("wake_in", domain, 0),
-        nobody("nobody", domain, 0, kUnlimitedCredits),
         domain_(domain) {
     wake_in.on_packet<FakeSm, &FakeSm::on_wake>(*this);
   }
   PacketOut<protocol::ChildPacket> child_out;
   PacketIn<protocol::WakePacket> wake_in;
-  PacketOut<protocol::DispatchPacket> nobody;  // in the packet processor's place
-  std::vector<std::uint64_t> woken;            // contexts
+  std::vector<std::uint64_t> woken;  // contexts
 
   void at(Cycle when, std::function<void()> action) {
     actions_.push_back(std::move(action));
@@ -239,17 +237,17 @@ class FakeSm : public sc_core::sc_module, private EventHandler {
   std::vector<std::function<void()>> actions_;
 };
 
-inline task::NestedPlace nested_place(arch::CodeStore& codes, const task::TaskParams& params) {
+inline task::LaunchPlace launch_place(arch::CodeStore& codes, const task::TaskParams& params) {
   task::NestedParams nested = params.nested;
   nested.pending_launches = nested.contexts = nested.areas = 64;
   nested.area_bytes = 256;
   return {&codes, task::nested_memory(nested, AtomicMemory::kBytes), 1};
 }
 
-struct NestedBench {
-  explicit NestedBench(std::uint32_t slots = 4, TimingMode mode = TimingMode::at)
+struct TaskLaunchBench {
+  explicit TaskLaunchBench(std::uint32_t slots = 4, TimingMode mode = TimingMode::at)
       : domain("domain", 1.0, mode, 0, observation),
-        place(nested_place(codes, params)),
+        place(launch_place(codes, params)),
         unit("task", domain, "task", params, arch::SmLimits{}, 30, slots, place),
         table("table", domain),
         memory("memory", domain),
@@ -257,7 +255,6 @@ struct NestedBench {
         host("host") {
     host.submit_out.bind(unit.submit_in);
     unit.done_out.bind(host.done_in);
-    sm.nobody.bind(unit.dispatch_in);
     unit.task_out.bind(table.task_in);
     table.done_out.bind(unit.task_done_in);
     unit.evict_out.bind(table.evict_in);
@@ -269,9 +266,7 @@ struct NestedBench {
     unit.wake_out.bind(sm.wake_in);
     unit.on_fault([this](const arch::FaultRecord& fault) { faults.push_back(fault); });
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.task." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.task." + name); }
 
   double end_of(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) * 1e-3; }
 
@@ -280,7 +275,7 @@ struct NestedBench {
   task::TaskParams params;
   arch::CodeStore codes;
   Domain domain;
-  task::NestedPlace place;
+  task::LaunchPlace place;
   task::TaskUnit unit;
   FakeTable table;
   AtomicMemory memory;

@@ -13,7 +13,7 @@
 #include "common/timeline.h"
 #include "support/list_program.h"
 #include "support/random.h"
-#include "task/nested_bench.h"
+#include "task/task_launch_bench.h"
 
 namespace heddle::test {
 namespace {
@@ -33,7 +33,7 @@ SubmitPacket kernel(std::uint32_t operation, std::int32_t priority, bool head = 
   return packet;
 }
 
-std::vector<std::uint32_t> sent(const NestedBench& bench) {
+std::vector<std::uint32_t> sent(const TaskLaunchBench& bench) {
   std::vector<std::uint32_t> result;
   for (const TaskPacket& task : bench.table.tasks) result.push_back(task.operation);
   return result;
@@ -44,7 +44,7 @@ constexpr std::uint64_t kObject = 0x1000;
 constexpr std::uint64_t kParent = 0x2000;   // TMD
 constexpr std::uint64_t kContext = 0x3000;  // its context, with its CTA
 
-void put_child(NestedBench& bench, std::uint64_t record, std::uint32_t stream, std::uint32_t tmdq,
+void put_child(TaskLaunchBench& bench, std::uint64_t record, std::uint32_t stream, std::uint32_t tmdq,
                arch::LaunchMode mode = arch::LaunchMode::stream, std::uint64_t object = kObject) {
   task::RecordLine line{};
   arch::put_number(line, tmd::kContext, 8, kContext);
@@ -57,7 +57,7 @@ void put_child(NestedBench& bench, std::uint64_t record, std::uint32_t stream, s
 }
 
 // A grid that nobody knows but memory, with one CTA and its context.
-void put_parent(NestedBench& bench, std::uint64_t children) {
+void put_parent(TaskLaunchBench& bench, std::uint64_t children) {
   arch::KernelObject object;
   object.duration = {100, 100};
   object.name = "leaf";
@@ -72,7 +72,7 @@ void put_parent(NestedBench& bench, std::uint64_t children) {
 
 TEST_CASE("a more urgent task takes the slot of the least urgent and youngest, which comes back first",
           "[task][TSK-01][TSK-03]") {
-  NestedBench bench(2);
+  TaskLaunchBench bench(2);
   bench.table.work = [](const TaskPacket&) { return Cycle{1000}; };
   bench.host.submit(0, kernel(0, 1));
   bench.host.submit(1, kernel(1, 0));
@@ -90,7 +90,7 @@ TEST_CASE("a more urgent task takes the slot of the least urgent and youngest, w
 }
 
 TEST_CASE("nobody is evicted for an equal, nor while a slot is free", "[task][TSK-03]") {
-  NestedBench bench(2);
+  TaskLaunchBench bench(2);
   bench.host.submit(0, kernel(0, 0));
   bench.host.submit(10, kernel(1, 9));
   bench.host.submit(20, kernel(2, 0));
@@ -107,7 +107,7 @@ TEST_CASE("random tasks of random urgency: the table is never over-filled, and n
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t slots = random.between(1, 4);
-    NestedBench bench(slots, random.chance(30) ? TimingMode::lt : TimingMode::at);
+    TaskLaunchBench bench(slots, random.chance(30) ? TimingMode::lt : TimingMode::at);
     Random other(seed + 1);
     std::map<std::uint32_t, Cycle> work;
     bench.table.work = [&](const TaskPacket& task) { return work[task.operation] = other.between(1, 2000); };
@@ -123,7 +123,7 @@ TEST_CASE("random tasks of random urgency: the table is never over-filled, and n
     REQUIRE(bench.host.results.size() == count);
     REQUIRE(bench.table.most_held <= slots);
     REQUIRE(bench.table.worked == work);
-    REQUIRE(bench.unit.nested_idle());
+    REQUIRE(bench.unit.launches_idle());
     evictions += bench.table.evicted.size();
   }
   CHECK(evictions > 100);
@@ -133,7 +133,7 @@ TEST_CASE("a queue task grows by its entries in the order of their tickets, and 
           "[task][TSK-05]") {
   constexpr std::uint64_t kQueue = 0x4000;
   const bool held = GENERATE(false, true);
-  NestedBench bench;
+  TaskLaunchBench bench;
   bench.memory.put(kQueue + arch::queue::kTickets, 2);
   bench.memory.put(kQueue + arch::queue::kCapacity, 8);
   bench.memory.put(kQueue + arch::queue::kEntries, 0x5000);
@@ -168,12 +168,12 @@ TEST_CASE("a queue task grows by its entries in the order of their tickets, and 
   CHECK(bench.table.entries.at(0) == (tickets & ~arch::kQueueClosed));
   CHECK(bench.stat("queue_entries") == 15);
   if (held) CHECK(bench.end_of(0) > 20'000);
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
 }
 
 TEST_CASE("a queue task without a queue is rejected, and so is a second one of the same queue", "[task][TSK-05]") {
   constexpr std::uint64_t kQueue = 0x4000;
-  NestedBench bench;
+  TaskLaunchBench bench;
   bench.memory.put(kQueue + arch::queue::kCapacity, 8);
   for (std::uint32_t i = 0; i < 3; ++i) {
     SubmitPacket worker = kernel(i, 0);
@@ -189,7 +189,7 @@ TEST_CASE("a queue task without a queue is rejected, and so is a second one of t
 TEST_CASE("a queue task that an entry will never come to ends as faulted, and its queue is closed", "[task][TSK-05]") {
   constexpr std::uint64_t kQueue = 0x4000;
   const Cycle lost = GENERATE(Cycle{10}, Cycle{2000});  // before the task begins, or while it runs
-  NestedBench bench;
+  TaskLaunchBench bench;
   bench.memory.put(kQueue + arch::queue::kTickets, 2);
   bench.memory.put(kQueue + arch::queue::kCapacity, 8);
   bench.memory.put(kQueue + arch::queue::kEntries, 0x5000);
@@ -205,7 +205,7 @@ TEST_CASE("a queue task that an entry will never come to ends as faulted, and it
   CHECK(bench.host.results.at(0).status == DoneStatus::faulted);
   CHECK((bench.memory.get(kQueue + arch::queue::kTickets) & arch::kQueueClosed) != 0);
   CHECK(bench.table.entries.count(0) == 0);  // ticket 1 is behind the one that is missing
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
   // Whoever makes the queue anew begins from nothing.
   bench.memory.put(kQueue + arch::queue::kTickets, 0);
   worker.operation = 1;
@@ -217,14 +217,14 @@ TEST_CASE("a queue task that an entry will never come to ends as faulted, and it
 }
 
 TEST_CASE("entries of a queue that nobody works off keep nobody busy", "[task][TSK-05]") {
-  NestedBench bench;
+  TaskLaunchBench bench;
   bench.sm.send(100, {ChildPacket::Kind::appended, 0x4000, 0, 0});
   run_until_idle();
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
 }
 
 TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TSK-13]") {
-  NestedBench bench;
+  TaskLaunchBench bench;
   put_parent(bench, 1);
   const std::uint64_t child = bench.place.memory.tasks.record(0);
   bench.memory.put(bench.place.memory.tasks.base + arch::ring::kTaken, 1);
@@ -238,7 +238,7 @@ TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TS
   REQUIRE(bench.faults.size() == 1);
   CHECK(bench.faults[0].where.find("memory refused") == 0);
   CHECK(bench.faults[0].task == bench.table.tasks.at(0).operation);
-  CHECK_FALSE(bench.unit.nested_idle());
+  CHECK_FALSE(bench.unit.launches_idle());
   WaitGraph graph;
   bench.unit.collect_waits(graph);
   const std::vector<std::string> chain = graph.chain();
@@ -248,7 +248,7 @@ TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TS
 }
 
 TEST_CASE("children of a stream run one after another, and the last wakes their parent", "[task][TSK-06][TSK-10]") {
-  NestedBench bench(1);
+  TaskLaunchBench bench(1);
   put_parent(bench, 2);
   // Taken from the pool, as by an SM.
   const std::uint64_t first = bench.place.memory.tasks.record(0);
@@ -273,7 +273,7 @@ TEST_CASE("children of a stream run one after another, and the last wakes their 
   CHECK(bench.stat("wakes") == 1);
   CHECK(bench.stat("false_dependencies") == (alias ? 1 : 0));
   CHECK(bench.faults.empty());
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
   CHECK(bench.unit.payloads() <= 16);
   // 10 to task management, three reads of 40 after its own 100, 30 to the distributor.
   const auto stats = bench.observation.stats.to_json();
@@ -282,7 +282,7 @@ TEST_CASE("children of a stream run one after another, and the last wakes their 
 }
 
 TEST_CASE("children need nothing of a host that has filled all lists", "[task][TSK-15]") {
-  NestedBench bench(1);
+  TaskLaunchBench bench(1);
   put_parent(bench, 1);
   const std::uint64_t record = bench.place.memory.tasks.record(0);
   bench.memory.put(bench.place.memory.tasks.base + arch::ring::kTaken, 1);
@@ -299,7 +299,7 @@ TEST_CASE("children need nothing of a host that has filled all lists", "[task][T
 }
 
 TEST_CASE("a launch that cannot run completes as faulted, and what is behind it goes on", "[task][TSK-06]") {
-  NestedBench bench;
+  TaskLaunchBench bench;
   put_parent(bench, 2);
   const std::uint64_t first = bench.place.memory.tasks.record(0);
   const std::uint64_t second = bench.place.memory.tasks.record(1);
@@ -316,11 +316,11 @@ TEST_CASE("a launch that cannot run completes as faulted, and what is behind it 
   CHECK(bench.table.tasks[0].record == second);
   CHECK(bench.sm.woken.size() == 1);
   CHECK(bench.stat("child_faults") == 1);
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
 }
 
 TEST_CASE("a saved parent is restored at the head of its list once its children have completed", "[task][TSK-12]") {
-  NestedBench bench;
+  TaskLaunchBench bench;
   // The parent is a child itself, so that task management knows it: its CTA is saved while it waits.
   put_parent(bench, 1);
   const arch::RecordPool& tasks = bench.place.memory.tasks;
@@ -363,7 +363,7 @@ TEST_CASE("a saved parent is restored at the head of its list once its children 
   CHECK(bench.stat("restores") == 1);
   CHECK(bench.sm.woken == std::vector<std::uint64_t>{kContext});  // the parent has completed
   CHECK(bench.faults.empty());
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
 }
 
 namespace {
@@ -390,7 +390,7 @@ class Rows : public TimelineSink {
 }  // namespace
 
 TEST_CASE("a task of the host that launches has a record, and ends after its descendants", "[task][TSK-10][TSK-13]") {
-  NestedBench bench;
+  TaskLaunchBench bench;
   Rows rows;
   bench.observation.timeline = &rows;
   put_parent(bench, 1);
@@ -429,7 +429,7 @@ TEST_CASE("a task of the host that launches has a record, and ends after its des
   CHECK(bench.memory.get(bench.place.memory.contexts.base + arch::ring::kGiven) == 1);
   CHECK(bench.codes.lent() == 0);
   CHECK(bench.unit.open() == 0);
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
   CHECK(rows.slices.at("gpu0 streams/stream 7 waits: waits for its descendants") > 1000);
   CHECK(rows.slices.count("gpu0 streams/stream 8 waits: waits for its descendants") == 0);
   CHECK(rows.slices.at("gpu0 nested/depth 1.0: leaf #1") > 100);
@@ -437,7 +437,7 @@ TEST_CASE("a task of the host that launches has a record, and ends after its des
 }
 
 TEST_CASE("a kernel that does not launch asks nothing of memory", "[task]") {
-  NestedBench bench;
+  TaskLaunchBench bench;
   for (std::uint32_t i = 0; i < 20; ++i) bench.host.submit(i, kernel(i, 0));
   run_until_idle();
   CHECK(bench.host.results.size() == 20);
@@ -445,7 +445,7 @@ TEST_CASE("a kernel that does not launch asks nothing of memory", "[task]") {
 }
 
 TEST_CASE("who waits for whom leads from a task to the children of its children", "[task][TSK-12]") {
-  NestedBench bench(1);
+  TaskLaunchBench bench(1);
   put_parent(bench, 2);
   bench.table.work = [](const TaskPacket&) { return Cycle{1'000'000}; };
   const std::uint64_t first = bench.place.memory.tasks.record(0);
@@ -464,7 +464,7 @@ TEST_CASE("who waits for whom leads from a task to the children of its children"
   CHECK(chain.find("the task table waits: for a slot, and one has leaf #1") != std::string::npos);
   // A reset in the middle leaves nothing.
   bench.domain.reset();
-  CHECK(bench.unit.nested_idle());
+  CHECK(bench.unit.launches_idle());
   WaitGraph none;
   bench.unit.collect_waits(none);
   CHECK(none.empty());

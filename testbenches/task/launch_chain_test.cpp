@@ -1,5 +1,5 @@
-// The nested scheduler's chains and SMs that launch, over one plain memory, with their steps in any order (TSK-13).
-#include "task/nested_world.h"
+// Chains of device-side launches and SMs that launch, over one plain memory, with their steps in any order (TSK-13).
+#include "task/launch_world.h"
 
 namespace heddle::test {
 using namespace trees;
@@ -30,40 +30,38 @@ TEST_CASE("every task of a tree runs once, in its turn, and completes after its 
 
 TEST_CASE("a task whose kernel object cannot be read is told of, and one whose record cannot is lost",
           "[task][TSK-06]") {
-  arch::NestedMemory place;
   RecordLine line{};
   arch::put_number(line, tmd::kContext, 8, 0x2000);
   arch::put_number(line, tmd::kKernel, 8, 0x3000);
   SECTION("the object") {
-    NestedChain chain = NestedChain::start(place, 0x1000, 0);
-    REQUIRE(chain.access().address == 0x1000);
-    chain.answer(line);
-    REQUIRE(chain.access().address == 0x3000);
-    chain.failed();
-    REQUIRE(chain.access().step.address == 0x2000 + context::kOwner);
-    chain.answer(std::uint64_t{0x5000});
-    const auto effects = chain.take_effects();
+    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    REQUIRE(chain->access().address == 0x1000);
+    chain->answer_line(line);
+    REQUIRE(chain->access().address == 0x3000);
+    chain->failed();
+    REQUIRE(chain->access().step.address == 0x2000 + context::kOwner);
+    chain->answer_word(0x5000);
+    const auto effects = chain->take_effects();
     REQUIRE(effects.size() == 1);
-    CHECK(effects[0].kind == ChainEffect::Kind::child_read);
-    CHECK_FALSE(effects[0].ok);
-    CHECK(effects[0].owner == 0x5000);
-    CHECK(chain.over());
+    const auto& read = std::get<task::ChildRead>(effects[0]);
+    CHECK_FALSE(read.readable);
+    CHECK(read.parent == 0x5000);
+    CHECK(chain->over());
   }
   SECTION("an address that cannot be one") {
     arch::put_number(line, tmd::kKernel, 8, 0x3010);
-    NestedChain chain = NestedChain::start(place, 0x1000, 0);
-    chain.answer(line);
-    chain.answer(std::uint64_t{0x5000});
-    CHECK_FALSE(chain.take_effects().at(0).ok);
+    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    chain->answer_line(line);
+    chain->answer_word(0x5000);
+    CHECK_FALSE(std::get<task::ChildRead>(chain->take_effects().at(0)).readable);
   }
   SECTION("the record") {
-    NestedChain chain = NestedChain::start(place, 0x1000, 0);
-    chain.failed();
-    const auto effects = chain.take_effects();
+    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    chain->failed();
+    const auto effects = chain->take_effects();
     REQUIRE(effects.size() == 1);
-    CHECK(effects[0].kind == ChainEffect::Kind::failed);
-    CHECK(effects[0].record == 0x1000);
-    CHECK(chain.over());
+    CHECK(std::get<task::AccessFailed>(effects[0]).record == 0x1000);
+    CHECK(chain->over());
   }
 }
 

@@ -1,4 +1,4 @@
-// The nested scheduler's chains and SMs that launch, over one plain memory, with their steps in any order (TSK-13).
+// Chains of device-side launches and SMs that launch, over one plain memory, with their steps in any order (TSK-13).
 #pragma once
 
 #include <algorithm>
@@ -7,13 +7,14 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <variant>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "arch/little_endian.h"
 #include "support/random.h"
-#include "task/nested_chain.h"
+#include "task/launch_chain.h"
 
 namespace heddle::test::trees {
 
@@ -21,7 +22,6 @@ using arch::LaunchMode;
 using arch::MemoryStep;
 using task::ChainAccess;
 using task::ChainEffect;
-using task::NestedChain;
 using task::RecordLine;
 namespace tmd = arch::tmd;
 namespace context = arch::context;
@@ -91,9 +91,9 @@ struct Actor {
   std::uint64_t record = 0;  // of the child that is being launched
   std::vector<std::uint32_t> children;
   std::size_t next = 0;
-  std::unique_ptr<arch::TakeWalk> take;
-  std::unique_ptr<arch::PushWalk> push;
-  std::unique_ptr<arch::WaitWalk> wait;
+  std::unique_ptr<arch::TakeSteps> take;
+  std::unique_ptr<arch::PushSteps> push;
+  std::unique_ptr<arch::WaitSteps> wait;
 };
 
 class World {
@@ -113,7 +113,7 @@ class World {
     pushed_.clear();
     grow(0, random_.between(1, 36));
     done_ = false;
-    enter(NestedChain::prepare(place_, {}, 0));
+    enter(task::prepare_chain(place_, {}, 0));
     for (std::uint32_t i = 0; i < 400'000; ++i) {
       if (!turn()) break;
     }
@@ -127,14 +127,14 @@ class World {
       REQUIRE(memory_.get(pool.base + arch::ring::kTaken) == memory_.get(pool.base + arch::ring::kGiven));
       std::set<std::uint64_t> all;
       for (std::uint64_t i = 0; i < pool.count; ++i) {
-        arch::TakeWalk take(pool);
+        arch::TakeSteps take(pool);
         for (std::uint32_t step = 0; step < 3 && !take.over(); ++step) take.answer(memory_.step(take.step()));
         REQUIRE(take.over());
         all.insert(take.record());
       }
       REQUIRE(all.size() == pool.count);
       for (const std::uint64_t record : all) {
-        arch::GiveWalk give(pool, record);
+        arch::GiveSteps give(pool, record);
         for (std::uint32_t step = 0; step < 3 && !give.over(); ++step) give.answer(memory_.step(give.step()));
       }
     }
@@ -164,7 +164,7 @@ class World {
     nodes_[0].waits = random_.chance(60);
   }
 
-  void enter(NestedChain chain) { chains_.push_back(std::make_unique<NestedChain>(std::move(chain))); }
+  void enter(task::ChainPtr chain) { chains_.push_back(std::move(chain)); }
 
   // One step of somebody. False: nobody has one.
   bool turn() {
@@ -196,54 +196,43 @@ class World {
   }
 
   void chain_step(std::size_t which) {
-    NestedChain& chain = *chains_[which];
+    task::LaunchChain& chain = *chains_[which];
     const ChainAccess access = chain.access();
     if (access.kind == ChainAccess::Kind::read_line) {
-      chain.answer(memory_.line(access.address));
+      chain.answer_line(memory_.line(access.address));
     } else if (access.kind == ChainAccess::Kind::write_line) {
       memory_.write(access.address, *access.line);
-      chain.answer(std::uint64_t{0});
+      chain.answer_word(0);
     } else {
-      chain.answer(memory_.step(access.step));
+      chain.answer_word(memory_.step(access.step));
     }
     const std::vector<ChainEffect> effects = chain.take_effects();
     if (chain.over()) chains_.erase(chains_.begin() + static_cast<std::ptrdiff_t>(which));
-    for (const ChainEffect& effect : effects) take(effect);
+    for (const ChainEffect& effect : effects) std::visit([this](const auto& each) { take(each); }, effect);
   }
 
-  void take(const ChainEffect& effect) {
-    switch (effect.kind) {
-      case ChainEffect::Kind::prepared:
-        begin(effect.task, effect.record);
-        return;
-      case ChainEffect::Kind::start:
-        enter(NestedChain::start(place_, effect.record, effect.owner));
-        return;
-      case ChainEffect::Kind::child_read: {
-        REQUIRE(effect.ok);
-        const auto node = static_cast<std::uint32_t>(arch::get_64(effect.line, tmd::kArgs));
-        REQUIRE(effect.owner == nodes_[nodes_[node].parent].record);
-        if (shared_) {
-          enter(NestedChain::share(place_, effect.record, node));
-        } else {
-          begin(node, effect.record);
-        }
-        return;
-      }
-      case ChainEffect::Kind::completed:
-        complete(effect.record);
-        return;
-      case ChainEffect::Kind::wake:
-        ++wakes;
-        REQUIRE((effect.sm == task::kAllSms) == shared_);
-        wakes_.push_back(effect.record);
-        return;
-      case ChainEffect::Kind::restore:
-        restore(effect.line, effect.record);
-        return;
-      default:
-        FAIL("an effect that cannot be");
+  void take(const task::RecordPrepared& effect) { begin(effect.task, effect.record); }
+  void take(const task::ChildReady& effect) { enter(task::start_chain(effect.record, effect.owner)); }
+  void take(const task::ChildRead& effect) {
+    REQUIRE(effect.readable);
+    const auto node = static_cast<std::uint32_t>(arch::get_64(effect.line, tmd::kArgs));
+    REQUIRE(effect.parent == nodes_[nodes_[node].parent].record);
+    if (shared_) {
+      enter(task::share_chain(place_, effect.record, node));
+    } else {
+      begin(node, effect.record);
     }
+  }
+  void take(const task::TaskCompleted& effect) { complete(effect.record); }
+  void take(const task::WakeContext& effect) {
+    ++wakes;
+    REQUIRE(effect.sm.has_value() != shared_);
+    wakes_.push_back(effect.context);
+  }
+  void take(const task::RestoreCta& effect) { restore(effect.line, effect.area); }
+  template <class Other>
+  void take(const Other&) {
+    FAIL("an effect that cannot be");
   }
 
   // Nothing that it has to wait for is left.
@@ -299,10 +288,10 @@ class World {
         if (actor.next == actor.children.size()) {
           finish_launching(actor);
         } else if (actor.context == 0) {
-          actor.take = std::make_unique<arch::TakeWalk>(place_.contexts);
+          actor.take = std::make_unique<arch::TakeSteps>(place_.contexts);
           actor.at = Actor::At::take_context;
         } else {
-          actor.take = std::make_unique<arch::TakeWalk>(place_.tasks);
+          actor.take = std::make_unique<arch::TakeSteps>(place_.tasks);
           actor.at = Actor::At::take;
         }
         return;
@@ -358,7 +347,7 @@ class World {
     arch::put_number(line, tmd::kArgs, 8, number);
     memory_.write(actor.record, line);
     if (child.mode == LaunchMode::fire_and_forget) {
-      enter(NestedChain::start(place_, actor.record, 0));
+      enter(task::start_chain(actor.record, 0));
       launched(actor);
       return;
     }
@@ -366,7 +355,7 @@ class World {
     const bool tail = child.mode == LaunchMode::tail;
     const std::uint64_t last = tail ? owner + tmd::kTailLast : actor.context + context::kTmdqs + 8 * tmdq;
     queue_of_[number] = last;
-    actor.push = std::make_unique<arch::PushWalk>(last, actor.record, tail ? owner + tmd::kTailFirst : 0);
+    actor.push = std::make_unique<arch::PushSteps>(last, actor.record, tail ? owner + tmd::kTailFirst : 0);
     actor.at = Actor::At::push;
   }
 
@@ -380,7 +369,7 @@ class World {
     }
     actor.push->answer(memory_.step(step));
     if (!actor.push->over()) return;
-    if (actor.push->starts()) enter(NestedChain::start(place_, actor.record, 0));
+    if (actor.push->starts()) enter(task::start_chain(actor.record, 0));
     launched(actor);
   }
 
@@ -395,8 +384,8 @@ class World {
       return;
     }
     const std::uint64_t home = arch::home_of_sm(actor.cta);
-    actor.wait = std::make_unique<arch::WaitWalk>(actor.context, home,
-                                                  !shared_ && memory_.get(actor.context + context::kHome) != home);
+    actor.wait = std::make_unique<arch::WaitSteps>(actor.context, home,
+                                                   !shared_ && memory_.get(actor.context + context::kHome) != home);
     actor.at = Actor::At::wait;
   }
 
@@ -409,7 +398,7 @@ class World {
     } else if (!actor.wait->waiting()) {
       actor.wait->answer(memory_.step(actor.wait->step()));
     } else if (!shared_ && random_.chance(20) && memory_.get(actor.context + context::kHome) != arch::kHomeWoken) {
-      actor.take = std::make_unique<arch::TakeWalk>(place_.areas);
+      actor.take = std::make_unique<arch::TakeSteps>(place_.areas);
       actor.at = Actor::At::saving;
     }
   }
@@ -448,20 +437,20 @@ class World {
 
   void leave(Actor& actor) {
     actor.at = Actor::At::exited;
-    if (!shared_ && actor.context != 0) enter(NestedChain::leave(place_, actor.context));
+    if (!shared_ && actor.context != 0) enter(task::leave_chain(place_, actor.context));
     Node& node = nodes_[actor.node];
-    if (++node.exited == node.ctas) enter(NestedChain::ended(place_, node.record));
+    if (++node.exited == node.ctas) enter(task::ended_chain(place_, node.record));
   }
 
   Random& random_;
   const bool shared_;
-  arch::NestedMemory place_;
+  arch::LaunchMemory place_;
   PlainMemory memory_;
   std::vector<Node> nodes_;
-  std::vector<std::unique_ptr<NestedChain>> chains_;
+  std::vector<task::ChainPtr> chains_;
   std::vector<Actor> actors_;
   std::vector<std::uint64_t> wakes_;
-  std::vector<arch::GiveWalk> gives_;                           // of areas
+  std::vector<arch::GiveSteps> gives_;                          // of areas
   std::map<std::uint64_t, std::vector<std::uint32_t>> pushed_;  // by last-task pointer, since it was empty
   std::map<std::uint32_t, std::uint64_t> queue_of_;
   bool done_ = false;
