@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "arch/gpu_observation.h"
-#include "common/param_list.h"
 
 namespace heddle::gpc {
 namespace {
@@ -39,6 +38,7 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
       reply_out("reply_out", domain, 0, params.queue),
       sm_ids_(gpc.sm_ids),
       gpc_(gpc_number),
+      clusters_(gpu_observation(domain).clusters),
       distance_(distances(domain, params, gpc)),
       requests_(*this, false, params, request_in, request_out),
       replies_(*this, true, params, reply_in, reply_out) {}
@@ -87,15 +87,8 @@ void SmNetwork::Plane::build(const SmNetworkParams& params) {
 }
 
 std::uint32_t SmNetwork::Plane::take_slot(const DsmemPacket& packet) {
-  std::uint32_t slot = free_;
-  if (slot == kNone) {
-    slot = static_cast<std::uint32_t>(slots_.size());
-    slots_.emplace_back();
-  } else {
-    free_ = slots_[slot].next;
-  }
-  slots_[slot] = {packet, owner_.now(), protocol::dsmem_bytes(packet, replies_), kNone};
-  ++in_use_;
+  const std::uint32_t slot = slots_.take();
+  slots_[slot] = {packet, owner_.now(), protocol::dsmem_bytes(packet, replies_)};
   return slot;
 }
 
@@ -150,23 +143,21 @@ void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
 }
 
 bool SmNetwork::Plane::eject(std::uint32_t to, const LinkPacket& packet, Cycle now) {
-  Slot& slot = slots_[packet.entered];
+  const Slot slot = slots_[packet.entered];
   const Cycle delay = now - slot.arrival - owner_.latency(slot.packet.from_sm, to);
   if (delay > 0) {
     delayed_.add();
     delay_.add(delay);
   }
   deliver(slot.packet, slot.bytes);
-  slot.next = free_;
-  free_ = packet.entered;
-  --in_use_;
+  slots_.give_back(packet.entered);
   return out_.can_send(to);
 }
 
 void SmNetwork::Plane::deliver(const DsmemPacket& packet, std::uint32_t bytes) {
   count_.add();
   bytes_.add(bytes);
-  ClusterMap& clusters = gpu_observation(owner_.domain_).clusters;
+  ClusterMap& clusters = owner_.clusters_;
   if (owner_.gpc_ < clusters.gpcs()) clusters.traffic(owner_.gpc_, packet.from_sm, packet.to_sm, bytes);
   out_.send(packet, packet.to_sm);
 }
@@ -191,8 +182,6 @@ void SmNetwork::Plane::reset() {
     port.awaited = false;
   }
   slots_.clear();
-  free_ = kNone;
-  in_use_ = 0;
 }
 
 void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
@@ -211,6 +200,8 @@ void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
     }
   });
 }
+
+void SmNetwork::check_idle() { HEDDLE_CHECK(packets() == 0, "packets of an idle machine are between its SMs"); }
 
 void SmNetwork::reset() {
   requests_.reset();

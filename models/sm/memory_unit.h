@@ -32,12 +32,12 @@
 
 namespace heddle::sm {
 
-inline const arch::NestedMemory kNoNestedMemory{};
+inline const arch::LaunchMemory kNoNestedMemory{};
 
 // What of memory an SM has to know: where its slices are, and where device-side launches keep what they need.
 struct MemoryView {
   const arch::AddressMap& map;
-  const arch::NestedMemory& nested = kNoNestedMemory;
+  const arch::LaunchMemory& nested = kNoNestedMemory;
 };
 
 // The SM on the SM-to-SM network of its GPC.
