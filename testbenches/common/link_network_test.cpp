@@ -134,7 +134,7 @@ class SlowLink {
   struct Packet {
     std::uint64_t id;
     std::uint32_t bytes;
-    std::uint32_t exit;
+    std::uint32_t egress;
   };
   struct Input {
     std::deque<Packet> queue;
