@@ -25,7 +25,7 @@ class CacheWarmer {
   ~CacheWarmer() = default;
 };
 
-// The line of the host's caches that holds this. Nothing is read: the pointer may be stale.
+// The line of the caches that holds this. Nothing is read: the pointer may be stale.
 inline void warm_line(const void* place) { __builtin_prefetch(place); }
 
 }  // namespace heddle

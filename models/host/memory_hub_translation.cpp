@@ -73,7 +73,7 @@ void HubTranslator::on_translated(const protocol::TranslatedPacket& packet, std:
   HEDDLE_CHECK(packet.tag < clients_.size() && clients_[packet.tag].asked, "a page that the hub has not asked for");
   Client& client = clients_[packet.tag];
   client.asked = false;
-  const Translation& page = packet.translation;
+  const Translation page = packet.translation;
   if (page.untranslated()) {
     bypass_[client.subcontext] = true;
   } else {

@@ -141,7 +141,7 @@ void GpcMmu::on_translated(const protocol::TranslatedPacket& packet, std::uint32
   const Miss miss = open_misses_[packet.tag];
   open_misses_.give_back(packet.tag);
   stats_.miss_cycles.add(now() - miss.since);
-  const Translation& page = packet.translation;
+  const Translation page = packet.translation;
   if (page.untranslated()) {
     bypass_[miss.subcontext] = true;
   } else if (page.present) {

@@ -1,4 +1,4 @@
-// Who fetches into the caches of the host what events of the memory path will touch (common/cache_warming.h): the
+// Who fetches into the caches of the computer what events of the memory path will touch (common/cache_warming.h): the
 // packet, then what it carries; the request, then the tags of its set, then its line.
 #pragma once
 

@@ -134,7 +134,7 @@ class SlowLink {
   struct Packet {
     std::uint64_t id;
     std::uint32_t bytes;
-    std::uint32_t exit;
+    std::uint32_t egress;
   };
   struct Input {
     std::deque<Packet> queue;
@@ -180,7 +180,7 @@ class SlowLink {
 
  private:
   bool can_go(std::size_t input) const {
-    return !inputs[input].queue.empty() && !closed[inputs[input].queue.front().exit];
+    return !inputs[input].queue.empty() && !closed[inputs[input].queue.front().egress];
   }
   // The next input that can go, at last this one; none: the number of inputs.
   std::size_t next_of(std::size_t from) const {

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/params.h"
 #include "memory/crossbar_bench.h"
 
 namespace heddle::test {

@@ -61,7 +61,7 @@ TEST_CASE("a hot channel saturates alone", "[memory][MEM-02]") {
     std::vector<std::uint64_t> hot;
     std::vector<std::uint64_t> cool;
     for (std::uint64_t line = 0; cool.size() < 8000; ++line) {
-      const bool is_hot = bench.hbm.map().place(line * 128).channel == 0;
+      const bool is_hot = bench.hbm.map().decode(line * 128).channel == 0;
       (is_hot ? hot : cool).push_back(line * 128);
     }
     Cycle last_cool = 0;
