@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/random_tensor.h"
+#include "arch/random_descriptor.h"
 #include "arch/tensor_examples.h"
 #include "common/error.h"
 

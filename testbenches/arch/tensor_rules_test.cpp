@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/random_tensor.h"
+#include "arch/random_descriptor.h"
 #include "arch/tensor_descriptor.h"
 #include "arch/tensor_examples.h"
 

@@ -15,7 +15,7 @@ inline std::uint64_t up_to(std::uint64_t value, std::uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-namespace random_tensor {
+namespace random_descriptor {
 
 inline void draw_strides(Dice& dice, arch::TensorDescriptor& d, std::uint64_t alignment) {
   const bool interleaved = d.interleave != arch::Interleave::none;
@@ -41,7 +41,7 @@ inline std::uint32_t draw_inner(Dice& dice, const arch::TensorDescriptor& d) {
   return unit * dice.small(1, std::min(most, dice.one_in(3) ? most : 8U));
 }
 
-}  // namespace random_tensor
+}  // namespace random_descriptor
 
 // A descriptor of `bytes` at most, at address 0, that breaks no rule. Extents are small, so that boxes meet all sides.
 inline arch::TensorDescriptor draw_tensor(Dice& dice, std::uint64_t bytes = std::uint64_t{1} << 24) {
@@ -61,8 +61,8 @@ inline arch::TensorDescriptor draw_tensor(Dice& dice, std::uint64_t bytes = std:
       d.box[i] = dice.small(1, 12);
       d.traversal[i] = dice.one_in(2) ? 1 : dice.small(1, 8);
     }
-    d.box[0] = random_tensor::draw_inner(dice, d);
-    random_tensor::draw_strides(dice, d, alignment);
+    d.box[0] = random_descriptor::draw_inner(dice, d);
+    random_descriptor::draw_strides(dice, d, alignment);
     if (d.mode == arch::TensorMode::im2col) {
       const std::int32_t limit = std::min(8, 1 << (arch::offset_bits(d.rank) - 1));
       const auto corner = [&] { return static_cast<std::int32_t>(dice.small(0, 2 * 8 - 1)) - 8; };
@@ -70,7 +70,7 @@ inline arch::TensorDescriptor draw_tensor(Dice& dice, std::uint64_t bytes = std:
         d.base_corner[i] = std::max(-limit, corner());
         d.far_corner[i] = std::max(-limit, corner());
       }
-      d.channels = random_tensor::draw_inner(dice, d);
+      d.channels = random_descriptor::draw_inner(dice, d);
       d.pixels = dice.small(1, dice.one_in(8) ? 1024 : 80);
     }
     if (d.end() > bytes) continue;
