@@ -68,6 +68,15 @@ Histogram& Stats::histogram(const std::string& path, const std::string& unit, co
   return *entry.histogram;
 }
 
+std::vector<Stats::Description> Stats::descriptions() const {
+  std::vector<Description> result;
+  for (const auto& [path, entry] : entries_) {
+    const Kind kind = entry.counter ? Kind::counter : entry.gauge ? Kind::gauge : Kind::histogram;
+    result.push_back({path, entry.unit, entry.description, kind});
+  }
+  return result;
+}
+
 void Stats::clear() {
   for (auto& [path, entry] : entries_) {
     if (entry.counter) entry.counter->clear();

@@ -91,6 +91,16 @@ class Stats {
   Gauge& gauge(const std::string& path, const std::string& unit, const std::string& description);
   Histogram& histogram(const std::string& path, const std::string& unit, const std::string& description);
 
+  enum class Kind : std::uint8_t { counter, gauge, histogram };
+  struct Description {
+    std::string path;
+    std::string unit;
+    std::string text;
+    Kind kind;
+  };
+  // What there is, by path.
+  std::vector<Description> descriptions() const;
+
   void clear();
   // From path to {value, unit, description}. A histogram appears as path.count, .mean, .min, .max, .p50, .p95, .p99;
   // a gauge that was higher once also as path.max.

@@ -64,23 +64,15 @@ void Launcher::close() {
 
 protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_t gpc) const {
   protocol::LaunchPacket packet;
+  protocol::launch_of(packet) = protocol::launch_of(entry.task);
   packet.slot = order_.slot;
   packet.operation = entry.runs_as();
   packet.virtual_gpc = context_.topology.virtual_gpc(gpc);
   packet.sequence = order_.sequence;
   packet.raster = entry.placed;
   packet.shape = shape_;
-  packet.need = entry.task.need;
-  packet.duration = entry.task.duration;
-  packet.code = entry.task.code;
-  packet.subcontext = entry.task.subcontext;
-  packet.record = entry.task.record;
   packet.queue = entry.queue();
-  if (entry.restored()) {  // no follower of the grid needs to know of it
-    packet.has_id = true;
-    packet.id = entry.task.id;
-    packet.area = entry.task.area;
-  }
+  if (entry.restored()) packet.id = entry.task.id;  // no follower of the grid needs to know of it
   return packet;
 }
 
@@ -179,12 +171,11 @@ void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, LaunchPort:
   protocol::LaunchPacket one = packet;
   one.further_masks = {};
   one.num_ctas = 1;
-  one.has_id = true;
   std::uint32_t left = packet.num_ctas;
   const auto send_each = [&](std::uint64_t mask) {
     bits::for_each(mask, [&](std::uint32_t sm) {
       one.sm_mask = bits::one(sm);
-      if (!packet.has_id) one.id = arch::resolve(one.shape, one.raster);
+      if (!packet.id) one.id = arch::resolve(one.shape, one.raster);
       one.last = packet.last && --left == 0;
       item.local.clear();
       account(packet.slot, item.gpc, one.sm_mask, item.local);

@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/command_line.h"
 #include "cli/machines.h"
 #include "common/suggest.h"
-#include "host/register_text.h"
+#include "host/register_table.h"
 
 namespace heddle::cli {
 namespace {
@@ -18,10 +17,12 @@ constexpr const char* kUsage = R"(heddle show params [PREFIX]   every parameter:
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
 heddle show registers         what a host sees of a machine, offset by offset
+heddle show statistics        every statistic that a run can have: path, kind, unit, description
 
   --gpu PRESET|FILE   the machine; default h100-sxm
   --set K=V           set a parameter; can be repeated
-  --format text|markdown|c   of the registers: for people, docs/registers.md, or the header for drivers
+  --format text|markdown|c   of registers and statistics: for people, for docs/registers.md and docs/statistics.md,
+                             or (registers) as the header for drivers
 )";
 
 void show_params(const Machines& machines, const std::string& prefix) {
@@ -81,6 +82,13 @@ void show_registers(const std::string& format) {
   }
 }
 
+void show_statistics(const std::string& format) {
+  if (format != "text" && format != "markdown") {
+    throw InputError(fmt::format("statistics are not shown as '{}'", format), "--format text or markdown");
+  }
+  std::cout << statistics_list(format == "markdown");
+}
+
 }  // namespace
 
 int show_command(const std::vector<std::string>& arguments) {
@@ -102,12 +110,17 @@ int show_command(const std::vector<std::string>& arguments) {
     show_registers(format.value_or("text"));
     return kSuccess;
   }
-  if (format) throw InputError("--format is for registers only", "heddle show registers --format " + *format);
+  if (what[0] == "statistics") {
+    show_statistics(format.value_or("text"));
+    return kSuccess;
+  }
+  if (format)
+    throw InputError("--format is for registers and statistics only", "heddle show registers --format " + *format);
   if (what[0] != "params" && what[0] != "tree") {
-    const std::string near = nearest(what[0], {"params", "presets", "tree", "registers"});
-    throw InputError(
-        fmt::format("heddle show has no '{}'", what[0]),
-        near.empty() ? "params, presets, tree or registers" : fmt::format("did you mean 'heddle show {}'?", near));
+    const std::string near = nearest(what[0], {"params", "presets", "tree", "registers", "statistics"});
+    throw InputError(fmt::format("heddle show has no '{}'", what[0]),
+                     near.empty() ? "params, presets, tree, registers or statistics"
+                                  : fmt::format("did you mean 'heddle show {}'?", near));
   }
   const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
   if (what[0] == "tree") {

@@ -83,7 +83,7 @@ Chain chain(const std::vector<std::string>& sets, arch::LaunchMode mode, std::ui
   object.program = packet.kernel.code;
   object.name = "again";
   const arch::KernelObjectBytes bytes = arch::encode(object);
-  HEDDLE_CHECK(lab.gpu.write_memory(kKernel, bytes.data(), bytes.size()), "no room");
+  HEDDLE_CHECK(lab.gpu.memory().write(kKernel, bytes.data(), bytes.size()), "no room");
   lab.write<std::uint32_t>(kLeft, launches);
   lab.submit(packet);
   run_until_idle();

@@ -34,7 +34,7 @@ void fill(test::GpuLab& lab, std::uint64_t address, std::uint32_t rows, std::uin
   std::vector<std::uint16_t> line(k);
   for (std::uint32_t row = 0; row < rows; ++row) {
     for (std::uint32_t i = 0; i < k; ++i) line[i] = arch::bf16_of(static_cast<float>(element(row, i, which)));
-    HEDDLE_CHECK(lab.gpu.write_memory(address + std::uint64_t{2} * k * row, line.data(), std::uint64_t{2} * k),
+    HEDDLE_CHECK(lab.gpu.memory().write(address + std::uint64_t{2} * k * row, line.data(), std::uint64_t{2} * k),
                  "a matrix outside memory");
   }
 }
@@ -52,7 +52,7 @@ std::uint64_t wrong_in(test::GpuLab& lab, const TensorGemm& gemm, const GemmShap
   for (std::uint32_t i = 0; i < TensorGemm::kTile; ++i) {
     const std::uint64_t m = std::uint64_t{y} * TensorGemm::kTile + i;
     const std::uint64_t at = gemm.c() + 4 * (m * shape.n + std::uint64_t{x} * TensorGemm::kTile);
-    HEDDLE_CHECK(lab.gpu.read_memory(at, row.data(), 4 * row.size()), "the result is outside memory");
+    HEDDLE_CHECK(lab.gpu.memory().read(at, row.data(), 4 * row.size()), "the result is outside memory");
     for (std::uint32_t k = 0; sampled && k < shape.k; ++k) a[k] = element(m, k, 0);
     for (std::uint32_t j = 0; j < TensorGemm::kTile; ++j) {
       long sum = 0;

@@ -1,7 +1,7 @@
 // A kernel trace of rocprofv3 as a user meets it: replayed, imported, asked for its occupancy, refused.
-#include "cli/program.h"
-
 #include <nlohmann/json.hpp>
+
+#include "cli/program.h"
 #include "import/rocprof_text.h"
 
 using namespace heddle::test;

@@ -1,7 +1,7 @@
 // What a run says of requests to the tensor memory access unit that break a rule.
-#include "cli/program.h"
-
 #include <nlohmann/json.hpp>
+
+#include "cli/program.h"
 
 using namespace heddle::test;
 

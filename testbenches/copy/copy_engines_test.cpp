@@ -299,10 +299,9 @@ TEST_CASE("the timeline shows what an engine does, and its set-up", "[copy]") {
       lines.push_back(group + "/" + line);
       return {0, static_cast<std::uint32_t>(lines.size())};
     }
-    void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
-               TimelineArgs) override {
-      slices.push_back(fmt::format("{}: {} to {}: {}", lines.at(track.line - 1), begin.value() / 1000,
-                                   end.value() / 1000, std::string(name)));
+    void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs) override {
+      slices.push_back(
+          fmt::format("{}: {} to {}: {}", lines.at(track.line - 1), begin / 1000, end / 1000, std::string(name)));
     }
     void counter(TrackId, Picoseconds, std::string_view, double) override {}
   } sink;

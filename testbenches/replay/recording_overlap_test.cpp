@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/clock.h"
+#include "import/kineto.h"
+#include "import/rocprof.h"
 #include "replay/comparison.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
-#include "import/kineto.h"
-#include "import/rocprof.h"
 
 using namespace heddle;
 using namespace heddle::test;

@@ -13,8 +13,8 @@
 #include "common/param_layers.h"
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
-#include "support/random.h"
 #include "scenario/workload.h"
+#include "support/random.h"
 
 namespace heddle::test {
 

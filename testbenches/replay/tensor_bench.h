@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <cstring>
 #include <Eigen/Core>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "replay/simulation.h"

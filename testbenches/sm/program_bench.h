@@ -144,7 +144,7 @@ struct ProgramBench {
   Domain domain;
   arch::CodeStore code;
   arch::AddressMap map;
-  arch::NestedMemory nested;  // empty, unless a test fills it before it starts
+  arch::LaunchMemory nested;  // empty, unless a test fills it before it starts
   ProgramMpc mpc;
   sm::Sm sm;
   FakeL2 l2;

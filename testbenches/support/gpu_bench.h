@@ -159,9 +159,7 @@ class GpuBench {
     host.forget();
     checker.forget();
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value(observation.prefix + "." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value(observation.prefix + "." + name); }
 
   // Blocks make their tracks when they are built.
   struct Observed : GpuObservation {

@@ -109,9 +109,7 @@ struct TaskBench {
   }
   double start(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).start) * 1e-3; }
   double end(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) * 1e-3; }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.task." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.task." + name); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};
