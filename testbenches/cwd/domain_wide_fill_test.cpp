@@ -16,10 +16,10 @@ using heddle::CheckFailed;
 using heddle::arch::CgaLevel;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
+using heddle::cwd::DomainWideCga;
+using heddle::cwd::DomainWideFill;
 using heddle::cwd::LevelMask;
 using heddle::cwd::LevelSearch;
-using heddle::cwd::DomainWideFill;
-using heddle::cwd::DomainWideCga;
 using heddle::test::Random;
 
 namespace {

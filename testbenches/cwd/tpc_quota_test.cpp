@@ -16,8 +16,8 @@
 
 using heddle::CheckFailed;
 using heddle::cwd::ShareRefusal;
-using heddle::cwd::TpcQuota;
 using heddle::cwd::TpcPrice;
+using heddle::cwd::TpcQuota;
 using heddle::test::Random;
 using Mode = TpcQuota::Mode;
 using Bar = TpcPrice::Bar;
