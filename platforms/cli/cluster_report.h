@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "replay/simulation.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::cli {
 

@@ -12,9 +12,7 @@
 #include "cli/replay_plan.h"
 #include "cli/run_outcome.h"
 #include "common/yaml_util.h"
-#include "import/kineto.h"
-#include "import/nsys.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 #include "scenario/scenario_packets.h"
 
 namespace heddle::cli {

@@ -9,9 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
-#include "import/kineto.h"
-#include "import/nsys.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 namespace heddle::cli {
 namespace {

@@ -8,6 +8,8 @@
 #include "cli/machines.h"
 #include "common/suggest.h"
 #include "host/register_text.h"
+#include "program/step_table.h"
+#include "scenario/scenario_schema.h"
 
 namespace heddle::cli {
 namespace {
@@ -18,10 +20,13 @@ constexpr const char* kUsage = R"(heddle show params [PREFIX]   every parameter:
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
 heddle show registers         what a host sees of a machine, offset by offset
+heddle show steps             the steps of programs, with their keys
+heddle show scenario-schema   the JSON schema of scenarios, as editors use it: docs/scenario.schema.json
 
   --gpu PRESET|FILE   the machine; default h100-sxm
   --set K=V           set a parameter; can be repeated
-  --format text|markdown|c   of the registers: for people, docs/registers.md, or the header for drivers
+  --format text|markdown|c   of the registers: for people, docs/registers.md, or the header for drivers;
+                             of the steps: text, or markdown for docs/scenario.md
 )";
 
 void show_params(const Machines& machines, const std::string& prefix) {
@@ -81,6 +86,16 @@ void show_registers(const std::string& format) {
   }
 }
 
+void show_steps(const std::string& format) {
+  if (format == "text") {
+    std::cout << workload::steps_as_text();
+  } else if (format == "markdown") {
+    std::cout << workload::steps_as_markdown();
+  } else {
+    throw InputError(fmt::format("steps are not shown as '{}'", format), "--format text or markdown");
+  }
+}
+
 }  // namespace
 
 int show_command(const std::vector<std::string>& arguments) {
@@ -102,16 +117,23 @@ int show_command(const std::vector<std::string>& arguments) {
     show_registers(format.value_or("text"));
     return kSuccess;
   }
+  if (what[0] == "steps") {
+    show_steps(format.value_or("text"));
+    return kSuccess;
+  }
   if (format) throw InputError("--format is for registers only", "heddle show registers --format " + *format);
-  if (what[0] != "params" && what[0] != "tree") {
-    const std::string near = nearest(what[0], {"params", "presets", "tree", "registers"});
-    throw InputError(
-        fmt::format("heddle show has no '{}'", what[0]),
-        near.empty() ? "params, presets, tree or registers" : fmt::format("did you mean 'heddle show {}'?", near));
+  if (what[0] != "params" && what[0] != "tree" && what[0] != "scenario-schema") {
+    const std::string near = nearest(what[0], {"params", "presets", "tree", "registers", "steps", "scenario-schema"});
+    throw InputError(fmt::format("heddle show has no '{}'", what[0]),
+                     near.empty() ? "params, presets, tree, registers, steps or scenario-schema"
+                                  : fmt::format("did you mean 'heddle show {}'?", near));
   }
   const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
   if (what[0] == "tree") {
     show_tree(machines.gpus.front());
+  } else if (what[0] == "scenario-schema") {
+    std::cout << workload::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
+                                                machines.run_entries);
   } else {
     show_params(machines, what.size() > 1 ? what[1] : "");
   }

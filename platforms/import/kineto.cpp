@@ -1,5 +1,3 @@
-#include "import/kineto.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -17,7 +15,7 @@
 #include "import/dependencies.h"
 #include "import/kineto_json.h"
 #include "import/kineto_tables.h"
-#include "import/recorded_limits.h"
+#include "import/recordings.h"
 
 namespace heddle::workload {
 namespace {

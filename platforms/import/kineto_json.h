@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "import/byte_source.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "import/recorded_limits.h"
+#include "import/dependencies.h"
 
 namespace heddle::workload {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "import/kineto_json.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "import/dependencies.h"
 #include "import/kineto_json.h"
-#include "import/recorded_limits.h"
 
 namespace heddle::workload {
 namespace {
@@ -75,10 +75,7 @@ NsysTables::NsysTables(const NsysDatabase& database) : database_(database) {
   read_names();
   read_copies();
   read_fills();
-  read_waits();
-  read_event_records();
-  read_calls();
-  read_priorities();
+  host_.emplace(database, ops);
   read_devices();
   note_graphs();
 }

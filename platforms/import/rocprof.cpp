@@ -1,5 +1,3 @@
-#include "import/rocprof.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -14,7 +12,7 @@
 #include "common/error.h"
 #include "import/byte_source.h"
 #include "import/dependencies.h"
-#include "import/recorded_limits.h"
+#include "import/recordings.h"
 #include "import/rocprof_table.h"
 
 namespace heddle::workload {

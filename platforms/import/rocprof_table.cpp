@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "import/dependencies.h"
 #include "import/kineto_json.h"
-#include "import/recorded_limits.h"
 
 namespace heddle::workload {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "import/csv_reader.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

@@ -1,9 +1,9 @@
-#include "program/expression_shape.h"
-
 #include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "program/expression.h"
 
 namespace heddle::workload {
 namespace {

@@ -12,8 +12,8 @@
 #include "arch/kernel_record.h"
 #include "common/error.h"
 #include "program/expression.h"
-#include "scenario/scenario_program.h"
-#include "scenario/workload.h"
+#include "program/program_parts.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 
@@ -23,6 +23,25 @@ struct Accumulators {
   std::uint32_t n = 0;
 
   arch::RegisterRange range() const { return {first, static_cast<std::uint16_t>(n / 2)}; }
+};
+
+// The registers of a program: which are in use, and how many there were at most.
+class RegisterFile {
+ public:
+  // `own`: what the kernel says that it needs; 0: nothing.
+  explicit RegisterFile(std::uint32_t own) : own_(own), used_(arch::kMaxProgramRegisters, false) {}
+
+  // The first of `count` registers side by side. Throws InputError at `where` if there are none left.
+  std::uint16_t take(std::uint32_t count, bool accumulators, const SourcePos& where);
+  // Registers of variables, which others may take now.
+  void give_back(const arch::RegisterRange& range);
+  std::uint32_t most() const { return most_; }
+
+ private:
+  std::uint32_t own_;
+  std::vector<bool> used_;
+  std::uint32_t variables_ = 0;  // registers of variables in use
+  std::uint32_t most_ = 0;
 };
 
 // Names live to the end of the list of steps in which they are made; their registers are free again then. Accumulators
@@ -58,7 +77,7 @@ class ProgramNames : public ExpressionNames {
 
   std::uint32_t scalars(std::uint32_t count);
   // Most registers that were in use at a time.
-  std::uint32_t registers() const { return most_; }
+  std::uint32_t registers() const { return registers_.most(); }
   const std::set<std::string>& regions_used() const { return regions_used_; }
 
  private:
@@ -77,18 +96,14 @@ class ProgramNames : public ExpressionNames {
   std::uint32_t slot(SlotSource source, std::uint32_t index, const ProgramVariable& variable);
   const ProgramVariable* typed(const std::string& name, arch::ValueType type, const SourcePos& where) const;
   void check_new(const std::string& name, const SourcePos& where) const;
-  std::uint16_t allocate(std::uint32_t count, bool accumulators, const SourcePos& where);
   std::vector<ProgramVariable> make(const std::vector<std::string>& names, arch::ValueType type,
                                     const SourcePos& where);
 
-  const arch::KernelRecord& kernel_;
   const std::vector<MemoryRegion>& regions_;
   ProgramParts& parts_;
   std::vector<Scope> scopes_{1};
   std::map<std::string, std::uint32_t> slots_;  // of built-in names that are in use
-  std::vector<bool> used_;                      // registers
-  std::uint32_t variables_ = 0;                 // registers of variables in use
-  std::uint32_t most_ = 0;
+  RegisterFile registers_;
   std::set<std::string> regions_used_;
 };
 

@@ -9,7 +9,7 @@
 #include "gpu/gpu_params.h"
 #include "replay/host_driver.h"
 #include "replay/overlap_pairs.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -8,7 +8,7 @@
 #include "arch/kernel_object.h"
 #include "gpu/gpu.h"
 #include "replay/memory_map.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

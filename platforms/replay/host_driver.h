@@ -13,7 +13,7 @@
 #include "protocol/host_task.h"
 #include "replay/host.h"
 #include "replay/initial_state.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -7,7 +7,7 @@
 #include "gpu/gpu.h"
 #include "protocol/host_task.h"
 #include "replay/memory_map.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

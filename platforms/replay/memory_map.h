@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gpu/gpu_params.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "replay/host_driver.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -8,7 +8,7 @@
 
 #include "replay/host.h"
 #include "replay/host_driver.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -14,8 +14,8 @@
 #include "replay/host_driver.h"
 #include "replay/host_params.h"
 #include "replay/packet_parts.h"
-#include "scenario/packet_options.h"
-#include "scenario/workload.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scenario/scenario.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

@@ -13,9 +13,9 @@
 #include "scenario/scenario_kernels.h"
 #include "scenario/scenario_memory.h"
 #include "scenario/scenario_packets.h"
+#include "scenario/scenario_schema.h"
 #include "scenario/scenario_submit.h"
 #include "scenario/scenario_tasks.h"
-#include "scenario/schema.h"
 
 namespace heddle::workload {
 namespace {

@@ -12,8 +12,8 @@
 #include "arch/fault.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
-#include "scenario/packet_options.h"
-#include "scenario/workload.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

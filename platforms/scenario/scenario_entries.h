@@ -8,8 +8,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include "program/program_compiler.h"
-#include "scenario/schema.h"
-#include "scenario/workload.h"
+#include "scenario/scenario_schema.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

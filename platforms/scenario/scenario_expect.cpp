@@ -9,11 +9,11 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
+#include "program/step_table.h"
 #include "scenario/memory_region.h"
-#include "program/program_choice.h"
 #include "scenario/scenario_entries.h"
 #include "scenario/scenario_memory.h"
-#include "scenario/schema.h"
+#include "scenario/scenario_schema.h"
 
 namespace heddle::workload {
 namespace {

@@ -8,7 +8,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "scenario/scenario.h"
-#include "scenario/schema.h"
+#include "scenario/scenario_schema.h"
 
 namespace heddle::workload {
 

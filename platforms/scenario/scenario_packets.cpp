@@ -7,7 +7,7 @@
 
 #include "common/yaml_util.h"
 #include "program/expression.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
 
 namespace heddle::workload {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include "scenario/packet_options.h"
-#include "scenario/schema.h"
-#include "scenario/workload.h"
+#include "scenario/scenario_schema.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

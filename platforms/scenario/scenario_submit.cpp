@@ -7,7 +7,7 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
 #include "scenario/scenario_entries.h"
 #include "scenario/scenario_packets.h"
 
@@ -72,7 +72,7 @@ const MapSpec& SubmitReader::kind_of(const YAML::Node& node, const std::string& 
     if (found != nullptr) {
       throw InputError(position(node, file_),
                        fmt::format("{}: it is both a {} and a {}", thing,
-                                   std::string(found->name, std::string(found->name).find('_')), key),
+                                   found->name.substr(0, found->name.find('_')), key),
                        "write two operations, one under the other");
     }
     found = spec;

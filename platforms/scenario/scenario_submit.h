@@ -11,8 +11,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include "scenario/scenario_kernels.h"
-#include "scenario/schema.h"
-#include "scenario/workload.h"
+#include "scenario/scenario_schema.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 

@@ -9,7 +9,7 @@
 #include "common/quantity.h"
 #include "common/yaml_util.h"
 #include "program/expression.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
 #include "scenario/scenario_entries.h"
 
 namespace heddle::workload {

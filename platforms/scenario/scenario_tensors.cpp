@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/suggest.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
 
 namespace heddle::workload {
 namespace {
@@ -188,13 +188,6 @@ void check_rules(const MapReader& map, const TensorDescriptor& tensor, std::uint
 }
 
 }  // namespace
-
-arch::Swizzle read_swizzle(const MapReader& map, const char* key) {
-  using arch::Swizzle;
-  if (!map.has(key)) return Swizzle::none;
-  return choose(map, key, std::vector<Swizzle>{Swizzle::none, Swizzle::bytes32, Swizzle::bytes64, Swizzle::bytes128},
-                arch::swizzle_name);
-}
 
 MemoryRegion tensor_region(const MapReader& map, const std::vector<MemoryRegion>& regions, std::size_t count) {
   MemoryRegion region;

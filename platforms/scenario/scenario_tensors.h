@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "arch/tensor_descriptor.h"
-#include "scenario/schema.h"
-#include "scenario/workload.h"
+#include "scenario/scenario_schema.h"
+#include "workload/workload.h"
 
 namespace heddle::workload {
 
@@ -20,8 +20,5 @@ MemoryRegion tensor_region(const MapReader& map, const std::vector<MemoryRegion>
 // What it holds, once the regions have their addresses. It breaks no rule, unless the entry says so.
 arch::TensorDescriptor read_tensor(const MapReader& map, const std::string& file,
                                    const std::vector<MemoryRegion>& regions, std::size_t count);
-
-// "none", "32", "64", "128"
-arch::Swizzle read_swizzle(const MapReader& map, const char* key);
 
 }  // namespace heddle::workload

@@ -13,7 +13,7 @@
 #include "cli/machines.h"
 #include "cli/replay_plan.h"
 #include "replay/simulation.h"
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 int sc_main(int, char**) { return 0; }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): the name is the fuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 using workload::EdgeSource;

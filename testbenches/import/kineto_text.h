@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "common/error.h"
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 namespace heddle::test {
 

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 
 namespace heddle::test {
 

@@ -5,8 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/kineto.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 using workload::Op;

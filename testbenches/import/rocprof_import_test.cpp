@@ -3,7 +3,7 @@
 
 #include "support/random.h"
 #include "import/kineto_text.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 #include "import/rocprof_text.h"
 
 using namespace heddle;

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 using workload::Op;

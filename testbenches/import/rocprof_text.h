@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 namespace heddle::test {
 

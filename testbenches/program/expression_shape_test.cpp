@@ -1,5 +1,5 @@
 // Which expressions three lanes tell, and that these three do.
-#include "program/expression_shape.h"
+#include "program/expression.h"
 
 #include <cmath>
 #include <map>

@@ -11,7 +11,7 @@
 #include "common/param_layers.h"
 #include "cwd/occupancy.h"
 #include "gpu/gpu_params.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 

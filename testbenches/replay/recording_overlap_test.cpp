@@ -13,8 +13,7 @@
 #include "replay/comparison.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
-#include "import/kineto.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 using namespace heddle::test;

@@ -13,7 +13,7 @@
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
 #include "support/random.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::test {
 

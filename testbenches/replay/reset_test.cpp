@@ -10,7 +10,7 @@
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 using namespace heddle::test;

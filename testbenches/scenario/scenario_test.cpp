@@ -11,7 +11,7 @@
 
 #include "common/param_layers.h"
 #include "common/yaml_util.h"
-#include "scenario/schema.h"
+#include "scenario/scenario_schema.h"
 
 using namespace heddle;
 using namespace heddle::workload;

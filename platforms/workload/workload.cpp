@@ -1,4 +1,4 @@
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 #include <algorithm>
 
