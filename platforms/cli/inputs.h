@@ -13,7 +13,7 @@ namespace heddle::cli {
 struct Inputs {
   std::string name;                            // of the run: of the scenario, or of the first file
   std::vector<workload::Workload> workloads;   // one per GPU
-  std::optional<workload::Scenario> scenario;  // absent: recordings
+  std::optional<scenario::Scenario> scenario;  // absent: recordings
   bool recorded() const { return !scenario; }
 };
 

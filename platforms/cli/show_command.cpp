@@ -88,9 +88,9 @@ void show_registers(const std::string& format) {
 
 void show_steps(const std::string& format) {
   if (format == "text") {
-    std::cout << workload::steps_as_text();
+    std::cout << program::steps_as_text();
   } else if (format == "markdown") {
-    std::cout << workload::steps_as_markdown();
+    std::cout << program::steps_as_markdown();
   } else {
     throw InputError(fmt::format("steps are not shown as '{}'", format), "--format text or markdown");
   }
@@ -132,7 +132,7 @@ int show_command(const std::vector<std::string>& arguments) {
   if (what[0] == "tree") {
     show_tree(machines.gpus.front());
   } else if (what[0] == "scenario-schema") {
-    std::cout << workload::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
+    std::cout << scenario::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
                                                 machines.run_entries);
   } else {
     show_params(machines, what.size() > 1 ? what[1] : "");

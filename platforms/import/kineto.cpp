@@ -17,7 +17,9 @@
 #include "import/kineto_tables.h"
 #include "import/recordings.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr Nanoseconds kWholeMicroseconds = 1'000;
@@ -252,4 +254,4 @@ std::vector<Workload> import_kineto(std::istream& stream, const std::string& nam
   return import_from(*source, name);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

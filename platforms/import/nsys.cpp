@@ -15,7 +15,9 @@
 #include "import/nsys_tables.h"
 #include "import/recordings.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 // By ENUM_CUDA_MEMCPY_OPER, in the words of Kineto.
@@ -186,4 +188,4 @@ std::vector<Workload> import_nsys(std::istream& stream, const std::string& name)
   return import_from(*source, name);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

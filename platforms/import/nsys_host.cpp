@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
@@ -145,4 +147,4 @@ int NsysHost::priority(const NsysStreamId& stream) const {
   return found != priorities_.end() ? found->second : 0;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

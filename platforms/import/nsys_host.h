@@ -14,7 +14,7 @@
 #include "import/nsys_database.h"
 #include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 
 // Numbers of an export: times whose differences fit 64 bits, ids of CUDA, ids of any kind.
 constexpr std::int64_t kMaxNsysTime = std::numeric_limits<std::int64_t>::max() / 2;
@@ -52,12 +52,12 @@ struct NsysStreamId {
 };
 
 struct NsysOp {
-  OpKind kind = OpKind::kernel;
+  workload::OpKind kind = workload::OpKind::kernel;
   std::uint8_t copy_kind = 0;  // ENUM_CUDA_MEMCPY_OPER
   int device = 0;              // see NsysTables::device()
   NsysStreamId stream;
-  Nanoseconds start = 0;  // as in the file
-  Nanoseconds duration = 0;
+  workload::Nanoseconds start = 0;  // as in the file
+  workload::Nanoseconds duration = 0;
   NsysCallId call;
   std::uint64_t bytes = 0;
   std::int64_t name = 0;     // a kernel's: id in StringIds
@@ -69,7 +69,7 @@ struct NsysOp {
 // "What `stream` is given after this waits for the event": its record is another call on another stream.
 struct NsysWait {
   NsysStreamId stream;
-  Nanoseconds begin = 0;
+  workload::Nanoseconds begin = 0;
   NsysCallId call;
   std::int64_t event = 0;
   std::int64_t event_sync = 0;  // links the wait to one of the event's records; 0: not recorded
@@ -87,7 +87,7 @@ class NsysHost {
 
   const std::vector<NsysWait>& waits() const { return waits_; }
   // When the host made that call: the outermost one if a driver call inside has the same id; nothing if not recorded.
-  std::optional<Nanoseconds> call(const NsysCallId& id) const;
+  std::optional<workload::Nanoseconds> call(const NsysCallId& id) const;
   // The record of the event that the wait means; null if the file has none.
   const NsysEventRecord* record_of(const NsysWait& wait) const;
   // Larger is more urgent; 0 where the file does not say.
@@ -97,7 +97,7 @@ class NsysHost {
   using Process = std::int64_t;
   struct Call {
     NsysCallId id;
-    std::optional<Nanoseconds> begin;
+    std::optional<workload::Nanoseconds> begin;
   };
 
   void read_waits(const NsysDatabase& database);
@@ -112,4 +112,4 @@ class NsysHost {
   std::map<NsysStreamId, int> priorities_;  // process: the operating system's id
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -11,7 +11,9 @@
 #include "import/dependencies.h"
 #include "import/kineto_json.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -324,4 +326,4 @@ std::string NsysTables::place(const NsysOp& op) {
   return fmt::format("{}, row {}", tables[static_cast<std::size_t>(op.kind)], op.row);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -14,7 +14,7 @@
 #include "import/nsys_host.h"
 #include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 
 class NsysTables {
  public:
@@ -25,7 +25,7 @@ class NsysTables {
   const NsysHost& host() const { return *host_; }
   // From TARGET_INFO_GPU. `id` is the GPU's number in the system where TARGET_INFO_CUDA_DEVICE tells it, because
   // processes may number the same GPUs differently; else what the process calls it.
-  DeviceInfo device(int id) const;
+  workload::DeviceInfo device(int id) const;
   const std::string& name(std::int64_t id) const { return names_.at(id); }
   // "CUPTI_ACTIVITY_KIND_KERNEL, row 7"
   static std::string place(const NsysOp& op);
@@ -50,7 +50,7 @@ class NsysTables {
   std::map<std::pair<std::int64_t, std::int64_t>, int> gpu_of_;  // (operating system's process id, device) -> GPU
   std::unordered_map<std::int64_t, std::string> names_;
   std::optional<NsysHost> host_;
-  std::map<int, DeviceInfo> devices_;
+  std::map<int, workload::DeviceInfo> devices_;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -7,7 +7,7 @@
 
 #include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 
 // Recorded Kineto traces (PyTorch profiler, CUDA and ROCm).
 //
@@ -25,10 +25,10 @@ bool looks_like_kineto(const std::string& path);
 //  - an operation without launch call has no enqueue time and starts at its recorded start at the earliest (INP-03);
 //  - a kernel without grid gets one CTA of 256 threads per SM of the recorded machine (INP-04);
 //  - a start that neither host, stream nor recorded wait explains is explained by dependencies.h.
-std::vector<Workload> import_kineto(const std::string& path);
+std::vector<workload::Workload> import_kineto(const std::string& path);
 
 // The same from a stream of plain JSON; `name` stands for the file in messages and in Workload::name.
-std::vector<Workload> import_kineto(std::istream& stream, const std::string& name);
+std::vector<workload::Workload> import_kineto(std::istream& stream, const std::string& name);
 
 // Recordings of Nsight Systems, exported to SQLite.
 //
@@ -44,10 +44,10 @@ bool looks_like_nsys(const std::string& path);
 // A kernel's cluster becomes a GPC_CGA: in load-balancing mode for the scheduling policy of that name, in multicast
 // mode for the default and the spread policy. Kernels of one stream may overlap. What a recording leaves open is
 // settled as for Kineto (above, and dependencies.h). Without TARGET_INFO_GPU the device is unknown: no name, no SMs.
-std::vector<Workload> import_nsys(const std::string& path);
+std::vector<workload::Workload> import_nsys(const std::string& path);
 
 // The same from the bytes of a database, not packed; `name` stands for the file in messages and in Workload::name.
-std::vector<Workload> import_nsys(std::istream& stream, const std::string& name);
+std::vector<workload::Workload> import_nsys(std::istream& stream, const std::string& name);
 
 // Kernel traces of AMD's rocprofv3 (CSV).
 //
@@ -62,9 +62,9 @@ bool looks_like_rocprof(const std::string& path);
 // Queues become streams; Grid_Size counts work-items (INP-04); registers are the vector registers of both kinds. Such a
 // trace knows neither host calls nor waits between queues nor the device: every kernel starts at its recorded start at
 // the earliest (INP-03), and the machine has to be chosen. The stream gap is the lower quartile of the gaps in queues.
-std::vector<Workload> import_rocprof(const std::string& path);
+std::vector<workload::Workload> import_rocprof(const std::string& path);
 
 // The same from a stream of plain text; `name` stands for the file in messages and in Workload::name.
-std::vector<Workload> import_rocprof(std::istream& stream, const std::string& name);
+std::vector<workload::Workload> import_rocprof(std::istream& stream, const std::string& name);
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -15,7 +15,9 @@
 #include "import/recordings.h"
 #include "import/rocprof_table.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 // The dispatches of one agent become a workload.
@@ -142,4 +144,4 @@ std::vector<Workload> import_rocprof(std::istream& stream, const std::string& na
   return import_from(*source, name);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

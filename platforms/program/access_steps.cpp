@@ -8,7 +8,7 @@
 #include "program/program_values.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::OpCode;
@@ -227,4 +227,4 @@ void compile_copy_async(ProgramBuilder& program, const StepSource& source) {
   program.add(std::move(made));
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -12,7 +12,7 @@
 
 #include "common/suggest.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 // The remainder that goes with a quotient rounded down: it has the sign of the divisor.
@@ -336,4 +336,4 @@ std::uint64_t whole_bits(double value) {
   return whole < 0 ? std::uint64_t{0} - bits : bits;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

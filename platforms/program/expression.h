@@ -17,7 +17,7 @@ namespace mu {
 class Parser;
 }
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // Values that change between evaluations. Their addresses stay: expressions point to them.
 class ExpressionSlots {
@@ -95,4 +95,4 @@ enum class Shape : std::uint8_t {
 // caller checks that the values are small enough. `shape_of`: of a slot.
 Shape shape_of(const ExpressionText& text, const std::function<Shape(std::uint32_t)>& shape_of);
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -7,7 +7,7 @@
 #include "common/yaml_util.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 void compile_let(ProgramBuilder& program, const StepSource& source) {
   const MapReader& map = source.map;
@@ -123,4 +123,4 @@ void compile_cluster_barrier(ProgramBuilder& program, const StepSource& source) 
   program.add(std::move(wait));
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

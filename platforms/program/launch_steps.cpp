@@ -5,7 +5,7 @@
 
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::LaunchMode;
@@ -97,4 +97,4 @@ void compile_append(ProgramBuilder& program, const StepSource& source) {
   program.add(std::move(made));
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

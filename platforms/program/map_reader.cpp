@@ -11,7 +11,7 @@
 #include "common/suggest.h"
 #include "common/yaml_util.h"
 
-namespace heddle::workload {
+namespace heddle {
 namespace {
 
 std::string kinds_text(unsigned kinds) {
@@ -164,4 +164,4 @@ std::vector<YAML::Node> MapReader::items(const char* key) const {
   return {value.begin(), value.end()};
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle

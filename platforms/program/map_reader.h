@@ -14,7 +14,7 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 
-namespace heddle::workload {
+namespace heddle {
 
 // Kinds of values; a key may allow several.
 enum Kind : unsigned {
@@ -202,4 +202,4 @@ T chosen(const MapReader& map, const char* key, T last, const char* (*name_of)(T
   return last;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle

@@ -8,7 +8,9 @@
 #include "program/program_values.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::program {
+
+using namespace workload;
 namespace {
 
 using arch::AtomicKind;
@@ -274,4 +276,4 @@ void compile_operation(ProgramBuilder& program, const StepSource& source) {
   OperationCompiler(program, source).compile();
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

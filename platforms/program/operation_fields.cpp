@@ -5,7 +5,7 @@
 
 #include "program/warp_values.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::BulkRequest;
@@ -239,4 +239,4 @@ void fill_fields(const WarpValues& values, const ProgramStep& step, Operation& o
   if ((fields & kBarrier) != 0) operation.barrier = offset_of(values.uniform(step.to));
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -8,7 +8,9 @@
 #include "program/program_values.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::program {
+
+using namespace workload;
 namespace {
 
 constexpr std::uint32_t kMaxSteps = 20'000;
@@ -203,4 +205,4 @@ void ProgramBuilder::read(ProgramStep& step, const ProgramValue& value) const {
   }
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,32 +10,19 @@
 
 #include "arch/kernel_record.h"
 #include "program/map_reader.h"
+#include "program/program_compiler.h"
 #include "program/program_names.h"
 #include "program/program_parts.h"
-#include "program/scenario_program.h"
 #include "workload/workload.h"
 
-namespace heddle::workload {
-
-// A kernel that a program can launch: the address of its object (arch/kernel_object.h), and its own grid.
-struct LaunchTarget {
-  std::uint64_t address = 0;
-  arch::Dim3 grid;
-};
-using LaunchTargets = std::map<std::string, LaunchTarget>;  // by name
-
-struct CompiledProgram {
-  std::shared_ptr<const ScenarioProgram> program;
-  std::set<std::string> regions;   // of memory, that it names
-  std::set<std::string> launched;  // kernels
-};
+namespace heddle::program {
 
 // All functions that read the file throw InputError with file and line for whatever is wrong there.
 class ProgramBuilder {
  public:
   // All arguments must outlive the builder.
-  ProgramBuilder(const std::string& file, const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions,
-                 const LaunchTargets& targets);
+  ProgramBuilder(const std::string& file, const arch::KernelRecord& kernel,
+                 const std::vector<workload::MemoryRegion>& regions, const LaunchTargets& targets);
 
   // The program, which ends here. The builder is used up.
   CompiledProgram finish(const SourcePos& where);
@@ -98,4 +83,4 @@ class ProgramBuilder {
   std::uint32_t depth_ = 0;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

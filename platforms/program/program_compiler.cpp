@@ -1,14 +1,15 @@
 #include "program/program_compiler.h"
 
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "common/suggest.h"
 #include "common/yaml_util.h"
+#include "program/program_builder.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::program {
+
+using namespace workload;
 namespace {
 
 const StepRow* row_named(const std::string& name) {
@@ -69,4 +70,4 @@ CompiledProgram compile_program(const YAML::Node& steps, const std::string& file
   return program.finish(position(steps, file));
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -7,7 +7,9 @@
 
 #include "common/suggest.h"
 
-namespace heddle::workload {
+namespace heddle::program {
+
+using namespace workload;
 namespace {
 
 using arch::ValueType;
@@ -290,4 +292,4 @@ Accumulators ProgramNames::accumulators(const std::string& name, std::uint32_t n
   return made;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -15,7 +15,7 @@
 #include "program/program_parts.h"
 #include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // The accumulators of a matrix multiply: n / 2 registers.
 struct Accumulators {
@@ -48,7 +48,8 @@ class RegisterFile {
 // live to the end of the program.
 class ProgramNames : public ExpressionNames {
  public:
-  ProgramNames(const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions, ProgramParts& parts);
+  ProgramNames(const arch::KernelRecord& kernel, const std::vector<workload::MemoryRegion>& regions,
+               ProgramParts& parts);
 
   std::optional<NamedValue> find(const std::string& name) override;
   std::vector<std::string> known() const override;
@@ -73,7 +74,7 @@ class ProgramNames : public ExpressionNames {
   // Address of the queue, whose region is in use then; nothing if the name is none's.
   std::optional<std::uint64_t> queue(const std::string& name);
   // Of memory; null if the name is none's.
-  const MemoryRegion* region(const std::string& name) const;
+  const workload::MemoryRegion* region(const std::string& name) const;
 
   std::uint32_t scalars(std::uint32_t count);
   // Most registers that were in use at a time.
@@ -99,7 +100,7 @@ class ProgramNames : public ExpressionNames {
   std::vector<ProgramVariable> make(const std::vector<std::string>& names, arch::ValueType type,
                                     const SourcePos& where);
 
-  const std::vector<MemoryRegion>& regions_;
+  const std::vector<workload::MemoryRegion>& regions_;
   ProgramParts& parts_;
   std::vector<Scope> scopes_{1};
   std::map<std::string, std::uint32_t> slots_;  // of built-in names that are in use
@@ -110,4 +111,4 @@ class ProgramNames : public ExpressionNames {
 // Names that a program may use without making them: "cta.x". Regions cannot be called so.
 const std::vector<std::string>& built_in_names();
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

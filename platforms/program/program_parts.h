@@ -12,7 +12,7 @@
 #include "arch/warp_program.h"
 #include "program/expression.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // Where a name of a program keeps its value: part of a register, or one or two of them, in each lane.
 struct ProgramVariable {
@@ -229,4 +229,4 @@ struct ProgramParts {
   std::uint32_t scalars = kFirstScalar;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

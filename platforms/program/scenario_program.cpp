@@ -3,7 +3,7 @@
 #include "common/error.h"
 #include "program/warp_values.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::LaneMask;
@@ -191,4 +191,4 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   settle(place, state);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -8,7 +8,7 @@
 #include "arch/warp_program.h"
 #include "program/program_parts.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // Although issue() changes nothing that can be seen, it evaluates expressions in place: one program is used by one
 // thread at a time. Read the scenario once more for another simulation that runs beside this one.
@@ -37,4 +37,4 @@ class ScenarioProgram : public arch::WarpProgram {
   ProgramParts parts_;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

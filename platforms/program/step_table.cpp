@@ -7,7 +7,7 @@
 
 #include "arch/mbarrier.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::BulkKind;
@@ -653,4 +653,4 @@ std::string steps_as_text() {
   return text;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

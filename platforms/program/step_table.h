@@ -13,7 +13,7 @@
 #include "program/program_builder.h"
 #include "program/program_parts.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // What becomes of a key's value. Those that make names (`new_name`) come last, so that no step reads what it makes.
 enum class Target : std::uint8_t {
@@ -151,4 +151,4 @@ void compile_store_tile(ProgramBuilder& program, const StepSource& source);
 void compile_launch(ProgramBuilder& program, const StepSource& source);
 void compile_append(ProgramBuilder& program, const StepSource& source);
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

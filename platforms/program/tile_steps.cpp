@@ -8,7 +8,7 @@
 #include "program/program_values.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::OpCode;
@@ -104,4 +104,4 @@ void compile_store_tile(ProgramBuilder& program, const StepSource& source) {
   }
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -6,7 +6,7 @@
 #include "arch/dsmem.h"
 #include "program/program_values.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::kWarpLanes;
@@ -211,4 +211,4 @@ void WarpValues::bits(const ProgramValue& value, ValueType type, LaneMask lanes,
   }
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

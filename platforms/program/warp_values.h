@@ -7,7 +7,7 @@
 #include "arch/warp_program.h"
 #include "program/program_parts.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // The whole part, or what is given instead where that is not from 0 to `limit` - 1: a number that nothing can have
 // stays one.
@@ -50,4 +50,4 @@ class WarpValues {
 // operation.lanes. Entries of lanes that do not take part, and arrays that the step does not fill, keep what they held.
 void fill_fields(const WarpValues& values, const ProgramStep& step, arch::Operation& operation);
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

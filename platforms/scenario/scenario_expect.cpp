@@ -1,5 +1,3 @@
-#include "scenario/scenario_expect.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -15,7 +13,10 @@
 #include "scenario/scenario_memory.h"
 #include "scenario/scenario_schema.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 void read_within(const MapReader& map, Expectation& expectation) {
@@ -149,4 +150,4 @@ Expectation read_expectation(const YAML::Node& node, const std::string& file, co
   return read_statistic(node, file);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -8,7 +8,10 @@
 #include "program/step_table.h"
 #include "scenario/scenario_schema.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -222,4 +225,4 @@ std::string scenario_json_schema(const std::vector<std::string>& presets, const 
   return root.dump(1) + "\n";
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -18,10 +18,11 @@
 #include "program/step_table.h"
 #include "scenario/memory_region.h"
 #include "scenario/scenario_entries.h"
-#include "scenario/scenario_tasks.h"
-#include "scenario/scenario_tensors.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 using arch::ValueType;
@@ -312,4 +313,4 @@ std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::strin
   return regions;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

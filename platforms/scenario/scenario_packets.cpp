@@ -9,7 +9,10 @@
 #include "program/expression.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 template <class T>
@@ -103,4 +106,4 @@ const char* direction_name(CopyDirection direction) {
   return "device_to_device";
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

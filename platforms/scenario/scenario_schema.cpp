@@ -3,7 +3,10 @@
 #include "arch/task_record.h"
 #include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 constexpr const char* kOperations = "kernel_op copy_op fill_op group_op";
@@ -502,4 +505,4 @@ std::vector<const MapSpec*> all_specs() {
   return specs;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -8,7 +8,7 @@
 #include "common/params.h"
 #include "program/map_reader.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
 
 constexpr int kScenarioVersion = 1;
 
@@ -44,4 +44,4 @@ std::vector<const MapSpec*> all_specs();
 std::string scenario_json_schema(const std::vector<std::string>& presets, const std::vector<ParamEntry>& machine,
                                  const std::vector<ParamEntry>& run);
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -1,13 +1,15 @@
-#include "scenario/scenario_tensors.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "common/suggest.h"
 #include "program/step_table.h"
+#include "scenario/scenario_entries.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 using arch::Interleave;
@@ -220,4 +222,4 @@ arch::TensorDescriptor read_tensor(const MapReader& map, const std::string& file
   return tensor;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

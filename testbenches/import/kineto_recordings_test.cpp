@@ -20,8 +20,8 @@ std::optional<Workload> recording(const std::string& name) {
     std::cout << "SKIPPED: no recording " << name << "\n";
     return std::nullopt;
   }
-  CHECK(workload::looks_like_kineto(path.string()));
-  std::vector<Workload> workloads = workload::import_kineto(path.string());
+  CHECK(import::looks_like_kineto(path.string()));
+  std::vector<Workload> workloads = import::import_kineto(path.string());
   REQUIRE(workloads.size() == 1);
   return std::move(workloads[0]);
 }

@@ -88,7 +88,7 @@ inline std::string trace(const std::vector<std::string>& events, const std::stri
 
 inline std::vector<workload::Workload> import_text(const std::string& text) {
   std::istringstream stream(text);
-  return workload::import_kineto(stream, "trace.json");
+  return import::import_kineto(stream, "trace.json");
 }
 
 // The message of the InputError; empty if there was none.

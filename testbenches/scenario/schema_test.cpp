@@ -11,6 +11,8 @@
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using nlohmann::json;
 
 namespace {
