@@ -44,7 +44,7 @@ CtaMove CtaMove::restore(const arch::RecordPool& areas, std::uint64_t area) {
   move.restores_ = true;
   move.at_ = At::header;
   move.area_ = area;
-  move.give_ = arch::GiveWalk(areas, area);
+  move.give_ = arch::GiveSteps(areas, area);
   return move;
 }
 
@@ -123,7 +123,7 @@ void CtaMove::answer(const Access& access, std::uint64_t old, const std::uint8_t
       take_.answer(old);
       if (!take_.over()) return;  // a ticket has been drawn: whoever gives the area back gives it to this one
       area_ = take_.record();
-      give_ = arch::GiveWalk(areas_, area_);
+      give_ = arch::GiveSteps(areas_, area_);
       at_ = outcome_ == Outcome::open ? At::write : At::give;
       return;
     case At::claim:

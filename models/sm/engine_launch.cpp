@@ -61,7 +61,7 @@ void WarpEngine::nested_released(std::uint32_t slot, Cycle when) {
   if (run.code == OpCode::launch_child) return look_at_context(slot, when);
   if (run.code == OpCode::queue_append) return nested_goes_on(slot, NestedStage::begin, when);
   const bool shared = nested_.shared_contexts;
-  run.walk = arch::WaitWalk(cta.context, shared ? 0 : arch::home_of_sm(place_.id), !shared && !cta.home_here);
+  run.walk = arch::WaitSteps(cta.context, shared ? 0 : arch::home_of_sm(place_.id), !shared && !cta.home_here);
   nested_goes_on(slot, NestedStage::wait, when);
 }
 
@@ -124,7 +124,7 @@ void WarpEngine::begin_launch(std::uint32_t slot) {
     run.lane = lane_of(run.lanes, run.index);
     const std::uint64_t queue = run.entries[run.index].queue;
     if (!aligned(queue)) return nested_wrong(slot, FaultKind::misaligned, queue);
-    run.walk = arch::AppendWalk(queue);
+    run.walk = arch::AppendSteps(queue);
     return nested_goes_on(slot, NestedStage::place, next);
   }
   if (cta.context_state == Cta::Context::being_made) {
@@ -134,12 +134,12 @@ void WarpEngine::begin_launch(std::uint32_t slot) {
   }
   if (cta.context_state == Cta::Context::none) {
     cta.context_state = Cta::Context::being_made;
-    run.walk = arch::TakeWalk(nested_.contexts);
+    run.walk = arch::TakeSteps(nested_.contexts);
     return nested_goes_on(slot, NestedStage::take_context, next);
   }
   if (run.code == OpCode::stream_create) return nested_goes_on(slot, NestedStage::create, next);
   run.lane = lane_of(run.lanes, run.index);
-  run.walk = arch::TakeWalk(nested_.tasks);
+  run.walk = arch::TakeSteps(nested_.tasks);
   nested_goes_on(slot, NestedStage::take_task, next);
 }
 
@@ -168,7 +168,7 @@ void WarpEngine::context_made(std::uint32_t slot, Cycle when) {
   if (run.stopped) return nested_drop(slot);
   if (run.code == OpCode::stream_create) return nested_goes_on(slot, NestedStage::create, when);
   run.lane = lane_of(run.lanes, run.index);
-  run.walk = arch::TakeWalk(nested_.tasks);
+  run.walk = arch::TakeSteps(nested_.tasks);
   nested_goes_on(slot, NestedStage::take_task, when);
 }
 
@@ -180,12 +180,12 @@ void WarpEngine::nested_answer(std::uint32_t slot, Cycle when) {
   const std::uint64_t old = nested_word(slot, run.lane);
   // A walk is told, and goes on or is over.
   const auto walks = [&](auto& walk) {
-    const auto* wait = run.stage == NestedStage::wait ? &std::get<arch::WaitWalk>(run.walk) : nullptr;
+    const auto* wait = run.stage == NestedStage::wait ? &std::get<arch::WaitSteps>(run.walk) : nullptr;
     const bool home = wait != nullptr && wait->writes_home() && !wait->was_woken();
     walk.answer(old);
     cta.home_here |= home;
     if (walk.over()) return true;
-    if constexpr (std::is_same_v<std::decay_t<decltype(walk)>, arch::WaitWalk>) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(walk)>, arch::WaitSteps>) {
       if (walk.waiting()) {
         warp.wait = WarpWait::children;
         warp.since = std::max(warp.since, when);
@@ -211,7 +211,7 @@ void WarpEngine::nested_answer(std::uint32_t slot, Cycle when) {
       run.looked = true;
       return check_operands(slot, when);
     case NestedStage::take_context:
-      if (auto& walk = std::get<arch::TakeWalk>(run.walk); walks(walk)) {
+      if (auto& walk = std::get<arch::TakeSteps>(run.walk); walks(walk)) {
         cta.context = walk.record();
         nested_goes_on(slot, NestedStage::write_context, when);
       }
@@ -230,7 +230,7 @@ void WarpEngine::nested_answer(std::uint32_t slot, Cycle when) {
       return nested_finish(slot, when);
     }
     case NestedStage::take_task:
-      if (auto& walk = std::get<arch::TakeWalk>(run.walk); walks(walk)) {
+      if (auto& walk = std::get<arch::TakeSteps>(run.walk); walks(walk)) {
         run.record = walk.record();
         const bool tail = run.children[run.index].mode == LaunchMode::tail;
         nested_goes_on(slot, tail ? NestedStage::write_task : NestedStage::count_task, when);
@@ -245,12 +245,12 @@ void WarpEngine::nested_answer(std::uint32_t slot, Cycle when) {
       const std::uint64_t tmdq =
           cta.context + arch::context::kTmdqs + std::uint64_t{8} * (child.stream % nested_.tmdqs);
       run.walk = child.mode == LaunchMode::stream
-                     ? arch::PushWalk(tmdq, run.record)
-                     : arch::PushWalk(owner + arch::tmd::kTailLast, run.record, owner + arch::tmd::kTailFirst);
+                     ? arch::PushSteps(tmdq, run.record)
+                     : arch::PushSteps(owner + arch::tmd::kTailLast, run.record, owner + arch::tmd::kTailFirst);
       return nested_goes_on(slot, NestedStage::push, when);
     }
     case NestedStage::push:
-      if (auto& walk = std::get<arch::PushWalk>(run.walk); walks(walk)) {
+      if (auto& walk = std::get<arch::PushSteps>(run.walk); walks(walk)) {
         if (walk.starts()) return nested_goes_on(slot, NestedStage::start, when);
         if (walk.previous() != 0) {
           host_.tell_tasks({protocol::ChildPacket::Kind::queued, run.record, walk.previous(), run.issued});
@@ -259,7 +259,7 @@ void WarpEngine::nested_answer(std::uint32_t slot, Cycle when) {
       }
       return;
     case NestedStage::place:
-      if (auto& walk = std::get<arch::AppendWalk>(run.walk); walks(walk)) {
+      if (auto& walk = std::get<arch::AppendSteps>(run.walk); walks(walk)) {
         run.fault_address = run.entries[run.index].queue;
         run.fault = walk.closed() ? FaultKind::queue_closed : FaultKind::misaligned;
         const bool wrong = walk.closed() || !aligned(walk.entry());
@@ -271,7 +271,7 @@ void WarpEngine::nested_answer(std::uint32_t slot, Cycle when) {
     case NestedStage::turn:
       return nested_goes_on(slot, NestedStage::appended, when);
     case NestedStage::wait:
-      if (walks(std::get<arch::WaitWalk>(run.walk))) nested_finish(slot, when);
+      if (walks(std::get<arch::WaitSteps>(run.walk))) nested_finish(slot, when);
       return;
     default:
       HEDDLE_CHECK(false, "a memory step of a launch ended that nobody made");
@@ -305,7 +305,7 @@ void WarpEngine::write_task(std::uint32_t slot) {
 void WarpEngine::write_entry(std::uint32_t slot) {
   const NestedRun& run = *warps_[slot].nested;
   const auto& data = run.entries[run.index].data;
-  nested_line(slot, std::get<arch::AppendWalk>(run.walk).entry() + arch::kQueueEntryData, {data.begin(), data.end()});
+  nested_line(slot, std::get<arch::AppendSteps>(run.walk).entry() + arch::kQueueEntryData, {data.begin(), data.end()});
 }
 
 // A CTA of a queue task: where its entry lies, and what gives it back (TSK-05).

@@ -140,7 +140,7 @@ void WarpEngine::nested_step(std::uint32_t slot) {
     case NestedStage::write_entry:
       return write_entry(slot);
     case NestedStage::turn: {
-      const auto& walk = std::get<arch::AppendWalk>(run.walk);
+      const auto& walk = std::get<arch::AppendSteps>(run.walk);
       return nested_ask(slot,
                         {MemoryStep::Kind::write, walk.entry(), arch::turn_ready(walk.ticket(), walk.capacity())});
     }
@@ -149,7 +149,7 @@ void WarpEngine::nested_step(std::uint32_t slot) {
       return next_launch(slot, domain_.now() + 1);
     case NestedStage::appended:
       host_.tell_tasks({protocol::ChildPacket::Kind::appended, run.entries[run.index].queue,
-                        std::get<arch::AppendWalk>(run.walk).ticket(), run.issued});
+                        std::get<arch::AppendSteps>(run.walk).ticket(), run.issued});
       return next_launch(slot, domain_.now() + 1);
     case NestedStage::fault:
       return nested_wrong(slot, run.fault, run.fault_address);
@@ -252,7 +252,7 @@ void WarpEngine::tell_lost_entry(const NestedRun& run) {
   const bool writing =
       run.stage == NestedStage::place || run.stage == NestedStage::write_entry || run.stage == NestedStage::turn;
   if (run.code != OpCode::queue_append || !writing) return;
-  const auto& walk = std::get<arch::AppendWalk>(run.walk);
+  const auto& walk = std::get<arch::AppendSteps>(run.walk);
   if (!walk.has_ticket()) return;
   host_.tell_tasks({protocol::ChildPacket::Kind::lost_entry, run.entries[run.index].queue, walk.ticket(), run.issued});
 }
@@ -293,7 +293,7 @@ void WarpEngine::stop_nested(std::uint32_t slot) {
   run.stopped = true;
   Cta& cta = ctas_[warp.cta];
   ++cta.open;
-  if (auto* walk = std::get_if<arch::WaitWalk>(&run.walk)) walk->give_up();
+  if (auto* walk = std::get_if<arch::WaitSteps>(&run.walk)) walk->give_up();
   if (!run.asking) nested_ready(slot, std::max(domain_.now(), warp.since));
 }
 
@@ -306,7 +306,7 @@ void WarpEngine::on_wake(const protocol::WakePacket& wake) {
     for (const std::uint32_t slot : cta.warps) {
       NestedRun* run = warps_[slot].nested.get();
       if (run == nullptr || run->stage != NestedStage::wait) continue;
-      auto& walk = std::get<arch::WaitWalk>(run->walk);
+      auto& walk = std::get<arch::WaitSteps>(run->walk);
       const bool waited = walk.waiting();
       walk.woken();
       if (waited) nested_ready(slot, domain_.now());
@@ -324,7 +324,7 @@ void WarpEngine::begin_wait_children(std::uint32_t slot) {
   run.stage = NestedStage::wait;
   run.issued = domain_.now();
   run.begun = true;
-  arch::WaitWalk walk(cta.context, arch::home_of_sm(place_.id), false);
+  arch::WaitSteps walk(cta.context, arch::home_of_sm(place_.id), false);
   walk.answer(2);  // it has found work
   walk.woken();
   run.walk = walk;

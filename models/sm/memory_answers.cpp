@@ -21,8 +21,8 @@ bool has_row(std::uint8_t sectors, std::uint32_t offset, std::uint32_t bytes) {
 
 }  // namespace
 
-void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t access, std::uint32_t part, std::uint32_t entry,
-                        Cycle departure) {
+void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t /*access*/, std::uint32_t part,
+                        std::uint32_t entry, Cycle departure) {
   const std::uint32_t index = open_.take();
   open_[index] = {&request, ledger_.begin(), part, entry};
   request.extension.entry = index;
@@ -37,7 +37,6 @@ void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t access, 
     request.release();
     return;
   }
-  note_owners(request, open_[index], accesses_[access]);
   if (waiting_.empty() && !sending_ && out_.can_send()) {
     sending_ = true;
     out_.send(request, last_departure_);
@@ -47,20 +46,6 @@ void MemoryUnit::submit(protocol::MemoryRequest& request, std::uint32_t access, 
     waiting_.push_back({&request, last_departure_});
   }
   if (stopped()) was_stopped_ = true;
-}
-
-// What answered() will look at.
-void MemoryUnit::note_owners(protocol::MemoryRequest& request, const Open& open, const Access& access) const {
-  auto& owners = request.extension.owners;
-  owners[0] = &open;
-  owners[1] = &access;
-  owners[2] = &warps_[access.warp].scoreboard;
-  if (open.entry == kNone) return;
-  const auto* tags =
-      static_cast<const std::uint8_t*>(l1_.tags_of(tagged(arch::line_of(request.get_address()), request)));
-  owners[3] = l1_.place_of(open.entry);
-  owners[4] = tags;
-  owners[5] = tags + 64;
 }
 
 void MemoryUnit::send_waiting(Cycle now) {
@@ -89,7 +74,6 @@ void MemoryUnit::go_on(Cycle when) {
 bool MemoryUnit::on_response(tlm::tlm_generic_payload& payload, Cycle arrival) {
   // Whoever answered the earlier ones has returned, unless this is called from inside such a call.
   const std::size_t over = depth_ == 0 ? retired_.size() : 0;
-  for (std::size_t i = 0; i < over; ++i) protocol::prefetch(*retired_[i]);
   ++depth_;
   auto& request = static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): all are ours
   answered(request, arrival);

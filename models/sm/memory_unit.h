@@ -32,12 +32,12 @@
 
 namespace heddle::sm {
 
-inline const arch::NestedMemory kNoNestedMemory{};
+inline const arch::LaunchMemory kNoNestedMemory{};
 
 // What of memory an SM has to know: where its slices are, and where device-side launches keep what they need.
 struct MemoryView {
   const arch::AddressMap& map;
-  const arch::NestedMemory& nested = kNoNestedMemory;
+  const arch::LaunchMemory& nested = kNoNestedMemory;
 };
 
 // The SM on the SM-to-SM network of its GPC.
@@ -247,7 +247,6 @@ class MemoryUnit {
   // For an access: its part, or the entry of the L1 for which one of its parts waits.
   void submit(protocol::MemoryRequest& request, std::uint32_t access, std::uint32_t part, std::uint32_t entry,
               Cycle departure);
-  void note_owners(protocol::MemoryRequest& request, const Open& open, const Access& access) const;
   void send_waiting(Cycle now);
   void answered(protocol::MemoryRequest& request, Cycle arrival);
   static Outcome outcome_of(const protocol::MemoryRequest& request);

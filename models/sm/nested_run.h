@@ -55,7 +55,7 @@ struct NestedRun {
   std::uint32_t lane = 0;    // whose that is
   Cycle issued = 0;
 
-  std::variant<std::monostate, arch::TakeWalk, arch::PushWalk, arch::AppendWalk, arch::WaitWalk> walk;
+  std::variant<std::monostate, arch::TakeSteps, arch::PushSteps, arch::AppendSteps, arch::WaitSteps> walk;
   std::uint64_t record = 0;  // TMD of the child
   std::uint64_t asked = 0;   // address of the last step, for messages
   bool asking = false;       // a step is under way

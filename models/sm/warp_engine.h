@@ -425,7 +425,7 @@ class WarpEngine final : public EventHandler, private MemoryClient {
   const SmParams params_;
   const arch::CodeStore& code_;
   const SmPlace place_;
-  const arch::NestedMemory& nested_;
+  const arch::LaunchMemory& nested_;
   PacketOut<protocol::BulkRequestPacket>& bulk_out_;
   const char* name_;
   EngineHost& host_;

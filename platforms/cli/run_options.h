@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "replay/host.h"
+#include "replay/submission.h"
 #include "workload/packet_options.h"
 
 namespace heddle::cli {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "arch/topology.h"
 #include "arch/gpu_observation.h"
+#include "arch/topology.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {

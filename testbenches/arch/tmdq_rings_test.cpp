@@ -111,12 +111,12 @@ class Pool {
  private:
   struct Taker {
     std::uint32_t left = 0;
-    std::optional<TakeWalk> walk;
+    std::optional<TakeSteps> walk;
     std::vector<std::uint64_t> answers;
   };
   struct Giver {
     std::uint64_t record = 0;
-    std::optional<GiveWalk> walk;
+    std::optional<GiveSteps> walk;
     std::vector<std::uint64_t> answers;
   };
   RecordPool pool_;
@@ -229,7 +229,7 @@ class Queue {
   struct Appender {
     std::uint32_t left = 0;
     std::uint32_t at = 0;  // 0: walk, 1: data, 2: turn
-    std::optional<AppendWalk> walk = {};
+    std::optional<AppendSteps> walk = {};
     std::vector<std::uint64_t> answers = {};
   };
   struct Cta {

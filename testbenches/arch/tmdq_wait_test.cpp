@@ -110,7 +110,7 @@ class Waits {
     std::uint64_t wait = 0;
     std::uint64_t launched = 0;  // since the last
     std::uint64_t open = 0;      // tasks of it that have not completed
-    std::optional<WaitWalk> walk;
+    std::optional<WaitSteps> walk;
     std::optional<std::uint64_t> pending;  // an answer on its way
     bool passed = false;                   // the walk has seen that nothing is open
   };

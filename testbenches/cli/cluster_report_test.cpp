@@ -1,13 +1,14 @@
 // What a run says of its clusters: stats.json, the page, the summary.
-#include "arch/gpu_observation.h"
-#include "cli/cluster_report.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include <nlohmann/json.hpp>
+
+#include "arch/gpu_observation.h"
 #include "cli/csv.h"
+#include "cli/report_parts.h"
 
 using namespace heddle;
 using namespace heddle::test;

@@ -2,6 +2,8 @@
 #include <map>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/csv.h"
 
 using namespace heddle::test;

@@ -1,6 +1,8 @@
 // Kernels that are programs: the bytes that they leave in memory, and what a scenario says of them.
 #include <cstring>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 using namespace heddle::test;

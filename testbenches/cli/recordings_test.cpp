@@ -3,6 +3,8 @@
 #include <iostream>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 using namespace heddle::test;

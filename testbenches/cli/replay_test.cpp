@@ -3,6 +3,8 @@
 #include <cmath>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 using namespace heddle::test;

@@ -1,4 +1,6 @@
 // A kernel trace of rocprofv3 as a user meets it: replayed, imported, asked for its occupancy, refused.
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 #include "import/rocprof_text.h"
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 using namespace heddle::test;

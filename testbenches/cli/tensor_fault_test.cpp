@@ -1,4 +1,6 @@
 // What a run says of requests to the tensor memory access unit that break a rule.
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 using namespace heddle::test;

@@ -312,7 +312,7 @@ TEST_CASE("a block puts its statistics below the device's prefix, and is reset a
   run_until_idle();
   CHECK(part.when == 12);
   CHECK(observation.progress == 1);
-  CHECK(observation.stats.to_json().at("gpu7.gpc0.gpm.launches").at("value") == 1);
+  CHECK(observation.stats.value("gpu7.gpc0.gpm.launches") == 1);
   WaitGraph graph;
   domain.collect_waits(graph);
   CHECK(graph.chain() == std::vector<std::string>{"a waits: needs b"});

@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/packet_bench.h"
+#include "common/link_bench.h"
 #include "common/packet_socket.h"
 #include "support/seed.h"
 

@@ -14,7 +14,7 @@
 #include <tlm_utils/simple_initiator_socket.h>
 #include <tlm_utils/simple_target_socket.h>
 
-#include "common/packet_bench.h"
+#include "common/link_bench.h"
 #include "support/seed.h"
 
 using namespace heddle;

@@ -279,10 +279,10 @@ TEST_CASE("what a session is asked for follows from the grid's levels", "[cwd][C
   request = heddle::cwd::request_for(shape, 0, 1);
   CHECK(request.ugpu_cgas == 1);
   CHECK(request.gpc_cgas == 2);
-  CHECK_FALSE(heddle::cwd::is_wide(shape));
+  CHECK_FALSE(heddle::cwd::is_domain_wide(shape));
 
   ClusterShape wide;
   wide.of(CgaLevel::gpu) = {137, 1, 1};
-  CHECK(heddle::cwd::is_wide(wide));
-  CHECK_FALSE(heddle::cwd::is_wide(ClusterShape{}));
+  CHECK(heddle::cwd::is_domain_wide(wide));
+  CHECK_FALSE(heddle::cwd::is_domain_wide(ClusterShape{}));
 }

@@ -165,10 +165,10 @@ double judge_packets(const CwdBench& bench, const Scene& scene) {
     if (packet.last) ++next_sequence;
     REQUIRE(packet.shape.grid == task.grid);
     REQUIRE((packet.memory_slot != kNoMemorySlot) == task.cluster.linear_memory);
-    REQUIRE(packet.has_id == scene.params.central_raster);
+    REQUIRE(packet.id.has_value() == scene.params.central_raster);
     if (scene.params.central_raster) {
       REQUIRE(sms.size() == 1);
-      REQUIRE(packet.id.index == heddle::arch::linear_of(packet.id.cta, task.grid));
+      REQUIRE(packet.id->index == heddle::arch::linear_of(packet.id->cta, task.grid));
     }
     std::uint32_t masks = 1;
     for (const std::uint64_t mask : packet.further_masks) masks += mask != 0 ? 1 : 0;

@@ -252,7 +252,7 @@ TEST_CASE("the timeline shows every CGA from its launch to the end of its flush"
     }
     void slice(heddle::TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
                heddle::TimelineArgs arguments) override {
-      slices.emplace_back(track.line, begin.value() / 1000, end.value() / 1000, std::string(name));
+      slices.emplace_back(track.line, begin / 1000, end / 1000, std::string(name));
       args.clear();
       for (const auto& [key, value] : arguments) args[std::string(key)] = value;
     }

@@ -9,6 +9,7 @@
 
 #include "support/gpu_bench.h"
 
+using heddle::Picoseconds;
 using heddle::TimelineArgs;
 using heddle::TimelineSink;
 using heddle::TrackId;
@@ -29,10 +30,8 @@ class RecordingSink : public TimelineSink {
     if (inserted) names.push_back(group + "/" + line);
     return {1, static_cast<std::uint32_t>(at->second)};
   }
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
-             TimelineArgs) override {
-    const auto ps = [](const sc_core::sc_time& time) { return time / sc_core::sc_time(1, sc_core::SC_PS); };
-    slices[names.at(track.line)].push_back({ps(begin), ps(end), std::string(name)});
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs) override {
+    slices[names.at(track.line)].push_back({static_cast<double>(begin), static_cast<double>(end), std::string(name)});
   }
   void counter(TrackId, Picoseconds, std::string_view, double) override {}
 

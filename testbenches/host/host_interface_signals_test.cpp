@@ -1,5 +1,6 @@
 // Interrupt and reset.
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "host/host_interface_bench.h"
 

@@ -7,8 +7,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "host/register_text.h"
-
 namespace heddle::test {
 namespace {
 

@@ -1,6 +1,7 @@
 #include "import/byte_source.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "import/kineto_text.h"
 

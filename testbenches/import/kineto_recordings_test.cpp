@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "import/recordings.h"
 

@@ -7,14 +7,14 @@
 namespace heddle::test {
 namespace {
 
-using memory::L2Ways;
+using memory::L2IngressPorts;
 
 // A slice with both ways in, each with an initiator of its own.
 struct TwoWays {
   explicit TwoWays(const L2Params& params, std::uint64_t bytes = 64 * 128)
       : domain("domain", 1.0, TimingMode::at, 0, observation),
         map(bytes, 1, 1),
-        slice("slice", domain, "l2.slice0", params, map, 0, L2Ways::crossbar_and_hub),
+        slice("slice", domain, "l2.slice0", params, map, 0, L2IngressPorts::crossbar_and_hub),
         crossbar("crossbar", domain),
         hub("hub", domain),
         memory("memory", domain, bytes) {

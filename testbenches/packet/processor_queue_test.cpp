@@ -265,7 +265,7 @@ TEST_CASE("after a reset in mid-flight nothing counts as open", "[packet][PKT-04
   for (std::uint32_t i = 0; i < 3; ++i) queue.submit(kernel_packet(bench.object("k")));
   bench.run(5000);
   const auto value = [&](const char* name) {
-    return bench.observation.stats.to_json().at(std::string("gpu0.packet.") + name).at("value").get<double>();
+    return bench.observation.stats.value(std::string("gpu0.packet.") + name);
   };
   CHECK(value("open") == 3);
   CHECK(value("in_flight") == 3);

@@ -25,8 +25,8 @@ bool says(const Lines& lines, const std::string& text) {
 class Drawing : public heddle::TimelineSink {
  public:
   struct Slice {
-    sc_core::sc_time begin;
-    sc_core::sc_time end;
+    heddle::Picoseconds begin;
+    heddle::Picoseconds end;
     std::string name;
   };
   std::vector<std::string> lines;
@@ -38,11 +38,11 @@ class Drawing : public heddle::TimelineSink {
     if (found == lines.end()) lines.push_back(line);
     return {0, static_cast<std::uint32_t>(std::find(lines.begin(), lines.end(), line) - lines.begin())};
   }
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
+  void slice(TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
              TimelineArgs) override {
     slices[lines.at(track.line)].push_back({begin, end, std::string(name)});
   }
-  void counter(TrackId, Picoseconds, std::string_view, double) override {}
+  void counter(TrackId, heddle::Picoseconds, std::string_view, double) override {}
 };
 
 }  // namespace

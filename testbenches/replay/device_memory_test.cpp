@@ -1,9 +1,10 @@
 // Regions of a workload, and the linear memories of its CGAs, which lie at the end of device memory.
-#include "arch/gpu_observation.h"
 #include "replay/device_memory.h"
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "gpu/gpu.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
 

@@ -1,11 +1,12 @@
 // Loads at the start and TPC switches: what a workload says becomes what the machine is given.
-#include "arch/gpu_observation.h"
 #include "replay/initial_state.h"
 
 #include <map>
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "gpu/gpu.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
 

@@ -1,6 +1,4 @@
 // Regions of translated subcontexts: frames of their own, and page tables that lead there.
-#include "replay/memory_map.h"
-
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -8,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/page_table.h"
+#include "replay/device_memory.h"
 #include "replay/replay_bench.h"
 #include "support/random.h"
 #include "support/seed.h"

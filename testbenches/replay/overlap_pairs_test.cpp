@@ -1,10 +1,9 @@
 // Pairs of kernels that run at the same time, against every pair looked at by itself.
-#include "replay/overlap_pairs.h"
-
 #include <algorithm>
 
 #include <catch2/catch.hpp>
 
+#include "replay/comparison.h"
 #include "support/random.h"
 
 using namespace heddle;

@@ -37,7 +37,7 @@ struct Lab {
   explicit Lab(const Workload& w, const workload::PacketOptions& options = {}, std::uint32_t queues = 8,
                std::uint32_t ring = 16)
       : plan(replay::plan_packets(w, Pace::asap, {}, queues)) {
-    replay::PacketHostParams params;
+    replay::SubmissionParams params;
     params.ring = ring;
     memory = replay::lay_out(w, {}, plan, options, params, host, device);
     encoder_params.options = options;

@@ -13,10 +13,10 @@
 
 using namespace heddle;
 using namespace heddle::test;
-using replay::HostTimings;
 using replay::Pace;
 using replay::PacketPlan;
 using replay::plan_packets;
+using replay::SubmissionTimings;
 using workload::Workload;
 
 namespace {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/clock.h"
 #include "import/recordings.h"

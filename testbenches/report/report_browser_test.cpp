@@ -1,6 +1,8 @@
 // The report page as a browser draws it.
 #include "report/page_bench.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace heddle::test;
 using Catch::Contains;
 

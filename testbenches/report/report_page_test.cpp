@@ -1,5 +1,7 @@
 // What the report page is made of, and what goes wrong when it is written.
 #include "common/error.h"
+
+#include <nlohmann/json.hpp>
 #include "report/page_bench.h"
 
 using namespace heddle::test;

@@ -135,7 +135,7 @@ struct ProgramBench {
     return mpc.exits.back().first - link - first_issue();
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.sm0." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.sm0." + name);
   }
 
   SimFixture sim;
@@ -144,7 +144,7 @@ struct ProgramBench {
   Domain domain;
   arch::CodeStore code;
   arch::AddressMap map;
-  arch::NestedMemory nested;  // empty, unless a test fills it before it starts
+  arch::LaunchMemory nested;  // empty, unless a test fills it before it starts
   ProgramMpc mpc;
   sm::Sm sm;
   FakeL2 l2;

@@ -112,7 +112,7 @@ struct SmBench {
     mpc.start(cycle, packet);
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.sm0." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.sm0." + name);
   }
 
   SimFixture sim;

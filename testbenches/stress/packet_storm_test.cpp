@@ -75,7 +75,7 @@ TEST_CASE("a storm of packets: nothing is lost, nothing happens twice", "[stress
   CtaCounts ctas;
   Judge judge;
   m.observation.ctas = &ctas;
-  m.gpu.listen(judge);
+  m.gpu.packets().listen(judge);
   lab.begin();
   constexpr std::uint32_t kQueues = 6;
   std::vector<heddle_queue> queues;

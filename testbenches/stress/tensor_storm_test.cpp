@@ -143,7 +143,7 @@ void storm(const std::vector<std::string>& sets, std::uint32_t clusters) {
       }
       for (std::uint32_t rank = 0; rank < kCluster; ++rank) {
         const std::uint64_t cta = std::uint64_t{cluster} * kCluster + rank;
-        REQUIRE(lab.gpu.read_memory(out_of(cta, round), shown.data(), kBytes));
+        REQUIRE(lab.gpu.memory().read(out_of(cta, round), shown.data(), kBytes));
         for (std::uint32_t i = 0; i < kBytes / 4; ++i) {
           if (shown[i] != (round < kRounds ? draw.word(4 * i) : inbox[i])) {
             FAIL("CTA " << cta << ", round " << round << ", word " << i);

@@ -89,7 +89,7 @@ TEST_CASE("a plain memory takes the HBM's place", "[system][MEM-02][HST-02]") {
   oracle.run(*adder(), grid, block, 0);
   machine.lab.run(adder(), grid, block);
   std::vector<std::uint8_t> after(kBytes);
-  REQUIRE(machine.lab.gpu.read_memory(0, after.data(), after.size()));
+  REQUIRE(machine.lab.gpu.memory().read(0, after.data(), after.size()));
   CHECK(after == oracle.memory);
   CHECK(machine.memory.transactions > 1000);
   CHECK(machine.memory.unknown_commands == 0);  // atomics and the like stay before it

@@ -52,7 +52,7 @@ void make_object(GpuLab& lab, std::uint32_t program, arch::CtaDuration duration 
   object.registers_per_thread = 16;
   object.name = "child";
   const arch::KernelObjectBytes bytes = arch::encode(object);
-  REQUIRE(lab.gpu.write_memory(kObject, bytes.data(), bytes.size()));
+  REQUIRE(lab.gpu.memory().write(kObject, bytes.data(), bytes.size()));
 }
 
 // A piece of work: a kernel of the host (number 0), the entry of a queue, or a task that another item has launched.

@@ -184,7 +184,7 @@ TEST_CASE("corrupt bytes are an error for the aperture as well, until they are w
   PacketLab lab({machine("at")});
   lab.begin();
   auto& m = lab[0];
-  REQUIRE(m.gpu.poison_memory(0x100000, 32));
+  REQUIRE(m.gpu.memory().poison(0x100000, 32));
   std::array<std::uint8_t, 64> bytes{};
   const auto access = [&](tlm::tlm_command command, std::uint64_t address, unsigned count) {
     return m.bar1.access(command, address, bytes.data(), count);

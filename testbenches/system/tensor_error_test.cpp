@@ -380,7 +380,7 @@ TEST_CASE("a poisoned response poisons shared memory, and the barrier completes"
   // Warm, so that the L2 has the line, and sound.
   lab.run(one_box(bytes, true), {1, 1, 1}, {32, 1, 1}, kWindow);
   CHECK(lab.gpu.faults().empty());
-  REQUIRE(lab.gpu.poison_memory(kTensor + 128 + 32, 4));
+  REQUIRE(lab.gpu.memory().poison(kTensor + 128 + 32, 4));
   lab.run(one_box(bytes, false), {1, 1, 1}, {32, 1, 1}, kWindow);
   CHECK(lab.gpu.faults().empty());  // nobody has read it
   CHECK(lab.read<std::uint32_t>(kResults) == 1);

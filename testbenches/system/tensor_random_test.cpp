@@ -34,13 +34,13 @@ struct Machine {
   }
   Bytes memory(std::uint64_t address, std::uint64_t bytes) {
     Bytes result(bytes);
-    REQUIRE(lab.gpu.read_memory(address, result.data(), bytes));
+    REQUIRE(lab.gpu.memory().read(address, result.data(), bytes));
     return result;
   }
   Bytes randomize(Random& random, std::uint64_t address, std::uint64_t bytes) {
     Bytes data(bytes);
     for (std::size_t i = 0; i < bytes; i += 8) put_value(&data[i], 8, random.next());
-    REQUIRE(lab.gpu.write_memory(address, data.data(), bytes));
+    REQUIRE(lab.gpu.memory().write(address, data.data(), bytes));
     return data;
   }
 

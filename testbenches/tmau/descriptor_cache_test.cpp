@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/error.h"
 #include "support/random.h"
 
 using namespace heddle;

@@ -22,7 +22,7 @@ TmauParams stages() {
 }
 
 double mean_cycles(const TmauBench& bench) {
-  return bench.observation.stats.to_json().at("gpu0.gpc0.tmau0.cycles.mean").at("value").get<double>();
+  return bench.observation.stats.value("gpu0.gpc0.tmau0.cycles.mean");
 }
 
 }  // namespace
