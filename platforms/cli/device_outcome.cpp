@@ -12,8 +12,8 @@
 namespace heddle::cli {
 namespace {
 
-using workload::Expectation;
-using workload::ExpectationKind;
+using scenario::Expectation;
+using scenario::ExpectationKind;
 using workload::MemoryRegion;
 
 namespace fs = std::filesystem;
@@ -125,7 +125,7 @@ ExpectationResult check_device(const RunOutcome& outcome, const Expectation& exp
   const std::vector<MemoryRegion>& regions = outcome.inputs->workloads[expectation.gpu].memory;
   for (std::size_t r = 0; r < regions.size(); ++r) {
     if (regions[r].name != expectation.memory) continue;
-    result.actual = workload::difference(expectation, outcome.result.jobs[expectation.gpu].regions[r]);
+    result.actual = scenario::difference(expectation, outcome.result.jobs[expectation.gpu].regions[r]);
     result.ok = result.actual.empty();
     if (result.ok) result.actual = "the same";
   }

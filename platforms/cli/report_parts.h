@@ -8,7 +8,7 @@
 
 #include "cli/run_outcome.h"
 #include "replay/simulation.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::cli {
 

@@ -282,8 +282,8 @@ int run_command(const std::vector<std::string>& arguments) {
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   if (inputs.scenario) {
-    for (const workload::Expectation& expectation : inputs.scenario->expectations) {
-      if (expectation.kind == workload::ExpectationKind::memory) {
+    for (const scenario::Expectation& expectation : inputs.scenario->expectations) {
+      if (expectation.kind == scenario::ExpectationKind::memory) {
         jobs[expectation.gpu].regions.push_back(expectation.memory);
       }
     }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "replay/submission.h"
-#include "scenario/packet_options.h"
+#include "workload/packet_options.h"
 
 namespace heddle::cli {
 

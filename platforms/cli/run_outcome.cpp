@@ -102,15 +102,15 @@ void collect_stats(RunOutcome& outcome) {
 
 bool RunOutcome::wants_no_progress() const {
   if (!inputs->scenario) return false;
-  const std::vector<workload::Expectation>& wanted = inputs->scenario->expectations;
+  const std::vector<scenario::Expectation>& wanted = inputs->scenario->expectations;
   return std::any_of(wanted.begin(), wanted.end(),
-                     [](const workload::Expectation& e) { return e.kind == workload::ExpectationKind::no_progress; });
+                     [](const scenario::Expectation& e) { return e.kind == scenario::ExpectationKind::no_progress; });
 }
 
 void check_expectations(RunOutcome& outcome) {
   if (!outcome.inputs->scenario) return;
-  for (const workload::Expectation& expectation : outcome.inputs->scenario->expectations) {
-    if (expectation.kind != workload::ExpectationKind::statistic) {
+  for (const scenario::Expectation& expectation : outcome.inputs->scenario->expectations) {
+    if (expectation.kind != scenario::ExpectationKind::statistic) {
       outcome.expectations.push_back(check_device(outcome, expectation));
       continue;
     }

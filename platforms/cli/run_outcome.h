@@ -96,7 +96,7 @@ void check_expectations(RunOutcome& outcome);
 void collect_faults(RunOutcome& outcome);
 
 // The result of an expectation that concerns memory or faults.
-ExpectationResult check_device(const RunOutcome& outcome, const workload::Expectation& expectation);
+ExpectationResult check_device(const RunOutcome& outcome, const scenario::Expectation& expectation);
 
 // Before the run: that every file that a region asks for can be written into. Throws InputError if not, or if two
 // regions, or a region and the results, have the same.

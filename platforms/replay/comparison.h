@@ -9,7 +9,7 @@
 #include "common/stats.h"
 #include "gpu/gpu_params.h"
 #include "replay/submitter.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -9,7 +9,7 @@
 
 #include "arch/gpu_observation.h"
 #include "arch/topology.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -326,7 +326,7 @@ void load_regions(const workload::Workload& workload, const std::string& instanc
     constexpr std::uint64_t kPortion = std::uint64_t{4} << 20;
     for (std::uint64_t offset = 0; offset < region.bytes; offset += kPortion) {
       const std::vector<std::uint8_t> bytes =
-          workload::initial_bytes(region, offset, std::min(kPortion, region.bytes - offset));
+          scenario::initial_bytes(region, offset, std::min(kPortion, region.bytes - offset));
       HEDDLE_CHECK(gpu.memory().write(map.regions[i] + offset, bytes.data(), bytes.size()),
                    "a region cannot be filled");
     }

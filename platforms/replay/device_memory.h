@@ -8,7 +8,7 @@
 
 #include "arch/kernel_object.h"
 #include "gpu/gpu_params.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::gpu {
 class Gpu;

@@ -6,7 +6,7 @@
 
 #include "protocol/host_task.h"
 #include "replay/device_memory.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::gpu {
 class Gpu;

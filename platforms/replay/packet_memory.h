@@ -11,8 +11,8 @@
 #include "arch/kernel_object.h"
 #include "replay/packet_plan.h"
 #include "replay/submission.h"
-#include "scenario/packet_options.h"
-#include "scenario/workload.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "replay/submission.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

@@ -16,8 +16,8 @@
 #include "replay/packet_parts.h"
 #include "replay/submission.h"
 #include "replay/submitter.h"
-#include "scenario/packet_options.h"
-#include "scenario/workload.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

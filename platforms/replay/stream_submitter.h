@@ -14,7 +14,7 @@
 #include "replay/initial_state.h"
 #include "replay/submission.h"
 #include "replay/submitter.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

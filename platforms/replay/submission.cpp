@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/params.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 namespace {

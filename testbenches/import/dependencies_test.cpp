@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 using namespace heddle::workload;
+using namespace heddle::import;
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 using workload::EdgeSource;
@@ -21,8 +21,8 @@ std::optional<Workload> recording(const std::string& name) {
     std::cout << "SKIPPED: no recording " << name << "\n";
     return std::nullopt;
   }
-  CHECK(workload::looks_like_kineto(path.string()));
-  std::vector<Workload> workloads = workload::import_kineto(path.string());
+  CHECK(import::looks_like_kineto(path.string()));
+  std::vector<Workload> workloads = import::import_kineto(path.string());
   REQUIRE(workloads.size() == 1);
   return std::move(workloads[0]);
 }

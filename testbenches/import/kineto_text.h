@@ -14,7 +14,7 @@
 #include <zlib.h>
 
 #include "common/error.h"
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 namespace heddle::test {
 
@@ -89,7 +89,7 @@ inline std::string trace(const std::vector<std::string>& events, const std::stri
 
 inline std::vector<workload::Workload> import_text(const std::string& text) {
   std::istringstream stream(text);
-  return workload::import_kineto(stream, "trace.json");
+  return import::import_kineto(stream, "trace.json");
 }
 
 // The message of the InputError; empty if there was none.

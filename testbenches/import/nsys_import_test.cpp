@@ -1,7 +1,7 @@
 // What an export of Nsight Systems becomes, rule by rule.
 #include <catch2/catch.hpp>
 
-#include "import/nsys.h"
+#include "import/recordings.h"
 #include "import/nsys_export.h"
 
 using namespace heddle;

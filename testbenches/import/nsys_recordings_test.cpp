@@ -5,8 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/kineto.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 
 using namespace heddle;
 using workload::Op;
@@ -20,9 +19,9 @@ TEST_CASE("recording: a diffusion transformer on two H100", "[workload][INP-05][
     std::cout << "SKIPPED: no recording " << path.filename().string() << "\n";
     return;
   }
-  CHECK(workload::looks_like_nsys(path.string()));
-  CHECK_FALSE(workload::looks_like_kineto(path.string()));
-  const std::vector<Workload> workloads = workload::import_nsys(path.string());
+  CHECK(import::looks_like_nsys(path.string()));
+  CHECK_FALSE(import::looks_like_kineto(path.string()));
+  const std::vector<Workload> workloads = import::import_nsys(path.string());
   REQUIRE(workloads.size() == 2);
   std::size_t ops = 0;
   std::map<std::uint64_t, std::size_t> clustered;              // by CTAs of the cluster

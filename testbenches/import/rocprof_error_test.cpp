@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/random.h"
 #include "import/kineto_text.h"
 #include "import/rocprof_text.h"
+#include "support/random.h"
 
 using namespace heddle;
 using namespace heddle::test;
@@ -123,7 +123,7 @@ TEST_CASE("a trace of rocprofv3 that is cut anywhere but at a line's end is refu
   const std::string packed = gzipped(text);
   for (std::size_t length = 1; length < packed.size(); ++length) {
     CAPTURE(length);
-    CHECK_THROWS_AS(workload::import_rocprof(dir.write("cut.csv.gz", packed.substr(0, length))), InputError);
+    CHECK_THROWS_AS(import::import_rocprof(dir.write("cut.csv.gz", packed.substr(0, length))), InputError);
   }
 }
 

@@ -11,11 +11,13 @@
 #include <catch2/catch.hpp>
 
 #include "arch/half.h"
-#include "support/seed.h"
 #include "program/program_values.h"
+#include "support/seed.h"
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {

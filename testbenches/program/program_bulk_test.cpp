@@ -12,6 +12,8 @@
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::AtomicKind;
 using arch::BulkKind;
 using arch::BulkRequest;

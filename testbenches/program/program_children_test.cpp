@@ -10,12 +10,14 @@
 
 #include "common/error.h"
 #include "common/yaml_util.h"
-#include "support/seed.h"
 #include "scenario/scenario.h"
 #include "scenario/scenario_memory.h"
+#include "support/seed.h"
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::LaunchMode;
 using arch::OpCode;
 using Catch::Contains;

@@ -13,6 +13,8 @@
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::OpCode;
 using arch::Order;
 using arch::Scope;

@@ -10,6 +10,8 @@
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {

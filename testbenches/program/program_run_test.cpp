@@ -13,6 +13,8 @@
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 using test::ProgramMachine;
 

@@ -13,7 +13,7 @@
 #include "common/param_layers.h"
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 #include "support/random.h"
 
 namespace heddle::test {

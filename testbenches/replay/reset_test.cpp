@@ -8,7 +8,7 @@
 
 #include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
-#include "import/kineto.h"
+#include "import/recordings.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 #include "replay/stream_submitter.h"
@@ -30,7 +30,7 @@ std::optional<Workload> fitted_recording(const std::string& name, const gpu::Gpu
     std::cout << "SKIPPED: no recording " << name << "\n";
     return std::nullopt;
   }
-  Workload w = workload::import_kineto(path.string()).at(0);
+  Workload w = import::import_kineto(path.string()).at(0);
   if (operations < w.ops.size()) w.ops.resize(operations);  // edges come from earlier ones only
   const Clock clock(params.machine.clock);
   for (workload::Op& op : w.ops) {

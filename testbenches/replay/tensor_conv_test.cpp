@@ -39,7 +39,7 @@ TEST_CASE("a convolution from im2col loads, the matrix unit and tensor stores is
           "[replay][TMA-11][TMA-13][TMA-22][TMA-40]") {
   const Data data = GENERATE(Data::whole, Data::any);
   const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
-  workload::Scenario scenario = test::shipped_scenario("tma_conv");
+  scenario::Scenario scenario = test::shipped_scenario("tma_conv");
   workload::Workload& work = scenario.workloads.at(0);
   test::fill_region(work, "x", data, 21);
   test::fill_region(work, "w", data, 22);

@@ -7,6 +7,8 @@
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::CgaLevel;
 using arch::CgaMode;
 using arch::Dim3;

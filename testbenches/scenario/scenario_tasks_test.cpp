@@ -1,7 +1,5 @@
 // Scenarios with queues, subcontexts, changes of sharing, launched kernels, regions of address spaces, and the
 // expectations that belong to them.
-#include "scenario/scenario_tasks.h"
-
 #include <cstring>
 #include <set>
 #include <string>
@@ -13,10 +11,13 @@
 #include "common/error.h"
 #include "scenario/memory_region.h"
 #include "scenario/scenario.h"
+#include "scenario/scenario_entries.h"
 #include "scenario/scenario_memory.h"
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {

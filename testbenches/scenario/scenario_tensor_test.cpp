@@ -9,12 +9,14 @@
 
 #include "arch/tensor_descriptor.h"
 #include "common/error.h"
-#include "support/random.h"
 #include "scenario/memory_region.h"
 #include "scenario/scenario.h"
+#include "support/random.h"
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::Interleave;
 using arch::Swizzle;
 using arch::TensorDescriptor;

@@ -11,10 +11,12 @@
 
 #include "common/param_layers.h"
 #include "common/yaml_util.h"
-#include "scenario/schema.h"
+#include "scenario/scenario_schema.h"
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {

@@ -176,6 +176,16 @@ class PagesTest(unittest.TestCase):
         for name in MOST_FILES:
             self.assertIn(ROOT / "docs/howto" / name, PAGES)
 
+    def test_an_operation_is_a_row_in_each_table(self):
+        page = (ROOT / "docs/howto/add-an-operation.md").read_text("utf-8")
+        name = re.search(r'StepRow\("(\w+)"', page)[1]
+        for path in ("models/arch/operation_table.h", "platforms/program/step_table.cpp"):
+            self.assertIn(f"OpCode::{name}", (ROOT / path).read_text("utf-8"))
+        # Beside the tables and the unit of the SM nothing but generated documents knows it.
+        for folder in ("platforms/program", "platforms/scenario"):
+            others = [p.name for p in (ROOT / folder).iterdir() if p.suffix in (".h", ".cpp") and name in p.read_text("utf-8")]
+            self.assertEqual(others, ["step_table.cpp"] if folder.endswith("program") else [])
+
     def test_code_is_that_of_the_files(self):
         for page in PAGES:
             with self.subTest(page=page.name):

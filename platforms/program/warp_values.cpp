@@ -1,12 +1,12 @@
-// Values of a program's expressions: registers, place and counters in, addresses, conditions and data out.
+#include "program/warp_values.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "arch/dsmem.h"
 #include "program/program_values.h"
-#include "scenario/scenario_program.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::kWarpLanes;
@@ -24,19 +24,6 @@ std::uint64_t raw_bits(const WarpState& state, const ProgramVariable& variable, 
   const unsigned width = 8 * arch::bytes_of(variable.type);
   bits >>= variable.shift;
   return width == 64 ? bits : bits & ((std::uint64_t{1} << width) - 1);
-}
-
-void write_bits(WarpState& state, const ProgramVariable& variable, std::uint32_t lane, std::uint64_t bits) {
-  std::uint32_t& low = state.of(variable.first)[lane];
-  const unsigned width = 8 * arch::bytes_of(variable.type);
-  if (width < 32) {
-    const std::uint32_t mask = ((std::uint32_t{1} << width) - 1) << variable.shift;
-    low = (low & ~mask) | static_cast<std::uint32_t>(bits << variable.shift);
-    return;
-  }
-  low = static_cast<std::uint32_t>(bits);
-  if (width == 64)
-    state.of(static_cast<std::uint16_t>(variable.first + 1))[lane] = static_cast<std::uint32_t>(bits >> 32);
 }
 
 double shared_slot(const ProgramSlot& slot, const WarpPlace& place, const WarpState& state) {
@@ -151,25 +138,24 @@ std::uint64_t address_of(double value) { return std::isfinite(value) ? whole_bit
 
 }  // namespace
 
-double ScenarioProgram::shared_value(const WarpPlace& place, const WarpState& state, std::uint32_t expression) const {
+double WarpValues::uniform(std::uint32_t expression) const {
   const ProgramExpression& code = parts_.expressions[expression];
-  for (const BoundSlot& slot : code.shared) *slot.value = shared_slot(slot.source, place, state);
+  for (const BoundSlot& slot : code.shared) *slot.value = shared_slot(slot.source, place_, state_);
   return code.expression.value();
 }
 
-void ScenarioProgram::lane_values(const WarpPlace& place, const WarpState& state, std::uint32_t expression,
-                                  LaneMask lanes, Lanes& results) const {
+void WarpValues::of_lanes(std::uint32_t expression, LaneMask lanes, Lanes& results) const {
   const ProgramExpression& code = parts_.expressions[expression];
   if (code.uniform()) {
-    results.fill(shared_value(place, state, expression));
+    results.fill(uniform(expression));
     return;
   }
-  for (const BoundSlot& slot : code.shared) *slot.value = shared_slot(slot.source, place, state);
+  for (const BoundSlot& slot : code.shared) *slot.value = shared_slot(slot.source, place_, state_);
   const auto value = [&](std::uint32_t lane) {
-    for (const BoundSlot& slot : code.per_lane) *slot.value = lane_slot(slot.source, place, state, lane);
+    for (const BoundSlot& slot : code.per_lane) *slot.value = lane_slot(slot.source, place_, state_, lane);
     return code.expression.value();
   };
-  const bool affine = code.affine || (code.affine_in_rows && in_rows(place.block));
+  const bool affine = code.affine || (code.affine_in_rows && in_rows(place_.block));
   if (affine && affine_values(value(0), value(1), value(kWarpLanes - 1), results)) return;
   // Not in muParser's bulk mode: it may start threads, which cost more than 32 evaluations do.
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
@@ -177,11 +163,10 @@ void ScenarioProgram::lane_values(const WarpPlace& place, const WarpState& state
   }
 }
 
-LaneMask ScenarioProgram::condition(const WarpPlace& place, const WarpState& state, std::uint32_t expression,
-                                    LaneMask lanes) const {
-  if (parts_.expressions[expression].uniform()) return shared_value(place, state, expression) != 0 ? lanes : 0;
+LaneMask WarpValues::condition(std::uint32_t expression, LaneMask lanes) const {
+  if (parts_.expressions[expression].uniform()) return uniform(expression) != 0 ? lanes : 0;
   Lanes values{};
-  lane_values(place, state, expression, lanes, values);
+  of_lanes(expression, lanes, values);
   LaneMask result = 0;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if (values[lane] != 0) result |= LaneMask{1} << lane;
@@ -189,83 +174,41 @@ LaneMask ScenarioProgram::condition(const WarpPlace& place, const WarpState& sta
   return result & lanes;
 }
 
-void ScenarioProgram::addresses(const WarpPlace& place, const WarpState& state, std::uint32_t expression,
-                                LaneMask lanes, PerLane<std::uint64_t>& results) const {
+void WarpValues::addresses(std::uint32_t expression, LaneMask lanes, PerLane<std::uint64_t>& results) const {
   if (parts_.expressions[expression].uniform()) {
-    results.fill(address_of(shared_value(place, state, expression)));
+    results.fill(address_of(uniform(expression)));
     return;
   }
   Lanes values{};
-  lane_values(place, state, expression, lanes, values);
+  of_lanes(expression, lanes, values);
   std::transform(values.begin(), values.end(), results.begin(), address_of);
 }
 
-void ScenarioProgram::cluster_addresses(const WarpPlace& place, const WarpState& state, const ProgramStep& step,
-                                        LaneMask lanes, PerLane<std::uint64_t>& results) const {
+void WarpValues::cluster_addresses(const ProgramStep& step, LaneMask lanes, PerLane<std::uint64_t>& results) const {
   Lanes ranks{};
   Lanes offsets{};
-  lane_values(place, state, step.rank, lanes, ranks);
-  lane_values(place, state, step.at, lanes, offsets);
+  of_lanes(step.rank, lanes, ranks);
+  of_lanes(step.at, lanes, offsets);
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     results[lane] = cluster_address(ranks[lane], offsets[lane], step.width);
   }
 }
 
-// A number that 32 bits do not hold is too large for every mbarrier.
-void ScenarioProgram::operands(const WarpPlace& place, const WarpState& state, const ProgramStep& step,
-                               arch::Operation& operation) const {
-  Lanes numbers{};
-  for (std::size_t i = 0; i < step.values.size(); ++i) {
-    lane_values(place, state, step.values[i].expression, operation.lanes, numbers);
-    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-      operation.data[lane][i] = whole_below(numbers[lane], 0x1p32, 0xFFFF'FFFF);
-    }
-  }
-}
-
-void ScenarioProgram::bits(const WarpPlace& place, const WarpState& state, const ProgramValue& value, ValueType type,
-                           LaneMask lanes, PerLane<std::uint64_t>& results) const {
+void WarpValues::bits(const ProgramValue& value, ValueType type, LaneMask lanes,
+                      PerLane<std::uint64_t>& results) const {
   if (value.expression == kNoExpression) {
     const bool same = value.variable.type == type;
     for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-      const std::uint64_t raw = raw_bits(state, value.variable, lane);
+      const std::uint64_t raw = raw_bits(state_, value.variable, lane);
       results[lane] = same ? raw : bits_of(type, number_of(value.variable.type, raw));
     }
     return;
   }
   Lanes values{};
-  lane_values(place, state, value.expression, lanes, values);
+  of_lanes(value.expression, lanes, values);
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((lanes >> lane & 1U) != 0) results[lane] = bits_of(type, values[lane]);
   }
 }
 
-// Values side by side, as they will lie in memory.
-void ScenarioProgram::data(const WarpPlace& place, const WarpState& state, const ProgramStep& step,
-                           arch::Operation& operation) const {
-  const std::uint32_t bytes = step.width / static_cast<std::uint32_t>(step.values.size());
-  const LaneMask lanes = operation.lanes;
-  for (auto& words : operation.data) words = {};
-  PerLane<std::uint64_t> values{};
-  std::uint32_t offset = 0;
-  for (const ProgramValue& value : step.values) {
-    bits(place, state, value, step.element, lanes, values);
-    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-      if ((lanes >> lane & 1U) == 0) continue;
-      std::array<std::uint32_t, 4>& words = operation.data[lane];
-      words[offset / 4] |= static_cast<std::uint32_t>(values[lane] << 8 * (offset % 4));
-      if (bytes == 8) words[offset / 4 + 1] = static_cast<std::uint32_t>(values[lane] >> 32);
-    }
-    offset += bytes;
-  }
-}
-
-void ScenarioProgram::set(const WarpPlace& place, WarpState& state, const ProgramStep& step, LaneMask lanes) const {
-  PerLane<std::uint64_t> values{};
-  bits(place, state, step.values.front(), step.variable.type, lanes, values);
-  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
-    if ((lanes >> lane & 1U) != 0) write_bits(state, step.variable, lane, values[lane]);
-  }
-}
-
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -1,6 +1,7 @@
 // A workload: operations in streams, as a host submits them to one GPU. Scenarios and recorded traces both become one.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -25,7 +26,13 @@ enum class OpKind { kernel, copy, fill };
 // Between which memories a copy moves its bytes.
 enum class CopyDirection { device_to_device, host_to_device, device_to_host };
 // What a recorder's name for a copy says: "Memcpy HtoD (Pinned -> Device)". Within the device where it says nothing.
-CopyDirection direction_of(const std::string& name);
+inline CopyDirection direction_of(const std::string& name) {
+  const auto has = [&name](const char* text) { return name.find(text) != std::string::npos; };
+  // ROCm writes "CopyHostToDevice", CUDA "Memcpy HtoD".
+  if (has("HtoD") || has("HtoA") || has("HostToDevice")) return CopyDirection::host_to_device;
+  if (has("DtoH") || has("AtoH") || has("DeviceToHost")) return CopyDirection::device_to_host;
+  return CopyDirection::device_to_device;
+}
 
 // Why an operation does not start as soon as its stream and its host call would allow it.
 enum class EdgeSource {
@@ -204,7 +211,10 @@ struct Workload {
   std::vector<LaunchedKernel> launched;
   std::vector<std::string> warnings;  // sentences for the user
 
-  std::size_t kernels() const;
+  std::size_t kernels() const {
+    return static_cast<std::size_t>(
+        std::count_if(ops.begin(), ops.end(), [](const Op& op) { return op.kind == OpKind::kernel; }));
+  }
 };
 
 }  // namespace heddle::workload

@@ -1,15 +1,12 @@
-#include "scenario/scenario_program.h"
-
-#include <cmath>
-#include <limits>
+#include "program/scenario_program.h"
 
 #include "common/error.h"
+#include "program/warp_values.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::LaneMask;
-using arch::OpCode;
 using arch::Operation;
 using arch::WarpPlace;
 using arch::WarpState;
@@ -21,19 +18,36 @@ constexpr int kFreeRounds = 1000;
 LaneMask mask(const WarpState& state, std::size_t scalar) { return static_cast<LaneMask>(state.scalars[scalar]); }
 void set_mask(WarpState& state, std::size_t scalar, LaneMask lanes) { state.scalars[scalar] = lanes; }
 
-// Offsets in shared memory have 32 bits; what does not fit is beyond every allocation.
-std::uint32_t offset_of(std::uint64_t address) {
-  constexpr std::uint32_t kBeyond = 0xFFFF'FFF0;
-  return address > kBeyond ? kBeyond : static_cast<std::uint32_t>(address);
-}
-std::uint32_t offset_of(double value) {
-  return offset_of(std::isfinite(value) ? whole_bits(value) : ~std::uint64_t{0});
+void write_bits(WarpState& state, const ProgramVariable& variable, std::uint32_t lane, std::uint64_t bits) {
+  std::uint32_t& low = state.of(variable.first)[lane];
+  const unsigned width = 8 * arch::bytes_of(variable.type);
+  if (width < 32) {
+    const std::uint32_t mask = ((std::uint32_t{1} << width) - 1) << variable.shift;
+    low = (low & ~mask) | static_cast<std::uint32_t>(bits << variable.shift);
+    return;
+  }
+  low = static_cast<std::uint32_t>(bits);
+  if (width == 64)
+    state.of(static_cast<std::uint16_t>(variable.first + 1))[lane] = static_cast<std::uint32_t>(bits >> 32);
 }
 
-// Where lane l's registers 2 i and 2 i + 1 lie in the tile: as MatmulTile says.
-std::uint64_t tile_offset(const ProgramStep& step, std::uint32_t lane) {
-  return std::uint64_t{lane / 4 + step.tile_row} * step.pitch +
-         std::uint64_t{2 * (lane % 4) + step.tile_column} * arch::bytes_of(step.element);
+void zero(WarpState& state, const ProgramStep& now, LaneMask lanes) {
+  const arch::RegisterRange range = now.demand.writes.front();
+  for (std::uint32_t i = 0; i < range.count; ++i) {
+    std::uint32_t* registers = state.of(static_cast<std::uint16_t>(range.first + i));
+    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+      if ((lanes >> lane & 1U) != 0) registers[lane] = 0;
+    }
+  }
+}
+
+// `step` is a `set`: the value goes to its variable.
+void set(const WarpValues& values, WarpState& state, const ProgramStep& step, LaneMask lanes) {
+  arch::PerLane<std::uint64_t> bits{};
+  values.bits(step.values.front(), step.variable.type, lanes, bits);
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    if ((lanes >> lane & 1U) != 0) write_bits(state, step.variable, lane, bits[lane]);
+  }
 }
 
 }  // namespace
@@ -78,13 +92,13 @@ void ScenarioProgram::control(const WarpPlace& place, WarpState& state) const {
     case StepKind::while_begin:
       return set_mask(state, now.scalar, active);
     case StepKind::while_test: {
-      const LaneMask left = active == 0 ? 0 : condition(place, state, now.at, active);
+      const LaneMask left = active == 0 ? 0 : WarpValues(parts_, place, state).condition(now.at, active);
       set_mask(state, kActiveScalar, left != 0 ? left : mask(state, now.scalar) & alive);
       if (left == 0) state.pc = now.target;
       return;
     }
     case StepKind::if_begin: {
-      const LaneMask taken = active == 0 ? 0 : condition(place, state, now.at, active);
+      const LaneMask taken = active == 0 ? 0 : WarpValues(parts_, place, state).condition(now.at, active);
       set_mask(state, now.scalar, active);
       set_mask(state, now.scalar + 1, active & ~taken);
       set_mask(state, kActiveScalar, taken);
@@ -117,8 +131,9 @@ void ScenarioProgram::count(const WarpPlace& place, WarpState& state, const Prog
   const bool active = mask(state, kActiveScalar) != 0;
   if (now.kind == StepKind::loop_begin) {
     if (active) {
-      counter = static_cast<std::int64_t>(whole_bits(shared_value(place, state, now.at)));
-      limit = static_cast<std::int64_t>(whole_bits(shared_value(place, state, now.to)));
+      const WarpValues values(parts_, place, state);
+      counter = static_cast<std::int64_t>(whole_bits(values.uniform(now.at)));
+      limit = static_cast<std::int64_t>(whole_bits(values.uniform(now.to)));
     }
     if (!active || (up ? counter >= limit : counter <= limit)) state.pc = now.target;
     return;
@@ -156,10 +171,10 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
       state.exited = true;
       return;
     case StepKind::operation:
-      fill(place, state, now, operation);
+      fill_fields(WarpValues(parts_, place, state), now, operation);
       break;
     case StepKind::set:
-      set(place, state, now, operation.lanes);
+      set(WarpValues(parts_, place, state), state, now, operation.lanes);
       break;
     case StepKind::zero:
       zero(state, now, operation.lanes);
@@ -176,76 +191,4 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   settle(place, state);
 }
 
-void ScenarioProgram::fill(const WarpPlace& place, const WarpState& state, const ProgramStep& now,
-                           Operation& operation) const {
-  if (now.bulk != kNoBulk) return bulk(place, state, now, operation);
-  if (now.child != kNoChild) return children(place, state, now, operation);
-  switch (now.code) {
-    case OpCode::store:
-    case OpCode::atomic:
-      if (!now.values.empty()) data(place, state, now, operation);
-      if (now.atomic == arch::AtomicKind::compare_exchange && now.code == OpCode::atomic) {
-        bits(place, state, now.compare, now.element, operation.lanes, operation.compare);
-      }
-      [[fallthrough]];
-    case OpCode::load:
-      aim(place, state, now, operation);
-      if (now.pitch != 0) {
-        for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-          if (operation.address[lane] != kNowhere) operation.address[lane] += tile_offset(now, lane);
-        }
-      }
-      return;
-    case OpCode::async_copy: {
-      arch::PerLane<std::uint64_t> to{};
-      addresses(place, state, now.to, operation.lanes, to);
-      for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane)
-        operation.shared_address[lane] = offset_of(to[lane]);
-      return addresses(place, state, now.at, operation.lanes, operation.address);
-    }
-    case OpCode::matmul:
-      operation.tile = now.tile;
-      operation.tile.a = offset_of(shared_value(place, state, now.at));
-      operation.tile.b = offset_of(shared_value(place, state, now.to));
-      return;
-    case OpCode::stream_destroy:
-      return operands(place, state, now, operation);
-    case OpCode::mbarrier_init:
-    case OpCode::mbarrier_invalidate:
-    case OpCode::mbarrier_arrive:
-    case OpCode::mbarrier_expect:
-    case OpCode::mbarrier_complete:
-    case OpCode::mbarrier_wait:
-    case OpCode::mbarrier_test:
-      operands(place, state, now, operation);
-      [[fallthrough]];
-    case OpCode::release_shared:
-    case OpCode::tensor_fence:
-      return aim(place, state, now, operation);
-    case OpCode::barrier:
-      operation.barrier = offset_of(shared_value(place, state, now.to));
-      return;
-    default:
-      return;
-  }
-}
-
-void ScenarioProgram::aim(const WarpPlace& place, const WarpState& state, const ProgramStep& now,
-                          Operation& operation) const {
-  if (now.space == arch::Space::cluster) {
-    return cluster_addresses(place, state, now, operation.lanes, operation.address);
-  }
-  addresses(place, state, now.at, operation.lanes, operation.address);
-}
-
-void ScenarioProgram::zero(WarpState& state, const ProgramStep& now, LaneMask lanes) {
-  const arch::RegisterRange range = now.demand.writes.front();
-  for (std::uint32_t i = 0; i < range.count; ++i) {
-    std::uint32_t* registers = state.of(static_cast<std::uint16_t>(range.first + i));
-    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-      if ((lanes >> lane & 1U) != 0) registers[lane] = 0;
-    }
-  }
-}
-
-}  // namespace heddle::workload
+}  // namespace heddle::program

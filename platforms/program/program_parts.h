@@ -1,15 +1,18 @@
-// What the steps of a scenario's program become: a flat list, in which control flow is jumps.
+// What the steps of a scenario's program become: a flat list, in which control flow is jumps, with the expressions that
+// it evaluates.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "arch/bulk.h"
 #include "arch/warp_program.h"
 #include "program/expression.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // Where a name of a program keeps its value: part of a register, or one or two of them, in each lane.
 struct ProgramVariable {
@@ -114,6 +117,17 @@ enum class StepKind : std::uint8_t {
   finish,  // the end: all lanes
 };
 
+// Fields of an operation whose values are worked out when a step is issued; a step has several of them.
+enum Field : std::uint8_t {
+  kAddress = 1,   // `at`: Operation::address, in the step's space
+  kNumbers = 2,   // `values`: Operation::data, a number of 32 bits each
+  kStored = 4,    // `values`: Operation::data, side by side as in memory
+  kCompared = 8,  // `compare`: Operation::compare
+  kCopied = 16,   // `at` and `to`: Operation::address and shared_address
+  kTile = 32,     // `tile`, `at` and `to`: Operation::tile
+  kBarrier = 64,  // `to`: Operation::barrier
+};
+
 struct ProgramStep {
   StepKind kind = StepKind::operation;
   arch::OpCode code = arch::OpCode::compute;
@@ -129,6 +143,8 @@ struct ProgramStep {
   std::uint32_t count = 1;
   std::uint32_t latency = 0;
   arch::MatmulTile tile;
+
+  std::uint8_t fields = 0;  // Field: what of the operation its expressions give
 
   std::uint32_t at = kNoExpression;    // address; a copy's source; matmul: A; loops: from; conditions
   std::uint32_t rank = kNoExpression;  // space cluster: the CTA in the CGA whose shared memory it is
@@ -154,6 +170,44 @@ struct ProgramStep {
   std::string text;  // "load x (line 12)"
 };
 
+// Where an operand of a request to the tensor memory access unit goes.
+enum class BulkField : std::uint8_t {
+  descriptor,
+  coordinate,  // of dimension `index`
+  offset,      // im2col, of dimension `index` + 1
+  global,
+  to,
+  bytes,
+  shared,
+  destination,
+  barrier,
+  multicast,
+  data_cta,     // and barrier_cta
+  barrier_cta,  // alone
+};
+
+struct BulkOperand {
+  BulkField field = BulkField::descriptor;
+  std::uint32_t index = 0;
+  std::uint32_t expression = 0;
+};
+
+// A request to the tensor memory access unit, with expressions in place of numbers.
+struct BulkStep {
+  arch::BulkRequest request;  // what is the same for all
+  std::uint32_t rank = 1;     // of the tensor
+  std::vector<BulkOperand> operands;
+};
+
+// A launch, or an entry for a queue, with expressions in place of numbers.
+struct ChildStep {
+  arch::ChildLaunch launch;                                                        // what is the same for all
+  std::array<std::uint32_t, 3> grid{kNoExpression, kNoExpression, kNoExpression};  // x, y, z; else as in `launch`
+  std::uint32_t stream = kNoExpression;
+  std::uint64_t queue = 0;           // an append: address
+  std::vector<ProgramValue> values;  // arguments; words of an entry
+};
+
 // An address that is aligned to every width, and beyond every memory.
 constexpr std::uint64_t kNowhere = ~std::uint64_t{0xF};
 
@@ -162,4 +216,17 @@ constexpr std::size_t kActiveScalar = 0;  // lanes that take part now
 constexpr std::size_t kAliveScalar = 1;   // lanes that have not exited
 constexpr std::size_t kFirstScalar = 2;
 
-}  // namespace heddle::workload
+// All that a program consists of; the compiler fills it in.
+struct ProgramParts {
+  ExpressionSlots values;          // what expressions point to
+  std::vector<ProgramSlot> slots;  // by slot
+  std::vector<ProgramExpression> expressions;
+  std::vector<ProgramStep> steps;  // the last one is `finish`
+  std::vector<BulkStep> bulk;
+  std::vector<ChildStep> children;
+  bool launches = false;  // it has steps of device-side launches
+  std::uint32_t registers = 0;
+  std::uint32_t scalars = kFirstScalar;
+};
+
+}  // namespace heddle::program
