@@ -38,7 +38,7 @@ MmuSystem::MmuSystem(Domain& domain, const memory::MmuParams& params, const arch
     gpcs_.push_back(
         std::make_unique<memory::GpcMmu>(name.c_str(), domain, fmt::format("gpc{}.mmu", g), params, 2 * sms_[g], mmu_));
     gpcs_[g]->translate_out.bind(mmu_.translate_in[g]);
-    mmu_.translated_out.bind(gpcs_[g]->answer_in);
+    mmu_.translated_out.bind(gpcs_[g]->translated_in);
     mmu_.invalidate_out.bind(gpcs_[g]->invalidate_in);
   }
 }

@@ -10,6 +10,8 @@
 
 #include "arch/tmdq_explorer.h"
 
+namespace arch_tmdq_exhaustive_test {
+
 using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
@@ -353,3 +355,5 @@ TEST_CASE("waiting for the last-task pointer instead of the next task loses one"
         "a task was started out of the order of its TMDQ, twice, or never launched");
   CHECK_FALSE(explore_tmdqs<SkippingWalk>({2, 1}, 1, 1).wrong.empty());
 }
+
+}  // namespace arch_tmdq_exhaustive_test

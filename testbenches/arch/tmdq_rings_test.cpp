@@ -11,6 +11,8 @@
 
 #include "arch/tmdq_explorer.h"
 
+namespace arch_tmdq_rings_test {
+
 using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
@@ -325,3 +327,5 @@ TEST_CASE("appenders to a queue whose task has been stopped do not wait for ever
     CHECK(found.ends > 0);
   }
 }
+
+}  // namespace arch_tmdq_rings_test

@@ -10,6 +10,8 @@
 
 #include "arch/tmdq_explorer.h"
 
+namespace arch_tmdq_wait_test {
+
 using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
@@ -198,3 +200,5 @@ TEST_CASE("no interleaving of waits, completions and wakes lets a warp go on too
   CHECK_FALSE(explore(Waits({{1, 1}, {1}}, 2, Waits::Mistake::hasty)).wrong.empty());
   CHECK(explore(Waits({{1}, {1, 1, 1}}, 1, Waits::Mistake::trusting)).wrong == "stuck");
 }
+
+}  // namespace arch_tmdq_wait_test

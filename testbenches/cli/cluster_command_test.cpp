@@ -3,6 +3,8 @@
 
 #include "cli/program.h"
 
+namespace cli_cluster_command_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -86,3 +88,5 @@ TEST_CASE("a hung cluster names the barrier and the CTAs that it waits for", "[c
     CHECK(contains(said, "at barrier 0, where 1 of 2 warps have arrived"));
   }
 }
+
+}  // namespace cli_cluster_command_test

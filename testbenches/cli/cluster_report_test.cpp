@@ -10,6 +10,8 @@
 #include "cli/csv.h"
 #include "cli/report_parts.h"
 
+namespace cli_cluster_report_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using nlohmann::json;
@@ -326,3 +328,5 @@ TEST_CASE("kernels with a duration instead of a program have CGAs, too; without 
   CHECK_FALSE(without.document().at("gpus").at(0).contains("clusters"));
   CHECK_FALSE(without.page().at("gpus").at(0).contains("clusters"));
 }
+
+}  // namespace cli_cluster_report_test

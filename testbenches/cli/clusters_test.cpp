@@ -7,6 +7,8 @@
 
 #include "cli/csv.h"
 
+namespace cli_clusters_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -177,3 +179,5 @@ TEST_CASE("a scenario's clusters stand in its occupancy", "[cli][CWD-24]") {
   CHECK(b[0].at("level") == "GPU_CGA");
   CHECK(b[0].at("active") == 1);
 }
+
+}  // namespace cli_clusters_test

@@ -3,6 +3,8 @@
 
 #include "cli/program.h"
 
+namespace cli_error_command_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -227,3 +229,5 @@ TEST_CASE("a program without a command explains itself", "[cli]") {
     CHECK(finished.err.empty());
   }
 }
+
+}  // namespace cli_error_command_test

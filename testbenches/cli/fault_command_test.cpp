@@ -3,6 +3,8 @@
 
 #include "cli/program.h"
 
+namespace cli_fault_command_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -306,3 +308,5 @@ TEST_CASE("a program that never ends is status 3 after run.no_progress, with the
     }
   }
 }
+
+}  // namespace cli_fault_command_test

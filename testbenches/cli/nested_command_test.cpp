@@ -8,6 +8,8 @@
 #include "cli/program.h"
 #include "support/gpu_lab.h"
 
+namespace cli_nested_command_test {
+
 using namespace heddle::test;
 
 // The fault has no kernel: nobody knows any more whose CTA lies there.
@@ -103,3 +105,5 @@ submit:
   CHECK(shares.at("launching kernels, or appending to queues") > 5);
   CHECK(shares.at("issuing, starting or ending") < 70);
 }
+
+}  // namespace cli_nested_command_test

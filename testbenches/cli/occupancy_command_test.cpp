@@ -5,6 +5,8 @@
 
 #include "cli/program.h"
 
+namespace cli_occupancy_command_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -196,3 +198,5 @@ TEST_CASE("an occupancy query that makes no sense is refused", "[cli][CWD-24][CW
   refused(dir, {"s.yaml", "s.yaml"}, {"one FILE"});
   refused(dir, {"absent.yaml"}, {"absent.yaml"});
 }
+
+}  // namespace cli_occupancy_command_test

@@ -7,6 +7,8 @@
 #include "cli/csv.h"
 #include "cli/program.h"
 
+namespace cli_packets_command_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -206,3 +208,5 @@ expect:
   const Results results(dir.file("out"));
   CHECK(results.stat("gpu0.packets.stopped") == 1);
 }
+
+}  // namespace cli_packets_command_test

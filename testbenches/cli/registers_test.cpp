@@ -3,7 +3,7 @@
 
 #include "cli/program.h"
 
-namespace heddle::test {
+namespace heddle::test::cli_registers_test {
 
 TEST_CASE("show registers tells what a host sees, in three forms", "[cli][HST-01]") {
   const TempDir folder;
@@ -32,4 +32,4 @@ TEST_CASE("show registers refuses forms that do not exist, and forms of other th
   CHECK(contains(near.err, "heddle show registers"));
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::cli_registers_test

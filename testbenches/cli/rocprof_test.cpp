@@ -4,6 +4,8 @@
 #include "cli/program.h"
 #include "import/rocprof_text.h"
 
+namespace cli_rocprof_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -90,3 +92,5 @@ TEST_CASE("the occupancy of a trace's kernels is that of the machine of --gpu", 
   CHECK(kernels[0].at("clusters")[0].at("ctas_per_sm") == 8);
   CHECK(kernels[1].at("clusters")[0].at("ctas_per_sm") == 32);
 }
+
+}  // namespace cli_rocprof_test

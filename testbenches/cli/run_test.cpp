@@ -6,6 +6,8 @@
 
 #include "cli/program.h"
 
+namespace cli_run_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -210,3 +212,5 @@ TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
   CHECK(contains(some.out, "gpu.sm.limits.registers"));
   CHECK_FALSE(contains(some.out, "gpu.cwd"));
 }
+
+}  // namespace cli_run_test

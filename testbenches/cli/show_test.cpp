@@ -4,7 +4,7 @@
 
 #include "cli/program.h"
 
-namespace heddle::test {
+namespace heddle::test::cli_show_test {
 
 TEST_CASE("show scenario-schema writes the schema that docs has for editors", "[cli][scenario]") {
   const TempDir folder;
@@ -32,4 +32,4 @@ TEST_CASE("show steps tells the keys of steps, or writes the table of docs/scena
   CHECK(contains(unknown.err, "text or markdown"));
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::cli_show_test

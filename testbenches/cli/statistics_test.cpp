@@ -8,7 +8,7 @@
 
 #include "cli/program.h"
 
-namespace heddle::test {
+namespace heddle::test::cli_statistics_test {
 namespace {
 
 struct Row {
@@ -104,4 +104,4 @@ TEST_CASE("show statistics refuses forms that do not exist", "[cli]") {
   CHECK(contains(unknown.err, "text or markdown"));
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::cli_statistics_test

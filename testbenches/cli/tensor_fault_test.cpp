@@ -3,6 +3,8 @@
 
 #include "cli/program.h"
 
+namespace cli_tensor_fault_test {
+
 using namespace heddle::test;
 
 namespace {
@@ -68,3 +70,5 @@ TEST_CASE("a request that breaks a rule is a fault that names it", "[cli][TMA-06
     }
   }
 }
+
+}  // namespace cli_tensor_fault_test

@@ -13,6 +13,8 @@
 #include "common/block.h"
 #include "common/domain_bench.h"
 
+namespace common_domain_test {
+
 using namespace heddle;
 using namespace heddle::test::domains;
 using Catch::Contains;
@@ -330,3 +332,5 @@ TEST_CASE("hundreds of simulations follow each other in one process", "[domain]"
     REQUIRE(bench.recorder.seen.size() == 1);
   }
 }
+
+}  // namespace common_domain_test

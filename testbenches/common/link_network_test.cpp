@@ -12,7 +12,7 @@
 
 #include "support/random.h"
 
-namespace heddle {
+namespace heddle::common_link_network_test {
 namespace {
 
 using test::Random;
@@ -438,4 +438,4 @@ TEST_CASE("a network refuses to be built or used wrongly", "[common][MEM-03]") {
   CHECK_THROWS(host.run(network, 5));                   // leads nowhere
 }
 
-}  // namespace heddle
+}  // namespace heddle::common_link_network_test

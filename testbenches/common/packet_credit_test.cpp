@@ -14,6 +14,8 @@
 #include "common/packet_socket.h"
 #include "support/seed.h"
 
+namespace common_packet_credit_test {
+
 using namespace heddle;
 using namespace heddle::test::packets;
 using Catch::Contains;
@@ -240,3 +242,5 @@ TEST_CASE("random traffic with credits follows a queue model to the cycle", "[pa
     }
   }
 }
+
+}  // namespace common_packet_credit_test

@@ -17,6 +17,8 @@
 #include "common/link_bench.h"
 #include "support/seed.h"
 
+namespace common_packet_socket_test {
+
 using namespace heddle;
 using namespace heddle::test::packets;
 using Catch::Contains;
@@ -243,3 +245,5 @@ TEST_CASE("a link between two clocks: each end counts in its own", "[packet_sock
 
 // Random traffic over several links whose receivers keep every packet for a while, against sums done by hand: packet i
 // of a link leaves when it is there, its predecessor has left, and the credit of packet i - credits is back.
+
+}  // namespace common_packet_socket_test

@@ -11,7 +11,7 @@
 #include "copy/copy_bench.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::copy_engines_test {
 namespace {
 
 using arch::HsaStatus;
@@ -348,4 +348,4 @@ TEST_CASE("a reset in mid-flight forgets all, and leaves nothing behind", "[copy
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::copy_engines_test

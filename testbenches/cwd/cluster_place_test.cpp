@@ -11,6 +11,8 @@
 #include "cwd/session_oracle.h"
 #include "support/random.h"
 
+namespace cwd_cluster_place_test {
+
 using heddle::arch::CgaLevel;
 using heddle::arch::CgaMode;
 using heddle::arch::ClusterShape;
@@ -286,3 +288,5 @@ TEST_CASE("what a session is asked for follows from the grid's levels", "[cwd][C
   CHECK(heddle::cwd::is_domain_wide(wide));
   CHECK_FALSE(heddle::cwd::is_domain_wide(ClusterShape{}));
 }
+
+}  // namespace cwd_cluster_place_test

@@ -11,6 +11,8 @@
 #include "support/random_cluster.h"
 #include "support/random_machine.h"
 
+namespace cwd_cluster_random_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -338,3 +340,5 @@ TEST_CASE("two runs of the same grids are the same", "[cwd]") {
     REQUIRE(run_scene(seed, nullptr) == first);
   }
 }
+
+}  // namespace cwd_cluster_random_test

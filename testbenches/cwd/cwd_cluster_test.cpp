@@ -8,6 +8,8 @@
 #include "cwd/cwd.h"
 #include "cwd/cwd_bench.h"
 
+namespace cwd_cluster_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -337,3 +339,5 @@ TEST_CASE("sessions take the cycles of their queries", "[cwd][CWD-33][CWD-34]") 
   CHECK(bench.stat("session_cycles.max") == 10 + 5 + 4 + 5 + 5 + 7);
   CHECK(bench.stat("session_cycles.max") < 2 * params.gpc_distance);
 }
+
+}  // namespace cwd_cluster_test

@@ -12,6 +12,8 @@
 #include "cwd/cluster_place.h"
 #include "cwd/completion_unit.h"
 
+namespace cwd_parts_test {
+
 using namespace heddle;
 using namespace heddle::cwd;
 using protocol::LaunchPacket;
@@ -272,3 +274,5 @@ TEST_CASE("a task that is to be evicted during its session keeps its slot until 
   REQUIRE(parts.launches.sent.size() == 6);
   CHECK(parts.launches.sent[4].packet.raster == 16);
 }
+
+}  // namespace cwd_parts_test

@@ -10,6 +10,8 @@
 #include "cwd/plain_cwd.h"
 #include "support/random.h"
 
+namespace cwd_queue_task_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -341,3 +343,5 @@ TEST_CASE("a fault reaches a task and its restored CTAs alike", "[cwd][task][TSK
     CHECK(bench.log.done.size() == 4);
   }
 }
+
+}  // namespace cwd_queue_task_test

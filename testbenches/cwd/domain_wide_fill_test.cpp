@@ -12,6 +12,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace cwd_domain_wide_fill_test {
+
 using heddle::CheckFailed;
 using heddle::arch::CgaLevel;
 using heddle::arch::Shape;
@@ -216,3 +218,5 @@ TEST_CASE("a wide CGA is of a GPU or a uGPU", "[cwd][CWD-09]") {
   CHECK_THROWS_AS(fill.place({1, 1}, 1, 1, CgaLevel::gpc), CheckFailed);
   CHECK_THROWS_AS(fill.place({1, 1}, 0, 1, CgaLevel::gpu), CheckFailed);
 }
+
+}  // namespace cwd_domain_wide_fill_test

@@ -10,6 +10,8 @@
 #include "cwd/cwd.h"
 #include "cwd/cwd_bench.h"
 
+namespace cwd_partition_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::arch::CgaLevel;
@@ -389,3 +391,5 @@ TEST_CASE("a launch that sharing keeps off says so when nothing goes on", "[cwd]
   REQUIRE_FALSE(waits.empty());
   CHECK_THAT(waits.chain().front(), Catch::Contains("subcontext 6: no room on the TPCs of its subcontext"));
 }
+
+}  // namespace cwd_partition_test

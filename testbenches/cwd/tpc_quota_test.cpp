@@ -14,6 +14,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace cwd_tpc_quota_test {
+
 using heddle::CheckFailed;
 using heddle::cwd::ShareRefusal;
 using heddle::cwd::TpcPrice;
@@ -333,3 +335,5 @@ TEST_CASE("random launches, exits and changes keep held + credits = maximum", "[
     REQUIRE(quota.empty());
   }
 }
+
+}  // namespace cwd_tpc_quota_test

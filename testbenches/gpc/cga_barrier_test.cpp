@@ -11,6 +11,8 @@
 #include "gpc/cga_residency.h"
 #include "support/random.h"
 
+namespace gpc_cga_barrier_test {
+
 using heddle::CheckFailed;
 using heddle::Cycle;
 using heddle::gpc::CgaBarrier;
@@ -193,3 +195,5 @@ TEST_CASE("a flush has ended when every host has answered", "[gpc][CGA-12]") {
     REQUIRE(residency.places(id) == 0);
   }
 }
+
+}  // namespace gpc_cga_barrier_test

@@ -11,6 +11,8 @@
 #include "arch/gpu_observation.h"
 #include "common/plain_timebase.h"
 
+namespace gpc_cga_unit_test {
+
 namespace {
 
 using namespace heddle;
@@ -163,3 +165,5 @@ TEST_CASE("a launch waits for an id, and the time that it waits is counted", "[g
 }
 
 }  // namespace
+
+}  // namespace gpc_cga_unit_test

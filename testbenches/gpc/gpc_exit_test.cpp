@@ -11,6 +11,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_exit_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -294,3 +296,5 @@ TEST_CASE("what SMs cannot say is caught", "[gpc][CGA-11][CGA-12]") {
   notice.tag.cga_id = 3;
   CHECK_THAT(says(Notice::arrived), Contains("a CGA that does not exist"));
 }
+
+}  // namespace gpc_exit_test

@@ -10,6 +10,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_raster_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -323,3 +325,5 @@ TEST_CASE("random grids, shared with other GPCs, late joiners: ids equal divisio
   }
   CHECK(late > 400);
 }
+
+}  // namespace gpc_raster_test

@@ -8,6 +8,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_restored_test {
+
 using namespace heddle::test;
 
 TEST_CASE("what device-side launches need reaches the SMs", "[gpc][task][TSK-05][TSK-12]") {
@@ -77,3 +79,5 @@ TEST_CASE("restored CTAs leave the raster units as they are", "[gpc][task][TSK-0
   }
   CHECK(restored_ctas > 1000);
 }
+
+}  // namespace gpc_restored_test

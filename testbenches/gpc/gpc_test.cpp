@@ -11,6 +11,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -211,3 +213,5 @@ TEST_CASE("CTA slots are taken from the lowest", "[gpc]") {
     CHECK(slots.used() == 0);
   }
 }
+
+}  // namespace gpc_test

@@ -7,6 +7,8 @@
 
 #include "support/gpu_bench.h"
 
+namespace gpu_random_test {
+
 using heddle::TimingMode;
 using heddle::gpu::GpuParams;
 using heddle::protocol::DonePacket;
@@ -233,3 +235,5 @@ TEST_CASE("a GPU reset at any time is as good as new", "[gpu]") {
     REQUIRE_NOTHROW(bench.gpu.check_quiescent());
   }
 }
+
+}  // namespace gpu_random_test

@@ -9,6 +9,8 @@
 #include "common/param_layers.h"
 #include "support/gpu_bench.h"
 
+namespace gpu_test {
+
 using Catch::Contains;
 using heddle::Cycle;
 using heddle::InputError;
@@ -228,3 +230,5 @@ TEST_CASE("contradictory parameters are refused with a remedy", "[gpu]") {
   CHECK(heddle::gpu::preset_for_device("NVIDIA H100 80GB HBM3") == "h100-sxm");
   CHECK(heddle::gpu::preset_for_device("abacus").empty());
 }
+
+}  // namespace gpu_test

@@ -9,6 +9,8 @@
 
 #include "support/gpu_bench.h"
 
+namespace gpu_timeline_test {
+
 using heddle::Picoseconds;
 using heddle::TimelineArgs;
 using heddle::TimelineSink;
@@ -117,3 +119,5 @@ TEST_CASE("a stream's line tells why nothing ran", "[gpu][timeline]") {
   CHECK(reasons == std::vector<std::string>{way, "no task table slot, or other tasks first", "waits for another stream",
                                             "gap between operations", way, "not submitted yet", way});
 }
+
+}  // namespace gpu_timeline_test

@@ -2,7 +2,7 @@
 
 #include "host/hub_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::host_memory_test {
 namespace {
 
 using host::HostMemory;
@@ -166,4 +166,4 @@ TEST_CASE("a host memory carries atomics out as one, and says so", "[host][HST-0
   CHECK_FALSE(plain.extension.carried_out);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_memory_test

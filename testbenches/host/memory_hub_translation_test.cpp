@@ -13,7 +13,7 @@
 #include "memory/mmu.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::host_memory_hub_translation_test {
 namespace {
 
 using arch::kSmallPage;
@@ -251,4 +251,4 @@ TEST_CASE("requests of a client keep their order behind one that waits for its p
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_memory_hub_translation_test

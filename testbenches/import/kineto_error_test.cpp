@@ -6,6 +6,8 @@
 
 #include "import/kineto_text.h"
 
+namespace import_kineto_error_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using Catch::Contains;
@@ -218,3 +220,5 @@ TEST_CASE("mutated gzip data are imported or refused, nothing else", "[workload]
     }
   }
 }
+
+}  // namespace import_kineto_error_test

@@ -3,6 +3,8 @@
 
 #include "import/kineto_text.h"
 
+namespace import_kineto_import_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using workload::OpKind;
@@ -234,3 +236,5 @@ TEST_CASE("a trace is recognised by its first bytes, packed or not", "[workload]
   CHECK_FALSE(looks(""));
   CHECK_THROWS_AS(import::looks_like_kineto(dir.file("absent")), InputError);
 }
+
+}  // namespace import_kineto_import_test

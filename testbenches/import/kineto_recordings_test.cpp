@@ -9,6 +9,8 @@
 
 #include "import/recordings.h"
 
+namespace import_kineto_recordings_test {
+
 using namespace heddle;
 using workload::EdgeSource;
 using workload::Workload;
@@ -166,3 +168,5 @@ TEST_CASE("recording: ResNet training on an MI300X", "[workload][INP-04][INP-06]
     CHECK(static_cast<double>(op.recorded->duration) >= 0.01 * static_cast<double>(op.kernel.grid.count()));
   }
 }
+
+}  // namespace import_kineto_recordings_test

@@ -10,6 +10,8 @@
 #include "import/kineto_text.h"
 #include "import/nsys_export.h"
 
+namespace import_nsys_error_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using Catch::Contains;
@@ -246,3 +248,5 @@ TEST_CASE("mutated exports are imported or refused, nothing else", "[workload][I
   CHECK(imported > 400);
   CHECK(refused > 100);
 }
+
+}  // namespace import_nsys_error_test

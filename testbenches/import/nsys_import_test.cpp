@@ -4,6 +4,8 @@
 #include "import/recordings.h"
 #include "import/nsys_export.h"
 
+namespace import_nsys_import_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::CgaLevel;
@@ -267,3 +269,5 @@ TEST_CASE("older and smaller exports are read as far as they go", "[workload][IN
   CHECK_FALSE(workload.ops[0].enqueue);
   CHECK(warns(workload, "does not say the version of its schema"));
 }
+
+}  // namespace import_nsys_import_test

@@ -7,6 +7,8 @@
 
 #include "import/recordings.h"
 
+namespace import_nsys_recordings_test {
+
 using namespace heddle;
 using workload::Op;
 using workload::OpKind;
@@ -57,3 +59,5 @@ TEST_CASE("recording: a diffusion transformer on two H100", "[workload][INP-05][
   CHECK(clustered == std::map<std::uint64_t, std::size_t>{{2, 303}, {4, 66}});
   CHECK(max_active_clusters == std::map<std::uint64_t, std::uint32_t>{{2, 66}, {4, 30}});
 }
+
+}  // namespace import_nsys_recordings_test

@@ -7,6 +7,8 @@
 #include "import/rocprof_text.h"
 #include "support/random.h"
 
+namespace import_rocprof_error_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using Catch::Contains;
@@ -148,3 +150,5 @@ TEST_CASE("changed bytes of a trace of rocprofv3 are an InputError or a workload
     }
   }
 }
+
+}  // namespace import_rocprof_error_test

@@ -6,6 +6,8 @@
 #include "import/rocprof_text.h"
 #include "support/random.h"
 
+namespace import_rocprof_import_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::Dim3;
@@ -199,3 +201,5 @@ TEST_CASE("random traces come back as they were written, whatever the order of t
     }
   }
 }
+
+}  // namespace import_rocprof_import_test

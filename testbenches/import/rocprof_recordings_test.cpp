@@ -7,6 +7,8 @@
 
 #include "import/recordings.h"
 
+namespace import_rocprof_recordings_test {
+
 using namespace heddle;
 using workload::Op;
 using workload::Workload;
@@ -39,3 +41,5 @@ TEST_CASE("recording: training on an MI350X in five queues", "[workload][INP-04]
   }
   CHECK(kernels == std::map<std::string, std::size_t>{{"16", 14}, {"17", 73}, {"18", 5'454}, {"19", 271}, {"20", 188}});
 }
+
+}  // namespace import_rocprof_recordings_test

@@ -8,7 +8,7 @@
 #include "memory/l2_slice.h"
 #include "memory/memory_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_direct_memory_test {
 namespace {
 
 using memory::DirectMemory;
@@ -229,4 +229,4 @@ TEST_CASE("random traffic of the device and through pointers: nothing is lost", 
   CHECK(granted > 1000);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_direct_memory_test

@@ -9,6 +9,8 @@
 #include "memory/hbm_map.h"
 #include "support/random.h"
 
+namespace memory_hbm_channel_test {
+
 namespace {
 
 using heddle::memory::DecodedAddress;
@@ -311,3 +313,5 @@ TEST_CASE("a reset channel is as new", "[memory][MEM-02]") {
   bench.run(requests);
   CHECK(bench.finished == first);
 }
+
+}  // namespace memory_hbm_channel_test

@@ -6,6 +6,8 @@
 
 #include "memory/hbm_bench.h"
 
+namespace memory_hbm_load_test {
+
 namespace {
 
 using heddle::Cycle;
@@ -121,3 +123,5 @@ TEST_CASE("an idle memory costs nothing, though it has to be refreshed", "[memor
   // 5 ms hold 1282 intervals, for each of four channels.
   CHECK(bench.stat("refreshes") - before == Approx(4 * 1282).margin(8));
 }
+
+}  // namespace memory_hbm_load_test

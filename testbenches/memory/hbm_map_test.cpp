@@ -9,6 +9,8 @@
 
 #include "support/random.h"
 
+namespace memory_hbm_map_test {
+
 namespace {
 
 using heddle::memory::DecodedAddress;
@@ -71,3 +73,5 @@ TEST_CASE("strides of powers of two spread over channels and banks", "[memory][M
     }
   }
 }
+
+}  // namespace memory_hbm_map_test

@@ -1,7 +1,7 @@
 #include "memory/l2_core.h"
 #include "memory/l2_core_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_core_random_test {
 namespace {
 
 class RandomCore {
@@ -188,4 +188,4 @@ TEST_CASE("an L2 core is a flat memory, whatever order memory answers in", "[mem
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_core_random_test

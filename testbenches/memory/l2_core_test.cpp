@@ -2,7 +2,7 @@
 
 #include "memory/l2_core_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_core_test {
 
 TEST_CASE("a line mask knows its bytes and sectors", "[memory][MEM-01]") {
   for (std::uint32_t first = 0; first < 128; ++first) {
@@ -265,4 +265,4 @@ TEST_CASE("a refused line takes no place", "[memory][MEM-05]") {
   CHECK(bench.memory.under_way.empty());  // line 4 is still here
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_core_test

@@ -4,7 +4,7 @@
 #include "arch/gpu_observation.h"
 #include "memory/l2_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_hub_test {
 namespace {
 
 using memory::L2IngressPorts;
@@ -209,4 +209,4 @@ TEST_CASE("a reset in mid-flight empties both ways", "[memory][MEM-01]") {
   CHECK(answered == 20);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_hub_test

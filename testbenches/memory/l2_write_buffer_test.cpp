@@ -9,7 +9,7 @@
 
 #include "memory/l2_flush.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_write_buffer_test {
 namespace {
 
 using memory::kL2Ok;
@@ -141,4 +141,4 @@ TEST_CASE("a flush takes as many lines at a time as the write buffer has room fo
   CHECK(flush.idle());
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_write_buffer_test

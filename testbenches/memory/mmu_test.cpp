@@ -10,6 +10,8 @@
 #include "memory/mmu_bench.h"
 #include "support/random.h"
 
+namespace memory_mmu_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::kLargePage;
@@ -278,3 +280,5 @@ TEST_CASE("random asks are answered once each, as the tables say", "[mmu][random
     for (const std::string& violation : bench.violations()) FAIL_CHECK(violation);
   }
 }
+
+}  // namespace memory_mmu_test

@@ -3,6 +3,8 @@
 
 #include "packet/packet_bench.h"
 
+namespace packet_processor_queue_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -383,3 +385,5 @@ TEST_CASE("a wrong set-up is an error of the queue", "[packet][PKT-09]") {
   bench.run(10);
   CHECK(bench.host.events.back().packet.status == HsaStatus::invalid_queue);
 }
+
+}  // namespace packet_processor_queue_test

@@ -3,6 +3,8 @@
 
 #include "packet/packet_bench.h"
 
+namespace packet_processor_waits_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -198,3 +200,5 @@ TEST_CASE("the timeline shows phases, and why queues wait", "[packet][PKT-08]") 
     for (std::size_t i = 1; i < slices.size(); ++i) CHECK(slices[i].begin >= slices[i - 1].end);
   }
 }
+
+}  // namespace packet_processor_waits_test

@@ -9,6 +9,8 @@
 #include "packet/decoder.h"
 #include "support/random.h"
 
+namespace packet_queue_core_test {
+
 using heddle::arch::PacketBytes;
 using heddle::packet::QueueArbiter;
 using heddle::packet::QueueCore;
@@ -239,3 +241,5 @@ TEST_CASE("equals take turns, and the most urgent goes first", "[packet][PKT-10]
     }
   }
 }
+
+}  // namespace packet_queue_core_test

@@ -11,6 +11,8 @@
 #include "common/plain_timebase.h"
 #include "packet/packet_router.h"
 
+namespace packet_stages_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using namespace heddle::packet;
@@ -316,3 +318,5 @@ TEST_CASE("the whole pipeline without SystemC takes the same time, phase by phas
   CHECK(memory.get(kIndex) == 1);
   CHECK(router.quiescent());
 }
+
+}  // namespace packet_stages_test

@@ -10,6 +10,8 @@
 #include "program/program_machine.h"
 #include "support/seed.h"
 
+namespace program_expression_shape_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -121,3 +123,5 @@ TEST_CASE("every lane gets its own value of an expression, whatever its shape", 
     }
   }
 }
+
+}  // namespace program_expression_shape_test

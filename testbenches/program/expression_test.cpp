@@ -14,6 +14,8 @@
 #include "program/program_values.h"
 #include "support/seed.h"
 
+namespace program_expression_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -376,3 +378,5 @@ TEST_CASE("any sequence of tokens is an expression or refused, nothing else", "[
   CHECK(accepted > 500);
   CHECK(refused > 10000);
 }
+
+}  // namespace program_expression_test

@@ -8,6 +8,8 @@
 #include "common/yaml_util.h"
 #include "program/program_machine.h"
 
+namespace program_bulk_run_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -231,3 +233,5 @@ TEST_CASE("the shipped convolution computes what it says", "[workload][SM-02]") 
 TEST_CASE("the shipped matrix multiply in parts computes what it says", "[workload][SM-02]") {
   check_shipped("tma_split_k.yaml", 2);
 }
+
+}  // namespace program_bulk_run_test

@@ -14,6 +14,8 @@
 #include "scenario/scenario_memory.h"
 #include "support/seed.h"
 
+namespace program_children_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -322,3 +324,5 @@ TEST_CASE("the examples of tasks on the page on scenarios are read", "[workload]
     CHECK(s.workloads[0].warnings.empty());
   }
 }
+
+}  // namespace program_children_test

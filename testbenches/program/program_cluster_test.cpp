@@ -11,6 +11,8 @@
 #include "common/yaml_util.h"
 #include "program/program_machine.h"
 
+namespace program_cluster_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -326,3 +328,5 @@ TEST_CASE("the example of clusters on the page on scenarios is right", "[workloa
   REQUIRE(machine.scenario.expectations.size() == 1);
   CHECK(difference(machine.scenario.expectations[0], machine.bytes("y")).empty());
 }
+
+}  // namespace program_cluster_test

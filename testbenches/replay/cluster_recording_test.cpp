@@ -13,6 +13,8 @@
 #include "gpu/gpu_params.h"
 #include "import/recordings.h"
 
+namespace replay_cluster_recording_test {
+
 using namespace heddle;
 
 TEST_CASE("cluster residency equals the recorded maxActiveClusters on h100-sxm", "[replay][INP-05][INP-09][CWD-24]") {
@@ -41,3 +43,5 @@ TEST_CASE("cluster residency equals the recorded maxActiveClusters on h100-sxm",
   }
   CHECK(compared == std::map<std::uint64_t, std::size_t>{{2, 303}, {4, 66}});
 }
+
+}  // namespace replay_cluster_recording_test

@@ -9,6 +9,8 @@
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 
+namespace replay_comparison_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::Comparison;
@@ -246,3 +248,5 @@ TEST_CASE("the comparison's statistics have the names and units that others read
     CHECK_FALSE(entry.at("description").get<std::string>().empty());
   }
 }
+
+}  // namespace replay_comparison_test

@@ -8,6 +8,8 @@
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
 
+namespace replay_device_memory_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using Catch::Contains;
@@ -72,3 +74,5 @@ TEST_CASE("a replay refuses such a region before it begins", "[replay][CGA-10]")
   const Workload good = with_region(params, 4096, params.cga_memory().bytes(), true);
   CHECK(replay::simulate({job_of(good, params)}, {}).progress);
 }
+
+}  // namespace replay_device_memory_test

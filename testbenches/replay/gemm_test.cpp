@@ -13,6 +13,8 @@
 #include "scenario/memory_region.h"
 #include "scenario/scenario.h"
 
+namespace replay_gemm_test {
+
 using namespace heddle;
 
 namespace {
@@ -71,3 +73,5 @@ TEST_CASE("a tiled matrix multiply of 1024 x 1024 x 1024 gives the exact result 
   CHECK(at_ns > least);
   CHECK(at_ns < 10 * least);
 }
+
+}  // namespace replay_gemm_test

@@ -10,6 +10,8 @@
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
 
+namespace replay_initial_state_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using workload::SmLoad;
@@ -167,3 +169,5 @@ TEST_CASE("subcontexts begin with roots, credits and whole masks; changes follow
   CHECK(failure_of([&] { replay::resolve_shares(w, "gpu0", topology, map); }).find("s.yaml:3:1: gpu0 has no GPC 2") !=
         std::string::npos);
 }
+
+}  // namespace replay_initial_state_test

@@ -12,6 +12,8 @@
 #include "support/seed.h"
 #include "support/sim_fixture.h"
 
+namespace replay_memory_map_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using Catch::Contains;
@@ -166,3 +168,5 @@ TEST_CASE("what cannot be mapped is said with its place", "[replay][MEM-04]") {
   queue.users = {1};
   CHECK_THAT(error_of(w, translating()), Contains("region r2: from 0x400000 to 0x410000 lies what programs need"));
 }
+
+}  // namespace replay_memory_map_test

@@ -6,6 +6,8 @@
 #include "replay/comparison.h"
 #include "support/random.h"
 
+namespace replay_overlap_pairs_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::OpResult;
@@ -114,3 +116,5 @@ TEST_CASE("random pairs are those of an oracle that looks at every pair", "[repl
     REQUIRE(pairs.both_ns == expected.both_ns);
   }
 }
+
+}  // namespace replay_overlap_pairs_test

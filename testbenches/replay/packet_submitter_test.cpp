@@ -8,6 +8,8 @@
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
 
+namespace replay_packet_submitter_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::OpResult;
@@ -196,3 +198,5 @@ TEST_CASE("two GPUs share the host's memory, and do what they would do alone", "
     }
   }
 }
+
+}  // namespace replay_packet_submitter_test

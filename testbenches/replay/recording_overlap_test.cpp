@@ -16,6 +16,8 @@
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 
+namespace replay_recording_overlap_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::OpResult;
@@ -147,3 +149,5 @@ TEST_CASE("recording: five queues of an MI350X keep their order and their overla
   // Longer, as kernels that overlap were slower in the recording, and are so once more in the model.
   CHECK((measured.two_run >= 0.98 && measured.two_run <= 1.1));  // 22.8 ms of 21.5 ms
 }
+
+}  // namespace replay_recording_overlap_test

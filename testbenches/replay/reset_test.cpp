@@ -14,6 +14,8 @@
 #include "replay/stream_submitter.h"
 #include "support/sim_fixture.h"
 
+namespace replay_reset_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using workload::Workload;
@@ -182,3 +184,5 @@ TEST_CASE("how far a GPU runs ahead changes nothing in a recording's replay", "[
     CHECK(difference(shown, expected) == "");
   }
 }
+
+}  // namespace replay_reset_test

@@ -4,6 +4,8 @@
 
 #include "tensor_bench.h"
 
+namespace replay_split_k_test {
+
 using namespace heddle;
 using test::Data;
 using test::Matrix;
@@ -34,3 +36,5 @@ TEST_CASE("parts of a matrix product that reductions add in memory are the produ
   const Matrix magnitudes = a.cwiseAbs() * b.cwiseAbs();
   CHECK(test::wrong_sums(run.floats(kSize), a * b, magnitudes, kDepth, data) == 0);
 }
+
+}  // namespace replay_split_k_test

@@ -12,6 +12,8 @@
 #include "support/random.h"
 #include "support/sim_fixture.h"
 
+namespace replay_stream_submitter_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using protocol::SubmitKind;
@@ -409,3 +411,5 @@ TEST_CASE("how the machine is shared comes before all operations, changes at the
     CHECK(bench.times()[change] == 300);
   }
 }
+
+}  // namespace replay_stream_submitter_test

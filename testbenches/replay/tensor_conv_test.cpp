@@ -4,6 +4,8 @@
 
 #include "tensor_bench.h"
 
+namespace replay_tensor_conv_test {
+
 using namespace heddle;
 using test::Data;
 using test::Matrix;
@@ -55,3 +57,5 @@ TEST_CASE("a convolution from im2col loads, the matrix unit and tensor stores is
   const double terms = kFilter * kFilter * kChannels;
   CHECK(test::wrong_sums(run.floats(kPixels), convolve(x, w), convolve(x.cwiseAbs(), w.cwiseAbs()), terms, data) == 0);
 }
+
+}  // namespace replay_tensor_conv_test

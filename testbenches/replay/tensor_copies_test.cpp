@@ -4,6 +4,8 @@
 
 #include "tensor_bench.h"
 
+namespace replay_tensor_copies_test {
+
 using namespace heddle;
 
 TEST_CASE("requests for whole tiles take fewer instructions and registers than copies of all threads",
@@ -31,3 +33,5 @@ TEST_CASE("requests for whole tiles take fewer instructions and registers than c
   CHECK(copies.sum(".sm", ".l1.misses") > 0);
   CHECK(requests.sum(".sm", ".l1.misses") == 0);
 }
+
+}  // namespace replay_tensor_copies_test

@@ -8,6 +8,8 @@
 
 #include "tensor_bench.h"
 
+namespace replay_tensor_gemm_test {
+
 using namespace heddle;
 using test::Data;
 using test::Matrix;
@@ -126,3 +128,5 @@ TEST_CASE("the matrix unit reads swizzled tiles without bank conflicts, others w
   CHECK(conflicts("128") == kOfStores);
   CHECK(conflicts("none") > 10 * kOfStores);
 }
+
+}  // namespace replay_tensor_gemm_test

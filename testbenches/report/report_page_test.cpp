@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include "report/page_bench.h"
 
+namespace report_page_test {
+
 using namespace heddle::test;
 using Catch::Contains;
 using heddle::InputError;
@@ -80,3 +82,5 @@ TEST_CASE("a full disk is the user's error", "[report]") {
   }
   CHECK_THROWS_AS(write_report("/dev/full", json::object()), InputError);
 }
+
+}  // namespace report_page_test

@@ -15,6 +15,8 @@
 #include "common/error.h"
 #include "support/seed.h"
 
+namespace scenario_memory_region_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -305,3 +307,5 @@ TEST_CASE("a program runs where its memory is", "[workload][SM-02]") {
   CHECK(with("x") == "accepted");
   CHECK_THAT(with("y"), Contains("it runs on gpu1, and its program uses memory r of gpu0"));
 }
+
+}  // namespace scenario_memory_region_test

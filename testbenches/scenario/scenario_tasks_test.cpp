@@ -14,6 +14,8 @@
 #include "scenario/scenario_entries.h"
 #include "scenario/scenario_memory.h"
 
+namespace scenario_tasks_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -297,3 +299,5 @@ TEST_CASE("a run without progress and faults of an address space can be expected
   CHECK_THAT(error(with("expect: [{no_progress: ''}]")), Contains("s.yaml:4:") && Contains("empty"));
   CHECK_THAT(error(with("expect: [{fault: unmaped, kernel: work}]")), Contains("did you mean unmapped?"));
 }
+
+}  // namespace scenario_tasks_test

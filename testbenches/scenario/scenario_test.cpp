@@ -13,6 +13,8 @@
 #include "common/yaml_util.h"
 #include "scenario/scenario_schema.h"
 
+namespace scenario_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -356,3 +358,5 @@ TEST_CASE("mutated scenarios parse or are refused, nothing else", "[workload][sc
   }
   CHECK(refused > 100);
 }
+
+}  // namespace scenario_test

@@ -9,6 +9,8 @@
 #include "program/step_table.h"
 #include "scenario/scenario_schema.h"
 
+namespace scenario_schema_test {
+
 using namespace heddle;
 using namespace heddle::workload;
 using namespace heddle::program;
@@ -125,3 +127,5 @@ TEST_CASE("the table of steps in docs/scenario.md is the one of the program", "[
   REQUIRE(end != std::string::npos);
   CHECK(page.substr(at + begin.size(), end - at - begin.size()) == steps_as_markdown());
 }
+
+}  // namespace scenario_schema_test

@@ -8,6 +8,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace stress_packet_storm_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -191,3 +193,5 @@ TEST_CASE("a storm of packets: nothing is lost, nothing happens twice", "[stress
   }
   m.gpu.check_quiescent();
 }
+
+}  // namespace stress_packet_storm_test

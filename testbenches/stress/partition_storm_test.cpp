@@ -18,6 +18,8 @@
 #include "support/random.h"
 #include "support/sim_fixture.h"
 
+namespace stress_partition_storm_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using protocol::PartitionMode;
@@ -384,3 +386,5 @@ TEST_CASE("masks of static mode: no TPC ever has CTAs of two subcontexts", "[str
   run_until_idle();
   judge_end(machine, ctas);
 }
+
+}  // namespace stress_partition_storm_test

@@ -10,6 +10,8 @@
 #include "support/cluster_lab.h"
 #include "support/tensor_lab.h"
 
+namespace stress_tensor_storm_test {
+
 using namespace heddle::test;
 namespace arch = heddle::arch;
 using arch::BulkKind;
@@ -170,3 +172,5 @@ TEST_CASE("the same storm on a machine that is short of everything", "[stress][T
          "gpu.sm.memory.cluster_queue=1", "gpu.gpc.network.queue=1"},
         1000);
 }
+
+}  // namespace stress_tensor_storm_test

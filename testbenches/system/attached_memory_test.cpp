@@ -13,6 +13,8 @@
 #include "support/protocol_checker.h"
 #include "support/random.h"
 
+namespace system_attached_memory_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::kNoRegister;
@@ -128,3 +130,5 @@ TEST_CASE("a fault of an attached memory is a fault of the program", "[system][M
   CHECK(lab.gpu.faults().front().address == kBytes + 512);
   CHECK(lab.host.results.at(operation).status == heddle::protocol::DoneStatus::faulted);
 }
+
+}  // namespace system_attached_memory_test

@@ -11,6 +11,8 @@
 #include "support/cluster_lab.h"
 #include "support/random.h"
 
+namespace system_cluster_reset_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::arch::AtomicKind;
@@ -220,3 +222,5 @@ TEST_CASE("a reset while the distributor places clusters does not stay in its wa
     lab.finish();
   }
 }
+
+}  // namespace system_cluster_reset_test

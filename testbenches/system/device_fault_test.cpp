@@ -8,6 +8,8 @@
 
 #include "support/gpu_lab.h"
 
+namespace system_device_fault_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::FaultKind;
@@ -154,3 +156,5 @@ TEST_CASE("a task whose other CTAs would wait for ever is stopped by a fault", "
   CHECK(lab.host.results.at(operation).status == DoneStatus::faulted);
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_device_fault_test

@@ -12,6 +12,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_memory_random_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::kNoRegister;
@@ -194,3 +196,5 @@ TEST_CASE("atomics that return values are done one after another", "[system][MEM
   }
   CHECK(lab.read<std::uint32_t>(kCounters) == kCtas * 128);
 }
+
+}  // namespace system_memory_random_test

@@ -9,6 +9,8 @@
 #include "support/nested_parents.h"
 #include "support/random.h"
 
+namespace system_nested_fault_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using namespace heddle::test::parents;
@@ -320,3 +322,5 @@ TEST_CASE("a saved CTA that memory has lost is a fault of its task, and others g
   for (const std::string& line : graph.chain()) chain += line + "\n";
   CHECK_THAT(chain, Catch::Contains(name + " waits: for its descendants"));
 }
+
+}  // namespace system_nested_fault_test

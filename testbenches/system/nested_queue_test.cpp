@@ -16,6 +16,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_nested_queue_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::LaunchMode;
@@ -397,3 +399,5 @@ TEST_CASE("a queue task whose queue is closed ends with the last child of its en
   CHECK(ns(lab.host.results.at(behind).start) >= static_cast<double>(ends.last));
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_nested_queue_test

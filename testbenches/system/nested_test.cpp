@@ -4,6 +4,8 @@
 #include "support/nested_tree.h"
 #include "support/seed.h"
 
+namespace system_nested_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -144,3 +146,5 @@ TEST_CASE("a reset in the middle of a tree leaves nothing behind, and the next t
     lab.gpu.check_quiescent();
   }
 }
+
+}  // namespace system_nested_test

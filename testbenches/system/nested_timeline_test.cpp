@@ -18,6 +18,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_nested_timeline_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -253,3 +255,5 @@ TEST_CASE("streams of different contexts never share a TMDQ, those of one contex
   std::sort(order.begin(), order.end(), [](const Leaf* a, const Leaf* b) { return a->run.begin < b->run.begin; });
   for (std::size_t i = 0; i < order.size(); ++i) judge(*order[i], i == 0 ? nullptr : order[i - 1]);
 }
+
+}  // namespace system_nested_timeline_test

@@ -4,7 +4,7 @@
 #include "support/packet_lab.h"
 #include "support/sim_fixture.h"
 
-namespace heddle::test {
+namespace heddle::test::system_packet_reset_test {
 namespace {
 
 const sc_core::sc_time kNs(1, sc_core::SC_NS);
@@ -210,4 +210,4 @@ TEST_CASE("a base at which an address could be relative as well is refused", "[s
   params.check();
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::system_packet_reset_test

@@ -7,6 +7,8 @@
 
 #include "support/packet_lab.h"
 
+namespace system_partial_workgroup_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::Dim3;
@@ -159,3 +161,5 @@ TEST_CASE("a reset in the middle of launches with partial workgroups", "[system]
   REQUIRE(lab[0].gpu.faults().empty());
   check_cells(lab, base, 1);
 }
+
+}  // namespace system_partial_workgroup_test

@@ -12,6 +12,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_priority_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -204,3 +206,5 @@ TEST_CASE("with no record left, a task at the head is given one before equals th
   CHECK(started(lab, all) == expected);
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_priority_test

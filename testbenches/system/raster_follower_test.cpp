@@ -15,6 +15,8 @@
 #include "gpu/gpc_tree.h"
 #include "support/random_machine.h"
 
+namespace system_raster_follower_test {
+
 using namespace heddle::test;
 using heddle::CtaListener;
 using heddle::Cycle;
@@ -304,3 +306,5 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
   CHECK(clusters > 1000);
   CHECK(late > 20);
 }
+
+}  // namespace system_raster_follower_test

@@ -13,6 +13,8 @@
 #include "support/cluster_lab.h"
 #include "support/tensor_lab.h"
 
+namespace system_tensor_error_test {
+
 using namespace heddle::test;
 namespace arch = heddle::arch;
 using arch::BulkKind;
@@ -420,3 +422,5 @@ TEST_CASE("a fault in mid-box: the rest of the box arrives, the barrier stays in
   }
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_tensor_error_test

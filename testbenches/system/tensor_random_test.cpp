@@ -10,6 +10,8 @@
 #include "support/tensor_lab.h"
 #include "tmau/random_tensor.h"
 
+namespace system_tensor_random_test {
+
 using namespace heddle::test;
 namespace arch = heddle::arch;
 using arch::AtomicKind;
@@ -222,3 +224,5 @@ TEST_CASE("reductions of boxes change device memory as the reference says", "[sy
     check_stores(machine, random, 60, true);
   }
 }
+
+}  // namespace system_tensor_random_test

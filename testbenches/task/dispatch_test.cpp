@@ -11,7 +11,7 @@
 #include "support/random.h"
 #include "task/task_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::task_dispatch_test {
 namespace {
 
 using protocol::DispatchDonePacket;
@@ -258,4 +258,4 @@ TEST_CASE("random dispatches and operations leave in the order of priority and a
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_dispatch_test

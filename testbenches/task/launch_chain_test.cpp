@@ -1,7 +1,7 @@
 // Chains of device-side launches and SMs that launch, over one plain memory, with their steps in any order (TSK-13).
 #include "task/launch_world.h"
 
-namespace heddle::test {
+namespace heddle::test::task_launch_chain_test {
 using namespace trees;
 
 TEST_CASE("every task of a tree runs once, in its turn, and completes after its descendants, whatever the interleaving",
@@ -65,4 +65,4 @@ TEST_CASE("a task whose kernel object cannot be read is told of, and one whose r
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_launch_chain_test

@@ -11,7 +11,7 @@
 #include "arch/little_endian.h"
 #include "task/task_launch_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::task_launch_record_test {
 namespace {
 
 using protocol::ChildPacket;
@@ -193,4 +193,4 @@ TEST_CASE("a reset forgets those that wait for what a wrong record names", "[tas
   CHECK(family.waits().empty());
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_launch_record_test

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::task_queue_state_test {
 
 using task::QueueState;
 
@@ -139,4 +139,4 @@ TEST_CASE("entries that come before the task are kept for it", "[task][TSK-05]")
   CHECK_THROWS_AS(state.begin(0, false), CheckFailed);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_queue_state_test

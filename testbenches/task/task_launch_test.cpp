@@ -15,7 +15,7 @@
 #include "support/random.h"
 #include "task/task_launch_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::task_launch_test {
 namespace {
 
 using protocol::ChildPacket;
@@ -470,4 +470,4 @@ TEST_CASE("who waits for whom leads from a task to the children of its children"
   CHECK(none.empty());
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_launch_test

@@ -15,7 +15,7 @@
 #include "support/random.h"
 #include "task/launch_world.h"
 
-namespace heddle::test {
+namespace heddle::test::task_manager_test {
 namespace {
 
 using protocol::ChildPacket;
@@ -296,4 +296,4 @@ TEST_CASE("random operations with eviction, without a simulation: all are done o
   CHECK(evictions > 100);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_manager_test

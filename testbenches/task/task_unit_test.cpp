@@ -11,6 +11,8 @@
 #include "support/random_program.h"
 #include "task/task_bench.h"
 
+namespace task_unit_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::protocol::DonePacket;
@@ -222,3 +224,5 @@ TEST_CASE("a reset task unit runs the same ids again, at the same times", "[task
     CHECK(bench.stat("submitted") == 30);
   }
 }
+
+}  // namespace task_unit_test

@@ -9,6 +9,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace tmau_descriptor_cache_test {
+
 using namespace heddle;
 using tmau::CheckedDescriptor;
 using tmau::DescriptorCache;
@@ -127,3 +129,5 @@ TEST_CASE("the cache holds what a list in order of use holds", "[tmau][TMA-04]")
     }
   }
 }
+
+}  // namespace tmau_descriptor_cache_test

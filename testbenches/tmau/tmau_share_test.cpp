@@ -4,6 +4,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_share_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -240,3 +242,5 @@ TEST_CASE("each request is a slice of the timeline", "[tmau]") {
   CHECK(sink.total["lines"] == 13 + 3);
   CHECK(sink.names.front() == "gpu0 gpc0.tmau0/request  0");
 }
+
+}  // namespace tmau_share_test

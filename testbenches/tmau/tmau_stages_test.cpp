@@ -4,6 +4,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_stages_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -225,3 +227,5 @@ TEST_CASE("the first request of a kernel makes the unit forget its descriptors",
   CHECK(bench.stat("descriptor.hits") == 2);
   bench.check_over();
 }
+
+}  // namespace tmau_stages_test
