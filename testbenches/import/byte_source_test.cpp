@@ -9,8 +9,8 @@ namespace import_byte_source_test {
 
 using namespace heddle;
 using namespace heddle::test;
-using workload::ByteSource;
-using workload::open_bytes;
+using import::ByteSource;
+using import::open_bytes;
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 namespace import_kineto_value_test {
 
-using heddle::workload::JsonValue;
+using heddle::import::JsonValue;
 using heddle::workload::Nanoseconds;
 using Kind = JsonValue::Kind;
 

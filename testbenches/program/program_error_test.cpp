@@ -12,7 +12,6 @@ namespace program_error_test {
 
 using namespace heddle;
 using namespace heddle::workload;
-using namespace heddle::program;
 using namespace heddle::scenario;
 using Catch::Contains;
 

@@ -28,7 +28,7 @@ class ProgramMachine {
     global.clear();
     for (const workload::MemoryRegion& region : regions()) {
       global.resize(std::max<std::size_t>(global.size(), region.address + region.bytes));
-      const std::vector<std::uint8_t> bytes = initial_bytes(region);
+      const std::vector<std::uint8_t> bytes = scenario::initial_bytes(region);
       std::copy(bytes.begin(), bytes.end(), global.begin() + static_cast<std::ptrdiff_t>(region.address));
     }
     run = std::make_unique<ProgramRun>(kernel(), global);

@@ -15,7 +15,6 @@ namespace program_run_test {
 
 using namespace heddle;
 using namespace heddle::workload;
-using namespace heddle::program;
 using namespace heddle::scenario;
 using Catch::Contains;
 using test::ProgramMachine;

@@ -19,7 +19,6 @@ namespace scenario_memory_region_test {
 
 using namespace heddle;
 using namespace heddle::workload;
-using namespace heddle::program;
 using namespace heddle::scenario;
 using Catch::Contains;
 

@@ -9,7 +9,6 @@ namespace scenario_cluster_test {
 
 using namespace heddle;
 using namespace heddle::workload;
-using namespace heddle::program;
 using namespace heddle::scenario;
 using arch::CgaLevel;
 using arch::CgaMode;

@@ -11,7 +11,6 @@ namespace scenario_packets_test {
 
 using namespace heddle;
 using namespace heddle::workload;
-using namespace heddle::program;
 using namespace heddle::scenario;
 using Catch::Contains;
 

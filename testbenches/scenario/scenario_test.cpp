@@ -17,7 +17,6 @@ namespace scenario_test {
 
 using namespace heddle;
 using namespace heddle::workload;
-using namespace heddle::program;
 using namespace heddle::scenario;
 using Catch::Contains;
 
