@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "common/clock.h"
+#include "protocol/memory_request.h"
 #include "protocol/sm_tmau.h"
 #include "tmau/line_generator.h"
 

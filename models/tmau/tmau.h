@@ -16,6 +16,7 @@
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "common/ring.h"
+#include "protocol/memory_request.h"
 #include "protocol/sm_tmau.h"
 #include "tmau/arbiter.h"
 #include "tmau/bulk_work.h"

@@ -15,7 +15,7 @@ Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmPlace place{gpc.sm_ids[in_gpc], around.sms, gpc_number, in_gpc, static_cast<std::uint32_t>(gpc.tpcs.size())};
+    sm::SmContext place{gpc.sm_ids[in_gpc], around.sms, gpc_number, in_gpc, static_cast<std::uint32_t>(gpc.tpcs.size())};
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;

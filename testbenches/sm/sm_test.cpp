@@ -1,6 +1,4 @@
 // An SM over its sockets: resources kept exactly, durations that depend on nothing but their CTA.
-#include "arch/gpu_observation.h"
-#include "common/packet_socket.h"
 #include "sm/sm.h"
 
 #include <algorithm>
@@ -13,6 +11,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "sm/cta_duration.h"
 #include "sm/loose_ends.h"
 #include "support/random.h"
