@@ -12,6 +12,11 @@ if(HEDDLE_SANITIZE)
   target_link_options(heddle_options INTERFACE -fsanitize=address,undefined)
 endif()
 
+# Sources are compiled several at a time: most of a compiler's time goes into headers, which they share. A name in an
+# anonymous namespace that two sources of a folder use for different things is an error then; where that is meant,
+# heddle_apart() keeps a source to itself.
+set(HEDDLE_SOURCES_AT_A_TIME 7)
+
 # heddle_library(<name> <dependency>...)
 function(heddle_library name)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
@@ -19,6 +24,12 @@ function(heddle_library name)
   target_include_directories(${name} PUBLIC
     "${PROJECT_SOURCE_DIR}/models" "${PROJECT_SOURCE_DIR}/platforms")
   target_link_libraries(${name} PUBLIC ${ARGN} PRIVATE heddle_options)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HEDDLE_SOURCES_AT_A_TIME})
+endfunction()
+
+# heddle_apart(<source>...)
+function(heddle_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # heddle_headers(<name> <dependency>...): a folder without a .cpp of its own.

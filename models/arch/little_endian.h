@@ -9,6 +9,16 @@
 
 namespace heddle::arch {
 
+// Up to 8 bytes as a number.
+inline std::uint64_t load_number(const std::uint8_t* from, std::uint32_t bytes) {
+  std::uint64_t value = 0;
+  for (std::uint32_t i = bytes; i-- > 0;) value = value << 8 | from[i];
+  return value;
+}
+inline void store_number(std::uint8_t* to, std::uint32_t bytes, std::uint64_t value) {
+  for (std::uint32_t i = 0; i < bytes; ++i, value >>= 8) to[i] = static_cast<std::uint8_t>(value);
+}
+
 template <std::size_t size>
 std::uint64_t get_number(const std::array<std::uint8_t, size>& from, std::size_t at, std::size_t bytes) {
   HEDDLE_CHECK(at + bytes <= size && bytes <= 8, "a field beyond its record");

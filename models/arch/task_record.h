@@ -110,7 +110,7 @@ struct RecordPool {
 };
 
 // Where all of it lies in device memory, and what SMs and task management have to agree on.
-struct NestedMemory {
+struct LaunchMemory {
   RecordPool tasks;              // TMDs
   RecordPool contexts;           // of thread groups
   RecordPool areas;              // of saved CTAs

@@ -4,10 +4,10 @@ namespace heddle::arch {
 
 using Kind = MemoryStep::Kind;
 
-PushWalk::PushWalk(std::uint64_t last, std::uint64_t record, std::uint64_t first)
+PushSteps::PushSteps(std::uint64_t last, std::uint64_t record, std::uint64_t first)
     : last_(last), record_(record), first_(first) {}
 
-MemoryStep PushWalk::step() const {
+MemoryStep PushSteps::step() const {
   if (!exchanged_) return {Kind::exchange, last_, record_};
   if (linked_) return {};
   if (previous_ != 0) return {Kind::write, previous_ + tmd::kNext, record_};
@@ -15,7 +15,7 @@ MemoryStep PushWalk::step() const {
   return {};
 }
 
-void PushWalk::answer(std::uint64_t old) {
+void PushSteps::answer(std::uint64_t old) {
   if (exchanged_) {
     linked_ = true;
     return;
@@ -24,9 +24,9 @@ void PushWalk::answer(std::uint64_t old) {
   previous_ = old;
 }
 
-CompleteWalk::CompleteWalk(std::uint64_t last, std::uint64_t finished) : last_(last), finished_(finished) {}
+CompleteSteps::CompleteSteps(std::uint64_t last, std::uint64_t finished) : last_(last), finished_(finished) {}
 
-MemoryStep CompleteWalk::step() const {
+MemoryStep CompleteSteps::step() const {
   switch (at_) {
     case At::look:
       return {Kind::read, last_};
@@ -40,7 +40,7 @@ MemoryStep CompleteWalk::step() const {
   return {};
 }
 
-void CompleteWalk::answer(std::uint64_t old) {
+void CompleteSteps::answer(std::uint64_t old) {
   switch (at_) {
     case At::look:
       at_ = old == finished_ ? At::close : At::follow;
@@ -61,15 +61,15 @@ void CompleteWalk::answer(std::uint64_t old) {
   }
 }
 
-TakeWalk::TakeWalk(const RecordPool& pool) : pool_(pool) {}
+TakeSteps::TakeSteps(const RecordPool& pool) : pool_(pool) {}
 
-MemoryStep TakeWalk::step() const {
+MemoryStep TakeSteps::step() const {
   if (record_ != 0) return {};
   if (slot_ == 0) return {Kind::add, pool_.base + ring::kTaken, 1};
   return {Kind::exchange, slot_, 0, 0, again_};
 }
 
-void TakeWalk::answer(std::uint64_t old) {
+void TakeSteps::answer(std::uint64_t old) {
   if (slot_ != 0) {
     record_ = old;
     again_ = true;
@@ -80,15 +80,15 @@ void TakeWalk::answer(std::uint64_t old) {
   }
 }
 
-GiveWalk::GiveWalk(const RecordPool& pool, std::uint64_t record) : pool_(pool), record_(record) {}
+GiveSteps::GiveSteps(const RecordPool& pool, std::uint64_t record) : pool_(pool), record_(record) {}
 
-MemoryStep GiveWalk::step() const {
+MemoryStep GiveSteps::step() const {
   if (done_) return {};
   if (slot_ == 0) return {Kind::add, pool_.base + ring::kGiven, 1};
   return {Kind::compare_exchange, slot_, record_, 0, again_};
 }
 
-void GiveWalk::answer(std::uint64_t old) {
+void GiveSteps::answer(std::uint64_t old) {
   if (slot_ == 0) {
     slot_ = pool_.base + ring::kSlots + 8 * (old % pool_.count);
     return;
@@ -97,9 +97,9 @@ void GiveWalk::answer(std::uint64_t old) {
   again_ = !done_;
 }
 
-AppendWalk::AppendWalk(std::uint64_t queue) : queue_(queue) {}
+AppendSteps::AppendSteps(std::uint64_t queue) : queue_(queue) {}
 
-MemoryStep AppendWalk::step() const {
+MemoryStep AppendSteps::step() const {
   switch (at_) {
     case At::capacity:
       return {Kind::read, queue_ + queue::kCapacity};
@@ -117,7 +117,7 @@ MemoryStep AppendWalk::step() const {
   return {};
 }
 
-void AppendWalk::answer(std::uint64_t old) {
+void AppendSteps::answer(std::uint64_t old) {
   switch (at_) {
     case At::capacity:
       capacity_ = old == 0 ? 1 : old;
@@ -156,10 +156,10 @@ void AppendWalk::answer(std::uint64_t old) {
   }
 }
 
-WaitWalk::WaitWalk(std::uint64_t context, std::uint64_t home, bool write)
+WaitSteps::WaitSteps(std::uint64_t context, std::uint64_t home, bool write)
     : context_(context), home_(home), at_(write ? At::home : At::enter), homeless_(home == 0) {}
 
-MemoryStep WaitWalk::step() const {
+MemoryStep WaitSteps::step() const {
   switch (at_) {
     case At::home:
       return {Kind::write, context_ + context::kHome, home_};
@@ -174,7 +174,7 @@ MemoryStep WaitWalk::step() const {
   return {};
 }
 
-void WaitWalk::answer(std::uint64_t old) {
+void WaitSteps::answer(std::uint64_t old) {
   switch (at_) {
     case At::home:
       at_ = passed_ ? At::over : At::enter;
@@ -198,17 +198,17 @@ void WaitWalk::answer(std::uint64_t old) {
 }
 
 // Something has been launched since the wake was sent.
-void WaitWalk::again() {
+void WaitSteps::again() {
   at_ = homeless_ ? At::enter : At::home;
   woken_ = false;
 }
 
-void WaitWalk::woken() {
+void WaitSteps::woken() {
   woken_ = true;
   if (at_ == At::wait) at_ = At::leave;
 }
 
-void WaitWalk::give_up() {
+void WaitSteps::give_up() {
   passed_ = true;
   if (at_ == At::wait) at_ = At::leave;
 }

@@ -1,7 +1,7 @@
-// The protocols of nested streams, step by step: each object below is one actor's walk through one of them. step() says
-// what to do to memory next; answer() is told what was there before and goes on. Whoever drives it decides what a step
-// costs: an SM, task management, or a test that explores every interleaving (TSK-08, TSK-09, TSK-13). There is no lock
-// anywhere, and every step is one access that memory does at once.
+// The protocols of device-side launches, step by step: each object below is one actor's step machine in one of them.
+// step() says what to do to memory next; answer() is told what was there before, and moves the machine on. Whoever
+// drives it decides what a step costs: an SM, task management, or a test that explores every interleaving (TSK-08,
+// TSK-09, TSK-13). There is no lock anywhere, and every step is one access that memory does at once.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@ namespace heddle::arch {
 
 struct MemoryStep {
   enum class Kind : std::uint8_t {
-    none,              // the walk is over
+    none,              // the machine is over
     read,              // answer: the value
     write,             // `value`; the answer means nothing
-    exchange,          // `value`; answer: the old one, here and below
-    add,               // `value`
-    compare_exchange,  // `value`, if `compare` was there
+    exchange,          // `value`; answer: the old one
+    add,               // `value`; answer: the old one
+    compare_exchange,  // `value`, if `compare` was there; answer: the old one
   };
   Kind kind = Kind::none;
-  std::uint64_t address = 0;  // of 8 aligned bytes
+  std::uint64_t address = 0;  // 8 aligned bytes lie there
   std::uint64_t value = 0;
   std::uint64_t compare = 0;
-  bool again = false;  // it has been done before, and waits for another actor: to be done after a while
+  bool again = false;  // the step was done before, and waits for another actor: it is to be done after a while
 };
 
 // A task enters a TMDQ (TSK-08). Its TMD has been written, with next = 0.
-class PushWalk {
+class PushSteps {
  public:
   // `last`: address of the last-task pointer. `first`: address of a pointer that the first task of the queue is to be
-  // written to (the tail launches of a grid, whose first task nobody starts at once); 0: none.
-  PushWalk(std::uint64_t last, std::uint64_t record, std::uint64_t first = 0);
+  // written to (the tail launches of a grid: the first of them is not started at once); 0: none.
+  PushSteps(std::uint64_t last, std::uint64_t record, std::uint64_t first = 0);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
-  // After the walk: the queue was empty, so the task is to be started by whoever pushed it.
+  // Once it is over: the queue was empty, so the task is to be started by whoever pushed it.
   bool starts() const { return exchanged_ && previous_ == 0 && first_ == 0; }
   std::uint64_t previous() const { return previous_; }
 
@@ -49,13 +49,13 @@ class PushWalk {
 };
 
 // The task at the head of a TMDQ has completed (TSK-09).
-class CompleteWalk {
+class CompleteSteps {
  public:
-  CompleteWalk(std::uint64_t last, std::uint64_t finished);
+  CompleteSteps(std::uint64_t last, std::uint64_t finished);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
-  // After the walk: the task to start now; 0: the queue is empty.
+  // Once it is over: the task to start now; 0: the queue is empty.
   std::uint64_t next() const { return next_; }
 
  private:
@@ -68,9 +68,9 @@ class CompleteWalk {
 };
 
 // A record leaves a pool.
-class TakeWalk {
+class TakeSteps {
  public:
-  explicit TakeWalk(const RecordPool& pool);
+  explicit TakeSteps(const RecordPool& pool);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
@@ -84,9 +84,9 @@ class TakeWalk {
 };
 
 // A record goes back.
-class GiveWalk {
+class GiveSteps {
  public:
-  GiveWalk(const RecordPool& pool, std::uint64_t record);
+  GiveSteps(const RecordPool& pool, std::uint64_t record);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
@@ -101,15 +101,15 @@ class GiveWalk {
 
 // An entry gets its place in a queue (TSK-05): step by step up to where its data can be written; then the driver writes
 // the data, and after that the turn: turn_ready(ticket, capacity) at entry(). A queue is closed while a ticket waits
-// for its turn only if its task has been stopped: nobody will take the entry then.
-class AppendWalk {
+// for its place only if its task has been stopped: no CTA will take the entry then.
+class AppendSteps {
  public:
-  explicit AppendWalk(std::uint64_t queue);  // address
+  explicit AppendSteps(std::uint64_t queue);  // address
   MemoryStep step() const;
   void answer(std::uint64_t old);
   bool over() const { return step().kind == MemoryStep::Kind::none; }
-  bool closed() const { return closed_; }  // after the walk: the queue takes no more
-  // An entry is its own: others wait for it.
+  bool closed() const { return closed_; }  // once it is over: the queue takes no more
+  // The appender owns an entry, and others wait for it.
   bool has_ticket() const { return at_ > At::ticket && !closed_; }
   std::uint64_t ticket() const { return ticket_; }
   std::uint64_t capacity() const { return capacity_; }
@@ -128,19 +128,19 @@ class AppendWalk {
 };
 
 // A warp waits for the tasks of its context (TSK-12). A wake is a hint, and may come late or twice: what counts is the
-// work counter. The driver tells of every wake of the context with woken(), whatever the walk is at.
-class WaitWalk {
+// work counter. The driver tells of every wake of the context with woken(), whatever step it is at.
+class WaitSteps {
  public:
   // `home`: home_of_sm of the SM. `write`: kHome does not hold that; false for a shared context, which has no home.
-  WaitWalk(std::uint64_t context, std::uint64_t home, bool write);
+  WaitSteps(std::uint64_t context, std::uint64_t home, bool write);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   void woken();
-  // Its CTA has been stopped: it takes back what it has counted, and is over.
+  // The warp's CTA has been stopped: the machine takes back what it has counted, and is over.
   void give_up();
   bool waiting() const { return at_ == At::wait; }  // for woken(); step() is none meanwhile
   bool over() const { return at_ == At::over; }
-  // The next step, or the one that is under way, writes kHome. After its answer the word stands only if no wake has
+  // The next step, or the one that has been sent, writes kHome. After its answer the word stands only if no wake has
   // come meanwhile: whoever sent that one may have taken it away again.
   bool writes_home() const { return at_ == At::home; }
   bool was_woken() const { return woken_; }
@@ -153,8 +153,8 @@ class WaitWalk {
   std::uint64_t home_;
   At at_;
   bool homeless_ = false;
-  bool passed_ = false;  // no matter what the counter says when it leaves
-  bool woken_ = false;   // since it began to look
+  bool passed_ = false;  // it ends whatever the counter says when it leaves
+  bool woken_ = false;   // a wake has come since it began to look
 };
 
 }  // namespace heddle::arch

@@ -40,14 +40,18 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
   }
   Cycle cycle_after(const sc_core::sc_time& delay) const { return clock_.cycle_at(sc_core::sc_time_stamp() + delay); }
 
-  // For sockets, while a call is in progress: the cycle that its annotated delay stands for. It saves the receiver
-  // converting the delay back, and counts only for that payload and delay.
+  // For sockets: the call with an annotated delay that is in progress, if it is one of this domain, and the cycle that
+  // the delay stands for. It saves the receiver converting the delay back, and counts only while nobody between the two
+  // has changed the delay.
   struct CallHint {
-    const void* payload = nullptr;  // null: no call
+    const void* call = nullptr;  // what it carries; null: no call
     Cycle arrival = 0;
     sc_core::sc_time delay;
+    bool fits(const void* carried, const sc_core::sc_time& annotated) const {
+      return call == carried && delay == annotated;
+    }
   };
-  CallHint& call_hint() { return call_hint_; }
+  const CallHint& call_hint() const { return call_hint_; }
 
   // Drops every event, resets every block and link, and lets cycle 0 begin now. Not to be called from inside an event.
   void reset();
@@ -57,6 +61,8 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
   std::uint64_t wakeups() const { return wakeups_; }
 
  private:
+  friend class HintedCall;
+
   void drain();
   void schedule_from_outside(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument) override;
   void wake_at(Cycle when);
@@ -72,6 +78,23 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
   Clock::Ticks stamp_ = 0;  // while draining: sc_time_stamp()
   std::uint64_t wakeups_ = 0;
   CallHint call_hint_;
+};
+
+// A call of the domain's, as long as it lives.
+class HintedCall {
+ public:
+  HintedCall(Domain& domain, const void* call, Cycle arrival)
+      : delay(domain.delay_until(arrival)), hint_(domain.call_hint_) {
+    hint_ = {call, arrival, delay};
+  }
+  ~HintedCall() { hint_.call = nullptr; }
+  HintedCall(const HintedCall&) = delete;
+  HintedCall& operator=(const HintedCall&) = delete;
+
+  sc_core::sc_time delay;
+
+ private:
+  Domain::CallHint& hint_;
 };
 
 }  // namespace heddle

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "common/bits.h"
+
 namespace heddle {
-namespace {
-
-std::uint32_t lowest_bit(std::uint64_t word) { return static_cast<std::uint32_t>(__builtin_ctzll(word)); }
-
-}  // namespace
 
 EventQueue::EventQueue() : wheel_(kBuckets) {}
 
@@ -18,7 +15,7 @@ EventQueue::Cycle EventQueue::next_near() const {
   const auto distance = [&](std::uint32_t index) { return (index + kBuckets - start) % kBuckets; };
   const std::uint32_t first_word = start / 64;
   const std::uint64_t here = occupied_[first_word] >> (start % 64);
-  if (here != 0) return now_ + lowest_bit(here);
+  if (here != 0) return now_ + bits::lowest(here);
   constexpr std::uint32_t kGroups = kWords / 64;
   for (std::uint32_t step = 0; step <= kGroups; ++step) {
     const std::uint32_t group = (first_word / 64 + step) % kGroups;
@@ -28,8 +25,8 @@ EventQueue::Cycle EventQueue::next_near() const {
       words = skip == 64 ? 0 : words >> skip << skip;
     }
     if (words == 0) continue;
-    const std::uint32_t word = group * 64 + lowest_bit(words);
-    return now_ + distance(word * 64 + lowest_bit(occupied_[word]));
+    const std::uint32_t word = group * 64 + bits::lowest(words);
+    return now_ + distance(word * 64 + bits::lowest(occupied_[word]));
   }
   return kNever;
 }
@@ -51,26 +48,27 @@ void EventQueue::advance_to(Cycle when) {
   }
 }
 
-// The events that follow are scattered over a machine that is far larger than the caches of the host.
+// See common/cache_warming.h.
 void EventQueue::look_ahead(std::uint32_t node) const {
-  const auto ask = [this, &node](EventHandler::Ahead ahead) {
+  const auto ask = [this, &node](CacheWarmer::Ahead ahead) {
     if (node == kNone) return;
     const Event& event = nodes_[node];
-    event.handler->prefetch(event.kind, event.argument, ahead);
+    const CacheWarmer* warmer = event.handler->warmer();
+    if (warmer != nullptr) warmer->warm(event.kind, event.argument, ahead);
   };
   const auto pass = [this, &node] {
     if (node != kNone) node = nodes_[node].next;
   };
-  ask(EventHandler::Ahead::next);
+  ask(CacheWarmer::Ahead::next);
   pass();
-  ask(EventHandler::Ahead::near);
+  ask(CacheWarmer::Ahead::near);
   pass();
   pass();
-  ask(EventHandler::Ahead::far);
+  ask(CacheWarmer::Ahead::far);
   pass();
   if (node == kNone) return;
-  __builtin_prefetch(nodes_[node].handler);
-  if (nodes_[node].next != kNone) __builtin_prefetch(&nodes_[nodes_[node].next]);
+  warm_line(nodes_[node].handler);
+  if (nodes_[node].next != kNone) warm_line(&nodes_[nodes_[node].next]);
 }
 
 std::uint64_t EventQueue::run_cycle() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/big_memory.h"
+#include "common/cache_warming.h"
 #include "common/error.h"
 
 namespace heddle {
@@ -15,16 +16,18 @@ namespace heddle {
 class EventHandler {
  public:
   virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
-  // Such an event will run soon in this cycle: what it needs may be fetched into the caches of the host. Asked for
-  // three times, ever closer to the event, so that each time can follow what the one before has fetched. Changes
-  // nothing.
-  enum class Ahead : std::uint8_t { far, near, next };
-  virtual void prefetch(std::uint32_t /*kind*/, std::uint64_t /*argument*/, Ahead /*ahead*/) const {}
   // For messages: the module or socket.
   virtual const char* handler_name() const { return "an event"; }
 
+  // Null for almost all: who fetches what the handler's next events touch (common/cache_warming.h).
+  const CacheWarmer* warmer() const { return warmer_; }
+
  protected:
   ~EventHandler() = default;
+  void warm_by(const CacheWarmer& warmer) { warmer_ = &warmer; }
+
+ private:
+  const CacheWarmer* warmer_ = nullptr;
 };
 
 // A timing wheel of one-cycle buckets for the near future and a heap for the rest: constant cost for almost every

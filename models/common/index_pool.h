@@ -28,6 +28,8 @@ class IndexPool {
     used_[index] = false;
     free_.push_back(index);
   }
+  // Taken and not given back.
+  bool holds(std::uint32_t index) const { return index < items_.size() && used_[index] != 0; }
   T& operator[](std::uint32_t index) { return items_[index]; }
   const T& operator[](std::uint32_t index) const { return items_[index]; }
   // Places, free ones included.

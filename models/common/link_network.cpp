@@ -2,12 +2,13 @@
 
 #include <utility>
 
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle {
 namespace {
 
-constexpr std::uint64_t bit(std::uint32_t input) { return std::uint64_t{1} << (input % 64); }
+constexpr std::uint64_t bit(std::uint32_t input) { return bits::one(input % 64); }
 
 }  // namespace
 
@@ -17,50 +18,51 @@ std::uint32_t LinkNetwork::add_link(std::string name, double bytes_per_cycle) {
   return static_cast<std::uint32_t>(links_.size() - 1);
 }
 
-std::uint32_t LinkNetwork::add_place(const PlaceSpec& spec) {
-  HEDDLE_CHECK(spec.link < links_.size() && spec.capacity > 0 && spec.weight > 0, "a place of no link, or for nothing");
-  const auto number = static_cast<std::uint32_t>(places_.size());
+std::uint32_t LinkNetwork::add_buffer(const BufferSpec& spec) {
+  HEDDLE_CHECK(spec.link < links_.size() && spec.capacity > 0 && spec.weight > 0,
+               "a buffer of no link, or for nothing");
+  const auto number = static_cast<std::uint32_t>(buffers_.size());
   Link& link = links_[spec.link];
   if (link.inputs == 0) {
     link.first = number;
     link.mask = static_cast<std::uint32_t>(eligible_.size());
   }
-  HEDDLE_CHECK(link.first + link.inputs == number, "the places of a link do not follow each other");
+  HEDDLE_CHECK(link.first + link.inputs == number, "the buffers of a link do not follow each other");
   if (link.inputs++ % 64 == 0) {
     eligible_.push_back(0);
     stuck_.push_back(0);
   }
-  Place place;
-  place.link = spec.link;
-  place.owner = spec.owner;
-  place.capacity = spec.capacity;
-  place.latency = spec.latency;
-  places_.push_back(place);
+  Buffer buffer;
+  buffer.link = spec.link;
+  buffer.owner = spec.owner;
+  buffer.capacity = spec.capacity;
+  buffer.latency = spec.latency;
+  buffers_.push_back(buffer);
   Input input;
-  input.feeder = spec.feeder;
+  input.upstream = spec.upstream;
   input.quantum = kQuantum * spec.weight;
   inputs_.push_back(input);
   return number;
 }
 
-std::uint32_t LinkNetwork::add_exit(std::uint32_t feeder, std::uint32_t owner) {
-  Place place;
-  place.owner = owner;
-  places_.push_back(place);
+std::uint32_t LinkNetwork::add_egress(std::uint32_t upstream, std::uint32_t owner) {
+  Buffer buffer;
+  buffer.owner = owner;
+  buffers_.push_back(buffer);
   Input input;
-  input.feeder = feeder;
+  input.upstream = upstream;
   inputs_.push_back(input);
-  return static_cast<std::uint32_t>(places_.size() - 1);
+  return static_cast<std::uint32_t>(buffers_.size() - 1);
 }
 
-std::uint32_t LinkNetwork::add_table(std::vector<std::uint32_t> places) {
-  tables_.push_back(std::move(places));
+std::uint32_t LinkNetwork::add_table(std::vector<std::uint32_t> buffers) {
+  tables_.push_back(std::move(buffers));
   return static_cast<std::uint32_t>(tables_.size() - 1);
 }
 
-void LinkNetwork::route_to(std::uint32_t link, std::uint32_t place) {
+void LinkNetwork::route_to(std::uint32_t link, std::uint32_t buffer) {
   links_[link].next = Next::fixed;
-  links_[link].target = place;
+  links_[link].target = buffer;
 }
 
 void LinkNetwork::route_by_table(std::uint32_t link, std::uint32_t table) {
@@ -68,28 +70,28 @@ void LinkNetwork::route_by_table(std::uint32_t link, std::uint32_t table) {
   links_[link].target = table;
 }
 
-void LinkNetwork::route_by_exit(std::uint32_t link, std::uint32_t first) {
-  links_[link].next = Next::exit;
+void LinkNetwork::route_by_egress(std::uint32_t link, std::uint32_t first) {
+  links_[link].next = Next::egress;
   links_[link].target = first;
 }
 
-void LinkNetwork::enter(std::uint32_t place, const LinkPacket& packet, Cycle when) {
-  HEDDLE_CHECK(places_[place].count < places_[place].capacity, "a packet entered where there is no room");
+void LinkNetwork::enter(std::uint32_t buffer, const LinkPacket& packet, Cycle when) {
+  HEDDLE_CHECK(buffers_[buffer].count < buffers_[buffer].capacity, "a packet entered where there is no room");
   const std::uint32_t node = new_node();
   nodes_[node].packet = packet;
-  set_out(node, place, when);
+  set_out(node, buffer, when);
 }
 
-bool LinkNetwork::full(std::uint32_t place) {
-  Place& asked = places_[place];
+bool LinkNetwork::full(std::uint32_t buffer) {
+  Buffer& asked = buffers_[buffer];
   if (asked.count < asked.capacity) return false;
   asked.refused = true;
   return true;
 }
 
-void LinkNetwork::open(std::uint32_t exit, Cycle now) {
-  places_[exit].count = 0;
-  if (places_[exit].refused) unstick(exit, now);
+void LinkNetwork::open(std::uint32_t egress, Cycle now) {
+  buffers_[egress].count = 0;
+  if (buffers_[egress].refused) unstick(egress, now);
 }
 
 void LinkNetwork::on_event(std::uint32_t kind, std::uint64_t argument, Cycle now) {
@@ -103,34 +105,34 @@ void LinkNetwork::on_event(std::uint32_t kind, std::uint64_t argument, Cycle now
 }
 
 void LinkNetwork::set_out(std::uint32_t node, std::uint32_t to, Cycle now) {
-  Place& place = places_[to];
-  ++place.count;
-  if (place.counted) inputs_[to].bytes->add(nodes_[node].packet.bytes);
-  host_.call_at(now + place.latency, kArrive, std::uint64_t{to} << 32 | node);
+  Buffer& buffer = buffers_[to];
+  ++buffer.count;
+  if (buffer.counted) inputs_[to].bytes->add(nodes_[node].packet.bytes);
+  listener_.call_at(now + buffer.latency, kArrive, std::uint64_t{to} << 32 | node);
 }
 
 void LinkNetwork::arrive(std::uint32_t node, std::uint32_t number, Cycle now) {
-  Place& place = places_[number];
-  if (place.tail != kNone) {
+  Buffer& buffer = buffers_[number];
+  if (buffer.tail != kNone) {
     nodes_[node].next = kNone;
-    nodes_[place.tail].next = node;
-    place.tail = node;
+    nodes_[buffer.tail].next = node;
+    buffer.tail = node;
     return;  // the link knows already: it serves those in front, or they are stuck
   }
-  Link& link = links_[place.link];
+  Link& link = links_[buffer.link];
   if (link.awaited == kNever && link.pace.free_at(now)) {
     // Nothing else can go now: no arbitration.
-    const std::uint32_t to = next_place(link, nodes_[node].packet);
-    if (has_room(to)) {
+    const std::uint32_t to = next_buffer(link, nodes_[node].packet);
+    if (has_credit(to)) {
       move_on(link, node, number, to, now);
       return;
     }
   }
   nodes_[node].next = kNone;
-  place.head = place.tail = node;
+  buffer.head = buffer.tail = node;
   const std::uint32_t input = number - link.first;
   eligible_[link.mask + input / 64] |= bit(input);
-  if (link.awaited == kNever) serve(place.link, now);
+  if (link.awaited == kNever) serve(buffer.link, now);
 }
 
 void LinkNetwork::serve(std::uint32_t id, Cycle now) {
@@ -146,9 +148,9 @@ void LinkNetwork::serve(std::uint32_t id, Cycle now) {
       if (!next_turn(link)) return;
       continue;
     }
-    const LinkPacket& packet = nodes_[places_[number].head].packet;
-    const std::uint32_t to = next_place(link, packet);
-    if (!has_room(to)) {
+    const LinkPacket& packet = nodes_[buffers_[number].head].packet;
+    const std::uint32_t to = next_buffer(link, packet);
+    if (!has_credit(to)) {
       stick(link, turn, to);
     } else if (inputs_[number].deficit < packet.bytes) {
       next_turn(link);
@@ -158,9 +160,9 @@ void LinkNetwork::serve(std::uint32_t id, Cycle now) {
   }
 }
 
-// The first packet of an input cannot go on before another place has room.
+// The first packet of an input cannot go on before another buffer has room.
 void LinkNetwork::stick(Link& link, std::uint32_t input, std::uint32_t to) {
-  places_[to].refused = true;
+  buffers_[to].refused = true;
   inputs_[link.first + input].stuck_on = to;
   stuck_[link.mask + input / 64] |= bit(input);
   eligible_[link.mask + input / 64] &= ~bit(input);
@@ -172,9 +174,9 @@ std::uint32_t LinkNetwork::first_eligible(const Link& link, std::uint32_t from) 
   std::uint32_t word = from / 64;
   if (word >= count) return kNone;
   const std::uint64_t rest = words[word] >> (from % 64);
-  if (rest != 0) return from + static_cast<std::uint32_t>(__builtin_ctzll(rest));
+  if (rest != 0) return from + bits::lowest(rest);
   while (++word < count) {
-    if (words[word] != 0) return word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words[word]));
+    if (words[word] != 0) return word * 64 + bits::lowest(words[word]);
   }
   return kNone;
 }
@@ -188,8 +190,8 @@ bool LinkNetwork::next_turn(Link& link) {
     if (next == kNone) next = first_eligible(link, 0);
     if (next == kNone) return false;
     const std::uint32_t number = link.first + next;
-    const std::uint32_t to = next_place(link, nodes_[places_[number].head].packet);
-    if (has_room(to)) {
+    const std::uint32_t to = next_buffer(link, nodes_[buffers_[number].head].packet);
+    if (has_credit(to)) {
       link.current = next;
       inputs_[number].deficit += inputs_[number].quantum;
       return true;
@@ -198,14 +200,14 @@ bool LinkNetwork::next_turn(Link& link) {
   }
 }
 
-std::uint32_t LinkNetwork::next_place(const Link& link, const LinkPacket& packet) const {
+std::uint32_t LinkNetwork::next_buffer(const Link& link, const LinkPacket& packet) const {
   switch (link.next) {
     case Next::fixed:
       return link.target;
     case Next::table:
-      return tables_[link.target][packet.pair];
-    case Next::exit:
-      return link.target + packet.exit;
+      return tables_[link.target][packet.flow];
+    case Next::egress:
+      return link.target + packet.egress;
     case Next::none:
       break;
   }
@@ -215,7 +217,7 @@ std::uint32_t LinkNetwork::next_place(const Link& link, const LinkPacket& packet
 
 void LinkNetwork::pass_on(Link& link, std::uint32_t to, Cycle now) {
   const std::uint32_t number = link.first + link.current;
-  Place& from = places_[number];
+  Buffer& from = buffers_[number];
   const std::uint32_t node = from.head;
   from.head = nodes_[node].next;
   if (from.head == kNone) {
@@ -232,50 +234,49 @@ void LinkNetwork::move_on(Link& link, std::uint32_t node, std::uint32_t from, st
   const std::uint32_t bytes = nodes_[node].packet.bytes;
   link.pace.take(now, bytes);
   if (link.bytes != nullptr) link.bytes->add(bytes);
-  --places_[from].count;
-  if (places_[from].refused) freed(from, now);
-  Place& next = places_[to];
+  --buffers_[from].count;
+  if (buffers_[from].refused) return_credit(from, now);
+  Buffer& next = buffers_[to];
   if (next.link != kNone) {
     set_out(node, to, now);
     return;
   }
   const LinkPacket packet = nodes_[node].packet;
   free_node(node);
-  next.count = 1;  // until the host has answered: it may enter packets and open exits meanwhile
-  if (host_.leave(next.owner, packet, now)) next.count = 0;
+  next.count = 1;  // until the listener has answered: it may enter packets and open egress ports meanwhile
+  if (listener_.eject(next.owner, packet, now)) next.count = 0;
 }
 
-void LinkNetwork::freed(std::uint32_t place, Cycle now) {
-  if (inputs_[place].feeder != kNone) {
-    unstick(place, now);
+void LinkNetwork::return_credit(std::uint32_t buffer, Cycle now) {
+  if (inputs_[buffer].upstream != kNone) {
+    unstick(buffer, now);
     return;
   }
-  places_[place].refused = false;
-  host_.room(places_[place].owner, now);
+  buffers_[buffer].refused = false;
+  listener_.credit(buffers_[buffer].owner, now);
 }
 
-// All inputs of the link before that wait for the place try again, in the arbiter's order.
-void LinkNetwork::unstick(std::uint32_t place, Cycle now) {
-  places_[place].refused = false;
-  const std::uint32_t feeder = inputs_[place].feeder;
-  Link& link = links_[feeder];
+// All inputs of the link before that wait for the buffer try again, in the arbiter's order.
+void LinkNetwork::unstick(std::uint32_t buffer, Cycle now) {
+  buffers_[buffer].refused = false;
+  const std::uint32_t upstream = inputs_[buffer].upstream;
+  Link& link = links_[upstream];
   for (std::uint32_t word = 0; word * 64 < link.inputs; ++word) {
-    for (std::uint64_t rest = stuck_[link.mask + word]; rest != 0; rest &= rest - 1) {
-      const auto lowest = static_cast<std::uint32_t>(__builtin_ctzll(rest));
+    bits::for_each(stuck_[link.mask + word], [&](std::uint32_t lowest) {
       Input& input = inputs_[link.first + word * 64 + lowest];
-      if (input.stuck_on != place) continue;
+      if (input.stuck_on != buffer) return;
       input.stuck_on = kNone;
       stuck_[link.mask + word] &= ~bit(lowest);
       eligible_[link.mask + word] |= bit(lowest);
-    }
+    });
   }
-  wake(feeder, now);
+  wake(upstream, now);
 }
 
 void LinkNetwork::wake(std::uint32_t link, Cycle when) {
   if (links_[link].awaited <= when) return;
   links_[link].awaited = when;
-  host_.call_at(when, kServe, link);
+  listener_.call_at(when, kServe, link);
 }
 
 std::uint32_t LinkNetwork::new_node() {
@@ -301,10 +302,10 @@ void LinkNetwork::reset() {
     link.awaited = kNever;
     link.current = 0;
   }
-  for (Place& place : places_) {
-    place.count = 0;
-    place.head = place.tail = kNone;
-    place.refused = false;
+  for (Buffer& buffer : buffers_) {
+    buffer.count = 0;
+    buffer.head = buffer.tail = kNone;
+    buffer.refused = false;
   }
   for (Input& input : inputs_) {
     input.deficit = 0;

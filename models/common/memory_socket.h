@@ -19,30 +19,11 @@ constexpr unsigned kMemoryBusWidth = 32;  // bits: the default of TLM sockets, s
 
 namespace detail {
 
-// A call with an annotated delay that leads to a cycle of the caller's domain.
-class HintedCall {
- public:
-  HintedCall(Domain& domain, const tlm::tlm_generic_payload& payload, Cycle arrival) : hint_(domain.call_hint()) {
-    delay = domain.delay_until(arrival);
-    hint_.payload = &payload;
-    hint_.arrival = arrival;
-    hint_.delay = delay;
-  }
-  ~HintedCall() { hint_.payload = nullptr; }
-  HintedCall(const HintedCall&) = delete;
-  HintedCall& operator=(const HintedCall&) = delete;
-
-  sc_core::sc_time delay;
-
- private:
-  Domain::CallHint& hint_;
-};
-
 // The cycle of the receiver's domain that the delay of a call leads to. A domain may be ahead of a caller from outside:
 // then it is now.
 inline Cycle arrival_of(const tlm::tlm_generic_payload& payload, Domain& domain, const sc_core::sc_time& delay) {
   const Domain::CallHint& hint = domain.call_hint();
-  if (hint.payload == &payload && hint.delay == delay) return hint.arrival;
+  if (hint.fits(&payload, delay)) return hint.arrival;
   return std::max(domain.cycle_after(delay), domain.now());
 }
 
@@ -86,7 +67,7 @@ class MemoryOut : public tlm::tlm_initiator_socket<kMemoryBusWidth, tlm::tlm_bas
   bool send(tlm::tlm_generic_payload& payload, Cycle arrival) {
     HEDDLE_CHECK(can_send(), std::string("a request was sent on a busy channel: ") + this->name());
     requesting_ = &payload;
-    detail::HintedCall call(domain_, payload, arrival);
+    HintedCall call(domain_, &payload, arrival);
     sc_core::sc_time& delay = call.delay;
     tlm::tlm_phase phase = tlm::BEGIN_REQ;
     sending_ = true;
@@ -211,7 +192,7 @@ class MemoryIn : public tlm::tlm_target_socket<>, private tlm::tlm_fw_transport_
     HEDDLE_CHECK(can_respond(), std::string("a response was sent on a busy channel: ") + this->name());
     if (withheld_ == &payload) withheld_ = nullptr;  // implied
     responding_ = &payload;
-    detail::HintedCall call(domain_, payload, arrival);
+    HintedCall call(domain_, &payload, arrival);
     sc_core::sc_time& delay = call.delay;
     tlm::tlm_phase phase = tlm::BEGIN_RESP;
     const tlm::tlm_sync_enum status = initiator().nb_transport_bw(payload, phase, delay);

@@ -31,10 +31,10 @@ void PacketOutSocket::transfer_at(Cycle departure, const void* packet, PacketKin
     --state.free;
   }
   const Cycle arrival = departure + latency_;
-  sc_core::sc_time delay = domain_.delay_until(arrival);
-  PacketTransfer transfer{packet, kind, link, credits_ != kUnlimitedCredits, generation_, &domain_, arrival, delay};
+  PacketTransfer transfer{packet, kind, link, credits_ != kUnlimitedCredits, generation_, &domain_};
+  HintedCall call(domain_, &transfer, arrival);
   PacketPhase phase = PacketPhase::send;
-  state.target->nb_transport_fw(transfer, phase, delay);
+  state.target->nb_transport_fw(transfer, phase, call.delay);
 }
 
 std::uint32_t PacketOutSocket::outstanding(std::uint32_t link) {
@@ -151,8 +151,8 @@ void PacketInSocket::enter(const PacketTransfer& transfer, const sc_core::sc_tim
     owed_ = 0;
   }
   if (credited_) ++owed_;
-  const bool untouched = !foreign_ && delay == transfer.delay;
-  const Cycle arrival = untouched ? transfer.arrival : domain_.cycle_after(delay);
+  const Domain::CallHint& hint = domain_.call_hint();
+  const Cycle arrival = hint.fits(&transfer, delay) ? hint.arrival : domain_.cycle_after(delay);
   if (ahead_) {
     HEDDLE_CHECK(!credited_, std::string("a link with credits cannot be looked ahead on: ") + this->name());
     deliver_ahead(transfer.packet, arrival);

@@ -31,13 +31,9 @@ struct PacketTransfer {
   const void* packet = nullptr;  // of type `kind`, valid inside the call; null for a credit
   PacketKind kind = nullptr;
   std::uint32_t link = 0;
-  bool credited = false;         // the sender took a credit for it and wants it back
-  std::uint32_t generation = 0;  // of the sender: it goes up at its reset, and credits from before are void
-  // For a receiver of the sender's own domain: the arrival as a cycle, which saves converting the delay back. It counts
-  // only if nobody between the two has changed the annotated delay.
-  const Domain* domain = nullptr;
-  Cycle arrival = 0;
-  sc_core::sc_time delay;
+  bool credited = false;           // the sender took a credit for it and wants it back
+  std::uint32_t generation = 0;    // of the sender: it goes up at its reset, and credits from before are void
+  const Domain* domain = nullptr;  // the sender's
 };
 
 // The packet of a transfer, for whoever stands between two ends or brings an end of its own.
@@ -60,8 +56,8 @@ struct packet_protocol {  // NOLINT(readability-identifier-naming): named like T
 constexpr std::uint32_t kPacketBusWidth = 32;
 constexpr std::uint32_t kUnlimitedCredits = std::numeric_limits<std::uint32_t>::max();
 
-// What PacketOut is made of: one TLM socket, bound to any number of receivers (a broadcast medium; each packet names its
-// link).
+// What PacketOut is made of: one TLM socket, bound to any number of receivers (a broadcast medium; each packet names
+// its link).
 class PacketOutSocket
     : public tlm::tlm_initiator_socket<kPacketBusWidth, packet_protocol, 0, sc_core::SC_ZERO_OR_MORE_BOUND>,
       private tlm::tlm_bw_transport_if<packet_protocol>,

@@ -68,6 +68,15 @@ Histogram& Stats::histogram(const std::string& path, const std::string& unit, co
   return *entry.histogram;
 }
 
+std::vector<Stats::Description> Stats::descriptions() const {
+  std::vector<Description> result;
+  for (const auto& [path, entry] : entries_) {
+    const Kind kind = entry.counter ? Kind::counter : entry.gauge ? Kind::gauge : Kind::histogram;
+    result.push_back({path, entry.unit, entry.description, kind});
+  }
+  return result;
+}
+
 void Stats::clear() {
   for (auto& [path, entry] : entries_) {
     if (entry.counter) entry.counter->clear();
@@ -102,6 +111,17 @@ nlohmann::json Stats::to_json() const {
     }
   }
   return result;
+}
+
+double Stats::value(const std::string& path) const {
+  if (const auto found = entries_.find(path); found != entries_.end()) {
+    if (found->second.counter) return static_cast<double>(found->second.counter->value());
+    if (found->second.gauge) return found->second.gauge->value();
+  }
+  const nlohmann::json all = to_json();  // what is derived, and rarely asked for
+  const auto found = all.find(path);
+  HEDDLE_CHECK(found != all.end(), "there is no statistic " + path);
+  return found->at("value").get<double>();
 }
 
 nlohmann::json Stats::histograms_json() const {

@@ -91,10 +91,22 @@ class Stats {
   Gauge& gauge(const std::string& path, const std::string& unit, const std::string& description);
   Histogram& histogram(const std::string& path, const std::string& unit, const std::string& description);
 
+  enum class Kind : std::uint8_t { counter, gauge, histogram };
+  struct Description {
+    std::string path;
+    std::string unit;
+    std::string text;
+    Kind kind;
+  };
+  // What there is, by path.
+  std::vector<Description> descriptions() const;
+
   void clear();
   // From path to {value, unit, description}. A histogram appears as path.count, .mean, .min, .max, .p50, .p95, .p99;
   // a gauge that was higher once also as path.max.
   nlohmann::json to_json() const;
+  // One of the values of to_json(), by its path. Throws CheckFailed if there is none such.
+  double value(const std::string& path) const;
   // From path to {unit, description, begin[], end[], count[]}.
   nlohmann::json histograms_json() const;
 

@@ -5,9 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "copy/copy_engine.h"
-#include "copy/copy_job.h"
-
 namespace heddle::copy {
 
 using arch::HsaStatus;
@@ -25,20 +22,16 @@ CopyEngines::CopyEngines(const sc_core::sc_module_name& name, Domain& domain, co
                  [&domain](const char* socket, std::size_t) {
                    return new PacketOut<CopyDonePacket>(socket, domain, 0, kUnlimitedCredits);
                  }),
-      copies_(counter("copies", "requests", "copies taken in hand")),
-      fills_(counter("fills", "requests", "fills taken in hand")),
-      errors_(counter("errors", "requests", "copies and fills that an error has ended")),
-      queue_time_(histogram("queue_time", "ns", "from a request's arrival until an engine takes it")) {
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   HEDDLE_CHECK(params.engines > 0 && params.outstanding > 0, "copy engines without an engine, or without a request");
   for (std::uint32_t sender = 0; sender < kSenders; ++sender) {
     requests_in_[sender].on_packet<CopyEngines, &CopyEngines::on_request>(*this, sender);
   }
+  const CopyEngine::Shared shared{domain, pool_, *this, domain.observation().prefix + "." + path, handler_name()};
   for (std::uint32_t i = 0; i < params.engines; ++i) {
-    engine_list_.push_back(std::make_unique<CopyEngine>(*this, i, params));
+    engine_list_.push_back(std::make_unique<CopyEngine>(shared, i, params));
   }
 }
-
-CopyEngines::~CopyEngines() = default;
 
 PacketIn<CopyRequestPacket>& CopyEngines::request_in(std::uint32_t sender) { return requests_in_[sender]; }
 PacketOut<CopyDonePacket>& CopyEngines::done_out(std::uint32_t sender) { return dones_out_[sender]; }
@@ -49,11 +42,13 @@ bool CopyEngines::idle() const {
   return waiting_.empty() && std::none_of(engine_list_.begin(), engine_list_.end(), busy);
 }
 
+void CopyEngines::check_idle() { HEDDLE_CHECK(idle(), "a copy engine of an idle machine has work"); }
+
 void CopyEngines::on_request(const CopyRequestPacket& request, std::uint32_t sender) {
   progress();
   const Refusal refusal = why_refused(request);
   if (request.bytes == 0 || refusal.status != HsaStatus::success) {
-    (request.kind == CopyKind::copy ? copies_ : fills_).add();
+    stats_.of(request.kind).add();
     if (refusal.status != HsaStatus::success) {
       const bool write = request.kind == CopyKind::fill || refusal.address != request.from;
       note_fault({refusal.status, refusal.address, write, request.subcontext, sender, 0, false});
@@ -70,27 +65,25 @@ void CopyEngines::give_out() {
     if (engine->busy()) continue;
     const Waiting next = waiting_.pop();
     const double waited = domain_.clock().ns_for_cycles(static_cast<double>(now() - next.arrived));
-    queue_time_.add(static_cast<std::uint64_t>(std::llround(waited)));
-    (next.request.kind == CopyKind::copy ? copies_ : fills_).add();
-    engine->take(next);
+    stats_.queue_time.add(static_cast<std::uint64_t>(std::llround(waited)));
+    stats_.of(next.request.kind).add();
+    engine->start(next.request, next.sender);
   }
 }
 
 void CopyEngines::note_fault(const CopyError& error) {
-  errors_.add();
+  stats_.errors.add();
   if (on_error_) on_error_(error);
 }
 
-void CopyEngines::answer(std::uint32_t sender, const CopyDonePacket& done) { dones_out_[sender].send(done); }
-
-bool CopyEngines::on_response(tlm::tlm_generic_payload& payload, std::uint32_t engine, Cycle arrival) {
-  return engine_list_[engine]->on_response(payload, arrival);
-}
-
-void CopyEngines::on_room(std::uint32_t engine, Cycle when) { engine_list_[engine]->pump_at(when); }
-
-void CopyEngines::on_event(std::uint32_t kind, std::uint64_t argument) {
-  engine_list_[argument >> 32]->on_event(kind, static_cast<std::uint32_t>(argument));
+void CopyEngines::ended(const EndedCopy& copy) {
+  const CopyJob& job = copy.job;
+  if (job.status() != HsaStatus::success) {
+    note_fault({job.status(), job.failed_address(), job.failed_write(), job.request().subcontext, copy.sender,
+                copy.engine, true});
+  }
+  answer(copy.sender, {job.request().tag, job.status(), job.failed_address(), copy.start, copy.end});
+  give_out();
 }
 
 void CopyEngines::reset() {

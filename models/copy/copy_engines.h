@@ -8,18 +8,24 @@
 #include <vector>
 
 #include "common/block.h"
-#include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "common/ring.h"
-#include "copy/copy_params.h"
-#include "protocol/memory_request.h"
+#include "copy/copy_engine.h"
 #include "protocol/packet_copy.h"
 
 namespace heddle::copy {
 
-class CopyEngine;
+struct CopyStats : StatGroup {
+  using StatGroup::StatGroup;
+  Counter& copies = counter("copies", "requests", "copies taken in hand");
+  Counter& fills = counter("fills", "requests", "fills taken in hand");
+  Counter& errors = counter("errors", "requests", "copies and fills that an error has ended");
+  Histogram& queue_time = histogram("queue_time", "ns", "from a request's arrival until an engine takes it");
 
-// Of a copy or fill that has not ended well.
+  Counter& of(protocol::CopyKind kind) { return kind == protocol::CopyKind::copy ? copies : fills; }
+};
+
+// Why a copy or fill has not ended well.
 struct CopyError {
   arch::HsaStatus status = arch::HsaStatus::error;
   std::uint64_t address = 0;  // unified: the first that failed
@@ -33,10 +39,9 @@ struct CopyError {
 // All engines of a device: requests wait in one queue, in the order in which they came, and go to the engine that is
 // free. Every engine works on one request at a time, with a bandwidth of its own and many lines under way. A request of
 // 0 bytes, or one that cannot be done at all, is answered at once.
-class CopyEngines : public Block {
+class CopyEngines : public Block, private CopyListener {
  public:
   CopyEngines(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CopyParams& params);
-  ~CopyEngines() override;
 
   static constexpr std::uint32_t kSenders = 2;  // 0: packet processor, 1: host interface
   PacketIn<protocol::CopyRequestPacket>& request_in(std::uint32_t sender);
@@ -50,14 +55,14 @@ class CopyEngines : public Block {
 
   std::uint32_t engines() const { return static_cast<std::uint32_t>(engine_list_.size()); }
   bool idle() const;
+  void check_idle() override;
   // Memory requests that have not come back.
   std::size_t payloads() const { return pool_.in_use(); }
-  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void on_event(std::uint32_t, std::uint64_t) override {}  // the engines have events, the block has none
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  friend class CopyEngine;
   struct Waiting {
     protocol::CopyRequestPacket request;
     std::uint32_t sender = 0;
@@ -65,11 +70,10 @@ class CopyEngines : public Block {
   };
 
   void on_request(const protocol::CopyRequestPacket& request, std::uint32_t sender);
-  bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t engine, Cycle arrival);
-  void on_room(std::uint32_t engine, Cycle when);
+  void ended(const EndedCopy& copy) override;
   void give_out();
   void note_fault(const CopyError& error);
-  void answer(std::uint32_t sender, const protocol::CopyDonePacket& done);
+  void answer(std::uint32_t sender, const protocol::CopyDonePacket& done) { dones_out_[sender].send(done); }
 
   sc_core::sc_vector<PacketIn<protocol::CopyRequestPacket>> requests_in_;
   sc_core::sc_vector<PacketOut<protocol::CopyDonePacket>> dones_out_;
@@ -78,10 +82,7 @@ class CopyEngines : public Block {
   Ring<Waiting> waiting_;
   std::function<void(const CopyError&)> on_error_;
 
-  Counter& copies_;
-  Counter& fills_;
-  Counter& errors_;
-  Histogram& queue_time_;
+  CopyStats stats_;
 };
 
 }  // namespace heddle::copy

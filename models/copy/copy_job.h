@@ -1,16 +1,26 @@
-// One copy or fill, cut into requests that memory takes: what is still to be asked for, what is under way, and how it
-// ends (HST-05).
+// Parameters of the copy engines, and one copy or fill, cut into requests that memory takes: what is still to be asked
+// for, what is under way, and how it ends (HST-05).
 #pragma once
 
 #include <cstdint>
 
+#include "common/param_fwd.h"
 #include "protocol/packet_copy.h"
 
 namespace heddle::copy {
 
+struct CopyParams {
+  std::uint32_t engines = 2;
+  double bandwidth = 64;            // bytes per cycle of an engine
+  std::uint32_t outstanding = 512;  // lines under way of an engine
+  double set_up = 200;              // ns, from taking a request to its first read
+
+  static void describe(ParamTable<CopyParams>& t);
+};
+
 // Bytes that lie in one line at the source, and in one line at the destination.
 struct Piece {
-  std::uint64_t from = 0;  // of a fill: without meaning
+  std::uint64_t from = 0;  // without meaning for a fill
   std::uint64_t to = 0;
   std::uint32_t bytes = 0;
 };

@@ -24,8 +24,6 @@ class CgaLedger {
 
   // GPC_CGAs that can still get an id and a barrier slot on the GPC.
   std::uint32_t gpc_cgas(std::uint32_t gpc) const { return gpc_left_[gpc]; }
-  // The scarcer of the two.
-  bool ids_are_scarcer() const { return limits_.ids <= limits_.barriers; }
   std::uint32_t gpu_barriers() const { return gpu_barriers_left_; }
   std::uint32_t memory_slots(std::uint32_t subcontext) const {
     return static_cast<std::uint32_t>(memory_left_[subcontext].size());

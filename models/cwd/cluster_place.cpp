@@ -3,15 +3,6 @@
 #include "common/error.h"
 
 namespace heddle::cwd {
-namespace {
-
-std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
-  std::vector<std::uint32_t> result;
-  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) result.push_back(topology.ugpu_of(g));
-  return result;
-}
-
-}  // namespace
 
 SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_index, std::uint64_t units) {
   const auto size = [&](arch::CgaLevel level) {
@@ -20,7 +11,7 @@ SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_i
   SessionRequest request;
   request.units = units;
   request.single = shape.outermost() == arch::CgaLevel::gpc;
-  if (request.single || is_wide(shape)) return request;
+  if (request.single || is_domain_wide(shape)) return request;
   std::uint64_t domain = size(shape.outermost());  // CTAs that go to one uGPU, or to the GPU
   if (shape.has(arch::CgaLevel::ugpu)) {
     request.ugpu_cgas = static_cast<std::uint32_t>(domain / size(arch::CgaLevel::ugpu));

@@ -12,11 +12,12 @@
 
 namespace heddle::cwd {
 
-// CGAs of CTAs over a whole GPU or uGPU, placed as a plain grid is (CWD-09): wide_fill.h. The others: a session.
-inline bool is_wide(const arch::ClusterShape& shape) { return shape.any() && !shape.has(arch::CgaLevel::gpc); }
+// CGAs of CTAs over a whole GPU or uGPU, placed as a plain grid is (CWD-09, domain_wide_fill.h);
+// all other CGAs are placed by a ClusterSession.
+inline bool is_domain_wide(const arch::ClusterShape& shape) { return shape.any() && !shape.has(arch::CgaLevel::gpc); }
 
 // What a session is asked for by a grid of such CGAs, well formed (arch::why_malformed) and with the outermost CGA of
-// that size (ClusterShape::size). Of wide CGAs, the request says nothing but `units`, and there is no GPC_CGA.
+// that size (ClusterShape::size). Of domain-wide CGAs, the request says nothing but `units`, and there is no GPC_CGA.
 SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_index, std::uint64_t units);
 GpcCgaShape gpc_cga_shape_for(const arch::ClusterShape& shape, std::uint32_t size_index);
 

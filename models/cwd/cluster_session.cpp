@@ -7,6 +7,12 @@
 
 namespace heddle::cwd {
 
+std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) result.push_back(topology.ugpu_of(g));
+  return result;
+}
+
 ClusterSession::ClusterSession(const std::vector<std::uint32_t>& ugpu_of, std::vector<std::uint32_t> gpc_priority,
                                const DomainPolicy& policy)
     : gpc_priority_(std::move(gpc_priority)), policy_(policy), gpcs_(ugpu_of.size()), whole_(1) {

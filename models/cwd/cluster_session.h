@@ -47,6 +47,9 @@ struct Home {
   bool last = false;  // of its unit
 };
 
+// By GPC, as a session wants to know it.
+std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology);
+
 class ClusterSession {
  public:
   // `gpc_priority`: most preferred first; uGPUs are asked in ascending order. `ugpu_of`: by GPC.

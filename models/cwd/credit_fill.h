@@ -10,7 +10,7 @@
 
 #include "arch/topology.h"
 #include "cwd/lake_fill.h"
-#include "cwd/tpc_holds.h"
+#include "cwd/tpc_quota.h"
 
 namespace heddle::cwd {
 

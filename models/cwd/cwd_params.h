@@ -1,6 +1,7 @@
 // Parameters of the compute work distributor.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -75,6 +76,14 @@ struct CwdParams {
 
   std::uint32_t broadcast_width = 4096;      // GPCs per cycle
   std::vector<std::uint32_t> gpc_distances;  // by GPC; empty: gpc_distance for all
+
+  std::uint32_t distance_of(std::uint32_t gpc) const {
+    return gpc_distances.empty() ? gpc_distance : gpc_distances[gpc];
+  }
+  // Distance of the nearest GPC.
+  std::uint32_t nearest_gpc() const {
+    return gpc_distances.empty() ? gpc_distance : *std::min_element(gpc_distances.begin(), gpc_distances.end());
+  }
 
   static void describe(ParamTable<CwdParams>& t);
 };

@@ -19,10 +19,7 @@ Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, cons
       step_(domain.cost(params.session_step)),
       mask_cycles_(domain.cost(params.mask_cycles)),
       model_(topology, gpc, sm_priority, load_balancing, multicast, cpc_policy),
-      queries_(counter("queries", "queries", "queries for a CGA")),
-      steps_(counter("steps", "steps", "decisions made for answers, one after another")),
-      valid_(counter("valid", "queries", "queries answered with a home for the CGA")),
-      masks_(counter("masks", "masks", "SM masks handed to the launch port")) {
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   snapshot_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_snapshot>(*this);
   mimic_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_mimic>(*this);
   home_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_home>(*this);
@@ -65,9 +62,9 @@ void Gpc2SmUnit::on_mimic(const protocol::MimicPacket& mimic, std::uint32_t) {
 // The registers change when a command arrives; the answer leaves when its decisions have been made.
 void Gpc2SmUnit::ask() {
   const GpcReply reply = model_.query();
-  queries_.add();
-  steps_.add(reply.steps);
-  valid_.add(reply.answer.valid ? 1 : 0);
+  stats_.queries.add();
+  stats_.steps.add(reply.steps);
+  stats_.valid.add(reply.answer.valid ? 1 : 0);
   const Cycle ready = now() + std::max<Cycle>(1, reply.steps) * step_;
   answer_out.send_at(ready, {reply.answer.valid, reply.answer.speed});
   if (timeline() != nullptr) {
@@ -93,7 +90,7 @@ void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t) {
     masks_ready_ += mask_cycles_;
     packet.final = i + 1 == masks.size();
     if (!packet.final && packet.count < protocol::kMasksPerMaskPacket) continue;
-    masks_.add(packet.count);
+    stats_.masks.add(packet.count);
     mask_out.send_at(masks_ready_, packet);
     packet.count = 0;
   }

@@ -30,6 +30,14 @@ class Gpc2SmUnit : public Block {
   void collect_waits(WaitGraph&) const override {}  // it answers whatever it is asked
 
  private:
+  struct QueryStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& queries = counter("queries", "queries", "queries for a CGA");
+    Counter& steps = counter("steps", "steps", "decisions made for answers, one after another");
+    Counter& valid = counter("valid", "queries", "queries answered with a home for the CGA");
+    Counter& masks = counter("masks", "masks", "SM masks handed to the launch port");
+  };
+
   void on_event(std::uint32_t, std::uint64_t) override {}
   void on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t);
   void on_mimic(const protocol::MimicPacket& mimic, std::uint32_t);
@@ -45,10 +53,7 @@ class Gpc2SmUnit : public Block {
   std::size_t accepted_ = 0;
   Cycle masks_ready_ = 0;  // when the mask generator is free
 
-  Counter& queries_;
-  Counter& steps_;
-  Counter& valid_;
-  Counter& masks_;
+  QueryStats stats_;
   TrackId track_;
   TrackId mask_track_;
 };

@@ -9,6 +9,30 @@
 
 namespace heddle::cwd {
 
+void GpcRegisters::reserve(const GpcSlots& taken) {
+  for (std::size_t sm = 0; sm < taken.size(); ++sm) {
+    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] + taken[sm]);
+    tentative_[sm] = static_cast<std::uint16_t>(tentative_[sm] + taken[sm]);
+  }
+  ++reserved_;
+  ++tentative_cgas_;
+}
+
+void GpcRegisters::revert() {
+  for (std::size_t sm = 0; sm < launched_.size(); ++sm) {
+    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] - tentative_[sm]);
+  }
+  tentative_.fill(0);
+  reserved_ -= tentative_cgas_;
+  tentative_cgas_ = 0;
+}
+
+GpcSlots GpcRegisters::left() const {
+  GpcSlots left{};
+  for (std::size_t sm = 0; sm < left.size(); ++sm) left[sm] = static_cast<std::uint16_t>(free_[sm] - launched_[sm]);
+  return left;
+}
+
 GpcModel::GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
                    const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy)
     : gpc_(topology.gpc(gpc)),
@@ -28,10 +52,10 @@ GpcModel::GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std:
     const arch::Topology::Sm& sm = topology.sm(id);
     if (sm.gpc != gpc) continue;
     priority_.push_back(sm.in_gpc);
-    whole_.members |= sm_bit(sm.in_gpc);
-    cpcs_[sm.cpc].members |= sm_bit(sm.in_gpc);
+    whole_.members |= bits::one(sm.in_gpc);
+    cpcs_[sm.cpc].members |= bits::one(sm.in_gpc);
   }
-  HEDDLE_CHECK(priority_.size() == gpc_.sms && population(whole_.members) == gpc_.sms,
+  HEDDLE_CHECK(priority_.size() == gpc_.sms && bits::count(whole_.members) == gpc_.sms,
                "the SM priority order does not name every SM of the GPC once");
 }
 
@@ -39,31 +63,25 @@ void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multic
   HEDDLE_CHECK(shape.ctas > 0, "a GPC_CGA without CTAs");
   HEDDLE_CHECK(shape.cpc_ctas == 0 || shape.ctas % shape.cpc_ctas == 0,
                "a GPC_CGA that does not consist of whole CPC_CGAs");
-  free_ = free;
+  GpcSlots own{};  // nothing beyond the SMs of the GPC is free
+  std::copy_n(free.begin(), gpc_.sms, own.begin());
+  registers_.begin(own);
   shape_ = shape;
   multicast_ = multicast;
   limit_ = cgas;
-  restart();
-}
-
-void GpcModel::restart() {
-  launched_.fill(0);
-  tentative_.fill(0);
-  reserved_ = tentative_cgas_ = 0;
   open_ = false;
 }
 
-GpcSlots GpcModel::left() const {
-  GpcSlots left{};
-  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) left[sm] = static_cast<std::uint16_t>(free_[sm] - launched_[sm]);
-  return left;
+void GpcModel::restart() {
+  registers_.restart();
+  open_ = false;
 }
 
 GpcReply GpcModel::query() {
   HEDDLE_CHECK(!open_, "a query while the last answer is neither reserved nor cancelled");
   masks_.clear();
-  if (reserved_ >= limit_) return {};
-  offered_ = left();
+  if (registers_.reserved() >= limit_) return {};
+  offered_ = registers_.left();
   taken_.fill(0);
   const GpcReply reply = shape_.cpc_ctas == 0 ? query_gpc() : query_cpcs();
   open_ = reply.answer.valid;
@@ -120,14 +138,14 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
   for (const std::uint64_t mask : part.choice.masks) {
     HEDDLE_CHECK(mask != 0 && (mask & ~part.members) == 0, "the SM policy left its domain");
     HEDDLE_CHECK(!multicast_ || (mask & part.used) == 0, "the SM policy put two CTAs of a multicast CGA on an SM");
-    for_each_sm(mask, [&given](std::uint32_t sm) { ++given[sm]; });
+    bits::for_each(mask, [&given](std::uint32_t sm) { ++given[sm]; });
     part.used |= mask;
-    placed += population(mask);
+    placed += bits::count(mask);
   }
   HEDDLE_CHECK(placed == ctas, "the SM policy placed more or fewer CTAs than asked for");
   std::uint32_t speed = std::numeric_limits<std::uint32_t>::max();
   bool fits = true;
-  for_each_sm(part.used, [&](std::uint32_t sm) {
+  bits::for_each(part.used, [&](std::uint32_t sm) {
     fits = fits && given[sm] <= offered_[sm];
     speed = std::min<std::uint32_t>(speed, static_cast<std::uint32_t>(offered_[sm]) - given[sm]);
   });
@@ -138,23 +156,18 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
 void GpcModel::take(const Part& part) {
   for (const std::uint64_t mask : part.choice.masks) {
     masks_.push_back(mask);
-    for_each_sm(mask, [this](std::uint32_t sm) {
+    bits::for_each(mask, [this](std::uint32_t sm) {
       ++taken_[sm];
       --offered_[sm];
     });
   }
   // One CTA of the whole GPC_CGA per SM, not one of each CPC_CGA (CWD-16).
-  if (multicast_) for_each_sm(part.used, [this](std::uint32_t sm) { offered_[sm] = 0; });
+  if (multicast_) bits::for_each(part.used, [this](std::uint32_t sm) { offered_[sm] = 0; });
 }
 
 void GpcModel::reserve() {
   HEDDLE_CHECK(open_, "a reservation without a valid answer");
-  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) {
-    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] + taken_[sm]);
-    tentative_[sm] = static_cast<std::uint16_t>(tentative_[sm] + taken_[sm]);
-  }
-  ++reserved_;
-  ++tentative_cgas_;
+  registers_.reserve(taken_);
   open_ = false;
 }
 
@@ -165,18 +178,12 @@ void GpcModel::cancel() {
 
 void GpcModel::accept() {
   HEDDLE_CHECK(!open_, "accepted while the last answer is neither reserved nor cancelled");
-  tentative_.fill(0);
-  tentative_cgas_ = 0;
+  registers_.accept();
 }
 
 void GpcModel::revert() {
   HEDDLE_CHECK(!open_, "reverted while the last answer is neither reserved nor cancelled");
-  for (std::size_t sm = 0; sm < gpc_.sms; ++sm) {
-    launched_[sm] = static_cast<std::uint16_t>(launched_[sm] - tentative_[sm]);
-  }
-  tentative_.fill(0);
-  reserved_ -= tentative_cgas_;
-  tentative_cgas_ = 0;
+  registers_.revert();
 }
 
 }  // namespace heddle::cwd

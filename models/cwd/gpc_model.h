@@ -22,6 +22,41 @@ struct GpcReply {
   std::uint32_t steps = 0;  // decisions that finding the answer took, one after another
 };
 
+// The registers of one GPC in a session: its free slots, and the launch slots that GPC_CGAs have reserved there.
+class GpcRegisters {
+ public:
+  void begin(const GpcSlots& free) {
+    free_ = free;
+    restart();
+  }
+  // Forgets all launches, permanent ones too.
+  void restart() {
+    launched_.fill(0);
+    tentative_.fill(0);
+    reserved_ = tentative_cgas_ = 0;
+  }
+  // A GPC_CGA takes these slots.
+  void reserve(const GpcSlots& taken);
+  // What was reserved since the last accept or begin is permanent, or is given back.
+  void accept() {
+    tentative_.fill(0);
+    tentative_cgas_ = 0;
+  }
+  void revert();
+
+  // Free slots less launch slots.
+  GpcSlots left() const;
+  // GPC_CGAs reserved, permanent or not.
+  std::uint32_t reserved() const { return reserved_; }
+
+ private:
+  GpcSlots free_{};
+  GpcSlots launched_{};   // permanent launch slots are those that are not tentative
+  GpcSlots tentative_{};  // since the last accept
+  std::uint32_t reserved_ = 0;
+  std::uint32_t tentative_cgas_ = 0;
+};
+
 // Of one session, in order: begin; then query, and after a valid answer reserve or cancel, any number of times; accept
 // makes everything reserved since the last accept (or begin) permanent, revert gives it back. restart forgets all
 // launches of the session, permanent ones too: the launch-slot registers before pass II (CWD-19). begin and restart
@@ -50,9 +85,9 @@ class GpcModel {
   void restart();
 
   // Free slots less launch slots: what the next query sees.
-  GpcSlots left() const;
+  GpcSlots left() const { return registers_.left(); }
   // GPC_CGAs reserved since begin or restart, permanent or not.
-  std::uint32_t reserved() const { return reserved_; }
+  std::uint32_t reserved() const { return registers_.reserved(); }
 
  private:
   // A CPC, or the GPC as a whole, and its answer while one CGA is being placed.
@@ -75,13 +110,7 @@ class GpcModel {
   std::vector<Part> cpcs_;
   std::vector<std::uint32_t> cpc_order_;
 
-  // The registers. Permanent launch slots are those in launched_ that are not in tentative_.
-  GpcSlots free_{};
-  GpcSlots launched_{};
-  GpcSlots tentative_{};  // since the last accept
-  std::uint32_t reserved_ = 0;
-  std::uint32_t tentative_cgas_ = 0;
-
+  GpcRegisters registers_;
   GpcCgaShape shape_;
   bool multicast_ = false;
   std::uint32_t limit_ = 0;

@@ -5,15 +5,6 @@
 #include <fmt/format.h>
 
 namespace heddle::cwd {
-namespace {
-
-std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
-  std::vector<std::uint32_t> result;
-  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) result.push_back(topology.ugpu_of(g));
-  return result;
-}
-
-}  // namespace
 
 Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                          const CwdParams& params, const arch::Topology& topology, const DomainPolicy& policy)
@@ -26,10 +17,7 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
       core_(ugpus_of(topology), params.gpc_priority.resolve(topology.gpcs(), "cwd.gpc_priority"), policy),
       packets_(topology.gpcs()),
       answers_(topology.gpcs()),
-      sessions_(counter("sessions", "sessions", "sessions of grids of CGAs")),
-      query_steps_(counter("query_steps", "steps", "steps in which GPCs were asked, all in parallel")),
-      cancelled_(counter("cancelled", "queries", "valid answers whose reservation was given back")),
-      session_cycles_(histogram("session_cycles", "cycles", "from a session's begin to its last decision")) {
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   session_in.on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_session>(*this);
   answer_in.init(topology.gpcs(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::AnswerPacket>(socket, domain, 0);
@@ -43,17 +31,16 @@ Gpu2GpcUnit::~Gpu2GpcUnit() = default;
 
 void Gpu2GpcUnit::reset() {
   core_.reset();
-  busy_ = false;
+  session_.reset();
   expected_ = 0;
 }
 
 void Gpu2GpcUnit::on_session(const protocol::SessionPacket& session, std::uint32_t) {
-  HEDDLE_CHECK(!busy_, "a session began while another one ran");
-  busy_ = true;
+  HEDDLE_CHECK(!session_.has_value(), "a session began while another one ran");
   session_ = session.session;
   homes_sent_ = 0;
   begin_ = now();
-  sessions_.add();
+  stats_.sessions.add();
   core_.begin({session.units, session.single, session.ugpu_cgas, session.gpc_cgas});
   step();
 }
@@ -72,12 +59,13 @@ void Gpu2GpcUnit::step() {
   while (carry_out(core_.step())) {
     if (expected_ > 0) return;
   }
-  busy_ = false;
-  query_steps_.add(core_.queries());
-  cancelled_.add(core_.cancelled());
-  session_cycles_.add(now() - begin_);
+  const std::uint64_t session = *session_;
+  session_.reset();
+  stats_.query_steps.add(core_.queries());
+  stats_.cancelled.add(core_.cancelled());
+  stats_.session_cycles.add(now() - begin_);
   end_out.send(
-      {session_, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(), core_.cancelled()});
+      {session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(), core_.cancelled()});
 }
 
 // All commands of a step for one GPC travel as one packet.
@@ -129,7 +117,7 @@ void Gpu2GpcUnit::draw_step() {
   }
   timeline()->slice(track_, domain_.time_of(step_begin_), domain_.time_of(now()),
                     fmt::format("{} of {} GPCs have room", valid, asked_.size()),
-                    {{"session", static_cast<std::int64_t>(session_)},
+                    {{"session", static_cast<std::int64_t>(*session_)},
                      {"greatest_speed", best},
                      {"placed", static_cast<std::int64_t>(core_.homes().size())},
                      {"cancelled", core_.cancelled()}});

@@ -1,6 +1,7 @@
 // The GPU2GPC distributor: runs the session of a grid of CGAs by asking the GPC2SM units.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,14 @@ class Gpu2GpcUnit : public Block {
   void collect_waits(WaitGraph&) const override {}  // a session always ends
 
  private:
+  struct UnitStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& sessions = counter("sessions", "sessions", "sessions of grids of CGAs");
+    Counter& query_steps = counter("query_steps", "steps", "steps in which GPCs were asked, all in parallel");
+    Counter& cancelled = counter("cancelled", "queries", "valid answers whose reservation was given back");
+    Histogram& session_cycles = histogram("session_cycles", "cycles", "from a session's begin to its last decision");
+  };
+
   void on_event(std::uint32_t, std::uint64_t) override {}
   void on_session(const protocol::SessionPacket& session, std::uint32_t);
   void on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc);
@@ -39,16 +48,12 @@ class Gpu2GpcUnit : public Block {
   std::vector<protocol::MimicPacket> packets_;  // of the step, by GPC
   std::vector<DomainAnswer> answers_;           // of the step, by GPC
   std::vector<std::uint32_t> asked_;
-  std::uint64_t session_ = 0;
+  std::optional<std::uint64_t> session_;  // the one that runs
   std::size_t homes_sent_ = 0;
   std::uint32_t expected_ = 0;  // answers of the step that are still on their way
   Cycle step_begin_ = 0;
-  bool busy_ = false;
 
-  Counter& sessions_;
-  Counter& query_steps_;
-  Counter& cancelled_;
-  Histogram& session_cycles_;
+  UnitStats stats_;
   Cycle begin_ = 0;
   TrackId track_;
 };

@@ -19,9 +19,12 @@ LiveModel::LiveModel(const arch::ResourceVector& capacity, const arch::Topology&
     : place_(topology.sms()), expected_(topology.sms()), tasks_(slots), preloaded_(topology.sms()) {
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     const arch::Topology::Gpc& gpc = topology.gpc(g);
+    first_tpc_.push_back(tpcs());
+    enabled_tpcs_.push_back(static_cast<std::uint32_t>(gpc.tpcs.size()));
     for (const arch::Topology::Tpc& tpc : gpc.tpcs) {
       for (std::uint32_t i = 0; i < tpc.sms; ++i) place_[gpc.sm_ids[tpc.first_sm + i]] = {tpcs(), i};
       trackers_.emplace_back(capacity, tpc.sms);
+      gpc_of_.push_back(g);
     }
   }
 }
@@ -134,6 +137,8 @@ std::uint64_t LiveModel::total_free(std::uint32_t slot) {
 }
 
 void LiveModel::enable(std::uint32_t tpc, bool enabled) {
+  if (trackers_[tpc].enabled() == enabled) return;
+  enabled_tpcs_[gpc_of_[tpc]] += enabled ? 1 : ~std::uint32_t{0};
   trackers_[tpc].enable(enabled);
   for (std::uint32_t sm = 0; sm < place_.size(); ++sm) {
     if (place_[sm].tpc == tpc) touch_others(kNobody, sm);
@@ -162,6 +167,8 @@ bool LiveModel::empty() const {
 
 void LiveModel::reset() {
   for (ResourceTracker& tracker : trackers_) tracker.reset();
+  std::fill(enabled_tpcs_.begin(), enabled_tpcs_.end(), 0);
+  for (const std::uint32_t gpc : gpc_of_) ++enabled_tpcs_[gpc];
   expected_ = preloaded_;
   for (Task& task : tasks_) task.open = false;
   open_.clear();

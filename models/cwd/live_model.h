@@ -7,9 +7,50 @@
 
 #include "arch/sm_limits.h"
 #include "arch/topology.h"
-#include "cwd/resource_tracker.h"
+#include "common/error.h"
 
 namespace heddle::cwd {
+
+// The resource tracker (TRT) of one TPC: what is in use on its SMs.
+class ResourceTracker {
+ public:
+  ResourceTracker(const arch::ResourceVector& capacity, std::uint32_t sms)
+      : capacity_(capacity), used_(sms), base_(sms) {}
+
+  // `sm`: in the TPC.
+  void launch(std::uint32_t sm, const arch::ResourceVector& need) {
+    used_[sm].add(need);
+    HEDDLE_CHECK(used_[sm].within(capacity_), "a CTA was launched on an SM without room for it");
+  }
+  void complete(std::uint32_t sm, const arch::ResourceVector& need) { used_[sm].subtract(need); }
+  std::uint32_t free_slots(std::uint32_t sm, const arch::ResourceVector& need) const {
+    return enabled_ ? arch::free_slots(capacity_, used_[sm], need) : 0;
+  }
+  const arch::ResourceVector& used(std::uint32_t sm) const { return used_[sm]; }
+
+  // The entry of the TPC enable table: a disabled TPC has no free slots.
+  bool enabled() const { return enabled_; }
+  void enable(bool enabled) { enabled_ = enabled; }
+
+  // What something else than CTAs holds, from the start and after every reset. It must fit.
+  void preload(std::uint32_t sm, const arch::ResourceVector& amount) {
+    base_[sm].add(amount);
+    used_[sm].add(amount);
+    HEDDLE_CHECK(used_[sm].within(capacity_), "an SM is to hold more than it can");
+  }
+  void unload(std::uint32_t sm, const arch::ResourceVector& amount) { used_[sm].subtract(amount); }
+
+  void reset() {
+    used_ = base_;
+    enabled_ = true;
+  }
+
+ private:
+  arch::ResourceVector capacity_;
+  std::vector<arch::ResourceVector> used_;  // by SM of the TPC
+  std::vector<arch::ResourceVector> base_;
+  bool enabled_ = true;
+};
 
 class LiveModel {
  public:
@@ -33,8 +74,12 @@ class LiveModel {
   // TPC enable table. TPCs are numbered GPC by GPC.
   void enable(std::uint32_t tpc, bool enabled);
   bool enabled(std::uint32_t tpc) const { return trackers_[tpc].enabled(); }
+  // TPCs of the GPC that are enabled.
+  std::uint32_t enabled_tpcs(std::uint32_t gpc) const { return enabled_tpcs_[gpc]; }
   std::uint32_t tpcs() const { return static_cast<std::uint32_t>(trackers_.size()); }
   std::uint32_t tpc_of(std::uint32_t sm) const { return place_[sm].tpc; }
+  std::uint32_t first_tpc(std::uint32_t gpc) const { return first_tpc_[gpc]; }
+  std::uint32_t gpc_of(std::uint32_t tpc) const { return gpc_of_[tpc]; }
 
   // What something else than CTAs holds on an SM, from the start and after every reset, until it is unloaded.
   void preload(std::uint32_t sm, const arch::ResourceVector& amount);
@@ -68,8 +113,11 @@ class LiveModel {
   void touch_others(std::uint32_t slot, std::uint32_t sm);
   void refresh(Task& task);
 
-  std::vector<Place> place_;  // by SM id
-  std::vector<ResourceTracker> trackers_;
+  std::vector<Place> place_;                    // by SM id
+  std::vector<ResourceTracker> trackers_;       // by TPC
+  std::vector<std::uint32_t> gpc_of_;           // by TPC
+  std::vector<std::uint32_t> first_tpc_;        // by GPC
+  std::vector<std::uint32_t> enabled_tpcs_;     // by GPC
   std::vector<arch::ResourceVector> expected_;  // by SM: what is preloaded now
   std::vector<Task> tasks_;
   std::vector<std::uint32_t> open_;  // slots in use

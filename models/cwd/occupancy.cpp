@@ -57,7 +57,7 @@ EmptyMachine::EmptyMachine(const arch::Topology& topology, const CwdParams& para
       sm_priority_(params.sm_priority.resolve(topology.sms(), "gpu.cwd.sm_priority")),
       policies_(params),
       placer_(topology, policies_, sm_priority_, params.gpc_priority.resolve(topology.gpcs(), "gpu.cwd.gpc_priority")),
-      wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain) {}
+      domain_wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain) {}
 
 EmptyMachine::Room EmptyMachine::room_for(const arch::ResourceVector& need, bool local_memory,
                                           std::uint32_t first) const {
@@ -114,9 +114,9 @@ Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std:
   if (!cluster.any()) {
     result.cgas = std::accumulate(left.begin(), left.end(), std::uint64_t{0});
     std::fill(left.begin(), left.end(), std::uint16_t{0});
-  } else if (is_wide(cluster)) {
-    result.cgas = wide_.place(left, cluster.size(size).count(), units, cluster.outermost()).size();
-    left = wide_.left();
+  } else if (is_domain_wide(cluster)) {
+    result.cgas = domain_wide_.place(left, cluster.size(size).count(), units, cluster.outermost()).size();
+    left = domain_wide_.left();
   } else {
     const std::vector<std::uint32_t> limits(topology_.gpcs(), cgas_per_gpc);
     for (const ClusterPlacer::Placed& placed : placer_.place(left, gpc_cga_shape_for(cluster, size), cluster.mode,
@@ -263,6 +263,30 @@ std::uint64_t EmptyMachine::most_in_one(const Room& room, const ClusterShape& cl
   std::vector<std::uint64_t> by_ugpu(topology_.ugpus(), 0);
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) by_ugpu[topology_.ugpu_of(g)] += inner_cgas.gpc_cgas[g];
   return *std::max_element(by_ugpu.begin(), by_ugpu.end());
+}
+
+Admission::Admission(const arch::Topology& topology, const arch::ResourceVector& capacity, const CwdParams& params,
+                     std::uint32_t cgas_per_gpc)
+    : machine_(topology, params, capacity, cgas_per_gpc), gpcs_(topology.gpcs()), max_gpc_cga_(params.max_gpc_cga) {}
+
+bool Admission::admit(const protocol::TaskPacket& task, GpcCgaRoom& room) {
+  room = {};
+  if (!task.cluster.any()) return machine_.why_never_fits(task.need, task.cluster, task.local_memory).empty();
+  if (!arch::why_malformed(task.grid, task.cluster, max_gpc_cga_).empty()) return false;
+  if (!machine_.why_never_fits(task.need, task.cluster, task.local_memory).empty()) return false;
+  if (!task.cluster.has(CgaLevel::gpc)) return true;
+  // GPC_CGAs alone, whatever they are part of.
+  ClusterShape inner;
+  inner.of(CgaLevel::gpc) = task.cluster.of(CgaLevel::gpc);
+  inner.of(CgaLevel::cpc) = task.cluster.of(CgaLevel::cpc);
+  inner.mode = task.cluster.mode;
+  const bool sized = task.cluster.outermost() == CgaLevel::gpc;
+  if (sized) inner.fallback = task.cluster.fallback;
+  room = GpcCgaRoom(gpcs_, sized);
+  for (std::uint32_t size = 0; size < inner.sizes(); ++size) {
+    room.add(machine_.occupancy(task.need, inner, size).gpc_cgas);
+  }
+  return true;
 }
 
 Occupancy occupancy(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,

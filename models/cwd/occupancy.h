@@ -1,5 +1,5 @@
 // What an empty machine holds: how many CGAs of a kernel at once (CWD-24, what cudaOccupancyMaxActiveClusters answers),
-// and whether any at all (CWD-25). From the code that places them.
+// whether any at all (CWD-25), and which tasks the distributor admits. It asks the code that places them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 #include "arch/topology.h"
 #include "cwd/cluster_place.h"
 #include "cwd/cwd_params.h"
-#include "cwd/wide_fill.h"
+#include "cwd/domain_wide_fill.h"
+#include "cwd/task_table.h"
 
 namespace heddle::cwd {
 
@@ -73,10 +74,26 @@ class EmptyMachine {
   const std::vector<std::uint32_t> sm_priority_;
   const Policies policies_;
   ClusterPlacer placer_;
-  WideFill wide_;
+  DomainWideFill domain_wide_;
 };
 
-// The same for a kernel, whatever its grid.
+// Whether a task can run on the empty machine (CWD-25), and how many GPC_CGAs of it each GPC can hold (CWD-20).
+class Admission {
+ public:
+  // The arguments are those of EmptyMachine.
+  Admission(const arch::Topology& topology, const arch::ResourceVector& capacity, const CwdParams& params,
+            std::uint32_t cgas_per_gpc);
+
+  // False if no size of its CGAs could ever start. `room` becomes what each GPC holds when it is empty.
+  bool admit(const protocol::TaskPacket& task, GpcCgaRoom& room);
+
+ private:
+  EmptyMachine machine_;
+  const std::uint32_t gpcs_;
+  const std::uint32_t max_gpc_cga_;
+};
+
+// The occupancy of a kernel, whatever its grid.
 Occupancy occupancy(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,
                     const arch::KernelShape& kernel, std::uint32_t cgas_per_gpc = kNoLimit);
 // Why the machine can never run the kernel: malformed CGAs, a CTA or a CGA that is larger than what could hold it.

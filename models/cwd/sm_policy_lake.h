@@ -18,11 +18,11 @@ class LakePolicy final : public SmPolicy {
     }
     for (; ctas > 0; --level) {
       const std::uint64_t reached = with_free(view, level);
-      const bool final_level = population(reached) >= ctas;
+      const bool final_level = bits::count(reached) >= ctas;
       const std::uint64_t mask = final_level ? first_by_priority(reached, ctas, view.priority) : reached;
       choice.masks.push_back(mask);
       ++choice.steps;
-      ctas -= population(mask);
+      ctas -= bits::count(mask);
     }
     return true;
   }

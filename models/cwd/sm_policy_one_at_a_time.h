@@ -16,8 +16,8 @@ class OneAtATimePolicy final : public SmPolicy {
       std::uint32_t most = 0;
       std::uint32_t where = 0;
       for (const std::uint32_t sm : view.priority) {
-        if ((view.members & sm_bit(sm)) == 0 || left[sm] <= most) continue;  // among equals the preferred one stays
-        best = sm_bit(sm);
+        if ((view.members & bits::one(sm)) == 0 || left[sm] <= most) continue;  // among equals the preferred one stays
+        best = bits::one(sm);
         most = left[sm];
         where = sm;
       }

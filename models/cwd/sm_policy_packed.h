@@ -20,19 +20,19 @@ class PackedPolicy final : public SmPolicy {
       ++choice.steps;
       std::uint32_t fullest = arch::kMaxSmsPerGpc;
       for (const std::uint32_t sm : view.priority) {
-        if ((open & sm_bit(sm)) == 0) continue;
+        if ((open & bits::one(sm)) == 0) continue;
         if (fullest == arch::kMaxSmsPerGpc || view.free[sm] < view.free[fullest]) fullest = sm;
       }
       if (fullest == arch::kMaxSmsPerGpc) return false;
-      open &= ~sm_bit(fullest);
-      served |= sm_bit(fullest);
+      open &= ~bits::one(fullest);
+      served |= bits::one(fullest);
       given[fullest] = static_cast<std::uint16_t>(std::min<std::uint32_t>(ctas, view.free[fullest]));
       ctas -= given[fullest];
     }
     for (std::uint32_t round = 1; served != 0; ++round) {
       choice.masks.push_back(served);
-      for_each_sm(served, [&](std::uint32_t sm) {
-        if (given[sm] == round) served &= ~sm_bit(sm);
+      bits::for_each(served, [&](std::uint32_t sm) {
+        if (given[sm] == round) served &= ~bits::one(sm);
       });
     }
     return true;

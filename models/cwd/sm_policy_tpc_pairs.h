@@ -18,13 +18,13 @@ class TpcPairsPolicy final : public SmPolicy {
   bool choose(const SmView& view, std::uint32_t ctas, SmChoice& choice) const override {
     ++choice.steps;  // classes and prefix counts are found in parallel
     const std::uint64_t able = with_free(view, 1);
-    if (population(able) < ctas) return false;
+    if (bits::count(able) < ctas) return false;
 
     std::array<std::uint64_t, arch::kMaxSmsPerGpc> tpc_of{};  // by SM: the SMs of its TPC
     std::uint64_t whole = 0;                                  // SMs of TPCs of the first class
     for (const arch::Topology::Tpc& tpc : view.gpc.tpcs) {
       std::uint64_t sms = 0;
-      for (std::uint32_t i = 0; i < tpc.sms; ++i) sms |= sm_bit(tpc.first_sm + i);
+      for (std::uint32_t i = 0; i < tpc.sms; ++i) sms |= bits::one(tpc.first_sm + i);
       for (std::uint32_t i = 0; i < tpc.sms; ++i) tpc_of[tpc.first_sm + i] = sms;
       sms &= view.members;
       if ((sms & able) == sms) whole |= sms;
@@ -35,14 +35,14 @@ class TpcPairsPolicy final : public SmPolicy {
       std::uint64_t served = 0;  // SMs of TPCs that have had their turn
       for (const std::uint32_t sm : view.priority) {
         if (ctas == 0) break;
-        if ((served & sm_bit(sm)) != 0) continue;
+        if ((served & bits::one(sm)) != 0) continue;
         served |= tpc_of[sm];
         const std::uint64_t candidates = tpc_of[sm] & of_class;
         if (candidates == 0) continue;
-        const bool all = population(candidates) <= ctas;
+        const bool all = bits::count(candidates) <= ctas;
         const std::uint64_t chosen = all ? candidates : first_by_priority(candidates, ctas, view.priority);
         mask |= chosen;
-        ctas -= population(chosen);
+        ctas -= bits::count(chosen);
       }
     }
     choice.masks.push_back(mask);

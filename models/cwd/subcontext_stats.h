@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "common/domain.h"
 #include "cwd/wait_log.h"
 
 namespace heddle::cwd {
 
 class SubcontextStats {
  public:
-  SubcontextStats(Domain& domain, const std::string& path);
+  explicit SubcontextStats(const CwdContext& context);
 
   // From now on the subcontext is reported. Cheap if it is already.
   void use(std::uint32_t subcontext) {
@@ -34,23 +33,26 @@ class SubcontextStats {
   void reset();
 
  private:
-  struct Row {
-    Counter* launched = nullptr;
-    Counter* completed = nullptr;
-    Counter* tpc_cycles = nullptr;
-    Gauge* tpcs = nullptr;
-    Gauge* credits = nullptr;
-    std::array<Counter*, kWaitReasons> waits{};  // made when there is something to count
+  struct Row : StatGroup {
+    using StatGroup::StatGroup;
+
+    // Time that tasks of the subcontext waited for that: counted only where it happens.
+    Counter& wait(WaitReason reason);
+
+    Counter& launched = counter("ctas_launched", "CTAs", "CTAs of the subcontext that were placed");
+    Counter& completed = counter("ctas_completed", "CTAs", "CTAs of the subcontext that completed");
+    Counter& tpc_cycles = counter("tpc_cycles", "TPC cycles", "TPCs that the subcontext held, over time");
+    Gauge& tpcs = gauge("tpcs_held", "TPCs", "TPCs that the subcontext holds");
+    Gauge& credits = gauge("credits", "TPCs", "TPC credits that the subcontext has left");
+    std::array<Counter*, kWaitReasons> waits{};
     std::uint32_t held = 0;
     Cycle since = 0;
     TrackId track;
     TrackId waits_track;
   };
   void add(std::uint32_t subcontext);
-  std::string path_of(std::uint32_t subcontext, const std::string& name) const;
 
-  Domain& domain_;
-  std::string path_;
+  const CwdContext& context_;
   std::vector<std::unique_ptr<Row>> rows_;  // by subcontext; empty: not in use
   std::size_t in_use_ = 0;
   Gauge* fairness_ = nullptr;

@@ -6,8 +6,8 @@
 
 namespace heddle::cwd {
 
-TaskTable::TaskTable(std::uint32_t slots, std::uint32_t evicted)
-    : entries_(slots + evicted), slots_(slots), max_evicted_(evicted) {
+TaskTable::TaskTable(std::uint32_t slots, std::uint32_t evicted, Gauge* in_use)
+    : entries_(slots + evicted), slots_(slots), max_evicted_(evicted), in_use_(in_use) {
   reset();
 }
 
@@ -33,8 +33,9 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
   entry = {};
   entry.task = task;
   entry.order = arrivals_++;
-  entry.used = true;
+  entry.residence = TaskEntry::Residence::slot;
   used_.push_back(slot);
+  show_use();
   switch (task.kind) {
     case protocol::TaskKind::grid:
       entry.total = task.grid.count();
@@ -69,36 +70,52 @@ void TaskTable::all_placed(std::uint32_t slot) {
 }
 
 void TaskTable::more(std::uint32_t slot) {
-  if (entries_[slot].evicted || std::find(waiting_.begin(), waiting_.end(), slot) != waiting_.end()) return;
+  if (entries_[slot].evicted() || std::find(waiting_.begin(), waiting_.end(), slot) != waiting_.end()) return;
   enter(slot);
 }
 
 void TaskTable::evict(std::uint32_t slot) {
   TaskEntry& entry = entries_[slot];
-  HEDDLE_CHECK(entry.used && !entry.evicted && can_evict(), "a task was evicted that has no slot, or one too many");
-  entry.evicted = true;
+  HEDDLE_CHECK(entry.used() && !entry.evicted() && can_evict(), "a task was evicted that has no slot, or one too many");
+  entry.residence = TaskEntry::Residence::evicted;
   ++evicted_;
+  show_use();
   all_placed(slot);
 }
 
 void TaskTable::resume(std::uint32_t slot) {
   TaskEntry& entry = entries_[slot];
-  HEDDLE_CHECK(entry.used && entry.evicted, "a task came back that had not been evicted");
+  HEDDLE_CHECK(entry.evicted(), "a task came back that had not been evicted");
   HEDDLE_CHECK(in_slots() < slots_, "an evicted task came back without a slot of the task table");
-  entry.evicted = false;
+  entry.residence = TaskEntry::Residence::slot;
   --evicted_;
+  show_use();
   if (entry.placed < entry.total) enter(slot);
 }
 
 void TaskTable::remove(std::uint32_t slot) {
   TaskEntry& entry = entries_[slot];
-  HEDDLE_CHECK(entry.used && (entry.completed == entry.total || entry.rejected) && entry.open_cgas == 0,
+  HEDDLE_CHECK(entry.used() && (entry.completed == entry.total || entry.rejected()) && entry.open_cgas == 0,
                "a task left the table before its CTAs had completed");
-  entry.used = false;
-  if (entry.evicted) --evicted_;
+  if (entry.evicted()) --evicted_;
+  entry.residence = TaskEntry::Residence::none;
   by_operation_.erase(entry.task.operation);
   used_.erase(std::find(used_.begin(), used_.end(), slot));
   free_.push_back(slot);
+  show_use();
+}
+
+void TaskTable::note_missed(std::uint32_t tpc, std::uint32_t tpcs) {
+  for (const std::uint32_t slot : used_) {
+    TaskEntry& entry = entries_[slot];
+    if (entry.placed == 0) continue;
+    entry.missed.resize(tpcs, false);
+    entry.missed[tpc] = true;
+  }
+}
+
+void TaskTable::show_use() const {
+  if (in_use_ != nullptr) in_use_->set(in_slots());
 }
 
 }  // namespace heddle::cwd

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "common/cycle.h"
+#include "common/stats.h"
 #include "protocol/task_cwd.h"
 
 namespace heddle::cwd {
@@ -13,50 +16,100 @@ namespace heddle::cwd {
 // Entries of a queue task, all in all: its CTAs are those of a grid of one dimension (TSK-05).
 constexpr std::uint32_t kMaxEntries = 0x7FFF'FFFF;
 
+// GPC_CGAs of one task that each GPC can still hold (CWD-20): by size where the GPC_CGA is the outermost CGA, because
+// only then do they differ by size.
+class GpcCgaRoom {
+ public:
+  GpcCgaRoom() = default;
+  GpcCgaRoom(std::uint32_t gpcs, bool sized) : gpcs_(gpcs), sized_(sized) {}
+
+  // The next size: what every GPC can hold of it.
+  void add(const std::vector<std::uint32_t>& by_gpc) { left_.insert(left_.end(), by_gpc.begin(), by_gpc.end()); }
+  std::uint32_t& at(std::uint32_t size, std::uint32_t gpc) { return left_[index(size, gpc)]; }
+  std::uint32_t at(std::uint32_t size, std::uint32_t gpc) const { return left_[index(size, gpc)]; }
+
+ private:
+  std::size_t index(std::uint32_t size, std::uint32_t gpc) const {
+    return (sized_ ? size : 0) * std::size_t{gpcs_} + gpc;
+  }
+
+  std::uint32_t gpcs_ = 0;
+  bool sized_ = false;
+  std::vector<std::uint32_t> left_;
+};
+
 struct TaskEntry {
+  enum class Residence : std::uint8_t {
+    none,     // the entry is free
+    slot,     // the task holds a slot of the task table
+    leaving,  // it holds one, and gives it up once its session has ended (TSK-03)
+    evicted,  // it holds none, and launches nothing until it has one again
+  };
+  enum class Verdict : std::uint8_t {
+    accepted,
+    rejected,  // nothing of the task was or will be placed (CWD-25)
+    aborted,   // a fault has ended it: no more of it is placed
+  };
+  // The task could not be placed, and waits.
+  struct Blocked {
+    Cycle since = 0;
+    std::uint64_t version = 0;  // state of the machine in which it could not be placed
+  };
+
   protocol::TaskPacket task;
+  Residence residence = Residence::none;
+  Verdict verdict = Verdict::accepted;
   std::uint64_t total = 0;   // CTAs
-  std::uint64_t placed = 0;  // by sessions that have ended
+  std::uint64_t placed = 0;  // CTAs that sessions which have ended have placed
   std::uint64_t completed = 0;
-  std::uint64_t order = 0;  // of arrival
-  std::uint64_t start = 0;  // cycle of the first launch packet
-  bool used = false;
-  bool started = false;
-  bool rejected = false;     // nothing of it was or will be placed (CWD-25)
-  bool aborted = false;      // by a fault: no more of it is placed
-  bool evicted = false;      // it holds no slot, and launches nothing until it has one again (TSK-03)
-  bool evict_asked = false;  // it is to be evicted once its session has ended
-  bool last = false;         // of a queue task: no more entries will arrive
+  std::uint64_t order = 0;     // number of its arrival
+  std::optional<Cycle> start;  // when the first launch packet left
+  bool last = false;           // a queue task will get no more entries
 
   // CGAs.
-  std::uint32_t size = 0;           // size index of the outermost CGA to try next, or into which one is being split
-  std::uint64_t open_cgas = 0;      // GPC_CGAs started whose cga_complete has not arrived
-  std::vector<std::uint32_t> room;  // GPC_CGAs that a GPC can still hold, by size of a GPC_CGA and GPC (CWD-20)
+  std::uint32_t size = 0;       // size index of the outermost CGA to try next, or into which one is being split
+  std::uint64_t open_cgas = 0;  // GPC_CGAs started whose cga_complete has not arrived
+  GpcCgaRoom room;
   std::map<std::uint64_t, std::uint32_t> size_of;  // of open GPC_CGAs by sequence number, where there are several sizes
 
-  // Since when it waits without having placed anything, and the state of the machine in which it could not.
-  bool blocked = false;
-  std::uint64_t blocked_since = 0;
-  std::uint64_t blocked_version = 0;
+  // The search for a place since the task placed something for the last time.
+  std::optional<Blocked> blocked;
   std::uint32_t selection = 0;  // which TPCs it tries next, where its subcontext cannot have all (PRT-10); 0: the first
-  std::uint64_t first_failure = 0;  // state of the machine in which the first of several sizes failed; 0: none has
-  bool pool_limited = false;        // pools of GPCs hid free slots from it …
-  std::uint64_t pool_version = 0;   // … in that state of the pools
+  std::optional<std::uint64_t> first_failure;  // state of the machine in which the first of several sizes failed
+  std::optional<std::uint64_t> pool_limit;     // pools of GPCs hid free slots from it, in that state of the pools
 
   std::vector<bool> missed;  // TPCs that have not followed the grid from its start (CWD-42); empty: none
 
+  bool used() const { return residence != Residence::none; }
+  bool evicted() const { return residence == Residence::evicted; }
+  bool leaving() const { return residence == Residence::leaving; }
+  bool rejected() const { return verdict == Verdict::rejected; }
+  bool aborted() const { return verdict == Verdict::aborted; }
   bool queue() const { return task.kind == protocol::TaskKind::queue; }
   bool restored() const { return task.kind == protocol::TaskKind::restore; }
   // The operation that its CTAs belong to.
   std::uint32_t runs_as() const { return restored() ? task.runs_as : task.operation; }
+  std::uint64_t left() const { return total - placed; }
   // No CTA of it is left to launch or to come.
-  bool all_launched() const { return placed == total && (!queue() || last || aborted); }
+  bool all_launched() const { return placed == total && (!queue() || last || aborted()); }
   // CTAs of an outermost CGA in that size, 1 in a plain grid.
   std::uint64_t unit_ctas(std::uint32_t size_index) const {
     return task.cluster.any() ? task.cluster.size(size_index).count() : 1;
   }
   // True within a CGA of full size that was split into smaller ones.
   bool split() const { return placed % unit_ctas(0) != 0; }
+  // A CGA that is not in the middle of a split one begins again with its full size.
+  void restart_sizes() {
+    if (!split()) size = 0;
+  }
+  // The next search begins anew, as after an arrival.
+  void forget_search() {
+    blocked.reset();
+    selection = 0;
+    first_failure.reset();
+    pool_limit.reset();
+    restart_sizes();
+  }
 };
 
 class TaskTable {
@@ -65,7 +118,8 @@ class TaskTable {
 
   // `evicted`: tasks that can be evicted at a time. An evicted task keeps its number; it only no longer counts as a
   // slot. So numbers go up to slots + evicted.
-  explicit TaskTable(std::uint32_t slots, std::uint32_t evicted = 0);
+  // `in_use`: shows how many slots are taken, if there is one.
+  explicit TaskTable(std::uint32_t slots, std::uint32_t evicted = 0, Gauge* in_use = nullptr);
 
   // Number of the new entry. A slot must be free.
   std::uint32_t insert(const protocol::TaskPacket& task);
@@ -81,6 +135,8 @@ class TaskTable {
   void all_placed(std::uint32_t slot);
   // The entry has CTAs left to place, after it had none.
   void more(std::uint32_t slot);
+  // A TPC has not heard what was broadcast of the grids that are under way (CWD-42). `tpcs`: of the machine.
+  void note_missed(std::uint32_t tpc, std::uint32_t tpcs);
 
   bool can_evict() const { return evicted_ < max_evicted_; }
   // The entry gives up its slot, and takes one again.
@@ -95,6 +151,7 @@ class TaskTable {
 
  private:
   void enter(std::uint32_t slot);
+  void show_use() const;
 
   std::vector<TaskEntry> entries_;
   std::vector<std::uint32_t> free_;
@@ -105,6 +162,7 @@ class TaskTable {
   std::uint32_t max_evicted_;
   std::uint32_t evicted_ = 0;
   std::uint64_t arrivals_ = 0;
+  Gauge* in_use_;
 };
 
 }  // namespace heddle::cwd

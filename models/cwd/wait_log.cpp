@@ -1,5 +1,4 @@
 #include "cwd/wait_log.h"
-#include "arch/gpu_observation.h"
 
 #include <fmt/format.h>
 
@@ -30,14 +29,12 @@ const char* wait_text(WaitReason reason) {
   return kTexts[static_cast<std::size_t>(reason)];
 }
 
-WaitLog::WaitLog(Domain& domain, const std::string& path, std::uint32_t slots,
-                 std::function<std::string(std::uint32_t)> name)
-    : domain_(domain), name_(std::move(name)), waits_(slots) {
-  GpuObservation& observation = gpu_observation(domain);
+WaitLog::WaitLog(const CwdContext& context, std::uint32_t slots, std::function<std::string(std::uint32_t)> name)
+    : context_(context), name_(std::move(name)), waits_(slots) {
   for (std::size_t i = 1; i < kWaitReasons; ++i) {
     const auto reason = static_cast<WaitReason>(i);
-    cycles_[i] = &observation.stats.counter(
-        fmt::format("{}.{}.wait.{}", observation.prefix, path, wait_key(reason)), "task cycles",
+    cycles_[i] = &context.observation.stats.counter(
+        fmt::format("{}.wait.{}", context.stat_prefix, wait_key(reason)), "task cycles",
         fmt::format("time that tasks with CTAs left waited: {}", wait_text(reason)));
   }
 }
@@ -45,16 +42,13 @@ WaitLog::WaitLog(Domain& domain, const std::string& path, std::uint32_t slots,
 void WaitLog::set(std::uint32_t slot, WaitReason reason) {
   Wait& wait = waits_[slot];
   if (wait.reason == reason) return;
-  const Cycle now = domain_.now();
+  const Cycle now = context_.now();
   if (wait.reason != WaitReason::none && now > wait.since) {
     cycles_[static_cast<std::size_t>(wait.reason)]->add(now - wait.since);
     if (on_end_) on_end_(slot, wait.reason, now - wait.since);
-    if (TimelineSink* timeline = domain_.observation().timeline; timeline != nullptr) {
-      if (wait.track.group == 0) {
-        wait.track = timeline->track(domain_.observation().prefix + " cwd", fmt::format("waits in slot {}", slot));
-      }
-      timeline->slice(wait.track, domain_.time_of(wait.since), domain_.time_of(now),
-                      fmt::format("{}: {}", name_(slot), wait_text(wait.reason)));
+    if (context_.timeline() != nullptr) {
+      if (wait.track.group == 0) wait.track = context_.track(fmt::format("waits in slot {}", slot));
+      context_.draw(wait.track, wait.since, fmt::format("{}: {}", name_(slot), wait_text(wait.reason)));
     }
   }
   wait.reason = reason;

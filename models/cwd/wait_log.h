@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/domain.h"
+#include "cwd/cwd_context.h"
 
 namespace heddle::cwd {
 
@@ -33,7 +33,7 @@ const char* wait_text(WaitReason reason);
 class WaitLog {
  public:
   // `name` gives a task's name by slot.
-  WaitLog(Domain& domain, const std::string& path, std::uint32_t slots, std::function<std::string(std::uint32_t)> name);
+  WaitLog(const CwdContext& context, std::uint32_t slots, std::function<std::string(std::uint32_t)> name);
 
   // Told of every wait that has ended: slot, what for, cycles.
   void on_end(std::function<void(std::uint32_t, WaitReason, Cycle)> sink) { on_end_ = std::move(sink); }
@@ -50,7 +50,7 @@ class WaitLog {
     TrackId track;
   };
 
-  Domain& domain_;
+  const CwdContext& context_;
   std::function<std::string(std::uint32_t)> name_;
   std::function<void(std::uint32_t, WaitReason, Cycle)> on_end_;
   std::vector<Wait> waits_;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "arch/dsmem.h"
-#include "common/clock.h"
+#include "common/cycle.h"
 #include "common/error.h"
 
 namespace heddle::gpc {

@@ -1,57 +1,15 @@
 // The GPC_CGAs of one GPC: their ids, live CTAs and barrier slots (CGA-01, CGA-02).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "common/clock.h"
+#include "common/cycle.h"
 #include "common/error.h"
 #include "gpc/cga_barrier.h"
+#include "gpc/free_slots.h"
 
 namespace heddle::gpc {
-
-constexpr std::uint32_t kMaxCgas = 256;
-
-// Which of up to kMaxCgas numbers are free. The lowest goes first.
-class FreeVector {
- public:
-  explicit FreeVector(std::uint32_t size) : size_(size) {
-    HEDDLE_CHECK(size >= 1 && size <= kMaxCgas, "a free vector of that size does not exist");
-    reset();
-  }
-
-  bool any() const { return used_ < size_; }
-  std::uint32_t used() const { return used_; }
-  bool taken(std::uint32_t number) const { return number < size_ && (free_[number / 64] >> number % 64 & 1) == 0; }
-  std::uint32_t take() {
-    for (std::uint32_t word = 0; word < free_.size(); ++word) {
-      if (free_[word] == 0) continue;
-      const auto bit = static_cast<std::uint32_t>(__builtin_ctzll(free_[word]));
-      free_[word] &= free_[word] - 1;
-      ++used_;
-      return word * 64 + bit;
-    }
-    HEDDLE_CHECK(false, "a number was taken from a free vector that has none");
-    return 0;
-  }
-  void give(std::uint32_t number) {
-    const std::uint64_t bit = std::uint64_t{1} << number % 64;
-    HEDDLE_CHECK(number < size_ && (free_[number / 64] & bit) == 0, "a number was freed that is not in use");
-    free_[number / 64] |= bit;
-    --used_;
-  }
-  void reset() {
-    used_ = 0;
-    free_.fill(0);
-    for (std::uint32_t number = 0; number < size_; ++number) free_[number / 64] |= std::uint64_t{1} << number % 64;
-  }
-
- private:
-  std::uint32_t size_;
-  std::uint32_t used_ = 0;
-  std::array<std::uint64_t, kMaxCgas / 64> free_{};
-};
 
 // A CGA is open from its first launch packet until its flush has ended.
 class CgaTable {

@@ -1,8 +1,10 @@
-// Parameters of the GPC's front end: GPM and MPC.
+// Parameters of a GPC: of its front end (GPM and MPC), of its SM-to-SM network, and of the memory of its CGAs.
 #pragma once
 
 #include <cstdint>
 
+#include "arch/kernel_record.h"
+#include "common/error.h"
 #include "common/param_fwd.h"
 
 namespace heddle::gpc {
@@ -30,6 +32,29 @@ struct GpcParams {
   std::uint32_t delta_bits = 16;
 
   static void describe(ParamTable<GpcParams>& t);
+};
+
+// Requests and replies have links of their own, of the same latency and bandwidth.
+struct SmNetworkParams {
+  std::uint32_t near = 37;   // cycles
+  std::uint32_t far = 45;    // cycles
+  double bandwidth = 18.4;   // bytes per cycle
+  std::uint32_t queue = 16;  // packets
+
+  static void describe(ParamTable<SmNetworkParams>& t);
+};
+
+// Where the linear memories of CGAs lie in device memory (CWD-22, CGA-10).
+struct CgaMemoryPool {
+  std::uint64_t base = 0;   // address
+  std::uint32_t slots = 0;  // of each subcontext
+  std::uint64_t slot_bytes = 0;
+
+  std::uint64_t bytes() const { return std::uint64_t{arch::kSubcontexts} * slots * slot_bytes; }
+  std::uint64_t address(std::uint32_t subcontext, std::uint32_t slot) const {
+    HEDDLE_CHECK(subcontext < arch::kSubcontexts && slot < slots, "a CGA memory slot that does not exist");
+    return base + (std::uint64_t{subcontext} * slots + slot) * slot_bytes;
+  }
 };
 
 }  // namespace heddle::gpc

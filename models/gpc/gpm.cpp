@@ -1,22 +1,20 @@
 #include "gpc/gpm.h"
-#include "arch/gpu_observation.h"
 
 #include <fmt/format.h>
+
+#include "arch/gpu_observation.h"
 
 namespace heddle::gpc {
 namespace {
 
-std::uint32_t population(std::uint64_t mask) { return static_cast<std::uint32_t>(__builtin_popcountll(mask)); }
-
 // A TPC's part of a GPC's SM mask.
 std::uint64_t part_of(std::uint64_t mask, const arch::Topology::Tpc& tpc) {
-  const std::uint64_t ones = tpc.sms >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << tpc.sms) - 1;
-  return mask >> tpc.first_sm & ones;
+  return mask >> tpc.first_sm & bits::below(tpc.sms);
 }
 
 std::uint32_t ctas_of(const protocol::LaunchPacket& launch) {
-  std::uint32_t ctas = population(launch.sm_mask);
-  for (const std::uint64_t mask : launch.further_masks) ctas += population(mask);
+  std::uint32_t ctas = bits::count(launch.sm_mask);
+  for (const std::uint64_t mask : launch.further_masks) ctas += bits::count(mask);
   return ctas;
 }
 
@@ -51,19 +49,11 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       notice_in("notice_in"),
       order_out("order_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most two per CGA that is open
       gpc_(gpc),
-      number_(number),
       memory_(memory),
-      barrier_cycles_(domain.cost(params.cluster_barrier)),
-      flush_cycles_(domain.cost(params.cga_flush)),
-      await_flush_(params.dsmem_flush),
-      cgas_(params.cga_ids, params.cga_barriers),
-      hosts_(params.cga_ids),
+      cgas_(domain, params, number, static_cast<std::uint32_t>(gpc.tpcs.size()), order_out, cga_out, *this,
+            domain.observation().prefix + "." + path, handler_name()),
       ctas_(counter("ctas", "CTAs", "CTAs started on this GPC")),
-      cga_count_(counter("cgas", "CGAs", "GPC_CGAs started on this GPC")),
-      phases_(counter("cluster_barriers", "phases", "phases of cluster barriers that were completed")),
-      id_stalls_(counter("id_stall_cycles", "cycles", "time that launches waited for a CGA id or a barrier slot")),
-      traps_(counter("traps", "traps", "errors of CGAs whose CTA had gone")),
-      flush_times_(histogram("flush_cycles", "cycles", "from the end of a GPC_CGA's last CTA until its id is free")) {
+      traps_(counter("traps", "traps", "errors of CGAs whose CTA had gone")) {
   launch_in.on_packet<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
@@ -82,20 +72,22 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
 
 Gpm::~Gpm() = default;
 
+void Gpm::check_idle() {
+  HEDDLE_CHECK(live_ctas() == 0, "a GPM of an idle machine counts live CTAs");
+  HEDDLE_CHECK(live_cgas() == 0, "a GPM of an idle machine counts live CGAs");
+}
+
 void Gpm::reset() {
   launches_.clear();
   gathered_.clear();
   live_ctas_ = 0;
   cgas_.reset();
-  hosts_.reset();
-  stalled_ = false;
-  launching_ = protocol::kNoCgaId;
 }
 
 void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t) {
   HEDDLE_CHECK(launch.sm_mask != 0 && launch.num_ctas == ctas_of(launch),
                "a launch packet's CTA count differs from its masks");
-  HEDDLE_CHECK(!launch.has_id || launch.num_ctas == 1, "a launch packet of several CTAs has one id");
+  HEDDLE_CHECK(!launch.id || launch.num_ctas == 1, "a launch packet of several CTAs has one id");
   launches_.push_back(launch);
   forward();
 }
@@ -104,58 +96,23 @@ void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t) {
 void Gpm::forward() {
   while (!launches_.empty()) {
     protocol::LaunchPacket& launch = launches_.front();
-    if (!enter_cga(launch) || !hand_over(launch)) return;
+    if (launch.cga_first && launch.cga_ctas > 0) {
+      if (!cgas_.begin(launch)) return;
+      launch.cga_first = false;  // it may be handed over in pieces
+    }
+    if (!hand_over(launch)) return;
     launches_.pop_front();
     launch_in.return_credit();
   }
 }
 
-// The first packet of a GPC_CGA takes an id from the free vector and a barrier slot (CGA-01, CGA-02). The distributor
-// reserves both before it launches, so that no CGA stalls here unless a distributor of another kind sends it.
-bool Gpm::enter_cga(protocol::LaunchPacket& launch) {
-  if (launch.cga_ctas == 0) return true;
-  if (launch.cga_first) {
-    HEDDLE_CHECK(launching_ == protocol::kNoCgaId || cgas_.cga(launching_).waiting == 0,
-                 "a CGA began before all CTAs of the one before it were launched");
-    const bool stalled = !cgas_.id_free() || !cgas_.barrier_free();
-    note_stall(stalled);
-    if (stalled) return false;
-    launching_ = cgas_.open(launch.slot, launch.operation, launch.sequence, launch.cga_ctas, now());
-    cga_count_.add();
-    launch.cga_first = false;  // it may be handed over in pieces
-  }
-  HEDDLE_CHECK(launching_ != protocol::kNoCgaId && cgas_.cga(launching_).slot == launch.slot &&
-                   cgas_.cga(launching_).sequence == launch.sequence,
-               "a launch packet belongs to a CGA that has not begun");
-  return true;
-}
-
-void Gpm::note_stall(bool stalled) {
-  if (stalled == stalled_) return;
-  stalled_ = stalled;
-  if (stalled) {
-    stalled_since_ = now();
-  } else {
-    id_stalls_.add(now() - stalled_since_);
-  }
-}
-
 // One packet per mask and TPC, in the order of the masks. False if an MPC has no place: then the rest goes later.
 bool Gpm::hand_over(protocol::LaunchPacket& launch) {
+  std::uint32_t cga = protocol::kNoCgaId;
+  if (launch.cga_ctas > 0) cga = cgas_.launching(launch);
   protocol::TpcLaunchPacket packet;
-  packet.tag = {launch.slot, launch.operation, launch.sequence, launch.cga_ctas > 0 ? launching_ : protocol::kNoCgaId,
-                tracked(launch)};
-  packet.shape = launch.shape;
-  packet.need = launch.need;
-  packet.duration = launch.duration;
-  packet.code = launch.code;
-  packet.has_id = launch.has_id;
-  packet.id = launch.id;
-  packet.departure = launch.departure;
-  packet.subcontext = launch.subcontext;
-  packet.record = launch.record;
-  packet.area = launch.area;
-  packet.queue = launch.queue;
+  protocol::grid_launch_of(packet) = protocol::grid_launch_of(launch);
+  packet.tag = {launch.slot, launch.operation, launch.sequence, cga, tracked(launch)};
   if (launch.memory_slot != protocol::kNoMemorySlot) {
     packet.cga_memory = memory_.address(launch.subcontext, launch.memory_slot);
   }
@@ -170,11 +127,8 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
       packet.raster = launch.raster;
       packet.late = (part_of(launch.late_mask, tpc) & part) != 0;
       packet.late_coord = launch.late_coord;
-      const std::uint32_t ctas = population(part);
-      if (launch.cga_ctas > 0) {
-        cgas_.launch(launching_, ctas);
-        hosts_.add(launching_, t);
-      }
+      const std::uint32_t ctas = bits::count(part);
+      if (launch.cga_ctas > 0) cgas_.launch(cga, t, ctas);
       tpc_launch_out.send(packet, t);
       advance(launch, ctas);
       mask &= ~(part << tpc.first_sm);
@@ -201,16 +155,16 @@ void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
   gather(complete, gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc);
-  if (complete.tag.cga_id != protocol::kNoCgaId) cta_done(complete);
+  if (complete.tag.cga_id != protocol::kNoCgaId) cgas_.cta_done(complete);
 }
 
 // One bit per SM: two CTAs of one SM, or CTAs that gave back different parts of their shared memory, take a packet
 // each.
 void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm) {
   const protocol::CtaTag& tag = complete.tag;
-  const std::uint64_t bit = std::uint64_t{1} << sm;
+  const std::uint64_t bit = bits::one(sm);
   const std::uint64_t sequence = tag.tracked ? tag.sequence : 0;
-  if (gathered_.empty()) domain_.schedule(now(), *this, kSendGathered);
+  if (gathered_.empty()) domain_.schedule(now(), *this, 0);
   for (protocol::CompletePacket& packet : gathered_) {
     if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0 &&
         packet.released_shared_bytes == complete.released_shared_bytes) {
@@ -222,46 +176,48 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm) 
   gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes});
 }
 
-void Gpm::on_event(std::uint32_t kind, std::uint64_t argument) {
-  const auto cga_id = static_cast<std::uint32_t>(argument % kMaxCgas);
-  switch (kind) {
-    case kSendGathered:
-      for (const protocol::CompletePacket& packet : gathered_) complete_out.send(packet);
-      gathered_.clear();
+void Gpm::on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) {
+  for (const protocol::CompletePacket& packet : gathered_) complete_out.send(packet);
+  gathered_.clear();
+}
+
+// Heard ahead of their arrival.
+void Gpm::on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival) {
+  switch (notice.kind) {
+    case protocol::ClusterNoticePacket::Kind::shared_released:
+      shared_out.send_at(arrival, {notice.tag.slot, gpc_.tpcs[tpc].first_sm + notice.sm_in_tpc, notice.bytes});
       break;
-    case kPhaseEnds:
-      end_phase(cga_id, argument / kMaxCgas);
-      break;
-    case kFlushBegins:
-      begin_flush(cga_id);
+    case protocol::ClusterNoticePacket::Kind::trap:
+      trap(notice.tag, arrival);
       break;
     default:
-      end_flush(cga_id);
+      cgas_.notice(notice, tpc, arrival);
       break;
   }
+}
+
+// An error whose CTA has gone ends the task as a fault of a CTA does; if its CGA has gone too, nobody is there to whom
+// it matters (CGA-08).
+void Gpm::trap(const protocol::CtaTag& tag, Cycle when) {
+  if (!cgas_.is_open(tag)) return;
+  traps_.add();
+  protocol::CompletePacket packet;
+  packet.slot = tag.slot;
+  packet.faulted = true;
+  complete_out.send_at(when, packet);
 }
 
 void Gpm::collect_waits(WaitGraph& graph) const {
-  for (std::uint32_t id = 0; id < cgas_.ids() && cgas_.open() > 0; ++id) {
-    if (!cgas_.is_open(id)) continue;
-    collect_barrier_waits(graph, id);
-    collect_flush_waits(graph, id);
+  cgas_.collect_waits(graph);
+  if (!launches_.empty()) {
+    const protocol::LaunchPacket& launch = launches_.front();
+    const bool begins = launch.cga_ctas > 0 && launch.cga_first;
+    graph.add(gpu_observation(domain_).labels.of(launch.operation),
+              begins ? cgas_.what_lacks() : "for a place in the queues of the MPCs of",
+              domain_.observation().prefix + "." + path());
   }
-  collect_launch_waits(graph);
   // Last: what is waited for goes before what only explains it.
-  for (std::uint32_t id = 0; id < cgas_.ids() && cgas_.open() > 0; ++id) {
-    if (cgas_.is_open(id)) show_exited(graph, id);
-  }
-}
-
-void Gpm::collect_launch_waits(WaitGraph& graph) const {
-  if (launches_.empty()) return;
-  const protocol::LaunchPacket& launch = launches_.front();
-  const char* reason = "for a place in the queues of the MPCs of";
-  if (launch.cga_ctas > 0 && launch.cga_first) {
-    reason = cgas_.id_free() ? "for a CGA barrier slot of" : "for a CGA id of";
-  }
-  graph.add(gpu_observation(domain_).labels.of(launch.operation), reason, domain_.observation().prefix + "." + path());
+  cgas_.show_exited(graph);
 }
 
 }  // namespace heddle::gpc

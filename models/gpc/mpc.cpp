@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "common/bits.h"
+
 namespace heddle::gpc {
 
 using protocol::ClusterNoticePacket;
 using protocol::ClusterOrderPacket;
 
 Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-         std::uint32_t sms, std::uint32_t cta_slots, std::uint32_t tpc, std::uint32_t first_sm)
+         const MpcPlace& place)
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_mpc),
       local_in("local_in", domain, params.gpm_to_mpc),
@@ -22,17 +24,15 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       notice_out("notice_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC only passes them on
       order_in("order_in", domain, params.gpm_to_mpc),
       order_out("order_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // at most two per CGA and CTA
-      tpc_(tpc),
-      first_sm_(first_sm),
-      cta_slots_(cta_slots),
+      place_(place),
       exit_permission_(params.exit_permission),
       await_flush_(params.dsmem_flush),
       broadcast_cycles_(domain.cost(params.cta_broadcast)),
       raster_cycles_(domain.cost(params.raster_cycles)),
       delta_bits_(params.delta_bits),
-      slots_(sms, CtaSlots(cta_slots)),
-      residents_(std::size_t{sms} * cta_slots),
-      hosts_(params.cga_ids),
+      slots_(place.sms, CtaSlots(place.cta_slots)),
+      residents_(std::size_t{place.sms} * place.cta_slots),
+      residency_(params.cga_ids),
       updates_(counter("raster_updates", "updates", "raster positions decomposed for launches on this TPC")),
       overflows_(counter("delta_overflows", "overflows",
                          "times that launches elsewhere filled a delta counter, up to this TPC's last launch")) {
@@ -40,13 +40,13 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   launch_in.on_packet<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet<Mpc, &Mpc::on_local>(*this);
   abort_in.on_packet<Mpc, &Mpc::on_abort>(*this);
-  exit_in.init(sms, [&](const char* socket, std::size_t) {
+  exit_in.init(place.sms, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaExitPacket>(socket, domain, params.mpc_to_sm);
   });
-  notice_in.init(sms, [&](const char* socket, std::size_t) {
+  notice_in.init(place.sms, [&](const char* socket, std::size_t) {
     return new PacketIn<ClusterNoticePacket>(socket, domain, params.mpc_to_sm);
   });
-  for (std::uint32_t i = 0; i < sms; ++i) {
+  for (std::uint32_t i = 0; i < place.sms; ++i) {
     exit_in[i].on_packet_ahead<Mpc, &Mpc::on_exit>(*this, i);
     notice_in[i].on_packet_ahead<Mpc, &Mpc::on_notice>(*this, i);
   }
@@ -55,9 +55,13 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
 
 Mpc::~Mpc() = default;
 
+void Mpc::check_idle() {
+  for (const CtaSlots& slots : slots_) HEDDLE_CHECK(slots.used() == 0, "CTA slots are in use on an idle machine");
+}
+
 void Mpc::reset() {
   for (CtaSlots& slots : slots_) slots.reset();
-  hosts_.reset();
+  residency_.reset();
   followers_.clear();
   raster_free_ = 0;
   local_blocks_.fill(kNoLocalMemory);
@@ -78,24 +82,16 @@ RasterFollower& Mpc::follower_of(const protocol::TpcLaunchPacket& launch) {
 // The raster unit delivers one id after another: a start leaves when its id is there. Ids that come with
 // their CTA, from a central rasteriser (CWD-43) or of a CTA that was saved, pass it by.
 void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
-  RasterFollower* follower = launch.has_id ? nullptr : &follower_of(launch);
+  RasterFollower* follower = launch.id ? nullptr : &follower_of(launch);
   const std::uint64_t updates = follower != nullptr ? follower->updates() : 0;
   const std::uint64_t overflows = follower != nullptr ? follower->overflows() : 0;
   protocol::CtaStartPacket start;
+  protocol::launch_of(start) = protocol::launch_of(launch);
   start.tag = launch.tag;
   start.order = launch.raster;
-  start.id = launch.id;
-  start.need = launch.need;
-  start.duration = launch.duration;
-  start.code = launch.code;
-  start.departure = launch.departure;
+  if (launch.id) start.id = *launch.id;
   start.cga_memory = launch.cga_memory;
-  start.subcontext = launch.subcontext;
-  start.record = launch.record;
-  start.area = launch.area;
-  start.queue = launch.queue;
-  for (std::uint64_t mask = launch.sm_mask; mask != 0; mask &= mask - 1) {
-    const auto sm = static_cast<std::uint32_t>(__builtin_ctzll(mask));
+  bits::for_each(launch.sm_mask, [&](std::uint32_t sm) {
     HEDDLE_CHECK(sm < slots_.size(), "a launch names an SM that the TPC does not have");
     start.cta_slot = slots_[sm].take();
     Cycle ready = now();
@@ -108,7 +104,7 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
     start_out.send_at(ready, start, sm);
     if (start.tag.cga_id != protocol::kNoCgaId) announce(start, sm, ready);
     ++start.order;
-  }
+  });
   if (follower == nullptr) return;
   updates_.add(follower->updates() - updates);
   overflows_.add(follower->overflows() - overflows);
@@ -117,9 +113,9 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
 // Every SM of the GPC enters the CTA in its tables; when all have, the GPM hears of it (CGA-03, CGA-04). The way is as
 // long to each of them, so that nobody has to answer.
 void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when) {
-  hosts_.add(start.tag.cga_id, sm);
-  const protocol::CtaEntryPacket entry{start.tag.cga_id, start.tag.sequence, start.id.rank, start.id.cga_size, tpc_, sm,
-                                       first_sm_ + sm};
+  residency_.add(start.tag.cga_id, sm);
+  const protocol::CtaEntryPacket entry{
+      start.tag.cga_id, start.tag.sequence, start.id.rank, start.id.cga_size, place_.tpc, sm, place_.first_sm + sm};
   const std::uint32_t links = entry_out.links();
   for (std::uint32_t link = 0; link < links; ++link) entry_out.send_at(when, entry, link);
   notice_out.send_at(when + broadcast_cycles_,
@@ -155,8 +151,8 @@ void Mpc::on_notice(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle a
       if (exit_permission_ == ExitPermission::drained) permit(notice, sm, arrival);
       return;
     case ClusterNoticePacket::Kind::flushed:
-      if (!await_flush_ || !hosts_.answer(notice.tag.cga_id, sm, arrival)) return;
-      arrival = hosts_.answered(notice.tag.cga_id);
+      if (!await_flush_ || !residency_.answer(notice.tag.cga_id, sm, arrival)) return;
+      arrival = residency_.answered(notice.tag.cga_id);
       break;
     default:
       break;
@@ -176,16 +172,14 @@ void Mpc::permit(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle when
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
   if (order.kind == ClusterOrderPacket::Kind::barrier) {
-    for (std::uint64_t hosts = hosts_.hosts(order.cga_id); hosts != 0; hosts &= hosts - 1) {
-      order_out.send_at(arrival, order, static_cast<std::uint32_t>(__builtin_ctzll(hosts)));
-    }
+    bits::for_each(residency_.places(order.cga_id), [&](std::uint32_t sm) { order_out.send_at(arrival, order, sm); });
     return;
   }
   HEDDLE_CHECK(order.kind == ClusterOrderPacket::Kind::flush, "an MPC was ordered what it orders itself");
   if (await_flush_) {
-    hosts_.begin_flush(order.cga_id);
+    residency_.begin_flush(order.cga_id);
   } else {
-    hosts_.forget(order.cga_id);
+    residency_.forget(order.cga_id);
   }
   for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) order_out.send_at(arrival, order, sm);
 }

@@ -9,8 +9,8 @@
 
 #include "common/block.h"
 #include "common/packet_socket.h"
-#include "gpc/cga_hosts.h"
-#include "gpc/cta_slots.h"
+#include "gpc/cga_residency.h"
+#include "gpc/free_slots.h"
 #include "gpc/gpc_params.h"
 #include "gpc/raster_follower.h"
 #include "protocol/cwd_gpm.h"
@@ -20,11 +20,18 @@ namespace heddle::gpc {
 
 constexpr std::uint32_t kNoLocalMemory = ~std::uint32_t{0};
 
+// The TPC of an MPC.
+struct MpcPlace {
+  std::uint32_t sms = 0;
+  std::uint32_t cta_slots = 0;  // of an SM
+  std::uint32_t tpc = 0;        // number of the TPC in its GPC
+  std::uint32_t first_sm = 0;   // bit of its first SM in the GPC's masks
+};
+
 class Mpc : public Block {
  public:
-  // `tpc`: number of the TPC in its GPC; `first_sm`: bit of its first SM in the GPC's masks.
   Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-      std::uint32_t sms, std::uint32_t cta_slots, std::uint32_t tpc, std::uint32_t first_sm);
+      const MpcPlace& place);
   ~Mpc() override;
 
   PacketIn<protocol::TpcLaunchPacket> launch_in;
@@ -43,6 +50,7 @@ class Mpc : public Block {
   std::uint32_t slots_used(std::uint32_t sm) const { return slots_[sm].used(); }
   // The block of a subcontext on this TPC (CWD-32), kNoLocalMemory as long as it was told none.
   std::uint32_t local_memory_block(std::uint8_t subcontext) const { return local_blocks_[subcontext]; }
+  void check_idle() override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
@@ -64,11 +72,9 @@ class Mpc : public Block {
   RasterFollower& follower_of(const protocol::TpcLaunchPacket& launch);
   void announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when);
   void permit(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle when);
-  Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * cta_slots_ + cta_slot]; }
+  Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * place_.cta_slots + cta_slot]; }
 
-  const std::uint32_t tpc_;
-  const std::uint32_t first_sm_;
-  const std::uint32_t cta_slots_;
+  const MpcPlace place_;
   const ExitPermission exit_permission_;
   const bool await_flush_;
   const Cycle broadcast_cycles_;
@@ -76,7 +82,7 @@ class Mpc : public Block {
   const std::uint32_t delta_bits_;
   std::vector<CtaSlots> slots_;
   std::vector<Resident> residents_;                       // by SM and CTA slot
-  CgaHosts hosts_;                                        // SMs
+  CgaResidency residency_;                                // by SM of the TPC
   std::vector<std::optional<RasterFollower>> followers_;  // by slot of the task table
   Cycle raster_free_ = 0;                                 // cycle from which the raster unit can deliver
   std::array<std::uint32_t, arch::kSubcontexts> local_blocks_;

@@ -1,10 +1,10 @@
 #include "gpc/sm_network.h"
-#include "arch/gpu_observation.h"
-#include "common/param_list.h"
 
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "arch/gpu_observation.h"
 
 namespace heddle::gpc {
 namespace {
@@ -38,6 +38,7 @@ SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const 
       reply_out("reply_out", domain, 0, params.queue),
       sm_ids_(gpc.sm_ids),
       gpc_(gpc_number),
+      clusters_(gpu_observation(domain).clusters),
       distance_(distances(domain, params, gpc)),
       requests_(*this, false, params, request_in, request_out),
       replies_(*this, true, params, reply_in, reply_out) {}
@@ -73,28 +74,21 @@ void SmNetwork::Plane::build(const SmNetworkParams& params) {
   for (std::uint32_t to = 0; to < sms; ++to) {
     const std::uint32_t link = network_.add_link(fmt::format("into SM {}", owner_.sm_ids_[to]), bandwidth);
     for (std::uint32_t from = 0; from < sms; ++from) {
-      LinkNetwork::PlaceSpec spec;
+      LinkNetwork::BufferSpec spec;
       spec.link = link;
       spec.owner = from;
       spec.latency = static_cast<std::uint32_t>(owner_.latency(from, to));
       const double wire = std::ceil(spec.latency * bandwidth / kDsmemHeaderBytes);
       spec.capacity = params.queue + static_cast<std::uint32_t>(wire);
-      network_.add_place(spec);
+      network_.add_buffer(spec);
     }
   }
-  for (std::uint32_t to = 0; to < sms; ++to) network_.route_to(to, network_.add_exit(to, to));
+  for (std::uint32_t to = 0; to < sms; ++to) network_.route_to(to, network_.add_egress(to, to));
 }
 
 std::uint32_t SmNetwork::Plane::take_slot(const DsmemPacket& packet) {
-  std::uint32_t slot = free_;
-  if (slot == kNone) {
-    slot = static_cast<std::uint32_t>(slots_.size());
-    slots_.emplace_back();
-  } else {
-    free_ = slots_[slot].next;
-  }
-  slots_[slot] = {packet, owner_.now(), dsmem_bytes(packet, replies_), kNone};
-  ++in_use_;
+  const std::uint32_t slot = slots_.take();
+  slots_[slot] = {packet, owner_.now(), dsmem_bytes(packet, replies_)};
   return slot;
 }
 
@@ -131,7 +125,7 @@ void SmNetwork::Plane::send_waiting(std::uint32_t from) {
       return;
     }
     const std::uint32_t slot = port.waiting.front();
-    if (network_.full(place_of(from, slots_[slot].packet.to_sm))) return;  // room() follows
+    if (network_.full(place_of(from, slots_[slot].packet.to_sm))) return;  // credit() follows
     port.waiting.pop();
     inject(slot, from);
   }
@@ -148,29 +142,27 @@ void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
   in_[from].return_credit();
 }
 
-bool SmNetwork::Plane::leave(std::uint32_t exit, const LinkPacket& packet, Cycle now) {
-  Slot& slot = slots_[packet.entered];
-  const Cycle delay = now - slot.arrival - owner_.latency(slot.packet.from_sm, exit);
+bool SmNetwork::Plane::eject(std::uint32_t to, const LinkPacket& packet, Cycle now) {
+  const Slot slot = slots_[packet.entered];
+  const Cycle delay = now - slot.arrival - owner_.latency(slot.packet.from_sm, to);
   if (delay > 0) {
     delayed_.add();
     delay_.add(delay);
   }
   deliver(slot.packet, slot.bytes);
-  slot.next = free_;
-  free_ = packet.entered;
-  --in_use_;
-  return out_.can_send(exit);
+  slots_.give_back(packet.entered);
+  return out_.can_send(to);
 }
 
 void SmNetwork::Plane::deliver(const DsmemPacket& packet, std::uint32_t bytes) {
   count_.add();
   bytes_.add(bytes);
-  ClusterMap& clusters = gpu_observation(owner_.domain_).clusters;
+  ClusterMap& clusters = owner_.clusters_;
   if (owner_.gpc_ < clusters.gpcs()) clusters.traffic(owner_.gpc_, packet.from_sm, packet.to_sm, bytes);
   out_.send(packet, packet.to_sm);
 }
 
-void SmNetwork::Plane::room(std::uint32_t owner, Cycle /*now*/) { send_waiting(owner); }
+void SmNetwork::Plane::credit(std::uint32_t owner, Cycle /*now*/) { send_waiting(owner); }
 
 void SmNetwork::Plane::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (kind != kPortFree) {
@@ -190,8 +182,6 @@ void SmNetwork::Plane::reset() {
     port.awaited = false;
   }
   slots_.clear();
-  free_ = kNone;
-  in_use_ = 0;
 }
 
 void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
@@ -201,7 +191,7 @@ void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
                        owner_.domain_.observation().prefix, owner_.path());
   };
   network_.for_each_wait([&](std::uint32_t place) {
-    const std::uint32_t feeder = network_.feeder_of(place);
+    const std::uint32_t feeder = network_.upstream_of(place);
     const std::string owner = sm(network_.owner_of(place));
     if (feeder == LinkNetwork::kNone) {
       graph.add(owner, "for room at", port(network_.link_of(place)));
@@ -210,6 +200,8 @@ void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
     }
   });
 }
+
+void SmNetwork::check_idle() { HEDDLE_CHECK(packets() == 0, "packets of an idle machine are between its SMs"); }
 
 void SmNetwork::reset() {
   requests_.reset();

@@ -7,12 +7,17 @@
 
 #include "arch/topology.h"
 #include "common/block.h"
+#include "common/index_pool.h"
 #include "common/link_network.h"
 #include "common/packet_socket.h"
 #include "common/ring.h"
-#include "gpc/sm_network_params.h"
+#include "gpc/gpc_params.h"
 #include "protocol/memory_request.h"
 #include "protocol/sm_network.h"
+
+namespace heddle {
+class ClusterMap;
+}
 
 namespace heddle::gpc {
 
@@ -68,22 +73,22 @@ class SmNetwork : public Block {
   // Packets in the network.
   std::uint64_t packets() const { return requests_.packets() + replies_.packets(); }
 
+  void check_idle() override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  class Plane final : public LinkNetworkHost, public EventHandler {
+  class Plane final : public LinkNetworkListener, public EventHandler {
    public:
     Plane(SmNetwork& owner, bool replies, const SmNetworkParams& params,
           sc_core::sc_vector<PacketIn<protocol::DsmemPacket>>& in, PacketOut<protocol::DsmemPacket>& out);
     virtual ~Plane() = default;
 
-    std::uint64_t packets() const { return in_use_; }
+    std::uint64_t packets() const { return slots_.in_use(); }
     void reset();
     void add_waits(WaitGraph& graph) const;
 
    private:
-    static constexpr std::uint32_t kNone = ~std::uint32_t{0};
     static constexpr std::uint32_t kPortFree = 16;  // kind of event beside the network's; argument: an SM
 
     // A packet, from its arrival to its departure.
@@ -91,7 +96,6 @@ class SmNetwork : public Block {
       protocol::DsmemPacket packet;
       Cycle arrival = 0;
       std::uint32_t bytes = 0;
-      std::uint32_t next = kNone;
     };
     // Out of an SM.
     struct Port {
@@ -114,12 +118,12 @@ class SmNetwork : public Block {
     void on_credit(std::uint32_t to) { network_.open(exit_of(to), owner_.now()); }
     std::uint32_t take_slot(const protocol::DsmemPacket& packet);
 
-    // LinkNetworkHost, EventHandler.
+    // LinkNetworkListener, EventHandler.
     void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
       owner_.domain_.schedule(when, *this, kind, argument);
     }
-    bool leave(std::uint32_t exit, const LinkPacket& packet, Cycle now) override;
-    void room(std::uint32_t owner, Cycle now) override;
+    bool eject(std::uint32_t to, const LinkPacket& packet, Cycle now) override;
+    void credit(std::uint32_t owner, Cycle now) override;
     void on_event(std::uint32_t kind, std::uint64_t argument) override;
     const char* handler_name() const override { return owner_.handler_name(); }
 
@@ -129,9 +133,7 @@ class SmNetwork : public Block {
     PacketOut<protocol::DsmemPacket>& out_;
     LinkNetwork network_;
     std::vector<Port> ports_;  // by SM
-    std::vector<Slot> slots_;
-    std::uint32_t free_ = kNone;
-    std::uint64_t in_use_ = 0;
+    IndexPool<Slot> slots_;
     Counter& count_;
     Counter& bytes_;
     Counter& delayed_;
@@ -142,6 +144,7 @@ class SmNetwork : public Block {
 
   const std::vector<std::uint32_t> sm_ids_;  // by bit
   const std::uint32_t gpc_;
+  ClusterMap& clusters_;
   const std::vector<Cycle> distance_;  // by bit; what it costs in this mode
   Plane requests_;
   Plane replies_;

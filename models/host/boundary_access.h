@@ -44,8 +44,8 @@ void for_each_run(const tlm::tlm_generic_payload& payload, Act&& act) {
 }
 
 // Of a read or a write of [address, address + width) within `size` bytes; TLM_INCOMPLETE_RESPONSE: nothing is wrong.
-inline tlm::tlm_response_status judge(const tlm::tlm_generic_payload& payload, std::uint64_t address,
-                                      std::uint64_t size) {
+inline tlm::tlm_response_status validate(const tlm::tlm_generic_payload& payload, std::uint64_t address,
+                                         std::uint64_t size) {
   const std::uint64_t width = width_of(payload);
   if (payload.get_data_length() == 0) return tlm::TLM_BURST_ERROR_RESPONSE;
   if (payload.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;

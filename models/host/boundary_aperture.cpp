@@ -25,11 +25,8 @@ bool Aperture::take(tlm::tlm_generic_payload& payload, Cycle arrival) {
 }
 
 void Aperture::reset() {
-  for (const Piece& piece : pieces_) {
-    if (piece.request != nullptr) piece.request->release();
-  }
+  pieces_.for_each([](const Piece& piece) { piece.request->release(); });
   pieces_.clear();
-  free_pieces_.clear();
   queue_.clear();
   for (Access& access : accesses_) access = {};
   inside_ = 0;
@@ -56,7 +53,7 @@ void Aperture::begin(std::uint32_t number) {
     finish(number);
     return;
   }
-  const tlm::tlm_response_status wrong = judge(payload, access.address, size_);
+  const tlm::tlm_response_status wrong = validate(payload, access.address, size_);
   if (wrong != tlm::TLM_INCOMPLETE_RESPONSE) {
     access.status = wrong;
     finish(number);
@@ -98,7 +95,7 @@ void Aperture::send_pieces() {
 
 void Aperture::send_piece(std::uint32_t number, std::uint64_t bytes) {
   Access& access = accesses_[number];
-  const std::uint32_t slot = free_piece();
+  const std::uint32_t slot = pieces_.take();
   MemoryRequest& request = pool_.acquire();
   pieces_[slot] = {&request, number, access.next, false};
   request.extension.entry = slot;
@@ -113,20 +110,10 @@ void Aperture::send_piece(std::uint32_t number, std::uint64_t bytes) {
   out_.send(request, domain_.now());
 }
 
-std::uint32_t Aperture::free_piece() {
-  if (free_pieces_.empty()) {
-    pieces_.emplace_back();
-    return static_cast<std::uint32_t>(pieces_.size() - 1);
-  }
-  const std::uint32_t slot = free_pieces_.back();
-  free_pieces_.pop_back();
-  return slot;
-}
-
 bool Aperture::on_response(tlm::tlm_generic_payload& payload, std::uint32_t /*index*/, Cycle arrival) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
   const std::uint32_t slot = extension == nullptr ? kNone : extension->entry;
-  const bool awaited = slot < pieces_.size() && pieces_[slot].request == &payload && !pieces_[slot].answered;
+  const bool awaited = pieces_.holds(slot) && pieces_[slot].request == &payload && !pieces_[slot].answered;
   if (!awaited) return true;
   pieces_[slot].answered = true;
   domain_.schedule(arrival, *this, kAnswer, slot);
@@ -137,8 +124,7 @@ void Aperture::on_room(std::uint32_t /*index*/, Cycle when) { domain_.schedule(w
 
 void Aperture::take_answer(std::uint32_t number) {
   const Piece piece = pieces_[number];
-  pieces_[number] = {};
-  free_pieces_.push_back(number);
+  pieces_.give_back(number);
   Access& access = accesses_[piece.access];
   MemoryRequest& request = *piece.request;
   tlm::tlm_response_status status = request.get_response_status();

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/block.h"
+#include "common/domain.h"
+#include "common/index_pool.h"
 #include "common/memory_socket.h"
 #include "host/boundary_socket.h"
 #include "protocol/memory_request.h"
@@ -49,7 +50,7 @@ class Aperture final : public EventHandler {
   };
   // A line of it, on its way.
   struct Piece {
-    protocol::MemoryRequest* request = nullptr;  // null: free
+    protocol::MemoryRequest* request = nullptr;
     std::uint32_t access = kNone;
     std::uint64_t offset = 0;
     bool answered = false;
@@ -63,7 +64,6 @@ class Aperture final : public EventHandler {
   void send_piece(std::uint32_t number, std::uint64_t bytes);
   void take_answer(std::uint32_t number);
   void finish(std::uint32_t number);
-  std::uint32_t free_piece();
 
   Domain& domain_;
   MemoryOut& out_;
@@ -73,8 +73,7 @@ class Aperture final : public EventHandler {
   protocol::RequestPool pool_;
   std::vector<Access> accesses_;     // one per place
   std::deque<std::uint32_t> queue_;  // those that have pieces to send
-  std::vector<Piece> pieces_;
-  std::vector<std::uint32_t> free_pieces_;
+  IndexPool<Piece> pieces_;
   std::uint32_t inside_ = 0;
 };
 

@@ -2,191 +2,271 @@
 
 #include <algorithm>
 
+#include "arch/little_endian.h"
+#include "arch/memory_op.h"
+#include "arch/unified_address.h"
+
 namespace heddle::host {
 namespace {
 
-constexpr std::uint32_t kHeaderBytes = 24;  // of PCIe: a header of 16, and framing
+using protocol::MemoryAction;
+using protocol::MemoryExtension;
+
 constexpr std::uint32_t kStale = 1U << 31;
 
-double bytes_per_cycle(const HubParams& params, Domain& domain) {
-  return std::max(0.01, params.link_bandwidth / domain.clock().gigahertz());
+bool is_atomic(const MemoryExtension* extension) {
+  return extension != nullptr &&
+         (extension->action == MemoryAction::atomic || extension->action == MemoryAction::reduce);
+}
+
+bool enabled(const tlm::tlm_generic_payload& request, std::uint32_t byte) {
+  const unsigned char* enables = request.get_byte_enable_ptr();
+  return enables == nullptr || enables[byte % request.get_byte_enable_length()] == TLM_BYTE_ENABLED;
+}
+
+tlm::tlm_response_status range_of_atomic(const MemoryExtension& atomic, std::uint32_t& first, std::uint32_t& bytes) {
+  if (atomic.lanes == 0 || atomic.lanes > atomic.lane.size() || !arch::atomic_exists(atomic.atomic, atomic.type)) {
+    return tlm::TLM_COMMAND_ERROR_RESPONSE;
+  }
+  const std::uint32_t size = arch::bytes_of(atomic.type);
+  std::uint32_t end = 0;
+  first = arch::kLineBytes;
+  for (std::uint32_t i = 0; i < atomic.lanes; ++i) {
+    const std::uint32_t offset = atomic.lane[i].offset;
+    if (offset % size != 0 || offset + size > arch::kLineBytes) return tlm::TLM_BURST_ERROR_RESPONSE;
+    first = std::min(first, offset);
+    end = std::max(end, offset + size);
+  }
+  bytes = end - first;
+  return tlm::TLM_OK_RESPONSE;
 }
 
 }  // namespace
-
-DmaPort::Statistics::Statistics(DmaPort& owner)
-    : read_bytes(owner.counter("read_bytes", "bytes", "bytes read from the host's bus")),
-      written_bytes(owner.counter("written_bytes", "bytes", "bytes written to the host's bus")),
-      atomics(owner.counter("atomics", "values", "atomics that the host's memory has carried out as one")),
-      split_atomics(owner.counter("split_atomics", "values", "atomics that became a read and a write")),
-      held(owner.counter("held", "requests", "requests that waited for an earlier one to the same bytes")),
-      errors(owner.counter("errors", "requests", "requests that ended with an error")),
-      stray(owner.counter("stray", "calls", "calls of the target that belong to no request of ours: ignored")),
-      latency(owner.histogram("latency", "cycles", "from a request's start to its end")) {}
 
 DmaPort::DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params)
     : Block(name, domain, path),
       socket("socket"),
       params_(params),
-      link_latency_(domain.cost(domain.clock().cycles_for_ns(params.link_latency))),
-      timed_(domain.mode() == TimingMode::at),
-      stats_(*this),
-      out_(bytes_per_cycle(params, domain)),
-      back_(bytes_per_cycle(params, domain)) {
-  socket.bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
-  if (timed_) return;
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path),
+      link_(this->name(), domain, socket, params, stats_.stray, *this) {
+  if (domain.mode() == TimingMode::at) return;
   SC_HAS_PROCESS(DmaPort);
   SC_THREAD(run);
 }
 
 DmaPort::~DmaPort() = default;
 
-void DmaPort::on_event(std::uint32_t kind, std::uint64_t argument) {
-  switch (kind) {
-    case kLeave:
-      leave_event_ = false;
-      pump();
-      break;
-    case kArrive:
-      bus_.push(reinterpret_cast<DmaPayload*>(argument));
-      send_bus();
-      break;
-    case kBus:
-      send_bus();
-      break;
-    case kAnswer:
-      enter_answer(*reinterpret_cast<DmaPayload*>(argument));
-      break;
-    case kSettle:
-      settle(*reinterpret_cast<DmaPayload*>(argument));
-      break;
-    default:
-      finish_part(*reinterpret_cast<DmaPayload*>(argument));
-      break;
+// The bytes that it touches: `first` is the index of the first one, in the data, or in the line for an atomic. None:
+// there is nothing to do.
+tlm::tlm_response_status DmaPort::validate(tlm::tlm_generic_payload& request, std::uint32_t& first,
+                                           std::uint32_t& bytes, bool& changes) const {
+  if (!bound()) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  const MemoryExtension* extension = protocol::extension_of(request);
+  changes = true;
+  if (is_atomic(extension)) return range_of_atomic(*extension, first, bytes);
+  first = bytes = 0;
+  if (extension != nullptr && extension->action == MemoryAction::prefetch) return tlm::TLM_OK_RESPONSE;
+  if (extension != nullptr && extension->action != MemoryAction::plain) return tlm::TLM_COMMAND_ERROR_RESPONSE;
+  if (request.get_command() == tlm::TLM_IGNORE_COMMAND) return tlm::TLM_OK_RESPONSE;
+  const std::uint32_t length = request.get_data_length();
+  const std::uint32_t width = request.get_streaming_width();
+  if (length == 0 || (width != 0 && width < length)) return tlm::TLM_BURST_ERROR_RESPONSE;
+  if (request.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
+  if (request.get_byte_enable_ptr() != nullptr && request.get_byte_enable_length() == 0) {
+    return tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE;
   }
+  std::uint32_t end = length;
+  while (first < end && !enabled(request, first)) ++first;
+  while (end > first && !enabled(request, end - 1)) --end;
+  bytes = end - first;
+  changes = request.is_write();
+  return tlm::TLM_OK_RESPONSE;
 }
 
-// The way out: tags, the link, and at its end the target's request channel.
-void DmaPort::pump() {
-  while (!leaving_.empty() && tags_ < params_.link_tags) {
-    if (timed_ && !out_.free_at(now())) {
-      if (!leave_event_) domain_.schedule(out_.earliest(now()), *this, kLeave);
-      leave_event_ = true;
-      return;
-    }
-    DmaPayload& payload = *leaving_.pop();
-    ++tags_;
-    if (timed_) out_.take(now(), kHeaderBytes + (payload.is_write() ? payload.get_data_length() : 0));
-    domain_.schedule(now() + link_latency_, *this, kArrive, reinterpret_cast<std::uintptr_t>(&payload));
-  }
-}
-
-void DmaPort::send_bus() {
-  if (!timed_) {
-    while (!bus_.empty()) calls_.push({bus_.pop(), now()});
-    wake_.notify(sc_core::SC_ZERO_TIME);
+void DmaPort::start(tlm::tlm_generic_payload& request, std::uint32_t token) {
+  std::uint32_t first = 0;
+  std::uint32_t bytes = 0;
+  bool changes = false;
+  const tlm::tlm_response_status status = validate(request, first, bytes, changes);
+  if (status != tlm::TLM_OK_RESPONSE || bytes == 0) {
+    if (status != tlm::TLM_OK_RESPONSE) stats_.errors.add();
+    done_(token, status);
     return;
   }
-  while (!bus_.empty() && requesting_ == nullptr) {
-    if (bus_free_ > now()) return domain_.schedule(bus_free_, *this, kBus);
-    send(*bus_.pop());
+  const std::uint32_t number = jobs_.take();
+  Job& job = jobs_[number];
+  job = Job();
+  job.request = &request;
+  job.token = token;
+  job.since = now();
+  const std::uint64_t address = arch::host_address(request.get_address());
+  const bool atomic = is_atomic(protocol::extension_of(request));
+  job.address = (atomic ? arch::line_of(address) : address) + first;
+  if (atomic) job.step = Step::probe;
+  if (!order_.enter(number, job.address, bytes, changes)) {
+    stats_.held.add();
+    return;
+  }
+  begin(number);
+  link_.pump();
+}
+
+void DmaPort::begin(std::uint32_t number) {
+  if (jobs_[number].step == Step::plain) {
+    begin_plain(number);
+  } else {
+    begin_lane(number);
   }
 }
 
-void DmaPort::send(DmaPayload& payload) {
-  requesting_ = &payload;
-  payload.state = DmaPayload::State::away;
-  ++away_;
-  sending_ = true;
-  tlm::tlm_phase phase = tlm::BEGIN_REQ;
-  sc_core::sc_time delay = domain_.delay_until(now());
-  const tlm::tlm_sync_enum status = socket->nb_transport_fw(payload, phase, delay);
-  sending_ = false;
-  if (status == tlm::TLM_COMPLETED) {
-    free_bus(payload, sc_core::SC_ZERO_TIME);
-    take_response(payload, delay);
-  } else if (status == tlm::TLM_UPDATED && phase == tlm::END_REQ) {
-    free_bus(payload, delay);
-  } else if (status == tlm::TLM_UPDATED && phase == tlm::BEGIN_RESP) {
-    free_bus(payload, sc_core::SC_ZERO_TIME);
-    if (!take_response(payload, delay)) return;
-    phase = tlm::END_RESP;
-    socket->nb_transport_fw(payload, phase, delay);
+DmaPayload& DmaPort::part(std::uint32_t number, tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes) {
+  DmaPayload& payload = link_.add();
+  payload.aim(command, address, bytes);
+  payload.job = number;
+  ++jobs_[number].parts;
+  return payload;
+}
+
+// A read of everything between the bytes that are wanted; a write of each run of bytes.
+void DmaPort::begin_plain(std::uint32_t number) {
+  tlm::tlm_generic_payload& request = *jobs_[number].request;
+  const std::uint64_t address = arch::host_address(request.get_address());
+  auto first = static_cast<std::uint32_t>(jobs_[number].address - address);
+  std::uint32_t end = request.get_data_length();
+  if (request.is_read()) {
+    while (!enabled(request, end - 1)) --end;
+    part(number, tlm::TLM_READ_COMMAND, address + first, end - first).first = first;
+    return;
+  }
+  while (first < end) {
+    std::uint32_t last = first;
+    while (last < end && enabled(request, last)) ++last;
+    DmaPayload& payload = part(number, tlm::TLM_WRITE_COMMAND, address + first, last - first);
+    std::copy_n(request.get_data_ptr() + first, last - first, payload.data.begin());
+    for (first = last; first < end && !enabled(request, first);) ++first;
   }
 }
 
-// END_REQ, or a response, which implies it: whenever that comes, the request has been accepted.
-void DmaPort::free_bus(const DmaPayload& payload, const sc_core::sc_time& delay) {
-  if (requesting_ != &payload) return;
-  requesting_ = nullptr;
-  bus_free_ = arrival_of(delay);
-  if (!sending_ && !bus_.empty()) domain_.schedule(bus_free_, *this, kBus);
+std::uint64_t DmaPort::lane_address(const Job& job) const {
+  const MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  return arch::line_of(arch::host_address(job.request->get_address())) + atomic.lane[job.lane].offset;
 }
 
-// The domain may be ahead of who calls from outside.
-Cycle DmaPort::arrival_of(const sc_core::sc_time& delay) const {
-  return std::max(domain_.cycle_after(delay), domain_.now());
+// One value after the other.
+void DmaPort::begin_lane(std::uint32_t number) {
+  Job& job = jobs_[number];
+  if (!ignorant_.has(lane_address(job))) return ask_lane(number);
+  read_lane(number);
 }
 
-DmaPayload* DmaPort::own(tlm::tlm_generic_payload& payload) const {
-  auto* mine = dynamic_cast<DmaPayload*>(&payload);
-  if (mine == nullptr) return nullptr;
-  const bool known = mine->state == DmaPayload::State::away || mine->state == DmaPayload::State::stale;
-  return known ? mine : nullptr;
+// The first half of an atomic that nobody carries out as one.
+void DmaPort::read_lane(std::uint32_t number) {
+  Job& job = jobs_[number];
+  job.step = Step::read;
+  stats_.split_atomics.add();
+  part(number, tlm::TLM_READ_COMMAND, lane_address(job), arch::bytes_of(protocol::extension_of(*job.request)->type));
 }
 
-tlm::tlm_sync_enum DmaPort::nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
-                                            sc_core::sc_time& delay) {
-  if (phase > tlm::END_RESP) return tlm::TLM_ACCEPTED;  // not of the base protocol: to be ignored
-  DmaPayload* mine = own(payload);
-  if (mine == nullptr || (phase != tlm::END_REQ && phase != tlm::BEGIN_RESP)) {
-    stats_.stray.add();
-    return tlm::TLM_ACCEPTED;
+void DmaPort::ask_lane(std::uint32_t number) {
+  Job& job = jobs_[number];
+  const MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  job.step = Step::probe;
+  DmaPayload& payload = part(number, tlm::TLM_IGNORE_COMMAND, lane_address(job), arch::bytes_of(atomic.type));
+  payload.data.fill(0);
+  MemoryExtension& asked = payload.extension;
+  asked.action = MemoryAction::atomic;
+  asked.atomic = atomic.atomic;
+  asked.type = atomic.type;
+  asked.carried_out = false;
+  asked.lanes = 1;
+  asked.lane[0] = atomic.lane[job.lane];
+  asked.lane[0].old = 0;
+  payload.use_extension();
+}
+
+void DmaPort::on_dma_answer(DmaPayload& payload) {
+  const std::uint32_t number = payload.job;
+  Job& job = jobs_[number];
+  HEDDLE_CHECK(jobs_.holds(number) && job.parts > 0, "an answer of the host's bus for a request that is over");
+  tlm::tlm_response_status status = payload.get_response_status();
+  // A target that has done nothing with it is no less an error.
+  if (status == tlm::TLM_INCOMPLETE_RESPONSE) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
+  --job.parts;
+  if (job.step == Step::plain) {
+    if (status != tlm::TLM_OK_RESPONSE) {
+      job.status = status;
+    } else if (payload.is_read()) {
+      finish_read(job, payload);
+    } else {
+      stats_.written_bytes.add(payload.get_data_length());
+    }
+  } else {
+    finish_lane(number, payload, status);
   }
-  free_bus(*mine, phase == tlm::END_REQ ? delay : sc_core::SC_ZERO_TIME);
-  if (phase == tlm::END_REQ) return tlm::TLM_ACCEPTED;
-  take_response(*mine, delay);
-  return tlm::TLM_COMPLETED;
+  payload.release();
+  if (jobs_[number].parts == 0) end_job(number);
+  link_.pump();
 }
 
-// There is always room for it. False: it was taken before.
-bool DmaPort::take_response(DmaPayload& payload, const sc_core::sc_time& delay) {
-  if (payload.state == DmaPayload::State::stale) {
-    payload.state = DmaPayload::State::inside;
-    domain_.schedule(arrival_of(delay), *this, kSettle, reinterpret_cast<std::uintptr_t>(&payload));
-    return true;
+void DmaPort::finish_read(const Job& job, const DmaPayload& payload) {
+  stats_.read_bytes.add(payload.get_data_length());
+  unsigned char* to = job.request->get_data_ptr();
+  for (std::uint32_t i = 0; i < payload.get_data_length(); ++i) {
+    if (enabled(*job.request, payload.first + i)) to[payload.first + i] = payload.data[i];
   }
-  if (payload.state != DmaPayload::State::away) {
-    stats_.stray.add();
-    return false;
-  }
-  payload.state = DmaPayload::State::inside;
-  --away_;
-  domain_.schedule(arrival_of(delay), *this, kAnswer, reinterpret_cast<std::uintptr_t>(&payload));
-  return true;
 }
 
-// The way back.
-void DmaPort::enter_answer(DmaPayload& payload) {
-  Cycle start = now();
-  if (timed_) {
-    start = back_.earliest(now());
-    back_.take(start, kHeaderBytes + (payload.is_read() ? payload.get_data_length() : 0));
+void DmaPort::finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_response_status status) {
+  Job& job = jobs_[number];
+  MemoryExtension& atomic = *protocol::extension_of(*job.request);
+  protocol::AtomicLane& lane = atomic.lane[job.lane];
+  const std::uint32_t bytes = arch::bytes_of(atomic.type);
+  if (job.step == Step::probe && !payload.extension.carried_out) {
+    // Not carried out. After an error only this one is split: the target may know others.
+    if (status == tlm::TLM_OK_RESPONSE) ignorant_.add(lane_address(job));
+    read_lane(number);
+    return;
   }
-  domain_.schedule(start + link_latency_, *this, kFinish, reinterpret_cast<std::uintptr_t>(&payload));
+  if (status != tlm::TLM_OK_RESPONSE) {
+    job.status = status;
+    return;
+  }
+  if (job.step == Step::read) {
+    lane.old = arch::load_number(payload.data.data(), bytes);
+    const std::uint64_t value = arch::atomic_result(atomic.atomic, atomic.type, lane.old, lane.operand, lane.compare);
+    job.step = Step::write;
+    arch::store_number(part(number, tlm::TLM_WRITE_COMMAND, lane_address(job), bytes).data.data(), bytes, value);
+    return;
+  }
+  if (job.step == Step::probe) {
+    stats_.atomics.add();
+    lane.old = payload.extension.lane[0].old;
+  }
+  if (++job.lane < atomic.lanes) begin_lane(number);
 }
 
-void DmaPort::run() {
-  while (true) {
-    while (calls_.empty()) sc_core::wait(wake_);
-    const Call call = calls_.pop();
-    DmaPayload& payload = *call.payload;
-    payload.state = DmaPayload::State::away;
-    ++away_;
-    sc_core::sc_time delay = domain_.delay_until(call.when);
-    socket->b_transport(payload, delay);
-    take_response(payload, delay);  // the next call need not wait for that time
-  }
+void DmaPort::end_job(std::uint32_t number) {
+  const Job job = jobs_[number];
+  jobs_.give_back(number);
+  if (job.status != tlm::TLM_OK_RESPONSE) stats_.errors.add();
+  stats_.latency.add(now() - job.since);
+  freed_.clear();
+  order_.leave(number, job.address, freed_);
+  begin_freed();
+  done_(job.token, job.status);
+}
+
+void DmaPort::begin_freed() {
+  for (const std::uint32_t next : freed_) begin(next);
+}
+
+// A write of before a reset is over: others may go to its bytes now.
+void DmaPort::on_dma_settled(DmaPayload& payload) {
+  freed_.clear();
+  if (payload.changes) order_.leave(payload.job, payload.place, freed_);
+  payload.release();
+  begin_freed();
+  link_.pump();
 }
 
 unsigned DmaPort::debug(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint32_t bytes) {
@@ -200,48 +280,17 @@ unsigned DmaPort::debug(tlm::tlm_command command, std::uint64_t address, std::ui
   return std::min(socket->transport_dbg(payload), bytes);
 }
 
+// What the target still has may change its memory at any time: it keeps its place in the order, with a number that no
+// job has.
 void DmaPort::reset() {
-  for (const auto& payload : pool_.all()) {
-    if (payload->state == DmaPayload::State::away) payload->state = DmaPayload::State::stale;
-    if (payload->state == DmaPayload::State::inside) payload->release();
-  }
   order_.clear();
-  keep_stale();
+  std::uint32_t stale = 0;
+  link_.reset([&](DmaPayload& payload) {
+    payload.job = kStale | stale++;
+    if (payload.changes) order_.enter(payload.job, payload.place, payload.place_bytes, true);
+  });
   jobs_.clear();
-  free_jobs_.clear();
-  open_ = tags_ = away_ = 0;
-  out_.reset();
-  back_.reset();
-  leaving_.clear();
-  bus_.clear();
-  calls_.clear();
-  leave_event_ = false;
   ignorant_.clear();
-  bus_free_ = 0;
-}
-
-// What the target still has may change its memory at any time. Numbers that no job has.
-void DmaPort::keep_stale() {
-  stale_ = 0;
-  for (const auto& payload : pool_.all()) {
-    if (payload->state != DmaPayload::State::stale) continue;
-    payload->job = kStale | stale_++;
-    if (payload->changes) order_.enter(payload->job, payload->place, payload->place_bytes, true);
-  }
-}
-
-void DmaPort::settle(DmaPayload& payload) {
-  --stale_;
-  freed_.clear();
-  if (payload.changes) order_.leave(payload.job, payload.place, freed_);
-  payload.release();
-  begin_freed();
-  pump();
-}
-
-void DmaPort::collect_waits(WaitGraph& graph) const {
-  if (requesting_ != nullptr) graph.add(path(), "for a request to be accepted on", "the host's bus");
-  if (away_ + stale_ > 0) graph.add(path(), "for responses of", "the host's bus");
 }
 
 }  // namespace heddle::host

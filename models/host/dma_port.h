@@ -18,17 +18,17 @@
 #include <vector>
 
 #include "common/block.h"
-#include "common/link_pace.h"
-#include "common/ring.h"
+#include "common/index_pool.h"
+#include "host/boundary_params.h"
+#include "host/dma_link.h"
 #include "host/dma_port_order.h"
 #include "host/dma_port_payload.h"
-#include "host/hub_params.h"
 
 namespace heddle::host {
 
-class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
+class DmaPort : public Block, private DmaLink::Listener {
  public:
-  using Socket = tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
+  using Socket = DmaLink::Socket;
 
   DmaPort(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params);
   ~DmaPort() override;
@@ -37,7 +37,7 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   bool bound() const { return socket.size() > 0; }
 
   // There are tags for another request.
-  bool has_room() const { return open_ < params_.link_tags; }
+  bool has_room() const { return jobs_.in_use() < params_.link_tags; }
   // A request to the host window, of bytes of one line, from inside an event. It stays the caller's, who keeps it alive
   // until on_done is called with its token, in that call or in a later event, or until a reset.
   void start(tlm::tlm_generic_payload& request, std::uint32_t token);
@@ -47,24 +47,23 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   // Without time: bytes of the host's bus. The bytes done.
   unsigned debug(tlm::tlm_command command, std::uint64_t address, std::uint8_t* data, std::uint32_t bytes);
 
-  bool idle() const { return open_ == 0; }
+  bool idle() const { return jobs_.in_use() == 0; }
   // The target has nothing any more of before the last reset.
-  bool settled() const { return stale_ == 0; }
+  bool settled() const { return link_.settled(); }
   // Payloads that are not free, those of before a reset included.
-  std::size_t payloads() const { return pool_.in_use(); }
+  std::size_t payloads() const { return link_.payloads(); }
 
-  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void on_event(std::uint32_t, std::uint64_t) override {}
   // Payloads that the target has stay alive until it gives them back; a request that it has not accepted yet keeps the
   // channel busy until it does.
   void reset() override;
-  void collect_waits(WaitGraph& graph) const override;
+  void collect_waits(WaitGraph& graph) const override { link_.collect_waits(graph, path()); }
 
  private:
-  enum Event : std::uint32_t { kLeave, kArrive, kBus, kAnswer, kFinish, kSettle };
   enum class Step : std::uint8_t { plain, probe, read, write };
 
   struct Job {
-    tlm::tlm_generic_payload* request = nullptr;  // null: free
+    tlm::tlm_generic_payload* request = nullptr;
     std::uint32_t token = 0;
     std::uint64_t address = 0;  // on the host's bus, of the first byte that it touches
     std::uint32_t parts = 0;    // payloads under way
@@ -73,22 +72,21 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
     tlm::tlm_response_status status = tlm::TLM_OK_RESPONSE;
     Cycle since = 0;
   };
-  struct Statistics {
-    explicit Statistics(DmaPort& owner);
-    Counter& read_bytes;
-    Counter& written_bytes;
-    Counter& atomics;
-    Counter& split_atomics;
-    Counter& held;
-    Counter& errors;
-    Counter& stray;
-    Histogram& latency;
+  struct Statistics : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& read_bytes = counter("read_bytes", "bytes", "bytes read from the host's bus");
+    Counter& written_bytes = counter("written_bytes", "bytes", "bytes written to the host's bus");
+    Counter& atomics = counter("atomics", "values", "atomics that the host's memory has carried out as one");
+    Counter& split_atomics = counter("split_atomics", "values", "atomics that became a read and a write");
+    Counter& held = counter("held", "requests", "requests that waited for an earlier one to the same bytes");
+    Counter& errors = counter("errors", "requests", "requests that ended with an error");
+    Counter& stray = counter("stray", "calls", "calls of the target that belong to no request of ours: ignored");
+    Histogram& latency = histogram("latency", "cycles", "from a request's start to its end");
   };
 
-  // The job.
-  tlm::tlm_response_status judge(tlm::tlm_generic_payload& request, std::uint32_t& first, std::uint32_t& bytes,
-                                 bool& changes) const;
-  std::uint32_t new_job(tlm::tlm_generic_payload& request, std::uint32_t token);
+  // The status of a request that cannot go out, or the bytes that it touches.
+  tlm::tlm_response_status validate(tlm::tlm_generic_payload& request, std::uint32_t& first, std::uint32_t& bytes,
+                                    bool& changes) const;
   void begin(std::uint32_t number);
   void begin_plain(std::uint32_t number);
   void begin_lane(std::uint32_t number);
@@ -97,62 +95,21 @@ class DmaPort : public Block, private tlm::tlm_bw_transport_if<> {
   std::uint64_t lane_address(const Job& job) const;
   DmaPayload& part(std::uint32_t number, tlm::tlm_command command, std::uint64_t address, std::uint32_t bytes);
   void begin_freed();
-  void finish_part(DmaPayload& payload);
   void finish_lane(std::uint32_t number, DmaPayload& payload, tlm::tlm_response_status status);
   void finish_read(const Job& job, const DmaPayload& payload);
   void end_job(std::uint32_t number);
-
-  // The link.
-  void pump();
-  void send_bus();
-  void send(DmaPayload& payload);
-  void free_bus(const DmaPayload& payload, const sc_core::sc_time& delay);
-  bool take_response(DmaPayload& payload, const sc_core::sc_time& delay);
-  void enter_answer(DmaPayload& payload);
-  void keep_stale();
-  void settle(DmaPayload& payload);
-  Cycle arrival_of(const sc_core::sc_time& delay) const;
-  DmaPayload* own(tlm::tlm_generic_payload& payload) const;
-
-  // The target's calls, and the thread of `lt`.
-  tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
-                                     sc_core::sc_time& delay) override;
-  void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
-  void run();
-
-  struct Call {
-    DmaPayload* payload = nullptr;
-    Cycle when = 0;
-  };
+  void on_dma_answer(DmaPayload& payload) override;
+  void on_dma_settled(DmaPayload& payload) override;
+  void run() { link_.run(); }  // the thread of `lt`
 
   const HubParams params_;
-  const Cycle link_latency_;
-  const bool timed_;
   Statistics stats_;
+  DmaLink link_;
   std::function<void(std::uint32_t, tlm::tlm_response_status)> done_;
-  DmaPayloadPool pool_;
   DmaOrder order_;
   IgnorantRegions ignorant_;
-
-  std::vector<Job> jobs_;
-  std::vector<std::uint32_t> free_jobs_;
-  std::uint32_t open_ = 0;  // jobs
+  IndexPool<Job> jobs_;
   std::vector<std::uint32_t> freed_;
-
-  LinkPace out_;
-  LinkPace back_;
-  Ring<DmaPayload*> leaving_;  // before the link
-  std::uint32_t tags_ = 0;     // in use
-  bool leave_event_ = false;
-  Ring<DmaPayload*> bus_;             // behind it
-  DmaPayload* requesting_ = nullptr;  // whose END_REQ is outstanding
-  bool sending_ = false;              // inside send()
-  Cycle bus_free_ = 0;
-  std::uint32_t away_ = 0;   // payloads at the target, of this life
-  std::uint32_t stale_ = 0;  // and of those before
-
-  Ring<Call> calls_;
-  sc_core::sc_event wake_;
 };
 
 }  // namespace heddle::host

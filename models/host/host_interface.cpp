@@ -1,8 +1,59 @@
 #include "host/host_interface.h"
 
-#include "host/host_interface_engine.h"
+#include <algorithm>
+#include <cstring>
+
+#include "host/boundary_access.h"
 
 namespace heddle::host {
+namespace {
+
+tlm::tlm_response_status access_register(RegisterFile& file, std::uint64_t base, tlm::tlm_generic_payload& payload) {
+  if (payload.get_command() == tlm::TLM_IGNORE_COMMAND) return tlm::TLM_OK_RESPONSE;
+  const std::uint64_t offset = relative_address(payload.get_address(), base);
+  const std::uint32_t length = payload.get_data_length();
+  if (register_at(offset).reg == nullptr) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  if ((length != 4 && length != 8) || width_of(payload) < length) return tlm::TLM_BURST_ERROR_RESPONSE;
+  if (payload.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
+  if (payload.get_byte_enable_ptr() != nullptr) {
+    if (payload.get_byte_enable_length() == 0) return tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE;
+    for (std::uint32_t i = 0; i < length; ++i) {
+      if (!byte_enabled(payload, i)) return tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE;
+    }
+  }
+  std::uint64_t value = 0;
+  RegisterResult result = RegisterResult::ok;
+  if (payload.is_read()) {
+    result = file.read(offset, length, value);
+    if (result == RegisterResult::ok) std::memcpy(payload.get_data_ptr(), &value, length);
+  } else {
+    std::memcpy(&value, payload.get_data_ptr(), length);
+    result = file.write(offset, length, value);
+  }
+  switch (result) {
+    case RegisterResult::ok:
+      return tlm::TLM_OK_RESPONSE;
+    case RegisterResult::address:
+      return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+    case RegisterResult::burst:
+      return tlm::TLM_BURST_ERROR_RESPONSE;
+    case RegisterResult::command:
+      return tlm::TLM_COMMAND_ERROR_RESPONSE;
+    case RegisterResult::refused:
+      break;
+  }
+  return tlm::TLM_GENERIC_ERROR_RESPONSE;
+}
+
+unsigned debug_registers(const RegisterFile& file, std::uint64_t base, tlm::tlm_generic_payload& payload) {
+  const std::uint64_t offset = relative_address(payload.get_address(), base);
+  if (!payload.is_read() || offset >= kBar0Bytes) return 0;
+  const auto bytes = static_cast<unsigned>(std::min<std::uint64_t>(payload.get_data_length(), kBar0Bytes - offset));
+  for (unsigned i = 0; i < bytes; ++i) payload.get_data_ptr()[i] = file.peek(offset + i);
+  return bytes;
+}
+
+}  // namespace
 
 HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                              const HostParams& params, const DeviceIdentity& identity, Device& device)
@@ -13,32 +64,162 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
       copy_done_in("copy_done_in", domain, 0),
       share_out("share_out", domain, params.doorbell, kUnlimitedCredits),
       memory_out("memory_out", domain),
-      engine_(std::make_unique<Engine>(*this, params, identity, device)) {
+      params_(params),
+      device_(device),
+      register_cycles_(domain.clock().cycles_for_ns(params.register_latency)),
+      register_delay_(params.register_latency, sc_core::SC_NS),
+      aperture_delay_(params.aperture_latency, sc_core::SC_NS),
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path),
+      bar0_("bar0", domain, *this, kBar0),
+      bar1_("bar1", domain, *this, kBar1),
+      interrupt_(domain),
+      reset_control_(domain),
+      file_(identity, params.event_fifo, *this),
+      aperture_(domain, memory_out, params.bar1, identity.memory, params.aperture_queue),
+      memory_(device, bar1_, params.bar1, identity.memory, aperture_delay_,
+              {stats_.aperture_accesses, stats_.aperture_bytes}) {
+  aperture_.connect(bar1_);
+  event_in.on_packet<HostInterface, &HostInterface::on_queue_event>(*this);
+  copy_done_in.on_packet<HostInterface, &HostInterface::on_copy_done>(*this);
   SC_HAS_PROCESS(HostInterface);
   SC_METHOD(drive_irq);
-  sensitive << engine_->irq_event;
+  sensitive << interrupt_.event();
   SC_METHOD(watch_reset);
-  sensitive << engine_->rst << engine_->reset_event;
+  sensitive << reset_control_.port() << reset_control_.event();
 }
 
 HostInterface::~HostInterface() = default;
 
-HostInterface::TargetSocket& HostInterface::bar0() { return engine_->bar0; }
-HostInterface::TargetSocket& HostInterface::bar1() { return engine_->bar1; }
-sc_core::sc_out<bool>& HostInterface::irq() { return engine_->irq; }
-sc_core::sc_in<bool>& HostInterface::rst() { return engine_->rst; }
+void HostInterface::before_end_of_elaboration() {
+  interrupt_.bind_if_unbound();
+  reset_control_.bind_if_unbound();
+}
 
-void HostInterface::before_end_of_elaboration() { engine_->bind_what_is_unbound(); }
-void HostInterface::drive_irq() { engine_->drive_irq(); }
-void HostInterface::watch_reset() { engine_->watch_reset(); }
+// Non-blocking: a register acts, and its access ends, register_latency after the request.
+bool HostInterface::on_request(tlm::tlm_generic_payload& payload, std::uint32_t socket, Cycle arrival) {
+  last_arrival_ = std::max(last_arrival_, arrival);
+  if (reset_control_.refusing()) {
+    payload.set_response_status(tlm::TLM_GENERIC_ERROR_RESPONSE);
+    to_refuse_.emplace_back(static_cast<Socket>(socket), &payload);
+    stats_.refused_accesses.add();
+    domain_.schedule(last_arrival_, *this, kRefuse);
+    return true;
+  }
+  if (socket == kBar1) {
+    memory_.count(payload);
+    return aperture_.take(payload, arrival);
+  }
+  register_queue_.push_back(&payload);
+  domain_.schedule(last_arrival_ + register_cycles_, *this, kRegister);
+  return true;
+}
 
-void HostInterface::note_fault() { engine_->note_fault(); }
-void HostInterface::note_copy_fault(const CopyFault& fault) { engine_->note_copy_fault(fault); }
-void HostInterface::note_share_refused(protocol::ShareRefusal why) { engine_->note_share_refused(why); }
-bool HostInterface::idle() const { return engine_->idle(); }
-std::size_t HostInterface::payloads() const { return engine_->payloads(); }
-void HostInterface::on_event(std::uint32_t kind, std::uint64_t argument) { engine_->on_event(kind, argument); }
-void HostInterface::reset() { engine_->reset(); }
-void HostInterface::collect_waits(WaitGraph& graph) const { engine_->collect_waits(graph); }
+void HostInterface::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {
+  if (kind == kRefuse) {
+    const auto [socket, payload] = to_refuse_.front();
+    to_refuse_.pop_front();
+    (socket == kBar0 ? bar0_ : bar1_).respond(*payload);
+    return;
+  }
+  tlm::tlm_generic_payload& payload = *register_queue_.front();
+  register_queue_.pop_front();
+  payload.set_response_status(access(payload, now()));
+  payload.set_dmi_allowed(false);
+  bar0_.respond(payload);
+  reset_control_.carry_out(device_);
+}
+
+void HostInterface::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t socket, sc_core::sc_time& delay) {
+  payload.set_dmi_allowed(false);
+  if (socket == kBar0) {
+    const Cycle begin = std::max(domain_.cycle_after(delay), now());
+    payload.set_response_status(access(payload, begin + register_cycles_));
+    delay += register_delay_;
+    reset_control_.carry_out(device_);
+    return;
+  }
+  const tlm::tlm_response_status status =
+      reset_control_.refusing() ? tlm::TLM_GENERIC_ERROR_RESPONSE : memory_.access(payload);
+  if (status != tlm::TLM_OK_RESPONSE) stats_.refused_accesses.add();
+  payload.set_response_status(status);
+  delay += aperture_delay_;
+}
+
+tlm::tlm_response_status HostInterface::access(tlm::tlm_generic_payload& payload, Cycle end) {
+  stats_.register_accesses.add();
+  commands_leave_ = end;
+  const tlm::tlm_response_status status =
+      reset_control_.refusing() ? tlm::TLM_GENERIC_ERROR_RESPONSE : access_register(file_, params_.bar0, payload);
+  if (status != tlm::TLM_OK_RESPONSE) stats_.refused_accesses.add();
+  follow_level();
+  return status;
+}
+
+unsigned HostInterface::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t socket) {
+  if (payload.get_data_ptr() == nullptr) return 0;
+  const unsigned bytes = socket == kBar0 ? debug_registers(file_, params_.bar0, payload) : memory_.debug(payload);
+  payload.set_response_status(bytes > 0 ? tlm::TLM_OK_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE);
+  return bytes;
+}
+
+bool HostInterface::on_direct(tlm::tlm_generic_payload& payload, std::uint32_t socket, tlm::tlm_dmi& dmi) {
+  return memory_.grant(payload, dmi, socket == kBar0 || reset_control_.refusing());
+}
+
+void HostInterface::queue_command(const protocol::QueueCommandPacket& packet) {
+  if (packet.command == protocol::QueueCommand::doorbell) stats_.doorbells.add();
+  last_command_ = std::max(last_command_, commands_leave_);
+  progress();
+  command_out.send_at(last_command_, packet);
+}
+
+void HostInterface::start_copy(const protocol::CopyRequestPacket& packet) {
+  last_command_ = std::max(last_command_, commands_leave_);
+  progress();
+  copy_out.send_at(last_command_, packet);
+}
+
+void HostInterface::share(const protocol::SubcontextPacket& packet) {
+  last_command_ = std::max(last_command_, commands_leave_);
+  progress();
+  if (share_out.links() > 0) share_out.send_at(last_command_, packet);
+}
+
+void HostInterface::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t /*index*/) {
+  file_.take(packet);
+  follow_level();
+}
+
+void HostInterface::on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t /*index*/) {
+  file_.take(packet);
+  follow_level();
+}
+
+void HostInterface::note_fault() {
+  file_.note_fault();
+  follow_level();
+}
+
+void HostInterface::collect_waits(WaitGraph& graph) const {
+  if (aperture_.idle()) return;
+  graph.add("the host's access to device memory", "its answer is outstanding", path() + " aperture");
+}
+
+void HostInterface::follow_level() {
+  if (interrupt_.set(file_.level())) stats_.interrupts.add();
+}
+
+// The outside is not reset: whoever has a transaction here gets an error response.
+void HostInterface::reset() {
+  file_.reset();
+  register_queue_.clear();
+  to_refuse_.clear();
+  aperture_.reset();
+  last_arrival_ = commands_leave_ = last_command_ = 0;
+  reset_control_.reset();
+  interrupt_.reset();
+  bar0_.fail_open();
+  bar1_.fail_open();
+}
 
 }  // namespace heddle::host

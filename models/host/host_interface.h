@@ -3,14 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
+#include <deque>
 #include <string>
+#include <utility>
 
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
-#include "host/host_params.h"
+#include "host/boundary_aperture.h"
+#include "host/boundary_params.h"
+#include "host/boundary_socket.h"
+#include "host/host_signals.h"
+#include "host/memory_window.h"
 #include "host/register_file.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
@@ -18,31 +22,7 @@
 
 namespace heddle::host {
 
-// The device behind the boundary, as far as its sockets need it at once.
-class Device {
- public:
-  // Device memory, newest bytes first; no time, no effect on anything else. False: outside memory.
-  virtual bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes) = 0;
-  virtual bool write_memory(std::uint64_t address, const void* from, std::uint64_t bytes) = 0;
-  // A pointer to bytes [first, last] around `address`, good until `invalidate` is called with a range that touches it.
-  // False: not now (the machine works on them), or not at all (attached memory).
-  virtual bool direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first,
-                             std::uint64_t& last) = 0;
-  virtual bool grants_direct() const = 0;  // false: direct_memory() never succeeds
-  // Some of these bytes are corrupt (an uncorrectable error).
-  virtual bool corrupt_memory(std::uint64_t address, std::uint64_t bytes) const = 0;
-  virtual void on_invalidate(std::function<void(std::uint64_t first, std::uint64_t last)> invalidate) = 0;
-  // Back to the state after elaboration; resets the domain, and with it the host interface. Called outside the domain's
-  // events: from a process of the host interface or from inside a blocking access of the host.
-  virtual void reset_device() = 0;
-  // Nothing of before the last reset is out on the host's bus any more.
-  virtual bool settled() const = 0;
-
- protected:
-  ~Device() = default;
-};
-
-class HostInterface : public Block {
+class HostInterface : public Block, private BoundaryOwner, private RegisterEffects {
  public:
   HostInterface(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HostParams& params,
                 const DeviceIdentity& identity, Device& device);
@@ -50,12 +30,12 @@ class HostInterface : public Block {
 
   using TargetSocket = tlm::tlm_target_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>;
   // Registers and doorbells (host/register_table.h). Blocking, non-blocking, debug (which has no side effects).
-  TargetSocket& bar0();
+  TargetSocket& bar0() { return bar0_; }
   // Device memory from address 0. Blocking: at once, with the latency as delay; non-blocking: through the memory hub as
   // everybody's requests; debug; DMI.
-  TargetSocket& bar1();
-  sc_core::sc_out<bool>& irq();  // level; may stay unbound
-  sc_core::sc_in<bool>& rst();   // active high; may stay unbound
+  TargetSocket& bar1() { return bar1_; }
+  sc_core::sc_out<bool>& irq() { return interrupt_.port(); }     // level; may stay unbound
+  sc_core::sc_in<bool>& rst() { return reset_control_.port(); }  // active high; may stay unbound
 
   PacketOut<protocol::QueueCommandPacket> command_out;  // to the packet processor
   PacketIn<protocol::QueueEventPacket> event_in;
@@ -68,25 +48,77 @@ class HostInterface : public Block {
   // QUEUE_FAULTS and raises the same interrupt.)
   void note_fault();
   // A copy has met an error, whoever sent it: the COPY_FAULT registers. The interrupt comes with the copy's own error.
-  void note_copy_fault(const CopyFault& fault);
+  void note_copy_fault(const CopyFault& fault) { file_.take(fault); }
 
   // A change of how the machine is shared was refused: the SHARE_REFUSED registers.
-  void note_share_refused(protocol::ShareRefusal why);
+  void note_share_refused(protocol::ShareRefusal why) { file_.note_share_refused(why); }
 
-  bool idle() const;             // no request of the host is inside
-  std::size_t payloads() const;  // of its own that the memory hub has
+  // No request of the CPU is inside.
+  bool idle() const { return bar0_.open() == 0 && bar1_.open() == 0; }
+  // Of its own that the memory hub has.
+  std::size_t payloads() const { return aperture_.payloads(); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
+  void check_idle() override { HEDDLE_CHECK(idle(), "an idle machine owes the host an answer"); }
 
  private:
-  class Engine;
+  enum Event : std::uint32_t { kRegister, kRefuse };
+  enum Socket : std::uint32_t { kBar0, kBar1 };
+
+  struct Statistics : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& register_accesses = counter("register_accesses", "accesses", "reads and writes of registers by the host");
+    Counter& refused_accesses = counter("refused_accesses", "accesses", "accesses of the host with an error response");
+    Counter& doorbells = counter("doorbells", "doorbells", "doorbells that rang");
+    Counter& aperture_accesses =
+        counter("aperture_accesses", "accesses", "reads and writes of the aperture by the host");
+    Counter& aperture_bytes = counter("aperture_bytes", "bytes", "bytes that they asked for");
+    Counter& interrupts = counter("interrupts", "interrupts", "rises of the interrupt");
+  };
 
   void before_end_of_elaboration() override;
-  void drive_irq();
-  void watch_reset();
+  void drive_irq() { interrupt_.drive(); }
+  void watch_reset() { reset_control_.watch(device_); }
 
-  std::unique_ptr<Engine> engine_;
+  // BoundaryOwner.
+  bool on_request(tlm::tlm_generic_payload& payload, std::uint32_t socket, Cycle arrival) override;
+  void on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t socket, sc_core::sc_time& delay) override;
+  unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t socket) override;
+  bool on_direct(tlm::tlm_generic_payload& payload, std::uint32_t socket, tlm::tlm_dmi& dmi) override;
+
+  // RegisterEffects.
+  void queue_command(const protocol::QueueCommandPacket& packet) override;
+  void start_copy(const protocol::CopyRequestPacket& packet) override;
+  void share(const protocol::SubcontextPacket& packet) override;
+  void soft_reset() override { reset_control_.request(); }
+  bool settled() const override { return device_.settled(); }
+
+  void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
+  void on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t index);
+
+  tlm::tlm_response_status access(tlm::tlm_generic_payload& payload, Cycle end);
+  void follow_level();
+
+  const HostParams params_;
+  Device& device_;
+  const Cycle register_cycles_;
+  const sc_core::sc_time register_delay_;
+  const sc_core::sc_time aperture_delay_;
+  Statistics stats_;
+  BoundarySocket bar0_;
+  BoundarySocket bar1_;
+  InterruptLine interrupt_;
+  ResetControl reset_control_;
+  RegisterFile file_;
+  Aperture aperture_;
+  MemoryWindow memory_;
+
+  std::deque<tlm::tlm_generic_payload*> register_queue_;  // non-blocking, in the order of their arrival
+  Cycle last_arrival_ = 0;
+  std::deque<std::pair<Socket, tlm::tlm_generic_payload*>> to_refuse_;
+  Cycle commands_leave_ = 0;  // when the access that is carried out ends
+  Cycle last_command_ = 0;
 };
 
 }  // namespace heddle::host

@@ -5,6 +5,7 @@
 
 #include <tlm_utils/peq_with_get.h>
 
+#include "arch/little_endian.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
 #include "common/storage.h"
@@ -17,7 +18,7 @@ namespace {
 using protocol::MemoryAction;
 using protocol::MemoryExtension;
 
-tlm::tlm_response_status judge(const Storage& storage, std::uint64_t line, const MemoryExtension& atomic) {
+tlm::tlm_response_status validate(const Storage& storage, std::uint64_t line, const MemoryExtension& atomic) {
   if (atomic.lanes > atomic.lane.size() || !arch::atomic_exists(atomic.atomic, atomic.type)) {
     return tlm::TLM_COMMAND_ERROR_RESPONSE;
   }
@@ -30,33 +31,21 @@ tlm::tlm_response_status judge(const Storage& storage, std::uint64_t line, const
   return tlm::TLM_OK_RESPONSE;
 }
 
-// Values lie in memory with their lowest byte first.
-std::uint64_t load_value(const Storage& storage, std::uint64_t address, std::uint32_t bytes) {
-  std::uint8_t raw[8] = {};
-  storage.read(address, raw, bytes);
-  std::uint64_t value = 0;
-  for (std::uint32_t i = bytes; i-- > 0;) value = value << 8 | raw[i];
-  return value;
-}
-void store_value(Storage& storage, std::uint64_t address, std::uint32_t bytes, std::uint64_t value) {
-  std::uint8_t raw[8] = {};
-  for (std::uint32_t i = 0; i < bytes; ++i, value >>= 8) raw[i] = static_cast<std::uint8_t>(value);
-  storage.write(address, raw, bytes);
-}
-
 // All values of it, and nobody comes between them.
 void carry_out(Storage& storage, tlm::tlm_generic_payload& payload, MemoryExtension& atomic) {
   const std::uint64_t line = arch::line_of(payload.get_address());
-  const tlm::tlm_response_status status = judge(storage, line, atomic);
-  atomic.done = true;
+  const tlm::tlm_response_status status = validate(storage, line, atomic);
+  atomic.carried_out = true;
   payload.set_response_status(status);
   if (status != tlm::TLM_OK_RESPONSE) return;
   const std::uint32_t bytes = arch::bytes_of(atomic.type);
   for (std::uint32_t i = 0; i < atomic.lanes; ++i) {
     protocol::AtomicLane& lane = atomic.lane[i];
-    const std::uint64_t old = load_value(storage, line + lane.offset, bytes);
-    store_value(storage, line + lane.offset, bytes,
-                arch::atomic_result(atomic.atomic, atomic.type, old, lane.operand, lane.compare));
+    std::uint8_t raw[8] = {};
+    storage.read(line + lane.offset, raw, bytes);
+    const std::uint64_t old = arch::load_number(raw, bytes);
+    arch::store_number(raw, bytes, arch::atomic_result(atomic.atomic, atomic.type, old, lane.operand, lane.compare));
+    storage.write(line + lane.offset, raw, bytes);
     if (atomic.action == MemoryAction::atomic) lane.old = old;
   }
 }

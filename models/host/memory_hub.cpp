@@ -5,87 +5,86 @@
 #include <fmt/format.h>
 
 #include "arch/unified_address.h"
-#include "host/memory_hub_engine.h"
-#include "host/memory_hub_link.h"
+#include "common/lines.h"
 
 namespace heddle::host {
+namespace {
+
+constexpr std::uint32_t kHeaderBytes = 16;
+constexpr std::uint32_t kLaneBytes = 8;  // of an atomic: its operand, or its old value
+
+bool is_write_back(tlm::tlm_generic_payload& payload) {
+  const protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  return extension != nullptr && extension->action == protocol::MemoryAction::write_back;
+}
+
+std::uint32_t request_bytes(tlm::tlm_generic_payload& payload) {
+  const protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  const auto action = extension == nullptr ? protocol::MemoryAction::plain : extension->action;
+  if (action == protocol::MemoryAction::atomic || action == protocol::MemoryAction::reduce) {
+    return kHeaderBytes + kLaneBytes * extension->lanes;
+  }
+  const bool data = payload.is_write() || action == protocol::MemoryAction::reduce_block;
+  return kHeaderBytes + (data ? std::min(payload.get_data_length(), arch::kLineBytes) : 0);
+}
+
+std::uint32_t response_bytes(tlm::tlm_generic_payload& payload) {
+  const protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension != nullptr && extension->action == protocol::MemoryAction::atomic) {
+    return kHeaderBytes + kLaneBytes * extension->lanes;
+  }
+  return kHeaderBytes + (payload.is_read() ? std::min(payload.get_data_length(), arch::kLineBytes) : 0);
+}
+
+}  // namespace
 
 MemoryHub::MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                      const HubParams& params, const arch::AddressMap& map, std::uint32_t clients,
                      const HubTranslation& translation)
-    : Block(name, domain, path), engine_(std::make_unique<Engine>(*this, params, map, clients, translation)) {}
-
-MemoryHub::~MemoryHub() = default;
-MemoryIn& MemoryHub::client_in(std::uint32_t client) { return engine_->client_in(client); }
-MemoryOut& MemoryHub::slice_out(std::uint32_t slice) { return engine_->slice_out(slice); }
-PacketOut<protocol::TranslatePacket>& MemoryHub::translate_out() { return engine_->translator().ask_out; }
-PacketIn<protocol::TranslatedPacket>& MemoryHub::translated_in() { return engine_->translator().answer_in; }
-PacketIn<protocol::InvalidateTlbPacket>& MemoryHub::invalidate_in() { return engine_->translator().invalidate_in; }
-DmaPort::Socket& MemoryHub::dma() { return engine_->dma(); }
-bool MemoryHub::idle() const { return engine_->idle(); }
-bool MemoryHub::settled() const { return engine_->settled(); }
-std::size_t MemoryHub::payloads() const { return engine_->payloads(); }
-void MemoryHub::on_event(std::uint32_t kind, std::uint64_t argument) { engine_->on_event(kind, argument); }
-void MemoryHub::reset() { engine_->reset(); }
-void MemoryHub::collect_waits(WaitGraph& graph) const { engine_->collect_waits(graph); }
-
-MemoryHub::Engine::Statistics::Statistics(MemoryHub& owner)
-    : device(owner.counter("device_requests", "requests", "requests to device memory")),
-      host(owner.counter("host_requests", "requests", "requests to the host's memory")),
-      write_backs(owner.counter("write_backs", "requests", "requests to write back all slices")),
-      errors(owner.counter("errors", "requests", "requests that were answered with an error")),
-      device_latency(owner.histogram("device_latency", "cycles",
-                                     "from the start of a request to device memory to its response")) {}
-
-MemoryHub::Engine::Engine(MemoryHub& hub, const HubParams& params, const arch::AddressMap& map, std::uint32_t clients,
-                          const HubTranslation& translation)
-    : hub_(hub),
-      domain_(hub.domain_),
+    : Block(name, domain, path),
       params_(params),
       map_(map),
-      latency_(domain_.cost(params.latency)),
-      timed_(domain_.mode() == TimingMode::at),
-      stats_(hub),
+      latency_(domain.cost(params.latency)),
+      timed_(domain.mode() == TimingMode::at),
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       clients_(clients),
-      dma_("dma", domain_, hub.path() + ".dma", params),
+      dma_("dma", domain, path + ".dma", params),
+      flush_(this->name(), domain, slices_, latency_, *this),
       out_(params.bandwidth),
       back_(params.bandwidth) {
   for (std::uint32_t client = 0; client < clients; ++client) {
-    clients_[client].in = std::make_unique<MemoryIn>(fmt::format("client{}", client).c_str(), domain_);
+    clients_[client].in = std::make_unique<MemoryIn>(fmt::format("client{}", client).c_str(), domain);
     clients_[client]
-        .in->connect<Engine, &Engine::on_request, &Engine::on_client_room, &Engine::on_blocking, &Engine::on_debug>(
-            *this, client);
+        .in->connect<MemoryHub, &MemoryHub::on_request, &MemoryHub::on_client_room, &MemoryHub::on_blocking,
+                     &MemoryHub::on_debug>(*this, client);
   }
   for (std::uint32_t slice = 0; slice < map.slices(); ++slice) {
-    slices_.push_back(std::make_unique<MemoryOut>(fmt::format("slice{}", slice).c_str(), domain_));
-    slices_.back()->connect<Engine, &Engine::on_answer, &Engine::on_slice_room>(*this, slice);
+    slices_.push_back(std::make_unique<MemoryOut>(fmt::format("slice{}", slice).c_str(), domain));
+    slices_.back()->connect<MemoryHub, &MemoryHub::on_answer, &MemoryHub::on_slice_room>(*this, slice);
   }
-  flush_.requests.assign(map.slices(), nullptr);
-  flush_.unsent.assign(map.slices(), false);
   if (translation.enabled) {
     const HubTranslator::Counters counters{
-        hub.counter("translation.asks", "pages", "pages that were asked for"),
-        hub.counter("translation.faults", "requests", "requests that were refused for want of a page")};
-    translator_ = std::make_unique<HubTranslator>(domain_, clients, translation.distance, counters,
-                                                  [this] { arm(domain_.now()); });
+        counter("translation.asks", "pages", "pages that were asked for"),
+        counter("translation.faults", "requests", "requests that were refused for want of a page")};
+    translator_ =
+        std::make_unique<HubTranslator>(domain, clients, translation.distance, counters, [this] { arm(now()); });
   }
   dma_.on_done([this](std::uint32_t slot, tlm::tlm_response_status status) {
-    respond_in(slot, status, domain_.now());
-    arm(domain_.now());
+    respond_in(slot, status, now());
+    arm(now());
   });
 }
 
-void MemoryHub::Engine::on_event(std::uint32_t kind, std::uint64_t argument) {
+MemoryHub::~MemoryHub() = default;
+
+void MemoryHub::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto number = static_cast<std::uint32_t>(argument);
   switch (kind) {
     case kPump:
-      if (armed_ == domain_.now()) pump();
+      if (armed_ == now()) pump();
       break;
     case kAnswer:
       take_answer(number);
-      break;
-    case kFlushed:
-      take_flush(number);
       break;
     default:
       clients_[slots_[number].client].answered.push(number);
@@ -94,48 +93,43 @@ void MemoryHub::Engine::on_event(std::uint32_t kind, std::uint64_t argument) {
   }
 }
 
-bool MemoryHub::Engine::idle() const {
+bool MemoryHub::idle() const {
   const auto waits = [](const Client& client) { return client.inside() > 0; };
-  return slots_.size() == free_slots_.size() && dma_.idle() && std::none_of(clients_.begin(), clients_.end(), waits);
+  return slots_.in_use() == 0 && dma_.idle() && std::none_of(clients_.begin(), clients_.end(), waits);
 }
 
-// Clients.
-
-bool MemoryHub::Engine::on_request(tlm::tlm_generic_payload& payload, std::uint32_t number, Cycle arrival) {
+bool MemoryHub::on_request(tlm::tlm_generic_payload& payload, std::uint32_t number, Cycle arrival) {
   Client& client = clients_[number];
   const Way way = arch::in_host_window(payload.get_address()) ? kHost : kDevice;
-  arrival = std::max(arrival, domain_.now());
+  arrival = std::max(arrival, now());
   client.waiting[way].push({&payload, arrival});
   arm(arrival);
   return client.inside() < params_.queue;
 }
 
-void MemoryHub::Engine::respond_in(std::uint32_t number, tlm::tlm_response_status status, Cycle when) {
+void MemoryHub::respond_in(std::uint32_t number, tlm::tlm_response_status status, Cycle when) {
   Slot& slot = slots_[number];
   slot.payload->set_response_status(status);
   if (slot.translated) slot.payload->set_address(slot.asked);
   if (status != tlm::TLM_OK_RESPONSE) stats_.errors.add();
   if (slot.way == kDevice) stats_.device_latency.add(when - slot.since);
-  domain_.schedule(when, hub_, kRespond, number);
+  domain_.schedule(when, *this, kRespond, number);
 }
 
-void MemoryHub::Engine::send_responses(std::uint32_t number) {
+void MemoryHub::send_responses(std::uint32_t number) {
   Client& client = clients_[number];
   while (!client.answered.empty() && client.in->can_respond()) {
     const std::uint32_t slot = client.answered.pop();
     tlm::tlm_generic_payload& payload = *slots_[slot].payload;
-    slots_[slot].payload = nullptr;
-    free_slots_.push_back(slot);
-    client.in->respond(payload, domain_.now());
+    slots_.give_back(slot);
+    client.in->respond(payload, now());
   }
 }
 
-void MemoryHub::Engine::on_client_room(std::uint32_t number, Cycle) { send_responses(number); }
-
 // Device memory at once; the host's cannot be had without waiting.
-void MemoryHub::Engine::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
+void MemoryHub::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
   const sc_core::sc_time way = domain_.clock().period() * static_cast<double>(latency_);
-  tlm::tlm_response_status status = judge(payload.get_address(), payload.get_data_length());
+  tlm::tlm_response_status status = validate(payload.get_address(), payload.get_data_length());
   if (arch::in_host_window(payload.get_address())) status = tlm::TLM_ADDRESS_ERROR_RESPONSE;
   if (status != tlm::TLM_OK_RESPONSE) {
     stats_.errors.add();
@@ -160,7 +154,7 @@ void MemoryHub::Engine::on_blocking(tlm::tlm_generic_payload& payload, std::uint
   delay += way;
 }
 
-unsigned MemoryHub::Engine::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) {
+unsigned MemoryHub::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) {
   const std::uint64_t address = payload.get_address();
   const std::uint32_t length = payload.get_data_length();
   if (payload.get_command() == tlm::TLM_IGNORE_COMMAND || payload.get_data_ptr() == nullptr) return 0;
@@ -168,17 +162,14 @@ unsigned MemoryHub::Engine::on_debug(tlm::tlm_generic_payload& payload, std::uin
     return dma_.debug(payload.get_command(), arch::host_address(address), payload.get_data_ptr(), length);
   }
   std::uint32_t done = 0;
-  while (done < length && map_.contains(address + done, 1)) {
-    const auto rest = static_cast<std::uint32_t>(arch::kLineBytes - (address + done) % arch::kLineBytes);
-    const std::uint32_t part = std::min(rest, length - done);
-    const unsigned moved = debug_device(payload, done, part);
-    done += moved;
-    if (moved < part) break;
-  }
+  for_each_block(address, length, arch::kLineBytes, [&](std::uint64_t part, std::uint64_t bytes) {
+    if (done < part - address || !map_.contains(part, 1)) return;  // an earlier part has failed, or memory ends
+    done += debug_device(payload, done, static_cast<std::uint32_t>(bytes));
+  });
   return done;
 }
 
-unsigned MemoryHub::Engine::debug_device(tlm::tlm_generic_payload& payload, std::uint64_t done, std::uint32_t bytes) {
+unsigned MemoryHub::debug_device(tlm::tlm_generic_payload& payload, std::uint64_t done, std::uint32_t bytes) {
   protocol::MemoryRequest& request = pool_.acquire();
   const std::uint64_t address = payload.get_address() + done;
   request.aim(payload.get_command(), address, bytes);
@@ -188,42 +179,193 @@ unsigned MemoryHub::Engine::debug_device(tlm::tlm_generic_payload& payload, std:
   return moved;
 }
 
-HubTranslator& MemoryHub::Engine::translator() {
+void MemoryHub::arm(Cycle when) {
+  if (when >= armed_) return;
+  armed_ = when;
+  domain_.schedule(when, *this, kPump);
+}
+
+// Round robin over clients, each way for itself.
+void MemoryHub::pump() {
+  armed_ = kNever;
+  Cycle next = kNever;
+  if (timed_) flush_.send();
+  const auto clients = static_cast<std::uint32_t>(clients_.size());
+  for (const Way way : {kDevice, kHost}) {
+    std::uint32_t idle = 0;
+    while (idle < clients) {
+      const std::uint32_t client = turn_[way];
+      const bool gone = way == kDevice ? pump_device(client, next) : pump_host(client, next);
+      turn_[way] = (client + 1) % clients;
+      idle = gone ? 0 : idle + 1;
+    }
+  }
+  if (next != kNever) arm(next);
+}
+
+// Only its own line of its own memory.
+tlm::tlm_response_status MemoryHub::validate(std::uint64_t address, std::uint32_t length) const {
+  length = std::max(length, 1U);
+  if (!arch::in_host_window(address) && !map_.contains(address, 1)) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  if (length > arch::kLineBytes - address % arch::kLineBytes) return tlm::TLM_BURST_ERROR_RESPONSE;
+  return tlm::TLM_OK_RESPONSE;
+}
+
+std::uint32_t MemoryHub::take(std::uint32_t number, Way way) {
+  Client& client = clients_[number];
+  const std::uint32_t slot = slots_.take();
+  tlm::tlm_generic_payload& payload = *client.waiting[way].pop().payload;
+  slots_[slot] = {&payload, number, way, false, now(), false, 0};
+  protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension != nullptr) extension->route = slot;
+  if (client.in->withholding() && client.inside() < params_.queue) client.in->accept(now());
+  return slot;
+}
+
+// True if the client's first request has gone. `next`: when to look again, unless somebody else will see to that.
+bool MemoryHub::pump_device(std::uint32_t number, Cycle& next) {
+  Client& client = clients_[number];
+  if (client.waiting[kDevice].empty()) return false;
+  const Waiting first = client.waiting[kDevice].front();
+  if (first.when > now()) {
+    next = std::min(next, first.when);
+    return false;
+  }
+  if (is_write_back(*first.payload)) {
+    stats_.write_backs.add();
+    flush_.add(take(number, kDevice));
+    return true;
+  }
+  std::uint64_t address = first.payload->get_address();
+  tlm::tlm_response_status status = tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  if (translator_ != nullptr) {
+    const HubTranslator::Looked looked = translator_->look(number, *first.payload);
+    if (looked.lookup == HubTranslator::Lookup::wait) return false;  // its answer looks again
+    if (looked.lookup == HubTranslator::Lookup::known) {
+      address = looked.physical;
+      status = validate(address, first.payload->get_data_length());
+    } else if (looked.there) {
+      status = tlm::TLM_COMMAND_ERROR_RESPONSE;
+    }
+  } else {
+    status = validate(address, first.payload->get_data_length());
+  }
+  if (status != tlm::TLM_OK_RESPONSE) {
+    respond_in(take(number, kDevice), status, now() + domain_.cost(1));
+    return true;
+  }
+  const std::uint32_t slice = map_.slice_of(address);
+  if (timed_ && !slices_[slice]->can_send()) return false;  // it will tell
+  if (timed_ && !out_.free_at(now())) {
+    next = std::min(next, out_.earliest(now()));
+    return false;
+  }
+  const std::uint32_t slot = take(number, kDevice);
+  if (translator_ != nullptr) {
+    slots_[slot].translated = true;
+    slots_[slot].asked = first.payload->get_address();
+    first.payload->set_address(address);
+  }
+  stats_.device.add();
+  if (!timed_) {
+    call_slice(slot, slice);
+    return true;
+  }
+  out_.take(now(), request_bytes(*first.payload));
+  slices_[slice]->send(*first.payload, now() + latency_);
+  return true;
+}
+
+void MemoryHub::call_slice(std::uint32_t number, std::uint32_t slice) {
+  tlm::tlm_generic_payload& payload = *slots_[number].payload;
+  sc_core::sc_time delay = domain_.delay_until(now());
+  slices_[slice]->blocking(payload, delay);
+  respond_in(number, payload.get_response_status(), std::max(domain_.cycle_after(delay), now()));
+}
+
+bool MemoryHub::pump_host(std::uint32_t number, Cycle& next) {
+  Client& client = clients_[number];
+  if (client.waiting[kHost].empty()) return false;
+  const Waiting first = client.waiting[kHost].front();
+  if (first.when > now()) {
+    next = std::min(next, first.when);
+    return false;
+  }
+  if (is_write_back(*first.payload)) {
+    stats_.write_backs.add();
+    flush_.add(take(number, kHost));
+    return true;
+  }
+  const tlm::tlm_response_status status = validate(first.payload->get_address(), first.payload->get_data_length());
+  if (status != tlm::TLM_OK_RESPONSE) {
+    respond_in(take(number, kHost), status, now() + domain_.cost(1));
+    return true;
+  }
+  if (!dma_.has_room()) return false;  // looked at again when one is done
+  const std::uint32_t slot = take(number, kHost);
+  stats_.host.add();
+  dma_.start(*first.payload, slot);
+  return true;
+}
+
+std::uint32_t MemoryHub::slot_of(tlm::tlm_generic_payload& payload) const {
+  const auto is_in = [&](std::uint32_t slot) { return slots_.holds(slot) && slots_[slot].payload == &payload; };
+  const protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension != nullptr && is_in(extension->route)) return extension->route;
+  std::uint32_t slot = 0;
+  while (slot < slots_.size() && !is_in(slot)) ++slot;
+  return slot;
+}
+
+// There is always room: the request has a place until its client has the response.
+bool MemoryHub::on_answer(tlm::tlm_generic_payload& payload, std::uint32_t slice, Cycle arrival) {
+  arrival = std::max(arrival, now());
+  if (flush_.on_answer(payload, slice, arrival)) return true;
+  const std::uint32_t slot = slot_of(payload);
+  if (slot == slots_.size() || slots_[slot].answered) return true;  // nobody asked
+  slots_[slot].answered = true;
+  domain_.schedule(arrival, *this, kAnswer, slot);
+  return true;
+}
+
+void MemoryHub::take_answer(std::uint32_t number) {
+  tlm::tlm_generic_payload& payload = *slots_[number].payload;
+  const Cycle start = back_.earliest(now());
+  back_.take(start, response_bytes(payload));
+  tlm::tlm_response_status status = payload.get_response_status();
+  if (status == tlm::TLM_INCOMPLETE_RESPONSE) status = tlm::TLM_GENERIC_ERROR_RESPONSE;
+  respond_in(number, status, start + latency_);
+}
+
+HubTranslator& MemoryHub::translator() {
   HEDDLE_CHECK(translator_ != nullptr, "a memory hub without translation has no sockets for it");
   return *translator_;
 }
 
-void MemoryHub::Engine::reset() {
+void MemoryHub::reset() {
   if (translator_ != nullptr) translator_->reset();
   for (Client& client : clients_) {
     for (Ring<Waiting>& waiting : client.waiting) waiting.clear();
     client.answered.clear();
   }
   slots_.clear();
-  free_slots_.clear();
-  for (std::uint32_t slice = 0; slice < flush_.requests.size(); ++slice) {
-    // The slices are reset as well, and do not look at it any more.
-    if (flush_.requests[slice] != nullptr) flush_.requests[slice]->release();
-  }
-  flush_ = Flush();
-  flush_.requests.assign(slices_.size(), nullptr);
-  flush_.unsent.assign(slices_.size(), false);
+  flush_.reset();
   turn_ = {};
   out_.reset();
   back_.reset();
   armed_ = kNever;
 }
 
-void MemoryHub::Engine::collect_waits(WaitGraph& graph) const {
+void MemoryHub::collect_waits(WaitGraph& graph) const {
   for (std::uint32_t client = 0; translator_ != nullptr && client < clients_.size(); ++client) {
-    if (translator_->waits(client)) graph.add(hub_.path(), "for a page from", domain_.observation().prefix + ".mmu");
+    if (translator_->waits(client)) graph.add(path(), "for a page from", domain_.observation().prefix + ".mmu");
   }
   for (const Client& client : clients_) {
-    if (!client.answered.empty()) graph.add(hub_.path(), "for its responses to be taken by", client.in->name());
-    if (!client.waiting[kHost].empty()) graph.add(hub_.path(), "for tags of", hub_.path() + ".dma");
+    if (!client.answered.empty()) graph.add(path(), "for its responses to be taken by", client.in->name());
+    if (!client.waiting[kHost].empty()) graph.add(path(), "for tags of", path() + ".dma");
   }
   for (std::uint32_t slice = 0; slice < slices_.size(); ++slice) {
-    if (!slices_[slice]->can_send()) graph.add(hub_.path(), "for room in", fmt::format("slice {}", slice));
+    if (!slices_[slice]->can_send()) graph.add(path(), "for room in", fmt::format("slice {}", slice));
   }
 }
 

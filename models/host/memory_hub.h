@@ -6,6 +6,8 @@
 // (arch/unified_address.h) and stay within 128 aligned bytes.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,15 +15,17 @@
 
 #include "arch/address_map.h"
 #include "common/block.h"
+#include "common/index_pool.h"
+#include "common/link_pace.h"
 #include "common/memory_socket.h"
-#include "common/packet_socket.h"
-#include "host/hub_params.h"
+#include "common/ring.h"
+#include "host/boundary_params.h"
+#include "host/dma_port.h"
+#include "host/hub_flush.h"
+#include "host/memory_hub_translation.h"
 #include "protocol/memory_request.h"
-#include "protocol/tlb_mmu.h"
 
 namespace heddle::host {
-
-class DmaPort;
 
 // Whether addresses of subcontexts are translated (MEM-04), and cycles to the memory management unit.
 struct HubTranslation {
@@ -29,7 +33,7 @@ struct HubTranslation {
   std::uint32_t distance = 0;
 };
 
-class MemoryHub : public Block {
+class MemoryHub : public Block, private HubFlush::Listener {
  public:
   // `clients`: sockets that blocks of the front end are bound to. `map` must outlive it.
   MemoryHub(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HubParams& params,
@@ -40,17 +44,17 @@ class MemoryHub : public Block {
   // writes, byte enables, atomics (device: at the slice; host: see below), reductions, and write_back, which the hub
   // sends to all slices and answers when all have answered. Errors of memory and addresses that are neither come back
   // as error responses (MEM-05).
-  MemoryIn& client_in(std::uint32_t client);
-  MemoryOut& slice_out(std::uint32_t slice);
+  MemoryIn& client_in(std::uint32_t client) { return *clients_[client].in; }
+  MemoryOut& slice_out(std::uint32_t slice) { return *slices_[slice]; }
 
   // With translation only: the memory management unit, of which the hub is a client. Requests to device memory that
   // name a subcontext with page tables are sent with the physical address, and answered with their own. A client's
   // requests to device memory wait behind one that waits for its page. Without a mapping, or if it may not be written,
   // the response is an error with MemoryExtension::unmapped. Addresses of the host's window, blocking calls and debug
   // accesses are not translated.
-  PacketOut<protocol::TranslatePacket>& translate_out();
-  PacketIn<protocol::TranslatedPacket>& translated_in();
-  PacketIn<protocol::InvalidateTlbPacket>& invalidate_in();
+  PacketOut<protocol::TranslatePacket>& translate_out() { return translator().translate_out; }
+  PacketIn<protocol::TranslatedPacket>& translated_in() { return translator().translated_in; }
+  PacketIn<protocol::InvalidateTlbPacket>& invalidate_in() { return translator().invalidate_in; }
 
   // The boundary: plain reads and writes on the host's bus, complete and correct in every field. In `at` it speaks
   // nb_transport, in `lt` a thread of its own calls b_transport (which may wait). An atomic goes out first as
@@ -58,23 +62,102 @@ class MemoryHub : public Block {
   // as a read and a write: others can then come between the two. The hub remembers, by regions of 4 KiB and until a
   // reset, where it was ignored; after an error it asks again. Accesses of this device to the same bytes never pass an
   // atomic of it.
-  tlm::tlm_initiator_socket<32, tlm::tlm_base_protocol_types, 1, sc_core::SC_ZERO_OR_MORE_BOUND>& dma();
+  DmaPort::Socket& dma() { return dma_.socket; }
 
   // Nothing is inside or on its way.
   bool idle() const;
   // The host's bus has nothing any more of before the last reset. Until then, writes of that time may still take
   // effect; requests of the clients to the same bytes wait for them.
-  bool settled() const;
+  bool settled() const { return dma_.settled(); }
   // Payloads of the hub's own that somebody has.
-  std::size_t payloads() const;
+  std::size_t payloads() const { return pool_.in_use() + flush_.payloads() + dma_.payloads(); }
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
+  void check_idle() override { HEDDLE_CHECK(idle(), "requests of an idle machine are in its memory hub"); }
 
  private:
-  class Engine;
-  std::unique_ptr<Engine> engine_;
+  enum Event : std::uint32_t { kPump, kAnswer, kRespond };
+  // Where requests go. Those of one client that go different ways do not wait for each other.
+  enum Way : std::uint32_t { kDevice, kHost, kWays };
+  static constexpr Cycle kNever = EventQueue::kNever;
+
+  struct Waiting {
+    tlm::tlm_generic_payload* payload = nullptr;
+    Cycle when = 0;  // its arrival
+  };
+  struct Client {
+    std::unique_ptr<MemoryIn> in;
+    std::array<Ring<Waiting>, kWays> waiting;
+    Ring<std::uint32_t> answered;  // slots whose response it does not take yet
+    std::size_t inside() const { return waiting[kDevice].size() + waiting[kHost].size(); }
+  };
+  // A request that has left its client's queue.
+  struct Slot {
+    tlm::tlm_generic_payload* payload = nullptr;
+    std::uint32_t client = 0;
+    Way way = kDevice;
+    bool answered = false;
+    Cycle since = 0;
+    bool translated = false;
+    std::uint64_t asked = 0;  // translated: the client's address
+  };
+  struct Statistics : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& device = counter("device_requests", "requests", "requests to device memory");
+    Counter& host = counter("host_requests", "requests", "requests to the host's memory");
+    Counter& write_backs = counter("write_backs", "requests", "requests to write back all slices");
+    Counter& errors = counter("errors", "requests", "requests that were answered with an error");
+    Histogram& device_latency =
+        histogram("device_latency", "cycles", "from the start of a request to device memory to its response");
+  };
+
+  HubTranslator& translator();
+  // Clients.
+  bool on_request(tlm::tlm_generic_payload& payload, std::uint32_t client, Cycle arrival);
+  void on_client_room(std::uint32_t client, Cycle) { send_responses(client); }
+  void on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t client, sc_core::sc_time& delay);
+  unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t client);
+  unsigned debug_device(tlm::tlm_generic_payload& payload, std::uint64_t done, std::uint32_t bytes);
+  void respond_in(std::uint32_t slot, tlm::tlm_response_status status, Cycle when);
+  void send_responses(std::uint32_t client);
+
+  // The pump: what waits goes on.
+  void arm(Cycle when);
+  void pump();
+  bool pump_device(std::uint32_t client, Cycle& next);
+  bool pump_host(std::uint32_t client, Cycle& next);
+  std::uint32_t take(std::uint32_t client, Way way);
+  tlm::tlm_response_status validate(std::uint64_t address, std::uint32_t length) const;
+  void call_slice(std::uint32_t slot, std::uint32_t slice);
+
+  // Slices.
+  bool on_answer(tlm::tlm_generic_payload& payload, std::uint32_t slice, Cycle arrival);
+  void on_slice_room(std::uint32_t, Cycle when) { arm(std::max(when, now())); }
+  std::uint32_t slot_of(tlm::tlm_generic_payload& payload) const;
+  void take_answer(std::uint32_t slot);
+  void on_flushed(std::uint32_t slot, tlm::tlm_response_status status, Cycle when) override {
+    respond_in(slot, status, when);
+  }
+
+  const HubParams params_;
+  const arch::AddressMap& map_;
+  const Cycle latency_;
+  const bool timed_;
+  Statistics stats_;
+  protocol::RequestPool pool_;
+  std::vector<Client> clients_;
+  std::vector<std::unique_ptr<MemoryOut>> slices_;
+  DmaPort dma_;
+  std::unique_ptr<HubTranslator> translator_;  // null: addresses are physical
+
+  std::array<std::uint32_t, kWays> turn_{};  // the client that is asked first
+  IndexPool<Slot> slots_;
+  HubFlush flush_;
+  LinkPace out_;
+  LinkPace back_;
+  Cycle armed_ = kNever;  // the one event of the pump that counts
 };
 
 }  // namespace heddle::host

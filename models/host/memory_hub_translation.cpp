@@ -15,21 +15,21 @@ using protocol::writes;
 }  // namespace
 
 HubTranslator::HubTranslator(Domain& domain, std::uint32_t clients, std::uint32_t distance, const Counters& counters,
-                             std::function<void()> goes_on)
-    : ask_out("translate_out", domain, distance, kUnlimitedCredits),
-      answer_in("translated_in", domain, 0),
+                             std::function<void()> on_answer)
+    : translate_out("translate_out", domain, distance, kUnlimitedCredits),
+      translated_in("translated_in", domain, 0),
       invalidate_in("invalidate_in", domain, 0),
       counters_(counters),
-      goes_on_(std::move(goes_on)),
+      on_answer_(std::move(on_answer)),
       clients_(clients) {
-  answer_in.on_packet<HubTranslator, &HubTranslator::on_answer>(*this);
+  translated_in.on_packet<HubTranslator, &HubTranslator::on_translated>(*this);
   invalidate_in.on_packet<HubTranslator, &HubTranslator::on_invalidate>(*this);
 }
 
-HubTranslator::Looked HubTranslator::judge(const Translation& page, std::uint64_t address, bool write) {
-  if (page.allows(write)) return {Way::known, page.physical(address), true};
+HubTranslator::Looked HubTranslator::check(const Translation& page, std::uint64_t address, bool write) {
+  if (page.allows(write)) return {Lookup::known, page.physical(address), true};
   counters_.faults.add();
-  return {Way::denied, 0, page.present};
+  return {Lookup::denied, 0, page.present};
 }
 
 const Translation* HubTranslator::find(Client& client, std::uint8_t subcontext, std::uint64_t address) {
@@ -44,15 +44,15 @@ const Translation* HubTranslator::find(Client& client, std::uint8_t subcontext, 
 HubTranslator::Looked HubTranslator::look(std::uint32_t number, tlm::tlm_generic_payload& payload) {
   MemoryExtension* extension = protocol::extension_of(payload);
   const std::uint64_t address = payload.get_address();
-  if (extension == nullptr || extension->physical) return {Way::known, address, true};
+  if (extension == nullptr || extension->physical) return {Lookup::known, address, true};
   const std::uint8_t subcontext = extension->subcontext;
   HEDDLE_CHECK(subcontext < arch::kSubcontexts, "a request of a subcontext that does not exist");
-  if (plain_[subcontext]) return {Way::known, address, true};
+  if (bypass_[subcontext]) return {Lookup::known, address, true};
   Client& client = clients_[number];
   if (client.asked) return {};
   if (const Translation* page = find(client, subcontext, address)) {
-    const Looked looked = judge(*page, address, writes(payload, *extension));
-    extension->unmapped = looked.way == Way::denied;
+    const Looked looked = check(*page, address, writes(payload, *extension));
+    extension->unmapped = looked.lookup == Lookup::denied;
     if (!page->present) client.answer.reset();  // a fault is told once, and looked for again
     return looked;
   }
@@ -65,22 +65,17 @@ HubTranslator::Looked HubTranslator::look(std::uint32_t number, tlm::tlm_generic
   packet.page = client.page;
   packet.subcontext = subcontext;
   packet.tag = number;
-  ask_out.send(packet);
+  translate_out.send(packet);
   return {};
 }
 
-void HubTranslator::on_answer(const protocol::TranslatedPacket& packet, std::uint32_t) {
+void HubTranslator::on_translated(const protocol::TranslatedPacket& packet, std::uint32_t) {
   HEDDLE_CHECK(packet.tag < clients_.size() && clients_[packet.tag].asked, "a page that the hub has not asked for");
   Client& client = clients_[packet.tag];
   client.asked = false;
-  Translation page;
-  page.present = packet.present;
-  page.writable = packet.writable;
-  page.page = packet.page;
-  page.frame = packet.frame;
-  page.page_bits = packet.page_bits;
+  const Translation page = packet.translation;
   if (page.untranslated()) {
-    plain_[client.subcontext] = true;
+    bypass_[client.subcontext] = true;
   } else {
     client.answer = page;
     if (page.present && pages_.size() < kKept) {
@@ -89,16 +84,16 @@ void HubTranslator::on_answer(const protocol::TranslatedPacket& packet, std::uin
       pages_[next_++ % kKept] = {client.subcontext, page};
     }
   }
-  goes_on_();
+  on_answer_();
 }
 
 void HubTranslator::on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t) {
   const bool all = packet.subcontext >= arch::kSubcontexts;
   const auto concerned = [&](std::uint8_t subcontext) { return all || subcontext == packet.subcontext; };
   if (all) {
-    plain_.reset();
+    bypass_.reset();
   } else {
-    plain_[packet.subcontext] = false;
+    bypass_[packet.subcontext] = false;
   }
   for (Client& client : clients_) {
     if (concerned(client.subcontext)) client.answer.reset();
@@ -110,7 +105,7 @@ void HubTranslator::on_invalidate(const protocol::InvalidateTlbPacket& packet, s
 
 void HubTranslator::reset() {
   clients_.assign(clients_.size(), Client());
-  plain_.reset();
+  bypass_.reset();
   pages_.clear();
   next_ = 0;
 }

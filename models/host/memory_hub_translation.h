@@ -23,22 +23,22 @@ class HubTranslator {
     Counter& asks;
     Counter& faults;
   };
-  enum class Way : std::uint8_t { known, wait, denied };
+  enum class Lookup : std::uint8_t { known, wait, denied };
   struct Looked {
-    Way way = Way::wait;
+    Lookup lookup = Lookup::wait;
     std::uint64_t physical = 0;
     bool there = false;  // denied: there is a page, but not to be written
   };
 
-  // `distance`: cycles to the memory management unit. `goes_on` is called when an answer has come.
+  // `distance`: cycles to the memory management unit. `on_answer` is called when an answer has come.
   HubTranslator(Domain& domain, std::uint32_t clients, std::uint32_t distance, const Counters& counters,
-                std::function<void()> goes_on);
+                std::function<void()> on_answer);
 
-  PacketOut<protocol::TranslatePacket> ask_out;
-  PacketIn<protocol::TranslatedPacket> answer_in;
+  PacketOut<protocol::TranslatePacket> translate_out;
+  PacketIn<protocol::TranslatedPacket> translated_in;
   PacketIn<protocol::InvalidateTlbPacket> invalidate_in;
 
-  // Of the client's first request. Asked again after `wait`, when goes_on() has been called.
+  // Of the client's first request. Asked again after `wait`, when on_answer() has been called.
   Looked look(std::uint32_t client, tlm::tlm_generic_payload& payload);
   bool waits(std::uint32_t client) const { return clients_[client].asked; }
   void reset();
@@ -56,15 +56,15 @@ class HubTranslator {
     std::optional<arch::Translation> answer;  // for its first request
   };
 
-  void on_answer(const protocol::TranslatedPacket& packet, std::uint32_t index);
+  void on_translated(const protocol::TranslatedPacket& packet, std::uint32_t index);
   void on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t index);
-  Looked judge(const arch::Translation& page, std::uint64_t address, bool write);
+  Looked check(const arch::Translation& page, std::uint64_t address, bool write);
   const arch::Translation* find(Client& client, std::uint8_t subcontext, std::uint64_t address);
 
   Counters counters_;
-  std::function<void()> goes_on_;
+  std::function<void()> on_answer_;
   std::vector<Client> clients_;
-  std::bitset<arch::kSubcontexts> plain_;  // known to have no page tables
+  std::bitset<arch::kSubcontexts> bypass_;  // known to have no page tables
   std::vector<Page> pages_;
   std::size_t next_ = 0;  // to be replaced
 };

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "arch/kernel_record.h"
 #include "common/error.h"
 
 namespace heddle::host {
@@ -20,47 +19,30 @@ constexpr std::uint64_t kLowHalf = 0xFFFF'FFFF;
 }  // namespace
 
 RegisterFile::RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects)
-    : identity_(identity), event_fifo_(event_fifo), effects_(effects) {
+    : identity_(identity), event_fifo_(event_fifo), effects_(effects), shares_(values_) {
   HEDDLE_CHECK(identity.queues <= protocol::kMaxQueues, "more queues than the registers have room for");
-  std::uint32_t next = 0;
-  for (const Register& reg : register_table()) {
-    first_.push_back(next);
-    next += reg.count * reg.words;
-  }
-  values_.resize(next);
   reset();
 }
 
 void RegisterFile::reset() {
-  for (const Register& reg : register_table()) {
-    for (std::uint32_t i = 0; i < reg.count * reg.words; ++i) {
-      values_[first_[static_cast<std::size_t>(reg.id)] + i] = reg.reset;
-    }
-  }
-  at(Id::sms) = identity_.sms;
-  at(Id::gpcs) = identity_.gpcs;
-  at(Id::queues) = identity_.queues;
-  at(Id::copy_engines) = identity_.copy_engines;
-  at(Id::memory_bytes) = identity_.memory;
-  at(Id::clock_mhz) = identity_.clock_mhz;
-  at(Id::threads_limit) = identity_.threads_limit;
-  at(Id::shared_limit) = identity_.shared_limit;
+  values_.reset();
+  values_.at(Id::sms) = identity_.sms;
+  values_.at(Id::gpcs) = identity_.gpcs;
+  values_.at(Id::queues) = identity_.queues;
+  values_.at(Id::copy_engines) = identity_.copy_engines;
+  values_.at(Id::memory_bytes) = identity_.memory;
+  values_.at(Id::clock_mhz) = identity_.clock_mhz;
+  values_.at(Id::threads_limit) = identity_.threads_limit;
+  values_.at(Id::shared_limit) = identity_.shared_limit;
   events_.clear();
   latch_ = {};
-  shares_.clear();
+  shares_.reset();
   doorbell_low_ = {};
   opened_at_ = {};
 }
 
-std::uint64_t& RegisterFile::at(RegisterId id, std::uint32_t index, std::uint32_t word) {
-  return values_[first_[static_cast<std::size_t>(id)] + index * register_of(id).words + word];
-}
-std::uint64_t RegisterFile::at(RegisterId id, std::uint32_t index, std::uint32_t word) const {
-  return values_[first_[static_cast<std::size_t>(id)] + index * register_of(id).words + word];
-}
-
-std::uint32_t RegisterFile::pending() const { return at32(Id::int_status) & at32(Id::int_mask); }
-void RegisterFile::raise(std::uint32_t bits) { at(Id::int_status) |= bits; }
+std::uint32_t RegisterFile::pending() const { return values_.at32(Id::int_status) & values_.at32(Id::int_mask); }
+void RegisterFile::raise(std::uint32_t bits) { values_.at(Id::int_status) |= bits; }
 
 RegisterResult RegisterFile::locate(std::uint64_t offset, std::uint32_t bytes, RegisterPlace& place) const {
   place = register_at(offset);
@@ -87,9 +69,9 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
     case Id::share_enabled:
     case Id::share_block:
     case Id::share_page_table:
-      return share_shown(place.reg->id);
+      return shares_.shown(place.reg->id);
     default:
-      return at(place.reg->id, place.index, place.word);
+      return values_.at(place.reg->id, place.index, place.word);
   }
 }
 
@@ -138,14 +120,14 @@ RegisterResult RegisterFile::write(std::uint64_t offset, std::uint32_t bytes, st
     case RegisterAccess::ro:
       return RegisterResult::command;
     case RegisterAccess::w1c:
-      at(reg.id, place.index, place.word) &= ~value;
+      values_.at(reg.id, place.index, place.word) &= ~value;
       return RegisterResult::ok;
     case RegisterAccess::wo:
       return act(place, bytes, value);
     case RegisterAccess::rw:
       break;
   }
-  std::uint64_t& kept = at(reg.id, place.index, place.word);
+  std::uint64_t& kept = values_.at(reg.id, place.index, place.word);
   if (bytes < reg.bytes) {
     const std::uint32_t shift = place.byte * 8;
     value = (kept & ~(kLowHalf << shift)) | (value & kLowHalf) << shift;
@@ -199,12 +181,12 @@ RegisterResult RegisterFile::command_queue(std::uint32_t queue, std::uint64_t va
     packet.command = QueueCommand::close;
   } else if (value == kQueueOpen) {
     packet.command = QueueCommand::open;
-    packet.setup.base = at(Id::queue_base, queue);
-    packet.setup.size = at32(Id::queue_size, queue);
-    packet.setup.read_index = at(Id::queue_read_index_address, queue);
-    packet.setup.first = at(Id::queue_first, queue);
-    packet.setup.priority = static_cast<std::int32_t>(at32(Id::queue_priority, queue));
-    packet.setup.subcontext = static_cast<std::uint8_t>(at(Id::queue_subcontext, queue));
+    packet.setup.base = values_.at(Id::queue_base, queue);
+    packet.setup.size = values_.at32(Id::queue_size, queue);
+    packet.setup.read_index = values_.at(Id::queue_read_index_address, queue);
+    packet.setup.first = values_.at(Id::queue_first, queue);
+    packet.setup.priority = static_cast<std::int32_t>(values_.at32(Id::queue_priority, queue));
+    packet.setup.subcontext = static_cast<std::uint8_t>(values_.at(Id::queue_subcontext, queue));
     opened_at_[queue] = packet.setup.first;
   } else {
     return RegisterResult::refused;
@@ -214,87 +196,41 @@ RegisterResult RegisterFile::command_queue(std::uint32_t queue, std::uint64_t va
 }
 
 RegisterResult RegisterFile::command_copy(std::uint32_t channel, std::uint64_t value) {
-  const std::uint64_t kind = at(Id::copy_kind, channel);
+  const std::uint64_t kind = values_.at(Id::copy_kind, channel);
   const auto known = register_of(Id::copy_kind).values->count;
-  if (value != kCopyStart || kind >= known || at(Id::copy_state, channel) == kCopyBusy) return RegisterResult::refused;
+  if (value != kCopyStart || kind >= known || values_.at(Id::copy_state, channel) == kCopyBusy)
+    return RegisterResult::refused;
   protocol::CopyRequestPacket packet;
   packet.tag = channel;
   packet.kind = static_cast<protocol::CopyKind>(kind);
-  packet.from = at(Id::copy_from, channel);
-  packet.to = at(Id::copy_to, channel);
-  packet.bytes = at(Id::copy_bytes, channel);
-  packet.value = at32(Id::copy_value, channel);
-  packet.subcontext = static_cast<std::uint8_t>(at(Id::copy_subcontext, channel));
-  at(Id::copy_state, channel) = kCopyBusy;
-  at(Id::copy_status, channel) = at(Id::copy_error_address, channel) = at(Id::copy_cycles, channel) = 0;
+  packet.from = values_.at(Id::copy_from, channel);
+  packet.to = values_.at(Id::copy_to, channel);
+  packet.bytes = values_.at(Id::copy_bytes, channel);
+  packet.value = values_.at32(Id::copy_value, channel);
+  packet.subcontext = static_cast<std::uint8_t>(values_.at(Id::copy_subcontext, channel));
+  values_.at(Id::copy_state, channel) = kCopyBusy;
+  values_.at(Id::copy_status, channel) = values_.at(Id::copy_error_address, channel) =
+      values_.at(Id::copy_cycles, channel) = 0;
   effects_.start_copy(packet);
   return RegisterResult::ok;
 }
 
-// Credits and page tables are of a subcontext, masks and blocks of a subcontext on a TPC; the mode is the machine's.
-std::uint64_t RegisterFile::share_key(RegisterId id) const {
-  const std::uint64_t what = static_cast<std::uint64_t>(id) << 40;
-  if (id == Id::share_mode) return what;
-  const std::uint64_t whose = what | at(Id::share_subcontext) << 32;
-  return id == Id::share_credits || id == Id::share_page_table ? whose : whose | at(Id::share_tpc);
-}
-
-std::uint64_t RegisterFile::share_shown(RegisterId id) const {
-  const auto found = shares_.find(share_key(id));
-  return found != shares_.end() ? found->second : register_of(id).reset;
-}
-
-// What the machine lacks, or cannot share in that way, it finds out itself.
-RegisterResult RegisterFile::command_share(std::uint64_t command) {
-  using What = protocol::SubcontextPacket::What;
-  const std::uint64_t value = at(Id::share_value);
-  protocol::SubcontextPacket packet;
-  packet.subcontext = static_cast<std::uint8_t>(at(Id::share_subcontext));
-  packet.tpc = at32(Id::share_tpc) & ((1U << kShareGpcBit) - 1);
-  packet.gpc = at32(Id::share_tpc) >> kShareGpcBit;
-  packet.value = value;
-  Id shown = Id::share_mode;
-  switch (command) {
-    case kShareMode:
-      if (value >= register_of(Id::share_mode).values->count) return RegisterResult::refused;
-      packet.what = What::mode;
-      packet.mode = static_cast<protocol::PartitionMode>(value);
-      break;
-    case kShareCredits:
-      packet.what = What::credits;
-      shown = Id::share_credits;
-      break;
-    case kShareEnable:
-      packet.what = What::enable;
-      shown = Id::share_enabled;
-      break;
-    case kShareBlock:
-      packet.what = What::block;
-      shown = Id::share_block;
-      break;
-    case kSharePageTable:
-      packet.what = What::page_table;
-      shown = Id::share_page_table;
-      break;
-    default:
-      return RegisterResult::refused;
-  }
-  const bool wide = shown == Id::share_page_table;
-  if (packet.subcontext >= arch::kSubcontexts || (!wide && value > kLowHalf)) return RegisterResult::refused;
-  shares_[share_key(shown)] = value;
-  effects_.share(packet);
-  return RegisterResult::ok;
-}
-
 RegisterResult RegisterFile::end_agent(std::uint32_t queue, std::uint64_t status) {
-  if (at(Id::agent_state, queue) == 0) return RegisterResult::refused;
-  at(Id::agent_state, queue) = 0;
+  if (values_.at(Id::agent_state, queue) == 0) return RegisterResult::refused;
+  values_.at(Id::agent_state, queue) = 0;
   QueueCommandPacket packet;
   packet.command = QueueCommand::agent_done;
   packet.queue = queue;
-  packet.index = at(Id::agent_index, queue);
+  packet.index = values_.at(Id::agent_index, queue);
   packet.status = static_cast<std::uint32_t>(status);
   effects_.queue_command(packet);
+  return RegisterResult::ok;
+}
+
+RegisterResult RegisterFile::command_share(std::uint64_t command) {
+  const auto packet = shares_.command(command);
+  if (!packet) return RegisterResult::refused;
+  effects_.share(*packet);
   return RegisterResult::ok;
 }
 
@@ -305,7 +241,7 @@ void RegisterFile::take(const QueueEventPacket& packet) {
       take_state(packet);
       break;
     case QueueEvent::read:
-      at(Id::queue_read_index, packet.queue) = packet.index;
+      values_.at(Id::queue_read_index, packet.queue) = packet.index;
       break;
     case QueueEvent::agent:
       take_agent(packet);
@@ -314,7 +250,7 @@ void RegisterFile::take(const QueueEventPacket& packet) {
       take_event(packet.event_id);
       break;
     case QueueEvent::fault:
-      ++at(Id::queue_faults, packet.queue);
+      ++values_.at(Id::queue_faults, packet.queue);
       raise(kIntFault);
       break;
   }
@@ -322,7 +258,7 @@ void RegisterFile::take(const QueueEventPacket& packet) {
 
 void RegisterFile::take_state(const QueueEventPacket& packet) {
   const std::uint32_t queue = packet.queue;
-  std::uint64_t& state = at(Id::queue_state, queue);
+  std::uint64_t& state = values_.at(Id::queue_state, queue);
   const auto before = static_cast<QueueState>(state);
   state = static_cast<std::uint64_t>(packet.state);
   if (packet.state == QueueState::error || packet.status != arch::HsaStatus::success) {
@@ -330,31 +266,32 @@ void RegisterFile::take_state(const QueueEventPacket& packet) {
     return;
   }
   if (packet.state == QueueState::active && before != QueueState::active) {
-    at(Id::queue_error_status, queue) = at(Id::queue_error_index, queue) = at(Id::queue_error_kernel, queue) = 0;
-    at(Id::queue_read_index, queue) = opened_at_[queue];
+    values_.at(Id::queue_error_status, queue) = values_.at(Id::queue_error_index, queue) =
+        values_.at(Id::queue_error_kernel, queue) = 0;
+    values_.at(Id::queue_read_index, queue) = opened_at_[queue];
   }
   if (packet.state == QueueState::closed) {
-    at(Id::agent_state, queue) = 0;
+    values_.at(Id::agent_state, queue) = 0;
     raise(kIntQueueClosed);
   }
 }
 
 void RegisterFile::take_error(const QueueEventPacket& packet) {
   const auto status = static_cast<std::uint64_t>(packet.status);
-  at(Id::queue_error_status, packet.queue) = at(Id::error_status) = status;
-  at(Id::queue_error_index, packet.queue) = at(Id::error_index) = packet.index;
-  at(Id::queue_error_kernel, packet.queue) = at(Id::error_kernel) = packet.kernel;
-  at(Id::error_queue) = packet.queue;
-  at(Id::error_count) = (at(Id::error_count) + 1) & kLowHalf;
+  values_.at(Id::queue_error_status, packet.queue) = values_.at(Id::error_status) = status;
+  values_.at(Id::queue_error_index, packet.queue) = values_.at(Id::error_index) = packet.index;
+  values_.at(Id::queue_error_kernel, packet.queue) = values_.at(Id::error_kernel) = packet.kernel;
+  values_.at(Id::error_queue) = packet.queue;
+  values_.at(Id::error_count) = (values_.at(Id::error_count) + 1) & kLowHalf;
   raise(kIntQueueError);
 }
 
 void RegisterFile::take_agent(const QueueEventPacket& packet) {
-  at(Id::agent_index, packet.queue) = packet.index;
+  values_.at(Id::agent_index, packet.queue) = packet.index;
   for (std::uint32_t word = 0; word < kAgentWords; ++word) {
-    std::memcpy(&at(Id::agent_packet, packet.queue, word), packet.packet.data() + std::size_t{8} * word, 8);
+    std::memcpy(&values_.at(Id::agent_packet, packet.queue, word), packet.packet.data() + std::size_t{8} * word, 8);
   }
-  at(Id::agent_state, packet.queue) = 1;
+  values_.at(Id::agent_state, packet.queue) = 1;
   raise(kIntAgent);
 }
 
@@ -368,33 +305,33 @@ void RegisterFile::take_event(std::uint32_t id) {
 }
 
 void RegisterFile::take(const protocol::CopyDonePacket& packet) {
-  HEDDLE_CHECK(packet.tag < kCopyChannels && at(Id::copy_state, packet.tag) == kCopyBusy,
+  HEDDLE_CHECK(packet.tag < kCopyChannels && values_.at(Id::copy_state, packet.tag) == kCopyBusy,
                "a copy is done that no channel asked for");
   const bool well = packet.status == arch::HsaStatus::success;
-  at(Id::copy_state, packet.tag) = well ? kCopyDone : kCopyError;
-  at(Id::copy_status, packet.tag) = static_cast<std::uint64_t>(packet.status);
-  at(Id::copy_error_address, packet.tag) = well ? 0 : packet.address;
-  at(Id::copy_cycles, packet.tag) = packet.end - packet.start;
+  values_.at(Id::copy_state, packet.tag) = well ? kCopyDone : kCopyError;
+  values_.at(Id::copy_status, packet.tag) = static_cast<std::uint64_t>(packet.status);
+  values_.at(Id::copy_error_address, packet.tag) = well ? 0 : packet.address;
+  values_.at(Id::copy_cycles, packet.tag) = packet.end - packet.start;
   raise(well ? kIntCopyDone : kIntCopyError);
 }
 
 void RegisterFile::take(const CopyFault& fault) {
-  at(Id::copy_fault_count) = (at(Id::copy_fault_count) + 1) & kLowHalf;
-  at(Id::copy_fault_access) = fault.write ? 1 : 0;
-  at(Id::copy_fault_address) = fault.address;
-  at(Id::copy_fault_subcontext) = fault.subcontext;
-  at(Id::copy_fault_engine) = fault.engine;
-  at(Id::copy_fault_status) = static_cast<std::uint64_t>(fault.status);
-  at(Id::copy_fault_sender) = fault.sender;
+  values_.at(Id::copy_fault_count) = (values_.at(Id::copy_fault_count) + 1) & kLowHalf;
+  values_.at(Id::copy_fault_access) = fault.write ? 1 : 0;
+  values_.at(Id::copy_fault_address) = fault.address;
+  values_.at(Id::copy_fault_subcontext) = fault.subcontext;
+  values_.at(Id::copy_fault_engine) = fault.engine;
+  values_.at(Id::copy_fault_status) = static_cast<std::uint64_t>(fault.status);
+  values_.at(Id::copy_fault_sender) = fault.sender;
 }
 
 void RegisterFile::note_share_refused(protocol::ShareRefusal why) {
-  at(Id::share_refused) = (at(Id::share_refused) + 1) & kLowHalf;
-  at(Id::share_refusal) = static_cast<std::uint64_t>(why);
+  values_.at(Id::share_refused) = (values_.at(Id::share_refused) + 1) & kLowHalf;
+  values_.at(Id::share_refusal) = static_cast<std::uint64_t>(why);
 }
 
 void RegisterFile::note_fault() {
-  at(Id::fault_count) = (at(Id::fault_count) + 1) & kLowHalf;
+  values_.at(Id::fault_count) = (values_.at(Id::fault_count) + 1) & kLowHalf;
   raise(kIntFault);
 }
 

@@ -4,10 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <map>
-#include <vector>
 
 #include "host/register_table.h"
+#include "host/register_store.h"
+#include "host/share_registers.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
 #include "protocol/packet_copy.h"
@@ -61,6 +61,8 @@ class RegisterFile {
  public:
   // At most protocol::kMaxQueues queues. `event_fifo`: event ids that EVENT holds.
   RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects);
+  RegisterFile(const RegisterFile&) = delete;  // its parts know each other
+  RegisterFile& operator=(const RegisterFile&) = delete;
 
   RegisterResult read(std::uint64_t offset, std::uint32_t bytes, std::uint64_t& value);
   RegisterResult write(std::uint64_t offset, std::uint32_t bytes, std::uint64_t value);
@@ -86,9 +88,6 @@ class RegisterFile {
     std::uint32_t high = 0;
   };
 
-  std::uint64_t& at(RegisterId id, std::uint32_t index = 0, std::uint32_t word = 0);
-  std::uint64_t at(RegisterId id, std::uint32_t index = 0, std::uint32_t word = 0) const;
-  std::uint32_t at32(RegisterId id, std::uint32_t index = 0) const { return static_cast<std::uint32_t>(at(id, index)); }
   std::uint32_t pending() const;
   void raise(std::uint32_t bits);
 
@@ -100,8 +99,6 @@ class RegisterFile {
   RegisterResult command_queue(std::uint32_t queue, std::uint64_t value);
   RegisterResult command_copy(std::uint32_t channel, std::uint64_t value);
   RegisterResult command_share(std::uint64_t command);
-  std::uint64_t share_shown(RegisterId id) const;
-  std::uint64_t share_key(RegisterId id) const;
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
   void take_error(const protocol::QueueEventPacket& packet);
@@ -111,11 +108,10 @@ class RegisterFile {
   DeviceIdentity identity_;
   std::size_t event_fifo_;
   RegisterEffects& effects_;
-  std::vector<std::uint32_t> first_;  // by register: its place in values_
-  std::vector<std::uint64_t> values_;
+  RegisterStore values_;
+  ShareRegisters shares_;
   std::deque<std::uint32_t> events_;
   Latch latch_;
-  std::map<std::uint64_t, std::uint64_t> shares_;  // what was asked for, by share_key()
   std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};
   std::array<std::uint64_t, protocol::kMaxQueues> opened_at_{};  // index of the first packet
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace heddle::host {
 
@@ -203,5 +204,10 @@ enum ShareCommandValue : std::uint32_t {
 };
 constexpr std::uint32_t kShareGpcBit = 16;  // of SHARE_TPC
 enum CopyStateValue : std::uint32_t { kCopyIdle = 0, kCopyBusy = 1, kCopyDone = 2, kCopyError = 3 };
+
+// The table as text (register_text.cpp): for people, as the page docs/registers.md, and as the C header for drivers.
+std::string registers_as_text();
+std::string registers_as_markdown();
+std::string registers_as_c();
 
 }  // namespace heddle::host

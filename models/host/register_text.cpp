@@ -1,4 +1,3 @@
-#include "host/register_text.h"
 
 #include <algorithm>
 #include <vector>

@@ -97,9 +97,7 @@ FanOut::Cycle FanOut::copy_room_at(std::uint32_t id, Cycle now) {
 
 FanOut::Cycle FanOut::copies_room_at(const arch::Topology::Gpc& gpc, std::uint64_t sms, Cycle now) {
   Cycle when = now;
-  for (; sms != 0; sms &= sms - 1) {
-    when = std::max(when, copy_room_at(gpc.sm_ids[static_cast<std::uint32_t>(__builtin_ctzll(sms))], now));
-  }
+  bits::for_each(sms, [&](std::uint32_t bit) { when = std::max(when, copy_room_at(gpc.sm_ids[bit], now)); });
   return when;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arch/topology.h"
+#include "common/bits.h"
 #include "common/link_pace.h"
 #include "memory/crossbar_params.h"
 
@@ -42,8 +43,7 @@ class FanOut {
                   std::uint32_t header, Cycle now, Deliver&& deliver) {
     Way way;
     Acknowledgement answer;
-    for (; sms != 0; sms &= sms - 1) {
-      const auto bit = static_cast<std::uint32_t>(__builtin_ctzll(sms));
+    bits::for_each(sms, [&](std::uint32_t bit) {
       const std::uint32_t id = gpc.sm_ids[bit];
       advance(way, id, bytes, now);
       const Cycle arrival = arrive_copy(id, bytes, way.at_sm);
@@ -51,7 +51,7 @@ class FanOut {
       if (way.cpc == sms_[asker].cpc) answer.at_tpc = way.at_tpc;
       if (id == asker) answer.arrival = arrival;
       deliver(id, bit, arrival);
-    }
+    });
     return answer.arrival != kUnknown ? answer.arrival : acknowledge(answer, asker, header, now);
   }
   // When all of them have room for a copy: `now`, or a later cycle.

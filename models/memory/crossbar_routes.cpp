@@ -25,7 +25,7 @@ std::uint32_t CrossbarRoutes::capacity(std::uint32_t latency, double rate) const
   return params_.queue + static_cast<std::uint32_t>(std::ceil(latency * rate / params_.header_bytes));
 }
 
-std::uint32_t CrossbarRoutes::response_places() const {
+std::uint32_t CrossbarRoutes::response_credits() const {
   const double rate = std::min({params_.sm_bandwidth, params_.tpc_bandwidth, params_.cpc_bandwidth});
   return capacity(params_.sm_to_tpc + params_.tpc_to_cpc + params_.cpc_to_gpc, rate);
 }
@@ -33,18 +33,18 @@ std::uint32_t CrossbarRoutes::response_places() const {
 void CrossbarRoutes::attach(LinkNetwork& network, Ports& ports, const std::vector<Source>& sources, std::uint32_t link,
                             double bandwidth) const {
   for (const Source& source : sources) {
-    LinkNetwork::PlaceSpec spec;
+    LinkNetwork::BufferSpec spec;
     spec.link = link;
-    spec.feeder = source.link;
+    spec.upstream = source.link;
     spec.owner = source.sm;
     spec.latency = source.latency;
     spec.capacity = capacity(source.latency, std::min(source.rate, bandwidth));
     spec.weight = source.sms;
-    const std::uint32_t place = network.add_place(spec);
+    const std::uint32_t buffer = network.add_buffer(spec);
     if (source.link == LinkNetwork::kNone) {
-      ports.entries[source.sm] = place;
+      ports.entries[source.sm] = buffer;
     } else {
-      network.route_to(source.link, place);
+      network.route_to(source.link, buffer);
     }
   }
 }
@@ -107,7 +107,7 @@ std::uint32_t CrossbarRoutes::gpcs_in(std::uint32_t partition) const {
 
 void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports) const {
   ports.crossings.assign(std::size_t{partitions_} * partitions_, LinkNetwork::kNone);
-  ports.crossing_places.resize(ports.crossings.size());
+  ports.crossing_buffers.resize(ports.crossings.size());
   const double slices = per_partition_ * params_.slice_bandwidth;
   for (std::uint32_t from = 0; from < partitions_; ++from) {
     for (std::uint32_t to = 0; to < partitions_; ++to) {
@@ -120,16 +120,16 @@ void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports) const {
   }
 }
 
-// At the last link of a packet from a partition to another, or the same; `feeder` before the crossing.
-LinkNetwork::PlaceSpec CrossbarRoutes::last_place(const Ports& ports, std::uint32_t from, std::uint32_t to,
-                                                  std::uint32_t feeder) const {
-  LinkNetwork::PlaceSpec spec;
-  spec.feeder = feeder;
+// At the last link of a packet from a partition to another, or the same; `upstream` before the crossing.
+LinkNetwork::BufferSpec CrossbarRoutes::last_buffer(const Ports& ports, std::uint32_t from, std::uint32_t to,
+                                                    std::uint32_t upstream) const {
+  LinkNetwork::BufferSpec spec;
+  spec.upstream = upstream;
   spec.latency = params_.gpc_to_slice;
   if (from != to) {
     const std::uint32_t link = ports.crossings[from * partitions_ + to];
     spec.latency = params_.crossing + (link == LinkNetwork::kNone ? params_.gpc_to_slice : 0);
-    if (link != LinkNetwork::kNone) spec.feeder = link;
+    if (link != LinkNetwork::kNone) spec.upstream = link;
   }
   spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
   return spec;
@@ -152,9 +152,9 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
   for (std::uint32_t slice = 0; slice < slices_; ++slice) {
     slice_links.push_back(network.add_link(fmt::format("slice{}", slice), params_.slice_bandwidth));
     for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
-      auto spec = last_place(ports, partition_of_gpc(gpc), partition_of_slice(slice), ports.gpcs[gpc]);
+      auto spec = last_buffer(ports, partition_of_gpc(gpc), partition_of_slice(slice), ports.gpcs[gpc]);
       spec.link = slice_links.back();
-      last[gpc * slices_ + slice] = first[gpc * slices_ + slice] = network.add_place(spec);
+      last[gpc * slices_ + slice] = first[gpc * slices_ + slice] = network.add_buffer(spec);
     }
   }
   for (std::uint32_t number = 0; number < ports.crossings.size(); ++number) {
@@ -164,16 +164,16 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
       if (partition_of_gpc(gpc) != from) continue;
       const std::uint32_t begin = gpc * slices_ + to * per_partition_;
       if (ports.crossings[number] != LinkNetwork::kNone) {
-        LinkNetwork::PlaceSpec spec;
+        LinkNetwork::BufferSpec spec;
         spec.link = ports.crossings[number];
-        spec.feeder = ports.gpcs[gpc];
+        spec.upstream = ports.gpcs[gpc];
         spec.latency = params_.gpc_to_slice;
         spec.capacity = capacity(spec.latency, std::min(params_.gpc_bandwidth, params_.crossing_bandwidth));
-        std::fill_n(first.begin() + begin, per_partition_, network.add_place(spec));
-        ports.crossing_places[number].push_back(first[begin]);
+        std::fill_n(first.begin() + begin, per_partition_, network.add_buffer(spec));
+        ports.crossing_buffers[number].push_back(first[begin]);
       } else {
-        ports.crossing_places[number].insert(ports.crossing_places[number].end(), first.begin() + begin,
-                                             first.begin() + begin + per_partition_);
+        ports.crossing_buffers[number].insert(ports.crossing_buffers[number].end(), first.begin() + begin,
+                                              first.begin() + begin + per_partition_);
       }
     }
   }
@@ -184,9 +184,9 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
     if (link != LinkNetwork::kNone) network.route_by_table(link, last_table);
   }
   for (std::uint32_t slice = 0; slice < slices_; ++slice) {
-    const std::uint32_t exit = network.add_exit(slice_links[slice], slice);
-    if (slice == 0) ports.first_exit = exit;
-    network.route_to(slice_links[slice], exit);
+    const std::uint32_t egress = network.add_egress(slice_links[slice], slice);
+    if (slice == 0) ports.first_egress = egress;
+    network.route_to(slice_links[slice], egress);
   }
   return ports;
 }
@@ -203,10 +203,10 @@ CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) cons
   ports.entries.resize(last.size());
   for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
     for (std::uint32_t slice = 0; slice < slices_; ++slice) {
-      auto spec = last_place(ports, partition_of_slice(slice), partition_of_gpc(gpc), LinkNetwork::kNone);
+      auto spec = last_buffer(ports, partition_of_slice(slice), partition_of_gpc(gpc), LinkNetwork::kNone);
       spec.link = ports.gpcs[gpc];
       spec.owner = slice;
-      last[gpc * slices_ + slice] = ports.entries[slice * gpcs_ + gpc] = network.add_place(spec);
+      last[gpc * slices_ + slice] = ports.entries[slice * gpcs_ + gpc] = network.add_buffer(spec);
     }
   }
   for (std::uint32_t number = 0; number < ports.crossings.size(); ++number) {
@@ -214,23 +214,23 @@ CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) cons
     const std::uint32_t to = number % partitions_;
     for (std::uint32_t i = 0; from != to && i < per_partition_; ++i) {
       const std::uint32_t slice = from * per_partition_ + i;
-      std::uint32_t place = LinkNetwork::kNone;
+      std::uint32_t buffer = LinkNetwork::kNone;
       if (ports.crossings[number] != LinkNetwork::kNone) {
-        LinkNetwork::PlaceSpec spec;
+        LinkNetwork::BufferSpec spec;
         spec.link = ports.crossings[number];
         spec.owner = slice;
         spec.latency = params_.gpc_to_slice;
         spec.capacity = capacity(spec.latency, params_.slice_bandwidth);
-        place = network.add_place(spec);
-        ports.crossing_places[number].push_back(place);
+        buffer = network.add_buffer(spec);
+        ports.crossing_buffers[number].push_back(buffer);
       }
       for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
         if (partition_of_gpc(gpc) != to) continue;
         std::uint32_t& entry = ports.entries[slice * gpcs_ + gpc];
-        if (place == LinkNetwork::kNone) {
-          ports.crossing_places[number].push_back(entry);
+        if (buffer == LinkNetwork::kNone) {
+          ports.crossing_buffers[number].push_back(entry);
         } else {
-          entry = place;
+          entry = buffer;
         }
       }
     }
@@ -240,13 +240,13 @@ CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) cons
     if (link != LinkNetwork::kNone) network.route_by_table(link, table);
   }
   for (std::uint32_t sm = 0; sm < topology_.sms(); ++sm) {
-    const std::uint32_t exit = network.add_exit(ports.gpcs[gpc_of_sm_[sm]], sm);
-    if (sm == 0) ports.first_exit = exit;
+    const std::uint32_t egress = network.add_egress(ports.gpcs[gpc_of_sm_[sm]], sm);
+    if (sm == 0) ports.first_egress = egress;
   }
   for (std::uint32_t sm = 0; sm < topology_.sms(); ++sm) {  // multicasts that it has asked for
-    network.add_exit(ports.gpcs[gpc_of_sm_[sm]], topology_.sms() + sm);
+    network.add_egress(ports.gpcs[gpc_of_sm_[sm]], topology_.sms() + sm);
   }
-  for (const std::uint32_t link : ports.gpcs) network.route_by_exit(link, ports.first_exit);
+  for (const std::uint32_t link : ports.gpcs) network.route_by_egress(link, ports.first_egress);
   return ports;
 }
 

@@ -16,17 +16,17 @@ namespace heddle::memory {
 // each GPC, (crossing) -> GPC, and leave the network there: inside a GPC they fan out (FanOut).
 //
 // The link of a TPC, a CPC or a crossing is built only where it can be a bottleneck. One that passes on all that its
-// feeders bring has no queue of its own, and in front of a crossing that carries all that lies behind it none lasts:
-// packets wait where the next link's do, and the wires count.
+// upstream links bring has no buffer of its own, and in front of a crossing that carries all that lies behind it none
+// lasts: packets wait where the next link's do, and the wires count.
 class CrossbarRoutes {
  public:
   // Of one direction.
   struct Ports {
-    std::vector<std::uint32_t> entries;    // places; requests: by SM; responses: by slice * gpcs + gpc
-    std::uint32_t first_exit = 0;          // requests: of slice 0; responses: of SM 0, and of multicasts behind these
+    std::vector<std::uint32_t> entries;    // buffers; requests: by SM; responses: by slice * gpcs + gpc
+    std::uint32_t first_egress = 0;        // requests: of slice 0; responses: of SM 0, and of multicasts behind these
     std::vector<std::uint32_t> gpcs;       // links, by GPC
     std::vector<std::uint32_t> crossings;  // links, by source partition * partitions + target; kNone: not built
-    std::vector<std::vector<std::uint32_t>> crossing_places;  // by the same: what sets out for them crosses
+    std::vector<std::vector<std::uint32_t>> crossing_buffers;  // by the same: what sets out for them crosses
   };
 
   CrossbarRoutes(const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map);
@@ -35,6 +35,7 @@ class CrossbarRoutes {
   Ports build_responses(LinkNetwork& network) const;
 
   std::uint32_t gpcs() const { return gpcs_; }
+  std::uint32_t sms() const { return static_cast<std::uint32_t>(gpc_of_sm_.size()); }
   std::uint32_t slices() const { return slices_; }
   std::uint32_t partitions() const { return partitions_; }
   std::uint32_t gpc_of_sm(std::uint32_t sm) const { return gpc_of_sm_[sm]; }
@@ -47,8 +48,8 @@ class CrossbarRoutes {
   std::uint64_t latency(std::uint32_t sm, std::uint32_t slice) const {
     return near_latency_ + (far(gpc_of_sm_[sm], slice) ? params_.crossing : 0);
   }
-  // Places at the end of each SM for responses.
-  std::uint32_t response_places() const;
+  // Places for responses on the way to each SM and at its end.
+  std::uint32_t response_credits() const;
 
  private:
   // Where packets come from that have not met a built link yet.
@@ -68,8 +69,8 @@ class CrossbarRoutes {
               double bandwidth) const;
   std::uint32_t gpcs_in(std::uint32_t partition) const;
   void add_crossings(LinkNetwork& network, Ports& ports) const;
-  LinkNetwork::PlaceSpec last_place(const Ports& ports, std::uint32_t from, std::uint32_t to,
-                                    std::uint32_t feeder) const;
+  LinkNetwork::BufferSpec last_buffer(const Ports& ports, std::uint32_t from, std::uint32_t to,
+                                      std::uint32_t upstream) const;
 
   const CrossbarParams params_;
   const arch::Topology& topology_;

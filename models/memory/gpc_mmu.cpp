@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "protocol/memory_request.h"
+#include "common/lines.h"
 
 namespace heddle::memory {
 namespace {
@@ -31,24 +31,17 @@ MemoryExtension& extension_for(tlm::tlm_generic_payload& payload) {
 }  // namespace
 
 GpcMmu::GpcMmu(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const MmuParams& params,
-               std::uint32_t ports, TranslateNow& now)
+               std::uint32_t ports, FunctionalTranslator& translator)
     : Block(name, domain, path),
-      ask_out("ask_out", domain, params.distance, kUnlimitedCredits),
-      answer_in("answer_in", domain, 0),
+      translate_out("translate_out", domain, params.distance, kUnlimitedCredits),
+      translated_in("translated_in", domain, 0),
       invalidate_in("invalidate_in", domain, 0),
       params_(params),
       latency_(domain.cost(params.gpc_tlb.latency)),
-      now_(now),
+      translator_(translator),
       tlb_(params.gpc_tlb.entries, params.gpc_tlb.ways),
       ports_(ports),
-      misses_open_(params.gpc_tlb.misses),
-      free_misses_(params.gpc_tlb.misses),
-      hits_(counter("hits", "requests", "requests whose page was in the TLB when they came")),
-      misses_(counter("misses", "requests", "requests whose page was not in the TLB when they came")),
-      untranslated_(counter("untranslated", "requests", "requests with physical addresses")),
-      withheld_(counter("withheld", "requests", "requests that filled a port's queue")),
-      faults_(counter("faults", "requests", "requests that were refused")),
-      miss_cycles_(histogram("miss_cycles", "cycles", "from asking for a page to its answer")) {
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   for (std::uint32_t i = 0; i < ports; ++i) {
     Port& port = ports_[i];
     port.in = std::make_unique<MemoryIn>(fmt::format("port_in_{}", i).c_str(), domain);
@@ -56,7 +49,7 @@ GpcMmu::GpcMmu(const sc_core::sc_module_name& name, Domain& domain, const std::s
     port.out = std::make_unique<MemoryOut>(fmt::format("port_out_{}", i).c_str(), domain);
     port.out->connect<GpcMmu, &GpcMmu::response, &GpcMmu::request_room>(*this, i);
   }
-  answer_in.on_packet<GpcMmu, &GpcMmu::on_answer>(*this);
+  translated_in.on_packet<GpcMmu, &GpcMmu::on_translated>(*this);
   invalidate_in.on_packet<GpcMmu, &GpcMmu::on_invalidate>(*this);
 }
 
@@ -66,26 +59,26 @@ void GpcMmu::on_event(std::uint32_t, std::uint64_t argument) { send_denied(stati
 
 // Requests.
 
-GpcMmu::Found GpcMmu::judge(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension,
+GpcMmu::Found GpcMmu::check(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension,
                             const Translation& page) {
-  if (page.untranslated()) return {Way::untranslated, payload.get_address(), true};
-  if (!page.allows(writes(payload, extension))) return {Way::denied, 0, page.present};
-  return {Way::hit, page.physical(payload.get_address()), true};
+  if (page.untranslated()) return {Lookup::bypass, payload.get_address(), true};
+  if (!page.allows(writes(payload, extension))) return {Lookup::denied, 0, page.present};
+  return {Lookup::hit, page.physical(payload.get_address()), true};
 }
 
 GpcMmu::Found GpcMmu::find(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension) {
   const std::uint64_t address = payload.get_address();
-  if (is_physical(extension) || plain_[extension.subcontext]) return {Way::untranslated, address, true};
+  if (is_physical(extension) || bypass_[extension.subcontext]) return {Lookup::bypass, address, true};
   if (!arch::is_virtual(address)) {
     // Unless the subcontext turns out to have no page tables.
     if (fresh_ == nullptr || fresh_of_ != extension.subcontext) return {};
-    return judge(payload, extension, fresh_->covers(address) ? *fresh_ : Translation());
+    return check(payload, extension, fresh_->covers(address) ? *fresh_ : Translation());
   }
   if (fresh_ != nullptr && fresh_of_ == extension.subcontext && fresh_->covers(address)) {
-    return judge(payload, extension, *fresh_);
+    return check(payload, extension, *fresh_);
   }
   const Translation* page = tlb_.find(extension.subcontext, address);
-  return page == nullptr ? Found() : judge(payload, extension, *page);
+  return page == nullptr ? Found() : check(payload, extension, *page);
 }
 
 bool GpcMmu::request(tlm::tlm_generic_payload& payload, std::uint32_t number, Cycle arrival) {
@@ -93,72 +86,64 @@ bool GpcMmu::request(tlm::tlm_generic_payload& payload, std::uint32_t number, Cy
   MemoryExtension& extension = extension_for(payload);
   HEDDLE_CHECK(extension.subcontext < arch::kSubcontexts, "a request of a subcontext that does not exist");
   const Found found = find(payload, extension);
-  switch (found.way) {
-    case Way::untranslated:
-      untranslated_.add();
+  switch (found.lookup) {
+    case Lookup::bypass:
+      stats_.untranslated.add();
       break;
-    case Way::miss:
-      misses_.add();
-      ask(extension.subcontext, payload.get_address());
+    case Lookup::miss:
+      stats_.misses.add();
+      request_page(extension.subcontext, payload.get_address());
       break;
     default:
-      hits_.add();
+      stats_.hits.add();
   }
   const bool first = port.queue.empty();
-  if (first && found.way == Way::denied) {
+  if (first && found.lookup == Lookup::denied) {
     deny(number, payload, extension, found.there, arrival + latency_);
     return true;
   }
-  if (first && found.way != Way::miss && port.out->can_send()) {
+  if (first && found.lookup != Lookup::miss && port.out->can_send()) {
     forward(port, payload, extension, found, arrival);
     return true;
   }
   port.queue.push({&payload, arrival});
   if (port.queue.size() < params_.gpc_tlb.queue) return true;
-  withheld_.add();
+  stats_.withheld.add();
   return false;
 }
 
 void GpcMmu::forward(Port& port, tlm::tlm_generic_payload& payload, MemoryExtension& extension, const Found& found,
                      Cycle when) {
-  extension.untranslated = payload.get_address();
+  extension.virtual_address = payload.get_address();
   payload.set_address(found.physical);
-  port.last_request = std::max(port.last_request, when + (found.way == Way::hit ? latency_ : 0));
+  port.last_request = std::max(port.last_request, when + (found.lookup == Lookup::hit ? latency_ : 0));
   port.out->send(payload, port.last_request);
 }
 
 // Unless it is asked for already, or too much is: then an answer will look again.
-void GpcMmu::ask(std::uint8_t subcontext, std::uint64_t address) {
+void GpcMmu::request_page(std::uint8_t subcontext, std::uint64_t address) {
   const std::uint64_t page = address / arch::kSmallPage * arch::kSmallPage;
-  for (const Miss& miss : misses_open_) {
-    if (miss.used && miss.subcontext == subcontext && miss.page == page) return;
-  }
-  if (free_misses_ == 0) return;
-  std::uint32_t tag = 0;
-  while (misses_open_[tag].used) ++tag;
-  --free_misses_;
-  misses_open_[tag] = {true, subcontext, page, now()};
+  bool asked = false;
+  open_misses_.for_each(
+      [&](const Miss& miss) { asked = asked || (miss.subcontext == subcontext && miss.page == page); });
+  if (asked || open_misses_.in_use() >= params_.gpc_tlb.misses) return;
+  const std::uint32_t tag = open_misses_.take();
+  open_misses_[tag] = {subcontext, page, now()};
   protocol::TranslatePacket packet;
   packet.page = page;
   packet.subcontext = subcontext;
   packet.tag = tag;
-  ask_out.send(packet);
+  translate_out.send(packet);
 }
 
-void GpcMmu::on_answer(const protocol::TranslatedPacket& packet, std::uint32_t) {
-  HEDDLE_CHECK(packet.tag < misses_open_.size() && misses_open_[packet.tag].used, "an answer that nobody waits for");
-  const Miss miss = misses_open_[packet.tag];
-  misses_open_[packet.tag] = {};
-  ++free_misses_;
-  miss_cycles_.add(now() - miss.since);
-  Translation page;
-  page.present = packet.present;
-  page.writable = packet.writable;
-  page.page = packet.page;
-  page.frame = packet.frame;
-  page.page_bits = packet.page_bits;
+void GpcMmu::on_translated(const protocol::TranslatedPacket& packet, std::uint32_t) {
+  HEDDLE_CHECK(open_misses_.holds(packet.tag), "an answer that nobody waits for");
+  const Miss miss = open_misses_[packet.tag];
+  open_misses_.give_back(packet.tag);
+  stats_.miss_cycles.add(now() - miss.since);
+  const Translation page = packet.translation;
   if (page.untranslated()) {
-    plain_[miss.subcontext] = true;
+    bypass_[miss.subcontext] = true;
   } else if (page.present) {
     tlb_.insert(miss.subcontext, page);
   }
@@ -177,10 +162,10 @@ void GpcMmu::on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uin
   const bool all = packet.subcontext >= arch::kSubcontexts;
   if (all) {
     tlb_.reset();
-    plain_.reset();
+    bypass_.reset();
   } else {
     tlb_.invalidate(packet.subcontext);
-    plain_[packet.subcontext] = false;
+    bypass_[packet.subcontext] = false;
   }
 }
 
@@ -193,14 +178,14 @@ void GpcMmu::pump(std::uint32_t number, Cycle when) {
     const Waiting first = port.queue.front();
     MemoryExtension& extension = *protocol::extension_of(*first.payload);
     const Found found = find(*first.payload, extension);
-    if (found.way == Way::miss) {
-      ask(extension.subcontext, first.payload->get_address());
+    if (found.lookup == Lookup::miss) {
+      request_page(extension.subcontext, first.payload->get_address());
       break;
     }
-    if (found.way != Way::denied && !port.out->can_send()) break;
+    if (found.lookup != Lookup::denied && !port.out->can_send()) break;
     (void)port.queue.pop();
     const Cycle from = std::max({when, first.arrival, now()});
-    if (found.way == Way::denied) {
+    if (found.lookup == Lookup::denied) {
       deny(number, *first.payload, extension, found.there, from);
     } else {
       forward(port, *first.payload, extension, found, from);
@@ -220,7 +205,7 @@ void GpcMmu::request_room(std::uint32_t port, Cycle when) {
 void GpcMmu::refuse(tlm::tlm_generic_payload& payload, MemoryExtension& extension, bool there) {
   payload.set_response_status(there ? tlm::TLM_COMMAND_ERROR_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE);
   extension.unmapped = true;
-  faults_.add();
+  stats_.faults.add();
   Counter*& faults = faults_of_[extension.subcontext];
   if (faults == nullptr) {
     faults = &counter(fmt::format("faults_of_{}", extension.subcontext), "requests",
@@ -252,7 +237,7 @@ bool GpcMmu::respond(Port& port, tlm::tlm_generic_payload& payload, Cycle when) 
 
 bool GpcMmu::response(tlm::tlm_generic_payload& payload, std::uint32_t number, Cycle arrival) {
   Port& port = ports_[number];
-  payload.set_address(protocol::extension_of(payload)->untranslated);
+  payload.set_address(protocol::extension_of(payload)->virtual_address);
   if (!port.in->can_respond()) {
     payload.acquire();  // it is ended after its initiator has done with it
     port.held = &payload;
@@ -292,20 +277,20 @@ void GpcMmu::blocking(tlm::tlm_generic_payload& payload, std::uint32_t number, s
   MemoryExtension& extension = extension_for(payload);
   HEDDLE_CHECK(extension.subcontext < arch::kSubcontexts, "a request of a subcontext that does not exist");
   Found found = find(payload, extension);
-  if (found.way == Way::miss) {
-    misses_.add();
-    const Translation page = now_.translate_now(extension.subcontext, payload.get_address(), delay);
+  if (found.lookup == Lookup::miss) {
+    stats_.misses.add();
+    const Translation page = translator_.translate_blocking(extension.subcontext, payload.get_address(), delay);
     if (page.untranslated()) {
-      plain_[extension.subcontext] = true;
+      bypass_[extension.subcontext] = true;
     } else if (page.present) {
       tlb_.insert(extension.subcontext, page);
     }
-    found = judge(payload, extension, page);
+    found = check(payload, extension, page);
   } else {
-    (found.way == Way::untranslated ? untranslated_ : hits_).add();
+    (found.lookup == Lookup::bypass ? stats_.untranslated : stats_.hits).add();
   }
-  if (found.way == Way::denied) return refuse(payload, extension, found.there);
-  if (found.way == Way::hit) delay += domain_.clock().period() * static_cast<double>(latency_);
+  if (found.lookup == Lookup::denied) return refuse(payload, extension, found.there);
+  if (found.lookup == Lookup::hit) delay += domain_.clock().period() * static_cast<double>(latency_);
   const std::uint64_t address = payload.get_address();
   payload.set_address(found.physical);
   ports_[number].out->blocking(payload, delay);
@@ -319,21 +304,18 @@ unsigned GpcMmu::debug(tlm::tlm_generic_payload& payload, std::uint32_t number) 
   if (extension == nullptr || is_physical(*extension)) return out.debug(payload);
   const std::uint64_t begin = payload.get_address();
   unsigned done = 0;
-  while (done < payload.get_data_length()) {
-    const std::uint64_t address = begin + done;
-    const Translation page = now_.translate_debug(extension->subcontext, address);
-    if (!page.allows(payload.is_write())) break;
-    const std::uint64_t rest = arch::kSmallPage - address % arch::kSmallPage;
+  for_each_block(begin, payload.get_data_length(), arch::kSmallPage, [&](std::uint64_t address, std::uint64_t bytes) {
+    if (done < address - begin) return;  // an earlier part has failed
+    const Translation page = translator_.translate_debug(extension->subcontext, address);
+    if (!page.allows(payload.is_write())) return;
     tlm::tlm_generic_payload part;
     part.set_command(payload.get_command());
     part.set_address(page.physical(address));
-    part.set_data_ptr(payload.get_data_ptr() + done);
-    part.set_data_length(static_cast<unsigned>(std::min<std::uint64_t>(rest, payload.get_data_length() - done)));
+    part.set_data_ptr(payload.get_data_ptr() + (address - begin));
+    part.set_data_length(static_cast<unsigned>(bytes));
     part.set_streaming_width(part.get_data_length());
-    const unsigned moved = out.debug(part);
-    done += moved;
-    if (moved < part.get_data_length()) break;
-  }
+    done += out.debug(part);
+  });
   return done;
 }
 
@@ -341,12 +323,12 @@ bool GpcMmu::idle() const {
   const auto at_rest = [](const Port& port) {
     return port.queue.empty() && port.denied.empty() && port.held == nullptr && port.answered == nullptr;
   };
-  return free_misses_ == misses_open_.size() && std::all_of(ports_.begin(), ports_.end(), at_rest);
+  return open_misses_.in_use() == 0 && std::all_of(ports_.begin(), ports_.end(), at_rest);
 }
 
 void GpcMmu::reset() {
   tlb_.reset();
-  plain_.reset();
+  bypass_.reset();
   for (Port& port : ports_) {
     port.queue.clear();
     port.denied.clear();
@@ -355,8 +337,7 @@ void GpcMmu::reset() {
     port.last_request = port.last_response = 0;
     port.pumping = false;
   }
-  std::fill(misses_open_.begin(), misses_open_.end(), Miss());
-  free_misses_ = static_cast<std::uint32_t>(misses_open_.size());
+  open_misses_.clear();
   fresh_ = nullptr;
   turn_ = 0;
 }

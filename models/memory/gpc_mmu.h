@@ -16,12 +16,13 @@
 
 #include "arch/kernel_record.h"
 #include "common/block.h"
+#include "common/index_pool.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "common/ring.h"
+#include "memory/mmu.h"
 #include "memory/mmu_params.h"
 #include "memory/tlb.h"
-#include "memory/translate_now.h"
 #include "protocol/memory_request.h"
 #include "protocol/tlb_mmu.h"
 
@@ -29,20 +30,22 @@ namespace heddle::memory {
 
 class GpcMmu : public Block {
  public:
-  // `ports`: sockets of SMs and tensor memory access units. `now`: for blocking and debug accesses; must outlive it.
+  // `ports`: sockets of SMs and tensor memory access units. `translator`: for blocking and debug accesses; must outlive
+  // it.
   GpcMmu(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const MmuParams& params,
-         std::uint32_t ports, TranslateNow& now);
+         std::uint32_t ports, FunctionalTranslator& translator);
   ~GpcMmu() override;
 
   MemoryIn& port_in(std::uint32_t port) { return *ports_[port].in; }
   MemoryOut& port_out(std::uint32_t port) { return *ports_[port].out; }
-  PacketOut<protocol::TranslatePacket> ask_out;
-  PacketIn<protocol::TranslatedPacket> answer_in;
+  PacketOut<protocol::TranslatePacket> translate_out;
+  PacketIn<protocol::TranslatedPacket> translated_in;
   PacketIn<protocol::InvalidateTlbPacket> invalidate_in;
 
   // Nothing waits for a translation or for its response to be taken.
   bool idle() const;
   void reset() override;
+  void check_idle() override { HEDDLE_CHECK(idle(), "an idle machine translates addresses"); }
   void collect_waits(WaitGraph& graph) const override;
 
  private:
@@ -69,16 +72,25 @@ class GpcMmu : public Block {
     bool pumping = false;
   };
   struct Miss {
-    bool used = false;
     std::uint8_t subcontext = 0;
     std::uint64_t page = 0;
     Cycle since = 0;
   };
-  enum class Way : std::uint8_t { untranslated, hit, denied, miss };
+  enum class Lookup : std::uint8_t { bypass, hit, denied, miss };
   struct Found {
-    Way way = Way::miss;
+    Lookup lookup = Lookup::miss;
     std::uint64_t physical = 0;
     bool there = false;  // denied: there is a page
+  };
+
+  struct Statistics : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& hits = counter("hits", "requests", "requests whose page was in the TLB when they came");
+    Counter& misses = counter("misses", "requests", "requests whose page was not in the TLB when they came");
+    Counter& untranslated = counter("untranslated", "requests", "requests with physical addresses");
+    Counter& withheld = counter("withheld", "requests", "requests that filled a port's queue");
+    Counter& faults = counter("faults", "requests", "requests that were refused");
+    Histogram& miss_cycles = histogram("miss_cycles", "cycles", "from asking for a page to its answer");
   };
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
@@ -89,13 +101,13 @@ class GpcMmu : public Block {
   void response_room(std::uint32_t port, Cycle when);
   void blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
   unsigned debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
-  void on_answer(const protocol::TranslatedPacket& packet, std::uint32_t index);
+  void on_translated(const protocol::TranslatedPacket& packet, std::uint32_t index);
   void on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t index);
   // Requests.
   Found find(const tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension);
-  static Found judge(const tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+  static Found check(const tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
                      const arch::Translation& page);
-  void ask(std::uint8_t subcontext, std::uint64_t address);
+  void request_page(std::uint8_t subcontext, std::uint64_t address);
   void forward(Port& port, tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension, const Found& found,
                Cycle when);
   void pump(std::uint32_t port, Cycle when);
@@ -107,22 +119,16 @@ class GpcMmu : public Block {
 
   const MmuParams params_;
   const Cycle latency_;
-  TranslateNow& now_;
+  FunctionalTranslator& translator_;
   Tlb tlb_;
-  std::bitset<arch::kSubcontexts> plain_;  // known to have no page tables
+  std::bitset<arch::kSubcontexts> bypass_;  // known to have no page tables
   std::vector<Port> ports_;
-  std::vector<Miss> misses_open_;
-  std::uint32_t free_misses_ = 0;
+  IndexPool<Miss> open_misses_;               // pages that are asked for
   std::uint32_t turn_ = 0;                    // the port that an answer serves first
   const arch::Translation* fresh_ = nullptr;  // an answer that has come just now, of:
   std::uint8_t fresh_of_ = 0;
 
-  Counter& hits_;
-  Counter& misses_;
-  Counter& untranslated_;
-  Counter& withheld_;
-  Counter& faults_;
-  Histogram& miss_cycles_;
+  Statistics stats_;
   std::array<Counter*, arch::kSubcontexts> faults_of_{};  // made when there is something to count
 };
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/bits.h"
 #include "common/storage_access.h"
 
 namespace heddle::memory {
@@ -52,16 +53,6 @@ void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, s
 
 }  // namespace
 
-Hbm::Statistics::Statistics(Hbm& owner)
-    : reads(owner.counter("reads", "requests", "reads that were taken in")),
-      writes(owner.counter("writes", "requests", "writes that were taken in")),
-      read_bytes(owner.counter("read_bytes", "bytes", "bytes that reads asked for")),
-      written_bytes(owner.counter("written_bytes", "bytes", "bytes that writes asked for, disabled ones included")),
-      errors(owner.counter("errors", "requests", "requests that were answered with an error")),
-      read_latency(owner.histogram("read_latency", "cycles", "from a read's arrival to its response")),
-      read_queue(owner.histogram("read_queue", "lines", "reads in a channel's queue when another one joins")),
-      write_queue(owner.histogram("write_queue", "lines", "writes in a channel's queue when another one joins")) {}
-
 Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
          std::uint64_t bytes, std::uint32_t ports)
     : Block(name, domain, path),
@@ -69,15 +60,8 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       direct_(storage_),
       map_(map_of(params)),
       timing_(params, domain.clock().ns_for_cycles(1)),
-      counters_{counter("row_hits", "accesses", "accesses to a row that was open"),
-                counter("row_misses", "accesses", "accesses that opened a row of a closed bank"),
-                counter("row_conflicts", "accesses", "accesses that closed another row first"),
-                counter("activates", "commands", "rows that were opened"),
-                counter("refreshes", "commands", "refresh commands, up to the last work of each channel"),
-                counter("turn_rounds", "changes", "changes between reading and writing on a data bus"),
-                counter("merged_writes", "lines", "writes that joined a waiting write to the same line"),
-                counter("forwarded_reads", "lines", "reads that were answered from waiting writes")},
-      stats_(*this),
+      counters_(domain.observation().stats, domain.observation().prefix + "." + path),
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path),
       request_cycles_(domain.clock().cycles_for_ns(params.request_latency)),
       response_cycles_(domain.clock().cycles_for_ns(params.response_latency)),
       access_cycles_(timing_.access / kTicksPerCycle),
@@ -90,7 +74,8 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     ports_[port].in = std::make_unique<MemoryIn>(fmt::format("in{}", port).c_str(), domain);
     ports_[port].in->connect<Hbm, &Hbm::on_request, &Hbm::on_room, &Hbm::on_blocking, &Hbm::on_debug>(*this, port);
   }
-  const HbmQueues queues{params.read_queue, params.write_queue, params.write_high, params.write_low, params.hit_streak};
+  const HbmQueues queues{params.read_queue, params.write_queue, params.write_high, params.write_low,
+                         params.row_hit_cap};
   channels_.reserve(params.channels);
   for (std::uint32_t channel = 0; channel < params.channels; ++channel) {
     // Channels refresh one after the other, not all at once.
@@ -115,7 +100,7 @@ bool Hbm::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycl
   count(payload, good);
   const std::uint32_t flight = new_flight(payload, port, arrival);
   if (good) split(flight, arrival + request_cycles_);
-  if (flights_[flight].pieces == 0)
+  if (flights_[flight].parts == 0)
     domain_.schedule(arrival + request_cycles_ + response_cycles_, *this, kAnswer, flight);
   return ports_[port].flights < port_requests_;
 }
@@ -128,12 +113,7 @@ void Hbm::count(const tlm::tlm_generic_payload& payload, bool good) {
 
 std::uint32_t Hbm::new_flight(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
   if (payload.has_mm()) payload.acquire();
-  if (free_flights_.empty()) {
-    free_flights_.push_back(static_cast<std::uint32_t>(flights_.size()));
-    flights_.emplace_back();
-  }
-  const std::uint32_t flight = free_flights_.back();
-  free_flights_.pop_back();
+  const std::uint32_t flight = flights_.take();
   flights_[flight] = {&payload, arrival, port, 0};
   ++ports_[port].flights;
   return flight;
@@ -148,17 +128,17 @@ void Hbm::split(std::uint32_t flight, Cycle when) {
     HbmAccess access;
     find_sectors(payload, line, begin, end, access);
     if (access.sectors == 0) continue;  // all disabled
-    const HbmPlace place = map_.place(line);
-    access.line = place.line;
-    access.row = place.row;
-    access.bank = static_cast<std::uint8_t>(place.bank);
+    const DecodedAddress decoded = map_.decode(line);
+    access.line = decoded.line;
+    access.row = decoded.row;
+    access.bank = static_cast<std::uint8_t>(decoded.bank);
     access.tag = flight;
-    ++flights_[flight].pieces;
-    Channel& channel = channels_[place.channel];
-    channel.sectors += static_cast<unsigned>(__builtin_popcount(access.sectors));
+    ++flights_[flight].parts;
+    Channel& channel = channels_[decoded.channel];
+    channel.sectors += bits::count(access.sectors);
     channel.arrivals[payload.is_write()].insert(
         {when, access}, [](const Arrival& before, const Arrival& item) { return before.when > item.when; });
-    arm(place.channel, when);
+    arm(decoded.channel, when);
   }
 }
 
@@ -222,7 +202,7 @@ void Hbm::answer(Channel& channel) {
     while (!answers->empty() && answers->front().when <= now()) {
       const std::uint32_t flight = answers->front().flight;
       answers->pop();
-      if (--flights_[flight].pieces == 0) respond(flight);
+      if (--flights_[flight].parts == 0) respond(flight);
     }
   }
 }
@@ -259,8 +239,7 @@ void Hbm::respond(std::uint32_t flight) {
 
 void Hbm::send(std::uint32_t flight, Cycle when) {
   const Flight done = flights_[flight];
-  flights_[flight].payload = nullptr;
-  free_flights_.push_back(flight);
+  flights_.give_back(flight);
   Port& port = ports_[done.port];
   --port.flights;
   if (done.payload->is_read() && done.payload->is_response_ok()) stats_.read_latency.add(when - done.arrival);
@@ -279,10 +258,10 @@ void Hbm::on_room(std::uint32_t index, Cycle when) {
 }
 
 void Hbm::reset() {
-  for (Flight& flight : flights_)
-    if (flight.payload != nullptr && flight.payload->has_mm()) flight.payload->release();
+  flights_.for_each([](Flight& flight) {
+    if (flight.payload->has_mm()) flight.payload->release();
+  });
   flights_.clear();
-  free_flights_.clear();
   for (Port& port : ports_) {
     port.flights = 0;
     port.ready.clear();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/block.h"
+#include "common/index_pool.h"
 #include "common/memory_socket.h"
 #include "common/ring.h"
 #include "common/storage.h"
@@ -57,7 +58,7 @@ class Hbm : public Block {
     tlm::tlm_generic_payload* payload = nullptr;
     Cycle arrival = 0;
     std::uint32_t port = 0;
-    std::uint32_t pieces = 0;  // parts of it, a line at most each, that are not done
+    std::uint32_t parts = 0;  // of a line at most each, that are not done
   };
   struct Port {
     std::unique_ptr<MemoryIn> in;
@@ -81,16 +82,16 @@ class Hbm : public Block {
     Ring<Answer> from_controller;  // writes, and reads that found their line among them
     std::uint64_t sectors = 0;
   };
-  struct Statistics {
-    explicit Statistics(Hbm& owner);
-    Counter& reads;
-    Counter& writes;
-    Counter& read_bytes;
-    Counter& written_bytes;
-    Counter& errors;
-    Histogram& read_latency;
-    Histogram& read_queue;
-    Histogram& write_queue;
+  struct Statistics : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& reads = counter("reads", "requests", "reads that were taken in");
+    Counter& writes = counter("writes", "requests", "writes that were taken in");
+    Counter& read_bytes = counter("read_bytes", "bytes", "bytes that reads asked for");
+    Counter& written_bytes = counter("written_bytes", "bytes", "bytes that writes asked for, disabled ones included");
+    Counter& errors = counter("errors", "requests", "requests that were answered with an error");
+    Histogram& read_latency = histogram("read_latency", "cycles", "from a read's arrival to its response");
+    Histogram& read_queue = histogram("read_queue", "lines", "reads in a channel's queue when another one joins");
+    Histogram& write_queue = histogram("write_queue", "lines", "writes in a channel's queue when another one joins");
   };
 
   bool on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival);
@@ -123,8 +124,7 @@ class Hbm : public Block {
   std::uint32_t port_requests_;
   std::vector<Port> ports_;
   std::vector<Channel> channels_;
-  std::vector<Flight> flights_;
-  std::vector<std::uint32_t> free_flights_;
+  IndexPool<Flight> flights_;
   std::vector<HbmDone> done_;  // of one call of HbmChannel::advance
 };
 

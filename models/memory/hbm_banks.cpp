@@ -23,7 +23,7 @@ void HbmBanks::activate(std::uint32_t bank, std::uint32_t row, HbmTick now) {
   if (state.conflict) note(HbmCommand::precharge, bank, state.row, std::max(now, state.precharge));
   note(HbmCommand::activate, bank, row, when);
   state.row = row;
-  state.streak = 0;
+  state.row_hits = 0;
   state.precharge = when + timing_->ras;
   state.column = when + timing_->rcd;
   groups_[bank & group_mask_].activate = when + timing_->rrd_long;
@@ -38,20 +38,20 @@ HbmTick HbmBanks::column(std::uint32_t bank, bool write, HbmTick when) {
   Bank& state = banks_[bank];
   Group& group = groups_[bank & group_mask_];
   note(write ? HbmCommand::write : HbmCommand::read, bank, state.row, when);
-  slot_[write] = when + t.access;
+  bus_free_[write] = when + t.access;
   group.column[write] = when + t.access_long;
   if (write) {
-    slot_[0] = std::max(slot_[0], when + t.write_to_read);
+    bus_free_[0] = std::max(bus_free_[0], when + t.write_to_read);
     group.column[0] = std::max(group.column[0], when + t.write_to_read_long);
     state.precharge = std::max(state.precharge, when + t.write_to_pre);
   } else {
-    slot_[1] = std::max(slot_[1], when + t.read_to_write);
+    bus_free_[1] = std::max(bus_free_[1], when + t.read_to_write);
     state.precharge = std::max(state.precharge, when + t.read_to_pre);
   }
-  if (write != last_write_) counters_->turn_rounds.add();
+  if (write != last_write_) counters_->bus_turnarounds.add();
   last_write_ = write;
-  (state.streak != 0 ? counters_->row_hits : state.conflict ? counters_->row_conflicts : counters_->row_misses).add();
-  ++state.streak;
+  (state.row_hits != 0 ? counters_->row_hits : state.conflict ? counters_->row_conflicts : counters_->row_misses).add();
+  ++state.row_hits;
   return when + t.read_data;
 }
 
@@ -131,7 +131,7 @@ void HbmBanks::reset() {
   next_activate_ = 0;
   window_.fill(0);
   oldest_ = 0;
-  slot_[0] = slot_[1] = 0;
+  bus_free_[0] = bus_free_[1] = 0;
   last_write_ = false;
   next_refresh_ = first_refresh_;
   refresh_bank_ = 0;

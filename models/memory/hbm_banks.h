@@ -28,15 +28,16 @@ class HbmTrace {
 };
 
 // Summed over channels.
-struct HbmCounters {
-  Counter& row_hits;       // accesses to a row that was open
-  Counter& row_misses;     // accesses that opened a row of a closed bank
-  Counter& row_conflicts;  // accesses that closed another row first
-  Counter& activates;
-  Counter& refreshes;
-  Counter& turn_rounds;
-  Counter& merged;
-  Counter& forwarded;
+struct HbmCounters : StatGroup {
+  using StatGroup::StatGroup;
+  Counter& row_hits = counter("row_hits", "accesses", "accesses to a row that was open");
+  Counter& row_misses = counter("row_misses", "accesses", "accesses that opened a row of a closed bank");
+  Counter& row_conflicts = counter("row_conflicts", "accesses", "accesses that closed another row first");
+  Counter& activates = counter("activates", "commands", "rows that were opened");
+  Counter& refreshes = counter("refreshes", "commands", "refresh commands, up to the last work of each channel");
+  Counter& bus_turnarounds = counter("turn_rounds", "changes", "changes between reading and writing on a data bus");
+  Counter& merged = counter("merged_writes", "lines", "writes that joined a waiting write to the same line");
+  Counter& forwarded = counter("forwarded_reads", "lines", "reads that were answered from waiting writes");
 };
 
 class HbmBanks {
@@ -48,7 +49,7 @@ class HbmBanks {
 
   std::uint32_t row_of(std::uint32_t bank) const { return banks_[bank].row; }
   // Accesses that were served since the row was opened.
-  std::uint32_t streak_of(std::uint32_t bank) const { return banks_[bank].streak; }
+  std::uint32_t row_hits_of(std::uint32_t bank) const { return banks_[bank].row_hits; }
 
   // When a row of the bank could be opened by commands that begin at `now` or later; without what all banks share.
   HbmTick bank_activate_time(std::uint32_t bank, HbmTick now) const {
@@ -64,16 +65,16 @@ class HbmBanks {
   void activate(std::uint32_t bank, std::uint32_t row, HbmTick now);
 
   // When the data bus is free for a column of that direction, and when an open bank can use it.
-  HbmTick slot(bool write) const { return slot_[write]; }
-  HbmTick column_time(std::uint32_t bank, bool write, HbmTick slot) const {
-    return std::max({slot, banks_[bank].column, groups_[bank & group_mask_].column[write]});
+  HbmTick bus_free(bool write) const { return bus_free_[write]; }
+  HbmTick column_time(std::uint32_t bank, bool write, HbmTick bus_free) const {
+    return std::max({bus_free, banks_[bank].column, groups_[bank & group_mask_].column[write]});
   }
   // Issues a column command at a time from column_time(); returns the end of its data.
   HbmTick column(std::uint32_t bank, bool write, HbmTick when);
 
   HbmTick next_refresh() const { return next_refresh_; }
   // All commands from then on have to wait for the refresh; kNoTick if banks are refreshed one by one.
-  HbmTick standstill() const { return timing_->refresh == HbmRefresh::all_bank ? next_refresh_ : kNoTick; }
+  HbmTick refresh_stall() const { return timing_->refresh == HbmRefresh::all_bank ? next_refresh_ : kNoTick; }
   // Issues the refreshes that are due before `until`; returns a mask of the banks whose rows they closed.
   std::uint64_t refresh(HbmTick until);
 
@@ -82,7 +83,7 @@ class HbmBanks {
  private:
   struct Bank {
     std::uint32_t row = kClosed;
-    std::uint32_t streak = 0;
+    std::uint32_t row_hits = 0;
     bool conflict = false;  // its row took the place of another
     HbmTick activate = 0;   // earliest, while closed
     HbmTick precharge = 0;  // earliest, while open
@@ -110,7 +111,7 @@ class HbmBanks {
   static constexpr std::uint32_t kWindow = 4;
   std::array<HbmTick, kWindow> window_{};  // tFAW: until when each of the last four activates keeps another one off
   std::uint32_t oldest_ = 0;
-  HbmTick slot_[2] = {0, 0};
+  HbmTick bus_free_[2] = {0, 0};
   bool last_write_ = false;
   HbmTick next_refresh_;
   std::uint32_t refresh_bank_ = 0;

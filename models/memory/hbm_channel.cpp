@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/bits.h"
+
 namespace heddle::memory {
 
 HbmChannel::HbmChannel(const HbmTiming& timing, const HbmQueues& queues, HbmCounters& counters, HbmTick first_refresh,
@@ -28,7 +30,7 @@ HbmChannel::Entered HbmChannel::enter(bool write, const HbmAccess& access) {
   }
   HbmQueue& target = queue(write);
   target.push(access, age_++);
-  if ((target.hits() >> access.bank & 1) == 0) update_hits(write, access.bank);
+  if (!bits::contains(target.hits(), access.bank)) update_hits(write, access.bank);
   return Entered::queued;
 }
 
@@ -80,22 +82,21 @@ void HbmChannel::open_rows(HbmTick now) {
     }
     std::uint32_t oldest = HbmBanks::kNoBank;
     HbmTick later = kNoTick;
-    for (std::uint64_t left = wanted; left != 0; left &= left - 1) {
-      const auto bank = static_cast<std::uint32_t>(__builtin_ctzll(left));
+    bits::for_each(wanted, [&](std::uint32_t bank) {
       const HbmTick when = banks_.activate_time(bank, now);
       if (when > limit) {
         later = std::min(later, when - lead_);
-      } else if (when < banks_.standstill() &&
+      } else if (when < banks_.refresh_stall() &&
                  (oldest == HbmBanks::kNoBank || waiting.oldest_age(bank) < waiting.oldest_age(oldest))) {
         oldest = bank;
       }
-    }
+    });
     open_at_ = later;
     if (oldest == HbmBanks::kNoBank) return;
     banks_.activate(oldest, waiting.oldest_row(oldest), now);
     update_hits(false, oldest);
     update_hits(true, oldest);
-    wanted &= ~(std::uint64_t{1} << oldest);
+    wanted &= ~bits::one(oldest);
   }
   open_at_ = kNoTick;
 }
@@ -103,22 +104,21 @@ void HbmChannel::open_rows(HbmTick now) {
 // Returns when to look for the next column: before `until` if one was issued and another may follow.
 HbmTick HbmChannel::issue_column(HbmTick now, HbmTick until, std::vector<HbmDone>& done) {
   HbmQueue& waiting = queue(writing_);
-  const HbmTick slot = std::max(now, banks_.slot(writing_));
-  if (slot >= until) return slot;
+  const HbmTick bus_free = std::max(now, banks_.bus_free(writing_));
+  if (bus_free >= until) return bus_free;
   std::uint32_t best = 0;
   HbmTick best_time = kNoTick;
   std::uint64_t best_age = 0;
-  for (std::uint64_t left = waiting.hits(); left != 0; left &= left - 1) {
-    const auto bank = static_cast<std::uint32_t>(__builtin_ctzll(left));
-    const HbmTick when = banks_.column_time(bank, writing_, slot);
-    if (when > best_time) continue;
+  bits::for_each(waiting.hits(), [&](std::uint32_t bank) {
+    const HbmTick when = banks_.column_time(bank, writing_, bus_free);
+    if (when > best_time) return;
     const std::uint64_t age = waiting.hit_age(bank);
-    if (when == best_time && age > best_age) continue;
+    if (when == best_time && age > best_age) return;
     best = bank;
     best_time = when;
     best_age = age;
-  }
-  if (best_time >= banks_.standstill()) return kNoTick;  // the refresh comes first
+  });
+  if (best_time >= banks_.refresh_stall()) return kNoTick;  // the refresh comes first
   if (best_time >= until) return best_time;
   const HbmTick end = banks_.column(best, writing_, best_time);
   HbmAccess access;
@@ -127,7 +127,7 @@ HbmTick HbmChannel::issue_column(HbmTick now, HbmTick until, std::vector<HbmDone
     if (turn_left_ > 0) --turn_left_;
     update_hits(writing_, best);
   }
-  if (banks_.streak_of(best) >= limits_.hit_streak) {
+  if (banks_.row_hits_of(best) >= limits_.row_hit_cap) {
     update_hits(false, best);
     update_hits(true, best);
   }
@@ -137,19 +137,18 @@ HbmTick HbmChannel::issue_column(HbmTick now, HbmTick until, std::vector<HbmDone
 // Which access of the bank, if any, may use the row that is open.
 void HbmChannel::update_hits(bool write, std::uint32_t bank) {
   HbmQueue& waiting = queue(write);
-  if ((waiting.pending() >> bank & 1) == 0) return waiting.find_hit(bank, false, 0);
+  if (!bits::contains(waiting.pending(), bank)) return waiting.find_hit(bank, false, 0);
   open_at_ = 0;  // it may want another row
   const std::uint32_t row = banks_.row_of(bank);
-  const bool enough = banks_.streak_of(bank) >= limits_.hit_streak && waiting.oldest_row(bank) != row;
+  const bool enough = banks_.row_hits_of(bank) >= limits_.row_hit_cap && waiting.oldest_row(bank) != row;
   waiting.find_hit(bank, row != HbmBanks::kClosed && !enough, row);
 }
 
 void HbmChannel::after_close(std::uint64_t banks) {
-  for (; banks != 0; banks &= banks - 1) {
-    const auto bank = static_cast<std::uint32_t>(__builtin_ctzll(banks));
+  bits::for_each(banks, [this](std::uint32_t bank) {
     update_hits(false, bank);
     update_hits(true, bank);
-  }
+  });
 }
 
 void HbmChannel::reset() {

@@ -2,7 +2,7 @@
 //
 // Reads and writes wait in queues of their own, sorted by bank. Rows are opened as early as the part allows, the oldest
 // access first; of the columns that can go at the next free place on the data bus, the oldest goes (first-ready,
-// first-come first-served). A bank that served `hit_streak` accesses from one row turns to its oldest access. Writes
+// first-come first-served). A bank that served `row_hit_cap` accesses from one row turns to its oldest access. Writes
 // wait until there are `write_high` of them or nothing is to be read, and then go in one batch.
 #pragma once
 
@@ -21,7 +21,7 @@ struct HbmQueues {
   std::uint32_t writes = 64;  // lines
   std::uint32_t write_high = 48;
   std::uint32_t write_low = 16;
-  std::uint32_t hit_streak = 32;  // accesses
+  std::uint32_t row_hit_cap = 32;  // accesses
 };
 
 struct HbmDone {

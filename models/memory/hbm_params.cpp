@@ -26,7 +26,7 @@ void HbmParams::describe(ParamTable<HbmParams>& t) {
         "waiting writes at which a channel stops reading and writes", "assumption: three quarters of write_queue");
   t.add("write_low", &HbmParams::write_low, {Unit::count, 0, 4095}, "waiting writes at which it reads again",
         "assumption: a quarter of write_queue");
-  t.add("hit_streak", &HbmParams::hit_streak, {Unit::count, 1, 65'536},
+  t.add("hit_streak", &HbmParams::row_hit_cap, {Unit::count, 1, 65'536},
         "accesses that a bank serves from one row while an older access waits for another", "assumption: two rows");
   t.add("port_requests", &HbmParams::port_requests, {Unit::count, 1, 65'536},
         "requests that a socket has open at a time", "assumption: more than an L2 slice has misses");

@@ -26,7 +26,7 @@ struct HbmParams {
   std::uint32_t write_queue = 64;     // lines per channel
   std::uint32_t write_high = 48;      // lines
   std::uint32_t write_low = 16;       // lines
-  std::uint32_t hit_streak = 32;      // accesses
+  std::uint32_t row_hit_cap = 32;     // accesses
   std::uint32_t port_requests = 256;  // requests
   double request_latency = 40;        // ns
   double response_latency = 40;       // ns

@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle::memory {
 
-// A piece of a request: sectors of one 128-byte line.
+// A part of a request: sectors of one 128-byte line.
 struct HbmAccess {
   std::uint64_t line = 0;  // number in the channel
   std::uint32_t row = 0;
@@ -47,7 +48,7 @@ class HbmQueue {
     List& list = lists_[access.bank];
     (list.head == kNone ? list.head : entries_[list.tail].next) = index;
     list.tail = index;
-    pending_ |= std::uint64_t{1} << access.bank;
+    pending_ |= bits::one(access.bank);
     ++size_;
   }
 
@@ -60,14 +61,14 @@ class HbmQueue {
   // Looks for the oldest access to that row, or for none.
   void find_hit(std::uint32_t bank, bool allowed, std::uint32_t row) {
     List& list = lists_[bank];
-    hits_ &= ~(std::uint64_t{1} << bank);
+    hits_ &= ~bits::one(bank);
     if (!allowed) return;
     Index before = kNone;
     for (Index index = list.head; index != kNone; before = index, index = entries_[index].next) {
       if (entries_[index].access.row != row) continue;
       list.hit = index;
       list.before_hit = before;
-      hits_ |= std::uint64_t{1} << bank;
+      hits_ |= bits::one(bank);
       return;
     }
   }
@@ -83,14 +84,14 @@ class HbmQueue {
     if (list.tail == list.hit) list.tail = list.before_hit;
     entry.next = free_;
     free_ = list.hit;
-    if (list.head == kNone) pending_ &= ~(std::uint64_t{1} << bank);
+    if (list.head == kNone) pending_ &= ~bits::one(bank);
     --size_;
     return true;
   }
 
   // The access to that line that waits; kNone without one.
   Index find(std::uint32_t bank, std::uint64_t line) const {
-    if ((pending_ >> bank & 1) == 0) return kNone;
+    if (!bits::contains(pending_, bank)) return kNone;
     Index index = lists_[bank].head;
     while (index != kNone && entries_[index].access.line != line) index = entries_[index].next;
     return index;

@@ -4,21 +4,12 @@
 #include <array>
 #include <cstring>
 
+#include "arch/little_endian.h"
 #include "arch/tensor_data.h"
+#include "common/bits.h"
 
 namespace heddle::memory {
 namespace {
-
-// Values lie in memory with their lowest byte first, as everywhere in the machine.
-std::uint64_t load_value(const std::uint8_t* from, std::uint32_t bytes) {
-  std::uint64_t value = 0;
-  for (std::uint32_t i = bytes; i-- > 0;) value = value << 8 | from[i];
-  return value;
-}
-
-void store_value(std::uint8_t* to, std::uint32_t bytes, std::uint64_t value) {
-  for (std::uint32_t i = 0; i < bytes; ++i, value >>= 8) to[i] = static_cast<std::uint8_t>(value);
-}
 
 // As the functions of tensors have it: bit i is byte i of the data.
 arch::ByteMask mask_of_data(const L2Access& access) {
@@ -37,9 +28,9 @@ void perform_atomic(protocol::MemoryExtension& atomic, std::uint8_t* line) {
   const std::uint32_t bytes = arch::bytes_of(atomic.type);
   for (std::uint32_t i = 0; i < atomic.lanes; ++i) {
     protocol::AtomicLane& lane = atomic.lane[i];
-    const std::uint64_t old = load_value(line + lane.offset, bytes);
-    store_value(line + lane.offset, bytes,
-                arch::atomic_result(atomic.atomic, atomic.type, old, lane.operand, lane.compare));
+    const std::uint64_t old = arch::load_number(line + lane.offset, bytes);
+    arch::store_number(line + lane.offset, bytes,
+                       arch::atomic_result(atomic.atomic, atomic.type, old, lane.operand, lane.compare));
     if (atomic.action == protocol::MemoryAction::atomic) lane.old = old;
   }
 }
@@ -49,16 +40,13 @@ void perform_atomic(protocol::MemoryExtension& atomic, std::uint8_t* line) {
 void copy_bytes(std::uint8_t* to, const std::uint8_t* from, const LineMask& mask) {
   for (std::uint32_t sector = 0; sector < arch::kSectorsPerLine; ++sector) {
     const std::uint64_t half = sector < 2 ? mask.low : mask.high;
-    auto bits = static_cast<std::uint32_t>(half >> (sector % 2 * 32));
+    const auto bytes = static_cast<std::uint32_t>(half >> (sector % 2 * 32));
     const std::uint32_t first = sector * arch::kSectorBytes;
-    if (bits == ~std::uint32_t{0}) {
+    if (bytes == ~std::uint32_t{0}) {
       std::memcpy(to + first, from + first, arch::kSectorBytes);
       continue;
     }
-    for (; bits != 0; bits &= bits - 1) {
-      const std::uint32_t byte = first + static_cast<std::uint32_t>(__builtin_ctz(bits));
-      to[byte] = from[byte];
-    }
+    bits::for_each(bytes, [&](std::uint32_t byte) { to[first + byte] = from[first + byte]; });
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "arch/address_map.h"
 #include "arch/memory_op.h"
 #include "protocol/memory_request.h"
 
@@ -56,6 +57,11 @@ struct L2Access {
   // Sectors that memory has to supply first. A write needs none: what it leaves out of a sector stays marked as absent.
   std::uint32_t missing(const LineMask& valid) const { return kind == Kind::write ? 0 : (bytes & ~valid).touched(); }
 };
+
+// From a payload to what a slice does (l2_decode.cpp). Anything but TLM_OK_RESPONSE says why the request is refused
+// (MEM-05). A payload without our extension is a plain access. Judged liberally: the status that it comes with does not
+// matter, nor a streaming width of 0.
+tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::AddressMap& map, L2Access& access);
 
 // Does it: all bytes that are read are in `line`. True if bytes of the line have changed.
 bool perform(const L2Access& access, std::uint8_t* line);

@@ -1,8 +1,10 @@
 #include "memory/l2_array.h"
 
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle::memory {
+
 L2Array::L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices)
     : lines_(lines), ways_(ways), slices_(slices), sets_(lines / ways) {
   HEDDLE_CHECK(sets_ > 0 && lines % ways == 0, "the lines of a slice do not make whole sets");
@@ -29,6 +31,21 @@ std::uint32_t L2Array::victim(std::uint64_t line) const {
   return best;
 }
 
+void L2Array::apply(const L2Access& access, std::uint32_t index) {
+  touch(index);
+  if (!perform(access, data(index))) return;
+  L2Line& state = states_[index];
+  state.valid = state.valid | access.bytes;
+  set_dirty(index, access.bytes.touched());
+}
+
+void L2Array::fill(std::uint32_t index, std::uint32_t sectors, const std::uint8_t* image) {
+  L2Line& state = states_[index];
+  const LineMask arrived = LineMask::sectors(sectors);
+  copy_bytes(data(index), image, arrived & ~state.valid);
+  state.valid = state.valid | arrived;
+}
+
 void L2Array::drop(std::uint32_t index) {
   set_clean(index);
   tags_[index] = 0;
@@ -37,9 +54,9 @@ void L2Array::drop(std::uint32_t index) {
 
 std::uint32_t L2Array::next_dirty(std::uint32_t index) const {
   for (std::uint32_t word = index / 64; word < dirty_.size(); ++word) {
-    std::uint64_t bits = dirty_[word];
-    if (word == index / 64) bits &= ~std::uint64_t{0} << (index % 64);
-    if (bits != 0) return word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits));
+    std::uint64_t dirty = dirty_[word];
+    if (word == index / 64) dirty &= ~std::uint64_t{0} << (index % 64);
+    if (dirty != 0) return word * 64 + bits::lowest(dirty);
   }
   return kNone;
 }

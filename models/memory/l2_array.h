@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/big_memory.h"
+#include "common/cache_warming.h"
 #include "memory/l2_access.h"
 
 namespace heddle::memory {
@@ -46,16 +47,20 @@ class L2Array {
   const L2Line& state(std::uint32_t index) const { return states_[index]; }
   std::uint8_t* data(std::uint32_t index) { return data_.get() + std::size_t{index} * arch::kLineBytes; }
   const std::uint8_t* data(std::uint32_t index) const { return data_.get() + std::size_t{index} * arch::kLineBytes; }
-  // The line will be looked at soon: its tags into the caches of the host, and after these what they lead to.
-  void prefetch_tags(std::uint64_t line) const { __builtin_prefetch(&tags_[first_of(line)]); }
-  void prefetch_line(std::uint64_t line) const {
+  // For a CacheWarmer: the tags of a line's set, and after these what they lead to.
+  void warm_tags(std::uint64_t line) const { warm_line(&tags_[first_of(line)]); }
+  void warm_entry(std::uint64_t line) const {
     const std::uint32_t index = find(line);
     if (index == kNone) return;
-    __builtin_prefetch(&states_[index]);
-    __builtin_prefetch(data(index));
-    __builtin_prefetch(data(index) + arch::kLineBytes / 2);
+    warm_line(&states_[index]);
+    warm_line(data(index));
+    warm_line(data(index) + arch::kLineBytes / 2);
   }
   void touch(std::uint32_t index) { states_[index].used = ++uses_; }
+  // The access takes effect on the line, all of whose bytes that it reads are here.
+  void apply(const L2Access& access, std::uint32_t index);
+  // Sectors have come from memory. Bytes that are valid already are newer than memory's.
+  void fill(std::uint32_t index, std::uint32_t sectors, const std::uint8_t* image);
 
   void set_dirty(std::uint32_t index, std::uint32_t sectors) {
     states_[index].dirty = static_cast<std::uint8_t>(states_[index].dirty | sectors);

@@ -1,8 +1,8 @@
-#include "memory/l2_decode.h"
-
+// From a payload to what a slice does.
 #include <algorithm>
 
 #include "arch/tensor_data.h"
+#include "memory/l2_access.h"
 
 namespace heddle::memory {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "memory/l2_decode.h"
+#include "common/lines.h"
 
 namespace heddle::memory {
 namespace {
@@ -15,51 +15,61 @@ L2Config config_of(const L2Params& params, const arch::AddressMap& map) {
   config.ways = params.ways;
   config.slices = map.slices();
   config.mshrs = params.mshrs;
-  config.waiters = params.waiters;
+  config.mshr_targets = params.waiters;
   config.write_buffer = params.write_buffer;
   return config;
 }
 
-Cycle cycles_for(std::uint32_t bytes, std::uint32_t per_cycle) {
-  return std::max<Cycle>(1, (bytes + per_cycle - 1) / per_cycle);
+const char* reason_of(L2Core::Stall stall) {
+  switch (stall) {
+    case L2Core::Stall::mshr:
+      return "for a miss-status register, held by fetches from";
+    case L2Core::Stall::mshr_target:
+      return "for room among the requests that wait for";
+    case L2Core::Stall::way:
+      return "for a way of its set, all of which are fetched from";
+    case L2Core::Stall::write_buffer:
+      break;
+  }
+  return "for room in the write buffer, on its way to";
+}
+
+// Sectors of a line that bytes of it touch.
+std::uint32_t sectors_of(std::uint64_t address, std::uint64_t bytes) {
+  return LineMask::range(static_cast<std::uint32_t>(address % arch::kLineBytes), static_cast<std::uint32_t>(bytes))
+      .touched();
 }
 
 }  // namespace
 
 L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
-                 const arch::AddressMap& map, std::uint32_t slice, L2Ways ways)
+                 const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports)
     : Block(name, domain, path),
       request_in("request_in", domain),
       memory_out("memory_out", domain),
       map_(map),
       number_(slice),
       params_(params),
-      requests_(counter("requests", "requests", "requests that the slice has served")),
-      atomics_(counter("atomics", "values", "values that atomics and reductions have changed")),
-      stalls_(counter("stalls", "cycles", "cycles in which the first request could not be served")),
-      core_(config_of(params, map),
-            {counter("hits", "requests", "requests served without waiting for memory"),
-             counter("merges", "requests", "requests that waited behind an earlier one for the same line"),
-             counter("fills", "sectors", "sectors read from memory"),
-             counter("write_backs", "sectors", "sectors written to memory"),
-             counter("write_errors", "transfers", "write-backs that memory has refused: their bytes are lost")}),
-      tag_delay_(domain.clock().period() * static_cast<double>(params.tag_latency)),
-      data_delay_(domain.clock().period() * static_cast<double>(params.data_latency)),
-      memory_delay_(domain.clock().period() * static_cast<double>(params.memory_latency)) {
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path),
+      core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
+      core_(config_of(params, map), core_counters_),
+      memory_(this->name(), domain, memory_out, params, *this),
+      functional_(core_, memory_, map, slice, params, domain.clock().period(), stats_.atomics),
+      ingress_(params.queue, params.responses),
+      data_port_(params),
+      warmer_(*this, core_.array(), kServe) {
+  warm_by(warmer_);
   HEDDLE_CHECK(slice < map.slices(), "an L2 slice has a number that the address map does not know");
-  for (std::uint32_t i = 0; i <= arch::kSectorsPerLine; ++i) {
-    sector_cycles_[i] = cycles_for(i * arch::kSectorBytes, params.bandwidth);
-  }
-  const auto listen = [this](MemoryIn& in, std::uint32_t way) {
+  const auto listen = [this](MemoryIn& in, std::uint32_t port) {
     in.connect<L2Slice, &L2Slice::on_request, &L2Slice::on_response_room, &L2Slice::on_blocking, &L2Slice::on_debug>(
-        *this, way);
+        *this, port);
+    ingress_.connect(port, in);
   };
-  listen(request_in, kCrossbar);
-  if (ways == L2Ways::crossbar_and_hub) {
+  listen(request_in, L2Ingress::kCrossbar);
+  if (ports == L2IngressPorts::crossbar_and_hub) {
     hub_in_ = std::make_unique<MemoryIn>("hub_in", domain);
-    listen(*hub_in_, kHub);
+    listen(*hub_in_, L2Ingress::kHub);
   }
-  memory_out.connect<L2Slice, &L2Slice::on_answer, &L2Slice::on_memory_room>(*this);
 }
 
 L2Slice::~L2Slice() = default;
@@ -71,47 +81,43 @@ MemoryIn& L2Slice::hub_in() {
 
 void L2Slice::reset() {
   core_.reset();
+  memory_.reset(direct_ != nullptr);
+  ingress_.reset();
+  data_port_.reset();
   arrivals_.clear();
-  hub_arrivals_ = 0;
-  for (Ring<Departure>& departures : departures_) departures.clear();
   serve_at_ = kNever;
-  blocked_ = nullptr;
-  port_free_ = memory_free_ = last_departure_ = 0;
-  for (const Transfer& transfer : transfers_) {
-    if (transfer.payload == nullptr) continue;
-    // An attached memory is not reset. Our own is, and keeps a reference of its own as long as it looks at it.
-    if (transfer.answered || direct_ != nullptr) {
-      transfer.payload->release();
-    } else {
-      stale_.push_back(transfer.payload);
-    }
-  }
-  transfers_.clear();
-  free_transfers_.clear();
+  blocked_ = {};
 }
 
 void L2Slice::poison(std::uint64_t address, std::uint64_t bytes) {
   HEDDLE_CHECK(bytes > 0 && map_.contains(address, bytes), "bytes outside memory cannot become corrupt");
-  const std::uint64_t end = address + bytes;
-  while (address < end) {
-    const std::uint64_t next = std::min(end, arch::line_of(address) + arch::kLineBytes);
-    const LineMask range = LineMask::range(static_cast<std::uint32_t>(address % arch::kLineBytes),
-                                           static_cast<std::uint32_t>(next - address));
-    if (map_.slice_of(address) == number_) core_.poison(address / arch::kLineBytes, range.touched());
-    address = next;
-  }
+  for_each_block(address, bytes, arch::kLineBytes, [this](std::uint64_t at, std::uint64_t count) {
+    if (map_.slice_of(at) == number_) core_.poison(at / arch::kLineBytes, sectors_of(at, count));
+  });
 }
 
 bool L2Slice::poisoned(std::uint64_t address, std::uint64_t bytes) const {
-  const std::uint64_t end = address + bytes;
-  for (std::uint64_t at = address; at < end;) {
-    const std::uint64_t next = std::min(end, arch::line_of(at) + arch::kLineBytes);
-    const LineMask range =
-        LineMask::range(static_cast<std::uint32_t>(at % arch::kLineBytes), static_cast<std::uint32_t>(next - at));
-    if (core_.poisoned(at / arch::kLineBytes, range.touched())) return true;
-    at = next;
+  bool found = false;
+  for_each_block(address, bytes, arch::kLineBytes, [&](std::uint64_t at, std::uint64_t count) {
+    found = found || core_.poisoned(at / arch::kLineBytes, sectors_of(at, count));
+  });
+  return found;
+}
+
+bool L2Slice::idle() const {
+  return arrivals_.empty() && !ingress_.has_responses(L2Ingress::kCrossbar) && !ingress_.has_responses(L2Ingress::kHub);
+}
+
+bool L2Slice::busy_with(std::uint64_t first, std::uint64_t last) const {
+  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
+    const std::uint64_t line = arrivals_.at(i).request.payload().get_address() / arch::kLineBytes;
+    if (line >= first / arch::kLineBytes && line <= last / arch::kLineBytes) return true;
   }
-  return false;
+  return functional_.busy_with(first, last);
+}
+
+bool L2Slice::clean_invalidate(std::uint64_t first, std::uint64_t last) {
+  return !busy_with(first, last) && functional_.clean_invalidate(first, last);
 }
 
 void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
@@ -121,45 +127,27 @@ void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
       serve_at_ = kNever;
       serve_next();
       break;
-    case kAnswer:
-      take_answer(static_cast<std::uint32_t>(argument));
-      break;
     case kRespond:
-      send_responses(static_cast<std::uint32_t>(argument));
+      ingress_.send_responses(static_cast<std::uint32_t>(argument), now());
       unblock();
       break;
     default:
-      answer_served();
-      send_commands();
-      unblock();
+      drain();
       break;
   }
 }
 
-// The payload first, then the tags, then the line.
-void L2Slice::prefetch(std::uint32_t kind, std::uint64_t, Ahead ahead) const {
-  if (kind != kServe || arrivals_.empty()) return;
-  const tlm::tlm_generic_payload& payload = arrivals_.front().guest.payload();
-  if (ahead == Ahead::far) {
-    protocol::prefetch(payload);
-  } else if (ahead == Ahead::near) {
-    core_.prefetch_tags(payload.get_address() / arch::kLineBytes);
-  } else if (ahead == Ahead::next) {
-    core_.prefetch_line(payload.get_address() / arch::kLineBytes);
-  }
-}
-
-bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t way, Cycle arrival) {
-  const Arrival arrived{Guest(payload, way), arrival + params_.tag_latency};
-  // Arrivals may be announced ahead of time, so that one from the other way can come first.
+bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
+  const Arrival arrived{PendingRequest(payload, port), arrival + params_.tag_latency};
+  // Arrivals may be announced ahead of time, so that one from the other port can come first.
   arrivals_.insert(arrived, [](const Arrival& before, const Arrival& item) { return before.ready > item.ready; });
-  hub_arrivals_ += way;
+  const bool room = ingress_.enter(port);
   // What memory blocks goes on when that has answered.
-  if (arrived.ready < serve_at_ && (blocked_ == nullptr || !blocked_on_memory_)) expect_service();
-  return waiting(way) < params_.queue;
+  if (arrived.ready < serve_at_ && (blocked_.reason == nullptr || !blocked_.on_memory)) expect_service();
+  return room;
 }
 
-void L2Slice::expect_service() { schedule_service(std::max({arrivals_.front().ready, port_free_, now()})); }
+void L2Slice::expect_service() { schedule_service(std::max({arrivals_.front().ready, data_port_.free_at(), now()})); }
 
 void L2Slice::schedule_service(Cycle when) {
   if (when >= serve_at_) return;
@@ -167,19 +155,13 @@ void L2Slice::schedule_service(Cycle when) {
   domain_.schedule(when, *this, kServe);
 }
 
-// What is still on its way through the data pipeline needs no other place.
-bool L2Slice::cannot_respond(std::uint32_t way) const {
-  const Ring<Departure>& departures = departures_[way];
-  return departures.size() >= params_.responses && departures.at(params_.responses - 1).when <= now();
-}
-
-// The first arrival cannot be served because its way does not take responses. The other way's first does not wait for
+// The first arrival cannot be served because its port does not take responses. The other port's first does not wait for
 // that: it becomes the first of all, if its time has come and it can be answered.
-bool L2Slice::put_other_first() {
-  const std::uint32_t other = 1 - arrivals_.front().guest.way();
-  if (waiting(other) == 0 || cannot_respond(other)) return false;
+bool L2Slice::put_other_port_first() {
+  const std::uint32_t other = 1 - arrivals_.front().request.port();
+  if (ingress_.waiting(other) == 0 || ingress_.blocked(other, now())) return false;
   std::size_t place = 1;
-  while (arrivals_.at(place).guest.way() != other) ++place;
+  while (arrivals_.at(place).request.port() != other) ++place;
   const Arrival chosen = arrivals_.at(place);
   if (chosen.ready > now()) {
     schedule_service(chosen.ready);
@@ -192,122 +174,112 @@ bool L2Slice::put_other_first() {
 
 // One event per request: it takes effect here, and its response leaves with the delay of the data pipeline.
 void L2Slice::serve_next() {
-  if (port_free_ > now()) {  // taken by requests that memory has answered in the meantime
-    schedule_service(port_free_);
+  if (data_port_.free_at() > now()) {  // taken by requests that memory has answered in the meantime
+    schedule_service(data_port_.free_at());
     return;
   }
-  if (cannot_respond(arrivals_.front().guest.way()) && !put_other_first()) {
+  if (ingress_.blocked(arrivals_.front().request.port(), now()) && !put_other_port_first()) {
     block("for its responses to be taken by", false);
     return;
   }
-  const Guest guest = arrivals_.front().guest;
+  const PendingRequest request = arrivals_.front().request;
   L2Access access;
-  const tlm::tlm_response_status status = decode(guest.payload(), map_, access);
+  const tlm::tlm_response_status status = decode(request.payload(), map_, access);
+  const bool good = status == tlm::TLM_OK_RESPONSE;
   L2Core::Outcome outcome = L2Core::Outcome::done;
-  if (status == tlm::TLM_OK_RESPONSE) {
-    if (direct_ != nullptr && direct_->any()) end_grant(access);
-    outcome = core_.serve(access, guest.handle());
+  if (good) {
+    end_grant(direct_, access);
+    outcome = core_.serve(access, request.handle());
   }
   if (outcome == L2Core::Outcome::stalled) {
-    block(stall_reason(), true);
+    block(reason_of(core_.stall()), true);
     return;
   }
-  if (blocked_ != nullptr) {
-    stalls_.add(now() - blocked_since_);
-    blocked_ = nullptr;
+  if (blocked_.reason != nullptr) {
+    stats_.stalls.add(now() - blocked_.since);
+    blocked_.reason = nullptr;
   }
-  requests_.add();
+  stats_.requests.add();
   arrivals_.pop();
-  hub_arrivals_ -= guest.way();
-  if (status == tlm::TLM_OK_RESPONSE && changes_values(access.kind)) atomics_.add(values_of(access));
+  ingress_.leave(request.port());
+  if (good && changes_values(access.kind)) stats_.atomics.add(values_of(access));
   if (outcome == L2Core::Outcome::done) {
-    respond(guest, status, take_port(status == tlm::TLM_OK_RESPONSE ? cycles_of(access) : 1));
+    respond(request, status, good ? data_port_.cycles_of(access) : 1);
   } else {
-    take_port(1);
+    data_port_.take(now(), 1);
   }
   if (!arrivals_.empty()) expect_service();
-  MemoryIn& in = way_in(guest.way());
-  if (in.withholding() && waiting(guest.way()) < params_.queue) in.accept(now());
+  ingress_.accept(request.port(), now());
   send_commands();
 }
 
-const char* L2Slice::stall_reason() const {
-  switch (core_.stall()) {
-    case L2Core::Stall::mshr:
-      return "for a miss-status register, held by fetches from";
-    case L2Core::Stall::waiter:
-      return "for room among the requests that wait for";
-    case L2Core::Stall::way:
-      return "for a way of its set, all of which are fetched from";
-    case L2Core::Stall::write_buffer:
-      break;
-  }
-  return "for room in the write buffer, on its way to";
-}
-
 void L2Slice::block(const char* reason, bool on_memory) {
-  if (blocked_ == nullptr) blocked_since_ = now();
-  blocked_ = reason;
-  blocked_on_memory_ = on_memory;
+  blocked_ = {reason, on_memory, blocked_.reason == nullptr ? now() : blocked_.since};
 }
 
 void L2Slice::unblock() {
-  if (blocked_ != nullptr && serve_at_ == kNever) serve_next();
+  if (blocked_.reason != nullptr && serve_at_ == kNever) serve_next();
 }
 
-Cycle L2Slice::take_port(Cycle cycles) {
-  const Cycle start = std::max(now(), port_free_);
-  port_free_ = start + cycles;
-  return start;
+// The response takes its turn at the data port, for so many cycles.
+void L2Slice::respond(const PendingRequest& request, tlm::tlm_response_status status, Cycle cycles) {
+  request.payload().set_response_status(status);
+  ingress_.respond(request, data_port_.take(now(), cycles) + params_.data_latency, now());
 }
 
-Cycle L2Slice::cycles_of(const L2Access& access) const {
-  switch (access.kind) {
-    case L2Access::Kind::read:
-    case L2Access::Kind::write:
-      return sector_cycles_[static_cast<std::size_t>(__builtin_popcount(access.bytes.touched()))];
-    case L2Access::Kind::atomic:
-    case L2Access::Kind::reduce:
-      return atomic_cycles(access, params_.atomic_rate);
-    case L2Access::Kind::prefetch:
-    case L2Access::Kind::write_back:
-      break;
-  }
-  return 1;
+void L2Slice::on_response_room(std::uint32_t port, Cycle when) {
+  if (ingress_.has_responses(port)) domain_.schedule(std::max(when, now()), *this, kRespond, port);
 }
 
-// Responses of one way leave in the order of their turns at the data port.
-void L2Slice::respond(const Guest& guest, tlm::tlm_response_status status, Cycle served) {
-  guest.payload().set_response_status(status);
-  const Departure departure{guest, served + params_.data_latency};
-  Ring<Departure>& departures = departures_[guest.way()];
-  if (departures.empty() && way_in(guest.way()).can_respond()) {
-    deliver(departure);
-  } else {
-    departures.push(departure);
+void L2Slice::send_commands() {
+  while (core_.has_command() && memory_.can_send()) {
+    const L2Command command = core_.take_command();
+    memory_.send(command, command.is_write() ? core_.write_data(command) : nullptr);
   }
 }
 
-void L2Slice::deliver(const Departure& departure) {
-  last_departure_ = std::max({last_departure_, departure.when, now()});
-  way_in(departure.guest.way()).respond(departure.guest.payload(), last_departure_);
+void L2Slice::on_memory_answer(const L2Command& command, int status, const std::uint8_t* data) {
+  core_.answer(command, status, data);
+  answer_served();
+  unblock();
+  send_commands();
 }
 
-void L2Slice::send_responses(std::uint32_t way) {
-  Ring<Departure>& departures = departures_[way];
-  while (!departures.empty() && way_in(way).can_respond()) deliver(departures.pop());
+// Requests that have waited take their turns at the data port like any other.
+void L2Slice::answer_served() {
+  std::vector<L2Served>& served = core_.served();
+  for (std::size_t i = 0; i < served.size(); ++i) {  // may grow
+    const L2Served item = served[i];
+    respond(PendingRequest(item.request), static_cast<tlm::tlm_response_status>(item.status),
+            item.status == kL2Ok ? data_port_.cycles_of(item.access) : 1);
+  }
+  served.clear();
 }
 
-void L2Slice::on_response_room(std::uint32_t way, Cycle when) {
-  if (!departures_[way].empty()) domain_.schedule(std::max(when, now()), *this, kRespond, way);
+// What has been left behind while memory took nothing, or by a blocking access.
+void L2Slice::drain() {
+  answer_served();
+  send_commands();
+  unblock();
 }
 
-std::string L2Slice::memory_name() const { return "the memory of " + path(); }
+void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
+  stats_.requests.add();
+  if (!functional_.blocking(payload, delay, direct_)) return;
+  // Requests that are no calls may be under way at the same time.
+  if (core_.has_command() || !core_.served().empty()) domain_.schedule(now(), *this, kDrain);
+}
+
+unsigned L2Slice::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return functional_.debug(payload); }
 
 void L2Slice::collect_waits(WaitGraph& graph) const {
-  if (blocked_ != nullptr && blocked_on_memory_) graph.add(path(), blocked_, memory_name());
-  if (!departures_[kCrossbar].empty()) graph.add(path(), "for its responses to be taken by", "the crossbar");
-  if (!departures_[kHub].empty()) graph.add(path(), "for its responses to be taken by", "the memory hub");
+  if (blocked_.reason != nullptr && blocked_.on_memory) graph.add(path(), blocked_.reason, memory_name());
+  if (ingress_.has_responses(L2Ingress::kCrossbar)) {
+    graph.add(path(), "for its responses to be taken by", "the crossbar");
+  }
+  if (ingress_.has_responses(L2Ingress::kHub)) {
+    graph.add(path(), "for its responses to be taken by", "the memory hub");
+  }
   if (core_.fetching() > 0) graph.add(path(), "for sectors from", memory_name());
   if (core_.writing_back() > 0) graph.add(path(), "for write-backs to be acknowledged by", memory_name());
 }

@@ -1,8 +1,8 @@
 // The memory management unit at the L2's side: roots of page tables, a large TLB, and walkers that read the tables from
 // memory (MEM-04).
 //
-// Clients are the TLBs of the GPCs and the memory hub. Each page that one asks for is answered once. Asks for one page
-// that come while it is walked for share the walk. A walk that a change of the root has overtaken begins anew.
+// Clients are the TLBs of the GPCs and the memory hub. Each page that one asks for is answered once. Requests for one
+// page that come while it is walked for share the walk. A walk that a change of the root has overtaken begins anew.
 #pragma once
 
 #include <array>
@@ -16,36 +16,50 @@
 #include "common/ring.h"
 #include "memory/mmu_params.h"
 #include "memory/tlb.h"
-#include "memory/translate_now.h"
 #include "protocol/host_task.h"
 #include "protocol/memory_client.h"
 #include "protocol/tlb_mmu.h"
 
 namespace heddle::memory {
 
-class Mmu : public Block, public TranslateNow {
+// Translation inside a call: for blocking transport and debug accesses, which cannot wait for an answer.
+class FunctionalTranslator {
+ public:
+  // Adds what the walk takes to `delay`. Not present: a fault.
+  virtual arch::Translation translate_blocking(std::uint8_t subcontext, std::uint64_t address,
+                                               sc_core::sc_time& delay) = 0;
+  // Without time or side effects.
+  virtual arch::Translation translate_debug(std::uint8_t subcontext, std::uint64_t address) = 0;
+
+ protected:
+  ~FunctionalTranslator() = default;
+};
+
+class Mmu : public Block, public FunctionalTranslator {
  public:
   Mmu(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const MmuParams& params,
       std::uint32_t clients);
   ~Mmu() override;
 
   // By client; links of the outgoing sockets as well, in the order of binding.
-  sc_core::sc_vector<PacketIn<protocol::TranslatePacket>> ask_in;
-  PacketOut<protocol::TranslatedPacket> answer_out;
+  sc_core::sc_vector<PacketIn<protocol::TranslatePacket>> translate_in;
+  PacketOut<protocol::TranslatedPacket> translated_out;
   PacketOut<protocol::InvalidateTlbPacket> invalidate_out;
   // Roots (SubcontextPacket::page_table); of the others nothing is looked at. A root that comes again: its tables have
   // changed.
   PacketIn<protocol::SubcontextPacket> share_in;
-  // To the memory hub. Both modes: requests that are answered; besides, blocking calls from translate_now().
+  // To the memory hub. Both modes: requests that are answered; besides, blocking calls from translate_blocking().
   MemoryOut memory_out;
 
-  arch::Translation translate_now(std::uint8_t subcontext, std::uint64_t address, sc_core::sc_time& delay) override;
+  arch::Translation translate_blocking(std::uint8_t subcontext, std::uint64_t address,
+                                       sc_core::sc_time& delay) override;
   arch::Translation translate_debug(std::uint8_t subcontext, std::uint64_t address) override;
 
   std::uint64_t root(std::uint8_t subcontext) const { return roots_[subcontext]; }
   // Nothing is asked for, or under way.
-  bool idle() const { return walks_.empty() && asks_.empty() && memory_.open() == 0; }
+  bool idle() const { return walks_.empty() && requests_.empty() && memory_.open() == 0; }
   void reset() override;
+  void check_idle() override { HEDDLE_CHECK(idle(), "an idle machine translates addresses"); }
   void collect_waits(WaitGraph& graph) const override;
 
  private:
@@ -54,7 +68,7 @@ class Mmu : public Block, public TranslateNow {
   static constexpr std::uint32_t kAnswer = 1;  // of memory
   static constexpr std::uint32_t kSend = 2;
 
-  struct Ask {
+  struct Request {
     protocol::TranslatePacket packet;
     std::uint32_t client = 0;
   };
@@ -64,19 +78,32 @@ class Mmu : public Block, public TranslateNow {
     std::uint32_t change = 0;  // of the root, that it has begun with
     Cycle since = 0;
     arch::PageWalk steps;
-    std::vector<Ask> asks;
+    std::vector<Request> requests;
+  };
+
+  struct Statistics : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& hits = counter("hits", "requests", "asks for pages that were in the TLB");
+    Counter& misses = counter("misses", "requests", "asks for pages that were not in the TLB");
+    Counter& merged = counter("merged", "requests", "asks for pages that were being walked for");
+    Counter& walks = counter("walks", "walks", "page table walks");
+    Counter& restarts = counter("restarts", "walks", "walks that a change of the root has overtaken");
+    Counter& faults = counter("faults", "walks", "walks that found no page");
+    Counter& invalidations = counter("invalidations", "changes", "roots that were set");
+    Histogram& walk_cycles = histogram("walk_cycles", "cycles", "from a walk's first read to its result");
+    Histogram& wait_cycles = histogram("wait_cycles", "cycles", "that walks have waited for a walker");
   };
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
-  void on_ask(const protocol::TranslatePacket& packet, std::uint32_t client);
+  void on_request(const protocol::TranslatePacket& packet, std::uint32_t client);
   void on_share(const protocol::SubcontextPacket& packet, std::uint32_t index);
-  void look_up(const Ask& ask);
+  void look_up(const Request& request);
   void start_walks();
   void begin(std::uint64_t key, Walk& walk);
-  void go_on(std::uint64_t key, Walk& walk);
+  void step(std::uint64_t key, Walk& walk);
   void take_entry(std::uint64_t argument);
   void finish(std::uint64_t key);
-  void answer(const Ask& ask, const arch::Translation& found);
+  void answer(const Request& request, const arch::Translation& found);
   void note_walk(std::uint8_t subcontext, const arch::Translation& found, Cycle cycles);
   static std::uint64_t key_of(std::uint8_t subcontext, std::uint64_t page) { return page | subcontext; }
 
@@ -86,22 +113,14 @@ class Mmu : public Block, public TranslateNow {
   std::array<std::uint64_t, arch::kSubcontexts> roots_{};
   std::array<std::uint32_t, arch::kSubcontexts> changes_{};
   std::uint32_t clients_;
-  Ring<Ask> asks_;  // on their way through the TLB
+  Ring<Request> requests_;  // on their way through the TLB
   std::unordered_map<std::uint64_t, Walk> walks_;
   std::deque<std::uint64_t> queue_;  // walks that wait for a walker
   std::uint32_t running_ = 0;
   protocol::MemoryClient<std::uint64_t> memory_;
   protocol::RequestPool pool_;  // of calls
 
-  Counter& hits_;
-  Counter& misses_;
-  Counter& merged_;
-  Counter& walk_count_;
-  Counter& restarts_;
-  Counter& faults_;
-  Counter& invalidations_;
-  Histogram& walk_cycles_;
-  Histogram& wait_cycles_;
+  Statistics stats_;
 };
 
 }  // namespace heddle::memory

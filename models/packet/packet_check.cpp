@@ -1,5 +1,7 @@
 #include "packet/packet_check.h"
 
+#include <algorithm>
+
 #include "arch/unified_address.h"
 
 namespace heddle::packet {
@@ -8,7 +10,7 @@ namespace {
 using arch::HsaStatus;
 using arch::Verdict;
 
-constexpr std::uint32_t kDimensionBits = 3;  // of setup
+constexpr std::uint32_t kDimensionBits = 3;  // in setup
 
 constexpr Verdict bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
 constexpr Verdict too_much(const char* why) { return {HsaStatus::out_of_resources, why}; }
@@ -74,17 +76,27 @@ Verdict check_clusters(const arch::KernelShape& shape, bool partial) {
   return {};
 }
 
+bool same(const arch::ClusterShape& a, const arch::ClusterShape& b) {
+  return a.extents == b.extents && a.fallback == b.fallback && a.mode == b.mode && a.linear_memory == b.linear_memory;
+}
+
+// As far as it matters to where a kernel fits.
+bool same(const arch::KernelShape& a, const arch::KernelShape& b) {
+  return a.grid == b.grid && a.block == b.block && a.registers_per_thread == b.registers_per_thread &&
+         a.shared_bytes == b.shared_bytes && a.local_bytes == b.local_bytes && same(a.cluster, b.cluster);
+}
+
 }  // namespace
 
 Verdict check(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
   arch::SynchScopes scopes;
-  if (const Verdict verdict = arch::decode(scopes, fields.synch_scopes); !verdict.ok()) return verdict;
+  if (const Verdict result = arch::decode(scopes, fields.synch_scopes); !result.ok()) return result;
   if ((fields.setup & ~kDimensionBits) != 0) {
     return {HsaStatus::invalid_packet_format, "reserved bits of setup are set, or it has more than 3 dimensions"};
   }
-  if (const Verdict verdict = check_sizes(fields, limits); !verdict.ok()) return verdict;
-  if (const Verdict verdict = check_grid(fields); !verdict.ok()) return verdict;
-  if (const Verdict verdict = check_addresses(fields); !verdict.ok()) return verdict;
+  if (const Verdict result = check_sizes(fields, limits); !result.ok()) return result;
+  if (const Verdict result = check_grid(fields); !result.ok()) return result;
+  if (const Verdict result = check_addresses(fields); !result.ok()) return result;
   if (fields.group_segment > limits.max_shared_per_cta) {
     return too_much("a workgroup takes more shared memory than a CTA can have");
   }
@@ -100,8 +112,35 @@ Verdict check(const arch::DispatchFields& fields, const arch::KernelObject& obje
     return too_much("a workgroup takes more shared memory than a CTA can have");
   }
   const arch::KernelShape shape = arch::shape_of(fields, object, 0);
-  if (const Verdict verdict = check_resources(shape, limits); !verdict.ok()) return verdict;
+  if (const Verdict result = check_resources(shape, limits); !result.ok()) return result;
   return check_clusters(shape, arch::items_of(fields).any());
+}
+
+Verdict KernelValidator::validate(const arch::DispatchFields& fields, const arch::KernelObject& object,
+                                  std::uint8_t subcontext, arch::KernelShape& shape) {
+  const Verdict result = check(fields, object, limits_);
+  if (!result.ok()) return result;
+  if (object.program != arch::kNoCode && !codes_.has(object.program)) {
+    return {HsaStatus::invalid_code_object, "there is no such program"};
+  }
+  shape = arch::shape_of(fields, object, subcontext);
+  if (!arch::why_impossible(limits_, shape).empty()) {
+    return {HsaStatus::out_of_resources, "a workgroup needs more than an SM has"};
+  }
+  if (shape.cluster.any() && !why_never_fits(shape).empty()) {
+    return {HsaStatus::out_of_resources, "nothing of the machine can hold a cluster"};
+  }
+  return {};
+}
+
+const std::string& KernelValidator::why_never_fits(const arch::KernelShape& shape) {
+  constexpr std::size_t kAnswersKept = 16;
+  const auto known = std::find_if(answers_.begin(), answers_.end(),
+                                  [&shape](const Answer& answer) { return same(answer.shape, shape); });
+  if (known != answers_.end()) return known->why;
+  if (answers_.size() == kAnswersKept) answers_.pop_back();
+  answers_.push_front({shape, fit_.why_never_fits(shape)});
+  return answers_.front().why;
 }
 
 }  // namespace heddle::packet

@@ -1,7 +1,11 @@
 // What is wrong with a dispatch on this machine (PKT-09), after its format has been decoded. Plain C++.
 #pragma once
 
+#include <deque>
+#include <string>
+
 #include "arch/aql_packet.h"
+#include "arch/code_store.h"
 #include "arch/kernel_object.h"
 #include "arch/sm_limits.h"
 
@@ -15,10 +19,45 @@ namespace heddle::packet {
 // about this order.
 arch::Verdict check(const arch::DispatchFields& fields, const arch::SmLimits& limits);
 
-// Of fields that passed, with the object that they name: threads limit (invalid_argument), registers and static +
+// Fields that passed, with the object that they name: threads limit (invalid_argument), registers and static +
 // dynamic shared memory within an SM (out_of_resources), clusters that divide the grid and are well-formed
 // (invalid_argument). A grid with partial workgroups can have no clusters (invalid_argument). That its program exists,
-// and that its clusters fit into the machine, is for the caller to judge.
+// and that its clusters fit into the machine, is for the KernelValidator to say.
 arch::Verdict check(const arch::DispatchFields& fields, const arch::KernelObject& object, const arch::SmLimits& limits);
+
+// Whether the distributor can ever place the kernel's CTAs and clusters (CWD-25). An empty text: it can.
+class FitCheck {
+ public:
+  virtual std::string why_never_fits(const arch::KernelShape& kernel) const = 0;
+
+ protected:
+  ~FitCheck() = default;
+};
+
+// All that can be wrong with a kernel on this machine, once its object has been read (PKT-09).
+class KernelValidator {
+ public:
+  KernelValidator(const arch::SmLimits& limits, const arch::CodeStore& codes, const FitCheck& fit)
+      : limits_(limits), codes_(codes), fit_(fit) {}
+
+  arch::Verdict validate(const arch::DispatchFields& fields) const { return check(fields, limits_); }
+  // `shape` becomes what fields and object ask for together.
+  arch::Verdict validate(const arch::DispatchFields& fields, const arch::KernelObject& object, std::uint8_t subcontext,
+                         arch::KernelShape& shape);
+  void reset() { answers_.clear(); }
+
+ private:
+  struct Answer {
+    arch::KernelShape shape;
+    std::string why;
+  };
+
+  const std::string& why_never_fits(const arch::KernelShape& shape);
+
+  const arch::SmLimits limits_;
+  const arch::CodeStore& codes_;
+  const FitCheck& fit_;
+  std::deque<Answer> answers_;  // the last answers of the distributor
+};
 
 }  // namespace heddle::packet

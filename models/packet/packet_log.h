@@ -1,14 +1,26 @@
 // What became of every kernel and every other packet of user-mode queues: when each phase of it began (PKT-08).
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "arch/aql_packet.h"
 #include "arch/hsa_status.h"
-#include "common/domain.h"
+#include "common/cycle.h"
 
 namespace heddle::packet {
+
+// "kernel dispatch", "undefined"
+constexpr const char* packet_text(arch::PacketType type) {
+  constexpr std::array<const char*, arch::kPacketTypes> kTexts{
+      "vendor",         "invalid",    "kernel dispatch",    "barrier-AND",
+      "agent dispatch", "barrier-OR", "reference dispatch", "condensed dispatch"};
+  const auto number = static_cast<std::size_t>(type);
+  return number < kTexts.size() ? kTexts[number] : "undefined";
+}
 
 // Cycles of the GPU's domain. A phase that a packet does not have takes no time: equal ends.
 struct PacketTimes {
@@ -23,16 +35,27 @@ struct PacketTimes {
   Cycle started = 0;     // first launch packet
   Cycle ended = 0;       // last completion at the distributor
   Cycle cleaned = 0;     // release fence done, signal written (if it has any of that)
+
+  // Phases that were not reached end with the last one that was.
+  void fill() {
+    fetched = std::max(fetched, doorbell);
+    ready = std::max(ready, fetched);
+    decoded = std::max(decoded, ready);
+    dispatched = std::max(dispatched, decoded);
+    started = std::max(started, dispatched);
+    ended = std::max(ended, started);
+    cleaned = std::max(cleaned, ended);
+  }
 };
 
 struct PacketRecord {
   std::uint32_t queue = 0;
-  std::uint64_t index = 0;    // of the packet
-  std::uint32_t kernel = 0;   // of a condensed packet: which, from 0
-  std::uint32_t kernels = 1;  // of the packet
+  std::uint64_t index = 0;    // index of the packet
+  std::uint32_t kernel = 0;   // which kernel of a condensed packet, from 0
+  std::uint32_t kernels = 1;  // kernels that the packet has
   arch::PacketType type = arch::PacketType::kernel_dispatch;
-  std::uint32_t operation = 0;  // of kernels: id of the dispatch
-  std::string name;             // of the kernel object; empty for packets without a kernel
+  std::uint32_t operation = 0;  // id of a kernel's dispatch
+  std::string name;             // name of the kernel object; empty for packets without a kernel
   arch::HsaStatus status = arch::HsaStatus::success;
   PacketTimes times;
 };

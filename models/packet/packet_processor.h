@@ -1,6 +1,6 @@
 // Packet processor: takes packets from user-mode queues in memory and carries them out (PKT-01 to PKT-12).
 //
-// Contract of the block; how it is split into files is the block's own affair.
+// This is the shell: sockets, and the way to memory. The stages are plain C++ behind packet/packet_router.h.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "packet/packet_check.h"
 #include "packet/packet_log.h"
 #include "packet/packet_params.h"
 #include "protocol/host_packet.h"
@@ -21,14 +22,7 @@
 
 namespace heddle::packet {
 
-// Whether the distributor can ever place the kernel's CTAs and clusters (CWD-25). An empty text: it can.
-class FitCheck {
- public:
-  virtual std::string why_never_fits(const arch::KernelShape& kernel) const = 0;
-
- protected:
-  ~FitCheck() = default;
-};
+class PacketRouter;
 
 class PacketProcessor : public Block {
  public:
@@ -55,14 +49,18 @@ class PacketProcessor : public Block {
   // No packet inside, no request on its way. Queues may be open, and polled queues are: a doorbell beyond what has been
   // published.
   bool quiescent() const;
+  void check_idle() override;
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
 
  private:
-  class Engine;
-  std::unique_ptr<Engine> engine_;
+  class Memory;
+  enum Event : std::uint32_t { kAnswer, kSend };
+
+  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<PacketRouter> router_;
 };
 
 }  // namespace heddle::packet

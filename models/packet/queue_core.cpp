@@ -9,11 +9,11 @@ void QueueCore::open(std::uint64_t first, std::uint32_t size, std::uint32_t ahea
   size_ = size;
   ahead_ = ahead;
   stopped_ = false;
-  turn_ = read_ = oldest_ = first;
+  next_ = read_ = oldest_ = first;
 }
 
 bool QueueCore::ring(std::uint64_t index, Cycle when) {
-  if (stopped_ || index < turn_ || (told_any_ && index <= last_)) return false;
+  if (stopped_ || index < next_ || (told_any_ && index <= last_)) return false;
   told_any_ = true;
   last_ = index;
   // Packets that the ring has no place for yet: their doorbells need not be told apart.
@@ -30,9 +30,9 @@ std::optional<std::uint64_t> QueueCore::next_read() {
   for (std::size_t place = 0; place < window_.size(); ++place) {
     if (window_[place].slot != Slot::unread) continue;
     window_[place].slot = Slot::reading;
-    return turn_ + place;
+    return next_ + place;
   }
-  const std::uint64_t next = turn_ + window_.size();
+  const std::uint64_t next = next_ + window_.size();
   if (window_.size() >= ahead_ || next > last_ || next - read_ >= size_) return std::nullopt;
   Fetched fetched;
   fetched.slot = Slot::reading;
@@ -69,31 +69,31 @@ std::optional<std::uint64_t> QueueCore::retry() {
   for (std::size_t place = 0; place < window_.size(); ++place) {
     if (window_[place].slot != Slot::unpublished) continue;
     window_[place].slot = Slot::unread;
-    return turn_ + place;
+    return next_ + place;
   }
   return std::nullopt;
 }
 
 const QueueCore::Fetched* QueueCore::front() const {
-  return in_turn_ || stopped_ || window_.empty() ? nullptr : &window_.front();
+  return head_taken_ || stopped_ || window_.empty() ? nullptr : &window_.front();
 }
 
-QueueCore::Fetched QueueCore::begin() {
+QueueCore::Fetched QueueCore::take_head() {
   HEDDLE_CHECK(front() != nullptr && front()->slot == Slot::published, "a packet began that is not there");
   Fetched fetched = window_.front();
   window_.pop_front();
-  while (!told_.empty() && told_.front().index <= turn_) told_.pop_front();
-  ++turn_;
+  while (!told_.empty() && told_.front().index <= next_) told_.pop_front();
+  ++next_;
   ++begun_;
-  in_turn_ = true;
+  head_taken_ = true;
   cleared_.push_back(false);
   complete_.push_back(false);
   return fetched;
 }
 
-void QueueCore::end_turn() {
-  HEDDLE_CHECK(in_turn_, "a turn ended that nobody has");
-  in_turn_ = false;
+void QueueCore::release_head() {
+  HEDDLE_CHECK(head_taken_, "a head was released that is not there");
+  head_taken_ = false;
 }
 
 bool QueueCore::cleared(std::uint64_t index) {
@@ -125,10 +125,10 @@ void QueueCore::stop() {
   told_.clear();
 }
 
-void QueueCore::drop_turn() {
-  HEDDLE_CHECK(in_turn_, "a packet without its turn was dropped");
-  complete(turn_ - 1);
-  in_turn_ = false;
+void QueueCore::drop_head() {
+  HEDDLE_CHECK(head_taken_, "a head was dropped that is not there");
+  complete(next_ - 1);
+  head_taken_ = false;
 }
 
 }  // namespace heddle::packet

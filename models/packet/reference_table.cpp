@@ -26,7 +26,7 @@ Verdict expand_one(const arch::Diff& diff, const ReferenceTable& table, bool fir
   kernel.fields = table.at(diff.reference);
   arch::apply(diff, kernel.fields);
   arch::SynchScopes scopes;
-  if (const Verdict verdict = arch::decode(scopes, kernel.fields.synch_scopes); !verdict.ok()) return verdict;
+  if (const Verdict result = arch::decode(scopes, kernel.fields.synch_scopes); !result.ok()) return result;
   kernel.barrier = scopes.barrier;
   if (first) kernel.acquire = scopes.acquire;
   if (last || has(kScopesField)) kernel.release = scopes.release;
@@ -54,6 +54,19 @@ void ReferenceTable::clear() {
   valid_ = {};
 }
 
+// A condensed packet has the bit of its first kernel (PKT-06). Barrier bits of table entries are known on the chip
+// wherever the tables lie.
+bool ReferenceTables::barrier_bit(std::uint32_t queue, const arch::PacketBytes& bytes) const {
+  if (arch::type_of(bytes) != arch::PacketType::condensed_dispatch) return (bytes[1] & 1) != 0;
+  const std::uint32_t kernels = bytes[1];
+  const std::uint32_t entry = bytes[2] & 7U;
+  const bool changed = (bytes[2] & 8U) != 0;  // bit 0 of the vector: the scopes follow
+  if (kernels == 0) return false;
+  if (changed) return (bytes[4] & 1) != 0;
+  const ReferenceTable& table = of(queue);
+  return table.valid(entry) && (table.at(entry).synch_scopes & 1) != 0;
+}
+
 arch::PacketBytes encode_entry(std::uint32_t entry, const arch::DispatchFields& fields) {
   HEDDLE_CHECK(entry < arch::kReferenceEntries, "a reference state table has 8 entries");
   return arch::encode({fields, static_cast<std::uint16_t>(entry), 0}, arch::PacketType::reference_dispatch);
@@ -72,12 +85,12 @@ Verdict decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::
 Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries) {
   Diffs diffs;
   entries = 0;
-  const Verdict verdict = arch::decode(bytes, diffs.items, diffs.count);
-  if (!verdict.ok()) return verdict;
+  const Verdict result = arch::decode(bytes, diffs.items, diffs.count);
+  if (!result.ok()) return result;
   for (std::uint32_t i = 0; i < diffs.count; ++i) {
     entries = static_cast<std::uint8_t>(entries | 1U << diffs.items[i].reference);
   }
-  return verdict;
+  return result;
 }
 
 std::uint32_t first_bad_diff(const arch::PacketBytes& bytes) {
@@ -98,9 +111,9 @@ Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, Cond
                std::uint32_t& bad) {
   Diffs diffs;
   kernels.count = 0;
-  const Verdict verdict = arch::decode(bytes, diffs.items, diffs.count);
-  bad = verdict.ok() ? 0 : first_bad_diff(bytes);
-  if (!verdict.ok()) return verdict;
+  const Verdict result = arch::decode(bytes, diffs.items, diffs.count);
+  bad = result.ok() ? 0 : first_bad_diff(bytes);
+  if (!result.ok()) return result;
   for (; bad < diffs.count; ++bad) {
     const bool last = bad + 1 == diffs.count;
     const Verdict of_kernel = expand_one(diffs.items[bad], table, bad == 0, last, kernels.kernels[bad]);

@@ -4,9 +4,8 @@
 #include <array>
 #include <cstdint>
 
-#include "arch/kernel_record.h"
 #include "arch/raster.h"
-#include "arch/sm_limits.h"
+#include "protocol/kernel_launch.h"
 
 namespace heddle::protocol {
 
@@ -17,7 +16,7 @@ constexpr std::uint32_t kNoMemorySlot = ~std::uint32_t{0};
 // are not sent: an SM follows the raster position from the packets of all GPCs. `raster` is that position in the one
 // ordered record of the launches, so that a follower catches up only at a launch of its own (CWD-35): it holds nothing
 // that a follower of the broadcast would not know.
-struct LaunchPacket {
+struct LaunchPacket : GridLaunch {
   std::uint32_t slot = 0;  // task id: slot of the task table
   std::uint32_t operation = 0;
   std::uint32_t virtual_gpc = 0;                             // GPCs numbered by their usable TPCs
@@ -27,32 +26,17 @@ struct LaunchPacket {
   std::uint64_t sequence = 0;                                // of the outermost CGA; of a plain grid: of the session
   bool last = false;                                         // last mask of its outermost CGA, or of its session
   std::uint64_t raster = 0;                                  // CTAs of the task in launch packets before this one
-  arch::RasterShape shape;
-  arch::ResourceVector need;
-  arch::CtaDuration duration;
-  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
 
   // GPC_CGAs. All packets of one follow each other.
   std::uint32_t cga_ctas = 0;  // CTAs of the GPC_CGA to which these belong; 0: there is none
   bool cga_first = false;      // first packet of the GPC_CGA
 
   std::uint32_t memory_slot = kNoMemorySlot;  // CGA linear memory (CWD-22)
-  std::uint8_t subcontext = 0;
 
   // SMs of the GPC that have not followed the grid from its start: they are told the coordinate of the outermost CGA
   // (or CTA) at which this packet's launch order stands (CWD-42).
   std::uint64_t late_mask = 0;
   arch::Coord late_coord;
-
-  // Central rasterisation (CWD-43): the one CTA's id, ready made.
-  bool has_id = false;
-  arch::CtaId id;
-
-  std::uint64_t departure = 0;  // cycle at which it left the distributor: for observation only
-
-  std::uint64_t record = 0;  // TMD of its task; 0: none
-  std::uint64_t area = 0;    // the CTA was saved: where its state lies; 0: it begins. `has_id` is set then
-  bool queue = false;        // of a queue task: the CTA's position in the grid is its ticket
 };
 
 // CTAs of one task that completed on a GPC in one cycle, one bit per SM. Without any bit: a trap of a CGA whose CTA has

@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "arch/kernel_record.h"
 #include "arch/raster.h"
-#include "arch/sm_limits.h"
+#include "protocol/kernel_launch.h"
 
 namespace heddle::protocol {
 
@@ -25,41 +24,22 @@ struct CtaTag {
 };
 
 // GPM -> MPC: the part of one mask of a launch packet that concerns one TPC.
-struct TpcLaunchPacket {
+struct TpcLaunchPacket : GridLaunch {
   CtaTag tag;
-  std::uint64_t sm_mask = 0;  // bit = SM of the TPC
-  std::uint64_t raster = 0;   // CTAs of the task that start before the one of the lowest bit
-  arch::RasterShape shape;
-  arch::ResourceVector need;
-  arch::CtaDuration duration;
-  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
-  bool late = false;       // the MPC has not followed the grid: it starts from late_coord (CWD-42)
-  arch::Coord late_coord;  // of the outermost CGA (or CTA) at `raster`
-  bool has_id = false;     // central rasterisation: the id of the one CTA (CWD-43)
-  arch::CtaId id;
-  std::uint64_t departure = 0;              // cycle at which the launch packet left the distributor
+  std::uint64_t sm_mask = 0;                // bit = SM of the TPC
+  std::uint64_t raster = 0;                 // CTAs of the task that start before the one of the lowest bit
+  bool late = false;                        // the MPC has not followed the grid: it starts from late_coord (CWD-42)
+  arch::Coord late_coord;                   // of the outermost CGA (or CTA) at `raster`
   std::uint64_t cga_memory = kNoCgaMemory;  // address of the CGA's linear memory
-  std::uint8_t subcontext = 0;
-  std::uint64_t record = 0;  // as in LaunchPacket, here and below
-  std::uint64_t area = 0;
-  bool queue = false;
 };
 
 // MPC -> SM: a CTA starts.
-struct CtaStartPacket {
+struct CtaStartPacket : KernelLaunch {
   CtaTag tag;
   std::uint32_t cta_slot = 0;  // of the SM
   std::uint64_t order = 0;     // CTAs of the task that started before
   arch::CtaId id;
-  arch::ResourceVector need;
-  arch::CtaDuration duration;
-  std::uint32_t code = 0;                   // of its program; 0: CTAs run for `duration`
-  std::uint64_t departure = 0;              // as in TpcLaunchPacket
   std::uint64_t cga_memory = kNoCgaMemory;  // as in TpcLaunchPacket
-  std::uint8_t subcontext = 0;
-  std::uint64_t record = 0;  // as in LaunchPacket, here and below
-  std::uint64_t area = 0;
-  bool queue = false;
 };
 
 // SM -> MPC: its last warp has exited, and the MPC has permitted the rest, where it is asked (CGA-11).

@@ -99,7 +99,15 @@ class BulkNote {
   std::unique_ptr<BulkTarget> target_;
 };
 
-struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
+// What blocks on the way of a request note in it, each for itself, for when the response comes back. Nobody reads what
+// another has written.
+struct RequestScratch {
+  std::uint32_t entry = 0;            // the initiator's: a place in a table of its own
+  std::uint32_t route = 0;            // the crossbar's port or the memory hub's slot
+  std::uint64_t virtual_address = 0;  // the TLB's: the address before translation
+};
+
+struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScratch {
   tlm::tlm_extension_base* clone() const override { return new MemoryExtension(*this); }
   void copy_from(const tlm::tlm_extension_base& other) override {
     *this = static_cast<const MemoryExtension&>(other);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
@@ -109,23 +117,18 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension> {
   std::uint8_t sectors =
       0;  // bit = sector of the line that is wanted (reads, prefetch) or touched; 0: as the length says
   std::uint8_t subcontext = 0;
-  bool physical = false;           // the address is not translated, whatever the subcontext (MEM-04)
-  bool unmapped = false;           // response: the subcontext has no page there, or may not write to it
-  std::uint64_t untranslated = 0;  // a TLB's own: the address as it was asked for
-  std::uint32_t sm = kNoSm;        // who asks
-  std::uint32_t entry = 0;         // the initiator's own
-  std::uint32_t route = 0;         // the crossbar's own
+  bool physical = false;     // the address is not translated, whatever the subcontext (MEM-04)
+  bool unmapped = false;     // response: the subcontext has no page there, or may not write to it
+  std::uint32_t sm = kNoSm;  // who asks
   // Reads of a TMAU: SMs of the asking one's GPC, as bits of its masks, to which the crossbar delivers the data
   // (TMA-30); the response to the initiator is an acknowledgement then. 0: a response like any other.
   std::uint64_t multicast = 0;
   // Of a TMAU: bytes that request and response each carry on top of the header (TMA-15), so that links count them.
   std::uint8_t carried = 0;
   bool poisoned = false;  // response of a read: some of the data are corrupt
-  // Answer of the host's memory to an atomic or a reduction: it knows this extension and has carried it out. A target
+  // Answer of the CPU's memory to an atomic or a reduction: it knows this extension and has carried it out. A target
   // that ignores extensions leaves it false.
-  bool done = false;
-  // What the initiator will touch when the response comes, for prefetch_owner() only.
-  std::array<const void*, 6> owners{};
+  bool carried_out = false;
 
   // atomic, reduce: done in this order
   arch::AtomicKind atomic = arch::AtomicKind::add;
@@ -184,19 +187,6 @@ class alignas(64) MemoryRequest final : public tlm::tlm_generic_payload {
   alignas(64) std::array<std::uint8_t, arch::kLineBytes> data{};
   std::array<std::uint8_t, arch::kLineBytes> enables{};
 };
-
-// Fetches into the caches of the host what serving the payload will touch. Nothing is read, so it need not be one of
-// ours.
-inline void prefetch(const tlm::tlm_generic_payload& payload) {
-  constexpr std::size_t kEnd = sizeof(MemoryRequest) - arch::kLineBytes;  // without the byte enables
-  const auto* bytes = reinterpret_cast<const char*>(&payload);
-  for (std::size_t at = 0; at < kEnd; at += 64) __builtin_prefetch(bytes + at);
-}
-// The same for what its initiator will touch when the response comes.
-inline void prefetch_owner(const tlm::tlm_generic_payload& payload) {
-  if (typeid(payload) != typeid(MemoryRequest)) return;
-  for (const void* place : static_cast<const MemoryRequest&>(payload).extension.owners) __builtin_prefetch(place);
-}
 
 // The extension of a payload; null for one that comes from elsewhere.
 inline MemoryExtension* extension_of(tlm::tlm_generic_payload& payload) {
@@ -263,7 +253,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.multicast = 0;
     request.extension.carried = 0;
     request.extension.poisoned = false;
-    request.extension.done = false;
+    request.extension.carried_out = false;
     free_.push_back(&request);
   }
 

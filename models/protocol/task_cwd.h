@@ -1,12 +1,12 @@
-// Task management <-> CWD: tasks for the task table and their completions, eviction (TSK-03), and the growth of queue tasks
-// (TSK-05).
+// Task management <-> CWD: tasks for the task table and their completions, eviction (TSK-03), and the growth of queue
+// tasks (TSK-05).
 #pragma once
 
 #include <cstdint>
 
-#include "arch/kernel_record.h"
+#include "arch/cluster.h"
 #include "arch/raster.h"
-#include "arch/sm_limits.h"
+#include "protocol/kernel_launch.h"
 
 namespace heddle::protocol {
 
@@ -19,22 +19,16 @@ enum class TaskKind : std::uint8_t {
 };
 
 // The credits of this link are the slots of the CWD's task table (TSK-03).
-struct TaskPacket {
+struct TaskPacket : KernelLaunch {
   std::uint32_t operation = 0;
   std::int32_t priority = 0;
   arch::Dim3 grid;
-  arch::ResourceVector need;  // of one CTA
-  arch::CtaDuration duration;
   arch::ClusterShape cluster;
   bool local_memory = false;  // its CTAs need a local-memory block of their TPC (CWD-32)
-  std::uint8_t subcontext = 0;
-  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
   TaskKind kind = TaskKind::grid;
   bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
   std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to
   arch::CtaId id;             // restore
-  std::uint64_t area = 0;     // restore: of the saved state
-  std::uint64_t record = 0;   // its TMD in memory; 0: it has none, and cannot launch children
 };
 
 struct TaskDonePacket {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "arch/page_table.h"
+
 namespace heddle::protocol {
 
 struct TranslatePacket {
@@ -13,11 +15,7 @@ struct TranslatePacket {
 
 struct TranslatedPacket {
   std::uint32_t tag = 0;
-  std::uint64_t page = 0;       // virtual address at which the page begins
-  std::uint64_t frame = 0;      // physical address at which it lies
-  std::uint32_t page_bits = 0;  // its size is 2^page_bits bytes
-  bool present = false;         // false: a fault
-  bool writable = false;
+  arch::Translation translation;  // not present: a fault
 };
 
 // To TLBs: what they know of a subcontext, or of all (64 = kSubcontexts), is not valid any more.

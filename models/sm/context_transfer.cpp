@@ -44,7 +44,7 @@ ContextTransfer ContextTransfer::restore(const arch::RecordPool& areas, std::uin
   transfer.restores_ = true;
   transfer.at_ = At::header;
   transfer.area_ = area;
-  transfer.give_ = arch::GiveWalk(areas, area);
+  transfer.give_ = arch::GiveSteps(areas, area);
   return transfer;
 }
 
@@ -123,7 +123,7 @@ void ContextTransfer::answer(const Access& access, std::uint64_t old, const std:
       take_.answer(old);
       if (!take_.over()) return;  // a ticket has been drawn: whoever gives the area back gives it to this one
       area_ = take_.record();
-      give_ = arch::GiveWalk(areas_, area_);
+      give_ = arch::GiveSteps(areas_, area_);
       at_ = outcome_ == Outcome::open ? At::write : At::give;
       return;
     case At::claim:

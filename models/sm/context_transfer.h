@@ -89,8 +89,8 @@ class ContextTransfer {
   bool restores_ = false;
   At at_ = At::look;
   Outcome outcome_ = Outcome::open;
-  arch::TakeWalk take_;
-  arch::GiveWalk give_;
+  arch::TakeSteps take_;
+  arch::GiveSteps give_;
   std::uint64_t area_ = 0;
   std::uint64_t home_ = 0;
   SavedHeader header_;

@@ -67,7 +67,7 @@ arch::WarpPlace place_of(const Cta& cta, std::uint32_t number) {
 using protocol::ClusterNoticePacket;
 using protocol::ClusterOrderPacket;
 
-CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::NestedMemory& nested,
+CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::LaunchMemory& nested,
                        std::uint64_t seed, const Units& units, const Memory& memory, const Links& links)
     : SmUnit(context),
       code_(code),

@@ -62,7 +62,7 @@ class CtaControl final : private SmUnit,
     TaskLink& tasks;
   };
   // `seed`: of the durations of CTAs without programs.
-  CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::NestedMemory& nested,
+  CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::LaunchMemory& nested,
              std::uint64_t seed, const Units& units, const Memory& memory, const Links& links);
 
   // Ahead of the packet's arrival, by the cycles from the MPC: the resources were free before the distributor sent the
@@ -100,7 +100,7 @@ class CtaControl final : private SmUnit,
   void depart(Cta& cta);
 
   const arch::CodeStore& code_;
-  const arch::NestedMemory& nested_;
+  const arch::LaunchMemory& nested_;
   const std::uint64_t seed_;
   const Cycle start_cycles_;
   Units units_;

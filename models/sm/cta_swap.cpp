@@ -22,7 +22,7 @@ bool is_record_of(const arch::RecordPool& pool, std::uint64_t address) {
 
 }  // namespace
 
-CtaSwap::CtaSwap(const UnitContext& context, const arch::NestedMemory& memory, const std::string& prefix,
+CtaSwap::CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix,
                  const Peers& peers)
     : SmUnit(context), memory_(memory), peers_(peers), saves_(context.params.limits.ctas) {
   if (memory.areas.count > 0) save_stats_.emplace(context.time.observation().stats, prefix);

@@ -37,7 +37,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     SmOccupancy& occupancy;
   };
   // `prefix`: of statistics.
-  CtaSwap(const UnitContext& context, const arch::NestedMemory& memory, const std::string& prefix, const Peers& peers);
+  CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix, const Peers& peers);
 
   // A warp of the CTA has begun to wait, or has exited.
   void consider(Cta& cta);
@@ -84,7 +84,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   void put_back_warp(const Cta& cta, std::uint32_t number, const SavedWarp& saved);
   void transfer_failed(Cta& cta, arch::FaultKind kind, const std::string& where);
 
-  const arch::NestedMemory& memory_;
+  const arch::LaunchMemory& memory_;
   Peers peers_;
   std::vector<Save> saves_;              // by CTA slot
   std::optional<SaveStats> save_stats_;  // none: there are no areas

@@ -49,7 +49,7 @@ void fill_access(Operation& operation, OpCode code) {
 
 }  // namespace
 
-DeviceLaunchUnit::DeviceLaunchUnit(const UnitContext& context, const arch::NestedMemory& memory, const Peers& peers)
+DeviceLaunchUnit::DeviceLaunchUnit(const UnitContext& context, const arch::LaunchMemory& memory, const Peers& peers)
     : SmUnit(context),
       peers_(peers),
       sequence_(memory, context.place.id, context.time.cost(context.params.nested.launch_cycles), context.stats,
@@ -312,7 +312,7 @@ void DeviceLaunchUnit::stop(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   run.stopped = true;
   ++ctas_[warp.cta].open;
-  if (auto* walk = std::get_if<arch::WaitWalk>(&run.walk)) walk->give_up();
+  if (auto* steps = std::get_if<arch::WaitSteps>(&run.steps)) steps->give_up();
   if (!run.asking) make_ready(slot, std::max(now(), warp.since));
 }
 
@@ -325,9 +325,9 @@ void DeviceLaunchUnit::on_wake(const protocol::WakePacket& wake, std::uint32_t) 
     for (const std::uint32_t slot : cta.warps) {
       const LaunchRun* run = run_of(slot);
       if (run == nullptr || run->stage != LaunchStage::wait) continue;
-      auto& walk = std::get<arch::WaitWalk>(runs_[slot]->walk);
-      const bool waited = walk.waiting();
-      walk.woken();
+      auto& steps = std::get<arch::WaitSteps>(runs_[slot]->steps);
+      const bool waited = steps.waiting();
+      steps.woken();
       if (waited) make_ready(slot, now());
     }
   }
@@ -338,7 +338,7 @@ void DeviceLaunchUnit::resume_wait(std::uint32_t slot) {
   LaunchRun& run = begin(slot, OpCode::wait_children);
   run.stage = LaunchStage::wait;
   run.begun = true;
-  run.walk = sequence_.woken_wait(ctas_[warp.cta]);
+  run.steps = sequence_.woken_wait(ctas_[warp.cta]);
   warp.since = now();
   make_ready(slot, now());
 }

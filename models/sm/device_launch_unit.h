@@ -31,7 +31,7 @@ class DeviceLaunchUnit final : private SmUnit, public IssueUnit, public AccessCl
     L1Cache& l1;
     TaskLink& tasks;
   };
-  DeviceLaunchUnit(const UnitContext& context, const arch::NestedMemory& memory, const Peers& peers);
+  DeviceLaunchUnit(const UnitContext& context, const arch::LaunchMemory& memory, const Peers& peers);
 
   IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
   // The warp has its turn in the middle of an operation.

@@ -147,7 +147,7 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     if (found.missing != 0 && !blocking) {
       protocol::MemoryRequest& request = l2_.new_request(its.requester);
       aim_read(request, line.line, found.missing);
-      submit(request, access, {L2Owner::kNone, found.entry}, tags);
+      l2_.submit(request, {L2Owner::kNone, found.entry}, tags);
     }
     ++tags;
   }
@@ -188,7 +188,7 @@ MemoryResult GlobalPath::load_strong(const Instruction& its) {
     l1_.forget(tagged(line.line, its.requester), line.sectors);
     protocol::MemoryRequest& request = l2_.new_request(its.requester);
     aim_read(request, line.line, line.sectors);
-    submit(request, access, {accesses_.add_transaction(access, line), L2Owner::kNone}, tags++);
+    l2_.submit(request, {accesses_.add_transaction(access, line), L2Owner::kNone}, tags++);
   }
   return accesses_.end(access);
 }
@@ -204,7 +204,7 @@ MemoryResult GlobalPath::change(const Instruction& its) {
       l1_.forget(tagged(line.line, its.requester), line.sectors);
       aim_atomic(request, its.operation, line);
     }
-    submit(request, access, {accesses_.add_transaction(access, line), L2Owner::kNone}, tags++);
+    l2_.submit(request, {accesses_.add_transaction(access, line), L2Owner::kNone}, tags++);
   }
   return accesses_.end(access);
 }
@@ -268,26 +268,9 @@ MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& clie
     request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
     request.extension.sectors = 0;
     request.extension.action = protocol::MemoryAction::write_back;
-    submit(request, access, {accesses_.add_transaction(access, {address, 1, 1}), L2Owner::kNone}, departure++);
+    l2_.submit(request, {accesses_.add_transaction(access, {address, 1, 1}), L2Owner::kNone}, departure++);
   }
   return accesses_.end(access);
-}
-
-// What answered() will look at is noted for the caches of the host.
-void GlobalPath::submit(protocol::MemoryRequest& request, std::uint32_t access, const L2Owner& owner, Cycle departure) {
-  if (!l2_.blocking()) {
-    auto& owners = request.extension.owners;
-    const Access& its = accesses_[access];
-    owners[1] = &its;
-    owners[2] = &warps_[its.warp].scoreboard;
-    if (owner.entry != L2Owner::kNone) {
-      const auto* tags = static_cast<const std::uint8_t*>(l1_.tags_of(tagged_line(request)));
-      owners[3] = l1_.place_of(owner.entry);
-      owners[4] = tags;
-      owners[5] = tags + 64;
-    }
-  }
-  l2_.submit(request, owner, departure);
 }
 
 void GlobalPath::answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) {

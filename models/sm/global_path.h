@@ -55,7 +55,6 @@ class GlobalPath final : public L2Client {
   // Straight to where the operation wants it: `bytes` are those of the line from `offset` on.
   void deliver_hit(const Instruction& its, const LineAccess& line, std::uint8_t sectors, const std::uint8_t* bytes,
                    std::uint32_t offset);
-  void submit(protocol::MemoryRequest& request, std::uint32_t access, const L2Owner& owner, Cycle departure);
   void read_ended(protocol::MemoryRequest& request, std::uint32_t entry, AccessFailure failure, Cycle arrival);
 
   const MemoryParams params_;

@@ -70,10 +70,6 @@ class L1Cache {
   // Drops everything, reads under way included.
   void reset();
 
-  // What an answer for that entry will look at: the set's tags, and the entry itself.
-  const void* tags_of(std::uint64_t line) const { return sets_ == 0 ? nullptr : tags_.data() + set_of(line) * ways_; }
-  const void* place_of(std::uint32_t entry) const { return &entries_[entry]; }
-
   // Sectors of that line that are here; for statistics and tests.
   std::uint8_t present(std::uint64_t line) const;
   std::uint32_t reads() const { return entries_used_; }

@@ -60,7 +60,6 @@ void L2Port::submit(protocol::MemoryRequest& request, const L2Owner& owner, Cycl
     request.release();
     return;
   }
-  request.extension.owners[0] = &open_[index];
   if (waiting_.empty() && !sending_ && out_.can_send()) {
     sending_ = true;
     out_.send(request, last_departure_);
@@ -103,7 +102,6 @@ void L2Port::on_room(std::uint32_t, Cycle when) {
 bool L2Port::on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
   // Whoever answered the earlier ones has returned, unless this is called from inside such a call.
   const std::size_t over = depth_ == 0 ? retired_.size() : 0;
-  for (std::size_t i = 0; i < over; ++i) protocol::prefetch(*retired_[i]);
   ++depth_;
   auto& request = static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): all are ours
   answer(request, arrival);

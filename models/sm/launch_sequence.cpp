@@ -34,14 +34,14 @@ bool aligned(std::uint64_t address) { return address % 8 == 0; }
 // The memory step that the machine of the run is at; without one: no step.
 MemoryStep step_of(const LaunchRun& run) {
   return std::visit(
-      [](const auto& walk) -> MemoryStep {
-        if constexpr (std::is_same_v<std::decay_t<decltype(walk)>, std::monostate>) {
+      [](const auto& steps) -> MemoryStep {
+        if constexpr (std::is_same_v<std::decay_t<decltype(steps)>, std::monostate>) {
           return {};
         } else {
-          return walk.step();
+          return steps.step();
         }
       },
-      run.walk);
+      run.steps);
 }
 
 }  // namespace
@@ -69,7 +69,8 @@ LaunchNext LaunchSequence::released(LaunchRun& run, const Cta& cta, Cycle when) 
   if (run.code == OpCode::launch_child) return look_at_context(run, cta, when);
   if (run.code == OpCode::queue_append) return LaunchNext::to(LaunchStage::begin, when);
   const bool shared = memory_.shared_contexts;
-  run.walk = arch::WaitWalk(cta.context.address, shared ? 0 : arch::home_of_sm(sm_), !shared && !cta.context.home_here);
+  run.steps =
+      arch::WaitSteps(cta.context.address, shared ? 0 : arch::home_of_sm(sm_), !shared && !cta.context.home_here);
   return LaunchNext::to(LaunchStage::wait, when);
 }
 
@@ -120,7 +121,7 @@ bool LaunchSequence::check_launches(LaunchRun& run, const Cta& cta) const {
 
 LaunchNext LaunchSequence::take_task(LaunchRun& run, Cycle when) const {
   run.lane = lane_of(run.lanes, run.index);
-  run.walk = arch::TakeWalk(memory_.tasks);
+  run.steps = arch::TakeSteps(memory_.tasks);
   return LaunchNext::to(LaunchStage::take_task, when);
 }
 
@@ -129,7 +130,7 @@ LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, Cycle next) {
     run.lane = lane_of(run.lanes, run.index);
     const std::uint64_t queue = run.entries[run.index].queue;
     if (!aligned(queue)) return LaunchNext::wrong(FaultKind::misaligned, queue);
-    run.walk = arch::AppendWalk(queue);
+    run.steps = arch::AppendSteps(queue);
     return LaunchNext::to(LaunchStage::place, next);
   }
   if (cta.context.state == Cta::Context::State::being_made) {
@@ -138,7 +139,7 @@ LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, Cycle next) {
   }
   if (cta.context.state == Cta::Context::State::none) {
     cta.context.state = Cta::Context::State::being_made;
-    run.walk = arch::TakeWalk(memory_.contexts);
+    run.steps = arch::TakeSteps(memory_.contexts);
     return LaunchNext::to(LaunchStage::take_context, next);
   }
   if (run.code == OpCode::stream_create) return LaunchNext::to(LaunchStage::create, next);
@@ -169,19 +170,19 @@ LaunchNext LaunchSequence::context_made(LaunchRun& run, Cta& cta, Cycle when) co
 LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when) {
   LaunchNext next;
   // A step machine is told, and is over or says what follows.
-  const auto walks = [&](auto& walk) {
-    const auto* wait = run.stage == LaunchStage::wait ? &std::get<arch::WaitWalk>(run.walk) : nullptr;
+  const auto is_over = [&](auto& steps) {
+    const auto* wait = run.stage == LaunchStage::wait ? &std::get<arch::WaitSteps>(run.steps) : nullptr;
     const bool home = wait != nullptr && wait->writes_home() && !wait->was_woken();
-    walk.answer(old);
+    steps.answer(old);
     cta.context.home_here |= home;
-    if (walk.over()) return true;
-    if constexpr (std::is_same_v<std::decay_t<decltype(walk)>, arch::WaitWalk>) {
-      if (walk.waiting()) {
+    if (steps.over()) return true;
+    if constexpr (std::is_same_v<std::decay_t<decltype(steps)>, arch::WaitSteps>) {
+      if (steps.waiting()) {
         next = LaunchNext::of(LaunchNext::Kind::children, when);
         return false;
       }
     }
-    next = LaunchNext::of(LaunchNext::Kind::again, walk.step().again ? when + memory_.retry : when);
+    next = LaunchNext::of(LaunchNext::Kind::again, steps.step().again ? when + memory_.retry : when);
     return false;
   };
   switch (run.stage) {
@@ -198,8 +199,8 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
       run.looked = true;
       return check_operands(run, cta, when);
     case LaunchStage::take_context:
-      if (auto& walk = std::get<arch::TakeWalk>(run.walk); walks(walk)) {
-        cta.context.address = walk.record();
+      if (auto& steps = std::get<arch::TakeSteps>(run.steps); is_over(steps)) {
+        cta.context.address = steps.record();
         return LaunchNext::to(LaunchStage::write_context, when);
       }
       return next;
@@ -215,8 +216,8 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
       stats_.nested_streams.add();
       return LaunchNext::of(LaunchNext::Kind::finish, when);
     case LaunchStage::take_task:
-      if (auto& walk = std::get<arch::TakeWalk>(run.walk); walks(walk)) {
-        run.record = walk.record();
+      if (auto& steps = std::get<arch::TakeSteps>(run.steps); is_over(steps)) {
+        run.record = steps.record();
         const bool tail = run.children[run.index].mode == LaunchMode::tail;
         return LaunchNext::to(tail ? LaunchStage::write_task : LaunchStage::count_task, when);
       }
@@ -229,25 +230,25 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
       const std::uint64_t owner = cta.record;
       const std::uint64_t tmdq =
           cta.context.address + arch::context::kTmdqs + std::uint64_t{8} * (child.stream % memory_.tmdqs);
-      run.walk = child.mode == LaunchMode::stream
-                     ? arch::PushWalk(tmdq, run.record)
-                     : arch::PushWalk(owner + arch::tmd::kTailLast, run.record, owner + arch::tmd::kTailFirst);
+      run.steps = child.mode == LaunchMode::stream
+                      ? arch::PushSteps(tmdq, run.record)
+                      : arch::PushSteps(owner + arch::tmd::kTailLast, run.record, owner + arch::tmd::kTailFirst);
       return LaunchNext::to(LaunchStage::push, when);
     }
     case LaunchStage::push:
-      if (auto& walk = std::get<arch::PushWalk>(run.walk); walks(walk)) {
-        if (walk.starts()) return LaunchNext::to(LaunchStage::start, when);
-        if (walk.previous() != 0) {
-          tasks_.send({protocol::ChildPacket::Kind::queued, run.record, walk.previous(), run.issued});
+      if (auto& steps = std::get<arch::PushSteps>(run.steps); is_over(steps)) {
+        if (steps.starts()) return LaunchNext::to(LaunchStage::start, when);
+        if (steps.previous() != 0) {
+          tasks_.send({protocol::ChildPacket::Kind::queued, run.record, steps.previous(), run.issued});
         }
         return next_one(run, when);
       }
       return next;
     case LaunchStage::place:
-      if (auto& walk = std::get<arch::AppendWalk>(run.walk); walks(walk)) {
+      if (auto& steps = std::get<arch::AppendSteps>(run.steps); is_over(steps)) {
         run.fault_address = run.entries[run.index].queue;
-        run.fault = walk.closed() ? FaultKind::queue_closed : FaultKind::misaligned;
-        const bool wrong = walk.closed() || !aligned(walk.entry());
+        run.fault = steps.closed() ? FaultKind::queue_closed : FaultKind::misaligned;
+        const bool wrong = steps.closed() || !aligned(steps.entry());
         return LaunchNext::to(wrong ? LaunchStage::fault : LaunchStage::write_entry, when);
       }
       return next;
@@ -256,7 +257,7 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
     case LaunchStage::turn:
       return LaunchNext::to(LaunchStage::appended, when);
     case LaunchStage::wait:
-      return walks(std::get<arch::WaitWalk>(run.walk)) ? LaunchNext::of(LaunchNext::Kind::finish, when) : next;
+      return is_over(std::get<arch::WaitSteps>(run.steps)) ? LaunchNext::of(LaunchNext::Kind::finish, when) : next;
     default:
       HEDDLE_CHECK(false, "a memory step of a launch ended that nobody made");
       return next;
@@ -268,7 +269,7 @@ LaunchNext LaunchSequence::tell(LaunchRun& run, Cycle next) {
     tasks_.send({protocol::ChildPacket::Kind::start, run.record, 0, run.issued});
   } else {
     tasks_.send({protocol::ChildPacket::Kind::appended, run.entries[run.index].queue,
-                 std::get<arch::AppendWalk>(run.walk).ticket(), run.issued});
+                 std::get<arch::AppendSteps>(run.steps).ticket(), run.issued});
   }
   return next_one(run, next);
 }
@@ -288,8 +289,8 @@ MemoryStep LaunchSequence::step(const LaunchRun& run, const Cta& cta) const {
     case LaunchStage::count_task:
       return {MemoryStep::Kind::add, cta.context.address + arch::context::kWork, 1};
     case LaunchStage::turn: {
-      const auto& walk = std::get<arch::AppendWalk>(run.walk);
-      return {MemoryStep::Kind::write, walk.entry(), arch::turn_ready(walk.ticket(), walk.capacity())};
+      const auto& steps = std::get<arch::AppendSteps>(run.steps);
+      return {MemoryStep::Kind::write, steps.entry(), arch::turn_ready(steps.ticket(), steps.capacity())};
     }
     default:
       return step_of(run);
@@ -299,7 +300,7 @@ MemoryStep LaunchSequence::step(const LaunchRun& run, const Cta& cta) const {
 LaunchLine LaunchSequence::line(const LaunchRun& run, const Cta& cta) const {
   if (run.stage == LaunchStage::write_entry) {
     const auto& data = run.entries[run.index].data;
-    return {std::get<arch::AppendWalk>(run.walk).entry() + arch::kQueueEntryData, {data.begin(), data.end()}};
+    return {std::get<arch::AppendSteps>(run.steps).entry() + arch::kQueueEntryData, {data.begin(), data.end()}};
   }
   std::vector<std::uint64_t> words(arch::kRecordBytes / 8, 0);
   if (run.stage == LaunchStage::write_context) {
@@ -324,16 +325,16 @@ void LaunchSequence::tell_lost_entry(const LaunchRun& run) {
   const bool writing =
       run.stage == LaunchStage::place || run.stage == LaunchStage::write_entry || run.stage == LaunchStage::turn;
   if (run.code != OpCode::queue_append || !writing) return;
-  const auto& walk = std::get<arch::AppendWalk>(run.walk);
-  if (!walk.has_ticket()) return;
-  tasks_.send({protocol::ChildPacket::Kind::lost_entry, run.entries[run.index].queue, walk.ticket(), run.issued});
+  const auto& steps = std::get<arch::AppendSteps>(run.steps);
+  if (!steps.has_ticket()) return;
+  tasks_.send({protocol::ChildPacket::Kind::lost_entry, run.entries[run.index].queue, steps.ticket(), run.issued});
 }
 
-arch::WaitWalk LaunchSequence::woken_wait(const Cta& cta) const {
-  arch::WaitWalk walk(cta.context.address, arch::home_of_sm(sm_), false);
-  walk.answer(2);  // it has found work
-  walk.woken();
-  return walk;
+arch::WaitSteps LaunchSequence::woken_wait(const Cta& cta) const {
+  arch::WaitSteps steps(cta.context.address, arch::home_of_sm(sm_), false);
+  steps.answer(2);  // it has found work
+  steps.woken();
+  return steps;
 }
 
 }  // namespace heddle::sm

@@ -59,7 +59,7 @@ struct LaunchRun {
   std::uint32_t lane = 0;    // whose launch or entry that is
   Cycle issued = 0;
 
-  std::variant<std::monostate, arch::TakeWalk, arch::PushWalk, arch::AppendWalk, arch::WaitWalk> walk;
+  std::variant<std::monostate, arch::TakeSteps, arch::PushSteps, arch::AppendSteps, arch::WaitSteps> steps;
   std::uint64_t record = 0;  // TMD of the child
   std::uint64_t asked = 0;   // address of the last step, for messages
   bool asking = false;       // a step is under way
@@ -122,7 +122,7 @@ struct LaunchLine {
 class LaunchSequence {
  public:
   // `launch_cycles`: of the device runtime, for each launch.
-  LaunchSequence(const arch::NestedMemory& memory, std::uint32_t sm, Cycle launch_cycles, SmStats& stats,
+  LaunchSequence(const arch::LaunchMemory& memory, std::uint32_t sm, Cycle launch_cycles, SmStats& stats,
                  std::uint64_t& progress, TaskLink& tasks)
       : memory_(memory), sm_(sm), launch_cycles_(launch_cycles), stats_(stats), progress_(progress), tasks_(tasks) {}
 
@@ -145,7 +145,7 @@ class LaunchSequence {
   // A ticket whose entry will never come.
   void tell_lost_entry(const LaunchRun& run);
   // It was at wait_children when it was saved, is still counted as a waiter, and has been woken.
-  arch::WaitWalk woken_wait(const Cta& cta) const;
+  arch::WaitSteps woken_wait(const Cta& cta) const;
   std::uint32_t retry() const { return memory_.retry; }
 
  private:
@@ -156,7 +156,7 @@ class LaunchSequence {
   LaunchNext next_one(LaunchRun& run, Cycle when);
   LaunchNext context_made(LaunchRun& run, Cta& cta, Cycle when) const;
 
-  const arch::NestedMemory& memory_;
+  const arch::LaunchMemory& memory_;
   const std::uint32_t sm_;
   const Cycle launch_cycles_;
   SmStats& stats_;

@@ -22,12 +22,12 @@ struct SmContext {
   bool share_receivers = false;
 };
 
-inline const arch::NestedMemory kNoNestedMemory{};
+inline const arch::LaunchMemory kNoLaunchMemory{};
 
 // What of memory an SM has to know: where its slices are, and where device-side launches keep what they need.
 struct MemoryView {
   const arch::AddressMap& map;
-  const arch::NestedMemory& nested = kNoNestedMemory;
+  const arch::LaunchMemory& nested = kNoLaunchMemory;
 };
 
 }  // namespace heddle::sm

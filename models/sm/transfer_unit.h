@@ -48,7 +48,7 @@ class TransferUnit final : private SmUnit, public AccessClient, public GateListe
     TransferListener& listener;
   };
   // `first_slot`: behind those of warps. `memory`: for the retries of steps.
-  TransferUnit(const UnitContext& context, std::uint32_t first_slot, const arch::NestedMemory& memory,
+  TransferUnit(const UnitContext& context, std::uint32_t first_slot, const arch::LaunchMemory& memory,
                const Peers& peers)
       : SmUnit(context), first_slot_(first_slot), memory_(memory), peers_(peers) {}
 
@@ -76,7 +76,7 @@ class TransferUnit final : private SmUnit, public AccessClient, public GateListe
   void answered(std::uint32_t index, std::uint32_t flight);
 
   const std::uint32_t first_slot_;
-  const arch::NestedMemory& memory_;
+  const arch::LaunchMemory& memory_;
   Peers peers_;
   IndexPool<Transfer> transfers_;
 };

@@ -41,12 +41,12 @@ void QueueState::release() {
   held_ = false;
 }
 
-bool QueueState::wants_close() const {
+bool QueueState::may_close() const {
   return begun_ && idle_ && !held_ && close_ == Close::open && prefix_ == grown_ && early_.empty();
 }
 
 std::uint64_t QueueState::start_close() {
-  HEDDLE_CHECK(wants_close(), "a queue was to be closed that is in use");
+  HEDDLE_CHECK(may_close(), "a queue was to be closed that is in use");
   close_ = Close::trying;
   tried_ = grown_;
   return grown_;

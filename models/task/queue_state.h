@@ -19,10 +19,10 @@ class QueueState {
   std::uint64_t take_grown();
   // All of the entries so far have completed.
   void idle(std::uint64_t completed);
-  void release();  // nobody holds it open any more; it may come before begin()
+  void release();  // its close has come, which may be before begin()
   // Nothing of it runs or is known to come: the number of tickets with which it may be closed. After true, tried() is
   // to follow.
-  bool wants_close() const;
+  bool may_close() const;
   std::uint64_t start_close();
   // False: somebody has a ticket above; its entry is on its way.
   void tried(bool closed);

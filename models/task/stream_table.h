@@ -33,7 +33,7 @@ class StreamTable {
   // Operations that have become ready since the last call, in the order in which they did.
   std::vector<Ready> take_ready();
 
-  // Queue tasks whose close has had its turn since the last call: operations.
+  // Operations of queue tasks whose close has come to the head of its stream since the last call.
   std::vector<std::uint32_t> take_closed();
 
   const Entry& head(std::uint32_t number) const;

@@ -18,7 +18,7 @@ class TableView {
   void enter(Operation operation, Priority priority);
   // It has ended, or has been evicted. False: it was not there.
   bool leave(Operation operation);
-  // It could not be evicted: nobody is asked any more until something has ended.
+  // It could not be evicted: no other is asked until something has ended.
   void refused(Operation operation);
   // The one to be asked for its slot by a task of `priority`: of those that are less urgent and have not been asked,
   // the least urgent, the youngest among equals. It counts as asked from now on.

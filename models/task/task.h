@@ -1,15 +1,18 @@
-// A task on its way through the lists and the distributor.
+// A task on its way through task management, the lists and the distributor; and all that are there.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
-#include "common/clock.h"
+#include "arch/sm_limits.h"
+#include "common/cycle.h"
 #include "protocol/host_task.h"
 #include "protocol/task_cwd.h"
-#include "task/nested_chain.h"
+#include "task/launch_chain.h"
 
 namespace heddle::task {
 
@@ -17,47 +20,119 @@ constexpr std::uint32_t kNoOperation = ~std::uint32_t{0};
 
 struct Task {
   enum class Origin : std::uint8_t {
-    stream,    // of the host
-    packet,    // of the packet processor
+    stream,    // a stream of the host
+    packet,    // the packet processor
     child,     // launched by device code
     restored,  // a CTA that was saved
   };
+  enum class State : std::uint8_t {
+    preparing,  // its queue is looked up, or it is given a TMD or a shared context
+    listed,     // in the list of its priority
+    running,    // it has been sent; it can have lost its slot since, with nothing left to send
+    suspended,  // it was evicted, and is in the list of its priority with what is left
+    run_over,   // nothing of it runs, or will: it waits for its descendants
+  };
+  // Of a queue task.
+  struct QueueUse {
+    std::uint64_t address = 0;
+    std::uint64_t entries = 0;  // that are there from the start
+    bool held_open = false;     // it does not end before its close
+  };
+  // Of a child.
+  struct Launch {
+    struct Ahead {
+      std::uint32_t operation = 0;
+      std::uint32_t stream = 0;
+      std::string name;  // for the timeline: its label is forgotten with its end
+    };
+    ChildRecord child;
+    std::optional<std::uint32_t> parent;  // its operation
+    std::optional<Ahead> behind;          // what ended right before it in its TMDQ
+    std::optional<Cycle> issued;          // launch operation
+    Cycle arrived = 0;                    // start packet, or the end of what was ahead of it
+    Cycle read = 0;                       // TMD and kernel object
+  };
+  struct Absence {
+    Cycle from = 0;
+    std::optional<Cycle> until;  // absent: it has not come back
+  };
+
   Origin origin = Origin::stream;
+  State state = State::preparing;
   protocol::TaskPacket packet;
-  std::uint64_t source = 0;   // whose turn it takes (task/priority_lists.h)
-  bool head = false;          // it goes to the head of its list
-  bool launches = false;      // it needs a TMD
-  bool holds_record = false;  // has one, or is being given one, and has not been sent
-  bool waiting = false;       // in the list of its priority
-  bool sent = false;
-  bool run_over = false;  // nothing of it runs, or will: it waits for its descendants
+  std::uint64_t source = 0;  // the turn that it takes in its list (task/priority_lists.h)
+  bool head = false;         // it goes to the head of its list
+  bool launches = false;     // its program launches tasks: it needs a TMD
   protocol::DoneStatus status = protocol::DoneStatus::ok;
   std::uint32_t stream = 0;  // of the host
-  std::uint64_t queue = 0;   // of a queue task
   std::uint32_t lent = 0;    // code to be given back
-  bool held_open = false;
-  std::uint64_t entries = 0;
-
-  // Of a child.
-  ChildRecord child;
-  std::uint32_t parent = kNoOperation;
-  std::uint32_t behind = kNoOperation;  // ended right before it in its TMDQ
-  std::uint32_t behind_stream = 0;
-  std::string behind_name;  // for the timeline: its label is forgotten with its end
-  bool issue_known = false;
+  std::optional<QueueUse> queue;
+  Launch launch;
 
   // Cycles, as far as it has come.
-  Cycle issued = 0;   // launch operation
-  Cycle arrived = 0;  // start packet, or the end of what was ahead of it
-  Cycle read = 0;     // TMD and kernel object
   Cycle listed = 0;
-  Cycle sent_at = 0;
-  Cycle start = 0;                               // first launch packet
-  Cycle end = 0;                                 // of its run
-  std::vector<std::pair<Cycle, Cycle>> evicted;  // from, until; until 0: still
+  Cycle sent = 0;
+  Cycle start = 0;  // first launch packet
+  Cycle end = 0;    // of its run
+  std::vector<Absence> evicted;
 
   std::uint32_t operation() const { return packet.operation; }
   std::uint64_t record() const { return packet.record; }
+  bool in_list() const { return state == State::listed || state == State::suspended; }
+  // It has been sent, and its run has not ended.
+  bool runs() const { return state == State::running || state == State::suspended; }
+};
+
+// A task as a kernel makes it. `codes`: null on a machine without device-side launches.
+Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::uint32_t operation,
+               std::int32_t priority, const arch::KernelShape& kernel);
+
+// All tasks that have not ended: by operation, and by the TMD that they have in memory.
+class OpenTasks {
+ public:
+  // References stay valid until take().
+  Task& add(Task task);
+  Task* find(std::uint32_t operation);
+  Task& at(std::uint32_t operation) { return tasks_.at(operation); }
+  bool empty() const { return tasks_.empty(); }
+
+  // From now on the task is the one of that TMD.
+  void set_record(Task& task, std::uint64_t record);
+  Task* of_record(std::uint64_t record);
+  const Task* of_record(std::uint64_t record) const {
+    return const_cast<OpenTasks*>(this)->of_record(record);
+  }  // NOLINT
+
+  Task take(std::uint32_t operation);
+  void clear();
+
+  // In the order of their operations.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [operation, task] : tasks_) visit(task);
+  }
+
+ private:
+  std::map<std::uint32_t, Task> tasks_;
+  std::unordered_map<std::uint64_t, std::uint32_t> records_;  // TMD -> operation; looked up only
+};
+
+// Told by the parts of task management what has become of a task.
+class TaskLife {
+ public:
+  // A kernel of the host or of the packet processor has nothing more to wait for.
+  virtual void task_due(Task task) = 0;
+  // A queue task has its queue.
+  virtual void task_ready(Task& task) = 0;
+  // It can never run. It is gone after the call.
+  virtual void task_rejected(Task& task) = 0;
+  // It has been sent for the first time.
+  virtual void task_sent(Task& task) = 0;
+  // Its run has ended, or never began. It can be gone after the call.
+  virtual void task_run_over(Task& task) = 0;
+
+ protected:
+  ~TaskLife() = default;
 };
 
 }  // namespace heddle::task

@@ -47,9 +47,9 @@ void TaskParams::describe(ParamTable<TaskParams>& t) {
   t.group("nested", &TaskParams::nested);
 }
 
-arch::NestedMemory nested_memory(const NestedParams& params, std::uint64_t end) {
+arch::LaunchMemory nested_memory(const NestedParams& params, std::uint64_t end) {
   constexpr std::uint64_t kLine = arch::kRecordBytes;
-  arch::NestedMemory memory;
+  arch::LaunchMemory memory;
   memory.tasks.count = params.pending_launches;
   memory.contexts.count = params.contexts;
   memory.areas.count = params.areas;

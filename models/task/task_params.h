@@ -39,6 +39,6 @@ struct TaskParams {
 
 // Where the records of device-side launches lie: they end at or below `end`, and begin at a multiple of a record's
 // size. Throws InputError if there is no room for them above address 0.
-arch::NestedMemory nested_memory(const NestedParams& params, std::uint64_t end);
+arch::LaunchMemory nested_memory(const NestedParams& params, std::uint64_t end);
 
 }  // namespace heddle::task

@@ -1,5 +1,4 @@
 #include "task/task_rows.h"
-#include "arch/gpu_observation.h"
 
 #include <algorithm>
 
@@ -27,9 +26,9 @@ void TaskRows::until(Waits& waits, Cycle when, Cycle latest, const std::string& 
 // While it runs it can lose its slot; when its run is over, descendants can be left.
 void TaskRows::after_start(TrackId waits, const Task& task, Cycle completed) {
   Cycle at = task.start;
-  for (const auto& [from, back] : task.evicted) {
-    const Cycle begin = std::max(at, from);
-    const Cycle end = std::min(back == 0 ? task.end : back, task.end);
+  for (const Task::Absence& absence : task.evicted) {
+    const Cycle begin = std::max(at, absence.from);
+    const Cycle end = std::min(absence.until.value_or(task.end), task.end);
     if (end > begin) sink()->slice(waits, time(begin), time(end), "evicted from the task table");
     at = std::max(at, end);
   }
@@ -40,12 +39,11 @@ void TaskRows::after_start(TrackId waits, const Task& task, Cycle completed) {
 }
 
 void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, const Task* task) {
-  GpuObservation& observation = gpu_observation(domain_);
-  const std::string stream = observation.streams.of(packet.stream);
+  const std::string stream = observation_.streams.of(packet.stream);
   const TrackId runs = sink()->track(group("streams"), stream);
   Waits waits{sink()->track(group("streams"), stream + " waits"), times.before};
   sink()->slice(
-      runs, time(times.start), time(times.end), observation.labels.of(packet.operation),
+      runs, time(times.start), time(times.end), observation_.labels.of(packet.operation),
       {{"operation", packet.operation},
        {"ctas", static_cast<std::int64_t>(packet.kind == SubmitKind::kernel ? packet.kernel.grid.count() : 0)}});
   until(waits, times.submitted, times.start, "not submitted yet");
@@ -59,33 +57,34 @@ void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, con
 }
 
 void TaskRows::child(const Task& task, Cycle completed) {
-  const Labels& labels = gpu_observation(domain_).labels;
-  const Cycle begin = task.issue_known ? std::min(task.issued, task.arrived) : task.arrived;
+  const Labels& labels = observation_.labels;
+  const Task::Launch& launch = task.launch;
+  const Cycle begin = std::min(launch.issued.value_or(launch.arrived), launch.arrived);
   const Cycle start = task.start == 0 ? completed : task.start;
-  const std::string depth = fmt::format("depth {}", task.child.depth);
+  const std::string depth = fmt::format("depth {}", launch.child.depth);
   const std::string line = fmt::format("{}.{}", depth, lane(depth, begin, completed));
   const TrackId runs = sink()->track(group("nested"), line);
   Waits waits{sink()->track(group("nested"), line + " waits"), begin};
-  if (task.behind != kNoOperation) {
+  if (launch.behind) {
     const std::string why =
-        task.child.mode == arch::LaunchMode::stream && task.behind_stream != task.child.stream
-            ? fmt::format("false dependency on stream {}: behind {}", task.behind_stream, task.behind_name)
-            : fmt::format("behind {} in its stream", task.behind_name);
-    until(waits, task.arrived, start, why);
+        launch.child.mode == arch::LaunchMode::stream && launch.behind->stream != launch.child.stream
+            ? fmt::format("false dependency on stream {}: behind {}", launch.behind->stream, launch.behind->name)
+            : fmt::format("behind {} in its stream", launch.behind->name);
+    until(waits, launch.arrived, start, why);
   } else {
-    until(waits, task.arrived, start, "its launch is on its way");
+    until(waits, launch.arrived, start, "its launch is on its way");
   }
   until(waits, task.listed, start, "nested scheduler");
-  until(waits, task.sent_at, start, "no task table slot");
+  until(waits, task.sent, start, "no task table slot");
   until(waits, start, start, "on its way through the distributor, or other tasks first");
   if (task.start == 0) return;
   sink()->slice(runs, time(start), time(completed), labels.of(task.operation()),
                 {{"operation", task.operation()},
-                 {"parent", task.parent},
-                 {"context", static_cast<std::int64_t>(task.child.context)},
-                 {"stream", task.child.stream},
-                 {"tmdq", task.child.tmdq},
-                 {"mode", static_cast<std::int64_t>(task.child.mode)}});
+                 {"parent", launch.parent.value_or(kNoOperation)},
+                 {"context", static_cast<std::int64_t>(launch.child.context)},
+                 {"stream", launch.child.stream},
+                 {"tmdq", launch.child.tmdq},
+                 {"mode", static_cast<std::int64_t>(launch.child.mode)}});
   after_start(waits.track, task, completed);
   subcontext(task, completed);
 }
@@ -93,9 +92,9 @@ void TaskRows::child(const Task& task, Cycle completed) {
 void TaskRows::false_dependency(const Task& task, Cycle when) {
   const TrackId track = sink()->track(group("nested"), "false dependencies");
   sink()->slice(track, time(when), time(when),
-                fmt::format("{}: stream {} waited for stream {}", gpu_observation(domain_).labels.of(task.operation()),
-                            task.child.stream, task.behind_stream),
-                {{"tmdq", task.child.tmdq}});
+                fmt::format("{}: stream {} waited for stream {}", observation_.labels.of(task.operation()),
+                            task.launch.child.stream, task.launch.behind->stream),
+                {{"tmdq", task.launch.child.tmdq}});
 }
 
 void TaskRows::subcontext(const Task& task, Cycle end) {
@@ -104,7 +103,7 @@ void TaskRows::subcontext(const Task& task, Cycle end) {
   const std::string name = fmt::format("subcontext {}", task.packet.subcontext);
   const std::uint32_t number = lane(name, task.start, end);
   const TrackId track = sink()->track(group("subcontexts"), number == 0 ? name : fmt::format("{}.{}", name, number));
-  sink()->slice(track, time(task.start), time(end), gpu_observation(domain_).labels.of(task.operation()),
+  sink()->slice(track, time(task.start), time(end), observation_.labels.of(task.operation()),
                 {{"operation", task.operation()}});
 }
 

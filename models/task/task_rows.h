@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/domain.h"
+#include "arch/gpu_observation.h"
 #include "task/stream_table.h"
 #include "task/task.h"
 
@@ -15,7 +15,7 @@ namespace heddle::task {
 
 class TaskRows {
  public:
-  explicit TaskRows(Domain& domain) : domain_(domain) {}
+  explicit TaskRows(Timebase& timebase) : timebase_(timebase), observation_(gpu_observation(timebase)) {}
 
   // What held an operation of the host back, and when. Cycles.
   struct Host {
@@ -41,15 +41,16 @@ class TaskRows {
     TrackId track;
     Cycle at = 0;
   };
-  TimelineSink* sink() const { return domain_.observation().timeline; }
-  Picoseconds time(Cycle cycle) const { return domain_.time_of(cycle); }
-  std::string group(const char* what) const { return domain_.observation().prefix + " " + what; }
+  TimelineSink* sink() const { return observation_.timeline; }
+  Picoseconds time(Cycle cycle) const { return timebase_.time_of(cycle); }
+  std::string group(const char* what) const { return observation_.prefix + " " + what; }
   // The first line of that name on which nothing has been drawn since `begin`.
   std::uint32_t lane(const std::string& name, Cycle begin, Cycle end);
   void until(Waits& waits, Cycle when, Cycle latest, const std::string& why);
   void after_start(TrackId waits, const Task& task, Cycle completed);
 
-  Domain& domain_;
+  Timebase& timebase_;
+  GpuObservation& observation_;
   std::map<std::string, std::vector<Cycle>> lanes_;  // end of what was drawn last
   bool subcontexts_ = false;
 };

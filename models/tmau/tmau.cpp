@@ -1,12 +1,13 @@
 #include "tmau/tmau.h"
 
-#include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace heddle::tmau {
 
-using protocol::BulkDonePacket;
+using protocol::BulkDataPacket;
+using protocol::BulkPeerPacket;
 using protocol::BulkReadPacket;
 using protocol::BulkRequestPacket;
 
@@ -23,39 +24,33 @@ Tmau::Tmau(const sc_core::sc_module_name& name, Domain& domain, const std::strin
       peer_in("peer_in"),
       params_(params),
       place_(std::move(place)),
-      blocking_(domain.mode() == TimingMode::lt),
-      uses_table_(params.tracking == Tracking::table),
-      response_(domain.cost(params.response)),
-      descriptor_hit_(domain.cost(params.descriptor_hit)),
-      setup_(domain.cost(params.setup)),
-      generate_(domain.cost(params.generate)),
-      lanes_(place_.ids.size(), Lane(params.order)),
-      arbiter_(static_cast<std::uint32_t>(place_.ids.size())),
-      turns_(static_cast<std::uint32_t>(place_.ids.size())),
-      cache_(params.descriptors),
-      pace_(params.rate),
-      outstanding_(params.outstanding),
-      table_(params.table),
-      pool_(std::make_unique<protocol::RequestPool>()),
-      stats_(domain.observation().stats, stat_path("").substr(0, stat_path("").size() - 1)) {
-  HEDDLE_CHECK(!place_.ids.empty() && place_.per_unit > 0 && place_.number < place_.units,
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path),
+      unit_{domain, params_, place_, works_, stats_, *this, handler_name(), path},
+      reporter_(unit_, done_out),
+      ports_(unit_, domain, store_),
+      delivery_(unit_, data_out, peer_out),
+      sender_(unit_, store_, ports_, delivery_, read_out),
+      generator_(unit_, ports_, sender_),
+      setup_(unit_, generator_, sender_, ports_),
+      selector_(unit_, input_, setup_, generator_),
+      intake_(unit_, input_, selector_, setup_, reporter_),
+      completion_(unit_, sender_, ports_, delivery_, generator_, reporter_, intake_) {
+  HEDDLE_CHECK(place_.sms() > 0 && place_.per_unit > 0 && place_.number < place_.units,
                "a TMAU has a place that does not exist");
-  request_in.init(sms(), [&](const char* socket, std::size_t) {
+  const std::uint32_t sms = place_.sms();
+  request_in.init(sms, [&](const char* socket, std::size_t) {
     return new PacketIn<BulkRequestPacket>(socket, domain, params.input, CreditReturn::by_owner);
   });
-  read_in.init(sms(), [&](const char* socket, std::size_t) { return new PacketIn<BulkReadPacket>(socket, domain, 0); });
-  multicast_in.init(sms(), [&](const char* socket, std::size_t) {
-    return new PacketIn<protocol::BulkDataPacket>(socket, domain, 0);
-  });
-  peer_in.init(place_.units, [&](const char* socket, std::size_t) {
-    return new PacketIn<protocol::BulkPeerPacket>(socket, domain, 0);
-  });
-  for (std::uint32_t sm = 0; sm < sms(); ++sm) {
+  read_in.init(sms, [&](const char* socket, std::size_t) { return new PacketIn<BulkReadPacket>(socket, domain, 0); });
+  multicast_in.init(sms,
+                    [&](const char* socket, std::size_t) { return new PacketIn<BulkDataPacket>(socket, domain, 0); });
+  peer_in.init(place_.units,
+               [&](const char* socket, std::size_t) { return new PacketIn<BulkPeerPacket>(socket, domain, 0); });
+  for (std::uint32_t sm = 0; sm < sms; ++sm) {
+    input_.push_back(&request_in[sm]);
     request_in[sm].on_packet<Tmau, &Tmau::on_request>(*this, sm);
     read_in[sm].on_packet_ahead<Tmau, &Tmau::on_read>(*this, sm);
     multicast_in[sm].on_packet_ahead<Tmau, &Tmau::on_multicast>(*this, sm);
-    memory_out_.push_back(std::make_unique<MemoryOut>(fmt::format("memory_out_{}", sm).c_str(), domain));
-    memory_out_.back()->connect<Tmau, &Tmau::on_response, &Tmau::on_room>(*this, sm);
   }
   for (std::uint32_t unit = 0; unit < place_.units; ++unit) {
     peer_in[unit].on_packet_ahead<Tmau, &Tmau::on_peer>(*this, unit);
@@ -64,196 +59,72 @@ Tmau::Tmau(const sc_core::sc_module_name& name, Domain& domain, const std::strin
 
 Tmau::~Tmau() = default;
 
-void Tmau::on_event(std::uint32_t kind, std::uint64_t argument) {
-  const auto sm = static_cast<std::uint32_t>(argument);
-  switch (kind) {
-    case kChoose:
-      if (choose_at_ != now()) return;  // it was entered again for an earlier cycle
-      choose_at_ = kNotYet;
-      return choose();
-    case kGenerate:
-      if (generate_at_ != now()) return;
-      generate_at_ = kNotYet;
-      return generate();
-    case kPump:
-      if (lanes_[sm].pump_at != now()) return;
-      lanes_[sm].pump_at = kNotYet;
-      return pump(sm);
-    default:
-      return enter(sm);
+void Tmau::on_request(const BulkRequestPacket& packet, std::uint32_t sm) { intake_.arrive(packet, sm); }
+
+void Tmau::on_read(const BulkReadPacket& packet, std::uint32_t sm, Cycle arrival) {
+  completion_.source_read(packet, sm, arrival);
+}
+
+void Tmau::on_multicast(const BulkDataPacket& packet, std::uint32_t sm, Cycle arrival) {
+  HEDDLE_CHECK(packet.sm == place_.first + sm, "multicast data came to the wrong SM");
+  stats_.multicast_received.add();
+  delivery_.receive(packet, arrival);
+}
+
+void Tmau::on_peer(const BulkPeerPacket& packet, std::uint32_t /*unit*/, Cycle arrival) {
+  if (packet.kind == BulkPeerPacket::Kind::fill) return delivery_.receive(packet.data, arrival);
+  stats_.acknowledgements.add(packet.count);
+  completion_.acknowledged(packet.request, packet.count, packet.phase, arrival);
+}
+
+void Tmau::answered(protocol::MemoryRequest& request, std::uint32_t sm, Cycle arrival) {
+  if (LineSender::role_of(request) == LineSender::Role::descriptor) {
+    setup_.fetched(request, works_[LineSender::number_of(request)], arrival);
+  } else {
+    completion_.answered(request, sm, arrival);
   }
 }
 
-// Arrival.
-void Tmau::on_request(const BulkRequestPacket& packet, std::uint32_t sm) {
-  const std::uint32_t number = take_work();
-  BulkWork& work = works_[number];
-  work.packet = packet;
-  work.sm = sm;
-  work.arrival = work.last = now();
-  stats_.requests[static_cast<std::size_t>(packet.request.kind)]->add();
-  // The first request of a kernel: what was written before it began counts, as for the L1 (TMA-04, MEM-06).
-  if (packet.forgets) cache_.forget(0);
-  lanes_[sm].input.push(number);
-  enter(sm);
-}
+bool Tmau::quiescent() const { return works_.empty() && setup_.idle() && reporter_.quiet() && store_.all_home(); }
 
-// Phases are given in the order of arrival: whatever the queue does, a drain knows what came before it (TMA-31).
-void Tmau::enter(std::uint32_t sm) {
-  Lane& lane = lanes_[sm];
-  while (!lane.input.empty()) {
-    const std::uint32_t number = lane.input.front();
-    BulkWork& work = works_[number];
-    if (work.kind() == arch::BulkKind::drain) {
-      if (lane.tracker.draining()) break;
-      (void)lane.input.pop();
-      enter_drain(number);
-    } else if (work.kind() == arch::BulkKind::forget) {
-      (void)lane.input.pop();
-      cache_.forget(work.request().descriptor);
-      request_in[sm].return_credit();
-      tell_done(work, now());
-      give_work(number);
-    } else {
-      (void)lane.input.pop();
-      work.phase = lane.tracker.begin();
-      work.stage = BulkWork::Stage::queue;
-      lane.queue.push(number, work.request().tensor);
-      if (waiting_++ == 0) waiting_since_ = now();
-    }
-  }
-  choose();
-}
-
-void Tmau::enter_drain(std::uint32_t number) {
-  BulkWork& work = works_[number];
-  Lane& lane = lanes_[work.sm];
-  request_in[work.sm].return_credit();
-  work.stage = BulkWork::Stage::completion;
-  lane.drain = number;
-  if (lane.tracker.drain(now())) end_drain(work.sm);
-}
-
-void Tmau::end_drain(std::uint32_t sm) {
-  Lane& lane = lanes_[sm];
-  tell_done(works_[lane.drain], lane.tracker.drained());
-  give_work(lane.drain);
-  lane.drain = kNone;
-  if (!lane.input.empty()) domain_.schedule(now(), *this, kEnter, sm);
-}
-
-// Of its acknowledgements some may be known already, and these come later.
-void Tmau::tell_read(BulkWork& work) {
-  if (work.read_told) return;
-  work.read_told = true;
-  BulkDonePacket packet;
-  packet.kind = BulkDonePacket::Kind::read;
-  packet.id = work.packet.id;
-  done_out.send_at(std::max(work.last_read, work.generated_at), packet, work.sm);
-}
-
-// Nothing of it is open. All of this may be known before it happens.
-void Tmau::complete(std::uint32_t number) {
-  BulkWork& work = works_[number];
-  Lane& lane = lanes_[work.sm];
-  const Cycle when = work.last;
-  if (work.reads_shared() && work.rule == arch::TensorRule::none) tell_read(work);
-  stats_.cycles.add(when - work.arrival);
-  tell_done(work, when);
-  const bool drained = lane.tracker.end(work.phase, when);
-  const std::uint32_t sm = work.sm;
-  give_work(number);
-  if (drained) end_drain(sm);
-}
-
-void Tmau::tell_done(const BulkWork& work, Cycle when) {
-  BulkDonePacket packet;
-  packet.id = work.packet.id;
-  packet.flagged = work.flagged;
-  if (work.rule != arch::TensorRule::none) {
-    packet.kind = BulkDonePacket::Kind::dropped;
-    packet.rule = work.rule;
-    stats_.dropped.add();
-  } else if (work.failed) {
-    packet.kind = BulkDonePacket::Kind::failed;
-    packet.address = work.failed_address;
-    packet.poison = work.poisoned;
-    packet.unmapped = work.unmapped;
-    packet.read_only = work.read_only;
-    packet.write = work.failed_write;
-    stats_.failed.add();
-  }
-  if (work.flagged) stats_.flagged.add();
-  progress();
-  if (timeline() != nullptr) draw(work, when);
-  done_out.send_at(when, packet, work.sm);
-  quiet_from_ = std::max(quiet_from_, when + domain_.cost(1));
-}
-
-std::uint32_t Tmau::take_work() {
-  if (free_works_.empty()) {
-    works_.emplace_back();
-    work_used_.push_back(1);
-    return static_cast<std::uint32_t>(works_.size() - 1);
-  }
-  const std::uint32_t number = free_works_.back();
-  free_works_.pop_back();
-  work_used_[number] = 1;
-  return number;
-}
-
-void Tmau::give_work(std::uint32_t number) {
-  works_[number] = BulkWork();
-  work_used_[number] = 0;
-  free_works_.push_back(number);
-}
-
-bool Tmau::quiescent() const {
-  if (works_.size() != free_works_.size() || fetching_ != kNone || now() < quiet_from_) return false;
-  std::size_t home = 0;  // but for the reference that is kept a little longer
-  for (protocol::MemoryRequest* request : retired_) home += request->get_ref_count() == 1 ? 1 : 0;
-  return pool_->in_use() == home;
-}
+void Tmau::check_idle() { HEDDLE_CHECK(quiescent(), "a tensor memory access unit of an idle machine has work"); }
 
 void Tmau::reset() {
-  for (Lane& lane : lanes_) {
-    lane.input.clear();
-    lane.queue.clear();
-    lane.chosen.clear();
-    lane.tracker.reset();
-    lane.drain = kNone;
-    lane.ready.clear();
-    lane.last = 0;
-    lane.pump_at = kNotYet;
+  reporter_.reset();
+  ports_.reset();
+  generator_.reset();
+  setup_.reset();
+  selector_.reset();
+  intake_.reset();
+  works_.reset();
+  store_.reset();
+}
+
+void Tmau::collect_waits(WaitGraph& graph) const {
+  works_.for_each([&](const BulkWork& work) { add_waits(work, graph); });
+}
+
+void Tmau::add_waits(const BulkWork& work, WaitGraph& graph) const {
+  const std::string name = unit_.name_of(work);
+  // The first name is that by which the SM speaks of its requests.
+  graph.add(fmt::format("bulk requests of SM {}, CTA {}", place_.ids[work.sm], work.packet.cta), "one of which is",
+            name);
+  switch (work.stage) {
+    case BulkWork::Stage::input:
+      return intake_.add_waits(work, graph);
+    case BulkWork::Stage::queue:
+      return selector_.add_waits(work, graph);
+    case BulkWork::Stage::descriptor:
+      return graph.add(name, fmt::format("for the descriptor at {:#x} from", work.request().descriptor), "memory");
+    default:
+      break;
   }
-  arbiter_.reset();
-  turns_.reset();
-  turn_owner_ = kNone;
-  turn_left_ = 0;
-  cache_.reset();
-  fetching_ = kNone;
-  fetch_open_ = 0;
-  fetch_failed_ = false;
-  fetch_begin_ = lookup_free_ = setup_free_ = generated_until_ = 0;
-  waiting_ = 0;
-  waiting_since_ = quiet_from_ = 0;
-  choose_at_ = generate_at_ = kNotYet;
-  generating_ = starved_ = false;
-  pace_.reset();
-  outstanding_.reset();
-  table_.reset();
-  works_.clear();
-  free_works_.clear();
-  work_used_.clear();
-  for (protocol::MemoryRequest* request : retired_) request->release();
-  retired_.clear();
-  depth_ = 0;
-  std::fill(track_ends_.begin(), track_ends_.end(), 0);
-  const auto is_home = [](const std::unique_ptr<protocol::RequestPool>& pool) { return pool->in_use() == 0; };
-  old_pools_.erase(std::remove_if(old_pools_.begin(), old_pools_.end(), is_home), old_pools_.end());
-  if (pool_->in_use() == 0) return;
-  old_pools_.push_back(std::move(pool_));
-  pool_ = std::make_unique<protocol::RequestPool>();
+  if (work.kind() == arch::BulkKind::drain) return intake_.add_waits(work, graph);
+  if (!work.generated() && generator_.first(work.sm).number != work.number) {
+    return graph.add(name, "for its turn behind", unit_.name_of(generator_.first(work.sm)));
+  }
+  completion_.add_waits(work, graph);
+  generator_.add_waits(work, graph);
 }
 
 }  // namespace heddle::tmau

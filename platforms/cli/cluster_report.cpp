@@ -1,5 +1,3 @@
-#include "cli/cluster_report.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/report_parts.h"
 #include "cli/run_outcome.h"
 #include "protocol/packet_task.h"
 

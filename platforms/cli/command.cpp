@@ -3,12 +3,12 @@
 #include <exception>
 #include <iostream>
 
-#include <fmt/format.h>
-
-#include "common/error.h"
 #include "common/suggest.h"
 
 namespace heddle::cli {
+
+namespace po = boost::program_options;
+
 namespace {
 
 constexpr const char* kUsage = R"(heddle: a model of a GPU's front end
@@ -18,7 +18,8 @@ constexpr const char* kUsage = R"(heddle: a model of a GPU's front end
                                      turn a recorded trace into a scenario that can be edited
   heddle occupancy [FILE | --threads N ...]
                                      how many clusters can be resident at once
-  heddle show params|presets|tree    what can be configured, and how a machine is built
+  heddle show params|presets|tree|registers|statistics
+                                     what can be configured, how a machine is built, and what it tells
   heddle version
 
 `heddle COMMAND --help` tells more. Exit status: 0 all expectations met, 1 an expectation failed, or a
@@ -61,6 +62,39 @@ int run_program(const std::vector<std::string>& arguments) {
     std::cerr << "heddle: internal error, please report it: " << error.what() << '\n';
     return kInternalError;
   }
+}
+
+po::options_description described_options() {
+  po::options_description options("options", 100);
+  options.add_options()("help,h", "this text");
+  return options;
+}
+
+CommandLine::CommandLine(std::string command, const po::options_description& options,
+                         const std::vector<std::string>& arguments)
+    : command_(std::move(command)) {
+  po::options_description all;
+  all.add(options);
+  all.add_options()("word", po::value<std::vector<std::string>>(&words_));
+  po::positional_options_description positional;
+  positional.add("word", -1);
+  const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+  try {
+    po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(), values_);
+    po::notify(values_);
+  } catch (const po::unknown_option& error) {
+    std::vector<std::string> names;
+    for (const auto& option : options.options()) names.push_back("--" + option->long_name());
+    const std::string near = nearest(error.get_option_name(), names);
+    bad(fmt::format("there is no option {}", error.get_option_name()),
+        near.empty() ? std::string() : fmt::format("did you mean {}?", near));
+  } catch (const po::error& error) {
+    bad(error.what());
+  }
+}
+
+void CommandLine::bad(const std::string& message, const std::string& remedy) const {
+  throw InputError(message, remedy.empty() ? command_ + " --help lists the options" : remedy);
 }
 
 }  // namespace heddle::cli

@@ -1,5 +1,3 @@
-#include "cli/device_outcome.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -8,13 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "cli/run_outcome.h"
 #include "scenario/memory_region.h"
 
 namespace heddle::cli {
 namespace {
 
-using workload::Expectation;
-using workload::ExpectationKind;
+using scenario::Expectation;
+using scenario::ExpectationKind;
 using workload::MemoryRegion;
 
 namespace fs = std::filesystem;
@@ -126,7 +125,7 @@ ExpectationResult check_device(const RunOutcome& outcome, const Expectation& exp
   const std::vector<MemoryRegion>& regions = outcome.inputs->workloads[expectation.gpu].memory;
   for (std::size_t r = 0; r < regions.size(); ++r) {
     if (regions[r].name != expectation.memory) continue;
-    result.actual = workload::difference(expectation, outcome.result.jobs[expectation.gpu].regions[r]);
+    result.actual = scenario::difference(expectation, outcome.result.jobs[expectation.gpu].regions[r]);
     result.ok = result.actual.empty();
     if (result.ok) result.actual = "the same";
   }
@@ -137,8 +136,6 @@ void collect_faults(RunOutcome& outcome) {
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     const replay::JobResult& job = outcome.result.jobs[i];
     const std::string& instance = outcome.machines->gpus[i].instance;
-    job.observation->stats.counter(instance + ".faults", "faults", "operations that could not be carried out")
-        .add(job.faults.size());
     for (std::size_t f = 0; f < job.faults.size(); ++f) {
       const arch::FaultRecord& fault = job.faults[f];
       const std::string& kernel = kernel_of(outcome, i, f);

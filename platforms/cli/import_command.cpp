@@ -12,9 +12,7 @@
 #include "cli/replay_plan.h"
 #include "cli/run_outcome.h"
 #include "common/yaml_util.h"
-#include "import/kineto.h"
-#include "import/nsys.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 #include "scenario/scenario_packets.h"
 
 namespace heddle::cli {
@@ -37,11 +35,11 @@ struct Format {
   const char* is_not;  // sentence and remedy for a file that is another
   const char* expected;
 };
-constexpr Format kFormats[] = {{"kineto", workload::looks_like_kineto, "is not a Kineto trace",
+constexpr Format kFormats[] = {{"kineto", import::looks_like_kineto, "is not a Kineto trace",
                                 "expected JSON, plain or gzip, as PyTorch's profiler exports it"},
-                               {"nsys", workload::looks_like_nsys, "is not an export of Nsight Systems",
+                               {"nsys", import::looks_like_nsys, "is not an export of Nsight Systems",
                                 "expected SQLite, plain or gzip, as in: nsys export --type sqlite report.nsys-rep"},
-                               {"rocprof", workload::looks_like_rocprof, "is not a trace of rocprofv3",
+                               {"rocprof", import::looks_like_rocprof, "is not a trace of rocprofv3",
                                 "expected CSV, plain or gzip, as in: rocprofv3 --kernel-trace --output-format csv"}};
 
 void write_dim(YAML::Emitter& out, const char* key, const arch::Dim3& d) {
@@ -99,7 +97,7 @@ void write_op(YAML::Emitter& out, const workload::Workload& workload, std::size_
         << std::max<std::uint64_t>(1, op.bytes);
     out << YAML::Key << "for" << YAML::Value << fmt::format("{} ns", op.duration);
     if (op.kind == workload::OpKind::copy && op.direction != workload::CopyDirection::host_to_device) {
-      out << YAML::Key << "direction" << YAML::Value << workload::direction_name(op.direction);
+      out << YAML::Key << "direction" << YAML::Value << scenario::direction_name(op.direction);
     }
   }
   out << YAML::Key << "stream" << YAML::Value;
@@ -126,7 +124,7 @@ std::string scenario_text(const Inputs& inputs, const Machines& machines, const 
   emit_text(out, inputs.name);
   out << YAML::Key << "description" << YAML::Value << "Imported from a recorded trace; CTA durations are fitted to it.";
   out << YAML::Key << "gpus" << YAML::Value << YAML::Flow << YAML::BeginSeq;
-  for (const Machine& m : machines.gpus) out << (m.preset == "generic" ? workload::kDefaultPreset : m.preset);
+  for (const Machine& m : machines.gpus) out << (m.preset == "generic" ? scenario::kDefaultPreset : m.preset);
   out << YAML::EndSeq;
   out << YAML::Key << "config" << YAML::Value << YAML::BeginMap;
   for (const Machine& m : machines.gpus) {

@@ -9,9 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
-#include "import/kineto.h"
-#include "import/nsys.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 namespace heddle::cli {
 namespace {
@@ -19,19 +17,19 @@ namespace {
 enum class FileKind { scenario, kineto, nsys, rocprof, other };
 
 FileKind kind_of(const std::string& path) {
-  if (workload::looks_like_kineto(path)) return FileKind::kineto;  // throws if the file cannot be read
-  if (workload::looks_like_nsys(path)) return FileKind::nsys;
-  if (workload::looks_like_rocprof(path)) return FileKind::rocprof;
+  if (import::looks_like_kineto(path)) return FileKind::kineto;  // throws if the file cannot be read
+  if (import::looks_like_nsys(path)) return FileKind::nsys;
+  if (import::looks_like_rocprof(path)) return FileKind::rocprof;
   std::ifstream file(path, std::ios::binary);
   std::string head(4096, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   head.resize(static_cast<std::size_t>(file.gcount()));
-  return workload::looks_like_scenario(head) ? FileKind::scenario : FileKind::other;
+  return scenario::looks_like_scenario(head) ? FileKind::scenario : FileKind::other;
 }
 
 std::vector<workload::Workload> import_recording(FileKind kind, const std::string& path) {
-  if (kind == FileKind::nsys) return workload::import_nsys(path);
-  return kind == FileKind::rocprof ? workload::import_rocprof(path) : workload::import_kineto(path);
+  if (kind == FileKind::nsys) return import::import_nsys(path);
+  return kind == FileKind::rocprof ? import::import_rocprof(path) : import::import_kineto(path);
 }
 
 std::string stem(const std::string& path) {
@@ -53,7 +51,7 @@ void keep_device(std::vector<workload::Workload>& workloads, int device, const s
   }
 }
 
-Inputs from_scenario(workload::Scenario scenario) {
+Inputs from_scenario(scenario::Scenario scenario) {
   Inputs inputs;
   inputs.name = stem(scenario.file);
   inputs.workloads = scenario.workloads;
@@ -66,7 +64,7 @@ Inputs from_scenario(workload::Scenario scenario) {
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device) {
   if (files.empty() && device)
     throw InputError("--device chooses a device of a recording, and there is none", "name the trace");
-  if (files.empty()) return from_scenario(workload::parse_scenario(default_scenario(), "first_light.yaml"));
+  if (files.empty()) return from_scenario(scenario::parse_scenario(default_scenario(), "first_light.yaml"));
   Inputs inputs;
   inputs.name = stem(files.front());
   for (const std::string& path : files) {
@@ -87,7 +85,7 @@ Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> dev
                          "several files are possible for recorded traces only, each on a GPU of its own");
       }
       if (device) throw InputError("--device chooses a device of a recording; a scenario has none");
-      return from_scenario(workload::read_scenario(path));
+      return from_scenario(scenario::read_scenario(path));
     }
     std::vector<workload::Workload> workloads = import_recording(kind, path);
     if (device) keep_device(workloads, *device, path);

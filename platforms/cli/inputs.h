@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "scenario/scenario.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
 namespace heddle::cli {
 
 struct Inputs {
   std::string name;                            // of the run: of the scenario, or of the first file
   std::vector<workload::Workload> workloads;   // one per GPU
-  std::optional<workload::Scenario> scenario;  // absent: recordings
+  std::optional<scenario::Scenario> scenario;  // absent: recordings
   bool recorded() const { return !scenario; }
 };
 

@@ -86,7 +86,7 @@ Choice from_recording(const workload::Workload& workload) {
     return choice;
   }
   if (workload.device.name.empty() && workload.device.sms == 0 && has_clusters(workload)) {
-    choice.preset = workload::kDefaultPreset;
+    choice.preset = scenario::kDefaultPreset;
     choice.why = fmt::format("preset {}: the recording does not say what device {} is, and clusters need sm_90",
                              choice.preset, workload.device.id);
     return choice;
@@ -146,7 +146,7 @@ gpu::GpuParams recorded_machine(const workload::Workload& workload, const std::o
 Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index) {
   Choice choice;
   if (inputs.recorded() && !options.gpus.empty() && !tells_machine(inputs.workloads[index])) {
-    choice.preset = workload::kDefaultPreset;  // what a machine file of --gpu builds on
+    choice.preset = scenario::kDefaultPreset;  // what a machine file of --gpu builds on
   } else if (inputs.recorded()) {
     choice = from_recording(inputs.workloads[index]);
   } else {
@@ -290,7 +290,7 @@ Machines resolve_machine(const std::string& gpu, const std::vector<std::string>&
   Inputs inputs;
   inputs.workloads.resize(1);
   inputs.scenario.emplace();
-  inputs.scenario->gpus = {workload::kDefaultPreset};
+  inputs.scenario->gpus = {scenario::kDefaultPreset};
   RunOptions options;
   if (!gpu.empty()) options.gpus = {gpu};
   options.sets = sets;

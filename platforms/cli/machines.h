@@ -8,7 +8,7 @@
 #include "cli/run_options.h"
 #include "common/params.h"
 #include "gpu/gpu_params.h"
-#include "replay/host_params.h"
+#include "replay/submission.h"
 
 namespace heddle::cli {
 
@@ -33,7 +33,7 @@ struct Machine {
 struct Machines {
   std::vector<Machine> gpus;  // one per workload
   RunParams run;
-  replay::PacketHostParams host;        // of runs that submit by packets
+  replay::SubmissionParams host;        // of runs that submit by packets
   std::vector<ParamEntry> run_entries;  // of both
   std::string config;                   // the whole resolved configuration, YAML
 };

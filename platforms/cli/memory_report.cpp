@@ -1,5 +1,3 @@
-#include "cli/memory_report.h"
-
 #include <algorithm>
 #include <array>
 
@@ -7,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/memory_op.h"
+#include "cli/report_parts.h"
 #include "memory/hbm_timing.h"
 
 namespace heddle::cli {

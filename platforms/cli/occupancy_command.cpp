@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/command_line.h"
 #include "cli/inputs.h"
 #include "cli/machines.h"
 #include "cli/occupancy_table.h"

@@ -1,5 +1,3 @@
-#include "cli/packet_report.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,8 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "cli/report_parts.h"
 
 namespace heddle::cli {
 namespace {

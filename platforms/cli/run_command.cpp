@@ -8,9 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/device_outcome.h"
-#include "cli/packet_report.h"
-#include "cli/progress_bar.h"
+#include "cli/report_parts.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
 #include "replay/cta_dump.h"
@@ -18,6 +16,47 @@
 
 namespace heddle::cli {
 namespace {
+
+// A line on a terminal that shows how far a simulation is. Nothing at all in a pipe or a file.
+class ProgressBar {
+ public:
+  // `what` stands at the beginning of the line. Off unless standard error is a terminal and `enabled`.
+  ProgressBar(std::string what, bool enabled);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // `share`: 0 … 1 of the work. `simulated_us`: simulated time; the bar adds the rate.
+  void show(double share, double simulated_us);
+
+ private:
+  std::string what_;
+  bool on_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+constexpr int kProgressWidth = 30;
+
+ProgressBar::ProgressBar(std::string what, bool enabled)
+    : what_(std::move(what)), on_(enabled && isatty(STDERR_FILENO) == 1), begin_(std::chrono::steady_clock::now()) {}
+
+ProgressBar::~ProgressBar() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressBar::show(double share, double simulated_us) {
+  if (!on_) return;
+  shown_ = true;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const int full = std::clamp(static_cast<int>(share * kProgressWidth), 0, kProgressWidth);
+  const std::string line = fmt::format("\r{} [{}{}] {:3.0f} %  {} simulated, {} per second\033[K", what_,
+                                       std::string(static_cast<std::size_t>(full), '#'),
+                                       std::string(static_cast<std::size_t>(kProgressWidth - full), '.'), 100 * share,
+                                       time_text(simulated_us), time_text(simulated_us / std::max(seconds, 1e-6)));
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+}
 
 namespace fs = std::filesystem;
 using replay::Pace;
@@ -243,8 +282,8 @@ int run_command(const std::vector<std::string>& arguments) {
   std::vector<replay::CtaDump> ctas(options.dump_ctas ? jobs.size() : 0);
   for (std::size_t i = 0; i < ctas.size(); ++i) jobs[i].ctas = &ctas[i];
   if (inputs.scenario) {
-    for (const workload::Expectation& expectation : inputs.scenario->expectations) {
-      if (expectation.kind == workload::ExpectationKind::memory) {
+    for (const scenario::Expectation& expectation : inputs.scenario->expectations) {
+      if (expectation.kind == scenario::ExpectationKind::memory) {
         jobs[expectation.gpu].regions.push_back(expectation.memory);
       }
     }

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "cli/command_line.h"
+#include "cli/command.h"
 
 namespace heddle::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "replay/host.h"
-#include "scenario/packet_options.h"
+#include "replay/submission.h"
+#include "workload/packet_options.h"
 
 namespace heddle::cli {
 

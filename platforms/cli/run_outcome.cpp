@@ -6,9 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/cluster_report.h"
-#include "cli/device_outcome.h"
-#include "cli/packet_report.h"
+#include "cli/report_parts.h"
 #include "common/suggest.h"
 
 namespace heddle::cli {
@@ -63,10 +61,21 @@ RunOutcome::Change RunOutcome::change_of(std::size_t gpu) const {
   return {span / reference_span, time / reference_time, reference_span / 1e3};
 }
 
+void publish_run(const replay::SimulationResult& result, Stats& stats) {
+  stats.gauge("sim.time", "us", "simulated time of the last event").set(result.sim_time_ns / 1e3);
+  stats.counter("sim.events", "events", "events of all clock domains").add(result.events);
+}
+
+void publish_job(const std::string& instance, const replay::JobResult& job, Stats& stats) {
+  stats.counter(instance + ".faults", "faults", "operations that could not be carried out").add(job.faults.size());
+  stats.gauge(instance + ".occupancy", "%", "resident warps of what all SMs can hold, mean until the last CTA ended")
+      .set(100 * job.observation->load_map.mean());
+  if (job.by_packets) publish_packets(instance, job, stats);
+}
+
 void collect_stats(RunOutcome& outcome) {
   Stats run;
-  run.gauge("sim.time", "us", "simulated time of the last event").set(outcome.result.sim_time_ns / 1e3);
-  run.counter("sim.events", "events", "events of all clock domains").add(outcome.result.events);
+  publish_run(outcome.result, run);
   if (!outcome.comparisons.empty()) {
     replay::publish(replay::combine(outcome.comparisons), "replay", run);
     if (outcome.what_if()) replay::publish(replay::combine(outcome.fidelity), "replay.recorded_machine", run);
@@ -81,11 +90,7 @@ void collect_stats(RunOutcome& outcome) {
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     const replay::JobResult& job = outcome.result.jobs[i];
     Stats& stats = job.observation->stats;
-    stats
-        .gauge(outcome.machines->gpus[i].instance + ".occupancy", "%",
-               "resident warps of what all SMs can hold, mean until the last CTA ended")
-        .set(100 * job.observation->load_map.mean());
-    if (job.by_packets) publish_packets(outcome.machines->gpus[i].instance, job, stats);
+    publish_job(outcome.machines->gpus[i].instance, job, stats);
     merge(outcome.stats, stats.to_json());
     merge(outcome.histograms, stats.histograms_json());
     const std::string prefix = outcome.machines->gpus[i].instance;
@@ -97,15 +102,15 @@ void collect_stats(RunOutcome& outcome) {
 
 bool RunOutcome::wants_no_progress() const {
   if (!inputs->scenario) return false;
-  const std::vector<workload::Expectation>& wanted = inputs->scenario->expectations;
+  const std::vector<scenario::Expectation>& wanted = inputs->scenario->expectations;
   return std::any_of(wanted.begin(), wanted.end(),
-                     [](const workload::Expectation& e) { return e.kind == workload::ExpectationKind::no_progress; });
+                     [](const scenario::Expectation& e) { return e.kind == scenario::ExpectationKind::no_progress; });
 }
 
 void check_expectations(RunOutcome& outcome) {
   if (!outcome.inputs->scenario) return;
-  for (const workload::Expectation& expectation : outcome.inputs->scenario->expectations) {
-    if (expectation.kind != workload::ExpectationKind::statistic) {
+  for (const scenario::Expectation& expectation : outcome.inputs->scenario->expectations) {
+    if (expectation.kind != scenario::ExpectationKind::statistic) {
       outcome.expectations.push_back(check_device(outcome, expectation));
       continue;
     }

@@ -83,9 +83,28 @@ std::vector<Unmatched> unmatched(const replay::Comparison& comparison);
 // The pace of the run that a what-if is compared with: this run's, unless only the pace was changed. In words.
 const char* reference_pace(const RunOutcome& outcome);
 
+// Statistics of a run, and of one of its GPUs beside those of its blocks.
+void publish_run(const replay::SimulationResult& result, Stats& stats);
+void publish_job(const std::string& instance, const replay::JobResult& job, Stats& stats);
 // The statistics of all GPUs, of the simulation and of the comparison, in one table.
 void collect_stats(RunOutcome& outcome);
 void check_expectations(RunOutcome& outcome);
+
+// What a run leaves in its device: faults, and the bytes of memory regions.
+
+// Faults of all GPUs into `outcome`, as statistics and as text, and which of them the scenario expects.
+void collect_faults(RunOutcome& outcome);
+
+// The result of an expectation that concerns memory or faults.
+ExpectationResult check_device(const RunOutcome& outcome, const scenario::Expectation& expectation);
+
+// Before the run: that every file that a region asks for can be written into. Throws InputError if not, or if two
+// regions, or a region and the results, have the same.
+void check_region_files(const Inputs& inputs, const std::string& folder);
+
+// Writes the regions into their files; relative names are of the results folder. Throws InputError if one cannot be
+// written.
+void write_regions(const RunOutcome& outcome, const std::string& folder);
 
 // Files of the results folder. Throws InputError if one cannot be written.
 void write_stats(const RunOutcome& outcome, const std::string& path);

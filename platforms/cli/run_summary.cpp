@@ -2,8 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/cluster_report.h"
-#include "cli/packet_report.h"
+#include "cli/report_parts.h"
 #include "cli/run_outcome.h"
 
 namespace heddle::cli {

@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/command_line.h"
 #include "cli/machines.h"
 #include "common/suggest.h"
-#include "host/register_text.h"
+#include "host/register_table.h"
+#include "program/step_table.h"
+#include "scenario/scenario_schema.h"
 
 namespace heddle::cli {
 namespace {
@@ -18,10 +19,14 @@ constexpr const char* kUsage = R"(heddle show params [PREFIX]   every parameter:
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
 heddle show registers         what a host sees of a machine, offset by offset
+heddle show statistics        every statistic that a run can have: path, kind, unit, description
+heddle show steps             the steps of programs, with their keys
+heddle show scenario-schema   the JSON schema of scenarios, as editors use it: docs/scenario.schema.json
 
   --gpu PRESET|FILE   the machine; default h100-sxm
   --set K=V           set a parameter; can be repeated
-  --format text|markdown|c   of the registers: for people, docs/registers.md, or the header for drivers
+  --format text|markdown|c   of registers, statistics and steps: for people, for docs/registers.md, docs/statistics.md
+                             and docs/scenario.md, or (registers) as the header for drivers
 )";
 
 void show_params(const Machines& machines, const std::string& prefix) {
@@ -81,6 +86,20 @@ void show_registers(const std::string& format) {
   }
 }
 
+void show_statistics(const std::string& format) {
+  if (format != "text" && format != "markdown") {
+    throw InputError(fmt::format("statistics are not shown as '{}'", format), "--format text or markdown");
+  }
+  std::cout << statistics_list(format == "markdown");
+}
+
+void show_steps(const std::string& format) {
+  if (format != "text" && format != "markdown") {
+    throw InputError(fmt::format("steps are not shown as '{}'", format), "--format text or markdown");
+  }
+  std::cout << (format == "markdown" ? program::steps_as_markdown() : program::steps_as_text());
+}
+
 }  // namespace
 
 int show_command(const std::vector<std::string>& arguments) {
@@ -102,16 +121,29 @@ int show_command(const std::vector<std::string>& arguments) {
     show_registers(format.value_or("text"));
     return kSuccess;
   }
-  if (format) throw InputError("--format is for registers only", "heddle show registers --format " + *format);
-  if (what[0] != "params" && what[0] != "tree") {
-    const std::string near = nearest(what[0], {"params", "presets", "tree", "registers"});
-    throw InputError(
-        fmt::format("heddle show has no '{}'", what[0]),
-        near.empty() ? "params, presets, tree or registers" : fmt::format("did you mean 'heddle show {}'?", near));
+  if (what[0] == "statistics") {
+    show_statistics(format.value_or("text"));
+    return kSuccess;
+  }
+  if (what[0] == "steps") {
+    show_steps(format.value_or("text"));
+    return kSuccess;
+  }
+  if (format)
+    throw InputError("--format is for registers and statistics only", "heddle show registers --format " + *format);
+  if (what[0] != "params" && what[0] != "tree" && what[0] != "scenario-schema") {
+    const std::string near =
+        nearest(what[0], {"params", "presets", "tree", "registers", "statistics", "steps", "scenario-schema"});
+    throw InputError(fmt::format("heddle show has no '{}'", what[0]),
+                     near.empty() ? "params, presets, tree, registers, statistics, steps or scenario-schema"
+                                  : fmt::format("did you mean 'heddle show {}'?", near));
   }
   const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
   if (what[0] == "tree") {
     show_tree(machines.gpus.front());
+  } else if (what[0] == "scenario-schema") {
+    std::cout << scenario::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
+                                                machines.run_entries);
   } else {
     show_params(machines, what.size() > 1 ? what[1] : "");
   }

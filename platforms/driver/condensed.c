@@ -1,4 +1,4 @@
-#include "bytes.h"
+#include "access.h"
 #include "heddle_packets.h"
 
 static const uint8_t kWidths[HEDDLE_DISPATCH_FIELDS] = {1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 4, 4, 4};

@@ -1,5 +1,4 @@
 #include "access.h"
-#include "bytes.h"
 
 enum heddle_status heddle_device_open(struct heddle_device* device, const struct heddle_bus* bus) {
   memset(device, 0, sizeof *device);

@@ -1,4 +1,4 @@
-#include "bytes.h"
+#include "access.h"
 #include "heddle_packets.h"
 
 enum flag { FLAG_LOAD_BALANCING = 1, FLAG_LINEAR_MEMORY = 2, FLAG_CLUSTERS = 4 };

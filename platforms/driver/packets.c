@@ -1,4 +1,4 @@
-#include "bytes.h"
+#include "access.h"
 #include "heddle_packets.h"
 
 static void start(struct heddle_packet* packet, enum heddle_packet_type type, uint8_t scopes, uint64_t signal) {

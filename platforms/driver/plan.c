@@ -1,4 +1,4 @@
-#include "bytes.h"
+#include "access.h"
 #include "heddle_plan.h"
 #include "plan_internal.h"
 

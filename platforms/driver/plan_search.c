@@ -1,7 +1,7 @@
 /* Beam search: from kernel to kernel, the best few states of table and open packet are followed. States are ranked by
  * what they have cost, what the kernels in the window will about cost with this table, and the room left in the packet.
  */
-#include "bytes.h"
+#include "access.h"
 #include "plan_internal.h"
 
 #define HALF_WORDS ((uint64_t)HEDDLE_DIFF_VALUES)

@@ -1,5 +1,4 @@
 #include "access.h"
-#include "bytes.h"
 
 static bool is_valid(const struct heddle_device* device, uint32_t number, const struct heddle_queue_setup* setup) {
   if (number >= device->queues || number >= HEDDLE_MAX_QUEUES) return false;

@@ -1,5 +1,4 @@
 #include "access.h"
-#include "bytes.h"
 
 static uint64_t address_of(uint64_t handle) { return handle & ~HEDDLE_SIGNAL_INTERRUPT; }
 

@@ -6,22 +6,37 @@
 
 namespace heddle::gpu {
 
-Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-         const arch::Topology::Gpc& gpc, std::uint32_t number, std::uint32_t gpc_number, const SmSurroundings& around)
+namespace {
+
+// GPCs may stand at different distances from the distributor.
+gpc::GpcParams params_of(const GpcContext& gpc) {
+  const GpuParams& params = gpc.machine.params;
+  gpc::GpcParams own = params.gpc;
+  if (!params.cwd.gpc_distances.empty()) own.gpm_to_cwd = params.cwd.gpc_distances[gpc.number];
+  return own;
+}
+
+}  // namespace
+
+Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::string& path, std::uint32_t number)
     : sc_core::sc_module(name),
-      mpc("mpc", domain, path + ".mpc", params.gpc, gpc.tpcs[number].sms, params.sm.limits.ctas, number,
-          gpc.tpcs[number].first_sm) {
-  const arch::Topology::Tpc& tpc = gpc.tpcs[number];
+      mpc("mpc", gpc.machine.domain, path + ".mpc", gpc.machine.params.gpc,
+          gpc::MpcPlace{gpc.shape.tpcs[number].sms, gpc.machine.params.sm.limits.ctas, number,
+                        gpc.shape.tpcs[number].first_sm}) {
+  const MachineContext& machine = gpc.machine;
+  const GpuParams& params = machine.params;
+  const arch::Topology::Tpc& tpc = gpc.shape.tpcs[number];
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmContext place{gpc.sm_ids[in_gpc], around.sms, gpc_number, in_gpc, static_cast<std::uint32_t>(gpc.tpcs.size())};
+    sm::SmContext place{gpc.shape.sm_ids[in_gpc], machine.sms, gpc.number, in_gpc,
+                        static_cast<std::uint32_t>(gpc.shape.tpcs.size())};
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;
-    sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), domain, fmt::format("{}.{}", path, sm_name), params.sm,
-                                           place, params.gpc.mpc_to_sm, around.seed, around.code,
-                                           sm::MemoryView{around.map, around.nested}));
+    sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), machine.domain, fmt::format("{}.{}", path, sm_name),
+                                           params.sm, place, params.gpc.mpc_to_sm, machine.seed, machine.code,
+                                           sm::MemoryView{machine.map, machine.nested}));
     sm::Sm& sm = *sms.back();
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in[i]);
@@ -33,63 +48,58 @@ Tpc::Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
 
 Tpc::~Tpc() = default;
 
-Cpc::Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-         const arch::Topology::Gpc& gpc, std::uint32_t index, std::uint32_t gpc_number, const SmSurroundings& around)
-    : sc_core::sc_module(name) {
-  for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
-    if (gpc.tpcs[t].cpc != index) continue;
+Cpc::Cpc(const sc_core::sc_module_name& name, const GpcContext& gpc, std::uint32_t number) : sc_core::sc_module(name) {
+  for (std::uint32_t t = 0; t < gpc.shape.tpcs.size(); ++t) {
+    if (gpc.shape.tpcs[t].cpc != number) continue;
     const std::string tpc_name = fmt::format("tpc{}", t);
-    tpcs.push_back(std::make_unique<Tpc>(tpc_name.c_str(), domain, fmt::format("{}.cpc{}.{}", path, index, tpc_name),
-                                         params, gpc, t, gpc_number, around));
+    tpcs.push_back(
+        std::make_unique<Tpc>(tpc_name.c_str(), gpc, fmt::format("{}.cpc{}.{}", gpc.path, number, tpc_name), t));
   }
 }
 
 Cpc::~Cpc() = default;
 
-Gpc::Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-         const arch::Topology::Gpc& gpc, std::uint32_t number, const SmSurroundings& around)
+Gpc::Gpc(const sc_core::sc_module_name& name, const GpcContext& gpc)
     : sc_core::sc_module(name),
-      gpm("gpm", domain, path + ".gpm", params.gpc, gpc, number, around.cga_memory),
-      network("network", domain, path + ".network", params.network, gpc, number),
-      sms_per_tmau_(params.tmau.sms) {
-  for (std::uint32_t c = 0; c < gpc.cpcs; ++c) {
-    cpcs.push_back(
-        std::make_unique<Cpc>(fmt::format("cpc{}", c).c_str(), domain, path, params, gpc, c, number, around));
+      gpm("gpm", gpc.machine.domain, gpc.path + ".gpm", params_of(gpc), gpc.shape, gpc.number, gpc.machine.cga_memory),
+      network("network", gpc.machine.domain, gpc.path + ".network", gpc.machine.params.network, gpc.shape, gpc.number),
+      sms_per_tmau_(gpc.machine.params.tmau.sms) {
+  for (std::uint32_t c = 0; c < gpc.shape.cpcs; ++c) {
+    cpcs.push_back(std::make_unique<Cpc>(fmt::format("cpc{}", c).c_str(), gpc, c));
   }
-  add_tmaus(domain, path, params, gpc, number, around.memory);
-  wire(gpc);
+  add_tmaus(gpc);
+  wire(gpc.shape);
 }
 
 Gpc::~Gpc() = default;
 
-void Gpc::add_tmaus(Domain& domain, const std::string& path, const GpuParams& params, const arch::Topology::Gpc& gpc,
-                    std::uint32_t number, std::uint64_t memory) {
-  const auto sms = static_cast<std::uint32_t>(gpc.sm_ids.size());
+void Gpc::add_tmaus(const GpcContext& gpc) {
+  const auto sms = static_cast<std::uint32_t>(gpc.shape.sm_ids.size());
   const std::uint32_t units = (sms + sms_per_tmau_ - 1) / sms_per_tmau_;
   for (std::uint32_t u = 0; u < units; ++u) {
     tmau::TmauPlace place;
-    place.gpc = number;
+    place.gpc = gpc.number;
     place.number = u;
     place.units = units;
     place.per_unit = sms_per_tmau_;
     place.first = u * sms_per_tmau_;
     for (std::uint32_t bit = place.first; bit < std::min(sms, place.first + sms_per_tmau_); ++bit) {
-      place.ids.push_back(gpc.sm_ids[bit]);
+      place.ids.push_back(gpc.shape.sm_ids[bit]);
     }
-    place.memory = memory;
+    place.memory = gpc.machine.memory;
     const std::string name = fmt::format("tmau{}", u);
-    tmaus.push_back(
-        std::make_unique<tmau::Tmau>(name.c_str(), domain, fmt::format("{}.{}", path, name), params.tmau, place));
+    tmaus.push_back(std::make_unique<tmau::Tmau>(name.c_str(), gpc.machine.domain, fmt::format("{}.{}", gpc.path, name),
+                                                 gpc.machine.params.tmau, place));
   }
 }
 
-void Gpc::wire(const arch::Topology::Gpc& gpc) {
+void Gpc::wire(const arch::Topology::Gpc& shape) {
   std::vector<Tpc*> tpcs;
   for (const std::unique_ptr<Cpc>& cpc : cpcs) {
     for (const std::unique_ptr<Tpc>& tpc : cpc->tpcs) tpcs.push_back(tpc.get());
   }
   // Links are numbered by the order of binding.
-  std::vector<sm::Sm*> sms(gpc.sm_ids.size());
+  std::vector<sm::Sm*> sms(shape.sm_ids.size());
   for (std::uint32_t t = 0; t < tpcs.size(); ++t) {
     Tpc& tpc = *tpcs[t];
     gpm.tpc_launch_out.bind(tpc.mpc.launch_in);
@@ -98,7 +108,7 @@ void Gpc::wire(const arch::Topology::Gpc& gpc) {
     gpm.order_out.bind(tpc.mpc.order_in);
     tpc.mpc.complete_out.bind(gpm.complete_in[t]);
     tpc.mpc.notice_out.bind(gpm.notice_in[t]);
-    for (std::uint32_t i = 0; i < tpc.sms.size(); ++i) sms[gpc.tpcs[t].first_sm + i] = tpc.sms[i].get();
+    for (std::uint32_t i = 0; i < tpc.sms.size(); ++i) sms[shape.tpcs[t].first_sm + i] = tpc.sms[i].get();
   }
   for (std::uint32_t bit = 0; bit < sms.size(); ++bit) {
     sm::Sm& sm = *sms[bit];

@@ -14,22 +14,31 @@
 
 namespace heddle::gpu {
 
-// What all SMs of a machine share.
-struct SmSurroundings {
+// What all GPCs of a machine share.
+struct MachineContext {
+  Domain& domain;
+  const GpuParams& params;
   std::uint64_t seed = 1;  // of CTA durations
   const arch::CodeStore& code;
   const arch::AddressMap& map;
   std::uint32_t sms = 0;     // of the machine
-  std::uint64_t memory = 0;  // bytes of device memory
+  std::uint64_t memory = 0;  // bytes that tensor memory access units may address
   gpc::CgaMemoryPool cga_memory;
-  const arch::NestedMemory& nested;
+  const arch::LaunchMemory& nested;
+};
+
+// A GPC as its parts see it while they are built.
+struct GpcContext {
+  const MachineContext& machine;
+  const arch::Topology::Gpc& shape;
+  std::uint32_t number = 0;  // in the machine
+  std::string path;          // of its statistics
 };
 
 class Tpc : public sc_core::sc_module {
  public:
-  // `number`: of the TPC in its GPC; `gpc_number`: of that in the machine.
-  Tpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, std::uint32_t number, std::uint32_t gpc_number, const SmSurroundings& around);
+  // `path`: of its statistics. `number`: in its GPC.
+  Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::string& path, std::uint32_t number);
   ~Tpc() override;
 
   gpc::Mpc mpc;
@@ -38,9 +47,8 @@ class Tpc : public sc_core::sc_module {
 
 class Cpc : public sc_core::sc_module {
  public:
-  // `index`: of the CPC in its GPC. `path`: of the GPC. `gpc_number`: of that in the machine.
-  Cpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, std::uint32_t index, std::uint32_t gpc_number, const SmSurroundings& around);
+  // `number`: in its GPC.
+  Cpc(const sc_core::sc_module_name& name, const GpcContext& gpc, std::uint32_t number);
   ~Cpc() override;
 
   std::vector<std::unique_ptr<Tpc>> tpcs;  // in the order of the GPC's masks
@@ -48,9 +56,7 @@ class Cpc : public sc_core::sc_module {
 
 class Gpc : public sc_core::sc_module {
  public:
-  // `number`: of the GPC in the machine.
-  Gpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpuParams& params,
-      const arch::Topology::Gpc& gpc, std::uint32_t number, const SmSurroundings& around);
+  Gpc(const sc_core::sc_module_name& name, const GpcContext& gpc);
   ~Gpc() override;
 
   gpc::Gpm gpm;
@@ -63,9 +69,8 @@ class Gpc : public sc_core::sc_module {
   std::uint32_t place_at_tmau(std::uint32_t in_gpc) const { return in_gpc % sms_per_tmau_; }
 
  private:
-  void wire(const arch::Topology::Gpc& gpc);
-  void add_tmaus(Domain& domain, const std::string& path, const GpuParams& params, const arch::Topology::Gpc& gpc,
-                 std::uint32_t number, std::uint64_t memory);
+  void wire(const arch::Topology::Gpc& shape);
+  void add_tmaus(const GpcContext& gpc);
   void wire_tmaus(const std::vector<sm::Sm*>& sms);
 
   std::uint32_t sms_per_tmau_;

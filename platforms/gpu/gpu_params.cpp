@@ -9,7 +9,6 @@
 #include "common/param_list.h"
 #include "common/params.h"
 #include "common/suggest.h"
-#include "gpu/preset_texts.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
 
@@ -64,13 +63,23 @@ std::uint64_t GpuParams::reference_tables() const {
   return top - std::min(top, bytes);
 }
 
-arch::NestedMemory GpuParams::nested_memory() const {
+arch::LaunchMemory GpuParams::nested_memory() const {
   const std::uint64_t end = reference_tables();
   const std::uint64_t wanted = task::nested_memory(task.nested, std::uint64_t{1} << 62).bytes();
   if (wanted <= end / 2) return task::nested_memory(task.nested, end);
-  arch::NestedMemory none;
+  arch::LaunchMemory none;
   none.tasks.base = none.contexts.base = none.areas.base = end;
   return none;
+}
+
+Cycle GpuParams::start_path() const {
+  // A grid on an empty machine: the bisection always takes the same steps, the scan one if the grid is small.
+  Cycle steps = 1;
+  if (cwd.level_search == cwd::LevelSearch::bisection) {
+    steps = 0;
+    for (std::uint32_t top = 1; top <= sm.limits.ctas; top *= 2) ++steps;
+  }
+  return Cycle{task.to_cwd} + cwd.session_pipeline + steps * cwd.session_step;
 }
 
 void GpuParams::check() const {

@@ -6,15 +6,13 @@
 #include <vector>
 
 #include "arch/topology.h"
-#include "common/domain.h"
+#include "common/cycle.h"
 #include "common/param_fwd.h"
-#include "copy/copy_params.h"
+#include "common/timebase.h"
+#include "copy/copy_job.h"
 #include "cwd/cwd_params.h"
-#include "gpc/cga_memory.h"
 #include "gpc/gpc_params.h"
-#include "gpc/sm_network_params.h"
-#include "host/host_params.h"
-#include "host/hub_params.h"
+#include "host/boundary_params.h"
 #include "memory/crossbar_params.h"
 #include "memory/hbm_params.h"
 #include "memory/l2_params.h"
@@ -65,12 +63,26 @@ struct GpuParams {
   std::uint64_t reference_tables() const;
   // The records of device-side launches: below those. A memory of which they would take more than half has none
   // (tasks.count is 0), and its machine no launches.
-  arch::NestedMemory nested_memory() const;
+  arch::LaunchMemory nested_memory() const;
+  // From a task's dispatch by task management to its first launch packet on an idle machine, in cycles.
+  Cycle start_path() const;
   // Device memory from here on belongs to the machine itself; a host's own data lie below.
   std::uint64_t front_end_memory() const { return nested_memory().tasks.base; }
 };
 
-// A preset is the YAML map below the key `gpu`, with a source beside every value. Presets are part of the program.
+// What stands behind the L2.
+enum class DeviceMemory {
+  own,       // the GPU's HBM
+  attached,  // somebody else's: every MemoryOut of the slices is to be bound before simulation
+};
+
+// A preset is the YAML map below the key `gpu`, with a source beside every value. The texts of presets/*.yaml are put
+// into the program when it is built.
+struct PresetText {
+  const char* name;
+  const char* yaml;
+};
+const std::vector<PresetText>& preset_texts();
 std::vector<std::string> preset_names();
 std::string preset_description(const std::string& name);
 // Throws InputError with the nearest names if there is no such preset.

@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 namespace {
 
 constexpr std::size_t kBufferBytes = 65'536;
@@ -119,4 +119,4 @@ std::unique_ptr<ByteSource> stream_bytes(std::istream& stream, const std::string
   return std::make_unique<StreamBytes>(stream, name);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

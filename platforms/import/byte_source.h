@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace heddle::workload {
+namespace heddle::import {
 
 // A read-only stream buffer that knows how many bytes were taken from it, so that an error can say where it is. Memory
 // use does not depend on the length of the file. What goes wrong below (unreadable, truncated, damaged) leaves
@@ -45,4 +45,4 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 // The bytes of a stream as they are; `stream` must outlive the result. `name` stands for the file in messages.
 std::unique_ptr<ByteSource> stream_bytes(std::istream& stream, const std::string& name);
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 namespace {
 
 constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20;  // the longest names of kernels have some thousand
@@ -96,4 +96,4 @@ bool CsvReader::next() {
   return false;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -12,7 +12,7 @@
 
 struct csv_parser;
 
-namespace heddle::workload {
+namespace heddle::import {
 
 // Blank lines are passed over, and so are a byte order mark and blanks around fields without quotes. Memory is that of
 // the longest record.
@@ -54,4 +54,4 @@ class CsvReader {
   std::exception_ptr error_;  // of a callback: no exception may pass through C
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -10,7 +10,9 @@
 
 #include "common/error.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr Nanoseconds kDefaultLatency = 5'000;  // where no launch found its stream idle
@@ -272,4 +274,4 @@ DependencyCounts derive_dependencies(Workload& workload, const std::vector<HostM
   return Deriver(workload, launches).run(waits);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

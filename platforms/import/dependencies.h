@@ -6,14 +6,28 @@
 #include <cstdint>
 #include <vector>
 
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+// What no real recording exceeds: beyond it a file is damaged. The bounds keep sums and products of what is read within
+// 64 bits (INP-07).
+constexpr workload::Nanoseconds kMaxRecordedDuration = 1'000'000'000'000'000;  // 11 days: nothing on a GPU takes longer
+// Three years from the first operation of the device: sums of a few such times fit 64 bits.
+constexpr workload::Nanoseconds kMaxRecordedSpan = 100'000'000'000'000'000;
+constexpr std::uint64_t kMaxRecordedDevice = 65'535;
+constexpr std::uint64_t kMaxRecordedRegisters = 1'024;   // per thread; 255 on CUDA, 512 on CDNA
+constexpr std::uint64_t kMaxRecordedShared = 16U << 20;  // bytes per CTA; 227 KiB on sm_90
+constexpr std::uint64_t kMaxRecordedLocal = 16U << 20;   // bytes per thread; 512 KiB on CUDA
+constexpr std::uint64_t kMaxRecordedBytes = std::uint64_t{1} << 50;
+constexpr std::uint64_t kMaxRecordedBlock = 1'024;  // threads of a CTA, in any direction and in all
+constexpr std::uint64_t kMaxRecordedSms = 4'096;
+constexpr std::uint64_t kMaxRecordedCtas = std::uint64_t{1} << 48;  // products of it with a few thousand fit 64 bits
 
 // A moment on the host. `sequence` orders calls within one tick of the recorder's clock (a correlation id, say: they
 // grow with every call); 0 where there is none.
 struct HostMoment {
-  Nanoseconds time = 0;
+  workload::Nanoseconds time = 0;
   std::uint64_t sequence = 0;
 };
 
@@ -42,7 +56,7 @@ struct DependencyCounts {
 // end of what it is recorded to wait for + gap. One that starts more than 15 us later has waited for something else:
 // if an operation of another stream ended within the 15 us before it, it is taken to have waited for the one that
 // ended last; otherwise it is pinned to its recorded start. An operation without launch call is pinned anyway (INP-03).
-DependencyCounts derive_dependencies(Workload& workload, const std::vector<HostMoment>& launches,
+DependencyCounts derive_dependencies(workload::Workload& workload, const std::vector<HostMoment>& launches,
                                      const std::vector<StreamWait>& waits);
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

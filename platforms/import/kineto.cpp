@@ -1,5 +1,3 @@
-#include "import/kineto.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -17,9 +15,11 @@
 #include "import/dependencies.h"
 #include "import/kineto_json.h"
 #include "import/kineto_tables.h"
-#include "import/recorded_limits.h"
+#include "import/recordings.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr Nanoseconds kWholeMicroseconds = 1'000;
@@ -254,4 +254,4 @@ std::vector<Workload> import_kineto(std::istream& stream, const std::string& nam
   return import_from(*source, name);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

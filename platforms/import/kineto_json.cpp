@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 namespace {
 
 using Json = nlohmann::json;
@@ -311,4 +311,4 @@ void read_kineto_json(ByteSource& source, KinetoSink& sink) {
   }
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "import/byte_source.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 
 // A scalar as the file has it. Decimals keep their text: 3743411222894.405 does not survive a double.
 struct JsonValue {
@@ -27,7 +27,7 @@ struct JsonValue {
   std::optional<double> as_double() const;
   // Microseconds, integer or decimal or either as text, as exact nanoseconds; digits beyond them round half up.
   // Nothing where it is no number or beyond +-4e18 ns.
-  std::optional<Nanoseconds> as_microseconds() const;
+  std::optional<workload::Nanoseconds> as_microseconds() const;
   // For messages: `"abc"`, `17`, `an object or array`.
   std::string describe() const;
 };
@@ -72,4 +72,4 @@ std::string printable(std::string_view text, std::size_t limit = 80);
 // Parses the whole source. Throws InputError where it is not JSON, ends early, or has no array "traceEvents".
 void read_kineto_json(ByteSource& source, KinetoSink& sink);
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "import/recorded_limits.h"
+#include "import/dependencies.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 // Above this the recorder writes 0 instead of an estimate (INP-08).
@@ -285,4 +287,4 @@ std::optional<DeviceInfo> KinetoTables::device(int id) const {
   return info;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

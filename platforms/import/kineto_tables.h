@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "import/kineto_json.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 
 // Where an event is, for messages that come after reading.
 struct KinetoPlace {
@@ -26,12 +26,12 @@ struct KinetoPlace {
 using KinetoExtents = std::array<std::uint32_t, 3>;
 
 struct KinetoOp {
-  OpKind kind = OpKind::kernel;
+  workload::OpKind kind = workload::OpKind::kernel;
   bool has_grid = false;  // and block
   int device = 0;
-  std::size_t stream = 0;  // index into KinetoTables::streams
-  Nanoseconds start = 0;   // as in the file, here and below
-  Nanoseconds duration = 0;
+  std::size_t stream = 0;           // index into KinetoTables::streams
+  workload::Nanoseconds start = 0;  // as in the file, here and below
+  workload::Nanoseconds duration = 0;
   std::uint64_t correlation = 0;  // 0: none
   std::uint64_t bytes = 0;
   std::uint32_t registers = 0;
@@ -45,7 +45,7 @@ struct KinetoOp {
 
 struct KinetoCall {
   std::uint64_t correlation = 0;
-  Nanoseconds begin = 0;
+  workload::Nanoseconds begin = 0;
   std::uint32_t dims = 0;   // index into KinetoTables::dims plus 1; 0: the call has none
   bool hip = false;         // of the HIP runtime
   bool work_items = false;  // its grid counts work-items, not workgroups (INP-04)
@@ -62,7 +62,7 @@ struct KinetoWait {
   int device = 0;
   std::size_t waiting = 0;  // streams, indices into KinetoTables::streams
   std::size_t source = 0;
-  Nanoseconds begin = 0;
+  workload::Nanoseconds begin = 0;
   std::uint64_t correlation = 0;         // of the call that waits; 0: none
   std::uint64_t record_correlation = 0;  // of the call that recorded the event; 0: before the window
 };
@@ -79,7 +79,7 @@ class KinetoTables final : public KinetoSink {
   // The host call with this correlation: the outermost one if a driver call inside has the same; null if none.
   const KinetoCall* call(std::uint64_t correlation) const;
   // From deviceProperties, checked; nothing if the trace does not describe the device.
-  std::optional<DeviceInfo> device(int id) const;
+  std::optional<workload::DeviceInfo> device(int id) const;
 
   [[noreturn]] void fail(const KinetoPlace& place, std::string_view name, std::string_view what,
                          std::string_view remedy = {}) const;
@@ -91,11 +91,11 @@ class KinetoTables final : public KinetoSink {
   bool whole_microseconds = true;    // every time of a GPU operation is an integer
 
  private:
-  void add_op(const KinetoEvent& event, OpKind kind);
+  void add_op(const KinetoEvent& event, workload::OpKind kind);
   void add_call(const KinetoEvent& event);
   void add_wait(const KinetoEvent& event);
 
-  Nanoseconds time(const KinetoEvent& event, const JsonValue& value, std::string_view key) const;
+  workload::Nanoseconds time(const KinetoEvent& event, const JsonValue& value, std::string_view key) const;
   std::uint64_t integer(const KinetoEvent& event, const JsonValue& value, std::string_view key,
                         std::uint64_t max) const;
   std::uint64_t correlation(const KinetoEvent& event, const JsonValue& value, std::string_view key) const;
@@ -111,4 +111,4 @@ class KinetoTables final : public KinetoSink {
   std::map<int, KinetoDevice> devices_;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -7,7 +7,9 @@
 
 #include "import/kineto_json.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr std::int64_t kMaxNanoseconds = 4'000'000'000'000'000'000;  // sums and differences of two of them fit 64 bits
@@ -137,4 +139,4 @@ std::string printable(std::string_view text, std::size_t limit) {
   return cut ? result + "..." : result;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -1,5 +1,3 @@
-#include "import/nsys.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -15,9 +13,11 @@
 #include "import/byte_source.h"
 #include "import/dependencies.h"
 #include "import/nsys_tables.h"
-#include "import/recorded_limits.h"
+#include "import/recordings.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 // By ENUM_CUDA_MEMCPY_OPER, in the words of Kineto.
@@ -57,7 +57,7 @@ class Builder {
     workload_.ops.reserve(order_.size());
     for (const std::size_t index : order_) {
       const NsysOp& op = tables_.ops[index];
-      const std::optional<Nanoseconds> call = tables_.call(op.call);
+      const std::optional<Nanoseconds> call = tables_.host().call(op.call);
       launches.push_back(call ? HostMoment{relative(op, *call), sequence(op.call)} : HostMoment{});
       workload_.ops.push_back(convert(op, call));
     }
@@ -84,7 +84,7 @@ class Builder {
 
   std::size_t stream(const NsysStreamId& id) {
     const auto [at, added] = streams_.emplace(id, workload_.streams.size());
-    if (added) workload_.streams.push_back({stream_name(id), tables_.priority(id)});
+    if (added) workload_.streams.push_back({stream_name(id), tables_.host().priority(id)});
     return at->second;
   }
 
@@ -119,18 +119,18 @@ class Builder {
   std::vector<StreamWait> link_waits() {
     std::vector<StreamWait> waits;
     std::size_t unlinked = 0;
-    for (const NsysWait& wait : tables_.waits) {
+    for (const NsysWait& wait : tables_.host().waits()) {
       const auto waiting = streams_.find(wait.stream);
       if (waiting == streams_.end()) continue;  // no operation of this device on it
-      const NsysEventRecord* record = tables_.record_of(wait);
-      const std::optional<Nanoseconds> recorded = record != nullptr ? tables_.call(record->call) : std::nullopt;
+      const NsysEventRecord* record = tables_.host().record_of(wait);
+      const std::optional<Nanoseconds> recorded = record != nullptr ? tables_.host().call(record->call) : std::nullopt;
       if (!recorded) {
         ++unlinked;
         continue;
       }
       const auto source = streams_.find(record->stream);
       if (source == streams_.end()) continue;
-      const Nanoseconds called = tables_.call(wait.call).value_or(wait.begin);
+      const Nanoseconds called = tables_.host().call(wait.call).value_or(wait.begin);
       // Times beyond the span of the operations cannot be before or after them in a meaningful way: clamp, do not wrap.
       const auto bounded = [this](Nanoseconds time) {
         return std::clamp(time - origin_, -kMaxRecordedSpan, kMaxRecordedSpan);
@@ -188,4 +188,4 @@ std::vector<Workload> import_nsys(std::istream& stream, const std::string& name)
   return import_from(*source, name);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -12,7 +12,7 @@
 #include "common/error.h"
 #include "import/kineto_json.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 100;
@@ -277,4 +277,4 @@ std::string NsysScan::text(std::size_t column) const {
                           : std::string();
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

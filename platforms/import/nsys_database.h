@@ -14,7 +14,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace heddle::workload {
+namespace heddle::import {
 
 // A database, open for reading. Nothing is written: neither into the file nor beside it.
 class NsysDatabase {
@@ -96,4 +96,4 @@ inline constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
 constexpr std::string_view kExportAgain =
     "The file is damaged or of an unknown kind: export the recording again (nsys export --type sqlite).";
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -1,12 +1,13 @@
-// The host's side of an export: calls, waits between streams, priorities of streams.
+#include "import/nsys_host.h"
+
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "import/nsys_tables.h"
+namespace heddle::import {
 
-namespace heddle::workload {
+using namespace workload;
 namespace {
 
 constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
@@ -20,10 +21,17 @@ constexpr std::int64_t kMaxPriority = 1'000;
 
 }  // namespace
 
-void NsysTables::read_waits() {
-  if (!database_.has_table(kSynchronizations)) return;
+NsysHost::NsysHost(const NsysDatabase& database, const std::vector<NsysOp>& ops) {
+  read_waits(database);
+  read_event_records(database);
+  read_calls(database, ops);
+  read_priorities(database);
+}
+
+void NsysHost::read_waits(const NsysDatabase& database) {
+  if (!database.has_table(kSynchronizations)) return;
   enum : std::size_t { kTime, kIn, kOn, kFrom, kPid, kType, kEvent, kSync };
-  NsysScan scan(database_, kSynchronizations,
+  NsysScan scan(database, kSynchronizations,
                 {{"start", true},
                  {"contextId", true},
                  {"streamId", true},
@@ -43,14 +51,14 @@ void NsysTables::read_waits() {
     wait.call = {process, scan.integer_or(kFrom, 0, 0, kAnyNsysId)};
     wait.event = scan.integer_or(kEvent, 0, 0, kAnyNsysId);
     wait.event_sync = scan.integer_or(kSync, 0, 0, kAnyNsysId);
-    waits.push_back(wait);
+    waits_.push_back(wait);
   }
 }
 
-void NsysTables::read_event_records() {
-  if (waits.empty() || !database_.has_table(kEventRecords)) return;
+void NsysHost::read_event_records(const NsysDatabase& database) {
+  if (waits_.empty() || !database.has_table(kEventRecords)) return;
   enum : std::size_t { kIn, kOn, kFrom, kPid, kEvent, kSync };
-  NsysScan scan(database_, kEventRecords,
+  NsysScan scan(database, kEventRecords,
                 {{"contextId", true},
                  {"streamId", true},
                  {"correlationId", false},
@@ -73,7 +81,7 @@ void NsysTables::read_event_records() {
   }
 }
 
-const NsysEventRecord* NsysTables::record_of(const NsysWait& wait) const {
+const NsysEventRecord* NsysHost::record_of(const NsysWait& wait) const {
   if (wait.event_sync != 0) {
     const auto found = records_by_sync_.find({wait.call.process, wait.event_sync});
     if (found != records_by_sync_.end()) return &found->second;
@@ -87,21 +95,21 @@ const NsysEventRecord* NsysTables::record_of(const NsysWait& wait) const {
   return behind == records->second.begin() ? nullptr : &*std::prev(behind);
 }
 
-void NsysTables::read_calls() {
+void NsysHost::read_calls(const NsysDatabase& database, const std::vector<NsysOp>& ops) {
   const auto want = [this](const NsysCallId& id) {
     if (id.correlation != 0) calls_.push_back({id, std::nullopt});
   };
   for (const NsysOp& op : ops) want(op.call);
-  for (const NsysWait& wait : waits) want(wait.call);
+  for (const NsysWait& wait : waits_) want(wait.call);
   for (const auto& [event, records] : records_by_event_) {
     for (const NsysEventRecord& record : records) want(record.call);
   }
   std::sort(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) { return a.id < b.id; });
   calls_.erase(std::unique(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) { return a.id == b.id; }),
                calls_.end());
-  if (!database_.has_table(kCalls)) return;
+  if (!database.has_table(kCalls)) return;
   enum : std::size_t { kTime, kTid, kId };
-  NsysScan scan(database_, kCalls, {{"start", true}, {"globalTid", true}, {"correlationId", true}});
+  NsysScan scan(database, kCalls, {{"start", true}, {"globalTid", true}, {"correlationId", true}});
   while (scan.next()) {
     if (!scan.present(kTid) || !scan.present(kId)) continue;
     const NsysCallId id{nsys_process(scan.integer(kTid, 0)), scan.integer(kId)};
@@ -113,16 +121,16 @@ void NsysTables::read_calls() {
   }
 }
 
-std::optional<Nanoseconds> NsysTables::call(const NsysCallId& id) const {
+std::optional<Nanoseconds> NsysHost::call(const NsysCallId& id) const {
   const auto at =
       std::lower_bound(calls_.begin(), calls_.end(), id, [](const Call& a, const NsysCallId& b) { return a.id < b; });
   return at != calls_.end() && at->id == id ? at->begin : std::nullopt;
 }
 
-void NsysTables::read_priorities() {
-  if (!database_.has_table(kStreams)) return;
+void NsysHost::read_priorities(const NsysDatabase& database) {
+  if (!database.has_table(kStreams)) return;
   enum : std::size_t { kOn, kPid, kIn, kPriority };
-  NsysScan scan(database_, kStreams,
+  NsysScan scan(database, kStreams,
                 {{"streamId", false}, {"processId", false}, {"contextId", false}, {"priority", false}});
   while (scan.next()) {
     if (!scan.present(kOn) || !scan.present(kPid) || !scan.present(kIn) || !scan.present(kPriority)) continue;
@@ -134,9 +142,9 @@ void NsysTables::read_priorities() {
   }
 }
 
-int NsysTables::priority(const NsysStreamId& stream) const {
+int NsysHost::priority(const NsysStreamId& stream) const {
   const auto found = priorities_.find({nsys_pid(stream.process), stream.context, stream.stream});
   return found != priorities_.end() ? found->second : 0;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "import/dependencies.h"
 #include "import/kineto_json.h"
-#include "import/recorded_limits.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -75,10 +77,7 @@ NsysTables::NsysTables(const NsysDatabase& database) : database_(database) {
   read_names();
   read_copies();
   read_fills();
-  read_waits();
-  read_event_records();
-  read_calls();
-  read_priorities();
+  host_.emplace(database, ops);
   read_devices();
   note_graphs();
 }
@@ -327,4 +326,4 @@ std::string NsysTables::place(const NsysOp& op) {
   return fmt::format("{}, row {}", tables[static_cast<std::size_t>(op.kind)], op.row);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

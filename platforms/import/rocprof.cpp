@@ -1,5 +1,3 @@
-#include "import/rocprof.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -14,10 +12,12 @@
 #include "common/error.h"
 #include "import/byte_source.h"
 #include "import/dependencies.h"
-#include "import/recorded_limits.h"
+#include "import/recordings.h"
 #include "import/rocprof_table.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 // The dispatches of one agent become a workload.
@@ -144,4 +144,4 @@ std::vector<Workload> import_rocprof(std::istream& stream, const std::string& na
   return import_from(*source, name);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "import/dependencies.h"
 #include "import/kineto_json.h"
-#include "import/recorded_limits.h"
 
-namespace heddle::workload {
+namespace heddle::import {
+
+using namespace workload;
 namespace {
 
 constexpr std::string_view kRecordAgain =
@@ -156,4 +158,4 @@ RocprofDispatch RocprofTable::read_dispatch() const {
   return result;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "import/csv_reader.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::import {
 
 struct RocprofDispatch {
   std::size_t line = 0;
   int agent = 0;
   std::uint64_t queue = 0;
-  std::uint64_t order = 0;  // Dispatch_Id, or else Correlation_Id: in the order of the dispatches; 0: neither
-  Nanoseconds start = 0;    // as in the file, here and below
-  Nanoseconds end = 0;
+  std::uint64_t order = 0;          // Dispatch_Id, or else Correlation_Id: in the order of the dispatches; 0: neither
+  workload::Nanoseconds start = 0;  // as in the file, here and below
+  workload::Nanoseconds end = 0;
   arch::KernelShape kernel;  // the grid in workgroups
   std::string name;
 };
@@ -96,4 +96,4 @@ class RocprofTable {
   std::array<std::optional<std::size_t>, columns_> at_;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::import

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +17,7 @@ namespace mu {
 class Parser;
 }
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // Values that change between evaluations. Their addresses stay: expressions point to them.
 class ExpressionSlots {
@@ -83,4 +84,15 @@ bool usable_name(const std::string& name);
 // The integer that is left when the fraction is cut off, modulo 2^64; 0 for what is not finite.
 std::uint64_t whole_bits(double value);
 
-}  // namespace heddle::workload
+// How an expression depends on the lane of a warp.
+enum class Shape : std::uint8_t {
+  uniform,  // an integer that is the same for all lanes
+  affine,   // an integer that grows by the same amount from lane to lane
+  other,
+};
+
+// Most addresses are sums of products of integers: three lanes tell all 32. The answer is about exact integers, so the
+// caller checks that the values are small enough. `shape_of`: of a slot.
+Shape shape_of(const ExpressionText& text, const std::function<Shape(std::uint32_t)>& shape_of);
+
+}  // namespace heddle::program

@@ -1,11 +1,11 @@
-#include "program/expression_shape.h"
-
 #include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
 
-namespace heddle::workload {
+#include "program/expression.h"
+
+namespace heddle::program {
 namespace {
 
 // Goes through code that muParser has accepted, so it is well formed; what it does not know is `other`.
@@ -77,4 +77,4 @@ Shape shape_of(const ExpressionText& text, const std::function<Shape(std::uint32
   return Reader(text.code, shape_of).read();
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

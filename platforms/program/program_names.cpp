@@ -7,7 +7,9 @@
 
 #include "common/suggest.h"
 
-namespace heddle::workload {
+namespace heddle::program {
+
+using namespace workload;
 namespace {
 
 using arch::ValueType;
@@ -67,9 +69,35 @@ const std::vector<std::string>& built_in_names() {
   return kNames;
 }
 
+std::uint16_t RegisterFile::take(std::uint32_t count, bool accumulators, const SourcePos& where) {
+  const auto too_many = [&](std::uint32_t limit, const char* whose) {
+    throw InputError(where, fmt::format("the program needs more than {} registers, {}", limit, whose),
+                     "let names end earlier: those made in the list of a loop or a branch end with it");
+  };
+  std::uint32_t run = 0;
+  for (std::uint32_t i = 0; i < used_.size(); ++i) {
+    run = used_[i] ? 0 : run + 1;
+    if (run < count) continue;
+    const std::uint32_t first = i + 1 - count;
+    std::fill_n(used_.begin() + first, count, true);
+    most_ = std::max(most_, i + 1);
+    if (!accumulators) variables_ += count;
+    if (variables_ > kMaxVariableRegisters) too_many(kMaxVariableRegisters, "the most that variables can take");
+    if (own_ != 0 && most_ > own_) too_many(own_, "the kernel's `registers`");
+    return static_cast<std::uint16_t>(first);
+  }
+  too_many(arch::kMaxProgramRegisters, "the most that a program can have");
+  return 0;
+}
+
+void RegisterFile::give_back(const arch::RegisterRange& range) {
+  std::fill_n(used_.begin() + range.first, range.count, false);
+  variables_ -= range.count;
+}
+
 ProgramNames::ProgramNames(const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions,
                            ProgramParts& parts)
-    : kernel_(kernel), regions_(regions), parts_(parts), used_(arch::kMaxProgramRegisters, false) {}
+    : regions_(regions), parts_(parts), registers_(kernel.registers_per_thread) {}
 
 const ProgramNames::Meaning* ProgramNames::meaning(const std::string& name) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
@@ -123,10 +151,7 @@ std::vector<std::string> ProgramNames::known() const {
 }
 
 void ProgramNames::close() {
-  for (const arch::RegisterRange& range : scopes_.back().registers) {
-    std::fill_n(used_.begin() + range.first, range.count, false);
-    variables_ -= range.count;
-  }
+  for (const arch::RegisterRange& range : scopes_.back().registers) registers_.give_back(range);
   scopes_.pop_back();
 }
 
@@ -182,34 +207,12 @@ std::optional<std::uint64_t> ProgramNames::queue(const std::string& name) {
   return found->address;
 }
 
-std::uint16_t ProgramNames::allocate(std::uint32_t count, bool accumulators, const SourcePos& where) {
-  const auto too_many = [&](std::uint32_t limit, const char* whose) {
-    throw InputError(where, fmt::format("the program needs more than {} registers, {}", limit, whose),
-                     "let names end earlier: those made in the list of a loop or a branch end with it");
-  };
-  std::uint32_t run = 0;
-  for (std::uint32_t i = 0; i < used_.size(); ++i) {
-    run = used_[i] ? 0 : run + 1;
-    if (run < count) continue;
-    const std::uint32_t first = i + 1 - count;
-    std::fill_n(used_.begin() + first, count, true);
-    most_ = std::max(most_, i + 1);
-    if (!accumulators) variables_ += count;
-    if (variables_ > kMaxVariableRegisters) too_many(kMaxVariableRegisters, "the most that variables can take");
-    const std::uint32_t own = kernel_.registers_per_thread;
-    if (own != 0 && most_ > own) too_many(own, "the kernel's `registers`");
-    return static_cast<std::uint16_t>(first);
-  }
-  too_many(arch::kMaxProgramRegisters, "the most that a program can have");
-  return 0;
-}
-
 std::vector<ProgramVariable> ProgramNames::make(const std::vector<std::string>& names, ValueType type,
                                                 const SourcePos& where) {
   const std::uint32_t size = arch::bytes_of(type);
   const std::uint32_t registers = std::max<std::uint32_t>(1, size * static_cast<std::uint32_t>(names.size()) / 4);
   for (const std::string& name : names) check_new(name, where);
-  const std::uint16_t first = allocate(registers, false, where);
+  const std::uint16_t first = registers_.take(registers, false, where);
   scopes_.back().registers.push_back({first, static_cast<std::uint16_t>(registers)});
   std::vector<ProgramVariable> result;
   std::uint32_t offset = 0;  // in bytes
@@ -284,9 +287,9 @@ Accumulators ProgramNames::accumulators(const std::string& name, std::uint32_t n
                                    : suggestion(name, names));
   }
   check_new(name, where);
-  const Accumulators made{allocate(n / 2, true, where), n};
+  const Accumulators made{registers_.take(n / 2, true, where), n};
   scopes_.front().names.emplace(name, made);
   return made;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -12,10 +12,10 @@
 #include "arch/kernel_record.h"
 #include "common/error.h"
 #include "program/expression.h"
-#include "scenario/scenario_program.h"
-#include "scenario/workload.h"
+#include "program/program_parts.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // The accumulators of a matrix multiply: n / 2 registers.
 struct Accumulators {
@@ -25,11 +25,31 @@ struct Accumulators {
   arch::RegisterRange range() const { return {first, static_cast<std::uint16_t>(n / 2)}; }
 };
 
+// The registers of a program: which are in use, and how many there were at most.
+class RegisterFile {
+ public:
+  // `own`: what the kernel says that it needs; 0: nothing.
+  explicit RegisterFile(std::uint32_t own) : own_(own), used_(arch::kMaxProgramRegisters, false) {}
+
+  // The first of `count` registers side by side. Throws InputError at `where` if there are none left.
+  std::uint16_t take(std::uint32_t count, bool accumulators, const SourcePos& where);
+  // Registers of variables, which others may take now.
+  void give_back(const arch::RegisterRange& range);
+  std::uint32_t most() const { return most_; }
+
+ private:
+  std::uint32_t own_;
+  std::vector<bool> used_;
+  std::uint32_t variables_ = 0;  // registers of variables in use
+  std::uint32_t most_ = 0;
+};
+
 // Names live to the end of the list of steps in which they are made; their registers are free again then. Accumulators
 // live to the end of the program.
 class ProgramNames : public ExpressionNames {
  public:
-  ProgramNames(const arch::KernelRecord& kernel, const std::vector<MemoryRegion>& regions, ProgramParts& parts);
+  ProgramNames(const arch::KernelRecord& kernel, const std::vector<workload::MemoryRegion>& regions,
+               ProgramParts& parts);
 
   std::optional<NamedValue> find(const std::string& name) override;
   std::vector<std::string> known() const override;
@@ -54,11 +74,11 @@ class ProgramNames : public ExpressionNames {
   // Address of the queue, whose region is in use then; nothing if the name is none's.
   std::optional<std::uint64_t> queue(const std::string& name);
   // Of memory; null if the name is none's.
-  const MemoryRegion* region(const std::string& name) const;
+  const workload::MemoryRegion* region(const std::string& name) const;
 
   std::uint32_t scalars(std::uint32_t count);
   // Most registers that were in use at a time.
-  std::uint32_t registers() const { return most_; }
+  std::uint32_t registers() const { return registers_.most(); }
   const std::set<std::string>& regions_used() const { return regions_used_; }
 
  private:
@@ -77,22 +97,18 @@ class ProgramNames : public ExpressionNames {
   std::uint32_t slot(SlotSource source, std::uint32_t index, const ProgramVariable& variable);
   const ProgramVariable* typed(const std::string& name, arch::ValueType type, const SourcePos& where) const;
   void check_new(const std::string& name, const SourcePos& where) const;
-  std::uint16_t allocate(std::uint32_t count, bool accumulators, const SourcePos& where);
   std::vector<ProgramVariable> make(const std::vector<std::string>& names, arch::ValueType type,
                                     const SourcePos& where);
 
-  const arch::KernelRecord& kernel_;
-  const std::vector<MemoryRegion>& regions_;
+  const std::vector<workload::MemoryRegion>& regions_;
   ProgramParts& parts_;
   std::vector<Scope> scopes_{1};
   std::map<std::string, std::uint32_t> slots_;  // of built-in names that are in use
-  std::vector<bool> used_;                      // registers
-  std::uint32_t variables_ = 0;                 // registers of variables in use
-  std::uint32_t most_ = 0;
+  RegisterFile registers_;
   std::set<std::string> regions_used_;
 };
 
 // Names that a program may use without making them: "cta.x". Regions cannot be called so.
 const std::vector<std::string>& built_in_names();
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

@@ -6,7 +6,7 @@
 #include "arch/half.h"
 #include "program/expression.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 namespace {
 
 using arch::ValueType;
@@ -105,4 +105,4 @@ std::uint64_t bits_of(ValueType type, double value) {
   }
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

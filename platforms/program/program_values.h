@@ -8,7 +8,7 @@
 
 #include "arch/memory_op.h"
 
-namespace heddle::workload {
+namespace heddle::program {
 
 // The types that a value of a program can have: all but the pairs f16x2 and bf16x2, which only atomics have.
 const std::vector<arch::ValueType>& scalar_types();
@@ -24,4 +24,4 @@ double number_of(arch::ValueType type, std::uint64_t bits);
 // not fit, as integer arithmetic does; what is not finite becomes 0. Zero-extended.
 std::uint64_t bits_of(arch::ValueType type, double value);
 
-}  // namespace heddle::workload
+}  // namespace heddle::program

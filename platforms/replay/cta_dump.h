@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "arch/topology.h"
 #include "arch/gpu_observation.h"
-#include "scenario/workload.h"
+#include "arch/topology.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 

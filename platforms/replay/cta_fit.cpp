@@ -17,7 +17,7 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
   clustered_ = kernel.cluster.any();
   const auto gpcs = static_cast<double>(params.machine.shape.gpcs.size());
   double decision = 0;  // cycles per CTA that finding homes for its cluster takes
-  session_ = static_cast<double>(gpu::Gpu::start_path(params)) - params.task.to_cwd;
+  session_ = static_cast<double>(params.start_path()) - params.task.to_cwd;
   if (clustered_) {
     const arch::ClusterShape& cluster = kernel.cluster;
     const double size = static_cast<double>(cluster.of(cluster.outermost()).count());

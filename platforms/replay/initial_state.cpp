@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "gpu/gpu.h"
+
 namespace heddle::replay {
 namespace {
 

@@ -4,10 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "gpu/gpu.h"
 #include "protocol/host_task.h"
-#include "replay/memory_map.h"
-#include "scenario/workload.h"
+#include "replay/device_memory.h"
+#include "workload/workload.h"
+
+namespace heddle::gpu {
+class Gpu;
+struct SmLoad;
+}  // namespace heddle::gpu
 
 namespace heddle::replay {
 

@@ -9,7 +9,7 @@
 #include "heddle_plan.h"
 #include "replay/packet_memory.h"
 #include "replay/packet_plan.h"
-#include "scenario/packet_options.h"
+#include "workload/packet_options.h"
 
 namespace heddle::replay {
 

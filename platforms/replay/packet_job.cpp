@@ -7,6 +7,8 @@
 #include "arch/gpu_observation.h"
 #include "arch/unified_address.h"
 #include "common/error.h"
+#include "gpu/gpu.h"
+#include "packet/packet_processor.h"
 #include "protocol/packet_task.h"
 #include "replay/device_memory.h"
 
@@ -18,7 +20,7 @@ std::uint32_t count_of(const std::vector<Job>& jobs) {
       std::count_if(jobs.begin(), jobs.end(), [](const Job& job) { return job.packets.has_value(); }));
 }
 
-heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const PacketHostParams& host, workload::SignalFor signals) {
+heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const SubmissionParams& host, workload::SignalFor signals) {
   const packet::PacketParams& p = gpu.packet;
   const bool system = signals == workload::SignalFor::each;
   const double release = system ? p.release_system : p.release_agent;
@@ -46,7 +48,7 @@ CtaListener::Cta TaskTranslator::translated(Cta cta) const {
   return cta;
 }
 
-HostSide::HostSide(const std::vector<Job>& jobs, const SimulationOptions& options)
+PacketJobs::PacketJobs(const std::vector<Job>& jobs, const SimulationOptions& options)
     : params_(options.host),
       // The first page stays free: no signal has the address 0.
       area_("the host's memory", arch::kHostWindow + 4096, arch::kHostWindow + options.host.memory, false) {
@@ -57,9 +59,9 @@ HostSide::HostSide(const std::vector<Job>& jobs, const SimulationOptions& option
                                                sc_core::sc_time(params_.memory_latency, sc_core::SC_NS), ports);
 }
 
-HostSide::~HostSide() = default;
+PacketJobs::~PacketJobs() = default;
 
-double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, const workload::PacketOptions& options) {
+double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const workload::PacketOptions& options) {
   const gpu::GpuParams& params = gpu.params();
   const Domain& domain = gpu.domain();
   double ns = host.enqueue + params.host.register_latency;
@@ -70,17 +72,17 @@ double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, const w
                                                      : cycles(Cycle{2} * params.hub.latency);
   ns += options.signals == workload::SignalFor::each ? params.packet.acquire_system : params.packet.acquire_agent;
   ns += params.packet.decode_plain + params.packet.dispatch;
-  return ns + cycles(gpu::Gpu::start_path(params));
+  return ns + cycles(params.start_path());
 }
 
-std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, std::uint64_t end,
-                                          std::vector<TimedShare> shares, GpuObservation& gpu_observation,
-                                          Observation& host_observation) {
+std::unique_ptr<PacketSubmitter> PacketJobs::add(const Job& job, gpu::Gpu& gpu, std::uint64_t end,
+                                                 std::vector<TimedShare> shares, GpuObservation& gpu_observation,
+                                                 Observation& host_observation) {
   const gpu::GpuParams& params = gpu.params();
-  HostTimings timings;
+  SubmissionTimings timings;
   timings.launch_latency_ns = job.launch_latency_ns;
   timings.start_path_ns = packet_path_ns(gpu, params_, *job.packets);
-  PacketHostSetup setup;
+  PacketSubmitterSetup setup;
   setup.workload = job.workload;
   setup.plan = plan_packets(*job.workload, job.pace, timings, params.packet.queues);
   setup.shares = std::move(shares);
@@ -98,28 +100,28 @@ std::unique_ptr<PacketHost> HostSide::add(const Job& job, gpu::Gpu& gpu, std::ui
   setup.ns_of = [&clock](Cycle cycle) { return (clock.time_of(cycle) - clock.time_of(0)).to_seconds() * 1e9; };
   DeviceAccess access;
   access.read = [&gpu](std::uint64_t address, void* to, std::uint64_t bytes) {
-    return gpu.read_memory(address, to, bytes);
+    return gpu.memory().read(address, to, bytes);
   };
   access.write = [&gpu](std::uint64_t address, const void* from, std::uint64_t bytes) {
-    return gpu.write_memory(address, from, bytes);
+    return gpu.memory().write(address, from, bytes);
   };
-  auto host = std::make_unique<PacketHost>((job.instance + "_host").c_str(), std::move(setup), *memory_, access,
-                                           gpu_observation, host_observation);
-  host->registers.bind(gpu.bar0());
+  auto submitter = std::make_unique<PacketSubmitter>((job.instance + "_host").c_str(), std::move(setup), *memory_,
+                                                     access, gpu_observation, host_observation);
+  submitter->registers.socket.bind(gpu.bar0());
   gpu.dma().bind(memory_->port(ports_++));
-  gpu.irq().bind(host->interrupt);
-  gpu.listen(*host);
-  host->submit_out.bind(gpu.submit_in());
-  gpu.done_out().bind(host->done_in);
-  return host;
+  gpu.irq().bind(submitter->interrupt);
+  gpu.packets().listen(*submitter);
+  submitter->submit_out.bind(gpu.submit_in());
+  gpu.done_out().bind(submitter->done_in);
+  return submitter;
 }
 
-void take_packets(PacketHost& host, JobResult& result) {
+void take_packets(PacketSubmitter& submitter, JobResult& result) {
   result.by_packets = true;
-  result.launches = host.launches();
-  result.problems = host.problems();
-  result.notes = host.notes();
-  result.operations = host.operations();
+  result.launches = submitter.launches();
+  result.problems = submitter.problems();
+  result.notes = submitter.notes();
+  result.operations = submitter.operations();
   for (arch::FaultRecord& fault : result.faults) {
     fault.task = static_cast<std::uint32_t>(result.operation_of(fault.task));
   }

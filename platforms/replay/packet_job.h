@@ -1,4 +1,4 @@
-// The hosts of a simulation whose jobs are submitted by packets: they share one memory.
+// The jobs of a simulation that are submitted by packets: their submitters share the memory of one host.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "arch/gpu_observation.h"
-#include "gpu/gpu.h"
 #include "replay/initial_state.h"
-#include "replay/packet_host.h"
+#include "replay/packet_submitter.h"
 #include "replay/simulation.h"
+
+namespace heddle::gpu {
+class Gpu;
+}
 
 namespace heddle::replay {
 
@@ -31,18 +34,18 @@ class TaskTranslator : public CtaListener {
   const std::unordered_map<std::uint32_t, std::size_t>* operations_ = nullptr;
 };
 
-class HostSide {
+class PacketJobs {
  public:
-  HostSide(const std::vector<Job>& jobs, const SimulationOptions& options);
-  ~HostSide();
+  PacketJobs(const std::vector<Job>& jobs, const SimulationOptions& options);
+  ~PacketJobs();
 
-  // The host of one job, bound to its GPU. Throws InputError where the workload cannot be submitted by packets.
+  // The submitter of one job, bound to its GPU. Throws InputError where the workload cannot be submitted by packets.
   // `end`: of what the workload has in the GPU's memory. `shares`: how the machine is shared.
-  std::unique_ptr<PacketHost> add(const Job& job, gpu::Gpu& gpu, std::uint64_t end, std::vector<TimedShare> shares,
-                                  GpuObservation& gpu_observation, Observation& host_observation);
+  std::unique_ptr<PacketSubmitter> add(const Job& job, gpu::Gpu& gpu, std::uint64_t end, std::vector<TimedShare> shares,
+                                       GpuObservation& gpu_observation, Observation& host_observation);
 
  private:
-  const PacketHostParams params_;
+  const SubmissionParams params_;
   std::unique_ptr<host::HostMemory> memory_;
   Area area_;
   std::uint32_t ports_ = 0;  // in use
@@ -50,9 +53,9 @@ class HostSide {
 
 // What the modelled machine itself takes from the host's first write of a kernel's packet to the kernel's start on an
 // idle GPU, in nanoseconds: part of the launch latency of a recording.
-double packet_path_ns(const gpu::Gpu& gpu, const PacketHostParams& host, const workload::PacketOptions& options);
+double packet_path_ns(const gpu::Gpu& gpu, const SubmissionParams& host, const workload::PacketOptions& options);
 
-// What the host knows at the end, into the result.
-void take_packets(PacketHost& host, JobResult& result);
+// What the submitter knows at the end, into the result.
+void take_packets(PacketSubmitter& submitter, JobResult& result);
 
 }  // namespace heddle::replay

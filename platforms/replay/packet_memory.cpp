@@ -177,7 +177,7 @@ std::uint64_t Area::take(std::uint64_t bytes, std::uint64_t align) {
 }
 
 PacketMemory lay_out(const workload::Workload& workload, const std::vector<std::uint32_t>& codes,
-                     const PacketPlan& plan, const workload::PacketOptions& options, const PacketHostParams& params,
+                     const PacketPlan& plan, const workload::PacketOptions& options, const SubmissionParams& params,
                      Area& host, Area& device) {
   Layout layout(workload, plan, host, device);
   layout.kernels(codes);

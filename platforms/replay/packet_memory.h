@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "arch/kernel_object.h"
-#include "replay/host_params.h"
 #include "replay/packet_plan.h"
-#include "scenario/packet_options.h"
-#include "scenario/workload.h"
+#include "replay/submission.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 
@@ -68,7 +68,7 @@ constexpr std::uint32_t kArgumentBlocks = 4096;
 constexpr std::uint64_t kArgumentBytes = 256;
 constexpr std::uint64_t kMostScratch = std::uint64_t{256} << 20;
 PacketMemory lay_out(const workload::Workload& workload, const std::vector<std::uint32_t>& codes,
-                     const PacketPlan& plan, const workload::PacketOptions& options, const PacketHostParams& params,
+                     const PacketPlan& plan, const workload::PacketOptions& options, const SubmissionParams& params,
                      Area& host, Area& device);
 
 }  // namespace heddle::replay

@@ -91,8 +91,8 @@ std::vector<std::uint32_t> place_streams(const Workload& workload, std::uint32_t
   return queue_of;
 }
 
-// The host's times, as HostDriver has them.
-std::vector<std::int64_t> host_times(const Workload& workload, Pace pace, const HostTimings& timings) {
+// The host's times, as StreamSubmitter has them.
+std::vector<std::int64_t> host_times(const Workload& workload, Pace pace, const SubmissionTimings& timings) {
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
   const auto path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
   const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
@@ -184,7 +184,7 @@ void check_operations(const Workload& workload) {
 
 }  // namespace
 
-PacketPlan plan_packets(const Workload& workload, Pace pace, const HostTimings& timings, std::uint32_t queues) {
+PacketPlan plan_packets(const Workload& workload, Pace pace, const SubmissionTimings& timings, std::uint32_t queues) {
   check_operations(workload);
   PacketPlan plan;
   plan.ops.resize(workload.ops.size());

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "replay/host.h"
-#include "replay/host_driver.h"
-#include "scenario/workload.h"
+#include "replay/submission.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 
@@ -40,7 +39,7 @@ struct PacketPlan {
 // them, in the order of their host times, and wait for each other. Throws InputError where kernels of one stream are of
 // different subcontexts, where there are more kinds of streams than queues, or where an operation waits for one that is
 // behind it in the same queue.
-PacketPlan plan_packets(const workload::Workload& workload, Pace pace, const HostTimings& timings,
+PacketPlan plan_packets(const workload::Workload& workload, Pace pace, const SubmissionTimings& timings,
                         std::uint32_t queues);
 
 }  // namespace heddle::replay

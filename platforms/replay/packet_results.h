@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "packet/packet_log.h"
-#include "replay/host.h"
 #include "replay/packet_encoder.h"
 #include "replay/packet_parts.h"
+#include "replay/submitter.h"
 
 namespace heddle::replay {
 

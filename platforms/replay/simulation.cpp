@@ -2,19 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include <fmt/format.h>
 
 #include "arch/gpu_observation.h"
-#include "cwd/tpc_holds.h"
+#include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
 #include "gpu/residency.h"
 #include "protocol/packet_task.h"
 #include "replay/device_memory.h"
 #include "replay/initial_state.h"
-#include "replay/memory_map.h"
 #include "replay/packet_job.h"
 #include "replay/progress_watch.h"
+#include "replay/stream_submitter.h"
 
 namespace heddle::replay {
 namespace {
@@ -42,6 +43,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+double cpu_seconds() {
+  std::timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 // The kernel of a task that a program launched: its label is the name and a number. Empty for others.
 std::string kernel_of(const GpuObservation& observation, const arch::FaultRecord& fault) {
   if ((fault.task & protocol::kDispatchBit) != 0 || (fault.task & protocol::kChildBit) == 0) return {};
@@ -51,7 +58,7 @@ std::string kernel_of(const GpuObservation& observation, const arch::FaultRecord
 
 void note_refused_shares(const gpu::Gpu& gpu, double lead_ns, std::vector<std::string>& notes) {
   constexpr const char* kWhat[] = {"the mode", "the credits", "the TPCs", "a local-memory block", "the page tables"};
-  for (const auto& [share, why, when] : gpu.refused_shares()) {
+  for (const auto& [share, why, when] : gpu.log().refused_shares()) {
     const char* what = kWhat[static_cast<std::size_t>(share.what)];
     const std::string whose = share.what == protocol::SubcontextPacket::What::mode
                                   ? std::string("of sharing")
@@ -96,8 +103,8 @@ struct Machine {
   std::unique_ptr<Observation> host_observation;
   std::unique_ptr<gpu::Gpu> gpu;
   std::unique_ptr<TaskTranslator> translator;  // of a job by packets
-  std::unique_ptr<Host> host;
-  PacketHost* packets = nullptr;  // the same, of a job by packets
+  std::unique_ptr<Submitter> submitter;
+  PacketSubmitter* packets = nullptr;  // the same, of a job by packets
   const workload::Workload* workload = nullptr;
   std::vector<std::string> regions;
   MemoryMap map;
@@ -107,22 +114,22 @@ std::vector<TimedShare> shares_of(const Job& job, const Machine& m) {
   return resolve_shares(*job.workload, job.instance, m.gpu->topology(), m.map);
 }
 
-// The host that submits operations of streams.
-void add_driver(const Job& job, Machine& m) {
-  HostTimings timings;
+void add_stream_submitter(const Job& job, Machine& m) {
+  SubmissionTimings timings;
   timings.submit_queue = job.params.task.submit_queue;
   timings.launch_latency_ns = job.launch_latency_ns;
-  timings.start_path_ns = m.gpu->domain().clock().ns_for_cycles(
-      static_cast<double>(m.gpu->domain().cost(gpu::Gpu::start_path(job.params))));
-  auto driver =
-      std::make_unique<HostDriver>((job.instance + "_host").c_str(), *job.workload, job.pace, timings, *m.observation,
-                                   *m.host_observation, load_programs(*job.workload, *m.gpu), shares_of(job, m));
-  driver->submit_out.bind(m.gpu->submit_in());
-  m.gpu->done_out().bind(driver->done_in);
-  m.host = std::move(driver);
+  timings.start_path_ns =
+      m.gpu->domain().clock().ns_for_cycles(static_cast<double>(m.gpu->domain().cost(job.params.start_path())));
+  const StreamSubmission what{*job.workload, job.pace, timings, load_programs(*job.workload, *m.gpu),
+                              shares_of(job, m)};
+  auto submitter =
+      std::make_unique<StreamSubmitter>((job.instance + "_host").c_str(), what, *m.observation, *m.host_observation);
+  submitter->submit_out.bind(m.gpu->submit_in());
+  m.gpu->done_out().bind(submitter->done_in);
+  m.submitter = std::move(submitter);
 }
 
-Machine build(const Job& job, const SimulationOptions& options, HostSide& host_side) {
+Machine build(const Job& job, const SimulationOptions& options, PacketJobs& packet_jobs) {
   Machine m;
   m.workload = job.workload;
   m.regions = job.regions;
@@ -137,15 +144,15 @@ Machine build(const Job& job, const SimulationOptions& options, HostSide& host_s
   m.gpu = std::make_unique<gpu::Gpu>(job.instance.c_str(), job.params, options.seed, *m.observation);
   m.map = map_memory(*job.workload, job.instance, job.params);
   if (job.packets) {
-    auto host = host_side.add(job, *m.gpu, m.map.end, shares_of(job, m), *m.observation, *m.host_observation);
-    m.packets = host.get();
-    if (m.translator) m.translator->use(host->operations());
-    m.host = std::move(host);
+    auto submitter = packet_jobs.add(job, *m.gpu, m.map.end, shares_of(job, m), *m.observation, *m.host_observation);
+    m.packets = submitter.get();
+    if (m.translator) m.translator->use(submitter->operations());
+    m.submitter = std::move(submitter);
   } else {
-    add_driver(job, m);
+    add_stream_submitter(job, m);
   }
   check_switches(*job.workload, job.instance, m.gpu->topology());
-  m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.host->lead()));
+  m.gpu->preload(resolve_loads(*job.workload, job.instance, *m.gpu, m.submitter->lead()));
   load_regions(*job.workload, job.instance, *m.gpu, m.map);
   return m;
 }
@@ -162,15 +169,15 @@ bool open_work(const std::vector<Machine>& machines) {
 }
 
 bool finished(const std::vector<Machine>& machines) {
-  return std::all_of(machines.begin(), machines.end(), [](const Machine& m) { return m.host->finished(); });
+  return std::all_of(machines.begin(), machines.end(), [](const Machine& m) { return m.submitter->finished(); });
 }
 
 double share_done(const std::vector<Machine>& machines) {
   double done = 0;
   double all = 0;
   for (const Machine& m : machines) {
-    done += static_cast<double>(m.host->done());
-    all += static_cast<double>(m.host->operations());
+    done += static_cast<double>(m.submitter->done());
+    all += static_cast<double>(m.submitter->operations());
   }
   return all > 0 ? done / all : 1.0;
 }
@@ -205,6 +212,13 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
 
 }  // namespace
 
+std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const gpu::GpuParams& params) {
+  const Context context;
+  auto observation = std::make_unique<GpuObservation>(instance);
+  const gpu::Gpu gpu(instance.c_str(), params, 1, *observation);
+  return observation;
+}
+
 SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options) {
   for (const Job& job : jobs) {
     check_kernels(job);
@@ -214,12 +228,13 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   const Context context;
   SimulationResult result;
   std::vector<Machine> machines;
-  HostSide host_side(jobs, options);
-  for (const Job& job : jobs) machines.push_back(build(job, options, host_side));
-  for (const Machine& m : machines) m.host->start();
+  PacketJobs packet_jobs(jobs, options);
+  for (const Job& job : jobs) machines.push_back(build(job, options, packet_jobs));
+  for (const Machine& m : machines) m.submitter->start();
   result.elaboration_seconds = seconds_since(begin);
 
   const auto running = std::chrono::steady_clock::now();
+  const double cpu = cpu_seconds();
   try {
     run(machines, options, result);
     // What the device still writes into memory once all operations are done.
@@ -233,26 +248,27 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     throw;
   }
   result.wall_seconds = seconds_since(running);
+  result.cpu_seconds = cpu_seconds() - cpu;
 
   WaitGraph graph;
   sc_core::sc_time last;
   for (Machine& m : machines) {
     const Domain& domain = m.gpu->domain();
-    Domain& host_domain = m.host->host_domain();
+    Domain& submitter_domain = m.submitter->submitter_domain();
     if (result.progress) {
       m.gpu->check_quiescent();
       if (m.packets != nullptr) m.packets->check_memory();
     } else {
-      m.gpu->collect_waits(graph);
-      host_domain.collect_waits(graph);
+      m.gpu->domain().collect_waits(graph);
+      submitter_domain.collect_waits(graph);
     }
-    last = std::max({last, domain.last_event_time(), host_domain.last_event_time()});
-    result.events += domain.events_executed() + host_domain.events_executed();
-    result.wakeups += domain.wakeups() + host_domain.wakeups();
+    last = std::max({last, domain.last_event_time(), submitter_domain.last_event_time()});
+    result.events += domain.events_executed() + submitter_domain.events_executed();
+    result.wakeups += domain.wakeups() + submitter_domain.wakeups();
     JobResult job;
-    job.results = m.host->results();
+    job.results = m.submitter->results();
     job.cycle_ns = domain.clock().ns_for_cycles(1);
-    job.lead_ns = m.host->lead();
+    job.lead_ns = m.submitter->lead();
     job.sms_per_gpc = m.gpu->topology().sms_per_gpc();
     for (std::uint32_t sm = 0; sm < m.gpu->topology().sms(); ++sm)
       job.sm_paths.push_back(m.gpu->topology().sm_path(sm));
@@ -261,7 +277,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
     note_refused_shares(*m.gpu, job.lead_ns, job.notes);
-    m.host.reset();
+    m.submitter.reset();
     m.gpu.reset();
     job.observation = std::move(m.observation);
     result.jobs.push_back(std::move(job));

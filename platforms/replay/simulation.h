@@ -8,14 +8,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include <systemc>
+
 #include "arch/fault.h"
 #include "arch/gpu_observation.h"
 #include "gpu/gpu_params.h"
-#include "replay/host_driver.h"
-#include "replay/host_params.h"
 #include "replay/packet_parts.h"
-#include "scenario/packet_options.h"
-#include "scenario/workload.h"
+#include "replay/submission.h"
+#include "replay/submitter.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::replay {
 
@@ -35,7 +37,7 @@ struct SimulationOptions {
   std::uint64_t seed = 1;
   double no_progress_ms = 1000;  // simulated; 0: only when no event is left
   TimelineSink* timeline = nullptr;
-  PacketHostParams host;  // of jobs that are submitted by packets: they share its memory
+  SubmissionParams host;  // of jobs that are submitted by packets: they share its memory
   // Called now and then with simulated time and the share of operations that are done (0 … 1).
   std::function<void(const sc_core::sc_time&, double)> progress;
 };
@@ -74,6 +76,7 @@ struct SimulationResult {
   std::uint64_t wakeups = 0;  // of the SystemC kernel
   std::uint64_t ctas = 0;
   double wall_seconds = 0;  // of the simulation proper
+  double cpu_seconds = 0;   // the same, of this process
   double elaboration_seconds = 0;
 };
 
@@ -81,5 +84,9 @@ struct SimulationResult {
 // never run on their machine: naming the kernel, the resource, the domain and the machine; and if a load or a TPC
 // switch concerns something that the machine does not have.
 SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions& options);
+
+// What a machine shows of itself before anything has run on it: all its statistics. Throws InputError if its parameters
+// contradict each other.
+std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const gpu::GpuParams& params);
 
 }  // namespace heddle::replay

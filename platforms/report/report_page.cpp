@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
-#include "report/page_resources.h"
 
 namespace heddle::report {
 namespace {

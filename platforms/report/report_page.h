@@ -2,8 +2,10 @@
 // and its content security policy forbids one.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -58,5 +60,15 @@ std::string report_html(const nlohmann::json& data);
 // Writes report_html(data) to `file`; the folder must exist, a file that is there is replaced.
 // Throws InputError when the file cannot be written.
 void write_report(const std::filesystem::path& file, const nlohmann::json& data);
+
+// The files of the page, put into the program by embed.cmake.
+struct Resource {
+  std::string_view name;          // file name without folder: "page.css"; Chart.js is always "chart.min.js"
+  const std::string_view* parts;  // the content is these, one after the other
+  std::size_t part_count;
+};
+
+const Resource* resources_begin();
+const Resource* resources_end();
 
 }  // namespace heddle::report

@@ -6,7 +6,9 @@
 #include "common/quantity.h"
 #include "scenario/scenario.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
 
 bool Expectation::holds(double value) const {
   if (equals && value != *equals) return false;
@@ -41,4 +43,4 @@ std::string Expectation::text() const {
   return "<= " + number_text(max.value_or(0));
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -14,7 +14,10 @@
 #include "program/expression.h"
 #include "program/program_values.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 using arch::ValueType;
@@ -180,4 +183,4 @@ std::string beside_scenario(const std::string& scenario, const std::string& name
   return path.is_absolute() ? name : (std::filesystem::path(scenario).parent_path() / path).string();
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -6,15 +6,16 @@
 #include <vector>
 
 #include "scenario/scenario.h"
-#include "scenario/workload.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
 
 // Bytes `offset` to `offset + count` of the region when the run begins; they lie in the region, and `offset` is a
 // multiple of 8. The same on every host, in whatever portions they are asked for. Throws InputError where a file has
 // changed since the scenario was read.
-std::vector<std::uint8_t> initial_bytes(const MemoryRegion& region, std::uint64_t offset, std::uint64_t count);
-std::vector<std::uint8_t> initial_bytes(const MemoryRegion& region);
+std::vector<std::uint8_t> initial_bytes(const workload::MemoryRegion& region, std::uint64_t offset,
+                                        std::uint64_t count);
+std::vector<std::uint8_t> initial_bytes(const workload::MemoryRegion& region);
 
 // What is wrong with the bytes of the region, for a reader: "element 17 is 3, expected 4; 12 of 1024 differ". Empty if
 // the expectation (of kind memory) holds.
@@ -26,4 +27,4 @@ void check_pattern(const std::string& pattern, const SourcePos& where);
 // A file that the scenario names, as it can be opened.
 std::string beside_scenario(const std::string& scenario, const std::string& name);
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -9,15 +9,16 @@
 #include "common/quantity.h"
 #include "common/yaml_util.h"
 #include "scenario/scenario_entries.h"
-#include "scenario/scenario_expect.h"
 #include "scenario/scenario_kernels.h"
 #include "scenario/scenario_memory.h"
 #include "scenario/scenario_packets.h"
+#include "scenario/scenario_schema.h"
 #include "scenario/scenario_submit.h"
-#include "scenario/scenario_tasks.h"
-#include "scenario/schema.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 constexpr std::size_t kMaxGpus = 64;
@@ -211,4 +212,4 @@ bool looks_like_scenario(std::string_view head) {
   return false;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -12,10 +12,10 @@
 #include "arch/fault.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
-#include "scenario/packet_options.h"
-#include "scenario/workload.h"
+#include "workload/packet_options.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
 
 enum class ExpectationKind : std::uint8_t {
   statistic,    // `stat`, and one of: equals; min, max or both; about with within
@@ -69,9 +69,9 @@ struct Scenario {
   bool gpus_named = false;        // false: the file names none, and `gpus` holds the default
   YAML::Node config;              // null, or a map with keys gpu, gpu0, …, for ParamLayers::add; not checked here
   std::optional<std::uint64_t> seed;
-  std::vector<Workload> workloads;  // one per GPU; format "scenario", `enqueue` always set
+  std::vector<workload::Workload> workloads;  // one per GPU; format "scenario", `enqueue` always set
   std::vector<Expectation> expectations;
-  std::optional<PacketOptions> packets;  // submitted by packets
+  std::optional<workload::PacketOptions> packets;  // submitted by packets
 };
 
 // The preset of a scenario that names no GPU.
@@ -89,4 +89,4 @@ Scenario parse_scenario(const std::string& text, const std::string& file);
 // kilobytes suffice. Recordings (gzip, JSON with traceEvents) are not.
 bool looks_like_scenario(std::string_view head);
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

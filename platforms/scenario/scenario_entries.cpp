@@ -11,7 +11,10 @@
 #include "common/suggest.h"
 #include "common/yaml_util.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 constexpr std::uint32_t kMaxBlock = 65'535;
@@ -180,4 +183,4 @@ TpcSwitch read_tpc_switch(const MapReader& map) {
   return change;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

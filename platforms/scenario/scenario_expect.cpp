@@ -1,5 +1,3 @@
-#include "scenario/scenario_expect.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -9,13 +7,16 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
+#include "program/step_table.h"
 #include "scenario/memory_region.h"
-#include "program/program_choice.h"
 #include "scenario/scenario_entries.h"
 #include "scenario/scenario_memory.h"
-#include "scenario/schema.h"
+#include "scenario/scenario_schema.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 void read_within(const MapReader& map, Expectation& expectation) {
@@ -149,4 +150,4 @@ Expectation read_expectation(const YAML::Node& node, const std::string& file, co
   return read_statistic(node, file);
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

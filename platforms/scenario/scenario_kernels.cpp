@@ -8,7 +8,10 @@
 #include "common/suggest.h"
 #include "scenario/scenario_entries.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 bool has_key(const YAML::Node& node, const char* key) {
@@ -149,4 +152,4 @@ std::vector<std::string> KernelTable::unused(const std::string& file) const {
   return sentences;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

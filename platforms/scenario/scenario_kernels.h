@@ -11,10 +11,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include "program/program_compiler.h"
-#include "scenario/schema.h"
-#include "scenario/workload.h"
+#include "scenario/scenario_schema.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
 
 // True if a program of the list launches kernels: their objects need room in memory.
 bool programs_launch(const YAML::Node& kernels);
@@ -23,7 +23,7 @@ class KernelTable {
  public:
   // All of these throw InputError with file and line. `list` may be null. `objects`: where the objects of kernels lie
   // that programs launch, in the order of the list.
-  void read(const YAML::Node& list, const std::string& file, const std::vector<MemoryRegion>& regions,
+  void read(const YAML::Node& list, const std::string& file, const std::vector<workload::MemoryRegion>& regions,
             std::uint64_t objects);
 
   // The one that the key `kernel` names; it is in use from now on.
@@ -33,9 +33,9 @@ class KernelTable {
   void check_regions(const MapReader& map, const std::string& kernel, std::size_t gpu) const;
 
   // What kernels of the workload launch, directly or not.
-  std::vector<LaunchedKernel> launched_by(const Workload& workload) const;
+  std::vector<workload::LaunchedKernel> launched_by(const workload::Workload& workload) const;
   // Enters at queues which subcontexts use them.
-  void note_queue_users(Workload& workload) const;
+  void note_queue_users(workload::Workload& workload) const;
   std::vector<std::string> names() const;
   // Sentences about kernels that nobody submits or launches.
   std::vector<std::string> unused(const std::string& file) const;
@@ -51,7 +51,7 @@ class KernelTable {
   std::set<std::string> closure(const std::set<std::string>& names) const;
 
   std::map<std::string, Entry> kernels_;
-  LaunchTargets targets_;
+  program::LaunchTargets targets_;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -13,15 +13,16 @@
 #include "common/suggest.h"
 #include "common/yaml_util.h"
 #include "program/expression.h"
-#include "scenario/memory_region.h"
-#include "program/program_choice.h"
 #include "program/program_names.h"
 #include "program/program_values.h"
+#include "program/step_table.h"
+#include "scenario/memory_region.h"
 #include "scenario/scenario_entries.h"
-#include "scenario/scenario_tasks.h"
-#include "scenario/scenario_tensors.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 using arch::ValueType;
@@ -312,4 +313,4 @@ std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::strin
   return regions;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

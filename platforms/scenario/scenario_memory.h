@@ -8,9 +8,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include "scenario/scenario.h"
-#include "scenario/schema.h"
+#include "scenario/scenario_schema.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
 
 constexpr std::uint64_t kFirstRegion = 1U << 20;  // where automatic placement begins
 constexpr std::uint64_t kRegionAlignment = 1U << 12;
@@ -27,17 +27,17 @@ struct MemoryLists {
   YAML::Node memory;
   YAML::Node tensors;
   YAML::Node queues;
-  std::size_t kernels = 0;                           // whose objects lie in memory
-  std::vector<std::vector<Subcontext>> subcontexts;  // by GPU: as many as the scenario has
+  std::size_t kernels = 0;                                     // whose objects lie in memory
+  std::vector<std::vector<workload::Subcontext>> subcontexts;  // by GPU: as many as the scenario has
 };
 
 // The list `memory:`, behind it the descriptors of the list `tensors:`, the queues of the list `queues:`, and on every
 // GPU at the same address the kernel objects, with addresses. Queues and kernel objects have the same address in all
 // address spaces. Throws InputError with file and line. Whether a GPU has so much memory is not known here.
-std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::string& file);
+std::vector<workload::MemoryRegion> read_memory(const MemoryLists& lists, const std::string& file);
 
 // The value of `type`, and the size of the file `path` that `key` names; both throw InputError where there is none.
 arch::ValueType element_type(const MapReader& map);
 std::uint64_t file_size(const MapReader& map, const char* key, const std::string& path);
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -7,9 +7,12 @@
 
 #include "common/yaml_util.h"
 #include "program/expression.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 template <class T>
@@ -103,4 +106,4 @@ const char* direction_name(CopyDirection direction) {
   return "device_to_device";
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

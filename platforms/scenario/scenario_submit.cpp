@@ -7,11 +7,14 @@
 #include "common/quantity.h"
 #include "common/suggest.h"
 #include "common/yaml_util.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
 #include "scenario/scenario_entries.h"
 #include "scenario/scenario_packets.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
@@ -70,10 +73,10 @@ const MapSpec& SubmitReader::kind_of(const YAML::Node& node, const std::string& 
   for (const auto& [key, spec] : kinds) {
     if (!node.IsMap() || !node[key].IsDefined()) continue;
     if (found != nullptr) {
-      throw InputError(position(node, file_),
-                       fmt::format("{}: it is both a {} and a {}", thing,
-                                   std::string(found->name, std::string(found->name).find('_')), key),
-                       "write two operations, one under the other");
+      throw InputError(
+          position(node, file_),
+          fmt::format("{}: it is both a {} and a {}", thing, found->name.substr(0, found->name.find('_')), key),
+          "write two operations, one under the other");
     }
     found = spec;
   }
@@ -261,4 +264,4 @@ void SubmitReader::connect() {
   }
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

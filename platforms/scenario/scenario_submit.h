@@ -11,17 +11,17 @@
 #include <yaml-cpp/yaml.h>
 
 #include "scenario/scenario_kernels.h"
-#include "scenario/schema.h"
-#include "scenario/workload.h"
+#include "scenario/scenario_schema.h"
+#include "workload/workload.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
 
 // All of these throw InputError with file and line.
 class SubmitReader {
  public:
   // Operations go into the workloads, one per GPU. All arguments must outlive the reader.
-  SubmitReader(const std::string& file, const std::vector<MemoryRegion>& regions, KernelTable& kernels,
-               std::vector<Workload>& workloads)
+  SubmitReader(const std::string& file, const std::vector<workload::MemoryRegion>& regions, KernelTable& kernels,
+               std::vector<workload::Workload>& workloads)
       : file_(file), regions_(regions), kernels_(kernels), workloads_(workloads) {}
 
   void read_streams(const YAML::Node& list);
@@ -49,15 +49,15 @@ class SubmitReader {
   };
 
   std::size_t gpu_of(const MapReader& map) const;
-  StreamPlace& add_stream(std::size_t gpu, const Stream& stream);
+  StreamPlace& add_stream(std::size_t gpu, const workload::Stream& stream);
   StreamPlace& use_stream(const std::string& name);
   const MapSpec& kind_of(const YAML::Node& node, const std::string& thing) const;
   void read_operation(const YAML::Node& node);
   void read_group(const MapReader& map);
-  void read_kernel_op(const MapReader& map, Op& op);
-  void read_transfer(const MapReader& map, const char* key, Op& op);
-  void read_queue_use(const MapReader& map, Op& op);
-  void check_gpu(const MapReader& map, const Op& op, std::size_t gpu) const;
+  void read_kernel_op(const MapReader& map, workload::Op& op);
+  void read_transfer(const MapReader& map, const char* key, workload::Op& op);
+  void read_queue_use(const MapReader& map, workload::Op& op);
+  void check_gpu(const MapReader& map, const workload::Op& op, std::size_t gpu) const;
   std::vector<Wait> read_waits(const MapReader& map, const char* key) const;
   // The index of the operation, of the same GPU.
   std::size_t resolve(const Submission& submission, const Wait& wait, const char* key) const;
@@ -65,9 +65,9 @@ class SubmitReader {
   void connect();
 
   const std::string& file_;
-  const std::vector<MemoryRegion>& regions_;
+  const std::vector<workload::MemoryRegion>& regions_;
   KernelTable& kernels_;
-  std::vector<Workload>& workloads_;
+  std::vector<workload::Workload>& workloads_;
   std::map<std::string, StreamPlace> streams_;
   std::map<std::string, std::pair<std::size_t, std::size_t>> ids_;  // GPU, and index of the last operation with that id
   std::map<std::string, std::string> queues_;                       // whose entries an operation takes, and which
@@ -76,4 +76,4 @@ class SubmitReader {
   bool in_group_ = false;
 };
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -1,5 +1,3 @@
-#include "scenario/scenario_tasks.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -9,10 +7,13 @@
 #include "common/quantity.h"
 #include "common/yaml_util.h"
 #include "program/expression.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
 #include "scenario/scenario_entries.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 constexpr std::uint64_t kMostCapacity = 1U << 20;  // of a queue
@@ -151,4 +152,4 @@ ShareChange read_share(const MapReader& map) {
   return change;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

@@ -1,13 +1,15 @@
-#include "scenario/scenario_tensors.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "common/suggest.h"
-#include "program/program_choice.h"
+#include "program/step_table.h"
+#include "scenario/scenario_entries.h"
 
-namespace heddle::workload {
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
 namespace {
 
 using arch::Interleave;
@@ -189,13 +191,6 @@ void check_rules(const MapReader& map, const TensorDescriptor& tensor, std::uint
 
 }  // namespace
 
-arch::Swizzle read_swizzle(const MapReader& map, const char* key) {
-  using arch::Swizzle;
-  if (!map.has(key)) return Swizzle::none;
-  return choose(map, key, std::vector<Swizzle>{Swizzle::none, Swizzle::bytes32, Swizzle::bytes64, Swizzle::bytes128},
-                arch::swizzle_name);
-}
-
 MemoryRegion tensor_region(const MapReader& map, const std::vector<MemoryRegion>& regions, std::size_t count) {
   MemoryRegion region;
   region.name = map.name("name");
@@ -227,4 +222,4 @@ arch::TensorDescriptor read_tensor(const MapReader& map, const std::string& file
   return tensor;
 }
 
-}  // namespace heddle::workload
+}  // namespace heddle::scenario

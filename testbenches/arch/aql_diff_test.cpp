@@ -8,6 +8,8 @@
 #include "packet/packet_oracle.h"
 #include "support/seed.h"
 
+namespace arch_aql_diff_test {
+
 using namespace heddle::arch;
 namespace oracle = heddle::oracle;
 using heddle::CheckFailed;
@@ -214,3 +216,5 @@ TEST_CASE("byte 1 of a condensed packet counts kernels: it has no scopes", "[pac
     for (std::uint32_t i = 0; i < kernels; ++i) CHECK(result.diffs[i].reference == 3);
   }
 }
+
+}  // namespace arch_aql_diff_test

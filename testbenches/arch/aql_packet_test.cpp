@@ -13,6 +13,8 @@
 #include "packet/random_packet.h"
 #include "support/seed.h"
 
+namespace arch_aql_packet_test {
+
 using namespace heddle::arch;
 namespace oracle = heddle::oracle;
 using heddle::CheckFailed;
@@ -331,3 +333,5 @@ TEST_CASE("status codes are those of the HSA runtime", "[packet][PKT-09]") {
   CHECK(std::string(status_text(HsaStatus::invalid_packet_format)) == "invalid packet format");
   CHECK(std::string(status_text(static_cast<HsaStatus>(0x1234))) == "unknown status");
 }
+
+}  // namespace arch_aql_packet_test

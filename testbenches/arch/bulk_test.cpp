@@ -10,6 +10,8 @@
 #include "common/error.h"
 #include "support/seed.h"
 
+namespace arch_bulk_test {
+
 using namespace heddle::arch;
 
 namespace {
@@ -154,3 +156,5 @@ TEST_CASE("a piece knows whether all of its bytes are inside", "[arch]") {
   piece.inside = ByteMask::first(128);
   CHECK(piece.all_inside());
 }
+
+}  // namespace arch_bulk_test

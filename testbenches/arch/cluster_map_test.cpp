@@ -10,6 +10,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace arch_cluster_map_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -316,3 +318,5 @@ TEST_CASE("random CGAs give the figures of a list of all that happened", "[clust
   }
   CHECK(most > ClusterMap::kKept);
 }
+
+}  // namespace arch_cluster_map_test

@@ -9,6 +9,8 @@
 
 #include "support/random.h"
 
+namespace arch_cluster_test {
+
 using Catch::Contains;
 using namespace heddle::arch;
 using heddle::test::Random;
@@ -176,3 +178,5 @@ TEST_CASE("random groupings are judged as the specification says", "[arch][CWD-1
   CHECK(good > 2000);
   CHECK(bad > 2000);
 }
+
+}  // namespace arch_cluster_test

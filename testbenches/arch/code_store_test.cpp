@@ -14,6 +14,8 @@
 #include "support/list_program.h"
 #include "support/random.h"
 
+namespace arch_code_store_test {
+
 using namespace heddle;
 using namespace heddle::arch;
 using heddle::test::ListProgram;
@@ -226,3 +228,5 @@ TEST_CASE("the CTAs of a queue task find their entries, round after round", "[ar
   store.give_back(launch);
   CHECK(store.lent() == 0);
 }
+
+}  // namespace arch_code_store_test

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace arch_fault_test {
+
 using namespace heddle::arch;
 using Catch::Contains;
 
@@ -114,3 +116,5 @@ TEST_CASE("every kind of fault has a key and a text of its own", "[arch][CGA-08]
   CHECK(static_cast<std::size_t>(FaultKind::queue_closed) == kFaultKinds - 1);
   CHECK(fault_key(FaultKind::tensor) == std::string("tensor"));
 }
+
+}  // namespace arch_fault_test

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace arch_gpu_observation_test {
+
 using heddle::Labels;
 
 TEST_CASE("labels name what has a name and number the rest", "[observation]") {
@@ -11,3 +13,5 @@ TEST_CASE("labels name what has a name and number the rest", "[observation]") {
   CHECK(labels.of(3) == "copy");
   CHECK(labels.of(4) == "stream 4");
 }
+
+}  // namespace arch_gpu_observation_test

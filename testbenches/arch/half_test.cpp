@@ -9,6 +9,8 @@
 
 #include "support/seed.h"
 
+namespace arch_half_test {
+
 using namespace heddle::arch;
 
 namespace {
@@ -87,3 +89,5 @@ TEST_CASE("random floats round as Eigen's do", "[arch]") {
   }
   CHECK(wrong == 0);
 }
+
+}  // namespace arch_half_test

@@ -12,6 +12,8 @@
 #include "packet/random_packet.h"
 #include "support/seed.h"
 
+namespace arch_kernel_object_test {
+
 using namespace heddle::arch;
 namespace oracle = heddle::oracle;
 using heddle::CheckFailed;
@@ -236,3 +238,5 @@ TEST_CASE("workgroups at the edge of a grid can be partial", "[packet][PKT-03]")
   CHECK(grid(dispatch({2, 1, 1}, {0xFFFF'FFFF, 1, 1})) == Dim3{0x8000'0000, 1, 1});
   CHECK(grid(dispatch({1, 1, 1}, {0xFFFF'FFFF, 1, 1})) == Dim3{0xFFFF'FFFF, 1, 1});
 }
+
+}  // namespace arch_kernel_object_test

@@ -8,6 +8,8 @@
 
 #include "support/seed.h"
 
+namespace arch_load_map_test {
+
 using namespace heddle;
 
 namespace {
@@ -138,3 +140,5 @@ TEST_CASE("random intervals give the load of an array with a cell per cycle", "[
     require_near(map.mean(), total / (static_cast<double>(last) * capacity * units));
   }
 }
+
+}  // namespace arch_load_map_test

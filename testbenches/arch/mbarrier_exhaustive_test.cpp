@@ -11,6 +11,8 @@
 #include "arch/mbarrier_reference.h"
 #include "support/random.h"
 
+namespace arch_mbarrier_exhaustive_test {
+
 using namespace heddle::arch;
 using heddle::test::agree;
 using heddle::test::MbarrierReference;
@@ -248,3 +250,5 @@ TEST_CASE("in every interleaving of any three programs an mbarrier does what its
   CHECK(stuck > 100);
   CHECK(states > 100'000);
 }
+
+}  // namespace arch_mbarrier_exhaustive_test

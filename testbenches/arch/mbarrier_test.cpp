@@ -10,6 +10,8 @@
 #include "arch/mbarrier_reference.h"
 #include "support/random.h"
 
+namespace arch_mbarrier_test {
+
 using namespace heddle::arch;
 using heddle::test::agree;
 using heddle::test::MbarrierReference;
@@ -369,3 +371,5 @@ TEST_CASE("actors that arrive, expect, complete and wait in turn never lose a ph
   }
   CHECK(negative > 1000);
 }
+
+}  // namespace arch_mbarrier_test

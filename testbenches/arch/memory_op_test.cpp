@@ -16,6 +16,8 @@
 #include "common/error.h"
 #include "support/seed.h"
 
+namespace arch_memory_op_test {
+
 using namespace heddle::arch;
 
 namespace {
@@ -251,3 +253,5 @@ TEST_CASE("minima and maxima of halves: numbers win against NaNs, -0 is less tha
     }
   }
 }
+
+}  // namespace arch_memory_op_test

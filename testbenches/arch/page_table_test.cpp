@@ -9,6 +9,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace arch_page_table_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::kLargePage;
@@ -161,3 +163,5 @@ TEST_CASE("the estimate of a builder's memory suffices", "[page_table][random][M
     REQUIRE(tables.used() <= arch::page_table_bytes(ranges, bytes));
   }
 }
+
+}  // namespace arch_page_table_test

@@ -11,6 +11,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace arch_raster_test {
+
 using namespace heddle::arch;
 using heddle::CheckFailed;
 using heddle::test::Random;
@@ -307,3 +309,5 @@ TEST_CASE("a raster shape names its levels from the outside in", "[arch][CWD-10]
   CHECK(raster_shape({8, 2, 1}, gpc, 1).cga_level == 1);  // the smaller GPC_CGA took its place
   CHECK(raster_shape({8, 2, 1}, {}, 0).levels == 0);
 }
+
+}  // namespace arch_raster_test

@@ -9,6 +9,8 @@
 
 #include "support/seed.h"
 
+namespace arch_sm_limits_test {
+
 using namespace heddle;
 using namespace heddle::arch;
 using Catch::Contains;
@@ -327,3 +329,5 @@ TEST_CASE("every resource has a name of its own", "[arch]") {
   CHECK(std::string(resource_name(Resource::ctas)) == "CTA slots");
   CHECK(std::string(resource_name(Resource::barriers)) == "barriers");
 }
+
+}  // namespace arch_sm_limits_test

@@ -11,6 +11,8 @@
 #include "common/error.h"
 #include "support/seed.h"
 
+namespace arch_swizzle_test {
+
 using namespace heddle::arch;
 using heddle::InputError;
 
@@ -272,3 +274,5 @@ TEST_CASE("a table that loses units, or moves them out of their span, is refused
   CHECK_THROWS_AS(table.set(Swizzle::bytes128, changed, "key"), InputError);
   CHECK(table(Swizzle::bytes128, 0x10) == 0x10);
 }
+
+}  // namespace arch_swizzle_test

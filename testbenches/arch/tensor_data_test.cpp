@@ -10,6 +10,8 @@
 #include "arch/line_bytes.h"
 #include "common/error.h"
 
+namespace arch_tensor_data_test {
+
 using namespace heddle::arch;
 using heddle::test::Bytes;
 using heddle::test::Dice;
@@ -165,3 +167,5 @@ TEST_CASE("types that do not convert keep their bytes, and only whole elements c
   Bytes data(8);
   CHECK_THROWS_AS(convert(TensorType::tf32, 6, data.data()), heddle::CheckFailed);
 }
+
+}  // namespace arch_tensor_data_test

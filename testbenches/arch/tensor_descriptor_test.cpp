@@ -7,9 +7,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/random_tensor.h"
+#include "arch/random_descriptor.h"
 #include "arch/tensor_examples.h"
 #include "common/error.h"
+
+namespace arch_tensor_descriptor_test {
 
 using namespace heddle::arch;
 using heddle::test::columns;
@@ -184,3 +186,5 @@ TEST_CASE("types have names, sizes and what reductions take them as", "[arch][TM
   CHECK(sizes == "1244882244448");
   CHECK(floats == "------fffffff");
 }
+
+}  // namespace arch_tensor_descriptor_test

@@ -11,6 +11,8 @@
 #include "arch/tensor_data.h"
 #include "common/error.h"
 
+namespace arch_tensor_reduce_test {
+
 using namespace heddle::arch;
 using heddle::test::bits_of_double;
 using heddle::test::Bytes;
@@ -280,3 +282,5 @@ TEST_CASE("reductions that do not exist, and parts of elements, are our own mist
   CHECK_THROWS_AS(attempt(AtomicKind::add, ValueType::u64, 12), heddle::CheckFailed);
   CHECK_NOTHROW(attempt(AtomicKind::add, ValueType::u64, 0));
 }
+
+}  // namespace arch_tensor_reduce_test

@@ -8,9 +8,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/random_tensor.h"
+#include "arch/random_descriptor.h"
 #include "arch/tensor_descriptor.h"
 #include "arch/tensor_examples.h"
+
+namespace arch_tensor_rules_test {
 
 using namespace heddle::arch;
 using heddle::test::columns;
@@ -407,3 +409,5 @@ TEST_CASE("every rule has a key and a text of its own", "[arch][TMA-06]") {
   CHECK(rule_text(TensorRule::stride_order) == std::string("a stride is smaller than the dimension inside it"));
   CHECK_THAT(rule_text(TensorRule::receivers_share_sm), Catch::Contains("mode multicast"));
 }
+
+}  // namespace arch_tensor_rules_test

@@ -10,6 +10,8 @@
 
 #include "arch/tmdq_explorer.h"
 
+namespace arch_tmdq_exhaustive_test {
+
 using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
@@ -174,8 +176,8 @@ class Tmdqs {
     std::size_t task = 0;
     std::uint32_t at = 0;  // 0: take or create, 1: create, 2: count, 3: push
     std::uint64_t record = 0;
-    std::optional<TakeWalk> take;
-    std::optional<PushWalk> walk;
+    std::optional<TakeSteps> take;
+    std::optional<PushSteps> walk;
     std::vector<std::uint64_t> answers;
   };
   struct Scheduler {
@@ -183,7 +185,7 @@ class Tmdqs {
     std::uint32_t at = 0;  // 0: complete, 1: give back, 2: uncount
     Task job;              // record 0: the CTA has left
     std::optional<Complete> walk;
-    std::optional<GiveWalk> give;
+    std::optional<GiveSteps> give;
     std::vector<std::uint64_t> answers;
   };
 
@@ -314,7 +316,7 @@ TEST_CASE("no interleaving of launches into one stream and completions loses a t
   for (const auto& tasks : sizes) {
     std::string what;
     for (const std::uint32_t count : tasks) what += std::to_string(count) + " ";
-    const Explored found = explore_tmdqs<CompleteWalk>(tasks, 1, 1);
+    const Explored found = explore_tmdqs<CompleteSteps>(tasks, 1, 1);
     show("tasks of the pushers " + what, found);
     CHECK(found.wrong.empty());
     CHECK(found.ends > 0);
@@ -324,7 +326,7 @@ TEST_CASE("no interleaving of launches into one stream and completions loses a t
 TEST_CASE("with two streams and two chains of task management a context closes once, when all is done",
           "[arch][TSK-07][TSK-09]") {
   for (const auto& tasks : std::vector<std::vector<std::uint32_t>>{{2}, {3}, {1, 1}, {2, 1}, {2, 2}}) {
-    const Explored found = explore_tmdqs<CompleteWalk>(tasks, 2, 2);
+    const Explored found = explore_tmdqs<CompleteSteps>(tasks, 2, 2);
     show("two TMDQs, two schedulers, " + std::to_string(tasks.size()) + " pushers of " + std::to_string(tasks[0]),
          found);
     CHECK(found.wrong.empty());
@@ -338,7 +340,7 @@ TEST_CASE("records of tasks that have completed are used again without harm", "[
     const RecordPool pool{0x8000, records, kRecordBytes};
     for (const std::size_t pushers : {1, 2}) {
       const std::vector<std::vector<Task>> all(pushers, std::vector<Task>(pushers == 1 ? 3 : 2, any));
-      const Explored found = explore(Tmdqs<CompleteWalk>(all, 1, 1, pool));
+      const Explored found = explore(Tmdqs<CompleteSteps>(all, 1, 1, pool));
       show(std::to_string(records) + " records, " + std::to_string(pushers) + " pushers", found);
       CHECK(found.wrong.empty());
       CHECK(found.ends > 0);
@@ -353,3 +355,5 @@ TEST_CASE("waiting for the last-task pointer instead of the next task loses one"
         "a task was started out of the order of its TMDQ, twice, or never launched");
   CHECK_FALSE(explore_tmdqs<SkippingWalk>({2, 1}, 1, 1).wrong.empty());
 }
+
+}  // namespace arch_tmdq_exhaustive_test

@@ -11,6 +11,8 @@
 
 #include "arch/tmdq_explorer.h"
 
+namespace arch_tmdq_rings_test {
+
 using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
@@ -111,12 +113,12 @@ class Pool {
  private:
   struct Taker {
     std::uint32_t left = 0;
-    std::optional<TakeWalk> walk;
+    std::optional<TakeSteps> walk;
     std::vector<std::uint64_t> answers;
   };
   struct Giver {
     std::uint64_t record = 0;
-    std::optional<GiveWalk> walk;
+    std::optional<GiveSteps> walk;
     std::vector<std::uint64_t> answers;
   };
   RecordPool pool_;
@@ -229,7 +231,7 @@ class Queue {
   struct Appender {
     std::uint32_t left = 0;
     std::uint32_t at = 0;  // 0: walk, 1: data, 2: turn
-    std::optional<AppendWalk> walk = {};
+    std::optional<AppendSteps> walk = {};
     std::vector<std::uint64_t> answers = {};
   };
   struct Cta {
@@ -325,3 +327,5 @@ TEST_CASE("appenders to a queue whose task has been stopped do not wait for ever
     CHECK(found.ends > 0);
   }
 }
+
+}  // namespace arch_tmdq_rings_test

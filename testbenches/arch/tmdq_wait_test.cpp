@@ -10,6 +10,8 @@
 
 #include "arch/tmdq_explorer.h"
 
+namespace arch_tmdq_wait_test {
+
 using namespace heddle::arch;
 using heddle::test::explore;
 using heddle::test::Explored;
@@ -110,7 +112,7 @@ class Waits {
     std::uint64_t wait = 0;
     std::uint64_t launched = 0;  // since the last
     std::uint64_t open = 0;      // tasks of it that have not completed
-    std::optional<WaitWalk> walk;
+    std::optional<WaitSteps> walk;
     std::optional<std::uint64_t> pending;  // an answer on its way
     bool passed = false;                   // the walk has seen that nothing is open
   };
@@ -198,3 +200,5 @@ TEST_CASE("no interleaving of waits, completions and wakes lets a warp go on too
   CHECK_FALSE(explore(Waits({{1, 1}, {1}}, 2, Waits::Mistake::hasty)).wrong.empty());
   CHECK(explore(Waits({{1}, {1, 1, 1}}, 1, Waits::Mistake::trusting)).wrong == "stuck");
 }
+
+}  // namespace arch_tmdq_wait_test

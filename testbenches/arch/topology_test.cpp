@@ -14,6 +14,8 @@
 #include "common/error.h"
 #include "support/seed.h"
 
+namespace arch_topology_test {
+
 using namespace heddle;
 using namespace heddle::arch;
 using Catch::Contains;
@@ -272,3 +274,5 @@ TEST_CASE("uGPUs are consecutive GPCs", "[arch][CWD-10]") {
   }
   CHECK_THROWS_WITH(Topology(shape, {2, 0, 3}), Contains("uGPU 1 has no GPC"));
 }
+
+}  // namespace arch_topology_test

@@ -10,6 +10,8 @@
 #include "support/list_program.h"
 #include "support/random.h"
 
+namespace arch_warp_program_test {
+
 using namespace heddle::arch;
 using heddle::InputError;
 using heddle::test::ListProgram;
@@ -167,3 +169,5 @@ TEST_CASE("special registers have names of their own", "[arch][CGA-10]") {
   CHECK(static_cast<std::size_t>(SpecialRegister::cga_memory) == kSpecialRegisters - 1);
   CHECK(special_name(SpecialRegister::cga_memory) == std::string("cga_memory"));
 }
+
+}  // namespace arch_warp_program_test

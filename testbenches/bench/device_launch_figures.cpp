@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/kernel_object.h"
 #include "support/gpu_lab.h"
@@ -82,7 +83,7 @@ Chain chain(const std::vector<std::string>& sets, arch::LaunchMode mode, std::ui
   object.program = packet.kernel.code;
   object.name = "again";
   const arch::KernelObjectBytes bytes = arch::encode(object);
-  HEDDLE_CHECK(lab.gpu.write_memory(kKernel, bytes.data(), bytes.size()), "no room");
+  HEDDLE_CHECK(lab.gpu.memory().write(kKernel, bytes.data(), bytes.size()), "no room");
   lab.write<std::uint32_t>(kLeft, launches);
   lab.submit(packet);
   run_until_idle();

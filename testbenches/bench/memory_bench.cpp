@@ -1,6 +1,6 @@
 // How fast the memory path is: reads of lines that hit the L2, from warp to warp through L1, crossbar and slice, in
-// both timing modes, next to what the SystemC kernel itself can do on the same machine in the same run. Times differ
-// from machine to machine: quote the ratio, and only from one run.
+// both timing modes, next to what the SystemC kernel itself can do on the same machine, before and after each. Times
+// are CPU times and differ from machine to machine: quote the ratio.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -67,7 +67,7 @@ class StreamReads final : public arch::WarpProgram {
   arch::Demand exit_;
 };
 
-// Lines per second of wall clock.
+// Lines per second of CPU time.
 double lines_per_second(const std::string& timing, std::uint8_t width, std::uint64_t lines) {
   test::SimFixture sim;
   test::GpuLab lab(test::preset_params("h100-sxm", {"gpu.timing=" + timing}));
@@ -81,27 +81,25 @@ double lines_per_second(const std::string& timing, std::uint8_t width, std::uint
     return static_cast<double>(loads * warps * piece) / arch::kLineBytes;
   };
   run(kSet);  // into the L2
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = bench::cpu_seconds();
   const double done = run(lines * arch::kLineBytes);
-  return done / bench::seconds_since(begin);
+  return done / (bench::cpu_seconds() - begin);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::uint64_t lines = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
-  const double bare = bench::bare_events_per_second(2'000'000);
-  std::fputs(
-      fmt::format("bare SystemC events  {:12.0f} per second (one SC_METHOD that notifies itself)\n", bare).c_str(),
-      stdout);
   for (const char* timing : {"at", "lt"}) {
     for (const std::uint8_t width : {std::uint8_t{4}, std::uint8_t{16}}) {
-      const double rate = lines_per_second(timing, width, lines);
-      std::fputs(
-          fmt::format("L2-hit line reads {}  {:12.0f} per second ({} per warp load): {:.1f} bare events per line\n",
-                      timing, rate, width == 4 ? "one line " : "four lines", bare / rate)
-              .c_str(),
-          stdout);
+      const bench::Yardstick::Round round =
+          bench::Yardstick().measure(3, [&] { return lines_per_second(timing, width, lines); });
+      std::fputs(fmt::format("L2-hit line reads {}  {:12.0f} per second ({} per warp load): {:.1f} bare events per line "
+                             "({:.1f} M/s)\n",
+                             timing, round.rate, width == 4 ? "one line " : "four lines", 1 / round.ratio(),
+                             round.bare / 1e6)
+                     .c_str(),
+                 stdout);
     }
   }
   return 0;

@@ -230,8 +230,8 @@ void matmul_sizes() {
 
 // The shipped scenario.
 void matrix_multiply() {
-  const workload::Scenario scenario =
-      workload::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/gemm_1024.yaml");
+  const scenario::Scenario scenario =
+      scenario::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/gemm_1024.yaml");
   print("\n| timing | simulated time | TFLOP/s | share of peak | wall clock |\n| --- | --- | --- | --- | --- |\n");
   for (const char* timing : {"at", "lt"}) {
     replay::Job job;

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/machines.h"
 #include "cli/replay_plan.h"
+#include "import/recordings.h"
 #include "replay/simulation.h"
-#include "import/kineto.h"
 
 int sc_main(int, char**) { return 0; }
 
@@ -235,7 +236,7 @@ void recorded(const std::string& path) {
     print("(the recording is not here)\n");
     return;
   }
-  const workload::Workload recording = workload::import_kineto(path).front();
+  const workload::Workload recording = import::import_kineto(path).front();
   const gpu::GpuParams params = machine("h100-sxm");
   const workload::Workload w = cli::fit_workload(recording, params, cli::Fit::signature).workload;
   double busy = 0;

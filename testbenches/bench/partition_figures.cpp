@@ -151,8 +151,8 @@ class Host : public sc_core::sc_module, private EventHandler {
     full_[process][stream] = false;
     const std::size_t phase = static_cast<std::size_t>((domain_.now() - 1) / phase_);
     if (phase >= kPhases) return;
-    if (done.submitted >= sc_core::sc_time(static_cast<double>(phase * phase_), sc_core::SC_NS)) {
-      latency[process][phase] += (done.end - done.submitted).to_seconds() * 1e6;
+    if (sc_time_of(done.submitted) >= sc_core::sc_time(static_cast<double>(phase * phase_), sc_core::SC_NS)) {
+      latency[process][phase] += sc_time_of(done.end - done.submitted).to_seconds() * 1e6;
       ++kernels[process][phase];
     }
     if (kBusy[process][phase]) submit(process, stream);

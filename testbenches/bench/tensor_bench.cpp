@@ -3,13 +3,14 @@
 //
 //   heddle_tensor_bench [size [sample [cluster_x cluster_y [K=V]...]]]   default: 4096 97 2 2
 //
-// Prints the time and what a line costs in bare SC_METHOD activations of the same run. Fails if a result is wrong.
+// Prints the CPU time and what a line costs in bare SC_METHOD activations, measured before and after. Fails if a result is wrong.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/half.h"
 #include "bench/bare_events.h"
@@ -33,7 +34,7 @@ void fill(test::GpuLab& lab, std::uint64_t address, std::uint32_t rows, std::uin
   std::vector<std::uint16_t> line(k);
   for (std::uint32_t row = 0; row < rows; ++row) {
     for (std::uint32_t i = 0; i < k; ++i) line[i] = arch::bf16_of(static_cast<float>(element(row, i, which)));
-    HEDDLE_CHECK(lab.gpu.write_memory(address + std::uint64_t{2} * k * row, line.data(), std::uint64_t{2} * k),
+    HEDDLE_CHECK(lab.gpu.memory().write(address + std::uint64_t{2} * k * row, line.data(), std::uint64_t{2} * k),
                  "a matrix outside memory");
   }
 }
@@ -51,7 +52,7 @@ std::uint64_t wrong_in(test::GpuLab& lab, const TensorGemm& gemm, const GemmShap
   for (std::uint32_t i = 0; i < TensorGemm::kTile; ++i) {
     const std::uint64_t m = std::uint64_t{y} * TensorGemm::kTile + i;
     const std::uint64_t at = gemm.c() + 4 * (m * shape.n + std::uint64_t{x} * TensorGemm::kTile);
-    HEDDLE_CHECK(lab.gpu.read_memory(at, row.data(), 4 * row.size()), "the result is outside memory");
+    HEDDLE_CHECK(lab.gpu.memory().read(at, row.data(), 4 * row.size()), "the result is outside memory");
     for (std::uint32_t k = 0; sampled && k < shape.k; ++k) a[k] = element(m, k, 0);
     for (std::uint32_t j = 0; j < TensorGemm::kTile; ++j) {
       long sum = 0;
@@ -95,11 +96,14 @@ int main(int argc, char** argv) {
   gemm.write_descriptors(lab);
   const protocol::SubmitPacket packet =
       lab.packet(gemm.program(), gemm.grid(), TensorGemm::block(), TensorGemm::shared(), 0, gemm.cluster());
-  const double bare = bench::bare_events_per_second(2'000'000);
-  const auto begin = std::chrono::steady_clock::now();
-  const std::uint32_t operation = lab.submit(packet);
-  test::run_until_idle();
-  const double seconds = bench::seconds_since(begin);
+  std::uint32_t operation = 0;
+  const bench::Yardstick::Round round = bench::Yardstick().measure(1, [&] {
+    const double begin = bench::cpu_seconds();
+    operation = lab.submit(packet);
+    test::run_until_idle();
+    return 1 / (bench::cpu_seconds() - begin);
+  });
+  const double seconds = 1 / round.rate;
   lab.gpu.check_quiescent();
   for (const auto& fault : lab.gpu.faults()) std::printf("%s\n", arch::text_of(fault).c_str());
 
@@ -121,8 +125,8 @@ int main(int argc, char** argv) {
   fmt::print("simulated: {:.0f} cycles, {:.1f} us, {:.0f} TFLOP/s\n", cycles, cycles / 1755,
              flops * 1755e6 / cycles / 1e12);
   fmt::print("lines delivered to SMs: {:.0f}; line requests of the units: {:.0f}\n", lines, total(lab, ".lines"));
-  fmt::print("wall-clock: {:.2f} s, {:.0f} ns per line, {:.1f} bare SC_METHOD activations per line ({:.1f} M/s)\n",
-             seconds, seconds / lines * 1e9, seconds * bare / lines, bare / 1e6);
+  fmt::print("CPU time: {:.2f} s, {:.0f} ns per line, {:.1f} bare SC_METHOD activations per line ({:.1f} M/s)\n",
+             seconds, seconds / lines * 1e9, seconds * round.bare / lines, round.bare / 1e6);
   fmt::print("{} tiles of sampled CTAs compared: {} elements wrong\n", checked, wrong);
   return wrong == 0 && lab.gpu.faults().empty() ? 0 : 1;
 }

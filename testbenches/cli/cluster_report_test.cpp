@@ -1,13 +1,16 @@
 // What a run says of its clusters: stats.json, the page, the summary.
-#include "arch/gpu_observation.h"
-#include "cli/cluster_report.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include <nlohmann/json.hpp>
+
+#include "arch/gpu_observation.h"
 #include "cli/csv.h"
+#include "cli/report_parts.h"
+
+namespace cli_cluster_report_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -325,3 +328,5 @@ TEST_CASE("kernels with a duration instead of a program have CGAs, too; without 
   CHECK_FALSE(without.document().at("gpus").at(0).contains("clusters"));
   CHECK_FALSE(without.page().at("gpus").at(0).contains("clusters"));
 }
+
+}  // namespace cli_cluster_report_test

@@ -3,7 +3,11 @@
 #include <map>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/csv.h"
+
+namespace cli_clusters_test {
 
 using namespace heddle::test;
 
@@ -175,3 +179,5 @@ TEST_CASE("a scenario's clusters stand in its occupancy", "[cli][CWD-24]") {
   CHECK(b[0].at("level") == "GPU_CGA");
   CHECK(b[0].at("active") == 1);
 }
+
+}  // namespace cli_clusters_test

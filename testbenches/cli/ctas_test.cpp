@@ -2,7 +2,11 @@
 #include <map>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/csv.h"
+
+namespace cli_ctas_test {
 
 using namespace heddle::test;
 
@@ -125,3 +129,5 @@ TEST_CASE("something else than CTAs cannot be dumped", "[cli]") {
   CHECK(blocked.status == 2);
   CHECK(contains(blocked.err, "ctas.csv"));
 }
+
+}  // namespace cli_ctas_test

@@ -1,7 +1,11 @@
 // Kernels that are programs: the bytes that they leave in memory, and what a scenario says of them.
 #include <cstring>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
+
+namespace cli_memory_test {
 
 using namespace heddle::test;
 
@@ -192,3 +196,5 @@ TEST_CASE("the page shows what programs did to memory", "[cli]") {
   const Results plain = run_well(dir, {scenario("two_gpus.yaml")}, "plain");
   for (const nlohmann::json& other : plain.page().at("gpus")) CHECK_FALSE(other.contains("memory"));
 }
+
+}  // namespace cli_memory_test

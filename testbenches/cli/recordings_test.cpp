@@ -3,7 +3,11 @@
 #include <iostream>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
+
+namespace cli_recordings_test {
 
 using namespace heddle::test;
 
@@ -146,3 +150,5 @@ TEST_CASE("recording: the clusters of Wan on H100 are as many as the driver said
   }
   CHECK(sizes == std::set<int>{2, 4});
 }
+
+}  // namespace cli_recordings_test

@@ -3,7 +3,7 @@
 
 #include "cli/program.h"
 
-namespace heddle::test {
+namespace heddle::test::cli_registers_test {
 
 TEST_CASE("show registers tells what a host sees, in three forms", "[cli][HST-01]") {
   const TempDir folder;
@@ -26,10 +26,10 @@ TEST_CASE("show registers refuses forms that do not exist, and forms of other th
   CHECK(contains(unknown.err, "text, markdown or c"));
   const Finished other = heddle_in(folder, {"show", "params", "--format", "c"});
   CHECK(other.status == 2);
-  CHECK(contains(other.err, "registers only"));
+  CHECK(contains(other.err, "registers and statistics only"));
   const Finished near = heddle_in(folder, {"show", "register"});
   CHECK(near.status == 2);
   CHECK(contains(near.err, "heddle show registers"));
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::cli_registers_test

@@ -3,7 +3,11 @@
 #include <cmath>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
+
+namespace cli_replay_test {
 
 using namespace heddle::test;
 
@@ -208,3 +212,5 @@ TEST_CASE("an imported trace is a scenario that runs as long as the replay", "[c
   CHECK(span(replay) == Approx(replay.stat("replay.span.modelled")).margin(0.01));
   CHECK(span(scenario) == Approx(span(replay)).epsilon(0.001));
 }
+
+}  // namespace cli_replay_test

@@ -1,6 +1,10 @@
 // A kernel trace of rocprofv3 as a user meets it: replayed, imported, asked for its occupancy, refused.
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 #include "import/rocprof_text.h"
+
+namespace cli_rocprof_test {
 
 using namespace heddle::test;
 
@@ -88,3 +92,5 @@ TEST_CASE("the occupancy of a trace's kernels is that of the machine of --gpu", 
   CHECK(kernels[0].at("clusters")[0].at("ctas_per_sm") == 8);
   CHECK(kernels[1].at("clusters")[0].at("ctas_per_sm") == 32);
 }
+
+}  // namespace cli_rocprof_test

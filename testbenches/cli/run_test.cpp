@@ -2,7 +2,11 @@
 #include <algorithm>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
+
+namespace cli_run_test {
 
 using namespace heddle::test;
 
@@ -208,3 +212,5 @@ TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
   CHECK(contains(some.out, "gpu.sm.limits.registers"));
   CHECK_FALSE(contains(some.out, "gpu.cwd"));
 }
+
+}  // namespace cli_run_test

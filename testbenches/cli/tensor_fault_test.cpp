@@ -1,5 +1,9 @@
 // What a run says of requests to the tensor memory access unit that break a rule.
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
+
+namespace cli_tensor_fault_test {
 
 using namespace heddle::test;
 
@@ -66,3 +70,5 @@ TEST_CASE("a request that breaks a rule is a fault that names it", "[cli][TMA-06
     }
   }
 }
+
+}  // namespace cli_tensor_fault_test

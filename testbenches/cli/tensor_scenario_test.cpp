@@ -1,6 +1,8 @@
 // The shipped scenarios with bulk requests, as users run them.
 #include "cli/program.h"
 
+namespace cli_tensor_scenario_test {
+
 using namespace heddle::test;
 
 TEST_CASE("the scenarios with tensors meet what they expect", "[cli][TMA-11][TMA-22][TMA-30]") {
@@ -20,3 +22,5 @@ TEST_CASE("the comparison of copies and tensor loads meets what it expects", "[c
   CHECK(results.stat("gpu0.faults") == 0);
   CHECK(results.stat("gpu1.faults") == 0);
 }
+
+}  // namespace cli_tensor_scenario_test

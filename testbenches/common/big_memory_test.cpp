@@ -12,6 +12,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace common_big_memory_test {
+
 using namespace heddle;
 
 TEST_CASE("big memory: arrays are zero and aligned, and keep their bytes until they are given back", "[common]") {
@@ -58,3 +60,5 @@ TEST_CASE("big memory: an array that moves is given back once, and a new one is 
   REQUIRE(vector[4'999] == 3);
   REQUIRE(vector[49'999] == 4);
 }
+
+}  // namespace common_big_memory_test

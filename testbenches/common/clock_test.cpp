@@ -9,6 +9,8 @@
 #include "support/seed.h"
 #include "support/sim_fixture.h"
 
+namespace common_clock_test {
+
 using namespace heddle;
 using Catch::Contains;
 using sc_core::sc_time;
@@ -89,3 +91,5 @@ TEST_CASE("a clock that the time resolution cannot represent is refused, with a 
     CHECK(clock.cycles_for_ns(1000) == 1755);
   }
 }
+
+}  // namespace common_clock_test

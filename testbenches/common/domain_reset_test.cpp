@@ -10,6 +10,8 @@
 #include "common/block.h"
 #include "common/domain_bench.h"
 
+namespace common_domain_reset_test {
+
 using namespace heddle;
 using namespace heddle::test::domains;
 using Catch::Contains;
@@ -141,3 +143,5 @@ TEST_CASE("a reset from inside an event of the domain is refused", "[domain]") {
   CHECK(refused);
   CHECK(bench.recorder.arguments() == std::vector<std::uint64_t>{1, 2});  // nothing was lost
 }
+
+}  // namespace common_domain_reset_test

@@ -13,6 +13,8 @@
 #include "common/block.h"
 #include "common/domain_bench.h"
 
+namespace common_domain_test {
+
 using namespace heddle;
 using namespace heddle::test::domains;
 using Catch::Contains;
@@ -312,7 +314,7 @@ TEST_CASE("a block puts its statistics below the device's prefix, and is reset a
   run_until_idle();
   CHECK(part.when == 12);
   CHECK(observation.progress == 1);
-  CHECK(observation.stats.to_json().at("gpu7.gpc0.gpm.launches").at("value") == 1);
+  CHECK(observation.stats.value("gpu7.gpc0.gpm.launches") == 1);
   WaitGraph graph;
   domain.collect_waits(graph);
   CHECK(graph.chain() == std::vector<std::string>{"a waits: needs b"});
@@ -330,3 +332,5 @@ TEST_CASE("hundreds of simulations follow each other in one process", "[domain]"
     REQUIRE(bench.recorder.seen.size() == 1);
   }
 }
+
+}  // namespace common_domain_test

@@ -7,6 +7,8 @@
 
 #include "support/sim_fixture.h"
 
+namespace common_error_test {
+
 using namespace heddle;
 using Catch::Contains;
 using test::failure_of;
@@ -65,3 +67,5 @@ TEST_CASE("contexts nest and are put back", "[error]") {
   CHECK_THAT(failure_of([] { HEDDLE_CHECK(false, "x"); }), Catch::StartsWith("outer: x"));
   exchange_check_context(none);
 }
+
+}  // namespace common_error_test

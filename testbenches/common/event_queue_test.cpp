@@ -12,6 +12,8 @@
 
 #include "support/seed.h"
 
+namespace common_event_queue_test {
+
 using namespace heddle;
 using test::Dice;
 using test::scramble;
@@ -315,3 +317,5 @@ TEST_CASE("an event that throws is gone, and the queue goes on with the next", "
   CHECK(queue.run_cycle() == 1);
   CHECK(log.seen == std::vector<std::uint64_t>{1, 2, 3});
 }
+
+}  // namespace common_event_queue_test

@@ -12,14 +12,14 @@
 
 #include "support/random.h"
 
-namespace heddle {
+namespace heddle::common_link_network_test {
 namespace {
 
 using test::Random;
 using Cycle = LinkPace::Cycle;
 
 // The network's surroundings, without a simulator: events in order of time, exits that close as they are told.
-class Host final : public LinkNetworkHost {
+class Surroundings final : public LinkNetworkListener {
  public:
   struct Left {
     Cycle when;
@@ -32,11 +32,11 @@ class Host final : public LinkNetworkHost {
     REQUIRE(when >= now);
     events.emplace(std::make_pair(when, order++), std::make_pair(kind, argument));
   }
-  bool leave(std::uint32_t exit, const LinkPacket& packet, Cycle when) override {
+  bool eject(std::uint32_t exit, const LinkPacket& packet, Cycle when) override {
     left.push_back({when, exit, reinterpret_cast<std::uintptr_t>(packet.item)});
     return !(closes && closes(exit));
   }
-  void room(std::uint32_t owner, Cycle) override { rooms.push_back(owner); }
+  void credit(std::uint32_t owner, Cycle) override { rooms.push_back(owner); }
 
   // Runs the events up to and including `end`.
   void run(LinkNetwork& network, Cycle end) {
@@ -134,7 +134,7 @@ class SlowLink {
   struct Packet {
     std::uint64_t id;
     std::uint32_t bytes;
-    std::uint32_t exit;
+    std::uint32_t egress;
   };
   struct Input {
     std::deque<Packet> queue;
@@ -148,7 +148,7 @@ class SlowLink {
   template <class Leave>
   void arrive(std::size_t input, const Packet& packet, Leave&& leave) {
     const bool alone = inputs[input].queue.empty() && next_of(current_) == inputs.size();
-    if (alone && tokens_ > 0 && !closed[packet.exit]) {
+    if (alone && tokens_ > 0 && !closed[packet.egress]) {
       tokens_ -= packet.bytes;
       leave(packet);
       return;
@@ -180,7 +180,7 @@ class SlowLink {
 
  private:
   bool can_go(std::size_t input) const {
-    return !inputs[input].queue.empty() && !closed[inputs[input].queue.front().exit];
+    return !inputs[input].queue.empty() && !closed[inputs[input].queue.front().egress];
   }
   // The next input that can go, at last this one; none: the number of inputs.
   std::size_t next_of(std::size_t from) const {
@@ -204,7 +204,7 @@ TEST_CASE("a link agrees with a cycle-by-cycle oracle packet by packet", "[commo
   for (const std::uint64_t seed : test::seeds(400)) {
     CAPTURE(seed);
     Random random(seed);
-    Host host;
+    Surroundings host;
     LinkNetwork network(host);
     const std::uint32_t rate = random.between(8, 300);
     SlowLink slow(rate);
@@ -212,27 +212,27 @@ TEST_CASE("a link agrees with a cycle-by-cycle oracle packet by packet", "[commo
     const std::uint32_t exits = random.between(1, 4);
     const std::uint32_t link = network.add_link("link", rate);
     for (std::uint32_t i = 0; i < inputs; ++i) {
-      LinkNetwork::PlaceSpec spec;
+      LinkNetwork::BufferSpec spec;
       spec.link = link;
       spec.capacity = 10'000;
       spec.weight = random.between(1, 3);
-      network.add_place(spec);
+      network.add_buffer(spec);
       slow.inputs.push_back({{}, 0, std::uint64_t{spec.weight} * LinkNetwork::kQuantum});
     }
-    for (std::uint32_t exit = 0; exit < exits; ++exit) network.add_exit(link, exit);
-    network.route_by_exit(link, inputs);
+    for (std::uint32_t exit = 0; exit < exits; ++exit) network.add_egress(link, exit);
+    network.route_by_egress(link, inputs);
 
     // Whether an exit closes after a packet depends on the packet alone, so that both see the same.
     const std::uint64_t closing = random.chance(50) ? random.between(1, 6) : 0;
     const auto closes_after = [&](std::uint64_t id) { return closing != 0 && test::scramble(id) % 8 < closing; };
     host.closes = [&](std::uint32_t) { return closes_after(host.left.back().id); };
     slow.closed.assign(exits, false);
-    std::vector<Host::Left> expected;
+    std::vector<Surroundings::Left> expected;
     Cycle cycle = 0;
     const auto leave = [&](const SlowLink::Packet& packet) {
-      expected.push_back({cycle, packet.exit, packet.id});
+      expected.push_back({cycle, packet.egress, packet.id});
       if (closes_after(packet.id)) {
-        slow.closed[packet.exit] = true;
+        slow.closed[packet.egress] = true;
         ++closings;
       }
     };
@@ -251,9 +251,9 @@ TEST_CASE("a link agrees with a cycle-by-cycle oracle packet by packet", "[commo
       for (std::uint32_t i = cycle < 60 ? random.below(load) : 0; i > 0; --i) {
         const std::uint32_t input = random.below(inputs);
         LinkPacket packet = packet_of(++id, random.chance(50) ? 32 : random.between(1, 300));
-        packet.exit = random.below(exits);
+        packet.egress = random.below(exits);
         network.enter(input, packet, cycle);
-        slow.arrive(input, {id, packet.bytes, packet.exit}, leave);
+        slow.arrive(input, {id, packet.bytes, packet.egress}, leave);
       }
       host.run(network, cycle);
       queued = std::max(queued, network.packets());
@@ -269,20 +269,20 @@ TEST_CASE("inputs that always have something share a link by weight", "[common][
   for (const std::uint64_t seed : test::seeds(60)) {
     CAPTURE(seed);
     Random random(seed);
-    Host host;
+    Surroundings host;
     LinkNetwork network(host);
     const std::uint32_t link = network.add_link("link", 64);
     const std::uint32_t inputs = random.between(2, 6);
     std::vector<std::uint64_t> weights;
     for (std::uint32_t i = 0; i < inputs; ++i) {
-      LinkNetwork::PlaceSpec spec;
+      LinkNetwork::BufferSpec spec;
       spec.link = link;
       spec.capacity = 100'000;
       spec.weight = random.between(1, 3);
       weights.push_back(spec.weight);
-      network.add_place(spec);
+      network.add_buffer(spec);
     }
-    network.route_to(link, network.add_exit(link, 0));
+    network.route_to(link, network.add_egress(link, 0));
     // Often there is no room: nobody may gain by that.
     std::uint64_t turn = 0;
     host.closes = [&](std::uint32_t) { return test::scramble(++turn + seed) % 2 == 0; };
@@ -323,23 +323,23 @@ TEST_CASE("inputs that always have something share a link by weight", "[common][
 }
 
 TEST_CASE("a full place holds up those behind, and they go on in order", "[common][MEM-03]") {
-  Host host;
+  Surroundings host;
   LinkNetwork network(host);
   const std::uint32_t first = network.add_link("first", 32);
   const std::uint32_t second = network.add_link("second", 32);
-  LinkNetwork::PlaceSpec spec;
+  LinkNetwork::BufferSpec spec;
   spec.link = first;
   spec.capacity = 2;
   spec.owner = 7;
-  const std::uint32_t entry = network.add_place(spec);
+  const std::uint32_t entry = network.add_buffer(spec);
   spec = {};
   spec.link = second;
-  spec.feeder = first;
+  spec.upstream = first;
   spec.capacity = 3;
   spec.latency = 5;
-  const std::uint32_t middle = network.add_place(spec);
+  const std::uint32_t middle = network.add_buffer(spec);
   network.route_to(first, middle);
-  const std::uint32_t exit = network.add_exit(second, 9);
+  const std::uint32_t exit = network.add_egress(second, 9);
   network.route_to(second, exit);
   host.closes = [](std::uint32_t) { return true; };
 
@@ -354,9 +354,9 @@ TEST_CASE("a full place holds up those behind, and they go on in order", "[commo
   CHECK(network.packets() == 5);
   CHECK(network.packets_at(middle) == 3);
   REQUIRE(host.left.size() == 1);
-  CHECK(host.left[0] == Host::Left{5, 9, 1});
+  CHECK(host.left[0] == Surroundings::Left{5, 9, 1});
   std::vector<std::pair<std::uint32_t, std::uint32_t>> waits;
-  network.for_each_wait([&](std::uint32_t place) { waits.emplace_back(network.feeder_of(place), place); });
+  network.for_each_wait([&](std::uint32_t place) { waits.emplace_back(network.upstream_of(place), place); });
   CHECK(waits == std::vector<std::pair<std::uint32_t, std::uint32_t>>{
                      {LinkNetwork::kNone, entry}, {first, middle}, {second, exit}});
   CHECK(network.name_of(network.link_of(middle)) == "second");
@@ -374,14 +374,14 @@ TEST_CASE("a full place holds up those behind, and they go on in order", "[commo
 }
 
 TEST_CASE("an exit that its host closes holds packets until it opens", "[common][MEM-03]") {
-  Host host;
+  Surroundings host;
   LinkNetwork network(host);
   const std::uint32_t link = network.add_link("link", 32);
-  LinkNetwork::PlaceSpec spec;
+  LinkNetwork::BufferSpec spec;
   spec.link = link;
   spec.capacity = 8;
-  network.add_place(spec);
-  const std::uint32_t exit = network.add_exit(link, 0);
+  network.add_buffer(spec);
+  const std::uint32_t exit = network.add_egress(link, 0);
   network.route_to(link, exit);
   network.close(exit);
   for (std::uint64_t id = 1; id <= 3; ++id) network.enter(0, packet_of(id, 32), 2);
@@ -389,19 +389,19 @@ TEST_CASE("an exit that its host closes holds packets until it opens", "[common]
   CHECK(host.left.empty());
   network.open(exit, 50);
   host.run(network, 60);
-  CHECK(host.left == std::vector<Host::Left>{{50, 0, 1}, {51, 0, 2}, {52, 0, 3}});
+  CHECK(host.left == std::vector<Surroundings::Left>{{50, 0, 1}, {51, 0, 2}, {52, 0, 3}});
 }
 
 TEST_CASE("a network that was reset knows nothing of what was in it", "[common][MEM-03]") {
-  Host host;
+  Surroundings host;
   LinkNetwork network(host);
   const std::uint32_t link = network.add_link("link", 16);
-  LinkNetwork::PlaceSpec spec;
+  LinkNetwork::BufferSpec spec;
   spec.link = link;
   spec.capacity = 4;
-  network.add_place(spec);
-  network.add_place(spec);
-  network.route_to(link, network.add_exit(link, 0));
+  network.add_buffer(spec);
+  network.add_buffer(spec);
+  network.route_to(link, network.add_egress(link, 0));
   host.closes = [](std::uint32_t) { return true; };
   for (std::uint32_t i = 0; i < 8; ++i) network.enter(i % 2, packet_of(i + 1, 100), i);
   host.run(network, 20);
@@ -417,25 +417,25 @@ TEST_CASE("a network that was reset knows nothing of what was in it", "[common][
   host.now = 0;
   network.enter(1, packet_of(99, 32), 3);
   host.run(network, 10);
-  CHECK(host.left == std::vector<Host::Left>{{3, 0, 99}});
+  CHECK(host.left == std::vector<Surroundings::Left>{{3, 0, 99}});
 }
 
 TEST_CASE("a network refuses to be built or used wrongly", "[common][MEM-03]") {
-  Host host;
+  Surroundings host;
   LinkNetwork network(host);
   const std::uint32_t a = network.add_link("a", 1);
   const std::uint32_t b = network.add_link("b", 1);
-  LinkNetwork::PlaceSpec spec;
-  CHECK_THROWS(network.add_place(spec));  // of no link
+  LinkNetwork::BufferSpec spec;
+  CHECK_THROWS(network.add_buffer(spec));  // of no link
   spec.link = a;
-  network.add_place(spec);
+  network.add_buffer(spec);
   spec.link = b;
-  network.add_place(spec);
+  network.add_buffer(spec);
   spec.link = a;
-  CHECK_THROWS(network.add_place(spec));  // not beside its first
+  CHECK_THROWS(network.add_buffer(spec));  // not beside its first
   network.enter(0, packet_of(1, 32), 0);
   CHECK_THROWS(network.enter(0, packet_of(2, 32), 0));  // no room
   CHECK_THROWS(host.run(network, 5));                   // leads nowhere
 }
 
-}  // namespace heddle
+}  // namespace heddle::common_link_network_test

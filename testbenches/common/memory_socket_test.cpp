@@ -12,7 +12,7 @@
 #include "protocol/memory_request.h"
 #include "support/sim_fixture.h"
 
-namespace heddle::test {
+namespace heddle::test::common_memory_socket_test {
 namespace {
 
 using protocol::MemoryRequest;
@@ -477,4 +477,4 @@ TEST_CASE("a pool hands out requests that are like new", "[common][MEM-03]") {
   foreign.release();
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::common_memory_socket_test

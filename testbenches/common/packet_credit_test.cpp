@@ -10,9 +10,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/packet_bench.h"
+#include "common/link_bench.h"
 #include "common/packet_socket.h"
 #include "support/seed.h"
+
+namespace common_packet_credit_test {
 
 using namespace heddle;
 using namespace heddle::test::packets;
@@ -240,3 +242,5 @@ TEST_CASE("random traffic with credits follows a queue model to the cycle", "[pa
     }
   }
 }
+
+}  // namespace common_packet_credit_test

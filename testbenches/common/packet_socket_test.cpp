@@ -14,8 +14,10 @@
 #include <tlm_utils/simple_initiator_socket.h>
 #include <tlm_utils/simple_target_socket.h>
 
-#include "common/packet_bench.h"
+#include "common/link_bench.h"
 #include "support/seed.h"
+
+namespace common_packet_socket_test {
 
 using namespace heddle;
 using namespace heddle::test::packets;
@@ -243,3 +245,5 @@ TEST_CASE("a link between two clocks: each end counts in its own", "[packet_sock
 
 // Random traffic over several links whose receivers keep every packet for a while, against sums done by hand: packet i
 // of a link leaves when it is there, its predecessor has left, and the credit of packet i - credits is back.
+
+}  // namespace common_packet_socket_test

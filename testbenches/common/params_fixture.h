@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <yaml-cpp/yaml.h>
 
 #include "common/error.h"
 #include "common/params.h"

@@ -7,6 +7,8 @@
 #include "common/param_layers.h"
 #include "common/params_fixture.h"
 
+namespace common_params_layers_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using Catch::Contains;
@@ -107,3 +109,5 @@ TEST_CASE("mutated configurations parse or are refused, nothing else", "[common]
   }
   CHECK(refused > 100);
 }
+
+}  // namespace common_params_layers_test

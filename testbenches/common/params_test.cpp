@@ -6,9 +6,12 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <yaml-cpp/yaml.h>
 
 #include "common/error.h"
 #include "common/params_fixture.h"
+
+namespace common_params_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -194,3 +197,5 @@ TEST_CASE("mistakes of whoever writes a table are found", "[common][params]") {
   CHECK_THROWS_AS(binder.bind("gpu.a.credits", a), CheckFailed);
   CHECK_THROWS_AS(binder.bind("gpu.Bad", a), CheckFailed);
 }
+
+}  // namespace common_params_test

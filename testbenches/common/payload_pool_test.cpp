@@ -8,6 +8,8 @@
 
 #include "support/seed.h"
 
+namespace common_payload_pool_test {
+
 using namespace heddle;
 using tlm::tlm_generic_payload;
 
@@ -152,3 +154,5 @@ TEST_CASE("random use: no payload is given out twice, and no more are made than 
   CHECK(living_marks == 0);
   CHECK(pool.in_use() == 0);
 }
+
+}  // namespace common_payload_pool_test

@@ -18,6 +18,8 @@
 #include "common/error.h"
 #include "support/sim_fixture.h"
 
+namespace common_perfetto_test {
+
 using namespace heddle;
 using Catch::Contains;
 using sc_core::sc_time;
@@ -269,3 +271,5 @@ TEST_CASE("a file that cannot be written is the user's to know", "[perfetto]") {
     }
   }
 }
+
+}  // namespace common_perfetto_test

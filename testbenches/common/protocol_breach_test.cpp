@@ -7,7 +7,7 @@
 
 #include "common/protocol_rig.h"
 
-namespace heddle::test {
+namespace heddle::test::common_protocol_breach_test {
 namespace {
 
 using namespace protocol_rig;
@@ -353,4 +353,4 @@ TEST_CASE("the checker names breaches of blocking, direct and debug calls", "[co
   });
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::common_protocol_breach_test

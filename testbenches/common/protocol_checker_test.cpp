@@ -10,7 +10,7 @@
 #include "common/protocol_rig.h"
 #include "protocol/memory_request.h"
 
-namespace heddle::test {
+namespace heddle::test::common_protocol_checker_test {
 namespace {
 
 using namespace protocol_rig;
@@ -245,4 +245,4 @@ TEST_CASE("our memory sockets keep to the base protocol, and the checker does no
   CHECK(checker.counts().completed == 4);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::common_protocol_checker_test

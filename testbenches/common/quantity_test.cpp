@@ -12,6 +12,8 @@
 #include "common/error.h"
 #include "common/suggest.h"
 
+namespace common_quantity_test {
+
 using namespace heddle;
 using Catch::Contains;
 
@@ -143,3 +145,5 @@ TEST_CASE("the nearest name is found", "[common][params]") {
   CHECK_THAT(suggestion("levl_search", names), Contains("did you mean level_search?"));
   CHECK_THAT(suggestion("banana", names), Contains("known: session_cycles"));
 }
+
+}  // namespace common_quantity_test

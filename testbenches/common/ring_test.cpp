@@ -8,6 +8,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace common_ring_test {
+
 using heddle::Ring;
 using namespace heddle::test;
 
@@ -51,3 +53,5 @@ TEST_CASE("a ring is a queue", "[common]") {
     }
   }
 }
+
+}  // namespace common_ring_test

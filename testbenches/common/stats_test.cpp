@@ -14,6 +14,8 @@
 #include "common/observation.h"
 #include "support/seed.h"
 
+namespace common_stats_test {
+
 using namespace heddle;
 using Catch::Contains;
 
@@ -238,3 +240,5 @@ TEST_CASE("clear() returns every statistic to nothing and keeps the paths", "[st
   CHECK(histogram.min() == 9);
   CHECK(stats.to_json().at("h.count").at("value") == 1);
 }
+
+}  // namespace common_stats_test

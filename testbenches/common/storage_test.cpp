@@ -7,6 +7,8 @@
 #include "common/storage_access.h"
 #include "support/random.h"
 
+namespace common_storage_test {
+
 namespace {
 
 using heddle::Storage;
@@ -167,3 +169,5 @@ TEST_CASE("payloads that cannot be carried out get the standard's error, and mov
   CHECK(status(tlm::TLM_WRITE_COMMAND, ~std::uint64_t{0} - 5, 64, 64, ~0U) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(storage.resident() == 0);
 }
+
+}  // namespace common_storage_test

@@ -11,6 +11,8 @@
 
 #include "support/seed.h"
 
+namespace common_waits_test {
+
 using namespace heddle;
 
 namespace {
@@ -173,3 +175,5 @@ TEST_CASE("a hundred thousand waits are no matter", "[waits]") {
     CHECK(graph.chain().size() == 250);
   }
 }
+
+}  // namespace common_waits_test

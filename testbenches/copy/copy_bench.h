@@ -157,7 +157,7 @@ struct CopyBench {
     }
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.copy." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.copy." + name);
   }
   std::vector<std::string> violations() const {
     std::vector<std::string> result;

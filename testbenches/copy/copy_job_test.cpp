@@ -10,7 +10,7 @@
 #include "arch/unified_address.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::copy_job_test {
 namespace {
 
 using arch::HsaStatus;
@@ -130,4 +130,4 @@ TEST_CASE("pieces of nothing are a bug", "[copy]") {
   CHECK_THROWS(job.ended());
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::copy_job_test

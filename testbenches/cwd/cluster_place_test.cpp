@@ -11,6 +11,8 @@
 #include "cwd/session_oracle.h"
 #include "support/random.h"
 
+namespace cwd_cluster_place_test {
+
 using heddle::arch::CgaLevel;
 using heddle::arch::CgaMode;
 using heddle::arch::ClusterShape;
@@ -279,10 +281,12 @@ TEST_CASE("what a session is asked for follows from the grid's levels", "[cwd][C
   request = heddle::cwd::request_for(shape, 0, 1);
   CHECK(request.ugpu_cgas == 1);
   CHECK(request.gpc_cgas == 2);
-  CHECK_FALSE(heddle::cwd::is_wide(shape));
+  CHECK_FALSE(heddle::cwd::is_domain_wide(shape));
 
   ClusterShape wide;
   wide.of(CgaLevel::gpu) = {137, 1, 1};
-  CHECK(heddle::cwd::is_wide(wide));
-  CHECK_FALSE(heddle::cwd::is_wide(ClusterShape{}));
+  CHECK(heddle::cwd::is_domain_wide(wide));
+  CHECK_FALSE(heddle::cwd::is_domain_wide(ClusterShape{}));
 }
+
+}  // namespace cwd_cluster_place_test

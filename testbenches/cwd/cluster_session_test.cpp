@@ -13,6 +13,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace cwd_cluster_session_test {
+
 using heddle::CheckFailed;
 using heddle::cwd::Act;
 using heddle::cwd::ClusterSession;
@@ -299,3 +301,5 @@ TEST_CASE("a session refuses wrong answers and wrong choices", "[cwd][CWD-13]") 
   CHECK(session.placed() == 1);
   CHECK(session.step().empty());
 }
+
+}  // namespace cwd_cluster_session_test

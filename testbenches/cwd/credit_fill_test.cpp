@@ -9,6 +9,8 @@
 
 #include "support/random.h"
 
+namespace cwd_credit_fill_test {
+
 using heddle::arch::Shape;
 using heddle::arch::Topology;
 using heddle::cwd::CreditFill;
@@ -160,3 +162,5 @@ TEST_CASE("a held TPC comes before a new one among equals, and only among them",
   CHECK(on(equal, 100, -2) == std::vector<std::uint32_t>{0, 0, 0, 0, 2, 2, 0, 0});
   CHECK(on(equal, 100, 2) == std::vector<std::uint32_t>{2, 2, 2, 2, 2, 2, 0, 0});
 }
+
+}  // namespace cwd_credit_fill_test

@@ -11,6 +11,8 @@
 #include "support/random_cluster.h"
 #include "support/random_machine.h"
 
+namespace cwd_abort_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -149,3 +151,5 @@ TEST_CASE("faults at any time leave nothing behind", "[cwd][CGA-08][CGA-09]") {
   }
   CHECK(cut > 100);
 }
+
+}  // namespace cwd_abort_test

@@ -315,9 +315,7 @@ class CwdBench {
     packet.need = need;
     return packet;
   }
-  double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.cwd." + name).at("value").get<double>();
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.cwd." + name); }
   // Time that tasks have waited for that reason.
   double waited(const std::string& reason) const { return stat("wait." + reason); }
   // SM ids of a packet's CTAs, in raster order.

@@ -11,6 +11,8 @@
 #include "support/random_cluster.h"
 #include "support/random_machine.h"
 
+namespace cwd_cluster_random_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -165,10 +167,10 @@ double judge_packets(const CwdBench& bench, const Scene& scene) {
     if (packet.last) ++next_sequence;
     REQUIRE(packet.shape.grid == task.grid);
     REQUIRE((packet.memory_slot != kNoMemorySlot) == task.cluster.linear_memory);
-    REQUIRE(packet.has_id == scene.params.central_raster);
+    REQUIRE(packet.id.has_value() == scene.params.central_raster);
     if (scene.params.central_raster) {
       REQUIRE(sms.size() == 1);
-      REQUIRE(packet.id.index == heddle::arch::linear_of(packet.id.cta, task.grid));
+      REQUIRE(packet.id->index == heddle::arch::linear_of(packet.id->cta, task.grid));
     }
     std::uint32_t masks = 1;
     for (const std::uint64_t mask : packet.further_masks) masks += mask != 0 ? 1 : 0;
@@ -338,3 +340,5 @@ TEST_CASE("two runs of the same grids are the same", "[cwd]") {
     REQUIRE(run_scene(seed, nullptr) == first);
   }
 }
+
+}  // namespace cwd_cluster_random_test

@@ -8,6 +8,8 @@
 #include "cwd/cwd.h"
 #include "cwd/cwd_bench.h"
 
+namespace cwd_cluster_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -315,11 +317,11 @@ TEST_CASE("a central rasteriser sends every CTA on its own, with its id", "[cwd]
   REQUIRE(bench.log.launches.size() == 12);
   for (std::size_t i = 0; i < 12; ++i) {
     const auto& packet = bench.log.launches[i].packet;
-    REQUIRE(packet.has_id);
+    REQUIRE(packet.id.has_value());
     CHECK(packet.num_ctas == 1);
-    CHECK(packet.id.rank == i % 3);
-    CHECK(packet.id.cga == i / 3);
-    CHECK(packet.id.cta ==
+    CHECK(packet.id->rank == i % 3);
+    CHECK(packet.id->cga == i / 3);
+    CHECK(packet.id->cta ==
           heddle::arch::Coord{static_cast<std::uint32_t>(i % 6), static_cast<std::uint32_t>(i / 6), 0});
   }
   CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle >= 11 * 3);
@@ -337,3 +339,5 @@ TEST_CASE("sessions take the cycles of their queries", "[cwd][CWD-33][CWD-34]") 
   CHECK(bench.stat("session_cycles.max") == 10 + 5 + 4 + 5 + 5 + 7);
   CHECK(bench.stat("session_cycles.max") < 2 * params.gpc_distance);
 }
+
+}  // namespace cwd_cluster_test

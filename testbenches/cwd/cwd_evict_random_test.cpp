@@ -12,6 +12,8 @@
 #include "support/random_cluster.h"
 #include "support/random_machine.h"
 
+namespace cwd_evict_random_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -215,3 +217,5 @@ TEST_CASE("evictions at any time lose nothing", "[cwd][task][TSK-03][TSK-04][TSK
   CHECK(refused > 500);
   CHECK(pool_waits > 0);
 }
+
+}  // namespace cwd_evict_random_test

@@ -10,6 +10,8 @@
 #include "cwd/plain_cwd.h"
 #include "support/random.h"
 
+namespace cwd_evict_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::arch::CgaLevel;
@@ -316,3 +318,5 @@ TEST_CASE("an urgent task starts with the first release after its arrival", "[cw
   }
   CHECK(evictions > 150);
 }
+
+}  // namespace cwd_evict_test

@@ -10,6 +10,8 @@
 #include "cwd/plain_cwd.h"
 #include "support/random.h"
 
+namespace cwd_queue_task_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -255,7 +257,7 @@ TEST_CASE("queues of any growth lose no entry", "[cwd][task][TSK-05]") {
     for (const LoggedLaunch& launch : bench.log.launches) {
       REQUIRE(launch.packet.raster == ticket[launch.packet.operation]);
       ticket[launch.packet.operation] += launch.packet.num_ctas;
-      REQUIRE(launch.packet.has_id == params.central_raster);
+      REQUIRE(launch.packet.id.has_value() == params.central_raster);
     }
     REQUIRE(bench.log.done.size() == tasks);
     std::map<std::uint32_t, std::uint64_t> last_idle;
@@ -287,9 +289,9 @@ TEST_CASE("a saved CTA is launched with its own id, as the task that it belongs 
     REQUIRE(bench.log.launches.size() == 1);
     const auto& packet = bench.log.launches[0].packet;
     CHECK(packet.operation == 3);
-    CHECK(packet.has_id);
-    CHECK(packet.id.index == 41);
-    CHECK(packet.id.cta.x == 41);
+    REQUIRE(packet.id.has_value());
+    CHECK(packet.id->index == 41);
+    CHECK(packet.id->cta.x == 41);
     CHECK(packet.area == 0x4000 + 41 * 0x100);
     CHECK(packet.record == 0x800);
     CHECK_FALSE(packet.queue);
@@ -341,3 +343,5 @@ TEST_CASE("a fault reaches a task and its restored CTAs alike", "[cwd][task][TSK
     CHECK(bench.log.done.size() == 4);
   }
 }
+
+}  // namespace cwd_queue_task_test

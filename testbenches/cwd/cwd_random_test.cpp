@@ -9,6 +9,8 @@
 #include "cwd/cwd_bench.h"
 #include "support/random_machine.h"
 
+namespace cwd_random_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::kResources;
@@ -161,3 +163,5 @@ TEST_CASE("a reset in mid-flight leaves a distributor as new", "[cwd][CWD-07]") 
     }
   }
 }
+
+}  // namespace cwd_random_test

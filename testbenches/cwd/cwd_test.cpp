@@ -8,6 +8,8 @@
 
 #include "cwd/cwd_bench.h"
 
+namespace cwd_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::ResourceVector;
@@ -297,3 +299,5 @@ TEST_CASE("a CTA that did not fit starts in shared memory that another has given
     CHECK(bench.stat("shared_released") == (released ? 500 : 0));
   }
 }
+
+}  // namespace cwd_test

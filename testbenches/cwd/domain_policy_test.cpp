@@ -13,6 +13,8 @@
 #include "cwd/gpc_model.h"
 #include "support/random.h"
 
+namespace cwd_domain_policy_test {
+
 using heddle::InputError;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
@@ -150,3 +152,5 @@ TEST_CASE("tightest keeps an empty GPC free for a large CGA, where fastest does 
   CHECK_FALSE(large_fits("fastest"));
   CHECK_FALSE(large_fits("first_fit"));
 }
+
+}  // namespace cwd_domain_policy_test

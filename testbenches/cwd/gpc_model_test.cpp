@@ -13,6 +13,8 @@
 #include "cwd/gpc_oracle.h"
 #include "support/random.h"
 
+namespace cwd_gpc_model_test {
+
 using heddle::CheckFailed;
 using heddle::InputError;
 using heddle::arch::kMaxSmsPerGpc;
@@ -430,3 +432,5 @@ TEST_CASE("a policy that breaks the rules is found out", "[cwd][CWD-12][CWD-16]"
   CHECK_THROWS_AS(ask({0b10001}, false), CheckFailed);         // no SM of this GPC
   CHECK_THROWS_AS(ask({0b0011, 0}, false), CheckFailed);       // an empty mask
 }
+
+}  // namespace cwd_gpc_model_test

@@ -14,6 +14,8 @@
 #include "cwd/cwd_bench.h"
 #include "support/random.h"
 
+namespace cwd_gpc_pools_test {
+
 using namespace heddle::test;
 using heddle::CheckFailed;
 using heddle::Cycle;
@@ -248,3 +250,5 @@ TEST_CASE("a task that the pools keep out says so", "[cwd][task][TSK-04]") {
   CHECK(chain[0].find("places in the pools of the GPCs are with first") != std::string::npos);
   run(bench);
 }
+
+}  // namespace cwd_gpc_pools_test

@@ -12,6 +12,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace cwd_lake_fill_test {
+
 using heddle::CheckFailed;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
@@ -305,3 +307,5 @@ TEST_CASE("8 CTAs on each of 128 SMs: over 1,000 steps one at a time, a few in p
   CHECK(scan.place(slots, 1024).steps == 8);
   CHECK(bisection.place(slots, 1024).steps == 4);
 }
+
+}  // namespace cwd_lake_fill_test

@@ -9,6 +9,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace cwd_live_model_test {
+
 using heddle::CheckFailed;
 using heddle::arch::kResources;
 using heddle::arch::Resource;
@@ -222,3 +224,5 @@ TEST_CASE("the live model refuses what cannot be", "[cwd][CWD-07]") {
   CHECK_THROWS_AS(live.complete(1, 1), CheckFailed);
   CHECK_THROWS_AS(live.launch(0, 1), CheckFailed);
 }
+
+}  // namespace cwd_live_model_test

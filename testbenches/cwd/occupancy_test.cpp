@@ -12,6 +12,8 @@
 #include "cwd/session_oracle.h"
 #include "support/random.h"
 
+namespace cwd_occupancy_test {
+
 using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
 using heddle::arch::CgaLevel;
@@ -298,3 +300,5 @@ TEST_CASE("what can never fit is refused with resource and domain", "[cwd][CWD-2
     CHECK_THAT(why(kernel), Contains("a GPU_CGA takes a barrier of the GPU"));
   }
 }
+
+}  // namespace cwd_occupancy_test

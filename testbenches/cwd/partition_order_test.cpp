@@ -14,6 +14,8 @@
 #include "cwd/cwd_bench.h"
 #include "support/random.h"
 
+namespace cwd_partition_order_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::arch::CgaLevel;
@@ -253,3 +255,5 @@ TEST_CASE("random tasks of subcontexts with masks keep their order within each",
   }
   CHECK(waited > 50);
 }
+
+}  // namespace cwd_partition_order_test

@@ -10,6 +10,8 @@
 #include "cwd/cwd.h"
 #include "cwd/cwd_bench.h"
 
+namespace cwd_partition_test {
+
 using namespace heddle::test;
 using heddle::Cycle;
 using heddle::arch::CgaLevel;
@@ -159,7 +161,7 @@ TEST_CASE("credits change while tasks run, and are negative until enough came ba
   std::vector<std::int64_t> credits;
   for (const Cycle cycle : {500, 2600, 6700}) {
     run_until(sc_core::sc_time(static_cast<double>(cycle), sc_core::SC_NS));
-    credits.push_back(bench.cwd.holds().credits(9));
+    credits.push_back(bench.cwd.quota().credits(9));
   }
   CHECK(credits == std::vector<std::int64_t>{0, 0, -2});
   finish(bench, 1);
@@ -172,7 +174,7 @@ TEST_CASE("credits change while tasks run, and are negative until enough came ba
   }
   REQUIRE_FALSE(late.empty());
   for (const auto& [cycle, ctas] : late) CHECK(ctas <= 4);
-  CHECK(bench.cwd.holds().credits(9) == 2);
+  CHECK(bench.cwd.quota().credits(9) == 2);
 }
 
 TEST_CASE("a cleared enable bit blocks new launches, and what runs drains", "[cwd][PRT-05][PRT-07]") {
@@ -305,7 +307,7 @@ TEST_CASE("CGAs count the credits that they would take, and give them back", "[c
   finish(bench, 2);
   CHECK(bench.log.most_tpcs == 4);
   CHECK(bench.log.launches.size() >= 3);
-  CHECK(bench.cwd.holds().credits(1) == 4);
+  CHECK(bench.cwd.quota().credits(1) == 4);
   CHECK(first_arrival(bench, 1) < 500);
   std::vector<Cycle> cgas;
   for (const LoggedLaunch& launch : bench.log.launches) {
@@ -361,7 +363,7 @@ TEST_CASE("changes that make no sense are refused and reported, and change nothi
   finish(bench, 0);
   using R = ShareRefusal;
   CHECK(refusals == std::vector<R>{R::subcontext, R::value, R::tpc, R::tpc, R::value, R::value, R::value, R::no_mmu});
-  CHECK(bench.cwd.holds().credits(0) == 2);
+  CHECK(bench.cwd.quota().credits(0) == 2);
   CHECK(bench.stat("share_changes") == 1);
 }
 
@@ -371,11 +373,11 @@ TEST_CASE("a reset takes back what the host has changed", "[cwd][PRT-07]") {
   bench.tasks.share(0, change(What::credits, 0, 3));
   bench.tasks.submit(10, grid(0, 40, 0));
   run_until(sc_core::sc_time(500, sc_core::SC_NS));
-  CHECK(bench.cwd.holds().tpcs_held(0) == 3);
+  CHECK(bench.cwd.quota().tpcs_held(0) == 3);
   bench.domain.reset();
   CHECK(bench.cwd.quiescent());
-  CHECK(bench.cwd.holds().credits(0) == 1);
-  CHECK(bench.cwd.holds().tpcs_held(0) == 0);
+  CHECK(bench.cwd.quota().credits(0) == 1);
+  CHECK(bench.cwd.quota().tpcs_held(0) == 0);
 }
 
 TEST_CASE("a launch that sharing keeps off says so when nothing goes on", "[cwd][PRT-02][PRT-05]") {
@@ -389,3 +391,5 @@ TEST_CASE("a launch that sharing keeps off says so when nothing goes on", "[cwd]
   REQUIRE_FALSE(waits.empty());
   CHECK_THAT(waits.chain().front(), Catch::Contains("subcontext 6: no room on the TPCs of its subcontext"));
 }
+
+}  // namespace cwd_partition_test

@@ -13,6 +13,8 @@
 #include "cwd/lake_fill.h"
 #include "support/random.h"
 
+namespace cwd_sm_policy_test {
+
 using heddle::InputError;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
@@ -187,3 +189,5 @@ TEST_CASE("a TPC is whole if all of its SMs that the domain has can take a CTA",
   m.members = 0b101110;
   CHECK(m.chosen("tpc_pairs", 2).masks == Masks{0b000110});
 }
+
+}  // namespace cwd_sm_policy_test

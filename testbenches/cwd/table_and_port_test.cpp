@@ -11,6 +11,8 @@
 #include "cwd/task_table.h"
 #include "support/random.h"
 
+namespace cwd_table_and_port_test {
+
 using heddle::CheckFailed;
 using heddle::cwd::LaunchPort;
 using heddle::cwd::TaskTable;
@@ -140,3 +142,5 @@ TEST_CASE("an idle launch port saves nothing up", "[cwd]") {
   CHECK(port.empty());
   CHECK(port.ready(0) == 0);
 }
+
+}  // namespace cwd_table_and_port_test

@@ -4,7 +4,7 @@
 #include "arch/unified_address.h"
 #include "driver/fake_device.h"
 
-namespace heddle::test {
+namespace heddle::test::driver_device_test {
 namespace {
 
 TEST_CASE("a device opens if it is one, and of this version", "[driver][HST-01]") {
@@ -128,4 +128,4 @@ TEST_CASE("signals have the layout of the machine, and are waited for", "[driver
 }
 
 }  // namespace
-}  // namespace heddle::test
+}  // namespace heddle::test::driver_device_test

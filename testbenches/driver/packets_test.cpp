@@ -8,7 +8,7 @@
 #include "arch/kernel_object.h"
 #include "driver/dispatches.h"
 
-namespace heddle::test {
+namespace heddle::test::driver_packets_test {
 namespace {
 
 arch::SynchScopes scopes_of(std::uint8_t raw) {
@@ -205,4 +205,4 @@ TEST_CASE("kernel objects have the bytes of the model", "[driver][PKT-12]") {
 }
 
 }  // namespace
-}  // namespace heddle::test
+}  // namespace heddle::test::driver_packets_test

@@ -6,7 +6,7 @@
 
 #include "driver/plan_lists.h"
 
-namespace heddle::test {
+namespace heddle::test::driver_plan_cost_test {
 namespace {
 
 // The best plan, by trying all: lists whose kernels all have the barrier bit and the same scopes, so that the
@@ -185,4 +185,4 @@ TEST_CASE("without a gain all packets are plain", "[driver]") {
 }
 
 }  // namespace
-}  // namespace heddle::test
+}  // namespace heddle::test::driver_plan_cost_test

@@ -4,7 +4,7 @@
 #include "driver/plan_lists.h"
 #include "packet/reference_table.h"
 
-namespace heddle::test {
+namespace heddle::test::driver_plan_test {
 namespace {
 
 std::vector<Run> interpret(const Plan& made, Interpreter& interpreter) {
@@ -261,4 +261,4 @@ TEST_CASE("bad calls of the planner change nothing", "[driver]") {
 }
 
 }  // namespace
-}  // namespace heddle::test
+}  // namespace heddle::test::driver_plan_test

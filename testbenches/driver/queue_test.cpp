@@ -7,7 +7,7 @@
 #include "driver/fake_device.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::driver_queue_test {
 namespace {
 
 constexpr std::uint64_t kReadIndex = HEDDLE_HOST_WINDOW + 0x100;
@@ -254,4 +254,4 @@ TEST_CASE("a callback that fails is told, wherever it happens", "[driver]") {
 }
 
 }  // namespace
-}  // namespace heddle::test
+}  // namespace heddle::test::driver_queue_test

@@ -6,14 +6,14 @@
 #include <string>
 
 #include "common/error.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 
 namespace {
 
 void import(const std::string& bytes) {
   std::istringstream stream(bytes);
   try {
-    for (const heddle::workload::Workload& workload : heddle::workload::import_nsys(stream, "fuzz.sqlite")) {
+    for (const heddle::workload::Workload& workload : heddle::import::import_nsys(stream, "fuzz.sqlite")) {
       if (workload.ops.empty()) std::abort();
     }
   } catch (const heddle::InputError&) {

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string>
 
+#include <yaml-cpp/yaml.h>
+
 #include "common/error.h"
 #include "common/param_layers.h"
 #include "gpu/gpu_params.h"

@@ -6,14 +6,14 @@
 #include <string>
 
 #include "common/error.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 namespace {
 
 void import(const std::string& text) {
   std::istringstream stream(text);
   try {
-    for (const heddle::workload::Workload& workload : heddle::workload::import_rocprof(stream, "fuzz.csv")) {
+    for (const heddle::workload::Workload& workload : heddle::import::import_rocprof(stream, "fuzz.csv")) {
       if (workload.ops.empty()) std::abort();
     }
   } catch (const heddle::InputError&) {

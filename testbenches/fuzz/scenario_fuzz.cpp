@@ -8,9 +8,9 @@
 // NOLINTNEXTLINE(readability-identifier-naming): the name is the fuzzer's
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  (void)heddle::workload::looks_like_scenario(text);
+  (void)heddle::scenario::looks_like_scenario(text);
   try {
-    (void)heddle::workload::parse_scenario(text, "fuzz.yaml");
+    (void)heddle::scenario::parse_scenario(text, "fuzz.yaml");
   } catch (const heddle::InputError&) {  // the one way to refuse it
   }
   return 0;

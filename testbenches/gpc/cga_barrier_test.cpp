@@ -8,13 +8,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "gpc/cga_hosts.h"
+#include "gpc/cga_residency.h"
 #include "support/random.h"
+
+namespace gpc_cga_barrier_test {
 
 using heddle::CheckFailed;
 using heddle::Cycle;
 using heddle::gpc::CgaBarrier;
-using heddle::gpc::CgaHosts;
+using heddle::gpc::CgaResidency;
 using heddle::test::Random;
 
 namespace {
@@ -157,39 +159,41 @@ TEST_CASE("a flush has ended when every host has answered", "[gpc][CGA-12]") {
   for (const std::uint64_t seed : heddle::test::seeds(500)) {
     CAPTURE(seed);
     Random random(seed);
-    CgaHosts hosts(4);
+    CgaResidency residency(4);
     const std::uint32_t id = random.below(4);
     for (int round = 0; round < 5; ++round) {
       std::set<std::uint32_t> used;
       for (std::uint32_t i = random.between(1, 20); i > 0; --i) {
         const std::uint32_t host = random.below(64);
         used.insert(host);
-        hosts.add(id, host);
+        residency.add(id, host);
       }
-      REQUIRE(static_cast<std::size_t>(__builtin_popcountll(hosts.hosts(id))) == used.size());
-      REQUIRE_THROWS_AS(hosts.answer(id, *used.begin(), 0), CheckFailed);
+      REQUIRE(static_cast<std::size_t>(__builtin_popcountll(residency.places(id))) == used.size());
+      REQUIRE_THROWS_AS(residency.answer(id, *used.begin(), 0), CheckFailed);
       if (random.chance(20)) {
-        hosts.forget(id);
-        REQUIRE(hosts.hosts(id) == 0);
+        residency.forget(id);
+        REQUIRE(residency.places(id) == 0);
         continue;
       }
-      hosts.begin_flush(id);
-      REQUIRE(hosts.hosts(id) == 0);
-      REQUIRE_THROWS_AS(hosts.begin_flush(id), CheckFailed);
+      residency.begin_flush(id);
+      REQUIRE(residency.places(id) == 0);
+      REQUIRE_THROWS_AS(residency.begin_flush(id), CheckFailed);
       std::vector<std::uint32_t> order(used.begin(), used.end());
       random.shuffle(order);
       Cycle latest = 0;
       for (std::size_t i = 0; i < order.size(); ++i) {
         const Cycle when = random.below(100);
         latest = std::max(latest, when);
-        REQUIRE(hosts.answer(id, order[i], when) == (i + 1 == order.size()));
-        REQUIRE_THROWS_AS(hosts.answer(id, order[i], when), CheckFailed);
-        REQUIRE(static_cast<std::size_t>(__builtin_popcountll(hosts.silent(id))) == order.size() - i - 1);
+        REQUIRE(residency.answer(id, order[i], when) == (i + 1 == order.size()));
+        REQUIRE_THROWS_AS(residency.answer(id, order[i], when), CheckFailed);
+        REQUIRE(static_cast<std::size_t>(__builtin_popcountll(residency.silent(id))) == order.size() - i - 1);
       }
-      REQUIRE(hosts.answered(id) == latest);
+      REQUIRE(residency.answered(id) == latest);
     }
-    hosts.add(id, 3);
-    hosts.reset();
-    REQUIRE(hosts.hosts(id) == 0);
+    residency.add(id, 3);
+    residency.reset();
+    REQUIRE(residency.places(id) == 0);
   }
 }
+
+}  // namespace gpc_cga_barrier_test

@@ -10,6 +10,8 @@
 
 #include "support/random.h"
 
+namespace gpc_cga_table_test {
+
 using heddle::CheckFailed;
 using heddle::gpc::CgaTable;
 using heddle::gpc::FreeVector;
@@ -104,3 +106,5 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc][C
     }
   }
 }
+
+}  // namespace gpc_cga_table_test

@@ -10,6 +10,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_barrier_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -261,3 +263,5 @@ TEST_CASE("a reset in the middle of a barrier leaves nothing of it", "[gpc][CGA-
     bench.expect_idle();
   }
 }
+
+}  // namespace gpc_barrier_test

@@ -14,6 +14,7 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
@@ -151,8 +152,8 @@ struct GpcBench {
     gpm.shared_out.bind(cwd.shared_in);
     for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
       const std::string name = fmt::format("mpc{}", t);
-      mpcs.push_back(std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params, gpc.tpcs[t].sms, kSlots, t,
-                                           gpc.tpcs[t].first_sm));
+      mpcs.push_back(std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params,
+                                           gpc::MpcPlace{gpc.tpcs[t].sms, kSlots, t, gpc.tpcs[t].first_sm}));
       gpm.tpc_launch_out.bind(mpcs.back()->launch_in);
       gpm.local_out.bind(mpcs.back()->local_in);
       gpm.abort_out.bind(mpcs.back()->abort_in);
@@ -214,7 +215,7 @@ struct GpcBench {
   }
 
   double stat(const std::string& path) const {
-    return observation.stats.to_json().at("gpu0.gpc0." + path).at("value").get<double>();
+    return observation.stats.value("gpu0.gpc0." + path);
   }
 
   SimFixture sim;

@@ -12,6 +12,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_cga_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -355,3 +357,5 @@ TEST_CASE("a reset GPC has forgotten its CGAs", "[gpc][CGA-01]") {
   }
   CHECK(in_flight > 50);
 }
+
+}  // namespace gpc_cga_test

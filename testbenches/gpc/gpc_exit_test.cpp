@@ -11,6 +11,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_exit_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -252,7 +254,7 @@ TEST_CASE("the timeline shows every CGA from its launch to the end of its flush"
     }
     void slice(heddle::TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
                heddle::TimelineArgs arguments) override {
-      slices.emplace_back(track.line, begin.value() / 1000, end.value() / 1000, std::string(name));
+      slices.emplace_back(track.line, begin / 1000, end / 1000, std::string(name));
       args.clear();
       for (const auto& [key, value] : arguments) args[std::string(key)] = value;
     }
@@ -294,3 +296,5 @@ TEST_CASE("what SMs cannot say is caught", "[gpc][CGA-11][CGA-12]") {
   notice.tag.cga_id = 3;
   CHECK_THAT(says(Notice::arrived), Contains("a CGA that does not exist"));
 }
+
+}  // namespace gpc_exit_test

@@ -10,6 +10,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_raster_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -100,16 +102,11 @@ TEST_CASE("ids of a central rasteriser pass the raster unit by", "[gpc][CWD-43]"
   params.raster_cycles = 100;
   GpcBench bench(uneven(), params);
   LaunchPacket packet = bench.launch(0, 0b01, 0);
-  packet.has_id = true;
-  packet.id.cta = {3, 4, 5};
-  packet.id.index = 12'345;
-  packet.id.cga = 77;
-  packet.id.rank = 2;
-  packet.id.cga_size = 4;
+  packet.id = CtaId{{3, 4, 5}, 12'345, 77, 2, 4};
   LaunchPacket second = packet;
   second.sm_mask = 0b10;
   second.raster = 1;
-  second.id.index = 999;
+  second.id->index = 999;
   bench.cwd.script = {packet, second};
   bench.cwd.start(0);
   run_until_idle();
@@ -328,3 +325,5 @@ TEST_CASE("random grids, shared with other GPCs, late joiners: ids equal divisio
   }
   CHECK(late > 400);
 }
+
+}  // namespace gpc_raster_test

@@ -8,6 +8,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_restored_test {
+
 using namespace heddle::test;
 
 TEST_CASE("what device-side launches need reaches the SMs", "[gpc][task][TSK-05][TSK-12]") {
@@ -19,9 +21,9 @@ TEST_CASE("what device-side launches need reaches the SMs", "[gpc][task][TSK-05]
   bench.cwd.script = {packet};
   packet = bench.launch(1, 0b0000'0100, 0);
   packet.area = 0x9000'0000;
-  packet.has_id = true;
-  packet.id.index = 77;
-  packet.id.cta = {7, 11, 0};
+  packet.id.emplace();
+  packet.id->index = 77;
+  packet.id->cta = {7, 11, 0};
   bench.cwd.script.push_back(packet);
   bench.cwd.start(0);
   run_until_idle();
@@ -54,8 +56,8 @@ TEST_CASE("restored CTAs leave the raster units as they are", "[gpc][task][TSK-0
         LaunchPacket packet = bench.launch(slot, std::uint64_t{1} << random.below(8), 0);
         packet.operation = 100 + random.below(4);
         packet.area = 64;
-        packet.has_id = true;
-        packet.id.index = 1'000'000 + i;
+        packet.id.emplace();
+        packet.id->index = 1'000'000 + i;
         bench.cwd.script.push_back(packet);
         ++restored_ctas;
         continue;
@@ -77,3 +79,5 @@ TEST_CASE("restored CTAs leave the raster units as they are", "[gpc][task][TSK-0
   }
   CHECK(restored_ctas > 1000);
 }
+
+}  // namespace gpc_restored_test

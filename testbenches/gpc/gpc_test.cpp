@@ -11,6 +11,8 @@
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
+namespace gpc_test {
+
 using Catch::Contains;
 using namespace heddle::test;
 using heddle::Cycle;
@@ -122,7 +124,7 @@ TEST_CASE("random launches reach the right SMs with the right ids", "[gpc][CWD-0
     for (const Start& start : bench.starts)
       REQUIRE(wanted.at({start.packet.tag.slot, start.packet.id.index}) == start.sm);
     for (const auto& [slot, ctas] : raster) REQUIRE(bench.cwd.completed[slot] == ctas);
-    REQUIRE(bench.observation.stats.to_json().at("gpu0.gpc0.gpm.ctas").at("value") == wanted.size());
+    REQUIRE(bench.observation.stats.value("gpu0.gpc0.gpm.ctas") == wanted.size());
     bench.expect_idle();
     heddle::WaitGraph waits;
     bench.domain.collect_waits(waits);
@@ -211,3 +213,5 @@ TEST_CASE("CTA slots are taken from the lowest", "[gpc]") {
     CHECK(slots.used() == 0);
   }
 }
+
+}  // namespace gpc_test

@@ -12,6 +12,7 @@
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
@@ -141,7 +142,7 @@ struct NetworkBench {
   }
   void run(Cycle until) { run_until(sc_core::sc_time(static_cast<double>(until), sc_core::SC_NS)); }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.gpc0.network." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.gpc0.network." + name);
   }
 
   SimFixture sim;

@@ -10,6 +10,8 @@
 #include "gpc/sm_network_bench.h"
 #include "support/random.h"
 
+namespace gpc_sm_network_random_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -241,3 +243,5 @@ TEST_CASE("after a reset in mid-flight the network is as new", "[gpc][CGA-06]") 
     }
   }
 }
+
+}  // namespace gpc_sm_network_random_test

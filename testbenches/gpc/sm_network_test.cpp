@@ -10,6 +10,8 @@
 
 #include "gpc/sm_network_bench.h"
 
+namespace gpc_sm_network_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -223,3 +225,5 @@ TEST_CASE("a packet that is not from its SM, or for none, is refused", "[gpc][CG
     CHECK_THAT(failure_of([&] { bench.run(100); }), Catch::Contains("names SMs that it is not between"));
   }
 }
+
+}  // namespace gpc_sm_network_test

@@ -7,6 +7,8 @@
 
 #include "support/gpu_bench.h"
 
+namespace gpu_random_test {
+
 using heddle::TimingMode;
 using heddle::gpu::GpuParams;
 using heddle::protocol::DonePacket;
@@ -26,7 +28,7 @@ void judge(GpuBench& bench, const Program& program) {
   REQUIRE_NOTHROW(bench.gpu.check_quiescent());
   REQUIRE(bench.gpu.domain().idle());
   heddle::WaitGraph waits;
-  bench.gpu.collect_waits(waits);
+  bench.gpu.domain().collect_waits(waits);
   REQUIRE(waits.empty());
 
   const GpuParams& params = bench.gpu.params();
@@ -34,7 +36,7 @@ void judge(GpuBench& bench, const Program& program) {
   const heddle::Clock& clock = bench.gpu.domain().clock();
   const double cycle = ns(clock.period());
   const double gap = at ? static_cast<double>(clock.cycles_for_ns(params.task.stream_gap)) * cycle : 0;
-  const double path = at ? static_cast<double>(heddle::gpu::Gpu::start_path(params)) * cycle : 0;
+  const double path = at ? static_cast<double>(params.start_path()) * cycle : 0;
   double launched = 0;
   for (const auto& [operation, before] : program.before) {
     CAPTURE(operation);
@@ -45,14 +47,15 @@ void judge(GpuBench& bench, const Program& program) {
     const bool rejected = done.status == DoneStatus::rejected;
     for (const std::uint32_t other : before) {
       const double sooner = rejected ? std::min(path, gap) : 0;
-      REQUIRE(ns(done.start) + 1e-6 >= ns(bench.host.results.at(other).end) + gap - sooner);
+      REQUIRE(ns(heddle::sc_time_of(done.start)) + 1e-6 >=
+              ns(heddle::sc_time_of(bench.host.results.at(other).end)) + gap - sooner);
     }
     if (packet.kind != SubmitKind::kernel) continue;
     const CtaChecker::Kernel& kernel = bench.checker.kernels.at(operation);
     REQUIRE(rejected == (kernel.ctas == 0));
     if (rejected) continue;
-    REQUIRE(clock.time_of(kernel.first_start) >= done.start);
-    REQUIRE(clock.time_of(kernel.last_end) <= done.end);
+    REQUIRE(heddle::picoseconds(clock.time_of(kernel.first_start)) >= done.start);
+    REQUIRE(heddle::picoseconds(clock.time_of(kernel.last_end)) <= done.end);
     launched += static_cast<double>(kernel.ctas);
   }
   REQUIRE(bench.stat("cwd.ctas_launched") == launched);
@@ -232,3 +235,5 @@ TEST_CASE("a GPU reset at any time is as good as new", "[gpu]") {
     REQUIRE_NOTHROW(bench.gpu.check_quiescent());
   }
 }
+
+}  // namespace gpu_random_test

@@ -9,6 +9,8 @@
 #include "common/param_layers.h"
 #include "support/gpu_bench.h"
 
+namespace gpu_test {
+
 using Catch::Contains;
 using heddle::Cycle;
 using heddle::InputError;
@@ -98,9 +100,9 @@ TEST_CASE("one kernel on an idle machine takes the sum of its way", "[gpu][CWD-3
   bench.host.submit(9, packet);
   run_until_idle();
   const auto& done = bench.host.results.at(0);
-  const auto at = [](Cycle ns) { return sc_core::sc_time(static_cast<double>(ns), sc_core::SC_NS); };
+  const auto at = [](Cycle ns) { return ns * 1000; };
   // To the CWD 5; session 4 and 6 steps of the bisection.
-  CHECK(Gpu::start_path(params) == 15);
+  CHECK(params.start_path() == 15);
   CHECK(done.submitted == at(10));
   CHECK(done.start == at(25));
   // GPC 10, MPC 2, SM 1; then the CTA, 5 to start and 1,000 to run; then back: 1, 2, 10.
@@ -124,11 +126,11 @@ TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu]") 
       }
       run_until_idle();
       // At least the way there and back within the front end.
-      const double path = static_cast<double>(params.cwd.done_distance + Gpu::start_path(params));
+      const double path = static_cast<double>(params.cwd.done_distance + params.start_path());
       const double wanted = std::max(params.task.stream_gap, path);
       for (std::uint32_t i = 1; i < 3; ++i) {
-        const sc_core::sc_time pause = bench.host.results.at(i).start - bench.host.results.at(i - 1).end;
-        CHECK(pause == sc_core::sc_time(wanted, sc_core::SC_NS));
+        const heddle::Picoseconds pause = bench.host.results.at(i).start - bench.host.results.at(i - 1).end;
+        CHECK(static_cast<double>(pause) == wanted * 1e3);
       }
     }
   }
@@ -152,7 +154,7 @@ TEST_CASE("streams that wait for each other end in a chain of waits", "[gpu]") {
   CHECK(bench.gpu.domain().idle());
   CHECK_THROWS_AS(bench.gpu.check_quiescent(), heddle::CheckFailed);
   heddle::WaitGraph waits;
-  bench.gpu.collect_waits(waits);
+  bench.gpu.domain().collect_waits(waits);
   const std::vector<std::string> chain = waits.chain();
   REQUIRE(chain.size() == 3);
   CHECK_THAT(chain[0], Contains("gemm of stream a waits") && Contains("reduce of stream b"));
@@ -228,3 +230,5 @@ TEST_CASE("contradictory parameters are refused with a remedy", "[gpu]") {
   CHECK(heddle::gpu::preset_for_device("NVIDIA H100 80GB HBM3") == "h100-sxm");
   CHECK(heddle::gpu::preset_for_device("abacus").empty());
 }
+
+}  // namespace gpu_test

@@ -9,6 +9,9 @@
 
 #include "support/gpu_bench.h"
 
+namespace gpu_timeline_test {
+
+using heddle::Picoseconds;
 using heddle::TimelineArgs;
 using heddle::TimelineSink;
 using heddle::TrackId;
@@ -29,10 +32,8 @@ class RecordingSink : public TimelineSink {
     if (inserted) names.push_back(group + "/" + line);
     return {1, static_cast<std::uint32_t>(at->second)};
   }
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
-             TimelineArgs) override {
-    const auto ps = [](const sc_core::sc_time& time) { return time / sc_core::sc_time(1, sc_core::SC_PS); };
-    slices[names.at(track.line)].push_back({ps(begin), ps(end), std::string(name)});
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs) override {
+    slices[names.at(track.line)].push_back({static_cast<double>(begin), static_cast<double>(end), std::string(name)});
   }
   void counter(TrackId, Picoseconds, std::string_view, double) override {}
 
@@ -118,3 +119,5 @@ TEST_CASE("a stream's line tells why nothing ran", "[gpu][timeline]") {
   CHECK(reasons == std::vector<std::string>{way, "no task table slot, or other tasks first", "waits for another stream",
                                             "gap between operations", way, "not submitted yet", way});
 }
+
+}  // namespace gpu_timeline_test

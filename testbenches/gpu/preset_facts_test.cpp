@@ -8,6 +8,8 @@
 #include "cwd/occupancy.h"
 #include "gpu/gpu_params.h"
 
+namespace gpu_preset_facts_test {
+
 using namespace heddle;
 using heddle::gpu::GpuParams;
 
@@ -81,3 +83,5 @@ TEST_CASE("the preset of an RTX 5090 has NVIDIA's figures", "[gpu][INP-10]") {
   const arch::Topology topology(params.machine.shape, params.machine.ugpus);
   CHECK(cwd::occupancy(topology, params.cwd, params.sm.limits, kernel, 256).cgas == 8 * 2 + 3);
 }
+
+}  // namespace gpu_preset_facts_test

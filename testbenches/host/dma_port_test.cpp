@@ -2,7 +2,7 @@
 
 #include "host/hub_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::host_dma_port_test {
 namespace {
 
 using host::DmaOrder;
@@ -312,4 +312,4 @@ TEST_CASE("what was written before a reset does not land on what is written afte
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_dma_port_test

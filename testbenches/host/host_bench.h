@@ -188,7 +188,7 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
     ++probes;
     REQUIRE(extension->action == protocol::MemoryAction::atomic);
     REQUIRE(extension->lanes == 1);
-    REQUIRE_FALSE(extension->done);
+    REQUIRE_FALSE(extension->carried_out);
   }
   void perform(tlm::tlm_generic_payload& payload) {
     const std::uint64_t address = payload.get_address();
@@ -210,7 +210,7 @@ class RoughHost : public sc_core::sc_module, private tlm::tlm_fw_transport_if<> 
       move(payload, address);
       return;
     }
-    extension->done = true;
+    extension->carried_out = true;
     protocol::AtomicLane& lane = extension->lane[0];
     REQUIRE(address % 128 == lane.offset);
     std::uint64_t old = 0;

@@ -6,7 +6,7 @@
 #include "host/host_interface_bench.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::host_interface_aperture_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -320,4 +320,4 @@ TEST_CASE("direct access is taken back from inside an event of the device", "[ho
   payload.release();
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_interface_aperture_test

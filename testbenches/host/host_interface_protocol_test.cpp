@@ -6,7 +6,7 @@
 #include "host/host_interface_bench.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::host_interface_protocol_test {
 namespace {
 
 DECLARE_EXTENDED_PHASE(private_phase);
@@ -153,4 +153,4 @@ TEST_CASE("random calls on the forward path never trip a check", "[host][HST-02]
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_interface_protocol_test

@@ -4,7 +4,7 @@
 #include "host/host_interface_bench.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::host_interface_registers_test {
 namespace {
 
 using host::Register;
@@ -491,4 +491,4 @@ TEST_CASE("random register traffic over both kinds of transport finds what was w
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_interface_registers_test

@@ -7,7 +7,7 @@
 #include "common/packet_socket.h"
 #include "host/host_interface_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::host_interface_share_test {
 
 TEST_CASE("a change of how the machine is shared leaves behind the access", "[host][HST-01][PRT-07]") {
   struct Receiver : sc_core::sc_module {
@@ -38,4 +38,4 @@ TEST_CASE("a change of how the machine is shared leaves behind the access", "[ho
   CHECK(bench.read(host::offset_of(RegisterId::share_refused), 4) == 1);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_interface_share_test

@@ -1,9 +1,10 @@
 // Interrupt and reset.
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "host/host_interface_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::host_interface_signals_test {
 namespace {
 
 using protocol::QueueEvent;
@@ -329,4 +330,4 @@ TEST_CASE("a response that the host has not ended survives a reset", "[host][HST
   for (tlm::tlm_generic_payload* payload : payloads) payload->release();
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_interface_signals_test

@@ -2,7 +2,7 @@
 
 #include "host/hub_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::host_memory_test {
 namespace {
 
 using host::HostMemory;
@@ -145,9 +145,9 @@ TEST_CASE("a host memory carries atomics out as one, and says so", "[host][HST-0
   atomic.extension.lane[0] = {5, 0, 0, 4, 0};
   atomic.extension.lane[1] = {6, 0, 0, 4, 1};
   atomic.extension.lane[2] = {7, 0, 0, 124, 2};
-  CHECK_FALSE(atomic.extension.done);
+  CHECK_FALSE(atomic.extension.carried_out);
   CHECK(bench.now(atomic) == tlm::TLM_OK_RESPONSE);
-  CHECK(atomic.extension.done);
+  CHECK(atomic.extension.carried_out);
   CHECK(atomic.extension.lane[1].old == 5);
   std::uint32_t value = 0;
   REQUIRE(bench.memory.read(132, &value, 4));
@@ -155,15 +155,15 @@ TEST_CASE("a host memory carries atomics out as one, and says so", "[host][HST-0
   REQUIRE(bench.memory.read(252, &value, 4));
   CHECK(value == 7);
   // Errors are judged by who knows, too; a plain access says nothing.
-  atomic.extension.done = false;
+  atomic.extension.carried_out = false;
   atomic.set_address(900);
   CHECK(bench.now(atomic) == tlm::TLM_ADDRESS_ERROR_RESPONSE);  // the line's last value is outside
-  CHECK(atomic.extension.done);
+  CHECK(atomic.extension.carried_out);
   atomic.extension.lane[0].offset = 2;
   CHECK(bench.now(atomic) == tlm::TLM_BURST_ERROR_RESPONSE);
   auto& plain = bench.plain(tlm::TLM_READ_COMMAND, 0, 8);
   CHECK(bench.now(plain) == tlm::TLM_OK_RESPONSE);
-  CHECK_FALSE(plain.extension.done);
+  CHECK_FALSE(plain.extension.carried_out);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_memory_test

@@ -46,7 +46,7 @@ struct HubBench {
       const std::string number = std::to_string(i);
       slices.push_back(std::make_unique<memory::L2Slice>((prefix + "_slice" + number).c_str(), domain,
                                                          "l2.slice" + number, l2, map, i,
-                                                         memory::L2Ways::crossbar_and_hub));
+                                                         memory::L2IngressPorts::crossbar_and_hub));
       sms.push_back(std::make_unique<TestInitiator>((prefix + "_sm" + number).c_str(), domain));
       memories.push_back(std::make_unique<TestTarget>((prefix + "_memory" + number).c_str(), domain, bytes));
       sms.back()->out.bind(slices.back()->request_in);
@@ -80,7 +80,7 @@ struct HubBench {
     return status;
   }
   std::uint64_t stat(const std::string& name) {
-    return observation.stats.to_json().at(observation.prefix + ".hub." + name).at("value").get<std::uint64_t>();
+    return static_cast<std::uint64_t>(observation.stats.value(observation.prefix + ".hub." + name));
   }
 
   GpuObservation observation;

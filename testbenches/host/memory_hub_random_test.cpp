@@ -1,7 +1,7 @@
 #include "host/host_memory.h"
 #include "host/hub_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::host_memory_hub_random_test {
 namespace {
 
 constexpr std::uint32_t kClients = 3;
@@ -209,4 +209,4 @@ TEST_CASE("two devices share a host memory and no increment is lost", "[host][HS
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_memory_hub_random_test

@@ -3,7 +3,7 @@
 #include "host/host_memory.h"
 #include "host/hub_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::host_memory_hub_test {
 namespace {
 
 using host::HubParams;
@@ -240,4 +240,4 @@ TEST_CASE("SMs and the hub see each other's writes at the slices", "[host][MEM-0
   CHECK(seen == 0x67);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_memory_hub_test

@@ -13,7 +13,7 @@
 #include "memory/mmu.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::host_memory_hub_translation_test {
 namespace {
 
 using arch::kSmallPage;
@@ -43,15 +43,15 @@ struct Bench {
       clients.back()->out.bind(hub.client_in(i));
     }
     mmu.memory_out.bind(hub.client_in(count));
-    hub.translate_out().bind(mmu.ask_in[0]);
-    mmu.answer_out.bind(hub.translated_in());
+    hub.translate_out().bind(mmu.translate_in[0]);
+    mmu.translated_out.bind(hub.translated_in());
     mmu.invalidate_out.bind(hub.invalidate_in());
     source.out.bind(mmu.share_in);
     const memory::L2Params l2 = small_slices(kSlices);
     for (std::uint32_t i = 0; i < kSlices; ++i) {
       const std::string number = std::to_string(i);
       slices.push_back(std::make_unique<memory::L2Slice>(("slice" + number).c_str(), domain, "l2.slice" + number, l2,
-                                                         map, i, memory::L2Ways::crossbar_and_hub));
+                                                         map, i, memory::L2IngressPorts::crossbar_and_hub));
       sms.push_back(std::make_unique<TestInitiator>(("sm" + number).c_str(), domain));
       memories.push_back(std::make_unique<TestTarget>(("memory" + number).c_str(), domain, bytes));
       sms.back()->out.bind(slices.back()->request_in);
@@ -251,4 +251,4 @@ TEST_CASE("requests of a client keep their order behind one that waits for its p
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_memory_hub_translation_test

@@ -9,7 +9,7 @@
 
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::host_register_file_test {
 namespace {
 
 using host::Register;
@@ -390,4 +390,4 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(value(RegisterId::share_refused) == 0);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_register_file_test

@@ -7,9 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "host/register_text.h"
-
-namespace heddle::test {
+namespace heddle::test::host_register_table_test {
 namespace {
 
 std::string file_text(const std::string& path) {
@@ -85,4 +83,4 @@ TEST_CASE("the text for people names every register", "[host][HST-01]") {
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::host_register_table_test

@@ -1,8 +1,11 @@
 #include "import/byte_source.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "import/kineto_text.h"
+
+namespace import_byte_source_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -82,3 +85,5 @@ TEST_CASE("what cannot be read says why", "[workload][INP-07]") {
   CHECK_THROWS_WITH(open_bytes(dir.file("")), Catch::Contains("is a directory"));
   CHECK(drain_file(dir.write("empty", "")).empty());
 }
+
+}  // namespace import_byte_source_test

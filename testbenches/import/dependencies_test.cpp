@@ -7,7 +7,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace import_dependencies_test {
+
 using namespace heddle::workload;
+using namespace heddle::import;
 
 namespace {
 
@@ -242,3 +245,5 @@ TEST_CASE("overlaps equal those found pair by pair, and edges never lead backwar
     CHECK(edges == counts.recorded + counts.inferred);
   }
 }
+
+}  // namespace import_dependencies_test

@@ -2,8 +2,11 @@
 #include <random>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "import/kineto_text.h"
+
+namespace import_kineto_error_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -149,10 +152,10 @@ TEST_CASE("a trace cut off anywhere is refused", "[workload][INP-07]") {
 TEST_CASE("a packed trace cut off anywhere is refused", "[workload][INP-07]") {
   const TempDir dir;
   const std::string packed = gzipped(rich_trace());
-  REQUIRE_NOTHROW(workload::import_kineto(dir.write("t.json.gz", packed)));
+  REQUIRE_NOTHROW(import::import_kineto(dir.write("t.json.gz", packed)));
   for (std::size_t length = 0; length < packed.size(); ++length) {
     CAPTURE(length);
-    CHECK_THROWS_AS(workload::import_kineto(dir.write("t.json.gz", packed.substr(0, length))), InputError);
+    CHECK_THROWS_AS(import::import_kineto(dir.write("t.json.gz", packed.substr(0, length))), InputError);
   }
 }
 
@@ -209,7 +212,7 @@ TEST_CASE("mutated gzip data are imported or refused, nothing else", "[workload]
     std::string bytes = original;
     bytes[random() % bytes.size()] = static_cast<char>(random() & 0xFF);
     try {
-      workload::import_kineto(dir.write("t.json.gz", bytes));
+      import::import_kineto(dir.write("t.json.gz", bytes));
     } catch (const InputError&) {
       continue;
     } catch (const std::exception& error) {
@@ -217,3 +220,5 @@ TEST_CASE("mutated gzip data are imported or refused, nothing else", "[workload]
     }
   }
 }
+
+}  // namespace import_kineto_error_test

@@ -1,6 +1,9 @@
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "import/kineto_text.h"
+
+namespace import_kineto_import_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -223,7 +226,7 @@ TEST_CASE("a recorded stream wait becomes an edge", "[workload][INP-02]") {
 
 TEST_CASE("a trace is recognised by its first bytes, packed or not", "[workload][INP-01]") {
   const TempDir dir;
-  const auto looks = [&dir](const std::string& bytes) { return workload::looks_like_kineto(dir.write("file", bytes)); };
+  const auto looks = [&dir](const std::string& bytes) { return import::looks_like_kineto(dir.write("file", bytes)); };
   CHECK(looks(trace({})));
   CHECK(looks(gzipped("\xEF\xBB\xBF\n { \n\"later\": 1}")));
   CHECK_FALSE(looks("gpu: h100-sxm\n"));
@@ -231,5 +234,7 @@ TEST_CASE("a trace is recognised by its first bytes, packed or not", "[workload]
   CHECK_FALSE(looks("[1]"));
   CHECK_FALSE(looks("SQLite format 3"));
   CHECK_FALSE(looks(""));
-  CHECK_THROWS_AS(workload::looks_like_kineto(dir.file("absent")), InputError);
+  CHECK_THROWS_AS(import::looks_like_kineto(dir.file("absent")), InputError);
 }
+
+}  // namespace import_kineto_import_test

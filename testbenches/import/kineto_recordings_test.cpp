@@ -5,8 +5,11 @@
 #include <optional>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
-#include "import/kineto.h"
+#include "import/recordings.h"
+
+namespace import_kineto_recordings_test {
 
 using namespace heddle;
 using workload::EdgeSource;
@@ -20,8 +23,8 @@ std::optional<Workload> recording(const std::string& name) {
     std::cout << "SKIPPED: no recording " << name << "\n";
     return std::nullopt;
   }
-  CHECK(workload::looks_like_kineto(path.string()));
-  std::vector<Workload> workloads = workload::import_kineto(path.string());
+  CHECK(import::looks_like_kineto(path.string()));
+  std::vector<Workload> workloads = import::import_kineto(path.string());
   REQUIRE(workloads.size() == 1);
   return std::move(workloads[0]);
 }
@@ -165,3 +168,5 @@ TEST_CASE("recording: ResNet training on an MI300X", "[workload][INP-04][INP-06]
     CHECK(static_cast<double>(op.recorded->duration) >= 0.01 * static_cast<double>(op.kernel.grid.count()));
   }
 }
+
+}  // namespace import_kineto_recordings_test

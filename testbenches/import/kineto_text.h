@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 #include <vector>
 
@@ -13,7 +14,7 @@
 #include <zlib.h>
 
 #include "common/error.h"
-#include "import/kineto.h"
+#include "import/recordings.h"
 
 namespace heddle::test {
 
@@ -88,7 +89,7 @@ inline std::string trace(const std::vector<std::string>& events, const std::stri
 
 inline std::vector<workload::Workload> import_text(const std::string& text) {
   std::istringstream stream(text);
-  return workload::import_kineto(stream, "trace.json");
+  return import::import_kineto(stream, "trace.json");
 }
 
 // The message of the InputError; empty if there was none.

@@ -4,6 +4,8 @@
 
 #include "import/kineto_json.h"
 
+namespace import_kineto_value_test {
+
 using heddle::workload::JsonValue;
 using heddle::workload::Nanoseconds;
 using Kind = JsonValue::Kind;
@@ -63,3 +65,5 @@ TEST_CASE("integers are read from whole decimals and text, not from others", "[w
   CHECK_FALSE((JsonValue{Kind::text, 0, "stream 7"}).as_integer().has_value());
   CHECK_FALSE((JsonValue{Kind::text, 0, ""}).as_integer().has_value());
 }
+
+}  // namespace import_kineto_value_test

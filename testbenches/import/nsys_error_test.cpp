@@ -5,9 +5,12 @@
 #include <set>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "import/kineto_text.h"
 #include "import/nsys_export.h"
+
+namespace import_nsys_error_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -176,8 +179,8 @@ TEST_CASE("an export is read from files, plain and packed, and nothing is left b
                                           dir.write("t.sqlite.gz", gzipped(bytes))};
   for (const std::string& file : files) {
     CAPTURE(file);
-    CHECK(workload::looks_like_nsys(file));
-    const std::vector<workload::Workload> workloads = workload::import_nsys(file);
+    CHECK(import::looks_like_nsys(file));
+    const std::vector<workload::Workload> workloads = import::import_nsys(file);
     REQUIRE(workloads.size() == 1);
     CHECK(workloads[0].ops.size() == 4);
     CHECK(workloads[0].name == std::filesystem::path(file).filename().string());
@@ -188,20 +191,20 @@ TEST_CASE("an export is read from files, plain and packed, and nothing is left b
 
   // Cut off: on the disk, and in its packed form.
   const std::string cut = dir.write("cut.sqlite", bytes.substr(0, bytes.size() / 2));
-  CHECK_THROWS_WITH(workload::import_nsys(cut), Contains("truncated") && StartsWith(cut));
+  CHECK_THROWS_WITH(import::import_nsys(cut), Contains("truncated") && StartsWith(cut));
   const std::string head = dir.write("head.sqlite", bytes.substr(0, 60));
-  CHECK_THROWS_WITH(workload::import_nsys(head), Contains("its header is not complete"));
+  CHECK_THROWS_WITH(import::import_nsys(head), Contains("its header is not complete"));
   const std::string packed = gzipped(bytes);
   const std::string cut_packed = dir.write("cut.sqlite.gz", packed.substr(0, packed.size() / 2));
-  CHECK_THROWS_WITH(workload::import_nsys(cut_packed), Contains("the gzip data are truncated"));
+  CHECK_THROWS_WITH(import::import_nsys(cut_packed), Contains("the gzip data are truncated"));
 
-  CHECK_FALSE(workload::looks_like_nsys(dir.write("trace.json", trace({kernel("a", 7, "1", "1", 0)}))));
-  CHECK_FALSE(workload::looks_like_nsys(dir.write("short", bytes.substr(0, 15))));
-  CHECK_FALSE(workload::looks_like_nsys(dir.write("empty", "")));
-  CHECK_FALSE(workload::looks_like_kineto(files[0]));
-  CHECK_FALSE(workload::looks_like_kineto(files[2]));
-  CHECK_THROWS_AS(workload::looks_like_nsys(dir.file("absent")), InputError);
-  CHECK_THROWS_AS(workload::import_nsys(dir.file("absent")), InputError);
+  CHECK_FALSE(import::looks_like_nsys(dir.write("trace.json", trace({kernel("a", 7, "1", "1", 0)}))));
+  CHECK_FALSE(import::looks_like_nsys(dir.write("short", bytes.substr(0, 15))));
+  CHECK_FALSE(import::looks_like_nsys(dir.write("empty", "")));
+  CHECK_FALSE(import::looks_like_kineto(files[0]));
+  CHECK_FALSE(import::looks_like_kineto(files[2]));
+  CHECK_THROWS_AS(import::looks_like_nsys(dir.file("absent")), InputError);
+  CHECK_THROWS_AS(import::import_nsys(dir.file("absent")), InputError);
 }
 
 TEST_CASE("an export in write-ahead mode is read without its log", "[workload][INP-05]") {
@@ -210,8 +213,8 @@ TEST_CASE("an export in write-ahead mode is read without its log", "[workload][I
   const TempDir dir;
   CHECK(refusal(bytes).empty());
   const std::string file = dir.write("t.sqlite", bytes);
-  CHECK(workload::import_nsys(file).size() == 1);
-  CHECK(workload::import_nsys(dir.write("t.sqlite.gz", gzipped(bytes))).size() == 1);
+  CHECK(import::import_nsys(file).size() == 1);
+  CHECK(import::import_nsys(dir.write("t.sqlite.gz", gzipped(bytes))).size() == 1);
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   CHECK(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()) == 2);
 }
@@ -245,3 +248,5 @@ TEST_CASE("mutated exports are imported or refused, nothing else", "[workload][I
   CHECK(imported > 400);
   CHECK(refused > 100);
 }
+
+}  // namespace import_nsys_error_test

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 
 namespace heddle::test {
 
@@ -138,7 +138,7 @@ class NsysExport {
 
 inline std::vector<workload::Workload> import_bytes(const std::string& bytes) {
   std::istringstream stream(bytes);
-  return workload::import_nsys(stream, "t.sqlite");
+  return import::import_nsys(stream, "t.sqlite");
 }
 
 inline std::vector<workload::Workload> import_export(const NsysExport& file) { return import_bytes(file.bytes()); }

@@ -1,8 +1,10 @@
 // What an export of Nsight Systems becomes, rule by rule.
 #include <catch2/catch.hpp>
 
-#include "import/nsys.h"
+#include "import/recordings.h"
 #include "import/nsys_export.h"
+
+namespace import_nsys_import_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -267,3 +269,5 @@ TEST_CASE("older and smaller exports are read as far as they go", "[workload][IN
   CHECK_FALSE(workload.ops[0].enqueue);
   CHECK(warns(workload, "does not say the version of its schema"));
 }
+
+}  // namespace import_nsys_import_test

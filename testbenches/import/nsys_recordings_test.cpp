@@ -5,8 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/kineto.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
+
+namespace import_nsys_recordings_test {
 
 using namespace heddle;
 using workload::Op;
@@ -20,9 +21,9 @@ TEST_CASE("recording: a diffusion transformer on two H100", "[workload][INP-05][
     std::cout << "SKIPPED: no recording " << path.filename().string() << "\n";
     return;
   }
-  CHECK(workload::looks_like_nsys(path.string()));
-  CHECK_FALSE(workload::looks_like_kineto(path.string()));
-  const std::vector<Workload> workloads = workload::import_nsys(path.string());
+  CHECK(import::looks_like_nsys(path.string()));
+  CHECK_FALSE(import::looks_like_kineto(path.string()));
+  const std::vector<Workload> workloads = import::import_nsys(path.string());
   REQUIRE(workloads.size() == 2);
   std::size_t ops = 0;
   std::map<std::uint64_t, std::size_t> clustered;              // by CTAs of the cluster
@@ -58,3 +59,5 @@ TEST_CASE("recording: a diffusion transformer on two H100", "[workload][INP-05][
   CHECK(clustered == std::map<std::uint64_t, std::size_t>{{2, 303}, {4, 66}});
   CHECK(max_active_clusters == std::map<std::uint64_t, std::uint32_t>{{2, 66}, {4, 30}});
 }
+
+}  // namespace import_nsys_recordings_test

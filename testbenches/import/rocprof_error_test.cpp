@@ -3,9 +3,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/random.h"
 #include "import/kineto_text.h"
 #include "import/rocprof_text.h"
+#include "support/random.h"
+
+namespace import_rocprof_error_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -123,7 +125,7 @@ TEST_CASE("a trace of rocprofv3 that is cut anywhere but at a line's end is refu
   const std::string packed = gzipped(text);
   for (std::size_t length = 1; length < packed.size(); ++length) {
     CAPTURE(length);
-    CHECK_THROWS_AS(workload::import_rocprof(dir.write("cut.csv.gz", packed.substr(0, length))), InputError);
+    CHECK_THROWS_AS(import::import_rocprof(dir.write("cut.csv.gz", packed.substr(0, length))), InputError);
   }
 }
 
@@ -148,3 +150,5 @@ TEST_CASE("changed bytes of a trace of rocprofv3 are an InputError or a workload
     }
   }
 }
+
+}  // namespace import_rocprof_error_test

@@ -1,10 +1,12 @@
 // What a kernel trace of rocprofv3 becomes, rule by rule.
 #include <catch2/catch.hpp>
 
-#include "support/random.h"
 #include "import/kineto_text.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
 #include "import/rocprof_text.h"
+#include "support/random.h"
+
+namespace import_rocprof_import_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -141,15 +143,15 @@ TEST_CASE("rocprofv3's traces are recognised by content, plain or packed", "[wor
   const std::string plain = dir.write("trace.yaml", text);  // the name says nothing
   const std::string packed = dir.write("trace", gzipped("\xEF\xBB\xBF" + text));
   for (const std::string& path : {plain, packed}) {
-    CHECK(workload::looks_like_rocprof(path));
-    CHECK_FALSE(workload::looks_like_kineto(path));
-    CHECK_FALSE(workload::looks_like_nsys(path));
-    const std::vector<Workload> workloads = workload::import_rocprof(path);
+    CHECK(import::looks_like_rocprof(path));
+    CHECK_FALSE(import::looks_like_kineto(path));
+    CHECK_FALSE(import::looks_like_nsys(path));
+    const std::vector<Workload> workloads = import::import_rocprof(path);
     REQUIRE(workloads.size() == 1);
     CHECK(workloads[0].ops.size() == 1);
   }
   for (const char* other : {"", "a,b,c\n1,2,3\n", "{\"traceEvents\": []}", "heddle: 1\n", "Start_Timestamp\n"}) {
-    CHECK_FALSE(workload::looks_like_rocprof(dir.write("other", other)));
+    CHECK_FALSE(import::looks_like_rocprof(dir.write("other", other)));
   }
 }
 
@@ -199,3 +201,5 @@ TEST_CASE("random traces come back as they were written, whatever the order of t
     }
   }
 }
+
+}  // namespace import_rocprof_import_test

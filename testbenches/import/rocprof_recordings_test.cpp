@@ -5,7 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "import/rocprof.h"
+#include "import/recordings.h"
+
+namespace import_rocprof_recordings_test {
 
 using namespace heddle;
 using workload::Op;
@@ -18,8 +20,8 @@ TEST_CASE("recording: training on an MI350X in five queues", "[workload][INP-04]
     std::cout << "SKIPPED: no recording " << path.filename().string() << "\n";
     return;
   }
-  CHECK(workload::looks_like_rocprof(path.string()));
-  const std::vector<Workload> workloads = workload::import_rocprof(path.string());
+  CHECK(import::looks_like_rocprof(path.string()));
+  const std::vector<Workload> workloads = import::import_rocprof(path.string());
   REQUIRE(workloads.size() == 1);
   const Workload& w = workloads[0];
   CHECK(w.device.id == 37'946);
@@ -39,3 +41,5 @@ TEST_CASE("recording: training on an MI350X in five queues", "[workload][INP-04]
   }
   CHECK(kernels == std::map<std::string, std::size_t>{{"16", 14}, {"17", 73}, {"18", 5'454}, {"19", 271}, {"20", 188}});
 }
+
+}  // namespace import_rocprof_recordings_test

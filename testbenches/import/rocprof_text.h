@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "import/rocprof.h"
+#include "import/recordings.h"
 
 namespace heddle::test {
 
@@ -47,7 +47,7 @@ class RocprofText {
 
 inline std::vector<workload::Workload> import_rocprof_text(const std::string& text) {
   std::istringstream stream(text);
-  return workload::import_rocprof(stream, "t.csv");
+  return import::import_rocprof(stream, "t.csv");
 }
 
 // What the import says to it; empty if it accepts it.

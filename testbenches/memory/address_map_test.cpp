@@ -7,7 +7,7 @@
 
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_address_map_test {
 
 using arch::AddressMap;
 using arch::kLineBytes;
@@ -75,4 +75,4 @@ TEST_CASE("slices belong to partitions, addresses to memory or not", "[memory][M
   CHECK_THROWS(AddressMap(1000, 6, 0));
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_address_map_test

@@ -85,7 +85,7 @@ class CrossbarBench {
     return request;
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.xbar." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.xbar." + name);
   }
 
   GpuObservation observation;

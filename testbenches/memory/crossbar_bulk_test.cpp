@@ -7,7 +7,7 @@
 
 #include "memory/crossbar_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_crossbar_bulk_test {
 namespace {
 
 using memory::CrossbarParams;
@@ -174,4 +174,4 @@ TEST_CASE("a TMAU's blocking and debug calls pass like its SM's", "[memory][MEM-
   CHECK(bench.domain.idle());
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_crossbar_bulk_test

@@ -10,7 +10,7 @@
 
 #include "support/random.h"
 
-namespace heddle::memory {
+namespace heddle::memory::memory_crossbar_fan_out_test {
 namespace {
 
 using test::Random;
@@ -256,4 +256,4 @@ TEST_CASE("copies have places of their own, free when each has arrived", "[memor
   CHECK(send(0b1000, 0) == std::vector<Cycle>{32});
 }
 
-}  // namespace heddle::memory
+}  // namespace heddle::memory::memory_crossbar_fan_out_test

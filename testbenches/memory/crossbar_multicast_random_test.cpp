@@ -8,7 +8,7 @@
 
 #include "memory/crossbar_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_crossbar_multicast_random_test {
 namespace {
 
 using memory::CrossbarParams;
@@ -188,4 +188,4 @@ TEST_CASE("a reset in the middle of multicasts leaves a crossbar like a new one"
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_crossbar_multicast_random_test

@@ -9,7 +9,7 @@
 
 #include "memory/crossbar_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_crossbar_multicast_test {
 namespace {
 
 using memory::CrossbarParams;
@@ -294,4 +294,4 @@ TEST_CASE("loosely timed, receivers get a multicast when the call says", "[memor
   CHECK(bench.pool.in_use() == 0);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_crossbar_multicast_test

@@ -9,7 +9,7 @@
 #include "memory/crossbar_bench.h"
 #include "memory/crossbar_bytes.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_crossbar_random_test {
 namespace {
 
 using memory::CrossbarParams;
@@ -343,4 +343,4 @@ TEST_CASE("packets take the bytes that they carry", "[memory][MEM-03][TMA-15]") 
   again.release();
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_crossbar_random_test

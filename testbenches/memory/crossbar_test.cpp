@@ -6,9 +6,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/params.h"
 #include "memory/crossbar_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_crossbar_test {
 namespace {
 
 using memory::CrossbarParams;
@@ -254,4 +255,4 @@ TEST_CASE("GPCs, and SMs of uneven CPCs, get equal shares of a full link", "[mem
   for (std::uint32_t sm = 0; sm < 16; ++sm) CHECK(load.done[sm] == Approx(2000).epsilon(0.01));
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_crossbar_test

@@ -1,14 +1,14 @@
 // Pointers of others into device memory, while the device works on it (HST-02).
-#include "arch/gpu_observation.h"
 #include "memory/direct_memory.h"
 
 #include <map>
 
+#include "arch/gpu_observation.h"
 #include "memory/hbm.h"
 #include "memory/l2_slice.h"
 #include "memory/memory_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_direct_memory_test {
 namespace {
 
 using memory::DirectMemory;
@@ -56,7 +56,7 @@ struct DirectBench {
       if (slice->busy_with(range.first, range.last)) return false;
     }
     for (const auto& slice : slices) {
-      if (!slice->let_go(range.first, range.last)) return false;
+      if (!slice->clean_invalidate(range.first, range.last)) return false;
     }
     pointers[range.first / kPage] = hbm.direct().grant(address);
     return true;
@@ -229,4 +229,4 @@ TEST_CASE("random traffic of the device and through pointers: nothing is lost", 
   CHECK(granted > 1000);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_direct_memory_test

@@ -7,6 +7,8 @@
 #include "memory/mmu_bench.h"
 #include "support/random.h"
 
+namespace memory_gpc_mmu_random_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::kLargePage;
@@ -270,3 +272,5 @@ TEST_CASE("blocking calls are translated as the tables say", "[gpc_mmu][random][
     CHECK(bench.stat("mmu.walks") > 5);
   }
 }
+
+}  // namespace memory_gpc_mmu_random_test

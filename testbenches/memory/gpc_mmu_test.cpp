@@ -8,6 +8,8 @@
 
 #include "memory/mmu_bench.h"
 
+namespace memory_gpc_mmu_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::kSmallPage;
@@ -171,3 +173,5 @@ TEST_CASE("debug accesses are translated, across pages", "[gpc_mmu][MEM-04]") {
   CHECK(debug(tlm::TLM_READ_COMMAND, 3 * kSmallPage, data) == 0);
   CHECK(bench.stat("gpc0.mmu.misses") == 0);
 }
+
+}  // namespace memory_gpc_mmu_test

@@ -154,7 +154,7 @@ struct HbmBench {
     run_until_idle();
   }
   double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.hbm." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.hbm." + name);
   }
 
   SimFixture simulation;

@@ -22,8 +22,9 @@ struct HbmChannelBench {
         cycle_ns(cycle_ns_),
         timing(params, cycle_ns),
         checker(params, cycle_ns),
-        counters{counts[0], counts[1], counts[2], counts[3], counts[4], counts[5], counts[6], counts[7]},
-        channel(timing, {params.read_queue, params.write_queue, params.write_high, params.write_low, params.hit_streak},
+        counters(stats, "hbm"),
+        channel(timing,
+                {params.read_queue, params.write_queue, params.write_high, params.write_low, params.row_hit_cap},
                 counters, first_refresh, &checker) {}
 
   // Runs until everything is done, in order of arrival per direction. Cycle of the end of each read's data, by tag;
@@ -81,7 +82,7 @@ struct HbmChannelBench {
   double cycle_ns;
   memory::HbmTiming timing;
   HbmChecker checker;
-  Counter counts[8];
+  Stats stats;
   memory::HbmCounters counters;
   memory::HbmChannel channel;
   std::vector<double> finished;  // ns, by tag; negative: not yet

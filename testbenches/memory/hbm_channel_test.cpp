@@ -9,12 +9,14 @@
 #include "memory/hbm_map.h"
 #include "support/random.h"
 
+namespace memory_hbm_channel_test {
+
 namespace {
 
+using heddle::memory::DecodedAddress;
 using heddle::memory::HbmCommand;
 using heddle::memory::HbmMap;
 using heddle::memory::HbmParams;
-using heddle::memory::HbmPlace;
 using heddle::memory::HbmRefresh;
 using heddle::memory::HbmStandard;
 using heddle::memory::table_of;
@@ -32,7 +34,7 @@ Request at(std::uint64_t cycle, bool write, std::uint32_t bank, std::uint32_t ro
 }
 
 Request line_at(const HbmMap& map, std::uint64_t cycle, bool write, std::uint64_t line, std::uint32_t tag) {
-  const HbmPlace place = map.place(line * 128);
+  const DecodedAddress place = map.decode(line * 128);
   return at(cycle, write, place.bank, place.row, place.line, tag);
 }
 
@@ -45,7 +47,7 @@ HbmParams random_params(Random& random) {
   params.write_queue = random.between(2, 70);
   params.write_high = random.between(1, params.write_queue);
   params.write_low = random.below(params.write_high);
-  params.hit_streak = random.between(1, 40);
+  params.row_hit_cap = random.between(1, 40);
   params.refresh = static_cast<HbmRefresh>(random.below(3));
   params.refresh_rate = random.chance(50) ? 1 : 2;
   return params;
@@ -108,13 +110,13 @@ TEST_CASE("every command keeps all times of the standard, and everything is serv
     // Refreshes keep their average rate; the last of them may lie ahead of the last work.
     const double interval = static_cast<double>(bench.timing.refi) / 1024;
     const double due = params.refresh == HbmRefresh::off ? 0 : static_cast<double>(bench.end_cycle) / interval;
-    CHECK(static_cast<double>(bench.counts[4].value()) <= due + 1);
+    CHECK(static_cast<double>(bench.counters.refreshes.value()) <= due + 1);
     const double first = 100'000 / 1024.0 / interval;
-    CHECK(static_cast<double>(bench.counts[4].value()) >= due - first - bench.timing.banks - 2);
-    hits += bench.counts[0].value();
-    conflicts += bench.counts[2].value();
-    merged += bench.counts[6].value();
-    forwarded += bench.counts[7].value();
+    CHECK(static_cast<double>(bench.counters.refreshes.value()) >= due - first - bench.timing.banks - 2);
+    hits += bench.counters.row_hits.value();
+    conflicts += bench.counters.row_conflicts.value();
+    merged += bench.counters.merged.value();
+    forwarded += bench.counters.forwarded.value();
   }
   CHECK(hits > 1000);
   CHECK(conflicts > 1000);
@@ -192,7 +194,7 @@ TEST_CASE("younger row hits do not starve a conflict", "[memory][MEM-02]") {
   double before = 0;
   for (const std::uint32_t streak : {1U, 8U, 64U}) {
     HbmParams params;
-    params.hit_streak = streak;
+    params.row_hit_cap = streak;
     params.refresh = HbmRefresh::off;
     HbmChannelBench bench(params, 1.0);
     // One access to row 0, one to row 1, and then more to row 0 than the queue holds.
@@ -229,7 +231,7 @@ TEST_CASE("neither reads nor writes starve while the other kind floods the chann
     // A read waits for a batch of writes at most, and for the reads in front of it.
     CHECK(worst_read < 3000);
     // In a flood of reads, writes go in batches: the direction changes as often as they fill.
-    const std::uint64_t batches = bench.counts[5].value() / 2;
+    const std::uint64_t batches = bench.counters.bus_turnarounds.value() / 2;
     CHECK(batches >= 8);
     CHECK(bench.checker.verdict() == std::vector<std::string>{});
   }
@@ -245,8 +247,8 @@ TEST_CASE("writes wait for a batch while there is something to read", "[memory][
   bench.run(requests);
   // 750 writes, batches of write_high - write_low.
   const double expected = 2 * 750.0 / (params.write_high - params.write_low);
-  CHECK(static_cast<double>(bench.counts[5].value()) < 1.5 * expected);
-  CHECK(static_cast<double>(bench.counts[5].value()) > 0.5 * expected);
+  CHECK(static_cast<double>(bench.counters.bus_turnarounds.value()) < 1.5 * expected);
+  CHECK(static_cast<double>(bench.counters.bus_turnarounds.value()) > 0.5 * expected);
 }
 
 TEST_CASE("a refresh holds accesses up, whether the channel was busy or idle before", "[memory][MEM-02]") {
@@ -262,7 +264,7 @@ TEST_CASE("a refresh holds accesses up, whether the channel was busy or idle bef
       const double latency = bench.finished[0] - (begin + offset);
       const double unloaded = t.rcd + t.cl + 1.5 * 128 * 8 / (t.pins * params.pin_rate);
       CHECK(latency == Approx(unloaded + std::max(0.0, t.rfc - offset)).margin(1));
-      CHECK(bench.counts[4].value() == n + 1);
+      CHECK(bench.counters.refreshes.value() == n + 1);
     }
   }
 }
@@ -311,3 +313,5 @@ TEST_CASE("a reset channel is as new", "[memory][MEM-02]") {
   bench.run(requests);
   CHECK(bench.finished == first);
 }
+
+}  // namespace memory_hbm_channel_test

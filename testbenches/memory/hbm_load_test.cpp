@@ -6,6 +6,8 @@
 
 #include "memory/hbm_bench.h"
 
+namespace memory_hbm_load_test {
+
 namespace {
 
 using heddle::Cycle;
@@ -61,7 +63,7 @@ TEST_CASE("a hot channel saturates alone", "[memory][MEM-02]") {
     std::vector<std::uint64_t> hot;
     std::vector<std::uint64_t> cool;
     for (std::uint64_t line = 0; cool.size() < 8000; ++line) {
-      const bool is_hot = bench.hbm.map().place(line * 128).channel == 0;
+      const bool is_hot = bench.hbm.map().decode(line * 128).channel == 0;
       (is_hot ? hot : cool).push_back(line * 128);
     }
     Cycle last_cool = 0;
@@ -121,3 +123,5 @@ TEST_CASE("an idle memory costs nothing, though it has to be refreshed", "[memor
   // 5 ms hold 1282 intervals, for each of four channels.
   CHECK(bench.stat("refreshes") - before == Approx(4 * 1282).margin(8));
 }
+
+}  // namespace memory_hbm_load_test

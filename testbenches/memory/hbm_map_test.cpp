@@ -9,10 +9,12 @@
 
 #include "support/random.h"
 
+namespace memory_hbm_map_test {
+
 namespace {
 
+using heddle::memory::DecodedAddress;
 using heddle::memory::HbmMap;
-using heddle::memory::HbmPlace;
 using heddle::test::Random;
 
 }  // namespace
@@ -29,13 +31,13 @@ TEST_CASE("every line of memory has a place of its own", "[memory][MEM-02]") {
     std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>> cells;
     constexpr std::uint64_t kLines = 5000;
     for (std::uint64_t line = 0; line < kLines; ++line) {
-      const HbmPlace place = map.place(line * 128);
+      const DecodedAddress place = map.decode(line * 128);
       REQUIRE(place.channel < channels);
       REQUIRE(place.bank < banks);
       lines.insert({place.channel, place.line});
       cells.insert({place.channel, place.bank, place.row, place.line % 8});
       // All bytes of a piece, and so of a line, lie in one row.
-      const HbmPlace piece = map.place(line * 128 / interleave * interleave);
+      const DecodedAddress piece = map.decode(line * 128 / interleave * interleave);
       REQUIRE(std::tie(piece.channel, piece.bank, piece.row) == std::tie(place.channel, place.bank, place.row));
     }
     CHECK(lines.size() == kLines);
@@ -47,7 +49,7 @@ TEST_CASE("streams give every channel the same share", "[memory][MEM-02]") {
   for (const std::uint32_t channels : {4U, 80U, 160U, 192U}) {
     const HbmMap map(channels, 32, 1024, 1024);
     std::vector<std::uint32_t> lines(channels);
-    for (std::uint64_t line = 0; line < channels * 80U; ++line) ++lines[map.place(line * 128).channel];
+    for (std::uint64_t line = 0; line < channels * 80U; ++line) ++lines[map.decode(line * 128).channel];
     CHECK(std::all_of(lines.begin(), lines.end(), [](std::uint32_t count) { return count == 80; }));
   }
 }
@@ -61,7 +63,7 @@ TEST_CASE("strides of powers of two spread over channels and banks", "[memory][M
       std::vector<std::uint32_t> per_channel(channels);
       std::vector<std::uint32_t> per_bank(32);
       for (std::uint64_t i = 0; i < std::uint64_t{channels} * kEach; ++i) {
-        const HbmPlace place = map.place(i << shift);
+        const DecodedAddress place = map.decode(i << shift);
         ++per_channel[place.channel];
         ++per_bank[place.bank];
       }
@@ -71,3 +73,5 @@ TEST_CASE("strides of powers of two spread over channels and banks", "[memory][M
     }
   }
 }
+
+}  // namespace memory_hbm_map_test

@@ -10,6 +10,8 @@
 #include "memory/hbm_oracle.h"
 #include "memory/plain_memory.h"
 
+namespace memory_hbm_test {
+
 namespace {
 
 using heddle::Cycle;
@@ -292,3 +294,5 @@ TEST_CASE("a plain memory can stand in the HBM's place", "[memory][MEM-02]") {
     CHECK(memory.bytes == oracle.flat);
   }
 }
+
+}  // namespace memory_hbm_test

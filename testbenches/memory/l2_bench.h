@@ -191,7 +191,7 @@ struct L2Bench {
     return answers.back().status;
   }
   std::uint64_t stat(const std::string& name) {
-    return observation.stats.to_json().at("gpu0.l2.slice0." + name).at("value").get<std::uint64_t>();
+    return static_cast<std::uint64_t>(observation.stats.value("gpu0.l2.slice0." + name));
   }
   std::uint8_t debug_byte(std::uint64_t address) {
     protocol::MemoryRequest& request = read(address, 1);

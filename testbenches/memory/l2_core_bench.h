@@ -20,9 +20,9 @@ using memory::L2Config;
 using memory::L2Core;
 using memory::LineMask;
 
-struct L2Counts {
-  Counter hits, merges, fills, write_backs, write_errors;
-  memory::L2Counters refs() { return {hits, merges, fills, write_backs, write_errors}; }
+// Counters and the registry that they live in.
+struct L2Counts : private Stats, public memory::L2Counters {
+  L2Counts() : memory::L2Counters(static_cast<Stats&>(*this), "l2") {}
 };
 
 // Memory and the transfers under way. A transfer is done some time between its start and its answer.
@@ -160,7 +160,7 @@ inline L2Config tiny_core() {
   config.lines = 8;
   config.ways = 2;
   config.mshrs = 3;
-  config.waiters = 6;
+  config.mshr_targets = 6;
   config.write_buffer = 2;
   return config;
 }

@@ -1,13 +1,13 @@
 #include "memory/l2_core.h"
 #include "memory/l2_core_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_core_random_test {
 namespace {
 
 class RandomCore {
  public:
   RandomCore(std::uint64_t seed, const L2Config& config)
-      : dice_(seed), core_(config, counts_.refs()), memory_(kCoreLines), flat_(kCoreLines * 128), busy_(kCoreLines, 0) {
+      : dice_(seed), core_(config, counts_), memory_(kCoreLines), flat_(kCoreLines * 128), busy_(kCoreLines, 0) {
     for (std::size_t i = 0; i < flat_.size(); ++i)
       flat_[i] = memory_.bytes[i] = static_cast<std::uint8_t>(dice_.next());
   }
@@ -95,7 +95,7 @@ class RandomCore {
   void at_once(L2Op& op) {
     if (busy_[op.access.line] != 0) return;
     op.apply(flat_);
-    op.status = core_.serve_now(op.access, memory_);
+    op.status = core_.serve_blocking(op.access, memory_);
     op.check();
     memory_.start(core_);
     collect();
@@ -178,7 +178,7 @@ TEST_CASE("an L2 core is a flat memory, whatever order memory answers in", "[mem
   for (const std::uint64_t seed : seeds(12)) {
     CAPTURE(seed);
     L2Config config = tiny_core();
-    if (seed % 3 == 1) config.mshrs = config.waiters = 16, config.write_buffer = 8;
+    if (seed % 3 == 1) config.mshrs = config.mshr_targets = 16, config.write_buffer = 8;
     if (seed % 3 == 2) config.lines = 6, config.slices = 5;  // sets: not a power of two, mostly two of the three
     RandomCore core(seed, config);
     core.run(4000);
@@ -188,4 +188,4 @@ TEST_CASE("an L2 core is a flat memory, whatever order memory answers in", "[mem
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_core_random_test

@@ -2,7 +2,7 @@
 
 #include "memory/l2_core_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_core_test {
 
 TEST_CASE("a line mask knows its bytes and sectors", "[memory][MEM-01]") {
   for (std::uint32_t first = 0; first < 128; ++first) {
@@ -25,7 +25,7 @@ TEST_CASE("a line mask knows its bytes and sectors", "[memory][MEM-01]") {
 namespace {
 
 struct Directed {
-  explicit Directed(const L2Config& config = tiny_core()) : core(config, counts.refs()), memory(kCoreLines) {}
+  explicit Directed(const L2Config& config = tiny_core()) : core(config, counts), memory(kCoreLines) {}
 
   L2Core::Outcome serve(L2Op& op) {
     const L2Core::Outcome outcome = core.serve(op.access, &op);
@@ -184,7 +184,7 @@ TEST_CASE("write_back waits for evictions under way", "[memory][MEM-06]") {
 TEST_CASE("what is missing decides why a request has to wait", "[memory][MEM-01]") {
   L2Config config = tiny_core();
   config.mshrs = 2;
-  config.waiters = 3;
+  config.mshr_targets = 3;
   Directed bench(config);
   std::vector<std::unique_ptr<L2Op>> ops;
   const auto serve = [&](L2Access::Kind kind, std::uint64_t line) {
@@ -200,7 +200,7 @@ TEST_CASE("what is missing decides why a request has to wait", "[memory][MEM-01]
   CHECK(bench.core.stall() == L2Core::Stall::way);
   CHECK(serve(L2Access::Kind::read, 0) == L2Core::Outcome::waits);
   CHECK(serve(L2Access::Kind::read, 0) == L2Core::Outcome::stalled);
-  CHECK(bench.core.stall() == L2Core::Stall::waiter);
+  CHECK(bench.core.stall() == L2Core::Stall::mshr_target);
   bench.answer_all();
   for (const std::uint64_t line : {1, 5, 2, 6}) CHECK(serve(L2Access::Kind::write, line) == L2Core::Outcome::done);
   for (const std::uint64_t line : {9, 13}) CHECK(serve(L2Access::Kind::write, line) == L2Core::Outcome::done);
@@ -265,4 +265,4 @@ TEST_CASE("a refused line takes no place", "[memory][MEM-05]") {
   CHECK(bench.memory.under_way.empty());  // line 4 is still here
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_core_test

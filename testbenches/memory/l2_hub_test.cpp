@@ -4,17 +4,17 @@
 #include "arch/gpu_observation.h"
 #include "memory/l2_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_hub_test {
 namespace {
 
-using memory::L2Ways;
+using memory::L2IngressPorts;
 
 // A slice with both ways in, each with an initiator of its own.
 struct TwoWays {
   explicit TwoWays(const L2Params& params, std::uint64_t bytes = 64 * 128)
       : domain("domain", 1.0, TimingMode::at, 0, observation),
         map(bytes, 1, 1),
-        slice("slice", domain, "l2.slice0", params, map, 0, L2Ways::crossbar_and_hub),
+        slice("slice", domain, "l2.slice0", params, map, 0, L2IngressPorts::crossbar_and_hub),
         crossbar("crossbar", domain),
         hub("hub", domain),
         memory("memory", domain, bytes) {
@@ -209,4 +209,4 @@ TEST_CASE("a reset in mid-flight empties both ways", "[memory][MEM-01]") {
   CHECK(answered == 20);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_hub_test

@@ -5,7 +5,7 @@
 
 #include "memory/l2_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_poison_test {
 namespace {
 
 using protocol::MemoryAction;
@@ -195,4 +195,4 @@ TEST_CASE("a prefetch is answered at once, and a read behind it waits for the sa
   CHECK(bench.status_of(bench.read(256, 32)) == tlm::TLM_GENERIC_ERROR_RESPONSE);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_poison_test

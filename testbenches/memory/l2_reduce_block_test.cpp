@@ -8,7 +8,7 @@
 #include "arch/tensor_data.h"
 #include "memory/l2_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_reduce_block_test {
 namespace {
 
 using arch::AtomicKind;
@@ -247,4 +247,4 @@ TEST_CASE("wrong reductions are refused and change nothing", "[memory][TMA-07][M
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_reduce_block_test

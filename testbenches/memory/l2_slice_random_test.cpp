@@ -1,7 +1,7 @@
 #include "memory/l2_bench.h"
 #include "arch/gpu_observation.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_slice_random_test {
 namespace {
 
 using protocol::MemoryAction;
@@ -311,4 +311,4 @@ TEST_CASE("80 slices share out the cache and its lines", "[memory][MEM-01]") {
   CHECK(memory.writes == 0);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_slice_random_test

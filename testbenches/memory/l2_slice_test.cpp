@@ -4,7 +4,7 @@
 #include "memory/l2_bench.h"
 #include "memory/plain_memory.h"
 
-namespace heddle::test {
+namespace heddle::test::memory_l2_slice_test {
 namespace {
 
 using protocol::MemoryAction;
@@ -313,4 +313,4 @@ TEST_CASE("a memory from elsewhere works, and its answers after a reset do no ha
   CHECK(memory.unknown_commands == 0);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::memory_l2_slice_test

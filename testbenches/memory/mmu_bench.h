@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
 #include "memory/gpc_mmu.h"
@@ -81,8 +83,8 @@ struct MmuBench {
     tlbs.push_back(
         std::make_unique<memory::GpcMmu>((name + "_mmu").c_str(), domain, name + ".mmu", params, ports, mmu));
     memory::GpcMmu& tlb = *tlbs.back();
-    tlb.ask_out.bind(mmu.ask_in[number]);
-    mmu.answer_out.bind(tlb.answer_in);
+    tlb.translate_out.bind(mmu.translate_in[number]);
+    mmu.translated_out.bind(tlb.translated_in);
     mmu.invalidate_out.bind(tlb.invalidate_in);
     for (std::uint32_t i = 0; i < ports; ++i) {
       const std::string port = name + "_" + std::to_string(i);

@@ -1,5 +1,4 @@
 // The memory management unit alone: walks, their number, sharing, changes of roots (MEM-04).
-#include "common/packet_socket.h"
 #include "memory/mmu.h"
 
 #include <algorithm>
@@ -7,8 +6,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/packet_socket.h"
 #include "memory/mmu_bench.h"
 #include "support/random.h"
+
+namespace memory_mmu_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -71,8 +73,8 @@ struct UnitBench : MmuBench {
       : MmuBench(parameters, mode, 0, 0, clients) {
     for (std::uint32_t i = 0; i < clients; ++i) {
       askers.push_back(std::make_unique<Asker>(("asker" + std::to_string(i)).c_str(), domain, parameters.distance));
-      askers.back()->out.bind(mmu.ask_in[i]);
-      mmu.answer_out.bind(askers.back()->in);
+      askers.back()->out.bind(mmu.translate_in[i]);
+      mmu.translated_out.bind(askers.back()->in);
       mmu.invalidate_out.bind(askers.back()->invalidate_in);
     }
   }
@@ -101,22 +103,22 @@ TEST_CASE("a walk reads an entry of each level, a large page one less, and a kno
     return asker.answers[0].when - begin;
   };
   CHECK(cycles(0, 7) == 20 + 5 + 4 * 10 + 20);
-  CHECK(asker.answers[0].packet.frame == kSmallPage);
-  CHECK(asker.answers[0].packet.page_bits == 16);
-  CHECK(asker.answers[0].packet.writable);
+  CHECK(asker.answers[0].packet.translation.frame == kSmallPage);
+  CHECK(asker.answers[0].packet.translation.page_bits == 16);
+  CHECK(asker.answers[0].packet.translation.writable);
   CHECK(cycles(kLargePage + 5 * kSmallPage, 7) == 20 + 5 + 3 * 10 + 20);
-  CHECK(asker.answers[0].packet.page == kLargePage);
-  CHECK(asker.answers[0].packet.frame == 2 * kLargePage);
-  CHECK(asker.answers[0].packet.page_bits == 21);
-  CHECK_FALSE(asker.answers[0].packet.writable);
+  CHECK(asker.answers[0].packet.translation.page == kLargePage);
+  CHECK(asker.answers[0].packet.translation.frame == 2 * kLargePage);
+  CHECK(asker.answers[0].packet.translation.page_bits == 21);
+  CHECK_FALSE(asker.answers[0].packet.translation.writable);
   CHECK(cycles(kLargePage + 9 * kSmallPage, 7) == 20 + 5 + 20);
   CHECK(cycles(kSmallPage, 7) == 20 + 5 + 4 * 10 + 20);  // nothing is there
-  CHECK_FALSE(asker.answers[0].packet.present);
+  CHECK_FALSE(asker.answers[0].packet.translation.present);
   CHECK(cycles(kSmallPage, 7) == 20 + 5 + 4 * 10 + 20);  // faults are not kept
   CHECK(cycles(std::uint64_t{1} << 50, 7) == 20 + 5 + 20);
-  CHECK_FALSE(asker.answers[0].packet.present);
+  CHECK_FALSE(asker.answers[0].packet.translation.present);
   CHECK(cycles(0, 3) == 20 + 5 + 20);
-  CHECK(asker.answers[0].packet.page_bits == arch::Translation::kWholeSpace);
+  CHECK(asker.answers[0].packet.translation.page_bits == arch::Translation::kWholeSpace);
   CHECK(bench.stat("mmu.faults") == 3);
   CHECK(bench.violations().empty());
 }
@@ -139,7 +141,7 @@ TEST_CASE("asks for one page share a walk, and walks wait for walkers", "[mmu][M
     REQUIRE(asker->answers.size() == 6);
     for (std::uint32_t i = 0; i < 6; ++i) {
       CHECK(asker->answers[i].packet.tag == i);
-      CHECK(asker->answers[i].packet.frame == i * kSmallPage);
+      CHECK(asker->answers[i].packet.translation.frame == i * kSmallPage);
       // Two at a time: each pair takes four reads of ten cycles.
       CHECK(asker->answers[i].when - asker->answers[0].when == i / 2 * 40);
     }
@@ -158,12 +160,12 @@ TEST_CASE("a table outside memory maps nothing", "[mmu][PRT-08]") {
   bench.askers[0]->ask(0, 2, 1);
   run_until_idle();
   REQUIRE(bench.askers[0]->answers.size() == 2);
-  for (const Asker::Answer& answer : bench.askers[0]->answers) CHECK_FALSE(answer.packet.present);
+  for (const Asker::Answer& answer : bench.askers[0]->answers) CHECK_FALSE(answer.packet.translation.present);
   sc_core::sc_time delay;
-  CHECK_FALSE(bench.mmu.translate_now(1, 0, delay).present);
-  CHECK_FALSE(bench.mmu.translate_now(2, 0, delay).present);
+  CHECK_FALSE(bench.mmu.translate_blocking(1, 0, delay).present);
+  CHECK_FALSE(bench.mmu.translate_blocking(2, 0, delay).present);
   CHECK_FALSE(bench.mmu.translate_debug(1, 0).present);
-  CHECK(bench.mmu.translate_now(3, 0, delay).untranslated());
+  CHECK(bench.mmu.translate_blocking(3, 0, delay).untranslated());
   CHECK(bench.violations().empty());
 }
 
@@ -189,7 +191,7 @@ TEST_CASE("a changed root is told to everybody, and overtakes walks", "[mmu][MEM
     CHECK(asker->invalidations == std::vector<std::pair<std::uint8_t, Cycle>>{{1, begin + 50 + 20}});
   }
   REQUIRE(bench.askers[0]->answers.size() == 1);
-  CHECK(bench.askers[0]->answers[0].packet.frame == 2 * kSmallPage);
+  CHECK(bench.askers[0]->answers[0].packet.translation.frame == 2 * kSmallPage);
   CHECK(bench.stat("mmu.restarts") == 1);
   // And one that goes away.
   bench.askers[0]->answers.clear();
@@ -200,7 +202,7 @@ TEST_CASE("a changed root is told to everybody, and overtakes walks", "[mmu][MEM
   bench.set_root(1, 0);
   run_until_idle();
   REQUIRE(bench.askers[0]->answers.size() == 1);
-  CHECK(bench.askers[0]->answers[0].packet.page_bits == arch::Translation::kWholeSpace);
+  CHECK(bench.askers[0]->answers[0].packet.translation.page_bits == arch::Translation::kWholeSpace);
   CHECK(bench.mmu.idle());
 }
 
@@ -259,15 +261,16 @@ TEST_CASE("random asks are answered once each, as the tables say", "[mmu][random
           const auto [page, subcontext] = asked.at(packet.tag);
           asked.erase(packet.tag);
           const std::uint64_t root = bench.mmu.root(subcontext);
-          REQUIRE((packet.page_bits == arch::Translation::kWholeSpace) == (root == 0));
+          REQUIRE((packet.translation.page_bits == arch::Translation::kWholeSpace) == (root == 0));
           if (root == 0) continue;
           const auto space = std::find_if(bench.spaces.begin(), bench.spaces.end(),
                                           [&](const auto& item) { return item->tables.root() == root; });
           const auto* range = (*space)->mappings.find(page);
-          REQUIRE(packet.present == (range != nullptr));
+          REQUIRE(packet.translation.present == (range != nullptr));
           if (range == nullptr) continue;
-          REQUIRE(packet.frame + (page - packet.page) == range->physical + (page - range->first));
-          REQUIRE(packet.writable == range->writable);
+          REQUIRE(packet.translation.frame + (page - packet.translation.page) ==
+                  range->physical + (page - range->first));
+          REQUIRE(packet.translation.writable == range->writable);
         }
         asker->answers.clear();
       }
@@ -277,3 +280,5 @@ TEST_CASE("random asks are answered once each, as the tables say", "[mmu][random
     for (const std::string& violation : bench.violations()) FAIL_CHECK(violation);
   }
 }
+
+}  // namespace memory_mmu_test

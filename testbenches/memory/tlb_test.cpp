@@ -8,6 +8,8 @@
 
 #include "support/random.h"
 
+namespace memory_tlb_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::Translation;
@@ -119,3 +121,5 @@ TEST_CASE("a TLB does what a list in order of use does", "[tlb][random][MEM-04]"
     }
   }
 }
+
+}  // namespace memory_tlb_test

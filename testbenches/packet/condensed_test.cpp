@@ -9,6 +9,8 @@
 #include "packet/reference_table.h"
 #include "support/seed.h"
 
+namespace packet_condensed_test {
+
 using namespace heddle::arch;
 using namespace heddle::packet;
 namespace oracle = heddle::oracle;
@@ -308,3 +310,5 @@ TEST_CASE("random packets of every type, right and damaged", "[packet][PKT-02][P
   CHECK(judge.launches() < judge.packets());
   CHECK(judge.shaped() > 10'000);
 }
+
+}  // namespace packet_condensed_test

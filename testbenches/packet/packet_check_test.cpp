@@ -11,6 +11,8 @@
 #include "packet/random_packet.h"
 #include "support/seed.h"
 
+namespace packet_check_test {
+
 using namespace heddle::arch;
 namespace oracle = heddle::oracle;
 
@@ -231,3 +233,5 @@ TEST_CASE("random dispatches on random machines", "[packet][PKT-09]") {
   CHECK(shaped > 1'000);
   CHECK(shaped < launches * 9 / 10);
 }
+
+}  // namespace packet_check_test

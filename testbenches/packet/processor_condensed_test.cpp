@@ -1,6 +1,8 @@
 // Reference and condensed packets in the processor (PKT-05, PKT-06, PKT-07, PKT-11).
 #include "packet/packet_bench.h"
 
+namespace packet_processor_condensed_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -254,3 +256,5 @@ TEST_CASE("launches of a program have code of their own", "[packet][PKT-03][PKT-
   CHECK(bench.codes.lent() == 0);
   CHECK(bench.observation.labels.of(bench.tasks.kernels[0].packet.operation).find("queue") == std::string::npos);
 }
+
+}  // namespace packet_processor_condensed_test

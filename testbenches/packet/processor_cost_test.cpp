@@ -1,6 +1,8 @@
 // What packets cost, phase by phase, against times worked out by hand (PKT-08).
 #include "packet/packet_bench.h"
 
+namespace packet_processor_cost_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -149,3 +151,5 @@ TEST_CASE("a condensed packet pays once for what plain packets pay each", "[pack
     before = record.times.ended;
   }
 }
+
+}  // namespace packet_processor_cost_test

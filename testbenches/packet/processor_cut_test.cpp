@@ -1,6 +1,8 @@
 // Condensed packets that are wrong, or are cut short (PKT-06, PKT-07, PKT-09).
 #include "packet/packet_bench.h"
 
+namespace packet_processor_cut_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::arch::HsaStatus;
@@ -231,3 +233,5 @@ TEST_CASE("a fault and a close cut a condensed packet short", "[packet][PKT-07][
     }
   }
 }
+
+}  // namespace packet_processor_cut_test

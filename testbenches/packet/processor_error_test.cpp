@@ -2,6 +2,8 @@
 // other queues go on.
 #include "packet/packet_bench.h"
 
+namespace packet_processor_error_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -292,3 +294,5 @@ TEST_CASE("clusters that nothing can hold are found before anything launches", "
   CHECK(bench.tasks.kernels.size() == 5);
   CHECK(bench.events(QueueEvent::state).back().status == HsaStatus::out_of_resources);
 }
+
+}  // namespace packet_processor_error_test

@@ -7,6 +7,8 @@
 #include "packet/random_packet.h"
 #include "support/random.h"
 
+namespace packet_processor_garbage_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 namespace oracle = heddle::oracle;
@@ -299,3 +301,5 @@ TEST_CASE("a hundred thousand damaged packets launch nothing wrong", "[packet][P
     WARN(judged << " packets judged, " << launches << " kernels launched, " << errors << " queues stopped");
   }
 }
+
+}  // namespace packet_processor_garbage_test

@@ -3,6 +3,8 @@
 
 #include "packet/packet_bench.h"
 
+namespace packet_processor_queue_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -265,7 +267,7 @@ TEST_CASE("after a reset in mid-flight nothing counts as open", "[packet][PKT-04
   for (std::uint32_t i = 0; i < 3; ++i) queue.submit(kernel_packet(bench.object("k")));
   bench.run(5000);
   const auto value = [&](const char* name) {
-    return bench.observation.stats.to_json().at(std::string("gpu0.packet.") + name).at("value").get<double>();
+    return bench.observation.stats.value(std::string("gpu0.packet.") + name);
   };
   CHECK(value("open") == 3);
   CHECK(value("in_flight") == 3);
@@ -383,3 +385,5 @@ TEST_CASE("a wrong set-up is an error of the queue", "[packet][PKT-09]") {
   bench.run(10);
   CHECK(bench.host.events.back().packet.status == HsaStatus::invalid_queue);
 }
+
+}  // namespace packet_processor_queue_test

@@ -1,6 +1,8 @@
 // Signals, interrupts, barrier packets, agent packets and copies.
 #include "packet/packet_bench.h"
 
+namespace packet_processor_signal_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -246,3 +248,5 @@ TEST_CASE("copies and fills go to the copy engines, holds take their time", "[pa
   CHECK(hold.ended - hold.started == 4000);
   CHECK(bench.log.of(0, 4)->times.ready >= hold.cleaned);
 }
+
+}  // namespace packet_processor_signal_test

@@ -7,6 +7,8 @@
 #include "packet/packet_bench.h"
 #include "support/random.h"
 
+namespace packet_processor_storm_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -370,3 +372,5 @@ TEST_CASE("a reset in the middle of a storm leaves nothing behind", "[packet][PK
     }
   }
 }
+
+}  // namespace packet_processor_storm_test

@@ -3,6 +3,8 @@
 
 #include "packet/packet_bench.h"
 
+namespace packet_processor_waits_test {
+
 namespace arch = heddle::arch;
 namespace protocol = heddle::protocol;
 using heddle::Cycle;
@@ -25,8 +27,8 @@ bool says(const Lines& lines, const std::string& text) {
 class Drawing : public heddle::TimelineSink {
  public:
   struct Slice {
-    sc_core::sc_time begin;
-    sc_core::sc_time end;
+    heddle::Picoseconds begin;
+    heddle::Picoseconds end;
     std::string name;
   };
   std::vector<std::string> lines;
@@ -38,11 +40,11 @@ class Drawing : public heddle::TimelineSink {
     if (found == lines.end()) lines.push_back(line);
     return {0, static_cast<std::uint32_t>(std::find(lines.begin(), lines.end(), line) - lines.begin())};
   }
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
+  void slice(TrackId track, heddle::Picoseconds begin, heddle::Picoseconds end, std::string_view name,
              TimelineArgs) override {
     slices[lines.at(track.line)].push_back({begin, end, std::string(name)});
   }
-  void counter(TrackId, Picoseconds, std::string_view, double) override {}
+  void counter(TrackId, heddle::Picoseconds, std::string_view, double) override {}
 };
 
 }  // namespace
@@ -198,3 +200,5 @@ TEST_CASE("the timeline shows phases, and why queues wait", "[packet][PKT-08]") 
     for (std::size_t i = 1; i < slices.size(); ++i) CHECK(slices[i].begin >= slices[i - 1].end);
   }
 }
+
+}  // namespace packet_processor_waits_test

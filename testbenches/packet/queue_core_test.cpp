@@ -6,12 +6,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "packet/turn_order.h"
+#include "packet/decoder.h"
 #include "support/random.h"
 
+namespace packet_queue_core_test {
+
 using heddle::arch::PacketBytes;
+using heddle::packet::QueueArbiter;
 using heddle::packet::QueueCore;
-using heddle::packet::TurnOrder;
 using namespace heddle::test;
 
 namespace {
@@ -100,7 +102,7 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
           if (front == nullptr || front->slot != QueueCore::Slot::published) break;
           REQUIRE(p.core.front_index() == p.first + p.begun);
           REQUIRE(p.core.front_is_oldest() == p.incomplete.empty());
-          const QueueCore::Fetched fetched = p.core.begin();
+          const QueueCore::Fetched fetched = p.core.take_head();
           REQUIRE(fetched.bytes == stamped(p.begun));
           REQUIRE(fetched.doorbell <= fetched.fetched);
           REQUIRE(fetched.doorbell > 0);
@@ -112,7 +114,7 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
         }
         case 7: {
           if (turn && random.chance(50)) {
-            p.core.end_turn();
+            p.core.release_head();
             turn = false;
           }
           if (p.uncleared.empty()) break;
@@ -137,7 +139,7 @@ TEST_CASE("a queue follows the rules of its ring", "[packet][PKT-01][PKT-04]") {
   }
 }
 
-TEST_CASE("all published packets of a queue have their turn in the end", "[packet][PKT-01]") {
+TEST_CASE("all published packets of a queue become its head in the end", "[packet][PKT-01]") {
   for (const std::uint64_t seed : seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
@@ -163,8 +165,8 @@ TEST_CASE("all published packets of a queue have their turn in the end", "[packe
       if (core.wants_retry()) core.retry();
       const QueueCore::Fetched* front = core.front();
       if (front == nullptr || front->slot != QueueCore::Slot::published) continue;
-      core.begin();
-      core.end_turn();
+      core.take_head();
+      core.release_head();
       core.cleared(begun);
       core.complete(begun++);
     }
@@ -186,13 +188,13 @@ TEST_CASE("a doorbell beyond all indices asks for no more than the ring has", "[
 
 TEST_CASE("equals take turns, and the most urgent goes first", "[packet][PKT-10]") {
   SECTION("round robin: nobody is served twice while another waits") {
-    TurnOrder order(5, false);
+    QueueArbiter order(5, false);
     for (std::uint32_t queue = 0; queue < 5; ++queue) order.set_priority(queue, static_cast<std::int32_t>(queue));
-    for (std::uint32_t queue = 0; queue < 5; ++queue) order.want(queue);
+    for (std::uint32_t queue = 0; queue < 5; ++queue) order.request(queue);
     for (std::uint32_t i = 0; i < 50; ++i) {
-      const std::uint32_t served = order.take();
+      const std::uint32_t served = order.grant().value();
       REQUIRE(served == i % 5);
-      order.want(served);
+      order.request(served);
     }
   }
   SECTION("random: against the rule itself") {
@@ -201,7 +203,7 @@ TEST_CASE("equals take turns, and the most urgent goes first", "[packet][PKT-10]
       Random random(seed);
       const std::uint32_t queues = random.between(1, 64);
       const bool by_priority = random.chance(50);
-      TurnOrder order(queues, by_priority);
+      QueueArbiter order(queues, by_priority);
       std::vector<std::int32_t> priority(queues);
       std::vector<bool> wants(queues, false);
       std::uint32_t last = queues - 1;
@@ -212,31 +214,32 @@ TEST_CASE("equals take turns, and the most urgent goes first", "[packet][PKT-10]
       for (std::uint32_t step = 0; step < 300; ++step) {
         const std::uint32_t queue = random.below(queues);
         if (random.chance(60)) {
-          order.want(queue);
+          order.request(queue);
           wants[queue] = true;
           continue;
         }
         if (random.chance(20)) {
-          order.forget(queue);
+          order.withdraw(queue);
           wants[queue] = false;
           continue;
         }
-        std::uint32_t expected = TurnOrder::kNone;
+        std::optional<std::uint32_t> expected;
         std::uint32_t best_distance = 0;
         for (std::uint32_t other = 0; other < queues; ++other) {
           if (!wants[other]) continue;
           const std::uint32_t distance = (other + queues - last - 1) % queues;
-          const std::int32_t more =
-              expected == TurnOrder::kNone || !by_priority ? 0 : priority[other] - priority[expected];
-          if (expected != TurnOrder::kNone && (more < 0 || (more == 0 && distance > best_distance))) continue;
+          const std::int32_t more = !expected || !by_priority ? 0 : priority[other] - priority[*expected];
+          if (expected && (more < 0 || (more == 0 && distance > best_distance))) continue;
           expected = other;
           best_distance = distance;
         }
-        REQUIRE(order.take() == expected);
-        if (expected == TurnOrder::kNone) continue;
-        wants[expected] = false;
-        last = expected;
+        REQUIRE(order.grant() == expected);
+        if (!expected) continue;
+        wants[*expected] = false;
+        last = *expected;
       }
     }
   }
 }
+
+}  // namespace packet_queue_core_test

@@ -8,6 +8,8 @@
 #include "packet/random_packet.h"
 #include "support/seed.h"
 
+namespace packet_reference_table_test {
+
 using namespace heddle::arch;
 using namespace heddle::packet;
 namespace oracle = heddle::oracle;
@@ -70,3 +72,5 @@ TEST_CASE("an entry in memory that software has overwritten is none", "[packet][
   CHECK(refused > 4'000);
   CHECK(refused < 16'000);
 }
+
+}  // namespace packet_reference_table_test

@@ -1,6 +1,4 @@
 // Which expressions three lanes tell, and that these three do.
-#include "program/expression_shape.h"
-
 #include <cmath>
 #include <map>
 #include <string>
@@ -8,11 +6,16 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "support/seed.h"
+#include "program/expression.h"
 #include "program/program_machine.h"
+#include "support/seed.h"
+
+namespace program_expression_shape_test {
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 
 namespace {
 
@@ -120,3 +123,5 @@ TEST_CASE("every lane gets its own value of an expression, whatever its shape", 
     }
   }
 }
+
+}  // namespace program_expression_shape_test

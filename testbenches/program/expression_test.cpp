@@ -11,11 +11,15 @@
 #include <catch2/catch.hpp>
 
 #include "arch/half.h"
-#include "support/seed.h"
 #include "program/program_values.h"
+#include "support/seed.h"
+
+namespace program_expression_test {
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {
@@ -374,3 +378,5 @@ TEST_CASE("any sequence of tokens is an expression or refused, nothing else", "[
   CHECK(accepted > 500);
   CHECK(refused > 10000);
 }
+
+}  // namespace program_expression_test

@@ -8,8 +8,12 @@
 #include "common/yaml_util.h"
 #include "program/program_machine.h"
 
+namespace program_bulk_run_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::OpCode;
 using test::ProgramMachine;
 
@@ -229,3 +233,5 @@ TEST_CASE("the shipped convolution computes what it says", "[workload][SM-02]") 
 TEST_CASE("the shipped matrix multiply in parts computes what it says", "[workload][SM-02]") {
   check_shipped("tma_split_k.yaml", 2);
 }
+
+}  // namespace program_bulk_run_test

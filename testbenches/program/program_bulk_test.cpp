@@ -10,8 +10,12 @@
 #include "common/error.h"
 #include "program/program_machine.h"
 
+namespace program_bulk_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::AtomicKind;
 using arch::BulkKind;
 using arch::BulkRequest;
@@ -392,3 +396,5 @@ TEST_CASE("mistakes in requests", "[workload][SM-02]") {
   CHECK_THAT(error("matmul: {into: c, n: 8, k: 16, a: 0, b: 0, a_swizzle: 16}"),
              Contains("matmul, a_swizzle: 16 is not possible here") && Contains("32"));
 }
+
+}  // namespace program_bulk_test

@@ -10,12 +10,16 @@
 
 #include "common/error.h"
 #include "common/yaml_util.h"
-#include "support/seed.h"
 #include "scenario/scenario.h"
 #include "scenario/scenario_memory.h"
+#include "support/seed.h"
+
+namespace program_children_test {
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::LaunchMode;
 using arch::OpCode;
 using Catch::Contains;
@@ -320,3 +324,5 @@ TEST_CASE("the examples of tasks on the page on scenarios are read", "[workload]
     CHECK(s.workloads[0].warnings.empty());
   }
 }
+
+}  // namespace program_children_test

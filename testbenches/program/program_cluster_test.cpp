@@ -11,8 +11,12 @@
 #include "common/yaml_util.h"
 #include "program/program_machine.h"
 
+namespace program_cluster_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::OpCode;
 using arch::Order;
 using arch::Scope;
@@ -324,3 +328,5 @@ TEST_CASE("the example of clusters on the page on scenarios is right", "[workloa
   REQUIRE(machine.scenario.expectations.size() == 1);
   CHECK(difference(machine.scenario.expectations[0], machine.bytes("y")).empty());
 }
+
+}  // namespace program_cluster_test

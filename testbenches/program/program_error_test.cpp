@@ -8,8 +8,12 @@
 #include "common/error.h"
 #include "scenario/scenario.h"
 
+namespace program_error_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {
@@ -321,3 +325,5 @@ TEST_CASE("a program may not grow without bounds", "[workload][SM-02]") {
   for (int i = 0; i < 400; ++i) text += "  - store_tile: {from: c, at: 0}\n";
   CHECK_THAT(kernel_error(text), Contains("the program has more than 20000 steps"));
 }
+
+}  // namespace program_error_test

@@ -11,6 +11,8 @@
 #include "support/random.h"
 #include "program/program_machine.h"
 
+namespace program_launch_test {
+
 using namespace heddle;
 using Catch::Contains;
 using test::ProgramMachine;
@@ -249,3 +251,5 @@ TEST_CASE("names of launches are taken", "[workload]") {
                       Contains("meaning"));
   }
 }
+
+}  // namespace program_launch_test

@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "scenario/memory_region.h"
 #include "program/program_harness.h"
+#include "scenario/memory_region.h"
 #include "scenario/scenario.h"
 
 namespace heddle::test {
 
 class ProgramMachine {
  public:
-  explicit ProgramMachine(workload::Scenario read) : scenario(std::move(read)) { reset(); }
+  explicit ProgramMachine(scenario::Scenario read) : scenario(std::move(read)) { reset(); }
   // `kernel` has its keys but the name; `memory` is a list.
   explicit ProgramMachine(const std::string& kernel, const std::string& memory = "[]")
-      : ProgramMachine(workload::parse_scenario(
+      : ProgramMachine(scenario::parse_scenario(
             "heddle: 1\nmemory: " + memory + "\nsubmit: [{kernel: k, stream: a}]\nkernels:\n- name: k\n" + kernel,
             "p.yaml")) {}
 
@@ -54,7 +54,7 @@ class ProgramMachine {
     return value;
   }
 
-  workload::Scenario scenario;
+  scenario::Scenario scenario;
   std::vector<std::uint8_t> global;
   std::unique_ptr<ProgramRun> run;
 };

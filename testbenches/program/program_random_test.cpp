@@ -10,6 +10,8 @@
 #include "support/seed.h"
 #include "program/program_machine.h"
 
+namespace program_random_test {
+
 using namespace heddle;
 
 namespace {
@@ -221,3 +223,5 @@ TEST_CASE("a warp that goes on from a saved state does what it would have done",
   }
   CHECK(operations > 20);
 }
+
+}  // namespace program_random_test

@@ -11,8 +11,12 @@
 #include "common/yaml_util.h"
 #include "program/program_machine.h"
 
+namespace program_run_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 using test::ProgramMachine;
 
@@ -375,3 +379,5 @@ TEST_CASE("the worked example of the page on scenarios is right", "[workload][SM
   REQUIRE(machine.scenario.expectations.size() == 1);
   CHECK(difference(machine.scenario.expectations[0], machine.bytes("total")).empty());
 }
+
+}  // namespace program_run_test

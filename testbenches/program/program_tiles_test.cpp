@@ -11,8 +11,12 @@
 #include "common/yaml_util.h"
 #include "program/program_machine.h"
 
+namespace program_tiles_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 using test::ProgramMachine;
 
@@ -98,3 +102,5 @@ TEST_CASE("two tiles of the shipped matrix multiply", "[workload][SM-02]") {
   CHECK(machine.at<float>("c", 128) == 0);
   CHECK(machine.at<float>("c", 128 * 1024) == 0);
 }
+
+}  // namespace program_tiles_test

@@ -11,7 +11,9 @@
 #include "common/param_layers.h"
 #include "cwd/occupancy.h"
 #include "gpu/gpu_params.h"
-#include "import/nsys.h"
+#include "import/recordings.h"
+
+namespace replay_cluster_recording_test {
 
 using namespace heddle;
 
@@ -29,7 +31,7 @@ TEST_CASE("cluster residency equals the recorded maxActiveClusters on h100-sxm",
   layers.resolve(binder, 0);
   const arch::Topology topology(params.machine.shape, params.machine.ugpus);
   std::map<std::uint64_t, std::size_t> compared;  // by cluster size
-  for (const workload::Workload& work : workload::import_nsys(path)) {
+  for (const workload::Workload& work : import::import_nsys(path)) {
     for (const workload::Op& op : work.ops) {
       if (!op.kernel.cluster.any()) continue;
       CAPTURE(op.kernel.name, op.kernel.cluster.size(0).count());
@@ -41,3 +43,5 @@ TEST_CASE("cluster residency equals the recorded maxActiveClusters on h100-sxm",
   }
   CHECK(compared == std::map<std::uint64_t, std::size_t>{{2, 303}, {4, 66}});
 }
+
+}  // namespace replay_cluster_recording_test

@@ -4,9 +4,12 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
+
+namespace replay_comparison_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -245,3 +248,5 @@ TEST_CASE("the comparison's statistics have the names and units that others read
     CHECK_FALSE(entry.at("description").get<std::string>().empty());
   }
 }
+
+}  // namespace replay_comparison_test

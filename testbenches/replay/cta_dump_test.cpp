@@ -10,6 +10,8 @@
 #include "replay/replay_bench.h"
 #include "support/random.h"
 
+namespace replay_cta_dump_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::CtaDump;
@@ -119,3 +121,5 @@ TEST_CASE("a CTA that starts twice or ends without a start is a broken invariant
   dump.cta_started(cta(0, 0, 1, 0));
   CHECK_THROWS_AS(dump.cta_started(cta(0, 0, 1, 0)), CheckFailed);
 }
+
+}  // namespace replay_cta_dump_test

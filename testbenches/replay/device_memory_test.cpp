@@ -1,11 +1,14 @@
 // Regions of a workload, and the linear memories of its CGAs, which lie at the end of device memory.
-#include "arch/gpu_observation.h"
 #include "replay/device_memory.h"
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "gpu/gpu.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
+
+namespace replay_device_memory_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -71,3 +74,5 @@ TEST_CASE("a replay refuses such a region before it begins", "[replay][CGA-10]")
   const Workload good = with_region(params, 4096, params.cga_memory().bytes(), true);
   CHECK(replay::simulate({job_of(good, params)}, {}).progress);
 }
+
+}  // namespace replay_device_memory_test

@@ -13,6 +13,8 @@
 #include "scenario/memory_region.h"
 #include "scenario/scenario.h"
 
+namespace replay_gemm_test {
+
 using namespace heddle;
 
 namespace {
@@ -20,7 +22,7 @@ namespace {
 constexpr std::size_t kSize = 1024;
 
 std::vector<float> floats_of(const workload::MemoryRegion& region) {
-  const std::vector<std::uint8_t> bytes = workload::initial_bytes(region);
+  const std::vector<std::uint8_t> bytes = scenario::initial_bytes(region);
   std::vector<Eigen::half> halves(bytes.size() / 2);
   std::memcpy(static_cast<void*>(halves.data()), bytes.data(), bytes.size());
   std::vector<float> result;
@@ -47,8 +49,8 @@ std::vector<float> multiply(const std::vector<float>& a, const std::vector<float
 
 TEST_CASE("a tiled matrix multiply of 1024 x 1024 x 1024 gives the exact result in both timing modes",
           "[replay][SM-02][SM-04]") {
-  const workload::Scenario scenario =
-      workload::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/gemm_1024.yaml");
+  const scenario::Scenario scenario =
+      scenario::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/gemm_1024.yaml");
   const workload::Workload& work = scenario.workloads.at(0);
   REQUIRE(work.memory.size() == 3);
   const std::vector<float> expected = multiply(floats_of(work.memory[0]), floats_of(work.memory[1]));
@@ -71,3 +73,5 @@ TEST_CASE("a tiled matrix multiply of 1024 x 1024 x 1024 gives the exact result 
   CHECK(at_ns > least);
   CHECK(at_ns < 10 * least);
 }
+
+}  // namespace replay_gemm_test

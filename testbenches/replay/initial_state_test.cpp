@@ -1,13 +1,16 @@
 // Loads at the start and TPC switches: what a workload says becomes what the machine is given.
-#include "arch/gpu_observation.h"
 #include "replay/initial_state.h"
 
 #include <map>
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "gpu/gpu.h"
 #include "replay/replay_bench.h"
 #include "support/sim_fixture.h"
+
+namespace replay_initial_state_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -166,3 +169,5 @@ TEST_CASE("subcontexts begin with roots, credits and whole masks; changes follow
   CHECK(failure_of([&] { replay::resolve_shares(w, "gpu0", topology, map); }).find("s.yaml:3:1: gpu0 has no GPC 2") !=
         std::string::npos);
 }
+
+}  // namespace replay_initial_state_test

@@ -1,6 +1,4 @@
 // Regions of translated subcontexts: frames of their own, and page tables that lead there.
-#include "replay/memory_map.h"
-
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -8,10 +6,13 @@
 #include <catch2/catch.hpp>
 
 #include "arch/page_table.h"
+#include "replay/device_memory.h"
 #include "replay/replay_bench.h"
 #include "support/random.h"
 #include "support/seed.h"
 #include "support/sim_fixture.h"
+
+namespace replay_memory_map_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -167,3 +168,5 @@ TEST_CASE("what cannot be mapped is said with its place", "[replay][MEM-04]") {
   queue.users = {1};
   CHECK_THAT(error_of(w, translating()), Contains("region r2: from 0x400000 to 0x410000 lies what programs need"));
 }
+
+}  // namespace replay_memory_map_test

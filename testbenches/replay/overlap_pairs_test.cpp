@@ -1,11 +1,12 @@
 // Pairs of kernels that run at the same time, against every pair looked at by itself.
-#include "replay/overlap_pairs.h"
-
 #include <algorithm>
 
 #include <catch2/catch.hpp>
 
+#include "replay/comparison.h"
 #include "support/random.h"
+
+namespace replay_overlap_pairs_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -115,3 +116,5 @@ TEST_CASE("random pairs are those of an oracle that looks at every pair", "[repl
     REQUIRE(pairs.both_ns == expected.both_ns);
   }
 }
+
+}  // namespace replay_overlap_pairs_test

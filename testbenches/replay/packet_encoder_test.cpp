@@ -12,6 +12,8 @@
 #include "replay/replay_bench.h"
 #include "support/random.h"
 
+namespace replay_packet_encoder_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::PacketType;
@@ -37,7 +39,7 @@ struct Lab {
   explicit Lab(const Workload& w, const workload::PacketOptions& options = {}, std::uint32_t queues = 8,
                std::uint32_t ring = 16)
       : plan(replay::plan_packets(w, Pace::asap, {}, queues)) {
-    replay::PacketHostParams params;
+    replay::SubmissionParams params;
     params.ring = ring;
     memory = replay::lay_out(w, {}, plan, options, params, host, device);
     encoder_params.options = options;
@@ -390,3 +392,5 @@ TEST_CASE("memory that does not suffice, and kernels that packets cannot carry, 
   w.ops[0].kernel.grid = {2'000'000'000, 1, 1};
   CHECK(attempt(1 << 20, 1 << 20).find("more than 4,294,967,295 work-items") != std::string::npos);
 }
+
+}  // namespace replay_packet_encoder_test

@@ -8,6 +8,8 @@
 
 #include "support/random.h"
 
+namespace replay_packet_parts_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::kParts;
@@ -97,3 +99,5 @@ TEST_CASE("own parts never exceed the parts, and cover every moment once", "[rep
     CHECK(ordered == covered);
   }
 }
+
+}  // namespace replay_packet_parts_test

@@ -11,12 +11,14 @@
 #include "replay/replay_bench.h"
 #include "support/random.h"
 
+namespace replay_packet_plan_test {
+
 using namespace heddle;
 using namespace heddle::test;
-using replay::HostTimings;
 using replay::Pace;
 using replay::PacketPlan;
 using replay::plan_packets;
+using replay::SubmissionTimings;
 using workload::Workload;
 
 namespace {
@@ -157,3 +159,5 @@ TEST_CASE("what packets cannot say of an operation is refused", "[replay][TSK-01
   w.subcontexts[0].translated = true;
   CHECK_THAT(error_of(w, 8), Contains("what packets need in memory does not lie in the address space of subcontext 2"));
 }
+
+}  // namespace replay_packet_plan_test

@@ -5,6 +5,8 @@
 
 #include "common/error.h"
 
+namespace replay_packet_results_test {
+
 using namespace heddle;
 using arch::HsaStatus;
 using arch::PacketType;
@@ -118,3 +120,5 @@ TEST_CASE("a packet that is refused never ran", "[replay][PKT-09]") {
   CHECK(results.results()[0].start == results.results()[0].submitted);
   CHECK(results.launches().empty());
 }
+
+}  // namespace replay_packet_results_test

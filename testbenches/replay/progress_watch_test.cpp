@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace replay_progress_watch_test {
+
 using heddle::replay::ProgressWatch;
 
 TEST_CASE("events without progress for longer than the patience are a standstill", "[replay]") {
@@ -32,3 +34,5 @@ TEST_CASE("without patience nothing is a standstill", "[replay]") {
   ProgressWatch watch(0);
   CHECK_FALSE(watch.stuck(0, 1e9, 0, 0, true));
 }
+
+}  // namespace replay_progress_watch_test

@@ -8,13 +8,15 @@
 #include <set>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/clock.h"
+#include "import/recordings.h"
 #include "replay/comparison.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
-#include "import/kineto.h"
-#include "import/rocprof.h"
+
+namespace replay_recording_overlap_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -116,7 +118,7 @@ Kept kept(const replay::Comparison& c) {
 TEST_CASE("recording: five streams of an A100 keep their order, their waits and their overlap",
           "[replay][recordings][INP-01][INP-02][INP-03][INP-11]") {
   const std::optional<Replay> run =
-      replayed("a100_recsys_training_multistream_trim.json.gz", "a100", workload::import_kineto);
+      replayed("a100_recsys_training_multistream_trim.json.gz", "a100", import::import_kineto);
   if (!run) return;
   CHECK(streams_with_kernels(run->workload) == 5);
   check_order(*run);
@@ -133,7 +135,7 @@ TEST_CASE("recording: five streams of an A100 keep their order, their waits and 
 TEST_CASE("recording: five queues of an MI350X keep their order and their overlap",
           "[replay][recordings][INP-03][INP-04]") {
   const std::optional<Replay> run =
-      replayed("mi350x_rocprofv3_kernel_trace_6000.csv.gz", "mi350x", workload::import_rocprof);
+      replayed("mi350x_rocprofv3_kernel_trace_6000.csv.gz", "mi350x", import::import_rocprof);
   if (!run) return;
   CHECK(streams_with_kernels(run->workload) == 5);
   CHECK(run->workload.ops.size() == 6'000);  // all of it
@@ -147,3 +149,5 @@ TEST_CASE("recording: five queues of an MI350X keep their order and their overla
   // Longer, as kernels that overlap were slower in the recording, and are so once more in the model.
   CHECK((measured.two_run >= 0.98 && measured.two_run <= 1.1));  // 22.8 ms of 21.5 ms
 }
+
+}  // namespace replay_recording_overlap_test

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "common/param_layers.h"
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
+#include "workload/workload.h"
 #include "support/random.h"
-#include "scenario/workload.h"
 
 namespace heddle::test {
 

@@ -4,13 +4,17 @@
 #include <optional>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
+#include "import/recordings.h"
 #include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
+#include "replay/stream_submitter.h"
 #include "support/sim_fixture.h"
-#include "import/kineto.h"
+
+namespace replay_reset_test {
 
 using namespace heddle;
 using namespace heddle::test;
@@ -28,7 +32,7 @@ std::optional<Workload> fitted_recording(const std::string& name, const gpu::Gpu
     std::cout << "SKIPPED: no recording " << name << "\n";
     return std::nullopt;
   }
-  Workload w = workload::import_kineto(path.string()).at(0);
+  Workload w = import::import_kineto(path.string()).at(0);
   if (operations < w.ops.size()) w.ops.resize(operations);  // edges come from earlier ones only
   const Clock clock(params.machine.clock);
   for (workload::Op& op : w.ops) {
@@ -43,12 +47,12 @@ std::optional<Workload> fitted_recording(const std::string& name, const gpu::Gpu
 struct Bench {
   Bench(const Workload& workload, const gpu::GpuParams& params)
       : gpu("gpu0", params, 1, observation),
-        host("gpu0_host", workload, replay::Pace::recorded, timings(params), observation, host_observation) {
+        host("gpu0_host", {workload, replay::Pace::recorded, timings(params)}, observation, host_observation) {
     host.submit_out.bind(gpu.submit_in());
     gpu.done_out().bind(host.done_in);
   }
-  static replay::HostTimings timings(const gpu::GpuParams& params) {
-    return {kLatencyNs, Clock(params.machine.clock).ns_for_cycles(static_cast<double>(gpu::Gpu::start_path(params)))};
+  static replay::SubmissionTimings timings(const gpu::GpuParams& params) {
+    return {kLatencyNs, Clock(params.machine.clock).ns_for_cycles(static_cast<double>(params.start_path()))};
   }
   void reset() {
     gpu.reset();
@@ -65,7 +69,7 @@ struct Bench {
   GpuObservation observation{"gpu0"};
   Observation host_observation{"gpu0.host"};
   gpu::Gpu gpu;
-  replay::HostDriver host;
+  replay::StreamSubmitter host;
 };
 
 // `shares`: of the length of an undisturbed replay; after each the machine is reset, and the last replay is complete.
@@ -180,3 +184,5 @@ TEST_CASE("how far a GPU runs ahead changes nothing in a recording's replay", "[
     CHECK(difference(shown, expected) == "");
   }
 }
+
+}  // namespace replay_reset_test

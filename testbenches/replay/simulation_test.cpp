@@ -7,6 +7,8 @@
 #include "support/random.h"
 #include "support/sim_fixture.h"
 
+namespace replay_simulation_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::OpResult;
@@ -229,3 +231,5 @@ TEST_CASE("the seed decides what is random, and nothing else does", "[replay]") 
   CHECK(difference(shown(1), shown(1)) == "");
   CHECK(difference(shown(1), shown(2)) != "");
 }
+
+}  // namespace replay_simulation_test

@@ -9,6 +9,8 @@
 #include "replay/replay_bench.h"
 #include "support/random.h"
 
+namespace replay_solo_kernel_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using replay::SoloKernel;
@@ -201,3 +203,5 @@ TEST_CASE("a fitted kernel takes its recorded time in the simulated machine", "[
     CHECK(simulated_cycles(params, op) == Approx(wish).epsilon(0.025));
   }
 }
+
+}  // namespace replay_solo_kernel_test

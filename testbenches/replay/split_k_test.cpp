@@ -4,6 +4,8 @@
 
 #include "tensor_bench.h"
 
+namespace replay_split_k_test {
+
 using namespace heddle;
 using test::Data;
 using test::Matrix;
@@ -19,7 +21,7 @@ TEST_CASE("parts of a matrix product that reductions add in memory are the produ
           "[replay][TMA-01][TMA-07][TMA-22]") {
   const Data data = GENERATE(Data::whole, Data::any);
   const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
-  workload::Scenario scenario = test::shipped_scenario("tma_split_k");
+  scenario::Scenario scenario = test::shipped_scenario("tma_split_k");
   workload::Workload& work = scenario.workloads.at(0);
   test::fill_region(work, "a", data, 31);
   test::fill_region(work, "b", data, 32);
@@ -34,3 +36,5 @@ TEST_CASE("parts of a matrix product that reductions add in memory are the produ
   const Matrix magnitudes = a.cwiseAbs() * b.cwiseAbs();
   CHECK(test::wrong_sums(run.floats(kSize), a * b, magnitudes, kDepth, data) == 0);
 }
+
+}  // namespace replay_split_k_test

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "common/error.h"
 #include "replay/simulation.h"
 #include "replay_bench.h"
@@ -20,8 +22,8 @@ namespace heddle::test {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-inline workload::Scenario shipped_scenario(const std::string& name) {
-  return workload::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/" + name + ".yaml");
+inline scenario::Scenario shipped_scenario(const std::string& name) {
+  return scenario::read_scenario(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/" + name + ".yaml");
 }
 
 inline std::size_t region_index(const workload::Workload& work, const std::string& name) {
@@ -45,7 +47,7 @@ inline void fill_region(workload::Workload& work, const std::string& name, Data 
 // Elements of 2 bytes in a region when the run begins, as Eigen reads them: row by row.
 inline Matrix initial_matrix(const workload::Workload& work, const std::string& name, Eigen::Index rows) {
   const workload::MemoryRegion& region = work.memory[region_index(work, name)];
-  const std::vector<std::uint8_t> bytes = workload::initial_bytes(region);
+  const std::vector<std::uint8_t> bytes = scenario::initial_bytes(region);
   const auto columns = static_cast<Eigen::Index>(bytes.size() / 2) / rows;
   Matrix matrix(rows, columns);
   for (Eigen::Index i = 0; i < matrix.size(); ++i) {

@@ -4,6 +4,8 @@
 
 #include "tensor_bench.h"
 
+namespace replay_tensor_conv_test {
+
 using namespace heddle;
 using test::Data;
 using test::Matrix;
@@ -39,7 +41,7 @@ TEST_CASE("a convolution from im2col loads, the matrix unit and tensor stores is
           "[replay][TMA-11][TMA-13][TMA-22][TMA-40]") {
   const Data data = GENERATE(Data::whole, Data::any);
   const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
-  workload::Scenario scenario = test::shipped_scenario("tma_conv");
+  scenario::Scenario scenario = test::shipped_scenario("tma_conv");
   workload::Workload& work = scenario.workloads.at(0);
   test::fill_region(work, "x", data, 21);
   test::fill_region(work, "w", data, 22);
@@ -55,3 +57,5 @@ TEST_CASE("a convolution from im2col loads, the matrix unit and tensor stores is
   const double terms = kFilter * kFilter * kChannels;
   CHECK(test::wrong_sums(run.floats(kPixels), convolve(x, w), convolve(x.cwiseAbs(), w.cwiseAbs()), terms, data) == 0);
 }
+
+}  // namespace replay_tensor_conv_test

@@ -4,11 +4,13 @@
 
 #include "tensor_bench.h"
 
+namespace replay_tensor_copies_test {
+
 using namespace heddle;
 
 TEST_CASE("requests for whole tiles take fewer instructions and registers than copies of all threads",
           "[replay][TMA-00]") {
-  const workload::Scenario scenario = test::shipped_scenario("tma_copy_compare");
+  const scenario::Scenario scenario = test::shipped_scenario("tma_copy_compare");
   REQUIRE(scenario.workloads.size() == 2);
   const gpu::GpuParams params = test::preset_params(scenario.gpus.at(0));
   const test::TensorRun copies = test::run_tensors(scenario.workloads[0], params, "y0");
@@ -31,3 +33,5 @@ TEST_CASE("requests for whole tiles take fewer instructions and registers than c
   CHECK(copies.sum(".sm", ".l1.misses") > 0);
   CHECK(requests.sum(".sm", ".l1.misses") == 0);
 }
+
+}  // namespace replay_tensor_copies_test

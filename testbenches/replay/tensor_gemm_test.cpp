@@ -8,6 +8,8 @@
 
 #include "tensor_bench.h"
 
+namespace replay_tensor_gemm_test {
+
 using namespace heddle;
 using test::Data;
 using test::Matrix;
@@ -17,8 +19,8 @@ namespace {
 constexpr Eigen::Index kSize = 512;
 constexpr Eigen::Index kTile = 128;  // rows and columns of a CTA
 
-workload::Scenario scenario_with(const std::string& name, Data data) {
-  workload::Scenario scenario = test::shipped_scenario(name);
+scenario::Scenario scenario_with(const std::string& name, Data data) {
+  scenario::Scenario scenario = test::shipped_scenario(name);
   test::fill_region(scenario.workloads.at(0), "a", data, 11);
   test::fill_region(scenario.workloads.at(0), "b", data, 12);
   return scenario;
@@ -44,7 +46,7 @@ TEST_CASE("matrix multiplies with multicast operands give the product in cluster
   const std::string name = GENERATE("tma_gemm_2x1", "tma_gemm_2x2");
   const Data data = GENERATE(Data::whole, Data::any);
   const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
-  const workload::Scenario scenario = scenario_with(name, data);
+  const scenario::Scenario scenario = scenario_with(name, data);
   const workload::Workload& work = scenario.workloads.at(0);
   const Product product(work);
   gpu::GpuParams params = test::preset_params(scenario.gpus.at(0));
@@ -55,7 +57,7 @@ TEST_CASE("matrix multiplies with multicast operands give the product in cluster
 }
 
 TEST_CASE("sampled CTAs compute their tiles, the others none, and the time is the same", "[replay][SM-04]") {
-  const workload::Scenario scenario = scenario_with("tma_gemm_2x2", Data::whole);
+  const scenario::Scenario scenario = scenario_with("tma_gemm_2x2", Data::whole);
   const workload::Workload& work = scenario.workloads.at(0);
   const Product product(work);
   gpu::GpuParams params = test::preset_params(scenario.gpus.at(0));
@@ -86,7 +88,7 @@ TEST_CASE("multicast in a cluster takes operands from the L2 once for all receiv
     double saved;  // what it receives beyond that
   };
   const Case c = GENERATE(Case{"tma_gemm_2x1", 192, 64}, Case{"tma_gemm_2x2", 128, 128});
-  const workload::Scenario scenario = scenario_with(c.name, Data::whole);
+  const scenario::Scenario scenario = scenario_with(c.name, Data::whole);
   const test::TensorRun run =
       test::run_tensors(scenario.workloads.at(0), test::preset_params(scenario.gpus.at(0)), "c");
   REQUIRE(run.complete);
@@ -110,7 +112,7 @@ TEST_CASE("the matrix unit reads swizzled tiles without bank conflicts, others w
       text.replace(at, usual.size(), std::string("swizzle: ") + swizzle);
     }
     REQUIRE(places == 4);
-    workload::Scenario scenario = workload::parse_scenario(text, "tma_gemm_2x1.yaml");
+    scenario::Scenario scenario = scenario::parse_scenario(text, "tma_gemm_2x1.yaml");
     workload::Workload& work = scenario.workloads.at(0);
     test::fill_region(work, "a", Data::whole, 13);
     test::fill_region(work, "b", Data::whole, 14);
@@ -126,3 +128,5 @@ TEST_CASE("the matrix unit reads swizzled tiles without bank conflicts, others w
   CHECK(conflicts("128") == kOfStores);
   CHECK(conflicts("none") > 10 * kOfStores);
 }
+
+}  // namespace replay_tensor_gemm_test

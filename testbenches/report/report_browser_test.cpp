@@ -1,6 +1,10 @@
 // The report page as a browser draws it.
 #include "report/page_bench.h"
 
+#include <nlohmann/json.hpp>
+
+namespace report_browser_test {
+
 using namespace heddle::test;
 using Catch::Contains;
 
@@ -192,3 +196,5 @@ TEST_CASE("clusters say more under the pointer, GPC by GPC", "[report][browser]"
   CHECK_THAT(part("cell"), Contains("SM 0 to SM 2") && Contains("3,072 B"));
   CHECK(part("corner") == "corner=none");
 }
+
+}  // namespace report_browser_test

@@ -1,6 +1,10 @@
 // What the report page is made of, and what goes wrong when it is written.
 #include "common/error.h"
+
+#include <nlohmann/json.hpp>
 #include "report/page_bench.h"
+
+namespace report_page_test {
 
 using namespace heddle::test;
 using Catch::Contains;
@@ -78,3 +82,5 @@ TEST_CASE("a full disk is the user's error", "[report]") {
   }
   CHECK_THROWS_AS(write_report("/dev/full", json::object()), InputError);
 }
+
+}  // namespace report_page_test

@@ -15,8 +15,12 @@
 #include "common/error.h"
 #include "support/seed.h"
 
+namespace scenario_memory_region_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {
@@ -303,3 +307,5 @@ TEST_CASE("a program runs where its memory is", "[workload][SM-02]") {
   CHECK(with("x") == "accepted");
   CHECK_THAT(with("y"), Contains("it runs on gpu1, and its program uses memory r of gpu0"));
 }
+
+}  // namespace scenario_memory_region_test

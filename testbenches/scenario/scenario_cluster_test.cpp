@@ -5,8 +5,12 @@
 
 #include "scenario/scenario.h"
 
+namespace scenario_cluster_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::CgaLevel;
 using arch::CgaMode;
 using arch::Dim3;
@@ -207,3 +211,5 @@ TEST_CASE("a scenario switches TPCs", "[workload][scenario]") {
   CHECK_THAT(change("{gpc: 0, tpc: 1, enabled: true}\n  - {gpc: 0, tpc: 1, enabled: false}"),
              Catch::StartsWith("s.yaml:11:") && Contains("switched twice at the same time"));
 }
+
+}  // namespace scenario_cluster_test

@@ -7,8 +7,12 @@
 
 #include "scenario/scenario.h"
 
+namespace scenario_packets_test {
+
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {
@@ -115,3 +119,5 @@ TEST_CASE("a group is submitted as a whole, again and again", "[workload][scenar
   CHECK_THAT(error(with(" [{repeat: 1000000, group: [{kernel: gemm, stream: a}, {kernel: gemm, stream: a}]}]")),
              Contains("more than 1000000 operations"));
 }
+
+}  // namespace scenario_packets_test

@@ -1,7 +1,5 @@
 // Scenarios with queues, subcontexts, changes of sharing, launched kernels, regions of address spaces, and the
 // expectations that belong to them.
-#include "scenario/scenario_tasks.h"
-
 #include <cstring>
 #include <set>
 #include <string>
@@ -13,10 +11,15 @@
 #include "common/error.h"
 #include "scenario/memory_region.h"
 #include "scenario/scenario.h"
+#include "scenario/scenario_entries.h"
 #include "scenario/scenario_memory.h"
+
+namespace scenario_tasks_test {
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {
@@ -296,3 +299,5 @@ TEST_CASE("a run without progress and faults of an address space can be expected
   CHECK_THAT(error(with("expect: [{no_progress: ''}]")), Contains("s.yaml:4:") && Contains("empty"));
   CHECK_THAT(error(with("expect: [{fault: unmaped, kernel: work}]")), Contains("did you mean unmapped?"));
 }
+
+}  // namespace scenario_tasks_test

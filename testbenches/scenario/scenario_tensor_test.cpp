@@ -9,12 +9,16 @@
 
 #include "arch/tensor_descriptor.h"
 #include "common/error.h"
-#include "support/random.h"
 #include "scenario/memory_region.h"
 #include "scenario/scenario.h"
+#include "support/random.h"
+
+namespace scenario_tensor_test {
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using arch::Interleave;
 using arch::Swizzle;
 using arch::TensorDescriptor;
@@ -285,3 +289,5 @@ TEST_CASE("what is called broken breaks a rule, in the bytes as well", "[workloa
   CHECK_THAT(error(bytes_of_x("size: 64, box: 65552, broken: true")),
              Contains("the rule box cannot be broken so") && Contains("just out of range"));
 }
+
+}  // namespace scenario_tensor_test

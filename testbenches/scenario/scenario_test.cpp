@@ -11,10 +11,14 @@
 
 #include "common/param_layers.h"
 #include "common/yaml_util.h"
-#include "scenario/schema.h"
+#include "scenario/scenario_schema.h"
+
+namespace scenario_test {
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using Catch::Contains;
 
 namespace {
@@ -354,3 +358,5 @@ TEST_CASE("mutated scenarios parse or are refused, nothing else", "[workload][sc
   }
   CHECK(refused > 100);
 }
+
+}  // namespace scenario_test

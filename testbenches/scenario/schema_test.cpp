@@ -1,6 +1,4 @@
 // docs/scenario.schema.json, which editors use, says what the reader's table says.
-#include "scenario/schema.h"
-
 #include <set>
 #include <string>
 
@@ -8,9 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "common/yaml_util.h"
+#include "program/step_table.h"
+#include "scenario/scenario_schema.h"
+
+namespace scenario_schema_test {
 
 using namespace heddle;
 using namespace heddle::workload;
+using namespace heddle::program;
+using namespace heddle::scenario;
 using nlohmann::json;
 
 namespace {
@@ -52,7 +56,13 @@ TEST_CASE("the published schema and the reader's table agree", "[workload][scena
   const json root = json::parse(read_text_file(std::string(HEDDLE_SOURCE_DIR) + "/docs/scenario.schema.json"));
   CHECK(root.at("$schema") == "https://json-schema.org/draft/2020-12/schema");
   CHECK(root.at("properties").at("heddle").at("const") == kScenarioVersion);
-  CHECK(root.at("$defs").size() + 1 == all_specs().size());
+  // Beside the tables there are definitions of parameters.
+  std::size_t tables = 1;
+  for (const auto& [name, definition] : root.at("$defs").items()) {
+    const bool parameters = name.find("_parameters") != std::string::npos || name == "config" || name == "sourced";
+    if (!parameters) ++tables;
+  }
+  CHECK(tables == all_specs().size());
   for (const MapSpec* spec : all_specs()) {
     const std::string name = spec->name;
     INFO("map " << name);
@@ -76,3 +86,46 @@ TEST_CASE("the published schema and the reader's table agree", "[workload][scena
     CHECK(definition.at("required").get<std::set<std::string>>() == required);
   }
 }
+
+TEST_CASE("every table that another one names exists", "[workload][scenario]") {
+  std::set<std::string> names{"config"};
+  for (const MapSpec* spec : all_specs()) CHECK(names.insert(spec->name).second);
+  for (const MapSpec* spec : all_specs()) {
+    for (const KeySpec& key : spec->keys) {
+      INFO(spec->name << ", " << key.name);
+      if (key.form.map != nullptr) CHECK(names.count(key.form.map) == 1);
+      if (key.form.items == nullptr) continue;
+      for (const std::string& table : words_of(key.form.items)) CHECK(names.count(table) == 1);
+    }
+  }
+}
+
+TEST_CASE("every operation of warps has a step, and every step that is one operation its keys' operands",
+          "[workload][scenario]") {
+  std::set<arch::OpCode> written;
+  for (const StepRow& row : step_rows()) {
+    INFO("step " << row.name);
+    CHECK(row.operands.size() == row.spec.keys.size());
+    written.insert(row.code);
+    if (row.handler != nullptr) continue;
+    for (const Operand& operand : row.operands) CHECK(operand.target != Target::handled);
+    const bool only_keys = (row.kinds & ~static_cast<unsigned>(kMap)) == 0;
+    CHECK(only_keys == (row.value.target == Target::handled));
+  }
+  for (const arch::OperationRow& operation : arch::kOperations) {
+    // The end of a program is no step.
+    if (operation.code != arch::OpCode::exit) CHECK(written.count(operation.code) == 1);
+  }
+}
+
+TEST_CASE("the table of steps in docs/scenario.md is the one of the program", "[workload][scenario]") {
+  const std::string page = read_text_file(std::string(HEDDLE_SOURCE_DIR) + "/docs/scenario.md");
+  const std::string begin = "<!-- steps: begin -->\n";
+  const std::size_t at = page.find(begin);
+  REQUIRE(at != std::string::npos);
+  const std::size_t end = page.find("<!-- steps: end -->", at);
+  REQUIRE(end != std::string::npos);
+  CHECK(page.substr(at + begin.size(), end - at - begin.size()) == steps_as_markdown());
+}
+
+}  // namespace scenario_schema_test

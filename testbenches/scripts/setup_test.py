@@ -84,7 +84,7 @@ if [[ "$*" == *" install "* && ! -e "{self.root}/once" ]]; then touch "{self.roo
 
     def test_no_network(self):
         self.absent("catch2")
-        self.stub("apt-get", 'echo "E: Failed to fetch http://deb.debian.org/" >&2; exit 100')
+        self.stub("apt-get", 'echo "E: Failed to fetch: the archive does not answer" >&2; exit 100')
         result = self.setup_script()
         self.assertEqual(result.returncode, 1)
         self.assertIn("Failed to fetch", result.stderr)

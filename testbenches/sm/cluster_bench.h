@@ -98,7 +98,7 @@ struct ClusterBench {
     }
   }
   double stat(std::uint32_t sm, const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.sm" + std::to_string(sm) + "." + name).at("value").get<double>();
+    return observation.stats.value("gpu0.sm" + std::to_string(sm) + "." + name);
   }
   // Nothing of any cluster is left anywhere.
   bool quiescent() const {

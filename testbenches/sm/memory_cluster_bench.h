@@ -14,7 +14,9 @@
 #include "arch/dsmem.h"
 #include "arch/gpu_observation.h"
 #include "common/domain.h"
+#include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "protocol/memory_request.h"
 #include "sm/memory_paths.h"
 #include "support/sim_fixture.h"
 

@@ -198,7 +198,7 @@ TEST_CASE("without room on the network requests wait, and the unit stops", "[sm]
   // The reply to the first is stuck in the network, and the second's has no room there. Behind it there is a place for
   // one request at the target, and for one in the network.
   CHECK(bench.unit(1).server.waiting() == 1);
-  CHECK(bench.observation.stats.to_json().at("gpu0.sm1.cluster.served").at("value") == 2);
+  CHECK(bench.observation.stats.value("gpu0.sm1.cluster.served") == 2);
   CHECK(bench.unit().dsmem.waiting() == 2);
   CHECK(issued < 8);
   CHECK(bench.unit().flights.of_cga(kThreeCtas) == issued);
@@ -206,8 +206,8 @@ TEST_CASE("without room on the network requests wait, and the unit stops", "[sm]
   run_until_idle();
   CHECK(issued == 8);
   CHECK(bench.sms[0]->went_on > 0);
-  CHECK(bench.observation.stats.to_json().at("gpu0.sm0.cluster.requests").at("value") == 8);
-  CHECK(bench.observation.stats.to_json().at("gpu0.sm1.cluster.served").at("value") == 8);
+  CHECK(bench.observation.stats.value("gpu0.sm0.cluster.requests") == 8);
+  CHECK(bench.observation.stats.value("gpu0.sm1.cluster.served") == 8);
   for (std::uint32_t i = 0; i < 8; ++i) CHECK(bench.target().data(0)[128 * i + 124] == 32);
   CHECK(bench.quiet());
 }

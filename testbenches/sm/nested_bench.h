@@ -142,8 +142,8 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
   }
 
   ProgramBench& bench_;
-  std::map<std::uint64_t, arch::CompleteWalk> completing_;
-  std::map<std::uint64_t, arch::GiveWalk> giving_;
+  std::map<std::uint64_t, arch::CompleteSteps> completing_;
+  std::map<std::uint64_t, arch::GiveSteps> giving_;
 };
 
 struct NestedBench : ProgramBench {

@@ -135,9 +135,7 @@ struct ProgramBench {
     const Cycle link = domain.mode() == TimingMode::at ? ProgramMpc::kDistance : 0;
     return mpc.exits.back().first - link - first_issue();
   }
-  double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.sm0." + name).at("value").get<double>();
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.sm0." + name); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};
@@ -145,7 +143,7 @@ struct ProgramBench {
   Domain domain;
   arch::CodeStore code;
   arch::AddressMap map;
-  arch::NestedMemory nested;  // empty, unless a test fills it before it starts
+  arch::LaunchMemory nested;  // empty, unless a test fills it before it starts
   ProgramMpc mpc;
   sm::Sm sm;
   FakeL2 l2;

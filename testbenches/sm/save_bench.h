@@ -23,8 +23,8 @@ constexpr std::uint64_t kOwnTmd = 0x3F000;  // of the task whose CTAs are saved
 constexpr std::uint32_t kSavedTask = 5;     // its operation
 constexpr std::uint32_t kRestoreTask = 900;
 
-inline arch::NestedMemory save_memory(std::uint64_t areas, std::uint64_t area_bytes) {
-  arch::NestedMemory memory;
+inline arch::LaunchMemory save_memory(std::uint64_t areas, std::uint64_t area_bytes) {
+  arch::LaunchMemory memory;
   memory.tasks = {0x40000, 16, arch::kRecordBytes};
   memory.contexts = {memory.tasks.base + memory.tasks.bytes(), 16, arch::kRecordBytes};
   memory.areas = {memory.contexts.base + memory.contexts.bytes(), areas, area_bytes};
@@ -99,7 +99,7 @@ struct SaveNode {
 class FakeTasks : public sc_core::sc_module, private EventHandler, private Resettable {
  public:
   FakeTasks(const sc_core::sc_module_name& name, Domain& domain, std::array<SaveNode*, 2> nodes,
-            const arch::NestedMemory& memory)
+            const arch::LaunchMemory& memory)
       : sc_core::sc_module(name),
         child_in("child_in"),
         notice_in("notice_in"),
@@ -192,7 +192,7 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
   }
 
   std::array<SaveNode*, 2> nodes_;
-  const arch::NestedMemory& memory_;
+  const arch::LaunchMemory& memory_;
   Domain& domain_;
 };
 
@@ -261,15 +261,13 @@ struct SaveBench {
   std::size_t count(char edge) const {
     return static_cast<std::size_t>(std::count(listener.text.begin(), listener.text.end(), edge));
   }
-  double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0." + name).at("value").get<double>();
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0." + name); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};
   SaveListener listener;
   SaveSlices timeline;
-  arch::NestedMemory memory;
+  arch::LaunchMemory memory;
   sm::SmParams params;
   Domain domain;
   arch::CodeStore code;

@@ -111,9 +111,7 @@ struct SmBench {
     listener.need[{packet.tag.operation, packet.id.index}] = packet.need;
     mpc.start(cycle, packet);
   }
-  double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.sm0." + name).at("value").get<double>();
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.sm0." + name); }
 
   SimFixture sim;
   heddle::GpuObservation observation{"gpu0"};

@@ -279,8 +279,8 @@ struct LaunchLab {
   TaskLink tasks{link};
   GpuObservation observation{"gpu0"};
   SmStats stats{observation.stats, "gpu0.sm0"};
-  arch::NestedMemory memory = [] {
-    arch::NestedMemory its;
+  arch::LaunchMemory memory = [] {
+    arch::LaunchMemory its;
     its.tasks = {0x10000, 8, 128};
     its.contexts = {0x20000, 8, 128};
     return its;

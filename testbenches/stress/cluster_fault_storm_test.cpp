@@ -11,6 +11,8 @@
 #include "support/cluster_lab.h"
 #include "support/random.h"
 
+namespace stress_cluster_fault_storm_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::CgaLevel;
@@ -335,3 +337,5 @@ TEST_CASE("the same on a large machine, with faults", "[stress][CGA-08][CGA-11][
   CHECK(totals.good > 50);
   CHECK(totals.faulted > 20);
 }
+
+}  // namespace stress_cluster_fault_storm_test

@@ -8,6 +8,8 @@
 #include "common/param_layers.h"
 #include "support/gpu_bench.h"
 
+namespace stress_million_ctas_test {
+
 using heddle::Origin;
 using heddle::ParamBinder;
 using heddle::ParamLayers;
@@ -67,3 +69,5 @@ TEST_CASE("a million CTAs of a hundred kernels in a hundred streams", "[stress][
   }
   run(packets, 1e6);
 }
+
+}  // namespace stress_million_ctas_test

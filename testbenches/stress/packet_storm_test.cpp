@@ -8,6 +8,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace stress_packet_storm_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -75,7 +77,7 @@ TEST_CASE("a storm of packets: nothing is lost, nothing happens twice", "[stress
   CtaCounts ctas;
   Judge judge;
   m.observation.ctas = &ctas;
-  m.gpu.listen(judge);
+  m.gpu.packets().listen(judge);
   lab.begin();
   constexpr std::uint32_t kQueues = 6;
   std::vector<heddle_queue> queues;
@@ -191,3 +193,5 @@ TEST_CASE("a storm of packets: nothing is lost, nothing happens twice", "[stress
   }
   m.gpu.check_quiescent();
 }
+
+}  // namespace stress_packet_storm_test

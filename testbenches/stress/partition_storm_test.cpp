@@ -18,6 +18,8 @@
 #include "support/random.h"
 #include "support/sim_fixture.h"
 
+namespace stress_partition_storm_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using protocol::PartitionMode;
@@ -96,8 +98,8 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
     std::uint64_t index = packet.raster;
     start(packet, packet.sm_mask, index, cga);
     for (const std::uint64_t mask : packet.further_masks) start(packet, mask, index, cga);
-    ++judge_.in_mode[static_cast<std::size_t>(cwd_.holds().mode())];
-    if (cwd_.holds().credits(packet.subcontext) < 0) ++judge_.with_negative_credits;
+    ++judge_.in_mode[static_cast<std::size_t>(cwd_.quota().mode())];
+    if (cwd_.quota().credits(packet.subcontext) < 0) ++judge_.with_negative_credits;
     step(packet.subcontext);
   }
   std::size_t new_cga(const protocol::LaunchPacket& packet) {
@@ -123,8 +125,8 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
       ++judge_.launched;
       const std::uint32_t tpc = tpc_of(rest);
       ++judge_.ctas[packet.subcontext * kTpcs + tpc];
-      if (!cwd_.holds().held(packet.subcontext, tpc)) judge_.complain("a CTA runs on a TPC that nobody counts");
-      if (cwd_.holds().holders(tpc) > 1) ++judge_.shared;
+      if (!cwd_.quota().held(packet.subcontext, tpc)) judge_.complain("a CTA runs on a TPC that nobody counts");
+      if (cwd_.quota().holders(tpc) > 1) ++judge_.shared;
     }
     const std::uint64_t first = mask & random_.next();
     for (const std::uint64_t part : {first, mask & ~first}) {
@@ -162,7 +164,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
   // PRT-07. The distributor counts a TPC from before the launch arrives here to after the completion has left.
   void step(std::uint32_t subcontext) {
     ++judge_.steps;
-    const cwd::TpcHolds& holds = cwd_.holds();
+    const cwd::TpcQuota& holds = cwd_.quota();
     if (holds.tpcs_held(subcontext) + holds.credits(subcontext) + holds.reserved(subcontext) !=
         holds.maximum(subcontext)) {
       judge_.complain(fmt::format("subcontext {}: held, credits and maximum do not fit", subcontext));
@@ -310,10 +312,10 @@ void judge_end(Machine& machine, std::uint64_t ctas) {
   }
   REQUIRE(machine.cwd.quiescent());
   for (std::uint32_t s = 0; s < arch::kSubcontexts; ++s) {
-    REQUIRE(machine.cwd.holds().tpcs_held(s) == 0);
-    REQUIRE(machine.cwd.holds().credits(s) == machine.cwd.holds().maximum(s));
+    REQUIRE(machine.cwd.quota().tpcs_held(s) == 0);
+    REQUIRE(machine.cwd.quota().credits(s) == machine.cwd.quota().maximum(s));
   }
-  REQUIRE(machine.cwd.holds().blocks() == 12);
+  REQUIRE(machine.cwd.quota().blocks() == 12);
 }
 
 }  // namespace
@@ -352,7 +354,7 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
   machine.tasks.share(cycle + 1, to(PartitionMode::none));  // what is left runs off
   run_until_idle();
   judge_end(machine, ctas);
-  for (const auto& [subcontext, credits] : maximum) CHECK(machine.cwd.holds().maximum(subcontext) == credits);
+  for (const auto& [subcontext, credits] : maximum) CHECK(machine.cwd.quota().maximum(subcontext) == credits);
   // It was what it claims to be.
   const Judge& judge = machine.judge;
   CAPTURE(changes, judge.steps, judge.in_mode[0], judge.in_mode[1], judge.in_mode[2], judge.shared,
@@ -384,3 +386,5 @@ TEST_CASE("masks of static mode: no TPC ever has CTAs of two subcontexts", "[str
   run_until_idle();
   judge_end(machine, ctas);
 }
+
+}  // namespace stress_partition_storm_test

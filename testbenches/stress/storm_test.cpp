@@ -10,6 +10,8 @@
 #include "support/cga_judge.h"
 #include "support/gpu_bench.h"
 
+namespace stress_storm_test {
+
 using namespace heddle::test;
 using heddle::TimingMode;
 using heddle::arch::Shape;
@@ -122,3 +124,5 @@ TEST_CASE("a million CTAs in a storm of grids of every kind", "[stress][CWD-06][
   CHECK(storm.ctas >= 1'000'000);
   CHECK(storm.rejected == 0);
 }
+
+}  // namespace stress_storm_test

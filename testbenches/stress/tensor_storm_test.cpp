@@ -10,6 +10,8 @@
 #include "support/cluster_lab.h"
 #include "support/tensor_lab.h"
 
+namespace stress_tensor_storm_test {
+
 using namespace heddle::test;
 namespace arch = heddle::arch;
 using arch::BulkKind;
@@ -143,7 +145,7 @@ void storm(const std::vector<std::string>& sets, std::uint32_t clusters) {
       }
       for (std::uint32_t rank = 0; rank < kCluster; ++rank) {
         const std::uint64_t cta = std::uint64_t{cluster} * kCluster + rank;
-        REQUIRE(lab.gpu.read_memory(out_of(cta, round), shown.data(), kBytes));
+        REQUIRE(lab.gpu.memory().read(out_of(cta, round), shown.data(), kBytes));
         for (std::uint32_t i = 0; i < kBytes / 4; ++i) {
           if (shown[i] != (round < kRounds ? draw.word(4 * i) : inbox[i])) {
             FAIL("CTA " << cta << ", round " << round << ", word " << i);
@@ -170,3 +172,5 @@ TEST_CASE("the same storm on a machine that is short of everything", "[stress][T
          "gpu.sm.memory.cluster_queue=1", "gpu.gpc.network.queue=1"},
         1000);
 }
+
+}  // namespace stress_tensor_storm_test

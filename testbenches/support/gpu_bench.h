@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
@@ -158,9 +159,7 @@ class GpuBench {
     host.forget();
     checker.forget();
   }
-  double stat(const std::string& name) const {
-    return observation.stats.to_json().at(observation.prefix + "." + name).at("value").get<double>();
-  }
+  double stat(const std::string& name) const { return observation.stats.value(observation.prefix + "." + name); }
 
   // Blocks make their tracks when they are built.
   struct Observed : GpuObservation {
@@ -190,11 +189,9 @@ inline Outcome outcome_of(const GpuBench& bench, Cycle origin = 0) {
     }
   }
   outcome.edges = bench.checker.edges;
-  const sc_core::sc_time zero(static_cast<double>(origin), sc_core::SC_NS);
+  const double zero = static_cast<double>(origin) * 1e3;
   for (const auto& [operation, done] : bench.host.results) {
-    const auto ps = [&zero](const sc_core::sc_time& time) {
-      return (time - zero) / sc_core::sc_time(1, sc_core::SC_PS);
-    };
+    const auto ps = [&zero](Picoseconds time) { return static_cast<double>(time) - zero; };
     outcome.results[operation] = {static_cast<int>(done.status), ps(done.submitted), ps(done.start), ps(done.end)};
   }
   outcome.order = bench.host.order;

@@ -79,21 +79,19 @@ class GpuLab {
   // Cycles from its first launch packet to its last completion.
   double cycles(std::uint32_t operation) const {
     const protocol::DonePacket& done = host.results.at(operation);
-    return (done.end - done.start) / gpu.domain().clock().period();
+    return static_cast<double>(done.end - done.start) / static_cast<double>(picoseconds(gpu.domain().clock().period()));
   }
   template <class T>
   T read(std::uint64_t address) {
     T value{};
-    HEDDLE_CHECK(gpu.read_memory(address, &value, sizeof value), "a read outside memory");
+    HEDDLE_CHECK(gpu.memory().read(address, &value, sizeof value), "a read outside memory");
     return value;
   }
   template <class T>
   void write(std::uint64_t address, T value) {
-    HEDDLE_CHECK(gpu.write_memory(address, &value, sizeof value), "a write outside memory");
+    HEDDLE_CHECK(gpu.memory().write(address, &value, sizeof value), "a write outside memory");
   }
-  double stat(const std::string& path) const {
-    return observation.stats.to_json().at(observation.prefix + "." + path).at("value").get<double>();
-  }
+  double stat(const std::string& path) const { return observation.stats.value(observation.prefix + "." + path); }
 
   GpuObservation observation;
   gpu::Gpu gpu;

@@ -135,7 +135,7 @@ struct Machine : GpuLab {
     object.registers_per_thread = 16;
     object.name = name;
     const arch::KernelObjectBytes bytes = arch::encode(object);
-    REQUIRE(gpu.write_memory(at, bytes.data(), bytes.size()));
+    REQUIRE(gpu.memory().write(at, bytes.data(), bytes.size()));
   }
   // Parents of the next operation, with a label.
   std::uint32_t start(const Plan& plan, std::uint32_t ctas, std::uint32_t stream, std::int32_t priority = 0) {
@@ -164,7 +164,7 @@ struct Machine : GpuLab {
     }
     CHECK(read<std::uint32_t>(kSum) == stat("task.children"));  // whatever became of their parents
     gpu.check_quiescent();
-    const arch::NestedMemory memory = gpu.params().nested_memory();
+    const arch::LaunchMemory memory = gpu.params().nested_memory();
     for (const arch::RecordPool& pool : {memory.tasks, memory.contexts, memory.areas}) {
       const auto taken = read<std::uint64_t>(pool.base + arch::ring::kTaken);
       REQUIRE(taken == read<std::uint64_t>(pool.base + arch::ring::kGiven));

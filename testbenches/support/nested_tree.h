@@ -117,7 +117,7 @@ class NestedRun {
     object.registers_per_thread = 16;
     object.name = "node";
     const arch::KernelObjectBytes bytes = arch::encode(object);
-    HEDDLE_CHECK(lab_.gpu.write_memory(place_.kernel, bytes.data(), bytes.size()), "no room for the kernel object");
+    HEDDLE_CHECK(lab_.gpu.memory().write(place_.kernel, bytes.data(), bytes.size()), "no room for the kernel object");
     return packet;
   }
 

@@ -104,7 +104,7 @@ class PacketLab {
       HEDDLE_CHECK(move(tlm::TLM_WRITE_COMMAND, address, &value, sizeof value), "a write outside memory");
     }
     double stat(const std::string& path) const {
-      return observation.stats.to_json().at(observation.prefix + "." + path).at("value").get<double>();
+      return observation.stats.value(observation.prefix + "." + path);
     }
 
     GpuObservation observation;

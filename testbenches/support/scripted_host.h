@@ -46,7 +46,7 @@ class ScriptedHost : public sc_core::sc_module, private EventHandler {
   // next cycle of this clock: a device's reset does not call them back.
   void forget() {
     ++epoch_;
-    forgotten_ = sc_core::sc_time_stamp();
+    forgotten_ = picoseconds(sc_core::sc_time_stamp());
     results.clear();
     order.clear();
   }
@@ -77,7 +77,7 @@ class ScriptedHost : public sc_core::sc_module, private EventHandler {
 
   std::vector<std::function<void()>> actions_;
   std::uint32_t epoch_ = 0;
-  sc_core::sc_time forgotten_;
+  Picoseconds forgotten_ = 0;
 };
 
 // Packets, for short.

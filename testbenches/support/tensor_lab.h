@@ -67,7 +67,7 @@ inline arch::BulkRequest block_request(arch::BulkKind kind, std::uint64_t global
 
 inline void write_descriptor(GpuLab& lab, std::uint64_t address, const arch::TensorDescriptor& descriptor) {
   const auto bytes = arch::encode(descriptor);
-  HEDDLE_CHECK(lab.gpu.write_memory(address, bytes.data(), bytes.size()), "a descriptor outside memory");
+  HEDDLE_CHECK(lab.gpu.memory().write(address, bytes.data(), bytes.size()), "a descriptor outside memory");
 }
 
 // Shared memory from `from` on goes to device memory, 16 bytes per lane: warp 0 copies, `bytes` is a multiple of 16.

@@ -13,6 +13,8 @@
 #include "support/protocol_checker.h"
 #include "support/random.h"
 
+namespace system_attached_memory_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::kNoRegister;
@@ -89,7 +91,7 @@ TEST_CASE("a plain memory takes the HBM's place", "[system][MEM-02][HST-02]") {
   oracle.run(*adder(), grid, block, 0);
   machine.lab.run(adder(), grid, block);
   std::vector<std::uint8_t> after(kBytes);
-  REQUIRE(machine.lab.gpu.read_memory(0, after.data(), after.size()));
+  REQUIRE(machine.lab.gpu.memory().read(0, after.data(), after.size()));
   CHECK(after == oracle.memory);
   CHECK(machine.memory.transactions > 1000);
   CHECK(machine.memory.unknown_commands == 0);  // atomics and the like stay before it
@@ -128,3 +130,5 @@ TEST_CASE("a fault of an attached memory is a fault of the program", "[system][M
   CHECK(lab.gpu.faults().front().address == kBytes + 512);
   CHECK(lab.host.results.at(operation).status == heddle::protocol::DoneStatus::faulted);
 }
+
+}  // namespace system_attached_memory_test

@@ -8,6 +8,8 @@
 
 #include "support/cluster_lab.h"
 
+namespace system_cluster_data_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::CgaMode;
@@ -159,3 +161,5 @@ TEST_CASE("an exchange of all with all equals the reference", "[system][CGA-06][
     }
   }
 }
+
+}  // namespace system_cluster_data_test

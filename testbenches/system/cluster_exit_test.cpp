@@ -11,6 +11,8 @@
 
 #include "support/cluster_lab.h"
 
+namespace system_cluster_exit_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::dsmem_address;
@@ -249,3 +251,5 @@ TEST_CASE("special registers tell a CTA of a cluster where it is", "[system][CGA
   }
   CHECK(places.size() == 6);
 }
+
+}  // namespace system_cluster_exit_test

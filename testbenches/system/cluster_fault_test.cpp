@@ -5,8 +5,11 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "support/cluster_lab.h"
+
+namespace system_cluster_fault_test {
 
 using namespace heddle::test;
 using heddle::arch::dsmem_address;
@@ -259,3 +262,5 @@ TEST_CASE("data that come before they are expected complete no phase", "[system]
   for (std::uint32_t lane = 0; lane < 32; ++lane) CHECK(lab.read<std::uint32_t>(kOut + 128 + 4 * lane) == 7 + lane);
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_cluster_fault_test

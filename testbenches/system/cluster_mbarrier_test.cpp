@@ -12,6 +12,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_cluster_mbarrier_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::CgaMode;
@@ -165,3 +167,5 @@ TEST_CASE("mbarriers of many CTAs complete every phase once, with all that was e
   }
   CHECK(all > 5000);
 }
+
+}  // namespace system_cluster_mbarrier_test

@@ -9,6 +9,8 @@
 
 #include "support/gpu_lab.h"
 
+namespace system_memory_model_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::kNoRegister;
@@ -327,3 +329,5 @@ TEST_CASE("a kernel sees what the one before it wrote", "[system][MEM-06]") {
     CHECK(lab.read<std::uint32_t>(0x60000 + 4 * cta) == 77);
   }
 }
+
+}  // namespace system_memory_model_test

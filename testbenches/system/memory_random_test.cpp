@@ -12,6 +12,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_memory_random_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::kNoRegister;
@@ -131,13 +133,13 @@ std::vector<std::uint8_t> run_on_machine(std::uint64_t seed, const Setting& sett
                                          const heddle::arch::Dim3& block, const std::vector<std::uint8_t>& before) {
   SimFixture sim;
   GpuLab lab(preset_params("small", {"gpu.timing=" + setting.timing, setting.extra}));
-  REQUIRE(lab.gpu.write_memory(0, before.data(), before.size()));
+  REQUIRE(lab.gpu.memory().write(0, before.data(), before.size()));
   lab.run(random_program(seed), grid, block, kWindow * 8);
   REQUIRE(lab.gpu.faults().empty());
   REQUIRE(lab.host.results.size() == 1);
   lab.gpu.check_quiescent();
   std::vector<std::uint8_t> after(before.size());
-  REQUIRE(lab.gpu.read_memory(0, after.data(), after.size()));
+  REQUIRE(lab.gpu.memory().read(0, after.data(), after.size()));
   return after;
 }
 
@@ -194,3 +196,5 @@ TEST_CASE("atomics that return values are done one after another", "[system][MEM
   }
   CHECK(lab.read<std::uint32_t>(kCounters) == kCtas * 128);
 }
+
+}  // namespace system_memory_random_test

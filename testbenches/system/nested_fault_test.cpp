@@ -9,6 +9,8 @@
 #include "support/nested_parents.h"
 #include "support/random.h"
 
+namespace system_nested_fault_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using namespace heddle::test::parents;
@@ -278,7 +280,7 @@ TEST_CASE("a saved CTA that memory has lost is a fault of its task, and others g
   REQUIRE(machine.read<std::uint32_t>(area + arch::saved::kOperation) == bad);
   switch (lost) {
     case Lost::state:
-      REQUIRE(machine.gpu.poison_memory(area + arch::kRecordBytes + 64, 4));
+      REQUIRE(machine.gpu.memory().poison(area + arch::kRecordBytes + 64, 4));
       break;
     case Lost::context:
       machine.write<std::uint64_t>(area + arch::saved::kContext, 0x1234);
@@ -287,7 +289,7 @@ TEST_CASE("a saved CTA that memory has lost is a fault of its task, and others g
       machine.write<std::uint32_t>(area + arch::saved::kOperation, 4711);
       break;
     case Lost::line:
-      REQUIRE(machine.gpu.poison_memory(area, 4));
+      REQUIRE(machine.gpu.memory().poison(area, 4));
       break;
   }
   const std::uint32_t good = machine.start({}, 4, 1);
@@ -315,8 +317,10 @@ TEST_CASE("a saved CTA that memory has lost is a fault of its task, and others g
   // Nobody knows what the CTA has launched: its task waits for that, and the run says so.
   CHECK(machine.host.results.count(bad) == 0);
   WaitGraph graph;
-  machine.gpu.collect_waits(graph);
+  machine.gpu.domain().collect_waits(graph);
   std::string chain;
   for (const std::string& line : graph.chain()) chain += line + "\n";
   CHECK_THAT(chain, Catch::Contains(name + " waits: for its descendants"));
 }
+
+}  // namespace system_nested_fault_test

@@ -2,6 +2,8 @@
 #include "support/nested_tree.h"
 #include "support/packet_programs.h"
 
+namespace system_nested_host_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -77,3 +79,5 @@ TEST_CASE("a host that fills all queues and waits does not block nested launches
   CHECK(m.stat("task.children") == 4 * 20);
   settle(lab);
 }
+
+}  // namespace system_nested_host_test

@@ -16,6 +16,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_nested_queue_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::LaunchMode;
@@ -52,7 +54,7 @@ void make_object(GpuLab& lab, std::uint32_t program, arch::CtaDuration duration 
   object.registers_per_thread = 16;
   object.name = "child";
   const arch::KernelObjectBytes bytes = arch::encode(object);
-  REQUIRE(lab.gpu.write_memory(kObject, bytes.data(), bytes.size()));
+  REQUIRE(lab.gpu.memory().write(kObject, bytes.data(), bytes.size()));
 }
 
 // A piece of work: a kernel of the host (number 0), the entry of a queue, or a task that another item has launched.
@@ -397,3 +399,5 @@ TEST_CASE("a queue task whose queue is closed ends with the last child of its en
   CHECK(ns(lab.host.results.at(behind).start) >= static_cast<double>(ends.last));
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_nested_queue_test

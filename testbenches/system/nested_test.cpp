@@ -4,6 +4,8 @@
 #include "support/nested_tree.h"
 #include "support/seed.h"
 
+namespace system_nested_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -93,7 +95,7 @@ TEST_CASE("a machine full of waiting parents goes on if they are saved, and says
   }
   CHECK(lab.host.results.empty());
   WaitGraph graph;
-  lab.gpu.collect_waits(graph);
+  lab.gpu.domain().collect_waits(graph);
   std::string chain;
   for (const std::string& line : graph.chain()) chain += line + "\n";
   INFO(chain);
@@ -134,7 +136,7 @@ TEST_CASE("a reset in the middle of a tree leaves nothing behind, and the next t
     lab.host.forget();
     lab.gpu.check_quiescent();
     std::vector<std::uint8_t> zeros(sizeof(TreeNote) * tree.nodes.size());
-    REQUIRE(lab.gpu.write_memory(TreePlace{}.notes, zeros.data(), zeros.size()));
+    REQUIRE(lab.gpu.memory().write(TreePlace{}.notes, zeros.data(), zeros.size()));
     lab.write<std::uint64_t>(TreePlace{}.counter, 0);
     NestedRun again(lab, tree);
     const std::uint32_t second = lab.submit(again.root());
@@ -144,3 +146,5 @@ TEST_CASE("a reset in the middle of a tree leaves nothing behind, and the next t
     lab.gpu.check_quiescent();
   }
 }
+
+}  // namespace system_nested_test

@@ -18,6 +18,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_nested_timeline_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -39,8 +41,7 @@ class RecordingSink : public TimelineSink {
     if (inserted) names_.push_back(group + "/" + line);
     return {1, static_cast<std::uint32_t>(at->second)};
   }
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
-             TimelineArgs args) override {
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs args) override {
     const sc_core::sc_time ns(1, sc_core::SC_NS);
     Slice slice{begin / ns, end / ns, std::string(name), {}};
     for (const auto& [key, value] : args) slice.args[std::string(key)] = value;
@@ -77,7 +78,7 @@ class DrawnGpu {
       object.duration = {kLong, kLong};
       object.name = fmt::format("leaf {}", i);
       const arch::KernelObjectBytes bytes = arch::encode(object);
-      REQUIRE(gpu.write_memory(kObjects + i * arch::kKernelObjectBytes, bytes.data(), bytes.size()));
+      REQUIRE(gpu.memory().write(kObjects + i * arch::kKernelObjectBytes, bytes.data(), bytes.size()));
     }
   }
   void run(const std::shared_ptr<const arch::WarpProgram>& program, std::uint32_t ctas) {
@@ -90,7 +91,7 @@ class DrawnGpu {
     gpu.check_quiescent();
   }
   double stat(const std::string& path) const {
-    return observation.stats.to_json().at("gpu0." + path).at("value").get<double>();
+    return observation.stats.value("gpu0." + path);
   }
 
   // Blocks make their tracks when they are built.
@@ -254,3 +255,5 @@ TEST_CASE("streams of different contexts never share a TMDQ, those of one contex
   std::sort(order.begin(), order.end(), [](const Leaf* a, const Leaf* b) { return a->run.begin < b->run.begin; });
   for (std::size_t i = 0; i < order.size(); ++i) judge(*order[i], i == 0 ? nullptr : order[i - 1]);
 }
+
+}  // namespace system_nested_timeline_test

@@ -2,6 +2,8 @@
 // nothing of the packet is launched, another queue goes on, and the queue works again once it is closed and opened.
 #include "support/packet_programs.h"
 
+namespace system_packet_error_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -379,3 +381,5 @@ TEST_CASE("nothing is counted as open after a reset in mid-flight", "[system][HS
   for (const char* gauge : {"packet.open", "packet.in_flight", "task.open"}) CHECK(m.stat(gauge) == 0);
   settle(lab);
 }
+
+}  // namespace system_packet_error_test

@@ -4,6 +4,8 @@
 
 #include "support/packet_programs.h"
 
+namespace system_packet_host_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -187,3 +189,5 @@ TEST_CASE("a queue that is destroyed with kernels in flight lets them end", "[sy
   CHECK(m.stat("task.kernels") == static_cast<double>(10 - left));
   settle(lab);
 }
+
+}  // namespace system_packet_host_test

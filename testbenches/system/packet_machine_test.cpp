@@ -2,6 +2,8 @@
 // of the base protocol sit on every boundary.
 #include "support/packet_programs.h"
 
+namespace system_packet_machine_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -253,3 +255,5 @@ TEST_CASE("a kernel that faults stops its queue with an exception", "[system][PK
   REQUIRE(m.gpu.faults().size() == 1);
   settle(lab);
 }
+
+}  // namespace system_packet_machine_test

@@ -4,7 +4,7 @@
 #include "support/packet_lab.h"
 #include "support/sim_fixture.h"
 
-namespace heddle::test {
+namespace heddle::test::system_packet_reset_test {
 namespace {
 
 const sc_core::sc_time kNs(1, sc_core::SC_NS);
@@ -184,7 +184,7 @@ TEST_CASE("corrupt bytes are an error for the aperture as well, until they are w
   PacketLab lab({machine("at")});
   lab.begin();
   auto& m = lab[0];
-  REQUIRE(m.gpu.poison_memory(0x100000, 32));
+  REQUIRE(m.gpu.memory().poison(0x100000, 32));
   std::array<std::uint8_t, 64> bytes{};
   const auto access = [&](tlm::tlm_command command, std::uint64_t address, unsigned count) {
     return m.bar1.access(command, address, bytes.data(), count);
@@ -210,4 +210,4 @@ TEST_CASE("a base at which an address could be relative as well is refused", "[s
   params.check();
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::system_packet_reset_test

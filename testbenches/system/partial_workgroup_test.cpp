@@ -7,6 +7,8 @@
 
 #include "support/packet_lab.h"
 
+namespace system_partial_workgroup_test {
+
 using namespace heddle::test;
 using heddle::arch::AtomicKind;
 using heddle::arch::Dim3;
@@ -98,9 +100,9 @@ void wait_for(PacketLab& lab, std::uint64_t signal) {
 
 void check_cells(PacketLab& lab, std::uint64_t base, std::uint32_t number) {
   std::vector<std::uint32_t> found(kCells + 2000);
-  REQUIRE(lab[0].gpu.read_memory(base, found.data(), 4 * found.size()));
+  REQUIRE(lab[0].gpu.memory().read(base, found.data(), 4 * found.size()));
   std::vector<std::uint32_t> mirrors(kCells + 2000);
-  REQUIRE(lab[0].gpu.read_memory(base + kGap, mirrors.data(), 4 * mirrors.size()));
+  REQUIRE(lab[0].gpu.memory().read(base + kGap, mirrors.data(), 4 * mirrors.size()));
   for (std::uint32_t cell = 0; cell < found.size(); ++cell) {
     CAPTURE(number, cell);
     REQUIRE(found[cell] == (cell < kCells ? number : 0));
@@ -159,3 +161,5 @@ TEST_CASE("a reset in the middle of launches with partial workgroups", "[system]
   REQUIRE(lab[0].gpu.faults().empty());
   check_cells(lab, base, 1);
 }
+
+}  // namespace system_partial_workgroup_test

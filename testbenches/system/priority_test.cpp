@@ -12,6 +12,8 @@
 #include "support/random.h"
 #include "support/seed.h"
 
+namespace system_priority_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -46,7 +48,7 @@ class Launchers {
     object.duration = {cycles, cycles};
     object.name = "child";
     const arch::KernelObjectBytes bytes = arch::encode(object);
-    REQUIRE(lab.gpu.write_memory(kObject, bytes.data(), bytes.size()));
+    REQUIRE(lab.gpu.memory().write(kObject, bytes.data(), bytes.size()));
     auto program = std::make_shared<ListProgram>(2);
     program->launch_child(
         [](const Warp&, std::uint32_t) {
@@ -127,7 +129,7 @@ TEST_CASE("an urgent task starts with the first CTA that makes room, and the evi
 
     // The first completion after the arrival makes room; it and the way of the task there and back are what it takes.
     const gpu::GpuParams& params = lab.gpu.params();
-    const Cycle latency = gpu::Gpu::start_path(params) + 2 * Cycle{params.task.to_cwd} + params.cwd.done_distance +
+    const Cycle latency = params.start_path() + 2 * Cycle{params.task.to_cwd} + params.cwd.done_distance +
                           2 * (params.gpc.gpm_to_cwd + params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm) + 60;
     Cycle first_release = ~Cycle{0};
     for (std::uint32_t i = 0; i <= slots; ++i) {
@@ -135,7 +137,7 @@ TEST_CASE("an urgent task starts with the first CTA that makes room, and the evi
         if (cta.cycle > arrival) first_release = std::min<Cycle>(first_release, cta.cycle);
       }
     }
-    const double start = lab.host.results.at(urgent).start.to_seconds() * 1e9;
+    const double start = static_cast<double>(lab.host.results.at(urgent).start) * 1e-3;
     INFO("arrival " << arrival << ", first release " << first_release << ", start " << start);
     CHECK(start <= static_cast<double>(std::max(first_release, arrival) + latency));
     CHECK(lab.stat("task.evictions") >= 1);
@@ -204,3 +206,5 @@ TEST_CASE("with no record left, a task at the head is given one before equals th
   CHECK(started(lab, all) == expected);
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_priority_test

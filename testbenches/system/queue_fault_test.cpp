@@ -6,6 +6,8 @@
 #include "support/gpu_lab.h"
 #include "support/list_program.h"
 
+namespace system_queue_fault_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -71,3 +73,5 @@ TEST_CASE("an entry that a fault keeps from being written ends its queue task, a
   CHECK(lab.host.results.count(more) == 1);
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_queue_fault_test

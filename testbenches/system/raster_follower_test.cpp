@@ -15,6 +15,8 @@
 #include "gpu/gpc_tree.h"
 #include "support/random_machine.h"
 
+namespace system_raster_follower_test {
+
 using namespace heddle::test;
 using heddle::CtaListener;
 using heddle::Cycle;
@@ -243,7 +245,7 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     std::vector<std::unique_ptr<NoCrossbar>> loose;
     const heddle::arch::CodeStore codes;
     const heddle::arch::AddressMap map(1 << 20, 2, 1);
-    const heddle::arch::NestedMemory nested = params.nested_memory();
+    const heddle::arch::LaunchMemory nested = params.nested_memory();
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       const std::string name = fmt::format("gpc{}", g);
       taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
@@ -304,3 +306,5 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
   CHECK(clusters > 1000);
   CHECK(late > 20);
 }
+
+}  // namespace system_raster_follower_test

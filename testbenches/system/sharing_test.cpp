@@ -11,6 +11,8 @@
 #include "arch/page_table.h"
 #include "support/gpu_lab.h"
 
+namespace system_sharing_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using protocol::PartitionMode;
@@ -208,3 +210,5 @@ TEST_CASE("processes have the same addresses and different memory, and who reach
   CHECK(guilty == std::set<std::uint32_t>{foreign, beyond, locked});
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_sharing_test

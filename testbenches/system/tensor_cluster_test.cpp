@@ -5,9 +5,12 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "support/cluster_lab.h"
 #include "support/tensor_lab.h"
+
+namespace system_tensor_cluster_test {
 
 using namespace heddle::test;
 namespace arch = heddle::arch;
@@ -360,3 +363,5 @@ TEST_CASE("a block of the CGA's linear memory", "[system][TMA-01][CWD-22]") {
     for (std::uint32_t i = 0; i < 512; i += 4) CHECK(machine.out(cta, kData + i) == Machine::source_word(16 + i));
   }
 }
+
+}  // namespace system_tensor_cluster_test

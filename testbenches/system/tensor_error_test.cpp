@@ -13,6 +13,8 @@
 #include "support/cluster_lab.h"
 #include "support/tensor_lab.h"
 
+namespace system_tensor_error_test {
+
 using namespace heddle::test;
 namespace arch = heddle::arch;
 using arch::BulkKind;
@@ -380,7 +382,7 @@ TEST_CASE("a poisoned response poisons shared memory, and the barrier completes"
   // Warm, so that the L2 has the line, and sound.
   lab.run(one_box(bytes, true), {1, 1, 1}, {32, 1, 1}, kWindow);
   CHECK(lab.gpu.faults().empty());
-  REQUIRE(lab.gpu.poison_memory(kTensor + 128 + 32, 4));
+  REQUIRE(lab.gpu.memory().poison(kTensor + 128 + 32, 4));
   lab.run(one_box(bytes, false), {1, 1, 1}, {32, 1, 1}, kWindow);
   CHECK(lab.gpu.faults().empty());  // nobody has read it
   CHECK(lab.read<std::uint32_t>(kResults) == 1);
@@ -420,3 +422,5 @@ TEST_CASE("a fault in mid-box: the rest of the box arrives, the barrier stays in
   }
   lab.gpu.check_quiescent();
 }
+
+}  // namespace system_tensor_error_test

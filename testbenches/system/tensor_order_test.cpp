@@ -5,9 +5,12 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "support/cluster_lab.h"
 #include "support/tensor_lab.h"
+
+namespace system_tensor_order_test {
 
 using namespace heddle::test;
 namespace arch = heddle::arch;
@@ -315,3 +318,5 @@ TEST_CASE("a machine that is reset in the middle of bulk requests starts anew", 
     if (machine.lab.read<std::uint32_t>(kOut + i) != source_word(i)) FAIL("offset " << i);
   }
 }
+
+}  // namespace system_tensor_order_test

@@ -10,6 +10,8 @@
 #include "support/tensor_lab.h"
 #include "tmau/random_tensor.h"
 
+namespace system_tensor_random_test {
+
 using namespace heddle::test;
 namespace arch = heddle::arch;
 using arch::AtomicKind;
@@ -34,13 +36,13 @@ struct Machine {
   }
   Bytes memory(std::uint64_t address, std::uint64_t bytes) {
     Bytes result(bytes);
-    REQUIRE(lab.gpu.read_memory(address, result.data(), bytes));
+    REQUIRE(lab.gpu.memory().read(address, result.data(), bytes));
     return result;
   }
   Bytes randomize(Random& random, std::uint64_t address, std::uint64_t bytes) {
     Bytes data(bytes);
     for (std::size_t i = 0; i < bytes; i += 8) put_value(&data[i], 8, random.next());
-    REQUIRE(lab.gpu.write_memory(address, data.data(), bytes));
+    REQUIRE(lab.gpu.memory().write(address, data.data(), bytes));
     return data;
   }
 
@@ -222,3 +224,5 @@ TEST_CASE("reductions of boxes change device memory as the reference says", "[sy
     check_stores(machine, random, 60, true);
   }
 }
+
+}  // namespace system_tensor_random_test

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "common/timeline.h"
 #include "support/random.h"
 #include "task/task_bench.h"
 
-namespace heddle::test {
+namespace heddle::test::task_dispatch_test {
 namespace {
 
 using protocol::DispatchDonePacket;
@@ -150,7 +151,7 @@ TEST_CASE("a distributor's refusal and a fault come back", "[task]") {
   CHECK(bench.stat("rejected") == 1);
   CHECK(bench.stat("faulted") == 1);
   CHECK(bench.stat("kernels") == 1);
-  CHECK(bench.observation.stats.to_json().at("gpu0.task.launch_latency.count").at("value") == 2);
+  CHECK(bench.observation.stats.value("gpu0.task.launch_latency.count") == 2);
 }
 
 TEST_CASE("open dispatches are counted, and those in a list say what they wait for", "[task]") {
@@ -257,4 +258,4 @@ TEST_CASE("random dispatches and operations leave in the order of priority and a
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_dispatch_test

@@ -13,7 +13,7 @@
 #include "support/random.h"
 #include "task/table_view.h"
 
-namespace heddle::test {
+namespace heddle::test::task_priority_lists_test {
 namespace {
 
 using task::PriorityLists;
@@ -181,4 +181,4 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
   }
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_priority_lists_test

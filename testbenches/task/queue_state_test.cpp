@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "support/random.h"
 
-namespace heddle::test {
+namespace heddle::test::task_queue_state_test {
 
 using task::QueueState;
 
@@ -43,7 +43,7 @@ TEST_CASE("entries are passed on in the order of their tickets, and a queue clos
       if (more > 0) idle_due = false;
     };
     const auto look = [&] {
-      if (!state.wants_close()) return;
+      if (!state.may_close()) return;
       compare = state.start_close();
       trying = true;
       REQUIRE(compare == completed);
@@ -129,14 +129,14 @@ TEST_CASE("entries that come before the task are kept for it", "[task][TSK-05]")
   state.appended(3);  // known already
   CHECK(state.take_grown() == 0);
   CHECK(state.entries() == 5);
-  CHECK_FALSE(state.wants_close());
+  CHECK_FALSE(state.may_close());
   state.idle(4);  // of before
-  CHECK_FALSE(state.wants_close());
+  CHECK_FALSE(state.may_close());
   state.idle(5);
-  CHECK(state.wants_close());
+  CHECK(state.may_close());
   CHECK(state.start_close() == 5);
   CHECK_THROWS_AS(state.start_close(), CheckFailed);
   CHECK_THROWS_AS(state.begin(0, false), CheckFailed);
 }
 
-}  // namespace heddle::test
+}  // namespace heddle::test::task_queue_state_test

@@ -13,6 +13,8 @@
 #include "common/error.h"
 #include "support/random_program.h"
 
+namespace task_stream_table_test {
+
 using heddle::CheckFailed;
 using heddle::WaitGraph;
 using heddle::protocol::SubmitKind;
@@ -168,3 +170,5 @@ TEST_CASE("a reset table has no memory", "[task]") {
   REQUIRE(ready.size() == 1);
   CHECK_FALSE(ready[0].released);
 }
+
+}  // namespace task_stream_table_test

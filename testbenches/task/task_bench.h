@@ -107,11 +107,9 @@ struct TaskBench {
     packets.dispatch_out.bind(unit.dispatch_in);
     unit.dispatch_done_out.bind(packets.done_in);
   }
-  double start(std::uint32_t operation) const { return host.results.at(operation).start.to_seconds() * 1e9; }
-  double end(std::uint32_t operation) const { return host.results.at(operation).end.to_seconds() * 1e9; }
-  double stat(const std::string& name) const {
-    return observation.stats.to_json().at("gpu0.task." + name).at("value").get<double>();
-  }
+  double start(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).start) * 1e-3; }
+  double end(std::uint32_t operation) const { return static_cast<double>(host.results.at(operation).end) * 1e-3; }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.task." + name); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};

@@ -9,6 +9,8 @@
 #include "support/random.h"
 #include "tmau/place_limit.h"
 
+namespace tmau_arbiter_test {
+
 using namespace heddle;
 using tmau::Arbiter;
 using tmau::PlaceLimit;
@@ -105,3 +107,5 @@ TEST_CASE("places are never taken twice at a time", "[tmau][TMA-16]") {
     }
   }
 }
+
+}  // namespace tmau_arbiter_test

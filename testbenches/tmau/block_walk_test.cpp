@@ -3,6 +3,8 @@
 
 #include "tmau/walk_bench.h"
 
+namespace tmau_block_walk_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -77,3 +79,5 @@ TEST_CASE("a block may have more units than 32 bits", "[tmau][TMA-02]") {
   CHECK(piece.address == 128);
   CHECK(piece.bytes == 128);
 }
+
+}  // namespace tmau_block_walk_test

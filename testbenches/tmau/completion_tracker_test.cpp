@@ -9,6 +9,8 @@
 
 #include "support/random.h"
 
+namespace tmau_completion_tracker_test {
+
 using namespace heddle;
 using tmau::CompletionTracker;
 
@@ -101,3 +103,5 @@ TEST_CASE("drains see exactly what came before them", "[tmau][TMA-31][TMA-41]") 
     }
   }
 }
+
+}  // namespace tmau_completion_tracker_test

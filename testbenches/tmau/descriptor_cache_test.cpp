@@ -6,7 +6,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/error.h"
 #include "support/random.h"
+
+namespace tmau_descriptor_cache_test {
 
 using namespace heddle;
 using tmau::CheckedDescriptor;
@@ -126,3 +129,5 @@ TEST_CASE("the cache holds what a list in order of use holds", "[tmau][TMA-04]")
     }
   }
 }
+
+}  // namespace tmau_descriptor_cache_test

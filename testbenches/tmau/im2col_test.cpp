@@ -3,6 +3,8 @@
 
 #include "tmau/walk_bench.h"
 
+namespace tmau_im2col_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -164,3 +166,5 @@ TEST_CASE("im2col: pieces of random columns are those of the oracle, and as few"
     FAIL(wrong);
   }
 }
+
+}  // namespace tmau_im2col_test

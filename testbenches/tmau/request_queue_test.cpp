@@ -7,6 +7,8 @@
 
 #include "support/random.h"
 
+namespace tmau_request_queue_test {
+
 using namespace heddle;
 using tmau::QueueOrder;
 using tmau::RequestQueue;
@@ -84,3 +86,5 @@ TEST_CASE("nothing is lost, whatever the order", "[tmau][TMA-03]") {
     CHECK(queue.empty());
   }
 }
+
+}  // namespace tmau_request_queue_test

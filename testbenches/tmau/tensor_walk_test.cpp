@@ -5,6 +5,8 @@
 
 #include "tmau/walk_bench.h"
 
+namespace tmau_tensor_walk_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -235,3 +237,5 @@ TEST_CASE("stores and reductions of random boxes: every byte of device memory is
     FAIL("device memory differs");
   }
 }
+
+}  // namespace tmau_tensor_walk_test

@@ -5,6 +5,8 @@
 
 #include "tmau/tma12_pixels.h"
 
+namespace tmau_tma12_examples_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -259,3 +261,5 @@ TEST_CASE("example: read as N, H, W, C, the coordinates fit the statements as we
   CHECK_FALSE(tmau::TensorWalk(d, {0, 5, 7, 7, 0}, 0, 0).outside_box());
   CHECK_FALSE(tmau::TensorWalk(columns(14, 9, 0, -2, 64, 8), {0, 4, 7, 7, 0}, 0, 0).outside_box());
 }
+
+}  // namespace tmau_tma12_examples_test

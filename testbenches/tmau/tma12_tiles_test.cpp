@@ -1,6 +1,8 @@
 // The tile examples of the source text (TMA-12), with the pixels that each of them takes written out.
 #include "tmau/tma12_pixels.h"
 
+namespace tmau_tma12_tiles_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -189,3 +191,5 @@ TEST_CASE("example: dilation 2, tile", "[tmau][TMA-10][TMA-12]") {
                        {0, 8, "2 3 4 5 6 7 8 9"},
                        {0, 9, "2 3 4 5 6 7 8 9"}}}});
 }
+
+}  // namespace tmau_tma12_tiles_test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "arch/gpu_observation.h"
 #include "support/random.h"
 #include "tmau/tmau_neighbours.h"

@@ -4,6 +4,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_error_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -353,3 +355,5 @@ TEST_CASE("an im2col request whose filter base lies outside the box is flagged, 
   CHECK(bench.stat("flagged") == 1);
   bench.check_over();
 }
+
+}  // namespace tmau_error_test

@@ -4,6 +4,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_multicast_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -213,3 +215,5 @@ TEST_CASE("units multicast to each other at the same time", "[tmau][TMA-30][TMA-
   CHECK(bench.memory.seen.size() == 64);
   bench.check_over();
 }
+
+}  // namespace tmau_multicast_test

@@ -6,6 +6,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_random_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -331,3 +333,5 @@ TEST_CASE("errors anywhere lose their own pieces, and nothing else", "[tmau][TMA
     bench.check_over();
   }
 }
+
+}  // namespace tmau_random_test

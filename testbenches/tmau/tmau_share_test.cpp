@@ -4,6 +4,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_share_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -213,8 +215,7 @@ TEST_CASE("each request is a slice of the timeline", "[tmau]") {
       names.push_back(group + "/" + line);
       return {1, static_cast<std::uint32_t>(names.size())};
     }
-    void slice(TrackId on, Picoseconds begin, Picoseconds end, std::string_view name,
-               TimelineArgs args) override {
+    void slice(TrackId on, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs args) override {
       REQUIRE(begin >= last[on.line]);
       last[on.line] = end;
       slices.emplace_back(name);
@@ -223,7 +224,7 @@ TEST_CASE("each request is a slice of the timeline", "[tmau]") {
     void counter(TrackId, Picoseconds, std::string_view, double) override {}
     std::vector<std::string> names;
     std::vector<std::string> slices;
-    std::map<std::uint32_t, sc_core::sc_time> last;
+    std::map<std::uint32_t, Picoseconds> last;
     std::map<std::string, std::int64_t> total;
   };
   TmauBench bench(1, stages());
@@ -241,3 +242,5 @@ TEST_CASE("each request is a slice of the timeline", "[tmau]") {
   CHECK(sink.total["lines"] == 13 + 3);
   CHECK(sink.names.front() == "gpu0 gpc0.tmau0/request  0");
 }
+
+}  // namespace tmau_share_test

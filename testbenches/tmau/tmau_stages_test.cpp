@@ -4,6 +4,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_stages_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -22,7 +24,7 @@ TmauParams stages() {
 }
 
 double mean_cycles(const TmauBench& bench) {
-  return bench.observation.stats.to_json().at("gpu0.gpc0.tmau0.cycles.mean").at("value").get<double>();
+  return bench.observation.stats.value("gpu0.gpc0.tmau0.cycles.mean");
 }
 
 }  // namespace
@@ -225,3 +227,5 @@ TEST_CASE("the first request of a kernel makes the unit forget its descriptors",
   CHECK(bench.stat("descriptor.hits") == 2);
   bench.check_over();
 }
+
+}  // namespace tmau_stages_test

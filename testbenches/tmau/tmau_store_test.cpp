@@ -4,6 +4,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_store_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -200,3 +202,5 @@ TEST_CASE("loads and stores share the port in order of time", "[tmau][TMA-03]") 
                    bench.memory.bytes.begin() + 0x10000));
   bench.check_over();
 }
+
+}  // namespace tmau_store_test

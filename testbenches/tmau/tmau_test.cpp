@@ -5,6 +5,8 @@
 
 #include "tmau/tmau_bench.h"
 
+namespace tmau_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -350,3 +352,5 @@ TEST_CASE("lines outside the tensor are filled without a request", "[tmau][TMA-1
   CHECK(bench.sms[0]->barrier.at(0) == 1024);  // the whole box
   bench.check_over();
 }
+
+}  // namespace tmau_test

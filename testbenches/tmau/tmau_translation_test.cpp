@@ -7,6 +7,8 @@
 #include "tmau/tmau.h"
 #include "tmau/tmau_bench.h"
 
+namespace tmau_translation_test {
+
 using namespace heddle;
 using namespace heddle::test;
 
@@ -76,3 +78,5 @@ TEST_CASE("what translation refuses is told with its kind", "[tmau][TMA-06][PRT-
   CHECK_FALSE(bench.done(good).packet.unmapped);
   bench.check_over();
 }
+
+}  // namespace tmau_translation_test

@@ -1,0 +1,104 @@
+#include "cwd/completion_unit.h"
+
+#include "common/bits.h"
+
+namespace heddle::cwd {
+
+CompletionUnit::CompletionUnit(const CwdContext& context, TaskTable& table, MachineLedger& machine,
+                               SubcontextPartition& partition, TaskControl& tasks, TaskArbiter& arbiter)
+    : context_(context),
+      table_(table),
+      machine_(machine),
+      partition_(partition),
+      tasks_(tasks),
+      arbiter_(arbiter),
+      stats_(context.observation.stats, context.stat_prefix) {}
+
+void CompletionUnit::on_complete(const protocol::CompletePacket& complete, std::uint32_t gpc) {
+  TaskEntry& entry = table_.at(complete.slot);
+  const std::uint32_t count = bits::count(complete.sm_mask);
+  HEDDLE_CHECK(entry.used() && entry.completed + count <= entry.placed, "more CTAs completed than were launched");
+  LiveModel& live = machine_.live();
+  const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
+  bits::for_each(complete.sm_mask, [&](std::uint32_t bit) {
+    live.complete(complete.slot, sm_ids[bit], complete.released_shared_bytes);
+    partition_.complete(entry.task, live.tpc_of(sm_ids[bit]));
+  });
+  if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);
+  if (complete.tracked) machine_.cgas().complete(complete.sequence, count);
+  entry.completed += count;
+  stats_.ctas.add(count);
+  partition_.count_completed(entry.task, count);
+  machine_.freed();
+  context_.progress();
+  if (complete.faulted) tasks_.abort(complete.slot);
+  tasks_.finish_if_done(complete.slot);
+  arbiter_.arbitrate_later();
+}
+
+// The GPC has flushed the CGA: its id and barrier slot are free, and it can hold one more (CWD-20).
+void CompletionUnit::on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc) {
+  TaskEntry& entry = table_.at(complete.slot);
+  HEDDLE_CHECK(entry.used() && entry.open_cgas > 0, "more CGAs completed than were launched");
+  std::uint32_t size = 0;
+  if (const auto found = entry.size_of.find(complete.sequence); found != entry.size_of.end()) {
+    size = found->second;
+    entry.size_of.erase(found);
+  }
+  --entry.open_cgas;
+  ++entry.room.at(size, gpc);
+  machine_.cgas().give_gpc_cga(gpc);
+  machine_.cgas().complete(complete.sequence, 1);
+  stats_.cgas.add();
+  machine_.freed();
+  context_.progress();
+  tasks_.finish_if_done(complete.slot);
+  arbiter_.arbitrate_later();
+}
+
+// Shared memory that a CTA has no more use for: another may have it while the CTA runs (CGA-09).
+void CompletionUnit::on_shared_release(const protocol::SharedReleasePacket& release, std::uint32_t gpc) {
+  HEDDLE_CHECK(table_.at(release.slot).used() && release.sm < context_.topology.gpc(gpc).sms,
+               "shared memory was given back by a task that has ended, or on an SM that does not exist");
+  machine_.live().release(release.slot, context_.topology.gpc(gpc).sm_ids[release.sm], release.bytes);
+  stats_.shared_released.add(release.bytes);
+  machine_.freed();
+  context_.progress();
+  arbiter_.arbitrate_later();
+}
+
+// A TPC that is enabled has not heard what was broadcast of the grids that are under way.
+void CompletionUnit::on_tpc_enable(const protocol::TpcEnablePacket& control, std::uint32_t) {
+  HEDDLE_CHECK(control.gpc < context_.topology.gpcs() && control.tpc < context_.topology.gpc(control.gpc).tpcs.size(),
+               "a TPC is to be switched that the machine does not have");
+  LiveModel& live = machine_.live();
+  const std::uint32_t tpc = live.first_tpc(control.gpc) + control.tpc;
+  if (live.enabled(tpc) == control.enabled) return;
+  live.enable(tpc, control.enabled);
+  machine_.pools_freed();
+  context_.progress();
+  if (control.enabled) {
+    table_.note_missed(tpc, live.tpcs());
+    machine_.freed();
+  }
+  arbiter_.arbitrate_later();
+}
+
+void CompletionUnit::preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {
+  machine_.live().preload(sm, amount);
+  if (until == 0) return;
+  preloads_.push_back({sm, amount, until});
+  context_.timebase.schedule(until, *this, 0, preloads_.size() - 1);
+}
+
+void CompletionUnit::reset() {
+  for (std::size_t i = 0; i < preloads_.size(); ++i) context_.timebase.schedule(preloads_[i].until, *this, 0, i);
+}
+
+void CompletionUnit::on_event(std::uint32_t, std::uint64_t argument) {
+  machine_.live().unload(preloads_[argument].sm, preloads_[argument].amount);
+  machine_.freed();
+  arbiter_.arbitrate_later();
+}
+
+}  // namespace heddle::cwd

@@ -1,0 +1,61 @@
+// What makes parts of the machine free, or takes them away: completions of CTAs and CGAs, shared memory that is given
+// back, TPCs that are switched on and off, and loads from outside the model that end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cwd/cwd_context.h"
+#include "cwd/machine_ledger.h"
+#include "cwd/subcontext_partition.h"
+#include "cwd/task_arbiter.h"
+#include "cwd/task_control.h"
+#include "cwd/task_table.h"
+#include "protocol/cwd_gpm.h"
+#include "protocol/host_task.h"
+
+namespace heddle::cwd {
+
+class CompletionUnit final : private EventHandler {
+ public:
+  CompletionUnit(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
+                 TaskControl& tasks, TaskArbiter& arbiter);
+
+  void on_complete(const protocol::CompletePacket& complete, std::uint32_t gpc);
+  void on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc);
+  void on_shared_release(const protocol::SharedReleasePacket& release, std::uint32_t gpc);
+  void on_tpc_enable(const protocol::TpcEnablePacket& control, std::uint32_t);
+
+  // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
+  void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until);
+  // After the ledger's: what is preloaded will end again.
+  void reset();
+
+ private:
+  struct CompletionStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& ctas = counter("ctas_completed", "CTAs", "CTAs whose completion has arrived");
+    Counter& cgas = counter("cgas_completed", "GPC_CGAs", "GPC_CGAs whose cga_complete has arrived");
+    Counter& shared_released =
+        counter("shared_released", "bytes", "shared memory that CTAs gave back before their end");
+  };
+  struct Preload {
+    std::uint32_t sm = 0;
+    arch::ResourceVector amount;
+    Cycle until = 0;
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  const char* handler_name() const override { return context_.name; }
+
+  const CwdContext& context_;
+  TaskTable& table_;
+  MachineLedger& machine_;
+  SubcontextPartition& partition_;
+  TaskControl& tasks_;
+  TaskArbiter& arbiter_;
+  std::vector<Preload> preloads_;  // that end
+  CompletionStats stats_;
+};
+
+}  // namespace heddle::cwd

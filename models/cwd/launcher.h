@@ -1,0 +1,117 @@
+// From the masks of a session to launch packets, and through the launch port to the GPCs (CWD-30 to CWD-34, CWD-43).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "common/packet_port.h"
+#include "cwd/cwd_context.h"
+#include "cwd/domain_wide_fill.h"
+#include "cwd/launch_port.h"
+#include "cwd/machine_ledger.h"
+#include "cwd/mask_reorder.h"
+#include "cwd/subcontext_partition.h"
+#include "cwd/task_table.h"
+#include "protocol/cwd_gpm.h"
+#include "protocol/gpm_mpc_sm.h"
+
+namespace heddle::cwd {
+
+// Links to the GPCs, by number of the GPC. Their latency is the distance of the nearest one.
+struct GpcLinks {
+  PacketSender<protocol::LaunchPacket>& launch;
+  PacketSender<protocol::LocalMemoryPacket>& local;
+  PacketSender<protocol::AbortPacket>& abort;
+};
+
+// The session whose masks are launched.
+struct LaunchOrder {
+  std::uint32_t slot = 0;      // of its task
+  std::uint32_t size = 0;      // size index of the outermost CGA
+  std::uint64_t session = 0;   // number of the session
+  std::uint64_t sequence = 0;  // number of its first outermost CGA or, of a plain grid, its own
+};
+
+class Launcher final : private EventHandler {
+ public:
+  Launcher(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
+           const GpcLinks& links);
+
+  // A buffer for the packets of a session is free. on_buffer_free() is called when one becomes free.
+  bool has_buffer() const { return buffers_.size() < context_.params.mask_buffers; }
+  void on_buffer_free(std::function<void()> sink) { on_buffer_free_ = std::move(sink); }
+
+  // A session begins; its masks follow in launch order; it ends. The packets leave when pump() has been called.
+  void open(const LaunchOrder& order);
+  void launch(const Placement& placement);              // all of a plain grid's session
+  void launch(const std::vector<DomainWideCga>& cgas);  // all of a session of domain-wide CGAs
+  void launch(const CgaMasks& cga);                     // one GPC_CGA; all of its outermost CGA has a home
+  void close();
+  void pump();
+  // A GPC has taken a packet.
+  void on_credit(std::uint32_t) { pump(); }
+
+  // All GPCs are to stop what runs of the operation.
+  void abort(std::uint32_t operation);
+
+  bool empty() const { return port_.empty() && buffers_.empty(); }
+  void reset();
+
+ private:
+  struct LaunchStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& ctas = counter("ctas_launched", "CTAs", "CTAs that launch packets have started");
+    Counter& packets = counter("launch_packets", "packets", "launch packets sent to GPCs");
+    Counter& pool_yields =
+        counter("pool_yields", "places", "places of active pools that an idle or less urgent task yielded");
+    Counter& cgas = counter("cgas_launched", "CGAs", "outermost CGAs started");
+    Counter& local_blocks = counter("local_blocks", "packets", "local-memory block indices sent to TPCs");
+    Counter& late_joins =
+        counter("late_joins", "TPCs", "TPCs that were told the coordinate of a grid they had not followed");
+    Histogram& ctas_per_packet = histogram("ctas_per_packet", "CTAs", "CTAs that one launch packet starts");
+  };
+  // The packets of a session that have not left.
+  struct Buffer {
+    std::uint64_t session = 0;
+    std::uint64_t packets = 0;
+    bool closed = false;
+  };
+  // The outermost CGA whose GPC_CGAs are being launched.
+  struct OpenCga {
+    std::uint64_t unit = 0;  // its number in the session
+    std::uint32_t memory_slot = protocol::kNoMemorySlot;
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  const char* handler_name() const override { return context_.name; }
+  protocol::LaunchPacket packet_for(const TaskEntry& entry, std::uint32_t gpc) const;
+  void push_levels(const Placement& placement, std::uint64_t sequence, std::uint32_t memory_slot);
+  void push(protocol::LaunchPacket& packet, std::uint32_t gpc);
+  void push_one_by_one(const protocol::LaunchPacket& packet, LaunchPort::Item& item);
+  void push_item(const LaunchPort::Item& item);
+  void announce_late(protocol::LaunchPacket& packet, std::uint32_t gpc, TaskEntry& entry) const;
+  void account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask,
+               std::vector<protocol::LocalMemoryPacket>& blocks);
+  void depart();
+  void leave_buffer(std::uint64_t session);
+
+  const CwdContext& context_;
+  TaskTable& table_;
+  MachineLedger& machine_;
+  SubcontextPartition& partition_;
+  const GpcLinks links_;
+  std::vector<Cycle> extra_distance_;  // by GPC: beyond the nearest one's
+  LaunchPort port_;
+  bool depart_scheduled_ = false;
+  std::deque<Buffer> buffers_;
+  std::function<void()> on_buffer_free_;
+  LaunchOrder order_;
+  arch::RasterShape shape_;
+  std::optional<OpenCga> open_cga_;
+  LaunchStats stats_;
+};
+
+}  // namespace heddle::cwd

@@ -1,0 +1,259 @@
+#include "cwd/subcontext_partition.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace heddle::cwd {
+namespace {
+
+using protocol::PartitionMode;
+using protocol::SubcontextPacket;
+using protocol::TaskPacket;
+using Bar = TpcPrice::Bar;
+
+WaitReason reason_of(Bar bar) { return bar == Bar::block ? WaitReason::local_memory : WaitReason::tpc_mask; }
+
+// Of several, the one that says most.
+WaitReason stronger(WaitReason a, WaitReason b) {
+  const auto rank = [](WaitReason reason) {
+    return reason == WaitReason::credits        ? 3
+           : reason == WaitReason::local_memory ? 2
+           : reason == WaitReason::tpc_mask     ? 1
+                                                : 0;
+  };
+  return rank(b) > rank(a) ? b : a;
+}
+
+std::vector<std::uint32_t> tpcs_of(const LiveModel& live, const arch::Topology& topology) {
+  std::vector<std::uint32_t> tpcs;
+  for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) tpcs.push_back(live.tpc_of(sm));
+  return tpcs;
+}
+
+}  // namespace
+
+SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::ResourceVector& sm_capacity,
+                                         const std::vector<std::uint32_t>& sm_priority, std::uint32_t cgas_per_gpc,
+                                         const LiveModel& live)
+    : context_(context),
+      live_(live),
+      quota_(live.tpcs(), {context.params.partition, context.params.tpc_credits, context.params.local_memory_blocks}),
+      credit_(sm_priority, tpcs_of(live, context.topology), context.topology, context.params.one_at_a_time),
+      usage_(context),
+      tpc_rank_(live.tpcs(), context.topology.sms()),
+      stats_(context.observation.stats, context.stat_prefix) {
+  if (context.params.partition == PartitionMode::dynamic && context.params.tpc_credits > 0) {
+    first_credits_ = std::make_unique<Admission>(context.topology, sm_capacity, context.params, cgas_per_gpc);
+  }
+  for (std::uint32_t rank = 0; rank < sm_priority.size(); ++rank) {
+    std::uint32_t& best = tpc_rank_[live.tpc_of(sm_priority[rank])];
+    best = std::min(best, rank);
+  }
+}
+
+void SubcontextPartition::reset() {
+  quota_.reset();
+  usage_.reset();
+}
+
+void SubcontextPartition::on_configure(const SubcontextPacket& change, std::uint32_t) {
+  const ShareRefusal refusal = configure(change);
+  context_.progress();
+  if (refusal != ShareRefusal::none) {
+    stats_.refused.add();
+    if (context_.timeline() != nullptr) {
+      const Cycle now = context_.now();
+      context_.timeline()->slice(context_.track("refused changes of sharing"), context_.timebase.time_of(now),
+                                 context_.timebase.time_of(now + 1),
+                                 fmt::format("subcontext {}: {}", change.subcontext, refusal_text(refusal)));
+    }
+    if (on_refusal_) on_refusal_(change, refusal);
+    return;
+  }
+  stats_.changes.add();
+  if (change.what != SubcontextPacket::What::mode && change.what != SubcontextPacket::What::page_table) {
+    usage_.use(change.subcontext);
+    show(change.subcontext);
+  }
+  if (on_change_) on_change_();
+}
+
+// Page tables are the MMU's.
+ShareRefusal SubcontextPartition::configure(const SubcontextPacket& change) {
+  using What = SubcontextPacket::What;
+  if (change.what == What::mode) return quota_.set_mode(change.mode);
+  if (change.subcontext >= arch::kSubcontexts) return ShareRefusal::subcontext;
+  if (change.what == What::credits) return quota_.set_credits(change.subcontext, change.value);
+  if (change.what == What::page_table) {
+    return translates_ || change.value == 0 ? ShareRefusal::none : ShareRefusal::no_mmu;
+  }
+  const arch::Topology& topology = context_.topology;
+  if (change.gpc >= topology.gpcs() || change.tpc >= topology.gpc(change.gpc).tpcs.size()) return ShareRefusal::tpc;
+  const std::uint32_t tpc = live_.first_tpc(change.gpc) + change.tpc;
+  if (change.what == What::block) return quota_.set_block(change.subcontext, tpc, change.value);
+  if (change.what == What::enable && change.value <= 1) {
+    return quota_.enable(change.subcontext, tpc, change.value == 1);
+  }
+  return ShareRefusal::value;
+}
+
+// The first subcontext alone, on a machine that is not shared, is the machine itself.
+void SubcontextPartition::task_arrived(const TaskPacket& task) {
+  if (task.subcontext != 0 || quota_.mode() != PartitionMode::none) usage_.use(task.subcontext);
+}
+
+// That is judged by the credits of the start, as long as nobody has changed them.
+bool SubcontextPartition::admits(const TaskPacket& task) {
+  if (first_credits_ == nullptr || quota_.changed(task.subcontext)) return true;
+  GpcCgaRoom room;
+  return first_credits_->admit(task, room);
+}
+
+bool SubcontextPartition::limits(WaitReason reason) const {
+  if (quota_.mode() == PartitionMode::none) return false;
+  return reason == WaitReason::credits || reason == WaitReason::local_memory || reason == WaitReason::tpc_mask;
+}
+
+bool SubcontextPartition::reaches(std::uint32_t subcontext, std::uint32_t gpc) const {
+  if (quota_.mode() == PartitionMode::none) return true;
+  for (std::uint32_t t = 0; t < context_.topology.gpc(gpc).tpcs.size(); ++t) {
+    if (quota_.enabled(subcontext, live_.first_tpc(gpc) + t)) return true;
+  }
+  return false;
+}
+
+// What a session cannot use, and what is left to pay the rest with.
+struct SubcontextPartition::Shortage {
+  std::int64_t credits = 0;
+  std::uint32_t blocks = 0;
+  WaitReason with_room = WaitReason::none;  // why TPCs with free slots cannot be used
+  WaitReason full = WaitReason::none;       // why others could not be used either
+
+  // Why a TPC of that price cannot be paid for, if it cannot.
+  WaitReason unpaid(const TpcPrice& price) const {
+    if (price.credit && credits <= 0) return WaitReason::credits;
+    return price.block && blocks == 0 ? WaitReason::local_memory : WaitReason::none;
+  }
+};
+
+void SubcontextPartition::refuse(Shortage& shortage, std::uint32_t tpc, WaitReason why) {
+  WaitReason& which = tpc_room_[tpc] > 0 ? shortage.with_room : shortage.full;
+  which = stronger(which, why);
+  tpc_room_[tpc] = 0;
+}
+
+WaitReason SubcontextPartition::restrict(const TaskPacket& task, std::vector<std::uint16_t>& slots,
+                                         std::optional<std::uint32_t> first) {
+  if (!quota_.limited(task.local_memory)) return WaitReason::none;
+  tpc_room_.assign(live_.tpcs(), 0);
+  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) tpc_room_[live_.tpc_of(sm)] += slots[sm];
+  Shortage shortage;
+  shortage.credits = quota_.credits(task.subcontext);
+  shortage.blocks = quota_.blocks();
+  find_candidates(task, shortage);
+  sort_candidates(task, slots, first);
+  for (const std::uint32_t tpc : candidates_) {
+    const TpcPrice& price = prices_[tpc];
+    if (const WaitReason why = shortage.unpaid(price); why != WaitReason::none) {
+      refuse(shortage, tpc, why);
+    } else {
+      shortage.credits -= price.credit ? 1 : 0;
+      shortage.blocks -= price.block ? 1 : 0;
+    }
+  }
+  if (shortage.with_room == WaitReason::none) return shortage.full;
+  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
+    if (tpc_room_[live_.tpc_of(sm)] == 0) slots[sm] = 0;
+  }
+  return shortage.with_room;
+}
+
+// Prices all TPCs; candidates are those that the session would have to pay for.
+void SubcontextPartition::find_candidates(const TaskPacket& task, Shortage& shortage) {
+  const bool partitioned = quota_.mode() != PartitionMode::none;
+  const bool spends = quota_.mode() == PartitionMode::dynamic && !task.cluster.any();
+  prices_.resize(live_.tpcs());
+  candidates_.clear();
+  for (std::uint32_t tpc = 0; tpc < live_.tpcs(); ++tpc) {
+    const TpcPrice& price = prices_[tpc] = quota_.price(task.subcontext, tpc, task.local_memory);
+    if (tpc_room_[tpc] == 0 && (!partitioned || !live_.enabled(tpc))) continue;
+    if (price.bar != Bar::none) {
+      refuse(shortage, tpc, reason_of(price.bar));
+    } else if (const WaitReason why = shortage.unpaid(price); why != WaitReason::none) {
+      refuse(shortage, tpc, why);
+    } else if (tpc_room_[tpc] > 0 && !spends && (price.credit || price.block)) {
+      candidates_.push_back(tpc);
+    }
+  }
+}
+
+void SubcontextPartition::sort_candidates(const TaskPacket& task, const std::vector<std::uint16_t>& slots,
+                                          std::optional<std::uint32_t> first) {
+  const auto place = [&](std::uint32_t tpc) {
+    if (!first.has_value()) return std::uint32_t{0};
+    const std::uint32_t gpc = live_.gpc_of(tpc);
+    return gpc >= *first ? gpc - *first : gpc + context_.topology.gpcs() - *first;
+  };
+  // A CGA in multicast mode has one CTA on an SM: what counts of a TPC is how many of its SMs have room.
+  std::vector<std::uint32_t> open_sms(live_.tpcs(), 0);
+  if (task.cluster.any() && task.cluster.mode == arch::CgaMode::multicast) {
+    for (std::uint32_t sm = 0; sm < slots.size(); ++sm) open_sms[live_.tpc_of(sm)] += slots[sm] > 0 ? 1 : 0;
+  }
+  std::sort(candidates_.begin(), candidates_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    if (prices_[a].credit != prices_[b].credit) return !prices_[a].credit;  // what is held already costs less
+    if (place(a) != place(b)) return place(a) < place(b);
+    if (open_sms[a] != open_sms[b]) return open_sms[a] > open_sms[b];
+    return tpc_room_[a] != tpc_room_[b] ? tpc_room_[a] > tpc_room_[b] : tpc_rank_[a] < tpc_rank_[b];
+  });
+}
+
+void SubcontextPartition::open_session(const TaskPacket& task, const std::vector<std::uint16_t>& slots) {
+  const PartitionMode mode = quota_.mode();
+  quota_.open_session(task.subcontext);
+  if (mode == PartitionMode::none) return;
+  if (mode == PartitionMode::dynamic && !task.cluster.any()) return;  // place_by_credit() reserves what it needs
+  std::vector<bool> seen(live_.tpcs(), false);
+  std::uint32_t credits = 0;
+  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
+    const std::uint32_t tpc = live_.tpc_of(sm);
+    if (slots[sm] == 0 || seen[tpc]) continue;
+    seen[tpc] = true;
+    if (mode == PartitionMode::static_) {
+      if (task.local_memory) quota_.reserve_block(tpc);
+    } else if (!quota_.held(task.subcontext, tpc)) {
+      ++credits;
+    }
+  }
+  if (mode == PartitionMode::dynamic) quota_.reserve(credits);
+  show(task.subcontext);
+}
+
+const Placement* SubcontextPartition::place_by_credit(const TaskPacket& task, const std::vector<std::uint16_t>& slots,
+                                                      std::uint64_t ctas) {
+  if (quota_.mode() != PartitionMode::dynamic) return nullptr;
+  const Placement& placement = credit_.place(slots, ctas, prices_, {quota_.credits(task.subcontext), quota_.blocks()});
+  quota_.reserve(credit_.new_tpcs());
+  return &placement;
+}
+
+void SubcontextPartition::close_session(const TaskPacket& task) {
+  quota_.close_session();
+  show(task.subcontext);
+}
+
+void SubcontextPartition::count_launched(const TaskPacket& task, std::uint32_t ctas) {
+  usage_.launched(task.subcontext, ctas);
+  show(task.subcontext);
+}
+
+void SubcontextPartition::count_completed(const TaskPacket& task, std::uint32_t ctas) {
+  usage_.completed(task.subcontext, ctas);
+  show(task.subcontext);
+}
+
+void SubcontextPartition::show(std::uint32_t subcontext) {
+  usage_.holds(subcontext, quota_.tpcs_held(subcontext), quota_.credits(subcontext));
+}
+
+}  // namespace heddle::cwd

@@ -1,0 +1,119 @@
+// How subcontexts share the machine: who holds which TPCs and credits, what a session may use of them, and changes of
+// the configuration by the host (PRT-02 to PRT-07, PRT-10).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cwd/credit_fill.h"
+#include "cwd/cwd_context.h"
+#include "cwd/machine_ledger.h"
+#include "cwd/occupancy.h"
+#include "cwd/subcontext_stats.h"
+#include "cwd/tpc_quota.h"
+#include "cwd/wait_log.h"
+
+namespace heddle::cwd {
+
+class SubcontextPartition {
+ public:
+  // `sm_priority`: SM ids, most preferred first. `cgas_per_gpc`: GPC_CGAs that a GPC can hold.
+  SubcontextPartition(const CwdContext& context, const arch::ResourceVector& sm_capacity,
+                      const std::vector<std::uint32_t>& sm_priority, std::uint32_t cgas_per_gpc, const LiveModel& live);
+
+  // Changes come at any time. A session that runs keeps what it has seen: it began before.
+  void on_configure(const protocol::SubcontextPacket& change, std::uint32_t);
+  // Called after every change that was carried out, and with every one that was refused, and why.
+  void on_change(std::function<void()> sink) { on_change_ = std::move(sink); }
+  void on_refusal(std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> sink) {
+    on_refusal_ = std::move(sink);
+  }
+  // Whether the machine has an MMU, which takes page tables; without one they are refused.
+  void set_translates(bool translates) { translates_ = translates; }
+
+  // A task has arrived: its subcontext is in use.
+  void task_arrived(const protocol::TaskPacket& task);
+  // False if the task can never run with the credits that its subcontext has (CWD-25).
+  bool admits(const protocol::TaskPacket& task);
+  // A task that waits for this reason is kept from a part of the machine by its subcontext's quota. It holds nobody
+  // back: the next task is considered (PRT-02).
+  bool limits(WaitReason reason) const;
+  // The subcontext may run on a TPC of the GPC (PRT-05).
+  bool reaches(std::uint32_t subcontext, std::uint32_t gpc) const;
+  // Takes from `slots` what the subcontext cannot have. Where it cannot take all TPCs that it could use, it sees as
+  // many as it can afford: those of GPC `first` and of the GPCs after it before others, if one is named, then the least
+  // loaded ones, then by priority. What a session sees it can have, so that nothing is left to fail for (CWD-19); only
+  // a plain grid under dynamic partitioning sees all TPCs and spends credits as its CTAs are placed (PRT-03). Returns
+  // what was short, if anything.
+  WaitReason restrict(const protocol::TaskPacket& task, std::vector<std::uint16_t>& slots,
+                      std::optional<std::uint32_t> first = std::nullopt);
+
+  // A session of the task begins on these free slots. What it may newly take is its own until it ends (PRT-10).
+  void open_session(const protocol::TaskPacket& task, const std::vector<std::uint16_t>& slots);
+  // Where the subcontext spends credits CTA by CTA, the session's plain grid is placed here; null elsewhere. restrict()
+  // must have been called for it.
+  const Placement* place_by_credit(const protocol::TaskPacket& task, const std::vector<std::uint16_t>& slots,
+                                   std::uint64_t ctas);
+  void close_session(const protocol::TaskPacket& task);
+
+  // A CTA goes to the TPC. Returns the local-memory block that this has assigned to the subcontext there, or
+  // TpcQuota::kNone.
+  std::uint32_t launch(const protocol::TaskPacket& task, std::uint32_t tpc) {
+    return quota_.launch(task.subcontext, tpc, task.local_memory);
+  }
+  void complete(const protocol::TaskPacket& task, std::uint32_t tpc) {
+    quota_.complete(task.subcontext, tpc, task.local_memory);
+  }
+  // That many have been launched, or have completed, one by one: for the statistics.
+  void count_launched(const protocol::TaskPacket& task, std::uint32_t ctas);
+  void count_completed(const protocol::TaskPacket& task, std::uint32_t ctas);
+  // A task has waited that long, or has ended.
+  void count_wait(const protocol::TaskPacket& task, const std::string& name, WaitReason reason, Cycle cycles) {
+    usage_.waited(task.subcontext, name, reason, cycles);
+  }
+  void task_ended() { usage_.show_fairness(); }
+
+  const TpcQuota& quota() const { return quota_; }
+  bool empty() const { return quota_.empty(); }
+  void reset();
+
+ private:
+  struct PartitionStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& changes = counter("share_changes", "changes", "changes of how the machine is shared");
+    Counter& refused = counter("share_refused", "changes", "changes of how the machine is shared that were refused");
+  };
+
+  ShareRefusal configure(const protocol::SubcontextPacket& change);
+  void show(std::uint32_t subcontext);
+  // Drops a TPC from what a session may use, and notes why.
+  struct Shortage;
+  void refuse(Shortage& shortage, std::uint32_t tpc, WaitReason why);
+  void find_candidates(const protocol::TaskPacket& task, Shortage& shortage);
+  void sort_candidates(const protocol::TaskPacket& task, const std::vector<std::uint16_t>& slots,
+                       std::optional<std::uint32_t> first);
+
+  const CwdContext& context_;
+  const LiveModel& live_;
+  TpcQuota quota_;
+  CreditFill credit_;
+  SubcontextStats usage_;
+  // With the credits of the start, in dynamic mode.
+  std::unique_ptr<Admission> first_credits_;
+  std::vector<std::uint32_t> tpc_rank_;  // by TPC: place of its most preferred SM in the priority order
+  bool translates_ = false;
+  std::function<void()> on_change_;
+  std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> on_refusal_;
+  PartitionStats stats_;
+
+  // The last look at what a subcontext may use, by TPC.
+  std::vector<std::uint32_t> tpc_room_;
+  std::vector<TpcPrice> prices_;
+  std::vector<std::uint32_t> candidates_;
+};
+
+}  // namespace heddle::cwd

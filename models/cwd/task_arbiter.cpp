@@ -1,0 +1,235 @@
+#include "cwd/task_arbiter.h"
+
+#include <algorithm>
+
+#include "common/bits.h"
+#include "cwd/cluster_place.h"
+
+namespace heddle::cwd {
+namespace {
+
+// The task's subcontext could not take all TPCs that have room: others than those that it saw may serve.
+bool short_of_tpcs(const SessionPlan& plan) {
+  return plan.held == WaitReason::credits || plan.held == WaitReason::local_memory;
+}
+
+}  // namespace
+
+TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine,
+                         SubcontextPartition& partition, WaitLog& waits, const ClusterRoom& room,
+                         const Launcher& launcher, LaunchSession& session)
+    : context_(context),
+      table_(table),
+      machine_(machine),
+      partition_(partition),
+      waits_(waits),
+      room_(room),
+      launcher_(launcher),
+      session_(session),
+      stats_(context.observation.stats, context.stat_prefix),
+      track_(context.track("waiting")) {}
+
+void TaskArbiter::reset() {
+  scheduled_ = false;
+  waiting_since_.reset();
+}
+
+void TaskArbiter::arbitrate_later() {
+  if (table_.waiting().empty()) note_waiting(false);
+  if (scheduled_ || session_.running() || table_.waiting().empty()) return;
+  scheduled_ = true;
+  context_.timebase.schedule(context_.now(), *this, 0);
+}
+
+void TaskArbiter::on_event(std::uint32_t, std::uint64_t) {
+  scheduled_ = false;
+  arbitrate();
+}
+
+void TaskArbiter::arbitrate() {
+  if (session_.running() || !launcher_.has_buffer()) return;
+  bool passed = true;
+  bool chosen = false;
+  std::uint64_t full = 0;  // subcontexts with a task that waits for room on the TPCs that they may use
+  machine_.pools().begin_walk();
+  for (const std::uint32_t slot : table_.waiting()) {
+    const TaskEntry& entry = table_.at(slot);
+    if (!passed || bits::contains(full, entry.task.subcontext)) {
+      if (waits_.reason(slot) == WaitReason::none) waits_.set(slot, WaitReason::behind);
+      continue;
+    }
+    if (select(slot)) {
+      chosen = true;
+      waits_.set(slot, WaitReason::none);
+      session_.begin(plan_);
+      break;
+    }
+    take_pending_places(entry);
+    passed = lets_others_pass(entry) || limited_by_quota(slot);
+    // The next task of the same subcontext would only take the room that this one waits for.
+    if (waits_.reason(slot) == WaitReason::tpc_mask && !lets_others_pass(entry)) {
+      full |= bits::one(entry.task.subcontext);
+    }
+  }
+  note_waiting(!chosen && !table_.waiting().empty());
+}
+
+// A task that waits for room lets others pass: a plain grid only if backfilling is on, a grid of CGAs until it has
+// waited for the age limit (CWD-26).
+bool TaskArbiter::lets_others_pass(const TaskEntry& entry) const {
+  if (!entry.task.cluster.any()) return context_.params.backfill;
+  return context_.now() - entry.blocked->since < context_.params.age_limit;
+}
+
+bool TaskArbiter::unchanged_since_blocked(const TaskEntry& entry) const {
+  return entry.blocked.has_value() && entry.blocked->version == machine_.version() && entry.selection == 0 &&
+         (!entry.pool_limit.has_value() || *entry.pool_limit == machine_.pool_version());
+}
+
+// True if a session can begin for the task; the plan is made.
+bool TaskArbiter::select(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  if (unchanged_since_blocked(entry)) return false;
+  plan_.slot = slot;
+  plan_.version = machine_.version();
+  plan_.slots = machine_.live().free_slots(slot);
+  const WaitReason pooled = restrict_to_pools(entry, plan_.slots);
+  entry.pool_limit.reset();
+  if (pooled != WaitReason::none) entry.pool_limit = machine_.pool_version();
+  const WaitReason held = partition_.restrict(entry.task, plan_.slots);
+  plan_.held = held == WaitReason::none ? pooled : held;
+  return entry.task.cluster.any() ? select_cluster(slot) : select_plain(slot);
+}
+
+bool TaskArbiter::select_plain(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  const bool room = machine_.live().total_free(slot) > 0 &&
+                    (plan_.held == WaitReason::none ||
+                     std::any_of(plan_.slots.begin(), plan_.slots.end(), [](std::uint16_t n) { return n > 0; }));
+  if (!room) {
+    block(entry, slot, plan_.held == WaitReason::none ? WaitReason::free_slots : plan_.held, machine_.version());
+    return false;
+  }
+  plan_.kind = SessionKind::plain;
+  plan_.size = 0;
+  plan_.units = std::min(entry.left(), context_.params.session_limit);
+  return true;
+}
+
+// The full size, then the fallbacks (CWD-21); within a CGA that has been split, its size.
+bool TaskArbiter::select_cluster(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  WaitReason reason = WaitReason::none;
+  for (;;) {
+    plan_.size = entry.size;
+    WaitReason why = room_.limit(entry, plan_.size, plan_.units);
+    if (why == WaitReason::none && !finds_room(entry, slot)) why = why_no_home(entry, plan_);
+    if (why == WaitReason::none) {
+      plan_.kind = is_domain_wide(entry.task.cluster) ? SessionKind::domain_wide : SessionKind::cluster;
+      return true;
+    }
+    if (reason == WaitReason::none) reason = why;
+    if (entry.split() || entry.size + 1 >= entry.task.cluster.sizes()) break;
+    ++entry.size;
+  }
+  entry.restart_sizes();
+  block(entry, slot, reason, machine_.version());
+  if (entry.blocked->version != machine_.version()) arbitrate_later();
+  return false;
+}
+
+// Too few credits for all TPCs with room: where CGAs have no home on those that a session would see first, it looks at
+// those of one GPC after another.
+bool TaskArbiter::finds_room(TaskEntry& entry, std::uint32_t slot) {
+  if (!short_of_tpcs(plan_)) entry.selection = 0;
+  if (entry.selection == 0 && room_.could_hold(entry, entry.size, plan_.slots)) return true;
+  if (!short_of_tpcs(plan_)) return false;
+  const std::vector<std::uint16_t> before = plan_.slots;
+  const std::uint32_t gpcs = context_.topology.gpcs();
+  for (entry.selection = std::max(1U, entry.selection); entry.selection <= gpcs; ++entry.selection) {
+    plan_.slots = machine_.live().free_slots(slot);
+    restrict_to_pools(entry, plan_.slots);
+    partition_.restrict(entry.task, plan_.slots, entry.selection - 1);
+    if (room_.could_hold(entry, entry.size, plan_.slots)) return true;
+  }
+  plan_.slots = before;
+  entry.selection = 0;
+  return false;
+}
+
+// Where free slots are short, what was kept from the session says more.
+WaitReason TaskArbiter::why_no_home(const TaskEntry& entry, const SessionPlan& plan) const {
+  const WaitReason reason = room_.why_no_home(entry, plan.size, plan.slots);
+  return reason == WaitReason::free_slots && plan.held != WaitReason::none ? plan.held : reason;
+}
+
+// Sizes fail one session after another: what became free after the first of them may be enough for it.
+void TaskArbiter::block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::uint64_t version) {
+  const Cycle since = entry.blocked.has_value() ? entry.blocked->since : context_.now();
+  entry.blocked = TaskEntry::Blocked{since, std::min(version, entry.first_failure.value_or(version))};
+  entry.first_failure.reset();
+  waits_.set(slot, reason);
+}
+
+// Free slots of a GPC count only for the tasks in its pools (TSK-04).
+WaitReason TaskArbiter::restrict_to_pools(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const {
+  const GpcPools& pools = machine_.pools();
+  if (!pools.limited()) return WaitReason::none;
+  WaitReason reason = WaitReason::none;
+  for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
+    if (pools.admits(entry.runs_as(), entry.task.priority, g)) continue;
+    for (const std::uint32_t sm : context_.topology.gpc(g).sm_ids) {
+      if (slots[sm] > 0) reason = WaitReason::pool;
+      slots[sm] = 0;
+    }
+  }
+  return reason;
+}
+
+// The task has CTAs left and waits: it takes places of pending pools, and those behind it see what is left.
+void TaskArbiter::take_pending_places(const TaskEntry& entry) {
+  GpcPools& pools = machine_.pools();
+  if (!pools.limited()) return;
+  for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
+    if (machine_.live().enabled_tpcs(g) == 0 || !partition_.reaches(entry.task.subcontext, g)) continue;
+    pools.wait_at(entry.runs_as(), g);
+  }
+}
+
+void TaskArbiter::conclude(const SessionPlan& plan, std::uint64_t placed) {
+  TaskEntry& entry = table_.at(plan.slot);
+  if (placed > 0) {
+    entry.forget_search();
+    machine_.pools_freed();
+    if (entry.left() == 0) table_.all_placed(plan.slot);
+    return;
+  }
+  const bool other_tpcs = short_of_tpcs(plan) && entry.selection < context_.topology.gpcs();
+  entry.selection = other_tpcs ? entry.selection + 1 : 0;
+  const bool smaller = !other_tpcs && !entry.split() && entry.size + 1 < entry.task.cluster.sizes();
+  if (smaller) ++entry.size;  // in the next session (CWD-21)
+  if (other_tpcs || smaller) {
+    if (!entry.first_failure.has_value()) entry.first_failure = plan.version;
+    return;
+  }
+  const WaitReason reason = why_no_home(entry, plan);
+  entry.restart_sizes();
+  block(entry, plan.slot, reason, plan.version);
+}
+
+void TaskArbiter::note_waiting(bool waiting) {
+  if (waiting == waiting_since_.has_value()) return;
+  if (waiting) {
+    waiting_since_ = context_.now();
+    return;
+  }
+  const Cycle since = *waiting_since_;
+  waiting_since_.reset();
+  stats_.no_slot_cycles.add(context_.now() - since);
+  if (context_.timeline() != nullptr && context_.now() > since) {
+    context_.draw(track_, since, "nothing can start",
+                  {{"tasks_with_ctas_left", static_cast<std::int64_t>(table_.waiting().size())}});
+  }
+}
+
+}  // namespace heddle::cwd

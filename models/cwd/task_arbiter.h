@@ -1,0 +1,71 @@
+// Whose turn it is: selects the task that the next launch session is for, and what that session may use (CWD-19,
+// CWD-21, CWD-26, TSK-04, PRT-02).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cwd/cluster_room.h"
+#include "cwd/cwd_context.h"
+#include "cwd/launch_session.h"
+#include "cwd/machine_ledger.h"
+#include "cwd/subcontext_partition.h"
+#include "cwd/task_table.h"
+#include "cwd/wait_log.h"
+
+namespace heddle::cwd {
+
+class TaskArbiter final : private EventHandler {
+ public:
+  TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
+              WaitLog& waits, const ClusterRoom& room, const Launcher& launcher, LaunchSession& session);
+
+  // Something has changed that may let a task begin a session. Completions of one cycle are all seen before the next
+  // session starts: the tasks are looked at in an event of this cycle.
+  void arbitrate_later();
+  // A session has ended: whether its task goes on, tries another size or other TPCs, or waits. `placed`: as told to the
+  // SessionListener.
+  void conclude(const SessionPlan& plan, std::uint64_t placed);
+  // The task waits for something that its subcontext's quota keeps from it.
+  bool limited_by_quota(std::uint32_t slot) const { return partition_.limits(waits_.reason(slot)); }
+
+  void reset();
+
+ private:
+  struct ArbiterStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& no_slot_cycles = counter("no_slot_cycles", "cycles", "time in which CTAs waited and none could start");
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  const char* handler_name() const override { return context_.name; }
+  void arbitrate();
+  bool select(std::uint32_t slot);
+  bool select_plain(std::uint32_t slot);
+  bool select_cluster(std::uint32_t slot);
+  bool unchanged_since_blocked(const TaskEntry& entry) const;
+  bool lets_others_pass(const TaskEntry& entry) const;
+  WaitReason restrict_to_pools(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const;
+  void take_pending_places(const TaskEntry& entry);
+  bool finds_room(TaskEntry& entry, std::uint32_t slot);
+  WaitReason why_no_home(const TaskEntry& entry, const SessionPlan& plan) const;
+  void block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::uint64_t version);
+  void note_waiting(bool waiting);
+
+  const CwdContext& context_;
+  TaskTable& table_;
+  MachineLedger& machine_;
+  SubcontextPartition& partition_;
+  WaitLog& waits_;
+  const ClusterRoom& room_;
+  const Launcher& launcher_;
+  LaunchSession& session_;
+  SessionPlan plan_;  // of the session that may begin next
+  bool scheduled_ = false;
+  std::optional<Cycle> waiting_since_;  // CTAs are left and no SM has room
+  ArbiterStats stats_;
+  TrackId track_;
+};
+
+}  // namespace heddle::cwd

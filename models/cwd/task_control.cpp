@@ -1,0 +1,201 @@
+#include "cwd/task_control.h"
+
+#include <fmt/format.h>
+
+namespace heddle::cwd {
+namespace {
+
+CwdParams without_credits(CwdParams params) {
+  params.tpc_credits = 0;
+  return params;
+}
+
+}  // namespace
+
+TaskControl::TaskControl(const CwdContext& context, const TaskParts& parts, const TaskLinks& links,
+                         const arch::ResourceVector& sm_capacity, std::uint32_t cgas_per_gpc)
+    : context_(context),
+      table_(parts.table),
+      machine_(parts.machine),
+      partition_(parts.partition),
+      waits_(parts.waits),
+      launcher_(parts.launcher),
+      session_(parts.session),
+      arbiter_(parts.arbiter),
+      eviction_(parts.eviction),
+      links_(links),
+      admission_(context.topology, sm_capacity, without_credits(context.params), cgas_per_gpc),
+      stats_(context.observation.stats, context.stat_prefix) {}
+
+void TaskControl::on_task(const protocol::TaskPacket& task, std::uint32_t) {
+  if (task.resumed) {
+    eviction_.resume(task);
+    return;
+  }
+  const std::uint32_t slot = table_.insert(task);
+  machine_.live().open(slot, task.need);
+  partition_.task_arrived(task);
+  stats_.tasks.add();
+  if (task.kind == protocol::TaskKind::restore) stats_.restored.add();
+  context_.progress();
+  if (!admits(slot)) {
+    stats_.rejected.add();
+    table_.all_placed(slot);
+    table_.at(slot).verdict = TaskEntry::Verdict::rejected;
+    finish(slot);
+    return;
+  }
+  tell_if_idle(slot);
+  arbiter_.arbitrate_later();
+}
+
+// CWD-25. The entries of a queue are no CGAs.
+bool TaskControl::admits(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  if (entry.queue() && entry.task.cluster.any()) return false;
+  return admission_.admit(entry.task, entry.room) && partition_.admits(entry.task);
+}
+
+// Entries of a task that a fault has ended in the meantime go nowhere.
+void TaskControl::on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
+  const std::uint32_t slot = table_.find(grow.operation);
+  if (slot == TaskTable::kNone || table_.at(slot).aborted()) return;
+  if (grow.broken) {
+    abort(slot);
+    context_.progress();
+    finish_if_done(slot);
+    arbiter_.arbitrate_later();
+    return;
+  }
+  TaskEntry& entry = table_.at(slot);
+  HEDDLE_CHECK(entry.queue() && !entry.last && grow.entries <= kMaxEntries - entry.total,
+               "a task grew that cannot, or beyond what a queue task can launch");
+  entry.total += grow.entries;
+  entry.last = grow.last;
+  stats_.entries.add(grow.entries);
+  context_.progress();
+  if (entry.left() > 0) table_.more(slot);
+  if (entry.last) finish_if_done(slot);
+  arbiter_.arbitrate_later();
+}
+
+// All entries so far have completed: task management looks whether it can end the task.
+void TaskControl::tell_if_idle(std::uint32_t slot) {
+  const TaskEntry& entry = table_.at(slot);
+  if (entry.all_launched() || entry.completed != entry.total) return;
+  links_.idle.send({entry.task.operation, entry.completed});
+}
+
+void TaskControl::session_ended(const SessionPlan& plan, std::uint64_t placed) {
+  arbiter_.conclude(plan, placed);
+  if (table_.at(plan.slot).aborted()) drop_rest(plan.slot);
+  finish_if_done(plan.slot);
+  eviction_.session_ended(plan.slot);
+  context_.progress();
+  launcher_.pump();
+  arbiter_.arbitrate_later();
+}
+
+// A session of the task that is under way ends first: its CTAs are stopped when they arrive. Saved CTAs of it are
+// restored nevertheless: an SM ends them, and only an SM can give back what they hold.
+void TaskControl::abort(std::uint32_t slot) {
+  if (table_.at(slot).aborted()) return;
+  const std::uint32_t operation = table_.at(slot).runs_as();
+  bool told = false;
+  std::vector<std::uint32_t> others;
+  for (const std::uint32_t other : table_.used()) {
+    TaskEntry& entry = table_.at(other);
+    if (entry.runs_as() != operation) continue;
+    told = told || entry.aborted();
+    entry.verdict = TaskEntry::Verdict::aborted;
+    if (other != slot) others.push_back(other);
+    if (!session_.running(other)) drop_rest(other);
+  }
+  if (!told) launcher_.abort(operation);
+  for (const std::uint32_t other : others) finish_if_done(other);
+}
+
+void TaskControl::drop_rest(std::uint32_t slot) {
+  TaskEntry& entry = table_.at(slot);
+  if (entry.restored() || entry.left() == 0) return;
+  entry.total = entry.placed;
+  table_.all_placed(slot);
+  machine_.pools_freed();
+  waits_.set(slot, WaitReason::none);
+}
+
+void TaskControl::finish_if_done(std::uint32_t slot) {
+  const TaskEntry& entry = table_.at(slot);
+  if (session_.running(slot) || entry.completed != entry.total || entry.open_cgas > 0) return;
+  if (entry.all_launched()) {
+    finish(slot);
+  } else {
+    tell_if_idle(slot);
+  }
+}
+
+// The slot of an evicted task went back when it was evicted.
+void TaskControl::finish(std::uint32_t slot) {
+  const TaskEntry& entry = table_.at(slot);
+  const bool in_slot = !entry.evicted();
+  const Cycle now = context_.now();
+  links_.done.send({entry.task.operation, entry.start.value_or(now), now, entry.rejected(), entry.aborted()});
+  eviction_.task_ends(slot);
+  waits_.set(slot, WaitReason::none);
+  machine_.live().close(slot);
+  partition_.task_ended();
+  table_.remove(slot);
+  if (in_slot) links_.slots.return_credit();
+}
+
+std::string TaskControl::name_of(std::uint32_t slot) const {
+  return context_.observation.labels.of(table_.at(slot).runs_as());
+}
+
+void TaskControl::collect_waits(WaitGraph& graph) const {
+  for (const std::uint32_t slot : table_.used()) {
+    const TaskEntry& entry = table_.at(slot);
+    const std::string name = name_of(slot);
+    const std::uint64_t running = entry.placed - entry.completed;
+    if (running > 0) {
+      graph.add(name, "for the end of", fmt::format("{} of its CTAs that run or are on their way", running));
+    } else if (entry.open_cgas > 0) {
+      graph.add(name, "for the flush of", fmt::format("{} of its CGAs", entry.open_cgas));
+    }
+    if (entry.evicted()) {
+      collect_evicted_waits(graph, slot);
+    } else if (entry.left() > 0) {
+      collect_slot_waits(graph, slot);
+    } else if (!entry.all_launched() && running == 0) {
+      graph.add(name, "for more entries, or to be closed, by those who append to", "its queue");
+    }
+  }
+}
+
+void TaskControl::collect_slot_waits(WaitGraph& graph, std::uint32_t slot) const {
+  const TaskEntry& entry = table_.at(slot);
+  const WaitReason reason = waits_.reason(slot);
+  std::string holder = "the SMs: none has room for one of its CTAs";
+  if ((entry.task.cluster.any() || reason == WaitReason::pool) && reason != WaitReason::none) {
+    holder = fmt::format("the machine: {}", wait_text(reason));
+  }
+  for (const std::uint32_t other : table_.used()) {
+    if (other != slot && machine_.live().running(other) > 0) holder = name_of(other);
+  }
+  if (arbiter_.limited_by_quota(slot)) {
+    holder = fmt::format("subcontext {}: {}", entry.task.subcontext, wait_text(reason));
+  }
+  const char* what = reason == WaitReason::pool ? "places in the pools of the GPCs" : "the slots";
+  graph.add(name_of(slot), fmt::format("for free slots for {} more CTAs; {} are with", entry.left(), what), holder);
+}
+
+void TaskControl::collect_evicted_waits(WaitGraph& graph, std::uint32_t slot) const {
+  if (table_.at(slot).all_launched()) return;
+  std::string holder = "task management";
+  for (const std::uint32_t other : table_.used()) {
+    if (!table_.at(other).evicted()) holder = name_of(other);
+  }
+  graph.add(name_of(slot), "for a slot of the task table, from which it was evicted; the slots are with", holder);
+}
+
+}  // namespace heddle::cwd

@@ -1,0 +1,89 @@
+// The life of tasks in the task table: they arrive, queue tasks grow (TSK-05), faults abort them, and they end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/packet_port.h"
+#include "common/waits.h"
+#include "cwd/cwd_context.h"
+#include "cwd/launch_session.h"
+#include "cwd/launcher.h"
+#include "cwd/machine_ledger.h"
+#include "cwd/occupancy.h"
+#include "cwd/subcontext_partition.h"
+#include "cwd/task_arbiter.h"
+#include "cwd/task_eviction.h"
+#include "cwd/task_table.h"
+#include "cwd/wait_log.h"
+#include "protocol/task_cwd.h"
+
+namespace heddle::cwd {
+
+// Links to task management. `slots`: where the credit of a slot of the task table goes back to.
+struct TaskLinks {
+  CreditSink& slots;
+  PacketSender<protocol::TaskDonePacket>& done;
+  PacketSender<protocol::IdlePacket>& idle;
+};
+
+// The other parts that a task meets.
+struct TaskParts {
+  TaskTable& table;
+  MachineLedger& machine;
+  SubcontextPartition& partition;
+  WaitLog& waits;
+  Launcher& launcher;
+  const LaunchSession& session;
+  TaskArbiter& arbiter;
+  TaskEviction& eviction;
+};
+
+class TaskControl final : public SessionListener {
+ public:
+  TaskControl(const CwdContext& context, const TaskParts& parts, const TaskLinks& links,
+              const arch::ResourceVector& sm_capacity, std::uint32_t cgas_per_gpc);
+
+  void on_task(const protocol::TaskPacket& task, std::uint32_t);
+  void on_grow(const protocol::GrowPacket& grow, std::uint32_t);
+  void session_ended(const SessionPlan& plan, std::uint64_t placed) override;
+
+  // A CTA of the task has faulted: what runs of the task is stopped, and the rest is not placed.
+  void abort(std::uint32_t slot);
+  // The task leaves the table if nothing of it is left.
+  void finish_if_done(std::uint32_t slot);
+
+  void collect_waits(WaitGraph& graph) const;
+
+ private:
+  struct TaskStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& tasks = counter("tasks", "tasks", "tasks that entered the task table");
+    Counter& restored = counter("restored", "CTAs", "saved CTAs that came to be restored");
+    Counter& entries = counter("queue_entries", "entries", "entries of queue tasks that have arrived");
+    Counter& rejected = counter("rejected", "tasks", "tasks that can never run on this machine");
+  };
+
+  bool admits(std::uint32_t slot);
+  void tell_if_idle(std::uint32_t slot);
+  void drop_rest(std::uint32_t slot);
+  void finish(std::uint32_t slot);
+  std::string name_of(std::uint32_t slot) const;
+  void collect_slot_waits(WaitGraph& graph, std::uint32_t slot) const;
+  void collect_evicted_waits(WaitGraph& graph, std::uint32_t slot) const;
+
+  const CwdContext& context_;
+  TaskTable& table_;
+  MachineLedger& machine_;
+  SubcontextPartition& partition_;
+  WaitLog& waits_;
+  Launcher& launcher_;
+  const LaunchSession& session_;
+  TaskArbiter& arbiter_;
+  TaskEviction& eviction_;
+  const TaskLinks links_;
+  Admission admission_;  // without the credits of a subcontext: they can change
+  TaskStats stats_;
+};
+
+}  // namespace heddle::cwd

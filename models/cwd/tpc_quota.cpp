@@ -1,0 +1,252 @@
+#include "cwd/tpc_quota.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace heddle::cwd {
+namespace {
+
+constexpr std::uint64_t kNobody = ~std::uint64_t{0};
+
+}  // namespace
+
+const char* refusal_text(ShareRefusal refusal) {
+  static constexpr const char* kTexts[protocol::kShareRefusals] = {
+      "nothing is wrong",
+      "there is no such subcontext",
+      "the machine has no such TPC",
+      "the value is out of range",
+      "a TPC would belong to two subcontexts",
+      "the local-memory block is another's",
+      "the machine does not translate addresses",
+  };
+  return kTexts[static_cast<std::size_t>(refusal)];
+}
+
+TpcQuota::TpcQuota(std::uint32_t tpcs, const QuotaOptions& options)
+    : tpcs_(tpcs), options_(options), all_blocks_(options.blocks == 0 ? tpcs : options.blocks) {
+  reset();
+}
+
+void TpcQuota::reset() {
+  mode_ = options_.mode;
+  Row row;
+  row.ctas.assign(tpcs_, 0);
+  row.local.assign(tpcs_, 0);
+  row.block.assign(tpcs_, kNone);
+  row.own.assign(tpcs_, kNone);
+  row.mask.assign(tpcs_, true);
+  row.credits = row.maximum = options_.credits == 0 ? tpcs_ : options_.credits;
+  rows_.assign(arch::kSubcontexts, row);
+  holders_.assign(tpcs_, 0);
+  free_blocks_.clear();
+  block_place_.assign(all_blocks_, kNone);
+  block_owners_.assign(all_blocks_, kNobody);
+  blocks_used_ = 0;
+  for (std::uint32_t block = all_blocks_; block-- > 0;) {
+    block_place_[block] = static_cast<std::uint32_t>(free_blocks_.size());
+    free_blocks_.push_back(block);
+  }
+  session_ = {};
+}
+
+// PRT-07, PRT-10: at every change.
+void TpcQuota::check(const Row& row) const {
+  HEDDLE_CHECK(std::int64_t{row.held} + row.credits + std::int64_t{row.reserved} == row.maximum,
+               "TPCs held, credits and reserved credits of a subcontext do not add up to its maximum");
+  HEDDLE_CHECK(blocks_used_ <= all_blocks_ && blocks_used_ + free_blocks_.size() == all_blocks_,
+               "local-memory blocks in use and free ones do not add up");
+}
+
+ShareRefusal TpcQuota::set_mode(Mode mode) {
+  if (mode > Mode::dynamic) return ShareRefusal::value;
+  if (mode == Mode::static_) {
+    for (std::uint32_t tpc = 0; tpc < tpcs_; ++tpc) {
+      const auto owners =
+          std::count_if(rows_.begin(), rows_.end(), [tpc](const Row& r) { return r.masked && r.mask[tpc]; });
+      if (owners > 1) return ShareRefusal::overlap;
+    }
+  }
+  mode_ = mode;
+  return ShareRefusal::none;
+}
+
+ShareRefusal TpcQuota::set_credits(std::uint32_t subcontext, std::uint64_t maximum) {
+  if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
+  if (maximum > kMostCredits) return ShareRefusal::value;
+  Row& row = rows_[subcontext];
+  row.credits += static_cast<std::int64_t>(maximum) - row.maximum;
+  row.maximum = static_cast<std::int64_t>(maximum);
+  row.changed = true;
+  check(row);
+  return ShareRefusal::none;
+}
+
+ShareRefusal TpcQuota::enable(std::uint32_t subcontext, std::uint32_t tpc, bool enabled) {
+  if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
+  if (tpc >= tpcs_) return ShareRefusal::tpc;
+  Row& row = rows_[subcontext];
+  if (mode_ == Mode::static_ && enabled) {
+    for (const Row& other : rows_) {
+      if (&other != &row && other.masked && other.mask[tpc]) return ShareRefusal::overlap;
+    }
+  }
+  if (!row.masked) row.mask.assign(tpcs_, mode_ != Mode::static_);
+  row.masked = true;
+  row.mask[tpc] = enabled;
+  return ShareRefusal::none;
+}
+
+ShareRefusal TpcQuota::set_block(std::uint32_t subcontext, std::uint32_t tpc, std::uint64_t block) {
+  if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
+  if (tpc >= tpcs_) return ShareRefusal::tpc;
+  if (block >= all_blocks_ && block != kNone) return ShareRefusal::value;
+  Row& row = rows_[subcontext];
+  const std::uint64_t me = std::uint64_t{subcontext} << 32 | tpc;
+  if (block != kNone && block_owners_[block] != kNobody && block_owners_[block] != me) return ShareRefusal::block;
+  if (row.own[tpc] != kNone) block_owners_[row.own[tpc]] = kNobody;
+  row.own[tpc] = static_cast<std::uint32_t>(block);
+  if (block != kNone) block_owners_[block] = me;
+  return ShareRefusal::none;
+}
+
+void TpcQuota::open_session(std::uint32_t subcontext) {
+  HEDDLE_CHECK(!session_.open, "a session reserves credits before the one before it has given back its own");
+  session_.open = true;
+  session_.subcontext = subcontext;
+  session_.mode = mode_;
+}
+
+void TpcQuota::reserve(std::uint32_t credits) {
+  HEDDLE_CHECK(session_.open && session_.mode == Mode::dynamic, "credits are reserved without a session");
+  Row& row = rows_[session_.subcontext];
+  HEDDLE_CHECK(credits == 0 || row.credits >= std::int64_t{credits}, "more credits are reserved than there are");
+  row.credits -= credits;
+  row.reserved += credits;
+  check(row);
+}
+
+void TpcQuota::reserve_block(std::uint32_t tpc) {
+  HEDDLE_CHECK(session_.open && session_.mode == Mode::static_, "a block is reserved without a session");
+  Row& row = rows_[session_.subcontext];
+  if (row.block[tpc] != kNone) return;
+  HEDDLE_CHECK(row.own[tpc] != kNone && block_place_[row.own[tpc]] != kNone, "a block is reserved that is not there");
+  take_block(row.own[tpc]);
+  row.block[tpc] = row.own[tpc];
+  session_.blocks.push_back(tpc);
+  check(row);
+}
+
+void TpcQuota::close_session() {
+  if (!session_.open) return;
+  Row& row = rows_[session_.subcontext];
+  row.credits += row.reserved;
+  row.reserved = 0;
+  for (const std::uint32_t tpc : session_.blocks) {
+    if (row.local[tpc] == 0 && row.block[tpc] != kNone) give_block(row, tpc);
+  }
+  session_.blocks.clear();
+  session_.open = false;
+  check(row);
+}
+
+TpcPrice TpcQuota::price(std::uint32_t subcontext, std::uint32_t tpc, bool local) const {
+  TpcPrice price;
+  const Row& of = rows_[subcontext];
+  if (mode_ != Mode::none && !enabled(subcontext, tpc)) {
+    price.bar = TpcPrice::Bar::mask;
+    return price;
+  }
+  const bool lacks_block = local && of.block[tpc] == kNone;
+  if (mode_ == Mode::static_) {
+    if (holders_[tpc] > (of.ctas[tpc] > 0 ? 1U : 0U)) {
+      price.bar = TpcPrice::Bar::drains;
+    } else if (lacks_block && (of.own[tpc] == kNone || block_place_[of.own[tpc]] == kNone)) {
+      price.bar = TpcPrice::Bar::block;
+    }
+    return price;
+  }
+  price.credit = mode_ == Mode::dynamic && of.ctas[tpc] == 0;
+  price.block = lacks_block;
+  return price;
+}
+
+std::uint32_t TpcQuota::launch(std::uint32_t subcontext, std::uint32_t tpc, bool local) {
+  Row& row = rows_[subcontext];
+  if (row.ctas[tpc]++ == 0) {
+    ++row.held;
+    ++holders_[tpc];
+    if (session_of(subcontext, Mode::dynamic)) {
+      HEDDLE_CHECK(row.reserved > 0, "a CTA was launched on a TPC without a credit for it");
+      --row.reserved;
+    } else {
+      HEDDLE_CHECK(mode_ != Mode::dynamic || session_.open, "a CTA was launched outside a session");
+      --row.credits;
+    }
+    check(row);
+  }
+  if (!local || row.local[tpc]++ > 0) return kNone;
+  if (row.block[tpc] == kNone) row.block[tpc] = take_block();
+  check(row);
+  return row.block[tpc];
+}
+
+void TpcQuota::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local) {
+  Row& row = rows_[subcontext];
+  HEDDLE_CHECK(row.ctas[tpc] > 0 && (!local || row.local[tpc] > 0),
+               "a CTA left a TPC that its subcontext does not hold");
+  if (--row.ctas[tpc] == 0) {
+    --row.held;
+    --holders_[tpc];
+    if (session_of(subcontext, Mode::dynamic)) {
+      ++row.reserved;  // the session may count on the TPC
+    } else {
+      ++row.credits;
+    }
+    check(row);
+  }
+  if (!local || --row.local[tpc] > 0) return;
+  if (session_of(subcontext, Mode::static_)) {
+    session_.blocks.push_back(tpc);
+    return;
+  }
+  give_block(row, tpc);
+  check(row);
+}
+
+std::uint32_t TpcQuota::take_block() {
+  HEDDLE_CHECK(!free_blocks_.empty(), "a CTA was launched on a TPC without a local-memory block");
+  const std::uint32_t block = free_blocks_.back();
+  take_block(block);
+  return block;
+}
+
+void TpcQuota::take_block(std::uint32_t block) {
+  const std::uint32_t place = block_place_[block];
+  const std::uint32_t moved = free_blocks_.back();
+  free_blocks_[place] = moved;
+  block_place_[moved] = place;
+  free_blocks_.pop_back();
+  block_place_[block] = kNone;
+  ++blocks_used_;
+}
+
+void TpcQuota::give_block(Row& row, std::uint32_t tpc) {
+  const std::uint32_t block = row.block[tpc];
+  HEDDLE_CHECK(block != kNone && block_place_[block] == kNone, "a local-memory block comes back that was not in use");
+  block_place_[block] = static_cast<std::uint32_t>(free_blocks_.size());
+  free_blocks_.push_back(block);
+  row.block[tpc] = kNone;
+  --blocks_used_;
+}
+
+bool TpcQuota::empty() const {
+  return !session_.open && free_blocks_.size() == all_blocks_ &&
+         std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
+           return row.credits == row.maximum && row.held == 0 &&
+                  std::all_of(row.ctas.begin(), row.ctas.end(), [](std::uint32_t n) { return n == 0; });
+         });
+}
+
+}  // namespace heddle::cwd

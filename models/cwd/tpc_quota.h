@@ -1,0 +1,135 @@
+// Which subcontexts hold which TPCs: credits, enable masks, and the local-memory block index table (CWD-19, CWD-32,
+// PRT-02 to PRT-07).
+//
+// A subcontext holds a TPC while a CTA of it runs there; that takes one of its credits. Where its CTAs use local memory
+// it also takes a block of local memory, as large as the TPC's threads need. Credits are counted in every mode and
+// asked for in the dynamic one, so that the mode can change at any time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/kernel_record.h"
+#include "protocol/host_task.h"
+
+namespace heddle::cwd {
+
+using protocol::ShareRefusal;
+// "the machine has no such TPC"
+const char* refusal_text(ShareRefusal refusal);
+
+// What a launch on a TPC takes besides free slots.
+struct TpcPrice {
+  enum class Bar : std::uint8_t {
+    none,
+    mask,    // the subcontext may not run there
+    drains,  // static mode: CTAs of another subcontext still run there
+    block,   // static mode: no local-memory block has been set, or another still has it
+  };
+  Bar bar = Bar::none;
+  bool credit = false;
+  bool block = false;  // one that is not assigned
+};
+
+struct QuotaOptions {
+  protocol::PartitionMode mode = protocol::PartitionMode::none;
+  std::uint32_t credits = 0;  // of every subcontext at the start; 0: one per TPC
+  std::uint32_t blocks = 0;   // of local memory; 0: one per TPC
+};
+
+class TpcQuota {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::uint64_t kMostCredits = 4096;
+  using Mode = protocol::PartitionMode;
+
+  TpcQuota(std::uint32_t tpcs, const QuotaOptions& options);
+
+  // Changes at run time (PRT-07), also within a session: what that has seen, it may still launch on.
+  // To static: refused if two masks that software has set share a TPC. A mask that it has not set is everything in the
+  // other modes, and nothing in this one.
+  ShareRefusal set_mode(Mode mode);
+  // Credits go up by the difference to the maximum before; they may become negative.
+  ShareRefusal set_credits(std::uint32_t subcontext, std::uint64_t maximum);
+  ShareRefusal enable(std::uint32_t subcontext, std::uint32_t tpc, bool enabled);
+  // For static mode; kNone: none any more.
+  ShareRefusal set_block(std::uint32_t subcontext, std::uint32_t tpc, std::uint64_t block);
+
+  // A session of the subcontext begins. It reserves credits for the TPCs that it may newly take (PRT-10) and, in static
+  // mode, the blocks of TPCs that have none assigned. What it has not used comes back when it ends. Credits of TPCs
+  // that become empty meanwhile are its own until then.
+  void open_session(std::uint32_t subcontext);
+  void reserve(std::uint32_t credits);
+  void reserve_block(std::uint32_t tpc);
+  void close_session();
+
+  TpcPrice price(std::uint32_t subcontext, std::uint32_t tpc, bool local) const;
+  // A CTA goes to the TPC. Returns the local-memory block that this has assigned to the subcontext there, or kNone.
+  // What it takes must be there.
+  std::uint32_t launch(std::uint32_t subcontext, std::uint32_t tpc, bool local);
+  void complete(std::uint32_t subcontext, std::uint32_t tpc, bool local);
+
+  Mode mode() const { return mode_; }
+  bool held(std::uint32_t subcontext, std::uint32_t tpc) const { return row(subcontext).ctas[tpc] > 0; }
+  std::uint32_t tpcs_held(std::uint32_t subcontext) const { return row(subcontext).held; }
+  std::uint32_t holders(std::uint32_t tpc) const { return holders_[tpc]; }  // subcontexts
+  bool enabled(std::uint32_t subcontext, std::uint32_t tpc) const {
+    return row(subcontext).masked ? row(subcontext).mask[tpc] : mode_ != Mode::static_;
+  }
+  // The entry of the block index table, or kNone.
+  std::uint32_t block(std::uint32_t subcontext, std::uint32_t tpc) const { return row(subcontext).block[tpc]; }
+  std::int64_t credits(std::uint32_t subcontext) const { return row(subcontext).credits; }
+  std::uint32_t reserved(std::uint32_t subcontext) const { return row(subcontext).reserved; }
+  std::int64_t maximum(std::uint32_t subcontext) const { return row(subcontext).maximum; }
+  std::uint32_t blocks() const { return static_cast<std::uint32_t>(free_blocks_.size()); }
+  // Somebody has changed the subcontext's credits, or the mode, since the start.
+  bool changed(std::uint32_t subcontext) const { return mode_ != options_.mode || row(subcontext).changed; }
+  // True if a launch may find that it cannot take a TPC.
+  bool limited(bool local) const { return local || mode_ != Mode::none; }
+  // Nothing is held, every credit and every block is back.
+  bool empty() const;
+  void reset();
+
+ private:
+  struct Row {
+    std::vector<std::uint32_t> ctas;   // by TPC
+    std::vector<std::uint32_t> local;  // of those, with local memory
+    std::vector<std::uint32_t> block;  // assigned, or reserved by the session
+    std::vector<std::uint32_t> own;    // set by software
+    std::vector<bool> mask;
+    bool masked = false;  // software has set some of it
+    bool changed = false;
+    std::uint32_t held = 0;  // TPCs
+    std::uint32_t reserved = 0;
+    std::int64_t credits = 0;
+    std::int64_t maximum = 0;
+  };
+  struct Session {
+    bool open = false;
+    std::uint32_t subcontext = 0;
+    Mode mode = Mode::none;
+    std::vector<std::uint32_t> blocks;  // TPCs whose block may have to go back
+  };
+  const Row& row(std::uint32_t subcontext) const { return rows_[subcontext]; }
+  bool session_of(std::uint32_t subcontext, Mode mode) const {
+    return session_.open && session_.mode == mode && session_.subcontext == subcontext;
+  }
+  void check(const Row& row) const;
+  std::uint32_t take_block();
+  void take_block(std::uint32_t block);
+  void give_block(Row& row, std::uint32_t tpc);
+
+  std::uint32_t tpcs_;
+  QuotaOptions options_;
+  std::uint32_t all_blocks_;
+  Mode mode_ = Mode::none;
+  std::vector<Row> rows_;                    // by subcontext
+  std::vector<std::uint32_t> holders_;       // by TPC
+  std::vector<std::uint32_t> free_blocks_;   // the last one is given next
+  std::vector<std::uint32_t> block_place_;   // by block: its place among them; kNone: in use
+  std::vector<std::uint64_t> block_owners_;  // by block: subcontext and TPC for which software has set it
+  std::uint32_t blocks_used_ = 0;
+  Session session_;
+};
+
+}  // namespace heddle::cwd

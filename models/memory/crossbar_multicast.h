@@ -1,0 +1,90 @@
+// Multicast reads (TMA-30): from the GPC's link on, one response becomes a packet for each receiver.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/topology.h"
+#include "common/timebase.h"
+#include "common/link_network.h"
+#include "common/packet_port.h"
+#include "memory/crossbar_fan_out.h"
+#include "protocol/memory_request.h"
+#include "protocol/sm_tmau.h"
+
+namespace heddle::memory {
+
+struct MulticastCounters {
+  Counter& reads;   // whose data went to SMs by multicast
+  Counter& copies;  // packets
+};
+
+// The SM that has asked for a multicast, as far as the crossbar has it.
+class MulticastAsker {
+ public:
+  // The response itself, an acknowledgement. False: the port does not take it yet; then open_multicasts() follows.
+  virtual bool acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) = 0;
+  // The SM's next multicast may come to the GPC's link.
+  virtual void open_multicasts(std::uint32_t sm) = 0;
+
+ protected:
+  ~MulticastAsker() = default;
+};
+
+// A multicast leaves the GPC's link when every receiver, and the SM that has asked, has room for a copy. Until then it
+// waits there, one for each asking SM; that SM's next one stays where it is, and so do the packets behind that in its
+// slice's buffer. Those that wait go in the order of their age, except that one passes others with which it has no SM
+// in common.
+class CrossbarMulticast final : private EventHandler {
+ public:
+  // `name`: for messages. All references must outlive it.
+  CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology, FanOut& fan_out,
+                    std::uint32_t header_bytes, const MulticastCounters& counters, MulticastAsker& asker);
+
+  // In order of SMs.
+  void add_receiver(PacketSender<protocol::BulkDataPacket>& sender) { receivers_.push_back(&sender); }
+
+  // Whether the response is a multicast: of a read that is well. Receivers that the GPC does not have are the
+  // initiator's mistake, and become the status of the response.
+  bool accepts(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm) const;
+  // One that `sm` has asked for is at the GPC's link. Says whether its next one may follow.
+  bool eject(std::uint32_t sm, const LinkPacket& packet, Cycle now);
+  // All copies at once, for a blocking read.
+  void deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
+               Cycle arrival);
+
+  void reset() { gpcs_.assign(gpcs_.size(), Gpc()); }
+
+ private:
+  static constexpr Cycle kNever = ~Cycle{0};
+
+  // A multicast that waits at the GPC's link.
+  struct Staged {
+    LinkPacket packet;
+    std::uint32_t sm = 0;    // that has asked
+    std::uint64_t ends = 0;  // bits of the SMs that need room
+  };
+  struct Gpc {
+    std::vector<Staged> staged;  // by age
+    std::uint64_t wanted = 0;    // their ends
+    Cycle awaited = kNever;      // when an event looks again
+  };
+
+  bool send(std::uint32_t sm, const LinkPacket& packet, Cycle now);
+  void send_copy(tlm::tlm_generic_payload& payload, std::uint32_t sm, std::uint32_t bit, Cycle arrival);
+  void expect(std::uint32_t gpc, Cycle when);
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  const char* handler_name() const override { return name_; }
+
+  const char* name_;
+  Timebase& timebase_;
+  const arch::Topology& topology_;
+  FanOut& fan_out_;
+  const std::uint32_t header_bytes_;
+  MulticastCounters counters_;
+  MulticastAsker& asker_;
+  std::vector<Gpc> gpcs_;
+  std::vector<PacketSender<protocol::BulkDataPacket>*> receivers_;  // by SM
+};
+
+}  // namespace heddle::memory

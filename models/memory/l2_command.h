@@ -1,0 +1,103 @@
+// What the parts of an L2 slice's core say to each other and to memory: commands, answers, counters, configuration.
+#pragma once
+
+#include <cstdint>
+
+#include "common/bits.h"
+#include "common/ring.h"
+#include "common/stats.h"
+#include "memory/l2_access.h"
+
+namespace heddle::memory {
+
+struct L2Config {
+  std::uint32_t lines = 64;
+  std::uint32_t ways = 16;
+  std::uint32_t slices = 1;
+  std::uint32_t mshrs = 16;
+  std::uint32_t mshr_targets = 32;  // requests that wait for lines, over all MSHRs
+  std::uint32_t write_buffer = 8;
+};
+
+struct L2Counters : StatGroup {
+  using StatGroup::StatGroup;
+  Counter& hits = counter("hits", "requests", "requests served without waiting for memory");
+  Counter& merges = counter("merges", "requests", "requests that waited behind an earlier one for the same line");
+  Counter& fills = counter("fills", "sectors", "sectors read from memory");
+  Counter& write_backs = counter("write_backs", "sectors", "sectors written to memory");
+  Counter& write_errors =
+      counter("write_errors", "transfers", "write-backs that memory has refused: their bytes are lost");
+};
+
+// How an operation ended; errors are those of the memory, passed on as they are (any other number).
+constexpr int kL2Ok = 1;
+
+// Memory as a blocking access sees it. `data`: the image of a whole line. Returns kL2Ok or memory's error.
+class L2Memory {
+ public:
+  virtual int read(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, std::uint8_t* data) = 0;
+  virtual int write(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, const std::uint8_t* data) = 0;
+
+ protected:
+  ~L2Memory() = default;
+};
+
+// Neighbouring sectors of a line.
+struct SectorRun {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  std::uint32_t mask() const { return ((1U << count) - 1) << first; }  // bit = sector
+};
+
+// Takes the lowest run out of a set of sectors that is not empty.
+inline SectorRun take_run(std::uint32_t& sectors) {
+  const std::uint32_t first = bits::lowest(sectors);
+  const SectorRun run{first, bits::lowest(~std::uint64_t{sectors >> first})};
+  sectors &= ~run.mask();
+  return run;
+}
+
+// A run of sectors that memory is to read or write.
+struct L2Command {
+  enum class Kind : std::uint8_t {
+    fetch,     // what requests lack
+    complete,  // a read of what a write-back lacks: memory is given whole sectors only
+    write,
+  };
+  Kind kind = Kind::fetch;
+  std::uint8_t first = 0;    // sector
+  std::uint8_t sectors = 0;  // number of them
+  std::uint32_t owner = 0;   // number of the MSHR, or of the entry of the write buffer
+  std::uint64_t line = 0;
+  bool is_write() const { return kind == Kind::write; }
+  std::uint32_t mask() const { return SectorRun{first, sectors}.mask(); }
+};
+
+// Commands on their way out of the core, in order.
+class L2CommandQueue {
+ public:
+  // A command for each run of the sectors; returns their number.
+  std::uint32_t push_runs(L2Command::Kind kind, std::uint32_t sectors, std::uint32_t owner, std::uint64_t line) {
+    std::uint32_t runs = 0;
+    for (; sectors != 0; ++runs) {
+      const SectorRun run = take_run(sectors);
+      commands_.push({kind, static_cast<std::uint8_t>(run.first), static_cast<std::uint8_t>(run.count), owner, line});
+    }
+    return runs;
+  }
+  bool empty() const { return commands_.empty(); }
+  L2Command pop() { return commands_.pop(); }
+  void clear() { commands_.clear(); }
+
+ private:
+  Ring<L2Command> commands_;
+};
+
+// A request that has waited and no longer does.
+struct L2Served {
+  void* request = nullptr;
+  int status = kL2Ok;
+  L2Access access;
+};
+
+}  // namespace heddle::memory

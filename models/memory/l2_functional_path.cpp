@@ -1,0 +1,148 @@
+#include "memory/l2_functional_path.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace heddle::memory {
+
+// Memory with annotated delays. What an access asks of it begins at the same time; the access is over with the last
+// part that it needs.
+class L2FunctionalPath::TimedMemory final : public L2Memory {
+ public:
+  TimedMemory(L2MemoryPort& port, const sc_core::sc_time& start, bool waits_for_writes)
+      : port_(port), start_(start), end_(start), waits_for_writes_(waits_for_writes) {}
+
+  int read(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, std::uint8_t* data) override {
+    sc_core::sc_time delay = start_;
+    const int status = port_.read_blocking(line, {first, sectors}, data, delay);
+    wait_until(delay);
+    return status;
+  }
+  int write(std::uint64_t line, std::uint32_t first, std::uint32_t sectors, const std::uint8_t* data) override {
+    sc_core::sc_time delay = start_;
+    const int status = port_.write_blocking(line, {first, sectors}, data, delay);
+    if (waits_for_writes_) wait_until(delay);
+    return status;
+  }
+  bool used() const { return used_; }
+  const sc_core::sc_time& end() const { return end_; }
+
+ private:
+  void wait_until(const sc_core::sc_time& delay) {
+    used_ = true;
+    end_ = std::max(end_, delay);
+  }
+
+  L2MemoryPort& port_;
+  sc_core::sc_time start_;
+  sc_core::sc_time end_;
+  bool waits_for_writes_;
+  bool used_ = false;
+};
+
+L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
+                                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics)
+    : core_(core),
+      memory_(memory),
+      map_(map),
+      slice_(slice),
+      atomics_(atomics),
+      tag_delay_(cycle * static_cast<double>(params.tag_latency)),
+      data_delay_(cycle * static_cast<double>(params.data_latency)),
+      memory_delay_(cycle * static_cast<double>(params.memory_latency)) {}
+
+bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay, DirectMemory* direct) {
+  L2Access access;
+  tlm::tlm_response_status status = decode(payload, map_, access);
+  const bool served = status == tlm::TLM_OK_RESPONSE;
+  delay += tag_delay_;
+  if (served) {
+    end_grant(direct, access);
+    if (changes_values(access.kind)) atomics_.add(values_of(access));
+    TimedMemory memory(memory_, delay + memory_delay_, access.kind == L2Access::Kind::write_back);
+    status = static_cast<tlm::tlm_response_status>(core_.serve_blocking(access, memory));
+    if (memory.used() && access.kind != L2Access::Kind::prefetch) delay = memory.end();
+  }
+  delay += data_delay_;
+  payload.set_response_status(status);
+  return served;
+}
+
+unsigned L2FunctionalPath::debug(tlm::tlm_generic_payload& payload) {
+  const std::uint64_t address = payload.get_address();
+  const auto rest = static_cast<std::uint32_t>(arch::kLineBytes - address % arch::kLineBytes);
+  const std::uint32_t bytes = std::min<std::uint32_t>(payload.get_data_length(), rest);
+  if (bytes == 0 || payload.get_data_ptr() == nullptr || payload.get_command() == tlm::TLM_IGNORE_COMMAND) return 0;
+  if (!map_.contains(address, bytes)) {
+    payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);
+    return 0;
+  }
+  payload.set_response_status(tlm::TLM_OK_RESPONSE);
+  return payload.is_read() ? debug_read(payload, bytes) : debug_write(payload, bytes);
+}
+
+unsigned L2FunctionalPath::debug_read(tlm::tlm_generic_payload& payload, std::uint32_t bytes) {
+  const std::uint64_t address = payload.get_address();
+  const auto offset = static_cast<std::uint32_t>(address % arch::kLineBytes);
+  std::array<std::uint8_t, arch::kLineBytes> image{};
+  std::uint32_t done = memory_.debug(tlm::TLM_READ_COMMAND, address, bytes, image.data());
+  const LineMask newer = core_.overlay(address / arch::kLineBytes, image.data());
+  while (done < bytes && newer.test(offset + done)) ++done;
+  std::copy_n(image.data() + offset, done, payload.get_data_ptr());
+  return done;
+}
+
+// In memory, and wherever the slice has a copy: also where one is on its way to or from memory.
+unsigned L2FunctionalPath::debug_write(tlm::tlm_generic_payload& payload, std::uint32_t bytes) {
+  const std::uint64_t address = payload.get_address();
+  const std::uint64_t line = address / arch::kLineBytes;
+  const auto offset = static_cast<std::uint32_t>(address % arch::kLineBytes);
+  const LineMask range = LineMask::range(offset, bytes);
+  std::array<std::uint8_t, arch::kLineBytes> image{};
+  std::copy_n(payload.get_data_ptr(), bytes, image.data() + offset);
+  const std::uint32_t done = memory_.debug(tlm::TLM_WRITE_COMMAND, address, bytes, image.data());
+  const bool kept = core_.poke(line, image.data(), range, done == bytes);
+  if (kept) memory_.poke(line, image.data(), range);
+  return kept ? bytes : done;
+}
+
+bool L2FunctionalPath::busy_with(std::uint64_t first, std::uint64_t last) const {
+  for (std::uint64_t line = first / arch::kLineBytes; line <= last / arch::kLineBytes; ++line) {
+    if (is_mine(line) && core_.busy_with(line)) return true;
+  }
+  return false;
+}
+
+bool L2FunctionalPath::clean_invalidate(std::uint64_t first, std::uint64_t last) {
+  std::vector<std::uint64_t> lines;
+  for (std::uint64_t line = first / arch::kLineBytes; line <= last / arch::kLineBytes; ++line) {
+    if (!is_mine(line)) continue;
+    if (!clean(line)) return false;
+    lines.push_back(line);
+  }
+  for (const std::uint64_t line : lines) core_.forget(line);
+  return true;
+}
+
+// Run by run, since the debug transport has no byte enables.
+bool L2FunctionalPath::clean(std::uint64_t line) {
+  LineMask bytes;
+  const std::uint8_t* data = core_.newer(line, bytes);
+  if (data == nullptr) return true;
+  std::array<std::uint8_t, arch::kLineBytes> image{};
+  std::copy_n(data, arch::kLineBytes, image.begin());
+  for (std::uint32_t begin = 0; begin < arch::kLineBytes;) {
+    std::uint32_t end = begin;
+    while (end < arch::kLineBytes && bytes.test(end)) ++end;
+    if (end > begin) {
+      const std::uint32_t done =
+          memory_.debug(tlm::TLM_WRITE_COMMAND, line * arch::kLineBytes + begin, end - begin, image.data());
+      if (done != end - begin) return false;
+    }
+    begin = end + 1;
+  }
+  return true;
+}
+
+}  // namespace heddle::memory

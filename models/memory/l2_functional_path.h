@@ -1,0 +1,54 @@
+// Accesses to an L2 slice that take no place in its pipeline: blocking ones (loosely timed), those of a debugger, and
+// what direct memory (HST-02) asks of it.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/address_map.h"
+#include "memory/direct_memory.h"
+#include "memory/l2_core.h"
+#include "memory/l2_memory_port.h"
+#include "memory/l2_params.h"
+
+namespace heddle::memory {
+
+// Ends the grant of a page before an access of the machine to it takes effect.
+inline void end_grant(DirectMemory* direct, const L2Access& access) {
+  if (direct == nullptr || !direct->any() || access.kind == L2Access::Kind::write_back) return;
+  direct->end(access.line * arch::kLineBytes, arch::kLineBytes);
+}
+
+class L2FunctionalPath {
+ public:
+  L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
+                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics);
+
+  // A whole transaction, done at once; its latency is added to `delay`. False: it was refused.
+  bool blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay, DirectMemory* direct);
+  // Without time or side effects, up to the end of the line. Returns the bytes done.
+  unsigned debug(tlm::tlm_generic_payload& payload);
+
+  // A transfer works on one of these bytes, or they are corrupt.
+  bool busy_with(std::uint64_t first, std::uint64_t last) const;
+  // Writes what memory does not have of these lines, and forgets them. False if memory does not take it.
+  bool clean_invalidate(std::uint64_t first, std::uint64_t last);
+
+ private:
+  class TimedMemory;
+
+  unsigned debug_read(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
+  unsigned debug_write(tlm::tlm_generic_payload& payload, std::uint32_t bytes);
+  bool is_mine(std::uint64_t line) const { return map_.slice_of(line * arch::kLineBytes) == slice_; }
+  bool clean(std::uint64_t line);
+
+  L2Core& core_;
+  L2MemoryPort& memory_;
+  const arch::AddressMap map_;
+  const std::uint32_t slice_;
+  Counter& atomics_;
+  const sc_core::sc_time tag_delay_;
+  const sc_core::sc_time data_delay_;
+  const sc_core::sc_time memory_delay_;
+};
+
+}  // namespace heddle::memory

@@ -1,0 +1,92 @@
+// The write buffer of an L2 slice: lines on their way back to memory.
+//
+// Memory is given whole sectors only. So an entry that holds a sector in parts first reads what is missing, and then
+// writes. The entries of one line never overtake each other: the next one starts when the one before it is done.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "common/index_pool.h"
+#include "memory/l2_array.h"
+#include "memory/l2_command.h"
+
+namespace heddle::memory {
+
+class L2WriteBuffer {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  // Hears what becomes of the entries.
+  class Listener {
+   public:
+    // Memory has refused bytes of the entry with that running number: they are lost, and nobody else waits for them.
+    virtual void write_back_failed(std::uint64_t order, int status) = 0;
+    // An entry has left; `last`: no other one of its line is here.
+    virtual void write_back_done(std::uint64_t line, bool last) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  L2WriteBuffer(std::uint32_t entries, L2Counters& counters, L2CommandQueue& commands, Listener& listener)
+      : limit_(entries), counters_(counters), commands_(commands), listener_(listener) {}
+
+  // Blocking accesses do not look at this: they may take more entries than there are.
+  bool full() const { return entries_.in_use() >= limit_; }
+  bool empty() const { return entries_.in_use() == 0; }
+  std::uint32_t in_use() const { return static_cast<std::uint32_t>(entries_.in_use()); }
+  // The running number of the youngest entry, and whether any up to a number is still here.
+  std::uint64_t last_order() const { return last_order_; }
+  bool holds_up_to(std::uint64_t order) const;
+  bool holds(std::uint64_t line) const { return oldest_of(line) != kNone; }
+
+  // A copy of a dirty line, which is clean from now on. Returns the entry's number.
+  std::uint32_t take(L2Array& array, std::uint32_t index);
+  // Bytes of a line that is not in the array.
+  std::uint32_t take(std::uint64_t line, const LineMask& valid, std::uint32_t dirty, const std::uint8_t* image);
+  // Sends its commands, unless an older entry of its line is here: then it starts by itself.
+  void start(std::uint32_t number);
+  // The answer to a command that is no fetch; `data`: the image of a line, of a read that is well.
+  void answer(const L2Command& command, int status, const std::uint8_t* data);
+  // The bytes of a write, as an image of its line.
+  const std::uint8_t* data_of(const L2Command& command) const { return entries_[command.owner].data.data(); }
+  // The whole way of an entry at once. Behind an older entry of its line it takes that one's way.
+  int write_blocking(std::uint32_t number, L2Memory& memory);
+
+  // Puts what is here of a line over its image, oldest first; the result says which bytes.
+  LineMask overlay(std::uint64_t line, std::uint8_t* image) const;
+  // Changes bytes in all entries of the line.
+  void poke(std::uint64_t line, const std::uint8_t* image, const LineMask& bytes);
+
+  void reset();
+
+ private:
+  struct Entry {
+    std::uint32_t number = 0;
+    std::uint64_t line = 0;
+    std::uint64_t order = 0;
+    LineMask valid;
+    std::uint8_t dirty = 0;    // sectors to be written
+    std::uint8_t answers = 0;  // that are outstanding
+    bool started = false;
+    std::array<std::uint8_t, arch::kLineBytes> data{};
+  };
+
+  std::uint32_t oldest_of(std::uint64_t line) const;
+  // Sectors to be written of which bytes are missing.
+  static std::uint32_t partial(const Entry& entry) { return (LineMask::sectors(entry.dirty) & ~entry.valid).touched(); }
+  static void complete(Entry& entry, std::uint32_t sectors, const std::uint8_t* image);
+  void write(Entry& entry);
+  void fail(const Entry& entry, int status);
+  void retire(std::uint32_t number);
+
+  std::uint32_t limit_;
+  L2Counters& counters_;
+  L2CommandQueue& commands_;
+  Listener& listener_;
+  IndexPool<Entry> entries_;
+  std::uint64_t last_order_ = 0;
+};
+
+}  // namespace heddle::memory

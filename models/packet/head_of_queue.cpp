@@ -1,0 +1,123 @@
+#include "packet/head_of_queue.h"
+
+#include "packet/decoder.h"
+#include "packet/dispatcher.h"
+
+namespace heddle::packet {
+
+using arch::HsaStatus;
+
+HeadOfQueue::HeadOfQueue(const StageContext& context, const Neighbours& to)
+    : context_(context), to_(to), heads_(context.queues.count(), nullptr) {}
+
+void HeadOfQueue::advance(std::uint32_t queue) {
+  if (context_.queues.active(queue) && heads_[queue] == nullptr) {
+    const QueueCore& ring = to_.reader.ring(queue);
+    const QueueCore::Fetched* front = ring.front();
+    if (front != nullptr && front->slot == QueueCore::Slot::failed) {
+      to_.supervisor.fail(queue, ring.front_index(), 0, {HsaStatus::invalid_queue, "the ring cannot be read"});
+    } else if (front != nullptr && front->slot == QueueCore::Slot::published &&
+               (ring.front_is_oldest() || !to_.tables.barrier_bit(queue, front->bytes))) {
+      begin(queue);
+    }
+  }
+  context_.reporter.note_wait(queue);
+}
+
+void HeadOfQueue::begin(std::uint32_t queue) {
+  const std::uint64_t index = to_.reader.ring(queue).front_index();
+  const QueueCore::Fetched fetched = to_.reader.take_head(queue);
+  Packet& packet = context_.packets.take();
+  packet.queue = queue;
+  packet.index = index;
+  packet.bytes = fetched.bytes;
+  packet.type = arch::type_of(fetched.bytes);
+  packet.times.doorbell = fetched.doorbell;
+  packet.times.fetched = fetched.fetched;
+  heads_[queue] = &packet;
+  context_.reporter.progress();
+  note_open();
+  if (static_cast<std::uint8_t>(packet.type) >= arch::kPacketTypes) {
+    packet.times.ready = context_.timebase.now();
+    packet.result = {HsaStatus::invalid_packet_format, "there is no such type of packets"};
+    to_.completion.reject(packet);
+    return;
+  }
+  to_.decoder.enqueue(packet);
+}
+
+void HeadOfQueue::release(Packet& packet) {
+  if (heads_[packet.queue] != &packet) return;
+  heads_[packet.queue] = nullptr;
+  to_.reader.release_head(packet.queue);
+  advance(packet.queue);
+}
+
+void HeadOfQueue::cut(std::uint32_t queue, bool later) {
+  Packet* packet = heads_[queue];
+  if (packet == nullptr) return;
+  if (packet->launched()) {
+    to_.dispatcher.cut(*packet, later);
+  } else {
+    drop(queue);
+  }
+}
+
+// Nothing of the head has been launched: it is as if it had never begun.
+void HeadOfQueue::drop(std::uint32_t queue) {
+  Packet& packet = *heads_[queue];
+  to_.decoder.withdraw(queue);
+  to_.dispatcher.forget(packet);
+  to_.reader.drop_head(queue);
+  heads_[queue] = nullptr;
+  context_.packets.free(packet);
+  note_open();
+}
+
+void HeadOfQueue::retire(Packet& packet) {
+  const std::uint32_t queue = packet.queue;
+  to_.reader.complete(queue, packet.index);
+  release(packet);  // barrier packets have kept the others back
+  context_.packets.free(packet);
+  context_.reporter.progress();
+  note_open();
+  Packet* head = heads_[queue];
+  if (head != nullptr && head->phase == Phase::barrier && is_oldest(*head)) to_.dispatcher.acquire(*head);
+  advance(queue);
+  to_.supervisor.try_close(queue);
+}
+
+const char* HeadOfQueue::wait_reason(std::uint32_t queue) const {
+  if (!context_.queues.active(queue)) return nullptr;
+  const Packet* packet = heads_[queue];
+  return packet == nullptr ? to_.reader.wait_reason(queue) : wait_text(packet->phase);
+}
+
+void HeadOfQueue::collect_waits(WaitGraph& graph, const Packet& packet) const {
+  if (packet.phase != Phase::barrier) return;
+  graph.add(name_of(packet), "its barrier bit is set, so for",
+            context_.packets.name_of(packet.queue, to_.reader.ring(packet.queue).oldest()));
+}
+
+void HeadOfQueue::collect_waits(WaitGraph& graph, std::uint32_t queue) const {
+  const auto name = [&](std::uint64_t index) { return context_.packets.name_of(queue, index); };
+  const QueueCore& ring = to_.reader.ring(queue);
+  const std::string next = name(ring.front_index());
+  const std::string head = heads_[queue] != nullptr ? name_of(*heads_[queue]) : next;
+  for (std::uint64_t index = ring.front_index(); ring.waiting_at(index) != nullptr; ++index) {
+    const bool there = ring.waiting_at(index)->slot == QueueCore::Slot::published;
+    if (there && name(index) != head) graph.add(name(index), "for its turn behind", head);
+  }
+  if (heads_[queue] != nullptr) return;
+  const QueueCore::Fetched* front = ring.front();
+  if (front == nullptr) return;
+  if (front->slot == QueueCore::Slot::published) {
+    graph.add(next, "its barrier bit is set, so for", name(ring.oldest()));
+  } else if (to_.reader.awaits_producer(queue)) {
+    graph.add(next, "the doorbell has told of it, but its header is invalid, for", "the host");
+  } else {
+    graph.add(next, "it is being read from", "memory");
+  }
+}
+
+}  // namespace heddle::packet

@@ -1,0 +1,61 @@
+// The order within queues: one packet of each is its head, until it has been launched as a whole (PKT-04). Then the
+// next one begins, unless its barrier bit makes it wait.
+//
+// Condensed packets stay the head until their last kernel has been dispatched, barrier packets until they are complete.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "packet/completion.h"
+#include "packet/pipeline_stage.h"
+#include "packet/ring_reader.h"
+
+namespace heddle::packet {
+
+class Decoder;
+class Dispatcher;
+
+class HeadOfQueue final : public RingListener, public RetireListener, public QueueWaits {
+ public:
+  struct Neighbours {
+    RingReader& reader;
+    const ReferenceTables& tables;
+    Decoder& decoder;
+    Dispatcher& dispatcher;
+    Completion& completion;
+    QueueSupervisor& supervisor;
+  };
+
+  HeadOfQueue(const StageContext& context, const Neighbours& to);
+
+  // Null: there is none.
+  Packet* head(std::uint32_t queue) const { return heads_[queue]; }
+  // All packets of its queue before it are complete.
+  bool is_oldest(const Packet& packet) const { return to_.reader.ring(packet.queue).is_oldest(packet.index); }
+  // The next packet of the queue becomes its head, if it can.
+  void advance(std::uint32_t queue) override;
+  // The packet has been launched as a whole; it may run on. Nothing happens if it is not the head any more.
+  void release(Packet& packet);
+  // The head, if there is one, is forgotten if nothing of it has been launched, and otherwise launches no more kernels;
+  // `later`: as Dispatcher::cut() has it.
+  void cut(std::uint32_t queue, bool later);
+  // From completion.
+  void retire(Packet& packet) override;
+
+  void reset() { heads_.assign(heads_.size(), nullptr); }
+  const char* wait_reason(std::uint32_t queue) const override;
+  void collect_waits(WaitGraph& graph, const Packet& packet) const;
+  void collect_waits(WaitGraph& graph, std::uint32_t queue) const;
+
+ private:
+  void begin(std::uint32_t queue);
+  void drop(std::uint32_t queue);
+  void note_open() { context_.reporter.stats().open.set(static_cast<double>(to_.reader.open_packets())); }
+
+  const StageContext& context_;
+  const Neighbours to_;
+  std::vector<Packet*> heads_;  // by queue
+};
+
+}  // namespace heddle::packet

@@ -1,0 +1,84 @@
+#include "packet/packet_router.h"
+
+namespace heddle::packet {
+
+using Use = MemoryTag::Use;
+
+PacketRouter::PacketRouter(const char* name, const std::string& path, const PacketParams& params,
+                           const Machine& machine)
+    : queues_(params.queues, machine.host),
+      memory_(machine.memory, queues_),
+      reporter_(machine.timebase, path, machine.clock, heads_, params.queues),
+      context_{machine.timebase, name, params, machine.clock, packets_, queues_, memory_, reporter_},
+      tables_(params.table_owner, params.queues, machine.table_base),
+      validator_(machine.limits, machine.codes, machine.fit),
+      reader_(context_, heads_, control_),
+      heads_(context_, {reader_, tables_, decoder_, dispatcher_, completion_, control_}),
+      decoder_(context_, tables_, validator_, dispatcher_, completion_),
+      dispatcher_(context_, {reader_, heads_, others_, completion_, control_}, machine.codes, machine.tasks),
+      others_(context_, {reader_, heads_, dispatcher_, completion_, control_}, machine.copies),
+      completion_(context_, dispatcher_, heads_, control_),
+      control_(context_, {reader_, heads_, decoder_, others_, tables_}) {}
+
+void PacketRouter::on_answer(const MemoryAnswer& answer) {
+  const std::uint32_t queue = answer.tag.queue;
+  memory_.answered(queue);
+  switch (answer.tag.use) {
+    case Use::ring:
+    case Use::slot_cleared:
+    case Use::read_index:
+      reader_.on_answer(answer);
+      break;
+    case Use::table_read:
+    case Use::table_write:
+    case Use::kernel_object:
+    case Use::dependency:
+      answer_packet(answer);
+      break;
+    default:
+      completion_.on_answer(answer);
+  }
+  reporter_.note_wait(queue);
+  control_.try_close(queue);
+}
+
+void PacketRouter::answer_packet(const MemoryAnswer& answer) {
+  Packet* packet = packets_.find(std::uint64_t{answer.tag.generation} << 32 | answer.tag.slot);
+  if (packet == nullptr) return;  // it has been dropped in the meantime
+  --packet->reads;
+  if (answer.tag.use == Use::dependency) {
+    others_.on_answer(*packet, answer);
+  } else {
+    decoder_.on_answer(*packet, answer);
+  }
+}
+
+void PacketRouter::reset() {
+  queues_.reset();
+  memory_.reset();
+  packets_.clear();
+  reader_.reset();
+  heads_.reset();
+  tables_.reset();
+  validator_.reset();
+  decoder_.reset();
+  dispatcher_.reset();
+  others_.reset();
+  completion_.reset();
+  reporter_.reset();
+}
+
+void PacketRouter::collect_waits(WaitGraph& graph) const {
+  packets_.for_each([&](const Packet& packet) {
+    decoder_.collect_waits(graph, packet);
+    heads_.collect_waits(graph, packet);
+    dispatcher_.collect_waits(graph, packet);
+    others_.collect_waits(graph, packet);
+  });
+  for (std::uint32_t queue = 0; queue < queues_.count(); ++queue) {
+    control_.collect_waits(graph, queue);
+    heads_.collect_waits(graph, queue);
+  }
+}
+
+}  // namespace heddle::packet

@@ -1,0 +1,40 @@
+// The attributes of a kernel launch that do not change on its way: task management -> CWD -> GPM -> MPC -> SM.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "arch/kernel_record.h"
+#include "arch/raster.h"
+#include "arch/sm_limits.h"
+
+namespace heddle::protocol {
+
+// Every packet of a launch has this as its base, and every hop copies it whole with launch_of(): an attribute that is
+// added here reaches all CTAs. Task management fills in all but the last two, which are the distributor's.
+struct KernelLaunch {
+  arch::ResourceVector need;  // of one CTA
+  arch::CtaDuration duration;
+  std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
+  std::uint8_t subcontext = 0;
+  std::uint64_t record = 0;     // its TMD in memory; 0: it has none, and cannot launch children
+  std::uint64_t area = 0;       // its one CTA was saved: where the CTA's state lies; 0: CTAs begin
+  bool queue = false;           // of a queue task: a CTA's position in the grid is its ticket
+  std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor: for observation only
+};
+
+// Between the distributor and the MPCs a launch is a part of a grid whose CTAs have no ids yet, with one exception:
+// `id` is there of a single CTA that comes with its id ready made, from central rasterisation (CWD-43) or because it
+// was saved.
+struct GridLaunch : KernelLaunch {
+  arch::RasterShape shape;
+  std::optional<arch::CtaId> id;
+};
+
+// What a hop passes on, as a whole: launch_of(packet) = launch_of(task).
+inline KernelLaunch& launch_of(KernelLaunch& packet) { return packet; }
+inline const KernelLaunch& launch_of(const KernelLaunch& packet) { return packet; }
+inline GridLaunch& grid_launch_of(GridLaunch& packet) { return packet; }
+inline const GridLaunch& grid_launch_of(const GridLaunch& packet) { return packet; }
+
+}  // namespace heddle::protocol

@@ -1,0 +1,191 @@
+// Chains that lead up to a task: its TMD is read (TSK-06), or it is given one with its shared context (TSK-13, TSK-15).
+#include "arch/kernel_object.h"
+#include "arch/little_endian.h"
+#include "task/launch_chain.h"
+
+namespace heddle::task {
+
+using arch::MemoryStep;
+using StepKind = arch::MemoryStep::Kind;
+namespace tmd = arch::tmd;
+namespace context = arch::context;
+
+namespace {
+
+class StartChain final : public LaunchChain {
+ public:
+  StartChain(std::uint64_t record, std::uint64_t owner) : record_(record), owner_(owner) {}
+
+  ChainAccess access() const override {
+    switch (at_) {
+      case At::read_record:
+        return ChainAccess::read_of(record_);
+      case At::write_owner:
+        return ChainAccess::step_of({StepKind::write, record_ + tmd::kContext, owner_});
+      case At::read_object:
+        return ChainAccess::read_of(child_.kernel);
+      case At::read_parent:
+        return ChainAccess::step_of({StepKind::read, child_.context + context::kOwner});
+      case At::over:
+        break;
+    }
+    return {};
+  }
+
+  void answer_line(const RecordLine& line) override {
+    if (at_ == At::read_object) {
+      object_ = line;
+      object_known();
+      return;
+    }
+    line_ = line;
+    child_ = child_record(line);
+    at_ = At::write_owner;
+    if (owner_ == 0) owner_known();
+  }
+
+  void answer_word(std::uint64_t old) override {
+    if (at_ == At::write_owner) {
+      owner_known();
+    } else {
+      parent_known(old);
+    }
+  }
+
+  // A kernel object that cannot be read is for task management to refuse; without its TMD the task is lost.
+  void failed() override {
+    if (at_ == At::read_object) {
+      readable_ = false;
+      object_known();
+      return;
+    }
+    effect(AccessFailed{record_});
+    at_ = At::over;
+  }
+
+ private:
+  enum class At : std::uint8_t { read_record, write_owner, read_object, read_parent, over };
+
+  void owner_known() {
+    readable_ = child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0;
+    at_ = At::read_object;
+    if (!readable_) object_known();
+  }
+
+  void object_known() {
+    at_ = At::read_parent;
+    if (owner_ != 0) parent_known(owner_);
+  }
+
+  void parent_known(std::uint64_t parent) {
+    effect(ChildRead{record_, parent, line_, object_, readable_});
+    at_ = At::over;
+  }
+
+  At at_ = At::read_record;
+  const std::uint64_t record_;
+  const std::uint64_t owner_;
+  ChildRecord child_;
+  RecordLine line_{};
+  RecordLine object_{};
+  bool readable_ = true;
+};
+
+// A TMD leaves its pool and is written; where contexts are shared by a grid, the context comes before. A child has its
+// TMD already, and only the context is made.
+class PrepareChain final : public LaunchChain {
+ public:
+  PrepareChain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task)
+      : memory_(memory), task_(task), take_(memory.tasks), line_(line) {
+    arch::put_number(line_, tmd::kOpen, 8, memory.shared_contexts ? 2 : 1);
+  }
+  PrepareChain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task)
+      : memory_(memory), task_(task), at_(At::take_context), take_(memory.contexts), record_(record), child_(true) {}
+
+  ChainAccess access() const override {
+    switch (at_) {
+      case At::take_record:
+      case At::take_context:
+        return ChainAccess::step_of(take_.step());
+      case At::write_context:
+        return ChainAccess::write_of(context_, context_line_);
+      case At::write_record:
+        return ChainAccess::write_of(record_, line_);
+      case At::write_shared:
+        return ChainAccess::step_of({StepKind::write, record_ + tmd::kSharedContext, context_});
+      case At::add_open:
+        return ChainAccess::step_of({StepKind::add, record_ + tmd::kOpen, 1});
+      case At::over:
+        break;
+    }
+    return {};
+  }
+
+  void answer_word(std::uint64_t old) override {
+    switch (at_) {
+      case At::take_record:
+      case At::take_context:
+        take_.answer(old);
+        if (take_.over()) taken(take_.record());
+        return;
+      case At::write_context:
+        at_ = child_ ? At::write_shared : At::write_record;
+        return;
+      case At::write_shared:
+        at_ = At::add_open;
+        return;
+      default:
+        effect(RecordPrepared{record_, task_});
+        at_ = At::over;
+        return;
+    }
+  }
+
+  void failed() override {
+    effect(AccessFailed{record_ != 0 ? record_ : context_});
+    at_ = At::over;
+  }
+
+ private:
+  enum class At : std::uint8_t { take_record, take_context, write_context, write_record, write_shared, add_open, over };
+
+  void taken(std::uint64_t what) {
+    if (at_ == At::take_record) {
+      record_ = what;
+      at_ = At::write_record;
+      if (!memory_.shared_contexts) return;
+      take_ = arch::TakeSteps(memory_.contexts);
+      at_ = At::take_context;
+      return;
+    }
+    context_ = what;
+    arch::put_number(context_line_, context::kWork, 8, 1);
+    arch::put_number(context_line_, context::kOwner, 8, record_);
+    if (!child_) arch::put_number(line_, tmd::kSharedContext, 8, context_);
+    at_ = At::write_context;
+  }
+
+  const arch::LaunchMemory memory_;
+  const std::uint32_t task_;
+  At at_ = At::take_record;
+  arch::TakeSteps take_;
+  std::uint64_t record_ = 0;
+  std::uint64_t context_ = 0;
+  const bool child_ = false;
+  RecordLine line_{};
+  RecordLine context_line_{};
+};
+
+}  // namespace
+
+ChainPtr start_chain(std::uint64_t record, std::uint64_t owner) { return std::make_unique<StartChain>(record, owner); }
+
+ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task) {
+  return std::make_unique<PrepareChain>(memory, line, task);
+}
+
+ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task) {
+  return std::make_unique<PrepareChain>(memory, record, task);
+}
+
+}  // namespace heddle::task

@@ -1,0 +1,284 @@
+#include "task/child_launcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "arch/kernel_object.h"
+#include "arch/little_endian.h"
+
+namespace heddle::task {
+
+using protocol::DoneStatus;
+namespace tmd = arch::tmd;
+
+namespace {
+
+// Why a child cannot run; empty: it can, with `shape`. Block and shared memory are those of the program; a kernel
+// without one has as many threads as its object allows.
+std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read, const ChildRecord& child,
+                        arch::KernelObject& object, arch::KernelShape& shape) {
+  if (!read.readable) return "there is no kernel object";
+  if (const arch::Verdict verdict = arch::decode(read.object, object); !verdict.ok()) return verdict.why;
+  shape.grid = child.grid;
+  shape.block = {object.threads_limit == 0 ? setup.limits.warp_size : object.threads_limit, 1, 1};
+  shape.registers_per_thread = object.registers_per_thread;
+  shape.shared_bytes = object.static_shared;
+  shape.cluster = object.cluster;
+  shape.code = object.program;
+  if (object.program == arch::kNoCode) {
+    shape.duration = object.duration;
+  } else if (!setup.place.codes->has(object.program)) {
+    shape.code = arch::kNoCode;
+    return "the kernel object names a program that is not there";
+  } else {
+    const arch::Code& code = setup.place.codes->at(object.program);
+    shape.block = code.block;
+    shape.shared_bytes = std::max(object.static_shared, code.shared_bytes);
+  }
+  if (child.grid.x > arch::kMaxGridX || child.grid.y > arch::kMaxGridY || child.grid.z > arch::kMaxGridZ) {
+    return "the grid is too large";
+  }
+  const std::string impossible = arch::why_impossible(setup.limits, shape);
+  if (!impossible.empty()) return impossible;
+  return arch::why_malformed(shape.grid, shape.cluster, ~std::uint32_t{0});
+}
+
+}  // namespace
+
+ChildLauncher::ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life,
+                             TaskDispatcher& dispatcher, LaunchScheduler& scheduler, TaskRows& rows,
+                             PacketSender<protocol::WakePacket>& wake_out, const std::string& stat_prefix)
+    : timebase_(timebase),
+      observation_(gpu_observation(timebase)),
+      setup_(setup),
+      tasks_(tasks),
+      life_(life),
+      dispatcher_(dispatcher),
+      scheduler_(scheduler),
+      rows_(rows),
+      wake_out_(wake_out),
+      stats_(observation_.stats, stat_prefix) {}
+
+void ChildLauncher::start(const protocol::ChildPacket& packet) {
+  Starting& starting = starting_[packet.record];
+  starting = {};
+  starting.issued = packet.issued;
+  starting.arrived = now();
+  scheduler_.enter(start_chain(packet.record, 0));
+}
+
+void ChildLauncher::queued(const protocol::ChildPacket& packet) {
+  if (Task* task = tasks_.of_record(packet.record); task != nullptr) {
+    task->launch.issued = packet.issued;
+  } else if (const auto found = starting_.find(packet.record); found != starting_.end()) {
+    found->second.issued = packet.issued;
+  } else {
+    queued_[packet.record] = {packet.ticket, packet.issued};
+  }
+}
+
+// What was ahead of the task in its TMDQ has completed; or all of the grid whose tail launch it is.
+void ChildLauncher::ready(const ChildReady& effect) {
+  Starting& starting = starting_[effect.record];
+  starting = {};
+  starting.arrived = now();
+  if (const Task* behind = tasks_.of_record(effect.behind); behind != nullptr) {
+    starting.behind = Task::Launch::Ahead{behind->operation(), behind->launch.child.stream, {}};
+    if (observation_.timeline != nullptr) starting.behind->name = label(behind->operation());
+    starting.parent = behind->launch.parent;
+  }
+  if (const Task* owner = tasks_.of_record(effect.owner); owner != nullptr) starting.parent = owner->operation();
+  if (const auto queued = queued_.find(effect.record); queued != queued_.end()) {
+    starting.issued = queued->second.issued;
+    queued_.erase(queued);
+  }
+  scheduler_.enter(start_chain(effect.record, effect.owner));
+}
+
+void ChildLauncher::read(const ChildRead& effect) {
+  const ChildRecord child = child_record(effect.line);
+  arch::KernelObject object;
+  arch::KernelShape shape;
+  const std::string why = why_refused(setup_, effect, child, object, shape);
+  if (const Task* parent = tasks_.of_record(effect.parent); parent != nullptr) {
+    shape.subcontext = parent->packet.subcontext;
+  }
+  Task& here = tasks_.add(make_child(effect, child, shape));
+  tasks_.set_record(here, effect.record);
+  observation_.labels.set(here.operation(),
+                          fmt::format("{} #{}", object.name.empty() ? "child" : object.name, ++child_number_));
+  stats_.children.add();
+  stats_.depth.set(child.depth);
+  stats_.open_children.set(static_cast<double>(++open_children_));
+  if (here.launch.behind && child.mode == arch::LaunchMode::stream && here.launch.behind->stream != child.stream) {
+    stats_.false_dependencies.add();
+    if (observation_.timeline != nullptr) rows_.false_dependency(here, now());
+  }
+  ++observation_.progress;
+  if (!why.empty()) {
+    refuse(here, why);
+    return;
+  }
+  if (shape.code != arch::kNoCode) {
+    here.lent = setup_.place.codes->lend(shape.code, shape, {}, effect.record + tmd::kArgs);
+    here.packet.code = here.lent;
+  }
+  if (here.launches && setup_.place.memory.shared_contexts) {
+    scheduler_.enter(share_chain(setup_.place.memory, effect.record, here.operation()));
+  } else {
+    dispatcher_.enlist(here);
+  }
+}
+
+Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape) {
+  Starting starting = std::move(starting_[effect.record]);
+  starting_.erase(effect.record);
+  Task task = make_task(setup_.limits, setup_.place.codes, protocol::kChildBit | next_number_++, child.priority, shape);
+  task.origin = Task::Origin::child;
+  task.source = child.context;
+  if (child.mode == arch::LaunchMode::stream) task.source += arch::context::kTmdqs + 8 * std::uint64_t{child.tmdq};
+  task.head = child.head;
+  const Task* parent = tasks_.of_record(effect.parent);
+  task.launch.child = child;
+  task.launch.parent = parent == nullptr ? starting.parent : parent->operation();
+  task.launch.behind = std::move(starting.behind);
+  task.launch.issued = starting.issued;
+  task.launch.arrived = starting.arrived;
+  task.launch.read = now();
+  return task;
+}
+
+// The task completes without having run.
+void ChildLauncher::refuse(Task& task, const std::string& why) {
+  fault(task.operation(), task.packet.subcontext, task.launch.child.kernel, why);
+  task.status = DoneStatus::faulted;
+  task.listed = task.end = now();
+  life_.task_run_over(task);
+}
+
+void ChildLauncher::failed(const AccessFailed& effect) {
+  refused_.insert(effect.record);
+  const Task* task = tasks_.of_record(effect.record);
+  fault(task == nullptr ? kNoOperation : task->operation(), 0, effect.record,
+        "memory refused an access to the records of device-side launches");
+}
+
+void ChildLauncher::fault(std::uint32_t operation, std::uint8_t subcontext, std::uint64_t address,
+                          const std::string& where) {
+  if (!fault_sink_) return;
+  arch::FaultRecord record;
+  record.kind = arch::FaultKind::child;
+  record.task = operation;
+  record.operation = arch::OpCode::launch_child;
+  record.address = address;
+  record.cycle = now();
+  record.where = where;
+  record.subcontext = subcontext;
+  record.of_tasks = true;
+  fault_sink_(record);
+}
+
+void ChildLauncher::finished(const Task& task, Cycle end) {
+  stats_.open_children.set(static_cast<double>(--open_children_));
+  note_latency(task);
+  if (observation_.timeline != nullptr) rows_.child(task, end);
+  if (task.status == DoneStatus::ok) {
+    observation_.labels.forget(task.operation());
+  } else {
+    stats_.child_faults.add();
+  }
+  ++observation_.progress;
+}
+
+// Only launches that nothing held back count.
+void ChildLauncher::note_latency(const Task& task) {
+  const Task::Launch& launch = task.launch;
+  if (task.start == 0 || !launch.issued || launch.behind || launch.child.mode == arch::LaunchMode::tail) return;
+  const auto part = [this](Cycle from, Cycle to) { return setup_.time.ns(to - std::min(from, to)); };
+  stats_.child_latency.add(part(*launch.issued, task.start));
+  stats_.child_launch.add(part(*launch.issued, launch.arrived));
+  stats_.child_read.add(part(launch.arrived, launch.read));
+  stats_.child_list.add(part(launch.read, task.listed));
+  stats_.child_dispatch.add(part(task.listed, task.start));
+}
+
+void ChildLauncher::wake(const WakeContext& effect) {
+  stats_.wakes.add();
+  for (std::uint32_t sm = 0; sm < setup_.place.sms; ++sm) {
+    if (!effect.sm || *effect.sm == sm) wake_out_.send({effect.context}, sm);
+  }
+}
+
+// A saved CTA becomes a task of its own, at the head of the list of the task that it belongs to.
+void ChildLauncher::restore(const RestoreCta& effect) {
+  namespace saved = arch::saved;
+  const Task* origin = tasks_.find(arch::get_32(effect.line, saved::kOperation));
+  const std::uint64_t record = arch::get_64(effect.line, saved::kRecord);
+  if (origin == nullptr || record == 0 || origin->record() != record) {
+    fault(kNoOperation, 0, effect.area, "the area of a saved CTA does not name its task");
+    return;
+  }
+  Task task;
+  task.origin = Task::Origin::restored;
+  task.head = true;
+  task.packet = origin->packet;
+  task.packet.operation = protocol::kChildBit | next_number_++;
+  task.packet.kind = protocol::TaskKind::restore;
+  task.packet.resumed = false;
+  task.packet.cluster = {};  // one CTA
+  task.packet.runs_as = origin->operation();
+  task.packet.area = effect.area;
+  task.packet.id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
+                        arch::get_32(effect.line, saved::kCtaZ)};
+  task.packet.id.index = task.packet.id.cga = arch::get_64(effect.line, saved::kIndex);
+  observation_.labels.set(task.operation(), label(origin->operation()) + " (restored)");
+  stats_.restores.add();
+  stats_.wakes.add();
+  dispatcher_.enlist(tasks_.add(std::move(task)));
+}
+
+// A fault of the CTA is one of its task.
+void ChildLauncher::restored_over(const Task& task) {
+  Task* origin = tasks_.find(task.packet.runs_as);
+  if (task.status == DoneStatus::faulted && origin != nullptr) origin->status = DoneStatus::faulted;
+  observation_.labels.forget(task.operation());
+  tasks_.take(task.operation());
+  ++observation_.progress;
+}
+
+void ChildLauncher::collect_waits(WaitGraph& graph, const QueueTasks& queues) const {
+  // The ends of tasks whose records memory refused are not known any more: only a reset ends what waits for them.
+  for (const std::uint64_t record : refused_) {
+    const std::string what = fmt::format("what lies at 0x{:x}, which memory refused", record);
+    if (queues.known(record)) {
+      graph.add(label(queues.operation_of(record).value_or(kNoOperation)), "for", what);
+      continue;
+    }
+    const Task* owner = tasks_.of_record(record);
+    tasks_.for_each([&](const Task& task) {
+      const bool concerned = owner == nullptr ? task.record() != 0 : &task == owner;
+      if (concerned) graph.add("children of " + label(task.operation()), "for", what);
+    });
+  }
+  // Of further launches only memory knows.
+  for (const auto& [record, queued] : queued_) {
+    const auto name = [&](std::uint64_t at) {
+      const Task* task = tasks_.of_record(at);
+      return task == nullptr ? fmt::format("the launch at 0x{:x}", at) : label(task->operation());
+    };
+    graph.add(name(record), "for its turn in its TMDQ, behind", name(queued.behind));
+  }
+}
+
+void ChildLauncher::reset() {
+  starting_.clear();
+  queued_.clear();
+  refused_.clear();
+  next_number_ = 0;
+  child_number_ = 0;
+  open_children_ = 0;
+}
+
+}  // namespace heddle::task

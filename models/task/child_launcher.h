@@ -1,0 +1,110 @@
+// Device-side launches (TSK-06 to TSK-13): tasks that device code has launched, from the start packet of an SM, or the
+// end of what was ahead of them in memory, until they are in a list; CTAs that were saved, until they are restored; and
+// what happens when memory refuses their records.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "arch/fault.h"
+#include "arch/gpu_observation.h"
+#include "arch/sm_limits.h"
+#include "common/packet_port.h"
+#include "common/waits.h"
+#include "protocol/packet_task.h"
+#include "protocol/sm_task.h"
+#include "task/launch_scheduler.h"
+#include "task/queue_tasks.h"
+#include "task/task.h"
+#include "task/task_dispatcher.h"
+#include "task/task_rows.h"
+#include "task/task_stats.h"
+
+namespace heddle::task {
+
+// What device-side launches need of the machine.
+struct LaunchPlace {
+  arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
+  arch::LaunchMemory memory;
+  std::uint32_t sms = 0;
+};
+
+class ChildLauncher {
+ public:
+  using FaultSink = std::function<void(const arch::FaultRecord&)>;
+  struct Setup {
+    arch::SmLimits limits;
+    CycleTime time;
+    LaunchPlace place;
+  };
+
+  ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life, TaskDispatcher& dispatcher,
+                LaunchScheduler& scheduler, TaskRows& rows, PacketSender<protocol::WakePacket>& wake_out,
+                const std::string& stat_prefix);
+
+  // Called with every task of device code that cannot run.
+  void on_fault(FaultSink sink) { fault_sink_ = std::move(sink); }
+
+  // An SM has launched a task that nothing holds back.
+  void start(const protocol::ChildPacket& packet);
+  // An SM has put a task behind another one into a TMDQ: for observation only.
+  void queued(const protocol::ChildPacket& packet);
+  // What follows from chains.
+  void ready(const ChildReady& effect);
+  void read(const ChildRead& effect);
+  void wake(const WakeContext& effect);
+  void restore(const RestoreCta& effect);
+  void failed(const AccessFailed& effect);
+  // A child has completed with all its descendants, or a restored CTA has ended.
+  void finished(const Task& task, Cycle end);
+  void restored_over(const Task& task);
+
+  void reset();
+  void collect_waits(WaitGraph& graph, const QueueTasks& queues) const;
+
+ private:
+  // A TMD that is being read.
+  struct Starting {
+    std::optional<std::uint32_t> parent;
+    std::optional<Task::Launch::Ahead> behind;
+    std::optional<Cycle> issued;
+    Cycle arrived = 0;
+  };
+  // A launch that waits in memory behind another one, as SMs tell it.
+  struct Queued {
+    std::uint64_t behind = 0;
+    Cycle issued = 0;
+  };
+
+  Task make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape);
+  void refuse(Task& task, const std::string& why);
+  void fault(std::uint32_t operation, std::uint8_t subcontext, std::uint64_t address, const std::string& where);
+  void note_latency(const Task& task);
+  std::string label(std::uint32_t operation) const { return observation_.labels.of(operation); }
+  Cycle now() const { return timebase_.now(); }
+
+  Timebase& timebase_;
+  GpuObservation& observation_;
+  const Setup setup_;
+  OpenTasks& tasks_;
+  TaskLife& life_;
+  TaskDispatcher& dispatcher_;
+  LaunchScheduler& scheduler_;
+  TaskRows& rows_;
+  PacketSender<protocol::WakePacket>& wake_out_;
+  FaultSink fault_sink_;
+  std::unordered_map<std::uint64_t, Starting> starting_;  // by TMD; looked up only
+  std::map<std::uint64_t, Queued> queued_;                // by TMD
+  std::set<std::uint64_t> refused_;                       // records that memory did not give or take
+  std::uint32_t next_number_ = 0;                         // of operations that begin here
+  std::uint64_t child_number_ = 0;
+  std::size_t open_children_ = 0;
+  LaunchStats stats_;
+};
+
+}  // namespace heddle::task

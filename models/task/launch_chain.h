@@ -1,0 +1,143 @@
+// What device-side launches do to the records in memory, chain by chain (TSK-09, TSK-10, TSK-13): each chain is a state
+// machine that says what to do next, is told what was there, and leaves behind what follows from it. Whoever drives it
+// decides what a step costs: the launch scheduler, or a test with a map for a memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "arch/code_store.h"
+#include "arch/task_record.h"
+#include "arch/tmdq.h"
+
+namespace heddle::task {
+
+using RecordLine = std::array<std::uint8_t, arch::kRecordBytes>;
+
+// The fields of a TMD that do not change.
+struct ChildRecord {
+  std::uint64_t context = 0;  // of a tail launch that has been started: TMD of the grid that it follows
+  std::uint64_t kernel = 0;
+  arch::Dim3 grid;
+  std::uint32_t tmdq = 0;
+  arch::LaunchMode mode = arch::LaunchMode::stream;
+  bool head = false;
+  std::uint32_t stream = 0;
+  std::int32_t priority = 0;
+  std::uint32_t depth = 0;
+};
+ChildRecord child_record(const RecordLine& line);
+
+struct ChainAccess {
+  enum class Kind : std::uint8_t {
+    none,        // the chain is over
+    step,        // 8 bytes; step.again: it is to be done after a while
+    read_line,   // the whole line at `address`
+    write_line,  // `line`
+  };
+  Kind kind = Kind::none;
+  arch::MemoryStep step;
+  std::uint64_t address = 0;
+  const RecordLine* line = nullptr;
+
+  static ChainAccess read_of(std::uint64_t address) { return {Kind::read_line, {}, address, nullptr}; }
+  static ChainAccess write_of(std::uint64_t address, const RecordLine& line) {
+    return {Kind::write_line, {}, address, &line};
+  }
+  static ChainAccess step_of(const arch::MemoryStep& step) { return {Kind::step, step, 0, nullptr}; }
+};
+
+// A TMD and its kernel object have been read.
+struct ChildRead {
+  std::uint64_t record = 0;
+  std::uint64_t parent = 0;  // TMD of its parent grid
+  RecordLine line{};
+  RecordLine object{};
+  bool readable = true;  // the kernel object
+};
+// A TMD is in memory, with its shared context if contexts are shared.
+struct RecordPrepared {
+  std::uint64_t record = 0;
+  std::uint32_t task = 0;
+};
+// A TMD is to be started.
+struct ChildReady {
+  std::uint64_t record = 0;
+  std::uint64_t behind = 0;  // TMD of what was ahead of it in its queue, and has completed
+  std::uint64_t owner = 0;   // it is a tail launch of that grid
+};
+// A task has completed, with all its descendants.
+struct TaskCompleted {
+  std::uint64_t record = 0;
+};
+// The warps that wait for the tasks of a context are to look again.
+struct WakeContext {
+  std::uint64_t context = 0;
+  std::optional<std::uint32_t> sm;  // absent: they can be on any
+};
+// A saved CTA is to be restored.
+struct RestoreCta {
+  std::uint64_t area = 0;
+  RecordLine line{};  // the first of its area
+};
+struct QueueFound {
+  std::uint64_t queue = 0;
+  std::optional<arch::QueueGeometry> geometry;  // absent: no queue lies there, or it is closed
+};
+struct QueueClosed {
+  std::uint64_t queue = 0;
+  bool closed = true;  // false: somebody has a further ticket
+};
+// Memory did not carry out an access to a record; the chain has ended.
+struct AccessFailed {
+  std::uint64_t record = 0;
+};
+using ChainEffect = std::variant<ChildRead, RecordPrepared, ChildReady, TaskCompleted, WakeContext, RestoreCta,
+                                 QueueFound, QueueClosed, AccessFailed>;
+
+class LaunchChain {
+ public:
+  LaunchChain() = default;
+  LaunchChain(const LaunchChain&) = delete;
+  LaunchChain& operator=(const LaunchChain&) = delete;
+  virtual ~LaunchChain() = default;
+
+  virtual ChainAccess access() const = 0;
+  bool over() const { return access().kind == ChainAccess::Kind::none; }
+  // The answer to the access: what was there before a step (a written line: any value), or the line that was read.
+  virtual void answer_word(std::uint64_t old);
+  virtual void answer_line(const RecordLine& line);
+  virtual void failed() = 0;  // instead of an answer
+  // What follows, in the order in which it does.
+  std::vector<ChainEffect> take_effects();
+
+ protected:
+  void effect(ChainEffect effect);
+
+ private:
+  std::vector<ChainEffect> effects_;
+};
+using ChainPtr = std::unique_ptr<LaunchChain>;
+
+// Reads a TMD and its kernel object. `owner`: the grid that it is a tail launch of, which its TMD names from now on; 0:
+// it has a context.
+ChainPtr start_chain(std::uint64_t record, std::uint64_t owner);
+// Takes a TMD for a task of the host and writes the fields of `line` to it. `task` comes back with the effect.
+ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task);
+// Gives the task of `record` the context that its CTAs share. `task` comes back with the effect.
+ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task);
+// The run of the task of `record` has ended: completes everything that is complete with it.
+ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record);
+// The CTA of a context has exited: completes everything that is complete with it.
+ChainPtr leave_chain(const arch::LaunchMemory& memory, std::uint64_t context);
+ChainPtr find_queue_chain(std::uint64_t queue);
+// Closes a queue if it has given out so many tickets.
+ChainPtr close_queue_chain(std::uint64_t queue, std::uint64_t tickets);
+// Closes a queue whose task has been stopped, however many tickets it has given out.
+ChainPtr stop_queue_chain(std::uint64_t queue);
+
+}  // namespace heddle::task

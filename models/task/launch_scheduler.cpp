@@ -1,0 +1,104 @@
+#include "task/launch_scheduler.h"
+
+#include <utility>
+#include <vector>
+
+#include "arch/little_endian.h"
+
+namespace heddle::task {
+
+using AccessKind = ChainAccess::Kind;
+using StepKind = arch::MemoryStep::Kind;
+
+LaunchScheduler::LaunchScheduler(Timebase& timebase, std::string name, ChainMemory& memory, Client& client,
+                                 const Costs& costs, const std::string& stat_prefix)
+    : timebase_(timebase),
+      name_(std::move(name)),
+      memory_(memory),
+      client_(client),
+      costs_(costs),
+      stats_(timebase.observation().stats, stat_prefix) {}
+
+void LaunchScheduler::enter(ChainPtr chain) {
+  stats_.chains.add();
+  const std::uint32_t slot = slots_.take();
+  slots_[slot] = std::move(chain);
+  waiting_.push_back({slot, true});
+  begin_waiting();
+}
+
+void LaunchScheduler::begin_waiting() {
+  while (active_ < costs_.in_flight && !waiting_.empty()) {
+    const Waiting next = waiting_.front();
+    waiting_.pop_front();
+    ++active_;
+    timebase_.schedule_in(next.first ? costs_.cycles : 0, *this, kStep, next.slot);
+  }
+}
+
+void LaunchScheduler::on_event(std::uint32_t kind, std::uint64_t argument) {
+  const auto slot = static_cast<std::uint32_t>(argument);
+  if (kind == kStep) {
+    access(slot);
+    return;
+  }
+  waiting_.push_back({slot, false});
+  begin_waiting();
+}
+
+void LaunchScheduler::access(std::uint32_t slot) {
+  const ChainAccess access = slots_[slot]->access();
+  switch (access.kind) {
+    case AccessKind::read_line:
+      memory_.read_line(access.address, slot);
+      return;
+    case AccessKind::write_line:
+      memory_.write_line(access.address, *access.line, slot);
+      return;
+    case AccessKind::step:
+      HEDDLE_CHECK(access.step.kind != StepKind::none, "a chain of the launch scheduler without a step");
+      memory_.step(access.step, slot);
+      return;
+    case AccessKind::none:
+      break;
+  }
+  HEDDLE_CHECK(false, "a chain of the launch scheduler without a step");
+}
+
+void LaunchScheduler::answered(const ChainAnswer& answer) {
+  const std::uint32_t slot = answer.tag;
+  LaunchChain& chain = *slots_[slot];
+  const ChainAccess access = chain.access();
+  if (!answer.ok) {
+    chain.failed();
+  } else if (access.kind == AccessKind::read_line) {
+    chain.answer_line(answer.data);
+  } else {
+    const bool read = access.kind == AccessKind::step && access.step.kind == StepKind::read;
+    chain.answer_word(read ? arch::get_64(answer.data, 0) : answer.old);
+  }
+  const std::vector<ChainEffect> effects = chain.take_effects();
+  const ChainAccess next = chain.access();
+  const bool again = next.kind == AccessKind::step && next.step.again;
+  if (next.kind == AccessKind::none) {
+    slots_[slot] = nullptr;
+    slots_.give_back(slot);
+    --active_;
+  } else if (again) {
+    --active_;
+    timebase_.schedule_in(costs_.retry, *this, kRetry, slot);
+  } else {
+    this->access(slot);
+  }
+  if (!again) ++timebase_.observation().progress;  // memory has done a step that is not one of waiting
+  for (const ChainEffect& effect : effects) client_.chain_effect(effect);
+  begin_waiting();
+}
+
+void LaunchScheduler::reset() {
+  slots_.clear();
+  waiting_.clear();
+  active_ = 0;
+}
+
+}  // namespace heddle::task

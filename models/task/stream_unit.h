@@ -1,0 +1,87 @@
+// Operations of the host in the order of their streams, and kernels of the packet processor, which no stream holds
+// back: from when they are taken in until they are due, and from their end to the answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "arch/gpu_observation.h"
+#include "arch/sm_limits.h"
+#include "common/packet_port.h"
+#include "protocol/packet_task.h"
+#include "task/queue_tasks.h"
+#include "task/stream_table.h"
+#include "task/task.h"
+#include "task/task_rows.h"
+#include "task/task_stats.h"
+
+namespace heddle::task {
+
+class StreamUnit final : private EventHandler {
+ public:
+  struct Setup {
+    arch::SmLimits limits;
+    CycleTime time;
+    Cycle stream_gap = 0;                    // from the end of an operation to the start of the next one of its stream
+    Cycle start_path = 0;                    // from here to a task's first launch packet on an idle machine
+    const arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
+  };
+
+  StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life, QueueTasks& queues,
+             TaskRows& rows, PacketSender<protocol::DonePacket>& done_out,
+             PacketSender<protocol::DispatchDonePacket>& dispatch_done_out, const std::string& stat_prefix);
+
+  // Neither control packets nor those that share the machine: they are no operations.
+  void on_submit(const protocol::SubmitPacket& packet, std::uint32_t);
+  void on_dispatch(const protocol::DispatchPacket& packet, std::uint32_t);
+  // The task has been started by the distributor: for statistics.
+  void note_start(const Task& task);
+  // The task of an operation or dispatch has ended.
+  void finished(const Task& task, Cycle end);
+
+  // Operations and dispatches taken in that have not ended.
+  std::size_t open() const { return streams_.open() + dispatches_.size(); }
+  void reset();
+  template <class Name>
+  void collect_waits(WaitGraph& graph, const Name& name) const {
+    streams_.collect_waits(graph, name);
+  }
+
+ private:
+  static constexpr std::uint32_t kDue = 0;
+  static constexpr std::uint32_t kHoldEnds = 1;
+  struct Started {
+    std::uint32_t stream = 0;
+    Cycle released = 0;  // when nothing but the launch itself was left to wait for
+    Cycle due = 0;       // when it was ready to be sent
+  };
+
+  const char* handler_name() const override { return name_.c_str(); }
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void start_ready();
+  void due(std::uint32_t stream);
+  void hold_ended(std::uint32_t stream);
+  void finish(std::uint32_t stream, Cycle start, Cycle end, protocol::DoneStatus status, const Task* task);
+  void finish_dispatch(const protocol::DispatchDonePacket& done);
+  void draw(const StreamTable::Entry& entry, Cycle start, Cycle end, const Task* task);
+  void count(protocol::DoneStatus status);
+  void show_open() { stats_.open.set(static_cast<double>(open())); }
+  void progress() { ++timebase_.observation().progress; }
+
+  Timebase& timebase_;
+  const std::string name_;
+  const Setup setup_;
+  TaskLife& life_;
+  QueueTasks& queues_;
+  TaskRows& rows_;
+  PacketSender<protocol::DonePacket>& done_out_;
+  PacketSender<protocol::DispatchDonePacket>& dispatch_done_out_;
+  StreamTable streams_;
+  std::unordered_map<std::uint32_t, Started> started_;   // by operation; looked up only
+  std::unordered_map<std::uint32_t, Cycle> dispatches_;  // arrival by operation; looked up only
+  StreamStats stats_;
+};
+
+}  // namespace heddle::task

@@ -1,0 +1,59 @@
+#include "task/task.h"
+
+#include <utility>
+
+namespace heddle::task {
+
+Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::uint32_t operation,
+               std::int32_t priority, const arch::KernelShape& kernel) {
+  Task task;
+  protocol::TaskPacket& packet = task.packet;
+  packet.operation = operation;
+  packet.priority = priority;
+  packet.grid = kernel.grid;
+  packet.need = arch::need_of(limits, kernel);
+  packet.duration = kernel.duration;
+  packet.cluster = kernel.cluster;
+  packet.local_memory = kernel.local_bytes > 0;
+  packet.subcontext = kernel.subcontext;
+  packet.code = kernel.code;
+  task.launches = codes != nullptr && kernel.code != arch::kNoCode && codes->at(kernel.code).program->launches();
+  return task;
+}
+
+Task& OpenTasks::add(Task task) {
+  const std::uint32_t operation = task.operation();
+  return tasks_.emplace(operation, std::move(task)).first->second;
+}
+
+Task* OpenTasks::find(std::uint32_t operation) {
+  const auto found = tasks_.find(operation);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+void OpenTasks::set_record(Task& task, std::uint64_t record) {
+  task.packet.record = record;
+  records_[record] = task.operation();
+}
+
+Task* OpenTasks::of_record(std::uint64_t record) {
+  const auto found = records_.find(record);
+  return found == records_.end() ? nullptr : &tasks_.at(found->second);
+}
+
+// A restored CTA names the TMD of the task that it belongs to, and does not own it.
+Task OpenTasks::take(std::uint32_t operation) {
+  const auto found = tasks_.find(operation);
+  Task task = std::move(found->second);
+  tasks_.erase(found);
+  const auto record = records_.find(task.record());
+  if (record != records_.end() && record->second == operation) records_.erase(record);
+  return task;
+}
+
+void OpenTasks::clear() {
+  tasks_.clear();
+  records_.clear();
+}
+
+}  // namespace heddle::task

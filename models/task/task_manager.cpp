@@ -1,0 +1,186 @@
+#include "task/task_manager.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+namespace heddle::task {
+
+using protocol::ChildPacket;
+using protocol::DoneStatus;
+
+namespace {
+
+template <class... Parts>
+struct Visitor : Parts... {
+  using Parts::operator()...;
+};
+template <class... Parts>
+Visitor(Parts...) -> Visitor<Parts...>;
+
+}  // namespace
+
+TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std::string& stat_prefix,
+                         const TaskParams& params, const Setup& setup, const TaskPorts& ports)
+    : timebase_(timebase),
+      place_(setup.place),
+      rows_(timebase),
+      scheduler_(timebase, name + ".scheduler", ports.memory, *this,
+                 {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
+                  std::max<Cycle>(1, params.nested.retry)},
+                 stat_prefix),
+      dispatcher_(timebase, tasks_, *this, ports.task, ports.evict, stat_prefix),
+      supply_(tasks_, scheduler_, setup.place.memory, std::max(setup.task_slots, 1U)),
+      queues_(timebase.observation(), tasks_, *this, scheduler_, setup.place.codes, ports.grow, stat_prefix),
+      streams_(timebase, name,
+               {setup.limits, setup.time, timebase.cost(setup.time.cycles(params.stream_gap)),
+                timebase.cost(setup.start_path), setup.place.codes},
+               *this, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
+      launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, dispatcher_, scheduler_, rows_,
+                ports.wake, stat_prefix) {}
+
+void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
+  switch (packet.kind) {
+    case ChildPacket::Kind::start:
+      launcher_.start(packet);
+      break;
+    case ChildPacket::Kind::leave:
+      scheduler_.enter(leave_chain(place_.memory, packet.record));
+      break;
+    case ChildPacket::Kind::appended:
+      queues_.appended(packet.record, packet.ticket);
+      break;
+    case ChildPacket::Kind::lost_entry:
+      queues_.lost_entry(packet.record);
+      break;
+    case ChildPacket::Kind::queued:
+      launcher_.queued(packet);
+      return;
+  }
+  ++timebase_.observation().progress;
+}
+
+// On the way to its list a task's queue is looked up.
+void TaskManager::task_due(Task task) {
+  Task& here = tasks_.add(std::move(task));
+  if (here.queue) {
+    queues_.find(here);
+  } else {
+    task_ready(here);
+  }
+}
+
+// It is given a TMD if its program launches.
+void TaskManager::task_ready(Task& task) {
+  if (task.launches) {
+    supply_.request(task);
+  } else {
+    dispatcher_.enlist(task);
+  }
+}
+
+void TaskManager::task_rejected(Task& task) {
+  task.status = DoneStatus::rejected;
+  task.start = task.end = timebase_.now();
+  finish(task.operation(), timebase_.now());
+}
+
+// A task that has a TMD and was sent gives its place among those that hold one to another; children brought theirs.
+void TaskManager::task_sent(Task& task) {
+  if (task.queue) queues_.begin(task);
+  if (task.launches && task.origin != Task::Origin::child) supply_.sent(task);
+}
+
+// A task with a TMD has completed only once its descendants have (TSK-10).
+void TaskManager::task_run_over(Task& task) {
+  const bool of_host = task.origin == Task::Origin::stream || task.origin == Task::Origin::packet;
+  if (of_host && task.status != DoneStatus::rejected) streams_.note_start(task);
+  task.state = Task::State::run_over;
+  if (task.queue) queues_.end(task);
+  task.queue.reset();  // another task may have it now
+  if (task.origin == Task::Origin::restored) {
+    launcher_.restored_over(task);
+  } else if (task.record() != 0) {
+    scheduler_.enter(ended_chain(place_.memory, task.record()));
+  } else {
+    finish(task.operation(), task.end);
+  }
+}
+
+void TaskManager::finish(std::uint32_t operation, Cycle end) {
+  const Task task = tasks_.take(operation);
+  if (task.lent != 0) place_.codes->give_back(task.lent);
+  if (task.origin == Task::Origin::child) {
+    launcher_.finished(task, end);
+  } else {
+    streams_.finished(task, end);
+  }
+}
+
+void TaskManager::chain_effect(const ChainEffect& effect) {
+  std::visit(Visitor{[this](const ChildRead& read) { launcher_.read(read); },
+                     [this](const RecordPrepared& record) { prepared(record); },
+                     [this](const ChildReady& ready) { launcher_.ready(ready); },
+                     [this](const TaskCompleted& task) { completed(task); },
+                     [this](const WakeContext& context) { launcher_.wake(context); },
+                     [this](const RestoreCta& cta) { launcher_.restore(cta); },
+                     [this](const QueueFound& queue) { queues_.found(queue); },
+                     [this](const QueueClosed& queue) { queues_.closed(queue); },
+                     [this](const AccessFailed& access) { launcher_.failed(access); }},
+             effect);
+}
+
+void TaskManager::prepared(const RecordPrepared& effect) {
+  Task& task = tasks_.at(effect.task);
+  tasks_.set_record(task, effect.record);
+  dispatcher_.enlist(task);
+}
+
+void TaskManager::completed(const TaskCompleted& effect) {
+  if (const Task* task = tasks_.of_record(effect.record); task != nullptr) finish(task->operation(), timebase_.now());
+}
+
+void TaskManager::reset() {
+  streams_.reset();
+  queues_.reset();
+  dispatcher_.reset();
+  supply_.reset();
+  scheduler_.reset();
+  launcher_.reset();
+  rows_.reset();
+  tasks_.clear();
+}
+
+// Who waits for what, when nothing happens any more.
+void TaskManager::collect_waits(WaitGraph& graph) const {
+  constexpr const char* kRecords = "the records of tasks in memory";
+  const Labels& labels = gpu_observation(timebase_).labels;
+  const auto label = [&labels](std::uint32_t operation) { return labels.of(operation); };
+  streams_.collect_waits(graph, label);
+  dispatcher_.collect_waits(graph, label);
+  bool records = false;
+  tasks_.for_each([&](const Task& task) {
+    const std::string name = label(task.operation());
+    if (task.state == Task::State::run_over) graph.add(name, "for its descendants:", "children of " + name);
+    if (task.origin == Task::Origin::restored) graph.add(label(task.packet.runs_as), "for its saved CTA,", name);
+    if (task.launches && task.record() == 0) {
+      graph.add(name, "for one of", kRecords);
+      records = true;
+    }
+    if (task.origin == Task::Origin::child) {
+      graph.add("children of " + label(task.launch.parent.value_or(kNoOperation)), "for the end of", name);
+    }
+    if (queues_.held_open(task)) {
+      graph.add(name, "for entries, or the close, of", fmt::format("its queue at 0x{:x}", task.queue->address));
+    }
+  });
+  launcher_.collect_waits(graph, queues_);
+  if (!records) return;
+  tasks_.for_each([&](const Task& task) {
+    if (task.record() != 0) graph.add(kRecords, "for one to be given back, as by", label(task.operation()));
+  });
+}
+
+}  // namespace heddle::task

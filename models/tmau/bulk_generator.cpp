@@ -1,0 +1,167 @@
+#include "tmau/bulk_generator.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace heddle::tmau {
+namespace {
+
+// Line requests of one SM in a row while another one has some as well (TMA-43).
+constexpr std::uint32_t kTurn = 16;
+
+// Stores too, although their lines come by shared memory: none of them holds a place while the port is held (TMA-43).
+bool uses_port(const BulkWork& work) { return work.kind() != arch::BulkKind::send; }
+
+}  // namespace
+
+BulkGenerator::BulkGenerator(const UnitContext& unit, SmPorts& ports, LineSender& sender)
+    : unit_(unit),
+      ports_(ports),
+      sender_(sender),
+      lanes_(unit.place.sms()),
+      turns_(unit.place.sms()),
+      pace_(unit.params.rate),
+      places_(unit.params) {}
+
+bool BulkGenerator::works_beside(const BulkWork& work) const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [&work](const Ring<std::uint32_t>& lane) { return !lane.empty() && lane.front() != work.number; });
+}
+
+void BulkGenerator::wake(Cycle when) {
+  if (when >= generate_at_) return;
+  generate_at_ = when;
+  unit_.timebase.schedule(when, *this, 0);
+}
+
+void BulkGenerator::on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) {
+  if (generate_at_ != unit_.now()) return;  // it was entered again for an earlier cycle
+  generate_at_ = kNotYet;
+  generate();
+}
+
+void BulkGenerator::port_free(Cycle when) {
+  if (when > unit_.now()) {
+    wake(when);
+  } else {
+    generate();
+  }
+}
+
+void BulkGenerator::give_place(Cycle when) {
+  places_.give_back(when);
+  if (starved_) wake(when);
+}
+
+void BulkGenerator::generate() {
+  if (generating_) return;  // from inside a call of its own: it looks again
+  generating_ = true;
+  starved_ = false;
+  bool left = false;
+  for (;;) {
+    const Turn turn = next_turn();
+    if (turn.when == kNotYet) break;
+    if (turn.when >= unit_.now() + kHorizon) {
+      wake(turn.when);
+      break;
+    }
+    const std::size_t before = lanes_[turn.sm].size();
+    step(turn);
+    left = left || lanes_[turn.sm].size() < before;
+  }
+  generating_ = false;
+  starved_ = places_.earliest(unit_.now()) == PlaceLimit::kUnknown;
+  if (left) unit_.events.place_behind_queue();
+}
+
+// Whose line request leaves next, and when.
+BulkGenerator::Turn BulkGenerator::next_turn() const {
+  Turn best;
+  (void)turns_.pick([&](std::uint32_t sm) {
+    if (lanes_[sm].empty()) return false;
+    const Cycle when = possible(first(sm), unit_.now());
+    if (when < best.when) best = {sm, when};
+    return false;
+  });
+  return best;
+}
+
+// The cycle, `from` or later, in which its next line request can leave; kNotYet: not known.
+Cycle BulkGenerator::possible(const BulkWork& work, Cycle from) const {
+  if (work.earliest == kNotYet) return kNotYet;
+  Cycle when = std::max(work.earliest, from);
+  if (work.lines.done()) return std::max(when, generated_until_);
+  when = pace_.earliest(when);
+  if (!LineSender::goes_out(work)) return when;
+  when = places_.earliest(when);
+  if (uses_port(work) && !ports_.can_send(work.sm)) return kNotYet;
+  return when;
+}
+
+void BulkGenerator::step(const Turn& turn) {
+  BulkWork& work = unit_.works[lanes_[turn.sm].front()];
+  if (!work.lines.done()) {
+    count_wait(work, turn.when);
+    pace_.take(turn.when, 1);
+    take_turn(turn.sm);
+    if (LineSender::goes_out(work)) places_.take();
+    sender_.send(work, turn.when);
+    work.lines.advance();
+  }
+  if (!work.lines.done()) return;
+  work.generated_at = turn.when;
+  work.stage = BulkWork::Stage::completion;
+  work.note(turn.when);
+  (void)lanes_[turn.sm].pop();
+  unit_.events.all_generated(work);
+}
+
+// One SM goes on until another one has something and kTurn lines have been made.
+void BulkGenerator::take_turn(std::uint32_t sm) {
+  if (turn_owner_ != sm || turn_left_ == 0) {
+    turn_owner_ = sm;
+    turn_left_ = kTurn;
+  }
+  if (--turn_left_ > 0) {
+    turns_.keep(sm);
+  } else {
+    turns_.served(sm);
+  }
+}
+
+void BulkGenerator::count_wait(const BulkWork& work, Cycle when) {
+  const bool is_first = work.pieces == 0;
+  if (is_first) generated_until_ = std::max(generated_until_, when);
+  if (when >= generated_until_) unit_.stats.generator_busy.add(when + 1 - generated_until_);
+  generated_until_ = std::max(generated_until_, when + 1);
+  const Cycle wanted = std::max(pace_.earliest(0), work.earliest);
+  if (when <= wanted) return;
+  const Cycle place = LineSender::goes_out(work) ? std::min(when, places_.earliest(wanted)) : when;
+  if (place > wanted) unit_.stats.wait_outstanding.add(place - wanted);
+  if (when > place) unit_.stats.wait_crossbar.add(when - place);
+}
+
+void BulkGenerator::add_waits(const BulkWork& work, WaitGraph& graph) const {
+  if (work.generated() || work.earliest == kNotYet) return;
+  if (places_.earliest(0) == PlaceLimit::kUnknown) {
+    graph.add(unit_.name_of(work), "for an answer to an earlier line request, which waits for", "memory");
+  } else if (!ports_.can_send(work.sm)) {
+    graph.add(unit_.name_of(work), "for room at",
+              fmt::format("the crossbar's port of SM {}", unit_.place.ids[work.sm]));
+  }
+}
+
+void BulkGenerator::reset() {
+  for (Ring<std::uint32_t>& lane : lanes_) lane.clear();
+  turns_.reset();
+  turn_owner_ = Arbiter::kNobody;
+  turn_left_ = 0;
+  pace_.reset();
+  places_.reset();
+  generate_at_ = kNotYet;
+  generating_ = starved_ = false;
+  generated_until_ = 0;
+}
+
+}  // namespace heddle::tmau

@@ -1,0 +1,97 @@
+// The generator of a tensor memory access unit: whose line request leaves next, and when (TMA-15, TMA-16, TMA-43).
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "common/link_pace.h"
+#include "common/ring.h"
+#include "tmau/arbiter.h"
+#include "tmau/line_sender.h"
+#include "tmau/place_limit.h"
+
+namespace heddle::tmau {
+
+// The places of line requests that memory has not answered, in the unit and in its table of them.
+class LinePlaces {
+ public:
+  explicit LinePlaces(const TmauParams& params)
+      : uses_table_(params.tracking == Tracking::table), outstanding_(params.outstanding), table_(params.table) {}
+
+  // The first cycle, `from` or later, in which another line request may be open; PlaceLimit::kUnknown: nobody has said.
+  Cycle earliest(Cycle from) const {
+    const Cycle when = outstanding_.earliest(from);
+    return uses_table_ ? std::max(when, table_.earliest(from)) : when;
+  }
+  void take() {
+    outstanding_.take();
+    if (uses_table_) table_.take();
+  }
+  void give_back(Cycle when) {
+    outstanding_.give_back(when);
+    if (uses_table_) table_.give_back(when);
+  }
+  void reset() {
+    outstanding_.reset();
+    table_.reset();
+  }
+
+ private:
+  const bool uses_table_;
+  PlaceLimit outstanding_;
+  PlaceLimit table_;
+};
+
+// Requests of an SM are lined up in the order in which they have left its queue; the first of them is generated. SMs
+// take turns.
+class BulkGenerator final : private EventHandler {
+ public:
+  BulkGenerator(const UnitContext& unit, SmPorts& ports, LineSender& sender);
+
+  // The request is behind those of its SM that have come before. Its generation begins at work.earliest, once that is
+  // known: then wake() is called.
+  void line_up(const BulkWork& work) { lanes_[work.sm].push(work.number); }
+  void wake(Cycle when);
+  // Requests of an SM that are lined up, the one that is generated included, and the first of them.
+  std::size_t lined_up(std::uint32_t sm) const { return lanes_[sm].size(); }
+  const BulkWork& first(std::uint32_t sm) const { return unit_.works[lanes_[sm].front()]; }
+  // An SM has another request than this one in the stages.
+  bool works_beside(const BulkWork& work) const;
+  // The port takes line requests again.
+  void port_free(Cycle when);
+  // Memory has answered a line request, or will have at `when`: its place is free.
+  void give_place(Cycle when);
+  void add_waits(const BulkWork& work, WaitGraph& graph) const;
+  void reset();
+
+ private:
+  struct Turn {
+    std::uint32_t sm = Arbiter::kNobody;
+    Cycle when = kNotYet;
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  const char* handler_name() const override { return unit_.module; }
+  void generate();
+  Turn next_turn() const;
+  Cycle possible(const BulkWork& work, Cycle from) const;
+  void step(const Turn& turn);
+  void take_turn(std::uint32_t sm);
+  void count_wait(const BulkWork& work, Cycle when);
+
+  const UnitContext& unit_;
+  SmPorts& ports_;
+  LineSender& sender_;
+  std::vector<Ring<std::uint32_t>> lanes_;  // by SM of the unit: requests that are lined up
+  Arbiter turns_;
+  std::uint32_t turn_owner_ = Arbiter::kNobody;
+  std::uint32_t turn_left_ = 0;
+  LinkPace pace_;
+  LinePlaces places_;
+  Cycle generate_at_ = kNotYet;  // event
+  bool generating_ = false;
+  bool starved_ = false;       // no place for line requests, and nobody has said when
+  Cycle generated_until_ = 0;  // after the last line
+};
+
+}  // namespace heddle::tmau

@@ -1,0 +1,89 @@
+#include "tmau/bulk_intake.h"
+
+namespace heddle::tmau {
+
+BulkIntake::BulkIntake(const UnitContext& unit, const std::vector<CreditSink*>& input, RequestSelector& selector,
+                       SetupUnit& setup, BulkReporter& reporter)
+    : unit_(unit), input_(input), selector_(selector), setup_(setup), reporter_(reporter), lanes_(unit.place.sms()) {}
+
+void BulkIntake::arrive(const protocol::BulkRequestPacket& packet, std::uint32_t sm) {
+  BulkWork& work = unit_.works.take();
+  work.packet = packet;
+  work.sm = sm;
+  work.arrival = work.last = unit_.now();
+  unit_.stats.requests[packet.request.kind].add();
+  // The first request of a kernel: what was written before it began counts, as for the L1 (TMA-04, MEM-06).
+  if (packet.forgets) setup_.forget(0);
+  lanes_[sm].input.push(work.number);
+  enter(sm);
+}
+
+// The request behind a drain is no longer held back.
+void BulkIntake::on_event(std::uint32_t /*kind*/, std::uint64_t sm) { enter(static_cast<std::uint32_t>(sm)); }
+
+void BulkIntake::enter(std::uint32_t sm) {
+  Lane& lane = lanes_[sm];
+  while (!lane.input.empty()) {
+    BulkWork& work = unit_.works[lane.input.front()];
+    if (work.kind() == arch::BulkKind::drain) {
+      if (lane.tracker.draining()) break;
+      (void)lane.input.pop();
+      begin_drain(work);
+    } else if (work.kind() == arch::BulkKind::forget) {
+      (void)lane.input.pop();
+      setup_.forget(work.request().descriptor);
+      input_[sm]->return_credit();
+      reporter_.tell_done(work, unit_.now());
+      unit_.works.give_back(work);
+    } else {
+      (void)lane.input.pop();
+      work.phase = lane.tracker.begin();
+      selector_.push(work);
+    }
+  }
+  selector_.choose();
+}
+
+void BulkIntake::begin_drain(BulkWork& work) {
+  Lane& lane = lanes_[work.sm];
+  input_[work.sm]->return_credit();
+  work.stage = BulkWork::Stage::completion;
+  lane.drain = work.number;
+  if (lane.tracker.drain(unit_.now())) end_drain(work.sm);
+}
+
+void BulkIntake::end_drain(std::uint32_t sm) {
+  Lane& lane = lanes_[sm];
+  const BulkWork& work = unit_.works[*lane.drain];
+  reporter_.tell_done(work, lane.tracker.drained());
+  unit_.works.give_back(work);
+  lane.drain.reset();
+  if (!lane.input.empty()) unit_.timebase.schedule(unit_.now(), *this, 0, sm);
+}
+
+void BulkIntake::ended(std::uint32_t sm, std::uint8_t phase, Cycle when) {
+  if (lanes_[sm].tracker.end(phase, when)) end_drain(sm);
+}
+
+void BulkIntake::add_waits(const BulkWork& work, WaitGraph& graph) const {
+  const std::string drain = unit_.drain_of(work.sm);
+  if (work.stage == BulkWork::Stage::input) return graph.add(unit_.name_of(work), "for the drain before it", drain);
+  unit_.works.for_each([&](const BulkWork& open) {
+    if (open.number == work.number || open.sm != work.sm || open.stage == BulkWork::Stage::input ||
+        open.phase == lanes_[work.sm].tracker.phase()) {
+      return;
+    }
+    graph.add(drain, "for", unit_.name_of(open));
+  });
+  graph.add(unit_.name_of(work), "for all before it:", drain);
+}
+
+void BulkIntake::reset() {
+  for (Lane& lane : lanes_) {
+    lane.input.clear();
+    lane.tracker.reset();
+    lane.drain.reset();
+  }
+}
+
+}  // namespace heddle::tmau

@@ -1,0 +1,126 @@
+#include "tmau/line_sender.h"
+
+#include "common/bits.h"
+
+namespace heddle::tmau {
+namespace {
+
+using arch::BulkKind;
+using protocol::MemoryRequest;
+
+void enable_inside(MemoryRequest& request, const arch::TensorPiece& piece, std::uint32_t first) {
+  std::uint8_t* enables = request.use_enables();
+  for (std::uint32_t i = 0; i < request.get_data_length(); ++i) {
+    enables[i] = piece.inside.test(first + i) ? TLM_BYTE_ENABLED : TLM_BYTE_DISABLED;
+  }
+}
+
+}  // namespace
+
+MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
+  MemoryRequest& request = store_.acquire();
+  protocol::MemoryExtension& extension = request.extension;
+  extension.entry = work.number << kRoleBits | static_cast<std::uint32_t>(role);
+  extension.sm = unit_.place.ids[work.sm];
+  extension.subcontext = work.packet.subcontext;
+  if (role != Role::line) return request;
+  if (unit_.params.tracking != Tracking::table) {
+    extension.carried = static_cast<std::uint8_t>(unit_.params.carried_bytes);
+  }
+  protocol::BulkTarget& target = extension.bulk.get();
+  target = work.target;
+  target.piece = work.lines.line().piece;
+  return request;
+}
+
+void LineSender::send(BulkWork& work, Cycle when) {
+  ++work.pieces;
+  const arch::TensorPiece& piece = work.lines.line().piece;
+  work.bytes += work.kind() == BulkKind::prefetch ? work.lines.line().bytes : piece.bytes;
+  switch (work.kind()) {
+    case BulkKind::load:
+      if (!piece.inside.any()) return send_fill(work, when);
+      return send_read(work, when);
+    case BulkKind::copy:
+      return send_read(work, when);
+    case BulkKind::prefetch:
+      return send_prefetch(work, when);
+    default:
+      return send_source(work, when);
+  }
+}
+
+void LineSender::send_read(BulkWork& work, Cycle when) {
+  const arch::TensorPiece& piece = work.lines.line().piece;
+  MemoryRequest& request = make(work, Role::line);
+  const std::uint32_t first = piece.inside.lowest();
+  const std::uint32_t length = piece.inside.highest() - first + 1;
+  request.aim(tlm::TLM_READ_COMMAND, piece.address + first, length);
+  if (work.target.by_rank && work.kind() == BulkKind::load) {
+    request.extension.multicast = work.packet.sms;
+    work.acknowledgements += bits::count(work.packet.sms);
+    unit_.stats.multicast_sent.add();
+    unit_.stats.multicast_saved.add(bits::count(work.packet.ctas) - 1);
+  }
+  ++work.answers;
+  unit_.stats.lines.add();
+  unit_.stats.bytes_in.add(length);
+  ports_.send(work.sm, request, when);
+}
+
+// Bytes of shared memory are asked for; those outside the tensor are not stored (TMA-13).
+void LineSender::send_source(BulkWork& work, Cycle when) {
+  const arch::TensorPiece& piece = work.lines.line().piece;
+  if (!piece.inside.any()) return;
+  MemoryRequest& request = make(work, Role::line);
+  const std::uint32_t first = piece.inside.lowest();
+  request.aim(tlm::TLM_WRITE_COMMAND, piece.address + first, piece.inside.highest() - first + 1);
+  const bool forward = work.kind() == BulkKind::send;
+  if (forward) request.extension.bulk.get().destination = static_cast<std::uint32_t>(piece.address);
+  if (!(arch::ByteMask::range(first, piece.inside.highest() + 1) == piece.inside)) enable_inside(request, piece, first);
+  if (work.kind() == BulkKind::reduce) {
+    request.set_command(tlm::TLM_IGNORE_COMMAND);
+    request.extension.action = protocol::MemoryAction::reduce_block;
+    request.extension.atomic = work.target.reduction;
+    request.extension.type = work.target.value;
+  }
+  ++work.reads;
+  protocol::BulkReadPacket packet;
+  packet.request = &request;
+  packet.sm = unit_.place.first + work.sm;
+  packet.forward = forward;
+  source_.send_at(when, packet, work.sm);
+}
+
+void LineSender::send_prefetch(BulkWork& work, Cycle when) {
+  const Line& line = work.lines.line();
+  if (line.sectors == 0) return;
+  MemoryRequest& request = make(work, Role::prefetch);
+  const std::uint32_t first = bits::lowest(line.sectors);
+  request.aim(tlm::TLM_IGNORE_COMMAND, arch::line_of(line.piece.address) + first * arch::kSectorBytes,
+              (bits::highest(line.sectors) - first + 1) * arch::kSectorBytes);
+  request.extension.sectors = line.sectors;
+  request.extension.action = protocol::MemoryAction::prefetch;
+  unit_.stats.lines.add();
+  ports_.send(work.sm, request, when);
+}
+
+// Nothing of the piece is in the tensor: it does not go to memory, but to the same places.
+void LineSender::send_fill(BulkWork& work, Cycle when) {
+  MemoryRequest& request = make(work, Role::line);
+  request.set_address(work.lines.line().piece.address);
+  request.set_response_status(tlm::TLM_OK_RESPONSE);
+  unit_.stats.fills.add();
+  if (!work.target.by_rank) {
+    work.note(when + delivery_.response());
+    return delivery_.deliver(request, work.sm, when + delivery_.response());
+  }
+  bits::for_each(work.packet.sms, [&](std::uint32_t sm) {
+    request.acquire();
+    ++work.acknowledgements;
+    delivery_.fill(work, request, sm, when);
+  });
+  request.release();
+}
+
+}  // namespace heddle::tmau

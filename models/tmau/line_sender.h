@@ -1,0 +1,52 @@
+// Line requests, and where each of them leaves for: memory, shared memory, other units (TMA-15).
+#pragma once
+
+#include "common/packet_port.h"
+#include "tmau/request_store.h"
+#include "tmau/shared_delivery.h"
+#include "tmau/sm_ports.h"
+#include "tmau/unit_context.h"
+
+namespace heddle::tmau {
+
+class LineSender {
+ public:
+  // What a payload is for: the low bits of its entry. The others are the number of its request.
+  enum class Role : std::uint8_t { line, prefetch, descriptor, copied };
+
+  // `source`: to shared memory, for its bytes; link = SM of the unit.
+  LineSender(const UnitContext& unit, RequestStore& store, SmPorts& ports, SharedDelivery& delivery,
+             PacketSender<protocol::BulkReadPacket>& source)
+      : unit_(unit), store_(store), ports_(ports), delivery_(delivery), source_(source) {}
+
+  protocol::MemoryRequest& make(const BulkWork& work, Role role);
+  static Role role_of(const protocol::MemoryRequest& request) {
+    return static_cast<Role>(request.extension.entry & ((1U << kRoleBits) - 1));
+  }
+  static std::uint32_t number_of(const protocol::MemoryRequest& request) {
+    return request.extension.entry >> kRoleBits;
+  }
+  // Its current line takes one of the places of line requests: it leaves for memory or for shared memory.
+  static bool goes_out(const BulkWork& work) {
+    const Line& line = work.lines.line();
+    return work.kind() == arch::BulkKind::prefetch ? line.sectors != 0 : line.piece.inside.any();
+  }
+  // The request's current line leaves.
+  void send(BulkWork& work, Cycle when);
+
+ private:
+  static constexpr std::uint32_t kRoleBits = 2;
+
+  void send_read(BulkWork& work, Cycle when);
+  void send_source(BulkWork& work, Cycle when);
+  void send_prefetch(BulkWork& work, Cycle when);
+  void send_fill(BulkWork& work, Cycle when);
+
+  const UnitContext& unit_;
+  RequestStore& store_;
+  SmPorts& ports_;
+  SharedDelivery& delivery_;
+  PacketSender<protocol::BulkReadPacket>& source_;
+};
+
+}  // namespace heddle::tmau

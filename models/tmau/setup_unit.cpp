@@ -1,0 +1,188 @@
+#include "tmau/setup_unit.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tmau/bulk_rules.h"
+
+namespace heddle::tmau {
+namespace {
+
+using arch::kDescriptorBytes;
+using arch::TensorRule;
+
+constexpr std::uint32_t kDescriptorAlignment = kDescriptorBytes / 2;
+
+}  // namespace
+
+SetupUnit::SetupUnit(const UnitContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports)
+    : unit_(unit),
+      generator_(generator),
+      sender_(sender),
+      ports_(ports),
+      descriptor_hit_(unit.timebase.cost(unit.params.descriptor_hit)),
+      setup_(unit.timebase.cost(unit.params.setup)),
+      generate_(unit.timebase.cost(unit.params.generate)),
+      cache_(unit.params.descriptors) {}
+
+std::uint64_t SetupUnit::bytes_of(const BulkWork& work) const {
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  const arch::BulkRequest& request = work.request();
+  if (!request.tensor) return request.blocks > kMost / arch::kBulkBlock ? kMost : request.blocks * arch::kBulkBlock;
+  const CheckedDescriptor* known = cache_.peek(request.descriptor, work.packet.subcontext);
+  if (known == nullptr || known->rule != TensorRule::none) return kMost;
+  return known->descriptor.box_bytes();
+}
+
+void SetupUnit::start(BulkWork& work) {
+  const Cycle now = unit_.now();
+  const arch::BulkRequest& request = work.request();
+  if (work.packet.broken != TensorRule::none) return drop(work, work.packet.broken, now);
+  if (work.packet.by_rank && (work.packet.sms == 0 || work.packet.ctas == 0)) {
+    return drop(work, TensorRule::receivers, now);
+  }
+  if (request.tensor) {
+    const TensorRule rule = check_descriptor_address(request, unit_.place.memory);
+    if (rule != TensorRule::none) return drop(work, rule, now);
+    return look_up(work);
+  }
+  work.stage = BulkWork::Stage::generation;
+  if (request.blocks > 0) {
+    const TensorRule rule = check_block(request, unit_.place.memory);
+    if (rule != TensorRule::none) return drop(work, rule, now);
+    fill_target(work);
+    work.lines = LineGenerator(request, unit_.params.prefetch);
+  }
+  generate_from(work, now + generate_);
+}
+
+void SetupUnit::look_up(BulkWork& work) {
+  if (generator_.works_beside(work)) unit_.stats.descriptor_ahead.add();
+  unit_.stats.descriptor_busy.add(descriptor_hit_);
+  work.stage = BulkWork::Stage::descriptor;
+  const Cycle looked_up = unit_.now() + descriptor_hit_;
+  fill_target(work);
+  if (const CheckedDescriptor* found = cache_.find(work.request().descriptor, work.packet.subcontext)) {
+    unit_.stats.descriptor_hits.add();
+    set_up(work, *found, looked_up);
+  } else {
+    unit_.stats.descriptor_misses.add();
+    fetch(work, looked_up);
+  }
+}
+
+// A descriptor that does not begin at a line takes two reads.
+void SetupUnit::fetch(BulkWork& work, Cycle when) {
+  const std::uint64_t address = work.request().descriptor;
+  cache_.begin_fetch(address, work.packet.subcontext);
+  look_up_free_ = kNotYet;
+  const std::uint32_t length = address % arch::kLineBytes == 0 ? kDescriptorBytes : kDescriptorAlignment;
+  fetch_.emplace();
+  fetch_->number = work.number;
+  fetch_->open = kDescriptorBytes / length;
+  fetch_->begin = when;
+  for (std::uint32_t at = 0; at < kDescriptorBytes; at += length) {
+    protocol::MemoryRequest& request = sender_.make(work, LineSender::Role::descriptor);
+    request.aim(tlm::TLM_READ_COMMAND, address + at, length);
+    ports_.push_ready(work.sm, request, when);
+  }
+}
+
+void SetupUnit::fetched(protocol::MemoryRequest& request, BulkWork& work, Cycle arrival) {
+  HEDDLE_CHECK(fetch_ && fetch_->number == work.number && fetch_->open > 0,
+               "a descriptor came that nobody has asked for");
+  const std::uint64_t descriptor_address = work.request().descriptor;
+  if (request.get_response_status() != tlm::TLM_OK_RESPONSE) {
+    fetch_->failed = true;
+    BulkFailure failure = BulkFailure::of(request, arrival);
+    failure.address = descriptor_address;
+    work.fail(failure);
+  } else if (request.extension.poisoned) {
+    fetch_->failed = true;
+    work.fail(BulkFailure::poison(descriptor_address, arrival));
+  } else {
+    std::memcpy(fetch_->bytes.data() + (request.get_address() - descriptor_address), request.get_data_ptr(),
+                request.get_data_length());
+  }
+  work.note(arrival);
+  if (--fetch_->open > 0) return;
+  const Fetch done = *fetch_;
+  fetch_.reset();
+  const Cycle when = work.last;
+  unit_.stats.descriptor_busy.add(when - done.begin);
+  if (done.failed) {
+    cache_.drop_fetch();
+    work.stage = BulkWork::Stage::generation;
+    generate_from(work, when);
+    return stay_until(when);
+  }
+  const CheckedDescriptor descriptor = check_descriptor(done.bytes.data(), unit_.place.memory);
+  cache_.end_fetch(descriptor);
+  set_up(work, descriptor, when);
+}
+
+void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle when) {
+  const Cycle begin = std::max(when, setup_free_);
+  setup_free_ = begin + setup_;
+  unit_.stats.setup_busy.add(setup_);
+  stay_until(begin);
+  work.stage = BulkWork::Stage::setup;
+  const TensorRule rule = check_tensor(work.request(), work.packet.room, checked);
+  if (rule != TensorRule::none) return drop(work, rule, setup_free_);
+  const arch::TensorDescriptor& descriptor = checked.descriptor;
+  work.target.tensor = true;
+  work.target.swizzle = descriptor.swizzle;
+  work.target.type = descriptor.type;
+  work.target.fill = descriptor.fill;
+  work.target.value = arch::value_type(descriptor.type);
+  work.lines = LineGenerator(work.request(), descriptor, unit_.params.prefetch);
+  work.stage = BulkWork::Stage::generation;
+  generate_from(work, setup_free_ + generate_);
+}
+
+void SetupUnit::generate_from(BulkWork& work, Cycle when) {
+  work.earliest = when;
+  generator_.wake(when);
+}
+
+// The look-up is occupied until then.
+void SetupUnit::stay_until(Cycle when) {
+  look_up_free_ = when;
+  unit_.events.look_up_free();
+}
+
+// It is over in its turn, without line requests.
+void SetupUnit::drop(BulkWork& work, TensorRule rule, Cycle when) {
+  work.rule = rule;
+  work.stage = BulkWork::Stage::generation;
+  generate_from(work, when);
+}
+
+void SetupUnit::fill_target(BulkWork& work) const {
+  const arch::BulkRequest& request = work.request();
+  protocol::BulkTarget& target = work.target;
+  target.by_rank = work.packet.by_rank;
+  target.phase = work.phase;
+  target.ctas = work.packet.ctas;
+  target.barrier = request.barrier;
+  target.cta_slot = work.packet.cta_slot;
+  target.cga_id = work.packet.cga_id;
+  target.rank = work.packet.rank;
+  target.sequence = work.packet.sequence;
+  target.cta = work.packet.cta;
+  target.warp = work.packet.warp;
+  target.unit = unit_.place.number;
+  target.request = work.number;
+  target.data_cta = request.data_cta;
+  target.reduces = request.reduces;
+  target.reduction = request.reduction;
+  target.value = request.type;
+}
+
+void SetupUnit::reset() {
+  cache_.reset();
+  fetch_.reset();
+  look_up_free_ = setup_free_ = 0;
+}
+
+}  // namespace heddle::tmau

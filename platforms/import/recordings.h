@@ -1,0 +1,70 @@
+// Recordings of profilers as workloads: INP-01 to INP-07, INP-10, INP-11.
+#pragma once
+
+#include <istream>
+#include <string>
+#include <vector>
+
+#include "workload/workload.h"
+
+namespace heddle::import {
+
+// Recorded Kineto traces (PyTorch profiler, CUDA and ROCm).
+//
+// True where the file, plain or gzip, begins like a JSON object: `{` and a quoted key. That is all that can be told
+// without reading the file to its end, because "traceEvents" may be its last key; import_kineto() refuses a JSON file
+// that is not a trace. Throws InputError where the file cannot be read.
+bool looks_like_kineto(const std::string& path);
+
+// Reads a trace: one workload per device that has GPU operations, in order of the device number (INP-06). All or
+// nothing (INP-07): what is malformed, truncated, out of range or without a single kernel throws InputError with file,
+// byte position or event, reason and remedy. Memory is proportional to the GPU operations and host calls kept, not to
+// the file.
+//
+// What a recording leaves open is settled as follows, and counted in Workload::warnings:
+//  - an operation without launch call has no enqueue time and starts at its recorded start at the earliest (INP-03);
+//  - a kernel without grid gets one CTA of 256 threads per SM of the recorded machine (INP-04);
+//  - a start that neither host, stream nor recorded wait explains is explained by dependencies.h.
+std::vector<workload::Workload> import_kineto(const std::string& path);
+
+// The same from a stream of plain JSON; `name` stands for the file in messages and in Workload::name.
+std::vector<workload::Workload> import_kineto(std::istream& stream, const std::string& name);
+
+// Recordings of Nsight Systems, exported to SQLite.
+//
+// True where the file, plain or gzip, is a SQLite database; import_nsys() refuses one that is no export. Throws
+// InputError where the file cannot be read.
+bool looks_like_nsys(const std::string& path);
+
+// Reads an export of schema 3.x (`nsys export --type sqlite`): one workload per device that has GPU operations, in
+// order of the device number (INP-06). All or nothing (INP-07): what is malformed, truncated, out of range or without
+// a single kernel throws InputError with file, table, row, reason and remedy. Nothing is written, neither into the file
+// nor beside it; what is packed is unpacked into memory.
+//
+// A kernel's cluster becomes a GPC_CGA: in load-balancing mode for the scheduling policy of that name, in multicast
+// mode for the default and the spread policy. Kernels of one stream may overlap. What a recording leaves open is
+// settled as for Kineto (above, and dependencies.h). Without TARGET_INFO_GPU the device is unknown: no name, no SMs.
+std::vector<workload::Workload> import_nsys(const std::string& path);
+
+// The same from the bytes of a database, not packed; `name` stands for the file in messages and in Workload::name.
+std::vector<workload::Workload> import_nsys(std::istream& stream, const std::string& name);
+
+// Kernel traces of AMD's rocprofv3 (CSV).
+//
+// True where the first line of the file, plain or gzip, names columns of rocprofv3; import_rocprof() refuses one that
+// is no kernel trace. Throws InputError where the file cannot be read.
+bool looks_like_rocprof(const std::string& path);
+
+// Reads a kernel trace (`rocprofv3 --kernel-trace --output-format csv`): one workload per agent, in order of its number
+// (INP-06). Columns are found by their names, in any order. All or nothing (INP-07): what is malformed, cut off, out of
+// range or without a kernel throws InputError with file, line, reason and remedy.
+//
+// Queues become streams; Grid_Size counts work-items (INP-04); registers are the vector registers of both kinds. Such a
+// trace knows neither host calls nor waits between queues nor the device: every kernel starts at its recorded start at
+// the earliest (INP-03), and the machine has to be chosen. The stream gap is the lower quartile of the gaps in queues.
+std::vector<workload::Workload> import_rocprof(const std::string& path);
+
+// The same from a stream of plain text; `name` stands for the file in messages and in Workload::name.
+std::vector<workload::Workload> import_rocprof(std::istream& stream, const std::string& name);
+
+}  // namespace heddle::import

@@ -1,0 +1,126 @@
+// Steps of control flow: what a warp executes next.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/yaml_util.h"
+#include "program/step_table.h"
+
+namespace heddle::program {
+
+void compile_let(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  for (const auto& entry : map.node("let")) {
+    const std::string& name = entry.first.Scalar();
+    // Nothing evaluates it: it goes into the expressions that name it.
+    NamedValue value = program.take_named(program.expression(map, "let", entry.second));
+    program.names().let(name, position(entry.first, program.file()), std::move(value));
+  }
+}
+
+// The counter and its limit stand in two scalars.
+void compile_loop(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  ProgramStep begin = program.make_control(StepKind::loop_begin, "loop", map.where());
+  begin.at = map.has("from") ? program.uniform(map, "from") : program.constant(0);
+  begin.to = program.uniform(map, "to");
+  if (map.has("step")) begin.increment = map.number<std::int64_t>("step", {Unit::none, -1'000'000'000, 1'000'000'000});
+  if (begin.increment == 0) map.fail("step", "a loop with step 0 never ends");
+  program.names().open();
+  begin.scalar = program.names().loop(map.name("var"), map.where("var"));
+  ProgramStep end = program.make_control(StepKind::loop_end, "loop", map.where());
+  end.scalar = begin.scalar;
+  end.increment = begin.increment;
+  const std::uint32_t at = program.add(std::move(begin));
+  end.target = at + 1;
+  program.block(map.node("do"), map.thing() + ", do");
+  program.names().close();
+  program.add(std::move(end));
+  program.jump_here(at);
+}
+
+void compile_while(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  ProgramStep begin = program.make_control(StepKind::while_begin, "while", map.where());
+  begin.scalar = program.names().scalars(1);
+  ProgramStep test = program.make_control(StepKind::while_test, "while", map.where());
+  test.scalar = begin.scalar;
+  test.at = program.expression(map, "cond");
+  test.free = false;  // so that no loop runs without an instruction
+  program.read(test, test.at);
+  ProgramStep back = program.make_control(StepKind::while_end, "while", map.where());
+  program.add(std::move(begin));
+  back.target = program.add(std::move(test));
+  const std::uint32_t at = back.target;
+  program.block(map.node("do"), map.thing() + ", do");
+  program.add(std::move(back));
+  program.jump_here(at);
+}
+
+void compile_if(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  ProgramStep begin = program.make_control(StepKind::if_begin, "if", map.where());
+  begin.at = program.expression(map, "cond");
+  begin.free = program.at(begin.at).uniform();
+  begin.scalar = program.names().scalars(2);
+  program.read(begin, begin.at);
+  ProgramStep other = program.make_control(StepKind::if_else, "else", map.where());
+  ProgramStep end = program.make_control(StepKind::if_end, "if", map.where());
+  other.scalar = end.scalar = begin.scalar;
+  const std::uint32_t at = program.add(std::move(begin));
+  program.block(map.node("then"), map.thing() + ", then");
+  const std::uint32_t middle = program.here();
+  program.jump_here(at);
+  program.add(std::move(other));
+  if (map.has("else")) program.block(map.node("else"), map.thing() + ", else");
+  program.jump_here(middle);
+  program.add(std::move(end));
+}
+
+void compile_roles(ProgramBuilder& program, const StepSource& source) {
+  // A block that large has no machine; the machine says so later.
+  const std::uint64_t warps =
+      std::min<std::uint64_t>((program.kernel().block.count() + arch::kWarpLanes - 1) / arch::kWarpLanes, 1U << 30);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> taken;
+  std::vector<std::uint32_t> jumps;
+  for (const YAML::Node& node : source.map.items("roles")) {
+    const MapReader map(node, role_spec(), program.thing() + ", role", program.file());
+    const std::vector<YAML::Node> items = map.items("warps");
+    if (items.empty() || items.size() > 2) map.fail("warps", "a warp, or the first and the last, are expected");
+    const Limits<std::uint32_t> limits{Unit::none, 0, static_cast<std::uint32_t>(warps - 1)};
+    const auto first = map.number<std::uint32_t>("warps", items.front(), limits);
+    const auto last = map.number<std::uint32_t>("warps", items.back(), limits);
+    if (first > last) map.fail("warps", "the first is behind the last");
+    for (const auto& [from, to] : taken) {
+      if (first <= to && from <= last) map.fail("warps", "a warp of these has another role already");
+    }
+    taken.emplace_back(first, last);
+    ProgramStep role = program.make_control(StepKind::role, "role", map.where());
+    role.first_warp = first;
+    role.last_warp = last;
+    const std::uint32_t at = program.add(std::move(role));
+    program.block(map.node("do"), map.thing() + ", do");
+    jumps.push_back(program.add(program.make_control(StepKind::jump, "role", map.where())));
+    program.jump_here(at);
+  }
+  if (jumps.empty()) source.map.fail("roles", "the list is empty");
+  for (const std::uint32_t jump : jumps) program.jump_here(jump);
+}
+
+void compile_exit(ProgramBuilder& program, const StepSource& source) {
+  program.add(program.make_control(StepKind::leave, source.row.name, source.where));
+}
+
+void compile_cluster_barrier(ProgramBuilder& program, const StepSource& source) {
+  ProgramStep arrive = program.make(StepKind::operation, arch::OpCode::cluster_arrive, source.row.name, source.where);
+  arrive.order = arch::Order::release;
+  arrive.scope = arch::Scope::cluster;
+  program.add(std::move(arrive));
+  ProgramStep wait = program.make(StepKind::operation, arch::OpCode::cluster_wait, source.row.name, source.where);
+  wait.order = arch::Order::acquire;
+  wait.scope = arch::Scope::cluster;
+  program.add(std::move(wait));
+}
+
+}  // namespace heddle::program

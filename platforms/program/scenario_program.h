@@ -1,0 +1,40 @@
+// A kernel of a scenario as a program of operations (SM-02).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "arch/warp_program.h"
+#include "program/program_parts.h"
+
+namespace heddle::program {
+
+// Although issue() changes nothing that can be seen, it evaluates expressions in place: one program is used by one
+// thread at a time. Read the scenario once more for another simulation that runs beside this one.
+class ScenarioProgram : public arch::WarpProgram {
+ public:
+  explicit ScenarioProgram(ProgramParts parts) : parts_(std::move(parts)) {}
+
+  std::uint32_t registers() const override { return parts_.registers; }
+  bool launches() const override { return parts_.launches; }
+  // Registers begin as zeros.
+  void start(const arch::WarpPlace& place, arch::WarpState& state) const override;
+  const arch::Demand& demand(const arch::WarpState& state) const override { return step(state).demand; }
+  // A `set` writes its result to the registers here: nobody reads them before they are ready. Arrays of `operation`
+  // that its code does not use, and entries of lanes that do not take part, keep what they held.
+  void issue(const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) const override;
+  std::string describe(const arch::WarpState& state) const override { return step(state).text; }
+
+ private:
+  const ProgramStep& step(const arch::WarpState& state) const { return parts_.steps[state.pc]; }
+  // Goes on to the next step that is issued.
+  void settle(const arch::WarpPlace& place, arch::WarpState& state) const;
+  // Carries out the control flow at pc.
+  void control(const arch::WarpPlace& place, arch::WarpState& state) const;
+  void count(const arch::WarpPlace& place, arch::WarpState& state, const ProgramStep& now) const;
+
+  ProgramParts parts_;
+};
+
+}  // namespace heddle::program

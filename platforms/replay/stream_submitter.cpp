@@ -1,0 +1,208 @@
+#include "replay/stream_submitter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace heddle::replay {
+
+using protocol::SubmitKind;
+using protocol::SubmitPacket;
+using workload::OpKind;
+
+StreamSubmitter::StreamSubmitter(const sc_core::sc_module_name& name, const StreamSubmission& what, GpuObservation& gpu,
+                                 Observation& own)
+    : sc_core::sc_module(name),
+      domain("domain", 1.0, TimingMode::at, 0, own),
+      submit_out("submit_out", domain, 1, what.timings.submit_queue),
+      done_in("done_in", domain, 1),
+      gpu_(gpu),
+      results_(what.workload.ops.size()) {
+  const workload::Workload& workload = what.workload;
+  domain.add_resettable(*this);
+  domain.add_wait_source(*this);
+  submit_out.on_credit<StreamSubmitter, &StreamSubmitter::on_credit>(*this);
+  done_in.on_packet<StreamSubmitter, &StreamSubmitter::on_done>(*this);
+  for (std::size_t i = 0; i < workload.streams.size(); ++i) {
+    gpu.streams.set(static_cast<std::uint32_t>(i), "stream " + workload.streams[i].name);
+  }
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    gpu.labels.set(static_cast<std::uint32_t>(i), operation_label(workload, i));
+  }
+  plan(what);
+  plan_controls(workload.tpc_switches, what.shares);
+  if (!items_.empty()) lead_ = std::max<std::int64_t>(0, 1 - items_.front().when);  // the link takes a nanosecond
+}
+
+StreamSubmitter::~StreamSubmitter() = default;
+
+// When each operation is submitted: the host's call plus the launch latency, less what the modelled GPU itself needs.
+// Within a stream the order of the workload holds, whatever the times say.
+void StreamSubmitter::plan(const StreamSubmission& what) {
+  const workload::Workload& workload = what.workload;
+  const auto kernel_path = static_cast<std::int64_t>(std::llround(what.timings.start_path_ns));
+  const auto latency = static_cast<std::int64_t>(std::llround(what.timings.launch_latency_ns));
+  std::vector<std::int64_t> stream_time(workload.streams.size(), std::numeric_limits<std::int64_t>::min());
+  struct Timed {
+    std::int64_t when;
+    std::size_t op;
+  };
+  std::vector<Timed> timed;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    const std::int64_t before_start = op.kind == OpKind::kernel ? kernel_path : 0;
+    std::int64_t when = stream_time[op.stream];
+    if (what.pace == Pace::asap) {
+      when = 0;
+    } else {
+      if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - before_start));
+      if (op.not_before) when = std::max(when, *op.not_before - before_start);
+      if (when == std::numeric_limits<std::int64_t>::min()) when = 0;
+    }
+    stream_time[op.stream] = when;
+    timed.push_back({when, i});
+  }
+  std::stable_sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.when < b.when; });
+
+  streams_ = static_cast<std::uint32_t>(workload.streams.size());
+  for (const Timed& entry : timed) {
+    const workload::Op& op = workload.ops[entry.op];
+    const SubmitPacket packet = packet_of(workload, entry.op, what.codes);
+    for (const workload::Edge& edge : op.after) {
+      SubmitPacket wait = packet;
+      wait.kind = SubmitKind::wait;
+      wait.wait_for = static_cast<std::uint32_t>(edge.from);
+      items_.push_back({entry.when, wait});
+    }
+    items_.push_back({entry.when, packet});
+    if (packet.held_open) plan_closes(workload, packet, entry.when);
+  }
+}
+
+SubmitPacket StreamSubmitter::packet_of(const workload::Workload& workload, std::size_t op,
+                                        const std::vector<std::uint32_t>& codes) const {
+  const workload::Op& from = workload.ops[op];
+  SubmitPacket packet;
+  packet.operation = static_cast<std::uint32_t>(op);
+  packet.stream = static_cast<std::uint32_t>(from.stream);
+  packet.priority = from.priority.value_or(workload.streams[from.stream].priority);
+  if (from.kind != OpKind::kernel) {
+    packet.kind = SubmitKind::hold;
+    packet.hold_ns = static_cast<double>(from.duration);
+    return packet;
+  }
+  packet.kernel = static_cast<const arch::KernelShape&>(from.kernel);  // without its name
+  if (!codes.empty()) packet.kernel.code = codes[op];
+  packet.head = from.head;
+  if (from.queue) {
+    packet.queue = from.queue->address;
+    packet.entries = from.queue->entries;
+    packet.held_open = !from.queue->until.empty();
+  }
+  return packet;
+}
+
+// In a stream of its own, which waits for all that may append to the queue.
+void StreamSubmitter::plan_closes(const workload::Workload& workload, const SubmitPacket& queue, std::int64_t when) {
+  SubmitPacket packet;
+  packet.operation = queue.operation;
+  packet.stream = streams_++;
+  gpu_.streams.set(packet.stream, fmt::format("end of the queue of operation {}", queue.operation));
+  for (const std::size_t op : workload.ops[queue.operation].queue->until) {
+    packet.kind = SubmitKind::wait;
+    packet.wait_for = static_cast<std::uint32_t>(op);
+    items_.push_back({when, packet});
+  }
+  packet.kind = SubmitKind::close;
+  packet.wait_for = queue.operation;
+  items_.push_back({when, packet});
+}
+
+// A switch keeps its time at any pace, and comes before the operations of the same nanosecond. How the machine is
+// shared at first comes before everything.
+void StreamSubmitter::plan_controls(const std::vector<workload::TpcSwitch>& switches,
+                                    const std::vector<TimedShare>& shares) {
+  std::vector<Item> controls;
+  for (const TimedShare& share : shares) {
+    SubmitPacket packet;
+    packet.kind = SubmitKind::share;
+    packet.share = share.packet;
+    controls.push_back({share.when, packet});
+  }
+  for (const workload::TpcSwitch& change : switches) {
+    SubmitPacket packet;
+    packet.kind = SubmitKind::control;
+    packet.tpc = {change.gpc, change.tpc, change.enabled};
+    controls.push_back({change.when, packet});
+  }
+  const auto earlier = [](const Item& a, const Item& b) { return a.when < b.when; };
+  std::stable_sort(controls.begin(), controls.end(), earlier);
+  std::vector<Item> all;
+  std::merge(controls.begin(), controls.end(), items_.begin(), items_.end(), std::back_inserter(all), earlier);
+  items_ = std::move(all);
+}
+
+void StreamSubmitter::start() {
+  HEDDLE_CHECK(next_ == 0 && !scheduled_, "a host was started twice");
+  schedule_next();
+}
+
+void StreamSubmitter::schedule_next() {
+  if (next_ == items_.size() || scheduled_) return;
+  scheduled_ = true;
+  const auto when = static_cast<Cycle>(items_[next_].when + lead_ - 1);
+  domain.schedule(std::max(domain.now(), when), *this, 0);
+}
+
+void StreamSubmitter::on_event(std::uint32_t, std::uint64_t) {
+  scheduled_ = false;
+  submit();
+}
+
+void StreamSubmitter::on_credit(std::uint32_t) { submit(); }
+
+void StreamSubmitter::submit() {
+  while (next_ < items_.size() && static_cast<Cycle>(items_[next_].when + lead_ - 1) <= domain.now()) {
+    if (!submit_out.can_send()) return;  // on_credit() comes back
+    submit_out.send(items_[next_].packet);
+    ++next_;
+  }
+  schedule_next();
+}
+
+void StreamSubmitter::on_done(const protocol::DonePacket& done, std::uint32_t) {
+  HEDDLE_CHECK(done.operation < results_.size() && !results_[done.operation].done, "an operation was reported twice");
+  // The difference in whole ticks: after a reset the results are those of a fresh machine to the last bit.
+  const sc_core::sc_time origin = domain.clock().time_of(0);
+  const auto ns = [&](const sc_core::sc_time& time) {
+    return (time - origin).to_seconds() * 1e9 - static_cast<double>(lead_);
+  };
+  results_[done.operation] = {true,
+                              done.status == protocol::DoneStatus::rejected,
+                              done.status == protocol::DoneStatus::faulted,
+                              ns(sc_time_of(done.submitted)),
+                              ns(sc_time_of(done.start)),
+                              ns(sc_time_of(done.end))};
+  ++done_;
+}
+
+void StreamSubmitter::reset() {
+  next_ = 0;
+  scheduled_ = false;
+  done_ = 0;
+  std::fill(results_.begin(), results_.end(), OpResult{});
+}
+
+// Operations that wait behind another one which has not even been submitted: the host is at fault, not the GPU.
+void StreamSubmitter::collect_waits(WaitGraph& graph) const {
+  const auto next =
+      std::find_if(items_.begin() + static_cast<std::ptrdiff_t>(next_), items_.end(), [](const Item& item) {
+        return item.packet.kind != SubmitKind::control && item.packet.kind != SubmitKind::share;
+      });
+  if (next != items_.end()) graph.add(gpu_.labels.of(next->packet.operation), "to be submitted by", "the host");
+}
+
+}  // namespace heddle::replay

@@ -1,0 +1,82 @@
+// Submits the operations of a workload to the streams of one GPU at their times, switches TPCs on and off and changes
+// how the machine is shared at theirs, and notes what becomes of the operations.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arch/gpu_observation.h"
+#include "common/block.h"
+#include "common/packet_socket.h"
+#include "protocol/host_task.h"
+#include "replay/initial_state.h"
+#include "replay/submission.h"
+#include "replay/submitter.h"
+#include "workload/workload.h"
+
+namespace heddle::replay {
+
+struct StreamSubmission {
+  const workload::Workload& workload;
+  Pace pace = Pace::recorded;
+  SubmissionTimings timings = {};
+  std::vector<std::uint32_t> codes = {};  // of the kernels' programs in the GPU, by operation; empty: there are none
+  std::vector<TimedShare> shares = {};    // how the machine is shared, in the order of their times
+};
+
+// Runs in a domain of its own, with a clock of 1 GHz: a cycle is a nanosecond.
+class StreamSubmitter : public sc_core::sc_module,
+                        public Submitter,
+                        private EventHandler,
+                        private Resettable,
+                        private WaitSource {
+ public:
+  // `gpu` receives the labels of the operations. Workload and observations must outlive the submitter.
+  StreamSubmitter(const sc_core::sc_module_name& name, const StreamSubmission& what, GpuObservation& gpu,
+                  Observation& own);
+  ~StreamSubmitter() override;
+
+  Domain domain;
+  PacketOut<protocol::SubmitPacket> submit_out;
+  PacketIn<protocol::DonePacket> done_in;
+
+  // Begins, now. Called once before the simulation; reset() followed by start() begins anew.
+  void start() override;
+  std::size_t done() const override { return done_; }
+  const std::vector<OpResult>& results() const override { return results_; }
+  // Nanoseconds by which the simulation's time axis lies before the workload's: host calls precede the first start.
+  double lead() const override { return static_cast<double>(lead_); }
+  Domain& submitter_domain() override { return domain; }
+
+ private:
+  struct Item {
+    std::int64_t when = 0;  // ns, workload axis
+    protocol::SubmitPacket packet;
+  };
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void on_done(const protocol::DonePacket& done, std::uint32_t);
+  void on_credit(std::uint32_t);
+  void plan(const StreamSubmission& what);
+  protocol::SubmitPacket packet_of(const workload::Workload& workload, std::size_t op,
+                                   const std::vector<std::uint32_t>& codes) const;
+  void plan_closes(const workload::Workload& workload, const protocol::SubmitPacket& queue, std::int64_t when);
+  void plan_controls(const std::vector<workload::TpcSwitch>& switches, const std::vector<TimedShare>& shares);
+  void submit();
+  void schedule_next();
+  void reset() override;
+  void collect_waits(WaitGraph& graph) const override;
+
+  GpuObservation& gpu_;
+  std::vector<Item> items_;
+  std::uint32_t streams_ = 0;  // in use: those of the workload, and one for every queue that is held open
+  std::size_t next_ = 0;
+  bool scheduled_ = false;
+  std::int64_t lead_ = 0;
+  std::vector<OpResult> results_;
+  std::size_t done_ = 0;
+};
+
+}  // namespace heddle::replay

@@ -1,0 +1,508 @@
+#include "scenario/scenario_schema.h"
+
+#include "arch/task_record.h"
+#include "program/step_table.h"
+
+namespace heddle::scenario {
+
+using namespace workload;
+using namespace program;
+namespace {
+
+constexpr const char* kOperations = "kernel_op copy_op fill_op group_op";
+constexpr Form kPreset = [] {
+  Form form;
+  form.preset = true;
+  return form;
+}();
+constexpr Form kGrid = between(1, 2'147'483'647).list(1, 3);
+constexpr Form kCycles = measured(Measure::cycles, 1);
+constexpr Form kMostBytes = measured(Measure::bytes, 0, 4'294'967'295);
+constexpr Form kTime = measured(Measure::time);
+constexpr Form kSubcontext = between(0, arch::kSubcontexts - 1);
+constexpr Form kPriority = between(-1000, 1000);
+constexpr Form kType = words("u8 s8 u16 s16 f16 bf16 u32 s32 f32 u64 s64 f64");
+constexpr Form kExtents = at_least(0).list(0, 15);
+
+// Keys that every operation has, behind the ones of its own.
+std::vector<KeySpec> with_common_keys(std::vector<KeySpec> keys) {
+  const KeySpec common[] = {
+      {"stream", true, kText, "name of the stream; operations of one stream run in the order of the file"},
+      {"id", false, kText, "name by which `after` refers to the operation"},
+      {"at", false, kInteger | kQuantity, "time with unit when the host submits it, e.g. 10 us; default 0", kTime},
+      {"after", false, kText | kList, "id, or list of ids, of operations that must be complete before this one starts",
+       Form{}.distinct()},
+      {"repeat", false, kInteger, "how many times it is submitted; `after: <id>` then means the last one; default 1",
+       between(1, 1'000'000)},
+  };
+  keys.insert(keys.end(), std::begin(common), std::end(common));
+  return keys;
+}
+
+}  // namespace
+
+const MapSpec& scenario_spec() {
+  static const MapSpec kSpec{
+      "scenario",
+      {
+          {"heddle", true, kInteger, "version of the format: 1", json_schema(R"({"type": "integer", "const": 1})")},
+          {"name", false, kText, "title of the scenario; default: the file's name"},
+          {"description", false, kText, "what the scenario shows"},
+          {"gpu", false, kText | kMap, "preset of the one GPU; default h100-sxm", kPreset.or_map("gpu")},
+          {"gpus", false, kList, "list of presets, one per GPU, instead of `gpu`", kPreset.or_map("gpu").list(1, 64)},
+          {"config", false, kMap, "parameters, under gpu (all GPUs), gpu0, gpu1, …; see `heddle show params`",
+           map_of("config")},
+          {"seed", false, kInteger, "seed of everything random; the command line wins", at_least(0)},
+          {"memory", false, kList, "list of regions of memory that programs use, with what they hold",
+           list_of("memory", 0, 1000)},
+          {"tensors", false, kList, "list of tensors in these regions, as the tensor memory access unit knows them",
+           list_of("tensor", 0, 1000)},
+          {"queues", false, kList, "list of queues in memory that queue tasks take their entries from",
+           list_of("queue")},
+          {"kernels", false, kList, "list of kernels", list_of("kernel")},
+          {"streams", false, kList, "list of streams; one that is used and not listed has priority 0 on gpu 0",
+           list_of("stream")},
+          {"submit", true, kList | kMap,
+           "list of operations, in the order in which the host submits them; or {by: aql, operations: …}: by packets",
+           list_of(kOperations, 1).or_map("submission")},
+          {"load", false, kList, "list of what SMs hold when the run begins, beside the work that is submitted",
+           list_of("load")},
+          {"tpcs", false, kList, "list of TPCs that begin or cease to receive work", list_of("tpc")},
+          {"subcontexts", false, kList, "list of subcontexts (processes), with what they may use of the machine",
+           list_of("subcontext")},
+          {"share", false, kList, "list of changes of how subcontexts share the machine", list_of("share")},
+          {"expect", false, kList,
+           "list of what must come out: statistics, contents of memory, device faults, no progress",
+           list_of("expect expect_memory expect_fault expect_no_progress")},
+      },
+      R"({"not": {"required": ["gpu", "gpus"]}})"};
+  return kSpec;
+}
+
+const MapSpec& gpu_spec() {
+  static const MapSpec kSpec{"gpu", {{"preset", true, kText, "name of a preset; see `heddle show presets`", kPreset}}};
+  return kSpec;
+}
+
+const MapSpec& kernel_spec() {
+  static const MapSpec kSpec{
+      "kernel",
+      {
+          {"name", true, kText, "name of the kernel"},
+          {"grid", true, kInteger | kList, "CTAs of the grid: an integer, or a list of up to three (x, y, z)", kGrid},
+          {"block", true, kInteger | kList, "threads of a CTA: an integer, or a list of up to three (x, y, z)",
+           between(1, 65'535).list(1, 3)},
+          {"cycles", false, kInteger | kQuantity | kMap,
+           "how long a CTA runs, in SM cycles: an integer, or {min: …, max: …}; instead of `program`",
+           kCycles.or_map("cycles")},
+          {"program", false, kList, "list of steps that every warp executes, instead of `cycles`", list_of("step", 1)},
+          {"registers", false, kInteger,
+           "registers per thread; default 0: not limited by them; with a program: as many as it needs",
+           between(0, 65'535)},
+          {"shared", false, kInteger | kQuantity,
+           "shared memory of a CTA, in bytes or with unit, e.g. 48 KiB; default 0", kMostBytes},
+          {"local", false, kInteger | kQuantity,
+           "local memory of a thread, in bytes or with unit, e.g. 512 B; default 0", kMostBytes},
+          {"subcontext", false, kInteger, "number of the subcontext that launches it, 0 to 63; default 0", kSubcontext},
+          {"cluster", false, kInteger | kList | kMap,
+           "CTAs of a GPC_CGA: an integer, or a list of up to three (x, y, z); or a map with more levels; default: "
+           "none",
+           kGrid.or_map("cluster")},
+      },
+      R"({"oneOf": [{"required": ["cycles"]}, {"required": ["program"]}]})"};
+  return kSpec;
+}
+
+const MapSpec& cycles_spec() {
+  static const MapSpec kSpec{
+      "cycles",
+      {
+          {"min", true, kInteger | kQuantity, "shortest duration of a CTA, in SM cycles", kCycles},
+          {"max", true, kInteger | kQuantity, "longest duration of a CTA, in SM cycles", kCycles},
+      }};
+  return kSpec;
+}
+
+const MapSpec& cluster_spec() {
+  static const MapSpec kSpec{
+      "cluster",
+      {
+          {"gpu", false, kInteger | kList, "CTAs of a GPU_CGA: an integer, or a list of up to three (x, y, z)", kGrid},
+          {"ugpu", false, kInteger | kList, "CTAs of a uGPU_CGA: an integer, or a list of up to three (x, y, z)",
+           kGrid},
+          {"gpc", false, kInteger | kList, "CTAs of a GPC_CGA: an integer, or a list of up to three (x, y, z)", kGrid},
+          {"cpc", false, kInteger | kList, "CTAs of a CPC_CGA: an integer, or a list of up to three (x, y, z)", kGrid},
+          {"mode", false, kText,
+           "multicast (at most one CTA of a CGA on an SM) or load_balancing (the least loaded SMs); default multicast",
+           words("multicast load_balancing")},
+          {"fallback", false, kList,
+           "list of up to four smaller sizes of the outermost CGA, in the order of trying, e.g. [[4, 1, 1], [2, 1, "
+           "1]]",
+           json_schema(
+               R"({"type": "array", "maxItems": 4, "items": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "array", "minItems": 1, "maxItems": 3, "items": {"type": "integer", "minimum": 1}}]}})")},
+          {"linear_memory", false, kFlag, "true: every outermost CGA takes a CGA memory slot; default false"},
+      },
+      R"({"minProperties": 1})"};
+  return kSpec;
+}
+
+const MapSpec& stream_spec() {
+  static const MapSpec kSpec{"stream",
+                             {
+                                 {"name", true, kText, "name of the stream"},
+                                 {"priority", false, kInteger, "priority: larger is more urgent; default 0", kPriority},
+                                 {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
+                             }};
+  return kSpec;
+}
+
+const MapSpec& submission_spec() {
+  static const MapSpec kSpec{
+      "submission",
+      {
+          {"by", true, kText, "aql: packets of user-mode queues, one queue per stream", words("aql")},
+          {"format", false, kText,
+           "plain (a dispatch packet per kernel), reference (the first launch of every kernel is a reference packet) "
+           "or "
+           "condensed (kernels share condensed packets); default plain",
+           words("plain reference condensed")},
+          {"queues", false, kText, "host or device: where rings, read indices and signals lie; default host",
+           words("host device")},
+          {"copies", false, kText,
+           "recorded (copies and fills hold their queue for their time) or engines (the copy engines move their "
+           "bytes); "
+           "default recorded",
+           words("recorded engines")},
+          {"signals", false, kText,
+           "each (every packet of kernels has fences of system scope and a completion signal) or needed (only what "
+           "somebody waits for); default each",
+           words("each needed")},
+          {"batch", false, kInteger, "most kernels that are condensed together; default 64", between(1, 65'536)},
+          {"operations", true, kList, "list of operations, in the order in which the host submits them",
+           list_of(kOperations, 1)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& kernel_op_spec() {
+  static const MapSpec kSpec{
+      "kernel_op",
+      with_common_keys(
+          {{"kernel", true, kText, "name of a kernel of the list `kernels`"},
+           {"args", false, kText | kList,
+            "expression, or list of expressions, over the names of memory: the 64-bit words of the kernel's "
+            "arguments, at the address `kernarg`; by packets only",
+            items(1, 512)},
+           {"priority", false, kInteger, "priority: larger is more urgent; default: that of the stream", kPriority},
+           {"insert", false, kText, "tail or head: where it enters the list of its priority; default tail",
+            words("tail head")},
+           {"queue", false, kText,
+            "name of a queue of the list `queues`: a CTA runs for each of its entries, whatever the kernel's grid"},
+           {"until", false, kText | kList,
+            "with queue: id, or list of ids, of operations that may append to it: it stays open until they have "
+            "ended",
+            items(1)}})};
+  return kSpec;
+}
+
+const MapSpec& copy_op_spec() {
+  static const MapSpec kSpec{
+      "copy_op",
+      with_common_keys(
+          {{"copy", true, kInteger | kQuantity, "bytes copied, e.g. 1 MiB", measured(Measure::bytes, 1)},
+           {"for", true, kInteger | kQuantity, "time with unit for which the copy holds its stream, e.g. 3 us", kTime},
+           {"direction", false, kText,
+            "host_to_device, device_to_host or device_to_device, for copy engines; "
+            "default host_to_device",
+            words("host_to_device device_to_host device_to_device")}})};
+  return kSpec;
+}
+
+const MapSpec& fill_op_spec() {
+  static const MapSpec kSpec{
+      "fill_op",
+      with_common_keys({{"fill", true, kInteger | kQuantity, "bytes filled, e.g. 4 KiB", measured(Measure::bytes, 1)},
+                        {"for", true, kInteger | kQuantity,
+                         "time with unit for which the fill holds its stream, e.g. 1 us", kTime}})};
+  return kSpec;
+}
+
+const MapSpec& group_op_spec() {
+  static const MapSpec kSpec{
+      "group_op",
+      {
+          {"group", true, kList, "list of operations without `id` and `after`, that are submitted one after another",
+           list_of("kernel_op copy_op fill_op", 1)},
+          {"repeat", false, kInteger, "how many times the whole list is submitted; default 1", at_least(1)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& load_spec() {
+  static const MapSpec kSpec{
+      "load",
+      {
+          {"sms", false, kInteger | kList, "id of an SM, or list of ids; default, without `gpcs`: all SMs",
+           at_least(0).list(1).distinct()},
+          {"gpcs", false, kInteger | kList, "number of a GPC, or list of numbers: all their SMs, instead of `sms`",
+           at_least(0).list(1).distinct()},
+          {"kernel", true, kText, "name of a kernel of the list `kernels`: whose CTAs the SMs hold"},
+          {"ctas", true, kInteger, "how many of its CTAs each of these SMs holds", at_least(1)},
+          {"until", false, kInteger | kQuantity, "time with unit when they leave, e.g. 10 us; default: never", kTime},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
+      },
+      R"({"not": {"required": ["sms", "gpcs"]}})"};
+  return kSpec;
+}
+
+const MapSpec& tpc_spec() {
+  static const MapSpec kSpec{
+      "tpc",
+      {
+          {"gpc", true, kInteger, "number of the GPC, from 0", at_least(0)},
+          {"tpc", true, kInteger, "number of the TPC in its GPC, from 0", at_least(0)},
+          {"enabled", true, kFlag, "true: it begins to receive work; false: it ceases to, and finishes what it has"},
+          {"at", false, kInteger | kQuantity, "time with unit when it does, e.g. 5 us; default 0", kTime},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& queue_spec() {
+  static const MapSpec kSpec{
+      "queue",
+      {
+          {"name", true, kText, "name of the queue; in programs it is the queue's address"},
+          {"capacity", true, kInteger, "number of entries that it holds at a time", at_least(1)},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
+          {"initial", false, kMap, "entries that it holds when the run begins; default: none", map_of("queue_initial")},
+      }};
+  return kSpec;
+}
+
+const MapSpec& queue_initial_spec() {
+  static const MapSpec kSpec{
+      "queue_initial",
+      {
+          {"count", true, kInteger, "number of entries, at most the capacity", at_least(0)},
+          {"value", true, kText | kList,
+           "expression over i, the number of the entry, or list of up to seven: the 64-bit words of the entry",
+           items(1, arch::kQueueEntryWords)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& subcontext_spec() {
+  static const MapSpec kSpec{
+      "subcontext",
+      {
+          {"id", true, kInteger, "number of the subcontext, 0 to 63", kSubcontext},
+          {"credits", false, kInteger,
+           "number of TPCs that it may hold at a time; default: gpu.cwd.tpc_credits; for mode dynamic", at_least(0)},
+          {"tpcs", false, kList,
+           "list of the TPCs where it may run, [GPC, TPC of the GPC] each; default: as the machine begins",
+           json_schema(
+               R"({"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "integer", "minimum": 0}}})")},
+          {"translated", false, kFlag,
+           "true: it has an address space of its own, with the regions of `memory` that name it; default false"},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& share_spec() {
+  static const MapSpec kSpec{
+      "share",
+      {
+          {"at", false, kInteger | kQuantity, "time with unit when it changes, e.g. 5 us; default 0", kTime},
+          {"mode", false, kText, "none, static or dynamic: how all subcontexts share the TPCs",
+           words("none static dynamic")},
+          {"subcontext", false, kInteger, "number of the subcontext that the change concerns, instead of `mode`",
+           kSubcontext},
+          {"credits", false, kInteger, "number of TPCs that it may hold at a time", at_least(0)},
+          {"gpc", false, kInteger, "number of the GPC, from 0; with tpc", at_least(0)},
+          {"tpc", false, kInteger, "number of the TPC in its GPC, from 0; with gpc", at_least(0)},
+          {"enabled", false, kFlag, "true: it may run on that TPC; false: it may not, and what runs there ends"},
+          {"block", false, kInteger, "number of the local-memory block that it uses on that TPC, in mode static",
+           at_least(0)},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& expect_spec() {
+  static const MapSpec kSpec{
+      "expect",
+      {
+          {"stat", true, kText, "path of a statistic, e.g. gpu0.cwd.ctas_launched"},
+          {"equals", false, kNumber, "number that the statistic must have, in the statistic's own unit"},
+          {"min", false, kNumber, "smallest number allowed, in the statistic's own unit"},
+          {"max", false, kNumber, "largest number allowed, in the statistic's own unit"},
+          {"about", false, kNumber,
+           "number that the statistic must come near, in the statistic's own unit; needs `within`"},
+          {"within", false, kNumber | kQuantity, "distance allowed from `about`: a number, or a percentage like 2 %",
+           measured(Measure::percent, 0)},
+      },
+      R"({"oneOf": [{"required": ["equals"], "not": {"anyOf": [{"required": ["min"]}, {"required": ["max"]},
+                                                        {"required": ["about"]}, {"required": ["within"]}]}},
+             {"anyOf": [{"required": ["min"]}, {"required": ["max"]}],
+              "not": {"anyOf": [{"required": ["equals"]}, {"required": ["about"]}, {"required": ["within"]}]}},
+             {"required": ["about", "within"],
+              "not": {"anyOf": [{"required": ["equals"]}, {"required": ["min"]}, {"required": ["max"]}]}}]})"};
+  return kSpec;
+}
+
+const MapSpec& memory_spec() {
+  static const MapSpec kSpec{
+      "memory",
+      {
+          {"name", true, kText, "name of the region; in programs it is the region's address"},
+          {"bytes", false, kInteger | kQuantity, "size in bytes or with unit, e.g. 4 MiB; default: that of the file",
+           measured(Measure::bytes, 1)},
+          {"at", false, kInteger, "address; default: behind the other regions, from 1 MiB on", at_least(0)},
+          {"align", false, kInteger | kQuantity, "alignment of the address, a power of two; default 4 KiB",
+           measured(Measure::bytes, 1)},
+          {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
+          {"subcontext", false, kInteger,
+           "number of a translated subcontext, in whose address space alone it lies; default: in physical memory",
+           kSubcontext},
+          {"access", false, kText, "with subcontext: write, or read: its kernels may not write to it; default write",
+           words("write read")},
+          {"init", false, kText | kMap, "what it holds when the run begins: zeros, or a map; default zeros",
+           words("zeros").or_map("init")},
+          {"write", false, kText, "name of a file that takes its bytes at the end of the run"},
+      }};
+  return kSpec;
+}
+
+const MapSpec& init_spec() {
+  static const MapSpec kSpec{
+      "init",
+      {
+          {"pattern", false, kText, "value of element i: an expression over i"},
+          {"random", false, kInteger, "seed of random elements, evenly distributed", at_least(0)},
+          {"file", false, kText, "name of a file with the bytes, relative to the scenario"},
+          {"type", false, kText, "pattern, random: type of the elements, e.g. f16", kType},
+          {"min", false, kNumber, "random: smallest value; default 0"},
+          {"max", false, kNumber, "random: largest value; default 1"},
+          {"integer", false, kFlag, "random: true: whole numbers; default: by type"},
+      },
+      R"({"oneOf": [{"required": ["pattern"]}, {"required": ["random"]}, {"required": ["file"]}]})"};
+  return kSpec;
+}
+
+const MapSpec& tensor_spec() {
+  static const MapSpec kSpec{
+      "tensor",
+      {
+          {"name", true, kText, "name of the tensor; in programs it is the address of its descriptor"},
+          {"memory", true, kText, "name of the region of memory that holds the tensor"},
+          {"offset", false, kInteger | kQuantity,
+           "bytes from the beginning of the region to the first element; default 0", measured(Measure::bytes, 0)},
+          {"type", true, kText,
+           "type of the elements: u8, u16, u32, s32, u64, s64, f16, bf16, f32, f32_flush, tf32, tf32_flush, f64",
+           words("u8 u16 u32 s32 u64 s64 f16 bf16 f32 f32_flush tf32 tf32_flush f64")},
+          {"size", true, kInteger | kList,
+           "elements per dimension, innermost first: an integer, or a list of up to five; interleaved, the first "
+           "counts channel slices",
+           kExtents},
+          {"stride", false, kInteger | kList,
+           "bytes from one element to the next, of dimensions 1 and up; interleaved: of 0 and up; default: without "
+           "gaps",
+           kExtents},
+          {"box", false, kInteger | kList,
+           "elements per dimension of what one request moves, 1 to 256: as many as in size; not with im2col", kExtents},
+          {"traversal", false, kInteger | kList,
+           "distance per dimension of the elements that a request takes, 1 to 8; default 1", kExtents},
+          {"swizzle", false, kText, "how it lies in shared memory: none, 32, 64 or 128; default none",
+           words("none 32 64 128")},
+          {"interleave", false, kText, "bytes of a channel slice that lies together: none, 16 or 32; default none",
+           words("none 16 32")},
+          {"fill", false, kText, "what elements outside the tensor read as: zero or nan; default zero",
+           words("zero nan")},
+          {"im2col", false, kMap, "pixels of a convolution instead of a box", map_of("im2col")},
+          {"broken", false, kFlag,
+           "true: it breaks a rule on purpose, to test what the machine says; default false: it is refused here"},
+      }};
+  return kSpec;
+}
+
+const MapSpec& im2col_spec() {
+  static const MapSpec kSpec{
+      "im2col",
+      {
+          {"base_corner", true, kInteger | kList,
+           "first corner of the bounding box, relative to the tensor's: an integer, or a list, for W, H, D",
+           items(0, 15)},
+          {"far_corner", true, kInteger | kList,
+           "last corner of the bounding box, relative to the tensor's: an integer, or a list, for W, H, D",
+           items(0, 15)},
+          {"channels", true, kInteger, "channels per pixel, 1 to 256; interleaved: slices", at_least(0)},
+          {"pixels", true, kInteger, "pixels that one request moves, 1 to 1024", at_least(0)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& expect_memory_spec() {
+  static const MapSpec kSpec{
+      "expect_memory",
+      {
+          {"memory", true, kText, "name of the region that is compared at the end of the run"},
+          {"file", false, kText, "name of a file with what it must hold, relative to the scenario; or"},
+          {"pattern", false, kText, "value that element i must have: an expression over i"},
+          {"type", false, kText, "type of the elements, e.g. f32; default, with a file: equal bytes", kType},
+          {"within", false, kNumber | kQuantity,
+           "distance allowed from each element: a number, or a percentage like 1 %; default 0",
+           measured(Measure::percent, 0)},
+      },
+      R"({"oneOf": [{"required": ["file"]}, {"required": ["pattern"]}]})"};
+  return kSpec;
+}
+
+const MapSpec& expect_fault_spec() {
+  static const MapSpec kSpec{
+      "expect_fault",
+      {
+          {"fault", true, kText,
+           "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
+           "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier, tensor, "
+           "unmapped, read_only, nesting, child, queue_closed",
+           words("address misaligned shared_bounds unsupported barrier cluster_rank cluster_absent cluster_offset "
+                 "cluster_domain "
+                 "cta_not_present out_of_range poison mbarrier tensor unmapped read_only nesting child queue_closed")},
+          {"kernel", true, kText, "name of the kernel that has it"},
+          {"cluster", false, kInteger, "number of the cluster that has it; default: any", at_least(0)},
+          {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any",
+           between(0, 2'147'483'647)},
+          {"rule", false, kText, "with fault: tensor: key of the rule that the request breaks; default: any",
+           words("encoding descriptor_address rank rank_layout address extent stride_alignment stride_range "
+                 "stride_order box inner_bytes "
+                 "inner_swizzle traversal nan_fill interleave_swizzle corner unmapped block_address shared_address "
+                 "barrier_address "
+                 "barrier_cta receivers receivers_share_sm reduction")},
+          {"subcontext", false, kInteger, "number of the subcontext of the CTA that has it; default: any", kSubcontext},
+          {"address", false, kInteger, "address of the access that is at fault; default: any", at_least(0)},
+      }};
+  return kSpec;
+}
+
+const MapSpec& expect_no_progress_spec() {
+  static const MapSpec kSpec{
+      "expect_no_progress",
+      {{"no_progress", true, kText, "text that the chain of waits contains with which the run must end"}}};
+  return kSpec;
+}
+
+std::vector<const MapSpec*> all_specs() {
+  std::vector<const MapSpec*> specs{
+      &scenario_spec(),   &gpu_spec(),        &kernel_spec(),        &cycles_spec(),       &cluster_spec(),
+      &stream_spec(),     &submission_spec(), &kernel_op_spec(),     &copy_op_spec(),      &fill_op_spec(),
+      &group_op_spec(),   &load_spec(),       &tpc_spec(),           &queue_spec(),        &queue_initial_spec(),
+      &subcontext_spec(), &share_spec(),      &expect_spec(),        &memory_spec(),       &init_spec(),
+      &tensor_spec(),     &im2col_spec(),     &expect_memory_spec(), &expect_fault_spec(), &expect_no_progress_spec()};
+  const std::vector<const MapSpec*> programs = program_specs();
+  specs.insert(specs.end(), programs.begin(), programs.end());
+  return specs;
+}
+
+}  // namespace heddle::scenario

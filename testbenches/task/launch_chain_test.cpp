@@ -1,0 +1,68 @@
+// Chains of device-side launches and SMs that launch, over one plain memory, with their steps in any order (TSK-13).
+#include "task/launch_world.h"
+
+namespace heddle::test::task_launch_chain_test {
+using namespace trees;
+
+TEST_CASE("every task of a tree runs once, in its turn, and completes after its descendants, whatever the interleaving",
+          "[task][TSK-07][TSK-10][TSK-13]") {
+  const bool shared = GENERATE(false, true);
+  std::uint32_t wakes = 0;
+  std::uint32_t restores = 0;
+  std::uint32_t tails = 0;
+  for (const std::uint64_t seed : seeds(1000)) {
+    CAPTURE(seed, shared);
+    Random random(seed);
+    World world(random, shared);
+    // One after another, so that records are used again and the rings go round.
+    for (std::uint32_t tree = 0; tree < 5; ++tree) {
+      world.run_tree();
+      world.check_pools();
+    }
+    wakes += world.wakes;
+    restores += world.restores;
+    tails += world.tails;
+  }
+  CHECK(wakes > 100);
+  CHECK((shared || restores > 100));
+  CHECK(tails > 100);
+}
+
+TEST_CASE("a task whose kernel object cannot be read is told of, and one whose record cannot is lost",
+          "[task][TSK-06]") {
+  RecordLine line{};
+  arch::put_number(line, tmd::kContext, 8, 0x2000);
+  arch::put_number(line, tmd::kKernel, 8, 0x3000);
+  SECTION("the object") {
+    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    REQUIRE(chain->access().address == 0x1000);
+    chain->answer_line(line);
+    REQUIRE(chain->access().address == 0x3000);
+    chain->failed();
+    REQUIRE(chain->access().step.address == 0x2000 + context::kOwner);
+    chain->answer_word(0x5000);
+    const auto effects = chain->take_effects();
+    REQUIRE(effects.size() == 1);
+    const auto& read = std::get<task::ChildRead>(effects[0]);
+    CHECK_FALSE(read.readable);
+    CHECK(read.parent == 0x5000);
+    CHECK(chain->over());
+  }
+  SECTION("an address that cannot be one") {
+    arch::put_number(line, tmd::kKernel, 8, 0x3010);
+    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    chain->answer_line(line);
+    chain->answer_word(0x5000);
+    CHECK_FALSE(std::get<task::ChildRead>(chain->take_effects().at(0)).readable);
+  }
+  SECTION("the record") {
+    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    chain->failed();
+    const auto effects = chain->take_effects();
+    REQUIRE(effects.size() == 1);
+    CHECK(std::get<task::AccessFailed>(effects[0]).record == 0x1000);
+    CHECK(chain->over());
+  }
+}
+
+}  // namespace heddle::test::task_launch_chain_test

@@ -1,0 +1,299 @@
+// Task management without its sockets, on a time base of the test's own: what the parts do together, to the cycle.
+#include "task/task_manager.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "arch/little_endian.h"
+#include "common/plain_timebase.h"
+#include "support/random.h"
+#include "task/launch_world.h"
+
+namespace heddle::test::task_manager_test {
+namespace {
+
+using protocol::ChildPacket;
+using protocol::DonePacket;
+using protocol::DoneStatus;
+using protocol::SubmitKind;
+using protocol::SubmitPacket;
+using protocol::TaskPacket;
+using task::ChainAnswer;
+using task::RecordLine;
+
+// Hands what is sent to a function at once.
+template <class Packet>
+class Sink final : public PacketSender<Packet> {
+ public:
+  std::function<void(const Packet&, std::uint32_t)> take = [](const Packet&, std::uint32_t) {};
+  std::function<bool()> room = [] { return true; };
+
+ private:
+  bool do_can_send(std::uint32_t) override { return room(); }
+  void do_send(const Packet& packet, std::uint32_t link) override { take(packet, link); }
+  void do_send_at(Cycle, const Packet& packet, std::uint32_t link) override { take(packet, link); }
+};
+
+// Between a host, a distributor that works on every task for a time, and a memory that answers after 40 cycles.
+class PlainBench final : public task::ChainMemory, private EventHandler {
+ public:
+  static constexpr Cycle kMemory = 40;
+  static constexpr Cycle kStartPath = 30;
+
+  explicit PlainBench(std::uint32_t slots, TimingMode mode = TimingMode::at)
+      : timebase(mode, observation),
+        place{&codes, task::nested_memory(params.nested, std::uint64_t{1} << 40), 2},
+        unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, place},
+             {done, dispatch_done, task, evict, grow, wake, *this}),
+        slots_(slots) {
+    unit.dispatcher().set_evicts(true);
+    done.take = [this](const DonePacket& packet, std::uint32_t) {
+      results[packet.operation] = packet;
+      order.push_back(packet.operation);
+    };
+    task.room = [this] { return held_.size() < slots_; };
+    task.take = [this](const TaskPacket& packet, std::uint32_t) { on_task(packet); };
+    evict.take = [this](const protocol::EvictPacket& packet, std::uint32_t) {
+      at(timebase.now(), [this, operation = packet.operation] { on_evict(operation); });
+    };
+    wake.take = [this](const protocol::WakePacket& packet, std::uint32_t sm) {
+      woken.emplace_back(packet.context, sm);
+    };
+  }
+
+  void at(Cycle when, std::function<void()> action) {
+    actions_.push_back(std::move(action));
+    timebase.schedule(when, *this, 0, actions_.size() - 1);
+  }
+  void submit(Cycle when, const SubmitPacket& packet) {
+    at(when, [this, packet] { unit.streams().on_submit(packet, 0); });
+  }
+  void reset() {
+    timebase.reset();
+    unit.reset();
+    held_.clear();
+    left_.clear();
+    results.clear();
+    order.clear();
+  }
+
+  GpuObservation observation{"gpu0"};
+  PlainTimebase timebase;
+  task::TaskParams params;
+  arch::CodeStore codes;
+  task::LaunchPlace place;
+  trees::PlainMemory memory;
+  Sink<DonePacket> done;
+  Sink<protocol::DispatchDonePacket> dispatch_done;
+  Sink<TaskPacket> task;
+  Sink<protocol::EvictPacket> evict;
+  Sink<protocol::GrowPacket> grow;
+  Sink<protocol::WakePacket> wake;
+  task::TaskManager unit;
+  std::function<Cycle(const TaskPacket&)> work = [](const TaskPacket&) { return Cycle{100}; };
+
+  std::map<std::uint32_t, DonePacket> results;
+  std::vector<std::uint32_t> order;
+  std::vector<TaskPacket> sent;
+  std::map<std::uint32_t, Cycle> worked;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> woken;  // context, SM
+  std::uint32_t evictions = 0;
+
+ private:
+  void on_event(std::uint32_t, std::uint64_t which) override {
+    const std::function<void()> action = std::move(actions_[which]);
+    action();
+  }
+  void on_task(const TaskPacket& packet) {
+    const Cycle now = timebase.now();
+    sent.push_back(packet);
+    REQUIRE(packet.resumed == (left_.count(packet.operation) != 0));
+    if (!packet.resumed) left_[packet.operation] = {now, work(packet)};
+    held_[packet.operation] = now;
+    at(now + left_[packet.operation].second, [this, operation = packet.operation, now] {
+      const auto held = held_.find(operation);
+      if (held == held_.end() || held->second != now) return;  // it was evicted
+      worked[operation] += timebase.now() - now;
+      const Cycle start = left_[operation].first;
+      held_.erase(held);
+      left_.erase(operation);
+      unit.dispatcher().on_task_done({operation, start, timebase.now()}, 0);
+      unit.dispatcher().on_credit(0);
+    });
+  }
+  void on_evict(std::uint32_t operation) {
+    const auto held = held_.find(operation);
+    if (held == held_.end()) {
+      unit.dispatcher().on_evicted({operation, false, false}, 0);
+      return;
+    }
+    const Cycle so_far = timebase.now() - held->second;
+    worked[operation] += so_far;
+    left_[operation].second -= so_far;
+    held_.erase(held);
+    ++evictions;
+    unit.dispatcher().on_evicted({operation, true, true}, 0);
+    unit.dispatcher().on_credit(0);
+  }
+  void answer(std::uint32_t tag, std::uint64_t old, const RecordLine& data) {
+    at(timebase.now() + kMemory, [this, tag, old, data] {
+      ChainAnswer answer;
+      answer.tag = tag;
+      answer.ok = true;
+      answer.old = old;
+      answer.data = data;
+      unit.scheduler().answered(answer);
+    });
+  }
+  void read_line(std::uint64_t address, std::uint32_t tag) override { answer(tag, 0, memory.line(address)); }
+  void write_line(std::uint64_t address, const RecordLine& line, std::uint32_t tag) override {
+    memory.write(address, line);
+    answer(tag, 0, {});
+  }
+  void step(const arch::MemoryStep& step, std::uint32_t tag) override {
+    const std::uint64_t old = memory.step(step);
+    RecordLine data{};
+    arch::put_number(data, 0, 8, old);
+    answer(tag, old, data);
+  }
+
+  const std::uint32_t slots_;
+  std::vector<std::function<void()>> actions_;
+  std::map<std::uint32_t, Cycle> held_;                    // in the table, since
+  std::map<std::uint32_t, std::pair<Cycle, Cycle>> left_;  // start, and work that is left
+};
+
+SubmitPacket kernel(std::uint32_t operation, std::uint32_t stream, std::int32_t priority = 0) {
+  SubmitPacket packet;
+  packet.operation = operation;
+  packet.stream = stream;
+  packet.priority = priority;
+  packet.kernel.grid = {4, 1, 1};
+  packet.kernel.block = {64, 1, 1};
+  return packet;
+}
+
+}  // namespace
+
+TEST_CASE("operations of a stream are a gap apart, without a simulation", "[task]") {
+  PlainBench bench(8);
+  SubmitPacket hold = kernel(1, 1);
+  hold.kind = SubmitKind::hold;
+  hold.hold_ns = 500;
+  bench.submit(10, kernel(0, 1));
+  bench.submit(11, hold);
+  bench.submit(12, kernel(2, 1));
+  bench.submit(13, kernel(3, 2));
+  bench.timebase.run();
+  REQUIRE(bench.order == std::vector<std::uint32_t>{0, 3, 1, 2});
+  const auto start = [&](std::uint32_t operation) { return bench.results.at(operation).start / 1000; };
+  const auto end = [&](std::uint32_t operation) { return bench.results.at(operation).end / 1000; };
+  CHECK(start(0) == 10);
+  CHECK(start(1) == end(0) + 1300);
+  CHECK(end(1) == start(1) + 500);
+  CHECK(start(2) == end(1) + 1300 - PlainBench::kStartPath);  // the rest is the distributor's
+  CHECK(start(3) == 13);
+  CHECK(bench.unit.open() == 0);
+}
+
+TEST_CASE("a child behind another starts with its end, and the last one wakes the warps that wait", "[task][TSK-10]") {
+  constexpr std::uint64_t kObject = 0x1000;
+  constexpr std::uint64_t kParent = 0x2000;
+  constexpr std::uint64_t kContext = 0x3000;
+  namespace tmd = arch::tmd;
+  namespace context = arch::context;
+  PlainBench bench(1);
+  arch::KernelObject object;
+  object.duration = {100, 100};
+  object.name = "leaf";
+  RecordLine encoded{};
+  const auto bytes = arch::encode(object);
+  std::copy(bytes.begin(), bytes.end(), encoded.begin());
+  bench.memory.write(kObject, encoded);
+  bench.memory.put(kParent + tmd::kOpen, 2);
+  bench.memory.put(kContext + context::kWork, 3 + arch::kWorkWaiter);
+  bench.memory.put(kContext + context::kOwner, kParent);
+  bench.memory.put(kContext + context::kHome, arch::home_of_sm(1));
+  const arch::RecordPool& pool = bench.place.memory.tasks;
+  const std::uint64_t first = pool.record(0);
+  const std::uint64_t second = pool.record(1);
+  bench.memory.put(pool.base + arch::ring::kTaken, 2);
+  for (const std::uint64_t record : {first, second}) {
+    RecordLine line{};
+    arch::put_number(line, tmd::kContext, 8, kContext);
+    arch::put_number(line, tmd::kKernel, 8, kObject);
+    for (const std::uint32_t extent : {tmd::kGridX, tmd::kGridY, tmd::kGridZ}) arch::put_number(line, extent, 4, 1);
+    arch::put_number(line, tmd::kOpen, 8, 1);
+    bench.memory.write(record, line);
+  }
+  bench.memory.put(first + tmd::kNext, second);
+  bench.memory.put(kContext + context::kTmdqs, second);
+  std::vector<Cycle> starts;
+  bench.work = [&](const TaskPacket&) {
+    starts.push_back(bench.timebase.now());
+    return Cycle{100};
+  };
+  bench.at(200, [&] { bench.unit.on_child({ChildPacket::Kind::start, first, 0, 190}, 0); });
+  bench.timebase.run();
+  REQUIRE(bench.sent.size() == 2);
+  CHECK(bench.sent[0].record == first);
+  CHECK(bench.sent[1].record == second);
+  const Cycle scheduler = bench.params.nested.schedule_cycles;
+  // A start reads the TMD, the kernel object and the parent.
+  const Cycle read = scheduler + 3 * PlainBench::kMemory;
+  CHECK(starts[0] == 200 + read);
+  // An end counts down what is open, reads the TMD, and finds the next one behind the last-task pointer.
+  CHECK(starts[1] == starts[0] + 100 + scheduler + 4 * PlainBench::kMemory + read);
+  CHECK(bench.woken == std::vector<std::pair<std::uint64_t, std::uint32_t>>{{kContext, 1}});
+  CHECK(bench.memory.get(pool.base + arch::ring::kGiven) == 2);
+  CHECK(bench.memory.get(kContext + context::kTmdqs) == 0);
+  CHECK(bench.unit.launches_idle());
+}
+
+TEST_CASE("random operations with eviction, without a simulation: all are done once, and the same again after a reset",
+          "[task][TSK-03]") {
+  std::uint32_t evictions = 0;
+  for (const std::uint64_t seed : seeds(300)) {
+    CAPTURE(seed);
+    Random random(seed);
+    PlainBench bench(random.between(1, 4), random.chance(30) ? TimingMode::lt : TimingMode::at);
+    const std::uint32_t count = random.between(5, 40);
+    std::map<std::uint32_t, Cycle> work;
+    bench.work = [&](const TaskPacket& packet) { return work.at(packet.operation); };
+    std::vector<std::pair<Cycle, SubmitPacket>> script;
+    Cycle when = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      work[i] = random.between(1, 2000);
+      SubmitPacket packet = kernel(i, random.below(count), static_cast<std::int32_t>(random.below(5)));
+      packet.head = random.chance(20);
+      script.emplace_back(when += random.below(300), packet);
+    }
+    const auto run = [&] {
+      for (const auto& [cycle, packet] : script) bench.submit(cycle, packet);
+      bench.timebase.run();
+      REQUIRE(bench.results.size() == count);
+      REQUIRE(bench.order.size() == count);
+      REQUIRE(bench.unit.open() == 0);
+      REQUIRE(bench.unit.launches_idle());
+    };
+    run();
+    REQUIRE(bench.worked == work);
+    const std::vector<std::uint32_t> order = bench.order;
+    evictions += bench.evictions;
+    bench.reset();
+    for (const auto& [cycle, packet] : script) bench.submit(cycle, packet);
+    bench.timebase.run_until(script.back().first / 2);
+    bench.reset();  // in the middle
+    run();
+    REQUIRE(bench.order == order);
+  }
+  CHECK(evictions > 100);
+}
+
+}  // namespace heddle::test::task_manager_test
