@@ -68,13 +68,15 @@ const char* unit_name(Unit unit);
 
 // The unit of an SM that carries an operation out.
 enum class Executor : std::uint8_t {
-  alu,      // compute, and what reads special registers
-  tensor,   // matrix multiplies
-  memory,   // loads, stores, atomics, asynchronous copies and fences
-  barrier,  // of the CTA, of the CGA, and in shared memory
-  bulk,     // requests to the TMAU
-  launch,   // device-side launches
-  end,      // what ends a warp, or gives back what its CTA holds
+  alu,       // compute, and what reads special registers
+  tensor,    // matrix multiplies
+  memory,    // loads, stores, atomics and asynchronous copies
+  fence,     // fences
+  barrier,   // of the CTA and of the CGA
+  mbarrier,  // in shared memory
+  bulk,      // requests to the TMAU
+  launch,    // device-side launches
+  end,       // what ends a warp, or gives back what its CTA holds
 };
 
 struct OperationRow {
@@ -95,16 +97,16 @@ inline constexpr OperationRow kOperations[] = {
     {OpCode::async_wait, "async_wait", Unit::none, Executor::memory},
     {OpCode::matmul, "matmul", Unit::tensor, Executor::tensor},
     {OpCode::barrier, "barrier", Unit::none, Executor::barrier},
-    {OpCode::fence, "fence", Unit::none, Executor::memory},
+    {OpCode::fence, "fence", Unit::none, Executor::fence},
     {OpCode::cluster_arrive, "cluster_arrive", Unit::none, Executor::barrier},
     {OpCode::cluster_wait, "cluster_wait", Unit::none, Executor::barrier},
-    {OpCode::mbarrier_init, "mbarrier_init", Unit::memory, Executor::barrier},
-    {OpCode::mbarrier_invalidate, "mbarrier_invalidate", Unit::memory, Executor::barrier},
-    {OpCode::mbarrier_arrive, "mbarrier_arrive", Unit::memory, Executor::barrier},
-    {OpCode::mbarrier_expect, "mbarrier_expect", Unit::memory, Executor::barrier},
-    {OpCode::mbarrier_complete, "mbarrier_complete", Unit::memory, Executor::barrier},
-    {OpCode::mbarrier_wait, "mbarrier_wait", Unit::memory, Executor::barrier},
-    {OpCode::mbarrier_test, "mbarrier_test", Unit::memory, Executor::barrier},
+    {OpCode::mbarrier_init, "mbarrier_init", Unit::memory, Executor::mbarrier},
+    {OpCode::mbarrier_invalidate, "mbarrier_invalidate", Unit::memory, Executor::mbarrier},
+    {OpCode::mbarrier_arrive, "mbarrier_arrive", Unit::memory, Executor::mbarrier},
+    {OpCode::mbarrier_expect, "mbarrier_expect", Unit::memory, Executor::mbarrier},
+    {OpCode::mbarrier_complete, "mbarrier_complete", Unit::memory, Executor::mbarrier},
+    {OpCode::mbarrier_wait, "mbarrier_wait", Unit::memory, Executor::mbarrier},
+    {OpCode::mbarrier_test, "mbarrier_test", Unit::memory, Executor::mbarrier},
     {OpCode::release_shared, "release_shared", Unit::none, Executor::end},
     {OpCode::tensor_load, "tensor_load", Unit::memory, Executor::bulk},
     {OpCode::tensor_store, "tensor_store", Unit::memory, Executor::bulk},

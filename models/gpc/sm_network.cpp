@@ -78,7 +78,7 @@ void SmNetwork::Plane::build(const SmNetworkParams& params) {
       spec.link = link;
       spec.owner = from;
       spec.latency = static_cast<std::uint32_t>(owner_.latency(from, to));
-      const double wire = std::ceil(spec.latency * bandwidth / protocol::kDsmemHeaderBytes);
+      const double wire = std::ceil(spec.latency * bandwidth / kDsmemHeaderBytes);
       spec.capacity = params.queue + static_cast<std::uint32_t>(wire);
       network_.add_buffer(spec);
     }
@@ -88,7 +88,7 @@ void SmNetwork::Plane::build(const SmNetworkParams& params) {
 
 std::uint32_t SmNetwork::Plane::take_slot(const DsmemPacket& packet) {
   const std::uint32_t slot = slots_.take();
-  slots_[slot] = {packet, owner_.now(), protocol::dsmem_bytes(packet, replies_)};
+  slots_[slot] = {packet, owner_.now(), dsmem_bytes(packet, replies_)};
   return slot;
 }
 
@@ -109,7 +109,7 @@ void SmNetwork::Plane::on_packet(const DsmemPacket& packet, std::uint32_t from) 
 bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t from) {
   const std::uint32_t to = packet.to_sm;
   if (!ports_[from].waiting.empty() || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
-  deliver(packet, protocol::dsmem_bytes(packet, replies_));
+  deliver(packet, dsmem_bytes(packet, replies_));
   in_[from].return_credit();
   if (!out_.can_send(to)) network_.close(exit_of(to));
   return true;

@@ -12,6 +12,7 @@
 #include "common/packet_socket.h"
 #include "common/ring.h"
 #include "gpc/gpc_params.h"
+#include "protocol/memory_request.h"
 #include "protocol/sm_network.h"
 
 namespace heddle {
@@ -19,6 +20,33 @@ class ClusterMap;
 }
 
 namespace heddle::gpc {
+
+// Bytes of a packet beside its data: ids, offset, operation.
+constexpr std::uint32_t kDsmemHeaderBytes = 16;
+
+// Bytes that the packet takes of a link: reads carry data back, writes there, atomics both ways (8 or 4 bytes for each
+// value, twice for a compare).
+inline std::uint32_t dsmem_bytes(const protocol::DsmemPacket& packet, bool reply) {
+  const protocol::MemoryRequest& request = *packet.request;
+  if (reply && packet.status != arch::DsmemStatus::ok) return kDsmemHeaderBytes;
+  const protocol::MemoryExtension& extension = request.extension;
+  switch (extension.action) {
+    case protocol::MemoryAction::atomic:
+    case protocol::MemoryAction::reduce: {
+      if (reply && extension.action == protocol::MemoryAction::reduce) return kDsmemHeaderBytes;
+      const std::uint32_t values = !reply && extension.atomic == arch::AtomicKind::compare_exchange ? 2 : 1;
+      return kDsmemHeaderBytes + extension.lanes * values * arch::bytes_of(extension.type);
+    }
+    case protocol::MemoryAction::mbarrier_arrive:
+    case protocol::MemoryAction::mbarrier_expect:
+    case protocol::MemoryAction::mbarrier_complete:
+      return kDsmemHeaderBytes;
+    default:
+      break;
+  }
+  const bool carries = reply == (request.get_command() == tlm::TLM_READ_COMMAND);
+  return kDsmemHeaderBytes + (carries ? request.get_data_length() : 0);
+}
 
 // Two planes, one for requests and one for replies, which share nothing: a reply never waits behind a request, so that
 // SMs that answer before they ask cannot block each other for ever.

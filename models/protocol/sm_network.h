@@ -8,12 +8,10 @@
 #include <cstdint>
 
 #include "arch/dsmem.h"
-#include "protocol/memory_request.h"
 
 namespace heddle::protocol {
 
-// Bytes of a packet beside its data: ids, offset, operation.
-constexpr std::uint32_t kDsmemHeaderBytes = 16;
+class MemoryRequest;
 
 struct DsmemPacket {
   MemoryRequest* request = nullptr;
@@ -27,29 +25,5 @@ struct DsmemPacket {
   arch::DsmemStatus status = arch::DsmemStatus::ok;
   std::uint32_t offset = 0;  // of what was wrong
 };
-
-// Bytes that the packet takes of a link: reads carry data back, writes there, atomics both ways (8 or 4 bytes for each
-// value, twice for a compare).
-inline std::uint32_t dsmem_bytes(const DsmemPacket& packet, bool reply) {
-  const MemoryRequest& request = *packet.request;
-  if (reply && packet.status != arch::DsmemStatus::ok) return kDsmemHeaderBytes;
-  const MemoryExtension& extension = request.extension;
-  switch (extension.action) {
-    case MemoryAction::atomic:
-    case MemoryAction::reduce: {
-      if (reply && extension.action == MemoryAction::reduce) return kDsmemHeaderBytes;
-      const std::uint32_t values = !reply && extension.atomic == arch::AtomicKind::compare_exchange ? 2 : 1;
-      return kDsmemHeaderBytes + extension.lanes * values * arch::bytes_of(extension.type);
-    }
-    case MemoryAction::mbarrier_arrive:
-    case MemoryAction::mbarrier_expect:
-    case MemoryAction::mbarrier_complete:
-      return kDsmemHeaderBytes;
-    default:
-      break;
-  }
-  const bool carries = reply == (request.get_command() == tlm::TLM_READ_COMMAND);
-  return kDsmemHeaderBytes + (carries ? request.get_data_length() : 0);
-}
 
 }  // namespace heddle::protocol

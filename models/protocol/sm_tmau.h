@@ -8,9 +8,10 @@
 
 #include "arch/bulk.h"
 #include "protocol/gpm_mpc_sm.h"
-#include "protocol/memory_request.h"
 
 namespace heddle::protocol {
+
+class MemoryRequest;
 
 // SM -> TMAU: a thread's request. Credits are places of the unit's input queue for that SM.
 struct BulkRequestPacket {

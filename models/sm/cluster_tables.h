@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/dsmem.h"
-#include "common/clock.h"
+#include "common/cycle.h"
 #include "protocol/gpm_mpc_sm.h"
 
 namespace heddle::sm {
@@ -31,6 +31,12 @@ class ClusterTables {
 
   // bl_table: the CGA of the CTA that a warp belongs to; protocol::kNoCgaId: none.
   void set_warp(std::uint32_t warp, std::uint32_t cga_id);
+  // For a warp that uses it. False while nothing is known of the CGA: before its first entry has come.
+  bool enter_warp(std::uint32_t warp, std::uint32_t cga_id) {
+    if (cga_id != protocol::kNoCgaId && !knows(cga_id)) return false;
+    set_warp(warp, cga_id);
+    return true;
+  }
 
   // Where an access of a warp goes (CGA-06), or what the source sees to be wrong with it (CGA-07).
   enum class Found : std::uint8_t { ok, no_rank, absent, no_offset };

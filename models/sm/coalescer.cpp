@@ -26,7 +26,7 @@ void add(LineAccesses& result, std::uint64_t line, std::uint8_t sectors, LaneMas
 }
 
 // All 32 lanes side by side, none across a sector's end.
-bool is_row(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width) {
+bool has_unit_stride(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width) {
   if (lanes != ~LaneMask{0} || kSectorBytes % width != 0 || address[0] % width != 0) return false;
   std::uint64_t difference = 0;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
@@ -35,7 +35,7 @@ bool is_row(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::ui
   return difference == 0;
 }
 
-void split_row(std::uint64_t address, std::uint32_t width, LineAccesses& result) {
+void split_unit_stride(std::uint64_t address, std::uint32_t width, LineAccesses& result) {
   std::uint32_t lane = 0;
   while (lane < kWarpLanes) {
     const auto offset = static_cast<std::uint32_t>(address % kLineBytes);
@@ -52,8 +52,8 @@ void split_row(std::uint64_t address, std::uint32_t width, LineAccesses& result)
 
 void coalesce(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width, LineAccesses& result) {
   result.count = 0;
-  result.row = is_row(lanes, address, width);
-  if (result.row) return split_row(address[0], width, result);
+  result.unit_stride = has_unit_stride(lanes, address, width);
+  if (result.unit_stride) return split_unit_stride(address[0], width, result);
   for (std::uint32_t lane = 0; lanes >> lane != 0; ++lane) {
     if ((lanes >> lane & 1) == 0) continue;
     const std::uint64_t line = arch::line_of(address[lane]);

@@ -20,7 +20,7 @@ struct LineAccess {
 struct LineAccesses {
   static constexpr std::uint32_t kMost = 2 * arch::kWarpLanes;  // every lane across a line's end
   std::uint32_t count = 0;
-  bool row = false;                    // all 32 lanes, side by side in their order, none across a sector's end
+  bool unit_stride = false;            // all 32 lanes, side by side in their order, none across a sector's end
   std::array<LineAccess, kMost> line;  // the first `count` are valid
 
   const LineAccess* begin() const { return line.data(); }

@@ -6,6 +6,7 @@
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
+#include "protocol/memory_request.h"
 #include "sm/bulk_place.h"
 #include "sm/lane_data.h"
 
@@ -146,11 +147,6 @@ std::uint64_t first_corrupt(const SharedMemory& memory, std::uint32_t window, co
 
 }  // namespace
 
-std::uint32_t dsmem_width(const Operation& operation) {
-  if (is_mbarrier(operation.code)) return arch::kMbarrierBytes;
-  return operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
-}
-
 void fill_lanes(MemoryExtension& extension, const Operation& operation, const LineAccess& line) {
   const bool mbarrier = is_mbarrier(operation.code);
   extension.atomic = operation.atomic;
@@ -168,8 +164,17 @@ void fill_lanes(MemoryExtension& extension, const Operation& operation, const Li
   }
 }
 
+void put_old_values(const MemoryExtension& extension, std::uint32_t* registers) {
+  const bool wide = arch::bytes_of(extension.type) == 8;
+  for (std::uint32_t i = 0; i < extension.lanes; ++i) {
+    const AtomicLane& lane = extension.lane[i];
+    registers[lane.lane] = static_cast<std::uint32_t>(lane.old);
+    if (wide) registers[kWarpLanes + lane.lane] = static_cast<std::uint32_t>(lane.old >> 32);
+  }
+}
+
 void fill_dsmem(MemoryRequest& request, const Operation& operation, const LineAccess& line) {
-  const std::uint32_t width = dsmem_width(operation);
+  const std::uint32_t width = lane_width(operation);
   std::uint32_t first = kLineBytes;
   std::uint32_t end = 0;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
@@ -243,6 +248,12 @@ DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, MemoryReques
   const std::uint32_t barrier = extension.bulk.get().barrier;
   if (barrier != arch::kNoBarrier) complete(memory, window, barrier, request.get_data_length(), result);
   return result;
+}
+
+void tell_changes(WindowListener& listener, std::uint32_t window, const MemoryRequest& request,
+                  const DsmemResult& result, Cycle done) {
+  if (result.changes) listener.window_changed(window, static_cast<std::uint32_t>(request.get_address()), done);
+  if (result.completes) listener.window_changed(window, result.barrier, done);
 }
 
 }  // namespace heddle::sm

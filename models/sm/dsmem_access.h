@@ -6,14 +6,16 @@
 
 #include "arch/dsmem.h"
 #include "arch/warp_program.h"
-#include "protocol/memory_request.h"
+#include "common/cycle.h"
 #include "sm/coalescer.h"
 #include "sm/shared_memory.h"
 
-namespace heddle::sm {
+namespace heddle::protocol {
+class MemoryRequest;
+struct MemoryExtension;
+}  // namespace heddle::protocol
 
-// Bytes of each lane: of an mbarrier operation those of the object.
-std::uint32_t dsmem_width(const arch::Operation& operation);
+namespace heddle::sm {
 
 // Fills the request with what `operation` does to that line. Its address is the offset in the target's window, and its
 // range reaches from the first byte that a lane touches to the last, so that the end of a window is exact.
@@ -21,6 +23,9 @@ void fill_dsmem(protocol::MemoryRequest& request, const arch::Operation& operati
 
 // The values of an atomic, lane by lane, or what an mbarrier operation counts.
 void fill_lanes(protocol::MemoryExtension& extension, const arch::Operation& operation, const LineAccess& line);
+
+// The values that an atomic has found go to the lanes' registers.
+void put_old_values(const protocol::MemoryExtension& extension, std::uint32_t* registers);
 
 struct DsmemResult {
   arch::DsmemStatus status = arch::DsmemStatus::ok;
@@ -37,5 +42,19 @@ struct DsmemResult {
 // are written, and if it does not take them, they are there all the same.
 constexpr std::uint32_t kNoWindow = ~std::uint32_t{0};
 DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, protocol::MemoryRequest& request);
+
+class WindowListener {
+ public:
+  // Something from beyond its warps has changed what lies in that window at the offset: perhaps an mbarrier, a phase of
+  // which it may have completed. `when`: the port's cycle for it, now or later.
+  virtual void window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) = 0;
+
+ protected:
+  ~WindowListener() = default;
+};
+
+// Who waits for an mbarrier of that window looks again.
+void tell_changes(WindowListener& listener, std::uint32_t window, const protocol::MemoryRequest& request,
+                  const DsmemResult& result, Cycle done);
 
 }  // namespace heddle::sm

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "arch/mbarrier.h"
+
 namespace heddle::sm {
 namespace {
 
@@ -15,7 +17,7 @@ T read(const std::uint8_t* bytes) {
 
 constexpr std::array<std::uint32_t, 4> kEnabled{~0U, ~0U, ~0U, ~0U};
 
-// All lanes, each 4 bytes, in a row: a line is a register.
+// All lanes, each 4 bytes, side by side: a line is a register.
 bool is_whole_line(const arch::Operation& operation, const LineAccess& access) {
   if (access.lanes != ~arch::LaneMask{0} || operation.width != 4) return false;
   std::uint64_t difference = 0;
@@ -26,6 +28,19 @@ bool is_whole_line(const arch::Operation& operation, const LineAccess& access) {
 }
 
 }  // namespace
+
+std::uint32_t lane_width(const arch::Operation& operation) {
+  switch (operation.code) {
+    case arch::OpCode::atomic:
+      return arch::bytes_of(operation.type);
+    case arch::OpCode::mbarrier_arrive:
+    case arch::OpCode::mbarrier_expect:
+    case arch::OpCode::mbarrier_complete:
+      return arch::kMbarrierBytes;
+    default:
+      return operation.width;
+  }
+}
 
 void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width, const std::uint8_t* bytes) {
   switch (width) {
@@ -45,8 +60,8 @@ void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width,
   }
 }
 
-void put_row(std::uint32_t* registers, std::uint32_t first, std::uint32_t count, std::uint32_t width,
-             const std::uint8_t* bytes) {
+void put_lanes(std::uint32_t* registers, std::uint32_t first, std::uint32_t count, std::uint32_t width,
+               const std::uint8_t* bytes) {
   const std::uint32_t words = width / 4;
   if (words == 1) {
     std::memcpy(registers + first, bytes, std::size_t{count} * 4);

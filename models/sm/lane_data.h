@@ -9,13 +9,16 @@
 
 namespace heddle::sm {
 
+// Bytes that each lane of a memory operation moves or, of an mbarrier operation, those of the object.
+std::uint32_t lane_width(const arch::Operation& operation);
+
 // The value of one lane: `width` bytes (1, 2, 4, 8 or 16), zero-extended to registers. `registers` is
 // WarpState::of(destination).
 void put_lane(std::uint32_t* registers, std::uint32_t lane, std::uint32_t width, const std::uint8_t* bytes);
 
-// The same for lanes `first` … `first + count - 1`, whose values of at least 4 bytes lie side by side.
-void put_row(std::uint32_t* registers, std::uint32_t first, std::uint32_t count, std::uint32_t width,
-             const std::uint8_t* bytes);
+// The values of lanes `first` … `first + count - 1`, of at least 4 bytes each, which lie side by side.
+void put_lanes(std::uint32_t* registers, std::uint32_t first, std::uint32_t count, std::uint32_t width,
+               const std::uint8_t* bytes);
 
 // The first `width` bytes of what a lane stores.
 void take_lane(const std::array<std::uint32_t, 4>& data, std::uint32_t width, std::uint8_t* bytes);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/byte_codec.h"
 #include "arch/little_endian.h"
 #include "common/error.h"
 
@@ -16,73 +17,14 @@ namespace {
 // Little endian; counts in front of what they count.
 constexpr std::uint32_t kMagic = 0x4154'4348;
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kSumBytes = 8;
-
-// FNV-1a: against bytes that were damaged or cut, not against forgery.
-std::uint64_t sum_of(const std::uint8_t* bytes, std::size_t count) {
-  std::uint64_t sum = 0xCBF2'9CE4'8422'2325U;
-  for (std::size_t i = 0; i < count; ++i) sum = (sum ^ bytes[i]) * 0x0000'0100'0000'01B3U;
-  return sum;
-}
 
 [[noreturn]] void not_a_state(const std::string& why) {
   throw InputError(fmt::format("the saved state of a CTA is damaged: {}", why), "restore what was saved, whole");
 }
 
-class Writer {
- public:
-  void put(std::uint64_t value, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
-  }
-  void word(std::uint64_t value) { put(value, 4); }
-  void put(const std::vector<std::uint8_t>& block) {
-    word(block.size());
-    bytes.insert(bytes.end(), block.begin(), block.end());
-  }
-
-  std::vector<std::uint8_t> bytes;
-};
-
-// Nothing beyond the end is read.
-class Reader {
- public:
-  Reader(const std::vector<std::uint8_t>& bytes, std::size_t end, std::size_t at = 0)
-      : bytes_(bytes), end_(end), at_(at) {}
-  std::uint64_t take(std::size_t count) {
-    need(count);
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < count; ++i) value |= std::uint64_t{bytes_[at_ + i]} << (8 * i);
-    at_ += count;
-    return value;
-  }
-  std::uint32_t word() { return static_cast<std::uint32_t>(take(4)); }
-  bool flag() {
-    const std::uint64_t value = take(1);
-    if (value > 1) not_a_state("a flag is neither 0 nor 1");
-    return value == 1;
-  }
-  // A number of things that take at least `least` bytes each.
-  std::uint32_t count(std::size_t least) {
-    const std::uint32_t value = word();
-    need(std::uint64_t{value} * least);
-    return value;
-  }
-  std::vector<std::uint8_t> block() {
-    const std::uint32_t size = count(1);
-    const auto first = bytes_.begin() + static_cast<std::ptrdiff_t>(at_);
-    at_ += size;
-    return {first, first + static_cast<std::ptrdiff_t>(size)};
-  }
-  bool over() const { return at_ == end_; }
-
- private:
-  void need(std::uint64_t count) const {
-    if (count > end_ - at_) not_a_state("it ends too early");
-  }
-  const std::vector<std::uint8_t>& bytes_;
-  std::size_t end_;
-  std::size_t at_;
-};
+using Writer = arch::ByteWriter;
+void fail(const char* why) { not_a_state(why); }
+using Reader = arch::ByteReader<fail>;
 
 void put(Writer& out, const CtaBarriers::State& barriers) {
   out.word(barriers.warps);
@@ -116,7 +58,7 @@ void put(Writer& out, const SavedWarp& warp) {
   out.put(warp.cluster_passed ? 1 : 0, 1);
   out.word(warp.barrier);
   out.word(warp.issued_pc);
-  if (warp.at != SavedWarp::At::exited) out.put(arch::save(warp.state));
+  if (warp.at != SavedWarp::At::exited) out.block(arch::save(warp.state));
 }
 
 SavedWarp take_warp(Reader& in) {
@@ -182,23 +124,20 @@ std::vector<std::uint8_t> save(const SavedCta& cta) {
   out.put(cta.cluster_phases, 8);
   out.word(cta.warps.size());
   for (const SavedWarp& warp : cta.warps) put(out, warp);
-  out.put(cta.shared);
-  out.put(sum_of(out.bytes.data(), out.bytes.size()), kSumBytes);
-  return std::move(out.bytes);
+  out.block(cta.shared);
+  return out.summed();
 }
 
 SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
-  if (bytes.size() < kSumBytes) not_a_state("it is too short");
-  const std::size_t end = bytes.size() - kSumBytes;
+  if (bytes.size() < arch::kCheckSumBytes) not_a_state("it is too short");
+  const std::size_t end = bytes.size() - arch::kCheckSumBytes;
   Reader in(bytes, end);
   if (in.word() != kMagic) not_a_state("it does not begin like one");
   if (const std::uint32_t version = in.word(); version != kVersion) {
     throw InputError(fmt::format("the saved state of a CTA has version {}, this is version {}", version, kVersion),
                      "restore it with the version that saved it");
   }
-  if (Reader(bytes, bytes.size(), end).take(kSumBytes) != sum_of(bytes.data(), end)) {
-    not_a_state("its check sum is wrong");
-  }
+  if (!arch::has_check_sum(bytes)) not_a_state("its check sum is wrong");
   SavedCta cta;
   cta.operation = in.word();
   cta.index = in.take(8);
@@ -218,6 +157,17 @@ SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
   if (!in.over()) not_a_state("it ends too late");
   check(cta);
   return cta;
+}
+
+void does_not_fit(const std::string& why) {
+  throw InputError(fmt::format("the state of another CTA: {}", why), "restore it where it was saved from");
+}
+
+void check_fits(const SavedWarp& saved, const arch::WarpState& fresh, std::uint32_t number) {
+  if (saved.at == SavedWarp::At::exited) return;
+  if (saved.state.registers.size() != fresh.registers.size() || saved.state.scalars.size() != fresh.scalars.size()) {
+    does_not_fit(fmt::format("warp {} has other registers than its program", number));
+  }
 }
 
 SavedLine line_of(const SavedHeader& header) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "arch/task_record.h"
@@ -54,6 +55,10 @@ struct SavedCta {
 // not write.
 std::vector<std::uint8_t> save(const SavedCta& cta);
 SavedCta restore_cta(const std::vector<std::uint8_t>& bytes);
+// Throws InputError for a warp that cannot go on in the program whose fresh state that is. `number`: of the warp, for
+// the message.
+void check_fits(const SavedWarp& saved, const arch::WarpState& fresh, std::uint32_t number);
+[[noreturn]] void does_not_fit(const std::string& why);
 
 // First line of the area: what task management reads of a saved CTA (arch/task_record.h).
 struct SavedHeader {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/warp_program.h"
-#include "common/clock.h"
+#include "common/cycle.h"
 
 namespace heddle::sm {
 

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "arch/warp_program.h"
-#include "common/clock.h"
-#include "sm/nested_run.h"
-#include "sm/request_ledger.h"
+#include "common/cycle.h"
+#include "sm/fence_tracker.h"
 #include "sm/scoreboard.h"
 
 namespace heddle::sm {
 
-constexpr std::uint32_t kPartitions = 4;
+constexpr std::uint32_t kSubPartitions = 4;
+constexpr std::uint32_t kNoCta = ~std::uint32_t{0};  // in place of a CTA slot
 
 // Why a warp does not issue.
 enum class WarpWait : std::uint8_t {
@@ -94,8 +94,30 @@ class WarpGroups {
   std::uint64_t first_ = 0;
 };
 
+// What the warp does when it has its turn.
+enum class WarpNext : std::uint8_t {
+  fetch,     // the next operation of its program
+  compute,   // further instructions of a compute operation
+  deferred,  // Warp::operation, which has waited for the release part of its order
+  launch,    // the next step of an operation of device-side launches
+};
+
+// A warp at the barrier of its CGA (CGA-13).
+enum class ClusterArrival : std::uint8_t {
+  none,
+  arrived,  // it has arrived, and not waited since
+  passed,   // it has arrived, and the phase completes at Warp::cluster_passes
+};
+
+// What a warp waits for in a release (MEM-06).
+struct ReleaseWait {
+  FenceTracker::Epoch epoch = 0;  // requests up to there
+  Cycle answered = 0;             // latest arrival of what it waits for
+  Cycle acknowledged = 0;         // when it knows of that
+  bool flushes = false;           // the slices have to be asked before it goes on
+};
+
 struct Warp {
-  bool resident = false;
   std::uint32_t cta = 0;  // CTA slot
   std::uint8_t subcontext = 0;
   const arch::WarpProgram* program = nullptr;
@@ -104,10 +126,11 @@ struct Warp {
   Scoreboard scoreboard;
 
   WarpWait wait = WarpWait::exited;
+  WarpNext next = WarpNext::fetch;
   Cycle since = 0;              // since when it has not issued
   std::uint32_t issued_pc = 0;  // of the last operation, for messages
 
-  // Of the next operation, from its demand.
+  // The next operation, as its demand says.
   arch::OpCode code = arch::OpCode::exit;
   arch::Unit unit = arch::Unit::none;
   std::vector<arch::RegisterRange> writes;
@@ -117,35 +140,39 @@ struct Warp {
   std::uint64_t compute_left = 0;
   std::uint32_t compute_latency = 0;
 
-  std::uint32_t barrier = 0;     // at which it waits
-  RequestLedger::Mark mark = 0;  // for which it waits
-  Cycle answered = 0;            // latest arrival of what it waits for
-  Cycle acknowledged = 0;        // when it knows of that
-  bool wants_flush = false;      // the slices have to be asked before it goes on
-  bool acquires = false;         // the L1 forgets what it holds before it goes on
-  bool held = false;             // `operation` issues next: it has waited for the release part of its order
-  std::unique_ptr<arch::Operation> operation;  // that is held, or a wait for mbarriers with the lanes that still wait
+  std::uint32_t barrier = 0;  // at which it waits
+  ReleaseWait release;
+  bool acquires = false;  // the L1 forgets what it holds before it goes on
+  // The operation that is deferred, that waits for a place at the TMAU, or that waits for mbarriers, with the lanes
+  // that still wait.
+  std::unique_ptr<arch::Operation> operation;
 
-  // Barrier of the CGA (CGA-13): it has arrived and not waited since; and the phase has completed at that cycle.
-  bool cluster_arrived = false;
-  bool cluster_passed = false;
+  ClusterArrival cluster = ClusterArrival::none;
   Cycle cluster_passes = 0;
-  bool in_table = false;  // bl_table knows its CGA
 
   WarpGroups copies;
-  std::uint32_t groups_wanted = 0;  // that may be open when it goes on
-  std::uint64_t current_group() const { return copies.current(); }
+  std::uint32_t groups_wanted = 0;  // groups that may be open when it goes on
 
   // Requests to the TMAU that belong to groups: until they are over, and until their sources have been read.
   WarpGroups bulk;
   WarpGroups bulk_reads;
-  bool wants_reads = false;     // it waits for these
+  bool wants_reads = false;     // it waits for bulk_reads
   std::uint32_t bulk_sent = 0;  // requests of the operation that has not sent all
 
-  std::unique_ptr<NestedRun> nested;  // an operation of device-side launches that is under way
-  bool stepping = false;              // the access that begins is one of its steps
-
-  void begin_groups() {
+  void keep(const arch::Operation& its) {
+    if (operation == nullptr) operation = std::make_unique<arch::Operation>();
+    *operation = its;
+  }
+  void write_results(Cycle ready) {
+    for (const arch::RegisterRange& range : writes) scoreboard.write(range, ready);
+  }
+  // For a warp that begins.
+  void begin() {
+    next = WarpNext::fetch;
+    compute_left = 0;
+    release.flushes = acquires = false;
+    cluster = ClusterArrival::none;
+    issued_pc = state.pc;
     copies.begin();
     bulk.begin();
     bulk_reads.begin();

@@ -7,6 +7,7 @@
 
 #include "common/cycle.h"
 #include "common/index_pool.h"
+#include "protocol/memory_request.h"
 #include "protocol/sm_tmau.h"
 #include "tmau/line_generator.h"
 

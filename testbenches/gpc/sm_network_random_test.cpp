@@ -72,7 +72,7 @@ void check_pace(const NetworkSm& sm, std::size_t plane, double bandwidth) {
   for (std::size_t first = 0; first < got.size(); first += 7) {
     std::uint64_t bytes = 0;
     for (std::size_t i = first; i + 1 < got.size(); ++i) {
-      bytes += protocol::dsmem_bytes(got[i].packet, plane == kReplies);
+      bytes += gpc::dsmem_bytes(got[i].packet, plane == kReplies);
       const double most = bandwidth * static_cast<double>(got[i + 1].cycle - got[first].cycle + 1);
       REQUIRE(static_cast<double>(bytes) <= most + 0.5);
     }
@@ -114,7 +114,7 @@ TEST_CASE("slow SMs lose nothing and see the packets of a pair in order", "[gpc]
     run_until_idle();
     check_arrivals(bench, sent);
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;
-    for (const Sent& its : sent) bytes[{its.from, its.to}] += its.bytes + protocol::kDsmemHeaderBytes;
+    for (const Sent& its : sent) bytes[{its.from, its.to}] += its.bytes + gpc::kDsmemHeaderBytes;
     for (std::uint32_t from = 0; from < bench.sms.size(); ++from) {
       for (std::uint32_t to = 0; to < bench.sms.size(); ++to) {
         REQUIRE(bench.observation.clusters.bytes(0, from, to) == bytes[{from, to}]);
@@ -154,7 +154,7 @@ TEST_CASE("without meetings every arrival is where a plain model has it", "[gpc]
           bench.send(cycle, plane, from, target[from], bytes, expected.size());
           free = std::max(free, cycle * rate);
           expected.push_back(free / rate + bench.network.latency(from, target[from]));
-          free += bytes + protocol::kDsmemHeaderBytes;
+          free += bytes + gpc::kDsmemHeaderBytes;
         }
       }
     }

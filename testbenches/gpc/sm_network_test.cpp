@@ -156,8 +156,8 @@ TEST_CASE("sources share the port of an SM by bytes", "[gpc][CGA-06]") {
     std::uint64_t total = 0;
     for (const NetworkSm::Got& got : bench.sms[0]->got[kRequests]) {
       if (got.cycle < 5'000 || got.cycle >= 30'000) continue;  // all queues are full by then
-      bytes[got.packet.from_sm] += protocol::dsmem_bytes(got.packet, false);
-      total += protocol::dsmem_bytes(got.packet, false);
+      bytes[got.packet.from_sm] += gpc::dsmem_bytes(got.packet, false);
+      total += gpc::dsmem_bytes(got.packet, false);
     }
     CHECK(std::abs(static_cast<double>(total) - 20.0 * 25'000) < 300);
     const auto [least, most] = std::minmax_element(bytes.begin() + 1, bytes.begin() + 1 + sources);

@@ -1,4 +1,4 @@
-// Memory units of two SMs with a CGA of three CTAs, as a TMAU sees them.
+// The memory sides of two SMs with a CGA of three CTAs, as a TMAU sees them.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +40,12 @@ struct BulkBench : ThreeCtas {
     return request;
   }
 
-  void deliver(protocol::MemoryRequest& request, std::uint32_t sm = 0) { unit(sm).on_bulk_data({&request, sm}); }
+  void deliver(protocol::MemoryRequest& request, std::uint32_t sm = 0) { unit(sm).bulk.on_data({&request, sm}); }
   void read(protocol::MemoryRequest& request, bool forward = false) {
     protocol::BulkReadPacket packet;
     packet.request = &request;
     packet.forward = forward;
-    unit(0).on_bulk_read(packet);
+    unit(0).bulk.on_read(packet);
   }
   void reduces(protocol::MemoryRequest& request, arch::AtomicKind kind, arch::ValueType type) {
     protocol::BulkTarget& target = target_of(request);
@@ -64,7 +64,7 @@ struct BulkBench : ThreeCtas {
   arch::Mbarrier barrier(std::uint32_t sm, std::uint32_t window, std::uint32_t offset = kBulkBarrier) {
     return arch::decode(memory(sm).word(window, offset));
   }
-  sm::SharedMemory& memory(std::uint32_t sm) { return unit(sm).shared_memory(); }
+  sm::SharedMemory& memory(std::uint32_t sm) { return unit(sm).shared; }
   std::uint8_t* bytes(std::uint32_t sm, std::uint32_t window) { return memory(sm).data(window); }
   // The row that piece() brings lies there.
   bool holds(std::uint32_t sm, std::uint32_t window, std::uint32_t offset, std::uint32_t count,

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/mbarrier.h"
+#include "common/error.h"
 #include "sm/bulk_oracle.h"
 #include "sm/dsmem_access.h"
 #include "sm/sm_params.h"

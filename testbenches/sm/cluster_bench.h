@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "sm/fake_gpc.h"
@@ -36,7 +37,7 @@ struct ClusterBench {
     for (std::uint32_t i = 0; i < count; ++i) {
       ids[kGpc].push_back(kFirstSm + i);
       const std::string name = "sm" + std::to_string(i);
-      sm::SmPlace place{kFirstSm + i, 100, kGpc, i, 1};
+      sm::SmContext place{kFirstSm + i, 100, kGpc, i, 1};
       place.share_receivers = share_receivers;
       sms.push_back(std::make_unique<sm::Sm>(name.c_str(), domain, name, params, place, FakeGpc::kDistance, 1, code,
                                              sm::MemoryView{map}));

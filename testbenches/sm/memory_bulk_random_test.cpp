@@ -104,7 +104,7 @@ class Play {
     result.params.memory.cluster_queue = random.between(1, 6);
     return result;
   }
-  sm::SharedMemory& memory(const Cta& cta) { return bench_.sms[cta.sm]->unit.shared_memory(); }
+  sm::SharedMemory& memory(const Cta& cta) { return bench_.sms[cta.sm]->unit.shared; }
   void set_barriers(std::uint32_t bytes) {
     for (Cta& cta : ctas_) {
       std::uint64_t object = 0;
@@ -168,7 +168,7 @@ class Play {
     for (std::uint32_t sm = 0; sm < kSms; ++sm) {
       if ((sms >> sm & 1) == 0) continue;
       load.acquire();
-      bench_.sms[sm]->unit.on_bulk_data({&load, sm});
+      bench_.sms[sm]->unit.bulk.on_data({&load, sm});
       if (random_.chance(30)) advance();
     }
     load.release();
@@ -190,7 +190,7 @@ class Play {
     }
     stores_.push_back(expected);
     ++asked_;
-    bench_.sms[cta.sm]->unit.on_bulk_read({&store, cta.sm, false, false});
+    bench_.sms[cta.sm]->unit.bulk.on_read({&store, cta.sm, false, false});
   }
 
   void send(bool reduces) {
@@ -225,7 +225,7 @@ class Play {
       std::memcpy(receiver.bytes.data() + target.destination, source, target.piece.bytes);
     }
     ++asked_;
-    bench_.sms[from.sm]->unit.on_bulk_read({&send, from.sm, true, false});
+    bench_.sms[from.sm]->unit.bulk.on_read({&send, from.sm, true, false});
   }
 
   Random random_;

@@ -1,4 +1,4 @@
-// The memory unit and a TMAU: data for windows, bytes out of them, sends between CTAs.
+// The memory side of an SM and a TMAU: data for windows, bytes out of them, sends between CTAs.
 #include <cstring>
 
 #include <catch2/catch.hpp>
@@ -39,14 +39,14 @@ TEST_CASE("a line of bulk data takes the port one cycle, and its mbarrier sees t
   CHECK(bench.stats().bulk_conflicts.value() == 0);
   CHECK(bench.pool.in_use() == 0);
   // What issues next finds the port taken.
-  CHECK(bench.unit().touch_shared(0) == 2 + kShared);
+  CHECK(bench.unit().port.take(0, 1) == 2);
 }
 
 TEST_CASE("a line that lies across two rows takes two cycles, and swizzled rows one", "[sm][TMA-21][TMA-20]") {
   BulkBench bench;
   bench.deliver(bench.piece(264, 128));
   CHECK(bench.stats().bulk_conflicts.value() == 1);
-  CHECK(bench.unit().touch_shared(0) == 2 + kShared);
+  CHECK(bench.unit().port.take(0, 1) == 2);
   for (std::uint32_t row = 0; row < 8; ++row) {
     MemoryRequest& request = bench.piece(1'024 + 128 * row, 128);
     BulkBench::target_of(request).swizzle = arch::Swizzle::bytes128;
@@ -250,9 +250,9 @@ TEST_CASE("a send reaches another SM, completes its mbarrier, and is answered", 
     MemoryRequest& request = bench.send(256, 128, remote ? 1 : 2, 1'024);
     BulkBench::target_of(request).barrier = kBulkBarrier;
     bench.read(request, true);
-    CHECK(bench.unit().bulk_sends() == (remote ? 1 : 0));
-    CHECK(bench.unit().in_flight(kThreeCtas) == (remote ? 1 : 0));
-    CHECK(bench.unit().in_flight_of_cta(2) == 0);
+    CHECK(bench.unit().bulk.sends() == (remote ? 1 : 0));
+    CHECK(bench.unit().flights.of_cga(kThreeCtas) == (remote ? 1 : 0));
+    CHECK(bench.unit().flights.of_cta(2) == 0);
     std::memset(bench.bytes(0, 2) + 256, 0, 128);  // it has been read
     run_until_idle();
     CHECK(bench.holds(sm, window, 1'024, 128, 7));
@@ -267,7 +267,7 @@ TEST_CASE("a send reaches another SM, completes its mbarrier, and is answered", 
     CHECK(bench.network.requests == (remote ? 1 : 0));
     CHECK(bench.stats().bulk_sends.value() == 1);
     CHECK(bench.failures().empty());
-    if (remote) CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>{sm::MemoryClient::kNoCta});
+    if (remote) CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>{sm::kNoCta});
     request.release();
     CHECK(bench.quiet());
   }
@@ -391,8 +391,8 @@ TEST_CASE("sends wait for room on the network, in their order", "[sm][TMA-01][TM
     bench.read(request, true);
     requests.push_back(&request);
   }
-  CHECK(bench.unit().cluster_waiting() > 0);
-  CHECK(bench.unit().in_flight(kThreeCtas) == kSends);
+  CHECK(bench.unit().dsmem.waiting() > 0);
+  CHECK(bench.unit().flights.of_cga(kThreeCtas) == kSends);
   run_until_idle();
   CHECK(bench.bytes(1, 0)[2'048] == kSends);
   CHECK(bench.barrier(1, 0).parity == 1);
@@ -406,7 +406,7 @@ TEST_CASE("a reset forgets sends that are under way", "[sm][TMA-01]") {
   MemoryRequest& request = bench.send(256, 128, 1, 512);
   bench.read(request, true);
   run_until(bench.domain.clock().time_of(60));
-  REQUIRE(bench.unit().bulk_sends() == 1);
+  REQUIRE(bench.unit().bulk.sends() == 1);
   bench.domain.reset();
   for (auto& each : bench.sms) {
     each->unit.reset();

@@ -1,4 +1,5 @@
-// Memory units of several SMs, and a network between them that takes its time: DSMEM without anything else of an SM.
+// The memory sides of several SMs, and a network between them that takes its time: DSMEM without anything else of an
+// SM.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,10 @@
 #include "arch/dsmem.h"
 #include "arch/gpu_observation.h"
 #include "common/domain.h"
+#include "common/memory_socket.h"
 #include "common/packet_socket.h"
-#include "sm/memory_unit.h"
+#include "protocol/memory_request.h"
+#include "sm/memory_paths.h"
 #include "support/sim_fixture.h"
 
 namespace heddle::test {
@@ -109,8 +112,15 @@ class RandomSmNetwork : public sc_core::sc_module, private EventHandler, private
   std::uint32_t sms_;
 };
 
-// One SM's memory unit, with what an SM keeps around it.
-class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
+// The memory side of one SM, with what an SM keeps around it.
+class UnitOfSm : public sc_core::sc_module,
+                 public sm::AccessClient,
+                 private sm::FenceListener,
+                 private sm::GateListener,
+                 private sm::DsmemListener,
+                 private sm::DsmemErrorListener,
+                 private sm::BulkErrorListener,
+                 private sm::WindowListener {
  public:
   using Packet = protocol::DsmemPacket;
   static constexpr std::uint32_t kWarps = 16;
@@ -126,16 +136,19 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
         bulk_read_out("bulk_read_out", domain, 0, kUnlimitedCredits),
         bulk_read_back("bulk_read_back", domain, 0),
         warps(kWarps),
-        tables(kWarps, params.limits.ctas, params.limits.max_shared_per_cta),
         stats(domain.observation().stats, "gpu0.sm" + std::to_string(in_gpc)),
-        unit(domain, memory_out, params, {map_}, in_gpc, warps, *this, stats, tables,
-             {dsmem_out, dsmem_in, reply_out, in_gpc}, {bulk_read_out}),
+        place_{in_gpc, 1, 0, in_gpc},
+        unit(domain, domain, params, place_, {map_}, warps, stats,
+             {memory_out, dsmem_out, dsmem_in, reply_out, bulk_read_out}, {*this, *this, *this, *this}),
+        tables(unit.tables),
         domain_(domain) {
-    memory_out.connect<UnitOfSm, &UnitOfSm::on_response, &UnitOfSm::on_memory_room>(*this);
-    dsmem_out.on_credit<UnitOfSm, &UnitOfSm::on_room>(*this);
-    reply_out.on_credit<UnitOfSm, &UnitOfSm::on_room>(*this);
-    dsmem_in.on_packet<UnitOfSm, &UnitOfSm::on_request>(*this);
-    reply_in.on_packet<UnitOfSm, &UnitOfSm::on_reply>(*this);
+    unit.gate.listen(*this);
+    unit.fences.listen(*this);
+    memory_out.connect<sm::L2Port, &sm::L2Port::on_response, &sm::L2Port::on_room>(unit.l2);
+    dsmem_out.on_credit<sm::MemoryPaths, &sm::MemoryPaths::on_dsmem_room>(unit);
+    reply_out.on_credit<sm::MemoryPaths, &sm::MemoryPaths::on_dsmem_room>(unit);
+    dsmem_in.on_packet<sm::DsmemServer, &sm::DsmemServer::on_request>(unit.server);
+    reply_in.on_packet<sm::MemoryPaths, &sm::MemoryPaths::on_dsmem_reply>(unit);
     bulk_read_out.bind(bulk_read_back);
     bulk_read_back.on_packet<UnitOfSm, &UnitOfSm::on_bulk_answer>(*this);
   }
@@ -148,14 +161,15 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
   PacketOut<protocol::BulkReadPacket> bulk_read_out;
   PacketIn<protocol::BulkReadPacket> bulk_read_back;  // as a TMAU gets them
   std::vector<sm::Warp> warps;
-  sm::ClusterTables tables;
   sm::SmStats stats;
 
  private:
   arch::AddressMap map_{1 << 20, 4, 2};
+  const sm::SmContext place_;
 
  public:
-  sm::MemoryUnit unit;
+  sm::MemoryPaths unit;
+  sm::ClusterTables& tables;
 
   // What the unit has told.
   struct Ended {
@@ -197,12 +211,15 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
     warps[warp].state.registers.assign(std::size_t{8} * arch::kWarpLanes, 0);
     tables.set_warp(warp, cga_id);
   }
+  sm::MemoryResult cluster(const arch::Operation& operation, std::uint32_t warp, Cycle now) {
+    return unit.dsmem.access(operation, warp, now, *this);
+  }
+  sm::MemoryResult global(const arch::Operation& operation, std::uint32_t warp, Cycle now) {
+    return unit.global.access(operation, warp, now, *this);
+  }
   std::uint32_t* reg(std::uint32_t warp, std::uint16_t number) { return warps[warp].state.of(number); }
 
  private:
-  void on_room(std::uint32_t) { unit.on_cluster_room(); }
-  void on_request(const Packet& packet, std::uint32_t) { unit.on_cluster_request(packet); }
-  void on_reply(const Packet& packet, std::uint32_t) { unit.on_cluster_reply(packet, domain_.now()); }
   void on_bulk_answer(const protocol::BulkReadPacket& packet, std::uint32_t) {
     bulk_answers.push_back({packet, domain_.now()});
   }
@@ -213,25 +230,21 @@ class UnitOfSm : public sc_core::sc_module, public sm::MemoryClient {
   }
   void access_lost(const sm::Access& access, Cycle when) override { lost.push_back({access.warp, when}); }
   void access_failed(const sm::Access& access, std::uint32_t lane, std::uint64_t address, Cycle) override {
-    HEDDLE_CHECK(access.outside, "the memory has no errors");
+    HEDDLE_CHECK(access.failure == sm::AccessFailure::outside, "the memory has no errors");
     outside.emplace_back(lane, address);
   }
-  bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
-    return unit.on_response(payload, arrival);
-  }
-  void on_memory_room(std::uint32_t, Cycle when) { unit.on_room(when); }
-  void request_ended(sm::RequestLedger::Mark, Cycle) override { ++groups_ended; }
-  void cluster_failed(const sm::Access&, const sm::ClusterError& error, Cycle) override { failed.push_back(error); }
+  void request_ended(std::uint64_t, Cycle) override { ++groups_ended; }
+  void dsmem_failed(const sm::Access&, const sm::ClusterError& error, Cycle) override { failed.push_back(error); }
   void orphan_failed(const sm::ClusterError& error, Cycle) override { orphans.push_back(error); }
-  void cluster_answered(std::uint32_t, std::uint32_t cta, Cycle) override { answered.push_back(cta); }
-  void mbarrier_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override {
+  void dsmem_answered(std::uint32_t, std::uint32_t cta, Cycle) override { answered.push_back(cta); }
+  void window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override {
     changed.push_back(window);
     changes.push_back({window, offset, when});
   }
   void bulk_failed(const sm::BulkError& error, Cycle) override {
     bulk_failures.push_back({error.status, error.rank, error.offset, error.target.request});
   }
-  void memory_goes_on(Cycle) override {
+  void gate_opened(Cycle) override {
     ++went_on;
     if (on_go) on_go();
   }
@@ -263,7 +276,7 @@ struct UnitsBench {
   // A CTA of the CGA gets a window, and all SMs know it.
   void place(std::uint32_t cga_id, std::uint32_t rank, std::uint32_t ctas, std::uint32_t sm, std::uint32_t window,
              std::uint32_t bytes, std::uint64_t sequence = 1) {
-    sms[sm]->unit.shared_memory().open(window, bytes);
+    sms[sm]->unit.shared.open(window, bytes);
     sms[sm]->tables.open_window(cga_id, rank, window);
     protocol::CtaEntryPacket entry;
     entry.cga_id = cga_id;
@@ -276,12 +289,11 @@ struct UnitsBench {
   // Nothing is under way anywhere.
   bool quiet() const {
     return std::all_of(sms.begin(), sms.end(), [](const std::unique_ptr<UnitOfSm>& each) {
-      sm::MemoryUnit& unit = each->unit;
-      std::uint64_t counts = 0;
-      for (std::uint32_t id = 0; id < 256; ++id) counts += unit.in_flight(id);
-      for (std::uint32_t cta = 0; cta < 32; ++cta) counts += unit.in_flight_of_cta(cta);
-      return counts == 0 && unit.open() == 0 && unit.payloads() == 0 && unit.cluster_waiting() == 0 &&
-             unit.served_waiting() == 0 && unit.ledger().open() == 0 && unit.bulk_sends() == 0;
+      sm::MemoryPaths& unit = each->unit;
+      std::uint64_t counts = unit.flights.all();
+      for (std::uint32_t cta = 0; cta < 32; ++cta) counts += unit.flights.of_cta(cta);
+      return counts == 0 && unit.gate.open() == 0 && unit.payloads() == 0 && unit.dsmem.waiting() == 0 &&
+             unit.server.waiting() == 0 && unit.fences.open() == 0 && unit.bulk.sends() == 0;
     });
   }
 
@@ -315,8 +327,8 @@ struct ThreeCtas : UnitsBench {
     sms[0]->set_warp(1, 5, kThreeCtas);
     sms[1]->set_warp(0, 0, kThreeCtas);
   }
-  sm::MemoryUnit& unit(std::uint32_t sm = 0) { return sms[sm]->unit; }
-  sm::SharedMemory& target() { return sms[1]->unit.shared_memory(); }
+  sm::MemoryPaths& unit(std::uint32_t sm = 0) { return sms[sm]->unit; }
+  sm::SharedMemory& target() { return sms[1]->unit.shared; }
 };
 
 inline arch::Operation row(arch::OpCode code, std::uint32_t rank, std::uint32_t offset, std::uint32_t lanes = 32,

@@ -17,7 +17,8 @@ using arch::kWarpLanes;
 using arch::LaneMask;
 using arch::OpCode;
 using arch::Operation;
-using sm::MemoryUnit;
+using sm::MemoryPaths;
+using sm::MemoryResult;
 
 TEST_CASE("the target's errors come back, and change nothing", "[sm][CGA-08][CGA-09]") {
   // To another SM, and to another CTA of the own one.
@@ -26,7 +27,7 @@ TEST_CASE("the target's errors come back, and change nothing", "[sm][CGA-08][CGA
       CAPTURE(rank, op_name(code));
       ThreeCtas bench({}, 4001);
       start();
-      sm::SharedMemory& memory = bench.unit(rank == 1 ? 1 : 0).shared_memory();
+      sm::SharedMemory& memory = bench.unit(rank == 1 ? 1 : 0).shared;
       const std::uint32_t window = rank == 1 ? 0 : 5;
       auto& failed = bench.sms[0]->failed;
       const auto run = [&](Operation operation) {
@@ -34,7 +35,7 @@ TEST_CASE("the target's errors come back, and change nothing", "[sm][CGA-08][CGA
         if (code != OpCode::store) operation.destination = 1;
         operation.code = code;
         bench.sms[0]->lost.clear();
-        const MemoryUnit::Result result = bench.unit().cluster(operation, 0, bench.domain.now());
+        const MemoryResult result = bench.sms[0]->cluster(operation, 0, bench.domain.now());
         run_until_idle();
         REQUIRE(bench.quiet());
         REQUIRE(failed.size() <= 1);
@@ -104,14 +105,14 @@ TEST_CASE("a write across corrupt bytes makes only whole granules sound", "[sm][
   ThreeCtas bench;
   start();
   bench.target().poison(0, 0, 128);
-  bench.unit().cluster(row(OpCode::store, 1, 16, 20), 0, 0);  // bytes 16 to 95
+  bench.sms[0]->cluster(row(OpCode::store, 1, 16, 20), 0, 0);  // bytes 16 to 95
   run_until_idle();
   CHECK(bench.target().poisoned(0, 0, 32));
   CHECK_FALSE(bench.target().poisoned(0, 32, 64));
   CHECK(bench.target().poisoned(0, 96, 32));
   Operation gap = row(OpCode::store, 1, 96, 8);
   gap.lanes &= ~LaneMask{4};
-  bench.unit().cluster(gap, 0, bench.domain.now());
+  bench.sms[0]->cluster(gap, 0, bench.domain.now());
   run_until_idle();
   CHECK(bench.target().poisoned(0, 96, 32));
 }
@@ -119,14 +120,14 @@ TEST_CASE("a write across corrupt bytes makes only whole granules sound", "[sm][
 TEST_CASE("posted accesses outlive their CTA, and then belong to the CGA", "[sm][CGA-08][CGA-11]") {
   ThreeCtas bench;
   start();
-  bench.unit().cluster(row(OpCode::store, 1, 0), 0, 0);
-  bench.unit().cluster(row(OpCode::store, 1, 8192), 0, 0);
-  CHECK(bench.unit().in_flight_of_cta(2) == 2);
-  bench.unit().abandon(2, 41, 3);
-  CHECK(bench.unit().in_flight_of_cta(2) == 0);
-  CHECK(bench.unit().in_flight(kThreeCtas) == 2);
+  bench.sms[0]->cluster(row(OpCode::store, 1, 0), 0, 0);
+  bench.sms[0]->cluster(row(OpCode::store, 1, 8192), 0, 0);
+  CHECK(bench.unit().flights.of_cta(2) == 2);
+  bench.unit().dsmem.abandon(2, 41, 3);
+  CHECK(bench.unit().flights.of_cta(2) == 0);
+  CHECK(bench.unit().flights.of_cga(kThreeCtas) == 2);
   // The next owner of the slot dies, which is none of their business.
-  bench.unit().forget(2);
+  bench.unit().accesses.forget(2);
   run_until_idle();
   CHECK(bench.target().data(0)[124] == 32);
   CHECK(bench.sms[0]->failed.empty());
@@ -135,24 +136,24 @@ TEST_CASE("posted accesses outlive their CTA, and then belong to the CGA", "[sm]
   CHECK(bench.sms[0]->orphans[0].sequence == 1);
   CHECK(bench.sms[0]->orphans[0].from_cta == 41);
   CHECK(bench.sms[0]->orphans[0].from_rank == 3);
-  CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>(2, sm::MemoryClient::kNoCta));
+  CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>(2, sm::kNoCta));
   CHECK(bench.sms[0]->ended.empty());
   CHECK(bench.sms[0]->lost.empty());
   CHECK(bench.quiet());
   // A load is waited for, so its CTA cannot have gone.
-  bench.unit().cluster(row(OpCode::load, 1, 0), 0, bench.domain.now());
-  CHECK_THROWS_AS(bench.unit().abandon(2, 41, 3), CheckFailed);
+  bench.sms[0]->cluster(row(OpCode::load, 1, 0), 0, bench.domain.now());
+  CHECK_THROWS_AS(bench.unit().dsmem.abandon(2, 41, 3), CheckFailed);
 }
 
 TEST_CASE("what comes back for a CTA that was killed is swallowed", "[sm][CGA-08]") {
   ThreeCtas bench;
   start();
-  bench.unit().cluster(row(OpCode::load, 1, 0), 0, 0);
-  bench.unit().cluster(row(OpCode::load, 1, 8192), 0, 0);
-  bench.unit().cluster(row(OpCode::store, 1, 8192), 0, 0);
+  bench.sms[0]->cluster(row(OpCode::load, 1, 0), 0, 0);
+  bench.sms[0]->cluster(row(OpCode::load, 1, 8192), 0, 0);
+  bench.sms[0]->cluster(row(OpCode::store, 1, 8192), 0, 0);
   std::memset(bench.target().data(0), 7, 128);
-  bench.unit().forget(2);
-  CHECK(bench.unit().in_flight_of_cta(2) == 3);
+  bench.unit().accesses.forget(2);
+  CHECK(bench.unit().flights.of_cta(2) == 3);
   run_until_idle();
   CHECK(bench.sms[0]->failed.empty());
   CHECK(bench.sms[0]->orphans.empty());
@@ -167,7 +168,7 @@ TEST_CASE("an access that comes to a new CGA with the old one's id fails the che
     CAPTURE(at_target);
     ThreeCtas bench;
     start();
-    bench.unit().cluster(row(OpCode::store, 1, 0), 0, 0);
+    bench.sms[0]->cluster(row(OpCode::store, 1, 0), 0, 0);
     // Too early, at one of the two ends.
     UnitOfSm& sm = *bench.sms[at_target ? 1 : 0];
     for (std::uint32_t window = 0; window < 8; ++window) sm.tables.invalidate(window);
@@ -187,7 +188,7 @@ TEST_CASE("a copy whose destination has been released meanwhile touches nobody e
   bench.sms[0]->memory_out.bind(l2.in);
   start();
   UnitOfSm& sm = *bench.sms[0];
-  sm::SharedMemory& memory = sm.unit.shared_memory();
+  sm::SharedMemory& memory = sm.unit.shared;
   memory.open(2, 1024);
   memory.poison(2, 0, 256);
   sm.set_warp(0, 2, protocol::kNoCgaId);
@@ -195,7 +196,7 @@ TEST_CASE("a copy whose destination has been released meanwhile touches nobody e
   Operation copy = row(OpCode::async_copy, 0, 4096, 32, 16);
   copy.space = arch::Space::global;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) copy.shared_address[lane] = lane * 16;
-  CHECK(sm.unit.global(copy, 0, 0).open);
+  CHECK(sm.global(copy, 0, 0).open);
   memory.release(2, 200);
   memory.open(3, 512);
   CHECK(memory.base(3) == 256);

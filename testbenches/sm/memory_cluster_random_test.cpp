@@ -59,7 +59,7 @@ class Story : private EventHandler {
     run_until_idle();
     for (std::size_t i = 0; i < kPlaces.size(); ++i) {
       const Place& place = kPlaces[i];
-      const auto& memory = bench_.sms[place.sm]->unit.shared_memory();
+      const auto& memory = bench_.sms[place.sm]->unit.shared;
       right_ = right_ && std::equal(flat_[i].begin(), flat_[i].end(), memory.data(place.window));
     }
     for (const Actor& actor : actors_) right_ = right_ && actor.steps == steps_;
@@ -114,7 +114,7 @@ class Story : private EventHandler {
       right_ = right_ && (actor.expected.empty() || sm.warps[actor.slot].state.registers == actor.expected);
       if (actor.steps == steps_) return;
     }
-    const Cycle free = sm.unit.free();
+    const Cycle free = sm.unit.gate.free();
     if (free == sm::kNeverReady) {
       ++stops_;
       actor.stalled = true;
@@ -124,7 +124,7 @@ class Story : private EventHandler {
     ++actor.steps;
     choose(actor);
     apply(actor);
-    const sm::MemoryUnit::Result result = sm.unit.cluster(actor.operation, actor.slot, bench_.domain.now());
+    const sm::MemoryResult result = sm.cluster(actor.operation, actor.slot, bench_.domain.now());
     right_ = right_ && !result.lost;
     const bool returns = actor.operation.code == OpCode::load ||
                          (actor.operation.code == OpCode::atomic && actor.operation.destination != arch::kNoRegister);

@@ -1,4 +1,4 @@
-// DSMEM in the memory unit: times, mbarriers, back-pressure, resets.
+// DSMEM in the memory side of an SM: times, mbarriers, back-pressure, resets.
 #include <cstring>
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,8 @@ using arch::kWarpLanes;
 using arch::LaneMask;
 using arch::OpCode;
 using arch::Operation;
-using sm::MemoryUnit;
+using sm::MemoryPaths;
+using sm::MemoryResult;
 
 namespace {
 
@@ -28,19 +29,19 @@ TEST_CASE("own shared memory by a cluster address takes 33 cycles, another SM's 
   bench.network.delay = [](std::uint32_t, std::uint32_t) { return 82; };
   start();
   for (const std::uint32_t rank : {0U, 2U}) {
-    const MemoryUnit::Result own = bench.unit().cluster(row(OpCode::load, rank, 256), 0, 1000 + 10 * rank);
+    const MemoryResult own = bench.sms[0]->cluster(row(OpCode::load, rank, 256), 0, 1000 + 10 * rank);
     CHECK(own.ready == 1000 + 10 * rank + kOwn);
     CHECK_FALSE(own.open);
   }
   CHECK(bench.network.requests == 0);
   std::memset(bench.target().data(0) + 256, 9, 128);
   const Cycle now = bench.domain.now();
-  const MemoryUnit::Result other = bench.unit().cluster(row(OpCode::load, 1, 256), 0, 2000);
+  const MemoryResult other = bench.sms[0]->cluster(row(OpCode::load, 1, 256), 0, 2000);
   CHECK(now == 0);
   CHECK(other.open);
   CHECK(other.ready == sm::kNeverReady);
-  CHECK(bench.unit().in_flight(kThreeCtas) == 1);
-  CHECK(bench.unit().in_flight_of_cta(2) == 1);
+  CHECK(bench.unit().flights.of_cga(kThreeCtas) == 1);
+  CHECK(bench.unit().flights.of_cta(2) == 1);
   run_until_idle();
   REQUIRE(bench.sms[0]->ended.size() == 1);
   CHECK(bench.sms[0]->ended[0].when == 2000 + kOwn + 2 * 82);
@@ -54,8 +55,8 @@ TEST_CASE("lanes of an atomic that meet at a word take turns at the target's por
   for (const bool returns : {true, false}) {
     ThreeCtas bench;
     start();
-    bench.unit().cluster(reduction(1, 64, returns), 0, 0);
-    bench.unit(1).cluster(row(OpCode::load, 0, 0), 0, 0);  // arrives when the other does
+    bench.sms[0]->cluster(reduction(1, 64, returns), 0, 0);
+    bench.sms[1]->cluster(row(OpCode::load, 0, 0), 0, 0);  // arrives when the other does
     run_until_idle();
     std::uint32_t sum = 0;
     std::memcpy(&sum, bench.target().data(0) + 64, 4);
@@ -76,8 +77,8 @@ TEST_CASE("lanes of an atomic that meet at a word take turns at the target's por
 TEST_CASE("lanes of an atomic that meet at a word take turns at the own port", "[sm][CGA-06]") {
   ThreeCtas bench;
   start();
-  CHECK(bench.unit().cluster(reduction(2, 64, true), 0, 100).ready == 100 + kOwn + 31);
-  CHECK(bench.unit().cluster(row(OpCode::load, 2, 0), 0, 100).ready == 100 + kOwn + 32);
+  CHECK(bench.sms[0]->cluster(reduction(2, 64, true), 0, 100).ready == 100 + kOwn + 31);
+  CHECK(bench.sms[0]->cluster(row(OpCode::load, 2, 0), 0, 100).ready == 100 + kOwn + 32);
   CHECK(bench.sms[0]->reg(0, 1)[16] == 32 * 33 / 2);
   CHECK(bench.quiet());
 }
@@ -89,13 +90,13 @@ TEST_CASE("one access goes to own and to other CTAs, a packet for each line", "[
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     operation.address[lane] = dsmem_address(lane % 3, 120 + lane / 3 * 4);  // two lines of each
   }
-  const MemoryUnit::Result result = bench.unit().cluster(operation, 0, 0);
+  const MemoryResult result = bench.sms[0]->cluster(operation, 0, 0);
   CHECK_FALSE(result.open);
   run_until_idle();
   CHECK(bench.network.requests == 2);
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     const std::uint32_t rank = lane % 3;
-    const auto& memory = bench.unit(rank == 1 ? 1 : 0).shared_memory();
+    const auto& memory = bench.unit(rank == 1 ? 1 : 0).shared;
     std::uint32_t word = 0;
     std::memcpy(&word, memory.data(rank == 0 ? 2 : rank == 1 ? 0 : 5) + 120 + lane / 3 * 4, 4);
     REQUIRE(word == lane + 1);
@@ -107,12 +108,12 @@ TEST_CASE("one access goes to own and to other CTAs, a packet for each line", "[
 TEST_CASE("a CTA of no CGA reaches itself by a cluster address", "[sm][CGA-06]") {
   UnitsBench bench;
   start();
-  MemoryUnit& unit = bench.sms[0]->unit;
-  unit.shared_memory().open(3, 101);
+  MemoryPaths& unit = bench.sms[0]->unit;
+  unit.shared.open(3, 101);
   bench.sms[0]->set_warp(4, 3, protocol::kNoCgaId);
-  CHECK(unit.cluster(one(OpCode::store, 0, 96, 5), 4, 0).ready == kOwn);
-  CHECK(unit.shared_memory().data(3)[96] == 5);
-  const MemoryUnit::Result beyond = unit.cluster(one(OpCode::load, 0, 100), 4, 0);
+  CHECK(bench.sms[0]->cluster(one(OpCode::store, 0, 96, 5), 4, 0).ready == kOwn);
+  CHECK(unit.shared.data(3)[96] == 5);
+  const MemoryResult beyond = bench.sms[0]->cluster(one(OpCode::load, 0, 100), 4, 0);
   CHECK(beyond.lost);
   REQUIRE(bench.sms[0]->failed.size() == 1);
   CHECK(bench.sms[0]->failed[0].cga_id == protocol::kNoCgaId);
@@ -125,11 +126,11 @@ TEST_CASE("CTAs arrive at, expect for and complete mbarriers of others", "[sm][C
     ThreeCtas bench;
     start();
     UnitOfSm& there = *bench.sms[rank == 1 ? 1 : 0];
-    sm::SharedMemory& memory = there.unit.shared_memory();
+    sm::SharedMemory& memory = there.unit.shared;
     const std::uint32_t window = rank == 1 ? 0 : 5;
     auto& failed = bench.sms[0]->failed;
     const auto run = [&](const Operation& operation) {
-      const MemoryUnit::Result result = bench.unit().cluster(operation, 0, bench.domain.now());
+      const MemoryResult result = bench.sms[0]->cluster(operation, 0, bench.domain.now());
       CHECK_FALSE(result.open);  // posted
       run_until_idle();
       REQUIRE(bench.quiet());
@@ -185,22 +186,22 @@ TEST_CASE("without room on the network requests wait, and the unit stops", "[sm]
   start();
   std::uint32_t issued = 0;
   bench.sms[0]->on_go = [&] {
-    while (!bench.unit().stopped() && issued < 8) {
-      bench.unit().cluster(row(OpCode::store, 1, 128 * issued++), 0, bench.domain.now());
+    while (!bench.unit().gate.closed() && issued < 8) {
+      bench.sms[0]->cluster(row(OpCode::store, 1, 128 * issued++), 0, bench.domain.now());
     }
   };
   bench.sms[0]->on_go();
   CHECK(issued == 3);  // one is out, two wait
-  CHECK(bench.unit().cluster_waiting() == 2);
-  CHECK(bench.unit().free() == sm::kNeverReady);
+  CHECK(bench.unit().dsmem.waiting() == 2);
+  CHECK(bench.unit().gate.free() == sm::kNeverReady);
   run_until_idle();
   // The reply to the first is stuck in the network, and the second's has no room there. Behind it there is a place for
   // one request at the target, and for one in the network.
-  CHECK(bench.unit(1).served_waiting() == 1);
+  CHECK(bench.unit(1).server.waiting() == 1);
   CHECK(bench.observation.stats.value("gpu0.sm1.cluster.served") == 2);
-  CHECK(bench.unit().cluster_waiting() == 2);
+  CHECK(bench.unit().dsmem.waiting() == 2);
   CHECK(issued < 8);
-  CHECK(bench.unit().in_flight(kThreeCtas) == issued);
+  CHECK(bench.unit().flights.of_cga(kThreeCtas) == issued);
   bench.network.free_replies();
   run_until_idle();
   CHECK(issued == 8);
@@ -217,7 +218,7 @@ TEST_CASE("the place of a request at the target is free when its reply leaves", 
   ThreeCtas bench(shape);
   start();
   for (std::uint32_t i = 0; i < 2; ++i) {
-    bench.unit().cluster(row(OpCode::load, 1, 128 * i), 0, 0);
+    bench.sms[0]->cluster(row(OpCode::load, 1, 128 * i), 0, 0);
   }
   run_until_idle();
   const Cycle first = kOwn + 2 * 80;
@@ -229,12 +230,12 @@ TEST_CASE("the place of a request at the target is free when its reply leaves", 
 TEST_CASE("what a release waits for includes DSMEM", "[sm][CGA-06][MEM-06]") {
   ThreeCtas bench;
   start();
-  bench.unit().cluster(row(OpCode::store, 1, 0), 0, 0);
-  const sm::RequestLedger::Mark mark = bench.unit().ledger().mark();
-  CHECK_FALSE(bench.unit().ledger().done(mark));
+  bench.sms[0]->cluster(row(OpCode::store, 1, 0), 0, 0);
+  const sm::FenceTracker::Epoch epoch = bench.unit().fences.epoch();
+  CHECK_FALSE(bench.unit().fences.done(epoch));
   run_until_idle();
-  CHECK(bench.unit().ledger().done(mark));
-  CHECK(bench.unit().ledger().latest() == kOwn + 2 * 80);
+  CHECK(bench.unit().fences.done(epoch));
+  CHECK(bench.unit().fences.latest() == kOwn + 2 * 80);
   CHECK(bench.sms[0]->groups_ended == 1);
 }
 
@@ -249,8 +250,8 @@ TEST_CASE("a reset in mid-flight leaves nothing", "[sm][CGA-06]") {
     for (int round = 0; round < 2; ++round) {
       const Cycle now = bench.domain.now();
       for (std::uint32_t i = 0; i < 6; ++i) {
-        bench.unit().cluster(row(i % 2 == 0 ? OpCode::load : OpCode::store, 1, 128 * i), 0, now);
-        bench.unit(1).cluster(reduction(2, 64, i % 2 == 0), 0, now);
+        bench.sms[0]->cluster(row(i % 2 == 0 ? OpCode::load : OpCode::store, 1, 128 * i), 0, now);
+        bench.sms[1]->cluster(reduction(2, 64, i % 2 == 0), 0, now);
       }
       if (round == 1) break;
       run_until(bench.domain.clock().time_of(until));
@@ -267,7 +268,7 @@ TEST_CASE("a reset in mid-flight leaves nothing", "[sm][CGA-06]") {
     CHECK(bench.sms[0]->ended.size() == 3);
     CHECK(bench.sms[1]->ended.size() == 3);
     std::uint32_t sum = 0;
-    std::memcpy(&sum, bench.unit().shared_memory().data(5) + 64, 4);
+    std::memcpy(&sum, bench.unit().shared.data(5) + 64, 4);
     CHECK(sum == 6 * 32 * 33 / 2);
     CHECK(bench.quiet());
   }

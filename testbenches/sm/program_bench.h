@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
@@ -72,8 +73,8 @@ class ProgramMpc : public sc_core::sc_module, private EventHandler, private Rese
   std::vector<protocol::CtaStartPacket> script_;
 };
 
-inline sm::SmPlace bench_place() {
-  sm::SmPlace place;
+inline sm::SmContext bench_place() {
+  sm::SmContext place;
   place.id = kBenchSm;
   place.sms = kBenchSms;
   return place;
@@ -82,7 +83,7 @@ inline sm::SmPlace bench_place() {
 struct ProgramBench {
   explicit ProgramBench(const sm::SmParams& sm_params = {}, TimingMode mode = TimingMode::at,
                         std::uint64_t memory_bytes = 1 << 20, Cycle run_ahead = 0,
-                        const sm::SmPlace& place = bench_place())
+                        const sm::SmContext& place = bench_place())
       : params(sm_params),
         domain("domain", 1.0, mode, run_ahead, observation),
         map(memory_bytes, 5, 1),
@@ -134,9 +135,7 @@ struct ProgramBench {
     const Cycle link = domain.mode() == TimingMode::at ? ProgramMpc::kDistance : 0;
     return mpc.exits.back().first - link - first_issue();
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.sm0." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.sm0." + name); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};

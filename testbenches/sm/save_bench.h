@@ -55,7 +55,7 @@ struct SaveSlices final : TimelineSink {
     std::int64_t saved = 0;
   };
   TrackId track(const std::string&, const std::string&) override { return {1, 1}; }
-  void slice(TrackId, const sc_core::sc_time&, const sc_core::sc_time&, std::string_view, TimelineArgs args) override {
+  void slice(TrackId, Picoseconds, Picoseconds, std::string_view, TimelineArgs args) override {
     Slice slice;
     for (const auto& [key, value] : args) {
       if (key == "restored") slice.restored = value;
@@ -81,8 +81,8 @@ struct SaveNode {
     mpc.abort_out.bind(sm.abort_in);
     sm.memory_out.bind(l2.in);
   }
-  static sm::SmPlace place_of(std::uint32_t id) {
-    sm::SmPlace place;
+  static sm::SmContext place_of(std::uint32_t id) {
+    sm::SmContext place;
     place.id = id;
     place.sms = id + 1;
     return place;
@@ -261,9 +261,7 @@ struct SaveBench {
   std::size_t count(char edge) const {
     return static_cast<std::size_t>(std::count(listener.text.begin(), listener.text.end(), edge));
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0." + name); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};

@@ -302,7 +302,7 @@ TEST_CASE("a faulted CTA stays until its requests have ended, and is not faulted
 
 TEST_CASE("an aborted CTA waits for its requests, and gives up those without a place", "[sm][TMA-02]") {
   for (const TimingMode mode : kModes) {
-    heddle::sm::SmPlace place = heddle::test::bench_place();
+    heddle::sm::SmContext place = heddle::test::bench_place();
     place.bulk_queue = 2;
     ProgramBench bench({}, mode, 1 << 20, 0, place);
     bench.tmau.pace = 200;

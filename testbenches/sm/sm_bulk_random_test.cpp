@@ -129,7 +129,7 @@ struct Times {
 
 void check_round(std::uint64_t seed, TimingMode mode) {
   Random random(seed);
-  heddle::sm::SmPlace place = heddle::test::bench_place();
+  heddle::sm::SmContext place = heddle::test::bench_place();
   place.bulk_queue = random.between(1, 6);
   heddle::sm::SmParams params;
   params.tensor_errors = heddle::sm::TensorErrors::report;

@@ -87,7 +87,7 @@ TEST_CASE("every operation becomes its request, and names where it comes from", 
       CHECK(packet.broken == TensorRule::none);
     }
     CHECK(bench.stat("bulk.requests") == static_cast<double>(2 * cases.size()));
-    CHECK(bench.sm.engine().bulk_open() == 0);
+    CHECK(bench.sm.core().bulk.open() == 0);
   }
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("without a place in the queue a warp waits, and warps keep their order
   constexpr std::uint32_t kQueue = 3;
   constexpr std::uint32_t kWarps = 4;
   for (const TimingMode mode : kModes) {
-    heddle::sm::SmPlace place = bench_place();
+    heddle::sm::SmContext place = bench_place();
     place.bulk_queue = kQueue;
     ProgramBench bench({}, mode, 1 << 20, 0, place);
     bench.tmau.pace = 40;
@@ -163,7 +163,7 @@ TEST_CASE("without a place in the queue a warp waits, and warps keep their order
     }
     // All but those in the queue wait: nobody is served before the one ahead has been taken.
     CHECK(bench.stat("stall.bulk_queue") > 40.0 * 8 * kWarps);
-    CHECK(bench.sm.engine().bulk_open() == 0);
+    CHECK(bench.sm.core().bulk.open() == 0);
   }
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("a CTA stays until its requests have ended, beside others", "[sm][CGA-
 
 TEST_CASE("a reset in mid-flight forgets requests, and those that wait for a place", "[sm]") {
   for (const TimingMode mode : kModes) {
-    heddle::sm::SmPlace place = bench_place();
+    heddle::sm::SmContext place = bench_place();
     place.bulk_queue = 2;
     ProgramBench bench({}, mode, 1 << 20, 0, place);
     bench.tmau.pace = 100;
@@ -239,23 +239,23 @@ TEST_CASE("a reset in mid-flight forgets requests, and those that wait for a pla
     const std::uint32_t number = bench.add(p, 96, kShared);
     bench.start(number);
     heddle::test::run_until(sc_core::sc_time(230, sc_core::SC_NS));
-    CHECK(bench.sm.engine().bulk_open() > 0);
+    CHECK(bench.sm.core().bulk.open() > 0);
     bench.domain.reset();
     CHECK(bench.sm.quiescent());
-    CHECK(bench.sm.engine().bulk_open() == 0);
+    CHECK(bench.sm.core().bulk.open() == 0);
     bench.tmau.seen.clear();
     bench.start(number, 0, 0, bench.domain.now());
     heddle::test::run_until_idle();
     REQUIRE(bench.mpc.exits.size() == 1);
     CHECK_FALSE(bench.mpc.exits[0].second.faulted);
     CHECK(bench.tmau.seen.size() == 3 * 6);
-    CHECK(bench.sm.engine().bulk_open() == 0);
+    CHECK(bench.sm.core().bulk.open() == 0);
   }
 }
 
 TEST_CASE("what waits for the TMAU says for which requests", "[sm][TMA-41]") {
   const auto waits_of = [](const ListProgram& p, std::uint32_t queue = 16) {
-    heddle::sm::SmPlace place = bench_place();
+    heddle::sm::SmContext place = bench_place();
     place.bulk_queue = queue;
     ProgramBench bench({}, TimingMode::at, 1 << 20, 0, place);
     bench.tmau.answer = [](const FakeTmau::Seen&, FakeTmau::Done&) { return FakeTmau::kNever; };

@@ -6,10 +6,10 @@
 #include <catch2/catch.hpp>
 
 #include "sm/cta_barriers.h"
+#include "sm/fence_tracker.h"
 #include "sm/memory_port.h"
-#include "sm/partition.h"
-#include "sm/request_ledger.h"
 #include "sm/scoreboard.h"
+#include "sm/sub_partition.h"
 #include "support/random.h"
 
 using heddle::Cycle;
@@ -17,11 +17,11 @@ using heddle::arch::Demand;
 using heddle::arch::RegisterRange;
 using heddle::arch::Unit;
 using heddle::sm::CtaBarriers;
+using heddle::sm::FenceTracker;
 using heddle::sm::kNeverReady;
 using heddle::sm::MemoryPort;
-using heddle::sm::Partition;
-using heddle::sm::RequestLedger;
 using heddle::sm::Scoreboard;
+using heddle::sm::SubPartition;
 using heddle::sm::WarpPolicy;
 using heddle::test::Random;
 
@@ -100,12 +100,12 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
     for (const std::uint64_t seed : heddle::test::seeds(200)) {
       CAPTURE(seed);
       Random random(seed);
-      Partition partition(policy, kSlots);
+      SubPartition partition(policy, kSlots);
       std::vector<Slot> slots(kSlots);
       std::vector<Cycle> unit_free(heddle::arch::kUnits, 0);
       Cycle port_free = 0;
       Cycle memory_free = 0;
-      std::uint32_t last = Partition::kNone;
+      std::uint32_t last = SubPartition::kNone;
       std::uint64_t age = 0;
       for (Cycle now = 0; now < 300; now += random.below(3)) {
         for (std::uint32_t s = 0; s < kSlots; ++s) {
@@ -116,7 +116,7 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
             slots[s].used = false;
             slots[s].when = kNeverReady;
             partition.leave(s);
-            if (last == s && policy == WarpPolicy::greedy_oldest) last = Partition::kNone;
+            if (last == s && policy == WarpPolicy::greedy_oldest) last = SubPartition::kNone;
           } else if (slots[s].used && slots[s].when == kNeverReady && random.chance(50)) {
             slots[s].when = now + random.below(6);
             slots[s].unit = units[random.below(4)];
@@ -142,12 +142,12 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
             if ((a == last) != (b == last)) return a == last;
             return slots[a].age < slots[b].age;
           }
-          const std::uint32_t base = last == Partition::kNone ? kSlots - 1 : last;
+          const std::uint32_t base = last == SubPartition::kNone ? kSlots - 1 : last;
           return (a + kSlots - base - 1) % kSlots < (b + kSlots - base - 1) % kSlots;
         });
         const std::uint32_t chosen = partition.choose(now, memory_free);
-        REQUIRE(chosen == (order.empty() ? Partition::kNone : order.front()));
-        if (chosen == Partition::kNone) continue;
+        REQUIRE(chosen == (order.empty() ? SubPartition::kNone : order.front()));
+        if (chosen == SubPartition::kNone) continue;
         const std::uint64_t count = random.between(1, 3);
         const Cycle interval = random.between(1, 8);
         partition.issued(chosen, now, count, interval);
@@ -158,7 +158,7 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
         partition.block(chosen);
         if (random.chance(20)) {
           partition.end_burst();
-          if (policy == WarpPolicy::greedy_oldest) last = Partition::kNone;
+          if (policy == WarpPolicy::greedy_oldest) last = SubPartition::kNone;
           slots[chosen].when = now + 1;
           partition.ready(chosen, now + 1, slots[chosen].unit);
         }
@@ -168,7 +168,7 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
 }
 
 TEST_CASE("a killed warp gives back what it would have used", "[sm][SM-01]") {
-  Partition partition(WarpPolicy::greedy_oldest, 3);
+  SubPartition partition(WarpPolicy::greedy_oldest, 3);
   for (const std::uint32_t slot : {0U, 1U, 2U}) partition.enter(slot, slot);
   partition.ready(0, 0, Unit::sfu);
   partition.issued(0, 10, 100, 8);
@@ -219,14 +219,14 @@ TEST_CASE("a mark is done when all requests before it have ended", "[sm][MEM-06]
   for (const std::uint64_t seed : heddle::test::seeds(200)) {
     CAPTURE(seed);
     Random random(seed);
-    RequestLedger ledger;
+    FenceTracker ledger;
     struct Request {
       std::uint64_t number;
-      RequestLedger::Mark group;
+      FenceTracker::Epoch group;
     };
     struct Mark {
       std::uint64_t number;  // of the first request behind it
-      RequestLedger::Mark mark;
+      FenceTracker::Epoch mark;
     };
     std::vector<Request> open;
     std::vector<Mark> marks;
@@ -242,7 +242,7 @@ TEST_CASE("a mark is done when all requests before it have ended", "[sm][MEM-06]
         ledger.end(open[which].group, arrival);
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
       }
-      if (what >= 8) marks.push_back({number, ledger.mark()});
+      if (what >= 8) marks.push_back({number, ledger.epoch()});
       REQUIRE(ledger.open() == open.size());
       REQUIRE(ledger.latest() == latest);
       for (const Mark& mark : marks) {

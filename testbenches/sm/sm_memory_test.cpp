@@ -295,7 +295,7 @@ TEST_CASE("the L1 is what shared memory leaves of the unified memory", "[sm][SM-
   bench.start(long_small, 0, 0, 0);
   const auto at = [&bench](Cycle cycle) {
     heddle::test::run_until(sc_core::sc_time(static_cast<double>(cycle), sc_core::SC_NS));
-    return bench.sm.engine().l1_bytes() / 1024;
+    return bench.sm.core().memory.l1.capacity() / 1024;
   };
   CHECK(at(50) == 256 - 16);
   bench.start(large, 1, 1, 60);
@@ -304,7 +304,7 @@ TEST_CASE("the L1 is what shared memory leaves of the unified memory", "[sm][SM-
   CHECK(at(2000) == 256 - 132);
   bench.start(small, 0, 2, 2010);
   heddle::test::run_until_idle();
-  CHECK(bench.sm.engine().l1_bytes() / 1024 == 256 - 16);
+  CHECK(bench.sm.core().memory.l1.capacity() / 1024 == 256 - 16);
 }
 
 TEST_CASE("what a finished kernel left in the L1 is not served to the next", "[sm][MEM-06]") {

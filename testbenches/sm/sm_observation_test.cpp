@@ -16,6 +16,7 @@ using Catch::Contains;
 using heddle::CtaListener;
 using heddle::Cycle;
 using heddle::Domain;
+using heddle::Picoseconds;
 using heddle::TimingMode;
 using heddle::arch::Resource;
 using heddle::arch::ResourceVector;
@@ -29,6 +30,7 @@ using heddle::test::SimFixture;
 
 namespace {
 
+constexpr Picoseconds kNanosecond = 1000;
 constexpr std::uint32_t kDistance = 6;  // cycles between MPC and SM
 constexpr Cycle kStart = 20;            // cycles of a CTA's start
 
@@ -43,7 +45,8 @@ struct Listener : CtaListener {
 struct Timeline : heddle::TimelineSink {
   struct Slice {
     std::string name;
-    sc_core::sc_time begin, end;
+    Picoseconds begin = 0;
+    Picoseconds end = 0;
     std::map<std::string, std::int64_t> args;
   };
   heddle::TrackId track(const std::string&, const std::string&) override { return {1, 1}; }
@@ -180,8 +183,8 @@ TEST_CASE("the timeline names the CGA of a CTA that is in one", "[sm]") {
   CHECK(bench.timeline.slices[0].args ==
         std::map<std::string, std::int64_t>{{"cta", index}, {"warps", 2}, {"cga", 11}, {"rank", 4}});
   CHECK(bench.timeline.slices[1].args == std::map<std::string, std::int64_t>{{"cta", index}, {"warps", 3}});
-  CHECK(bench.timeline.slices[1].begin == sc_core::sc_time(kDistance, sc_core::SC_NS));
-  CHECK(bench.timeline.slices[1].end == sc_core::sc_time(kDistance + kStart + 90, sc_core::SC_NS));
+  CHECK(bench.timeline.slices[1].begin == kDistance * kNanosecond);
+  CHECK(bench.timeline.slices[1].end == (kDistance + kStart + 90) * kNanosecond);
 }
 
 TEST_CASE("preloaded resources are held until their cycle, or for ever", "[sm][CWD-01]") {

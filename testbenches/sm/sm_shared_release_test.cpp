@@ -122,7 +122,7 @@ TEST_CASE("the L1 is what is left when shared memory was given back", "[sm][CGA-
   };
   const auto at = [&bench](std::uint32_t cycle) {
     heddle::test::run_until(sc_core::sc_time(static_cast<double>(cycle), sc_core::SC_NS));
-    return bench.sms[0]->engine().l1_bytes() / kKib;
+    return bench.sms[0]->core().memory.l1.capacity() / kKib;
   };
   // Of 256 KiB; the carve-out is the smallest that holds all windows, each with 1 KiB more.
   start(0, 0, program(true, 3000), 90);

@@ -1,6 +1,4 @@
 // An SM over its sockets: resources kept exactly, durations that depend on nothing but their CTA.
-#include "arch/gpu_observation.h"
-#include "common/packet_socket.h"
 #include "sm/sm.h"
 
 #include <algorithm>
@@ -13,6 +11,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/gpu_observation.h"
+#include "common/packet_socket.h"
 #include "sm/cta_duration.h"
 #include "sm/loose_ends.h"
 #include "support/random.h"
@@ -111,9 +111,7 @@ struct SmBench {
     listener.need[{packet.tag.operation, packet.id.index}] = packet.need;
     mpc.start(cycle, packet);
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.sm0." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.sm0." + name); }
 
   SimFixture sim;
   heddle::GpuObservation observation{"gpu0"};

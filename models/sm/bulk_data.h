@@ -1,0 +1,90 @@
+// Bytes of bulk requests: those that the TMAU brings to shared memory, and those that it wants from there (TMA-01,
+// TMA-20, TMA-40), shared -> shared copies among them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "arch/swizzle.h"
+#include "common/index_pool.h"
+#include "common/packet_port.h"
+#include "protocol/bulk_target.h"
+#include "protocol/sm_tmau.h"
+#include "sm/dsmem_client.h"
+
+namespace heddle::sm {
+
+// What a receiver on this SM found wrong with bulk data (TMA-40).
+struct BulkError {
+  arch::DsmemStatus status = arch::DsmemStatus::ok;  // poison: of the mbarrier, or of what a send reduces into
+  std::uint32_t rank = 0;                            // of the receiver, if the target is by_rank
+  std::uint32_t offset = 0;                          // in its shared memory
+  const protocol::BulkTarget& target;                // valid inside the call
+};
+
+class BulkErrorListener {
+ public:
+  // Bulk data for a CTA here could not be written or read, or its mbarrier does not take them; or what a CTA here has
+  // sent failed at its receiver.
+  virtual void bulk_failed(const BulkError& error, Cycle when) = 0;
+
+ protected:
+  ~BulkErrorListener() = default;
+};
+
+class BulkData final : public DsmemSender {
+ public:
+  struct Links {
+    PacketSender<protocol::BulkReadPacket>& reads;  // answers to the TMAU
+    BulkErrorListener& errors;
+    WindowListener& windows;
+  };
+  BulkData(Timebase& time, const MemoryParams& params, const SmContext& place, const arch::SwizzleTable& swizzles,
+           SharedMemory& shared, const ClusterTables& tables, MemoryPort& port, DsmemClient& dsmem,
+           DsmemFlights& flights, SmStats& stats, const Links& links);
+  ~BulkData();
+
+  // Bulk data arrive now: they are written to the receivers' windows, swizzled, filled and converted as the target
+  // says, over the port past its queue; then each receiver's mbarrier completes that many bytes, filled ones included,
+  // and window_changed() tells. Poisoned data poison what they are written to. The packet's reference is released.
+  void on_data(const protocol::BulkDataPacket& packet, std::uint32_t = 0);
+  // Bytes for a store or reduction are read over the port; the answer leaves when they are there, with byte enables for
+  // bytes between the lowest and the highest that are not inside. A send goes on over the SM-to-SM network, or to a
+  // window of this SM, and is answered when the receiver has; DsmemFlights counts it for its CGA until then.
+  void on_read(const protocol::BulkReadPacket& packet, std::uint32_t = 0);
+  void send_answered(const protocol::DsmemPacket& reply, Cycle when) override;
+
+  // Sends that have not been answered, and their payloads.
+  std::size_t sends() const { return sends_.in_use(); }
+  std::size_t payloads() const;
+  void reset();
+
+ private:
+  // On its way to its receiver.
+  struct Send {
+    protocol::MemoryRequest* request = nullptr;
+    protocol::BulkReadPacket packet;  // to be answered
+  };
+
+  void place_piece(const protocol::MemoryRequest& request, const protocol::BulkTarget& target, std::uint32_t window,
+                   std::uint32_t rank);
+  Cycle use_port(Cycle from, std::uint32_t cycles);
+  void forward(const protocol::BulkReadPacket& packet, Cycle read);
+
+  Timebase& time_;
+  const Cycle shared_latency_;
+  const SmContext& place_;
+  const arch::SwizzleTable& swizzles_;
+  SharedMemory& shared_;
+  const ClusterTables& tables_;
+  MemoryPort& port_;
+  DsmemClient& dsmem_;
+  DsmemFlights& flights_;
+  SmStats& stats_;
+  Links links_;
+  IndexPool<Send> sends_;
+  std::unique_ptr<protocol::RequestPool> pool_;  // payloads with a bulk() that counts
+};
+
+}  // namespace heddle::sm

@@ -1,0 +1,312 @@
+#include "sm/cta_control.h"
+
+#include <algorithm>
+
+#include "common/bits.h"
+#include "common/error.h"
+#include "sm/accesses.h"
+#include "sm/barrier_unit.h"
+#include "sm/bulk_unit.h"
+#include "sm/cluster_tables.h"
+#include "sm/cta_duration.h"
+#include "sm/cta_memory.h"
+#include "sm/cta_swap.h"
+#include "sm/device_launch_unit.h"
+#include "sm/faults.h"
+#include "sm/fence_unit.h"
+#include "sm/l1_cache.h"
+#include "sm/mbarrier_unit.h"
+#include "sm/queue_turns.h"
+#include "sm/resident_cgas.h"
+#include "sm/sm_occupancy.h"
+#include "sm/warp_scheduler.h"
+
+namespace heddle::sm {
+namespace {
+
+// Events; the argument is the CTA slot.
+enum Event : std::uint32_t { kEnds, kDurationEnds, kPermitted };
+
+// The extents of the CGA that a CTA belongs to: ranks are those in a GPC_CGA, if it has one, which may have been split
+// into a smaller size (CWD-21).
+arch::Dim3 cluster_shape(const arch::ClusterShape& cluster, std::uint32_t cga_size) {
+  if (cga_size == 1 || !cluster.any()) return {};
+  for (std::size_t level = static_cast<std::size_t>(arch::CgaLevel::gpc); level < arch::kCgaLevels; ++level) {
+    if (cluster.extents[level].count() == cga_size) return cluster.extents[level];
+  }
+  for (std::uint32_t i = 0; i < cluster.sizes(); ++i) {
+    if (cluster.size(i).count() == cga_size) return cluster.size(i);
+  }
+  return {cga_size, 1, 1};
+}
+
+arch::WarpPlace place_of(const Cta& cta, std::uint32_t number) {
+  const arch::CtaId& id = cta.start.id;
+  arch::WarpPlace place;
+  place.grid = cta.code->grid;
+  place.block = cta.block;
+  place.workgroup = cta.code->block;
+  place.kernarg = cta.code->kernarg_of(id.index);
+  place.cta_x = id.cta.x;
+  place.cta_y = id.cta.y;
+  place.cta_z = id.cta.z;
+  place.cta = id.index;
+  place.cluster = id.cga;
+  place.rank = id.rank;
+  place.cluster_size = id.cga_size;
+  place.cluster_shape = cluster_shape(cta.code->cluster, id.cga_size);
+  place.warp = number;
+  place.warps = cta.live;
+  const std::uint64_t threads = place.block.count() - std::uint64_t{number} * arch::kWarpLanes;
+  place.lanes = threads >= arch::kWarpLanes ? ~arch::LaneMask{0} : (arch::LaneMask{1} << threads) - 1;
+  return place;
+}
+
+}  // namespace
+
+using protocol::ClusterNoticePacket;
+using protocol::ClusterOrderPacket;
+
+CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::LaunchMemory& nested,
+                       std::uint64_t seed, const Units& units, const Memory& memory, const Links& links)
+    : SmUnit(context),
+      code_(code),
+      nested_(nested),
+      seed_(seed),
+      start_cycles_(context.time.cost(context.params.start_cycles)),
+      units_(units),
+      memory_(memory),
+      links_(links) {}
+
+void CtaControl::reset() {
+  ctas_.reset();
+  for (Warp& warp : warps_) warp.wait = WarpWait::exited;
+}
+
+void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival) {
+  HEDDLE_CHECK(start.cta_slot < ctas_.size() && !ctas_[start.cta_slot].here(), "a CTA slot was started twice");
+  const bool begins = !ctas_.runs(start.tag.operation);
+  Cta& cta = ctas_[start.cta_slot];
+  cta.arrive(start, arrival);
+  memory_.occupancy.enter(cta);
+  if (cta.in_cga()) memory_.cgas.enter(start);
+  if (start.code != arch::kNoCode) return run(cta, arrival, begins);
+  const Cycle cycles = start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
+  time_.schedule(arrival + cycles, *this, kDurationEnds, start.cta_slot);
+}
+
+// The CTA has a program. `begins`: no other CTA of its operation is here.
+void CtaControl::run(Cta& cta, Cycle arrival, bool begins) {
+  if (warps_.empty()) warps_.resize(units_.scheduler.slots());
+  cta.code = &code_.at(cta.start.code);
+  const arch::CtaId& id = cta.start.id;
+  cta.block = cta.code->block_of({id.cta.x, id.cta.y, id.cta.z});
+  if (units_.faults.aborted(cta.operation)) {
+    cta.fate = CtaFate::refused;
+    if (!cta.was_saved()) return end_at(cta, arrival);
+    cta.fate = CtaFate::killed;  // but its context is to be left
+    return units_.swap.begin_restore(cta, arrival);
+  }
+  const Cycle first = arrival + start_cycles_;
+  cta.last = first;
+  if (begins || cta.queue) memory_.l1.invalidate_all();  // MEM-06; an entry is as new as a kernel
+  if (begins) units_.bulk.forget_descriptors();          // TMA-04
+  memory_.windows.enter(cta);
+  const std::uint64_t threads = cta.block.count();
+  cta.live = static_cast<std::uint32_t>((threads + arch::kWarpLanes - 1) / arch::kWarpLanes);
+  cta.barriers.start(cta.live);
+  for (std::uint32_t warp = 0; warp < cta.live; ++warp) enter_warp(cta, warp, first);
+  if (cta.was_saved()) return units_.swap.begin_restore(cta, arrival);
+  if (cta.queue) QueueTurns::find(cta);
+}
+
+void CtaControl::enter_warp(Cta& cta, std::uint32_t number, Cycle first) {
+  const std::uint32_t slot =
+      number == 0 ? units_.scheduler.enter_first() : units_.scheduler.enter_behind(cta.warps[number - 1]);
+  cta.warps.push_back(slot);
+  Warp& warp = warps_[slot];
+  warp.cta = cta.start.cta_slot;
+  warp.subcontext = cta.start.subcontext;
+  warp.program = cta.code->program.get();
+  warp.place = place_of(cta, number);
+  warp.state.pc = 0;
+  warp.state.exited = false;
+  warp.program->start(warp.place, warp.state);
+  warp.scoreboard.start(warp.program->registers());
+  warp.begin();
+  if (cta.was_saved()) {
+    warp.wait = WarpWait::restore;
+  } else {
+    units_.scheduler.prepare(slot, first);
+  }
+}
+
+void CtaControl::on_event(std::uint32_t kind, std::uint64_t argument) {
+  Cta& cta = ctas_[static_cast<std::uint32_t>(argument)];
+  if (kind == kEnds) return end(cta);
+  if (kind == kPermitted) return permitted(cta);
+  depart(cta);
+}
+
+IssueResult CtaControl::issue(std::uint32_t slot, const arch::Operation& operation) {
+  return operation.code == arch::OpCode::exit ? exit(slot) : release_shared(slot, operation);
+}
+
+IssueResult CtaControl::exit(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  Cta& cta = ctas_[warp.cta];
+  warp.wait = WarpWait::exited;
+  ++time_.observation().progress;
+  --cta.live;
+  cta.last = std::max(cta.last, now() + 1);
+  if (!units_.barriers.warp_exits(slot)) return IssueResult::fault(arch::FaultKind::barrier, 0, 0);
+  units_.swap.consider(cta);
+  check_end(cta, now());
+  return IssueResult::blocks();
+}
+
+// The end of the CTA's shared memory is given back (CGA-09).
+IssueResult CtaControl::release_shared(std::uint32_t slot, const arch::Operation& operation) {
+  const Cycle next = now() + 1;
+  if (operation.lanes == 0) return IssueResult::done(next, next);
+  Cta& cta = ctas_[warps_[slot].cta];
+  const std::uint32_t lane = bits::lowest(operation.lanes);
+  const std::uint64_t from = operation.address[lane];
+  if (from > cta.code->shared_bytes) return IssueResult::fault(arch::FaultKind::shared_bounds, lane, from);
+  if (memory_.windows.give_back(cta, from) > 0) {
+    units_.mbarriers.look_at_waiters(cta, next);
+    if (cta.killed()) return IssueResult::blocks();
+  }
+  return IssueResult::done(next, next);
+}
+
+void CtaControl::fault(std::uint32_t slot, arch::OpCode code, const IssueFault& wrong) {
+  units_.faults.raise(slot, code, wrong);
+}
+
+void CtaControl::warp_waits(Cta& cta) { units_.swap.consider(cta); }
+
+void CtaControl::check_end(Cta& cta, Cycle when) {
+  if (cta.live > 0 || cta.open > 0 || cta.stage == CtaStage::ending || cta.stage == CtaStage::exit_asked) return;
+  const bool killed = cta.killed();
+  if (cta.turn && !cta.saved) return units_.turns.give(cta, when);
+  if (cta.stage == CtaStage::exit_permitted) return leave(cta);
+  if (killed && memory_.flights.of_cta(cta.start.cta_slot) > 0) return;
+  end_at(cta, std::max(killed ? cta.landed : cta.last, when));
+}
+
+void CtaControl::end_at(Cta& cta, Cycle when) {
+  cta.stage = CtaStage::ending;
+  time_.schedule(std::max(when, now()), *this, kEnds, cta.start.cta_slot);
+}
+
+void CtaControl::end(Cta& cta) {
+  if (!cta.has_warps() || (cta.open == 0 && !in_flight(cta))) return leave(cta);
+  cta.stage = CtaStage::running;
+  if (cta.open > 0) return;  // an error that is on its way
+  if (!cta.killed() && cta.in_cga()) return ask_to_leave(cta);
+  if (memory_.flights.of_cta(cta.start.cta_slot) == 0) end_at(cta, cta.landed);
+}
+
+bool CtaControl::in_flight(const Cta& cta) const {
+  return memory_.flights.of_cta(cta.start.cta_slot) > 0 || cta.landed > now();
+}
+
+// Its warps have exited, and posted accesses of it are under way.
+void CtaControl::ask_to_leave(Cta& cta) {
+  cta.stage = CtaStage::exit_asked;
+  links_.notices.send_at(now(), notice_of(cta, ClusterNoticePacket::Kind::exit_wanted));
+  if (memory_.flights.of_cta(cta.start.cta_slot) > 0) return;
+  links_.notices.send_at(cta.landed, notice_of(cta, ClusterNoticePacket::Kind::drained));
+}
+
+void CtaControl::permitted(Cta& cta) {
+  HEDDLE_CHECK(cta.stage == CtaStage::exit_asked, "a CTA may leave that has not asked");
+  const arch::CtaId& id = cta.start.id;
+  const std::uint32_t slot = cta.start.cta_slot;
+  if (memory_.flights.of_cta(slot) > 0) memory_.dsmem.abandon(slot, id.index, id.rank);
+  cta.stage = CtaStage::exit_permitted;
+  check_end(cta, now());
+}
+
+void CtaControl::dsmem_answered(std::uint32_t cga_id, std::uint32_t cta_slot, Cycle when) {
+  if (cta_slot != kNoCta) {
+    Cta& cta = ctas_[cta_slot];
+    cta.landed = std::max(cta.landed, when);
+    if (memory_.flights.of_cta(cta_slot) == 0) {
+      if (cta.stage == CtaStage::exit_asked) {
+        links_.notices.send_at(std::max(cta.landed, now()), notice_of(cta, ClusterNoticePacket::Kind::drained));
+      } else if (cta.killed()) {
+        check_end(cta, when);
+      }
+    }
+  }
+  if (cga_id != protocol::kNoCgaId) memory_.cgas.answered(cga_id, when);
+}
+
+void CtaControl::leave(Cta& cta) {
+  if (cta.has_warps()) {
+    for (const std::uint32_t slot : cta.warps) {
+      units_.scheduler.leave(slot);
+      memory_.tables.set_warp(slot, protocol::kNoCgaId);
+    }
+    memory_.windows.leave(cta);
+  }
+  if (cta.context.here() && !nested_.shared_contexts && !cta.saved) {
+    links_.tasks.send({protocol::ChildPacket::Kind::leave, cta.context.address, 0, 0});
+  }
+  depart(cta);
+}
+
+void CtaControl::depart(Cta& cta) {
+  cta.stage = CtaStage::absent;
+  memory_.occupancy.leave(cta);
+  const bool faulted = cta.fate != CtaFate::lives && !cta.saved;
+  links_.exits.send({cta.start.tag, cta.start.cta_slot, faulted, cta.start.id.rank, cta.released});
+}
+
+void CtaControl::kill(std::uint32_t cta_slot) {
+  Cta& cta = ctas_[cta_slot];
+  units_.swap.stop(cta);
+  memory_.accesses.forget(cta_slot);
+  for (const std::uint32_t slot : cta.warps) {
+    units_.scheduler.kill(slot);
+    warps_[slot].wait = WarpWait::exited;
+    units_.fences.forget(slot);
+    units_.bulk.forget(slot);
+  }
+  cta.fate = CtaFate::killed;
+  cta.live = 0;
+  for (const std::uint32_t slot : cta.warps) units_.launches.stop(slot);
+  cta.mbarrier_waiters.clear();
+  units_.scheduler.rearm();
+  check_end(cta, cta.begin);
+}
+
+void CtaControl::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
+  units_.faults.abort(abort.operation);
+  for (std::uint32_t slot = 0; slot < ctas_.size(); ++slot) {
+    const Cta& cta = ctas_[slot];
+    const bool stays = cta.stage == CtaStage::running && !cta.killed() && cta.code != nullptr;
+    if (stays && cta.operation == abort.operation) kill(slot);
+  }
+}
+
+void CtaControl::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
+  switch (order.kind) {
+    case ClusterOrderPacket::Kind::permit:
+      time_.schedule(arrival, *this, kPermitted, order.cta_slot);
+      return;
+    case ClusterOrderPacket::Kind::flush:
+      return memory_.cgas.flush(order, arrival);
+    case ClusterOrderPacket::Kind::barrier:
+      break;
+  }
+  memory_.tables.check(order.cga_id, order.sequence);
+  for (Cta& cta : ctas_) {
+    const bool goes_on = cta.here() && !cta.killed() && cta.has_warps() && cta.start.tag.cga_id == order.cga_id;
+    if (goes_on) units_.barriers.pass(cta, arrival);
+  }
+}
+
+}  // namespace heddle::sm

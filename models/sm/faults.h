@@ -1,0 +1,64 @@
+// What goes wrong with operations of warps: who is told, and when it stops a CTA (MEM-05, CGA-07, CGA-08, TMA-06).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/index_pool.h"
+#include "sm/accesses.h"
+#include "sm/dsmem_client.h"
+#include "sm/issue_unit.h"
+
+namespace heddle::sm {
+
+class CtaControl;
+class ResidentCgas;
+
+arch::FaultKind fault_of(arch::DsmemStatus status);
+
+class Faults final : private SmUnit, public DsmemErrorListener, private EventHandler {
+ public:
+  Faults(const UnitContext& context, CtaControl& control, ResidentCgas& cgas)
+      : SmUnit(context), control_(control), cgas_(cgas) {}
+  void on_fault(std::function<void(const arch::FaultRecord&)> sink) { sink_ = std::move(sink); }
+
+  // The operation of the warp that issues now cannot be carried out.
+  void raise(std::uint32_t slot, arch::OpCode code, const IssueFault& wrong);
+  arch::FaultRecord record_of(const Warp& warp, arch::FaultKind kind, std::uint32_t pc) const;
+  // The fault stops the CTA now, or only goes on record.
+  void stop(const arch::FaultRecord& record, std::uint32_t cta_slot);
+  void note(const arch::FaultRecord& record);
+  // It stops the CTA when it arrives, in record.cycle; until then, the CTA waits for it.
+  void stop_later(const arch::FaultRecord& record, std::uint32_t cta_slot);
+  // An error response to an access; `code` is the operation of the program that made it.
+  void access_failed(const Access& access, arch::OpCode code, std::uint32_t lane, std::uint64_t address, Cycle when);
+  void dsmem_failed(const Access& access, const ClusterError& error, Cycle when) override;
+  void orphan_failed(const ClusterError& error, Cycle when) override;
+
+  // All CTAs of the operation end, those that come later included.
+  void abort(std::uint32_t operation);
+  bool aborted(std::uint32_t operation) const;
+  void reset();
+
+ private:
+  // An error whose fault has not arrived yet.
+  struct Failure {
+    std::uint32_t cta = 0;     // kNoCta: it has gone
+    std::uint32_t cga_id = 0;  // then
+    std::uint64_t sequence = 0;
+    arch::FaultRecord record;
+  };
+  const char* handler_name() const override { return name_; }
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void add(Failure failure);
+  void trap(const Failure& failure);
+
+  CtaControl& control_;
+  ResidentCgas& cgas_;
+  std::function<void(const arch::FaultRecord&)> sink_;
+  IndexPool<Failure> failures_;
+  std::vector<std::uint32_t> aborted_;  // operations
+};
+
+}  // namespace heddle::sm

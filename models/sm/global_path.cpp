@@ -1,0 +1,315 @@
+#include "sm/global_path.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "common/bits.h"
+#include "protocol/memory_request.h"
+#include "sm/dsmem_access.h"
+#include "sm/lane_data.h"
+
+namespace heddle::sm {
+namespace {
+
+using arch::kLineBytes;
+using arch::kSectorBytes;
+using arch::kWarpLanes;
+using arch::LaneMask;
+using arch::OpCode;
+using arch::Operation;
+
+// The L1 may not serve it: the L2 is the point of coherence (MEM-06).
+bool is_strong(const Operation& operation) {
+  return operation.order != arch::Order::weak && operation.scope != arch::Scope::cta;
+}
+
+// One address of every slice: the first lines of memory that lead there.
+std::vector<std::uint64_t> addresses_of_slices(const arch::AddressMap& map) {
+  std::vector<std::uint64_t> result(map.slices(), 0);
+  for (std::uint64_t line = 0; line < map.slices(); ++line) {
+    result[map.slice_of(line * kLineBytes)] = line * kLineBytes;
+  }
+  return result;
+}
+
+// Bytes from the first to the last of the sectors.
+std::uint32_t span_of(std::uint8_t sectors) {
+  return (bits::highest(sectors) - bits::lowest(sectors) + 1) * kSectorBytes;
+}
+std::uint64_t begin_of(const LineAccess& line) {
+  return line.line + std::uint64_t{bits::lowest(line.sectors)} * kSectorBytes;
+}
+
+void aim_read(protocol::MemoryRequest& request, std::uint64_t line, std::uint8_t sectors) {
+  request.aim(tlm::TLM_READ_COMMAND, line + std::uint64_t{bits::lowest(sectors)} * kSectorBytes, span_of(sectors));
+  request.extension.sectors = sectors;
+}
+
+void aim_atomic(protocol::MemoryRequest& request, const Operation& operation, const LineAccess& line) {
+  request.aim(tlm::TLM_IGNORE_COMMAND, begin_of(line), span_of(line.sectors));
+  request.extension.sectors = line.sectors;
+  request.extension.action =
+      operation.destination == arch::kNoRegister ? protocol::MemoryAction::reduce : protocol::MemoryAction::atomic;
+  fill_lanes(request.extension, operation, line);
+}
+
+// Above it an address is outside memory, and its place belongs to the subcontext.
+constexpr std::uint32_t kTagBit = 56;
+constexpr std::uint64_t kNobody = 0xFF;
+
+// A line as the L1 knows it. Lines of different subcontexts are different lines (PRT-08). What is outside memory never
+// comes, and has no owner.
+inline std::uint64_t tagged(std::uint64_t line, const Requester& requester) {
+  const std::uint64_t owner = requester.physical ? 0 : requester.subcontext;
+  if (line >> kTagBit == 0) return line | owner << kTagBit;
+  return (line & ((std::uint64_t{1} << kTagBit) - 1)) | kNobody << kTagBit;
+}
+inline std::uint64_t tagged_line(const protocol::MemoryRequest& request) {
+  return tagged(arch::line_of(request.get_address()),
+                Requester{request.extension.subcontext, request.extension.physical});
+}
+
+// Corrupt data get no further than here: not into registers, shared memory or the L1.
+AccessFailure failure_of(const protocol::MemoryRequest& request) {
+  if (request.get_response_status() != tlm::TLM_OK_RESPONSE) {
+    if (!request.extension.unmapped) return AccessFailure::error;
+    const bool there = request.get_response_status() == tlm::TLM_COMMAND_ERROR_RESPONSE;
+    return there ? AccessFailure::read_only : AccessFailure::unmapped;
+  }
+  return request.extension.poisoned ? AccessFailure::poisoned : AccessFailure::none;
+}
+
+}  // namespace
+
+GlobalPath::GlobalPath(const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps,
+                       SharedMemory& shared, L1Cache& l1, MemoryPort& port, AccessTable& accesses, L2Port& l2,
+                       SmStats& stats)
+    : params_(params),
+      warps_(warps),
+      shared_(shared),
+      l1_(l1),
+      port_(port),
+      accesses_(accesses),
+      l2_(l2),
+      stats_(stats),
+      slice_addresses_(addresses_of_slices(map)) {
+  l2.serve(*this);
+}
+
+MemoryResult GlobalPath::access(const Operation& operation, std::uint32_t warp, Cycle now, AccessClient& client,
+                                AccessUse use, bool physical) {
+  static thread_local LineAccesses lines;  // large, and needed by one SM at a time
+  coalesce(operation.lanes, operation.address, lane_width(operation), lines);
+  const Cycle begin = port_.take(now, std::max(1U, lines.count));
+  if (lines.count == 0) return {begin + params_.l1_latency, 0, false, false};
+  const Instruction its{operation, lines, warp, begin, {warps_[warp].subcontext, physical}, client, use};
+  if (operation.code == OpCode::store || operation.code == OpCode::atomic) return change(its);
+  return is_strong(operation) ? load_strong(its) : load(its);
+}
+
+MemoryResult GlobalPath::load(const Instruction& its) {
+  std::uint32_t access = AccessTable::kNone;
+  Cycle tags = its.begin + params_.l1_tag_latency;
+  Cycle arrival = 0;
+  const bool blocking = l2_.blocking();
+  for (const LineAccess& line : its.lines) {
+    const std::uint32_t transaction = accesses_.take_transaction();
+    const L1Cache::Load found = l1_.load(tagged(line.line, its.requester), line.sectors, transaction);
+    HEDDLE_CHECK(found.accepted, "the L1 ran out of entries");
+    if (found.hit != 0) {
+      stats_.l1_hits.add(bits::count(found.hit));
+      deliver_hit(its, line, found.hit, found.bytes, 0);
+    }
+    const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
+    if (coming == 0) {
+      accesses_.give_back_transaction(transaction);
+      ++tags;
+      continue;
+    }
+    stats_.l1_misses.add(bits::count(coming));
+    accesses_.set_transaction(transaction, {access, line.lanes, coming});
+    if (blocking && found.missing != 0) {
+      arrival = std::max(arrival, tags);
+      const AccessFailure failure = read_blocking(its, line, found.missing, found.entry, arrival);
+      if (failure == AccessFailure::none) {
+        accesses_.give_back_transaction(transaction);
+      } else {
+        if (access == AccessTable::kNone) access = begin(its);
+        accesses_.join(transaction, access);
+        accesses_.transaction_failed(transaction, line.line, found.missing, failure, arrival);
+        accesses_.transaction_ended(transaction, coming, arrival);
+      }
+    } else {
+      if (access == AccessTable::kNone) access = begin(its);
+      accesses_.join(transaction, access);
+    }
+    if (found.missing != 0 && !blocking) {
+      protocol::MemoryRequest& request = l2_.new_request(its.requester);
+      aim_read(request, line.line, found.missing);
+      l2_.submit(request, {L2Owner::kNone, found.entry}, tags);
+    }
+    ++tags;
+  }
+  const Cycle hit = its.begin + its.lines.count - 1 + params_.l1_latency;
+  if (access == AccessTable::kNone) {
+    if (arrival == 0) return {hit, 0, false, false};
+    return {std::max(hit, arrival + params_.l1_latency - params_.l1_tag_latency), arrival, false, false};
+  }
+  MemoryResult result = accesses_.end(access);
+  result.ready = std::max(result.ready, hit);
+  return result;
+}
+
+// The whole of a read, without what only one under way needs.
+AccessFailure GlobalPath::read_blocking(const Instruction& its, const LineAccess& line, std::uint8_t sectors,
+                                        std::uint32_t entry, Cycle& arrival) {
+  protocol::MemoryRequest& request = l2_.new_request({its.requester.subcontext, false});
+  aim_read(request, line.line, sectors);
+  l2_.read_now(request, arrival);
+  const AccessFailure failure = failure_of(request);
+  const auto nobody = [](std::uint32_t, std::uint8_t) {};
+  if (failure == AccessFailure::none) {
+    const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
+    const std::uint8_t* bytes = request.get_data_ptr();
+    l1_.fill(entry, bytes, offset, nobody);
+    deliver_hit(its, line, sectors, bytes, offset);
+  } else {
+    l1_.fail(entry, nobody);
+  }
+  request.release();
+  return failure;
+}
+
+MemoryResult GlobalPath::load_strong(const Instruction& its) {
+  const std::uint32_t access = begin(its);
+  Cycle tags = its.begin + params_.l1_tag_latency;
+  for (const LineAccess& line : its.lines) {
+    l1_.forget(tagged(line.line, its.requester), line.sectors);
+    protocol::MemoryRequest& request = l2_.new_request(its.requester);
+    aim_read(request, line.line, line.sectors);
+    l2_.submit(request, {accesses_.add_transaction(access, line), L2Owner::kNone}, tags++);
+  }
+  return accesses_.end(access);
+}
+
+MemoryResult GlobalPath::change(const Instruction& its) {
+  const std::uint32_t access = begin(its);
+  Cycle tags = its.begin + params_.l1_tag_latency;
+  for (const LineAccess& line : its.lines) {
+    protocol::MemoryRequest& request = l2_.new_request(its.requester);
+    if (its.operation.code == OpCode::store) {
+      fill_store(request, its, line);
+    } else {
+      l1_.forget(tagged(line.line, its.requester), line.sectors);
+      aim_atomic(request, its.operation, line);
+    }
+    l2_.submit(request, {accesses_.add_transaction(access, line), L2Owner::kNone}, tags++);
+  }
+  return accesses_.end(access);
+}
+
+void GlobalPath::fill_store(protocol::MemoryRequest& request, const Instruction& its, const LineAccess& line) {
+  alignas(8) std::array<std::uint8_t, kLineBytes> bytes;  // NOLINT(*-init-variables): filled where it counts
+  alignas(8) std::array<std::uint8_t, kLineBytes> enables;
+  take_line(its.operation, line, bytes.data(), enables.data());
+  if (is_strong(its.operation)) {
+    l1_.forget(tagged(line.line, its.requester), line.sectors);
+  } else {
+    l1_.store(tagged(line.line, its.requester), 0, bytes.data(), enables.data(), kLineBytes);
+  }
+  const std::uint32_t offset = bits::lowest(line.sectors) * kSectorBytes;
+  const std::uint32_t length = span_of(line.sectors);
+  request.aim(tlm::TLM_WRITE_COMMAND, line.line + offset, length);
+  request.extension.sectors = line.sectors;
+  std::memcpy(request.data.data(), bytes.data() + offset, length);
+  std::uint64_t all = ~std::uint64_t{0};
+  for (std::uint32_t i = offset; i < offset + length; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, enables.data() + i, sizeof word);
+    all &= word;
+  }
+  if (all != ~std::uint64_t{0}) std::memcpy(request.use_enables(), enables.data() + offset, length);
+}
+
+void GlobalPath::deliver_hit(const Instruction& its, const LineAccess& line, std::uint8_t sectors,
+                             const std::uint8_t* bytes, std::uint32_t offset) {
+  Warp& owner = warps_[its.warp];
+  const Operation& operation = its.operation;
+  if (operation.code == OpCode::load && its.lines.unit_stride && sectors == line.sectors && operation.width >= 4) {
+    const std::uint32_t first = bits::lowest(line.lanes);
+    const std::uint64_t at = operation.address[first] - line.line - offset;
+    put_lanes(owner.state.of(operation.destination), first, bits::count(line.lanes), operation.width, bytes + at);
+    return;
+  }
+  if (operation.code == OpCode::load) {
+    put_sectors(operation, line, sectors, bytes, offset, owner.state.of(operation.destination));
+    return;
+  }
+  std::uint8_t* shared = shared_.data(owner.cta);
+  LaneMask written = 0;
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((line.lanes >> lane & 1) == 0) continue;
+    if ((sectors >> arch::sector_of(operation.address[lane]) & 1) == 0) continue;
+    const std::uint64_t at = operation.address[lane] % kLineBytes - offset;
+    std::memcpy(shared + operation.shared_address[lane], bytes + at, operation.width);
+    written |= LaneMask{1} << lane;
+  }
+  shared_.covered(owner.cta, written, operation.shared_address, operation.width);
+}
+
+MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& client) {
+  Operation operation;
+  operation.code = OpCode::fence;
+  const std::uint32_t access = accesses_.begin(operation, warp, false, client, AccessUse::warp);
+  Cycle departure = now + params_.l1_tag_latency;
+  for (const std::uint64_t address : slice_addresses_) {
+    protocol::MemoryRequest& request = l2_.new_request({0, true});  // the address only selects the slice
+    request.aim(tlm::TLM_IGNORE_COMMAND, address, kSectorBytes);
+    request.extension.sectors = 0;
+    request.extension.action = protocol::MemoryAction::write_back;
+    l2_.submit(request, {accesses_.add_transaction(access, {address, 1, 1}), L2Owner::kNone}, departure++);
+  }
+  return accesses_.end(access);
+}
+
+void GlobalPath::answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) {
+  const AccessFailure failure = failure_of(request);
+  if (owner.entry != L2Owner::kNone) return read_ended(request, owner.entry, failure, arrival);
+  const Transaction transaction = accesses_.transaction(owner.transaction);
+  Access& access = accesses_.access_of(transaction);
+  if (failure != AccessFailure::none) {
+    // A store that was refused must not stay in the L1 either.
+    if (access.kind == AccessKind::store) l1_.forget(tagged_line(request), transaction.sectors);
+    accesses_.transaction_failed(owner.transaction, arch::line_of(request.get_address()), transaction.sectors, failure,
+                                 arrival);
+  } else if (!access.dead() && (access.kind == AccessKind::load || access.kind == AccessKind::copy)) {
+    const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
+    accesses_.deliver(access, transaction.lanes, transaction.sectors, request.get_data_ptr(), offset, arrival);
+  } else if (!access.dead() && access.kind == AccessKind::atomic) {
+    put_old_values(request.extension, accesses_.registers_of(access));
+  }
+  accesses_.transaction_ended(owner.transaction, transaction.sectors, arrival);
+}
+
+void GlobalPath::read_ended(protocol::MemoryRequest& request, std::uint32_t entry, AccessFailure failure,
+                            Cycle arrival) {
+  const std::uint8_t* bytes = request.get_data_ptr();
+  const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
+  const std::uint64_t line = request.get_address() - offset;
+  if (failure != AccessFailure::none) {
+    l1_.fail(entry, [this, line, failure, arrival](std::uint32_t index, std::uint8_t sectors) {
+      accesses_.transaction_failed(index, line, sectors, failure, arrival);
+      accesses_.transaction_ended(index, sectors, arrival);
+    });
+    return;
+  }
+  l1_.fill(entry, bytes, offset, [this, bytes, offset, arrival](std::uint32_t index, std::uint8_t sectors) {
+    const Transaction& transaction = accesses_.transaction(index);
+    Access& access = accesses_.access_of(transaction);
+    if (!access.dead()) accesses_.deliver(access, transaction.lanes, sectors, bytes, offset, arrival);
+    accesses_.transaction_ended(index, sectors, arrival);
+  });
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,71 @@
+// Accesses of warps to device memory: lines, the L1, and requests to the L2.
+//
+// What an instruction does to the L1 is done when it issues: the port serves instructions in that order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/address_map.h"
+#include "arch/warp_program.h"
+#include "sm/accesses.h"
+#include "sm/coalescer.h"
+#include "sm/l1_cache.h"
+#include "sm/l2_port.h"
+#include "sm/memory_port.h"
+
+namespace heddle::sm {
+
+class GlobalPath final : public L2Client {
+ public:
+  GlobalPath(const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps, SharedMemory& shared,
+             L1Cache& l1, MemoryPort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
+
+  // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for. Accesses
+  // to the machine's own structures are strong and physical: their addresses are not translated, whatever the
+  // subcontext of the warp (MEM-04).
+  MemoryResult access(const arch::Operation& operation, std::uint32_t warp, Cycle now, AccessClient& client,
+                      AccessUse use = AccessUse::warp, bool physical = false);
+  // All slices write back what they hold (a release at system scope): an access like others.
+  MemoryResult flush(std::uint32_t warp, Cycle now, AccessClient& client);
+
+  void answered(protocol::MemoryRequest& request, const L2Owner& owner, Cycle arrival) override;
+
+ private:
+  // The instruction that is being carried out.
+  struct Instruction {
+    const arch::Operation& operation;
+    const LineAccesses& lines;
+    std::uint32_t warp;
+    Cycle begin;
+    Requester requester;
+    AccessClient& client;
+    AccessUse use;
+  };
+
+  MemoryResult load(const Instruction& its);
+  MemoryResult load_strong(const Instruction& its);
+  MemoryResult change(const Instruction& its);
+  AccessFailure read_blocking(const Instruction& its, const LineAccess& line, std::uint8_t sectors, std::uint32_t entry,
+                              Cycle& arrival);
+  std::uint32_t begin(const Instruction& its) {
+    return accesses_.begin(its.operation, its.warp, its.lines.unit_stride, its.client, its.use);
+  }
+  void fill_store(protocol::MemoryRequest& request, const Instruction& its, const LineAccess& line);
+  // Straight to where the operation wants it: `bytes` are those of the line from `offset` on.
+  void deliver_hit(const Instruction& its, const LineAccess& line, std::uint8_t sectors, const std::uint8_t* bytes,
+                   std::uint32_t offset);
+  void read_ended(protocol::MemoryRequest& request, std::uint32_t entry, AccessFailure failure, Cycle arrival);
+
+  const MemoryParams params_;
+  std::vector<Warp>& warps_;
+  SharedMemory& shared_;
+  L1Cache& l1_;
+  MemoryPort& port_;
+  AccessTable& accesses_;
+  L2Port& l2_;
+  SmStats& stats_;
+  std::vector<std::uint64_t> slice_addresses_;  // one of each slice
+};
+
+}  // namespace heddle::sm

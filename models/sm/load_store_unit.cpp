@@ -1,0 +1,253 @@
+#include "sm/load_store_unit.h"
+
+#include <algorithm>
+
+#include "common/bits.h"
+#include "sm/cta_table.h"
+#include "sm/dsmem_client.h"
+#include "sm/faults.h"
+#include "sm/fence_unit.h"
+#include "sm/global_path.h"
+#include "sm/lane_data.h"
+#include "sm/mbarrier_unit.h"
+#include "sm/warp_scheduler.h"
+
+namespace heddle::sm {
+namespace {
+
+using arch::FaultKind;
+using arch::OpCode;
+using arch::Operation;
+using arch::Scope;
+using arch::Space;
+
+bool width_exists(std::uint32_t width) { return width != 0 && width <= 16 && (width & (width - 1)) == 0; }
+
+// The registers that the operation reads from memory.
+arch::RegisterRange result_of(const Operation& operation) {
+  if (operation.destination == arch::kNoRegister) return {};
+  const std::uint32_t width = operation.code == OpCode::atomic ? arch::bytes_of(operation.type) : operation.width;
+  return {operation.destination, static_cast<std::uint16_t>(std::max(1U, width / 4))};
+}
+
+FaultKind fault_of(ClusterTables::Found found) {
+  switch (found) {
+    case ClusterTables::Found::no_rank:
+      return FaultKind::cluster_rank;
+    case ClusterTables::Found::no_offset:
+      return FaultKind::cluster_offset;
+    default:
+      return FaultKind::cluster_absent;
+  }
+}
+
+}  // namespace
+
+IssueResult LoadStoreUnit::issue(std::uint32_t slot, const Operation& operation) {
+  if (operation.code == OpCode::async_commit) {
+    warps_[slot].copies.commit(now());
+    return IssueResult::done(now() + 1, now() + 1);
+  }
+  if (operation.code == OpCode::async_wait) return wait_for_copies(slot, operation.count);
+  if (const auto wrong = check(slot, operation)) return *wrong;
+  if (operation.space == Space::shared) return access_shared(slot, operation);
+  const bool releases = arch::releases(operation.order) && operation.scope != Scope::cta;
+  if (releases && (operation.code == OpCode::store || operation.code == OpCode::atomic)) {
+    return peers_.fences.defer(slot, operation);
+  }
+  return access(slot, operation);
+}
+
+std::optional<IssueFault> LoadStoreUnit::check(std::uint32_t slot, const Operation& operation) {
+  const std::uint32_t width = lane_width(operation);
+  const bool copy = operation.code == OpCode::async_copy;
+  const bool exists = width_exists(width) &&
+                      (operation.code != OpCode::atomic || atomic_exists(operation.atomic, operation.type)) &&
+                      (operation.code != OpCode::load || operation.destination != arch::kNoRegister) &&
+                      !(copy && operation.space != Space::global);
+  if (!exists) {
+    const std::uint32_t lane = operation.lanes == 0 ? 0 : bits::lowest(operation.lanes);
+    return IssueFault{FaultKind::unsupported, lane, operation.address[lane]};
+  }
+  const std::uint32_t misaligned = first_misaligned(operation.lanes, operation.address, width);
+  if (misaligned < arch::kWarpLanes) {
+    return IssueFault{FaultKind::misaligned, misaligned, operation.address[misaligned]};
+  }
+  if (operation.space == Space::shared) return check_shared(slot, operation);
+  if (operation.space == Space::cluster) return check_cluster(slot, operation, width);
+  return copy ? check_copy(slot, operation) : std::nullopt;
+}
+
+std::optional<IssueFault> LoadStoreUnit::check_copy(std::uint32_t slot, const Operation& operation) const {
+  const std::uint32_t width = operation.width;
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    if ((operation.lanes >> lane & 1) == 0) continue;
+    const std::uint32_t target = operation.shared_address[lane];
+    if (target % width == 0 && paths_.shared.contains(warps_[slot].cta, target, width)) continue;
+    return IssueFault{target % width != 0 ? FaultKind::misaligned : FaultKind::shared_bounds, lane, target};
+  }
+  return std::nullopt;
+}
+
+std::optional<IssueFault> LoadStoreUnit::check_shared(std::uint32_t slot, const Operation& operation) const {
+  const std::uint32_t window = warps_[slot].cta;
+  const std::uint32_t outside = paths_.shared.first_outside(window, operation);
+  if (outside < arch::kWarpLanes) return IssueFault{FaultKind::shared_bounds, outside, operation.address[outside]};
+  if (operation.code == OpCode::store) return std::nullopt;
+  const std::uint32_t corrupt = paths_.shared.first_poisoned(window, operation);
+  if (corrupt >= arch::kWarpLanes) return std::nullopt;
+  return IssueFault{FaultKind::poison, corrupt, operation.address[corrupt]};
+}
+
+std::optional<IssueFault> LoadStoreUnit::check_cluster(std::uint32_t slot, const Operation& operation,
+                                                       std::uint32_t width) {
+  const Cta& cta = ctas_[warps_[slot].cta];
+  const bool known = paths_.tables.enter_warp(slot, cta.start.tag.cga_id);
+  // The CTAs of a CGA beyond the GPC have no way to each other (CGA-15).
+  const bool alone = !cta.in_cga() && cta.start.id.cga_size > 1;
+  for (std::uint64_t rest = operation.lanes; rest != 0; rest = bits::without_lowest(rest)) {
+    const std::uint32_t lane = bits::lowest(rest);
+    std::uint64_t address = operation.address[lane];
+    if (alone && arch::dsmem_rank(address) != cta.start.id.rank) {
+      return IssueFault{FaultKind::cluster_domain, lane, address};
+    }
+    if (alone) address = arch::dsmem_offset(address);
+    if (!known) return IssueFault{FaultKind::cluster_absent, lane, address};
+    const ClusterTables::Target target = paths_.tables.find(slot, address, width, now());
+    if (target.found == ClusterTables::Found::ok) continue;
+    return IssueFault{fault_of(target.found), lane, operation.address[lane]};
+  }
+  return std::nullopt;
+}
+
+// Loads, stores and atomics of an open window, with all lanes inside and aligned.
+IssueResult LoadStoreUnit::access_shared(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  const std::uint32_t cycles = std::max(1U, wavefronts(operation));
+  const std::uint32_t lanes = bits::count(operation.lanes);
+  const std::uint32_t least = std::max(1U, (lanes * operation.width + arch::kLineBytes - 1) / arch::kLineBytes);
+  stats_.shared_wavefronts.add(cycles);
+  if (cycles > least) stats_.shared_conflicts.add(cycles - least);
+  std::uint32_t* registers = nullptr;
+  if (operation.destination != arch::kNoRegister) registers = warp.state.of(operation.destination);
+  switch (operation.code) {
+    case OpCode::load:
+      paths_.shared.load(warp.cta, operation, registers);
+      break;
+    case OpCode::store:
+      paths_.shared.store(warp.cta, operation);
+      break;
+    default:
+      paths_.shared.atomic(warp.cta, operation, registers);
+  }
+  const Cycle ready = paths_.port.take(now(), cycles) + cycles - 1 + params_.memory.shared_latency;
+  Cta& cta = ctas_[warp.cta];
+  if (!cta.mbarrier_waiters.empty() && operation.code != OpCode::load) {
+    peers_.mbarriers.look_at_waiters(cta, ready);
+    if (cta.killed()) return IssueResult::blocks();
+  }
+  return IssueResult::done(ready, now() + 1);
+}
+
+MemoryResult LoadStoreUnit::access_cluster(std::uint32_t slot, const Operation& operation) {
+  const Cta& cta = ctas_[warps_[slot].cta];
+  if (cta.in_cga() || cta.start.id.rank == 0) return paths_.dsmem.access(operation, slot, now(), *this);
+  // To the memory it is a CTA without a CGA, and has found nothing but itself.
+  Operation own = operation;
+  for (std::uint64_t& address : own.address) address = arch::dsmem_offset(address);
+  return paths_.dsmem.access(own, slot, now(), *this);
+}
+
+IssueResult LoadStoreUnit::access(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  Cta& cta = ctas_[warp.cta];
+  const Cycle next = now() + 1;
+  const bool cluster = operation.space == Space::cluster;
+  const MemoryResult result =
+      cluster ? access_cluster(slot, operation) : paths_.global.access(operation, slot, now(), *this);
+  if (result.open && !result.lost) ++cta.open;
+  cta.last = std::max(cta.last, result.arrival);
+  cta.landed = std::max(cta.landed, result.arrival);
+  if (cta.killed()) return IssueResult::blocks();  // it was too much for another warp that waits for an mbarrier
+  if (operation.code == OpCode::async_copy) {
+    if (result.open) {
+      warp.copies.add();
+    } else {
+      warp.copies.end(warp.copies.current(), result.ready, false);
+    }
+  }
+  const arch::RegisterRange target = result_of(operation);
+  for (const arch::RegisterRange& range : warp.writes) {
+    if (range.first != target.first || range.count != target.count) warp.scoreboard.write(range, next);
+  }
+  if (target.count > 0) warp.scoreboard.write(target, result.ready);
+  if (!arch::acquires(operation.order) || operation.code == OpCode::async_copy) return IssueResult::goes_on(next);
+  if (result.open) {
+    warp.wait = WarpWait::access;
+    warp.since = next;
+    return IssueResult::blocks();
+  }
+  if (operation.scope != Scope::cta) paths_.l1.invalidate_all();
+  return IssueResult::goes_on(std::max(next, result.ready));
+}
+
+IssueResult LoadStoreUnit::wait_for_copies(std::uint32_t slot, std::uint32_t groups) {
+  Warp& warp = warps_[slot];
+  const Cycle next = now() + 1;
+  const Cycle ready = warp.copies.ready(groups, now());
+  if (ready <= next) return IssueResult::done(next, next);
+  warp.write_results(next);
+  warp.wait = WarpWait::copies;
+  warp.since = next;
+  warp.groups_wanted = groups;
+  if (ready != kNeverReady) peers_.scheduler.resume(slot, ready);
+  return IssueResult::blocks();
+}
+
+void LoadStoreUnit::access_ended(const Access& access, Cycle when) {
+  Warp& warp = warps_[access.warp];
+  Cta& cta = ctas_[access.cta];
+  const Cycle ready = access.cluster ? when : when + params_.memory.l1_latency - params_.memory.l1_tag_latency;
+  --cta.open;
+  cta.last = std::max(cta.last, when);
+  cta.landed = std::max(cta.landed, when);
+  const auto registers = static_cast<std::uint16_t>(std::max(1U, access.width / 4U));
+  switch (access.kind) {
+    case AccessKind::load:
+    case AccessKind::atomic:
+      warp.scoreboard.write({access.destination, registers}, ready);
+      break;
+    case AccessKind::copy:
+      warp.copies.end(access.group, ready, true);
+      break;
+    case AccessKind::flush:
+      peers_.fences.flushed(access.warp, ready);
+      break;
+    default:
+      break;
+  }
+  if (access.wait == AccessWait::acquires) paths_.l1.invalidate_all();
+  if (access.wait != AccessWait::none) {
+    peers_.scheduler.resume(access.warp, ready);
+  } else if (warp.wait == WarpWait::copies) {
+    const Cycle all = warp.copies.ready(warp.groups_wanted, now());
+    if (all != kNeverReady) peers_.scheduler.resume(access.warp, all);
+  } else if (warp.wait == WarpWait::registers) {
+    peers_.scheduler.prepare(access.warp, warp.since, stats_.stall_memory);
+  }
+  peers_.supervisor.check_end(cta, when);
+}
+
+// Its CTA waits for it all the same: what it does to memory must not come after the end of the CTA.
+void LoadStoreUnit::access_lost(const Access& access, Cycle when) {
+  Cta& cta = ctas_[access.cta];
+  --cta.open;
+  cta.landed = std::max(cta.landed, when);
+  peers_.supervisor.check_end(cta, when);
+}
+
+void LoadStoreUnit::access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) {
+  peers_.faults.access_failed(access, access.code, lane, address, when);
+}
+
+}  // namespace heddle::sm

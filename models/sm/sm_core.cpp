@@ -1,0 +1,89 @@
+#include "sm/sm_core.h"
+
+namespace heddle::sm {
+
+// Units keep references to each other, those that are made later included.
+SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const SmContext& its_place,
+               const arch::CodeStore& code, const MemoryView& view, std::uint64_t seed, const std::string& path,
+               const char* name, const SmLinks& links)
+    : params(its_params),
+      place(its_place),
+      stats(time.observation().stats, time.observation().prefix + "." + path),
+      ctas(params.limits.ctas),
+      context{time, params, place, stats, warps, ctas, name},
+      occupancy(time, params.limits, time.cost(params.start_cycles), place, path, name),
+      memory(domain, time, params, place, view, warps, stats, links.memory, {control, faults, bulk, mbarriers}),
+      tasks(links.children),
+      cgas(time, memory.tables, memory.flights, links.notices),
+      windows(time, params, {memory.shared, memory.l1, memory.tables, occupancy, links.notices}),
+      scheduler(context, memory.gate, control),
+      alu(context, scheduler),
+      tensor(context, scheduler, memory.swizzles, memory.shared, memory.port),
+      load_store(context, {memory.shared, memory.l1, memory.port, memory.global, memory.dsmem, memory.tables},
+                 {scheduler, fences, mbarriers, faults, control}),
+      fences(context, {memory.fences, memory.global, memory.l1, load_store, scheduler, launches}),
+      barriers(context, {scheduler, fences, control, memory.l1, links.notices}),
+      mbarriers(context, {scheduler, fences, load_store, control, memory.shared, memory.port, memory.l1}),
+      bulk(context, {scheduler, control, faults, memory.shared, memory.tables, memory.port, links.bulk}),
+      launches(context, view.nested, {scheduler, fences, swap, faults, control, memory.global, memory.l1, tasks}),
+      turns(context, {control, faults, memory.global}),
+      transfers(context, scheduler.slots(), view.nested, {memory.gate, memory.global, swap}),
+      swap(context, view.nested, time.observation().prefix + "." + path,
+           {transfers, control, windows, memory.shared, memory.l1, bulk, launches, faults, occupancy}),
+      faults(context, control, cgas),
+      control(context, code, view.nested, seed,
+              {scheduler, fences, barriers, mbarriers, bulk, launches, turns, swap, faults},
+              {windows, memory.l1, memory.accesses, memory.dsmem, memory.flights, memory.tables, cgas, occupancy},
+              {links.exits, links.notices, tasks}) {
+  WarpScheduler::Units units;
+  units.add(arch::Executor::alu, alu);
+  units.add(arch::Executor::tensor, tensor);
+  units.add(arch::Executor::memory, load_store);
+  units.add(arch::Executor::fence, fences);
+  units.add(arch::Executor::barrier, barriers);
+  units.add(arch::Executor::mbarrier, mbarriers);
+  units.add(arch::Executor::bulk, bulk);
+  units.add(arch::Executor::launch, launches);
+  units.add(arch::Executor::end, control);
+  units.alu = &alu;
+  units.launches = &launches;
+  scheduler.connect(units);
+  memory.gate.listen(transfers);
+  memory.gate.listen(scheduler);
+}
+
+ClusterState SmCore::clusters() const {
+  ClusterState state;
+  state.cgas = memory.tables.cgas();
+  state.windows = memory.tables.windows();
+  state.hosted = cgas.count();
+  state.in_flight = memory.flights.all();
+  state.served = memory.server.waiting();
+  state.open = memory.gate.open();
+  state.payloads = memory.payloads();
+  state.shared_used = memory.shared.used();
+  return state;
+}
+
+void SmCore::collect_waits(WaitGraph& graph) const {
+  WaitReport(context, {memory.flights, cgas, bulk, launches, memory.shared, memory.tables, memory.gate, memory.l2})
+      .collect(graph);
+}
+
+void SmCore::reset() {
+  memory.reset();
+  scheduler.reset();
+  control.reset();
+  cgas.reset();
+  windows.reset();
+  fences.reset();
+  barriers.reset();
+  bulk.reset();
+  launches.reset();
+  transfers.reset();
+  swap.reset();
+  faults.reset();
+  occupancy.reset();
+}
+
+}  // namespace heddle::sm

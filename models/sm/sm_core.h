@@ -1,0 +1,97 @@
+// The units of an SM, and how they are put together. Sockets lead straight to the unit concerned: see Sm.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sm/alu.h"
+#include "sm/barrier_unit.h"
+#include "sm/bulk_unit.h"
+#include "sm/cta_control.h"
+#include "sm/cta_memory.h"
+#include "sm/cta_swap.h"
+#include "sm/cta_table.h"
+#include "sm/device_launch_unit.h"
+#include "sm/faults.h"
+#include "sm/fence_unit.h"
+#include "sm/load_store_unit.h"
+#include "sm/mbarrier_unit.h"
+#include "sm/memory_paths.h"
+#include "sm/queue_turns.h"
+#include "sm/resident_cgas.h"
+#include "sm/sm_occupancy.h"
+#include "sm/tensor_unit.h"
+#include "sm/transfer_unit.h"
+#include "sm/wait_report.h"
+#include "sm/warp_scheduler.h"
+
+namespace heddle::sm {
+
+// What clusters hold on an SM: all of it is zero when none is under way.
+struct ClusterState {
+  std::uint32_t cgas = 0;         // directory entries
+  std::uint32_t windows = 0;      // CAM entries
+  std::uint32_t hosted = 0;       // CGAs that had a CTA here and have not been flushed
+  std::uint64_t in_flight = 0;    // requests that other SMs have not answered
+  std::size_t served = 0;         // requests of other SMs that have not been answered for want of room
+  std::size_t open = 0;           // requests of any kind
+  std::size_t payloads = 0;       // payloads of requests
+  std::uint32_t shared_used = 0;  // bytes
+  bool quiescent() const {
+    return cgas == 0 && windows == 0 && hosted == 0 && in_flight == 0 && served == 0 && open == 0 && payloads == 0 &&
+           shared_used == 0;
+  }
+};
+
+// The SM's ends of its links.
+struct SmLinks {
+  MemoryLinks memory;
+  PacketSender<protocol::BulkRequestPacket>& bulk;
+  PacketSender<protocol::CtaExitPacket>& exits;
+  PacketSender<protocol::ClusterNoticePacket>& notices;
+  PacketSender<protocol::ChildPacket>& children;
+};
+
+struct SmCore {
+  // `path`: of the SM, for statistics. `name`: for messages. `seed`: of CTA durations. `code` and what `view` refers to
+  // must outlive the SM. `domain` and `time` are the same.
+  SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const SmContext& its_place,
+         const arch::CodeStore& code, const MemoryView& view, std::uint64_t seed, const std::string& path,
+         const char* name, const SmLinks& links);
+  SmCore(const SmCore&) = delete;
+  SmCore& operator=(const SmCore&) = delete;
+
+  ClusterState clusters() const;
+  void collect_waits(WaitGraph& graph) const;
+  void reset();
+
+  const SmParams params;
+  const SmContext place;
+  SmStats stats;
+  std::vector<Warp> warps;  // by slot; none before the first CTA
+  CtaTable ctas;
+  const UnitContext context;
+  SmOccupancy occupancy;
+  MemoryPaths memory;
+  TaskLink tasks;
+  ResidentCgas cgas;
+  CtaMemory windows;
+  WarpScheduler scheduler;
+  Alu alu;
+  TensorUnit tensor;
+  LoadStoreUnit load_store;
+  FenceUnit fences;
+  BarrierUnit barriers;
+  MbarrierUnit mbarriers;
+  BulkUnit bulk;
+  DeviceLaunchUnit launches;
+  QueueTurns turns;
+  TransferUnit transfers;
+  CtaSwap swap;
+  Faults faults;
+  CtaControl control;
+};
+
+}  // namespace heddle::sm

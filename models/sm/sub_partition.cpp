@@ -1,0 +1,116 @@
+#include "sm/sub_partition.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace heddle::sm {
+
+SubPartition::SubPartition(WarpPolicy policy, std::uint32_t slots)
+    : policy_(policy),
+      when_(slots, kNever),
+      unit_(slots, arch::Unit::none),
+      age_(slots),
+      used_(slots),
+      pending_((slots + 63) / 64) {}
+
+void SubPartition::enter(std::uint32_t slot, std::uint64_t age) {
+  HEDDLE_CHECK(!used_[slot], "a warp slot was taken twice");
+  used_[slot] = true;
+  age_[slot] = age;
+  block(slot);
+  ++resident_;
+}
+
+void SubPartition::leave(std::uint32_t slot) {
+  HEDDLE_CHECK(used_[slot], "a warp left a slot that it did not have");
+  used_[slot] = false;
+  block(slot);
+  --resident_;
+  if (port_use_.slot == slot) port_use_.slot = kNone;
+  for (Use& use : unit_use_) {
+    if (use.slot == slot) use.slot = kNone;
+  }
+  if (last_ == slot && policy_ == WarpPolicy::greedy_oldest) last_ = kNone;
+}
+
+std::uint32_t SubPartition::free_slot() const {
+  const auto found = std::find(used_.begin(), used_.end(), false);
+  return found == used_.end() ? kNone : static_cast<std::uint32_t>(found - used_.begin());
+}
+
+// Among warps that can issue now. Round robin: the first behind the one that issued last.
+bool SubPartition::better(std::uint32_t slot, std::uint32_t best) const {
+  if (best == kNone) return true;
+  if (policy_ == WarpPolicy::greedy_oldest) {
+    if (best == last_ || slot == last_) return slot == last_;
+    return age_[slot] < age_[best];
+  }
+  if (last_ == kNone) return slot < best;
+  const bool slot_behind = slot > last_;
+  const bool best_behind = best > last_;
+  return slot_behind == best_behind ? slot < best : slot_behind;
+}
+
+std::uint32_t SubPartition::choose(Cycle now, Cycle memory_free) const {
+  if (now < port_free_) return kNone;
+  std::uint32_t best = kNone;
+  for_each_pending([&](std::uint32_t slot) {
+    if (when_[slot] > now || unit_free(unit_[slot], memory_free) > now) return;
+    if (better(slot, best)) best = slot;
+  });
+  return best;
+}
+
+void SubPartition::issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle interval) {
+  port_free_ = now + count;
+  port_use_ = {slot, now, 1};
+  const auto unit = static_cast<std::size_t>(unit_[slot]);
+  unit_free_[unit] = now + count * interval;
+  unit_use_[unit] = {slot, now, interval};
+  last_ = slot;
+}
+
+// What has begun goes on to its end.
+void SubPartition::cut(std::uint32_t slot, Cycle now) {
+  const auto end = [now](const Use& use) {
+    const Cycle begun = now > use.begin ? (now - use.begin + use.interval - 1) / use.interval : 1;
+    return use.begin + begun * use.interval;
+  };
+  if (port_use_.slot == slot) port_free_ = std::min(port_free_, end(port_use_));
+  for (std::size_t unit = 0; unit < unit_use_.size(); ++unit) {
+    if (unit_use_[unit].slot == slot) unit_free_[unit] = std::min(unit_free_[unit], end(unit_use_[unit]));
+  }
+}
+
+Cycle SubPartition::next_of(std::uint32_t slot, Cycle memory_free) const {
+  if (when_[slot] == kNever) return kNever;
+  return std::max({when_[slot], unit_free(unit_[slot], memory_free), port_free_});
+}
+
+Cycle SubPartition::next(Cycle memory_free) const {
+  Cycle first = kNever;
+  for_each_pending(
+      [&](std::uint32_t slot) { first = std::min(first, std::max(when_[slot], unit_free(unit_[slot], memory_free))); });
+  return first == kNever ? kNever : std::max(first, port_free_);
+}
+
+bool SubPartition::others_before(std::uint32_t slot, Cycle until) const {
+  bool found = false;
+  for_each_pending([&](std::uint32_t other) { found |= other != slot && when_[other] < until; });
+  return found;
+}
+
+void SubPartition::reset() {
+  std::fill(when_.begin(), when_.end(), kNever);
+  std::fill(used_.begin(), used_.end(), false);
+  unit_free_ = {};
+  unit_use_ = {};
+  port_free_ = 0;
+  port_use_ = {};
+  resident_ = 0;
+  std::fill(pending_.begin(), pending_.end(), 0);
+  last_ = kNone;
+}
+
+}  // namespace heddle::sm

@@ -1,0 +1,96 @@
+// One of the four sub-partitions of an SM: which of its warps issues next, and when (SM-01, SM-03).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "arch/warp_program.h"
+#include "common/cycle.h"
+#include "sm/sm_params.h"
+
+namespace heddle::sm {
+
+// Knows of each warp only when it can issue, to what unit, and its age. One instruction issues per cycle; every unit
+// takes an instruction when it is done with the last one. The memory unit belongs to all sub-partitions: when it takes
+// the next instruction is told from outside.
+class SubPartition {
+ public:
+  static constexpr Cycle kNever = ~Cycle{0};
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  SubPartition(WarpPolicy policy, std::uint32_t slots);
+
+  // A warp takes the slot; smaller ages are older. It cannot issue before ready().
+  void enter(std::uint32_t slot, std::uint64_t age);
+  void leave(std::uint32_t slot);
+  std::uint32_t resident() const { return resident_; }
+  // The lowest free slot; kNone without one.
+  std::uint32_t free_slot() const;
+
+  // The warp's next instruction can issue from `when` on, to `unit`.
+  void ready(std::uint32_t slot, Cycle when, arch::Unit unit) {
+    when_[slot] = when;
+    unit_[slot] = unit;
+    pending_[slot / 64] |= std::uint64_t{1} << (slot % 64);
+  }
+  void block(std::uint32_t slot) {
+    when_[slot] = kNever;
+    pending_[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
+  }
+
+  // The slot that issues at `now`; kNone if none can.
+  std::uint32_t choose(Cycle now, Cycle memory_free) const;
+  // The choice has issued `count` instructions, from `now` on; each takes its unit for `interval` cycles.
+  void issued(std::uint32_t slot, Cycle now, std::uint64_t count, Cycle interval);
+  // The warp was killed: those of its instructions that have not begun before `now` never do.
+  void cut(std::uint32_t slot, Cycle now);
+  // Whoever issued last has no privilege at the next choice.
+  void end_burst() {
+    if (policy_ == WarpPolicy::greedy_oldest) last_ = kNone;
+  }
+  // The first cycle in which something can issue; kNever if that takes a ready() first.
+  Cycle next(Cycle memory_free) const;
+  // The first cycle from which that warp could issue if it were alone.
+  Cycle next_of(std::uint32_t slot, Cycle memory_free) const;
+  // True if another warp than that one has work and is not blocked until `until`.
+  bool others_before(std::uint32_t slot, Cycle until) const;
+
+  void reset();
+
+ private:
+  Cycle unit_free(arch::Unit unit, Cycle memory_free) const {
+    return unit == arch::Unit::memory ? memory_free : unit_free_[static_cast<std::size_t>(unit)];
+  }
+  template <class Visit>
+  void for_each_pending(Visit&& visit) const {
+    for (std::uint32_t word = 0; word < pending_.size(); ++word) {
+      for (std::uint64_t rest = pending_[word]; rest != 0; rest &= rest - 1) {
+        visit(word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(rest)));
+      }
+    }
+  }
+  bool better(std::uint32_t slot, std::uint32_t best) const;
+
+  // What a unit does: `slot` began to use it at `begin`.
+  struct Use {
+    std::uint32_t slot = kNone;
+    Cycle begin = 0;
+    Cycle interval = 1;
+  };
+
+  WarpPolicy policy_;
+  std::vector<Cycle> when_;
+  std::vector<arch::Unit> unit_;
+  std::vector<std::uint64_t> age_;
+  std::vector<bool> used_;
+  std::uint32_t resident_ = 0;
+  std::vector<std::uint64_t> pending_;  // a bit for each slot whose warp has a time
+  std::array<Cycle, arch::kUnits> unit_free_{};
+  std::array<Use, arch::kUnits> unit_use_{};
+  Cycle port_free_ = 0;
+  Use port_use_;
+  std::uint32_t last_ = kNone;
+};
+
+}  // namespace heddle::sm

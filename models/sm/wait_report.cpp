@@ -1,0 +1,290 @@
+#include "sm/wait_report.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "arch/mbarrier.h"
+#include "common/bits.h"
+#include "sm/bulk_unit.h"
+#include "sm/cluster_tables.h"
+#include "sm/device_launch_unit.h"
+#include "sm/l2_port.h"
+#include "sm/resident_cgas.h"
+
+namespace heddle::sm {
+namespace {
+
+// What the program calls the operation there.
+std::string step_at(const Warp& warp, std::uint32_t pc, arch::OpCode code) {
+  arch::WarpState then = warp.state;
+  then.pc = pc;
+  const std::string name = warp.program->describe(then);
+  return name.empty() ? arch::op_name(code) : name;
+}
+
+std::string next_of(const Warp& warp) { return step_at(warp, warp.state.pc, warp.code); }
+
+}  // namespace
+
+std::string WaitReport::name_of(const Cta& cta, std::uint32_t warp) const {
+  const std::string place = fmt::format("SM {}, CTA {}, warp {}", place_.id, cta.start.id.index, warp);
+  if (cta.record == 0) return place;
+  // Many grids have a CTA 0 where programs launch them.
+  return fmt::format("{} of {}", place, labels_.of(cta.operation));
+}
+
+void WaitReport::collect(WaitGraph& graph) const {
+  for (const Cta& cta : ctas_) {
+    // A CTA without a program always ends: its end is an event.
+    if (cta.here() && cta.code != nullptr && cta.stage != CtaStage::ending) show_cta(graph, cta);
+  }
+  for (const ResidentCga& cga : subjects_.cgas.all()) {
+    if (cga.state != ResidentCga::State::flushing) continue;
+    graph.add(
+        labels_.of(cga.tag.operation),
+        fmt::format("for the flush of CGA {} of GPC {}, and that for", cga.tag.cga_id, place_.gpc),
+        fmt::format("{} accesses of SM {} to its shared memory", subjects_.flights.of_cga(cga.tag.cga_id), place_.id));
+  }
+}
+
+void WaitReport::show_cta(WaitGraph& graph, const Cta& cta) const {
+  const std::string operation = labels_.of(cta.operation);
+  for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {
+    if (warps_[cta.warps[warp]].wait == WarpWait::exited) continue;
+    graph.add(operation, "for", name_of(cta, warp));
+    show_warp(graph, cta, warp);
+  }
+  const std::uint32_t accesses = cta.open - cta.bulk;
+  if (cta.live == 0 && accesses > 0) {
+    graph.add(operation, "for",
+              fmt::format("{} memory accesses of SM {}, CTA {}", accesses, place_.id, cta.start.id.index));
+  }
+  if (cta.live == 0 && cta.bulk > 0) graph.add(operation, "for", bulk_of(cta));
+  if (cta.bulk > 0) {  // the unit goes on from here
+    graph.add(bulk_of(cta), "in all", fmt::format("bulk requests of SM {}, CTA {}", place_.id, cta.start.id.index));
+  }
+  if (!cta.in_cga()) return;
+  if (cta.live == 0) show_exit(graph, cta);
+  show_cluster(graph, cta);
+}
+
+void WaitReport::show_exit(WaitGraph& graph, const Cta& cta) const {
+  const std::string operation = labels_.of(cta.operation);
+  const std::uint32_t requests = subjects_.flights.of_cta(cta.start.cta_slot);
+  if (requests > 0) {
+    graph.add(operation, "for",
+              fmt::format("{} accesses of SM {}, CTA {} to shared memory of its cluster", requests, place_.id,
+                          cta.start.id.index));
+  } else if (cta.stage == CtaStage::exit_asked) {
+    graph.add(operation, fmt::format("for SM {}, CTA {} to be permitted to leave by", place_.id, cta.start.id.index),
+              "its MPC");
+  }
+}
+
+// "2 requests of SM 3, CTA 0 to the TMAU, the oldest a tensor_load (line 12)"
+std::string WaitReport::bulk_of(const Cta& cta) const {
+  const BulkOpen* oldest = subjects_.bulk.oldest(cta.start.cta_slot);
+  const std::string text = fmt::format("{} request{} of SM {}, CTA {} to the TMAU", cta.bulk, cta.bulk == 1 ? "" : "s",
+                                       place_.id, cta.start.id.index);
+  if (oldest == nullptr) return text;
+  return fmt::format("{}, the oldest a {}", text, step_at(warps_[oldest->warp], oldest->pc, oldest->code));
+}
+
+std::string WaitReport::memory() const {
+  return fmt::format("memory, with {} requests of SM {} open, {} of them not sent", subjects_.gate.open(), place_.id,
+                     subjects_.l2.waiting());
+}
+
+void WaitReport::show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const std::string name = name_of(cta, warp.place.warp);
+  const std::string step = step_at(warp, warp.issued_pc, warp.code);
+  if (warp.wait == WarpWait::bulk) {
+    graph.add(name, fmt::format("in {}, for a place in its queue, from", step),
+              fmt::format("the TMAU, with {} requests of SM {} open", subjects_.bulk.open(), place_.id));
+    for (const Cta& other : ctas_) {
+      if (!other.here() || other.bulk == 0) continue;
+      graph.add(fmt::format("the TMAU, with {} requests of SM {} open", subjects_.bulk.open(), place_.id), "among them",
+                bulk_of(other));
+    }
+    return;
+  }
+  std::string reason = fmt::format("in {}, for", step);
+  if (warp.wait == WarpWait::bulk_groups) {
+    const std::size_t groups = (warp.wants_reads ? warp.bulk_reads : warp.bulk).open();
+    reason = fmt::format("in {} ({} groups {}, {} may be), for", step, groups, warp.wants_reads ? "not read" : "open",
+                         warp.groups_wanted);
+  }
+  graph.add(name, reason, bulk_of(cta));
+}
+
+// What the CTA does that others of its CGA wait for.
+void WaitReport::show_cluster(WaitGraph& graph, const Cta& cta) const {
+  const std::string name = protocol::cta_name(place_.gpc, cta.start.tag.cga_id, cta.start.id.rank);
+  for (std::uint32_t number = 0; number < cta.warps.size(); ++number) {
+    const Warp& warp = warps_[cta.warps[number]];
+    if (warp.wait == WarpWait::exited) continue;
+    // Once all have arrived, the CTA is waited for because of what its warps do at the barrier or behind it.
+    const bool arrived = warp.cluster == ClusterArrival::arrived;
+    if (!arrived || cta.cluster.reported) graph.add(name, "which is", name_of(cta, number));
+  }
+  if (cta.bulk > 0) graph.add(name, "which has", bulk_of(cta));
+}
+
+void WaitReport::show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const std::string name = name_of(cta, warp.place.warp);
+  const std::string step = step_at(warp, warp.issued_pc, arch::OpCode::cluster_wait);
+  if (cta.in_cga()) {
+    const std::string kernel = labels_.of(cta.operation);
+    graph.add(name, fmt::format("in {}, for", step), protocol::barrier_name(kernel, place_.gpc, cta.start.tag.cga_id));
+    return;
+  }
+  for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
+    const Warp& its = warps_[cta.warps[other]];
+    if (its.wait == WarpWait::exited || its.cluster == ClusterArrival::arrived) continue;
+    graph.add(name,
+              fmt::format("in {}, where {} of {} warps of its cluster of one CTA have arrived, for", step,
+                          cta.cluster.arrived, cta.live),
+              name_of(cta, other));
+  }
+}
+
+void WaitReport::show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const std::string name = name_of(cta, warp.place.warp);
+  const arch::Operation& operation = *warp.operation;
+  const std::uint64_t address = operation.address[bits::lowest(operation.lanes)];
+  const arch::Mbarrier object = arch::decode(subjects_.shared.word(cta.start.cta_slot, address));
+  const std::string reason =
+      fmt::format("at the mbarrier at 0x{:x}: phase parity {}, {} of {} arrivals and {} bytes outstanding, for",
+                  address, object.parity, object.pending, object.expected, object.tx);
+  bool anybody = false;
+  const auto wait_for = [&](const std::string& on) {
+    graph.add(name, reason, on);
+    anybody = true;
+  };
+  for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
+    const WarpWait wait = warps_[cta.warps[other]].wait;
+    if (wait != WarpWait::exited && wait != WarpWait::mbarrier) wait_for(name_of(cta, other));
+  }
+  for (std::uint32_t rank = 0; cta.in_cga() && rank < cta.start.id.cga_size; ++rank) {
+    const std::uint32_t cga_id = cta.start.tag.cga_id;
+    const std::uint32_t sm = subjects_.tables.sm_of(cga_id, rank);
+    if (rank == cta.start.id.rank || sm == ClusterTables::kNone) continue;
+    // Of CTAs elsewhere it is not known here whether they have exited.
+    if (sm == place_.in_gpc && subjects_.tables.match(cga_id, rank) == ClusterTables::kNone) continue;
+    wait_for(protocol::cta_name(place_.gpc, cga_id, rank));
+  }
+  if (cta.bulk > 0) wait_for(bulk_of(cta));
+  if (!anybody) wait_for("nobody that is left");
+}
+
+// A warp in the middle of a launch or its like.
+void WaitReport::show_launch(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const LaunchRun& run = *subjects_.launches.run_of(slot_of(cta, warp));
+  const std::string name = name_of(cta, warp.place.warp);
+  const std::string step = step_at(warp, warp.issued_pc, run.code);
+  switch (run.stage) {
+    case LaunchStage::wait:
+      if (warp.wait != WarpWait::children) break;
+      graph.add(name, fmt::format("in {}, for its children:", step), "children of " + labels_.of(cta.operation));
+      return;
+    case LaunchStage::elsewhere:
+      return show_context(graph, cta, warp);
+    case LaunchStage::take_context:
+      graph.add(name, fmt::format("in {}, for", step), "a free record of a thread-group context");
+      return;
+    case LaunchStage::take_task:
+      graph.add(name, fmt::format("in {}, for", step), "a free record of a task (TMD)");
+      return;
+    case LaunchStage::place:
+      graph.add(name, fmt::format("in {}, for a free entry of", step),
+                fmt::format("the queue at 0x{:x}", run.entries[run.index].queue));
+      return;
+    default:
+      break;
+  }
+  graph.add(name, fmt::format("in {}, for the access to 0x{:x} by", step, run.asked), memory());
+}
+
+// Another warp of the CTA makes the context.
+void WaitReport::show_context(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const std::string step = step_at(warp, warp.issued_pc, subjects_.launches.run_of(slot_of(cta, warp))->code);
+  for (const std::uint32_t other : cta.warps) {
+    const LaunchRun* its = subjects_.launches.run_of(other);
+    if (its == nullptr || &warps_[other] == &warp) continue;
+    const bool makes = its->stage == LaunchStage::take_context || its->stage == LaunchStage::write_context ||
+                       its->stage == LaunchStage::count_context;
+    if (!makes) continue;
+    graph.add(name_of(cta, warp.place.warp), fmt::format("in {}, for the context that is made by", step),
+              name_of(cta, warps_[other].place.warp));
+  }
+}
+
+void WaitReport::show_barrier(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const auto& arrived = cta.barriers.arrived(warp.barrier);
+  for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
+    const bool here = std::find(arrived.begin(), arrived.end(), other) != arrived.end();
+    if (here || warps_[cta.warps[other]].wait == WarpWait::exited) continue;
+    graph.add(name_of(cta, warp.place.warp),
+              fmt::format("at barrier {}, where {} of {} warps have arrived, for", warp.barrier, arrived.size(),
+                          cta.barriers.needed(warp.barrier)),
+              name_of(cta, other));
+  }
+}
+
+void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t number) const {
+  const Warp& warp = warps_[cta.warps[number]];
+  const std::string name = name_of(cta, number);
+  const bool launches = subjects_.launches.run_of(cta.warps[number]) != nullptr;
+  if (launches && warp.wait != WarpWait::order) return show_launch(graph, cta, warp);
+  switch (warp.wait) {
+    case WarpWait::registers: {
+      graph.add(name, fmt::format("before {}, for loads from", next_of(warp)), memory());
+      return;
+    }
+    case WarpWait::barrier:
+      return show_barrier(graph, cta, warp);
+    case WarpWait::order:
+      graph.add(name, "in a release, for the acknowledgement of earlier requests by", memory());
+      return;
+    case WarpWait::flush:
+      graph.add(name, "in a release, for write-backs by", memory());
+      return;
+    case WarpWait::access:
+      graph.add(name, "in an acquire, for its value from", memory());
+      return;
+    case WarpWait::copies:
+      graph.add(name,
+                fmt::format("for asynchronous copies ({} groups, {} may be open) from", warp.copies.open(),
+                            warp.groups_wanted),
+                memory());
+      return;
+    case WarpWait::cluster:
+      return show_cluster_wait(graph, cta, warp);
+    case WarpWait::mbarrier:
+      return show_mbarrier_wait(graph, cta, warp);
+    case WarpWait::bulk:
+    case WarpWait::bulk_groups:
+    case WarpWait::bulk_answer:
+      return show_bulk_wait(graph, cta, warp);
+    case WarpWait::issue:
+      if (warp.unit == arch::Unit::memory && subjects_.gate.closed()) {
+        graph.add(name, "for the memory unit, which waits for", memory());
+      } else {
+        graph.add(name, "for nothing: it runs, and next comes", next_of(warp));
+      }
+      return;
+    case WarpWait::nested:
+    case WarpWait::context:
+    case WarpWait::children:
+      graph.add(name, "for its entry of a queue from", memory());
+      return;
+    case WarpWait::restore:
+      graph.add(name, "for its state, which was saved, from", memory());
+      return;
+    case WarpWait::exited:
+      return;
+  }
+}
+
+}  // namespace heddle::sm

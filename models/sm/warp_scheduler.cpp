@@ -1,0 +1,202 @@
+#include "sm/warp_scheduler.h"
+
+#include <algorithm>
+
+#include "sm/alu.h"
+#include "sm/device_launch_unit.h"
+
+namespace heddle::sm {
+namespace {
+
+std::uint32_t slots_per_sub_partition(const SmParams& params) {
+  return (params.limits.warps + kSubPartitions - 1) / kSubPartitions;
+}
+
+// What an operation issues to: its row says or, of compute, the operation.
+arch::Unit unit_of(const arch::Demand& demand) {
+  return demand.code == arch::OpCode::compute ? demand.unit : arch::row_of(demand.code).unit;
+}
+
+}  // namespace
+
+WarpScheduler::WarpScheduler(const UnitContext& context, const RequestGate& gate, CtaSupervisor& ctas)
+    : SmUnit(context),
+      gate_(gate),
+      supervisor_(ctas),
+      sub_partitions_(kSubPartitions,
+                      SubPartition(context.params.issue.policy, slots_per_sub_partition(context.params))) {
+  due_.fill(kNeverReady);
+}
+
+std::uint32_t WarpScheduler::slots() const { return slots_per_sub_partition(params_) * kSubPartitions; }
+
+void WarpScheduler::reset() {
+  for (SubPartition& sub_partition : sub_partitions_) sub_partition.reset();
+  due_.fill(kNeverReady);
+  armed_ = kNeverReady;
+  issuing_ = false;
+}
+
+std::uint32_t WarpScheduler::enter_first() {
+  const auto fewest =
+      std::min_element(sub_partitions_.begin(), sub_partitions_.end(),
+                       [](const SubPartition& a, const SubPartition& b) { return a.resident() < b.resident(); });
+  return enter(static_cast<std::uint32_t>(fewest - sub_partitions_.begin()));
+}
+
+std::uint32_t WarpScheduler::enter(std::uint32_t turn) {
+  for (std::uint32_t i = 0; i < kSubPartitions; ++i) {
+    const std::uint32_t p = (turn + i) % kSubPartitions;
+    const std::uint32_t slot = sub_partitions_[p].free_slot();
+    if (slot == SubPartition::kNone) continue;
+    sub_partitions_[p].enter(slot, ++serial_);
+    return slot * kSubPartitions + p;
+  }
+  HEDDLE_CHECK(false, "a CTA was started without warp slots for it");
+  return 0;
+}
+
+void WarpScheduler::leave(std::uint32_t slot) { sub_partition_of(slot).leave(slot / kSubPartitions); }
+
+void WarpScheduler::kill(std::uint32_t slot) {
+  const std::uint32_t p = slot % kSubPartitions;
+  SubPartition& sub_partition = sub_partitions_[p];
+  sub_partition.block(slot / kSubPartitions);
+  sub_partition.cut(slot / kSubPartitions, now());
+  due_[p] = std::min(due_[p], sub_partition.next(gate_.free()));
+}
+
+void WarpScheduler::on_event(std::uint32_t, std::uint64_t) {
+  if (now() == armed_) issue_all();
+}
+
+// One instruction of each sub-partition that can issue. The first turn goes round, as all share the memory unit.
+void WarpScheduler::issue_all() {
+  armed_ = kNeverReady;
+  issuing_ = true;
+  const Cycle cycle = now();
+  for (std::uint32_t i = 0; i < kSubPartitions; ++i) {
+    const std::uint32_t p = (cycle + i) % kSubPartitions;
+    if (due_[p] > cycle) continue;
+    SubPartition& sub_partition = sub_partitions_[p];
+    const std::uint32_t chosen = sub_partition.choose(cycle, gate_.free());
+    if (chosen != SubPartition::kNone) issue(chosen * kSubPartitions + p);
+    due_[p] = sub_partition.next(gate_.free());
+  }
+  issuing_ = false;
+  arm();
+}
+
+void WarpScheduler::arm() {
+  const Cycle first = *std::min_element(due_.begin(), due_.end());
+  if (first >= armed_) return;
+  armed_ = std::max(first, now());
+  time_.schedule(armed_, *this, 0);
+}
+
+// A warp can go on, or earlier than was thought.
+void WarpScheduler::wake(std::uint32_t slot) {
+  const std::uint32_t p = slot % kSubPartitions;
+  const Cycle when = sub_partitions_[p].next_of(slot / kSubPartitions, gate_.free());
+  if (when >= due_[p]) return;
+  due_[p] = when;
+  rearm();
+}
+
+void WarpScheduler::gate_opened(Cycle when) {
+  for (std::uint32_t p = 0; p < kSubPartitions; ++p) {
+    const Cycle next = sub_partitions_[p].next(gate_.free());
+    if (next != kNeverReady) due_[p] = std::min(due_[p], std::max(next, when));
+  }
+  rearm();
+}
+
+void WarpScheduler::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
+  Warp& warp = warps_[slot];
+  const arch::Demand& demand = warp.program->demand(warp.state);
+  warp.code = demand.code;
+  warp.unit = sm::unit_of(demand);
+  warp.writes = demand.writes;
+  warp.accumulators = demand.accumulators;
+  warp.since = from;
+  const Cycle ready = warp.scoreboard.ready(demand, from);
+  if (ready == kNeverReady) {
+    warp.wait = WarpWait::registers;
+    sub_partition_of(slot).block(slot / kSubPartitions);
+    return;
+  }
+  if (ready > from) stall.add(ready - from);
+  give_turn(slot, ready, warp.unit);
+}
+
+void WarpScheduler::give_turn(std::uint32_t slot, Cycle when, arch::Unit unit) {
+  Warp& warp = warps_[slot];
+  warp.wait = WarpWait::issue;
+  warp.since = when;
+  warp.unit = unit;
+  sub_partition_of(slot).ready(slot / kSubPartitions, when, unit);
+  wake(slot);
+}
+
+void WarpScheduler::interrupt(std::uint32_t slot, Cycle when) {
+  Warp& warp = warps_[slot];
+  warp.since = when;
+  SubPartition& sub_partition = sub_partition_of(slot);
+  sub_partition.ready(slot / kSubPartitions, when, warp.unit);
+  sub_partition.end_burst();
+  wake(slot);
+}
+
+void WarpScheduler::resume(std::uint32_t slot, Cycle ready, Counter& stall) {
+  const Cycle from = std::max(warps_[slot].since, ready);
+  stall.add(from - warps_[slot].since);
+  prepare(slot, from);
+}
+
+void WarpScheduler::issue(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  stats_.stall_issue.add(now() - warp.since);
+  switch (warp.next) {
+    case WarpNext::fetch:
+      return fetch(slot);
+    case WarpNext::compute:
+      return settle(slot, warp.code, units_.alu->go_on(slot));
+    case WarpNext::deferred: {
+      warp.next = WarpNext::fetch;
+      take_turn(slot);
+      const arch::Operation& operation = *warp.operation;
+      return settle(slot, operation.code, unit_of(operation.code).issue_deferred(slot, operation));
+    }
+    case WarpNext::launch:
+      take_turn(slot);
+      return settle(slot, warp.code, units_.launches->step(slot));
+  }
+}
+
+void WarpScheduler::fetch(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  warp.issued_pc = warp.state.pc;
+  static thread_local arch::Operation operation;  // large, and needed by one SM at a time
+  warp.program->issue(warp.place, warp.state, operation);
+  if (operation.code != arch::OpCode::compute) {  // which says by itself what it takes
+    take_turn(slot);
+    stats_.instructions[static_cast<std::size_t>(warp.unit)]->add();
+  }
+  settle(slot, operation.code, unit_of(operation.code).issue(slot, operation));
+}
+
+void WarpScheduler::settle(std::uint32_t slot, arch::OpCode code, const IssueResult& result) {
+  switch (result.kind) {
+    case IssueResult::Kind::done:
+      warps_[slot].write_results(result.ready);
+      return prepare(slot, result.next);
+    case IssueResult::Kind::ready:
+      return prepare(slot, result.next);
+    case IssueResult::Kind::blocks:
+      return;
+    case IssueResult::Kind::fault:
+      return supervisor_.fault(slot, code, result.wrong);
+  }
+}
+
+}  // namespace heddle::sm
