@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/address_map.h"
 #include "bench/memory_probes.h"
 #include "replay/simulation.h"
 #include "scenario/scenario.h"

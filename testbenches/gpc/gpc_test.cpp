@@ -124,7 +124,7 @@ TEST_CASE("random launches reach the right SMs with the right ids", "[gpc][CWD-0
     for (const Start& start : bench.starts)
       REQUIRE(wanted.at({start.packet.tag.slot, start.packet.id.index}) == start.sm);
     for (const auto& [slot, ctas] : raster) REQUIRE(bench.cwd.completed[slot] == ctas);
-    REQUIRE(bench.observation.stats.value("gpu0.gpc0.gpm.ctas") == wanted.size());
+    REQUIRE(bench.observation.stats.value("gpu0.gpc0.gpm.ctas") == static_cast<double>(wanted.size()));
     bench.expect_idle();
     heddle::WaitGraph waits;
     bench.domain.collect_waits(waits);

@@ -75,7 +75,7 @@ class NotingDevice : public sc_core::sc_module, private EventHandler {
       return;
     }
     const Arrival& a = arrivals[which];
-    const Clock& clock = domain.clock();
+    const Timebase& clock = domain;
     done_out.send({a.packet.operation, status, clock.time_of(static_cast<Cycle>(a.when)),
                    clock.time_of(static_cast<Cycle>(a.when) + 1), clock.time_of(domain.now())});
   }

@@ -15,6 +15,8 @@
 #include "sm/dsmem_access.h"
 #include "sm/sm_params.h"
 
+namespace sm_bulk_place_test {
+
 using namespace heddle;
 using namespace heddle::sm;
 using arch::DsmemStatus;
@@ -269,3 +271,5 @@ TEST_CASE("bytes complete an mbarrier, or it says what is wrong", "[sm][TMA-40]"
   memory.poison(0, 64, 8);
   CHECK(complete_bulk(memory, 0, 64, 128).status == DsmemStatus::poison);
 }
+
+}  // namespace sm_bulk_place_test

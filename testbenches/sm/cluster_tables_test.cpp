@@ -12,6 +12,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace sm_cluster_tables_test {
+
 using heddle::CheckFailed;
 using heddle::arch::dsmem_address;
 using heddle::protocol::CtaEntryPacket;
@@ -249,3 +251,5 @@ TEST_CASE("no access of an old CGA passes for one of a new CGA with its id", "[s
   CHECK_FALSE(tables.knows(7));
   CHECK(tables.find(0, dsmem_address(0, 0), 4, 0).cga_id == kNoCgaId);
 }
+
+}  // namespace sm_cluster_tables_test

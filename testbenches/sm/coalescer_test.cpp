@@ -11,6 +11,8 @@
 #include "sm/lane_data.h"
 #include "support/random.h"
 
+namespace sm_coalescer_test {
+
 using namespace heddle::sm;
 using heddle::arch::kLineBytes;
 using heddle::arch::kWarpLanes;
@@ -203,3 +205,5 @@ TEST_CASE("what a warp stores to lines, it loads from them, sector by sector", "
     CHECK(registers == expected);
   }
 }
+
+}  // namespace sm_coalescer_test

@@ -14,6 +14,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace sm_l1_cache_test {
+
 using heddle::CheckFailed;
 using heddle::sm::L1Cache;
 using heddle::test::Random;
@@ -197,3 +199,5 @@ TEST_CASE("a resize drops the lines and lets reads under way arrive; a reset dro
   CHECK(cache.present(kLine) == 0);
   CHECK(cache.load(0, 1, 1).missing == 1);
 }
+
+}  // namespace sm_l1_cache_test

@@ -13,6 +13,8 @@
 #include "sm/l1_cache.h"
 #include "support/random.h"
 
+namespace sm_l1_history_test {
+
 using heddle::sm::L1Cache;
 using heddle::test::Random;
 
@@ -260,3 +262,5 @@ TEST_CASE("no load sees what is older than the SM's own stores, or than its last
     History(seed).run(300);
   }
 }
+
+}  // namespace sm_l1_history_test

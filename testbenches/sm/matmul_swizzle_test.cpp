@@ -12,6 +12,8 @@
 #include "sm/matmul.h"
 #include "support/random.h"
 
+namespace sm_matmul_swizzle_test {
+
 using namespace heddle::sm;
 using namespace heddle::arch;
 using heddle::test::Random;
@@ -242,3 +244,5 @@ TEST_CASE("swizzled tiles lie at multiples of 16 bytes", "[sm][TMA-22][MEM-05]")
   far.a_pitch = 128;
   CHECK(tile_end(far, kUsual) == 0xFFFF'FFF0ULL + 15 * 128 + 32);
 }
+
+}  // namespace sm_matmul_swizzle_test

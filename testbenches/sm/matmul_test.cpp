@@ -14,6 +14,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace sm_matmul_test {
+
 using namespace heddle::sm;
 using namespace heddle::arch;
 using heddle::CheckFailed;
@@ -213,3 +215,5 @@ TEST_CASE("tiles that do not exist are told, and so are their ends and traffic",
   wrong.k = 17;
   CHECK_THROWS_AS(matmul(wrong, kUsual, nullptr, registers.data()), CheckFailed);
 }
+
+}  // namespace sm_matmul_test

@@ -11,6 +11,8 @@
 #include "sm/memory_cluster_bench.h"
 #include "support/random.h"
 
+namespace sm_memory_bulk_random_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using protocol::MemoryRequest;
@@ -251,3 +253,5 @@ TEST_CASE("bulk data, stores and sends of several SMs at once leave what each of
   }
   CHECK(crossed > 1'000);
 }
+
+}  // namespace sm_memory_bulk_random_test

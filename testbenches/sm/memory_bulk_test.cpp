@@ -5,6 +5,8 @@
 
 #include "sm/bulk_bench.h"
 
+namespace sm_memory_bulk_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::AtomicKind;
@@ -426,3 +428,5 @@ TEST_CASE("a reset forgets sends that are under way", "[sm][TMA-01]") {
   again.release();
   CHECK(bench.quiet());
 }
+
+}  // namespace sm_memory_bulk_test

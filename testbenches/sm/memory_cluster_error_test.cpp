@@ -9,6 +9,8 @@
 #include "sm/fake_l2.h"
 #include "sm/memory_cluster_bench.h"
 
+namespace sm_memory_cluster_error_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::dsmem_address;
@@ -211,3 +213,5 @@ TEST_CASE("a copy whose destination has been released meanwhile touches nobody e
   CHECK(sm.ended.empty());
   CHECK(bench.quiet());
 }
+
+}  // namespace sm_memory_cluster_error_test

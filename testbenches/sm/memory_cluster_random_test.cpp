@@ -7,6 +7,8 @@
 #include "sm/memory_cluster_bench.h"
 #include "support/random.h"
 
+namespace sm_memory_cluster_random_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::AtomicKind;
@@ -232,3 +234,5 @@ TEST_CASE("random accesses find what flat windows hold, loosely timed", "[sm][CG
     REQUIRE(story.run());
   }
 }
+
+}  // namespace sm_memory_cluster_random_test

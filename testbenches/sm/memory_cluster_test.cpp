@@ -6,6 +6,8 @@
 #include "arch/mbarrier.h"
 #include "sm/memory_cluster_bench.h"
 
+namespace sm_memory_cluster_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::dsmem_address;
@@ -273,3 +275,5 @@ TEST_CASE("a reset in mid-flight leaves nothing", "[sm][CGA-06]") {
     CHECK(bench.quiet());
   }
 }
+
+}  // namespace sm_memory_cluster_test

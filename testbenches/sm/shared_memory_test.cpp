@@ -14,6 +14,8 @@
 #include "common/error.h"
 #include "support/random.h"
 
+namespace sm_shared_memory_test {
+
 using namespace heddle::sm;
 using heddle::CheckFailed;
 using heddle::arch::AtomicKind;
@@ -239,3 +241,5 @@ TEST_CASE("lanes that read or write a column of a tile of 16-byte units take 8 c
     }
   }
 }
+
+}  // namespace sm_shared_memory_test

@@ -11,6 +11,8 @@
 #include "sm/shared_memory.h"
 #include "support/random.h"
 
+namespace sm_shared_memory_windows_test {
+
 using namespace heddle::sm;
 using heddle::CheckFailed;
 using heddle::arch::kWarpLanes;
@@ -247,3 +249,5 @@ TEST_CASE("what a window gives back is free, and not of the window any more", "[
   memory.close(0);
   CHECK(memory.used() == 624);
 }
+
+}  // namespace sm_shared_memory_windows_test

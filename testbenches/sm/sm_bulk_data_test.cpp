@@ -8,6 +8,8 @@
 #include "sm/cluster_bench.h"
 #include "sm/program_bench.h"
 
+namespace sm_bulk_data_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::BulkKind;
@@ -152,3 +154,5 @@ TEST_CASE("data for a CTA that has exited are an error of its cluster", "[sm][CG
     CHECK(pool.in_use() == 0);
   }
 }
+
+}  // namespace sm_bulk_data_test

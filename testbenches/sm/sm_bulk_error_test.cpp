@@ -10,6 +10,8 @@
 #include "sm/cluster_bench.h"
 #include "sm/program_bench.h"
 
+namespace sm_bulk_error_test {
+
 using Catch::Matchers::Contains;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -351,3 +353,5 @@ TEST_CASE("requests that do not fit their operation are refused", "[sm][TMA-01]"
   CHECK(kind_of(OpCode::bulk_store, load, 2) == FaultKind::unsupported);
   CHECK(kind_of(OpCode::tensor_load, load, 2) == FaultKind::unsupported);
 }
+
+}  // namespace sm_bulk_error_test

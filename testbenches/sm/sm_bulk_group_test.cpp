@@ -8,6 +8,8 @@
 #include "sm/bulk_requests.h"
 #include "sm/program_bench.h"
 
+namespace sm_bulk_group_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::BulkKind;
@@ -198,3 +200,5 @@ TEST_CASE("groups are the warp's own, and apart from those of asynchronous copie
   CHECK(noted(bench, 2) >= begin + 4000);
   CHECK(noted(bench, 3) < begin + 200);
 }
+
+}  // namespace sm_bulk_group_test

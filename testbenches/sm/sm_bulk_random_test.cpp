@@ -11,6 +11,8 @@
 #include "sm/program_bench.h"
 #include "support/random.h"
 
+namespace sm_bulk_random_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::BulkKind;
@@ -207,3 +209,5 @@ TEST_CASE("random bulk requests, with answers in any order", "[sm][TMA-41][TMA-0
     check_round(seed, seed % 3 == 0 ? TimingMode::lt : TimingMode::at);
   }
 }
+
+}  // namespace sm_bulk_random_test

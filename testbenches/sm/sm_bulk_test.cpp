@@ -8,6 +8,8 @@
 #include "sm/bulk_requests.h"
 #include "sm/program_bench.h"
 
+namespace sm_bulk_test {
+
 using Catch::Matchers::Contains;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -298,3 +300,5 @@ TEST_CASE("what waits for the TMAU says for which requests", "[sm][TMA-41]") {
   waits.exit();
   CHECK_THAT(waits_of(waits), Contains("1 request of SM 3, CTA 4 to the TMAU, the oldest a load z (line 3)"));
 }
+
+}  // namespace sm_bulk_test

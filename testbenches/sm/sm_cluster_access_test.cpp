@@ -8,6 +8,8 @@
 
 #include "sm/cluster_bench.h"
 
+namespace sm_cluster_access_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::dsmem_address;
@@ -311,3 +313,5 @@ TEST_CASE("a full network holds requests back", "[sm][CGA-06]") {
     CHECK(bench.l2[rank]->get<std::uint32_t>(128 * rank + 4) == 2 * 12);
   }
 }
+
+}  // namespace sm_cluster_access_test

@@ -8,6 +8,8 @@
 
 #include "sm/cluster_bench.h"
 
+namespace sm_cluster_barrier_test {
+
 using heddle::TimingMode;
 using heddle::arch::FaultKind;
 using heddle::arch::Order;
@@ -267,3 +269,5 @@ TEST_CASE("who waits at the barrier of a hung cluster is named", "[sm][CGA-13]")
   CHECK_THAT(chain[1], Catch::Contains("SM 10, CTA 2, warp") && Catch::Contains("in cluster_wait, for") &&
                            Catch::Contains("CGA 7 of GPC 2"));
 }
+
+}  // namespace sm_cluster_barrier_test

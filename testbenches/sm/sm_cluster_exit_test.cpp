@@ -8,6 +8,8 @@
 
 #include "sm/cluster_bench.h"
 
+namespace sm_cluster_exit_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::dsmem_address;
@@ -350,3 +352,5 @@ TEST_CASE("clusters and their waits are shown", "[sm][CGA-13]") {
   CHECK(static_cast<double>(kept[0].waited) == stalls);
   CHECK(stalls >= 2 * 3 * 300);
 }
+
+}  // namespace sm_cluster_exit_test

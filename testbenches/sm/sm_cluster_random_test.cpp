@@ -8,6 +8,8 @@
 #include "sm/cluster_bench.h"
 #include "support/random.h"
 
+namespace sm_cluster_random_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::dsmem_address;
@@ -205,3 +207,5 @@ TEST_CASE("whatever clusters do, nothing of them is left", "[sm][CGA-06][CGA-11]
     }
   }
 }
+
+}  // namespace sm_cluster_random_test

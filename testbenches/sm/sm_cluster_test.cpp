@@ -6,6 +6,8 @@
 
 #include "sm/cluster_bench.h"
 
+namespace sm_cluster_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::FaultKind;
@@ -212,3 +214,5 @@ TEST_CASE("clusters survive a reset in mid-flight", "[sm][CGA-12]") {
     }
   }
 }
+
+}  // namespace sm_cluster_test

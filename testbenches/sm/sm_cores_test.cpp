@@ -12,6 +12,8 @@
 #include "sm/sub_partition.h"
 #include "support/random.h"
 
+namespace sm_cores_test {
+
 using heddle::Cycle;
 using heddle::arch::Demand;
 using heddle::arch::RegisterRange;
@@ -317,3 +319,5 @@ TEST_CASE("barriers open for exactly those that they wait for", "[sm][SM-02]") {
     }
   }
 }
+
+}  // namespace sm_cores_test

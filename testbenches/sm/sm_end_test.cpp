@@ -6,6 +6,8 @@
 
 #include "sm/program_bench.h"
 
+namespace sm_end_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::AtomicKind;
@@ -260,3 +262,5 @@ TEST_CASE("strong copies deliver what they read", "[sm][MEM-06][SM-04]") {
     }
   }
 }
+
+}  // namespace sm_end_test

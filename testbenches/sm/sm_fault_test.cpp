@@ -9,6 +9,8 @@
 
 #include "sm/program_bench.h"
 
+namespace sm_fault_test {
+
 using Catch::Contains;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -382,3 +384,5 @@ TEST_CASE("a hang is explained by what its warps wait for", "[sm]") {
   CHECK_THAT(chain([](ListProgram& p) { p.store({}, ListProgram::constant(0), ListProgram::linear(0, 4)); }, 32),
              Contains("1 memory accesses"));
 }
+
+}  // namespace sm_fault_test

@@ -6,6 +6,8 @@
 
 #include "sm/cluster_bench.h"
 
+namespace sm_mbarrier_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::dsmem_address;
@@ -362,3 +364,5 @@ TEST_CASE("who a hung mbarrier waits for is named", "[sm][CGA-14]") {
   CHECK_THAT(all, Catch::Contains("CTA 1 of CGA 7 of GPC 2") && Catch::Contains("which is SM 11, CTA 3, warp 0"));
   CHECK_THAT(all, Catch::Contains("CGA 7 of GPC 2"));
 }
+
+}  // namespace sm_mbarrier_test

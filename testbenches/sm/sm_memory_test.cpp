@@ -11,6 +11,8 @@
 #include "support/flat_machine.h"
 #include "support/random.h"
 
+namespace sm_memory_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::AtomicKind;
@@ -323,3 +325,5 @@ TEST_CASE("what a finished kernel left in the L1 is not served to the next", "[s
     CHECK(both.l2.seen.size() == 1);  // one kernel, both of whose CTAs are here
   }
 }
+
+}  // namespace sm_memory_test

@@ -5,6 +5,8 @@
 
 #include "sm/nested_bench.h"
 
+namespace sm_nested_queue_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using Kind = protocol::ChildPacket::Kind;
@@ -167,3 +169,5 @@ TEST_CASE("a CTA of a queue task finds its entry, and gives it back when it ends
     }
   }
 }
+
+}  // namespace sm_nested_queue_test

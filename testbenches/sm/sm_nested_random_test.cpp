@@ -8,6 +8,8 @@
 #include "sm/nested_bench.h"
 #include "support/random.h"
 
+namespace sm_nested_random_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::LaunchMode;
@@ -106,3 +108,5 @@ TEST_CASE("random launches of several warps: every task runs once, and all recor
 TEST_CASE("CTAs that are stopped in the middle of launches and waits leave nothing half done", "[sm][TSK-08][TSK-13]") {
   for (const std::uint64_t seed : seeds(200)) run(seed + 5000, true);
 }
+
+}  // namespace sm_nested_random_test

@@ -6,6 +6,8 @@
 
 #include "sm/nested_bench.h"
 
+namespace sm_nested_test {
+
 using namespace heddle;
 using namespace heddle::test;
 using arch::LaunchMode;
@@ -256,3 +258,5 @@ TEST_CASE("CTAs of a grid can share one context", "[sm][TSK-07]") {
   CHECK(bench.tmu.started.size() == 3);
   CHECK(bench.tmu.count(Kind::leave) == 0);
 }
+
+}  // namespace sm_nested_test

@@ -12,6 +12,8 @@
 #include "sm/sm.h"
 #include "support/sim_fixture.h"
 
+namespace sm_observation_test {
+
 using Catch::Contains;
 using heddle::CtaListener;
 using heddle::Cycle;
@@ -255,3 +257,5 @@ TEST_CASE("a CTA finds no room beside what is preloaded", "[sm][CWD-01]") {
     CHECK_THROWS_WITH(bench.sm.preload(two, 0), Contains("more than it has"));
   }
 }
+
+}  // namespace sm_observation_test

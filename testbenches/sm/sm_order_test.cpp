@@ -7,6 +7,8 @@
 
 #include "sm/program_bench.h"
 
+namespace sm_order_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::AtomicKind;
@@ -189,3 +191,5 @@ TEST_CASE("messages pass between warps of an SM at every scope", "[sm][MEM-06]")
     }
   }
 }
+
+}  // namespace sm_order_test

@@ -8,6 +8,8 @@
 #include "sm/program_bench.h"
 #include "support/random.h"
 
+namespace sm_partial_test {
+
 using namespace heddle;
 using heddle::arch::AtomicKind;
 using heddle::arch::Dim3;
@@ -231,3 +233,5 @@ TEST_CASE("launches of one program have grids and arguments of their own", "[sm]
     CHECK(bench.l2.get<std::uint32_t>(12) == 96);
   }
 }
+
+}  // namespace sm_partial_test

@@ -8,6 +8,8 @@
 #include "support/flat_machine.h"
 #include "support/random.h"
 
+namespace sm_random_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::AtomicKind;
@@ -241,3 +243,5 @@ TEST_CASE("warps that were saved at a barrier go on from there", "[sm][SM-02]") 
   CHECK(bench.l2.bytes == plain.l2.bytes);
   CHECK(bench.mpc.exits.size() == 1);
 }
+
+}  // namespace sm_random_test

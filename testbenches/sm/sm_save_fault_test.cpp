@@ -10,6 +10,8 @@
 
 #include "sm/save_bench.h"
 
+namespace sm_save_fault_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::FaultKind;
@@ -373,3 +375,5 @@ TEST_CASE("a saved state that memory has lost stops its CTA, and its area is fre
     }
   }
 }
+
+}  // namespace sm_save_fault_test

@@ -11,6 +11,8 @@
 #include "sm/saved_cta.h"
 #include "support/random.h"
 
+namespace sm_save_state_test {
+
 using heddle::InputError;
 using heddle::arch::kWarpLanes;
 using heddle::sm::CtaBarriers;
@@ -290,3 +292,5 @@ TEST_CASE("the first line of a saved CTA is what task management reads", "[sm][T
   CHECK(back.index == header.index);
   CHECK(back.cta == header.cta);
 }
+
+}  // namespace sm_save_state_test

@@ -8,6 +8,8 @@
 
 #include "sm/save_bench.h"
 
+namespace sm_save_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::FaultKind;
@@ -374,3 +376,5 @@ TEST_CASE("a reset forgets a CTA that is on its way to memory or back", "[sm][TS
     }
   }
 }
+
+}  // namespace sm_save_test

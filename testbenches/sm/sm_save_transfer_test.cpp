@@ -1,6 +1,8 @@
 // How a CTA goes to memory and comes back (TSK-12), access by access, against a memory of words.
 #include "sm/transfer_driver.h"
 
+namespace sm_save_transfer_test {
+
 using namespace heddle::test::moves;
 
 TEST_CASE("what is saved is restored, whatever its size", "[sm][TSK-12]") {
@@ -358,3 +360,5 @@ TEST_CASE("CTAs that compete for areas", "[sm][TSK-12]") {
     CHECK(late.move.outcome() == Outcome::no_area);
   }
 }
+
+}  // namespace sm_save_transfer_test

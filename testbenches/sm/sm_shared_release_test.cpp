@@ -6,6 +6,8 @@
 
 #include "sm/cluster_bench.h"
 
+namespace sm_shared_release_test {
+
 using heddle::TimingMode;
 using heddle::arch::FaultKind;
 using heddle::arch::Resource;
@@ -149,3 +151,5 @@ TEST_CASE("a release is only of what the CTA had", "[sm][CGA-09]") {
   CHECK(bench.faults[0].kind == FaultKind::shared_bounds);
   CHECK(bench.gpc.notices.empty());
 }
+
+}  // namespace sm_shared_release_test

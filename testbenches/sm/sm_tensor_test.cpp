@@ -12,6 +12,8 @@
 #include "sm/bulk_oracle.h"
 #include "sm/program_bench.h"
 
+namespace sm_tensor_test {
+
 using namespace heddle;
 using heddle::arch::AtomicKind;
 using heddle::arch::FaultKind;
@@ -178,3 +180,5 @@ TEST_CASE("corrupt data of memory are a fault of who reads them, and stay out of
     CHECK(bench.l2.get<std::uint32_t>(4'096 + 36) == 77);
   }
 }
+
+}  // namespace sm_tensor_test

@@ -18,6 +18,8 @@
 #include "support/random.h"
 #include "support/sim_fixture.h"
 
+namespace sm_test {
+
 using Catch::Contains;
 using heddle::CtaListener;
 using heddle::Cycle;
@@ -282,3 +284,5 @@ TEST_CASE("the same CTA takes as long at another time and in another slot", "[sm
   CHECK(forward == durations(true));
   CHECK(forward[0] == 20 + draw_cycles({10, 5000}, kSeed, 5, 0));
 }
+
+}  // namespace sm_test

@@ -7,6 +7,8 @@
 
 #include "sm/program_bench.h"
 
+namespace sm_timing_test {
+
 using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::MatmulTile;
@@ -305,3 +307,5 @@ TEST_CASE("an SM without work has no events", "[sm][SM-03]") {
   // Two of the packets, one of the CTA's end, three issues, two of the memory.
   CHECK(bench.domain.events_executed() <= 9);
 }
+
+}  // namespace sm_timing_test

@@ -9,6 +9,8 @@
 #include "sm/program_bench.h"
 #include "support/random.h"
 
+namespace sm_translation_test {
+
 using Catch::Contains;
 using heddle::Cycle;
 using heddle::TimingMode;
@@ -282,3 +284,5 @@ TEST_CASE("addresses that look like another subcontext's lines reach nothing of 
     CHECK(bench.l2.get<std::uint32_t>(64) == 0);
   }
 }
+
+}  // namespace sm_translation_test

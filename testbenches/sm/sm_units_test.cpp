@@ -17,6 +17,8 @@
 #include "sm/warp_scheduler.h"
 #include "support/list_program.h"
 
+namespace sm_units_test {
+
 using namespace heddle;
 using namespace heddle::sm;
 using arch::OpCode;
@@ -333,3 +335,5 @@ TEST_CASE("a stream gets the number behind those that its context has", "[sm][TS
   CHECK(registers[2] == 5);
   CHECK(lab.cta.context.streams == 5);
 }
+
+}  // namespace sm_units_test

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "packet/packet_log.h"
+#include "packet/packet_processor.h"
 #include "support/packet_lab.h"
 #include "support/random.h"
 #include "support/seed.h"

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/memory_socket.h"
 #include "memory/plain_memory.h"
 #include "support/flat_machine.h"
 #include "support/gpu_lab.h"

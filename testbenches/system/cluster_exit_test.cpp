@@ -166,7 +166,8 @@ TEST_CASE("shared memory that is given back early makes room for others", "[syst
     run_until_idle();
     CHECK(lab.gpu.faults().empty());
     lab.gpu.check_quiescent();
-    return lab.host.results.at(second).start / lab.gpu.domain().clock().period();
+    return static_cast<double>(lab.host.results.at(second).start) /
+           static_cast<double>(heddle::picoseconds(lab.gpu.domain().clock().period()));
   };
   CHECK(second_start(false) > 20'000);
   CHECK(second_start(true) < 3000);

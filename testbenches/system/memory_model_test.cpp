@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/address_map.h"
 #include "support/gpu_lab.h"
 
 namespace system_memory_model_test {

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "protocol/packet_task.h"
 #include "support/nested_parents.h"
 #include "support/random.h"
 

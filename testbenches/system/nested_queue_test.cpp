@@ -10,7 +10,9 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "arch/code_store.h"
 #include "arch/kernel_object.h"
+#include "protocol/packet_task.h"
 #include "support/gpu_lab.h"
 #include "support/list_program.h"
 #include "support/random.h"
@@ -394,7 +396,7 @@ TEST_CASE("a queue task whose queue is closed ends with the last child of its en
   run_until_idle();
   REQUIRE(lab.host.order == std::vector<std::uint32_t>{queue_task, behind});
   CHECK(ends.children == 3);
-  const auto ns = [](const sc_core::sc_time& time) { return time.to_seconds() * 1e9; };
+  const auto ns = [](heddle::Picoseconds time) { return static_cast<double>(time) * 1e-3; };
   CHECK(ns(lab.host.results.at(queue_task).end) >= static_cast<double>(ends.last));
   CHECK(ns(lab.host.results.at(behind).start) >= static_cast<double>(ends.last));
   lab.gpu.check_quiescent();

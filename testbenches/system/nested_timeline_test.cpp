@@ -42,8 +42,8 @@ class RecordingSink : public TimelineSink {
     return {1, static_cast<std::uint32_t>(at->second)};
   }
   void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs args) override {
-    const sc_core::sc_time ns(1, sc_core::SC_NS);
-    Slice slice{begin / ns, end / ns, std::string(name), {}};
+    constexpr double kNs = 1000;
+    Slice slice{static_cast<double>(begin) / kNs, static_cast<double>(end) / kNs, std::string(name), {}};
     for (const auto& [key, value] : args) slice.args[std::string(key)] = value;
     slices[names_.at(track.line)].push_back(slice);
   }

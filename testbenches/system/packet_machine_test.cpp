@@ -1,5 +1,6 @@
 // User-mode queues on the whole machine: registers, rings in memory, packets, kernels on real data, signals. Checkers
 // of the base protocol sit on every boundary.
+#include "protocol/host_packet.h"
 #include "support/packet_programs.h"
 
 namespace system_packet_machine_test {

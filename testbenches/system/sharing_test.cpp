@@ -73,7 +73,7 @@ Outcome run(PartitionMode wanted) {
   SimFixture fixture;
   GpuLab lab(preset_params("small", {"gpu.cwd.active_pool=0"}));
   if (wanted == PartitionMode::static_) {
-    for (const std::uint8_t subcontext : {1, 2}) {
+    for (const std::uint8_t subcontext : {std::uint8_t{1}, std::uint8_t{2}}) {
       for (std::uint32_t gpc = 0; gpc < 2; ++gpc) {
         for (std::uint32_t tpc = 0; tpc < 3 - gpc; ++tpc) {
           lab.host.submit(1, share(enable(subcontext, gpc, tpc, gpc == subcontext - 1U && tpc < 2)));
@@ -82,7 +82,7 @@ Outcome run(PartitionMode wanted) {
     }
   }
   if (wanted == PartitionMode::dynamic) {
-    for (const std::uint8_t subcontext : {1, 2}) {
+    for (const std::uint8_t subcontext : {std::uint8_t{1}, std::uint8_t{2}}) {
       SubcontextPacket credits;
       credits.what = SubcontextPacket::What::credits;
       credits.subcontext = subcontext;
@@ -151,7 +151,7 @@ TEST_CASE("processes have the same addresses and different memory, and who reach
   const std::string timing = GENERATE("at", "lt");
   SimFixture fixture;
   GpuLab lab(preset_params("small", {"gpu.timing=" + timing, "gpu.mmu.enabled=true"}));
-  for (const std::uint8_t subcontext : {1, 2, 3}) {
+  for (const std::uint8_t subcontext : {std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{3}}) {
     arch::PageTables tables(kPages + 0x10'0000 * subcontext, 0x10'0000,
                             [&lab](std::uint64_t address, std::uint64_t value) { lab.write(address, value); });
     tables.map(kWindow, kFrames + 0x1'0000 * subcontext, 0x1'0000, subcontext != 3);
