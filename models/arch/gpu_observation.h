@@ -1,5 +1,5 @@
-// What a GPU shows of itself beyond statistics and a timeline: the load of its SMs, its clusters, its CTAs, and the names
-// of its operations.
+// What a GPU shows of itself beyond statistics and a timeline: the load of its SMs, its clusters, its CTAs, and the
+// names of its operations.
 #pragma once
 
 #include <cstdint>

@@ -7,11 +7,7 @@
 
 namespace heddle {
 
-class Block : public sc_core::sc_module,
-              public EventHandler,
-              public Resettable,
-              public WaitSource,
-              public IdleSource {
+class Block : public sc_core::sc_module, public EventHandler, public Resettable, public WaitSource, public IdleSource {
  public:
   // `path`: where the block's statistics live below the device's prefix, e.g. "cwd" or "gpc0.gpm".
   Block(const sc_core::sc_module_name& name, Domain& domain, std::string path)

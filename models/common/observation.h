@@ -1,5 +1,5 @@
-// What a device shows of itself while it runs. All of it is optional for the blocks' behaviour: nothing that is observed
-// ever changes a result. What a GPU shows beyond this is in arch/gpu_observation.h.
+// What a device shows of itself while it runs. All of it is optional for the blocks' behaviour: nothing that is
+// observed ever changes a result. What a GPU shows beyond this is in arch/gpu_observation.h.
 #pragma once
 
 #include <cstdint>

@@ -90,8 +90,7 @@ TrackId PerfettoSink::track(const std::string& group, const std::string& line) {
   return {pid, entry->second};
 }
 
-void PerfettoSink::slice(TrackId track, Picoseconds begin, Picoseconds end,
-                         std::string_view name, TimelineArgs args) {
+void PerfettoSink::slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs args) {
   HEDDLE_CHECK(begin <= end, "a slice of the timeline ends before it begins");
   if (!admit()) return;
   std::string event = fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{})", track.group, track.line,

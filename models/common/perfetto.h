@@ -22,8 +22,7 @@ class PerfettoSink final : public TimelineSink {
   PerfettoSink& operator=(const PerfettoSink&) = delete;
 
   TrackId track(const std::string& group, const std::string& line) override;
-  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name,
-             TimelineArgs args) override;
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs args) override;
   void counter(TrackId track, Picoseconds when, std::string_view name, double value) override;
 
   std::uint64_t left_out() const { return left_out_; }

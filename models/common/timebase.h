@@ -82,8 +82,7 @@ class Timebase {
   ~Timebase() = default;
 
   virtual Cycle outside_now() const = 0;
-  virtual void schedule_from_outside(Cycle when, EventHandler& handler, std::uint32_t kind,
-                                     std::uint64_t argument) = 0;
+  virtual void schedule_from_outside(Cycle when, EventHandler& handler, std::uint32_t kind, std::uint64_t argument) = 0;
   void reset_items() {
     for (Resettable* item : resettables_) item->reset();
   }

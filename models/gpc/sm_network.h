@@ -13,7 +13,7 @@
 #include "common/ring.h"
 #include "gpc/gpc_params.h"
 #include "protocol/memory_request.h"
-#include "protocol/sm_network.h"
+#include "protocol/sm_sm.h"
 
 namespace heddle {
 class ClusterMap;

@@ -6,8 +6,8 @@
 
 namespace heddle::memory {
 
-CrossbarMulticast::CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology, FanOut& fan_out,
-                                     std::uint32_t header_bytes, const MulticastCounters& counters,
+CrossbarMulticast::CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology,
+                                     FanOut& fan_out, std::uint32_t header_bytes, const MulticastCounters& counters,
                                      MulticastAsker& asker)
     : name_(name),
       timebase_(timebase),

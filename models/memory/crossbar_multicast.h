@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "arch/topology.h"
-#include "common/timebase.h"
 #include "common/link_network.h"
 #include "common/packet_port.h"
+#include "common/timebase.h"
 #include "memory/crossbar_fan_out.h"
 #include "protocol/memory_request.h"
 #include "protocol/sm_tmau.h"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "arch/address_map.h"
-#include "common/timebase.h"
 #include "common/link_network.h"
 #include "common/memory_socket.h"
+#include "common/timebase.h"
 #include "memory/crossbar_params.h"
 #include "memory/crossbar_routes.h"
 #include "memory/memory_warming.h"

@@ -6,9 +6,9 @@
 #include <deque>
 #include <vector>
 
-#include "common/timebase.h"
 #include "common/link_network.h"
 #include "common/memory_socket.h"
+#include "common/timebase.h"
 #include "memory/crossbar_fan_out.h"
 #include "memory/crossbar_multicast.h"
 #include "memory/crossbar_params.h"

@@ -1,5 +1,5 @@
-// Host -> device: operations enter their streams and are done; and, at any time and outside all streams, which TPCs may work
-// and how the machine is shared.
+// Host -> device: operations enter their streams and are done; and, at any time and outside all streams, which TPCs may
+// work and how the machine is shared.
 #pragma once
 
 #include <cstdint>

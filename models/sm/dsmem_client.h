@@ -12,7 +12,7 @@
 #include "arch/warp_program.h"
 #include "common/packet_port.h"
 #include "protocol/gpm_mpc_sm.h"
-#include "protocol/sm_network.h"
+#include "protocol/sm_sm.h"
 #include "sm/accesses.h"
 #include "sm/cluster_tables.h"
 #include "sm/dsmem_access.h"

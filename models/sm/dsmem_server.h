@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "common/packet_port.h"
-#include "protocol/sm_network.h"
+#include "protocol/sm_sm.h"
 #include "sm/cluster_tables.h"
 #include "sm/dsmem_access.h"
 #include "sm/memory_port.h"

@@ -10,7 +10,7 @@
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "protocol/gpm_mpc_sm.h"
-#include "protocol/sm_network.h"
+#include "protocol/sm_sm.h"
 #include "protocol/sm_task.h"
 #include "protocol/sm_tmau.h"
 #include "sm/sm_core.h"

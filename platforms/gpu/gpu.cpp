@@ -278,11 +278,10 @@ std::size_t Gpu::Blocks::payloads() const {
   return sum;
 }
 
+// Every block checks its own state; the records of device-side launches and the programs belong to none.
 void Gpu::Blocks::check_idle() {
-  HEDDLE_CHECK(host.idle(), "an idle machine owes the host an answer");
-  HEDDLE_CHECK(task.open() == 0, "operations are open in an idle machine");
-  HEDDLE_CHECK(task.launches_idle(), "tasks of device code are open in an idle machine");
-  HEDDLE_CHECK(mmu == nullptr || mmu->idle(), "an idle machine translates addresses");
+  domain.check_idle();
+  HEDDLE_CHECK(codes.lent() == 0, "launches of an idle machine hold their programs");
   for (const arch::RecordPool& pool : {nested.tasks, nested.contexts, nested.areas}) {
     std::uint64_t taken = 0;
     std::uint64_t given = 0;
@@ -290,31 +289,6 @@ void Gpu::Blocks::check_idle() {
     (void)backdoor.read(pool.base + arch::ring::kGiven, &given, sizeof given);
     HEDDLE_CHECK(taken == given,
                  fmt::format("an idle machine has {} records of device-side launches too many in use", taken - given));
-  }
-  HEDDLE_CHECK(packets.quiescent(), "the packet processor of an idle machine has work");
-  HEDDLE_CHECK(codes.lent() == 0, "launches of an idle machine hold their programs");
-  HEDDLE_CHECK(copies.idle(), "a copy engine of an idle machine has work");
-  HEDDLE_CHECK(hub.idle(), "requests of an idle machine are in its memory hub");
-  HEDDLE_CHECK(cwd.quiescent(), "the distributor of an idle machine still accounts for work");
-  HEDDLE_CHECK(memory.crossbar.in_flight() == 0, "requests of an idle machine are on their way to memory");
-  for (const auto& slice : memory.slices) HEDDLE_CHECK(slice->idle(), "a slice of an idle machine has work");
-  for (const auto& gpc : gpcs) {
-    HEDDLE_CHECK(gpc->gpm.live_ctas() == 0, "a GPM of an idle machine counts live CTAs");
-    HEDDLE_CHECK(gpc->gpm.live_cgas() == 0, "a GPM of an idle machine counts live CGAs");
-    HEDDLE_CHECK(gpc->network.packets() == 0, "packets of an idle machine are between its SMs");
-    for (const auto& unit : gpc->tmaus) {
-      HEDDLE_CHECK(unit->quiescent(), "a tensor memory access unit of an idle machine has work");
-    }
-    for (const auto& cpc : gpc->cpcs) {
-      for (const auto& tpc : cpc->tpcs) {
-        for (std::uint32_t i = 0; i < tpc->sms.size(); ++i) {
-          HEDDLE_CHECK(tpc->mpc.slots_used(i) == 0, "CTA slots are in use on an idle machine");
-          HEDDLE_CHECK(tpc->sms[i]->resident() == 0 && tpc->sms[i]->used() == tpc->sms[i]->base(),
-                       "an SM of an idle machine holds resources");
-          HEDDLE_CHECK(tpc->sms[i]->quiescent(), "an SM of an idle machine knows of CGAs");
-        }
-      }
-    }
   }
 }
 

@@ -1,7 +1,5 @@
 #include "gpu/memory_tree.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "host/memory_hub.h"
@@ -57,10 +55,6 @@ void MmuSystem::bind_hub(host::MemoryHub& hub, std::uint32_t client) {
   mmu_.translated_out.bind(hub.translated_in());
   mmu_.invalidate_out.bind(hub.invalidate_in());
   mmu_.memory_out.bind(hub.client_in(client));
-}
-
-bool MmuSystem::idle() const {
-  return mmu_.idle() && std::all_of(gpcs_.begin(), gpcs_.end(), [](const auto& gpc) { return gpc->idle(); });
 }
 
 }  // namespace heddle::gpu

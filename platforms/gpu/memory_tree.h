@@ -51,7 +51,6 @@ class MmuSystem {
   PacketIn<protocol::SubcontextPacket>& share_in() { return mmu_.share_in; }
   // A way to physical memory for debug accesses.
   MemoryOut& debug_out() { return gpcs_.front()->port_out(0); }
-  bool idle() const;
 
  private:
   memory::Mmu mmu_;

@@ -148,10 +148,12 @@ TEST_CASE("a list program branches on what it loaded, and its lanes can be few",
 
 TEST_CASE("operations have names of their own", "[arch][SM-02]") {
   std::set<std::string> names;
-  for (std::uint32_t i = 0; i <= static_cast<std::uint32_t>(heddle::arch::kOperations[std::size(heddle::arch::kOperations) - 1].code); ++i) {
+  for (std::uint32_t i = 0;
+       i <= static_cast<std::uint32_t>(heddle::arch::kOperations[std::size(heddle::arch::kOperations) - 1].code); ++i) {
     names.insert(op_name(static_cast<OpCode>(i)));
   }
-  CHECK(names.size() == static_cast<std::size_t>(heddle::arch::kOperations[std::size(heddle::arch::kOperations) - 1].code) + 1);
+  CHECK(names.size() ==
+        static_cast<std::size_t>(heddle::arch::kOperations[std::size(heddle::arch::kOperations) - 1].code) + 1);
   CHECK(op_name(OpCode::queue_append) == std::string("queue_append"));
   CHECK(op_name(OpCode::mbarrier_wait) == std::string("mbarrier_wait"));
   CHECK(unit_name(Unit::memory) == std::string("memory"));

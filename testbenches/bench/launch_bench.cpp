@@ -1,7 +1,8 @@
 // How fast the model is, next to what the SystemC kernel itself can do on the same machine in the same run.
 //
-// A grid of a million one-cycle CTAs runs on the preset h100-sxm, with every invariant on, three times; before and after
-// each, a bare SC_METHOD notifies itself. Times are CPU times and differ from machine to machine: quote the ratio.
+// A grid of a million one-cycle CTAs runs on the preset h100-sxm, with every invariant on, three times; before and
+// after each, a bare SC_METHOD notifies itself. Times are CPU times and differ from machine to machine: quote the
+// ratio.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -94,12 +94,12 @@ int main(int argc, char** argv) {
     for (const std::uint8_t width : {std::uint8_t{4}, std::uint8_t{16}}) {
       const bench::Yardstick::Round round =
           bench::Yardstick().measure(3, [&] { return lines_per_second(timing, width, lines); });
-      std::fputs(fmt::format("L2-hit line reads {}  {:12.0f} per second ({} per warp load): {:.1f} bare events per line "
-                             "({:.1f} M/s)\n",
-                             timing, round.rate, width == 4 ? "one line " : "four lines", 1 / round.ratio(),
-                             round.bare / 1e6)
-                     .c_str(),
-                 stdout);
+      std::fputs(
+          fmt::format("L2-hit line reads {}  {:12.0f} per second ({} per warp load): {:.1f} bare events per line "
+                      "({:.1f} M/s)\n",
+                      timing, round.rate, width == 4 ? "one line " : "four lines", 1 / round.ratio(), round.bare / 1e6)
+              .c_str(),
+          stdout);
     }
   }
   return 0;

@@ -3,7 +3,8 @@
 //
 //   heddle_tensor_bench [size [sample [cluster_x cluster_y [K=V]...]]]   default: 4096 97 2 2
 //
-// Prints the CPU time and what a line costs in bare SC_METHOD activations, measured before and after. Fails if a result is wrong.
+// Prints the CPU time and what a line costs in bare SC_METHOD activations, measured before and after. Fails if a result
+// is wrong.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

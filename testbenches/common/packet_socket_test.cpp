@@ -171,8 +171,7 @@ TEST_CASE("blocking transport enters a packet too, with its delay, and does not 
   // A foreign initiator of the packet protocol, as somebody's testbench may have.
   struct Foreign final : sc_core::sc_module, tlm::tlm_bw_transport_if<packet_protocol> {
     explicit Foreign(const sc_core::sc_module_name& name) : sc_core::sc_module(name) { out.bind(*this); }
-    tlm::tlm_sync_enum nb_transport_bw(PacketTransfer& transfer, PacketPhase& phase,
-                                       sc_core::sc_time& delay) override {
+    tlm::tlm_sync_enum nb_transport_bw(PacketTransfer& transfer, PacketPhase& phase, sc_core::sc_time& delay) override {
       credits.push_back(
           {static_cast<Cycle>((sc_core::sc_time_stamp() + delay).to_seconds() * 1e9 + 0.5), transfer.link});
       credits_only = credits_only && phase == PacketPhase::credit;

@@ -1,5 +1,4 @@
 // The timeline file: valid JSON whatever the names, complete or reported as not.
-#include "common/clock.h"
 #include "common/perfetto.h"
 
 #include <cmath>
@@ -15,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "support/sim_fixture.h"
 
@@ -141,9 +141,8 @@ TEST_CASE("picoseconds are kept however late it is", "[perfetto]") {
   SECTION("at 1 ps") {
     SimFixture sim;
     // Beyond the 53 bits of a double.
-    const std::string text =
-        text_of(picoseconds(sc_time::from_value(12'345'678'901'234'567'891U)),
-                picoseconds(sc_time::from_value(12'345'678'901'234'567'894U)));
+    const std::string text = text_of(picoseconds(sc_time::from_value(12'345'678'901'234'567'891U)),
+                                     picoseconds(sc_time::from_value(12'345'678'901'234'567'894U)));
     CHECK_THAT(text, Contains("\"ts\":12345678901234.567891,"));
     CHECK_THAT(text, Contains("\"dur\":0.000003,"));
   }

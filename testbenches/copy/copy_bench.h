@@ -156,9 +156,7 @@ struct CopyBench {
       checkers[i]->out.bind(memory.in[i]);
     }
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.copy." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.copy." + name); }
   std::vector<std::string> violations() const {
     std::vector<std::string> result;
     for (const auto& checker : checkers) {

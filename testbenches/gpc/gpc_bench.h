@@ -214,9 +214,7 @@ struct GpcBench {
     REQUIRE_THAT(script.problems, Catch::Equals(std::vector<std::string>{}));
   }
 
-  double stat(const std::string& path) const {
-    return observation.stats.value("gpu0.gpc0." + path);
-  }
+  double stat(const std::string& path) const { return observation.stats.value("gpu0.gpc0." + path); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};

@@ -141,9 +141,7 @@ struct NetworkBench {
     sms[from]->send(cycle, plane, packet(plane, from, to, bytes, number));
   }
   void run(Cycle until) { run_until(sc_core::sc_time(static_cast<double>(until), sc_core::SC_NS)); }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.gpc0.network." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.gpc0.network." + name); }
 
   SimFixture sim;
   GpuObservation observation{"gpu0"};

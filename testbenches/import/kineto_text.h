@@ -6,11 +6,11 @@
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <zlib.h>
 
 #include "common/error.h"

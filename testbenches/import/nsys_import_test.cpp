@@ -1,8 +1,8 @@
 // What an export of Nsight Systems becomes, rule by rule.
 #include <catch2/catch.hpp>
 
-#include "import/recordings.h"
 #include "import/nsys_export.h"
+#include "import/recordings.h"
 
 namespace import_nsys_import_test {
 

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "arch/address_map.h"
-#include "arch/topology.h"
 #include "arch/gpu_observation.h"
+#include "arch/topology.h"
 #include "common/packet_socket.h"
 #include "memory/crossbar.h"
 #include "memory/memory_bench.h"
@@ -84,9 +84,7 @@ class CrossbarBench {
     for (const std::uint32_t sm : to) request.extension.multicast |= 1U << topology.sm(sm).in_gpc;
     return request;
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.xbar." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.xbar." + name); }
 
   GpuObservation observation;
   Domain domain;

@@ -153,9 +153,7 @@ struct HbmBench {
       if (initiator->next) initiator->begin();
     run_until_idle();
   }
-  double stat(const std::string& name) const {
-    return observation.stats.value("gpu0.hbm." + name);
-  }
+  double stat(const std::string& name) const { return observation.stats.value("gpu0.hbm." + name); }
 
   SimFixture simulation;
   GpuObservation observation{"gpu0"};

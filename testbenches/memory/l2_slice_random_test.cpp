@@ -1,5 +1,5 @@
-#include "memory/l2_bench.h"
 #include "arch/gpu_observation.h"
+#include "memory/l2_bench.h"
 
 namespace heddle::test::memory_l2_slice_random_test {
 namespace {

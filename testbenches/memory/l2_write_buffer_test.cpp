@@ -45,8 +45,8 @@ class WriteBufferBench : private L2WriteBuffer::Listener {
   memory::L2CommandQueue commands;
   L2WriteBuffer buffer;
   L2Array array;
-  std::vector<std::pair<std::uint64_t, bool>> done;       // line, last
-  std::vector<std::pair<std::uint64_t, int>> refused;     // order, status
+  std::vector<std::pair<std::uint64_t, bool>> done;    // line, last
+  std::vector<std::pair<std::uint64_t, int>> refused;  // order, status
 
  private:
   void write_back_failed(std::uint64_t order, int status) override { refused.emplace_back(order, status); }

@@ -19,10 +19,10 @@
 #include "arch/half.h"
 #include "arch/kernel_record.h"
 #include "arch/warp_program.h"
-#include "support/random.h"
 #include "program/bulk_open.h"
 #include "program/bulk_reference.h"
 #include "program/cluster_reference.h"
+#include "support/random.h"
 
 namespace heddle::test {
 

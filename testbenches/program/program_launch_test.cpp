@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "support/random.h"
 #include "program/program_machine.h"
+#include "support/random.h"
 
 namespace program_launch_test {
 

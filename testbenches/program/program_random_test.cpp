@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "support/seed.h"
 #include "program/program_machine.h"
+#include "support/seed.h"
 
 namespace program_random_test {
 

@@ -13,8 +13,8 @@
 #include "common/param_layers.h"
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
-#include "workload/workload.h"
 #include "support/random.h"
+#include "workload/workload.h"
 
 namespace heddle::test {
 

@@ -1,7 +1,7 @@
 // The report page as a browser draws it.
-#include "report/page_bench.h"
-
 #include <nlohmann/json.hpp>
+
+#include "report/page_bench.h"
 
 namespace report_browser_test {
 

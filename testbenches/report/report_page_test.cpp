@@ -1,7 +1,7 @@
 // What the report page is made of, and what goes wrong when it is written.
-#include "common/error.h"
-
 #include <nlohmann/json.hpp>
+
+#include "common/error.h"
 #include "report/page_bench.h"
 
 namespace report_page_test {

@@ -12,7 +12,7 @@
 
 #include "common/packet_socket.h"
 #include "protocol/gpm_mpc_sm.h"
-#include "protocol/sm_network.h"
+#include "protocol/sm_sm.h"
 
 namespace heddle::test {
 

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "arch/gpu_observation.h"
 #include "arch/sm_limits.h"
 #include "arch/topology.h"
-#include "arch/gpu_observation.h"
 #include "protocol/host_task.h"
 #include "support/random.h"
 

@@ -103,9 +103,7 @@ class PacketLab {
     void write(std::uint64_t address, T value) {
       HEDDLE_CHECK(move(tlm::TLM_WRITE_COMMAND, address, &value, sizeof value), "a write outside memory");
     }
-    double stat(const std::string& path) const {
-      return observation.stats.value(observation.prefix + "." + path);
-    }
+    double stat(const std::string& path) const { return observation.stats.value(observation.prefix + "." + path); }
 
     GpuObservation observation;
     gpu::Gpu gpu;

@@ -90,9 +90,7 @@ class DrawnGpu {
     CHECK(gpu.faults().empty());
     gpu.check_quiescent();
   }
-  double stat(const std::string& path) const {
-    return observation.stats.value("gpu0." + path);
-  }
+  double stat(const std::string& path) const { return observation.stats.value("gpu0." + path); }
 
   // Blocks make their tracks when they are built.
   struct Observed : GpuObservation {

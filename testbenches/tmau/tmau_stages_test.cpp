@@ -23,9 +23,7 @@ TmauParams stages() {
   return params;
 }
 
-double mean_cycles(const TmauBench& bench) {
-  return bench.observation.stats.value("gpu0.gpc0.tmau0.cycles.mean");
-}
+double mean_cycles(const TmauBench& bench) { return bench.observation.stats.value("gpu0.gpc0.tmau0.cycles.mean"); }
 
 }  // namespace
 
