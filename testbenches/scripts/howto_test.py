@@ -117,8 +117,16 @@ def compile_database():
     for candidate in candidates:
         if candidate.is_file():
             entries = json.loads(candidate.read_text(encoding="utf-8"))
-            return {str(Path(entry["directory"], entry["file"]).resolve()): entry for entry in entries}
+            return {source: entry for entry in entries for source in sources_of(entry)}
     return {}
+
+
+def sources_of(entry):
+    """What an entry of the database compiles: a source, or several that CMake puts into one."""
+    path = Path(entry["directory"], entry["file"]).resolve()
+    if path.parent.name != "Unity" or not path.is_file():
+        return [str(path)]
+    return re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def command_for(database, path):
