@@ -41,4 +41,47 @@ class AddressMap {
   std::uint32_t per_partition_ = 1;
 };
 
+// Distributed shared memory (DSMEM): how a CTA of a CGA addresses the shared memory of the others (CGA-05).
+
+// Bits 31:24: the CTA in its CGA (cta_id_in_cga); bits 23:0: the offset in its shared memory.
+constexpr std::uint32_t kDsmemOffsetBits = 24;
+constexpr std::uint32_t kDsmemOffsets = std::uint32_t{1} << kDsmemOffsetBits;
+constexpr std::uint64_t kDsmemAddresses = std::uint64_t{1} << 32;
+
+// CTAs of a GPC_CGA: cta_id_in_cga has 5 bits in tables and packets.
+constexpr std::uint32_t kMaxCgaCtas = 32;
+
+constexpr std::uint64_t dsmem_address(std::uint32_t rank, std::uint32_t offset) {
+  return std::uint64_t{rank} << kDsmemOffsetBits | offset;
+}
+// Beyond 255 for what is no DSMEM address.
+constexpr std::uint64_t dsmem_rank(std::uint64_t address) { return address >> kDsmemOffsetBits; }
+constexpr std::uint32_t dsmem_offset(std::uint64_t address) {
+  return static_cast<std::uint32_t>(address & (kDsmemOffsets - 1));
+}
+
+// What the target of a request answers (CGA-08).
+enum class DsmemStatus : std::uint8_t {
+  ok,
+  cta_not_present,  // no match in the CAM: the CTA has exited
+  out_of_range,     // OOR_ADDR: beyond the CTA's shared memory, or in a part that it has given back
+  poison,           // the data are corrupt
+  mbarrier,         // an operation that CGA-14 forbids
+};
+
+// The addresses that front-end blocks use: device memory from 0 on, and the host's memory in a window above it.
+
+// Address a of the host's bus (of the DMA initiator) is kHostWindow + a. SMs do not reach the window: an access of
+// theirs is outside memory.
+constexpr std::uint64_t kHostWindow = std::uint64_t{1} << 63;
+constexpr bool in_host_window(std::uint64_t address) { return address >= kHostWindow; }
+constexpr std::uint64_t host_address(std::uint64_t address) { return address - kHostWindow; }
+
+// A signal: 8-byte value (signed) at its handle without bit 0. With bit 0 of the handle the signal asks for an
+// interrupt: 8 bytes mailbox address (0: none) and 4 bytes event id follow the value; when the value has changed, the
+// event id is written to the mailbox (32 bits) and the interrupt is raised. Handles are multiples of 32, plus that bit.
+constexpr std::uint64_t kSignalAlignment = 32;
+constexpr std::uint64_t kSignalInterrupt = 1;
+constexpr std::uint64_t signal_address(std::uint64_t handle) { return handle & ~kSignalInterrupt; }
+
 }  // namespace heddle::arch

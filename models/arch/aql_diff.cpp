@@ -1,6 +1,6 @@
 // Condensed packets: kernels as differences from table entries (PKT-06).
 #include "arch/aql_packet.h"
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 #include "common/error.h"
 
 namespace heddle::arch {

@@ -6,9 +6,23 @@
 #include <cstdint>
 
 #include "arch/cluster.h"
-#include "arch/hsa_status.h"
 
 namespace heddle::arch {
+
+// Status codes of the HSA runtime specification that the machine reports (PKT-09).
+enum class HsaStatus : std::uint32_t {
+  success = 0,
+  error = 0x1000,                  // the way to memory failed
+  invalid_argument = 0x1001,       // dimensions, sizes, alignment, an empty table entry
+  invalid_signal = 0x1006,         // a signal that memory does not have
+  invalid_queue = 0x1007,          // a ring or index that memory does not have, or a size that is no power of two
+  out_of_resources = 0x1008,       // more than an SM, or what can hold its clusters, has
+  invalid_packet_format = 0x1009,  // an undefined type, a reserved field that is not 0, a diff that runs past the end
+  invalid_code_object = 0x1010,    // no KernelObject there, or one that does not make sense
+  exception = 0x1016,              // a CTA of the kernel faulted
+};
+// "invalid packet format"
+const char* status_text(HsaStatus status);
 
 constexpr std::uint32_t kPacketBytes = 64;
 constexpr std::uint32_t kDiffValues = 31;        // half-words of a condensed packet
@@ -90,7 +104,7 @@ struct AgentDispatch {
 
 // Type 0 (ours). Offset 2: format (8 bits); 3: 0; 4: value (32 bits); 8: from; 16: to; 24: bytes or, of a hold,
 // nanoseconds; 32, 40, 48: 0; 56: completion signal. What a format does not use is 0. Ranges are of unified addresses
-// (unified_address.h) and lie in one memory; of no bytes they are fine.
+// (address_map.h) and lie in one memory; of no bytes they are fine.
 enum class VendorFormat : std::uint8_t {
   copy = 1,  // `bytes` from `from` to `to`; host or device, any alignment; the ranges must not overlap
   fill = 2,  // `bytes` at `to`, both multiples of 4, with a 32-bit value; `from` is 0

@@ -6,8 +6,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "arch/cluster_map.h"
-#include "arch/load_map.h"
+#include "arch/cluster.h"
+#include "arch/sm_limits.h"
 #include "common/observation.h"
 #include "common/timebase.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "common/error.h"
 
 namespace heddle::arch {

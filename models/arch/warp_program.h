@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "arch/bulk.h"
 #include "arch/cluster.h"
+#include "arch/mbarrier.h"
 #include "arch/memory_op.h"
 #include "arch/operation_table.h"
-#include "arch/swizzle.h"
 #include "arch/task_record.h"
+#include "arch/tensor_descriptor.h"
 
 namespace heddle::arch {
 
@@ -28,7 +28,7 @@ using PerLane = std::array<T, kWarpLanes>;
 enum class Space : std::uint8_t {
   global,
   shared,   // of the CTA: offsets
-  cluster,  // of the CTAs of the CGA: addresses of arch/dsmem.h
+  cluster,  // of the CTAs of the CGA: addresses of arch/address_map.h
 };
 
 // CGA-10. Numbers, in 32 bits unless it says otherwise.

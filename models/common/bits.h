@@ -1,6 +1,7 @@
 // Sets of small numbers as bits of a word: lanes of a warp, SMs of a GPC, sectors of a line.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace heddle::bits {
@@ -24,3 +25,21 @@ void for_each(std::uint64_t set, Visit&& visit) {
 }
 
 }  // namespace heddle::bits
+
+namespace heddle {
+
+// A range of addresses, cut at the borders of equal blocks: the lines, sectors or pages that it touches.
+
+// Calls visit(address, bytes) for every piece of [address, address + bytes) that lies in one block of `block` bytes,
+// lowest first. `block` is above 0.
+template <class Visit>
+void for_each_block(std::uint64_t address, std::uint64_t bytes, std::uint64_t block, Visit&& visit) {
+  while (bytes > 0) {
+    const std::uint64_t piece = std::min(bytes, block - address % block);
+    visit(address, piece);
+    address += piece;
+    bytes -= piece;
+  }
+}
+
+}  // namespace heddle

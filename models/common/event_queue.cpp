@@ -48,7 +48,7 @@ void EventQueue::advance_to(Cycle when) {
   }
 }
 
-// See common/cache_warming.h.
+// See common/storage.h.
 void EventQueue::look_ahead(std::uint32_t node) const {
   const auto ask = [this, &node](CacheWarmer::Ahead ahead) {
     if (node == kNone) return;

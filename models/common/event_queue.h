@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/big_memory.h"
-#include "common/cache_warming.h"
 #include "common/error.h"
+#include "common/storage.h"
 
 namespace heddle {
 
@@ -19,7 +18,7 @@ class EventHandler {
   // For messages: the module or socket.
   virtual const char* handler_name() const { return "an event"; }
 
-  // Null for almost all: who fetches what the handler's next events touch (common/cache_warming.h).
+  // Null for almost all: who fetches what the handler's next events touch (common/storage.h).
   const CacheWarmer* warmer() const { return warmer_; }
 
  protected:

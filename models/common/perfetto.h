@@ -6,7 +6,7 @@
 
 #include <zlib.h>
 
-#include "common/timeline.h"
+#include "common/observation.h"
 
 namespace heddle {
 

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/suggest.h"
 
 namespace heddle {
 namespace {

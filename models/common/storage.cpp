@@ -1,6 +1,11 @@
 #include "common/storage.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
 
 namespace heddle {
 
@@ -55,5 +60,133 @@ void Storage::clear() {
   leaves_.clear();
   pages_ = 0;
 }
+
+}  // namespace heddle
+
+#if __has_include(<sys/mman.h>)
+#include <sys/mman.h>
+#endif
+
+namespace heddle {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+constexpr std::size_t up_to(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+void* take_small(std::size_t bytes) {
+  const std::size_t size = up_to(std::max<std::size_t>(bytes, 1), kAlignment);
+  void* memory = std::aligned_alloc(kAlignment, size);
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory, 0, size);
+  return memory;
+}
+
+// Address sanitizers see more of ordinary memory.
+#if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
+
+constexpr std::size_t kSmall = 4096;  // below, ordinary memory
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kChunk = 16 * kHugePage;
+
+// Chunks of address space that are cut into arrays: most arrays of a machine are smaller than a huge page, but there
+// are many of them.
+class Chunks {
+ public:
+  void* take(std::size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Chunk& chunk : chunks_) {
+      for (std::size_t i = chunk.free.size(); i-- > 0;) {
+        if (chunk.free[i].bytes != bytes) continue;
+        std::uint8_t* memory = chunk.free[i].memory;
+        chunk.free.erase(chunk.free.begin() + static_cast<std::ptrdiff_t>(i));
+        ++chunk.live;
+        std::memset(memory, 0, bytes);
+        return memory;
+      }
+    }
+    for (Chunk& chunk : chunks_) {
+      if (chunk.size - chunk.used >= bytes) return cut(chunk, bytes);
+    }
+    return cut(add(std::max(kChunk, up_to(bytes, kHugePage))), bytes);
+  }
+  void give_back(void* array, std::size_t bytes) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto* memory = static_cast<std::uint8_t*>(array);
+    const auto found = std::find_if(chunks_.begin(), chunks_.end(), [memory](const Chunk& chunk) {
+      return memory >= chunk.begin && memory < chunk.begin + chunk.size;
+    });
+    if (--found->live > 0) {
+      found->free.push_back({memory, bytes});
+      return;
+    }
+    munmap(found->mapped, found->size + kHugePage);
+    chunks_.erase(found);
+  }
+
+ private:
+  struct Free {
+    std::uint8_t* memory;
+    std::size_t bytes;
+  };
+  struct Chunk {
+    void* mapped = nullptr;
+    std::uint8_t* begin = nullptr;
+    std::size_t size = 0;
+    std::size_t used = 0;
+    std::size_t live = 0;  // arrays
+    std::vector<Free> free;
+  };
+
+  static void* cut(Chunk& chunk, std::size_t bytes) {
+    std::uint8_t* memory = chunk.begin + chunk.used;
+    chunk.used += bytes;
+    ++chunk.live;
+    return memory;
+  }
+  Chunk& add(std::size_t size) {
+    void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    Chunk chunk;
+    chunk.mapped = mapped;
+    const auto address = reinterpret_cast<std::uintptr_t>(mapped);
+    chunk.begin = static_cast<std::uint8_t*>(mapped) + (up_to(address, kHugePage) - address);
+    chunk.size = size;
+    (void)madvise(chunk.begin, size, MADV_HUGEPAGE);  // only a wish
+    chunks_.push_back(chunk);
+    return chunks_.back();
+  }
+
+  std::mutex mutex_;
+  std::vector<Chunk> chunks_;
+};
+
+Chunks& chunks() {
+  static Chunks& instance = *new Chunks;  // lives longer than any owner of an array
+  return instance;
+}
+
+}  // namespace
+
+void* take_big(std::size_t bytes) {
+  return bytes < kSmall ? take_small(bytes) : chunks().take(up_to(bytes, kAlignment));
+}
+
+void give_back_big(void* memory, std::size_t bytes) noexcept {
+  if (bytes < kSmall) {
+    std::free(memory);
+  } else {
+    chunks().give_back(memory, up_to(bytes, kAlignment));
+  }
+}
+
+#else
+
+}  // namespace
+
+void* take_big(std::size_t bytes) { return take_small(bytes); }
+void give_back_big(void* memory, std::size_t) noexcept { std::free(memory); }
+
+#endif
 
 }  // namespace heddle

@@ -5,9 +5,8 @@
 #include <string>
 
 #include "common/index_pool.h"
-#include "common/link_pace.h"
+#include "common/link_network.h"
 #include "common/memory_socket.h"
-#include "common/ring.h"
 #include "copy/copy_job.h"
 #include "protocol/memory_request.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/block.h"
+#include "common/index_pool.h"
 #include "common/packet_socket.h"
-#include "common/ring.h"
 #include "copy/copy_engine.h"
 #include "protocol/packet_copy.h"
 

@@ -17,17 +17,14 @@
 #include "cwd/completion_unit.h"
 #include "cwd/cwd_context.h"
 #include "cwd/cwd_params.h"
-#include "cwd/gpc2sm_unit.h"
-#include "cwd/gpu2gpc_unit.h"
 #include "cwd/launch_session.h"
 #include "cwd/launcher.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/subcontext_partition.h"
 #include "cwd/task_arbiter.h"
 #include "cwd/task_control.h"
-#include "cwd/task_eviction.h"
 #include "cwd/task_table.h"
-#include "cwd/wait_log.h"
+#include "cwd/two_level.h"
 
 namespace heddle::cwd {
 

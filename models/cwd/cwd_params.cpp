@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "arch/dsmem.h"
-#include "common/param_list.h"
+#include "arch/address_map.h"
+#include "common/param_table.h"
 #include "common/params.h"
 #include "cwd/domain_policy.h"
 #include "cwd/sm_policy.h"

@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "common/packet_port.h"
-#include "cwd/cluster_room.h"
+#include "cwd/cluster_place.h"
+#include "cwd/cluster_session.h"
 #include "cwd/cwd_context.h"
-#include "cwd/domain_wide_fill.h"
 #include "cwd/lake_fill.h"
 #include "cwd/launcher.h"
-#include "cwd/mask_reorder.h"
 #include "cwd/subcontext_partition.h"
 #include "protocol/cwd_units.h"
 

@@ -3,13 +3,118 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
+#include <vector>
 
-#include "cwd/cga_ledger.h"
 #include "cwd/cwd_params.h"
-#include "cwd/gpc_pools.h"
-#include "cwd/live_model.h"
+#include "cwd/gpc_model.h"
+#include "protocol/cwd_gpm.h"
 
 namespace heddle::cwd {
+
+// What CGAs take besides free slots: ids and barrier slots of their GPC, barriers of GPU_CGAs, CGA memory slots
+// (CWD-19, CWD-22). A session asks what is left before it begins and takes it when its CGAs are accepted: nothing of a
+// CGA starts before all that it needs is reserved.
+struct CgaLimits {
+  std::uint32_t ids = 256;          // gpc_local_cga_ids of a GPC
+  std::uint32_t barriers = 256;     // barrier slots of a GPC
+  std::uint32_t gpu_barriers = 16;  // barriers of GPU_CGAs and uGPU_CGAs
+  std::uint32_t memory_slots = 16;  // CGA memory slots of each subcontext
+};
+
+class CgaLedger {
+ public:
+  CgaLedger(std::uint32_t gpcs, const CgaLimits& limits);
+
+  // GPC_CGAs that can still get an id and a barrier slot on the GPC.
+  std::uint32_t gpc_cgas(std::uint32_t gpc) const { return gpc_left_[gpc]; }
+  std::uint32_t gpu_barriers() const { return gpu_barriers_left_; }
+  std::uint32_t memory_slots(std::uint32_t subcontext) const {
+    return static_cast<std::uint32_t>(memory_left_[subcontext].size());
+  }
+
+  // An outermost CGA is accepted. `parts`: the GPC_CGAs (or, without that level, the CTAs) that must complete before
+  // what it takes here comes back. Returns its memory slot, or kNoMemorySlot.
+  std::uint32_t open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level, bool linear_memory,
+                     std::uint64_t parts);
+  void take_gpc_cga(std::uint32_t gpc);
+  // cga_complete of a GPC_CGA.
+  void give_gpc_cga(std::uint32_t gpc);
+  // Parts of the outermost CGA have completed; true if that made something free.
+  bool complete(std::uint64_t sequence, std::uint64_t parts);
+
+  bool empty() const;
+  void reset();
+
+ private:
+  struct Open {
+    std::uint32_t subcontext = 0;
+    std::uint32_t memory_slot = protocol::kNoMemorySlot;
+    bool gpu_level = false;
+    std::uint64_t parts = 0;
+  };
+
+  CgaLimits limits_;
+  std::vector<std::uint32_t> gpc_left_;
+  std::uint32_t gpu_barriers_left_ = 0;
+  std::vector<std::vector<std::uint32_t>> memory_left_;  // by subcontext: free slots, the last one is given next
+  std::unordered_map<std::uint64_t, Open> open_;         // by sequence number: those that took something
+};
+
+// The pools in front of each GPC (TSK-04): which tasks of the task table it may receive CTAs of.
+//
+// The active pool holds the tasks that the GPC runs now. A member that has no CTA there yields its place to any task
+// that needs one, and one whose CTAs run yields it to a more urgent task: its CTAs run on, and it launches there again
+// once it has found a place again. The pending pool holds the most urgent ones of the tasks that wait to get there.
+class GpcPools {
+ public:
+  // Sizes in tasks; 0: without limit. Tasks are named by the operation that their CTAs run as.
+  GpcPools(std::uint32_t gpcs, std::uint32_t pending, std::uint32_t active);
+
+  // False: every task may go anywhere at any time.
+  bool limited() const { return pending_size_ > 0 || active_size_ > 0; }
+  // The task holds a place there, whether it has CTAs there or not.
+  bool active(std::uint32_t task, std::uint32_t gpc) const;
+  // A session of the task may place CTAs there: it holds a place, or it is pending there and finds one.
+  bool admits(std::uint32_t task, std::int32_t priority, std::uint32_t gpc) const;
+
+  // The tasks with CTAs left are looked at in their order, most urgent first: after begin_walk() none has been, and
+  // wait_at() says of the last one that it could run there. It takes a place of the pending pool unless it is active.
+  void begin_walk();
+  void wait_at(std::uint32_t task, std::uint32_t gpc);
+  bool pending(std::uint32_t gpc) const { return pending_size_ == 0 || waiting_[gpc] < pending_size_; }
+
+  // CTAs of the task have been placed there. True if another has yielded its place for that.
+  bool launch(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t ctas);
+  void complete(std::uint32_t task, std::uint32_t gpc, std::uint32_t ctas);
+
+  // The tasks that hold a place there and have CTAs there.
+  std::vector<std::uint32_t> running(std::uint32_t gpc) const;
+  // No CTA anywhere.
+  bool empty() const;
+  void reset();
+
+ private:
+  // A task with a place in the active pool, or with CTAs there from the time when it had one.
+  struct Member {
+    std::uint32_t task = 0;
+    std::int32_t priority = 0;
+    std::uint32_t ctas = 0;
+    bool active = false;
+  };
+  using Members = std::vector<Member>;  // in the order in which they came to be active
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  static std::size_t find(const Members& members, std::uint32_t task);
+  // The member that would yield to a task of that priority, or kNone.
+  static std::size_t who_yields(const Members& members, std::int32_t priority);
+  bool has_place(const Members& members) const;
+
+  std::uint32_t pending_size_;
+  std::uint32_t active_size_;
+  std::vector<Members> members_;        // by GPC
+  std::vector<std::uint32_t> waiting_;  // by GPC: tasks of this walk that wait to get there
+};
 
 // What every GPC has for CGAs; the GPMs keep it, the distributor counts it (CWD-19).
 struct GpcCgaLimits {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "arch/cluster.h"
-#include "arch/kernel_record.h"
 #include "arch/sm_limits.h"
+#include "arch/task_record.h"
 #include "arch/topology.h"
 #include "cwd/cluster_place.h"
 #include "cwd/cwd_params.h"
-#include "cwd/domain_wide_fill.h"
+#include "cwd/lake_fill.h"
 #include "cwd/task_table.h"
 
 namespace heddle::cwd {

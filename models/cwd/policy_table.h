@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/suggest.h"
 
 namespace heddle::cwd {
 

@@ -1,10 +1,7 @@
 #include "cwd/sm_policy.h"
 
 #include "cwd/policy_table.h"
-#include "cwd/sm_policy_lake.h"
-#include "cwd/sm_policy_one_at_a_time.h"
-#include "cwd/sm_policy_packed.h"
-#include "cwd/sm_policy_tpc_pairs.h"
+#include "cwd/sm_policies.h"
 
 namespace heddle::cwd {
 namespace {

@@ -6,13 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "cwd/cluster_room.h"
+#include "cwd/cluster_place.h"
 #include "cwd/cwd_context.h"
 #include "cwd/launch_session.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/subcontext_partition.h"
 #include "cwd/task_table.h"
-#include "cwd/wait_log.h"
 
 namespace heddle::cwd {
 

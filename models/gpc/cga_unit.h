@@ -9,7 +9,6 @@
 #include "common/packet_port.h"
 #include "common/stats.h"
 #include "common/timebase.h"
-#include "gpc/cga_residency.h"
 #include "gpc/cga_table.h"
 #include "gpc/gpc_params.h"
 #include "protocol/cwd_gpm.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "common/error.h"
 #include "common/param_fwd.h"
 

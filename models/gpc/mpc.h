@@ -9,8 +9,7 @@
 
 #include "common/block.h"
 #include "common/packet_socket.h"
-#include "gpc/cga_residency.h"
-#include "gpc/free_slots.h"
+#include "gpc/cga_table.h"
 #include "gpc/gpc_params.h"
 #include "gpc/raster_follower.h"
 #include "protocol/cwd_gpm.h"

@@ -10,7 +10,6 @@
 #include "common/index_pool.h"
 #include "common/link_network.h"
 #include "common/packet_socket.h"
-#include "common/ring.h"
 #include "gpc/gpc_params.h"
 #include "protocol/memory_request.h"
 #include "protocol/sm_sm.h"

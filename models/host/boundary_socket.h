@@ -5,13 +5,21 @@
 // not count, as platforms set it or not. A transaction that was begun always gets its response, also across a reset.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <tlm>
 
 #include "common/domain.h"
+#include "common/index_pool.h"
+#include "common/memory_socket.h"
+#include "common/stats.h"
+#include "protocol/memory_request.h"
 
 namespace heddle::host {
 
@@ -81,6 +89,182 @@ class BoundarySocket final
   Payload* responding_ = nullptr;  // whose END_RESP is outstanding
   sc_core::sc_time channel_free_;  // when the last response has ended
   bool sending_ = false;
+};
+
+// What a generic payload of the outside asks of a range of bytes: judged, and cut into runs.
+
+// Addresses may be absolute or relative: those from `base` on are absolute.
+inline std::uint64_t relative_address(std::uint64_t address, std::uint64_t base) {
+  return address >= base ? address - base : address;
+}
+
+// The streaming width that counts: 0 was never set.
+inline std::uint32_t width_of(const tlm::tlm_generic_payload& payload) {
+  const std::uint32_t length = payload.get_data_length();
+  const std::uint32_t width = payload.get_streaming_width();
+  return width == 0 || width > length ? length : width;
+}
+
+inline bool byte_enabled(const tlm::tlm_generic_payload& payload, std::uint32_t index) {
+  const std::uint8_t* enables = payload.get_byte_enable_ptr();
+  return enables == nullptr || enables[index % payload.get_byte_enable_length()] == TLM_BYTE_ENABLED;
+}
+
+// Calls act(offset in the range, index in the data, count) for every run of enabled bytes, in the order of the data.
+template <class Act>
+void for_each_run(const tlm::tlm_generic_payload& payload, Act&& act) {
+  const std::uint32_t length = payload.get_data_length();
+  const std::uint32_t width = width_of(payload);
+  for (std::uint32_t begin = 0; begin < length;) {
+    const std::uint32_t wrap = begin + std::min(length - begin, width - begin % width);
+    std::uint32_t end = begin;
+    if (payload.get_byte_enable_ptr() == nullptr) {
+      end = wrap;
+    } else {
+      while (end < wrap && byte_enabled(payload, end)) ++end;
+    }
+    if (end > begin) act(begin % width, begin, end - begin);
+    begin = std::max(end, begin + 1);
+  }
+}
+
+// Of a read or a write of [address, address + width) within `size` bytes; TLM_INCOMPLETE_RESPONSE: nothing is wrong.
+inline tlm::tlm_response_status validate(const tlm::tlm_generic_payload& payload, std::uint64_t address,
+                                         std::uint64_t size) {
+  const std::uint64_t width = width_of(payload);
+  if (payload.get_data_length() == 0) return tlm::TLM_BURST_ERROR_RESPONSE;
+  if (payload.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
+  if (address >= size || width > size - address) return tlm::TLM_ADDRESS_ERROR_RESPONSE;
+  if (payload.get_byte_enable_ptr() != nullptr && payload.get_byte_enable_length() == 0) {
+    return tlm::TLM_BYTE_ENABLE_ERROR_RESPONSE;
+  }
+  return tlm::TLM_INCOMPLETE_RESPONSE;
+}
+
+// The device memory aperture (HST-01): non-blocking accesses of the host become lines for the memory hub.
+class Aperture final : public EventHandler {
+ public:
+  // `size` bytes of memory, on the host's bus from `base` on. Responses go to `socket`. `out` and `domain` must outlive
+  // it.
+  Aperture(Domain& domain, MemoryOut& out, std::uint64_t base, std::uint64_t size, std::uint32_t places);
+
+  void connect(BoundarySocket& socket) { socket_ = &socket; }
+
+  // False: with this one all places are taken.
+  bool take(tlm::tlm_generic_payload& payload, Cycle arrival);
+  bool idle() const { return inside_ == 0; }
+  std::size_t payloads() const { return pool_.in_use(); }
+  std::uint32_t inside() const { return inside_; }
+  // Forgets everything, as does the hub: none of its payloads will come back.
+  void reset();
+
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  const char* handler_name() const override { return "device memory aperture"; }
+
+ private:
+  enum Event : std::uint32_t { kBegin, kAnswer, kSend };
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  // A transaction of the host.
+  struct Access {
+    tlm::tlm_generic_payload* payload = nullptr;  // null: free
+    std::uint64_t address = 0;
+    std::uint64_t next = 0;  // offset of the first byte that no piece has been made for
+    std::uint32_t pieces = 0;
+    tlm::tlm_response_status status = tlm::TLM_OK_RESPONSE;
+    // The range as it is in memory: streaming and byte enables are folded into it.
+    std::vector<std::uint8_t> image;
+    std::vector<std::uint8_t> wanted;  // byte enables; empty: all
+  };
+  // A line of it, on its way.
+  struct Piece {
+    protocol::MemoryRequest* request = nullptr;
+    std::uint32_t access = kNone;
+    std::uint64_t offset = 0;
+    bool answered = false;
+  };
+
+  bool on_response(tlm::tlm_generic_payload& payload, std::uint32_t index, Cycle arrival);
+  void on_room(std::uint32_t index, Cycle when);
+  void begin(std::uint32_t number);
+  static void fold(Access& access);
+  void send_pieces();
+  void send_piece(std::uint32_t number, std::uint64_t bytes);
+  void take_answer(std::uint32_t number);
+  void finish(std::uint32_t number);
+
+  Domain& domain_;
+  MemoryOut& out_;
+  BoundarySocket* socket_ = nullptr;
+  const std::uint64_t base_;
+  const std::uint64_t size_;
+  protocol::RequestPool pool_;
+  std::vector<Access> accesses_;     // one per place
+  std::deque<std::uint32_t> queue_;  // those that have pieces to send
+  IndexPool<Piece> pieces_;
+  std::uint32_t inside_ = 0;
+};
+
+// Device memory as the CPU sees it without waiting: blocking and debug accesses to the aperture, and direct pointers
+// (DMI, HST-02).
+
+// The device behind the boundary, as far as its sockets need it at once.
+class Device {
+ public:
+  // Device memory, newest bytes first; no time, no effect on anything else. False: outside memory.
+  virtual bool read_memory(std::uint64_t address, void* to, std::uint64_t bytes) = 0;
+  virtual bool write_memory(std::uint64_t address, const void* from, std::uint64_t bytes) = 0;
+  // A pointer to bytes [first, last] around `address`, good until `invalidate` is called with a range that touches it.
+  // False: not now (the machine works on them), or not at all (attached memory).
+  virtual bool direct_memory(std::uint64_t address, std::uint8_t*& pointer, std::uint64_t& first,
+                             std::uint64_t& last) = 0;
+  virtual bool grants_direct() const = 0;  // false: direct_memory() never succeeds
+  // Some of these bytes are corrupt (an uncorrectable error).
+  virtual bool corrupt_memory(std::uint64_t address, std::uint64_t bytes) const = 0;
+  virtual void on_invalidate(std::function<void(std::uint64_t first, std::uint64_t last)> invalidate) = 0;
+  // Back to the state after elaboration; resets the domain, and with it the host interface. Called outside the domain's
+  // events: from a process of the host interface or from inside a blocking access of the host.
+  virtual void reset_device() = 0;
+  // Nothing of before the last reset is out on the host's bus any more.
+  virtual bool settled() const = 0;
+
+ protected:
+  ~Device() = default;
+};
+
+class MemoryWindow {
+ public:
+  struct Counters {
+    Counter& accesses;
+    Counter& bytes;
+  };
+  // `size` bytes of memory, on the CPU's bus from `base` on; `latency` of an access. Grants that end are told to
+  // `socket`. All references must outlive it.
+  MemoryWindow(Device& device, BoundarySocket& socket, std::uint64_t base, std::uint64_t size,
+               const sc_core::sc_time& latency, const Counters& counters);
+
+  // An access of any kind has come.
+  void count(const tlm::tlm_generic_payload& payload) {
+    counters_.accesses.add();
+    counters_.bytes.add(payload.get_data_length());
+  }
+  tlm::tlm_response_status access(tlm::tlm_generic_payload& payload);
+  unsigned debug(tlm::tlm_generic_payload& payload);
+  // `refusing`: nothing is granted now.
+  bool grant(tlm::tlm_generic_payload& payload, tlm::tlm_dmi& dmi, bool refusing);
+
+ private:
+  void on_invalidate(std::uint64_t first, std::uint64_t last);
+
+  Device& device_;
+  BoundarySocket& socket_;
+  const std::uint64_t base_;
+  const std::uint64_t size_;
+  const sc_core::sc_time latency_;
+  Counters counters_;
+  std::set<std::uint64_t> granted_bases_;  // with which direct access was granted
+  bool refused_ = false;                   // the last time that somebody asked for it
+  sc_core::sc_time refused_at_;
 };
 
 }  // namespace heddle::host

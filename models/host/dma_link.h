@@ -9,8 +9,8 @@
 #include <string>
 
 #include "common/domain.h"
-#include "common/link_pace.h"
-#include "common/ring.h"
+#include "common/index_pool.h"
+#include "common/link_network.h"
 #include "common/stats.h"
 #include "common/waits.h"
 #include "host/boundary_params.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "arch/little_endian.h"
+#include "arch/address_map.h"
+#include "arch/byte_codec.h"
 #include "arch/memory_op.h"
-#include "arch/unified_address.h"
 
 namespace heddle::host {
 namespace {

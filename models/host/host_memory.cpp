@@ -5,7 +5,7 @@
 
 #include <tlm_utils/peq_with_get.h>
 
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
 #include "common/storage.h"

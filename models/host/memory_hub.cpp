@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "arch/unified_address.h"
-#include "common/lines.h"
+#include "arch/address_map.h"
+#include "common/bits.h"
 
 namespace heddle::host {
 namespace {

@@ -3,7 +3,7 @@
 //
 // Device memory is reached at the L2 slices, the point of coherence; the host's memory through the DMA initiator, a
 // boundary of the device that speaks the base protocol and nothing else. Requests carry unified addresses
-// (arch/unified_address.h) and stay within 128 aligned bytes.
+// (arch/address_map.h) and stay within 128 aligned bytes.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,11 @@
 #include "arch/address_map.h"
 #include "common/block.h"
 #include "common/index_pool.h"
-#include "common/link_pace.h"
+#include "common/link_network.h"
 #include "common/memory_socket.h"
-#include "common/ring.h"
 #include "host/boundary_params.h"
 #include "host/dma_port.h"
-#include "host/hub_flush.h"
-#include "host/memory_hub_translation.h"
+#include "host/memory_hub_parts.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::host {

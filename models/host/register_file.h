@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <deque>
 
-#include "host/register_store.h"
 #include "host/register_table.h"
-#include "host/share_registers.h"
+#include "host/register_text.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
 #include "protocol/packet_copy.h"

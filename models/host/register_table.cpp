@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "arch/hsa_status.h"
+#include "arch/aql_packet.h"
 #include "common/error.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"

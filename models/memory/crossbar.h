@@ -11,10 +11,9 @@
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
-#include "memory/crossbar_params.h"
-#include "memory/crossbar_requests.h"
-#include "memory/crossbar_responses.h"
+#include "memory/crossbar_paths.h"
 #include "memory/crossbar_routes.h"
+#include "memory/memory_params.h"
 #include "protocol/sm_tmau.h"
 
 namespace heddle::memory {

@@ -8,7 +8,7 @@
 #include "common/link_network.h"
 #include "common/packet_port.h"
 #include "common/timebase.h"
-#include "memory/crossbar_fan_out.h"
+#include "memory/crossbar_routes.h"
 #include "protocol/memory_request.h"
 #include "protocol/sm_tmau.h"
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "common/lines.h"
+#include "common/bits.h"
 
 namespace heddle::memory {
 namespace {

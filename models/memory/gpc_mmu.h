@@ -14,14 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "common/block.h"
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
-#include "common/ring.h"
+#include "memory/memory_params.h"
 #include "memory/mmu.h"
-#include "memory/mmu_params.h"
 #include "memory/tlb.h"
 #include "protocol/memory_request.h"
 #include "protocol/tlb_mmu.h"

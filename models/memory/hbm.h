@@ -14,13 +14,11 @@
 #include "common/block.h"
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
-#include "common/ring.h"
 #include "common/storage.h"
 #include "memory/direct_memory.h"
+#include "memory/hbm_banks.h"
 #include "memory/hbm_channel.h"
-#include "memory/hbm_map.h"
-#include "memory/hbm_params.h"
-#include "memory/hbm_timing.h"
+#include "memory/memory_params.h"
 
 namespace heddle::memory {
 

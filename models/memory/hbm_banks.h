@@ -8,9 +8,74 @@
 
 #include "common/error.h"
 #include "common/stats.h"
-#include "memory/hbm_timing.h"
+#include "memory/memory_params.h"
 
 namespace heddle::memory {
+
+// Timings of the memory part: a table per standard in nanoseconds, and the same in fractions of a cycle.
+
+// Times of a channel are in 1/1024 of a cycle, so that bandwidths are exact though bursts do not take whole cycles.
+using HbmTick = std::uint64_t;
+constexpr HbmTick kTicksPerCycle = 1024;
+constexpr HbmTick kNoTick = ~HbmTick{0};
+
+// Of a pseudo-channel, in nanoseconds unless said otherwise. docs/memory.md says where the numbers come from.
+struct HbmTable {
+  const char* name;
+  std::uint32_t pins;
+  std::uint32_t groups;           // bank groups; those of several stack levels count separately
+  std::uint32_t banks_per_group;  // groups and banks are powers of two, 64 banks at most
+  std::uint32_t row_bytes;
+  std::uint32_t burst_bytes;  // of one column command
+  std::uint32_t ccd_long;     // column to column inside a bank group, in bursts; 1 between bank groups
+  double rcd;                 // activate to column
+  double rp;                  // precharge to activate
+  double ras;                 // activate to precharge
+  double cl;                  // read to its data
+  double cwl;                 // write to its data
+  double rtp;                 // read to precharge
+  double wr;                  // end of written data to precharge
+  double rrd_short;           // activate to activate
+  double rrd_long;            // the same inside a bank group
+  double faw;                 // window of four activates
+  double wtr_short;           // end of written data to read
+  double wtr_long;            // the same inside a bank group
+  double turn;                // the bus stays free between read and written data
+  double rfc;                 // refresh of all banks
+  double rfc_bank;            // refresh of one bank
+  double refi;                // average interval in which every bank is refreshed, at a refresh_rate of 1
+};
+const HbmTable& table_of(HbmStandard standard);
+
+// The same for accesses of params.access_bytes, which are one or more bursts from one row, in ticks.
+struct HbmTiming {
+  HbmTiming(const HbmParams& params, double cycle_ns);
+
+  std::uint32_t groups;
+  std::uint32_t banks;
+  std::uint32_t row_bytes;
+  std::uint32_t access_bytes;
+  HbmTick access;       // data of one access on the bus
+  HbmTick access_long;  // column to column inside a bank group
+  HbmTick rcd;
+  HbmTick rp;
+  HbmTick ras;
+  HbmTick rrd_short;
+  HbmTick rrd_long;
+  HbmTick faw;
+  HbmTick read_data;  // column command to the end of its data
+  HbmTick read_to_pre;
+  HbmTick write_to_pre;
+  HbmTick read_to_write;
+  HbmTick write_to_read;
+  HbmTick write_to_read_long;
+  HbmRefresh refresh;
+  HbmTick rfc;   // of what one refresh command covers
+  HbmTick refi;  // between refresh commands of the channel
+
+  // A read of one access that meets a closed row and an idle channel.
+  HbmTick unloaded() const { return rcd + read_data; }
+};
 
 enum class HbmCommand { activate, precharge, read, write, refresh };
 
@@ -115,6 +180,67 @@ class HbmBanks {
   bool last_write_ = false;
   HbmTick next_refresh_;
   std::uint32_t refresh_bank_ = 0;
+};
+
+// Which channel, bank and row hold an address.
+struct DecodedAddress {
+  std::uint32_t channel = 0;
+  std::uint32_t bank = 0;  // its group: bank % groups
+  std::uint32_t row = 0;
+  std::uint64_t line = 0;  // number in the channel
+};
+
+// Chunks of `interleave` bytes are dealt to channels: every run of as many consecutive chunks as there are channels has
+// one in each, and a hash turns the order from row to row. Inside a channel, rows are dealt to banks, bank groups
+// first, and the bank is XORed with a hash of the row. So streams and strides of powers of two spread over both, and
+// the lines of a chunk share a row.
+class HbmMap {
+ public:
+  static constexpr std::uint32_t kLineBytes = 128;
+
+  // interleave and row_bytes: powers of two, interleave from a line to a row; banks: a power of two
+  HbmMap(std::uint32_t channels, std::uint32_t banks, std::uint32_t row_bytes, std::uint64_t interleave)
+      : channels_(channels),
+        bank_bits_(log2_of(banks)),
+        chunk_bits_(log2_of(interleave)),
+        row_bits_(log2_of(row_bytes)) {
+    HEDDLE_CHECK(channels > 0 && interleave >= kLineBytes && interleave <= row_bytes,
+                 "an interleave that no row holds");
+  }
+
+  std::uint32_t channels() const { return channels_; }
+
+  DecodedAddress decode(std::uint64_t address) const {
+    const std::uint64_t chunk = address >> chunk_bits_;
+    const std::uint64_t run = chunk / channels_;
+    // Chunks that share a row stay in the same channel.
+    const std::uint64_t turn = hash(run >> (row_bits_ - chunk_bits_)) >> 32;
+    DecodedAddress decoded;
+    decoded.channel = static_cast<std::uint32_t>((chunk - run * channels_ + turn) % channels_);
+    const std::uint64_t local = run << chunk_bits_ | (address & ((std::uint64_t{1} << chunk_bits_) - 1));
+    decoded.line = local / kLineBytes;
+    const std::uint64_t row = local >> row_bits_;
+    const std::uint64_t high = row >> bank_bits_;
+    const std::uint64_t banks = std::uint64_t{1} << bank_bits_;
+    decoded.bank = static_cast<std::uint32_t>((row ^ hash(high) >> 32) & (banks - 1));
+    decoded.row = static_cast<std::uint32_t>(high);
+    return decoded;
+  }
+
+ private:
+  static std::uint64_t hash(std::uint64_t value) {
+    value *= 0x9E37'79B9'7F4A'7C15U;
+    return value ^ value >> 29;
+  }
+  static std::uint32_t log2_of(std::uint64_t value) {
+    HEDDLE_CHECK(value != 0 && (value & (value - 1)) == 0, "not a power of two");
+    return static_cast<std::uint32_t>(63 - __builtin_clzll(value));
+  }
+
+  std::uint32_t channels_;
+  std::uint32_t bank_bits_;
+  std::uint32_t chunk_bits_;
+  std::uint32_t row_bits_;
 };
 
 }  // namespace heddle::memory

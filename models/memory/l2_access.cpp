@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 #include "arch/tensor_data.h"
 #include "common/bits.h"
 

@@ -1,10 +1,13 @@
 // What a slice does to one line, as its core sees it: no sockets, no time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "arch/address_map.h"
 #include "arch/memory_op.h"
+#include "common/bits.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::memory {
@@ -58,7 +61,7 @@ struct L2Access {
   std::uint32_t missing(const LineMask& valid) const { return kind == Kind::write ? 0 : (bytes & ~valid).touched(); }
 };
 
-// From a payload to what a slice does (l2_decode.cpp). Anything but TLM_OK_RESPONSE says why the request is refused
+// From a payload to what a slice does (l2_command.cpp). Anything but TLM_OK_RESPONSE says why the request is refused
 // (MEM-05). A payload without our extension is a plain access. Judged liberally: the status that it comes with does not
 // matter, nor a streaming width of 0.
 tlm::tlm_response_status decode(tlm::tlm_generic_payload& payload, const arch::AddressMap& map, L2Access& access);
@@ -73,5 +76,45 @@ inline bool changes_values(L2Access::Kind kind) {
 std::uint32_t values_of(const L2Access& access);
 // Cycles that they take at `rate` per cycle; those of one address follow each other.
 std::uint32_t atomic_cycles(const L2Access& access, std::uint32_t rate);
+
+// Sectors of memory whose data are corrupt (an uncorrectable error), in the cache or out of it.
+
+// A sector stays corrupt until a write covers all of it.
+class L2Poison {
+ public:
+  bool any() const { return !sectors_.empty(); }
+
+  void add(std::uint64_t line, std::uint32_t sectors) {
+    bits::for_each(sectors, [&](std::uint32_t sector) {
+      const std::uint64_t number = line * arch::kSectorsPerLine + sector;
+      if (std::find(sectors_.begin(), sectors_.end(), number) == sectors_.end()) sectors_.push_back(number);
+    });
+  }
+  // One of these sectors is corrupt.
+  bool touches(std::uint64_t line, std::uint32_t sectors) const {
+    return std::any_of(sectors_.begin(), sectors_.end(), [&](std::uint64_t number) {
+      return number / arch::kSectorsPerLine == line &&
+             bits::contains(sectors, static_cast<std::uint32_t>(number % arch::kSectorsPerLine));
+    });
+  }
+  // An access takes effect: a write clears what it covers; a reader of corrupt data is told so.
+  void apply(const L2Access& access) {
+    if (access.kind == L2Access::Kind::prefetch) return;
+    if (access.kind == L2Access::Kind::write) return clear(access.line, access.bytes);
+    if (access.extension != nullptr && touches(access.line, access.bytes.touched())) access.extension->poisoned = true;
+  }
+  // These bytes are new.
+  void clear(std::uint64_t line, const LineMask& written) {
+    const auto is_new = [&](std::uint64_t number) {
+      const LineMask whole = LineMask::sectors(1U << number % arch::kSectorsPerLine);
+      return number / arch::kSectorsPerLine == line && (written & whole) == whole;
+    };
+    sectors_.erase(std::remove_if(sectors_.begin(), sectors_.end(), is_new), sectors_.end());
+  }
+  void reset() { sectors_.clear(); }
+
+ private:
+  std::vector<std::uint64_t> sectors_;  // by number in memory: few, if any
+};
 
 }  // namespace heddle::memory

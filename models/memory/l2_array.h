@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/big_memory.h"
-#include "common/cache_warming.h"
+#include "common/storage.h"
 #include "memory/l2_access.h"
 
 namespace heddle::memory {

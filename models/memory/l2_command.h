@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/bits.h"
-#include "common/ring.h"
+#include "common/index_pool.h"
 #include "common/stats.h"
 #include "memory/l2_access.h"
 

@@ -13,12 +13,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory/l2_access.h"
 #include "memory/l2_array.h"
-#include "memory/l2_blocking_path.h"
 #include "memory/l2_command.h"
-#include "memory/l2_flush.h"
-#include "memory/l2_mshr.h"
-#include "memory/l2_poison.h"
+#include "memory/l2_ingress.h"
+#include "memory/l2_memory_port.h"
 #include "memory/l2_write_buffer.h"
 
 namespace heddle::memory {

@@ -8,7 +8,7 @@
 #include "memory/direct_memory.h"
 #include "memory/l2_core.h"
 #include "memory/l2_memory_port.h"
-#include "memory/l2_params.h"
+#include "memory/memory_params.h"
 
 namespace heddle::memory {
 

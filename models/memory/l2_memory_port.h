@@ -2,13 +2,20 @@
 // Any memory that speaks the base protocol can stand behind it.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "common/bits.h"
+#include "common/cycle.h"
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
+#include "memory/l2_access.h"
+#include "memory/l2_array.h"
 #include "memory/l2_command.h"
-#include "memory/l2_params.h"
+#include "memory/l2_write_buffer.h"
+#include "memory/memory_params.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::memory {
@@ -74,6 +81,80 @@ class L2MemoryPort final : private EventHandler {
   Cycle free_at_ = 0;
   IndexPool<Transfer> transfers_;
   std::vector<protocol::MemoryRequest*> stale_;  // still with an attached memory when the slice was reset
+};
+
+// write_back of a whole slice: writes that have been acknowledged before it came are in memory when it is answered
+// (MEM-06).
+//
+// A walk over the array sends every dirty line into the write buffer, as far as that has room, and ends when all
+// entries up to the walk's last one have left. Requests that come during a walk share the next one, since lines may
+// have become dirty behind it.
+class L2Flush {
+ public:
+  // Requests that are done are appended to `served`.
+  L2Flush(L2Array& array, L2WriteBuffer& buffer, std::vector<L2Served>& served)
+      : array_(array), buffer_(buffer), served_(served) {}
+
+  // False: memory has everything already. Otherwise the request will be among those served.
+  bool begin(void* request);
+  // The write buffer has room again, or an entry less.
+  void advance();
+  // Memory has refused bytes of an entry of the write buffer.
+  void note_failure(std::uint64_t order, int status);
+
+  bool idle() const { return current_.empty() && next_.empty(); }
+  void reset();
+
+ private:
+  static constexpr std::uint32_t kNone = L2Array::kNone;
+
+  L2Array& array_;
+  L2WriteBuffer& buffer_;
+  std::vector<L2Served>& served_;
+  std::vector<void*> current_;    // requests that wait for the walk and what it has found
+  std::vector<void*> next_;       // requests that came after it had begun
+  std::uint32_t cursor_ = kNone;  // the line at which the walk goes on; kNone: it is through
+  std::uint64_t last_order_ = 0;  // then: the entries up to this one count
+  int status_ = kL2Ok;
+};
+
+// The data port of an L2 slice: one access at a time, for as many cycles as its bytes take.
+class L2DataPort {
+ public:
+  explicit L2DataPort(const L2Params& params) : atomic_rate_(params.atomic_rate) {
+    for (std::uint32_t i = 0; i <= arch::kSectorsPerLine; ++i) {
+      const std::uint32_t bytes = i * arch::kSectorBytes;
+      sector_cycles_[i] = std::max<Cycle>(1, (bytes + params.bandwidth - 1) / params.bandwidth);
+    }
+  }
+
+  Cycle cycles_of(const L2Access& access) const {
+    switch (access.kind) {
+      case L2Access::Kind::read:
+      case L2Access::Kind::write:
+        return sector_cycles_[bits::count(access.bytes.touched())];
+      case L2Access::Kind::atomic:
+      case L2Access::Kind::reduce:
+        return atomic_cycles(access, atomic_rate_);
+      case L2Access::Kind::prefetch:
+      case L2Access::Kind::write_back:
+        break;
+    }
+    return 1;
+  }
+  Cycle free_at() const { return free_at_; }
+  // Takes the port as soon as it is free. Returns when that is: `now` or later.
+  Cycle take(Cycle now, Cycle cycles) {
+    const Cycle start = std::max(now, free_at_);
+    free_at_ = start + cycles;
+    return start;
+  }
+  void reset() { free_at_ = 0; }
+
+ private:
+  std::array<Cycle, arch::kSectorsPerLine + 1> sector_cycles_{};  // by number of sectors
+  std::uint32_t atomic_rate_;
+  Cycle free_at_ = 0;
 };
 
 }  // namespace heddle::memory

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/lines.h"
+#include "common/bits.h"
 
 namespace heddle::memory {
 namespace {

@@ -14,15 +14,14 @@
 
 #include "arch/address_map.h"
 #include "common/block.h"
+#include "common/index_pool.h"
 #include "common/memory_socket.h"
-#include "common/ring.h"
 #include "memory/direct_memory.h"
 #include "memory/l2_core.h"
-#include "memory/l2_data_port.h"
 #include "memory/l2_functional_path.h"
 #include "memory/l2_ingress.h"
 #include "memory/l2_memory_port.h"
-#include "memory/l2_params.h"
+#include "memory/memory_params.h"
 #include "memory/memory_warming.h"
 
 namespace heddle::memory {

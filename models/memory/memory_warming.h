@@ -1,9 +1,9 @@
-// Who fetches into the caches of the computer what events of the memory path will touch (common/cache_warming.h): the
+// Who fetches into the caches of the computer what events of the memory path will touch (common/storage.h): the
 // packet, then what it carries; the request, then the tags of its set, then its line.
 #pragma once
 
-#include "common/cache_warming.h"
 #include "common/link_network.h"
+#include "common/storage.h"
 #include "memory/l2_array.h"
 #include "protocol/memory_request.h"
 

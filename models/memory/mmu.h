@@ -10,11 +10,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "common/block.h"
+#include "common/index_pool.h"
 #include "common/packet_socket.h"
-#include "common/ring.h"
-#include "memory/mmu_params.h"
+#include "memory/memory_params.h"
 #include "memory/tlb.h"
 #include "protocol/host_task.h"
 #include "protocol/memory_client.h"

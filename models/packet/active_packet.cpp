@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 
 namespace heddle::packet {
 

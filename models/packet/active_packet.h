@@ -10,7 +10,7 @@
 
 #include "arch/aql_packet.h"
 #include "arch/kernel_object.h"
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "common/index_pool.h"
 #include "packet/packet_log.h"
 #include "packet/reference_table.h"

@@ -1,6 +1,6 @@
 #include "packet/completion.h"
 
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 
 namespace heddle::packet {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "common/index_pool.h"
-#include "packet/pipeline_stage.h"
+#include "packet/packet_reporter.h"
 
 namespace heddle::packet {
 

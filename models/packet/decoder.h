@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "packet/packet_check.h"
-#include "packet/pipeline_stage.h"
+#include "packet/packet_reporter.h"
 
 namespace heddle::packet {
 

@@ -6,10 +6,10 @@
 #include <deque>
 #include <unordered_map>
 
-#include "arch/code_store.h"
+#include "arch/kernel_object.h"
 #include "packet/completion.h"
 #include "packet/decoder.h"
-#include "packet/pipeline_stage.h"
+#include "packet/packet_reporter.h"
 #include "protocol/packet_task.h"
 
 namespace heddle::packet {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "packet/completion.h"
-#include "packet/pipeline_stage.h"
+#include "packet/packet_reporter.h"
 #include "packet/ring_reader.h"
 
 namespace heddle::packet {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "arch/unified_address.h"
+#include "arch/address_map.h"
 
 namespace heddle::packet {
 namespace {

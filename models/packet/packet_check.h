@@ -5,7 +5,6 @@
 #include <string>
 
 #include "arch/aql_packet.h"
-#include "arch/code_store.h"
 #include "arch/kernel_object.h"
 #include "arch/sm_limits.h"
 

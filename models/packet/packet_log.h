@@ -8,7 +8,6 @@
 #include <string>
 
 #include "arch/aql_packet.h"
-#include "arch/hsa_status.h"
 #include "common/cycle.h"
 
 namespace heddle::packet {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/code_store.h"
+#include "arch/kernel_object.h"
 #include "arch/sm_limits.h"
 #include "common/block.h"
 #include "common/memory_socket.h"

@@ -15,7 +15,6 @@
 #include "packet/dispatcher.h"
 #include "packet/head_of_queue.h"
 #include "packet/other_packets.h"
-#include "packet/queue_control.h"
 #include "packet/ring_reader.h"
 
 namespace heddle::packet {

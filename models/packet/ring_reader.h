@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "packet/pipeline_stage.h"
-#include "packet/queue_core.h"
+#include "packet/packet_reporter.h"
+#include "packet/queue_table.h"
 
 namespace heddle::packet {
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "arch/aql_packet.h"
-#include "arch/hsa_status.h"
 
 namespace heddle::protocol {
 

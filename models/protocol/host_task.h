@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "common/cycle.h"
 
 namespace heddle::protocol {
@@ -12,7 +12,6 @@ namespace heddle::protocol {
 // Host -> device, at any time, outside all streams.
 //
 // Host -> CWD: which TPCs may receive work from now on (TPC enable table). A cleared TPC finishes what runs on it.
-
 struct TpcEnablePacket {
   std::uint32_t gpc = 0;
   std::uint32_t tpc = 0;  // of the GPC
@@ -55,7 +54,6 @@ struct SubcontextPacket {
 };
 
 // Host -> task management: an operation enters its stream. Task management -> host: it is done.
-
 enum class SubmitKind : std::uint8_t {
   kernel,   // runs on the SMs
   hold,     // holds its place in the stream for a time: a copy or a fill of a recording (INP-11)

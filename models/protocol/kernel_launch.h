@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "arch/kernel_record.h"
 #include "arch/raster.h"
 #include "arch/sm_limits.h"
+#include "arch/task_record.h"
 
 namespace heddle::protocol {
 

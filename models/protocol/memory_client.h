@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/domain.h"
+#include "common/index_pool.h"
 #include "common/memory_socket.h"
-#include "common/ring.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::protocol {

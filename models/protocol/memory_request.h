@@ -15,8 +15,8 @@
 #include <tlm>
 
 #include "arch/memory_op.h"
-#include "common/big_memory.h"
-#include "protocol/bulk_target.h"
+#include "common/storage.h"
+#include "protocol/sm_tmau.h"
 
 namespace heddle::protocol {
 

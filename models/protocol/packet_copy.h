@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "arch/hsa_status.h"
+#include "arch/aql_packet.h"
 
 namespace heddle::protocol {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "protocol/host_task.h"
 
 namespace heddle::protocol {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "arch/dsmem.h"
+#include "arch/address_map.h"
 
 namespace heddle::protocol {
 

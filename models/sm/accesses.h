@@ -8,7 +8,7 @@
 #include "arch/warp_program.h"
 #include "common/cycle.h"
 #include "common/index_pool.h"
-#include "sm/coalescer.h"
+#include "sm/lane_data.h"
 #include "sm/shared_memory.h"
 #include "sm/sm_params.h"
 #include "sm/warp.h"

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "arch/mbarrier.h"
+#include "common/bits.h"
+#include "sm/lane_data.h"
+#include "sm/load_store_unit.h"
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
@@ -123,6 +127,182 @@ void BarrierUnit::pass(Cta& cta, Cycle when) {
   if (!cta.in_cga() || place_.gpc >= clusters_.gpcs()) return;
   const std::uint32_t id = cta.start.tag.cga_id;
   clusters_.barrier(place_.gpc, id, cta.cluster.phases > clusters_.phases(place_.gpc, id), waited);
+}
+
+namespace {
+
+using arch::kMbarrierBytes;
+using arch::MbarrierResult;
+using arch::MbarrierTest;
+using arch::Scope;
+using arch::Space;
+
+bool orders(const Operation& operation) { return operation.scope != Scope::cta; }
+
+bool is_wait(OpCode code) { return code == OpCode::mbarrier_wait || code == OpCode::mbarrier_test; }
+
+MbarrierResult changed(const Operation& operation, std::uint32_t lane, std::uint64_t& object, std::uint32_t& parity) {
+  const std::uint64_t first = operation.data[lane][0];
+  switch (operation.code) {
+    case OpCode::mbarrier_init:
+      return arch::mbarrier_init(object, first);
+    case OpCode::mbarrier_invalidate:
+      return arch::mbarrier_invalidate(object);
+    case OpCode::mbarrier_expect:
+      return arch::mbarrier_expect(object, first);
+    case OpCode::mbarrier_complete:
+      return arch::mbarrier_complete(object, first);
+    default:
+      return arch::mbarrier_arrive(object, first, operation.data[lane][1], &parity);
+  }
+}
+
+}  // namespace
+
+// Every lane must name an object.
+std::optional<IssueFault> MbarrierUnit::check(std::uint32_t slot, const Operation& operation) const {
+  const std::uint32_t window = warps_[slot].cta;
+  for (std::uint64_t rest = operation.lanes; rest != 0; rest = bits::without_lowest(rest)) {
+    const std::uint32_t lane = bits::lowest(rest);
+    const std::uint64_t address = operation.address[lane];
+    FaultKind kind = FaultKind::misaligned;
+    if (address % kMbarrierBytes == 0) {
+      const bool inside = peers_.shared.contains(window, address, kMbarrierBytes);
+      const bool reads = operation.code != OpCode::mbarrier_init;
+      if (inside && !(reads && peers_.shared.poisoned(window, address, kMbarrierBytes))) continue;
+      kind = inside ? FaultKind::poison : FaultKind::shared_bounds;
+    }
+    return IssueFault{kind, lane, address};
+  }
+  return std::nullopt;
+}
+
+IssueResult MbarrierUnit::issue(std::uint32_t slot, const Operation& operation) {
+  const std::uint32_t first = operation.lanes == 0 ? 0 : bits::lowest(operation.lanes);
+  const bool remote = operation.space == Space::cluster;
+  const bool can_be_remote = operation.code == OpCode::mbarrier_arrive || operation.code == OpCode::mbarrier_expect ||
+                             operation.code == OpCode::mbarrier_complete;
+  const bool returns = operation.destination != arch::kNoRegister;
+  const bool exists = remote ? can_be_remote && !returns : operation.space == Space::shared;
+  if (!exists || (operation.code == OpCode::mbarrier_test && !returns)) {
+    return IssueResult::fault(FaultKind::unsupported, first, operation.address[first]);
+  }
+  if (remote) {
+    const std::uint32_t misaligned = first_misaligned(operation.lanes, operation.address, kMbarrierBytes);
+    if (misaligned < arch::kWarpLanes) {
+      return IssueResult::fault(FaultKind::misaligned, misaligned, operation.address[misaligned]);
+    }
+    if (const auto wrong = peers_.accesses.check_cluster(slot, operation, kMbarrierBytes)) return *wrong;
+  } else if (const auto wrong = check(slot, operation)) {
+    return *wrong;
+  }
+  if (is_wait(operation.code)) return wait(slot, operation);
+  if (operation.code == OpCode::mbarrier_arrive && arch::releases(operation.order) && orders(operation)) {
+    return peers_.releases.defer(slot, operation);
+  }
+  return remote ? peers_.accesses.access(slot, operation) : change(slot, operation);
+}
+
+IssueResult MbarrierUnit::issue_deferred(std::uint32_t slot, const Operation& operation) {
+  return operation.space == Space::shared ? change(slot, operation) : peers_.accesses.access(slot, operation);
+}
+
+// Lanes follow each other; a waiter sees what each of them leaves.
+IssueResult MbarrierUnit::change(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  Cta& cta = ctas_[warp.cta];
+  if (const auto wrong = check(slot, operation)) return *wrong;  // a release takes its time
+  const Cycle ready = touch_shared();
+  for (std::uint64_t rest = operation.lanes; rest != 0; rest = bits::without_lowest(rest)) {
+    const std::uint32_t lane = bits::lowest(rest);
+    const std::uint64_t address = operation.address[lane];
+    std::uint64_t object = peers_.shared.word(warp.cta, address);
+    std::uint32_t parity = 0;
+    if (changed(operation, lane, object, parity) == MbarrierResult::wrong) {
+      return IssueResult::fault(FaultKind::mbarrier, lane, address);
+    }
+    peers_.shared.set_word(warp.cta, address, object);
+    if (operation.destination != arch::kNoRegister) warp.state.of(operation.destination)[lane] = parity;
+    look_at_waiters(cta, ready);
+    if (cta.killed()) return IssueResult::blocks();
+  }
+  return IssueResult::done(ready, now() + 1);
+}
+
+IssueResult MbarrierUnit::wait(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  const Cycle ready = touch_shared();
+  const Waiting waiting = waiting_lanes(slot, operation);
+  if (waiting.wrong) return *waiting.wrong;
+  warp.acquires = arch::acquires(operation.order) && orders(operation);
+  if (operation.code == OpCode::mbarrier_test) {
+    std::uint32_t* registers = warp.state.of(operation.destination);
+    bits::for_each(operation.lanes,
+                   [&](std::uint32_t lane) { registers[lane] = bits::contains(waiting.lanes, lane) ? 0 : 1; });
+    if (warp.acquires && waiting.lanes != operation.lanes) peers_.l1.invalidate_all();
+    return IssueResult::done(ready, now() + 1);
+  }
+  warp.write_results(now() + 1);
+  warp.wait = WarpWait::mbarrier;
+  warp.since = now() + 1;
+  warp.release.answered = ready;
+  if (waiting.lanes == 0) {
+    passed(slot, ready);
+    return IssueResult::blocks();
+  }
+  warp.keep(operation);
+  warp.operation->lanes = waiting.lanes;
+  ctas_[warp.cta].mbarrier_waiters.push_back(slot);
+  return IssueResult::blocks();
+}
+
+MbarrierUnit::Waiting MbarrierUnit::waiting_lanes(std::uint32_t slot, const Operation& operation) const {
+  const std::uint32_t window = warps_[slot].cta;
+  Waiting waiting;
+  for (std::uint64_t rest = operation.lanes; rest != 0; rest = bits::without_lowest(rest)) {
+    const std::uint32_t lane = bits::lowest(rest);
+    const std::uint64_t address = operation.address[lane];
+    const bool inside = peers_.shared.contains(window, address, kMbarrierBytes);
+    const MbarrierTest test = inside ? arch::mbarrier_test(peers_.shared.word(window, address), operation.data[lane][0])
+                                     : MbarrierTest::wrong;
+    if (test == MbarrierTest::wrong) {
+      waiting.wrong = IssueFault{inside ? FaultKind::mbarrier : FaultKind::shared_bounds, lane, address};
+      return waiting;
+    }
+    if (test == MbarrierTest::waits) waiting.lanes |= arch::LaneMask{1} << lane;
+  }
+  return waiting;
+}
+
+void MbarrierUnit::look_at_waiters(Cta& cta, Cycle when) {
+  std::vector<std::uint32_t>& waiters = cta.mbarrier_waiters;
+  for (std::size_t i = 0; i < waiters.size();) {
+    const std::uint32_t slot = waiters[i];
+    Operation& operation = *warps_[slot].operation;
+    const Waiting waiting = waiting_lanes(slot, operation);
+    operation.lanes = waiting.lanes;
+    if (waiting.wrong) return peers_.supervisor.fault(slot, operation.code, *waiting.wrong);
+    if (waiting.lanes != 0) {
+      ++i;
+      continue;
+    }
+    waiters.erase(waiters.begin() + static_cast<std::ptrdiff_t>(i));
+    passed(slot, when);
+  }
+}
+
+void MbarrierUnit::passed(std::uint32_t slot, Cycle when) {
+  Warp& warp = warps_[slot];
+  const Cycle from = std::max({when, warp.release.answered, warp.since});
+  stats_.stall_mbarrier.add(from - warp.since);
+  if (warp.acquires) peers_.l1.invalidate_all();
+  peers_.scheduler.prepare(slot, from);
+}
+
+void MbarrierUnit::window_changed(std::uint32_t window, std::uint32_t, Cycle when) {
+  Cta& cta = ctas_[window];
+  if (!cta.here() || cta.mbarrier_waiters.empty()) return;
+  look_at_waiters(cta, when + params_.memory.shared_latency);
 }
 
 }  // namespace heddle::sm

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "arch/gpu_observation.h"
 #include "common/packet_port.h"
 #include "protocol/gpm_mpc_sm.h"
 #include "sm/cta_table.h"
+#include "sm/dsmem_access.h"
 #include "sm/issue_unit.h"
 #include "sm/l1_cache.h"
+#include "sm/l2_port.h"
+#include "sm/shared_memory.h"
 
 namespace heddle::sm {
 
@@ -45,6 +49,48 @@ class BarrierUnit final : private SmUnit, public IssueUnit {
   Peers peers_;
   ClusterMap& clusters_;
   Cycle free_ = 0;  // when the next warp can arrive
+};
+
+// Asynchronous transaction barriers in a CTA's own shared memory (CGA-14). Those of other CTAs are DSMEM accesses.
+class LoadStoreUnit;
+class WarpScheduler;
+
+class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListener {
+ public:
+  struct Peers {
+    WarpScheduler& scheduler;
+    ReleaseQueue& releases;
+    LoadStoreUnit& accesses;  // for those of other CTAs
+    CtaSupervisor& supervisor;
+    SharedMemory& shared;
+    MemoryPort& port;
+    L1Cache& l1;
+  };
+  MbarrierUnit(const UnitContext& context, const Peers& peers) : SmUnit(context), peers_(peers) {}
+
+  IssueResult issue(std::uint32_t slot, const arch::Operation& operation) override;
+  IssueResult issue_deferred(std::uint32_t slot, const arch::Operation& operation) override;
+
+  // Something in the CTA's window has changed, and is to be seen at `when`. A warp that waits for what is no mbarrier
+  // any more stops its CTA.
+  void look_at_waiters(Cta& cta, Cycle when);
+  void window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override;
+
+ private:
+  // Lanes whose phase has not completed. A lane that waits for what is no mbarrier is a fault.
+  struct Waiting {
+    arch::LaneMask lanes = 0;
+    std::optional<IssueFault> wrong;
+  };
+  std::optional<IssueFault> check(std::uint32_t slot, const arch::Operation& operation) const;
+  IssueResult change(std::uint32_t slot, const arch::Operation& operation);
+  IssueResult wait(std::uint32_t slot, const arch::Operation& operation);
+  Waiting waiting_lanes(std::uint32_t slot, const arch::Operation& operation) const;
+  void passed(std::uint32_t slot, Cycle when);
+  // The port for an operation on one word of shared memory; gives the cycle in which its result is there.
+  Cycle touch_shared() { return peers_.port.take(now(), 1) + params_.memory.shared_latency; }
+
+  Peers peers_;
 };
 
 }  // namespace heddle::sm

@@ -6,7 +6,7 @@
 #include "common/packet_port.h"
 #include "protocol/gpm_mpc_sm.h"
 #include "sm/cta_table.h"
-#include "sm/dsmem_client.h"
+#include "sm/dsmem_paths.h"
 #include "sm/issue_unit.h"
 
 namespace heddle::sm {

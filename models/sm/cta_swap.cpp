@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "sm/bulk_unit.h"
 #include "sm/cta_control.h"
-#include "sm/cta_memory.h"
+#include "sm/cta_table.h"
 #include "sm/device_launch_unit.h"
 #include "sm/faults.h"
 #include "sm/sm_occupancy.h"

@@ -10,9 +10,9 @@
 #include "sm/cta_table.h"
 #include "sm/issue_unit.h"
 #include "sm/l1_cache.h"
+#include "sm/l2_port.h"
 #include "sm/saved_cta.h"
 #include "sm/shared_memory.h"
-#include "sm/transfer_unit.h"
 
 namespace heddle::sm {
 

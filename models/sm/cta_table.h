@@ -1,17 +1,84 @@
 // What an SM keeps of each resident CTA: one record, from its arrival to its end.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "arch/code_store.h"
+#include "arch/kernel_object.h"
+#include "arch/task_record.h"
+#include "arch/warp_program.h"
 #include "common/cycle.h"
+#include "common/packet_port.h"
 #include "protocol/gpm_mpc_sm.h"
-#include "sm/cta_barriers.h"
+#include "sm/l1_cache.h"
+#include "sm/shared_memory.h"
+#include "sm/sm_params.h"
 
 namespace heddle::sm {
+
+// The named barriers of one CTA.
+
+// A barrier opens when as many warps have arrived as its count says, or, without a count, all warps of the CTA that
+// have not exited: a warp that exits no longer counts, and can open a barrier by that. A count is a promise: a barrier
+// that waits for more warps than are left is a fault.
+class CtaBarriers {
+ public:
+  static constexpr std::uint32_t kBarriers = 16;
+
+  enum class Outcome : std::uint8_t {
+    waits,
+    opens,  // for all warps in opened(), the one that arrived included
+    wrong,  // number or count out of range, or another count than those that wait already gave
+  };
+
+  void start(std::uint32_t warps);
+  // `threads`: 0: all of the CTA.
+  Outcome arrive(std::uint32_t barrier, std::uint32_t threads, std::uint32_t warp);
+  // The warp has exited; it does not wait at any barrier. `wrong`: a barrier waits for a count that cannot be reached.
+  Outcome leave();
+  // Warps of the CTA that the last arrive() or leave() let go on.
+  const std::vector<std::uint32_t>& opened() const { return opened_; }
+
+  // For messages: warps at a barrier, and how many it needs.
+  const std::vector<std::uint32_t>& arrived(std::uint32_t barrier) const { return barriers_[barrier].warps; }
+  std::uint32_t needed(std::uint32_t barrier) const;
+
+  // All of its state, to save and restore it (TSK-12). Barriers at which nobody waits have none.
+  struct Waiting {
+    std::uint32_t barrier = 0;
+    std::uint32_t threads = 0;         // as the first of them has said
+    std::vector<std::uint32_t> warps;  // in the order of their arrival
+    bool operator==(const Waiting& other) const {
+      return barrier == other.barrier && threads == other.threads && warps == other.warps;
+    }
+  };
+  struct State {
+    std::uint32_t warps = 0;  // of the CTA
+    std::uint32_t left = 0;   // that have not exited
+    std::vector<Waiting> waiting;
+    bool operator==(const State& other) const {
+      return warps == other.warps && left == other.left && waiting == other.waiting;
+    }
+  };
+  State save() const;
+  // Throws InputError for a state that no CTA can be in.
+  void restore(const State& state);
+
+ private:
+  struct Barrier {
+    std::uint32_t threads = 0;
+    std::vector<std::uint32_t> warps;  // that have arrived
+  };
+  void open(Barrier& barrier);
+
+  std::array<Barrier, kBarriers> barriers_;
+  std::vector<std::uint32_t> opened_;
+  std::uint32_t warps_ = 0;  // of the CTA
+  std::uint32_t left_ = 0;   // that have not exited
+};
 
 // Where a CTA is between its arrival and its end. One of a CGA whose warps have exited, and whose accesses have not all
 // been answered, leaves in steps (CGA-11).
@@ -121,6 +188,53 @@ class CtaTable {
 
  private:
   std::vector<Cta> ctas_;  // by CTA slot
+};
+
+// How long a CTA runs: the same in every run of one seed, whatever the order of events.
+
+// Uniform over [duration.min, duration.max], from seed, operation and CTA alone.
+inline std::uint64_t draw_cycles(const arch::CtaDuration& duration, std::uint64_t seed, std::uint32_t operation,
+                                 std::uint64_t cta) {
+  if (duration.max <= duration.min) return duration.min;
+  // SplitMix64's finaliser over the three numbers.
+  std::uint64_t z = (seed + 1) * 0x9E37'79B9'7F4A'7C15U + std::uint64_t{operation} * 0xD1B5'4A32'D192'ED03U + cta;
+  z = (z ^ (z >> 30)) * 0xBF58'476D'1CE4'E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D0'49BB'1331'11EBU;
+  z ^= z >> 31;
+  const std::uint64_t range = duration.max - duration.min + 1;
+  return duration.min + (range == 0 ? z : z % range);
+}
+
+// The share of an SM's memory that its CTAs have: their windows of shared memory, and what is left for the L1 (CGA-09).
+class ClusterTables;
+class SmOccupancy;
+
+class CtaMemory {
+ public:
+  struct Peers {
+    SharedMemory& shared;
+    L1Cache& l1;
+    ClusterTables& tables;
+    SmOccupancy& occupancy;
+    PacketSender<protocol::ClusterNoticePacket>& notices;
+  };
+  CtaMemory(Timebase& time, const SmParams& params, const Peers& peers) : time_(time), params_(params), peers_(peers) {}
+
+  void enter(const Cta& cta);
+  void leave(const Cta& cta);
+  // The CTA gives back what lies behind that offset; gives the number of bytes that its window has lost. What lies
+  // behind an earlier end is gone already.
+  std::uint32_t give_back(Cta& cta, std::uint64_t from);
+  void reset() { ctas_ = held_ = 0; }
+
+ private:
+  void size_l1();
+
+  Timebase& time_;
+  const SmParams& params_;
+  Peers peers_;
+  std::uint32_t ctas_ = 0;
+  std::uint32_t held_ = 0;  // bytes, with reserves
 };
 
 }  // namespace heddle::sm

@@ -5,8 +5,8 @@
 #include "common/bits.h"
 #include "sm/cta_swap.h"
 #include "sm/faults.h"
-#include "sm/fence_unit.h"
 #include "sm/global_path.h"
+#include "sm/load_store_unit.h"
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {

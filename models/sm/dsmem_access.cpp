@@ -7,7 +7,7 @@
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
 #include "protocol/memory_request.h"
-#include "sm/bulk_place.h"
+#include "sm/bulk_data.h"
 #include "sm/lane_data.h"
 
 namespace heddle::sm {

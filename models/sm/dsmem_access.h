@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "arch/dsmem.h"
+#include "arch/address_map.h"
 #include "arch/warp_program.h"
 #include "common/cycle.h"
-#include "sm/coalescer.h"
+#include "sm/lane_data.h"
 #include "sm/shared_memory.h"
 
 namespace heddle::protocol {

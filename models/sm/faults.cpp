@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "sm/cluster_tables.h"
 #include "sm/cta_control.h"
 #include "sm/cta_table.h"
-#include "sm/resident_cgas.h"
 
 namespace heddle::sm {
 namespace {

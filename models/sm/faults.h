@@ -7,7 +7,7 @@
 
 #include "common/index_pool.h"
 #include "sm/accesses.h"
-#include "sm/dsmem_client.h"
+#include "sm/dsmem_paths.h"
 #include "sm/issue_unit.h"
 
 namespace heddle::sm {

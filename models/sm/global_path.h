@@ -9,10 +9,9 @@
 #include "arch/address_map.h"
 #include "arch/warp_program.h"
 #include "sm/accesses.h"
-#include "sm/coalescer.h"
 #include "sm/l1_cache.h"
 #include "sm/l2_port.h"
-#include "sm/memory_port.h"
+#include "sm/lane_data.h"
 
 namespace heddle::sm {
 

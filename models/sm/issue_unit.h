@@ -10,7 +10,6 @@
 #include "common/timebase.h"
 #include "sm/sm_context.h"
 #include "sm/sm_params.h"
-#include "sm/sm_stats.h"
 #include "sm/warp.h"
 
 namespace heddle::sm {

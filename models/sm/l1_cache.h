@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "arch/memory_op.h"
-#include "common/big_memory.h"
 #include "common/error.h"
+#include "common/storage.h"
 
 namespace heddle::sm {
 

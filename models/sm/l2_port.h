@@ -1,18 +1,113 @@
 // Requests of an SM to the L2: when they leave, and the answers' way back.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/cycle.h"
 #include "common/index_pool.h"
 #include "sm/accesses.h"
-#include "sm/fence_tracker.h"
-#include "sm/memory_port.h"
-#include "sm/sm_stats.h"
+#include "sm/issue_unit.h"
+#include "sm/saved_cta.h"
+#include "sm/sm_context.h"
+#include "sm/sm_params.h"
+#include "sm/sub_partition.h"
+#include "sm/warp.h"
+
+namespace heddle::sm {
+
+// When the load-store unit of an SM takes instructions, and when it serves them: a queue in front of one port (SM-03),
+// and a limit to the requests that are open.
+
+// The port gives 128 bytes per cycle: a line of the L1, or a wavefront of shared memory. Instructions are served in
+// the order of their issue, so their times are known then, and nothing has to be stepped.
+class MemoryPort {
+ public:
+  explicit MemoryPort(std::uint32_t queue) : begins_(queue) {}
+
+  // The first cycle in which an instruction can issue: when the queue has a place.
+  Cycle free() const { return begins_[next_]; }
+  // An instruction that issues at `now` and takes that many cycles of the port; gives the first of them.
+  Cycle take(Cycle now, std::uint64_t cycles) {
+    const Cycle begin = take_past_queue(now, cycles);
+    begins_[next_] = begin;
+    next_ = next_ + 1 == begins_.size() ? 0 : next_ + 1;
+    return begin;
+  }
+  // The cycles for something that does not stand in the queue.
+  Cycle take_past_queue(Cycle now, std::uint64_t cycles) {
+    const Cycle begin = std::max(now, free_);
+    free_ = begin + cycles;
+    return begin;
+  }
+
+  void reset() {
+    std::fill(begins_.begin(), begins_.end(), 0);
+    free_ = 0;
+  }
+
+ private:
+  std::vector<Cycle> begins_;  // of the last instructions, as many as the queue has places: a ring
+  std::size_t next_ = 0;       // the oldest of them
+  Cycle free_ = 0;
+};
+
+class GateListener {
+ public:
+  // The gate was closed, and instructions can issue again from `when` on.
+  virtual void gate_opened(Cycle when) = 0;
+
+ protected:
+  ~GateListener() = default;
+};
+
+// Closed while too many requests are open, or wait to be sent: those to the L2 and those to other SMs together.
+class RequestGate {
+ public:
+  RequestGate(const MemoryPort& port, const MemoryParams& params)
+      : port_(port), most_open_(params.requests), most_queued_(params.request_queue) {}
+
+  // The first cycle in which an instruction can issue; kNeverReady while the gate is closed.
+  Cycle free() const { return closed() ? kNeverReady : port_.free(); }
+  bool closed() const { return open_ >= most_open_ || queued_ >= most_queued_; }
+  std::size_t open() const { return open_; }
+
+  void request_begins() { ++open_; }
+  void request_ends() { --open_; }
+  void request_queued() { ++queued_; }
+  void request_sent() { --queued_; }
+  // A request has been submitted: if that has closed the gate, the listeners are told when it opens.
+  void note_closed() { was_closed_ |= closed(); }
+  void consider_opening(Cycle when) {
+    if (!was_closed_ || closed()) return;
+    was_closed_ = false;
+    for (GateListener* listener : listeners_) listener->gate_opened(when);
+  }
+  // Listeners are told in the order of these calls.
+  void listen(GateListener& listener) { listeners_.push_back(&listener); }
+
+  void reset() {
+    open_ = queued_ = 0;
+    was_closed_ = false;
+  }
+
+ private:
+  const MemoryPort& port_;
+  const std::size_t most_open_;
+  const std::size_t most_queued_;
+  std::size_t open_ = 0;
+  std::size_t queued_ = 0;
+  bool was_closed_ = false;
+  std::vector<GateListener*> listeners_;
+};
+
+}  // namespace heddle::sm
 
 namespace tlm {
 class tlm_generic_payload;
@@ -103,6 +198,75 @@ class L2Port {
   std::vector<protocol::MemoryRequest*> retired_;  // answered, and perhaps still looked at by who answers
   std::uint32_t depth_ = 0;                        // of calls of on_response
   bool sending_ = false;
+};
+
+// The accesses that context transfers of CTAs take (TSK-12): made by warps behind those of CTAs, one for each transfer,
+// which never issue and have nothing but registers for what comes.
+class GlobalPath;
+
+// A transfer goes on without its CTA if that cannot wait for it.
+struct Transfer {
+  struct Flight {
+    bool busy = false;
+    bool failed = false;
+    ContextTransfer::Access access;
+  };
+  std::optional<ContextTransfer> steps;  // none: the place is free
+  std::uint32_t cta = 0;                 // slot; kNoCta
+  bool waits = false;                    // for the load-store unit
+  Cycle begin = 0;
+  Cycle not_before = 0;  // of the next access
+  std::array<Flight, ContextTransfer::kWindow> flights;
+};
+
+class TransferListener {
+ public:
+  // An access of the transfer has been answered, and its CTA has not been detached.
+  virtual void transfer_changed(std::uint32_t transfer) = 0;
+
+ protected:
+  ~TransferListener() = default;
+};
+
+class TransferUnit final : private SmUnit, public AccessClient, public GateListener, private EventHandler {
+ public:
+  struct Peers {
+    const RequestGate& gate;
+    GlobalPath& global;
+    TransferListener& listener;
+  };
+  // `first_slot`: behind those of warps. `memory`: for the retries of steps.
+  TransferUnit(const UnitContext& context, std::uint32_t first_slot, const arch::LaunchMemory& memory,
+               const Peers& peers)
+      : SmUnit(context), first_slot_(first_slot), memory_(memory), peers_(peers) {}
+
+  // Its accesses begin at `when`, now or later.
+  std::uint32_t begin(std::uint32_t cta_slot, ContextTransfer steps, Cycle when);
+  Transfer& operator[](std::uint32_t transfer) { return transfers_[transfer]; }
+  // From now on the transfer is alone: it gives back what it has taken.
+  void detach(std::uint32_t transfer);
+  void reset() { transfers_.clear(); }
+
+  void access_ended(const Access& access, Cycle when) override;
+  void access_lost(const Access& access, Cycle when) override { access_ended(access, when); }
+  void access_failed(const Access& access, std::uint32_t lane, std::uint64_t address, Cycle when) override;
+  void gate_opened(Cycle when) override;
+
+ private:
+  enum Event : std::uint32_t {
+    kGoesOn,    // argument: transfer
+    kAnswered,  // argument: transfer, and above it the number of the access
+  };
+  const char* handler_name() const override { return name_; }
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void go_on(std::uint32_t index);
+  void issue(std::uint32_t index);
+  void answered(std::uint32_t index, std::uint32_t flight);
+
+  const std::uint32_t first_slot_;
+  const arch::LaunchMemory& memory_;
+  Peers peers_;
+  IndexPool<Transfer> transfers_;
 };
 
 }  // namespace heddle::sm

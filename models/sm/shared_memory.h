@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arch/warp_program.h"
-#include "common/big_memory.h"
+#include "common/storage.h"
 
 namespace heddle::sm {
 

@@ -2,10 +2,15 @@
 // memory lies.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "arch/address_map.h"
 #include "arch/task_record.h"
+#include "arch/warp_program.h"
+#include "common/stats.h"
 
 namespace heddle::sm {
 
@@ -28,6 +33,91 @@ inline const arch::LaunchMemory kNoLaunchMemory{};
 struct MemoryView {
   const arch::AddressMap& map;
   const arch::LaunchMemory& nested = kNoLaunchMemory;
+};
+
+// Statistics of an SM that runs programs. Few, as a machine has many SMs.
+
+// The prefix of their paths is that of the SM.
+struct SmStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& stall_memory =
+      counter("stall.memory", "warps x cycles", "warps that waited for a load, an acknowledgement or a copy");
+  Counter& stall_scoreboard = counter("stall.scoreboard", "warps x cycles", "warps that waited for a result of a unit");
+  Counter& stall_barrier = counter("stall.barrier", "warps x cycles", "warps that waited at a barrier");
+  Counter& stall_cluster =
+      counter("stall.cluster", "warps x cycles", "warps that waited at the barrier of their cluster");
+  Counter& stall_mbarrier = counter("stall.mbarrier", "warps x cycles", "warps that waited for a phase of an mbarrier");
+  Counter& stall_bulk_queue =
+      counter("stall.bulk_queue", "warps x cycles", "warps that waited for a place in the queue of the TMAU");
+  Counter& stall_bulk =
+      counter("stall.bulk", "warps x cycles", "warps that waited for groups of bulk requests, or for all of them");
+  Counter& stall_launch = counter("stall.launch", "warps x cycles",
+                                  "warps in the middle of a launch of child tasks or its like: memory steps, the "
+                                  "device runtime, another warp that makes the context");
+  Counter& stall_children = counter("stall.children", "warps x cycles", "warps that waited for their child tasks");
+  Counter& stall_issue =
+      counter("stall.issue", "warps x cycles", "warps that could go on and waited for their turn or for a free unit");
+  Counter& l1_hits = counter("l1.hits", "sectors", "sectors of loads that were in the L1");
+  Counter& l1_misses = counter("l1.misses", "sectors", "sectors of loads that were not in the L1");
+  Counter& requests = counter("requests", "requests", "requests to the L2");
+  Counter& global_bytes = counter("global_bytes", "bytes", "bytes that requests to the L2 carried or asked for");
+  Counter& shared_wavefronts = counter("shared.wavefronts", "cycles", "cycles in which shared memory was accessed");
+  Counter& shared_conflicts =
+      counter("shared.conflicts", "cycles", "of these, beyond one for each 128 bytes: lanes that met in a bank");
+  Counter& cluster_requests = counter("cluster.requests", "requests", "DSMEM requests to other SMs");
+  Counter& cluster_served = counter("cluster.served", "requests", "DSMEM requests of other SMs");
+  Counter& bulk_requests = counter("bulk.requests", "requests", "requests to the TMAU");
+  Counter& bulk_pieces =
+      counter("bulk.pieces", "pieces", "pieces of boxes and blocks that the TMAU wrote to shared memory");
+  Counter& bulk_bytes = counter("bulk.bytes", "bytes", "bytes of these, filled ones included");
+  Counter& bulk_conflicts = counter("bulk.conflicts", "cycles",
+                                    "of the port of shared memory, beyond one for each piece that the TMAU wrote or "
+                                    "read: units of 16 bytes that met in a bank group");
+  Counter& bulk_sends = counter("bulk.sends", "pieces",
+                                "pieces of blocks that went from shared memory here to shared memory of the cluster");
+  Counter& nested_launches = counter("nested.launches", "tasks", "child tasks that warps launched");
+  Counter& nested_waits = counter("nested.waits", "waits", "waits for child tasks, those that found none included");
+  Counter& nested_streams = counter("nested.streams", "streams", "streams that warps created");
+  Counter& nested_appends = counter("nested.appends", "entries", "entries that warps appended to queues");
+  Counter& nested_steps =
+      counter("nested.steps", "accesses", "memory accesses of launches, waits and appends, repetitions included");
+  Counter& nested_retries =
+      counter("nested.retries", "accesses", "of these, repetitions: no free record, or no free entry of a queue");
+  Counter& faults = counter("faults", "faults", "operations that could not be carried out");
+  Counter& dropped_errors =
+      counter("cluster.dropped_errors", "errors", "errors of accesses to shared memory of a cluster that had gone");
+  std::array<Counter*, arch::kUnits> instructions = by_unit();
+
+ private:
+  std::array<Counter*, arch::kUnits> by_unit() {
+    std::array<Counter*, arch::kUnits> counters{};
+    for (std::size_t i = 0; i < arch::kUnits; ++i) {
+      const std::string unit = arch::unit_name(static_cast<arch::Unit>(i));
+      counters[i] = &counter("instructions." + unit, "warp instructions", "instructions that issued to: " + unit);
+    }
+    return counters;
+  }
+};
+
+// Statistics of saved CTAs (TSK-12), on machines that have areas for them.
+struct SaveStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& saves = counter("nested.saves", "CTAs",
+                           "CTAs that waited for their children, were saved to memory and gave their slots up");
+  Counter& restores = counter("nested.restores", "CTAs", "saved CTAs that went on here");
+  Counter& bytes = counter("nested.save_bytes", "bytes", "of the states of CTAs that were saved");
+  Histogram& save_cycles =
+      histogram("nested.save_cycles", "cycles", "from the begin of a save to the end of the CTA's slot");
+  Histogram& restore_cycles =
+      histogram("nested.restore_cycles", "cycles", "from the arrival of a saved CTA to where it goes on");
+  Counter& woken = counter("nested.saves_refused.woken", "CTAs",
+                           "CTAs that stayed because their children completed while they were saved");
+  Counter& too_large =
+      counter("nested.saves_refused.too_large", "CTAs", "CTAs that stayed because their state is larger than an area");
+  Counter& no_area = counter("nested.saves_refused.no_area", "attempts",
+                             "attempts to save a CTA that found no free area; it is tried again");
 };
 
 }  // namespace heddle::sm

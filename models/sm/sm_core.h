@@ -6,28 +6,81 @@
 #include <string>
 #include <vector>
 
+#include "sm/accesses.h"
 #include "sm/alu.h"
 #include "sm/barrier_unit.h"
+#include "sm/bulk_data.h"
 #include "sm/bulk_unit.h"
+#include "sm/cluster_tables.h"
 #include "sm/cta_control.h"
-#include "sm/cta_memory.h"
 #include "sm/cta_swap.h"
 #include "sm/cta_table.h"
 #include "sm/device_launch_unit.h"
+#include "sm/dsmem_paths.h"
 #include "sm/faults.h"
-#include "sm/fence_unit.h"
+#include "sm/global_path.h"
+#include "sm/l1_cache.h"
+#include "sm/l2_port.h"
+#include "sm/launch_sequence.h"
 #include "sm/load_store_unit.h"
-#include "sm/mbarrier_unit.h"
-#include "sm/memory_paths.h"
-#include "sm/queue_turns.h"
-#include "sm/resident_cgas.h"
+#include "sm/shared_memory.h"
+#include "sm/sm_context.h"
 #include "sm/sm_occupancy.h"
-#include "sm/tensor_unit.h"
-#include "sm/transfer_unit.h"
 #include "sm/wait_report.h"
+#include "sm/warp.h"
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
+
+// The memory side of an SM: shared memory, the L1 and the port in front of both, and the paths to the L2, to other SMs
+// and to the TMAU. Its parts call each other, and tell listeners of what ends.
+
+// The SM's ends of the links that its memory side uses.
+struct MemoryLinks {
+  MemoryOut& l2;
+  PacketSender<protocol::DsmemPacket>& requests;  // to other SMs
+  CreditSink& served;                             // for those of others
+  PacketSender<protocol::DsmemPacket>& replies;   // to these
+  PacketSender<protocol::BulkReadPacket>& reads;  // answers to the TMAU
+};
+
+struct MemoryListeners {
+  DsmemListener& dsmem;
+  DsmemErrorListener& dsmem_errors;
+  BulkErrorListener& bulk_errors;
+  WindowListener& windows;
+};
+
+struct MemoryPaths {
+  // `domain` and `time` are the same; SystemC is only needed where payloads are sent.
+  MemoryPaths(Domain& domain, Timebase& time, const SmParams& params, const SmContext& place, const MemoryView& view,
+              std::vector<Warp>& warps, SmStats& stats, const MemoryLinks& links, const MemoryListeners& listeners);
+
+  // A link to other SMs has room again.
+  void on_dsmem_room(std::uint32_t = 0);
+  void on_dsmem_reply(const protocol::DsmemPacket& packet, std::uint32_t = 0);
+  // Payloads that are out.
+  std::size_t payloads() const { return l2.payloads() + dsmem.payloads() + bulk.payloads(); }
+  void reset();
+
+  const arch::SwizzleTable swizzles;  // how boxes lie in shared memory
+  ClusterTables tables;
+  SharedMemory shared;
+  L1Cache l1;
+  MemoryPort port;
+  RequestGate gate;
+  FenceTracker fences;
+  AccessTable accesses;
+  L2Port l2;
+  GlobalPath global;
+  DsmemFlights flights;
+  DsmemClient dsmem;
+  DsmemServer server;
+  BulkData bulk;
+
+ private:
+  Timebase& time_;
+};
 
 // What clusters hold on an SM: all of it is zero when none is under way.
 struct ClusterState {

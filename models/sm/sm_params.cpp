@@ -1,6 +1,6 @@
 #include "sm/sm_params.h"
 
-#include "common/param_list.h"
+#include "common/param_table.h"
 #include "common/params.h"
 
 namespace heddle::sm {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arch/sm_limits.h"
-#include "arch/swizzle.h"
+#include "arch/tensor_descriptor.h"
 #include "common/param_fwd.h"
 
 namespace heddle::sm {

@@ -10,7 +10,6 @@
 #include "sm/cluster_tables.h"
 #include "sm/device_launch_unit.h"
 #include "sm/l2_port.h"
-#include "sm/resident_cgas.h"
 
 namespace heddle::sm {
 namespace {

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "arch/operation_table.h"
+#include "arch/warp_program.h"
 #include "sm/issue_unit.h"
-#include "sm/memory_port.h"
+#include "sm/l2_port.h"
 #include "sm/sub_partition.h"
 
 namespace heddle::sm {

@@ -1,6 +1,6 @@
 // Chains that lead up to a task: its TMD is read (TSK-06), or it is given one with its shared context (TSK-13, TSK-15).
+#include "arch/byte_codec.h"
 #include "arch/kernel_object.h"
-#include "arch/little_endian.h"
 #include "task/launch_chain.h"
 
 namespace heddle::task {

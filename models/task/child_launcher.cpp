@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/byte_codec.h"
 #include "arch/kernel_object.h"
-#include "arch/little_endian.h"
 
 namespace heddle::task {
 

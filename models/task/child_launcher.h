@@ -22,8 +22,8 @@
 #include "task/queue_tasks.h"
 #include "task/task.h"
 #include "task/task_dispatcher.h"
+#include "task/task_params.h"
 #include "task/task_rows.h"
-#include "task/task_stats.h"
 
 namespace heddle::task {
 

@@ -2,8 +2,9 @@
 #include "task/launch_chain.h"
 
 #include <utility>
+#include <variant>
 
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 #include "common/error.h"
 
 namespace heddle::task {
@@ -100,5 +101,257 @@ ChainPtr close_queue_chain(std::uint64_t queue, std::uint64_t tickets) {
   return std::make_unique<QueueChain>(QueueChain::At::close, queue, tickets);
 }
 ChainPtr stop_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::stop, queue, 0); }
+
+// Chains of ends: from the run of a task, or the exit of a CTA, up through everything that is complete with it (TSK-09,
+// TSK-10).
+
+using arch::LaunchMode;
+using StepKind = arch::MemoryStep::Kind;
+namespace tmd = arch::tmd;
+namespace context = arch::context;
+
+namespace {
+
+constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
+
+class EndChain final : public LaunchChain {
+ public:
+  static ChainPtr of_task(const arch::LaunchMemory& memory, std::uint64_t record) {
+    return ChainPtr(new EndChain(memory, memory.shared_contexts ? At::read_shared : At::drop_open, record, 0));
+  }
+  static ChainPtr of_cta(const arch::LaunchMemory& memory, std::uint64_t context) {
+    return ChainPtr(new EndChain(memory, At::drop_work, 0, context));
+  }
+
+  ChainAccess access() const override;
+  void answer_word(std::uint64_t old) override;
+  void answer_line(const RecordLine& line) override;
+  void failed() override;
+
+ private:
+  enum class At : std::uint8_t {
+    read_shared,  // of a task
+    drop_shared,
+    drop_open,
+    read_ended,
+    leave_queue,
+    give_record,
+    drop_work,  // of a context
+    exchange_home,
+    read_area,
+    read_owner,
+    give_context,
+    over,
+  };
+
+  EndChain(const arch::LaunchMemory& memory, At at, std::uint64_t record, std::uint64_t context)
+      : memory_(memory), at_(at), record_(record), context_(context) {}
+
+  void answer_pool(std::uint64_t old);
+  void read_ended(const RecordLine& line);
+  void complete();
+  void left_queue(std::uint64_t next);
+  void gave_record();
+  void dropped_work(std::uint64_t old);
+  void wake();
+  void woken(std::uint64_t home);
+  std::uint64_t last_task() const;
+
+  const arch::LaunchMemory memory_;
+  At at_;
+  std::variant<std::monostate, arch::CompleteSteps, arch::GiveSteps> steps_;  // of the protocol that it is in
+  std::uint64_t record_;
+  std::uint64_t context_;
+  std::uint64_t area_ = 0;
+  std::uint64_t drops_ = 1;  // from kOpen
+  bool tails_over_ = false;  // the tail launches of `record_` have completed
+  bool next_tail_ = false;   // another tail launch of the same grid follows
+  ChildRecord child_;        // of `record_`
+};
+
+std::uint64_t EndChain::last_task() const {
+  if (child_.mode == LaunchMode::tail) return child_.context + tmd::kTailLast;
+  return child_.context + context::kTmdqs + 8 * std::uint64_t{child_.tmdq};
+}
+
+ChainAccess EndChain::access() const {
+  switch (at_) {
+    case At::read_shared:
+      return ChainAccess::step_of({StepKind::read, record_ + tmd::kSharedContext});
+    case At::drop_shared:
+    case At::drop_work:
+      return ChainAccess::step_of({StepKind::add, context_ + context::kWork, kMinusOne});
+    case At::drop_open:
+      return ChainAccess::step_of({StepKind::add, record_ + tmd::kOpen, std::uint64_t{0} - drops_});
+    case At::read_ended:
+      return ChainAccess::read_of(record_);
+    case At::leave_queue:
+      return ChainAccess::step_of(std::get<arch::CompleteSteps>(steps_).step());
+    case At::give_record:
+    case At::give_context:
+      return ChainAccess::step_of(std::get<arch::GiveSteps>(steps_).step());
+    case At::exchange_home:
+      return ChainAccess::step_of({StepKind::exchange, context_ + context::kHome, arch::kHomeWoken});
+    case At::read_area:
+      return ChainAccess::read_of(area_);
+    case At::read_owner:
+      return ChainAccess::step_of({StepKind::read, context_ + context::kOwner});
+    case At::over:
+      break;
+  }
+  return {};
+}
+
+void EndChain::answer_line(const RecordLine& line) {
+  if (at_ == At::read_ended) {
+    read_ended(line);
+    return;
+  }
+  effect(RestoreCta{area_, line});
+  at_ = At::over;
+}
+
+void EndChain::failed() {
+  effect(AccessFailed{record_ != 0 ? record_ : context_});
+  at_ = At::over;
+}
+
+void EndChain::answer_word(std::uint64_t old) {
+  switch (at_) {
+    case At::read_shared:
+      context_ = old;
+      at_ = context_ != 0 ? At::drop_shared : At::drop_open;
+      return;
+    case At::drop_shared:
+      // With the last of the context's work its share of the task's open contexts goes as well.
+      if (arch::work_of(old) == 1) {
+        drops_ = 2;
+        steps_ = arch::GiveSteps(memory_.contexts, context_);
+        at_ = At::give_context;
+      } else {
+        at_ = At::drop_open;
+      }
+      return;
+    case At::drop_open:
+      at_ = old == drops_ ? At::read_ended : At::over;
+      drops_ = 1;
+      return;
+    case At::drop_work:
+      dropped_work(old);
+      return;
+    case At::exchange_home:
+      woken(old);
+      return;
+    case At::read_owner:
+      record_ = old;
+      tails_over_ = false;
+      steps_ = arch::GiveSteps(memory_.contexts, context_);
+      at_ = At::give_context;
+      return;
+    default:
+      answer_pool(old);
+      return;
+  }
+}
+
+void EndChain::answer_pool(std::uint64_t old) {
+  if (auto* complete = std::get_if<arch::CompleteSteps>(&steps_)) {
+    complete->answer(old);
+    if (complete->over()) left_queue(complete->next());
+    return;
+  }
+  auto& give = std::get<arch::GiveSteps>(steps_);
+  give.answer(old);
+  if (!give.over()) return;
+  if (at_ == At::give_record) {
+    gave_record();
+  } else {
+    at_ = At::drop_open;  // of the closed context's owner
+  }
+}
+
+// Nothing of the task is open. Its tail launches come before its end.
+void EndChain::read_ended(const RecordLine& line) {
+  child_ = child_record(line);
+  const std::uint64_t tail = arch::get_64(line, tmd::kTailFirst);
+  if (tail != 0 && !tails_over_) {
+    effect(ChildReady{tail, 0, record_});
+    at_ = At::over;
+    return;
+  }
+  complete();
+}
+
+// A task of the host has no context, and no queue.
+void EndChain::complete() {
+  if (child_.context == 0 || child_.mode == LaunchMode::fire_and_forget) {
+    left_queue(0);
+    return;
+  }
+  steps_ = arch::CompleteSteps(last_task(), record_);
+  at_ = At::leave_queue;
+}
+
+void EndChain::left_queue(std::uint64_t next) {
+  const bool tail = child_.context != 0 && child_.mode == LaunchMode::tail;
+  next_tail_ = tail && next != 0;
+  if (next != 0) effect(ChildReady{next, record_, tail ? child_.context : 0});
+  effect(TaskCompleted{record_});
+  steps_ = arch::GiveSteps(memory_.tasks, record_);
+  at_ = At::give_record;
+}
+
+void EndChain::gave_record() {
+  if (child_.context == 0 || next_tail_) {
+    at_ = At::over;
+  } else if (child_.mode == LaunchMode::tail) {
+    record_ = child_.context;  // the last of the tail launches of its owner, which is complete with it
+    tails_over_ = true;
+    at_ = At::read_ended;
+  } else {
+    context_ = child_.context;
+    at_ = At::drop_work;
+  }
+}
+
+void EndChain::dropped_work(std::uint64_t old) {
+  const std::uint64_t work = arch::work_of(old) - 1;
+  if (work == 0) {
+    at_ = At::read_owner;
+  } else if (work == 1 && arch::waiters_of(old) > 0) {
+    wake();
+  } else {
+    at_ = At::over;
+  }
+}
+
+// A shared context has no home: all SMs are told.
+void EndChain::wake() {
+  at_ = At::exchange_home;
+  if (!memory_.shared_contexts) return;
+  effect(WakeContext{context_, std::nullopt});
+  at_ = At::over;
+}
+
+void EndChain::woken(std::uint64_t home) {
+  at_ = At::over;
+  if (home == arch::kHomeWoken) return;  // somebody has woken it already
+  if (arch::is_saved_home(home)) {
+    area_ = arch::save_area_of(home);
+    at_ = At::read_area;
+    return;
+  }
+  effect(WakeContext{context_, arch::sm_of_home(home)});
+}
+
+}  // namespace
+
+ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
+  return EndChain::of_task(memory, record);
+}
+
+ChainPtr leave_chain(const arch::LaunchMemory& memory, std::uint64_t context) {
+  return EndChain::of_cta(memory, context);
+}
 
 }  // namespace heddle::task

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "arch/code_store.h"
+#include "arch/kernel_object.h"
 #include "arch/task_record.h"
 #include "arch/tmdq.h"
 

@@ -9,9 +9,9 @@
 
 #include "common/packet_port.h"
 #include "task/launch_scheduler.h"
-#include "task/queue_state.h"
+#include "task/stream_table.h"
 #include "task/task.h"
-#include "task/task_stats.h"
+#include "task/task_params.h"
 
 namespace heddle::task {
 

@@ -14,8 +14,8 @@
 #include "task/queue_tasks.h"
 #include "task/stream_table.h"
 #include "task/task.h"
+#include "task/task_params.h"
 #include "task/task_rows.h"
-#include "task/task_stats.h"
 
 namespace heddle::task {
 

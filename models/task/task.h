@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "protocol/host_task.h"
 #include "protocol/task_cwd.h"
 #include "task/launch_chain.h"
+#include "task/launch_scheduler.h"
 
 namespace heddle::task {
 
@@ -60,7 +62,7 @@ struct Task {
   Origin origin = Origin::stream;
   State state = State::preparing;
   protocol::TaskPacket packet;
-  std::uint64_t source = 0;  // the turn that it takes in its list (task/priority_lists.h)
+  std::uint64_t source = 0;  // the turn that it takes in its list (task/launch_scheduler.h)
   bool head = false;         // it goes to the head of its list
   bool launches = false;     // its program launches tasks: it needs a TMD
   protocol::DoneStatus status = protocol::DoneStatus::ok;
@@ -133,6 +135,32 @@ class TaskLife {
 
  protected:
   ~TaskLife() = default;
+};
+
+// TMDs for tasks of the host whose programs launch (TSK-15): few of them hold one while they wait for a slot, so that
+// those that run find some for their children.
+class TmdSupply {
+ public:
+  // `places`: tasks that may hold a TMD before they are sent.
+  TmdSupply(OpenTasks& tasks, LaunchScheduler& scheduler, const arch::LaunchMemory& memory, std::uint32_t places)
+      : tasks_(tasks), scheduler_(scheduler), memory_(memory), places_(places) {}
+
+  // The task is given a TMD once it may hold one; RecordPrepared follows.
+  void request(const Task& task);
+  // A task that has asked for one has been sent.
+  void sent(const Task& task);
+  void reset();
+
+ private:
+  void prepare_some();
+  void prepare(const Task& task);
+
+  OpenTasks& tasks_;
+  LaunchScheduler& scheduler_;
+  const arch::LaunchMemory memory_;
+  const std::uint32_t places_;
+  PriorityLists waiting_;                // operations of tasks without a TMD
+  std::multiset<std::int32_t> holding_;  // priorities of those that have one, or are being given one, and were not sent
 };
 
 }  // namespace heddle::task

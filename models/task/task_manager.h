@@ -9,9 +9,9 @@
 #include "task/child_launcher.h"
 #include "task/queue_tasks.h"
 #include "task/stream_unit.h"
+#include "task/task.h"
 #include "task/task_dispatcher.h"
 #include "task/task_params.h"
-#include "task/tmd_supply.h"
 
 namespace heddle::task {
 

@@ -1,10 +1,13 @@
 // Parameters of task management.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "arch/task_record.h"
+#include "common/cycle.h"
 #include "common/param_fwd.h"
+#include "common/stats.h"
 
 namespace heddle::task {
 
@@ -40,5 +43,78 @@ struct TaskParams {
 // Where the records of device-side launches lie: they end at or below `end`, and begin at a multiple of a record's
 // size. Throws InputError if there is no room for them above address 0.
 arch::LaunchMemory nested_memory(const NestedParams& params, std::uint64_t end);
+
+// Statistics of task management. Their paths begin with that of the unit, whichever part counts them.
+struct StreamStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& submitted = counter("submitted", "operations", "operations taken in from the host");
+  Counter& dispatches = counter("dispatches", "kernels", "kernels taken in from the packet processor");
+  Counter& kernels = counter("kernels", "kernels", "kernels that have ended");
+  Counter& holds = counter("holds", "operations", "copies and fills that have ended");
+  Counter& rejected = counter("rejected", "kernels", "kernels that can never run on this machine");
+  Counter& faulted = counter("faulted", "kernels", "kernels that a fault ended");
+  Gauge& open = gauge("open", "operations", "operations and dispatches taken in and not ended");
+  Histogram& launch_latency =
+      histogram("launch_latency", "ns",
+                "from when nothing but the launch held a kernel back (its submission, or the end of what it waited "
+                "for) to its first launch packet");
+  Histogram& queue_time = histogram("queue_time", "ns", "from a kernel's submission to its first launch packet");
+};
+
+struct DispatchStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& evictions = counter("evictions", "tasks", "tasks that gave up their slot to a more urgent one");
+  Counter& resumptions = counter("resumptions", "tasks", "evicted tasks that were sent again");
+};
+
+struct QueueStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& queue_entries = counter("queue_entries", "entries", "entries of queue tasks that have arrived");
+};
+
+struct ChainStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& chains =
+      counter("nested_chains", "chains", "starts, ends and closes that the nested scheduler has worked on");
+};
+
+// Device-side launches.
+struct LaunchStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Counter& children = counter("children", "tasks", "tasks of device code that have been taken in");
+  Counter& child_faults = counter("child_faults", "tasks", "of those, the ones that a fault ended");
+  Counter& false_dependencies = counter("false_dependencies", "tasks",
+                                        "tasks that waited behind one of another stream of the same TMDQ (TSK-11)");
+  Counter& wakes = counter("wakes", "contexts", "contexts whose waiting warps were told to go on");
+  Counter& restores = counter("restores", "CTAs", "saved CTAs that were sent to be restored");
+  Gauge& depth = gauge("depth", "levels", "nesting depth of the last task of device code");
+  Gauge& open_children =
+      gauge("open_children", "tasks", "tasks of device code taken in whose descendants have not all completed");
+  // Of a launch: all of it, and its parts one after another.
+  Histogram& child_latency =
+      histogram("child_latency", "ns", "from the issue of a launch that nothing held back to its first launch packet");
+  Histogram& child_launch =
+      histogram("child_launch", "ns", "of that: from the issue to the start packet at task management");
+  Histogram& child_read =
+      histogram("child_read", "ns", "then: to the end of the reads of its TMD, kernel object and parent");
+  Histogram& child_list = histogram("child_list", "ns", "then: to its place in a list");
+  Histogram& child_dispatch = histogram("child_dispatch", "ns", "then: to its first launch packet");
+};
+
+// Between cycles of a clock and nanoseconds.
+struct CycleTime {
+  double period_seconds = 1e-9;
+
+  // Rounded to the nearest.
+  std::uint64_t ns(Cycle cycles) const {
+    return static_cast<std::uint64_t>(std::llround(static_cast<double>(cycles) * period_seconds * 1e9));
+  }
+  Cycle cycles(double ns) const { return ns <= 0 ? 0 : static_cast<Cycle>(std::llround(ns * 1e-9 / period_seconds)); }
+};
 
 }  // namespace heddle::task

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arch/mbarrier.h"
 #include "arch/tensor_descriptor.h"
 
 namespace heddle::tmau {
@@ -51,5 +52,17 @@ class DescriptorCache {
   bool fetching_ = false;
   bool forgotten_ = false;  // while it is fetched
 };
+
+// What a request has to keep to before anything of it is generated (TMA-06). Plain C++.
+
+// The first rule that a block breaks. `memory`: bytes of device memory.
+arch::TensorRule check_block(const arch::BulkRequest& request, std::uint64_t memory);
+// The same of a tensor, before its descriptor is looked up.
+arch::TensorRule check_descriptor_address(const arch::BulkRequest& request, std::uint64_t memory);
+// A descriptor as it was fetched.
+CheckedDescriptor check_descriptor(const std::uint8_t* bytes, std::uint64_t memory);
+// The request against its descriptor. `room`: bytes that the CTA's shared memory has from request.shared on.
+arch::TensorRule check_tensor(const arch::BulkRequest& request, std::uint32_t room,
+                              const CheckedDescriptor& descriptor);
 
 }  // namespace heddle::tmau

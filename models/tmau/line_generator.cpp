@@ -1,8 +1,153 @@
 #include "tmau/line_generator.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "common/error.h"
 
 namespace heddle::tmau {
+
+namespace {
+
+// Bytes from the address to the end of its line.
+std::uint32_t room(std::uint64_t address) {
+  return arch::kLineBytes - static_cast<std::uint32_t>(address % arch::kLineBytes);
+}
+
+}  // namespace
+
+TensorWalk::TensorWalk(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates, std::uint16_t offsets,
+                       std::uint32_t shared)
+    : shared_(shared) {
+  HEDDLE_CHECK(descriptor.rank >= 1 && descriptor.rank <= arch::kTensorRank, "the walk got a descriptor without check");
+  const bool im2col = descriptor.mode == arch::TensorMode::im2col;
+  const std::uint32_t elements = im2col ? descriptor.channels : descriptor.box[0];
+  const std::int64_t first = coordinates[0];
+  rows_.start(descriptor.address);
+  rows_left_ = 1;
+  if (descriptor.interleave == arch::Interleave::none) {
+    set_row(descriptor, first, elements);
+  } else {
+    add_slices(descriptor, first, elements, im2col ? 1 : descriptor.traversal[0]);
+  }
+  if (im2col) {
+    add_column(descriptor, coordinates, offsets);
+  } else {
+    add_tile(descriptor, coordinates);
+  }
+  HEDDLE_CHECK(row_bytes_ > 0 && rows_left_ > 0, "the walk got a descriptor without check");
+}
+
+// Dimension 0 lies side by side: a row is its elements, of which some may be outside.
+void TensorWalk::set_row(const arch::TensorDescriptor& descriptor, std::int64_t first, std::uint32_t elements) {
+  const std::uint32_t bytes = descriptor.step_bytes();
+  const auto size = static_cast<std::int64_t>(descriptor.size[0]);
+  const std::int64_t from = std::clamp<std::int64_t>(-first, 0, elements);
+  const std::int64_t until = std::clamp<std::int64_t>(size - first, 0, elements);
+  row_bytes_ = elements * bytes;
+  inside_from_ = static_cast<std::uint32_t>(from) * bytes;
+  inside_until_ = static_cast<std::uint32_t>(until) * bytes;
+  rows_.start(descriptor.address + static_cast<std::uint64_t>(first) * bytes);
+}
+
+// Dimension 0 is slices with other bytes between them: each is a row (TMA-14).
+void TensorWalk::add_slices(const arch::TensorDescriptor& descriptor, std::int64_t first, std::uint32_t elements,
+                            std::uint32_t traversal) {
+  row_bytes_ = descriptor.step_bytes();
+  inside_until_ = row_bytes_;
+  const std::uint64_t step = descriptor.step(0);
+  rows_.add({first, first, first + elements, descriptor.size[0], step * traversal, step, traversal});
+  rows_left_ = (elements + traversal - 1) / traversal;
+}
+
+void TensorWalk::add_tile(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates) {
+  for (std::uint32_t i = 1; i < descriptor.rank; ++i) {
+    const std::int64_t first = coordinates[i];
+    const std::uint32_t traversal = descriptor.traversal[i];
+    const std::uint64_t step = descriptor.step(i);
+    rows_.add({first, first, first + descriptor.box[i], descriptor.size[i], step * traversal, step, traversal});
+    rows_left_ *= (descriptor.box[i] + traversal - 1) / traversal;
+  }
+}
+
+// W, H and D from the filter's position on, through the bounding box; then the next image of N (TMA-11).
+void TensorWalk::add_column(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates,
+                            std::uint16_t offsets) {
+  const std::uint32_t images = descriptor.rank - 1;
+  const std::array<std::uint32_t, 3> shift = arch::unpack_offsets(descriptor.rank, offsets);
+  for (std::uint32_t i = 1; i < images; ++i) {
+    const std::uint32_t axis = i - 1;
+    const std::int64_t base = coordinates[i];
+    const std::int64_t low = descriptor.base_corner[axis];
+    const std::int64_t high = static_cast<std::int64_t>(descriptor.size[i]) + descriptor.far_corner[axis];
+    outside_box_ = outside_box_ || base < low || base >= high;
+    const std::uint32_t traversal = descriptor.traversal[i];
+    const std::uint64_t step = descriptor.step(i);
+    rows_.add({base + shift[axis], low + shift[axis], high + shift[axis], descriptor.size[i], step * traversal, step,
+               traversal});
+  }
+  const std::int64_t image = coordinates[images];
+  const std::uint64_t step = descriptor.step(images);
+  rows_.add({image, image, std::numeric_limits<std::int64_t>::max(), descriptor.size[images], step, step, 1});
+  rows_left_ *= descriptor.pixels;
+}
+
+bool TensorWalk::next(arch::TensorPiece& piece) {
+  if (rows_left_ == 0) return false;
+  piece.address = rows_.address() + row_at_;
+  piece.shared = shared_;
+  piece.bytes = 0;
+  piece.inside = {};
+  std::uint32_t left = room(piece.address);
+  bool follows = true;
+  do {
+    const std::uint32_t bytes = std::min(left, row_bytes_ - row_at_);
+    take(piece, bytes);
+    left -= bytes;
+    if (row_at_ < row_bytes_) break;
+    row_at_ = 0;
+    if (--rows_left_ == 0) break;
+    rows_.next();
+    follows = rows_.address() == piece.address + piece.bytes;
+  } while (follows && left > 0);
+  shared_ += piece.bytes;
+  return true;
+}
+
+void TensorWalk::take(arch::TensorPiece& piece, std::uint32_t bytes) {
+  const std::uint32_t until = row_at_ + bytes;
+  if (rows_.inside() && row_at_ < inside_until_ && until > inside_from_) {
+    const std::uint32_t from = std::max(row_at_, inside_from_) - row_at_;
+    const std::uint32_t to = std::min(until, inside_until_) - row_at_;
+    piece.inside |= arch::ByteMask::range(piece.bytes + from, piece.bytes + to);
+  }
+  piece.bytes += bytes;
+  row_at_ = until;
+}
+
+BlockWalk::BlockWalk(std::uint64_t address, std::uint64_t blocks, std::uint32_t shared)
+    : address_(address), other_(address), blocks_(blocks), shared_(shared) {
+  HEDDLE_CHECK(address % arch::kBulkBlock == 0, "the walk got a block without check");
+}
+
+BlockWalk::BlockWalk(std::uint64_t address, std::uint64_t to, std::uint64_t blocks)
+    : address_(address), other_(to), blocks_(blocks) {
+  HEDDLE_CHECK(address % arch::kBulkBlock == 0 && to % arch::kBulkBlock == 0, "the walk got a block without check");
+}
+
+bool BlockWalk::next(arch::TensorPiece& piece) {
+  if (blocks_ == 0) return false;
+  const std::uint32_t most = std::min(room(address_), room(other_));
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks_, most / arch::kBulkBlock));
+  const std::uint32_t bytes = blocks * arch::kBulkBlock;
+  piece = {address_, shared_, bytes, arch::ByteMask::first(bytes)};
+  address_ += bytes;
+  other_ += bytes;
+  shared_ += bytes;
+  blocks_ -= blocks;
+  return true;
+}
+
 namespace {
 
 using arch::kLineBytes;

@@ -1,13 +1,125 @@
 // From a request to its line requests (TMA-15, TMA-42). Plain C++.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
-#include "arch/bulk.h"
-#include "tmau/tensor_walk.h"
+#include "arch/mbarrier.h"
+#include "arch/tensor_data.h"
+#include "arch/tensor_descriptor.h"
 #include "tmau/tmau_params.h"
 
 namespace heddle::tmau {
+
+// The rows of a box in the order in which shared memory takes them (TMA-10, TMA-11). Plain C++.
+
+// One loop of the walk: a dimension. A tile goes back to where it began; a column of im2col goes back to the side of
+// its bounding box, and may have begun elsewhere.
+struct RowLoop {
+  std::int64_t at = 0;        // coordinate: 64 bits, as start + box may be beyond 2^31
+  std::int64_t begin = 0;     // after `end`, on from here
+  std::int64_t end = 0;       // exclusive
+  std::uint64_t size = 0;     // of the tensor
+  std::uint64_t advance = 0;  // bytes for one step
+  std::uint64_t step = 0;     // bytes from one element to the next
+  std::uint32_t stride = 1;   // elements
+
+  bool outside() const { return static_cast<std::uint64_t>(at) >= size; }  // negative ones wrap far above
+};
+
+// An odometer. Sums of addresses wrap: only rows with elements inside the tensor have to have one that exists.
+class RowWalk {
+ public:
+  void start(std::uint64_t address) { address_ = address; }
+  // The next dimension outwards, at its first coordinate. Its address is added to the one of the rows.
+  void add(const RowLoop& loop) {
+    address_ += static_cast<std::uint64_t>(loop.at) * loop.step;
+    if (loop.outside()) outside_ |= 1U << loops_;
+    loop_[loops_++] = loop;
+  }
+  // To the next row. The caller knows how many there are: the outermost loop never comes to its end.
+  void next() {
+    for (std::uint32_t i = 0;; ++i) {
+      RowLoop& loop = loop_[i];
+      const std::int64_t at = loop.at + loop.stride;
+      const bool back = at >= loop.end;
+      address_ += back ? static_cast<std::uint64_t>(loop.begin - loop.at) * loop.step : loop.advance;
+      loop.at = back ? loop.begin : at;
+      outside_ = (outside_ & ~(1U << i)) | static_cast<std::uint32_t>(loop.outside()) << i;
+      if (!back) return;
+    }
+  }
+
+  std::uint64_t address() const { return address_; }
+  // No coordinate but that along the row is outside the tensor.
+  bool inside() const { return outside_ == 0; }
+
+ private:
+  std::array<RowLoop, arch::kTensorRank> loop_{};
+  std::uint32_t loops_ = 0;
+  std::uint32_t outside_ = 0;  // a bit for each loop
+  std::uint64_t address_ = 0;
+};
+
+// From a box of a tensor, or a block, to pieces within lines of the L2 (TMA-10, TMA-11, TMA-15). Plain C++.
+
+// Gives the pieces of a box in the order in which shared memory is filled. Elements that follow each other in device
+// memory and in shared memory, and lie in one line, are one piece; so are those outside the tensor, whose addresses go
+// on by the same sums. So a box comes to as few pieces as its alignment allows. The work of a piece does not depend on
+// the number of its elements.
+class TensorWalk {
+ public:
+  TensorWalk() = default;
+  // The descriptor breaks no rule. `shared`: offset of the box in the CTA's shared memory.
+  TensorWalk(const arch::TensorDescriptor& descriptor, const std::array<std::int32_t, arch::kTensorRank>& coordinates,
+             std::uint16_t offsets, std::uint32_t shared);
+
+  // False: there was no other.
+  bool next(arch::TensorPiece& piece);
+
+  // im2col: the filter base position (the coordinates without offsets) is not in the bounding box; the formula is
+  // applied as it stands (TMA-11).
+  bool outside_box() const { return outside_box_; }
+
+ private:
+  using Coordinates = std::array<std::int32_t, arch::kTensorRank>;
+
+  void set_row(const arch::TensorDescriptor& descriptor, std::int64_t first, std::uint32_t elements);
+  void add_slices(const arch::TensorDescriptor& descriptor, std::int64_t first, std::uint32_t elements,
+                  std::uint32_t traversal);
+  void add_tile(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates);
+  void add_column(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates, std::uint16_t offsets);
+  // Appends the next `bytes` of the row, which the piece has room for.
+  void take(arch::TensorPiece& piece, std::uint32_t bytes);
+
+  RowWalk rows_;
+  std::uint64_t rows_left_ = 0;
+  std::uint32_t row_bytes_ = 0;
+  std::uint32_t row_at_ = 0;        // bytes of the current row that have been given
+  std::uint32_t inside_from_ = 0;   // bytes of the row whose coordinate along it is inside the tensor
+  std::uint32_t inside_until_ = 0;  // exclusive
+  std::uint32_t shared_ = 0;
+  bool outside_box_ = false;
+};
+
+// The same for a block of 16-byte units.
+class BlockWalk {
+ public:
+  BlockWalk() = default;
+  // `address` is a multiple of 16.
+  BlockWalk(std::uint64_t address, std::uint64_t blocks, std::uint32_t shared);
+  // Pieces also end where lines of the destination do; a piece goes to `to` + (its address - `address`), and `shared`
+  // means nothing.
+  BlockWalk(std::uint64_t address, std::uint64_t to, std::uint64_t blocks);
+
+  bool next(arch::TensorPiece& piece);
+
+ private:
+  std::uint64_t address_ = 0;
+  std::uint64_t other_ = 0;  // the address whose line ends a piece as well: the destination, or the same address
+  std::uint64_t blocks_ = 0;
+  std::uint32_t shared_ = 0;
+};
 
 struct Line {
   arch::TensorPiece piece;

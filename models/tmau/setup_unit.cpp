@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tmau/bulk_rules.h"
+#include "tmau/descriptor_cache.h"
 
 namespace heddle::tmau {
 namespace {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include "common/index_pool.h"
 #include "common/memory_socket.h"
-#include "common/ring.h"
+#include "tmau/bulk_work.h"
 #include "tmau/request_store.h"
-#include "tmau/unit_context.h"
 
 namespace heddle::tmau {
 

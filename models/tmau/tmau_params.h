@@ -1,9 +1,13 @@
 // Parameters of the tensor memory access units (TMAU).
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 
+#include "arch/mbarrier.h"
 #include "common/param_fwd.h"
+#include "common/stats.h"
 
 namespace heddle::tmau {
 
@@ -41,6 +45,60 @@ struct TmauParams {
   bool share_receivers = false;  // two receivers of a multicast on one SM: both get the data, or an error (TMA-30)
 
   static void describe(ParamTable<TmauParams>& t);
+};
+
+// Statistics of a tensor memory access unit. Few, as a machine has many.
+struct TmauStats : StatGroup {
+  // By kind of request.
+  class ByKind {
+   public:
+    Counter& operator[](arch::BulkKind kind) { return *counters_[static_cast<std::size_t>(kind)]; }
+
+   private:
+    friend TmauStats;
+    static constexpr std::size_t kKinds = 8;
+    std::array<Counter*, kKinds> counters_{};
+  };
+
+  TmauStats(Stats& stats, const std::string& prefix) : StatGroup(stats, prefix) {
+    for (std::size_t i = 0; i < ByKind::kKinds; ++i) {
+      const std::string kind = arch::bulk_name(static_cast<arch::BulkKind>(i));
+      requests.counters_[i] = &counter("requests." + kind, "requests", "requests that arrived: " + kind);
+    }
+  }
+
+  ByKind requests;
+  Counter& lines = counter("lines", "requests", "line requests to memory");
+  Counter& bytes_in = counter("bytes_in", "bytes", "bytes that memory was asked for");
+  Counter& bytes_out = counter("bytes_out", "bytes", "bytes of writes and reductions to memory");
+  Counter& delivered = counter("delivered", "lines", "lines handed to shared memory of the unit's SMs");
+  Counter& fills = counter("fills", "lines", "lines that lay outside their tensor and were filled");
+  Counter& descriptor_hits = counter("descriptor.hits", "requests", "descriptors that were cached");
+  Counter& descriptor_misses = counter("descriptor.misses", "requests", "descriptors that were fetched");
+  Counter& descriptor_ahead =
+      counter("descriptor.ahead", "requests",
+              "of both, those looked up while an earlier request was in the stages, generation included");
+  Counter& queue_busy = counter("stage.queue", "cycles", "cycles in which some request waited in the unit's queues");
+  Counter& descriptor_busy = counter("stage.descriptor", "cycles", "cycles of descriptor look-ups and fetches");
+  Counter& setup_busy = counter("stage.setup", "cycles", "cycles of set-up");
+  Counter& generator_busy =
+      counter("stage.generator", "cycles", "cycles between the first and the last line request of requests");
+  Counter& wait_outstanding =
+      counter("wait.outstanding", "cycles", "of these, those that waited for an answer to an earlier line request");
+  Counter& wait_crossbar = counter("wait.crossbar", "cycles", "of these, those that waited for room in the crossbar");
+  Counter& multicast_sent = counter("multicast.sent", "requests", "line requests of multicast loads");
+  Counter& multicast_received =
+      counter("multicast.received", "lines",
+              "lines of multicast loads that memory gave for the unit's SMs: fills are not counted");
+  Counter& multicast_saved = counter("multicast.saved", "requests",
+                                     "requests that the L2 did not see: receivers beyond the first of each line");
+  Counter& acknowledgements =
+      counter("multicast.acknowledged", "lines", "lines, fills included, whose delivery other units confirmed");
+  Counter& dropped = counter("dropped", "requests", "requests that broke a rule");
+  Counter& failed = counter("failed", "requests", "requests with an error response");
+  Counter& flagged =
+      counter("flagged", "requests", "im2col requests whose filter base position was outside the bounding box");
+  Histogram& cycles = histogram("cycles", "cycles", "from a request's arrival in the unit to its completion");
 };
 
 }  // namespace heddle::tmau

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/report_parts.h"
 #include "cli/run_outcome.h"
 #include "protocol/packet_task.h"
 

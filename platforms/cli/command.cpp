@@ -3,7 +3,7 @@
 #include <exception>
 #include <iostream>
 
-#include "common/suggest.h"
+#include "common/error.h"
 
 namespace heddle::cli {
 

@@ -7,13 +7,12 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/inputs.h"
 #include "cli/machines.h"
-#include "cli/replay_plan.h"
+#include "cli/run_options.h"
 #include "cli/run_outcome.h"
 #include "common/yaml_util.h"
 #include "import/recordings.h"
-#include "scenario/scenario_packets.h"
+#include "scenario/scenario_submit.h"
 
 namespace heddle::cli {
 namespace {

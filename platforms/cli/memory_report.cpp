@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/memory_op.h"
-#include "cli/report_parts.h"
-#include "memory/hbm_timing.h"
+#include "cli/run_outcome.h"
+#include "memory/hbm_banks.h"
 
 namespace heddle::cli {
 namespace {

@@ -1,13 +1,20 @@
 #include "cli/occupancy_table.h"
 
+#include <algorithm>
+#include <iostream>
 #include <numeric>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "arch/topology.h"
-#include "gpu/residency.h"
+#include "cli/command.h"
+#include "cli/machines.h"
+#include "cli/run_options.h"
+#include "common/quantity.h"
+#include "gpu/gpu_params.h"
 
 namespace heddle::cli {
 namespace {
@@ -164,6 +171,203 @@ nlohmann::ordered_json occupancy_json(const std::vector<OccupancyAnswers>& answe
                     {"clusters", std::move(clusters)}});
   }
   return list;
+}
+
+// heddle occupancy: how many clusters of a kernel can be resident at once (CWD-24).
+
+namespace {
+
+namespace po = boost::program_options;
+using arch::CgaMode;
+
+po::options_description visible_options() {
+  po::options_description options = described_options();
+  options.add_options()("threads", po::value<std::string>()->value_name("N"), "threads of a CTA")(
+      "registers", po::value<std::string>()->value_name("N"), "registers of a thread; default 0: they limit nothing")(
+      "shared", po::value<std::string>()->value_name("BYTES"),
+      "shared memory of a CTA, static and dynamic, e.g. 49152 or '48 KiB'; default 0")(
+      "cluster", po::value<std::string>()->value_name("SIZES"),
+      "cluster sizes in CTAs, e.g. 1,2,4,8,16 or 2x2x1; default: those of the kernel in FILE, or all up to "
+      "gpu.cwd.max_gpc_cga")(
+      "mode", po::value<std::string>()->value_name("MODE"),
+      "multicast: at most one CTA of a cluster on an SM (default); load_balancing: they may share one")(
+      "gpu", po::value<std::vector<std::string>>()->value_name("PRESET|FILE"),
+      "the machine; default h100-sxm, or what the scenario or recording in FILE names")(
+      "set", po::value<std::vector<std::string>>()->value_name("K=V"), "set a parameter; can be repeated")(
+      "device", po::value<int>()->value_name("N"), "only this device of the recording")("json", "print JSON");
+  return options;
+}
+
+std::string help_text() {
+  std::ostringstream text;
+  text
+      << "heddle occupancy [FILE | --threads N --registers N --shared BYTES] [options]\n\n"
+         "How many clusters of a kernel can be resident at once, and which SMs stay unused then. Nothing is "
+         "simulated:\n"
+         "the code that places clusters fills an empty machine. FILE is a scenario or a recording: all its kernels.\n\n"
+      << visible_options();
+  return text.str();
+}
+
+// "8" or "2x2x1".
+arch::Dim3 extents_of(const CommandLine& line, const std::string& text) {
+  std::vector<std::uint32_t> numbers;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    const std::string digits = text.substr(begin, end - begin);
+    if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) break;
+    numbers.push_back(static_cast<std::uint32_t>(std::stoul(digits)));
+    begin = end + 1;
+  }
+  if (begin != text.size() + 1 || numbers.empty() || numbers.size() > 3) {
+    line.bad(fmt::format("--cluster: '{}' is not a size of a cluster", text),
+             "as in --cluster 1,2,4 or --cluster 2x2x1");
+  }
+  numbers.resize(3, 1);
+  const arch::Dim3 extents{numbers[0], numbers[1], numbers[2]};
+  if (extents.count() == 0) {
+    line.bad(fmt::format("--cluster: a cluster of {} has no CTA", text), "sizes begin with 1");
+  }
+  return extents;
+}
+
+std::vector<arch::Dim3> sizes_of(const CommandLine& line) {
+  std::vector<arch::Dim3> sizes;
+  const std::string text = line.text("cluster").value_or("");
+  for (std::size_t begin = 0; begin <= text.size() && line.has("cluster");) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string item = text.substr(begin, end - begin);
+    item.erase(0, item.find_first_not_of(' '));
+    item.erase(item.find_last_not_of(' ') + 1);
+    sizes.push_back(extents_of(line, item));
+    begin = end + 1;
+  }
+  return sizes;
+}
+
+std::uint32_t number_of(const CommandLine& line, const char* option, Unit unit, std::uint32_t absent) {
+  const std::optional<std::string> text = line.text(option);
+  if (!text) return absent;
+  try {
+    return parse_quantity(*text, Limits<std::uint32_t>{unit});
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--{}: {}", option, error.message()), error.remedy());
+  }
+}
+
+// Of the command line: one kernel without a name.
+OccupancyQuery described_kernel(const CommandLine& line) {
+  if (!line.has("threads")) {
+    line.bad("heddle occupancy needs a kernel: a FILE, or at least --threads N",
+             "as in: heddle occupancy --threads 1024 --registers 64 --shared '48 KiB'");
+  }
+  OccupancyQuery query;
+  query.kernel.block = {number_of(line, "threads", Unit::count, 0), 1, 1};
+  query.kernel.registers_per_thread = number_of(line, "registers", Unit::count, 0);
+  query.kernel.shared_bytes = number_of(line, "shared", Unit::bytes, 0);
+  return query;
+}
+
+void use_sizes(OccupancyQuery& query, const std::vector<arch::Dim3>& sizes, std::optional<CgaMode> mode,
+               std::uint32_t max_gpc_cga) {
+  const arch::ClusterShape own = query.kernel.cluster;
+  std::vector<arch::ClusterShape> clusters;
+  if (sizes.empty() && own.any()) {
+    // Its full size and those it falls back to.
+    for (std::uint32_t i = 0; i < own.sizes(); ++i) {
+      clusters.push_back(own);
+      clusters.back().of(own.outermost()) = own.size(i);
+      clusters.back().fallback.fill(arch::kNoExtents);
+    }
+  }
+  std::vector<arch::Dim3> plain = sizes;
+  for (std::uint32_t ctas = 1; sizes.empty() && !own.any() && ctas <= max_gpc_cga; ++ctas)
+    plain.push_back({ctas, 1, 1});
+  for (const arch::Dim3& extents : plain) {
+    arch::ClusterShape cluster;
+    cluster.mode = own.mode;
+    cluster.of(arch::CgaLevel::gpc) = extents;
+    clusters.push_back(cluster);
+  }
+  for (arch::ClusterShape& cluster : clusters) {
+    if (mode) cluster.mode = *mode;
+    query.clusters.push_back({cluster, std::nullopt});
+    const bool same = own.any() && cluster.extents == own.extents && cluster.mode == own.mode;
+    if (same && query.recorded != 0) query.clusters.back().recorded = query.recorded;
+  }
+}
+
+bool alike(const OccupancyQuery& a, const OccupancyQuery& b) {
+  const arch::ClusterShape& x = a.kernel.cluster;
+  const arch::ClusterShape& y = b.kernel.cluster;
+  return a.kernel.name == b.kernel.name && a.kernel.block == b.kernel.block && a.recorded == b.recorded &&
+         a.kernel.registers_per_thread == b.kernel.registers_per_thread &&
+         a.kernel.shared_bytes == b.kernel.shared_bytes && x.extents == y.extents && x.fallback == y.fallback &&
+         x.mode == y.mode;
+}
+
+// The distinct kernels of one GPU of a file, in the order of their first launch.
+std::vector<OccupancyQuery> kernels_of(const workload::Workload& workload) {
+  std::vector<OccupancyQuery> queries;
+  for (const workload::Op& op : workload.ops) {
+    if (op.kind != workload::OpKind::kernel) continue;
+    OccupancyQuery query;
+    query.kernel = op.kernel;
+    query.recorded = op.max_active_clusters;
+    const bool known = std::any_of(queries.begin(), queries.end(),
+                                   [&query](const OccupancyQuery& other) { return alike(query, other); });
+    if (!known) queries.push_back(std::move(query));
+  }
+  return queries;
+}
+
+}  // namespace
+
+int occupancy_command(const std::vector<std::string>& arguments) {
+  const CommandLine line("heddle occupancy", visible_options(), arguments);
+  if (line.help()) {
+    std::cout << help_text();
+    return kSuccess;
+  }
+  const bool file = !line.words().empty();
+  if (line.words().size() > 1) line.bad("heddle occupancy takes one FILE");
+  for (const char* option : {"threads", "registers", "shared"}) {
+    if (file && line.has(option))
+      line.bad(fmt::format("--{} describes a kernel, and so does {}", option, line.words()[0]));
+  }
+  if (!file && line.has("device")) line.bad("--device chooses a device of a recording, and there is none");
+  const std::vector<arch::Dim3> sizes = sizes_of(line);
+  const std::optional<CgaMode> mode =
+      line.choice<CgaMode>("mode", {{"multicast", CgaMode::multicast}, {"load_balancing", CgaMode::load_balancing}});
+
+  Machines machines;
+  std::vector<OccupancyAnswers> answers;  // of those machines
+  const auto ask = [&](const Machine& machine, OccupancyQuery query) {
+    use_sizes(query, sizes, mode, machine.params.cwd.max_gpc_cga);
+    answers.push_back(answer_occupancy(machine, std::move(query)));
+  };
+  if (file) {
+    const Inputs inputs = load_inputs(line.words(), line.get<int>("device"));
+    RunOptions options;
+    options.gpus = line.list("gpu");
+    options.sets = line.list("set");
+    machines = resolve_machines(inputs, options);
+    for (std::size_t i = 0; i < inputs.workloads.size(); ++i) {
+      for (OccupancyQuery& query : kernels_of(inputs.workloads[i])) ask(machines.gpus[i], std::move(query));
+    }
+  } else {
+    const std::vector<std::string> gpus = line.list("gpu");
+    if (gpus.size() > 1) line.bad("one kernel is asked for on one machine: --gpu once");
+    machines = resolve_machine(gpus.empty() ? "" : gpus[0], line.list("set"));
+    ask(machines.gpus.front(), described_kernel(line));
+  }
+  if (line.has("json")) {
+    std::cout << occupancy_json(answers, file).dump() << '\n';
+  } else {
+    for (const OccupancyAnswers& one : answers) std::cout << occupancy_text(one);
+  }
+  return kSuccess;
 }
 
 }  // namespace heddle::cli

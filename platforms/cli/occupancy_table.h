@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "cli/machines.h"
 
 namespace heddle::cli {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/report_parts.h"
+#include "cli/run_outcome.h"
 
 namespace heddle::cli {
 namespace {

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
-#include "cli/report_parts.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
 #include "replay/cta_dump.h"

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "replay/submission.h"
+#include "scenario/scenario.h"
 #include "workload/packet_options.h"
+#include "workload/workload.h"
 
 namespace heddle::cli {
 
@@ -45,5 +47,16 @@ struct RunOptions {
 // Throws InputError for options that do not exist or do not make sense.
 RunOptions parse_run_options(const std::vector<std::string>& arguments);
 std::string run_help();
+
+// What a run is given: a scenario, or recorded traces.
+struct Inputs {
+  std::string name;                            // of the run: of the scenario, or of the first file
+  std::vector<workload::Workload> workloads;   // one per GPU
+  std::optional<scenario::Scenario> scenario;  // absent: recordings
+  bool recorded() const { return !scenario; }
+};
+
+// Recognises files by their content. Throws InputError.
+Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device);
 
 }  // namespace heddle::cli

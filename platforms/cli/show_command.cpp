@@ -1,13 +1,21 @@
+#include <algorithm>
+#include <cctype>
 #include <iostream>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <regex>
 
 #include <fmt/format.h>
 
 #include "cli/command.h"
 #include "cli/machines.h"
-#include "common/suggest.h"
+#include "cli/run_outcome.h"
+#include "common/error.h"
 #include "host/register_table.h"
 #include "program/step_table.h"
+#include "replay/comparison.h"
+#include "replay/simulation.h"
 #include "scenario/scenario_schema.h"
 
 namespace heddle::cli {
@@ -148,6 +156,207 @@ int show_command(const std::vector<std::string>& arguments) {
     show_params(machines, what.size() > 1 ? what[1] : "");
   }
   return kSuccess;
+}
+
+// heddle show statistics: every statistic that a run can have, from the registry of a machine with all optional parts.
+
+namespace {
+
+using Description = Stats::Description;
+
+constexpr const char* kInstance = "gpu0";
+
+// One part of the page: statistics whose path begins with the prefix, and no longer prefix of another part.
+struct Section {
+  const char* prefix;
+  const char* title;
+  const char* notes;  // what the descriptions do not say; may be empty
+};
+
+constexpr Section kSections[] = {
+    {"sim", "The run", ""},
+    {"gpu0", "A GPU as a whole", ""},
+    {"gpu0.host", "Host interface", ""},
+    {"gpu0.hub", "Memory hub", ""},
+    {"gpu0.copy", "Copy engines", "A copy engine's bandwidth includes its set-up, and is taken after each request."},
+    {"gpu0.packet", "Packet processor",
+     "The parts of a launch follow each other: fetch, turn, decode, dispatch, launch, execution, clean_up; each begins "
+     "where the one before it ends."},
+    {"gpu0.packets", "Launches by packets",
+     "Of a run that submits by packets ([scenario.md](scenario.md)). `own` leaves out the time in which an earlier "
+     "kernel of the same queue was still on its way: in a queue that always has work these parts lie behind each other "
+     "and add up. `gpus[i].packets` in `stats.json` has the same by kernel name, and `packets.csv` every launch."},
+    {"gpu0.task", "Task management",
+     "What tasks, nested launches and evictions are: [tasks.md](tasks.md). A launch by device code takes "
+     "`child_launch`, "
+     "`child_read`, `child_list` and `child_dispatch`, one after the other; together they are `child_latency`."},
+    {"gpu0.cwd", "Compute work distributor",
+     "Of subcontexts, those that are in use appear. Sharing of the machine: [tasks.md](tasks.md)."},
+    {"gpu0.gpc<g>.gpm", "GPC managers", ""},
+    {"gpu0.gpc<g>.cpc<c>.tpc<t>.mpc", "M-Pipe controllers", ""},
+    {"gpu0.gpc<g>.network", "SM-to-SM networks",
+     "Bytes and delays are of the packets that `requests` and `replies` count."},
+    {"gpu0.gpc<g>.cpc<c>.tpc<t>.sm<s>", "SMs",
+     "Loads that bypass the L1 (relaxed or stronger, beyond scope `cta`) are in neither `l1.hits` nor `l1.misses`. "
+     "Instructions of unit `none` took an issue slot only. `shared.conflicts` are a part of `shared.wavefronts`, and "
+     "`nested.retries` of `nested.steps`. In `lt` a warp that waits for a load counts under `stall.scoreboard`, since "
+     "the "
+     "time of its value is known at once."},
+    {"gpu0.gpc<g>.tmau<u>", "Tensor memory access units",
+     "Unit `<u>` of a GPC serves SM `<u>` of its masks, or `gpu.tmau.sms` of them. `multicast.received` leaves "
+     "out fills: memory has not given them. `descriptor.ahead` are some of `descriptor.hits` and `descriptor.misses`; "
+     "`stage.queue` are the cycles in which some request waited in the unit's queues; `wait.crossbar` and "
+     "`wait.outstanding` are parts of `stage.generator`."},
+    {"gpu0.gpc<g>.mmu", "TLBs of GPCs", "Present if `gpu.mmu.enabled`."},
+    {"gpu0.mmu", "MMU", "Present if `gpu.mmu.enabled`."},
+    {"gpu0.xbar", "Crossbar", "In `lt` there are no queues, and these stay empty."},
+    {"gpu0.l2", "L2", ""},
+    {"gpu0.hbm", "HBM",
+     "All of a GPU's channels together. Absent where another memory is attached. In `lt`, where there are no queues, "
+     "only requests, bytes and errors are counted."},
+    {"replay", "Replays",
+     "With several recorded GPUs, `replay.*` is about all of them together, and `gpu0.replay.*`, `gpu1.replay.*`, … "
+     "about each. In a what-if (another machine or pace), `replay.*` compares the run as it was asked for with the "
+     "recording, and `replay.recorded_machine.*` the recorded machine: see [replay.md](replay.md#what-if)."},
+};
+
+// Statistics that a block makes when there is something to count for the first time: a machine that is only built has
+// none of them.
+std::vector<Description> made_in_use() {
+  using Kind = Stats::Kind;
+  return {
+      {"gpu0.cwd.subcontext<n>.credits", "TPCs", "TPC credits that the subcontext has left", Kind::gauge},
+      {"gpu0.cwd.subcontext<n>.ctas_completed", "CTAs", "CTAs of the subcontext that completed", Kind::counter},
+      {"gpu0.cwd.subcontext<n>.ctas_launched", "CTAs", "CTAs of the subcontext that were placed", Kind::counter},
+      {"gpu0.cwd.subcontext<n>.tpc_cycles", "TPC cycles", "TPCs that the subcontext held, over time", Kind::counter},
+      {"gpu0.cwd.subcontext<n>.tpcs_held", "TPCs", "TPCs that the subcontext holds", Kind::gauge},
+      {"gpu0.cwd.subcontext_fairness", "1",
+       "Jain's index over the TPC cycles of the subcontexts in use: 1 if all got as much", Kind::gauge},
+      {"gpu0.gpc<g>.mmu.faults_of_<n>", "requests", "requests of subcontext <n> that were refused", Kind::counter},
+  };
+}
+
+// A path with placeholders in place of the numbers of instances: "gpc2.cpc0" is "gpc<g>.cpc<c>".
+std::string general(const std::string& path) {
+  static const std::regex kInstances("(^|\\.)(gpc|cpc|tpc|sm|tmau|slice|engine|subcontext)([0-9]+)(?=\\.|$)");
+  static const std::map<std::string, std::string> kPlaceholders = {
+      {"gpc", "<g>"},  {"cpc", "<c>"},   {"tpc", "<t>"},    {"sm", "<s>"},
+      {"tmau", "<u>"}, {"slice", "<s>"}, {"engine", "<e>"}, {"subcontext", "<n>"}};
+  std::string result;
+  std::size_t at = 0;
+  for (auto match = std::sregex_iterator(path.begin(), path.end(), kInstances); match != std::sregex_iterator();
+       ++match) {
+    result += path.substr(at, static_cast<std::size_t>(match->position()) - at) + (*match)[1].str() +
+              (*match)[2].str() + kPlaceholders.at((*match)[2].str());
+    at = static_cast<std::size_t>(match->position() + match->length());
+  }
+  result += path.substr(at);
+  result = std::regex_replace(result, std::regex("gpc2sm[0-9]+"), "gpc2sm<g>");
+  result = std::regex_replace(result, std::regex("crossing[0-9]+to[0-9]+"), "crossing<p>to<q>");
+  return std::regex_replace(result, std::regex("faults_of_[0-9]+"), "faults_of_<n>");
+}
+
+// The numbers of instances in a description are placeholders as well.
+std::string general_text(const Description& statistic) {
+  if (statistic.path.find(".xbar.") == std::string::npos) return statistic.text;
+  const std::string text =
+      std::regex_replace(statistic.text, std::regex("partition [0-9]+ to [0-9]+"), "partition <p> to <q>");
+  return std::regex_replace(text, std::regex("GPC [0-9]+"), "GPC <g>");
+}
+
+const char* kind_name(Stats::Kind kind) {
+  switch (kind) {
+    case Stats::Kind::counter:
+      return "counter";
+    case Stats::Kind::gauge:
+      return "gauge";
+    case Stats::Kind::histogram:
+      return "histogram";
+  }
+  return "";
+}
+
+const Section& section_of(const std::string& path) {
+  const Section* best = nullptr;
+  std::size_t length = 0;
+  for (const Section& section : kSections) {
+    const std::string prefix = std::string(section.prefix) + ".";
+    if (path.compare(0, prefix.size(), prefix) != 0 || prefix.size() <= length) continue;
+    best = &section;
+    length = prefix.size();
+  }
+  HEDDLE_CHECK(best != nullptr, "no section of the list of statistics has room for " + path);
+  return *best;
+}
+
+// By general path.
+std::map<std::string, Description> all_statistics() {
+  Machine machine = resolve_machine("", {"gpu.mmu.enabled=true"}).gpus.front();
+  replay::JobResult job;
+  job.by_packets = true;
+  job.observation = replay::observe_built(kInstance, machine.params);
+  publish_job(kInstance, job, job.observation->stats);
+  Stats run;
+  publish_run({}, run);
+  replay::publish({}, "replay", run);
+  std::map<std::string, Description> result;
+  const auto add = [&result](const std::vector<Description>& statistics) {
+    for (const Description& statistic : statistics) {
+      const std::string path = general(statistic.path);
+      result.emplace(path, Description{path, statistic.unit, general_text(statistic), statistic.kind});
+    }
+  };
+  add(job.observation->stats.descriptions());
+  add(run.descriptions());
+  add(made_in_use());
+  // What tasks wait for is told of each subcontext as well.
+  std::vector<Description> of_subcontexts;
+  const std::string wait = "gpu0.cwd.wait.";
+  for (const auto& [path, statistic] : result) {
+    if (path.compare(0, wait.size(), wait) != 0) continue;
+    of_subcontexts.push_back(statistic);
+    of_subcontexts.back().text =
+        std::regex_replace(statistic.text, std::regex("tasks with"), "tasks of the subcontext with");
+    of_subcontexts.back().path = "gpu0.cwd.subcontext<n>.wait." + path.substr(wait.size());
+  }
+  add(of_subcontexts);
+  return result;
+}
+
+std::string as_text(const std::vector<const Description*>& statistics) {
+  std::string text;
+  for (const Description* s : statistics) {
+    text += fmt::format("{} ({}, {})\n    {}\n", s->path, kind_name(s->kind), s->unit, s->text);
+  }
+  return text;
+}
+
+std::string as_table(const std::vector<const Description*>& statistics) {
+  std::string text = "| statistic | kind | unit | what |\n| --- | --- | --- | --- |\n";
+  for (const Description* s : statistics) {
+    text += fmt::format("| `{}` | {} | {} | {} |\n", s->path, kind_name(s->kind), s->unit, s->text);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string statistics_list(bool markdown) {
+  std::map<const Section*, std::vector<const Description*>> by_section;
+  const std::map<std::string, Description> statistics = all_statistics();
+  for (const auto& [path, statistic] : statistics) by_section[&section_of(path)].push_back(&statistic);
+  std::string text;
+  for (const Section& section : kSections) {
+    const std::vector<const Description*>& members = by_section[&section];
+    HEDDLE_CHECK(!members.empty(), fmt::format("no statistic begins with {}", section.prefix));
+    if (!markdown) {
+      text += as_text(members);
+      continue;
+    }
+    text += fmt::format("\n### {}\n\n{}{}", section.title, section.notes, *section.notes == '\0' ? "" : "\n\n");
+    text += as_table(members);
+  }
+  return text;
 }
 
 }  // namespace heddle::cli

@@ -5,14 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "arch/code_store.h"
 #include "arch/gpu_observation.h"
+#include "arch/kernel_object.h"
 #include "common/packet_socket.h"
 #include "copy/copy_engines.h"
 #include "cwd/cwd.h"
 #include "gpu/gpc_tree.h"
-#include "gpu/memory_tree.h"
-#include "gpu/residency.h"
+#include "gpu/gpu_params.h"
 #include "host/host_interface.h"
 #include "host/memory_hub.h"
 #include "packet/packet_processor.h"

@@ -6,9 +6,9 @@
 
 #include "arch/aql_packet.h"
 #include "arch/memory_op.h"
-#include "common/param_list.h"
+#include "common/error.h"
+#include "common/param_table.h"
 #include "common/params.h"
-#include "common/suggest.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
 

@@ -1,6 +1,7 @@
 // All parameters of one GPU.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,12 +12,10 @@
 #include "common/timebase.h"
 #include "copy/copy_job.h"
 #include "cwd/cwd_params.h"
+#include "cwd/occupancy.h"
 #include "gpc/gpc_params.h"
 #include "host/boundary_params.h"
-#include "memory/crossbar_params.h"
-#include "memory/hbm_params.h"
-#include "memory/l2_params.h"
-#include "memory/mmu_params.h"
+#include "memory/memory_params.h"
 #include "packet/packet_params.h"
 #include "sm/sm_params.h"
 #include "task/task_params.h"
@@ -89,5 +88,32 @@ std::string preset_description(const std::string& name);
 YAML::Node preset(const std::string& name);
 // The preset for a device name as recorders write it ("NVIDIA H100 80GB HBM3"); empty if none is known (INP-10).
 std::string preset_for_device(const std::string& device);
+
+// What a machine holds of a kernel: from the code that places CTAs and clusters (CWD-24, CWD-25).
+inline arch::Topology topology_of(const GpuParams& params) {
+  return arch::Topology(params.machine.shape, params.machine.ugpus);
+}
+
+inline std::uint32_t cgas_per_gpc(const GpuParams& params) {
+  return std::min(params.gpc.cga_ids, params.gpc.cga_barriers);
+}
+
+// Outermost clusters of the kernel that an empty machine holds at once; of a plain grid: CTAs.
+inline cwd::Occupancy residency(const GpuParams& params, const arch::KernelShape& kernel) {
+  return cwd::occupancy(topology_of(params), params.cwd, params.sm.limits, kernel, cgas_per_gpc(params));
+}
+
+// What residency() would be if GPCs had ids and barriers for any number of clusters.
+inline cwd::Occupancy residency_without_ids(const GpuParams& params, const arch::KernelShape& kernel) {
+  return cwd::occupancy(topology_of(params), params.cwd, params.sm.limits, kernel);
+}
+
+// Why the machine can never run the kernel, naming the resource and the domain; empty if it can.
+inline std::string why_never_fits(const GpuParams& params, const arch::KernelShape& kernel) {
+  std::string why = arch::why_impossible(params.sm.limits, kernel);
+  if (!why.empty()) return why + " (of an SM)";
+  if (!kernel.cluster.any()) return {};
+  return cwd::why_never_fits(topology_of(params), params.cwd, params.sm.limits, kernel, cgas_per_gpc(params));
+}
 
 }  // namespace heddle::gpu

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "common/lines.h"
+#include "common/bits.h"
 #include "common/memory_socket.h"
-#include "gpu/memory_tree.h"
+#include "gpu/gpc_tree.h"
 
 namespace heddle::gpu {
 

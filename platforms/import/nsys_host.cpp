@@ -1,9 +1,21 @@
 #include "import/nsys_host.h"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "common/error.h"
+#include "import/byte_source.h"
+#include "import/dependencies.h"
+#include "import/nsys_tables.h"
+#include "import/recordings.h"
 
 namespace heddle::import {
 
@@ -145,6 +157,177 @@ void NsysHost::read_priorities(const NsysDatabase& database) {
 int NsysHost::priority(const NsysStreamId& stream) const {
   const auto found = priorities_.find({nsys_pid(stream.process), stream.context, stream.stream});
   return found != priorities_.end() ? found->second : 0;
+}
+
+using namespace workload;
+namespace {
+
+// By ENUM_CUDA_MEMCPY_OPER, in the words of Kineto.
+constexpr std::array<const char*, 11> kCopyNames = {"Memcpy",      "Memcpy HtoD", "Memcpy DtoH", "Memcpy HtoA",
+                                                    "Memcpy AtoH", "Memcpy AtoA", "Memcpy AtoD", "Memcpy DtoA",
+                                                    "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
+
+// The operations of one device become a workload.
+class Builder {
+ public:
+  Builder(const NsysTables& tables, int device, std::vector<std::size_t> ops, std::string file, std::string name)
+      : tables_(tables), order_(std::move(ops)), file_(std::move(file)) {
+    workload_.name = std::move(name);
+    workload_.format = "nsys";
+    workload_.warnings = tables.warnings;
+    workload_.device = tables.device(device);
+  }
+
+  Workload build() {
+    std::sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
+      const NsysOp& left = tables_.ops[a];
+      const NsysOp& right = tables_.ops[b];
+      return std::tie(left.start, left.call.correlation, a) < std::tie(right.start, right.call.correlation, b);
+    });
+    origin_ = tables_.ops[order_.front()].start;
+    if (workload_.device.sms == 0) {
+      workload_.warnings.push_back(
+          fmt::format("The recording does not say what device {} is (TARGET_INFO_GPU).", workload_.device.id));
+    }
+    for (const std::size_t index : order_) {
+      const NsysStreamId& id = tables_.ops[index].stream;
+      processes_.insert(id.process);
+      contexts_.insert({id.process, id.context});
+    }
+    std::vector<HostMoment> launches;
+    launches.reserve(order_.size());
+    workload_.ops.reserve(order_.size());
+    for (const std::size_t index : order_) {
+      const NsysOp& op = tables_.ops[index];
+      const std::optional<Nanoseconds> call = tables_.host().call(op.call);
+      launches.push_back(call ? HostMoment{relative(op, *call), sequence(op.call)} : HostMoment{});
+      workload_.ops.push_back(convert(op, call));
+    }
+    const std::vector<StreamWait> waits = link_waits();
+    derive_dependencies(workload_, launches, waits);
+    return std::move(workload_);
+  }
+
+ private:
+  static std::uint64_t sequence(const NsysCallId& call) { return static_cast<std::uint64_t>(call.correlation); }
+
+  // Relative to the first operation of the device. The bound keeps every sum of times within 64 bits.
+  Nanoseconds relative(const NsysOp& op, Nanoseconds time) const {
+    const Nanoseconds result = time - origin_;
+    if (result > kMaxRecordedSpan || result < -kMaxRecordedSpan) {
+      throw InputError({file_},
+                       fmt::format("{}: its time or that of its launch call lies {} s from the first operation of "
+                                   "device {}",
+                                   NsysTables::place(op), result / 1'000'000'000, workload_.device.id),
+                       "The recording mixes clocks: record it again.");
+    }
+    return result;
+  }
+
+  std::size_t stream(const NsysStreamId& id) {
+    const auto [at, added] = streams_.emplace(id, workload_.streams.size());
+    if (added) workload_.streams.push_back({stream_name(id), tables_.host().priority(id)});
+    return at->second;
+  }
+
+  // No longer than it takes to tell the device's streams apart.
+  std::string stream_name(const NsysStreamId& id) const {
+    std::string name = std::to_string(id.stream);
+    if (contexts_.size() > processes_.size()) name += fmt::format(" context {}", id.context);
+    if (processes_.size() > 1) name += fmt::format(" process {}", nsys_pid(id.process));
+    return name;
+  }
+
+  Op convert(const NsysOp& from, std::optional<Nanoseconds> call) {
+    Op op;
+    op.kind = from.kind;
+    op.stream = stream(from.stream);
+    if (call) op.enqueue = relative(from, *call);
+    op.recorded = Recorded{relative(from, from.start), from.duration, -1.0, false};
+    if (from.kind == OpKind::kernel) {
+      static_cast<arch::KernelShape&>(op.kernel) = from.kernel;
+      op.kernel.name = tables_.name(from.name);
+      op.max_active_clusters = from.max_active_clusters;
+    } else {
+      op.bytes = from.bytes;
+      op.duration = from.duration;  // INP-11
+      op.kernel.name =
+          from.kind == OpKind::fill ? "Memset" : kCopyNames[from.copy_kind < kCopyNames.size() ? from.copy_kind : 0];
+      op.direction = direction_of(op.kernel.name);
+    }
+    return op;
+  }
+
+  std::vector<StreamWait> link_waits() {
+    std::vector<StreamWait> waits;
+    std::size_t unlinked = 0;
+    for (const NsysWait& wait : tables_.host().waits()) {
+      const auto waiting = streams_.find(wait.stream);
+      if (waiting == streams_.end()) continue;  // no operation of this device on it
+      const NsysEventRecord* record = tables_.host().record_of(wait);
+      const std::optional<Nanoseconds> recorded = record != nullptr ? tables_.host().call(record->call) : std::nullopt;
+      if (!recorded) {
+        ++unlinked;
+        continue;
+      }
+      const auto source = streams_.find(record->stream);
+      if (source == streams_.end()) continue;
+      const Nanoseconds called = tables_.host().call(wait.call).value_or(wait.begin);
+      // Times beyond the span of the operations cannot be before or after them in a meaningful way: clamp, do not wrap.
+      const auto bounded = [this](Nanoseconds time) {
+        return std::clamp(time - origin_, -kMaxRecordedSpan, kMaxRecordedSpan);
+      };
+      waits.push_back({waiting->second,
+                       {bounded(called), sequence(wait.call)},
+                       source->second,
+                       {bounded(*recorded), sequence(record->call)}});
+    }
+    if (unlinked > 0) {
+      workload_.warnings.push_back(fmt::format(
+          "{} stream waits name an event whose record is not in the recording; they were ignored.", unlinked));
+    }
+    return waits;
+  }
+
+  const NsysTables& tables_;
+  std::vector<std::size_t> order_;
+  std::string file_;
+  std::set<std::int64_t> processes_;
+  std::set<std::pair<std::int64_t, std::int64_t>> contexts_;
+  std::map<NsysStreamId, std::size_t> streams_;  // indices into Workload::streams
+  Workload workload_;
+  Nanoseconds origin_ = 0;
+};
+
+std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
+  const NsysDatabase database(source);
+  const NsysTables tables(database);
+  std::map<int, std::vector<std::size_t>> by_device;
+  for (std::size_t i = 0; i < tables.ops.size(); ++i) by_device[tables.ops[i].device].push_back(i);
+  std::vector<Workload> workloads;
+  for (auto& [device, ops] : by_device) {
+    workloads.push_back(Builder(tables, device, std::move(ops), database.name(), name).build());
+  }
+  return workloads;
+}
+
+}  // namespace
+
+bool looks_like_nsys(const std::string& path) {
+  const std::unique_ptr<ByteSource> source = open_bytes(path);
+  std::array<char, kSqliteMagic.size()> head{};
+  const std::streamsize got = source->sgetn(head.data(), static_cast<std::streamsize>(head.size()));
+  return std::string_view(head.data(), static_cast<std::size_t>(got)) == kSqliteMagic;
+}
+
+std::vector<Workload> import_nsys(const std::string& path) {
+  const std::unique_ptr<ByteSource> source = open_bytes(path);
+  return import_from(*source, std::filesystem::path(path).filename().string());
+}
+
+std::vector<Workload> import_nsys(std::istream& stream, const std::string& name) {
+  const std::unique_ptr<ByteSource> source = stream_bytes(stream, name);
+  return import_from(*source, name);
 }
 
 }  // namespace heddle::import

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "import/nsys_database.h"
 #include "workload/workload.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "import/csv_reader.h"
+#include "import/byte_source.h"
 #include "workload/workload.h"
 
 namespace heddle::import {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "common/suggest.h"
+#include "common/error.h"
 #include "common/yaml_util.h"
 
 namespace heddle {

@@ -12,7 +12,6 @@
 
 #include "common/error.h"
 #include "common/quantity.h"
-#include "common/suggest.h"
 
 namespace heddle {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "program/warp_values.h"
+#include "program/program_values.h"
 
 namespace heddle::program {
 namespace {

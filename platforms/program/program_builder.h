@@ -8,11 +8,11 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "program/map_reader.h"
-#include "program/program_compiler.h"
 #include "program/program_names.h"
 #include "program/program_parts.h"
+#include "program/scenario_program.h"
 #include "workload/workload.h"
 
 namespace heddle::program {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "common/suggest.h"
+#include "common/error.h"
 
 namespace heddle::program {
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "common/error.h"
 #include "program/expression.h"
 #include "program/program_parts.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/bulk.h"
+#include "arch/mbarrier.h"
 #include "arch/warp_program.h"
 #include "program/expression.h"
 

@@ -128,8 +128,8 @@ bool reads_head(const MapReader& map);
 // `space`; global without it.
 arch::Space read_space(const MapReader& map);
 
-// Handlers: control flow (flow_steps.cpp), accesses (access_steps.cpp), matrix multiply (tile_steps.cpp), launches
-// (launch_steps.cpp).
+// Handlers: control flow (flow_steps.cpp), accesses (access_steps.cpp), matrix multiply (access_steps.cpp), launches
+// (flow_steps.cpp).
 void compile_let(ProgramBuilder& program, const StepSource& source);
 void compile_loop(ProgramBuilder& program, const StepSource& source);
 void compile_while(ProgramBuilder& program, const StepSource& source);

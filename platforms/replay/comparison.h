@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/domain.h"
 #include "common/stats.h"
 #include "gpu/gpu_params.h"
-#include "replay/submitter.h"
+#include "replay/submission.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {
@@ -92,5 +93,31 @@ SignatureFit fit_signatures(const workload::Workload& workload, const gpu::GpuPa
 
 // Enters the comparison as statistics below `prefix` ("replay", "gpu0.replay").
 void publish(const Comparison& comparison, const std::string& prefix, Stats& stats);
+
+// How long the CTAs of a recorded kernel must run for the recorded machine to reproduce the kernel's duration.
+
+// The duration of a kernel that has the machine to itself, in closed form: launches limited by the distributor's port
+// or by the slots of the machine, whichever is slower. All times in cycles.
+class SoloKernel {
+ public:
+  // The kernel must be able to run on the machine, and so must its clusters.
+  SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& kernel);
+
+  // From the first launch packet to the last completion, for CTAs of `cta_cycles`. Grows with cta_cycles.
+  double duration(double cta_cycles) const;
+  // The CTA duration, at least 1, with which duration() comes closest to `cycles`.
+  std::uint64_t fit(double cycles) const;
+
+ private:
+  double ctas_;
+  double sms_;
+  double slots_;      // CTAs that the whole machine holds: with clusters, those of all that can be resident at once
+  double interval_;   // between two CTAs at the launch port
+  double packet_;     // CTAs of a large launch packet: one on every SM of a GPC, or all of a GPC_CGA
+  double way_there_;  // launch packet to first instruction
+  double way_back_;   // last instruction to completion at the distributor: of the CTA, or of its flushed cluster
+  double session_;
+  bool clustered_;
+};
 
 }  // namespace heddle::replay

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "arch/code_store.h"
+#include "arch/kernel_object.h"
 #include "arch/page_table.h"
 #include "gpu/gpu.h"
 #include "scenario/memory_region.h"

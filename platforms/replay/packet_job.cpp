@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/address_map.h"
 #include "arch/gpu_observation.h"
-#include "arch/unified_address.h"
 #include "common/error.h"
 #include "gpu/gpu.h"
 #include "packet/packet_processor.h"

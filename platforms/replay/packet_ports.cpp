@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "arch/unified_address.h"
+#include "arch/address_map.h"
 
 namespace heddle::replay {
 

@@ -19,7 +19,7 @@ struct DeviceAccess {
   std::function<bool(std::uint64_t address, const void* from, std::uint64_t bytes)> write;
 };
 
-// Bytes at unified addresses (arch/unified_address.h), without time.
+// Bytes at unified addresses (arch/address_map.h), without time.
 class UnifiedMemory {
  public:
   // `host` must outlive it.

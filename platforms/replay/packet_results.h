@@ -10,8 +10,8 @@
 
 #include "packet/packet_log.h"
 #include "replay/packet_encoder.h"
-#include "replay/packet_parts.h"
-#include "replay/submitter.h"
+#include "replay/packet_plan.h"
+#include "replay/submission.h"
 
 namespace heddle::replay {
 

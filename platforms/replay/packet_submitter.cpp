@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/aql_packet.h"
 #include "arch/gpu_observation.h"
-#include "arch/hsa_status.h"
 #include "heddle_registers.h"
 
 namespace heddle::replay {

@@ -18,12 +18,10 @@
 #include "protocol/host_task.h"
 #include "replay/initial_state.h"
 #include "replay/packet_encoder.h"
-#include "replay/packet_memory.h"
 #include "replay/packet_plan.h"
 #include "replay/packet_ports.h"
 #include "replay/packet_results.h"
 #include "replay/submission.h"
-#include "replay/submitter.h"
 
 namespace heddle::replay {
 

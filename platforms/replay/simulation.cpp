@@ -9,12 +9,11 @@
 #include "arch/gpu_observation.h"
 #include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
-#include "gpu/residency.h"
+#include "gpu/gpu_params.h"
 #include "protocol/packet_task.h"
 #include "replay/device_memory.h"
 #include "replay/initial_state.h"
 #include "replay/packet_job.h"
-#include "replay/progress_watch.h"
 #include "replay/stream_submitter.h"
 
 namespace heddle::replay {

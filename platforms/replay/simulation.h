@@ -1,6 +1,7 @@
 // Runs workloads on GPUs, once: elaborates, simulates until everything is done or nothing goes on, and collects.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,9 +14,8 @@
 #include "arch/fault.h"
 #include "arch/gpu_observation.h"
 #include "gpu/gpu_params.h"
-#include "replay/packet_parts.h"
+#include "replay/packet_plan.h"
 #include "replay/submission.h"
-#include "replay/submitter.h"
 #include "workload/packet_options.h"
 #include "workload/workload.h"
 
@@ -88,5 +88,33 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
 // What a machine shows of itself before anything has run on it: all its statistics. Throws InputError if its parameters
 // contradict each other.
 std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const gpu::GpuParams& params);
+
+// Decides when a simulation that still has events makes no progress any more.
+
+// Times are simulated, in any unit. What counts is time in which something happened and no work moved. A jump to the
+// next event, however long (a CTA that runs for seconds), is not a standstill: that event is what will move the work.
+class ProgressWatch {
+ public:
+  // `patience` of 0 or less: never.
+  explicit ProgressWatch(double patience) : patience_(patience) {}
+
+  // After a stretch of simulation from `begin` to `end`, of which the first `jump` had no event. `progress`: a count
+  // that goes up whenever work is taken in, started or finished. `open`: work waits. True: no progress for too long.
+  bool stuck(double begin, double end, double jump, std::uint64_t progress, bool open) {
+    if (progress != seen_ || !open) {
+      seen_ = progress;
+      idle_ = 0;
+      return false;
+    }
+    idle_ += end - begin - jump;
+    return patience_ > 0 && idle_ >= patience_;
+  }
+  double idle() const { return idle_; }
+
+ private:
+  double patience_;
+  std::uint64_t seen_ = 0;
+  double idle_ = 0;
+};
 
 }  // namespace heddle::replay

@@ -13,7 +13,6 @@
 #include "protocol/host_task.h"
 #include "replay/initial_state.h"
 #include "replay/submission.h"
-#include "replay/submitter.h"
 #include "workload/workload.h"
 
 namespace heddle::replay {

@@ -10,7 +10,7 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include "program/program_compiler.h"
+#include "program/scenario_program.h"
 #include "scenario/scenario_schema.h"
 #include "workload/workload.h"
 

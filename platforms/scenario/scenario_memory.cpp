@@ -9,15 +9,15 @@
 #include <fmt/format.h>
 
 #include "arch/kernel_object.h"
+#include "common/error.h"
 #include "common/quantity.h"
-#include "common/suggest.h"
 #include "common/yaml_util.h"
 #include "program/expression.h"
 #include "program/program_names.h"
 #include "program/program_values.h"
 #include "program/step_table.h"
 #include "scenario/memory_region.h"
-#include "scenario/scenario_entries.h"
+#include "scenario/scenario.h"
 
 namespace heddle::scenario {
 

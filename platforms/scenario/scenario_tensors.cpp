@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "common/suggest.h"
+#include "common/error.h"
 #include "program/step_table.h"
-#include "scenario/scenario_entries.h"
+#include "scenario/scenario.h"
 
 namespace heddle::scenario {
 

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "arch/kernel_record.h"
 #include "arch/memory_op.h"
 #include "arch/task_record.h"
 #include "arch/tensor_descriptor.h"

@@ -1,12 +1,11 @@
 // The operand words of requests, names, and the masks of the bytes of a line.
-#include "arch/bulk.h"
-
 #include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "arch/tensor_piece.h"
+#include "arch/mbarrier.h"
+#include "arch/tensor_data.h"
 #include "common/error.h"
 #include "support/seed.h"
 

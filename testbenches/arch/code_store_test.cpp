@@ -1,6 +1,4 @@
 // What lies in instruction memory, and what launches borrow of it.
-#include "arch/code_store.h"
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -10,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/kernel_object.h"
 #include "common/error.h"
 #include "support/list_program.h"
 #include "support/random.h"

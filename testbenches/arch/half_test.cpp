@@ -1,12 +1,11 @@
 // 16-bit floating point against Eigen's.
-#include "arch/half.h"
-
 #include <cmath>
 #include <cstdint>
 #include <Eigen/Core>
 
 #include <catch2/catch.hpp>
 
+#include "arch/tensor_data.h"
 #include "support/seed.h"
 
 namespace arch_half_test {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "arch/tensor_piece.h"
+#include "arch/tensor_data.h"
 #include "support/seed.h"
 
 namespace heddle::test {

@@ -12,7 +12,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "common/error.h"
 #include "support/seed.h"
 

@@ -1,6 +1,4 @@
 // How tiles lie in shared memory, and how many cycles the banks need for their rows and columns.
-#include "arch/swizzle.h"
-
 #include <algorithm>
 #include <set>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/tensor_descriptor.h"
 #include "common/error.h"
 #include "support/seed.h"
 

@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
 #include "arch/line_bytes.h"
 #include "common/error.h"
 

@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
 #include "arch/line_bytes.h"
 #include "arch/tensor_data.h"
 #include "common/error.h"

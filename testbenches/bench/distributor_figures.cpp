@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <systemc>
 
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "cwd/occupancy.h"
 #include "replay/simulation.h"
 

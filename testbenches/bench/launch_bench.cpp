@@ -12,7 +12,7 @@
 #include <systemc>
 
 #include "bench/bare_events.h"
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "replay/simulation.h"
 
 int sc_main(int, char**) { return 0; }

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/machines.h"
-#include "cli/replay_plan.h"
 #include "import/recordings.h"
 #include "replay/simulation.h"
 

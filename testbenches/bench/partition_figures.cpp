@@ -14,8 +14,8 @@
 
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
-#include "common/param_layers.h"
-#include "cwd/subcontext_stats.h"
+#include "common/params.h"
+#include "cwd/subcontext_partition.h"
 #include "gpu/gpu.h"
 #include "support/sim_fixture.h"
 

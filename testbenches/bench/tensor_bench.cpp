@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "bench/bare_events.h"
 #include "support/cluster_lab.h"
 #include "support/gemm_program.h"

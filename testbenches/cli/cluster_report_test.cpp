@@ -8,7 +8,7 @@
 
 #include "arch/gpu_observation.h"
 #include "cli/csv.h"
-#include "cli/report_parts.h"
+#include "cli/run_outcome.h"
 
 namespace cli_cluster_report_test {
 

@@ -1,6 +1,4 @@
 // Memory for big arrays: zero, aligned, one array apart from another, also after many were given back.
-#include "common/big_memory.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/storage.h"
 #include "support/random.h"
 #include "support/seed.h"
 

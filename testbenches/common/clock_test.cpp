@@ -1,11 +1,10 @@
 // Cycles and simulated time.
-#include "common/clock.h"
-
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "common/domain.h"
 #include "support/seed.h"
 #include "support/sim_fixture.h"
 

@@ -8,7 +8,6 @@
 #include <catch2/catch.hpp>
 
 #include "common/observation.h"
-#include "common/payload_pool.h"
 #include "protocol/memory_request.h"
 #include "support/sim_fixture.h"
 

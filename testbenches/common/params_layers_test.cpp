@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "common/params_fixture.h"
 
 namespace common_params_layers_test {

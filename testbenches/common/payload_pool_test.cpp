@@ -1,11 +1,10 @@
 // Pooled payloads: each as good as new, none lost.
-#include "common/payload_pool.h"
-
 #include <set>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "common/memory_socket.h"
 #include "support/seed.h"
 
 namespace common_payload_pool_test {

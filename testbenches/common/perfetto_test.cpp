@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
-#include "common/clock.h"
+#include "common/domain.h"
 #include "common/error.h"
 #include "support/sim_fixture.h"
 

@@ -10,7 +10,6 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "common/suggest.h"
 
 namespace common_quantity_test {
 

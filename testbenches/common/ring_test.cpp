@@ -1,10 +1,9 @@
 // The ring against a deque, through growth and wrap-around.
-#include "common/ring.h"
-
 #include <deque>
 
 #include <catch2/catch.hpp>
 
+#include "common/index_pool.h"
 #include "support/random.h"
 #include "support/seed.h"
 

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "arch/address_map.h"
 #include "arch/gpu_observation.h"
 #include "arch/memory_op.h"
-#include "arch/unified_address.h"
 #include "common/packet_socket.h"
 #include "copy/copy_engines.h"
 #include "support/protocol_checker.h"

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/unified_address.h"
+#include "arch/address_map.h"
 #include "support/random.h"
 
 namespace heddle::test::copy_job_test {

@@ -1,12 +1,11 @@
 // The placement of plain grids under dynamic partitioning against a search over all SMs for every CTA.
-#include "cwd/credit_fill.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "cwd/tpc_quota.h"
 #include "support/random.h"
 
 namespace cwd_credit_fill_test {

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/gpu_observation.h"
-#include "common/plain_timebase.h"
+#include "common/timebase.h"
 #include "cwd/cluster_place.h"
 #include "cwd/completion_unit.h"
 

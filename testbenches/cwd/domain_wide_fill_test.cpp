@@ -1,6 +1,4 @@
 // CGAs of CTAs over a whole domain, against a reference that places one CTA at a time (CWD-09).
-#include "cwd/domain_wide_fill.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -10,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
+#include "cwd/lake_fill.h"
 #include "support/random.h"
 
 namespace cwd_domain_wide_fill_test {

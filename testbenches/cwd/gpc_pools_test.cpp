@@ -1,6 +1,4 @@
 // The pools in front of the GPCs: against a slow reference, and what they do to tasks.
-#include "cwd/gpc_pools.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -12,6 +10,7 @@
 
 #include "common/error.h"
 #include "cwd/cwd_bench.h"
+#include "cwd/machine_ledger.h"
 #include "support/random.h"
 
 namespace cwd_gpc_pools_test {

@@ -1,12 +1,11 @@
 // The live model against a recomputation from the list of resident CTAs.
-#include "cwd/live_model.h"
-
 #include <cstdint>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
+#include "cwd/gpc_model.h"
 #include "support/random.h"
 
 namespace cwd_live_model_test {

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
-#include "cwd/launch_port.h"
+#include "cwd/launcher.h"
 #include "cwd/task_table.h"
 #include "support/random.h"
 

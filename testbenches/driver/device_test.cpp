@@ -1,7 +1,7 @@
 // Device and signals of the host library against a device that the test plays.
 #include <catch2/catch.hpp>
 
-#include "arch/unified_address.h"
+#include "arch/address_map.h"
 #include "driver/fake_device.h"
 
 namespace heddle::test::driver_device_test {

@@ -6,7 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "common/error.h"
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "gpu/gpu_params.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tmau/tensor_walk.h"
+#include "tmau/line_generator.h"
 
 namespace {
 

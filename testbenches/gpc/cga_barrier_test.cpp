@@ -1,6 +1,4 @@
 // The barrier of a CGA against sets of CTAs, under random interleavings of everything that can happen to them.
-#include "gpc/cga_barrier.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -8,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "gpc/cga_residency.h"
+#include "gpc/cga_table.h"
 #include "support/random.h"
 
 namespace gpc_cga_barrier_test {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
-#include "common/plain_timebase.h"
+#include "common/timebase.h"
 
 namespace gpc_cga_unit_test {
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/gpu_observation.h"
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "support/gpu_bench.h"
 
 namespace gpu_test {

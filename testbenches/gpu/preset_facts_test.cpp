@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/sm_limits.h"
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "cwd/occupancy.h"
 #include "gpu/gpu_params.h"
 

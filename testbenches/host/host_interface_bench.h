@@ -11,8 +11,8 @@
 #include <catch2/catch.hpp>
 
 #include "arch/gpu_observation.h"
+#include "common/memory_socket.h"
 #include "common/packet_socket.h"
-#include "common/payload_pool.h"
 #include "host/host_interface.h"
 #include "host/register_table.h"
 #include "protocol/memory_request.h"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "arch/address_map.h"
 #include "arch/gpu_observation.h"
-#include "arch/unified_address.h"
 #include "host/host_bench.h"
 #include "host/memory_hub.h"
 #include "memory/l2_slice.h"

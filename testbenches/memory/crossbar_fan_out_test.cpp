@@ -1,5 +1,3 @@
-#include "memory/crossbar_fan_out.h"
-
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -8,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "memory/crossbar_routes.h"
 #include "support/random.h"
 
 namespace heddle::memory::memory_crossbar_fan_out_test {

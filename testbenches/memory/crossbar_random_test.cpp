@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "memory/crossbar_bench.h"
-#include "memory/crossbar_bytes.h"
+#include "memory/crossbar_paths.h"
 
 namespace heddle::test::memory_crossbar_random_test {
 namespace {

@@ -13,7 +13,6 @@
 #include "arch/gpu_observation.h"
 #include "common/block.h"
 #include "common/memory_socket.h"
-#include "common/payload_pool.h"
 #include "memory/hbm.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "memory/hbm_banks.h"
 #include "memory/hbm_channel_bench.h"
-#include "memory/hbm_map.h"
 #include "support/random.h"
 
 namespace memory_hbm_channel_test {

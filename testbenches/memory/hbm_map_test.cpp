@@ -1,5 +1,3 @@
-#include "memory/hbm_map.h"
-
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -7,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "memory/hbm_banks.h"
 #include "support/random.h"
 
 namespace memory_hbm_map_test {

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "memory/l2_flush.h"
+#include "memory/l2_memory_port.h"
 
 namespace heddle::test::memory_l2_write_buffer_test {
 namespace {

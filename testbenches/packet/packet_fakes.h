@@ -10,8 +10,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "arch/address_map.h"
 #include "arch/gpu_observation.h"
-#include "arch/unified_address.h"
 #include "common/packet_socket.h"
 #include "packet/packet_processor.h"
 

@@ -1,12 +1,11 @@
 // The queue's core against the rules of the ring, played by an oracle that keeps every packet in a list.
-#include "packet/queue_core.h"
-
 #include <set>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "packet/decoder.h"
+#include "packet/queue_table.h"
 #include "support/random.h"
 
 namespace packet_queue_core_test {

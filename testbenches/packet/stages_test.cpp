@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "arch/little_endian.h"
-#include "common/plain_timebase.h"
+#include "arch/byte_codec.h"
+#include "common/timebase.h"
 #include "packet/packet_router.h"
 
 namespace packet_stages_test {

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "arch/bulk.h"
+#include "arch/mbarrier.h"
 
 namespace heddle::test {
 

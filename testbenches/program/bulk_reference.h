@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "arch/bulk.h"
+#include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
 #include "tmau/box_oracle.h"
 

@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "program/program_values.h"
 #include "support/seed.h"
 

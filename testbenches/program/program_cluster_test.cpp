@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "arch/dsmem.h"
+#include "arch/address_map.h"
 #include "common/yaml_util.h"
 #include "program/program_machine.h"
 

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "arch/code_store.h"
-#include "arch/dsmem.h"
-#include "arch/half.h"
-#include "arch/kernel_record.h"
+#include "arch/address_map.h"
+#include "arch/kernel_object.h"
+#include "arch/task_record.h"
+#include "arch/tensor_data.h"
 #include "arch/warp_program.h"
 #include "program/bulk_open.h"
 #include "program/bulk_reference.h"

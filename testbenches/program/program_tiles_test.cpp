@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "common/error.h"
 #include "common/yaml_util.h"
 #include "program/program_machine.h"

@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "cwd/occupancy.h"
 #include "gpu/gpu_params.h"
 #include "import/recordings.h"

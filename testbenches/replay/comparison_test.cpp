@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 
 namespace replay_comparison_test {

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/unified_address.h"
+#include "arch/address_map.h"
 #include "packet/reference_table.h"
 #include "replay/replay_bench.h"
 #include "support/random.h"

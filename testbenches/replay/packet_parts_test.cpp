@@ -1,11 +1,10 @@
 // Where the time of a kernel goes: parts of each launch, and parts as they lie behind each other in a queue.
-#include "replay/packet_parts.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include <catch2/catch.hpp>
 
+#include "replay/packet_plan.h"
 #include "support/random.h"
 
 namespace replay_packet_parts_test {

@@ -1,6 +1,6 @@
-#include "replay/progress_watch.h"
-
 #include <catch2/catch.hpp>
+
+#include "replay/simulation.h"
 
 namespace replay_progress_watch_test {
 

@@ -10,10 +10,9 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/clock.h"
+#include "common/domain.h"
 #include "import/recordings.h"
 #include "replay/comparison.h"
-#include "replay/cta_fit.h"
 #include "replay/replay_bench.h"
 
 namespace replay_recording_overlap_test {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "gpu/gpu_params.h"
 #include "replay/simulation.h"
 #include "support/random.h"

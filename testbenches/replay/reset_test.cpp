@@ -9,7 +9,7 @@
 #include "arch/gpu_observation.h"
 #include "gpu/gpu.h"
 #include "import/recordings.h"
-#include "replay/cta_fit.h"
+#include "replay/comparison.h"
 #include "replay/replay_bench.h"
 #include "replay/stream_submitter.h"
 #include "support/sim_fixture.h"

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "replay/cta_fit.h"
+#include "replay/comparison.h"
 #include "replay/replay_bench.h"
 #include "support/random.h"
 

@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "common/error.h"
 #include "support/seed.h"
 

@@ -1,11 +1,10 @@
 // Scenarios that submit by packets: how, arguments of kernels, directions of copies, groups of operations.
-#include "scenario/scenario_packets.h"
-
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "scenario/scenario.h"
+#include "scenario/scenario_submit.h"
 
 namespace scenario_packets_test {
 

@@ -11,7 +11,6 @@
 #include "common/error.h"
 #include "scenario/memory_region.h"
 #include "scenario/scenario.h"
-#include "scenario/scenario_entries.h"
 #include "scenario/scenario_memory.h"
 
 namespace scenario_tasks_test {

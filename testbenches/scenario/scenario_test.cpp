@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "common/yaml_util.h"
 #include "scenario/scenario_schema.h"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (".h", ".cpp", ".c")
-MOST_FILES = 671          # sources in models and platforms: today's number, which may go down and not up
+MOST_FILES = 479          # sources in models and platforms
 SHORT = 40                # lines: a file below is short
-MOST_SHORT = 59           # short files in models and platforms: the same
+MOST_SHORT = 39           # short files in models and platforms
 LEAST_PURE = 0.6          # of the lines of a block with a core: without SystemC
 CORE_BLOCKS = ("sm", "packet", "task")
 # Who may include whom (docs/architecture.md): a folder of models sees itself and these.

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "protocol/bulk_target.h"
+#include "protocol/sm_tmau.h"
 #include "support/random.h"
 
 namespace heddle::test {

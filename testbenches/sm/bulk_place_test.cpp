@@ -1,6 +1,4 @@
 // Pieces of boxes in shared memory against an oracle that knows single bytes.
-#include "sm/bulk_place.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -11,6 +9,7 @@
 
 #include "arch/mbarrier.h"
 #include "common/error.h"
+#include "sm/bulk_data.h"
 #include "sm/bulk_oracle.h"
 #include "sm/dsmem_access.h"
 #include "sm/sm_params.h"

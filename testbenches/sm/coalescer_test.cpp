@@ -1,6 +1,4 @@
 // Lines and sectors of a warp's access, byte by byte; and bytes to and from registers.
-#include "sm/coalescer.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -1,7 +1,7 @@
 // What an SM wants to be bound to when a test is about something else.
 #pragma once
 
-#include "arch/code_store.h"
+#include "arch/kernel_object.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "protocol/gpm_mpc_sm.h"

@@ -7,9 +7,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
+#include "sm/alu.h"
 #include "sm/bulk_oracle.h"
-#include "sm/matmul.h"
 #include "support/random.h"
 
 namespace sm_matmul_swizzle_test {

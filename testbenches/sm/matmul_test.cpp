@@ -1,6 +1,4 @@
 // The matrix multiply of a warp against a plain triple loop.
-#include "sm/matmul.h"
-
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -10,8 +8,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "common/error.h"
+#include "sm/alu.h"
 #include "support/random.h"
 
 namespace sm_matmul_test {

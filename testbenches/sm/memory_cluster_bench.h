@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "arch/dsmem.h"
+#include "arch/address_map.h"
 #include "arch/gpu_observation.h"
 #include "common/domain.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "protocol/memory_request.h"
-#include "sm/memory_paths.h"
+#include "sm/sm_core.h"
 #include "support/sim_fixture.h"
 
 namespace heddle::test {

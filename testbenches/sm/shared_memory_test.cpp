@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/swizzle.h"
+#include "arch/tensor_descriptor.h"
 #include "common/error.h"
 #include "support/random.h"
 

@@ -5,11 +5,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "sm/cta_barriers.h"
-#include "sm/fence_tracker.h"
-#include "sm/memory_port.h"
-#include "sm/scoreboard.h"
+#include "sm/cta_table.h"
+#include "sm/l2_port.h"
 #include "sm/sub_partition.h"
+#include "sm/warp.h"
 #include "support/random.h"
 
 namespace sm_cores_test {

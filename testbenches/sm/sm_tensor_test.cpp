@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/half.h"
+#include "arch/tensor_data.h"
 #include "sm/bulk_oracle.h"
 #include "sm/program_bench.h"
 

@@ -13,7 +13,7 @@
 
 #include "arch/gpu_observation.h"
 #include "common/packet_socket.h"
-#include "sm/cta_duration.h"
+#include "sm/cta_table.h"
 #include "sm/loose_ends.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"

@@ -10,7 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/gpu_observation.h"
-#include "common/plain_timebase.h"
+#include "common/timebase.h"
 #include "sm/alu.h"
 #include "sm/barrier_unit.h"
 #include "sm/launch_sequence.h"

@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sm/context_transfer.h"
+#include "sm/saved_cta.h"
 #include "support/random.h"
 
 using heddle::arch::home_of_sm;

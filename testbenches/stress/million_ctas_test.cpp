@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "support/gpu_bench.h"
 
 namespace stress_million_ctas_test {

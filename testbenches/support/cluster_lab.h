@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "arch/dsmem.h"
+#include "arch/address_map.h"
 #include "support/gpu_lab.h"
 
 namespace heddle::test {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "arch/kernel_record.h"
+#include "arch/task_record.h"
 #include "arch/warp_program.h"
 #include "common/error.h"
 

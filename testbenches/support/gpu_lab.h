@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arch/gpu_observation.h"
-#include "common/param_layers.h"
+#include "common/params.h"
 #include "gpu/gpu.h"
 #include "support/list_program.h"
 #include "support/scripted_host.h"

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "arch/dsmem.h"
+#include "arch/address_map.h"
 #include "arch/mbarrier.h"
 #include "arch/warp_program.h"
 #include "common/error.h"

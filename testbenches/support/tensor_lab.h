@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "arch/bulk.h"
+#include "arch/mbarrier.h"
 #include "arch/tensor_descriptor.h"
 #include "support/gpu_lab.h"
 

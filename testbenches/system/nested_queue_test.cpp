@@ -10,7 +10,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "arch/code_store.h"
 #include "arch/kernel_object.h"
 #include "protocol/packet_task.h"
 #include "support/gpu_lab.h"

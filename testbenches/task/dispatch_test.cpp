@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/timeline.h"
+#include "common/observation.h"
 #include "support/random.h"
 #include "task/task_bench.h"
 

@@ -8,7 +8,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 #include "task/task_launch_bench.h"
 
 namespace heddle::test::task_launch_record_test {

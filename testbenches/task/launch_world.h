@@ -12,7 +12,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/little_endian.h"
+#include "arch/byte_codec.h"
 #include "support/random.h"
 #include "task/launch_chain.h"
 

@@ -1,6 +1,4 @@
 // The lists of waiting tasks, and who is asked for a slot, against references that look at everything every time.
-#include "task/priority_lists.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -11,7 +9,8 @@
 
 #include "common/error.h"
 #include "support/random.h"
-#include "task/table_view.h"
+#include "task/launch_scheduler.h"
+#include "task/task_dispatcher.h"
 
 namespace heddle::test::task_priority_lists_test {
 namespace {

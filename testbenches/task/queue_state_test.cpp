@@ -1,6 +1,4 @@
 // What task management knows of a queue, against one that keeps every ticket.
-#include "task/queue_state.h"
-
 #include <cstdint>
 #include <vector>
 
@@ -8,6 +6,7 @@
 
 #include "common/error.h"
 #include "support/random.h"
+#include "task/stream_table.h"
 
 namespace heddle::test::task_queue_state_test {
 

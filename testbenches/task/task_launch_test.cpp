@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "arch/little_endian.h"
-#include "common/timeline.h"
+#include "arch/byte_codec.h"
+#include "common/observation.h"
 #include "support/list_program.h"
 #include "support/random.h"
 #include "task/task_launch_bench.h"

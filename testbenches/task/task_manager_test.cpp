@@ -10,8 +10,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "arch/little_endian.h"
-#include "common/plain_timebase.h"
+#include "arch/byte_codec.h"
+#include "common/timebase.h"
 #include "support/random.h"
 #include "task/launch_world.h"
 

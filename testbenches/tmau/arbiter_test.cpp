@@ -1,13 +1,12 @@
 // Turns, places and phases: the small cores of the unit.
-#include "tmau/arbiter.h"
-
 #include <algorithm>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "support/random.h"
-#include "tmau/place_limit.h"
+#include "tmau/bulk_generator.h"
+#include "tmau/request_queue.h"
 
 namespace tmau_arbiter_test {
 

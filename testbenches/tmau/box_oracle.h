@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "arch/memory_op.h"
-#include "arch/swizzle.h"
 #include "arch/tensor_descriptor.h"
 
 namespace heddle::test {

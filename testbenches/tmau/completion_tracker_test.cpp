@@ -1,6 +1,4 @@
 // Phases: what a drain waits for (TMA-31, TMA-41).
-#include "tmau/completion_tracker.h"
-
 #include <algorithm>
 #include <deque>
 #include <vector>
@@ -8,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "support/random.h"
+#include "tmau/bulk_intake.h"
 
 namespace tmau_completion_tracker_test {
 

@@ -1,8 +1,7 @@
 // The walk of a box against the oracle that goes from element to element.
-#include "tmau/tensor_walk.h"
-
 #include <catch2/catch.hpp>
 
+#include "tmau/line_generator.h"
 #include "tmau/walk_bench.h"
 
 namespace tmau_tensor_walk_test {

@@ -15,8 +15,8 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "arch/swizzle.h"
 #include "arch/tensor_data.h"
+#include "arch/tensor_descriptor.h"
 #include "common/packet_socket.h"
 #include "support/random.h"
 #include "support/sim_fixture.h"

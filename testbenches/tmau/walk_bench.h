@@ -6,8 +6,8 @@
 
 #include "arch/tensor_data.h"
 #include "tmau/box_oracle.h"
+#include "tmau/line_generator.h"
 #include "tmau/random_tensor.h"
-#include "tmau/tensor_walk.h"
 
 namespace heddle::test {
 

@@ -1,0 +1,177 @@
+#include "cwd/machine_ledger.h"
+
+#include <algorithm>
+
+#include "arch/task_record.h"
+#include "common/error.h"
+
+namespace heddle::cwd {
+
+CgaLedger::CgaLedger(std::uint32_t gpcs, const CgaLimits& limits)
+    : limits_(limits), gpc_left_(gpcs), memory_left_(arch::kSubcontexts) {
+  reset();
+}
+
+void CgaLedger::reset() {
+  std::fill(gpc_left_.begin(), gpc_left_.end(), std::min(limits_.ids, limits_.barriers));
+  gpu_barriers_left_ = limits_.gpu_barriers;
+  open_.clear();
+  for (std::vector<std::uint32_t>& slots : memory_left_) {
+    slots.clear();
+    for (std::uint32_t slot = limits_.memory_slots; slot-- > 0;) slots.push_back(slot);
+  }
+}
+
+std::uint32_t CgaLedger::open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level, bool linear_memory,
+                              std::uint64_t parts) {
+  if (!gpu_level && !linear_memory) return protocol::kNoMemorySlot;
+  Open entry;
+  entry.subcontext = subcontext;
+  entry.gpu_level = gpu_level;
+  entry.parts = parts;
+  if (gpu_level) {
+    HEDDLE_CHECK(gpu_barriers_left_ > 0, "a GPU_CGA was started without a barrier for it");
+    --gpu_barriers_left_;
+  }
+  if (linear_memory) {
+    std::vector<std::uint32_t>& slots = memory_left_[subcontext];
+    HEDDLE_CHECK(!slots.empty(), "a CGA was started without a CGA memory slot");
+    entry.memory_slot = slots.back();
+    slots.pop_back();
+  }
+  HEDDLE_CHECK(open_.emplace(sequence, entry).second, "a CGA sequence number was used twice");
+  return entry.memory_slot;
+}
+
+void CgaLedger::take_gpc_cga(std::uint32_t gpc) {
+  HEDDLE_CHECK(gpc_left_[gpc] > 0, "a CGA was started on a GPC without an id or a barrier slot for it");
+  --gpc_left_[gpc];
+}
+
+void CgaLedger::give_gpc_cga(std::uint32_t gpc) {
+  HEDDLE_CHECK(gpc_left_[gpc] < std::min(limits_.ids, limits_.barriers), "a GPC completed a CGA that it never had");
+  ++gpc_left_[gpc];
+}
+
+bool CgaLedger::complete(std::uint64_t sequence, std::uint64_t parts) {
+  const auto found = open_.find(sequence);
+  if (found == open_.end()) return false;
+  Open& entry = found->second;
+  HEDDLE_CHECK(entry.parts >= parts, "more of a CGA completed than was started");
+  entry.parts -= parts;
+  if (entry.parts > 0) return false;
+  if (entry.gpu_level) ++gpu_barriers_left_;
+  if (entry.memory_slot != protocol::kNoMemorySlot) memory_left_[entry.subcontext].push_back(entry.memory_slot);
+  open_.erase(found);
+  return true;
+}
+
+bool CgaLedger::empty() const {
+  const std::uint32_t per_gpc = std::min(limits_.ids, limits_.barriers);
+  return open_.empty() && gpu_barriers_left_ == limits_.gpu_barriers &&
+         std::all_of(gpc_left_.begin(), gpc_left_.end(), [&](std::uint32_t n) { return n == per_gpc; }) &&
+         std::all_of(memory_left_.begin(), memory_left_.end(),
+                     [&](const std::vector<std::uint32_t>& slots) { return slots.size() == limits_.memory_slots; });
+}
+
+GpcPools::GpcPools(std::uint32_t gpcs, std::uint32_t pending, std::uint32_t active)
+    : pending_size_(pending), active_size_(active), members_(gpcs), waiting_(gpcs, 0) {}
+
+void GpcPools::reset() {
+  for (Members& members : members_) members.clear();
+  begin_walk();
+}
+
+std::size_t GpcPools::find(const Members& members, std::uint32_t task) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].task == task) return i;
+  }
+  return kNone;
+}
+
+bool GpcPools::has_place(const Members& members) const {
+  const auto held = std::count_if(members.begin(), members.end(), [](const Member& member) { return member.active; });
+  return static_cast<std::uint64_t>(held) < active_size_;
+}
+
+// The first that is idle, else the least urgent one, the youngest among equals.
+std::size_t GpcPools::who_yields(const Members& members, std::int32_t priority) {
+  std::size_t found = kNone;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (!members[i].active) continue;
+    if (members[i].ctas == 0) return i;
+    if (members[i].priority >= priority) continue;
+    if (found == kNone || members[i].priority <= members[found].priority) found = i;
+  }
+  return found;
+}
+
+bool GpcPools::active(std::uint32_t task, std::uint32_t gpc) const {
+  const std::size_t at = find(members_[gpc], task);
+  return at != kNone && members_[gpc][at].active;
+}
+
+bool GpcPools::admits(std::uint32_t task, std::int32_t priority, std::uint32_t gpc) const {
+  if (active_size_ > 0 && active(task, gpc)) return true;
+  if (!pending(gpc)) return false;
+  const Members& members = members_[gpc];
+  return active_size_ == 0 || has_place(members) || who_yields(members, priority) != kNone;
+}
+
+void GpcPools::begin_walk() { std::fill(waiting_.begin(), waiting_.end(), 0); }
+
+void GpcPools::wait_at(std::uint32_t task, std::uint32_t gpc) {
+  if (!active(task, gpc)) ++waiting_[gpc];
+}
+
+bool GpcPools::launch(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t ctas) {
+  if (active_size_ == 0) return false;
+  Members& members = members_[gpc];
+  std::size_t at = find(members, task);
+  if (at != kNone && members[at].active) {
+    members[at].ctas += ctas;
+    return false;
+  }
+  Member joining{task, priority, ctas, true};
+  if (at != kNone) {
+    joining.ctas += members[at].ctas;
+    members.erase(members.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  const bool yields = !has_place(members);
+  if (yields) {
+    at = who_yields(members, priority);
+    HEDDLE_CHECK(at != kNone, "CTAs were placed on a GPC by a task that has no place in its active pool");
+    if (members[at].ctas == 0) {
+      members.erase(members.begin() + static_cast<std::ptrdiff_t>(at));
+    } else {
+      members[at].active = false;
+    }
+  }
+  members.push_back(joining);
+  return yields;
+}
+
+void GpcPools::complete(std::uint32_t task, std::uint32_t gpc, std::uint32_t ctas) {
+  if (active_size_ == 0) return;
+  Members& members = members_[gpc];
+  const std::size_t at = find(members, task);
+  HEDDLE_CHECK(at != kNone && members[at].ctas >= ctas, "CTAs completed on a GPC that the pools do not know of");
+  members[at].ctas -= ctas;
+  if (members[at].ctas == 0 && !members[at].active) members.erase(members.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+std::vector<std::uint32_t> GpcPools::running(std::uint32_t gpc) const {
+  std::vector<std::uint32_t> result;
+  for (const Member& member : members_[gpc]) {
+    if (member.active && member.ctas > 0) result.push_back(member.task);
+  }
+  return result;
+}
+
+bool GpcPools::empty() const {
+  return std::all_of(members_.begin(), members_.end(), [](const Members& members) {
+    return std::all_of(members.begin(), members.end(), [](const Member& member) { return member.ctas == 0; });
+  });
+}
+
+}  // namespace heddle::cwd

@@ -1,0 +1,222 @@
+#include "cwd/two_level.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace heddle::cwd {
+
+Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
+                       const CwdParams& params, const arch::Topology& topology, std::uint32_t gpc,
+                       const std::vector<std::uint32_t>& sm_priority, const SmPolicy& load_balancing,
+                       const SmPolicy& multicast, const DomainPolicy& cpc_policy)
+    : Block(name, domain, path),
+      snapshot_in("snapshot_in", domain, 0),
+      mimic_in("mimic_in", domain, 0),
+      home_in("home_in", domain, 0),
+      answer_out("answer_out", domain, params.query_distance, kUnlimitedCredits),  // one answer per query
+      mask_out("mask_out", domain, 0, kUnlimitedCredits),                          // bounded by the free slots
+      step_(domain.cost(params.session_step)),
+      mask_cycles_(domain.cost(params.mask_cycles)),
+      model_(topology, gpc, sm_priority, load_balancing, multicast, cpc_policy),
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
+  snapshot_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_snapshot>(*this);
+  mimic_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_mimic>(*this);
+  home_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_home>(*this);
+  if (timeline() != nullptr) {
+    track_ = timeline()->track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {}", gpc));
+    mask_track_ = timeline()->track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {} masks", gpc));
+  }
+}
+
+Gpc2SmUnit::~Gpc2SmUnit() = default;
+
+void Gpc2SmUnit::reset() {
+  count_ = accepted_ = 0;
+  masks_ready_ = 0;
+}
+
+void Gpc2SmUnit::on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t) {
+  model_.begin(snapshot.free, {snapshot.ctas, snapshot.cpc_ctas}, snapshot.multicast, snapshot.cgas);
+  count_ = accepted_ = 0;
+}
+
+void Gpc2SmUnit::on_mimic(const protocol::MimicPacket& mimic, std::uint32_t) {
+  if (mimic.reserve) {
+    if (reserved_.size() == count_) reserved_.emplace_back();
+    reserved_[count_++] = model_.masks();
+    model_.reserve();
+  }
+  if (mimic.cancel) model_.cancel();
+  if (mimic.revert) {
+    model_.revert();
+    count_ = accepted_;
+  }
+  if (mimic.accept) {
+    model_.accept();
+    accepted_ = count_;
+  }
+  if (mimic.query) ask();
+}
+
+// The registers change when a command arrives; the answer leaves when its decisions have been made.
+void Gpc2SmUnit::ask() {
+  const GpcReply reply = model_.query();
+  stats_.queries.add();
+  stats_.steps.add(reply.steps);
+  stats_.valid.add(reply.answer.valid ? 1 : 0);
+  const Cycle ready = now() + std::max<Cycle>(1, reply.steps) * step_;
+  answer_out.send_at(ready, {reply.answer.valid, reply.answer.speed});
+  if (timeline() != nullptr) {
+    timeline()->slice(track_, domain_.time_of(now()), domain_.time_of(ready),
+                      reply.answer.valid ? fmt::format("fits, speed {}", reply.answer.speed) : std::string("no room"),
+                      {{"speed", reply.answer.valid ? static_cast<std::int64_t>(reply.answer.speed) : -1},
+                       {"steps", reply.steps},
+                       {"reserved", model_.reserved()}});
+  }
+}
+
+void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t) {
+  HEDDLE_CHECK(home.nth < accepted_, "a CGA is to be started that was not accepted");
+  const std::vector<std::uint64_t>& masks = reserved_[home.nth];
+  protocol::MaskPacket packet;
+  packet.order = home.order;
+  packet.unit = home.unit;
+  packet.last = home.last;
+  masks_ready_ = std::max(masks_ready_, now());
+  const Cycle begin = masks_ready_;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    packet.masks[packet.count++] = masks[i];
+    masks_ready_ += mask_cycles_;
+    packet.final = i + 1 == masks.size();
+    if (!packet.final && packet.count < protocol::kMasksPerMaskPacket) continue;
+    stats_.masks.add(packet.count);
+    mask_out.send_at(masks_ready_, packet);
+    packet.count = 0;
+  }
+  if (timeline() == nullptr || masks_ready_ == begin) return;
+  timeline()->slice(mask_track_, domain_.time_of(begin), domain_.time_of(masks_ready_),
+                    masks.size() == 1 ? fmt::format("mask {:#x}", masks[0]) : fmt::format("{} masks", masks.size()),
+                    {{"first_mask", static_cast<std::int64_t>(masks[0])},
+                     {"order", home.order},
+                     {"unit", static_cast<std::int64_t>(home.unit)}});
+}
+
+Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
+                         const CwdParams& params, const arch::Topology& topology, const DomainPolicy& policy)
+    : Block(name, domain, path),
+      session_in("session_in", domain, 0),
+      end_out("end_out", domain, 0, kUnlimitedCredits),  // one session at a time
+      mimic_out("mimic_out", domain, params.query_distance, kUnlimitedCredits),
+      home_out("home_out", domain, params.query_distance, kUnlimitedCredits),
+      answer_in("answer_in"),
+      core_(ugpus_of(topology), params.gpc_priority.resolve(topology.gpcs(), "cwd.gpc_priority"), policy),
+      packets_(topology.gpcs()),
+      answers_(topology.gpcs()),
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
+  session_in.on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_session>(*this);
+  answer_in.init(topology.gpcs(), [&](const char* socket, std::size_t) {
+    return new PacketIn<protocol::AnswerPacket>(socket, domain, 0);
+  });
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g)
+    answer_in[g].on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_answer>(*this, g);
+  if (timeline() != nullptr) track_ = timeline()->track(domain.observation().prefix + " cwd", "gpu2gpc");
+}
+
+Gpu2GpcUnit::~Gpu2GpcUnit() = default;
+
+void Gpu2GpcUnit::reset() {
+  core_.reset();
+  session_.reset();
+  expected_ = 0;
+}
+
+void Gpu2GpcUnit::on_session(const protocol::SessionPacket& session, std::uint32_t) {
+  HEDDLE_CHECK(!session_.has_value(), "a session began while another one ran");
+  session_ = session.session;
+  homes_sent_ = 0;
+  begin_ = now();
+  stats_.sessions.add();
+  core_.begin({session.units, session.single, session.ugpu_cgas, session.gpc_cgas});
+  step();
+}
+
+void Gpu2GpcUnit::on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc) {
+  HEDDLE_CHECK(expected_ > 0, "an answer to no query");
+  answers_[gpc] = {answer.valid, answer.speed};
+  core_.answer(gpc, answers_[gpc]);
+  if (--expected_ > 0) return;
+  if (timeline() != nullptr) draw_step();
+  step();
+}
+
+// A step that asks nobody is followed by the next at once; one without commands is the end.
+void Gpu2GpcUnit::step() {
+  while (carry_out(core_.step())) {
+    if (expected_ > 0) return;
+  }
+  const std::uint64_t session = *session_;
+  session_.reset();
+  stats_.query_steps.add(core_.queries());
+  stats_.cancelled.add(core_.cancelled());
+  stats_.session_cycles.add(now() - begin_);
+  end_out.send(
+      {session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(), core_.cancelled()});
+}
+
+// All commands of a step for one GPC travel as one packet.
+bool Gpu2GpcUnit::carry_out(const std::vector<Command>& commands) {
+  asked_.clear();
+  step_begin_ = now();
+  std::fill(packets_.begin(), packets_.end(), protocol::MimicPacket{});
+  for (const Command& command : commands) {
+    protocol::MimicPacket& packet = packets_[command.gpc];
+    switch (command.act) {
+      case Act::reserve:
+        packet.reserve = true;
+        break;
+      case Act::cancel:
+        packet.cancel = true;
+        break;
+      case Act::revert:
+        packet.revert = true;
+        break;
+      case Act::accept:
+        packet.accept = true;
+        break;
+      case Act::query:
+        packet.query = true;
+        asked_.push_back(command.gpc);
+        break;
+    }
+  }
+  for (std::uint32_t g = 0; g < packets_.size(); ++g) {
+    const protocol::MimicPacket& p = packets_[g];
+    if (p.reserve || p.cancel || p.revert || p.accept || p.query) mimic_out.send(p, g);
+  }
+  const std::vector<Home>& homes = core_.homes();
+  for (; homes_sent_ < homes.size(); ++homes_sent_) {
+    const Home& home = homes[homes_sent_];
+    home_out.send({home.nth, static_cast<std::uint32_t>(homes_sent_), home.unit, home.last}, home.gpc);
+  }
+  expected_ = static_cast<std::uint32_t>(asked_.size());
+  return !commands.empty();
+}
+
+void Gpu2GpcUnit::draw_step() {
+  std::int64_t valid = 0;
+  std::int64_t best = -1;
+  for (const std::uint32_t g : asked_) {
+    if (!answers_[g].valid) continue;
+    ++valid;
+    best = std::max(best, static_cast<std::int64_t>(answers_[g].speed));
+  }
+  timeline()->slice(track_, domain_.time_of(step_begin_), domain_.time_of(now()),
+                    fmt::format("{} of {} GPCs have room", valid, asked_.size()),
+                    {{"session", static_cast<std::int64_t>(*session_)},
+                     {"greatest_speed", best},
+                     {"placed", static_cast<std::int64_t>(core_.homes().size())},
+                     {"cancelled", core_.cancelled()}});
+}
+
+}  // namespace heddle::cwd

@@ -1,0 +1,244 @@
+#include "memory/crossbar_paths.h"
+
+#include <algorithm>
+
+namespace heddle::memory {
+
+CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params,
+                                   const CrossbarRoutes& routes, const arch::AddressMap& map, const Counters& counters)
+    : name_(name),
+      timebase_(timebase),
+      routes_(routes),
+      map_(map),
+      header_bytes_(params.header_bytes),
+      counters_(counters),
+      network_(*this),
+      ports_(routes.build_requests(network_)),
+      warmer_(network_, NetworkWarmer::Carries::requests),
+      sms_(routes.sms(), Sm(params.sm_bandwidth)),
+      slice_ready_(map.slices(), 0) {
+  warm_by(warmer_);
+}
+
+// Inline: every request passes here. An SM's own link has one source: when the request passes it is known at once.
+[[gnu::always_inline]] inline void CrossbarRequests::inject(tlm::tlm_generic_payload& payload,
+                                                            const protocol::MemoryExtension& extension,
+                                                            std::uint32_t sm, Cycle arrival) {
+  const std::uint32_t slice = map_.slice_of(payload.get_address());
+  LinkPacket packet;
+  packet.item = &payload;
+  packet.entered = static_cast<std::uint32_t>(arrival);
+  packet.bytes = request_bytes(payload, extension, header_bytes_);
+  packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
+  LinkPace& pace = sms_[sm].pace;
+  const Cycle begin = pace.earliest(arrival);
+  pace.take(begin, packet.bytes);
+  network_.enter(ports_.entries[sm], packet, begin);
+}
+
+bool CrossbarRequests::enter(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                             std::uint32_t port, Cycle arrival) {
+  const std::uint32_t sm = port / 2;
+  Sm& state = sms_[sm];
+  if (state.full) {
+    HEDDLE_CHECK(state.parked == nullptr, "two ports of an SM send where neither may");
+    state.parked = &payload;
+    state.parked_at = arrival;
+  } else {
+    inject(payload, extension, sm, arrival);
+    state.full = network_.full(ports_.entries[sm]);
+    if (!state.full) return true;
+  }
+  counters_.withheld.add();
+  return false;
+}
+
+// There is room again: for the request that is parked, then for the next ones. The ports take turns.
+void CrossbarRequests::credit(std::uint32_t sm, Cycle now) {
+  Sm& state = sms_[sm];
+  if (state.parked != nullptr) {
+    tlm::tlm_generic_payload& payload = *state.parked;
+    state.parked = nullptr;
+    inject(payload, *protocol::extension_of(payload), sm, std::max(now, state.parked_at));
+  }
+  state.full = network_.full(ports_.entries[sm]);
+  for (int i = 0; i < 2 && !state.full; ++i) {
+    MemoryIn& port = *ingress_[2 * sm + (state.unit_first ? 1U : 0U)];
+    state.unit_first = !state.unit_first;
+    if (port.withholding()) port.accept(now);  // which may send at once
+  }
+}
+
+bool CrossbarRequests::eject(std::uint32_t slice, const LinkPacket& packet, Cycle now) {
+  counters_.cycles.add(static_cast<std::uint32_t>(now) - packet.entered);
+  egress_[slice]->send(*static_cast<tlm::tlm_generic_payload*>(packet.item), now);
+  return egress_[slice]->can_send() && slice_ready_[slice] <= now;
+}
+
+void CrossbarRequests::on_slice_room(std::uint32_t slice, Cycle when) {
+  slice_ready_[slice] = when;
+  if (when > timebase_.now()) {
+    timebase_.schedule(when, *this, kSliceReady, slice);
+  } else {
+    network_.open(ports_.first_egress + slice, when);
+  }
+}
+
+void CrossbarRequests::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind != kSliceReady) return network_.on_event(kind, argument, timebase_.now());
+  const auto slice = static_cast<std::uint32_t>(argument);
+  if (egress_[slice]->can_send()) network_.open(ports_.first_egress + slice, timebase_.now());
+}
+
+void CrossbarRequests::reset() {
+  network_.reset();
+  for (Sm& sm : sms_) {
+    sm.pace.reset();
+    sm.full = sm.unit_first = false;
+    sm.parked = nullptr;
+  }
+  std::fill(slice_ready_.begin(), slice_ready_.end(), 0);
+}
+
+CrossbarResponses::CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params,
+                                     const CrossbarRoutes& routes, const arch::Topology& topology,
+                                     const MulticastCounters& counters, Histogram& cycles)
+    : name_(name),
+      timebase_(timebase),
+      routes_(routes),
+      header_bytes_(params.header_bytes),
+      cycles_(cycles),
+      network_(*this),
+      ports_(routes.build_responses(network_)),
+      warmer_(network_, NetworkWarmer::Carries::responses),
+      fan_out_(params, topology, routes.response_credits()),
+      multicast_(name, timebase, topology, fan_out_, params.header_bytes, counters, *this),
+      sms_(routes.sms()),
+      slices_(routes.slices(), Slice(params.slice_bandwidth)) {
+  warm_by(warmer_);
+}
+
+bool CrossbarResponses::enter(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                              std::uint32_t slice, Cycle arrival) {
+  const std::uint32_t gpc = routes_.gpc_of_sm(extension.route / 2);
+  const std::uint32_t buffer = ports_.entries[slice * routes_.gpcs() + gpc];
+  if (!network_.full(buffer)) {
+    inject(payload, extension, slice, buffer, arrival);
+    return true;
+  }
+  slices_[slice].buffer = buffer;
+  slices_[slice].held = &payload;
+  return false;
+}
+
+void CrossbarResponses::inject(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                               std::uint32_t slice, std::uint32_t buffer, Cycle when) {
+  const std::uint32_t sm = extension.route / 2;
+  LinkPacket packet;
+  packet.item = &payload;
+  packet.entered = stamp(when, extension.route);
+  packet.egress = sm;
+  if (extension.multicast != 0 && multicast_.accepts(payload, extension, sm)) packet.egress += routes_.sms();
+  packet.bytes = response_bytes(payload, extension, header_bytes_);
+  packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
+  LinkPace& pace = slices_[slice].pace;
+  const Cycle begin = pace.earliest(when);
+  pace.take(begin, packet.bytes);
+  network_.enter(buffer, packet, begin);
+}
+
+// For the response that a slice holds.
+void CrossbarResponses::credit(std::uint32_t slice, Cycle now) {
+  Slice& from = slices_[slice];
+  tlm::tlm_generic_payload& payload = *from.held;
+  from.held = nullptr;
+  inject(payload, *protocol::extension_of(payload), slice, from.buffer, now);
+  ingress_[slice]->end_response(payload, now);
+}
+
+// Whether the SM's end has room for another; if not, and it is known when it will, an event looks again.
+inline bool CrossbarResponses::has_room(std::uint32_t sm, Cycle now) {
+  const Cycle when = fan_out_.room_at(sm, now);
+  Sm& state = sms_[sm];
+  state.closed = when > now;
+  if (!state.closed) return true;
+  if (when != FanOut::kUnknown && !state.awaited) {
+    state.awaited = true;
+    timebase_.schedule(when, *this, kRoomAtSm, sm);
+  }
+  return false;
+}
+
+// At the GPC's link: the rest of the way is known, unless the port takes no response. One that is not taken holds up
+// those behind it.
+bool CrossbarResponses::eject(std::uint32_t egress, const LinkPacket& packet, Cycle now) {
+  if (egress >= routes_.sms()) return multicast_.eject(egress - routes_.sms(), packet, now);
+  const std::uint32_t sm = egress;
+  const Cycle ready = fan_out_.pass(sm, packet.bytes, now);
+  if (sms_[sm].waiting.empty() && port_of(sm, packet).can_respond()) {
+    deliver(sm, packet, ready);
+  } else {
+    sms_[sm].waiting.push_back({packet, ready, false});
+  }
+  return has_room(sm, now);
+}
+
+void CrossbarResponses::deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready) {
+  respond(sm, packet, fan_out_.arrive(sm, packet.bytes, ready));
+}
+
+void CrossbarResponses::respond(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) {
+  cycles_.add(age(packet, arrival));
+  ++delivered_;
+  port_of(sm, packet).respond(*static_cast<tlm::tlm_generic_payload*>(packet.item), arrival);
+}
+
+bool CrossbarResponses::acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) {
+  Sm& state = sms_[sm];
+  if (state.waiting.empty() && port_of(sm, packet).can_respond()) {
+    respond(sm, packet, arrival);
+    return true;
+  }
+  state.waiting.push_back({packet, arrival, true});
+  return false;
+}
+
+void CrossbarResponses::on_port_room(std::uint32_t port, Cycle when) {
+  const std::uint32_t sm = port / 2;
+  auto& waiting = sms_[sm].waiting;
+  while (!waiting.empty() && port_of(sm, waiting.front().packet).can_respond()) {
+    const Waiting first = waiting.front();
+    waiting.pop_front();
+    const Cycle ready = std::max(first.ready, when);
+    if (first.acknowledgement) {
+      respond(sm, first.packet, ready);
+      open_multicasts(sm);
+    } else {
+      deliver(sm, first.packet, ready);
+    }
+  }
+  if (sms_[sm].closed && !sms_[sm].awaited && has_room(sm, timebase_.now())) {
+    network_.open(ports_.first_egress + sm, timebase_.now());
+  }
+}
+
+void CrossbarResponses::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind != kRoomAtSm) return network_.on_event(kind, argument, timebase_.now());
+  const auto sm = static_cast<std::uint32_t>(argument);
+  sms_[sm].awaited = false;
+  if (has_room(sm, timebase_.now())) network_.open(ports_.first_egress + sm, timebase_.now());
+}
+
+void CrossbarResponses::reset() {
+  network_.reset();
+  fan_out_.reset();
+  multicast_.reset();
+  std::fill(sms_.begin(), sms_.end(), Sm());
+  for (Slice& slice : slices_) {
+    slice.pace.reset();
+    slice.held = nullptr;
+  }
+  delivered_ = 0;
+}
+
+}  // namespace heddle::memory

@@ -1,0 +1,91 @@
+#include "memory/l2_ingress.h"
+
+#include <array>
+
+namespace heddle::memory {
+
+int L2BlockingPath::serve(const L2Access& access, L2Memory& memory) {
+  if (access.kind == L2Access::Kind::write_back) return flush(memory);
+  if (!access.bytes.any()) return kL2Ok;
+  std::uint32_t index = array_.find(access.line);
+  if (index == kNone) index = allocate(access.line, memory);
+  if (index == kNone) return bypass(access, memory);
+  const std::uint32_t missing = access.missing(array_.state(index).valid);
+  if (missing != 0) {
+    const int status = fetch(index, missing, memory);
+    if (access.kind == L2Access::Kind::prefetch) return kL2Ok;  // a hint: nobody waits
+    if (status != kL2Ok) return status;
+  } else {
+    counters_.hits.add();
+  }
+  if (poison_.any()) poison_.apply(access);
+  array_.apply(access, index);
+  return kL2Ok;
+}
+
+// A place for the line; what was there goes to memory first.
+std::uint32_t L2BlockingPath::allocate(std::uint64_t line, L2Memory& memory) {
+  const std::uint32_t index = array_.victim(line);
+  if (index == kNone) return kNone;
+  const bool dirty = array_.state(index).dirty != 0;
+  const std::uint32_t entry = dirty ? buffer_.take(array_, index) : kNone;
+  if (array_.occupied(index)) array_.drop(index);
+  array_.place(index, line);
+  if (!dirty) return index;
+  ++array_.state(index).pinned;
+  buffer_.write_blocking(entry, memory);
+  --array_.state(index).pinned;
+  return index;
+}
+
+// Sectors as they are in memory or on their way there.
+int L2BlockingPath::read(std::uint64_t line, std::uint32_t sectors, std::uint8_t* image, L2Memory& memory) {
+  while (sectors != 0) {
+    const SectorRun run = take_run(sectors);
+    const int status = memory.read(line, run.first, run.count, image);
+    if (status != kL2Ok) return status;
+    counters_.fills.add(run.count);
+  }
+  buffer_.overlay(line, image);
+  return kL2Ok;
+}
+
+int L2BlockingPath::fetch(std::uint32_t index, std::uint32_t sectors, L2Memory& memory) {
+  std::array<std::uint8_t, arch::kLineBytes> image{};
+  ++array_.state(index).pinned;
+  const int status = read(array_.line_at(index), sectors, image.data(), memory);
+  L2Line& state = array_.state(index);
+  --state.pinned;
+  if (status == kL2Ok) {
+    array_.fill(index, sectors, image.data());
+  } else if (!state.valid.any() && state.mshr == 0 && state.pinned == 0) {
+    array_.drop(index);
+  }
+  return status;
+}
+
+// Every line of the set is being fetched: the access goes past the cache.
+int L2BlockingPath::bypass(const L2Access& access, L2Memory& memory) {
+  if (access.kind == L2Access::Kind::prefetch) return kL2Ok;
+  std::array<std::uint8_t, arch::kLineBytes> image{};
+  const std::uint32_t touched = access.bytes.touched();
+  const bool writes = access.kind == L2Access::Kind::write;
+  const std::uint32_t wanted = writes ? (LineMask::sectors(touched) & ~access.bytes).touched() : touched;
+  const int status = read(access.line, wanted, image.data(), memory);
+  if (status != kL2Ok) return status;
+  if (poison_.any()) poison_.apply(access);
+  if (!perform(access, image.data())) return status;
+  const std::uint32_t entry = buffer_.take(access.line, LineMask::sectors(touched), touched, image.data());
+  return buffer_.write_blocking(entry, memory);
+}
+
+int L2BlockingPath::flush(L2Memory& memory) {
+  int result = kL2Ok;
+  for (std::uint32_t index = array_.next_dirty(0); index != kNone; index = array_.next_dirty(index + 1)) {
+    const int status = buffer_.write_blocking(buffer_.take(array_, index), memory);
+    if (status != kL2Ok) result = status;
+  }
+  return result;
+}
+
+}  // namespace heddle::memory
