@@ -82,19 +82,19 @@ void CtaControl::reset() {
 
 void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival) {
   HEDDLE_CHECK(start.cta_slot < ctas_.size() && !ctas_[start.cta_slot].here(), "a CTA slot was started twice");
-  const bool begins = !ctas_.runs(start.tag.operation);
   Cta& cta = ctas_[start.cta_slot];
   cta.arrive(start, arrival);
   memory_.occupancy.enter(cta);
   if (cta.in_cga()) memory_.cgas.enter(start);
-  if (start.code != arch::kNoCode) return run(cta, arrival, begins);
+  if (start.code != arch::kNoCode) return run(cta, arrival);
   const Cycle cycles = start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
   time_.schedule(arrival + cycles, *this, kDurationEnds, start.cta_slot);
 }
 
-// The CTA has a program. `begins`: no other CTA of its operation is here.
-void CtaControl::run(Cta& cta, Cycle arrival, bool begins) {
+// The CTA has a program.
+void CtaControl::run(Cta& cta, Cycle arrival) {
   if (warps_.empty()) warps_.resize(units_.scheduler.slots());
+  const bool begins = !ctas_.runs(cta.start.tag.operation);  // no other CTA of its operation is here
   cta.code = &code_.at(cta.start.code);
   const arch::CtaId& id = cta.start.id;
   cta.block = cta.code->block_of({id.cta.x, id.cta.y, id.cta.z});

@@ -88,7 +88,7 @@ class CtaControl final : private SmUnit,
  private:
   const char* handler_name() const override { return name_; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
-  void run(Cta& cta, Cycle arrival, bool begins);
+  void run(Cta& cta, Cycle arrival);
   void enter_warp(Cta& cta, std::uint32_t number, Cycle first);
   IssueResult exit(std::uint32_t slot);
   IssueResult release_shared(std::uint32_t slot, const arch::Operation& operation);

@@ -112,16 +112,20 @@ void Cta::arrive(const protocol::CtaStartPacket& packet, Cycle arrival) {
   queue = packet.queue;
   begin = last = arrival;
   landed = 0;
+  need = packet.need;
+  released = 0;
+  saved = exposed = false;
+  if (code != nullptr) forget_program();
+}
+
+void Cta::forget_program() {
   code = nullptr;
   warps.clear();
   live = open = bulk = 0;
-  need = packet.need;
-  released = 0;
   mbarrier_waiters.clear();
   cluster = {};
   context = {};
   turn.reset();
-  saved = exposed = false;
 }
 
 bool CtaTable::runs(std::uint32_t operation) const {

@@ -108,17 +108,20 @@ struct Cta {
   bool queue = false;
 
   Cycle begin = 0;
-  Cycle last = 0;                    // the end of what has ended so far
-  Cycle landed = 0;                  // the end of accesses alone
-  const arch::Code* code = nullptr;  // null: it runs for a number of cycles
-  arch::Dim3 block;                  // its threads: at the edge of a grid it can be partial (PKT-03)
-  std::vector<std::uint32_t> warps;  // slots, by warp
-  std::uint32_t live = 0;            // warps that have not exited
-  std::uint32_t open = 0;            // accesses and bulk requests, and failures on their way
-  std::uint32_t bulk = 0;            // the bulk requests among these
-  CtaBarriers barriers;
-  arch::ResourceVector need;                    // less what it has given back
-  std::uint32_t released = 0;                   // bytes of shared memory that it has given back
+  Cycle last = 0;              // the end of what has ended so far
+  Cycle landed = 0;            // the end of accesses alone
+  arch::ResourceVector need;   // less what it has given back
+  std::uint32_t released = 0;  // bytes of shared memory that it has given back
+  bool saved = false;          // it leaves the slot, and is not over (TSK-12)
+  bool exposed = false;        // it is shown as saved, and may be over all the same
+
+  // What follows belongs to its program. A CTA without one never touches it, and starts and ends in the lines before.
+  const arch::Code* code = nullptr;             // null: it runs for a number of cycles
+  arch::Dim3 block;                             // its threads: at the edge of a grid it can be partial (PKT-03)
+  std::vector<std::uint32_t> warps;             // slots, by warp
+  std::uint32_t live = 0;                       // warps that have not exited
+  std::uint32_t open = 0;                       // accesses and bulk requests, and failures on their way
+  std::uint32_t bulk = 0;                       // the bulk requests among these
   std::vector<std::uint32_t> mbarrier_waiters;  // warp slots
 
   // At the barrier of its CGA (CGA-13).
@@ -147,9 +150,7 @@ struct Cta {
     std::uint64_t value = 0;  // to be written there
   };
   std::optional<QueueTurn> turn;
-
-  bool saved = false;    // it leaves the slot, and is not over (TSK-12)
-  bool exposed = false;  // it is shown as saved, and may be over all the same
+  CtaBarriers barriers;
 
   bool here() const { return stage != CtaStage::absent; }
   bool killed() const { return fate == CtaFate::killed; }
@@ -157,8 +158,11 @@ struct Cta {
   bool in_cga() const { return start.tag.cga_id != protocol::kNoCgaId; }
   bool was_saved() const { return start.area != 0; }
 
-  // It arrives.
+  // It arrives in a slot that may have had another.
   void arrive(const protocol::CtaStartPacket& packet, Cycle arrival);
+
+ private:
+  void forget_program();
 };
 
 inline protocol::ClusterNoticePacket notice_of(const Cta& cta, protocol::ClusterNoticePacket::Kind kind) {
