@@ -48,12 +48,12 @@ void IssueParams::describe(ParamTable<IssueParams>& t) {
 
 void MemoryParams::describe(ParamTable<MemoryParams>& t) {
   t.add("queue", &MemoryParams::queue, {Unit::count, 1, 1024},
-        "warp instructions that wait in front of the memory unit", kAssumption);
+        "warp instructions that wait in front of the load-store unit", kAssumption);
   t.add("requests", &MemoryParams::requests, {Unit::count, 1, 65'536},
         "open requests of the SM to the L2: misses, writes, atomics",
         "assumption: covers 64 bytes per cycle at the latency of the far L2");
   t.add("request_queue", &MemoryParams::request_queue, {Unit::count, 1, 65'536},
-        "requests that wait for the crossbar before the memory unit stops", kAssumption);
+        "requests that wait for the crossbar before the load-store unit stops", kAssumption);
   t.add("unified_bytes", &MemoryParams::unified_bytes, {Unit::bytes, 4096, 1'073'741'824},
         "L1 and shared memory together", "NVIDIA Hopper tuning guide");
   t.add("l1_ways", &MemoryParams::l1_ways, {Unit::count, 1, 1024}, "lines of a set of the L1", kAssumption);

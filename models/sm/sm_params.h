@@ -39,7 +39,7 @@ struct IssueParams {
   static void describe(ParamTable<IssueParams>& t);
 };
 
-// The memory unit that the four partitions share, and the memory of the SM.
+// The load-store unit that the four partitions share, and the memory of the SM.
 struct MemoryParams {
   std::uint32_t queue = 16;               // warp instructions
   std::uint32_t requests = 256;           // open at the same time

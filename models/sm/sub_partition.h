@@ -13,8 +13,8 @@
 namespace heddle::sm {
 
 // Knows of each warp only when it can issue, to what unit, and its age. One instruction issues per cycle; every unit
-// takes an instruction when it is done with the last one. The memory unit belongs to all sub-partitions: when it takes
-// the next instruction is told from outside.
+// takes an instruction when it is done with the last one. The load-store unit belongs to all sub-partitions: when it
+// takes the next instruction is told from outside.
 class SubPartition {
  public:
   static constexpr Cycle kNever = ~Cycle{0};

@@ -268,7 +268,7 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
       return show_bulk_wait(graph, cta, warp);
     case WarpWait::issue:
       if (warp.unit == arch::Unit::memory && subjects_.gate.closed()) {
-        graph.add(name, "for the memory unit, which waits for", memory());
+        graph.add(name, "for the load-store unit, which waits for", memory());
       } else {
         graph.add(name, "for nothing: it runs, and next comes", next_of(warp));
       }

@@ -70,7 +70,7 @@ void WarpScheduler::on_event(std::uint32_t, std::uint64_t) {
   if (now() == armed_) issue_all();
 }
 
-// One instruction of each sub-partition that can issue. The first turn goes round, as all share the memory unit.
+// One instruction of each sub-partition that can issue. The first turn goes round, as all share the load-store unit.
 void WarpScheduler::issue_all() {
   armed_ = kNeverReady;
   issuing_ = true;

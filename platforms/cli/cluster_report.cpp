@@ -101,7 +101,7 @@ json stats_of(const Cluster& cluster) {
 }
 
 // Kernels of one name, block and size of CGA in one row: a kernel may be launched thousands of times.
-struct Row {
+struct ClusterRow {
   std::string kernel;
   std::uint64_t warps = 0;  // of a CTA
   Total total;              // task: any of them
@@ -136,7 +136,7 @@ class Rows {
 
   json to_json() const {
     json rows = json::array();
-    for (const Row& row : rows_) {
+    for (const ClusterRow& row : rows_) {
       const Total& total = row.total;
       const double count = static_cast<double>(total.count);
       rows.push_back({{"kernel", row.kernel},
@@ -156,7 +156,7 @@ class Rows {
 
  private:
   const workload::Workload* workload_;
-  std::vector<Row> rows_;
+  std::vector<ClusterRow> rows_;
   std::map<std::tuple<std::string, std::uint64_t, std::uint32_t>, std::size_t> index_;
 };
 

@@ -11,7 +11,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr const char* kUsage = R"(heddle: a model of a GPU's front end
+constexpr const char* kProgramUsage = R"(heddle: a model of a GPU's front end
 
   heddle run [FILE...] [options]     simulate a scenario or a recorded trace; without FILE, the shipped scenario
   heddle import kineto|nsys|rocprof FILE -o OUT
@@ -29,7 +29,7 @@ device fault or rejected kernel that none expects, 2 bad input, 3 the simulated 
 
 int dispatch(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
-    std::cout << kUsage;
+    std::cout << kProgramUsage;
     return arguments.empty() ? kBadInput : kSuccess;
   }
   const std::string& command = arguments[0];

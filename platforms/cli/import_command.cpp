@@ -19,7 +19,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage = R"(heddle import kineto|nsys|rocprof FILE [-o OUT] [--device N] [--gpu PRESET|FILE]
+constexpr const char* kImportUsage = R"(heddle import kineto|nsys|rocprof FILE [-o OUT] [--device N] [--gpu PRESET|FILE]
 
 Writes a scenario with the kernels, copies and streams of a recorded trace; CTA durations are fitted to the recorded
 kernel durations on the recorded machine. Without -o it goes to standard output.
@@ -193,7 +193,7 @@ int import_command(const std::vector<std::string>& arguments) {
   }
   const auto& what = values["what"].as<std::vector<std::string>>();
   if (values.count("help") != 0) {
-    std::cout << kUsage;
+    std::cout << kImportUsage;
     return kSuccess;
   }
   const auto* const format = std::find_if(std::begin(kFormats), std::end(kFormats),

@@ -180,7 +180,7 @@ namespace {
 namespace po = boost::program_options;
 using arch::CgaMode;
 
-po::options_description visible_options() {
+po::options_description occupancy_options() {
   po::options_description options = described_options();
   options.add_options()("threads", po::value<std::string>()->value_name("N"), "threads of a CTA")(
       "registers", po::value<std::string>()->value_name("N"), "registers of a thread; default 0: they limit nothing")(
@@ -205,7 +205,7 @@ std::string help_text() {
          "How many clusters of a kernel can be resident at once, and which SMs stay unused then. Nothing is "
          "simulated:\n"
          "the code that places clusters fills an empty machine. FILE is a scenario or a recording: all its kernels.\n\n"
-      << visible_options();
+      << occupancy_options();
   return text.str();
 }
 
@@ -325,7 +325,7 @@ std::vector<OccupancyQuery> kernels_of(const workload::Workload& workload) {
 }  // namespace
 
 int occupancy_command(const std::vector<std::string>& arguments) {
-  const CommandLine line("heddle occupancy", visible_options(), arguments);
+  const CommandLine line("heddle occupancy", occupancy_options(), arguments);
   if (line.help()) {
     std::cout << help_text();
     return kSuccess;

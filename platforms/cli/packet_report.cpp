@@ -21,7 +21,7 @@ using replay::Part;
 using replay::Parts;
 
 // Launches of one kernel name.
-struct Row {
+struct PacketRow {
   std::string kernel;
   std::size_t launches = 0;
   std::set<std::pair<std::uint32_t, std::uint64_t>> packets;
@@ -30,10 +30,10 @@ struct Row {
   Parts own{};
 };
 
-std::vector<Row> rows_of(const workload::Workload& workload, const replay::JobResult& job) {
+std::vector<PacketRow> rows_of(const workload::Workload& workload, const replay::JobResult& job) {
   const std::vector<Parts> own = replay::own_parts(job.launches);
   std::map<std::string, std::size_t> index;
-  std::vector<Row> rows;
+  std::vector<PacketRow> rows;
   for (std::size_t i = 0; i < job.launches.size(); ++i) {
     const PacketLaunch& launch = job.launches[i];
     const std::string& name = workload.ops[launch.op].kernel.name;
@@ -43,7 +43,7 @@ std::vector<Row> rows_of(const workload::Workload& workload, const replay::JobRe
       rows.back().kernel = name;
       rows.back().first = launch.times.front();
     }
-    Row& row = rows[found->second];
+    PacketRow& row = rows[found->second];
     ++row.launches;
     row.packets.emplace(launch.queue, launch.index);
     row.first = std::min(row.first, launch.times.front());
@@ -52,13 +52,13 @@ std::vector<Row> rows_of(const workload::Workload& workload, const replay::JobRe
       row.own[p] += own[i][p];
     }
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.first < b.first; });
+  std::stable_sort(rows.begin(), rows.end(), [](const PacketRow& a, const PacketRow& b) { return a.first < b.first; });
   return rows;
 }
 
-Row total_of(const std::vector<Row>& rows) {
-  Row total;
-  for (const Row& row : rows) {
+PacketRow total_of(const std::vector<PacketRow>& rows) {
+  PacketRow total;
+  for (const PacketRow& row : rows) {
     total.launches += row.launches;
     total.packets.insert(row.packets.begin(), row.packets.end());
     for (std::size_t p = 0; p < kParts; ++p) {
@@ -84,7 +84,7 @@ json list_of(const Parts& parts) {
   return result;
 }
 
-json page_row(const Row& row) {
+json page_row(const PacketRow& row) {
   return {{"kernel", row.kernel},
           {"launches", row.launches},
           {"packets", row.packets.size()},
@@ -145,7 +145,7 @@ void publish_packets(const std::string& instance, const replay::JobResult& job, 
 json packet_stats_of(const workload::Workload& workload, const replay::JobResult& job) {
   if (!job.by_packets) return nullptr;
   json result = json::array();
-  for (const Row& row : rows_of(workload, job)) {
+  for (const PacketRow& row : rows_of(workload, job)) {
     result.push_back({{"kernel", row.kernel},
                       {"launches", row.launches},
                       {"packets", row.packets.size()},
@@ -157,21 +157,21 @@ json packet_stats_of(const workload::Workload& workload, const replay::JobResult
 
 json packets_of(const workload::Workload& workload, const replay::JobResult& job) {
   if (!job.by_packets || job.launches.empty()) return nullptr;
-  std::vector<Row> rows = rows_of(workload, job);
-  const Row total = total_of(rows);
+  std::vector<PacketRow> rows = rows_of(workload, job);
+  const PacketRow total = total_of(rows);
   json result = {{"parts", json::array()}, {"rows", json::array()}, {"total", page_row(total)}};
   for (std::size_t p = 0; p < kParts; ++p) {
     const auto part = static_cast<Part>(p);
     result["parts"].push_back({{"key", replay::part_key(part)}, {"what", replay::part_text(part)}});
   }
   if (rows.size() > kPacketRows) {
-    const std::vector<Row> rest(rows.begin() + kPacketRows - 1, rows.end());
-    Row others = total_of(rest);
+    const std::vector<PacketRow> rest(rows.begin() + kPacketRows - 1, rows.end());
+    PacketRow others = total_of(rest);
     others.kernel = fmt::format("{} other kernels", rest.size());
     rows.resize(kPacketRows - 1);
     rows.push_back(std::move(others));
   }
-  for (const Row& row : rows) result["rows"].push_back(page_row(row));
+  for (const PacketRow& row : rows) result["rows"].push_back(page_row(row));
   return result;
 }
 

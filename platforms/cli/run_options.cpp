@@ -17,7 +17,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-po::options_description visible_options() {
+po::options_description run_options() {
   po::options_description options = described_options();
   options.add_options()("gpu", po::value<std::vector<std::string>>()->value_name("PRESET|FILE"),
                         "the machine: a preset (heddle show presets) or a YAML file; given several times, one per GPU. "
@@ -65,12 +65,12 @@ std::string run_help() {
   text << "heddle run [FILE...] [options]\n\n"
           "Simulates a scenario (YAML) or recorded traces (each on a GPU of its own) and writes report.html,\n"
           "stats.json, host.json and config.yaml, and the memory regions that a scenario wants in files.\n\n"
-       << visible_options();
+       << run_options();
   return text.str();
 }
 
 RunOptions parse_run_options(const std::vector<std::string>& arguments) {
-  const CommandLine line("heddle run", visible_options(), arguments);
+  const CommandLine line("heddle run", run_options(), arguments);
   RunOptions options;
   options.files = line.words();
   options.gpus = line.list("gpu");

@@ -219,7 +219,7 @@ using workload::MemoryRegion;
 namespace fs = std::filesystem;
 
 // `index`: of the fault, among those of the GPU.
-std::string kernel_of(const RunOutcome& outcome, std::size_t gpu, std::size_t index) {
+std::string faulted_kernel(const RunOutcome& outcome, std::size_t gpu, std::size_t index) {
   const replay::JobResult& job = outcome.result.jobs[gpu];
   if (!job.fault_kernels[index].empty()) return job.fault_kernels[index];
   const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
@@ -338,7 +338,7 @@ void collect_faults(RunOutcome& outcome) {
     const std::string& instance = outcome.machines->gpus[i].instance;
     for (std::size_t f = 0; f < job.faults.size(); ++f) {
       const arch::FaultRecord& fault = job.faults[f];
-      const std::string& kernel = kernel_of(outcome, i, f);
+      const std::string& kernel = faulted_kernel(outcome, i, f);
       outcome.faults.push_back({i, fault, kernel, fmt::format("{}, kernel {}: {}", instance, kernel, text_of(fault)),
                                 is_expected(outcome, kernel, fault)});
     }

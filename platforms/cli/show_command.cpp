@@ -23,7 +23,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage = R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
+constexpr const char* kShowUsage = R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
 heddle show registers         what a host sees of a machine, offset by offset
@@ -117,7 +117,7 @@ int show_command(const std::vector<std::string>& arguments) {
   const CommandLine line("heddle show", options, arguments);
   const std::vector<std::string>& what = line.words();
   if (line.help() || what.empty()) {
-    std::cout << kUsage;
+    std::cout << kShowUsage;
     return line.help() ? kSuccess : kBadInput;
   }
   if (what[0] == "presets") {

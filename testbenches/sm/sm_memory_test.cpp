@@ -252,7 +252,7 @@ TEST_CASE("special registers say where a warp is", "[sm][SM-02]") {
   CHECK(slots == 0b111111);  // dealt to the four partitions in turn
 }
 
-TEST_CASE("a full crossbar stops the memory unit, and nothing is lost", "[sm][SM-03]") {
+TEST_CASE("a full crossbar stops the load-store unit, and nothing is lost", "[sm][SM-03]") {
   for (const std::size_t room : {std::size_t{1}, std::size_t{7}}) {
     SmParams params;
     params.memory.requests = 24;

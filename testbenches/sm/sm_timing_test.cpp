@@ -225,7 +225,7 @@ TEST_CASE("bank conflicts cost a cycle for each turn", "[sm][SM-03]") {
   CHECK(bench.stat("shared.conflicts") == 31);
 }
 
-TEST_CASE("the four partitions share one memory unit of 128 bytes per cycle", "[sm][SM-03]") {
+TEST_CASE("the four partitions share one load-store unit of 128 bytes per cycle", "[sm][SM-03]") {
   const auto loads = [](std::uint8_t width, std::uint64_t count) {
     Access access = in(Space::shared);
     access.width = width;
