@@ -61,10 +61,10 @@ struct FaultRecord {
   // Trap record of a CGA (CGA-08).
   bool of_cga = false;  // attributed to the CGA: warp, lane and step are not known
   std::uint32_t gpc = 0;
-  std::uint32_t gpc_local_cga_id = ~std::uint32_t{0};  // 2^32 - 1: the CTA belongs to no GPC_CGA
-  std::uint32_t cta_id_in_cga = 0;                     // of the CTA that issued it
-  std::uint64_t cga = 0;                               // linear id in the grid of CGAs
-  std::uint32_t target = 0;                            // cta_id_in_cga of the CTA that was addressed
+  std::uint32_t gpc_local_cga_id = kNoLocalCgaId;  // that: the CTA belongs to no GPC_CGA
+  std::uint32_t cta_id_in_cga = 0;                 // of the CTA that issued it
+  std::uint64_t cga = 0;                           // linear id in the grid of CGAs
+  std::uint32_t target = 0;                        // cta_id_in_cga of the CTA that was addressed
 };
 
 // False for operations that have no address, or whose address has nothing to do with it.

@@ -53,12 +53,14 @@ enum class SpecialRegister : std::uint8_t {
   cga_x,             // extents of the CGA
   cga_y,             //
   cga_z,             //
-  gpc_local_cga_id,  // 2^32 - 1: the CTA belongs to no GPC_CGA
+  gpc_local_cga_id,  // kNoLocalCgaId: the CTA belongs to no GPC_CGA
   task_id,           // of the operation
   queue_position,    // of a queue task; 0 for a grid
-  cga_memory,        // address of the CGA's linear memory (CWD-22), 64 bits; 2^64 - 1: it has none
+  cga_memory,        // address of the CGA's linear memory (CWD-22), 64 bits; kNoCgaMemory: it has none
 };
 constexpr std::size_t kSpecialRegisters = 24;
+constexpr std::uint32_t kNoLocalCgaId = ~std::uint32_t{0};
+constexpr std::uint64_t kNoCgaMemory = ~std::uint64_t{0};
 // "clock", "gpc_local_cga_id"
 const char* special_name(SpecialRegister special);
 

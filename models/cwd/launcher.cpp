@@ -65,9 +65,9 @@ void Launcher::close() {
 protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_t gpc) const {
   protocol::LaunchPacket packet;
   protocol::launch_of(packet) = protocol::launch_of(entry.task);
-  packet.slot = order_.slot;
+  packet.slot = protocol::TaskSlot(order_.slot);
   packet.operation = entry.runs_as();
-  packet.virtual_gpc = context_.topology.virtual_gpc(gpc);
+  packet.virtual_gpc = protocol::VirtualGpcId(context_.topology.virtual_gpc(gpc));
   packet.sequence = order_.sequence;
   packet.raster = entry.placed;
   packet.shape = shape_;
@@ -76,7 +76,7 @@ protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_
   return packet;
 }
 
-void Launcher::launch(const Placement& placement) { push_levels(placement, order_.sequence, protocol::kNoMemorySlot); }
+void Launcher::launch(const Placement& placement) { push_levels(placement, order_.sequence, std::nullopt); }
 
 // GPU_CGAs (or uGPU_CGAs) of CTAs, one after another.
 void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
@@ -84,7 +84,7 @@ void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
   const std::uint64_t ctas = entry.unit_ctas(order_.size);
   for (std::size_t unit = 0; unit < cgas.size(); ++unit) {
     const std::uint64_t sequence = order_.sequence + unit;
-    const std::uint32_t memory_slot =
+    const std::optional<protocol::CgaMemorySlot> memory_slot =
         machine_.cgas().open(sequence, entry.task.subcontext, true, entry.task.cluster.linear_memory, ctas);
     HEDDLE_CHECK(cgas[unit].placement.ctas == ctas, "a CGA of CTAs was placed in part");
     push_levels(cgas[unit].placement, sequence, memory_slot);
@@ -93,7 +93,8 @@ void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
 }
 
 // CTAs that were placed level by level, over all GPCs.
-void Launcher::push_levels(const Placement& placement, std::uint64_t sequence, std::uint32_t memory_slot) {
+void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
+                           std::optional<protocol::CgaMemorySlot> memory_slot) {
   const TaskEntry& entry = table_.at(order_.slot);
   std::uint64_t left = placement.ctas;
   for (const LevelMask& level : placement.levels) {
@@ -228,7 +229,9 @@ void Launcher::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask
     live.launch(slot, sm_ids[bit]);
     const std::uint32_t tpc = live.tpc_of(sm_ids[bit]);
     const std::uint32_t block = partition_.launch(task, tpc);
-    if (block != TpcQuota::kNone) blocks.push_back({tpc - live.first_tpc(gpc), task.subcontext, block});
+    if (block != TpcQuota::kNone)
+      blocks.push_back(
+          {protocol::TpcInGpc(tpc - live.first_tpc(gpc)), task.subcontext, protocol::LocalMemoryBlock(block)});
   });
   partition_.count_launched(task, ctas);
 }

@@ -132,13 +132,14 @@ class Launcher final : private EventHandler {
   // The outermost CGA whose GPC_CGAs are being launched.
   struct OpenCga {
     std::uint64_t unit = 0;  // its number in the session
-    std::uint32_t memory_slot = protocol::kNoMemorySlot;
+    std::optional<protocol::CgaMemorySlot> memory_slot;
   };
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return context_.name; }
   protocol::LaunchPacket packet_for(const TaskEntry& entry, std::uint32_t gpc) const;
-  void push_levels(const Placement& placement, std::uint64_t sequence, std::uint32_t memory_slot);
+  void push_levels(const Placement& placement, std::uint64_t sequence,
+                   std::optional<protocol::CgaMemorySlot> memory_slot);
   void push(protocol::LaunchPacket& packet, std::uint32_t gpc);
   void push_one_by_one(const protocol::LaunchPacket& packet, LaunchPort::Item& item);
   void push_item(const LaunchPort::Item& item);

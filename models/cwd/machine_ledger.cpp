@@ -16,15 +16,15 @@ void CgaLedger::reset() {
   std::fill(gpc_left_.begin(), gpc_left_.end(), std::min(limits_.ids, limits_.barriers));
   gpu_barriers_left_ = limits_.gpu_barriers;
   open_.clear();
-  for (std::vector<std::uint32_t>& slots : memory_left_) {
+  for (std::vector<protocol::CgaMemorySlot>& slots : memory_left_) {
     slots.clear();
-    for (std::uint32_t slot = limits_.memory_slots; slot-- > 0;) slots.push_back(slot);
+    for (std::uint32_t slot = limits_.memory_slots; slot-- > 0;) slots.emplace_back(slot);
   }
 }
 
-std::uint32_t CgaLedger::open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level, bool linear_memory,
-                              std::uint64_t parts) {
-  if (!gpu_level && !linear_memory) return protocol::kNoMemorySlot;
+std::optional<protocol::CgaMemorySlot> CgaLedger::open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level,
+                                                       bool linear_memory, std::uint64_t parts) {
+  if (!gpu_level && !linear_memory) return std::nullopt;
   Open entry;
   entry.subcontext = subcontext;
   entry.gpu_level = gpu_level;
@@ -34,7 +34,7 @@ std::uint32_t CgaLedger::open(std::uint64_t sequence, std::uint32_t subcontext, 
     --gpu_barriers_left_;
   }
   if (linear_memory) {
-    std::vector<std::uint32_t>& slots = memory_left_[subcontext];
+    std::vector<protocol::CgaMemorySlot>& slots = memory_left_[subcontext];
     HEDDLE_CHECK(!slots.empty(), "a CGA was started without a CGA memory slot");
     entry.memory_slot = slots.back();
     slots.pop_back();
@@ -61,7 +61,7 @@ bool CgaLedger::complete(std::uint64_t sequence, std::uint64_t parts) {
   entry.parts -= parts;
   if (entry.parts > 0) return false;
   if (entry.gpu_level) ++gpu_barriers_left_;
-  if (entry.memory_slot != protocol::kNoMemorySlot) memory_left_[entry.subcontext].push_back(entry.memory_slot);
+  if (entry.memory_slot) memory_left_[entry.subcontext].push_back(*entry.memory_slot);
   open_.erase(found);
   return true;
 }
@@ -70,8 +70,9 @@ bool CgaLedger::empty() const {
   const std::uint32_t per_gpc = std::min(limits_.ids, limits_.barriers);
   return open_.empty() && gpu_barriers_left_ == limits_.gpu_barriers &&
          std::all_of(gpc_left_.begin(), gpc_left_.end(), [&](std::uint32_t n) { return n == per_gpc; }) &&
-         std::all_of(memory_left_.begin(), memory_left_.end(),
-                     [&](const std::vector<std::uint32_t>& slots) { return slots.size() == limits_.memory_slots; });
+         std::all_of(memory_left_.begin(), memory_left_.end(), [&](const std::vector<protocol::CgaMemorySlot>& slots) {
+           return slots.size() == limits_.memory_slots;
+         });
 }
 
 GpcPools::GpcPools(std::uint32_t gpcs, std::uint32_t pending, std::uint32_t active)

@@ -34,9 +34,9 @@ class CgaLedger {
   }
 
   // An outermost CGA is accepted. `parts`: the GPC_CGAs (or, without that level, the CTAs) that must complete before
-  // what it takes here comes back. Returns its memory slot, or kNoMemorySlot.
-  std::uint32_t open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level, bool linear_memory,
-                     std::uint64_t parts);
+  // what it takes here comes back. Returns its memory slot, if it takes one.
+  std::optional<protocol::CgaMemorySlot> open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level,
+                                              bool linear_memory, std::uint64_t parts);
   void take_gpc_cga(std::uint32_t gpc);
   // cga_complete of a GPC_CGA.
   void give_gpc_cga(std::uint32_t gpc);
@@ -49,7 +49,7 @@ class CgaLedger {
  private:
   struct Open {
     std::uint32_t subcontext = 0;
-    std::uint32_t memory_slot = protocol::kNoMemorySlot;
+    std::optional<protocol::CgaMemorySlot> memory_slot;
     bool gpu_level = false;
     std::uint64_t parts = 0;
   };
@@ -57,8 +57,9 @@ class CgaLedger {
   CgaLimits limits_;
   std::vector<std::uint32_t> gpc_left_;
   std::uint32_t gpu_barriers_left_ = 0;
-  std::vector<std::vector<std::uint32_t>> memory_left_;  // by subcontext: free slots, the last one is given next
-  std::unordered_map<std::uint64_t, Open> open_;         // by sequence number: those that took something
+  std::vector<std::vector<protocol::CgaMemorySlot>>
+      memory_left_;                               // by subcontext: free slots, the last one is given next
+  std::unordered_map<std::uint64_t, Open> open_;  // by sequence number: those that took something
 };
 
 // The pools in front of each GPC (TSK-04): which tasks of the task table it may receive CTAs of.

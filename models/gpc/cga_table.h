@@ -10,13 +10,13 @@
 #include "common/bits.h"
 #include "common/cycle.h"
 #include "common/error.h"
+#include "protocol/ids.h"
 
 namespace heddle::gpc {
 
 // The hardware barrier of one GPC_CGA, as its GPM sees it: who has been entered everywhere, who has arrived, who has
-// gone (CGA-04, CGA-13).
-
-// Notices may be heard ahead: each comes with the cycle in which it counts. CTAs are named by their ranks in the CGA.
+// gone (CGA-04, CGA-13). Notices may be heard ahead: each comes with the cycle in which it counts. CTAs are named by
+// their ranks in the CGA.
 class CgaBarrier {
  public:
   using Mask = std::uint32_t;  // bit = rank
@@ -168,7 +168,7 @@ class CtaSlots {
 class CgaTable {
  public:
   struct Cga {
-    std::uint32_t slot = 0;  // task
+    protocol::TaskSlot slot;
     std::uint32_t operation = 0;
     std::uint64_t sequence = 0;      // of the launch
     std::uint64_t number = 0;        // CGAs of the GPC before it: tells those of one id apart
@@ -186,9 +186,9 @@ class CgaTable {
   bool id_free() const { return ids_.any(); }
   bool barrier_free() const { return barriers_.any(); }
   // Takes an id and a barrier slot, both of which must be free, for a CGA of that many CTAs.
-  std::uint32_t open(std::uint32_t slot, std::uint32_t operation, std::uint64_t sequence, std::uint32_t ctas,
-                     Cycle when) {
-    const std::uint32_t id = ids_.take();
+  protocol::CgaId open(protocol::TaskSlot slot, std::uint32_t operation, std::uint64_t sequence, std::uint32_t ctas,
+                       Cycle when) {
+    const protocol::CgaId id(ids_.take());
     Cga& cga = cgas_[id];
     cga = {slot, operation, sequence, opened_++, barriers_.take(), ctas, ctas, 0, when, 0, {}};
     cga.barrier.open(ctas);

@@ -7,14 +7,15 @@
 
 namespace heddle::gpc {
 
+using protocol::CgaId;
 using protocol::ClusterNoticePacket;
 using protocol::ClusterOrderPacket;
 
-CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, std::uint32_t number, std::uint32_t tpcs,
+CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gpc, std::uint32_t tpcs,
                  PacketSender<ClusterOrderPacket>& orders, PacketSender<protocol::CgaCompletePacket>& completions,
                  CgaIdListener& listener, const std::string& path, const char* module)
     : timebase_(timebase),
-      number_(number),
+      gpc_(gpc),
       tpcs_(tpcs),
       barrier_cycles_(timebase.cost(params.cluster_barrier)),
       flush_cycles_(timebase.cost(params.cga_flush)),
@@ -50,20 +51,20 @@ void CgaUnit::note_stall(bool stalled) {
   }
 }
 
-std::uint32_t CgaUnit::launching(const protocol::LaunchPacket& launch) const {
+CgaId CgaUnit::launching(const protocol::LaunchPacket& launch) const {
   HEDDLE_CHECK(
       launching_ && cgas_.cga(*launching_).slot == launch.slot && cgas_.cga(*launching_).sequence == launch.sequence,
       "a launch packet belongs to a CGA that has not begun");
   return *launching_;
 }
 
-void CgaUnit::launch(std::uint32_t id, std::uint32_t tpc, std::uint32_t ctas) {
+void CgaUnit::launch(CgaId id, std::uint32_t tpc, std::uint32_t ctas) {
   cgas_.launch(id, ctas);
   residency_.add(id, tpc);
 }
 
 void CgaUnit::notice(const ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival) {
-  const std::uint32_t id = notice.tag.cga_id;
+  const CgaId id = *notice.tag.cga_id;
   switch (notice.kind) {
     case ClusterNoticePacket::Kind::entered:
       cgas_.enter(id, notice.rank, arrival);
@@ -84,7 +85,7 @@ void CgaUnit::notice(const ClusterNoticePacket& notice, std::uint32_t tpc, Cycle
 }
 
 void CgaUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
-  const auto id = static_cast<std::uint32_t>(argument % kMaxCgas);
+  const CgaId id(argument % kMaxCgas);
   switch (kind) {
     case kPhaseEnds:
       return end_phase(id, argument / kMaxCgas);
@@ -95,26 +96,26 @@ void CgaUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
   }
 }
 
-void CgaUnit::check_barrier(std::uint32_t id) {
+void CgaUnit::check_barrier(CgaId id) {
   CgaBarrier& barrier = cgas_.barrier(id);
   if (!barrier.completes()) return;
   timebase_.schedule(barrier.latest() + barrier_cycles_, *this, kPhaseEnds, cgas_.cga(id).number * kMaxCgas + id);
 }
 
 // By then all of its CTAs may have exited without waiting, and even its id may be another's.
-void CgaUnit::end_phase(std::uint32_t id, std::uint64_t number) {
+void CgaUnit::end_phase(CgaId id, std::uint64_t number) {
   const CgaTable::Cga& cga = cgas_.cga(id);
   if (!cgas_.is_open(id) || cga.number != number || cga.live == 0) return;
   cgas_.barrier(id).release();
   stats_.phases.add();
   ++timebase_.observation().progress;
   bits::for_each(residency_.places(id), [&](std::uint32_t tpc) {
-    orders_.send({ClusterOrderPacket::Kind::barrier, id, 0, cga.sequence}, tpc);
+    orders_.send({ClusterOrderPacket::Kind::barrier, id, {}, cga.sequence}, tpc);
   });
 }
 
 void CgaUnit::cta_done(const protocol::CtaCompletePacket& complete) {
-  const std::uint32_t id = complete.tag.cga_id;
+  const CgaId id = *complete.tag.cga_id;
   if (!cgas_.complete(id, complete.rank, timebase_.now())) {
     check_barrier(id);
     return;
@@ -130,7 +131,7 @@ void CgaUnit::cta_done(const protocol::CtaCompletePacket& complete) {
 }
 
 // CGA-12. Without waiting for the answers, all else stays as it is: it shows what they are good for.
-void CgaUnit::begin_flush(std::uint32_t id) {
+void CgaUnit::begin_flush(CgaId id) {
   HEDDLE_CHECK(cgas_.barrier(id).all_entered(), "a CGA is to be forgotten before it is known");
   if (await_flush_) {
     residency_.begin_flush(id);
@@ -139,12 +140,12 @@ void CgaUnit::begin_flush(std::uint32_t id) {
     timebase_.schedule(timebase_.now() + flush_cycles_, *this, kFlushEnds, id);
   }
   for (std::uint32_t tpc = 0; tpc < tpcs_; ++tpc) {
-    orders_.send({ClusterOrderPacket::Kind::flush, id, 0, cgas_.cga(id).sequence}, tpc);
+    orders_.send({ClusterOrderPacket::Kind::flush, id, {}, cgas_.cga(id).sequence}, tpc);
   }
 }
 
 // The id is free, and a launch that waits for one goes on.
-void CgaUnit::end_flush(std::uint32_t id) {
+void CgaUnit::end_flush(CgaId id) {
   const CgaTable::Cga cga = cgas_.close(id);
   stats_.flush_times.add(timebase_.now() - cga.ended);
   if (timebase_.observation().timeline != nullptr) draw(cga, id);
@@ -153,12 +154,12 @@ void CgaUnit::end_flush(std::uint32_t id) {
   listener_.cga_id_freed();
 }
 
-void CgaUnit::draw(const CgaTable::Cga& cga, std::uint32_t id) {
+void CgaUnit::draw(const CgaTable::Cga& cga, CgaId id) {
   const GpuObservation& observation = gpu_observation(timebase_);
   if (tracks_.empty()) tracks_.resize(cgas_.ids());
   TrackId& track = tracks_[id];
   if (track.group == 0) {
-    track = observation.timeline->track(fmt::format("{} gpc{} CGAs", observation.prefix, number_),
+    track = observation.timeline->track(fmt::format("{} gpc{} CGAs", observation.prefix, gpc_),
                                         fmt::format("local id {:3}", id));
   }
   const Cycle now = timebase_.now();
@@ -173,21 +174,21 @@ void CgaUnit::draw(const CgaTable::Cga& cga, std::uint32_t id) {
 template <class Visit>
 void CgaUnit::for_each_open(Visit&& visit) const {
   for (std::uint32_t id = 0; id < cgas_.ids() && cgas_.open() > 0; ++id) {
-    if (cgas_.is_open(id)) visit(id);
+    if (cgas_.is_open(id)) visit(CgaId(id));
   }
 }
 
 void CgaUnit::collect_waits(WaitGraph& graph) const {
-  for_each_open([&](std::uint32_t id) {
+  for_each_open([&](CgaId id) {
     collect_barrier_waits(graph, id);
     collect_flush_waits(graph, id);
   });
 }
 
-void CgaUnit::collect_barrier_waits(WaitGraph& graph, std::uint32_t id) const {
+void CgaUnit::collect_barrier_waits(WaitGraph& graph, CgaId id) const {
   const CgaTable::Cga& cga = cgas_.cga(id);
   if (!cga.barrier.waited_for()) return;
-  const std::string name = protocol::barrier_name(gpu_observation(timebase_).labels.of(cga.operation), number_, id);
+  const std::string name = protocol::barrier_name(gpu_observation(timebase_).labels.of(cga.operation), gpc_, id);
   if (cga.waiting > 0) {
     graph.add(name, fmt::format("for the launch of {} more CTAs by", cga.waiting), "the distributor");
   }
@@ -196,27 +197,25 @@ void CgaUnit::collect_barrier_waits(WaitGraph& graph, std::uint32_t id) const {
   const std::string of =
       gone == 0 ? fmt::format("{} CTAs", cga.ctas) : fmt::format("the {} CTAs that are left", cga.ctas - gone);
   bits::for_each(cga.barrier.live() & ~cga.barrier.arrived(), [&](std::uint32_t rank) {
-    graph.add(name, fmt::format("where {} of {} have arrived, for", arrived, of),
-              protocol::cta_name(number_, id, rank));
+    graph.add(name, fmt::format("where {} of {} have arrived, for", arrived, of), protocol::cta_name(gpc_, id, rank));
   });
 }
 
-void CgaUnit::collect_flush_waits(WaitGraph& graph, std::uint32_t id) const {
+void CgaUnit::collect_flush_waits(WaitGraph& graph, CgaId id) const {
   bits::for_each(residency_.silent(id), [&](std::uint32_t tpc) {
     graph.add(gpu_observation(timebase_).labels.of(cgas_.cga(id).operation),
-              fmt::format("for the flush of CGA {} of GPC {}, and that for", id, number_),
+              fmt::format("for the flush of CGA {} of GPC {}, and that for", id, gpc_),
               fmt::format("the accesses in flight of TPC {}", tpc));
   });
 }
 
 // Somebody at an mbarrier may wait for a CTA that has gone: no SM but its own knows that it has.
 void CgaUnit::show_exited(WaitGraph& graph) const {
-  for_each_open([&](std::uint32_t id) {
+  for_each_open([&](CgaId id) {
     const CgaTable::Cga& cga = cgas_.cga(id);
     if (cga.live == 0) return;
-    bits::for_each(cga.barrier.gone(), [&](std::uint32_t rank) {
-      graph.add(protocol::cta_name(number_, id, rank), "which has", "exited");
-    });
+    bits::for_each(cga.barrier.gone(),
+                   [&](std::uint32_t rank) { graph.add(protocol::cta_name(gpc_, id, rank), "which has", "exited"); });
   });
 }
 

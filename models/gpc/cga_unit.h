@@ -38,9 +38,9 @@ class CgaIdListener {
 
 class CgaUnit final : private EventHandler {
  public:
-  // `number`: of the GPC in the machine; `tpcs`: of the GPC; `orders`: link = TPC; `path`: of the statistics, in the
+  // `tpcs`: of the GPC; `orders`: link = TPC; `path`: of the statistics, in the
   // machine.
-  CgaUnit(Timebase& timebase, const GpcParams& params, std::uint32_t number, std::uint32_t tpcs,
+  CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gpc, std::uint32_t tpcs,
           PacketSender<protocol::ClusterOrderPacket>& orders, PacketSender<protocol::CgaCompletePacket>& completions,
           CgaIdListener& listener, const std::string& path, const char* module);
 
@@ -48,9 +48,9 @@ class CgaUnit final : private EventHandler {
   // there is none: the packet has to wait for cga_id_freed().
   bool begin(const protocol::LaunchPacket& launch);
   // The CGA that is being launched; the packet must belong to it.
-  std::uint32_t launching(const protocol::LaunchPacket& launch) const;
+  protocol::CgaId launching(const protocol::LaunchPacket& launch) const;
   // CTAs of it start on a TPC.
-  void launch(std::uint32_t id, std::uint32_t tpc, std::uint32_t ctas);
+  void launch(protocol::CgaId id, std::uint32_t tpc, std::uint32_t ctas);
   // What an MPC or its SMs have noticed of a CGA: entered, arrived, flushed. May be heard ahead of its arrival: it only
   // changes what is known of a CGA, and says from when on.
   void notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival);
@@ -61,7 +61,7 @@ class CgaUnit final : private EventHandler {
   std::uint32_t open() const { return cgas_.open(); }
   // The CGA of that launch has not ended.
   bool is_open(const protocol::CtaTag& tag) const {
-    return cgas_.is_open(tag.cga_id) && cgas_.cga(tag.cga_id).sequence == tag.sequence;
+    return cgas_.is_open(*tag.cga_id) && cgas_.cga(*tag.cga_id).sequence == tag.sequence;
   }
   // What a launch waits for that begin() refuses.
   const char* what_lacks() const { return cgas_.id_free() ? "for a CGA barrier slot of" : "for a CGA id of"; }
@@ -81,18 +81,18 @@ class CgaUnit final : private EventHandler {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return module_; }
   void note_stall(bool stalled);
-  void check_barrier(std::uint32_t id);
-  void end_phase(std::uint32_t id, std::uint64_t number);
-  void begin_flush(std::uint32_t id);
-  void end_flush(std::uint32_t id);
-  void draw(const CgaTable::Cga& cga, std::uint32_t id);
+  void check_barrier(protocol::CgaId id);
+  void end_phase(protocol::CgaId id, std::uint64_t number);
+  void begin_flush(protocol::CgaId id);
+  void end_flush(protocol::CgaId id);
+  void draw(const CgaTable::Cga& cga, protocol::CgaId id);
   template <class Visit>
   void for_each_open(Visit&& visit) const;
-  void collect_barrier_waits(WaitGraph& graph, std::uint32_t id) const;
-  void collect_flush_waits(WaitGraph& graph, std::uint32_t id) const;
+  void collect_barrier_waits(WaitGraph& graph, protocol::CgaId id) const;
+  void collect_flush_waits(WaitGraph& graph, protocol::CgaId id) const;
 
   Timebase& timebase_;
-  const std::uint32_t number_;
+  const protocol::GpcId gpc_;
   const std::uint32_t tpcs_;
   const Cycle barrier_cycles_;
   const Cycle flush_cycles_;
@@ -102,10 +102,10 @@ class CgaUnit final : private EventHandler {
   CgaIdListener& listener_;
   const char* const module_;
   CgaTable cgas_;
-  CgaResidency residency_;                  // by TPC
-  std::optional<std::uint32_t> launching_;  // the CGA that has begun last
-  std::optional<Cycle> stalled_since_;      // the first launch waits for an id or a barrier slot
-  std::vector<TrackId> tracks_;             // by CGA id
+  CgaResidency residency_;                    // by TPC
+  std::optional<protocol::CgaId> launching_;  // the CGA that has begun last
+  std::optional<Cycle> stalled_since_;        // the first launch waits for an id or a barrier slot
+  std::vector<TrackId> tracks_;               // by CGA id
   CgaStats stats_;
 };
 

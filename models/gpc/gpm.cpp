@@ -34,7 +34,7 @@ void advance(protocol::LaunchPacket& launch, std::uint32_t ctas) {
 }  // namespace
 
 Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-         const arch::Topology::Gpc& gpc, std::uint32_t number, const CgaMemoryPool& memory)
+         const arch::Topology::Gpc& gpc, protocol::GpcId number, const CgaMemoryPool& memory)
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_cwd, CreditReturn::by_owner),
       local_in("local_in", domain, params.gpm_to_cwd),
@@ -108,13 +108,13 @@ void Gpm::forward() {
 
 // One packet per mask and TPC, in the order of the masks. False if an MPC has no place: then the rest goes later.
 bool Gpm::hand_over(protocol::LaunchPacket& launch) {
-  std::uint32_t cga = protocol::kNoCgaId;
+  std::optional<protocol::CgaId> cga;
   if (launch.cga_ctas > 0) cga = cgas_.launching(launch);
   protocol::TpcLaunchPacket packet;
   protocol::grid_launch_of(packet) = protocol::grid_launch_of(launch);
   packet.tag = {launch.slot, launch.operation, launch.sequence, cga, tracked(launch)};
-  if (launch.memory_slot != protocol::kNoMemorySlot) {
-    packet.cga_memory = memory_.address(launch.subcontext, launch.memory_slot);
+  if (launch.memory_slot) {
+    packet.cga_memory = memory_.address(launch.subcontext, *launch.memory_slot);
   }
   for (std::size_t m = 0; m <= protocol::kFurtherMasks; ++m) {
     std::uint64_t& mask = m == 0 ? launch.sm_mask : launch.further_masks[m - 1];
@@ -128,7 +128,7 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
       packet.late = (part_of(launch.late_mask, tpc) & part) != 0;
       packet.late_coord = launch.late_coord;
       const std::uint32_t ctas = bits::count(part);
-      if (launch.cga_ctas > 0) cgas_.launch(cga, t, ctas);
+      if (cga) cgas_.launch(*cga, t, ctas);
       tpc_launch_out.send(packet, t);
       advance(launch, ctas);
       mask &= ~(part << tpc.first_sm);
@@ -155,7 +155,7 @@ void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
   gather(complete, gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc);
-  if (complete.tag.cga_id != protocol::kNoCgaId) cgas_.cta_done(complete);
+  if (complete.tag.in_cga()) cgas_.cta_done(complete);
 }
 
 // One bit per SM: two CTAs of one SM, or CTAs that gave back different parts of their shared memory, take a packet
@@ -185,7 +185,8 @@ void Gpm::on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) {
 void Gpm::on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival) {
   switch (notice.kind) {
     case protocol::ClusterNoticePacket::Kind::shared_released:
-      shared_out.send_at(arrival, {notice.tag.slot, gpc_.tpcs[tpc].first_sm + notice.sm_in_tpc, notice.bytes});
+      shared_out.send_at(
+          arrival, {notice.tag.slot, protocol::SmInGpc(gpc_.tpcs[tpc].first_sm + notice.sm_in_tpc), notice.bytes});
       break;
     case protocol::ClusterNoticePacket::Kind::trap:
       trap(notice.tag, arrival);
@@ -196,8 +197,8 @@ void Gpm::on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t t
   }
 }
 
-// An error whose CTA has gone ends the task as a fault of a CTA does; if its CGA has gone too, nobody is there to whom
-// it matters (CGA-08).
+// An error whose CTA has gone ends the task as a fault of a CTA does; if its CGA has gone too, it matters to none
+// (CGA-08).
 void Gpm::trap(const protocol::CtaTag& tag, Cycle when) {
   if (!cgas_.is_open(tag)) return;
   traps_.add();

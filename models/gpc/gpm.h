@@ -18,9 +18,8 @@ namespace heddle::gpc {
 
 class Gpm : public Block, private CgaIdListener {
  public:
-  // `number`: of the GPC in the machine.
   Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-      const arch::Topology::Gpc& gpc, std::uint32_t number, const CgaMemoryPool& memory);
+      const arch::Topology::Gpc& gpc, protocol::GpcId number, const CgaMemoryPool& memory);
   ~Gpm() override;
 
   PacketIn<protocol::LaunchPacket> launch_in;

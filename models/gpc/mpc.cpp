@@ -93,7 +93,7 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
   start.cga_memory = launch.cga_memory;
   bits::for_each(launch.sm_mask, [&](std::uint32_t sm) {
     HEDDLE_CHECK(sm < slots_.size(), "a launch names an SM that the TPC does not have");
-    start.cta_slot = slots_[sm].take();
+    start.cta_slot = protocol::CtaSlot(slots_[sm].take());
     Cycle ready = now();
     if (follower != nullptr) {
       start.id = follower->locate(launch.shape, start.order);
@@ -102,7 +102,7 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
     }
     resident(sm, start.cta_slot) = {start.tag, start.id.rank, false};
     start_out.send_at(ready, start, sm);
-    if (start.tag.cga_id != protocol::kNoCgaId) announce(start, sm, ready);
+    if (start.tag.in_cga()) announce(start, protocol::SmInTpc(sm), ready);
     ++start.order;
   });
   if (follower == nullptr) return;
@@ -111,11 +111,16 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
 }
 
 // Every SM of the GPC enters the CTA in its tables; when all have, the GPM hears of it (CGA-03, CGA-04). The way is as
-// long to each of them, so that nobody has to answer.
-void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when) {
-  residency_.add(start.tag.cga_id, sm);
-  const protocol::CtaEntryPacket entry{
-      start.tag.cga_id, start.tag.sequence, start.id.rank, start.id.cga_size, place_.tpc, sm, place_.first_sm + sm};
+// long to each of them, so that none has to answer.
+void Mpc::announce(const protocol::CtaStartPacket& start, protocol::SmInTpc sm, Cycle when) {
+  residency_.add(*start.tag.cga_id, sm);
+  const protocol::CtaEntryPacket entry{*start.tag.cga_id,
+                                       start.tag.sequence,
+                                       start.id.rank,
+                                       start.id.cga_size,
+                                       place_.tpc,
+                                       sm,
+                                       protocol::SmInGpc(place_.first_sm + sm)};
   const std::uint32_t links = entry_out.links();
   for (std::uint32_t link = 0; link < links; ++link) entry_out.send_at(when, entry, link);
   notice_out.send_at(when + broadcast_cycles_,
@@ -137,7 +142,7 @@ void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle a
   const Resident& cta = resident(sm, exit.cta_slot);
   HEDDLE_CHECK(cta.tag.slot == exit.tag.slot && cta.tag.cga_id == exit.tag.cga_id,
                "an SM says that a CTA has exited which was not started in that slot");
-  complete_out.send_at(arrival, {cta.tag, sm, exit.faulted, cta.rank, exit.released_shared_bytes});
+  complete_out.send_at(arrival, {cta.tag, protocol::SmInTpc(sm), exit.faulted, cta.rank, exit.released_shared_bytes});
 }
 
 // Ahead of their arrival as well: an MPC only passes on, and counts.
@@ -151,14 +156,14 @@ void Mpc::on_notice(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle a
       if (exit_permission_ == ExitPermission::drained) permit(notice, sm, arrival);
       return;
     case ClusterNoticePacket::Kind::flushed:
-      if (!await_flush_ || !residency_.answer(notice.tag.cga_id, sm, arrival)) return;
-      arrival = residency_.answered(notice.tag.cga_id);
+      if (!await_flush_ || !residency_.answer(*notice.tag.cga_id, sm, arrival)) return;
+      arrival = residency_.answered(*notice.tag.cga_id);
       break;
     default:
       break;
   }
   ClusterNoticePacket passed = notice;
-  passed.sm_in_tpc = sm;
+  passed.sm_in_tpc = protocol::SmInTpc(sm);
   notice_out.send_at(arrival, passed);
 }
 
@@ -167,7 +172,7 @@ void Mpc::permit(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle when
   Resident& cta = resident(sm, notice.cta_slot);
   HEDDLE_CHECK(cta.wants_exit, "a CTA has drained that did not want to leave");
   cta.wants_exit = false;
-  order_out.send_at(when, {ClusterOrderPacket::Kind::permit, cta.tag.cga_id, notice.cta_slot, cta.tag.sequence}, sm);
+  order_out.send_at(when, {ClusterOrderPacket::Kind::permit, *cta.tag.cga_id, notice.cta_slot, cta.tag.sequence}, sm);
 }
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {

@@ -23,8 +23,8 @@ constexpr std::uint32_t kNoLocalMemory = ~std::uint32_t{0};
 struct MpcPlace {
   std::uint32_t sms = 0;
   std::uint32_t cta_slots = 0;  // of an SM
-  std::uint32_t tpc = 0;        // number of the TPC in its GPC
-  std::uint32_t first_sm = 0;   // bit of its first SM in the GPC's masks
+  protocol::TpcInGpc tpc;
+  std::uint32_t first_sm = 0;  // bit of its first SM in the GPC's masks
 };
 
 class Mpc : public Block {
@@ -69,7 +69,7 @@ class Mpc : public Block {
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle arrival);
   void on_order(const protocol::ClusterOrderPacket& order, std::uint32_t, Cycle arrival);
   RasterFollower& follower_of(const protocol::TpcLaunchPacket& launch);
-  void announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when);
+  void announce(const protocol::CtaStartPacket& start, protocol::SmInTpc sm, Cycle when);
   void permit(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle when);
   Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * place_.cta_slots + cta_slot]; }
 

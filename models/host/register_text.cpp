@@ -265,8 +265,8 @@ std::optional<protocol::SubcontextPacket> ShareRegisters::command(std::uint64_t 
   const std::uint64_t value = values_.at(Id::share_value);
   protocol::SubcontextPacket packet;
   packet.subcontext = static_cast<std::uint8_t>(values_.at(Id::share_subcontext));
-  packet.tpc = values_.at32(Id::share_tpc) & ((1U << kShareGpcBit) - 1);
-  packet.gpc = values_.at32(Id::share_tpc) >> kShareGpcBit;
+  packet.tpc = protocol::TpcInGpc(values_.at32(Id::share_tpc) & ((1U << kShareGpcBit) - 1));
+  packet.gpc = protocol::GpcId(values_.at32(Id::share_tpc) >> kShareGpcBit);
   packet.value = value;
   Id register_id = Id::share_mode;
   switch (command) {

@@ -36,7 +36,7 @@ void CrossbarMulticast::send_copy(tlm::tlm_generic_payload& payload, std::uint32
       static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
   request.acquire();
   counters_.copies.add();
-  receivers_[sm]->send_at(arrival, {&request, bit});
+  receivers_[sm]->send_at(arrival, {&request, protocol::SmInGpc(bit)});
 }
 
 bool CrossbarMulticast::eject(std::uint32_t sm, const LinkPacket& packet, Cycle now) {

@@ -3,23 +3,24 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "arch/raster.h"
+#include "protocol/ids.h"
 #include "protocol/kernel_launch.h"
 
 namespace heddle::protocol {
 
 constexpr std::size_t kFurtherMasks = 3;
-constexpr std::uint32_t kNoMemorySlot = ~std::uint32_t{0};
 
 // CWD-31. Every mask of a packet starts one CTA on each of its SMs; the least significant bit gets the first. CTA ids
 // are not sent: an SM follows the raster position from the packets of all GPCs. `raster` is that position in the one
 // ordered record of the launches, so that a follower catches up only at a launch of its own (CWD-35): it holds nothing
 // that a follower of the broadcast would not know.
 struct LaunchPacket : GridLaunch {
-  std::uint32_t slot = 0;  // task id: slot of the task table
+  TaskSlot slot;
   std::uint32_t operation = 0;
-  std::uint32_t virtual_gpc = 0;                             // GPCs numbered by their usable TPCs
+  VirtualGpcId virtual_gpc;
   std::uint64_t sm_mask = 0;                                 // bit = SM of the GPC
   std::array<std::uint64_t, kFurtherMasks> further_masks{};  // SMs that get a second … CTA of the CGA; 0: none
   std::uint32_t num_ctas = 0;                                // = population counts of all masks
@@ -31,7 +32,7 @@ struct LaunchPacket : GridLaunch {
   std::uint32_t cga_ctas = 0;  // CTAs of the GPC_CGA to which these belong; 0: there is none
   bool cga_first = false;      // first packet of the GPC_CGA
 
-  std::uint32_t memory_slot = kNoMemorySlot;  // CGA linear memory (CWD-22)
+  std::optional<CgaMemorySlot> memory_slot;
 
   // SMs of the GPC that have not followed the grid from its start: they are told the coordinate of the outermost CGA
   // (or CTA) at which this packet's launch order stands (CWD-42).
@@ -42,7 +43,7 @@ struct LaunchPacket : GridLaunch {
 // CTAs of one task that completed on a GPC in one cycle, one bit per SM. Without any bit: a trap of a CGA whose CTA has
 // gone (CGA-08); `faulted` is set then. CTAs of different GPU_CGAs (or uGPU_CGAs) of CTAs do not share a packet.
 struct CompletePacket {
-  std::uint32_t slot = 0;
+  TaskSlot slot;
   std::uint64_t sm_mask = 0;
   std::uint64_t sequence = 0;  // of the launch, where `tracked`
   bool tracked = false;        // CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs
@@ -53,22 +54,22 @@ struct CompletePacket {
 
 // A CTA of that SM has given back a part of its shared memory before its end (CGA-09).
 struct SharedReleasePacket {
-  std::uint32_t slot = 0;
-  std::uint32_t sm = 0;     // of the GPC
+  TaskSlot slot;
+  SmInGpc sm;
   std::uint32_t bytes = 0;  // as the resource accounting counts: a multiple of its granularity
 };
 
 // cga_complete: all CTAs of a GPC_CGA have completed and their accesses are flushed; its id is free (CWD-20, CGA-12).
 struct CgaCompletePacket {
-  std::uint32_t slot = 0;
+  TaskSlot slot;
   std::uint64_t sequence = 0;
 };
 
 // CWD -> GPM: the local-memory block of a subcontext on one TPC (CWD-32). It follows the first launch that needs it.
 struct LocalMemoryPacket {
-  std::uint32_t tpc = 0;  // of the GPC
+  TpcInGpc tpc;
   std::uint8_t subcontext = 0;
-  std::uint32_t block = 0;
+  LocalMemoryBlock block;
 };
 
 }  // namespace heddle::protocol

@@ -2,25 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "arch/raster.h"
+#include "protocol/ids.h"
 #include "protocol/kernel_launch.h"
 
 namespace heddle::protocol {
 
-// Inside a GPC: GPM <-> MPC <-> SM.
-
-constexpr std::uint32_t kNoCgaId = ~std::uint32_t{0};
-constexpr std::uint64_t kNoCgaMemory = ~std::uint64_t{0};
-
 // What a CTA carries from its launch to its completion.
 struct CtaTag {
-  std::uint32_t slot = 0;  // task id
+  TaskSlot slot;
   std::uint32_t operation = 0;
-  std::uint64_t sequence = 0;       // of the launch
-  std::uint32_t cga_id = kNoCgaId;  // gpc_local_cga_id (CGA-01)
-  bool tracked = false;             // its completion must name the sequence
+  std::uint64_t sequence = 0;   // of the launch
+  std::optional<CgaId> cga_id;  // none: a CTA of a plain grid
+  bool tracked = false;         // its completion must name the sequence
+
+  bool in_cga() const { return cga_id.has_value(); }
 };
 
 // GPM -> MPC: the part of one mask of a launch packet that concerns one TPC.
@@ -30,22 +29,22 @@ struct TpcLaunchPacket : GridLaunch {
   std::uint64_t raster = 0;                 // CTAs of the task that start before the one of the lowest bit
   bool late = false;                        // the MPC has not followed the grid: it starts from late_coord (CWD-42)
   arch::Coord late_coord;                   // of the outermost CGA (or CTA) at `raster`
-  std::uint64_t cga_memory = kNoCgaMemory;  // address of the CGA's linear memory
+  std::optional<std::uint64_t> cga_memory;  // address of the CGA's linear memory
 };
 
 // MPC -> SM: a CTA starts.
 struct CtaStartPacket : KernelLaunch {
   CtaTag tag;
-  std::uint32_t cta_slot = 0;  // of the SM
-  std::uint64_t order = 0;     // CTAs of the task that started before
+  CtaSlot cta_slot;
+  std::uint64_t order = 0;  // CTAs of the task that started before
   arch::CtaId id;
-  std::uint64_t cga_memory = kNoCgaMemory;  // as in TpcLaunchPacket
+  std::optional<std::uint64_t> cga_memory;  // as in TpcLaunchPacket
 };
 
 // SM -> MPC: its last warp has exited, and the MPC has permitted the rest, where it is asked (CGA-11).
 struct CtaExitPacket {
   CtaTag tag;
-  std::uint32_t cta_slot = 0;
+  CtaSlot cta_slot;
   bool faulted = false;                     // it did not end by itself
   std::uint32_t rank = 0;                   // in its CGA
   std::uint32_t released_shared_bytes = 0;  // that it gave back before, as the resource accounting counts (CGA-09)
@@ -54,23 +53,21 @@ struct CtaExitPacket {
 // MPC -> GPM: cta_complete.
 struct CtaCompletePacket {
   CtaTag tag;
-  std::uint32_t sm_in_tpc = 0;
+  SmInTpc sm_in_tpc;
   bool faulted = false;
   std::uint32_t rank = 0;                   // as in CtaExitPacket
   std::uint32_t released_shared_bytes = 0;  // as in CtaExitPacket
 };
 
-// Inside a GPC: what GPM, MPCs and SMs tell each other about CGAs beside launches and completions (CGA-03 to CGA-13).
-
 // MPC -> all SMs of the GPC: a CTA of a CGA has been started. They enter it in their mapping tables (CGA-03).
 struct CtaEntryPacket {
-  std::uint32_t cga_id = 0;
+  CgaId cga_id;
   std::uint64_t sequence = 0;  // launch of the CGA
   std::uint32_t rank = 0;      // cta_id_in_cga
   std::uint32_t ctas = 0;      // of the CGA
-  std::uint32_t tpc = 0;       // where it runs: TPC of the GPC
-  std::uint32_t sm_in_tpc = 0;
-  std::uint32_t sm = 0;  // the same SM as a bit of the GPC's masks
+  TpcInGpc tpc;                // where it runs
+  SmInTpc sm_in_tpc;
+  SmInGpc sm;  // the same SM
 };
 
 // SM -> MPC, and on to the GPM where it says so.
@@ -87,8 +84,8 @@ struct ClusterNoticePacket {
   Kind kind = Kind::arrived;
   CtaTag tag;  // flushed: cga_id alone
   std::uint32_t rank = 0;
-  std::uint32_t cta_slot = 0;
-  std::uint32_t sm_in_tpc = 0;  // filled in by the MPC
+  CtaSlot cta_slot;
+  SmInTpc sm_in_tpc;  // filled in by the MPC
   std::uint32_t bytes = 0;
 };
 
@@ -100,21 +97,20 @@ struct ClusterOrderPacket {
     flush,    // all CTAs of the CGA have completed: forget it, and answer if one was here (CGA-12)
   };
   Kind kind = Kind::barrier;
-  std::uint32_t cga_id = 0;
-  std::uint32_t cta_slot = 0;  // permit
+  CgaId cga_id;
+  CtaSlot cta_slot;            // permit
   std::uint64_t sequence = 0;  // launch of the CGA
 };
 
 // Names of what waits, for messages: SMs and GPM speak of the same thing.
-inline std::string barrier_name(const std::string& kernel, std::uint32_t gpc, std::uint32_t cga_id) {
+inline std::string barrier_name(const std::string& kernel, GpcId gpc, CgaId cga_id) {
   return "the cluster barrier of " + kernel + ", CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
 }
-inline std::string cta_name(std::uint32_t gpc, std::uint32_t cga_id, std::uint32_t rank) {
+inline std::string cta_name(GpcId gpc, CgaId cga_id, std::uint32_t rank) {
   return "CTA " + std::to_string(rank) + " of CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
 }
 
 // CWD -> GPM -> MPC -> SM: a task has faulted; what runs of it stops, and what still arrives of it ends at once.
-
 struct AbortPacket {
   std::uint32_t operation = 0;
 };

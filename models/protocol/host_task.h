@@ -6,15 +6,14 @@
 
 #include "arch/task_record.h"
 #include "common/cycle.h"
+#include "protocol/ids.h"
 
 namespace heddle::protocol {
 
-// Host -> device, at any time, outside all streams.
-//
 // Host -> CWD: which TPCs may receive work from now on (TPC enable table). A cleared TPC finishes what runs on it.
 struct TpcEnablePacket {
-  std::uint32_t gpc = 0;
-  std::uint32_t tpc = 0;  // of the GPC
+  GpcId gpc;
+  TpcInGpc tpc;
   bool enabled = true;
 };
 
@@ -48,8 +47,8 @@ struct SubcontextPacket {
   What what = What::credits;
   PartitionMode mode = PartitionMode::none;
   std::uint8_t subcontext = 0;
-  std::uint32_t gpc = 0;
-  std::uint32_t tpc = 0;
+  GpcId gpc;
+  TpcInGpc tpc;
   std::uint64_t value = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <typeinfo>
 #include <vector>
 
@@ -16,6 +17,7 @@
 
 #include "arch/memory_op.h"
 #include "common/storage.h"
+#include "protocol/ids.h"
 #include "protocol/sm_tmau.h"
 
 namespace heddle::protocol {
@@ -35,8 +37,6 @@ enum class MemoryAction : std::uint8_t {
   // (all without). Nothing comes back but the acknowledgement.
   reduce_block,
 };
-
-constexpr std::uint32_t kNoSm = ~std::uint32_t{0};
 
 struct AtomicLane {
   std::uint64_t operand = 0;
@@ -99,7 +99,7 @@ class BulkNote {
   std::unique_ptr<BulkTarget> target_;
 };
 
-// What blocks on the way of a request note in it, each for itself, for when the response comes back. Nobody reads what
+// What blocks on the way of a request note in it, each for itself, for when the response comes back. None reads what
 // another has written.
 struct RequestScratch {
   std::uint32_t entry = 0;            // the initiator's: a place in a table of its own
@@ -117,9 +117,9 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScrat
   std::uint8_t sectors =
       0;  // bit = sector of the line that is wanted (reads, prefetch) or touched; 0: as the length says
   std::uint8_t subcontext = 0;
-  bool physical = false;     // the address is not translated, whatever the subcontext (MEM-04)
-  bool unmapped = false;     // response: the subcontext has no page there, or may not write to it
-  std::uint32_t sm = kNoSm;  // who asks
+  bool physical = false;   // the address is not translated, whatever the subcontext (MEM-04)
+  bool unmapped = false;   // response: the subcontext has no page there, or may not write to it
+  std::optional<SmId> sm;  // who asks, where an SM does
   // Reads of a TMAU: SMs of the asking one's GPC, as bits of its masks, to which the crossbar delivers the data
   // (TMA-30); the response to the initiator is an acknowledgement then. 0: a response like any other.
   std::uint64_t multicast = 0;
@@ -248,7 +248,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.subcontext = 0;
     request.extension.physical = false;
     request.extension.unmapped = false;
-    request.extension.sm = kNoSm;
+    request.extension.sm.reset();
     request.extension.lanes = 0;
     request.extension.multicast = 0;
     request.extension.carried = 0;

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "arch/address_map.h"
+#include "protocol/ids.h"
 
 namespace heddle::protocol {
 
@@ -15,10 +17,10 @@ class MemoryRequest;
 
 struct DsmemPacket {
   MemoryRequest* request = nullptr;
-  std::uint32_t cga_id = 0;   // gpc_local_cga_id
-  std::uint32_t rank = 0;     // cta_id_in_cga of the target
-  std::uint32_t from_sm = 0;  // SM of the GPC: bit of its masks. Of the SM that sends this packet
-  std::uint32_t to_sm = 0;    // the same, of the SM that it is for
+  std::optional<CgaId> cga_id;  // always, on the network; none: a CTA of no CGA has addressed itself
+  std::uint32_t rank = 0;       // cta_id_in_cga of the target
+  SmInGpc from_sm;              // that sends this packet
+  SmInGpc to_sm;                // that it is for
   std::uint64_t sequence =
       0;  // launch of the CGA: for checks only. No access of an old CGA may reach a new one (CGA-12)
   // Replies.

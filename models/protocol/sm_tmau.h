@@ -5,10 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
-#include "protocol/gpm_mpc_sm.h"
+#include "protocol/ids.h"
 
 namespace heddle::protocol {
 
@@ -19,13 +20,13 @@ struct BulkRequestPacket {
   arch::BulkRequest request;
   std::uint32_t id = 0;         // the SM's own number; comes back in BulkDonePacket
   std::uint32_t operation = 0;  // the kernel, for messages
-  std::uint32_t cta_slot = 0;
-  std::uint32_t warp = 0;  // warp slot
-  std::uint64_t cta = 0;   // linear id in the grid
+  CtaSlot cta_slot;
+  WarpSlot warp;
+  std::uint64_t cta = 0;  // linear id in the grid
   std::uint8_t subcontext = 0;
   // CGA of the CTA, and the receivers of a load by rank (data_cta or multicast): SMs as bits of the GPC's masks.
   // by_rank false: the data come to the CTA itself.
-  std::uint32_t cga_id = kNoCgaId;
+  std::optional<CgaId> cga_id;
   std::uint32_t rank = 0;
   std::uint64_t sequence = 0;
   bool by_rank = false;
@@ -62,7 +63,7 @@ struct BulkDonePacket {
 // bulk(): data of the piece's inside bytes (from the lowest inside byte on: the payload's address), fill for others.
 struct BulkDataPacket {
   MemoryRequest* request = nullptr;
-  std::uint32_t sm = 0;  // bit of the GPC's masks
+  SmInGpc sm;
 };
 
 // TMAU -> SM and back: bytes of shared memory are wanted for a store or reduction, as the payload's bulk() says. The SM
@@ -70,7 +71,7 @@ struct BulkDataPacket {
 // brings the bytes to the receiver itself, and the packet comes back when they are there.
 struct BulkReadPacket {
   MemoryRequest* request = nullptr;
-  std::uint32_t sm = 0;  // bit of the GPC's masks
+  SmInGpc sm;
   bool forward = false;  // a send
   // Answer: nothing is written. The payload is poisoned if the bytes are corrupt; other errors the SM has told by
   // itself.
@@ -102,12 +103,12 @@ struct BulkTarget {
   std::uint8_t phase = 0;  // of acknowledgement (TMA-31)
   std::uint16_t ctas = 0;  // by_rank: receivers, by cta_id_in_cga
   std::uint32_t barrier = arch::kNoBarrier;  // offset in each receiver
-  std::uint32_t cta_slot = 0;                // of the request's CTA, in its SM
-  std::uint32_t cga_id = kNoCgaId;           // gpc_local_cga_id of the request's CTA
+  CtaSlot cta_slot;                          // of the request's CTA, in its SM
+  std::optional<CgaId> cga_id;               // of the request's CTA
   std::uint32_t rank = 0;                    // its cta_id_in_cga
   std::uint64_t sequence = 0;                // launch of the CGA
   std::uint64_t cta = 0;                     // linear id of the request's CTA in its grid
-  std::uint32_t warp = 0;                    // warp slot of the request
+  WarpSlot warp;                             // of the request
   std::uint32_t unit = 0;                    // of the GPC: the TMAU that asks
   std::uint32_t request = 0;                 // its own number for the request
   // send: to the CTA data_cta (kOwnCta: the own window), at `destination`, perhaps by a reduction.

@@ -109,13 +109,13 @@ std::uint64_t Alu::special(std::uint32_t slot, arch::SpecialRegister which) cons
     case SpecialRegister::cga_z:
       return place.cluster_shape.z;
     case SpecialRegister::gpc_local_cga_id:
-      return cta.start.tag.cga_id;
+      return cta.start.tag.cga_id ? std::uint32_t{*cta.start.tag.cga_id} : arch::kNoLocalCgaId;
     case SpecialRegister::task_id:
       return cta.operation;
     case SpecialRegister::queue_position:
       return cta.queue ? place.cta : 0;
     case SpecialRegister::cga_memory:
-      return cta.start.cga_memory;
+      return cta.start.cga_memory.value_or(arch::kNoCgaMemory);
   }
   return 0;
 }

@@ -125,7 +125,7 @@ void BarrierUnit::pass(Cta& cta, Cycle when) {
   }
   stats_.stall_cluster.add(waited);
   if (!cta.in_cga() || place_.gpc >= clusters_.gpcs()) return;
-  const std::uint32_t id = cta.start.tag.cga_id;
+  const protocol::CgaId id = *cta.start.tag.cga_id;
   clusters_.barrier(place_.gpc, id, cta.cluster.phases > clusters_.phases(place_.gpc, id), waited);
 }
 

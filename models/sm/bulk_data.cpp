@@ -67,10 +67,11 @@ void BulkData::on_data(const BulkDataPacket& packet, std::uint32_t) {
   if (!target.by_rank) {
     place_piece(request, target, target.cta_slot, target.rank);
   } else {
-    tables_.check(target.cga_id, target.sequence);
+    const protocol::CgaId cga = *target.cga_id;
+    tables_.check(cga, target.sequence);
     bits::for_each(target.ctas, [&](std::uint32_t rank) {
-      if (tables_.sm_of(target.cga_id, rank) != place_.in_gpc) return;
-      place_piece(request, target, tables_.match(target.cga_id, rank), rank);
+      if (tables_.sm_of(cga, rank) != place_.in_gpc) return;
+      place_piece(request, target, tables_.match(cga, rank), rank);
     });
   }
   request.release();
@@ -158,19 +159,19 @@ void BulkData::forward(const BulkReadPacket& packet, Cycle read) {
   out.from_sm = place_.in_gpc;
   out.sequence = target.sequence;
   const bool own = !note.by_rank;
-  if (!own) tables_.check(target.cga_id, target.sequence);
-  const std::uint32_t sm = own ? place_.in_gpc : tables_.sm_of(target.cga_id, out.rank);
-  out.to_sm = sm;
-  if (sm != place_.in_gpc && sm != ClusterTables::kNone) {
-    flights_.begin(out.cga_id, kNoCta);
+  if (!own) tables_.check(*target.cga_id, target.sequence);
+  const std::optional<protocol::SmInGpc> sm = own ? place_.in_gpc : tables_.sm_of(*target.cga_id, out.rank);
+  if (sm && *sm != place_.in_gpc) {
+    out.to_sm = *sm;
+    flights_.begin(*out.cga_id, kNoCta);
     dsmem_.send(out, read + shared_latency_);
     return;
   }
   std::uint32_t window = kNoWindow;
   if (own) {
     window = target.cta_slot;
-  } else if (sm != ClusterTables::kNone) {
-    window = tables_.match(target.cga_id, out.rank);
+  } else if (sm) {
+    window = tables_.match(*target.cga_id, out.rank);
   }
   const DsmemResult result = serve_dsmem(shared_, window, request);
   out.status = result.status;

@@ -187,8 +187,8 @@ void BulkUnit::send_request(std::uint32_t slot, const BulkRequest& request, OpCo
   packet.request = request;
   packet.id = id;
   packet.operation = cta.operation;
-  packet.cta_slot = warp.cta;
-  packet.warp = slot;
+  packet.cta_slot = protocol::CtaSlot(warp.cta);
+  packet.warp = protocol::WarpSlot(slot);
   packet.cta = cta.start.id.index;
   packet.subcontext = cta.start.subcontext;
   packet.cga_id = cta.start.tag.cga_id;

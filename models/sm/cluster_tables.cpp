@@ -25,7 +25,7 @@ void ClusterTables::reset() {
   used_ = windows_ = 0;
 }
 
-ClusterTables::Cga& ClusterTables::take(std::uint32_t cga_id) {
+ClusterTables::Cga& ClusterTables::take(protocol::CgaId cga_id) {
   HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
   std::uint32_t& slot = slot_of_[cga_id];
   if (slot != kNone) return cgas_[slot];
@@ -58,7 +58,7 @@ void ClusterTables::enter(const protocol::CtaEntryPacket& entry, Cycle from) {
   cga.from[entry.rank] = from;
 }
 
-void ClusterTables::forget(std::uint32_t cga_id) {
+void ClusterTables::forget(protocol::CgaId cga_id) {
   HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
   const std::uint32_t slot = slot_of_[cga_id];
   if (slot == kNone) return;
@@ -67,12 +67,11 @@ void ClusterTables::forget(std::uint32_t cga_id) {
   }
   std::replace(bl_table_.begin(), bl_table_.end(), slot, kNone);
   slot_of_[cga_id] = kNone;
-  cgas_[slot].cga_id = protocol::kNoCgaId;
   free_.push_back(slot);
   --used_;
 }
 
-void ClusterTables::check(std::uint32_t cga_id, std::uint64_t sequence) const {
+void ClusterTables::check(protocol::CgaId cga_id, std::uint64_t sequence) const {
   HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
   const std::uint32_t slot = slot_of_[cga_id];
   if (slot == kNone || cgas_[slot].ctas == 0) return;
@@ -81,14 +80,14 @@ void ClusterTables::check(std::uint32_t cga_id, std::uint64_t sequence) const {
 }
 
 // The CTA may begin before it has been entered: then its CGA takes its slot here.
-void ClusterTables::set_warp(std::uint32_t warp, std::uint32_t cga_id) {
+void ClusterTables::set_warp(std::uint32_t warp, std::optional<protocol::CgaId> cga_id) {
   HEDDLE_CHECK(warp < bl_table_.size(), "no such warp slot");
-  if (cga_id == protocol::kNoCgaId) {
+  if (!cga_id) {
     bl_table_[warp] = kNone;
     return;
   }
-  take(cga_id);
-  bl_table_[warp] = slot_of_[cga_id];
+  take(*cga_id);
+  bl_table_[warp] = slot_of_[*cga_id];
 }
 
 ClusterTables::Target ClusterTables::find(std::uint32_t warp, std::uint64_t address, std::uint32_t bytes,
@@ -109,13 +108,13 @@ ClusterTables::Target ClusterTables::find(std::uint32_t warp, std::uint64_t addr
   } else if (bytes > largest_ || target.offset > largest_ - bytes) {
     target.found = Found::no_offset;
   } else if (cga != nullptr) {
-    target.sm = cga->sm[rank];
+    target.sm = protocol::SmInGpc(cga->sm[rank]);
     target.sequence = cga->sequence;
   }
   return target;
 }
 
-void ClusterTables::open_window(std::uint32_t cga_id, std::uint32_t rank, std::uint32_t window) {
+void ClusterTables::open_window(protocol::CgaId cga_id, std::uint32_t rank, std::uint32_t window) {
   HEDDLE_CHECK(cga_id < kCgaIds && rank < arch::kMaxCgaCtas, "no such CTA of a CGA");
   HEDDLE_CHECK(window < cam_.size() && cam_[window] == kNone, "the window is in the CAM already");
   HEDDLE_CHECK(match(cga_id, rank) == kNone, "two windows of one CTA in the CAM");
@@ -130,7 +129,7 @@ void ClusterTables::invalidate(std::uint32_t window) {
   --windows_;
 }
 
-std::uint32_t ClusterTables::match(std::uint32_t cga_id, std::uint32_t rank) const {
+std::uint32_t ClusterTables::match(protocol::CgaId cga_id, std::uint32_t rank) const {
   const std::uint32_t key = key_of(cga_id, rank);
   for (std::uint32_t window = 0; window < cam_.size(); ++window) {
     if (cam_[window] == key) return window;
@@ -148,7 +147,7 @@ void ResidentCgas::reset() {
 
 void ResidentCgas::enter(const protocol::CtaStartPacket& start) {
   if (cgas_.empty()) cgas_.resize(kCgaIds);
-  ResidentCga& cga = cgas_[start.tag.cga_id];
+  ResidentCga& cga = cgas_[*start.tag.cga_id];
   HEDDLE_CHECK(cga.state == State::absent || cga.tag.sequence == start.tag.sequence,
                "an id of a CGA is used again while accesses of the old one are under way (CGA-12); "
                "gpu.gpc.dsmem_flush is what prevents that");
@@ -170,7 +169,7 @@ void ResidentCgas::flush(const protocol::ClusterOrderPacket& order, Cycle arriva
   if (flights_.of_cga(order.cga_id) == 0) flushed(order.cga_id);
 }
 
-void ResidentCgas::flushed(std::uint32_t cga_id) {
+void ResidentCgas::flushed(protocol::CgaId cga_id) {
   ResidentCga& cga = cgas_[cga_id];
   ClusterNoticePacket notice;
   notice.kind = ClusterNoticePacket::Kind::flushed;
@@ -180,19 +179,19 @@ void ResidentCgas::flushed(std::uint32_t cga_id) {
   --count_;
 }
 
-void ResidentCgas::answered(std::uint32_t cga_id, Cycle when) {
+void ResidentCgas::answered(protocol::CgaId cga_id, Cycle when) {
   ResidentCga& cga = cgas_[cga_id];
   cga.quiet = std::max(cga.quiet, when);
   if (cga.state == State::flushing && flights_.of_cga(cga_id) == 0) flushed(cga_id);
 }
 
-const ResidentCga* ResidentCgas::find(std::uint32_t cga_id, std::uint64_t sequence) const {
+const ResidentCga* ResidentCgas::find(protocol::CgaId cga_id, std::uint64_t sequence) const {
   if (cgas_.empty()) return nullptr;
   const ResidentCga& cga = cgas_[cga_id];
   return cga.state == State::here && cga.tag.sequence == sequence ? &cga : nullptr;
 }
 
-void ResidentCgas::trap(std::uint32_t cga_id, std::uint32_t rank) {
+void ResidentCgas::trap(protocol::CgaId cga_id, std::uint32_t rank) {
   ResidentCga& cga = cgas_[cga_id];
   cga.trapped = true;
   ClusterNoticePacket notice;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "arch/address_map.h"
@@ -23,18 +24,18 @@ class ClusterTables {
   // one of a CGA takes an sm_cga_slot.
   void enter(const protocol::CtaEntryPacket& entry, Cycle from);
   // The CGA is flushed: its slot is free, and all of it is forgotten. An unknown one is left alone.
-  void forget(std::uint32_t cga_id);
-  bool knows(std::uint32_t cga_id) const { return slot_of_[cga_id] != kNone; }
+  void forget(protocol::CgaId cga_id);
+  bool knows(protocol::CgaId cga_id) const { return slot_of_[cga_id] != kNone; }
   // sm_cga_slots in use.
   std::uint32_t cgas() const { return used_; }
   // Throws CheckFailed if the id belongs to another CGA by now: an access of an old one has come too late (CGA-12).
-  void check(std::uint32_t cga_id, std::uint64_t sequence) const;
+  void check(protocol::CgaId cga_id, std::uint64_t sequence) const;
 
-  // bl_table: the CGA of the CTA that a warp belongs to; protocol::kNoCgaId: none.
-  void set_warp(std::uint32_t warp, std::uint32_t cga_id);
+  // bl_table: the CGA of the CTA that a warp belongs to; none: a CTA of no CGA.
+  void set_warp(std::uint32_t warp, std::optional<protocol::CgaId> cga_id);
   // For a warp that uses it. False while nothing is known of the CGA: before its first entry has come.
-  bool enter_warp(std::uint32_t warp, std::uint32_t cga_id) {
-    if (cga_id != protocol::kNoCgaId && !knows(cga_id)) return false;
+  bool enter_warp(std::uint32_t warp, std::optional<protocol::CgaId> cga_id) {
+    if (cga_id && !knows(*cga_id)) return false;
     set_warp(warp, cga_id);
     return true;
   }
@@ -43,29 +44,31 @@ class ClusterTables {
   enum class Found : std::uint8_t { ok, no_rank, absent, no_offset };
   struct Target {
     Found found = Found::ok;
-    std::uint32_t cga_id = protocol::kNoCgaId;
+    std::optional<protocol::CgaId> cga_id;
     std::uint32_t rank = 0;
-    std::uint32_t sm = 0;  // bit of the GPC's masks
+    protocol::SmInGpc sm;
     std::uint32_t offset = 0;
     std::uint64_t sequence = 0;
   };
   // `address`: of DSMEM; `bytes`: of the access. A warp of no CGA finds nothing but itself at rank 0: see Found::ok
-  // with cga_id kNoCgaId.
+  // without cga_id.
   Target find(std::uint32_t warp, std::uint64_t address, std::uint32_t bytes, Cycle now) const;
 
-  // Where a CTA was launched, as a bit of the GPC's masks; kNone: not known.
-  std::uint32_t sm_of(std::uint32_t cga_id, std::uint32_t rank) const {
+  // Where a CTA was launched, if that is known.
+  std::optional<protocol::SmInGpc> sm_of(protocol::CgaId cga_id, std::uint32_t rank) const {
     const std::uint32_t slot = slot_of_[cga_id];
-    if (slot == kNone || rank >= cgas_[slot].ctas || cgas_[slot].sm[rank] == kNoSm) return kNone;
-    return cgas_[slot].sm[rank];
+    if (slot == kNone || rank >= cgas_[slot].ctas || cgas_[slot].sm[rank] == kNoSm) {
+      return std::nullopt;
+    }
+    return protocol::SmInGpc(cgas_[slot].sm[rank]);
   }
 
   // CAM: the window of shared memory of a CTA that runs here. Windows have the numbers of CTA slots.
-  void open_window(std::uint32_t cga_id, std::uint32_t rank, std::uint32_t window);
+  void open_window(protocol::CgaId cga_id, std::uint32_t rank, std::uint32_t window);
   // One that is not in the CAM is left alone.
   void invalidate(std::uint32_t window);
   // kNone: no match.
-  std::uint32_t match(std::uint32_t cga_id, std::uint32_t rank) const;
+  std::uint32_t match(protocol::CgaId cga_id, std::uint32_t rank) const;
   // Entries of the CAM.
   std::uint32_t windows() const { return windows_; }
 
@@ -74,7 +77,7 @@ class ClusterTables {
  private:
   static constexpr std::uint8_t kNoSm = 0xFF;
   struct Cga {
-    std::uint32_t cga_id = protocol::kNoCgaId;
+    protocol::CgaId cga_id;
     std::uint64_t sequence = 0;
     std::uint32_t ctas = 0;                            // 0: none has been entered
     std::array<std::uint8_t, arch::kMaxCgaCtas> sm{};  // by rank: bit of the GPC's masks; kNoSm
@@ -82,10 +85,10 @@ class ClusterTables {
   };
 
   // The tag of the CAM. Its fields have 8 and 5 bits: no other pair has the same, and none is kNone.
-  static constexpr std::uint32_t key_of(std::uint32_t cga_id, std::uint32_t rank) {
+  static constexpr std::uint32_t key_of(protocol::CgaId cga_id, std::uint32_t rank) {
     return cga_id * arch::kMaxCgaCtas + rank;
   }
-  Cga& take(std::uint32_t cga_id);
+  Cga& take(protocol::CgaId cga_id);
 
   std::uint32_t largest_;
   std::vector<Cga> cgas_;                // cga_cta2sm_dir, by sm_cga_slot
@@ -123,14 +126,14 @@ class ResidentCgas {
 
   // A CTA of a CGA starts here, with a program or without.
   void enter(const protocol::CtaStartPacket& start);
-  // All CTAs of the CGA have completed: whatever is answered from now on concerns nobody.
+  // All CTAs of the CGA have completed: whatever is answered from now on concerns none.
   void flush(const protocol::ClusterOrderPacket& order, Cycle arrival);
   // A request of the CGA has been answered, which arrives at `when`.
-  void answered(std::uint32_t cga_id, Cycle when);
+  void answered(protocol::CgaId cga_id, Cycle when);
   // The CGA with that id, if it is still the one of that launch; null if it is not, or is being flushed.
-  const ResidentCga* find(std::uint32_t cga_id, std::uint64_t sequence) const;
+  const ResidentCga* find(protocol::CgaId cga_id, std::uint64_t sequence) const;
   // An error of the CTA of that rank, which has gone, goes to the distributor.
-  void trap(std::uint32_t cga_id, std::uint32_t rank);
+  void trap(protocol::CgaId cga_id, std::uint32_t rank);
 
   // By gpc_local_cga_id; empty before the first CGA.
   const std::vector<ResidentCga>& all() const { return cgas_; }
@@ -138,7 +141,7 @@ class ResidentCgas {
   void reset();
 
  private:
-  void flushed(std::uint32_t cga_id);
+  void flushed(protocol::CgaId cga_id);
 
   Timebase& time_;
   ClusterTables& tables_;

@@ -226,7 +226,7 @@ void CtaControl::permitted(Cta& cta) {
   check_end(cta, now());
 }
 
-void CtaControl::dsmem_answered(std::uint32_t cga_id, std::uint32_t cta_slot, Cycle when) {
+void CtaControl::dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) {
   if (cta_slot != kNoCta) {
     Cta& cta = ctas_[cta_slot];
     cta.landed = std::max(cta.landed, when);
@@ -238,14 +238,14 @@ void CtaControl::dsmem_answered(std::uint32_t cga_id, std::uint32_t cta_slot, Cy
       }
     }
   }
-  if (cga_id != protocol::kNoCgaId) memory_.cgas.answered(cga_id, when);
+  memory_.cgas.answered(cga_id, when);
 }
 
 void CtaControl::leave(Cta& cta) {
   if (cta.has_warps()) {
     for (const std::uint32_t slot : cta.warps) {
       units_.scheduler.leave(slot);
-      memory_.tables.set_warp(slot, protocol::kNoCgaId);
+      memory_.tables.set_warp(slot, std::nullopt);
     }
     memory_.windows.leave(cta);
   }

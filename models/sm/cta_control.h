@@ -82,7 +82,7 @@ class CtaControl final : private SmUnit,
   void kill(std::uint32_t cta_slot);
   // Requests of it are in flight, or their answers are: those are known ahead of their arrival.
   bool in_flight(const Cta& cta) const;
-  void dsmem_answered(std::uint32_t cga_id, std::uint32_t cta_slot, Cycle when) override;
+  void dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) override;
   void reset();
 
  private:

@@ -161,7 +161,7 @@ void CtaMemory::enter(const Cta& cta) {
   size_l1();
   ++ctas_;
   peers_.shared.open(cta.start.cta_slot, cta.code->shared_bytes);
-  if (cta.in_cga()) peers_.tables.open_window(cta.start.tag.cga_id, cta.start.id.rank, cta.start.cta_slot);
+  if (cta.in_cga()) peers_.tables.open_window(*cta.start.tag.cga_id, cta.start.id.rank, cta.start.cta_slot);
 }
 
 // The L1 is what CTAs leave of the unified memory. While some are here it can only shrink.

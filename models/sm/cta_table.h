@@ -155,7 +155,7 @@ struct Cta {
   bool here() const { return stage != CtaStage::absent; }
   bool killed() const { return fate == CtaFate::killed; }
   bool has_warps() const { return !warps.empty(); }
-  bool in_cga() const { return start.tag.cga_id != protocol::kNoCgaId; }
+  bool in_cga() const { return start.tag.in_cga(); }
   bool was_saved() const { return start.area != 0; }
 
   // It arrives in a slot that may have had another.

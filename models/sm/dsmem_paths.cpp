@@ -65,7 +65,7 @@ MemoryResult DsmemClient::access(const Operation& operation, std::uint32_t warp,
     HEDDLE_CHECK(target.found == ClusterTables::Found::ok, "a DSMEM access without a target");
     protocol::MemoryRequest& request = pool_->acquire();
     fill_dsmem(request, operation, line);
-    const bool own = target.cga_id == protocol::kNoCgaId || target.sm == place_.in_gpc;
+    const bool own = !target.cga_id || target.sm == place_.in_gpc;
     if (own) {
       ready = std::max(ready, ask_own(index, line, target, request, turn));
     } else {
@@ -92,8 +92,8 @@ Cycle DsmemClient::ask_own(std::uint32_t access, const LineAccess& line, const C
   packet.cga_id = target.cga_id;
   packet.rank = target.rank;
   packet.sequence = target.sequence;
-  const bool alone = target.cga_id == protocol::kNoCgaId;
-  const std::uint32_t window = alone ? accesses_[access].cta : tables_.match(packet.cga_id, packet.rank);
+  const bool alone = !target.cga_id;
+  const std::uint32_t window = alone ? accesses_[access].cta : tables_.match(*packet.cga_id, packet.rank);
   const DsmemResult result = serve_dsmem(shared_, window, request);
   packet.status = result.status;
   packet.offset = result.offset;
@@ -117,7 +117,7 @@ void DsmemClient::ask_other(std::uint32_t access, const LineAccess& line, const 
   open_[index] = {&request, fences_.begin(), accesses_.add_transaction(access, line)};
   request.extension.entry = index;
   request.extension.sm = place_.id;
-  flights_.begin(target.cga_id, accesses_[access].cta);
+  flights_.begin(*target.cga_id, accesses_[access].cta);
   stats_.cluster_requests.add();
   DsmemPacket packet;
   packet.request = &request;
@@ -153,11 +153,11 @@ void DsmemClient::send_waiting() {
 
 void DsmemClient::on_reply(const DsmemPacket& packet, Cycle arrival) {
   HEDDLE_CHECK(packet.to_sm == place_.in_gpc, "a DSMEM reply came to an SM that did not ask");
-  tables_.check(packet.cga_id, packet.sequence);
+  tables_.check(*packet.cga_id, packet.sequence);
   if (packet.request->extension.bulk.any()) {
-    flights_.end(packet.cga_id, kNoCta);
+    flights_.end(*packet.cga_id, kNoCta);
     sender_->send_answered(packet, arrival);
-    links_.listener.dsmem_answered(packet.cga_id, kNoCta, arrival);
+    links_.listener.dsmem_answered(*packet.cga_id, kNoCta, arrival);
     return gate_.consider_opening(arrival);
   }
   const std::uint32_t index = packet.request->extension.entry;
@@ -170,12 +170,12 @@ void DsmemClient::on_reply(const DsmemPacket& packet, Cycle arrival) {
   const Transaction transaction = accesses_.transaction(open.transaction);
   Access& access = accesses_.access_of(transaction);
   const std::uint32_t cta = access.orphan() ? kNoCta : access.cta;
-  flights_.end(packet.cga_id, cta);
+  flights_.end(*packet.cga_id, cta);
   answer(access, transaction.lanes, transaction.sectors, packet, arrival);
   accesses_.transaction_ended(open.transaction, transaction.sectors, arrival);
   packet.request->release();
   fences_.tell(open.epoch, arrival);
-  links_.listener.dsmem_answered(packet.cga_id, cta, arrival);
+  links_.listener.dsmem_answered(*packet.cga_id, cta, arrival);
   gate_.consider_opening(arrival);
 }
 
@@ -219,9 +219,9 @@ void DsmemClient::abandon(std::uint32_t cta, std::uint64_t index, std::uint32_t 
 
 void DsmemServer::on_request(const DsmemPacket& packet, std::uint32_t) {
   HEDDLE_CHECK(packet.to_sm == place_.in_gpc, "a DSMEM request came to an SM that it was not for");
-  tables_.check(packet.cga_id, packet.sequence);
+  tables_.check(*packet.cga_id, packet.sequence);
   protocol::MemoryRequest& request = *packet.request;
-  const std::uint32_t window = tables_.match(packet.cga_id, packet.rank);
+  const std::uint32_t window = tables_.match(*packet.cga_id, packet.rank);
   const DsmemResult result = serve_dsmem(shared_, window, request);
   const Cycle done = port_.take_past_queue(time_.now(), result.cycles) + result.cycles - 1;
   stats_.cluster_served.add();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arch/warp_program.h"
@@ -31,14 +32,14 @@ class DsmemFlights {
  public:
   explicit DsmemFlights(std::uint32_t ctas) : of_cta_(ctas) {}
   std::uint32_t of_cta(std::uint32_t cta_slot) const { return of_cta_[cta_slot]; }
-  std::uint32_t of_cga(std::uint32_t cga_id) const { return of_cga_[cga_id]; }  // sends of the TMAU among them
+  std::uint32_t of_cga(protocol::CgaId cga_id) const { return of_cga_[cga_id]; }  // sends of the TMAU among them
   std::uint64_t all() const;
   // `cta_slot`: kNoCta for a send, and for an access whose CTA has gone.
-  void begin(std::uint32_t cga_id, std::uint32_t cta_slot) {
+  void begin(protocol::CgaId cga_id, std::uint32_t cta_slot) {
     ++of_cga_[cga_id];
     if (cta_slot != kNoCta) ++of_cta_[cta_slot];
   }
-  void end(std::uint32_t cga_id, std::uint32_t cta_slot) {
+  void end(protocol::CgaId cga_id, std::uint32_t cta_slot) {
     --of_cga_[cga_id];
     if (cta_slot != kNoCta) --of_cta_[cta_slot];
   }
@@ -54,10 +55,10 @@ class DsmemFlights {
 // What the target of a DSMEM request found wrong.
 struct ClusterError {
   arch::DsmemStatus status = arch::DsmemStatus::ok;
-  std::uint32_t cga_id = 0;    // kNoCgaId: the CTA belongs to none, and has addressed itself
-  std::uint64_t sequence = 0;  // launch of the CGA
-  std::uint32_t rank = 0;      // of the target
-  std::uint32_t offset = 0;    // of the lowest lane that was wrong
+  std::optional<protocol::CgaId> cga_id;  // none: the CTA belongs to none, and has addressed itself
+  std::uint64_t sequence = 0;             // launch of the CGA
+  std::uint32_t rank = 0;                 // of the target
+  std::uint32_t offset = 0;               // of the lowest lane that was wrong
   // Of an access without an owner: the CTA that has gone, by its linear id in the grid and its rank in the CGA.
   std::uint64_t from_cta = 0;
   std::uint32_t from_rank = 0;
@@ -78,7 +79,7 @@ class DsmemErrorListener {
 class DsmemListener {
  public:
   // A request of the CGA has been answered: DsmemFlights says so. `cta_slot`: kNoCta if the CTA has gone.
-  virtual void dsmem_answered(std::uint32_t cga_id, std::uint32_t cta_slot, Cycle when) = 0;
+  virtual void dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) = 0;
 
  protected:
   ~DsmemListener() = default;

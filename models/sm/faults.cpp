@@ -62,7 +62,7 @@ arch::FaultRecord Faults::record_of(const Warp& warp, arch::FaultKind kind, std:
   record.sm = place_.id;
   record.subcontext = start.subcontext;
   record.gpc = place_.gpc;
-  record.gpc_local_cga_id = start.tag.cga_id;
+  if (start.tag.in_cga()) record.gpc_local_cga_id = *start.tag.cga_id;
   record.cta_id_in_cga = start.id.rank;
   record.cga = start.id.cga;
   record.cta = start.id.index;
@@ -98,7 +98,7 @@ void Faults::note(const arch::FaultRecord& record) {
   if (sink_) sink_(record);
 }
 
-void Faults::stop_later(const arch::FaultRecord& record, std::uint32_t cta_slot) { add({cta_slot, 0, 0, record}); }
+void Faults::stop_later(const arch::FaultRecord& record, std::uint32_t cta_slot) { add({cta_slot, {}, 0, record}); }
 
 void Faults::add(Failure failure) {
   const Cycle when = std::max(static_cast<Cycle>(failure.record.cycle), now());
@@ -150,7 +150,7 @@ void Faults::orphan_failed(const ClusterError& error, Cycle when) {
   if (cgas_.all().empty()) return stats_.dropped_errors.add();
   Failure failure;
   failure.cta = kNoCta;
-  failure.cga_id = error.cga_id;
+  failure.cga_id = *error.cga_id;
   failure.sequence = error.sequence;
   arch::FaultRecord& record = failure.record;
   record.kind = sm::fault_of(error.status);
@@ -159,14 +159,14 @@ void Faults::orphan_failed(const ClusterError& error, Cycle when) {
   record.cycle = when;
   record.of_cga = true;
   record.gpc = place_.gpc;
-  record.gpc_local_cga_id = error.cga_id;
+  record.gpc_local_cga_id = *error.cga_id;
   record.target = error.rank;
   record.cta = error.from_cta;
   record.cta_id_in_cga = error.from_rank;
   add(std::move(failure));
 }
 
-// The CTA has gone. The distributor stops the task of its CGA; once that has gone too, nobody is left to be told.
+// The CTA has gone. The distributor stops the task of its CGA; once that has gone too, none is left to be told.
 void Faults::trap(const Failure& failure) {
   const ResidentCga* cga = cgas_.find(failure.cga_id, failure.sequence);
   if (cga == nullptr || cga->trapped || aborted(cga->tag.operation)) return stats_.dropped_errors.add();

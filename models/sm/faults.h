@@ -44,8 +44,8 @@ class Faults final : private SmUnit, public DsmemErrorListener, private EventHan
  private:
   // An error whose fault has not arrived yet.
   struct Failure {
-    std::uint32_t cta = 0;     // kNoCta: it has gone
-    std::uint32_t cga_id = 0;  // then
+    std::uint32_t cta = 0;   // kNoCta: it has gone
+    protocol::CgaId cga_id;  // then
     std::uint64_t sequence = 0;
     arch::FaultRecord record;
   };

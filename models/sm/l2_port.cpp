@@ -11,7 +11,7 @@
 
 namespace heddle::sm {
 
-L2Port::L2Port(Domain& domain, MemoryOut& out, std::uint32_t sm, RequestGate& gate, FenceTracker& fences,
+L2Port::L2Port(Domain& domain, MemoryOut& out, protocol::SmId sm, RequestGate& gate, FenceTracker& fences,
                SmStats& stats)
     : domain_(domain),
       out_(out),

@@ -148,7 +148,7 @@ class L2Client {
 // Requests leave with the cycle in which they will have passed the tags of the L1, so that neither side needs an event.
 class L2Port {
  public:
-  L2Port(Domain& domain, MemoryOut& out, std::uint32_t sm, RequestGate& gate, FenceTracker& fences, SmStats& stats);
+  L2Port(Domain& domain, MemoryOut& out, protocol::SmId sm, RequestGate& gate, FenceTracker& fences, SmStats& stats);
   ~L2Port();
   void serve(L2Client& client) { client_ = &client; }
 
@@ -186,7 +186,7 @@ class L2Port {
   Domain& domain_;
   MemoryOut& out_;
   const bool blocking_;
-  const std::uint32_t sm_;
+  const protocol::SmId sm_;
   RequestGate& gate_;
   FenceTracker& fences_;
   SmStats& stats_;

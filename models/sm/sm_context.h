@@ -11,15 +11,16 @@
 #include "arch/task_record.h"
 #include "arch/warp_program.h"
 #include "common/stats.h"
+#include "protocol/ids.h"
 
 namespace heddle::sm {
 
 struct SmContext {
-  std::uint32_t id = 0;      // of the SM in the machine
-  std::uint32_t sms = 1;     // SMs of the machine
-  std::uint32_t gpc = 0;     // its GPC in the machine
-  std::uint32_t in_gpc = 0;  // its bit in the GPC's masks
-  std::uint32_t tpcs = 1;    // TPCs of the GPC
+  protocol::SmId id;
+  std::uint32_t sms = 1;  // SMs of the machine
+  protocol::GpcId gpc;
+  protocol::SmInGpc in_gpc;
+  std::uint32_t tpcs = 1;  // TPCs of the GPC
   // The link to its tensor memory access unit.
   std::uint32_t bulk_queue = 16;  // requests that wait there
   std::uint32_t bulk_way = 16;    // cycles

@@ -61,7 +61,7 @@ void SmOccupancy::enter(const Cta& cta) {
   cluster.task = cta.operation;
   cluster.cga = cta.start.id.cga;
   cluster.gpc = place_.gpc;
-  cluster.local_id = cta.start.tag.cga_id;
+  cluster.local_id = *cta.start.tag.cga_id;
   cluster.size = cta.start.id.cga_size;
   clusters.begin(cluster, cta.start.id.rank, place_.id, cta.begin);
 }
@@ -96,7 +96,7 @@ void SmOccupancy::leave(const Cta& cta) {
   }
   if (observation_.timeline != nullptr) draw(cta);
   if (cta.in_cga() && place_.gpc < observation_.clusters.gpcs()) {
-    observation_.clusters.end(place_.gpc, cta.start.tag.cga_id, cta.start.id.rank, now);
+    observation_.clusters.end(place_.gpc, *cta.start.tag.cga_id, cta.start.id.rank, now);
   }
 }
 

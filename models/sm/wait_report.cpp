@@ -27,7 +27,7 @@ std::string next_of(const Warp& warp) { return step_at(warp, warp.state.pc, warp
 }  // namespace
 
 std::string WaitReport::name_of(const Cta& cta, std::uint32_t warp) const {
-  const std::string place = fmt::format("SM {}, CTA {}, warp {}", place_.id, cta.start.id.index, warp);
+  const std::string place = fmt::format("SM {}, CTA {}, warp {}", place_.id.value(), cta.start.id.index, warp);
   if (cta.record == 0) return place;
   // Many grids have a CTA 0 where programs launch them.
   return fmt::format("{} of {}", place, labels_.of(cta.operation));
@@ -42,8 +42,9 @@ void WaitReport::collect(WaitGraph& graph) const {
     if (cga.state != ResidentCga::State::flushing) continue;
     graph.add(
         labels_.of(cga.tag.operation),
-        fmt::format("for the flush of CGA {} of GPC {}, and that for", cga.tag.cga_id, place_.gpc),
-        fmt::format("{} accesses of SM {} to its shared memory", subjects_.flights.of_cga(cga.tag.cga_id), place_.id));
+        fmt::format("for the flush of CGA {} of GPC {}, and that for", cga.tag.cga_id->value(), place_.gpc.value()),
+        fmt::format("{} accesses of SM {} to its shared memory", subjects_.flights.of_cga(*cga.tag.cga_id),
+                    place_.id.value()));
   }
 }
 
@@ -57,11 +58,12 @@ void WaitReport::show_cta(WaitGraph& graph, const Cta& cta) const {
   const std::uint32_t accesses = cta.open - cta.bulk;
   if (cta.live == 0 && accesses > 0) {
     graph.add(operation, "for",
-              fmt::format("{} memory accesses of SM {}, CTA {}", accesses, place_.id, cta.start.id.index));
+              fmt::format("{} memory accesses of SM {}, CTA {}", accesses, place_.id.value(), cta.start.id.index));
   }
   if (cta.live == 0 && cta.bulk > 0) graph.add(operation, "for", bulk_of(cta));
   if (cta.bulk > 0) {  // the unit goes on from here
-    graph.add(bulk_of(cta), "in all", fmt::format("bulk requests of SM {}, CTA {}", place_.id, cta.start.id.index));
+    graph.add(bulk_of(cta), "in all",
+              fmt::format("bulk requests of SM {}, CTA {}", place_.id.value(), cta.start.id.index));
   }
   if (!cta.in_cga()) return;
   if (cta.live == 0) show_exit(graph, cta);
@@ -73,10 +75,11 @@ void WaitReport::show_exit(WaitGraph& graph, const Cta& cta) const {
   const std::uint32_t requests = subjects_.flights.of_cta(cta.start.cta_slot);
   if (requests > 0) {
     graph.add(operation, "for",
-              fmt::format("{} accesses of SM {}, CTA {} to shared memory of its cluster", requests, place_.id,
+              fmt::format("{} accesses of SM {}, CTA {} to shared memory of its cluster", requests, place_.id.value(),
                           cta.start.id.index));
   } else if (cta.stage == CtaStage::exit_asked) {
-    graph.add(operation, fmt::format("for SM {}, CTA {} to be permitted to leave by", place_.id, cta.start.id.index),
+    graph.add(operation,
+              fmt::format("for SM {}, CTA {} to be permitted to leave by", place_.id.value(), cta.start.id.index),
               "its MPC");
   }
 }
@@ -85,14 +88,14 @@ void WaitReport::show_exit(WaitGraph& graph, const Cta& cta) const {
 std::string WaitReport::bulk_of(const Cta& cta) const {
   const BulkOpen* oldest = subjects_.bulk.oldest(cta.start.cta_slot);
   const std::string text = fmt::format("{} request{} of SM {}, CTA {} to the TMAU", cta.bulk, cta.bulk == 1 ? "" : "s",
-                                       place_.id, cta.start.id.index);
+                                       place_.id.value(), cta.start.id.index);
   if (oldest == nullptr) return text;
   return fmt::format("{}, the oldest a {}", text, step_at(warps_[oldest->warp], oldest->pc, oldest->code));
 }
 
 std::string WaitReport::memory() const {
-  return fmt::format("memory, with {} requests of SM {} open, {} of them not sent", subjects_.gate.open(), place_.id,
-                     subjects_.l2.waiting());
+  return fmt::format("memory, with {} requests of SM {} open, {} of them not sent", subjects_.gate.open(),
+                     place_.id.value(), subjects_.l2.waiting());
 }
 
 void WaitReport::show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
@@ -100,11 +103,11 @@ void WaitReport::show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& wa
   const std::string step = step_at(warp, warp.issued_pc, warp.code);
   if (warp.wait == WarpWait::bulk) {
     graph.add(name, fmt::format("in {}, for a place in its queue, from", step),
-              fmt::format("the TMAU, with {} requests of SM {} open", subjects_.bulk.open(), place_.id));
+              fmt::format("the TMAU, with {} requests of SM {} open", subjects_.bulk.open(), place_.id.value()));
     for (const Cta& other : ctas_) {
       if (!other.here() || other.bulk == 0) continue;
-      graph.add(fmt::format("the TMAU, with {} requests of SM {} open", subjects_.bulk.open(), place_.id), "among them",
-                bulk_of(other));
+      graph.add(fmt::format("the TMAU, with {} requests of SM {} open", subjects_.bulk.open(), place_.id.value()),
+                "among them", bulk_of(other));
     }
     return;
   }
@@ -119,7 +122,7 @@ void WaitReport::show_bulk_wait(WaitGraph& graph, const Cta& cta, const Warp& wa
 
 // What the CTA does that others of its CGA wait for.
 void WaitReport::show_cluster(WaitGraph& graph, const Cta& cta) const {
-  const std::string name = protocol::cta_name(place_.gpc, cta.start.tag.cga_id, cta.start.id.rank);
+  const std::string name = protocol::cta_name(place_.gpc, *cta.start.tag.cga_id, cta.start.id.rank);
   for (std::uint32_t number = 0; number < cta.warps.size(); ++number) {
     const Warp& warp = warps_[cta.warps[number]];
     if (warp.wait == WarpWait::exited) continue;
@@ -135,7 +138,7 @@ void WaitReport::show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp&
   const std::string step = step_at(warp, warp.issued_pc, arch::OpCode::cluster_wait);
   if (cta.in_cga()) {
     const std::string kernel = labels_.of(cta.operation);
-    graph.add(name, fmt::format("in {}, for", step), protocol::barrier_name(kernel, place_.gpc, cta.start.tag.cga_id));
+    graph.add(name, fmt::format("in {}, for", step), protocol::barrier_name(kernel, place_.gpc, *cta.start.tag.cga_id));
     return;
   }
   for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
@@ -166,11 +169,11 @@ void WaitReport::show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp
     if (wait != WarpWait::exited && wait != WarpWait::mbarrier) wait_for(name_of(cta, other));
   }
   for (std::uint32_t rank = 0; cta.in_cga() && rank < cta.start.id.cga_size; ++rank) {
-    const std::uint32_t cga_id = cta.start.tag.cga_id;
-    const std::uint32_t sm = subjects_.tables.sm_of(cga_id, rank);
-    if (rank == cta.start.id.rank || sm == ClusterTables::kNone) continue;
+    const protocol::CgaId cga_id = *cta.start.tag.cga_id;
+    const std::optional<protocol::SmInGpc> sm = subjects_.tables.sm_of(cga_id, rank);
+    if (rank == cta.start.id.rank || !sm) continue;
     // Of CTAs elsewhere it is not known here whether they have exited.
-    if (sm == place_.in_gpc && subjects_.tables.match(cga_id, rank) == ClusterTables::kNone) continue;
+    if (*sm == place_.in_gpc && subjects_.tables.match(cga_id, rank) == ClusterTables::kNone) continue;
     wait_for(protocol::cta_name(place_.gpc, cga_id, rank));
   }
   if (cta.bulk > 0) wait_for(bulk_of(cta));

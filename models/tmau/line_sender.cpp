@@ -27,7 +27,7 @@ void SharedDelivery::receive(const protocol::BulkDataPacket& packet, Cycle arriv
   }
 }
 
-void SharedDelivery::fill(const BulkWork& work, MemoryRequest& request, std::uint32_t sm, Cycle when) {
+void SharedDelivery::fill(const BulkWork& work, MemoryRequest& request, protocol::SmInGpc sm, Cycle when) {
   BulkPeerPacket packet;
   packet.kind = BulkPeerPacket::Kind::fill;
   packet.from = unit_.place.number;
@@ -48,7 +48,7 @@ void SharedDelivery::deliver(MemoryRequest& request, std::uint32_t sm, Cycle whe
   unit_.stats.delivered.add();
   protocol::BulkDataPacket packet;
   packet.request = &request;
-  packet.sm = unit_.place.first + sm;
+  packet.sm = protocol::SmInGpc(unit_.place.first + sm);
   data_.send_at(when, packet, sm);
 }
 
@@ -69,7 +69,7 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   MemoryRequest& request = store_.acquire();
   protocol::MemoryExtension& extension = request.extension;
   extension.entry = work.number << kRoleBits | static_cast<std::uint32_t>(role);
-  extension.sm = unit_.place.ids[work.sm];
+  extension.sm = protocol::SmId(unit_.place.ids[work.sm]);
   extension.subcontext = work.packet.subcontext;
   if (role != Role::line) return request;
   if (unit_.params.tracking != Tracking::table) {
@@ -135,7 +135,7 @@ void LineSender::send_source(BulkWork& work, Cycle when) {
   ++work.reads;
   protocol::BulkReadPacket packet;
   packet.request = &request;
-  packet.sm = unit_.place.first + work.sm;
+  packet.sm = protocol::SmInGpc(unit_.place.first + work.sm);
   packet.forward = forward;
   source_.send_at(when, packet, work.sm);
 }
@@ -166,7 +166,7 @@ void LineSender::send_fill(BulkWork& work, Cycle when) {
   bits::for_each(work.packet.sms, [&](std::uint32_t sm) {
     request.acquire();
     ++work.acknowledgements;
-    delivery_.fill(work, request, sm, when);
+    delivery_.fill(work, request, protocol::SmInGpc(sm), when);
   });
   request.release();
 }

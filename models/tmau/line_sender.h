@@ -21,7 +21,7 @@ class SharedDelivery {
   // To shared memory of an SM of the unit, and the unit that has asked is told. `packet.sm`: bit of the GPC's masks.
   void receive(const protocol::BulkDataPacket& packet, Cycle arrival);
   // A piece without bytes from memory, to an SM of whatever unit of the GPC (its bit), on behalf of a request.
-  void fill(const BulkWork& work, protocol::MemoryRequest& request, std::uint32_t sm, Cycle when);
+  void fill(const BulkWork& work, protocol::MemoryRequest& request, protocol::SmInGpc sm, Cycle when);
   // To shared memory of an SM of the unit, at `when`.
   void deliver(protocol::MemoryRequest& request, std::uint32_t sm, Cycle when);
 

@@ -23,7 +23,7 @@ gpc::GpcParams params_of(const GpcContext& gpc) {
 Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::string& path, std::uint32_t number)
     : sc_core::sc_module(name),
       mpc("mpc", gpc.machine.domain, path + ".mpc", gpc.machine.params.gpc,
-          gpc::MpcPlace{gpc.shape.tpcs[number].sms, gpc.machine.params.sm.limits.ctas, number,
+          gpc::MpcPlace{gpc.shape.tpcs[number].sms, gpc.machine.params.sm.limits.ctas, protocol::TpcInGpc(number),
                         gpc.shape.tpcs[number].first_sm}) {
   const MachineContext& machine = gpc.machine;
   const GpuParams& params = machine.params;
@@ -31,7 +31,7 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmContext place{gpc.shape.sm_ids[in_gpc], machine.sms, gpc.number, in_gpc,
+    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.sms, gpc.number, protocol::SmInGpc(in_gpc),
                         static_cast<std::uint32_t>(gpc.shape.tpcs.size())};
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;

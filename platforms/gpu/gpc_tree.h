@@ -40,8 +40,8 @@ struct MachineContext {
 struct GpcContext {
   const MachineContext& machine;
   const arch::Topology::Gpc& shape;
-  std::uint32_t number = 0;  // in the machine
-  std::string path;          // of its statistics
+  protocol::GpcId number;
+  std::string path;  // of its statistics
 };
 
 class Tpc : public sc_core::sc_module {

@@ -114,8 +114,8 @@ void check_tpc(const SourcePos& where, const std::string& instance, const arch::
 SubcontextPacket packet_of(const workload::ShareChange& change) {
   using What = workload::ShareChange::What;
   SubcontextPacket packet = packet_of(SubcontextPacket::What::mode, change.subcontext, change.value);
-  packet.gpc = change.gpc;
-  packet.tpc = change.tpc;
+  packet.gpc = protocol::GpcId(change.gpc);
+  packet.tpc = protocol::TpcInGpc(change.tpc);
   switch (change.what) {
     case What::mode:
       packet.mode = static_cast<protocol::PartitionMode>(change.mode);  // both: none, static, dynamic
@@ -142,8 +142,8 @@ void resolve_mask(const workload::Subcontext& subcontext, const std::string& ins
       const auto& own = *subcontext.tpcs;
       const bool enabled = std::find(own.begin(), own.end(), std::make_pair(gpc, tpc)) != own.end();
       shares.push_back({0, packet_of(SubcontextPacket::What::enable, subcontext.id, enabled ? 1 : 0)});
-      shares.back().packet.gpc = gpc;
-      shares.back().packet.tpc = tpc;
+      shares.back().packet.gpc = protocol::GpcId(gpc);
+      shares.back().packet.tpc = protocol::TpcInGpc(tpc);
     }
   }
 }

@@ -57,7 +57,7 @@ PacketSubmitter::PacketSubmitter(const sc_core::sc_module_name& name, PacketSubm
   for (const workload::TpcSwitch& change : workload_.tpc_switches) {
     controls_.push_back({change.when, {}});
     controls_.back().packet.kind = protocol::SubmitKind::control;
-    controls_.back().packet.tpc = {change.gpc, change.tpc, change.enabled};
+    controls_.back().packet.tpc = {protocol::GpcId(change.gpc), protocol::TpcInGpc(change.tpc), change.enabled};
   }
   std::stable_sort(controls_.begin(), controls_.end(),
                    [](const Control& a, const Control& b) { return a.when < b.when; });

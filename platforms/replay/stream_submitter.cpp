@@ -135,7 +135,7 @@ void StreamSubmitter::plan_controls(const std::vector<workload::TpcSwitch>& swit
   for (const workload::TpcSwitch& change : switches) {
     SubmitPacket packet;
     packet.kind = SubmitKind::control;
-    packet.tpc = {change.gpc, change.tpc, change.enabled};
+    packet.tpc = {protocol::GpcId(change.gpc), protocol::TpcInGpc(change.tpc), change.enabled};
     controls.push_back({change.when, packet});
   }
   const auto earlier = [](const Item& a, const Item& b) { return a.when < b.when; };

@@ -122,8 +122,10 @@ class Host : public sc_core::sc_module, private EventHandler {
     SubcontextPacket change;
     change.what = SubcontextPacket::What::enable;
     change.subcontext = static_cast<std::uint8_t>(1 + tpc % 2);
-    for (change.gpc = 0; tpc >= gpc_tpcs[change.gpc]; ++change.gpc) tpc -= gpc_tpcs[change.gpc];
-    change.tpc = tpc;
+    std::uint32_t gpc = 0;
+    for (; tpc >= gpc_tpcs[gpc]; ++gpc) tpc -= gpc_tpcs[gpc];
+    change.gpc = heddle::protocol::GpcId(gpc);
+    change.tpc = heddle::protocol::TpcInGpc(tpc);
     change.value = 1;
     send(change);
   }

@@ -441,7 +441,7 @@ TEST_CASE("a pool hands out requests that are like new", "[common][MEM-03]") {
   CHECK(protocol::extension_of(request) == &request.extension);
   request.extension.action = protocol::MemoryAction::atomic;
   request.extension.lanes = 3;
-  request.extension.sm = 9;
+  request.extension.sm = protocol::SmId(9);
   request.extension.subcontext = 2;
   std::uint8_t elsewhere[4];
   request.set_data_ptr(elsewhere);
@@ -464,7 +464,7 @@ TEST_CASE("a pool hands out requests that are like new", "[common][MEM-03]") {
   CHECK(again.extension.sectors == 0);
   CHECK(again.extension.lanes == 0);
   CHECK(again.extension.subcontext == 0);
-  CHECK(again.extension.sm == protocol::kNoSm);
+  CHECK_FALSE(again.extension.sm.has_value());
   CHECK(again.get_data_length() == 0);
   CHECK(again.get_command() == tlm::TLM_IGNORE_COMMAND);
   CHECK(again.get_address() == 0);

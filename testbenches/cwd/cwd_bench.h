@@ -69,7 +69,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
  private:
   enum Kind : std::uint32_t { kCredit, kComplete, kSend, kFlushed, kBlock, kRelease };
   struct Running {
-    std::uint32_t slot;
+    protocol::TaskSlot slot;
     std::uint32_t operation;
     std::uint32_t bit;
     arch::ResourceVector need;
@@ -81,7 +81,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     std::uint32_t released;
   };
   struct Cga {
-    std::uint32_t slot;
+    protocol::TaskSlot slot;
     std::uint64_t sequence;
     std::uint32_t launched;
     std::uint32_t completed;
@@ -127,16 +127,16 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         log_.problems.push_back(fmt::format("GPC {}: packets of CGAs are mixed up", index_));
       }
     }
-    if (packet.memory_slot != protocol::kNoMemorySlot) take_memory(packet);
+    if (packet.memory_slot) take_memory(packet);
     start(packet, packet.sm_mask, index, cga);
     for (const std::uint64_t mask : packet.further_masks) start(packet, mask, index, cga);
   }
 
   void take_memory(const protocol::LaunchPacket& packet) {
-    const auto place = std::pair(std::uint32_t{packet.subcontext}, packet.memory_slot);
+    const auto place = std::pair(std::uint32_t{packet.subcontext}, packet.memory_slot->value());
     const auto [found, fresh] = log_.memory.emplace(place, packet.sequence);
     if (!fresh && found->second != packet.sequence && log_.open[found->second] > 0) {
-      log_.problems.push_back(fmt::format("CGA memory slot {} was given to two CGAs", packet.memory_slot));
+      log_.problems.push_back(fmt::format("CGA memory slot {} was given to two CGAs", packet.memory_slot->value()));
     }
     found->second = packet.sequence;
   }
@@ -225,7 +225,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     const Running& cta = running_[argument];
     if (kind == kRelease) {
       used_[cta.bit][arch::Resource::shared_bytes] -= cta.released;
-      shared_out.send({cta.slot, cta.bit, cta.released});
+      shared_out.send({cta.slot, protocol::SmInGpc(cta.bit), cta.released});
       return;
     }
     used_[cta.bit].subtract(cta.need);

@@ -25,7 +25,6 @@ using heddle::arch::ResourceVector;
 using heddle::arch::Topology;
 using heddle::cwd::CwdParams;
 using heddle::cwd::GpcCgaLimits;
-using heddle::protocol::kNoMemorySlot;
 using heddle::protocol::TaskPacket;
 
 namespace {
@@ -98,8 +97,8 @@ Scene random_scene(std::uint64_t seed) {
     const std::uint32_t gpc = random.below(gpcs);
     const std::uint32_t tpc = random.below(topology.gpc(gpc).tpcs.size());
     const Cycle from = random.below(1500);
-    scene.controls.push_back({from, {gpc, tpc, false}});
-    scene.controls.push_back({from + random.between(1, 2000), {gpc, tpc, true}});
+    scene.controls.push_back({from, switched(gpc, tpc, false)});
+    scene.controls.push_back({from + random.between(1, 2000), switched(gpc, tpc, true)});
   }
   return scene;
 }
@@ -166,7 +165,7 @@ double judge_packets(const CwdBench& bench, const Scene& scene) {
     REQUIRE(packet.sequence == next_sequence);
     if (packet.last) ++next_sequence;
     REQUIRE(packet.shape.grid == task.grid);
-    REQUIRE((packet.memory_slot != kNoMemorySlot) == task.cluster.linear_memory);
+    REQUIRE(packet.memory_slot.has_value() == task.cluster.linear_memory);
     REQUIRE(packet.id.has_value() == scene.params.central_raster);
     if (scene.params.central_raster) {
       REQUIRE(sms.size() == 1);

@@ -213,7 +213,7 @@ TEST_CASE("CGAs wait for memory slots and barriers under their own reasons", "[c
   CHECK((bench.stat("wait.memory_slot") > 900) == memory);
   CHECK((bench.stat("wait.gpu_barrier") > 900) == !memory);
   for (const LoggedLaunch& launch : bench.log.launches) {
-    CHECK(launch.packet.memory_slot == (memory ? 0 : heddle::protocol::kNoMemorySlot));
+    CHECK(launch.packet.memory_slot.value_or(heddle::protocol::CgaMemorySlot(99)) == (memory ? 0 : 99));
   }
 }
 
@@ -272,9 +272,9 @@ TEST_CASE("credits bound the TPCs that a subcontext holds, and blocks follow the
 
 TEST_CASE("a TPC that is enabled late is told where the grid stands", "[cwd][CWD-42]") {
   CwdBench bench(Shape::from_sms_per_gpc({4}), plain(), capacity(1));
-  bench.tasks.control(0, {0, 1, false});
+  bench.tasks.control(0, switched(0, 1, false));
   bench.tasks.submit(10, CwdBench::task(0, 8, kOne));
-  bench.tasks.control(500, {0, 1, true});
+  bench.tasks.control(500, switched(0, 1, true));
   run_for(bench, 1000);
   std::uint32_t late = 0;
   for (const LoggedLaunch& launch : bench.log.launches) {

@@ -16,6 +16,10 @@
 
 namespace heddle::test {
 
+inline protocol::TpcEnablePacket switched(std::uint32_t gpc, std::uint32_t tpc, bool enabled) {
+  return {protocol::GpcId(gpc), protocol::TpcInGpc(tpc), enabled};
+}
+
 // Sends tasks at given cycles, as far as credits allow; the remainder of an evicted one goes before the others.
 class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Resettable {
  public:

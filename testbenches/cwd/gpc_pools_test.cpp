@@ -185,9 +185,9 @@ TEST_CASE("pools are each GPC's own: a task uses the GPCs that have a place for 
   bench.all_gpcs([](auto& gpc) {
     gpc.duration = [](std::uint32_t operation, std::uint64_t) { return operation == 0 ? Cycle{5000} : Cycle{500}; };
   });
-  bench.tasks.control(0, {1, 0, false});  // the first task finds only GPC 0
+  bench.tasks.control(0, switched(1, 0, false));  // the first task finds only GPC 0
   bench.tasks.submit(1, CwdBench::task(0, 1, kOne));
-  bench.tasks.control(300, {1, 0, true});
+  bench.tasks.control(300, switched(1, 0, true));
   bench.tasks.submit(400, CwdBench::task(1, 20, kOne));
   run(bench);
   CHECK(first_launch(bench, 0, 0) < 200);

@@ -61,7 +61,7 @@ void give(CwdBench& bench, std::uint8_t subcontext, const std::set<std::uint32_t
     SubcontextPacket packet;
     packet.what = What::enable;
     packet.subcontext = subcontext;
-    packet.tpc = tpc;
+    packet.tpc = heddle::protocol::TpcInGpc(tpc);
     packet.value = tpcs.count(tpc);
     bench.tasks.share(when, packet);
   }

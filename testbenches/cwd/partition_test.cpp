@@ -59,8 +59,8 @@ SubcontextPacket change(What what, std::uint8_t subcontext, std::uint64_t value,
   packet.what = what;
   packet.subcontext = subcontext;
   packet.value = value;
-  packet.gpc = gpc;
-  packet.tpc = tpc;
+  packet.gpc = heddle::protocol::GpcId(gpc);
+  packet.tpc = heddle::protocol::TpcInGpc(tpc);
   return packet;
 }
 

@@ -69,7 +69,8 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc][C
       REQUIRE(table.barrier_free() == (open.size() < barriers));
       if (open.size() < std::min(ids, barriers) && random.chance(30)) {
         const Known known{random.below(9), random.between(1, 16), 0, 0, random.next()};
-        const std::uint32_t id = table.open(known.slot, known.slot + 7, known.sequence, known.ctas, 0);
+        const std::uint32_t id =
+            table.open(heddle::protocol::TaskSlot(known.slot), known.slot + 7, known.sequence, known.ctas, 0);
         REQUIRE(id < ids);
         REQUIRE(table.is_open(id));
         REQUIRE(open.emplace(id, known).second);

@@ -54,19 +54,19 @@ GpcParams small() {
 
 struct Bench : CgaIdListener {
   explicit Bench(const GpcParams& params = small())
-      : unit(timebase, params, 3, 4, orders, completions, *this, "gpu0.gpc3.gpm", "gpm") {}
+      : unit(timebase, params, protocol::GpcId(3), 4, orders, completions, *this, "gpu0.gpc3.gpm", "gpm") {}
 
   void cga_id_freed() override { freed.push_back(timebase.now()); }
 
   // A CGA of one CTA on each of TPC 0 and TPC 2.
   std::uint32_t start(std::uint64_t sequence) {
     protocol::LaunchPacket launch;
-    launch.slot = 1;
+    launch.slot = heddle::protocol::TaskSlot(1);
     launch.operation = 7;
     launch.sequence = sequence;
     launch.cga_ctas = 2;
     REQUIRE(unit.begin(launch));
-    const std::uint32_t id = unit.launching(launch);
+    const protocol::CgaId id = unit.launching(launch);
     unit.launch(id, 0, 1);
     unit.launch(id, 2, 1);
     return id;
@@ -74,13 +74,13 @@ struct Bench : CgaIdListener {
   void notice(ClusterNoticePacket::Kind kind, std::uint32_t id, std::uint32_t rank, Cycle when, std::uint32_t tpc = 0) {
     ClusterNoticePacket packet;
     packet.kind = kind;
-    packet.tag.cga_id = id;
+    packet.tag.cga_id = heddle::protocol::CgaId(id);
     packet.rank = rank;
     unit.notice(packet, tpc, when);
   }
   void complete(std::uint32_t id, std::uint32_t rank) {
     protocol::CtaCompletePacket packet;
-    packet.tag.cga_id = id;
+    packet.tag.cga_id = heddle::protocol::CgaId(id);
     packet.rank = rank;
     unit.cta_done(packet);
   }

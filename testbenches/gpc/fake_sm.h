@@ -100,7 +100,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
 
   bool knows(std::uint32_t cga_id) const { return known_.count(cga_id) != 0; }
   // An error of that CTA's CGA after the CTA has gone.
-  void send_trap(const protocol::CtaTag& tag) { notice_out.send({ClusterNoticePacket::Kind::trap, tag, 0, 0, 0, 0}); }
+  void send_trap(const protocol::CtaTag& tag) { notice_out.send({ClusterNoticePacket::Kind::trap, tag, 0, {}, {}, 0}); }
 
  private:
   enum Kind : std::uint32_t { kArrives, kEnds, kDrained, kFlushed };
@@ -127,7 +127,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     script_.problems.push_back(fmt::format("SM {} cycle {}: {}", bit_, domain_.now(), what));
   }
   ClusterNoticePacket notice(ClusterNoticePacket::Kind kind, const Cta& cta) const {
-    return {kind, cta.start.tag, cta.start.id.rank, cta.start.cta_slot, 0, cta.does.released};
+    return {kind, cta.start.tag, cta.start.id.rank, cta.start.cta_slot, {}, cta.does.released};
   }
 
   void on_start(const CtaStartPacket& start, std::uint32_t) {
@@ -198,8 +198,8 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
   void on_event(std::uint32_t kind, std::uint64_t argument) override {
     if (kind == kFlushed) {
       protocol::CtaTag tag;
-      tag.cga_id = static_cast<std::uint32_t>(argument);
-      notice_out.send({ClusterNoticePacket::Kind::flushed, tag, 0, 0, 0, 0});
+      tag.cga_id = protocol::CgaId(argument);
+      notice_out.send({ClusterNoticePacket::Kind::flushed, tag, 0, {}, {}, 0});
       return;
     }
     const auto slot = static_cast<std::uint32_t>(argument % kSlots);
@@ -221,7 +221,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     } else if (cta.does.posted == 0) {
       leave(slot);
     } else {
-      const auto cga = known_.find(cta.start.tag.cga_id);
+      const auto cga = cta.start.tag.in_cga() ? known_.find(*cta.start.tag.cga_id) : known_.end();
       if (cga != known_.end()) {
         cga->second.busy_until = std::max(cga->second.busy_until, domain_.now() + cta.does.posted);
       }
@@ -234,7 +234,8 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     const Cta& cta = live_.at(slot);
     const CtaStartPacket& start = cta.start;
     script_.gone.push_back({domain_.now(), start.id.index});
-    exit_out.send({start.tag, slot, faulty.count(start.id.index) != 0, start.id.rank, cta.does.released});
+    exit_out.send(
+        {start.tag, protocol::CtaSlot(slot), faulty.count(start.id.index) != 0, start.id.rank, cta.does.released});
     live_.erase(slot);
   }
 

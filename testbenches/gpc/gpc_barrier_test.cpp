@@ -128,7 +128,8 @@ TEST_CASE("who is waited for and has exited is said to have", "[gpc][CGA-14]") {
   const Cycle begin = bench.domain.now();
   const auto chain_to = [&bench](std::uint32_t rank) {
     heddle::WaitGraph waits;
-    waits.add("somebody", "at an mbarrier, for", heddle::protocol::cta_name(kGpcNumber, 0, rank));
+    waits.add("somebody", "at an mbarrier, for",
+              heddle::protocol::cta_name(heddle::protocol::GpcId(kGpcNumber), heddle::protocol::CgaId(0), rank));
     bench.domain.collect_waits(waits);
     return waits.chain();
   };

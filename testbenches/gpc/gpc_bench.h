@@ -138,7 +138,7 @@ struct GpcBench {
         gpc(topology.gpc(0)),
         domain("domain", 1.0, mode, run_ahead, observation),
         cwd("cwd", domain, gpc.sms),
-        gpm("gpm", domain, "gpc0.gpm", params, gpc, kGpcNumber, pool()) {
+        gpm("gpm", domain, "gpc0.gpm", params, gpc, protocol::GpcId(kGpcNumber), pool()) {
     script.behave = [this](std::uint64_t index) {
       Behaviour behaviour;
       behaviour.duration = duration(index);
@@ -152,8 +152,9 @@ struct GpcBench {
     gpm.shared_out.bind(cwd.shared_in);
     for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
       const std::string name = fmt::format("mpc{}", t);
-      mpcs.push_back(std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params,
-                                           gpc::MpcPlace{gpc.tpcs[t].sms, kSlots, t, gpc.tpcs[t].first_sm}));
+      mpcs.push_back(
+          std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params,
+                                gpc::MpcPlace{gpc.tpcs[t].sms, kSlots, protocol::TpcInGpc(t), gpc.tpcs[t].first_sm}));
       gpm.tpc_launch_out.bind(mpcs.back()->launch_in);
       gpm.local_out.bind(mpcs.back()->local_in);
       gpm.abort_out.bind(mpcs.back()->abort_in);
@@ -178,7 +179,7 @@ struct GpcBench {
   static gpc::CgaMemoryPool pool() { return {1 << 20, 3, 4096}; }
   LaunchPacket launch(std::uint32_t slot, std::uint64_t mask, std::uint64_t raster) const {
     LaunchPacket packet;
-    packet.slot = slot;
+    packet.slot = protocol::TaskSlot(slot);
     packet.operation = slot + 100;
     packet.sm_mask = mask;
     packet.num_ctas = static_cast<std::uint32_t>(__builtin_popcountll(mask));

@@ -20,7 +20,6 @@ using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::CgaLevel;
 using heddle::arch::ClusterShape;
-using heddle::protocol::kNoCgaId;
 
 namespace {
 
@@ -174,14 +173,22 @@ TEST_CASE("completions of GPU_CGAs of CTAs name their sequence", "[gpc][CWD-09]"
     CHECK(masks.emplace(packet.sequence, packet.sm_mask).second);
   }
   CHECK(masks == std::map<std::uint64_t, std::uint64_t>{{1, 0b0011}, {2, 0b1100}, {3, 0b1'0001}, {0, 0b0110'0000}});
-  for (const Start& start : bench.starts) CHECK(start.packet.tag.cga_id == kNoCgaId);
+  for (const Start& start : bench.starts) CHECK_FALSE(start.packet.tag.in_cga());
   CHECK(bench.cwd.cga_completions.empty());
   bench.expect_idle();
 }
 
+namespace {
+
+heddle::protocol::LocalMemoryPacket block(std::uint32_t tpc, std::uint8_t subcontext, std::uint32_t number) {
+  return {heddle::protocol::TpcInGpc(tpc), subcontext, heddle::protocol::LocalMemoryBlock(number)};
+}
+
+}  // namespace
+
 TEST_CASE("a local-memory block reaches the MPC that it is for", "[gpc][CWD-32]") {
   GpcBench bench(uneven(), plain());
-  bench.cwd.local_script = {{2, 7, 31}, {0, 7, 4}, {2, 63, 5}};
+  bench.cwd.local_script = {block(2, 7, 31), block(0, 7, 4), block(2, 63, 5)};
   bench.cwd.start(0);
   run_until_idle();
   CHECK(bench.mpcs[2]->local_memory_block(7) == 31);
@@ -189,13 +196,13 @@ TEST_CASE("a local-memory block reaches the MPC that it is for", "[gpc][CWD-32]"
   CHECK(bench.mpcs[0]->local_memory_block(7) == 4);
   CHECK(bench.mpcs[1]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
   CHECK(bench.mpcs[0]->local_memory_block(63) == heddle::gpc::kNoLocalMemory);
-  bench.cwd.local_script = {{2, 7, 8}};
+  bench.cwd.local_script = {block(2, 7, 8)};
   bench.cwd.start(bench.domain.now() + 1);
   run_until_idle();
   CHECK(bench.mpcs[2]->local_memory_block(7) == 8);
   bench.domain.reset();
   CHECK(bench.mpcs[2]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
-  bench.cwd.local_script = {{4, 0, 8}};
+  bench.cwd.local_script = {block(4, 0, 8)};
   bench.cwd.start(0);
   CHECK_THROWS_WITH(sc_core::sc_start(), Contains("a TPC that the GPC does not have"));
 }
@@ -292,8 +299,8 @@ TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one
       REQUIRE(start.packet.id.cga == order / ctas);
       REQUIRE(start.packet.id.rank == order % ctas);
       const std::uint64_t which = order / ctas;
-      REQUIRE(id_of.emplace(which, start.packet.tag.cga_id).first->second == start.packet.tag.cga_id);
-      REQUIRE(start.packet.tag.cga_id < params.cga_ids);
+      REQUIRE(id_of.emplace(which, *start.packet.tag.cga_id).first->second == *start.packet.tag.cga_id);
+      REQUIRE(*start.packet.tag.cga_id < params.cga_ids);
       begin[which] = begin.count(which) != 0 ? std::min(begin[which], start.cycle) : start.cycle;
       last_end[which] = std::max(last_end[which], start.cycle + bench.duration(order));
       const Cycle left_mpc = start.cycle - cost(params.mpc_to_sm);

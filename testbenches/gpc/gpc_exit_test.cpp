@@ -226,19 +226,19 @@ TEST_CASE("an error whose CTA has gone ends its task while its CGA lives, and no
 TEST_CASE("CTAs learn where the linear memory of their CGA lies", "[gpc][CWD-22][CGA-10]") {
   GpcBench bench(uneven(), plain());
   bench.cwd.script = {bench.cga(0, {0b11}, 0, 2, true, 1), bench.launch(1, 0b100, 0), bench.launch(2, 0b1000, 0)};
-  bench.cwd.script[0].memory_slot = 2;
+  bench.cwd.script[0].memory_slot = heddle::protocol::CgaMemorySlot(2);
   bench.cwd.script[0].subcontext = 7;
-  bench.cwd.script[1].memory_slot = 0;
+  bench.cwd.script[1].memory_slot = heddle::protocol::CgaMemorySlot(0);
   bench.cwd.start(0);
   run_until_idle();
   REQUIRE(bench.starts.size() == 4);
   for (const Start& start : bench.starts) {
-    const std::vector<std::uint64_t> wanted{(1 << 20) + (7 * 3 + 2) * 4096, 1 << 20, heddle::protocol::kNoCgaMemory};
-    CHECK(start.packet.cga_memory == wanted.at(start.packet.tag.slot));
+    const std::vector<std::optional<std::uint64_t>> wanted{(1 << 20) + (7 * 3 + 2) * 4096, 1 << 20, std::nullopt};
+    CHECK((start.packet.cga_memory == wanted.at(start.packet.tag.slot)));
   }
   CHECK(GpcBench::pool().bytes() == 64 * 3 * 4096);
   bench.cwd.script.push_back(bench.launch(1, 0b100, 1));
-  bench.cwd.script.back().memory_slot = 3;
+  bench.cwd.script.back().memory_slot = heddle::protocol::CgaMemorySlot(3);
   bench.cwd.start(bench.domain.now() + 1);
   CHECK_THROWS_WITH(sc_core::sc_start(), Contains("a CGA memory slot that does not exist"));
 }
@@ -293,7 +293,7 @@ TEST_CASE("what SMs cannot say is caught", "[gpc][CGA-11][CGA-12]") {
   CHECK_THAT(says(Notice::entered), Contains("entered twice"));
   CHECK(says(Notice::arrived).empty());
   CHECK_THAT(says(Notice::arrived), Contains("arrived twice"));
-  notice.tag.cga_id = 3;
+  notice.tag.cga_id = heddle::protocol::CgaId(3);
   CHECK_THAT(says(Notice::arrived), Contains("a CGA that does not exist"));
 }
 

@@ -131,8 +131,8 @@ struct NetworkBench {
                      std::uint64_t number = 0) {
     DsmemPacket result;
     result.request = request_of(plane, bytes);
-    result.from_sm = from;
-    result.to_sm = to;
+    result.from_sm = protocol::SmInGpc(from);
+    result.to_sm = protocol::SmInGpc(to);
     result.sequence = number;
     return result;
   }

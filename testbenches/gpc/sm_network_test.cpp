@@ -220,7 +220,7 @@ TEST_CASE("a packet that is not from its SM, or for none, is refused", "[gpc][CG
   for (const bool target : {false, true}) {
     NetworkBench bench(arch::Shape{{{{2, 2}}}});
     DsmemPacket packet = bench.packet(kRequests, 0, 1, 32);
-    (target ? packet.to_sm : packet.from_sm) = target ? 4 : 2;
+    (target ? packet.to_sm : packet.from_sm) = heddle::protocol::SmInGpc(target ? 4 : 2);
     bench.sms[0]->send(1, kRequests, packet);
     CHECK_THAT(failure_of([&] { bench.run(100); }), Catch::Contains("names SMs that it is not between"));
   }

@@ -50,7 +50,7 @@ struct Storm {
       };
       bench.targets[slice]->on_request = [this, slice](tlm::tlm_generic_payload& payload, Cycle) {
         const auto& extension = *protocol::extension_of(payload);
-        const std::uint32_t sm = extension.sm;
+        const std::uint32_t sm = *extension.sm;
         if (bench.map.slice_of(payload.get_address()) != slice) ++wrong;
         // Requests of one SM to one slice in the order in which they were sent.
         auto& last = last_at_slice[sm * bench.map.slices() + slice];
@@ -72,7 +72,7 @@ struct Storm {
     if (request.is_write()) {
       for (std::uint32_t i = 0; i < bytes; ++i) request.data[i] = static_cast<std::uint8_t>(random.below(256));
     }
-    request.extension.sm = sm;
+    request.extension.sm = protocol::SmId(sm);
     request.extension.entry = number++;
     Sent& note = sent.emplace_back();
     note.sm = sm;

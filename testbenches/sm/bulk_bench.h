@@ -22,8 +22,8 @@ struct BulkBench : ThreeCtas {
     protocol::BulkTarget& target = request.extension.bulk.get();
     target = {};
     target.piece = {0x1000, shared, bytes, arch::ByteMask::first(bytes)};
-    target.cta_slot = 2;  // CTA 0 of the CGA, on SM 0
-    target.cga_id = kThreeCtas;
+    target.cta_slot = protocol::CtaSlot(2);  // CTA 0 of the CGA, on SM 0
+    target.cga_id = protocol::CgaId(kThreeCtas);
     target.sequence = 1;
     request.aim(tlm::TLM_READ_COMMAND, 0x1000, bytes);
     return request;
@@ -40,7 +40,9 @@ struct BulkBench : ThreeCtas {
     return request;
   }
 
-  void deliver(protocol::MemoryRequest& request, std::uint32_t sm = 0) { unit(sm).bulk.on_data({&request, sm}); }
+  void deliver(protocol::MemoryRequest& request, std::uint32_t sm = 0) {
+    unit(sm).bulk.on_data({&request, protocol::SmInGpc(sm)});
+  }
   void read(protocol::MemoryRequest& request, bool forward = false) {
     protocol::BulkReadPacket packet;
     packet.request = &request;

@@ -37,7 +37,7 @@ struct ClusterBench {
     for (std::uint32_t i = 0; i < count; ++i) {
       ids[kGpc].push_back(kFirstSm + i);
       const std::string name = "sm" + std::to_string(i);
-      sm::SmContext place{kFirstSm + i, 100, kGpc, i, 1};
+      sm::SmContext place{protocol::SmId(kFirstSm + i), 100, protocol::GpcId(kGpc), protocol::SmInGpc(i), 1};
       place.share_receivers = share_receivers;
       sms.push_back(std::make_unique<sm::Sm>(name.c_str(), domain, name, params, place, FakeGpc::kDistance, 1, code,
                                              sm::MemoryView{map}));
@@ -77,9 +77,9 @@ struct ClusterBench {
     const arch::KernelShape& shape = shapes_[number - 1];
     protocol::CtaStartPacket start;
     start.tag.operation = 5;
-    start.tag.cga_id = cga_id;
+    start.tag.cga_id = protocol::CgaId(cga_id);
     start.tag.sequence = sequence;
-    start.cta_slot = slot;
+    start.cta_slot = protocol::CtaSlot(slot);
     start.id.cga_size =
         static_cast<std::uint32_t>(std::max<std::uint64_t>(1, shape.cluster.of(arch::CgaLevel::gpc).count()));
     start.id.cga = sequence;

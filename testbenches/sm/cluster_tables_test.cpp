@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -16,8 +17,8 @@ namespace sm_cluster_tables_test {
 
 using heddle::CheckFailed;
 using heddle::arch::dsmem_address;
+using heddle::protocol::CgaId;
 using heddle::protocol::CtaEntryPacket;
-using heddle::protocol::kNoCgaId;
 using heddle::sm::ClusterTables;
 using heddle::test::Random;
 using Found = ClusterTables::Found;
@@ -29,11 +30,11 @@ constexpr std::uint32_t kLargest = 232'448;
 CtaEntryPacket entry(std::uint32_t cga_id, std::uint64_t sequence, std::uint32_t rank, std::uint32_t ctas,
                      std::uint32_t sm) {
   CtaEntryPacket packet;
-  packet.cga_id = cga_id;
+  packet.cga_id = CgaId(cga_id);
   packet.sequence = sequence;
   packet.rank = rank;
   packet.ctas = ctas;
-  packet.sm = sm;
+  packet.sm = heddle::protocol::SmInGpc(sm);
   return packet;
 }
 
@@ -91,18 +92,18 @@ class Oracle {
     for (auto& window : cam_) {
       if (window.second.first == id) return;
     }
-    tables_.forget(id);
+    tables_.forget(CgaId(id));
     cgas_.erase(id);
     for (auto i = warps_.begin(); i != warps_.end();) i = i->second == id ? warps_.erase(i) : std::next(i);
   }
   void set_warp(std::uint32_t id) {
     const std::uint32_t warp = random_.below(kWarps);
     if (random_.chance(20)) {
-      tables_.set_warp(warp, kNoCgaId);
+      tables_.set_warp(warp, std::nullopt);
       warps_.erase(warp);
       return;
     }
-    tables_.set_warp(warp, id);
+    tables_.set_warp(warp, CgaId(id));
     warps_[warp] = id;
     cgas_[id];  // its slot is taken, whether or not something has been entered
   }
@@ -117,27 +118,27 @@ class Oracle {
     for (const auto& known : cam_) {
       if (known.second == std::make_pair(id, rank)) return;
     }
-    tables_.open_window(id, rank, window);
+    tables_.open_window(CgaId(id), rank, window);
     cam_[window] = {id, rank};
   }
   void look() {
     right_ = right_ && tables_.cgas() == cgas_.size() && tables_.windows() == cam_.size();
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t id = random_.below(256);
-      right_ = right_ && tables_.knows(id) == (cgas_.count(id) != 0);
+      right_ = right_ && tables_.knows(CgaId(id)) == (cgas_.count(id) != 0);
       std::uint32_t window = ClusterTables::kNone;
       const std::uint32_t rank = random_.below(32);
       for (const auto& known : cam_) {
         if (known.second == std::make_pair(id, rank)) window = known.first;
       }
-      right_ = right_ && tables_.match(id, rank) == window;
-      std::uint32_t sm = ClusterTables::kNone;
+      right_ = right_ && tables_.match(CgaId(id), rank) == window;
+      std::optional<std::uint32_t> sm;
       const auto cga = cgas_.find(id);
       if (cga != cgas_.end() && cga->second.entered.count(rank) != 0) sm = cga->second.entered.at(rank).first;
-      right_ = right_ && tables_.sm_of(id, rank) == sm;
+      right_ = right_ && tables_.sm_of(CgaId(id), rank) == sm;
     }
     for (const auto& known : cam_) {
-      right_ = right_ && tables_.match(known.second.first, known.second.second) == known.first;
+      right_ = right_ && tables_.match(CgaId(known.second.first), known.second.second) == known.first;
     }
     for (int i = 0; i < 8; ++i) find();
   }
@@ -150,14 +151,14 @@ class Oracle {
     const ClusterTables::Target target = tables_.find(warp, rank << 24 | offset, bytes, now);
 
     Found found = Found::ok;
-    std::uint32_t id = kNoCgaId;
+    std::optional<std::uint32_t> id;
     std::uint32_t sm = 0;
     const auto warps_cga = warps_.find(warp);
     if (warps_cga == warps_.end()) {
       if (rank > 0) found = Found::no_rank;
     } else {
       id = warps_cga->second;
-      const Cga& cga = cgas_.at(id);
+      const Cga& cga = cgas_.at(*id);
       const auto known = cga.entered.find(static_cast<std::uint32_t>(rank));
       if (rank >= (cga.ctas == 0 ? 32 : cga.ctas)) {
         found = Found::no_rank;
@@ -171,7 +172,7 @@ class Oracle {
     right_ = right_ && target.found == found && target.cga_id == id && target.offset == offset;
     if (found != Found::ok) return;
     right_ = right_ && target.rank == rank && target.sm == sm;
-    if (id != kNoCgaId) right_ = right_ && target.sequence == cgas_.at(id).sequence;
+    if (id) right_ = right_ && target.sequence == cgas_.at(*id).sequence;
   }
 
   Random random_;
@@ -193,7 +194,7 @@ TEST_CASE("the tables find what was entered, and nothing else", "[sm][CGA-05][CG
 
 TEST_CASE("what the source sees to be wrong with a DSMEM address", "[sm][CGA-07]") {
   ClusterTables tables(8, 4, 1024);
-  tables.set_warp(3, 200);
+  tables.set_warp(3, CgaId(200));
   CHECK(tables.find(3, dsmem_address(0, 0), 4, 50).found == Found::absent);
   tables.enter(entry(200, 9, 1, 3, 17), 40);
   tables.enter(entry(200, 9, 0, 3, 2), 60);
@@ -211,45 +212,45 @@ TEST_CASE("what the source sees to be wrong with a DSMEM address", "[sm][CGA-07]
   const ClusterTables::Target target = tables.find(3, dsmem_address(1, 12), 4, 50);
   CHECK(target.sm == 17);
   CHECK(target.sequence == 9);
-  CHECK(target.cga_id == 200);
+  CHECK(*target.cga_id == 200);
   CHECK(target.rank == 1);
   CHECK(target.offset == 12);
 }
 
 TEST_CASE("a warp of no CGA finds itself alone", "[sm][CGA-06]") {
   ClusterTables tables(8, 4, 1024);
-  tables.set_warp(5, kNoCgaId);
+  tables.set_warp(5, std::nullopt);
   CHECK(tables.find(5, dsmem_address(0, 1000), 8, 0).found == Found::ok);
-  CHECK(tables.find(5, dsmem_address(0, 1000), 8, 0).cga_id == kNoCgaId);
+  CHECK_FALSE(tables.find(5, dsmem_address(0, 1000), 8, 0).cga_id.has_value());
   CHECK(tables.find(5, dsmem_address(1, 0), 8, 0).found == Found::no_rank);
 }
 
 TEST_CASE("no access of an old CGA passes for one of a new CGA with its id", "[sm][CGA-12]") {
   ClusterTables tables(8, 4, 1024);
-  tables.check(7, 1);  // nobody is there: the CAM will say so
-  tables.set_warp(0, 7);
+  tables.check(CgaId(7), 1);  // nobody is there: the CAM will say so
+  tables.set_warp(0, CgaId(7));
   tables.enter(entry(7, 1, 0, 2, 0), 0);
-  tables.open_window(7, 0, 3);
-  tables.check(7, 1);
+  tables.open_window(CgaId(7), 0, 3);
+  tables.check(CgaId(7), 1);
   // Before the flush, the id cannot be used again.
   CHECK_THROWS_AS(tables.enter(entry(7, 2, 0, 2, 0), 0), CheckFailed);
   CHECK_THROWS_AS(tables.enter(entry(7, 1, 0, 2, 1), 0), CheckFailed);
-  CHECK_THROWS_AS(tables.forget(7), CheckFailed);
+  CHECK_THROWS_AS(tables.forget(CgaId(7)), CheckFailed);
   tables.invalidate(3);
-  tables.forget(7);
-  CHECK_FALSE(tables.knows(7));
+  tables.forget(CgaId(7));
+  CHECK_FALSE(tables.knows(CgaId(7)));
   CHECK(tables.cgas() == 0);
-  CHECK(tables.find(0, dsmem_address(0, 0), 4, 0).cga_id == kNoCgaId);
+  CHECK_FALSE(tables.find(0, dsmem_address(0, 0), 4, 0).cga_id.has_value());
   tables.enter(entry(7, 2, 1, 4, 5), 0);
-  tables.check(7, 2);
-  CHECK_THROWS_AS(tables.check(7, 1), CheckFailed);
-  tables.set_warp(0, 7);
+  tables.check(CgaId(7), 2);
+  CHECK_THROWS_AS(tables.check(CgaId(7), 1), CheckFailed);
+  tables.set_warp(0, CgaId(7));
   CHECK(tables.find(0, dsmem_address(0, 0), 4, 0).found == Found::absent);  // nothing of the old one is left
   tables.reset();
   CHECK(tables.cgas() == 0);
   CHECK(tables.windows() == 0);
-  CHECK_FALSE(tables.knows(7));
-  CHECK(tables.find(0, dsmem_address(0, 0), 4, 0).cga_id == kNoCgaId);
+  CHECK_FALSE(tables.knows(CgaId(7)));
+  CHECK_FALSE(tables.find(0, dsmem_address(0, 0), 4, 0).cga_id.has_value());
 }
 
 }  // namespace sm_cluster_tables_test

@@ -202,7 +202,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     }
     Cga& cga = cgas_[id];
     protocol::ClusterOrderPacket order;
-    order.cga_id = id;
+    order.cga_id = protocol::CgaId(id);
     order.sequence = cga.tag.sequence;
     order.kind =
         kind == kFlush ? protocol::ClusterOrderPacket::Kind::flush : protocol::ClusterOrderPacket::Kind::barrier;
@@ -218,8 +218,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   }
   void start_now(std::uint32_t sm, const protocol::CtaStartPacket& packet) {
     start_out.send(packet, sm);
-    if (packet.tag.cga_id == protocol::kNoCgaId) return;
-    Cga& cga = cgas_[packet.tag.cga_id];
+    if (!packet.tag.in_cga()) return;
+    Cga& cga = cgas_[*packet.tag.cga_id];
     if (cga.launched == 0) cga = {};
     cga.tag = packet.tag;
     cga.ctas = packet.id.cga_size;
@@ -227,34 +227,35 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     cga.live |= 1U << packet.id.rank;
     cga.hosts |= 1U << sm;
     const protocol::CtaEntryPacket entry{
-        packet.tag.cga_id, packet.tag.sequence, packet.id.rank, packet.id.cga_size, 0, sm, sm};
+        *packet.tag.cga_id,    packet.tag.sequence,  packet.id.rank, packet.id.cga_size, {},
+        protocol::SmInTpc(sm), protocol::SmInGpc(sm)};
     for (std::uint32_t i = 0; i < sms_; ++i) entry_out.send(entry, i);
   }
   void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm) {
     exits.push_back({domain_.now(), sm, exit});
-    if (exit.tag.cga_id == protocol::kNoCgaId) return;
-    Cga& cga = cgas_[exit.tag.cga_id];
+    if (!exit.tag.in_cga()) return;
+    Cga& cga = cgas_[*exit.tag.cga_id];
     const std::uint32_t bit = 1U << exit.rank;
     CHECK((cga.live & bit) != 0);
     cga.live &= ~bit;
     cga.arrived &= ~bit;
-    check_barrier(exit.tag.cga_id);
-    if (cga.live == 0 && all_launched(cga)) domain_.schedule_in(flush_cycles, *this, kFlush, exit.tag.cga_id);
+    check_barrier(*exit.tag.cga_id);
+    if (cga.live == 0 && all_launched(cga)) domain_.schedule_in(flush_cycles, *this, kFlush, *exit.tag.cga_id);
   }
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t sm) {
     notices.push_back({domain_.now(), sm, notice});
-    Cga& cga = cgas_[notice.tag.cga_id];
+    Cga& cga = cgas_[*notice.tag.cga_id];
     switch (notice.kind) {
       case Kind::arrived:
         CHECK((cga.arrived & 1U << notice.rank) == 0);
         cga.arrived |= 1U << notice.rank;
-        return check_barrier(notice.tag.cga_id);
+        return check_barrier(*notice.tag.cga_id);
       case Kind::exit_wanted:
       case Kind::drained: {
         if ((notice.kind == Kind::exit_wanted) != at_once) return;
         protocol::ClusterOrderPacket order;
         order.kind = protocol::ClusterOrderPacket::Kind::permit;
-        order.cga_id = notice.tag.cga_id;
+        order.cga_id = *notice.tag.cga_id;
         order.cta_slot = notice.cta_slot;
         order.sequence = notice.tag.sequence;
         return order_out.send(order, sm);
@@ -262,7 +263,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       case Kind::flushed:
         if (++cga.answers < std::bitset<32>(cga.hosts).count()) return;
         cga.launched = 0;
-        flushed.emplace_back(domain_.now(), notice.tag.cga_id);
+        flushed.emplace_back(domain_.now(), *notice.tag.cga_id);
         return;
       default:
         return;

@@ -19,7 +19,7 @@ using protocol::MemoryRequest;
 
 namespace {
 
-constexpr std::uint32_t kCga = 40;
+constexpr heddle::protocol::CgaId kCga(40);
 constexpr std::uint32_t kCtas = 7;
 constexpr std::uint32_t kSms = 3;
 constexpr std::uint32_t kBytes = 24'576;
@@ -124,7 +124,7 @@ class Play {
     MemoryRequest& request = pool_.acquire();
     protocol::BulkTarget& target = request.extension.bulk.get();
     target = {};
-    target.cta_slot = owner.window;
+    target.cta_slot = heddle::protocol::CtaSlot(owner.window);
     target.cga_id = kCga;
     target.rank = rank;
     target.sequence = 1;
@@ -170,7 +170,7 @@ class Play {
     for (std::uint32_t sm = 0; sm < kSms; ++sm) {
       if ((sms >> sm & 1) == 0) continue;
       load.acquire();
-      bench_.sms[sm]->unit.bulk.on_data({&load, sm});
+      bench_.sms[sm]->unit.bulk.on_data({&load, heddle::protocol::SmInGpc(sm)});
       if (random_.chance(30)) advance();
     }
     load.release();
@@ -192,7 +192,7 @@ class Play {
     }
     stores_.push_back(expected);
     ++asked_;
-    bench_.sms[cta.sm]->unit.bulk.on_read({&store, cta.sm, false, false});
+    bench_.sms[cta.sm]->unit.bulk.on_read({&store, heddle::protocol::SmInGpc(cta.sm), false, false});
   }
 
   void send(bool reduces) {
@@ -227,7 +227,7 @@ class Play {
       std::memcpy(receiver.bytes.data() + target.destination, source, target.piece.bytes);
     }
     ++asked_;
-    bench_.sms[from.sm]->unit.bulk.on_read({&send, from.sm, true, false});
+    bench_.sms[from.sm]->unit.bulk.on_read({&send, heddle::protocol::SmInGpc(from.sm), true, false});
   }
 
   Random random_;

@@ -281,8 +281,8 @@ TEST_CASE("a send to the CTA itself needs no CGA", "[sm][TMA-01]") {
   std::memset(bench.bytes(0, 7) + 128, 3, 128);
   MemoryRequest& request = bench.send(128, 64, arch::kOwnCta, 512);
   protocol::BulkTarget& target = BulkBench::target_of(request);
-  target.cta_slot = 7;
-  target.cga_id = protocol::kNoCgaId;
+  target.cta_slot = heddle::protocol::CtaSlot(7);
+  target.cga_id = std::nullopt;
   bench.read(request, true);
   run_until_idle();
   CHECK(bench.bytes(0, 7)[512] == 3);

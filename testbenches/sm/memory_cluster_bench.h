@@ -137,7 +137,7 @@ class UnitOfSm : public sc_core::sc_module,
         bulk_read_back("bulk_read_back", domain, 0),
         warps(kWarps),
         stats(domain.observation().stats, "gpu0.sm" + std::to_string(in_gpc)),
-        place_{in_gpc, 1, 0, in_gpc},
+        place_{protocol::SmId(in_gpc), 1, {}, protocol::SmInGpc(in_gpc)},
         unit(domain, domain, params, place_, {map_}, warps, stats,
              {memory_out, dsmem_out, dsmem_in, reply_out, bulk_read_out}, {*this, *this, *this, *this}),
         tables(unit.tables),
@@ -206,7 +206,7 @@ class UnitOfSm : public sc_core::sc_module,
   std::function<void(std::uint32_t warp, Cycle when)> on_ended;
   std::function<void()> on_go;
 
-  void set_warp(std::uint32_t warp, std::uint32_t cta, std::uint32_t cga_id) {
+  void set_warp(std::uint32_t warp, std::uint32_t cta, std::optional<protocol::CgaId> cga_id) {
     warps[warp].cta = cta;
     warps[warp].state.registers.assign(std::size_t{8} * arch::kWarpLanes, 0);
     tables.set_warp(warp, cga_id);
@@ -236,7 +236,7 @@ class UnitOfSm : public sc_core::sc_module,
   void request_ended(std::uint64_t, Cycle) override { ++groups_ended; }
   void dsmem_failed(const sm::Access&, const sm::ClusterError& error, Cycle) override { failed.push_back(error); }
   void orphan_failed(const sm::ClusterError& error, Cycle) override { orphans.push_back(error); }
-  void dsmem_answered(std::uint32_t, std::uint32_t cta, Cycle) override { answered.push_back(cta); }
+  void dsmem_answered(protocol::CgaId, std::uint32_t cta, Cycle) override { answered.push_back(cta); }
   void window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override {
     changed.push_back(window);
     changes.push_back({window, offset, when});
@@ -274,7 +274,7 @@ struct UnitsBench {
   }
 
   // A CTA of the CGA gets a window, and all SMs know it.
-  void place(std::uint32_t cga_id, std::uint32_t rank, std::uint32_t ctas, std::uint32_t sm, std::uint32_t window,
+  void place(protocol::CgaId cga_id, std::uint32_t rank, std::uint32_t ctas, std::uint32_t sm, std::uint32_t window,
              std::uint32_t bytes, std::uint64_t sequence = 1) {
     sms[sm]->unit.shared.open(window, bytes);
     sms[sm]->tables.open_window(cga_id, rank, window);
@@ -282,7 +282,7 @@ struct UnitsBench {
     entry.cga_id = cga_id;
     entry.rank = rank;
     entry.ctas = ctas;
-    entry.sm = sm;
+    entry.sm = protocol::SmInGpc(sm);
     entry.sequence = sequence;
     for (auto& each : sms) each->tables.enter(entry, 0);
   }
@@ -313,7 +313,7 @@ inline arch::Operation cluster_op(arch::OpCode code, std::uint32_t width, arch::
   return operation;
 }
 
-constexpr std::uint32_t kThreeCtas = 77;  // gpc_local_cga_id
+constexpr protocol::CgaId kThreeCtas(77);
 
 // A CGA of three CTAs: 0 on SM 0 (window 2), 1 on SM 1 (window 0), 2 on SM 0 (window 5). Warp 0 of SM 0 is of CTA 0,
 // warp 1 of CTA 2; warp 0 of SM 1 is of CTA 1.

@@ -58,7 +58,7 @@ TEST_CASE("the target's errors come back, and change nothing", "[sm][CGA-08][CGA
       run(row(code, rank, 3968, 9));
       REQUIRE(failed.size() == 1);
       CHECK(failed[0].status == DsmemStatus::out_of_range);
-      CHECK(failed[0].cga_id == kThreeCtas);
+      CHECK(*failed[0].cga_id == kThreeCtas);
       CHECK(failed[0].rank == rank);
       CHECK(failed[0].sequence == 1);
       CHECK(failed[0].offset == 4000);
@@ -193,7 +193,7 @@ TEST_CASE("a copy whose destination has been released meanwhile touches nobody e
   sm::SharedMemory& memory = sm.unit.shared;
   memory.open(2, 1024);
   memory.poison(2, 0, 256);
-  sm.set_warp(0, 2, protocol::kNoCgaId);
+  sm.set_warp(0, 2, std::nullopt);
   std::fill(l2.bytes.begin(), l2.bytes.end(), std::uint8_t{5});
   Operation copy = row(OpCode::async_copy, 0, 4096, 32, 16);
   copy.space = arch::Space::global;

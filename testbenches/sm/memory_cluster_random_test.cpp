@@ -25,7 +25,7 @@ namespace {
 class Story : private EventHandler {
  public:
   struct Place {
-    std::uint32_t cga_id;
+    heddle::protocol::CgaId cga_id;
     std::uint32_t rank;
     std::uint32_t ctas;
     std::uint32_t sm;
@@ -74,8 +74,14 @@ class Story : private EventHandler {
  private:
   static constexpr std::uint32_t kCheck = 0;  // the last result is there; argument: actor
   static constexpr std::uint32_t kIssue = 1;
-  static constexpr std::array<Place, 6> kPlaces{
-      {{5, 0, 4, 0, 3}, {5, 1, 4, 1, 0}, {5, 2, 4, 1, 2}, {5, 3, 4, 2, 1}, {200, 0, 2, 2, 6}, {200, 1, 2, 0, 1}}};
+  static constexpr heddle::protocol::CgaId kCga{5};
+  static constexpr heddle::protocol::CgaId kOther{200};
+  static constexpr std::array<Place, 6> kPlaces{{{kCga, 0, 4, 0, 3},
+                                                 {kCga, 1, 4, 1, 0},
+                                                 {kCga, 2, 4, 1, 2},
+                                                 {kCga, 3, 4, 2, 1},
+                                                 {kOther, 0, 2, 2, 6},
+                                                 {kOther, 1, 2, 0, 1}}};
   struct Actor {
     const Place* place;
     std::uint32_t slot;   // warp slot

@@ -112,13 +112,13 @@ TEST_CASE("a CTA of no CGA reaches itself by a cluster address", "[sm][CGA-06]")
   start();
   MemoryPaths& unit = bench.sms[0]->unit;
   unit.shared.open(3, 101);
-  bench.sms[0]->set_warp(4, 3, protocol::kNoCgaId);
+  bench.sms[0]->set_warp(4, 3, std::nullopt);
   CHECK(bench.sms[0]->cluster(one(OpCode::store, 0, 96, 5), 4, 0).ready == kOwn);
   CHECK(unit.shared.data(3)[96] == 5);
   const MemoryResult beyond = bench.sms[0]->cluster(one(OpCode::load, 0, 100), 4, 0);
   CHECK(beyond.lost);
   REQUIRE(bench.sms[0]->failed.size() == 1);
-  CHECK(bench.sms[0]->failed[0].cga_id == protocol::kNoCgaId);
+  CHECK_FALSE(bench.sms[0]->failed[0].cga_id.has_value());
   CHECK(bench.sms[0]->failed[0].status == DsmemStatus::out_of_range);
 }
 

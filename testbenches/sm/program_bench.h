@@ -75,7 +75,7 @@ class ProgramMpc : public sc_core::sc_module, private EventHandler, private Rese
 
 inline sm::SmContext bench_place() {
   sm::SmContext place;
-  place.id = kBenchSm;
+  place.id = protocol::SmId(kBenchSm);
   place.sms = kBenchSms;
   return place;
 }
@@ -112,7 +112,7 @@ struct ProgramBench {
                                   std::uint32_t operation = 5) {
     protocol::CtaStartPacket start;
     start.tag.operation = operation;
-    start.cta_slot = slot;
+    start.cta_slot = protocol::CtaSlot(slot);
     start.id.cta = {static_cast<std::uint32_t>(cta), 0, 0};
     start.id.index = start.id.cga = cta;
     start.need = arch::need_of(params.limits, shapes_[number - 1]);

@@ -83,7 +83,7 @@ struct SaveNode {
   }
   static sm::SmContext place_of(std::uint32_t id) {
     sm::SmContext place;
-    place.id = id;
+    place.id = protocol::SmId(id);
     place.sms = id + 1;
     return place;
   }
@@ -163,7 +163,7 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
     if (kind == kChildEnds) return finish(argument);
     protocol::CtaStartPacket packet = start;
     packet.area = argument;
-    packet.cta_slot = 1;
+    packet.cta_slot = protocol::CtaSlot(1);
     packet.tag.operation = kRestoreTask;
     if (home != restore_on) nodes_[restore_on]->l2.bytes = nodes_[home]->l2.bytes;
     home = restore_on;

@@ -69,7 +69,7 @@ TEST_CASE("a warp that waits for an mbarrier goes on when its bytes are there", 
     Cycle sent = 0;
     bench.tmau.answer = [&](const FakeTmau::Seen& seen, FakeTmau::Done&) {
       sent = seen.cycle + 1000;
-      bench.tmau.data_out.send_at(sent, {&data_of(pool, seen), 0});
+      bench.tmau.data_out.send_at(sent, {&data_of(pool, seen), {}});
       return sent + 500;
     };
     ListProgram::Access shared;
@@ -101,7 +101,7 @@ TEST_CASE("data that do not fit are a fault of the CTA that asked, at its step",
       MemoryRequest& request = data_of(pool, seen);
       // Either there is no mbarrier, or the box is larger than what the CTA has.
       if (!barrier) request.extension.bulk.get().piece.shared = kShared - 16;
-      bench.tmau.data_out.send_at(seen.cycle + 300, {&request, 0});
+      bench.tmau.data_out.send_at(seen.cycle + 300, {&request, {}});
       return seen.cycle + 900;
     };
     ListProgram p(4);
@@ -129,7 +129,8 @@ TEST_CASE("data for a CTA that has exited are an error of its cluster", "[sm][CG
     const std::uint32_t receiver = together ? 0 : 1;
     bench.tmaus[0]->answer = [&](const FakeTmau::Seen& seen, FakeTmau::Done&) {
       CHECK(seen.packet.by_rank);
-      bench.tmaus[receiver]->data_out.send_at(seen.cycle + 2000, {&data_of(pool, seen), receiver});
+      bench.tmaus[receiver]->data_out.send_at(seen.cycle + 2000,
+                                              {&data_of(pool, seen), heddle::protocol::SmInGpc(receiver)});
       return seen.cycle + 3000;
     };
     heddle::arch::BulkRequest request = block_of(BulkKind::load, 4096, kBytes, 128, 0);

@@ -179,7 +179,7 @@ TEST_CASE("a warp arrives once before it waits, and never waits without having a
             bench.launch(code, {0, 1});
           } else {
             auto packet = bench.packet(code, 0, 0);
-            packet.tag.cga_id = heddle::protocol::kNoCgaId;
+            packet.tag.cga_id = std::nullopt;
             bench.gpc.start(0, 0, packet);
           }
           bench.run_to_end();
@@ -202,7 +202,7 @@ TEST_CASE("a CTA without a cluster is a cluster of one", "[sm][CGA-13]") {
     if (barrier) p.cluster_arrive(Order::relaxed).cluster_wait(Order::relaxed);
     p.exit();
     auto packet = bench.packet(bench.add(p, 32, 0, 1), 0, 0);
-    packet.tag.cga_id = heddle::protocol::kNoCgaId;
+    packet.tag.cga_id = std::nullopt;
     bench.gpc.start(0, 0, packet);
     bench.run_to_end();
     CHECK(bench.faults.empty());

@@ -35,7 +35,7 @@ TEST_CASE("a CGA beyond its GPC has no cluster barrier", "[sm][CGA-15]") {
     p.cluster_arrive();
     p.exit();
     auto packet = bench.packet(bench.add(p, 32, 256, 2), 1, 0);
-    packet.tag.cga_id = heddle::protocol::kNoCgaId;
+    packet.tag.cga_id = std::nullopt;
     bench.gpc.start(0, 0, packet);
     bench.run_to_end();
     REQUIRE(bench.faults.size() == 1);
@@ -56,7 +56,7 @@ TEST_CASE("the CTAs of a CGA beyond its GPC do not reach each other", "[sm][CGA-
     }
     p.exit();
     auto packet = bench.packet(bench.add(p, 32, 256, 2), 0, 0);
-    packet.tag.cga_id = heddle::protocol::kNoCgaId;
+    packet.tag.cga_id = std::nullopt;
     bench.gpc.start(0, 0, packet);
     bench.run_to_end();
     REQUIRE(bench.faults.size() == 1);
@@ -134,7 +134,7 @@ TEST_CASE("a CTA without a cluster says so", "[sm][CGA-10]") {
   }
   p.exit();
   auto packet = bench.packet(bench.add(p, 32, 0, 1), 0, 0);
-  packet.tag.cga_id = heddle::protocol::kNoCgaId;
+  packet.tag.cga_id = std::nullopt;
   bench.gpc.start(0, 0, packet);
   bench.run_to_end();
   const auto value = [&](std::uint64_t i) { return bench.l2[0]->get<std::uint64_t>(256 * i); };
@@ -163,8 +163,8 @@ TEST_CASE("the extents of a split CGA are those of its smaller size", "[sm][CGA-
   const std::uint32_t code = bench.code.add(std::make_shared<ListProgram>(p), shape);
   for (const std::uint32_t size : {8U, 4U, 2U}) {
     heddle::protocol::CtaStartPacket start;
-    start.tag.cga_id = size;
-    start.cta_slot = size;
+    start.tag.cga_id = heddle::protocol::CgaId(size);
+    start.cta_slot = heddle::protocol::CtaSlot(size);
     start.id.cga_size = size;
     start.need = heddle::arch::need_of(bench.params.limits, shape);
     start.code = code;

@@ -42,7 +42,7 @@ Access one_lane(Space space = Space::global) {
 // A CTA without a CGA.
 void launch_alone(ClusterBench& bench, const ListProgram& program, std::uint32_t threads, std::uint32_t shared = 256) {
   auto packet = bench.packet(bench.add(program, threads, shared, 1), 0, 0);
-  packet.tag.cga_id = heddle::protocol::kNoCgaId;
+  packet.tag.cga_id = std::nullopt;
   bench.gpc.start(0, 0, packet);
 }
 

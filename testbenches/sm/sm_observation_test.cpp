@@ -97,7 +97,8 @@ struct Bench {
   explicit Bench(TimingMode mode = TimingMode::at)
       : domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params(), {17, 18, 0, 0, 1}, kDistance, 1, rest.code, rest.view()),
+        sm("sm", domain, "sm0", params(), {heddle::protocol::SmId(17), 18, {}, {}, 1}, kDistance, 1, rest.code,
+           rest.view()),
         ends("ends", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
@@ -124,8 +125,8 @@ struct Bench {
 
 CtaStartPacket cta(std::uint32_t cta_slot, const ResourceVector& need, std::uint64_t cycles) {
   CtaStartPacket packet;
-  packet.tag = {3, 5, 1001, 4, false};
-  packet.cta_slot = cta_slot;
+  packet.tag = {heddle::protocol::TaskSlot(3), 5, 1001, heddle::protocol::CgaId(4), false};
+  packet.cta_slot = heddle::protocol::CtaSlot(cta_slot);
   packet.order = 60;
   packet.id.cta = {7, 3, 2};
   packet.id.index = 7 + 18 * (3 + 12 * 2);

@@ -321,7 +321,7 @@ TEST_CASE("a CTA comes back into a slot whose shared memory was corrupt before, 
   shape.shared_bytes = kShared;
   heddle::protocol::CtaStartPacket packet;
   packet.tag.operation = 6;
-  packet.cta_slot = 1;  // that of the CTA that comes back
+  packet.cta_slot = heddle::protocol::CtaSlot(1);  // that of the CTA that comes back
   packet.need = heddle::arch::need_of(bench.params.limits, shape);
   packet.code = bench.code.add(std::make_shared<ListProgram>(other), shape);
   bench.b.mpc.start(0, packet);

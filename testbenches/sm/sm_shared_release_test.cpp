@@ -95,7 +95,7 @@ TEST_CASE("shared memory that was given back is there for another CTA", "[sm][CG
   const std::uint32_t code = bench.add(p, 32, all, 1);
   for (const std::uint32_t slot : {0U, 1U}) {
     auto packet = bench.packet(code, 0, slot);
-    packet.tag.cga_id = heddle::protocol::kNoCgaId;
+    packet.tag.cga_id = std::nullopt;
     if (slot == 1) packet.need[Resource::shared_bytes] = 1024 + 128 * 1000;
     if (slot == 1) packet.code = bench.add(p, 32, 128 * 1000, 1);
     bench.gpc.start(slot * 1000, 0, packet);
@@ -119,7 +119,7 @@ TEST_CASE("the L1 is what is left when shared memory was given back", "[sm][CGA-
   };
   const auto start = [&](heddle::Cycle cycle, std::uint32_t slot, const ListProgram& p, std::uint32_t kib) {
     auto packet = bench.packet(bench.add(p, 32, kib * kKib, 1), 0, slot);
-    packet.tag.cga_id = heddle::protocol::kNoCgaId;
+    packet.tag.cga_id = std::nullopt;
     bench.gpc.start(cycle, 0, packet);
   };
   const auto at = [&bench](std::uint32_t cycle) {
@@ -144,7 +144,7 @@ TEST_CASE("a release is only of what the CTA had", "[sm][CGA-09]") {
   p.release_shared(kShared + 1);
   p.exit();
   auto packet = bench.packet(bench.add(p, 32, kShared, 1), 0, 0);
-  packet.tag.cga_id = heddle::protocol::kNoCgaId;
+  packet.tag.cga_id = std::nullopt;
   bench.gpc.start(0, 0, packet);
   bench.run_to_end();
   REQUIRE(bench.faults.size() == 1);

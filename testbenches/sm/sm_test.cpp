@@ -101,7 +101,8 @@ struct SmBench {
       : params(sm_params),
         domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, {kId, kId + 1, 0, 0, 1}, kDistance, kSeed, rest.code, rest.view()),
+        sm("sm", domain, "sm0", params, {heddle::protocol::SmId(kId), kId + 1, {}, {}, 1}, kDistance, kSeed, rest.code,
+           rest.view()),
         ends("ends", domain, sm),
         listener(sm) {
     mpc.start_out.bind(sm.start_in);
@@ -128,9 +129,9 @@ struct SmBench {
 
 CtaStartPacket cta(std::uint32_t cta_slot, std::uint64_t index, const ResourceVector& need, CtaDuration duration) {
   CtaStartPacket packet;
-  packet.tag.slot = 9;
+  packet.tag.slot = heddle::protocol::TaskSlot(9);
   packet.tag.operation = 5;
-  packet.cta_slot = cta_slot;
+  packet.cta_slot = heddle::protocol::CtaSlot(cta_slot);
   packet.id.index = index;
   packet.need = need;
   packet.duration = duration;

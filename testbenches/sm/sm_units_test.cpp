@@ -211,7 +211,7 @@ TEST_CASE("a barrier that waits for more warps than there are is a fault", "[sm]
 TEST_CASE("a CTA of a CGA reports that all its warps have arrived, and goes on when the phase completes",
           "[sm][CGA-13]") {
   UnitsWithoutSystemC units(with([](ListProgram& p) { p.cluster_arrive(arch::Order::relaxed).cluster_wait(); }), 2);
-  units.cta().start.tag.cga_id = 7;
+  units.cta().start.tag.cga_id = heddle::protocol::CgaId(7);
   units.run();
   REQUIRE(units.notices.sent.size() == 1);
   CHECK(units.notices.sent[0].second.kind == ClusterNoticePacket::Kind::arrived);
@@ -249,9 +249,9 @@ TEST_CASE("a closed gate holds back what issues to memory, and nothing else", "[
 TEST_CASE("a record of a CTA begins anew with every CTA", "[sm]") {
   CtaTable ctas(2);
   protocol::CtaStartPacket start;
-  start.cta_slot = 1;
+  start.cta_slot = heddle::protocol::CtaSlot(1);
   start.tag.operation = 9;
-  start.tag.cga_id = 3;
+  start.tag.cga_id = heddle::protocol::CgaId(3);
   const arch::Code code;
   ctas[1].arrive(start, 50);
   CHECK_FALSE(ctas.runs(9));  // without a program it does not count as running one

@@ -242,8 +242,8 @@ SubcontextPacket change(What what, std::uint32_t subcontext, std::uint64_t value
   packet.what = what;
   packet.subcontext = static_cast<std::uint8_t>(subcontext);
   packet.value = value;
-  packet.gpc = tpc / (kSms / 2);
-  packet.tpc = tpc % (kSms / 2);
+  packet.gpc = heddle::protocol::GpcId(tpc / (kSms / 2));
+  packet.tpc = heddle::protocol::TpcInGpc(tpc % (kSms / 2));
   return packet;
 }
 

@@ -251,8 +251,8 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       const std::string name = fmt::format("gpc{}", g);
       taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
-      gpcs.push_back(
-          std::make_unique<heddle::gpu::Gpc>(name.c_str(), heddle::gpu::GpcContext{machine, topology.gpc(g), g, name}));
+      gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
+          name.c_str(), heddle::gpu::GpcContext{machine, topology.gpc(g), heddle::protocol::GpcId(g), name}));
       cwd.launch_out.socket().bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in.socket());
       cwd.local_out.bind(gpcs.back()->gpm.local_in);
@@ -278,8 +278,8 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
       const std::uint32_t gpc = random.below(topology.gpcs());
       const std::uint32_t tpc = random.below(topology.gpc(gpc).tpcs.size());
       const Cycle from = random.below(800);
-      tasks.control(from, {gpc, tpc, false});
-      tasks.control(from + random.between(1, 900), {gpc, tpc, true});
+      tasks.control(from, switched(gpc, tpc, false));
+      tasks.control(from + random.between(1, 900), switched(gpc, tpc, true));
     }
     run_until_idle();
     REQUIRE(log.done.size() == 12);

@@ -38,8 +38,8 @@ SubcontextPacket enable(std::uint8_t subcontext, std::uint32_t gpc, std::uint32_
   SubcontextPacket packet;
   packet.what = SubcontextPacket::What::enable;
   packet.subcontext = subcontext;
-  packet.gpc = gpc;
-  packet.tpc = tpc;
+  packet.gpc = heddle::protocol::GpcId(gpc);
+  packet.tpc = heddle::protocol::TpcInGpc(tpc);
   packet.value = on ? 1 : 0;
   return packet;
 }

@@ -47,11 +47,11 @@ struct TmauBench {
     packet.request = request;
     packet.id = next_id_++;
     packet.cta = 7;
-    packet.warp = 3;
+    packet.warp = protocol::WarpSlot(3);
     if (request.multicast != 0) {
       packet.by_rank = true;
       packet.ctas = request.multicast;
-      packet.cga_id = 4;
+      packet.cga_id = protocol::CgaId(4);
       for (std::uint32_t rank = 0; rank < arch::kMulticastCtas; ++rank) {
         if ((request.multicast >> rank & 1) != 0) packet.sms |= 1U << rank % sms.size();
       }

@@ -275,7 +275,7 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
     REQUIRE(arch::line_of(request.get_address()) ==
             arch::line_of(request.get_address() + request.get_data_length() - 1));  // never across a line (TMA-15)
     seen.push_back({arrival, sm, request.get_address(), request.get_data_length(), request.get_command(),
-                    extension.action, extension.sectors, extension.multicast, extension.carried, extension.sm});
+                    extension.action, extension.sectors, extension.multicast, extension.carried, *extension.sm});
   }
   Cycle cycles_of(const MemoryRequest& request) const { return latency ? latency(request.get_address()) : 100; }
 
@@ -314,7 +314,7 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
     for (std::uint32_t sm = 0; sm < in.size(); ++sm) {
       if ((request.extension.multicast >> sm & 1) == 0) continue;
       request.acquire();
-      multicast_out[sm]->send_at(arrival, {&request, sm});
+      multicast_out[sm]->send_at(arrival, {&request, protocol::SmInGpc(sm)});
     }
   }
   void room(std::uint32_t, Cycle) {}

@@ -116,7 +116,7 @@ class Round {
   void ask(const BulkRequest& request, const Area& area, DoneKind end = DoneKind::complete,
            TensorRule broken = TensorRule::none) {
     const std::uint32_t id = bench_.ask(begin_ + random_.below(400), request, area.sm, [&](auto& packet) {
-      packet.cta_slot = area.window;
+      packet.cta_slot = heddle::protocol::CtaSlot(area.window);
       packet.broken = broken;
     });
     ends_.emplace_back(id, end);

@@ -167,9 +167,9 @@ TEST_CASE("data come with the CTA, warp and launch of their request", "[tmau][TM
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
   const auto change = [](protocol::BulkRequestPacket& packet) {
     packet.cta = 77;
-    packet.warp = 5;
-    packet.cta_slot = 1;
-    packet.cga_id = 6;
+    packet.warp = heddle::protocol::WarpSlot(5);
+    packet.cta_slot = heddle::protocol::CtaSlot(1);
+    packet.cga_id = heddle::protocol::CgaId(6);
     packet.rank = 3;
     packet.sequence = 99;
   };
