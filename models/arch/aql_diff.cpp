@@ -10,7 +10,7 @@ constexpr std::uint32_t kReferenceBits = 3;
 constexpr std::uint32_t kVectorLimit = 1U << kDispatchFields;
 constexpr std::size_t kDiffOffset = 2;
 
-constexpr Verdict bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
+constexpr HsaResult bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
 
 // Bits of each field, in the order of a diff vector.
 constexpr std::array<std::uint32_t, kDispatchFields> kFieldBits{8, 16, 16, 16, 16, 32, 32, 32, 32, 32, 64, 64, 64};
@@ -42,8 +42,8 @@ std::uint64_t take_value(HalfWords& from, std::uint32_t half_words) {
   return value;
 }
 
-Verdict take_diff(HalfWords& from, Diff& diff) {
-  constexpr Verdict kPastEnd = bad_format("a diff runs past the 31 half-words of the packet");
+HsaResult take_diff(HalfWords& from, Diff& diff) {
+  constexpr HsaResult kPastEnd = bad_format("a diff runs past the 31 half-words of the packet");
   if (from.left() == 0) return kPastEnd;
   const std::uint16_t header = from.next();
   diff = {};
@@ -175,7 +175,7 @@ PacketBytes encode(const CondensedPacket& packet) {
   return bytes;
 }
 
-Verdict decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, std::uint32_t& kernels) {
+HsaResult decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, std::uint32_t& kernels) {
   kernels = 0;
   if (type_of(bytes) != PacketType::condensed_dispatch) return bad_format("the packet is of another type");
   const std::uint32_t count = bytes[1];
@@ -183,7 +183,7 @@ Verdict decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, s
   HalfWords from(bytes);
   for (; kernels < count; ++kernels) {
     if (kernels == kDiffValues) return bad_format("a condensed packet of more than 31 kernels");
-    if (const Verdict verdict = take_diff(from, diffs[kernels]); !verdict.ok()) return verdict;
+    if (const HsaResult result = take_diff(from, diffs[kernels]); !result.ok()) return result;
   }
   while (from.left() > 0) {
     if (from.next() != 0) return bad_format("half-words behind the last diff are not 0");

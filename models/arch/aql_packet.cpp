@@ -6,30 +6,6 @@
 
 namespace heddle::arch {
 
-const char* status_text(HsaStatus status) {
-  switch (status) {
-    case HsaStatus::success:
-      return "success";
-    case HsaStatus::error:
-      return "error";
-    case HsaStatus::invalid_argument:
-      return "invalid argument";
-    case HsaStatus::invalid_signal:
-      return "invalid signal";
-    case HsaStatus::invalid_queue:
-      return "invalid queue";
-    case HsaStatus::out_of_resources:
-      return "out of resources";
-    case HsaStatus::invalid_packet_format:
-      return "invalid packet format";
-    case HsaStatus::invalid_code_object:
-      return "invalid code object";
-    case HsaStatus::exception:
-      return "exception";
-  }
-  return "unknown status";
-}
-
 namespace {
 
 // Offsets of the HSA specification. Those that every type but the condensed one has, then those of kernel dispatches,
@@ -60,11 +36,11 @@ constexpr std::size_t kFrom = 8;
 constexpr std::size_t kTo = 16;
 constexpr std::size_t kBytes = 24;
 
-constexpr Verdict kGood{};
-constexpr Verdict bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
-constexpr Verdict bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
-constexpr Verdict kReservedField = bad_format("a reserved field is not 0");
-constexpr Verdict kOtherType = bad_format("the packet is of another type");
+constexpr HsaResult kGood{};
+constexpr HsaResult bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
+constexpr HsaResult bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
+constexpr HsaResult kReservedField = bad_format("a reserved field is not 0");
+constexpr HsaResult kOtherType = bad_format("the packet is of another type");
 
 PacketBytes with_header(PacketType type, std::uint8_t scopes) {
   PacketBytes bytes{};
@@ -108,7 +84,7 @@ bool unused_are_zero(const VendorPacket& packet) {
   return packet.value == 0 && packet.from == 0 && packet.to == 0;
 }
 
-Verdict check_arguments(const VendorPacket& packet) {
+HsaResult check_arguments(const VendorPacket& packet) {
   if (packet.format == VendorFormat::hold) {
     return packet.bytes <= kMaxHold ? kGood : bad_argument("a hold of more than 1000 s");
   }
@@ -123,6 +99,30 @@ Verdict check_arguments(const VendorPacket& packet) {
 
 }  // namespace
 
+const char* status_text(HsaStatus status) {
+  switch (status) {
+    case HsaStatus::success:
+      return "success";
+    case HsaStatus::error:
+      return "error";
+    case HsaStatus::invalid_argument:
+      return "invalid argument";
+    case HsaStatus::invalid_signal:
+      return "invalid signal";
+    case HsaStatus::invalid_queue:
+      return "invalid queue";
+    case HsaStatus::out_of_resources:
+      return "out of resources";
+    case HsaStatus::invalid_packet_format:
+      return "invalid packet format";
+    case HsaStatus::invalid_code_object:
+      return "invalid code object";
+    case HsaStatus::exception:
+      return "exception";
+  }
+  return "unknown status";
+}
+
 PacketType type_of(const PacketBytes& bytes) { return static_cast<PacketType>(bytes[kType]); }
 
 std::uint16_t header_of(const PacketBytes& bytes) { return get_16(bytes, kType); }
@@ -132,7 +132,7 @@ std::uint8_t encode(const SynchScopes& scopes) {
                                    static_cast<std::uint32_t>(scopes.release) << 3);
 }
 
-Verdict decode(SynchScopes& scopes, std::uint8_t raw) {
+HsaResult decode(SynchScopes& scopes, std::uint8_t raw) {
   constexpr std::uint32_t kNoScope = 3;
   const std::uint32_t acquire = raw >> 1 & 3U;
   const std::uint32_t release = raw >> 3 & 3U;
@@ -142,7 +142,7 @@ Verdict decode(SynchScopes& scopes, std::uint8_t raw) {
   return kGood;
 }
 
-Verdict check_signal(std::uint64_t handle) {
+HsaResult check_signal(std::uint64_t handle) {
   if (signal_address(handle) % kSignalAlignment == 0) return kGood;
   return {HsaStatus::invalid_signal, "a signal that is not aligned to 32 bytes"};
 }
@@ -164,7 +164,7 @@ PacketBytes encode(const KernelDispatch& packet, PacketType type) {
   return bytes;
 }
 
-Verdict decode(const PacketBytes& bytes, KernelDispatch& packet) {
+HsaResult decode(const PacketBytes& bytes, KernelDispatch& packet) {
   const PacketType type = type_of(bytes);
   if (type != PacketType::kernel_dispatch && type != PacketType::reference_dispatch) return kOtherType;
   DispatchFields& fields = packet.fields;
@@ -181,7 +181,7 @@ Verdict decode(const PacketBytes& bytes, KernelDispatch& packet) {
   fields.completion_signal = get_64(bytes, kCompletion);
 
   SynchScopes scopes;
-  if (const Verdict verdict = decode(scopes, fields.synch_scopes); !verdict.ok()) return verdict;
+  if (const HsaResult result = decode(scopes, fields.synch_scopes); !result.ok()) return result;
   if (packet.reserved2 != 0) return kReservedField;
   if (type == PacketType::kernel_dispatch) return packet.reserved0 == 0 ? kGood : kReservedField;
   return packet.reserved0 < kReferenceEntries ? kGood : bad_argument("there is no such table entry: ref_num above 7");
@@ -195,15 +195,15 @@ PacketBytes encode(const BarrierPacket& packet, PacketType type) {
   return bytes;
 }
 
-Verdict decode(const PacketBytes& bytes, BarrierPacket& packet) {
+HsaResult decode(const PacketBytes& bytes, BarrierPacket& packet) {
   const PacketType type = type_of(bytes);
   if (type != PacketType::barrier_and && type != PacketType::barrier_or) return kOtherType;
   for (std::size_t i = 0; i < kBarrierSignals; ++i) packet.signals[i] = get_64(bytes, kDependencies + 8 * i);
   packet.completion_signal = get_64(bytes, kCompletion);
-  if (const Verdict verdict = decode(packet.scopes, bytes[kScopes]); !verdict.ok()) return verdict;
+  if (const HsaResult result = decode(packet.scopes, bytes[kScopes]); !result.ok()) return result;
   if (!zero(bytes, kScopes + 1, kDependencies) || !zero(bytes, kReserved2, kCompletion)) return kReservedField;
   for (const std::uint64_t signal : packet.signals) {
-    if (const Verdict verdict = check_signal(signal); !verdict.ok()) return verdict;
+    if (const HsaResult result = check_signal(signal); !result.ok()) return result;
   }
   return check_signal(packet.completion_signal);
 }
@@ -219,13 +219,13 @@ PacketBytes encode(const AgentDispatch& packet) {
   return bytes;
 }
 
-Verdict decode(const PacketBytes& bytes, AgentDispatch& packet) {
+HsaResult decode(const PacketBytes& bytes, AgentDispatch& packet) {
   if (type_of(bytes) != PacketType::agent_dispatch) return kOtherType;
   packet.function = get_16(bytes, kFunction);
   packet.return_address = get_64(bytes, kReturn);
   for (std::size_t i = 0; i < packet.arguments.size(); ++i) packet.arguments[i] = get_64(bytes, kArguments + 8 * i);
   packet.completion_signal = get_64(bytes, kCompletion);
-  if (const Verdict verdict = decode(packet.scopes, bytes[kScopes]); !verdict.ok()) return verdict;
+  if (const HsaResult result = decode(packet.scopes, bytes[kScopes]); !result.ok()) return result;
   if (!zero(bytes, kFunction + 2, kReturn) || !zero(bytes, kReserved2, kCompletion)) return kReservedField;
   return check_signal(packet.completion_signal);
 }
@@ -241,7 +241,7 @@ PacketBytes encode(const VendorPacket& packet) {
   return bytes;
 }
 
-Verdict decode(const PacketBytes& bytes, VendorPacket& packet) {
+HsaResult decode(const PacketBytes& bytes, VendorPacket& packet) {
   if (type_of(bytes) != PacketType::vendor) return kOtherType;
   packet.format = static_cast<VendorFormat>(bytes[kFormat]);
   packet.value = get_32(bytes, kValue);
@@ -249,11 +249,11 @@ Verdict decode(const PacketBytes& bytes, VendorPacket& packet) {
   packet.to = get_64(bytes, kTo);
   packet.bytes = get_64(bytes, kBytes);
   packet.completion_signal = get_64(bytes, kCompletion);
-  if (const Verdict verdict = decode(packet.scopes, bytes[kScopes]); !verdict.ok()) return verdict;
+  if (const HsaResult result = decode(packet.scopes, bytes[kScopes]); !result.ok()) return result;
   if (!known(packet.format)) return bad_format("there is no such vendor format");
   const bool reserved = !zero(bytes, kFormat + 1, kValue) || !zero(bytes, kBytes + 8, kCompletion);
   if (reserved || !unused_are_zero(packet)) return kReservedField;
-  if (const Verdict verdict = check_arguments(packet); !verdict.ok()) return verdict;
+  if (const HsaResult result = check_arguments(packet); !result.ok()) return result;
   return check_signal(packet.completion_signal);
 }
 

@@ -150,27 +150,27 @@ PacketBytes encode(const CondensedPacket& packet);
 // 255 kernels).
 bool append(CondensedPacket& packet, std::uint32_t& used, const Diff& diff);
 
-// Decoders judge the format (PKT-09): HsaStatus::success, or what is wrong, with a sentence for people. Arguments that
-// depend on the machine are judged by packet/packet_check.h.
-struct Verdict {
+// A status of the HSA runtime with its reason, a sentence for people. Decoders check the format (PKT-09); arguments
+// that depend on the machine are checked by packet/packet_check.h.
+struct HsaResult {
   HsaStatus status = HsaStatus::success;
   const char* why = "";  // "reserved bits of the header are set"
   bool ok() const { return status == HsaStatus::success; }
 };
-Verdict decode(SynchScopes& scopes, std::uint8_t raw);
+HsaResult decode(SynchScopes& scopes, std::uint8_t raw);
 // Aligned, or 0: else invalid_signal.
-Verdict check_signal(std::uint64_t handle);
+HsaResult check_signal(std::uint64_t handle);
 // Types 2 and 6: header, reserved fields, ref_num (invalid_argument above 7). Fields are judged by
 // packet/packet_check.h.
-Verdict decode(const PacketBytes& bytes, KernelDispatch& packet);
+HsaResult decode(const PacketBytes& bytes, KernelDispatch& packet);
 // All there is to judge: header, reserved fields, signal handles; of vendor packets the format, ranges, alignment and
 // the length of a hold (invalid_argument).
-Verdict decode(const PacketBytes& bytes, BarrierPacket& packet);
-Verdict decode(const PacketBytes& bytes, AgentDispatch& packet);
-Verdict decode(const PacketBytes& bytes, VendorPacket& packet);
+HsaResult decode(const PacketBytes& bytes, BarrierPacket& packet);
+HsaResult decode(const PacketBytes& bytes, AgentDispatch& packet);
+HsaResult decode(const PacketBytes& bytes, VendorPacket& packet);
 // All diffs of the packet, `kernels` of them. Half-words behind the last diff must be 0. Bits of 8-bit fields above
 // the eighth must be 0. If it is not ok, `kernels` is the diff that is wrong, or where the packet ends too late or
 // early.
-Verdict decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, std::uint32_t& kernels);
+HsaResult decode(const PacketBytes& bytes, std::array<Diff, kDiffValues>& diffs, std::uint32_t& kernels);
 
 }  // namespace heddle::arch

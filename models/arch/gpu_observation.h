@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
-#include "arch/cluster.h"
-#include "arch/sm_limits.h"
+#include "arch/cluster_map.h"
+#include "arch/load_map.h"
 #include "common/observation.h"
 #include "common/timebase.h"
 

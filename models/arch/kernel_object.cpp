@@ -26,7 +26,7 @@ constexpr std::size_t kDim3Bytes = 6;
 static_assert(kExtents + kCgaLevels * kDim3Bytes == kFallbacks && kFallbacks + kMaxFallbacks * kDim3Bytes == kReserved);
 static_assert(kReserved + 4 == kName && kName + kKernelNameBytes == kKernelObjectBytes);
 
-constexpr Verdict bad(const char* why) { return {HsaStatus::invalid_code_object, why}; }
+constexpr HsaResult bad(const char* why) { return {HsaStatus::invalid_code_object, why}; }
 
 void put_dim3(KernelObjectBytes& bytes, std::size_t at, const Dim3& dim) {
   for (const std::uint32_t extent : {dim.x, dim.y, dim.z}) {
@@ -59,7 +59,7 @@ Dim3 smallest_grid(const ClusterShape& cluster) {
   return {};
 }
 
-Verdict decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster) {
+HsaResult decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster) {
   const std::uint16_t flags = get_16(bytes, kFlags);
   if ((flags & ~(kObjectLoadBalancing | kObjectLinearMemory | kObjectClusters)) != 0) {
     return bad("the kernel object has unknown flags");
@@ -75,7 +75,7 @@ Verdict decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster) {
   return {};
 }
 
-Verdict decode_name(const KernelObjectBytes& bytes, std::string& name) {
+HsaResult decode_name(const KernelObjectBytes& bytes, std::string& name) {
   const auto begin = bytes.begin() + kName;
   const auto end = std::find(begin, bytes.end(), 0);
   if (end == bytes.end()) return bad("the name of the kernel object does not end");
@@ -88,6 +88,16 @@ Verdict decode_name(const KernelObjectBytes& bytes, std::string& name) {
 
 std::uint32_t workgroups(std::uint32_t items, std::uint16_t workgroup) {
   return static_cast<std::uint32_t>((std::uint64_t{items} + workgroup - 1) / workgroup);
+}
+
+std::uint32_t rest(std::uint32_t items, std::uint32_t block, std::uint32_t cta) {
+  const std::uint64_t before = std::uint64_t{cta} * block;
+  HEDDLE_CHECK(before < items, "a CTA beyond the work-items of its grid");
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(block, items - before));
+}
+
+bool covers(std::uint32_t grid, std::uint32_t block, std::uint32_t items) {
+  return block > 0 && grid == (std::uint64_t{items} + block - 1) / block;
 }
 
 }  // namespace
@@ -113,7 +123,7 @@ KernelObjectBytes encode(const KernelObject& object) {
   return bytes;
 }
 
-Verdict decode(const KernelObjectBytes& bytes, KernelObject& object) {
+HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object) {
   if (get_32(bytes, kMagic) != kKernelObjectMagic) return bad("there is no kernel object");
   if (get_16(bytes, kVersion) != kKernelObjectVersion) return bad("a kernel object of another version");
   object.program = get_32(bytes, kProgram);
@@ -126,7 +136,7 @@ Verdict decode(const KernelObjectBytes& bytes, KernelObject& object) {
   const bool lasts = duration.min >= 1 && duration.min <= duration.max && duration.max <= kMaxCtaCycles;
   if (object.program == 0 && !lasts)
     return bad("a kernel object without a program, whose CTAs have no sensible duration");
-  if (const Verdict verdict = decode_clusters(bytes, object.cluster); !verdict.ok()) return verdict;
+  if (const HsaResult result = decode_clusters(bytes, object.cluster); !result.ok()) return result;
   return decode_name(bytes, object.name);
 }
 
@@ -153,20 +163,6 @@ WorkItems items_of(const DispatchFields& fields) {
   }
   return {};
 }
-
-namespace {
-
-std::uint32_t rest(std::uint32_t items, std::uint32_t block, std::uint32_t cta) {
-  const std::uint64_t before = std::uint64_t{cta} * block;
-  HEDDLE_CHECK(before < items, "a CTA beyond the work-items of its grid");
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(block, items - before));
-}
-
-bool covers(std::uint32_t grid, std::uint32_t block, std::uint32_t items) {
-  return block > 0 && grid == (std::uint64_t{items} + block - 1) / block;
-}
-
-}  // namespace
 
 Dim3 Code::block_of(const Dim3& cta) const {
   if (!items.any()) return block;

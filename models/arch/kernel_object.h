@@ -56,7 +56,7 @@ using KernelObjectBytes = std::array<std::uint8_t, kKernelObjectBytes>;
 // Extents above 65,535 and names that are too long are refused: HEDDLE_CHECK.
 KernelObjectBytes encode(const KernelObject& object);
 // Success, or invalid_code_object with what is wrong with it whatever the packet and the machine.
-Verdict decode(const KernelObjectBytes& bytes, KernelObject& object);
+HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object);
 
 // How a dispatch covers its grid: workgroups at the edges can be partial.
 struct WorkItems {

@@ -45,6 +45,22 @@ MbarrierResult store(std::uint64_t& object, const Mbarrier& barrier, bool comple
 // An object of garbage can hold a count that no operation leaves there.
 bool usable(const Mbarrier& barrier) { return barrier.valid && barrier.tx >= -kMbarrierMaxTx; }
 
+constexpr std::uint32_t kCtaField = 0xFF;           // all ones: the CTA itself
+constexpr std::uint32_t kAddressField = 0xFF'FFFF;  // all ones: no mbarrier
+
+std::uint64_t half_word(std::uint32_t cta, std::uint32_t address) {
+  HEDDLE_CHECK(cta < kCtaField || cta == kOwnCta, "the id of a CTA has 8 bits, and is not 255");
+  HEDDLE_CHECK(address < kAddressField || address == kNoBarrier, "an address in shared memory has 24 bits");
+  return std::uint64_t{cta & kCtaField} << 24 | (address & kAddressField);
+}
+
+std::uint32_t cta_of(std::uint64_t half) {
+  const std::uint32_t cta = half >> 24 & kCtaField;
+  return cta == kCtaField ? kOwnCta : cta;
+}
+
+std::uint32_t address_of(std::uint64_t half) { return static_cast<std::uint32_t>(half & kAddressField); }
+
 }  // namespace
 
 std::uint64_t encode(const Mbarrier& barrier) {
@@ -108,26 +124,6 @@ MbarrierTest mbarrier_test(std::uint64_t object, std::uint64_t parity) {
   if (!usable(barrier) || parity > 1) return MbarrierTest::wrong;
   return parity == barrier.parity ? MbarrierTest::waits : MbarrierTest::passed;
 }
-
-namespace {
-
-constexpr std::uint32_t kCtaField = 0xFF;           // all ones: the CTA itself
-constexpr std::uint32_t kAddressField = 0xFF'FFFF;  // all ones: no mbarrier
-
-std::uint64_t half_word(std::uint32_t cta, std::uint32_t address) {
-  HEDDLE_CHECK(cta < kCtaField || cta == kOwnCta, "the id of a CTA has 8 bits, and is not 255");
-  HEDDLE_CHECK(address < kAddressField || address == kNoBarrier, "an address in shared memory has 24 bits");
-  return std::uint64_t{cta & kCtaField} << 24 | (address & kAddressField);
-}
-
-std::uint32_t cta_of(std::uint64_t half) {
-  const std::uint32_t cta = half >> 24 & kCtaField;
-  return cta == kCtaField ? kOwnCta : cta;
-}
-
-std::uint32_t address_of(std::uint64_t half) { return static_cast<std::uint32_t>(half & kAddressField); }
-
-}  // namespace
 
 const char* bulk_name(BulkKind kind) {
   constexpr std::array<const char*, 8> kNames{"load", "store", "reduce", "prefetch", "copy", "send", "drain", "forget"};

@@ -139,6 +139,12 @@ void copy_runs(std::uint64_t ones, const std::uint8_t* from, std::uint8_t* to) {
   }
 }
 
+// `value` without its `bits` lowest bits, rounded to nearest even. 1 <= bits <= 31.
+std::uint32_t shift_round(std::uint32_t value, std::uint32_t bits) {
+  const std::uint32_t half = 1U << (bits - 1);
+  return (value + (half - 1) + (value >> bits & 1)) >> bits;
+}
+
 }  // namespace
 
 std::uint64_t fill_bits(TensorType type, Fill fill) {
@@ -220,16 +226,6 @@ void reduce(AtomicKind kind, ValueType type, const ByteMask& mask, std::uint32_t
       return reduce_halves(kind, type, elements);
   }
 }
-
-namespace {
-
-// `value` without its `bits` lowest bits, rounded to nearest even. 1 <= bits <= 31.
-std::uint32_t shift_round(std::uint32_t value, std::uint32_t bits) {
-  const std::uint32_t half = 1U << (bits - 1);
-  return (value + (half - 1) + (value >> bits & 1)) >> bits;
-}
-
-}  // namespace
 
 std::uint16_t f16_of(float value) {
   const std::uint32_t bits = bits_of(value);

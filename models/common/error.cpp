@@ -19,6 +19,23 @@ std::string compose(const SourcePos& where, std::string_view message, std::strin
 // Diagnostics only: which event loop runs on this thread. Nothing of the model's behaviour depends on it.
 thread_local const CheckContext* current_context = nullptr;
 
+char folded(char c) {
+  if (c == '-') return '_';
+  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
+  return c;
+}
+
+std::string folded(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = folded(c);
+  return result;
+}
+
+// A name of a megabyte, from a broken file, must not cost a quadratic comparison.
+constexpr std::size_t kMaxCompared = 128;
+
+constexpr std::size_t kMaxListed = 12;
+
 }  // namespace
 
 std::string SourcePos::text() const {
@@ -43,27 +60,6 @@ void check_failed(const char* condition, const char* file, int line, std::string
       current_context != nullptr ? current_context->describe() : std::string("outside simulation");
   throw CheckFailed(fmt::format("{}: {} [{}] at {}:{}", context, message, condition, file, line));
 }
-
-namespace {
-
-char folded(char c) {
-  if (c == '-') return '_';
-  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
-  return c;
-}
-
-std::string folded(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = folded(c);
-  return result;
-}
-
-// A name of a megabyte, from a broken file, must not cost a quadratic comparison.
-constexpr std::size_t kMaxCompared = 128;
-
-constexpr std::size_t kMaxListed = 12;
-
-}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::string s = folded(a.substr(0, kMaxCompared));

@@ -6,6 +6,47 @@
 #include <fmt/format.h>
 
 namespace heddle {
+namespace {
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t dot = path.find('.', begin);
+    parts.push_back(path.substr(begin, dot - begin));
+    if (dot == std::string::npos) return parts;
+    begin = dot + 1;
+  }
+}
+
+std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
+
+std::string value_text(const ParamSpec& spec, const void* block) {
+  YAML::Emitter out;
+  spec.write(block, out);
+  return out.c_str();
+}
+
+// Comments in a dump are one line each, whatever a `source:` text held.
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return text;
+}
+
+constexpr const char* kShowParams = "`heddle show params` lists all parameters";
+
+constexpr const char* kAll = "gpu";
+
+std::string instance_key(std::size_t instance) { return fmt::format("{}{}", kAll, instance); }
+
+bool names_an_instance(const std::string& key) {
+  return key.size() > 3 && key.compare(0, 3, kAll) == 0 &&
+         std::all_of(key.begin() + 3, key.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
 namespace detail {
 
 const std::string& scalar_text(const YAML::Node& node, const char* wanted) {
@@ -82,38 +123,6 @@ struct ParamBinder::Source {
   Origin origin;
   std::string file;  // for messages
 };
-
-namespace {
-
-std::vector<std::string> split(const std::string& path) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (true) {
-    const std::size_t dot = path.find('.', begin);
-    parts.push_back(path.substr(begin, dot - begin));
-    if (dot == std::string::npos) return parts;
-    begin = dot + 1;
-  }
-}
-
-std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
-
-std::string value_text(const ParamSpec& spec, const void* block) {
-  YAML::Emitter out;
-  spec.write(block, out);
-  return out.c_str();
-}
-
-// Comments in a dump are one line each, whatever a `source:` text held.
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-  return text;
-}
-
-constexpr const char* kShowParams = "`heddle show params` lists all parameters";
-
-}  // namespace
 
 ParamBinder::ParamBinder() : root_(std::make_unique<Group>()) {}
 ParamBinder::~ParamBinder() = default;
@@ -322,19 +331,6 @@ void ParamBinder::dump_root(YAML::Emitter& out, const std::string& root) const {
   HEDDLE_CHECK(child != nullptr && child->group != nullptr, "no parameters are bound under " + root);
   dump_group(out, *child->group);
 }
-
-namespace {
-
-constexpr const char* kAll = "gpu";
-
-std::string instance_key(std::size_t instance) { return fmt::format("{}{}", kAll, instance); }
-
-bool names_an_instance(const std::string& key) {
-  return key.size() > 3 && key.compare(0, 3, kAll) == 0 &&
-         std::all_of(key.begin() + 3, key.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-}  // namespace
 
 ParamLayers::ParamLayers(std::size_t instances, std::vector<std::string> shared_roots)
     : instances_(instances), shared_roots_(std::move(shared_roots)) {

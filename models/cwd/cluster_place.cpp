@@ -6,6 +6,18 @@
 
 namespace heddle::cwd {
 
+using arch::CgaLevel;
+using arch::ClusterShape;
+
+namespace {
+
+// The outermost CGA takes a barrier of the GPU.
+bool gpu_level(const ClusterShape& cluster) {
+  return cluster.any() && static_cast<std::size_t>(cluster.outermost()) >= static_cast<std::size_t>(CgaLevel::ugpu);
+}
+
+}  // namespace
+
 SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_index, std::uint64_t units) {
   const auto size = [&](arch::CgaLevel level) {
     return level == shape.outermost() ? shape.size(size_index).count() : shape.of(level).count();
@@ -99,18 +111,6 @@ std::vector<std::uint16_t> ClusterPlacer::left() const {
   }
   return result;
 }
-
-namespace {
-
-using arch::CgaLevel;
-using arch::ClusterShape;
-
-// The outermost CGA takes a barrier of the GPU.
-bool gpu_level(const ClusterShape& cluster) {
-  return cluster.any() && static_cast<std::size_t>(cluster.outermost()) >= static_cast<std::size_t>(CgaLevel::ugpu);
-}
-
-}  // namespace
 
 WaitReason ClusterRoom::limit(const TaskEntry& entry, std::uint32_t size, std::uint64_t& units) const {
   const ClusterShape& cluster = entry.task.cluster;

@@ -9,6 +9,16 @@
 
 namespace heddle::cwd {
 
+namespace {
+
+arch::ResourceVector shared_of(std::uint32_t bytes) {
+  arch::ResourceVector amount;
+  amount[arch::Resource::shared_bytes] = bytes;
+  return amount;
+}
+
+}  // namespace
+
 void GpcRegisters::reserve(const GpcSlots& taken) {
   for (std::size_t sm = 0; sm < taken.size(); ++sm) {
     launched_[sm] = static_cast<std::uint16_t>(launched_[sm] + taken[sm]);
@@ -185,16 +195,6 @@ void GpcModel::revert() {
   HEDDLE_CHECK(!open_, "reverted while the last answer is neither reserved nor cancelled");
   registers_.revert();
 }
-
-namespace {
-
-arch::ResourceVector shared_of(std::uint32_t bytes) {
-  arch::ResourceVector amount;
-  amount[arch::Resource::shared_bytes] = bytes;
-  return amount;
-}
-
-}  // namespace
 
 LiveModel::LiveModel(const arch::ResourceVector& capacity, const arch::Topology& topology, std::uint32_t slots)
     : place_(topology.sms()), expected_(topology.sms()), tasks_(slots), preloaded_(topology.sms()) {

@@ -8,6 +8,35 @@
 
 namespace heddle::cwd {
 
+using protocol::PartitionMode;
+using protocol::SubcontextPacket;
+using protocol::TaskPacket;
+
+namespace {
+
+using Bar = TpcPrice::Bar;
+
+WaitReason reason_of(Bar bar) { return bar == Bar::block ? WaitReason::local_memory : WaitReason::tpc_mask; }
+
+// Of several, the one that says most.
+WaitReason stronger(WaitReason a, WaitReason b) {
+  const auto rank = [](WaitReason reason) {
+    return reason == WaitReason::credits        ? 3
+           : reason == WaitReason::local_memory ? 2
+           : reason == WaitReason::tpc_mask     ? 1
+                                                : 0;
+  };
+  return rank(b) > rank(a) ? b : a;
+}
+
+std::vector<std::uint32_t> tpcs_of(const LiveModel& live, const arch::Topology& topology) {
+  std::vector<std::uint32_t> tpcs;
+  for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) tpcs.push_back(live.tpc_of(sm));
+  return tpcs;
+}
+
+}  // namespace
+
 double jain_index(const std::vector<double>& shares) {
   double sum = 0;
   double squares = 0;
@@ -97,34 +126,6 @@ void SubcontextStats::reset() {
     row->since = 0;
   }
 }
-
-namespace {
-
-using protocol::PartitionMode;
-using protocol::SubcontextPacket;
-using protocol::TaskPacket;
-using Bar = TpcPrice::Bar;
-
-WaitReason reason_of(Bar bar) { return bar == Bar::block ? WaitReason::local_memory : WaitReason::tpc_mask; }
-
-// Of several, the one that says most.
-WaitReason stronger(WaitReason a, WaitReason b) {
-  const auto rank = [](WaitReason reason) {
-    return reason == WaitReason::credits        ? 3
-           : reason == WaitReason::local_memory ? 2
-           : reason == WaitReason::tpc_mask     ? 1
-                                                : 0;
-  };
-  return rank(b) > rank(a) ? b : a;
-}
-
-std::vector<std::uint32_t> tpcs_of(const LiveModel& live, const arch::Topology& topology) {
-  std::vector<std::uint32_t> tpcs;
-  for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) tpcs.push_back(live.tpc_of(sm));
-  return tpcs;
-}
-
-}  // namespace
 
 SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::ResourceVector& sm_capacity,
                                          const std::vector<std::uint32_t>& sm_priority, std::uint32_t cgas_per_gpc,

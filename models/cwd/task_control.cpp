@@ -6,6 +6,15 @@ namespace heddle::cwd {
 
 using Residence = TaskEntry::Residence;
 
+namespace {
+
+CwdParams without_credits(CwdParams params) {
+  params.tpc_credits = 0;
+  return params;
+}
+
+}  // namespace
+
 TaskEviction::TaskEviction(const CwdContext& context, TaskTable& table, MachineLedger& machine, WaitLog& waits,
                            const LaunchSession& session, TaskArbiter& arbiter, CreditSink& slots,
                            PacketSender<protocol::EvictedPacket>& answers)
@@ -86,15 +95,6 @@ void TaskEviction::draw(std::uint32_t slot) const {
                  {"ctas_running", static_cast<std::int64_t>(entry.placed - entry.completed)}});
 }
 
-namespace {
-
-CwdParams without_credits(CwdParams params) {
-  params.tpc_credits = 0;
-  return params;
-}
-
-}  // namespace
-
 TaskControl::TaskControl(const CwdContext& context, const TaskParts& parts, const TaskLinks& links,
                          const arch::ResourceVector& sm_capacity, std::uint32_t cgas_per_gpc)
     : context_(context),
@@ -124,7 +124,7 @@ void TaskControl::on_task(const protocol::TaskPacket& task, std::uint32_t) {
   if (!admits(slot)) {
     stats_.rejected.add();
     table_.all_placed(slot);
-    table_.at(slot).verdict = TaskEntry::Verdict::rejected;
+    table_.at(slot).outcome = TaskEntry::Outcome::rejected;
     finish(slot);
     return;
   }
@@ -190,7 +190,7 @@ void TaskControl::abort(std::uint32_t slot) {
     TaskEntry& entry = table_.at(other);
     if (entry.runs_as() != operation) continue;
     told = told || entry.aborted();
-    entry.verdict = TaskEntry::Verdict::aborted;
+    entry.outcome = TaskEntry::Outcome::aborted;
     if (other != slot) others.push_back(other);
     if (!session_.running(other)) drop_rest(other);
   }

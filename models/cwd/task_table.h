@@ -49,7 +49,7 @@ struct TaskEntry {
     leaving,  // it holds one, and gives it up once its session has ended (TSK-03)
     evicted,  // it holds none, and launches nothing until it has one again
   };
-  enum class Verdict : std::uint8_t {
+  enum class Outcome : std::uint8_t {
     accepted,
     rejected,  // nothing of the task was or will be placed (CWD-25)
     aborted,   // a fault has ended it: no more of it is placed
@@ -62,7 +62,7 @@ struct TaskEntry {
 
   protocol::TaskPacket task;
   Residence residence = Residence::none;
-  Verdict verdict = Verdict::accepted;
+  Outcome outcome = Outcome::accepted;
   std::uint64_t total = 0;   // CTAs
   std::uint64_t placed = 0;  // CTAs that sessions which have ended have placed
   std::uint64_t completed = 0;
@@ -87,8 +87,8 @@ struct TaskEntry {
   bool used() const { return residence != Residence::none; }
   bool evicted() const { return residence == Residence::evicted; }
   bool leaving() const { return residence == Residence::leaving; }
-  bool rejected() const { return verdict == Verdict::rejected; }
-  bool aborted() const { return verdict == Verdict::aborted; }
+  bool rejected() const { return outcome == Outcome::rejected; }
+  bool aborted() const { return outcome == Outcome::aborted; }
   bool queue() const { return task.kind == protocol::TaskKind::queue; }
   bool restored() const { return task.kind == protocol::TaskKind::restore; }
   // The operation that its CTAs belong to.

@@ -65,7 +65,7 @@ SmNetwork::Plane::Plane(SmNetwork& owner, bool replies, const SmNetworkParams& p
   out_.on_credit<Plane, &Plane::on_credit>(*this);
 }
 
-// The ports into SMs are links of the network, with a place for each source. Those out of SMs have one feeder each: a
+// The ports into SMs are links of the network, with a place for each source. Those out of SMs have one source each: a
 // pace is enough.
 void SmNetwork::Plane::build(const SmNetworkParams& params) {
   const auto sms = static_cast<std::uint32_t>(owner_.sm_ids_.size());
@@ -191,12 +191,12 @@ void SmNetwork::Plane::add_waits(WaitGraph& graph) const {
                        owner_.domain_.observation().prefix, owner_.path());
   };
   network_.for_each_wait([&](std::uint32_t place) {
-    const std::uint32_t feeder = network_.upstream_of(place);
+    const std::uint32_t upstream = network_.upstream_of(place);
     const std::string owner = sm(network_.owner_of(place));
-    if (feeder == LinkNetwork::kNone) {
+    if (upstream == LinkNetwork::kNone) {
       graph.add(owner, "for room at", port(network_.link_of(place)));
     } else {
-      graph.add(port(feeder), "for room at", owner);
+      graph.add(port(upstream), "for room at", owner);
     }
   });
 }

@@ -5,6 +5,8 @@
 
 namespace heddle::host {
 
+using protocol::MemoryRequest;
+
 BoundarySocket::BoundarySocket(const char* name, Domain& domain, BoundaryOwner& owner, std::uint32_t index)
     : Base(name), domain_(domain), owner_(owner), index_(index) {
   this->bind(static_cast<tlm::tlm_fw_transport_if<>&>(*this));
@@ -119,8 +121,6 @@ bool BoundarySocket::get_direct_mem_ptr(Payload& payload, tlm::tlm_dmi& dmi) {
   return owner_.on_direct(payload, index_, dmi);
 }
 unsigned int BoundarySocket::transport_dbg(Payload& payload) { return owner_.on_debug(payload, index_); }
-
-using protocol::MemoryRequest;
 
 Aperture::Aperture(Domain& domain, MemoryOut& out, std::uint64_t base, std::uint64_t size, std::uint32_t places)
     : domain_(domain), out_(out), base_(base), size_(size), accesses_(places) {

@@ -7,6 +7,10 @@
 
 namespace heddle::host {
 
+using arch::Translation;
+using protocol::MemoryExtension;
+using protocol::writes;
+
 void HubFlush::add(std::uint32_t slot) {
   next_.push_back(slot);
   begin();
@@ -79,14 +83,6 @@ void HubFlush::reset() {
   open_ = 0;
   status_ = tlm::TLM_OK_RESPONSE;
 }
-
-namespace {
-
-using arch::Translation;
-using protocol::MemoryExtension;
-using protocol::writes;
-
-}  // namespace
 
 HubTranslator::HubTranslator(Domain& domain, std::uint32_t clients, std::uint32_t distance, const Counters& counters,
                              std::function<void()> on_answer)

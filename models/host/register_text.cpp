@@ -106,6 +106,10 @@ the low one at the lower address. All else ends in an error response without an 
   when the access ends (`gpu.host.register_latency`).
 )";
 
+using Id = RegisterId;
+
+constexpr std::uint64_t kLowHalf = 0xFFFF'FFFF;
+
 }  // namespace
 
 std::string registers_as_text() {
@@ -239,14 +243,6 @@ std::string registers_as_c() {
   out += "\n#endif\n";
   return out;
 }
-
-namespace {
-
-using Id = RegisterId;
-
-constexpr std::uint64_t kLowHalf = 0xFFFF'FFFF;
-
-}  // namespace
 
 std::uint64_t ShareRegisters::key_of(RegisterId id) const {
   const std::uint64_t what = static_cast<std::uint64_t>(id) << 40;

@@ -8,6 +8,14 @@
 
 namespace heddle::memory {
 
+namespace {
+
+constexpr const char* kReach =
+    "assumption: a TLB of 32 MiB reach in small pages and 1 GiB in large ones; measured reaches of GPUs are in between "
+    "and above";
+
+}  // namespace
+
 void HbmParams::describe(ParamTable<HbmParams>& t) {
   t.add_choice("standard", &HbmParams::standard,
                {{"hbm2e", HbmStandard::hbm2e}, {"hbm3", HbmStandard::hbm3}, {"hbm3e", HbmStandard::hbm3e}},
@@ -139,14 +147,6 @@ void CrossbarParams::describe(ParamTable<CrossbarParams>& t) {
   t.add("header_bytes", &CrossbarParams::header_bytes, {Unit::bytes, 1, 1024},
         "bytes of a request without its data, and of an acknowledgement", "assumption: one 32-byte flit");
 }
-
-namespace {
-
-constexpr const char* kReach =
-    "assumption: a TLB of 32 MiB reach in small pages and 1 GiB in large ones; measured reaches of GPUs are in between "
-    "and above";
-
-}  // namespace
 
 void GpcTlbParams::describe(ParamTable<GpcTlbParams>& t) {
   t.add("entries", &GpcTlbParams::entries, {Unit::count, 1, 1'048'576}, "pages, rounded down to whole sets", kReach);

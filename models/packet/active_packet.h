@@ -62,7 +62,7 @@ struct Packet {
 
   // Decoding.
   std::uint32_t reads = 0;                  // answers of memory that it waits for
-  arch::Verdict result;                     // what validation has found so far
+  arch::HsaResult result;                   // what validation has found so far
   std::uint32_t bad_kernel = 0;             // the kernel that `result` is about
   std::uint32_t entry = 0;                  // table entry that a reference packet stores
   std::unique_ptr<ReferenceTable> entries;  // table entries that have been read from memory

@@ -172,7 +172,7 @@ void Completion::complete(Packet& packet) {
 }
 
 void Completion::reject(Packet& packet) {
-  const arch::Verdict result = packet.result;
+  const arch::HsaResult result = packet.result;
   const std::uint64_t signal = signal_of(packet);
   Job job = job_of(Scope::rejected, packet);
   job.packet = nullptr;

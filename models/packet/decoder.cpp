@@ -7,15 +7,15 @@
 
 namespace heddle::packet {
 
+using arch::HsaResult;
 using arch::HsaStatus;
 using arch::PacketType;
-using arch::Verdict;
 using Use = MemoryTag::Use;
 
 namespace {
 
 // Of several kernels the first one counts, whichever answer comes first.
-void note_bad_kernel(Packet& packet, std::uint32_t kernel, const Verdict& result) {
+void note_bad_kernel(Packet& packet, std::uint32_t kernel, const HsaResult& result) {
   if (!packet.result.ok() && kernel >= packet.bad_kernel) return;
   packet.result = result;
   packet.bad_kernel = kernel;
@@ -85,9 +85,9 @@ double Decoder::decode(Packet& packet) {
   }
 }
 
-Verdict Decoder::decode_dispatch(Packet& packet) {
+HsaResult Decoder::decode_dispatch(Packet& packet) {
   arch::KernelDispatch dispatch;
-  Verdict result = arch::decode(packet.bytes, dispatch);
+  HsaResult result = arch::decode(packet.bytes, dispatch);
   if (!result.ok()) return result;
   packet.entry = dispatch.reserved0;
   result = validator_.validate(dispatch.fields);
@@ -104,8 +104,8 @@ Verdict Decoder::decode_dispatch(Packet& packet) {
   return {};
 }
 
-Verdict Decoder::decode_other(Packet& packet) {
-  Verdict result;
+HsaResult Decoder::decode_other(Packet& packet) {
+  HsaResult result;
   const auto take = [&](const auto& decoded) {
     if (!result.ok()) return;
     packet.other.scopes = decoded.scopes;
@@ -126,9 +126,9 @@ Verdict Decoder::decode_other(Packet& packet) {
 }
 
 // What the packet needs of the table is copied before anything is launched (PKT-06).
-Verdict Decoder::decode_condensed(Packet& packet) {
+HsaResult Decoder::decode_condensed(Packet& packet) {
   std::uint8_t entries = 0;
-  const Verdict result = entries_needed(packet.bytes, entries);
+  const HsaResult result = entries_needed(packet.bytes, entries);
   if (!result.ok()) {
     packet.bad_kernel = first_bad_diff(packet.bytes);
     return result;
@@ -143,7 +143,7 @@ Verdict Decoder::decode_condensed(Packet& packet) {
     return {HsaStatus::invalid_argument, "an entry of the reference state table is empty"};
   }
   if (params().table == TablePlace::scratch) {
-    const Verdict expanded = expand_kernels(packet, table);
+    const HsaResult expanded = expand_kernels(packet, table);
     if (expanded.ok()) read_objects(packet);
     return expanded;
   }
@@ -161,7 +161,7 @@ void Decoder::read_entries(Packet& packet, std::uint8_t entries) {
 
 void Decoder::entry_read(Packet& packet, const MemoryAnswer& answer) {
   arch::DispatchFields fields;
-  Verdict result{HsaStatus::error, "the reference state table cannot be read"};
+  HsaResult result{HsaStatus::error, "the reference state table cannot be read"};
   if (answer.ok) result = decode_entry(packet_bytes(answer), answer.tag.part, fields);
   if (result.ok()) {
     packet.entries->store(answer.tag.part, fields);
@@ -176,9 +176,9 @@ void Decoder::entry_read(Packet& packet, const MemoryAnswer& answer) {
   finish(packet);
 }
 
-Verdict Decoder::expand_kernels(Packet& packet, const ReferenceTable& table) {
+HsaResult Decoder::expand_kernels(Packet& packet, const ReferenceTable& table) {
   CondensedKernels kernels;
-  Verdict result = expand(packet.bytes, table, kernels, packet.bad_kernel);
+  HsaResult result = expand(packet.bytes, table, kernels, packet.bad_kernel);
   if (!result.ok()) return result;
   packet.kernels.resize(kernels.count);
   for (std::uint32_t i = 0; i < kernels.count; ++i) {
@@ -211,7 +211,7 @@ void Decoder::read_objects(Packet& packet) {
 
 void Decoder::object_read(Packet& packet, const MemoryAnswer& answer) {
   arch::KernelObject object;
-  Verdict result{HsaStatus::invalid_code_object, "the kernel object cannot be read"};
+  HsaResult result{HsaStatus::invalid_code_object, "the kernel object cannot be read"};
   if (answer.ok) result = arch::decode(answer.data, object);
   if (!result.ok()) return note_bad_kernel(packet, answer.tag.part, result);
   const std::uint64_t address = packet.kernels[answer.tag.part].fields.kernel_object;
@@ -234,11 +234,11 @@ void Decoder::finish(Packet& packet) {
 }
 
 // Nothing of a bad packet launches (PKT-09): all its kernels are validated before the first one starts.
-Verdict Decoder::validate(Packet& packet) {
+HsaResult Decoder::validate(Packet& packet) {
   const std::uint8_t subcontext = queues().setup(packet.queue).subcontext;
   for (std::uint32_t i = 0; i < packet.kernels.size(); ++i) {
     Kernel& kernel = packet.kernels[i];
-    const Verdict result = validator_.validate(kernel.fields, kernel.object, subcontext, kernel.shape);
+    const HsaResult result = validator_.validate(kernel.fields, kernel.object, subcontext, kernel.shape);
     if (!result.ok()) {
       packet.bad_kernel = i;
       return result;

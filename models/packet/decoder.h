@@ -84,16 +84,16 @@ class Decoder final : public PipelineStage {
 
   void serve();
   double decode(Packet& packet);
-  arch::Verdict decode_dispatch(Packet& packet);
-  static arch::Verdict decode_other(Packet& packet);
-  arch::Verdict decode_condensed(Packet& packet);
+  arch::HsaResult decode_dispatch(Packet& packet);
+  static arch::HsaResult decode_other(Packet& packet);
+  arch::HsaResult decode_condensed(Packet& packet);
   void read_entries(Packet& packet, std::uint8_t entries);
   void entry_read(Packet& packet, const MemoryAnswer& answer);
-  arch::Verdict expand_kernels(Packet& packet, const ReferenceTable& table);
+  arch::HsaResult expand_kernels(Packet& packet, const ReferenceTable& table);
   void read_objects(Packet& packet);
   void object_read(Packet& packet, const MemoryAnswer& answer);
   void finish(Packet& packet);
-  arch::Verdict validate(Packet& packet);
+  arch::HsaResult validate(Packet& packet);
   void store_entry(Packet& packet);
   void entry_written(Packet& packet, const MemoryAnswer& answer);
 

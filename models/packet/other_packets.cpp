@@ -14,6 +14,7 @@
 namespace heddle::packet {
 
 using arch::HsaStatus;
+using arch::PacketType;
 using protocol::QueueCommand;
 using protocol::QueueState;
 
@@ -105,7 +106,7 @@ void QueueControl::try_close(std::uint32_t queue) {
   tell_state(queue, HsaStatus::success, ring.read_index());
 }
 
-void QueueControl::fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::Verdict& result) {
+void QueueControl::fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::HsaResult& result) {
   context_.reporter.stats().count_error(result.status);
   if (!context_.queues.active(queue)) return;  // it has stopped already
   context_.queues.stop(queue, {result.why, result.status, index});
@@ -134,7 +135,6 @@ void QueueControl::collect_waits(WaitGraph& graph, std::uint32_t queue) const {
   }
 }
 
-using arch::PacketType;
 using Use = MemoryTag::Use;
 
 OtherPackets::OtherPackets(const StageContext& context, const Neighbours& to,

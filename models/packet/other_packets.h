@@ -33,7 +33,7 @@ class QueueControl final : public QueueSupervisor {
 
   // From the host interface.
   void on_command(const protocol::QueueCommandPacket& command, std::uint32_t);
-  void fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::Verdict& result) override;
+  void fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::HsaResult& result) override;
   void try_close(std::uint32_t queue) override;
   void collect_waits(WaitGraph& graph, std::uint32_t queue) const;
 

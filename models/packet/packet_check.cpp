@@ -7,15 +7,15 @@
 namespace heddle::packet {
 namespace {
 
+using arch::HsaResult;
 using arch::HsaStatus;
-using arch::Verdict;
 
 constexpr std::uint32_t kDimensionBits = 3;  // in setup
 
-constexpr Verdict bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
-constexpr Verdict too_much(const char* why) { return {HsaStatus::out_of_resources, why}; }
+constexpr HsaResult bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
+constexpr HsaResult too_much(const char* why) { return {HsaStatus::out_of_resources, why}; }
 
-Verdict check_sizes(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
+HsaResult check_sizes(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
   const std::uint32_t dimensions = fields.setup & kDimensionBits;
   if (dimensions == 0) return bad_argument("a dispatch without dimensions");
   std::uint64_t threads = 1;
@@ -27,11 +27,11 @@ Verdict check_sizes(const arch::DispatchFields& fields, const arch::SmLimits& li
     if (fields.grid[i] < fields.workgroup[i]) return bad_argument("the grid is smaller than a workgroup");
     threads *= fields.workgroup[i];
   }
-  return threads <= limits.max_threads_per_cta ? Verdict{}
+  return threads <= limits.max_threads_per_cta ? HsaResult{}
                                                : bad_argument("a workgroup has more work-items than a CTA can");
 }
 
-Verdict check_grid(const arch::DispatchFields& fields) {
+HsaResult check_grid(const arch::DispatchFields& fields) {
   constexpr std::array<std::uint32_t, 3> kMost{arch::kMaxGridX, arch::kMaxGridY, arch::kMaxGridZ};
   for (std::size_t i = 0; i < 3; ++i) {
     const std::uint64_t groups = (std::uint64_t{fields.grid[i]} + fields.workgroup[i] - 1) / fields.workgroup[i];
@@ -40,7 +40,7 @@ Verdict check_grid(const arch::DispatchFields& fields) {
   return {};
 }
 
-Verdict check_addresses(const arch::DispatchFields& fields) {
+HsaResult check_addresses(const arch::DispatchFields& fields) {
   if (fields.kernarg % arch::kKernargAlignment != 0) return bad_argument("kernarg is not aligned to 16 bytes");
   const std::uint64_t object = fields.kernel_object;
   if (object == 0 || object % arch::kKernelObjectBytes != 0 || arch::in_host_window(object)) {
@@ -56,7 +56,7 @@ constexpr std::array<const char*, arch::kResources> kTooMuch{
     "a workgroup takes more CTA slots than an SM has", "a workgroup takes more barriers than an SM has",
 };
 
-Verdict check_resources(const arch::KernelShape& shape, const arch::SmLimits& limits) {
+HsaResult check_resources(const arch::KernelShape& shape, const arch::SmLimits& limits) {
   if (shape.registers_per_thread > limits.max_registers_per_thread) {
     return too_much("the kernel has more registers per thread than a thread can have");
   }
@@ -68,7 +68,7 @@ Verdict check_resources(const arch::KernelShape& shape, const arch::SmLimits& li
   return {};
 }
 
-Verdict check_clusters(const arch::KernelShape& shape, bool partial) {
+HsaResult check_clusters(const arch::KernelShape& shape, bool partial) {
   if (!arch::why_malformed(shape.grid, shape.cluster, ~std::uint32_t{0}).empty()) {
     return bad_argument("the clusters of the kernel object do not divide the grid");
   }
@@ -88,22 +88,22 @@ bool same(const arch::KernelShape& a, const arch::KernelShape& b) {
 
 }  // namespace
 
-Verdict check(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
+HsaResult check(const arch::DispatchFields& fields, const arch::SmLimits& limits) {
   arch::SynchScopes scopes;
-  if (const Verdict result = arch::decode(scopes, fields.synch_scopes); !result.ok()) return result;
+  if (const HsaResult result = arch::decode(scopes, fields.synch_scopes); !result.ok()) return result;
   if ((fields.setup & ~kDimensionBits) != 0) {
     return {HsaStatus::invalid_packet_format, "reserved bits of setup are set, or it has more than 3 dimensions"};
   }
-  if (const Verdict result = check_sizes(fields, limits); !result.ok()) return result;
-  if (const Verdict result = check_grid(fields); !result.ok()) return result;
-  if (const Verdict result = check_addresses(fields); !result.ok()) return result;
+  if (const HsaResult result = check_sizes(fields, limits); !result.ok()) return result;
+  if (const HsaResult result = check_grid(fields); !result.ok()) return result;
+  if (const HsaResult result = check_addresses(fields); !result.ok()) return result;
   if (fields.group_segment > limits.max_shared_per_cta) {
     return too_much("a workgroup takes more shared memory than a CTA can have");
   }
   return {};
 }
 
-Verdict check(const arch::DispatchFields& fields, const arch::KernelObject& object, const arch::SmLimits& limits) {
+HsaResult check(const arch::DispatchFields& fields, const arch::KernelObject& object, const arch::SmLimits& limits) {
   const std::uint64_t threads = std::uint64_t{fields.workgroup[0]} * fields.workgroup[1] * fields.workgroup[2];
   if (object.threads_limit != 0 && threads > object.threads_limit) {
     return bad_argument("a workgroup has more work-items than the kernel object allows");
@@ -112,13 +112,13 @@ Verdict check(const arch::DispatchFields& fields, const arch::KernelObject& obje
     return too_much("a workgroup takes more shared memory than a CTA can have");
   }
   const arch::KernelShape shape = arch::shape_of(fields, object, 0);
-  if (const Verdict result = check_resources(shape, limits); !result.ok()) return result;
+  if (const HsaResult result = check_resources(shape, limits); !result.ok()) return result;
   return check_clusters(shape, arch::items_of(fields).any());
 }
 
-Verdict KernelValidator::validate(const arch::DispatchFields& fields, const arch::KernelObject& object,
-                                  std::uint8_t subcontext, arch::KernelShape& shape) {
-  const Verdict result = check(fields, object, limits_);
+HsaResult KernelValidator::validate(const arch::DispatchFields& fields, const arch::KernelObject& object,
+                                    std::uint8_t subcontext, arch::KernelShape& shape) {
+  const HsaResult result = check(fields, object, limits_);
   if (!result.ok()) return result;
   if (object.program != arch::kNoCode && !codes_.has(object.program)) {
     return {HsaStatus::invalid_code_object, "there is no such program"};

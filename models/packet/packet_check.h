@@ -16,13 +16,14 @@ namespace heddle::packet {
 // invalid_code_object: kernel object 0, not aligned to kKernelObjectBytes, or in the host's memory. invalid_signal: a
 // handle that is not aligned. out_of_resources: a group segment beyond what a CTA can have. The first that applies, in
 // about this order.
-arch::Verdict check(const arch::DispatchFields& fields, const arch::SmLimits& limits);
+arch::HsaResult check(const arch::DispatchFields& fields, const arch::SmLimits& limits);
 
 // Fields that passed, with the object that they name: threads limit (invalid_argument), registers and static +
 // dynamic shared memory within an SM (out_of_resources), clusters that divide the grid and are well-formed
 // (invalid_argument). A grid with partial workgroups can have no clusters (invalid_argument). That its program exists,
 // and that its clusters fit into the machine, is for the KernelValidator to say.
-arch::Verdict check(const arch::DispatchFields& fields, const arch::KernelObject& object, const arch::SmLimits& limits);
+arch::HsaResult check(const arch::DispatchFields& fields, const arch::KernelObject& object,
+                      const arch::SmLimits& limits);
 
 // Whether the distributor can ever place the kernel's CTAs and clusters (CWD-25). An empty text: it can.
 class FitCheck {
@@ -39,10 +40,10 @@ class KernelValidator {
   KernelValidator(const arch::SmLimits& limits, const arch::CodeStore& codes, const FitCheck& fit)
       : limits_(limits), codes_(codes), fit_(fit) {}
 
-  arch::Verdict validate(const arch::DispatchFields& fields) const { return check(fields, limits_); }
+  arch::HsaResult validate(const arch::DispatchFields& fields) const { return check(fields, limits_); }
   // `shape` becomes what fields and object ask for together.
-  arch::Verdict validate(const arch::DispatchFields& fields, const arch::KernelObject& object, std::uint8_t subcontext,
-                         arch::KernelShape& shape);
+  arch::HsaResult validate(const arch::DispatchFields& fields, const arch::KernelObject& object,
+                           std::uint8_t subcontext, arch::KernelShape& shape);
   void reset() { answers_.clear(); }
 
  private:

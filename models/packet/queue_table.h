@@ -156,7 +156,7 @@ class QueueTable {
 class QueueSupervisor {
  public:
   // The queue stops (PKT-09): nothing more of it is fetched or launched; kernels that have been launched end as usual.
-  virtual void fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::Verdict& result) = 0;
+  virtual void fail(std::uint32_t queue, std::uint64_t index, std::uint32_t kernel, const arch::HsaResult& result) = 0;
   // Something that may have kept the queue from closing has ended.
   virtual void try_close(std::uint32_t queue) = 0;
 

@@ -5,8 +5,8 @@
 namespace heddle::packet {
 namespace {
 
+using arch::HsaResult;
 using arch::HsaStatus;
-using arch::Verdict;
 
 constexpr std::uint32_t kScopesField = 0;
 constexpr std::uint32_t kSignalField = 12;
@@ -18,15 +18,15 @@ struct Diffs {
 
 // What the packet asks of one of its kernels (PKT-07): barrier and acquire of the first and release and signal of the
 // last are the packet's; another's release and signal count only if its diff has them.
-Verdict expand_one(const arch::Diff& diff, const ReferenceTable& table, bool first, bool last,
-                   CondensedKernel& kernel) {
+HsaResult expand_one(const arch::Diff& diff, const ReferenceTable& table, bool first, bool last,
+                     CondensedKernel& kernel) {
   if (!table.valid(diff.reference)) return {HsaStatus::invalid_argument, "a reference to an empty table entry"};
   const auto has = [&diff](std::uint32_t field) { return (diff.vector >> field & 1U) != 0; };
   kernel = {};
   kernel.fields = table.at(diff.reference);
   arch::apply(diff, kernel.fields);
   arch::SynchScopes scopes;
-  if (const Verdict result = arch::decode(scopes, kernel.fields.synch_scopes); !result.ok()) return result;
+  if (const HsaResult result = arch::decode(scopes, kernel.fields.synch_scopes); !result.ok()) return result;
   kernel.barrier = scopes.barrier;
   if (first) kernel.acquire = scopes.acquire;
   if (last || has(kScopesField)) kernel.release = scopes.release;
@@ -72,8 +72,8 @@ arch::PacketBytes encode_entry(std::uint32_t entry, const arch::DispatchFields& 
   return arch::encode({fields, static_cast<std::uint16_t>(entry), 0}, arch::PacketType::reference_dispatch);
 }
 
-Verdict decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields) {
-  constexpr Verdict kNoEntry{HsaStatus::invalid_argument, "what lies in memory is not the table entry"};
+HsaResult decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields) {
+  constexpr HsaResult kNoEntry{HsaStatus::invalid_argument, "what lies in memory is not the table entry"};
   arch::KernelDispatch packet;
   if (arch::type_of(bytes) != arch::PacketType::reference_dispatch || !arch::decode(bytes, packet).ok())
     return kNoEntry;
@@ -82,10 +82,10 @@ Verdict decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::
   return {};
 }
 
-Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries) {
+HsaResult entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries) {
   Diffs diffs;
   entries = 0;
-  const Verdict result = arch::decode(bytes, diffs.items, diffs.count);
+  const HsaResult result = arch::decode(bytes, diffs.items, diffs.count);
   if (!result.ok()) return result;
   for (std::uint32_t i = 0; i < diffs.count; ++i) {
     entries = static_cast<std::uint8_t>(entries | 1U << diffs.items[i].reference);
@@ -107,16 +107,16 @@ std::uint32_t first_kernel_of(const arch::PacketBytes& bytes, std::uint8_t entri
   return kernel;
 }
 
-Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
-               std::uint32_t& bad) {
+HsaResult expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
+                 std::uint32_t& bad) {
   Diffs diffs;
   kernels.count = 0;
-  const Verdict result = arch::decode(bytes, diffs.items, diffs.count);
+  const HsaResult result = arch::decode(bytes, diffs.items, diffs.count);
   bad = result.ok() ? 0 : first_bad_diff(bytes);
   if (!result.ok()) return result;
   for (; bad < diffs.count; ++bad) {
     const bool last = bad + 1 == diffs.count;
-    const Verdict of_kernel = expand_one(diffs.items[bad], table, bad == 0, last, kernels.kernels[bad]);
+    const HsaResult of_kernel = expand_one(diffs.items[bad], table, bad == 0, last, kernels.kernels[bad]);
     if (!of_kernel.ok()) return of_kernel;
   }
   kernels.count = diffs.count;

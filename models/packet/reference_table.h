@@ -55,7 +55,7 @@ class ReferenceTables {
 // An entry in memory has the bytes of a kernel dispatch packet of type 6 with its number in reserved0 (PKT-11).
 arch::PacketBytes encode_entry(std::uint32_t entry, const arch::DispatchFields& fields);
 // invalid_argument if what lies there is no such entry: software has overwritten it.
-arch::Verdict decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields);
+arch::HsaResult decode_entry(const arch::PacketBytes& bytes, std::uint32_t entry, arch::DispatchFields& fields);
 
 // The kernels of a condensed packet, decoded as a whole before the first is launched (PKT-06): entries with their diffs
 // applied, and what the packet asks of each (PKT-07).
@@ -74,14 +74,14 @@ struct CondensedKernels {
   std::array<CondensedKernel, arch::kDiffValues> kernels;
 };
 // Which entries a packet needs, before any is read: bit = entry.
-arch::Verdict entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries);
+arch::HsaResult entries_needed(const arch::PacketBytes& bytes, std::uint8_t& entries);
 // In a packet whose format is wrong: the first kernel whose diff is; the last one if what lies behind the diffs is.
 std::uint32_t first_bad_diff(const arch::PacketBytes& bytes);
 // In a packet whose format is right: the first kernel that names one of these entries.
 std::uint32_t first_kernel_of(const arch::PacketBytes& bytes, std::uint8_t entries);
 // Empty entries: invalid_argument. Fields are not validated beyond their scopes. `bad`: the kernel that is wrong, if
 // one is; `kernels.count` is then 0.
-arch::Verdict expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
-                     std::uint32_t& bad);
+arch::HsaResult expand(const arch::PacketBytes& bytes, const ReferenceTable& table, CondensedKernels& kernels,
+                       std::uint32_t& bad);
 
 }  // namespace heddle::packet

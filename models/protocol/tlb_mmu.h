@@ -10,7 +10,7 @@ namespace heddle::protocol {
 struct TranslatePacket {
   std::uint64_t page = 0;  // virtual address, a multiple of the smallest page
   std::uint8_t subcontext = 0;
-  std::uint32_t tag = 0;  // the asker's own
+  std::uint32_t tag = 0;  // the requester's own
 };
 
 struct TranslatedPacket {

@@ -11,8 +11,37 @@
 namespace heddle::sm {
 
 using arch::FaultKind;
+using arch::kMbarrierBytes;
+using arch::MbarrierResult;
+using arch::MbarrierTest;
 using arch::OpCode;
 using arch::Operation;
+using arch::Scope;
+using arch::Space;
+
+namespace {
+
+bool orders(const Operation& operation) { return operation.scope != Scope::cta; }
+
+bool is_wait(OpCode code) { return code == OpCode::mbarrier_wait || code == OpCode::mbarrier_test; }
+
+MbarrierResult changed(const Operation& operation, std::uint32_t lane, std::uint64_t& object, std::uint32_t& parity) {
+  const std::uint64_t first = operation.data[lane][0];
+  switch (operation.code) {
+    case OpCode::mbarrier_init:
+      return arch::mbarrier_init(object, first);
+    case OpCode::mbarrier_invalidate:
+      return arch::mbarrier_invalidate(object);
+    case OpCode::mbarrier_expect:
+      return arch::mbarrier_expect(object, first);
+    case OpCode::mbarrier_complete:
+      return arch::mbarrier_complete(object, first);
+    default:
+      return arch::mbarrier_arrive(object, first, operation.data[lane][1], &parity);
+  }
+}
+
+}  // namespace
 
 IssueResult BarrierUnit::issue(std::uint32_t slot, const Operation& operation) {
   if (operation.code == OpCode::barrier) return arrive(slot, operation);
@@ -128,36 +157,6 @@ void BarrierUnit::pass(Cta& cta, Cycle when) {
   const protocol::CgaId id = *cta.start.tag.cga_id;
   clusters_.barrier(place_.gpc, id, cta.cluster.phases > clusters_.phases(place_.gpc, id), waited);
 }
-
-namespace {
-
-using arch::kMbarrierBytes;
-using arch::MbarrierResult;
-using arch::MbarrierTest;
-using arch::Scope;
-using arch::Space;
-
-bool orders(const Operation& operation) { return operation.scope != Scope::cta; }
-
-bool is_wait(OpCode code) { return code == OpCode::mbarrier_wait || code == OpCode::mbarrier_test; }
-
-MbarrierResult changed(const Operation& operation, std::uint32_t lane, std::uint64_t& object, std::uint32_t& parity) {
-  const std::uint64_t first = operation.data[lane][0];
-  switch (operation.code) {
-    case OpCode::mbarrier_init:
-      return arch::mbarrier_init(object, first);
-    case OpCode::mbarrier_invalidate:
-      return arch::mbarrier_invalidate(object);
-    case OpCode::mbarrier_expect:
-      return arch::mbarrier_expect(object, first);
-    case OpCode::mbarrier_complete:
-      return arch::mbarrier_complete(object, first);
-    default:
-      return arch::mbarrier_arrive(object, first, operation.data[lane][1], &parity);
-  }
-}
-
-}  // namespace
 
 // Every lane must name an object.
 std::optional<IssueFault> MbarrierUnit::check(std::uint32_t slot, const Operation& operation) const {

@@ -32,6 +32,119 @@ void enable_inside(protocol::MemoryRequest& request, const BulkTarget& target) {
   request.set_byte_enable_length(end - first);
 }
 
+using arch::kLineBytes;
+using arch::kSwizzleUnit;
+using arch::Swizzle;
+using arch::SwizzleTable;
+
+// Bytes [from, to) of a piece, and where they begin in the window before the swizzle.
+struct Span {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint32_t shared = 0;
+
+  std::uint32_t bytes() const { return to - from; }
+};
+
+Span whole(const arch::TensorPiece& piece) { return {0, piece.bytes, piece.shared}; }
+Span inside_of(const arch::TensorPiece& piece) {
+  const std::uint32_t first = piece.inside.lowest();
+  return {first, piece.inside.highest() + 1, piece.shared + first};
+}
+
+bool touches(const ByteMask& mask, std::uint32_t from, std::uint32_t to) {
+  const ByteMask range = ByteMask::range(from, to);
+  return (mask.low & range.low) != 0 || (mask.high & range.high) != 0;
+}
+
+// visit(offset in the window, first byte of the piece, bytes) for what of each unit belongs to the span, in order,
+// until it says no.
+template <class Visit>
+void each_unit(const SwizzleTable& swizzles, Swizzle swizzle, const Span& span, Visit&& visit) {
+  std::uint32_t at = span.shared;
+  std::uint32_t byte = span.from;
+  while (byte < span.to) {
+    const std::uint32_t bytes = std::min(kSwizzleUnit - at % kSwizzleUnit, span.to - byte);
+    if (!visit(swizzles(swizzle, at), byte, bytes)) return;
+    at += bytes;
+    byte += bytes;
+  }
+}
+
+// The swizzle moves units within rows of 128 bytes, so that mostly the end of the last row decides. `needed`: bytes
+// that count.
+bool fits(std::uint32_t size, const SwizzleTable& swizzles, const BulkTarget& target, const Span& span,
+          const ByteMask& needed, BulkPlaced& result) {
+  const std::uint64_t end =
+      (std::uint64_t{span.shared} + span.bytes() + kLineBytes - 1) & ~std::uint64_t{kLineBytes - 1};
+  if (end <= size) return true;
+  if (std::uint64_t{span.shared} + span.bytes() > ~std::uint32_t{0}) {
+    result.status = DsmemStatus::out_of_range;
+    result.offset = span.shared;
+    return false;
+  }
+  each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      if (at + i < size || !needed.test(byte + i)) continue;
+      result.status = DsmemStatus::out_of_range;
+      result.offset = at + i;
+      return false;
+    }
+    return true;
+  });
+  return result.status == DsmemStatus::ok;
+}
+
+// A row of 128 bytes has each of the bank groups once, in whatever order.
+std::uint32_t cycles_of(const SwizzleTable& swizzles, Swizzle swizzle, const Span& span) {
+  if (span.shared / kLineBytes == (span.shared + span.bytes() - 1) / kLineBytes) return 1;
+  std::array<std::uint32_t, kLineBytes / kSwizzleUnit + 1> units{};
+  std::uint32_t count = 0;
+  each_unit(swizzles, swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t) {
+    units[count++] = at & ~(kSwizzleUnit - 1);
+    return true;
+  });
+  return arch::unit_cycles(units.data(), count);
+}
+
+void scatter(std::uint8_t* window, const SwizzleTable& swizzles, Swizzle swizzle, const Span& span,
+             const std::uint8_t* from) {
+  if (swizzle == Swizzle::none) {
+    std::memcpy(window + span.shared, from, span.bytes());
+    return;
+  }
+  if (span.shared % kSwizzleUnit == 0 && span.bytes() % kSwizzleUnit == 0) {
+    for (std::uint32_t i = 0; i < span.bytes(); i += kSwizzleUnit) {
+      std::memcpy(window + swizzles(swizzle, span.shared + i), from + i, kSwizzleUnit);
+    }
+    return;
+  }
+  each_unit(swizzles, swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
+    std::memcpy(window + at, from + (byte - span.from), bytes);
+    return true;
+  });
+}
+
+// Granules of poison are larger than units, so rows are looked at as a whole.
+void mark(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzles, const BulkTarget& target,
+          bool poisoned) {
+  const Span span = whole(target.piece);
+  if (memory.any_poison()) {
+    std::array<std::uint8_t, std::size_t{2} * kLineBytes> written{};
+    const std::uint32_t first = span.shared / kLineBytes * kLineBytes;
+    each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
+      std::memset(written.data() + (at - first), 0xFF, bytes);
+      return true;
+    });
+    memory.covered(window, first, written.size(), written.data());
+  }
+  if (!poisoned) return;
+  each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
+    if (touches(target.piece.inside, byte, byte + bytes)) memory.poison(window, at, bytes);
+    return true;
+  });
+}
+
 }  // namespace
 
 BulkData::BulkData(Timebase& time, const MemoryParams& params, const SmContext& place,
@@ -196,123 +309,6 @@ void BulkData::send_answered(const protocol::DsmemPacket& reply, Cycle when) {
   reply.request->release();
   links_.reads.send_at(when, answer);
 }
-
-namespace {
-
-using arch::kLineBytes;
-using arch::kSwizzleUnit;
-using arch::Swizzle;
-using arch::SwizzleTable;
-
-// Bytes [from, to) of a piece, and where they begin in the window before the swizzle.
-struct Span {
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
-  std::uint32_t shared = 0;
-
-  std::uint32_t bytes() const { return to - from; }
-};
-
-Span whole(const arch::TensorPiece& piece) { return {0, piece.bytes, piece.shared}; }
-Span inside_of(const arch::TensorPiece& piece) {
-  const std::uint32_t first = piece.inside.lowest();
-  return {first, piece.inside.highest() + 1, piece.shared + first};
-}
-
-bool touches(const ByteMask& mask, std::uint32_t from, std::uint32_t to) {
-  const ByteMask range = ByteMask::range(from, to);
-  return (mask.low & range.low) != 0 || (mask.high & range.high) != 0;
-}
-
-// visit(offset in the window, first byte of the piece, bytes) for what of each unit belongs to the span, in order,
-// until it says no.
-template <class Visit>
-void each_unit(const SwizzleTable& swizzles, Swizzle swizzle, const Span& span, Visit&& visit) {
-  std::uint32_t at = span.shared;
-  std::uint32_t byte = span.from;
-  while (byte < span.to) {
-    const std::uint32_t bytes = std::min(kSwizzleUnit - at % kSwizzleUnit, span.to - byte);
-    if (!visit(swizzles(swizzle, at), byte, bytes)) return;
-    at += bytes;
-    byte += bytes;
-  }
-}
-
-// The swizzle moves units within rows of 128 bytes, so that mostly the end of the last row decides. `needed`: bytes
-// that count.
-bool fits(std::uint32_t size, const SwizzleTable& swizzles, const BulkTarget& target, const Span& span,
-          const ByteMask& needed, BulkPlaced& result) {
-  const std::uint64_t end =
-      (std::uint64_t{span.shared} + span.bytes() + kLineBytes - 1) & ~std::uint64_t{kLineBytes - 1};
-  if (end <= size) return true;
-  if (std::uint64_t{span.shared} + span.bytes() > ~std::uint32_t{0}) {
-    result.status = DsmemStatus::out_of_range;
-    result.offset = span.shared;
-    return false;
-  }
-  each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
-    for (std::uint32_t i = 0; i < bytes; ++i) {
-      if (at + i < size || !needed.test(byte + i)) continue;
-      result.status = DsmemStatus::out_of_range;
-      result.offset = at + i;
-      return false;
-    }
-    return true;
-  });
-  return result.status == DsmemStatus::ok;
-}
-
-// A row of 128 bytes has each of the bank groups once, in whatever order.
-std::uint32_t cycles_of(const SwizzleTable& swizzles, Swizzle swizzle, const Span& span) {
-  if (span.shared / kLineBytes == (span.shared + span.bytes() - 1) / kLineBytes) return 1;
-  std::array<std::uint32_t, kLineBytes / kSwizzleUnit + 1> units{};
-  std::uint32_t count = 0;
-  each_unit(swizzles, swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t) {
-    units[count++] = at & ~(kSwizzleUnit - 1);
-    return true;
-  });
-  return arch::unit_cycles(units.data(), count);
-}
-
-void scatter(std::uint8_t* window, const SwizzleTable& swizzles, Swizzle swizzle, const Span& span,
-             const std::uint8_t* from) {
-  if (swizzle == Swizzle::none) {
-    std::memcpy(window + span.shared, from, span.bytes());
-    return;
-  }
-  if (span.shared % kSwizzleUnit == 0 && span.bytes() % kSwizzleUnit == 0) {
-    for (std::uint32_t i = 0; i < span.bytes(); i += kSwizzleUnit) {
-      std::memcpy(window + swizzles(swizzle, span.shared + i), from + i, kSwizzleUnit);
-    }
-    return;
-  }
-  each_unit(swizzles, swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
-    std::memcpy(window + at, from + (byte - span.from), bytes);
-    return true;
-  });
-}
-
-// Granules of poison are larger than units, so rows are looked at as a whole.
-void mark(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzles, const BulkTarget& target,
-          bool poisoned) {
-  const Span span = whole(target.piece);
-  if (memory.any_poison()) {
-    std::array<std::uint8_t, std::size_t{2} * kLineBytes> written{};
-    const std::uint32_t first = span.shared / kLineBytes * kLineBytes;
-    each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
-      std::memset(written.data() + (at - first), 0xFF, bytes);
-      return true;
-    });
-    memory.covered(window, first, written.size(), written.data());
-  }
-  if (!poisoned) return;
-  each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
-    if (touches(target.piece.inside, byte, byte + bytes)) memory.poison(window, at, bytes);
-    return true;
-  });
-}
-
-}  // namespace
 
 BulkPlaced write_piece(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzles,
                        const BulkTarget& target, const std::uint8_t* data, bool poisoned) {

@@ -7,6 +7,9 @@
 #include "sm/dsmem_paths.h"
 
 namespace heddle::sm {
+
+using protocol::ClusterNoticePacket;
+
 namespace {
 
 constexpr std::size_t kCgaIds = 256;  // a gpc_local_cga_id has 8 bits
@@ -137,7 +140,6 @@ std::uint32_t ClusterTables::match(protocol::CgaId cga_id, std::uint32_t rank) c
   return kNone;
 }
 
-using protocol::ClusterNoticePacket;
 using State = ResidentCga::State;
 
 void ResidentCgas::reset() {

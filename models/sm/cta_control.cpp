@@ -19,6 +19,10 @@
 #include "sm/warp_scheduler.h"
 
 namespace heddle::sm {
+
+using protocol::ClusterNoticePacket;
+using protocol::ClusterOrderPacket;
+
 namespace {
 
 // Events; the argument is the CTA slot.
@@ -60,9 +64,6 @@ arch::WarpPlace place_of(const Cta& cta, std::uint32_t number) {
 }
 
 }  // namespace
-
-using protocol::ClusterNoticePacket;
-using protocol::ClusterOrderPacket;
 
 CtaControl::CtaControl(const UnitContext& context, const arch::CodeStore& code, const arch::LaunchMemory& nested,
                        std::uint64_t seed, const Units& units, const Memory& memory, const Links& links)

@@ -17,6 +17,17 @@ namespace {
                    "restore what save() gave, whole");
 }
 
+// What of the unified memory can be shared memory; the rest is L1. As published for compute capability 9.0.
+constexpr std::array<std::uint32_t, 10> kCarveOuts = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
+constexpr std::uint32_t kKib = 1024;
+
+// Bytes that the resource accounting counts for a window of that size.
+std::uint32_t held_for(const arch::SmLimits& limits, std::uint64_t size) {
+  const std::uint64_t bytes = size + limits.shared_reserve;
+  const std::uint64_t unit = limits.shared_granularity;
+  return static_cast<std::uint32_t>(unit == 0 ? bytes : (bytes + unit - 1) / unit * unit);
+}
+
 }  // namespace
 
 void CtaBarriers::start(std::uint32_t warps) {
@@ -140,21 +151,6 @@ void CtaTable::reset() {
     cta.mbarrier_waiters.clear();
   }
 }
-
-namespace {
-
-// What of the unified memory can be shared memory; the rest is L1. As published for compute capability 9.0.
-constexpr std::array<std::uint32_t, 10> kCarveOuts = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
-constexpr std::uint32_t kKib = 1024;
-
-// Bytes that the resource accounting counts for a window of that size.
-std::uint32_t held_for(const arch::SmLimits& limits, std::uint64_t size) {
-  const std::uint64_t bytes = size + limits.shared_reserve;
-  const std::uint64_t unit = limits.shared_granularity;
-  return static_cast<std::uint32_t>(unit == 0 ? bytes : (bytes + unit - 1) / unit * unit);
-}
-
-}  // namespace
 
 void CtaMemory::enter(const Cta& cta) {
   held_ += cta.need[arch::Resource::shared_bytes];

@@ -11,6 +11,66 @@
 
 namespace heddle::sm {
 
+using arch::kWarpLanes;
+using arch::LaneMask;
+using arch::MemoryStep;
+using arch::OpCode;
+using arch::Operation;
+
+namespace {
+
+using Kind = ContextTransfer::Access::Kind;
+
+constexpr std::uint16_t kFlightRegisters = 4;  // 16 bytes of each lane
+constexpr std::uint32_t kLaneBytes = 4 * kFlightRegisters;
+
+std::uint16_t registers_of(std::uint32_t flight) { return static_cast<std::uint16_t>(flight * kFlightRegisters); }
+
+void put_word(std::array<std::uint32_t, 4>& data, std::uint64_t value) {
+  data[0] = static_cast<std::uint32_t>(value);
+  data[1] = static_cast<std::uint32_t>(value >> 32);
+}
+
+void fill_step(Operation& operation, const MemoryStep& step) {
+  operation.lanes = 1;
+  operation.width = 8;
+  operation.address[0] = step.address;
+  put_word(operation.data[0], step.value);
+  operation.type = arch::ValueType::u64;
+  switch (step.kind) {
+    case MemoryStep::Kind::read:
+      operation.code = OpCode::load;
+      return;
+    case MemoryStep::Kind::write:
+      operation.code = OpCode::store;
+      return;
+    case MemoryStep::Kind::exchange:
+      operation.atomic = arch::AtomicKind::exchange;
+      break;
+    case MemoryStep::Kind::compare_exchange:
+      operation.atomic = arch::AtomicKind::compare_exchange;
+      operation.compare[0] = step.compare;
+      break;
+    default:
+      operation.atomic = arch::AtomicKind::add;
+  }
+  operation.code = OpCode::atomic;
+}
+
+void fill_chunk(Operation& operation, const ContextTransfer::Access& access) {
+  const bool writes = access.kind == Kind::write;
+  const std::uint32_t lanes = access.bytes / kLaneBytes;
+  operation.code = writes ? OpCode::store : OpCode::load;
+  operation.width = kLaneBytes;
+  operation.lanes = lanes == kWarpLanes ? ~LaneMask{0} : (LaneMask{1} << lanes) - 1;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    operation.address[lane] = access.address + std::uint64_t{lane} * kLaneBytes;
+    if (writes) std::memcpy(operation.data[lane].data(), access.data + std::size_t{lane} * kLaneBytes, kLaneBytes);
+  }
+}
+
+}  // namespace
+
 L2Port::L2Port(Domain& domain, MemoryOut& out, protocol::SmId sm, RequestGate& gate, FenceTracker& fences,
                SmStats& stats)
     : domain_(domain),
@@ -126,65 +186,6 @@ void L2Port::answer(protocol::MemoryRequest& request, Cycle arrival) {
   client_->answered(request, open.owner, arrival);
   fences_.tell(open.epoch, arrival);
 }
-
-namespace {
-
-using arch::kWarpLanes;
-using arch::LaneMask;
-using arch::MemoryStep;
-using arch::OpCode;
-using arch::Operation;
-using Kind = ContextTransfer::Access::Kind;
-
-constexpr std::uint16_t kFlightRegisters = 4;  // 16 bytes of each lane
-constexpr std::uint32_t kLaneBytes = 4 * kFlightRegisters;
-
-std::uint16_t registers_of(std::uint32_t flight) { return static_cast<std::uint16_t>(flight * kFlightRegisters); }
-
-void put_word(std::array<std::uint32_t, 4>& data, std::uint64_t value) {
-  data[0] = static_cast<std::uint32_t>(value);
-  data[1] = static_cast<std::uint32_t>(value >> 32);
-}
-
-void fill_step(Operation& operation, const MemoryStep& step) {
-  operation.lanes = 1;
-  operation.width = 8;
-  operation.address[0] = step.address;
-  put_word(operation.data[0], step.value);
-  operation.type = arch::ValueType::u64;
-  switch (step.kind) {
-    case MemoryStep::Kind::read:
-      operation.code = OpCode::load;
-      return;
-    case MemoryStep::Kind::write:
-      operation.code = OpCode::store;
-      return;
-    case MemoryStep::Kind::exchange:
-      operation.atomic = arch::AtomicKind::exchange;
-      break;
-    case MemoryStep::Kind::compare_exchange:
-      operation.atomic = arch::AtomicKind::compare_exchange;
-      operation.compare[0] = step.compare;
-      break;
-    default:
-      operation.atomic = arch::AtomicKind::add;
-  }
-  operation.code = OpCode::atomic;
-}
-
-void fill_chunk(Operation& operation, const ContextTransfer::Access& access) {
-  const bool writes = access.kind == Kind::write;
-  const std::uint32_t lanes = access.bytes / kLaneBytes;
-  operation.code = writes ? OpCode::store : OpCode::load;
-  operation.width = kLaneBytes;
-  operation.lanes = lanes == kWarpLanes ? ~LaneMask{0} : (LaneMask{1} << lanes) - 1;
-  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-    operation.address[lane] = access.address + std::uint64_t{lane} * kLaneBytes;
-    if (writes) std::memcpy(operation.data[lane].data(), access.data + std::size_t{lane} * kLaneBytes, kLaneBytes);
-  }
-}
-
-}  // namespace
 
 std::uint32_t TransferUnit::begin(std::uint32_t cta_slot, ContextTransfer steps, Cycle when) {
   const std::uint32_t index = transfers_.take();

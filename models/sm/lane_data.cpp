@@ -52,6 +52,26 @@ void split_unit_stride(std::uint64_t address, std::uint32_t width, LineAccesses&
   }
 }
 
+// Little endian hosts only, as the rest of the model's data path.
+template <class T>
+T read(const std::uint8_t* bytes) {
+  T value{};
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+constexpr std::array<std::uint32_t, 4> kEnabled{~0U, ~0U, ~0U, ~0U};
+
+// All lanes, each 4 bytes, side by side: a line is a register.
+bool is_whole_line(const arch::Operation& operation, const LineAccess& access) {
+  if (access.lanes != ~arch::LaneMask{0} || operation.width != 4) return false;
+  std::uint64_t difference = 0;
+  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+    difference |= operation.address[lane] ^ (access.line + 4 * lane);
+  }
+  return difference == 0;
+}
+
 }  // namespace
 
 void coalesce(LaneMask lanes, const arch::PerLane<std::uint64_t>& address, std::uint32_t width, LineAccesses& result) {
@@ -80,30 +100,6 @@ std::uint32_t first_misaligned(LaneMask lanes, const arch::PerLane<std::uint64_t
   }
   return kWarpLanes;
 }
-
-namespace {
-
-// Little endian hosts only, as the rest of the model's data path.
-template <class T>
-T read(const std::uint8_t* bytes) {
-  T value{};
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
-
-constexpr std::array<std::uint32_t, 4> kEnabled{~0U, ~0U, ~0U, ~0U};
-
-// All lanes, each 4 bytes, side by side: a line is a register.
-bool is_whole_line(const arch::Operation& operation, const LineAccess& access) {
-  if (access.lanes != ~arch::LaneMask{0} || operation.width != 4) return false;
-  std::uint64_t difference = 0;
-  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-    difference |= operation.address[lane] ^ (access.line + 4 * lane);
-  }
-  return difference == 0;
-}
-
-}  // namespace
 
 std::uint32_t lane_width(const arch::Operation& operation) {
   switch (operation.code) {

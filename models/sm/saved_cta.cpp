@@ -10,6 +10,10 @@
 #include "common/error.h"
 
 namespace heddle::sm {
+
+using arch::kRecordBytes;
+using arch::MemoryStep;
+
 namespace {
 
 // A saved CTA: "HCTA", version, whose it is, barriers, warps, shared memory, and a check sum of all that (64 bits).
@@ -103,6 +107,15 @@ void check(const SavedCta& cta) {
   CtaBarriers{}.restore(cta.barriers);
 }
 
+constexpr std::uint64_t kUnit = 16;  // bytes of a lane
+constexpr std::uint64_t whole(std::uint64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
+
+std::uint64_t number_at(const std::uint8_t* data, std::uint32_t offset) {
+  std::uint64_t value = 0;
+  for (std::uint32_t i = 8; i-- > 0;) value = value << 8 | data[offset + i];
+  return value;
+}
+
 }  // namespace
 
 std::vector<std::uint8_t> save(const SavedCta& cta) {
@@ -193,22 +206,6 @@ SavedHeader header_of(const SavedLine& line) {
                 arch::get_32(line, arch::saved::kCtaZ)};
   return header;
 }
-
-namespace {
-
-using arch::kRecordBytes;
-using arch::MemoryStep;
-
-constexpr std::uint64_t kUnit = 16;  // bytes of a lane
-constexpr std::uint64_t whole(std::uint64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
-
-std::uint64_t number_at(const std::uint8_t* data, std::uint32_t offset) {
-  std::uint64_t value = 0;
-  for (std::uint32_t i = 8; i-- > 0;) value = value << 8 | data[offset + i];
-  return value;
-}
-
-}  // namespace
 
 bool ContextTransfer::fits(const arch::RecordPool& areas, std::uint64_t state_bytes) {
   return areas.count > 0 && areas.size >= kRecordBytes && state_bytes <= areas.size - kRecordBytes;

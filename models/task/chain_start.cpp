@@ -5,10 +5,10 @@
 
 namespace heddle::task {
 
-using arch::MemoryStep;
-using StepKind = arch::MemoryStep::Kind;
 namespace tmd = arch::tmd;
 namespace context = arch::context;
+using arch::MemoryStep;
+using StepKind = arch::MemoryStep::Kind;
 
 namespace {
 

@@ -10,8 +10,8 @@
 
 namespace heddle::task {
 
-using protocol::DoneStatus;
 namespace tmd = arch::tmd;
+using protocol::DoneStatus;
 
 namespace {
 
@@ -20,7 +20,7 @@ namespace {
 std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read, const ChildRecord& child,
                         arch::KernelObject& object, arch::KernelShape& shape) {
   if (!read.readable) return "there is no kernel object";
-  if (const arch::Verdict verdict = arch::decode(read.object, object); !verdict.ok()) return verdict.why;
+  if (const arch::HsaResult result = arch::decode(read.object, object); !result.ok()) return result.why;
   shape.grid = child.grid;
   shape.block = {object.threads_limit == 0 ? setup.limits.warp_size : object.threads_limit, 1, 1};
   shape.registers_per_thread = object.registers_per_thread;

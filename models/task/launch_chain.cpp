@@ -9,35 +9,10 @@
 
 namespace heddle::task {
 
-using StepKind = arch::MemoryStep::Kind;
 namespace tmd = arch::tmd;
-
-ChildRecord child_record(const RecordLine& line) {
-  const std::uint32_t flags = arch::get_32(line, tmd::kFlags);
-  ChildRecord child;
-  child.context = arch::get_64(line, tmd::kContext);
-  child.kernel = arch::get_64(line, tmd::kKernel);
-  child.grid = {arch::get_32(line, tmd::kGridX), arch::get_32(line, tmd::kGridY), arch::get_32(line, tmd::kGridZ)};
-  child.tmdq = flags & 0xFF;
-  child.mode = static_cast<arch::LaunchMode>(flags >> 8 & 3);
-  child.head = (flags >> 10 & 1) != 0;
-  child.stream = flags >> 16;
-  child.priority = static_cast<std::int32_t>(arch::get_32(line, tmd::kPriority));
-  child.depth = arch::get_32(line, tmd::kDepth);
-  return child;
-}
-
-void LaunchChain::answer_word(std::uint64_t /*old*/) {
-  HEDDLE_CHECK(false, "a value for a chain that did not ask for one");
-}
-
-void LaunchChain::answer_line(const RecordLine& /*line*/) {
-  HEDDLE_CHECK(false, "a line for a chain that did not ask for one");
-}
-
-void LaunchChain::effect(ChainEffect effect) { effects_.push_back(std::move(effect)); }
-
-std::vector<ChainEffect> LaunchChain::take_effects() { return std::exchange(effects_, {}); }
+namespace context = arch::context;
+using arch::LaunchMode;
+using StepKind = arch::MemoryStep::Kind;
 
 namespace {
 
@@ -93,24 +68,6 @@ class QueueChain final : public LaunchChain {
   const std::uint64_t queue_;
   const std::uint64_t tickets_;
 };
-
-}  // namespace
-
-ChainPtr find_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::find, queue, 0); }
-ChainPtr close_queue_chain(std::uint64_t queue, std::uint64_t tickets) {
-  return std::make_unique<QueueChain>(QueueChain::At::close, queue, tickets);
-}
-ChainPtr stop_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::stop, queue, 0); }
-
-// Chains of ends: from the run of a task, or the exit of a CTA, up through everything that is complete with it (TSK-09,
-// TSK-10).
-
-using arch::LaunchMode;
-using StepKind = arch::MemoryStep::Kind;
-namespace tmd = arch::tmd;
-namespace context = arch::context;
-
-namespace {
 
 constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
 
@@ -345,6 +302,42 @@ void EndChain::woken(std::uint64_t home) {
 }
 
 }  // namespace
+
+ChildRecord child_record(const RecordLine& line) {
+  const std::uint32_t flags = arch::get_32(line, tmd::kFlags);
+  ChildRecord child;
+  child.context = arch::get_64(line, tmd::kContext);
+  child.kernel = arch::get_64(line, tmd::kKernel);
+  child.grid = {arch::get_32(line, tmd::kGridX), arch::get_32(line, tmd::kGridY), arch::get_32(line, tmd::kGridZ)};
+  child.tmdq = flags & 0xFF;
+  child.mode = static_cast<arch::LaunchMode>(flags >> 8 & 3);
+  child.head = (flags >> 10 & 1) != 0;
+  child.stream = flags >> 16;
+  child.priority = static_cast<std::int32_t>(arch::get_32(line, tmd::kPriority));
+  child.depth = arch::get_32(line, tmd::kDepth);
+  return child;
+}
+
+void LaunchChain::answer_word(std::uint64_t /*old*/) {
+  HEDDLE_CHECK(false, "a value for a chain that did not ask for one");
+}
+
+void LaunchChain::answer_line(const RecordLine& /*line*/) {
+  HEDDLE_CHECK(false, "a line for a chain that did not ask for one");
+}
+
+void LaunchChain::effect(ChainEffect effect) { effects_.push_back(std::move(effect)); }
+
+std::vector<ChainEffect> LaunchChain::take_effects() { return std::exchange(effects_, {}); }
+
+ChainPtr find_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::find, queue, 0); }
+ChainPtr close_queue_chain(std::uint64_t queue, std::uint64_t tickets) {
+  return std::make_unique<QueueChain>(QueueChain::At::close, queue, tickets);
+}
+ChainPtr stop_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::stop, queue, 0); }
+
+// Chains of ends: from the run of a task, or the exit of a CTA, up through everything that is complete with it (TSK-09,
+// TSK-10).
 
 ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
   return EndChain::of_task(memory, record);

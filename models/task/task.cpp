@@ -6,6 +6,8 @@
 
 namespace heddle::task {
 
+namespace tmd = arch::tmd;
+
 Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::uint32_t operation,
                std::int32_t priority, const arch::KernelShape& kernel) {
   Task task;
@@ -57,8 +59,6 @@ void OpenTasks::clear() {
   tasks_.clear();
   records_.clear();
 }
-
-namespace tmd = arch::tmd;
 
 void TmdSupply::request(const Task& task) {
   if (task.head) {

@@ -6,6 +6,8 @@
 
 namespace heddle::task {
 
+using protocol::DoneStatus;
+
 std::vector<TableView::Entry>::iterator TableView::find(Operation operation) {
   return std::find_if(entries_.begin(), entries_.end(), [=](const Entry& e) { return e.operation == operation; });
 }
@@ -61,7 +63,6 @@ void TableView::clear() {
   stuck_ = false;
 }
 
-using protocol::DoneStatus;
 using State = Task::State;
 
 TaskDispatcher::TaskDispatcher(Timebase& timebase, OpenTasks& tasks, TaskLife& life,

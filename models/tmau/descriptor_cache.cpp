@@ -7,6 +7,32 @@
 
 namespace heddle::tmau {
 
+using arch::BulkKind;
+using arch::BulkRequest;
+using arch::kBulkBlock;
+using arch::TensorRule;
+
+namespace {
+
+bool in_shared(const BulkRequest& request) {
+  return request.kind == BulkKind::load || request.kind == BulkKind::store || request.kind == BulkKind::reduce ||
+         request.kind == BulkKind::send;
+}
+
+TensorRule check_shared(const BulkRequest& request) {
+  if (in_shared(request) && request.shared % kBulkBlock != 0) return TensorRule::shared_address;
+  if (request.kind == BulkKind::send && request.destination % kBulkBlock != 0) return TensorRule::shared_address;
+  return TensorRule::none;
+}
+
+TensorRule check_range(std::uint64_t address, std::uint64_t blocks, std::uint64_t memory) {
+  if (address % kBulkBlock != 0) return TensorRule::block_address;
+  if (address > memory || blocks > (memory - address) / kBulkBlock) return TensorRule::unmapped;
+  return TensorRule::none;
+}
+
+}  // namespace
+
 const CheckedDescriptor* DescriptorCache::find(std::uint64_t address, std::uint8_t subcontext) {
   for (Item& item : items_) {
     if (item.address != address || item.subcontext != subcontext) continue;
@@ -55,32 +81,6 @@ void DescriptorCache::reset() {
   fetching_ = forgotten_ = false;
   uses_ = 0;
 }
-
-namespace {
-
-using arch::BulkKind;
-using arch::BulkRequest;
-using arch::kBulkBlock;
-using arch::TensorRule;
-
-bool in_shared(const BulkRequest& request) {
-  return request.kind == BulkKind::load || request.kind == BulkKind::store || request.kind == BulkKind::reduce ||
-         request.kind == BulkKind::send;
-}
-
-TensorRule check_shared(const BulkRequest& request) {
-  if (in_shared(request) && request.shared % kBulkBlock != 0) return TensorRule::shared_address;
-  if (request.kind == BulkKind::send && request.destination % kBulkBlock != 0) return TensorRule::shared_address;
-  return TensorRule::none;
-}
-
-TensorRule check_range(std::uint64_t address, std::uint64_t blocks, std::uint64_t memory) {
-  if (address % kBulkBlock != 0) return TensorRule::block_address;
-  if (address > memory || blocks > (memory - address) / kBulkBlock) return TensorRule::unmapped;
-  return TensorRule::none;
-}
-
-}  // namespace
 
 TensorRule check_block(const BulkRequest& request, std::uint64_t memory) {
   if (request.kind != BulkKind::send) {

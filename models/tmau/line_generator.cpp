@@ -14,6 +14,25 @@ std::uint32_t room(std::uint64_t address) {
   return arch::kLineBytes - static_cast<std::uint32_t>(address % arch::kLineBytes);
 }
 
+using arch::kLineBytes;
+using arch::kSectorBytes;
+using arch::kSectorsPerLine;
+
+// Sectors of its line in which the piece has bytes of the tensor.
+std::uint8_t sectors_of(const arch::TensorPiece& piece) {
+  const auto offset = static_cast<std::uint32_t>(piece.address % kLineBytes);
+  std::uint32_t result = 0;
+  for (std::uint32_t sector = 0; sector < kSectorsPerLine; ++sector) {
+    const std::uint32_t begin = sector * kSectorBytes;
+    const std::uint32_t end = begin + kSectorBytes;
+    if (end <= offset || begin >= offset + piece.bytes) continue;
+    const arch::ByteMask part =
+        arch::ByteMask::range(std::max(begin, offset) - offset, std::min(end, offset + piece.bytes) - offset);
+    if (((part.low & piece.inside.low) | (part.high & piece.inside.high)) != 0) result |= 1U << sector;
+  }
+  return static_cast<std::uint8_t>(result);
+}
+
 }  // namespace
 
 TensorWalk::TensorWalk(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates, std::uint16_t offsets,
@@ -147,29 +166,6 @@ bool BlockWalk::next(arch::TensorPiece& piece) {
   blocks_ -= blocks;
   return true;
 }
-
-namespace {
-
-using arch::kLineBytes;
-using arch::kSectorBytes;
-using arch::kSectorsPerLine;
-
-// Sectors of its line in which the piece has bytes of the tensor.
-std::uint8_t sectors_of(const arch::TensorPiece& piece) {
-  const auto offset = static_cast<std::uint32_t>(piece.address % kLineBytes);
-  std::uint32_t result = 0;
-  for (std::uint32_t sector = 0; sector < kSectorsPerLine; ++sector) {
-    const std::uint32_t begin = sector * kSectorBytes;
-    const std::uint32_t end = begin + kSectorBytes;
-    if (end <= offset || begin >= offset + piece.bytes) continue;
-    const arch::ByteMask part =
-        arch::ByteMask::range(std::max(begin, offset) - offset, std::min(end, offset + piece.bytes) - offset);
-    if (((part.low & piece.inside.low) | (part.high & piece.inside.high)) != 0) result |= 1U << sector;
-  }
-  return static_cast<std::uint8_t>(result);
-}
-
-}  // namespace
 
 LineGenerator::LineGenerator(const arch::BulkRequest& request, PrefetchUnit unit) {
   using arch::BulkKind;

@@ -4,8 +4,20 @@
 
 namespace heddle::tmau {
 
+using arch::BulkKind;
 using protocol::BulkPeerPacket;
 using protocol::MemoryRequest;
+
+namespace {
+
+void enable_inside(MemoryRequest& request, const arch::TensorPiece& piece, std::uint32_t first) {
+  std::uint8_t* enables = request.use_enables();
+  for (std::uint32_t i = 0; i < request.get_data_length(); ++i) {
+    enables[i] = piece.inside.test(first + i) ? TLM_BYTE_ENABLED : TLM_BYTE_DISABLED;
+  }
+}
+
+}  // namespace
 
 void SharedDelivery::receive(const protocol::BulkDataPacket& packet, Cycle arrival) {
   const Cycle when = arrival + response_;
@@ -18,12 +30,12 @@ void SharedDelivery::receive(const protocol::BulkDataPacket& packet, Cycle arriv
   reply.request = target.request;
   reply.count = 1;
   reply.phase = target.phase;
-  const std::uint32_t asker = target.unit;
+  const std::uint32_t requester = target.unit;
   deliver(*packet.request, sm, when);  // the SM may be done with it inside this call
-  if (asker == unit_.place.number) {
+  if (requester == unit_.place.number) {
     unit_.events.acknowledged(reply.request, 1, reply.phase, when);
   } else {
-    peers_.send_at(when, reply, asker);
+    peers_.send_at(when, reply, requester);
   }
 }
 
@@ -51,19 +63,6 @@ void SharedDelivery::deliver(MemoryRequest& request, std::uint32_t sm, Cycle whe
   packet.sm = protocol::SmInGpc(unit_.place.first + sm);
   data_.send_at(when, packet, sm);
 }
-
-namespace {
-
-using arch::BulkKind;
-
-void enable_inside(MemoryRequest& request, const arch::TensorPiece& piece, std::uint32_t first) {
-  std::uint8_t* enables = request.use_enables();
-  for (std::uint32_t i = 0; i < request.get_data_length(); ++i) {
-    enables[i] = piece.inside.test(first + i) ? TLM_BYTE_ENABLED : TLM_BYTE_DISABLED;
-  }
-}
-
-}  // namespace
 
 MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   MemoryRequest& request = store_.acquire();

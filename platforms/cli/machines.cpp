@@ -171,6 +171,26 @@ Choice choose(const Inputs& inputs, const RunOptions& options, std::size_t index
   return choice;
 }
 
+// Where a recording does not show it: what CUDA launches typically take from call to start.
+constexpr double kUsualLaunchLatencyNs = 5000;
+
+void use_signature_medians(workload::Workload& workload) {
+  for (const std::vector<std::size_t>& launches : replay::signature_groups(workload)) {
+    std::vector<double> cycles;
+    for (const std::size_t i : launches) cycles.push_back(static_cast<double>(workload.ops[i].kernel.duration.min));
+    const auto median = static_cast<std::uint64_t>(replay::signature_duration(std::move(cycles)));
+    for (const std::size_t i : launches) workload.ops[i].kernel.duration = {median, median};
+  }
+}
+
+void check_recorded_machine(const workload::Workload& workload, const workload::Op& op, const gpu::GpuParams& machine) {
+  const std::string why = gpu::why_never_fits(machine, op.kernel);
+  if (why.empty()) return;
+  throw InputError({workload.name, 0, 0},
+                   "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,
+                   "the recording's launch data and its deviceProperties contradict each other");
+}
+
 }  // namespace
 
 bool tells_machine(const workload::Workload& workload) {
@@ -298,30 +318,6 @@ Machines resolve_machine(const std::string& gpu, const std::vector<std::string>&
   options.sets = sets;
   return resolve_machines(inputs, options);
 }
-
-namespace {
-
-// Where a recording does not show it: what CUDA launches typically take from call to start.
-constexpr double kUsualLaunchLatencyNs = 5000;
-
-void use_signature_medians(workload::Workload& workload) {
-  for (const std::vector<std::size_t>& launches : replay::signature_groups(workload)) {
-    std::vector<double> cycles;
-    for (const std::size_t i : launches) cycles.push_back(static_cast<double>(workload.ops[i].kernel.duration.min));
-    const auto median = static_cast<std::uint64_t>(replay::signature_duration(std::move(cycles)));
-    for (const std::size_t i : launches) workload.ops[i].kernel.duration = {median, median};
-  }
-}
-
-void check_recorded_machine(const workload::Workload& workload, const workload::Op& op, const gpu::GpuParams& machine) {
-  const std::string why = gpu::why_never_fits(machine, op.kernel);
-  if (why.empty()) return;
-  throw InputError({workload.name, 0, 0},
-                   "kernel '" + op.kernel.name + "' cannot have run on the recorded device, " + why,
-                   "the recording's launch data and its deviceProperties contradict each other");
-}
-
-}  // namespace
 
 Fitted fit_workload(const workload::Workload& workload, const gpu::GpuParams& recorded, Fit fit) {
   Fitted fitted{workload, std::vector<bool>(workload.ops.size(), false)};

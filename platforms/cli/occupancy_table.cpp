@@ -17,6 +17,10 @@
 #include "gpu/gpu_params.h"
 
 namespace heddle::cli {
+
+namespace po = boost::program_options;
+using arch::CgaMode;
+
 namespace {
 
 const char* mode_name(arch::CgaMode mode) { return mode == arch::CgaMode::multicast ? "multicast" : "load_balancing"; }
@@ -69,116 +73,6 @@ std::string needs_text(const OccupancyAnswers& answers) {
   return fmt::format("CTAs of {} threads, {}, {}: {} on an SM, limited by {}", kernel.block.count(), registers, shared,
                      answers.ctas_per_sm, limit_name(answers.machine->params.sm.limits, kernel));
 }
-
-}  // namespace
-
-OccupancyAnswers answer_occupancy(const Machine& machine, OccupancyQuery query) {
-  const gpu::GpuParams& params = machine.params;
-  const arch::Topology topology(params.machine.shape);
-  OccupancyAnswers answers;
-  answers.machine = &machine;
-  answers.sms = topology.sms_per_gpc();
-  answers.query = std::move(query);
-  const arch::KernelRecord& kernel = answers.query.kernel;
-  const std::string why = arch::why_impossible(params.sm.limits, kernel);
-  if (!why.empty()) {
-    throw InputError(
-        fmt::format("no SM of {} can hold a CTA of {}: {}", machine_text(answers), kernel_text(answers.query), why),
-        "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
-  }
-  answers.ctas_per_sm =
-      arch::free_slots(arch::capacity_of(params.sm.limits), {}, arch::need_of(params.sm.limits, kernel));
-  for (const ClusterQuery& asked : answers.query.clusters) {
-    arch::KernelShape shape = kernel;
-    shape.cluster = asked.cluster;
-    shape.grid = asked.cluster.of(asked.cluster.outermost());  // whatever the grid: clusters of this shape
-    const std::string wrong = arch::why_malformed(shape.grid, shape.cluster, params.cwd.max_gpc_cga);
-    if (!wrong.empty()) {
-      throw InputError(fmt::format("clusters of {} for {} on {}: {}", size_text(asked.cluster),
-                                   kernel_text(answers.query), machine_text(answers), wrong),
-                       "gpu.cwd.max_gpc_cga is the most CTAs of a cluster in a GPC");
-    }
-    const cwd::Occupancy occupancy = gpu::residency(params, shape);
-    ClusterAnswer answer;
-    answer.active = occupancy.cgas;
-    answer.unused = occupancy.unused_sms;
-    if (answer.active == 0) {
-      answer.reason = gpu::why_never_fits(params, shape);
-    } else if (gpu::residency_without_ids(params, shape).cgas > occupancy.cgas) {
-      answer.reason = "limited by the GPCs' CGA ids and barriers: gpu.gpc.cga_ids, gpu.gpc.cga_barriers";
-    }
-    answers.clusters.push_back(std::move(answer));
-  }
-  return answers;
-}
-
-std::string occupancy_text(const OccupancyAnswers& answers) {
-  const bool recorded = answers.query.recorded != 0;
-  std::string text = machine_text(answers) + "\n";
-  if (!answers.query.kernel.name.empty()) text += kernel_text(answers.query) + "\n";
-  text += needs_text(answers) + "\n\n";
-  text += fmt::format("{:>12}  {:<14}  {:>6}  {:>6}  {:>6}  {}{}\n", "cluster", "mode", "active", "CTAs", "unused",
-                      recorded ? fmt::format("{:<16}  ", "recorded") : "", "unused SMs by GPC");
-  for (std::size_t i = 0; i < answers.clusters.size(); ++i) {
-    const ClusterQuery& asked = answers.query.clusters[i];
-    const ClusterAnswer& answer = answers.clusters[i];
-    std::string agreement;
-    if (recorded) {
-      const std::string verdict = asked.recorded ? fmt::format("{}, {}", *asked.recorded,
-                                                               *asked.recorded == answer.active ? "agrees" : "differs")
-                                                 : std::string("-");
-      agreement = fmt::format("{:<16}  ", verdict);
-    }
-    text += fmt::format("{:>12}  {:<14}  {:>6}  {:>6}  {:>6}  {}{}{}\n", size_text(asked.cluster),
-                        mode_name(asked.cluster.mode), answer.active, answer.active * size_of(asked.cluster),
-                        sum(answer.unused), agreement, fmt::join(answer.unused, " "),
-                        answer.reason.empty() ? "" : "  (" + answer.reason + ")");
-  }
-  return text + "\n";
-}
-
-nlohmann::ordered_json occupancy_json(const std::vector<OccupancyAnswers>& answers, bool by_kernel) {
-  using Json = nlohmann::ordered_json;
-  Json list = Json::array();
-  for (const OccupancyAnswers& one : answers) {
-    const arch::KernelShape& kernel = one.query.kernel;
-    Json clusters = Json::array();
-    for (std::size_t i = 0; i < one.clusters.size(); ++i) {
-      const ClusterQuery& asked = one.query.clusters[i];
-      const ClusterAnswer& answer = one.clusters[i];
-      const arch::Dim3& extents = asked.cluster.of(asked.cluster.outermost());
-      Json row = {{"cluster", size_of(asked.cluster)},
-                  {"active", answer.active},
-                  {"ctas_per_sm", one.ctas_per_sm},
-                  {"unused_sms", answer.unused},
-                  {"ctas", answer.active * size_of(asked.cluster)},
-                  {"extents", {extents.x, extents.y, extents.z}},
-                  {"level", arch::cga_name(asked.cluster.outermost())},
-                  {"mode", mode_name(asked.cluster.mode)}};
-      if (!answer.reason.empty()) row["reason"] = answer.reason;
-      if (asked.recorded) {
-        row["recorded"] = *asked.recorded;
-        row["agrees"] = *asked.recorded == answer.active;
-      }
-      clusters.push_back(std::move(row));
-    }
-    if (!by_kernel) return clusters;
-    list.push_back({{"gpu", one.machine->instance},
-                    {"kernel", one.query.kernel.name},
-                    {"threads", kernel.block.count()},
-                    {"registers", kernel.registers_per_thread},
-                    {"shared", kernel.shared_bytes},
-                    {"clusters", std::move(clusters)}});
-  }
-  return list;
-}
-
-// heddle occupancy: how many clusters of a kernel can be resident at once (CWD-24).
-
-namespace {
-
-namespace po = boost::program_options;
-using arch::CgaMode;
 
 po::options_description occupancy_options() {
   po::options_description options = described_options();
@@ -323,6 +217,109 @@ std::vector<OccupancyQuery> kernels_of(const workload::Workload& workload) {
 }
 
 }  // namespace
+
+OccupancyAnswers answer_occupancy(const Machine& machine, OccupancyQuery query) {
+  const gpu::GpuParams& params = machine.params;
+  const arch::Topology topology(params.machine.shape);
+  OccupancyAnswers answers;
+  answers.machine = &machine;
+  answers.sms = topology.sms_per_gpc();
+  answers.query = std::move(query);
+  const arch::KernelRecord& kernel = answers.query.kernel;
+  const std::string why = arch::why_impossible(params.sm.limits, kernel);
+  if (!why.empty()) {
+    throw InputError(
+        fmt::format("no SM of {} can hold a CTA of {}: {}", machine_text(answers), kernel_text(answers.query), why),
+        "choose another machine with --gpu, or raise the limit: heddle show params gpu.sm.limits");
+  }
+  answers.ctas_per_sm =
+      arch::free_slots(arch::capacity_of(params.sm.limits), {}, arch::need_of(params.sm.limits, kernel));
+  for (const ClusterQuery& asked : answers.query.clusters) {
+    arch::KernelShape shape = kernel;
+    shape.cluster = asked.cluster;
+    shape.grid = asked.cluster.of(asked.cluster.outermost());  // whatever the grid: clusters of this shape
+    const std::string wrong = arch::why_malformed(shape.grid, shape.cluster, params.cwd.max_gpc_cga);
+    if (!wrong.empty()) {
+      throw InputError(fmt::format("clusters of {} for {} on {}: {}", size_text(asked.cluster),
+                                   kernel_text(answers.query), machine_text(answers), wrong),
+                       "gpu.cwd.max_gpc_cga is the most CTAs of a cluster in a GPC");
+    }
+    const cwd::Occupancy occupancy = gpu::residency(params, shape);
+    ClusterAnswer answer;
+    answer.active = occupancy.cgas;
+    answer.unused = occupancy.unused_sms;
+    if (answer.active == 0) {
+      answer.reason = gpu::why_never_fits(params, shape);
+    } else if (gpu::residency_without_ids(params, shape).cgas > occupancy.cgas) {
+      answer.reason = "limited by the GPCs' CGA ids and barriers: gpu.gpc.cga_ids, gpu.gpc.cga_barriers";
+    }
+    answers.clusters.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+std::string occupancy_text(const OccupancyAnswers& answers) {
+  const bool recorded = answers.query.recorded != 0;
+  std::string text = machine_text(answers) + "\n";
+  if (!answers.query.kernel.name.empty()) text += kernel_text(answers.query) + "\n";
+  text += needs_text(answers) + "\n\n";
+  text += fmt::format("{:>12}  {:<14}  {:>6}  {:>6}  {:>6}  {}{}\n", "cluster", "mode", "active", "CTAs", "unused",
+                      recorded ? fmt::format("{:<16}  ", "recorded") : "", "unused SMs by GPC");
+  for (std::size_t i = 0; i < answers.clusters.size(); ++i) {
+    const ClusterQuery& asked = answers.query.clusters[i];
+    const ClusterAnswer& answer = answers.clusters[i];
+    std::string agreement;
+    if (recorded) {
+      const std::string verdict = asked.recorded ? fmt::format("{}, {}", *asked.recorded,
+                                                               *asked.recorded == answer.active ? "agrees" : "differs")
+                                                 : std::string("-");
+      agreement = fmt::format("{:<16}  ", verdict);
+    }
+    text += fmt::format("{:>12}  {:<14}  {:>6}  {:>6}  {:>6}  {}{}{}\n", size_text(asked.cluster),
+                        mode_name(asked.cluster.mode), answer.active, answer.active * size_of(asked.cluster),
+                        sum(answer.unused), agreement, fmt::join(answer.unused, " "),
+                        answer.reason.empty() ? "" : "  (" + answer.reason + ")");
+  }
+  return text + "\n";
+}
+
+nlohmann::ordered_json occupancy_json(const std::vector<OccupancyAnswers>& answers, bool by_kernel) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const OccupancyAnswers& one : answers) {
+    const arch::KernelShape& kernel = one.query.kernel;
+    Json clusters = Json::array();
+    for (std::size_t i = 0; i < one.clusters.size(); ++i) {
+      const ClusterQuery& asked = one.query.clusters[i];
+      const ClusterAnswer& answer = one.clusters[i];
+      const arch::Dim3& extents = asked.cluster.of(asked.cluster.outermost());
+      Json row = {{"cluster", size_of(asked.cluster)},
+                  {"active", answer.active},
+                  {"ctas_per_sm", one.ctas_per_sm},
+                  {"unused_sms", answer.unused},
+                  {"ctas", answer.active * size_of(asked.cluster)},
+                  {"extents", {extents.x, extents.y, extents.z}},
+                  {"level", arch::cga_name(asked.cluster.outermost())},
+                  {"mode", mode_name(asked.cluster.mode)}};
+      if (!answer.reason.empty()) row["reason"] = answer.reason;
+      if (asked.recorded) {
+        row["recorded"] = *asked.recorded;
+        row["agrees"] = *asked.recorded == answer.active;
+      }
+      clusters.push_back(std::move(row));
+    }
+    if (!by_kernel) return clusters;
+    list.push_back({{"gpu", one.machine->instance},
+                    {"kernel", one.query.kernel.name},
+                    {"threads", kernel.block.count()},
+                    {"registers", kernel.registers_per_thread},
+                    {"shared", kernel.shared_bytes},
+                    {"clusters", std::move(clusters)}});
+  }
+  return list;
+}
+
+// heddle occupancy: how many clusters of a kernel can be resident at once (CWD-24).
 
 int occupancy_command(const std::vector<std::string>& arguments) {
   const CommandLine line("heddle occupancy", occupancy_options(), arguments);

@@ -14,6 +14,11 @@
 #include "report/report_page.h"
 
 namespace heddle::cli {
+
+namespace fs = std::filesystem;
+using replay::Pace;
+using replay::SimulationResult;
+
 namespace {
 
 // A line on a terminal that shows how far a simulation is. Nothing at all in a pipe or a file.
@@ -56,10 +61,6 @@ void ProgressBar::show(double share, double simulated_us) {
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }
-
-namespace fs = std::filesystem;
-using replay::Pace;
-using replay::SimulationResult;
 
 fs::path make_folder(const RunOptions& options, const Inputs& inputs) {
   fs::path folder = options.out ? fs::path(*options.out) : fs::path("heddle-out") / inputs.name;

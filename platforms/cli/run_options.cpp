@@ -58,51 +58,6 @@ po::options_description run_options() {
   return options;
 }
 
-}  // namespace
-
-std::string run_help() {
-  std::ostringstream text;
-  text << "heddle run [FILE...] [options]\n\n"
-          "Simulates a scenario (YAML) or recorded traces (each on a GPU of its own) and writes report.html,\n"
-          "stats.json, host.json and config.yaml, and the memory regions that a scenario wants in files.\n\n"
-       << run_options();
-  return text.str();
-}
-
-RunOptions parse_run_options(const std::vector<std::string>& arguments) {
-  const CommandLine line("heddle run", run_options(), arguments);
-  RunOptions options;
-  options.files = line.words();
-  options.gpus = line.list("gpu");
-  options.sets = line.list("set");
-  options.timing = line.choice<std::string>("timing", {{"at", "at"}, {"lt", "lt"}});
-  options.out = line.text("out");
-  options.seed = line.get<std::uint64_t>("seed");
-  options.device = line.get<int>("device");
-  options.by_packets = line.choice<bool>("submit", {{"aql", true}, {"streams", false}});
-  options.format = line.choice("format", workload::packet_formats());
-  options.queues = line.choice("queues", workload::queue_places());
-  options.copies = line.choice("copies", workload::copy_ways());
-  options.signals = line.choice("signals", workload::signal_choices());
-  options.batch = line.get<std::uint32_t>("batch");
-  if (options.batch && (*options.batch == 0 || *options.batch > workload::kMaxBatch)) {
-    line.bad(fmt::format("--batch {}: expected 1 to {}", *options.batch, workload::kMaxBatch));
-  }
-  options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
-                     .value_or(options.pace);
-  options.fit = line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);
-  options.perfetto = line.choice<bool>("trace", {{"perfetto", true}}).value_or(false);
-  options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
-  options.dump_config = line.text("dump-config");
-  options.baseline = !line.has("no-baseline");
-  options.quiet = line.has("quiet");
-  options.help = line.help();
-  options.command_line = fmt::format("heddle run {}", fmt::join(arguments, " "));
-  return options;
-}
-
-namespace {
-
 enum class FileKind { scenario, kineto, nsys, rocprof, other };
 
 FileKind kind_of(const std::string& path) {
@@ -149,6 +104,47 @@ Inputs from_scenario(scenario::Scenario scenario) {
 }
 
 }  // namespace
+
+std::string run_help() {
+  std::ostringstream text;
+  text << "heddle run [FILE...] [options]\n\n"
+          "Simulates a scenario (YAML) or recorded traces (each on a GPU of its own) and writes report.html,\n"
+          "stats.json, host.json and config.yaml, and the memory regions that a scenario wants in files.\n\n"
+       << run_options();
+  return text.str();
+}
+
+RunOptions parse_run_options(const std::vector<std::string>& arguments) {
+  const CommandLine line("heddle run", run_options(), arguments);
+  RunOptions options;
+  options.files = line.words();
+  options.gpus = line.list("gpu");
+  options.sets = line.list("set");
+  options.timing = line.choice<std::string>("timing", {{"at", "at"}, {"lt", "lt"}});
+  options.out = line.text("out");
+  options.seed = line.get<std::uint64_t>("seed");
+  options.device = line.get<int>("device");
+  options.by_packets = line.choice<bool>("submit", {{"aql", true}, {"streams", false}});
+  options.format = line.choice("format", workload::packet_formats());
+  options.queues = line.choice("queues", workload::queue_places());
+  options.copies = line.choice("copies", workload::copy_ways());
+  options.signals = line.choice("signals", workload::signal_choices());
+  options.batch = line.get<std::uint32_t>("batch");
+  if (options.batch && (*options.batch == 0 || *options.batch > workload::kMaxBatch)) {
+    line.bad(fmt::format("--batch {}: expected 1 to {}", *options.batch, workload::kMaxBatch));
+  }
+  options.pace = line.choice<replay::Pace>("pace", {{"recorded", replay::Pace::recorded}, {"asap", replay::Pace::asap}})
+                     .value_or(options.pace);
+  options.fit = line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);
+  options.perfetto = line.choice<bool>("trace", {{"perfetto", true}}).value_or(false);
+  options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
+  options.dump_config = line.text("dump-config");
+  options.baseline = !line.has("no-baseline");
+  options.quiet = line.has("quiet");
+  options.help = line.help();
+  options.command_line = fmt::format("heddle run {}", fmt::join(arguments, " "));
+  return options;
+}
 
 Inputs load_inputs(const std::vector<std::string>& files, std::optional<int> device) {
   if (files.empty() && device)

@@ -13,6 +13,12 @@
 #include "scenario/memory_region.h"
 
 namespace heddle::cli {
+
+namespace fs = std::filesystem;
+using scenario::Expectation;
+using scenario::ExpectationKind;
+using workload::MemoryRegion;
+
 namespace {
 
 constexpr int kSchema = 1;
@@ -42,6 +48,67 @@ nlohmann::json json_of(const Fault& fault, const std::string& instance) {
     merge(result, {{"warp", record.warp}, {"lane", record.lane}, {"step", arch::op_name(record.operation)}});
   }
   return result;
+}
+
+// `index`: of the fault, among those of the GPU.
+std::string faulted_kernel(const RunOutcome& outcome, std::size_t gpu, std::size_t index) {
+  const replay::JobResult& job = outcome.result.jobs[gpu];
+  if (!job.fault_kernels[index].empty()) return job.fault_kernels[index];
+  const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
+  const std::size_t operation = job.faults[index].task;
+  return operation < ops.size() ? ops[operation].kernel.name : "no task that is known";
+}
+
+bool matches(const Expectation& expectation, const std::string& kernel, const arch::FaultRecord& fault) {
+  return expectation.kind == ExpectationKind::fault && expectation.fault == fault.kind &&
+         expectation.kernel == kernel && expectation.cluster.value_or(fault.cga) == fault.cga &&
+         expectation.rank.value_or(fault.cta_id_in_cga) == fault.cta_id_in_cga &&
+         expectation.rule.value_or(fault.rule) == fault.rule &&
+         expectation.subcontext.value_or(fault.subcontext) == fault.subcontext &&
+         expectation.address.value_or(fault.address) == fault.address;
+}
+
+bool is_expected(const RunOutcome& outcome, const std::string& kernel, const arch::FaultRecord& fault) {
+  if (!outcome.inputs->scenario) return false;
+  for (const Expectation& expectation : outcome.inputs->scenario->expectations) {
+    if (matches(expectation, kernel, fault)) return true;
+  }
+  return false;
+}
+
+ExpectationResult check_fault(const RunOutcome& outcome, const Expectation& expectation) {
+  ExpectationResult result;
+  result.text = fmt::format("fault {} {}", arch::fault_key(expectation.fault), expectation.text());
+  result.actual = "there is no such fault";
+  for (const Fault& fault : outcome.faults) {
+    if (!matches(expectation, fault.kernel, fault.record)) continue;
+    result.ok = true;
+    result.actual = fault.text;
+    break;
+  }
+  return result;
+}
+
+fs::path file_of(const MemoryRegion& region, const std::string& folder) { return fs::path(folder) / *region.write; }
+
+InputError not_writable(const MemoryRegion& region, const fs::path& path) {
+  return {region.where, fmt::format("region {}: {} cannot be written", region.name, path.string()),
+          "choose a file in a directory that exists; relative names are of the results folder"};
+}
+
+bool is_result(const fs::path& path, const fs::path& folder) {
+  constexpr std::array<const char*, 7> kResults{"stats.json", "report.html",      "host.json",  "config.yaml",
+                                                "ctas.csv",   "timeline.json.gz", "packets.csv"};
+  return std::any_of(kResults.begin(), kResults.end(), [&](const char* name) { return path == folder / name; });
+}
+
+// Empty files stay empty, and what an earlier run has left stays as it is.
+bool can_be_written(const fs::path& path) {
+  std::error_code ignored;
+  const bool there = fs::exists(path, ignored);
+  const bool good = std::ofstream(path, std::ios::binary | std::ios::app).good();
+  if (good && !there) fs::remove(path, ignored);
+  return good;
 }
 
 }  // namespace
@@ -209,77 +276,6 @@ std::string time_text(double us) {
 }
 
 std::string percent_text(double share, int digits) { return fmt::format("{:.{}f} %", 100 * share, digits); }
-
-namespace {
-
-using scenario::Expectation;
-using scenario::ExpectationKind;
-using workload::MemoryRegion;
-
-namespace fs = std::filesystem;
-
-// `index`: of the fault, among those of the GPU.
-std::string faulted_kernel(const RunOutcome& outcome, std::size_t gpu, std::size_t index) {
-  const replay::JobResult& job = outcome.result.jobs[gpu];
-  if (!job.fault_kernels[index].empty()) return job.fault_kernels[index];
-  const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
-  const std::size_t operation = job.faults[index].task;
-  return operation < ops.size() ? ops[operation].kernel.name : "no task that is known";
-}
-
-bool matches(const Expectation& expectation, const std::string& kernel, const arch::FaultRecord& fault) {
-  return expectation.kind == ExpectationKind::fault && expectation.fault == fault.kind &&
-         expectation.kernel == kernel && expectation.cluster.value_or(fault.cga) == fault.cga &&
-         expectation.rank.value_or(fault.cta_id_in_cga) == fault.cta_id_in_cga &&
-         expectation.rule.value_or(fault.rule) == fault.rule &&
-         expectation.subcontext.value_or(fault.subcontext) == fault.subcontext &&
-         expectation.address.value_or(fault.address) == fault.address;
-}
-
-bool is_expected(const RunOutcome& outcome, const std::string& kernel, const arch::FaultRecord& fault) {
-  if (!outcome.inputs->scenario) return false;
-  for (const Expectation& expectation : outcome.inputs->scenario->expectations) {
-    if (matches(expectation, kernel, fault)) return true;
-  }
-  return false;
-}
-
-ExpectationResult check_fault(const RunOutcome& outcome, const Expectation& expectation) {
-  ExpectationResult result;
-  result.text = fmt::format("fault {} {}", arch::fault_key(expectation.fault), expectation.text());
-  result.actual = "there is no such fault";
-  for (const Fault& fault : outcome.faults) {
-    if (!matches(expectation, fault.kernel, fault.record)) continue;
-    result.ok = true;
-    result.actual = fault.text;
-    break;
-  }
-  return result;
-}
-
-fs::path file_of(const MemoryRegion& region, const std::string& folder) { return fs::path(folder) / *region.write; }
-
-InputError not_writable(const MemoryRegion& region, const fs::path& path) {
-  return {region.where, fmt::format("region {}: {} cannot be written", region.name, path.string()),
-          "choose a file in a directory that exists; relative names are of the results folder"};
-}
-
-bool is_result(const fs::path& path, const fs::path& folder) {
-  constexpr std::array<const char*, 7> kResults{"stats.json", "report.html",      "host.json",  "config.yaml",
-                                                "ctas.csv",   "timeline.json.gz", "packets.csv"};
-  return std::any_of(kResults.begin(), kResults.end(), [&](const char* name) { return path == folder / name; });
-}
-
-// Empty files stay empty, and what an earlier run has left stays as it is.
-bool can_be_written(const fs::path& path) {
-  std::error_code ignored;
-  const bool there = fs::exists(path, ignored);
-  const bool good = std::ofstream(path, std::ios::binary | std::ios::app).good();
-  if (good && !there) fs::remove(path, ignored);
-  return good;
-}
-
-}  // namespace
 
 void check_region_files(const Inputs& inputs, const std::string& folder) {
   std::map<fs::path, std::string> regions;  // whose file it is

@@ -8,30 +8,6 @@ namespace heddle::cli {
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-const char* reference_pace(const RunOutcome& outcome) {
-  bool changed = outcome.packets.has_value();
-  for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
-  return changed && outcome.options->pace == replay::Pace::asap ? "the same pace" : "the recorded pace";
-}
-
-std::vector<Unmatched> unmatched(const replay::Comparison& c) {
-  static constexpr const char* kReasons[replay::kMatches] = {
-      "",
-      "overlap another kernel, so the recorded duration is not the kernel's own",
-      "the difference is within the recorder's resolution",
-      "launch bound: the modelled distributor cannot start the CTAs that fast",
-      "no grid in the recording: one CTA per SM was assumed",
-      "for another reason"};
-  double total = 0;
-  for (const double ns : c.time_ns) total += ns;
-  std::vector<Unmatched> rows;
-  for (std::size_t m = 1; m < replay::kMatches; ++m) {
-    if (c.counts[m] == 0) continue;
-    rows.push_back({kReasons[m], c.counts[m], c.time_ns[m] / 1e3, total > 0 ? c.time_ns[m] / total : 0});
-  }
-  return rows;
-}
-
 namespace {
 
 std::string count_of(std::size_t count, const char* singular, const char* plural) {
@@ -146,6 +122,30 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
 }
 
 }  // namespace
+
+const char* reference_pace(const RunOutcome& outcome) {
+  bool changed = outcome.packets.has_value();
+  for (const Machine& machine : outcome.machines->gpus) changed = changed || machine.changed;
+  return changed && outcome.options->pace == replay::Pace::asap ? "the same pace" : "the recorded pace";
+}
+
+std::vector<Unmatched> unmatched(const replay::Comparison& c) {
+  static constexpr const char* kReasons[replay::kMatches] = {
+      "",
+      "overlap another kernel, so the recorded duration is not the kernel's own",
+      "the difference is within the recorder's resolution",
+      "launch bound: the modelled distributor cannot start the CTAs that fast",
+      "no grid in the recording: one CTA per SM was assumed",
+      "for another reason"};
+  double total = 0;
+  for (const double ns : c.time_ns) total += ns;
+  std::vector<Unmatched> rows;
+  for (std::size_t m = 1; m < replay::kMatches; ++m) {
+    if (c.counts[m] == 0) continue;
+    rows.push_back({kReasons[m], c.counts[m], c.time_ns[m] / 1e3, total > 0 ? c.time_ns[m] / total : 0});
+  }
+  return rows;
+}
 
 Lines summary_lines(const RunOutcome& outcome) {
   Lines lines;

@@ -19,11 +19,13 @@
 #include "scenario/scenario_schema.h"
 
 namespace heddle::cli {
-namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kShowUsage = R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
+namespace {
+
+constexpr const char* kShowUsage =
+    R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
 heddle show registers         what a host sees of a machine, offset by offset
@@ -107,60 +109,6 @@ void show_steps(const std::string& format) {
   }
   std::cout << (format == "markdown" ? program::steps_as_markdown() : program::steps_as_text());
 }
-
-}  // namespace
-
-int show_command(const std::vector<std::string>& arguments) {
-  po::options_description options = described_options();
-  options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>())(
-      "format", po::value<std::string>());
-  const CommandLine line("heddle show", options, arguments);
-  const std::vector<std::string>& what = line.words();
-  if (line.help() || what.empty()) {
-    std::cout << kShowUsage;
-    return line.help() ? kSuccess : kBadInput;
-  }
-  if (what[0] == "presets") {
-    show_presets();
-    return kSuccess;
-  }
-  const std::optional<std::string> format = line.text("format");
-  if (what[0] == "registers") {
-    show_registers(format.value_or("text"));
-    return kSuccess;
-  }
-  if (what[0] == "statistics") {
-    show_statistics(format.value_or("text"));
-    return kSuccess;
-  }
-  if (what[0] == "steps") {
-    show_steps(format.value_or("text"));
-    return kSuccess;
-  }
-  if (format)
-    throw InputError("--format is for registers and statistics only", "heddle show registers --format " + *format);
-  if (what[0] != "params" && what[0] != "tree" && what[0] != "scenario-schema") {
-    const std::string near =
-        nearest(what[0], {"params", "presets", "tree", "registers", "statistics", "steps", "scenario-schema"});
-    throw InputError(fmt::format("heddle show has no '{}'", what[0]),
-                     near.empty() ? "params, presets, tree, registers, statistics, steps or scenario-schema"
-                                  : fmt::format("did you mean 'heddle show {}'?", near));
-  }
-  const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
-  if (what[0] == "tree") {
-    show_tree(machines.gpus.front());
-  } else if (what[0] == "scenario-schema") {
-    std::cout << scenario::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
-                                                machines.run_entries);
-  } else {
-    show_params(machines, what.size() > 1 ? what[1] : "");
-  }
-  return kSuccess;
-}
-
-// heddle show statistics: every statistic that a run can have, from the registry of a machine with all optional parts.
-
-namespace {
 
 using Description = Stats::Description;
 
@@ -340,6 +288,56 @@ std::string as_table(const std::vector<const Description*>& statistics) {
 }
 
 }  // namespace
+
+int show_command(const std::vector<std::string>& arguments) {
+  po::options_description options = described_options();
+  options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>())(
+      "format", po::value<std::string>());
+  const CommandLine line("heddle show", options, arguments);
+  const std::vector<std::string>& what = line.words();
+  if (line.help() || what.empty()) {
+    std::cout << kShowUsage;
+    return line.help() ? kSuccess : kBadInput;
+  }
+  if (what[0] == "presets") {
+    show_presets();
+    return kSuccess;
+  }
+  const std::optional<std::string> format = line.text("format");
+  if (what[0] == "registers") {
+    show_registers(format.value_or("text"));
+    return kSuccess;
+  }
+  if (what[0] == "statistics") {
+    show_statistics(format.value_or("text"));
+    return kSuccess;
+  }
+  if (what[0] == "steps") {
+    show_steps(format.value_or("text"));
+    return kSuccess;
+  }
+  if (format)
+    throw InputError("--format is for registers and statistics only", "heddle show registers --format " + *format);
+  if (what[0] != "params" && what[0] != "tree" && what[0] != "scenario-schema") {
+    const std::string near =
+        nearest(what[0], {"params", "presets", "tree", "registers", "statistics", "steps", "scenario-schema"});
+    throw InputError(fmt::format("heddle show has no '{}'", what[0]),
+                     near.empty() ? "params, presets, tree, registers, statistics, steps or scenario-schema"
+                                  : fmt::format("did you mean 'heddle show {}'?", near));
+  }
+  const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
+  if (what[0] == "tree") {
+    show_tree(machines.gpus.front());
+  } else if (what[0] == "scenario-schema") {
+    std::cout << scenario::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
+                                                machines.run_entries);
+  } else {
+    show_params(machines, what.size() > 1 ? what[1] : "");
+  }
+  return kSuccess;
+}
+
+// heddle show statistics: every statistic that a run can have, from the registry of a machine with all optional parts.
 
 std::string statistics_list(bool markdown) {
   std::map<const Section*, std::vector<const Description*>> by_section;

@@ -14,6 +14,21 @@
 
 namespace heddle::gpu {
 
+namespace {
+
+YAML::Node document(const std::string& name) {
+  for (const PresetText& text : preset_texts()) {
+    if (name == text.name) return load_yaml(text.yaml, fmt::format("preset {}", name));
+  }
+  const std::vector<std::string> names = preset_names();
+  const std::string near = nearest(name, names);
+  throw InputError(fmt::format("there is no preset '{}'", name),
+                   near.empty() ? "heddle show presets lists them"
+                                : fmt::format("did you mean {}? heddle show presets lists all", near));
+}
+
+}  // namespace
+
 void MachineParams::describe(ParamTable<MachineParams>& t) {
   t.add("clock", &MachineParams::clock, {Unit::ghz, 0.001, 100.0}, "clock of all blocks",
         "HPMLL/NVIDIA-Hopper-Benchmark logs of an H100 PCIe");
@@ -154,21 +169,6 @@ std::vector<std::string> preset_names() {
   for (const PresetText& text : preset_texts()) names.emplace_back(text.name);
   return names;
 }
-
-namespace {
-
-YAML::Node document(const std::string& name) {
-  for (const PresetText& text : preset_texts()) {
-    if (name == text.name) return load_yaml(text.yaml, fmt::format("preset {}", name));
-  }
-  const std::vector<std::string> names = preset_names();
-  const std::string near = nearest(name, names);
-  throw InputError(fmt::format("there is no preset '{}'", name),
-                   near.empty() ? "heddle show presets lists them"
-                                : fmt::format("did you mean {}? heddle show presets lists all", near));
-}
-
-}  // namespace
 
 std::string preset_description(const std::string& name) { return document(name)["description"].as<std::string>(); }
 

@@ -94,6 +94,10 @@ class StreamBytes final : public ByteSource {
   std::streambuf* from_;
 };
 
+constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20;  // the longest names of kernels have some thousand
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kRecordAgain = "Copy or record the file again.";
+
 }  // namespace
 
 ByteSource::ByteSource(std::string name) : name_(std::move(name)), buffer_(new char[kBufferBytes]) {
@@ -120,14 +124,6 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path) { return std::ma
 std::unique_ptr<ByteSource> stream_bytes(std::istream& stream, const std::string& name) {
   return std::make_unique<StreamBytes>(stream, name);
 }
-
-namespace {
-
-constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20;  // the longest names of kernels have some thousand
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr std::string_view kRecordAgain = "Copy or record the file again.";
-
-}  // namespace
 
 CsvReader::CsvReader(ByteSource& source) : source_(source), parser_(std::make_unique<csv_parser>()) {
   if (csv_init(parser_.get(), CSV_STRICT | CSV_STRICT_FINI) != 0) throw std::bad_alloc();

@@ -298,27 +298,6 @@ class Handler final : public nlohmann::json_sax<Json> {
   bool has_events_ = false;
 };
 
-}  // namespace
-
-void read_kineto_json(ByteSource& source, KinetoSink& sink) {
-  if (source.sgetc() == std::streambuf::traits_type::eof()) {
-    throw InputError({source.name()}, fmt::format("{}: the file is empty", source.position_text(0)), kExpected);
-  }
-  Handler handler(source, sink);
-  std::istream stream(&source);
-  Json::sax_parse(stream, &handler);
-  if (!handler.has_events()) {
-    throw InputError({source.name()},
-                     fmt::format("{}: is JSON but has no \"traceEvents\"", source.position_text(source.position())),
-                     kExpected);
-  }
-}
-
-// Numbers of a trace, without loss.
-
-using namespace workload;
-namespace {
-
 constexpr std::int64_t kMaxNanoseconds = 4'000'000'000'000'000'000;  // sums and differences of two of them fit 64 bits
 constexpr int kMaxExponent = 40;                                     // far beyond the range either way
 
@@ -378,6 +357,24 @@ std::optional<std::int64_t> parse_scaled(std::string_view text, int power) {
 }
 
 }  // namespace
+
+void read_kineto_json(ByteSource& source, KinetoSink& sink) {
+  if (source.sgetc() == std::streambuf::traits_type::eof()) {
+    throw InputError({source.name()}, fmt::format("{}: the file is empty", source.position_text(0)), kExpected);
+  }
+  Handler handler(source, sink);
+  std::istream stream(&source);
+  Json::sax_parse(stream, &handler);
+  if (!handler.has_events()) {
+    throw InputError({source.name()},
+                     fmt::format("{}: is JSON but has no \"traceEvents\"", source.position_text(source.position())),
+                     kExpected);
+  }
+}
+
+// Numbers of a trace, without loss.
+
+using namespace workload;
 
 std::optional<std::int64_t> JsonValue::as_integer() const {
   if (kind == Kind::integer) return integer;

@@ -63,6 +63,20 @@ std::uint8_t width(const MapReader& map, const char* key, ValueType type, std::s
   return static_cast<std::uint8_t>(bytes);
 }
 
+std::uint32_t columns(const MapReader& map) {
+  const std::uint32_t n = map.count("n");
+  if (n % 8 != 0) map.fail("n", "a multiple of 8 is expected");
+  return n;
+}
+
+std::uint32_t pitch(const MapReader& map, const char* key, std::uint32_t otherwise) {
+  return map.has(key) ? map.number<std::uint32_t>(key, {Unit::bytes, 2}) : otherwise;
+}
+
+ValueType tile_type(const MapReader& map, ValueType otherwise) {
+  return map.has("type") ? chosen(map, "type", ValueType::f64, arch::type_name) : otherwise;
+}
+
 }  // namespace
 
 arch::Space read_space(const MapReader& map) {
@@ -228,24 +242,6 @@ void compile_copy_async(ProgramBuilder& program, const StepSource& source) {
 }
 
 // Steps that multiply matrices.
-
-namespace {
-
-std::uint32_t columns(const MapReader& map) {
-  const std::uint32_t n = map.count("n");
-  if (n % 8 != 0) map.fail("n", "a multiple of 8 is expected");
-  return n;
-}
-
-std::uint32_t pitch(const MapReader& map, const char* key, std::uint32_t otherwise) {
-  return map.has(key) ? map.number<std::uint32_t>(key, {Unit::bytes, 2}) : otherwise;
-}
-
-ValueType tile_type(const MapReader& map, ValueType otherwise) {
-  return map.has("type") ? chosen(map, "type", ValueType::f64, arch::type_name) : otherwise;
-}
-
-}  // namespace
 
 arch::Swizzle read_swizzle(const MapReader& map, const char* key) {
   return map.has(key) ? chosen(map, key, arch::Swizzle::bytes128, arch::swizzle_name) : arch::Swizzle::none;

@@ -291,56 +291,6 @@ std::string reason(const mu::ParserError& error) {
   }
 }
 
-}  // namespace
-
-Expression::Expression(const std::string& text, const SourcePos& where, ExpressionNames& names, ExpressionSlots& slots)
-    : parser_(std::make_unique<mu::Parser>()) {
-  Translator translator(text, where, names);
-  text_ = translator.translate();
-  define_functions(*parser_);
-  for (const std::uint32_t slot : text_.slots) parser_->DefineVar(fmt::format("V{}", slot), &slots.at(slot));
-  try {
-    // muParser 2.3.3 compares operators beyond the end of the text: there has to be something.
-    parser_->SetExpr(text_.code + std::string(16, ' '));
-    constant_ = parser_->Eval();  // syntax is checked by the first evaluation
-    if (parser_->GetNumResults() != 1) translator.fail("it has more than one value");
-  } catch (const mu::ParserError& error) {
-    translator.fail(reason(error));
-  }
-  if (constant() && !std::isfinite(constant_)) translator.fail("its value is not a finite number");
-  if (constant()) parser_.reset();
-}
-
-Expression::Expression(Expression&&) noexcept = default;
-Expression& Expression::operator=(Expression&&) noexcept = default;
-Expression::~Expression() = default;
-
-NamedValue Expression::named() const {
-  if (constant()) return constant_;
-  return text_;
-}
-
-double Expression::evaluate() const { return parser_->Eval(); }
-
-bool usable_name(const std::string& name) {
-  const auto fits = [](char c) { return is_letter(c) || is_digit(c); };
-  if (name.empty() || name.size() > 64 || is_digit(name[0]) || !std::all_of(name.begin(), name.end(), fits)) {
-    return false;
-  }
-  return operator_word(name) == nullptr;
-}
-
-std::uint64_t whole_bits(double value) {
-  if (!std::isfinite(value)) return 0;
-  const double whole = std::trunc(value);
-  if (std::fabs(whole) < 9.2e18) return static_cast<std::uint64_t>(static_cast<std::int64_t>(whole));
-  const double magnitude = std::fmod(std::fabs(whole), 0x1p64);
-  const auto bits = static_cast<std::uint64_t>(magnitude);
-  return whole < 0 ? std::uint64_t{0} - bits : bits;
-}
-
-namespace {
-
 // Goes through code that muParser has accepted, so it is well formed; what it does not know is `other`.
 class Reader {
  public:
@@ -405,6 +355,52 @@ class Reader {
 };
 
 }  // namespace
+
+Expression::Expression(const std::string& text, const SourcePos& where, ExpressionNames& names, ExpressionSlots& slots)
+    : parser_(std::make_unique<mu::Parser>()) {
+  Translator translator(text, where, names);
+  text_ = translator.translate();
+  define_functions(*parser_);
+  for (const std::uint32_t slot : text_.slots) parser_->DefineVar(fmt::format("V{}", slot), &slots.at(slot));
+  try {
+    // muParser 2.3.3 compares operators beyond the end of the text: there has to be something.
+    parser_->SetExpr(text_.code + std::string(16, ' '));
+    constant_ = parser_->Eval();  // syntax is checked by the first evaluation
+    if (parser_->GetNumResults() != 1) translator.fail("it has more than one value");
+  } catch (const mu::ParserError& error) {
+    translator.fail(reason(error));
+  }
+  if (constant() && !std::isfinite(constant_)) translator.fail("its value is not a finite number");
+  if (constant()) parser_.reset();
+}
+
+Expression::Expression(Expression&&) noexcept = default;
+Expression& Expression::operator=(Expression&&) noexcept = default;
+Expression::~Expression() = default;
+
+NamedValue Expression::named() const {
+  if (constant()) return constant_;
+  return text_;
+}
+
+double Expression::evaluate() const { return parser_->Eval(); }
+
+bool usable_name(const std::string& name) {
+  const auto fits = [](char c) { return is_letter(c) || is_digit(c); };
+  if (name.empty() || name.size() > 64 || is_digit(name[0]) || !std::all_of(name.begin(), name.end(), fits)) {
+    return false;
+  }
+  return operator_word(name) == nullptr;
+}
+
+std::uint64_t whole_bits(double value) {
+  if (!std::isfinite(value)) return 0;
+  const double whole = std::trunc(value);
+  if (std::fabs(whole) < 9.2e18) return static_cast<std::uint64_t>(static_cast<std::int64_t>(whole));
+  const double magnitude = std::fmod(std::fabs(whole), 0x1p64);
+  const auto bits = static_cast<std::uint64_t>(magnitude);
+  return whole < 0 ? std::uint64_t{0} - bits : bits;
+}
 
 Shape shape_of(const ExpressionText& text, const std::function<Shape(std::uint32_t)>& shape_of) {
   return Reader(text.code, shape_of).read();

@@ -9,6 +9,51 @@
 
 namespace heddle::program {
 
+using arch::LaunchMode;
+
+namespace {
+
+constexpr std::pair<const char*, LaunchMode> kModes[] = {
+    {"stream", LaunchMode::stream}, {"fire_and_forget", LaunchMode::fire_and_forget}, {"tail", LaunchMode::tail}};
+constexpr std::int32_t kMostPriority = 1000;
+
+const char* mode_name(LaunchMode mode) { return kModes[static_cast<std::size_t>(mode)].first; }
+
+// The list behind `key`, of at most `most` values of 64 bits; without the key nothing.
+void read_words(ProgramBuilder& program, const MapReader& map, const char* key, std::size_t most, ProgramStep& step,
+                ChildStep& child) {
+  if (!map.has(key)) return;
+  const std::vector<YAML::Node> items = map.items(key);
+  if (items.empty() || items.size() > most) map.fail(key, fmt::format("{} values, of 1 to {}", items.size(), most));
+  for (const YAML::Node& item : items) {
+    const ProgramValue made = program.value(map, key, item);
+    program.read(step, made);
+    child.values.push_back(made);
+  }
+}
+
+void read_grid(ProgramBuilder& program, const MapReader& map, ProgramStep& step, ChildStep& child) {
+  if (!map.has("grid")) return;
+  arch::ChildLaunch& launch = child.launch;
+  const std::vector<YAML::Node> items = map.items("grid");
+  if (items.empty() || items.size() > 3) {
+    map.fail("grid", fmt::format("one to three numbers are expected, found {}", items.size()));
+  }
+  launch.grid_x = launch.grid_y = launch.grid_z = 1;
+  constexpr std::uint32_t kMost[] = {arch::kMaxGridX, arch::kMaxGridY, arch::kMaxGridZ};
+  for (std::size_t axis = 0; axis < items.size(); ++axis) {
+    const std::uint32_t made = program.expression(map, "grid", items[axis]);
+    const Expression& extent = program.at(made).expression;
+    if (extent.constant() && !(extent.value() >= 1 && extent.value() < kMost[axis] + 1.0)) {
+      map.fail("grid", items[axis], fmt::format("{} CTAs, of 1 to {}", extent.value(), kMost[axis]));
+    }
+    program.read(step, made);
+    child.grid[axis] = made;
+  }
+}
+
+}  // namespace
+
 void compile_let(ProgramBuilder& program, const StepSource& source) {
   const MapReader& map = source.map;
   for (const auto& entry : map.node("let")) {
@@ -124,51 +169,6 @@ void compile_cluster_barrier(ProgramBuilder& program, const StepSource& source) 
 }
 
 // Steps that launch tasks, and feed queues.
-
-namespace {
-
-using arch::LaunchMode;
-
-constexpr std::pair<const char*, LaunchMode> kModes[] = {
-    {"stream", LaunchMode::stream}, {"fire_and_forget", LaunchMode::fire_and_forget}, {"tail", LaunchMode::tail}};
-constexpr std::int32_t kMostPriority = 1000;
-
-const char* mode_name(LaunchMode mode) { return kModes[static_cast<std::size_t>(mode)].first; }
-
-// The list behind `key`, of at most `most` values of 64 bits; without the key nothing.
-void read_words(ProgramBuilder& program, const MapReader& map, const char* key, std::size_t most, ProgramStep& step,
-                ChildStep& child) {
-  if (!map.has(key)) return;
-  const std::vector<YAML::Node> items = map.items(key);
-  if (items.empty() || items.size() > most) map.fail(key, fmt::format("{} values, of 1 to {}", items.size(), most));
-  for (const YAML::Node& item : items) {
-    const ProgramValue made = program.value(map, key, item);
-    program.read(step, made);
-    child.values.push_back(made);
-  }
-}
-
-void read_grid(ProgramBuilder& program, const MapReader& map, ProgramStep& step, ChildStep& child) {
-  if (!map.has("grid")) return;
-  arch::ChildLaunch& launch = child.launch;
-  const std::vector<YAML::Node> items = map.items("grid");
-  if (items.empty() || items.size() > 3) {
-    map.fail("grid", fmt::format("one to three numbers are expected, found {}", items.size()));
-  }
-  launch.grid_x = launch.grid_y = launch.grid_z = 1;
-  constexpr std::uint32_t kMost[] = {arch::kMaxGridX, arch::kMaxGridY, arch::kMaxGridZ};
-  for (std::size_t axis = 0; axis < items.size(); ++axis) {
-    const std::uint32_t made = program.expression(map, "grid", items[axis]);
-    const Expression& extent = program.at(made).expression;
-    if (extent.constant() && !(extent.value() >= 1 && extent.value() < kMost[axis] + 1.0)) {
-      map.fail("grid", items[axis], fmt::format("{} CTAs, of 1 to {}", extent.value(), kMost[axis]));
-    }
-    program.read(step, made);
-    child.grid[axis] = made;
-  }
-}
-
-}  // namespace
 
 bool reads_head(const MapReader& map) { return map.has("insert") && map.choice("insert") == "head"; }
 

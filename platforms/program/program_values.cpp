@@ -9,9 +9,15 @@
 #include "program/expression.h"
 
 namespace heddle::program {
-namespace {
 
+using arch::kWarpLanes;
+using arch::LaneMask;
+using arch::PerLane;
 using arch::ValueType;
+using arch::WarpPlace;
+using arch::WarpState;
+
+namespace {
 
 std::int64_t sign_extended(std::uint64_t bits, unsigned width) {
   const std::uint64_t sign = std::uint64_t{1} << (width - 1);
@@ -37,83 +43,6 @@ std::uint64_t bits_of_double(double value) {
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
-
-}  // namespace
-
-const std::vector<ValueType>& scalar_types() {
-  static const std::vector<ValueType> kTypes{ValueType::u8,  ValueType::s8,   ValueType::u16, ValueType::s16,
-                                             ValueType::f16, ValueType::bf16, ValueType::u32, ValueType::s32,
-                                             ValueType::f32, ValueType::u64,  ValueType::s64, ValueType::f64};
-  return kTypes;
-}
-
-std::optional<ValueType> scalar_type(const std::string& name) {
-  for (const ValueType type : scalar_types()) {
-    if (name == arch::type_name(type)) return type;
-  }
-  return std::nullopt;
-}
-
-bool is_float(ValueType type) {
-  switch (type) {
-    case ValueType::f16:
-    case ValueType::bf16:
-    case ValueType::f32:
-    case ValueType::f64:
-    case ValueType::f16x2:
-    case ValueType::bf16x2:
-      return true;
-    default:
-      return false;
-  }
-}
-
-double number_of(ValueType type, std::uint64_t bits) {
-  const unsigned width = 8 * arch::bytes_of(type);
-  switch (type) {
-    case ValueType::s8:
-    case ValueType::s16:
-    case ValueType::s32:
-    case ValueType::s64:
-      return static_cast<double>(sign_extended(low_bits(bits, width), width));
-    case ValueType::f16:
-      return static_cast<double>(arch::float_of_f16(static_cast<std::uint16_t>(bits)));
-    case ValueType::bf16:
-      return static_cast<double>(arch::float_of_bf16(static_cast<std::uint16_t>(bits)));
-    case ValueType::f32:
-      return static_cast<double>(arch::float_of(static_cast<std::uint32_t>(bits)));
-    case ValueType::f64: {
-      double value = 0;
-      std::memcpy(&value, &bits, sizeof value);
-      return value;
-    }
-    default:
-      return static_cast<double>(low_bits(bits, width));
-  }
-}
-
-std::uint64_t bits_of(ValueType type, double value) {
-  switch (type) {
-    case ValueType::f16:
-      return arch::f16_of(odd_float(value));
-    case ValueType::bf16:
-      return arch::bf16_of(odd_float(value));
-    case ValueType::f32:
-      return std::isnan(value) ? arch::kNanF32 : arch::bits_of(static_cast<float>(value));
-    case ValueType::f64:
-      return bits_of_double(value);
-    default:
-      return low_bits(whole_bits(value), 8 * arch::bytes_of(type));
-  }
-}
-
-namespace {
-
-using arch::kWarpLanes;
-using arch::LaneMask;
-using arch::PerLane;
-using arch::WarpPlace;
-using arch::WarpState;
 
 std::uint64_t raw_bits(const WarpState& state, const ProgramVariable& variable, std::uint32_t lane) {
   std::uint64_t bits = state.of(variable.first)[lane];
@@ -236,6 +165,73 @@ std::uint64_t cluster_address(double rank, double offset, std::uint32_t width) {
 std::uint64_t address_of(double value) { return std::isfinite(value) ? whole_bits(value) : kNowhere; }
 
 }  // namespace
+
+const std::vector<ValueType>& scalar_types() {
+  static const std::vector<ValueType> kTypes{ValueType::u8,  ValueType::s8,   ValueType::u16, ValueType::s16,
+                                             ValueType::f16, ValueType::bf16, ValueType::u32, ValueType::s32,
+                                             ValueType::f32, ValueType::u64,  ValueType::s64, ValueType::f64};
+  return kTypes;
+}
+
+std::optional<ValueType> scalar_type(const std::string& name) {
+  for (const ValueType type : scalar_types()) {
+    if (name == arch::type_name(type)) return type;
+  }
+  return std::nullopt;
+}
+
+bool is_float(ValueType type) {
+  switch (type) {
+    case ValueType::f16:
+    case ValueType::bf16:
+    case ValueType::f32:
+    case ValueType::f64:
+    case ValueType::f16x2:
+    case ValueType::bf16x2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+double number_of(ValueType type, std::uint64_t bits) {
+  const unsigned width = 8 * arch::bytes_of(type);
+  switch (type) {
+    case ValueType::s8:
+    case ValueType::s16:
+    case ValueType::s32:
+    case ValueType::s64:
+      return static_cast<double>(sign_extended(low_bits(bits, width), width));
+    case ValueType::f16:
+      return static_cast<double>(arch::float_of_f16(static_cast<std::uint16_t>(bits)));
+    case ValueType::bf16:
+      return static_cast<double>(arch::float_of_bf16(static_cast<std::uint16_t>(bits)));
+    case ValueType::f32:
+      return static_cast<double>(arch::float_of(static_cast<std::uint32_t>(bits)));
+    case ValueType::f64: {
+      double value = 0;
+      std::memcpy(&value, &bits, sizeof value);
+      return value;
+    }
+    default:
+      return static_cast<double>(low_bits(bits, width));
+  }
+}
+
+std::uint64_t bits_of(ValueType type, double value) {
+  switch (type) {
+    case ValueType::f16:
+      return arch::f16_of(odd_float(value));
+    case ValueType::bf16:
+      return arch::bf16_of(odd_float(value));
+    case ValueType::f32:
+      return std::isnan(value) ? arch::kNanF32 : arch::bits_of(static_cast<float>(value));
+    case ValueType::f64:
+      return bits_of_double(value);
+    default:
+      return low_bits(whole_bits(value), 8 * arch::bytes_of(type));
+  }
+}
 
 double WarpValues::uniform(std::uint32_t expression) const {
   const ProgramExpression& code = parts_.expressions[expression];

@@ -55,6 +55,39 @@ void set(const WarpValues& values, WarpState& state, const ProgramStep& step, La
   }
 }
 
+const StepRow* row_named(const std::string& name) {
+  for (const StepRow& row : step_rows()) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+void compile(ProgramBuilder& program, const StepSource& source) {
+  if (source.row.handler != nullptr) return source.row.handler(program, source);
+  compile_operation(program, source);
+}
+
+void compile_word(ProgramBuilder& program, const std::string& word, const SourcePos& where) {
+  const StepRow* row = row_named(word);
+  if (row == nullptr || !row->word) {
+    throw InputError(where, fmt::format("{}: there is no step {}", program.thing(), word),
+                     suggestion(word, step_words()));
+  }
+  // As if all keys were left out.
+  const MapReader none(YAML::Node(YAML::NodeType::Map), row->spec, fmt::format("{}, {}", program.thing(), word),
+                       program.file());
+  compile(program, {*row, none, where});
+}
+
+void refuse_keys(const ProgramBuilder& program, const YAML::Node& node) {
+  for (const StepRow& row : step_rows()) {
+    if (row.kinds != 0 || !node[row.name]) continue;
+    throw InputError(position(node, program.file()),
+                     fmt::format("{}: the step {} takes no keys", program.thing(), row.name),
+                     fmt::format("write the word alone: - {}", row.name));
+  }
+}
+
 }  // namespace
 
 void ScenarioProgram::start(const WarpPlace& place, WarpState& state) const {
@@ -197,42 +230,6 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
 }
 
 using namespace workload;
-namespace {
-
-const StepRow* row_named(const std::string& name) {
-  for (const StepRow& row : step_rows()) {
-    if (name == row.name) return &row;
-  }
-  return nullptr;
-}
-
-void compile(ProgramBuilder& program, const StepSource& source) {
-  if (source.row.handler != nullptr) return source.row.handler(program, source);
-  compile_operation(program, source);
-}
-
-void compile_word(ProgramBuilder& program, const std::string& word, const SourcePos& where) {
-  const StepRow* row = row_named(word);
-  if (row == nullptr || !row->word) {
-    throw InputError(where, fmt::format("{}: there is no step {}", program.thing(), word),
-                     suggestion(word, step_words()));
-  }
-  // As if all keys were left out.
-  const MapReader none(YAML::Node(YAML::NodeType::Map), row->spec, fmt::format("{}, {}", program.thing(), word),
-                       program.file());
-  compile(program, {*row, none, where});
-}
-
-void refuse_keys(const ProgramBuilder& program, const YAML::Node& node) {
-  for (const StepRow& row : step_rows()) {
-    if (row.kinds != 0 || !node[row.name]) continue;
-    throw InputError(position(node, program.file()),
-                     fmt::format("{}: the step {} takes no keys", program.thing(), row.name),
-                     fmt::format("write the word alone: - {}", row.name));
-  }
-}
-
-}  // namespace
 
 void compile_step(ProgramBuilder& program, const YAML::Node& node) {
   const SourcePos where = position(node, program.file());

@@ -489,6 +489,33 @@ std::vector<StepRow> make_rows() {
   };
 }
 
+// How a step is written: its required keys, and the others in brackets.
+std::string form_of(const StepRow& row) {
+  std::vector<std::string> forms;
+  if (!row.spec.keys.empty()) {
+    std::vector<std::string> required;
+    std::vector<std::string> others;
+    for (const KeySpec& key : row.spec.keys) (key.required ? required : others).emplace_back(key.name);
+    std::string keys = fmt::format("{}", fmt::join(required, ", "));
+    if (!others.empty()) keys += fmt::format("{}[{}]", keys.empty() ? "" : ", ", fmt::join(others, ", "));
+    forms.push_back(fmt::format("{}: {{{}}}", row.name, keys));
+  }
+  const unsigned behind = row.spec.keys.empty() ? row.kinds : row.kinds & ~static_cast<unsigned>(kMap);
+  if ((behind & kMap) != 0) forms.push_back(fmt::format("{}: {{…}}", row.name));
+  if ((behind & kList) != 0) forms.push_back(fmt::format("{}: […]", row.name));
+  if ((behind & (kText | kInteger)) != 0) forms.push_back(fmt::format("{}: …", row.name));
+  if (row.word) forms.emplace_back(row.name);
+  return fmt::format("`{}`", fmt::join(forms, "`, `"));
+}
+
+// What a warp issues for the step.
+std::string cost_of(const StepRow& row) {
+  if (*row.cost != '\0') return row.cost;
+  const arch::OperationRow& operation = arch::row_of(row.code);
+  if (operation.unit == arch::Unit::none) return "an operation";
+  return fmt::format("an operation on `{}`", arch::unit_name(operation.unit));
+}
+
 }  // namespace
 
 StepRow& StepRow::with(std::vector<StepKey> keys, const char* rules) {
@@ -602,37 +629,6 @@ std::vector<const MapSpec*> program_specs() {
   specs.push_back(&role_spec());
   return specs;
 }
-
-namespace {
-
-// How a step is written: its required keys, and the others in brackets.
-std::string form_of(const StepRow& row) {
-  std::vector<std::string> forms;
-  if (!row.spec.keys.empty()) {
-    std::vector<std::string> required;
-    std::vector<std::string> others;
-    for (const KeySpec& key : row.spec.keys) (key.required ? required : others).emplace_back(key.name);
-    std::string keys = fmt::format("{}", fmt::join(required, ", "));
-    if (!others.empty()) keys += fmt::format("{}[{}]", keys.empty() ? "" : ", ", fmt::join(others, ", "));
-    forms.push_back(fmt::format("{}: {{{}}}", row.name, keys));
-  }
-  const unsigned behind = row.spec.keys.empty() ? row.kinds : row.kinds & ~static_cast<unsigned>(kMap);
-  if ((behind & kMap) != 0) forms.push_back(fmt::format("{}: {{…}}", row.name));
-  if ((behind & kList) != 0) forms.push_back(fmt::format("{}: […]", row.name));
-  if ((behind & (kText | kInteger)) != 0) forms.push_back(fmt::format("{}: …", row.name));
-  if (row.word) forms.emplace_back(row.name);
-  return fmt::format("`{}`", fmt::join(forms, "`, `"));
-}
-
-// What a warp issues for the step.
-std::string cost_of(const StepRow& row) {
-  if (*row.cost != '\0') return row.cost;
-  const arch::OperationRow& operation = arch::row_of(row.code);
-  if (operation.unit == arch::Unit::none) return "an operation";
-  return fmt::format("an operation on `{}`", arch::unit_name(operation.unit));
-}
-
-}  // namespace
 
 std::string steps_as_markdown() {
   std::string text = "| step | what it does | cost |\n| --- | --- | --- |\n";

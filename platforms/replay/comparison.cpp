@@ -67,6 +67,34 @@ void summarise_errors(Comparison& c) {
   c.error_max = quantile(errors, 1.0);
 }
 
+constexpr double kRounding = 2;  // ns; recorders round starts and durations on their own
+
+struct Interval {
+  double begin = 0;
+  double end = 0;
+  std::size_t op = 0;
+};
+
+// Calls visit(a, b, time) for every two intervals of different streams that share more than `tolerance`. Those of one
+// stream hardly overlap, so that few are open at any time.
+template <typename Visit>
+void each_pair(const workload::Workload& workload, std::vector<Interval> intervals, double tolerance, Visit visit) {
+  std::sort(intervals.begin(), intervals.end(),
+            [](const Interval& a, const Interval& b) { return std::tie(a.begin, a.op) < std::tie(b.begin, b.op); });
+  std::vector<Interval> open;
+  for (const Interval& now : intervals) {
+    open.erase(std::remove_if(open.begin(), open.end(), [&now](const Interval& o) { return o.end <= now.begin; }),
+               open.end());
+    for (const Interval& other : open) {
+      const double shared = std::min(other.end, now.end) - now.begin;
+      if (shared > tolerance && workload.ops[other.op].stream != workload.ops[now.op].stream) {
+        visit(other.op, now.op, shared);
+      }
+    }
+    open.push_back(now);
+  }
+}
+
 }  // namespace
 
 const char* match_name(Match match) {
@@ -265,38 +293,6 @@ void publish(const Comparison& c, const std::string& prefix, Stats& stats) {
   put("signature_fit.error.p95", "%", held_out, 100 * c.signature.error_p95);
   put("signature_fit.time_error", "%", held_out, 100 * c.signature.time_error);
 }
-
-namespace {
-
-constexpr double kRounding = 2;  // ns; recorders round starts and durations on their own
-
-struct Interval {
-  double begin = 0;
-  double end = 0;
-  std::size_t op = 0;
-};
-
-// Calls visit(a, b, time) for every two intervals of different streams that share more than `tolerance`. Those of one
-// stream hardly overlap, so that few are open at any time.
-template <typename Visit>
-void each_pair(const workload::Workload& workload, std::vector<Interval> intervals, double tolerance, Visit visit) {
-  std::sort(intervals.begin(), intervals.end(),
-            [](const Interval& a, const Interval& b) { return std::tie(a.begin, a.op) < std::tie(b.begin, b.op); });
-  std::vector<Interval> open;
-  for (const Interval& now : intervals) {
-    open.erase(std::remove_if(open.begin(), open.end(), [&now](const Interval& o) { return o.end <= now.begin; }),
-               open.end());
-    for (const Interval& other : open) {
-      const double shared = std::min(other.end, now.end) - now.begin;
-      if (shared > tolerance && workload.ops[other.op].stream != workload.ops[now.op].stream) {
-        visit(other.op, now.op, shared);
-      }
-    }
-    open.push_back(now);
-  }
-}
-
-}  // namespace
 
 OverlapPairs overlap_pairs(const workload::Workload& workload, const std::vector<OpResult>& results) {
   std::vector<Interval> recorded;

@@ -210,53 +210,6 @@ class Mapper {
   std::vector<Space> spaces_;
 };
 
-}  // namespace
-
-MemoryMap map_memory(const workload::Workload& workload, const std::string& instance, const gpu::GpuParams& params) {
-  return Mapper(workload, instance, params).map();
-}
-
-std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu::Gpu& gpu) {
-  std::vector<std::uint32_t> codes(workload.ops.size(), arch::kNoCode);
-  std::map<const arch::WarpProgram*, std::uint32_t> known;  // a program belongs to one kernel
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    const workload::Op& op = workload.ops[i];
-    if (op.kind != workload::OpKind::kernel || op.kernel.program == nullptr) continue;
-    const auto [found, fresh] = known.emplace(op.kernel.program.get(), arch::kNoCode);
-    if (fresh) found->second = gpu.add_code(op.kernel.program, op.kernel);
-    codes[i] = found->second;
-  }
-  return codes;
-}
-
-arch::KernelObject kernel_object_of(const arch::KernelRecord& kernel, std::uint32_t code) {
-  for (const arch::Dim3& extents : kernel.cluster.extents) {
-    if (std::max({extents.x, extents.y, extents.z}) <= 0xFFFF) continue;
-    throw InputError(
-        fmt::format("kernel '{}' cannot be launched by programs: a cluster extent is above 65,535", kernel.name),
-        "use smaller clusters");
-  }
-  for (const arch::Dim3& extents : kernel.cluster.fallback) {
-    if (std::max({extents.x, extents.y, extents.z}) <= 0xFF) continue;
-    throw InputError(fmt::format("kernel '{}' cannot be launched by programs: an extent of a smaller cluster size is "
-                                 "above 255",
-                                 kernel.name),
-                     "use smaller sizes in `fallback`");
-  }
-  arch::KernelObject object;
-  object.program = code;
-  object.registers_per_thread = kernel.registers_per_thread;
-  object.static_shared = kernel.shared_bytes;
-  object.duration = kernel.duration;
-  object.cluster = kernel.cluster;
-  object.name = kernel.name.substr(0, arch::kKernelNameBytes - 1);
-  // Without a program nothing else says how many threads a CTA has.
-  if (code == arch::kNoCode) object.threads_limit = static_cast<std::uint32_t>(kernel.block.count());
-  return object;
-}
-
-namespace {
-
 bool uses_linear_memory(const workload::Workload& workload) {
   const auto launched = [](const workload::LaunchedKernel& one) { return one.kernel.cluster.linear_memory; };
   return std::any_of(workload.launched.begin(), workload.launched.end(), launched) ||
@@ -306,6 +259,49 @@ void check_pool(const workload::MemoryRegion& region, const std::string& instanc
 }
 
 }  // namespace
+
+MemoryMap map_memory(const workload::Workload& workload, const std::string& instance, const gpu::GpuParams& params) {
+  return Mapper(workload, instance, params).map();
+}
+
+std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu::Gpu& gpu) {
+  std::vector<std::uint32_t> codes(workload.ops.size(), arch::kNoCode);
+  std::map<const arch::WarpProgram*, std::uint32_t> known;  // a program belongs to one kernel
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const workload::Op& op = workload.ops[i];
+    if (op.kind != workload::OpKind::kernel || op.kernel.program == nullptr) continue;
+    const auto [found, fresh] = known.emplace(op.kernel.program.get(), arch::kNoCode);
+    if (fresh) found->second = gpu.add_code(op.kernel.program, op.kernel);
+    codes[i] = found->second;
+  }
+  return codes;
+}
+
+arch::KernelObject kernel_object_of(const arch::KernelRecord& kernel, std::uint32_t code) {
+  for (const arch::Dim3& extents : kernel.cluster.extents) {
+    if (std::max({extents.x, extents.y, extents.z}) <= 0xFFFF) continue;
+    throw InputError(
+        fmt::format("kernel '{}' cannot be launched by programs: a cluster extent is above 65,535", kernel.name),
+        "use smaller clusters");
+  }
+  for (const arch::Dim3& extents : kernel.cluster.fallback) {
+    if (std::max({extents.x, extents.y, extents.z}) <= 0xFF) continue;
+    throw InputError(fmt::format("kernel '{}' cannot be launched by programs: an extent of a smaller cluster size is "
+                                 "above 255",
+                                 kernel.name),
+                     "use smaller sizes in `fallback`");
+  }
+  arch::KernelObject object;
+  object.program = code;
+  object.registers_per_thread = kernel.registers_per_thread;
+  object.static_shared = kernel.shared_bytes;
+  object.duration = kernel.duration;
+  object.cluster = kernel.cluster;
+  object.name = kernel.name.substr(0, arch::kKernelNameBytes - 1);
+  // Without a program nothing else says how many threads a CTA has.
+  if (code == arch::kNoCode) object.threads_limit = static_cast<std::uint32_t>(kernel.block.count());
+  return object;
+}
 
 void load_regions(const workload::Workload& workload, const std::string& instance, gpu::Gpu& gpu,
                   const MemoryMap& map) {

@@ -9,6 +9,9 @@
 #include "gpu/gpu.h"
 
 namespace heddle::replay {
+
+using protocol::SubcontextPacket;
+
 namespace {
 
 void check_number(const SourcePos& where, const std::string& owner, const char* what, std::uint32_t number,
@@ -53,49 +56,6 @@ arch::ResourceVector times(const arch::ResourceVector& need, std::uint32_t ctas)
   for (std::size_t i = 0; i < arch::kResources; ++i) amount.amount[i] = need.amount[i] * ctas;
   return amount;
 }
-
-}  // namespace
-
-std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const std::string& instance,
-                                       const gpu::Gpu& gpu, double lead_ns) {
-  const arch::Topology& topology = gpu.topology();
-  const arch::SmLimits& limits = gpu.params().sm.limits;
-  const arch::ResourceVector capacity = arch::capacity_of(limits);
-  const Clock& clock = gpu.domain().clock();
-  std::vector<arch::ResourceVector> used(topology.sms());
-  std::vector<gpu::SmLoad> result;
-  for (const workload::SmLoad& load : workload.loads) {
-    const std::string why = arch::why_impossible(limits, load.kernel);
-    if (!why.empty()) {
-      throw InputError(load.where, fmt::format("no SM of {} can hold a CTA of this load: {}", instance, why),
-                       "heddle show params gpu.sm.limits");
-    }
-    const arch::ResourceVector need = arch::need_of(limits, load.kernel);
-    Cycle until = 0;
-    if (load.until > 0) {
-      until = clock.cycle_at(clock.time_of(0) +
-                             sc_core::sc_time(static_cast<double>(load.until) + lead_ns, sc_core::SC_NS));
-    }
-    for (const std::uint32_t sm : sms_of(load, instance, topology)) {
-      const std::uint32_t room = arch::free_slots(capacity, used[sm], need);
-      if (room < load.ctas) {
-        throw InputError(
-            load.where,
-            fmt::format("SM {} of {} cannot hold {} CTAs of this load: {} allow {}", sm, instance, load.ctas,
-                        arch::resource_name(scarcest(capacity, used[sm], need)), room),
-            "all loads of an SM are there at the same time, at the start; heddle show params gpu.sm.limits");
-      }
-      const arch::ResourceVector amount = times(need, load.ctas);
-      used[sm].add(amount);
-      result.push_back({sm, amount, until});
-    }
-  }
-  return result;
-}
-
-namespace {
-
-using protocol::SubcontextPacket;
 
 SubcontextPacket packet_of(SubcontextPacket::What what, std::uint8_t subcontext, std::uint64_t value) {
   SubcontextPacket packet;
@@ -149,6 +109,43 @@ void resolve_mask(const workload::Subcontext& subcontext, const std::string& ins
 }
 
 }  // namespace
+
+std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const std::string& instance,
+                                       const gpu::Gpu& gpu, double lead_ns) {
+  const arch::Topology& topology = gpu.topology();
+  const arch::SmLimits& limits = gpu.params().sm.limits;
+  const arch::ResourceVector capacity = arch::capacity_of(limits);
+  const Clock& clock = gpu.domain().clock();
+  std::vector<arch::ResourceVector> used(topology.sms());
+  std::vector<gpu::SmLoad> result;
+  for (const workload::SmLoad& load : workload.loads) {
+    const std::string why = arch::why_impossible(limits, load.kernel);
+    if (!why.empty()) {
+      throw InputError(load.where, fmt::format("no SM of {} can hold a CTA of this load: {}", instance, why),
+                       "heddle show params gpu.sm.limits");
+    }
+    const arch::ResourceVector need = arch::need_of(limits, load.kernel);
+    Cycle until = 0;
+    if (load.until > 0) {
+      until = clock.cycle_at(clock.time_of(0) +
+                             sc_core::sc_time(static_cast<double>(load.until) + lead_ns, sc_core::SC_NS));
+    }
+    for (const std::uint32_t sm : sms_of(load, instance, topology)) {
+      const std::uint32_t room = arch::free_slots(capacity, used[sm], need);
+      if (room < load.ctas) {
+        throw InputError(
+            load.where,
+            fmt::format("SM {} of {} cannot hold {} CTAs of this load: {} allow {}", sm, instance, load.ctas,
+                        arch::resource_name(scarcest(capacity, used[sm], need)), room),
+            "all loads of an SM are there at the same time, at the start; heddle show params gpu.sm.limits");
+      }
+      const arch::ResourceVector amount = times(need, load.ctas);
+      used[sm].add(amount);
+      result.push_back({sm, amount, until});
+    }
+  }
+  return result;
+}
 
 std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const std::string& instance,
                                        const arch::Topology& topology, const MemoryMap& map) {

@@ -10,13 +10,16 @@
 #include "common/error.h"
 
 namespace heddle::replay {
-namespace {
 
 using workload::CopyBy;
 using workload::CopyDirection;
 using workload::Op;
 using workload::OpKind;
+using workload::PacketFormat;
 using workload::QueuePlace;
+using workload::SignalFor;
+
+namespace {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kSignalBytes = 32;
@@ -155,6 +158,23 @@ class Layout {
   PacketMemory memory_;
 };
 
+constexpr std::uint8_t kAllEntries = 0xFF;
+
+std::uint16_t dimensions(const arch::KernelShape& kernel) {
+  if (kernel.grid.z > 1 || kernel.block.z > 1) return 3;
+  return kernel.grid.y > 1 || kernel.block.y > 1 ? 2 : 1;
+}
+
+// A table that all queues share has entries for eight of them.
+std::uint8_t entries_of(std::size_t queue, std::size_t queues, bool shared) {
+  if (!shared || queues == 1) return kAllEntries;
+  std::uint8_t entries = 0;
+  for (std::size_t e = queue; e < HEDDLE_REFERENCE_ENTRIES; e += queues) {
+    entries = static_cast<std::uint8_t>(entries | 1U << e);
+  }
+  return entries;
+}
+
 }  // namespace
 
 std::uint64_t Area::take(std::uint64_t bytes, std::uint64_t align) {
@@ -186,30 +206,6 @@ PacketMemory lay_out(const workload::Workload& workload, const std::vector<std::
   if (options.copies == CopyBy::engines) layout.scratch();
   return layout.take();
 }
-
-namespace {
-
-using workload::PacketFormat;
-using workload::SignalFor;
-
-constexpr std::uint8_t kAllEntries = 0xFF;
-
-std::uint16_t dimensions(const arch::KernelShape& kernel) {
-  if (kernel.grid.z > 1 || kernel.block.z > 1) return 3;
-  return kernel.grid.y > 1 || kernel.block.y > 1 ? 2 : 1;
-}
-
-// A table that all queues share has entries for eight of them.
-std::uint8_t entries_of(std::size_t queue, std::size_t queues, bool shared) {
-  if (!shared || queues == 1) return kAllEntries;
-  std::uint8_t entries = 0;
-  for (std::size_t e = queue; e < HEDDLE_REFERENCE_ENTRIES; e += queues) {
-    entries = static_cast<std::uint8_t>(entries | 1U << e);
-  }
-  return entries;
-}
-
-}  // namespace
 
 PacketEncoder::PacketEncoder(const workload::Workload& workload, const PacketPlan& plan, const PacketMemory& memory,
                              const EncoderParams& params)

@@ -179,33 +179,6 @@ void check_operations(const Workload& workload) {
   }
 }
 
-}  // namespace
-
-PacketPlan plan_packets(const Workload& workload, Pace pace, const SubmissionTimings& timings, std::uint32_t queues) {
-  check_operations(workload);
-  PacketPlan plan;
-  plan.ops.resize(workload.ops.size());
-  const std::vector<std::uint32_t> queue_of = place_streams(workload, queues, plan);
-  std::vector<std::int64_t> times = host_times(workload, pace, timings);
-  keep_order(workload, queue_of, times);
-  std::vector<std::size_t> order(workload.ops.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::size_t op = order[i];
-    PlannedOp& planned = plan.ops[op];
-    planned.queue = queue_of[workload.ops[op].stream];
-    planned.when = times[op];
-    planned.order = i;
-    planned.place = plan.queues[planned.queue].ops.size();
-    plan.queues[planned.queue].ops.push_back(op);
-  }
-  connect(workload, plan);
-  return plan;
-}
-
-namespace {
-
 constexpr std::array<const char*, kParts> kKeys{"enqueue",  "fetch",  "wait",      "decode",
                                                 "dispatch", "launch", "execution", "clean_up"};
 constexpr std::array<const char*, kParts> kTexts{
@@ -230,6 +203,29 @@ std::array<double, kParts + 1> bounds_of(const PacketLaunch& launch) {
 }
 
 }  // namespace
+
+PacketPlan plan_packets(const Workload& workload, Pace pace, const SubmissionTimings& timings, std::uint32_t queues) {
+  check_operations(workload);
+  PacketPlan plan;
+  plan.ops.resize(workload.ops.size());
+  const std::vector<std::uint32_t> queue_of = place_streams(workload, queues, plan);
+  std::vector<std::int64_t> times = host_times(workload, pace, timings);
+  keep_order(workload, queue_of, times);
+  std::vector<std::size_t> order(workload.ops.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t op = order[i];
+    PlannedOp& planned = plan.ops[op];
+    planned.queue = queue_of[workload.ops[op].stream];
+    planned.when = times[op];
+    planned.order = i;
+    planned.place = plan.queues[planned.queue].ops.size();
+    plan.queues[planned.queue].ops.push_back(op);
+  }
+  connect(workload, plan);
+  return plan;
+}
 
 const char* part_key(Part part) { return kKeys[static_cast<std::size_t>(part)]; }
 const char* part_text(Part part) { return kTexts[static_cast<std::size_t>(part)]; }

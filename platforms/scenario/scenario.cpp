@@ -177,46 +177,6 @@ class Reader {
   SubmitReader submit_;
 };
 
-}  // namespace
-
-Scenario parse_scenario(const std::string& text, const std::string& file) {
-  return Reader(file).read(load_yaml(text, file));
-}
-
-Scenario read_scenario(const std::string& path) { return parse_scenario(read_text_file(path), path); }
-
-bool looks_like_scenario(std::string_view head) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (head.substr(0, kByteOrderMark.size()) == kByteOrderMark) head.remove_prefix(kByteOrderMark.size());
-  // "heddle", in quotes or not, and a colon.
-  const auto key_at = [&](std::size_t at) {
-    const bool quoted = at < head.size() && (head[at] == '"' || head[at] == '\'');
-    const char quote = quoted ? head[at] : '\0';
-    if (quoted) ++at;
-    if (head.substr(at, 6) != "heddle") return false;
-    at += 6;
-    if (quoted && (at >= head.size() || head[at++] != quote)) return false;
-    at = std::min(head.find_first_not_of(" \t", at), head.size());
-    return at < head.size() && head[at] == ':';
-  };
-  // JSON is YAML too. Only its first key counts: a recording may contain the word anywhere.
-  const std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && head[first] == '{') {
-    return key_at(std::min(head.find_first_not_of(" \t\r\n", first + 1), head.size()));
-  }
-  for (std::size_t line = 0; line < head.size();) {
-    if (key_at(line)) return true;
-    const std::size_t end = head.find('\n', line);
-    if (end == std::string_view::npos) break;
-    line = end + 1;
-  }
-  return false;
-}
-
-using namespace workload;
-using namespace program;
-namespace {
-
 constexpr std::uint32_t kMaxBlock = 65'535;
 // Larger than any machine; the machine itself is asked later.
 constexpr std::uint32_t kMaxUnits = 1'000'000;
@@ -313,6 +273,43 @@ std::vector<std::uint32_t> read_units(const MapReader& map, const char* key) {
 }
 
 }  // namespace
+
+Scenario parse_scenario(const std::string& text, const std::string& file) {
+  return Reader(file).read(load_yaml(text, file));
+}
+
+Scenario read_scenario(const std::string& path) { return parse_scenario(read_text_file(path), path); }
+
+bool looks_like_scenario(std::string_view head) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (head.substr(0, kByteOrderMark.size()) == kByteOrderMark) head.remove_prefix(kByteOrderMark.size());
+  // "heddle", in quotes or not, and a colon.
+  const auto key_at = [&](std::size_t at) {
+    const bool quoted = at < head.size() && (head[at] == '"' || head[at] == '\'');
+    const char quote = quoted ? head[at] : '\0';
+    if (quoted) ++at;
+    if (head.substr(at, 6) != "heddle") return false;
+    at += 6;
+    if (quoted && (at >= head.size() || head[at++] != quote)) return false;
+    at = std::min(head.find_first_not_of(" \t", at), head.size());
+    return at < head.size() && head[at] == ':';
+  };
+  // JSON is YAML too. Only its first key counts: a recording may contain the word anywhere.
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && head[first] == '{') {
+    return key_at(std::min(head.find_first_not_of(" \t\r\n", first + 1), head.size()));
+  }
+  for (std::size_t line = 0; line < head.size();) {
+    if (key_at(line)) return true;
+    const std::size_t end = head.find('\n', line);
+    if (end == std::string_view::npos) break;
+    line = end + 1;
+  }
+  return false;
+}
+
+using namespace workload;
+using namespace program;
 
 std::string entry_name(const char* what, const YAML::Node& node, const char* key) {
   if (!node.IsMap()) return what;

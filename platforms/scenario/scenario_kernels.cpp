@@ -30,6 +30,72 @@ bool has_key(const YAML::Node& node, const char* key) {
   });
 }
 
+constexpr std::uint64_t kMostCapacity = 1U << 20;  // of a queue
+constexpr std::uint32_t kMostCredits = 4096;       // gpu.cwd.tpc_credits
+constexpr std::uint32_t kMostUnits = 1'000'000;    // larger than any machine; the machine itself is asked later
+
+// The number of an entry, i.
+class EntryNames : public ExpressionNames {
+ public:
+  explicit EntryNames(std::uint32_t slot) : slot_(slot) {}
+  std::optional<NamedValue> find(const std::string& name) override {
+    if (name != "i") return std::nullopt;
+    return NamedValue(slot_);
+  }
+  std::vector<std::string> known() const override { return {"i"}; }
+
+ private:
+  std::uint32_t slot_;
+};
+
+void read_initial(const MapReader& queue, const std::string& file, RegionContents& contents) {
+  const MapReader map(queue.node("initial"), queue_initial_spec(), queue.thing() + ", initial", file);
+  const auto count = map.number<std::uint64_t>("count", {Unit::count, 0, kMostCapacity});
+  if (count > contents.capacity) {
+    map.fail("count", fmt::format("{} entries, and the queue holds {}", count, contents.capacity));
+  }
+  const std::vector<YAML::Node> items = map.items("value");
+  if (items.empty() || items.size() > arch::kQueueEntryWords) {
+    map.fail("value", fmt::format("{} values, of 1 to {}", items.size(), arch::kQueueEntryWords));
+  }
+  contents.entries.assign(count, {});
+  for (std::size_t word = 0; word < items.size(); ++word) {
+    if (!items[word].IsScalar()) {
+      map.fail("value", items[word], fmt::format("an expression is expected, found {}", kind_text(items[word])));
+    }
+    ExpressionSlots slots;
+    const std::uint32_t slot = slots.add();
+    EntryNames names(slot);
+    const Expression expression(items[word].Scalar(), position(items[word], file), names, slots);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      slots.at(slot) = static_cast<double>(i);
+      contents.entries[i][word] = whole_bits(expression.value());
+    }
+  }
+}
+
+std::uint8_t subcontext_of(const MapReader& map, const char* key) {
+  return static_cast<std::uint8_t>(map.number<std::uint32_t>(key, {Unit::none, 0, arch::kSubcontexts - 1}));
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> read_tpcs(const MapReader& map) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> tpcs;
+  const Limits<std::uint32_t> limits{Unit::none, 0, kMostUnits};
+  for (const YAML::Node& item : map.items("tpcs")) {
+    if (!item.IsSequence() || item.size() != 2) map.fail("tpcs", item, "a GPC and a TPC are expected: [0, 1]");
+    tpcs.emplace_back(map.number<std::uint32_t>("tpcs", item[0], limits),
+                      map.number<std::uint32_t>("tpcs", item[1], limits));
+    if (std::count(tpcs.begin(), tpcs.end(), tpcs.back()) > 1) map.fail("tpcs", item, "it stands twice in the list");
+  }
+  if (tpcs.empty()) map.fail("tpcs", "the list is empty: it could run nowhere");
+  return tpcs;
+}
+
+const char* mode_name(ShareChange::Mode mode) {
+  constexpr const char* kNames[] = {"none", "static", "dynamic"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
 }  // namespace
 
 bool programs_launch(const YAML::Node& kernels) {
@@ -160,75 +226,6 @@ std::vector<std::string> KernelTable::unused(const std::string& file) const {
 
 using namespace workload;
 using namespace program;
-namespace {
-
-constexpr std::uint64_t kMostCapacity = 1U << 20;  // of a queue
-constexpr std::uint32_t kMostCredits = 4096;       // gpu.cwd.tpc_credits
-constexpr std::uint32_t kMostUnits = 1'000'000;    // larger than any machine; the machine itself is asked later
-
-// The number of an entry, i.
-class EntryNames : public ExpressionNames {
- public:
-  explicit EntryNames(std::uint32_t slot) : slot_(slot) {}
-  std::optional<NamedValue> find(const std::string& name) override {
-    if (name != "i") return std::nullopt;
-    return NamedValue(slot_);
-  }
-  std::vector<std::string> known() const override { return {"i"}; }
-
- private:
-  std::uint32_t slot_;
-};
-
-void read_initial(const MapReader& queue, const std::string& file, RegionContents& contents) {
-  const MapReader map(queue.node("initial"), queue_initial_spec(), queue.thing() + ", initial", file);
-  const auto count = map.number<std::uint64_t>("count", {Unit::count, 0, kMostCapacity});
-  if (count > contents.capacity) {
-    map.fail("count", fmt::format("{} entries, and the queue holds {}", count, contents.capacity));
-  }
-  const std::vector<YAML::Node> items = map.items("value");
-  if (items.empty() || items.size() > arch::kQueueEntryWords) {
-    map.fail("value", fmt::format("{} values, of 1 to {}", items.size(), arch::kQueueEntryWords));
-  }
-  contents.entries.assign(count, {});
-  for (std::size_t word = 0; word < items.size(); ++word) {
-    if (!items[word].IsScalar()) {
-      map.fail("value", items[word], fmt::format("an expression is expected, found {}", kind_text(items[word])));
-    }
-    ExpressionSlots slots;
-    const std::uint32_t slot = slots.add();
-    EntryNames names(slot);
-    const Expression expression(items[word].Scalar(), position(items[word], file), names, slots);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      slots.at(slot) = static_cast<double>(i);
-      contents.entries[i][word] = whole_bits(expression.value());
-    }
-  }
-}
-
-std::uint8_t subcontext_of(const MapReader& map, const char* key) {
-  return static_cast<std::uint8_t>(map.number<std::uint32_t>(key, {Unit::none, 0, arch::kSubcontexts - 1}));
-}
-
-std::vector<std::pair<std::uint32_t, std::uint32_t>> read_tpcs(const MapReader& map) {
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> tpcs;
-  const Limits<std::uint32_t> limits{Unit::none, 0, kMostUnits};
-  for (const YAML::Node& item : map.items("tpcs")) {
-    if (!item.IsSequence() || item.size() != 2) map.fail("tpcs", item, "a GPC and a TPC are expected: [0, 1]");
-    tpcs.emplace_back(map.number<std::uint32_t>("tpcs", item[0], limits),
-                      map.number<std::uint32_t>("tpcs", item[1], limits));
-    if (std::count(tpcs.begin(), tpcs.end(), tpcs.back()) > 1) map.fail("tpcs", item, "it stands twice in the list");
-  }
-  if (tpcs.empty()) map.fail("tpcs", "the list is empty: it could run nowhere");
-  return tpcs;
-}
-
-const char* mode_name(ShareChange::Mode mode) {
-  constexpr const char* kNames[] = {"none", "static", "dynamic"};
-  return kNames[static_cast<std::size_t>(mode)];
-}
-
-}  // namespace
 
 MemoryRegion read_queue(const MapReader& map, const std::string& file, std::size_t gpus) {
   MemoryRegion region;

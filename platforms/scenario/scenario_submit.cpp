@@ -22,6 +22,46 @@ namespace {
 constexpr std::size_t kMaxOps = 1'000'000;  // keeps their list within memory
 constexpr Limits<int> kPriorities{Unit::none, -1000, 1000};
 
+template <class T>
+T read_choice(const MapReader& map, const char* key, const Choices<T>& choices, T otherwise) {
+  if (!map.has(key)) return otherwise;
+  std::vector<T> values;
+  for (const auto& choice : choices) values.push_back(choice.second);
+  return choose(map, key, values, [&choices](T value) {
+    for (const auto& [name, one] : choices) {
+      if (one == value) return name;
+    }
+    return std::string();
+  });
+}
+
+// The addresses of regions.
+class ArgNames : public ExpressionNames {
+ public:
+  ArgNames(const std::vector<MemoryRegion>& regions, std::set<std::string>& used) : regions_(regions), used_(used) {}
+
+  std::optional<NamedValue> find(const std::string& name) override {
+    for (const MemoryRegion& region : regions_) {
+      if (region.name != name) continue;
+      used_.insert(name);
+      return static_cast<double>(region.address);
+    }
+    return std::nullopt;
+  }
+  std::vector<std::string> known() const override {
+    std::vector<std::string> names;
+    for (const MemoryRegion& region : regions_) names.push_back(region.name);
+    return names;
+  }
+
+ private:
+  const std::vector<MemoryRegion>& regions_;
+  std::set<std::string>& used_;
+};
+
+constexpr CopyDirection kDirections[] = {CopyDirection::device_to_device, CopyDirection::host_to_device,
+                                         CopyDirection::device_to_host};
+
 }  // namespace
 
 void SubmitReader::read_streams(const YAML::Node& list) {
@@ -268,49 +308,6 @@ void SubmitReader::connect() {
 
 using namespace workload;
 using namespace program;
-namespace {
-
-template <class T>
-T read_choice(const MapReader& map, const char* key, const Choices<T>& choices, T otherwise) {
-  if (!map.has(key)) return otherwise;
-  std::vector<T> values;
-  for (const auto& choice : choices) values.push_back(choice.second);
-  return choose(map, key, values, [&choices](T value) {
-    for (const auto& [name, one] : choices) {
-      if (one == value) return name;
-    }
-    return std::string();
-  });
-}
-
-// The addresses of regions.
-class ArgNames : public ExpressionNames {
- public:
-  ArgNames(const std::vector<MemoryRegion>& regions, std::set<std::string>& used) : regions_(regions), used_(used) {}
-
-  std::optional<NamedValue> find(const std::string& name) override {
-    for (const MemoryRegion& region : regions_) {
-      if (region.name != name) continue;
-      used_.insert(name);
-      return static_cast<double>(region.address);
-    }
-    return std::nullopt;
-  }
-  std::vector<std::string> known() const override {
-    std::vector<std::string> names;
-    for (const MemoryRegion& region : regions_) names.push_back(region.name);
-    return names;
-  }
-
- private:
-  const std::vector<MemoryRegion>& regions_;
-  std::set<std::string>& used_;
-};
-
-constexpr CopyDirection kDirections[] = {CopyDirection::device_to_device, CopyDirection::host_to_device,
-                                         CopyDirection::device_to_host};
-
-}  // namespace
 
 PacketOptions read_submission(const YAML::Node& node, const std::string& file, YAML::Node& operations) {
   const MapReader map(node, submission_spec(), "submit", file);

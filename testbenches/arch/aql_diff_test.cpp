@@ -17,7 +17,7 @@ using heddle::CheckFailed;
 namespace {
 
 struct Decoded {
-  Verdict verdict;
+  HsaResult verdict;
   std::array<Diff, kDiffValues> diffs;
   std::uint32_t kernels = 0;
 };

@@ -36,7 +36,7 @@ void zero(PacketBytes& bytes, Range range) {
 template <class Packet>
 HsaStatus status_of(const PacketBytes& bytes) {
   Packet packet;
-  const Verdict verdict = decode(bytes, packet);
+  const HsaResult verdict = decode(bytes, packet);
   CHECK(verdict.ok() == (std::string(verdict.why).empty()));
   return verdict.status;
 }
@@ -105,7 +105,7 @@ TEST_CASE("the header is the type, the barrier bit and two scopes", "[packet][PK
   int good = 0;
   for (unsigned raw = 0; raw < 256; ++raw) {
     const bool exists = raw < 0x20 && (raw >> 1) % 4 < 3 && raw >> 3 < 3;
-    const Verdict verdict = decode(scopes, static_cast<std::uint8_t>(raw));
+    const HsaResult verdict = decode(scopes, static_cast<std::uint8_t>(raw));
     CHECK(verdict.status == (exists ? HsaStatus::success : HsaStatus::invalid_packet_format));
     if (!exists) continue;
     ++good;

@@ -1,11 +1,12 @@
 // What a device's CGAs did, against lists of everything.
+#include "arch/cluster_map.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include <catch2/catch.hpp>
 
-#include "arch/cluster.h"
 #include "common/error.h"
 #include "support/random.h"
 

@@ -97,7 +97,7 @@ TEST_CASE("any kernel object is what its layout says, or none", "[packet][PKT-12
     oracle::Object expected;
     const bool right = oracle::read(bytes, expected).none();
     KernelObject object;
-    const Verdict verdict = decode(bytes, object);
+    const HsaResult verdict = decode(bytes, object);
     if (damaged == 0 && !right) FAIL("the maker of objects made a bad one in round " << round);
     if (verdict.ok() != right) FAIL("verdict in round " << round << ": " << verdict.why);
     if (!right && verdict.status != HsaStatus::invalid_code_object) FAIL("status in round " << round);

@@ -1,10 +1,11 @@
 // Load over time against an array with a cell per unit and cycle.
+#include "arch/load_map.h"
+
 #include <algorithm>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "arch/sm_limits.h"
 #include "support/seed.h"
 
 namespace arch_load_map_test {

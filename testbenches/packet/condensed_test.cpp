@@ -36,7 +36,7 @@ ReferenceTable full_table() {
 }
 
 struct Expanded {
-  Verdict verdict;
+  HsaResult verdict;
   CondensedKernels kernels;
   std::uint32_t bad = 99;
 };

@@ -42,7 +42,7 @@ DispatchFields good() {
 HsaStatus status(const std::function<void(DispatchFields&)>& change, const SmLimits& limits = {}) {
   DispatchFields fields = good();
   change(fields);
-  const Verdict verdict = heddle::packet::check(fields, limits);
+  const HsaResult verdict = heddle::packet::check(fields, limits);
   CHECK(verdict.ok() == std::string(verdict.why).empty());
   return verdict.status;
 }
@@ -52,7 +52,7 @@ HsaStatus with_object(const std::function<void(DispatchFields&, KernelObject&)>&
   KernelObject object;
   change(fields, object);
   REQUIRE(heddle::packet::check(fields, limits).ok());
-  const Verdict verdict = heddle::packet::check(fields, object, limits);
+  const HsaResult verdict = heddle::packet::check(fields, object, limits);
   CHECK(verdict.ok() == std::string(verdict.why).empty());
   return verdict.status;
 }

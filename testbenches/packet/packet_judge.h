@@ -35,7 +35,7 @@ class Judge {
     Object expected;
     arch::KernelObject object;
     const Blame blame = read(image, expected);
-    const arch::Verdict verdict = arch::decode(image, object);
+    const arch::HsaResult verdict = arch::decode(image, object);
     if (!agree(verdict, blame)) return "verdict on a kernel object";
     if (!verdict.ok()) return nullptr;
     ++objects_;
@@ -66,7 +66,7 @@ class Judge {
   // Any 64 bytes as an entry of the table in memory.
   const char* entry(const Image& image, std::uint32_t number_of) const {
     arch::DispatchFields fields;
-    const arch::Verdict verdict = packet::decode_entry(image, number_of, fields);
+    const arch::HsaResult verdict = packet::decode_entry(image, number_of, fields);
     const bool right = image[0] == 6 && format_of_dispatch(image).none() && number(image, 10, 2) == number_of;
     if (verdict.ok() != right) return "verdict on a table entry";
     if (right && !same(fields, image)) return "fields of a table entry";
@@ -75,7 +75,7 @@ class Judge {
   }
 
  private:
-  static bool agree(const arch::Verdict& verdict, const Blame& blame) {
+  static bool agree(const arch::HsaResult& verdict, const Blame& blame) {
     if (verdict.ok() != (verdict.why[0] == 0)) return false;
     return blame.fits(static_cast<std::uint32_t>(verdict.status));
   }
@@ -128,7 +128,7 @@ class Judge {
     arch::VendorPacket vendor;
     std::array<arch::Diff, arch::kDiffValues> diffs;
     std::uint32_t kernels = 0;
-    const auto refused = [](const arch::Verdict& verdict) {
+    const auto refused = [](const arch::HsaResult& verdict) {
       return verdict.status == arch::HsaStatus::invalid_packet_format;
     };
     const bool all = refused(arch::decode(image, dispatch)) && refused(arch::decode(image, barrier)) &&
@@ -140,7 +140,7 @@ class Judge {
   const char* dispatch(const Image& image) {
     arch::KernelDispatch packet;
     const Blame format = format_of_dispatch(image);
-    arch::Verdict verdict = arch::decode(image, packet);
+    arch::HsaResult verdict = arch::decode(image, packet);
     if (!agree(verdict, format)) return "verdict on the format of a dispatch";
     if (!verdict.ok()) return nullptr;
     if (arch::encode(packet, arch::type_of(image)) != image) return "bytes of a dispatch";
@@ -157,7 +157,7 @@ class Judge {
   const char* launch(const arch::DispatchFields& fields, const Image& image) {
     if (!same(fields, image)) return "fields of a dispatch";
     const Blame blame = fields_of_dispatch(image, limits_);
-    const arch::Verdict verdict = packet::check(fields, limits_);
+    const arch::HsaResult verdict = packet::check(fields, limits_);
     launched_ = verdict.ok();
     if (!agree(verdict, blame)) return "verdict on the fields of a dispatch";
     if (!launched_) return nullptr;
@@ -168,7 +168,7 @@ class Judge {
   // With the object that stands for the one that the packet names.
   const char* shape(const arch::DispatchFields& fields, const Image& image) {
     const Blame blame = together(image, expected_object_, limits_);
-    const arch::Verdict verdict = packet::check(fields, object_, limits_);
+    const arch::HsaResult verdict = packet::check(fields, object_, limits_);
     if (!agree(verdict, blame)) return "verdict on a dispatch with its kernel object";
     if (!verdict.ok()) return nullptr;
     ++shaped_;
@@ -192,7 +192,7 @@ class Judge {
 
   const char* barrier(const Image& image) {
     arch::BarrierPacket packet;
-    const arch::Verdict verdict = arch::decode(image, packet);
+    const arch::HsaResult verdict = arch::decode(image, packet);
     if (!agree(verdict, format_of_barrier(image))) return "verdict on a barrier packet";
     if (!verdict.ok()) return nullptr;
     ++accepted_[image[0]];
@@ -204,7 +204,7 @@ class Judge {
 
   const char* agent(const Image& image) {
     arch::AgentDispatch packet;
-    const arch::Verdict verdict = arch::decode(image, packet);
+    const arch::HsaResult verdict = arch::decode(image, packet);
     if (!agree(verdict, format_of_agent(image))) return "verdict on an agent dispatch";
     if (!verdict.ok()) return nullptr;
     ++accepted_[image[0]];
@@ -214,7 +214,7 @@ class Judge {
 
   const char* vendor(const Image& image) {
     arch::VendorPacket packet;
-    const arch::Verdict verdict = arch::decode(image, packet);
+    const arch::HsaResult verdict = arch::decode(image, packet);
     if (!agree(verdict, format_of_vendor(image))) return "verdict on a vendor packet";
     if (!verdict.ok()) return nullptr;
     ++accepted_[image[0]];
@@ -247,7 +247,7 @@ class Judge {
     std::uint8_t entries = 0;
     if (!agree(packet::entries_needed(image, entries), expected.format)) return "verdict on the format of diffs";
     std::uint32_t bad = 77;
-    const arch::Verdict verdict = packet::expand(image, table_, kernels_, bad);
+    const arch::HsaResult verdict = packet::expand(image, table_, kernels_, bad);
     if (!expected.format.none()) {
       if (!agree(verdict, expected.format)) return "verdict of expansion";
       return kernels_.count == 0 ? nullptr : "kernels of a packet that is none";

@@ -46,7 +46,7 @@ TEST_CASE("an entry in memory has the bytes of its reference packet", "[packet][
     REQUIRE(decode(image, packet).ok());
     for (std::uint32_t entry = 0; entry < 8; ++entry) {
       DispatchFields fields;
-      const Verdict verdict = decode_entry(image, entry, fields);
+      const HsaResult verdict = decode_entry(image, entry, fields);
       if (verdict.ok() != (entry == packet.reserved0)) FAIL("entry " << entry << " of round " << round);
       if (!verdict.ok() && verdict.status != HsaStatus::invalid_argument) FAIL("status of round " << round);
       if (verdict.ok() && !(fields == packet.fields)) FAIL("fields of round " << round);

@@ -157,7 +157,7 @@ struct StageBench : QueueWaits, RingListener, QueueSupervisor, KernelListener, R
   void note(const std::string& what) { log.push_back(fmt::format("{}: {}", time.now(), what)); }
   const char* wait_reason(std::uint32_t) const override { return nullptr; }
   void advance(std::uint32_t) override { note("a packet has come"); }
-  void fail(std::uint32_t, std::uint64_t, std::uint32_t, const arch::Verdict& result) override { note(result.why); }
+  void fail(std::uint32_t, std::uint64_t, std::uint32_t, const arch::HsaResult& result) override { note(result.why); }
   void try_close(std::uint32_t) override {}
   void kernel_completed(Packet&, bool) override { note("kernel completed"); }
   void retire(Packet& packet) override {

@@ -85,7 +85,7 @@ std::vector<arch::DispatchFields> launched(const std::vector<PreparedPacket>& pa
     if (type == PacketType::condensed_dispatch) {
       packet::CondensedKernels kernels;
       std::uint32_t bad = 0;
-      const arch::Verdict verdict = packet::expand(bytes, table, kernels, bad);
+      const arch::HsaResult verdict = packet::expand(bytes, table, kernels, bad);
       INFO(verdict.why);
       REQUIRE(verdict.ok());
       REQUIRE(kernels.count == packet.ops.size());
