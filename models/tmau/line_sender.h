@@ -3,7 +3,6 @@
 
 #include "common/packet_port.h"
 #include "tmau/bulk_work.h"
-#include "tmau/request_store.h"
 #include "tmau/sm_ports.h"
 
 namespace heddle::tmau {

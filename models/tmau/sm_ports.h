@@ -1,15 +1,62 @@
 // The network interface of a tensor memory access unit: a port of the crossbar for each SM, which shares the SM's link.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
+#include "protocol/memory_request.h"
 #include "tmau/bulk_work.h"
-#include "tmau/request_store.h"
 
 namespace heddle::tmau {
+
+// The payloads of a unit, and those that others may still look at.
+class RequestStore {
+ public:
+  protocol::MemoryRequest& acquire() { return pool_->acquire(); }
+
+  // Runs `answer` for a payload that is over, and gives those back whose answers have returned before: whoever has
+  // answered them does not look at them any more. An answer may bring about another one inside it.
+  template <class Answer>
+  void retire(protocol::MemoryRequest& request, Answer&& answer) {
+    const std::size_t over = depth_ == 0 ? retired_.size() : 0;
+    ++depth_;
+    answer();
+    retired_.push_back(&request);
+    --depth_;
+    for (std::size_t i = 0; i < over; ++i) retired_[i]->release();
+    retired_.erase(retired_.begin(), retired_.begin() + static_cast<std::ptrdiff_t>(over));
+  }
+
+  // All payloads are home, but for the references that are kept a little longer.
+  bool all_home() const {
+    std::size_t home = 0;
+    for (protocol::MemoryRequest* request : retired_) home += request->get_ref_count() == 1 ? 1 : 0;
+    return pool_->in_use() == home;
+  }
+
+  void reset() {
+    for (protocol::MemoryRequest* request : retired_) request->release();
+    retired_.clear();
+    depth_ = 0;
+    const auto is_home = [](const std::unique_ptr<protocol::RequestPool>& pool) { return pool->in_use() == 0; };
+    old_pools_.erase(std::remove_if(old_pools_.begin(), old_pools_.end(), is_home), old_pools_.end());
+    if (pool_->in_use() == 0) return;
+    old_pools_.push_back(std::move(pool_));
+    pool_ = std::make_unique<protocol::RequestPool>();
+  }
+
+ private:
+  std::unique_ptr<protocol::RequestPool> pool_ = std::make_unique<protocol::RequestPool>();
+  // A pool whose payloads were elsewhere at a reset is kept: others may give them back to it. If they never do, as
+  // packets that the reset dropped, it stays until the unit ends.
+  std::vector<std::unique_ptr<protocol::RequestPool>> old_pools_;
+  std::vector<protocol::MemoryRequest*> retired_;  // answered, and perhaps still looked at by who answers
+  std::uint32_t depth_ = 0;                        // of calls of retire()
+};
 
 // What leaves within so many cycles leaves by one event. What runs ahead takes the SM's link before what the SM itself
 // sends meanwhile: so it is not far.

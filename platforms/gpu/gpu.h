@@ -10,12 +10,14 @@
 #include <systemc>
 #include <tlm>
 
+#include "arch/fault.h"
 #include "arch/sm_limits.h"
 #include "arch/topology.h"
+#include "common/cycle.h"
 #include "common/domain.h"
-#include "gpu/fault_log.h"
 #include "gpu/gpu_params.h"
 #include "gpu/memory_backdoor.h"
+#include "protocol/host_task.h"
 
 // Blocks are named here and not included: whoever needs more of one than its name includes its header.
 namespace heddle {
@@ -44,6 +46,32 @@ struct SmLoad {
   std::uint32_t sm = 0;  // id
   arch::ResourceVector amount;
   Cycle until = 0;  // cycle in which they become free; 0: never
+};
+
+// A change of how the machine is shared that was not carried out.
+struct RefusedShare {
+  protocol::SubcontextPacket share;
+  protocol::ShareRefusal why = protocol::ShareRefusal::none;
+  Cycle when = 0;
+};
+
+// What went wrong on a machine since its start or its last reset, in the order of time.
+class FaultLog {
+ public:
+  void add(const arch::FaultRecord& fault) { faults_.push_back(fault); }
+  void add(const RefusedShare& refused) { refused_shares_.push_back(refused); }
+  void clear() {
+    faults_.clear();
+    refused_shares_.clear();
+  }
+
+  // Operations that could not be carried out.
+  const std::vector<arch::FaultRecord>& faults() const { return faults_; }
+  const std::vector<RefusedShare>& refused_shares() const { return refused_shares_; }
+
+ private:
+  std::vector<arch::FaultRecord> faults_;
+  std::vector<RefusedShare> refused_shares_;
 };
 
 // Any number of them can be in one simulation, of different shapes; none knows of the others. A Gpu never calls
