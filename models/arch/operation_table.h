@@ -59,6 +59,11 @@ enum class OpCode : std::uint8_t {
   stream_create,   // a stream of the CTA's context: its number, from 1 on, into `destination`
   stream_destroy,  // data[0]: its number; what is in it completes
   queue_append,    // each of `lanes` appends the entry that Operation::entries has for it (TSK-05)
+
+  // How many CGAs of the kernel can be resident at once (CWD-24), into `destination`: data, the same in all `lanes`:
+  // CTAs of a CPC_CGA, GPC_CGA, uGPU_CGA and GPU_CGA, 0: no such level; `mode`. 0: never one, or there is no such
+  // shape.
+  query_occupancy,
 };
 
 // Execution units of an SM partition; `memory` is shared by the four, `none` takes an issue slot only.
@@ -76,6 +81,7 @@ enum class Executor : std::uint8_t {
   mbarrier,  // in shared memory
   bulk,      // requests to the TMAU
   launch,    // device-side launches
+  query,     // questions to the distributor
   end,       // what ends a warp, or gives back what its CTA holds
 };
 
@@ -128,6 +134,7 @@ inline constexpr OperationRow kOperations[] = {
     {OpCode::stream_create, "stream_create", Unit::none, Executor::launch},
     {OpCode::stream_destroy, "stream_destroy", Unit::none, Executor::launch},
     {OpCode::queue_append, "queue_append", Unit::none, Executor::launch},
+    {OpCode::query_occupancy, "query_occupancy", Unit::none, Executor::query},
 };
 
 constexpr const OperationRow& row_of(OpCode code) { return kOperations[static_cast<std::size_t>(code)]; }

@@ -67,6 +67,12 @@ class Topology {
   const Gpc& gpc(std::uint32_t index) const { return gpcs_[index]; }
   std::uint32_t ugpus() const { return ugpus_; }
   std::uint32_t ugpu_of(std::uint32_t gpc) const { return ugpu_of_[gpc]; }
+  // The L2 partition that the GPC is at: its uGPU owns the one with its number (CWD-46). The GPCs of a machine without
+  // uGPUs are dealt to the partitions evenly, consecutive ones to one.
+  std::uint32_t partition_of(std::uint32_t gpc, std::uint32_t partitions) const {
+    if (ugpus_ > 1) return ugpu_of_[gpc];
+    return static_cast<std::uint32_t>(std::uint64_t{gpc} * partitions / gpcs());
+  }
   // By SM id. Consecutive TPCs, in id order, lie in consecutive GPCs; the surplus TPCs of larger GPCs come last, as
   // observed on H100 (chrirocca/GPUNetBench).
   const Sm& sm(std::uint32_t id) const { return sms_[id]; }

@@ -136,6 +136,7 @@ struct Operation {
   PerLane<std::array<std::uint32_t, 4>> data{};  // store: values; atomic: operand (low word first)
   PerLane<std::uint64_t> compare{};              // compare_exchange
   bool read = false;                             // bulk_wait
+  CgaMode mode = CgaMode::load_balancing;        // query_occupancy
   std::vector<BulkRequest> bulk;                 // one for each of `lanes`, in their order
   std::vector<ChildLaunch> children;             // the same
   std::vector<QueueAppend> entries;              // the same

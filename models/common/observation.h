@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,9 @@ class TimelineSink {
   virtual void counter(TrackId track, Picoseconds when, std::string_view name, double value) = 0;
 };
 
+// Tells packet types apart at run time: packet_kind() of common/packet_port.h.
+using PacketKind = const void*;
+
 struct Observation {
   // `prefix` begins the path of every statistic of the device: "gpu0".
   explicit Observation(std::string prefix_) : prefix(std::move(prefix_)) {}
@@ -46,6 +50,7 @@ struct Observation {
 
   std::string prefix;
   Stats stats;
+  std::map<PacketKind, std::uint64_t> packets;  // that the device's links have carried, by type
   std::exception_ptr failure;  // what ended the domain's last event, if it threw: SystemC wraps it beyond recognition
   std::uint64_t progress = 0;  // goes up whenever work is taken in, started or finished; for watchdogs
   TimelineSink* timeline = nullptr;  // null: off

@@ -8,6 +8,12 @@
 
 namespace heddle {
 
+template <class Packet>
+PacketKind packet_kind() {
+  static constexpr char kTag = 0;
+  return &kTag;
+}
+
 // Something that takes packets, over one link or several.
 template <class Packet>
 class PacketSender {

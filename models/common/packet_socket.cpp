@@ -5,8 +5,13 @@
 
 namespace heddle {
 
-PacketOutSocket::PacketOutSocket(const char* name, Domain& domain, Cycle latency, std::uint32_t credits)
-    : Socket(name), domain_(domain), latency_(domain.cost(latency)), credits_(credits) {
+PacketOutSocket::PacketOutSocket(const char* name, Domain& domain, PacketKind kind, Cycle latency,
+                                 std::uint32_t credits)
+    : Socket(name),
+      domain_(domain),
+      latency_(domain.cost(latency)),
+      credits_(credits),
+      sent_(domain.observation().packets[kind]) {
   Socket::bind(static_cast<tlm::tlm_bw_transport_if<packet_protocol>&>(*this));
   domain.add_resettable(*this);
 }
@@ -30,6 +35,7 @@ void PacketOutSocket::transfer_at(Cycle departure, const void* packet, PacketKin
     HEDDLE_CHECK(state.free > 0, std::string("packet sent without a credit on ") + this->name());
     --state.free;
   }
+  ++sent_;
   const Cycle arrival = departure + latency_;
   PacketTransfer transfer{packet, kind, link, credits_ != kUnlimitedCredits, generation_, &domain_};
   HintedCall call(domain_, &transfer, arrival);

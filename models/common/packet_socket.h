@@ -18,14 +18,6 @@
 
 namespace heddle {
 
-// Tells packet types apart at run time.
-using PacketKind = const void*;
-template <class Packet>
-PacketKind packet_kind() {
-  static constexpr char kTag = 0;
-  return &kTag;
-}
-
 // What crosses a packet link. `link` is the number of the binding at the sender, so that a credit finds its way home.
 struct PacketTransfer {
   const void* packet = nullptr;  // of type `kind`, valid inside the call; null for a credit
@@ -85,7 +77,7 @@ class PacketOutSocket
   void reset() final;
 
  protected:
-  PacketOutSocket(const char* name, Domain& domain, Cycle latency, std::uint32_t credits);
+  PacketOutSocket(const char* name, Domain& domain, PacketKind kind, Cycle latency, std::uint32_t credits);
 
   bool has_credit(std::uint32_t link);
   void transfer_at(Cycle departure, const void* packet, PacketKind kind, std::uint32_t link);
@@ -113,6 +105,7 @@ class PacketOutSocket
 
   Cycle latency_;
   std::uint32_t credits_;
+  std::uint64_t& sent_;  // packets of the type, over all links of the device
   std::uint32_t generation_ = 0;
   std::vector<Link> links_;
   void* owner_ = nullptr;
@@ -269,7 +262,7 @@ class PacketOut final : public PacketOutSocket, public PacketSender<Packet> {
   // `latency` in cycles of the sender's domain (free in lt mode); `credits` per link, kUnlimitedCredits for links whose
   // traffic is bounded by something else.
   PacketOut(const char* name, Domain& domain, Cycle latency, std::uint32_t credits)
-      : PacketOutSocket(name, domain, latency, credits) {}
+      : PacketOutSocket(name, domain, packet_kind<Packet>(), latency, credits) {}
 
   void bind(PacketIn<Packet>& receiver) { Socket::bind(receiver.socket()); }
   void operator()(PacketIn<Packet>& receiver) { bind(receiver); }

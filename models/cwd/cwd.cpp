@@ -21,6 +21,10 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       complete_in("complete_in"),
       cga_in("cga_in"),
       shared_in("shared_in"),
+      host_query_in("host_query_in", domain, 0),
+      host_answer_out("host_answer_out", domain, params.done_distance, kUnlimitedCredits),  // one for each query
+      query_in("query_in"),
+      answer_out("answer_out", domain, params.nearest_gpc(), kUnlimitedCredits),  // one for each query
       params_(params),
       context_(domain, this->name(), path, params_, topology),
       sm_priority_(params.sm_priority.resolve(topology.sms(), "cwd.sm_priority")),
@@ -44,7 +48,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       eviction_(context_, table_, machine_, waits_, session_, arbiter_, task_in, evicted_out),
       tasks_(context_, {table_, machine_, partition_, waits_, launcher_, session_, arbiter_, eviction_},
              {task_in, done_out, idle_out}, sm_capacity, gpc_limits.cgas()),
-      completions_(context_, table_, machine_, partition_, tasks_, arbiter_) {
+      completions_(context_, table_, machine_, partition_, tasks_, arbiter_),
+      occupancy_(context_, sm_capacity, gpc_limits.cgas(), machine_.live(), partition_, {host_answer_out, answer_out}) {
   make_gpc_sockets();
   connect_parts();
   connect_units();
@@ -74,6 +79,9 @@ void Cwd::make_gpc_sockets() {
   per_gpc(cga_in, from_gpc);
   per_gpc(shared_in, from_gpc);
   per_gpc(mask_in_, [](std::uint32_t) { return Cycle{0}; });
+  query_in.init(context_.topology.sms(), [this](const char* socket, std::size_t) {
+    return new PacketIn<protocol::OccupancyQueryPacket>(socket, domain_, 0);
+  });
 }
 
 void Cwd::connect_parts() {
@@ -88,6 +96,10 @@ void Cwd::connect_parts() {
     cga_in[g].on_packet<CompletionUnit, &CompletionUnit::on_cga_complete>(completions_, g);
     shared_in[g].on_packet<CompletionUnit, &CompletionUnit::on_shared_release>(completions_, g);
     mask_in_[g].on_packet<LaunchSession, &LaunchSession::on_masks>(session_, g);
+  }
+  host_query_in.on_packet<OccupancyUnit, &OccupancyUnit::on_host_query>(occupancy_);
+  for (std::uint32_t sm = 0; sm < context_.topology.sms(); ++sm) {
+    query_in[sm].on_packet<OccupancyUnit, &OccupancyUnit::on_query>(occupancy_, sm);
   }
   end_in_.on_packet<LaunchSession, &LaunchSession::on_decided>(session_);
   session_.set_listener(tasks_);
@@ -123,6 +135,7 @@ void Cwd::reset() {
   session_.reset();
   arbiter_.reset();
   completions_.reset();
+  occupancy_.reset();
 }
 
 bool Cwd::quiescent() const {

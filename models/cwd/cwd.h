@@ -20,6 +20,7 @@
 #include "cwd/launch_session.h"
 #include "cwd/launcher.h"
 #include "cwd/machine_ledger.h"
+#include "cwd/occupancy_unit.h"
 #include "cwd/subcontext_partition.h"
 #include "cwd/task_arbiter.h"
 #include "cwd/task_control.h"
@@ -49,6 +50,11 @@ class Cwd : public Block {
   sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;     // one per GPC
   sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;       // one per GPC
   sc_core::sc_vector<PacketIn<protocol::SharedReleasePacket>> shared_in;  // one per GPC
+  // Occupancy queries (CWD-24), of the host and of kernels. They may stay unbound.
+  PacketIn<protocol::OccupancyQueryPacket> host_query_in;
+  PacketOut<protocol::OccupancyAnswerPacket> host_answer_out;
+  sc_core::sc_vector<PacketIn<protocol::OccupancyQueryPacket>> query_in;  // by SM id
+  PacketOut<protocol::OccupancyAnswerPacket> answer_out;                  // link = SM id
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {
@@ -100,6 +106,7 @@ class Cwd : public Block {
   TaskEviction eviction_;
   TaskControl tasks_;
   CompletionUnit completions_;
+  OccupancyUnit occupancy_;
 };
 
 }  // namespace heddle::cwd

@@ -62,6 +62,11 @@ void describe_clusters(ParamTable<CwdParams>& t) {
         "CUDA programming guide: 8 is portable, H100 allows 16");
   t.add("query_distance", &CwdParams::query_distance, {Unit::cycles, 0, 1000},
         "cycles between the GPU2GPC unit and a GPC2SM unit, each way", "assumption: both lie in the distributor");
+  t.add(
+      "ugpu_distance", &CwdParams::ugpu_distance, {Unit::cycles, 0, 1000},
+      "cycles between the GPU level of the distributor and the level of a uGPU, each way: of queries for CGAs that lie "
+      "within one uGPU, on a machine that has several (CWD-46)",
+      "assumption: the distributor of a uGPU lies in the uGPU");
   t.add("mask_cycles", &CwdParams::mask_cycles, {Unit::cycles, 0, 1000},
         "cycles in which a GPC2SM unit makes one SM mask of an accepted CGA", "assumption");
   t.add("masks_per_packet", &CwdParams::masks_per_packet, {Unit::count, 1, 1 + protocol::kFurtherMasks},

@@ -59,6 +59,7 @@ struct CwdParams {
   UnitOrder gpc_priority;
   std::uint32_t max_gpc_cga = 16;       // CTAs
   std::uint32_t query_distance = 1;     // cycles between the GPU2GPC unit and a GPC2SM unit, each way
+  std::uint32_t ugpu_distance = 4;      // cycles between the GPU level and the distributor of a uGPU, each way
   std::uint32_t mask_cycles = 2;        // cycles
   std::uint32_t masks_per_packet = 2;   // 1 … 1 + kFurtherMasks
   std::uint64_t age_limit = 100'000;    // cycles
@@ -83,6 +84,11 @@ struct CwdParams {
   // Distance of the nearest GPC.
   std::uint32_t nearest_gpc() const {
     return gpc_distances.empty() ? gpc_distance : *std::min_element(gpc_distances.begin(), gpc_distances.end());
+  }
+
+  // Cycles that a query takes each way beyond query_distance: for CGAs of a uGPU, through its distributor (CWD-46).
+  std::uint32_t ugpu_way(bool ugpu_cgas, std::uint32_t ugpus) const {
+    return ugpu_cgas && ugpus > 1 ? ugpu_distance : 0;
   }
 
   static void describe(ParamTable<CwdParams>& t);

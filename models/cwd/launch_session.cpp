@@ -53,19 +53,24 @@ void LaunchSession::begin(SessionPlan& plan) {
 void LaunchSession::place_plain() {
   placement_ = partition_.place_by_credit(table_.at(plan_.slot).task, plan_.slots, plan_.units);
   if (placement_ == nullptr) placement_ = &lake_.place(plan_.slots, plan_.units);
-  end_after(placement_->steps);
+  end_after(placement_->steps, 0);
 }
 
 void LaunchSession::place_domain_wide() {
   const TaskEntry& entry = table_.at(plan_.slot);
   placed_cgas_ =
       &domain_wide_.place(plan_.slots, entry.unit_ctas(plan_.size), plan_.units, entry.task.cluster.outermost());
-  end_after(domain_wide_.steps());
+  // The distributors of the uGPUs search, all at once: the question goes there, and the answers come back.
+  end_after(domain_wide_.steps(), 2 * ugpu_way(entry));
 }
 
-void LaunchSession::end_after(std::uint32_t steps) {
+std::uint32_t LaunchSession::ugpu_way(const TaskEntry& entry) const {
+  return context_.params.ugpu_way(entry.task.cluster.has(arch::CgaLevel::ugpu), context_.topology.ugpus());
+}
+
+void LaunchSession::end_after(std::uint32_t steps, std::uint32_t way) {
   stats_.steps.add(steps);
-  const Cycle length = context_.params.session_pipeline + Cycle{context_.params.session_step} * steps;
+  const Cycle length = context_.params.session_pipeline + Cycle{context_.params.session_step} * steps + way;
   context_.timebase.schedule(context_.now() + context_.timebase.cost(length), *this, 0);
 }
 
@@ -85,6 +90,8 @@ void LaunchSession::ask_units() {
   const TaskEntry& entry = table_.at(plan_.slot);
   const std::uint64_t session = number_ - 1;
   const GpcCgaShape shape = gpc_cga_shape_for(entry.task.cluster, plan_.size);
+  const SessionRequest request = request_for(entry.task.cluster, plan_.size, plan_.units);
+  const std::uint32_t way = ugpu_way(entry);
   reorder_.reset();
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
     protocol::SnapshotPacket snapshot;
@@ -94,11 +101,11 @@ void LaunchSession::ask_units() {
     snapshot.ctas = shape.ctas;
     snapshot.cpc_ctas = shape.cpc_ctas;
     snapshot.multicast = entry.task.cluster.mode == arch::CgaMode::multicast;
+    snapshot.way = way;
     snapshot.cgas = room_.on_gpc(entry, plan_.size, g);
     units_.snapshot.send(snapshot, g);
   }
-  const SessionRequest request = request_for(entry.task.cluster, plan_.size, plan_.units);
-  units_.session.send({session, request.units, request.single, request.ugpu_cgas, request.gpc_cgas});
+  units_.session.send({session, request.units, request.single, request.ugpu_cgas, request.gpc_cgas, way});
 }
 
 void LaunchSession::on_masks(const protocol::MaskPacket& masks, std::uint32_t gpc) {

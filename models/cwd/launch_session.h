@@ -90,7 +90,9 @@ class LaunchSession final : private EventHandler {
   void place_plain();
   void place_domain_wide();
   void ask_units();
-  void end_after(std::uint32_t steps);
+  // `way`: cycles besides the session's own.
+  void end_after(std::uint32_t steps, std::uint32_t way);
+  std::uint32_t ugpu_way(const TaskEntry& entry) const;
   void end_if_all_launched();
   void end(std::uint64_t placed);
   void draw(std::uint64_t placed) const;

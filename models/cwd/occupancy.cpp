@@ -42,6 +42,13 @@ std::uint32_t domain_of(const arch::Topology& topology, CgaLevel level, std::uin
   return 0;
 }
 
+MachineShare share_at_start(const CwdParams& params) {
+  MachineShare share;
+  if (params.partition == protocol::PartitionMode::dynamic && params.tpc_credits > 0)
+    share.credits = params.tpc_credits;
+  return share;
+}
+
 std::string count_text(std::uint64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -54,6 +61,7 @@ EmptyMachine::EmptyMachine(const arch::Topology& topology, const CwdParams& para
       params_(params),
       capacity_(sm_capacity),
       cgas_per_gpc_(cgas_per_gpc),
+      share_(share_at_start(params)),
       sm_priority_(params.sm_priority.resolve(topology.sms(), "gpu.cwd.sm_priority")),
       policies_(params),
       placer_(topology, policies_, sm_priority_, params.gpc_priority.resolve(topology.gpcs(), "gpu.cwd.gpc_priority")),
@@ -70,10 +78,25 @@ EmptyMachine::Room EmptyMachine::room_for(const arch::ResourceVector& need, bool
                            arch::resource_name(static_cast<arch::Resource>(i)), need.amount[i], capacity_.amount[i]);
     break;
   }
-  std::uint32_t tpcs = asks_credits() ? params_.tpc_credits : kNoLimit;
+  close_tpcs(room);
+  std::uint32_t tpcs = share_.credits;
   if (local_memory && params_.local_memory_blocks > 0) tpcs = std::min(tpcs, params_.local_memory_blocks);
   limit_tpcs(room, tpcs, first);
   return room;
+}
+
+// What the TPC enable table, or the mask of the subcontext, closes has no slots.
+void EmptyMachine::close_tpcs(Room& room) const {
+  if (share_.tpcs.empty()) return;
+  std::uint32_t first = 0;  // TPC of the GPC
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
+    const arch::Topology::Gpc& gpc = topology_.gpc(g);
+    for (std::uint32_t bit = 0; bit < gpc.sms; ++bit) {
+      const std::uint32_t id = gpc.sm_ids[bit];
+      if (!share_.tpcs[first + topology_.sm(id).tpc]) room.slots[id] = 0;
+    }
+    first += static_cast<std::uint32_t>(gpc.tpcs.size());
+  }
 }
 
 // As a session limits itself: to the TPCs with most room, equal ones in the order of their most preferred SM.
@@ -87,15 +110,17 @@ void EmptyMachine::limit_tpcs(Room& room, std::uint32_t tpcs, std::uint32_t firs
     if (!known) first.push_back(id);
   }
   if (tpcs >= first.size()) return;
-  std::stable_sort(first.begin(), first.end(), [this, first_gpc](std::uint32_t a, std::uint32_t b) {
-    const auto sms = [this](std::uint32_t id) {
-      return topology_.gpc(topology_.sm(id).gpc).tpcs[topology_.sm(id).tpc].sms;
+  std::stable_sort(first.begin(), first.end(), [this, first_gpc, &room](std::uint32_t a, std::uint32_t b) {
+    const auto sms = [this, &room](std::uint32_t id) {
+      const arch::Topology::Tpc& tpc = topology_.gpc(topology_.sm(id).gpc).tpcs[topology_.sm(id).tpc];
+      return room.slots[id] == 0 ? 0 : tpc.sms;
     };
     const auto place = [this, first_gpc](std::uint32_t id) {
       const std::uint32_t gpc = topology_.sm(id).gpc;
       if (first_gpc == kNoLimit) return std::uint32_t{0};
       return gpc >= first_gpc ? gpc - first_gpc : gpc + topology_.gpcs() - first_gpc;
     };
+    if ((sms(a) == 0) != (sms(b) == 0)) return sms(b) == 0;  // a closed one costs no credit
     return place(a) != place(b) ? place(a) < place(b) : sms(a) > sms(b);
   });
   for (std::size_t i = tpcs; i < first.size(); ++i) {
@@ -113,9 +138,11 @@ Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std:
   std::vector<std::uint16_t> left = room.slots;
   if (!cluster.any()) {
     result.cgas = std::accumulate(left.begin(), left.end(), std::uint64_t{0});
+    result.steps = 1;  // a sum of what all SMs have free
     std::fill(left.begin(), left.end(), std::uint16_t{0});
   } else if (is_domain_wide(cluster)) {
     result.cgas = domain_wide_.place(left, cluster.size(size).count(), units, cluster.outermost()).size();
+    result.steps = domain_wide_.steps();
     left = domain_wide_.left();
   } else {
     const std::vector<std::uint32_t> limits(topology_.gpcs(), cgas_per_gpc);
@@ -124,6 +151,7 @@ Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std:
       ++result.gpc_cgas[placed.home.gpc];
     }
     result.cgas = placer_.session().placed();
+    result.steps = placer_.session().queries();
     left = placer_.left();
   }
   result.ctas.assign(topology_.gpcs(), 0);
@@ -146,9 +174,28 @@ Occupancy EmptyMachine::occupancy(const arch::ResourceVector& need, const Cluste
   Occupancy result = fill(room_for(need, local_memory), cluster, size, units, cgas_per_gpc_);
   for (std::uint32_t g = 0; g < topology_.gpcs() && result.cgas == 0 && cluster.any() && limits_tpcs(local_memory);
        ++g) {
+    const std::uint32_t before = result.steps;
     result = fill(room_for(need, local_memory, g), cluster, size, units, cgas_per_gpc_);
+    result.steps += before;
   }
   return result;
+}
+
+// One of a smaller CGA has a place wherever one of a larger has.
+std::uint32_t EmptyMachine::largest_gpc_cga(const arch::ResourceVector& need, arch::CgaMode mode, bool local_memory,
+                                            std::uint32_t& steps) {
+  ClusterShape cluster;
+  cluster.mode = mode;
+  std::uint32_t fits = 0;
+  std::uint32_t fails = params_.max_gpc_cga + 1;
+  while (fits + 1 < fails) {
+    const std::uint32_t size = fits + (fails - fits) / 2;
+    cluster.of(CgaLevel::gpc) = {size, 1, 1};
+    const Occupancy found = occupancy(need, cluster, 0, local_memory);
+    steps += found.steps;
+    (found.cgas > 0 ? fits : fails) = size;
+  }
+  return fits;
 }
 
 bool EmptyMachine::fits(const Room& room, const ClusterShape& cluster, std::uint32_t size) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/cluster.h"
@@ -20,8 +21,15 @@ namespace heddle::cwd {
 
 constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();
 
+// What of the machine a kernel may use.
+struct MachineShare {
+  std::vector<bool> tpcs;            // numbered GPC by GPC; empty: all
+  std::uint32_t credits = kNoLimit;  // TPCs at once (PRT-02)
+};
+
 struct Occupancy {
   std::uint64_t cgas = 0;                 // outermost CGAs at once; of a plain grid: CTAs
+  std::uint32_t steps = 0;                // of the search for places: queries to the GPCs, or steps of the level search
   std::vector<std::uint32_t> gpc_cgas;    // GPC_CGAs, by GPC; all 0 where the grid has none
   std::vector<std::uint32_t> ctas;        // by GPC
   std::vector<std::uint32_t> unused_sms;  // by GPC: SMs without any CTA
@@ -38,6 +46,12 @@ class EmptyMachine {
   // take a local-memory block of their TPC.
   Occupancy occupancy(const arch::ResourceVector& need, const arch::ClusterShape& cluster, std::uint32_t size = 0,
                       bool local_memory = false);
+  // CTAs of the largest GPC_CGA of which one has a place, in that mode; 0: a CTA is larger than an SM. Adds the steps
+  // of the search, which halves the sizes, to `steps`.
+  std::uint32_t largest_gpc_cga(const arch::ResourceVector& need, arch::CgaMode mode, bool local_memory,
+                                std::uint32_t& steps);
+  // From now on kernels have that of the machine; at first, what the parameters give a subcontext.
+  void set_share(MachineShare share) { share_ = std::move(share); }
   // Why nothing of the grid, with none of the sizes that it accepts, can ever start, naming resource and domain; empty
   // if something can.
   std::string why_never_fits(const arch::ResourceVector& need, const arch::ClusterShape& cluster,
@@ -50,13 +64,13 @@ class EmptyMachine {
     std::uint32_t per_sm = 0;
     std::string why;  // "2 CTAs per SM (registers: a CTA takes 32768 of 65536)"
   };
-  bool asks_credits() const { return params_.partition == protocol::PartitionMode::dynamic && params_.tpc_credits > 0; }
   bool limits_tpcs(bool local_memory) const {
-    return asks_credits() || (local_memory && params_.local_memory_blocks > 0);
+    return share_.credits != kNoLimit || (local_memory && params_.local_memory_blocks > 0);
   }
   // Where a subcontext cannot have all TPCs: those of GPC `first` and of the GPCs after it before others.
   Room room_for(const arch::ResourceVector& need, bool local_memory, std::uint32_t first = kNoLimit) const;
   void limit_tpcs(Room& room, std::uint32_t tpcs, std::uint32_t first) const;
+  void close_tpcs(Room& room) const;
   Occupancy fill(const Room& room, const arch::ClusterShape& cluster, std::uint32_t size, std::uint64_t units,
                  std::uint32_t cgas_per_gpc);
   bool fits(const Room& room, const arch::ClusterShape& cluster, std::uint32_t size);
@@ -71,6 +85,7 @@ class EmptyMachine {
   const CwdParams params_;
   const arch::ResourceVector capacity_;
   const std::uint32_t cgas_per_gpc_;
+  MachineShare share_;
   const std::vector<std::uint32_t> sm_priority_;
   const Policies policies_;
   ClusterPlacer placer_;

@@ -217,6 +217,24 @@ bool SubcontextPartition::reaches(std::uint32_t subcontext, std::uint32_t gpc) c
   return false;
 }
 
+MachineShare SubcontextPartition::share_of(std::uint32_t subcontext, bool local_memory) const {
+  MachineShare share;
+  const bool partitioned = quota_.mode() != PartitionMode::none;
+  for (std::uint32_t tpc = 0; tpc < live_.tpcs(); ++tpc) {
+    bool open = live_.enabled(tpc);
+    if (partitioned) open = open && quota_.enabled(subcontext, tpc);
+    if (quota_.mode() == PartitionMode::static_ && local_memory) {
+      open = open && quota_.price(subcontext, tpc, true).bar != Bar::block;
+    }
+    share.tpcs.push_back(open);
+  }
+  if (quota_.mode() == PartitionMode::dynamic) {
+    const std::int64_t most = std::max<std::int64_t>(0, quota_.maximum(subcontext));
+    share.credits = static_cast<std::uint32_t>(std::min<std::int64_t>(most, live_.tpcs()));
+  }
+  return share;
+}
+
 // What a session cannot use, and what is left to pay the rest with.
 struct SubcontextPartition::Shortage {
   std::int64_t credits = 0;

@@ -103,6 +103,10 @@ class SubcontextPartition {
   WaitReason restrict(const protocol::TaskPacket& task, std::vector<std::uint16_t>& slots,
                       std::optional<std::uint32_t> first = std::nullopt);
 
+  // What a subcontext may use of the machine when nothing else runs there: TPCs that the TPC enable table and its mask
+  // leave it, and as many of them as it has credits. `local_memory`: in static mode, those with a local-memory block.
+  MachineShare share_of(std::uint32_t subcontext, bool local_memory) const;
+
   // A session of the task begins on these free slots. What it may newly take is its own until it ends (PRT-10).
   void open_session(const protocol::TaskPacket& task, const std::vector<std::uint16_t>& slots);
   // Where the subcontext spends credits CTA by CTA, the session's plain grid is placed here; null elsewhere. restrict()
@@ -114,10 +118,15 @@ class SubcontextPartition {
   // A CTA goes to the TPC. Returns the local-memory block that this has assigned to the subcontext there, or
   // TpcQuota::kNone.
   std::uint32_t launch(const protocol::TaskPacket& task, std::uint32_t tpc) {
-    return quota_.launch(task.subcontext, tpc, task.local_memory);
+    const std::uint32_t held = quota_.tpcs_held(task.subcontext);
+    const std::uint32_t block = quota_.launch(task.subcontext, tpc, task.local_memory);
+    stats_.credit_moves.add(quota_.tpcs_held(task.subcontext) - held);
+    return block;
   }
   void complete(const protocol::TaskPacket& task, std::uint32_t tpc) {
+    const std::uint32_t held = quota_.tpcs_held(task.subcontext);
     quota_.complete(task.subcontext, tpc, task.local_memory);
+    stats_.credit_moves.add(held - quota_.tpcs_held(task.subcontext));
   }
   // That many have been launched, or have completed, one by one: for the statistics.
   void count_launched(const protocol::TaskPacket& task, std::uint32_t ctas);
@@ -136,6 +145,8 @@ class SubcontextPartition {
   struct PartitionStats : StatGroup {
     using StatGroup::StatGroup;
     Counter& changes = counter("share_changes", "changes", "changes of how the machine is shared");
+    Counter& credit_moves =
+        counter("credit_moves", "credits", "TPC credits that CTAs have taken, and those that they have given back");
     Counter& refused = counter("share_refused", "changes", "changes of how the machine is shared that were refused");
   };
 

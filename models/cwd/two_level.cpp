@@ -39,6 +39,7 @@ void Gpc2SmUnit::reset() {
 void Gpc2SmUnit::on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t) {
   model_.begin(snapshot.free, {snapshot.ctas, snapshot.cpc_ctas}, snapshot.multicast, snapshot.cgas);
   count_ = accepted_ = 0;
+  way_ = domain_.cost(snapshot.way);
 }
 
 void Gpc2SmUnit::on_mimic(const protocol::MimicPacket& mimic, std::uint32_t) {
@@ -66,7 +67,7 @@ void Gpc2SmUnit::ask() {
   stats_.steps.add(reply.steps);
   stats_.valid.add(reply.answer.valid ? 1 : 0);
   const Cycle ready = now() + std::max<Cycle>(1, reply.steps) * step_;
-  answer_out.send_at(ready, {reply.answer.valid, reply.answer.speed});
+  answer_out.send_at(ready + way_, {reply.answer.valid, reply.answer.speed});
   if (timeline() != nullptr) {
     timeline()->slice(track_, domain_.time_of(now()), domain_.time_of(ready),
                       reply.answer.valid ? fmt::format("fits, speed {}", reply.answer.speed) : std::string("no room"),
@@ -134,6 +135,7 @@ void Gpu2GpcUnit::reset() {
 void Gpu2GpcUnit::on_session(const protocol::SessionPacket& session, std::uint32_t) {
   HEDDLE_CHECK(!session_.has_value(), "a session began while another one ran");
   session_ = session.session;
+  way_ = domain_.cost(session.way);
   homes_sent_ = 0;
   begin_ = now();
   stats_.sessions.add();
@@ -192,12 +194,12 @@ bool Gpu2GpcUnit::carry_out(const std::vector<Command>& commands) {
   }
   for (std::uint32_t g = 0; g < packets_.size(); ++g) {
     const protocol::MimicPacket& p = packets_[g];
-    if (p.reserve || p.cancel || p.revert || p.accept || p.query) mimic_out.send(p, g);
+    if (p.reserve || p.cancel || p.revert || p.accept || p.query) mimic_out.send_at(now() + way_, p, g);
   }
   const std::vector<Home>& homes = core_.homes();
   for (; homes_sent_ < homes.size(); ++homes_sent_) {
     const Home& home = homes[homes_sent_];
-    home_out.send({home.nth, static_cast<std::uint32_t>(homes_sent_), home.unit, home.last}, home.gpc);
+    home_out.send_at(now() + way_, {home.nth, static_cast<std::uint32_t>(homes_sent_), home.unit, home.last}, home.gpc);
   }
   expected_ = static_cast<std::uint32_t>(asked_.size());
   return !commands.empty();

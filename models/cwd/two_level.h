@@ -53,6 +53,7 @@ class Gpc2SmUnit : public Block {
   std::vector<std::vector<std::uint64_t>> reserved_;
   std::size_t count_ = 0;
   std::size_t accepted_ = 0;
+  Cycle way_ = 0;          // of answers, beyond the link
   Cycle masks_ready_ = 0;  // when the mask generator is free
 
   QueryStats stats_;
@@ -98,6 +99,7 @@ class Gpu2GpcUnit : public Block {
   std::vector<DomainAnswer> answers_;           // of the step, by GPC
   std::vector<std::uint32_t> asked_;
   std::optional<std::uint64_t> session_;  // the one that runs
+  Cycle way_ = 0;                         // of its queries and orders, beyond the link
   std::size_t homes_sent_ = 0;
   std::uint32_t expected_ = 0;  // answers of the step that are still on their way
   Cycle step_begin_ = 0;

@@ -111,6 +111,8 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
       copy_out("copy_out", domain, params.doorbell, kUnlimitedCredits),
       copy_done_in("copy_done_in", domain, 0),
       share_out("share_out", domain, params.doorbell, kUnlimitedCredits),
+      query_out("query_out", domain, params.doorbell, kUnlimitedCredits),  // one at a time
+      answer_in("answer_in", domain, 0),
       memory_out("memory_out", domain),
       params_(params),
       device_(device),
@@ -129,6 +131,7 @@ HostInterface::HostInterface(const sc_core::sc_module_name& name, Domain& domain
   aperture_.connect(bar1_);
   event_in.on_packet<HostInterface, &HostInterface::on_queue_event>(*this);
   copy_done_in.on_packet<HostInterface, &HostInterface::on_copy_done>(*this);
+  answer_in.on_packet<HostInterface, &HostInterface::on_answer>(*this);
   SC_HAS_PROCESS(HostInterface);
   SC_METHOD(drive_irq);
   sensitive << interrupt_.event();
@@ -231,6 +234,17 @@ void HostInterface::share(const protocol::SubcontextPacket& packet) {
   last_command_ = std::max(last_command_, commands_leave_);
   progress();
   if (share_out.links() > 0) share_out.send_at(last_command_, packet);
+}
+
+void HostInterface::ask(const protocol::OccupancyQueryPacket& query) {
+  last_command_ = std::max(last_command_, commands_leave_);
+  progress();
+  if (query_out.links() > 0) query_out.send_at(last_command_, query);
+}
+
+void HostInterface::on_answer(const protocol::OccupancyAnswerPacket& packet, std::uint32_t /*index*/) {
+  file_.take(packet);
+  follow_level();
 }
 
 void HostInterface::on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t /*index*/) {

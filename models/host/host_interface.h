@@ -17,6 +17,7 @@
 #include "host/register_file.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
+#include "protocol/occupancy_query.h"
 #include "protocol/packet_copy.h"
 
 namespace heddle::host {
@@ -123,8 +124,10 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   PacketIn<protocol::QueueEventPacket> event_in;
   PacketOut<protocol::CopyRequestPacket> copy_out;  // to the copy engines
   PacketIn<protocol::CopyDonePacket> copy_done_in;
-  PacketOut<protocol::SubcontextPacket> share_out;  // to task management; may stay unbound: changes are lost then
-  MemoryOut memory_out;                             // to the memory hub
+  PacketOut<protocol::SubcontextPacket> share_out;      // to task management; may stay unbound: changes are lost then
+  PacketOut<protocol::OccupancyQueryPacket> query_out;  // to the CWD; may stay unbound: queries are not answered then
+  PacketIn<protocol::OccupancyAnswerPacket> answer_in;
+  MemoryOut memory_out;  // to the memory hub
 
   // A kernel has faulted, whoever brought it: the interrupt `fault`, and FAULT_COUNT. (QueueEvent::fault counts in
   // QUEUE_FAULTS and raises the same interrupt.)
@@ -173,11 +176,14 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   void queue_command(const protocol::QueueCommandPacket& packet) override;
   void start_copy(const protocol::CopyRequestPacket& packet) override;
   void share(const protocol::SubcontextPacket& packet) override;
+  void ask(const protocol::OccupancyQueryPacket& query) override;
   void soft_reset() override { reset_control_.request(); }
   bool settled() const override { return device_.settled(); }
 
   void on_queue_event(const protocol::QueueEventPacket& packet, std::uint32_t index);
   void on_copy_done(const protocol::CopyDonePacket& packet, std::uint32_t index);
+
+  void on_answer(const protocol::OccupancyAnswerPacket& packet, std::uint32_t index);
 
   tlm::tlm_response_status access(tlm::tlm_generic_payload& payload, Cycle end);
   void follow_level();

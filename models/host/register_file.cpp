@@ -1,6 +1,8 @@
 #include "host/register_file.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "arch/task_record.h"
 #include "common/error.h"
@@ -71,8 +73,77 @@ std::optional<protocol::SubcontextPacket> ShareRegisters::command(std::uint64_t 
   return packet;
 }
 
+bool QueryRegisters::accepts(std::uint64_t command) const {
+  return command == kQueryStart && values_.at(Id::query_state) != kQueryBusy &&
+         values_.at(Id::query_mode) < register_of(Id::query_mode).values->count &&
+         values_.at(Id::query_subcontext) < arch::kSubcontexts;
+}
+
+arch::KernelShape QueryRegisters::kernel() const {
+  arch::KernelShape kernel;
+  kernel.block = {values_.at32(Id::query_threads), 1, 1};
+  kernel.registers_per_thread = values_.at32(Id::query_registers);
+  kernel.shared_bytes = values_.at32(Id::query_shared);
+  kernel.local_bytes = values_.at32(Id::query_local);
+  constexpr std::pair<Id, arch::CgaLevel> kLevels[] = {{Id::query_cpc, arch::CgaLevel::cpc},
+                                                       {Id::query_gpc, arch::CgaLevel::gpc},
+                                                       {Id::query_ugpu, arch::CgaLevel::ugpu},
+                                                       {Id::query_gpu, arch::CgaLevel::gpu}};
+  for (const auto& [id, level] : kLevels) {
+    const std::uint64_t extents = values_.at(id);
+    kernel.cluster.of(level) = {static_cast<std::uint32_t>(extents & kLowHalf),
+                                static_cast<std::uint32_t>(extents >> kExtentYBit & 0xFFFF),
+                                static_cast<std::uint32_t>(extents >> kExtentZBit)};
+  }
+  kernel.cluster.mode = static_cast<arch::CgaMode>(values_.at(Id::query_mode));
+  kernel.cluster.linear_memory = values_.at(Id::query_memory) != 0;
+  return kernel;
+}
+
+void QueryRegisters::end(arch::HsaStatus status) {
+  values_.at(Id::query_status) = static_cast<std::uint64_t>(status);
+  values_.at(Id::query_state) = status == arch::HsaStatus::success ? kQueryDone : kQueryError;
+}
+
+std::optional<protocol::OccupancyQueryPacket> QueryRegisters::start() {
+  values_.at(Id::query_active) = values_.at(Id::query_largest) = values_.at(Id::query_status) = 0;
+  const arch::KernelShape asked = kernel();
+  // Some extents of a level, and not all: no such shape.
+  const auto& extents = asked.cluster.extents;
+  const bool partial = std::any_of(extents.begin(), extents.end(), [](const arch::Dim3& level) {
+    return level.count() == 0 && level != arch::kNoExtents;
+  });
+  if (asked.block.count() == 0 || partial) {
+    end(arch::HsaStatus::invalid_argument);
+    return std::nullopt;
+  }
+  if (!arch::why_impossible(limits_, asked).empty()) {
+    end(arch::HsaStatus::out_of_resources);
+    return std::nullopt;
+  }
+  values_.at(Id::query_state) = kQueryBusy;
+  protocol::OccupancyQueryPacket packet;
+  packet.need = arch::need_of(limits_, asked);
+  packet.cluster = asked.cluster;
+  packet.local_memory = asked.local_bytes > 0;
+  packet.largest = true;
+  packet.subcontext = static_cast<std::uint8_t>(values_.at(Id::query_subcontext));
+  return packet;
+}
+
+void QueryRegisters::take(const protocol::OccupancyAnswerPacket& answer) {
+  HEDDLE_CHECK(values_.at(Id::query_state) == kQueryBusy, "an answer to a query that nobody has asked");
+  values_.at(Id::query_active) = answer.active;
+  values_.at(Id::query_largest) = answer.largest;
+  end(answer.well_formed ? arch::HsaStatus::success : arch::HsaStatus::invalid_argument);
+}
+
 RegisterFile::RegisterFile(const DeviceIdentity& identity, std::uint32_t event_fifo, RegisterEffects& effects)
-    : identity_(identity), event_fifo_(event_fifo), effects_(effects), shares_(values_) {
+    : identity_(identity),
+      event_fifo_(event_fifo),
+      effects_(effects),
+      shares_(values_),
+      query_(values_, identity_.limits) {
   HEDDLE_CHECK(identity.queues <= protocol::kMaxQueues, "more queues than the registers have room for");
   reset();
 }
@@ -85,8 +156,8 @@ void RegisterFile::reset() {
   values_.at(Id::copy_engines) = identity_.copy_engines;
   values_.at(Id::memory_bytes) = identity_.memory;
   values_.at(Id::clock_mhz) = identity_.clock_mhz;
-  values_.at(Id::threads_limit) = identity_.threads_limit;
-  values_.at(Id::shared_limit) = identity_.shared_limit;
+  values_.at(Id::threads_limit) = identity_.limits.max_threads_per_cta;
+  values_.at(Id::shared_limit) = identity_.limits.max_shared_per_cta;
   events_.clear();
   latch_ = {};
   shares_.reset();
@@ -206,6 +277,8 @@ RegisterResult RegisterFile::act(const RegisterPlace& place, std::uint32_t bytes
       return command_copy(place.index, value);
     case Id::share_command:
       return command_share(value);
+    case Id::query_command:
+      return command_query(value);
     case Id::agent_done:
       return end_agent(place.index, value);
     default:
@@ -284,6 +357,16 @@ RegisterResult RegisterFile::command_share(std::uint64_t command) {
   const auto packet = shares_.command(command);
   if (!packet) return RegisterResult::refused;
   effects_.share(*packet);
+  return RegisterResult::ok;
+}
+
+RegisterResult RegisterFile::command_query(std::uint64_t command) {
+  if (!query_.accepts(command)) return RegisterResult::refused;
+  if (const auto packet = query_.start()) {
+    effects_.ask(*packet);
+  } else {
+    raise(kIntQueryDone);
+  }
   return RegisterResult::ok;
 }
 
@@ -376,6 +459,11 @@ void RegisterFile::take(const CopyFault& fault) {
   values_.at(Id::copy_fault_engine) = fault.engine;
   values_.at(Id::copy_fault_status) = static_cast<std::uint64_t>(fault.status);
   values_.at(Id::copy_fault_sender) = fault.sender;
+}
+
+void RegisterFile::take(const protocol::OccupancyAnswerPacket& answer) {
+  query_.take(answer);
+  raise(kIntQueryDone);
 }
 
 void RegisterFile::note_share_refused(protocol::ShareRefusal why) {

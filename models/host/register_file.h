@@ -7,9 +7,11 @@
 #include <map>
 #include <optional>
 
+#include "arch/sm_limits.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
 #include "protocol/host_task.h"
+#include "protocol/occupancy_query.h"
 #include "protocol/packet_copy.h"
 
 namespace heddle::host {
@@ -34,6 +36,26 @@ class ShareRegisters {
   std::map<std::uint64_t, std::uint64_t> asked_;  // what was asked for, by key_of()
 };
 
+// The registers that ask how many CGAs of a kernel can be resident at once (CWD-24), one query at a time.
+class QueryRegisters {
+ public:
+  // Both must outlive it.
+  QueryRegisters(RegisterStore& values, const arch::SmLimits& limits) : values_(values), limits_(limits) {}
+
+  // A write to QUERY_COMMAND makes sense now.
+  bool accepts(std::uint64_t command) const;
+  // Then: what the distributor is to be asked, or nothing if the answer is known to be an error, and stands there.
+  std::optional<protocol::OccupancyQueryPacket> start();
+  void take(const protocol::OccupancyAnswerPacket& answer);
+
+ private:
+  arch::KernelShape kernel() const;
+  void end(arch::HsaStatus status);
+
+  RegisterStore& values_;
+  const arch::SmLimits& limits_;
+};
+
 // What the identification and configuration registers say.
 struct DeviceIdentity {
   std::uint32_t sms = 0;
@@ -42,8 +64,7 @@ struct DeviceIdentity {
   std::uint32_t copy_engines = 0;
   std::uint64_t memory = 0;  // bytes
   std::uint32_t clock_mhz = 0;
-  std::uint32_t threads_limit = 0;  // of a CTA
-  std::uint32_t shared_limit = 0;   // bytes of a CTA
+  arch::SmLimits limits;
 };
 
 // An error that a copy has met, or for which it was refused.
@@ -62,6 +83,7 @@ class RegisterEffects {
   virtual void queue_command(const protocol::QueueCommandPacket& packet) = 0;
   virtual void start_copy(const protocol::CopyRequestPacket& packet) = 0;
   virtual void share(const protocol::SubcontextPacket& packet) = 0;
+  virtual void ask(const protocol::OccupancyQueryPacket& query) = 0;
   virtual void soft_reset() = 0;
   virtual bool settled() const = 0;  // nothing of before the last reset is out any more
 
@@ -92,6 +114,7 @@ class RegisterFile {
   void take(const protocol::QueueEventPacket& packet);
   void take(const protocol::CopyDonePacket& packet);
   void take(const CopyFault& fault);
+  void take(const protocol::OccupancyAnswerPacket& answer);
   void note_fault();
   // A change of how the machine is shared was refused.
   void note_share_refused(protocol::ShareRefusal why);
@@ -119,6 +142,7 @@ class RegisterFile {
   RegisterResult command_queue(std::uint32_t queue, std::uint64_t value);
   RegisterResult command_copy(std::uint32_t channel, std::uint64_t value);
   RegisterResult command_share(std::uint64_t command);
+  RegisterResult command_query(std::uint64_t command);
   RegisterResult end_agent(std::uint32_t queue, std::uint64_t status);
   void take_state(const protocol::QueueEventPacket& packet);
   void take_error(const protocol::QueueEventPacket& packet);
@@ -130,6 +154,7 @@ class RegisterFile {
   RegisterEffects& effects_;
   RegisterStore values_;
   ShareRegisters shares_;
+  QueryRegisters query_;
   std::deque<std::uint32_t> events_;
   Latch latch_;
   std::array<std::uint32_t, protocol::kMaxQueues> doorbell_low_{};

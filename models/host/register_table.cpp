@@ -29,7 +29,7 @@ constexpr std::array<RegisterField, 2> kVersionBits{{
     {"MINOR", 0, 16, "goes up when registers are added"},
     {"MAJOR", 16, 16, "goes up when a driver has to change"},
 }};
-constexpr std::array<RegisterField, 9> kIntBits{{
+constexpr std::array<RegisterField, 10> kIntBits{{
     {"SIGNAL", 0, 1, "a signal that asks for an interrupt has changed: its event id is in EVENT"},
     {"QUEUE_ERROR", 1, 1,
      "a queue has stopped with an error, or refused to open: see QUEUE_STATE and the ERROR registers"},
@@ -40,6 +40,7 @@ constexpr std::array<RegisterField, 9> kIntBits{{
     {"OVERFLOW", 6, 1, "an event id was lost because EVENT was full: look at all signals"},
     {"QUEUE_CLOSED", 7, 1, "a queue has become closed"},
     {"SOFTWARE", 8, 1, "raised by INT_SET only"},
+    {"QUERY_DONE", 9, 1, "an occupancy query has been answered"},
 }};
 constexpr std::array<RegisterField, 1> kControlBits{{
     {"SOFT_RESET", 0, 1,
@@ -62,6 +63,14 @@ constexpr std::array<RegisterField, 2> kTpcBits{{
     {"TPC", 0, 16, "of the GPC"},
     {"GPC", kShareGpcBit, 16, "of the machine"},
 }};
+constexpr std::array<RegisterField, 3> kExtentBits{{
+    {"X", 0, 32, "CTAs"},
+    {"Y", kExtentYBit, 16, "CTAs"},
+    {"Z", kExtentZBit, 16, "CTAs"},
+}};
+constexpr std::array<RegisterField, 1> kQueryMemoryBits{{
+    {"LINEAR", 0, 1, "every outermost CGA takes a CGA memory slot"},
+}};
 constexpr std::array<RegisterField, 1> kAgentBits{{
     {"HELD", 0, 1, "the packet of AGENT_INDEX and AGENT_PACKET waits for AGENT_DONE"},
 }};
@@ -73,6 +82,8 @@ constexpr RegisterFields kStatusFields = fields("STATUS", kStatusBits);
 constexpr RegisterFields kEventFields = fields("EVENT", kEventBits);
 constexpr RegisterFields kSubcontextFields = fields("SUBCONTEXT", kSubcontextBits);
 constexpr RegisterFields kTpcFields = fields("SHARE_TPC", kTpcBits);
+constexpr RegisterFields kExtentFields = fields("EXTENTS", kExtentBits);
+constexpr RegisterFields kQueryMemoryFields = fields("QUERY_MEMORY", kQueryMemoryBits);
 constexpr RegisterFields kAgentFields = fields("AGENT_STATE", kAgentBits);
 
 template <class E>
@@ -115,6 +126,20 @@ constexpr std::array<RegisterValue, 4> kCopyStateList{{
     {"ERROR", kCopyError, "ended with COPY_STATUS at COPY_ERROR_ADDRESS"},
 }};
 
+constexpr std::array<RegisterValue, 2> kQueryModeList{{
+    {"LOAD_BALANCING", number(arch::CgaMode::load_balancing), "several CTAs of a CGA may share an SM"},
+    {"MULTICAST", number(arch::CgaMode::multicast), "at most one CTA of a CGA on an SM"},
+}};
+constexpr std::array<RegisterValue, 1> kQueryCommandList{{
+    {"START", kQueryStart, "asks the distributor"},
+}};
+constexpr std::array<RegisterValue, 4> kQueryStateList{{
+    {"IDLE", kQueryIdle, "never used since the reset"},
+    {"BUSY", kQueryBusy, "the answer is on its way"},
+    {"DONE", kQueryDone, "answered"},
+    {"ERROR", kQueryError, "no such kernel can run: QUERY_STATUS says why"},
+}};
+
 constexpr std::array<RegisterValue, 2> kCopyAccessList{{
     {"READ", 0, "a read of the source"},
     {"WRITE", 1, "a write to the destination"},
@@ -151,6 +176,9 @@ constexpr std::array<RegisterValue, 7> kShareRefusalList{{
     {"NO_MMU", number(protocol::ShareRefusal::no_mmu), "a page table, and the machine does not translate"},
 }};
 constexpr RegisterValues kShareRefusals = values("SHARE_REFUSAL", kShareRefusalList);
+constexpr RegisterValues kQueryModes = values("QUERY_MODE", kQueryModeList);
+constexpr RegisterValues kQueryCommands = values("QUERY_COMMAND", kQueryCommandList);
+constexpr RegisterValues kQueryStates = values("QUERY_STATE", kQueryStateList);
 constexpr RegisterValues kShareModes = values("SHARE_MODE", kShareModeList);
 constexpr RegisterValues kCopyAccesses = values("COPY_ACCESS", kCopyAccessList);
 constexpr RegisterValues kCopySenders = values("COPY_SENDER", kCopySenderList);
@@ -260,6 +288,34 @@ constexpr std::array kRegisters{
     plain(Id::share_refused, "SHARE_REFUSED", 0x0E0, 4, Access::ro, 0, "changes since the reset that were refused"),
     plain(Id::share_refusal, "SHARE_REFUSAL", 0x0E4, 4, Access::ro, 0, "why the last one was", nullptr,
           &kShareRefusals),
+    // How many CGAs of a kernel can be resident at once (CWD-24).
+    plain(Id::query_threads, "QUERY_THREADS", 0x100, 4, Access::rw, 0, "threads of a CTA of the kernel"),
+    plain(Id::query_registers, "QUERY_REGISTERS", 0x104, 4, Access::rw, 0,
+          "registers of a thread; 0: they limit nothing"),
+    plain(Id::query_shared, "QUERY_SHARED", 0x108, 4, Access::rw, 0, "bytes of shared memory of a CTA"),
+    plain(Id::query_local, "QUERY_LOCAL", 0x10C, 4, Access::rw, 0, "bytes of local memory of a thread"),
+    plain(Id::query_cpc, "QUERY_CPC", 0x110, 8, Access::rw, 0,
+          "extents of a CPC_CGA; all 0, here and below: the kernel has no such level", &kExtentFields),
+    plain(Id::query_gpc, "QUERY_GPC", 0x118, 8, Access::rw, 0, "extents of a GPC_CGA", &kExtentFields),
+    plain(Id::query_ugpu, "QUERY_UGPU", 0x120, 8, Access::rw, 0, "extents of a uGPU_CGA", &kExtentFields),
+    plain(Id::query_gpu, "QUERY_GPU", 0x128, 8, Access::rw, 0, "extents of a GPU_CGA", &kExtentFields),
+    plain(Id::query_mode, "QUERY_MODE", 0x130, 4, Access::rw, 0, "how the CTAs of a CGA are placed", nullptr,
+          &kQueryModes),
+    plain(Id::query_subcontext, "QUERY_SUBCONTEXT", 0x134, 4, Access::rw, 0,
+          "whose kernel it is: 0 to 63; what it may use of the machine counts, as if nothing else ran there",
+          &kSubcontextFields),
+    plain(Id::query_memory, "QUERY_MEMORY", 0x138, 4, Access::rw, 0, "what its CGAs take besides", &kQueryMemoryFields),
+    plain(Id::query_command, "QUERY_COMMAND", 0x13C, 4, Access::wo, 0,
+          "refused while the answer to another query is on its way", nullptr, &kQueryCommands),
+    plain(Id::query_state, "QUERY_STATE", 0x140, 4, Access::ro, 0, "of the query", nullptr, &kQueryStates),
+    plain(Id::query_status, "QUERY_STATUS", 0x144, 4, Access::ro, 0,
+          "status code of the last query: INVALID_ARGUMENT (no threads, or no such shape of CGAs), OUT_OF_RESOURCES (a "
+          "CTA is larger than an SM)",
+          nullptr, &kStatuses),
+    plain(Id::query_active, "QUERY_ACTIVE", 0x148, 8, Access::ro, 0,
+          "outermost CGAs that can be resident at once; of a kernel without CGAs: CTAs; 0: not one fits"),
+    plain(Id::query_largest, "QUERY_LARGEST", 0x150, 4, Access::ro, 0,
+          "CTAs of the largest GPC_CGA of such CTAs of which one fits, in that mode"),
     // Copies.
     channel(Id::copy_from, "COPY_FROM", 0x00, 8, Access::rw, "unified address"),
     channel(Id::copy_to, "COPY_TO", 0x08, 8, Access::rw, "unified address"),

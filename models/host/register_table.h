@@ -19,7 +19,7 @@ constexpr std::uint32_t kAgentWords = 8;  // of 64 bits: an agent packet
 constexpr std::uint32_t kBar0Bytes = 0x8000;
 
 constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
-constexpr std::uint32_t kVersion = 0x0001'0002;
+constexpr std::uint32_t kVersion = 0x0001'0003;
 constexpr std::uint32_t kNoQueue = 0xFFFF'FFFF;
 constexpr std::uint32_t kNoEngine = 0xFFFF'FFFF;
 constexpr std::uint32_t kNotSet = 0xFFFF'FFFF;  // of what is shared: as the machine was started
@@ -103,6 +103,22 @@ enum class RegisterId : std::uint8_t {
   share_page_table,
   share_refused,
   share_refusal,
+  query_threads,
+  query_registers,
+  query_shared,
+  query_local,
+  query_cpc,
+  query_gpc,
+  query_ugpu,
+  query_gpu,
+  query_mode,
+  query_subcontext,
+  query_memory,
+  query_command,
+  query_state,
+  query_status,
+  query_active,
+  query_largest,
   copy_from,
   copy_to,
   copy_bytes,
@@ -187,8 +203,9 @@ enum InterruptBit : std::uint32_t {
   kIntOverflow = 1U << 6,
   kIntQueueClosed = 1U << 7,
   kIntSoftware = 1U << 8,
+  kIntQueryDone = 1U << 9,
 };
-constexpr std::uint32_t kIntAll = (1U << 9) - 1;
+constexpr std::uint32_t kIntAll = (1U << 10) - 1;
 
 constexpr std::uint32_t kControlSoftReset = 1;
 constexpr std::uint32_t kStatusResetBusy = 1;
@@ -204,6 +221,11 @@ enum ShareCommandValue : std::uint32_t {
   kSharePageTable = 5,
 };
 constexpr std::uint32_t kShareGpcBit = 16;  // of SHARE_TPC
+enum QueryCommandValue : std::uint32_t { kQueryStart = 1 };
+enum QueryStateValue : std::uint32_t { kQueryIdle = 0, kQueryBusy = 1, kQueryDone = 2, kQueryError = 3 };
+// Of QUERY_CPC to QUERY_GPU: as wide as ids (CWD-40).
+constexpr std::uint32_t kExtentYBit = 32;
+constexpr std::uint32_t kExtentZBit = 48;
 enum CopyStateValue : std::uint32_t { kCopyIdle = 0, kCopyBusy = 1, kCopyDone = 2, kCopyError = 3 };
 
 // The table as text (register_text.cpp): for people, as the page docs/registers.md, and as the C header for drivers.

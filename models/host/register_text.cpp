@@ -29,6 +29,8 @@ const char* section_of(const Register& reg) {
       return "Control and errors";
     case RegisterId::event:
       return "Events of signals";
+    case RegisterId::query_threads:
+      return "Occupancy queries";
     case RegisterId::copy_from:
       return "Copy channels";
     case RegisterId::doorbell:

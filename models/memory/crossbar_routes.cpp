@@ -19,6 +19,7 @@ CrossbarRoutes::CrossbarRoutes(const CrossbarParams& params, const arch::Topolog
       partitions_(map.partitions()),
       per_partition_(map.slices() / map.partitions()),
       near_latency_(std::uint64_t{params.sm_to_tpc} + params.tpc_to_cpc + params.cpc_to_gpc + params.gpc_to_slice) {
+  HEDDLE_CHECK(topology.ugpus() == 1 || topology.ugpus() == partitions_, "uGPUs do not match the partitions of the L2");
   for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) gpc_of_sm_.push_back(topology.sm(sm).gpc);
 }
 

@@ -40,9 +40,7 @@ class CrossbarRoutes {
   std::uint32_t slices() const { return slices_; }
   std::uint32_t partitions() const { return partitions_; }
   std::uint32_t gpc_of_sm(std::uint32_t sm) const { return gpc_of_sm_[sm]; }
-  std::uint32_t partition_of_gpc(std::uint32_t gpc) const {
-    return static_cast<std::uint32_t>(std::uint64_t{gpc} * partitions_ / gpcs_);
-  }
+  std::uint32_t partition_of_gpc(std::uint32_t gpc) const { return topology_.partition_of(gpc, partitions_); }
   std::uint32_t partition_of_slice(std::uint32_t slice) const { return slice / per_partition_; }
   bool far(std::uint32_t gpc, std::uint32_t slice) const { return partition_of_gpc(gpc) != partition_of_slice(slice); }
   // Cycles from SM to slice, or back, through empty links.

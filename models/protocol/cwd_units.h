@@ -15,6 +15,7 @@ struct SessionPacket {
   bool single = true;           // the outermost CGA is a GPC_CGA
   std::uint32_t ugpu_cgas = 0;  // uGPU_CGAs of an outermost CGA; 0: no such level
   std::uint32_t gpc_cgas = 1;   // GPC_CGAs of a uGPU_CGA or, without that level, of a GPU_CGA
+  std::uint32_t way = 0;        // as in SnapshotPacket, of queries and orders
 };
 
 // CWD -> GPC2SM unit: the shadow state of a session, as far as it concerns one GPC (CWD-02).
@@ -24,6 +25,7 @@ struct SnapshotPacket {
   std::uint32_t ctas = 1;                                 // of a GPC_CGA
   std::uint32_t cpc_ctas = 0;                             // of a CPC_CGA; 0: no such level
   bool multicast = true;
+  std::uint32_t way = 0;   // cycles that answers take besides: through the distributor of the uGPU (CWD-46)
   std::uint32_t cgas = 0;  // most GPC_CGAs that the GPC may take, for whatever is limited besides free slots (CWD-19)
 };
 

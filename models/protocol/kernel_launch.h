@@ -19,6 +19,7 @@ struct KernelLaunch {
   std::uint8_t subcontext = 0;
   std::uint64_t record = 0;     // its TMD in memory; 0: it has none, and cannot launch children
   std::uint64_t area = 0;       // its one CTA was saved: where the CTA's state lies; 0: CTAs begin
+  bool local_memory = false;    // its CTAs need a local-memory block of their TPC (CWD-32)
   bool queue = false;           // of a queue task: a CTA's position in the grid is its ticket
   std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor: for observation only
 };

@@ -24,7 +24,6 @@ struct TaskPacket : KernelLaunch {
   std::int32_t priority = 0;
   arch::Dim3 grid;
   arch::ClusterShape cluster;
-  bool local_memory = false;  // its CTAs need a local-memory block of their TPC (CWD-32)
   TaskKind kind = TaskKind::grid;
   bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
   std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to

@@ -157,7 +157,10 @@ void CtaMemory::enter(const Cta& cta) {
   size_l1();
   ++ctas_;
   peers_.shared.open(cta.start.cta_slot, cta.code->shared_bytes);
-  if (cta.in_cga()) peers_.tables.open_window(*cta.start.tag.cga_id, cta.start.id.rank, cta.start.cta_slot);
+  if (!cta.in_cga()) return;
+  peers_.tables.open_window(*cta.start.tag.cga_id, cta.start.id.rank, cta.start.cta_slot);
+  peers_.stats.cluster_ctas.add();
+  peers_.stats.cluster_warps.add(cta.need[arch::Resource::warps]);
 }
 
 // The L1 is what CTAs leave of the unified memory. While some are here it can only shrink.

@@ -15,6 +15,7 @@
 #include "protocol/gpm_mpc_sm.h"
 #include "sm/l1_cache.h"
 #include "sm/shared_memory.h"
+#include "sm/sm_context.h"
 #include "sm/sm_params.h"
 
 namespace heddle::sm {
@@ -221,6 +222,7 @@ class CtaMemory {
     ClusterTables& tables;
     SmOccupancy& occupancy;
     PacketSender<protocol::ClusterNoticePacket>& notices;
+    SmStats& stats;
   };
   CtaMemory(Timebase& time, const SmParams& params, const Peers& peers) : time_(time), params_(params), peers_(peers) {}
 

@@ -25,8 +25,15 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       bulk_read_out("bulk_read_out", domain, place.bulk_way, kUnlimitedCredits),  // bounded by what the TMAU has open
       child_out("child_out", domain, params.nested.distance, kUnlimitedCredits),  // bounded by the TMDs
       wake_in("wake_in", domain, params.nested.distance),
+      query_out("query_out", domain, place.query_way, kUnlimitedCredits),  // one of each warp
+      answer_in("answer_in", domain, 0),
       core_(domain, domain, params, place, code, view, seed, path, this->name(),
-            {{memory_out, dsmem_out, dsmem_in, reply_out, bulk_read_out}, bulk_out, exit_out, notice_out, child_out}) {
+            {{memory_out, dsmem_out, dsmem_in, reply_out, bulk_read_out},
+             bulk_out,
+             exit_out,
+             notice_out,
+             child_out,
+             query_out}) {
   entry_in.init(place.tpcs, [&domain](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaEntryPacket>(socket, domain, 0);
   });
@@ -44,6 +51,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   bulk_data_in.on_packet<BulkData, &BulkData::on_data>(core_.memory.bulk);
   bulk_read_in.on_packet<BulkData, &BulkData::on_read>(core_.memory.bulk);
   wake_in.on_packet<DeviceLaunchUnit, &DeviceLaunchUnit::on_wake>(core_.launches);
+  answer_in.on_packet<OccupancyQueryUnit, &OccupancyQueryUnit::on_answer>(core_.queries);
 }
 
 Sm::~Sm() = default;
@@ -51,6 +59,7 @@ Sm::~Sm() = default;
 void Sm::end_of_elaboration() {
   core_.bulk.connect(bulk_out.links() > 0);
   core_.tasks.connect(child_out.links() > 0);
+  core_.queries.connect(query_out.links() > 0);
 }
 
 void Sm::check_idle() {

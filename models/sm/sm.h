@@ -10,6 +10,7 @@
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "protocol/gpm_mpc_sm.h"
+#include "protocol/occupancy_query.h"
 #include "protocol/sm_sm.h"
 #include "protocol/sm_task.h"
 #include "protocol/sm_tmau.h"
@@ -49,6 +50,9 @@ class Sm : public Block {
   // Device-side launches: to task management, and its wakes. Both may stay unbound while nobody launches.
   PacketOut<protocol::ChildPacket> child_out;
   PacketIn<protocol::WakePacket> wake_in;
+  // Occupancy queries: to the distributor, and its answers. Unbound: programs that ask are at fault.
+  PacketOut<protocol::OccupancyQueryPacket> query_out;
+  PacketIn<protocol::OccupancyAnswerPacket> answer_in;
 
   // See SmOccupancy.
   void preload(const arch::ResourceVector& amount, Cycle until) { core_.occupancy.preload(amount, until); }

@@ -26,6 +26,9 @@ struct SmContext {
   std::uint32_t bulk_way = 16;    // cycles
   // Two receivers of a multicast on this SM: both get the data; otherwise it is an error (TMA-30).
   bool share_receivers = false;
+  // The way of occupancy queries (CWD-24), in cycles.
+  std::uint32_t query_way = 0;   // to the distributor
+  std::uint32_t answer_way = 0;  // from the GPM to here
 };
 
 inline const arch::LaunchMemory kNoLaunchMemory{};
@@ -57,6 +60,8 @@ struct SmStats : StatGroup {
                                   "warps in the middle of a launch of child tasks or its like: memory steps, the "
                                   "device runtime, another warp that makes the context");
   Counter& stall_children = counter("stall.children", "warps x cycles", "warps that waited for their child tasks");
+  Counter& stall_occupancy =
+      counter("stall.occupancy", "warps x cycles", "warps that waited for the distributor's answer to a query");
   Counter& stall_issue =
       counter("stall.issue", "warps x cycles", "warps that could go on and waited for their turn or for a free unit");
   Counter& l1_hits = counter("l1.hits", "sectors", "sectors of loads that were in the L1");
@@ -66,6 +71,9 @@ struct SmStats : StatGroup {
   Counter& shared_wavefronts = counter("shared.wavefronts", "cycles", "cycles in which shared memory was accessed");
   Counter& shared_conflicts =
       counter("shared.conflicts", "cycles", "of these, beyond one for each 128 bytes: lanes that met in a bank");
+  Counter& cluster_ctas =
+      counter("cluster.ctas", "CTAs", "CTAs of GPC_CGAs, with a program, whose windows of shared memory were entered");
+  Counter& cluster_warps = counter("cluster.warps", "warps", "warps of CTAs of GPC_CGAs with a program");
   Counter& cluster_requests = counter("cluster.requests", "requests", "DSMEM requests to other SMs");
   Counter& cluster_served = counter("cluster.served", "requests", "DSMEM requests of other SMs");
   Counter& bulk_requests = counter("bulk.requests", "requests", "requests to the TMAU");

@@ -62,7 +62,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       memory(domain, time, params, place, view, warps, stats, links.memory, {control, faults, bulk, mbarriers}),
       tasks(links.children),
       cgas(time, memory.tables, memory.flights, links.notices),
-      windows(time, params, {memory.shared, memory.l1, memory.tables, occupancy, links.notices}),
+      windows(time, params, {memory.shared, memory.l1, memory.tables, occupancy, links.notices, stats}),
       scheduler(context, memory.gate, control),
       alu(context, scheduler),
       tensor(context, scheduler, memory.swizzles, memory.shared, memory.port),
@@ -74,6 +74,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       bulk(context, {scheduler, control, faults, memory.shared, memory.tables, memory.port, links.bulk}),
       launches(context, view.nested, {scheduler, fences, swap, faults, control, memory.global, memory.l1, tasks}),
       turns(context, {control, faults, memory.global}),
+      queries(context, {scheduler, control, links.queries}),
       transfers(context, scheduler.slots(), view.nested, {memory.gate, memory.global, swap}),
       swap(context, view.nested, time.observation().prefix + "." + path,
            {transfers, control, windows, memory.shared, memory.l1, bulk, launches, faults, occupancy}),
@@ -91,6 +92,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
   units.add(arch::Executor::mbarrier, mbarriers);
   units.add(arch::Executor::bulk, bulk);
   units.add(arch::Executor::launch, launches);
+  units.add(arch::Executor::query, queries);
   units.add(arch::Executor::end, control);
   units.alu = &alu;
   units.launches = &launches;

@@ -23,6 +23,7 @@
 #include "sm/l2_port.h"
 #include "sm/launch_sequence.h"
 #include "sm/load_store_unit.h"
+#include "sm/occupancy_query_unit.h"
 #include "sm/shared_memory.h"
 #include "sm/sm_context.h"
 #include "sm/sm_occupancy.h"
@@ -105,6 +106,7 @@ struct SmLinks {
   PacketSender<protocol::CtaExitPacket>& exits;
   PacketSender<protocol::ClusterNoticePacket>& notices;
   PacketSender<protocol::ChildPacket>& children;
+  PacketSender<protocol::OccupancyQueryPacket>& queries;
 };
 
 struct SmCore {
@@ -141,6 +143,7 @@ struct SmCore {
   BulkUnit bulk;
   DeviceLaunchUnit launches;
   QueueTurns turns;
+  OccupancyQueryUnit queries;
   TransferUnit transfers;
   CtaSwap swap;
   Faults faults;

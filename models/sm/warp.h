@@ -107,6 +107,7 @@ enum class WarpWait : std::uint8_t {
   nested,       // for a memory step of a device-side launch or its like
   context,      // for another warp of its CTA, which makes their context
   children,     // for the tasks of its context
+  occupancy,    // for the distributor's answer to a query
   restore,      // for the state of its CTA, which was saved
   exited,
 };

@@ -191,6 +191,28 @@ void check_recorded_machine(const workload::Workload& workload, const workload::
                    "the recording's launch data and its deviceProperties contradict each other");
 }
 
+// Values that contradict each other: the message names them, and the place is that of the first one that somebody has
+// set.
+void check_values(const Machine& machine) {
+  try {
+    machine.params.check();
+  } catch (const InputError& error) {
+    if (!error.where().file.empty()) throw;
+    const ParamEntry* found = nullptr;
+    std::size_t at = std::string::npos;
+    for (const ParamEntry& entry : machine.entries) {
+      if (entry.origin.kind != Origin::Kind::file && entry.origin.kind != Origin::Kind::command_line) continue;
+      const std::size_t here = error.message().find(entry.path);
+      if (here == std::string::npos || (found != nullptr && here > at)) continue;
+      if (here == at && entry.path.size() < found->path.size()) continue;
+      found = &entry;
+      at = here;
+    }
+    if (found == nullptr) throw;
+    throw InputError(SourcePos{found->origin.text, 0, 0}, error.message(), error.remedy());
+  }
+}
+
 }  // namespace
 
 bool tells_machine(const workload::Workload& workload) {
@@ -279,8 +301,8 @@ Machines resolve_machines(const Inputs& inputs, const RunOptions& options) {
     ParamBinder binder;
     machine.params.bind(binder);
     layers.resolve(binder, i);
-    machine.params.check();
     machine.entries = binder.entries();
+    check_values(machine);
     config << YAML::Key << machine.instance << YAML::Value;
     binder.dump_root(config, "gpu");
     if (inputs.recorded()) {

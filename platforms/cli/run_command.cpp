@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/bits_table.h"
 #include "cli/command.h"
 #include "cli/run_outcome.h"
 #include "common/perfetto.h"
@@ -229,6 +230,22 @@ void write_ctas(std::vector<replay::CtaDump>& dumps, const RunOutcome& outcome, 
   if (!file) throw InputError({path, 0, 0}, "cannot be written", "choose another with --out DIR, or free the disk");
 }
 
+void print_bits(const RunOutcome& outcome) {
+  for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
+    std::cout << fmt::format("\n{}\n", outcome.machines->gpus[i].instance)
+              << bits_text(outcome.machines->gpus[i].params, outcome.result.jobs[i].observation.get());
+  }
+}
+
+void write_bits(const RunOutcome& outcome, const std::string& path) {
+  nlohmann::ordered_json document;
+  for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
+    document[outcome.machines->gpus[i].instance] =
+        bits_json(outcome.machines->gpus[i].params, outcome.result.jobs[i].observation.get());
+  }
+  write_text(document.dump(1) + "\n", path);
+}
+
 int status_of(const RunOutcome& outcome) {
   if (!outcome.result.progress) {
     const bool failed = std::any_of(outcome.expectations.begin(), outcome.expectations.end(),
@@ -314,10 +331,12 @@ int run_command(const std::vector<std::string>& arguments) {
   write_regions(outcome, folder.string());
   if (packets) write_packets(outcome, (folder / "packets.csv").string());
   if (options.dump_ctas) write_ctas(ctas, outcome, (folder / "ctas.csv").string());
+  if (options.bits) write_bits(outcome, (folder / "bits.json").string());
   report::write_report(folder / "report.html", report_data(outcome));
   write_host(outcome, (folder / "host.json").string(),
              std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   print_outcome(outcome, folder);
+  if (options.bits && !options.quiet) print_bits(outcome);
   if (outcome.unknown_statistic) throw *outcome.unknown_statistic;
   return status_of(outcome);
 }

@@ -51,6 +51,7 @@ po::options_description run_options() {
       "write a timeline, timeline.json.gz, for ui.perfetto.dev")(
       "dump", po::value<std::string>()->value_name("ctas"),
       "write every CTA, where and when it ran, to ctas.csv among the results")(
+      "bits", "print the structures of the launch hardware in bits, and how often they were accessed; also bits.json")(
       "out", po::value<std::string>()->value_name("DIR"), "where results go; default heddle-out/NAME")(
       "dump-config", po::value<std::string>()->value_name("FILE"),
       "write the whole resolved configuration to FILE (it is also in the results) and stop; - for standard output")(
@@ -138,6 +139,7 @@ RunOptions parse_run_options(const std::vector<std::string>& arguments) {
   options.fit = line.choice<Fit>("fit", {{"launch", Fit::launch}, {"signature", Fit::signature}}).value_or(options.fit);
   options.perfetto = line.choice<bool>("trace", {{"perfetto", true}}).value_or(false);
   options.dump_ctas = line.choice<bool>("dump", {{"ctas", true}}).value_or(false);
+  options.bits = line.has("bits");
   options.dump_config = line.text("dump-config");
   options.baseline = !line.has("no-baseline");
   options.quiet = line.has("quiet");

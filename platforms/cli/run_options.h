@@ -37,6 +37,7 @@ struct RunOptions {
   Fit fit = Fit::launch;
   bool perfetto = false;
   bool dump_ctas = false;
+  bool bits = false;
   bool baseline = true;
   bool quiet = false;
   std::optional<std::string> dump_config;

@@ -7,7 +7,9 @@
 #include <regex>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "cli/bits_table.h"
 #include "cli/command.h"
 #include "cli/machines.h"
 #include "cli/run_outcome.h"
@@ -28,6 +30,7 @@ constexpr const char* kShowUsage =
     R"(heddle show params [PREFIX]   every parameter: value, unit, range, description, source
 heddle show presets           machines that come with the program
 heddle show tree              GPCs, CPCs, TPCs and SMs of a machine
+heddle show bits              tables, registers, queues and packets of the launch hardware in bits; --json
 heddle show registers         what a host sees of a machine, offset by offset
 heddle show statistics        every statistic that a run can have: path, kind, unit, description
 heddle show steps             the steps of programs, with their keys
@@ -66,12 +69,14 @@ void show_presets() {
 }
 
 void show_tree(const Machine& machine) {
-  const arch::Topology topology(machine.params.machine.shape);
+  const arch::Topology topology = gpu::topology_of(machine.params);
   std::cout << fmt::format("{}: {} SMs in {} GPCs, {} GHz\n", machine.preset, topology.sms(), topology.gpcs(),
                            machine.params.machine.clock);
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     const arch::Topology::Gpc& gpc = topology.gpc(g);
-    std::cout << fmt::format("gpc{} ({} SMs, virtual GPC {})\n", g, gpc.sms, topology.virtual_gpc(g));
+    const std::string ugpu =
+        topology.ugpus() == 1 ? "" : fmt::format(", uGPU {} with its L2 partition", topology.ugpu_of(g));
+    std::cout << fmt::format("gpc{} ({} SMs, virtual GPC {}{})\n", g, gpc.sms, topology.virtual_gpc(g), ugpu);
     for (std::uint32_t c = 0; c < gpc.cpcs; ++c) {
       std::cout << fmt::format("  cpc{}\n", c);
       for (std::size_t t = 0; t < gpc.tpcs.size(); ++t) {
@@ -292,7 +297,7 @@ std::string as_table(const std::vector<const Description*>& statistics) {
 int show_command(const std::vector<std::string>& arguments) {
   po::options_description options = described_options();
   options.add_options()("gpu", po::value<std::string>())("set", po::value<std::vector<std::string>>())(
-      "format", po::value<std::string>());
+      "format", po::value<std::string>())("json", "");
   const CommandLine line("heddle show", options, arguments);
   const std::vector<std::string>& what = line.words();
   if (line.help() || what.empty()) {
@@ -316,18 +321,22 @@ int show_command(const std::vector<std::string>& arguments) {
     show_steps(format.value_or("text"));
     return kSuccess;
   }
+  if (line.has("json") && what[0] != "bits") throw InputError("--json is for bits only", "heddle show bits --json");
   if (format)
     throw InputError("--format is for registers and statistics only", "heddle show registers --format " + *format);
-  if (what[0] != "params" && what[0] != "tree" && what[0] != "scenario-schema") {
+  if (what[0] != "params" && what[0] != "tree" && what[0] != "bits" && what[0] != "scenario-schema") {
     const std::string near =
-        nearest(what[0], {"params", "presets", "tree", "registers", "statistics", "steps", "scenario-schema"});
+        nearest(what[0], {"params", "presets", "tree", "bits", "registers", "statistics", "steps", "scenario-schema"});
     throw InputError(fmt::format("heddle show has no '{}'", what[0]),
-                     near.empty() ? "params, presets, tree, registers, statistics, steps or scenario-schema"
+                     near.empty() ? "params, presets, tree, bits, registers, statistics, steps or scenario-schema"
                                   : fmt::format("did you mean 'heddle show {}'?", near));
   }
   const Machines machines = resolve_machine(line.text("gpu").value_or(""), line.list("set"));
   if (what[0] == "tree") {
     show_tree(machines.gpus.front());
+  } else if (what[0] == "bits") {
+    const gpu::GpuParams& params = machines.gpus.front().params;
+    std::cout << (line.has("json") ? bits_json(params, nullptr).dump(1) + "\n" : bits_text(params, nullptr));
   } else if (what[0] == "scenario-schema") {
     std::cout << scenario::scenario_json_schema(gpu::preset_names(), machines.gpus.front().entries,
                                                 machines.run_entries);

@@ -89,6 +89,40 @@ enum heddle_status heddle_copy_start(const struct heddle_device* device, uint32_
 enum heddle_status heddle_copy_wait(const struct heddle_device* device, uint32_t channel, uint64_t limit,
                                     enum heddle_copy_state* state, uint32_t* hsa);
 
+/* Occupancy (CWD-24) */
+
+#define HEDDLE_SUBCONTEXTS 64u
+
+struct heddle_extents { /* in CTAs; all 0: no such level */
+  uint32_t x;
+  uint16_t y;
+  uint16_t z;
+};
+struct heddle_occupancy_query {
+  uint32_t threads;   /* of a CTA */
+  uint32_t registers; /* of a thread; 0: they limit nothing */
+  uint32_t shared;    /* bytes of shared memory of a CTA */
+  uint32_t local;     /* bytes of local memory of a thread */
+  struct heddle_extents cpc;
+  struct heddle_extents gpc;
+  struct heddle_extents ugpu;
+  struct heddle_extents gpu;
+  enum heddle_query_mode mode;
+  uint8_t subcontext;
+  bool linear_memory; /* every outermost cluster takes a CGA memory slot */
+};
+struct heddle_occupancy {
+  uint64_t active;  /* outermost clusters that can be resident at once; without clusters: CTAs */
+  uint32_t largest; /* CTAs of the largest cluster of such CTAs that fits into a GPC */
+  uint32_t hsa;     /* enum heddle_hsa */
+};
+/* How many clusters of a kernel the subcontext's part of the device holds at once if nothing else runs there. The
+ * registers are for one caller at a time: HEDDLE_BUSY, another query is under way. HEDDLE_INVALID: the device has
+ * refused, or no such kernel can run; `hsa` says why, and the numbers are 0. HEDDLE_TIMEOUT, HEDDLE_BUS. */
+enum heddle_status heddle_max_active_clusters(const struct heddle_device* device,
+                                              const struct heddle_occupancy_query* query, uint64_t limit,
+                                              struct heddle_occupancy* result);
+
 /* Queues (PKT-01) */
 
 #define HEDDLE_MIN_QUEUE UINT32_C(2) /* packets */

@@ -7,7 +7,7 @@
 
 #define HEDDLE_BAR0_BYTES                            UINT32_C(0x8000)
 #define HEDDLE_DEVICE_MAGIC                          UINT32_C(0x4c444548)
-#define HEDDLE_REGISTER_VERSION                      UINT32_C(0x10002)
+#define HEDDLE_REGISTER_VERSION                      UINT32_C(0x10003)
 #define HEDDLE_MAX_QUEUES                            UINT32_C(64)
 #define HEDDLE_COPY_CHANNELS                         UINT32_C(4)
 #define HEDDLE_AGENT_WORDS                           UINT32_C(8)
@@ -64,6 +64,24 @@
 #define HEDDLE_REG_SHARE_PAGE_TABLE                  UINT32_C(0xd8)  /* ro, 64 bits */
 #define HEDDLE_REG_SHARE_REFUSED                     UINT32_C(0xe0)  /* ro, 32 bits */
 #define HEDDLE_REG_SHARE_REFUSAL                     UINT32_C(0xe4)  /* ro, 32 bits */
+
+/* Occupancy queries */
+#define HEDDLE_REG_QUERY_THREADS                     UINT32_C(0x100)  /* rw, 32 bits */
+#define HEDDLE_REG_QUERY_REGISTERS                   UINT32_C(0x104)  /* rw, 32 bits */
+#define HEDDLE_REG_QUERY_SHARED                      UINT32_C(0x108)  /* rw, 32 bits */
+#define HEDDLE_REG_QUERY_LOCAL                       UINT32_C(0x10c)  /* rw, 32 bits */
+#define HEDDLE_REG_QUERY_CPC                         UINT32_C(0x110)  /* rw, 64 bits */
+#define HEDDLE_REG_QUERY_GPC                         UINT32_C(0x118)  /* rw, 64 bits */
+#define HEDDLE_REG_QUERY_UGPU                        UINT32_C(0x120)  /* rw, 64 bits */
+#define HEDDLE_REG_QUERY_GPU                         UINT32_C(0x128)  /* rw, 64 bits */
+#define HEDDLE_REG_QUERY_MODE                        UINT32_C(0x130)  /* rw, 32 bits */
+#define HEDDLE_REG_QUERY_SUBCONTEXT                  UINT32_C(0x134)  /* rw, 32 bits */
+#define HEDDLE_REG_QUERY_MEMORY                      UINT32_C(0x138)  /* rw, 32 bits */
+#define HEDDLE_REG_QUERY_COMMAND                     UINT32_C(0x13c)  /* wo, 32 bits */
+#define HEDDLE_REG_QUERY_STATE                       UINT32_C(0x140)  /* ro, 32 bits */
+#define HEDDLE_REG_QUERY_STATUS                      UINT32_C(0x144)  /* ro, 32 bits */
+#define HEDDLE_REG_QUERY_ACTIVE                      UINT32_C(0x148)  /* ro, 64 bits */
+#define HEDDLE_REG_QUERY_LARGEST                     UINT32_C(0x150)  /* ro, 32 bits */
 
 /* Copy channels */
 #define HEDDLE_REG_COPY_FROM(c)                      (UINT32_C(0x1000) + 0x40u * (uint32_t)(c))  /* rw, 64 bits */
@@ -125,6 +143,8 @@
 #define HEDDLE_INT_QUEUE_CLOSED_MASK                 UINT32_C(0x80)  /* a queue has become closed */
 #define HEDDLE_INT_SOFTWARE_SHIFT                    8
 #define HEDDLE_INT_SOFTWARE_MASK                     UINT32_C(0x100)  /* raised by INT_SET only */
+#define HEDDLE_INT_QUERY_DONE_SHIFT                  9
+#define HEDDLE_INT_QUERY_DONE_MASK                   UINT32_C(0x200)  /* an occupancy query has been answered */
 
 /* Fields: CONTROL */
 #define HEDDLE_CONTROL_SOFT_RESET_SHIFT              0
@@ -149,6 +169,18 @@
 #define HEDDLE_SHARE_TPC_TPC_MASK                    UINT32_C(0xffff)  /* of the GPC */
 #define HEDDLE_SHARE_TPC_GPC_SHIFT                   16
 #define HEDDLE_SHARE_TPC_GPC_MASK                    UINT32_C(0xffff0000)  /* of the machine */
+
+/* Fields: EXTENTS */
+#define HEDDLE_EXTENTS_X_SHIFT                       0
+#define HEDDLE_EXTENTS_X_MASK                        UINT32_C(0xffffffff)  /* CTAs */
+#define HEDDLE_EXTENTS_Y_SHIFT                       32
+#define HEDDLE_EXTENTS_Y_MASK                        UINT64_C(0xffff00000000)  /* CTAs */
+#define HEDDLE_EXTENTS_Z_SHIFT                       48
+#define HEDDLE_EXTENTS_Z_MASK                        UINT64_C(0xffff000000000000)  /* CTAs */
+
+/* Fields: QUERY_MEMORY */
+#define HEDDLE_QUERY_MEMORY_LINEAR_SHIFT             0
+#define HEDDLE_QUERY_MEMORY_LINEAR_MASK              UINT32_C(0x1)  /* every outermost CGA takes a CGA memory slot */
 
 /* Fields: AGENT_STATE */
 #define HEDDLE_AGENT_STATE_HELD_SHIFT                0
@@ -198,6 +230,22 @@ enum heddle_share_refusal {
   HEDDLE_SHARE_REFUSAL_OVERLAP = 4,  /* static mode: a TPC would belong to two subcontexts */
   HEDDLE_SHARE_REFUSAL_BLOCK = 5,  /* the local-memory block is another's */
   HEDDLE_SHARE_REFUSAL_NO_MMU = 6  /* a page table, and the machine does not translate */
+};
+
+enum heddle_query_mode {
+  HEDDLE_QUERY_MODE_LOAD_BALANCING = 0,  /* several CTAs of a CGA may share an SM */
+  HEDDLE_QUERY_MODE_MULTICAST = 1  /* at most one CTA of a CGA on an SM */
+};
+
+enum heddle_query_command {
+  HEDDLE_QUERY_COMMAND_START = 1  /* asks the distributor */
+};
+
+enum heddle_query_state {
+  HEDDLE_QUERY_STATE_IDLE = 0,  /* never used since the reset */
+  HEDDLE_QUERY_STATE_BUSY = 1,  /* the answer is on its way */
+  HEDDLE_QUERY_STATE_DONE = 2,  /* answered */
+  HEDDLE_QUERY_STATE_ERROR = 3  /* no such kernel can run: QUERY_STATUS says why */
 };
 
 enum heddle_copy_kind {

@@ -36,6 +36,8 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;
+    place.answer_way = params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm;
+    place.query_way = place.answer_way + params_of(gpc).gpm_to_cwd;
     sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), machine.domain, fmt::format("{}.{}", path, sm_name),
                                            params.sm, place, params.gpc.mpc_to_sm, machine.seed, machine.code,
                                            sm::MemoryView{machine.map, machine.nested}));

@@ -39,8 +39,7 @@ host::DeviceIdentity identity_of(const GpuParams& params, const arch::Topology& 
   identity.copy_engines = params.copy.engines;
   identity.memory = params.machine.memory;
   identity.clock_mhz = static_cast<std::uint32_t>(std::llround(params.machine.clock * 1e3));
-  identity.threads_limit = params.sm.limits.max_threads_per_cta;
-  identity.shared_limit = params.sm.limits.max_shared_per_cta;
+  identity.limits = params.sm.limits;
   return identity;
 }
 
@@ -153,6 +152,8 @@ void Gpu::Blocks::wire() {
   cwd.idle_out.bind(task.idle_in);
   task.share_out.bind(cwd.share_in);
   host.share_out.bind(task.share_in);
+  host.query_out.bind(cwd.host_query_in);
+  cwd.host_answer_out.bind(host.answer_in);
   cwd.set_translates(params.mmu.enabled);
   cwd.on_share_refused([this](const protocol::SubcontextPacket& share, protocol::ShareRefusal why) {
     log.add(RefusedShare{share, why, domain.now()});
@@ -169,6 +170,8 @@ void Gpu::Blocks::wire() {
   for (std::uint32_t id = 0; id < topology.sms(); ++id) {
     sm(id).child_out.bind(task.child_in[id]);
     task.wake_out.bind(sm(id).wake_in);
+    sm(id).query_out.bind(cwd.query_in[id]);
+    cwd.answer_out.bind(sm(id).answer_in);
     sm(id).on_fault([this](const arch::FaultRecord& fault) { add_fault(fault); });
   }
   task.on_fault([this](const arch::FaultRecord& fault) { add_fault(fault); });
@@ -258,6 +261,7 @@ void Gpu::Blocks::reset() {
   codes.reset();
   domain.reset();
   domain.observation().stats.clear();
+  for (auto& entry : domain.observation().packets) entry.second = 0;
   gpu_observation(domain).load_map.clear();
   gpu_observation(domain).clusters.clear();
   clear_records();

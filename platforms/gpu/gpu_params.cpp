@@ -35,7 +35,8 @@ void MachineParams::describe(ParamTable<MachineParams>& t) {
   t.add("shape", &MachineParams::shape, "the tree of GPCs, CPCs, TPCs and SMs",
         "NVIDIA: 132 SMs, 66 TPCs; uneven GPCs as cluster residency of a recording suggests");
   t.add("ugpus", &MachineParams::ugpus,
-        "GPCs of each uGPU (a part of the GPU with an L2 partition of its own), in order; empty: the GPU is one",
+        "GPCs of each uGPU, in order, as many uGPUs as the L2 has partitions: each owns one (CWD-46); empty: the GPU "
+        "is one, and its GPCs are dealt to the partitions evenly",
         "choice: no uGPUs");
   t.add("memory", &MachineParams::memory, {Unit::bytes, 1U << 20, std::uint64_t{1} << 40},
         "size of device memory, which begins at address 0", "NVIDIA: 80 GB on H100 SXM, taken as GiB");
@@ -102,6 +103,12 @@ void GpuParams::check() const {
   (void)cwd.sm_priority.resolve(machine.shape.sms(), "gpu.cwd.sm_priority");
   (void)cwd.gpc_priority.resolve(gpcs, "gpu.cwd.gpc_priority");
   (void)arch::Topology(machine.shape, machine.ugpus);
+  if (!machine.ugpus.empty() && machine.ugpus.size() != l2.partitions) {
+    throw InputError(fmt::format("gpu.ugpus has {} uGPUs, but gpu.l2.partitions is {}: each uGPU owns one partition of "
+                                 "the L2",
+                                 machine.ugpus.size(), l2.partitions),
+                     "name as many uGPUs as there are partitions, or none");
+  }
   if (!cwd.gpc_distances.empty() && cwd.gpc_distances.size() != gpcs) {
     throw InputError(fmt::format("gpu.cwd.gpc_distances has {} entries, but the machine has {} GPCs",
                                  cwd.gpc_distances.size(), gpcs),

@@ -141,6 +141,9 @@ class OperationCompiler {
       case Target::read:
         step_.read = map_.flag(key);
         return;
+      case Target::mode:
+        step_.mode = map_.choice(key) == "multicast" ? arch::CgaMode::multicast : arch::CgaMode::load_balancing;
+        return;
       case Target::new_name:
         return new_name(key);
       default:

@@ -160,11 +160,12 @@ struct ProgramStep {
   std::int64_t increment = 1;        // loops
   std::uint32_t first_warp = 0;      // roles
   std::uint32_t last_warp = 0;
-  std::uint32_t bulk = kNoBulk;    // requests to the tensor memory access unit: index of a BulkStep
-  std::uint32_t child = kNoChild;  // a launch, an append: index of a ChildStep
-  bool read = false;               // wait_bulk
-  bool one_lane = false;           // only the first of the lanes that take part does it
-  bool free = true;                // control flow that costs nothing; what costs is issued as an instruction on int32
+  std::uint32_t bulk = kNoBulk;                        // requests to the tensor memory access unit: index of a BulkStep
+  std::uint32_t child = kNoChild;                      // a launch, an append: index of a ChildStep
+  bool read = false;                                   // wait_bulk
+  arch::CgaMode mode = arch::CgaMode::load_balancing;  // query_occupancy
+  bool one_lane = false;                               // only the first of the lanes that take part does it
+  bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32
 
   arch::Demand demand;
   std::string text;  // "load x (line 12)"

@@ -204,6 +204,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   operation.latency = now.latency;
   operation.special = now.special;
   operation.read = now.read;
+  operation.mode = now.mode;
   switch (now.kind) {
     case StepKind::finish:
       state.exited = true;

@@ -152,6 +152,13 @@ void check_reducing_send(const MapReader& map, const ProgramStep&) {
                    "a reduction needs both: op: add, type: u32");
 }
 
+void check_levels(const MapReader& map, const ProgramStep&) {
+  if (map.has("gpc") || map.has("gpu") || map.has("ugpu") || map.has("cpc")) return;
+  throw InputError(map.where(), fmt::format("{}: none of the levels gpu, ugpu, gpc, cpc is given", map.thing()),
+                   "as in: query_occupancy: {gpc: 8, to: clusters}");
+}
+StepKey ctas_of(const char* level, const char* meaning) { return {{level, false, kText, meaning}, number_or(0)}; }
+
 std::vector<StepRow> make_rows() {
   return {
       StepRow("let", "names with expressions that they stand for; costs nothing", "none")
@@ -426,6 +433,24 @@ std::vector<StepRow> make_rows() {
                    items(1, arch::kQueueEntryWords)}}})
           .does(OpCode::queue_append)
           .by(compile_append),
+      StepRow(
+          "query_occupancy",
+          "asks the distributor how many clusters of the own kernel the machine holds at once, if nothing else runs",
+          "")
+          .with({ctas_of("cpc",
+                         "CTAs of a CPC_CGA: an expression, here and below the same for all lanes; default 0, no "
+                         "such level"),
+                 ctas_of("gpc", "CTAs of a GPC_CGA: an expression; default 0"),
+                 ctas_of("ugpu", "CTAs of a uGPU_CGA: an expression; default 0"),
+                 ctas_of("gpu", "CTAs of a GPU_CGA: an expression; default 0"),
+                 {{"mode", false, kText, "load_balancing or multicast; default load_balancing",
+                   words("load_balancing multicast")},
+                  {Target::mode}},
+                 {{"to", true, kText,
+                   "name that gets the number of outermost clusters, as u32; 0: none fits, or there is no such shape"},
+                  {Target::new_name}}})
+          .does(OpCode::query_occupancy)
+          .checked(check_levels),
       StepRow("accumulators", "names of accumulators, with their columns: {acc: {n: 128}}", "none")
           .behind(kMap, json_schema(R"({"type": "object", "minProperties": 1,
                                         "additionalProperties": {"$ref": "#/$defs/accumulators"}})"))

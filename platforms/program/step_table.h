@@ -28,6 +28,7 @@ enum class Target : std::uint8_t {
   scope,            // a word: Operation::scope
   lanes,            // `first` or `all` of the lanes that take part
   read,             // true or false: Operation::read
+  mode,             // multicast or load_balancing: Operation::mode
   new_name,         // a name that gets Operation::destination, as u32
   tensor,  // an expression, the address of a descriptor: of the step's request to the tensor memory access unit,
            // else Operation::address; without the key: 0, all descriptors

@@ -275,4 +275,17 @@ TEST_CASE("uGPUs are consecutive GPCs", "[arch][CWD-10]") {
   CHECK_THROWS_WITH(Topology(shape, {2, 0, 3}), Contains("uGPU 1 has no GPC"));
 }
 
+TEST_CASE("a uGPU is at its own L2 partition; without uGPUs GPCs are dealt evenly", "[arch][CWD-46]") {
+  const Shape shape = Shape::from_sms_per_gpc({18, 18, 16, 16, 14});
+  const Topology parts(shape, {1, 4});
+  const std::vector<std::uint32_t> own{0, 1, 1, 1, 1};
+  const Topology whole(shape);
+  const std::vector<std::uint32_t> halves{0, 0, 0, 1, 1};
+  for (std::uint32_t g = 0; g < 5; ++g) {
+    CHECK(parts.partition_of(g, 2) == own[g]);
+    CHECK(whole.partition_of(g, 2) == halves[g]);
+    CHECK(whole.partition_of(g, 1) == 0);
+  }
+}
+
 }  // namespace arch_topology_test

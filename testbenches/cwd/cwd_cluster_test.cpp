@@ -340,4 +340,37 @@ TEST_CASE("sessions take the cycles of their queries", "[cwd][CWD-33][CWD-34]") 
   CHECK(bench.stat("session_cycles.max") < 2 * params.gpc_distance);
 }
 
+TEST_CASE("what lies within a uGPU is asked for through its distributor, at a distance of its own", "[cwd][CWD-46]") {
+  // From the first launch of a grid to the first with the distributors of the uGPUs 7 cycles away.
+  const auto later_by = [](const std::vector<std::uint32_t>& ugpus, CgaLevel level, std::uint32_t gpc_cga) {
+    std::vector<Cycle> first;
+    std::vector<double> steps;
+    for (const std::uint32_t distance : {0U, 7U}) {
+      CwdParams params = plain();
+      params.ugpu_distance = distance;
+      CwdBench bench(Shape::from_sms_per_gpc({2, 2, 2, 2}), params, capacity(2), TimingMode::at, 0, ugpus);
+      TaskPacket task = CwdBench::task(0, 4, kOne);
+      task.cluster.of(level) = {4, 1, 1};
+      if (gpc_cga > 0) task.cluster.of(CgaLevel::gpc) = {gpc_cga, 1, 1};
+      bench.tasks.submit(0, task);
+      run_for(bench, 50);
+      first.push_back(arrivals(bench, 0).front());
+      steps.push_back(bench.stat("session_steps"));
+    }
+    CHECK(steps[0] == steps[1]);
+    return std::pair(first[1] - first[0], static_cast<Cycle>(steps[0]));
+  };
+  // CTAs over a uGPU: there and back, once.
+  CHECK(later_by({2, 2}, CgaLevel::ugpu, 0).first == 14);
+  // GPC_CGAs in a uGPU: there and back for every query, and there once more for the order to make masks.
+  const auto [later, queries] = later_by({2, 2}, CgaLevel::ugpu, 2);
+  CHECK(queries >= 1);
+  CHECK(later == 14 * queries + 7);
+  // Nobody else pays: not CGAs of the whole GPU, and not a machine whose one uGPU is the GPU.
+  CHECK(later_by({2, 2}, CgaLevel::gpu, 0).first == 0);
+  CHECK(later_by({2, 2}, CgaLevel::gpu, 2).first == 0);
+  CHECK(later_by({}, CgaLevel::ugpu, 0).first == 0);
+  CHECK(later_by({}, CgaLevel::ugpu, 2).first == 0);
+}
+
 }  // namespace cwd_cluster_test

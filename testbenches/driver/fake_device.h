@@ -83,6 +83,7 @@ class FakeDevice {
   std::uint64_t doorbell = 0;
   bool rung = false;
   std::uint32_t opened = HEDDLE_QUEUE_STATE_ACTIVE;  // state after the command
+  std::uint32_t queried = HEDDLE_QUERY_STATE_DONE;   // state after the command
   std::uint32_t relaxes_to_close = 0;
   std::uint32_t takes_per_relax = 0;  // of queue 3
   std::uint32_t looks_in_reset = 0;   // that find the reset busy
@@ -122,6 +123,7 @@ class FakeDevice {
         rung = true;
       }
     }
+    if (offset == HEDDLE_REG_QUERY_COMMAND) registers[HEDDLE_REG_QUERY_STATE] = queried;
     registers[offset] = value;
     return bytes == 4 || bytes == 8;
   }

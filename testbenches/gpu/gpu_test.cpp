@@ -210,7 +210,7 @@ TEST_CASE("grids of one session each fill a machine to its limits, not beyond", 
   for (std::size_t i = 0; i < 40; ++i) CHECK(bench.checker.edges[i].index / 10 == i / 10);
 }
 
-TEST_CASE("contradictory parameters are refused with a remedy", "[gpu]") {
+TEST_CASE("contradictory parameters are refused with a remedy", "[gpu][CWD-46]") {
   const auto refuses = [](GpuParams params, const std::string& text) {
     SimFixture sim;
     heddle::GpuObservation observation("gpu0");
@@ -226,6 +226,13 @@ TEST_CASE("contradictory parameters are refused with a remedy", "[gpu]") {
   params = {};
   params.cwd.sm_priority = {heddle::cwd::UnitOrder::Order::listed, {0, 1, 2}};
   refuses(params, "permutation of 0 to 131");
+  params = {};
+  params.machine.ugpus = {2, 2, 4};
+  refuses(params, "gpu.ugpus has 3 uGPUs, but gpu.l2.partitions is 2");
+  params.machine.ugpus = {8};
+  refuses(params, "name as many uGPUs as there are partitions");
+  params.machine.ugpus = {1, 7};
+  CHECK_NOTHROW(params.check());
   CHECK_THROWS_WITH(heddle::gpu::preset("h100-sxn"), Contains("did you mean h100-sxm"));
   CHECK(heddle::gpu::preset_for_device("NVIDIA H100 80GB HBM3") == "h100-sxm");
   CHECK(heddle::gpu::preset_for_device("abacus").empty());

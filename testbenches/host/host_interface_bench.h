@@ -250,8 +250,8 @@ inline host::DeviceIdentity identity_for_tests() {
   identity.copy_engines = 2;
   identity.memory = kMemoryBytes;
   identity.clock_mhz = 1000;
-  identity.threads_limit = 1024;
-  identity.shared_limit = 227 * 1024;
+  identity.limits.max_threads_per_cta = 1024;
+  identity.limits.max_shared_per_cta = 227 * 1024;
   return identity;
 }
 

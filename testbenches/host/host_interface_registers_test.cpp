@@ -29,9 +29,9 @@ std::uint64_t reset_value(const Register& reg) {
     case RegisterId::clock_mhz:
       return identity.clock_mhz;
     case RegisterId::threads_limit:
-      return identity.threads_limit;
+      return identity.limits.max_threads_per_cta;
     case RegisterId::shared_limit:
-      return identity.shared_limit;
+      return identity.limits.max_shared_per_cta;
     default:
       return reg.reset;
   }

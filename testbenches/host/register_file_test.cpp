@@ -22,12 +22,14 @@ struct Effects final : host::RegisterEffects {
   void queue_command(const protocol::QueueCommandPacket& packet) override { commands.push_back(packet); }
   void start_copy(const protocol::CopyRequestPacket& packet) override { copies.push_back(packet); }
   void share(const protocol::SubcontextPacket& packet) override { shares.push_back(packet); }
+  void ask(const protocol::OccupancyQueryPacket& query) override { queries.push_back(query); }
   void soft_reset() override { ++resets; }
   bool settled() const override { return over; }
   bool over = true;
   std::vector<protocol::QueueCommandPacket> commands;
   std::vector<protocol::CopyRequestPacket> copies;
   std::vector<protocol::SubcontextPacket> shares;
+  std::vector<protocol::OccupancyQueryPacket> queries;
   unsigned resets = 0;
 };
 
@@ -42,8 +44,8 @@ host::DeviceIdentity identity() {
   i.copy_engines = 2;
   i.memory = 0x1234'5678'9000;
   i.clock_mhz = 1755;
-  i.threads_limit = 1024;
-  i.shared_limit = 232'448;
+  i.limits.max_threads_per_cta = 1024;
+  i.limits.max_shared_per_cta = 232'448;
   return i;
 }
 
@@ -63,8 +65,8 @@ class PlainModel {
     store(0x014, 4, i.copy_engines);
     store(0x018, 8, i.memory);
     store(0x020, 4, i.clock_mhz);
-    store(0x024, 4, i.threads_limit);
-    store(0x028, 4, i.shared_limit);
+    store(0x024, 4, i.limits.max_threads_per_cta);
+    store(0x028, 4, i.limits.max_shared_per_cta);
   }
   std::uint64_t load(std::uint64_t offset, unsigned bytes) const {
     std::uint64_t value = 0;
@@ -132,7 +134,7 @@ TEST_CASE("random accesses to registers do what a plain model does", "[host][HST
           REQUIRE(result == RegisterResult::command);
           continue;
         case RegisterAccess::wo:
-          status |= static_cast<std::uint32_t>(value) & 0x1FF;
+          status |= static_cast<std::uint32_t>(value) & 0x3FF;
           break;
         case RegisterAccess::w1c:
           status &= ~static_cast<std::uint32_t>(value);
@@ -140,7 +142,7 @@ TEST_CASE("random accesses to registers do what a plain model does", "[host][HST
         case RegisterAccess::rw:
           model.store(at, bytes, value);
           model.store(offset, reg.bytes, model.load(offset, reg.bytes) & host::bits_of(reg));
-          if (reg.id == RegisterId::int_mask) mask = static_cast<std::uint32_t>(value) & 0x1FF;
+          if (reg.id == RegisterId::int_mask) mask = static_cast<std::uint32_t>(value) & 0x3FF;
           break;
       }
       REQUIRE(result == RegisterResult::ok);
@@ -388,6 +390,96 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   file.reset();
   CHECK(value(RegisterId::share_mode) == host::kNotSet);
   CHECK(value(RegisterId::share_refused) == 0);
+}
+
+namespace {
+
+std::uint64_t read_of(RegisterFile& file, RegisterId id) {
+  std::uint64_t value = 0;
+  const unsigned bytes = host::register_of(id).bytes;
+  REQUIRE(file.read(host::offset_of(id), bytes, value) == RegisterResult::ok);
+  return value;
+}
+RegisterResult write_of(RegisterFile& file, RegisterId id, std::uint64_t value) {
+  return file.write(host::offset_of(id), host::register_of(id).bytes, value);
+}
+
+}  // namespace
+
+TEST_CASE("an occupancy query leaves as a packet, and its answer is shown", "[host][CWD-24]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  CHECK(read_of(file, RegisterId::query_state) == host::kQueryIdle);
+  REQUIRE(write_of(file, RegisterId::query_threads, 256) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_registers, 40) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_shared, 1000) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_local, 16) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_gpc, 4 | std::uint64_t{2} << 32 | std::uint64_t{1} << 48) ==
+          RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_mode, 1) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_subcontext, 7) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_memory, 1) == RegisterResult::ok);
+  CHECK(effects.queries.empty());
+  REQUIRE(write_of(file, RegisterId::query_command, host::kQueryStart) == RegisterResult::ok);
+  REQUIRE(effects.queries.size() == 1);
+  const protocol::OccupancyQueryPacket& query = effects.queries[0];
+  // 8 warps of 40 registers, which are 5 x 256 per warp; 1000 bytes and 1024 in units of 128.
+  CHECK(query.need[arch::Resource::threads] == 256);
+  CHECK(query.need[arch::Resource::registers] == 8 * 1280);
+  CHECK(query.need[arch::Resource::shared_bytes] == 2048);
+  CHECK(query.cluster.of(arch::CgaLevel::gpc) == arch::Dim3{4, 2, 1});
+  CHECK_FALSE(query.cluster.has(arch::CgaLevel::gpu));
+  CHECK(query.cluster.mode == arch::CgaMode::multicast);
+  CHECK(query.cluster.linear_memory);
+  CHECK(query.local_memory);
+  CHECK(query.largest);
+  CHECK(query.subcontext == 7);
+  CHECK(read_of(file, RegisterId::query_state) == host::kQueryBusy);
+  CHECK(write_of(file, RegisterId::query_command, host::kQueryStart) == RegisterResult::refused);
+  CHECK((read_of(file, RegisterId::int_status) & host::kIntQueryDone) == 0);
+
+  protocol::OccupancyAnswerPacket answer;
+  answer.active = 0x1'0000'0002;
+  answer.largest = 12;
+  file.take(answer);
+  CHECK(read_of(file, RegisterId::query_state) == host::kQueryDone);
+  CHECK(read_of(file, RegisterId::query_active) == 0x1'0000'0002);
+  CHECK(read_of(file, RegisterId::query_largest) == 12);
+  CHECK(read_of(file, RegisterId::int_status) == host::kIntQueryDone);
+
+  // What was answered before is gone while the next query is under way.
+  REQUIRE(write_of(file, RegisterId::query_command, host::kQueryStart) == RegisterResult::ok);
+  CHECK(read_of(file, RegisterId::query_active) == 0);
+  answer = {};
+  answer.well_formed = false;
+  file.take(answer);
+  CHECK(read_of(file, RegisterId::query_state) == host::kQueryError);
+  CHECK(read_of(file, RegisterId::query_status) == static_cast<std::uint64_t>(arch::HsaStatus::invalid_argument));
+}
+
+TEST_CASE("an occupancy query that makes no sense never leaves", "[host][CWD-24]") {
+  Effects effects;
+  RegisterFile file(identity(), kFifo, effects);
+  CHECK(write_of(file, RegisterId::query_command, 2) == RegisterResult::refused);
+  const auto failed_with = [&](arch::HsaStatus status) {
+    CHECK(write_of(file, RegisterId::query_command, host::kQueryStart) == RegisterResult::ok);
+    CHECK(read_of(file, RegisterId::query_state) == host::kQueryError);
+    CHECK(read_of(file, RegisterId::query_status) == static_cast<std::uint64_t>(status));
+    CHECK(read_of(file, RegisterId::int_status) == host::kIntQueryDone);
+  };
+  failed_with(arch::HsaStatus::invalid_argument);  // no threads
+  REQUIRE(write_of(file, RegisterId::query_threads, 1025) == RegisterResult::ok);
+  failed_with(arch::HsaStatus::out_of_resources);
+  REQUIRE(write_of(file, RegisterId::query_threads, 32) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_gpc, 4) == RegisterResult::ok);  // y and z are 0
+  failed_with(arch::HsaStatus::invalid_argument);
+  REQUIRE(write_of(file, RegisterId::query_gpc, 0) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_mode, 2) == RegisterResult::ok);
+  CHECK(write_of(file, RegisterId::query_command, host::kQueryStart) == RegisterResult::refused);
+  REQUIRE(write_of(file, RegisterId::query_mode, 0) == RegisterResult::ok);
+  REQUIRE(write_of(file, RegisterId::query_subcontext, 64) == RegisterResult::ok);
+  CHECK(write_of(file, RegisterId::query_command, host::kQueryStart) == RegisterResult::refused);
+  CHECK(effects.queries.empty());
 }
 
 }  // namespace heddle::test::host_register_file_test

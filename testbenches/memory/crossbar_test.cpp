@@ -8,6 +8,7 @@
 
 #include "common/params.h"
 #include "memory/crossbar_bench.h"
+#include "memory/crossbar_routes.h"
 
 namespace heddle::test::memory_crossbar_test {
 namespace {
@@ -253,6 +254,21 @@ TEST_CASE("GPCs, and SMs of uneven CPCs, get equal shares of a full link", "[mem
   load.run(5000, 20'000);
   // Each GPC writes 128 bytes per cycle: 0.8 lines; each of its SMs an eighth: 2,000 in all.
   for (std::uint32_t sm = 0; sm < 16; ++sm) CHECK(load.done[sm] == Approx(2000).epsilon(0.01));
+}
+
+TEST_CASE("near is the partition of the own uGPU, however many GPCs that has", "[memory][MEM-03][CWD-46]") {
+  const CrossbarParams params;
+  const arch::AddressMap map(1 << 20, 8, 2);
+  const arch::Topology topology(arch::Shape::from_sms_per_gpc({2, 2, 2, 2}), {1, 3});
+  const memory::CrossbarRoutes routes(params, topology, map);
+  for (std::uint32_t gpc = 0; gpc < 4; ++gpc) {
+    for (std::uint32_t slice = 0; slice < 8; ++slice) {
+      CAPTURE(gpc, slice);
+      CHECK(routes.far(gpc, slice) == ((gpc == 0) != (slice < 4)));
+    }
+  }
+  const arch::AddressMap four(1 << 20, 8, 4);
+  CHECK_THROWS_AS(memory::CrossbarRoutes(params, topology, four), CheckFailed);
 }
 
 }  // namespace heddle::test::memory_crossbar_test

@@ -32,7 +32,11 @@ GpuParams random_machine(Random& random) {
   params.machine.shape = random.shape(5);
   const auto gpcs = static_cast<std::uint32_t>(params.machine.shape.gpcs.size());
   params.cwd = random_cwd_params(random, params.machine.shape.sms());
-  if (random.chance(50)) params.machine.ugpus = random_ugpus(random, gpcs);
+  if (random.chance(50)) {
+    params.machine.ugpus = random_ugpus(random, gpcs);
+    params.l2.partitions = static_cast<std::uint32_t>(params.machine.ugpus.size());  // each owns one (CWD-46)
+    params.l2.slices = params.l2.partitions * std::max(1U, params.l2.slices / params.l2.partitions);
+  }
   if (random.chance(30)) params.cwd.gpc_distances = std::vector<std::uint32_t>(gpcs, 0);
   for (std::uint32_t& distance : params.cwd.gpc_distances) distance = random.between(1, 90);
   params.cwd.load_balancing = random.chance(70) ? "lake" : "packed";
