@@ -125,7 +125,7 @@ class HostInterface : public Block, private BoundaryOwner, private RegisterEffec
   PacketOut<protocol::CopyRequestPacket> copy_out;  // to the copy engines
   PacketIn<protocol::CopyDonePacket> copy_done_in;
   PacketOut<protocol::SubcontextPacket> share_out;      // to task management; may stay unbound: changes are lost then
-  PacketOut<protocol::OccupancyQueryPacket> query_out;  // to the CWD; may stay unbound: queries are not answered then
+  PacketOut<protocol::OccupancyQueryPacket> query_out;  // to task management; unbound: no answers
   PacketIn<protocol::OccupancyAnswerPacket> answer_in;
   MemoryOut memory_out;  // to the memory hub
 

@@ -18,6 +18,8 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       task_done_in("task_done_in", domain, 0),
       share_in("share_in", domain, 0),
       share_out("share_out", domain, params.to_cwd, kUnlimitedCredits),
+      query_in("query_in", domain, 0),
+      query_out("query_out", domain, params.to_cwd, kUnlimitedCredits),  // one at a time
       evict_out("evict_out", domain, params.to_cwd, kUnlimitedCredits),
       evicted_in("evicted_in", domain, 0),
       grow_out("grow_out", domain, params.to_cwd, kUnlimitedCredits),
@@ -34,6 +36,7 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
                {done_out, dispatch_done_out, task_out, evict_out, grow_out, wake_out, *this}) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   share_in.on_packet<TaskUnit, &TaskUnit::on_share>(*this);
+  query_in.on_packet<TaskUnit, &TaskUnit::on_query>(*this);
   dispatch_in.on_packet<StreamUnit, &StreamUnit::on_dispatch>(manager_.streams());
   task_done_in.on_packet<TaskDispatcher, &TaskDispatcher::on_task_done>(manager_.dispatcher());
   task_out.on_credit<TaskDispatcher, &TaskDispatcher::on_credit>(manager_.dispatcher());

@@ -10,6 +10,7 @@
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
 #include "protocol/memory_client.h"
+#include "protocol/occupancy_query.h"
 #include "task/task_manager.h"
 
 namespace heddle::task {
@@ -33,6 +34,10 @@ class TaskUnit : public Block, private ChainMemory {
   // Whatever is not needed of these may stay unbound.
   PacketIn<protocol::SubcontextPacket> share_in;    // from the host interface; submitted ones are treated alike
   PacketOut<protocol::SubcontextPacket> share_out;  // to all that are bound
+  // Occupancy queries of the host are handed on in their order with changes of sharing, so that a query sees what was
+  // changed before it.
+  PacketIn<protocol::OccupancyQueryPacket> query_in;
+  PacketOut<protocol::OccupancyQueryPacket> query_out;
   PacketOut<protocol::EvictPacket> evict_out;       // unbound: no task is evicted
   PacketIn<protocol::EvictedPacket> evicted_in;
   PacketOut<protocol::GrowPacket> grow_out;
@@ -61,6 +66,7 @@ class TaskUnit : public Block, private ChainMemory {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_submit(const protocol::SubmitPacket& packet, std::uint32_t);
   void on_share(const protocol::SubcontextPacket& packet, std::uint32_t);
+  void on_query(const protocol::OccupancyQueryPacket& packet, std::uint32_t) { query_out.send(packet); }
 
   void read_line(std::uint64_t address, std::uint32_t tag) override;
   void write_line(std::uint64_t address, const RecordLine& line, std::uint32_t tag) override;

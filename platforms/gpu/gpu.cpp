@@ -152,7 +152,8 @@ void Gpu::Blocks::wire() {
   cwd.idle_out.bind(task.idle_in);
   task.share_out.bind(cwd.share_in);
   host.share_out.bind(task.share_in);
-  host.query_out.bind(cwd.host_query_in);
+  host.query_out.bind(task.query_in);
+  task.query_out.bind(cwd.host_query_in);
   cwd.host_answer_out.bind(host.answer_in);
   cwd.set_translates(params.mmu.enabled);
   cwd.on_share_refused([this](const protocol::SubcontextPacket& share, protocol::ShareRefusal why) {

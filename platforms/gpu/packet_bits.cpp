@@ -121,7 +121,7 @@ void add_packets(const Widths& w, std::vector<Structure>& list) {
   add_launch_packets(w, list);
   add_end_packets(w, list);
   const std::uint64_t queriers = w.topology.sms() + 1;
-  add<OccupancyQueryPacket>(list, "host, sms > cwd", "occupancy query", queriers,
+  add<OccupancyQueryPacket>(list, "host > task > cwd, sms > cwd", "occupancy query", queriers + 1,
                             joined({{"warp slot", index_bits(w.params.sm.limits.warps)},
                                     {"CTAs of each level", kIdBits[0], arch::kCgaLevels},
                                     {"mode", 1},

@@ -170,7 +170,15 @@ TEST_CASE("a query counts as many TPCs as its subcontext has credits", "[cwd][CW
   CHECK(bench.active(bench.query(16)) == 1);  // all eight in one GPC
   bench.configure(protocol::SubcontextPacket::What::credits, 7);
   CHECK(bench.active(bench.query(16)) == 0);
-  // A disabled TPC costs none.
+  // A disabled TPC costs none. Without the first of each GPC, two clusters of 14 next to each other fit into GPCs 4 and
+  // 5, which have seven TPCs left each, and nowhere else with 14 credits.
+  bench.configure(protocol::SubcontextPacket::What::credits, 14);
+  for (const std::uint32_t tpc : {0U, 9U, 18U, 27U, 36U, 44U, 52U, 59U}) bench.machine.live().enable(tpc, false);
+  OccupancyQueryPacket two = bench.query(14);
+  two.cluster.of(CgaLevel::gpu) = {28, 1, 1};
+  CHECK(bench.active(two) == 1);
+  bench.configure(protocol::SubcontextPacket::What::credits, 13);
+  CHECK(bench.active(two) == 0);
   bench.configure(protocol::SubcontextPacket::What::credits, 8);
   for (std::uint32_t tpc = 0; tpc < 50; ++tpc) bench.machine.live().enable(tpc, false);
   CHECK(bench.active(bench.query(0)) == 16);

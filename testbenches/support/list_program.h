@@ -253,6 +253,16 @@ class ListProgram : public arch::WarpProgram {
                   }
                 });
   }
+  // CTAs of each level, innermost first.
+  ListProgram& query_occupancy(std::array<std::uint32_t, arch::kCgaLevels> ctas, arch::CgaMode mode,
+                               std::uint16_t destination) {
+    return step({arch::OpCode::query_occupancy, arch::Unit::none, {}, {{destination, 1}}, {}},
+                [=](const arch::WarpPlace&, arch::WarpState&, arch::Operation& operation) {
+                  operation.destination = destination;
+                  operation.mode = mode;
+                  for (auto& data : operation.data) data = ctas;
+                });
+  }
   // Requests to the TMAU: one of each lane (empty: lane 0).
   ListProgram& bulk(arch::OpCode code, Bulk make, Lanes lanes = {}, Reads reads = {}, std::string name = {}) {
     if (!lanes) lanes = only(0);
