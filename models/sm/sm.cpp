@@ -34,7 +34,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
              notice_out,
              child_out,
              query_out}) {
-  entry_in.init(place.tpcs, [&domain](const char* socket, std::size_t) {
+  entry_in.init(place.mpcs, [&domain](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaEntryPacket>(socket, domain, 0);
   });
   for (auto& socket : entry_in) socket.on_packet_ahead<Sm, &Sm::on_entry>(*this);

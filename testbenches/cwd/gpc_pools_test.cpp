@@ -54,8 +54,8 @@ CwdParams plain() {
   CwdParams params;
   params.session_pipeline = 10;
   params.session_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 100;
   params.backfill = true;
   return params;

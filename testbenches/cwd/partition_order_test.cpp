@@ -40,8 +40,8 @@ constexpr std::uint8_t kOther = 40;
 CwdParams plain(PartitionMode mode) {
   CwdParams params;
   params.session_pipeline = 10;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 100;
   params.partition = mode;
   params.backfill = false;
