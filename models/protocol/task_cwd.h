@@ -24,6 +24,7 @@ struct TaskPacket : KernelLaunch {
   std::int32_t priority = 0;
   arch::Dim3 grid;
   arch::ClusterShape cluster;
+  arch::RasterOrder raster;
   bool local_memory = false;  // its CTAs need a local-memory block of their TPC (CWD-32)
   TaskKind kind = TaskKind::grid;
   bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
