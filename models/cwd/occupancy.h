@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "cwd/cluster_place.h"
 #include "cwd/cwd_params.h"
 #include "cwd/lake_fill.h"
+#include "cwd/plain_policy.h"
 #include "cwd/task_table.h"
 
 namespace heddle::cwd {
@@ -73,6 +75,7 @@ class EmptyMachine {
   const std::uint32_t cgas_per_gpc_;
   const std::vector<std::uint32_t> sm_priority_;
   const Policies policies_;
+  const std::unique_ptr<PlainPolicy> plain_;
   ClusterPlacer placer_;
   DomainWideFill domain_wide_;
 };
