@@ -22,6 +22,23 @@ struct Dim3 {
 // No CGA: all extents 0.
 constexpr Dim3 kNoExtents{0, 0, 0};
 
+// In which order the outermost CGAs of a grid (its CTAs, if it has none) start: what becomes of the n-th one. Plain
+// data: packets carry it.
+struct RasterOrder {
+  enum class Kind : std::uint8_t {
+    rows,     // x fastest, then y, then z (CWD-40)
+    tiles,    // tile by tile, x fastest among tiles and within one; tiles at the edges are cut
+    hilbert,  // along a Hilbert curve, plane by plane
+  };
+  Kind kind = Kind::rows;
+  std::uint8_t tile_x = 1;  // tiles: extents, 1 or more
+  std::uint8_t tile_y = 1;
+
+  bool operator==(const RasterOrder& other) const {
+    return kind == other.kind && tile_x == other.tile_x && tile_y == other.tile_y;
+  }
+};
+
 // The hardware domain that holds a CGA, innermost first: no CTA of a GPC_CGA is outside one GPC.
 enum class CgaLevel : std::uint8_t { cpc, gpc, ugpu, gpu };
 constexpr std::size_t kCgaLevels = 4;
@@ -41,7 +58,7 @@ constexpr std::size_t kMaxFallbacks = 4;
 // The grouping of a grid. Plain data: packets carry it. A grid without CGAs has none of the levels.
 struct ClusterShape {
   std::array<Dim3, kCgaLevels> extents{kNoExtents, kNoExtents, kNoExtents, kNoExtents};  // in CTAs, by CgaLevel
-  CgaMode mode = CgaMode::multicast;
+  CgaMode mode = CgaMode::load_balancing;
   // Smaller sizes of the outermost level, in the order of trying, when the full size finds no room (CWD-21). A CGA of
   // full size that finds none is split: all its CTAs then start in CGAs of one smaller size. Unused: kNoExtents.
   std::array<Dim3, kMaxFallbacks> fallback{kNoExtents, kNoExtents, kNoExtents, kNoExtents};

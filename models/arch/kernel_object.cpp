@@ -20,11 +20,13 @@ constexpr std::size_t kShortest = 24;
 constexpr std::size_t kLongest = 32;
 constexpr std::size_t kExtents = 40;
 constexpr std::size_t kFallbacks = 64;
-constexpr std::size_t kReserved = 88;
+constexpr std::size_t kOrder = 88;
+constexpr std::size_t kTile = 89;
+constexpr std::size_t kReserved = 91;
 constexpr std::size_t kName = 92;
 constexpr std::size_t kDim3Bytes = 6;
-static_assert(kExtents + kCgaLevels * kDim3Bytes == kFallbacks && kFallbacks + kMaxFallbacks * kDim3Bytes == kReserved);
-static_assert(kReserved + 4 == kName && kName + kKernelNameBytes == kKernelObjectBytes);
+static_assert(kExtents + kCgaLevels * kDim3Bytes == kFallbacks && kFallbacks + kMaxFallbacks * kDim3Bytes == kOrder);
+static_assert(kTile + 2 == kReserved && kReserved + 1 == kName && kName + kKernelNameBytes == kKernelObjectBytes);
 
 constexpr HsaResult bad(const char* why) { return {HsaStatus::invalid_code_object, why}; }
 
@@ -75,6 +77,27 @@ HsaResult decode_clusters(const KernelObjectBytes& bytes, ClusterShape& cluster)
   return {};
 }
 
+void put_order(KernelObjectBytes& bytes, const RasterOrder& order) {
+  put_number(bytes, kOrder, 1, static_cast<std::uint8_t>(order.kind));
+  if (order.kind != RasterOrder::Kind::tiles) return;
+  put_number(bytes, kTile, 1, order.tile_x);
+  put_number(bytes, kTile + 1, 1, order.tile_y);
+}
+
+HsaResult decode_order(const KernelObjectBytes& bytes, RasterOrder& order) {
+  order = {};
+  const std::uint8_t kind = bytes[kOrder];
+  const std::uint8_t x = bytes[kTile];
+  const std::uint8_t y = bytes[kTile + 1];
+  if (kind > static_cast<std::uint8_t>(RasterOrder::Kind::hilbert))
+    return bad("the kernel object has no such raster order");
+  order.kind = static_cast<RasterOrder::Kind>(kind);
+  const bool tiles = order.kind == RasterOrder::Kind::tiles;
+  if (tiles != (x != 0) || tiles != (y != 0)) return bad("raster order and tile of the kernel object disagree");
+  if (tiles) order = {order.kind, x, y};
+  return {};
+}
+
 HsaResult decode_name(const KernelObjectBytes& bytes, std::string& name) {
   const auto begin = bytes.begin() + kName;
   const auto end = std::find(begin, bytes.end(), 0);
@@ -119,6 +142,7 @@ KernelObjectBytes encode(const KernelObject& object) {
   for (std::size_t i = 0; i < kMaxFallbacks; ++i) {
     put_dim3(bytes, kFallbacks + kDim3Bytes * i, object.cluster.fallback[i]);
   }
+  put_order(bytes, object.raster);
   std::copy(object.name.begin(), object.name.end(), bytes.begin() + kName);
   return bytes;
 }
@@ -131,12 +155,13 @@ HsaResult decode(const KernelObjectBytes& bytes, KernelObject& object) {
   object.registers_per_thread = get_32(bytes, kRegisters);
   object.static_shared = get_32(bytes, kStaticShared);
   object.duration = {get_64(bytes, kShortest), get_64(bytes, kLongest)};
-  if (get_32(bytes, kReserved) != 0) return bad("a reserved field of the kernel object is not 0");
+  if (bytes[kReserved] != 0) return bad("a reserved field of the kernel object is not 0");
   const CtaDuration& duration = object.duration;
   const bool lasts = duration.min >= 1 && duration.min <= duration.max && duration.max <= kMaxCtaCycles;
   if (object.program == 0 && !lasts)
     return bad("a kernel object without a program, whose CTAs have no sensible duration");
   if (const HsaResult result = decode_clusters(bytes, object.cluster); !result.ok()) return result;
+  if (const HsaResult result = decode_order(bytes, object.raster); !result.ok()) return result;
   return decode_name(bytes, object.name);
 }
 
@@ -151,6 +176,7 @@ KernelShape shape_of(const DispatchFields& fields, const KernelObject& object, s
   shape.shared_bytes = static_cast<std::uint32_t>(shared);
   if (object.program == 0) shape.duration = object.duration;
   shape.cluster = object.cluster;
+  shape.raster = object.raster;
   shape.local_bytes = fields.private_segment;
   shape.subcontext = subcontext;
   shape.code = object.program;

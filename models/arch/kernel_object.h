@@ -39,7 +39,9 @@ constexpr std::uint16_t kObjectClusters = 4;       // bit 2: a grid of CGAs, at 
 //                                               such level
 //    64  fallbacks                  2 x 3 x 4   x, y, z of the first to the fourth smaller size of the outermost CGA;
 //                                               0, 0, 0: unused
-//    88  0                          4
+//    88  raster order               1     0: rows, 1: tiles, 2: along a Hilbert curve
+//    89  extents of a tile          2 x 1 x, y, in outermost CGAs, at least 1; 0 without tiles
+//    91  0                          1
 //    92  name                       36    then 0 to the end, at least one
 // Levels and fallbacks have to make sense for some grid (why_malformed), and linear memory needs CGAs.
 struct KernelObject {
@@ -49,7 +51,8 @@ struct KernelObject {
   std::uint32_t static_shared = 0;  // bytes per workgroup
   CtaDuration duration;             // cycles; for program 0
   ClusterShape cluster;             // grid kind, cluster shape, placement mode, CGA linear memory
-  std::string name;                 // below kKernelNameBytes
+  RasterOrder raster;
+  std::string name;  // below kKernelNameBytes
 };
 
 using KernelObjectBytes = std::array<std::uint8_t, kKernelObjectBytes>;

@@ -1,5 +1,8 @@
 #include "arch/raster.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/error.h"
 
 namespace heddle::arch {
@@ -14,6 +17,65 @@ Coord quotient(const Coord& coord, const Dim3& extents) {
 
 Coord remainder(const Coord& coord, const Dim3& extents) {
   return {coord.x % extents.x, coord.y % extents.y, coord.z % extents.z};
+}
+
+// Bands of `tile_y` rows, in each of them tiles of `tile_x` columns.
+Coord in_tiles(std::uint64_t nth, const Dim3& extents, std::uint32_t tile_x, std::uint32_t tile_y) {
+  const std::uint64_t band = nth / (std::uint64_t{extents.x} * tile_y);
+  const std::uint64_t first_row = band * tile_y;
+  const std::uint64_t rows = std::min<std::uint64_t>(tile_y, extents.y - first_row);
+  nth -= first_row * extents.x;
+  const std::uint64_t first_column = nth / (tile_x * rows) * tile_x;
+  const std::uint64_t columns = std::min<std::uint64_t>(tile_x, extents.x - first_column);
+  nth -= first_column * rows;
+  return {static_cast<std::uint32_t>(first_column + nth % columns),
+          static_cast<std::uint32_t>(first_row + nth / columns), 0};
+}
+
+// How many of `extent` items lie in [from, from + side).
+std::uint64_t covered(std::uint64_t from, std::uint64_t side, std::uint64_t extent) {
+  return from >= extent ? 0 : std::min(side, extent - from);
+}
+
+// Along the Hilbert curve of the smallest square of a power of two that covers the plane; what lies outside of it is
+// left out. Quarter by quarter: those before the n-th item are counted, not visited.
+Coord on_hilbert(std::uint64_t nth, const Dim3& extents) {
+  std::uint64_t side = 1;
+  while (side < std::max(extents.x, extents.y)) side *= 2;
+  std::uint64_t x = 0;
+  std::uint64_t y = 0;
+  bool swapped = false;  // the curve of this square goes up first, not to the right
+  bool flipped = false;  // it begins at the far corner
+  while (side > 1) {
+    side /= 2;
+    for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
+      // Quarters of the plain curve: (0, 0), (0, 1), (1, 1), (1, 0).
+      bool right = quarter >= 2;
+      bool up = quarter == 1 || quarter == 2;
+      if (swapped) std::swap(right, up);
+      if (flipped) {
+        right = !right;
+        up = !up;
+      }
+      const std::uint64_t corner_x = x + (right ? side : 0);
+      const std::uint64_t corner_y = y + (up ? side : 0);
+      const std::uint64_t items = covered(corner_x, side, extents.x) * covered(corner_y, side, extents.y);
+      if (nth >= items) {
+        nth -= items;
+        continue;
+      }
+      x = corner_x;
+      y = corner_y;
+      // The first quarter is mirrored at one diagonal, the last one at the other.
+      if (quarter == 0) swapped = !swapped;
+      if (quarter == 3) {
+        swapped = !swapped;
+        flipped = !flipped;
+      }
+      break;
+    }
+  }
+  return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), 0};
 }
 
 // coord counts items of these extents; `within` counts inside the item.
@@ -53,9 +115,10 @@ Coord advanced(const Coord& from, std::uint64_t count, const Dim3& extents) {
   return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(z & 0xFFFF)};
 }
 
-RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size) {
+RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size, const RasterOrder& order) {
   RasterShape shape;
   shape.grid = grid;
+  shape.order = order;
   for (std::size_t level = kCgaLevels; level-- > 0;) {
     if (cluster.extents[level].count() == 0) continue;
     const bool outermost = shape.levels == 0;
@@ -75,9 +138,22 @@ Dim3 raster_extents(const RasterShape& shape) {
   return shape.levels == 0 ? shape.grid : divided(shape.grid, shape.nest[0]);
 }
 
-CtaId resolve(const RasterShape& shape, const Coord& outermost, std::uint64_t within) {
+Coord coord_in_order(const RasterShape& shape, std::uint64_t nth) {
+  const Dim3 extents = raster_extents(shape);
+  if (shape.order.kind == RasterOrder::Kind::rows) return coord_of(nth, extents);
+  const std::uint64_t plane = std::uint64_t{extents.x} * extents.y;
+  Coord coord = shape.order.kind == RasterOrder::Kind::tiles
+                    ? in_tiles(nth % plane, extents, shape.order.tile_x, shape.order.tile_y)
+                    : on_hilbert(nth % plane, extents);
+  coord.z = static_cast<std::uint32_t>(nth / plane);
+  return coord;
+}
+
+CtaId resolve(const RasterShape& shape, const Coord& counted, std::uint64_t within) {
   CtaId id;
-  id.cta = outermost;
+  id.cta = shape.order.kind == RasterOrder::Kind::rows
+               ? counted
+               : coord_in_order(shape, linear_of(counted, raster_extents(shape)));
   // From the outside in: each level's coordinate within the one around it, counted in its own items; then the CTAs.
   for (std::size_t level = 0; level < shape.levels; ++level) {
     const Dim3& extents = shape.nest[level];

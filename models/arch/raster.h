@@ -33,10 +33,12 @@ struct RasterShape {
   std::array<Dim3, kMaxLevels> nest{kNoExtents, kNoExtents, kNoExtents, kNoExtents, kNoExtents};
   std::uint8_t levels = 0;
   std::uint8_t cga_level = 0;  // index into `nest` of the CGA whose ranks CTAs know: the innermost above CPC_CGAs
+  RasterOrder order;
 };
 
 // `size`: the size index of the outermost CGA in use, 0: the full one. A smaller size is a level below the full one.
-RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size);
+RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size,
+                         const RasterOrder& order = {});
 
 // What a CTA knows of itself (CWD-40).
 struct CtaId {
@@ -51,8 +53,11 @@ struct CtaId {
 std::uint64_t raster_unit(const RasterShape& shape);
 // The extents in which the outermost CGAs (or CTAs) lie: grid / outermost extents.
 Dim3 raster_extents(const RasterShape& shape);
-// From the coordinate of the outermost CGA, and the number of CTAs of it that start before.
-CtaId resolve(const RasterShape& shape, const Coord& outermost, std::uint64_t within);
+// The coordinate, in these extents, of the outermost CGA that starts as the n-th of the grid, from 0.
+Coord coord_in_order(const RasterShape& shape, std::uint64_t nth);
+// Of a CTA in the outermost CGA whose number in the launch order is that of `counted` in rows: what a raster counter
+// gives, which counts in rows whatever the order. `within`: the CTAs of the CGA that start before.
+CtaId resolve(const RasterShape& shape, const Coord& counted, std::uint64_t within);
 // The same from the position in the launch order of the whole grid, by plain division: the reference, and what a
 // central rasteriser sends (CWD-43).
 CtaId resolve(const RasterShape& shape, std::uint64_t position);

@@ -154,6 +154,7 @@ struct KernelShape {
   std::uint32_t shared_bytes = 0;          // static + dynamic, per CTA
   CtaDuration duration;                    // cycles of the SM clock
   ClusterShape cluster;                    // how CTAs are grouped
+  RasterOrder raster;                      // in which order they start
   std::uint32_t local_bytes = 0;           // local memory per thread: more than 0 takes a local-memory block per TPC
   std::uint8_t subcontext = 0;             // below kSubcontexts
   std::uint32_t code = 0;  // of its program in the machine's CodeStore; 0: none, CTAs run for `duration`

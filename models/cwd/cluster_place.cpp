@@ -25,6 +25,7 @@ SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_i
   SessionRequest request;
   request.units = units;
   request.single = shape.outermost() == arch::CgaLevel::gpc;
+  if (shape.has(arch::CgaLevel::gpc)) request.ctas = gpc_cga_shape_for(shape, size_index).ctas;
   if (request.single || is_domain_wide(shape)) return request;
   std::uint64_t domain = size(shape.outermost());  // CTAs that go to one uGPU, or to the GPU
   if (shape.has(arch::CgaLevel::ugpu)) {
@@ -46,7 +47,10 @@ GpcCgaShape gpc_cga_shape_for(const arch::ClusterShape& shape, std::uint32_t siz
 ClusterPlacer::ClusterPlacer(const arch::Topology& topology, const Policies& policies,
                              const std::vector<std::uint32_t>& sm_priority,
                              const std::vector<std::uint32_t>& gpc_priority)
-    : topology_(topology), session_(ugpus_of(topology), gpc_priority, *policies.domain), reserved_(topology.gpcs()) {
+    : topology_(topology),
+      policies_(policies),
+      session_(ugpus_of(topology), gpc_priority, *policies.domain),
+      reserved_(topology.gpcs()) {
   models_.reserve(topology.gpcs());
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     models_.emplace_back(topology, g, sm_priority, *policies.load_balancing, *policies.multicast, *policies.domain);
@@ -57,6 +61,7 @@ const std::vector<ClusterPlacer::Placed>& ClusterPlacer::place(const std::vector
                                                                const GpcCgaShape& shape, arch::CgaMode mode,
                                                                const std::vector<std::uint32_t>& cgas_per_gpc,
                                                                const SessionRequest& request) {
+  policies_.reset();
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
     const arch::Topology::Gpc& gpc = topology_.gpc(g);
     GpcSlots free{};

@@ -24,16 +24,22 @@ inline bool is_domain_wide(const arch::ClusterShape& shape) { return shape.any()
 SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_index, std::uint64_t units);
 GpcCgaShape gpc_cga_shape_for(const arch::ClusterShape& shape, std::uint32_t size_index);
 
-// The policies that a configuration names.
+// The policies for CGAs that a configuration names. They may remember what they did.
 struct Policies {
   std::unique_ptr<SmPolicy> load_balancing;
   std::unique_ptr<SmPolicy> multicast;
   std::unique_ptr<DomainPolicy> domain;
 
-  explicit Policies(const CwdParams& params)
-      : load_balancing(make_sm_policy(params.one_at_a_time ? "one_at_a_time" : params.load_balancing)),
-        multicast(make_sm_policy(params.multicast)),
+  // `max_slots`: the most free slots that an SM can have.
+  explicit Policies(const CwdParams& params, std::uint32_t max_slots = 32)
+      : load_balancing(make_sm_policy(params.load_balancing, {params.level_search, max_slots})),
+        multicast(make_sm_policy(params.multicast, {params.level_search, max_slots})),
         domain(make_domain_policy(params.domain_policy)) {}
+  void reset() const {
+    load_balancing->reset();
+    multicast->reset();
+    domain->reset();
+  }
 };
 
 class ClusterPlacer {
@@ -48,7 +54,7 @@ class ClusterPlacer {
   };
 
   // `slots`: free slots by SM id. `cgas_per_gpc`: most GPC_CGAs that the session may place on each GPC, whatever its
-  // slots. The GPC_CGAs that have a place, in launch order.
+  // slots. The GPC_CGAs that have a place, in launch order. Policies have forgotten what they did before.
   const std::vector<Placed>& place(const std::vector<std::uint16_t>& slots, const GpcCgaShape& shape,
                                    arch::CgaMode mode, const std::vector<std::uint32_t>& cgas_per_gpc,
                                    const SessionRequest& request);
@@ -60,6 +66,7 @@ class ClusterPlacer {
   void carry_out(const Command& command);
 
   const arch::Topology& topology_;
+  const Policies& policies_;
   ClusterSession session_;
   std::vector<GpcModel> models_;
   struct Reserved {

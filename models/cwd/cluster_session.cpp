@@ -14,7 +14,7 @@ std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
 }
 
 ClusterSession::ClusterSession(const std::vector<std::uint32_t>& ugpu_of, std::vector<std::uint32_t> gpc_priority,
-                               const DomainPolicy& policy)
+                               DomainPolicy& policy)
     : gpc_priority_(std::move(gpc_priority)), policy_(policy), gpcs_(ugpu_of.size()), whole_(1) {
   HEDDLE_CHECK(gpc_priority_.size() == gpcs_.size(), "the GPC priority order does not list every GPC");
   for (std::uint32_t g = 0; g < ugpu_of.size(); ++g) {
@@ -165,8 +165,14 @@ ClusterSession::Count ClusterSession::count(std::size_t first, std::size_t end, 
 bool ClusterSession::choose_arenas() {
   const bool nested = request_.ugpu_cgas > 1;
   answers_.clear();
-  for (const Arena& arena : *arenas_) answers_.push_back({arena.phase == Phase::ready, arena.speed});
-  choose(arena_priority_, nested ? request_.ugpu_cgas - parts_done_ : request_.units - placed_);
+  for (const Arena& arena : *arenas_) {
+    std::uint32_t free = 0;
+    for (const std::uint32_t g : arena.gpcs) free += gpcs_[g].answer.free;
+    answers_.push_back({arena.phase == Phase::ready, arena.speed, free});
+  }
+  const bool ugpus = request_.ugpu_cgas > 0;
+  choose(arena_priority_, nested ? request_.ugpu_cgas - parts_done_ : request_.units - placed_,
+         ugpus ? arch::CgaLevel::ugpu : arch::CgaLevel::gpu);
   HEDDLE_CHECK(!nested || !chosen_.empty(), "pass II of a session failed after its pass I had succeeded");
   for (const std::uint32_t index : chosen_) {
     keep((*arenas_)[index]);
@@ -233,13 +239,13 @@ bool ClusterSession::ask(const std::vector<std::uint32_t>& gpcs) {
 void ClusterSession::choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas) {
   answers_.assign(gpcs_.size(), DomainAnswer{});
   for (const std::uint32_t g : gpcs) answers_[g] = gpcs_[g].answer;
-  choose(gpc_priority_, cgas);
+  choose(gpc_priority_, cgas, arch::CgaLevel::gpc);
 }
 
 // Among answers_, by the policy: to chosen_.
-void ClusterSession::choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas) {
+void ClusterSession::choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas, arch::CgaLevel level) {
   chosen_.clear();
-  policy_.choose(answers_, priority, cgas, chosen_);
+  policy_.choose({answers_, priority, cgas, request_.ctas, level, 0, request_.waiting}, chosen_);
   HEDDLE_CHECK(chosen_.size() <= cgas, "a domain policy has chosen more domains than there are CGAs");
   std::uint32_t valid = 0;
   for (const DomainAnswer& answer : answers_) valid += answer.valid ? 1 : 0;

@@ -26,6 +26,8 @@ struct SessionRequest {
   bool single = true;           // the outermost CGA is a GPC_CGA
   std::uint32_t ugpu_cgas = 0;  // per outermost CGA; then each lies within one uGPU
   std::uint32_t gpc_cgas = 1;   // per uGPU_CGA or, without that level, per GPU_CGA
+  std::uint32_t ctas = 1;       // per GPC_CGA
+  protocol::WaitingWork waiting{};
 };
 
 enum class Act : std::uint8_t {
@@ -55,9 +57,10 @@ std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology);
 
 class ClusterSession {
  public:
-  // `gpc_priority`: most preferred first; uGPUs are asked in ascending order. `ugpu_of`: by GPC.
+  // `gpc_priority`: most preferred first; uGPUs are asked in ascending order. `ugpu_of`: by GPC. The policy must
+  // outlive the session.
   ClusterSession(const std::vector<std::uint32_t>& ugpu_of, std::vector<std::uint32_t> gpc_priority,
-                 const DomainPolicy& policy);
+                 DomainPolicy& policy);
 
   void begin(const SessionRequest& request);
   // Forgets the session that runs, if any; what models have reserved for it is theirs to forget.
@@ -117,13 +120,13 @@ class ClusterSession {
 
   bool ask(const std::vector<std::uint32_t>& gpcs);
   void choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas);
-  void choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas);
+  void choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas, arch::CgaLevel level);
   void reserve(std::uint32_t gpc);
   void accept(std::uint32_t gpc);
   void cancel(std::uint32_t gpc);
 
   std::vector<std::uint32_t> gpc_priority_;
-  const DomainPolicy& policy_;
+  DomainPolicy& policy_;
   std::vector<Gpc> gpcs_;
   std::vector<Arena> ugpus_;
   std::vector<Arena> whole_;  // one arena: all GPCs

@@ -28,7 +28,9 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       params_(params),
       context_(domain, this->name(), path, params_, topology),
       sm_priority_(params.sm_priority.resolve(topology.sms(), "cwd.sm_priority")),
-      policies_(params),
+      policies_(params, sm_capacity[arch::Resource::ctas]),
+      plain_(make_plain_policy(params.plain, {topology, sm_capacity[arch::Resource::ctas], params.level_search,
+                                              sm_priority_, params.plain_share})),
       session_out_("session_out", domain, params.session_pipeline, kUnlimitedCredits),  // one session at a time
       snapshot_out_("snapshot_out", domain, 0, kUnlimitedCredits),
       end_in_("end_in", domain, 0),
@@ -42,9 +44,9 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
              [this](std::uint32_t slot) { return context_.observation.labels.of(table_.at(slot).runs_as()); }),
       launcher_(context_, table_, machine_, partition_, {launch_out, local_out, abort_out}),
       room_(topology, machine_.cgas(), params.session_limit),
-      session_(context_, table_, partition_, launcher_, room_, *policies_.domain, sm_priority_,
+      session_(context_, table_, partition_, launcher_, room_, *plain_, *policies_.domain, sm_priority_,
                sm_capacity[arch::Resource::ctas], {session_out_, snapshot_out_}),
-      arbiter_(context_, table_, machine_, partition_, waits_, room_, launcher_, session_),
+      arbiter_(context_, table_, machine_, partition_, waits_, room_, *plain_, sm_capacity, launcher_, session_),
       eviction_(context_, table_, machine_, waits_, session_, arbiter_, task_in, evicted_out),
       tasks_(context_, {table_, machine_, partition_, waits_, launcher_, session_, arbiter_, eviction_},
              {task_in, done_out, idle_out}, sm_capacity, gpc_limits.cgas()),
@@ -127,6 +129,8 @@ void Cwd::connect_units() {
 }
 
 void Cwd::reset() {
+  policies_.reset();
+  plain_->reset();
   table_.reset();
   machine_.reset();
   partition_.reset();

@@ -86,6 +86,7 @@ class Cwd : public Block {
   const CwdContext context_;
   const std::vector<std::uint32_t> sm_priority_;
   const Policies policies_;
+  const std::unique_ptr<PlainPolicy> plain_;
 
   // The units that place GPC_CGAs, and the links to them.
   PacketOut<protocol::SessionPacket> session_out_;

@@ -9,6 +9,7 @@
 #include "common/param_table.h"
 #include "common/params.h"
 #include "cwd/domain_policy.h"
+#include "cwd/plain_policy.h"
 #include "cwd/sm_policy.h"
 
 namespace heddle::cwd {
@@ -91,10 +92,18 @@ void describe_clusters(ParamTable<CwdParams>& t) {
         "choice of the specification (PRT-06)");
 }
 
+void describe_plain(ParamTable<CwdParams>& t) {
+  t.add_choice(
+      "plain", &CwdParams::plain, names_of(plain_policies()),
+      "which SMs the CTAs of plain grids go to (CGAs of CTAs over a whole domain: one by one with one_at_a_time, "
+      "else as with lake; so do plain grids of subcontexts that pay for TPCs); " +
+          list_of(plain_policies()),
+      "CWD-03");
+  t.add("plain_share", &CwdParams::plain_share, {Unit::percent, 1, 100},
+        "share of an SM's slots that plain grids use with the policy capped; one slot at least", "assumption");
+}
+
 void describe_comparisons(ParamTable<CwdParams>& t) {
-  t.add("one_at_a_time", &CwdParams::one_at_a_time,
-        "place one CTA per step, as distributors did before (CWD-08); in load-balancing mode it replaces the policy",
-        "choice: off");
   t.add("central_raster", &CwdParams::central_raster,
         "make CTA ids in the distributor and send one with every CTA (CWD-43)", "choice: off");
   t.add("raster_cycles", &CwdParams::raster_cycles, {Unit::cycles, 0, 10'000},
@@ -119,7 +128,8 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
         "CUDA programming guide: 128 resident grids per device");
   t.add_choice("level_search", &CwdParams::level_search,
                {{"scan", LevelSearch::scan}, {"bisection", LevelSearch::bisection}},
-               "how the final level of a plain grid is found; both give the same placement (CWD-04)",
+               "how the final level of a plain grid, or of a CGA within a GPC, is found; both give the same placement "
+               "(CWD-04)",
                "choice of the specification");
   t.add("sm_priority", &CwdParams::sm_priority, "which SMs of the final, partly filled level are served first (CWD-05)",
         "choice of the specification");
@@ -166,6 +176,7 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("active_pool", &CwdParams::active_pool, {Unit::count, 0, 4096},
         "tasks that each GPC runs at a time, while equally or more urgent ones wait; 0: all (TSK-04)", kPools);
   describe_clusters(t);
+  describe_plain(t);
   describe_comparisons(t);
 }
 

@@ -77,13 +77,19 @@ struct CwdParams {
   std::uint32_t tpc_credits = 0;          // TPCs that a subcontext may hold; 0: all
   std::uint32_t local_memory_blocks = 0;  // 0: one per TPC
 
+  // Plain grids.
+  std::string plain = "lake";      // PlainPolicy
+  std::uint32_t plain_share = 75;  // percent: of the slots of an SM, what `capped` uses
+
   // The prior art, for comparison.
-  bool one_at_a_time = false;
   bool central_raster = false;
   std::uint32_t raster_cycles = 2;  // cycles per CTA id
 
   std::uint32_t broadcast_width = 4096;      // GPCs per cycle
   std::vector<std::uint32_t> gpc_distances;  // by GPC; empty: gpc_distance for all
+
+  // CTAs that belong to no GPC_CGA are placed one per step, as distributors did before (CWD-08).
+  bool one_at_a_time() const { return plain == "one_at_a_time"; }
 
   std::uint32_t distance_of(std::uint32_t gpc) const {
     return gpc_distances.empty() ? gpc_distance : gpc_distances[gpc];

@@ -1,4 +1,4 @@
-// Which of several domains (GPCs, uGPUs) that could take a CGA receive one (CWD-13). To add one:
+// Which of several domains (GPCs, uGPUs, CPCs) that could take a CGA receive one (CWD-13). To add one:
 // docs/howto/add-a-placement-policy.md.
 #pragma once
 
@@ -8,21 +8,38 @@
 #include <utility>
 #include <vector>
 
+#include "arch/cluster.h"
+#include "protocol/cwd_units.h"
+
 namespace heddle::cwd {
 
 struct DomainAnswer {
   bool valid = false;       // a CGA fits
   std::uint32_t speed = 0;  // then: the fewest free slots that would remain on an SM that receives a CTA (CWD-12)
+  std::uint32_t free = 0;   // slots left on all SMs of the domain, before the CGA takes its own
+};
+
+// What a policy sees when CGAs are to be given out.
+struct DomainView {
+  const std::vector<DomainAnswer>& answers;    // by domain
+  const std::vector<std::uint32_t>& priority;  // all domains, most preferred first
+  std::uint64_t cgas = 1;                      // that remain to be placed, 1 or more
+  std::uint32_t ctas = 1;                      // of one of them, as far as one GPC must hold it
+  arch::CgaLevel level = arch::CgaLevel::gpc;  // what the domains are
+  std::uint32_t within = 0;                    // the GPC that the CPCs are part of; of other domains: 0
+  const protocol::WaitingWork& waiting = protocol::kNothingWaits;  // behind the task whose CGAs these are
 };
 
 class DomainPolicy {
  public:
   virtual ~DomainPolicy() = default;
   // Appends to `chosen` the domains that receive a CGA in this step, in the order in which CGAs go to them: between one
-  // and `cgas` (1 or more) of those whose answer is valid, none twice. Nothing only if no answer is valid. `priority`:
-  // all domains, most preferred first. Has no state: the same answers give the same choice.
-  virtual void choose(const std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& priority,
-                      std::uint64_t cgas, std::vector<std::uint32_t>& chosen) const = 0;
+  // and `cgas` of those whose answer is valid, none twice. Nothing only if no answer is valid. A policy may remember
+  // what it has chosen; the same object is asked about all levels, and a choice between CPCs, or one of the first pass
+  // of a GPU_CGA, may come to nothing.
+  virtual void choose(const DomainView& view, std::vector<std::uint32_t>& chosen) = 0;
+  // Forgets what it remembers.
+  virtual void reset() {}
 };
 
 // A policy by name. Throws InputError with the nearest name.

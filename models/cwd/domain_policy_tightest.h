@@ -10,12 +10,11 @@ namespace heddle::cwd {
 
 class TightestPolicy final : public DomainPolicy {
  public:
-  void choose(const std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& priority, std::uint64_t,
-              std::vector<std::uint32_t>& chosen) const override {
+  void choose(const DomainView& view, std::vector<std::uint32_t>& chosen) override {
     const DomainAnswer* best = nullptr;
     std::uint32_t where = 0;
-    for (const std::uint32_t domain : priority) {  // among equals the first one stays
-      const DomainAnswer& answer = answers[domain];
+    for (const std::uint32_t domain : view.priority) {  // among equals the first one stays
+      const DomainAnswer& answer = view.answers[domain];
       if (!answer.valid || (best != nullptr && answer.speed >= best->speed)) continue;
       best = &answer;
       where = domain;

@@ -44,8 +44,9 @@ GpcSlots GpcRegisters::left() const {
 }
 
 GpcModel::GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
-                   const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy)
+                   SmPolicy& load_balancing, SmPolicy& multicast, DomainPolicy& cpc_policy)
     : gpc_(topology.gpc(gpc)),
+      gpc_id_(gpc),
       load_balancing_(load_balancing),
       multicast_policy_(multicast),
       cpc_policy_(cpc_policy),
@@ -69,7 +70,8 @@ GpcModel::GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std:
                "the SM priority order does not name every SM of the GPC once");
 }
 
-void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multicast, std::uint32_t cgas) {
+void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multicast, std::uint32_t cgas,
+                     const protocol::WaitingWork& waiting) {
   HEDDLE_CHECK(shape.ctas > 0, "a GPC_CGA without CTAs");
   HEDDLE_CHECK(shape.cpc_ctas == 0 || shape.ctas % shape.cpc_ctas == 0,
                "a GPC_CGA that does not consist of whole CPC_CGAs");
@@ -79,6 +81,7 @@ void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multic
   shape_ = shape;
   multicast_ = multicast;
   limit_ = cgas;
+  waiting_ = waiting;
   open_ = false;
 }
 
@@ -116,22 +119,24 @@ GpcReply GpcModel::query_cpcs() {
     for (const Part& cpc : cpcs_) slowest = std::max(slowest, cpc.choice.steps);
     reply.steps += slowest;
     chosen_.clear();
-    cpc_policy_.choose(answers_, cpc_order_, 1, chosen_);
+    cpc_policy_.choose({answers_, cpc_order_, 1, shape_.cpc_ctas, arch::CgaLevel::cpc, gpc_id_, waiting_}, chosen_);
     if (chosen_.empty()) {
-      reply.answer = {};
+      reply.answer = {false, 0, total_free({gpc_, whole_.members, registers_.left(), priority_})};
       return reply;
     }
     const std::uint32_t home = chosen_.front();
     HEDDLE_CHECK(chosen_.size() == 1 && home < cpcs_.size() && answers_[home].valid,
                  "the domain policy did not choose one valid CPC");
-    // The smallest of all is the last one with the policies of the specification. With others, and where multicast
-    // takes loaded TPCs before empty ones, an earlier one can be smaller, and CWD-12 asks for the smallest.
+    // The smallest of all is the last one with the policies of the specification in load-balancing mode. With others,
+    // and where multicast takes whole TPCs that are loaded before emptier broken ones, an earlier one can be smaller,
+    // and CWD-12 asks for the smallest.
     reply.answer.speed = std::min(reply.answer.speed, answers_[home].speed);
     take(cpcs_[home]);
     // The others would answer as before.
     if (placed + shape_.cpc_ctas < shape_.ctas) answers_[home] = ask(cpcs_[home], shape_.cpc_ctas);
   }
   reply.answer.valid = true;
+  reply.answer.free = total_free({gpc_, whole_.members, registers_.left(), priority_});
   return reply;
 }
 
@@ -139,9 +144,10 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
   part.choice.masks.clear();
   part.choice.steps = 0;
   part.used = 0;
-  const SmView view{gpc_, part.members, offered_, priority_};
-  const SmPolicy& policy = multicast_ ? multicast_policy_ : load_balancing_;
-  if (!policy.choose(view, ctas, part.choice)) return {};
+  const SmView view{gpc_, part.members, offered_, priority_, gpc_id_, waiting_};
+  SmPolicy& policy = multicast_ ? multicast_policy_ : load_balancing_;
+  const std::uint32_t free = total_free(view);
+  if (!policy.choose(view, ctas, part.choice)) return {false, 0, free};
 
   GpcSlots given{};
   std::uint32_t placed = 0;
@@ -160,7 +166,7 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
     speed = std::min<std::uint32_t>(speed, static_cast<std::uint32_t>(offered_[sm]) - given[sm]);
   });
   HEDDLE_CHECK(fits, "the SM policy placed more CTAs on an SM than it has free slots");
-  return {true, speed};
+  return {true, speed, free};
 }
 
 void GpcModel::take(const Part& part) {

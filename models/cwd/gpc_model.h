@@ -66,14 +66,15 @@ class GpcRegisters {
 class GpcModel {
  public:
   // `sm_priority`: SM ids of the machine, most preferred first. The GPC's CPCs are asked in ascending order. The
-  // topology and the policies must outlive the model. Throws InputError if `multicast` could put two CTAs of a CGA on
-  // an SM.
+  // topology and the policies must outlive the model; models of several GPCs can share policies. Throws InputError if
+  // `multicast` could put two CTAs of a CGA on an SM.
   GpcModel(const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
-           const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy);
+           SmPolicy& load_balancing, SmPolicy& multicast, DomainPolicy& cpc_policy);
 
   // `free`: by bit. `cgas`: most GPC_CGAs that the session may reserve here, for whatever is limited besides free slots
-  // (CWD-19, CWD-20).
-  void begin(const GpcSlots& free, const GpcCgaShape& shape, bool multicast, std::uint32_t cgas);
+  // (CWD-19, CWD-20). `waiting`: behind the task of the session.
+  void begin(const GpcSlots& free, const GpcCgaShape& shape, bool multicast, std::uint32_t cgas,
+             const protocol::WaitingWork& waiting = protocol::kNothingWaits);
 
   // Once `cgas` are reserved: refused without a step.
   GpcReply query();
@@ -104,9 +105,10 @@ class GpcModel {
   GpcReply query_cpcs();
 
   const arch::Topology::Gpc& gpc_;
-  const SmPolicy& load_balancing_;
-  const SmPolicy& multicast_policy_;
-  const DomainPolicy& cpc_policy_;
+  const std::uint32_t gpc_id_;
+  SmPolicy& load_balancing_;
+  SmPolicy& multicast_policy_;
+  DomainPolicy& cpc_policy_;
   std::vector<std::uint32_t> priority_;  // bits
   Part whole_;
   std::vector<Part> cpcs_;
@@ -116,6 +118,7 @@ class GpcModel {
   GpcCgaShape shape_;
   bool multicast_ = false;
   std::uint32_t limit_ = 0;
+  protocol::WaitingWork waiting_;
 
   // The CGA of the last query.
   bool open_ = false;   // valid, and neither reserved nor cancelled

@@ -51,6 +51,14 @@ FinalLevel find_final_level(const std::vector<std::uint32_t>& at_least, std::uin
   return method == LevelSearch::scan ? scan(at_least, ctas) : bisect(at_least, ctas, levels);
 }
 
+std::uint32_t level_search_steps(LevelSearch method, std::uint32_t highest, std::uint32_t final_level,
+                                 std::uint32_t levels) {
+  if (method == LevelSearch::scan) return highest - final_level + 1;
+  std::uint32_t steps = 0;  // halvings of the levels
+  for (std::uint64_t top = 1; top <= levels; top *= 2) ++steps;
+  return steps;
+}
+
 SmMask select_by_prefix(const SmMask& candidates, std::uint64_t remaining, const std::vector<std::uint32_t>& priority,
                         const arch::Topology& topology) {
   SmMask selected(candidates.size(), 0);
@@ -149,8 +157,7 @@ void LakeFill::push_one_at_a_time(std::uint32_t level, const SmMask& reached, st
 }
 
 DomainWideFill::DomainWideFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
-                               const std::vector<std::uint32_t>& sm_priority, const DomainPolicy& policy,
-                               bool one_at_a_time)
+                               const std::vector<std::uint32_t>& sm_priority, DomainPolicy& policy, bool one_at_a_time)
     : topology_(topology), policy_(policy) {
   const auto arena_of = [&](const std::vector<std::uint32_t>& gpcs) {
     std::vector<std::uint32_t> sm_ids;
@@ -172,7 +179,8 @@ DomainWideFill::DomainWideFill(const arch::Topology& topology, std::uint32_t max
 }
 
 const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
-                                                        std::uint64_t units, arch::CgaLevel level) {
+                                                        std::uint64_t units, arch::CgaLevel level,
+                                                        const protocol::WaitingWork& waiting) {
   HEDDLE_CHECK(ctas > 0, "a CGA without CTAs");
   HEDDLE_CHECK(level == arch::CgaLevel::gpu || level == arch::CgaLevel::ugpu,
                "a domain-wide CGA is of a GPU or a uGPU");
@@ -190,7 +198,7 @@ const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::u
     steps_ += steps;
     const std::uint64_t wanted = units - units_.size();
     chosen_.clear();
-    policy_.choose(answers_, priority_, wanted, chosen_);
+    policy_.choose({answers_, priority_, wanted, 1, level, 0, waiting}, chosen_);  // any GPC holds any of its CTAs
     if (chosen_.empty()) break;
     HEDDLE_CHECK(chosen_.size() <= wanted, "a domain policy has chosen more domains than there are CGAs");
     for (const std::uint32_t d : chosen_) {
@@ -211,10 +219,12 @@ std::uint32_t DomainWideFill::search(Arena& arena, DomainAnswer& answer, std::ui
   answer = {};
   std::uint64_t free = 0;
   for (const std::uint32_t id : arena.sm_ids) free += left_[id];
+  answer.free = static_cast<std::uint32_t>(free);
   if (free < ctas) return 1;  // the sum over all SMs
   arena.placement = arena.lake.place(left_, ctas);
   HEDDLE_CHECK(arena.placement.ctas == ctas, "a CGA of CTAs was placed in part");
-  answer = {true, arena.placement.levels.back().level - 1};
+  answer.valid = true;
+  answer.speed = arena.placement.levels.back().level - 1;
   return arena.placement.steps;
 }
 

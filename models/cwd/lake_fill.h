@@ -32,6 +32,11 @@ struct FinalLevel {
 FinalLevel find_final_level(const std::vector<std::uint32_t>& at_least, std::uint64_t ctas, LevelSearch method,
                             std::uint32_t levels);
 
+// Steps of a search among levels from 1 to `levels` of which `highest` is the highest that exists, and `final_level`
+// the one that is found.
+std::uint32_t level_search_steps(LevelSearch method, std::uint32_t highest, std::uint32_t final_level,
+                                 std::uint32_t levels);
+
 // Those members of `candidates` whose number of earlier members, in `priority` order, is below `remaining`: the
 // exclusive prefix population count of CWD-05. `priority` lists SM ids.
 SmMask select_by_prefix(const SmMask& candidates, std::uint64_t remaining, const std::vector<std::uint32_t>& priority,
@@ -98,12 +103,13 @@ class DomainWideFill {
  public:
   // Topology and policy must outlive it. Among uGPUs of equal speed the lower ones come first.
   DomainWideFill(const arch::Topology& topology, std::uint32_t max_slots, LevelSearch method,
-                 const std::vector<std::uint32_t>& sm_priority, const DomainPolicy& policy, bool one_at_a_time = false);
+                 const std::vector<std::uint32_t>& sm_priority, DomainPolicy& policy, bool one_at_a_time = false);
 
   // Up to `units` CGAs of `ctas` CTAs each, in launch order; `level`: gpu or ugpu. `slots`: free slots by SM id; works
-  // on a copy.
+  // on a copy. `waiting`: behind the task of the session.
   const std::vector<DomainWideCga>& place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
-                                          std::uint64_t units, arch::CgaLevel level);
+                                          std::uint64_t units, arch::CgaLevel level,
+                                          const protocol::WaitingWork& waiting = protocol::kNothingWaits);
   // Of the last call: steps one after another (uGPUs search in parallel), and what it left of the slots.
   std::uint32_t steps() const { return steps_; }
   const std::vector<std::uint16_t>& left() const { return left_; }
@@ -119,7 +125,7 @@ class DomainWideFill {
   void take(const Placement& placement);
 
   const arch::Topology& topology_;
-  const DomainPolicy& policy_;
+  DomainPolicy& policy_;
   std::vector<Arena> whole_;  // one: the GPU
   std::vector<Arena> ugpus_;
   std::vector<std::uint32_t> priority_;

@@ -1,5 +1,7 @@
 #include "cwd/launch_session.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "cwd/cluster_place.h"
@@ -7,7 +9,7 @@
 namespace heddle::cwd {
 
 LaunchSession::LaunchSession(const CwdContext& context, TaskTable& table, SubcontextPartition& partition,
-                             Launcher& launcher, const ClusterRoom& room, const DomainPolicy& policy,
+                             Launcher& launcher, const ClusterRoom& room, PlainPolicy& plain, DomainPolicy& policy,
                              const std::vector<std::uint32_t>& sm_priority, std::uint32_t max_slots,
                              const UnitLinks& units)
     : context_(context),
@@ -16,9 +18,9 @@ LaunchSession::LaunchSession(const CwdContext& context, TaskTable& table, Subcon
       launcher_(launcher),
       room_(room),
       units_(units),
-      lake_(context.topology, max_slots, context.params.level_search, sm_priority, {context.params.one_at_a_time, {}}),
+      plain_(plain),
       domain_wide_(context.topology, max_slots, context.params.level_search, sm_priority, policy,
-                   context.params.one_at_a_time),
+                   context.params.one_at_a_time()),
       stats_(context.observation.stats, context.stat_prefix),
       track_(context.track("sessions")) {}
 
@@ -52,16 +54,32 @@ void LaunchSession::begin(SessionPlan& plan) {
 
 void LaunchSession::place_plain() {
   placement_ = partition_.place_by_credit(table_.at(plan_.slot).task, plan_.slots, plan_.units);
-  if (placement_ == nullptr) placement_ = &lake_.place(plan_.slots, plan_.units);
+  if (placement_ == nullptr) placement_ = &plain_.place({plan_.slots, plan_.units, waiting_work()});
+  HEDDLE_CHECK(placement_->ctas > 0 && placement_->ctas <= plan_.units,
+               "the policy for plain grids placed no CTA, or more than there are");
   end_after(placement_->steps, 0);
 }
 
 void LaunchSession::place_domain_wide() {
   const TaskEntry& entry = table_.at(plan_.slot);
-  placed_cgas_ =
-      &domain_wide_.place(plan_.slots, entry.unit_ctas(plan_.size), plan_.units, entry.task.cluster.outermost());
+  placed_cgas_ = &domain_wide_.place(plan_.slots, entry.unit_ctas(plan_.size), plan_.units,
+                                     entry.task.cluster.outermost(), waiting_work());
   // The distributors of the uGPUs search, all at once: the question goes there, and the answers come back.
   end_after(domain_wide_.steps(), 2 * ugpu_way(entry));
+}
+
+// The most urgent tasks beside the session's own that have CTAs left to place.
+protocol::WaitingWork LaunchSession::waiting_work() const {
+  protocol::WaitingWork waiting;
+  for (const std::uint32_t slot : table_.waiting()) {
+    if (slot == plan_.slot) continue;
+    if (waiting.count == waiting.tasks.size()) break;
+    const TaskEntry& entry = table_.at(slot);
+    const auto ctas =
+        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, entry.task.cluster.of(arch::CgaLevel::gpc).count()));
+    waiting.tasks[waiting.count++] = {ctas, entry.left() / ctas};
+  }
+  return waiting;
 }
 
 std::uint32_t LaunchSession::ugpu_way(const TaskEntry& entry) const {
@@ -92,6 +110,7 @@ void LaunchSession::ask_units() {
   const GpcCgaShape shape = gpc_cga_shape_for(entry.task.cluster, plan_.size);
   const SessionRequest request = request_for(entry.task.cluster, plan_.size, plan_.units);
   const std::uint32_t way = ugpu_way(entry);
+  const protocol::WaitingWork waiting = waiting_work();
   reorder_.reset();
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
     protocol::SnapshotPacket snapshot;
@@ -103,9 +122,11 @@ void LaunchSession::ask_units() {
     snapshot.multicast = entry.task.cluster.mode == arch::CgaMode::multicast;
     snapshot.way = way;
     snapshot.cgas = room_.on_gpc(entry, plan_.size, g);
+    snapshot.waiting = waiting;
     units_.snapshot.send(snapshot, g);
   }
-  units_.session.send({session, request.units, request.single, request.ugpu_cgas, request.gpc_cgas, way});
+  units_.session.send(
+      {session, request.units, request.single, request.ugpu_cgas, request.gpc_cgas, way, request.ctas, waiting});
 }
 
 void LaunchSession::on_masks(const protocol::MaskPacket& masks, std::uint32_t gpc) {

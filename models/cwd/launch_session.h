@@ -15,6 +15,7 @@
 #include "cwd/cwd_context.h"
 #include "cwd/lake_fill.h"
 #include "cwd/launcher.h"
+#include "cwd/plain_policy.h"
 #include "cwd/subcontext_partition.h"
 #include "protocol/cwd_units.h"
 
@@ -55,8 +56,8 @@ struct UnitLinks {
 class LaunchSession final : private EventHandler {
  public:
   LaunchSession(const CwdContext& context, TaskTable& table, SubcontextPartition& partition, Launcher& launcher,
-                const ClusterRoom& room, const DomainPolicy& policy, const std::vector<std::uint32_t>& sm_priority,
-                std::uint32_t max_slots, const UnitLinks& units);
+                const ClusterRoom& room, PlainPolicy& plain, DomainPolicy& policy,
+                const std::vector<std::uint32_t>& sm_priority, std::uint32_t max_slots, const UnitLinks& units);
   void set_listener(SessionListener& listener) { listener_ = &listener; }
 
   // Takes the plan, and leaves another one whose memory can be used again. No session must be running.
@@ -90,6 +91,7 @@ class LaunchSession final : private EventHandler {
   void place_plain();
   void place_domain_wide();
   void ask_units();
+  protocol::WaitingWork waiting_work() const;
   // `way`: cycles besides the session's own.
   void end_after(std::uint32_t steps, std::uint32_t way);
   std::uint32_t ugpu_way(const TaskEntry& entry) const;
@@ -104,7 +106,7 @@ class LaunchSession final : private EventHandler {
   const ClusterRoom& room_;
   const UnitLinks units_;
   SessionListener* listener_ = nullptr;
-  LakeFill lake_;
+  PlainPolicy& plain_;
   DomainWideFill domain_wide_;
   MaskReorder reorder_;
 

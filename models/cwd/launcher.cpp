@@ -38,7 +38,7 @@ void Launcher::reset() {
 void Launcher::open(const LaunchOrder& order) {
   const protocol::TaskPacket& task = table_.at(order.slot).task;
   order_ = order;
-  shape_ = arch::raster_shape(task.grid, task.cluster, order.size);
+  shape_ = arch::raster_shape(task.grid, task.cluster, order.size, task.raster);
   open_cga_.reset();
   buffers_.push_back({order.session, 0, false});
 }

@@ -63,7 +63,9 @@ EmptyMachine::EmptyMachine(const arch::Topology& topology, const CwdParams& para
       cgas_per_gpc_(cgas_per_gpc),
       share_(share_at_start(params)),
       sm_priority_(params.sm_priority.resolve(topology.sms(), "gpu.cwd.sm_priority")),
-      policies_(params),
+      policies_(params, sm_capacity[arch::Resource::ctas]),
+      plain_(make_plain_policy(params.plain, {topology, sm_capacity[arch::Resource::ctas], params.level_search,
+                                              sm_priority_, params.plain_share})),
       placer_(topology, policies_, sm_priority_, params.gpc_priority.resolve(topology.gpcs(), "gpu.cwd.gpc_priority")),
       domain_wide_(topology, sm_capacity[arch::Resource::ctas], params.level_search, sm_priority_, *policies_.domain) {}
 
@@ -137,9 +139,12 @@ Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std:
   result.gpc_cgas.assign(topology_.gpcs(), 0);
   std::vector<std::uint16_t> left = room.slots;
   if (!cluster.any()) {
-    result.cgas = std::accumulate(left.begin(), left.end(), std::uint64_t{0});
+    std::vector<std::uint16_t> used = left;
+    if (plain_->withholds()) plain_->withhold(used, room.per_sm);
+    result.cgas = std::accumulate(used.begin(), used.end(), std::uint64_t{0});
     result.steps = 1;  // a sum of what all SMs have free
-    std::fill(left.begin(), left.end(), std::uint16_t{0});
+    std::transform(left.begin(), left.end(), used.begin(), left.begin(),
+                   [](std::uint16_t all, std::uint16_t taken) { return static_cast<std::uint16_t>(all - taken); });
   } else if (is_domain_wide(cluster)) {
     result.cgas = domain_wide_.place(left, cluster.size(size).count(), units, cluster.outermost()).size();
     result.steps = domain_wide_.steps();

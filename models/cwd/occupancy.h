@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "cwd/cluster_place.h"
 #include "cwd/cwd_params.h"
 #include "cwd/lake_fill.h"
+#include "cwd/plain_policy.h"
 #include "cwd/task_table.h"
 
 namespace heddle::cwd {
@@ -88,6 +90,7 @@ class EmptyMachine {
   MachineShare share_;
   const std::vector<std::uint32_t> sm_priority_;
   const Policies policies_;
+  const std::unique_ptr<PlainPolicy> plain_;
   ClusterPlacer placer_;
   DomainWideFill domain_wide_;
 };

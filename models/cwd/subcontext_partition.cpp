@@ -133,7 +133,7 @@ SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::
     : context_(context),
       live_(live),
       quota_(live.tpcs(), {context.params.partition, context.params.tpc_credits, context.params.local_memory_blocks}),
-      credit_(sm_priority, tpcs_of(live, context.topology), context.topology, context.params.one_at_a_time),
+      credit_(sm_priority, tpcs_of(live, context.topology), context.topology, context.params.one_at_a_time()),
       usage_(context),
       tpc_rank_(live.tpcs(), context.topology.sms()),
       stats_(context.observation.stats, context.stat_prefix) {

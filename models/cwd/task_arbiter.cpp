@@ -17,13 +17,16 @@ bool short_of_tpcs(const SessionPlan& plan) {
 
 TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine,
                          SubcontextPartition& partition, WaitLog& waits, const ClusterRoom& room,
-                         const Launcher& launcher, LaunchSession& session)
+                         const PlainPolicy& plain, const arch::ResourceVector& sm_capacity, const Launcher& launcher,
+                         LaunchSession& session)
     : context_(context),
       table_(table),
       machine_(machine),
       partition_(partition),
       waits_(waits),
       room_(room),
+      plain_(plain),
+      sm_capacity_(sm_capacity),
       launcher_(launcher),
       session_(session),
       stats_(context.observation.stats, context.stat_prefix),
@@ -103,8 +106,9 @@ bool TaskArbiter::select(std::uint32_t slot) {
 
 bool TaskArbiter::select_plain(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
+  if (plain_.withholds()) plain_.withhold(plan_.slots, arch::free_slots(sm_capacity_, {}, entry.task.need));
   const bool room = machine_.live().total_free(slot) > 0 &&
-                    (plan_.held == WaitReason::none ||
+                    ((plan_.held == WaitReason::none && !plain_.withholds()) ||
                      std::any_of(plan_.slots.begin(), plan_.slots.end(), [](std::uint16_t n) { return n > 0; }));
   if (!room) {
     block(entry, slot, plan_.held == WaitReason::none ? WaitReason::free_slots : plan_.held, machine_.version());

@@ -18,7 +18,8 @@ namespace heddle::cwd {
 class TaskArbiter final : private EventHandler {
  public:
   TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
-              WaitLog& waits, const ClusterRoom& room, const Launcher& launcher, LaunchSession& session);
+              WaitLog& waits, const ClusterRoom& room, const PlainPolicy& plain,
+              const arch::ResourceVector& sm_capacity, const Launcher& launcher, LaunchSession& session);
 
   // Something has changed that may let a task begin a session. Completions of one cycle are all seen before the next
   // session starts: the tasks are looked at in an event of this cycle.
@@ -58,6 +59,8 @@ class TaskArbiter final : private EventHandler {
   SubcontextPartition& partition_;
   WaitLog& waits_;
   const ClusterRoom& room_;
+  const PlainPolicy& plain_;
+  const arch::ResourceVector sm_capacity_;
   const Launcher& launcher_;
   LaunchSession& session_;
   SessionPlan plan_;  // of the session that may begin next

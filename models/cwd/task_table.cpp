@@ -44,7 +44,8 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
       break;
     case protocol::TaskKind::queue:
       entry.task.grid = {kMaxEntries, 1, 1};
-      return slot;  // its entries are still to come
+      entry.task.raster = {};  // a row
+      return slot;             // its entries are still to come
     case protocol::TaskKind::restore:
       entry.total = 1;
       break;

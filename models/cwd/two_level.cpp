@@ -8,8 +8,8 @@ namespace heddle::cwd {
 
 Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                        const CwdParams& params, const arch::Topology& topology, std::uint32_t gpc,
-                       const std::vector<std::uint32_t>& sm_priority, const SmPolicy& load_balancing,
-                       const SmPolicy& multicast, const DomainPolicy& cpc_policy)
+                       const std::vector<std::uint32_t>& sm_priority, SmPolicy& load_balancing, SmPolicy& multicast,
+                       DomainPolicy& cpc_policy)
     : Block(name, domain, path),
       snapshot_in("snapshot_in", domain, 0),
       mimic_in("mimic_in", domain, 0),
@@ -37,7 +37,7 @@ void Gpc2SmUnit::reset() {
 }
 
 void Gpc2SmUnit::on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t) {
-  model_.begin(snapshot.free, {snapshot.ctas, snapshot.cpc_ctas}, snapshot.multicast, snapshot.cgas);
+  model_.begin(snapshot.free, {snapshot.ctas, snapshot.cpc_ctas}, snapshot.multicast, snapshot.cgas, snapshot.waiting);
   count_ = accepted_ = 0;
   way_ = domain_.cost(snapshot.way);
 }
@@ -67,7 +67,7 @@ void Gpc2SmUnit::ask() {
   stats_.steps.add(reply.steps);
   stats_.valid.add(reply.answer.valid ? 1 : 0);
   const Cycle ready = now() + std::max<Cycle>(1, reply.steps) * step_;
-  answer_out.send_at(ready + way_, {reply.answer.valid, reply.answer.speed});
+  answer_out.send_at(ready + way_, {reply.answer.valid, reply.answer.speed, reply.answer.free});
   if (timeline() != nullptr) {
     timeline()->slice(track_, domain_.time_of(now()), domain_.time_of(ready),
                       reply.answer.valid ? fmt::format("fits, speed {}", reply.answer.speed) : std::string("no room"),
@@ -104,7 +104,7 @@ void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t) {
 }
 
 Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                         const CwdParams& params, const arch::Topology& topology, const DomainPolicy& policy)
+                         const CwdParams& params, const arch::Topology& topology, DomainPolicy& policy)
     : Block(name, domain, path),
       session_in("session_in", domain, 0),
       end_out("end_out", domain, 0, kUnlimitedCredits),  // one session at a time
@@ -139,13 +139,13 @@ void Gpu2GpcUnit::on_session(const protocol::SessionPacket& session, std::uint32
   homes_sent_ = 0;
   begin_ = now();
   stats_.sessions.add();
-  core_.begin({session.units, session.single, session.ugpu_cgas, session.gpc_cgas});
+  core_.begin({session.units, session.single, session.ugpu_cgas, session.gpc_cgas, session.ctas, session.waiting});
   step();
 }
 
 void Gpu2GpcUnit::on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc) {
   HEDDLE_CHECK(expected_ > 0, "an answer to no query");
-  answers_[gpc] = {answer.valid, answer.speed};
+  answers_[gpc] = {answer.valid, answer.speed, answer.free};
   core_.answer(gpc, answers_[gpc]);
   if (--expected_ > 0) return;
   if (timeline() != nullptr) draw_step();

@@ -19,7 +19,7 @@ class Gpc2SmUnit : public Block {
  public:
   Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
              const arch::Topology& topology, std::uint32_t gpc, const std::vector<std::uint32_t>& sm_priority,
-             const SmPolicy& load_balancing, const SmPolicy& multicast, const DomainPolicy& cpc_policy);
+             SmPolicy& load_balancing, SmPolicy& multicast, DomainPolicy& cpc_policy);
   ~Gpc2SmUnit() override;
 
   PacketIn<protocol::SnapshotPacket> snapshot_in;
@@ -66,7 +66,7 @@ class Gpc2SmUnit : public Block {
 class Gpu2GpcUnit : public Block {
  public:
   Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CwdParams& params,
-              const arch::Topology& topology, const DomainPolicy& policy);
+              const arch::Topology& topology, DomainPolicy& policy);
   ~Gpu2GpcUnit() override;
 
   PacketIn<protocol::SessionPacket> session_in;

@@ -8,6 +8,27 @@
 
 namespace heddle::protocol {
 
+// What waits in the prioritised task table beside the task of a session: its most urgent entries, for policies that
+// look ahead.
+struct WaitingTask {
+  std::uint32_t ctas = 1;   // that one GPC must hold together: of a GPC_CGA; 1 where it is indifferent to GPCs
+  std::uint64_t count = 0;  // such GPC_CGAs, or CTAs, that remain
+};
+constexpr std::size_t kWaitingSeen = 8;
+struct WaitingWork {
+  std::array<WaitingTask, kWaitingSeen> tasks{};  // most urgent first
+  std::uint32_t count = 0;
+
+  // Whether one of them has GPC_CGAs of more CTAs.
+  bool larger_than(std::uint32_t ctas) const {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (tasks[i].ctas > ctas) return true;
+    }
+    return false;
+  }
+};
+inline const WaitingWork kNothingWaits{};
+
 // CWD -> GPU2GPC unit: a session begins.
 struct SessionPacket {
   std::uint64_t session = 0;
@@ -16,6 +37,8 @@ struct SessionPacket {
   std::uint32_t ugpu_cgas = 0;  // uGPU_CGAs of an outermost CGA; 0: no such level
   std::uint32_t gpc_cgas = 1;   // GPC_CGAs of a uGPU_CGA or, without that level, of a GPU_CGA
   std::uint32_t way = 0;        // as in SnapshotPacket, of queries and orders
+  std::uint32_t ctas = 1;       // of a GPC_CGA
+  WaitingWork waiting;
 };
 
 // CWD -> GPC2SM unit: the shadow state of a session, as far as it concerns one GPC (CWD-02).
@@ -27,6 +50,7 @@ struct SnapshotPacket {
   bool multicast = true;
   std::uint32_t way = 0;   // cycles that answers take besides: through the distributor of the uGPU (CWD-46)
   std::uint32_t cgas = 0;  // most GPC_CGAs that the GPC may take, for whatever is limited besides free slots (CWD-19)
+  WaitingWork waiting;
 };
 
 // GPU2GPC unit -> GPC2SM unit: what becomes of the last answer, and whether another one is wanted; carried out in the
@@ -43,6 +67,7 @@ struct MimicPacket {
 struct AnswerPacket {
   bool valid = false;
   std::uint32_t speed = 0;
+  std::uint32_t free = 0;  // slots left on the GPC's SMs, before the CGA takes its own
 };
 
 // GPU2GPC unit -> GPC2SM unit: an accepted GPC_CGA is to be started; its masks go to the CWD.

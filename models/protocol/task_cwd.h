@@ -24,6 +24,7 @@ struct TaskPacket : KernelLaunch {
   std::int32_t priority = 0;
   arch::Dim3 grid;
   arch::ClusterShape cluster;
+  arch::RasterOrder raster;
   TaskKind kind = TaskKind::grid;
   bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
   std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to

@@ -26,6 +26,7 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
   shape.registers_per_thread = object.registers_per_thread;
   shape.shared_bytes = object.static_shared;
   shape.cluster = object.cluster;
+  shape.raster = object.raster;
   shape.code = object.program;
   if (object.program == arch::kNoCode) {
     shape.duration = object.duration;

@@ -18,6 +18,7 @@ Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::
   packet.need = arch::need_of(limits, kernel);
   packet.duration = kernel.duration;
   packet.cluster = kernel.cluster;
+  packet.raster = kernel.raster;
   packet.local_memory = kernel.local_bytes > 0;
   packet.subcontext = kernel.subcontext;
   packet.code = kernel.code;

@@ -56,13 +56,10 @@ std::string key_of(const arch::KernelRecord& k) {
 void write_cluster(YAML::Emitter& out, const arch::ClusterShape& cluster) {
   if (!cluster.any()) return;
   const arch::Dim3& extents = cluster.of(arch::CgaLevel::gpc);
-  if (cluster.mode == arch::CgaMode::multicast) {
-    write_dim(out, "cluster", extents);
-    return;
-  }
   out << YAML::Key << "cluster" << YAML::Value << YAML::Flow << YAML::BeginMap;
   write_dim(out, "gpc", extents);
-  out << YAML::Key << "mode" << YAML::Value << "load_balancing" << YAML::EndMap;
+  out << YAML::Key << "mode" << YAML::Value
+      << (cluster.mode == arch::CgaMode::multicast ? "multicast" : "load_balancing") << YAML::EndMap;
 }
 
 struct Kernels {

@@ -180,7 +180,7 @@ void use_sizes(OccupancyQuery& query, const std::vector<arch::Dim3>& sizes, std:
     plain.push_back({ctas, 1, 1});
   for (const arch::Dim3& extents : plain) {
     arch::ClusterShape cluster;
-    cluster.mode = own.mode;
+    cluster.mode = own.any() ? own.mode : CgaMode::multicast;  // what cudaOccupancyMaxActiveClusters answers for
     cluster.of(arch::CgaLevel::gpc) = extents;
     clusters.push_back(cluster);
   }

@@ -133,6 +133,12 @@ enum heddle_cluster_level {
 };
 #define HEDDLE_CLUSTER_LEVELS 4u
 #define HEDDLE_CLUSTER_FALLBACKS 4u
+/* The order in which the outermost clusters of a grid (its workgroups, if it has none) start. */
+enum heddle_raster_order {
+  HEDDLE_RASTER_ROWS = 0,   /* x fastest, then y, then z */
+  HEDDLE_RASTER_TILES = 1,  /* tile by tile */
+  HEDDLE_RASTER_HILBERT = 2 /* along a Hilbert curve, plane by plane */
+};
 struct heddle_kernel_object {
   uint32_t program;       /* number in the machine's program store; 0: workgroups run for a duration */
   uint32_t threads_limit; /* of a workgroup; 0: the machine's */
@@ -145,6 +151,8 @@ struct heddle_kernel_object {
   bool load_balancing;                             /* CTAs of a cluster may share an SM */
   bool linear_memory;                              /* every outermost cluster takes a memory slot */
   const char* name;                                /* below HEDDLE_KERNEL_NAME_BYTES; null: none */
+  enum heddle_raster_order raster_order;
+  uint8_t raster_tile[2]; /* extents x, y of a tile, at least 1; 0 in other orders */
 };
 /* HEDDLE_INVALID: the name is too long. */
 enum heddle_status heddle_kernel_object_encode(uint8_t bytes[HEDDLE_KERNEL_OBJECT_BYTES],

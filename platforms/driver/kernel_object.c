@@ -46,5 +46,8 @@ enum heddle_status heddle_kernel_object_encode(uint8_t bytes[HEDDLE_KERNEL_OBJEC
       heddle_put(bytes + 64 + 6 * i + 2 * axis, object->fallbacks[i][axis], 2);
     }
   }
+  heddle_put(bytes + 88, object->raster_order, 1);
+  heddle_put(bytes + 89, object->raster_tile[0], 1);
+  heddle_put(bytes + 90, object->raster_tile[1], 1);
   return put_name(bytes + 92, object->name) ? HEDDLE_OK : HEDDLE_INVALID;
 }

@@ -187,9 +187,8 @@ void NsysTables::read_kernels() {
     if (cluster != arch::kNoExtents && cluster != arch::Dim3{}) {
       kernel.cluster.of(arch::CgaLevel::gpc) = cluster;
       // The default policy spreads a cluster over SMs, as the spread policy says in so many words.
-      if (scan.integer_or(kPolicy, 0, 0, kMaxNsysId) == kLoadBalancingPolicy) {
-        kernel.cluster.mode = arch::CgaMode::load_balancing;
-      }
+      const bool shares = scan.integer_or(kPolicy, 0, 0, kMaxNsysId) == kLoadBalancingPolicy;
+      kernel.cluster.mode = shares ? arch::CgaMode::load_balancing : arch::CgaMode::multicast;
       const std::string wrong =
           arch::why_malformed(kernel.grid, kernel.cluster, std::numeric_limits<std::uint32_t>::max());
       if (!wrong.empty()) scan.fail("the cluster: " + wrong);

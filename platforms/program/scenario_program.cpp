@@ -1,5 +1,7 @@
 #include "program/scenario_program.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "common/error.h"
@@ -89,6 +91,14 @@ void refuse_keys(const ProgramBuilder& program, const YAML::Node& node) {
 }
 
 }  // namespace
+
+bool ScenarioProgram::multicasts() const {
+  return std::any_of(parts_.bulk.begin(), parts_.bulk.end(), [](const BulkStep& step) {
+    return step.request.multicast != 0 ||
+           std::any_of(step.operands.begin(), step.operands.end(),
+                       [](const BulkOperand& operand) { return operand.field == BulkField::multicast; });
+  });
+}
 
 void ScenarioProgram::start(const WarpPlace& place, WarpState& state) const {
   state.pc = 0;

@@ -26,6 +26,8 @@ class ScenarioProgram : public arch::WarpProgram {
 
   std::uint32_t registers() const override { return parts_.registers; }
   bool launches() const override { return parts_.launches; }
+  // It has loads whose data go to several CTAs of a cluster.
+  bool multicasts() const;
   // Registers begin as zeros.
   void start(const arch::WarpPlace& place, arch::WarpState& state) const override;
   const arch::Demand& demand(const arch::WarpState& state) const override { return step(state).demand; }

@@ -12,6 +12,7 @@
 
 #include "arch/topology.h"
 #include "cwd/launch_bits.h"
+#include "cwd/lake_fill.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
 
@@ -357,7 +358,10 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     packet_ =
         cluster.has(arch::CgaLevel::gpc) ? static_cast<double>(cluster.of(arch::CgaLevel::gpc).count()) : sms_ / gpcs;
     // A step of the session asks all GPCs; those that tie, about half of them, receive a cluster.
-    const double step = 2.0 * params.cwd.query_distance + params.cwd.session_step;
+    // On SMs of one load a scan finds the level at once; a bisection does not know.
+    const std::uint32_t search =
+        cwd::level_search_steps(params.cwd.level_search, 1, 1, arch::capacity_of(limits)[arch::Resource::ctas]);
+    const double step = 2.0 * params.cwd.query_distance + 1.0 * params.cwd.session_step * search;
     decision = step / (packet_ * std::max(1.0, gpcs / 2));
     session_ = params.cwd.session_pipeline + step + params.cwd.query_distance + params.cwd.mask_cycles;
   } else {

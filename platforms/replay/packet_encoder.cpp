@@ -96,6 +96,7 @@ class Layout {
       object.registers_per_thread = op.kernel.registers_per_thread;
       object.duration = op.kernel.duration;
       object.cluster = op.kernel.cluster;
+      object.raster = op.kernel.raster;
       object.name = op.kernel.name.substr(0, arch::kKernelNameBytes - 1);
       const arch::KernelObjectBytes bytes = arch::encode(object);
       const auto [found, fresh] = known.emplace(bytes, 0);

@@ -180,6 +180,8 @@ class Reader {
 constexpr std::uint32_t kMaxBlock = 65'535;
 // Larger than any machine; the machine itself is asked later.
 constexpr std::uint32_t kMaxUnits = 1'000'000;
+// Of a tile, in each direction.
+constexpr std::uint32_t kMaxTile = 255;
 constexpr std::uint32_t kNoMaximum = std::numeric_limits<std::uint32_t>::max();
 
 constexpr std::pair<const char*, arch::CgaLevel> kLevels[] = {{"gpu", arch::CgaLevel::gpu},
@@ -225,9 +227,9 @@ void read_cluster_map(const MapReader& map, arch::ClusterShape& cluster) {
   }
   if (map.has("mode")) {
     const std::string mode = map.text("mode");
-    if (mode == "load_balancing") {
-      cluster.mode = arch::CgaMode::load_balancing;
-    } else if (mode != "multicast") {
+    if (mode == "multicast") {
+      cluster.mode = arch::CgaMode::multicast;
+    } else if (mode != "load_balancing") {
       throw InputError(map.where("mode"), fmt::format("{}, mode: there is no mode {}", map.thing(), mode),
                        suggestion(mode, {"multicast", "load_balancing"}));
     }
@@ -256,6 +258,39 @@ arch::ClusterShape read_cluster(const MapReader& map, const arch::Dim3& grid, co
   const std::string wrong = arch::why_malformed(grid, cluster, kNoMaximum);
   if (!wrong.empty()) map.fail("cluster", wrong);
   return cluster;
+}
+
+// A kernel whose loads are for several CTAs of a cluster needs an SM for each of them (CWD-16): that is its default,
+// and what says otherwise is refused.
+void settle_mode(const MapReader& map, const std::string& file, arch::ClusterShape& cluster) {
+  if (map.node("cluster").IsMap() && map.node("cluster")["mode"].IsDefined()) {
+    if (cluster.mode == arch::CgaMode::multicast) return;
+    const MapReader own(map.node("cluster"), cluster_spec(), map.thing() + ", cluster", file);
+    throw InputError(
+        own.where("mode"),
+        fmt::format("{}: its program has multicast loads, and mode load_balancing may put several CTAs of a "
+                    "cluster on one SM",
+                    map.thing()),
+        "leave `mode` out, or say mode: multicast");
+  }
+  cluster.mode = arch::CgaMode::multicast;
+}
+
+// raster: rows, raster: hilbert, or raster: {tiles: [4, 4]}.
+arch::RasterOrder read_raster(const MapReader& map, const std::string& file) {
+  using Kind = arch::RasterOrder::Kind;
+  if (map.node("raster").IsMap()) {
+    const MapReader tiles(map.node("raster"), raster_spec(), map.thing() + ", raster", file);
+    const std::vector<YAML::Node> items = tiles.items("tiles");
+    if (items.size() > 2) tiles.fail("tiles", fmt::format("one or two numbers are expected, found {}", items.size()));
+    const arch::Dim3 extents = read_extents(tiles, "tiles", items, {kMaxTile, kMaxTile, 1});
+    return {Kind::tiles, static_cast<std::uint8_t>(extents.x), static_cast<std::uint8_t>(extents.y)};
+  }
+  const std::string word = map.text("raster");
+  if (word == "hilbert") return {Kind::hilbert};
+  if (word == "rows") return {};
+  throw InputError(map.where("raster"), fmt::format("{}, raster: there is no order {}", map.thing(), word),
+                   suggestion(word, {"rows", "hilbert"}) + "; or as in: raster: {tiles: [4, 4]}");
 }
 
 // Numbers of units of the machine, each once.
@@ -342,10 +377,12 @@ arch::KernelRecord read_kernel(const MapReader& map, const std::string& file, Pr
         static_cast<std::uint8_t>(map.number<std::uint32_t>("subcontext", {Unit::none, 0, arch::kSubcontexts - 1}));
   }
   if (map.has("cluster")) kernel.cluster = read_cluster(map, kernel.grid, file);
+  if (map.has("raster")) kernel.raster = read_raster(map, file);
   if (map.has("program")) {
     CompiledProgram compiled = compile_program(map.node("program"), file, kernel, scope.regions, scope.targets);
     scope.used = std::move(compiled.regions);
     scope.launched = std::move(compiled.launched);
+    if (map.has("cluster") && compiled.program->multicasts()) settle_mode(map, file, kernel.cluster);
     if (kernel.registers_per_thread == 0) {
       kernel.registers_per_thread = std::max(kLeastRegisters, compiled.program->registers());
     }

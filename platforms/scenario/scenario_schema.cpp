@@ -108,6 +108,9 @@ const MapSpec& kernel_spec() {
            "CTAs of a GPC_CGA: an integer, or a list of up to three (x, y, z); or a map with more levels; default: "
            "none",
            kGrid.or_map("cluster")},
+          {"raster", false, kText | kMap,
+           "in which order CTAs, or outermost CGAs, start: rows (x fastest), hilbert, or {tiles: [x, y]}; default rows",
+           words("rows hilbert").or_map("raster")},
       },
       R"({"oneOf": [{"required": ["cycles"]}, {"required": ["program"]}]})"};
   return kSpec;
@@ -133,7 +136,9 @@ const MapSpec& cluster_spec() {
           {"gpc", false, kInteger | kList, "CTAs of a GPC_CGA: an integer, or a list of up to three (x, y, z)", kGrid},
           {"cpc", false, kInteger | kList, "CTAs of a CPC_CGA: an integer, or a list of up to three (x, y, z)", kGrid},
           {"mode", false, kText,
-           "multicast (at most one CTA of a CGA on an SM) or load_balancing (the least loaded SMs); default multicast",
+           "load_balancing (the least loaded SMs) or multicast (the same, but at most one CTA of a CGA on an SM); "
+           "default "
+           "load_balancing, of kernels with multicast loads multicast",
            words("multicast load_balancing")},
           {"fallback", false, kList,
            "list of up to four smaller sizes of the outermost CGA, in the order of trying, e.g. [[4, 1, 1], [2, 1, "
@@ -143,6 +148,16 @@ const MapSpec& cluster_spec() {
           {"linear_memory", false, kFlag, "true: every outermost CGA takes a CGA memory slot; default false"},
       },
       R"({"minProperties": 1})"};
+  return kSpec;
+}
+
+const MapSpec& raster_spec() {
+  static const MapSpec kSpec{"raster",
+                             {
+                                 {"tiles", true, kInteger | kList,
+                                  "extents x, y of a tile, up to 255, in outermost CGAs (in CTAs, if there are none)",
+                                  between(1, 255).list(1, 2)},
+                             }};
   return kSpec;
 }
 
@@ -494,12 +509,19 @@ const MapSpec& expect_no_progress_spec() {
 }
 
 std::vector<const MapSpec*> all_specs() {
-  std::vector<const MapSpec*> specs{
-      &scenario_spec(),   &gpu_spec(),        &kernel_spec(),        &cycles_spec(),       &cluster_spec(),
-      &stream_spec(),     &submission_spec(), &kernel_op_spec(),     &copy_op_spec(),      &fill_op_spec(),
-      &group_op_spec(),   &load_spec(),       &tpc_spec(),           &queue_spec(),        &queue_initial_spec(),
-      &subcontext_spec(), &share_spec(),      &expect_spec(),        &memory_spec(),       &init_spec(),
-      &tensor_spec(),     &im2col_spec(),     &expect_memory_spec(), &expect_fault_spec(), &expect_no_progress_spec()};
+  std::vector<const MapSpec*> specs{&scenario_spec(),     &gpu_spec(),
+                                    &kernel_spec(),       &cycles_spec(),
+                                    &cluster_spec(),      &raster_spec(),
+                                    &stream_spec(),       &submission_spec(),
+                                    &kernel_op_spec(),    &copy_op_spec(),
+                                    &fill_op_spec(),      &group_op_spec(),
+                                    &load_spec(),         &tpc_spec(),
+                                    &queue_spec(),        &queue_initial_spec(),
+                                    &subcontext_spec(),   &share_spec(),
+                                    &expect_spec(),       &memory_spec(),
+                                    &init_spec(),         &tensor_spec(),
+                                    &im2col_spec(),       &expect_memory_spec(),
+                                    &expect_fault_spec(), &expect_no_progress_spec()};
   const std::vector<const MapSpec*> programs = program_specs();
   specs.insert(specs.end(), programs.begin(), programs.end());
   return specs;

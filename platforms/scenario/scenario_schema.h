@@ -17,6 +17,7 @@ const MapSpec& gpu_spec();
 const MapSpec& kernel_spec();
 const MapSpec& cycles_spec();
 const MapSpec& cluster_spec();
+const MapSpec& raster_spec();
 const MapSpec& stream_spec();
 const MapSpec& submission_spec();
 const MapSpec& kernel_op_spec();

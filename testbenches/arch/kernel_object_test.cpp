@@ -105,6 +105,10 @@ TEST_CASE("any kernel object is what its layout says, or none", "[packet][PKT-12
     ++good;
     if (encode(object) != bytes) FAIL("bytes in round " << round);
     if (object.name != expected.name || object.program != expected.program) FAIL("fields in round " << round);
+    if (static_cast<std::uint64_t>(object.raster.kind) != expected.order) FAIL("order in round " << round);
+    if (expected.order == 1 && (object.raster.tile_x != expected.tile[0] || object.raster.tile_y != expected.tile[1])) {
+      FAIL("tile in round " << round);
+    }
   }
   CHECK(good > 20'000);
   CHECK(good < 59'000);
@@ -125,7 +129,13 @@ TEST_CASE("what is wrong with a kernel object by itself", "[packet][PKT-12][PKT-
   };
   CHECK(with(6, 2, 1) == HsaStatus::success);
   for (std::size_t bit = 1; bit < 16; ++bit) CHECK(with(6, 2, 1U << bit) == bad);  // clusters of which none is there
-  for (std::size_t bit = 0; bit < 32; ++bit) CHECK(with(88, 4, 1U << bit) == bad);
+  // Order, tile, 0: a tile belongs to tiles alone.
+  for (std::size_t bit = 0; bit < 32; ++bit) CHECK(with(88, 4, 1U << bit) == (bit == 1 ? HsaStatus::success : bad));
+  CHECK(with(88, 4, 0x0004'0301) == HsaStatus::success);
+  CHECK(with(88, 4, 0x0000'0301) == bad);
+  CHECK(with(88, 4, 0x0004'0001) == bad);
+  CHECK(with(88, 4, 0x0004'0302) == bad);
+  CHECK(with(88, 1, 3) == bad);
   // Without a program: 1 <= shortest <= longest <= 2^48 cycles.
   CHECK(with(24, 8, 0) == bad);
   CHECK(with(24, 8, 2) == bad);

@@ -1,6 +1,7 @@
 // Rasterisation: ids by delta against direct division, and nested launch orders against enumeration.
 #include "arch/raster.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <tuple>
@@ -206,6 +207,105 @@ TEST_CASE("nested launch orders of every grid kind, by enumeration", "[arch][CWD
       }
     }
   }
+}
+
+namespace {
+
+// Tile by tile, by loops.
+std::vector<Triple> by_tiles(const Dim3& extents, std::uint32_t tile_x, std::uint32_t tile_y) {
+  std::vector<Triple> order;
+  for (std::uint32_t z = 0; z < extents.z; ++z) {
+    for (std::uint32_t top = 0; top < extents.y; top += tile_y) {
+      for (std::uint32_t left = 0; left < extents.x; left += tile_x) {
+        for (std::uint32_t y = top; y < std::min(top + tile_y, extents.y); ++y) {
+          for (std::uint32_t x = left; x < std::min(left + tile_x, extents.x); ++x) order.emplace_back(x, y, z);
+        }
+      }
+    }
+  }
+  return order;
+}
+
+std::vector<Triple> in_order(const RasterShape& shape) {
+  std::vector<Triple> order;
+  for (std::uint64_t n = 0; n < raster_extents(shape).count(); ++n) order.push_back(triple(coord_in_order(shape, n)));
+  return order;
+}
+
+std::uint64_t apart(const Triple& a, const Triple& b) {
+  const auto distance = [](std::uint64_t p, std::uint64_t q) { return p > q ? p - q : q - p; };
+  return distance(std::get<0>(a), std::get<0>(b)) + distance(std::get<1>(a), std::get<1>(b)) +
+         distance(std::get<2>(a), std::get<2>(b));
+}
+
+}  // namespace
+
+TEST_CASE("rows, tiles and a Hilbert curve are orders of a grid", "[arch][CWD-40]") {
+  for (const std::uint64_t seed : heddle::test::seeds(2000)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Dim3 grid{random.between(1, 20), random.between(1, 20), random.between(1, 3)};
+    CAPTURE(grid.x, grid.y, grid.z);
+    const auto tile_x = static_cast<std::uint8_t>(random.between(1, 25));
+    const auto tile_y = static_cast<std::uint8_t>(random.between(1, 25));
+    REQUIRE(in_order(raster_shape(grid, {}, 0)) == by_tiles(grid, 1000, 1));
+    REQUIRE(in_order(raster_shape(grid, {}, 0, {RasterOrder::Kind::tiles, tile_x, tile_y})) ==
+            by_tiles(grid, tile_x, tile_y));
+    const std::vector<Triple> curve = in_order(raster_shape(grid, {}, 0, {RasterOrder::Kind::hilbert}));
+    REQUIRE(std::set<Triple>(curve.begin(), curve.end()).size() == grid.count());  // each once
+    for (std::size_t i = 1; i < curve.size(); ++i) REQUIRE(std::get<2>(curve[i]) >= std::get<2>(curve[i - 1]));
+    for (const Triple& at : curve) REQUIRE((std::get<0>(at) < grid.x && std::get<1>(at) < grid.y));
+  }
+}
+
+TEST_CASE("a Hilbert curve goes from neighbour to neighbour", "[arch][CWD-40]") {
+  for (std::uint32_t side = 1; side <= 64; side *= 2) {
+    CAPTURE(side);
+    const std::vector<Triple> curve = in_order(raster_shape({side, side, 1}, {}, 0, {RasterOrder::Kind::hilbert}));
+    for (std::size_t i = 1; i < curve.size(); ++i) REQUIRE(apart(curve[i - 1], curve[i]) == 1);
+    // Every aligned square of a power of two is walked in one piece.
+    for (std::size_t edge = 2; edge <= side; edge *= 2) {
+      for (std::size_t i = 0; i < curve.size(); ++i) {
+        const std::size_t first = i / (edge * edge) * (edge * edge);
+        REQUIRE(apart(curve[first], curve[i]) <= 2 * (edge - 1));
+      }
+    }
+  }
+}
+
+// [0176]: the order of coordinates is determined; whoever counts what starts knows them. A counter counts in rows, and
+// the order is applied to what it says.
+TEST_CASE("in any order, a counter that follows and the position in the launch give the same ids",
+          "[arch][CWD-40][CWD-43]") {
+  std::uint32_t elsewhere = 0;
+  for (const std::uint64_t seed : heddle::test::seeds(120)) {
+    Random random(seed);
+    for (const std::uint32_t levels : kKinds) {
+      const Kind kind = random_kind(random, levels, levels != 0 && random.chance(50));
+      RasterOrder order{RasterOrder::Kind::hilbert};
+      if (random.chance(50)) {
+        order = {RasterOrder::Kind::tiles, static_cast<std::uint8_t>(random.between(1, 5)),
+                 static_cast<std::uint8_t>(random.between(1, 5))};
+      }
+      CAPTURE(seed, levels, static_cast<int>(order.kind));
+      const RasterShape shape = raster_shape(kind.grid, kind.cluster, kind.size, order);
+      const RasterShape rows = raster_shape(kind.grid, kind.cluster, kind.size);
+      const std::uint64_t unit = raster_unit(shape);
+      RasterCounter counter(raster_extents(shape), 3);
+      Coord counted;
+      std::set<std::uint64_t> seen;
+      for (std::uint64_t position = 0; position < kind.grid.count(); ++position) {
+        if (position % unit == 0) counted = counter.take();
+        const CtaId id = resolve(shape, position);
+        REQUIRE(resolve(shape, counted, position % unit).index == id.index);
+        REQUIRE(seen.insert(id.index).second);
+        // What starts together stays together: the same CGA as in rows, somewhere else.
+        REQUIRE(id.rank == resolve(rows, position).rank);
+        elsewhere += id.index != resolve(rows, position).index ? 1 : 0;
+      }
+    }
+  }
+  CHECK(elsewhere > 1000);
 }
 
 TEST_CASE("ids in nested grids up to the limits", "[arch][CWD-40]") {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 #include "common/params.h"
 #include "cwd/occupancy.h"
 #include "replay/simulation.h"
+#include "scenario/scenario.h"
 
 int sc_main(int, char**) { return 0; }
 
@@ -49,9 +52,12 @@ class Watch final : public CtaListener {
     last_launch = std::max(last_launch, cta.launch);
     last_instruction = std::max(last_instruction, cta.first_instruction);
     ++ctas;
+    ++on_sm[cta.sm];
   }
-  void cta_ended(const Cta&) override {}
+  void cta_ended(const Cta& cta) override { last_end = std::max(last_end, cta.cycle); }
 
+  std::map<std::uint32_t, std::uint32_t> on_sm;  // CTAs by SM
+  std::uint64_t last_end = 0;
   std::uint64_t first_launch = ~std::uint64_t{0};
   std::uint64_t last_launch = 0;
   std::uint64_t last_instruction = 0;
@@ -114,7 +120,7 @@ void decisions() {
   print("| --- | --- | --- | --- | --- | --- |");
   for (const int mode : {0, 1, 2}) {
     gpu::GpuParams params = preset("text");
-    params.cwd.one_at_a_time = mode == 0;
+    if (mode == 0) params.cwd.plain = "one_at_a_time";
     params.cwd.level_search = mode == 1 ? cwd::LevelSearch::scan : cwd::LevelSearch::bisection;
     const Figures f = run(params, kernel({1024, 1, 1}, 8, 20'000));
     static constexpr const char* kNames[] = {"one CTA at a time (prior art)", "parallel, scan of the levels",
@@ -192,6 +198,7 @@ void latency() {
       const std::uint32_t parts = size == 17 ? 4 : 16;
       const std::uint32_t ctas = two_level ? 4 * parts : size;
       arch::KernelShape shape = kernel({ctas, 1, 1}, 8, 1000);
+      shape.cluster.mode = arch::CgaMode::multicast;
       shape.cluster.of(CgaLevel::gpc) = {two_level ? 4 : size, 1, 1};
       if (two_level) shape.cluster.of(CgaLevel::gpu) = {ctas, 1, 1};
       row += fmt::format(" {:.0f} |", run(params, shape).decide);
@@ -248,10 +255,97 @@ void residency() {
   const arch::Topology topology(params.machine.shape, params.machine.ugpus);
   for (std::uint32_t size = 1; size <= params.cwd.max_gpc_cga; ++size) {
     arch::KernelShape shape = kernel({size, 1, 1}, 1, 1);
+    shape.cluster.mode = arch::CgaMode::multicast;
     shape.cluster.of(CgaLevel::gpc) = {size, 1, 1};
     const cwd::Occupancy o = cwd::occupancy(topology, params.cwd, params.sm.limits, shape,
                                             std::min(params.gpc.cga_ids, params.gpc.cga_barriers));
     print(fmt::format("| {} | {} | {} |", size, o.cgas, fmt::join(o.unused_sms, " ")));
+  }
+  print("");
+}
+
+// A scenario of one GPU and one kernel.
+replay::SimulationResult run_text(const std::string& text, const gpu::GpuParams& params, Watch& watch) {
+  const scenario::Scenario read = scenario::parse_scenario(text, "figures");
+  replay::Job job;
+  job.instance = "gpu0";
+  job.params = params;
+  job.workload = &read.workloads.front();
+  job.ctas = &watch;
+  replay::SimulationResult result = replay::simulate({job}, {});
+  HEDDLE_CHECK(result.progress, "a grid did not run to its end");
+  return result;
+}
+
+// "126: 120 x 1, 6 x 2"
+std::string spread_of(const Watch& watch) {
+  std::map<std::uint32_t, std::uint32_t> sms;  // by CTAs
+  for (const auto& [sm, ctas] : watch.on_sm) ++sms[ctas];
+  std::string text;
+  for (const auto& [ctas, count] : sms) text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count, ctas);
+  return fmt::format("{}: {}", watch.on_sm.size(), text);
+}
+
+void spread() {
+  print("## Where clusters go on an empty machine (preset h100-sxm, 256 threads: 8 CTAs per SM)\n");
+  print("CTAs do 20,000 fp32 instructions per warp. SMs: how many have a CTA, and how many of them how many.\n");
+  print("| clusters | SMs, multicast | load balancing | last end, multicast | load balancing | ratio |");
+  print("| --- | --- | --- | --- | --- | --- |");
+  for (const auto& [cgas, size] : {std::pair{66, 2}, std::pair{33, 4}, std::pair{16, 8}, std::pair{17, 8}}) {
+    std::string sms[2];
+    double end[2] = {};
+    for (const bool multicast : {true, false}) {
+      const std::string text = fmt::format(
+          "heddle: 1\nkernels:\n  - {{name: k, grid: {}, block: 256, cluster: {{gpc: {}, mode: {}}}, "
+          "program: [{{compute: {{unit: fp32, count: 20000}}}}]}}\nsubmit: [{{kernel: k, stream: a}}]\n",
+          cgas * size, size, multicast ? "multicast" : "load_balancing");
+      Watch watch;
+      run_text(text, preset("h100-sxm"), watch);
+      sms[multicast ? 0 : 1] = spread_of(watch);
+      end[multicast ? 0 : 1] = static_cast<double>(watch.last_end);
+    }
+    print(fmt::format("| {} of {} | {} | {} | {:.0f} | {:.0f} | {:.3f} |", cgas, size, sms[0], sms[1], end[0], end[1],
+                      end[0] / end[1]));
+  }
+  print("");
+}
+
+// Panels of A and B, 32 KiB each, for 16 x 16 tiles of C: what scenarios/raster_orders.yaml runs.
+void raster_orders() {
+  print(
+      "## Raster orders and the L2 (preset small: 10 SMs, one CTA each; 16 x 16 CTAs, each reads 2 of 32 panels of 32 "
+      "KiB)\n");
+  print("| order | KiB of L2 | requests that hit, % | KiB from memory | last end |");
+  print("| --- | --- | --- | --- | --- |");
+  for (const std::uint64_t kib : {256U, 512U, 2048U}) {
+    for (const char* order : {"rows", "{tiles: [2, 2]}", "{tiles: [4, 4]}", "{tiles: [8, 8]}", "hilbert"}) {
+      const std::string text = fmt::format(
+          "heddle: 1\nmemory: [{{name: a, bytes: 512 KiB}}, {{name: b, bytes: 512 KiB}}]\nkernels:\n"
+          "  - {{name: k, grid: [16, 16], block: 128, shared: 200 KiB, raster: {}, program: [{{loop: {{var: k, to: 16, "
+          "do: [{{let: {{piece: 2048 * k + 16 * thread}}}}, "
+          "{{load: {{to: [a0, a1, a2, a3], type: u32, at: a + 32768 * cta.y + piece, order: relaxed}}}}, "
+          "{{load: {{to: [b0, b1, b2, b3], type: u32, at: b + 32768 * cta.x + piece, order: relaxed}}}}, "
+          "{{compute: {{unit: fp32, count: 64}}}}]}}}}]}}\nsubmit: [{{kernel: k, stream: a}}]\n",
+          order);
+      gpu::GpuParams params = preset("small");
+      params.l2.bytes = kib * 1024;
+      Watch watch;
+      const replay::SimulationResult result = run_text(text, params, watch);
+      double requests = 0;
+      double hits = 0;
+      double fills = 0;
+      const nlohmann::json values = result.jobs[0].observation->stats.to_json();
+      for (std::uint32_t slice = 0; slice < params.l2.slices; ++slice) {
+        const auto value = [&](const char* name) {
+          return values.at(fmt::format("gpu0.l2.slice{}.{}", slice, name)).at("value").get<double>();
+        };
+        requests += value("requests");
+        hits += value("hits");
+        fills += value("fills");
+      }
+      print(fmt::format("| {} | {} | {:.1f} | {:.0f} | {} |", order, kib, 100 * hits / requests, fills * 32 / 1024,
+                        watch.last_end));
+    }
   }
   print("");
 }
@@ -265,6 +359,8 @@ int main() {
     latency();
     silicon();
     residency();
+    spread();
+    raster_orders();
   } catch (const std::exception& error) {
     std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
     return 1;

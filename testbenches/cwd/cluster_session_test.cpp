@@ -270,9 +270,7 @@ namespace {
 // Policies that break their word.
 struct BadPolicy : heddle::cwd::DomainPolicy {
   Order answer;
-  void choose(const std::vector<DomainAnswer>&, const Order&, std::uint64_t, Order& chosen) const override {
-    chosen = answer;
-  }
+  void choose(const heddle::cwd::DomainView&, Order& chosen) override { chosen = answer; }
 };
 
 }  // namespace

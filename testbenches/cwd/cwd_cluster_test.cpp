@@ -295,11 +295,11 @@ TEST_CASE("a TPC that is enabled late is told where the grid stands", "[cwd][CWD
 
 TEST_CASE("the prior art decides one CTA per step", "[cwd][CWD-08][CWD-33]") {
   CwdParams params = plain();
-  params.one_at_a_time = GENERATE(true, false);
+  params.plain = GENERATE("one_at_a_time", "lake");
   CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, 16)), params, capacity(8));
   bench.tasks.submit(0, CwdBench::task(0, 1024, kOne));
   run_for(bench, 10'000);
-  if (params.one_at_a_time) {
+  if (params.one_at_a_time()) {
     CHECK(bench.stat("session_cycles.max") > 1000);
     CHECK(bench.stat("launch_packets") == 1024);
   } else {

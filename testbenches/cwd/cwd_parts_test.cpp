@@ -1,6 +1,7 @@
 // The parts of the distributor together, without SystemC: task control, arbiter, session, launcher, eviction and
 // completions on a plain time base, between links that only write down what they carry.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +77,8 @@ struct Parts {
   GpcCgaLimits limits;
   std::vector<std::uint32_t> priority = params.sm_priority.resolve(topology.sms(), "sm_priority");
   Policies policies{params};
+  std::unique_ptr<PlainPolicy> plain =
+      make_plain_policy(params.plain, {topology, 2, params.level_search, priority, params.plain_share});
 
   Slots slots;
   Wire<protocol::TaskDonePacket> done{timebase};
@@ -95,8 +98,8 @@ struct Parts {
   Launcher launcher{context, table, machine, partition, {launches, blocks, aborts}};
   ClusterRoom room{topology, machine.cgas(), params.session_limit};
   LaunchSession session{
-      context, table, partition, launcher, room, *policies.domain, priority, 2, {sessions, snapshots}};
-  TaskArbiter arbiter{context, table, machine, partition, waits, room, launcher, session};
+      context, table, partition, launcher, room, *plain, *policies.domain, priority, 2, {sessions, snapshots}};
+  TaskArbiter arbiter{context, table, machine, partition, waits, room, *plain, kCapacity, launcher, session};
   TaskEviction eviction{context, table, machine, waits, session, arbiter, slots, evicted};
   TaskControl tasks{context,
                     {table, machine, partition, waits, launcher, session, arbiter, eviction},

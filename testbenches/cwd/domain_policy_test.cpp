@@ -19,6 +19,7 @@ using heddle::InputError;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
 using heddle::cwd::DomainAnswer;
+using heddle::cwd::DomainView;
 using heddle::cwd::GpcModel;
 using heddle::cwd::GpcSlots;
 using heddle::cwd::make_domain_policy;
@@ -33,7 +34,7 @@ constexpr DomainAnswer kFull{false, 0};
 
 Domains choose(const std::string& policy, const Answers& answers, const Domains& priority, std::uint64_t cgas) {
   Domains chosen;
-  make_domain_policy(policy)->choose(answers, priority, cgas, chosen);
+  make_domain_policy(policy)->choose({answers, priority, cgas}, chosen);
   return chosen;
 }
 
@@ -46,7 +47,7 @@ TEST_CASE("policies for domains are found by name", "[cwd][CWD-13]") {
     CHECK_FALSE(description.empty());
     CHECK(make_domain_policy(name) != nullptr);
   }
-  CHECK(names == std::vector<std::string>{"fastest", "first_fit", "tightest"});
+  CHECK(names == std::vector<std::string>{"fastest", "first_fit", "tightest", "round_robin", "lookahead"});
   CHECK_THROWS_WITH(make_domain_policy("fastets"), Catch::Contains("'fastets'") && Catch::Contains("fastest?"));
   CHECK_THROWS_AS(make_domain_policy(""), InputError);
 }
@@ -76,6 +77,46 @@ TEST_CASE("tightest takes the domain where least room remains", "[cwd][CWD-13]")
   CHECK(choose("tightest", {kFull, kFull}, {0, 1}, 1).empty());
 }
 
+TEST_CASE("round_robin goes round the domains that have room, level by level", "[cwd][CWD-13]") {
+  const auto policy = make_domain_policy("round_robin");
+  const Answers answers{{true, 2}, {true, 9}, kFull, {true, 0}};
+  const Domains order{0, 1, 2, 3};
+  const auto next = [&](std::uint64_t cgas, heddle::arch::CgaLevel level, std::uint32_t within = 0) {
+    Domains chosen;
+    policy->choose({answers, order, cgas, 1, level, within}, chosen);
+    return chosen;
+  };
+  CHECK(next(1, heddle::arch::CgaLevel::gpc) == Domains{0});
+  CHECK(next(1, heddle::arch::CgaLevel::gpc) == Domains{1});
+  CHECK(next(1, heddle::arch::CgaLevel::cpc, 0) == Domains{0});  // CPCs have a turn of their own, in every GPC
+  CHECK(next(1, heddle::arch::CgaLevel::cpc, 1) == Domains{0});
+  CHECK(next(1, heddle::arch::CgaLevel::cpc, 1) == Domains{1});
+  CHECK(next(2, heddle::arch::CgaLevel::gpc) == Domains{3, 0});  // GPC 2 is full
+  CHECK(next(9, heddle::arch::CgaLevel::gpc) == Domains{1, 3, 0});
+  policy->reset();
+  CHECK(next(1, heddle::arch::CgaLevel::gpc) == Domains{0});
+  CHECK(choose("round_robin", {kFull}, {0}, 1).empty());
+}
+
+TEST_CASE("lookahead keeps the emptiest domain for a larger CGA that waits", "[cwd][CWD-13]") {
+  const Answers answers{{true, 5, 40}, {true, 1, 50}, {true, 5, 20}, {false, 0, 60}};
+  const auto with = [&](std::uint32_t waiting_ctas, const Answers& of) {
+    heddle::protocol::WaitingWork waiting;
+    waiting.tasks[waiting.count++] = {waiting_ctas, 1};
+    Domains chosen;
+    Domains order{0, 1, 2, 3};
+    order.resize(of.size());
+    make_domain_policy("lookahead")->choose({of, order, 9, 4, heddle::arch::CgaLevel::gpc, 0, waiting}, chosen);
+    return chosen;
+  };
+  CHECK(with(4, answers) == Domains{0, 2});                      // as fastest
+  CHECK(with(5, answers) == Domains{0, 2});                      // domain 1 is the emptiest, and slower anyway
+  CHECK(with(5, {{true, 5, 40}, {true, 1, 30}}) == Domains{1});  // domain 0 is kept
+  CHECK(with(4, {{true, 5, 40}, {true, 1, 30}}) == Domains{0});
+  CHECK(with(5, {{true, 5, 40}, {false, 0, 50}}) == Domains{0});  // there is no other
+  CHECK(with(5, {{true, 5, 40}, {true, 5, 40}}) == Domains{1});   // of equals the first one is kept
+}
+
 TEST_CASE("every policy keeps the promises of a policy", "[cwd][CWD-13]") {
   for (const auto& [name, description] : heddle::cwd::domain_policies()) {
     CAPTURE(name);
@@ -89,7 +130,7 @@ TEST_CASE("every policy keeps the promises of a policy", "[cwd][CWD-13]") {
       std::uint32_t least = 100;
       std::uint32_t greatest = 0;
       for (DomainAnswer& answer : answers) {
-        answer = {random.chance(60), random.below(4)};
+        answer = {random.chance(60), random.below(4), random.below(40)};
         if (!answer.valid) continue;
         any = true;
         least = std::min(least, answer.speed);
@@ -98,7 +139,9 @@ TEST_CASE("every policy keeps the promises of a policy", "[cwd][CWD-13]") {
       const Domains priority = random.permutation(static_cast<std::uint32_t>(answers.size()));
       const std::uint64_t cgas = random.between(1, 6);
       Domains chosen{77};  // it appends
-      policy->choose(answers, priority, cgas, chosen);
+      heddle::protocol::WaitingWork waiting;
+      if (random.chance(50)) waiting.tasks[waiting.count++] = {random.between(1, 8), 1};
+      policy->choose({answers, priority, cgas, 4, heddle::arch::CgaLevel::gpc, 0, waiting}, chosen);
       REQUIRE(chosen.front() == 77);
       chosen.erase(chosen.begin());
       REQUIRE(chosen.empty() != any);
@@ -108,7 +151,12 @@ TEST_CASE("every policy keeps the promises of a policy", "[cwd][CWD-13]") {
       for (const std::uint32_t domain : priority) {
         if (std::count(chosen.begin(), chosen.end(), domain) != 0) in_order.push_back(domain);
       }
-      REQUIRE(chosen == in_order);  // none twice, and in priority order
+      REQUIRE(chosen.size() == in_order.size());  // none twice
+      if (name == "round_robin") {                // in priority order, from somewhere on
+        const auto first = chosen.empty() ? in_order.begin() : std::find(in_order.begin(), in_order.end(), chosen[0]);
+        std::rotate(in_order.begin(), first, in_order.end());
+      }
+      REQUIRE(chosen == in_order);
       for (const std::uint32_t domain : chosen) {
         REQUIRE(answers[domain].valid);
         if (name == "fastest") REQUIRE(answers[domain].speed == greatest);

@@ -87,13 +87,13 @@ TEST_CASE("the speed is the fewest slots that remain where a CTA goes", "[cwd][C
   REQUIRE(reply.answer.valid);
   CHECK(reply.answer.speed == 2);
   CHECK(reply.steps == 3);
-  CHECK(model.masks() == Masks{0b0001, 0b0101, 0b0001});
+  CHECK(model.masks() == Masks{0b0101, 0b0001, 0b0001});
   model.reserve();
   CHECK(model.left() == slots({2, 1, 3, 3}));
   // The next: level 3 (SMs 2 and 3), then two of the three SMs on level 2.
   reply = model.query();
   CHECK(reply.answer.speed == 1);
-  CHECK(model.masks() == Masks{0b1100, 0b0101});
+  CHECK(model.masks() == Masks{0b1101, 0b0100});
   model.reserve();
   CHECK(model.left() == slots({1, 1, 1, 2}));
   CHECK(model.query().answer.speed == 0);
@@ -103,29 +103,31 @@ TEST_CASE("the speed is the fewest slots that remain where a CTA goes", "[cwd][C
   CHECK(model.left() == slots({0, 0, 0, 1}));
 }
 
-TEST_CASE("multicast takes whole TPCs first, and an odd CTA the first SM of the next", "[cwd][CWD-12][CWD-16]") {
+TEST_CASE("multicast takes the emptiest whole TPCs first, and an odd CTA the emptier SM of the next",
+          "[cwd][CWD-12][CWD-16]") {
   const Topology topology = one_gpc(8);
   Mimic mimic(topology, 0, ascending(8));
   GpcModel& model = mimic.model;
   // TPC 0 has one SM with room, TPCs 1 and 3 two, TPC 2 one.
   const GpcSlots free = slots({0, 9, 2, 1, 7, 0, 3, 5});
-  const auto place = [&](std::uint32_t ctas) {
+  const auto place = [&](std::uint32_t ctas, std::uint32_t steps) {
     model.begin(free, {ctas, 0}, true, 1);
     const GpcReply reply = model.query();
-    CHECK(reply.steps == 1);
+    CHECK(reply.steps == steps);
     return reply.answer;
   };
-  CHECK(place(1).speed == 1);
-  CHECK(model.masks() == Masks{0b0000'0100});
-  CHECK(place(2).speed == 0);
-  CHECK(model.masks() == Masks{0b0000'1100});
-  CHECK(place(3).speed == 0);
-  CHECK(model.masks() == Masks{0b0100'1100});
-  CHECK(place(5).speed == 0);
+  // TPC 3 stands on level 3, TPC 1 on level 1: its SMs have 2 slots and 1.
+  CHECK(place(1, 1).speed == 4);
+  CHECK(model.masks() == Masks{0b1000'0000});
+  CHECK(place(2, 1).speed == 2);
+  CHECK(model.masks() == Masks{0b1100'0000});
+  CHECK(place(3, 3).speed == 1);  // the scan comes down from level 3 to level 1
+  CHECK(model.masks() == Masks{0b1100'0100});
+  CHECK(place(5, 2).speed == 0);  // the whole TPCs together, and the highest level of the others
   CHECK(model.masks() == Masks{0b1100'1110});
-  CHECK(place(6).valid);
+  CHECK(place(6, 2).valid);
   CHECK(model.masks() == Masks{0b1101'1110});
-  CHECK_FALSE(place(7).valid);  // six SMs have room, whatever the number of slots
+  CHECK_FALSE(place(7, 1).valid);  // six SMs have room, whatever the number of slots
 }
 
 TEST_CASE("a tie between TPCs goes by the more preferred SM", "[cwd][CWD-16]") {
@@ -143,10 +145,10 @@ TEST_CASE("a tie between TPCs goes by the more preferred SM", "[cwd][CWD-16]") {
   CHECK(place(all, 2) == 0b110000);
   CHECK(place(all, 4) == 0b111010);
   CHECK(place(all, 6) == 0b111111);
-  // Whole are TPC 0 and the TPC of a single SM; two SMs of the large TPC come after them.
+  // Whole is TPC 0; two SMs of the large TPC, and the TPC of a single SM, come after it.
   CHECK(place({1, 1, 1, 1, 1, 0}, 1) == 0b000010);
-  CHECK(place({1, 1, 1, 1, 1, 0}, 3) == 0b000111);
-  CHECK(place({1, 1, 1, 1, 1, 0}, 4) == 0b010111);
+  CHECK(place({1, 1, 1, 1, 1, 0}, 3) == 0b010011);
+  CHECK(place({1, 1, 1, 1, 1, 0}, 4) == 0b011011);
 }
 
 TEST_CASE("CPC_CGAs go one after another to the CPC where they are fastest", "[cwd][CWD-17]") {
@@ -350,14 +352,14 @@ TEST_CASE("filling the lake, a GPC_CGA is as fast as its last CPC_CGA", "[cwd][C
   CHECK(several > 500);
 }
 
-TEST_CASE("where multicast takes a loaded TPC before an empty one, the smallest speed counts",
+TEST_CASE("where multicast takes a loaded whole TPC before an empty broken one, the smallest speed counts",
           "[cwd][CWD-12][CWD-17]") {
   const Topology topology(Shape{{{{2, 2}}}});
   Mimic mimic(topology, 0, ascending(4));
-  mimic.model.begin(slots({1, 1, 9, 9}), {4, 2}, true, 1);
+  mimic.model.begin(slots({1, 1, 9, 0}), {2, 1}, true, 1);
   const GpcReply reply = mimic.model.query();
   REQUIRE(reply.answer.valid);
-  CHECK(mimic.model.masks() == Masks{0b0011, 0b1100});  // speeds 0, then 8
+  CHECK(mimic.model.masks() == Masks{0b0001, 0b0100});  // speeds 0, then 8: TPC 0 has become the fuller broken one
   CHECK(reply.answer.speed == 0);
 }
 
@@ -403,7 +405,7 @@ namespace {
 // What a user's policy could get wrong.
 struct Wrong final : SmPolicy {
   explicit Wrong(Masks masks_) : masks(std::move(masks_)) {}
-  bool choose(const heddle::cwd::SmView&, std::uint32_t, heddle::cwd::SmChoice& choice) const override {
+  bool choose(const heddle::cwd::SmView&, std::uint32_t, heddle::cwd::SmChoice& choice) override {
     choice.masks = masks;
     return true;
   }
@@ -417,7 +419,7 @@ TEST_CASE("a policy that breaks the rules is found out", "[cwd][CWD-12][CWD-16]"
   const Topology topology = one_gpc(4);
   const auto domains = heddle::cwd::make_domain_policy("fastest");
   const auto ask = [&](const Masks& masks, bool multicast) {
-    const Wrong wrong(masks);
+    Wrong wrong(masks);
     GpcModel model(topology, 0, ascending(4), wrong, wrong, *domains);
     model.begin(slots({2, 1, 0, 1}), {2, 0}, multicast, 1);
     return model.query().answer.valid;

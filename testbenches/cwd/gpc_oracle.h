@@ -1,10 +1,19 @@
-// A slow, obvious reference for placement inside a GPC, straight from the specification: one CTA after another, on
-// copies of the whole state. Shares no code with what it checks.
+// A slow, obvious reference for placement inside a GPC, straight from the text: one CTA after another, on copies of the
+// whole state. Shares no code with what it checks.
+//
+// [0140] a, [0213]: load balancing sends a CTA to the least loaded SM of the domain. [0140] b: multicast "is a load-
+// balancing mode with one restriction: only one CTA of the CGA can be sent to an SM". [0153]: a CTA goes to the SM with
+// most free slots. [0157]: which of equals, the priority says. [0214]: CTAs go first to the partitions all of whose SMs
+// can take one, then to those of which only some can. [0167]: the speed is what remains on the worst SM.
+//
+// What a partition's free slots are, where its SMs differ, the text leaves open; CWD-16 says: those of the SM with
+// fewest, because the slower CTA decides ([0163]).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -132,8 +141,10 @@ class GpcOracle {
   }
 
   // One CTA after another, on the SM that the mode wants most. Launch order: by step, then by bit.
-  std::optional<std::vector<std::uint32_t>> place(std::vector<Sm>& sms, std::uint32_t cpc, std::uint32_t ctas) const {
+  std::optional<std::vector<std::uint32_t>> place(std::vector<Sm>& sms, std::uint32_t cpc, std::uint32_t ctas) {
     const std::vector<Sm> before = sms;
+    domain_ = cpc;
+    begun_tpcs_.clear();
     const std::string& policy = multicast_ ? multicast_policy_ : load_balancing_;
     std::vector<Placed> placed;
     for (std::uint32_t i = 0; i < ctas; ++i) {
@@ -147,10 +158,10 @@ class GpcOracle {
       std::uint32_t step = 0;
       const auto earlier = static_cast<std::uint32_t>(
           std::count_if(placed.begin(), placed.end(), [best](const Placed& cta) { return cta.bit == best->bit; }));
-      if (policy == "lake") step = 100'000 - best->free;  // the level
-      if (policy == "one_at_a_time") step = i;
-      if (policy == "packed") step = earlier;
+      // Masks come from the launch registers, which count CTAs by SM ([0194]); the prior art sends CTA by CTA.
+      step = policy == "one_at_a_time" ? i : earlier;
       placed.push_back({step, best->bit});
+      begun_tpcs_.insert(best->tpc);
       --best->free;
       ++best->of_cga;
     }
@@ -172,27 +183,52 @@ class GpcOracle {
       const std::uint32_t fb = before[b.bit].free;
       return fa != fb ? fa < fb : a.rank < b.rank;
     }
-    if (whole(a.tpc, before) != whole(b.tpc, before)) return whole(a.tpc, before);
-    const std::uint32_t ta = tpc_rank(a.tpc);
-    const std::uint32_t tb = tpc_rank(b.tpc);
-    return ta != tb ? ta < tb : a.rank < b.rank;
-  }
-
-  // Every SM of the TPC can take a CTA of the CGA.
-  static bool whole(std::uint32_t tpc, const std::vector<Sm>& before) {
-    for (const Sm& sm : before) {
-      if (sm.tpc == tpc && (sm.free == 0 || sm.of_cga > 0)) return false;
+    // Multicast. A partition that has been begun is finished: its other SM takes the next CTA.
+    const bool begun_a = begun(a.tpc);
+    const bool begun_b = begun(b.tpc);
+    if (begun_a != begun_b) return begun_a;
+    if (a.tpc != b.tpc) {
+      if (takes_all(a.tpc, before) != takes_all(b.tpc, before)) return takes_all(a.tpc, before);
+      const Sm worst_a = worst(a.tpc, before);
+      const Sm worst_b = worst(b.tpc, before);
+      if (worst_a.free != worst_b.free) return worst_a.free > worst_b.free;
+      return preferred(a.tpc, before) < preferred(b.tpc, before);
     }
-    return true;
+    return before[a.bit].free != before[b.bit].free ? before[a.bit].free > before[b.bit].free : a.rank < b.rank;
   }
 
-  std::uint32_t tpc_rank(std::uint32_t tpc) const {
+  // An SM of the TPC that belongs to the domain and can take a CTA of the CGA.
+  bool can(const Sm& sm, std::uint32_t tpc) const {
+    return sm.tpc == tpc && (domain_ == kAll || sm.cpc == domain_) && sm.free > 0 && sm.of_cga == 0;
+  }
+  // Both SMs that the TPC has can, or all of more: "both of whose SMs can take a CTA" (CWD-16); one is no pair.
+  bool takes_all(std::uint32_t tpc, const std::vector<Sm>& before) const {
+    std::uint32_t sms = 0;
+    for (const Sm& sm : before) {
+      if (sm.tpc != tpc || (domain_ != kAll && sm.cpc != domain_)) continue;
+      if (!can(sm, tpc)) return false;
+      ++sms;
+    }
+    return sms > 1;
+  }
+  // Of those that can, the one with fewest slots.
+  Sm worst(std::uint32_t tpc, const std::vector<Sm>& before) const {
+    Sm found;
+    found.free = ~0U;
+    for (const Sm& sm : before) {
+      if (can(sm, tpc) && sm.free < found.free) found = sm;
+    }
+    return found;
+  }
+  // Rank of the most preferred of those that can.
+  std::uint32_t preferred(std::uint32_t tpc, const std::vector<Sm>& before) const {
     std::uint32_t first = ~0U;
-    for (const Sm& sm : sms_) {
-      if (sm.tpc == tpc) first = std::min(first, sm.rank);
+    for (const Sm& sm : before) {
+      if (can(sm, tpc)) first = std::min(first, sm.rank);
     }
     return first;
   }
+  bool begun(std::uint32_t tpc) const { return begun_tpcs_.count(tpc) != 0; }
 
   std::string load_balancing_;
   std::string multicast_policy_;
@@ -202,6 +238,8 @@ class GpcOracle {
   std::vector<Sm> at_begin_;
   std::vector<Sm> at_accept_;
   std::vector<Sm> asked_;
+  std::uint32_t domain_ = kAll;         // the CPC in which CTAs are being placed
+  std::set<std::uint32_t> begun_tpcs_;  // that have a CTA of those already
   std::uint32_t ctas_ = 1;
   std::uint32_t cpc_ctas_ = 0;
   bool multicast_ = false;

@@ -206,6 +206,7 @@ TEST_CASE("what can never fit is refused with resource and domain", "[cwd][CWD-2
              "GPC; the largest GPC has 14"));
   KernelShape small = one_per_sm(16);
   small.block = {256, 1, 1};
+  small.cluster.mode = CgaMode::multicast;
   CHECK_THAT(why(small),
              Equals("a GPC_CGA of 16 CTAs with 1 CTA of it per SM (multicast mode) needs 16 SMs of one GPC; "
                     "the largest GPC has 14"));

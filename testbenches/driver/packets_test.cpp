@@ -191,6 +191,14 @@ TEST_CASE("kernel objects have the bytes of the model", "[driver][PKT-12]") {
     ours.load_balancing = random.chance(50);
     model.cluster.mode = ours.load_balancing ? arch::CgaMode::load_balancing : arch::CgaMode::multicast;
     model.cluster.linear_memory = ours.linear_memory = random.chance(50);
+    if (random.chance(30)) {
+      ours.raster_order = HEDDLE_RASTER_TILES;
+      model.raster = {arch::RasterOrder::Kind::tiles, static_cast<std::uint8_t>(random.between(1, 255)), 7};
+      ours.raster_tile[0] = model.raster.tile_x, ours.raster_tile[1] = 7;
+    } else if (random.chance(30)) {
+      ours.raster_order = HEDDLE_RASTER_HILBERT;
+      model.raster.kind = arch::RasterOrder::Kind::hilbert;
+    }
     model.name = std::string(random.below(36), 'k');
     ours.name = model.name.empty() ? nullptr : model.name.c_str();
     arch::KernelObjectBytes bytes;

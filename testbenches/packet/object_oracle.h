@@ -17,6 +17,8 @@ struct Object {
   std::uint64_t longest = 0;
   std::array<Extents, 4> levels{};
   std::array<Extents, 4> smaller{};
+  std::uint64_t order = 0;  // 1: tiles
+  std::array<std::uint64_t, 2> tile{};
   std::string name;
 };
 
@@ -89,7 +91,12 @@ inline Blame read(const ObjectImage& image, Object& object) {
   for (std::size_t i = 0; i < 4; ++i) object.smaller[i] = extents(image, 64 + 6 * i);
   blame.add(kObject, given_levels(object).empty() == (image[6] / 4 % 2 == 1));
   blame.add(kObject, !clusters_are_right(object));
-  blame.add(kObject, number(image, 88, 4) != 0);
+  // Order of the launch: rows and the Hilbert curve have no tile, tiles have one.
+  const bool tiled = image[88] == 1;
+  blame.add(kObject, image[88] > 2 || image[91] != 0);
+  blame.add(kObject, (image[89] != 0) != tiled || (image[90] != 0) != tiled);
+  object.order = image[88];
+  object.tile = {image[89], image[90]};
   object.name.clear();
   std::size_t at = 92;
   while (at < 128 && image[at] != 0) object.name.push_back(static_cast<char>(image[at++]));

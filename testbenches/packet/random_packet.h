@@ -178,6 +178,10 @@ inline ObjectImage random_object(Rng& rng) {
       if (rng.percent(50)) set_extents(image, 64, inner);
     }
   }
+  if (rng.percent(30)) {
+    image[88] = static_cast<std::uint8_t>(1 + rng.below(2));
+    for (std::size_t i = 0; i < 2 && image[88] == 1; ++i) image[89 + i] = static_cast<std::uint8_t>(1 + rng.below(255));
+  }
   const std::uint64_t letters = rng.below(36);
   for (std::uint64_t i = 0; i < letters; ++i) image[92 + i] = static_cast<std::uint8_t>(1 + rng.below(255));
   return image;

@@ -52,18 +52,56 @@ TEST_CASE("a kernel without the keys has no cluster, local memory or subcontext"
   CHECK(full.subcontext == 63);
 }
 
-TEST_CASE("the short form of a cluster is a GPC_CGA in multicast mode", "[workload][scenario][CWD-10]") {
+TEST_CASE("the short form of a cluster is a GPC_CGA in load-balancing mode", "[workload][scenario][CWD-10][CWD-16]") {
   CHECK(cluster("2").of(CgaLevel::gpc) == Dim3{2, 1, 1});
   CHECK(cluster("[4]").of(CgaLevel::gpc) == Dim3{4, 1, 1});
   CHECK(cluster("[2, 4]").of(CgaLevel::gpc) == Dim3{2, 4, 1});
   const arch::ClusterShape shape = cluster("[8, 2, 1]");
   CHECK(shape.of(CgaLevel::gpc) == Dim3{8, 2, 1});
-  CHECK(shape.mode == CgaMode::multicast);
+  CHECK(shape.mode == CgaMode::load_balancing);
   CHECK_FALSE(shape.has(CgaLevel::cpc));
   CHECK_FALSE(shape.has(CgaLevel::ugpu));
   CHECK_FALSE(shape.has(CgaLevel::gpu));
   CHECK(shape.sizes() == 1);
   CHECK_FALSE(shape.linear_memory);
+}
+
+TEST_CASE("kernels with multicast loads are in multicast mode, and cannot be in the other",
+          "[workload][scenario][CWD-16]") {
+  const auto of = [](const std::string& cluster, const std::string& load) {
+    return "heddle: 1\ngpu: small\nmemory:\n  - {name: data, bytes: 4 KiB}\nkernels:\n  - name: k\n    grid: 4\n" +
+           std::string("    block: 32\n    shared: 8 KiB\n    cluster: ") + cluster + "\n    program:\n" +
+           "      - mbarrier_init: {at: 4096, count: 1}\n      - bulk_load: {from: data, to: 0, bytes: 128, " +
+           "barrier: 4096" + load + "}\nsubmit:\n  - {kernel: k, stream: a}\n";
+  };
+  const auto mode = [&](const std::string& cluster, const std::string& load) {
+    return parse_scenario(of(cluster, load), "s.yaml").workloads.at(0).ops.at(0).kernel.cluster.mode;
+  };
+  CHECK(mode("2", "") == CgaMode::load_balancing);
+  CHECK(mode("2", ", multicast: 3") == CgaMode::multicast);
+  CHECK(mode("2", ", multicast: 3 << rank") == CgaMode::multicast);
+  CHECK(mode("{gpc: 2}", ", multicast: 3") == CgaMode::multicast);
+  CHECK(mode("{gpc: 2, mode: multicast}", ", multicast: 3") == CgaMode::multicast);
+  CHECK(mode("{gpc: 2, mode: multicast}", "") == CgaMode::multicast);
+  CHECK(mode("{gpc: 2, mode: load_balancing}", "") == CgaMode::load_balancing);
+  const std::string refused = error(of("{gpc: 2, mode: load_balancing}", ", multicast: 3"));
+  CHECK_THAT(refused, Catch::StartsWith("s.yaml:10:") && Contains("kernel k: its program has multicast loads") &&
+                          Contains("mode: multicast"));
+}
+
+TEST_CASE("a kernel names the order in which its CTAs start", "[workload][scenario][CWD-40]") {
+  using Kind = arch::RasterOrder::Kind;
+  CHECK(kernel("").raster.kind == Kind::rows);
+  CHECK(kernel(", raster: rows").raster.kind == Kind::rows);
+  CHECK(kernel(", raster: hilbert").raster.kind == Kind::hilbert);
+  CHECK((kernel(", raster: {tiles: [4, 255]}").raster == arch::RasterOrder{Kind::tiles, 4, 255}));
+  CHECK((kernel(", raster: {tiles: 8}").raster == arch::RasterOrder{Kind::tiles, 8, 1}));
+  CHECK_THAT(error(text(", raster: hilbrt")),
+             Catch::StartsWith("s.yaml:4:") && Contains("there is no order hilbrt") && Contains("hilbert?"));
+  CHECK_THAT(error(text(", raster: {tiles: [4, 256]}")), Contains("kernel gemm, raster, tiles: 256"));
+  CHECK_THAT(error(text(", raster: {tiles: [0, 4]}")), Contains("kernel gemm, raster, tiles: 0"));
+  CHECK_THAT(error(text(", raster: {tiles: [2, 2, 2]}")), Contains("one or two numbers are expected, found 3"));
+  CHECK_THAT(error(text(", raster: {tile: [2, 2]}")), Contains("raster: unknown key \"tile\""));
 }
 
 TEST_CASE("a map describes every level of a cluster", "[workload][scenario][CWD-10][CWD-21][CWD-22]") {

@@ -49,7 +49,7 @@ GpuParams random_machine(Random& random) {
   params.cwd.memory_slots = random.between(1, 4);
   params.cwd.gpu_cga_barriers = random.between(1, 3);
   params.cwd.central_raster = random.chance(20);
-  params.cwd.one_at_a_time = random.chance(20);
+  if (random.chance(20)) params.cwd.plain = "one_at_a_time";
   params.gpc.cga_ids = random.between(1, 6);
   params.gpc.cga_flush = random.below(200);
   params.gpc.delta_bits = random.between(1, 20);

@@ -111,16 +111,21 @@ inline void random_cluster_params(Random& random, cwd::CwdParams& params, std::u
   params.age_limit = random.chance(30) ? 0 : random.below(3000);
   params.gpu_cga_barriers = random.between(1, 4);
   params.memory_slots = random.between(1, 4);
-  params.one_at_a_time = random.chance(15);
+  static const char* const kPlainPolicies[] = {"lake",   "lake",   "one_at_a_time", "gpc_striped",
+                                               "packed", "capped", "yielding"};
+  params.plain = kPlainPolicies[random.below(7)];
+  params.plain_share = random.between(1, 100);
   params.central_raster = random.chance(15);
   params.raster_cycles = random.below(4);
   params.broadcast_width = random.between(1, 8);
   params.broadcast = random.chance(50) ? cwd::Broadcast::all : cwd::Broadcast::usable;
   params.local_memory_broadcast = random.chance(50);
-  static const char* const kDomainPolicies[] = {"fastest", "fastest", "first_fit", "tightest"};
-  params.domain_policy = kDomainPolicies[random.below(4)];
-  static const char* const kSmPolicies[] = {"lake", "lake", "packed", "tpc_pairs"};
-  params.load_balancing = kSmPolicies[random.below(4)];
+  static const char* const kDomainPolicies[] = {"fastest",  "fastest",     "first_fit",
+                                                "tightest", "round_robin", "lookahead"};
+  params.domain_policy = kDomainPolicies[random.below(6)];
+  static const char* const kSmPolicies[] = {"lake",          "lake",     "packed",  "tpc_pairs",
+                                            "one_at_a_time", "rotating", "yielding"};
+  params.load_balancing = kSmPolicies[random.below(7)];
 }
 
 // uGPUs for that many GPCs: none said, or two or more parts.
