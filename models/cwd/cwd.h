@@ -14,12 +14,14 @@
 #include "arch/topology.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
+#include "cwd/barrier_root.h"
 #include "cwd/completion_unit.h"
 #include "cwd/cwd_context.h"
 #include "cwd/cwd_params.h"
 #include "cwd/launch_session.h"
 #include "cwd/launcher.h"
 #include "cwd/machine_ledger.h"
+#include "cwd/part_map.h"
 #include "cwd/subcontext_partition.h"
 #include "cwd/task_arbiter.h"
 #include "cwd/task_control.h"
@@ -49,6 +51,9 @@ class Cwd : public Block {
   sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;     // one per GPC
   sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;       // one per GPC
   sc_core::sc_vector<PacketIn<protocol::SharedReleasePacket>> shared_in;  // one per GPC
+  sc_core::sc_vector<PacketIn<protocol::BarrierReportPacket>> barrier_in;  // one per GPC
+  PacketOut<protocol::BarrierReleasePacket> barrier_out;                  // link = GPC
+  PacketOut<protocol::PartPacket> part_out;                               // link = GPC
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {
@@ -67,7 +72,10 @@ class Cwd : public Block {
   bool quiescent() const;
   void check_idle() override;
   void reset() override;
-  void collect_waits(WaitGraph& graph) const override { tasks_.collect_waits(graph); }
+  void collect_waits(WaitGraph& graph) const override {
+    tasks_.collect_waits(graph);
+    barriers_.collect_waits(graph);
+  }
 
  private:
   void on_event(std::uint32_t, std::uint64_t) override {}
@@ -93,12 +101,14 @@ class Cwd : public Block {
   MachineLedger machine_;
   SubcontextPartition partition_;
   WaitLog waits_;
+  BarrierRoot barriers_;
   Launcher launcher_;
   ClusterRoom room_;
   LaunchSession session_;
   TaskArbiter arbiter_;
   TaskEviction eviction_;
   TaskControl tasks_;
+  PartMap parts_;
   CompletionUnit completions_;
 };
 

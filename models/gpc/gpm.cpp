@@ -21,6 +21,13 @@ std::uint32_t ctas_of(const protocol::LaunchPacket& launch) {
 // CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs: no GPM knows when the CGA is complete, so the CWD counts.
 bool tracked(const protocol::LaunchPacket& launch) { return launch.shape.levels > 0 && launch.cga_ctas == 0; }
 
+// Each MPC serves one TPC.
+std::vector<std::uint32_t> mpc_tpcs(const arch::Topology::Gpc& gpc) {
+  std::vector<std::uint32_t> tpcs;
+  for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) tpcs.push_back(t);
+  return tpcs;
+}
+
 // Goes on in the raster order; late joiners of the rest are told the coordinate there.
 void advance(protocol::LaunchPacket& launch, std::uint32_t ctas) {
   if (launch.late_mask != 0) {
@@ -42,21 +49,27 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       complete_out("complete_out", domain, params.gpm_to_cwd, kUnlimitedCredits),  // bounded by the CTAs that run
       cga_out("cga_out", domain, params.gpm_to_cwd, kUnlimitedCredits),            // bounded by the CGA ids
       shared_out("shared_out", domain, params.gpm_to_cwd, kUnlimitedCredits),      // bounded by the warps that run
+      barrier_out("barrier_out", domain, params.gpm_to_cwd, kUnlimitedCredits),    // bounded by the CTAs that run
+      barrier_in("barrier_in", domain, params.gpm_to_cwd),
+      part_in("part_in", domain, params.gpm_to_cwd),
       tpc_launch_out("tpc_launch_out", domain, params.gpm_to_mpc, params.mpc_queue),
       local_out("local_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC always takes them
       abort_out("abort_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most one per task
+      part_out("part_out", domain, params.gpm_to_mpc, kUnlimitedCredits),    // taken in at once
       complete_in("complete_in"),
       notice_in("notice_in"),
-      order_out("order_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most two per CGA that is open
+      order_out("order_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most two per barrier and CGA
       gpc_(gpc),
       memory_(memory),
-      cgas_(domain, params, number, static_cast<std::uint32_t>(gpc.tpcs.size()), order_out, cga_out, *this,
+      cgas_(domain, params, number, gpc, mpc_tpcs(gpc), {order_out, cga_out, barrier_out}, *this,
             domain.observation().prefix + "." + path, handler_name()),
       ctas_(counter("ctas", "CTAs", "CTAs started on this GPC")),
       traps_(counter("traps", "traps", "errors of CGAs whose CTA had gone")) {
   launch_in.on_packet<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
+  barrier_in.on_packet<Gpm, &Gpm::on_barrier>(*this);
+  part_in.on_packet<Gpm, &Gpm::on_part>(*this);
   tpc_launch_out.on_credit<Gpm, &Gpm::on_credit>(*this);
   complete_in.init(gpc.tpcs.size(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaCompletePacket>(socket, domain, params.gpm_to_mpc);
@@ -112,7 +125,7 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
   if (launch.cga_ctas > 0) cga = cgas_.launching(launch);
   protocol::TpcLaunchPacket packet;
   protocol::grid_launch_of(packet) = protocol::grid_launch_of(launch);
-  packet.tag = {launch.slot, launch.operation, launch.sequence, cga, tracked(launch)};
+  packet.tag = {launch.slot, launch.operation, launch.sequence, cga, tracked(launch), launch.barriers};
   if (launch.memory_slot) {
     packet.cga_memory = memory_.address(launch.subcontext, *launch.memory_slot);
   }
@@ -128,7 +141,7 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
       packet.late = (part_of(launch.late_mask, tpc) & part) != 0;
       packet.late_coord = launch.late_coord;
       const std::uint32_t ctas = bits::count(part);
-      if (cga) cgas_.launch(*cga, t, ctas);
+      if (packet.tag.in_any_cga()) cgas_.launch(packet.tag, t, part << tpc.first_sm);
       tpc_launch_out.send(packet, t);
       advance(launch, ctas);
       mask &= ~(part << tpc.first_sm);
@@ -154,26 +167,27 @@ void Gpm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
 void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc) {
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
-  gather(complete, gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc);
-  if (complete.tag.in_cga()) cgas_.cta_done(complete);
+  const std::uint32_t sm = gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc;
+  gather(complete, sm, complete.tag.in_any_cga() ? cgas_.cta_done(complete, sm) : 0);
 }
 
-// One bit per SM: two CTAs of one SM, or CTAs that gave back different parts of their shared memory, take a packet
-// each.
-void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm) {
+// One bit per SM: two CTAs of one SM, two sm_cga_slots of one, or CTAs that gave back different parts of their shared
+// memory, take a packet each.
+void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, std::uint64_t cga_slots) {
   const protocol::CtaTag& tag = complete.tag;
   const std::uint64_t bit = bits::one(sm);
   const std::uint64_t sequence = tag.tracked ? tag.sequence : 0;
   if (gathered_.empty()) domain_.schedule(now(), *this, 0);
   for (protocol::CompletePacket& packet : gathered_) {
     if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0 &&
-        packet.released_shared_bytes == complete.released_shared_bytes) {
+        packet.released_shared_bytes == complete.released_shared_bytes && (packet.cga_slots & cga_slots) == 0) {
       packet.sm_mask |= bit;
+      packet.cga_slots |= cga_slots;
       packet.faulted = packet.faulted || complete.faulted;
       return;
     }
   }
-  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes});
+  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes, cga_slots});
 }
 
 void Gpm::on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) {

@@ -28,9 +28,13 @@ class Gpm : public Block, private CgaIdListener {
   PacketOut<protocol::CompletePacket> complete_out;
   PacketOut<protocol::CgaCompletePacket> cga_out;
   PacketOut<protocol::SharedReleasePacket> shared_out;
+  PacketOut<protocol::BarrierReportPacket> barrier_out;
+  PacketIn<protocol::BarrierReleasePacket> barrier_in;
+  PacketIn<protocol::PartPacket> part_in;
   PacketOut<protocol::TpcLaunchPacket> tpc_launch_out;                    // link = TPC
   PacketOut<protocol::LocalMemoryPacket> local_out;                       // link = TPC
   PacketOut<protocol::AbortPacket> abort_out;                             // link = TPC
+  PacketOut<protocol::PartPacket> part_out;                               // link = TPC
   sc_core::sc_vector<PacketIn<protocol::CtaCompletePacket>> complete_in;  // one per TPC
   sc_core::sc_vector<PacketIn<protocol::ClusterNoticePacket>> notice_in;  // one per TPC
   PacketOut<protocol::ClusterOrderPacket> order_out;                      // link = TPC
@@ -52,10 +56,12 @@ class Gpm : public Block, private CgaIdListener {
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc);
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival);
+  void on_barrier(const protocol::BarrierReleasePacket& release, std::uint32_t) { cgas_.release(release); }
+  void on_part(const protocol::PartPacket& part, std::uint32_t) { part_out.send(part, part.tpc); }
   void on_credit(std::uint32_t);
   void forward();
   bool hand_over(protocol::LaunchPacket& launch);
-  void gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm);
+  void gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, std::uint64_t cga_slots);
   void trap(const protocol::CtaTag& tag, Cycle when);
 
   const arch::Topology::Gpc& gpc_;

@@ -16,8 +16,8 @@ constexpr std::size_t kCgaIds = 256;  // a gpc_local_cga_id has 8 bits
 
 }  // namespace
 
-ClusterTables::ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t largest)
-    : largest_(largest), slot_of_(kCgaIds, kNone), bl_table_(warps, kNone), cam_(ctas, kNone) {}
+ClusterTables::ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t cgas, std::uint32_t largest)
+    : largest_(largest), slots_(cgas), slot_of_(kCgaIds, kNone), bl_table_(warps, kNone), cam_(ctas, kNone) {}
 
 void ClusterTables::reset() {
   cgas_.clear();
@@ -32,6 +32,7 @@ ClusterTables::Cga& ClusterTables::take(protocol::CgaId cga_id) {
   HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
   std::uint32_t& slot = slot_of_[cga_id];
   if (slot != kNone) return cgas_[slot];
+  HEDDLE_CHECK(used_ < slots_, "a CGA was launched on a GPC without an sm_cga_slot for it on every SM (CWD-01)");
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(cgas_.size()));
     cgas_.emplace_back();
@@ -59,6 +60,18 @@ void ClusterTables::enter(const protocol::CtaEntryPacket& entry, Cycle from) {
   HEDDLE_CHECK(cga.sm[entry.rank] == kNoSm, "a CTA was entered twice");
   cga.sm[entry.rank] = static_cast<std::uint8_t>(entry.sm);
   cga.from[entry.rank] = from;
+}
+
+void ClusterTables::last_left(protocol::CgaId cga_id, Cycle when) {
+  HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
+  const std::uint32_t slot = slot_of_[cga_id];
+  if (slot == kNone) return;
+  const Cga& cga = cgas_[slot];
+  if (cga.ctas == 0) return;
+  for (std::uint32_t rank = 0; rank < cga.ctas; ++rank) {
+    if (cga.sm[rank] == kNoSm || cga.from[rank] > when) return;
+  }
+  forget(cga_id);
 }
 
 void ClusterTables::forget(protocol::CgaId cga_id) {
@@ -153,12 +166,22 @@ void ResidentCgas::enter(const protocol::CtaStartPacket& start) {
   HEDDLE_CHECK(cga.state == State::absent || cga.tag.sequence == start.tag.sequence,
                "an id of a CGA is used again while accesses of the old one are under way (CGA-12); "
                "gpu.gpc.dsmem_flush is what prevents that");
-  if (cga.state != State::absent) return;
+  if (cga.state != State::absent) {
+    ++cga.ctas;
+    return;
+  }
   cga = {};
+  cga.ctas = 1;
   cga.state = State::here;
   cga.tag = start.tag;
   cga.cga = start.id.cga;
   ++count_;
+}
+
+void ResidentCgas::leave(protocol::CgaId cga_id, Cycle when) {
+  ResidentCga& cga = cgas_[cga_id];
+  HEDDLE_CHECK(cga.ctas > 0, "a CTA of a CGA has left that was not here");
+  if (--cga.ctas == 0) tables_.last_left(cga_id, when);
 }
 
 void ResidentCgas::flush(const protocol::ClusterOrderPacket& order, Cycle arrival) {

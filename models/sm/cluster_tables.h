@@ -17,13 +17,16 @@ class ClusterTables {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // `warps`, `ctas`: slots of the SM. `largest`: bytes of shared memory that a CTA can have at most.
-  ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t largest);
+  // `warps`, `ctas`, `cgas`: slots of the SM. `largest`: bytes of shared memory that a CTA can have at most.
+  ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t cgas, std::uint32_t largest);
 
   // Directory. A CTA has been launched somewhere on the GPC, and is known here from that cycle on (CGA-03). The first
   // one of a CGA takes an sm_cga_slot.
   void enter(const protocol::CtaEntryPacket& entry, Cycle from);
-  // The CGA is flushed: its slot is free, and all of it is forgotten. An unknown one is left alone.
+  // The last CTA that the SM had of the CGA has left: its slot is free, and all of it is forgotten (CGA-11), unless
+  // further CTAs of it are still to be entered here at `when`: then it stays until forget().
+  void last_left(protocol::CgaId cga_id, Cycle when);
+  // All CTAs of the CGA have completed: its slot is free, and all of it is forgotten. An unknown one is left alone.
   void forget(protocol::CgaId cga_id);
   bool knows(protocol::CgaId cga_id) const { return slot_of_[cga_id] != kNone; }
   // sm_cga_slots in use.
@@ -91,6 +94,7 @@ class ClusterTables {
   Cga& take(protocol::CgaId cga_id);
 
   std::uint32_t largest_;
+  std::uint32_t slots_;
   std::vector<Cga> cgas_;                // cga_cta2sm_dir, by sm_cga_slot
   std::vector<std::uint32_t> free_;      // sm_cga_slots
   std::vector<std::uint32_t> slot_of_;   // by gpc_local_cga_id
@@ -113,6 +117,7 @@ struct ResidentCga {
   };
   State state = State::absent;
   bool trapped = false;   // an error of a CTA that has gone was reported
+  std::uint32_t ctas = 0;  // of it that are here
   Cycle quiet = 0;        // when all answers so far will have come
   std::uint64_t cga = 0;  // linear id
   protocol::CtaTag tag;
@@ -126,6 +131,8 @@ class ResidentCgas {
 
   // A CTA of a CGA starts here, with a program or without.
   void enter(const protocol::CtaStartPacket& start);
+  // One of its CTAs here leaves at `when`.
+  void leave(protocol::CgaId cga_id, Cycle when);
   // All CTAs of the CGA have completed: whatever is answered from now on concerns none.
   void flush(const protocol::ClusterOrderPacket& order, Cycle arrival);
   // A request of the CGA has been answered, which arrives at `when`.

@@ -24,18 +24,23 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     : sc_core::sc_module(name),
       mpc("mpc", gpc.machine.domain, path + ".mpc", gpc.machine.params.gpc,
           gpc::MpcPlace{gpc.shape.tpcs[number].sms, gpc.machine.params.sm.limits.ctas, protocol::TpcInGpc(number),
-                        gpc.shape.tpcs[number].first_sm}) {
+                        gpc.shape.tpcs[number].first_sm, static_cast<std::uint32_t>(gpc.shape.tpcs.size())}) {
   const MachineContext& machine = gpc.machine;
   const GpuParams& params = machine.params;
   const arch::Topology::Tpc& tpc = gpc.shape.tpcs[number];
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.sms, gpc.number, protocol::SmInGpc(in_gpc),
+    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.topology.sms(), gpc.number, protocol::SmInGpc(in_gpc),
                         static_cast<std::uint32_t>(gpc.shape.tpcs.size())};
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;
+    place.tpc = number;
+    place.cpc = tpc.cpc;
+    place.ugpu = machine.topology.ugpu_of(gpc.number);
+    place.part = gpc.parts[number];
+    if (place.part.sm != arch::kNoVirtual) place.part.sm += i;
     sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), machine.domain, fmt::format("{}.{}", path, sm_name),
                                            params.sm, place, params.gpc.mpc_to_sm, machine.seed, machine.code,
                                            sm::MemoryView{machine.map, machine.nested}));
@@ -43,6 +48,7 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in[i]);
     mpc.abort_out.bind(sm.abort_in);
+    mpc.part_out.bind(sm.part_in);
     mpc.order_out.bind(sm.order_in);
     sm.notice_out.bind(mpc.notice_in[i]);
   }
@@ -107,6 +113,7 @@ void Gpc::wire(const arch::Topology::Gpc& shape) {
     gpm.tpc_launch_out.bind(tpc.mpc.launch_in);
     gpm.local_out.bind(tpc.mpc.local_in);
     gpm.abort_out.bind(tpc.mpc.abort_in);
+    gpm.part_out.bind(tpc.mpc.part_in);
     gpm.order_out.bind(tpc.mpc.order_in);
     tpc.mpc.complete_out.bind(gpm.complete_in[t]);
     tpc.mpc.notice_out.bind(gpm.notice_in[t]);

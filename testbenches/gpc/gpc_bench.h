@@ -154,7 +154,8 @@ struct GpcBench {
       const std::string name = fmt::format("mpc{}", t);
       mpcs.push_back(
           std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params,
-                                gpc::MpcPlace{gpc.tpcs[t].sms, kSlots, protocol::TpcInGpc(t), gpc.tpcs[t].first_sm}));
+                                gpc::MpcPlace{gpc.tpcs[t].sms, kSlots, protocol::TpcInGpc(t), gpc.tpcs[t].first_sm,
+                                              static_cast<std::uint32_t>(gpc.tpcs.size())}));
       gpm.tpc_launch_out.bind(mpcs.back()->launch_in);
       gpm.local_out.bind(mpcs.back()->local_in);
       gpm.abort_out.bind(mpcs.back()->abort_in);
@@ -238,7 +239,8 @@ inline GpcParams plain() {
   params.gpm_to_cwd = 40;
   params.raster_cycles = 0;
   params.cta_broadcast = 4;
-  params.cluster_barrier = 100;
+  params.barrier_near = params.barrier_far = 50;
+  params.barrier_arrivals = 0;
   return params;
 }
 

@@ -193,7 +193,7 @@ TEST_CASE("the tables find what was entered, and nothing else", "[sm][CGA-05][CG
 }
 
 TEST_CASE("what the source sees to be wrong with a DSMEM address", "[sm][CGA-07]") {
-  ClusterTables tables(8, 4, 1024);
+  ClusterTables tables(8, 4, 16, 1024);
   tables.set_warp(3, CgaId(200));
   CHECK(tables.find(3, dsmem_address(0, 0), 4, 50).found == Found::absent);
   tables.enter(entry(200, 9, 1, 3, 17), 40);
@@ -218,7 +218,7 @@ TEST_CASE("what the source sees to be wrong with a DSMEM address", "[sm][CGA-07]
 }
 
 TEST_CASE("a warp of no CGA finds itself alone", "[sm][CGA-06]") {
-  ClusterTables tables(8, 4, 1024);
+  ClusterTables tables(8, 4, 16, 1024);
   tables.set_warp(5, std::nullopt);
   CHECK(tables.find(5, dsmem_address(0, 1000), 8, 0).found == Found::ok);
   CHECK_FALSE(tables.find(5, dsmem_address(0, 1000), 8, 0).cga_id.has_value());
@@ -226,7 +226,7 @@ TEST_CASE("a warp of no CGA finds itself alone", "[sm][CGA-06]") {
 }
 
 TEST_CASE("no access of an old CGA passes for one of a new CGA with its id", "[sm][CGA-12]") {
-  ClusterTables tables(8, 4, 1024);
+  ClusterTables tables(8, 4, 16, 1024);
   tables.check(CgaId(7), 1);  // nobody is there: the CAM will say so
   tables.set_warp(0, CgaId(7));
   tables.enter(entry(7, 1, 0, 2, 0), 0);

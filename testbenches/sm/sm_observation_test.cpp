@@ -69,12 +69,14 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
       : sc_core::sc_module(name),
         start_out("start_out", domain, kDistance, heddle::kUnlimitedCredits),
         exit_in("exit_in", domain, kDistance),
+        order_out("order_out", domain, kDistance, heddle::kUnlimitedCredits),
         domain_(domain) {
     exit_in.on_packet<FakeMpc, &FakeMpc::on_exit>(*this);
     domain.add_resettable(*this);
   }
   heddle::PacketOut<CtaStartPacket> start_out;
   heddle::PacketIn<CtaExitPacket> exit_in;
+  heddle::PacketOut<heddle::protocol::ClusterOrderPacket> order_out;
   std::vector<CtaExitPacket> exits;
 
   void start(Cycle cycle, const CtaStartPacket& packet) {
@@ -88,7 +90,10 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
     exits.clear();
   }
   void on_event(std::uint32_t, std::uint64_t which) override { start_out.send(script_[which]); }
-  void on_exit(const CtaExitPacket& exit, std::uint32_t) { exits.push_back(exit); }
+  void on_exit(const CtaExitPacket& exit, std::uint32_t) {
+    exits.push_back(exit);
+    order_out.send(heddle::test::permit_for(exit));
+  }
   Domain& domain_;
   std::vector<CtaStartPacket> script_;
 };
@@ -102,6 +107,7 @@ struct Bench {
         ends("ends", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
+    mpc.order_out.bind(sm.order_in);
     observation.ctas = &listener;
     observation.timeline = &timeline;
     observation.load_map.configure(18, 64);

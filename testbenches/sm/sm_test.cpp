@@ -50,12 +50,14 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
       : sc_core::sc_module(name),
         start_out("start_out", domain, kDistance, heddle::kUnlimitedCredits),
         exit_in("exit_in", domain, kDistance),
+        order_out("order_out", domain, kDistance, heddle::kUnlimitedCredits),
         domain_(domain) {
     exit_in.on_packet<FakeMpc, &FakeMpc::on_exit>(*this);
     domain.add_resettable(*this);
   }
   heddle::PacketOut<CtaStartPacket> start_out;
   heddle::PacketIn<CtaExitPacket> exit_in;
+  heddle::PacketOut<heddle::protocol::ClusterOrderPacket> order_out;
   std::vector<std::pair<Cycle, CtaExitPacket>> exits;
 
   void start(Cycle cycle, const CtaStartPacket& packet) {
@@ -66,7 +68,10 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
  private:
   void reset() override { script_.clear(); }
   void on_event(std::uint32_t, std::uint64_t which) override { start_out.send(script_[which]); }
-  void on_exit(const CtaExitPacket& exit, std::uint32_t) { exits.emplace_back(domain_.now(), exit); }
+  void on_exit(const CtaExitPacket& exit, std::uint32_t) {
+    exits.emplace_back(domain_.now(), exit);
+    order_out.send(heddle::test::permit_for(exit));
+  }
   Domain& domain_;
   std::vector<CtaStartPacket> script_;
 };
@@ -107,6 +112,7 @@ struct SmBench {
         listener(sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
+    mpc.order_out.bind(sm.order_in);
     observation.ctas = &listener;
     observation.load_map.configure(kId + 1, params.limits.warps);
   }

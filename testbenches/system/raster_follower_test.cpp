@@ -247,12 +247,13 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     const heddle::arch::AddressMap map(1 << 20, 2, 1);
     const heddle::arch::LaunchMemory nested = params.nested_memory();
     const heddle::gpu::MachineContext machine{
-        domain, params, seed, codes, map, topology.sms(), map.bytes(), params.cga_memory(), nested};
+        domain, params, seed, codes, map, topology, map.bytes(), params.cga_memory(), nested};
+    const auto parts = heddle::arch::virtual_parts(topology, std::vector<bool>(topology.sms(), true));
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
       const std::string name = fmt::format("gpc{}", g);
       taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
       gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
-          name.c_str(), heddle::gpu::GpcContext{machine, topology.gpc(g), heddle::protocol::GpcId(g), name}));
+          name.c_str(), heddle::gpu::GpcContext{machine, topology.gpc(g), heddle::protocol::GpcId(g), name, parts[g]}));
       cwd.launch_out.socket().bind(taps.back()->in);
       taps.back()->out.bind(gpcs.back()->gpm.launch_in.socket());
       cwd.local_out.bind(gpcs.back()->gpm.local_in);
