@@ -46,22 +46,10 @@ CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gp
 bool CgaUnit::begin(const protocol::LaunchPacket& launch) {
   HEDDLE_CHECK(!launching_ || cgas_.cga(*launching_).waiting == 0,
                "a CGA began before all CTAs of the one before it were launched");
-  const bool stalled = !cgas_.id_free() || !cgas_.barrier_free();
-  note_stall(stalled);
-  if (stalled) return false;
+  if (!cgas_.id_free() || !cgas_.barrier_free()) return false;
   launching_ = cgas_.open(launch.slot, launch.operation, launch.sequence, launch.cga_ctas, timebase_.now());
   stats_.cgas.add();
   return true;
-}
-
-void CgaUnit::note_stall(bool stalled) {
-  if (stalled == stalled_since_.has_value()) return;
-  if (stalled) {
-    stalled_since_ = timebase_.now();
-  } else {
-    stats_.id_stalls.add(timebase_.now() - *stalled_since_);
-    stalled_since_.reset();
-  }
 }
 
 CgaId CgaUnit::launching(const protocol::LaunchPacket& launch) const {
@@ -275,7 +263,6 @@ void CgaUnit::reset() {
   port_.reset();
   arrivals_.clear();
   launching_.reset();
-  stalled_since_.reset();
 }
 
 }  // namespace heddle::gpc

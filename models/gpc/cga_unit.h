@@ -25,7 +25,6 @@ struct CgaStats : StatGroup {
 
   Counter& cgas = counter("cgas", "CGAs", "GPC_CGAs started on this GPC");
   Counter& phases = counter("cluster_barriers", "phases", "phases of cluster barriers that were completed");
-  Counter& id_stalls = counter("id_stall_cycles", "cycles", "time that launches waited for a CGA id or a barrier slot");
   Histogram& flush_times =
       histogram("flush_cycles", "cycles", "from the end of a GPC_CGA's last CTA until its id is free");
 };
@@ -118,7 +117,6 @@ class CgaUnit final : private EventHandler {
     bool gone = false;  // the CTA has completed meanwhile
   };
   void arrive(std::uint32_t index);
-  void note_stall(bool stalled);
   void check_barrier(protocol::CgaId id);
   void end_phase(protocol::CgaId id, std::uint64_t number);
   void begin_flush(protocol::CgaId id);
@@ -144,7 +142,6 @@ class CgaUnit final : private EventHandler {
   ArrivalPort port_;
   IndexPool<Arrival> arrivals_;
   std::optional<protocol::CgaId> launching_;  // the CGA that has begun last
-  std::optional<Cycle> stalled_since_;        // the first launch waits for an id or a barrier slot
   std::vector<TrackId> tracks_;               // by CGA id
   CgaStats stats_;
 };

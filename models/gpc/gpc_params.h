@@ -23,9 +23,9 @@ struct GpcParams {
   std::uint32_t cga_ids = 256;          // GPC_CGAs
   std::uint32_t cga_barriers = 256;     // GPC_CGAs
   std::uint32_t cta_broadcast = 12;     // cycles
-  std::uint32_t barrier_near = 158;     // cycles
-  std::uint32_t barrier_far = 166;      // cycles
-  double barrier_arrivals = 1;          // per cycle
+  std::uint32_t barrier_near = 161;     // cycles
+  std::uint32_t barrier_far = 167;      // cycles
+  double barrier_arrivals = 2;          // per cycle
   ExitPermission exit_permission = ExitPermission::drained;
   bool dsmem_flush = true;
   std::uint32_t cga_flush = 26;     // cycles

@@ -66,6 +66,7 @@ void Mpc::check_idle() {
 
 void Mpc::reset() {
   for (CtaSlots& slots : slots_) slots.reset();
+  residents_.assign(residents_.size(), {});
   residency_.reset();
   followers_.clear();
   raster_free_ = 0;
@@ -105,7 +106,7 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
       ready = std::max(ready, raster_free_);
       raster_free_ = ready + raster_cycles_;
     }
-    resident(sm, start.cta_slot) = {start.tag, start.id.rank, false, 0};
+    resident(sm, start.cta_slot) = {start.tag, start.id.rank, true, false, 0};
     start_out.send_at(ready, start, sm);
     if (start.tag.in_cga()) announce(start, protocol::SmInTpc(sm), ready);
     ++start.order;
@@ -185,7 +186,7 @@ void Mpc::on_notice(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle a
 void Mpc::permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cycle when) {
   Resident& cta = resident(sm, cta_slot);
   HEDDLE_CHECK(cta.wants_exit, "a CTA has drained that did not want to leave");
-  cta.wants_exit = false;
+  cta.here = cta.wants_exit = false;
   slots_[sm].give(cta_slot, when + permit_cycles_);
   ClusterOrderPacket order;
   order.kind = ClusterOrderPacket::Kind::permit;
@@ -198,14 +199,7 @@ void Mpc::permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cyc
 }
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
-  if (order.kind == ClusterOrderPacket::Kind::barrier && order.level != arch::CgaLevel::gpc) {
-    for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) order_out.send_at(arrival, order, sm);  // SMs know their CTAs
-    return;
-  }
-  if (order.kind == ClusterOrderPacket::Kind::barrier) {
-    bits::for_each(residency_.places(order.cga_id), [&](std::uint32_t sm) { order_out.send_at(arrival, order, sm); });
-    return;
-  }
+  if (order.kind == ClusterOrderPacket::Kind::barrier) return let_go_on(order, arrival);
   HEDDLE_CHECK(order.kind == ClusterOrderPacket::Kind::flush, "an MPC was ordered what it orders itself");
   if (await_flush_) {
     residency_.begin_flush(order.cga_id);
@@ -213,6 +207,20 @@ void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival
     residency_.forget(order.cga_id);
   }
   for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) order_out.send_at(arrival, order, sm);
+}
+
+// SMs without a CTA that could wait for it are not told: the id of its CGA may be another's before they heard.
+void Mpc::let_go_on(const ClusterOrderPacket& order, Cycle arrival) {
+  const bool wide = order.level != arch::CgaLevel::gpc;
+  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) {
+    for (std::uint32_t slot = 0; slot < place_.cta_slots; ++slot) {
+      const Resident& cta = resident(sm, slot);
+      if (!cta.here || cta.tag.sequence != order.sequence) continue;
+      if (wide ? cta.tag.barriers.of(order.level) != order.barrier : cta.tag.cga_id != order.cga_id) continue;
+      order_out.send_at(arrival, order, sm);
+      break;
+    }
+  }
 }
 
 void Mpc::collect_waits(WaitGraph&) const {}  // an MPC passes on whatever it takes in, once its raster unit is free

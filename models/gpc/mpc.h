@@ -61,6 +61,7 @@ class Mpc : public Block {
   struct Resident {
     protocol::CtaTag tag;
     std::uint32_t rank = 0;
+    bool here = false;  // it has not been permitted to leave
     bool wants_exit = false;
     std::uint32_t released_shared_bytes = 0;  // as it said when it asked to leave
   };
@@ -74,6 +75,7 @@ class Mpc : public Block {
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle arrival);
   void on_order(const protocol::ClusterOrderPacket& order, std::uint32_t, Cycle arrival);
   RasterFollower& follower_of(const protocol::TpcLaunchPacket& launch);
+  void let_go_on(const protocol::ClusterOrderPacket& order, Cycle arrival);
   void announce(const protocol::CtaStartPacket& start, protocol::SmInTpc sm, Cycle when);
   void permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cycle when);
   Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * place_.cta_slots + cta_slot]; }

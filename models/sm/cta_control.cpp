@@ -318,12 +318,11 @@ void CtaControl::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle 
       break;
   }
   const bool wide = order.level != arch::CgaLevel::gpc;
-  if (!wide) memory_.tables.check(order.cga_id, order.sequence);
   for (Cta& cta : ctas_) {
     if (!cta.here() || cta.killed() || !cta.has_warps()) continue;
     const protocol::CtaTag& tag = cta.start.tag;
+    if (tag.sequence != order.sequence) continue;  // it comes to nobody: who had arrived has exited
     if (wide ? tag.barriers.of(order.level) != order.barrier : tag.cga_id != order.cga_id) continue;
-    HEDDLE_CHECK(tag.sequence == order.sequence, "the barrier of a CGA was recycled while a CTA of it ran");
     units_.barriers.pass(cta, order.level, arrival);
   }
 }

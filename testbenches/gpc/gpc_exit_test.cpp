@@ -299,6 +299,7 @@ TEST_CASE("what SMs cannot say is caught", "[gpc][CGA-11][CGA-12]") {
   // An arrival counts when it has come the whole way.
   for (const std::uint32_t cga : {0U, 3U}) {
     GpcBench another(uneven(), plain());
+    another.duration = [](std::uint64_t) { return Cycle{500}; };
     another.cwd.script = {another.cga(0, {0b11}, 0, 2, true, 1)};
     another.cwd.start(0);
     run_until(sc_core::sc_time(30, sc_core::SC_NS));

@@ -102,7 +102,7 @@ struct Bench {
   explicit Bench(TimingMode mode = TimingMode::at)
       : domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params(), {heddle::protocol::SmId(17), 18, {}, {}, 1}, kDistance, 1, rest.code,
+        sm("sm", domain, "sm0", params(), place(), kDistance, 1, rest.code,
            rest.view()),
         ends("ends", domain, sm) {
     mpc.start_out.bind(sm.start_in);
@@ -111,6 +111,12 @@ struct Bench {
     observation.ctas = &listener;
     observation.timeline = &timeline;
     observation.load_map.configure(18, 64);
+  }
+  static heddle::sm::SmContext place() {
+    heddle::sm::SmContext place;
+    place.id = heddle::protocol::SmId(17);
+    place.sms = 18;
+    return place;
   }
   static SmParams params() {
     SmParams params;
@@ -131,7 +137,7 @@ struct Bench {
 
 CtaStartPacket cta(std::uint32_t cta_slot, const ResourceVector& need, std::uint64_t cycles) {
   CtaStartPacket packet;
-  packet.tag = {heddle::protocol::TaskSlot(3), 5, 1001, heddle::protocol::CgaId(4), false};
+  packet.tag = {heddle::protocol::TaskSlot(3), 5, 1001, heddle::protocol::CgaId(4), false, {}};
   packet.cta_slot = heddle::protocol::CtaSlot(cta_slot);
   packet.order = 60;
   packet.id.cta = {7, 3, 2};

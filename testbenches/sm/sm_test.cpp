@@ -106,7 +106,7 @@ struct SmBench {
       : params(sm_params),
         domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, {heddle::protocol::SmId(kId), kId + 1, {}, {}, 1}, kDistance, kSeed, rest.code,
+        sm("sm", domain, "sm0", params, place(), kDistance, kSeed, rest.code,
            rest.view()),
         ends("ends", domain, sm),
         listener(sm) {
@@ -119,6 +119,12 @@ struct SmBench {
   void start(Cycle cycle, const CtaStartPacket& packet) {
     listener.need[{packet.tag.operation, packet.id.index}] = packet.need;
     mpc.start(cycle, packet);
+  }
+  static heddle::sm::SmContext place() {
+    heddle::sm::SmContext place;
+    place.id = heddle::protocol::SmId(kId);
+    place.sms = kId + 1;
+    return place;
   }
   double stat(const std::string& name) const { return observation.stats.value("gpu0.sm0." + name); }
 

@@ -222,7 +222,7 @@ TEST_CASE("a CTA of a CGA reports that all its warps have arrived, and goes on w
 
   constexpr Cycle kPasses = 500;
   units.time.run_until(kPasses - 1);
-  units.barriers.pass(units.cta(), kPasses);
+  units.barriers.pass(units.cta(), heddle::arch::CgaLevel::gpc, kPasses);
   units.time.run();
   REQUIRE(units.others.issued.size() == 2);
   for (const auto& [cycle, slot] : units.others.issued) CHECK(cycle == kPasses);

@@ -338,7 +338,7 @@ TEST_CASE("sm_cga_slots limit the CGAs of a GPC, and a task that lacks one says 
   for (const std::uint32_t slots : {1U, 3U, 256U}) {
     CAPTURE(slots);
     SimFixture sim;
-    GpuLab lab(preset_params("small", {fmt::format("gpu.sm.cga_slots={}", slots)}));
+    GpuLab lab(preset_params("small", {fmt::format("gpu.sm.limits.cga_slots={}", slots)}));
     auto program = std::make_shared<ListProgram>(1);
     program->cluster_arrive().cluster_wait().compute(Unit::fp32, 4000).exit();
     lab.run(program, {64, 1, 1}, {32, 1, 1}, 0, clusters_of(2));
@@ -384,7 +384,7 @@ TEST_CASE("an sm_cga_slot is free before the flush of its CGA", "[system][CGA-11
     REQUIRE(clusters.size() == 2);
     return clusters[1].ctas.front().begin - clusters[0].ctas.front().end;
   };
-  CHECK(second_begin("gpu.sm.cga_slots=1") < 1000);
+  CHECK(second_begin("gpu.sm.limits.cga_slots=1") < 1000);
   CHECK(second_begin("gpu.gpc.cga_ids=1") > 5000);
 }
 
