@@ -25,7 +25,10 @@ class ClusterTables {
   void enter(const protocol::CtaEntryPacket& entry, Cycle from);
   // The last CTA that the SM had of the CGA has left: its slot is free, and all of it is forgotten (CGA-11), unless
   // further CTAs of it are still to be entered here at `when`: then it stays until forget().
-  void last_left(protocol::CgaId cga_id, Cycle when);
+  // Of its CTAs on `own`, this SM, no more is known than that they were here: until forget().
+  void last_left(protocol::CgaId cga_id, protocol::SmInGpc own, Cycle when);
+  // The CTA was here, and the last one of its CGA here has left.
+  bool hosted(protocol::CgaId cga_id, std::uint32_t rank) const { return (hosted_[cga_id] >> rank & 1) != 0; }
   // All CTAs of the CGA have completed: its slot is free, and all of it is forgotten. An unknown one is left alone.
   void forget(protocol::CgaId cga_id);
   bool knows(protocol::CgaId cga_id) const { return slot_of_[cga_id] != kNone; }
@@ -92,12 +95,14 @@ class ClusterTables {
     return cga_id * arch::kMaxCgaCtas + rank;
   }
   Cga& take(protocol::CgaId cga_id);
+  void free_slot(protocol::CgaId cga_id);
 
   std::uint32_t largest_;
   std::uint32_t slots_;
   std::vector<Cga> cgas_;                // cga_cta2sm_dir, by sm_cga_slot
   std::vector<std::uint32_t> free_;      // sm_cga_slots
   std::vector<std::uint32_t> slot_of_;   // by gpc_local_cga_id
+  std::vector<std::uint32_t> hosted_;    // by gpc_local_cga_id: mask of ranks; the SM is to answer the flush for them
   std::vector<std::uint32_t> bl_table_;  // sm_cga_slot by warp slot; kNone
   std::vector<std::uint32_t> cam_;       // tags by window; kNone
   std::uint32_t used_ = 0;
@@ -125,9 +130,9 @@ struct ResidentCga {
 
 class ResidentCgas {
  public:
-  ResidentCgas(Timebase& time, ClusterTables& tables, const DsmemFlights& flights,
+  ResidentCgas(Timebase& time, ClusterTables& tables, const DsmemFlights& flights, protocol::SmInGpc own,
                PacketSender<protocol::ClusterNoticePacket>& notices)
-      : time_(time), tables_(tables), flights_(flights), notices_(notices) {}
+      : time_(time), tables_(tables), flights_(flights), own_(own), notices_(notices) {}
 
   // A CTA of a CGA starts here, with a program or without.
   void enter(const protocol::CtaStartPacket& start);
@@ -153,6 +158,7 @@ class ResidentCgas {
   Timebase& time_;
   ClusterTables& tables_;
   const DsmemFlights& flights_;
+  const protocol::SmInGpc own_;
   PacketSender<protocol::ClusterNoticePacket>& notices_;
   std::vector<ResidentCga> cgas_;
   std::uint32_t count_ = 0;

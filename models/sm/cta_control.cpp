@@ -81,7 +81,7 @@ void CtaControl::reset() {
 }
 
 void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival) {
-  HEDDLE_CHECK(start.cta_slot < ctas_.size(), "an SM does not have that CTA slot");
+  HEDDLE_CHECK(start.cta_slot < ctas_.size(), "a CTA slot was started twice, or does not exist");
   Cta& cta = ctas_[start.cta_slot];
   if (cta.stage == CtaStage::exit_permitted) permitted(cta);  // in this cycle, and not heard of yet
   HEDDLE_CHECK(!cta.here(), "a CTA slot was started twice");

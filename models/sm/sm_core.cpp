@@ -62,7 +62,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       occupancy(time, params.limits, time.cost(params.start_cycles), place, path, name),
       memory(domain, time, params, place, view, warps, stats, links.memory, {control, faults, bulk, mbarriers}),
       tasks(links.children),
-      cgas(time, memory.tables, memory.flights, links.notices),
+      cgas(time, memory.tables, memory.flights, place.in_gpc, links.notices),
       windows(time, params, {memory.shared, memory.l1, memory.tables, occupancy, links.notices}),
       scheduler(context, memory.gate, control),
       alu(context, scheduler),

@@ -16,6 +16,7 @@
 namespace sm_cluster_tables_test {
 
 using heddle::CheckFailed;
+using heddle::protocol::SmInGpc;
 using heddle::arch::dsmem_address;
 using heddle::protocol::CgaId;
 using heddle::protocol::CtaEntryPacket;
@@ -44,7 +45,7 @@ class Oracle {
   static constexpr std::uint32_t kWarps = 64;
   static constexpr std::uint32_t kWindows = 32;
 
-  explicit Oracle(std::uint64_t seed) : random_(seed), tables_(kWarps, kWindows, kLargest) {}
+  explicit Oracle(std::uint64_t seed) : random_(seed), tables_(kWarps, kWindows, 256, kLargest) {}
 
   bool run(int steps) {
     for (int step = 0; step < steps && right_; ++step) {
@@ -185,6 +186,36 @@ class Oracle {
 };
 
 }  // namespace
+
+TEST_CASE("an SM knows as many CGAs as it has sm_cga_slots", "[sm][CWD-01][CGA-05]") {
+  ClusterTables tables(8, 4, 2, 1024);
+  tables.enter(entry(7, 1, 0, 2, 3), 5);
+  tables.set_warp(0, CgaId(9));
+  CHECK(tables.cgas() == 2);
+  CHECK_THROWS_AS(tables.enter(entry(11, 2, 0, 2, 3), 5), CheckFailed);
+  CHECK_THROWS_AS(tables.set_warp(1, CgaId(11)), CheckFailed);
+  tables.forget(CgaId(9));
+  tables.enter(entry(11, 2, 0, 2, 3), 5);
+  CHECK(tables.cgas() == 2);
+}
+
+TEST_CASE("a slot is free with the last CTA of its CGA here, if no other can come", "[sm][CGA-11]") {
+  ClusterTables tables(8, 4, 2, 1024);
+  tables.enter(entry(7, 1, 0, 2, 3), 5);
+  tables.last_left(CgaId(7), SmInGpc(4), 100);
+  CHECK(tables.knows(CgaId(7)));  // the other CTA has not been launched
+  tables.enter(entry(7, 1, 1, 2, 4), 120);
+  tables.last_left(CgaId(7), SmInGpc(4), 119);
+  CHECK(tables.knows(CgaId(7)));  // it is not known here yet
+  tables.last_left(CgaId(7), SmInGpc(4), 120);
+  CHECK_FALSE(tables.knows(CgaId(7)));
+  CHECK(tables.cgas() == 0);
+  CHECK_FALSE(tables.hosted(CgaId(7), 0));
+  CHECK(tables.hosted(CgaId(7), 1));
+  tables.forget(CgaId(7));  // the flush comes later
+  CHECK(tables.cgas() == 0);
+  CHECK_FALSE(tables.hosted(CgaId(7), 1));
+}
 
 TEST_CASE("the tables find what was entered, and nothing else", "[sm][CGA-05][CGA-06][CGA-07]") {
   for (const std::uint64_t seed : heddle::test::seeds(2000)) {

@@ -163,7 +163,7 @@ TEST_CASE("what a CTA is shown as", "[sm][CWD-40]") {
     REQUIRE(bench.listener.started.size() == 1);
     REQUIRE(bench.listener.ended.size() == 1);
     CHECK(bench.listener.started[0].cycle == arrival);
-    CHECK(bench.listener.ended[0].cycle == first + 50);
+    CHECK(bench.listener.ended[0].cycle == first + 50 + (mode == TimingMode::at ? 2 * kDistance : 0));
     for (const CtaListener::Cta& shown : {bench.listener.started[0], bench.listener.ended[0]}) {
       CHECK(shown.task == 5);
       CHECK(shown.index == 7 + 18 * (3 + 12 * 2));
@@ -199,7 +199,7 @@ TEST_CASE("the timeline names the CGA of a CTA that is in one", "[sm]") {
         std::map<std::string, std::int64_t>{{"cta", index}, {"warps", 2}, {"cga", 11}, {"rank", 4}});
   CHECK(bench.timeline.slices[1].args == std::map<std::string, std::int64_t>{{"cta", index}, {"warps", 3}});
   CHECK(bench.timeline.slices[1].begin == kDistance * kNanosecond);
-  CHECK(bench.timeline.slices[1].end == (kDistance + kStart + 90) * kNanosecond);
+  CHECK(bench.timeline.slices[1].end == (kDistance + kStart + 90 + 2 * kDistance) * kNanosecond);
 }
 
 TEST_CASE("preloaded resources are held until their cycle, or for ever", "[sm][CWD-01]") {

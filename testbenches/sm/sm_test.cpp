@@ -171,7 +171,7 @@ TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm]") {
       CHECK(bench.mpc.exits[1].first == 100 + link + start + 77 + link);
       CHECK(bench.mpc.exits[1].second.cta_slot == 3);
       CHECK(bench.stat("ctas") == 2);
-      CHECK(bench.stat("warp_cycles") == static_cast<double>(2 * start + 4 * (start + 77)));
+      CHECK(bench.stat("warp_cycles") == static_cast<double>(2 * (start + 2 * link) + 4 * (start + 77 + 2 * link)));
       CHECK(bench.listener.wrong == 0);
     }
   }
@@ -193,7 +193,7 @@ TEST_CASE("an SM holds exactly what its CTAs need", "[sm][CWD-01]") {
       for (std::size_t i = 0; i < kResources; ++i) need.amount[i] = random.below(capacity.amount[i] / 8 + 1);
       const CtaDuration duration{random.below(30), 30 + random.below(longest - 29)};
       bench.start(index / 8 * turn, cta(static_cast<std::uint32_t>(index % 8), index, need, duration));
-      warp_cycles += static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index)));
+      warp_cycles += static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index) + 2 * kDistance));
     }
     heddle::test::run_until_idle();
     REQUIRE(bench.listener.wrong == 0);
@@ -295,7 +295,7 @@ TEST_CASE("the same CTA takes as long at another time and in another slot", "[sm
   const std::vector<Cycle> forward = durations(false);
   REQUIRE(forward.size() == 32);
   CHECK(forward == durations(true));
-  CHECK(forward[0] == 20 + draw_cycles({10, 5000}, kSeed, 5, 0));
+  CHECK(forward[0] == 20 + draw_cycles({10, 5000}, kSeed, 5, 0) + 2 * kDistance);  // it asks before it leaves
 }
 
 }  // namespace sm_test
