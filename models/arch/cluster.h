@@ -47,6 +47,15 @@ const char* cga_name(CgaLevel level);
 // "CPC", "GPC", "uGPU", "GPU"
 const char* domain_name(CgaLevel level);
 
+// The CGAs that have a hardware barrier of their own, as an index: GPC_CGA, uGPU_CGA, GPU_CGA (CGA-13, CWD-09).
+constexpr std::size_t kBarrierLevels = 3;
+constexpr std::size_t barrier_index(CgaLevel level) {
+  return static_cast<std::size_t>(level) - static_cast<std::size_t>(CgaLevel::gpc);
+}
+constexpr CgaLevel barrier_level(std::size_t index) {
+  return static_cast<CgaLevel>(index + static_cast<std::size_t>(CgaLevel::gpc));
+}
+
 // Which SMs of its domain the CTAs of a CGA go to.
 enum class CgaMode : std::uint8_t {
   load_balancing,  // the least loaded; several CTAs of one CGA may share an SM (CWD-15)

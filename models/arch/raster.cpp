@@ -119,6 +119,7 @@ RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uin
   RasterShape shape;
   shape.grid = grid;
   shape.order = order;
+  shape.size = static_cast<std::uint8_t>(size);
   for (std::size_t level = kCgaLevels; level-- > 0;) {
     if (cluster.extents[level].count() == 0) continue;
     const bool outermost = shape.levels == 0;
@@ -166,11 +167,21 @@ CtaId resolve(const RasterShape& shape, const Coord& counted, std::uint64_t with
   id.index = linear_of(id.cta, shape.grid);
   id.cga = id.index;
   if (shape.levels == 0) return id;
+  id.size = shape.size;
   const Dim3& cga = shape.nest[shape.cga_level];
   id.cga = linear_of(quotient(id.cta, cga), divided(shape.grid, cga));
   id.rank = static_cast<std::uint32_t>(linear_of(remainder(id.cta, cga), cga));
   id.cga_size = static_cast<std::uint32_t>(cga.count());
   return id;
+}
+
+CgaPlace cga_place(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size, CgaLevel level,
+                   const Coord& cta) {
+  CgaPlace place;
+  if (cluster.has(level)) place.extents = level == cluster.outermost() ? cluster.size(size) : cluster.of(level);
+  place.id = linear_of(quotient(cta, place.extents), divided(grid, place.extents));
+  place.rank = static_cast<std::uint32_t>(linear_of(remainder(cta, place.extents), place.extents));
+  return place;
 }
 
 CtaId resolve(const RasterShape& shape, std::uint64_t position) {

@@ -34,6 +34,7 @@ struct RasterShape {
   std::uint8_t levels = 0;
   std::uint8_t cga_level = 0;  // index into `nest` of the CGA whose ranks CTAs know: the innermost above CPC_CGAs
   RasterOrder order;
+  std::uint8_t size = 0;       // size index of the outermost CGA: ClusterShape::size
 };
 
 // `size`: the size index of the outermost CGA in use, 0: the full one. A smaller size is a level below the full one.
@@ -47,7 +48,17 @@ struct CtaId {
   std::uint64_t cga = 0;    // linear id of its CGA in the grid of CGAs of that size; without CGAs: index
   std::uint32_t rank = 0;   // linear id in the CGA, x fastest; without CGAs: 0
   std::uint32_t cga_size = 1;
+  std::uint8_t size = 0;  // size index of its outermost CGA
 };
+
+// The place of a CTA in its CGA of one level (CGA-10).
+struct CgaPlace {
+  std::uint64_t id = 0;    // linear id of the CGA in the grid of CGAs of that level and size
+  std::uint32_t rank = 0;  // linear id of the CTA in it
+  Dim3 extents;            // of the CGA, in CTAs
+};
+// Of a level that the grid does not have, the CTA is a CGA of its own.
+CgaPlace cga_place(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size, CgaLevel level, const Coord& cta);
 
 // CTAs in a CGA of the outermost level (1 without CGAs): the raster counter counts these.
 std::uint64_t raster_unit(const RasterShape& shape);

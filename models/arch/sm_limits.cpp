@@ -37,6 +37,9 @@ void SmLimits::describe(ParamTable<SmLimits>& t) {
         "shared memory of a CTA is allocated in multiples of this", calculator);
   t.add("shared_reserve", &SmLimits::shared_reserve, {Unit::bytes, 0, 65'536},
         "shared memory that every CTA takes beside its own", guide);
+  t.add("cga_slots", &SmLimits::cga_slots, {Unit::count, 1, 256},
+        "sm_cga_slots: GPC_CGAs that an SM can know; each that lives in its GPC takes one on every SM of it (CWD-01)",
+        "assumption: one for every local CGA id, so that published occupancies are those of the other resources");
   t.add("barriers", &SmLimits::barriers, {Unit::count, 1, 65'536}, "named CTA barriers of an SM",
         "assumption: enough for every CTA slot");
   t.add("barriers_per_cta", &SmLimits::barriers_per_cta, {Unit::count, 0, 1024}, "named barriers that a CTA takes",

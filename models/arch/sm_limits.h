@@ -22,6 +22,7 @@ struct SmLimits {
   std::uint32_t shared_bytes = 233'472;      // shared memory for all CTAs: 228 KiB
   std::uint32_t shared_granularity = 128;    // bytes
   std::uint32_t shared_reserve = 1024;       // bytes that every CTA takes beside its own
+  std::uint32_t cga_slots = 256;             // sm_cga_slots: GPC_CGAs that live in its GPC, here or elsewhere
   std::uint32_t barriers = 512;              // named CTA barriers: 16 for each of 32 CTAs
   std::uint32_t barriers_per_cta = 16;       // named barriers that a CTA takes
   std::uint32_t max_threads_per_cta = 1024;
@@ -31,7 +32,8 @@ struct SmLimits {
   static void describe(ParamTable<SmLimits>& t);
 };
 
-// The resources that free slots are counted in, in the order of CtaNeed::amount.
+// The resources that free slots are counted in, in the order of CtaNeed::amount. sm_cga_slots are none of them: a CGA
+// takes one on every SM of its GPC, however many CTAs it has there, and the distributor counts them by the CGA.
 enum class Resource : std::uint32_t { warps, threads, registers, shared_bytes, ctas, barriers };
 constexpr std::size_t kResources = 6;
 const char* resource_name(Resource resource);

@@ -27,9 +27,18 @@ void fail(const char* why) { not_a_state(why); }
 
 const char* special_name(SpecialRegister special) {
   constexpr std::array<const char*, kSpecialRegisters> kNames{
-      "clock",    "sm",     "sms",    "warp_slot", "cta_slot",         "cta_id_x", "cta_id_y",       "cta_id_z",
-      "grid_x",   "grid_y", "grid_z", "block_x",   "block_y",          "block_z",  "cga_id",         "cga_cta_id",
-      "cga_size", "cga_x",  "cga_y",  "cga_z",     "gpc_local_cga_id", "task_id",  "queue_position", "cga_memory"};
+      "clock",         "sm",           "sms",           "warp_slot",    "cta_slot",
+      "cta_id_x",      "cta_id_y",     "cta_id_z",      "grid_x",       "grid_y",
+      "grid_z",        "block_x",      "block_y",       "block_z",      "cga_id",
+      "cga_cta_id",    "cga_size",     "cga_x",         "cga_y",        "cga_z",
+      "gpc_local_cga_id", "task_id",   "queue_position", "cga_memory",  "tpc",
+      "cpc",           "gpc",          "ugpu",          "virtual_sm",   "virtual_tpc",
+      "virtual_cpc",   "virtual_gpc",  "virtual_ugpu",  "trap_gpc_local_cga_id", "trap_cga_cta_id",
+      "cpc_cga_id",    "cpc_cga_rank", "cpc_cga_size",  "cpc_cga_x",    "cpc_cga_y",
+      "cpc_cga_z",     "gpc_cga_id",   "gpc_cga_rank",  "gpc_cga_size", "gpc_cga_x",
+      "gpc_cga_y",     "gpc_cga_z",    "ugpu_cga_id",   "ugpu_cga_rank", "ugpu_cga_size",
+      "ugpu_cga_x",    "ugpu_cga_y",   "ugpu_cga_z",    "gpu_cga_id",   "gpu_cga_rank",
+      "gpu_cga_size",  "gpu_cga_x",    "gpu_cga_y",     "gpu_cga_z"};
   return kNames[static_cast<std::size_t>(special)];
 }
 

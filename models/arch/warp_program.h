@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,8 +58,52 @@ enum class SpecialRegister : std::uint8_t {
   task_id,           // of the operation
   queue_position,    // of a queue task; 0 for a grid
   cga_memory,        // address of the CGA's linear memory (CWD-22), 64 bits; kNoCgaMemory: it has none
+
+  // Where it runs (CWD-45): by place in the machine, and among the parts that the TPC enable table leaves usable.
+  tpc,           // in its GPC
+  cpc,           // in its GPC
+  gpc,           //
+  ugpu,          //
+  virtual_sm,    // kNoVirtual, here and below: the TPC has been switched off since
+  virtual_tpc,   // in its GPC
+  virtual_cpc,   // in its GPC
+  virtual_gpc,   // GPCs with most usable TPCs first
+  virtual_ugpu,  //
+
+  // For handlers of errors that are a CGA's (CGA-08): of the last one on this SM; kNoLocalCgaId before the first.
+  trap_gpc_local_cga_id,
+  trap_cga_cta_id,  // of the CTA that made the access
+
+  // Of each level of CGAs, CgaLevel by CgaLevel: kCgaRegisters of each. A CTA is a CGA of its own where there is none.
+  cpc_cga_id,    // linear, in the grid of CGAs of that level; 64 bits
+  cpc_cga_rank,  // linear id of the CTA in it
+  cpc_cga_size,  // CTAs
+  cpc_cga_x,     // extents
+  cpc_cga_y,
+  cpc_cga_z,
+  gpc_cga_id,
+  gpc_cga_rank,
+  gpc_cga_size,
+  gpc_cga_x,
+  gpc_cga_y,
+  gpc_cga_z,
+  ugpu_cga_id,
+  ugpu_cga_rank,
+  ugpu_cga_size,
+  ugpu_cga_x,
+  ugpu_cga_y,
+  ugpu_cga_z,
+  gpu_cga_id,
+  gpu_cga_rank,
+  gpu_cga_size,
+  gpu_cga_x,
+  gpu_cga_y,
+  gpu_cga_z,
 };
-constexpr std::size_t kSpecialRegisters = 24;
+constexpr std::size_t kCgaRegisters = 6;
+constexpr std::size_t kSpecialRegisters =
+    static_cast<std::size_t>(SpecialRegister::cpc_cga_id) + kCgaLevels * kCgaRegisters;
+constexpr std::uint32_t kNoVirtual = ~std::uint32_t{0};
 constexpr std::uint32_t kNoLocalCgaId = ~std::uint32_t{0};
 constexpr std::uint64_t kNoCgaMemory = ~std::uint64_t{0};
 // "clock", "gpc_local_cga_id"
@@ -128,6 +173,7 @@ struct Operation {
   std::uint16_t destination = kNoRegister;  // first register written: max(1, width / 4) of them; zero-extended
   std::uint32_t count = 1;                  // compute: instructions; async_wait: groups; barrier: threads
   std::uint32_t barrier = 0;
+  std::optional<CgaLevel> cga_level;  // cluster_arrive, cluster_wait: whose barrier; none: that of the innermost CGA
   std::uint32_t latency = 0;  // compute: cycles to the result beside the unit's own; usually 0
   SpecialRegister special = SpecialRegister::clock;
   MatmulTile tile;

@@ -12,11 +12,13 @@ using arch::ClusterShape;
 namespace {
 
 // The outermost CGA takes a barrier of the GPU.
-bool gpu_level(const ClusterShape& cluster) {
-  return cluster.any() && static_cast<std::size_t>(cluster.outermost()) >= static_cast<std::size_t>(CgaLevel::ugpu);
-}
-
 }  // namespace
+
+std::uint32_t wide_barriers(const ClusterShape& cluster, std::uint32_t size) {
+  if (!cluster.any() || cluster.outermost() < CgaLevel::ugpu) return 0;
+  if (cluster.outermost() == CgaLevel::ugpu || !cluster.has(CgaLevel::ugpu)) return 1;
+  return 1 + static_cast<std::uint32_t>(cluster.size(size).count() / cluster.of(CgaLevel::ugpu).count());
+}
 
 SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_index, std::uint64_t units) {
   const auto size = [&](arch::CgaLevel level) {
@@ -132,8 +134,8 @@ WaitReason ClusterRoom::limit(const TaskEntry& entry, std::uint32_t size, std::u
     units = std::min<std::uint64_t>(units, ledger_.memory_slots(entry.task.subcontext));
     if (units == 0) return WaitReason::memory_slot;
   }
-  if (gpu_level(cluster)) {
-    units = std::min<std::uint64_t>(units, ledger_.gpu_barriers());
+  if (const std::uint32_t barriers = wide_barriers(cluster, size); barriers > 0) {
+    units = std::min<std::uint64_t>(units, ledger_.gpu_barriers() / barriers);
     if (units == 0) return WaitReason::gpu_barrier;
   }
   return WaitReason::none;
@@ -177,7 +179,8 @@ WaitReason ClusterRoom::why_no_home(const TaskEntry& entry, std::uint32_t size,
   const std::uint64_t gpc_ctas = gpc_cga_shape_for(entry.task.cluster, size).ctas;
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
     if (on_gpc(entry, size, g) > 0 || free_on(g, slots).for_one(entry) < gpc_ctas) continue;
-    return ledger_.gpc_cgas(g) == 0 ? WaitReason::cga_ids : WaitReason::flush;
+    if (ledger_.gpc_cgas(g) > 0) return WaitReason::flush;
+    return ledger_.lacks_sm_slot(g) ? WaitReason::cga_slots : WaitReason::cga_ids;
   }
   return WaitReason::free_slots;
 }

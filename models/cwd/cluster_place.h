@@ -19,6 +19,9 @@ namespace heddle::cwd {
 // all other CGAs are placed by a ClusterSession.
 inline bool is_domain_wide(const arch::ClusterShape& shape) { return shape.any() && !shape.has(arch::CgaLevel::gpc); }
 
+// Barriers of the GPU that an outermost CGA of that size takes: every GPU_CGA and uGPU_CGA has one (CWD-09).
+std::uint32_t wide_barriers(const arch::ClusterShape& cluster, std::uint32_t size);
+
 // What a session is asked for by a grid of such CGAs, well formed (arch::why_malformed) and with the outermost CGA of
 // that size (ClusterShape::size). Of domain-wide CGAs, the request says nothing but `units`, and there is no GPC_CGA.
 SessionRequest request_for(const arch::ClusterShape& shape, std::uint32_t size_index, std::uint64_t units);

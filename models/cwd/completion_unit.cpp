@@ -5,13 +5,14 @@
 namespace heddle::cwd {
 
 CompletionUnit::CompletionUnit(const CwdContext& context, TaskTable& table, MachineLedger& machine,
-                               SubcontextPartition& partition, TaskControl& tasks, TaskArbiter& arbiter)
+                               SubcontextPartition& partition, TaskControl& tasks, TaskArbiter& arbiter, PartMap& parts)
     : context_(context),
       table_(table),
       machine_(machine),
       partition_(partition),
       tasks_(tasks),
       arbiter_(arbiter),
+      parts_(parts),
       stats_(context.observation.stats, context.stat_prefix) {}
 
 void CompletionUnit::on_complete(const protocol::CompletePacket& complete, std::uint32_t gpc) {
@@ -25,6 +26,7 @@ void CompletionUnit::on_complete(const protocol::CompletePacket& complete, std::
     partition_.complete(entry.task, live.tpc_of(sm_ids[bit]));
   });
   if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);
+  if (complete.cga_slots != 0) machine_.cgas().give_sm_slots(gpc, complete.cga_slots);
   if (complete.tracked) machine_.cgas().complete(complete.sequence, count);
   entry.completed += count;
   stats_.ctas.add(count);
@@ -75,6 +77,7 @@ void CompletionUnit::on_tpc_enable(const protocol::TpcEnablePacket& control, std
   const std::uint32_t tpc = live.first_tpc(control.gpc) + control.tpc;
   if (live.enabled(tpc) == control.enabled) return;
   live.enable(tpc, control.enabled);
+  parts_.announce(live);
   machine_.pools_freed();
   context_.progress();
   if (control.enabled) machine_.freed();

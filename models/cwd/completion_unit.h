@@ -7,6 +7,7 @@
 
 #include "cwd/cwd_context.h"
 #include "cwd/machine_ledger.h"
+#include "cwd/part_map.h"
 #include "cwd/subcontext_partition.h"
 #include "cwd/task_arbiter.h"
 #include "cwd/task_control.h"
@@ -19,7 +20,7 @@ namespace heddle::cwd {
 class CompletionUnit final : private EventHandler {
  public:
   CompletionUnit(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
-                 TaskControl& tasks, TaskArbiter& arbiter);
+                 TaskControl& tasks, TaskArbiter& arbiter, PartMap& parts);
 
   void on_complete(const protocol::CompletePacket& complete, std::uint32_t gpc);
   void on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc);
@@ -54,6 +55,7 @@ class CompletionUnit final : private EventHandler {
   SubcontextPartition& partition_;
   TaskControl& tasks_;
   TaskArbiter& arbiter_;
+  PartMap& parts_;
   std::vector<Preload> preloads_;  // that end
   CompletionStats stats_;
 };

@@ -25,6 +25,9 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       host_answer_out("host_answer_out", domain, params.done_distance, kUnlimitedCredits),  // one for each query
       query_in("query_in"),
       answer_out("answer_out", domain, params.nearest_gpc(), kUnlimitedCredits),  // one for each query
+      barrier_in("barrier_in"),
+      barrier_out("barrier_out", domain, params.nearest_gpc(), kUnlimitedCredits),  // a release per report at most
+      part_out("part_out", domain, params.nearest_gpc(), kUnlimitedCredits),        // taken in at once
       params_(params),
       context_(domain, this->name(), path, params_, topology),
       sm_priority_(params.sm_priority.resolve(topology.sms(), "cwd.sm_priority")),
@@ -42,7 +45,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       partition_(context_, sm_capacity, sm_priority_, gpc_limits.cgas(), machine_.live()),
       waits_(context_, params.table_slots + params.evicted_tasks,
              [this](std::uint32_t slot) { return context_.observation.labels.of(table_.at(slot).runs_as()); }),
-      launcher_(context_, table_, machine_, partition_, {launch_out, local_out, abort_out}),
+      barriers_(context_, barrier_out),
+      launcher_(context_, table_, machine_, partition_, barriers_, {launch_out, local_out, abort_out}),
       room_(topology, machine_.cgas(), params.session_limit),
       session_(context_, table_, partition_, launcher_, room_, *plain_, *policies_.domain, sm_priority_,
                sm_capacity[arch::Resource::ctas], {session_out_, snapshot_out_}),
@@ -50,7 +54,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       eviction_(context_, table_, machine_, waits_, session_, arbiter_, task_in, evicted_out),
       tasks_(context_, {table_, machine_, partition_, waits_, launcher_, session_, arbiter_, eviction_},
              {task_in, done_out, idle_out}, sm_capacity, gpc_limits.cgas()),
-      completions_(context_, table_, machine_, partition_, tasks_, arbiter_),
+      parts_(context_, part_out),
+      completions_(context_, table_, machine_, partition_, tasks_, arbiter_, parts_),
       occupancy_(context_, sm_capacity, gpc_limits.cgas(), machine_.live(), partition_, {host_answer_out, answer_out}) {
   make_gpc_sockets();
   connect_parts();
@@ -80,6 +85,7 @@ void Cwd::make_gpc_sockets() {
   per_gpc(complete_in, from_gpc);
   per_gpc(cga_in, from_gpc);
   per_gpc(shared_in, from_gpc);
+  per_gpc(barrier_in, from_gpc);
   per_gpc(mask_in_, [](std::uint32_t) { return Cycle{0}; });
   query_in.init(context_.topology.sms(), [this](const char* socket, std::size_t) {
     return new PacketIn<protocol::OccupancyQueryPacket>(socket, domain_, 0);
@@ -97,6 +103,7 @@ void Cwd::connect_parts() {
     complete_in[g].on_packet<CompletionUnit, &CompletionUnit::on_complete>(completions_, g);
     cga_in[g].on_packet<CompletionUnit, &CompletionUnit::on_cga_complete>(completions_, g);
     shared_in[g].on_packet<CompletionUnit, &CompletionUnit::on_shared_release>(completions_, g);
+    barrier_in[g].on_packet<BarrierRoot, &BarrierRoot::on_report>(barriers_, g);
     mask_in_[g].on_packet<LaunchSession, &LaunchSession::on_masks>(session_, g);
   }
   host_query_in.on_packet<OccupancyUnit, &OccupancyUnit::on_host_query>(occupancy_);
@@ -135,9 +142,11 @@ void Cwd::reset() {
   machine_.reset();
   partition_.reset();
   waits_.reset();
+  barriers_.reset();
   launcher_.reset();
   session_.reset();
   arbiter_.reset();
+  parts_.reset();
   completions_.reset();
   occupancy_.reset();
 }

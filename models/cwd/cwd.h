@@ -14,6 +14,7 @@
 #include "arch/topology.h"
 #include "common/block.h"
 #include "common/packet_socket.h"
+#include "cwd/barrier_root.h"
 #include "cwd/completion_unit.h"
 #include "cwd/cwd_context.h"
 #include "cwd/cwd_params.h"
@@ -21,6 +22,7 @@
 #include "cwd/launcher.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/occupancy_unit.h"
+#include "cwd/part_map.h"
 #include "cwd/subcontext_partition.h"
 #include "cwd/task_arbiter.h"
 #include "cwd/task_control.h"
@@ -55,6 +57,9 @@ class Cwd : public Block {
   PacketOut<protocol::OccupancyAnswerPacket> host_answer_out;
   sc_core::sc_vector<PacketIn<protocol::OccupancyQueryPacket>> query_in;  // by SM id
   PacketOut<protocol::OccupancyAnswerPacket> answer_out;                  // link = SM id
+  sc_core::sc_vector<PacketIn<protocol::BarrierReportPacket>> barrier_in;  // one per GPC
+  PacketOut<protocol::BarrierReleasePacket> barrier_out;                  // link = GPC
+  PacketOut<protocol::PartPacket> part_out;                               // link = GPC
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {
@@ -73,7 +78,10 @@ class Cwd : public Block {
   bool quiescent() const;
   void check_idle() override;
   void reset() override;
-  void collect_waits(WaitGraph& graph) const override { tasks_.collect_waits(graph); }
+  void collect_waits(WaitGraph& graph) const override {
+    tasks_.collect_waits(graph);
+    barriers_.collect_waits(graph);
+  }
 
  private:
   void on_event(std::uint32_t, std::uint64_t) override {}
@@ -100,12 +108,14 @@ class Cwd : public Block {
   MachineLedger machine_;
   SubcontextPartition partition_;
   WaitLog waits_;
+  BarrierRoot barriers_;
   Launcher launcher_;
   ClusterRoom room_;
   LaunchSession session_;
   TaskArbiter arbiter_;
   TaskEviction eviction_;
   TaskControl tasks_;
+  PartMap parts_;
   CompletionUnit completions_;
   OccupancyUnit occupancy_;
 };

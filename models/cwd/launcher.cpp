@@ -14,11 +14,12 @@ std::uint32_t lanes(const CwdContext& context) { return context.params.central_r
 }  // namespace
 
 Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
-                   const GpcLinks& links)
+                   BarrierRoot& barriers, const GpcLinks& links)
     : context_(context),
       table_(table),
       machine_(machine),
       partition_(partition),
+      barriers_(barriers),
       links_(links),
       bits_(context.params, context.topology),
       port_(lanes(context), context.timebase.mode() == TimingMode::at ? context.params.cta_commits : 0),
@@ -62,7 +63,32 @@ protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_
   return packet;
 }
 
-void Launcher::launch(const Placement& placement) { push_levels(placement, order_.sequence, std::nullopt); }
+void Launcher::launch(const Placement& placement) { push_levels(placement, order_.sequence, std::nullopt, {}); }
+
+// An outermost CGA takes what it needs beside free slots, and its barriers learn how many CTAs they are for.
+CgaLedger::Taken Launcher::open_cga(const TaskEntry& entry, std::uint64_t sequence, std::uint64_t parts) {
+  const arch::ClusterShape& cluster = entry.task.cluster;
+  CgaLedger::Taken taken = machine_.cgas().open(sequence, entry.task.subcontext, wide_barriers(cluster, order_.size),
+                                                cluster.linear_memory, parts);
+  for (std::size_t i = 0; i < taken.barriers.size(); ++i) {
+    const arch::CgaLevel level = i == 0 ? cluster.outermost() : arch::CgaLevel::ugpu;
+    const std::uint64_t ctas = i == 0 ? entry.unit_ctas(order_.size) : cluster.of(level).count();
+    barriers_.open(taken.barriers[i], level, entry.runs_as(), sequence, ctas);
+  }
+  return taken;
+}
+
+// The barriers of the nth GPC_CGA of the CGA that is being launched.
+protocol::WideBarriers Launcher::barriers_of(const arch::ClusterShape& cluster, std::uint32_t nth) const {
+  protocol::WideBarriers result;
+  const std::vector<protocol::BarrierSlot>& slots = open_cga_->taken.barriers;
+  if (slots.empty()) return result;
+  (cluster.outermost() == arch::CgaLevel::ugpu ? result.ugpu : result.gpu) = slots.front();
+  if (slots.size() == 1) return result;
+  const std::uint64_t in_ugpu = cluster.of(arch::CgaLevel::ugpu).count() / cluster.of(arch::CgaLevel::gpc).count();
+  result.ugpu = slots[1 + nth / in_ugpu];
+  return result;
+}
 
 // GPU_CGAs (or uGPU_CGAs) of CTAs, one after another.
 void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
@@ -70,17 +96,17 @@ void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
   const std::uint64_t ctas = entry.unit_ctas(order_.size);
   for (std::size_t unit = 0; unit < cgas.size(); ++unit) {
     const std::uint64_t sequence = order_.sequence + unit;
-    const std::optional<protocol::CgaMemorySlot> memory_slot =
-        machine_.cgas().open(sequence, entry.task.subcontext, true, entry.task.cluster.linear_memory, ctas);
+    open_cga_ = OpenCga{unit, open_cga(entry, sequence, ctas), 0};
     HEDDLE_CHECK(cgas[unit].placement.ctas == ctas, "a CGA of CTAs was placed in part");
-    push_levels(cgas[unit].placement, sequence, memory_slot);
+    push_levels(cgas[unit].placement, sequence, open_cga_->taken.memory_slot, barriers_of(entry.task.cluster, 0));
     stats_.cgas.add();
   }
 }
 
 // CTAs that were placed level by level, over all GPCs.
 void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
-                           std::optional<protocol::CgaMemorySlot> memory_slot) {
+                           std::optional<protocol::CgaMemorySlot> memory_slot,
+                           const protocol::WideBarriers& barriers) {
   const TaskEntry& entry = table_.at(order_.slot);
   std::uint64_t left = placement.ctas;
   for (const LevelMask& level : placement.levels) {
@@ -89,6 +115,7 @@ void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
       protocol::LaunchPacket packet = packet_for(entry, g);
       packet.sequence = sequence;
       packet.memory_slot = memory_slot;
+      packet.barriers = barriers;
       packet.sm_mask = level.mask[g];
       left -= bits::count(level.mask[g]);
       packet.last = left == 0;
@@ -104,12 +131,10 @@ void Launcher::launch(const CgaMasks& cga) {
   const std::uint64_t sequence = order_.sequence + cga.unit;
   const std::uint32_t ctas = gpc_cga_shape_for(cluster, order_.size).ctas;
   if (!open_cga_.has_value() || cga.unit != open_cga_->unit) {
-    const bool gpu_level = cluster.outermost() != arch::CgaLevel::gpc;
-    const std::uint64_t parts = entry.unit_ctas(order_.size) / ctas;
-    open_cga_ = OpenCga{cga.unit,
-                        machine_.cgas().open(sequence, entry.task.subcontext, gpu_level, cluster.linear_memory, parts)};
+    open_cga_ = OpenCga{cga.unit, open_cga(entry, sequence, entry.unit_ctas(order_.size) / ctas), 0};
     stats_.cgas.add();
   }
+  const protocol::WideBarriers barriers = barriers_of(cluster, open_cga_->launched++);
   machine_.cgas().take_gpc_cga(cga.gpc);
   --entry.room.at(order_.size, cga.gpc);
   ++entry.open_cgas;
@@ -120,7 +145,8 @@ void Launcher::launch(const CgaMasks& cga) {
   for (std::size_t first = 0; first < cga.masks.size(); first += most) {
     protocol::LaunchPacket packet = packet_for(entry, cga.gpc);
     packet.sequence = sequence;
-    packet.memory_slot = open_cga_->memory_slot;
+    packet.memory_slot = open_cga_->taken.memory_slot;
+    packet.barriers = barriers;
     packet.cga_ctas = ctas;
     packet.cga_first = first == 0;
     const std::size_t count = std::min(most, cga.masks.size() - first);

@@ -10,6 +10,7 @@
 
 #include "common/packet_port.h"
 #include "common/stage_clock.h"
+#include "cwd/barrier_root.h"
 #include "cwd/cluster_session.h"
 #include "cwd/cwd_context.h"
 #include "cwd/lake_fill.h"
@@ -99,7 +100,7 @@ struct LaunchOrder {
 class Launcher final : private EventHandler {
  public:
   Launcher(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
-           const GpcLinks& links);
+           BarrierRoot& barriers, const GpcLinks& links);
 
   // A buffer for the packets of a session is free. on_buffer_free() is called when one becomes free.
   bool has_buffer() const { return buffers_.size() < context_.params.mask_buffers; }
@@ -149,14 +150,17 @@ class Launcher final : private EventHandler {
   // The outermost CGA whose GPC_CGAs are being launched.
   struct OpenCga {
     std::uint64_t unit = 0;  // its number in the session
-    std::optional<protocol::CgaMemorySlot> memory_slot;
+    CgaLedger::Taken taken;
+    std::uint32_t launched = 0;  // GPC_CGAs of it
   };
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return context_.name; }
   protocol::LaunchPacket packet_for(const TaskEntry& entry, std::uint32_t gpc) const;
+  CgaLedger::Taken open_cga(const TaskEntry& entry, std::uint64_t sequence, std::uint64_t parts);
+  protocol::WideBarriers barriers_of(const arch::ClusterShape& cluster, std::uint32_t nth) const;
   void push_levels(const Placement& placement, std::uint64_t sequence,
-                   std::optional<protocol::CgaMemorySlot> memory_slot);
+                   std::optional<protocol::CgaMemorySlot> memory_slot, const protocol::WideBarriers& barriers);
   void push(protocol::LaunchPacket& packet, std::uint32_t gpc);
   void push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc);
   void push_item(LaunchItem&& item);
@@ -175,6 +179,7 @@ class Launcher final : private EventHandler {
   TaskTable& table_;
   MachineLedger& machine_;
   SubcontextPartition& partition_;
+  BarrierRoot& barriers_;
   const GpcLinks links_;
   const LaunchBits bits_;
   std::vector<Cycle> extra_distance_;  // by GPC: beyond the nearest one's

@@ -3,18 +3,22 @@
 #include <algorithm>
 
 #include "arch/task_record.h"
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle::cwd {
 
-CgaLedger::CgaLedger(std::uint32_t gpcs, const CgaLimits& limits)
-    : limits_(limits), gpc_left_(gpcs), memory_left_(arch::kSubcontexts) {
+CgaLedger::CgaLedger(const std::vector<std::uint32_t>& sms, const CgaLimits& limits)
+    : limits_(limits), gpc_left_(sms.size()), memory_left_(arch::kSubcontexts) {
+  for (const std::uint32_t count : sms) sm_slots_left_.emplace_back(count);
   reset();
 }
 
 void CgaLedger::reset() {
-  std::fill(gpc_left_.begin(), gpc_left_.end(), std::min(limits_.ids, limits_.barriers));
-  gpu_barriers_left_ = limits_.gpu_barriers;
+  std::fill(gpc_left_.begin(), gpc_left_.end(), per_gpc());
+  for (std::vector<std::uint32_t>& left : sm_slots_left_) std::fill(left.begin(), left.end(), limits_.sm_slots);
+  gpu_barriers_left_.clear();
+  for (std::uint32_t slot = limits_.gpu_barriers; slot-- > 0;) gpu_barriers_left_.emplace_back(slot);
   open_.clear();
   for (std::vector<protocol::CgaMemorySlot>& slots : memory_left_) {
     slots.clear();
@@ -22,35 +26,45 @@ void CgaLedger::reset() {
   }
 }
 
-std::optional<protocol::CgaMemorySlot> CgaLedger::open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level,
-                                                       bool linear_memory, std::uint64_t parts) {
-  if (!gpu_level && !linear_memory) return std::nullopt;
-  Open entry;
-  entry.subcontext = subcontext;
-  entry.gpu_level = gpu_level;
-  entry.parts = parts;
-  if (gpu_level) {
-    HEDDLE_CHECK(gpu_barriers_left_ > 0, "a GPU_CGA was started without a barrier for it");
-    --gpu_barriers_left_;
+CgaLedger::Taken CgaLedger::open(std::uint64_t sequence, std::uint32_t subcontext, std::uint32_t barriers,
+                                 bool linear_memory, std::uint64_t parts) {
+  Taken taken;
+  if (barriers == 0 && !linear_memory) return taken;
+  HEDDLE_CHECK(gpu_barriers_left_.size() >= barriers, "a GPU_CGA was started without a barrier for it");
+  for (std::uint32_t i = 0; i < barriers; ++i) {
+    taken.barriers.push_back(gpu_barriers_left_.back());
+    gpu_barriers_left_.pop_back();
   }
   if (linear_memory) {
     std::vector<protocol::CgaMemorySlot>& slots = memory_left_[subcontext];
     HEDDLE_CHECK(!slots.empty(), "a CGA was started without a CGA memory slot");
-    entry.memory_slot = slots.back();
+    taken.memory_slot = slots.back();
     slots.pop_back();
   }
-  HEDDLE_CHECK(open_.emplace(sequence, entry).second, "a CGA sequence number was used twice");
-  return entry.memory_slot;
+  HEDDLE_CHECK(open_.emplace(sequence, Open{subcontext, taken, parts}).second, "a CGA sequence number was used twice");
+  return taken;
 }
 
 void CgaLedger::take_gpc_cga(std::uint32_t gpc) {
   HEDDLE_CHECK(gpc_left_[gpc] > 0, "a CGA was started on a GPC without an id or a barrier slot for it");
   --gpc_left_[gpc];
+  for (std::uint32_t& left : sm_slots_left_[gpc]) {
+    HEDDLE_CHECK(left > 0, "a CGA was started on a GPC one of whose SMs has no sm_cga_slot for it");
+    --left;
+  }
 }
 
 void CgaLedger::give_gpc_cga(std::uint32_t gpc) {
-  HEDDLE_CHECK(gpc_left_[gpc] < std::min(limits_.ids, limits_.barriers), "a GPC completed a CGA that it never had");
+  HEDDLE_CHECK(gpc_left_[gpc] < per_gpc(), "a GPC completed a CGA that it never had");
   ++gpc_left_[gpc];
+}
+
+void CgaLedger::give_sm_slots(std::uint32_t gpc, std::uint64_t sms) {
+  std::vector<std::uint32_t>& left = sm_slots_left_[gpc];
+  bits::for_each(sms, [&](std::uint32_t sm) {
+    HEDDLE_CHECK(sm < left.size() && left[sm] < limits_.sm_slots, "an SM gave an sm_cga_slot back that nobody had");
+    ++left[sm];
+  });
 }
 
 bool CgaLedger::complete(std::uint64_t sequence, std::uint64_t parts) {
@@ -60,16 +74,20 @@ bool CgaLedger::complete(std::uint64_t sequence, std::uint64_t parts) {
   HEDDLE_CHECK(entry.parts >= parts, "more of a CGA completed than was started");
   entry.parts -= parts;
   if (entry.parts > 0) return false;
-  if (entry.gpu_level) ++gpu_barriers_left_;
-  if (entry.memory_slot) memory_left_[entry.subcontext].push_back(*entry.memory_slot);
+  const Taken& taken = entry.taken;
+  gpu_barriers_left_.insert(gpu_barriers_left_.end(), taken.barriers.rbegin(), taken.barriers.rend());
+  if (taken.memory_slot) memory_left_[entry.subcontext].push_back(*taken.memory_slot);
   open_.erase(found);
   return true;
 }
 
 bool CgaLedger::empty() const {
-  const std::uint32_t per_gpc = std::min(limits_.ids, limits_.barriers);
-  return open_.empty() && gpu_barriers_left_ == limits_.gpu_barriers &&
-         std::all_of(gpc_left_.begin(), gpc_left_.end(), [&](std::uint32_t n) { return n == per_gpc; }) &&
+  const auto all_left = [this](const std::vector<std::uint32_t>& sms) {
+    return std::all_of(sms.begin(), sms.end(), [this](std::uint32_t left) { return left == limits_.sm_slots; });
+  };
+  return open_.empty() && gpu_barriers_left_.size() == limits_.gpu_barriers &&
+         std::all_of(gpc_left_.begin(), gpc_left_.end(), [this](std::uint32_t n) { return n == per_gpc(); }) &&
+         std::all_of(sm_slots_left_.begin(), sm_slots_left_.end(), all_left) &&
          std::all_of(memory_left_.begin(), memory_left_.end(), [&](const std::vector<protocol::CgaMemorySlot>& slots) {
            return slots.size() == limits_.memory_slots;
          });

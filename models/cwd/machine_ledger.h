@@ -2,6 +2,7 @@
 // the pools of the GPCs (TSK-04), and what CGAs take besides (CWD-19). What subcontexts hold is the partition's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -12,34 +13,45 @@
 
 namespace heddle::cwd {
 
-// What CGAs take besides free slots: ids and barrier slots of their GPC, barriers of GPU_CGAs, CGA memory slots
-// (CWD-19, CWD-22). A session asks what is left before it begins and takes it when its CGAs are accepted: nothing of a
+// What CGAs take besides free slots: ids and barrier slots of their GPC, an sm_cga_slot on each of its SMs (CWD-01),
+// barriers of GPU_CGAs, CGA memory slots (CWD-19, CWD-22). A session asks what is left before it begins and takes it when its CGAs are accepted: nothing of a
 // CGA starts before all that it needs is reserved.
 struct CgaLimits {
   std::uint32_t ids = 256;          // gpc_local_cga_ids of a GPC
   std::uint32_t barriers = 256;     // barrier slots of a GPC
+  std::uint32_t sm_slots = 256;     // sm_cga_slots of an SM
   std::uint32_t gpu_barriers = 16;  // barriers of GPU_CGAs and uGPU_CGAs
   std::uint32_t memory_slots = 16;  // CGA memory slots of each subcontext
 };
 
 class CgaLedger {
  public:
-  CgaLedger(std::uint32_t gpcs, const CgaLimits& limits);
+  // `sms`: of each GPC.
+  CgaLedger(const std::vector<std::uint32_t>& sms, const CgaLimits& limits);
 
-  // GPC_CGAs that can still get an id and a barrier slot on the GPC.
-  std::uint32_t gpc_cgas(std::uint32_t gpc) const { return gpc_left_[gpc]; }
-  std::uint32_t gpu_barriers() const { return gpu_barriers_left_; }
+  // GPC_CGAs that can still get what they need of the GPC: an id, a barrier slot, and an sm_cga_slot on every SM.
+  std::uint32_t gpc_cgas(std::uint32_t gpc) const { return std::min(gpc_left_[gpc], sm_slots(gpc)); }
+  // It is an sm_cga_slot that they lack.
+  bool lacks_sm_slot(std::uint32_t gpc) const { return sm_slots(gpc) == 0; }
+  std::uint32_t gpu_barriers() const { return static_cast<std::uint32_t>(gpu_barriers_left_.size()); }
   std::uint32_t memory_slots(std::uint32_t subcontext) const {
     return static_cast<std::uint32_t>(memory_left_[subcontext].size());
   }
 
-  // An outermost CGA is accepted. `parts`: the GPC_CGAs (or, without that level, the CTAs) that must complete before
-  // what it takes here comes back. Returns its memory slot, if it takes one.
-  std::optional<protocol::CgaMemorySlot> open(std::uint64_t sequence, std::uint32_t subcontext, bool gpu_level,
-                                              bool linear_memory, std::uint64_t parts);
+  // What an outermost CGA has taken.
+  struct Taken {
+    std::optional<protocol::CgaMemorySlot> memory_slot;
+    std::vector<protocol::BarrierSlot> barriers;  // its own, then those of the uGPU_CGAs that it consists of
+  };
+  // An outermost CGA is accepted. `barriers`: of the GPU that it takes. `parts`: the GPC_CGAs (or, without that level,
+  // the CTAs) that must complete before what it takes here comes back.
+  Taken open(std::uint64_t sequence, std::uint32_t subcontext, std::uint32_t barriers, bool linear_memory,
+             std::uint64_t parts);
   void take_gpc_cga(std::uint32_t gpc);
   // cga_complete of a GPC_CGA.
   void give_gpc_cga(std::uint32_t gpc);
+  // SMs of the GPC have an sm_cga_slot more.
+  void give_sm_slots(std::uint32_t gpc, std::uint64_t sms);
   // Parts of the outermost CGA have completed; true if that made something free.
   bool complete(std::uint64_t sequence, std::uint64_t parts);
 
@@ -49,14 +61,21 @@ class CgaLedger {
  private:
   struct Open {
     std::uint32_t subcontext = 0;
-    std::optional<protocol::CgaMemorySlot> memory_slot;
-    bool gpu_level = false;
+    Taken taken;
     std::uint64_t parts = 0;
   };
+  std::uint32_t per_gpc() const { return std::min(limits_.ids, limits_.barriers); }
+  // sm_cga_slots that are left on the SM of the GPC that has fewest. They are free before the id is: where there are as
+  // many, they are not what a CGA lacks.
+  std::uint32_t sm_slots(std::uint32_t gpc) const {
+    if (limits_.sm_slots >= per_gpc()) return gpc_left_[gpc];
+    return *std::min_element(sm_slots_left_[gpc].begin(), sm_slots_left_[gpc].end());
+  }
 
   CgaLimits limits_;
   std::vector<std::uint32_t> gpc_left_;
-  std::uint32_t gpu_barriers_left_ = 0;
+  std::vector<std::vector<std::uint32_t>> sm_slots_left_;  // by GPC and SM of it
+  std::vector<protocol::BarrierSlot> gpu_barriers_left_;   // the last one is given next
   std::vector<std::vector<protocol::CgaMemorySlot>>
       memory_left_;                               // by subcontext: free slots, the last one is given next
   std::unordered_map<std::uint64_t, Open> open_;  // by sequence number: those that took something
@@ -121,9 +140,10 @@ class GpcPools {
 struct GpcCgaLimits {
   std::uint32_t ids = 256;
   std::uint32_t barriers = 256;
+  std::uint32_t sm_slots = 256;  // of each of its SMs
 
   // GPC_CGAs that a GPC can hold at a time.
-  std::uint32_t cgas() const { return ids < barriers ? ids : barriers; }
+  std::uint32_t cgas() const { return std::min({ids, barriers, sm_slots}); }
 };
 
 class MachineLedger {
@@ -132,7 +152,8 @@ class MachineLedger {
                 const GpcCgaLimits& limits)
       : live_(sm_capacity, topology, params.table_slots + params.evicted_tasks),
         pools_(topology.gpcs(), params.pending_pool, params.active_pool),
-        cgas_(topology.gpcs(), {limits.ids, limits.barriers, params.gpu_cga_barriers, params.memory_slots}) {}
+        cgas_(topology.sms_per_gpc(),
+              {limits.ids, limits.barriers, limits.sm_slots, params.gpu_cga_barriers, params.memory_slots}) {}
 
   LiveModel& live() { return live_; }
   const LiveModel& live() const { return live_; }

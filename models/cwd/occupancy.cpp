@@ -172,8 +172,8 @@ Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std:
 Occupancy EmptyMachine::occupancy(const arch::ResourceVector& need, const ClusterShape& cluster, std::uint32_t size,
                                   bool local_memory) {
   std::uint64_t units = std::numeric_limits<std::uint64_t>::max();
-  if (cluster.any() && cluster.outermost() > CgaLevel::gpc) {
-    units = std::min<std::uint64_t>(units, params_.gpu_cga_barriers);
+  if (const std::uint32_t barriers = wide_barriers(cluster, size); barriers > 0) {
+    units = std::min<std::uint64_t>(units, params_.gpu_cga_barriers / barriers);
   }
   if (cluster.linear_memory) units = std::min<std::uint64_t>(units, params_.memory_slots);
   Occupancy result = fill(room_for(need, local_memory), cluster, size, units, cgas_per_gpc_);
@@ -213,8 +213,9 @@ std::string EmptyMachine::why_never_fits(const arch::ResourceVector& need, const
   if (room.per_sm == 0) return fmt::format("a CTA is larger than an SM: {}", room.why);
   if (!cluster.any()) return {};
   const char* name = arch::cga_name(cluster.outermost());
-  if (cluster.outermost() > CgaLevel::gpc && params_.gpu_cga_barriers == 0) {
-    return fmt::format("a {} takes a barrier of the GPU, and there is none (gpu_cga_barriers)", name);
+  if (const std::uint32_t barriers = wide_barriers(cluster, cluster.sizes() - 1); barriers > params_.gpu_cga_barriers) {
+    return fmt::format("a {} takes {} of the GPU, which has {} (gpu_cga_barriers)", name,
+                       count_text(barriers, "barrier"), params_.gpu_cga_barriers);
   }
   if (cluster.linear_memory && params_.memory_slots == 0) {
     return fmt::format("a {} with linear memory takes a CGA memory slot, and there is none (memory_slots)", name);

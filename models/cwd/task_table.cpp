@@ -113,9 +113,9 @@ void TaskTable::show_use() const {
 }
 
 const char* wait_key(WaitReason reason) {
-  static constexpr const char* kKeys[kWaitReasons] = {"none",        "free_slots",  "cga_ids", "flush",
-                                                      "gpu_barrier", "memory_slot", "credits", "local_memory",
-                                                      "behind",      "pool",        "evicted", "tpc_mask"};
+  static constexpr const char* kKeys[kWaitReasons] = {
+      "none",        "free_slots", "cga_ids",      "cga_slots", "flush", "gpu_barrier", "memory_slot",
+      "credits",     "local_memory", "behind", "pool",      "evicted", "tpc_mask"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -124,6 +124,7 @@ const char* wait_text(WaitReason reason) {
       "nothing",
       "no room: too few free slots",
       "no CGA id or barrier slot on a GPC with room",
+      "no sm_cga_slot on the SMs of a GPC with room",
       "its own CGAs are being flushed",
       "no GPU_CGA barrier",
       "no CGA memory slot",

@@ -172,6 +172,7 @@ enum class WaitReason : std::uint8_t {
   none,
   free_slots,    // no SM has room for a CTA, or no domain for a CGA
   cga_ids,       // no gpc_local_cga_id or barrier slot where there would be room
+  cga_slots,     // no sm_cga_slot on an SM of a GPC where there would be room (CWD-01)
   flush,         // the GPCs hold as many CGAs of the grid as they can; some of them are being flushed
   gpu_barrier,   // no barrier for a GPU_CGA
   memory_slot,   // no CGA memory slot (CWD-22)
@@ -182,7 +183,7 @@ enum class WaitReason : std::uint8_t {
   evicted,       // it has no slot of the task table (TSK-03)
   tpc_mask,      // no room on the TPCs that its subcontext may use (PRT-05)
 };
-constexpr std::size_t kWaitReasons = 12;
+constexpr std::size_t kWaitReasons = 13;
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
 const char* wait_key(WaitReason reason);
 const char* wait_text(WaitReason reason);

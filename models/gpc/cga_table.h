@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/address_map.h"
+#include "arch/topology.h"
 #include "common/bits.h"
 #include "common/cycle.h"
 #include "common/error.h"
@@ -144,24 +145,32 @@ class CtaSlots {
   // 1 … 64 slots.
   explicit CtaSlots(std::uint32_t slots) : all_(bits::below(slots)), free_(all_) {}
 
-  // The lowest free slot; there must be one.
-  std::uint32_t take() {
-    HEDDLE_CHECK(free_ != 0, "a CTA was launched on an SM whose CTA slots are all in use");
-    const std::uint32_t slot = bits::lowest(free_);
-    free_ = bits::without_lowest(free_);
+  // The lowest slot that is free by then; there must be one.
+  std::uint32_t take(Cycle when) {
+    std::uint64_t left = free_;
+    while (left != 0 && from_[bits::lowest(left)] > when) left = bits::without_lowest(left);
+    HEDDLE_CHECK(left != 0, "a CTA was launched on an SM whose CTA slots are all in use");
+    const std::uint32_t slot = bits::lowest(left);
+    free_ &= ~bits::one(slot);
     return slot;
   }
-  void give(std::uint32_t slot) {
+  // It is free from that cycle on, now or later.
+  void give(std::uint32_t slot, Cycle from) {
     const std::uint64_t bit = bits::one(slot);
     HEDDLE_CHECK((all_ & bit) != 0 && (free_ & bit) == 0, "a CTA slot was freed that is not in use");
     free_ |= bit;
+    from_[slot] = from;
   }
   std::uint32_t used() const { return bits::count(all_ & ~free_); }
-  void reset() { free_ = all_; }
+  void reset() {
+    free_ = all_;
+    from_.fill(0);
+  }
 
  private:
   std::uint64_t all_;
   std::uint64_t free_;
+  std::array<Cycle, 64> from_{};  // by slot
 };
 
 // A CGA is open from its first launch packet until its flush has ended.
@@ -179,9 +188,13 @@ class CgaTable {
     Cycle opened = 0;
     Cycle ended = 0;  // its last CTA has completed
     CgaBarrier barrier;
+    std::uint64_t slots = 0;                                // SMs of the GPC that hold an sm_cga_slot for it (CGA-11)
+    std::array<std::uint8_t, arch::kMaxSmsPerGpc> here{};  // CTAs of it that run, by SM of the GPC
   };
 
-  CgaTable(std::uint32_t ids, std::uint32_t barriers) : ids_(ids), barriers_(barriers), cgas_(ids) {}
+  // `sms`: of the GPC.
+  CgaTable(std::uint32_t ids, std::uint32_t barriers, std::uint32_t sms)
+      : ids_(ids), barriers_(barriers), all_sms_(bits::below(sms)), cgas_(ids) {}
 
   bool id_free() const { return ids_.any(); }
   bool barrier_free() const { return barriers_.any(); }
@@ -190,13 +203,16 @@ class CgaTable {
                        Cycle when) {
     const protocol::CgaId id(ids_.take());
     Cga& cga = cgas_[id];
-    cga = {slot, operation, sequence, opened_++, barriers_.take(), ctas, ctas, 0, when, 0, {}};
+    cga = {slot, operation, sequence, opened_++, barriers_.take(), ctas, ctas, 0, when, 0, {}, all_sms_, {}};
     cga.barrier.open(ctas);
     return id;
   }
-  void launch(std::uint32_t id, std::uint32_t ctas) {
+  // One CTA on each SM of the mask.
+  void launch(std::uint32_t id, std::uint64_t sms) {
     Cga& cga = cgas_[id];
+    const std::uint32_t ctas = bits::count(sms);
     HEDDLE_CHECK(ctas <= cga.waiting, "more CTAs were launched than a CGA has");
+    bits::for_each(sms, [&cga](std::uint32_t sm) { ++cga.here[sm]; });
     cga.waiting -= ctas;
     cga.live += ctas;
   }
@@ -205,13 +221,29 @@ class CgaTable {
     HEDDLE_CHECK(id < cgas_.size() && cgas_[id].live > 0, "a CTA was entered of a CGA that has none running");
     cgas_[id].barrier.enter(rank, when);
   }
-  // True if that was the last CTA of all: nothing of the CGA runs or will.
-  bool complete(std::uint32_t id, std::uint32_t rank, Cycle when) {
-    HEDDLE_CHECK(id < cgas_.size() && cgas_[id].live > 0, "a CTA completed of a CGA that has none running");
+  // What the completion of a CTA frees.
+  struct Completed {
+    bool last = false;        // of all: nothing of the CGA runs or will
+    std::uint64_t slots = 0;  // SMs whose sm_cga_slot is free
+  };
+  // A CTA of it on that SM of the GPC has completed. Its slot there is free if it was the last one there and all are
+  // known everywhere, so that none of the CGA comes there any more; all are free with the CGA's last CTA (CGA-11).
+  Completed complete(std::uint32_t id, std::uint32_t rank, std::uint32_t sm, Cycle when) {
+    HEDDLE_CHECK(id < cgas_.size() && cgas_[id].live > 0 && cgas_[id].here[sm] > 0,
+                 "a CTA completed of a CGA that has none running");
     Cga& cga = cgas_[id];
     cga.barrier.leave(rank, when);
     cga.ended = when;
-    return --cga.live == 0 && cga.waiting == 0;
+    --cga.here[sm];
+    Completed done{--cga.live == 0 && cga.waiting == 0, 0};
+    const bool known = cga.barrier.all_entered() && cga.barrier.entered_from() <= when;
+    if (done.last) {
+      done.slots = cga.slots;
+    } else if (known && cga.here[sm] == 0) {
+      done.slots = cga.slots & bits::one(sm);
+    }
+    cga.slots &= ~done.slots;
+    return done;
   }
   // The flush has ended: the id and the barrier slot are free again.
   const Cga& close(std::uint32_t id) {
@@ -237,6 +269,7 @@ class CgaTable {
  private:
   FreeVector ids_;
   FreeVector barriers_;
+  std::uint64_t all_sms_;
   std::vector<Cga> cgas_;  // by id
   std::uint64_t opened_ = 0;
 };

@@ -11,21 +11,34 @@ using protocol::CgaId;
 using protocol::ClusterNoticePacket;
 using protocol::ClusterOrderPacket;
 
-CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gpc, std::uint32_t tpcs,
-                 PacketSender<ClusterOrderPacket>& orders, PacketSender<protocol::CgaCompletePacket>& completions,
-                 CgaIdListener& listener, const std::string& path, const char* module)
+namespace {
+
+std::vector<Cycle> barrier_ways(const Timebase& timebase, const GpcParams& params, const arch::Topology::Gpc& shape,
+                                const std::vector<std::uint32_t>& mpc_tpcs) {
+  std::vector<Cycle> ways;
+  const auto tpcs = static_cast<std::uint32_t>(shape.tpcs.size());
+  for (const std::uint32_t tpc : mpc_tpcs) ways.push_back(timebase.cost(barrier_way(params, tpc, tpcs)));
+  return ways;
+}
+
+}  // namespace
+
+CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gpc, const arch::Topology::Gpc& shape,
+                 const std::vector<std::uint32_t>& mpc_tpcs, const Links& links, CgaIdListener& listener,
+                 const std::string& path, const char* module)
     : timebase_(timebase),
       gpc_(gpc),
-      tpcs_(tpcs),
-      barrier_cycles_(timebase.cost(params.cluster_barrier)),
+      barrier_ways_(barrier_ways(timebase, params, shape, mpc_tpcs)),
       flush_cycles_(timebase.cost(params.cga_flush)),
       await_flush_(params.dsmem_flush),
-      orders_(orders),
-      completions_(completions),
+      orders_(links.orders),
+      completions_(links.completions),
       listener_(listener),
       module_(module),
-      cgas_(params.cga_ids, params.cga_barriers),
+      cgas_(params.cga_ids, params.cga_barriers, shape.sms),
       residency_(params.cga_ids),
+      wide_(timebase, gpc, barrier_ways_, links.orders, links.reports),
+      port_(timebase.mode() == TimingMode::at ? params.barrier_arrivals : 0),
       stats_(timebase.observation().stats, path) {}
 
 // CGA-01, CGA-02. The distributor reserves both before it launches, so that no CGA stalls here unless a distributor of
@@ -33,22 +46,10 @@ CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gp
 bool CgaUnit::begin(const protocol::LaunchPacket& launch) {
   HEDDLE_CHECK(!launching_ || cgas_.cga(*launching_).waiting == 0,
                "a CGA began before all CTAs of the one before it were launched");
-  const bool stalled = !cgas_.id_free() || !cgas_.barrier_free();
-  note_stall(stalled);
-  if (stalled) return false;
+  if (!cgas_.id_free() || !cgas_.barrier_free()) return false;
   launching_ = cgas_.open(launch.slot, launch.operation, launch.sequence, launch.cga_ctas, timebase_.now());
   stats_.cgas.add();
   return true;
-}
-
-void CgaUnit::note_stall(bool stalled) {
-  if (stalled == stalled_since_.has_value()) return;
-  if (stalled) {
-    stalled_since_ = timebase_.now();
-  } else {
-    stats_.id_stalls.add(timebase_.now() - *stalled_since_);
-    stalled_since_.reset();
-  }
 }
 
 CgaId CgaUnit::launching(const protocol::LaunchPacket& launch) const {
@@ -58,24 +59,30 @@ CgaId CgaUnit::launching(const protocol::LaunchPacket& launch) const {
   return *launching_;
 }
 
-void CgaUnit::launch(CgaId id, std::uint32_t tpc, std::uint32_t ctas) {
-  cgas_.launch(id, ctas);
-  residency_.add(id, tpc);
+void CgaUnit::launch(const protocol::CtaTag& tag, std::uint32_t mpc, std::uint64_t sms) {
+  if (tag.cga_id) {
+    cgas_.launch(*tag.cga_id, sms);
+    residency_.add(*tag.cga_id, mpc);
+  }
+  wide_.launch(tag, mpc, bits::count(sms));
 }
 
-void CgaUnit::notice(const ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival) {
+void CgaUnit::notice(const ClusterNoticePacket& notice, std::uint32_t mpc, Cycle arrival) {
+  if (notice.kind == ClusterNoticePacket::Kind::arrived) {
+    const std::uint32_t index = arrivals_.take();
+    arrivals_[index] = {notice.tag, notice.rank, notice.level, false};
+    timebase_.schedule(arrival, *this, kArrives, index);
+    return;
+  }
   const CgaId id = *notice.tag.cga_id;
   switch (notice.kind) {
     case ClusterNoticePacket::Kind::entered:
       cgas_.enter(id, notice.rank, arrival);
       check_barrier(id);
-      break;
-    case ClusterNoticePacket::Kind::arrived:
-      cgas_.barrier(id).arrive(notice.rank, arrival);
-      check_barrier(id);
+      wide_.enter(notice.tag, arrival);
       break;
     case ClusterNoticePacket::Kind::flushed:
-      if (await_flush_ && residency_.answer(id, tpc, arrival)) {
+      if (await_flush_ && residency_.answer(id, mpc, arrival)) {
         timebase_.schedule(residency_.answered(id) + flush_cycles_, *this, kFlushEnds, id);
       }
       break;
@@ -84,7 +91,20 @@ void CgaUnit::notice(const ClusterNoticePacket& notice, std::uint32_t tpc, Cycle
   }
 }
 
+// Its way is longer than that of its CTA's end. One of a CTA that has completed no longer counts; it takes its turn at
+// the port all the same.
+void CgaUnit::arrive(std::uint32_t index) {
+  const Arrival arrival = arrivals_[index];
+  arrivals_.give_back(index);
+  const Cycle taken = port_.take(timebase_.now());
+  if (arrival.gone) return;
+  if (arrival.level != arch::CgaLevel::gpc) return wide_.arrive(arrival.tag, arrival.rank, arrival.level, taken);
+  cgas_.barrier(*arrival.tag.cga_id).arrive(arrival.rank, taken);
+  check_barrier(*arrival.tag.cga_id);
+}
+
 void CgaUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind == kArrives) return arrive(static_cast<std::uint32_t>(argument));
   const CgaId id(argument % kMaxCgas);
   switch (kind) {
     case kPhaseEnds:
@@ -99,7 +119,8 @@ void CgaUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
 void CgaUnit::check_barrier(CgaId id) {
   CgaBarrier& barrier = cgas_.barrier(id);
   if (!barrier.completes()) return;
-  timebase_.schedule(barrier.latest() + barrier_cycles_, *this, kPhaseEnds, cgas_.cga(id).number * kMaxCgas + id);
+  const Cycle when = std::max(barrier.latest(), timebase_.now());
+  timebase_.schedule(when, *this, kPhaseEnds, cgas_.cga(id).number * kMaxCgas + id);
 }
 
 // By then all of its CTAs may have exited without waiting, and even its id may be another's.
@@ -109,16 +130,28 @@ void CgaUnit::end_phase(CgaId id, std::uint64_t number) {
   cgas_.barrier(id).release();
   stats_.phases.add();
   ++timebase_.observation().progress;
-  bits::for_each(residency_.places(id), [&](std::uint32_t tpc) {
-    orders_.send({ClusterOrderPacket::Kind::barrier, id, {}, cga.sequence}, tpc);
-  });
+  ClusterOrderPacket order;
+  order.kind = ClusterOrderPacket::Kind::barrier;
+  order.cga_id = id;
+  order.sequence = cga.sequence;
+  bits::for_each(residency_.places(id),
+                 [&](std::uint32_t mpc) { orders_.send_at(timebase_.now() + barrier_ways_[mpc], order, mpc); });
 }
 
-void CgaUnit::cta_done(const protocol::CtaCompletePacket& complete) {
+std::uint64_t CgaUnit::cta_done(const protocol::CtaCompletePacket& complete, std::uint32_t sm) {
+  arrivals_.for_each([&complete](Arrival& arrival) {
+    if (arrival.tag.sequence == complete.tag.sequence && arrival.tag.cga_id == complete.tag.cga_id &&
+        arrival.rank == complete.rank) {
+      arrival.gone = true;
+    }
+  });
+  wide_.leave(complete.tag, complete.rank);
+  if (!complete.tag.in_cga()) return 0;
   const CgaId id = *complete.tag.cga_id;
-  if (!cgas_.complete(id, complete.rank, timebase_.now())) {
+  const CgaTable::Completed done = cgas_.complete(id, complete.rank, sm, timebase_.now());
+  if (!done.last) {
     check_barrier(id);
-    return;
+    return done.slots;
   }
   // A CTA can be shorter than the broadcast of its start: the SMs must not hear of it after they were told to forget
   // its CGA.
@@ -128,6 +161,7 @@ void CgaUnit::cta_done(const protocol::CtaCompletePacket& complete) {
   } else {
     begin_flush(id);
   }
+  return done.slots;
 }
 
 // CGA-12. Without waiting for the answers, all else stays as it is: it shows what they are good for.
@@ -139,9 +173,11 @@ void CgaUnit::begin_flush(CgaId id) {
     residency_.forget(id);
     timebase_.schedule(timebase_.now() + flush_cycles_, *this, kFlushEnds, id);
   }
-  for (std::uint32_t tpc = 0; tpc < tpcs_; ++tpc) {
-    orders_.send({ClusterOrderPacket::Kind::flush, id, {}, cgas_.cga(id).sequence}, tpc);
-  }
+  ClusterOrderPacket order;
+  order.kind = ClusterOrderPacket::Kind::flush;
+  order.cga_id = id;
+  order.sequence = cgas_.cga(id).sequence;
+  for (std::uint32_t mpc = 0; mpc < barrier_ways_.size(); ++mpc) orders_.send(order, mpc);
 }
 
 // The id is free, and a launch that waits for one goes on.
@@ -183,6 +219,7 @@ void CgaUnit::collect_waits(WaitGraph& graph) const {
     collect_barrier_waits(graph, id);
     collect_flush_waits(graph, id);
   });
+  wide_.collect_waits(graph);
 }
 
 void CgaUnit::collect_barrier_waits(WaitGraph& graph, CgaId id) const {
@@ -222,8 +259,10 @@ void CgaUnit::show_exited(WaitGraph& graph) const {
 void CgaUnit::reset() {
   cgas_.reset();
   residency_.reset();
+  wide_.reset();
+  port_.reset();
+  arrivals_.clear();
   launching_.reset();
-  stalled_since_.reset();
 }
 
 }  // namespace heddle::gpc

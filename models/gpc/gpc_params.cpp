@@ -1,5 +1,7 @@
 #include "gpc/gpc_params.h"
 
+#include <cmath>
+
 #include "common/params.h"
 
 namespace heddle::gpc {
@@ -58,9 +60,17 @@ void GpcParams::describe(ParamTable<GpcParams>& t) {
   t.add("cta_broadcast", &GpcParams::cta_broadcast, {Unit::cycles, 0, 100'000},
         "from the start of a CTA of a GPC_CGA until all SMs of the GPC have entered it in their tables",
         "assumption: as long as the way from the GPM to an SM");
-  t.add("cluster_barrier", &GpcParams::cluster_barrier, {Unit::cycles, 0, 100'000},
-        "cycles that the GPM takes from the last arrival at a cluster barrier to the order that lets warps go on",
-        "measured: a whole phase takes about 350 cycles on GH200, for 2, 4 and 8 CTAs; the rest are the ways");
+  const char* barrier =
+      "fitted to 350 cycles for a whole phase on GH200, the same for 2, 4 and 8 CTAs; that it grows along the GPC as "
+      "gpu.gpc.network does is an assumption";
+  t.add("barrier_near", &GpcParams::barrier_near, {Unit::cycles, 0, 100'000},
+        "cycles between the MPC of the GPC's first TPC and the GPM's barrier unit, each way, beyond gpm_to_mpc", barrier);
+  t.add("barrier_far", &GpcParams::barrier_far, {Unit::cycles, 0, 100'000},
+        "the same for its last TPC; those between lie on a line", barrier);
+  t.add("barrier_arrivals", &GpcParams::barrier_arrivals, {Unit::per_cycle, 0.0, 1000.0},
+        "arrivals of CTAs at cluster barriers that a GPM takes in per cycle, whatever their CGA and its level; 0: without "
+        "limit",
+        "assumption");
   t.add_choice("exit_permission", &GpcParams::exit_permission,
                {{"drained", ExitPermission::drained}, {"at_once", ExitPermission::at_once}},
                "when a CTA may leave that has exited with accesses in flight: when they are answered, or at once",
@@ -75,6 +85,12 @@ void GpcParams::describe(ParamTable<GpcParams>& t) {
         "linear memory of a CGA: size of one slot of the pool at the end of device memory, a multiple of 128",
         "assumption");
   describe_launch(t);
+}
+
+std::uint32_t barrier_way(const GpcParams& params, std::uint32_t tpc, std::uint32_t tpcs) {
+  const double share = tpcs > 1 ? static_cast<double>(tpc) / (tpcs - 1) : 0;
+  const double cycles = params.barrier_near + share * (static_cast<double>(params.barrier_far) - params.barrier_near);
+  return static_cast<std::uint32_t>(std::lround(cycles));
 }
 
 void SmNetworkParams::describe(ParamTable<SmNetworkParams>& t) {

@@ -29,7 +29,9 @@ struct GpcParams {
   std::uint32_t cga_ids = 256;          // GPC_CGAs
   std::uint32_t cga_barriers = 256;     // GPC_CGAs
   std::uint32_t cta_broadcast = 12;     // cycles
-  std::uint32_t cluster_barrier = 325;  // cycles
+  std::uint32_t barrier_near = 161;     // cycles
+  std::uint32_t barrier_far = 167;      // cycles
+  double barrier_arrivals = 2;          // per cycle
   ExitPermission exit_permission = ExitPermission::drained;
   bool dsmem_flush = true;
   std::uint32_t cga_flush = 26;     // cycles
@@ -47,6 +49,10 @@ struct GpcParams {
 
   static void describe(ParamTable<GpcParams>& t);
 };
+
+// The way between an MPC and the barrier unit of its GPM, beyond gpm_to_mpc: the TPCs lie on a line (CGA-13).
+// `tpc`: of a GPC with that many.
+std::uint32_t barrier_way(const GpcParams& params, std::uint32_t tpc, std::uint32_t tpcs);
 
 // Requests and replies have links of their own, of the same latency and bandwidth.
 struct SmNetworkParams {

@@ -41,17 +41,21 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       complete_out("complete_out", domain, params.gpm_to_cwd, kUnlimitedCredits),  // bounded by the CTAs that run
       cga_out("cga_out", domain, params.gpm_to_cwd, kUnlimitedCredits),            // bounded by the CGA ids
       shared_out("shared_out", domain, params.gpm_to_cwd, kUnlimitedCredits),      // bounded by the warps that run
+      barrier_out("barrier_out", domain, params.gpm_to_cwd, kUnlimitedCredits),    // bounded by the CTAs that run
+      barrier_in("barrier_in", domain, params.gpm_to_cwd),
+      part_in("part_in", domain, params.gpm_to_cwd),
       tpc_launch_out("tpc_launch_out", domain, params.gpm_to_mpc, params.mpc_queue),
       local_out("local_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC always takes them
       abort_out("abort_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most one per task
+      part_out("part_out", domain, params.gpm_to_mpc, kUnlimitedCredits),    // taken in at once
       complete_in("complete_in"),
       notice_in("notice_in"),
-      order_out("order_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most two per CGA that is open
+      order_out("order_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most two per barrier and CGA
       gpc_(gpc),
       virtual_gpc_(numbers.virtual_gpc),
       memory_(memory),
       mpcs_(mpc_places(gpc, params.mpc, 0)),
-      cgas_(domain, params, numbers.gpc, static_cast<std::uint32_t>(mpcs_.size()), order_out, cga_out, *this,
+      cgas_(domain, params, numbers.gpc, gpc, tpcs_of(mpcs_), {order_out, cga_out, barrier_out}, *this,
             domain.observation().prefix + "." + path, handler_name()),
       record_(tpcs_of(mpcs_), params.delta_bits),
       packets_(stage(domain, params.packets)),
@@ -70,6 +74,8 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   launch_in.on_packet_ahead<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
+  barrier_in.on_packet<Gpm, &Gpm::on_barrier>(*this);
+  part_in.on_packet<Gpm, &Gpm::on_part>(*this);
   tpc_launch_out.on_credit<Gpm, &Gpm::on_credit>(*this);
   complete_in.init(mpcs_.size(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaCompletePacket>(socket, domain, params.gpm_to_mpc);
@@ -205,7 +211,7 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
   if (launch.cga_ctas > 0) cga = cgas_.launching(launch);
   protocol::TpcLaunchPacket packet;
   protocol::grid_launch_of(packet) = protocol::grid_launch_of(launch);
-  packet.tag = {launch.slot, launch.operation, launch.sequence, cga, tracked(launch)};
+  packet.tag = {launch.slot, launch.operation, launch.sequence, cga, tracked(launch), launch.barriers};
   if (launch.memory_slot) {
     packet.cga_memory = memory_.address(launch.subcontext, *launch.memory_slot);
   }
@@ -222,8 +228,8 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
         record_.launch(heard.slot, ctas, heard.in_cga, heard.listeners);
       }
       const Cycle departure = mpc_launches_.pass(now());
+      if (packet.tag.in_any_cga()) cgas_.launch(packet.tag, m, part << mpcs_[m].first_sm);
       if (cga) {
-        cgas_.launch(*cga, m, ctas);
         for (std::uint32_t i = 0; i < ctas; ++i) packet.entry_from = entries_.pass(departure + to_mpc_);
       }
       tpc_launch_out.send_at(departure, packet, m);
@@ -265,29 +271,37 @@ void Gpm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
   for (std::uint32_t m = 0; m < mpcs_.size(); ++m) abort_out.send(abort, m);
 }
 
+// To all MPCs of the TPC; each knows the numbers of its own SMs from those of the TPC's first one.
+void Gpm::on_part(const protocol::PartPacket& part, std::uint32_t) {
+  for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
+    if (mpcs_[m].tpc == part.tpc) part_out.send(part, m);
+  }
+}
+
 void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t mpc) {
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
-  gather(complete, sm_of(mpc, complete.sm_in_tpc));
-  if (complete.tag.in_cga()) cgas_.cta_done(complete);
+  const std::uint32_t sm = sm_of(mpc, complete.sm_in_tpc);
+  gather(complete, sm, complete.tag.in_any_cga() ? cgas_.cta_done(complete, sm) : 0);
 }
 
-// One bit per SM: two CTAs of one SM, or CTAs that gave back different parts of their shared memory, take a packet
-// each.
-void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm) {
+// One bit per SM: two CTAs of one SM, two sm_cga_slots of one, or CTAs that gave back different parts of their shared
+// memory, take a packet each.
+void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, std::uint64_t cga_slots) {
   const protocol::CtaTag& tag = complete.tag;
   const std::uint64_t bit = bits::one(sm);
   const std::uint64_t sequence = tag.tracked ? tag.sequence : 0;
   if (gathered_.empty()) domain_.schedule(now(), *this, kGathered);
   for (protocol::CompletePacket& packet : gathered_) {
     if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0 &&
-        packet.released_shared_bytes == complete.released_shared_bytes) {
+        packet.released_shared_bytes == complete.released_shared_bytes && (packet.cga_slots & cga_slots) == 0) {
       packet.sm_mask |= bit;
+      packet.cga_slots |= cga_slots;
       packet.faulted = packet.faulted || complete.faulted;
       return;
     }
   }
-  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes});
+  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes, cga_slots});
 }
 
 void Gpm::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {

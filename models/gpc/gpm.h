@@ -38,9 +38,13 @@ class Gpm : public Block, private CgaIdListener {
   PacketOut<protocol::CompletePacket> complete_out;
   PacketOut<protocol::CgaCompletePacket> cga_out;
   PacketOut<protocol::SharedReleasePacket> shared_out;
+  PacketOut<protocol::BarrierReportPacket> barrier_out;
+  PacketIn<protocol::BarrierReleasePacket> barrier_in;
+  PacketIn<protocol::PartPacket> part_in;
   PacketOut<protocol::TpcLaunchPacket> tpc_launch_out;                    // link = MPC
   PacketOut<protocol::LocalMemoryPacket> local_out;                       // link = MPC
   PacketOut<protocol::AbortPacket> abort_out;                             // link = MPC
+  PacketOut<protocol::PartPacket> part_out;                               // link = MPC
   sc_core::sc_vector<PacketIn<protocol::CtaCompletePacket>> complete_in;  // one per MPC
   sc_core::sc_vector<PacketIn<protocol::ClusterNoticePacket>> notice_in;  // one per MPC
   PacketOut<protocol::ClusterOrderPacket> order_out;                      // link = MPC
@@ -86,6 +90,8 @@ class Gpm : public Block, private CgaIdListener {
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc);
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival);
+  void on_barrier(const protocol::BarrierReleasePacket& release, std::uint32_t) { cgas_.release(release); }
+  void on_part(const protocol::PartPacket& part, std::uint32_t);
   void on_credit(std::uint32_t);
   void forward();
   bool pass(Heard& heard);
@@ -97,7 +103,7 @@ class Gpm : public Block, private CgaIdListener {
   std::uint32_t sm_of(std::uint32_t mpc, protocol::SmInTpc sm_in_tpc) const {
     return mpcs_[mpc].first_sm - mpcs_[mpc].first_in_tpc + sm_in_tpc;
   }
-  void gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm);
+  void gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, std::uint64_t cga_slots);
   void trap(const protocol::CtaTag& tag, Cycle when);
 
   const arch::Topology::Gpc& gpc_;

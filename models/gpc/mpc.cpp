@@ -24,17 +24,21 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       launch_in("launch_in", domain, params.gpm_to_mpc, CreditReturn::by_owner),
       local_in("local_in", domain, params.gpm_to_mpc),
       abort_in("abort_in", domain, params.gpm_to_mpc),
+      part_in("part_in", domain, params.gpm_to_mpc),
       start_out("start_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // bounded by the CTA slots
       abort_out("abort_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // at most one per task
+      part_out("part_out", domain, params.mpc_to_sm, kUnlimitedCredits),    // taken in at once
       exit_in("exit_in"),
       complete_out("complete_out", domain, params.gpm_to_mpc, kUnlimitedCredits),
       entry_out("entry_out", domain, params.cta_broadcast, kUnlimitedCredits),  // bounded by the CTA slots
       notice_in("notice_in"),
       notice_out("notice_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // an MPC only passes them on
       order_in("order_in", domain, params.gpm_to_mpc),
-      order_out("order_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // at most two per CGA and CTA
+      order_out("order_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // a few per CGA and CTA
       place_(place),
       exit_permission_(params.exit_permission),
+      permit_cycles_(domain.cost(params.mpc_to_sm)),
+      barrier_way_(domain.cost(barrier_way(params, place.tpc, place.tpcs))),
       await_flush_(params.dsmem_flush),
       broadcast_cycles_(domain.cost(params.cta_broadcast)),
       slots_(place.sms, CtaSlots(place.cta_slots)),
@@ -52,6 +56,7 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
   launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet<Mpc, &Mpc::on_local>(*this);
   abort_in.on_packet<Mpc, &Mpc::on_abort>(*this);
+  part_in.on_packet<Mpc, &Mpc::on_part>(*this);
   exit_in.init(place.sms, [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaExitPacket>(socket, domain, params.mpc_to_sm);
   });
@@ -73,6 +78,7 @@ void Mpc::check_idle() {
 
 void Mpc::reset() {
   for (CtaSlots& slots : slots_) slots.reset();
+  residents_.assign(residents_.size(), {});
   residency_.reset();
   raster_.reset();
   last_taken_ = 0;
@@ -125,8 +131,8 @@ void Mpc::make_id(const protocol::TpcLaunchPacket& launch, std::uint32_t nth, pr
 }
 
 void Mpc::start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm, Cycle entry_from) {
-  start.cta_slot = protocol::CtaSlot(slots_[sm].take());
-  resident(sm, start.cta_slot) = {start.tag, start.id.rank, false};
+  start.cta_slot = protocol::CtaSlot(slots_[sm].take(when));
+  resident(sm, start.cta_slot) = {start.tag, start.id.rank, true, false, 0};
   const Cycle starts = starts_[sm].pass(when);
   if (starts > when) start_waits_.add(starts - when);
   start_out.send_at(starts, start, sm);
@@ -147,7 +153,8 @@ void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycl
   const std::uint32_t links = entry_out.links();
   for (std::uint32_t link = 0; link < links; ++link) entry_out.send_at(when, entry, link);
   notice_out.send_at(when + broadcast_cycles_,
-                     {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank, start.cta_slot, in_tpc(sm), 0});
+                     {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank, start.cta_slot, in_tpc(sm), 0,
+                      arch::CgaLevel::gpc, false});
 }
 
 void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
@@ -159,28 +166,36 @@ void Mpc::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
   for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) abort_out.send(abort, sm);
 }
 
-// Ahead of the packet's arrival: nobody can ask for the slot before the distributor has heard of the completion.
-void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival) {
-  slots_[sm].give(exit.cta_slot);
-  const Resident& cta = resident(sm, exit.cta_slot);
-  HEDDLE_CHECK(cta.tag.slot == exit.tag.slot && cta.tag.cga_id == exit.tag.cga_id,
-               "an SM says that a CTA has exited which was not started in that slot");
-  complete_out.send_at(arrival, {cta.tag, in_tpc(sm), exit.faulted, cta.rank, exit.released_shared_bytes});
+void Mpc::on_part(const protocol::PartPacket& part, std::uint32_t) {
+  protocol::PartPacket own = part;
+  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) {
+    part_out.send(own, sm);
+    if (own.part.sm != arch::kNoVirtual) ++own.part.sm;
+  }
 }
 
-// Ahead of their arrival as well: an MPC only passes on, and counts.
+// A CTA asks whether it may leave (CGA-11). Heard ahead of the packet's arrival, as notices are: an MPC only passes on,
+// and counts.
+void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival) {
+  Resident& cta = resident(sm, exit.cta_slot);
+  HEDDLE_CHECK(cta.tag.slot == exit.tag.slot && cta.tag.cga_id == exit.tag.cga_id && !cta.wants_exit,
+               "an SM says that a CTA has exited which was not started in that slot");
+  cta.wants_exit = true;
+  cta.released_shared_bytes = exit.released_shared_bytes;
+  if (exit.drained || exit_permission_ == ExitPermission::at_once) permit(sm, exit.cta_slot, exit.faulted, arrival);
+}
+
 void Mpc::on_notice(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle arrival) {
   switch (notice.kind) {
-    case ClusterNoticePacket::Kind::exit_wanted:
-      resident(sm, notice.cta_slot).wants_exit = true;
-      if (exit_permission_ == ExitPermission::at_once) permit(notice, sm, arrival);
-      return;
     case ClusterNoticePacket::Kind::drained:
-      if (exit_permission_ == ExitPermission::drained) permit(notice, sm, arrival);
+      if (exit_permission_ == ExitPermission::drained) permit(sm, notice.cta_slot, notice.faulted, arrival);
       return;
     case ClusterNoticePacket::Kind::flushed:
       if (!await_flush_ || !residency_.answer(*notice.tag.cga_id, sm, arrival)) return;
       arrival = residency_.answered(*notice.tag.cga_id);
+      break;
+    case ClusterNoticePacket::Kind::arrived:
+      arrival += barrier_way_;
       break;
     default:
       break;
@@ -190,19 +205,25 @@ void Mpc::on_notice(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle a
   notice_out.send_at(arrival, passed);
 }
 
-// CGA-11: the SM invalidates the CTA's entry of its CAM when it gets this.
-void Mpc::permit(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle when) {
-  Resident& cta = resident(sm, notice.cta_slot);
+// inval_cta_entry: the SM invalidates the CTA's entry of its CAM when it gets this. cta_complete says that all that the
+// CTA had is free, and so leaves when the SM has let go of it.
+void Mpc::permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cycle when) {
+  Resident& cta = resident(sm, cta_slot);
   HEDDLE_CHECK(cta.wants_exit, "a CTA has drained that did not want to leave");
-  cta.wants_exit = false;
-  order_out.send_at(when, {ClusterOrderPacket::Kind::permit, *cta.tag.cga_id, notice.cta_slot, cta.tag.sequence}, sm);
+  cta.here = cta.wants_exit = false;
+  slots_[sm].give(cta_slot, when + permit_cycles_);
+  ClusterOrderPacket order;
+  order.kind = ClusterOrderPacket::Kind::permit;
+  if (cta.tag.cga_id) order.cga_id = *cta.tag.cga_id;
+  order.cta_slot = cta_slot;
+  order.sequence = cta.tag.sequence;
+  order_out.send_at(when, order, sm);
+  complete_out.send_at(when + permit_cycles_,
+                       {cta.tag, in_tpc(sm), faulted, cta.rank, cta.released_shared_bytes});
 }
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
-  if (order.kind == ClusterOrderPacket::Kind::barrier) {
-    bits::for_each(residency_.places(order.cga_id), [&](std::uint32_t sm) { order_out.send_at(arrival, order, sm); });
-    return;
-  }
+  if (order.kind == ClusterOrderPacket::Kind::barrier) return let_go_on(order, arrival);
   HEDDLE_CHECK(order.kind == ClusterOrderPacket::Kind::flush, "an MPC was ordered what it orders itself");
   if (await_flush_) {
     residency_.begin_flush(order.cga_id);
@@ -210,6 +231,20 @@ void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival
     residency_.forget(order.cga_id);
   }
   for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) order_out.send_at(arrival, order, sm);
+}
+
+// SMs without a CTA that could wait for it are not told: the id of its CGA may be another's before they heard.
+void Mpc::let_go_on(const ClusterOrderPacket& order, Cycle arrival) {
+  const bool wide = order.level != arch::CgaLevel::gpc;
+  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) {
+    for (std::uint32_t slot = 0; slot < place_.cta_slots; ++slot) {
+      const Resident& cta = resident(sm, slot);
+      if (!cta.here || cta.tag.sequence != order.sequence) continue;
+      if (wide ? cta.tag.barriers.of(order.level) != order.barrier : cta.tag.cga_id != order.cga_id) continue;
+      order_out.send_at(arrival, order, sm);
+      break;
+    }
+  }
 }
 
 void Mpc::collect_waits(WaitGraph&) const {}  // an MPC passes on whatever it takes in, once its raster unit is free

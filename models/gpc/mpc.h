@@ -31,8 +31,10 @@ class Mpc : public Block {
   PacketIn<protocol::TpcLaunchPacket> launch_in;
   PacketIn<protocol::LocalMemoryPacket> local_in;
   PacketIn<protocol::AbortPacket> abort_in;
+  PacketIn<protocol::PartPacket> part_in;
   PacketOut<protocol::CtaStartPacket> start_out;                  // link = SM of the MPC
   PacketOut<protocol::AbortPacket> abort_out;                     // link = SM of the MPC
+  PacketOut<protocol::PartPacket> part_out;                       // link = SM of the MPC
   sc_core::sc_vector<PacketIn<protocol::CtaExitPacket>> exit_in;  // one per SM
   PacketOut<protocol::CtaCompletePacket> complete_out;
   PacketOut<protocol::CtaEntryPacket> entry_out;                          // link = SM of the GPC: bit of its masks
@@ -53,26 +55,32 @@ class Mpc : public Block {
   struct Resident {
     protocol::CtaTag tag;
     std::uint32_t rank = 0;
+    bool here = false;  // it has not been permitted to leave
     bool wants_exit = false;
+    std::uint32_t released_shared_bytes = 0;  // as it said when it asked to leave
   };
 
   void on_event(std::uint32_t, std::uint64_t) override {}
   void on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycle arrival);
   void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t);
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
+  void on_part(const protocol::PartPacket& part, std::uint32_t);
   void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival);
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle arrival);
   void on_order(const protocol::ClusterOrderPacket& order, std::uint32_t, Cycle arrival);
   void make_id(const protocol::TpcLaunchPacket& launch, std::uint32_t nth, protocol::CtaStartPacket& start);
   void start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm, Cycle entry_from);
+  void let_go_on(const protocol::ClusterOrderPacket& order, Cycle arrival);
   void announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when);
-  void permit(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle when);
+  void permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cycle when);
   // Of an SM of the MPC.
   protocol::SmInTpc in_tpc(std::uint32_t sm) const { return protocol::SmInTpc(place_.first_in_tpc + sm); }
   Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * place_.cta_slots + cta_slot]; }
 
   const MpcPlace place_;
   const ExitPermission exit_permission_;
+  const Cycle permit_cycles_;  // until the SM has it
+  const Cycle barrier_way_;    // to the GPM's barrier unit, beyond the link
   const bool await_flush_;
   const Cycle broadcast_cycles_;
   std::vector<CtaSlots> slots_;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arch/raster.h"
+#include "arch/virtual_map.h"
 #include "protocol/ids.h"
 #include "protocol/kernel_launch.h"
 
@@ -34,6 +35,7 @@ struct LaunchPacket : GridLaunch {
   bool cga_first = false;      // first packet of the GPC_CGA
 
   std::optional<CgaMemorySlot> memory_slot;
+  WideBarriers barriers;
 
   // State synchronisation (CWD-42): TPCs of that GPC which have not heard all of the grid are told where it stands,
   // which is where the first of these CTAs stands.
@@ -60,6 +62,8 @@ struct CompletePacket {
   bool faulted = false;        // one of them faulted: the task is to be aborted
   // That each of them gave back before, and was told in a SharedReleasePacket (CGA-09).
   std::uint32_t released_shared_bytes = 0;
+  std::uint64_t cga_slots = 0;  // SMs that have an sm_cga_slot more from now on (CGA-11); those of a CGA that has ended
+                                // may be others than those of the CTAs
 };
 
 // A CTA of that SM has given back a part of its shared memory before its end (CGA-09).
@@ -73,6 +77,31 @@ struct SharedReleasePacket {
 struct CgaCompletePacket {
   TaskSlot slot;
   std::uint64_t sequence = 0;
+};
+
+// GPM -> CWD: how many CTAs of a GPC have arrived at the barrier of a GPU_CGA or uGPU_CGA, and how many have exited
+// (CWD-09). Sent when all that the GPC knows of, and that run, have arrived, or none runs any more; a later one replaces
+// what an earlier one said.
+struct BarrierReportPacket {
+  BarrierSlot slot;
+  std::uint64_t sequence = 0;  // launch of the CGA
+  std::uint64_t phase = 0;     // phases of the barrier that the GPC knows to be over
+  std::uint32_t arrived = 0;   // CTAs, in this phase
+  std::uint32_t gone = 0;      // CTAs
+};
+
+// CWD -> GPM: the barrier has completed a phase; warps go on.
+struct BarrierReleasePacket {
+  BarrierSlot slot;
+  std::uint64_t sequence = 0;
+  std::uint64_t phase = 0;  // phases that are over with this one
+};
+
+// CWD -> GPM -> MPC -> SM: the virtual numbers of a TPC's first SM, and of those that follow it (CWD-45). On the way to
+// an SM they become its own.
+struct PartPacket {
+  TpcInGpc tpc;
+  arch::VirtualPart part;
 };
 
 // CWD -> GPM: the local-memory block of a subcontext on one TPC (CWD-32). It follows the first launch that needs it, to

@@ -16,10 +16,13 @@ struct CtaTag {
   TaskSlot slot;
   std::uint32_t operation = 0;
   std::uint64_t sequence = 0;   // of the launch
-  std::optional<CgaId> cga_id;  // none: a CTA of a plain grid
+  std::optional<CgaId> cga_id;  // none: a CTA of no GPC_CGA
   bool tracked = false;         // its completion must name the sequence
+  WideBarriers barriers;        // of the wide CGAs around it
 
+  // A CTA of a GPC_CGA; of any CGA.
   bool in_cga() const { return cga_id.has_value(); }
+  bool in_any_cga() const { return in_cga() || barriers.any(); }
 };
 
 // What a raster unit does with what it has heard, before it makes an id (CWD-41, CWD-42).
@@ -51,16 +54,17 @@ struct CtaStartPacket : KernelLaunch {
   std::optional<std::uint64_t> cga_memory;  // as in TpcLaunchPacket
 };
 
-// SM -> MPC: its last warp has exited, and the MPC has permitted the rest, where it is asked (CGA-11).
+// SM -> MPC: the last warp of a CTA has exited; it asks whether it may leave, and waits for the permission (CGA-11).
 struct CtaExitPacket {
   CtaTag tag;
   CtaSlot cta_slot;
+  bool drained = true;                      // nothing of it is in flight; otherwise a notice follows when that is so
   bool faulted = false;                     // it did not end by itself
   std::uint32_t rank = 0;                   // in its CGA
   std::uint32_t released_shared_bytes = 0;  // that it gave back before, as the resource accounting counts (CGA-09)
 };
 
-// MPC -> GPM: cta_complete.
+// MPC -> GPM: cta_complete, which follows the permission to leave.
 struct CtaCompletePacket {
   CtaTag tag;
   SmInTpc sm_in_tpc;
@@ -83,9 +87,8 @@ struct CtaEntryPacket {
 // SM -> MPC, and on to the GPM where it says so.
 struct ClusterNoticePacket {
   enum class Kind : std::uint8_t {
-    arrived,          // all running warps of the CTA have arrived at the barrier of the CGA; to the GPM
-    exit_wanted,      // all warps of the CTA have exited, and accesses of it are in flight (CGA-11)
-    drained,          // the accesses of such a CTA have been answered
+    arrived,          // all running warps of the CTA have arrived at the barrier of its CGA of `level`; to the GPM
+    drained,          // what a CTA that has asked to leave had in flight has been answered (CGA-11)
     flushed,          // nothing of the CGA is in flight at this SM; the MPC's answer goes to the GPM (CGA-12)
     shared_released,  // the CTA has given back `bytes` of shared memory; to the GPM and the distributor (CGA-09)
     trap,             // an error of the CGA whose CTA here has gone; to the GPM and the distributor (CGA-08)
@@ -97,24 +100,31 @@ struct ClusterNoticePacket {
   CtaSlot cta_slot;
   SmInTpc sm_in_tpc;  // filled in by the MPC
   std::uint32_t bytes = 0;
+  arch::CgaLevel level = arch::CgaLevel::gpc;  // arrived
+  bool faulted = false;                        // drained: as in CtaExitPacket
 };
 
 // GPM -> MPC -> SM.
 struct ClusterOrderPacket {
   enum class Kind : std::uint8_t {
-    barrier,  // the barrier of the CGA has completed a phase: warps go on (CGA-13)
-    permit,   // MPC -> SM only: the CTA may leave; its entry of the CAM becomes invalid (CGA-11)
+    barrier,  // the barrier of the CGA of `level` has completed a phase: warps go on (CGA-13, CWD-09)
+    permit,   // MPC -> SM only: inval_cta_entry: the CTA leaves; its entry of the CAM becomes invalid (CGA-11)
     flush,    // all CTAs of the CGA have completed: forget it, and answer if one was here (CGA-12)
   };
   Kind kind = Kind::barrier;
-  CgaId cga_id;
+  CgaId cga_id;                // of a GPC_CGA
   CtaSlot cta_slot;            // permit
   std::uint64_t sequence = 0;  // launch of the CGA
+  arch::CgaLevel level = arch::CgaLevel::gpc;
+  BarrierSlot barrier;  // of a wide CGA
 };
 
 // Names of what waits, for messages: SMs and GPM speak of the same thing.
 inline std::string barrier_name(const std::string& kernel, GpcId gpc, CgaId cga_id) {
   return "the cluster barrier of " + kernel + ", CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
+}
+inline std::string wide_barrier_name(const std::string& kernel, arch::CgaLevel level, BarrierSlot slot) {
+  return "barrier " + std::to_string(slot) + " of the GPU, of a " + arch::cga_name(level) + " of " + kernel;
 }
 inline std::string cta_name(GpcId gpc, CgaId cga_id, std::uint32_t rank) {
   return "CTA " + std::to_string(rank) + " of CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);

@@ -47,6 +47,7 @@ using TaskSlot = Id<struct TaskSlotTag>;             // of the CWD's task table:
 using CgaMemorySlot = Id<struct CgaMemorySlotTag>;   // of the CGA linear memory of a subcontext (CWD-22)
 using LocalMemoryBlock = Id<struct LocalMemoryTag>;  // local-memory block of a subcontext (CWD-32)
 using CgaId = Id<struct CgaIdTag>;                   // gpc_local_cga_id (CGA-01)
+using BarrierSlot = Id<struct BarrierSlotTag>;       // of the GPU: barriers of GPU_CGAs and uGPU_CGAs (CWD-09)
 using CtaSlot = Id<struct CtaSlotTag>;               // of an SM
 using WarpSlot = Id<struct WarpSlotTag>;             // of an SM
 

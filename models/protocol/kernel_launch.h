@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "arch/cluster.h"
 #include "arch/raster.h"
 #include "arch/sm_limits.h"
 #include "arch/task_record.h"
+#include "protocol/ids.h"
 
 namespace heddle::protocol {
 
@@ -22,6 +24,25 @@ struct KernelLaunch {
   bool local_memory = false;    // its CTAs need a local-memory block of their TPC (CWD-32)
   bool queue = false;           // of a queue task: a CTA's position in the grid is its ticket
   std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor: for observation only
+};
+
+// The barriers of the wide CGAs that a CTA belongs to (CWD-09): the distributor gives them out, and the launch carries
+// them to the SMs.
+struct WideBarriers {
+  std::optional<BarrierSlot> ugpu;
+  std::optional<BarrierSlot> gpu;
+
+  bool any() const { return ugpu.has_value() || gpu.has_value(); }
+  // None for a level that the CTA has no CGA of, and for those inside a GPC.
+  std::optional<BarrierSlot> of(arch::CgaLevel level) const {
+    return level == arch::CgaLevel::ugpu ? ugpu : level == arch::CgaLevel::gpu ? gpu : std::nullopt;
+  }
+  // Innermost first: visit(level, slot).
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    if (ugpu) visit(arch::CgaLevel::ugpu, *ugpu);
+    if (gpu) visit(arch::CgaLevel::gpu, *gpu);
+  }
 };
 
 // Between the distributor and the MPCs a launch is a part of a grid whose CTAs have no ids yet, with one exception:

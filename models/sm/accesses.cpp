@@ -66,6 +66,7 @@ std::uint32_t AccessTable::begin(const Operation& operation, std::uint32_t warp,
   access.warp = warp;
   access.cta = owner.cta;
   access.pc = owner.issued_pc;
+  access.issued = owner.issued;
   access.open = 1;  // until end()
   access.last = 0;
   access.unit_stride = unit_stride;

@@ -91,6 +91,7 @@ struct Access {
   std::uint32_t warp = 0;                       // warp slot
   std::uint32_t cta = 0;                        // CTA slot
   std::uint32_t pc = 0;                         // for messages
+  std::uint64_t issued = 0;                     // Warp::issued, its pc included
   std::uint32_t open = 0;                       // transactions
   Cycle last = 0;                               // latest arrival
   std::uint64_t group = 0;                      // copy: the warp's group

@@ -179,6 +179,29 @@ bool reads_poison(const SharedMemory& shared, std::uint32_t window, const arch::
   return found;
 }
 
+// A register of one level of CGAs.
+std::uint64_t cga_register(const Cta& cta, arch::SpecialRegister which) {
+  const std::size_t number =
+      static_cast<std::size_t>(which) - static_cast<std::size_t>(arch::SpecialRegister::cpc_cga_id);
+  const auto level = static_cast<arch::CgaLevel>(number / arch::kCgaRegisters);
+  const arch::CgaPlace place =
+      arch::cga_place(cta.code->grid, cta.code->cluster, cta.start.id.size, level, cta.start.id.cta);
+  switch (number % arch::kCgaRegisters) {
+    case 0:
+      return place.id;
+    case 1:
+      return place.rank;
+    case 2:
+      return place.extents.count();
+    case 3:
+      return place.extents.x;
+    case 4:
+      return place.extents.y;
+    default:
+      return place.extents.z;
+  }
+}
+
 }  // namespace
 
 Alu::Alu(const UnitContext& context, WarpScheduler& scheduler) : SmUnit(context), scheduler_(scheduler) {
@@ -279,8 +302,31 @@ std::uint64_t Alu::special(std::uint32_t slot, arch::SpecialRegister which) cons
       return cta.queue ? place.cta : 0;
     case SpecialRegister::cga_memory:
       return cta.start.cga_memory.value_or(arch::kNoCgaMemory);
+    case SpecialRegister::tpc:
+      return place_.tpc;
+    case SpecialRegister::cpc:
+      return place_.cpc;
+    case SpecialRegister::gpc:
+      return place_.gpc;
+    case SpecialRegister::ugpu:
+      return place_.ugpu;
+    case SpecialRegister::virtual_sm:
+      return registers_.part.sm;
+    case SpecialRegister::virtual_tpc:
+      return registers_.part.tpc;
+    case SpecialRegister::virtual_cpc:
+      return registers_.part.cpc;
+    case SpecialRegister::virtual_gpc:
+      return registers_.part.gpc;
+    case SpecialRegister::virtual_ugpu:
+      return registers_.part.ugpu;
+    case SpecialRegister::trap_gpc_local_cga_id:
+      return registers_.trap_cga_id;
+    case SpecialRegister::trap_cga_cta_id:
+      return registers_.trap_cta_id;
+    default:
+      return cga_register(cta, which);
   }
-  return 0;
 }
 
 IssueResult Alu::read_special(std::uint32_t slot, const arch::Operation& operation) {

@@ -25,6 +25,23 @@ bool orders(const Operation& operation) { return operation.scope != Scope::cta; 
 
 bool is_wait(OpCode code) { return code == OpCode::mbarrier_wait || code == OpCode::mbarrier_test; }
 
+// The level of the barrier that an operation means, as an index; none: the CTA belongs to no such CGA. One of no CGA at
+// all is a cluster of its own.
+std::optional<std::size_t> level_of(const Cta& cta, const Operation& operation) {
+  const protocol::CtaTag& tag = cta.start.tag;
+  const auto belongs = [&tag](arch::CgaLevel level) {
+    return level == arch::CgaLevel::gpc ? tag.in_cga() : tag.barriers.of(level).has_value();
+  };
+  if (operation.cga_level) {
+    if (!belongs(*operation.cga_level)) return std::nullopt;
+    return arch::barrier_index(*operation.cga_level);
+  }
+  for (std::size_t index = 0; index < arch::kBarrierLevels; ++index) {
+    if (belongs(arch::barrier_level(index))) return index;
+  }
+  return 0;
+}
+
 MbarrierResult changed(const Operation& operation, std::uint32_t lane, std::uint64_t& object, std::uint32_t& parity) {
   const std::uint64_t first = operation.data[lane][0];
   switch (operation.code) {
@@ -45,15 +62,17 @@ MbarrierResult changed(const Operation& operation, std::uint32_t lane, std::uint
 
 IssueResult BarrierUnit::issue(std::uint32_t slot, const Operation& operation) {
   if (operation.code == OpCode::barrier) return arrive(slot, operation);
-  if (operation.code == OpCode::cluster_wait) return wait_cluster(slot, operation);
   const Warp& warp = warps_[slot];
-  const Cta& cta = ctas_[warp.cta];
-  if (!cta.in_cga() && cta.start.id.cga_size > 1) return IssueResult::fault(FaultKind::cluster_domain, 0, 0);
-  if (warp.cluster != ClusterArrival::none) return IssueResult::fault(FaultKind::barrier, 0, 0);
-  return arch::releases(operation.order) ? peers_.releases.defer(slot, operation) : arrive_cluster(slot);
+  const std::optional<std::size_t> level = level_of(ctas_[warp.cta], operation);
+  if (!level) return IssueResult::fault(FaultKind::barrier, 0, 0);
+  if (operation.code == OpCode::cluster_wait) return wait_cluster(slot, *level, operation.order);
+  if (warp.cluster[*level].arrival != ClusterArrival::none) return IssueResult::fault(FaultKind::barrier, 0, 0);
+  return arch::releases(operation.order) ? peers_.releases.defer(slot, operation) : arrive_cluster(slot, *level);
 }
 
-IssueResult BarrierUnit::issue_deferred(std::uint32_t slot, const Operation&) { return arrive_cluster(slot); }
+IssueResult BarrierUnit::issue_deferred(std::uint32_t slot, const Operation& operation) {
+  return arrive_cluster(slot, *level_of(ctas_[warps_[slot].cta], operation));
+}
 
 // Warps arrive one after another, whatever their CTA and their barrier.
 IssueResult BarrierUnit::arrive(std::uint32_t slot, const Operation& operation) {
@@ -92,70 +111,83 @@ bool BarrierUnit::warp_exits(std::uint32_t slot) {
   const CtaBarriers::Outcome outcome = cta.barriers.leave();
   if (outcome == CtaBarriers::Outcome::wrong) return false;
   if (outcome == CtaBarriers::Outcome::opens) open(cta);
-  if (warp.cluster == ClusterArrival::arrived) --cta.cluster.arrived;
-  check_arrived(cta);
+  for (std::size_t level = 0; level < arch::kBarrierLevels; ++level) {
+    if (warp.cluster[level].arrival == ClusterArrival::arrived) --cta.cluster[level].arrived;
+    check_arrived(cta, level);
+  }
   return true;
 }
 
-IssueResult BarrierUnit::arrive_cluster(std::uint32_t slot) {
+IssueResult BarrierUnit::arrive_cluster(std::uint32_t slot, std::size_t level) {
   Warp& warp = warps_[slot];
   Cta& cta = ctas_[warp.cta];
-  warp.cluster = ClusterArrival::arrived;
-  ++cta.cluster.arrived;
+  warp.cluster[level].arrival = ClusterArrival::arrived;
+  ++cta.cluster[level].arrived;
   warp.write_results(now() + 1);
   peers_.scheduler.prepare(slot, now() + 1);
-  check_arrived(cta);
+  check_arrived(cta, level);
   return IssueResult::blocks();
 }
 
-IssueResult BarrierUnit::wait_cluster(std::uint32_t slot, const Operation& operation) {
+IssueResult BarrierUnit::wait_cluster(std::uint32_t slot, std::size_t level, arch::Order order) {
   Warp& warp = warps_[slot];
+  ClusterPhase& phase = warp.cluster[level];
   const Cycle next = now() + 1;
-  if (warp.cluster == ClusterArrival::none) return IssueResult::fault(FaultKind::barrier, 0, 0);
+  if (phase.arrival == ClusterArrival::none) return IssueResult::fault(FaultKind::barrier, 0, 0);
   warp.write_results(next);
-  warp.acquires = arch::acquires(operation.order);
+  warp.acquires = arch::acquires(order);
   warp.since = next;
   warp.wait = WarpWait::cluster;
-  if (warp.cluster == ClusterArrival::arrived) return IssueResult::blocks();
-  const Cycle from = std::max(next, warp.cluster_passes);
+  warp.cluster_level = level;
+  if (phase.arrival == ClusterArrival::arrived) return IssueResult::blocks();
+  const Cycle from = std::max(next, phase.passes);
   stats_.stall_cluster.add(from - next);
-  warp.cluster = ClusterArrival::none;
+  phase.arrival = ClusterArrival::none;
   if (warp.acquires) peers_.l1.invalidate_all();
   return IssueResult::goes_on(from);
 }
 
-void BarrierUnit::check_arrived(Cta& cta) {
-  if (cta.cluster.arrived == 0 || cta.cluster.arrived < cta.live || cta.cluster.reported) return;
-  cta.cluster.reported = true;
-  if (!cta.in_cga()) return pass(cta, now() + params_.issue.barrier_latency);
-  peers_.notices.send_at(now(), notice_of(cta, protocol::ClusterNoticePacket::Kind::arrived));
+void BarrierUnit::check_arrived(Cta& cta, std::size_t level) {
+  Cta::ClusterBarrier& barrier = cta.cluster[level];
+  if (barrier.arrived == 0 || barrier.arrived < cta.live || barrier.reported) return;
+  barrier.reported = true;
+  const protocol::CtaTag& tag = cta.start.tag;
+  if (!tag.in_any_cga()) {
+    return pass(cta, arch::barrier_level(level), now() + params_.issue.barrier_latency);
+  }
+  protocol::ClusterNoticePacket notice = notice_of(cta, protocol::ClusterNoticePacket::Kind::arrived);
+  notice.level = arch::barrier_level(level);
+  peers_.notices.send_at(now(), notice);
 }
 
 // Those that wait go on, the others will find the phase passed.
-void BarrierUnit::pass(Cta& cta, Cycle when) {
-  HEDDLE_CHECK(cta.live == 0 || cta.cluster.reported, "a cluster barrier has completed without all warps");
-  cta.cluster.arrived = 0;
-  cta.cluster.reported = false;
-  ++cta.cluster.phases;
+void BarrierUnit::pass(Cta& cta, arch::CgaLevel level, Cycle when) {
+  const std::size_t index = arch::barrier_index(level);
+  Cta::ClusterBarrier& barrier = cta.cluster[index];
+  HEDDLE_CHECK(cta.live == 0 || barrier.reported, "a cluster barrier has completed without all warps");
+  barrier.arrived = 0;
+  barrier.reported = false;
+  ++barrier.phases;
   std::uint64_t waited = 0;
   for (const std::uint32_t slot : cta.warps) {
     Warp& warp = warps_[slot];
-    if (warp.cluster == ClusterArrival::none || warp.wait == WarpWait::exited) continue;
-    if (warp.wait != WarpWait::cluster) {
-      warp.cluster = ClusterArrival::passed;
-      warp.cluster_passes = when;
+    ClusterPhase& phase = warp.cluster[index];
+    if (phase.arrival == ClusterArrival::none || warp.wait == WarpWait::exited) continue;
+    if (warp.wait != WarpWait::cluster || warp.cluster_level != index) {
+      phase.arrival = ClusterArrival::passed;
+      phase.passes = when;
       continue;
     }
-    warp.cluster = ClusterArrival::none;
+    phase.arrival = ClusterArrival::none;
     const Cycle from = std::max(when, warp.since);
     waited += from - warp.since;
     if (warp.acquires) peers_.l1.invalidate_all();
     peers_.scheduler.prepare(slot, from);
   }
   stats_.stall_cluster.add(waited);
-  if (!cta.in_cga() || place_.gpc >= clusters_.gpcs()) return;
+  if (level != arch::CgaLevel::gpc || !cta.in_cga() || place_.gpc >= clusters_.gpcs()) return;
   const protocol::CgaId id = *cta.start.tag.cga_id;
-  clusters_.barrier(place_.gpc, id, cta.cluster.phases > clusters_.phases(place_.gpc, id), waited);
+  clusters_.barrier(place_.gpc, id, barrier.phases > clusters_.phases(place_.gpc, id), waited);
 }
 
 // Every lane must name an object.

@@ -35,16 +35,16 @@ class BarrierUnit final : private SmUnit, public IssueUnit {
 
   // The warp no longer counts at any barrier. False: a barrier of its CTA waits for a count that cannot be reached.
   bool warp_exits(std::uint32_t slot);
-  // The barrier of the CGA has completed a phase, for the CTA, at `when`.
-  void pass(Cta& cta, Cycle when);
+  // The barrier of the CGA of that level has completed a phase, for the CTA, at `when`.
+  void pass(Cta& cta, arch::CgaLevel level, Cycle when);
   void reset() { free_ = 0; }
 
  private:
   IssueResult arrive(std::uint32_t slot, const arch::Operation& operation);
   void open(Cta& cta);
-  IssueResult arrive_cluster(std::uint32_t slot);
-  IssueResult wait_cluster(std::uint32_t slot, const arch::Operation& operation);
-  void check_arrived(Cta& cta);
+  IssueResult arrive_cluster(std::uint32_t slot, std::size_t level);
+  IssueResult wait_cluster(std::uint32_t slot, std::size_t level, arch::Order order);
+  void check_arrived(Cta& cta, std::size_t level);
 
   Peers peers_;
   ClusterMap& clusters_;

@@ -183,7 +183,7 @@ void BulkData::on_data(const BulkDataPacket& packet, std::uint32_t) {
     const protocol::CgaId cga = *target.cga_id;
     tables_.check(cga, target.sequence);
     bits::for_each(target.ctas, [&](std::uint32_t rank) {
-      if (tables_.sm_of(cga, rank) != place_.in_gpc) return;
+      if (tables_.sm_of(cga, rank) != place_.in_gpc && !tables_.hosted(cga, rank)) return;
       place_piece(request, target, tables_.match(cga, rank), rank);
     });
   }

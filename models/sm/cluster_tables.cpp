@@ -16,13 +16,14 @@ constexpr std::size_t kCgaIds = 256;  // a gpc_local_cga_id has 8 bits
 
 }  // namespace
 
-ClusterTables::ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t largest)
-    : largest_(largest), slot_of_(kCgaIds, kNone), bl_table_(warps, kNone), cam_(ctas, kNone) {}
+ClusterTables::ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t cgas, std::uint32_t largest)
+    : largest_(largest), slots_(cgas), slot_of_(kCgaIds, kNone), hosted_(kCgaIds, 0), bl_table_(warps, kNone), cam_(ctas, kNone) {}
 
 void ClusterTables::reset() {
   cgas_.clear();
   free_.clear();
   std::fill(slot_of_.begin(), slot_of_.end(), kNone);
+  std::fill(hosted_.begin(), hosted_.end(), 0U);
   std::fill(bl_table_.begin(), bl_table_.end(), kNone);
   std::fill(cam_.begin(), cam_.end(), kNone);
   used_ = windows_ = 0;
@@ -32,6 +33,7 @@ ClusterTables::Cga& ClusterTables::take(protocol::CgaId cga_id) {
   HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
   std::uint32_t& slot = slot_of_[cga_id];
   if (slot != kNone) return cgas_[slot];
+  HEDDLE_CHECK(used_ < slots_, "a CGA was launched on a GPC without an sm_cga_slot for it on every SM (CWD-01)");
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(cgas_.size()));
     cgas_.emplace_back();
@@ -61,8 +63,28 @@ void ClusterTables::enter(const protocol::CtaEntryPacket& entry, Cycle from) {
   cga.from[entry.rank] = from;
 }
 
+void ClusterTables::last_left(protocol::CgaId cga_id, protocol::SmInGpc own, Cycle when) {
+  HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
+  const std::uint32_t slot = slot_of_[cga_id];
+  if (slot == kNone) return;
+  const Cga& cga = cgas_[slot];
+  if (cga.ctas == 0) return;
+  for (std::uint32_t rank = 0; rank < cga.ctas; ++rank) {
+    if (cga.sm[rank] == kNoSm || cga.from[rank] > when) return;
+  }
+  for (std::uint32_t rank = 0; rank < cga.ctas; ++rank) {
+    if (cga.sm[rank] == own) hosted_[cga_id] |= std::uint32_t{1} << rank;
+  }
+  free_slot(cga_id);
+}
+
 void ClusterTables::forget(protocol::CgaId cga_id) {
   HEDDLE_CHECK(cga_id < kCgaIds, "no such gpc_local_cga_id");
+  hosted_[cga_id] = 0;
+  free_slot(cga_id);
+}
+
+void ClusterTables::free_slot(protocol::CgaId cga_id) {
   const std::uint32_t slot = slot_of_[cga_id];
   if (slot == kNone) return;
   for (const std::uint32_t key : cam_) {
@@ -153,12 +175,22 @@ void ResidentCgas::enter(const protocol::CtaStartPacket& start) {
   HEDDLE_CHECK(cga.state == State::absent || cga.tag.sequence == start.tag.sequence,
                "an id of a CGA is used again while accesses of the old one are under way (CGA-12); "
                "gpu.gpc.dsmem_flush is what prevents that");
-  if (cga.state != State::absent) return;
+  if (cga.state != State::absent) {
+    ++cga.ctas;
+    return;
+  }
   cga = {};
+  cga.ctas = 1;
   cga.state = State::here;
   cga.tag = start.tag;
   cga.cga = start.id.cga;
   ++count_;
+}
+
+void ResidentCgas::leave(protocol::CgaId cga_id, Cycle when) {
+  ResidentCga& cga = cgas_[cga_id];
+  HEDDLE_CHECK(cga.ctas > 0, "a CTA of a CGA has left that was not here");
+  if (--cga.ctas == 0) tables_.last_left(cga_id, own_, when);
 }
 
 void ResidentCgas::flush(const protocol::ClusterOrderPacket& order, Cycle arrival) {

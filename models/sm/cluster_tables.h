@@ -17,13 +17,19 @@ class ClusterTables {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // `warps`, `ctas`: slots of the SM. `largest`: bytes of shared memory that a CTA can have at most.
-  ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t largest);
+  // `warps`, `ctas`, `cgas`: slots of the SM. `largest`: bytes of shared memory that a CTA can have at most.
+  ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t cgas, std::uint32_t largest);
 
   // Directory. A CTA has been launched somewhere on the GPC, and is known here from that cycle on (CGA-03). The first
   // one of a CGA takes an sm_cga_slot.
   void enter(const protocol::CtaEntryPacket& entry, Cycle from);
-  // The CGA is flushed: its slot is free, and all of it is forgotten. An unknown one is left alone.
+  // The last CTA that the SM had of the CGA has left: its slot is free, and all of it is forgotten (CGA-11), unless
+  // further CTAs of it are still to be entered here at `when`: then it stays until forget().
+  // Of its CTAs on `own`, this SM, no more is known than that they were here: until forget().
+  void last_left(protocol::CgaId cga_id, protocol::SmInGpc own, Cycle when);
+  // The CTA was here, and the last one of its CGA here has left.
+  bool hosted(protocol::CgaId cga_id, std::uint32_t rank) const { return (hosted_[cga_id] >> rank & 1) != 0; }
+  // All CTAs of the CGA have completed: its slot is free, and all of it is forgotten. An unknown one is left alone.
   void forget(protocol::CgaId cga_id);
   bool knows(protocol::CgaId cga_id) const { return slot_of_[cga_id] != kNone; }
   // sm_cga_slots in use.
@@ -89,11 +95,14 @@ class ClusterTables {
     return cga_id * arch::kMaxCgaCtas + rank;
   }
   Cga& take(protocol::CgaId cga_id);
+  void free_slot(protocol::CgaId cga_id);
 
   std::uint32_t largest_;
+  std::uint32_t slots_;
   std::vector<Cga> cgas_;                // cga_cta2sm_dir, by sm_cga_slot
   std::vector<std::uint32_t> free_;      // sm_cga_slots
   std::vector<std::uint32_t> slot_of_;   // by gpc_local_cga_id
+  std::vector<std::uint32_t> hosted_;    // by gpc_local_cga_id: mask of ranks; the SM is to answer the flush for them
   std::vector<std::uint32_t> bl_table_;  // sm_cga_slot by warp slot; kNone
   std::vector<std::uint32_t> cam_;       // tags by window; kNone
   std::uint32_t used_ = 0;
@@ -113,6 +122,7 @@ struct ResidentCga {
   };
   State state = State::absent;
   bool trapped = false;   // an error of a CTA that has gone was reported
+  std::uint32_t ctas = 0;  // of it that are here
   Cycle quiet = 0;        // when all answers so far will have come
   std::uint64_t cga = 0;  // linear id
   protocol::CtaTag tag;
@@ -120,12 +130,14 @@ struct ResidentCga {
 
 class ResidentCgas {
  public:
-  ResidentCgas(Timebase& time, ClusterTables& tables, const DsmemFlights& flights,
+  ResidentCgas(Timebase& time, ClusterTables& tables, const DsmemFlights& flights, protocol::SmInGpc own,
                PacketSender<protocol::ClusterNoticePacket>& notices)
-      : time_(time), tables_(tables), flights_(flights), notices_(notices) {}
+      : time_(time), tables_(tables), flights_(flights), own_(own), notices_(notices) {}
 
   // A CTA of a CGA starts here, with a program or without.
   void enter(const protocol::CtaStartPacket& start);
+  // One of its CTAs here leaves at `when`.
+  void leave(protocol::CgaId cga_id, Cycle when);
   // All CTAs of the CGA have completed: whatever is answered from now on concerns none.
   void flush(const protocol::ClusterOrderPacket& order, Cycle arrival);
   // A request of the CGA has been answered, which arrives at `when`.
@@ -146,6 +158,7 @@ class ResidentCgas {
   Timebase& time_;
   ClusterTables& tables_;
   const DsmemFlights& flights_;
+  const protocol::SmInGpc own_;
   PacketSender<protocol::ClusterNoticePacket>& notices_;
   std::vector<ResidentCga> cgas_;
   std::uint32_t count_ = 0;

@@ -28,18 +28,17 @@ namespace {
 // Events; the argument is the CTA slot.
 enum Event : std::uint32_t { kEnds, kDurationEnds, kPermitted };
 
-// The extents of the CGA that a CTA belongs to: ranks are those in a GPC_CGA, if it has one, which may have been split
-// into a smaller size (CWD-21).
-arch::Dim3 cluster_shape(const arch::ClusterShape& cluster, std::uint32_t cga_size) {
-  if (cga_size == 1 || !cluster.any()) return {};
-  for (std::size_t level = static_cast<std::size_t>(arch::CgaLevel::gpc); level < arch::kCgaLevels; ++level) {
-    if (cluster.extents[level].count() == cga_size) return cluster.extents[level];
+// The extents of the CGA whose ranks CTAs know: of the innermost one above CPC_CGAs, which may have been split into a
+// smaller size (CWD-21).
+arch::Dim3 cluster_shape(const arch::ClusterShape& cluster, std::uint32_t size) {
+  for (std::size_t index = 0; index < arch::kBarrierLevels; ++index) {
+    const arch::CgaLevel level = arch::barrier_level(index);
+    if (cluster.has(level)) return level == cluster.outermost() ? cluster.size(size) : cluster.of(level);
   }
-  for (std::uint32_t i = 0; i < cluster.sizes(); ++i) {
-    if (cluster.size(i).count() == cga_size) return cluster.size(i);
-  }
-  return {cga_size, 1, 1};
+  return {};
 }
+
+bool is_faulted(const Cta& cta) { return cta.fate != CtaFate::lives && !cta.saved; }
 
 arch::WarpPlace place_of(const Cta& cta, std::uint32_t number) {
   const arch::CtaId& id = cta.start.id;
@@ -55,7 +54,7 @@ arch::WarpPlace place_of(const Cta& cta, std::uint32_t number) {
   place.cluster = id.cga;
   place.rank = id.rank;
   place.cluster_size = id.cga_size;
-  place.cluster_shape = cluster_shape(cta.code->cluster, id.cga_size);
+  place.cluster_shape = cluster_shape(cta.code->cluster, id.size);
   place.warp = number;
   place.warps = cta.live;
   const std::uint64_t threads = place.block.count() - std::uint64_t{number} * arch::kWarpLanes;
@@ -82,8 +81,10 @@ void CtaControl::reset() {
 }
 
 void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, Cycle arrival) {
-  HEDDLE_CHECK(start.cta_slot < ctas_.size() && !ctas_[start.cta_slot].here(), "a CTA slot was started twice");
+  HEDDLE_CHECK(start.cta_slot < ctas_.size(), "a CTA slot was started twice, or does not exist");
   Cta& cta = ctas_[start.cta_slot];
+  if (cta.stage == CtaStage::exit_permitted) permitted(cta);  // in this cycle, and not heard of yet
+  HEDDLE_CHECK(!cta.here(), "a CTA slot was started twice");
   cta.arrive(start, arrival);
   memory_.occupancy.enter(cta);
   if (cta.in_cga()) memory_.cgas.enter(start);
@@ -143,7 +144,7 @@ void CtaControl::on_event(std::uint32_t kind, std::uint64_t argument) {
   Cta& cta = ctas_[static_cast<std::uint32_t>(argument)];
   if (kind == kEnds) return end(cta);
   if (kind == kPermitted) return permitted(cta);
-  depart(cta);
+  ask_to_leave(cta, true);
 }
 
 IssueResult CtaControl::issue(std::uint32_t slot, const arch::Operation& operation) {
@@ -185,10 +186,10 @@ void CtaControl::fault(std::uint32_t slot, arch::OpCode code, const IssueFault& 
 void CtaControl::warp_waits(Cta& cta) { units_.swap.consider(cta); }
 
 void CtaControl::check_end(Cta& cta, Cycle when) {
-  if (cta.live > 0 || cta.open > 0 || cta.stage == CtaStage::ending || cta.stage == CtaStage::exit_asked) return;
+  if (cta.stage == CtaStage::exit_asked) return tell_drained(cta, when);
+  if (cta.live > 0 || cta.open > 0 || cta.stage != CtaStage::running) return;
   const bool killed = cta.killed();
   if (cta.turn && !cta.saved) return units_.turns.give(cta, when);
-  if (cta.stage == CtaStage::exit_permitted) return leave(cta);
   if (killed && memory_.flights.of_cta(cta.start.cta_slot) > 0) return;
   end_at(cta, std::max(killed ? cta.landed : cta.last, when));
 }
@@ -199,10 +200,10 @@ void CtaControl::end_at(Cta& cta, Cycle when) {
 }
 
 void CtaControl::end(Cta& cta) {
-  if (!cta.has_warps() || (cta.open == 0 && !in_flight(cta))) return leave(cta);
+  if (!cta.has_warps() || (cta.open == 0 && !in_flight(cta))) return ask_to_leave(cta, true);
   cta.stage = CtaStage::running;
   if (cta.open > 0) return;  // an error that is on its way
-  if (!cta.killed() && cta.in_cga()) return ask_to_leave(cta);
+  if (!cta.killed() && cta.in_cga()) return ask_to_leave(cta, false);
   if (memory_.flights.of_cta(cta.start.cta_slot) == 0) end_at(cta, cta.landed);
 }
 
@@ -210,39 +211,61 @@ bool CtaControl::in_flight(const Cta& cta) const {
   return memory_.flights.of_cta(cta.start.cta_slot) > 0 || cta.landed > now();
 }
 
-// Its warps have exited, and posted accesses of it are under way.
-void CtaControl::ask_to_leave(Cta& cta) {
-  cta.stage = CtaStage::exit_asked;
-  links_.notices.send_at(now(), notice_of(cta, ClusterNoticePacket::Kind::exit_wanted));
-  if (memory_.flights.of_cta(cta.start.cta_slot) > 0) return;
-  links_.notices.send_at(cta.landed, notice_of(cta, ClusterNoticePacket::Kind::drained));
+// Its warps have exited. Posted accesses of a CTA of a CGA may still be under way; any other has waited for its own
+// (CGA-11). The answer can come in this call, ahead of its arrival.
+void CtaControl::ask_to_leave(Cta& cta, bool drained) {
+  cta.stage = drained ? CtaStage::exit_drained : CtaStage::exit_asked;
+  links_.exits.send({cta.start.tag, cta.start.cta_slot, drained, is_faulted(cta), cta.start.id.rank, cta.released});
+  if (!drained) tell_drained(cta, now());
 }
 
+// Nothing of a CTA that has asked is in flight any more, as of `when`; unless something is, or an error is on its way.
+void CtaControl::tell_drained(Cta& cta, Cycle when) {
+  if (cta.stage != CtaStage::exit_asked) return;  // it was permitted to leave all the same
+  if (cta.open > 0 || memory_.flights.of_cta(cta.start.cta_slot) > 0) return;
+  cta.stage = CtaStage::exit_drained;
+  ClusterNoticePacket notice = notice_of(cta, ClusterNoticePacket::Kind::drained);
+  notice.faulted = is_faulted(cta);
+  links_.notices.send_at(std::max({cta.landed, when, now()}), notice);
+}
+
+// What others can see of a CTA is there until it has left: its windows are in the CAM, its context is entered as open.
+// Of any other, the end is known now: it takes no event.
+void CtaControl::on_permit(Cta& cta, Cycle arrival) {
+  HEDDLE_CHECK(cta.stage == CtaStage::exit_asked || cta.stage == CtaStage::exit_drained,
+               "a CTA may leave that has not asked");
+  if (cta.has_warps() && (cta.in_cga() || cta.context.here())) {
+    cta.stage = CtaStage::exit_permitted;
+    time_.schedule(arrival, *this, kPermitted, cta.start.cta_slot);
+  } else {
+    leave(cta, arrival);
+  }
+}
+
+// What is in flight is the CGA's from now on, and so are errors of it that have not arrived.
 void CtaControl::permitted(Cta& cta) {
-  HEDDLE_CHECK(cta.stage == CtaStage::exit_asked, "a CTA may leave that has not asked");
+  if (cta.stage != CtaStage::exit_permitted) return;  // another CTA has its slot by now
   const arch::CtaId& id = cta.start.id;
   const std::uint32_t slot = cta.start.cta_slot;
   if (memory_.flights.of_cta(slot) > 0) memory_.dsmem.abandon(slot, id.index, id.rank);
-  cta.stage = CtaStage::exit_permitted;
-  check_end(cta, now());
+  if (cta.open > 0) units_.faults.orphan(slot);
+  leave(cta, now());
 }
 
 void CtaControl::dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) {
   if (cta_slot != kNoCta) {
     Cta& cta = ctas_[cta_slot];
     cta.landed = std::max(cta.landed, when);
-    if (memory_.flights.of_cta(cta_slot) == 0) {
-      if (cta.stage == CtaStage::exit_asked) {
-        links_.notices.send_at(std::max(cta.landed, now()), notice_of(cta, ClusterNoticePacket::Kind::drained));
-      } else if (cta.killed()) {
-        check_end(cta, when);
-      }
+    if (cta.stage == CtaStage::exit_asked) {
+      tell_drained(cta, when);
+    } else if (cta.killed() && memory_.flights.of_cta(cta_slot) == 0) {
+      check_end(cta, when);
     }
   }
   memory_.cgas.answered(cga_id, when);
 }
 
-void CtaControl::leave(Cta& cta) {
+void CtaControl::leave(Cta& cta, Cycle when) {
   if (cta.has_warps()) {
     for (const std::uint32_t slot : cta.warps) {
       units_.scheduler.leave(slot);
@@ -253,14 +276,9 @@ void CtaControl::leave(Cta& cta) {
   if (cta.context.here() && !nested_.shared_contexts && !cta.saved) {
     links_.tasks.send({protocol::ChildPacket::Kind::leave, cta.context.address, 0, 0});
   }
-  depart(cta);
-}
-
-void CtaControl::depart(Cta& cta) {
   cta.stage = CtaStage::absent;
-  memory_.occupancy.leave(cta);
-  const bool faulted = cta.fate != CtaFate::lives && !cta.saved;
-  links_.exits.send({cta.start.tag, cta.start.cta_slot, faulted, cta.start.id.rank, cta.released});
+  memory_.occupancy.leave(cta, when);
+  if (cta.in_cga()) memory_.cgas.leave(*cta.start.tag.cga_id, when);
 }
 
 void CtaControl::kill(std::uint32_t cta_slot) {
@@ -293,17 +311,19 @@ void CtaControl::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
 void CtaControl::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
   switch (order.kind) {
     case ClusterOrderPacket::Kind::permit:
-      time_.schedule(arrival, *this, kPermitted, order.cta_slot);
-      return;
+      return on_permit(ctas_[order.cta_slot], arrival);
     case ClusterOrderPacket::Kind::flush:
       return memory_.cgas.flush(order, arrival);
     case ClusterOrderPacket::Kind::barrier:
       break;
   }
-  memory_.tables.check(order.cga_id, order.sequence);
+  const bool wide = order.level != arch::CgaLevel::gpc;
   for (Cta& cta : ctas_) {
-    const bool goes_on = cta.here() && !cta.killed() && cta.has_warps() && cta.start.tag.cga_id == order.cga_id;
-    if (goes_on) units_.barriers.pass(cta, arrival);
+    if (!cta.here() || cta.killed() || !cta.has_warps()) continue;
+    const protocol::CtaTag& tag = cta.start.tag;
+    if (tag.sequence != order.sequence) continue;  // it comes to nobody: who had arrived has exited
+    if (wide ? tag.barriers.of(order.level) != order.barrier : tag.cga_id != order.cga_id) continue;
+    units_.barriers.pass(cta, order.level, arrival);
   }
 }
 

@@ -94,10 +94,11 @@ class CtaControl final : private SmUnit,
   IssueResult release_shared(std::uint32_t slot, const arch::Operation& operation);
   void end_at(Cta& cta, Cycle when);
   void end(Cta& cta);
-  void ask_to_leave(Cta& cta);
+  void ask_to_leave(Cta& cta, bool drained);
+  void tell_drained(Cta& cta, Cycle when);
+  void on_permit(Cta& cta, Cycle arrival);
   void permitted(Cta& cta);
-  void leave(Cta& cta);
-  void depart(Cta& cta);
+  void leave(Cta& cta, Cycle when);
 
   const arch::CodeStore& code_;
   const arch::LaunchMemory& nested_;

@@ -36,7 +36,7 @@ void CtaSwap::reset() {
 bool CtaSwap::all_wait(const Cta& cta) const {
   if (cta.stage != CtaStage::running || !cta.has_warps() || cta.killed() || cta.saved) return false;
   if (saves_[cta.start.cta_slot].state != State::here) return false;
-  if (!cta.context.here() || memory_.shared_contexts || cta.in_cga() || cta.start.id.cga_size > 1) return false;
+  if (!cta.context.here() || memory_.shared_contexts || cta.in_cga() || cta.start.tag.barriers.any()) return false;
   if (cta.queue) return false;  // its queue would be idle without it, and close (TSK-05)
   bool waits = false;
   for (const std::uint32_t slot : cta.warps) {
@@ -54,7 +54,8 @@ bool CtaSwap::is_settled(const Cta& cta) const {
   return std::all_of(cta.warps.begin(), cta.warps.end(), [this, cycle](std::uint32_t slot) {
     const Warp& warp = warps_[slot];
     return warp.scoreboard.settled(cycle) && warp.copies.settled(cycle) && warp.bulk.settled(cycle) &&
-           warp.bulk_reads.settled(cycle) && (warp.cluster != ClusterArrival::passed || warp.cluster_passes <= cycle);
+           warp.bulk_reads.settled(cycle) &&
+           (warp.cluster[0].arrival != ClusterArrival::passed || warp.cluster[0].passes <= cycle);
   });
 }
 
@@ -100,14 +101,14 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
   if (cta.turn) saved.turn_entry = cta.turn->entry;
   if (cta.turn) saved.turn = cta.turn->value;
   saved.barriers = cta.barriers.save();
-  saved.cluster_arrived = cta.cluster.arrived;
-  saved.cluster_phases = cta.cluster.phases;
+  saved.cluster_arrived = cta.cluster[0].arrived;  // it belongs to no CGA: it has the barrier to itself
+  saved.cluster_phases = cta.cluster[0].phases;
   for (const std::uint32_t slot : cta.warps) {
     const Warp& warp = warps_[slot];
     SavedWarp its;
     its.issued_pc = warp.issued_pc;
-    its.cluster_arrived = warp.cluster != ClusterArrival::none;
-    its.cluster_passed = warp.cluster == ClusterArrival::passed;
+    its.cluster_arrived = warp.cluster[0].arrival != ClusterArrival::none;
+    its.cluster_passed = warp.cluster[0].arrival == ClusterArrival::passed;
     if (warp.wait != WarpWait::exited) {
       its.at = warp.wait == WarpWait::barrier ? SavedWarp::At::barrier : SavedWarp::At::children;
       its.barrier = its.at == SavedWarp::At::barrier ? warp.barrier : 0;
@@ -290,8 +291,8 @@ void CtaSwap::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
   cta.turn.reset();
   if (saved.gives_turn) cta.turn = Cta::QueueTurn{saved.turn_entry, saved.turn};
   cta.barriers.restore(saved.barriers);
-  cta.cluster.arrived = saved.cluster_arrived;
-  cta.cluster.phases = saved.cluster_phases;
+  cta.cluster[0].arrived = saved.cluster_arrived;
+  cta.cluster[0].phases = saved.cluster_phases;
   cta.live = saved.barriers.left;
   for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {
     warps_[cta.warps[warp]].place.kernarg = saved.kernarg;
@@ -303,10 +304,10 @@ void CtaSwap::put_back_warp(const Cta& cta, std::uint32_t number, const SavedWar
   const std::uint32_t slot = cta.warps[number];
   Warp& warp = warps_[slot];
   warp.issued_pc = saved.issued_pc;
-  warp.cluster = !saved.cluster_arrived ? ClusterArrival::none
-                 : saved.cluster_passed ? ClusterArrival::passed
-                                        : ClusterArrival::arrived;
-  warp.cluster_passes = 0;
+  warp.cluster[0].arrival = !saved.cluster_arrived ? ClusterArrival::none
+                            : saved.cluster_passed ? ClusterArrival::passed
+                                                   : ClusterArrival::arrived;
+  warp.cluster[0].passes = 0;
   warp.writes.clear();
   warp.accumulators = {};
   warp.since = now();

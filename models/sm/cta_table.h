@@ -81,14 +81,14 @@ class CtaBarriers {
   std::uint32_t left_ = 0;   // that have not exited
 };
 
-// Where a CTA is between its arrival and its end. One of a CGA whose warps have exited, and whose accesses have not all
-// been answered, leaves in steps (CGA-11).
+// Where a CTA is between its arrival and its end. All ask their MPC before they leave (CGA-11).
 enum class CtaStage : std::uint8_t {
   absent,
   running,
   ending,          // its end is an event that has been entered
-  exit_asked,      // the MPC has been asked whether it may leave
-  exit_permitted,  // it leaves as soon as nothing of it has to be reported any more
+  exit_asked,      // the MPC has been asked; accesses of it are in flight
+  exit_drained,    // the MPC has been asked, and knows that nothing of it is in flight
+  exit_permitted,  // it leaves when the permission arrives
 };
 
 // Whether it comes to its end by itself.
@@ -125,13 +125,14 @@ struct Cta {
   std::uint32_t bulk = 0;                       // the bulk requests among these
   std::vector<std::uint32_t> mbarrier_waiters;  // warp slots
 
-  // At the barrier of its CGA (CGA-13).
+  // At the barriers of its CGAs (CGA-13, CWD-09), by arch::barrier_index(). One of no CGA has the
+  // first to itself.
   struct ClusterBarrier {
     std::uint32_t arrived = 0;  // warps, in the current phase
     bool reported = false;      // all of them have arrived, and the MPC knows
     std::uint64_t phases = 0;   // that have completed
   };
-  ClusterBarrier cluster;
+  std::array<ClusterBarrier, arch::kBarrierLevels> cluster;
 
   // Its thread-group context (TSK-07).
   struct Context {

@@ -199,12 +199,15 @@ void DsmemClient::answer(Access& access, arch::LaneMask lanes, std::uint8_t sect
   // The lowest lane that reaches the byte that was wrong.
   const auto line = static_cast<std::uint32_t>(arch::line_of(request.get_address()));
   std::uint32_t lowest = arch::kLineBytes;
+  std::uint32_t wrong = 0;
   bits::for_each(lanes, [&](std::uint32_t lane) {
     const std::uint32_t offset = access.offset_of(lane);
-    if (line + offset + access.width > reply.offset) lowest = std::min(lowest, offset);
+    if (line + offset + access.width <= reply.offset || offset >= lowest) return;
+    lowest = offset;
+    wrong = lane;
   });
-  const ClusterError error{reply.status,  reply.cga_id,  reply.sequence,    reply.rank,
-                           line + lowest, access.origin, access.origin_rank};
+  const ClusterError error{reply.status,  reply.cga_id, reply.sequence, reply.rank,
+                           line + lowest, wrong,        access.origin,  access.origin_rank};
   if (access.orphan()) {
     links_.errors.orphan_failed(error, when);
   } else {

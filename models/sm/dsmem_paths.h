@@ -59,6 +59,7 @@ struct ClusterError {
   std::uint64_t sequence = 0;             // launch of the CGA
   std::uint32_t rank = 0;                 // of the target
   std::uint32_t offset = 0;               // of the lowest lane that was wrong
+  std::uint32_t lane = 0;                 // that one
   // Of an access without an owner: the CTA that has gone, by its linear id in the grid and its rank in the CGA.
   std::uint64_t from_cta = 0;
   std::uint32_t from_rank = 0;

@@ -110,6 +110,9 @@ void Faults::add(Failure failure) {
 
 void Faults::on_event(std::uint32_t, std::uint64_t argument) {
   const auto index = static_cast<std::uint32_t>(argument);
+  if (failures_[index].cta != kNoCta && ctas_[failures_[index].cta].stage == CtaStage::exit_permitted) {
+    orphan(failures_[index].cta);  // the distributor has heard that it ended well
+  }
   const Failure failure = std::move(failures_[index]);
   failures_.give_back(index);
   if (failure.cta == kNoCta) return trap(failure);
@@ -131,19 +134,48 @@ void Faults::access_failed(const Access& access, arch::OpCode code, std::uint32_
   stop_later(record, access.cta);
 }
 
-// The target has seen what is wrong: the fault is one of the CGA (CGA-08). A CTA of none has addressed itself.
+// The pc of the access is still in its warp's FIFO of past pcs.
+bool Faults::attributable(const Access& access) const {
+  return warps_[access.warp].issued - access.issued < params_.memory.pc_fifo;
+}
+
+// The target has seen what is wrong. While the pc is in the FIFO, warp, thread and pc are known (CGA-07); then the fault
+// is one of the CGA (CGA-08). A CTA of none has addressed itself.
 void Faults::dsmem_failed(const Access& access, const ClusterError& error, Cycle when) {
+  const Cta& cta = ctas_[access.cta];
   arch::FaultRecord record = record_of(warps_[access.warp], sm::fault_of(error.status), access.pc);
   record.operation = access.code;
   record.address = error.offset;
   record.target = error.rank;
+  record.lane = error.lane;
   record.cycle = when;
-  record.of_cga = ctas_[access.cta].in_cga();
-  if (record.of_cga) {
-    record.warp = 0;
-    record.where.clear();
+  if (cta.in_cga()) {
+    note_trap(*cta.start.tag.cga_id, cta.start.id.rank);
+    if (attributable(access)) {
+      record.address = arch::dsmem_address(error.rank, error.offset);
+    } else {
+      record.of_cga = true;
+      record.warp = record.lane = 0;
+      record.where.clear();
+    }
   }
   stop_later(record, access.cta);
+}
+
+void Faults::note_trap(std::uint32_t cga_id, std::uint32_t cta_id) {
+  registers_.trap_cga_id = cga_id;
+  registers_.trap_cta_id = cta_id;
+}
+
+void Faults::orphan(std::uint32_t cta_slot) {
+  Cta& cta = ctas_[cta_slot];
+  failures_.for_each([&](Failure& failure) {
+    if (failure.cta != cta_slot) return;
+    failure.cta = kNoCta;
+    failure.cga_id = *cta.start.tag.cga_id;
+    failure.sequence = cta.start.tag.sequence;
+    --cta.open;
+  });
 }
 
 void Faults::orphan_failed(const ClusterError& error, Cycle when) {
@@ -175,6 +207,7 @@ void Faults::trap(const Failure& failure) {
   record.task = cga->tag.operation;
   record.cga = cga->cga;
   cgas_.trap(failure.cga_id, record.cta_id_in_cga);
+  note_trap(failure.cga_id, record.cta_id_in_cga);
   if (sink_) sink_(record);
 }
 

@@ -35,6 +35,8 @@ class Faults final : private SmUnit, public DsmemErrorListener, private EventHan
   void access_failed(const Access& access, arch::OpCode code, std::uint32_t lane, std::uint64_t address, Cycle when);
   void dsmem_failed(const Access& access, const ClusterError& error, Cycle when) override;
   void orphan_failed(const ClusterError& error, Cycle when) override;
+  // The CTA leaves: errors of it that have not arrived are its CGA's.
+  void orphan(std::uint32_t cta_slot);
 
   // All CTAs of the operation end, those that come later included.
   void abort(std::uint32_t operation);
@@ -51,6 +53,8 @@ class Faults final : private SmUnit, public DsmemErrorListener, private EventHan
   };
   const char* handler_name() const override { return name_; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  void note_trap(std::uint32_t cga_id, std::uint32_t cta_id);
+  bool attributable(const Access& access) const;
   void add(Failure failure);
   void trap(const Failure& failure);
 

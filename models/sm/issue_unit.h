@@ -93,6 +93,7 @@ struct UnitContext {
   std::vector<Warp>& warps;  // by slot; none before the first CTA
   CtaTable& ctas;
   const char* name;  // of the SM, for messages
+  SmRegisters& registers;
 };
 
 // Base of the units.
@@ -105,7 +106,8 @@ class SmUnit {
         stats_(context.stats),
         warps_(context.warps),
         ctas_(context.ctas),
-        name_(context.name) {}
+        name_(context.name),
+        registers_(context.registers) {}
   ~SmUnit() = default;
   Cycle now() const { return time_.now(); }
 
@@ -116,6 +118,7 @@ class SmUnit {
   std::vector<Warp>& warps_;
   CtaTable& ctas_;
   const char* name_;
+  SmRegisters& registers_;
 };
 
 }  // namespace heddle::sm

@@ -9,6 +9,7 @@
 #include "common/block.h"
 #include "common/memory_socket.h"
 #include "common/packet_socket.h"
+#include "protocol/cwd_gpm.h"
 #include "protocol/gpm_mpc_sm.h"
 #include "protocol/occupancy_query.h"
 #include "protocol/sm_sm.h"
@@ -29,6 +30,7 @@ class Sm : public Block {
   PacketIn<protocol::CtaStartPacket> start_in;
   PacketOut<protocol::CtaExitPacket> exit_out;
   PacketIn<protocol::AbortPacket> abort_in;
+  PacketIn<protocol::PartPacket> part_in;
   MemoryOut memory_out;
 
   // Clusters. Entries and orders are noted ahead of their arrival: their senders use no credits.
@@ -80,6 +82,7 @@ class Sm : public Block {
   void on_entry(const protocol::CtaEntryPacket& entry, std::uint32_t, Cycle arrival) {
     core_.memory.tables.enter(entry, arrival);
   }
+  void on_part(const protocol::PartPacket& part, std::uint32_t) { core_.registers.part = part.part; }
   void end_of_elaboration() override;
 
   SmCore core_;

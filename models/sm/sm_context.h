@@ -9,6 +9,7 @@
 
 #include "arch/address_map.h"
 #include "arch/task_record.h"
+#include "arch/virtual_map.h"
 #include "arch/warp_program.h"
 #include "common/stats.h"
 #include "protocol/ids.h"
@@ -29,6 +30,18 @@ struct SmContext {
   // The way of occupancy queries (CWD-24), in cycles.
   std::uint32_t query_way = 0;   // to the distributor
   std::uint32_t answer_way = 0;  // from the GPM to here
+  // More of its place, physical (CWD-45).
+  std::uint32_t tpc = 0;   // in its GPC
+  std::uint32_t cpc = 0;   // in its GPC
+  std::uint32_t ugpu = 0;  // of the GPU
+  arch::VirtualPart part;  // when it is made
+};
+
+// What special registers of an SM show that others write.
+struct SmRegisters {
+  arch::VirtualPart part;                            // among the usable parts of the machine, as it was told last
+  std::uint32_t trap_cga_id = arch::kNoLocalCgaId;   // of the last error that a target of DSMEM has sent (CGA-08)
+  std::uint32_t trap_cta_id = arch::kNoLocalCgaId;   // cta_id_in_cga of the CTA whose access that was
 };
 
 inline const arch::LaunchMemory kNoLaunchMemory{};

@@ -7,7 +7,7 @@ MemoryPaths::MemoryPaths(Domain& domain, Timebase& time, const SmParams& params,
                          const MemoryListeners& listeners)
     : swizzles(swizzles_of(params)),
       tables((params.limits.warps + kSubPartitions - 1) / kSubPartitions * kSubPartitions, params.limits.ctas,
-             params.limits.max_shared_per_cta),
+             params.limits.cga_slots, params.limits.max_shared_per_cta),
       shared(params.limits.shared_bytes, params.limits.ctas),
       // An instruction can issue while one more request may be open, and then needs an entry for each lane.
       l1(params.memory.l1_ways, params.memory.requests + arch::kWarpLanes),
@@ -57,11 +57,12 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       place(its_place),
       stats(time.observation().stats, time.observation().prefix + "." + path),
       ctas(params.limits.ctas),
-      context{time, params, place, stats, warps, ctas, name},
+      registers{place.part},
+      context{time, params, place, stats, warps, ctas, name, registers},
       occupancy(time, params.limits, time.cost(params.start_cycles), place, path, name),
       memory(domain, time, params, place, view, warps, stats, links.memory, {control, faults, bulk, mbarriers}),
       tasks(links.children),
-      cgas(time, memory.tables, memory.flights, links.notices),
+      cgas(time, memory.tables, memory.flights, place.in_gpc, links.notices),
       windows(time, params, {memory.shared, memory.l1, memory.tables, occupancy, links.notices, stats}),
       scheduler(context, memory.gate, control),
       alu(context, scheduler),
@@ -120,6 +121,7 @@ void SmCore::collect_waits(WaitGraph& graph) const {
 }
 
 void SmCore::reset() {
+  registers = {place.part};
   memory.reset();
   scheduler.reset();
   control.reset();

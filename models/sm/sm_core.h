@@ -127,6 +127,7 @@ struct SmCore {
   SmStats stats;
   std::vector<Warp> warps;  // by slot; none before the first CTA
   CtaTable ctas;
+  SmRegisters registers;
   const UnitContext context;
   SmOccupancy occupancy;
   MemoryPaths memory;

@@ -81,22 +81,21 @@ void SmOccupancy::restored(const Cta& cta) {
   if (observation_.ctas != nullptr) observation_.ctas->cta_restored(shown(cta, time_.now()));
 }
 
-void SmOccupancy::leave(const Cta& cta) {
+void SmOccupancy::leave(const Cta& cta, Cycle when) {
   CtaListener* listener = observation_.ctas;
-  const Cycle now = time_.now();
-  if (cta.saved && !cta.exposed && listener != nullptr) listener->cta_saved(shown(cta, now));
+  if (cta.saved && !cta.exposed && listener != nullptr) listener->cta_saved(shown(cta, when));
   used_.subtract(cta.need);
   --resident_;
   const std::uint32_t warps = cta.need[arch::Resource::warps];
-  warp_cycles_.add((now - cta.begin) * warps);
-  observation_.load_map.add(place_.id, cta.begin, now, warps);
+  warp_cycles_.add((when - cta.begin) * warps);
+  observation_.load_map.add(place_.id, cta.begin, when, warps);
   if (listener != nullptr && !cta.saved) {
-    if (cta.exposed) listener->cta_restored(shown(cta, now));
-    listener->cta_ended(shown(cta, now));
+    if (cta.exposed) listener->cta_restored(shown(cta, when));
+    listener->cta_ended(shown(cta, when));
   }
-  if (observation_.timeline != nullptr) draw(cta);
+  if (observation_.timeline != nullptr) draw(cta, when);
   if (cta.in_cga() && place_.gpc < observation_.clusters.gpcs()) {
-    observation_.clusters.end(place_.gpc, *cta.start.tag.cga_id, cta.start.id.rank, now);
+    observation_.clusters.end(place_.gpc, *cta.start.tag.cga_id, cta.start.id.rank, when);
   }
 }
 
@@ -120,14 +119,14 @@ CtaListener::Cta SmOccupancy::shown(const Cta& cta, Cycle cycle) const {
   return shown;
 }
 
-void SmOccupancy::draw(const Cta& cta) {
+void SmOccupancy::draw(const Cta& cta, Cycle when) {
   TimelineSink& timeline = *observation_.timeline;
   TrackId& track = tracks_[cta.start.cta_slot];
   if (track.group == 0) {
     track = timeline.track(observation_.prefix + " " + path_, fmt::format("CTA slot {:2}", cta.start.cta_slot));
   }
   const Picoseconds begin = time_.time_of(cta.begin);
-  const Picoseconds end = time_.time_of(time_.now());
+  const Picoseconds end = time_.time_of(when);
   const std::string name = observation_.labels.of(cta.operation);
   const auto index = static_cast<std::int64_t>(cta.start.id.index);
   const std::int64_t warps = cta.need[arch::Resource::warps];

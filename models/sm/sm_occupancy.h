@@ -35,8 +35,8 @@ class SmOccupancy final : private EventHandler {
   void expose(Cta& cta);
   // A saved CTA has come back, now.
   void restored(const Cta& cta);
-  // The CTA leaves its slot, now: it has ended or been saved.
-  void leave(const Cta& cta);
+  // The CTA leaves its slot at `when`, now or later: it has ended or been saved.
+  void leave(const Cta& cta, Cycle when);
   void reset();
 
  private:
@@ -49,7 +49,7 @@ class SmOccupancy final : private EventHandler {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void hold(std::size_t preload);
   CtaListener::Cta shown(const Cta& cta, Cycle cycle) const;
-  void draw(const Cta& cta);
+  void draw(const Cta& cta, Cycle when);
 
   Timebase& time_;
   GpuObservation& observation_;

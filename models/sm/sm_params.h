@@ -51,6 +51,7 @@ struct MemoryParams {
   std::uint32_t shared_latency = 29;
   std::uint32_t cluster_latency = 4;  // cycles beyond shared_latency
   std::uint32_t cluster_queue = 16;   // packets
+  std::uint32_t pc_fifo = 8;          // operations of a warp
 
   static void describe(ParamTable<MemoryParams>& t);
 };

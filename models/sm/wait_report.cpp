@@ -77,7 +77,7 @@ void WaitReport::show_exit(WaitGraph& graph, const Cta& cta) const {
     graph.add(operation, "for",
               fmt::format("{} accesses of SM {}, CTA {} to shared memory of its cluster", requests, place_.id.value(),
                           cta.start.id.index));
-  } else if (cta.stage == CtaStage::exit_asked) {
+  } else if (cta.stage == CtaStage::exit_asked || cta.stage == CtaStage::exit_drained) {
     graph.add(operation,
               fmt::format("for SM {}, CTA {} to be permitted to leave by", place_.id.value(), cta.start.id.index),
               "its MPC");
@@ -127,8 +127,8 @@ void WaitReport::show_cluster(WaitGraph& graph, const Cta& cta) const {
     const Warp& warp = warps_[cta.warps[number]];
     if (warp.wait == WarpWait::exited) continue;
     // Once all have arrived, the CTA is waited for because of what its warps do at the barrier or behind it.
-    const bool arrived = warp.cluster == ClusterArrival::arrived;
-    if (!arrived || cta.cluster.reported) graph.add(name, "which is", name_of(cta, number));
+    const bool arrived = warp.cluster[0].arrival == ClusterArrival::arrived;
+    if (!arrived || cta.cluster[0].reported) graph.add(name, "which is", name_of(cta, number));
   }
   if (cta.bulk > 0) graph.add(name, "which has", bulk_of(cta));
 }
@@ -136,17 +136,22 @@ void WaitReport::show_cluster(WaitGraph& graph, const Cta& cta) const {
 void WaitReport::show_cluster_wait(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
   const std::string name = name_of(cta, warp.place.warp);
   const std::string step = step_at(warp, warp.issued_pc, arch::OpCode::cluster_wait);
+  const std::string kernel = labels_.of(cta.operation);
+  const arch::CgaLevel level = arch::barrier_level(warp.cluster_level);
+  if (const std::optional<protocol::BarrierSlot> wide = cta.start.tag.barriers.of(level)) {
+    graph.add(name, fmt::format("in {}, for", step), protocol::wide_barrier_name(kernel, level, *wide));
+    return;
+  }
   if (cta.in_cga()) {
-    const std::string kernel = labels_.of(cta.operation);
     graph.add(name, fmt::format("in {}, for", step), protocol::barrier_name(kernel, place_.gpc, *cta.start.tag.cga_id));
     return;
   }
   for (std::uint32_t other = 0; other < cta.warps.size(); ++other) {
     const Warp& its = warps_[cta.warps[other]];
-    if (its.wait == WarpWait::exited || its.cluster == ClusterArrival::arrived) continue;
+    if (its.wait == WarpWait::exited || its.cluster[0].arrival == ClusterArrival::arrived) continue;
     graph.add(name,
               fmt::format("in {}, where {} of {} warps of its cluster of one CTA have arrived, for", step,
-                          cta.cluster.arrived, cta.live),
+                          cta.cluster[0].arrived, cta.live),
               name_of(cta, other));
   }
 }

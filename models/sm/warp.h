@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -177,11 +178,15 @@ enum class WarpNext : std::uint8_t {
   launch,    // the next step of an operation of device-side launches
 };
 
-// A warp at the barrier of its CGA (CGA-13).
+// A warp at the barrier of a CGA (CGA-13).
 enum class ClusterArrival : std::uint8_t {
   none,
   arrived,  // it has arrived, and not waited since
-  passed,   // it has arrived, and the phase completes at Warp::cluster_passes
+  passed,   // it has arrived, and the phase completes at ClusterPhase::passes
+};
+struct ClusterPhase {
+  ClusterArrival arrival = ClusterArrival::none;
+  Cycle passes = 0;
 };
 
 // What a warp waits for in a release (MEM-06).
@@ -204,6 +209,7 @@ struct Warp {
   WarpNext next = WarpNext::fetch;
   Cycle since = 0;              // since when it has not issued
   std::uint32_t issued_pc = 0;  // of the last operation, for messages
+  std::uint64_t issued = 0;     // operations: pcs that have gone into its FIFO of past pcs (CGA-07)
 
   // The next operation, as its demand says.
   arch::OpCode code = arch::OpCode::exit;
@@ -222,8 +228,8 @@ struct Warp {
   // that still wait.
   std::unique_ptr<arch::Operation> operation;
 
-  ClusterArrival cluster = ClusterArrival::none;
-  Cycle cluster_passes = 0;
+  std::array<ClusterPhase, arch::kBarrierLevels> cluster;
+  std::size_t cluster_level = 0;  // at which it waits, as an index
 
   WarpGroups copies;
   std::uint32_t groups_wanted = 0;  // groups that may be open when it goes on
@@ -246,7 +252,7 @@ struct Warp {
     next = WarpNext::fetch;
     compute_left = 0;
     release.flushes = acquires = false;
-    cluster = ClusterArrival::none;
+    for (ClusterPhase& phase : cluster) phase.arrival = ClusterArrival::none;
     issued_pc = state.pc;
     copies.begin();
     bulk.begin();

@@ -176,6 +176,7 @@ void WarpScheduler::issue(std::uint32_t slot) {
 void WarpScheduler::fetch(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   warp.issued_pc = warp.state.pc;
+  ++warp.issued;
   static thread_local arch::Operation operation;  // large, and needed by one SM at a time
   warp.program->issue(warp.place, warp.state, operation);
   if (operation.code != arch::OpCode::compute) {  // which says by itself what it takes

@@ -35,13 +35,18 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.sms, gpc.numbers.gpc,
+    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.topology.sms(), gpc.numbers.gpc,
                         protocol::SmInGpc(in_gpc), static_cast<std::uint32_t>(places.size())};
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;
     place.answer_way = params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm;
     place.query_way = place.answer_way + params_of(gpc).gpm_to_cwd;
+    place.tpc = number;
+    place.cpc = tpc.cpc;
+    place.ugpu = machine.topology.ugpu_of(gpc.numbers.gpc);
+    place.part = gpc.parts[number];
+    if (place.part.sm != arch::kNoVirtual) place.part.sm += i;
     sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), machine.domain, fmt::format("{}.{}", path, sm_name),
                                            params.sm, place, params.gpc.mpc_to_sm, machine.seed, machine.code,
                                            sm::MemoryView{machine.map, machine.nested}));
@@ -53,6 +58,7 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in[link]);
     mpc.abort_out.bind(sm.abort_in);
+    mpc.part_out.bind(sm.part_in);
     mpc.order_out.bind(sm.order_in);
     sm.notice_out.bind(mpc.notice_in[link]);
   }
@@ -122,6 +128,7 @@ void Gpc::wire(const arch::Topology::Gpc& shape) {
       gpm.tpc_launch_out.bind(mpc->launch_in);
       gpm.local_out.bind(mpc->local_in);
       gpm.abort_out.bind(mpc->abort_in);
+      gpm.part_out.bind(mpc->part_in);
       gpm.order_out.bind(mpc->order_in);
       mpc->complete_out.bind(gpm.complete_in[m]);
       mpc->notice_out.bind(gpm.notice_in[m]);

@@ -8,6 +8,7 @@
 
 #include "arch/address_map.h"
 #include "arch/topology.h"
+#include "arch/virtual_map.h"
 #include "common/packet_socket.h"
 #include "gpc/gpm.h"
 #include "gpc/mpc.h"
@@ -30,7 +31,7 @@ struct MachineContext {
   std::uint64_t seed = 1;  // of CTA durations
   const arch::CodeStore& code;
   const arch::AddressMap& map;
-  std::uint32_t sms = 0;     // of the machine
+  const arch::Topology& topology;
   std::uint64_t memory = 0;  // bytes that tensor memory access units may address
   gpc::CgaMemoryPool cga_memory;
   const arch::LaunchMemory& nested;
@@ -42,6 +43,7 @@ struct GpcContext {
   const arch::Topology::Gpc& shape;
   gpc::GpcNumbers numbers;
   std::string path;  // of its statistics
+  std::vector<arch::VirtualPart> parts;  // by TPC
 };
 
 class Tpc : public sc_core::sc_module {

@@ -113,7 +113,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       task("task", domain, "task", params.task, params.sm.limits, params.start_path(), params.cwd.table_slots,
            {&codes, nested, topology.sms()}),
       cwd("cwd", domain, "cwd", params.cwd, topology, arch::capacity_of(params.sm.limits),
-          {params.gpc.cga_ids, params.gpc.cga_barriers}),
+          {params.gpc.cga_ids, params.gpc.cga_barriers, params.sm.limits.cga_slots}),
       memory("memory", domain, params, topology, kind),
       backdoor(memory),
       host("host", domain, "host", params.host, identity_of(params, topology), *this),
@@ -126,14 +126,16 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   // What tensor memory access units take for an address: a virtual one may lie above device memory.
   const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory.map.bytes();
   const MachineContext machine{
-      domain, params, seed, codes, memory.map, topology.sms(), tensor_memory, params.cga_memory(), nested};
+      domain, params, seed, codes, memory.map, topology, tensor_memory, params.cga_memory(), nested};
+  const auto parts = arch::virtual_parts(topology, std::vector<bool>(topology.sms(), true));  // all TPCs are usable
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);
     gpcs.push_back(std::make_unique<Gpc>(
         gpc_name.c_str(), GpcContext{machine,
                                      topology.gpc(g),
                                      {protocol::GpcId(g), protocol::VirtualGpcId(topology.virtual_gpc(g))},
-                                     gpc_name}));
+                                     gpc_name,
+                                     parts[g]}));
   }
   std::vector<std::vector<std::uint32_t>> sms;
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) sms.push_back(topology.gpc(g).sm_ids);
@@ -170,6 +172,9 @@ void Gpu::Blocks::wire() {
     gpcs[g]->gpm.complete_out.bind(cwd.complete_in[g]);
     gpcs[g]->gpm.cga_out.bind(cwd.cga_in[g]);
     gpcs[g]->gpm.shared_out.bind(cwd.shared_in[g]);
+    gpcs[g]->gpm.barrier_out.bind(cwd.barrier_in[g]);
+    cwd.barrier_out.bind(gpcs[g]->gpm.barrier_in);
+    cwd.part_out.bind(gpcs[g]->gpm.part_in);
   }
   for (std::uint32_t id = 0; id < topology.sms(); ++id) {
     sm(id).child_out.bind(task.child_in[id]);

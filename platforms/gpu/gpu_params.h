@@ -95,7 +95,7 @@ inline arch::Topology topology_of(const GpuParams& params) {
 }
 
 inline std::uint32_t cgas_per_gpc(const GpuParams& params) {
-  return std::min(params.gpc.cga_ids, params.gpc.cga_barriers);
+  return cwd::GpcCgaLimits{params.gpc.cga_ids, params.gpc.cga_barriers, params.sm.limits.cga_slots}.cgas();
 }
 
 // Outermost clusters of the kernel that an empty machine holds at once; of a plain grid: CTAs.

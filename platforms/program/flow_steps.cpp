@@ -16,6 +16,7 @@ namespace {
 constexpr std::pair<const char*, LaunchMode> kModes[] = {
     {"stream", LaunchMode::stream}, {"fire_and_forget", LaunchMode::fire_and_forget}, {"tail", LaunchMode::tail}};
 constexpr std::int32_t kMostPriority = 1000;
+constexpr const char* kBarrierLevelNames[arch::kBarrierLevels] = {"gpc", "ugpu", "gpu"};
 
 const char* mode_name(LaunchMode mode) { return kModes[static_cast<std::size_t>(mode)].first; }
 
@@ -157,14 +158,29 @@ void compile_exit(ProgramBuilder& program, const StepSource& source) {
   program.add(program.make_control(StepKind::leave, source.row.name, source.where));
 }
 
+std::optional<arch::CgaLevel> read_cga_level(const ProgramBuilder& program, const MapReader& map, const char* key) {
+  if (!map.has(key)) return std::nullopt;
+  const std::string word = map.choice(key);
+  for (std::size_t index = 0; index < arch::kBarrierLevels; ++index) {
+    const arch::CgaLevel level = arch::barrier_level(index);
+    if (word != kBarrierLevelNames[index]) continue;
+    if (program.kernel().cluster.has(level)) return level;
+    map.fail(key, fmt::format("the kernel has no {}", arch::cga_name(level)));
+  }
+  return std::nullopt;
+}
+
 void compile_cluster_barrier(ProgramBuilder& program, const StepSource& source) {
+  const std::optional<arch::CgaLevel> level = read_cga_level(program, source.map, "level");
   ProgramStep arrive = program.make(StepKind::operation, arch::OpCode::cluster_arrive, source.row.name, source.where);
   arrive.order = arch::Order::release;
   arrive.scope = arch::Scope::cluster;
+  arrive.cga_level = level;
   program.add(std::move(arrive));
   ProgramStep wait = program.make(StepKind::operation, arch::OpCode::cluster_wait, source.row.name, source.where);
   wait.order = arch::Order::acquire;
   wait.scope = arch::Scope::cluster;
+  wait.cga_level = level;
   program.add(std::move(wait));
 }
 

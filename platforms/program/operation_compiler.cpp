@@ -135,6 +135,9 @@ class OperationCompiler {
       case Target::scope:
         step_.scope = chosen(map_, key, arch::Scope::system, arch::scope_name);
         return;
+      case Target::cga_level:
+        step_.cga_level = read_cga_level(program_, map_, key);
+        return;
       case Target::lanes:
         step_.one_lane = map_.choice(key) == "first";
         return;

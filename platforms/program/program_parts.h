@@ -139,6 +139,7 @@ struct ProgramStep {
   arch::ValueType type = arch::ValueType::u32;     // of atomics
   arch::ValueType element = arch::ValueType::u32;  // of `values`
   arch::SpecialRegister special = arch::SpecialRegister::clock;
+  std::optional<arch::CgaLevel> cga_level;  // as in Operation
   std::uint16_t destination = arch::kNoRegister;
   std::uint32_t count = 1;
   std::uint32_t latency = 0;

@@ -213,6 +213,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   operation.count = now.count;
   operation.latency = now.latency;
   operation.special = now.special;
+  operation.cga_level = now.cga_level;
   operation.read = now.read;
   operation.mode = now.mode;
   switch (now.kind) {

@@ -39,6 +39,10 @@ const StepKey kScope{
     {Target::scope}};
 const StepKey kWaitOrder{{"order", false, kText, "acquire or relaxed; default acquire", words("acquire relaxed")},
                          {Target::order}};
+const StepKey kCgaLevel{
+    {"level", false, kText, "whose barrier: gpc, ugpu, gpu, of those that the kernel's cluster has; default: the innermost",
+     words("gpc ugpu gpu")},
+    {Target::cga_level}};
 const StepKey kArriveOrder{{"order", false, kText, "release or relaxed; default release", words("release relaxed")},
                            {Target::order}};
 
@@ -229,10 +233,17 @@ std::vector<StepRow> make_rows() {
                  {{"register", true, kText,
                    "name of the register: clock, sm, sms, warp_slot, cta_slot, cta_id_x, cta_id_y, cta_id_z, grid_x, "
                    "grid_y, grid_z, block_x, block_y, block_z, cga_id, cga_cta_id, cga_size, cga_x, "
-                   "cga_y, cga_z, gpc_local_cga_id, task_id, queue_position, cga_memory",
+                   "cga_y, cga_z, gpc_local_cga_id, task_id, queue_position, cga_memory; tpc, cpc, gpc, ugpu, and "
+                   "virtual_sm, virtual_tpc, virtual_cpc, virtual_gpc, virtual_ugpu; trap_gpc_local_cga_id, "
+                   "trap_cga_cta_id; gpu_cga_id, gpu_cga_rank, gpu_cga_size, gpu_cga_x, gpu_cga_y, gpu_cga_z, and the "
+                   "same with ugpu, gpc and cpc in place of gpu",
                    words("clock sm sms warp_slot cta_slot cta_id_x cta_id_y cta_id_z grid_x grid_y grid_z block_x "
                          "block_y block_z cga_id cga_cta_id cga_size cga_x cga_y cga_z gpc_local_cga_id task_id "
-                         "queue_position cga_memory")}},
+                         "queue_position cga_memory tpc cpc gpc ugpu virtual_sm virtual_tpc virtual_cpc virtual_gpc "
+                         "virtual_ugpu trap_gpc_local_cga_id trap_cga_cta_id cpc_cga_id cpc_cga_rank cpc_cga_size "
+                         "cpc_cga_x cpc_cga_y cpc_cga_z gpc_cga_id gpc_cga_rank gpc_cga_size gpc_cga_x gpc_cga_y "
+                         "gpc_cga_z ugpu_cga_id ugpu_cga_rank ugpu_cga_size ugpu_cga_x ugpu_cga_y ugpu_cga_z "
+                         "gpu_cga_id gpu_cga_rank gpu_cga_size gpu_cga_x gpu_cga_y gpu_cga_z")}},
                  {{"type", false, kText, "u32 or u64; default u32", words("u32 u64")}}})
           .does(OpCode::special)
           .by(compile_special),
@@ -265,14 +276,15 @@ std::vector<StepRow> make_rows() {
                  kScope})
           .does(OpCode::fence, fully_ordered),
       StepRow("cluster_barrier", "arrives at the barrier of the cluster, and waits there", "two operations")
+          .with({kCgaLevel})
           .alone()
           .by(compile_cluster_barrier),
       StepRow("cluster_arrive", "arrives at the barrier of the cluster; the word alone: with order release", "")
-          .with({kArriveOrder})
+          .with({kArriveOrder, kCgaLevel})
           .alone()
           .does(OpCode::cluster_arrive, at_cluster_release),
       StepRow("cluster_wait", "waits until all of the cluster have arrived; the word alone: with order acquire", "")
-          .with({kWaitOrder})
+          .with({kWaitOrder, kCgaLevel})
           .alone()
           .does(OpCode::cluster_wait, at_cluster_acquire),
       StepRow("mbarrier_init", "eight bytes of shared memory become an mbarrier", "")

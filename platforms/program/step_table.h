@@ -26,6 +26,7 @@ enum class Target : std::uint8_t {
   count,            // a number: Operation::count
   order,            // a word: Operation::order
   scope,            // a word: Operation::scope
+  cga_level,        // a word: Operation::cga_level
   lanes,            // `first` or `all` of the lanes that take part
   read,             // true or false: Operation::read
   mode,             // multicast or load_balancing: Operation::mode
@@ -124,6 +125,8 @@ void compile_operation(ProgramBuilder& program, const StepSource& source);
 
 // Keys that steps share with other parts of a scenario. "none", "32", "64", "128":
 arch::Swizzle read_swizzle(const MapReader& map, const char* key);
+// `level`, of the barrier of a cluster that the kernel must have; none without it.
+std::optional<arch::CgaLevel> read_cga_level(const ProgramBuilder& program, const MapReader& map, const char* key);
 // `insert: head`.
 bool reads_head(const MapReader& map);
 // `space`; global without it.

@@ -168,7 +168,11 @@ TEST_CASE("special registers have names of their own", "[arch][CGA-10]") {
   CHECK(special_name(SpecialRegister::block_z) == std::string("block_z"));
   CHECK(special_name(SpecialRegister::cga_cta_id) == std::string("cga_cta_id"));
   CHECK(special_name(SpecialRegister::gpc_local_cga_id) == std::string("gpc_local_cga_id"));
-  CHECK(static_cast<std::size_t>(SpecialRegister::cga_memory) == kSpecialRegisters - 1);
+  CHECK(static_cast<std::size_t>(SpecialRegister::gpu_cga_z) == kSpecialRegisters - 1);
+  CHECK(special_name(SpecialRegister::tpc) == std::string("tpc"));
+  CHECK(special_name(SpecialRegister::trap_cga_cta_id) == std::string("trap_cga_cta_id"));
+  CHECK(special_name(SpecialRegister::ugpu_cga_rank) == std::string("ugpu_cga_rank"));
+  CHECK(special_name(SpecialRegister::gpu_cga_z) == std::string("gpu_cga_z"));
   CHECK(special_name(SpecialRegister::cga_memory) == std::string("cga_memory"));
 }
 

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "arch/gpu_observation.h"
+#include "common/bits.h"
 #include "common/packet_socket.h"
 #include "cwd/cwd.h"
 #include "cwd/cwd_log.h"
@@ -145,6 +146,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       }
     }
     if (packet.memory_slot) take_memory(packet);
+    packet.barriers.for_each(
+        [&](arch::CgaLevel, protocol::BarrierSlot slot) { take_barrier(slot.value(), packet.sequence); });
     start(packet, packet.sm_mask, index, cga);
     for (const std::uint64_t mask : packet.further_masks) start(packet, mask, index, cga);
   }
@@ -156,6 +159,14 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       log_.problems.push_back(fmt::format("CGA memory slot {} was given to two CGAs", packet.memory_slot->value()));
     }
     found->second = packet.sequence;
+  }
+
+  void take_barrier(std::uint32_t slot, std::uint64_t sequence) {
+    const auto [found, fresh] = log_.barriers.emplace(slot, sequence);
+    if (!fresh && found->second != sequence && log_.open[found->second] > 0) {
+      log_.problems.push_back(fmt::format("barrier {} of the GPU was given to two CGAs", slot));
+    }
+    found->second = sequence;
   }
 
   void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) {
@@ -252,27 +263,30 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     if (cta.faulted) log_.faulted.insert(cta.operation);
     log_.open[cta.sequence] -= cta.tracked ? 1 : 0;
     const std::uint64_t bit = std::uint64_t{1} << cta.bit;
+    std::uint64_t cga_slots = 0;  // all SMs keep theirs until the CGA's last CTA
     if (cta.cga != kNoCga && ++cgas_[cta.cga].completed == cgas_[cta.cga].ctas) {
+      cga_slots = bits::below(gpc_.sms);
       domain_.schedule_in(flush(cta.operation, cta.sequence), *this, kFlushed, cta.cga);
       if (traps(cta.operation, cta.sequence)) {
         log_.faulted.insert(cta.operation);
-        complete_out.send({cta.slot, 0, 0, false, true, 0});
+        complete_out.send({cta.slot, 0, 0, false, true, 0, 0});
       }
     }
     if (!merge) {
-      complete_out.send({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted, cta.released});
+      complete_out.send({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted, cta.released, cga_slots});
       return;
     }
     if (gathered_.empty()) domain_.schedule(domain_.now(), *this, kSend);
     for (protocol::CompletePacket& packet : gathered_) {
       if (packet.slot != cta.slot || (packet.sm_mask & bit) != 0) continue;
       if (cta.tracked && packet.sequence != cta.sequence) continue;
-      if (packet.released_shared_bytes != cta.released) continue;
+      if (packet.released_shared_bytes != cta.released || (packet.cga_slots & cga_slots) != 0) continue;
       packet.sm_mask |= bit;
+      packet.cga_slots |= cga_slots;
       packet.faulted = packet.faulted || cta.faulted;
       return;
     }
-    gathered_.push_back({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted, cta.released});
+    gathered_.push_back({cta.slot, bit, cta.sequence, cta.tracked, cta.faulted, cta.released, cga_slots});
   }
 
   Domain& domain_;

@@ -95,7 +95,10 @@ struct Parts {
   SubcontextPartition partition{context, kCapacity, priority, limits.cgas(), machine.live()};
   WaitLog waits{context, params.table_slots + params.evicted_tasks,
                 [](std::uint32_t) { return std::string("a task"); }};
-  Launcher launcher{context, table, machine, partition, {launches, blocks, aborts}};
+  Wire<protocol::BarrierReleasePacket> releases{timebase};
+  Wire<protocol::PartPacket> part_numbers{timebase};
+  BarrierRoot barriers{context, releases};
+  Launcher launcher{context, table, machine, partition, barriers, {launches, blocks, aborts}};
   ClusterRoom room{topology, machine.cgas(), params.session_limit};
   LaunchSession session{
       context, table, partition, launcher, room, *plain, *policies.domain, priority, 2, {sessions, snapshots}};
@@ -106,7 +109,8 @@ struct Parts {
                     {slots, done, idle},
                     kCapacity,
                     limits.cgas()};
-  CompletionUnit completions{context, table, machine, partition, tasks, arbiter};
+  PartMap part_map{context, part_numbers};
+  CompletionUnit completions{context, table, machine, partition, tasks, arbiter, part_map};
 
   Parts() {
     session.set_listener(tasks);
@@ -125,7 +129,10 @@ struct Parts {
     std::vector<std::uint64_t> masks{packet.sm_mask};
     masks.insert(masks.end(), packet.further_masks.begin(), packet.further_masks.end());
     for (const std::uint64_t mask : masks) {
-      if (mask != 0) completions.on_complete({packet.slot, mask, packet.sequence, false, false, 0}, gpc);
+      // CTAs of a GPC_CGA are its last ones.
+      const std::uint64_t cga_slots = packet.cga_ctas > 0 ? 0b1111 : 0;
+      const bool tracked = packet.shape.levels > 0 && packet.cga_ctas == 0;
+      if (mask != 0) completions.on_complete({packet.slot, mask, packet.sequence, tracked, false, 0, cga_slots}, gpc);
     }
   }
   bool idle_again() const {
@@ -249,6 +256,103 @@ TEST_CASE("a cluster session ends once it is decided and all masks are there, wh
   parts.timebase.run();
   CHECK(parts.done.sent.size() == 1);
   CHECK(parts.idle_again());
+}
+
+// [0124]: each CGA has a hardware barrier.
+TEST_CASE("every wide CGA has a barrier of its own, which its launch packets name", "[cwd][CWD-09]") {
+  Parts parts;
+  arch::ClusterShape wide;
+  wide.of(arch::CgaLevel::gpu) = {8, 1, 1};
+  parts.submit(3, 16, wide);
+  parts.timebase.run();
+  REQUIRE(parts.launches.sent.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const protocol::WideBarriers& barriers = parts.launches.sent[i].packet.barriers;
+    REQUIRE(barriers.gpu.has_value());
+    CHECK_FALSE(barriers.ugpu.has_value());
+    CHECK((barriers.gpu == parts.launches.sent[0].packet.barriers.gpu) == (i < 2));
+  }
+  CHECK(parts.machine.cgas().gpu_barriers() == parts.params.gpu_cga_barriers - 2);
+  // The root knows how many CTAs each has.
+  const protocol::BarrierSlot slot = *parts.launches.sent[0].packet.barriers.gpu;
+  parts.barriers.on_report({slot, 0, 0, 4, 0}, 0);
+  parts.barriers.on_report({slot, 0, 0, 3, 0}, 1);
+  parts.timebase.run();
+  CHECK(parts.releases.sent.empty());
+  parts.barriers.on_report({slot, 0, 0, 4, 0}, 1);
+  parts.timebase.run();
+  CHECK(parts.releases.sent.size() == 2);
+  for (const auto& sent : parts.launches.sent) parts.complete(sent.packet, sent.link);
+  parts.timebase.run();
+  CHECK(parts.machine.cgas().gpu_barriers() == parts.params.gpu_cga_barriers);
+  CHECK(parts.idle_again());
+}
+
+TEST_CASE("a GPU_CGA of uGPU_CGAs takes a barrier for each of these as well", "[cwd][CWD-09][CWD-10]") {
+  arch::ClusterShape cluster;
+  cluster.of(arch::CgaLevel::gpu) = {24, 1, 1};
+  CHECK(wide_barriers(cluster, 0) == 1);
+  cluster.of(arch::CgaLevel::gpc) = {2, 1, 1};
+  CHECK(wide_barriers(cluster, 0) == 1);
+  cluster.of(arch::CgaLevel::ugpu) = {8, 1, 1};
+  CHECK(wide_barriers(cluster, 0) == 4);
+  cluster.fallback[0] = {16, 1, 1};
+  CHECK(wide_barriers(cluster, 1) == 3);
+  cluster.of(arch::CgaLevel::gpu) = arch::kNoExtents;
+  CHECK(wide_barriers(cluster, 0) == 1);
+  cluster.of(arch::CgaLevel::ugpu) = arch::kNoExtents;
+  CHECK(wide_barriers(cluster, 0) == 0);
+  CHECK(wide_barriers({}, 0) == 0);
+}
+
+TEST_CASE("the ledger counts sm_cga_slots by SM, and a GPC takes no CGA that one SM has none for", "[cwd][CWD-01]") {
+  CgaLedger ledger({3, 2}, {8, 8, 2, 4, 4});
+  CHECK(ledger.gpc_cgas(0) == 2);
+  ledger.take_gpc_cga(0);
+  ledger.take_gpc_cga(0);
+  CHECK(ledger.gpc_cgas(0) == 0);
+  CHECK(ledger.lacks_sm_slot(0));
+  CHECK(ledger.gpc_cgas(1) == 2);
+  CHECK_THROWS_AS(ledger.take_gpc_cga(0), CheckFailed);
+  ledger.reset();
+  ledger.take_gpc_cga(0);
+  ledger.take_gpc_cga(0);
+  ledger.give_sm_slots(0, 0b011);
+  CHECK(ledger.gpc_cgas(0) == 0);  // the third SM has none
+  ledger.give_sm_slots(0, 0b100);
+  CHECK(ledger.gpc_cgas(0) == 1);
+  CHECK_THROWS_AS(ledger.give_sm_slots(0, 0b1000), CheckFailed);
+  ledger.give_sm_slots(0, 0b111);
+  CHECK_THROWS_AS(ledger.give_sm_slots(0, 0b1), CheckFailed);
+  CHECK(ledger.gpc_cgas(0) == 2);
+  CHECK_FALSE(ledger.empty());  // the ids are not free yet
+  ledger.give_gpc_cga(0);
+  ledger.give_gpc_cga(0);
+  CHECK(ledger.empty());
+}
+
+TEST_CASE("TPCs hear their numbers among the usable ones when the enable table changes", "[cwd][CWD-45]") {
+  Parts parts;
+  parts.completions.on_tpc_enable({protocol::GpcId(0), protocol::TpcInGpc(0), false}, 0);
+  parts.timebase.run();
+  // GPC 1 has more TPCs by now, and comes first; all four TPCs have other numbers.
+  REQUIRE(parts.part_numbers.sent.size() == 4);
+  for (const auto& sent : parts.part_numbers.sent) {
+    const arch::VirtualPart& part = sent.packet.part;
+    CAPTURE(sent.link, sent.packet.tpc.value());
+    if (sent.link == 0 && sent.packet.tpc == 0) {
+      CHECK(part == arch::VirtualPart{});
+    } else if (sent.link == 0) {
+      CHECK(part == arch::VirtualPart{4, 0, 0, 1, 0});
+    } else {
+      CHECK(part == arch::VirtualPart{2 * sent.packet.tpc.value(), sent.packet.tpc, 0, 0, 0});
+    }
+    CHECK(sent.cycle == (sent.link == 0 ? 0U : 5U));
+  }
+  parts.completions.on_tpc_enable({protocol::GpcId(0), protocol::TpcInGpc(0), true}, 0);
+  parts.timebase.run();
+  REQUIRE(parts.part_numbers.sent.size() == 8);
+  CHECK(parts.part_numbers.sent[4].packet.part == arch::VirtualPart{0, 0, 0, 0, 0});
 }
 
 TEST_CASE("a task that is to be evicted during its session keeps its slot until that has ended", "[cwd][TSK-03]") {

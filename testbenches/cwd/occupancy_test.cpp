@@ -298,7 +298,7 @@ TEST_CASE("what can never fit is refused with resource and domain", "[cwd][CWD-2
     CHECK_THAT(why(kernel), Contains("CGA memory slot"));
     kernel.cluster.of(CgaLevel::gpu) = {4, 1, 1};
     params.gpu_cga_barriers = 0;
-    CHECK_THAT(why(kernel), Contains("a GPU_CGA takes a barrier of the GPU"));
+    CHECK_THAT(why(kernel), Contains("a GPU_CGA takes 1 barrier of the GPU, which has 0"));
   }
 }
 

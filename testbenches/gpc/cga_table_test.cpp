@@ -57,7 +57,7 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc][C
     Random random(seed);
     const std::uint32_t ids = random.between(1, 12);
     const std::uint32_t barriers = random.between(1, 12);
-    CgaTable table(ids, barriers);
+    CgaTable table(ids, barriers, 16);
     struct Known {
       std::uint32_t slot, ctas, launched, completed;
       std::uint64_t sequence;
@@ -86,11 +86,11 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc][C
       auto& [id, known] = *which;
       if (known.launched < known.ctas && random.chance(60)) {
         const std::uint32_t ctas = random.between(1, known.ctas - known.launched);
-        table.launch(id, ctas);
+        table.launch(id, ((1ULL << ctas) - 1) << known.launched);  // one on each SM
         known.launched += ctas;
       } else if (known.completed < known.launched) {
         ++known.completed;
-        REQUIRE(table.complete(id, known.completed - 1, 0) == (known.completed == known.ctas));
+        REQUIRE(table.complete(id, known.completed - 1, known.completed - 1, 0).last == (known.completed == known.ctas));
       } else if (known.completed == known.ctas) {
         const CgaTable::Cga closed = table.close(id);
         REQUIRE(closed.slot == known.slot);
@@ -100,12 +100,40 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc][C
         REQUIRE_THROWS_AS(table.barrier(id), CheckFailed);
         open.erase(which);
       } else {
-        REQUIRE_THROWS_AS(table.complete(id, known.completed, 0), CheckFailed);
+        REQUIRE_THROWS_AS(table.complete(id, known.completed, known.completed % 16, 0), CheckFailed);
         REQUIRE_THROWS_AS(table.close(id), CheckFailed);
-        REQUIRE_THROWS_AS(table.launch(id, known.ctas - known.launched + 1), CheckFailed);
+        REQUIRE_THROWS_AS(table.launch(id, (2ULL << (known.ctas - known.launched)) - 1), CheckFailed);
       }
     }
   }
+}
+
+// [0241], [0258]: an SM keeps its slot for a CGA until it is sure that none of its CTAs will be here any more.
+TEST_CASE("the sm_cga_slot of an SM is free with the last CTA there, others with the last of all", "[gpc][CGA-11]") {
+  CgaTable table(4, 4, 5);
+  const std::uint32_t id = table.open(heddle::protocol::TaskSlot(0), 7, 1, 4, 0);
+  table.launch(id, 0b00111);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) table.enter(id, rank, 10);
+  // The fourth has not been launched: it may come to any SM.
+  CHECK(table.complete(id, 0, 0, 20).slots == 0);
+  table.launch(id, 0b00100);
+  table.enter(id, 3, 40);
+  // It is not known everywhere before cycle 40.
+  CHECK(table.complete(id, 1, 1, 39).slots == 0);
+  // Another of its CTAs is on that SM.
+  CHECK(table.complete(id, 2, 2, 41).slots == 0);
+  const CgaTable::Completed last = table.complete(id, 3, 2, 50);
+  CHECK(last.last);
+  CHECK(last.slots == 0b11111);
+  table.close(id);
+
+  const std::uint32_t next = table.open(heddle::protocol::TaskSlot(0), 7, 2, 2, 0);
+  table.launch(next, 0b01010);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) table.enter(next, rank, 10);
+  const CgaTable::Completed first = table.complete(next, 0, 1, 10);
+  CHECK_FALSE(first.last);
+  CHECK(first.slots == 0b00010);
+  CHECK(table.complete(next, 1, 3, 11).slots == 0b11101);
 }
 
 }  // namespace gpc_cga_table_test

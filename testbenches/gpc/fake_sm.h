@@ -100,7 +100,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
 
   bool knows(std::uint32_t cga_id) const { return known_.count(cga_id) != 0; }
   // An error of that CTA's CGA after the CTA has gone.
-  void send_trap(const protocol::CtaTag& tag) { notice_out.send({ClusterNoticePacket::Kind::trap, tag, 0, {}, {}, 0}); }
+  void send_trap(const protocol::CtaTag& tag) { notice_out.send({ClusterNoticePacket::Kind::trap, tag, 0, {}, {}, 0, arch::CgaLevel::gpc, false}); }
 
  private:
   enum Kind : std::uint32_t { kArrives, kEnds, kDrained, kFlushed };
@@ -127,7 +127,15 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     script_.problems.push_back(fmt::format("SM {} cycle {}: {}", bit_, domain_.now(), what));
   }
   ClusterNoticePacket notice(ClusterNoticePacket::Kind kind, const Cta& cta) const {
-    return {kind, cta.start.tag, cta.start.id.rank, cta.start.cta_slot, {}, cta.does.released};
+    const bool faulted = faulty.count(cta.start.id.index) != 0;
+    return {kind, cta.start.tag, cta.start.id.rank, cta.start.cta_slot, {}, cta.does.released, arch::CgaLevel::gpc, faulted};
+  }
+  // It asks whether it may leave.
+  void ask(std::uint32_t slot, bool drained) {
+    const Cta& cta = live_.at(slot);
+    const CtaStartPacket& start = cta.start;
+    exit_out.send({start.tag, protocol::CtaSlot(slot), drained, faulty.count(start.id.index) != 0, start.id.rank,
+                   cta.does.released});
   }
 
   void on_start(const CtaStartPacket& start, std::uint32_t) {
@@ -199,7 +207,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     if (kind == kFlushed) {
       protocol::CtaTag tag;
       tag.cga_id = protocol::CgaId(argument);
-      notice_out.send({ClusterNoticePacket::Kind::flushed, tag, 0, {}, {}, 0});
+      notice_out.send({ClusterNoticePacket::Kind::flushed, tag, 0, {}, {}, 0, arch::CgaLevel::gpc, false});
       return;
     }
     const auto slot = static_cast<std::uint32_t>(argument % kSlots);
@@ -219,23 +227,19 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     } else if (kind == kDrained) {
       notice_out.send(notice(ClusterNoticePacket::Kind::drained, cta));
     } else if (cta.does.posted == 0) {
-      leave(slot);
+      ask(slot, true);
     } else {
       const auto cga = cta.start.tag.in_cga() ? known_.find(*cta.start.tag.cga_id) : known_.end();
       if (cga != known_.end()) {
         cga->second.busy_until = std::max(cga->second.busy_until, domain_.now() + cta.does.posted);
       }
       domain_.schedule_in(cta.does.posted, *this, kDrained, argument);
-      notice_out.send(notice(ClusterNoticePacket::Kind::exit_wanted, cta));
+      ask(slot, false);
     }
   }
 
   void leave(std::uint32_t slot) {
-    const Cta& cta = live_.at(slot);
-    const CtaStartPacket& start = cta.start;
-    script_.gone.push_back({domain_.now(), start.id.index});
-    exit_out.send(
-        {start.tag, protocol::CtaSlot(slot), faulty.count(start.id.index) != 0, start.id.rank, cta.does.released});
+    script_.gone.push_back({domain_.now(), live_.at(slot).start.id.index});
     live_.erase(slot);
   }
 

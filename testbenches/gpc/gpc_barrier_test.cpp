@@ -1,5 +1,6 @@
 // Cluster barriers over the sockets of a GPC: who is let go on, and when.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,7 +23,8 @@ namespace {
 
 constexpr Cycle kThere = 10 + 5 + 2;  // distributor to SM, with plain()
 constexpr Cycle kToGpm = 3 + 5;       // SM to GPM
-constexpr Cycle kPhase = kToGpm + 100 + 5 + 2;
+constexpr Cycle kPhase = kToGpm + 50 + 50 + 5 + 2;
+constexpr Cycle kPermit = 3 + 2;  // SM to MPC and back
 
 // Orders of that kind by cycle: which SMs got them.
 std::map<Cycle, std::vector<std::uint32_t>> orders(const GpcBench& bench, Kind kind) {
@@ -50,7 +52,7 @@ TEST_CASE("a phase ends for all CTAs in one cycle, and on their SMs alone", "[gp
     const Cycle second = first + 5 + (at ? kPhase : 0);
     CHECK(orders(bench, Kind::barrier) == Orders{{first, {0, 1, 6}}, {second, {0, 1, 6}}});
     REQUIRE(bench.script.gone.size() == 4);
-    for (const auto& gone : bench.script.gone) CHECK(gone.cycle == second + 50);
+    for (const auto& gone : bench.script.gone) CHECK(gone.cycle == second + 50 + (at ? kPermit : 0));
     CHECK(bench.stat("gpm.cluster_barriers") == 2);
     bench.expect_idle();
   }
@@ -89,7 +91,7 @@ TEST_CASE("no barrier completes before all CTAs have been launched and entered",
     bench.cwd.script = {bench.cga(0, {0b11}, 0, 2, true, 9)};
     bench.cwd.start(0);
     run_until_idle();
-    CHECK(orders(bench, Kind::barrier) == Orders{{10 + 5 + 200 + 5 + 100 + 5 + 2, {0, 1}}});
+    CHECK(orders(bench, Kind::barrier) == Orders{{10 + 5 + 200 + 5 + 50 + 5 + 2, {0, 1}}});
     bench.expect_idle();
   }
 }
@@ -109,8 +111,8 @@ TEST_CASE("a CTA that has completed no longer counts", "[gpc][CGA-13]") {
         std::vector<std::string>{"the cluster barrier of operation 100, CGA 0 of GPC 5 waits: where 1 "
                                  "of the 2 CTAs that are left have arrived, for CTA 1 of CGA 0 of GPC 5"});
   run_until_idle();
-  // The SM of one that has gone is told as well.
-  CHECK(orders(bench, Kind::barrier) == Orders{{kThere + 300 + kPhase, {0, 2, 5}}});
+  // SMs whose CTAs have gone have nobody to let go on.
+  CHECK(orders(bench, Kind::barrier) == Orders{{kThere + 300 + kPermit + 5 + 50 + 5 + 2, {0}}});
   bench.expect_idle();
 }
 
@@ -148,7 +150,7 @@ TEST_CASE("who is waited for and has exited is said to have", "[gpc][CGA-14]") {
 
 TEST_CASE("a phase for which nobody is left ends nothing", "[gpc][CGA-13]") {
   GpcParams params = plain();
-  params.cluster_barrier = 1000;
+  params.barrier_near = params.barrier_far = 500;
   params.cga_ids = 1;
   GpcBench bench(uneven(), params);
   bench.script.behave = [](std::uint64_t index) { return Behaviour{50, {10}, index >= 2, 0, 0}; };
@@ -176,7 +178,9 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
     params.mpc_queue = random.between(1, 3);
     params.cga_ids = random.between(1, 6);
     params.cta_broadcast = random.below(100);
-    params.cluster_barrier = random.below(300);
+    params.barrier_near = random.below(200);
+    params.barrier_far = random.below(200);
+    params.barrier_arrivals = 0;
     params.raster_cycles = random.below(4);
     const TimingMode mode = random.chance(20) ? TimingMode::lt : TimingMode::at;
     const auto cost = [mode](Cycle cycles) { return mode == TimingMode::lt ? 0 : cycles; };
@@ -208,6 +212,15 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
     for (const Start& start : bench.starts) start_of[start.packet.id.index] = start.cycle;
     for (const auto& gone : bench.script.gone) gone_of[gone.index] = gone.cycle;
     const Cycle up = cost(kSmToMpc + params.gpm_to_mpc);
+    std::map<std::uint64_t, Cycle> way_of;  // between its MPC and the barrier unit
+    for (const Start& start : bench.starts) {
+      std::uint32_t tpc = 0;
+      while (start.sm >= bench.gpc.tpcs[tpc].first_sm + bench.gpc.tpcs[tpc].sms) ++tpc;
+      const auto last = static_cast<double>(bench.gpc.tpcs.size() - 1);
+      const double near = params.barrier_near;
+      const double share = tpc == 0 ? 0 : tpc / last;
+      way_of[start.packet.id.index] = cost(static_cast<Cycle>(std::llround(near + share * (params.barrier_far - near))));
+    }
     for (std::uint32_t c = 0; c < cgas; ++c) {
       CAPTURE(c);
       Cycle entered = 0;
@@ -223,17 +236,20 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
           const Behaviour& plan = plans[c * ctas + r];
           const bool takes_part = phase < plan.arrivals.size();
           any = any || takes_part;
-          complete = std::max(complete, free[r] + (takes_part ? plan.arrivals[phase] : plan.duration) + up);
+          const Cycle then = takes_part ? plan.arrivals[phase] + way_of.at(c * ctas + r)
+                                        : plan.duration + cost(params.mpc_to_sm);
+          complete = std::max(complete, free[r] + then + up);
         }
         if (!any) break;
         ++phases;
         for (std::uint32_t r = 0; r < ctas; ++r) {
           if (phase >= plans[c * ctas + r].arrivals.size()) continue;
-          free[r] = complete + cost(params.cluster_barrier + params.gpm_to_mpc + params.mpc_to_sm);
+          free[r] = complete + way_of.at(c * ctas + r) + cost(params.gpm_to_mpc + params.mpc_to_sm);
         }
       }
       for (std::uint32_t r = 0; r < ctas; ++r) {
-        REQUIRE(gone_of.at(c * ctas + r) == free[r] + plans[c * ctas + r].duration);
+        REQUIRE(gone_of.at(c * ctas + r) ==
+                free[r] + plans[c * ctas + r].duration + cost(kSmToMpc + params.mpc_to_sm));
       }
     }
     bench.expect_idle();

@@ -312,7 +312,8 @@ inline GpcParams plain() {
   params.gpm_to_cwd = 40;
   params.raster_cycles = 0;
   params.cta_broadcast = 4;
-  params.cluster_barrier = 100;
+  params.barrier_near = params.barrier_far = 50;
+  params.barrier_arrivals = 0;
   return params;
 }
 

@@ -51,7 +51,7 @@ TEST_CASE("completions of one cycle leave as one packet per task", "[gpc]") {
   bench.cwd.start(0);
   run_until_idle();
   REQUIRE(bench.cwd.completions.size() == 2);
-  const Cycle first = 10 + 5 + 2 + 50 + 3 + 5 + 40;
+  const Cycle first = 10 + 5 + 2 + 50 + 3 + 2 + 5 + 40;
   CHECK(bench.cwd.completions[0].first == first);
   CHECK(bench.cwd.completions[0].second.sm_mask == 0b0111);
   CHECK(bench.cwd.completions[1].first == first + 10);
@@ -72,7 +72,7 @@ TEST_CASE("two CTAs of an SM that end in one cycle are both counted", "[gpc][CWD
     CHECK(bench.cwd.on_sm[0] == 0);
     CHECK(bench.cwd.on_sm[1] == 0);
     CHECK(bench.cwd.completions.size() == 3);
-    for (const auto& completion : bench.cwd.completions) CHECK(completion.first == 500 + 3 + 5 + 40);
+    for (const auto& completion : bench.cwd.completions) CHECK(completion.first == 500 + 3 + 2 + 5 + 40);
     bench.expect_idle();
   }
 }
@@ -195,20 +195,24 @@ TEST_CASE("CTA slots are taken from the lowest", "[gpc]") {
       if (used.size() < count && (used.empty() || random.chance(52))) {
         std::uint32_t lowest = 0;
         while (used.count(lowest) != 0) ++lowest;
-        REQUIRE(slots.take() == lowest);
+        REQUIRE(slots.take(7) == lowest);
         used.insert(lowest);
       } else {
         auto which = used.begin();
         std::advance(which, random.below(used.size()));
-        slots.give(*which);
-        REQUIRE_THROWS_AS(slots.give(*which), heddle::CheckFailed);
+        slots.give(*which, 7);
+        REQUIRE_THROWS_AS(slots.give(*which, 7), heddle::CheckFailed);
         used.erase(which);
       }
       REQUIRE(slots.used() == used.size());
     }
-    while (slots.used() < count) slots.take();
-    CHECK_THROWS_AS(slots.take(), heddle::CheckFailed);
-    if (count < 64) CHECK_THROWS_AS(slots.give(count), heddle::CheckFailed);
+    while (slots.used() < count) slots.take(7);
+    CHECK_THROWS_AS(slots.take(7), heddle::CheckFailed);
+    // A slot whose CTA is still about to leave is none that can be taken.
+    slots.give(0, 20);
+    CHECK_THROWS_AS(slots.take(19), heddle::CheckFailed);
+    CHECK(slots.take(20) == 0);
+    if (count < 64) CHECK_THROWS_AS(slots.give(count, 7), heddle::CheckFailed);
     slots.reset();
     CHECK(slots.used() == 0);
   }

@@ -33,8 +33,9 @@ struct Issued {
   arch::Demand demand;
   std::string name;
 };
-std::vector<Issued> issued(const std::string& steps, arch::LaneMask lanes = ~arch::LaneMask{0}) {
-  const ProgramMachine machine("  grid: 1\n  block: 32\n  program:\n" + steps);
+std::vector<Issued> issued(const std::string& steps, arch::LaneMask lanes = ~arch::LaneMask{0},
+                           const std::string& kernel = "  grid: 1\n  block: 32\n") {
+  const ProgramMachine machine(kernel + "  program:\n" + steps);
   const arch::WarpProgram& program = *machine.kernel().program;
   arch::WarpPlace place;
   place.block = {32, 1, 1};
@@ -221,6 +222,25 @@ TEST_CASE("a number that is too large for an mbarrier stays too large", "[worklo
   }
   CHECK(first("mbarrier_init: {at: 0, count: 1048576}").operation.data[0][0] == 1'048'576);
   CHECK(first("mbarrier_wait: {at: 0, parity: 2}").operation.data[0][0] == 2);
+}
+
+TEST_CASE("a barrier names the level of its cluster, or means the innermost one", "[workload][SM-02][CWD-09]") {
+  const std::string kernel = "  grid: 16\n  block: 32\n  cluster: {gpu: 16, ugpu: 8, gpc: 4}\n";
+  const auto level = [&kernel](const std::string& step) {
+    const std::vector<Issued> all = issued("  - " + step + "\n", ~arch::LaneMask{0}, kernel);
+    for (const Issued& one : all) {
+      if (one.operation.code != OpCode::exit) CHECK(one.operation.cga_level == all[0].operation.cga_level);
+    }
+    return all[0].operation.cga_level;
+  };
+  for (const std::string step : {"cluster_barrier", "cluster_arrive", "cluster_wait"}) {
+    CAPTURE(step);
+    CHECK(level(step) == std::nullopt);
+    CHECK(level(step + ": {level: gpc}") == arch::CgaLevel::gpc);
+    CHECK(level(step + ": {level: ugpu}") == arch::CgaLevel::ugpu);
+    CHECK(level(step + ": {level: gpu}") == arch::CgaLevel::gpu);
+  }
+  CHECK(first("cluster_wait: {order: relaxed}").operation.cga_level == std::nullopt);
 }
 
 TEST_CASE("shared memory is given back, special registers are read", "[workload][SM-02][CGA-09][CGA-10]") {

@@ -145,7 +145,7 @@ TEST_CASE("other operations", "[workload][SM-02]") {
 }
 
 TEST_CASE("steps that are words alone take no keys", "[workload][SM-02]") {
-  for (const std::string word : {"commit_async", "cluster_barrier", "commit_bulk", "drain_bulk", "exit"}) {
+  for (const std::string word : {"commit_async", "commit_bulk", "drain_bulk", "exit"}) {
     CAPTURE(word);
     CHECK(error(word) == "accepted");
     for (const std::string keys : {"{}", "~", "{order: release}", "1"}) {
@@ -156,7 +156,7 @@ TEST_CASE("steps that are words alone take no keys", "[workload][SM-02]") {
     }
   }
   // Those that may be either.
-  for (const std::string word : {"barrier", "cluster_arrive", "cluster_wait", "fence_tensor"}) {
+  for (const std::string word : {"barrier", "cluster_arrive", "cluster_barrier", "cluster_wait", "fence_tensor"}) {
     CAPTURE(word);
     CHECK(error(word) == "accepted");
     CHECK(error("{" + word + ": {}}") == "accepted");
@@ -187,6 +187,10 @@ TEST_CASE("clusters", "[workload][SM-02]") {
              Contains("kernel k, cluster_arrive, order: acquire is not possible here"));
   CHECK_THAT(error("{cluster_wait: {order: release}}"), Contains("cluster_wait, order: release is not possible"));
   CHECK_THAT(error("{cluster_wait: {scope: gpu}}"), Contains("unknown key \"scope\""));
+  for (const std::string step : {"cluster_barrier", "cluster_arrive", "cluster_wait"}) {
+    CHECK_THAT(error("{" + step + ": {level: gpu}}"), Contains(step + ", level: the kernel has no GPU_CGA"));
+    CHECK_THAT(error("{" + step + ": {level: cpc}}"), Contains("cpc is not possible here"));
+  }
 
   CHECK_THAT(error("{mbarrier_init: {at: 0}}"), Contains("kernel k, mbarrier_init: the key \"count\" is missing"));
   CHECK_THAT(error("{mbarrier_init: {count: 1}}"), Contains("the key \"at\" is missing"));

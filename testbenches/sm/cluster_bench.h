@@ -128,6 +128,13 @@ struct ClusterBench {
   std::vector<arch::KernelShape> shapes_;
 };
 
+// Errors that targets send back are always the CGA's: no past pcs are kept (CGA-08).
+inline sm::SmParams no_past_pcs() {
+  sm::SmParams params;
+  params.memory.pc_fifo = 0;
+  return params;
+}
+
 // How DSMEM is accessed.
 inline ListProgram::Access dsmem(std::uint8_t width = 4) {
   ListProgram::Access access;

@@ -16,6 +16,7 @@
 namespace sm_cluster_tables_test {
 
 using heddle::CheckFailed;
+using heddle::protocol::SmInGpc;
 using heddle::arch::dsmem_address;
 using heddle::protocol::CgaId;
 using heddle::protocol::CtaEntryPacket;
@@ -44,7 +45,7 @@ class Oracle {
   static constexpr std::uint32_t kWarps = 64;
   static constexpr std::uint32_t kWindows = 32;
 
-  explicit Oracle(std::uint64_t seed) : random_(seed), tables_(kWarps, kWindows, kLargest) {}
+  explicit Oracle(std::uint64_t seed) : random_(seed), tables_(kWarps, kWindows, 256, kLargest) {}
 
   bool run(int steps) {
     for (int step = 0; step < steps && right_; ++step) {
@@ -186,6 +187,36 @@ class Oracle {
 
 }  // namespace
 
+TEST_CASE("an SM knows as many CGAs as it has sm_cga_slots", "[sm][CWD-01][CGA-05]") {
+  ClusterTables tables(8, 4, 2, 1024);
+  tables.enter(entry(7, 1, 0, 2, 3), 5);
+  tables.set_warp(0, CgaId(9));
+  CHECK(tables.cgas() == 2);
+  CHECK_THROWS_AS(tables.enter(entry(11, 2, 0, 2, 3), 5), CheckFailed);
+  CHECK_THROWS_AS(tables.set_warp(1, CgaId(11)), CheckFailed);
+  tables.forget(CgaId(9));
+  tables.enter(entry(11, 2, 0, 2, 3), 5);
+  CHECK(tables.cgas() == 2);
+}
+
+TEST_CASE("a slot is free with the last CTA of its CGA here, if no other can come", "[sm][CGA-11]") {
+  ClusterTables tables(8, 4, 2, 1024);
+  tables.enter(entry(7, 1, 0, 2, 3), 5);
+  tables.last_left(CgaId(7), SmInGpc(4), 100);
+  CHECK(tables.knows(CgaId(7)));  // the other CTA has not been launched
+  tables.enter(entry(7, 1, 1, 2, 4), 120);
+  tables.last_left(CgaId(7), SmInGpc(4), 119);
+  CHECK(tables.knows(CgaId(7)));  // it is not known here yet
+  tables.last_left(CgaId(7), SmInGpc(4), 120);
+  CHECK_FALSE(tables.knows(CgaId(7)));
+  CHECK(tables.cgas() == 0);
+  CHECK_FALSE(tables.hosted(CgaId(7), 0));
+  CHECK(tables.hosted(CgaId(7), 1));
+  tables.forget(CgaId(7));  // the flush comes later
+  CHECK(tables.cgas() == 0);
+  CHECK_FALSE(tables.hosted(CgaId(7), 1));
+}
+
 TEST_CASE("the tables find what was entered, and nothing else", "[sm][CGA-05][CGA-06][CGA-07]") {
   for (const std::uint64_t seed : heddle::test::seeds(2000)) {
     if (!Oracle(seed).run(120)) FAIL("seed " << seed);
@@ -193,7 +224,7 @@ TEST_CASE("the tables find what was entered, and nothing else", "[sm][CGA-05][CG
 }
 
 TEST_CASE("what the source sees to be wrong with a DSMEM address", "[sm][CGA-07]") {
-  ClusterTables tables(8, 4, 1024);
+  ClusterTables tables(8, 4, 16, 1024);
   tables.set_warp(3, CgaId(200));
   CHECK(tables.find(3, dsmem_address(0, 0), 4, 50).found == Found::absent);
   tables.enter(entry(200, 9, 1, 3, 17), 40);
@@ -218,7 +249,7 @@ TEST_CASE("what the source sees to be wrong with a DSMEM address", "[sm][CGA-07]
 }
 
 TEST_CASE("a warp of no CGA finds itself alone", "[sm][CGA-06]") {
-  ClusterTables tables(8, 4, 1024);
+  ClusterTables tables(8, 4, 16, 1024);
   tables.set_warp(5, std::nullopt);
   CHECK(tables.find(5, dsmem_address(0, 1000), 8, 0).found == Found::ok);
   CHECK_FALSE(tables.find(5, dsmem_address(0, 1000), 8, 0).cga_id.has_value());
@@ -226,7 +257,7 @@ TEST_CASE("a warp of no CGA finds itself alone", "[sm][CGA-06]") {
 }
 
 TEST_CASE("no access of an old CGA passes for one of a new CGA with its id", "[sm][CGA-12]") {
-  ClusterTables tables(8, 4, 1024);
+  ClusterTables tables(8, 4, 16, 1024);
   tables.check(CgaId(7), 1);  // nobody is there: the CAM will say so
   tables.set_warp(0, CgaId(7));
   tables.enter(entry(7, 1, 0, 2, 0), 0);

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/packet_socket.h"
+#include "sm/loose_ends.h"
 #include "protocol/gpm_mpc_sm.h"
 #include "protocol/sm_sm.h"
 
@@ -147,7 +148,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   bool at_once = false;        // permits exits without waiting for answers
   Cycle barrier_cycles = 300;  // from the last arrival to the order
   Cycle flush_cycles = 5;      // from the last exit to the order
-  std::vector<Exit> exits;
+  std::vector<Exit> exits;  // CTAs that were permitted to leave
+  std::vector<Exit> asks;   // CTAs that asked whether they may
   std::vector<Notice> notices;
   std::vector<Cycle> barriers;                           // completed phases, of all CGAs
   std::vector<std::pair<Cycle, std::uint32_t>> flushed;  // CGAs whose id is free
@@ -232,7 +234,12 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     for (std::uint32_t i = 0; i < sms_; ++i) entry_out.send(entry, i);
   }
   void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm) {
+    asks.push_back({domain_.now(), sm, exit});
+    if (exit.drained || at_once) permit(exit, sm);
+  }
+  void permit(const protocol::CtaExitPacket& exit, std::uint32_t sm) {
     exits.push_back({domain_.now(), sm, exit});
+    order_out.send(permit_for(exit), sm);
     if (!exit.tag.in_cga()) return;
     Cga& cga = cgas_[*exit.tag.cga_id];
     const std::uint32_t bit = 1U << exit.rank;
@@ -247,19 +254,15 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     Cga& cga = cgas_[*notice.tag.cga_id];
     switch (notice.kind) {
       case Kind::arrived:
+        if (notice.level != arch::CgaLevel::gpc) return;  // a test answers it
         CHECK((cga.arrived & 1U << notice.rank) == 0);
         cga.arrived |= 1U << notice.rank;
         return check_barrier(*notice.tag.cga_id);
-      case Kind::exit_wanted:
-      case Kind::drained: {
-        if ((notice.kind == Kind::exit_wanted) != at_once) return;
-        protocol::ClusterOrderPacket order;
-        order.kind = protocol::ClusterOrderPacket::Kind::permit;
-        order.cga_id = *notice.tag.cga_id;
-        order.cta_slot = notice.cta_slot;
-        order.sequence = notice.tag.sequence;
-        return order_out.send(order, sm);
-      }
+      case Kind::drained:
+        if (!at_once) {
+          permit({notice.tag, notice.cta_slot, true, notice.faulted, notice.rank, 0}, sm);
+        }
+        return;
       case Kind::flushed:
         if (++cga.answers < std::bitset<32>(cga.hosts).count()) return;
         cga.launched = 0;

@@ -16,21 +16,27 @@ struct NoPrograms {
   sm::MemoryView view() const { return {map}; }
 };
 
-// No clusters: nobody enters CTAs, orders or asks, and the SM has nobody to notify.
+// What an MPC answers to a CTA that asks whether it may leave (CGA-11).
+inline protocol::ClusterOrderPacket permit_for(const protocol::CtaExitPacket& exit) {
+  protocol::ClusterOrderPacket order;
+  order.kind = protocol::ClusterOrderPacket::Kind::permit;
+  order.cta_slot = exit.cta_slot;
+  order.sequence = exit.tag.sequence;
+  return order;
+}
+
+// No clusters: nobody enters CTAs or asks, and the SM has nobody to notify.
 struct NoClusters : sc_core::sc_module {
   NoClusters(const sc_core::sc_module_name& name, Domain& domain, sm::Sm& sm)
       : sc_core::sc_module(name),
         entry_out("entry_out", domain, 0, kUnlimitedCredits),
-        order_out("order_out", domain, 0, kUnlimitedCredits),
         request_out("request_out", domain, 0, kUnlimitedCredits),
         reply_out("reply_out", domain, 0, kUnlimitedCredits) {
     for (auto& socket : sm.entry_in) entry_out.bind(socket);
-    order_out.bind(sm.order_in);
     request_out.bind(sm.dsmem_in);
     reply_out.bind(sm.reply_in);
   }
   PacketOut<protocol::CtaEntryPacket> entry_out;
-  PacketOut<protocol::ClusterOrderPacket> order_out;
   PacketOut<protocol::DsmemPacket> request_out;
   PacketOut<protocol::DsmemPacket> reply_out;
 };

@@ -29,6 +29,7 @@ class ProgramMpc : public sc_core::sc_module, private EventHandler, private Rese
       : sc_core::sc_module(name),
         start_out("start_out", domain, kDistance, kUnlimitedCredits),
         exit_in("exit_in", domain, kDistance),
+        order_out("order_out", domain, kDistance, kUnlimitedCredits),
         abort_out("abort_out", domain, kDistance, kUnlimitedCredits),
         domain_(domain) {
     exit_in.on_packet<ProgramMpc, &ProgramMpc::on_exit>(*this);
@@ -36,6 +37,7 @@ class ProgramMpc : public sc_core::sc_module, private EventHandler, private Rese
   }
   PacketOut<protocol::CtaStartPacket> start_out;
   PacketIn<protocol::CtaExitPacket> exit_in;
+  PacketOut<protocol::ClusterOrderPacket> order_out;
   PacketOut<protocol::AbortPacket> abort_out;
   std::vector<std::pair<Cycle, protocol::CtaExitPacket>> exits;
 
@@ -68,7 +70,10 @@ class ProgramMpc : public sc_core::sc_module, private EventHandler, private Rese
       abort_out.send({static_cast<std::uint32_t>(which)});
     }
   }
-  void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t) { exits.emplace_back(domain_.now(), exit); }
+  void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t) {
+    exits.emplace_back(domain_.now(), exit);
+    order_out.send(permit_for(exit));
+  }
   Domain& domain_;
   std::vector<protocol::CtaStartPacket> script_;
 };
@@ -94,6 +99,7 @@ struct ProgramBench {
         no_clusters("no_clusters", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
+    mpc.order_out.bind(sm.order_in);
     mpc.abort_out.bind(sm.abort_in);
     sm.memory_out.bind(l2.in);
     sm.on_fault([this](const arch::FaultRecord& fault) { faults.push_back(fault); });

@@ -78,6 +78,7 @@ struct SaveNode {
         no_clusters((name + "_none").c_str(), domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
+    mpc.order_out.bind(sm.order_in);
     mpc.abort_out.bind(sm.abort_in);
     sm.memory_out.bind(l2.in);
   }

@@ -27,6 +27,7 @@ using heddle::test::ClusterBench;
 using heddle::test::dsmem;
 using heddle::test::FakeGpc;
 using heddle::test::ListProgram;
+using heddle::test::no_past_pcs;
 using heddle::test::of_neighbour;
 using heddle::test::only_if;
 using heddle::test::own_shared;
@@ -46,7 +47,7 @@ struct Case {
 };
 template <class Add>
 Case one_access(Add add, TimingMode mode = TimingMode::at, Cycle second_at = 0, bool same_sm = false) {
-  ClusterBench bench(2, {}, mode);
+  ClusterBench bench(2, no_past_pcs(), mode);
   ListProgram p(8);
   only_if(p, 2, rank_is(1));
   p.compute(Unit::fp32, 4000, {}, {});
@@ -222,10 +223,92 @@ TEST_CASE("the target sees what is beyond its window", "[sm][CGA-08]") {
   CHECK(one_access([](ListProgram& p) { load_at(p, dsmem_address(1, kShared - 27 * 4), 4); }).faults.empty());
 }
 
+// [0252]: a FIFO of past pcs attributes an error to warp, thread and pc until the pc has dropped out of it.
+TEST_CASE("an error that comes back is the instruction's while its pc is in the FIFO", "[sm][CGA-07][CGA-08]") {
+  for (const std::uint32_t depth : {0U, 1U, 3U, 8U}) {
+    for (const std::uint32_t behind : {0U, 1U, 2U, 3U, 7U, 8U, 20U}) {
+      heddle::sm::SmParams params;
+      params.memory.pc_fifo = depth;
+      ClusterBench bench(2, params);
+      bench.network.latency = 500;
+      ListProgram p(4);
+      p.cluster_arrive().cluster_wait();
+      only_if(p, 2, rank_is(1));
+      p.compute(Unit::fp32, 4000, {}, {});
+      p.exit();
+      p.store(dsmem(), ListProgram::constant(1), ListProgram::linear(dsmem_address(1, kShared - 20), 4));
+      for (std::uint32_t i = 0; i < behind; ++i) p.set(2, ListProgram::constant(i));
+      // It stays in one operation until the error has come; that one's pc is in the FIFO as well.
+      p.compute(Unit::fp32, 3000, {}, {});
+      p.exit();
+      bench.launch(bench.add(p, 64, kShared, 2), {0, 1});
+      bench.run_to_end();
+      CAPTURE(depth, behind);
+      REQUIRE(bench.faults.size() >= 1);
+      const FaultRecord& fault = bench.faults[0];
+      CHECK(fault.kind == FaultKind::out_of_range);
+      CHECK(fault.target == 1);
+      CHECK(fault.cta_id_in_cga == 0);
+      const bool known = behind + 1 < depth;
+      CHECK(fault.of_cga == !known);
+      if (known) {
+        CHECK(fault.lane == 5);
+        CHECK(fault.operation == OpCode::store);
+        CHECK(fault.address == dsmem_address(1, kShared));
+        CHECK_FALSE(fault.where.empty());
+      } else {
+        CHECK(fault.address == kShared);
+        CHECK(fault.where.empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("a handler reads whose access a target has refused", "[sm][CGA-08][CGA-10]") {
+  ClusterBench bench(2);
+  const auto reads = [](ListProgram& p) {
+    p.special(SpecialRegister::trap_gpc_local_cga_id, 0);
+    p.store_registers({}, 0, ListProgram::linear(0, 4));
+    p.special(SpecialRegister::trap_cga_cta_id, 0);
+    p.store_registers({}, 0, ListProgram::linear(256, 4));
+    p.exit();
+  };
+  ListProgram before(2);
+  reads(before);
+  auto packet = bench.packet(bench.add(before, 32, 0, 1), 0, 9);
+  packet.tag.cga_id = std::nullopt;
+  bench.gpc.start(0, 0, packet);
+  heddle::test::run_until_idle();
+  CHECK(bench.l2[0]->get<std::uint32_t>(0) == heddle::arch::kNoLocalCgaId);
+  CHECK(bench.l2[0]->get<std::uint32_t>(256) == heddle::arch::kNoLocalCgaId);
+  ListProgram p(4);
+  p.cluster_arrive().cluster_wait();
+  only_if(p, 2, rank_is(0));
+  p.compute(Unit::fp32, 4000, {}, {});
+  p.exit();
+  p.store(dsmem(), ListProgram::constant(1), ListProgram::linear(dsmem_address(0, kShared), 4));
+  p.exit();
+  const Cycle now = bench.domain.now();
+  bench.launch(bench.add(p, 32, kShared, 2), {0, 1}, now + 10, 33);
+  heddle::test::run_until_idle();
+  REQUIRE(bench.faults.size() == 1);
+  ListProgram handler(2);
+  reads(handler);
+  for (const std::uint32_t sm : {0U, 1U}) {
+    packet = bench.packet(bench.add(handler, 32, 0, 1), 0, 9);
+    packet.tag.cga_id = std::nullopt;
+    bench.gpc.start(bench.domain.now() + 10, sm, packet);
+  }
+  bench.run_to_end();
+  CHECK(bench.l2[1]->get<std::uint32_t>(0) == 33);
+  CHECK(bench.l2[1]->get<std::uint32_t>(256) == 1);
+  CHECK(bench.l2[0]->get<std::uint32_t>(0) == heddle::arch::kNoLocalCgaId);  // the target has no part in it
+}
+
 TEST_CASE("corrupt data are an error where they are read", "[sm][CGA-08]") {
   for (const TimingMode mode : kModes) {
     for (const std::uint32_t how : {0U, 1U, 2U, 3U, 4U}) {
-      ClusterBench bench(2, {}, mode);
+      ClusterBench bench(2, no_past_pcs(), mode);
       ListProgram p(8);
       p.cluster_arrive().cluster_wait();
       only_if(p, 3, rank_is(1));

@@ -21,6 +21,7 @@ using heddle::test::ClusterBench;
 using heddle::test::dsmem;
 using heddle::test::FakeGpc;
 using heddle::test::ListProgram;
+using heddle::test::no_past_pcs;
 using heddle::test::of_neighbour;
 using heddle::test::only_if;
 using heddle::test::rank_is;
@@ -62,7 +63,7 @@ Cycle last_reply(const ClusterBench& bench) {
 
 }  // namespace
 
-TEST_CASE("a CTA with nothing under way leaves without asking", "[sm][CGA-11]") {
+TEST_CASE("a CTA with nothing under way asks, and leaves as soon as it may", "[sm][CGA-11]") {
   for (const TimingMode mode : kModes) {
     ClusterBench bench(2, {}, mode);
     ListProgram p(4);
@@ -74,7 +75,8 @@ TEST_CASE("a CTA with nothing under way leaves without asking", "[sm][CGA-11]") 
     bench.launch(bench.add(p, 64, kShared, 2), {0, 1});
     bench.run_to_end();
     CHECK(bench.gpc.exits.size() == 2);
-    CHECK(bench.gpc.count(Kind::exit_wanted) == 0);
+    REQUIRE(bench.gpc.asks.size() == 2);
+    for (const FakeGpc::Exit& ask : bench.gpc.asks) CHECK(ask.packet.drained);
     CHECK(bench.gpc.count(Kind::drained) == 0);
     // Both SMs answer the flush, and the id is free.
     CHECK(bench.gpc.count(Kind::flushed) == 2);
@@ -83,7 +85,30 @@ TEST_CASE("a CTA with nothing under way leaves without asking", "[sm][CGA-11]") 
   }
 }
 
-TEST_CASE("a CTA with stores under way asks before it leaves", "[sm][CGA-11]") {
+TEST_CASE("a CTA holds what it has until the permission has come, of a CGA or not", "[sm][CGA-11]") {
+  for (const bool clustered : {false, true}) {
+    ClusterBench bench(1);
+    ListProgram p(4);
+    p.compute(Unit::fp32, 500, {}, {});
+    p.exit();
+    auto packet = bench.packet(bench.add(p, 32, kShared, clustered ? 2 : 1), 0, 0);
+    if (!clustered) packet.tag.cga_id = std::nullopt;
+    struct Ends final : heddle::CtaListener {
+      void cta_started(const Cta&) override {}
+      void cta_ended(const Cta& cta) override { ended = cta.cycle; }
+      Cycle ended = 0;
+    } ends;
+    bench.observation.ctas = &ends;
+    bench.gpc.start(0, 0, packet);
+    heddle::test::run_until_idle();
+    REQUIRE(bench.gpc.asks.size() == 1);
+    CAPTURE(clustered);
+    CHECK(ends.ended == bench.gpc.asks[0].cycle + FakeGpc::kDistance);
+    CHECK(bench.sms[0]->resident() == 0);
+  }
+}
+
+TEST_CASE("a CTA with stores under way leaves when they are answered, or at once", "[sm][CGA-11]") {
   for (const bool at_once : {false, true}) {
     ClusterBench bench(2);
     bench.gpc.at_once = at_once;
@@ -99,17 +124,16 @@ TEST_CASE("a CTA with stores under way asks before it leaves", "[sm][CGA-11]") {
     bench.run_to_end();
     CHECK(bench.faults.empty());
     REQUIRE(bench.gpc.exits.size() == 2);
-    CHECK(bench.gpc.count(Kind::exit_wanted) == 1);
-    const Cycle wanted = bench.gpc.notice(Kind::exit_wanted).cycle;
-    const Cycle left = bench.gpc.exit_of(0, ClusterBench::kCga).cycle;
+    REQUIRE(bench.gpc.asks.size() == 2);
+    CHECK_FALSE(bench.gpc.asks[0].packet.drained);
+    const Cycle left = bench.gpc.exit_of(0, ClusterBench::kCga).cycle;  // the permission goes out
     if (at_once) {
-      CHECK(left == wanted + 2 * FakeGpc::kDistance);
+      CHECK(left == bench.gpc.asks[0].cycle);
       CHECK(left < last_reply(bench));
     } else {
       REQUIRE(bench.gpc.count(Kind::drained) == 1);
-      const Cycle drained = bench.gpc.notice(Kind::drained).cycle;
-      CHECK(drained == last_reply(bench) + FakeGpc::kDistance);
-      CHECK(left == drained + 2 * FakeGpc::kDistance);
+      CHECK(left == last_reply(bench) + FakeGpc::kDistance);
+      CHECK(left == bench.gpc.notice(Kind::drained).cycle);
     }
     // The flush waits for what is under way.
     REQUIRE(bench.gpc.flushed.size() == 1);
@@ -129,7 +153,7 @@ TEST_CASE("resources are free when a CTA has left, and not before", "[sm][CGA-11
   p.exit();
   bench.launch(bench.add(p, 32, kShared, 2), {0, 1});
   heddle::test::run_until(sc_core::sc_time(2000, sc_core::SC_NS));
-  REQUIRE(bench.gpc.count(Kind::exit_wanted) == 1);
+  REQUIRE(bench.gpc.asks.size() == 1);
   CHECK(bench.sms[0]->resident() == 1);
   CHECK(bench.sms[0]->clusters().windows == 1);
   CHECK(bench.sms[0]->clusters().in_flight == 1);
@@ -137,9 +161,10 @@ TEST_CASE("resources are free when a CTA has left, and not before", "[sm][CGA-11
   heddle::test::run_until(sc_core::sc_time(3500, sc_core::SC_NS));
   CHECK(bench.sms[0]->resident() == 0);
   CHECK(bench.sms[0]->used() == heddle::arch::ResourceVector{});
-  // The CGA lives on.
+  // The CGA lives on, but none of its CTAs is here any more: its sm_cga_slot is free, before the flush.
   CHECK(bench.sms[0]->clusters().windows == 0);
-  CHECK(bench.sms[0]->clusters().cgas == 1);
+  CHECK(bench.sms[0]->clusters().cgas == 0);
+  CHECK(bench.sms[1]->clusters().cgas == 1);
   CHECK(bench.sms[0]->clusters().hosted == 1);
   bench.run_to_end();
 }
@@ -164,7 +189,7 @@ TEST_CASE("a CTA that waits for its stores is named", "[sm][CGA-11]") {
 TEST_CASE("a load from a CTA that has exited is an error of the CGA", "[sm][CGA-08]") {
   for (const TimingMode mode : kModes) {
     for (const std::vector<std::uint32_t>& where : {std::vector<std::uint32_t>{0, 1, 1}, {0, 0, 1}}) {
-      ClusterBench bench(2, {}, mode);
+      ClusterBench bench(2, no_past_pcs(), mode);
       bench.launch(bench.add(stores_to_who_has_gone(true), 32, kShared, 3), where);
       bench.run_to_end();
       REQUIRE(bench.faults.size() == 1);
@@ -184,7 +209,7 @@ TEST_CASE("a load from a CTA that has exited is an error of the CGA", "[sm][CGA-
 TEST_CASE("a store to a CTA that has exited is told to whoever is left of its CGA", "[sm][CGA-08][CGA-11]") {
   enum class Left { cta, cga, nobody };
   for (const Left left : {Left::cta, Left::cga, Left::nobody}) {
-    ClusterBench bench(3);
+    ClusterBench bench(3, no_past_pcs());
     bench.network.latency = 800;
     bench.gpc.at_once = left != Left::cta;
     const std::vector<std::uint32_t> two = {0, 1};
@@ -264,7 +289,6 @@ TEST_CASE("a CTA that was stopped leaves when its stores to others have been ans
     CHECK(last_reply(bench) > 6000);
     CHECK(bench.gpc.exit_of(0, ClusterBench::kCga).cycle == last_reply(bench) + FakeGpc::kDistance);
     CHECK(bench.gpc.exit_of(1, ClusterBench::kCga).cycle < abort + 100);
-    CHECK(bench.gpc.count(Kind::exit_wanted) == 0);
     CHECK(bench.faults.empty());
   }
 }

@@ -22,26 +22,79 @@ constexpr TimingMode kModes[] = {TimingMode::at, TimingMode::lt};
 
 }  // namespace
 
-TEST_CASE("a CGA beyond its GPC has no cluster barrier", "[sm][CGA-15]") {
-  for (const bool own : {false, true}) {
+// A CTA of a GPU_CGA and, inside it, of a GPC_CGA or of none; rank 0 of its GPC_CGA.
+TEST_CASE("a CTA arrives at the barrier of the level that it names, and passes that one", "[sm][CWD-09][CGA-13]") {
+  using heddle::arch::CgaLevel;
+  using Notice = heddle::protocol::ClusterNoticePacket;
+  for (const bool nested : {false, true}) {
     ClusterBench bench(1);
     ListProgram p(4);
-    if (own) {
-      // Its own memory it reaches all the same.
-      p.store(heddle::test::dsmem(), ListProgram::constant(9), heddle::test::of_neighbour(0, 4, 0));
-      p.load(heddle::test::own_shared(), 1, ListProgram::linear(0, 4));
-      p.store_registers({}, 1, ListProgram::linear(0, 4));
-    }
-    p.cluster_arrive();
+    p.cluster_arrive();  // of the innermost CGA
+    p.cluster_arrive(heddle::arch::Order::relaxed, CgaLevel::gpu);
+    if (!nested) p.exit();
+    p.cluster_wait(heddle::arch::Order::acquire, CgaLevel::gpu);
+    p.special(SpecialRegister::clock, 0);
+    p.store_registers({}, 0, ListProgram::linear(0, 4));
+    p.cluster_wait();
+    p.special(SpecialRegister::clock, 0);
+    p.store_registers({}, 0, ListProgram::linear(256, 4));
     p.exit();
-    auto packet = bench.packet(bench.add(p, 32, 256, 2), 1, 0);
-    packet.tag.cga_id = std::nullopt;
+    auto packet = bench.packet(bench.add(p, 32, 256, 2), 0, 0);
+    if (!nested) packet.tag.cga_id = std::nullopt;
+    packet.tag.barriers.gpu = heddle::protocol::BarrierSlot(5);
     bench.gpc.start(0, 0, packet);
-    bench.run_to_end();
+    heddle::test::run_until(sc_core::sc_time(2000, sc_core::SC_NS));
+    std::vector<CgaLevel> levels;
+    for (const auto& notice : bench.gpc.notices) {
+      if (notice.packet.kind == Notice::Kind::arrived) levels.push_back(notice.packet.level);
+    }
+    CAPTURE(nested);
+    if (!nested) {
+      // The second arrival without a wait is one too many: both mean the same barrier.
+      CHECK(levels == std::vector<CgaLevel>{CgaLevel::gpu});
+      REQUIRE(bench.faults.size() == 1);
+      CHECK(bench.faults[0].kind == FaultKind::barrier);
+      continue;
+    }
+    CHECK(levels == std::vector<CgaLevel>{CgaLevel::gpc, CgaLevel::gpu});
+    CHECK(bench.faults.empty());
+    const auto order = [&](CgaLevel level) {
+      heddle::protocol::ClusterOrderPacket packet;
+      packet.cga_id = heddle::protocol::CgaId(ClusterBench::kCga);
+      packet.sequence = 1;
+      packet.level = level;
+      packet.barrier = heddle::protocol::BarrierSlot(5);
+      bench.gpc.order_out.send(packet, 0);
+    };
+    order(CgaLevel::gpc);  // it waits for the other one
+    heddle::test::run_until(sc_core::sc_time(3000, sc_core::SC_NS));
+    order(CgaLevel::gpu);
+    heddle::test::run_until(sc_core::sc_time(4000, sc_core::SC_NS));
+    const auto passed = bench.l2[0]->get<std::uint32_t>(0);
+    CHECK(passed >= 3000 + 4);
+    CHECK(passed < 3100);
+    CHECK(bench.l2[0]->get<std::uint32_t>(256) < 3200);  // the inner phase was over long ago
+    CHECK(bench.l2[0]->get<std::uint32_t>(256) > passed);
+  }
+}
+
+TEST_CASE("a barrier of a level that the CTA has no CGA of is a fault", "[sm][CWD-09]") {
+  for (const bool wait : {false, true}) {
+    ClusterBench bench(1);
+    ListProgram p(4);
+    if (wait) p.cluster_arrive(heddle::arch::Order::relaxed);
+    if (wait) {
+      p.cluster_wait(heddle::arch::Order::relaxed, heddle::arch::CgaLevel::ugpu);
+    } else {
+      p.cluster_arrive(heddle::arch::Order::relaxed, heddle::arch::CgaLevel::ugpu);
+    }
+    p.exit();
+    auto packet = bench.packet(bench.add(p, 32, 256, 2), 0, 0);
+    packet.tag.barriers.gpu = heddle::protocol::BarrierSlot(5);
+    bench.gpc.start(0, 0, packet);
+    heddle::test::run_until_idle();
     REQUIRE(bench.faults.size() == 1);
-    CHECK(bench.faults[0].kind == FaultKind::cluster_domain);
-    CHECK(bench.faults[0].operation == heddle::arch::OpCode::cluster_arrive);
-    if (own) CHECK(bench.l2[0]->get<std::uint32_t>(4 * 31) == 9);
+    CHECK(bench.faults[0].kind == FaultKind::barrier);
   }
 }
 
@@ -161,8 +214,10 @@ TEST_CASE("the extents of a split CGA are those of its smaller size", "[sm][CGA-
   }
   p.exit();
   const std::uint32_t code = bench.code.add(std::make_shared<ListProgram>(p), shape);
+  std::uint8_t index = 0;
   for (const std::uint32_t size : {8U, 4U, 2U}) {
     heddle::protocol::CtaStartPacket start;
+    start.id.size = index++;
     start.tag.cga_id = heddle::protocol::CgaId(size);
     start.cta_slot = heddle::protocol::CtaSlot(size);
     start.id.cga_size = size;

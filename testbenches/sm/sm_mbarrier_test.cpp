@@ -276,7 +276,7 @@ TEST_CASE("a waiter whose mbarrier goes away is a fault", "[sm][CGA-14][CGA-09]"
 
 TEST_CASE("a remote arrival before the mbarrier is initialised is a fault of the CGA", "[sm][CGA-14][CGA-08]") {
   for (const TimingMode mode : kModes) {
-    ClusterBench bench(2, {}, mode);
+    ClusterBench bench(2, heddle::test::no_past_pcs(), mode);
     ListProgram p(4);
     only_if(p, 2, [](const Warp& w) { return w.place.rank == 1; });
     p.compute(Unit::fp32, 500, {}, {});

@@ -69,12 +69,14 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
       : sc_core::sc_module(name),
         start_out("start_out", domain, kDistance, heddle::kUnlimitedCredits),
         exit_in("exit_in", domain, kDistance),
+        order_out("order_out", domain, kDistance, heddle::kUnlimitedCredits),
         domain_(domain) {
     exit_in.on_packet<FakeMpc, &FakeMpc::on_exit>(*this);
     domain.add_resettable(*this);
   }
   heddle::PacketOut<CtaStartPacket> start_out;
   heddle::PacketIn<CtaExitPacket> exit_in;
+  heddle::PacketOut<heddle::protocol::ClusterOrderPacket> order_out;
   std::vector<CtaExitPacket> exits;
 
   void start(Cycle cycle, const CtaStartPacket& packet) {
@@ -88,7 +90,10 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
     exits.clear();
   }
   void on_event(std::uint32_t, std::uint64_t which) override { start_out.send(script_[which]); }
-  void on_exit(const CtaExitPacket& exit, std::uint32_t) { exits.push_back(exit); }
+  void on_exit(const CtaExitPacket& exit, std::uint32_t) {
+    exits.push_back(exit);
+    order_out.send(heddle::test::permit_for(exit));
+  }
   Domain& domain_;
   std::vector<CtaStartPacket> script_;
 };
@@ -97,14 +102,21 @@ struct Bench {
   explicit Bench(TimingMode mode = TimingMode::at)
       : domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params(), {heddle::protocol::SmId(17), 18, {}, {}, 1}, kDistance, 1, rest.code,
+        sm("sm", domain, "sm0", params(), place(), kDistance, 1, rest.code,
            rest.view()),
         ends("ends", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
+    mpc.order_out.bind(sm.order_in);
     observation.ctas = &listener;
     observation.timeline = &timeline;
     observation.load_map.configure(18, 64);
+  }
+  static heddle::sm::SmContext place() {
+    heddle::sm::SmContext place;
+    place.id = heddle::protocol::SmId(17);
+    place.sms = 18;
+    return place;
   }
   static SmParams params() {
     SmParams params;
@@ -125,7 +137,7 @@ struct Bench {
 
 CtaStartPacket cta(std::uint32_t cta_slot, const ResourceVector& need, std::uint64_t cycles) {
   CtaStartPacket packet;
-  packet.tag = {heddle::protocol::TaskSlot(3), 5, 1001, heddle::protocol::CgaId(4), false};
+  packet.tag = {heddle::protocol::TaskSlot(3), 5, 1001, heddle::protocol::CgaId(4), false, {}};
   packet.cta_slot = heddle::protocol::CtaSlot(cta_slot);
   packet.order = 60;
   packet.id.cta = {7, 3, 2};
@@ -151,7 +163,7 @@ TEST_CASE("what a CTA is shown as", "[sm][CWD-40]") {
     REQUIRE(bench.listener.started.size() == 1);
     REQUIRE(bench.listener.ended.size() == 1);
     CHECK(bench.listener.started[0].cycle == arrival);
-    CHECK(bench.listener.ended[0].cycle == first + 50);
+    CHECK(bench.listener.ended[0].cycle == first + 50 + (mode == TimingMode::at ? 2 * kDistance : 0));
     for (const CtaListener::Cta& shown : {bench.listener.started[0], bench.listener.ended[0]}) {
       CHECK(shown.task == 5);
       CHECK(shown.index == 7 + 18 * (3 + 12 * 2));
@@ -187,7 +199,7 @@ TEST_CASE("the timeline names the CGA of a CTA that is in one", "[sm]") {
         std::map<std::string, std::int64_t>{{"cta", index}, {"warps", 2}, {"cga", 11}, {"rank", 4}});
   CHECK(bench.timeline.slices[1].args == std::map<std::string, std::int64_t>{{"cta", index}, {"warps", 3}});
   CHECK(bench.timeline.slices[1].begin == kDistance * kNanosecond);
-  CHECK(bench.timeline.slices[1].end == (kDistance + kStart + 90) * kNanosecond);
+  CHECK(bench.timeline.slices[1].end == (kDistance + kStart + 90 + 2 * kDistance) * kNanosecond);
 }
 
 TEST_CASE("preloaded resources are held until their cycle, or for ever", "[sm][CWD-01]") {

@@ -61,7 +61,7 @@ TEST_CASE("a CTA gives the end of its shared memory back", "[sm][CGA-09]") {
 TEST_CASE("what a CTA has given back is nobody's", "[sm][CGA-09][CGA-08]") {
   for (const TimingMode mode : kModes) {
     for (const bool own : {false, true}) {
-      ClusterBench bench(2, {}, mode);
+      ClusterBench bench(2, heddle::test::no_past_pcs(), mode);
       ListProgram p(8);
       p.release_shared(512);
       p.cluster_arrive().cluster_wait();

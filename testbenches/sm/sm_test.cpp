@@ -50,12 +50,14 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
       : sc_core::sc_module(name),
         start_out("start_out", domain, kDistance, heddle::kUnlimitedCredits),
         exit_in("exit_in", domain, kDistance),
+        order_out("order_out", domain, kDistance, heddle::kUnlimitedCredits),
         domain_(domain) {
     exit_in.on_packet<FakeMpc, &FakeMpc::on_exit>(*this);
     domain.add_resettable(*this);
   }
   heddle::PacketOut<CtaStartPacket> start_out;
   heddle::PacketIn<CtaExitPacket> exit_in;
+  heddle::PacketOut<heddle::protocol::ClusterOrderPacket> order_out;
   std::vector<std::pair<Cycle, CtaExitPacket>> exits;
 
   void start(Cycle cycle, const CtaStartPacket& packet) {
@@ -66,7 +68,10 @@ class FakeMpc : public sc_core::sc_module, private heddle::EventHandler, private
  private:
   void reset() override { script_.clear(); }
   void on_event(std::uint32_t, std::uint64_t which) override { start_out.send(script_[which]); }
-  void on_exit(const CtaExitPacket& exit, std::uint32_t) { exits.emplace_back(domain_.now(), exit); }
+  void on_exit(const CtaExitPacket& exit, std::uint32_t) {
+    exits.emplace_back(domain_.now(), exit);
+    order_out.send(heddle::test::permit_for(exit));
+  }
   Domain& domain_;
   std::vector<CtaStartPacket> script_;
 };
@@ -101,18 +106,25 @@ struct SmBench {
       : params(sm_params),
         domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, {heddle::protocol::SmId(kId), kId + 1, {}, {}, 1}, kDistance, kSeed, rest.code,
+        sm("sm", domain, "sm0", params, place(), kDistance, kSeed, rest.code,
            rest.view()),
         ends("ends", domain, sm),
         listener(sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);
+    mpc.order_out.bind(sm.order_in);
     observation.ctas = &listener;
     observation.load_map.configure(kId + 1, params.limits.warps);
   }
   void start(Cycle cycle, const CtaStartPacket& packet) {
     listener.need[{packet.tag.operation, packet.id.index}] = packet.need;
     mpc.start(cycle, packet);
+  }
+  static heddle::sm::SmContext place() {
+    heddle::sm::SmContext place;
+    place.id = heddle::protocol::SmId(kId);
+    place.sms = kId + 1;
+    return place;
   }
   double stat(const std::string& name) const { return observation.stats.value("gpu0.sm0." + name); }
 
@@ -159,7 +171,7 @@ TEST_CASE("a CTA runs for its cycles, after those of its start", "[sm]") {
       CHECK(bench.mpc.exits[1].first == 100 + link + start + 77 + link);
       CHECK(bench.mpc.exits[1].second.cta_slot == 3);
       CHECK(bench.stat("ctas") == 2);
-      CHECK(bench.stat("warp_cycles") == static_cast<double>(2 * start + 4 * (start + 77)));
+      CHECK(bench.stat("warp_cycles") == static_cast<double>(2 * (start + 2 * link) + 4 * (start + 77 + 2 * link)));
       CHECK(bench.listener.wrong == 0);
     }
   }
@@ -181,7 +193,7 @@ TEST_CASE("an SM holds exactly what its CTAs need", "[sm][CWD-01]") {
       for (std::size_t i = 0; i < kResources; ++i) need.amount[i] = random.below(capacity.amount[i] / 8 + 1);
       const CtaDuration duration{random.below(30), 30 + random.below(longest - 29)};
       bench.start(index / 8 * turn, cta(static_cast<std::uint32_t>(index % 8), index, need, duration));
-      warp_cycles += static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index)));
+      warp_cycles += static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index) + 2 * kDistance));
     }
     heddle::test::run_until_idle();
     REQUIRE(bench.listener.wrong == 0);
@@ -283,7 +295,7 @@ TEST_CASE("the same CTA takes as long at another time and in another slot", "[sm
   const std::vector<Cycle> forward = durations(false);
   REQUIRE(forward.size() == 32);
   CHECK(forward == durations(true));
-  CHECK(forward[0] == 20 + draw_cycles({10, 5000}, kSeed, 5, 0));
+  CHECK(forward[0] == 20 + draw_cycles({10, 5000}, kSeed, 5, 0) + 2 * kDistance);  // it asks before it leaves
 }
 
 }  // namespace sm_test

@@ -84,7 +84,7 @@ struct UnitsWithoutSystemC {
         }()),
         stats(observation.stats, "gpu0.sm0"),
         ctas(params.limits.ctas),
-        context{time, params, place, stats, warps, ctas, "sm"},
+        context{time, params, place, stats, warps, ctas, "sm", registers},
         port(params.memory.queue),
         gate(port, params.memory),
         l1(params.memory.l1_ways, 64),
@@ -142,6 +142,7 @@ struct UnitsWithoutSystemC {
   SmStats stats;
   std::vector<Warp> warps;
   CtaTable ctas;
+  SmRegisters registers;
   UnitContext context;
   MemoryPort port;
   RequestGate gate;
@@ -221,11 +222,11 @@ TEST_CASE("a CTA of a CGA reports that all its warps have arrived, and goes on w
 
   constexpr Cycle kPasses = 500;
   units.time.run_until(kPasses - 1);
-  units.barriers.pass(units.cta(), kPasses);
+  units.barriers.pass(units.cta(), heddle::arch::CgaLevel::gpc, kPasses);
   units.time.run();
   REQUIRE(units.others.issued.size() == 2);
   for (const auto& [cycle, slot] : units.others.issued) CHECK(cycle == kPasses);
-  CHECK(units.cta().cluster.phases == 1);
+  CHECK(units.cta().cluster[0].phases == 1);
 }
 
 TEST_CASE("a closed gate holds back what issues to memory, and nothing else", "[sm][SM-03]") {
@@ -261,7 +262,7 @@ TEST_CASE("a record of a CTA begins anew with every CTA", "[sm]") {
   ctas[1].fate = CtaFate::killed;
   ctas[1].context.depth = 4;
   ctas[1].turn = Cta::QueueTurn{1, 2};
-  ctas[1].cluster.arrived = 3;
+  ctas[1].cluster[0].arrived = 3;
   ctas[1].stage = CtaStage::absent;
   CHECK_FALSE(ctas.runs(9));
 
@@ -270,7 +271,7 @@ TEST_CASE("a record of a CTA begins anew with every CTA", "[sm]") {
   CHECK_FALSE(ctas[1].killed());
   CHECK_FALSE(ctas[1].context.depth);
   CHECK_FALSE(ctas[1].turn);
-  CHECK(ctas[1].cluster.arrived == 0);
+  CHECK(ctas[1].cluster[0].arrived == 0);
   CHECK(ctas[1].begin == 70);
 }
 

@@ -1,4 +1,5 @@
-// Judges every CTA of a run with CGAs: each starts and ends once, knows where it is, and shares its CGA's domain.
+// Judges every CTA of a run with CGAs: each starts and ends once, knows where it is, shares its CGAs' domains, and had
+// its place when the first of its CGA started.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -39,9 +41,13 @@ class CgaJudge : public CtaListener {
     check(cta.x < grid.x && cta.y < grid.y && cta.z < grid.z, cta, "lies outside its grid");
     check(cta.index == cta.x + std::uint64_t{grid.x} * (cta.y + std::uint64_t{grid.y} * cta.z), cta, "has another id");
     check(cta.launch <= cta.cycle && cta.cycle <= cta.first_instruction, cta, "starts before it is launched");
+    if (task.kernel.cluster.any()) judge_together(cta, task);
     used_[cta.sm].add(task.need);
     check(used_[cta.sm].within(capacity_), cta, "has no room on its SM");
-    if (task.kernel.cluster.any()) judge_cga(cta, task);
+    if (task.kernel.cluster.any()) {
+      judge_cga(cta, task);
+      judge_ugpu(cta, task);
+    }
   }
   void cta_ended(const Cta& cta) override {
     Task& task = tasks_.at(cta.task);
@@ -79,6 +85,43 @@ class CgaJudge : public CtaListener {
     std::vector<std::uint32_t> sms;
   };
 
+  // An outermost CGA that is being started: what SMs held when its first CTA came, and what it has taken since.
+  struct Starting {
+    std::vector<arch::ResourceVector> held;
+    std::uint64_t members = 0;
+  };
+  static std::uint64_t id_of(const Cta& cta, const arch::Dim3& grid, const arch::Dim3& cga) {
+    const std::uint64_t across = grid.x / cga.x;
+    const std::uint64_t down = grid.y / cga.y;
+    return cta.x / cga.x + across * (cta.y / cga.y + down * (cta.z / cga.z));
+  }
+
+  // [0123]: no CTA of a CGA starts unless there is room for all of them. All have room beside what ran when the first
+  // one started: none waits for something else to end. (Of a CGA that can be split, the size is known by its id alone.)
+  void judge_together(const Cta& cta, const Task& task) {
+    const arch::ClusterShape& cluster = task.kernel.cluster;
+    const bool split = cluster.sizes() > 1;
+    if (split && cluster.outermost() > arch::CgaLevel::gpc) return;
+    const arch::Dim3& extents = cluster.of(cluster.outermost());
+    const std::uint64_t size = split ? cta.cga_size : extents.count();
+    const std::uint64_t id = split ? cta.cga : id_of(cta, task.kernel.grid, extents);
+    const auto key = std::make_tuple(cta.task, id, size);
+    Starting& cga = starting_[key];
+    if (cga.members == 0) cga.held = used_;
+    cga.held[cta.sm].add(task.need);
+    check(cga.held[cta.sm].within(capacity_), cta, "had no room when the first CTA of its CGA started");
+    if (++cga.members == size) starting_.erase(key);
+  }
+
+  // A uGPU_CGA, whatever it is part of and consists of.
+  void judge_ugpu(const Cta& cta, const Task& task) {
+    const arch::Dim3& extents = task.kernel.cluster.of(arch::CgaLevel::ugpu);
+    if (extents.count() == 0 || task.kernel.cluster.sizes() > 1) return;
+    const std::uint32_t ugpu = topology_.ugpu_of(topology_.sm(cta.sm).gpc);
+    const auto found = ugpus_.emplace(std::make_pair(cta.task, id_of(cta, task.kernel.grid, extents)), ugpu);
+    check(found.first->second == ugpu, cta, "is outside the uGPU of its uGPU_CGA");
+  }
+
   // The CGA that ranks count in: the GPC_CGA or, without one, the uGPU_CGA or GPU_CGA.
   void judge_cga(const Cta& cta, const Task& task) {
     const arch::ClusterShape& cluster = task.kernel.cluster;
@@ -111,6 +154,8 @@ class CgaJudge : public CtaListener {
   std::vector<arch::ResourceVector> used_;
   std::map<std::uint32_t, Task> tasks_;
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>, Cga> cgas_;
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, Starting> starting_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> ugpus_;  // by task and uGPU_CGA
   std::vector<std::string> problems_;
 };
 

@@ -198,11 +198,18 @@ class ListProgram : public arch::WarpProgram {
       operation.scope = scope;
     });
   }
-  ListProgram& cluster_arrive(arch::Order order = arch::Order::release) {
-    return plain(arch::OpCode::cluster_arrive, [=](arch::Operation& operation) { operation.order = order; });
+  // `level`: of the CGA; none: the innermost.
+  ListProgram& cluster_arrive(arch::Order order = arch::Order::release, std::optional<arch::CgaLevel> level = {}) {
+    return plain(arch::OpCode::cluster_arrive, [=](arch::Operation& operation) {
+      operation.order = order;
+      operation.cga_level = level;
+    });
   }
-  ListProgram& cluster_wait(arch::Order order = arch::Order::acquire) {
-    return plain(arch::OpCode::cluster_wait, [=](arch::Operation& operation) { operation.order = order; });
+  ListProgram& cluster_wait(arch::Order order = arch::Order::acquire, std::optional<arch::CgaLevel> level = {}) {
+    return plain(arch::OpCode::cluster_wait, [=](arch::Operation& operation) {
+      operation.order = order;
+      operation.cga_level = level;
+    });
   }
 
   ListProgram& mbarrier_init(Number address, Number count, Sync sync = {}, Reads reads = {}) {

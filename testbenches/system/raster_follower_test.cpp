@@ -169,7 +169,7 @@ struct Machine {
         cwd("cwd", domain, "cwd", params.cwd, topology, heddle::arch::capacity_of(params.sm.limits),
             {params.gpc.cga_ids, params.gpc.cga_barriers}),
         nested(params.nested_memory()),
-        machine{domain, params, seed, codes, map, topology.sms(), map.bytes(), params.cga_memory(), nested} {
+        machine{domain, params, seed, codes, map, topology, map.bytes(), params.cga_memory(), nested} {
     observation.ctas = &listener;
     tasks.task_out.bind(cwd.task_in);
     tasks.control_out.bind(cwd.control_in);
@@ -192,7 +192,8 @@ struct Machine {
         name.c_str(), heddle::gpu::GpcContext{machine,
                                               topology.gpc(g),
                                               {heddle::protocol::GpcId(g), heddle::protocol::VirtualGpcId(virtual_gpc)},
-                                              name}));
+                                              name,
+                                              parts[g]}));
     cwd.launch_out.socket().bind(taps.back()->in);
     taps.back()->out.bind(gpcs.back()->gpm.launch_in.socket());
     cwd.local_out.bind(gpcs.back()->gpm.local_in);
@@ -221,6 +222,8 @@ struct Machine {
   const heddle::arch::AddressMap map{1 << 20, 2, 1};
   const heddle::arch::LaunchMemory nested;
   const heddle::gpu::MachineContext machine;
+  const std::vector<std::vector<heddle::arch::VirtualPart>> parts =
+      heddle::arch::virtual_parts(topology, std::vector<bool>(topology.sms(), true));
   std::vector<LaunchPacket> own;  // every packet once, in the order of departure
   std::vector<std::unique_ptr<LaunchTap>> taps;
   std::vector<std::unique_ptr<heddle::gpu::Gpc>> gpcs;
