@@ -78,6 +78,7 @@ enum class Executor : std::uint8_t {
   launch,    // device-side launches
   end,       // what ends a warp, or gives back what its CTA holds
 };
+constexpr std::size_t kExecutors = 9;
 
 struct OperationRow {
   OpCode code;
