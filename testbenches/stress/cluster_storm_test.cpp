@@ -10,7 +10,6 @@
 #include "support/cga_judge.h"
 #include "support/cluster_lab.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace stress_cluster_storm_test {
 
