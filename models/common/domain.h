@@ -122,7 +122,7 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
   Clock clock_;
   Cycle run_ahead_;
   sc_core::sc_event wake_;
-  Cycle armed_ = EventQueue::kNever;
+  Cycle armed_ = kNever;
   Clock::Ticks stamp_ = 0;  // while draining: sc_time_stamp()
   std::uint64_t wakeups_ = 0;
   CallHint call_hint_;

@@ -162,7 +162,6 @@ class LinkNetwork {
   void reset();
 
  private:
-  static constexpr Cycle kNever = ~Cycle{0};
   // Kinds of events.
   static constexpr std::uint32_t kArrive = 0;  // argument: a node, and its buffer in the upper half
   static constexpr std::uint32_t kServe = 1;   // argument: a link

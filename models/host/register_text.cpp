@@ -197,7 +197,7 @@ std::string registers_as_c() {
   define("HEDDLE_MAX_QUEUES", fmt::format("UINT32_C({})", register_of(RegisterId::queue_base).count));
   define("HEDDLE_COPY_CHANNELS", fmt::format("UINT32_C({})", kCopyChannels));
   define("HEDDLE_AGENT_WORDS", fmt::format("UINT32_C({})", kAgentWords));
-  define("HEDDLE_NO_QUEUE", fmt::format("UINT32_C({:#x})", kNoQueue));
+  define("HEDDLE_NO_QUEUE", fmt::format("UINT32_C({:#x})", kAbsent));
   for (const Register& reg : register_table()) {
     if (const char* section = section_of(reg)) out += fmt::format("\n/* {} */\n", section);
     std::string arguments;

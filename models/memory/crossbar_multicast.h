@@ -56,8 +56,6 @@ class CrossbarMulticast final : private EventHandler {
   void reset() { gpcs_.assign(gpcs_.size(), Gpc()); }
 
  private:
-  static constexpr Cycle kNever = ~Cycle{0};
-
   // A multicast that waits at the GPC's link.
   struct Staged {
     LinkPacket packet;

@@ -95,7 +95,6 @@ class CrossbarRoutes {
 class FanOut {
  public:
   using Cycle = LinkPace::Cycle;
-  static constexpr Cycle kUnknown = ~Cycle{0};
 
   // places: for the packets on their way to each SM from the GPC's link on, and those that wait there.
   FanOut(const CrossbarParams& params, const arch::Topology& topology, std::uint32_t places);
@@ -104,7 +103,7 @@ class FanOut {
   Cycle pass(std::uint32_t sm, std::uint32_t bytes, Cycle now);
   // Then it goes over the SM's link, not before `ready`. Returns the cycle of arrival. In order of pass().
   Cycle arrive(std::uint32_t sm, std::uint32_t bytes, Cycle ready);
-  // When the SM has room for another: `now`, or the cycle in which the next one arrives, or kUnknown while none of
+  // When the SM has room for another: `now`, or the cycle in which the next one arrives, or kNever while none of
   // those that passed has gone on.
   Cycle room_at(std::uint32_t sm, Cycle now);
 
@@ -125,7 +124,7 @@ class FanOut {
       if (id == asker) answer.arrival = arrival;
       deliver(id, bit, arrival);
     });
-    return answer.arrival != kUnknown ? answer.arrival : acknowledge(answer, asker, header, now);
+    return answer.arrival != kNever ? answer.arrival : acknowledge(answer, asker, header, now);
   }
   // When all of them have room for a copy: `now`, or a later cycle.
   Cycle copies_room_at(const arch::Topology::Gpc& gpc, std::uint64_t sms, Cycle now);
@@ -157,11 +156,11 @@ class FanOut {
     Cycle at_tpc = 0;
     Cycle at_sm = 0;
   };
-  // kUnknown: the packet does not come there.
+  // kNever: the packet does not come there.
   struct Acknowledgement {
-    Cycle at_tpc = kUnknown;
-    Cycle at_sm = kUnknown;
-    Cycle arrival = kUnknown;
+    Cycle at_tpc = kNever;
+    Cycle at_sm = kNever;
+    Cycle arrival = kNever;
   };
 
   static Cycle cross(LinkPace& link, std::uint32_t bytes, Cycle now) {

@@ -159,14 +159,8 @@ void GpcMmu::on_translated(const protocol::TranslatedPacket& packet, std::uint32
 
 // What was found before the change has been sent before it, and has come before it: the ways are equally long.
 void GpcMmu::on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t) {
-  const bool all = packet.subcontext >= arch::kSubcontexts;
-  if (all) {
-    tlb_.reset();
-    bypass_.reset();
-  } else {
-    tlb_.invalidate(packet.subcontext);
-    bypass_[packet.subcontext] = false;
-  }
+  tlb_.invalidate(packet.subcontext);
+  bypass_[packet.subcontext] = false;
 }
 
 // What waits at a port goes on, as far as its pages are known. END_REQ comes last: the next request may follow at once.

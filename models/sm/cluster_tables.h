@@ -67,8 +67,7 @@ class ClusterTables {
   void open_window(protocol::CgaId cga_id, std::uint32_t rank, std::uint32_t window);
   // One that is not in the CAM is left alone.
   void invalidate(std::uint32_t window);
-  // kNone: no match.
-  std::uint32_t match(protocol::CgaId cga_id, std::uint32_t rank) const;
+  std::optional<std::uint32_t> match(protocol::CgaId cga_id, std::uint32_t rank) const;
   // Entries of the CAM.
   std::uint32_t windows() const { return windows_; }
 

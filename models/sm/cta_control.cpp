@@ -227,11 +227,11 @@ void CtaControl::permitted(Cta& cta) {
   check_end(cta, now());
 }
 
-void CtaControl::dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) {
-  if (cta_slot != kNoCta) {
-    Cta& cta = ctas_[cta_slot];
+void CtaControl::dsmem_answered(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot, Cycle when) {
+  if (cta_slot) {
+    Cta& cta = ctas_[*cta_slot];
     cta.landed = std::max(cta.landed, when);
-    if (memory_.flights.of_cta(cta_slot) == 0) {
+    if (memory_.flights.of_cta(*cta_slot) == 0) {
       if (cta.stage == CtaStage::exit_asked) {
         links_.notices.send_at(std::max(cta.landed, now()), notice_of(cta, ClusterNoticePacket::Kind::drained));
       } else if (cta.killed()) {

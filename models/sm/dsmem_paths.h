@@ -34,14 +34,14 @@ class DsmemFlights {
   std::uint32_t of_cta(std::uint32_t cta_slot) const { return of_cta_[cta_slot]; }
   std::uint32_t of_cga(protocol::CgaId cga_id) const { return of_cga_[cga_id]; }  // sends of the TMAU among them
   std::uint64_t all() const;
-  // `cta_slot`: kNoCta for a send, and for an access whose CTA has gone.
-  void begin(protocol::CgaId cga_id, std::uint32_t cta_slot) {
+  // `cta_slot`: none for a send, and for an access whose CTA has gone.
+  void begin(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot) {
     ++of_cga_[cga_id];
-    if (cta_slot != kNoCta) ++of_cta_[cta_slot];
+    if (cta_slot) ++of_cta_[*cta_slot];
   }
-  void end(protocol::CgaId cga_id, std::uint32_t cta_slot) {
+  void end(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot) {
     --of_cga_[cga_id];
-    if (cta_slot != kNoCta) --of_cta_[cta_slot];
+    if (cta_slot) --of_cta_[*cta_slot];
   }
   void abandon(std::uint32_t cta_slot) { of_cta_[cta_slot] = 0; }
   void reset();
@@ -78,8 +78,8 @@ class DsmemErrorListener {
 
 class DsmemListener {
  public:
-  // A request of the CGA has been answered: DsmemFlights says so. `cta_slot`: kNoCta if the CTA has gone.
-  virtual void dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) = 0;
+  // A request of the CGA has been answered: DsmemFlights says so. `cta_slot`: none if the CTA has gone.
+  virtual void dsmem_answered(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot, Cycle when) = 0;
 
  protected:
   ~DsmemListener() = default;

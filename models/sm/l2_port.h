@@ -73,8 +73,8 @@ class RequestGate {
   RequestGate(const MemoryPort& port, const MemoryParams& params)
       : port_(port), most_open_(params.requests), most_queued_(params.request_queue) {}
 
-  // The first cycle in which an instruction can issue; kNeverReady while the gate is closed.
-  Cycle free() const { return closed() ? kNeverReady : port_.free(); }
+  // The first cycle in which an instruction can issue; kNever while the gate is closed.
+  Cycle free() const { return closed() ? kNever : port_.free(); }
   bool closed() const { return open_ >= most_open_ || queued_ >= most_queued_; }
   std::size_t open() const { return open_; }
 
@@ -212,7 +212,7 @@ struct Transfer {
     ContextTransfer::Access access;
   };
   std::optional<ContextTransfer> steps;  // none: the place is free
-  std::uint32_t cta = 0;                 // slot; kNoCta
+  std::optional<std::uint32_t> cta;      // slot; none: it goes on alone
   bool waits = false;                    // for the load-store unit
   Cycle begin = 0;
   Cycle not_before = 0;  // of the next access

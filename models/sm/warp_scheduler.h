@@ -92,7 +92,7 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
   Units units_;
   std::vector<SubPartition> sub_partitions_;
   std::array<Cycle, kSubPartitions> due_{};  // when a sub-partition may issue next
-  Cycle armed_ = kNeverReady;                // cycle of the one event that counts
+  Cycle armed_ = kNever;                     // cycle of the one event that counts
   bool issuing_ = false;
   std::uint64_t serial_ = 0;  // of warps: their age
 };

@@ -18,8 +18,6 @@
 
 namespace heddle::task {
 
-constexpr std::uint32_t kNoOperation = ~std::uint32_t{0};
-
 struct Task {
   enum class Origin : std::uint8_t {
     stream,    // a stream of the host

@@ -36,7 +36,7 @@ class RequestSelector final : private EventHandler {
   BulkGenerator& generator_;
   std::vector<RequestQueue> queues_;  // by SM of the unit
   Arbiter arbiter_;
-  Cycle choose_at_ = kNotYet;  // event
+  Cycle choose_at_ = kNever;   // event
   std::uint32_t waiting_ = 0;  // requests in all queues
   Cycle waiting_since_ = 0;    // statistics: one of them at least
 };

@@ -15,7 +15,7 @@ class SetupUnit {
 
   // The request has left its queue and is lined up. Tensors alone need the look-up, which must be free.
   void start(BulkWork& work);
-  // When the look-up is free again; kNotYet: once a descriptor has come, which look_up_free() tells.
+  // When the look-up is free again; kNever: once a descriptor has come, which look_up_free() tells.
   Cycle look_up_free() const { return look_up_free_; }
   // Bytes that the request moves, as far as the unit knows them before it looks up: else the greatest number.
   std::uint64_t bytes_of(const BulkWork& work) const;

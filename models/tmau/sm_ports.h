@@ -82,9 +82,9 @@ class SmPorts final : private EventHandler {
   };
   struct Port {
     std::unique_ptr<MemoryOut> out;
-    Ring<Ready> ready;        // in order of time
-    Cycle last = 0;           // arrival of the last request at the port
-    Cycle pump_at = kNotYet;  // event
+    Ring<Ready> ready;       // in order of time
+    Cycle last = 0;          // arrival of the last request at the port
+    Cycle pump_at = kNever;  // event
   };
 
   void on_event(std::uint32_t kind, std::uint64_t sm) override;

@@ -195,7 +195,7 @@ void Gpu::Blocks::wire_memory() {
 void Gpu::Blocks::wire_front_end() {
   copies.on_error([this](const copy::CopyError& error) {
     host.note_copy_fault({error.status, error.address, error.write, error.subcontext, error.sender,
-                          error.begun ? error.engine : host::kNoEngine});
+                          error.begun ? std::optional(error.engine) : std::nullopt});
   });
   host.command_out.bind(packets.command_in);
   packets.event_out.bind(host.event_in);

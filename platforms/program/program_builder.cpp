@@ -198,10 +198,10 @@ ProgramValue ProgramBuilder::value(const MapReader& map, const char* key, const 
 }
 
 void ProgramBuilder::read(ProgramStep& step, const ProgramValue& value) const {
-  if (value.expression == kNoExpression) {
-    step.demand.reads.push_back(value.variable.range());
+  if (value.expression) {
+    read(step, *value.expression);
   } else {
-    read(step, value.expression);
+    step.demand.reads.push_back(value.variable.range());
   }
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kBuckets = 16'384;  // of the wheel
 
-using Cycle = EventQueue::Cycle;
+using heddle::Cycle;
 
 struct Ran {
   Cycle cycle;
@@ -86,7 +86,7 @@ class Oracle final : public Subject {
   }
   Cycle next() const override {
     const auto at = const_cast<Oracle*>(this)->first();
-    return at == events_.end() ? EventQueue::kNever : at->when;
+    return at == events_.end() ? kNever : at->when;
   }
   Cycle now() const override { return now_; }
   std::size_t size() const override { return events_.size(); }
@@ -162,7 +162,7 @@ std::vector<Ran> play(Subject& subject, std::uint64_t seed) {
     }
     budget = 40;
     const std::uint64_t runs = step + 1 == steps ? ~std::uint64_t{0} : dice.between64(0, 30);
-    for (std::uint64_t i = 0; i < runs && subject.next() != EventQueue::kNever; ++i) {
+    for (std::uint64_t i = 0; i < runs && subject.next() != kNever; ++i) {
       const Cycle next = subject.next();
       const std::uint64_t count = subject.run_cycle();
       ran.push_back({next, count});  // the count is compared too
@@ -247,7 +247,7 @@ TEST_CASE("a single event is found at every distance", "[event_queue]") {
     queue.run_cycle();
   }
   CHECK(queue.empty());
-  CHECK(queue.next() == EventQueue::kNever);
+  CHECK(queue.next() == kNever);
 }
 
 TEST_CASE("an event that was far away goes before one entered later for the same cycle", "[event_queue]") {

@@ -213,7 +213,7 @@ TEST_CASE("an SM has room again when the oldest of its responses has arrived", "
   CHECK(fan_out.room_at(0, 45) == 52);
   CHECK(fan_out.room_at(0, 52) == 52);
   fan_out.pass(0, 128, 52);
-  CHECK(fan_out.room_at(0, 60) == FanOut::kUnknown);
+  CHECK(fan_out.room_at(0, 60) == kNever);
   CHECK(fan_out.arrive(0, 128, std::max<Cycle>(ready, 100)) == 112);
   CHECK(fan_out.room_at(0, 60) == 112);
   fan_out.reset();

@@ -234,7 +234,7 @@ TEST_CASE("a closed gate holds back what issues to memory, and nothing else", "[
   UnitsWithoutSystemC units(std::move(loads), 1);
   for (std::uint32_t i = 0; i < units.params.memory.requests; ++i) units.gate.request_begins();
   units.gate.note_closed();
-  CHECK(units.gate.free() == kNeverReady);
+  CHECK(units.gate.free() == kNever);
   units.run();
   CHECK(units.others.issued.empty());
   constexpr Cycle kOpens = 40;
