@@ -15,9 +15,7 @@
 
 namespace heddle {
 
-// Integer cycles inside a block, sc_time at its sockets.
-
-// Between simulated time and picoseconds, exactly as far as the simulation's resolution is 1 ps or coarser.
+// Converts between simulated time and picoseconds, exactly as far as the simulation's resolution is 1 ps or coarser.
 Picoseconds picoseconds(const sc_core::sc_time& time);
 sc_core::sc_time sc_time_of(Picoseconds time);
 

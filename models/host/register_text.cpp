@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "host/register_table.h"
 
 namespace heddle::host {
@@ -63,12 +64,6 @@ std::string reset_of(const Register& reg) {
   if (reg.of_machine) return "machine";
   if (reg.access == RegisterAccess::wo) return "-";
   return reg.reset == 0 ? "0" : fmt::format("{:#x}", reg.reset);
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c == '_' ? c : static_cast<char>(c + 32); });
-  return text;
 }
 
 std::string bits_text(const RegisterField& field) {
@@ -160,8 +155,8 @@ std::string registers_as_markdown() {
           section);
     }
     std::string what = reg.description;
-    if (reg.fields != nullptr) what += fmt::format("; [fields](#{})", lower(reg.fields->name));
-    if (reg.values != nullptr) what += fmt::format("; [values](#{})", lower(reg.values->name));
+    if (reg.fields != nullptr) what += fmt::format("; [fields](#{})", lower_case(reg.fields->name));
+    if (reg.values != nullptr) what += fmt::format("; [values](#{})", lower_case(reg.values->name));
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", place_of(reg), reg.name, reg.bytes * 8,
                        access_text(reg.access), reset_of(reg), what);
   }
@@ -225,7 +220,7 @@ std::string registers_as_c() {
     }
   }
   for (const RegisterValues* set : sets_of(&Register::values)) {
-    out += fmt::format("\nenum heddle_{} {{\n", lower(set->name));
+    out += fmt::format("\nenum heddle_{} {{\n", lower_case(set->name));
     for (std::uint32_t i = 0; i < set->count; ++i) {
       const RegisterValue& value = set->values[i];
       out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, value.name, value_text(value.value),

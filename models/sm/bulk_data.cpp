@@ -149,7 +149,7 @@ void mark(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzl
 
 BulkData::BulkData(Timebase& time, const MemoryParams& params, const SmContext& place,
                    const arch::SwizzleTable& swizzles, SharedMemory& shared, const ClusterTables& tables,
-                   MemoryPort& port, DsmemClient& dsmem, DsmemFlights& flights, SmStats& stats, const Links& links)
+                   IssuePort& port, DsmemClient& dsmem, DsmemFlights& flights, SmStats& stats, const Links& links)
     : time_(time),
       shared_latency_(params.shared_latency),
       place_(place),

@@ -43,7 +43,7 @@ class BulkData final : public DsmemSender {
     WindowListener& windows;
   };
   BulkData(Timebase& time, const MemoryParams& params, const SmContext& place, const arch::SwizzleTable& swizzles,
-           SharedMemory& shared, const ClusterTables& tables, MemoryPort& port, DsmemClient& dsmem,
+           SharedMemory& shared, const ClusterTables& tables, IssuePort& port, DsmemClient& dsmem,
            DsmemFlights& flights, SmStats& stats, const Links& links);
   ~BulkData();
 
@@ -80,7 +80,7 @@ class BulkData final : public DsmemSender {
   const arch::SwizzleTable& swizzles_;
   SharedMemory& shared_;
   const ClusterTables& tables_;
-  MemoryPort& port_;
+  IssuePort& port_;
   DsmemClient& dsmem_;
   DsmemFlights& flights_;
   SmStats& stats_;

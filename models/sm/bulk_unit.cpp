@@ -21,11 +21,6 @@ using protocol::BulkRequestPacket;
 
 std::uint32_t first_lane(arch::LaneMask lanes) { return lanes == 0 ? 0 : bits::lowest(lanes); }
 
-std::uint32_t nth_lane(std::uint64_t lanes, std::uint32_t n) {
-  for (; n > 0; --n) lanes = bits::without_lowest(lanes);
-  return bits::lowest(lanes);
-}
-
 bool is_tensor(OpCode code) { return code <= OpCode::tensor_prefetch; }
 
 BulkKind kind_of(OpCode code) {
@@ -153,7 +148,7 @@ bool BulkUnit::send(std::uint32_t slot, const Operation& operation) {
   }
   for (; warp.bulk_sent < operation.bulk.size(); ++warp.bulk_sent) {
     if (!peers_.requests.can_send()) return false;
-    send_request(slot, operation.bulk[warp.bulk_sent], operation.code, nth_lane(operation.lanes, warp.bulk_sent));
+    send_request(slot, operation.bulk[warp.bulk_sent], operation.code, bits::nth(operation.lanes, warp.bulk_sent));
   }
   return true;
 }

@@ -43,7 +43,7 @@ class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListene
     Faults& faults;
     const SharedMemory& shared;
     ClusterTables& tables;
-    MemoryPort& port;
+    IssuePort& port;
     PacketSender<protocol::BulkRequestPacket>& requests;
   };
   BulkUnit(const UnitContext& context, const Peers& peers) : SmUnit(context), peers_(peers) {}

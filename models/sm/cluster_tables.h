@@ -13,6 +13,8 @@
 
 namespace heddle::sm {
 
+class DsmemFlights;
+
 class ClusterTables {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -101,9 +103,6 @@ class ClusterTables {
 
 // CGAs that had a CTA on this SM and have not been flushed: the SM answers the flush when nothing of them is in flight
 // any more (CGA-11, CGA-12).
-class ClusterTables;
-class DsmemFlights;
-
 struct ResidentCga {
   enum class State : std::uint8_t {
     absent,

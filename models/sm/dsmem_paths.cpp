@@ -22,7 +22,7 @@ void DsmemFlights::reset() {
 }
 
 DsmemClient::DsmemClient(Timebase& time, const MemoryParams& params, const SmContext& place, SharedMemory& shared,
-                         const ClusterTables& tables, MemoryPort& port, RequestGate& gate, FenceTracker& fences,
+                         const ClusterTables& tables, IssuePort& port, RequestGate& gate, FenceTracker& fences,
                          AccessTable& accesses, DsmemFlights& flights, SmStats& stats, const Links& links)
     : time_(time),
       params_(params),
@@ -103,7 +103,7 @@ Cycle DsmemClient::ask_own(std::uint32_t access, const LineAccess& line, const C
   if (result.cycles > 1) done = port_.take_past_queue(begin, result.cycles - 1) + result.cycles - 2;
   stats_.shared_wavefronts.add(result.cycles);
   if (result.changes) {
-    links_.windows.window_changed(window, static_cast<std::uint32_t>(request.get_address()), done);
+    links_.windows.window_changed(*window, static_cast<std::uint32_t>(request.get_address()), done);
   }
   const Cycle ready = done + params_.cluster_latency + params_.shared_latency;
   answer(accesses_[access], line.lanes, line.sectors, packet, ready);

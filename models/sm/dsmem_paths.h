@@ -103,7 +103,7 @@ class DsmemClient {
     WindowListener& windows;
   };
   DsmemClient(Timebase& time, const MemoryParams& params, const SmContext& place, SharedMemory& shared,
-              const ClusterTables& tables, MemoryPort& port, RequestGate& gate, FenceTracker& fences,
+              const ClusterTables& tables, IssuePort& port, RequestGate& gate, FenceTracker& fences,
               AccessTable& accesses, DsmemFlights& flights, SmStats& stats, const Links& links);
   ~DsmemClient();
   void serve(DsmemSender& sender) { sender_ = &sender; }
@@ -150,7 +150,7 @@ class DsmemClient {
   const SmContext& place_;
   SharedMemory& shared_;
   const ClusterTables& tables_;
-  MemoryPort& port_;
+  IssuePort& port_;
   RequestGate& gate_;
   FenceTracker& fences_;
   AccessTable& accesses_;
@@ -165,7 +165,6 @@ class DsmemClient {
 };
 
 // Accesses of other SMs to shared memory here (CGA-06, CGA-08).
-
 class DsmemServer {
  public:
   struct Links {
@@ -174,7 +173,7 @@ class DsmemServer {
     WindowListener& windows;
   };
   DsmemServer(Timebase& time, const MemoryParams& params, const SmContext& place, SharedMemory& shared,
-              const ClusterTables& tables, MemoryPort& port, SmStats& stats, const Links& links)
+              const ClusterTables& tables, IssuePort& port, SmStats& stats, const Links& links)
       : time_(time),
         shared_latency_(params.shared_latency),
         place_(place),
@@ -206,7 +205,7 @@ class DsmemServer {
   const SmContext& place_;
   SharedMemory& shared_;
   const ClusterTables& tables_;
-  MemoryPort& port_;
+  IssuePort& port_;
   SmStats& stats_;
   Links links_;
   std::deque<Waiting> waiting_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/warp_program.h"
+#include "common/bits.h"
 #include "common/cycle.h"
 #include "sm/sm_params.h"
 
@@ -65,9 +66,7 @@ class SubPartition {
   template <class Visit>
   void for_each_pending(Visit&& visit) const {
     for (std::uint32_t word = 0; word < pending_.size(); ++word) {
-      for (std::uint64_t rest = pending_[word]; rest != 0; rest &= rest - 1) {
-        visit(word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(rest)));
-      }
+      bits::for_each(pending_[word], [&](std::uint32_t bit) { visit(word * 64 + bit); });
     }
   }
   bool better(std::uint32_t slot, std::uint32_t best) const;

@@ -78,7 +78,6 @@ struct Task {
 
   std::uint32_t operation() const { return packet.operation; }
   std::uint64_t record() const { return packet.record; }
-  bool in_list() const { return state == State::listed || state == State::suspended; }
   // It has been sent, and its run has not ended.
   bool runs() const { return state == State::running || state == State::suspended; }
 };

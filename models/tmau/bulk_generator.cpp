@@ -15,7 +15,7 @@ bool uses_port(const BulkWork& work) { return work.kind() != arch::BulkKind::sen
 
 }  // namespace
 
-BulkGenerator::BulkGenerator(const UnitContext& unit, SmPorts& ports, LineSender& sender)
+BulkGenerator::BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender& sender)
     : unit_(unit),
       ports_(ports),
       sender_(sender),

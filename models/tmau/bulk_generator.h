@@ -85,7 +85,7 @@ class LinePlaces {
 // take turns.
 class BulkGenerator final : private EventHandler {
  public:
-  BulkGenerator(const UnitContext& unit, SmPorts& ports, LineSender& sender);
+  BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender& sender);
 
   // The request is behind those of its SM that have come before. Its generation begins at work.earliest, once that is
   // known: then wake() is called.
@@ -118,7 +118,7 @@ class BulkGenerator final : private EventHandler {
   void take_turn(std::uint32_t sm);
   void count_wait(const BulkWork& work, Cycle when);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   SmPorts& ports_;
   LineSender& sender_;
   std::vector<Ring<std::uint32_t>> lanes_;  // by SM of the unit: requests that are lined up

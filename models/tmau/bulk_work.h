@@ -148,7 +148,7 @@ class StageEvents {
   ~StageEvents() = default;
 };
 
-struct UnitContext {
+struct TmauContext {
   Timebase& timebase;
   const TmauParams& params;
   const TmauPlace& place;

@@ -11,7 +11,7 @@ constexpr std::size_t kStages = 5;
 
 }  // namespace
 
-RequestSelector::RequestSelector(const UnitContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
+RequestSelector::RequestSelector(const TmauContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
                                  BulkGenerator& generator)
     : unit_(unit),
       input_(input),

@@ -12,7 +12,7 @@ namespace heddle::tmau {
 class RequestSelector final : private EventHandler {
  public:
   // `input`: by SM of the unit; a credit is a place of its queue.
-  RequestSelector(const UnitContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
+  RequestSelector(const TmauContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
                   BulkGenerator& generator);
 
   void push(BulkWork& work);
@@ -30,7 +30,7 @@ class RequestSelector final : private EventHandler {
   bool can_choose(std::uint32_t sm) const;
   std::size_t next_of(std::uint32_t sm) const;
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   const std::vector<CreditSink*>& input_;
   SetupUnit& setup_;
   BulkGenerator& generator_;

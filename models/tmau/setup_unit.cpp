@@ -15,7 +15,7 @@ constexpr std::uint32_t kDescriptorAlignment = kDescriptorBytes / 2;
 
 }  // namespace
 
-SetupUnit::SetupUnit(const UnitContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports)
+SetupUnit::SetupUnit(const TmauContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports)
     : unit_(unit),
       generator_(generator),
       sender_(sender),

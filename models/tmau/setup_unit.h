@@ -11,7 +11,7 @@ namespace heddle::tmau {
 
 class SetupUnit {
  public:
-  SetupUnit(const UnitContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports);
+  SetupUnit(const TmauContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports);
 
   // The request has left its queue and is lined up. Tensors alone need the look-up, which must be free.
   void start(BulkWork& work);
@@ -44,7 +44,7 @@ class SetupUnit {
   void fill_target(BulkWork& work) const;
   void stay_until(Cycle when);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   BulkGenerator& generator_;
   LineSender& sender_;
   SmPorts& ports_;

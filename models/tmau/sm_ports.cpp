@@ -8,7 +8,7 @@ namespace heddle::tmau {
 
 using protocol::MemoryRequest;
 
-SmPorts::SmPorts(const UnitContext& unit, Domain& domain, RequestStore& store)
+SmPorts::SmPorts(const TmauContext& unit, Domain& domain, RequestStore& store)
     : unit_(unit), domain_(domain), store_(store), ports_(unit.place.sms()) {
   for (std::uint32_t sm = 0; sm < ports_.size(); ++sm) {
     ports_[sm].out = std::make_unique<MemoryOut>(fmt::format("memory_out_{}", sm).c_str(), domain);

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,9 +26,9 @@ constexpr Nanoseconds kWholeMicroseconds = 1'000;
 constexpr std::uint32_t kAssumedThreads = 256;  // of a kernel without grid (INP-04): the common block size
 
 // The operations of one device become a workload.
-class Builder {
+class KinetoBuilder {
  public:
-  Builder(KinetoTables& tables, int device, std::vector<std::size_t> ops, std::string name)
+  KinetoBuilder(KinetoTables& tables, int device, std::vector<std::size_t> ops, std::string name)
       : tables_(tables), device_(device), order_(std::move(ops)), stream_of_(tables.streams.size()) {
     workload_.name = std::move(name);
     workload_.format = "kineto";
@@ -206,7 +205,7 @@ class Builder {
   std::size_t assumed_ = 0;
 };
 
-std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
+std::vector<Workload> kineto_from(ByteSource& source, const std::string& name) {
   KinetoTables tables(source);
   read_kineto_json(source, tables);
   tables.finish();
@@ -220,7 +219,8 @@ std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
   std::map<int, std::vector<std::size_t>> by_device;
   for (std::size_t i = 0; i < tables.ops.size(); ++i) by_device[tables.ops[i].device].push_back(i);
   std::vector<Workload> workloads;
-  for (auto& [device, ops] : by_device) workloads.push_back(Builder(tables, device, std::move(ops), name).build());
+  for (auto& [device, ops] : by_device)
+    workloads.push_back(KinetoBuilder(tables, device, std::move(ops), name).build());
   return workloads;
 }
 
@@ -246,12 +246,12 @@ bool looks_like_kineto(const std::string& path) {
 
 std::vector<Workload> import_kineto(const std::string& path) {
   const std::unique_ptr<ByteSource> source = open_bytes(path);
-  return import_from(*source, std::filesystem::path(path).filename().string());
+  return kineto_from(*source, std::filesystem::path(path).filename().string());
 }
 
 std::vector<Workload> import_kineto(std::istream& stream, const std::string& name) {
   const std::unique_ptr<ByteSource> source = stream_bytes(stream, name);
-  return import_from(*source, name);
+  return kineto_from(*source, name);
 }
 
 }  // namespace heddle::import

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/bits.h"
 #include "program/program_values.h"
 
 namespace heddle::program {
@@ -113,7 +114,7 @@ void set_operand(const BulkStep& step, const BulkOperand& operand, double value,
 // `bulk`, for requests to the tensor memory access unit.
 void fill_bulk(const WarpValues& values, const ProgramStep& now, Operation& operation) {
   const BulkStep& step = values.parts().bulk[*now.bulk];
-  const auto count = static_cast<std::size_t>(__builtin_popcount(operation.lanes));
+  const auto count = std::size_t{bits::count(operation.lanes)};
   operation.bulk.assign(count, step.request);
   WarpValues::Lanes lanes{};
   for (const BulkOperand& operand : step.operands) {
@@ -124,16 +125,14 @@ void fill_bulk(const WarpValues& values, const ProgramStep& now, Operation& oper
     }
     values.of_lanes(operand.expression, operation.lanes, lanes);
     auto request = operation.bulk.begin();
-    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-      if ((operation.lanes >> lane & 1U) != 0) set_operand(step, operand, lanes[lane], *request++);
-    }
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) { set_operand(step, operand, lanes[lane], *request++); });
   }
 }
 
 // `children`, or `entries`.
 void fill_children(const WarpValues& values, const ProgramStep& now, Operation& operation) {
   const ChildStep& step = values.parts().children[*now.child];
-  const auto count = static_cast<std::size_t>(__builtin_popcount(operation.lanes));
+  const auto count = std::size_t{bits::count(operation.lanes)};
   const bool append = now.code == arch::OpCode::queue_append;
   arch::QueueAppend entry;
   entry.queue = step.queue;
@@ -142,9 +141,7 @@ void fill_children(const WarpValues& values, const ProgramStep& now, Operation& 
   // `use` gets the place in the list of each lane that takes part, and the lane.
   const auto each = [&](auto use) {
     std::size_t next = 0;
-    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-      if ((operation.lanes >> lane & 1U) != 0) use(next++, lane);
-    }
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) { use(next++, lane); });
   };
   WarpValues::Lanes numbers{};
   std::uint32_t arch::ChildLaunch::*const extents[] = {&arch::ChildLaunch::grid_x, &arch::ChildLaunch::grid_y,
@@ -187,16 +184,15 @@ void fill_stored(const WarpValues& values, const ProgramStep& step, Operation& o
   const std::uint32_t bytes = step.width / static_cast<std::uint32_t>(step.values.size());
   const arch::LaneMask lanes = operation.lanes;
   for (auto& words : operation.data) words = {};
-  arch::PerLane<std::uint64_t> bits{};
+  arch::PerLane<std::uint64_t> stored{};
   std::uint32_t offset = 0;
   for (const ProgramValue& value : step.values) {
-    values.bits(value, step.element, lanes, bits);
-    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-      if ((lanes >> lane & 1U) == 0) continue;
+    values.bits(value, step.element, lanes, stored);
+    bits::for_each(lanes, [&](std::uint32_t lane) {
       std::array<std::uint32_t, 4>& words = operation.data[lane];
-      words[offset / 4] |= static_cast<std::uint32_t>(bits[lane] << 8 * (offset % 4));
-      if (bytes == 8) words[offset / 4 + 1] = static_cast<std::uint32_t>(bits[lane] >> 32);
-    }
+      words[offset / 4] |= static_cast<std::uint32_t>(stored[lane] << 8 * (offset % 4));
+      if (bytes == 8) words[offset / 4 + 1] = static_cast<std::uint32_t>(stored[lane] >> 32);
+    });
     offset += bytes;
   }
 }

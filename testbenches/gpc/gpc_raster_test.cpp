@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
@@ -291,7 +292,7 @@ TEST_CASE("random grids, shared with other GPCs, late joiners: ids equal divisio
       const std::uint64_t end = task.nest.full.grid.count();
       const std::uint64_t all = bench.gpc.sms == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bench.gpc.sms) - 1;
       const std::uint64_t mask = random.next() & all;
-      const auto ctas = static_cast<std::uint64_t>(__builtin_popcountll(mask));
+      const auto ctas = heddle::bits::count(mask);
       if (mask == 0 || task.at + ctas > end) continue;
       LaunchPacket packet = bench.launch(slot, mask, task.at);
       packet.shape = random.chance(50) ? task.nest.full : task.nest.smaller;

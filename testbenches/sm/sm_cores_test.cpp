@@ -20,7 +20,7 @@ using heddle::arch::RegisterRange;
 using heddle::arch::Unit;
 using heddle::sm::CtaBarriers;
 using heddle::sm::FenceTracker;
-using heddle::sm::MemoryPort;
+using heddle::sm::IssuePort;
 using heddle::sm::Scoreboard;
 using heddle::sm::SubPartition;
 using heddle::sm::WarpPolicy;
@@ -195,7 +195,7 @@ TEST_CASE("the memory port serves in order, and holds back who finds its queue f
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t places = random.between(1, 5);
-    MemoryPort port(places);
+    IssuePort port(places);
     std::vector<Cycle> begins;
     Cycle end = 0;
     Cycle now = 0;

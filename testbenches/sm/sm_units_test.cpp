@@ -143,7 +143,7 @@ struct UnitsWithoutSystemC {
   std::vector<Warp> warps;
   CtaTable ctas;
   UnitContext context;
-  MemoryPort port;
+  IssuePort port;
   RequestGate gate;
   L1Cache l1;
   NotedCtas supervisor;

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/gpu_observation.h"
+#include "common/bits.h"
 #include "common/packet_socket.h"
 #include "cwd/cwd_bench.h"
 #include "gpu/gpc_tree.h"
@@ -104,7 +105,7 @@ class Follower {
     masks.insert(masks.end(), packet.further_masks.begin(), packet.further_masks.end());
     for (const std::uint64_t mask : masks) {
       for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
-        if (static_cast<std::uint32_t>(__builtin_ctzll(rest)) == bit_) {
+        if (heddle::bits::lowest(rest) == bit_) {
           advance(slot, packet.shape);
           ids[packet.operation].push_back(id_at(slot, packet.shape));
         }
