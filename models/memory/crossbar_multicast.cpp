@@ -33,7 +33,7 @@ bool CrossbarMulticast::accepts(tlm::tlm_generic_payload& payload, const protoco
 void CrossbarMulticast::send_copy(tlm::tlm_generic_payload& payload, std::uint32_t sm, std::uint32_t bit,
                                   Cycle arrival) {
   auto& request =
-      static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+      static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): the TMAU sends no others
   request.acquire();
   counters_.copies.add();
   receivers_[sm]->send_at(arrival, {&request, protocol::SmInGpc(bit)});
