@@ -53,7 +53,7 @@ TensorRule rule_of(OpCode code, const BulkRequest& request) {
   REQUIRE(bench.tmau.seen.size() == 1);
   return bench.tmau.seen[0].packet.broken;
 }
-BulkRequest load_of(std::uint32_t shared, std::uint32_t barrier, std::uint64_t bytes = 64) {
+BulkRequest load_of(std::uint32_t shared, std::optional<std::uint32_t> barrier, std::uint64_t bytes = 64) {
   return block_of(BulkKind::load, 512, bytes, shared, barrier);
 }
 

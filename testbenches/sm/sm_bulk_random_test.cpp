@@ -144,7 +144,7 @@ void check_round(std::uint64_t seed, TimingMode mode) {
   bench.tmau.read = [&](const FakeTmau::Seen& seen) {
     const auto& request = seen.packet.request;
     const bool reads = request.kind == BulkKind::store || request.kind == BulkKind::reduce;
-    if (!reads || random.chance(20)) return kNever;
+    if (!reads || random.chance(20)) return heddle::kNever;
     const Cycle when = bench.domain.now() + random.between(1, slowest);
     times[request.global].read = when;
     return when;
