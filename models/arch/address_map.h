@@ -46,7 +46,6 @@ class AddressMap {
 // Bits 31:24: the CTA in its CGA (cta_id_in_cga); bits 23:0: the offset in its shared memory.
 constexpr std::uint32_t kDsmemOffsetBits = 24;
 constexpr std::uint32_t kDsmemOffsets = std::uint32_t{1} << kDsmemOffsetBits;
-constexpr std::uint64_t kDsmemAddresses = std::uint64_t{1} << 32;
 
 // CTAs of a GPC_CGA: cta_id_in_cga has 5 bits in tables and packets.
 constexpr std::uint32_t kMaxCgaCtas = 32;

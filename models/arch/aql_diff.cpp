@@ -10,8 +10,6 @@ constexpr std::uint32_t kReferenceBits = 3;
 constexpr std::uint32_t kVectorLimit = 1U << kDispatchFields;
 constexpr std::size_t kDiffOffset = 2;
 
-constexpr HsaResult bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
-
 // Bits of each field, in the order of a diff vector.
 constexpr std::array<std::uint32_t, kDispatchFields> kFieldBits{8, 16, 16, 16, 16, 32, 32, 32, 32, 32, 64, 64, 64};
 

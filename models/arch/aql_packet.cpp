@@ -37,7 +37,6 @@ constexpr std::size_t kTo = 16;
 constexpr std::size_t kBytes = 24;
 
 constexpr HsaResult kGood{};
-constexpr HsaResult bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
 constexpr HsaResult bad_argument(const char* why) { return {HsaStatus::invalid_argument, why}; }
 constexpr HsaResult kReservedField = bad_format("a reserved field is not 0");
 constexpr HsaResult kOtherType = bad_format("the packet is of another type");

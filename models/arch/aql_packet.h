@@ -61,7 +61,7 @@ struct SynchScopes {
 
 // The thirteen fields that a diff can change, by bit of its vector (PKT-06): 0 synch scopes, 1 setup, 2-4 workgroup
 // size, 5-7 grid size, 8 private segment, 9 group segment, 10 kernel object, 11 kernarg address, 12 completion signal.
-// The raw values, as they lie in the packet: nothing has been judged yet.
+// The raw values, as they lie in the packet: nothing has been validated yet.
 struct DispatchFields {
   std::uint8_t synch_scopes = 0;
   std::uint16_t setup = 0;  // bits 0-1: dimensions, 1 to 3; the rest is reserved
@@ -157,14 +157,15 @@ struct HsaResult {
   const char* why = "";  // "reserved bits of the header are set"
   bool ok() const { return status == HsaStatus::success; }
 };
+constexpr HsaResult bad_format(const char* why) { return {HsaStatus::invalid_packet_format, why}; }
 HsaResult decode(SynchScopes& scopes, std::uint8_t raw);
 // Aligned, or 0: else invalid_signal.
 HsaResult check_signal(std::uint64_t handle);
-// Types 2 and 6: header, reserved fields, ref_num (invalid_argument above 7). Fields are judged by
+// Types 2 and 6: header, reserved fields, ref_num (invalid_argument above 7). Fields are validated by
 // packet/packet_check.h.
 HsaResult decode(const PacketBytes& bytes, KernelDispatch& packet);
-// All there is to judge: header, reserved fields, signal handles; of vendor packets the format, ranges, alignment and
-// the length of a hold (invalid_argument).
+// All there is to validate: header, reserved fields, signal handles; of vendor packets the format, ranges, alignment
+// and the length of a hold (invalid_argument).
 HsaResult decode(const PacketBytes& bytes, BarrierPacket& packet);
 HsaResult decode(const PacketBytes& bytes, AgentDispatch& packet);
 HsaResult decode(const PacketBytes& bytes, VendorPacket& packet);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle {
@@ -81,7 +82,7 @@ void ClusterMap::end(std::uint32_t gpc, std::uint32_t local_id, std::uint32_t ra
 void ClusterMap::close(Open& open) {
   Total& total = totals_[open.total];
   ++total.count;
-  for (std::uint64_t sms = open.sms; sms != 0; sms &= sms - 1) ++total.sms;
+  total.sms += bits::count(open.sms);
   const std::uint64_t skew = open.last - open.first;
   total.skew += skew;
   total.max_skew = std::max(total.max_skew, skew);

@@ -38,9 +38,11 @@ const char* fault_text(FaultKind kind);
 // As scenarios and stats.json write it: "address", "shared_bounds".
 const char* fault_key(FaultKind kind);
 
+constexpr std::uint32_t kNoTask = ~std::uint32_t{0};  // in place of an operation id, in records and files
+
 struct FaultRecord {
   FaultKind kind = FaultKind::address;
-  std::uint32_t task = 0;  // operation id
+  std::uint32_t task = 0;  // operation id; kNoTask: records that no task is known for
   std::uint32_t sm = 0;    // id in the machine
   std::uint64_t cta = 0;   // linear id in the grid
   std::uint32_t cta_x = 0;

@@ -196,21 +196,21 @@ Dim3 Code::block_of(const Dim3& cta) const {
           rest(items.items.z, block.z, cta.z)};
 }
 
-bool CodeStore::is(std::uint32_t code, Use use) const {
-  return code != kNoCode && code <= entries_.size() && entries_[code - 1].use == use;
+bool CodeStore::is_lent(std::uint32_t code) const {
+  return code != kNoCode && entries_.holds(code - 1) && entries_[code - 1].lent;
 }
 
 std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
   HEDDLE_CHECK(program != nullptr, "a code without a program");
-  Code code{std::move(program), kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, {}};
-  entries_.push_back({std::move(code), Use::program});
-  return static_cast<std::uint32_t>(entries_.size());
+  return enter({std::move(program), kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, {}}, false);
 }
 
-bool CodeStore::has(std::uint32_t code) const { return is(code, Use::program); }
+bool CodeStore::has(std::uint32_t code) const {
+  return code != kNoCode && entries_.holds(code - 1) && !entries_[code - 1].lent;
+}
 
 const Code& CodeStore::at(std::uint32_t code) const {
-  HEDDLE_CHECK(is(code, Use::program) || is(code, Use::lent), "there is no such code");
+  HEDDLE_CHECK(code != kNoCode && entries_.holds(code - 1), "there is no such code");
   return entries_[code - 1].code;
 }
 
@@ -223,44 +223,34 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
                        covers(kernel.grid.z, kernel.block.z, all.z)),
       "a grid that does not cover its work-items");
   return enter(
-      {at(program).program, kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, items, kernarg, {}});
+      {at(program).program, kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, items, kernarg, {}}, true);
 }
 
 std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, const QueueGeometry& queue) {
   HEDDLE_CHECK(has(program), "a queue task of a program that nobody added");
   HEDDLE_CHECK(queue.any(), "a queue task without a queue");
   const Dim3 row{kMaxGridX, 1, 1};
-  return enter({at(program).program, row, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, queue});
+  return enter({at(program).program, row, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, queue}, true);
 }
 
-std::uint32_t CodeStore::enter(Code code) {
-  ++lent_;
-  if (free_.empty()) {
-    entries_.push_back({std::move(code), Use::lent});
-    return static_cast<std::uint32_t>(entries_.size());
-  }
-  const std::uint32_t number = free_.back();
-  free_.pop_back();
-  entries_[number - 1] = {std::move(code), Use::lent};
-  return number;
-}
-
-void CodeStore::free(std::uint32_t code) {
-  entries_[code - 1] = {{}, Use::free};
-  free_.push_back(code);
+std::uint32_t CodeStore::enter(Code code, bool lent) {
+  const std::uint32_t index = entries_.take();
+  entries_[index] = {std::move(code), lent};
+  lent_ += lent ? 1 : 0;
+  return index + 1;
 }
 
 void CodeStore::give_back(std::uint32_t code) {
-  HEDDLE_CHECK(is(code, Use::lent), "a code was given back that was not lent");
-  free(code);
+  HEDDLE_CHECK(is_lent(code), "a code was given back that was not lent");
+  entries_[code - 1] = {};
+  entries_.give_back(code - 1);
   --lent_;
 }
 
 void CodeStore::reset() {
   for (std::uint32_t code = 1; code <= entries_.size(); ++code) {
-    if (is(code, Use::lent)) free(code);
+    if (is_lent(code)) give_back(code);
   }
-  lent_ = 0;
 }
 
 }  // namespace heddle::arch

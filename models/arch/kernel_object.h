@@ -13,6 +13,7 @@
 #include "arch/aql_packet.h"
 #include "arch/task_record.h"
 #include "arch/warp_program.h"
+#include "common/index_pool.h"
 
 namespace heddle::arch {
 
@@ -124,18 +125,15 @@ class CodeStore {
   void reset();
 
  private:
-  enum class Use : std::uint8_t { program, lent, free };
   struct Entry {
     Code code;
-    Use use = Use::program;
+    bool lent = false;  // for a launch
   };
 
-  bool is(std::uint32_t code, Use use) const;
-  void free(std::uint32_t code);
-  std::uint32_t enter(Code code);
+  bool is_lent(std::uint32_t code) const;
+  std::uint32_t enter(Code code, bool lent);
 
-  std::deque<Entry> entries_;        // by code - 1; their addresses stay
-  std::vector<std::uint32_t> free_;  // numbers of launches that have been given back
+  IndexPool<Entry, std::deque<Entry>> entries_;  // by code - 1
   std::size_t lent_ = 0;
 };
 

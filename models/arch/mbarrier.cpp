@@ -48,15 +48,15 @@ bool usable(const Mbarrier& barrier) { return barrier.valid && barrier.tx >= -kM
 constexpr std::uint32_t kCtaField = 0xFF;           // all ones: the CTA itself
 constexpr std::uint32_t kAddressField = 0xFF'FFFF;  // all ones: no mbarrier
 
-std::uint64_t half_word(std::uint32_t cta, std::uint32_t address) {
-  HEDDLE_CHECK(cta < kCtaField || cta == kOwnCta, "the id of a CTA has 8 bits, and is not 255");
-  HEDDLE_CHECK(address < kAddressField || address == kNoBarrier, "an address in shared memory has 24 bits");
-  return std::uint64_t{cta & kCtaField} << 24 | (address & kAddressField);
+std::uint64_t half_word(std::optional<std::uint32_t> cta, std::optional<std::uint32_t> address) {
+  HEDDLE_CHECK(!cta || *cta < kCtaField, "the id of a CTA has 8 bits, and is not 255");
+  HEDDLE_CHECK(!address || *address < kAddressField, "an address in shared memory has 24 bits");
+  return std::uint64_t{cta.value_or(kCtaField)} << 24 | address.value_or(kAddressField);
 }
 
-std::uint32_t cta_of(std::uint64_t half) {
+std::optional<std::uint32_t> cta_of(std::uint64_t half) {
   const std::uint32_t cta = half >> 24 & kCtaField;
-  return cta == kCtaField ? kOwnCta : cta;
+  return cta == kCtaField ? std::nullopt : std::optional(cta);
 }
 
 std::uint32_t address_of(std::uint64_t half) { return static_cast<std::uint32_t>(half & kAddressField); }
@@ -139,7 +139,7 @@ std::uint32_t mask_word(const BulkRequest& request) { return std::uint32_t{reque
 void set_words(BulkRequest& request, std::uint64_t addresses, std::uint32_t mask) {
   const std::uint32_t barrier = address_of(addresses >> 32);
   request.barrier_cta = cta_of(addresses >> 32);
-  request.barrier = barrier == kAddressField ? kNoBarrier : barrier;
+  request.barrier = barrier == kAddressField ? std::nullopt : std::optional(barrier);
   request.data_cta = cta_of(addresses);
   request.shared = address_of(addresses);
   request.multicast = static_cast<std::uint16_t>(mask >> 16);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "arch/memory_op.h"
 #include "arch/tensor_descriptor.h"
@@ -58,10 +59,8 @@ enum class BulkKind : std::uint8_t {
 };
 const char* bulk_name(BulkKind kind);
 
-constexpr std::uint32_t kNoBarrier = ~std::uint32_t{0};
-constexpr std::uint32_t kBulkBlock = 16;              // bytes
-constexpr std::uint32_t kMulticastCtas = 16;          // receivers are CTAs 0 to 15 of the CGA (TMA-30)
-constexpr std::uint32_t kOwnCta = ~std::uint32_t{0};  // the CTA itself, whether it belongs to a CGA or not
+constexpr std::uint32_t kBulkBlock = 16;      // bytes
+constexpr std::uint32_t kMulticastCtas = 16;  // receivers are CTAs 0 to 15 of the CGA (TMA-30)
 
 struct BulkRequest {
   BulkKind kind = BulkKind::load;
@@ -77,14 +76,16 @@ struct BulkRequest {
   std::uint64_t blocks = 0;       // block: 0 moves nothing, and completes
   std::uint32_t shared = 0;       // offset: destination of a load in each receiver, source of store, reduce and send
   std::uint32_t destination = 0;  // send: offset in the receiver
-  std::uint32_t barrier = kNoBarrier;   // load, send: offset of the mbarrier in each receiver
-  std::uint32_t data_cta = kOwnCta;     // load, send: the receiver, as cta_id_in_cga
-  std::uint32_t barrier_cta = kOwnCta;  // the CTA of the mbarrier: must be the receiver
-  std::uint16_t multicast = 0;          // load: receivers by cta_id_in_cga; 0: data_cta alone
+  std::optional<std::uint32_t> barrier;  // load, send: offset of the mbarrier in each receiver
+  // load, send: the receiver, as cta_id_in_cga, and the CTA of the mbarrier, which must be the receiver. None: the CTA
+  // itself, whether it belongs to a CGA or not.
+  std::optional<std::uint32_t> data_cta;
+  std::optional<std::uint32_t> barrier_cta;
+  std::uint16_t multicast = 0;  // load: receivers by cta_id_in_cga; 0: data_cta alone
 };
 
 // The operand words of a load (TMA-30): {barrier CTA [63:56], barrier address [55:32], data CTA [31:24], data address
-// [23:0]} and {CTA mask [31:16], im2col offsets [15:0]}. CTA 255: kOwnCta.
+// [23:0]} and {CTA mask [31:16], im2col offsets [15:0]}. CTA 255: the CTA itself; an mbarrier at 0xFFFFFF: none.
 std::uint64_t address_word(const BulkRequest& request);
 std::uint32_t mask_word(const BulkRequest& request);
 void set_words(BulkRequest& request, std::uint64_t addresses, std::uint32_t mask);

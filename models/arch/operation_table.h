@@ -84,6 +84,7 @@ enum class Executor : std::uint8_t {
   query,     // questions to the distributor
   end,       // what ends a warp, or gives back what its CTA holds
 };
+constexpr std::size_t kExecutors = 9;
 
 struct OperationRow {
   OpCode code;

@@ -22,32 +22,32 @@ std::uint64_t warps_of(const SmLimits& limits, const KernelShape& kernel) {
 void SmLimits::describe(ParamTable<SmLimits>& t) {
   const char* guide = "NVIDIA Hopper tuning guide";
   const char* calculator = "CUDA occupancy calculator, compute capability 9.0";
-  t.add("warp_size", &SmLimits::warp_size, {Unit::count, 1, 128}, "threads of a warp", "PTX ISA");
-  t.add("warps", &SmLimits::warps, {Unit::count, 1, 1024}, "warps that an SM holds", guide);
-  t.add("threads", &SmLimits::threads, {Unit::count, 1, 65'536}, "threads that an SM holds", guide);
-  t.add("ctas", &SmLimits::ctas, {Unit::count, 1, 64}, "CTA slots of an SM", guide);
-  t.add("registers", &SmLimits::registers, {Unit::count, 1, 16'777'216}, "32-bit registers of an SM", guide);
-  t.add("register_granularity", &SmLimits::register_granularity, {Unit::count, 1, 65'536},
+  t.add("warp_size", &SmLimits::warp_size, {heddle::Unit::count, 1, 128}, "threads of a warp", "PTX ISA");
+  t.add("warps", &SmLimits::warps, {heddle::Unit::count, 1, 1024}, "warps that an SM holds", guide);
+  t.add("threads", &SmLimits::threads, {heddle::Unit::count, 1, 65'536}, "threads that an SM holds", guide);
+  t.add("ctas", &SmLimits::ctas, {heddle::Unit::count, 1, 64}, "CTA slots of an SM", guide);
+  t.add("registers", &SmLimits::registers, {heddle::Unit::count, 1, 16'777'216}, "32-bit registers of an SM", guide);
+  t.add("register_granularity", &SmLimits::register_granularity, {heddle::Unit::count, 1, 65'536},
         "registers of a warp are allocated in multiples of this", calculator);
-  t.add("warp_granularity", &SmLimits::warp_granularity, {Unit::count, 1, 64},
+  t.add("warp_granularity", &SmLimits::warp_granularity, {heddle::Unit::count, 1, 64},
         "registers are allocated for multiples of this many warps", calculator);
-  t.add("shared_bytes", &SmLimits::shared_bytes, {Unit::bytes, 0, 1'073'741'824},
+  t.add("shared_bytes", &SmLimits::shared_bytes, {heddle::Unit::bytes, 0, 1'073'741'824},
         "shared memory of an SM, for all its CTAs", guide);
-  t.add("shared_granularity", &SmLimits::shared_granularity, {Unit::bytes, 1, 65'536},
+  t.add("shared_granularity", &SmLimits::shared_granularity, {heddle::Unit::bytes, 1, 65'536},
         "shared memory of a CTA is allocated in multiples of this", calculator);
-  t.add("shared_reserve", &SmLimits::shared_reserve, {Unit::bytes, 0, 65'536},
+  t.add("shared_reserve", &SmLimits::shared_reserve, {heddle::Unit::bytes, 0, 65'536},
         "shared memory that every CTA takes beside its own", guide);
-  t.add("cga_slots", &SmLimits::cga_slots, {Unit::count, 1, 256},
+  t.add("cga_slots", &SmLimits::cga_slots, {heddle::Unit::count, 1, 256},
         "sm_cga_slots: GPC_CGAs that an SM can know; each that lives in its GPC takes one on every SM of it (CWD-01)",
         "assumption: one for every local CGA id, so that published occupancies are those of the other resources");
-  t.add("barriers", &SmLimits::barriers, {Unit::count, 1, 65'536}, "named CTA barriers of an SM",
+  t.add("barriers", &SmLimits::barriers, {heddle::Unit::count, 1, 65'536}, "named CTA barriers of an SM",
         "assumption: enough for every CTA slot");
-  t.add("barriers_per_cta", &SmLimits::barriers_per_cta, {Unit::count, 0, 1024}, "named barriers that a CTA takes",
-        "PTX ISA");
-  t.add("max_threads_per_cta", &SmLimits::max_threads_per_cta, {Unit::count, 1, 65'536}, "largest CTA", guide);
-  t.add("max_registers_per_thread", &SmLimits::max_registers_per_thread, {Unit::count, 1, 65'536},
+  t.add("barriers_per_cta", &SmLimits::barriers_per_cta, {heddle::Unit::count, 0, 1024},
+        "named barriers that a CTA takes", "PTX ISA");
+  t.add("max_threads_per_cta", &SmLimits::max_threads_per_cta, {heddle::Unit::count, 1, 65'536}, "largest CTA", guide);
+  t.add("max_registers_per_thread", &SmLimits::max_registers_per_thread, {heddle::Unit::count, 1, 65'536},
         "registers that a thread can have", guide);
-  t.add("max_shared_per_cta", &SmLimits::max_shared_per_cta, {Unit::bytes, 0, 1'073'741'824},
+  t.add("max_shared_per_cta", &SmLimits::max_shared_per_cta, {heddle::Unit::bytes, 0, 1'073'741'824},
         "largest shared memory of a CTA, without the reserve", guide);
 }
 

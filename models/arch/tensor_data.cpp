@@ -130,9 +130,9 @@ const Pattern& pattern_of(TensorType type, Fill fill) {
 // The runs of ones of 64 bits.
 void copy_runs(std::uint64_t ones, const std::uint8_t* from, std::uint8_t* to) {
   while (ones != 0) {
-    const auto first = static_cast<std::uint32_t>(__builtin_ctzll(ones));
+    const std::uint32_t first = bits::lowest(ones);
     const std::uint64_t zeros = ~ones >> first;
-    const std::uint32_t run = zeros == 0 ? 64 - first : static_cast<std::uint32_t>(__builtin_ctzll(zeros));
+    const std::uint32_t run = zeros == 0 ? 64 - first : bits::lowest(zeros);
     std::memcpy(to + first, from + first, run);
     if (first + run == 64) return;
     ones &= ~std::uint64_t{0} << (first + run);

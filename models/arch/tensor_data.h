@@ -6,12 +6,12 @@
 
 #include "arch/memory_op.h"
 #include "arch/tensor_descriptor.h"
+#include "common/bits.h"
 
 namespace heddle::arch {
 
-// What of a box or block lies in one L2 line: the unit in which the TMAU works (TMA-15).
-
-// A bit for each byte of a line, from bit 0 of `low` on.
+// What of a box or block lies in one L2 line, which is the unit in which the TMAU works (TMA-15): a bit for each byte
+// of the line, from bit 0 of `low` on.
 struct ByteMask {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -38,12 +38,8 @@ struct ByteMask {
   }
   friend bool operator==(const ByteMask& a, const ByteMask& b) { return a.low == b.low && a.high == b.high; }
   // Only of a mask with any().
-  std::uint32_t lowest() const {
-    return static_cast<std::uint32_t>(low != 0 ? __builtin_ctzll(low) : 64 + __builtin_ctzll(high));
-  }
-  std::uint32_t highest() const {
-    return static_cast<std::uint32_t>(high != 0 ? 127 - __builtin_clzll(high) : 63 - __builtin_clzll(low));
-  }
+  std::uint32_t lowest() const { return low != 0 ? bits::lowest(low) : 64 + bits::lowest(high); }
+  std::uint32_t highest() const { return high != 0 ? 64 + bits::highest(high) : bits::highest(low); }
 };
 
 // `bytes` bytes that follow each other in device memory, within one line, and in shared memory before the swizzle.
@@ -74,9 +70,8 @@ bool reduction_exists(AtomicKind kind, ValueType type, bool in_shared);
 void reduce(AtomicKind kind, ValueType type, const ByteMask& mask, std::uint32_t bytes, const std::uint8_t* from,
             std::uint8_t* to);
 
-// The two 16-bit floating-point formats, as bit patterns: f16 (IEEE binary16) and bf16 (the upper half of an f32).
-
-// What every NaN becomes that an operation yields, the same on every host: up to 32 bits that of PTX.
+// The two 16-bit floating-point formats are bit patterns: f16 (IEEE binary16) and bf16 (the upper half of an f32). What
+// every NaN becomes that an operation yields, the same on every host: up to 32 bits that of PTX.
 constexpr std::uint16_t kNanHalf = 0x7FFF;  // f16 and bf16
 constexpr std::uint32_t kNanF32 = 0x7FFF'FFFF;
 constexpr std::uint64_t kNanF64 = 0x7FFF'FFFF'FFFF'FFFF;

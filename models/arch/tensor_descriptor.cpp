@@ -10,14 +10,14 @@ namespace heddle::arch {
 namespace {
 
 constexpr std::uint32_t kRows = 8;
-constexpr std::uint32_t kUnits = 8;  // of a row; as many groups of banks
+constexpr std::uint32_t kRowUnits = 8;  // of a row; as many groups of banks
 
 // TMA-20: the lowest bits of the unit, as many as a span has, ^= those of the row.
 SwizzleTable::Units default_units(Swizzle swizzle) {
   const std::uint32_t bits = swizzle_span(swizzle) / kSwizzleUnit - 1;
   SwizzleTable::Units units{};
   for (std::uint32_t row = 0; row < kRows; ++row) {
-    for (std::uint32_t unit = 0; unit < kUnits; ++unit)
+    for (std::uint32_t unit = 0; unit < kRowUnits; ++unit)
       units[row][unit] = static_cast<std::uint8_t>(unit ^ (row & bits));
   }
   return units;
@@ -145,9 +145,9 @@ TensorRule check_access(const TensorDescriptor& d) {
 //   116  base_corner W, H, D       2 each, signed
 //   122  far_corner W, H, D        2 each, signed
 // One order for both directions: each field goes through `field(value, bytes)`.
-constexpr std::uint32_t kMagic = 0x4D54;
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kReserved = 115;
+constexpr std::uint32_t kDescriptorMagic = 0x4D54;
+constexpr std::uint32_t kDescriptorVersion = 1;
+constexpr std::size_t kReservedBytes = 115;
 
 struct Writer {
   std::uint8_t* at;
@@ -179,8 +179,6 @@ struct Head {
 
 std::uint32_t swizzle_span(Swizzle swizzle) { return kSwizzleUnit << static_cast<unsigned>(swizzle); }
 
-std::uint32_t swizzle_period(Swizzle swizzle) { return swizzle == Swizzle::none ? 16 : 8 * swizzle_span(swizzle); }
-
 const char* swizzle_name(Swizzle swizzle) {
   constexpr std::array<const char*, 4> kNames{"none", "32", "64", "128"};
   return kNames[static_cast<std::size_t>(swizzle)];
@@ -191,7 +189,7 @@ SwizzleTable::SwizzleTable() {
 }
 
 void SwizzleTable::set(Swizzle swizzle, const std::vector<std::uint32_t>& units, const char* key) {
-  if (units.size() != std::size_t{kRows} * kUnits) {
+  if (units.size() != std::size_t{kRows} * kRowUnits) {
     throw InputError(fmt::format("{}: {} numbers are no swizzle table", key, units.size()),
                      "give 64: for each of 8 rows of 128 bytes where its 8 units of 16 bytes lie");
   }
@@ -199,13 +197,13 @@ void SwizzleTable::set(Swizzle swizzle, const std::vector<std::uint32_t>& units,
   Units table{};
   for (std::uint32_t row = 0; row < kRows; ++row) {
     std::uint32_t taken = 0;
-    for (std::uint32_t unit = 0; unit < kUnits; ++unit) {
-      const std::uint32_t to = units[row * kUnits + unit];
+    for (std::uint32_t unit = 0; unit < kRowUnits; ++unit) {
+      const std::uint32_t to = units[row * kRowUnits + unit];
       // A unit that left its span could leave the tile as well, which may end within a row.
-      if (to >= kUnits || to / span != unit / span || (taken >> to & 1) != 0) {
+      if (to >= kRowUnits || to / span != unit / span || (taken >> to & 1) != 0) {
         throw InputError(
             fmt::format("{}: unit {} of row {} cannot lie at {}", key, unit, row, to),
-            fmt::format("give every row {} numbers, each group of {} in an order of its own", kUnits, span));
+            fmt::format("give every row {} numbers, each group of {} in an order of its own", kRowUnits, span));
       }
       taken |= 1U << to;
       table[row][unit] = static_cast<std::uint8_t>(to);
@@ -215,10 +213,10 @@ void SwizzleTable::set(Swizzle swizzle, const std::vector<std::uint32_t>& units,
 }
 
 std::uint32_t unit_cycles(const std::uint32_t* addresses, std::uint32_t count) {
-  std::array<std::uint32_t, kUnits> units{};  // different ones of each group of banks
+  std::array<std::uint32_t, kRowUnits> units{};  // different ones of each group of banks
   std::uint32_t most = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    std::uint32_t& of_group = units[addresses[i] / kSwizzleUnit % kUnits];
+    std::uint32_t& of_group = units[addresses[i] / kSwizzleUnit % kRowUnits];
     if (of_group != 0 && seen_before(addresses, i)) continue;
     most = std::max(most, ++of_group);
   }
@@ -338,8 +336,8 @@ TensorRule check(const TensorDescriptor& descriptor, std::uint64_t memory) {
 std::array<std::uint8_t, kDescriptorBytes> encode(const TensorDescriptor& d) {
   std::array<std::uint8_t, kDescriptorBytes> bytes{};
   Writer put{bytes.data()};
-  put(kMagic, 2);
-  put(kVersion, 1);
+  put(kDescriptorMagic, 2);
+  put(kDescriptorVersion, 1);
   put(static_cast<std::uint64_t>(d.type), 1);
   put(d.rank, 1);
   put(static_cast<std::uint64_t>(d.mode) | static_cast<std::uint64_t>(d.fill) << 1, 1);
@@ -360,14 +358,14 @@ std::array<std::uint8_t, kDescriptorBytes> encode(const TensorDescriptor& d) {
 
 TensorRule decode(const std::uint8_t* bytes, TensorDescriptor& d) {
   Reader get{bytes};
-  if (get(2) != kMagic || get(1) != kVersion) return TensorRule::encoding;
+  if (get(2) != kDescriptorMagic || get(1) != kDescriptorVersion) return TensorRule::encoding;
   Head head{};
   head.type = get.word(1);
   d.rank = get.word(1);
   head.flags = get.word(1);
   head.interleave = get.word(1);
   head.swizzle = get.word(1);
-  if (!head.valid() || bytes[kReserved] != 0) return TensorRule::encoding;
+  if (!head.valid() || bytes[kReservedBytes] != 0) return TensorRule::encoding;
   d.type = static_cast<TensorType>(head.type);
   d.mode = static_cast<TensorMode>(head.flags & 1);
   d.fill = static_cast<Fill>(head.flags >> 1);

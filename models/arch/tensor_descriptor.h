@@ -14,8 +14,6 @@ namespace heddle::arch {
 enum class Swizzle : std::uint8_t { none, bytes32, bytes64, bytes128 };
 // Bytes that are exchanged among each other: 16 (none), 32, 64, 128. A row of a tile must not be longer.
 std::uint32_t swizzle_span(Swizzle swizzle);
-// Bytes after which the pattern repeats: 16 (none), 256, 512, 1024.
-std::uint32_t swizzle_period(Swizzle swizzle);
 // "none", "32", "64", "128"
 const char* swizzle_name(Swizzle swizzle);
 

@@ -12,9 +12,9 @@ namespace {
 
 // A saved state: "HWRP", version, pc, exited, number of registers and of scalars (32 bits each), registers, scalars,
 // and a check sum of all that (64 bits). Little endian.
-constexpr std::uint32_t kMagic = 0x5052'5748;
-constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kHeaderBytes = 6 * 4;
+constexpr std::uint32_t kStateMagic = 0x5052'5748;
+constexpr std::uint32_t kStateVersion = 1;
+constexpr std::size_t kStateHeaderBytes = 6 * 4;
 
 [[noreturn]] void not_a_state(const std::string& why) {
   throw InputError(fmt::format("the saved state of a warp is damaged: {}", why),
@@ -52,9 +52,9 @@ std::vector<std::uint8_t> save(const WarpState& state) {
                    state.registers.size() % kWarpLanes == 0,
                "a warp has whole registers");
   ByteWriter out;
-  out.reserve(kHeaderBytes + 4 * state.registers.size() + 8 * state.scalars.size() + kCheckSumBytes);
-  out.word(kMagic);
-  out.word(kVersion);
+  out.reserve(kStateHeaderBytes + 4 * state.registers.size() + 8 * state.scalars.size() + kCheckSumBytes);
+  out.word(kStateMagic);
+  out.word(kStateVersion);
   out.word(state.pc);
   out.word(state.exited ? 1 : 0);
   out.word(state.registers.size() / kWarpLanes);
@@ -65,12 +65,13 @@ std::vector<std::uint8_t> save(const WarpState& state) {
 }
 
 WarpState restore(const std::vector<std::uint8_t>& bytes) {
-  if (bytes.size() < kHeaderBytes + kCheckSumBytes) not_a_state("it is too short");
+  if (bytes.size() < kStateHeaderBytes + kCheckSumBytes) not_a_state("it is too short");
   ByteReader<fail> reader(bytes, bytes.size());
-  if (reader.word() != kMagic) not_a_state("it does not begin like one");
-  if (const std::uint32_t version = reader.word(); version != kVersion) {
-    throw InputError(fmt::format("the saved state of a warp has version {}, this is version {}", version, kVersion),
-                     "restore it with the version that saved it");
+  if (reader.word() != kStateMagic) not_a_state("it does not begin like one");
+  if (const std::uint32_t version = reader.word(); version != kStateVersion) {
+    throw InputError(
+        fmt::format("the saved state of a warp has version {}, this is version {}", version, kStateVersion),
+        "restore it with the version that saved it");
   }
   WarpState state;
   state.pc = reader.word();
@@ -79,7 +80,8 @@ WarpState restore(const std::vector<std::uint8_t>& bytes) {
   const std::uint64_t scalars = reader.word();
   if (exited > 1) not_a_state("a flag is neither 0 nor 1");
   if (registers > kMaxProgramRegisters) not_a_state(fmt::format("{} registers", registers));
-  const std::uint64_t size = kHeaderBytes + std::uint64_t{4} * kWarpLanes * registers + 8 * scalars + kCheckSumBytes;
+  const std::uint64_t size =
+      kStateHeaderBytes + std::uint64_t{4} * kWarpLanes * registers + 8 * scalars + kCheckSumBytes;
   if (bytes.size() != size) not_a_state(fmt::format("{} bytes instead of {}", bytes.size(), size));
   state.exited = exited == 1;
   state.registers.resize(std::size_t{registers} * kWarpLanes);

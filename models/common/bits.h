@@ -17,6 +17,11 @@ constexpr std::uint64_t one(std::uint32_t member) { return std::uint64_t{1} << m
 // The members below `size`, which is at most 64.
 constexpr std::uint64_t below(std::uint32_t size) { return size >= 64 ? ~std::uint64_t{0} : one(size) - 1; }
 constexpr std::uint64_t without_lowest(std::uint64_t set) { return set & (set - 1); }
+// The member with `index` members below it; the set has more than `index`.
+constexpr std::uint32_t nth(std::uint64_t set, std::uint32_t index) {
+  for (; index > 0; --index) set = without_lowest(set);
+  return lowest(set);
+}
 
 // Calls visit(member) for every member, lowest first.
 template <class Visit>
@@ -28,10 +33,8 @@ void for_each(std::uint64_t set, Visit&& visit) {
 
 namespace heddle {
 
-// A range of addresses, cut at the borders of equal blocks: the lines, sectors or pages that it touches.
-
-// Calls visit(address, bytes) for every piece of [address, address + bytes) that lies in one block of `block` bytes,
-// lowest first. `block` is above 0.
+// Cuts a range of addresses at the borders of equal blocks, as lines, sectors or pages: calls visit(address, bytes) for
+// every piece of [address, address + bytes) that lies in one block of `block` bytes, lowest first. `block` is above 0.
 template <class Visit>
 void for_each_block(std::uint64_t address, std::uint64_t bytes, std::uint64_t block, Visit&& visit) {
   while (bytes > 0) {

@@ -6,6 +6,7 @@
 namespace heddle {
 
 using Cycle = std::uint64_t;
-using Picoseconds = std::uint64_t;  // since the start of simulation
+constexpr Cycle kNever = ~Cycle{0};  // that does not come; or, of what is still under way, is not known yet
+using Picoseconds = std::uint64_t;   // since the start of simulation
 
 }  // namespace heddle

@@ -40,7 +40,7 @@ Domain::Domain(const sc_core::sc_module_name& name, double clock_ghz, TimingMode
 Domain::~Domain() = default;
 
 void Domain::drain() {
-  armed_ = EventQueue::kNever;
+  armed_ = kNever;
   ++wakeups_;
   draining_ = true;
   struct Leave {
@@ -55,7 +55,7 @@ void Domain::drain() {
   const sc_core::sc_time stamp = sc_core::sc_time_stamp();
   stamp_ = stamp.value();
   const Cycle first = clock_.cycle_at(stamp);
-  for (Cycle cycle = queue_.next(); cycle != EventQueue::kNever; cycle = queue_.next()) {
+  for (Cycle cycle = queue_.next(); cycle != kNever; cycle = queue_.next()) {
     const sc_core::sc_time begin = clock_.time_of(cycle);
     if (begin > stamp) {
       const bool too_far = cycle - first > run_ahead_;
@@ -94,7 +94,7 @@ void Domain::reset() {
   HEDDLE_CHECK(!draining_, "a domain was reset from inside one of its own events");
   queue_.clear();
   wake_.cancel();
-  armed_ = EventQueue::kNever;
+  armed_ = kNever;
   clock_.set_origin(sc_core::sc_time_stamp());
   reset_items();
 }

@@ -15,9 +15,7 @@
 
 namespace heddle {
 
-// Integer cycles inside a block, sc_time at its sockets.
-
-// Between simulated time and picoseconds, exactly as far as the simulation's resolution is 1 ps or coarser.
+// Converts between simulated time and picoseconds, exactly as far as the simulation's resolution is 1 ps or coarser.
 Picoseconds picoseconds(const sc_core::sc_time& time);
 sc_core::sc_time sc_time_of(Picoseconds time);
 
@@ -122,7 +120,7 @@ class Domain : public sc_core::sc_module, public Timebase, private CheckContext 
   Clock clock_;
   Cycle run_ahead_;
   sc_core::sc_event wake_;
-  Cycle armed_ = EventQueue::kNever;
+  Cycle armed_ = kNever;
   Clock::Ticks stamp_ = 0;  // while draining: sc_time_stamp()
   std::uint64_t wakeups_ = 0;
   CallHint call_hint_;

@@ -19,15 +19,9 @@ std::string compose(const SourcePos& where, std::string_view message, std::strin
 // Diagnostics only: which event loop runs on this thread. Nothing of the model's behaviour depends on it.
 thread_local const CheckContext* current_context = nullptr;
 
-char folded(char c) {
-  if (c == '-') return '_';
-  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
-  return c;
-}
-
 std::string folded(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = folded(c);
+  std::string result = lower_case(text);
+  std::replace(result.begin(), result.end(), '-', '_');
   return result;
 }
 
@@ -59,6 +53,14 @@ void check_failed(const char* condition, const char* file, int line, std::string
   const std::string context =
       current_context != nullptr ? current_context->describe() : std::string("outside simulation");
   throw CheckFailed(fmt::format("{}: {} [{}] at {}:{}", context, message, condition, file, line));
+}
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

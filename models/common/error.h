@@ -64,13 +64,14 @@ const CheckContext* exchange_check_context(const CheckContext* context) noexcept
 
 namespace heddle {
 
-// Names that a user may have meant. Every "unknown …" message of the program ends with one of them.
+// The text with its ASCII letters in lower case.
+std::string lower_case(std::string_view text);
 
 // Edit distance with neighbour swaps; letters of different case, and '-' and '_', count as equal.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidates that resemble `name`, best first, at most `limit`; equal ones keep their order. Empty if none is
-// close.
+// Every "unknown …" message of the program ends with names that the user may have meant: the candidates that resemble
+// `name`, best first, at most `limit`; equal ones keep their order. Empty if none is close.
 std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates,
                                        std::size_t limit = 3);
 

@@ -8,7 +8,7 @@ namespace heddle {
 
 EventQueue::EventQueue() : wheel_(kBuckets) {}
 
-EventQueue::Cycle EventQueue::next_near() const {
+Cycle EventQueue::next_near() const {
   if (near_size_ == 0) return kNever;
   // The wheel is searched in a circle from the bucket of now_.
   const auto start = static_cast<std::uint32_t>(now_ % kBuckets);
@@ -31,7 +31,7 @@ EventQueue::Cycle EventQueue::next_near() const {
   return kNever;
 }
 
-EventQueue::Cycle EventQueue::next() const {
+Cycle EventQueue::next() const {
   const Cycle near = next_near();
   // A far event can be the earliest only while the wheel is empty: advance_to() keeps the wheel's window filled.
   if (near != kNever) return near;

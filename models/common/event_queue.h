@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/cycle.h"
 #include "common/error.h"
 #include "common/storage.h"
 
@@ -35,9 +36,6 @@ class EventHandler {
 // order in which SystemC runs processes of equal time.
 class EventQueue {
  public:
-  using Cycle = std::uint64_t;
-  static constexpr Cycle kNever = ~Cycle{0};
-
   EventQueue();
 
   // `when` must not lie before now().

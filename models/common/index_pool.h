@@ -10,8 +10,8 @@
 
 namespace heddle {
 
-// A vector with a list of free places: indices stay valid until they are given back.
-template <class T>
+// A vector with a list of free places: indices stay valid until they are given back. With a deque, so do addresses.
+template <class T, class Items = std::vector<T>>
 class IndexPool {
  public:
   std::uint32_t take() {
@@ -57,7 +57,7 @@ class IndexPool {
   }
 
  private:
-  std::vector<T> items_;
+  Items items_;
   std::vector<char> used_;
   std::vector<std::uint32_t> free_;
 };

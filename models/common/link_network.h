@@ -13,15 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "common/cycle.h"
 #include "common/stats.h"
 #include "common/storage.h"
 
 namespace heddle {
 
-// How fast a link passes bytes on: exact over any time, also with a fractional number of bytes per cycle.
-
-// A packet begins in a cycle in which the link has bytes left; what it needs beyond that cycle is taken from the next
-// ones. So several small packets pass in one cycle, and a large one takes several.
+// How fast a link passes bytes on: exact over any time, also with a fractional number of bytes per cycle. A packet
+// begins in a cycle in which the link has bytes left; what it needs beyond that cycle is taken from the next ones. So
+// several small packets pass in one cycle, and a large one takes several.
 class LinkPace {
  public:
   using Cycle = std::uint64_t;
@@ -162,7 +162,6 @@ class LinkNetwork {
   void reset();
 
  private:
-  static constexpr Cycle kNever = ~Cycle{0};
   // Kinds of events.
   static constexpr std::uint32_t kArrive = 0;  // argument: a node, and its buffer in the upper half
   static constexpr std::uint32_t kServe = 1;   // argument: a link

@@ -10,6 +10,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/bits.h"
+
 namespace heddle {
 
 // Counts events; only ever goes up.
@@ -72,7 +74,7 @@ class Histogram {
  private:
   static std::uint32_t bucket_of(std::uint64_t value) {
     if (value < 16) return static_cast<std::uint32_t>(value);
-    const auto power = static_cast<std::uint32_t>(63 - __builtin_clzll(value));
+    const std::uint32_t power = bits::highest(value);
     return 16 + (power - 4) * 8 + static_cast<std::uint32_t>(value >> (power - 3) & 7);
   }
   static std::uint64_t begin_of(std::uint32_t bucket);

@@ -6,7 +6,7 @@ namespace heddle {
 
 namespace {
 
-tlm::tlm_response_status judge(const Storage& storage, const tlm::tlm_generic_payload& payload) {
+tlm::tlm_response_status validate(const Storage& storage, const tlm::tlm_generic_payload& payload) {
   if (!payload.is_read() && !payload.is_write()) return tlm::TLM_COMMAND_ERROR_RESPONSE;
   if (payload.get_data_length() == 0 || payload.get_streaming_width() == 0) return tlm::TLM_BURST_ERROR_RESPONSE;
   if (payload.get_data_ptr() == nullptr) return tlm::TLM_GENERIC_ERROR_RESPONSE;
@@ -50,7 +50,7 @@ void move_enabled(Storage& storage, const tlm::tlm_generic_payload& payload, uns
 }  // namespace
 
 bool access(Storage& storage, tlm::tlm_generic_payload& payload) {
-  const tlm::tlm_response_status status = judge(storage, payload);
+  const tlm::tlm_response_status status = validate(storage, payload);
   payload.set_response_status(status);
   if (status != tlm::TLM_OK_RESPONSE) return false;
   const unsigned length = payload.get_data_length();

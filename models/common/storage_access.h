@@ -1,4 +1,4 @@
-// What a plain base-protocol payload asks of a memory, judged and carried out without time.
+// What a plain base-protocol payload asks of a memory, validated and carried out without time.
 #pragma once
 
 #include <tlm>

@@ -109,7 +109,7 @@ class PlainTimebase final : public Timebase {
 
   // Runs all events up to `last`, which is now() afterwards.
   void run_until(Cycle last) {
-    while (queue_.next() != EventQueue::kNever && queue_.next() <= last) run_cycle();
+    while (queue_.next() != kNever && queue_.next() <= last) run_cycle();
     outside_ = std::max(outside_, last);
   }
   // Runs until nothing is left to do.

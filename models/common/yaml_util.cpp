@@ -162,14 +162,6 @@ std::vector<std::string> keys(const YAML::Node& map) {
   return result;
 }
 
-std::string flow_text(const YAML::Node& node) {
-  YAML::Emitter out;
-  out.SetSeqFormat(YAML::Flow);
-  out.SetMapFormat(YAML::Flow);
-  out << node;
-  return out.c_str();
-}
-
 void emit_text(YAML::Emitter& out, const std::string& text) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';

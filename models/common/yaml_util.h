@@ -31,9 +31,6 @@ std::string kind_text(const YAML::Node& node);
 // The keys of a map, in order.
 std::vector<std::string> keys(const YAML::Node& map);
 
-// One line, in flow style.
-std::string flow_text(const YAML::Node& node);
-
 // Quotes text where YAML would read it as something else (a number, null, a list …).
 void emit_text(YAML::Emitter& out, const std::string& text);
 

@@ -65,7 +65,6 @@ class CopyEngine final : public EventHandler {
 
  private:
   enum Event : std::uint32_t { kPump, kAnswer };  // argument of an answer: its slot
-  static constexpr Cycle kNever = ~Cycle{0};
   // A piece under way.
   struct Slot {
     Piece piece;

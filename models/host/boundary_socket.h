@@ -91,9 +91,8 @@ class BoundarySocket final
   bool sending_ = false;
 };
 
-// What a generic payload of the outside asks of a range of bytes: judged, and cut into runs.
-
-// Addresses may be absolute or relative: those from `base` on are absolute.
+// What a generic payload of the outside asks of a range of bytes is validated, and cut into runs. Addresses may be
+// absolute or relative: those from `base` on are absolute.
 inline std::uint64_t relative_address(std::uint64_t address, std::uint64_t base) {
   return address >= base ? address - base : address;
 }

@@ -5,7 +5,7 @@
 namespace heddle::host {
 namespace {
 
-constexpr std::uint32_t kHeaderBytes = 24;  // of PCIe: a header of 16, and framing
+constexpr std::uint32_t kPcieHeaderBytes = 24;  // of PCIe: a header of 16, and framing
 
 double bytes_per_cycle(const HubParams& params, const Domain& domain) {
   return std::max(0.01, params.link_bandwidth / domain.clock().gigahertz());
@@ -72,7 +72,7 @@ void DmaLink::pump() {
     }
     DmaPayload& payload = *leaving_.pop();
     ++tags_;
-    if (timed_) out_.take(domain_.now(), kHeaderBytes + (payload.is_write() ? payload.get_data_length() : 0));
+    if (timed_) out_.take(domain_.now(), kPcieHeaderBytes + (payload.is_write() ? payload.get_data_length() : 0));
     schedule(domain_.now() + latency_, kArrive, payload);
   }
 }
@@ -167,7 +167,7 @@ void DmaLink::enter_answer(DmaPayload& payload) {
   Cycle start = domain_.now();
   if (timed_) {
     start = back_.earliest(domain_.now());
-    back_.take(start, kHeaderBytes + (payload.is_read() ? payload.get_data_length() : 0));
+    back_.take(start, kPcieHeaderBytes + (payload.is_read() ? payload.get_data_length() : 0));
   }
   schedule(start + latency_, kFinish, payload);
 }

@@ -83,7 +83,7 @@ class DmaPayloadPool final : public tlm::tlm_mm_interface {
 
  private:
   void free(tlm::tlm_generic_payload* payload) override {
-    auto& own = static_cast<DmaPayload&>(*payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+    auto& own = static_cast<DmaPayload&>(*payload);  // NOLINT(*-static-cast-downcast): its memory manager
     own.forget_extension();
     own.reset();  // extensions that others have attached for this transaction
     own.state = DmaPayload::State::free;

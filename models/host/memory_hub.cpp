@@ -10,7 +10,7 @@
 namespace heddle::host {
 namespace {
 
-constexpr std::uint32_t kHeaderBytes = 16;
+constexpr std::uint32_t kHubHeaderBytes = 16;
 constexpr std::uint32_t kLaneBytes = 8;  // of an atomic: its operand, or its old value
 
 bool is_write_back(tlm::tlm_generic_payload& payload) {
@@ -22,18 +22,18 @@ std::uint32_t request_bytes(tlm::tlm_generic_payload& payload) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
   const auto action = extension == nullptr ? protocol::MemoryAction::plain : extension->action;
   if (action == protocol::MemoryAction::atomic || action == protocol::MemoryAction::reduce) {
-    return kHeaderBytes + kLaneBytes * extension->lanes;
+    return kHubHeaderBytes + kLaneBytes * extension->lanes;
   }
   const bool data = payload.is_write() || action == protocol::MemoryAction::reduce_block;
-  return kHeaderBytes + (data ? std::min(payload.get_data_length(), arch::kLineBytes) : 0);
+  return kHubHeaderBytes + (data ? std::min(payload.get_data_length(), arch::kLineBytes) : 0);
 }
 
 std::uint32_t response_bytes(tlm::tlm_generic_payload& payload) {
   const protocol::MemoryExtension* extension = protocol::extension_of(payload);
   if (extension != nullptr && extension->action == protocol::MemoryAction::atomic) {
-    return kHeaderBytes + kLaneBytes * extension->lanes;
+    return kHubHeaderBytes + kLaneBytes * extension->lanes;
   }
-  return kHeaderBytes + (payload.is_read() ? std::min(payload.get_data_length(), arch::kLineBytes) : 0);
+  return kHubHeaderBytes + (payload.is_read() ? std::min(payload.get_data_length(), arch::kLineBytes) : 0);
 }
 
 }  // namespace

@@ -79,7 +79,6 @@ class MemoryHub : public Block, private HubFlush::Listener {
   enum Event : std::uint32_t { kPump, kAnswer, kRespond };
   // Where requests go. Those of one client that go different ways do not wait for each other.
   enum Way : std::uint32_t { kDevice, kHost, kWays };
-  static constexpr Cycle kNever = EventQueue::kNever;
 
   struct Waiting {
     tlm::tlm_generic_payload* payload = nullptr;

@@ -158,19 +158,12 @@ void HubTranslator::on_translated(const protocol::TranslatedPacket& packet, std:
 }
 
 void HubTranslator::on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t) {
-  const bool all = packet.subcontext >= arch::kSubcontexts;
-  const auto concerned = [&](std::uint8_t subcontext) { return all || subcontext == packet.subcontext; };
-  if (all) {
-    bypass_.reset();
-  } else {
-    bypass_[packet.subcontext] = false;
-  }
+  bypass_[packet.subcontext] = false;
   for (Client& client : clients_) {
-    if (concerned(client.subcontext)) client.answer.reset();
+    if (client.subcontext == packet.subcontext) client.answer.reset();
   }
-  pages_.erase(
-      std::remove_if(pages_.begin(), pages_.end(), [&](const Page& page) { return concerned(page.subcontext); }),
-      pages_.end());
+  const auto concerned = [&](const Page& page) { return page.subcontext == packet.subcontext; };
+  pages_.erase(std::remove_if(pages_.begin(), pages_.end(), concerned), pages_.end());
 }
 
 void HubTranslator::reset() {

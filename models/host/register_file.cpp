@@ -456,7 +456,7 @@ void RegisterFile::take(const CopyFault& fault) {
   values_.at(Id::copy_fault_access) = fault.write ? 1 : 0;
   values_.at(Id::copy_fault_address) = fault.address;
   values_.at(Id::copy_fault_subcontext) = fault.subcontext;
-  values_.at(Id::copy_fault_engine) = fault.engine;
+  values_.at(Id::copy_fault_engine) = fault.engine.value_or(kAbsent);
   values_.at(Id::copy_fault_status) = static_cast<std::uint64_t>(fault.status);
   values_.at(Id::copy_fault_sender) = fault.sender;
 }

@@ -73,8 +73,8 @@ struct CopyFault {
   std::uint64_t address = 0;  // unified
   bool write = false;
   std::uint8_t subcontext = 0;
-  std::uint32_t sender = 0;  // 0: a packet, 1: registers
-  std::uint32_t engine = 0;  // kNoEngine: refused before one took it
+  std::uint32_t sender = 0;             // 0: a packet, 1: registers
+  std::optional<std::uint32_t> engine;  // none: refused before one took it
 };
 
 // What registers do beyond themselves.

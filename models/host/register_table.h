@@ -20,9 +20,7 @@ constexpr std::uint32_t kBar0Bytes = 0x8000;
 
 constexpr std::uint32_t kMagic = 0x4C44'4548;  // "HEDL"
 constexpr std::uint32_t kVersion = 0x0001'0003;
-constexpr std::uint32_t kNoQueue = 0xFFFF'FFFF;
-constexpr std::uint32_t kNoEngine = 0xFFFF'FFFF;
-constexpr std::uint32_t kNotSet = 0xFFFF'FFFF;  // of what is shared: as the machine was started
+constexpr std::uint32_t kAbsent = 0xFFFF'FFFF;  // what a register holds that has no value: no queue, no engine, not set
 
 enum class RegisterAccess : std::uint8_t {
   ro,   // read only

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "host/register_table.h"
 
 namespace heddle::host {
@@ -65,12 +66,6 @@ std::string reset_of(const Register& reg) {
   if (reg.of_machine) return "machine";
   if (reg.access == RegisterAccess::wo) return "-";
   return reg.reset == 0 ? "0" : fmt::format("{:#x}", reg.reset);
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c == '_' ? c : static_cast<char>(c + 32); });
-  return text;
 }
 
 std::string bits_text(const RegisterField& field) {
@@ -162,8 +157,8 @@ std::string registers_as_markdown() {
           section);
     }
     std::string what = reg.description;
-    if (reg.fields != nullptr) what += fmt::format("; [fields](#{})", lower(reg.fields->name));
-    if (reg.values != nullptr) what += fmt::format("; [values](#{})", lower(reg.values->name));
+    if (reg.fields != nullptr) what += fmt::format("; [fields](#{})", lower_case(reg.fields->name));
+    if (reg.values != nullptr) what += fmt::format("; [values](#{})", lower_case(reg.values->name));
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", place_of(reg), reg.name, reg.bytes * 8,
                        access_text(reg.access), reset_of(reg), what);
   }
@@ -199,7 +194,7 @@ std::string registers_as_c() {
   define("HEDDLE_MAX_QUEUES", fmt::format("UINT32_C({})", register_of(RegisterId::queue_base).count));
   define("HEDDLE_COPY_CHANNELS", fmt::format("UINT32_C({})", kCopyChannels));
   define("HEDDLE_AGENT_WORDS", fmt::format("UINT32_C({})", kAgentWords));
-  define("HEDDLE_NO_QUEUE", fmt::format("UINT32_C({:#x})", kNoQueue));
+  define("HEDDLE_NO_QUEUE", fmt::format("UINT32_C({:#x})", kAbsent));
   for (const Register& reg : register_table()) {
     if (const char* section = section_of(reg)) out += fmt::format("\n/* {} */\n", section);
     std::string arguments;
@@ -227,7 +222,7 @@ std::string registers_as_c() {
     }
   }
   for (const RegisterValues* set : sets_of(&Register::values)) {
-    out += fmt::format("\nenum heddle_{} {{\n", lower(set->name));
+    out += fmt::format("\nenum heddle_{} {{\n", lower_case(set->name));
     for (std::uint32_t i = 0; i < set->count; ++i) {
       const RegisterValue& value = set->values[i];
       out += fmt::format("  HEDDLE_{}_{} = {}{}  /* {} */\n", set->name, value.name, value_text(value.value),

@@ -8,14 +8,14 @@ namespace heddle::memory {
 
 CrossbarMulticast::CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology,
                                      FanOut& fan_out, std::uint32_t header_bytes, const MulticastCounters& counters,
-                                     MulticastAsker& asker)
+                                     MulticastRequester& requester)
     : name_(name),
       timebase_(timebase),
       topology_(topology),
       fan_out_(fan_out),
       header_bytes_(header_bytes),
       counters_(counters),
-      asker_(asker),
+      requester_(requester),
       gpcs_(topology.gpcs()) {}
 
 bool CrossbarMulticast::accepts(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
@@ -33,7 +33,7 @@ bool CrossbarMulticast::accepts(tlm::tlm_generic_payload& payload, const protoco
 void CrossbarMulticast::send_copy(tlm::tlm_generic_payload& payload, std::uint32_t sm, std::uint32_t bit,
                                   Cycle arrival) {
   auto& request =
-      static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+      static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): the TMAU sends no others
   request.acquire();
   counters_.copies.add();
   receivers_[sm]->send_at(arrival, {&request, protocol::SmInGpc(bit)});
@@ -62,7 +62,7 @@ bool CrossbarMulticast::send(std::uint32_t sm, const LinkPacket& packet, Cycle n
   const Cycle own = fan_out_.multicast(
       gpc, extension.multicast, packet.bytes, sm, header_bytes_ + extension.carried, now,
       [&](std::uint32_t id, std::uint32_t bit, Cycle arrival) { send_copy(payload, id, bit, arrival); });
-  return asker_.acknowledge(sm, packet, own);
+  return requester_.acknowledge(sm, packet, own);
 }
 
 void CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
@@ -92,7 +92,7 @@ void CrossbarMulticast::on_event(std::uint32_t /*kind*/, std::uint64_t argument)
     if ((staged.ends & gpc.wanted) == 0) {
       const Cycle when = fan_out_.copies_room_at(topology_.gpc(number), staged.ends, now);
       if (when == now) {
-        if (send(staged.sm, staged.packet, now)) asker_.open_multicasts(staged.sm);
+        if (send(staged.sm, staged.packet, now)) requester_.open_multicasts(staged.sm);
         continue;
       }
       expect(number, when);

@@ -20,7 +20,7 @@ struct MulticastCounters {
 };
 
 // The SM that has asked for a multicast, as far as the crossbar has it.
-class MulticastAsker {
+class MulticastRequester {
  public:
   // The response itself, an acknowledgement. False: the port does not take it yet; then open_multicasts() follows.
   virtual bool acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) = 0;
@@ -28,7 +28,7 @@ class MulticastAsker {
   virtual void open_multicasts(std::uint32_t sm) = 0;
 
  protected:
-  ~MulticastAsker() = default;
+  ~MulticastRequester() = default;
 };
 
 // A multicast leaves the GPC's link when every receiver, and the SM that has asked, has room for a copy. Until then it
@@ -39,7 +39,7 @@ class CrossbarMulticast final : private EventHandler {
  public:
   // `name`: for messages. All references must outlive it.
   CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology, FanOut& fan_out,
-                    std::uint32_t header_bytes, const MulticastCounters& counters, MulticastAsker& asker);
+                    std::uint32_t header_bytes, const MulticastCounters& counters, MulticastRequester& requester);
 
   // In order of SMs.
   void add_receiver(PacketSender<protocol::BulkDataPacket>& sender) { receivers_.push_back(&sender); }
@@ -56,8 +56,6 @@ class CrossbarMulticast final : private EventHandler {
   void reset() { gpcs_.assign(gpcs_.size(), Gpc()); }
 
  private:
-  static constexpr Cycle kNever = ~Cycle{0};
-
   // A multicast that waits at the GPC's link.
   struct Staged {
     LinkPacket packet;
@@ -82,7 +80,7 @@ class CrossbarMulticast final : private EventHandler {
   FanOut& fan_out_;
   const std::uint32_t header_bytes_;
   MulticastCounters counters_;
-  MulticastAsker& asker_;
+  MulticastRequester& requester_;
   std::vector<Gpc> gpcs_;
   std::vector<PacketSender<protocol::BulkDataPacket>*> receivers_;  // by SM
 };

@@ -162,7 +162,7 @@ inline bool CrossbarResponses::has_room(std::uint32_t sm, Cycle now) {
   Sm& state = sms_[sm];
   state.closed = when > now;
   if (!state.closed) return true;
-  if (when != FanOut::kUnknown && !state.awaited) {
+  if (when != kNever && !state.awaited) {
     state.awaited = true;
     timebase_.schedule(when, *this, kRoomAtSm, sm);
   }

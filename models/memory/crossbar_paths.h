@@ -86,7 +86,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
 
 // The response network of the crossbar: from L2 slices to the ports of SMs (MEM-03). It ends at the GPCs' links; from
 // there on responses fan out.
-class CrossbarResponses final : private LinkNetworkListener, private EventHandler, private MulticastAsker {
+class CrossbarResponses final : private LinkNetworkListener, private EventHandler, private MulticastRequester {
  public:
   // `name`: for messages. All references must outlive it, as must the sockets.
   CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,
@@ -145,7 +145,7 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
   void deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready);
   void respond(std::uint32_t sm, const LinkPacket& packet, Cycle arrival);
 
-  // LinkNetworkListener, EventHandler, MulticastAsker.
+  // LinkNetworkListener, EventHandler, MulticastRequester.
   void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
     timebase_.schedule(when, *this, kind, argument);
   }

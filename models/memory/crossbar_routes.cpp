@@ -310,13 +310,13 @@ FanOut::Cycle FanOut::room_at(std::uint32_t id, Cycle now) {
     --sm.arrivals;
   }
   if (sm.arrivals + sm.waiting < places_) return now;
-  return sm.arrivals > 0 ? ring[sm.first] : kUnknown;
+  return sm.arrivals > 0 ? ring[sm.first] : kNever;
 }
 
 FanOut::Cycle FanOut::acknowledge(const Acknowledgement& answer, std::uint32_t sm, std::uint32_t bytes, Cycle now) {
-  if (answer.at_sm != kUnknown) return arrive_copy(sm, bytes, answer.at_sm);
+  if (answer.at_sm != kNever) return arrive_copy(sm, bytes, answer.at_sm);
   Cycle at_tpc = answer.at_tpc;
-  if (at_tpc == kUnknown) at_tpc = cross(cpcs_[sms_[sm].cpc], bytes, now) + gpc_to_cpc_;
+  if (at_tpc == kNever) at_tpc = cross(cpcs_[sms_[sm].cpc], bytes, now) + gpc_to_cpc_;
   return arrive_copy(sm, bytes, cross(tpcs_[sms_[sm].tpc], bytes, at_tpc) + cpc_to_tpc_);
 }
 

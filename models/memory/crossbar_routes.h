@@ -83,9 +83,9 @@ class CrossbarRoutes {
 
 // The way of responses inside a GPC: GPC -> CPC -> TPC -> SM. A plain core without SystemC (MEM-03).
 //
-// Every link here has one feeder and passes packets on in order. So the times at which a packet passes all of them are
-// known when it leaves the GPC's link, and no event is spent on them. Back-pressure is by credit: a packet leaves the
-// GPC's link only with a place at its SM's end.
+// Every link here has one upstream link and passes packets on in order. So the times at which a packet passes all of
+// them are known when it leaves the GPC's link, and no event is spent on them. Back-pressure is by credit: a packet
+// leaves the GPC's link only with a place at its SM's end.
 //
 // A multicast (TMA-30) passes each link on the way to its receivers once, and there is a copy of it for each SM's link.
 // Copies share the links with responses, and have places of their own, as many: neither waits for the other's room.
@@ -93,7 +93,6 @@ class CrossbarRoutes {
 class FanOut {
  public:
   using Cycle = LinkPace::Cycle;
-  static constexpr Cycle kUnknown = ~Cycle{0};
 
   // places: for the packets on their way to each SM from the GPC's link on, and those that wait there.
   FanOut(const CrossbarParams& params, const arch::Topology& topology, std::uint32_t places);
@@ -102,15 +101,15 @@ class FanOut {
   Cycle pass(std::uint32_t sm, std::uint32_t bytes, Cycle now);
   // Then it goes over the SM's link, not before `ready`. Returns the cycle of arrival. In order of pass().
   Cycle arrive(std::uint32_t sm, std::uint32_t bytes, Cycle ready);
-  // When the SM has room for another: `now`, or the cycle in which the next one arrives, or kUnknown while none of
+  // When the SM has room for another: `now`, or the cycle in which the next one arrives, or kNever while none of
   // those that passed has gone on.
   Cycle room_at(std::uint32_t sm, Cycle now);
 
   // A packet of `bytes` leaves the GPC's link for SMs that have room for a copy: bits of the GPC's masks. Calls
-  // deliver(sm, bit, arrival) for each of them. Returns when `asker` hears that it has passed: with its copy or, if it
-  // gets none, by an acknowledgement of `header` bytes, which takes those links alone that the packet does not.
+  // deliver(sm, bit, arrival) for each of them. Returns when `requester` hears that it has passed: with its copy or, if
+  // it gets none, by an acknowledgement of `header` bytes, which takes those links alone that the packet does not.
   template <class Deliver>
-  Cycle multicast(const arch::Topology::Gpc& gpc, std::uint64_t sms, std::uint32_t bytes, std::uint32_t asker,
+  Cycle multicast(const arch::Topology::Gpc& gpc, std::uint64_t sms, std::uint32_t bytes, std::uint32_t requester,
                   std::uint32_t header, Cycle now, Deliver&& deliver) {
     Way way;
     Acknowledgement answer;
@@ -118,12 +117,12 @@ class FanOut {
       const std::uint32_t id = gpc.sm_ids[bit];
       advance(way, id, bytes, now);
       const Cycle arrival = arrive_copy(id, bytes, way.at_sm);
-      if (way.tpc == sms_[asker].tpc) answer.at_sm = way.at_sm;
-      if (way.cpc == sms_[asker].cpc) answer.at_tpc = way.at_tpc;
-      if (id == asker) answer.arrival = arrival;
+      if (way.tpc == sms_[requester].tpc) answer.at_sm = way.at_sm;
+      if (way.cpc == sms_[requester].cpc) answer.at_tpc = way.at_tpc;
+      if (id == requester) answer.arrival = arrival;
       deliver(id, bit, arrival);
     });
-    return answer.arrival != kUnknown ? answer.arrival : acknowledge(answer, asker, header, now);
+    return answer.arrival != kNever ? answer.arrival : acknowledge(answer, requester, header, now);
   }
   // When all of them have room for a copy: `now`, or a later cycle.
   Cycle copies_room_at(const arch::Topology::Gpc& gpc, std::uint64_t sms, Cycle now);
@@ -155,11 +154,11 @@ class FanOut {
     Cycle at_tpc = 0;
     Cycle at_sm = 0;
   };
-  // kUnknown: the packet does not come there.
+  // kNever: the packet does not come there.
   struct Acknowledgement {
-    Cycle at_tpc = kUnknown;
-    Cycle at_sm = kUnknown;
-    Cycle arrival = kUnknown;
+    Cycle at_tpc = kNever;
+    Cycle at_sm = kNever;
+    Cycle arrival = kNever;
   };
 
   static Cycle cross(LinkPace& link, std::uint32_t bytes, Cycle now) {

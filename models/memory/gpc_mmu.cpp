@@ -57,8 +57,6 @@ GpcMmu::~GpcMmu() = default;
 
 void GpcMmu::on_event(std::uint32_t, std::uint64_t argument) { send_denied(static_cast<std::uint32_t>(argument)); }
 
-// Requests.
-
 GpcMmu::Found GpcMmu::check(const tlm::tlm_generic_payload& payload, const MemoryExtension& extension,
                             const Translation& page) {
   if (page.untranslated()) return {Lookup::bypass, payload.get_address(), true};
@@ -159,14 +157,8 @@ void GpcMmu::on_translated(const protocol::TranslatedPacket& packet, std::uint32
 
 // What was found before the change has been sent before it, and has come before it: the ways are equally long.
 void GpcMmu::on_invalidate(const protocol::InvalidateTlbPacket& packet, std::uint32_t) {
-  const bool all = packet.subcontext >= arch::kSubcontexts;
-  if (all) {
-    tlb_.reset();
-    bypass_.reset();
-  } else {
-    tlb_.invalidate(packet.subcontext);
-    bypass_[packet.subcontext] = false;
-  }
+  tlb_.invalidate(packet.subcontext);
+  bypass_[packet.subcontext] = false;
 }
 
 // What waits at a port goes on, as far as its pages are known. END_REQ comes last: the next request may follow at once.
@@ -200,8 +192,6 @@ void GpcMmu::request_room(std::uint32_t port, Cycle when) {
   pump(port, when);
 }
 
-// Refusals.
-
 void GpcMmu::refuse(tlm::tlm_generic_payload& payload, MemoryExtension& extension, bool there) {
   payload.set_response_status(there ? tlm::TLM_COMMAND_ERROR_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE);
   extension.unmapped = true;
@@ -227,8 +217,6 @@ void GpcMmu::send_denied(std::uint32_t number) {
     respond(port, *port.denied.pop().payload, now());
   }
 }
-
-// Responses.
 
 bool GpcMmu::respond(Port& port, tlm::tlm_generic_payload& payload, Cycle when) {
   port.last_response = std::max(port.last_response, when);
@@ -270,8 +258,6 @@ void GpcMmu::response_room(std::uint32_t number, Cycle when) {
   }
   send_denied(number);
 }
-
-// Other transport.
 
 void GpcMmu::blocking(tlm::tlm_generic_payload& payload, std::uint32_t number, sc_core::sc_time& delay) {
   MemoryExtension& extension = extension_for(payload);

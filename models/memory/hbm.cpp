@@ -91,8 +91,6 @@ double Hbm::peak() const {
   return timing_.access_bytes / (per_access * domain_.clock().period().to_seconds()) * map_.channels();
 }
 
-// Requests.
-
 bool Hbm::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
   arrival = std::max(arrival, now());
   if (direct_.any()) direct_.end(payload.get_address(), payload.get_data_length());
@@ -150,8 +148,6 @@ void Hbm::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core:
 }
 
 unsigned Hbm::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return debug_access(storage_, payload); }
-
-// Channels.
 
 void Hbm::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto index = static_cast<std::uint32_t>(argument);
@@ -228,8 +224,6 @@ void Hbm::arm(std::uint32_t index, Cycle when) {
   channel.armed = when;
   domain_.schedule(when, *this, kChannel, index);
 }
-
-// Responses.
 
 void Hbm::respond(std::uint32_t flight) {
   Port& port = ports_[flights_[flight].port];

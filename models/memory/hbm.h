@@ -49,7 +49,6 @@ class Hbm : public Block {
 
  private:
   enum Kind : std::uint32_t { kChannel, kAnswer };
-  static constexpr Cycle kNever = EventQueue::kNever;
 
   // A request between BEGIN_REQ and BEGIN_RESP.
   struct Flight {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/bits.h"
 #include "common/error.h"
 #include "common/stats.h"
 #include "memory/memory_params.h"
@@ -234,7 +235,7 @@ class HbmMap {
   }
   static std::uint32_t log2_of(std::uint64_t value) {
     HEDDLE_CHECK(value != 0 && (value & (value - 1)) == 0, "not a power of two");
-    return static_cast<std::uint32_t>(63 - __builtin_clzll(value));
+    return bits::highest(value);
   }
 
   std::uint32_t channels_;

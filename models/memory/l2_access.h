@@ -18,7 +18,7 @@ struct LineMask {
   std::uint64_t high = 0;
 
   static LineMask range(std::uint32_t first, std::uint32_t count) {
-    const auto below = [](std::uint32_t n) { return n >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << n) - 1; };
+    using bits::below;
     const std::uint32_t end = first + count;
     return {below(end) & ~below(first), below(end < 64 ? 0 : end - 64) & ~below(first < 64 ? 0 : first - 64)};
   }

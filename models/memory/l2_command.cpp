@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "arch/tensor_data.h"
+#include "common/bits.h"
 #include "memory/l2_access.h"
 
 namespace heddle::memory {
@@ -122,7 +123,7 @@ tlm::tlm_response_status decode_prefetch(const tlm::tlm_generic_payload& payload
   }
   access.kind = L2Access::Kind::prefetch;
   access.bytes = LineMask::sectors(wanted);
-  const auto sectors_end = static_cast<std::uint32_t>(32 - __builtin_clz(wanted));
+  const std::uint32_t sectors_end = bits::highest(wanted) + 1;
   const bool inside = map.contains(access.line * arch::kLineBytes, std::uint64_t{sectors_end} * arch::kSectorBytes);
   return inside ? tlm::TLM_OK_RESPONSE : tlm::TLM_ADDRESS_ERROR_RESPONSE;
 }

@@ -73,7 +73,6 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
 
  private:
   enum Event : std::uint32_t { kServe, kRespond, kDrain };
-  static constexpr Cycle kNever = EventQueue::kNever;
 
   struct Statistics : StatGroup {
     using StatGroup::StatGroup;

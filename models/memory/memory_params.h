@@ -63,9 +63,7 @@ struct L2Params {
   static void describe(ParamTable<L2Params>& t);
 };
 
-// Parameters of the crossbar.
-
-// Every link exists twice, for requests and for responses, with the same latency and bandwidth.
+// The crossbar. Every link exists twice, for requests and for responses, with the same latency and bandwidth.
 struct CrossbarParams {
   std::uint32_t sm_to_tpc = 12;     // cycles
   std::uint32_t tpc_to_cpc = 10;    // cycles
@@ -86,9 +84,7 @@ struct CrossbarParams {
   static void describe(ParamTable<CrossbarParams>& t);
 };
 
-// Parameters of address translation (MEM-04).
-
-// Of the TLB of a GPC.
+// The TLB of a GPC, for address translation (MEM-04).
 struct GpcTlbParams {
   std::uint32_t entries = 512;
   std::uint32_t ways = 8;

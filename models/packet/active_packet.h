@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,6 @@
 
 namespace heddle::packet {
 
-constexpr std::uint32_t kNoLane = ~std::uint32_t{0};
-
 // One kernel of a packet.
 struct Kernel {
   arch::DispatchFields fields;
@@ -30,7 +29,7 @@ struct Kernel {
   arch::FenceScope release = arch::FenceScope::none;
   std::uint64_t signal = 0;
   std::uint32_t operation = 0;
-  std::uint32_t lane = kNoLane;  // lane of the timeline
+  std::optional<std::uint32_t> lane;  // of the timeline
   arch::HsaStatus status = arch::HsaStatus::success;
   PacketTimes times;
 };
@@ -86,8 +85,8 @@ struct Packet {
 
   // How it ends.
   arch::HsaStatus status = arch::HsaStatus::success;
-  std::int64_t signal_value = 0;  // value that its signal gets; 0: the signal is decremented
-  std::uint32_t lane = kNoLane;   // lane of the timeline, of a packet without kernels
+  std::int64_t signal_value = 0;      // value that its signal gets; 0: the signal is decremented
+  std::optional<std::uint32_t> lane;  // of the timeline, of a packet without kernels
 
   bool is_barrier() const { return type == arch::PacketType::barrier_and || type == arch::PacketType::barrier_or; }
   // Something of it runs or has run: it can no longer be dropped.

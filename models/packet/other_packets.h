@@ -12,13 +12,13 @@
 
 namespace heddle::packet {
 
-// The life of queues: commands of the host, errors that stop a queue (PKT-09), and the end of a queue that is closed
-// (PKT-04).
 class Decoder;
 class HeadOfQueue;
 class OtherPackets;
 class RingReader;
 
+// The life of queues: commands of the host, errors that stop a queue (PKT-09), and the end of a queue that is closed
+// (PKT-04).
 class QueueControl final : public QueueSupervisor {
  public:
   struct Neighbours {

@@ -56,7 +56,7 @@ void PacketReporter::done(Packet& packet, std::uint32_t kernel) {
   if (has_kernel) stats_.add_phases(record.times, clock_);
   if (listener_ != nullptr) listener_->packet_done(record);
   if (packet.launched()) {
-    std::uint32_t& lane = has_kernel ? packet.kernels[kernel].lane : packet.lane;
+    std::optional<std::uint32_t>& lane = has_kernel ? packet.kernels[kernel].lane : packet.lane;
     draw(packet.queue, record, lane);
     give_lane(packet.queue, lane);
   }
@@ -64,12 +64,12 @@ void PacketReporter::done(Packet& packet, std::uint32_t kernel) {
 }
 
 // The queue's own line shows its head, and lines below it show what has been launched.
-void PacketReporter::draw(std::uint32_t queue, const PacketRecord& record, std::uint32_t lane) {
+void PacketReporter::draw(std::uint32_t queue, const PacketRecord& record, std::optional<std::uint32_t> lane) {
   TimelineSink* sink = observation_.timeline;
-  if (sink == nullptr || lane == kNoLane) return;
+  if (sink == nullptr || !lane) return;
   const std::string line = fmt::format("queue {}", queue);
   const TrackId head = sink->track(group(), line);
-  const TrackId runs = sink->track(group(), fmt::format("{} lane {}", line, lane));
+  const TrackId runs = sink->track(group(), fmt::format("{} lane {}", line, *lane));
   const std::string name = record.name.empty() ? packet_text(record.type) : record.name;
   const auto slice = [&](TrackId track, Cycle from, Cycle to, const std::string& text) {
     if (to <= from) return;
@@ -86,18 +86,18 @@ void PacketReporter::draw(std::uint32_t queue, const PacketRecord& record, std::
   slice(runs, times.ended, times.cleaned, "clean-up");
 }
 
-void PacketReporter::take_lane(std::uint32_t queue, std::uint32_t& lane) {
+void PacketReporter::take_lane(std::uint32_t queue, std::optional<std::uint32_t>& lane) {
   if (observation_.timeline == nullptr) return;
   std::vector<bool>& lanes = queues_[queue].lanes;
   const auto free = std::find(lanes.begin(), lanes.end(), false);
   lane = static_cast<std::uint32_t>(free - lanes.begin());
   if (free == lanes.end()) lanes.push_back(false);
-  lanes[lane] = true;
+  lanes[*lane] = true;
 }
 
-void PacketReporter::give_lane(std::uint32_t queue, std::uint32_t& lane) {
-  if (lane != kNoLane) queues_[queue].lanes[lane] = false;
-  lane = kNoLane;
+void PacketReporter::give_lane(std::uint32_t queue, std::optional<std::uint32_t>& lane) {
+  if (lane) queues_[queue].lanes[*lane] = false;
+  lane.reset();
 }
 
 void PacketReporter::note_wait(std::uint32_t queue) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -157,9 +158,9 @@ class PacketReporter {
   };
 
   static PacketRecord record_of(const Packet& packet, std::uint32_t kernel);
-  void draw(std::uint32_t queue, const PacketRecord& record, std::uint32_t lane);
-  void take_lane(std::uint32_t queue, std::uint32_t& lane);
-  void give_lane(std::uint32_t queue, std::uint32_t& lane);
+  void draw(std::uint32_t queue, const PacketRecord& record, std::optional<std::uint32_t> lane);
+  void take_lane(std::uint32_t queue, std::optional<std::uint32_t>& lane);
+  void give_lane(std::uint32_t queue, std::optional<std::uint32_t>& lane);
   std::string group() const { return observation_.prefix + " queues"; }
 
   Timebase& timebase_;

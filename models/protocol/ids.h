@@ -19,7 +19,7 @@ class Id {
   Id(Id<Other>) = delete;
 
   constexpr std::uint32_t value() const { return number_; }
-  constexpr operator std::uint32_t() const { return number_; }  // NOLINT(google-explicit-constructor)
+  constexpr operator std::uint32_t() const { return number_; }  // NOLINT(google-explicit-constructor): an index
 
   friend constexpr bool operator==(Id a, Id b) { return a.number_ == b.number_; }
   friend constexpr bool operator!=(Id a, Id b) { return a.number_ != b.number_; }

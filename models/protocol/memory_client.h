@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/domain.h"
+#include "common/error.h"
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
 #include "protocol/memory_request.h"
@@ -95,7 +96,9 @@ class MemoryClient {
   }
 
   Answer take(std::uint64_t argument) {
-    Open& open = open_.at(static_cast<std::size_t>(argument));
+    const auto number = static_cast<std::uint32_t>(argument);
+    HEDDLE_CHECK(open_.holds(number), "an answer to a request that is not open");
+    Open& open = open_[number];
     MemoryRequest& request = *open.request;
     Answer answer;
     answer.tag = open.tag;
@@ -104,30 +107,25 @@ class MemoryClient {
     answer.bytes = request.get_data_length();
     if (request.is_read()) std::copy_n(request.data.begin(), answer.bytes, answer.data.begin());
     if (request.extension.action == MemoryAction::atomic) answer.old = request.extension.lane[0].old;
-    open.request = nullptr;
-    free_.push_back(static_cast<std::uint32_t>(argument));
-    --open_count_;
+    open_.give_back(number);
     request.release();
     return answer;
   }
 
   // Requests that have not been answered.
-  std::size_t open() const { return open_count_; }
+  std::size_t open() const { return open_.in_use(); }
   std::size_t payloads() const { return pool_.in_use(); }  // those of before a reset included
 
   void reset() {
-    for (const Open& open : open_) {
-      if (open.request == nullptr) continue;
+    open_.for_each([this](const Open& open) {
       if (open.answered || !open.sent) {
         open.request->release();
       } else {
         stale_.push_back(open.request);  // the memory may not have been reset
       }
-    }
+    });
     open_.clear();
-    free_.clear();
     waiting_.clear();
-    open_count_ = 0;
   }
 
  private:
@@ -162,16 +160,9 @@ class MemoryClient {
   }
 
   void submit(MemoryRequest& request, const Tag& tag) {
-    std::uint32_t number = static_cast<std::uint32_t>(open_.size());
-    if (free_.empty()) {
-      open_.emplace_back();
-    } else {
-      number = free_.back();
-      free_.pop_back();
-    }
+    const std::uint32_t number = open_.take();
     open_[number] = {&request, tag, false, false};
     request.extension.entry = number;
-    ++open_count_;
     waiting_.push(number);
     send();
   }
@@ -181,7 +172,9 @@ class MemoryClient {
   // There is always room: whoever waits for the answer has a place already.
   bool on_answer(tlm::tlm_generic_payload& payload, std::uint32_t, Cycle arrival) {
     const MemoryExtension* extension = extension_of(payload);
-    if (extension == nullptr || extension->entry >= open_.size() || open_[extension->entry].request != &payload) {
+    const bool known =
+        extension != nullptr && open_.holds(extension->entry) && open_[extension->entry].request == &payload;
+    if (!known) {
       const auto found = std::find(stale_.begin(), stale_.end(), &payload);
       if (found == stale_.end()) return true;
       (*found)->release();
@@ -202,10 +195,8 @@ class MemoryClient {
   const std::uint32_t send_event_;
   const bool physical_;
   RequestPool pool_;
-  std::vector<Open> open_;
-  std::vector<std::uint32_t> free_;
+  IndexPool<Open> open_;  // not answered
   Ring<std::uint32_t> waiting_;
-  std::size_t open_count_ = 0;
   std::vector<MemoryRequest*> stale_;  // still with the memory when the block was reset
 };
 

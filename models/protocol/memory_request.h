@@ -110,7 +110,7 @@ struct RequestScratch {
 struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScratch {
   tlm::tlm_extension_base* clone() const override { return new MemoryExtension(*this); }
   void copy_from(const tlm::tlm_extension_base& other) override {
-    *this = static_cast<const MemoryExtension&>(other);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+    *this = static_cast<const MemoryExtension&>(other);  // NOLINT(*-static-cast-downcast): of its own kind
   }
 
   MemoryAction action = MemoryAction::plain;
@@ -192,7 +192,7 @@ class alignas(64) MemoryRequest final : public tlm::tlm_generic_payload {
 inline MemoryExtension* extension_of(tlm::tlm_generic_payload& payload) {
   // Ours are the rule, and looking an extension up is a call of the library.
   if (typeid(payload) == typeid(MemoryRequest)) {
-    auto& request = static_cast<MemoryRequest&>(payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+    auto& request = static_cast<MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): as typeid says
     if (request.has_own_extension()) return &request.extension;
   }
   return payload.get_extension<MemoryExtension>();
@@ -233,7 +233,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     for (std::size_t i = kSlab; i-- > 0;) free_.push_back(slab + i);
   }
   void free(tlm::tlm_generic_payload* payload) override {
-    auto& request = static_cast<MemoryRequest&>(*payload);  // NOLINT(cppcoreguidelines-pro-type-static-cast-downcast)
+    auto& request = static_cast<MemoryRequest&>(*payload);  // NOLINT(*-static-cast-downcast): its memory manager
     request.set_command(tlm::TLM_IGNORE_COMMAND);
     request.set_address(0);
     request.set_data_length(0);

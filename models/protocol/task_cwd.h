@@ -11,7 +11,6 @@
 namespace heddle::protocol {
 
 // Task management -> CWD: a task for the task table. CWD -> task management: all its CTAs have completed.
-
 enum class TaskKind : std::uint8_t {
   grid,
   queue,    // one CTA per entry of a queue, as entries arrive (GrowPacket); the grid is ignored (TSK-05)

@@ -18,7 +18,7 @@ struct TranslatedPacket {
   arch::Translation translation;  // not present: a fault
 };
 
-// To TLBs: what they know of a subcontext, or of all (64 = kSubcontexts), is not valid any more.
+// To TLBs: what they know of a subcontext is not valid any more.
 struct InvalidateTlbPacket {
   std::uint8_t subcontext = 0;
 };

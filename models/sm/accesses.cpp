@@ -102,8 +102,8 @@ MemoryResult AccessTable::end(std::uint32_t index) {
   const Access& access = accesses_[index];
   const Cycle last = access.last;
   const bool lost = access.failed();
-  if (!close(index)) return {kNeverReady, 0, true, false};
-  if (lost) return {kNeverReady, last, true, true};
+  if (!close(index)) return {kNever, 0, true, false};
+  if (lost) return {kNever, last, true, true};
   return {last + hit_rest_, last, false, false};
 }
 

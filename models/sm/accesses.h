@@ -123,7 +123,7 @@ struct Transaction {
 
 // What a memory instruction comes to. Registers that it reads from memory have been written, if `ready` is known.
 struct MemoryResult {
-  Cycle ready = 0;    // when what depends on it can issue; kNeverReady: access_ended() tells
+  Cycle ready = 0;    // when what depends on it can issue; kNever: access_ended() tells
   Cycle arrival = 0;  // if ready is known: when the last of its requests was answered; 0: there was none
   bool open = false;  // an access is under way, or has failed
   bool lost = false;  // it has failed, and is over: access_lost() does not come

@@ -111,12 +111,10 @@ void matmul(const arch::MatmulTile& tile, const arch::SwizzleTable& swizzles, co
             std::uint32_t* accumulators);
 
 // Matrix multiplies on the tensor cores (SM-04, TMA-21, TMA-22).
-class WarpScheduler;
-
 class TensorUnit final : private SmUnit, public IssueUnit {
  public:
   TensorUnit(const UnitContext& context, WarpScheduler& scheduler, const arch::SwizzleTable& swizzles,
-             const SharedMemory& shared, MemoryPort& port)
+             const SharedMemory& shared, IssuePort& port)
       : SmUnit(context),
         scheduler_(scheduler),
         swizzles_(swizzles),
@@ -133,7 +131,7 @@ class TensorUnit final : private SmUnit, public IssueUnit {
   const arch::SwizzleTable& swizzles_;  // how boxes lie in shared memory
   TileCosts tile_costs_;
   const SharedMemory& shared_;
-  MemoryPort& port_;
+  IssuePort& port_;
 };
 
 }  // namespace heddle::sm

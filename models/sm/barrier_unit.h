@@ -16,6 +16,7 @@
 
 namespace heddle::sm {
 
+class LoadStoreUnit;
 class WarpScheduler;
 
 class BarrierUnit final : private SmUnit, public IssueUnit {
@@ -52,9 +53,6 @@ class BarrierUnit final : private SmUnit, public IssueUnit {
 };
 
 // Asynchronous transaction barriers in a CTA's own shared memory (CGA-14). Those of other CTAs are DSMEM accesses.
-class LoadStoreUnit;
-class WarpScheduler;
-
 class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListener {
  public:
   struct Peers {
@@ -63,7 +61,7 @@ class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListen
     LoadStoreUnit& accesses;  // for those of other CTAs
     CtaSupervisor& supervisor;
     SharedMemory& shared;
-    MemoryPort& port;
+    IssuePort& port;
     L1Cache& l1;
   };
   MbarrierUnit(const UnitContext& context, const Peers& peers) : SmUnit(context), peers_(peers) {}

@@ -149,7 +149,7 @@ void mark(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzl
 
 BulkData::BulkData(Timebase& time, const MemoryParams& params, const SmContext& place,
                    const arch::SwizzleTable& swizzles, SharedMemory& shared, const ClusterTables& tables,
-                   MemoryPort& port, DsmemClient& dsmem, DsmemFlights& flights, SmStats& stats, const Links& links)
+                   IssuePort& port, DsmemClient& dsmem, DsmemFlights& flights, SmStats& stats, const Links& links)
     : time_(time),
       shared_latency_(params.shared_latency),
       place_(place),
@@ -191,15 +191,16 @@ void BulkData::on_data(const BulkDataPacket& packet, std::uint32_t) {
 }
 
 // For one receiver. What is written is there at once; who waits for it goes on when the port has had its cycles.
-void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTarget& target, std::uint32_t window,
-                           std::uint32_t rank) {
+void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTarget& target,
+                           std::optional<std::uint32_t> place, std::uint32_t rank) {
   const Cycle now = time_.now();
   const BulkPlaced placed =
-      write_piece(shared_, window, swizzles_, target, request.get_data_ptr(), request.extension.poisoned);
+      write_piece(shared_, place, swizzles_, target, request.get_data_ptr(), request.extension.poisoned);
   if (placed.status != DsmemStatus::ok) {
     links_.errors.bulk_failed({placed.status, rank, placed.offset, target}, now);
     return;
   }
+  const std::uint32_t window = *place;
   const std::uint32_t bytes = target.piece.bytes;
   const Cycle done = use_port(now, placed.cycles);
   stats_.bulk_pieces.add();
@@ -207,12 +208,12 @@ void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTar
   // There may have been an mbarrier where the data are now.
   const std::uint32_t first = target.piece.shared;
   if (shared_.may_have_words(window, first, bytes)) links_.windows.window_changed(window, first, done);
-  if (target.barrier == arch::kNoBarrier) return;
-  const BulkPlaced counted = complete_bulk(shared_, window, target.barrier, bytes);
+  if (!target.barrier) return;
+  const BulkPlaced counted = complete_bulk(shared_, window, *target.barrier, bytes);
   if (counted.status != DsmemStatus::ok) {
     links_.errors.bulk_failed({counted.status, rank, counted.offset, target}, now);
   } else if (counted.completes) {
-    links_.windows.window_changed(window, target.barrier, done);
+    links_.windows.window_changed(window, *target.barrier, done);
   }
 }
 
@@ -261,14 +262,14 @@ void BulkData::forward(const BulkReadPacket& packet, Cycle read) {
   request.extension.sm = place_.id;
   BulkTarget& note = request.extension.bulk.get();
   note = target;
-  note.by_rank = target.data_cta != arch::kOwnCta;  // for bulk_failed()
+  note.by_rank = target.data_cta.has_value();  // for bulk_failed()
   const std::uint32_t index = sends_.take();
   sends_[index] = {&request, packet};
   request.extension.entry = index;
   protocol::DsmemPacket out;
   out.request = &request;
   out.cga_id = target.cga_id;
-  out.rank = note.by_rank ? target.data_cta : target.rank;
+  out.rank = target.data_cta.value_or(target.rank);
   out.from_sm = place_.in_gpc;
   out.sequence = target.sequence;
   const bool own = !note.by_rank;
@@ -276,11 +277,11 @@ void BulkData::forward(const BulkReadPacket& packet, Cycle read) {
   const std::optional<protocol::SmInGpc> sm = own ? place_.in_gpc : tables_.sm_of(*target.cga_id, out.rank);
   if (sm && *sm != place_.in_gpc) {
     out.to_sm = *sm;
-    flights_.begin(*out.cga_id, kNoCta);
+    flights_.begin(*out.cga_id, std::nullopt);
     dsmem_.send(out, read + shared_latency_);
     return;
   }
-  std::uint32_t window = kNoWindow;
+  std::optional<std::uint32_t> window;
   if (own) {
     window = target.cta_slot;
   } else if (sm) {
@@ -310,16 +311,17 @@ void BulkData::send_answered(const protocol::DsmemPacket& reply, Cycle when) {
   links_.reads.send_at(when, answer);
 }
 
-BulkPlaced write_piece(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzles,
+BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place, const SwizzleTable& swizzles,
                        const BulkTarget& target, const std::uint8_t* data, bool poisoned) {
   BulkPlaced result;
   const arch::TensorPiece& piece = target.piece;
   const Span span = whole(piece);
-  if (window == kNoWindow || !memory.is_open(window)) {
+  if (!place || !memory.is_open(*place)) {
     result.status = DsmemStatus::cta_not_present;
     result.offset = piece.shared;
     return result;
   }
+  const std::uint32_t window = *place;
   if (!fits(memory.size(window), swizzles, target, span, ByteMask::first(piece.bytes), result)) return result;
   result.cycles = cycles_of(swizzles, target.swizzle, span);
   const bool full = piece.all_inside();
@@ -344,7 +346,7 @@ BulkPlaced read_piece(const SharedMemory& memory, std::uint32_t window, const Sw
   BulkPlaced result;
   const arch::TensorPiece& piece = target.piece;
   result.offset = piece.shared;
-  if (window == kNoWindow || !memory.is_open(window)) {
+  if (!memory.is_open(window)) {
     result.status = DsmemStatus::cta_not_present;
     return result;
   }

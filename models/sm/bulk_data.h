@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "arch/address_map.h"
 #include "arch/tensor_descriptor.h"
@@ -42,7 +43,7 @@ class BulkData final : public DsmemSender {
     WindowListener& windows;
   };
   BulkData(Timebase& time, const MemoryParams& params, const SmContext& place, const arch::SwizzleTable& swizzles,
-           SharedMemory& shared, const ClusterTables& tables, MemoryPort& port, DsmemClient& dsmem,
+           SharedMemory& shared, const ClusterTables& tables, IssuePort& port, DsmemClient& dsmem,
            DsmemFlights& flights, SmStats& stats, const Links& links);
   ~BulkData();
 
@@ -68,8 +69,8 @@ class BulkData final : public DsmemSender {
     protocol::BulkReadPacket packet;  // to be answered
   };
 
-  void place_piece(const protocol::MemoryRequest& request, const protocol::BulkTarget& target, std::uint32_t window,
-                   std::uint32_t rank);
+  void place_piece(const protocol::MemoryRequest& request, const protocol::BulkTarget& target,
+                   std::optional<std::uint32_t> place, std::uint32_t rank);
   Cycle use_port(Cycle from, std::uint32_t cycles);
   void forward(const protocol::BulkReadPacket& packet, Cycle read);
 
@@ -79,7 +80,7 @@ class BulkData final : public DsmemSender {
   const arch::SwizzleTable& swizzles_;
   SharedMemory& shared_;
   const ClusterTables& tables_;
-  MemoryPort& port_;
+  IssuePort& port_;
   DsmemClient& dsmem_;
   DsmemFlights& flights_;
   SmStats& stats_;
@@ -98,8 +99,8 @@ struct BulkPlaced {
 
 // Writes the piece: `data` are those of its inside bytes, from the lowest on; other bytes are filled. Nothing is
 // written if any byte, filled ones included, would lie beyond the window. `poisoned`: the data are corrupt, and so is
-// what they are written to. `window` may be kNoWindow: nobody is there.
-BulkPlaced write_piece(SharedMemory& memory, std::uint32_t window, const arch::SwizzleTable& swizzles,
+// what they are written to. `place`: the window; none: nobody is there.
+BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place, const arch::SwizzleTable& swizzles,
                        const protocol::BulkTarget& target, const std::uint8_t* data, bool poisoned);
 
 // Reads its inside bytes: `data` gets the bytes from the lowest to the highest of them. What lies between them and is

@@ -21,11 +21,6 @@ using protocol::BulkRequestPacket;
 
 std::uint32_t first_lane(arch::LaneMask lanes) { return lanes == 0 ? 0 : bits::lowest(lanes); }
 
-std::uint32_t nth_lane(std::uint64_t lanes, std::uint32_t n) {
-  for (; n > 0; --n) lanes = bits::without_lowest(lanes);
-  return bits::lowest(lanes);
-}
-
 bool is_tensor(OpCode code) { return code <= OpCode::tensor_prefetch; }
 
 BulkKind kind_of(OpCode code) {
@@ -153,7 +148,7 @@ bool BulkUnit::send(std::uint32_t slot, const Operation& operation) {
   }
   for (; warp.bulk_sent < operation.bulk.size(); ++warp.bulk_sent) {
     if (!peers_.requests.can_send()) return false;
-    send_request(slot, operation.bulk[warp.bulk_sent], operation.code, nth_lane(operation.lanes, warp.bulk_sent));
+    send_request(slot, operation.bulk[warp.bulk_sent], operation.code, bits::nth(operation.lanes, warp.bulk_sent));
   }
   return true;
 }
@@ -233,12 +228,12 @@ TensorRule BulkUnit::find_receivers(std::uint32_t slot, BulkRequestPacket& packe
   const std::uint32_t own = packet.rank < arch::kMulticastCtas ? 1U << packet.rank : 0;
   std::uint32_t mask = request.kind == BulkKind::load ? request.multicast : 0U;
   if (mask == 0) {
-    if (request.data_cta == arch::kOwnCta || request.data_cta == packet.rank) {
-      request.data_cta = arch::kOwnCta;
+    if (!request.data_cta || *request.data_cta == packet.rank) {
+      request.data_cta.reset();
       return TensorRule::none;
     }
-    if (request.data_cta >= arch::kMulticastCtas) return TensorRule::receivers;
-    mask = 1U << request.data_cta;
+    if (*request.data_cta >= arch::kMulticastCtas) return TensorRule::receivers;
+    mask = 1U << *request.data_cta;
   }
   // CTAs that share no GPC with it have no way to it (CGA-15).
   if (!cta.in_cga()) return mask == own ? TensorRule::none : TensorRule::receivers;
@@ -265,13 +260,14 @@ TensorRule BulkUnit::check(std::uint32_t slot, const BulkRequestPacket& packet) 
     return there ? bytes <= whole && offset <= whole - bytes : peers_.shared.contains(window, offset, bytes);
   };
   const bool receives = has_receiver(request.kind);
-  if (receives && request.barrier_cta != arch::kOwnCta) {
-    const bool among = request.barrier_cta < arch::kMulticastCtas && (packet.ctas >> request.barrier_cta & 1) != 0;
-    if (packet.by_rank ? !among : request.barrier_cta != packet.rank) return TensorRule::barrier_cta;
+  if (receives && request.barrier_cta) {
+    const std::uint32_t cta = *request.barrier_cta;
+    const bool among = cta < arch::kMulticastCtas && bits::contains(packet.ctas, cta);
+    if (packet.by_rank ? !among : cta != packet.rank) return TensorRule::barrier_cta;
   }
-  if (receives && (request.kind == BulkKind::load || request.barrier != arch::kNoBarrier)) {
-    const bool there = request.barrier != arch::kNoBarrier && request.barrier % arch::kMbarrierBytes == 0 &&
-                       inside(packet.by_rank, request.barrier, arch::kMbarrierBytes);
+  if (receives && (request.kind == BulkKind::load || request.barrier)) {
+    const bool there = request.barrier && *request.barrier % arch::kMbarrierBytes == 0 &&
+                       inside(packet.by_rank, *request.barrier, arch::kMbarrierBytes);
     if (!there) return TensorRule::barrier_address;
   }
   const auto fits = [&](bool there, std::uint32_t offset) {
@@ -300,7 +296,7 @@ void BulkUnit::consider_groups(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   if (warp.wait != WarpWait::bulk_groups) return;
   const Cycle ready = (warp.wants_reads ? warp.bulk_reads : warp.bulk).ready(warp.groups_wanted, now());
-  if (ready != kNeverReady) peers_.scheduler.resume(slot, ready, stats_.stall_bulk);
+  if (ready != kNever) peers_.scheduler.resume(slot, ready, stats_.stall_bulk);
 }
 
 void BulkUnit::on_done(const BulkDonePacket& done, std::uint32_t) {

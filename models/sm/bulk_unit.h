@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/index_pool.h"
@@ -27,11 +28,11 @@ struct BulkOpen {
   arch::OpCode code = arch::OpCode::exit;
   arch::BulkKind kind = arch::BulkKind::load;
   bool grouped = false;
-  bool read = false;          // its source has been read
-  std::uint32_t barrier = 0;  // load
-  std::uint64_t group = 0;    // of the warp
-  std::uint64_t address = 0;  // for messages
-  std::uint64_t serial = 0;   // its age
+  bool read = false;                     // its source has been read
+  std::optional<std::uint32_t> barrier;  // load
+  std::uint64_t group = 0;               // of the warp
+  std::uint64_t address = 0;             // for messages
+  std::uint64_t serial = 0;              // its age
 };
 
 class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListener {
@@ -42,7 +43,7 @@ class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListene
     Faults& faults;
     const SharedMemory& shared;
     ClusterTables& tables;
-    MemoryPort& port;
+    IssuePort& port;
     PacketSender<protocol::BulkRequestPacket>& requests;
   };
   BulkUnit(const UnitContext& context, const Peers& peers) : SmUnit(context), peers_(peers) {}

@@ -142,7 +142,7 @@ ClusterTables::Target ClusterTables::find(std::uint32_t warp, std::uint64_t addr
 void ClusterTables::open_window(protocol::CgaId cga_id, std::uint32_t rank, std::uint32_t window) {
   HEDDLE_CHECK(cga_id < kCgaIds && rank < arch::kMaxCgaCtas, "no such CTA of a CGA");
   HEDDLE_CHECK(window < cam_.size() && cam_[window] == kNone, "the window is in the CAM already");
-  HEDDLE_CHECK(match(cga_id, rank) == kNone, "two windows of one CTA in the CAM");
+  HEDDLE_CHECK(!match(cga_id, rank), "two windows of one CTA in the CAM");
   cam_[window] = key_of(cga_id, rank);
   ++windows_;
 }
@@ -154,12 +154,12 @@ void ClusterTables::invalidate(std::uint32_t window) {
   --windows_;
 }
 
-std::uint32_t ClusterTables::match(protocol::CgaId cga_id, std::uint32_t rank) const {
+std::optional<std::uint32_t> ClusterTables::match(protocol::CgaId cga_id, std::uint32_t rank) const {
   const std::uint32_t key = key_of(cga_id, rank);
   for (std::uint32_t window = 0; window < cam_.size(); ++window) {
     if (cam_[window] == key) return window;
   }
-  return kNone;
+  return std::nullopt;
 }
 
 using State = ResidentCga::State;

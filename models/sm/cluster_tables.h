@@ -13,6 +13,8 @@
 
 namespace heddle::sm {
 
+class DsmemFlights;
+
 class ClusterTables {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -73,8 +75,7 @@ class ClusterTables {
   void open_window(protocol::CgaId cga_id, std::uint32_t rank, std::uint32_t window);
   // One that is not in the CAM is left alone.
   void invalidate(std::uint32_t window);
-  // kNone: no match.
-  std::uint32_t match(protocol::CgaId cga_id, std::uint32_t rank) const;
+  std::optional<std::uint32_t> match(protocol::CgaId cga_id, std::uint32_t rank) const;
   // Entries of the CAM.
   std::uint32_t windows() const { return windows_; }
 
@@ -111,9 +112,6 @@ class ClusterTables {
 
 // CGAs that had a CTA on this SM and have not been flushed: the SM answers the flush when nothing of them is in flight
 // any more (CGA-11, CGA-12).
-class ClusterTables;
-class DsmemFlights;
-
 struct ResidentCga {
   enum class State : std::uint8_t {
     absent,

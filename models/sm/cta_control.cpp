@@ -252,13 +252,13 @@ void CtaControl::permitted(Cta& cta) {
   leave(cta, now());
 }
 
-void CtaControl::dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) {
-  if (cta_slot != kNoCta) {
-    Cta& cta = ctas_[cta_slot];
+void CtaControl::dsmem_answered(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot, Cycle when) {
+  if (cta_slot) {
+    Cta& cta = ctas_[*cta_slot];
     cta.landed = std::max(cta.landed, when);
     if (cta.stage == CtaStage::exit_asked) {
       tell_drained(cta, when);
-    } else if (cta.killed() && memory_.flights.of_cta(cta_slot) == 0) {
+    } else if (cta.killed() && memory_.flights.of_cta(*cta_slot) == 0) {
       check_end(cta, when);
     }
   }

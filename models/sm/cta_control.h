@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/packet_port.h"
 #include "protocol/gpm_mpc_sm.h"
@@ -82,7 +83,7 @@ class CtaControl final : private SmUnit,
   void kill(std::uint32_t cta_slot);
   // Requests of it are in flight, or their answers are: those are known ahead of their arrival.
   bool in_flight(const Cta& cta) const;
-  void dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) override;
+  void dsmem_answered(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot, Cycle when) override;
   void reset();
 
  private:

@@ -138,7 +138,7 @@ void CtaSwap::detach(Cta& cta) {
 }
 
 void CtaSwap::transfer_changed(std::uint32_t transfer) {
-  Cta& cta = ctas_[peers_.transfers[transfer].cta];
+  Cta& cta = ctas_[*peers_.transfers[transfer].cta];
   const State state = save_of(cta).state;
   if (state == State::saving || state == State::claiming) return save_changed(cta);
   restore_changed(cta);

@@ -20,6 +20,9 @@
 
 namespace heddle::sm {
 
+class ClusterTables;
+class SmOccupancy;
+
 // The named barriers of one CTA.
 
 // A barrier opens when as many warps have arrived as its count says, or, without a count, all warps of the CTA that
@@ -212,9 +215,6 @@ inline std::uint64_t draw_cycles(const arch::CtaDuration& duration, std::uint64_
 }
 
 // The share of an SM's memory that its CTAs have: their windows of shared memory, and what is left for the L1 (CGA-09).
-class ClusterTables;
-class SmOccupancy;
-
 class CtaMemory {
  public:
   struct Peers {

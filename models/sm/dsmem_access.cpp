@@ -198,16 +198,17 @@ void fill_dsmem(MemoryRequest& request, const Operation& operation, const LineAc
   }
 }
 
-DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, MemoryRequest& request) {
+DsmemResult serve_dsmem(SharedMemory& memory, std::optional<std::uint32_t> place, MemoryRequest& request) {
   DsmemResult result;
   const std::uint64_t begin = request.get_address();
   const std::uint64_t line = arch::line_of(begin);
   MemoryExtension& extension = request.extension;
   result.offset = static_cast<std::uint32_t>(begin);
-  if (window == kNoWindow) {
+  if (!place) {
     result.status = DsmemStatus::cta_not_present;
     return result;
   }
+  const std::uint32_t window = *place;
   if (!memory.contains(window, begin, request.get_data_length())) {
     result.status = DsmemStatus::out_of_range;
     result.offset = std::max(result.offset, memory.size(window));
@@ -245,15 +246,15 @@ DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, MemoryReques
       signal(memory, window, line, extension, result);
   }
   if (!extension.bulk.any()) return result;
-  const std::uint32_t barrier = extension.bulk.get().barrier;
-  if (barrier != arch::kNoBarrier) complete(memory, window, barrier, request.get_data_length(), result);
+  const std::optional<std::uint32_t> barrier = extension.bulk.get().barrier;
+  if (barrier) complete(memory, window, *barrier, request.get_data_length(), result);
   return result;
 }
 
-void tell_changes(WindowListener& listener, std::uint32_t window, const MemoryRequest& request,
+void tell_changes(WindowListener& listener, std::optional<std::uint32_t> window, const MemoryRequest& request,
                   const DsmemResult& result, Cycle done) {
-  if (result.changes) listener.window_changed(window, static_cast<std::uint32_t>(request.get_address()), done);
-  if (result.completes) listener.window_changed(window, result.barrier, done);
+  if (result.changes) listener.window_changed(*window, static_cast<std::uint32_t>(request.get_address()), done);
+  if (result.completes) listener.window_changed(*window, result.barrier, done);
 }
 
 }  // namespace heddle::sm

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "arch/address_map.h"
 #include "arch/warp_program.h"
@@ -37,11 +38,10 @@ struct DsmemResult {
   std::uint32_t barrier = 0;
 };
 
-// Does it. `window` may be kNoWindow: nobody is there. What fails changes nothing, but mbarrier operations of lanes
+// Does it. `place`: the window; none: nobody is there. What fails changes nothing, but mbarrier operations of lanes
 // before the first that is wrong. A payload with a bulk() is a send of the TMAU: its mbarrier gets the bytes once they
 // are written, and if it does not take them, they are there all the same.
-constexpr std::uint32_t kNoWindow = ~std::uint32_t{0};
-DsmemResult serve_dsmem(SharedMemory& memory, std::uint32_t window, protocol::MemoryRequest& request);
+DsmemResult serve_dsmem(SharedMemory& memory, std::optional<std::uint32_t> place, protocol::MemoryRequest& request);
 
 class WindowListener {
  public:
@@ -54,7 +54,7 @@ class WindowListener {
 };
 
 // Who waits for an mbarrier of that window looks again.
-void tell_changes(WindowListener& listener, std::uint32_t window, const protocol::MemoryRequest& request,
+void tell_changes(WindowListener& listener, std::optional<std::uint32_t> window, const protocol::MemoryRequest& request,
                   const DsmemResult& result, Cycle done);
 
 }  // namespace heddle::sm

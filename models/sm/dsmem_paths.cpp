@@ -22,7 +22,7 @@ void DsmemFlights::reset() {
 }
 
 DsmemClient::DsmemClient(Timebase& time, const MemoryParams& params, const SmContext& place, SharedMemory& shared,
-                         const ClusterTables& tables, MemoryPort& port, RequestGate& gate, FenceTracker& fences,
+                         const ClusterTables& tables, IssuePort& port, RequestGate& gate, FenceTracker& fences,
                          AccessTable& accesses, DsmemFlights& flights, SmStats& stats, const Links& links)
     : time_(time),
       params_(params),
@@ -79,8 +79,8 @@ MemoryResult DsmemClient::access(const Operation& operation, std::uint32_t warp,
   const bool lost = access.failed();
   const bool over = accesses_.close(index);
   if (posted) return {ready, 0, false, false};
-  if (!over) return {kNeverReady, 0, true, false};
-  if (lost) return {kNeverReady, ready, true, true};
+  if (!over) return {kNever, 0, true, false};
+  if (lost) return {kNever, ready, true, true};
   return {ready, 0, false, false};
 }
 
@@ -93,7 +93,8 @@ Cycle DsmemClient::ask_own(std::uint32_t access, const LineAccess& line, const C
   packet.rank = target.rank;
   packet.sequence = target.sequence;
   const bool alone = !target.cga_id;
-  const std::uint32_t window = alone ? accesses_[access].cta : tables_.match(*packet.cga_id, packet.rank);
+  const std::optional<std::uint32_t> window =
+      alone ? std::optional(accesses_[access].cta) : tables_.match(*packet.cga_id, packet.rank);
   const DsmemResult result = serve_dsmem(shared_, window, request);
   packet.status = result.status;
   packet.offset = result.offset;
@@ -102,7 +103,7 @@ Cycle DsmemClient::ask_own(std::uint32_t access, const LineAccess& line, const C
   if (result.cycles > 1) done = port_.take_past_queue(begin, result.cycles - 1) + result.cycles - 2;
   stats_.shared_wavefronts.add(result.cycles);
   if (result.changes) {
-    links_.windows.window_changed(window, static_cast<std::uint32_t>(request.get_address()), done);
+    links_.windows.window_changed(*window, static_cast<std::uint32_t>(request.get_address()), done);
   }
   const Cycle ready = done + params_.cluster_latency + params_.shared_latency;
   answer(accesses_[access], line.lanes, line.sectors, packet, ready);
@@ -155,9 +156,9 @@ void DsmemClient::on_reply(const DsmemPacket& packet, Cycle arrival) {
   HEDDLE_CHECK(packet.to_sm == place_.in_gpc, "a DSMEM reply came to an SM that did not ask");
   tables_.check(*packet.cga_id, packet.sequence);
   if (packet.request->extension.bulk.any()) {
-    flights_.end(*packet.cga_id, kNoCta);
+    flights_.end(*packet.cga_id, std::nullopt);
     sender_->send_answered(packet, arrival);
-    links_.listener.dsmem_answered(*packet.cga_id, kNoCta, arrival);
+    links_.listener.dsmem_answered(*packet.cga_id, std::nullopt, arrival);
     return gate_.consider_opening(arrival);
   }
   const std::uint32_t index = packet.request->extension.entry;
@@ -169,7 +170,7 @@ void DsmemClient::on_reply(const DsmemPacket& packet, Cycle arrival) {
   fences_.end(open.epoch, arrival);
   const Transaction transaction = accesses_.transaction(open.transaction);
   Access& access = accesses_.access_of(transaction);
-  const std::uint32_t cta = access.orphan() ? kNoCta : access.cta;
+  const std::optional<std::uint32_t> cta = access.orphan() ? std::nullopt : std::optional(access.cta);
   flights_.end(*packet.cga_id, cta);
   answer(access, transaction.lanes, transaction.sectors, packet, arrival);
   accesses_.transaction_ended(open.transaction, transaction.sectors, arrival);
@@ -224,7 +225,7 @@ void DsmemServer::on_request(const DsmemPacket& packet, std::uint32_t) {
   HEDDLE_CHECK(packet.to_sm == place_.in_gpc, "a DSMEM request came to an SM that it was not for");
   tables_.check(*packet.cga_id, packet.sequence);
   protocol::MemoryRequest& request = *packet.request;
-  const std::uint32_t window = tables_.match(*packet.cga_id, packet.rank);
+  const std::optional<std::uint32_t> window = tables_.match(*packet.cga_id, packet.rank);
   const DsmemResult result = serve_dsmem(shared_, window, request);
   const Cycle done = port_.take_past_queue(time_.now(), result.cycles) + result.cycles - 1;
   stats_.cluster_served.add();

@@ -34,14 +34,14 @@ class DsmemFlights {
   std::uint32_t of_cta(std::uint32_t cta_slot) const { return of_cta_[cta_slot]; }
   std::uint32_t of_cga(protocol::CgaId cga_id) const { return of_cga_[cga_id]; }  // sends of the TMAU among them
   std::uint64_t all() const;
-  // `cta_slot`: kNoCta for a send, and for an access whose CTA has gone.
-  void begin(protocol::CgaId cga_id, std::uint32_t cta_slot) {
+  // `cta_slot`: none for a send, and for an access whose CTA has gone.
+  void begin(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot) {
     ++of_cga_[cga_id];
-    if (cta_slot != kNoCta) ++of_cta_[cta_slot];
+    if (cta_slot) ++of_cta_[*cta_slot];
   }
-  void end(protocol::CgaId cga_id, std::uint32_t cta_slot) {
+  void end(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot) {
     --of_cga_[cga_id];
-    if (cta_slot != kNoCta) --of_cta_[cta_slot];
+    if (cta_slot) --of_cta_[*cta_slot];
   }
   void abandon(std::uint32_t cta_slot) { of_cta_[cta_slot] = 0; }
   void reset();
@@ -79,8 +79,8 @@ class DsmemErrorListener {
 
 class DsmemListener {
  public:
-  // A request of the CGA has been answered: DsmemFlights says so. `cta_slot`: kNoCta if the CTA has gone.
-  virtual void dsmem_answered(protocol::CgaId cga_id, std::uint32_t cta_slot, Cycle when) = 0;
+  // A request of the CGA has been answered: DsmemFlights says so. `cta_slot`: none if the CTA has gone.
+  virtual void dsmem_answered(protocol::CgaId cga_id, std::optional<std::uint32_t> cta_slot, Cycle when) = 0;
 
  protected:
   ~DsmemListener() = default;
@@ -104,7 +104,7 @@ class DsmemClient {
     WindowListener& windows;
   };
   DsmemClient(Timebase& time, const MemoryParams& params, const SmContext& place, SharedMemory& shared,
-              const ClusterTables& tables, MemoryPort& port, RequestGate& gate, FenceTracker& fences,
+              const ClusterTables& tables, IssuePort& port, RequestGate& gate, FenceTracker& fences,
               AccessTable& accesses, DsmemFlights& flights, SmStats& stats, const Links& links);
   ~DsmemClient();
   void serve(DsmemSender& sender) { sender_ = &sender; }
@@ -151,7 +151,7 @@ class DsmemClient {
   const SmContext& place_;
   SharedMemory& shared_;
   const ClusterTables& tables_;
-  MemoryPort& port_;
+  IssuePort& port_;
   RequestGate& gate_;
   FenceTracker& fences_;
   AccessTable& accesses_;
@@ -166,7 +166,6 @@ class DsmemClient {
 };
 
 // Accesses of other SMs to shared memory here (CGA-06, CGA-08).
-
 class DsmemServer {
  public:
   struct Links {
@@ -175,7 +174,7 @@ class DsmemServer {
     WindowListener& windows;
   };
   DsmemServer(Timebase& time, const MemoryParams& params, const SmContext& place, SharedMemory& shared,
-              const ClusterTables& tables, MemoryPort& port, SmStats& stats, const Links& links)
+              const ClusterTables& tables, IssuePort& port, SmStats& stats, const Links& links)
       : time_(time),
         shared_latency_(params.shared_latency),
         place_(place),
@@ -207,7 +206,7 @@ class DsmemServer {
   const SmContext& place_;
   SharedMemory& shared_;
   const ClusterTables& tables_;
-  MemoryPort& port_;
+  IssuePort& port_;
   SmStats& stats_;
   Links links_;
   std::deque<Waiting> waiting_;

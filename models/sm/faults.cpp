@@ -102,7 +102,7 @@ void Faults::stop_later(const arch::FaultRecord& record, std::uint32_t cta_slot)
 
 void Faults::add(Failure failure) {
   const Cycle when = std::max(static_cast<Cycle>(failure.record.cycle), now());
-  if (failure.cta != kNoCta) ++ctas_[failure.cta].open;
+  if (failure.cta) ++ctas_[*failure.cta].open;
   const std::uint32_t index = failures_.take();
   failures_[index] = std::move(failure);
   time_.schedule(when, *this, 0, index);
@@ -115,12 +115,12 @@ void Faults::on_event(std::uint32_t, std::uint64_t argument) {
   }
   const Failure failure = std::move(failures_[index]);
   failures_.give_back(index);
-  if (failure.cta == kNoCta) return trap(failure);
-  Cta& cta = ctas_[failure.cta];
+  if (!failure.cta) return trap(failure);
+  Cta& cta = ctas_[*failure.cta];
   HEDDLE_CHECK(cta.here() && cta.open > 0, "a CTA ended before its failure");
   --cta.open;
   if (cta.killed() || aborted(cta.operation)) return control_.check_end(cta, now());
-  stop(failure.record, failure.cta);
+  stop(failure.record, *failure.cta);
 }
 
 void Faults::access_failed(const Access& access, arch::OpCode code, std::uint32_t lane, std::uint64_t address,
@@ -181,7 +181,6 @@ void Faults::orphan(std::uint32_t cta_slot) {
 void Faults::orphan_failed(const ClusterError& error, Cycle when) {
   if (cgas_.all().empty()) return stats_.dropped_errors.add();
   Failure failure;
-  failure.cta = kNoCta;
   failure.cga_id = *error.cga_id;
   failure.sequence = error.sequence;
   arch::FaultRecord& record = failure.record;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "common/index_pool.h"
@@ -46,8 +47,8 @@ class Faults final : private SmUnit, public DsmemErrorListener, private EventHan
  private:
   // An error whose fault has not arrived yet.
   struct Failure {
-    std::uint32_t cta = 0;   // kNoCta: it has gone
-    protocol::CgaId cga_id;  // then
+    std::optional<std::uint32_t> cta;  // none: it has gone
+    protocol::CgaId cga_id;            // then
     std::uint64_t sequence = 0;
     arch::FaultRecord record;
   };

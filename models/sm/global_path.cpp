@@ -83,7 +83,7 @@ AccessFailure failure_of(const protocol::MemoryRequest& request) {
 }  // namespace
 
 GlobalPath::GlobalPath(const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps,
-                       SharedMemory& shared, L1Cache& l1, MemoryPort& port, AccessTable& accesses, L2Port& l2,
+                       SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2,
                        SmStats& stats)
     : params_(params),
       warps_(warps),

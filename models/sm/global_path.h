@@ -18,7 +18,7 @@ namespace heddle::sm {
 class GlobalPath final : public L2Client {
  public:
   GlobalPath(const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps, SharedMemory& shared,
-             L1Cache& l1, MemoryPort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
+             L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
 
   // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for. Accesses
   // to the machine's own structures are strong and physical: their addresses are not translated, whatever the
@@ -60,7 +60,7 @@ class GlobalPath final : public L2Client {
   std::vector<Warp>& warps_;
   SharedMemory& shared_;
   L1Cache& l1_;
-  MemoryPort& port_;
+  IssuePort& port_;
   AccessTable& accesses_;
   L2Port& l2_;
   SmStats& stats_;

@@ -77,8 +77,8 @@ void L1Cache::begin_stamps() {
 void L1Cache::reset() {
   invalidate_all();
   entries_used_ = 0;
-  waiters_.clear();
-  free_waiter_ = kNone;
+  targets_.clear();
+  free_target_ = kNone;
   std::fill(buckets_.begin(), buckets_.end(), kNone);
   free_entry_ = 0;
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
@@ -148,18 +148,18 @@ std::uint32_t L1Cache::release(std::uint32_t entry) {
 }
 
 void L1Cache::wait(Entry& entry, std::uint32_t waiter, std::uint8_t sectors) {
-  std::uint32_t node = free_waiter_;
+  std::uint32_t node = free_target_;
   if (node == kNone) {
-    node = static_cast<std::uint32_t>(waiters_.size());
-    waiters_.emplace_back();
+    node = static_cast<std::uint32_t>(targets_.size());
+    targets_.emplace_back();
   } else {
-    free_waiter_ = waiters_[node].next;
+    free_target_ = targets_[node].next;
   }
-  waiters_[node] = {waiter, kNone, sectors};
+  targets_[node] = {waiter, kNone, sectors};
   if (entry.first == kNone) {
     entry.first = node;
   } else {
-    waiters_[entry.last].next = node;
+    targets_[entry.last].next = node;
   }
   entry.last = node;
 }

@@ -96,7 +96,8 @@ class L1Cache {
     std::uint8_t sectors = 0;  // requested; 0: the entry is free
     std::uint8_t live = 0;     // of these, what may be kept and merged with
   };
-  struct Waiter {
+  // A load that waits for a line that is under way.
+  struct MshrTarget {
     std::uint32_t id = 0;
     std::uint32_t next = kNone;
     std::uint8_t sectors = 0;
@@ -106,11 +107,11 @@ class L1Cache {
   void finish(std::uint32_t entry, Served& served) {
     std::uint32_t node = release(entry);
     while (node != kNone) {
-      const Waiter waiter = waiters_[node];
-      waiters_[node].next = free_waiter_;
-      free_waiter_ = node;
-      served(waiter.id, waiter.sectors);
-      node = waiter.next;
+      const MshrTarget target = targets_[node];
+      targets_[node].next = free_target_;
+      free_target_ = node;
+      served(target.id, target.sectors);
+      node = target.next;
     }
   }
 
@@ -144,9 +145,9 @@ class L1Cache {
   BigVector<std::uint8_t> bytes_;  // of the tags' lines
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> buckets_;  // of entries, by line
-  std::vector<Waiter> waiters_;         // grows to what was ever needed
+  std::vector<MshrTarget> targets_;     // grows to what was ever needed
   std::uint32_t free_entry_ = kNone;
-  std::uint32_t free_waiter_ = kNone;
+  std::uint32_t free_target_ = kNone;
   std::uint32_t entries_used_ = 0;
 };
 

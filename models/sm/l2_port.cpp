@@ -196,7 +196,7 @@ std::uint32_t TransferUnit::begin(std::uint32_t cta_slot, ContextTransfer steps,
   transfer.begin = transfer.not_before = std::max(when, now());
   if (warps_.size() <= first_slot_ + index) warps_.resize(first_slot_ + index + 1);
   Warp& warp = warps_[first_slot_ + index];
-  warp.cta = kNoCta;
+  warp.cta = params_.limits.ctas;  // none: behind those of CTAs
   warp.state.registers.resize(std::size_t{ContextTransfer::kWindow} * kFlightRegisters * kWarpLanes);
   time_.schedule(transfer.begin, *this, kGoesOn, index);
   return index;
@@ -214,14 +214,14 @@ void TransferUnit::go_on(std::uint32_t index) {
   while (transfers_[index].steps) {
     Transfer& transfer = transfers_[index];
     if (transfer.steps->over()) {
-      HEDDLE_CHECK(transfer.cta == kNoCta, "a CTA does not know that its way to memory is over");
+      HEDDLE_CHECK(!transfer.cta, "a CTA does not know that its way to memory is over");
       transfer.steps.reset();
       transfers_.give_back(index);
       return;
     }
     if (!transfer.steps->wants()) return;
     const Cycle from = std::max(peers_.gate.free(), transfer.not_before);
-    if (from == kNeverReady) {
+    if (from == kNever) {
       transfer.waits = true;
       return;
     }
@@ -287,12 +287,12 @@ void TransferUnit::answered(std::uint32_t index, std::uint32_t number) {
     transfer.steps->answer(flight.access, old, bytes.data());
   }
   if (transfer.steps->again()) transfer.not_before = now() + memory_.retry;
-  if (transfer.cta != kNoCta) peers_.listener.transfer_changed(index);
+  if (transfer.cta) peers_.listener.transfer_changed(index);
   go_on(index);
 }
 
 void TransferUnit::detach(std::uint32_t index) {
-  transfers_[index].cta = kNoCta;
+  transfers_[index].cta.reset();
   time_.schedule(now(), *this, kGoesOn, index);
 }
 

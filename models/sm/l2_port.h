@@ -22,14 +22,16 @@
 
 namespace heddle::sm {
 
+class GlobalPath;
+
 // When the load-store unit of an SM takes instructions, and when it serves them: a queue in front of one port (SM-03),
 // and a limit to the requests that are open.
 
 // The port gives 128 bytes per cycle: a line of the L1, or a wavefront of shared memory. Instructions are served in
 // the order of their issue, so their times are known then, and nothing has to be stepped.
-class MemoryPort {
+class IssuePort {
  public:
-  explicit MemoryPort(std::uint32_t queue) : begins_(queue) {}
+  explicit IssuePort(std::uint32_t queue) : begins_(queue) {}
 
   // The first cycle in which an instruction can issue: when the queue has a place.
   Cycle free() const { return begins_[next_]; }
@@ -70,11 +72,11 @@ class GateListener {
 // Closed while too many requests are open, or wait to be sent: those to the L2 and those to other SMs together.
 class RequestGate {
  public:
-  RequestGate(const MemoryPort& port, const MemoryParams& params)
+  RequestGate(const IssuePort& port, const MemoryParams& params)
       : port_(port), most_open_(params.requests), most_queued_(params.request_queue) {}
 
-  // The first cycle in which an instruction can issue; kNeverReady while the gate is closed.
-  Cycle free() const { return closed() ? kNeverReady : port_.free(); }
+  // The first cycle in which an instruction can issue; kNever while the gate is closed.
+  Cycle free() const { return closed() ? kNever : port_.free(); }
   bool closed() const { return open_ >= most_open_ || queued_ >= most_queued_; }
   std::size_t open() const { return open_; }
 
@@ -98,7 +100,7 @@ class RequestGate {
   }
 
  private:
-  const MemoryPort& port_;
+  const IssuePort& port_;
   const std::size_t most_open_;
   const std::size_t most_queued_;
   std::size_t open_ = 0;
@@ -200,10 +202,6 @@ class L2Port {
   bool sending_ = false;
 };
 
-// The accesses that context transfers of CTAs take (TSK-12): made by warps behind those of CTAs, one for each transfer,
-// which never issue and have nothing but registers for what comes.
-class GlobalPath;
-
 // A transfer goes on without its CTA if that cannot wait for it.
 struct Transfer {
   struct Flight {
@@ -212,7 +210,7 @@ struct Transfer {
     ContextTransfer::Access access;
   };
   std::optional<ContextTransfer> steps;  // none: the place is free
-  std::uint32_t cta = 0;                 // slot; kNoCta
+  std::optional<std::uint32_t> cta;      // slot; none: it goes on alone
   bool waits = false;                    // for the load-store unit
   Cycle begin = 0;
   Cycle not_before = 0;  // of the next access
@@ -228,6 +226,8 @@ class TransferListener {
   ~TransferListener() = default;
 };
 
+// The accesses that context transfers of CTAs take (TSK-12): made by warps behind those of CTAs, one for each transfer,
+// which never issue and have nothing but registers for what comes.
 class TransferUnit final : private SmUnit, public AccessClient, public GateListener, private EventHandler {
  public:
   struct Peers {

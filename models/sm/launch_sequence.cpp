@@ -19,12 +19,6 @@ using arch::OpCode;
 
 constexpr std::uint64_t kMaxStream = 0xFFFF;  // that a TMD can name
 
-// The lane of the launch or entry with that index.
-std::uint32_t lane_of(std::uint64_t lanes, std::uint32_t index) {
-  for (; index > 0; --index) lanes = bits::without_lowest(lanes);
-  return bits::lowest(lanes);
-}
-
 std::uint64_t pair_of(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 
 std::uint32_t flags_of(const ChildLaunch& child, std::uint32_t tmdqs) {
@@ -114,7 +108,7 @@ bool LaunchSequence::check_launches(LaunchRun& run, const Cta& cta) const {
     const bool unknown =
         child.mode == LaunchMode::stream && (child.stream > cta.context.streams || child.stream > kMaxStream);
     if (!deep && !empty && !unknown) continue;
-    run.lane = lane_of(run.lanes, i);
+    run.lane = bits::nth(run.lanes, i);
     run.fault = deep ? FaultKind::nesting : FaultKind::child;
     run.fault_address = child.kernel;
     return false;
@@ -123,14 +117,14 @@ bool LaunchSequence::check_launches(LaunchRun& run, const Cta& cta) const {
 }
 
 LaunchNext LaunchSequence::take_task(LaunchRun& run, Cycle when) const {
-  run.lane = lane_of(run.lanes, run.index);
+  run.lane = bits::nth(run.lanes, run.index);
   run.steps = arch::TakeSteps(memory_.tasks);
   return LaunchNext::to(LaunchStage::take_task, when);
 }
 
 LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, Cycle next) {
   if (run.code == OpCode::queue_append) {
-    run.lane = lane_of(run.lanes, run.index);
+    run.lane = bits::nth(run.lanes, run.index);
     const std::uint64_t queue = run.entries[run.index].queue;
     if (!aligned(queue)) return LaunchNext::wrong(FaultKind::misaligned, queue);
     run.steps = arch::AppendSteps(queue);

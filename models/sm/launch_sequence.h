@@ -19,6 +19,9 @@
 
 namespace heddle::sm {
 
+class Faults;
+class GlobalPath;
+
 constexpr std::uint16_t kLaunchRegisters = 2;  // behind those of the program: for what steps find in memory
 
 enum class LaunchStage : std::uint8_t {
@@ -168,9 +171,6 @@ class LaunchSequence {
 
 // The entries of queue tasks: a CTA that has worked on one gives it back at its end, to the appender of a later ticket
 // (TSK-05).
-class Faults;
-class GlobalPath;
-
 class QueueTurns final : private SmUnit, public AccessClient, private EventHandler {
  public:
   struct Peers {

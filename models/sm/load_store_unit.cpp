@@ -200,7 +200,7 @@ IssueResult LoadStoreUnit::wait_for_copies(std::uint32_t slot, std::uint32_t gro
   warp.wait = WarpWait::copies;
   warp.since = next;
   warp.groups_wanted = groups;
-  if (ready != kNeverReady) peers_.scheduler.resume(slot, ready);
+  if (ready != kNever) peers_.scheduler.resume(slot, ready);
   return IssueResult::blocks();
 }
 
@@ -231,7 +231,7 @@ void LoadStoreUnit::access_ended(const Access& access, Cycle when) {
     peers_.scheduler.resume(access.warp, ready);
   } else if (warp.wait == WarpWait::copies) {
     const Cycle all = warp.copies.ready(warp.groups_wanted, now());
-    if (all != kNeverReady) peers_.scheduler.resume(access.warp, all);
+    if (all != kNever) peers_.scheduler.resume(access.warp, all);
   } else if (warp.wait == WarpWait::registers) {
     peers_.scheduler.prepare(access.warp, warp.since, stats_.stall_memory);
   }

@@ -16,6 +16,7 @@
 namespace heddle::sm {
 
 class ClusterTables;
+class DeviceLaunchUnit;
 class DsmemClient;
 class Faults;
 class FenceUnit;
@@ -28,7 +29,7 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClien
   struct Paths {
     SharedMemory& shared;
     L1Cache& l1;
-    MemoryPort& port;
+    IssuePort& port;
     GlobalPath& global;
     DsmemClient& dsmem;
     ClusterTables& tables;
@@ -70,10 +71,6 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClien
 };
 
 // Releases and fences: warps that wait until earlier requests of the SM have been answered (MEM-06).
-class DeviceLaunchUnit;
-class GlobalPath;
-class WarpScheduler;
-
 class FenceUnit final : private SmUnit,
                         public IssueUnit,
                         public ReleaseQueue,

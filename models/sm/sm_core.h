@@ -68,7 +68,7 @@ struct MemoryPaths {
   ClusterTables tables;
   SharedMemory shared;
   L1Cache l1;
-  MemoryPort port;
+  IssuePort port;
   RequestGate gate;
   FenceTracker fences;
   AccessTable accesses;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/warp_program.h"
+#include "common/bits.h"
 #include "common/cycle.h"
 #include "sm/sm_params.h"
 
@@ -17,7 +18,6 @@ namespace heddle::sm {
 // takes the next instruction is told from outside.
 class SubPartition {
  public:
-  static constexpr Cycle kNever = ~Cycle{0};
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
   SubPartition(WarpPolicy policy, std::uint32_t slots);
@@ -66,9 +66,7 @@ class SubPartition {
   template <class Visit>
   void for_each_pending(Visit&& visit) const {
     for (std::uint32_t word = 0; word < pending_.size(); ++word) {
-      for (std::uint64_t rest = pending_[word]; rest != 0; rest &= rest - 1) {
-        visit(word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(rest)));
-      }
+      bits::for_each(pending_[word], [&](std::uint32_t bit) { visit(word * 64 + bit); });
     }
   }
   bool better(std::uint32_t slot, std::uint32_t best) const;
@@ -95,8 +93,6 @@ class SubPartition {
 };
 
 // When the registers of one warp hold their values: what the next operation has to wait for.
-constexpr Cycle kNeverReady = ~Cycle{0};
-
 class Scoreboard {
  public:
   // For a warp that begins: all registers hold values.
@@ -106,12 +102,12 @@ class Scoreboard {
     under_way_ = 0;
   }
 
-  // The registers are written by something that ends at `ready`, or at a time that is not known yet (kNeverReady).
+  // The registers are written by something that ends at `ready`, or at a time that is not known yet (kNever).
   void write(arch::RegisterRange range, Cycle ready) { set(range, ready, false); }
   // The same for accumulators of a matrix multiply: a later one adds to them without waiting.
   void accumulate(arch::RegisterRange range, Cycle ready) { set(range, ready, true); }
 
-  // The cycle from which the operation finds all its registers; kNeverReady while a time is not known. Written
+  // The cycle from which the operation finds all its registers; kNever while a time is not known. Written
   // registers count as well: a late write must not overtake a later one.
   Cycle ready(const arch::Demand& demand, Cycle now) const {
     if (under_way_ == 0 && latest_ <= now) return now;
@@ -151,10 +147,10 @@ class Scoreboard {
                  "a program names a register that it did not ask for");
     for (std::uint32_t i = 0; i < range.count; ++i) {
       Entry& entry = entries_[range.first + i];
-      if (entry.ready == kNeverReady) --under_way_;
+      if (entry.ready == kNever) --under_way_;
       entry = {ready, accumulator};
     }
-    if (ready == kNeverReady) {
+    if (ready == kNever) {
       under_way_ += range.count;
     } else {
       latest_ = std::max(latest_, ready);

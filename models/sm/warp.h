@@ -89,7 +89,6 @@ class FenceTracker {
 };
 
 constexpr std::uint32_t kSubPartitions = 4;
-constexpr std::uint32_t kNoCta = ~std::uint32_t{0};  // in place of a CTA slot
 
 // Why a warp does not issue.
 enum class WarpWait : std::uint8_t {
@@ -133,12 +132,12 @@ class WarpGroups {
     retire(now);
     groups_.emplace_back();
   }
-  // When at most `groups` of those that were committed are open; kNeverReady if something in them has no time yet.
+  // When at most `groups` of those that were committed are open; kNever if something in them has no time yet.
   Cycle ready(std::uint32_t groups, Cycle now) {
     retire(now);
     Cycle ready = now;
     for (std::size_t i = 0; i + 1 + groups < groups_.size(); ++i) {
-      if (groups_[i].open > 0) return kNeverReady;
+      if (groups_[i].open > 0) return kNever;
       ready = std::max(ready, groups_[i].ready);
     }
     return ready;

@@ -25,15 +25,15 @@ WarpScheduler::WarpScheduler(const UnitContext& context, const RequestGate& gate
       supervisor_(ctas),
       sub_partitions_(kSubPartitions,
                       SubPartition(context.params.issue.policy, slots_per_sub_partition(context.params))) {
-  due_.fill(kNeverReady);
+  due_.fill(kNever);
 }
 
 std::uint32_t WarpScheduler::slots() const { return slots_per_sub_partition(params_) * kSubPartitions; }
 
 void WarpScheduler::reset() {
   for (SubPartition& sub_partition : sub_partitions_) sub_partition.reset();
-  due_.fill(kNeverReady);
-  armed_ = kNeverReady;
+  due_.fill(kNever);
+  armed_ = kNever;
   issuing_ = false;
 }
 
@@ -72,7 +72,7 @@ void WarpScheduler::on_event(std::uint32_t, std::uint64_t) {
 
 // One instruction of each sub-partition that can issue. The first turn goes round, as all share the load-store unit.
 void WarpScheduler::issue_all() {
-  armed_ = kNeverReady;
+  armed_ = kNever;
   issuing_ = true;
   const Cycle cycle = now();
   for (std::uint32_t i = 0; i < kSubPartitions; ++i) {
@@ -106,7 +106,7 @@ void WarpScheduler::wake(std::uint32_t slot) {
 void WarpScheduler::gate_opened(Cycle when) {
   for (std::uint32_t p = 0; p < kSubPartitions; ++p) {
     const Cycle next = sub_partitions_[p].next(gate_.free());
-    if (next != kNeverReady) due_[p] = std::min(due_[p], std::max(next, when));
+    if (next != kNever) due_[p] = std::min(due_[p], std::max(next, when));
   }
   rearm();
 }
@@ -120,7 +120,7 @@ void WarpScheduler::prepare(std::uint32_t slot, Cycle from, Counter& stall) {
   warp.accumulators = demand.accumulators;
   warp.since = from;
   const Cycle ready = warp.scoreboard.ready(demand, from);
-  if (ready == kNeverReady) {
+  if (ready == kNever) {
     warp.wait = WarpWait::registers;
     sub_partition_of(slot).block(slot / kSubPartitions);
     return;

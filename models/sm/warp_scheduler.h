@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <vector>
 
 #include "arch/operation_table.h"
@@ -23,15 +22,11 @@ class DeviceLaunchUnit;
 class WarpScheduler final : private SmUnit, private EventHandler, public GateListener {
  public:
   struct Units {
-    std::array<IssueUnit*, std::size(arch::kOperations)> by_code{};
+    std::array<IssueUnit*, arch::kExecutors> by_executor{};
     Alu* alu = nullptr;
     DeviceLaunchUnit* launches = nullptr;
 
-    void add(arch::Executor executor, IssueUnit& unit) {
-      for (const arch::OperationRow& row : arch::kOperations) {
-        if (row.executor == executor) by_code[static_cast<std::size_t>(row.code)] = &unit;
-      }
-    }
+    void add(arch::Executor executor, IssueUnit& unit) { by_executor[static_cast<std::size_t>(executor)] = &unit; }
   };
   WarpScheduler(const UnitContext& context, const RequestGate& gate, CtaSupervisor& ctas);
   void connect(const Units& units) { units_ = units; }
@@ -85,7 +80,9 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
     sub_partition.block(slot / kSubPartitions);
   }
   void settle(std::uint32_t slot, arch::OpCode code, const IssueResult& result);
-  IssueUnit& unit_of(arch::OpCode code) { return *units_.by_code[static_cast<std::size_t>(code)]; }
+  IssueUnit& unit_of(arch::OpCode code) {
+    return *units_.by_executor[static_cast<std::size_t>(arch::row_of(code).executor)];
+  }
   void wake(std::uint32_t slot);
   void arm();
   SubPartition& sub_partition_of(std::uint32_t slot) { return sub_partitions_[slot % kSubPartitions]; }
@@ -95,7 +92,7 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
   Units units_;
   std::vector<SubPartition> sub_partitions_;
   std::array<Cycle, kSubPartitions> due_{};  // when a sub-partition may issue next
-  Cycle armed_ = kNeverReady;                // cycle of the one event that counts
+  Cycle armed_ = kNever;                     // cycle of the one event that counts
   bool issuing_ = false;
   std::uint64_t serial_ = 0;  // of warps: their age
 };

@@ -162,16 +162,16 @@ void ChildLauncher::refuse(Task& task, const std::string& why) {
 void ChildLauncher::failed(const AccessFailed& effect) {
   refused_.insert(effect.record);
   const Task* task = tasks_.of_record(effect.record);
-  fault(task == nullptr ? kNoOperation : task->operation(), 0, effect.record,
+  fault(task == nullptr ? std::nullopt : std::optional(task->operation()), 0, effect.record,
         "memory refused an access to the records of device-side launches");
 }
 
-void ChildLauncher::fault(std::uint32_t operation, std::uint8_t subcontext, std::uint64_t address,
+void ChildLauncher::fault(std::optional<std::uint32_t> operation, std::uint8_t subcontext, std::uint64_t address,
                           const std::string& where) {
   if (!fault_sink_) return;
   arch::FaultRecord record;
   record.kind = arch::FaultKind::child;
-  record.task = operation;
+  record.task = operation.value_or(arch::kNoTask);
   record.operation = arch::OpCode::launch_child;
   record.address = address;
   record.cycle = now();
@@ -218,7 +218,7 @@ void ChildLauncher::restore(const RestoreCta& effect) {
   const Task* origin = tasks_.find(arch::get_32(effect.line, saved::kOperation));
   const std::uint64_t record = arch::get_64(effect.line, saved::kRecord);
   if (origin == nullptr || record == 0 || origin->record() != record) {
-    fault(kNoOperation, 0, effect.area, "the area of a saved CTA does not name its task");
+    fault(std::nullopt, 0, effect.area, "the area of a saved CTA does not name its task");
     return;
   }
   Task task;
@@ -254,7 +254,7 @@ void ChildLauncher::collect_waits(WaitGraph& graph, const QueueTasks& queues) co
   for (const std::uint64_t record : refused_) {
     const std::string what = fmt::format("what lies at 0x{:x}, which memory refused", record);
     if (queues.known(record)) {
-      graph.add(label(queues.operation_of(record).value_or(kNoOperation)), "for", what);
+      graph.add(label(queues.operation_of(record).value_or(arch::kNoTask)), "for", what);
       continue;
     }
     const Task* owner = tasks_.of_record(record);

@@ -83,7 +83,8 @@ class ChildLauncher {
 
   Task make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape);
   void refuse(Task& task, const std::string& why);
-  void fault(std::uint32_t operation, std::uint8_t subcontext, std::uint64_t address, const std::string& where);
+  void fault(std::optional<std::uint32_t> operation, std::uint8_t subcontext, std::uint64_t address,
+             const std::string& where);
   void note_latency(const Task& task);
   std::string label(std::uint32_t operation) const { return observation_.labels.of(operation); }
   Cycle now() const { return timebase_.now(); }

@@ -18,8 +18,6 @@
 
 namespace heddle::task {
 
-constexpr std::uint32_t kNoOperation = ~std::uint32_t{0};
-
 struct Task {
   enum class Origin : std::uint8_t {
     stream,    // a stream of the host
@@ -80,7 +78,6 @@ struct Task {
 
   std::uint32_t operation() const { return packet.operation; }
   std::uint64_t record() const { return packet.record; }
-  bool in_list() const { return state == State::listed || state == State::suspended; }
   // It has been sent, and its run has not ended.
   bool runs() const { return state == State::running || state == State::suspended; }
 };
@@ -102,8 +99,8 @@ class OpenTasks {
   void set_record(Task& task, std::uint64_t record);
   Task* of_record(std::uint64_t record);
   const Task* of_record(std::uint64_t record) const {
-    return const_cast<OpenTasks*>(this)->of_record(record);
-  }  // NOLINT
+    return const_cast<OpenTasks*>(this)->of_record(record);  // NOLINT(*-const-cast): a look-up, which changes nothing
+  }
 
   Task take(std::uint32_t operation);
   void clear();

@@ -170,7 +170,7 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
       records = true;
     }
     if (task.origin == Task::Origin::child) {
-      graph.add("children of " + label(task.launch.parent.value_or(kNoOperation)), "for the end of", name);
+      graph.add("children of " + label(task.launch.parent.value_or(arch::kNoTask)), "for the end of", name);
     }
     if (queues_.held_open(task)) {
       graph.add(name, "for entries, or the close, of", fmt::format("its queue at 0x{:x}", task.queue->address));

@@ -80,7 +80,7 @@ void TaskRows::child(const Task& task, Cycle completed) {
   if (task.start == 0) return;
   sink()->slice(runs, time(start), time(completed), labels.of(task.operation()),
                 {{"operation", task.operation()},
-                 {"parent", launch.parent.value_or(kNoOperation)},
+                 {"parent", launch.parent.value_or(arch::kNoTask)},
                  {"context", static_cast<std::int64_t>(launch.child.context)},
                  {"stream", launch.child.stream},
                  {"tmdq", launch.child.tmdq},

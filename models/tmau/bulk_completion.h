@@ -7,7 +7,7 @@ namespace heddle::tmau {
 
 class BulkCompletion {
  public:
-  BulkCompletion(const UnitContext& unit, LineSender& sender, SmPorts& ports, SharedDelivery& delivery,
+  BulkCompletion(const TmauContext& unit, LineSender& sender, SmPorts& ports, SharedDelivery& delivery,
                  BulkGenerator& generator, BulkReporter& reporter, BulkIntake& intake)
       : unit_(unit),
         sender_(sender),
@@ -32,7 +32,7 @@ class BulkCompletion {
   void copy_on(const protocol::MemoryRequest& request, BulkWork& work, Cycle arrival);
   void complete(BulkWork& work);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   LineSender& sender_;
   SmPorts& ports_;
   SharedDelivery& delivery_;

@@ -15,7 +15,7 @@ bool uses_port(const BulkWork& work) { return work.kind() != arch::BulkKind::sen
 
 }  // namespace
 
-BulkGenerator::BulkGenerator(const UnitContext& unit, SmPorts& ports, LineSender& sender)
+BulkGenerator::BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender& sender)
     : unit_(unit),
       ports_(ports),
       sender_(sender),
@@ -37,7 +37,7 @@ void BulkGenerator::wake(Cycle when) {
 
 void BulkGenerator::on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) {
   if (generate_at_ != unit_.now()) return;  // it was entered again for an earlier cycle
-  generate_at_ = kNotYet;
+  generate_at_ = kNever;
   generate();
 }
 
@@ -61,7 +61,7 @@ void BulkGenerator::generate() {
   bool left = false;
   for (;;) {
     const Turn turn = next_turn();
-    if (turn.when == kNotYet) break;
+    if (turn.when == kNever) break;
     if (turn.when >= unit_.now() + kHorizon) {
       wake(turn.when);
       break;
@@ -71,7 +71,7 @@ void BulkGenerator::generate() {
     left = left || lanes_[turn.sm].size() < before;
   }
   generating_ = false;
-  starved_ = places_.earliest(unit_.now()) == PlaceLimit::kUnknown;
+  starved_ = places_.earliest(unit_.now()) == kNever;
   if (left) unit_.events.place_behind_queue();
 }
 
@@ -87,15 +87,15 @@ BulkGenerator::Turn BulkGenerator::next_turn() const {
   return best;
 }
 
-// The cycle, `from` or later, in which its next line request can leave; kNotYet: not known.
+// The cycle, `from` or later, in which its next line request can leave; kNever: not known.
 Cycle BulkGenerator::possible(const BulkWork& work, Cycle from) const {
-  if (work.earliest == kNotYet) return kNotYet;
+  if (work.earliest == kNever) return kNever;
   Cycle when = std::max(work.earliest, from);
   if (work.lines.done()) return std::max(when, generated_until_);
   when = pace_.earliest(when);
   if (!LineSender::goes_out(work)) return when;
   when = places_.earliest(when);
-  if (uses_port(work) && !ports_.can_send(work.sm)) return kNotYet;
+  if (uses_port(work) && !ports_.can_send(work.sm)) return kNever;
   return when;
 }
 
@@ -143,8 +143,8 @@ void BulkGenerator::count_wait(const BulkWork& work, Cycle when) {
 }
 
 void BulkGenerator::add_waits(const BulkWork& work, WaitGraph& graph) const {
-  if (work.generated() || work.earliest == kNotYet) return;
-  if (places_.earliest(0) == PlaceLimit::kUnknown) {
+  if (work.generated() || work.earliest == kNever) return;
+  if (places_.earliest(0) == kNever) {
     graph.add(unit_.name_of(work), "for an answer to an earlier line request, which waits for", "memory");
   } else if (!ports_.can_send(work.sm)) {
     graph.add(unit_.name_of(work), "for room at",
@@ -155,11 +155,11 @@ void BulkGenerator::add_waits(const BulkWork& work, WaitGraph& graph) const {
 void BulkGenerator::reset() {
   for (Ring<std::uint32_t>& lane : lanes_) lane.clear();
   turns_.reset();
-  turn_owner_ = Arbiter::kNobody;
+  turn_owner_.reset();
   turn_left_ = 0;
   pace_.reset();
   places_.reset();
-  generate_at_ = kNotYet;
+  generate_at_ = kNever;
   generating_ = starved_ = false;
   generated_until_ = 0;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/domain.h"
@@ -17,14 +18,12 @@ namespace heddle::tmau {
 // A limited number of places, each free again from a cycle that is known beforehand (TMA-16). Plain C++.
 class PlaceLimit {
  public:
-  static constexpr Cycle kUnknown = ~Cycle{0};
-
   explicit PlaceLimit(std::uint32_t places) : places_(places), unused_(places) {}
 
-  // The first cycle, `from` or later, in which a place is free; kUnknown: nobody has said when.
+  // The first cycle, `from` or later, in which a place is free; kNever: nobody has said when.
   Cycle earliest(Cycle from) const {
     if (unused_ > 0) return from;
-    return back_.empty() ? kUnknown : std::max(from, back_.front());
+    return back_.empty() ? kNever : std::max(from, back_.front());
   }
   // In a cycle that earliest() allows.
   void take() {
@@ -58,7 +57,7 @@ class LinePlaces {
   explicit LinePlaces(const TmauParams& params)
       : uses_table_(params.tracking == Tracking::table), outstanding_(params.outstanding), table_(params.table) {}
 
-  // The first cycle, `from` or later, in which another line request may be open; PlaceLimit::kUnknown: nobody has said.
+  // The first cycle, `from` or later, in which another line request may be open; kNever: nobody has said.
   Cycle earliest(Cycle from) const {
     const Cycle when = outstanding_.earliest(from);
     return uses_table_ ? std::max(when, table_.earliest(from)) : when;
@@ -86,7 +85,7 @@ class LinePlaces {
 // take turns.
 class BulkGenerator final : private EventHandler {
  public:
-  BulkGenerator(const UnitContext& unit, SmPorts& ports, LineSender& sender);
+  BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender& sender);
 
   // The request is behind those of its SM that have come before. Its generation begins at work.earliest, once that is
   // known: then wake() is called.
@@ -106,8 +105,8 @@ class BulkGenerator final : private EventHandler {
 
  private:
   struct Turn {
-    std::uint32_t sm = Arbiter::kNobody;
-    Cycle when = kNotYet;
+    std::uint32_t sm = 0;  // if `when` comes
+    Cycle when = kNever;
   };
 
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
@@ -119,16 +118,16 @@ class BulkGenerator final : private EventHandler {
   void take_turn(std::uint32_t sm);
   void count_wait(const BulkWork& work, Cycle when);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   SmPorts& ports_;
   LineSender& sender_;
   std::vector<Ring<std::uint32_t>> lanes_;  // by SM of the unit: requests that are lined up
   Arbiter turns_;
-  std::uint32_t turn_owner_ = Arbiter::kNobody;
+  std::optional<std::uint32_t> turn_owner_;  // SM
   std::uint32_t turn_left_ = 0;
   LinkPace pace_;
   LinePlaces places_;
-  Cycle generate_at_ = kNotYet;  // event
+  Cycle generate_at_ = kNever;  // event
   bool generating_ = false;
   bool starved_ = false;       // no place for line requests, and nobody has said when
   Cycle generated_until_ = 0;  // after the last line

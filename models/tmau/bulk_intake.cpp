@@ -69,7 +69,7 @@ void BulkReporter::reset() {
   std::fill(track_ends_.begin(), track_ends_.end(), 0);
 }
 
-BulkIntake::BulkIntake(const UnitContext& unit, const std::vector<CreditSink*>& input, RequestSelector& selector,
+BulkIntake::BulkIntake(const TmauContext& unit, const std::vector<CreditSink*>& input, RequestSelector& selector,
                        SetupUnit& setup, BulkReporter& reporter)
     : unit_(unit), input_(input), selector_(selector), setup_(setup), reporter_(reporter), lanes_(unit.place.sms()) {}
 

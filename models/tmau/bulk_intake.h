@@ -20,7 +20,7 @@ namespace heddle::tmau {
 class BulkReporter {
  public:
   // `done`: link = SM of the unit.
-  BulkReporter(const UnitContext& unit, PacketSender<protocol::BulkDonePacket>& done) : unit_(unit), done_(done) {}
+  BulkReporter(const TmauContext& unit, PacketSender<protocol::BulkDonePacket>& done) : unit_(unit), done_(done) {}
 
   // Its source in shared memory may be overwritten. Told once.
   void tell_read(BulkWork& work);
@@ -33,7 +33,7 @@ class BulkReporter {
  private:
   void draw(const BulkWork& work, Cycle end);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   PacketSender<protocol::BulkDonePacket>& done_;
   Cycle quiet_from_ = 0;
   std::vector<TrackId> tracks_;
@@ -96,7 +96,7 @@ class CompletionTracker {
 class BulkIntake final : private EventHandler {
  public:
   // `input`: by SM of the unit; a credit is a place of its queue.
-  BulkIntake(const UnitContext& unit, const std::vector<CreditSink*>& input, RequestSelector& selector,
+  BulkIntake(const TmauContext& unit, const std::vector<CreditSink*>& input, RequestSelector& selector,
              SetupUnit& setup, BulkReporter& reporter);
 
   void arrive(const protocol::BulkRequestPacket& packet, std::uint32_t sm);
@@ -120,7 +120,7 @@ class BulkIntake final : private EventHandler {
   void begin_drain(BulkWork& work);
   void end_drain(std::uint32_t sm);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   const std::vector<CreditSink*>& input_;
   RequestSelector& selector_;
   SetupUnit& setup_;

@@ -17,8 +17,6 @@
 
 namespace heddle::tmau {
 
-constexpr Cycle kNotYet = ~Cycle{0};
-
 // Why a request does not come to a good end, although it breaks no rule.
 struct BulkFailure {
   enum class Cause : std::uint8_t {
@@ -58,9 +56,9 @@ struct BulkWork {
   bool read_told = false;                          // the SM knows that its source may be overwritten
   arch::TensorRule rule = arch::TensorRule::none;  // that it breaks
   Cycle arrival = 0;
-  Cycle earliest = kNotYet;  // of its generation
-  Cycle last = 0;            // the latest of what it comes to, so far
-  std::uint32_t reads = 0;   // pieces that shared memory has not given, or brought to their receiver
+  Cycle earliest = kNever;  // of its generation
+  Cycle last = 0;           // the latest of what it comes to, so far
+  std::uint32_t reads = 0;  // pieces that shared memory has not given, or brought to their receiver
   Cycle last_read = 0;
   Cycle generated_at = 0;
   std::uint32_t answers = 0;           // line requests that memory has not answered
@@ -150,7 +148,7 @@ class StageEvents {
   ~StageEvents() = default;
 };
 
-struct UnitContext {
+struct TmauContext {
   Timebase& timebase;
   const TmauParams& params;
   const TmauPlace& place;

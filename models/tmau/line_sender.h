@@ -11,7 +11,7 @@ namespace heddle::tmau {
 class SharedDelivery {
  public:
   // `data`: link = SM of the unit; `peers`: link = unit of the GPC.
-  SharedDelivery(const UnitContext& unit, PacketSender<protocol::BulkDataPacket>& data,
+  SharedDelivery(const TmauContext& unit, PacketSender<protocol::BulkDataPacket>& data,
                  PacketSender<protocol::BulkPeerPacket>& peers)
       : unit_(unit), data_(data), peers_(peers), response_(unit.timebase.cost(unit.params.response)) {}
 
@@ -25,7 +25,7 @@ class SharedDelivery {
   void deliver(protocol::MemoryRequest& request, std::uint32_t sm, Cycle when);
 
  private:
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   PacketSender<protocol::BulkDataPacket>& data_;
   PacketSender<protocol::BulkPeerPacket>& peers_;
   const Cycle response_;
@@ -37,7 +37,7 @@ class LineSender {
   enum class Role : std::uint8_t { line, prefetch, descriptor, copied };
 
   // `source`: to shared memory, for its bytes; link = SM of the unit.
-  LineSender(const UnitContext& unit, RequestStore& store, SmPorts& ports, SharedDelivery& delivery,
+  LineSender(const TmauContext& unit, RequestStore& store, SmPorts& ports, SharedDelivery& delivery,
              PacketSender<protocol::BulkReadPacket>& source)
       : unit_(unit), store_(store), ports_(ports), delivery_(delivery), source_(source) {}
 
@@ -64,7 +64,7 @@ class LineSender {
   void send_prefetch(BulkWork& work, Cycle when);
   void send_fill(BulkWork& work, Cycle when);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   RequestStore& store_;
   SmPorts& ports_;
   SharedDelivery& delivery_;

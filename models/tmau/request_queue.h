@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "common/error.h"
 #include "tmau/tmau_params.h"
@@ -13,19 +14,17 @@ namespace heddle::tmau {
 // Who of several is next: each in turn (TMA-43). Plain C++.
 class Arbiter {
  public:
-  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-
   explicit Arbiter(std::uint32_t count) : count_(count) {}
 
-  // The first, from the one whose turn it is, for whom wants(index) holds.
+  // The first, from the one whose turn it is, for whom wants(index) holds; none: it holds for nobody.
   template <class Wants>
-  std::uint32_t pick(Wants&& wants) const {
+  std::optional<std::uint32_t> pick(Wants&& wants) const {
     std::uint32_t index = next_;
     for (std::uint32_t i = 0; i < count_; ++i) {
       if (wants(index)) return index;
       index = after(index);
     }
-    return kNobody;
+    return std::nullopt;
   }
   // It has had its turn, whoever's it was.
   void served(std::uint32_t index) { next_ = after(index); }

@@ -11,7 +11,7 @@ constexpr std::size_t kStages = 5;
 
 }  // namespace
 
-RequestSelector::RequestSelector(const UnitContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
+RequestSelector::RequestSelector(const TmauContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
                                  BulkGenerator& generator)
     : unit_(unit),
       input_(input),
@@ -42,8 +42,10 @@ bool RequestSelector::can_choose(std::uint32_t sm) const {
 
 void RequestSelector::choose() {
   for (;;) {
-    const std::uint32_t sm = arbiter_.pick([this](std::uint32_t index) { return can_choose(index); });
-    if (sm == Arbiter::kNobody) break;
+    const std::optional<std::uint32_t> picked =
+        arbiter_.pick([this](std::uint32_t index) { return can_choose(index); });
+    if (!picked) break;
+    const std::uint32_t sm = *picked;
     arbiter_.served(sm);
     BulkWork& work = unit_.works[queues_[sm].take(next_of(sm))];
     if (--waiting_ == 0) unit_.stats.queue_busy.add(unit_.now() - waiting_since_);
@@ -56,7 +58,7 @@ void RequestSelector::choose() {
 
 void RequestSelector::arm() {
   const Cycle free = setup_.look_up_free();
-  if (free == kNotYet || free >= choose_at_) return;
+  if (free == kNever || free >= choose_at_) return;
   bool held = false;
   for (std::uint32_t sm = 0; sm < queues_.size() && !held; ++sm) held = has_place(sm);
   if (!held) return;
@@ -66,7 +68,7 @@ void RequestSelector::arm() {
 
 void RequestSelector::on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) {
   if (choose_at_ != unit_.now()) return;  // it was entered again for an earlier cycle
-  choose_at_ = kNotYet;
+  choose_at_ = kNever;
   choose();
 }
 
@@ -82,7 +84,7 @@ void RequestSelector::add_waits(const BulkWork& work, WaitGraph& graph) const {
 void RequestSelector::reset() {
   for (RequestQueue& queue : queues_) queue.clear();
   arbiter_.reset();
-  choose_at_ = kNotYet;
+  choose_at_ = kNever;
   waiting_ = 0;
   waiting_since_ = 0;
 }

@@ -12,7 +12,7 @@ namespace heddle::tmau {
 class RequestSelector final : private EventHandler {
  public:
   // `input`: by SM of the unit; a credit is a place of its queue.
-  RequestSelector(const UnitContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
+  RequestSelector(const TmauContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
                   BulkGenerator& generator);
 
   void push(BulkWork& work);
@@ -30,13 +30,13 @@ class RequestSelector final : private EventHandler {
   bool can_choose(std::uint32_t sm) const;
   std::size_t next_of(std::uint32_t sm) const;
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   const std::vector<CreditSink*>& input_;
   SetupUnit& setup_;
   BulkGenerator& generator_;
   std::vector<RequestQueue> queues_;  // by SM of the unit
   Arbiter arbiter_;
-  Cycle choose_at_ = kNotYet;  // event
+  Cycle choose_at_ = kNever;   // event
   std::uint32_t waiting_ = 0;  // requests in all queues
   Cycle waiting_since_ = 0;    // statistics: one of them at least
 };

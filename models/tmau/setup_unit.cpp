@@ -15,7 +15,7 @@ constexpr std::uint32_t kDescriptorAlignment = kDescriptorBytes / 2;
 
 }  // namespace
 
-SetupUnit::SetupUnit(const UnitContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports)
+SetupUnit::SetupUnit(const TmauContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports)
     : unit_(unit),
       generator_(generator),
       sender_(sender),
@@ -75,7 +75,7 @@ void SetupUnit::look_up(BulkWork& work) {
 void SetupUnit::fetch(BulkWork& work, Cycle when) {
   const std::uint64_t address = work.request().descriptor;
   cache_.begin_fetch(address, work.packet.subcontext);
-  look_up_free_ = kNotYet;
+  look_up_free_ = kNever;
   const std::uint32_t length = address % arch::kLineBytes == 0 ? kDescriptorBytes : kDescriptorAlignment;
   fetch_.emplace();
   fetch_->number = work.number;

@@ -11,11 +11,11 @@ namespace heddle::tmau {
 
 class SetupUnit {
  public:
-  SetupUnit(const UnitContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports);
+  SetupUnit(const TmauContext& unit, BulkGenerator& generator, LineSender& sender, SmPorts& ports);
 
   // The request has left its queue and is lined up. Tensors alone need the look-up, which must be free.
   void start(BulkWork& work);
-  // When the look-up is free again; kNotYet: once a descriptor has come, which look_up_free() tells.
+  // When the look-up is free again; kNever: once a descriptor has come, which look_up_free() tells.
   Cycle look_up_free() const { return look_up_free_; }
   // Bytes that the request moves, as far as the unit knows them before it looks up: else the greatest number.
   std::uint64_t bytes_of(const BulkWork& work) const;
@@ -44,7 +44,7 @@ class SetupUnit {
   void fill_target(BulkWork& work) const;
   void stay_until(Cycle when);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   BulkGenerator& generator_;
   LineSender& sender_;
   SmPorts& ports_;

@@ -8,7 +8,7 @@ namespace heddle::tmau {
 
 using protocol::MemoryRequest;
 
-SmPorts::SmPorts(const UnitContext& unit, Domain& domain, RequestStore& store)
+SmPorts::SmPorts(const TmauContext& unit, Domain& domain, RequestStore& store)
     : unit_(unit), domain_(domain), store_(store), ports_(unit.place.sms()) {
   for (std::uint32_t sm = 0; sm < ports_.size(); ++sm) {
     ports_[sm].out = std::make_unique<MemoryOut>(fmt::format("memory_out_{}", sm).c_str(), domain);
@@ -19,7 +19,7 @@ SmPorts::SmPorts(const UnitContext& unit, Domain& domain, RequestStore& store)
 void SmPorts::on_event(std::uint32_t /*kind*/, std::uint64_t argument) {
   const auto sm = static_cast<std::uint32_t>(argument);
   if (ports_[sm].pump_at != unit_.now()) return;  // it was entered again for an earlier cycle
-  ports_[sm].pump_at = kNotYet;
+  ports_[sm].pump_at = kNever;
   pump(sm);
 }
 
@@ -82,7 +82,7 @@ void SmPorts::reset() {
   for (Port& port : ports_) {
     port.ready.clear();
     port.last = 0;
-    port.pump_at = kNotYet;
+    port.pump_at = kNever;
   }
 }
 

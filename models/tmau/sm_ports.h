@@ -64,7 +64,7 @@ constexpr Cycle kHorizon = 8;
 
 class SmPorts final : private EventHandler {
  public:
-  SmPorts(const UnitContext& unit, Domain& domain, RequestStore& store);
+  SmPorts(const TmauContext& unit, Domain& domain, RequestStore& store);
 
   MemoryOut& socket(std::uint32_t sm) { return *ports_[sm].out; }
   bool can_send(std::uint32_t sm) const { return unit_.blocking() || ports_[sm].out->can_send(); }
@@ -82,9 +82,9 @@ class SmPorts final : private EventHandler {
   };
   struct Port {
     std::unique_ptr<MemoryOut> out;
-    Ring<Ready> ready;        // in order of time
-    Cycle last = 0;           // arrival of the last request at the port
-    Cycle pump_at = kNotYet;  // event
+    Ring<Ready> ready;       // in order of time
+    Cycle last = 0;          // arrival of the last request at the port
+    Cycle pump_at = kNever;  // event
   };
 
   void on_event(std::uint32_t kind, std::uint64_t sm) override;
@@ -94,7 +94,7 @@ class SmPorts final : private EventHandler {
   void arm(std::uint32_t sm);
   void pump(std::uint32_t sm);
 
-  const UnitContext& unit_;
+  const TmauContext& unit_;
   Domain& domain_;
   RequestStore& store_;
   std::vector<Port> ports_;  // by SM of the unit

@@ -63,7 +63,7 @@ class Tmau : public Block, private StageEvents {
   TmauStats stats_;
   WorkTable works_;
   RequestStore store_;
-  const UnitContext unit_;
+  const TmauContext unit_;
   std::vector<CreditSink*> input_;  // by SM of the unit
   BulkReporter reporter_;
   SmPorts ports_;

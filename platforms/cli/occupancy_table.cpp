@@ -271,10 +271,10 @@ std::string occupancy_text(const OccupancyAnswers& answers) {
     const ClusterAnswer& answer = answers.clusters[i];
     std::string agreement;
     if (recorded) {
-      const std::string verdict = asked.recorded ? fmt::format("{}, {}", *asked.recorded,
-                                                               *asked.recorded == answer.active ? "agrees" : "differs")
-                                                 : std::string("-");
-      agreement = fmt::format("{:<16}  ", verdict);
+      const std::string result = asked.recorded ? fmt::format("{}, {}", *asked.recorded,
+                                                              *asked.recorded == answer.active ? "agrees" : "differs")
+                                                : std::string("-");
+      agreement = fmt::format("{:<16}  ", result);
     }
     text += fmt::format("{:>12}  {:<14}  {:>6}  {:>6}  {:>6}  {}{}{}\n", size_text(asked.cluster),
                         mode_name(asked.cluster.mode), answer.active, answer.active * size_of(asked.cluster),

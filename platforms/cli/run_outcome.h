@@ -90,9 +90,7 @@ void publish_job(const std::string& instance, const replay::JobResult& job, Stat
 void collect_stats(RunOutcome& outcome);
 void check_expectations(RunOutcome& outcome);
 
-// What a run leaves in its device: faults, and the bytes of memory regions.
-
-// Faults of all GPUs into `outcome`, as statistics and as text, and which of them the scenario expects.
+// Puts the faults of all GPUs into `outcome`, as statistics and as text, and which of them the scenario expects.
 void collect_faults(RunOutcome& outcome);
 
 // The result of an expectation that concerns memory or faults.
@@ -123,11 +121,8 @@ std::string with_commas(double count);
 std::string time_text(double us);
 std::string percent_text(double share, int digits = 2);
 
-// The parts that stats.json, the page and the summary tell of a GPU: its clusters, its memory and faults, and the
-// launches by packets.
-
-// Of CGAs that ran within a GPC: where, how far apart their CTAs began, how they waited for each other, and who
-// accessed whose shared memory.
+// What stats.json, the page and the summary tell of the CGAs of a GPU that ran within a GPC: where, how far apart their
+// CTAs began, how they waited for each other, and who accessed whose shared memory.
 constexpr std::size_t kClustersInStats = 100;  // in detail
 
 // The part `clusters` of a GPU in stats.json (docs/statistics.md); null without CGAs.
@@ -139,8 +134,6 @@ nlohmann::json clusters_of(const workload::Workload& workload, const replay::Job
 // "64 CGAs; their CTAs began within 12.0 cycles of each other on average; 1.5 MiB between SMs"; empty without CGAs.
 std::string cluster_line(const replay::JobResult& job);
 
-// Of memory and faults.
-
 // Sums of the statistics of SMs, L2 slices and HBM, beside what the machine could do in the time in which kernels with
 // programs ran; null if none did. As report/report_page.h describes it.
 nlohmann::json memory_of(const RunOutcome& outcome, std::size_t gpu);
@@ -148,9 +141,7 @@ nlohmann::json memory_of(const RunOutcome& outcome, std::size_t gpu);
 // One row per fault; null if there is none.
 nlohmann::json faults_of(const RunOutcome& outcome, std::size_t gpu);
 
-// Of kernels that were launched by packets (PKT-08).
-
-// Sums over all launches, as statistics below "<instance>.packets".
+// Sums over all launches by packets (PKT-08), as statistics below "<instance>.packets".
 void publish_packets(const std::string& instance, const replay::JobResult& job, Stats& stats);
 
 // One row per kernel name, in the order of first launches: launches, packets, sums by part in ns, and of these what no

@@ -22,6 +22,10 @@
 #include "sm/sm.h"
 #include "tmau/tmau.h"
 
+namespace heddle::host {
+class MemoryHub;
+}
+
 namespace heddle::gpu {
 
 // What all GPCs of a machine share.
@@ -87,17 +91,8 @@ class Gpc : public sc_core::sc_module {
   std::uint32_t sms_per_tmau_;
 };
 
-}  // namespace heddle::gpu
-
-namespace heddle::host {
-
 // The containers between the SMs and memory: address translation, crossbar, L2 slices, HBM, wired from a configuration.
 // They hold and wire, and have no behaviour.
-class MemoryHub;
-}  // namespace heddle::host
-
-namespace heddle::gpu {
-
 class MemorySystem : public sc_core::sc_module {
  public:
   // `topology` must outlive it.

@@ -50,7 +50,7 @@ class Gpu::Blocks : private host::Device, private packet::FitCheck {
  public:
   Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& observation, DeviceMemory kind);
 
-  void preload(const std::vector<SmLoad>& loads);
+  void preload(const std::vector<SmPreload>& loads);
   void reset();
   void check_idle();
   std::size_t payloads() const;
@@ -207,7 +207,7 @@ void Gpu::Blocks::wire_memory() {
 void Gpu::Blocks::wire_front_end() {
   copies.on_error([this](const copy::CopyError& error) {
     host.note_copy_fault({error.status, error.address, error.write, error.subcontext, error.sender,
-                          error.begun ? error.engine : host::kNoEngine});
+                          error.begun ? std::optional(error.engine) : std::nullopt});
   });
   host.command_out.bind(packets.command_in);
   packets.event_out.bind(host.event_in);
@@ -240,10 +240,10 @@ sm::Sm& Gpu::Blocks::sm(std::uint32_t id) {
   std::terminate();
 }
 
-void Gpu::Blocks::preload(const std::vector<SmLoad>& loads) {
+void Gpu::Blocks::preload(const std::vector<SmPreload>& loads) {
   std::vector<arch::ResourceVector> sums(topology.sms());
   const arch::ResourceVector capacity = arch::capacity_of(params.sm.limits);
-  for (const SmLoad& load : loads) {
+  for (const SmPreload& load : loads) {
     if (load.sm >= topology.sms()) {
       throw InputError(fmt::format("a load names SM {}, but the machine has SMs 0 to {}", load.sm, topology.sms() - 1));
     }
@@ -254,7 +254,7 @@ void Gpu::Blocks::preload(const std::vector<SmLoad>& loads) {
                                    arch::resource_name(static_cast<arch::Resource>(i)), capacity.amount[i]));
     }
   }
-  for (const SmLoad& load : loads) {
+  for (const SmPreload& load : loads) {
     cwd.preload(load.sm, load.amount, load.until);
     sm(load.sm).preload(load.amount, load.until);
   }
@@ -321,7 +321,7 @@ std::uint32_t Gpu::slices() const { return blocks_->memory.map.slices(); }
 PacketIn<protocol::SubmitPacket>& Gpu::submit_in() { return blocks_->task.submit_in; }
 PacketOut<protocol::DonePacket>& Gpu::done_out() { return blocks_->task.done_out; }
 
-void Gpu::preload(const std::vector<SmLoad>& loads) { blocks_->preload(loads); }
+void Gpu::preload(const std::vector<SmPreload>& loads) { blocks_->preload(loads); }
 
 std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel) {
   if (program->launches() && blocks_->nested.tasks.count == 0) {

@@ -42,7 +42,7 @@ class PacketProcessor;
 namespace heddle::gpu {
 
 // Resources of one SM that something outside the model holds from the start.
-struct SmLoad {
+struct SmPreload {
   std::uint32_t sm = 0;  // id
   arch::ResourceVector amount;
   Cycle until = 0;  // cycle in which they become free; 0: never
@@ -106,7 +106,7 @@ class Gpu : public sc_core::sc_module {
 
   // What SMs hold at the start; before the simulation, once. A reset restores it. Throws InputError if an SM does not
   // exist or cannot hold that much.
-  void preload(const std::vector<SmLoad>& loads);
+  void preload(const std::vector<SmPreload>& loads);
 
   // A program for KernelShape::code. `kernel`: its grid, block and shared memory. Throws InputError for one that
   // launches tasks if the machine has no room for their records.

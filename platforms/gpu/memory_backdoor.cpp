@@ -40,8 +40,8 @@ bool MemoryBackdoor::read(std::uint64_t address, void* to, std::uint64_t bytes) 
 }
 
 bool MemoryBackdoor::write(std::uint64_t address, const void* from, std::uint64_t bytes) {
-  // A payload's data pointer is not const; a write only reads through it.
-  auto* data = const_cast<std::uint8_t*>(static_cast<const std::uint8_t*>(from));  // NOLINT
+  // NOLINTNEXTLINE(*-const-cast): a payload's data pointer is not const; a write only reads through it
+  auto* data = const_cast<std::uint8_t*>(static_cast<const std::uint8_t*>(from));
   return move(tlm::TLM_WRITE_COMMAND, address, data, bytes);
 }
 

@@ -96,7 +96,7 @@ class StreamBytes final : public ByteSource {
 
 constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20;  // the longest names of kernels have some thousand
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr std::string_view kRecordAgain = "Copy or record the file again.";
+constexpr std::string_view kPackAgain = "Copy or record the file again.";
 
 }  // namespace
 
@@ -199,7 +199,7 @@ bool CsvReader::next() {
     if (fields_.empty() && text_.find_first_not_of(" \t\r\n") == std::string::npos && parser_->quoted == 0) bytes_ = 0;
   }
   if (csv_fini(parser_.get(), on_field, on_record, this) != 0 || !fields_.empty()) {
-    fail("the file ends within quotes that this line opens", kRecordAgain);
+    fail("the file ends within quotes that this line opens", kPackAgain);
   }
   return false;
 }

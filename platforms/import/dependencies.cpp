@@ -21,7 +21,6 @@ constexpr Nanoseconds kUnexplained = 15'000;    // a start so much later than ex
 constexpr Nanoseconds kLeastMedianGap = 500;    // below it the outlier rule would cut into the noise of the clock
 constexpr Nanoseconds kContradiction = 1'000;   // ends and starts of neighbours cross by less than this in recordings
 constexpr Nanoseconds kRounding = 2;            // recorders round starts and durations on their own
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 Nanoseconds start_of(const Op& op) { return op.recorded->start; }
 Nanoseconds end_of(const Op& op) { return op.recorded->start + op.recorded->duration; }
@@ -34,7 +33,7 @@ class Deriver {
  public:
   Deriver(Workload& workload, const std::vector<HostMoment>& launches)
       : workload_(workload), ops_(workload.ops), launches_(launches), streams_(workload.streams.size()) {
-    std::vector<std::size_t> last(streams_.size(), kNone);
+    std::vector<std::optional<std::size_t>> last(streams_.size());
     predecessor_.reserve(ops_.size());
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       predecessor_.push_back(last[ops_[i].stream]);
@@ -64,9 +63,9 @@ class Deriver {
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       if (!ops_[i].enqueue || *ops_[i].enqueue > start_of(ops_[i])) continue;
       const Nanoseconds latency = start_of(ops_[i]) - *ops_[i].enqueue;
-      if (predecessor_[i] == kNone) {
+      if (!predecessor_[i]) {
         first.push_back(latency);
-      } else if (*ops_[i].enqueue >= end_of(ops_[predecessor_[i]])) {
+      } else if (*ops_[i].enqueue >= end_of(ops_[*predecessor_[i]])) {
         samples.push_back(latency);
       }
     }
@@ -80,8 +79,8 @@ class Deriver {
   void measure_gap() {
     std::vector<Nanoseconds> samples;
     for (std::size_t i = 0; i < ops_.size(); ++i) {
-      if (!ops_[i].enqueue || predecessor_[i] == kNone) continue;
-      const Nanoseconds ready = end_of(ops_[predecessor_[i]]);
+      if (!ops_[i].enqueue || !predecessor_[i]) continue;
+      const Nanoseconds ready = end_of(ops_[*predecessor_[i]]);
       if (ready - *ops_[i].enqueue > kLaunchedAhead) samples.push_back(start_of(ops_[i]) - ready);
     }
     if (samples.empty()) return;
@@ -159,12 +158,12 @@ class Deriver {
       }
       if (*op.enqueue > start_of(op)) ++started_early_;
       Nanoseconds expected = *op.enqueue + latency;
-      if (predecessor_[i] != kNone) expected = std::max(expected, end_of(ops_[predecessor_[i]]) + gap);
+      if (predecessor_[i]) expected = std::max(expected, end_of(ops_[*predecessor_[i]]) + gap);
       for (const Edge& edge : op.after) expected = std::max(expected, end_of(ops_[edge.from]) + gap);
       if (start_of(op) <= expected + kUnexplained) continue;
-      const std::size_t cause = last_to_end_before(i);
-      if (cause != kNone) {
-        op.after.push_back({cause, EdgeSource::inferred});
+      const std::optional<std::size_t> cause = last_to_end_before(i);
+      if (cause) {
+        op.after.push_back({*cause, EdgeSource::inferred});
         ++counts_.inferred;
       } else {
         op.not_before = start_of(op);
@@ -174,7 +173,7 @@ class Deriver {
   }
 
   // The operation of another stream that ended last within the time before operation `i` started, and started before.
-  std::size_t last_to_end_before(std::size_t i) const {
+  std::optional<std::size_t> last_to_end_before(std::size_t i) const {
     const Nanoseconds start = start_of(ops_[i]);
     auto at = std::upper_bound(by_end_.begin(), by_end_.end(), start + workload_.timings.resolution,
                                [this](Nanoseconds time, std::size_t op) { return time < end_of(ops_[op]); });
@@ -183,7 +182,7 @@ class Deriver {
       if (end_of(ops_[*at]) <= start - kUnexplained) break;
       if (ops_[*at].stream != ops_[i].stream && *at < i && start_of(ops_[*at]) < start) return *at;
     }
-    return kNone;
+    return std::nullopt;
   }
 
   // One sweep over the starts. Kernels no longer than the tolerance cannot overlap by more than it, and of the others
@@ -249,9 +248,9 @@ class Deriver {
   Workload& workload_;
   std::vector<Op>& ops_;
   const std::vector<HostMoment>& launches_;
-  std::vector<std::vector<std::size_t>> streams_;  // indices of operations, in order
-  std::vector<std::size_t> predecessor_;           // in the same stream, or kNone
-  std::vector<std::size_t> by_end_;                // indices of operations by recorded end
+  std::vector<std::vector<std::size_t>> streams_;        // indices of operations, in order
+  std::vector<std::optional<std::size_t>> predecessor_;  // in the same stream
+  std::vector<std::size_t> by_end_;                      // indices of operations by recorded end
   DependencyCounts counts_;
   std::size_t launched_before_ = 0;
   std::size_t started_early_ = 0;

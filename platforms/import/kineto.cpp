@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -24,13 +24,12 @@ namespace {
 
 constexpr Nanoseconds kWholeMicroseconds = 1'000;
 constexpr std::uint32_t kAssumedThreads = 256;  // of a kernel without grid (INP-04): the common block size
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 // The operations of one device become a workload.
-class Builder {
+class KinetoBuilder {
  public:
-  Builder(KinetoTables& tables, int device, std::vector<std::size_t> ops, std::string name)
-      : tables_(tables), device_(device), order_(std::move(ops)), stream_of_(tables.streams.size(), kNone) {
+  KinetoBuilder(KinetoTables& tables, int device, std::vector<std::size_t> ops, std::string name)
+      : tables_(tables), device_(device), order_(std::move(ops)), stream_of_(tables.streams.size()) {
     workload_.name = std::move(name);
     workload_.format = "kineto";
   }
@@ -92,12 +91,12 @@ class Builder {
   }
 
   std::size_t stream(std::size_t file_stream) {
-    std::size_t& index = stream_of_[file_stream];
-    if (index == kNone) {
+    std::optional<std::size_t>& index = stream_of_[file_stream];
+    if (!index) {
       index = workload_.streams.size();
       workload_.streams.push_back({tables_.streams[file_stream], 0});
     }
-    return index;
+    return *index;
   }
 
   Op convert(KinetoOp& from, const KinetoCall* call) {
@@ -173,9 +172,9 @@ class Builder {
     std::size_t unlinked = 0;
     for (const KinetoWait& wait : tables_.waits) {
       if (wait.device != device_) continue;
-      const std::size_t waiting = stream_of_[wait.waiting];
-      const std::size_t source = stream_of_[wait.source];
-      if (waiting == kNone || source == kNone) continue;  // no operation of the recording on it
+      const std::optional<std::size_t> waiting = stream_of_[wait.waiting];
+      const std::optional<std::size_t> source = stream_of_[wait.source];
+      if (!waiting || !source) continue;  // no operation of the recording on it
       const KinetoCall* record = tables_.call(wait.record_correlation);
       if (record == nullptr) {
         ++unlinked;
@@ -188,7 +187,7 @@ class Builder {
         return std::clamp(time, origin_ - kMaxRecordedSpan, origin_ + kMaxRecordedSpan) - origin_;
       };
       waits.push_back(
-          {waiting, {bounded(called), wait.correlation}, source, {bounded(record->begin), record->correlation}});
+          {*waiting, {bounded(called), wait.correlation}, *source, {bounded(record->begin), record->correlation}});
     }
     if (unlinked > 0) {
       workload_.warnings.push_back(fmt::format(
@@ -200,13 +199,13 @@ class Builder {
   KinetoTables& tables_;
   int device_;
   std::vector<std::size_t> order_;
-  std::vector<std::size_t> stream_of_;  // by stream of the file: index into Workload::streams, or kNone
+  std::vector<std::optional<std::size_t>> stream_of_;  // by stream of the file: index into Workload::streams
   Workload workload_;
   Nanoseconds origin_ = 0;
   std::size_t assumed_ = 0;
 };
 
-std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
+std::vector<Workload> kineto_from(ByteSource& source, const std::string& name) {
   KinetoTables tables(source);
   read_kineto_json(source, tables);
   tables.finish();
@@ -220,7 +219,8 @@ std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
   std::map<int, std::vector<std::size_t>> by_device;
   for (std::size_t i = 0; i < tables.ops.size(); ++i) by_device[tables.ops[i].device].push_back(i);
   std::vector<Workload> workloads;
-  for (auto& [device, ops] : by_device) workloads.push_back(Builder(tables, device, std::move(ops), name).build());
+  for (auto& [device, ops] : by_device)
+    workloads.push_back(KinetoBuilder(tables, device, std::move(ops), name).build());
   return workloads;
 }
 
@@ -246,12 +246,12 @@ bool looks_like_kineto(const std::string& path) {
 
 std::vector<Workload> import_kineto(const std::string& path) {
   const std::unique_ptr<ByteSource> source = open_bytes(path);
-  return import_from(*source, std::filesystem::path(path).filename().string());
+  return kineto_from(*source, std::filesystem::path(path).filename().string());
 }
 
 std::vector<Workload> import_kineto(std::istream& stream, const std::string& name) {
   const std::unique_ptr<ByteSource> source = stream_bytes(stream, name);
-  return import_from(*source, name);
+  return kineto_from(*source, name);
 }
 
 }  // namespace heddle::import

@@ -94,7 +94,7 @@ class Handler final : public nlohmann::json_sax<Json> {
     if (skipped_ > 0) return true;
     target_ = nullptr;
     section_ = Section::none;
-    lower_ascii(text);
+    text = lower_case(text);  // INP-01
     switch (place_.back()) {
       case Place::root:
         if (text == "traceevents") section_ = Section::events;
@@ -426,12 +426,6 @@ std::string JsonValue::describe() const {
       return "an object or array";
   }
   return "unknown";
-}
-
-void lower_ascii(std::string& text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
 }
 
 std::string printable(std::string_view text, std::size_t limit) {

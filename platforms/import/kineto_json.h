@@ -63,9 +63,6 @@ class KinetoSink {
   virtual void on_device(const KinetoDevice& device) = 0;
 };
 
-// Lower case of ASCII letters; category names and keys are compared that way (INP-01).
-void lower_ascii(std::string& text);
-
 // `text` for a message: at most `limit` characters, control and non-ASCII bytes as '?'.
 std::string printable(std::string_view text, std::size_t limit = 80);
 

@@ -25,11 +25,6 @@ constexpr std::string_view kRecordAgain =
 
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
-std::string lower(std::string text) {
-  lower_ascii(text);
-  return text;
-}
-
 }  // namespace
 
 void KinetoTables::fail(const KinetoPlace& place, std::string_view name, std::string_view what,
@@ -49,7 +44,7 @@ void KinetoTables::wrong(const KinetoEvent& event, const JsonValue& value, std::
 void KinetoTables::on_event(const KinetoEvent& event) {
   if (event.ph.kind != JsonValue::Kind::text || event.ph.text != "X") return;  // INP-01
   if (event.cat.kind != JsonValue::Kind::text) return;
-  const std::string category = lower(event.cat.text);
+  const std::string category = lower_case(event.cat.text);
   if (category == "kernel") {
     add_op(event, OpKind::kernel);
   } else if (category == "gpu_memcpy" || category == "memcpy") {
@@ -147,7 +142,7 @@ void KinetoTables::add_call(const KinetoEvent& event) {
 
 void KinetoTables::add_wait(const KinetoEvent& event) {
   const JsonValue& kind = event.sync_kind.present() ? event.sync_kind : event.name;
-  if (lower(kind.text) != "stream wait event") return;  // the others hold up the host, which its own times show
+  if (lower_case(kind.text) != "stream wait event") return;  // the others hold up the host, which its own times show
   const auto real = [](const JsonValue& value) {
     const std::optional<std::int64_t> id = value.as_integer();
     return id && *id != kNoStream && *id != kNoStreamUnsigned;
@@ -233,7 +228,7 @@ std::optional<std::size_t> KinetoTables::stream(const JsonValue& value) {
     name = fmt::format("{}", value.integer);
   } else if (value.kind == JsonValue::Kind::text) {
     constexpr std::string_view kOldPrefix = "stream ";  // files of 2021
-    name = lower(value.text);
+    name = lower_case(value.text);
     if (starts_with(name, kOldPrefix)) name.erase(0, kOldPrefix.size());
   }
   if (name.empty()) return std::nullopt;

@@ -15,12 +15,12 @@
 namespace heddle::import {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 100;
+constexpr std::size_t kDatabaseHeaderBytes = 100;
 constexpr std::size_t kFirstCapacity = std::size_t{1} << 20;
 constexpr std::size_t kMaxUnpacked = std::size_t{1} << 33;  // a few kilobytes of gzip can hold a thousand times more
 constexpr const char* kCheckPermissions = "Check the name and the permissions of the file.";
 
-using Header = std::array<unsigned char, kHeaderBytes>;
+using Header = std::array<unsigned char, kDatabaseHeaderBytes>;
 
 std::uint64_t big_endian(const unsigned char* bytes, std::size_t count) {
   std::uint64_t value = 0;
@@ -131,7 +131,7 @@ void NsysDatabase::open_in_memory(ByteSource& source) {
     (void)bytes.release();  // realloc has freed it
     bytes.reset(larger);
   }
-  if (size < kHeaderBytes) {
+  if (size < kDatabaseHeaderBytes) {
     throw InputError(
         {name_}, fmt::format("{}: the database is truncated: its header is not complete", source.position_text(size)),
         kExportAgain);

@@ -27,8 +27,8 @@ constexpr const char* kSynchronizations = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 constexpr const char* kEventRecords = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
 constexpr const char* kStreams = "TARGET_INFO_CUDA_STREAM";
 
-constexpr std::int64_t kNoStream = std::numeric_limits<std::uint32_t>::max();  // "of the context", not a stream
-constexpr std::int64_t kStreamWaitEvent = 2;                                   // ENUM_CUPTI_SYNC_TYPE
+constexpr std::int64_t kContextStream = std::numeric_limits<std::uint32_t>::max();  // "of the context", not a stream
+constexpr std::int64_t kStreamWaitEvent = 2;                                        // ENUM_CUPTI_SYNC_TYPE
 constexpr std::int64_t kMaxPriority = 1'000;
 
 // By ENUM_CUDA_MEMCPY_OPER, in the words of Kineto.
@@ -37,9 +37,9 @@ constexpr std::array<const char*, 11> kCopyNames = {"Memcpy",      "Memcpy HtoD"
                                                     "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
 
 // The operations of one device become a workload.
-class Builder {
+class NsysBuilder {
  public:
-  Builder(const NsysTables& tables, int device, std::vector<std::size_t> ops, std::string file, std::string name)
+  NsysBuilder(const NsysTables& tables, int device, std::vector<std::size_t> ops, std::string file, std::string name)
       : tables_(tables), order_(std::move(ops)), file_(std::move(file)) {
     workload_.name = std::move(name);
     workload_.format = "nsys";
@@ -168,14 +168,14 @@ class Builder {
   Nanoseconds origin_ = 0;
 };
 
-std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
+std::vector<Workload> nsys_from(ByteSource& source, const std::string& name) {
   const NsysDatabase database(source);
   const NsysTables tables(database);
   std::map<int, std::vector<std::size_t>> by_device;
   for (std::size_t i = 0; i < tables.ops.size(); ++i) by_device[tables.ops[i].device].push_back(i);
   std::vector<Workload> workloads;
   for (auto& [device, ops] : by_device) {
-    workloads.push_back(Builder(tables, device, std::move(ops), database.name(), name).build());
+    workloads.push_back(NsysBuilder(tables, device, std::move(ops), database.name(), name).build());
   }
   return workloads;
 }
@@ -207,7 +207,7 @@ void NsysHost::read_waits(const NsysDatabase& database) {
     NsysWait wait;
     const std::int64_t process = nsys_process(scan.integer_or(kPid, 0, 0, kAnyNsysId));
     wait.stream = {process, scan.integer(kIn, 0, kMaxNsysId), scan.integer(kOn, 0, kMaxNsysId)};
-    if (wait.stream.stream == kNoStream) continue;
+    if (wait.stream.stream == kContextStream) continue;
     wait.begin = scan.integer(kTime, -kMaxNsysTime, kMaxNsysTime);
     wait.call = {process, scan.integer_or(kFrom, 0, 0, kAnyNsysId)};
     wait.event = scan.integer_or(kEvent, 0, 0, kAnyNsysId);
@@ -319,12 +319,12 @@ bool looks_like_nsys(const std::string& path) {
 
 std::vector<Workload> import_nsys(const std::string& path) {
   const std::unique_ptr<ByteSource> source = open_bytes(path);
-  return import_from(*source, std::filesystem::path(path).filename().string());
+  return nsys_from(*source, std::filesystem::path(path).filename().string());
 }
 
 std::vector<Workload> import_nsys(std::istream& stream, const std::string& name) {
   const std::unique_ptr<ByteSource> source = stream_bytes(stream, name);
-  return import_from(*source, name);
+  return nsys_from(*source, name);
 }
 
 }  // namespace heddle::import

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kKernels = "CUPTI_ACTIVITY_KIND_KERNEL";
 constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
 constexpr const char* kFills = "CUPTI_ACTIVITY_KIND_MEMSET";
-constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
+constexpr const char* kCallTables = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr const char* kWholeGraphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 constexpr const char* kStrings = "StringIds";
 constexpr const char* kVersion = "META_DATA_EXPORT";
@@ -84,7 +84,8 @@ NsysTables::NsysTables(const NsysDatabase& database) : database_(database) {
 
 void NsysTables::check_version() {
   if (!database_.has_table(kKernels)) {
-    const bool nsys = database_.has_table(kVersion) || database_.has_table(kStrings) || database_.has_table(kCalls);
+    const bool nsys =
+        database_.has_table(kVersion) || database_.has_table(kStrings) || database_.has_table(kCallTables);
     throw InputError(
         {database_.name()},
         nsys ? fmt::format("the recording has no kernels: there is no table {}", kKernels)

@@ -24,17 +24,11 @@ namespace heddle::import {
 using namespace workload;
 namespace {
 
-constexpr std::string_view kRecordAgain =
+constexpr std::string_view kRecordTableAgain =
     "The recording is damaged or of an unknown kind: record it again, or remove the line from the file.";
-constexpr std::string_view kRecordKernels =
+constexpr std::string_view kRecordTrace =
     "Record with `rocprofv3 --kernel-trace --output-format csv` and give its file ..._kernel_trace.csv.";
 constexpr auto kMost64 = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  lower_ascii(result);
-  return result;
-}
 
 std::optional<std::uint64_t> number_in(std::string_view text) {
   std::uint64_t number = 0;
@@ -44,9 +38,10 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
 }
 
 // The dispatches of one agent become a workload.
-class Builder {
+class RocprofBuilder {
  public:
-  Builder(std::vector<RocprofDispatch>& dispatches, std::vector<std::size_t> order, std::string file, std::string name)
+  RocprofBuilder(std::vector<RocprofDispatch>& dispatches, std::vector<std::size_t> order, std::string file,
+                 std::string name)
       : dispatches_(dispatches), order_(std::move(order)), file_(std::move(file)) {
     workload_.name = std::move(name);
     workload_.format = "rocprof";
@@ -132,13 +127,13 @@ class Builder {
   Nanoseconds origin_ = 0;
 };
 
-std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
+std::vector<Workload> rocprof_from(ByteSource& source, const std::string& name) {
   RocprofTable table(source);
   std::map<int, std::vector<std::size_t>> by_agent;
   for (std::size_t i = 0; i < table.dispatches.size(); ++i) by_agent[table.dispatches[i].agent].push_back(i);
   std::vector<Workload> workloads;
   for (auto& [agent, order] : by_agent) {
-    workloads.push_back(Builder(table.dispatches, std::move(order), source.name(), name).build());
+    workloads.push_back(RocprofBuilder(table.dispatches, std::move(order), source.name(), name).build());
   }
   return workloads;
 }
@@ -146,7 +141,7 @@ std::vector<Workload> import_from(ByteSource& source, const std::string& name) {
 }  // namespace
 
 bool is_rocprof_header(std::string_view header) {
-  const std::string names = lower(header);
+  const std::string names = lower_case(header);
   const auto has = [&names](std::string_view name) { return names.find(name) != std::string::npos; };
   if (!has(",")) return false;
   // Kernel traces; and the other traces of rocprofv3, which are refused with a better reason than "unknown".
@@ -158,7 +153,7 @@ RocprofTable::RocprofTable(ByteSource& source) : csv_(source) {
   while (csv_.next()) {
     if (csv_.fields().size() != titles_.size()) {
       csv_.fail(fmt::format("has {} fields, and the first line names {} columns", csv_.fields().size(), titles_.size()),
-                kRecordAgain);
+                kRecordTableAgain);
     }
     dispatches.push_back(read_dispatch());
   }
@@ -171,7 +166,7 @@ void RocprofTable::read_header() {
   }
   titles_ = csv_.fields();
   for (std::size_t i = 0; i < titles_.size(); ++i) {
-    const std::string title = lower(titles_[i]);
+    const std::string title = lower_case(titles_[i]);
     for (std::size_t column = 0; column < columns_; ++column) {
       const auto& names = kNames[column];
       if (title.empty() || std::find(names.begin(), names.end(), title) == names.end()) continue;
@@ -184,13 +179,13 @@ void RocprofTable::read_header() {
   }
   for (std::size_t column = 0; column <= grid_z; ++column) {
     if (at_[column]) continue;
-    csv_.fail(fmt::format("there is no column {}", kNames[column][0]), kRecordKernels);
+    csv_.fail(fmt::format("there is no column {}", kNames[column][0]), kRecordTrace);
   }
 }
 
 void RocprofTable::wrong(Column column, std::string_view expected) const {
   csv_.fail(fmt::format("{} is \"{}\", expected {}", title(column), printable(text(column), 60), expected),
-            kRecordAgain);
+            kRecordTableAgain);
 }
 
 std::uint64_t RocprofTable::integer(Column column, std::uint64_t min, std::uint64_t max) const {
@@ -208,7 +203,7 @@ int RocprofTable::read_agent() const {
   constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
   std::string_view text_of = text(agent);
   for (const std::string_view word : {"agent ", "gpu "}) {
-    if (lower(text_of.substr(0, word.size())) == word) text_of.remove_prefix(word.size());
+    if (lower_case(text_of.substr(0, word.size())) == word) text_of.remove_prefix(word.size());
   }
   const std::optional<std::uint64_t> number = number_in(text_of);
   if (!number || *number > kMost) wrong(agent, fmt::format("the number of an agent, from 0 to {}", kMost));
@@ -229,11 +224,11 @@ arch::KernelShape RocprofTable::read_shape() const {
   }
   if (kernel.block.count() > kMaxRecordedBlock) {
     csv_.fail(fmt::format("the workgroup has {} work-items, of at most {}", kernel.block.count(), kMaxRecordedBlock),
-              kRecordAgain);
+              kRecordTableAgain);
   }
   const std::uint64_t plane = std::uint64_t{kernel.grid.x} * kernel.grid.y;
   if (plane > kMaxRecordedCtas || plane > kMaxRecordedCtas / kernel.grid.z) {
-    csv_.fail("the grid has more than 2^48 workgroups", kRecordAgain);
+    csv_.fail("the grid has more than 2^48 workgroups", kRecordTableAgain);
   }
   // Both kinds of vector registers come from one file since CDNA 2.
   kernel.registers_per_thread = static_cast<std::uint32_t>(integer_or_none(vgprs, kMaxRecordedRegisters) +
@@ -245,7 +240,7 @@ arch::KernelShape RocprofTable::read_shape() const {
 
 RocprofDispatch RocprofTable::read_dispatch() const {
   constexpr std::string_view kKind = "kernel_dispatch";
-  if (present(kind) && lower(text(kind)) != kKind) wrong(kind, "KERNEL_DISPATCH");
+  if (present(kind) && lower_case(text(kind)) != kKind) wrong(kind, "KERNEL_DISPATCH");
   RocprofDispatch result;
   result.line = csv_.line();
   result.agent = read_agent();
@@ -256,10 +251,10 @@ RocprofDispatch RocprofTable::read_dispatch() const {
   result.start = static_cast<Nanoseconds>(integer(start, 1, kMost64));  // 0: the recorder has no time
   result.end = static_cast<Nanoseconds>(integer(end, 1, kMost64));
   if (result.end < result.start) {
-    csv_.fail(fmt::format("it ends {} ns before it starts", result.start - result.end), kRecordAgain);
+    csv_.fail(fmt::format("it ends {} ns before it starts", result.start - result.end), kRecordTableAgain);
   }
   if (result.end - result.start > kMaxRecordedDuration) {
-    csv_.fail(fmt::format("it lasts {} s", (result.end - result.start) / 1'000'000'000), kRecordAgain);
+    csv_.fail(fmt::format("it lasts {} s", (result.end - result.start) / 1'000'000'000), kRecordTableAgain);
   }
   result.name = text(name);
   if (result.name.empty()) wrong(name, "the name of a kernel");
@@ -283,12 +278,12 @@ bool looks_like_rocprof(const std::string& path) {
 
 std::vector<Workload> import_rocprof(const std::string& path) {
   const std::unique_ptr<ByteSource> source = open_bytes(path);
-  return import_from(*source, std::filesystem::path(path).filename().string());
+  return rocprof_from(*source, std::filesystem::path(path).filename().string());
 }
 
 std::vector<Workload> import_rocprof(std::istream& stream, const std::string& name) {
   const std::unique_ptr<ByteSource> source = stream_bytes(stream, name);
-  return import_from(*source, name);
+  return rocprof_from(*source, name);
 }
 
 }  // namespace heddle::import

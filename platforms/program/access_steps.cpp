@@ -310,7 +310,7 @@ void compile_store_tile(ProgramBuilder& program, const StepSource& source) {
     made.tile_row = 8 * (i / 2 % 2);
     made.tile_column = 8 * (i / 4);
     for (const std::uint16_t reg : {first, static_cast<std::uint16_t>(first + 1)}) {
-      made.values.push_back({kNoExpression, {reg, 0, 4, ValueType::f32}});
+      made.values.push_back({std::nullopt, {reg, 0, 4, ValueType::f32}});
     }
     made.demand.reads.push_back({first, 2});
     program.add(std::move(made));

@@ -209,7 +209,7 @@ void compile_launch(ProgramBuilder& program, const StepSource& source) {
       map.fail("stream", fmt::format("a launch of mode {} enters no stream", mode_name(launch.mode)));
     }
     child.stream = program.expression(map, "stream");
-    program.read(made, child.stream);
+    program.read(made, *child.stream);
   }
   read_words(program, map, "args", arch::kChildArgs, made, child);
   made.child = program.add(std::move(child));

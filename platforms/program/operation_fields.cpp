@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/bits.h"
 #include "program/program_values.h"
 
 namespace heddle::program {
@@ -12,7 +13,7 @@ using arch::BulkRequest;
 using arch::Operation;
 
 // No cluster has a CTA with that number: what is no number of a CTA becomes it.
-constexpr std::uint32_t kNoCta = 254;
+constexpr std::uint32_t kImpossibleCta = 254;
 // No memory has so many blocks: what is no number of blocks becomes it.
 constexpr std::uint64_t kTooManyBlocks = std::uint64_t{1} << 50;
 
@@ -53,13 +54,15 @@ std::uint64_t blocks_of(double bytes) {
   return static_cast<std::uint64_t>(bytes) / arch::kBulkBlock;
 }
 
-std::uint32_t cta_of(double value) { return value > -1 && value < kNoCta ? static_cast<std::uint32_t>(value) : kNoCta; }
+std::uint32_t cta_of(double value) {
+  return value > -1 && value < kImpossibleCta ? static_cast<std::uint32_t>(value) : kImpossibleCta;
+}
 
 void set_mask(double value, BulkRequest& request) {
   if (value > -1 && value < 0x1p16) {
     request.multicast = static_cast<std::uint16_t>(value);
   } else {
-    request.data_cta = kNoCta;
+    request.data_cta = kImpossibleCta;
   }
 }
 
@@ -110,8 +113,8 @@ void set_operand(const BulkStep& step, const BulkOperand& operand, double value,
 
 // `bulk`, for requests to the tensor memory access unit.
 void fill_bulk(const WarpValues& values, const ProgramStep& now, Operation& operation) {
-  const BulkStep& step = values.parts().bulk[now.bulk];
-  const auto count = static_cast<std::size_t>(__builtin_popcount(operation.lanes));
+  const BulkStep& step = values.parts().bulk[*now.bulk];
+  const auto count = std::size_t{bits::count(operation.lanes)};
   operation.bulk.assign(count, step.request);
   WarpValues::Lanes lanes{};
   for (const BulkOperand& operand : step.operands) {
@@ -122,16 +125,14 @@ void fill_bulk(const WarpValues& values, const ProgramStep& now, Operation& oper
     }
     values.of_lanes(operand.expression, operation.lanes, lanes);
     auto request = operation.bulk.begin();
-    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-      if ((operation.lanes >> lane & 1U) != 0) set_operand(step, operand, lanes[lane], *request++);
-    }
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) { set_operand(step, operand, lanes[lane], *request++); });
   }
 }
 
 // `children`, or `entries`.
 void fill_children(const WarpValues& values, const ProgramStep& now, Operation& operation) {
-  const ChildStep& step = values.parts().children[now.child];
-  const auto count = static_cast<std::size_t>(__builtin_popcount(operation.lanes));
+  const ChildStep& step = values.parts().children[*now.child];
+  const auto count = std::size_t{bits::count(operation.lanes)};
   const bool append = now.code == arch::OpCode::queue_append;
   arch::QueueAppend entry;
   entry.queue = step.queue;
@@ -140,22 +141,20 @@ void fill_children(const WarpValues& values, const ProgramStep& now, Operation& 
   // `use` gets the place in the list of each lane that takes part, and the lane.
   const auto each = [&](auto use) {
     std::size_t next = 0;
-    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-      if ((operation.lanes >> lane & 1U) != 0) use(next++, lane);
-    }
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) { use(next++, lane); });
   };
   WarpValues::Lanes numbers{};
   std::uint32_t arch::ChildLaunch::*const extents[] = {&arch::ChildLaunch::grid_x, &arch::ChildLaunch::grid_y,
                                                        &arch::ChildLaunch::grid_z};
   for (std::size_t axis = 0; axis < step.grid.size(); ++axis) {
-    if (step.grid[axis] == kNoExpression) continue;
-    values.of_lanes(step.grid[axis], operation.lanes, numbers);
+    if (!step.grid[axis]) continue;
+    values.of_lanes(*step.grid[axis], operation.lanes, numbers);
     each([&](std::size_t i, std::uint32_t lane) {
       operation.children[i].*extents[axis] = whole_below(numbers[lane], 0x1p32, 0);
     });
   }
-  if (step.stream != kNoExpression) {
-    values.of_lanes(step.stream, operation.lanes, numbers);
+  if (step.stream) {
+    values.of_lanes(*step.stream, operation.lanes, numbers);
     each([&](std::size_t i, std::uint32_t lane) {
       operation.children[i].stream = whole_below(numbers[lane], 0x1p32, ~0U);
     });
@@ -173,7 +172,7 @@ void fill_children(const WarpValues& values, const ProgramStep& now, Operation& 
 void fill_numbers(const WarpValues& values, const ProgramStep& step, Operation& operation) {
   WarpValues::Lanes numbers{};
   for (std::size_t i = 0; i < step.values.size(); ++i) {
-    values.of_lanes(step.values[i].expression, operation.lanes, numbers);
+    values.of_lanes(*step.values[i].expression, operation.lanes, numbers);
     for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
       operation.data[lane][i] = whole_below(numbers[lane], 0x1p32, 0xFFFF'FFFF);
     }
@@ -185,16 +184,15 @@ void fill_stored(const WarpValues& values, const ProgramStep& step, Operation& o
   const std::uint32_t bytes = step.width / static_cast<std::uint32_t>(step.values.size());
   const arch::LaneMask lanes = operation.lanes;
   for (auto& words : operation.data) words = {};
-  arch::PerLane<std::uint64_t> bits{};
+  arch::PerLane<std::uint64_t> stored{};
   std::uint32_t offset = 0;
   for (const ProgramValue& value : step.values) {
-    values.bits(value, step.element, lanes, bits);
-    for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-      if ((lanes >> lane & 1U) == 0) continue;
+    values.bits(value, step.element, lanes, stored);
+    bits::for_each(lanes, [&](std::uint32_t lane) {
       std::array<std::uint32_t, 4>& words = operation.data[lane];
-      words[offset / 4] |= static_cast<std::uint32_t>(bits[lane] << 8 * (offset % 4));
-      if (bytes == 8) words[offset / 4 + 1] = static_cast<std::uint32_t>(bits[lane] >> 32);
-    }
+      words[offset / 4] |= static_cast<std::uint32_t>(stored[lane] << 8 * (offset % 4));
+      if (bytes == 8) words[offset / 4 + 1] = static_cast<std::uint32_t>(stored[lane] >> 32);
+    });
     offset += bytes;
   }
 }
@@ -227,8 +225,8 @@ void fill_tile(const WarpValues& values, const ProgramStep& step, Operation& ope
 }  // namespace
 
 void fill_fields(const WarpValues& values, const ProgramStep& step, Operation& operation) {
-  if (step.bulk != kNoBulk) return fill_bulk(values, step, operation);
-  if (step.child != kNoChild) return fill_children(values, step, operation);
+  if (step.bulk) return fill_bulk(values, step, operation);
+  if (step.child) return fill_children(values, step, operation);
   const unsigned fields = step.fields;
   if ((fields & kStored) != 0) fill_stored(values, step, operation);
   if ((fields & kNumbers) != 0) fill_numbers(values, step, operation);

@@ -14,7 +14,7 @@ using namespace workload;
 namespace {
 
 constexpr std::uint32_t kMaxSteps = 20'000;
-constexpr std::uint32_t kMaxDepth = 16;  // of lists in one another
+constexpr std::uint32_t kMaxNesting = 16;  // of lists in one another
 
 // `rows`: the threads of a warp lie in one row of their CTA, which a launch decides.
 Shape slot_shape(const ProgramSlot& slot, bool rows) {
@@ -52,8 +52,8 @@ void ProgramBuilder::block(const YAML::Node& steps, const std::string& thing) {
     throw InputError(position(steps, file_), fmt::format("{}: a list of steps is expected", thing),
                      "as in: [{load: …}, {store: …}]");
   }
-  if (++depth_ > kMaxDepth) {
-    throw InputError(position(steps, file_), fmt::format("{}: more than {} lists in one another", thing, kMaxDepth));
+  if (++depth_ > kMaxNesting) {
+    throw InputError(position(steps, file_), fmt::format("{}: more than {} lists in one another", thing, kMaxNesting));
   }
   names_.open();
   for (const auto& node : steps) compile_step(*this, node);
@@ -198,10 +198,10 @@ ProgramValue ProgramBuilder::value(const MapReader& map, const char* key, const 
 }
 
 void ProgramBuilder::read(ProgramStep& step, const ProgramValue& value) const {
-  if (value.expression == kNoExpression) {
-    step.demand.reads.push_back(value.variable.range());
+  if (value.expression) {
+    read(step, *value.expression);
   } else {
-    read(step, value.expression);
+    step.demand.reads.push_back(value.variable.range());
   }
 }
 

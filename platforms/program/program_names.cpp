@@ -69,7 +69,7 @@ const std::vector<std::string>& built_in_names() {
   return kNames;
 }
 
-std::uint16_t RegisterFile::take(std::uint32_t count, bool accumulators, const SourcePos& where) {
+std::uint16_t RegisterAllocator::take(std::uint32_t count, bool accumulators, const SourcePos& where) {
   const auto too_many = [&](std::uint32_t limit, const char* whose) {
     throw InputError(where, fmt::format("the program needs more than {} registers, {}", limit, whose),
                      "let names end earlier: those made in the list of a loop or a branch end with it");
@@ -90,7 +90,7 @@ std::uint16_t RegisterFile::take(std::uint32_t count, bool accumulators, const S
   return 0;
 }
 
-void RegisterFile::give_back(const arch::RegisterRange& range) {
+void RegisterAllocator::give_back(const arch::RegisterRange& range) {
   std::fill_n(used_.begin() + range.first, range.count, false);
   variables_ -= range.count;
 }

@@ -26,10 +26,10 @@ struct Accumulators {
 };
 
 // The registers of a program: which are in use, and how many there were at most.
-class RegisterFile {
+class RegisterAllocator {
  public:
   // `own`: what the kernel says that it needs; 0: nothing.
-  explicit RegisterFile(std::uint32_t own) : own_(own), used_(arch::kMaxProgramRegisters, false) {}
+  explicit RegisterAllocator(std::uint32_t own) : own_(own), used_(arch::kMaxProgramRegisters, false) {}
 
   // The first of `count` registers side by side. Throws InputError at `where` if there are none left.
   std::uint16_t take(std::uint32_t count, bool accumulators, const SourcePos& where);
@@ -104,7 +104,7 @@ class ProgramNames : public ExpressionNames {
   ProgramParts& parts_;
   std::vector<Scope> scopes_{1};
   std::map<std::string, std::uint32_t> slots_;  // of built-in names that are in use
-  RegisterFile registers_;
+  RegisterAllocator registers_;
   std::set<std::string> regions_used_;
 };
 

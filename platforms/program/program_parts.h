@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,10 +72,6 @@ struct ProgramSlot {
   bool per_lane() const { return source >= SlotSource::lane; }
 };
 
-constexpr std::uint32_t kNoExpression = 0xFFFF'FFFF;
-constexpr std::uint32_t kNoBulk = 0xFFFF'FFFF;
-constexpr std::uint32_t kNoChild = 0xFFFF'FFFF;
-
 // Where the value of a slot goes before an expression is evaluated.
 struct BoundSlot {
   ProgramSlot source;
@@ -95,7 +92,7 @@ struct ProgramExpression {
 // A value that is stored, set or added: an expression, or a variable by itself, whose bits are moved as they are where
 // the types agree.
 struct ProgramValue {
-  std::uint32_t expression = kNoExpression;
+  std::optional<std::uint32_t> expression;
   ProgramVariable variable;  // without an expression
 };
 
@@ -147,11 +144,13 @@ struct ProgramStep {
 
   std::uint8_t fields = 0;  // Field: what of the operation its expressions give
 
-  std::uint32_t at = kNoExpression;    // address; a copy's source; matmul: A; loops: from; conditions
-  std::uint32_t rank = kNoExpression;  // space cluster: the CTA in the CGA whose shared memory it is
-  std::uint32_t to = kNoExpression;    // a copy's destination; matmul: B; loops: to; barrier: its number
-  std::uint32_t pitch = 0;             // store_tile: bytes from row to row; 0: not of a tile
-  std::uint32_t tile_row = 0;          // store_tile: what is added to the lane's row and column
+  // Expressions, of steps that have them.
+  std::uint32_t at = 0;    // address; a copy's source; matmul: A; loops: from; conditions
+  std::uint32_t rank = 0;  // space cluster: the CTA in the CGA whose shared memory it is
+  std::uint32_t to = 0;    // a copy's destination; matmul: B; loops: to; barrier: its number
+
+  std::uint32_t pitch = 0;     // store_tile: bytes from row to row; 0: not of a tile
+  std::uint32_t tile_row = 0;  // store_tile: what is added to the lane's row and column
   std::uint32_t tile_column = 0;
   std::vector<ProgramValue> values;  // in the order of their bytes; of mbarriers: operands, expressions
   ProgramValue compare;              // compare_exchange
@@ -161,11 +160,11 @@ struct ProgramStep {
   std::int64_t increment = 1;        // loops
   std::uint32_t first_warp = 0;      // roles
   std::uint32_t last_warp = 0;
-  std::uint32_t bulk = kNoBulk;                        // requests to the tensor memory access unit: index of a BulkStep
-  std::uint32_t child = kNoChild;                      // a launch, an append: index of a ChildStep
-  bool read = false;                                   // wait_bulk
+  std::optional<std::uint32_t> bulk;   // requests to the tensor memory access unit: index of a BulkStep
+  std::optional<std::uint32_t> child;  // a launch, an append: index of a ChildStep
+  bool read = false;                   // wait_bulk
   arch::CgaMode mode = arch::CgaMode::load_balancing;  // query_occupancy
-  bool one_lane = false;                               // only the first of the lanes that take part does it
+  bool one_lane = false;               // only the first of the lanes that take part does it
   bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32
 
   arch::Demand demand;
@@ -203,9 +202,9 @@ struct BulkStep {
 
 // A launch, or an entry for a queue, with expressions in place of numbers.
 struct ChildStep {
-  arch::ChildLaunch launch;                                                        // what is the same for all
-  std::array<std::uint32_t, 3> grid{kNoExpression, kNoExpression, kNoExpression};  // x, y, z; else as in `launch`
-  std::uint32_t stream = kNoExpression;
+  arch::ChildLaunch launch;                          // what is the same for all, and what no expression gives
+  std::array<std::optional<std::uint32_t>, 3> grid;  // x, y, z
+  std::optional<std::uint32_t> stream;
   std::uint64_t queue = 0;           // an append: address
   std::vector<ProgramValue> values;  // arguments; words of an entry
 };

@@ -291,7 +291,7 @@ void WarpValues::cluster_addresses(const ProgramStep& step, LaneMask lanes, PerL
 
 void WarpValues::bits(const ProgramValue& value, ValueType type, LaneMask lanes,
                       PerLane<std::uint64_t>& results) const {
-  if (value.expression == kNoExpression) {
+  if (!value.expression) {
     const bool same = value.variable.type == type;
     for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
       const std::uint64_t raw = raw_bits(state_, value.variable, lane);
@@ -300,7 +300,7 @@ void WarpValues::bits(const ProgramValue& value, ValueType type, LaneMask lanes,
     return;
   }
   Lanes values{};
-  of_lanes(value.expression, lanes, values);
+  of_lanes(*value.expression, lanes, values);
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((lanes >> lane & 1U) != 0) results[lane] = bits_of(type, values[lane]);
   }

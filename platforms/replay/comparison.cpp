@@ -48,7 +48,7 @@ double quantile(std::vector<double> values, double share) {
   return values[std::min(values.size() - 1, rank == 0 ? 0 : rank - 1)];
 }
 
-Match judge(const workload::Op& op, double error, bool launch_bound, workload::Nanoseconds resolution) {
+Match match_of(const workload::Op& op, double error, bool launch_bound, workload::Nanoseconds resolution) {
   if (std::abs(error) <= kClose) return Match::ok;
   if (op.recorded->overlaps) return Match::overlaps;
   if (launch_bound) return Match::launch_bound;
@@ -203,7 +203,7 @@ Comparison compare(const workload::Workload& workload, const std::vector<OpResul
     k.modelled_ns = results[i].end - results[i].start;
     k.error = duration > 0 ? k.modelled_ns / duration - 1 : 0;
     k.overlaps = op.recorded->overlaps;
-    k.match = judge(op, k.error, launch_bound[i], workload.timings.resolution);
+    k.match = match_of(op, k.error, launch_bound[i], workload.timings.resolution);
     ++c.counts[static_cast<std::size_t>(k.match)];
     c.time_ns[static_cast<std::size_t>(k.match)] += duration;
     c.kernel_time_recorded_ns += k.recorded_ns;

@@ -27,8 +27,6 @@ class CtaDump : public CtaListener {
              const workload::Workload& workload);
 
  private:
-  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-
   // 72 bytes: a million CTAs are nothing to worry about.
   struct Row {
     std::uint64_t launch;

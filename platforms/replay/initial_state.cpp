@@ -110,14 +110,14 @@ void resolve_mask(const workload::Subcontext& subcontext, const std::string& ins
 
 }  // namespace
 
-std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const std::string& instance,
-                                       const gpu::Gpu& gpu, double lead_ns) {
+std::vector<gpu::SmPreload> resolve_loads(const workload::Workload& workload, const std::string& instance,
+                                          const gpu::Gpu& gpu, double lead_ns) {
   const arch::Topology& topology = gpu.topology();
   const arch::SmLimits& limits = gpu.params().sm.limits;
   const arch::ResourceVector capacity = arch::capacity_of(limits);
   const Clock& clock = gpu.domain().clock();
   std::vector<arch::ResourceVector> used(topology.sms());
-  std::vector<gpu::SmLoad> result;
+  std::vector<gpu::SmPreload> result;
   for (const workload::SmLoad& load : workload.loads) {
     const std::string why = arch::why_impossible(limits, load.kernel);
     if (!why.empty()) {

@@ -10,15 +10,15 @@
 
 namespace heddle::gpu {
 class Gpu;
-struct SmLoad;
+struct SmPreload;
 }  // namespace heddle::gpu
 
 namespace heddle::replay {
 
 // For Gpu::preload. `lead_ns`: the workload's time 0 on the simulation's axis. Throws InputError with the place of the
 // entry if the machine has no such SM or GPC, or an SM cannot hold that much.
-std::vector<gpu::SmLoad> resolve_loads(const workload::Workload& workload, const std::string& instance,
-                                       const gpu::Gpu& gpu, double lead_ns);
+std::vector<gpu::SmPreload> resolve_loads(const workload::Workload& workload, const std::string& instance,
+                                          const gpu::Gpu& gpu, double lead_ns);
 
 // What the host tells the machine of how it is shared, and when: first how subcontexts begin, then the changes, in the
 // order of their times. Throws InputError with the place of the entry if the machine has no such TPC.

@@ -94,10 +94,10 @@ std::vector<std::uint32_t> place_streams(const Workload& workload, std::uint32_t
 
 // The host's times, as StreamSubmitter has them.
 std::vector<std::int64_t> host_times(const Workload& workload, Pace pace, const SubmissionTimings& timings) {
-  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
   const auto path = static_cast<std::int64_t>(std::llround(timings.start_path_ns));
   const auto latency = static_cast<std::int64_t>(std::llround(timings.launch_latency_ns));
-  std::vector<std::int64_t> stream_time(workload.streams.size(), kNever);
+  std::vector<std::int64_t> stream_time(workload.streams.size(), kNoTime);
   std::vector<std::int64_t> times;
   for (const workload::Op& op : workload.ops) {
     std::int64_t when = stream_time[op.stream];
@@ -106,7 +106,7 @@ std::vector<std::int64_t> host_times(const Workload& workload, Pace pace, const 
     } else {
       if (op.enqueue) when = std::max(when, *op.enqueue + std::max<std::int64_t>(0, latency - path));
       if (op.not_before) when = std::max(when, *op.not_before - path);
-      if (when == kNever) when = 0;
+      if (when == kNoTime) when = 0;
     }
     stream_time[op.stream] = when;
     times.push_back(when);

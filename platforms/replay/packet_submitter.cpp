@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,8 +15,6 @@ namespace heddle::replay {
 namespace {
 
 enum Event : std::uint32_t { kOpen, kLook, kWritten, kFree, kInterrupt, kControl };
-
-constexpr Cycle kNever = ~Cycle{0};
 
 Cycle cycles(double ns) { return static_cast<Cycle>(std::llround(ns)); }
 
@@ -165,14 +164,14 @@ bool PacketSubmitter::has_room(std::uint32_t queue) {
 void PacketSubmitter::look() {
   if (busy_) return;
   Cycle next = kNever;
-  std::uint32_t chosen = static_cast<std::uint32_t>(queues_.size());
-  std::size_t first = ~std::size_t{0};
+  std::optional<std::uint32_t> chosen;
+  std::size_t first = 0;  // of the chosen one
   bool full = false;
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     if (!has_work(queue, next)) continue;
     const Queue& q = queues_[queue];
     const std::size_t order = q.prepared.empty() ? plan_.ops[plan_.queues[queue].ops[q.place]].order : q.order;
-    if (order >= first) continue;
+    if (chosen && order >= first) continue;
     if (!has_room(queue)) {
       full = true;
       // Packets that nobody has been told of cannot make room.
@@ -182,8 +181,8 @@ void PacketSubmitter::look() {
     first = order;
     chosen = queue;
   }
-  if (chosen < queues_.size()) {
-    begin(chosen);
+  if (chosen) {
+    begin(*chosen);
     return;
   }
   if (full) next = std::min(next, domain.now() + std::max<Cycle>(1, cycles(params_.poll)));

@@ -119,9 +119,9 @@ class PacketSubmitter : public sc_core::sc_module,
   };
   std::vector<Control> controls_;  // by time
   std::size_t next_control_ = 0;
-  bool busy_ = false;       // writes a packet, or rings a doorbell
-  Cycle begun_ = 0;         // the packet that it writes
-  Cycle look_ = ~Cycle{0};  // the earliest look that is scheduled
+  bool busy_ = false;    // writes a packet, or rings a doorbell
+  Cycle begun_ = 0;      // the packet that it writes
+  Cycle look_ = kNever;  // the earliest look that is scheduled
   std::vector<std::string> problems_;
 };
 

@@ -8,6 +8,10 @@
 
 #include "common/param_fwd.h"
 
+namespace heddle {
+class Domain;
+}
+
 namespace heddle::workload {
 struct Workload;
 }
@@ -42,16 +46,6 @@ struct SubmissionParams {
   void check() const;
 };
 
-}  // namespace heddle::replay
-
-namespace heddle {
-
-// What a simulation wants of whoever submits the operations of a workload, however they are submitted.
-class Domain;
-}  // namespace heddle
-
-namespace heddle::replay {
-
 // What the model made of an operation. Times in nanoseconds on the workload's own axis (0 is the recording's first
 // start).
 struct OpResult {
@@ -63,6 +57,7 @@ struct OpResult {
   double end = 0;
 };
 
+// What a simulation wants of whoever submits the operations of a workload, however they are submitted.
 class Submitter {
  public:
   virtual ~Submitter() = default;

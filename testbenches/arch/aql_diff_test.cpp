@@ -6,7 +6,7 @@
 #include "arch/aql_packet.h"
 #include "common/error.h"
 #include "packet/packet_oracle.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_aql_diff_test {
 

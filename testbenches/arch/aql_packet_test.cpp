@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "packet/packet_oracle.h"
 #include "packet/random_packet.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_aql_packet_test {
 

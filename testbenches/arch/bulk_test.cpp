@@ -1,4 +1,5 @@
 // The operand words of requests, names, and the masks of the bytes of a line.
+#include <optional>
 #include <set>
 #include <string>
 
@@ -7,7 +8,7 @@
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
 #include "common/error.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_bulk_test {
 
@@ -65,20 +66,20 @@ TEST_CASE("255 is the CTA itself, and all ones is no barrier", "[arch][TMA-30]")
   back.multicast = 7;
   set_words(back, address_word(request), mask_word(request));
   CHECK(same_words(back, request));
-  CHECK(back.data_cta == kOwnCta);
-  CHECK(back.barrier_cta == kOwnCta);
-  CHECK(back.barrier == kNoBarrier);
+  CHECK(back.data_cta == std::nullopt);
+  CHECK(back.barrier_cta == std::nullopt);
+  CHECK(back.barrier == std::nullopt);
 }
 
 TEST_CASE("requests come back from their words", "[arch][TMA-30]") {
-  HEDDLE_DICE(dice);
-  const auto cta = [&] { return dice.one_in(4) ? kOwnCta : dice.small(0, 254); };
+  HEDDLE_RANDOM(dice);
+  const auto cta = [&] { return dice.one_in(4) ? std::nullopt : std::optional(dice.between(0, 254)); };
   for (int round = 0; round < 20'000; ++round) {
     BulkRequest request;
     request.barrier_cta = cta();
     request.data_cta = cta();
-    request.barrier = dice.one_in(4) ? kNoBarrier : dice.small(0, kMostAddress);
-    request.shared = dice.small(0, kMostAddress);
+    request.barrier = dice.one_in(4) ? std::nullopt : std::optional(dice.between(0, kMostAddress));
+    request.shared = dice.between(0, kMostAddress);
     request.multicast = static_cast<std::uint16_t>(dice.next());
     request.offsets = static_cast<std::uint16_t>(dice.next());
     BulkRequest back;
@@ -123,7 +124,7 @@ TEST_CASE("masks of the bytes of a line", "[arch]") {
     }
     CHECK(ByteMask::first(from) == ByteMask::range(0, from));
   }
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 500; ++round) {
     ByteMask mask{dice.next() & dice.next(), dice.next() & dice.next()};
     const ByteMask other{dice.one_in(3) ? 0 : dice.next(), dice.one_in(3) ? 0 : dice.next()};

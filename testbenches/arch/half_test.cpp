@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/tensor_data.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_half_test {
 
@@ -78,12 +78,13 @@ TEST_CASE("floats round to nearest even: at every tie and beside it", "[arch]") 
 }
 
 TEST_CASE("random floats round as Eigen's do", "[arch]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   std::uint32_t wrong = 0;
   for (int i = 0; i < 1'000'000; ++i) {
     const float any = float_of(static_cast<std::uint32_t>(dice.next()));
     // f16 has few of the exponents: most of these are among them.
-    const float near = float_of((dice.small(0, 1) << 31) | (dice.small(100, 144) << 23) | dice.small(0, 0x7F'FFFF));
+    const float near =
+        float_of((dice.between(0, 1) << 31) | (dice.between(100, 144) << 23) | dice.between(0, 0x7F'FFFF));
     if (!f16_as_eigen(any) || !bf16_as_eigen(any) || !f16_as_eigen(near)) ++wrong;
   }
   CHECK(wrong == 0);

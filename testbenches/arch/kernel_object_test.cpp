@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "packet/object_oracle.h"
 #include "packet/random_packet.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_kernel_object_test {
 
@@ -87,7 +87,7 @@ TEST_CASE("a kernel object lies in its 128 bytes as documented", "[packet][PKT-1
 }
 
 TEST_CASE("any kernel object is what its layout says, or none", "[packet][PKT-12]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
   int good = 0;
   for (int round = 0; round < 60'000; ++round) {

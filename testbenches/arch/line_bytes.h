@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/tensor_data.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace heddle::test {
 
@@ -34,15 +34,15 @@ inline std::uint64_t bits_of_double(double value) {
   return bits;
 }
 
-inline arch::ByteMask draw_mask(Dice& dice) {
-  switch (dice.small(0, 3)) {
+inline arch::ByteMask draw_mask(Random& dice) {
+  switch (dice.between(0, 3)) {
     case 0:
       return arch::ByteMask::first(128);
     case 1:
       return {};
     case 2: {
-      const std::uint32_t from = dice.small(0, 128);
-      return arch::ByteMask::range(from, dice.small(from, 128));
+      const std::uint32_t from = dice.between(0, 128);
+      return arch::ByteMask::range(from, dice.between(from, 128));
     }
     default:
       return {dice.next(), dice.next()};

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_load_map_test {
 
@@ -93,25 +93,25 @@ TEST_CASE("clear() begins again with narrow columns", "[load_map]") {
 }
 
 TEST_CASE("random intervals give the load of an array with a cell per cycle", "[load_map]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 150; ++round) {
-    const std::uint32_t units = dice.small(1, 4);
-    const double capacity = static_cast<double>(dice.between(1, 64));
-    const std::uint64_t horizon = dice.between(1, dice.one_in(2) ? 20'000 : 100'000);
+    const std::uint32_t units = dice.between(1, 4);
+    const double capacity = static_cast<double>(dice.between64(1, 64));
+    const std::uint64_t horizon = dice.between64(1, dice.one_in(2) ? 20'000 : 100'000);
     CAPTURE(round, units, capacity, horizon);
     LoadMap map;
     map.configure(units, capacity);
     std::vector<std::vector<std::uint64_t>> steps(units, std::vector<std::uint64_t>(horizon + 1));
     std::uint64_t last = 0;
-    const std::uint64_t count = dice.between(1, 60);
+    const std::uint64_t count = dice.between64(1, 60);
     for (std::uint64_t i = 0; i < count; ++i) {
       // In no order, and with ends on the borders of columns now and then.
-      std::uint64_t begin = dice.between(0, horizon - 1);
+      std::uint64_t begin = dice.between64(0, horizon - 1);
       if (dice.one_in(3)) begin = begin / 64 * 64;
-      std::uint64_t end = std::min(horizon, begin + dice.between(1, dice.one_in(3) ? horizon : 300));
+      std::uint64_t end = std::min(horizon, begin + dice.between64(1, dice.one_in(3) ? horizon : 300));
       if (dice.one_in(3)) end = std::max(begin + 1, end / 64 * 64);
-      const std::uint32_t unit = dice.small(0, units - 1);
-      const std::uint32_t weight = dice.small(1, 8);
+      const std::uint32_t unit = dice.between(0, units - 1);
+      const std::uint32_t weight = dice.between(1, 8);
       map.add(unit, begin, end, weight);
       steps[unit][begin] += weight;
       steps[unit][end] -= weight;  // wraps and comes back in the sum

@@ -14,7 +14,7 @@
 
 #include "arch/tensor_data.h"
 #include "common/error.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_memory_op_test {
 
@@ -80,18 +80,18 @@ std::uint64_t expected(const Integer& type, AtomicKind kind, std::uint64_t old, 
 }
 
 // Often at the ends of the range, often equal to another one.
-std::uint64_t draw(heddle::test::Dice& dice, unsigned width, std::uint64_t other) {
+std::uint64_t draw(heddle::test::Random& dice, unsigned width, std::uint64_t other) {
   const std::uint64_t mask = width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
   const std::uint64_t top = std::uint64_t{1} << (width - 1);
-  switch (dice.small(0, 4)) {
+  switch (dice.between(0, 4)) {
     case 0:
       return other;
     case 1:
-      return dice.small(0, 2);
+      return dice.between(0, 2);
     case 2:
-      return (top + dice.small(0, 2) - 1) & mask;
+      return (top + dice.between(0, 2) - 1) & mask;
     case 3:
-      return (mask - dice.small(0, 2)) & mask;
+      return (mask - dice.between(0, 2)) & mask;
     default:
       return dice.next() & mask;
   }
@@ -166,7 +166,7 @@ TEST_CASE("names and sizes of types, kinds, scopes and orders", "[arch]") {
 }
 
 TEST_CASE("integer atomics agree with arithmetic of 128 bits", "[arch][MEM-01]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (const Integer& type : kIntegers) {
     for (std::uint32_t k = 0; k < kKinds; ++k) {
       const auto kind = static_cast<AtomicKind>(k);
@@ -206,12 +206,12 @@ TEST_CASE("float additions are IEEE 754's, with one NaN", "[arch][MEM-01]") {
 }
 
 TEST_CASE("pairs of halves add as Eigen's do, each half by itself", "[arch][MEM-01]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 200'000; ++round) {
     const auto a = static_cast<std::uint32_t>(dice.next());
     // Often of a like size, so that digits meet.
-    const auto b =
-        dice.one_in(2) ? static_cast<std::uint32_t>(dice.next()) : (a ^ 0x8000'8000U) + dice.small(0, 0x0FFF) - 0x0800U;
+    const auto b = dice.one_in(2) ? static_cast<std::uint32_t>(dice.next())
+                                  : (a ^ 0x8000'8000U) + dice.between(0, 0x0FFF) - 0x0800U;
     const auto half = [](std::uint32_t word, int shift) { return static_cast<std::uint16_t>(word >> shift); };
     const std::uint64_t f16 = atomic(AtomicKind::add, ValueType::f16x2, a, b);
     const std::uint64_t bf16 = atomic(AtomicKind::add, ValueType::bf16x2, a, b);
@@ -240,7 +240,7 @@ TEST_CASE("minima and maxima of halves: numbers win against NaNs, -0 is less tha
   CHECK(max(kNan, 0xFC00) == pair(0xFC00, 0xFC00));
   CHECK(max(kNan, kNan) == pair(kNanHalf, kNanHalf));
   // Of numbers, by the order of their values.
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 20'000; ++round) {
     const auto a = static_cast<std::uint16_t>(dice.next());
     const auto b = static_cast<std::uint16_t>(dice.next());

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_sm_limits_test {
 
@@ -15,7 +15,7 @@ using namespace heddle;
 using namespace heddle::arch;
 using Catch::Contains;
 using Catch::StartsWith;
-using test::Dice;
+using test::Random;
 
 namespace {
 
@@ -39,10 +39,10 @@ std::uint32_t count_one_by_one(const ResourceVector& capacity, ResourceVector us
   }
 }
 
-ResourceVector random_need(Dice& dice) {
+ResourceVector random_need(Random& dice) {
   ResourceVector need;
-  for (std::uint32_t& amount : need.amount) amount = dice.one_in(4) ? 0 : dice.small(1, dice.one_in(3) ? 3000 : 40);
-  need.amount[dice.small(0, kResources - 1)] = dice.small(1, 200);  // of something it takes some
+  for (std::uint32_t& amount : need.amount) amount = dice.one_in(4) ? 0 : dice.between(1, dice.one_in(3) ? 3000 : 40);
+  need.amount[dice.between(0, kResources - 1)] = dice.between(1, 200);  // of something it takes some
   return need;
 }
 
@@ -146,14 +146,14 @@ TEST_CASE("what a CTA takes is rounded as the hardware allocates it", "[arch][CW
 }
 
 TEST_CASE("free slots are as many as CTAs that fit one by one", "[arch][CWD-01]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   std::uint32_t without = 0, with = 0;
   for (int round = 0; round < 20'000; ++round) {
     ResourceVector capacity, used;
     for (std::size_t i = 0; i < kResources; ++i) {
-      capacity.amount[i] = dice.small(0, dice.one_in(2) ? 60 : 5000);
+      capacity.amount[i] = dice.between(0, dice.one_in(2) ? 60 : 5000);
       // Sometimes more in use than there is: a limit that was lowered.
-      used.amount[i] = dice.one_in(3) ? 0 : dice.small(0, capacity.amount[i] + (dice.one_in(20) ? 10 : 0));
+      used.amount[i] = dice.one_in(3) ? 0 : dice.between(0, capacity.amount[i] + (dice.one_in(20) ? 10 : 0));
     }
     const ResourceVector need = random_need(dice);
     const std::uint32_t expected = count_one_by_one(capacity, used, need);
@@ -169,23 +169,23 @@ TEST_CASE("free slots are as many as CTAs that fit one by one", "[arch][CWD-01]"
 }
 
 TEST_CASE("of random limits and kernels as many CTAs fit as can be added", "[arch][CWD-01]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   std::uint32_t possible = 0, impossible = 0;
   for (int round = 0; round < 20'000; ++round) {
     SmLimits limits;
-    limits.warps = dice.small(1, 128);
-    limits.threads = dice.small(32, 4096);
-    limits.ctas = dice.small(1, 64);
-    limits.registers = dice.small(1, 131'072);
-    limits.register_granularity = 1U << dice.small(0, 10);
-    limits.warp_granularity = dice.small(1, 8);
-    limits.shared_bytes = dice.small(0, 300'000);
-    limits.shared_granularity = 1U << dice.small(0, 10);
-    limits.shared_reserve = dice.small(0, 2048);
-    limits.barriers = dice.small(1, 600);
-    limits.barriers_per_cta = dice.small(0, 20);
+    limits.warps = dice.between(1, 128);
+    limits.threads = dice.between(32, 4096);
+    limits.ctas = dice.between(1, 64);
+    limits.registers = dice.between(1, 131'072);
+    limits.register_granularity = 1U << dice.between(0, 10);
+    limits.warp_granularity = dice.between(1, 8);
+    limits.shared_bytes = dice.between(0, 300'000);
+    limits.shared_granularity = 1U << dice.between(0, 10);
+    limits.shared_reserve = dice.between(0, 2048);
+    limits.barriers = dice.between(1, 600);
+    limits.barriers_per_cta = dice.between(0, 20);
     const KernelShape shape =
-        kernel(dice.small(1, 1024), dice.small(0, 255), dice.one_in(2) ? 0 : dice.small(0, 100'000));
+        kernel(dice.between(1, 1024), dice.between(0, 255), dice.one_in(2) ? 0 : dice.between(0, 100'000));
     const ResourceVector capacity = capacity_of(limits);
     const ResourceVector need = need_of(limits, shape);
     // Rounding never loses anything, and never adds as much as a granule.

@@ -13,9 +13,9 @@ namespace arch_tensor_data_test {
 
 using namespace heddle::arch;
 using heddle::test::Bytes;
-using heddle::test::Dice;
 using heddle::test::double_of;
 using heddle::test::draw_mask;
+using heddle::test::Random;
 using heddle::test::set_word;
 using heddle::test::word_at;
 
@@ -54,12 +54,12 @@ std::uint32_t converted(TensorType type, std::uint32_t bits) {
   return static_cast<std::uint32_t>(word_at(data, 0, 4));
 }
 
-std::uint32_t draw_f32(Dice& dice) {
+std::uint32_t draw_f32(Random& dice) {
   auto bits = static_cast<std::uint32_t>(dice.next());
-  if (dice.one_in(4)) bits &= 0x807F'FFFF;                                                  // subnormal
-  if (dice.one_in(8)) bits |= 0x7F80'0000;                                                  // NaN
-  if (dice.one_in(8)) bits = (bits & 0x8000'0000) | (0x7F7F'0000 + dice.small(0, 0xFFFF));  // largest
-  if (dice.one_in(3)) bits = (bits & 0xFFFF'E000) | (0x0FFF + dice.small(0, 2));            // around ties
+  if (dice.one_in(4)) bits &= 0x807F'FFFF;                                                    // subnormal
+  if (dice.one_in(8)) bits |= 0x7F80'0000;                                                    // NaN
+  if (dice.one_in(8)) bits = (bits & 0x8000'0000) | (0x7F7F'0000 + dice.between(0, 0xFFFF));  // largest
+  if (dice.one_in(3)) bits = (bits & 0xFFFF'E000) | (0x0FFF + dice.between(0, 2));            // around ties
   return bits;
 }
 
@@ -83,12 +83,12 @@ TEST_CASE("outside elements are zero, or the NaN of their type", "[arch][TMA-13]
 }
 
 TEST_CASE("the fill writes outside bytes alone", "[arch][TMA-13]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 20'000; ++round) {
-    const auto type = static_cast<TensorType>(dice.small(0, kTensorTypes - 1));
+    const auto type = static_cast<TensorType>(dice.between(0, kTensorTypes - 1));
     const Fill fill = is_float(type) && dice.one_in(2) ? Fill::nan : Fill::zero;
     const std::uint32_t width = bytes_of(type);
-    const std::uint32_t bytes = width * dice.small(0, 128 / width);
+    const std::uint32_t bytes = width * dice.between(0, 128 / width);
     const ByteMask inside = draw_mask(dice);
     Bytes data(130);
     for (std::uint8_t& byte : data) byte = static_cast<std::uint8_t>(dice.next());
@@ -127,12 +127,12 @@ TEST_CASE("flush and rounding: numbers at the edges", "[arch][TMA-07]") {
 }
 
 TEST_CASE("conversions agree with arithmetic, and doing them twice changes nothing", "[arch][TMA-07]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (const TensorType type : {TensorType::f32_flush, TensorType::tf32, TensorType::tf32_flush}) {
     for (int round = 0; round < 4'000; ++round) {
       Bytes data(128);
       for (std::size_t i = 0; i < 128; i += 4) set_word(data, i, 4, draw_f32(dice));
-      const std::uint32_t bytes = 4 * dice.small(0, 32);
+      const std::uint32_t bytes = 4 * dice.between(0, 32);
       Bytes expected = data;
       for (std::size_t i = 0; i < bytes; i += 4) {
         set_word(expected, i, 4, conversion_oracle(type, static_cast<std::uint32_t>(word_at(data, i, 4))));

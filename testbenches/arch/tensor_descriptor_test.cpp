@@ -35,7 +35,7 @@ TEST_CASE("the bytes of a box are those of the elements that the walk visits", "
   CHECK(d.step_bytes() == 32);
   CHECK(d.step(0) == 14 * 9 * 32);
   CHECK(image().step(0) == 2);
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 5'000; ++round) {
     const TensorDescriptor t = draw_tensor(dice);
     if (t.mode == TensorMode::im2col) continue;
@@ -51,7 +51,7 @@ TEST_CASE("the bytes of a box are those of the elements that the walk visits", "
 }
 
 TEST_CASE("a descriptor comes back from its 128 bytes", "[arch][TMA-05]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 40'000; ++round) {
     const TensorDescriptor d = dice.one_in(2) ? draw_tensor(dice) : draw_any_tensor(dice);
     const auto bytes = encode(d);
@@ -100,7 +100,7 @@ TEST_CASE("every field has bytes of its own, where the documentation says", "[ar
 }
 
 TEST_CASE("bytes that encode() cannot have written are no descriptor", "[arch][TMA-05][TMA-06]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   std::uint32_t refused = 0;
   std::uint32_t accepted = 0;
   for (int round = 0; round < 40'000; ++round) {
@@ -108,9 +108,9 @@ TEST_CASE("bytes that encode() cannot have written are no descriptor", "[arch][T
     if (dice.one_in(4)) {
       for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(dice.next());
     } else {
-      for (std::uint32_t i = dice.small(1, 3); i > 0; --i) {
-        const std::size_t at = dice.one_in(2) ? dice.between(0, 7) : dice.between(0, bytes.size() - 1);
-        bytes[at] = static_cast<std::uint8_t>(dice.one_in(2) ? dice.next() : bytes[at] ^ 1U << dice.small(0, 7));
+      for (std::uint32_t i = dice.between(1, 3); i > 0; --i) {
+        const std::size_t at = dice.one_in(2) ? dice.between64(0, 7) : dice.between64(0, bytes.size() - 1);
+        bytes[at] = static_cast<std::uint8_t>(dice.one_in(2) ? dice.next() : bytes[at] ^ 1U << dice.between(0, 7));
       }
     }
     TensorDescriptor d;

@@ -15,9 +15,9 @@ namespace arch_tensor_reduce_test {
 using namespace heddle::arch;
 using heddle::test::bits_of_double;
 using heddle::test::Bytes;
-using heddle::test::Dice;
 using heddle::test::double_of;
 using heddle::test::draw_mask;
+using heddle::test::Random;
 using heddle::test::set_word;
 using heddle::test::word_at;
 
@@ -134,16 +134,16 @@ bool in_list(AtomicKind kind, const std::string& type, bool in_shared) {
 }
 
 // Operands that meet: equal, close, opposite, special.
-std::uint64_t draw_like(Dice& dice, std::uint64_t other) {
-  switch (dice.small(0, 5)) {
+std::uint64_t draw_like(Random& dice, std::uint64_t other) {
+  switch (dice.between(0, 5)) {
     case 0:
       return other;
     case 1:
-      return other + dice.between(0, 2) - 1;
+      return other + dice.between64(0, 2) - 1;
     case 2:
-      return other ^ std::uint64_t{1} << dice.small(0, 63);
+      return other ^ std::uint64_t{1} << dice.between(0, 63);
     case 3:
-      return dice.between(0, 2) - 1;
+      return dice.between64(0, 2) - 1;
     case 4:
       return 0x8000'0000'8000'8000U ^ other;
     default:
@@ -151,9 +151,9 @@ std::uint64_t draw_like(Dice& dice, std::uint64_t other) {
   }
 }
 
-void compare_reduction(Dice& dice, AtomicKind kind, ValueType type) {
+void compare_reduction(Random& dice, AtomicKind kind, ValueType type) {
   const std::uint32_t width = bytes_of(type);
-  const std::uint32_t bytes = width * dice.small(0, 128 / width);
+  const std::uint32_t bytes = width * dice.between(0, 128 / width);
   const ByteMask mask = draw_mask(dice);
   Bytes from(128);
   Bytes to(128);
@@ -201,7 +201,7 @@ TEST_CASE("the reductions of each type are those of the list", "[arch][TMA-07]")
 }
 
 TEST_CASE("reductions agree with arithmetic element by element, under any mask", "[arch][TMA-07]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   std::uint32_t pairs = 0;
   for (std::uint32_t k = 0; k < kAtomicKinds; ++k) {
     for (std::uint32_t t = 0; t < kValueTypes; ++t) {

@@ -16,10 +16,10 @@ namespace arch_tensor_rules_test {
 
 using namespace heddle::arch;
 using heddle::test::columns;
-using heddle::test::Dice;
 using heddle::test::draw_tensor;
 using heddle::test::image;
 using heddle::test::kAllMemory;
+using heddle::test::Random;
 using heddle::test::sliced;
 using heddle::test::text_of;
 
@@ -100,29 +100,29 @@ TensorRule first_broken(const TensorDescriptor& d, std::uint64_t memory) {
 }
 
 // One field, to a value at one of the edges that rules have.
-void damage(Dice& dice, TensorDescriptor& d) {
+void damage(Random& dice, TensorDescriptor& d) {
   const auto edge = [&dice](const std::vector<std::uint64_t>& edges) {
-    return edges[dice.between(0, edges.size() - 1)] + dice.between(0, 2) - 1;
+    return edges[dice.between64(0, edges.size() - 1)] + dice.between64(0, 2) - 1;
   };
-  const std::uint32_t i = dice.small(0, kTensorRank - 1);
-  const std::uint32_t w = dice.small(0, 2);
+  const std::uint32_t i = dice.between(0, kTensorRank - 1);
+  const std::uint32_t w = dice.between(0, 2);
   const auto corner = [&] {
     const auto limit = static_cast<std::int32_t>(edge({16, 128, 32'768}));
     return dice.one_in(2) ? limit : -limit;
   };
-  switch (dice.small(0, 13)) {
+  switch (dice.between(0, 13)) {
     case 0:
       d.rank = static_cast<std::uint32_t>(edge({1, 3, 5}));
       break;
     case 1:
-      d.address = edge({16, 32, 48, 1 << 16}) + 16 * dice.between(0, 1);
+      d.address = edge({16, 32, 48, 1 << 16}) + 16 * dice.between64(0, 1);
       break;
     case 2:
       d.size[i] = edge({1, 100, kGiB, std::uint64_t{1} << 32});
       break;
     case 3:
       d.stride[i] = dice.one_in(2) ? edge({16, d.stride[i], d.stride[i] / 2, std::uint64_t{1} << 40})
-                                   : 16 * dice.between(0, d.stride[i] / 8);
+                                   : 16 * dice.between64(0, d.stride[i] / 8);
       break;
     case 4:
       d.box[i] = static_cast<std::uint32_t>(edge({1, 8, 16, 256}));
@@ -140,10 +140,10 @@ void damage(Dice& dice, TensorDescriptor& d) {
       d.fill = Fill::nan;
       break;
     case 9:
-      d.interleave = static_cast<Interleave>(dice.small(0, 2));
+      d.interleave = static_cast<Interleave>(dice.between(0, 2));
       break;
     case 10:
-      d.swizzle = static_cast<Swizzle>(dice.small(0, 3));
+      d.swizzle = static_cast<Swizzle>(dice.between(0, 3));
       break;
     case 11:
       (dice.one_in(2) ? d.base_corner : d.far_corner)[w] = corner();
@@ -152,7 +152,7 @@ void damage(Dice& dice, TensorDescriptor& d) {
       d.mode = dice.one_in(2) ? TensorMode::tile : TensorMode::im2col;
       break;
     default:
-      d.type = static_cast<TensorType>(dice.small(0, kTensorTypes - 1));
+      d.type = static_cast<TensorType>(dice.between(0, kTensorTypes - 1));
       break;
   }
 }
@@ -356,13 +356,13 @@ TEST_CASE("a tensor that memory does not hold to its last byte is unmapped", "[a
 }
 
 TEST_CASE("the first broken rule of descriptors with one to three errors is the one that is named", "[arch][TMA-06]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   std::map<TensorRule, std::uint32_t> seen;
   for (int round = 0; round < 60'000; ++round) {
     TensorDescriptor d = draw_tensor(dice);
     std::uint64_t memory = kGiB;
-    for (std::uint32_t i = dice.small(0, 3); i > 0; --i) damage(dice, d);
-    if (d.rank >= 1 && d.rank <= 5 && dice.one_in(4)) memory = d.end() + dice.between(0, 2) - 1;
+    for (std::uint32_t i = dice.between(0, 3); i > 0; --i) damage(dice, d);
+    if (d.rank >= 1 && d.rank <= 5 && dice.one_in(4)) memory = d.end() + dice.between64(0, 2) - 1;
     const TensorRule expected = first_broken(d, memory);
     ++seen[expected];
     if (check(d, memory) == expected) continue;
@@ -377,7 +377,7 @@ TEST_CASE("the first broken rule of descriptors with one to three errors is the 
 }
 
 TEST_CASE("the elements of a tensor that breaks no rule do not overlap, and end at its end", "[arch][TMA-06]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 300; ++round) {
     TensorDescriptor d = draw_tensor(dice);
     for (std::uint64_t& size : d.size) size = std::min<std::uint64_t>(size, 7);

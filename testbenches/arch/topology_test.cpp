@@ -12,33 +12,33 @@
 #include <yaml-cpp/yaml.h>
 
 #include "common/error.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace arch_topology_test {
 
 using namespace heddle;
 using namespace heddle::arch;
 using Catch::Contains;
-using test::Dice;
+using test::Random;
 
 namespace {
 
 Shape parse(const std::string& text) { return Shape::from_yaml(YAML::Load(text), {"shape.yaml", 3, 8}); }
 
 // Uneven on every level, and even now and then.
-Shape random_shape(Dice& dice) {
+Shape random_shape(Random& dice) {
   Shape shape;
-  shape.gpcs.resize(dice.between(1, 10));
+  shape.gpcs.resize(dice.between64(1, 10));
   const bool even = dice.one_in(3);
   for (auto& gpc : shape.gpcs) {
     if (even) {
-      gpc = Shape::from_sms_per_gpc({dice.small(1, 20)}).gpcs.front();
+      gpc = Shape::from_sms_per_gpc({dice.between(1, 20)}).gpcs.front();
       continue;
     }
-    gpc.resize(dice.between(1, 4));
+    gpc.resize(dice.between64(1, 4));
     for (auto& cpc : gpc) {
-      cpc.resize(dice.between(1, 4));
-      for (auto& tpc : cpc) tpc = dice.one_in(3) ? dice.small(1, 4) : 2;
+      cpc.resize(dice.between64(1, 4));
+      for (auto& tpc : cpc) tpc = dice.one_in(3) ? dice.between(1, 4) : 2;
     }
   }
   return shape;
@@ -99,7 +99,7 @@ TEST_CASE("GPCs have virtual ids in the order of their TPCs, most first", "[arch
 }
 
 TEST_CASE("random machines: ids, places and masks agree", "[arch][topology][CWD-31]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 500; ++round) {
     const Shape shape = random_shape(dice);
     const Topology topology(shape);
@@ -183,7 +183,7 @@ TEST_CASE("a shape is written in the shortest form that says the same", "[arch][
 }
 
 TEST_CASE("random shapes survive their text", "[arch][shape]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 2000; ++round) {
     const Shape shape = random_shape(dice);
     const std::string text = shape.text();

@@ -9,7 +9,6 @@
 
 #include "common/storage.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace common_big_memory_test {
 

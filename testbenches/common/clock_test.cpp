@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/domain.h"
-#include "support/seed.h"
+#include "support/random.h"
 #include "support/sim_fixture.h"
 
 namespace common_clock_test {
@@ -28,12 +28,12 @@ TEST_CASE("the period is the nearest whole number of picoseconds", "[clock]") {
 
 TEST_CASE("time_of and cycle_at are exact over a million million cycles", "[clock]") {
   SimFixture sim;
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (const double ghz : {1.755, 1.41, 0.33, 1.0, 7.77}) {
     Clock clock(ghz);
     const std::uint64_t period = clock.period().value();
     std::vector<Cycle> cycles = {0, 1, 2, 999'999'999'999, 1'000'000'000'000};
-    for (int i = 0; i < 2000; ++i) cycles.push_back(dice.between(0, 1'000'000'000'000) >> dice.between(0, 39));
+    for (int i = 0; i < 2000; ++i) cycles.push_back(dice.between64(0, 1'000'000'000'000) >> dice.between64(0, 39));
     for (const std::uint64_t origin : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{123'456'789'012'345}}) {
       clock.set_origin(sc_time::from_value(origin));
       for (const Cycle cycle : cycles) {

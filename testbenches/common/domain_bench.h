@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/domain.h"
-#include "support/seed.h"
+#include "support/random.h"
 #include "support/sim_fixture.h"
 
 namespace heddle::test::domains {
@@ -116,27 +116,27 @@ inline Story busy_story(Cycle run_ahead, std::uint64_t seed, double ghz, bool wi
   std::vector<std::unique_ptr<Thread>> threads;
   for (int t = 0; t < 2; ++t) {
     threads.push_back(std::make_unique<Thread>(sc_core::sc_gen_unique_name("thread"), [&, t] {
-      Dice dice(seed + 100 + static_cast<std::uint64_t>(t));
+      Random dice(seed + 100 + static_cast<std::uint64_t>(t));
       for (int i = 0; i < 60; ++i) {
         // Now and then exactly on a cycle of the domain, the hardest case.
         if (dice.one_in(3)) {
-          sc_core::wait(domain.delay_until(domain.now() + dice.between(1, 50)));
+          sc_core::wait(domain.delay_until(domain.now() + dice.between64(1, 50)));
         } else {
-          sc_core::wait(ps(dice.between(1, 40'000)));
+          sc_core::wait(ps(dice.between64(1, 40'000)));
         }
         sample();
         if (with_foreign && dice.one_in(2)) {
-          const sc_time delay = domain.clock().period() + ps(dice.between(0, 30'000));
+          const sc_time delay = domain.clock().period() + ps(dice.between64(0, 30'000));
           domain.schedule(domain.cycle_after(delay), recorder, 2, static_cast<std::uint64_t>(10'000 * (t + 1) + i));
         }
       }
     }));
   }
-  Dice method_dice(seed + 200);
+  Random method_dice(seed + 200);
   int method_runs = 0;
   Method method("method", [&] {
     sample();
-    if (++method_runs < 80) sc_core::next_trigger(ps(method_dice.between(1, 25'000)));
+    if (++method_runs < 80) sc_core::next_trigger(ps(method_dice.between64(1, 25'000)));
   });
   run_until_idle();
   story.seen = recorder.seen;

@@ -16,8 +16,8 @@ using namespace heddle;
 using namespace heddle::test::domains;
 using Catch::Contains;
 using sc_core::sc_time;
-using test::Dice;
 using test::failure_of;
+using test::Random;
 using test::run_until;
 using test::run_until_idle;
 using test::scramble;
@@ -88,7 +88,7 @@ TEST_CASE("a reset of a domain at rest leaves nothing to do", "[domain]") {
 }
 
 TEST_CASE("random resets: after each only what was entered since then happens", "[domain]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 40; ++round) {
     const std::uint64_t seed = dice.next();
     CAPTURE(round, seed);
@@ -107,13 +107,13 @@ TEST_CASE("random resets: after each only what was entered since then happens", 
       if (when > argument) domain.schedule(when, bench.recorder, kind, when);
     };
     Thread thread("thread", [&] {
-      Dice own(seed);
+      Random own(seed);
       for (epoch = 0; epoch < 12; ++epoch) {
         for (int i = 0; i < 5; ++i) {
-          const Cycle when = own.one_in(4) ? own.between(0, 40'000) : own.between(0, 50);
+          const Cycle when = own.one_in(4) ? own.between64(0, 40'000) : own.between64(0, 50);
           domain.schedule(when, bench.recorder, static_cast<std::uint32_t>(epoch), when);
         }
-        sc_core::wait(ps(own.between(0, 300'000)));
+        sc_core::wait(ps(own.between64(0, 300'000)));
         domain.reset();
         origin = sc_core::sc_time_stamp();
       }

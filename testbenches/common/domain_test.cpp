@@ -19,8 +19,8 @@ using namespace heddle;
 using namespace heddle::test::domains;
 using Catch::Contains;
 using sc_core::sc_time;
-using test::Dice;
 using test::failure_of;
+using test::Random;
 using test::run_until;
 using test::run_until_idle;
 using test::scramble;
@@ -79,7 +79,7 @@ TEST_CASE("when nothing is left, simulated time has caught up with the last even
 }
 
 TEST_CASE("other processes see what has happened before them and nothing later", "[domain]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 25; ++round) {
     const std::uint64_t seed = dice.next();
     const double ghz = round % 2 == 0 ? 1.755 : 0.7;
@@ -104,7 +104,7 @@ TEST_CASE("other processes see what has happened before them and nothing later",
 }
 
 TEST_CASE("how far a domain runs ahead does not change what happens", "[domain]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 25; ++round) {
     const std::uint64_t seed = dice.next();
     CAPTURE(round, seed);

@@ -10,19 +10,19 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace common_event_queue_test {
 
 using namespace heddle;
-using test::Dice;
+using test::Random;
 using test::scramble;
 
 namespace {
 
 constexpr std::uint64_t kBuckets = 16'384;  // of the wheel
 
-using Cycle = EventQueue::Cycle;
+using heddle::Cycle;
 
 struct Ran {
   Cycle cycle;
@@ -86,7 +86,7 @@ class Oracle final : public Subject {
   }
   Cycle next() const override {
     const auto at = const_cast<Oracle*>(this)->first();
-    return at == events_.end() ? EventQueue::kNever : at->when;
+    return at == events_.end() ? kNever : at->when;
   }
   Cycle now() const override { return now_; }
   std::size_t size() const override { return events_.size(); }
@@ -141,7 +141,7 @@ Cycle distance(std::uint64_t hash) {
 // Runs one random sequence on a subject. What an event does depends on its number and the seed only, so that two
 // subjects that run the same events in the same order do the same.
 std::vector<Ran> play(Subject& subject, std::uint64_t seed) {
-  Dice dice(seed);
+  Random dice(seed);
   std::vector<Ran> ran;
   std::uint64_t next_id = 0;
   std::uint64_t budget = 0;
@@ -153,16 +153,16 @@ std::vector<Ran> play(Subject& subject, std::uint64_t seed) {
       subject.push(subject.now() + distance(detail), next_id++, detail >> 60 == 0);
     }
   };
-  const std::uint64_t steps = dice.between(1, 12);
+  const std::uint64_t steps = dice.between64(1, 12);
   for (std::uint64_t step = 0; step < steps; ++step) {
-    const std::uint64_t pushes = dice.between(0, 20);
+    const std::uint64_t pushes = dice.between64(0, 20);
     for (std::uint64_t i = 0; i < pushes; ++i) {
       const Cycle when = subject.now() + distance(dice.next());
       subject.push(when, next_id++, dice.one_in(3));
     }
     budget = 40;
-    const std::uint64_t runs = step + 1 == steps ? ~std::uint64_t{0} : dice.between(0, 30);
-    for (std::uint64_t i = 0; i < runs && subject.next() != EventQueue::kNever; ++i) {
+    const std::uint64_t runs = step + 1 == steps ? ~std::uint64_t{0} : dice.between64(0, 30);
+    for (std::uint64_t i = 0; i < runs && subject.next() != kNever; ++i) {
       const Cycle next = subject.next();
       const std::uint64_t count = subject.run_cycle();
       ran.push_back({next, count});  // the count is compared too
@@ -187,7 +187,7 @@ struct Log final : EventHandler {
 }  // namespace
 
 TEST_CASE("random sequences of events run as a sorted list would run them", "[event_queue]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   auto real = std::make_unique<Real>();
   Oracle oracle;
   std::set<std::size_t> lengths;
@@ -247,7 +247,7 @@ TEST_CASE("a single event is found at every distance", "[event_queue]") {
     queue.run_cycle();
   }
   CHECK(queue.empty());
-  CHECK(queue.next() == EventQueue::kNever);
+  CHECK(queue.next() == kNever);
 }
 
 TEST_CASE("an event that was far away goes before one entered later for the same cycle", "[event_queue]") {

@@ -12,15 +12,15 @@
 
 #include "common/link_bench.h"
 #include "common/packet_socket.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace common_packet_credit_test {
 
 using namespace heddle;
 using namespace heddle::test::packets;
 using Catch::Contains;
-using test::Dice;
 using test::failure_of;
+using test::Random;
 using test::run_until;
 using test::run_until_idle;
 using test::SimFixture;
@@ -156,13 +156,13 @@ TEST_CASE("a broadcast socket has a link per receiver, each with credits of its 
 }
 
 TEST_CASE("random traffic with credits follows a queue model to the cycle", "[packet_socket]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 150; ++round) {
     Setup setup;
-    setup.latency = dice.between(0, 12);
-    setup.credit_latency = dice.between(0, 9);
-    setup.credits = dice.small(1, 6);
-    setup.receivers = dice.small(1, 4);
+    setup.latency = dice.between64(0, 12);
+    setup.credit_latency = dice.between64(0, 9);
+    setup.credits = dice.between(1, 6);
+    setup.receivers = dice.between(1, 4);
     setup.credit_return = dice.one_in(3) ? CreditReturn::on_receipt : CreditReturn::by_owner;
     setup.mode = dice.one_in(5) ? TimingMode::lt : TimingMode::at;
     setup.run_ahead = dice.one_in(2) ? 0 : 1000;
@@ -175,11 +175,11 @@ TEST_CASE("random traffic with credits follows a queue model to the cycle", "[pa
     };
     std::vector<std::vector<Packet>> packets(setup.receivers);
     for (auto& list : packets) {
-      Cycle ready = dice.between(0, 30);
-      const std::uint64_t count = dice.between(0, 40);
+      Cycle ready = dice.between64(0, 30);
+      const std::uint64_t count = dice.between64(0, 40);
       for (std::uint64_t i = 0; i < count; ++i) {
-        list.push_back({ready, dice.one_in(4) ? 0 : dice.between(0, 25)});
-        ready += dice.one_in(2) ? 0 : dice.between(0, 10);
+        list.push_back({ready, dice.one_in(4) ? 0 : dice.between64(0, 25)});
+        ready += dice.one_in(2) ? 0 : dice.between64(0, 10);
       }
     }
     std::vector<Arrivals> expected(setup.receivers);

@@ -15,15 +15,15 @@
 #include <tlm_utils/simple_target_socket.h>
 
 #include "common/link_bench.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace common_packet_socket_test {
 
 using namespace heddle;
 using namespace heddle::test::packets;
 using Catch::Contains;
-using test::Dice;
 using test::failure_of;
+using test::Random;
 using test::run_until;
 using test::run_until_idle;
 using test::SimFixture;

@@ -1,11 +1,11 @@
 // Layers of configuration, and configurations that are broken at random.
-#include <random>
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "common/params.h"
 #include "common/params_fixture.h"
+#include "support/random.h"
 
 namespace common_params_layers_test {
 
@@ -72,16 +72,16 @@ TEST_CASE("mutated configurations parse or are refused, nothing else", "[common]
       std::string(out.c_str()) + "\n# comment\nx: &anchor [{a: !!str b}, 'q', \"d\"]\ny: |\n  text\nz: *anchor\n";
   const auto seed = GENERATE(11U, 12U, 13U, 14U);
   CAPTURE(seed);
-  std::mt19937_64 random(seed);
+  test::Random random(seed);
   const std::string alphabet = "\n \t:{}[],-#&*!|>'\"%@`~?0.e\\\x01\x7f\xc3\xff";
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {
     std::string text = original;
-    const auto changes = 1 + random() % 6;
+    const auto changes = random.between(1, 6);
     for (std::uint64_t k = 0; k < changes && !text.empty(); ++k) {
-      const std::size_t at = random() % text.size();
-      const char c = alphabet[random() % alphabet.size()];
-      switch (random() % 5) {
+      const std::size_t at = random.below(text.size());
+      const char c = alphabet[random.below(alphabet.size())];
+      switch (random.below(5)) {
         case 0:
           text[at] = c;
           break;
@@ -89,13 +89,13 @@ TEST_CASE("mutated configurations parse or are refused, nothing else", "[common]
           text.insert(at, 1, c);
           break;
         case 2:
-          text.erase(at, 1 + random() % 20);
+          text.erase(at, random.between(1, 20));
           break;
         case 3:
-          text.insert(at, text.substr(random() % text.size(), random() % 40));
+          text.insert(at, text.substr(random.below(text.size()), random.below(40)));
           break;
         default:
-          text[at] = static_cast<char>(random() % 256);
+          text[at] = static_cast<char>(random.below(256));
           break;
       }
     }

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/memory_socket.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace common_payload_pool_test {
 
@@ -129,19 +129,19 @@ TEST_CASE("a payload that still has references is not taken back", "[payload_poo
 
 TEST_CASE("random use: no payload is given out twice, and no more are made than were needed at once",
           "[payload_pool]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   PayloadPool pool;
   std::vector<tlm_generic_payload*> mine;
   std::size_t most = 0;
   for (int step = 0; step < 20'000; ++step) {
-    if (mine.empty() || dice.between(0, 99) < (step / 1000 % 2 == 0 ? 60U : 40U)) {
+    if (mine.empty() || dice.between64(0, 99) < (step / 1000 % 2 == 0 ? 60U : 40U)) {
       tlm_generic_payload& payload = pool.acquire();
       payload.set_address(static_cast<std::uint64_t>(step));
       if (dice.one_in(3)) payload.set_auto_extension(new Mark);
       mine.push_back(&payload);
       most = std::max(most, mine.size());
     } else {
-      std::swap(mine[dice.between(0, mine.size() - 1)], mine.back());
+      std::swap(mine[dice.between64(0, mine.size() - 1)], mine.back());
       mine.back()->release();
       mine.pop_back();
     }

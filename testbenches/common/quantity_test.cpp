@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
+#include "support/random.h"
 
 namespace common_quantity_test {
 
@@ -110,13 +110,13 @@ TEST_CASE("a unit can be required", "[common][params]") {
 }
 
 TEST_CASE("printed numbers read back as the same number", "[common][params]") {
-  std::mt19937_64 random(GENERATE(1U, 2U, 3U));
+  test::Random random(GENERATE(1U, 2U, 3U));
   for (int i = 0; i < 3000; ++i) {
-    const std::uint64_t bits = random() >> (random() % 64);
+    const std::uint64_t bits = random.next() >> random.below(64);
     CHECK(parse_quantity<std::uint64_t>(number_text(bits), {}) == bits);
-    const auto integer = static_cast<std::int64_t>(bits) * ((random() & 1U) != 0 ? 1 : -1);
+    const auto integer = static_cast<std::int64_t>(bits) * (random.chance(50) ? 1 : -1);
     CHECK(parse_quantity<std::int64_t>(number_text(integer), {}) == integer);
-    const double value = std::ldexp(static_cast<double>(bits), static_cast<int>(random() % 600) - 300);
+    const double value = std::ldexp(static_cast<double>(bits), static_cast<int>(random.below(600)) - 300);
     CHECK(parse_quantity<double>(number_text(value), {}) == value);
   }
 }

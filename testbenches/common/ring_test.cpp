@@ -5,7 +5,6 @@
 
 #include "common/index_pool.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace common_ring_test {
 

@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "common/observation.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace common_stats_test {
 
@@ -81,28 +81,28 @@ TEST_CASE("a count of equal values is as good as as many single ones", "[stats]"
 }
 
 TEST_CASE("quantiles are within 6 % of the exact ones", "[stats]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 200; ++round) {
     Histogram h;
     std::vector<std::uint64_t> values;
-    const std::uint64_t count = dice.between(1, 500);
-    const std::uint64_t shape = dice.between(0, 3);
-    const std::uint64_t base = dice.next() >> dice.between(2, 62);
+    const std::uint64_t count = dice.between64(1, 500);
+    const std::uint64_t shape = dice.between64(0, 3);
+    const std::uint64_t base = dice.next() >> dice.between64(2, 62);
     long double sum = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
       std::uint64_t value = 0;
       switch (shape) {
         case 0:
-          value = dice.between(0, 10'000);
+          value = dice.between64(0, 10'000);
           break;
         case 1:
-          value = dice.next() >> dice.between(1, 63);
+          value = dice.next() >> dice.between64(1, 63);
           break;  // every magnitude
         case 2:
-          value = base + dice.between(0, 1 + base / 50);
+          value = base + dice.between64(0, 1 + base / 50);
           break;  // close together
         default:
-          value = std::uint64_t{1} << dice.between(0, 62);
+          value = std::uint64_t{1} << dice.between64(0, 62);
           break;  // beginnings of buckets
       }
       values.push_back(value);

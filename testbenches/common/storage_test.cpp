@@ -59,24 +59,24 @@ TEST_CASE("the storage refuses bytes outside it", "[memory][MEM-05]") {
 }
 
 TEST_CASE("random reads, writes and fills equal a flat memory", "[memory][SM-04]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   constexpr std::uint64_t kBytes = 10 * Storage::kPageBytes + 77;
   Storage storage(kBytes);
   std::vector<std::uint8_t> flat(kBytes);
   for (int round = 0; round < 20'000; ++round) {
-    const std::uint64_t length = dice.one_in(20) ? dice.between(0, 40'000) : dice.between(0, 200);
-    const std::uint64_t address = dice.between(0, kBytes - length);
+    const std::uint64_t length = dice.one_in(20) ? dice.between64(0, 40'000) : dice.between64(0, 200);
+    const std::uint64_t address = dice.between64(0, kBytes - length);
     std::vector<std::uint8_t> bytes(length, 0xEE);
     const auto begin = flat.begin() + static_cast<std::ptrdiff_t>(address);
     const auto end = begin + static_cast<std::ptrdiff_t>(length);
-    switch (dice.small(0, 3)) {
+    switch (dice.between(0, 3)) {
       case 0:
         for (auto& byte : bytes) byte = static_cast<std::uint8_t>(dice.next());
         storage.write(address, bytes.data(), length);
         std::copy(bytes.begin(), bytes.end(), begin);
         break;
       case 1: {
-        const auto value = static_cast<std::uint8_t>(dice.small(0, 2));
+        const auto value = static_cast<std::uint8_t>(dice.between(0, 2));
         storage.fill(address, value, length);
         std::fill(begin, end, value);
         break;
@@ -109,23 +109,23 @@ bool slow_access(std::vector<std::uint8_t>& memory, tlm::tlm_generic_payload& pa
 }  // namespace
 
 TEST_CASE("payloads with byte enables and streaming widths do what the standard says", "[memory][MEM-05]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   constexpr std::uint64_t kBytes = 5000;
   Storage storage(kBytes);
   std::vector<std::uint8_t> flat(kBytes);
   std::uint32_t refused = 0;
   for (int round = 0; round < 20'000; ++round) {
-    const std::uint32_t length = dice.small(1, 300);
+    const std::uint32_t length = dice.between(1, 300);
     std::vector<std::uint8_t> data(length);
     for (auto& byte : data) byte = static_cast<std::uint8_t>(dice.next());
     std::vector<std::uint8_t> other = data;
-    std::vector<std::uint8_t> enables(dice.small(1, 140));
+    std::vector<std::uint8_t> enables(dice.between(1, 140));
     for (auto& enable : enables) enable = dice.one_in(3) ? 0 : 0xFF;
     tlm::tlm_generic_payload payload;
     payload.set_command(dice.one_in(2) ? tlm::TLM_READ_COMMAND : tlm::TLM_WRITE_COMMAND);
-    payload.set_address(dice.between(0, kBytes - 1));
+    payload.set_address(dice.between64(0, kBytes - 1));
     payload.set_data_length(length);
-    payload.set_streaming_width(dice.one_in(3) ? dice.small(1, 400) : length);
+    payload.set_streaming_width(dice.one_in(3) ? dice.between(1, 400) : length);
     if (dice.one_in(2)) {
       payload.set_byte_enable_ptr(enables.data());
       payload.set_byte_enable_length(static_cast<unsigned>(enables.size()));

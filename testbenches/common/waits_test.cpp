@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace common_waits_test {
 
@@ -100,16 +100,16 @@ TEST_CASE("who waits for itself is a circle of one", "[waits]") {
 }
 
 TEST_CASE("on random graphs: a circle if there is one, else a chain of the greatest length", "[waits]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   int circles = 0, chains = 0;
   for (int round = 0; round < 3000; ++round) {
-    const std::uint64_t nodes = dice.between(1, 9);
-    const std::uint64_t count = dice.between(1, 12);
+    const std::uint64_t nodes = dice.between64(1, 9);
+    const std::uint64_t count = dice.between64(1, 12);
     const bool acyclic = dice.one_in(2);
     std::vector<Edge> edges;
     for (std::uint64_t i = 0; i < count; ++i) {
-      Edge edge{dice.between(0, nodes - 1), dice.between(0, nodes - 1)};
-      if (acyclic) edge.to += nodes * dice.between(edge.to > edge.from ? 0 : 1, 1);
+      Edge edge{dice.between64(0, nodes - 1), dice.between64(0, nodes - 1)};
+      if (acyclic) edge.to += nodes * dice.between64(edge.to > edge.from ? 0 : 1, 1);
       edges.push_back(edge);
     }
     std::size_t expected = 0;

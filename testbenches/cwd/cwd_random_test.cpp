@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "cwd/cwd_bench.h"
 #include "support/random_machine.h"
 
@@ -48,7 +49,7 @@ void judge_packets(const CwdBench& bench, const std::map<std::uint32_t, TaskPack
   for (const LoggedLaunch& launch : bench.log.launches) {
     const auto& packet = launch.packet;
     REQUIRE(packet.sm_mask != 0);
-    REQUIRE(packet.num_ctas == static_cast<std::uint32_t>(__builtin_popcountll(packet.sm_mask)));
+    REQUIRE(packet.num_ctas == heddle::bits::count(packet.sm_mask));
     REQUIRE(packet.virtual_gpc == bench.topology.virtual_gpc(launch.gpc));
     REQUIRE(launch.position == raster[packet.operation]);
     raster[packet.operation] += packet.num_ctas;

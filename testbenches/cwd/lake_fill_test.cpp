@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "common/error.h"
 #include "support/random.h"
 
@@ -62,7 +63,7 @@ std::vector<std::uint32_t> members(const SmMask& mask, const Topology& topology)
 
 std::uint64_t population(const SmMask& mask) {
   std::uint64_t count = 0;
-  for (const std::uint64_t word : mask) count += static_cast<std::uint64_t>(__builtin_popcountll(word));
+  for (const std::uint64_t word : mask) count += heddle::bits::count(word);
   return count;
 }
 

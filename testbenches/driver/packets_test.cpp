@@ -18,7 +18,7 @@ arch::SynchScopes scopes_of(std::uint8_t raw) {
 }
 
 TEST_CASE("kernel and reference dispatches have the bytes of the model", "[driver][PKT-03][PKT-05]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   Random random(dice.next());
   for (int round = 0; round < 2000; ++round) {
     const heddle_dispatch dispatch = random_dispatch(random);
@@ -62,7 +62,7 @@ TEST_CASE("offsets of a kernel dispatch are those of the HSA specification", "[d
 }
 
 TEST_CASE("barrier, agent and vendor packets have the bytes of the model", "[driver][PKT-02]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   Random random(dice.next());
   for (int round = 0; round < 1000; ++round) {
     const std::uint8_t scopes = random_scopes(random);
@@ -137,7 +137,7 @@ TEST_CASE("the condensed packet of the specification, half-word by half-word", "
 }
 
 TEST_CASE("condensed packets have the bytes of the model", "[driver][PKT-06]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   Random random(dice.next());
   for (int round = 0; round < 3000; ++round) {
     heddle_condensed ours;
@@ -166,7 +166,7 @@ TEST_CASE("condensed packets have the bytes of the model", "[driver][PKT-06]") {
 }
 
 TEST_CASE("kernel objects have the bytes of the model", "[driver][PKT-12]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   Random random(dice.next());
   for (int round = 0; round < 1000; ++round) {
     arch::KernelObject model;

@@ -72,7 +72,7 @@ class BestPlan {
 };
 
 TEST_CASE("plans cost little more than the best one", "[driver][PKT-06]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   double sum = 0, worst = 1;
   int best = 0;
   constexpr int kRounds = 400;

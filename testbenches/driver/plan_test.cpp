@@ -95,7 +95,7 @@ heddle_plan_options random_options(Random& random) {
 
 TEST_CASE("a plan runs the kernels that were asked for, in order, with their signals and fences",
           "[driver][PKT-06][PKT-07]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 1500; ++round) {
     const std::uint64_t seed = dice.next();
     CAPTURE(round, seed);
@@ -113,7 +113,7 @@ TEST_CASE("a plan runs the kernels that were asked for, in order, with their sig
 }
 
 TEST_CASE("with keep_fences every fence stays at its kernel", "[driver][PKT-07]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   Random random(dice.next());
   for (int round = 0; round < 200; ++round) {
     heddle_plan_options options = usual_options();
@@ -124,7 +124,7 @@ TEST_CASE("with keep_fences every fence stays at its kernel", "[driver][PKT-07]"
 }
 
 TEST_CASE("a plan goes on with the table of the plan before", "[driver][PKT-05][PKT-06]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 200; ++round) {
     const std::uint64_t seed = dice.next();
     CAPTURE(round, seed);

@@ -69,7 +69,7 @@ TEST_CASE("the body of a packet is there before its header, and both before the 
 }
 
 TEST_CASE("a ring wraps, fills and empties, with packets in order", "[driver][PKT-01]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (const std::uint64_t read_index : {kReadIndex, std::uint64_t{0}}) {
     Random random(dice.next());
     Bench bench(8, (std::uint64_t{1} << 32) - 3, read_index);
@@ -105,7 +105,7 @@ TEST_CASE("a ring wraps, fills and empties, with packets in order", "[driver][PK
 }
 
 TEST_CASE("slots published in any order are taken in the order of their indices", "[driver][PKT-01]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   Random random(dice.next());
   Bench bench(16);
   std::uint64_t first = 0;

@@ -6,11 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <systemc>
+
+#include "support/random.h"
 
 int sc_main(int, char**) { return 0; }
 
@@ -22,7 +23,7 @@ void try_input(const std::string& text) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
 }
 
-std::string mutate(std::string text, const std::vector<std::string>& seeds, std::mt19937_64& random) {
+std::string mutate(std::string text, const std::vector<std::string>& seeds, heddle::test::Random& random) {
   static const std::vector<std::string> kWords = {"-1",       "0",   "18446744073709551616",
                                                   "1e400",    "nan", "{",
                                                   "}",        "[",   "]",
@@ -30,12 +31,12 @@ std::string mutate(std::string text, const std::vector<std::string>& seeds, std:
                                                   "\xff\xfe", "\n",  "  ",
                                                   "&a",       "*a",  "<<",
                                                   "true"};
-  const auto below = [&random](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); };
+  const auto below = [&random](std::size_t n) { return n == 0 ? 0 : std::size_t{random.below(n)}; };
   for (std::size_t i = 1 + below(6); i > 0; --i) {
     const std::size_t at = below(text.size() + 1);
     switch (below(6)) {
       case 0:
-        if (at < text.size()) text[at] = static_cast<char>(random());
+        if (at < text.size()) text[at] = static_cast<char>(random.below(256));
         break;
       case 1:
         text.erase(at, below(20));
@@ -79,7 +80,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   for (const std::string& seed : seeds) try_input(seed);
-  std::mt19937_64 random(20240701);
+  heddle::test::Random random(20240701);
   const long rounds = std::strtol(argv[1], nullptr, 10);
   for (long i = 0; i < rounds; ++i) try_input(mutate(seeds[static_cast<std::size_t>(i) % seeds.size()], seeds, random));
   std::printf("%ld mutations of %zu seeds\n", rounds, seeds.size());

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "gpc/cga_table.h"
 #include "support/random.h"
 
@@ -43,7 +44,7 @@ struct Oracle {
   }
 };
 
-std::uint32_t population(std::uint32_t mask) { return static_cast<std::uint32_t>(__builtin_popcount(mask)); }
+std::uint32_t population(std::uint32_t mask) { return heddle::bits::count(mask); }
 
 }  // namespace
 
@@ -166,7 +167,7 @@ TEST_CASE("a flush has ended when every host has answered", "[gpc][CGA-12]") {
         used.insert(host);
         residency.add(id, host);
       }
-      REQUIRE(static_cast<std::size_t>(__builtin_popcountll(residency.places(id))) == used.size());
+      REQUIRE(heddle::bits::count(residency.places(id)) == used.size());
       REQUIRE_THROWS_AS(residency.answer(id, *used.begin(), 0), CheckFailed);
       if (random.chance(20)) {
         residency.forget(id);
@@ -184,7 +185,7 @@ TEST_CASE("a flush has ended when every host has answered", "[gpc][CGA-12]") {
         latest = std::max(latest, when);
         REQUIRE(residency.answer(id, order[i], when) == (i + 1 == order.size()));
         REQUIRE_THROWS_AS(residency.answer(id, order[i], when), CheckFailed);
-        REQUIRE(static_cast<std::size_t>(__builtin_popcountll(residency.silent(id))) == order.size() - i - 1);
+        REQUIRE(heddle::bits::count(residency.silent(id)) == order.size() - i - 1);
       }
       REQUIRE(residency.answered(id) == latest);
     }

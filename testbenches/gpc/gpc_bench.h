@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/gpu_observation.h"
+#include "common/bits.h"
 #include "common/packet_socket.h"
 #include "gpc/fake_sm.h"
 #include "gpc/gpm.h"
@@ -156,7 +157,7 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
   void on_complete(const CompletePacket& complete, std::uint32_t) {
     completions.emplace_back(domain_.now(), complete);
     for (std::size_t bit = 0; bit < on_sm.size(); ++bit) on_sm[bit] -= (complete.sm_mask >> bit & 1) != 0 ? 1 : 0;
-    completed[complete.slot] += static_cast<std::uint64_t>(__builtin_popcountll(complete.sm_mask));
+    completed[complete.slot] += heddle::bits::count(complete.sm_mask);
     pump();
   }
   void on_cga_complete(const CgaCompletePacket& complete, std::uint32_t) {
@@ -252,7 +253,7 @@ struct GpcBench {
     packet.slot = protocol::TaskSlot(slot);
     packet.operation = slot + 100;
     packet.sm_mask = mask;
-    packet.num_ctas = static_cast<std::uint32_t>(__builtin_popcountll(mask));
+    packet.num_ctas = heddle::bits::count(mask);
     packet.shape.grid = {1U << 30, 1, 1};  // then a CTA's index is its place in the launch order
     packet.duration = {position, position};
     return packet;
@@ -264,7 +265,7 @@ struct GpcBench {
     packet.num_ctas = 0;
     for (std::size_t m = 0; m < masks.size(); ++m) {
       if (m > 0) packet.further_masks.at(m - 1) = masks[m];
-      packet.num_ctas += static_cast<std::uint32_t>(__builtin_popcountll(masks[m]));
+      packet.num_ctas += heddle::bits::count(masks[m]);
     }
     packet.shape = row_of(ctas);
     packet.cga_ctas = ctas;

@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "gpc/gpc_bench.h"
 #include "support/random.h"
 
@@ -45,7 +46,7 @@ Positions positions_of(const std::vector<BenchLaunch>& script) {
     std::uint64_t position = launch.position;
     for (const std::uint64_t mask : masks_of(launch)) {
       for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1, ++position) {
-        positions[{static_cast<std::uint32_t>(__builtin_ctzll(rest)), launch.slot}].push_back(position);
+        positions[{static_cast<std::uint32_t>(heddle::bits::lowest(rest)), launch.slot}].push_back(position);
       }
     }
   }
@@ -310,7 +311,7 @@ TEST_CASE("concurrent grids do not disturb each other, and a new one begins anew
     std::uint64_t position = packet.position;
     for (std::uint64_t rest = packet.sm_mask; rest != 0; rest &= rest - 1, ++position) {
       const Dim3& grid = packet.shape.grid;
-      wanted[{static_cast<std::uint32_t>(__builtin_ctzll(rest)), packet.operation}].push_back(
+      wanted[{static_cast<std::uint32_t>(heddle::bits::lowest(rest)), packet.operation}].push_back(
           {static_cast<std::uint32_t>(position % grid.x), static_cast<std::uint32_t>(position / grid.x % grid.y),
            static_cast<std::uint32_t>(position / grid.x / grid.y)});
     }
@@ -435,7 +436,7 @@ TEST_CASE("random grids, shared with other GPCs, late joiners: ids equal divisio
       task.joined |= sync.tpcs;
       std::uint64_t place = position;
       for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1, ++place, ++total) {
-        wanted[{static_cast<std::uint32_t>(__builtin_ctzll(rest)), slot}].push_back(resolve(shape, place));
+        wanted[{static_cast<std::uint32_t>(heddle::bits::lowest(rest)), slot}].push_back(resolve(shape, place));
       }
       task.at = position + ctas;
       bench.cwd.script.push_back(packet);

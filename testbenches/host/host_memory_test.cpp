@@ -8,9 +8,9 @@ namespace {
 using host::HostMemory;
 
 // An initiator of anybody's: it may keep a response for a while.
-class Asker : public sc_core::sc_module, private tlm::tlm_bw_transport_if<> {
+class MemoryRequester : public sc_core::sc_module, private tlm::tlm_bw_transport_if<> {
  public:
-  explicit Asker(const sc_core::sc_module_name& name) : sc_core::sc_module(name), socket("socket") {
+  explicit MemoryRequester(const sc_core::sc_module_name& name) : sc_core::sc_module(name), socket("socket") {
     socket.bind(static_cast<tlm::tlm_bw_transport_if<>&>(*this));
   }
   tlm::tlm_initiator_socket<> socket;
@@ -66,8 +66,8 @@ struct MemoryBench {
   SimFixture fixture;
   protocol::RequestPool pool;
   HostMemory memory;
-  Asker one{"one"};
-  Asker two{"two"};
+  MemoryRequester one{"one"};
+  MemoryRequester two{"two"};
 };
 
 }  // namespace

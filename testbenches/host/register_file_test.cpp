@@ -302,7 +302,7 @@ TEST_CASE("the last error of a copy is kept, and errors are counted", "[host][HS
     CHECK(file.read(host::offset_of(id), bytes, read) == RegisterResult::ok);
     return read;
   };
-  CHECK(value(RegisterId::copy_fault_engine) == host::kNoEngine);
+  CHECK(value(RegisterId::copy_fault_engine) == host::kAbsent);
   file.take(host::CopyFault{arch::HsaStatus::error, 0x1'2345'6789, true, 3, 0, 1});
   CHECK(value(RegisterId::copy_fault_count) == 1);
   CHECK(value(RegisterId::copy_fault_address, 8) == 0x1'2345'6789);
@@ -311,12 +311,12 @@ TEST_CASE("the last error of a copy is kept, and errors are counted", "[host][HS
   CHECK(value(RegisterId::copy_fault_sender) == 0);
   CHECK(value(RegisterId::copy_fault_engine) == 1);
   CHECK(value(RegisterId::copy_fault_status) == static_cast<std::uint64_t>(arch::HsaStatus::error));
-  file.take(host::CopyFault{arch::HsaStatus::invalid_argument, 16, false, 0, 1, host::kNoEngine});
+  file.take(host::CopyFault{arch::HsaStatus::invalid_argument, 16, false, 0, 1, std::nullopt});
   CHECK(value(RegisterId::copy_fault_count) == 2);
   CHECK(value(RegisterId::copy_fault_address, 8) == 16);
   CHECK(value(RegisterId::copy_fault_access) == 0);
   CHECK(value(RegisterId::copy_fault_sender) == 1);
-  CHECK(value(RegisterId::copy_fault_engine) == host::kNoEngine);
+  CHECK(value(RegisterId::copy_fault_engine) == host::kAbsent);
   CHECK_FALSE(file.level());
   file.reset();
   CHECK(value(RegisterId::copy_fault_count) == 0);
@@ -338,7 +338,7 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
     set(RegisterId::share_value, with);
     return file.write(host::offset_of(RegisterId::share_command), 4, what);
   };
-  CHECK(value(RegisterId::share_mode) == host::kNotSet);
+  CHECK(value(RegisterId::share_mode) == host::kAbsent);
   CHECK(command(host::kShareMode, 2) == RegisterResult::ok);
   REQUIRE(effects.shares.size() == 1);
   CHECK(effects.shares.back().what == What::mode);
@@ -368,10 +368,10 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(value(RegisterId::share_page_table) == 0x1'2345'0000);
   set(RegisterId::share_tpc, 6);  // another TPC of the subcontext
   CHECK(value(RegisterId::share_credits) == 12);
-  CHECK(value(RegisterId::share_enabled) == host::kNotSet);
-  CHECK(value(RegisterId::share_block) == host::kNotSet);
+  CHECK(value(RegisterId::share_enabled) == host::kAbsent);
+  CHECK(value(RegisterId::share_block) == host::kAbsent);
   set(RegisterId::share_subcontext, 62);
-  CHECK(value(RegisterId::share_credits) == host::kNotSet);
+  CHECK(value(RegisterId::share_credits) == host::kAbsent);
   CHECK(value(RegisterId::share_page_table) == 0);
   CHECK(value(RegisterId::share_mode) == 2);
 
@@ -388,7 +388,7 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(value(RegisterId::share_refused) == 1);
   CHECK(value(RegisterId::share_refusal) == 4);
   file.reset();
-  CHECK(value(RegisterId::share_mode) == host::kNotSet);
+  CHECK(value(RegisterId::share_mode) == host::kAbsent);
   CHECK(value(RegisterId::share_refused) == 0);
 }
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
-#include <random>
 
 #include <catch2/catch.hpp>
+
+#include "support/random.h"
+
+#include "support/random.h"
 
 namespace import_dependencies_test {
 
@@ -204,23 +207,24 @@ TEST_CASE("overlaps are marked beyond the resolution of the recorder", "[workloa
 TEST_CASE("overlaps equal those found pair by pair, and edges never lead backwards", "[workload][INP-02]") {
   const std::uint32_t seed = 7;
   std::cout << "random recordings: seed " << seed << "\n";
-  std::mt19937 random(seed);
+  heddle::test::Random random(seed);
   for (int round = 0; round < 300; ++round) {
     const Nanoseconds resolution = round % 2 == 0 ? 1 : 1'000;
     Recording recording(3, resolution);
     Nanoseconds start = 0;
     const Nanoseconds scale = round % 3 == 0 ? 40'000 : 3'000;
     for (std::size_t i = 0; i < 60; ++i) {
-      start += static_cast<Nanoseconds>(random() % static_cast<std::uint32_t>(scale));
-      const Nanoseconds launch = random() % 5 == 0 ? kNoLaunch : start - static_cast<Nanoseconds>(random() % 90'000);
-      const std::size_t op = recording.add(random() % 3, launch, start, random() % 6'000, i + 1);
-      if (random() % 4 == 0) recording.workload.ops[op].kind = OpKind::copy;
+      start += static_cast<Nanoseconds>(random.below(static_cast<std::uint64_t>(scale)));
+      const Nanoseconds launch =
+          random.below(5) == 0 ? kNoLaunch : start - static_cast<Nanoseconds>(random.below(90'000));
+      const std::size_t op = recording.add(random.below(3), launch, start, random.below(6'000), i + 1);
+      if (random.below(4) == 0) recording.workload.ops[op].kind = OpKind::copy;
     }
     for (int i = 0; i < 40; ++i) {
-      recording.waits.push_back({random() % 3,
-                                 {static_cast<Nanoseconds>(random() % 100'000), random() % 60},
-                                 random() % 3,
-                                 {static_cast<Nanoseconds>(random() % 100'000), random() % 60}});
+      recording.waits.push_back({random.below(3),
+                                 {static_cast<Nanoseconds>(random.below(100'000)), random.below(60)},
+                                 random.below(3),
+                                 {static_cast<Nanoseconds>(random.below(100'000)), random.below(60)}});
     }
     const DependencyCounts counts = recording.derive();
     std::size_t edges = 0;

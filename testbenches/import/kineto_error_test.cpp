@@ -1,10 +1,10 @@
 #include <iostream>
-#include <random>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "import/kineto_text.h"
+#include "support/random.h"
 
 namespace import_kineto_error_test {
 
@@ -162,27 +162,27 @@ TEST_CASE("a packed trace cut off anywhere is refused", "[workload][INP-07]") {
 TEST_CASE("mutated traces are imported or refused, nothing else", "[workload][INP-07]") {
   const std::uint32_t seed = 20240611;
   std::cout << "mutated traces: seed " << seed << "\n";
-  std::mt19937 random(seed);
+  test::Random random(seed);
   const std::string original = rich_trace();
   const std::string alphabet = "{}[]\",:0123456789.-eE\\untfa \xFF";
   std::size_t imported = 0;
   for (int round = 0; round < 20'000; ++round) {
     std::string text = original;
-    for (std::uint32_t changes = 1 + random() % 4; changes > 0; --changes) {
-      const std::size_t at = random() % text.size();
-      const char c = alphabet[random() % alphabet.size()];
-      switch (random() % 4) {
+    for (std::uint32_t changes = random.between(1, 4); changes > 0; --changes) {
+      const std::size_t at = random.below(text.size());
+      const char c = alphabet[random.below(alphabet.size())];
+      switch (random.below(4)) {
         case 0:
           text[at] = c;
           break;
         case 1:
-          text.insert(at, 1 + random() % 3, c);
+          text.insert(at, random.between(1, 3), c);
           break;
         case 2:
-          text.erase(at, 1 + random() % 8);
+          text.erase(at, random.between(1, 8));
           break;
         default:
-          text[at] = static_cast<char>(random() & 0xFF);
+          text[at] = static_cast<char>(random.below(256));
           break;
       }
     }
@@ -205,12 +205,12 @@ TEST_CASE("mutated traces are imported or refused, nothing else", "[workload][IN
 TEST_CASE("mutated gzip data are imported or refused, nothing else", "[workload][INP-07]") {
   const std::uint32_t seed = 20240612;
   std::cout << "mutated gzip data: seed " << seed << "\n";
-  std::mt19937 random(seed);
+  test::Random random(seed);
   const TempDir dir;
   const std::string original = gzipped(rich_trace());
   for (int round = 0; round < 1'500; ++round) {
     std::string bytes = original;
-    bytes[random() % bytes.size()] = static_cast<char>(random() & 0xFF);
+    bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
     try {
       import::import_kineto(dir.write("t.json.gz", bytes));
     } catch (const InputError&) {

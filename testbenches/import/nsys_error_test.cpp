@@ -1,7 +1,6 @@
 // Broken exports: refused with file, table, row, reason and remedy, or imported; nothing else.
 #include <filesystem>
 #include <iostream>
-#include <random>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -9,6 +8,7 @@
 
 #include "import/kineto_text.h"
 #include "import/nsys_export.h"
+#include "support/random.h"
 
 namespace import_nsys_error_test {
 
@@ -222,14 +222,14 @@ TEST_CASE("an export in write-ahead mode is read without its log", "[workload][I
 TEST_CASE("mutated exports are imported or refused, nothing else", "[workload][INP-07]") {
   const std::uint32_t seed = 20240613;
   std::cout << "mutated exports: seed " << seed << "\n";
-  std::mt19937 random(seed);
+  test::Random random(seed);
   const std::string original = rich().bytes();
   std::size_t imported = 0;
   std::size_t refused = 0;
   for (int round = 0; round < 4'000; ++round) {
     std::string bytes = original;
-    for (std::size_t changes = 1 + random() % 6; changes > 0; --changes) {
-      bytes[random() % bytes.size()] = static_cast<char>(random() & 0xFF);
+    for (std::size_t changes = random.between(1, 6); changes > 0; --changes) {
+      bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
     }
     try {
       for (const workload::Workload& workload : import_bytes(bytes)) {

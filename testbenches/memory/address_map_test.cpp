@@ -16,10 +16,10 @@ TEST_CASE("every run of lines has one in each slice", "[memory][MEM-01]") {
   for (const std::uint32_t slices : {1U, 2U, 3U, 24U, 80U, 96U}) {
     CAPTURE(slices);
     const AddressMap map(std::uint64_t{1} << 40, slices, 1);
-    HEDDLE_DICE(dice);
+    HEDDLE_RANDOM(dice);
     for (int round = 0; round < 300; ++round) {
       const std::uint64_t run = round < 20 ? static_cast<std::uint64_t>(round)
-                                           : dice.between(0, (std::uint64_t{1} << 40) / slices / kLineBytes - 1);
+                                           : dice.between64(0, (std::uint64_t{1} << 40) / slices / kLineBytes - 1);
       std::vector<int> lines(slices);
       for (std::uint64_t i = 0; i < slices; ++i) {
         const std::uint64_t address = (run * slices + i) * kLineBytes;
@@ -27,7 +27,7 @@ TEST_CASE("every run of lines has one in each slice", "[memory][MEM-01]") {
         REQUIRE(slice < slices);
         ++lines[slice];
         // A line is in one slice as a whole.
-        REQUIRE(map.slice_of(address + dice.between(0, kLineBytes - 1)) == slice);
+        REQUIRE(map.slice_of(address + dice.between64(0, kLineBytes - 1)) == slice);
       }
       REQUIRE(std::all_of(lines.begin(), lines.end(), [](int count) { return count == 1; }));
     }

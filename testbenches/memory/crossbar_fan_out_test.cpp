@@ -50,13 +50,13 @@ class SlowTree {
     for (const std::uint32_t cpc : cpcs_of(packet)) cpcs_[cpc].queue.emplace_back(now, packet);
   }
   // And its acknowledgement, which leaves it where their ways part.
-  void enter(const std::vector<std::uint32_t>& sms, std::uint32_t bytes, std::uint32_t asker, std::uint32_t header,
+  void enter(const std::vector<std::uint32_t>& sms, std::uint32_t bytes, std::uint32_t requester, std::uint32_t header,
              Cycle now) {
     const std::size_t packet = bytes_.size();
     enter(sms, bytes, now);
-    const std::size_t answer = add({asker}, header);
+    const std::size_t answer = add({requester}, header);
     answers_[packet] = answer;
-    if (cpcs_of(packet).count(cpc_of(asker)) == 0) cpcs_[cpc_of(asker)].queue.emplace_back(now, answer);
+    if (cpcs_of(packet).count(cpc_of(requester)) == 0) cpcs_[cpc_of(requester)].queue.emplace_back(now, answer);
   }
   void step(Cycle now) {
     for (auto& [id, link] : cpcs_) {
@@ -65,9 +65,9 @@ class SlowTree {
         const std::set<std::uint32_t> tpcs = tpcs_of(p, cpc);
         for (const std::uint32_t tpc : tpcs) tpcs_[tpc].queue.emplace_back(when, p);
         if (answers_.count(p) == 0) return;
-        const std::uint32_t asker = targets_[answers_[p]].front();
-        if (cpc_of(asker) != cpc || tpcs.count(tpc_of(asker)) != 0) return;
-        tpcs_[tpc_of(asker)].queue.emplace_back(when, answers_[p]);
+        const std::uint32_t requester = targets_[answers_[p]].front();
+        if (cpc_of(requester) != cpc || tpcs.count(tpc_of(requester)) != 0) return;
+        tpcs_[tpc_of(requester)].queue.emplace_back(when, answers_[p]);
       });
     }
     for (auto& [id, link] : tpcs_) {
@@ -77,8 +77,8 @@ class SlowTree {
           if (tpc_of(sm) == tpc) sms_[sm].queue.emplace_back(when, p);
         }
         if (answers_.count(p) == 0) return;
-        const std::uint32_t asker = targets_[answers_[p]].front();
-        if (tpc_of(asker) == tpc) sms_[asker].queue.emplace_back(when, answers_[p]);
+        const std::uint32_t requester = targets_[answers_[p]].front();
+        if (tpc_of(requester) == tpc) sms_[requester].queue.emplace_back(when, answers_[p]);
       });
     }
     for (auto& [id, link] : sms_) {
@@ -129,7 +129,7 @@ class SlowTree {
   std::map<std::uint32_t, SlowWire> sms_;
   std::vector<std::uint32_t> bytes_;
   std::vector<std::vector<std::uint32_t>> targets_;
-  std::map<std::size_t, std::size_t> answers_;  // of multicasts whose asker is no receiver
+  std::map<std::size_t, std::size_t> answers_;  // of multicasts whose requester is no receiver
 };
 
 }  // namespace
@@ -150,29 +150,29 @@ TEST_CASE("times through a GPC's tree agree with stepping all its links", "[memo
 
     SlowTree slow(params, topology);
     std::vector<std::map<std::uint32_t, Cycle>> fast;
-    // To random SMs of the asker's GPC.
-    const auto send_multicast = [&](std::uint32_t asker, std::uint32_t bytes, Cycle now) {
-      const arch::Topology::Gpc& gpc = topology.gpc(topology.sm(asker).gpc);
+    // To random SMs of the requester's GPC.
+    const auto send_multicast = [&](std::uint32_t requester, std::uint32_t bytes, Cycle now) {
+      const arch::Topology::Gpc& gpc = topology.gpc(topology.sm(requester).gpc);
       const std::uint64_t all = (std::uint64_t{1} << gpc.sms) - 1;
       const std::uint64_t mask = random.between(1, all) & (random.chance(50) ? all : random.between(1, all) | 1);
       if (mask == 0) return;
       std::vector<std::uint32_t> targets;
       std::map<std::uint32_t, Cycle> arrivals;
       REQUIRE(fan_out.copies_room_at(gpc, mask, now) == now);
-      const Cycle answer =
-          fan_out.multicast(gpc, mask, bytes, asker, 32, now, [&](std::uint32_t id, std::uint32_t bit, Cycle arrival) {
-            CHECK(topology.sm(id).in_gpc == bit);
-            CHECK((mask >> bit & 1) == 1);
-            targets.push_back(id);
-            arrivals[id] = arrival;
-          });
+      const Cycle answer = fan_out.multicast(gpc, mask, bytes, requester, 32, now,
+                                             [&](std::uint32_t id, std::uint32_t bit, Cycle arrival) {
+                                               CHECK(topology.sm(id).in_gpc == bit);
+                                               CHECK((mask >> bit & 1) == 1);
+                                               targets.push_back(id);
+                                               arrivals[id] = arrival;
+                                             });
       fast.push_back(arrivals);
-      if (arrivals.count(asker) != 0) {
-        CHECK(answer == arrivals[asker]);
+      if (arrivals.count(requester) != 0) {
+        CHECK(answer == arrivals[requester]);
         slow.enter(targets, bytes, now);
       } else {
-        fast.push_back({{asker, answer}});
-        slow.enter(targets, bytes, asker, 32, now);
+        fast.push_back({{requester, answer}});
+        slow.enter(targets, bytes, requester, 32, now);
       }
     };
     const auto send = [&](Cycle now) {
@@ -213,7 +213,7 @@ TEST_CASE("an SM has room again when the oldest of its responses has arrived", "
   CHECK(fan_out.room_at(0, 45) == 52);
   CHECK(fan_out.room_at(0, 52) == 52);
   fan_out.pass(0, 128, 52);
-  CHECK(fan_out.room_at(0, 60) == FanOut::kUnknown);
+  CHECK(fan_out.room_at(0, 60) == kNever);
   CHECK(fan_out.arrive(0, 128, std::max<Cycle>(ready, 100)) == 112);
   CHECK(fan_out.room_at(0, 60) == 112);
   fan_out.reset();

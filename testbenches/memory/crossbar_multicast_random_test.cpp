@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "memory/crossbar_bench.h"
 
 namespace heddle::test::memory_crossbar_multicast_random_test {
@@ -76,7 +77,7 @@ struct Storm {
     }
     request.extension.multicast = static_cast<std::uint32_t>(note.receivers);
     request.extension.entry = static_cast<std::uint32_t>(sent.size());
-    if (!outside) copies += static_cast<std::uint64_t>(__builtin_popcountll(note.receivers));
+    if (!outside) copies += heddle::bits::count(note.receivers);
     sent.push_back(note);
     (unit ? bench.units : bench.sms)[sm]->send(request, when);
   }

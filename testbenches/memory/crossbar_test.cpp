@@ -229,9 +229,9 @@ TEST_CASE("uniform traffic reaches nearly all of the slices' bandwidth", "[memor
   CrossbarBench bench(params, even_shape(), 8, 2);
   std::vector<std::uint32_t> everybody;
   for (std::uint32_t sm = 0; sm < 16; ++sm) everybody.push_back(sm);
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   Load load(bench, everybody, 128, [&](std::uint32_t, std::uint64_t) -> MemoryRequest& {
-    return bench.read(dice.between(0, (1 << 20) / 128 - 1) * 128);
+    return bench.read(dice.between64(0, (1 << 20) / 128 - 1) * 128);
   });
   load.run(2000, 6000);
   CHECK(load.rate() > 0.95 * 8 * 64);

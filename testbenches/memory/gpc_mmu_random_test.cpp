@@ -87,7 +87,6 @@ class Storm {
   static constexpr std::uint32_t kSubcontexts = 5;
   static constexpr std::uint32_t kSpaces = 6;
   static constexpr std::uint32_t kNoRoot = ~std::uint32_t{0};
-  static constexpr Cycle kNever = ~Cycle{0};
   std::uint64_t open = 0;
   std::uint64_t refused = 0;
   std::uint64_t passed = 0;

@@ -33,19 +33,19 @@ memory::MmuParams slow_params() {
 }
 
 // One client of the unit.
-struct Asker : sc_core::sc_module {
+struct TranslationRequester : sc_core::sc_module {
   struct Answer {
     TranslatedPacket packet;
     Cycle when = 0;
   };
-  Asker(const sc_core::sc_module_name& name, Domain& its_domain, Cycle distance)
+  TranslationRequester(const sc_core::sc_module_name& name, Domain& its_domain, Cycle distance)
       : sc_core::sc_module(name),
         domain(its_domain),
         out("out", its_domain, distance, kUnlimitedCredits),
         in("in", its_domain, 0),
         invalidate_in("invalidate_in", its_domain, 0) {
-    in.on_packet<Asker, &Asker::answered>(*this);
-    invalidate_in.on_packet<Asker, &Asker::invalidated>(*this);
+    in.on_packet<TranslationRequester, &TranslationRequester::answered>(*this);
+    invalidate_in.on_packet<TranslationRequester, &TranslationRequester::invalidated>(*this);
   }
   void ask(std::uint64_t page, std::uint8_t subcontext, std::uint32_t tag) {
     TranslatePacket packet;
@@ -72,13 +72,14 @@ struct UnitBench : MmuBench {
   UnitBench(const memory::MmuParams& parameters, TimingMode mode, std::uint32_t clients)
       : MmuBench(parameters, mode, 0, 0, clients) {
     for (std::uint32_t i = 0; i < clients; ++i) {
-      askers.push_back(std::make_unique<Asker>(("asker" + std::to_string(i)).c_str(), domain, parameters.distance));
-      askers.back()->out.bind(mmu.translate_in[i]);
-      mmu.translated_out.bind(askers.back()->in);
-      mmu.invalidate_out.bind(askers.back()->invalidate_in);
+      requesters.push_back(std::make_unique<TranslationRequester>(("requester" + std::to_string(i)).c_str(), domain,
+                                                                  parameters.distance));
+      requesters.back()->out.bind(mmu.translate_in[i]);
+      mmu.translated_out.bind(requesters.back()->in);
+      mmu.invalidate_out.bind(requesters.back()->invalidate_in);
     }
   }
-  std::vector<std::unique_ptr<Asker>> askers;
+  std::vector<std::unique_ptr<TranslationRequester>> requesters;
 };
 
 }  // namespace
@@ -92,33 +93,33 @@ TEST_CASE("a walk reads an entry of each level, a large page one less, and a kno
   start();
   bench.set_root(7, space.tables.root());
   run_until_idle();
-  Asker& asker = *bench.askers[0];
+  TranslationRequester& requester = *bench.requesters[0];
   const auto cycles = [&](std::uint64_t page, std::uint8_t subcontext) {
     const Cycle begin = bench.domain.now();
-    asker.answers.clear();
-    asker.ask(page, subcontext, 5);
+    requester.answers.clear();
+    requester.ask(page, subcontext, 5);
     run_until_idle();
-    REQUIRE(asker.answers.size() == 1);
-    REQUIRE(asker.answers[0].packet.tag == 5);
-    return asker.answers[0].when - begin;
+    REQUIRE(requester.answers.size() == 1);
+    REQUIRE(requester.answers[0].packet.tag == 5);
+    return requester.answers[0].when - begin;
   };
   CHECK(cycles(0, 7) == 20 + 5 + 4 * 10 + 20);
-  CHECK(asker.answers[0].packet.translation.frame == kSmallPage);
-  CHECK(asker.answers[0].packet.translation.page_bits == 16);
-  CHECK(asker.answers[0].packet.translation.writable);
+  CHECK(requester.answers[0].packet.translation.frame == kSmallPage);
+  CHECK(requester.answers[0].packet.translation.page_bits == 16);
+  CHECK(requester.answers[0].packet.translation.writable);
   CHECK(cycles(kLargePage + 5 * kSmallPage, 7) == 20 + 5 + 3 * 10 + 20);
-  CHECK(asker.answers[0].packet.translation.page == kLargePage);
-  CHECK(asker.answers[0].packet.translation.frame == 2 * kLargePage);
-  CHECK(asker.answers[0].packet.translation.page_bits == 21);
-  CHECK_FALSE(asker.answers[0].packet.translation.writable);
+  CHECK(requester.answers[0].packet.translation.page == kLargePage);
+  CHECK(requester.answers[0].packet.translation.frame == 2 * kLargePage);
+  CHECK(requester.answers[0].packet.translation.page_bits == 21);
+  CHECK_FALSE(requester.answers[0].packet.translation.writable);
   CHECK(cycles(kLargePage + 9 * kSmallPage, 7) == 20 + 5 + 20);
   CHECK(cycles(kSmallPage, 7) == 20 + 5 + 4 * 10 + 20);  // nothing is there
-  CHECK_FALSE(asker.answers[0].packet.translation.present);
+  CHECK_FALSE(requester.answers[0].packet.translation.present);
   CHECK(cycles(kSmallPage, 7) == 20 + 5 + 4 * 10 + 20);  // faults are not kept
   CHECK(cycles(std::uint64_t{1} << 50, 7) == 20 + 5 + 20);
-  CHECK_FALSE(asker.answers[0].packet.translation.present);
+  CHECK_FALSE(requester.answers[0].packet.translation.present);
   CHECK(cycles(0, 3) == 20 + 5 + 20);
-  CHECK(asker.answers[0].packet.translation.page_bits == arch::Translation::kWholeSpace);
+  CHECK(requester.answers[0].packet.translation.page_bits == arch::Translation::kWholeSpace);
   CHECK(bench.stat("mmu.faults") == 3);
   CHECK(bench.violations().empty());
 }
@@ -132,18 +133,18 @@ TEST_CASE("asks for one page share a walk, and walks wait for walkers", "[mmu][M
   bench.set_root(1, space.tables.root());
   run_until_idle();
   for (std::uint32_t page = 0; page < 6; ++page) {
-    for (auto& asker : bench.askers) asker->ask(page * kSmallPage, 1, page);
+    for (auto& requester : bench.requesters) requester->ask(page * kSmallPage, 1, page);
   }
   run_until_idle();
   CHECK(bench.stat("mmu.walks") == 6);
   CHECK(bench.stat("mmu.merged") == 12);
-  for (auto& asker : bench.askers) {
-    REQUIRE(asker->answers.size() == 6);
+  for (auto& requester : bench.requesters) {
+    REQUIRE(requester->answers.size() == 6);
     for (std::uint32_t i = 0; i < 6; ++i) {
-      CHECK(asker->answers[i].packet.tag == i);
-      CHECK(asker->answers[i].packet.translation.frame == i * kSmallPage);
+      CHECK(requester->answers[i].packet.tag == i);
+      CHECK(requester->answers[i].packet.translation.frame == i * kSmallPage);
       // Two at a time: each pair takes four reads of ten cycles.
-      CHECK(asker->answers[i].when - asker->answers[0].when == i / 2 * 40);
+      CHECK(requester->answers[i].when - requester->answers[0].when == i / 2 * 40);
     }
   }
 }
@@ -156,11 +157,12 @@ TEST_CASE("a table outside memory maps nothing", "[mmu][PRT-08]") {
   bench.set_root(1, std::uint64_t{1} << 40);
   bench.set_root(2, 8);  // not where a table can be
   run_until_idle();
-  bench.askers[0]->ask(0, 1, 0);
-  bench.askers[0]->ask(0, 2, 1);
+  bench.requesters[0]->ask(0, 1, 0);
+  bench.requesters[0]->ask(0, 2, 1);
   run_until_idle();
-  REQUIRE(bench.askers[0]->answers.size() == 2);
-  for (const Asker::Answer& answer : bench.askers[0]->answers) CHECK_FALSE(answer.packet.translation.present);
+  REQUIRE(bench.requesters[0]->answers.size() == 2);
+  for (const TranslationRequester::Answer& answer : bench.requesters[0]->answers)
+    CHECK_FALSE(answer.packet.translation.present);
   sc_core::sc_time delay;
   CHECK_FALSE(bench.mmu.translate_blocking(1, 0, delay).present);
   CHECK_FALSE(bench.mmu.translate_blocking(2, 0, delay).present);
@@ -179,30 +181,30 @@ TEST_CASE("a changed root is told to everybody, and overtakes walks", "[mmu][MEM
   start();
   bench.set_root(1, before.tables.root());
   run_until_idle();
-  bench.askers[0]->invalidations.clear();
-  bench.askers[1]->invalidations.clear();
+  bench.requesters[0]->invalidations.clear();
+  bench.requesters[1]->invalidations.clear();
   const Cycle begin = bench.domain.now();
-  bench.askers[0]->ask(0, 1, 0);
+  bench.requesters[0]->ask(0, 1, 0);
   // In the middle of the walk.
   run_until(bench.domain.clock().time_of(begin + 20 + 5 + 25));
   bench.set_root(1, after.tables.root());
   run_until_idle();
-  for (auto& asker : bench.askers) {
-    CHECK(asker->invalidations == std::vector<std::pair<std::uint8_t, Cycle>>{{1, begin + 50 + 20}});
+  for (auto& requester : bench.requesters) {
+    CHECK(requester->invalidations == std::vector<std::pair<std::uint8_t, Cycle>>{{1, begin + 50 + 20}});
   }
-  REQUIRE(bench.askers[0]->answers.size() == 1);
-  CHECK(bench.askers[0]->answers[0].packet.translation.frame == 2 * kSmallPage);
+  REQUIRE(bench.requesters[0]->answers.size() == 1);
+  CHECK(bench.requesters[0]->answers[0].packet.translation.frame == 2 * kSmallPage);
   CHECK(bench.stat("mmu.restarts") == 1);
   // And one that goes away.
-  bench.askers[0]->answers.clear();
+  bench.requesters[0]->answers.clear();
   bench.set_root(1, before.tables.root());
   run_until_idle();
-  bench.askers[0]->ask(0, 1, 0);
+  bench.requesters[0]->ask(0, 1, 0);
   run_until(bench.domain.clock().time_of(bench.domain.now() + 50));
   bench.set_root(1, 0);
   run_until_idle();
-  REQUIRE(bench.askers[0]->answers.size() == 1);
-  CHECK(bench.askers[0]->answers[0].packet.translation.page_bits == arch::Translation::kWholeSpace);
+  REQUIRE(bench.requesters[0]->answers.size() == 1);
+  CHECK(bench.requesters[0]->answers[0].packet.translation.page_bits == arch::Translation::kWholeSpace);
   CHECK(bench.mmu.idle());
 }
 
@@ -242,7 +244,7 @@ TEST_CASE("random asks are answered once each, as the tables say", "[mmu][random
         const std::uint64_t page = random.below(80) * kSmallPage;
         const auto subcontext = static_cast<std::uint8_t>(random.below(4));
         asked[tags] = {page, subcontext};
-        bench.askers[random.below(clients)]->ask(page, subcontext, tags++);
+        bench.requesters[random.below(clients)]->ask(page, subcontext, tags++);
         if (random.chance(30)) {
           run_until(sc_core::sc_time_stamp() + sc_core::sc_time(random.between(1, 60), sc_core::SC_NS));
         }
@@ -250,12 +252,12 @@ TEST_CASE("random asks are answered once each, as the tables say", "[mmu][random
       if (part == 1) {
         bench.reset();
         asked.clear();
-        for (auto& asker : bench.askers) asker->answers.clear();
+        for (auto& requester : bench.requesters) requester->answers.clear();
         continue;
       }
       run_until_idle();
-      for (auto& asker : bench.askers) {
-        for (const Asker::Answer& answer : asker->answers) {
+      for (auto& requester : bench.requesters) {
+        for (const TranslationRequester::Answer& answer : requester->answers) {
           const TranslatedPacket& packet = answer.packet;
           REQUIRE(asked.count(packet.tag) == 1);
           const auto [page, subcontext] = asked.at(packet.tag);
@@ -272,7 +274,7 @@ TEST_CASE("random asks are answered once each, as the tables say", "[mmu][random
                   range->physical + (page - range->first));
           REQUIRE(packet.translation.writable == range->writable);
         }
-        asker->answers.clear();
+        requester->answers.clear();
       }
       REQUIRE(asked.empty());
       REQUIRE(bench.mmu.idle());

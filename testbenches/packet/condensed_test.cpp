@@ -7,7 +7,7 @@
 #include "packet/packet_judge.h"
 #include "packet/random_packet.h"
 #include "packet/reference_table.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace packet_condensed_test {
 
@@ -241,7 +241,7 @@ TEST_CASE("a condensed packet of a bad format has no kernels", "[packet][PKT-09]
 // A list of kernels is what a host has: it appends one by one until a packet is full. The oracle, which shares no code
 // with the model, has to find the same list in the bytes.
 TEST_CASE("random lists of kernels through condensed packets and back", "[packet][PKT-06][PKT-07]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
   int kernels = 0;
   for (int round = 0; round < 4'000; ++round) {
@@ -292,7 +292,7 @@ TEST_CASE("random lists of kernels through condensed packets and back", "[packet
 }
 
 TEST_CASE("random packets of every type, right and damaged", "[packet][PKT-02][PKT-09]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
   oracle::Judge judge;
   for (int round = 0; round < 60'000; ++round) {

@@ -14,7 +14,7 @@
 #include "arch/gpu_observation.h"
 #include "packet/packet_fakes.h"
 #include "support/list_program.h"
-#include "support/seed.h"
+#include "support/random.h"
 #include "support/sim_fixture.h"
 
 namespace heddle::test {

@@ -9,7 +9,7 @@
 
 #include "packet/packet_judge.h"
 #include "packet/random_packet.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace packet_check_test {
 
@@ -203,7 +203,7 @@ TEST_CASE("clusters divide a grid of whole workgroups", "[packet][PKT-09][PKT-12
 }
 
 TEST_CASE("random dispatches on random machines", "[packet][PKT-09]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
   std::uint64_t launches = 0;
   std::uint64_t shaped = 0;

@@ -6,7 +6,7 @@
 #include "common/error.h"
 #include "packet/packet_judge.h"
 #include "packet/random_packet.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace packet_reference_table_test {
 
@@ -38,7 +38,7 @@ TEST_CASE("a reference state table has eight entries, empty at first", "[packet]
 }
 
 TEST_CASE("an entry in memory has the bytes of its reference packet", "[packet][PKT-11]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
   for (int round = 0; round < 5'000; ++round) {
     const oracle::Image image = oracle::random_dispatch(rng, 6);
@@ -57,7 +57,7 @@ TEST_CASE("an entry in memory has the bytes of its reference packet", "[packet][
 }
 
 TEST_CASE("an entry in memory that software has overwritten is none", "[packet][PKT-11]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   oracle::Rng rng(dice.next());
   const oracle::Judge judge;
   int refused = 0;

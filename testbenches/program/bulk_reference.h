@@ -37,7 +37,7 @@ class BulkReference {
     switch (request.kind) {
       case BulkKind::load:
         for (const std::uint32_t receiver : receivers(request, rank, windows.size())) {
-          complete(receiver, request.barrier, load(request, *windows[receiver]));
+          complete(receiver, *request.barrier, load(request, *windows[receiver]));
         }
         return;
       case BulkKind::store:
@@ -56,7 +56,7 @@ class BulkReference {
         for (const std::uint32_t receiver : receivers(request, rank, windows.size())) {
           move(request.reduces, request, source, aligned(request.shared), *windows[receiver],
                aligned(request.destination));
-          if (request.barrier != arch::kNoBarrier) complete(receiver, request.barrier, bytes);
+          if (request.barrier) complete(receiver, *request.barrier, bytes);
         }
         return;
       default:
@@ -75,7 +75,7 @@ class BulkReference {
     for (std::uint32_t i = 0; i < arch::kMulticastCtas; ++i) {
       if ((request.multicast >> i & 1) != 0) result.push_back(i);
     }
-    if (result.empty()) result.push_back(request.data_cta == arch::kOwnCta ? rank : request.data_cta);
+    if (result.empty()) result.push_back(request.data_cta.value_or(rank));
     for (const std::uint32_t receiver : result) {
       if (receiver >= ctas) throw std::runtime_error(rule_key(arch::TensorRule::receivers));
     }

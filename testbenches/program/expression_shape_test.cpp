@@ -8,7 +8,7 @@
 
 #include "program/expression.h"
 #include "program/program_machine.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace program_expression_shape_test {
 
@@ -44,19 +44,19 @@ Shape shape(const std::string& text) {
   return shape_of(made.text(), [&](std::uint32_t slot) { return names.shape(slot); });
 }
 
-std::string random_text(test::Dice& dice, int depth) {
+std::string random_text(test::Random& dice, int depth) {
   static const std::vector<std::string> kLeaves{"lane", "thread", "thread.x", "thread.y",
                                                 "warp", "cta.x",  "block.x",  "warps"};
   static const std::vector<std::string> kOperators{"+",  "+", "-", "-", "*",  "*",  "*",
                                                    "//", "%", "&", "|", "<<", ">>", "xor"};
   if (depth == 0 || dice.one_in(4)) {
-    if (dice.one_in(3)) return std::to_string(dice.between(0, 9));
-    return kLeaves[dice.between(0, kLeaves.size() - 1)];
+    if (dice.one_in(3)) return std::to_string(dice.between64(0, 9));
+    return kLeaves[dice.between64(0, kLeaves.size() - 1)];
   }
   const std::string left = random_text(dice, depth - 1);
   const std::string right = random_text(dice, depth - 1);
-  const std::string op = kOperators[dice.between(0, kOperators.size() - 1)];
-  if (op == "<<" || op == ">>") return "(" + left + ") " + op + " " + std::to_string(dice.between(0, 5));
+  const std::string op = kOperators[dice.between64(0, kOperators.size() - 1)];
+  if (op == "<<" || op == ">>") return "(" + left + ") " + op + " " + std::to_string(dice.between64(0, 5));
   // With and without parentheses: the order of operators matters to the shape as well.
   return dice.one_in(2) ? "(" + left + " " + op + " " + right + ")" : left + " " + op + " " + right;
 }
@@ -83,7 +83,7 @@ TEST_CASE("shapes of expressions", "[workload]") {
 }
 
 TEST_CASE("every lane gets its own value of an expression, whatever its shape", "[workload][SM-02]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   constexpr std::uint32_t kThreads = 80;
   for (int round = 0; round < 150; ++round) {
     const std::string text = random_text(dice, 4) + " + 0 * warp";  // a constant that is infinite would be refused

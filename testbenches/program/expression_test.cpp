@@ -12,7 +12,7 @@
 
 #include "arch/tensor_data.h"
 #include "program/program_values.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace program_expression_test {
 
@@ -267,7 +267,7 @@ TEST_CASE("what is said of expressions that mean nothing", "[workload]") {
 }
 
 TEST_CASE("random expressions agree with direct computation", "[workload]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   const auto random = [&] { return dice.next(); };
   for (int round = 0; round < 1500; ++round) {
     Names names;
@@ -345,7 +345,7 @@ TEST_CASE("random expressions agree with direct computation", "[workload]") {
 }
 
 TEST_CASE("any sequence of tokens is an expression or refused, nothing else", "[workload][fuzz]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   const std::vector<std::string> tokens{"1", "2.5", "0x1f", "x",  "y",  "five", "min(", "select(", "sqrt(",
                                         "(", "(",   ")",    ")",  ")",  ",",    "?",    ":",       "+",
                                         "-", "-",   "*",    "/",  "//", "%",    "&",    "|",       "^",
@@ -359,8 +359,8 @@ TEST_CASE("any sequence of tokens is an expression or refused, nothing else", "[
     names.meanings["five"] = 5.0;
     names.meanings["let"] = ExpressionText{"( V0 + V1 )", {0, 1}};
     std::string text;
-    for (std::uint64_t i = dice.between(1, 3 + round % 12); i > 0; --i) {
-      text += tokens[dice.between(0, tokens.size() - 1)] + " ";
+    for (std::uint64_t i = dice.between64(1, 3 + round % 12); i > 0; --i) {
+      text += tokens[dice.between64(0, tokens.size() - 1)] + " ";
     }
     CAPTURE(round, text);
     try {

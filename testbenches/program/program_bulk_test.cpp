@@ -102,8 +102,8 @@ TEST_CASE("requests for tensors", "[workload][SM-02][TMA-01][TMA-05]") {
   CHECK(load.barrier == 24);
   CHECK(load.offsets == 0);
   CHECK(load.multicast == 0);
-  CHECK(load.data_cta == arch::kOwnCta);
-  CHECK(load.barrier_cta == arch::kOwnCta);
+  CHECK(load.data_cta == std::nullopt);
+  CHECK(load.barrier_cta == std::nullopt);
 
   load = request(
       "tensor_load: {tensor: image, at: [1, 2, 3, 4], offsets: [rank, 255], to: 0, barrier: 0, multicast: 1 << 15 | "
@@ -112,7 +112,7 @@ TEST_CASE("requests for tensors", "[workload][SM-02][TMA-01][TMA-05]") {
   CHECK(load.coordinates == std::array<std::int32_t, 5>{1, 2, 3, 4, 0});
   CHECK(load.offsets == 0xFF03);
   CHECK(load.multicast == 0x8003);
-  CHECK(load.data_cta == arch::kOwnCta);
+  CHECK(load.data_cta == std::nullopt);
   load = request(
       "tensor_load: {tensor: flat + 64, at: [0, 0, 0, 0, 0], offsets: [1, 2, 3], to: 0, barrier: 0, cta: rank + 1}");
   CHECK(load.descriptor == kFlat + 64);
@@ -128,7 +128,7 @@ TEST_CASE("requests for tensors", "[workload][SM-02][TMA-01][TMA-05]") {
   CHECK(store.tensor);
   CHECK(store.descriptor == kFlat + 128);
   CHECK(store.shared == 512);
-  CHECK(store.barrier == arch::kNoBarrier);
+  CHECK(store.barrier == std::nullopt);
   const BulkRequest reduce = request("tensor_reduce: {tensor: flat, at: [0, 0], from: 16, op: max}");
   CHECK(reduce.kind == BulkKind::reduce);
   CHECK(reduce.reduction == AtomicKind::max);
@@ -180,8 +180,8 @@ TEST_CASE("requests for blocks", "[workload][SM-02][TMA-01]") {
   CHECK(block.reduces);
   CHECK(block.reduction == AtomicKind::decrement);
   CHECK(block.type == arch::ValueType::u32);
-  CHECK(block.data_cta == arch::kOwnCta);
-  CHECK(block.barrier == arch::kNoBarrier);
+  CHECK(block.data_cta == std::nullopt);
+  CHECK(block.barrier == std::nullopt);
 }
 
 TEST_CASE("reductions by name", "[workload][TMA-01]") {

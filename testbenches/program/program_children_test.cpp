@@ -12,7 +12,7 @@
 #include "common/yaml_util.h"
 #include "scenario/scenario.h"
 #include "scenario/scenario_memory.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace program_children_test {
 
@@ -204,10 +204,10 @@ TEST_CASE("streams, waits and queues", "[workload][TSK-05][TSK-11][TSK-12]") {
 
 TEST_CASE("launches and appends in random nested conditions are those of one thread after another",
           "[workload][TSK-05][TSK-06]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   std::size_t seen = 0;
   for (int round = 0; round < 60; ++round) {
-    const std::uint32_t threads = dice.small(1, 32);
+    const std::uint32_t threads = dice.between(1, 32);
     // A chain of branches within branches, a loop around a launch and an append in each part.
     struct Level {
       std::uint32_t modulus;
@@ -215,8 +215,8 @@ TEST_CASE("launches and appends in random nested conditions are those of one thr
       std::uint32_t times;
       bool append;
     };
-    std::vector<Level> levels(dice.between(1, 4));
-    for (Level& level : levels) level = {dice.small(2, 5), dice.small(0, 4), dice.small(0, 3), dice.one_in(2)};
+    std::vector<Level> levels(dice.between64(1, 4));
+    for (Level& level : levels) level = {dice.between(2, 5), dice.between(0, 4), dice.between(0, 3), dice.one_in(2)};
     std::string text;
     std::string indent = "  ";
     for (std::size_t i = 0; i < levels.size(); ++i) {

@@ -19,6 +19,7 @@
 #include "arch/task_record.h"
 #include "arch/tensor_data.h"
 #include "arch/warp_program.h"
+#include "common/bits.h"
 #include "program/bulk_open.h"
 #include "program/bulk_reference.h"
 #include "program/cluster_reference.h"
@@ -185,7 +186,7 @@ class ProgramRun {
   }
 
   void ask(Warp& warp) {
-    if (operation_.bulk.size() != static_cast<std::size_t>(__builtin_popcount(operation_.lanes))) {
+    if (operation_.bulk.size() != heddle::bits::count(operation_.lanes)) {
       throw std::runtime_error("not one request for each lane");
     }
     std::size_t next = 0;
@@ -404,7 +405,7 @@ class ProgramRun {
       warp.wait = Wait::drain;
     }
     if (operation_.code == OpCode::release_shared) {
-      const auto lane = static_cast<std::size_t>(__builtin_ctz(operation_.lanes));
+      const auto lane = heddle::bits::lowest(operation_.lanes);
       cta_->shared.resize(std::min<std::size_t>(cta_->shared.size(), operation_.address[lane]));
     }
   }

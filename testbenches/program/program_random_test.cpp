@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "program/program_machine.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace program_random_test {
 
@@ -30,14 +30,14 @@ struct Node {
   std::vector<Node> second;
 };
 
-std::vector<Node> random_block(test::Dice& dice, int depth, bool looped) {
-  std::vector<Node> block(dice.between(1, 4));
+std::vector<Node> random_block(test::Random& dice, int depth, bool looped) {
+  std::vector<Node> block(dice.between64(1, 4));
   for (Node& node : block) {
-    node.a = dice.between(0, kVariables - 1);
-    node.b = dice.between(0, kVariables - 1);
-    node.k = dice.small(0, 20);
-    node.m = dice.small(2, 5);
-    const std::uint64_t what = dice.between(0, depth > 0 ? 11 : 4);
+    node.a = dice.between64(0, kVariables - 1);
+    node.b = dice.between64(0, kVariables - 1);
+    node.k = dice.between(0, 20);
+    node.m = dice.between(2, 5);
+    const std::uint64_t what = dice.between64(0, depth > 0 ? 11 : 4);
     if (what == 4) {
       node.kind = Node::Kind::bump;
     } else if (what >= 5 && what <= 7) {
@@ -133,7 +133,7 @@ bool execute(const std::vector<Node>& block, Values& v, std::uint32_t& hits) {
 }  // namespace
 
 TEST_CASE("random programs do in every lane what one thread would do", "[workload][SM-02]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   constexpr std::uint32_t kThreads = 75;
   std::uint64_t ended = 0;
   for (int round = 0; round < 120; ++round) {

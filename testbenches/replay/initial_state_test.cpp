@@ -41,7 +41,7 @@ Resolved resolve(const std::vector<SmLoad>& loads, double lead_ns = 0) {
   Workload w = empty_workload(1);
   w.loads = loads;
   Resolved result;
-  for (const gpu::SmLoad& one : replay::resolve_loads(w, "gpu0", gpu, lead_ns)) {
+  for (const gpu::SmPreload& one : replay::resolve_loads(w, "gpu0", gpu, lead_ns)) {
     result.warps[one.sm] += one.amount[arch::Resource::warps];
     result.until[one.sm] = one.until;
   }

@@ -9,7 +9,6 @@
 #include "replay/device_memory.h"
 #include "replay/replay_bench.h"
 #include "support/random.h"
-#include "support/seed.h"
 #include "support/sim_fixture.h"
 
 namespace replay_memory_map_test {

@@ -13,7 +13,7 @@
 
 #include "arch/tensor_data.h"
 #include "common/error.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace scenario_memory_region_test {
 
@@ -102,18 +102,18 @@ TEST_CASE("regions find places that do not overlap", "[workload]") {
 }
 
 TEST_CASE("random places never overlap", "[workload]") {
-  HEDDLE_DICE(dice);
+  HEDDLE_RANDOM(dice);
   for (int round = 0; round < 200; ++round) {
     std::string text;
-    std::uint64_t fixed = 0x100000 + dice.between(0, 0x4000);
+    std::uint64_t fixed = 0x100000 + dice.between64(0, 0x4000);
     for (int i = 0; i < 12; ++i) {
-      const std::uint64_t bytes = dice.between(1, 9000);
+      const std::uint64_t bytes = dice.between64(1, 9000);
       std::string place;
       if (dice.one_in(3)) {
         place = fmt::format(", at: {}", fixed);
-        fixed += bytes + dice.between(0, 20000);
+        fixed += bytes + dice.between64(0, 20000);
       } else if (dice.one_in(2)) {
-        place = fmt::format(", align: {}", std::uint64_t{1} << dice.between(0, 14));
+        place = fmt::format(", align: {}", std::uint64_t{1} << dice.between64(0, 14));
       }
       text += fmt::format("- {{name: r{}, bytes: {}{}}}\n", i, bytes, place);
     }

@@ -2,7 +2,6 @@
 #include "scenario/scenario.h"
 
 #include <fstream>
-#include <random>
 #include <set>
 #include <string>
 
@@ -12,6 +11,7 @@
 #include "common/params.h"
 #include "common/yaml_util.h"
 #include "scenario/scenario_schema.h"
+#include "support/random.h"
 
 namespace scenario_test {
 
@@ -324,16 +324,16 @@ TEST_CASE("the shipped scenarios read without warnings", "[workload][scenario]")
 TEST_CASE("mutated scenarios parse or are refused, nothing else", "[workload][scenario][fuzz]") {
   const auto seed = GENERATE(21U, 22U, 23U);
   CAPTURE(seed);
-  std::mt19937_64 random(seed);
+  test::Random random(seed);
   const std::string alphabet = "\n \t:{}[],-#&*!|>'\"%@`~?0.e1\\\xc3\xff";
   int refused = 0;
   for (int i = 0; i < 1500; ++i) {
     std::string text = kFull;
-    const auto changes = 1 + random() % 5;
+    const auto changes = random.between(1, 5);
     for (std::uint64_t k = 0; k < changes; ++k) {
-      const std::size_t at = random() % text.size();
-      const char c = alphabet[random() % alphabet.size()];
-      switch (random() % 4) {
+      const std::size_t at = random.below(text.size());
+      const char c = alphabet[random.below(alphabet.size())];
+      switch (random.below(4)) {
         case 0:
           text[at] = c;
           break;
@@ -341,10 +341,10 @@ TEST_CASE("mutated scenarios parse or are refused, nothing else", "[workload][sc
           text.insert(at, 1, c);
           break;
         case 2:
-          text.erase(at, 1 + random() % 12);
+          text.erase(at, random.between(1, 12));
           break;
         default:
-          text.insert(at, text.substr(random() % text.size(), random() % 30));
+          text.insert(at, text.substr(random.below(text.size()), random.below(30)));
           break;
       }
     }

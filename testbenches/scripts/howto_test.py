@@ -14,8 +14,9 @@ or it is a step that the reader takes:
     `models/cwd/x.h`, new:                    the block is a new file
 
 A block without such a line is an error. The steps of a page are taken, in order, in a copy of its files, and the sources
-among these must compile then. HEDDLE_COMPILE_COMMANDS names the compile_commands.json to go by; without one, that of a
-build folder of the project is taken, and without any the steps are taken but not compiled.
+among these must compile then. Of the pages in RUNS, a program is made with them and runs the page's scenario, whose
+expectations say what the addition does. HEDDLE_COMPILE_COMMANDS names the compile_commands.json to go by; without one,
+that of a build folder of the project is taken, and without any the steps are taken but not compiled.
 """
 
 import json
@@ -31,7 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs/howto").glob("*.md"))
 MARK = re.compile(r"^`(?P<path>[\w./-]+)`(?P<kind>, complete|, new)?:$")
-STEP = re.compile(r"^In `(?P<path>[\w./-]+)`, (?P<kind>after|before|instead of) `(?P<line>[^`]+)`:$")
+STEP = re.compile(r"^In `(?P<path>[\w./-]+)`, (?P<kind>after|before|instead of) `(?P<line>.+)`:$")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
 CPP = re.compile(r"^```cpp\n.*?^```$", re.MULTILINE | re.DOTALL)
 # A path of the project in running text or in a command.
@@ -39,7 +40,11 @@ PATH = re.compile(r"(?<![\w/])((?:models|platforms|testbenches|scenarios|scripts
 NEW = re.compile(r"^`([\w./-]+)`, new:$", re.MULTILINE)
 SOURCES = ("models", "platforms", "testbenches")
 # Most files of the model itself that a page may touch.
-MOST_FILES = {"add-an-attribute-of-a-launch.md": 4, "add-a-packet-between-two-blocks.md": 6}
+MOST_FILES = {"add-an-attribute-of-a-launch.md": 4, "add-a-packet-between-two-blocks.md": 6, "add-an-operation.md": 4}
+# Pages that end with a scenario for what they add. They change no class that other sources know the size of, so that
+# these need not be compiled anew.
+RUNS = ["add-an-operation.md"]
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def cpp_blocks(text):
@@ -155,13 +160,17 @@ def command_for(database, path):
     return arguments, entry["directory"]
 
 
+def write(files, folder):
+    for path, text in files.items():
+        target = Path(folder, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
 def compile_steps(files, database):
     """What the compiler says about the sources among the files, once they are as a page wants them."""
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in files.items():
-            target = Path(folder, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
+        write(files, folder)
 
         def compile_one(path):
             found = command_for(database, path)
@@ -177,6 +186,57 @@ def compile_steps(files, database):
             return [error for error in pool.map(compile_one, [p for p in files if p.endswith(".cpp")]) if error]
 
 
+def link_command(directory):
+    """Arguments that link the program in a build folder; empty: it is no folder of ninja, or not all has been built."""
+    if not Path(directory, "build.ninja").is_file():
+        return []
+    done = subprocess.run(["ninja", "-C", directory, "-t", "commands", "heddle"], capture_output=True, text=True,
+                          check=False)
+    arguments = shlex.split(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
+    arguments = [argument for argument in arguments if argument not in (":", "&&")]
+    parts = [argument for argument in arguments if argument.endswith((".o", ".a"))]
+    return arguments if parts and all(Path(directory, part).is_file() for part in parts) else []
+
+
+def build_program(files, database, folder):
+    """Makes the program with the files of a page: its path, or what went wrong. Of what has been built, objects with a
+    source among the files are made anew, and stand in front of the old ones."""
+    write(files, folder)
+    entries = {}
+    for path in files:
+        if path.endswith(".cpp"):
+            entry = database[str(ROOT / path)]
+            entries.setdefault(entry["file"], (entry, path))
+
+    def compile_one(item):
+        entry, path = item[1]
+        arguments, directory = command_for(database, path)
+        # The copies of sources of the page, and the others as they are.
+        whole = [str(Path(folder, p)) if p in files else str(ROOT / p)
+                 for p in (os.path.relpath(source, ROOT) for source in sources_of(entry))]
+        source = Path(folder, f"{Path(path).stem}_and_others.cpp")
+        source.write_text("".join(f'#include "{one}"\n' for one in whole), encoding="utf-8")
+        made = source.with_suffix(".o")
+        places = [f"-I{Path(folder, root)}" for root in SOURCES]
+        call = [arguments[0], *places, *arguments[1:], "-O0", "-c", str(source), "-o", str(made)]
+        done = subprocess.run(call, cwd=directory, capture_output=True, text=True, check=False)
+        return (str(made), "") if done.returncode == 0 else ("", f"{path}:\n{done.stderr[:2000]}")
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        made = list(pool.map(compile_one, entries.items()))
+    errors = [error for _, error in made if error]
+    if errors:
+        return None, errors
+    directory = next(iter(entries.values()))[0]["directory"]
+    program = str(Path(folder, "heddle"))
+    arguments = link_command(directory)
+    first = next(i for i, argument in enumerate(arguments) if argument.endswith(".o"))
+    arguments[arguments.index("-o") + 1] = program
+    arguments[first:first] = [path for path, _ in made]
+    done = subprocess.run(arguments, cwd=directory, capture_output=True, text=True, check=False)
+    return (program, []) if done.returncode == 0 else (None, [done.stderr[-2000:]])
+
+
 class PagesTest(unittest.TestCase):
     def test_there_are_pages_with_code(self):
         self.assertIn(ROOT / "docs/howto/add-a-placement-policy.md", PAGES)
@@ -185,8 +245,7 @@ class PagesTest(unittest.TestCase):
             self.assertIn(ROOT / "docs/howto" / name, PAGES)
 
     def test_an_operation_is_a_row_in_each_table(self):
-        page = (ROOT / "docs/howto/add-an-operation.md").read_text("utf-8")
-        name = re.search(r'StepRow\("(\w+)"', page)[1]
+        name = "release_shared"
         for path in ("models/arch/operation_table.h", "platforms/program/step_table.cpp"):
             self.assertIn(f"OpCode::{name}", (ROOT / path).read_text("utf-8"))
         # Beside the tables and the unit of the SM nothing but generated documents knows it.
@@ -209,9 +268,28 @@ class PagesTest(unittest.TestCase):
                 if page.name in MOST_FILES:
                     self.assertTrue(touched)
                     self.assertLessEqual(len(touched), MOST_FILES[page.name], touched)
-                if files and database:
+                if files and database and page.name not in RUNS:
                     self.assertTrue(any(path.endswith(".cpp") for path in files))
                     self.assertEqual(compile_steps(files, database), [])
+
+    def test_what_is_added_does_what_its_scenario_says(self):
+        database = compile_database()
+        directories = {entry["directory"] for entry in database.values()}
+        if not directories or not link_command(min(directories)):
+            self.skipTest("no program has been built")
+        for name in RUNS:
+            with self.subTest(page=name), tempfile.TemporaryDirectory() as folder:
+                page = (ROOT / "docs/howto" / name).read_text(encoding="utf-8")
+                program, errors = build_program(take_steps(page, ROOT)[0], database, folder)
+                self.assertEqual(errors, [])
+                scenario = Path(folder, "scenario.yaml")
+                scenario.write_text(YAML.findall(page)[-1], encoding="utf-8")
+                self.assertIn("expect:", scenario.read_text(encoding="utf-8"))
+                for by, status in ((program, 0), (Path(min(directories), "heddle"), 2)):
+                    done = subprocess.run([by, "run", scenario, "--out", Path(folder, "out")], capture_output=True,
+                                          text=True, check=False)
+                    self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+                    self.assertEqual("met: " in done.stdout, status == 0, done.stdout)
 
     def test_links_and_paths_exist(self):
         for page in PAGES:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "arch/mbarrier.h"
 #include "sm/memory_cluster_bench.h"
@@ -30,8 +31,9 @@ struct BulkBench : ThreeCtas {
   }
   static protocol::BulkTarget& target_of(protocol::MemoryRequest& request) { return request.extension.bulk.get(); }
 
-  // A send of CTA 0, of `bytes` bytes at `from`, to that offset of the CTA (kOwnCta: itself).
-  protocol::MemoryRequest& send(std::uint32_t from, std::uint32_t bytes, std::uint32_t rank, std::uint32_t to) {
+  // A send of CTA 0, of `bytes` bytes at `from`, to that offset of the CTA (none: itself).
+  protocol::MemoryRequest& send(std::uint32_t from, std::uint32_t bytes, std::optional<std::uint32_t> rank,
+                                std::uint32_t to) {
     protocol::MemoryRequest& request = piece(from, bytes);
     request.data.fill(0xEE);
     protocol::BulkTarget& target = target_of(request);

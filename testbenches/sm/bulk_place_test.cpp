@@ -239,7 +239,7 @@ TEST_CASE("nobody there: nothing is written or read", "[sm][TMA-40]") {
   data.fill(7);
   protocol::BulkTarget target;
   target.piece = {0, 0, 128, arch::ByteMask::first(128)};
-  CHECK(write_piece(memory, kNoWindow, kUsual, target, data.data(), false).status == DsmemStatus::cta_not_present);
+  CHECK(write_piece(memory, std::nullopt, kUsual, target, data.data(), false).status == DsmemStatus::cta_not_present);
   CHECK(write_piece(memory, 1, kUsual, target, data.data(), false).status == DsmemStatus::cta_not_present);
   CHECK(read_piece(memory, 1, kUsual, target, data.data()).status == DsmemStatus::cta_not_present);
   CHECK(data[0] == 7);

@@ -1,6 +1,7 @@
 // Requests to the TMAU as the tests of the SM make them.
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "support/list_program.h"
@@ -8,7 +9,7 @@
 namespace heddle::test {
 
 inline arch::BulkRequest tensor_of(arch::BulkKind kind, std::uint64_t descriptor, std::uint32_t shared = 0,
-                                   std::uint32_t barrier = arch::kNoBarrier) {
+                                   std::optional<std::uint32_t> barrier = std::nullopt) {
   arch::BulkRequest request;
   request.kind = kind;
   request.tensor = true;
@@ -18,7 +19,7 @@ inline arch::BulkRequest tensor_of(arch::BulkKind kind, std::uint64_t descriptor
   return request;
 }
 inline arch::BulkRequest block_of(arch::BulkKind kind, std::uint64_t global, std::uint64_t bytes,
-                                  std::uint32_t shared = 0, std::uint32_t barrier = arch::kNoBarrier) {
+                                  std::uint32_t shared = 0, std::optional<std::uint32_t> barrier = std::nullopt) {
   arch::BulkRequest request;
   request.kind = kind;
   request.global = global;

@@ -127,7 +127,7 @@ class Oracle {
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t id = random_.below(256);
       right_ = right_ && tables_.knows(CgaId(id)) == (cgas_.count(id) != 0);
-      std::uint32_t window = ClusterTables::kNone;
+      std::optional<std::uint32_t> window;
       const std::uint32_t rank = random_.below(32);
       for (const auto& known : cam_) {
         if (known.second == std::make_pair(id, rank)) window = known.first;

@@ -18,7 +18,6 @@ class FakeTmau : public sc_core::sc_module, private EventHandler, private Resett
  public:
   using Done = protocol::BulkDonePacket;
   using Request = protocol::BulkRequestPacket;
-  static constexpr Cycle kNever = sm::kNeverReady;
 
   FakeTmau(const sc_core::sc_module_name& name, Domain& domain, sm::Sm& sm)
       : sc_core::sc_module(name),

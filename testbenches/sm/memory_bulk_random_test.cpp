@@ -2,6 +2,7 @@
 // end, what mbarriers have counted, and that everything is answered once.
 #include <array>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -203,7 +204,7 @@ class Play {
     if (!reduces && receiver.next >= kSlotCount) return;
     MemoryRequest& send = request(from, rank);
     protocol::BulkTarget& target = send.extension.bulk.get();
-    target.data_cta = to == rank && random_.chance(50) ? arch::kOwnCta : to;
+    target.data_cta = to == rank && random_.chance(50) ? std::nullopt : std::optional(to);
     target.piece.bytes = reduces ? 128 : 16 * random_.between(1, 8);
     target.piece.shared = kSource + 16 * random_.below(200);
     target.piece.inside = arch::ByteMask::first(target.piece.bytes);

@@ -1,5 +1,6 @@
 // The memory side of an SM and a TMAU: data for windows, bytes out of them, sends between CTAs.
 #include <cstring>
+#include <optional>
 
 #include <catch2/catch.hpp>
 
@@ -269,7 +270,7 @@ TEST_CASE("a send reaches another SM, completes its mbarrier, and is answered", 
     CHECK(bench.network.requests == (remote ? 1 : 0));
     CHECK(bench.stats().bulk_sends.value() == 1);
     CHECK(bench.failures().empty());
-    if (remote) CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>{sm::kNoCta});
+    if (remote) CHECK(bench.sms[0]->answered == std::vector<std::optional<std::uint32_t>>{std::nullopt});
     request.release();
     CHECK(bench.quiet());
   }
@@ -279,7 +280,7 @@ TEST_CASE("a send to the CTA itself needs no CGA", "[sm][TMA-01]") {
   BulkBench bench;
   bench.memory(0).open(7, 1'024);
   std::memset(bench.bytes(0, 7) + 128, 3, 128);
-  MemoryRequest& request = bench.send(128, 64, arch::kOwnCta, 512);
+  MemoryRequest& request = bench.send(128, 64, std::nullopt, 512);
   protocol::BulkTarget& target = BulkBench::target_of(request);
   target.cta_slot = heddle::protocol::CtaSlot(7);
   target.cga_id = std::nullopt;

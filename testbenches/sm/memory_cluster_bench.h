@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,8 +182,8 @@ class UnitOfSm : public sc_core::sc_module,
   std::vector<std::pair<std::uint32_t, std::uint64_t>> outside;  // of copies: lane and offset
   std::vector<sm::ClusterError> failed;
   std::vector<sm::ClusterError> orphans;
-  std::vector<std::uint32_t> answered;  // CTA slots
-  std::vector<std::uint32_t> changed;   // windows
+  std::vector<std::optional<std::uint32_t>> answered;  // CTA slots
+  std::vector<std::uint32_t> changed;                  // windows
   struct Changed {
     std::uint32_t window;
     std::uint32_t offset;
@@ -236,7 +237,7 @@ class UnitOfSm : public sc_core::sc_module,
   void request_ended(std::uint64_t, Cycle) override { ++groups_ended; }
   void dsmem_failed(const sm::Access&, const sm::ClusterError& error, Cycle) override { failed.push_back(error); }
   void orphan_failed(const sm::ClusterError& error, Cycle) override { orphans.push_back(error); }
-  void dsmem_answered(protocol::CgaId, std::uint32_t cta, Cycle) override { answered.push_back(cta); }
+  void dsmem_answered(protocol::CgaId, std::optional<std::uint32_t> cta, Cycle) override { answered.push_back(cta); }
   void window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override {
     changed.push_back(window);
     changes.push_back({window, offset, when});

@@ -138,7 +138,7 @@ TEST_CASE("posted accesses outlive their CTA, and then belong to the CGA", "[sm]
   CHECK(bench.sms[0]->orphans[0].sequence == 1);
   CHECK(bench.sms[0]->orphans[0].from_cta == 41);
   CHECK(bench.sms[0]->orphans[0].from_rank == 3);
-  CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>(2, sm::kNoCta));
+  CHECK(bench.sms[0]->answered == std::vector<std::optional<std::uint32_t>>(2));
   CHECK(bench.sms[0]->ended.empty());
   CHECK(bench.sms[0]->lost.empty());
   CHECK(bench.quiet());

@@ -123,7 +123,7 @@ class Story : private EventHandler {
       if (actor.steps == steps_) return;
     }
     const Cycle free = sm.unit.gate.free();
-    if (free == sm::kNeverReady) {
+    if (free == kNever) {
       ++stops_;
       actor.stalled = true;
       return;

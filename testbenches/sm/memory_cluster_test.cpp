@@ -41,7 +41,7 @@ TEST_CASE("own shared memory by a cluster address takes 33 cycles, another SM's 
   const MemoryResult other = bench.sms[0]->cluster(row(OpCode::load, 1, 256), 0, 2000);
   CHECK(now == 0);
   CHECK(other.open);
-  CHECK(other.ready == sm::kNeverReady);
+  CHECK(other.ready == kNever);
   CHECK(bench.unit().flights.of_cga(kThreeCtas) == 1);
   CHECK(bench.unit().flights.of_cta(2) == 1);
   run_until_idle();
@@ -50,7 +50,7 @@ TEST_CASE("own shared memory by a cluster address takes 33 cycles, another SM's 
   CHECK(bench.sms[0]->reg(0, 1)[31] == 0x0909'0909);
   CHECK(bench.network.requests == 1);
   CHECK(bench.quiet());
-  CHECK(bench.sms[0]->answered == std::vector<std::uint32_t>{2});
+  CHECK(bench.sms[0]->answered == std::vector<std::optional<std::uint32_t>>{2});
 }
 
 TEST_CASE("lanes of an atomic that meet at a word take turns at the target's port", "[sm][CGA-06]") {
@@ -195,7 +195,7 @@ TEST_CASE("without room on the network requests wait, and the unit stops", "[sm]
   bench.sms[0]->on_go();
   CHECK(issued == 3);  // one is out, two wait
   CHECK(bench.unit().dsmem.waiting() == 2);
-  CHECK(bench.unit().gate.free() == sm::kNeverReady);
+  CHECK(bench.unit().gate.free() == kNever);
   run_until_idle();
   // The reply to the first is stuck in the network, and the second's has no room there. Behind it there is a place for
   // one request at the target, and for one in the network.

@@ -18,7 +18,6 @@ using heddle::TimingMode;
 using heddle::arch::BulkKind;
 using heddle::arch::BulkRequest;
 using heddle::arch::FaultKind;
-using heddle::arch::kNoBarrier;
 using heddle::arch::OpCode;
 using heddle::arch::TensorRule;
 using heddle::arch::Unit;
@@ -54,7 +53,7 @@ TensorRule rule_of(OpCode code, const BulkRequest& request) {
   REQUIRE(bench.tmau.seen.size() == 1);
   return bench.tmau.seen[0].packet.broken;
 }
-BulkRequest load_of(std::uint32_t shared, std::uint32_t barrier, std::uint64_t bytes = 64) {
+BulkRequest load_of(std::uint32_t shared, std::optional<std::uint32_t> barrier, std::uint64_t bytes = 64) {
   return block_of(BulkKind::load, 512, bytes, shared, barrier);
 }
 
@@ -80,7 +79,7 @@ heddle::protocol::BulkRequestPacket asked(const BulkRequest& request, bool share
 
 TEST_CASE("rules about shared memory and barriers are checked when a request is made", "[sm][TMA-06]") {
   CHECK(rule_of(OpCode::bulk_load, load_of(128, 8)) == TensorRule::none);
-  CHECK(rule_of(OpCode::bulk_load, load_of(128, kNoBarrier)) == TensorRule::barrier_address);
+  CHECK(rule_of(OpCode::bulk_load, load_of(128, std::nullopt)) == TensorRule::barrier_address);
   CHECK(rule_of(OpCode::bulk_load, load_of(128, 4)) == TensorRule::barrier_address);
   CHECK(rule_of(OpCode::bulk_load, load_of(128, kShared - 8)) == TensorRule::none);
   CHECK(rule_of(OpCode::bulk_load, load_of(128, kShared)) == TensorRule::barrier_address);
@@ -111,7 +110,7 @@ TEST_CASE("rules about shared memory and barriers are checked when a request is 
   CHECK(rule_of(OpCode::bulk_send, send) == TensorRule::none);
   send.barrier = 12;
   CHECK(rule_of(OpCode::bulk_send, send) == TensorRule::barrier_address);
-  send.barrier = kNoBarrier;
+  send.barrier.reset();
   send.destination = kShared - 48;
   CHECK(rule_of(OpCode::bulk_send, send) == TensorRule::shared_address);
 }
@@ -151,7 +150,7 @@ TEST_CASE("receivers are found by their ids, with the SMs where they are", "[sm]
   CHECK(asked(request).broken == TensorRule::none);
   request.barrier_cta = 0;
   CHECK(asked(request).broken == TensorRule::barrier_cta);
-  request.barrier_cta = heddle::arch::kOwnCta;
+  request.barrier_cta.reset();
 
   CHECK(asked(request, true).broken == TensorRule::receivers_share_sm);
   packet = asked(request, true, true);

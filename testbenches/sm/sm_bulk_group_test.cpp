@@ -39,7 +39,7 @@ void answers(FakeTmau& tmau, Cycles complete, Cycles read = {}) {
   if (read.empty()) return;
   tmau.read = [read = std::move(read)](const FakeTmau::Seen& seen) {
     const auto found = read.find(seen.packet.request.global / 4096);
-    return found == read.end() ? FakeTmau::kNever : seen.cycle + found->second;
+    return found == read.end() ? heddle::kNever : seen.cycle + found->second;
   };
 }
 

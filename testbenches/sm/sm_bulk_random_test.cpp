@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "sm/bulk_requests.h"
 #include "sm/program_bench.h"
 #include "support/random.h"
@@ -143,7 +144,7 @@ void check_round(std::uint64_t seed, TimingMode mode) {
   bench.tmau.read = [&](const FakeTmau::Seen& seen) {
     const auto& request = seen.packet.request;
     const bool reads = request.kind == BulkKind::store || request.kind == BulkKind::reduce;
-    if (!reads || random.chance(20)) return FakeTmau::kNever;
+    if (!reads || random.chance(20)) return heddle::kNever;
     const Cycle when = bench.domain.now() + random.between(1, slowest);
     times[request.global].read = when;
     return when;
@@ -166,7 +167,7 @@ void check_round(std::uint64_t seed, TimingMode mode) {
 
   std::size_t expected = 0;
   for (const auto& [step, lanes] : made.lanes) {
-    expected += kWarps * static_cast<std::size_t>(__builtin_popcount(lanes));
+    expected += kWarps * heddle::bits::count(lanes);
   }
   for (const Wait& wait : made.waits) expected += wait.drain ? kWarps : 0;
   CHECK(bench.tmau.seen.size() == expected);

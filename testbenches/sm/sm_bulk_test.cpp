@@ -15,8 +15,6 @@ using heddle::Cycle;
 using heddle::TimingMode;
 using heddle::arch::BulkKind;
 using heddle::arch::BulkRequest;
-using heddle::arch::kNoBarrier;
-using heddle::arch::kOwnCta;
 using heddle::arch::LaneMask;
 using heddle::arch::OpCode;
 using heddle::arch::SpecialRegister;
@@ -260,7 +258,7 @@ TEST_CASE("what waits for the TMAU says for which requests", "[sm][TMA-41]") {
     heddle::sm::SmContext place = bench_place();
     place.bulk_queue = queue;
     ProgramBench bench({}, TimingMode::at, 1 << 20, 0, place);
-    bench.tmau.answer = [](const FakeTmau::Seen&, FakeTmau::Done&) { return FakeTmau::kNever; };
+    bench.tmau.answer = [](const FakeTmau::Seen&, FakeTmau::Done&) { return heddle::kNever; };
     if (queue == 1) bench.tmau.pace = 1'000'000;
     bench.start(bench.add(p, 32, kShared), 0, 4);
     heddle::test::run_until(sc_core::sc_time(5, sc_core::SC_US));

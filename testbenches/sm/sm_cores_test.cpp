@@ -14,13 +14,13 @@
 namespace sm_cores_test {
 
 using heddle::Cycle;
+using heddle::kNever;
 using heddle::arch::Demand;
 using heddle::arch::RegisterRange;
 using heddle::arch::Unit;
 using heddle::sm::CtaBarriers;
 using heddle::sm::FenceTracker;
-using heddle::sm::kNeverReady;
-using heddle::sm::MemoryPort;
+using heddle::sm::IssuePort;
 using heddle::sm::Scoreboard;
 using heddle::sm::SubPartition;
 using heddle::sm::WarpPolicy;
@@ -47,7 +47,7 @@ TEST_CASE("a scoreboard says when the last register of a demand is ready", "[sm]
     std::vector<bool> chained(kRegisters, false);
     for (int i = 0; i < 200; ++i) {
       const RegisterRange range = some_registers(random);
-      const Cycle when = random.chance(20) ? kNeverReady : random.below(1000);
+      const Cycle when = random.chance(20) ? kNever : random.below(1000);
       const bool chain = random.chance(30);
       if (chain) {
         board.accumulate(range, when);
@@ -73,7 +73,7 @@ TEST_CASE("a scoreboard says when the last register of a demand is ready", "[sm]
       for (const RegisterRange& of : demand.writes) need(of, false);
       need(demand.accumulators, true);
       REQUIRE(board.ready(demand, now) == expected);
-      REQUIRE(board.under_way() == static_cast<std::uint32_t>(std::count(ready.begin(), ready.end(), kNeverReady)));
+      REQUIRE(board.under_way() == static_cast<std::uint32_t>(std::count(ready.begin(), ready.end(), kNever)));
     }
   }
 }
@@ -92,7 +92,7 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
   struct Slot {
     bool used = false;
     std::uint64_t age = 0;
-    Cycle when = kNeverReady;
+    Cycle when = kNever;
     Unit unit = Unit::none;
   };
   constexpr std::uint32_t kSlots = 6;
@@ -111,14 +111,14 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
       for (Cycle now = 0; now < 300; now += random.below(3)) {
         for (std::uint32_t s = 0; s < kSlots; ++s) {
           if (!slots[s].used && random.chance(20)) {
-            slots[s] = {true, ++age, kNeverReady, Unit::none};
+            slots[s] = {true, ++age, kNever, Unit::none};
             partition.enter(s, age);
           } else if (slots[s].used && random.chance(3)) {
             slots[s].used = false;
-            slots[s].when = kNeverReady;
+            slots[s].when = kNever;
             partition.leave(s);
             if (last == s && policy == WarpPolicy::greedy_oldest) last = SubPartition::kNone;
-          } else if (slots[s].used && slots[s].when == kNeverReady && random.chance(50)) {
+          } else if (slots[s].used && slots[s].when == kNever && random.chance(50)) {
             slots[s].when = now + random.below(6);
             slots[s].unit = units[random.below(4)];
             partition.ready(s, slots[s].when, slots[s].unit);
@@ -130,9 +130,9 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
         };
         // The oracle: whoever can, in the order of the policy.
         std::vector<std::uint32_t> order;
-        Cycle next = kNeverReady;
+        Cycle next = kNever;
         for (std::uint32_t s = 0; s < kSlots; ++s) {
-          if (slots[s].when == kNeverReady) continue;
+          if (slots[s].when == kNever) continue;
           const Cycle can = std::max({slots[s].when, free_of(slots[s]), port_free});
           next = std::min(next, can);
           if (can <= now) order.push_back(s);
@@ -155,7 +155,7 @@ TEST_CASE("a partition chooses by its policy among the warps that can issue", "[
         port_free = now + count;
         unit_free[static_cast<std::size_t>(slots[chosen].unit)] = now + count * interval;
         last = chosen;
-        slots[chosen].when = kNeverReady;
+        slots[chosen].when = kNever;
         partition.block(chosen);
         if (random.chance(20)) {
           partition.end_burst();
@@ -195,7 +195,7 @@ TEST_CASE("the memory port serves in order, and holds back who finds its queue f
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t places = random.between(1, 5);
-    MemoryPort port(places);
+    IssuePort port(places);
     std::vector<Cycle> begins;
     Cycle end = 0;
     Cycle now = 0;

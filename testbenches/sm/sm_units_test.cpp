@@ -144,7 +144,7 @@ struct UnitsWithoutSystemC {
   CtaTable ctas;
   SmRegisters registers;
   UnitContext context;
-  MemoryPort port;
+  IssuePort port;
   RequestGate gate;
   L1Cache l1;
   NotedCtas supervisor;
@@ -235,7 +235,7 @@ TEST_CASE("a closed gate holds back what issues to memory, and nothing else", "[
   UnitsWithoutSystemC units(std::move(loads), 1);
   for (std::uint32_t i = 0; i < units.params.memory.requests; ++i) units.gate.request_begins();
   units.gate.note_closed();
-  CHECK(units.gate.free() == kNeverReady);
+  CHECK(units.gate.free() == kNever);
   units.run();
   CHECK(units.others.issued.empty());
   constexpr Cycle kOpens = 40;

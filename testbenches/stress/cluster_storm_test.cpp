@@ -7,10 +7,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "support/cga_judge.h"
 #include "support/cluster_lab.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace stress_cluster_storm_test {
 
@@ -55,8 +55,7 @@ std::uint64_t additions_of(const Kernel& kernel, std::uint32_t ctas) {
   std::uint64_t sum = 0;
   for (std::uint32_t cta = 0; cta < ctas; ++cta) {
     for (std::uint32_t warp = 0; warp < kernel.warps; ++warp) {
-      for (const std::uint32_t mask : kernel.masks)
-        sum += static_cast<std::uint32_t>(__builtin_popcount(mask ^ mixed(cta, warp)));
+      for (const std::uint32_t mask : kernel.masks) sum += heddle::bits::count(mask ^ mixed(cta, warp));
     }
   }
   return sum;

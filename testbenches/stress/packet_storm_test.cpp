@@ -8,7 +8,6 @@
 #include "packet/packet_processor.h"
 #include "support/packet_lab.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace stress_packet_storm_test {
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "arch/gpu_observation.h"
+#include "common/bits.h"
 #include "common/packet_socket.h"
 #include "cwd/cwd.h"
 #include "cwd/fake_task_unit.h"
@@ -177,9 +178,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
     for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) seen += judge_.ctas[subcontext * kTpcs + tpc] > 0 ? 1 : 0;
     if (seen > holds.tpcs_held(subcontext)) judge_.complain("more TPCs are in use than the distributor counts");
   }
-  std::uint32_t tpc_of(std::uint64_t mask) const {
-    return index_ * kSms / 2 + static_cast<std::uint32_t>(__builtin_ctzll(mask)) / 2;
-  }
+  std::uint32_t tpc_of(std::uint64_t mask) const { return index_ * kSms / 2 + heddle::bits::lowest(mask) / 2; }
   void on_local(const protocol::LocalMemoryPacket&, std::uint32_t) {}
   void on_abort(const protocol::AbortPacket&, std::uint32_t) { judge_.complain("a task was aborted"); }
 

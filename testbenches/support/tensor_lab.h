@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "arch/mbarrier.h"
@@ -44,7 +45,7 @@ inline void tensor_fence(ListProgram& program, std::uint64_t descriptor) {
 
 inline arch::BulkRequest tensor_request(arch::BulkKind kind, std::uint64_t descriptor,
                                         const std::array<std::int32_t, arch::kTensorRank>& coordinates,
-                                        std::uint32_t shared, std::uint32_t barrier = arch::kNoBarrier) {
+                                        std::uint32_t shared, std::optional<std::uint32_t> barrier = std::nullopt) {
   arch::BulkRequest request;
   request.kind = kind;
   request.tensor = true;
@@ -55,7 +56,7 @@ inline arch::BulkRequest tensor_request(arch::BulkKind kind, std::uint64_t descr
   return request;
 }
 inline arch::BulkRequest block_request(arch::BulkKind kind, std::uint64_t global, std::uint64_t bytes,
-                                       std::uint32_t shared, std::uint32_t barrier = arch::kNoBarrier) {
+                                       std::uint32_t shared, std::optional<std::uint32_t> barrier = std::nullopt) {
   arch::BulkRequest request;
   request.kind = kind;
   request.global = global;

@@ -10,7 +10,6 @@
 
 #include "support/cluster_lab.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace system_cluster_mbarrier_test {
 

@@ -10,7 +10,6 @@
 #include "support/flat_machine.h"
 #include "support/gpu_lab.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace system_memory_random_test {
 

@@ -15,7 +15,6 @@
 #include "support/gpu_lab.h"
 #include "support/list_program.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace system_nested_queue_test {
 

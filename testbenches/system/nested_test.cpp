@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "support/nested_tree.h"
-#include "support/seed.h"
+#include "support/random.h"
 
 namespace system_nested_test {
 

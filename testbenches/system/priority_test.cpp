@@ -10,7 +10,6 @@
 #include "arch/kernel_object.h"
 #include "support/gpu_lab.h"
 #include "support/random.h"
-#include "support/seed.h"
 
 namespace system_priority_test {
 

@@ -13,6 +13,7 @@
 #include <catch2/catch.hpp>
 
 #include "arch/gpu_observation.h"
+#include "common/bits.h"
 #include "common/packet_socket.h"
 #include "cwd/cwd_bench.h"
 #include "gpu/gpc_tree.h"
@@ -123,7 +124,7 @@ BySm by_division(const Topology& topology, const std::vector<LaunchPacket>& own)
     masks.insert(masks.end(), packet.further_masks.begin(), packet.further_masks.end());
     for (const std::uint64_t mask : masks) {
       for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
-        const auto bit = static_cast<std::uint32_t>(__builtin_ctzll(rest));
+        const auto bit = static_cast<std::uint32_t>(heddle::bits::lowest(rest));
         const heddle::arch::CtaId id = resolve(packet.shape, position[packet.operation]++);
         wanted[{topology.gpc(gpc_of[packet.virtual_gpc]).sm_ids[bit], packet.operation}].push_back(
             {id.index, id.cga, id.rank, id.cta.x, id.cta.y, id.cta.z});

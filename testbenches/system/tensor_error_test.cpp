@@ -128,7 +128,7 @@ std::vector<Violation> violations() {
       {TensorRule::shared_address, nothing, [](BulkRequest& r) { r.shared = kWindow - 256; }},
       {TensorRule::barrier_address, nothing, [](BulkRequest& r) { r.barrier = 4; }},
       {TensorRule::barrier_address, nothing, [](BulkRequest& r) { r.barrier = kWindow; }},
-      {TensorRule::barrier_address, nothing, [](BulkRequest& r) { r.barrier = arch::kNoBarrier; }},
+      {TensorRule::barrier_address, nothing, [](BulkRequest& r) { r.barrier.reset(); }},
       {TensorRule::receivers, nothing, [](BulkRequest& r) { r.multicast = 2; }},
       {TensorRule::receivers, nothing, [](BulkRequest& r) { r.data_cta = r.barrier_cta = 3; }},
       {TensorRule::block_address, nothing,

@@ -90,7 +90,7 @@ struct Family : TaskLaunchBench {
   void check_fault(std::uint64_t address, const std::string& where) {
     REQUIRE(faults.size() == 1);
     CHECK(faults[0].kind == arch::FaultKind::child);
-    CHECK(faults[0].task == task::kNoOperation);
+    CHECK(faults[0].task == arch::kNoTask);
     CHECK(faults[0].address == address);
     CHECK_THAT(faults[0].where, Catch::Contains(where));
     for (const std::uint32_t operation : {kOld, kNew}) {

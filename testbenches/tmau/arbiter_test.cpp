@@ -1,5 +1,6 @@
 // Turns, places and phases: the small cores of the unit.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -18,7 +19,7 @@ TEST_CASE("each SM has its turn", "[tmau][TMA-43]") {
   Arbiter arbiter(3);
   const auto all = [](std::uint32_t) { return true; };
   for (std::uint32_t i = 0; i < 9; ++i) {
-    const std::uint32_t index = arbiter.pick(all);
+    const std::uint32_t index = arbiter.pick(all).value();
     CHECK(index == i % 3);
     arbiter.served(index);
   }
@@ -27,7 +28,7 @@ TEST_CASE("each SM has its turn", "[tmau][TMA-43]") {
   CHECK(arbiter.pick(all) == 0);
   arbiter.keep(1);
   CHECK(arbiter.pick(all) == 1);
-  CHECK(arbiter.pick([](std::uint32_t) { return false; }) == Arbiter::kNobody);
+  CHECK_FALSE(arbiter.pick([](std::uint32_t) { return false; }));
   arbiter.reset();
   CHECK(arbiter.pick(all) == 0);
 }
@@ -42,8 +43,9 @@ TEST_CASE("nobody waits for more than one turn of each other SM", "[tmau][TMA-43
     for (std::uint32_t step = 0; step < 1000; ++step) {
       std::vector<bool> wants(count);
       for (std::uint32_t i = 0; i < count; ++i) wants[i] = waited[i] > 0 || random.chance(30);
-      const std::uint32_t index = arbiter.pick([&](std::uint32_t i) { return wants[i]; });
-      if (index == Arbiter::kNobody) continue;
+      const std::optional<std::uint32_t> picked = arbiter.pick([&](std::uint32_t i) { return wants[i]; });
+      if (!picked) continue;
+      const std::uint32_t index = *picked;
       REQUIRE(wants[index]);
       arbiter.served(index);
       for (std::uint32_t i = 0; i < count; ++i) waited[i] = wants[i] && i != index ? waited[i] + 1 : 0;
@@ -58,7 +60,7 @@ TEST_CASE("a place is free from the cycle on that was said", "[tmau][TMA-16]") {
   limit.take();
   limit.take();
   CHECK(limit.taken() == 2);
-  CHECK(limit.earliest(5) == PlaceLimit::kUnknown);
+  CHECK(limit.earliest(5) == kNever);
   limit.give_back(30);
   limit.give_back(20);
   CHECK(limit.taken() == 0);
@@ -93,7 +95,7 @@ TEST_CASE("places are never taken twice at a time", "[tmau][TMA-16]") {
         continue;
       }
       const Cycle when = limit.earliest(now);
-      if (when == PlaceLimit::kUnknown) {
+      if (when == kNever) {
         REQUIRE(open.size() == places);
         continue;
       }

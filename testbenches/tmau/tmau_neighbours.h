@@ -147,7 +147,7 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     for (std::uint32_t i = 0; i < piece.bytes; ++i) {
       windows[window].at(swizzles(target.swizzle, piece.shared + i)) = bytes[i];
     }
-    barrier[target.barrier + (window << 24)] += piece.bytes;
+    barrier[*target.barrier + (window << 24)] += piece.bytes;
   }
 
   void on_read(const protocol::BulkReadPacket& packet, std::uint32_t) {
@@ -175,9 +175,9 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     read_out.send(packet);
   }
   void bring(const MemoryRequest& request, const protocol::BulkTarget& target) {
-    const bool own = target.data_cta == arch::kOwnCta;
-    TmauSm& to = own ? *this : *all_[target.data_cta % sms_];
-    const std::uint32_t window = own ? target.cta_slot : target.data_cta / sms_;
+    const bool own = !target.data_cta;
+    TmauSm& to = own ? *this : *all_[*target.data_cta % sms_];
+    const std::uint32_t window = own ? target.cta_slot : *target.data_cta / sms_;
     const std::uint32_t bytes = target.piece.bytes;
     REQUIRE(target.destination + bytes <= kWindow);
     std::uint8_t* place = to.windows[window].data() + target.destination;
@@ -186,7 +186,7 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     } else {
       std::memcpy(place, request.data.data(), bytes);
     }
-    if (target.barrier != arch::kNoBarrier) to.barrier[target.barrier + (window << 24)] += bytes;
+    if (target.barrier) to.barrier[*target.barrier + (window << 24)] += bytes;
   }
   void reset() override {
     script_.clear();

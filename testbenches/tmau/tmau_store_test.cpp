@@ -155,7 +155,7 @@ TEST_CASE("a send brings shared memory to another CTA, or to the own one", "[tma
   request.shared = 512;
   request.destination = 0x2010;
   request.blocks = 50;
-  request.data_cta = own ? arch::kOwnCta : 1;
+  request.data_cta = own ? std::nullopt : std::optional(1U);
   request.barrier = 24;
   request.reduces = reduces;
   Bytes expected = bench.sms[own ? 0 : 1]->windows[0];
