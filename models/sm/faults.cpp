@@ -110,8 +110,8 @@ void Faults::add(Failure failure) {
 
 void Faults::on_event(std::uint32_t, std::uint64_t argument) {
   const auto index = static_cast<std::uint32_t>(argument);
-  if (failures_[index].cta != kNoCta && ctas_[failures_[index].cta].stage == CtaStage::exit_permitted) {
-    orphan(failures_[index].cta);  // the distributor has heard that it ended well
+  if (failures_[index].cta && ctas_[*failures_[index].cta].stage == CtaStage::exit_permitted) {
+    orphan(*failures_[index].cta);  // the distributor has heard that it ended well
   }
   const Failure failure = std::move(failures_[index]);
   failures_.give_back(index);
@@ -171,7 +171,7 @@ void Faults::orphan(std::uint32_t cta_slot) {
   Cta& cta = ctas_[cta_slot];
   failures_.for_each([&](Failure& failure) {
     if (failure.cta != cta_slot) return;
-    failure.cta = kNoCta;
+    failure.cta.reset();
     failure.cga_id = *cta.start.tag.cga_id;
     failure.sequence = cta.start.tag.sequence;
     --cta.open;
