@@ -8,8 +8,6 @@
 
 #include "support/random.h"
 
-#include "support/random.h"
-
 namespace import_dependencies_test {
 
 using namespace heddle::workload;
