@@ -10,6 +10,13 @@ namespace {
 // An MPC's part of a GPC's SM mask.
 std::uint64_t part_of(std::uint64_t mask, const MpcPlace& mpc) { return mask >> mpc.first_sm & bits::below(mpc.sms); }
 
+// The MPC of an SM; SMs and MPCs have the same order.
+std::uint32_t mpc_of(const std::vector<MpcPlace>& mpcs, std::uint32_t sm) {
+  std::uint32_t mpc = std::min(sm, static_cast<std::uint32_t>(mpcs.size()) - 1);
+  while (mpcs[mpc].first_sm > sm) --mpc;
+  return mpc;
+}
+
 std::vector<std::uint32_t> tpcs_of(const std::vector<MpcPlace>& mpcs) {
   std::vector<std::uint32_t> tpcs;
   for (const MpcPlace& mpc : mpcs) tpcs.push_back(mpc.tpc);
@@ -211,9 +218,10 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
   }
   for (std::size_t mask_number = 0; mask_number <= protocol::kFurtherMasks; ++mask_number) {
     std::uint64_t& mask = mask_number == 0 ? launch.sm_mask : launch.further_masks[mask_number - 1];
-    for (std::uint32_t m = 0; m < mpcs_.size() && mask != 0; ++m) {
+    HEDDLE_CHECK((mask & ~bits::below(gpc_.sms)) == 0, "a launch names an SM that the GPC does not have");
+    while (mask != 0) {
+      const std::uint32_t m = mpc_of(mpcs_, bits::lowest(mask));
       const std::uint64_t part = part_of(mask, mpcs_[m]);
-      if (part == 0) continue;
       if (!tpc_launch_out.can_send(m)) return false;
       const std::uint32_t ctas = bits::count(part);
       packet.sm_mask = part;
@@ -231,7 +239,6 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
       live_ctas_ += ctas;
       ctas_.add(ctas);
     }
-    HEDDLE_CHECK(mask == 0, "a launch names an SM that the GPC does not have");
   }
   return true;
 }

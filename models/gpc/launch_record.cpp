@@ -46,6 +46,10 @@ void LaunchRecord::begin(std::uint32_t number, const arch::RasterShape& shape, s
 }
 
 void LaunchRecord::launch(std::uint32_t slot, std::uint32_t ctas, bool in_cga, std::uint64_t listeners) {
+  if (Slot& its = at(slot); !in_cga && its.apart.empty() && (listeners & all_) == all_) {  // the common case
+    its.gpc.units += ctas;
+    return;
+  }
   change(slot, listeners, [ctas, in_cga](Heard& heard) {
     if (in_cga) {
       heard.within += ctas;
