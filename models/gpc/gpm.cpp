@@ -10,6 +10,13 @@ namespace {
 // An MPC's part of a GPC's SM mask.
 std::uint64_t part_of(std::uint64_t mask, const MpcPlace& mpc) { return mask >> mpc.first_sm & bits::below(mpc.sms); }
 
+// The MPC of an SM; SMs and MPCs have the same order.
+std::uint32_t mpc_of(const std::vector<MpcPlace>& mpcs, std::uint32_t sm) {
+  std::uint32_t mpc = std::min(sm, static_cast<std::uint32_t>(mpcs.size()) - 1);
+  while (mpcs[mpc].first_sm > sm) --mpc;
+  return mpc;
+}
+
 std::vector<std::uint32_t> tpcs_of(const std::vector<MpcPlace>& mpcs) {
   std::vector<std::uint32_t> tpcs;
   for (const MpcPlace& mpc : mpcs) tpcs.push_back(mpc.tpc);
@@ -120,7 +127,7 @@ void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t, Cycle a
   heard.own = launch.virtual_gpc == virtual_gpc_;
   heard.begins = launch.begins;
   heard.followed = !launch.id;
-  heard.in_cga = launch.shape.levels > 0;
+  if (launch.shape.levels > 0) heard.unit = static_cast<std::uint32_t>(arch::raster_unit(launch.shape));
   heard.last = launch.last;
   heard.slot = launch.slot;
   heard.ctas = launch.num_ctas;
@@ -180,9 +187,9 @@ bool Gpm::hand_over(Heard& heard) {
     packets_.not_before(mpc_launches_);
     own_.pop_front();
   } else if (heard.followed) {
-    record_.launch(heard.slot, heard.ctas, heard.in_cga, heard.listeners);
+    record_.launch(heard.slot, heard.ctas, heard.unit > 0, heard.listeners);
   }
-  if (heard.followed && heard.in_cga && heard.last) record_.end_cga(heard.slot, heard.listeners);
+  if (heard.followed && heard.unit > 0 && heard.last) record_.end_cga(heard.slot, heard.unit, heard.listeners);
   heard.stage = Heard::Stage::counted;
   return true;
 }
@@ -198,7 +205,7 @@ bool Gpm::tell_late(protocol::LaunchPacket& launch) {
   packet.tag.slot = launch.slot;
   for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
     if (!is_late(mpcs_[m])) continue;
-    packet.raster = record_.tell(launch.slot, m, *launch.sync);
+    packet.raster = record_.tell(launch.slot, m, launch.shape, *launch.sync);
     tpc_launch_out.send_at(mpc_launches_.pass(now()), packet, m);
   }
   launch.sync.reset();
@@ -217,15 +224,16 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
   }
   for (std::size_t mask_number = 0; mask_number <= protocol::kFurtherMasks; ++mask_number) {
     std::uint64_t& mask = mask_number == 0 ? launch.sm_mask : launch.further_masks[mask_number - 1];
-    for (std::uint32_t m = 0; m < mpcs_.size() && mask != 0; ++m) {
+    HEDDLE_CHECK((mask & ~bits::below(gpc_.sms)) == 0, "a launch names an SM that the GPC does not have");
+    while (mask != 0) {
+      const std::uint32_t m = mpc_of(mpcs_, bits::lowest(mask));
       const std::uint64_t part = part_of(mask, mpcs_[m]);
-      if (part == 0) continue;
       if (!tpc_launch_out.can_send(m)) return false;
       const std::uint32_t ctas = bits::count(part);
       packet.sm_mask = part;
       if (heard.followed) {
-        packet.raster = record_.read(heard.slot, m, ctas, heard.in_cga);
-        record_.launch(heard.slot, ctas, heard.in_cga, heard.listeners);
+        packet.raster = record_.read(heard.slot, m, ctas, heard.unit > 0);
+        record_.launch(heard.slot, ctas, heard.unit > 0, heard.listeners);
       }
       const Cycle departure = mpc_launches_.pass(now());
       if (packet.tag.in_any_cga()) cgas_.launch(packet.tag, m, part << mpcs_[m].first_sm);
@@ -237,7 +245,6 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
       live_ctas_ += ctas;
       ctas_.add(ctas);
     }
-    HEDDLE_CHECK(mask == 0, "a launch names an SM that the GPC does not have");
   }
   return true;
 }

@@ -182,6 +182,7 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
     params.barrier_far = random.below(200);
     params.barrier_arrivals = 0;
     params.raster_cycles = random.below(4);
+    params.cta_entries = 0;  // all at once
     const TimingMode mode = random.chance(20) ? TimingMode::lt : TimingMode::at;
     const auto cost = [mode](Cycle cycles) { return mode == TimingMode::lt ? 0 : cycles; };
     GpcBench bench(random.shape(1), params, mode, random.chance(50) ? 0 : 1024);
