@@ -17,8 +17,9 @@ using gpu::StructureKind;
 std::string fields_text(const Structure& structure) {
   std::string text;
   for (const gpu::BitField& field : structure.fields) {
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", field.name,
-                        field.times == 1 ? "" : fmt::format("{} x ", field.times), field.bits);
+    text += fmt::format("{}{} {}{}{}", text.empty() ? "" : ", ", field.name,
+                        field.times == 1 ? "" : fmt::format("{} x ", field.times), field.bits,
+                        field.when.empty() ? "" : fmt::format(" (if {})", field.when));
   }
   return text;
 }
@@ -31,10 +32,8 @@ std::string row_of(const Structure& structure, const Observation* run) {
   row += fmt::format(" {:>12}", packet ? "" : with_commas(static_cast<double>(structure.bits())));
   if (run == nullptr) return row + '\n';
   const gpu::Accesses accesses = gpu::accesses_of(structure, *run);
-  const double moved = accesses.writes * static_cast<double>(structure.entry_bits());
-  row +=
-      fmt::format(" {:>12} {:>12} {:>15}", packet ? "" : with_commas(accesses.reads), with_commas(accesses.writes),
-                  with_commas(packet ? moved : moved + accesses.reads * static_cast<double>(structure.entry_bits())));
+  row += fmt::format(" {:>12} {:>14} {:>15}", packet ? "" : with_commas(accesses.reads), with_commas(accesses.writes),
+                     with_commas(accesses.bits));
   return row + '\n';
 }
 
@@ -43,7 +42,7 @@ std::string row_of(const Structure& structure, const Observation* run) {
 std::string bits_text(const gpu::GpuParams& params, const Observation* run) {
   std::string text = fmt::format("{:<24} {:<34} {:<9} {:>9} {:>9} {:>7} {:>12}", "block", "structure", "kind",
                                  "instances", "entries", "bits", "bits in all");
-  if (run != nullptr) text += fmt::format(" {:>12} {:>12} {:>15}", "reads", "writes or sent", "bits moved");
+  if (run != nullptr) text += fmt::format(" {:>12} {:>14} {:>15}", "reads", "writes or sent", "bits moved");
   text += '\n';
   std::uint64_t sum = 0;
   for (const Structure& structure : gpu::structures_of(params)) {
@@ -60,7 +59,9 @@ nlohmann::ordered_json bits_json(const gpu::GpuParams& params, const Observation
   for (const Structure& structure : gpu::structures_of(params)) {
     Json fields = Json::array();
     for (const gpu::BitField& field : structure.fields) {
-      fields.push_back({{"name", field.name}, {"bits", field.bits}, {"times", field.times}});
+      Json row = {{"name", field.name}, {"bits", field.bits}, {"times", field.times}};
+      if (!field.when.empty()) row["when"] = field.when;
+      fields.push_back(std::move(row));
     }
     Json row = {{"block", structure.block},
                 {"name", structure.name},
@@ -78,6 +79,7 @@ nlohmann::ordered_json bits_json(const gpu::GpuParams& params, const Observation
       const gpu::Accesses accesses = gpu::accesses_of(structure, *run);
       if (!packet) row["reads"] = accesses.reads;
       row[packet ? "sent" : "writes"] = accesses.writes;
+      row["bits_moved"] = accesses.bits;
     }
     list.push_back(std::move(row));
   }

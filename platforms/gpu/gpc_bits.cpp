@@ -77,7 +77,7 @@ void add_gpms(const Widths& w, std::vector<Structure>& list) {
 }
 
 void add_mpcs(const Widths& w, std::vector<Structure>& list) {
-  const std::uint64_t mpcs = w.tpcs;
+  const std::uint64_t mpcs = w.mpcs;
   const std::uint64_t cta_slots = std::uint64_t{w.topology.sms()} * w.ctas;
   list.push_back({"mpc",
                   "launch queue",
@@ -121,46 +121,45 @@ void add_mpcs(const Widths& w, std::vector<Structure>& list) {
                   {counted("cwd.local_blocks")}});
 }
 
-// CWD-41, CWD-42: one raster state per slot of the task table.
+// CWD-41, CWD-42: one raster state per slot of the task table. Every MPC counts every launch packet that its GPC hears.
 void add_rasters(const Widths& w, std::vector<Structure>& list) {
-  const std::uint64_t units = w.tpcs;
-  const std::uint64_t states = units * w.params.cwd.table_slots;
+  const std::uint64_t states = std::uint64_t{w.mpcs} * w.params.cwd.table_slots;
+  const AccessLaw updates = counted("gpc*.cpc*.tpc*.mpc*.raster_updates");
+  const AccessLaw overflows = counted("gpc*.cpc*.tpc*.mpc*.delta_overflows");
   list.push_back({"raster",
                   "raster state",
                   Kind::table,
-                  units,
+                  w.mpcs,
                   states,
                   joined(extents_fields("id"), extents_fields("extents")),
                   "per slot of the task table: an id of 32, 16 and 16 bits, and the extents that it runs over (CWD-42)",
-                  {counted("gpc*.cpc*.tpc*.mpc.raster_updates")},
-                  {counted("gpc*.cpc*.tpc*.mpc.raster_updates")}});
+                  {updates, overflows},
+                  {updates, overflows}});
   list.push_back({"raster",
                   "delta counters",
                   Kind::table,
-                  units,
+                  w.mpcs,
                   states,
                   {{"delta", w.params.gpc.delta_bits}},
                   "per slot of the task table: delta_bits (CWD-41)",
-                  {counted("gpc*.cpc*.tpc*.mpc.raster_updates"), counted("gpc*.cpc*.tpc*.mpc.delta_overflows")},
-                  {sent<protocol::LaunchPacket>(static_cast<double>(units) / w.topology.gpcs())}});
+                  {updates, overflows},
+                  heard_by_mpcs(w)});
 }
 
 }  // namespace
 
 Fields mpc_launch_fields(const Widths& w) {
-  return {{"task slot", w.task},       {"SM mask", w.sms_of_tpc}, {"in a CGA", 1},
+  return {{"task slot", w.task},       {"SM mask", w.sms_of_mpc}, {"in a CGA", 1},
           {"gpc_local_cga_id", w.cga}, {"linear memory", 1},      {"memory slot", w.memory_slot}};
 }
 
 Fields launch_fields(const Widths& w) {
-  return {{"task slot", w.task},
-          {"virtual GPC", w.gpc},
-          {"SM masks", w.sms_of_gpc, w.params.cwd.masks_per_packet},
-          {"CTAs", count_bits(std::uint64_t{w.sms_of_gpc} * w.params.cwd.masks_per_packet)},
-          {"CGA sequence number", w.sequence},
-          {"last of CGA", 1},
-          {"linear memory", 1},
-          {"memory slot", w.memory_slot}};
+  Fields fields;
+  for (const cwd::LaunchBits::Field& field : cwd::LaunchBits(w.params.cwd, w.topology).launch_fields()) {
+    const bool mask = field.name == "a further mask";
+    fields.push_back({field.name, field.bits, mask ? w.params.cwd.masks_per_packet - 1 : 1, field.when});
+  }
+  return fields;
 }
 
 void add_gpcs(const Widths& w, std::vector<Structure>& list) {

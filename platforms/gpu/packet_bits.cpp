@@ -46,14 +46,18 @@ void add_launch_packets(const Widths& w, std::vector<Structure>& list) {
   const std::uint64_t gpcs = w.topology.gpcs();
   const std::uint64_t sms = w.topology.sms();
   add<LaunchPacket>(list, "cwd > gpm", "launch", gpcs, launch_fields(w),
-                    "CWD-31: a bit per SM of the largest GPC and mask");
-  add<LocalMemoryPacket>(list, "cwd > gpm > mpc", "lmem_blk_idx", gpcs + w.tpcs,
+                    "CWD-31, CWD-35: to all GPCs; bits moved: with those of lmem_blk_idx packets on the same links");
+  list.back().moved = {counted("cwd.link_bits")};
+  add<LaunchPacket>(list, "gpm > mpcs", "launch", w.mpcs, launch_fields(w),
+                    "CWD-35: on to all MPCs; bits moved: with those of lmem_blk_idx packets on the same links");
+  list.back().writes = heard_by_mpcs(w);
+  list.back().moved = {counted("gpc*.gpm.mpc_bits")};
+  add<LocalMemoryPacket>(list, "cwd > gpm > mpc", "lmem_blk_idx", gpcs + w.mpcs,
                          {{"GPC", w.gpc}, {"TPC", w.tpc}, {"subcontext", w.subcontext}, {"block", w.block}},
                          "CWD-32: ceil(log2 blocks)");
-  add<AbortPacket>(list, "cwd > gpm > mpc > sm", "abort", gpcs + w.tpcs + sms, {{"task slot", w.task}}, "the task");
+  add<AbortPacket>(list, "cwd > gpm > mpc > sm", "abort", gpcs + w.mpcs + sms, {{"task slot", w.task}}, "the task");
   add<TpcEnablePacket>(list, "task > cwd", "TPC enable", 1, {{"GPC", w.gpc}, {"TPC", w.tpc}, {"enabled", 1}},
                        "the TPC");
-  add<TpcLaunchPacket>(list, "gpm > mpc", "launch", w.tpcs, mpc_launch_fields(w), "a bit per SM of the MPC");
   add<CtaStartPacket>(list, "mpc > sm", "CTA start", sms,
                       joined({{"task slot", w.task},
                               {"CTA slot", w.cta_slot},
@@ -80,7 +84,7 @@ void add_end_packets(const Widths& w, std::vector<Structure>& list) {
   add<CtaExitPacket>(list, "sm > mpc", "CTA exit", sms,
                      {{"CTA slot", w.cta_slot}, {"faulted", 1}, {"shared memory given back", granules}},
                      "the CTA's slot");
-  add<CtaCompletePacket>(list, "mpc > gpm", "cta_complete", w.tpcs,
+  add<CtaCompletePacket>(list, "mpc > gpm", "cta_complete", w.mpcs,
                          {{"SM in TPC", w.sm_in_tpc},
                           {"task slot", w.task},
                           {"in a CGA", 1},
@@ -89,14 +93,14 @@ void add_end_packets(const Widths& w, std::vector<Structure>& list) {
                           {"faulted", 1},
                           {"shared memory given back", granules}},
                          "CGA-02");
-  add<ClusterNoticePacket>(list, "sm > mpc > gpm", "cluster notice", sms + w.tpcs,
+  add<ClusterNoticePacket>(list, "sm > mpc > gpm", "cluster notice", sms + w.mpcs,
                            {{"kind", 3},
                             {"gpc_local_cga_id", w.cga},
                             {"cta_id_in_cga", w.rank},
                             {"CTA slot", w.cta_slot},
                             {"shared memory given back", granules}},
                            "arrivals, flushes, entries, traps");
-  add<ClusterOrderPacket>(list, "gpm > mpc > sm", "cluster order", sms + w.tpcs,
+  add<ClusterOrderPacket>(list, "gpm > mpc > sm", "cluster order", sms + w.mpcs,
                           {{"kind", 2}, {"gpc_local_cga_id", w.cga}, {"CTA slot", w.cta_slot}},
                           "barriers, permissions to leave, flushes");
   add<CompletePacket>(list, "gpm > cwd", "completions", gpcs,

@@ -81,7 +81,11 @@ std::vector<Structure> structures_of(const GpuParams& params) {
 }
 
 Accesses accesses_of(const Structure& structure, const Observation& observation) {
-  return {sum_of(structure.reads, observation), sum_of(structure.writes, observation)};
+  Accesses accesses{sum_of(structure.reads, observation), sum_of(structure.writes, observation), 0};
+  accesses.bits = structure.moved.empty()
+                      ? (accesses.reads + accesses.writes) * static_cast<double>(structure.entry_bits())
+                      : sum_of(structure.moved, observation);
+  return accesses;
 }
 
 }  // namespace heddle::gpu

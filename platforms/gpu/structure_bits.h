@@ -27,6 +27,7 @@ struct BitField {
   std::string name;
   std::uint32_t bits = 0;
   std::uint32_t times = 1;  // in an entry
+  std::string when = {};    // it is there only then; empty: always
 };
 
 // A source of accesses in a run: so many for each event that it counts.
@@ -47,9 +48,11 @@ struct Structure {
   std::uint64_t entries = 0;    // of all instances together; of packets: 1
   std::vector<BitField> fields;
   std::string law;  // what entries and widths follow from
-  std::vector<AccessLaw> reads;
-  std::vector<AccessLaw> writes;  // of a packet: how often it is sent
+  std::vector<AccessLaw> reads = {};
+  std::vector<AccessLaw> writes = {};  // of a packet: how often it is sent
+  std::vector<AccessLaw> moved = {};   // bits of a packet whose size varies, as a run counts them; empty: it does not
 
+  // With all fields: what an entry has to have room for, and the largest packet.
   std::uint64_t entry_bits() const;
   std::uint64_t bits() const { return entries * entry_bits(); }
 };
@@ -61,6 +64,7 @@ std::vector<Structure> structures_of(const GpuParams& params);
 struct Accesses {
   double reads = 0;
   double writes = 0;
+  double bits = 0;  // that this moved
 };
 Accesses accesses_of(const Structure& structure, const Observation& observation);
 

@@ -11,6 +11,7 @@
 #include "arch/sm_limits.h"
 #include "arch/task_record.h"
 #include "common/packet_port.h"
+#include "cwd/launch_bits.h"
 #include "gpu/structure_bits.h"
 
 namespace heddle::gpu {
@@ -29,6 +30,9 @@ struct Widths {
       tpcs += static_cast<std::uint32_t>(its.tpcs.size());
       for (const arch::Topology::Tpc& one : its.tpcs) sms_of_tpc = std::max(sms_of_tpc, one.sms);
     }
+    const bool shared = params.gpc.mpc == gpc::MpcPer::tpc;
+    mpcs = shared ? tpcs : topology.sms();
+    sms_of_mpc = shared ? sms_of_tpc : 1;
     cgas_per_gpc = gpu::cgas_per_gpc(params);
     const arch::SmLimits& limits = params.sm.limits;
     ctas = limits.ctas;
@@ -42,7 +46,7 @@ struct Widths {
     cga = index_bits(params.gpc.cga_ids);
     rank = index_bits(arch::kMaxCgaCtas);
     barrier = index_bits(params.gpc.cga_barriers);
-    sequence = index_bits(std::uint64_t{topology.gpcs()} * cgas_per_gpc);
+    sequence = cwd::LaunchBits::kSequence;
     subcontext = index_bits(arch::kSubcontexts);
     blocks = params.cwd.local_memory_blocks == 0 ? tpcs : params.cwd.local_memory_blocks;
     block = index_bits(blocks);
@@ -77,6 +81,8 @@ struct Widths {
   std::uint32_t tpcs_of_gpc = 0;
   std::uint32_t sms_of_tpc = 0;
   std::uint32_t tpcs = 0;
+  std::uint32_t mpcs = 0;
+  std::uint32_t sms_of_mpc = 0;
   std::uint32_t ctas = 0;  // slots of an SM
   std::uint32_t cgas_per_gpc = 0;
   std::uint32_t blocks = 0;    // of local memory
@@ -120,6 +126,17 @@ inline std::vector<AccessLaw> by_sms(const Widths& w, const char* statistic) {
   for (std::uint32_t g = 0; g < w.topology.gpcs(); ++g) {
     laws.push_back(
         {"cwd.gpc2sm" + std::to_string(g) + "." + statistic, nullptr, static_cast<double>(w.topology.gpc(g).sms)});
+  }
+  return laws;
+}
+
+// Launch packets, as often as an MPC hears one: every MPC those that come to its GPC.
+inline std::vector<AccessLaw> heard_by_mpcs(const Widths& w) {
+  std::vector<AccessLaw> laws;
+  for (std::uint32_t g = 0; g < w.topology.gpcs(); ++g) {
+    const arch::Topology::Gpc& its = w.topology.gpc(g);
+    const std::size_t mpcs = w.params.gpc.mpc == gpc::MpcPer::tpc ? its.tpcs.size() : its.sms;
+    laws.push_back({"gpc" + std::to_string(g) + ".gpm.packets_heard", nullptr, static_cast<double>(mpcs)});
   }
   return laws;
 }

@@ -79,7 +79,7 @@ TEST_CASE("the registers of the distributor follow from what an SM holds", "[gpu
   CHECK(trackers.bits() == 132 * (7 + 12 + 9 + 11 + 6 + 10));
   CHECK(find(list, "cwd", "TPC enable table").bits() == 66);
   CHECK(find(list, "cwd", "local-memory block index table").bits() == 64 * 66 * (1 + 7));
-  CHECK(find(list, "cwd", "credits of the launch port").bits() == 8 * 4);  // 0 to 8 launch packets
+  CHECK(find(list, "cwd", "credits of the launch port").bits() == 8 * 8);  // 0 to 128 launch packets
 }
 
 TEST_CASE("ids are of 32, 16 and 16 bits, and delta counters as wide as is said", "[gpu][CWD-44][CWD-40][CWD-41]") {
@@ -90,9 +90,12 @@ TEST_CASE("ids are of 32, 16 and 16 bits, and delta counters as wide as is said"
   CHECK(bits_of(state, "id x") == 32);
   CHECK(bits_of(state, "id y") == 16);
   CHECK(bits_of(state, "id z") == 16);
+  CHECK(state.entries == 132 * 128);  // an MPC for each SM, a state for each slot of the task table
   const Structure& delta = find(list, "raster", "delta counters");
   CHECK(delta.entries == state.entries);
   CHECK(delta.entry_bits() == 11);
+  params.gpc.mpc = gpc::MpcPer::tpc;
+  CHECK(find(structures_of(params), "raster", "delta counters").bits() == 66 * 128 * 11);
 }
 
 TEST_CASE("what is larger has wider numbers", "[gpu][CWD-44][CWD-31]") {
@@ -101,10 +104,12 @@ TEST_CASE("what is larger has wider numbers", "[gpu][CWD-44][CWD-31]") {
     const std::vector<Structure> list = structures_of(params);
     return bits_of(find(list, "cwd > gpm", "launch"), field);
   };
-  CHECK(launch("task slot") == 7);
+  params.cwd.evicted_tasks = 0;
+  CHECK(launch("task id") == 7);
   CHECK(launch("virtual GPC") == 3);
+  CHECK(launch("SM mask") == 18);
   params.cwd.table_slots = 129;
-  CHECK(launch("task slot") == 8);
+  CHECK(launch("task id") == 8);
   params.machine.shape = arch::Shape::balanced(288, 16);  // 18 GPCs
   CHECK(launch("virtual GPC") == 5);
   params.gpc.cga_ids = 16;
@@ -124,7 +129,7 @@ TEST_CASE("every structure has a name of its own, bits and a law", "[gpu][CWD-44
       CHECK(structure.entries > 0);
       CHECK(structure.instances > 0);
       CHECK_FALSE(structure.law.empty());
-      if (structure.kind == gpu::StructureKind::packet) CHECK(structure.writes.size() == 1);
+      CHECK(structure.kind != gpu::StructureKind::packet || !structure.writes.empty());
     }
     CHECK(names.count("cwd/central raster state") == (central ? 1 : 0));
   }
@@ -150,7 +155,11 @@ TEST_CASE("accesses follow from what a run has counted", "[gpu][CWD-44]") {
   CHECK(ids.writes == 14);
   // Packets are counted by their type.
   run.packets[packet_kind<protocol::LaunchPacket>()] = 77;
-  CHECK(accesses_of(find(list, "cwd > gpm", "launch"), run).writes == 77);
+  run.stats.counter("gpu3.cwd.link_bits", "", "").add(5000);
+  const gpu::Accesses launches = accesses_of(find(list, "cwd > gpm", "launch"), run);
+  CHECK(launches.writes == 77);
+  CHECK(launches.bits == 5000);  // they differ in size
+  CHECK(trackers.bits == (10 * 132 + 900) * 55);
   CHECK(accesses_of(find(list, "gpm > cwd", "cga_complete"), run).writes == 0);
 }
 
