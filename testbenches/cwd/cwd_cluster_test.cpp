@@ -320,8 +320,11 @@ TEST_CASE("a central rasteriser sends every CTA on its own, with its id", "[cwd]
   bench.tasks.submit(0, task);
   run_for(bench, 1000);
   REQUIRE(bench.log.launches.size() == 12);
+  // They go to the GPCs in turn: two CGAs of three CTAs for each of them.
+  for (std::size_t i = 1; i < 12; ++i) CHECK(bench.log.launches[i].gpc != bench.log.launches[i - 1].gpc);
+  const std::vector<LoggedLaunch> launches = bench.launches_in_order();
   for (std::size_t i = 0; i < 12; ++i) {
-    const auto& packet = bench.log.launches[i].packet;
+    const auto& packet = launches[i].packet;
     REQUIRE(packet.id.has_value());
     CHECK(packet.num_ctas == 1);
     CHECK(packet.id->rank == i % 3);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,10 @@ class Wire final : public PacketSender<Packet> {
   bool do_can_send(std::uint32_t) override { return credits > 0; }
   void do_send(const Packet& packet, std::uint32_t link) override { do_send_at(timebase_.now(), packet, link); }
   void do_send_at(Cycle departure, const Packet& packet, std::uint32_t link) override {
+    // Of a broadcast, the copy for the GPC that starts the CTAs.
+    if constexpr (std::is_same_v<Packet, LaunchPacket>) {
+      if (packet.virtual_gpc != link) return;
+    }
     --credits;
     sent.push_back({departure, packet, link});
   }
