@@ -215,7 +215,8 @@ TEST_CASE("the latency of a barrier follows the distances that it covers", "[sys
     }
     return behind - before;
   };
-  const std::vector<std::string> plain{"gpu.gpc.barrier_near=100", "gpu.gpc.barrier_far=100", "gpu.cwd.gpc_distance=60",
+  const std::vector<std::string> plain{"gpu.gpc.mpc_to_sm=4",      "gpu.gpc.gpm_to_mpc=8",
+                                       "gpu.gpc.barrier_near=100", "gpu.gpc.barrier_far=100", "gpu.cwd.gpc_distance=60",
                                        "gpu.gpc.gpm_to_cwd=60"};
   const auto with = [&plain](std::vector<std::string> more) {
     std::vector<std::string> sets = plain;
@@ -379,7 +380,11 @@ TEST_CASE("an sm_cga_slot is free before the flush of its CGA", "[system][CGA-11
     GpuLab lab(preset_params("small", {"gpu.shape=[4]", limit, "gpu.gpc.cga_flush=5000"}));
     auto program = std::make_shared<ListProgram>(1);
     program->compute(Unit::fp32, 100).exit();
-    lab.run(program, {4, 1, 1}, {32, 1, 1}, 0, clusters_of(2));
+    // Of two kernels: those of one wait for the flush, whose end raises the counter of CWD-20.
+    for (const std::uint32_t stream : {0U, 1U}) {
+      lab.submit(lab.packet(program, {2, 1, 1}, {32, 1, 1}, 0, stream, clusters_of(2)));
+    }
+    run_until_idle();
     const auto& clusters = lab.observation.clusters.kept();
     REQUIRE(clusters.size() == 2);
     return clusters[1].ctas.front().begin - clusters[0].ctas.front().end;
