@@ -45,15 +45,15 @@ class Cwd : public Block {
   PacketIn<protocol::GrowPacket> grow_in;
   PacketOut<protocol::IdlePacket> idle_out;
   PacketIn<protocol::SubcontextPacket> share_in;
-  PacketOut<protocol::LaunchPacket> launch_out;                           // link = GPC
-  PacketOut<protocol::LocalMemoryPacket> local_out;                       // link = GPC
-  PacketOut<protocol::AbortPacket> abort_out;                             // link = GPC
-  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;     // one per GPC
-  sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;       // one per GPC
-  sc_core::sc_vector<PacketIn<protocol::SharedReleasePacket>> shared_in;  // one per GPC
+  PacketOut<protocol::LaunchPacket> launch_out;                            // link = GPC
+  PacketOut<protocol::LocalMemoryPacket> local_out;                        // link = GPC
+  PacketOut<protocol::AbortPacket> abort_out;                              // link = GPC
+  sc_core::sc_vector<PacketIn<protocol::CompletePacket>> complete_in;      // one per GPC
+  sc_core::sc_vector<PacketIn<protocol::CgaCompletePacket>> cga_in;        // one per GPC
+  sc_core::sc_vector<PacketIn<protocol::SharedReleasePacket>> shared_in;   // one per GPC
   sc_core::sc_vector<PacketIn<protocol::BarrierReportPacket>> barrier_in;  // one per GPC
-  PacketOut<protocol::BarrierReleasePacket> barrier_out;                  // link = GPC
-  PacketOut<protocol::PartPacket> part_out;                               // link = GPC
+  PacketOut<protocol::BarrierReleasePacket> barrier_out;                   // link = GPC
+  PacketOut<protocol::PartPacket> part_out;                                // link = GPC
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {

@@ -129,8 +129,8 @@ void Mpc::announce(const protocol::CtaStartPacket& start, protocol::SmInTpc sm, 
                                        protocol::SmInGpc(place_.first_sm + sm)};
   const std::uint32_t links = entry_out.links();
   for (std::uint32_t link = 0; link < links; ++link) entry_out.send_at(when, entry, link);
-  notice_out.send_at(when + broadcast_cycles_,
-                     {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank, start.cta_slot, sm, 0, arch::CgaLevel::gpc, false});
+  notice_out.send_at(when + broadcast_cycles_, {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank,
+                                                start.cta_slot, sm, 0, arch::CgaLevel::gpc, false});
 }
 
 void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {

@@ -31,8 +31,8 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.topology.sms(), gpc.number, protocol::SmInGpc(in_gpc),
-                        static_cast<std::uint32_t>(gpc.shape.tpcs.size())};
+    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.topology.sms(), gpc.number,
+                        protocol::SmInGpc(in_gpc), static_cast<std::uint32_t>(gpc.shape.tpcs.size())};
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;

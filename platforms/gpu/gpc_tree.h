@@ -42,7 +42,7 @@ struct GpcContext {
   const MachineContext& machine;
   const arch::Topology::Gpc& shape;
   protocol::GpcId number;
-  std::string path;  // of its statistics
+  std::string path;                      // of its statistics
   std::vector<arch::VirtualPart> parts;  // by TPC
 };
 
