@@ -58,8 +58,8 @@ class Cwd : public Block {
   sc_core::sc_vector<PacketIn<protocol::OccupancyQueryPacket>> query_in;  // by SM id
   PacketOut<protocol::OccupancyAnswerPacket> answer_out;                  // link = SM id
   sc_core::sc_vector<PacketIn<protocol::BarrierReportPacket>> barrier_in;  // one per GPC
-  PacketOut<protocol::BarrierReleasePacket> barrier_out;                  // link = GPC
-  PacketOut<protocol::PartPacket> part_out;                               // link = GPC
+  PacketOut<protocol::BarrierReleasePacket> barrier_out;                   // link = GPC
+  PacketOut<protocol::PartPacket> part_out;                                // link = GPC
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {

@@ -77,7 +77,8 @@ void describe_clusters(ParamTable<CwdParams>& t) {
   t.add("gpu_cga_barriers", &CwdParams::gpu_cga_barriers, {Unit::count, 0, 4096},
         "hardware barriers for GPU_CGAs and uGPU_CGAs: how many of these there are at once", "assumption");
   t.add("barrier_report_cycles", &CwdParams::barrier_report_cycles, {Unit::cycles, 0, 100'000},
-        "cycles that the distributor takes for each report of a GPC about such a barrier, one after another", "assumption");
+        "cycles that the distributor takes for each report of a GPC about such a barrier, one after another",
+        "assumption");
   t.add("memory_slots", &CwdParams::memory_slots, {Unit::count, 0, 4096},
         "CGA memory slots of each subcontext (CWD-22)", kChoice);
   t.add_choice("partition", &CwdParams::partition,

@@ -73,7 +73,7 @@ struct CwdParams {
   std::uint64_t age_limit = 100'000;    // cycles
   std::uint32_t gpu_cga_barriers = 16;  // GPU_CGAs and uGPU_CGAs at once
   std::uint32_t barrier_report_cycles = 1;  // per report of a GPC
-  std::uint32_t memory_slots = 16;      // CGA memory slots of a subcontext
+  std::uint32_t memory_slots = 16;          // CGA memory slots of a subcontext
   protocol::PartitionMode partition = protocol::PartitionMode::none;
   std::uint32_t tpc_credits = 0;          // TPCs that a subcontext may hold; 0: all
   std::uint32_t local_memory_blocks = 0;  // 0: one per TPC

@@ -105,8 +105,7 @@ void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
 
 // CTAs that were placed level by level, over all GPCs.
 void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
-                           std::optional<protocol::CgaMemorySlot> memory_slot,
-                           const protocol::WideBarriers& barriers) {
+                           std::optional<protocol::CgaMemorySlot> memory_slot, const protocol::WideBarriers& barriers) {
   const TaskEntry& entry = table_.at(order_.slot);
   std::uint64_t left = placement.ctas;
   for (const LevelMask& level : placement.levels) {

@@ -14,8 +14,8 @@
 namespace heddle::cwd {
 
 // What CGAs take besides free slots: ids and barrier slots of their GPC, an sm_cga_slot on each of its SMs (CWD-01),
-// barriers of GPU_CGAs, CGA memory slots (CWD-19, CWD-22). A session asks what is left before it begins and takes it when its CGAs are accepted: nothing of a
-// CGA starts before all that it needs is reserved.
+// barriers of GPU_CGAs, CGA memory slots (CWD-19, CWD-22). A session asks what is left before it begins and takes it
+// when its CGAs are accepted: nothing of a CGA starts before all that it needs is reserved.
 struct CgaLimits {
   std::uint32_t ids = 256;          // gpc_local_cga_ids of a GPC
   std::uint32_t barriers = 256;     // barrier slots of a GPC

@@ -36,7 +36,10 @@ struct Outcome {
 Outcome run(const std::shared_ptr<ListProgram>& program, const std::vector<std::string>& sets = {},
             std::uint32_t ctas = 4) {
   SimFixture sim;
-  GpuLab lab(preset_params("small", sets));
+  // No past pcs are kept: what comes back is the CGA's (CGA-08).
+  std::vector<std::string> all = sets;
+  all.emplace_back("gpu.sm.memory.pc_fifo=0");
+  GpuLab lab(preset_params("small", all));
   auto innocent = std::make_shared<ListProgram>(1);
   cluster_barrier(*innocent);
   innocent->compute(Unit::fp32, 2000);
