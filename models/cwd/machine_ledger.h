@@ -32,7 +32,7 @@ class CgaLedger {
   // GPC_CGAs that can still get what they need of the GPC: an id, a barrier slot, and an sm_cga_slot on every SM.
   std::uint32_t gpc_cgas(std::uint32_t gpc) const { return std::min(gpc_left_[gpc], sm_slots(gpc)); }
   // It is an sm_cga_slot that they lack.
-  bool lacks_sm_slot(std::uint32_t gpc) const { return sm_slots(gpc) == 0; }
+  bool lacks_sm_slot(std::uint32_t gpc) const { return gpc_left_[gpc] > 0 && sm_slots(gpc) == 0; }
   std::uint32_t gpu_barriers() const { return static_cast<std::uint32_t>(gpu_barriers_left_.size()); }
   std::uint32_t memory_slots(std::uint32_t subcontext) const {
     return static_cast<std::uint32_t>(memory_left_[subcontext].size());

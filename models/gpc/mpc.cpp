@@ -167,7 +167,8 @@ void Mpc::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
 }
 
 void Mpc::on_part(const protocol::PartPacket& part, std::uint32_t) {
-  protocol::PartPacket own = part;
+  protocol::PartPacket own = part;  // of the TPC's first SM
+  if (own.part.sm != arch::kNoVirtual) own.part.sm += place_.first_in_tpc;
   for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) {
     part_out.send(own, sm);
     if (own.part.sm != arch::kNoVirtual) ++own.part.sm;

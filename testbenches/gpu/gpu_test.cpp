@@ -105,11 +105,12 @@ TEST_CASE("one kernel on an idle machine takes the sum of its way", "[gpu][CWD-3
   CHECK(params.start_path() == 15);
   CHECK(done.submitted == at(10));
   CHECK(done.start == at(25));
-  // GPC 10, MPC 2, SM 1; then the CTA, 5 to start and 1,000 to run; then back: 1, 2, 10.
+  // GPC 10, MPC 2, SM 1; then the CTA, 5 to start and 1,000 to run; it asks its MPC and waits, 1 and 1 (CGA-11); its
+  // completion leaves the MPC when it has gone, and goes back: 2, 10.
   REQUIRE(bench.checker.edges.size() == 2);
   CHECK(bench.checker.edges[0].cycle == 25 + 13);
-  CHECK(bench.checker.edges[1].cycle == 25 + 13 + 1005);
-  CHECK(done.end == at(25 + 13 + 1005 + 13));
+  CHECK(bench.checker.edges[1].cycle == 25 + 13 + 1005 + 2);
+  CHECK(done.end == at(25 + 13 + 1005 + 2 + 12));
 }
 
 TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu]") {

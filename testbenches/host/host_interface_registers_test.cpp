@@ -113,7 +113,7 @@ TEST_CASE("accesses that no register understands are answered with the fitting e
   const auto read = [&](std::uint64_t offset, unsigned bytes) {
     return bench.access(tlm::TLM_READ_COMMAND, offset, bytes, value);
   };
-  CHECK(read(0x100, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
+  CHECK(read(0x1F0, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(0x034, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(host::kBar0Bytes, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   CHECK(read(~std::uint64_t{3}, 4) == tlm::TLM_ADDRESS_ERROR_RESPONSE);
@@ -168,7 +168,7 @@ TEST_CASE("platforms that set the status beforehand, or no streaming width, are 
   CHECK(value == host::kMagic);
   CHECK(delay == ns(105));
   // And a status of OK does not hide an error.
-  payload.set_address(0x100);
+  payload.set_address(0x1F0);
   bench.host.bar0().get_base_interface().b_transport(payload, delay);
   CHECK(payload.get_response_status() == tlm::TLM_ADDRESS_ERROR_RESPONSE);
   payload.set_address(0);

@@ -135,8 +135,9 @@ TEST_CASE("throughput, TPC occupancy and fairness of two processes are reported 
   CHECK(credits.alone > 1.5 * none.alone);
   CHECK(fixed.first < 1.1 * fixed.second);
   CHECK(fixed.second < 1.1 * fixed.first);
-  CHECK(credits.first < 1.3 * credits.second);
-  CHECK(credits.second < 1.3 * credits.first);
+  // Who comes first takes three TPCs, and leaves two of the five to the other for a while.
+  CHECK(credits.first < 1.5 * credits.second);
+  CHECK(credits.second < 1.5 * credits.first);
   // TPC cycles: work on two or three TPCs takes as many of them, however long it lasts.
   for (const Outcome& outcome : {none, fixed, credits}) {
     CHECK(outcome.tpc_cycles_1 > 1.5 * outcome.tpc_cycles_2);
