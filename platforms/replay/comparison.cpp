@@ -357,12 +357,12 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     // A launch packet starts the CTAs of one GPC_CGA at most.
     packet_ =
         cluster.has(arch::CgaLevel::gpc) ? static_cast<double>(cluster.of(arch::CgaLevel::gpc).count()) : sms_ / gpcs;
-    // A step of the session asks all GPCs; those that tie, about half of them, receive a cluster.
+    // A step of the session asks all GPCs; those that tie, about two thirds of them, receive a cluster.
     // On SMs of one load a scan finds the level at once; a bisection does not know.
     const std::uint32_t search =
         cwd::level_search_steps(params.cwd.level_search, 1, 1, arch::capacity_of(limits)[arch::Resource::ctas]);
     const double step = 2.0 * params.cwd.query_distance + 1.0 * params.cwd.session_step * search;
-    decision = step / (packet_ * std::max(1.0, gpcs / 2));
+    decision = step / (packet_ * std::max(1.0, gpcs * 2 / 3));
     session_ = params.cwd.session_pipeline + step + params.cwd.query_distance + params.cwd.mask_cycles;
   } else {
     slots_ = sms_ * arch::free_slots(arch::capacity_of(limits), {}, arch::need_of(limits, kernel));
@@ -373,7 +373,8 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
   way_there_ = cost(params.cwd.gpc_distance + params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm + params.sm.start_cycles);
   // All but the first CTA of a grid wait for a division.
   if (ctas_ > 1) way_there_ += cost(std::ceil(params.gpc.divide_cycles * params.gpc.delta_bits));
-  way_back_ = cost(params.gpc.mpc_to_sm + params.gpc.gpm_to_mpc + params.gpc.gpm_to_cwd);
+  // A CTA asks its MPC and waits for the answer before its completion leaves there (CGA-11).
+  way_back_ = cost(2.0 * params.gpc.mpc_to_sm + params.gpc.gpm_to_mpc + params.gpc.gpm_to_cwd);
   // The flush of a cluster: to its SMs and back, and what the GPM takes.
   if (clustered_ && kernel.cluster.has(arch::CgaLevel::gpc)) {
     way_back_ += cost(2.0 * (params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm) + params.gpc.cga_flush);

@@ -37,6 +37,7 @@ const Row* find(const std::map<std::string, Row>& rows, std::string path) {
                                                               {"\\.gpc[0-9]+(?=\\.)", ".gpc<g>"},
                                                               {"\\.cpc[0-9]+(?=\\.)", ".cpc<c>"},
                                                               {"\\.tpc[0-9]+(?=\\.)", ".tpc<t>"},
+                                                              {"\\.mpc[0-9]+(?=\\.)", ".mpc<m>"},
                                                               {"\\.sm[0-9]+(?=\\.)", ".sm<s>"},
                                                               {"\\.tmau[0-9]+(?=\\.)", ".tmau<u>"},
                                                               {"\\.slice[0-9]+(?=\\.)", ".slice<s>"},

@@ -88,6 +88,7 @@ TEST_CASE("a ring of two packets carries as many as a large one, more slowly", "
   Workload w = empty_workload(1);
   for (int i = 0; i < 40; ++i) w.ops.push_back(kernel_op(0, 2, 50));
   Run how;
+  how.params.cwd.gpc_distance = how.params.gpc.gpm_to_cwd = 1;  // so that kernels are shorter than the host's way
   how.options.host.ring = 2;
   const SimulationResult narrow = run(w, how);
   check_order(w, narrow);
