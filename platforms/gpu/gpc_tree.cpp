@@ -35,8 +35,12 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.topology.sms(), gpc.numbers.gpc,
-                        protocol::SmInGpc(in_gpc), static_cast<std::uint32_t>(places.size())};
+    sm::SmContext place;
+    place.id = protocol::SmId(gpc.shape.sm_ids[in_gpc]);
+    place.sms = machine.topology.sms();
+    place.gpc = gpc.numbers.gpc;
+    place.in_gpc = protocol::SmInGpc(in_gpc);
+    place.mpcs = static_cast<std::uint32_t>(places.size());
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;

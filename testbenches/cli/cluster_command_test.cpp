@@ -41,7 +41,7 @@ TEST_CASE("the scenarios with clusters meet what they expect", "[cli][CGA-06][CG
 
 TEST_CASE("a scenario can expect the trap of a CGA", "[cli][CGA-08]") {
   const TempDir dir;
-  const Results results = run_well(dir, {scenario("cluster_fault.yaml")});
+  const Results results = run_well(dir, {scenario("cluster_fault.yaml"), "--set", "gpu.sm.memory.pc_fifo=0"});
   REQUIRE(results.document().at("faults").size() >= 1);
   const nlohmann::json fault = results.document().at("faults").front();
   CAPTURE(fault.dump());

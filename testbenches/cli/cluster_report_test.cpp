@@ -290,7 +290,7 @@ TEST_CASE("an error of a CGA stands among the faults of the page without warp an
   const std::string at = "at: 4 * thread";
   text.replace(text.find(at), at.size(), "at: 65536 + 4 * thread");
   dir.write("s.yaml", text + "expect: [{fault: out_of_range, kernel: ring}]\n");
-  const Results results = run_well(dir, {"s.yaml"});
+  const Results results = run_well(dir, {"s.yaml", "--set", "gpu.sm.memory.pc_fifo=0"});
   const json& faults = results.page().at("gpus").at(0).at("faults");
   REQUIRE(faults.size() >= 1);
   const json& fault = faults.at(0);

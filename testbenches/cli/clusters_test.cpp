@@ -57,7 +57,7 @@ TEST_CASE("clusters that can never run are refused by kernel, resource and domai
   refused(dir, scenario_of("grid: 8, block: 32, cluster: 4"), {"whale", "GPC_CGA", "4", "at most 2"},
           {"--set", "gpu.cwd.max_gpc_cga=2"});
   // Larger than any GPC: GPCs of 6 and 4 SMs.
-  refused(dir, scenario_of("grid: 8, block: 128, cluster: 8"), {"whale", "GPC_CGA of 8 CTAs", "GPC", "6"});
+  refused(dir, scenario_of("grid: 8, block: 128, cluster: {gpc: 8, mode: multicast}"), {"whale", "GPC_CGA of 8 CTAs", "GPC", "6"});
   // Too much of a resource for that many in one domain.
   const std::string half = "block: 128, shared: 100 KiB, ";  // two CTAs on an SM
   const std::string most = "block: 128, shared: 200 KiB, ";  // one
@@ -90,7 +90,7 @@ TEST_CASE("loads and TPC switches of what the machine does not have are refused 
 
 TEST_CASE("the CTAs of a cluster lie in one GPC, on SMs of their own, and start together", "[cli][CWD-11][CWD-16]") {
   const TempDir dir;
-  dir.write("s.yaml", scenario_of("grid: [8, 6], block: 256, cluster: [2, 2, 1]"));
+  dir.write("s.yaml", scenario_of("grid: [8, 6], block: 256, cluster: {gpc: [2, 2, 1], mode: multicast}"));
   const std::vector<Row> rows = dumped(dir, "s.yaml");
   REQUIRE(rows.size() == 48);
   std::map<std::uint64_t, std::vector<Row>> cgas;

@@ -12,7 +12,7 @@
 #include "gpc/raster_unit.h"
 #include "support/random.h"
 
-namespace gpc_launch_record_test {
+namespace gpc_heard_launches_test {
 
 using heddle::arch::Coord;
 using heddle::arch::Dim3;
@@ -205,4 +205,4 @@ TEST_CASE("a raster unit divides and delivers one after another", "[gpc][CWD-41]
   CHECK(unit.take(5) == 5);
 }
 
-}  // namespace gpc_launch_record_test
+}  // namespace gpc_heard_launches_test
