@@ -55,8 +55,8 @@ class Cwd : public Block {
   // Occupancy queries (CWD-24), of the host and of kernels. They may stay unbound.
   PacketIn<protocol::OccupancyQueryPacket> host_query_in;
   PacketOut<protocol::OccupancyAnswerPacket> host_answer_out;
-  sc_core::sc_vector<PacketIn<protocol::OccupancyQueryPacket>> query_in;  // by SM id
-  PacketOut<protocol::OccupancyAnswerPacket> answer_out;                  // link = SM id
+  sc_core::sc_vector<PacketIn<protocol::OccupancyQueryPacket>> query_in;   // by SM id
+  PacketOut<protocol::OccupancyAnswerPacket> answer_out;                   // link = SM id
   sc_core::sc_vector<PacketIn<protocol::BarrierReportPacket>> barrier_in;  // one per GPC
   PacketOut<protocol::BarrierReleasePacket> barrier_out;                   // link = GPC
   PacketOut<protocol::PartPacket> part_out;                                // link = GPC

@@ -65,13 +65,13 @@ struct CwdParams {
   std::string multicast = "tpc_pairs";    // SmPolicy of multicast mode
   std::string domain_policy = "fastest";  // DomainPolicy between GPCs, uGPUs and CPCs
   UnitOrder gpc_priority;
-  std::uint32_t max_gpc_cga = 16;       // CTAs
-  std::uint32_t query_distance = 1;     // cycles between the GPU2GPC unit and a GPC2SM unit, each way
-  std::uint32_t ugpu_distance = 4;      // cycles between the GPU level and the distributor of a uGPU, each way
-  std::uint32_t mask_cycles = 2;        // cycles
-  std::uint32_t masks_per_packet = 2;   // 1 … 1 + kFurtherMasks
-  std::uint64_t age_limit = 100'000;    // cycles
-  std::uint32_t gpu_cga_barriers = 16;  // GPU_CGAs and uGPU_CGAs at once
+  std::uint32_t max_gpc_cga = 16;           // CTAs
+  std::uint32_t query_distance = 1;         // cycles between the GPU2GPC unit and a GPC2SM unit, each way
+  std::uint32_t ugpu_distance = 4;          // cycles between the GPU level and the distributor of a uGPU, each way
+  std::uint32_t mask_cycles = 2;            // cycles
+  std::uint32_t masks_per_packet = 2;       // 1 … 1 + kFurtherMasks
+  std::uint64_t age_limit = 100'000;        // cycles
+  std::uint32_t gpu_cga_barriers = 16;      // GPU_CGAs and uGPU_CGAs at once
   std::uint32_t barrier_report_cycles = 1;  // per report of a GPC
   std::uint32_t memory_slots = 16;          // CGA memory slots of a subcontext
   protocol::PartitionMode partition = protocol::PartitionMode::none;

@@ -152,9 +152,8 @@ void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycl
                                        protocol::SmInGpc(place_.first_sm + sm)};
   const std::uint32_t links = entry_out.links();
   for (std::uint32_t link = 0; link < links; ++link) entry_out.send_at(when, entry, link);
-  notice_out.send_at(when + broadcast_cycles_,
-                     {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank, start.cta_slot, in_tpc(sm), 0,
-                      arch::CgaLevel::gpc, false});
+  notice_out.send_at(when + broadcast_cycles_, {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank,
+                                                start.cta_slot, in_tpc(sm), 0, arch::CgaLevel::gpc, false});
 }
 
 void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
@@ -219,8 +218,7 @@ void Mpc::permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cyc
   order.cta_slot = cta_slot;
   order.sequence = cta.tag.sequence;
   order_out.send_at(when, order, sm);
-  complete_out.send_at(when + permit_cycles_,
-                       {cta.tag, in_tpc(sm), faulted, cta.rank, cta.released_shared_bytes});
+  complete_out.send_at(when + permit_cycles_, {cta.tag, in_tpc(sm), faulted, cta.rank, cta.released_shared_bytes});
 }
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {

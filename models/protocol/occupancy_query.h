@@ -1,4 +1,5 @@
-// Host interface (by task management) or SM -> CWD, and back: how many CGAs of a kernel can be resident at once (CWD-24).
+// Host interface (by task management) or SM -> CWD, and back: how many CGAs of a kernel can be resident at once
+// (CWD-24).
 #pragma once
 
 #include <cstdint>

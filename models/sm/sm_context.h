@@ -39,9 +39,9 @@ struct SmContext {
 
 // What special registers of an SM show that others write.
 struct SmRegisters {
-  arch::VirtualPart part;                            // among the usable parts of the machine, as it was told last
-  std::uint32_t trap_cga_id = arch::kNoLocalCgaId;   // of the last error that a target of DSMEM has sent (CGA-08)
-  std::uint32_t trap_cta_id = arch::kNoLocalCgaId;   // cta_id_in_cga of the CTA whose access that was
+  arch::VirtualPart part;                           // among the usable parts of the machine, as it was told last
+  std::uint32_t trap_cga_id = arch::kNoLocalCgaId;  // of the last error that a target of DSMEM has sent (CGA-08)
+  std::uint32_t trap_cta_id = arch::kNoLocalCgaId;  // cta_id_in_cga of the CTA whose access that was
 };
 
 inline const arch::LaunchMemory kNoLaunchMemory{};

@@ -38,7 +38,7 @@ class TaskUnit : public Block, private ChainMemory {
   // changed before it.
   PacketIn<protocol::OccupancyQueryPacket> query_in;
   PacketOut<protocol::OccupancyQueryPacket> query_out;
-  PacketOut<protocol::EvictPacket> evict_out;       // unbound: no task is evicted
+  PacketOut<protocol::EvictPacket> evict_out;  // unbound: no task is evicted
   PacketIn<protocol::EvictedPacket> evicted_in;
   PacketOut<protocol::GrowPacket> grow_out;
   PacketIn<protocol::IdlePacket> idle_in;

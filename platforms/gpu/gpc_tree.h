@@ -46,7 +46,7 @@ struct GpcContext {
   const MachineContext& machine;
   const arch::Topology::Gpc& shape;
   gpc::GpcNumbers numbers;
-  std::string path;  // of its statistics
+  std::string path;                      // of its statistics
   std::vector<arch::VirtualPart> parts;  // by TPC
 };
 

@@ -160,11 +160,11 @@ struct ProgramStep {
   std::int64_t increment = 1;        // loops
   std::uint32_t first_warp = 0;      // roles
   std::uint32_t last_warp = 0;
-  std::optional<std::uint32_t> bulk;   // requests to the tensor memory access unit: index of a BulkStep
-  std::optional<std::uint32_t> child;  // a launch, an append: index of a ChildStep
-  bool read = false;                   // wait_bulk
+  std::optional<std::uint32_t> bulk;                   // requests to the tensor memory access unit: index of a BulkStep
+  std::optional<std::uint32_t> child;                  // a launch, an append: index of a ChildStep
+  bool read = false;                                   // wait_bulk
   arch::CgaMode mode = arch::CgaMode::load_balancing;  // query_occupancy
-  bool one_lane = false;               // only the first of the lanes that take part does it
+  bool one_lane = false;                               // only the first of the lanes that take part does it
   bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32
 
   arch::Demand demand;

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "arch/topology.h"
-#include "cwd/launch_bits.h"
 #include "cwd/lake_fill.h"
+#include "cwd/launch_bits.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
 

@@ -57,7 +57,8 @@ TEST_CASE("clusters that can never run are refused by kernel, resource and domai
   refused(dir, scenario_of("grid: 8, block: 32, cluster: 4"), {"whale", "GPC_CGA", "4", "at most 2"},
           {"--set", "gpu.cwd.max_gpc_cga=2"});
   // Larger than any GPC: GPCs of 6 and 4 SMs.
-  refused(dir, scenario_of("grid: 8, block: 128, cluster: {gpc: 8, mode: multicast}"), {"whale", "GPC_CGA of 8 CTAs", "GPC", "6"});
+  refused(dir, scenario_of("grid: 8, block: 128, cluster: {gpc: 8, mode: multicast}"),
+          {"whale", "GPC_CGA of 8 CTAs", "GPC", "6"});
   // Too much of a resource for that many in one domain.
   const std::string half = "block: 128, shared: 100 KiB, ";  // two CTAs on an SM
   const std::string most = "block: 128, shared: 200 KiB, ";  // one

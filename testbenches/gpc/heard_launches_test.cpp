@@ -1,7 +1,5 @@
 // The record of what the MPCs of a GPC have heard, against delta counters of which every MPC has its own and adds every
 // launch packet to it, as the text has it ([0177], [0178]).
-#include "gpc/launch_record.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -9,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/error.h"
+#include "gpc/launch_record.h"
 #include "gpc/raster_unit.h"
 #include "support/random.h"
 

@@ -51,8 +51,9 @@ struct Distributor : sc_core::sc_module {
 ListProgram asks(std::array<std::uint32_t, arch::kCgaLevels> ctas, CgaMode mode) {
   ListProgram program(2);
   program.query_occupancy(ctas, mode, 0);
-  program.store({}, [](const Warp& warp, std::uint32_t lane) { return warp.reg(0, lane); },
-                [](const Warp& warp, std::uint32_t lane) { return 256 + 128 * warp.place.warp + 4 * lane; }, {{0, 1}});
+  program.store(
+      {}, [](const Warp& warp, std::uint32_t lane) { return warp.reg(0, lane); },
+      [](const Warp& warp, std::uint32_t lane) { return 256 + 128 * warp.place.warp + 4 * lane; }, {{0, 1}});
   program.exit();
   return program;
 }
