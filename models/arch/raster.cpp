@@ -34,6 +34,9 @@ std::uint64_t linear_of(const Coord& coord, const Dim3& extents) {
 }
 
 Coord advanced(const Coord& from, std::uint64_t count, const Dim3& extents) {
+  if (count < extents.x - from.x && from.x < extents.x) {  // the same, without a division
+    return {from.x + static_cast<std::uint32_t>(count), from.y, from.z};
+  }
   const std::uint64_t plane = std::uint64_t{extents.x} * extents.y;
   const std::uint64_t rest = count % plane;
   std::uint64_t x = from.x + rest % extents.x;
@@ -47,40 +50,7 @@ Coord advanced(const Coord& from, std::uint64_t count, const Dim3& extents) {
     y -= extents.y;
     ++z;
   }
-  HEDDLE_CHECK(z <= extents.z, "a raster position lies beyond the end of its grid");
-  return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(z)};
-}
-
-RasterCounter::RasterCounter(const Dim3& extents, std::uint32_t delta_bits)
-    : extents_(extents), limit_(std::uint64_t{1} << delta_bits) {
-  HEDDLE_CHECK(delta_bits >= 1 && delta_bits <= 63, "a delta counter of that width does not exist");
-}
-
-std::uint64_t RasterCounter::advance(std::uint64_t count) {
-  const std::uint64_t sum = delta_ + count;
-  if (sum < limit_) {
-    delta_ = sum;
-    return 0;
-  }
-  // The counter wraps: what it cannot hold is decomposed now. How often depends on the sum alone, so that a follower
-  // that catches up at once counts the same as one that sees every launch.
-  delta_ = sum % limit_;
-  current_ = advanced(current_, sum - delta_, extents_);
-  return sum / limit_;
-}
-
-Coord RasterCounter::take() {
-  current_ = advanced(current_, delta_, extents_);
-  delta_ = 0;
-  const Coord taken = current_;
-  HEDDLE_CHECK(taken.z < extents_.z, "a raster position lies beyond the end of its grid");
-  current_ = advanced(current_, 1, extents_);
-  return taken;
-}
-
-void RasterCounter::sync(const Coord& next) {
-  current_ = next;
-  delta_ = 0;
+  return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(z & 0xFFFF)};
 }
 
 RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uint32_t size) {

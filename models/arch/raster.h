@@ -21,31 +21,9 @@ struct Coord {
 // By division, x fastest. index < extents.count().
 Coord coord_of(std::uint64_t index, const Dim3& extents);
 std::uint64_t linear_of(const Coord& coord, const Dim3& extents);
-// `count` items further: the count is decomposed and added with carries (CWD-41). The end of the grid, one item behind
-// the last, is z = extents.z; going beyond it is an error of the caller.
+// `count` items further: the count is decomposed and added with carries (CWD-41). Beyond the end of the grid z goes on,
+// and is cut to 16 bits.
 Coord advanced(const Coord& from, std::uint64_t count, const Dim3& extents);
-
-// Follows a sequence of coordinates. Others' launches only add to a delta counter; at an own launch, and when the delta
-// would leave its width, the delta is decomposed and added with carries (CWD-41).
-class RasterCounter {
- public:
-  // `delta_bits`: width of the delta counter, 1 … 63.
-  RasterCounter(const Dim3& extents, std::uint32_t delta_bits);
-
-  // `count` items of the sequence have started elsewhere. Returns how often the delta counter overflowed.
-  std::uint64_t advance(std::uint64_t count);
-  // The coordinate of the next item, which is started here: decomposes what has gathered, and goes on by one.
-  Coord take();
-  // State synchronisation of a late joiner: the next item has that coordinate (CWD-42).
-  void sync(const Coord& next);
-  std::uint64_t delta() const { return delta_; }
-
- private:
-  Dim3 extents_;
-  std::uint64_t limit_;  // the delta stays below
-  Coord current_;
-  std::uint64_t delta_ = 0;
-};
 
 // How a grid is nested while it is rasterised: extents in CTAs, outermost CGA first. Plain data: packets carry it.
 // Without levels, the grid is one of CTAs.

@@ -154,7 +154,8 @@ void PacketInSocket::enter(const PacketTransfer& transfer, const sc_core::sc_tim
   const Domain::CallHint& hint = domain_.call_hint();
   const Cycle arrival = hint.fits(&transfer, delay) ? hint.arrival : domain_.cycle_after(delay);
   if (ahead_) {
-    HEDDLE_CHECK(!credited_, std::string("a link with credits cannot be looked ahead on: ") + this->name());
+    HEDDLE_CHECK(!credited_ || credit_return_ == CreditReturn::by_owner,
+                 std::string("who looks ahead on a link with credits must return them: ") + this->name());
     deliver_ahead(transfer.packet, arrival);
     return;
   }

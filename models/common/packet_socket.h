@@ -211,8 +211,8 @@ class PacketIn final : public PacketInSocket {
   }
 
   // The same for an owner that only notes what arrives and enters events of its own, later than the arrival: it is
-  // called inside the sender's call, is told the cycle of arrival, and saves the event in between. For links without
-  // credits.
+  // called inside the sender's call, is told the cycle of arrival, and saves the event in between. On a link with
+  // credits the owner returns them, with the cycles in which places become free.
   template <class Owner, void (Owner::*Method)(const Packet&, std::uint32_t, Cycle)>
   void on_packet_ahead(Owner& owner, std::uint32_t index = 0) {
     owner_ = &owner;

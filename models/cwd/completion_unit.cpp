@@ -89,7 +89,7 @@ void CompletionUnit::on_shared_release(const protocol::SharedReleasePacket& rele
   arbiter_.arbitrate_later();
 }
 
-// A TPC that is enabled has not heard what was broadcast of the grids that are under way.
+// From now on launch packets come to the TPC, or no longer do (CWD-35).
 void CompletionUnit::on_tpc_enable(const protocol::TpcEnablePacket& control, std::uint32_t) {
   HEDDLE_CHECK(control.gpc < context_.topology.gpcs() && control.tpc < context_.topology.gpc(control.gpc).tpcs.size(),
                "a TPC is to be switched that the machine does not have");
@@ -100,10 +100,7 @@ void CompletionUnit::on_tpc_enable(const protocol::TpcEnablePacket& control, std
   arbiter_.update_counters(control.gpc);
   machine_.pools_freed();
   context_.progress();
-  if (control.enabled) {
-    table_.note_missed(tpc, live.tpcs());
-    machine_.freed();
-  }
+  if (control.enabled) machine_.freed();
   arbiter_.arbitrate_later();
 }
 

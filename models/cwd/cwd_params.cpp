@@ -95,9 +95,9 @@ void describe_comparisons(ParamTable<CwdParams>& t) {
   t.add("central_raster", &CwdParams::central_raster,
         "make CTA ids in the distributor and send one with every CTA (CWD-43)", "choice: off");
   t.add("raster_cycles", &CwdParams::raster_cycles, {Unit::cycles, 0, 10'000},
-        "cycles per CTA id of the central rasteriser", "assumption");
-  t.add("id_bits_per_cycle", &CwdParams::id_bits_per_cycle, {Unit::count, 1, 65'536},
-        "bits per cycle of the link that carries the central rasteriser's 64-bit ids", "assumption");
+        "cycles that the distributor takes to make a CTA id, where it rasterises, or a coordinate that late TPCs are "
+        "told",
+        "assumption");
   t.add("broadcast_width", &CwdParams::broadcast_width, {Unit::count, 1, 4096},
         "GPCs that a launch packet reaches per cycle on its way to all of them (CWD-35)", "assumption: all at once");
   t.add("gpc_distances", &CwdParams::gpc_distances,
@@ -154,15 +154,29 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
         "most CTAs that one session places", "assumption: more than a machine holds of most kernels");
   t.add("mask_buffers", &CwdParams::mask_buffers, {Unit::count, 1, 1024},
         "sessions whose masks can wait for the launch port", "assumption: one is sent while the next is computed");
-  t.add("packets_per_cycle", &CwdParams::packets_per_cycle, {Unit::per_cycle, 0.001, 1024.0},
-        "launch packets that leave per cycle", "assumption");
-  t.add("ctas_per_cycle", &CwdParams::ctas_per_cycle, {Unit::per_cycle, 0.001, 4096.0},
-        "CTAs that launch packets start per cycle, over all packets",
-        "te42kyfo/gpu-benches small-kernels on H200: 0.60 ns per CTA at 1.98 GHz");
+  t.add("cta_commits", &CwdParams::cta_commits, {Unit::per_cycle, 0.0, 65'536.0},
+        "CTAs per cycle that are entered in the tables of the distributor, of SMs, tasks and subcontexts, as their "
+        "launch "
+        "packet leaves; 0: any number",
+        "fitted to te42kyfo/gpu-benches small-kernels on H200: 0.60 ns per CTA at 1.98 GHz");
+  t.add("port_bits", &CwdParams::port_bits, {Unit::count, 0, 1'000'000},
+        "bits of launch packets that leave per cycle: a packet takes as many whole cycles as it needs (CWD-31); 0: any "
+        "number",
+        "assumption: a packet of one mask per cycle on an H100");
+  t.add_choice(
+      "broadcast", &CwdParams::broadcast, {{"all", Broadcast::all}, {"usable", Broadcast::usable}},
+      "which GPCs receive a launch packet: all of them, or those that the subcontext of the grid may use (CWD-35)",
+      "choice of the specification");
+  t.add("local_memory_broadcast", &CwdParams::local_memory_broadcast,
+        "whether local-memory block indices go to all GPCs, or only to the one that has the TPC (CWD-32)",
+        "choice of the specification");
   t.add("gpc_distance", &CwdParams::gpc_distance, {Unit::cycles, 0, 100'000}, "cycles from the distributor to a GPC",
         "assumption: the round trip is far longer than a session (CWD-33)");
-  t.add("gpc_queue", &CwdParams::gpc_queue, {Unit::count, 1, 65'536}, "launch packets that a GPC can take in: credits",
-        "assumption");
+  t.add(
+      "gpc_queue", &CwdParams::gpc_queue, {Unit::count, 1, 65'536},
+      "launch packets that a GPC can take in, of whatever GPC they are: credits. To keep up with a packet per cycle it "
+      "needs as many as the way there and back has cycles",
+      "assumption: 60 cycles each way, and a few");
   t.add("done_distance", &CwdParams::done_distance, {Unit::cycles, 0, 100'000},
         "cycles from the distributor back to task management", "assumption");
   t.add("backfill", &CwdParams::backfill,

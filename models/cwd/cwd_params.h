@@ -32,6 +32,12 @@ struct UnitOrder {
   std::vector<std::uint32_t> resolve(std::uint32_t units, const char* what) const;
 };
 
+// Who receives launch packets (CWD-35).
+enum class Broadcast : std::uint8_t {
+  all,     // every GPC
+  usable,  // GPCs that the grid's subcontext may use
+};
+
 struct CwdParams {
   CwdParams();  // out of line: gcc 12 otherwise warns of members that it takes for uninitialised
 
@@ -48,10 +54,12 @@ struct CwdParams {
   double prefix_step = 0.25;           // cycles per level of the tree
   double compare_step = 0.25;          // cycles per level of the tree
   std::uint32_t mask_buffers = 2;      // sessions
-  double packets_per_cycle = 1.0;
-  double ctas_per_cycle = 0.84;
+  double cta_commits = 0.84;           // CTAs per cycle; 0: without limit
+  std::uint32_t port_bits = 64;        // bits per cycle; 0: without limit
+  Broadcast broadcast = Broadcast::all;
+  bool local_memory_broadcast = true;
   std::uint32_t gpc_distance = 60;   // cycles
-  std::uint32_t gpc_queue = 8;       // launch packets
+  std::uint32_t gpc_queue = 128;     // launch packets
   std::uint32_t done_distance = 20;  // cycles
   bool backfill = false;
   std::uint32_t evicted_tasks = 32;  // tasks that were evicted and have CTAs left or running
@@ -78,7 +86,6 @@ struct CwdParams {
   bool one_at_a_time = false;
   bool central_raster = false;
   std::uint32_t raster_cycles = 2;  // cycles per CTA id
-  std::uint32_t id_bits_per_cycle = 32;
 
   std::uint32_t broadcast_width = 4096;      // GPCs per cycle
   std::vector<std::uint32_t> gpc_distances;  // by GPC; empty: gpc_distance for all

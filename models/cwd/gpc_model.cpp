@@ -341,6 +341,7 @@ std::uint64_t LiveModel::total_free(std::uint32_t slot) {
 void LiveModel::enable(std::uint32_t tpc, bool enabled) {
   if (trackers_[tpc].enabled() == enabled) return;
   enabled_tpcs_[gpc_of_[tpc]] += enabled ? 1 : ~std::uint32_t{0};
+  disabled_tpcs_ += enabled ? ~std::uint32_t{0} : 1;
   trackers_[tpc].enable(enabled);
   for (std::uint32_t sm = 0; sm < place_.size(); ++sm) {
     if (place_[sm].tpc == tpc) touch_others(kNobody, sm);
@@ -371,6 +372,7 @@ void LiveModel::reset() {
   for (ResourceTracker& tracker : trackers_) tracker.reset();
   std::fill(enabled_tpcs_.begin(), enabled_tpcs_.end(), 0);
   for (const std::uint32_t gpc : gpc_of_) ++enabled_tpcs_[gpc];
+  disabled_tpcs_ = 0;
   expected_ = preloaded_;
   for (Task& task : tasks_) task.open = false;
   open_.clear();

@@ -191,6 +191,7 @@ class LiveModel {
   // TPC enable table. TPCs are numbered GPC by GPC.
   void enable(std::uint32_t tpc, bool enabled);
   bool enabled(std::uint32_t tpc) const { return trackers_[tpc].enabled(); }
+  bool all_enabled() const { return disabled_tpcs_ == 0; }
   // TPCs of the GPC that are enabled.
   std::uint32_t enabled_tpcs(std::uint32_t gpc) const { return enabled_tpcs_[gpc]; }
   std::uint32_t tpcs() const { return static_cast<std::uint32_t>(trackers_.size()); }
@@ -230,11 +231,12 @@ class LiveModel {
   void touch_others(std::uint32_t slot, std::uint32_t sm);
   void refresh(Task& task);
 
-  std::vector<Place> place_;                    // by SM id
-  std::vector<ResourceTracker> trackers_;       // by TPC
-  std::vector<std::uint32_t> gpc_of_;           // by TPC
-  std::vector<std::uint32_t> first_tpc_;        // by GPC
-  std::vector<std::uint32_t> enabled_tpcs_;     // by GPC
+  std::vector<Place> place_;                 // by SM id
+  std::vector<ResourceTracker> trackers_;    // by TPC
+  std::vector<std::uint32_t> gpc_of_;        // by TPC
+  std::vector<std::uint32_t> first_tpc_;     // by GPC
+  std::vector<std::uint32_t> enabled_tpcs_;  // by GPC
+  std::uint32_t disabled_tpcs_ = 0;
   std::vector<arch::ResourceVector> expected_;  // by SM: what is preloaded now
   std::vector<Task> tasks_;
   std::vector<std::uint32_t> open_;  // slots in use

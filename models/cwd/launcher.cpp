@@ -8,22 +8,8 @@
 namespace heddle::cwd {
 namespace {
 
-double rate(const Timebase& timebase, double per_cycle) { return timebase.mode() == TimingMode::at ? per_cycle : 0; }
-
-// Cycles that a packet occupies the port until all GPCs have it, if that is more than one step (CWD-35); a central
-// rasteriser tells only one GPC.
-double broadcast_cycles(const CwdContext& context) {
-  const std::uint32_t width = context.params.broadcast_width;
-  const std::uint32_t gpcs = context.topology.gpcs();
-  if (context.timebase.mode() != TimingMode::at || context.params.central_raster || gpcs <= width) return 0;
-  return (gpcs + width - 1) / width;
-}
-
-// Cycles that one CTA id takes where the distributor makes and sends it: 64 bits over the link (CWD-43).
-double id_cycles(const CwdContext& context) {
-  if (context.timebase.mode() != TimingMode::at || !context.params.central_raster) return 0;
-  return std::max<double>(context.params.raster_cycles, 64.0 / context.params.id_bits_per_cycle);
-}
+// Central rasterisation: the unit makes one id after another, and they go to whichever GPC has a place (CWD-43).
+std::uint32_t lanes(const CwdContext& context) { return context.params.central_raster ? context.topology.gpcs() : 1; }
 
 }  // namespace
 
@@ -35,8 +21,8 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
       partition_(partition),
       links_(links),
       generators_(context.topology.gpcs(), context.timebase.cost(context.params.mask_cycles)),
-      port_(rate(context.timebase, context.params.packets_per_cycle),
-            rate(context.timebase, context.params.ctas_per_cycle), broadcast_cycles(context), id_cycles(context)),
+      bits_(context.params, context.topology),
+      port_(lanes(context), context.timebase.mode() == TimingMode::at ? context.params.cta_commits : 0),
       stats_(context.observation.stats, context.stat_prefix) {
   for (std::uint32_t g = 0; g < context.topology.gpcs(); ++g) {
     extra_distance_.push_back(context.timebase.cost(context.params.distance_of(g) - context.params.nearest_gpc()));
@@ -46,6 +32,7 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
 void Launcher::reset() {
   port_.reset();
   generators_.reset();
+  stalled_since_.reset();
   buffers_.clear();
   depart_scheduled_ = false;
 }
@@ -73,7 +60,6 @@ protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_
   packet.operation = entry.runs_as();
   packet.virtual_gpc = protocol::VirtualGpcId(context_.topology.virtual_gpc(gpc));
   packet.sequence = order_.sequence;
-  packet.raster = entry.placed;
   packet.shape = shape_;
   packet.queue = entry.queue();
   if (entry.restored()) packet.id = entry.task.id;  // no follower of the grid needs to know of it
@@ -164,68 +150,129 @@ void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle dec
     masks += mask != 0 ? 1 : 0;
   }
   machine_.updates().add(context_.now(), packet.num_ctas);
-  announce_late(packet, gpc, entry);
-  LaunchPort::Item item;
-  item.gpc = gpc;
-  item.session = order_.session;
-  item.ready = generators_.make(gpc, masks, decided);
-  masks_ready_ = std::max(masks_ready_, item.ready);
-  entry.placed += packet.num_ctas;
+  const Cycle made = generators_.make(gpc, masks, decided);
+  masks_ready_ = std::max(masks_ready_, made);
   if (context_.params.central_raster) {
-    push_one_by_one(packet, item);
-    return;
+    push_one_by_one(packet, gpc, made);
+  } else {
+    LaunchItem item;
+    item.gpc = gpc;
+    item.made = made;
+    item.packet = packet;
+    if (packet.id) {
+      item.broadcast = false;
+    } else {
+      item.packet.begins = entry.placed == 0;
+      choose_listeners(item, entry);
+      tell_late(item, entry);
+    }
+    account(packet.slot, gpc, packet.sm_mask, item.local);
+    for (const std::uint64_t mask : packet.further_masks) account(packet.slot, gpc, mask, item.local);
+    push_item(std::move(item));
   }
-  account(packet.slot, gpc, packet.sm_mask, item.local);
-  for (const std::uint64_t mask : packet.further_masks) account(packet.slot, gpc, mask, item.local);
-  item.packet = packet;
-  push_item(item);
+  entry.placed += packet.num_ctas;
 }
 
-// A central rasteriser sends every CTA on its own, with its id (CWD-43).
-void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, LaunchPort::Item& item) {
-  protocol::LaunchPacket one = packet;
-  one.further_masks = {};
-  one.num_ctas = 1;
+// A central rasteriser sends every CTA on its own, with its id, to the one GPC that is to start it (CWD-43).
+void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle made) {
+  std::uint64_t position = table_.at(packet.slot).placed;
   std::uint32_t left = packet.num_ctas;
+  bool first = packet.cga_first;
   const auto send_each = [&](std::uint64_t mask) {
     bits::for_each(mask, [&](std::uint32_t sm) {
-      one.sm_mask = bits::one(sm);
-      if (!packet.id) one.id = arch::resolve(one.shape, one.raster);
-      one.last = packet.last && --left == 0;
-      item.local.clear();
-      account(packet.slot, item.gpc, one.sm_mask, item.local);
-      item.packet = one;
-      push_item(item);
-      one.cga_first = false;
-      ++one.raster;
+      LaunchItem item;
+      item.gpc = gpc;
+      item.made = made;
+      item.broadcast = false;
+      item.packet = packet;
+      item.packet.further_masks = {};
+      item.packet.num_ctas = 1;
+      item.packet.sm_mask = bits::one(sm);
+      if (!packet.id) item.packet.id = arch::resolve(packet.shape, position);
+      item.packet.last = --left == 0 && packet.last;
+      item.packet.cga_first = first;
+      account(packet.slot, gpc, item.packet.sm_mask, item.local);
+      push_item(std::move(item));
+      first = false;
+      ++position;
     });
   };
   send_each(packet.sm_mask);
   for (const std::uint64_t mask : packet.further_masks) send_each(mask);
 }
 
-void Launcher::push_item(const LaunchPort::Item& item) {
+void Launcher::push_item(LaunchItem&& item) {
+  const CwdParams& params = context_.params;
+  item.session = order_.session;
+  item.packet.bits = bits_.of(item.packet);
+  item.cycles = port_cycles(item.packet.bits, receivers(item));
+  // Ids, and the coordinates that late ones are told, are made here.
+  const bool makes_id = params.central_raster && !table_.at(item.packet.slot).restored();
+  if (makes_id || item.packet.sync) item.cycles = std::max(item.cycles, context_.timebase.cost(params.raster_cycles));
+  for (protocol::LocalMemoryPacket& block : item.local) {
+    block.virtual_gpc = item.packet.virtual_gpc;
+    block.bits = bits_.of(block);
+    item.cycles += port_cycles(block.bits, params.local_memory_broadcast ? context_.topology.gpcs() : 1);
+  }
   ++buffers_.back().packets;
-  port_.push(item);
+  const std::uint32_t lane = params.central_raster ? item.gpc : 0;
+  port_.push(std::move(item), lane);
 }
 
-// A TPC that has not heard all of the grid's broadcast is told where it stands (CWD-42).
-void Launcher::announce_late(protocol::LaunchPacket& packet, std::uint32_t gpc, TaskEntry& entry) const {
+// CWD-34, CWD-35. So many bits leave per cycle, to so many GPCs at a time.
+Cycle Launcher::port_cycles(std::uint32_t bits, std::size_t gpcs) const {
+  const CwdParams& params = context_.params;
+  if (params.port_bits == 0) return 0;
+  const Cycle words = (bits + params.port_bits - 1) / params.port_bits;
+  const Cycle rounds = (gpcs + params.broadcast_width - 1) / params.broadcast_width;
+  return context_.timebase.cost(words * rounds);
+}
+
+// A TPC that is switched off does not listen, and neither do GPCs that the grid cannot use, where the broadcast is
+// narrowed. Who has not heard a packet of the grid has to be told where it stands before it launches any (CWD-42).
+void Launcher::choose_listeners(LaunchItem& item, TaskEntry& entry) {
+  const bool narrow = context_.params.broadcast == Broadcast::usable;
+  const LiveModel& live = machine_.live();
+  if (!narrow && live.all_enabled()) return;
+  item.listeners.resize(context_.topology.gpcs());
+  if (entry.missed.empty()) entry.missed.resize(live.tpcs(), false);
+  std::uint64_t starting = item.packet.sm_mask;  // on SMs that were switched off after they were chosen, too
+  for (const std::uint64_t further : item.packet.further_masks) starting |= further;
+  for (std::uint32_t g = 0; g < item.listeners.size(); ++g) {
+    const bool reached = !narrow || partition_.reaches(entry.task.subcontext, g);
+    const std::vector<arch::Topology::Tpc>& tpcs = context_.topology.gpc(g).tpcs;
+    for (std::uint32_t t = 0; t < tpcs.size(); ++t) {
+      const std::uint32_t tpc = live.first_tpc(g) + t;
+      const bool starts = g == item.gpc && (starting >> tpcs[t].first_sm & bits::below(tpcs[t].sms)) != 0;
+      if (starts || (reached && live.enabled(tpc))) {
+        item.listeners[g] |= bits::one(t);
+      } else {
+        entry.missed[tpc] = true;
+      }
+    }
+  }
+}
+
+void Launcher::tell_late(LaunchItem& item, TaskEntry& entry) const {
   if (entry.missed.empty()) return;
+  protocol::LaunchPacket& packet = item.packet;
   std::uint64_t mask = packet.sm_mask;
   for (const std::uint64_t further : packet.further_masks) mask |= further;
-  const std::vector<arch::Topology::Tpc>& tpcs = context_.topology.gpc(gpc).tpcs;
+  const std::vector<arch::Topology::Tpc>& tpcs = context_.topology.gpc(item.gpc).tpcs;
+  protocol::LaunchPacket::Sync sync;
   for (std::uint32_t t = 0; t < tpcs.size(); ++t) {
     const std::uint64_t part = mask & bits::below(tpcs[t].sms) << tpcs[t].first_sm;
-    const std::uint32_t tpc = machine_.live().first_tpc(gpc) + t;
+    const std::uint32_t tpc = machine_.live().first_tpc(item.gpc) + t;
     if (part == 0 || !entry.missed[tpc]) continue;
     entry.missed[tpc] = false;
-    packet.late_mask |= part;
+    sync.tpcs |= bits::one(t);
     stats_.late_joins.add();
   }
-  if (packet.late_mask == 0) return;
-  packet.late_coord =
-      arch::coord_of(packet.raster / arch::raster_unit(packet.shape), arch::raster_extents(packet.shape));
+  if (sync.tpcs == 0) return;
+  const std::uint64_t unit = arch::raster_unit(packet.shape);
+  sync.outermost = arch::coord_of(entry.placed / unit, arch::raster_extents(packet.shape));
+  sync.within = static_cast<std::uint32_t>(entry.placed % unit);
+  packet.sync = sync;
 }
 
 // The mask's CTAs in the ledgers, and the TPCs that they hold. `blocks`: the local-memory blocks that this has assigned
@@ -245,15 +292,18 @@ void Launcher::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask
     const std::uint32_t block = partition_.launch(task, tpc);
     if (block != TpcQuota::kNone)
       blocks.push_back(
-          {protocol::TpcInGpc(tpc - live.first_tpc(gpc)), task.subcontext, protocol::LocalMemoryBlock(block)});
+          {{}, protocol::TpcInGpc(tpc - live.first_tpc(gpc)), task.subcontext, protocol::LocalMemoryBlock(block), 0});
   });
   partition_.count_launched(task, ctas);
 }
 
 void Launcher::pump() {
-  if (port_.empty() || depart_scheduled_) return;
+  if (!port_.empty() && !depart_scheduled_) wake_at(port_.ready(context_.now()));
+}
+
+void Launcher::wake_at(Cycle when) {
   depart_scheduled_ = true;
-  context_.timebase.schedule(port_.ready(context_.now()), *this, 0);
+  context_.timebase.schedule(when, *this, 0);
 }
 
 void Launcher::on_event(std::uint32_t, std::uint64_t) {
@@ -261,24 +311,66 @@ void Launcher::on_event(std::uint32_t, std::uint64_t) {
   depart();
 }
 
+std::size_t Launcher::receivers(const LaunchItem& item) const {
+  if (!item.broadcast) return 1;
+  if (item.listeners.empty()) return context_.topology.gpcs();
+  return static_cast<std::size_t>(
+      std::count_if(item.listeners.begin(), item.listeners.end(), [](std::uint64_t tpcs) { return tpcs != 0; }));
+}
+
+// The queues of GPCs that do not run the CTAs hold a broadcast back as well (CWD-35).
+bool Launcher::has_places(const LaunchItem& item) const {
+  if (!item.broadcast) return links_.launch.can_send(item.gpc);
+  for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
+    if ((item.listeners.empty() || item.listeners[g] != 0) && !links_.launch.can_send(g)) return false;
+  }
+  return true;
+}
+
 void Launcher::depart() {
-  if (port_.empty() || !links_.launch.can_send(port_.front().gpc)) return;  // on_credit() comes back
+  if (port_.empty()) return;
   const Cycle now = context_.now();
-  LaunchPort::Item item = port_.pop(now);
+  const auto lane = port_.next(now, [this](const LaunchItem& item) { return has_places(item); });
+  if (!lane) {  // on_credit() comes back, or the masks of another lane are made
+    if (!stalled_since_) stalled_since_ = now;
+    if (const std::optional<Cycle> made = port_.next_made(now)) wake_at(*made);
+    return;
+  }
+  if (stalled_since_) stats_.queue_stalls.add(now - *stalled_since_);
+  stalled_since_.reset();
+  LaunchItem item = port_.pop(*lane, now);
   TaskEntry& entry = table_.at(item.packet.slot);
   if (!entry.start.has_value()) entry.start = now;
   item.packet.departure = now;
-  const Cycle departure = now + extra_distance_[item.gpc];
-  links_.launch.send_at(departure, item.packet, item.gpc);
-  for (const protocol::LocalMemoryPacket& block : item.local) {
-    stats_.local_blocks.add();
-    links_.local.send_at(departure, block, item.gpc);
-  }
+  send(item, now);
   stats_.packets.add();
+  stats_.bits.add(item.packet.bits);
   stats_.ctas.add(item.packet.num_ctas);
   stats_.ctas_per_packet.add(item.packet.num_ctas);
   leave_buffer(item.session);
   pump();
+}
+
+void Launcher::send(LaunchItem& item, Cycle now) {
+  const std::uint32_t gpcs = context_.topology.gpcs();
+  std::uint32_t copies = 0;
+  for (std::uint32_t g = 0; g < gpcs; ++g) {
+    if (item.broadcast ? !item.listeners.empty() && item.listeners[g] == 0 : g != item.gpc) continue;
+    if (!item.listeners.empty()) item.packet.listeners = item.listeners[g];
+    links_.launch.send_at(now + extra_distance_[g], item.packet, g);
+    ++copies;
+  }
+  stats_.copies.add(copies);
+  stats_.link_bits.add(std::uint64_t{item.packet.bits} * copies);
+  for (const protocol::LocalMemoryPacket& block : item.local) {
+    const bool all = context_.params.local_memory_broadcast;
+    for (std::uint32_t g = 0; g < gpcs; ++g) {
+      if (all || g == item.gpc) links_.local.send_at(now + extra_distance_[g], block, g);
+    }
+    stats_.local_blocks.add();
+    stats_.bits.add(block.bits);
+    stats_.link_bits.add(std::uint64_t{block.bits} * (all ? gpcs : 1));
+  }
 }
 
 void Launcher::leave_buffer(std::uint64_t session) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -10,10 +9,12 @@
 #include <vector>
 
 #include "common/packet_port.h"
+#include "common/stage_clock.h"
 #include "cwd/cluster_session.h"
 #include "cwd/cost_laws.h"
 #include "cwd/cwd_context.h"
 #include "cwd/lake_fill.h"
+#include "cwd/launch_bits.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/subcontext_partition.h"
 #include "cwd/task_table.h"
@@ -22,57 +23,81 @@
 
 namespace heddle::cwd {
 
-// The port through which launch packets leave the CWD: rates of packets, of CTAs and of CTA ids (CWD-34, CWD-43).
+// A launch packet on its way out of the distributor.
+struct LaunchItem {
+  protocol::LaunchPacket packet;
+  std::uint32_t gpc = 0;  // that starts the CTAs
+  std::uint64_t session = 0;
+  Cycle made = 0;                                  // when its masks are there
+  Cycle cycles = 0;                                // that it occupies the port
+  std::vector<std::uint64_t> listeners;            // by GPC: TPCs that listen; empty: all of all GPCs
+  bool broadcast = true;                           // it goes to all GPCs where somebody listens
+  std::vector<protocol::LocalMemoryPacket> local;  // these follow it (CWD-32)
+};
+
+// The port through which launch packets leave the CWD: so many bits per cycle (CWD-31, CWD-34), and not before the CTAs
+// of the packet before are in the tables. Packets wait in lanes, and lanes take turns; one lane keeps all in order.
 class LaunchPort {
  public:
-  struct Item {
-    protocol::LaunchPacket packet;
-    std::uint32_t gpc = 0;
-    std::uint64_t session = 0;
-    Cycle ready = 0;                                 // when its masks are made
-    std::vector<protocol::LocalMemoryPacket> local;  // these follow it (CWD-32)
-  };
+  // `commits`: CTAs per cycle that go into the tables; 0: any number.
+  LaunchPort(std::uint32_t lanes, double commits) : lanes_(lanes), commits_(StageClock::of_rate(commits)) {}
 
-  // Rates per cycle; 0 means without limit. `broadcast`: cycles that a packet takes to reach all GPCs, `id`: cycles
-  // that the id of a CTA takes where the distributor makes and sends it; 0: neither.
-  LaunchPort(double packets_per_cycle, double ctas_per_cycle, double broadcast = 0, double id = 0)
-      : per_packet_(std::max(interval(packets_per_cycle), fractions(broadcast))),
-        per_cta_(std::max(interval(ctas_per_cycle), fractions(id))) {}
-
-  void push(const Item& item) { queue_.push_back(item); }
-  bool empty() const { return queue_.empty(); }
-  const Item& front() const { return queue_.front(); }
-  // The first cycle, not before `now`, at which the front can leave: the cycle in which the port becomes free, not the
-  // one after. Otherwise every packet would be rounded up to whole cycles, and the mean rate would be missed.
-  // Nobody overtakes a packet whose masks are still being made: masks of different CGAs never interleave (CWD-30).
-  std::uint64_t ready(std::uint64_t now) const {
-    return std::max({now, busy_until_ / kFraction, std::uint64_t{queue_.front().ready}});
+  void push(LaunchItem&& item, std::uint32_t lane) {
+    lanes_[lane].push_back(std::move(item));
+    ++waiting_;
   }
-  // The front leaves in cycle `now`, and the port is busy with it for a while.
-  Item pop(std::uint64_t now) {
-    Item item = std::move(queue_.front());
-    queue_.pop_front();
-    busy_until_ = std::max(busy_until_, now * kFraction) + std::max(per_packet_, per_cta_ * item.packet.num_ctas);
+  bool empty() const { return waiting_ == 0; }
+  // The first cycle, not before `now`, at which a packet can leave. None overtakes another of its lane whose masks are
+  // still being made: masks of different CGAs never interleave (CWD-30).
+  Cycle ready(Cycle now) const {
+    std::optional<Cycle> made;
+    for (const std::deque<LaunchItem>& lane : lanes_) {
+      if (!lane.empty()) made = std::min(made.value_or(lane.front().made), lane.front().made);
+    }
+    return commits_.ready(std::max({now, busy_until_, made.value_or(0)}));
+  }
+  // The lane whose turn it is among those whose first packet is made and may leave; none: no packet may.
+  template <class MayLeave>
+  std::optional<std::uint32_t> next(Cycle now, MayLeave&& may_leave) const {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      const std::size_t lane = (turn_ + i) % lanes_.size();
+      if (lanes_[lane].empty() || lanes_[lane].front().made > now) continue;
+      if (may_leave(lanes_[lane].front())) return static_cast<std::uint32_t>(lane);
+    }
+    return std::nullopt;
+  }
+  // The first cycle after `now` in which the masks of another lane's first packet are there.
+  std::optional<Cycle> next_made(Cycle now) const {
+    std::optional<Cycle> first;
+    for (const std::deque<LaunchItem>& lane : lanes_) {
+      if (lane.empty() || lane.front().made <= now) continue;
+      first = std::min(first.value_or(lane.front().made), lane.front().made);
+    }
+    return first;
+  }
+  // The first packet of the lane leaves in cycle `now`, and the port is busy with it for a while.
+  LaunchItem pop(std::uint32_t lane, Cycle now) {
+    LaunchItem item = std::move(lanes_[lane].front());
+    lanes_[lane].pop_front();
+    --waiting_;
+    turn_ = lane + 1;
+    busy_until_ = std::max(now, busy_until_) + item.cycles;
+    commits_.take(now, item.packet.num_ctas);
     return item;
   }
   void reset() {
-    queue_.clear();
+    for (std::deque<LaunchItem>& lane : lanes_) lane.clear();
+    waiting_ = turn_ = 0;
     busy_until_ = 0;
+    commits_.reset();
   }
 
  private:
-  // Times in parts of a cycle, so that rates need not divide one: fine enough for the highest rate of the parameters,
-  // coarse enough for 2^48 cycles.
-  static constexpr std::uint64_t kFraction = 65'536;
-  static std::uint64_t fractions(double cycles) {
-    return static_cast<std::uint64_t>(std::llround(cycles * double{kFraction}));
-  }
-  static std::uint64_t interval(double rate) { return rate <= 0 ? 0 : fractions(1 / rate); }
-
-  std::uint64_t per_packet_;
-  std::uint64_t per_cta_;
-  std::uint64_t busy_until_ = 0;
-  std::deque<Item> queue_;
+  std::vector<std::deque<LaunchItem>> lanes_;
+  std::size_t waiting_ = 0;
+  std::size_t turn_ = 0;
+  Cycle busy_until_ = 0;
+  StageClock commits_;
 };
 
 // Links to the GPCs, by number of the GPC. Their latency is the distance of the nearest one.
@@ -124,11 +149,17 @@ class Launcher final : private EventHandler {
   struct LaunchStats : StatGroup {
     using StatGroup::StatGroup;
     Counter& ctas = counter("ctas_launched", "CTAs", "CTAs that launch packets have started");
-    Counter& packets = counter("launch_packets", "packets", "launch packets sent to GPCs");
+    Counter& packets = counter("launch_packets", "packets", "launch packets that left the launch port");
+    Counter& copies = counter("launch_copies", "packets", "launch packets sent to GPCs: a broadcast is one for each");
+    Counter& bits = counter("launch_bits", "bits", "bits of launch and local-memory packets that left the launch port");
+    Counter& link_bits =
+        counter("link_bits", "bits", "bits of launch and local-memory packets on all links to GPCs together");
+    Counter& queue_stalls =
+        counter("queue_stall_cycles", "cycles", "time that the launch port waited for a place in the queue of a GPC");
     Counter& pool_yields =
         counter("pool_yields", "places", "places of active pools that an idle or less urgent task yielded");
     Counter& cgas = counter("cgas_launched", "CGAs", "outermost CGAs started");
-    Counter& local_blocks = counter("local_blocks", "packets", "local-memory block indices sent to TPCs");
+    Counter& local_blocks = counter("local_blocks", "packets", "local-memory block indices given to TPCs");
     Counter& late_joins =
         counter("late_joins", "TPCs", "TPCs that were told the coordinate of a grid they had not followed");
     Histogram& ctas_per_packet = histogram("ctas_per_packet", "CTAs", "CTAs that one launch packet starts");
@@ -151,11 +182,17 @@ class Launcher final : private EventHandler {
   void push_levels(const Placement& placement, std::uint64_t sequence,
                    std::optional<protocol::CgaMemorySlot> memory_slot, Cycle decided, Cycle step);
   void push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle decided);
-  void push_one_by_one(const protocol::LaunchPacket& packet, LaunchPort::Item& item);
-  void push_item(const LaunchPort::Item& item);
-  void announce_late(protocol::LaunchPacket& packet, std::uint32_t gpc, TaskEntry& entry) const;
+  void push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle made);
+  void push_item(LaunchItem&& item);
+  void choose_listeners(LaunchItem& item, TaskEntry& entry);
+  void tell_late(LaunchItem& item, TaskEntry& entry) const;
+  Cycle port_cycles(std::uint32_t bits, std::size_t gpcs) const;
+  std::size_t receivers(const LaunchItem& item) const;
+  bool has_places(const LaunchItem& item) const;
+  void send(LaunchItem& item, Cycle now);
   void account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask,
                std::vector<protocol::LocalMemoryPacket>& blocks);
+  void wake_at(Cycle when);
   void depart();
   void leave_buffer(std::uint64_t session);
 
@@ -164,10 +201,12 @@ class Launcher final : private EventHandler {
   MachineLedger& machine_;
   SubcontextPartition& partition_;
   const GpcLinks links_;
+  const LaunchBits bits_;
   std::vector<Cycle> extra_distance_;  // by GPC: beyond the nearest one's
   MaskGenerators generators_;
   Cycle masks_ready_ = 0;  // the last mask of the session that is open
   LaunchPort port_;
+  std::optional<Cycle> stalled_since_;  // no packet may leave although the port is free
   bool depart_scheduled_ = false;
   std::deque<Buffer> buffers_;
   std::function<void()> on_buffer_free_;

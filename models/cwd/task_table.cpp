@@ -107,15 +107,6 @@ void TaskTable::remove(std::uint32_t slot) {
   show_use();
 }
 
-void TaskTable::note_missed(std::uint32_t tpc, std::uint32_t tpcs) {
-  for (const std::uint32_t slot : used_) {
-    TaskEntry& entry = entries_[slot];
-    if (entry.placed == 0) continue;
-    entry.missed.resize(tpcs, false);
-    entry.missed[tpc] = true;
-  }
-}
-
 void TaskTable::show_use() const {
   if (in_use_ != nullptr) in_use_->set(in_slots());
 }

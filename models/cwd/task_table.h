@@ -92,7 +92,7 @@ struct TaskEntry {
   std::optional<std::uint64_t> first_failure;  // state of the machine in which the first of several sizes failed
   std::optional<std::uint64_t> pool_limit;     // pools of GPCs hid free slots from it, in that state of the pools
 
-  std::vector<bool> missed;  // TPCs that have not followed the grid from its start (CWD-42); empty: none
+  std::vector<bool> missed;  // TPCs that did not listen to all of its launch packets (CWD-42); empty: none
 
   bool used() const { return residence != Residence::none; }
   bool evicted() const { return residence == Residence::evicted; }
@@ -149,8 +149,6 @@ class TaskTable {
   void all_placed(std::uint32_t slot);
   // The entry has CTAs left to place, after it had none.
   void more(std::uint32_t slot);
-  // A TPC has not heard what was broadcast of the grids that are under way (CWD-42). `tpcs`: of the machine.
-  void note_missed(std::uint32_t tpc, std::uint32_t tpcs);
 
   bool can_evict() const { return evicted_ < max_evicted_; }
   // The entry gives up its slot, and takes one again.

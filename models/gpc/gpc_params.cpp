@@ -3,6 +3,44 @@
 #include "common/params.h"
 
 namespace heddle::gpc {
+namespace {
+
+// The stages of a launch (CWD-34): what each of them does in a cycle.
+void describe_launch(ParamTable<GpcParams>& t) {
+  t.add(
+      "packets", &GpcParams::packets, {Unit::per_cycle, 0.0, 1024.0},
+      "launch packets per cycle that a GPM takes out of its queue, those for other GPCs as well, which it and its MPCs "
+      "only count; 0: any number",
+      "assumption");
+  t.add("mpc_launches", &GpcParams::mpc_launches, {Unit::per_cycle, 0.0, 4096.0},
+        "launches per cycle that a GPM hands to its MPCs, one for each MPC and mask; 0: a launch packet goes to all of "
+        "them at once",
+        "assumption: launch packets are broadcast down to the MPCs, and each takes its own bit of the mask");
+  t.add_choice("mpc", &GpcParams::mpc, {{"sm", MpcPer::sm}, {"tpc", MpcPer::tpc}},
+               "an MPC, with a raster unit, for each SM or one for each TPC (CGA-03)", "choice of the specification");
+  t.add("delta_bits", &GpcParams::delta_bits, {Unit::count, 1, 63},
+        "width of the delta counters of raster units, in bits: so many outermost CGAs, or CTAs of a plain grid, as it "
+        "can "
+        "count may be launched elsewhere before a raster unit has to divide (CWD-41)",
+        "assumption");
+  t.add("divide_cycles", &GpcParams::divide_cycles, {Unit::cycles, 0.0, 1000.0},
+        "cycles per bit of its width that a raster unit takes to divide a delta, for an own launch or because the "
+        "counter "
+        "is full",
+        "assumption: a divider of radix 4");
+  t.add(
+      "raster_cycles", &GpcParams::raster_cycles, {Unit::cycles, 0, 100'000},
+      "cycles that an MPC's raster unit takes for each CTA id, besides the division; 0: it delivers any number at once",
+      "assumption");
+  t.add("cta_starts", &GpcParams::cta_starts, {Unit::per_cycle, 0.0, 1024.0},
+        "CTAs per cycle that can start on an SM; 0: any number", "assumption");
+  t.add("cta_entries", &GpcParams::cta_entries, {Unit::per_cycle, 0.0, 1024.0},
+        "CTAs of GPC_CGAs per cycle that the SMs of a GPC enter in their tables, all of them the same ones; 0: any "
+        "number",
+        "assumption");
+}
+
+}  // namespace
 
 void GpcParams::describe(ParamTable<GpcParams>& t) {
   t.add("gpm_to_mpc", &GpcParams::gpm_to_mpc, {Unit::cycles, 0, 100'000}, "cycles between GPM and MPC, each way",
@@ -36,10 +74,7 @@ void GpcParams::describe(ParamTable<GpcParams>& t) {
   t.add("cga_memory", &GpcParams::cga_memory, {Unit::bytes, 128, 1ULL << 30},
         "linear memory of a CGA: size of one slot of the pool at the end of device memory, a multiple of 128",
         "assumption");
-  t.add("raster_cycles", &GpcParams::raster_cycles, {Unit::cycles, 0, 100'000},
-        "cycles that an MPC's raster unit takes for each CTA id; 0: it delivers any number at once", "assumption");
-  t.add("delta_bits", &GpcParams::delta_bits, {Unit::count, 1, 63},
-        "width of the delta counters of raster units, in bits", "assumption");
+  describe_launch(t);
 }
 
 void SmNetworkParams::describe(ParamTable<SmNetworkParams>& t) {

@@ -15,6 +15,12 @@ enum class ExitPermission : std::uint8_t {
   at_once,  // without waiting: posted writes outlive their CTA, and the flush of its CGA covers them
 };
 
+// How many SMs an MPC serves (CGA-03).
+enum class MpcPer : std::uint8_t {
+  sm,   // one
+  tpc,  // those of a TPC: one raster unit makes the ids of all
+};
+
 struct GpcParams {
   std::uint32_t gpm_to_mpc = 8;         // cycles
   std::uint32_t mpc_to_sm = 4;          // cycles
@@ -28,8 +34,16 @@ struct GpcParams {
   bool dsmem_flush = true;
   std::uint32_t cga_flush = 26;     // cycles
   std::uint64_t cga_memory = 1024;  // bytes
-  std::uint32_t raster_cycles = 1;  // cycles per CTA id
+
+  // The stages of a launch (CWD-34), in the order in which it passes them. Rates of 0: without limit.
+  double packets = 1.0;     // launch packets per cycle
+  double mpc_launches = 0;  // per cycle
+  MpcPer mpc = MpcPer::sm;
   std::uint32_t delta_bits = 16;
+  double divide_cycles = 0.5;       // cycles per bit of a delta
+  std::uint32_t raster_cycles = 1;  // cycles per CTA id
+  double cta_starts = 1.0;          // per cycle and SM
+  double cta_entries = 1.0;         // per cycle
 
   static void describe(ParamTable<GpcParams>& t);
 };

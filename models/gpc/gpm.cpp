@@ -7,9 +7,18 @@
 namespace heddle::gpc {
 namespace {
 
-// A TPC's part of a GPC's SM mask.
-std::uint64_t part_of(std::uint64_t mask, const arch::Topology::Tpc& tpc) {
-  return mask >> tpc.first_sm & bits::below(tpc.sms);
+// An MPC's part of a GPC's SM mask.
+std::uint64_t part_of(std::uint64_t mask, const MpcPlace& mpc) { return mask >> mpc.first_sm & bits::below(mpc.sms); }
+
+std::vector<std::uint32_t> tpcs_of(const std::vector<MpcPlace>& mpcs) {
+  std::vector<std::uint32_t> tpcs;
+  for (const MpcPlace& mpc : mpcs) tpcs.push_back(mpc.tpc);
+  return tpcs;
+}
+
+// In lt mode nothing of a launch takes time.
+StageClock stage(const Domain& domain, double per_cycle) {
+  return StageClock::of_rate(domain.mode() == TimingMode::at ? per_cycle : 0);
 }
 
 std::uint32_t ctas_of(const protocol::LaunchPacket& launch) {
@@ -21,20 +30,10 @@ std::uint32_t ctas_of(const protocol::LaunchPacket& launch) {
 // CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs: no GPM knows when the CGA is complete, so the CWD counts.
 bool tracked(const protocol::LaunchPacket& launch) { return launch.shape.levels > 0 && launch.cga_ctas == 0; }
 
-// Goes on in the raster order; late joiners of the rest are told the coordinate there.
-void advance(protocol::LaunchPacket& launch, std::uint32_t ctas) {
-  if (launch.late_mask != 0) {
-    const std::uint64_t unit = arch::raster_unit(launch.shape);
-    const std::uint64_t units = (launch.raster + ctas) / unit - launch.raster / unit;
-    launch.late_coord = arch::advanced(launch.late_coord, units, arch::raster_extents(launch.shape));
-  }
-  launch.raster += ctas;
-}
-
 }  // namespace
 
 Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
-         const arch::Topology::Gpc& gpc, protocol::GpcId number, const CgaMemoryPool& memory)
+         const arch::Topology::Gpc& gpc, const GpcNumbers& numbers, const CgaMemoryPool& memory)
     : Block(name, domain, path),
       launch_in("launch_in", domain, params.gpm_to_cwd, CreditReturn::by_owner),
       local_in("local_in", domain, params.gpm_to_cwd),
@@ -49,24 +48,38 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       notice_in("notice_in"),
       order_out("order_out", domain, params.gpm_to_mpc, kUnlimitedCredits),  // at most two per CGA that is open
       gpc_(gpc),
+      virtual_gpc_(numbers.virtual_gpc),
       memory_(memory),
-      cgas_(domain, params, number, static_cast<std::uint32_t>(gpc.tpcs.size()), order_out, cga_out, *this,
+      mpcs_(mpc_places(gpc, params.mpc, 0)),
+      cgas_(domain, params, numbers.gpc, static_cast<std::uint32_t>(mpcs_.size()), order_out, cga_out, *this,
             domain.observation().prefix + "." + path, handler_name()),
+      record_(tpcs_of(mpcs_), params.delta_bits),
+      packets_(stage(domain, params.packets)),
+      mpc_launches_(stage(domain, params.mpc_launches)),
+      entries_(stage(domain, params.cta_entries)),
+      to_mpc_(domain.cost(params.gpm_to_mpc)),
       ctas_(counter("ctas", "CTAs", "CTAs started on this GPC")),
-      traps_(counter("traps", "traps", "errors of CGAs whose CTA had gone")) {
-  launch_in.on_packet<Gpm, &Gpm::on_launch>(*this);
+      traps_(counter("traps", "traps", "errors of CGAs whose CTA had gone")),
+      heard_(counter("packets_heard", "packets", "launch packets that came to this GPC, of whatever GPC they were")),
+      bits_(counter("launch_bits", "bits", "bits of the launch and local-memory packets that came to this GPC")),
+      mpc_bits_(counter("mpc_bits", "bits",
+                        "bits of launch and local-memory packets, each as often as it was passed to an MPC")),
+      waited_(counter("launch_wait_cycles", "cycles",
+                      "time that launch packets of this GPC waited for those before them, for places in the queues of "
+                      "MPCs, and for CGA ids")) {
+  launch_in.on_packet_ahead<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
   tpc_launch_out.on_credit<Gpm, &Gpm::on_credit>(*this);
-  complete_in.init(gpc.tpcs.size(), [&](const char* socket, std::size_t) {
+  complete_in.init(mpcs_.size(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaCompletePacket>(socket, domain, params.gpm_to_mpc);
   });
-  notice_in.init(gpc.tpcs.size(), [&](const char* socket, std::size_t) {
+  notice_in.init(mpcs_.size(), [&](const char* socket, std::size_t) {
     return new PacketIn<protocol::ClusterNoticePacket>(socket, domain, params.gpm_to_mpc);
   });
-  for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
-    complete_in[t].on_packet<Gpm, &Gpm::on_complete>(*this, t);
-    notice_in[t].on_packet_ahead<Gpm, &Gpm::on_notice>(*this, t);
+  for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
+    complete_in[m].on_packet<Gpm, &Gpm::on_complete>(*this, m);
+    notice_in[m].on_packet_ahead<Gpm, &Gpm::on_notice>(*this, m);
   }
 }
 
@@ -78,36 +91,116 @@ void Gpm::check_idle() {
 }
 
 void Gpm::reset() {
-  launches_.clear();
+  queue_.clear();
+  own_.clear();
+  record_.reset();
+  packets_.reset();
+  mpc_launches_.reset();
+  entries_.reset();
+  wake_.reset();
   gathered_.clear();
   live_ctas_ = 0;
   cgas_.reset();
 }
 
-void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t) {
-  HEDDLE_CHECK(launch.sm_mask != 0 && launch.num_ctas == ctas_of(launch),
-               "a launch packet's CTA count differs from its masks");
-  HEDDLE_CHECK(!launch.id || launch.num_ctas == 1, "a launch packet of several CTAs has one id");
-  launches_.push_back(launch);
-  forward();
+// Heard ahead of its arrival. What starts nothing here is counted, which takes no event as long as nothing that takes
+// one is before it in the queue.
+void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t, Cycle arrival) {
+  heard_.add();
+  bits_.add(launch.bits);
+  mpc_bits_.add(std::uint64_t{launch.bits} * record_.mpcs_of(launch.listeners));
+  queue_.emplace_back();
+  Heard& heard = queue_.back();
+  heard.own = launch.virtual_gpc == virtual_gpc_;
+  heard.begins = launch.begins;
+  heard.followed = !launch.id;
+  heard.in_cga = launch.shape.levels > 0;
+  heard.last = launch.last;
+  heard.slot = launch.slot;
+  heard.ctas = launch.num_ctas;
+  heard.listeners = launch.listeners;
+  heard.time = arrival;
+  if (heard.begins) heard.shape = launch.shape;
+  if (heard.own) {
+    HEDDLE_CHECK(launch.sm_mask != 0 && launch.num_ctas == ctas_of(launch),
+                 "a launch packet's CTA count differs from its masks");
+    HEDDLE_CHECK(!launch.id || launch.num_ctas == 1, "a launch packet of several CTAs has one id");
+    own_.push_back(launch);
+  }
+  if (queue_.size() == 1) forward();
 }
 
-// In order: a packet whose MPC has no place, or whose CGA finds no id, holds back those behind it.
+// In order of arrival: a packet whose MPC has no place, or whose CGA finds no id, holds back those behind it.
 void Gpm::forward() {
-  while (!launches_.empty()) {
-    protocol::LaunchPacket& launch = launches_.front();
-    if (launch.cga_first && launch.cga_ctas > 0) {
-      if (!cgas_.begin(launch)) return;
-      launch.cga_first = false;  // it may be handed over in pieces
-    }
-    if (!hand_over(launch)) return;
-    launches_.pop_front();
-    launch_in.return_credit();
+  while (!queue_.empty() && pass(queue_.front())) {
+    queue_.pop_front();
+    packets_.take(now(), 0);
+    launch_in.return_credit_at(packets_.ready(0));
   }
 }
 
-// One packet per mask and TPC, in the order of the masks. False if an MPC has no place: then the rest goes later.
-bool Gpm::hand_over(protocol::LaunchPacket& launch) {
+// True when the packet is done with.
+bool Gpm::pass(Heard& heard) {
+  if (heard.stage == Heard::Stage::waits && !take(heard)) return false;
+  if (heard.stage == Heard::Stage::goes_over && !hand_over(heard)) return false;
+  return !heard.followed || empty_full_counters(heard);
+}
+
+// A packet that starts nothing here can be taken before its time: it changes nothing but what is counted.
+bool Gpm::take(Heard& heard) {
+  const Cycle start = packets_.ready(heard.time);
+  if (heard.own) {
+    if (start > now()) {
+      if (!wake_) domain_.schedule(start, *this, kForward);
+      wake_ = start;
+      return false;
+    }
+    protocol::LaunchPacket& launch = own_.front();
+    if (launch.cga_first && launch.cga_ctas > 0 && !cgas_.begin(launch)) return false;
+    waited_.add(now() - heard.time);
+  }
+  heard.time = std::max(start, now());
+  packets_.take(heard.time);
+  if (heard.begins) record_.begin(heard.slot, heard.shape, heard.listeners);
+  heard.stage = Heard::Stage::goes_over;
+  return true;
+}
+
+bool Gpm::hand_over(Heard& heard) {
+  if (heard.own) {
+    protocol::LaunchPacket& launch = own_.front();
+    if (launch.sync && !tell_late(launch)) return false;
+    if (!hand_over(launch, heard)) return false;
+    packets_.not_before(mpc_launches_);
+    own_.pop_front();
+  } else if (heard.followed) {
+    record_.launch(heard.slot, heard.ctas, heard.in_cga, heard.listeners);
+  }
+  if (heard.followed && heard.in_cga && heard.last) record_.end_cga(heard.slot, heard.listeners);
+  heard.stage = Heard::Stage::counted;
+  return true;
+}
+
+// CWD-42: all MPCs of those TPCs hear it, whether a CTA starts there or not.
+bool Gpm::tell_late(protocol::LaunchPacket& launch) {
+  const auto is_late = [&launch](const MpcPlace& mpc) { return (launch.sync->tpcs >> mpc.tpc & 1) != 0; };
+  for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
+    if (is_late(mpcs_[m]) && !tpc_launch_out.can_send(m)) return false;
+  }
+  protocol::TpcLaunchPacket packet;
+  packet.shape = launch.shape;
+  packet.tag.slot = launch.slot;
+  for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
+    if (!is_late(mpcs_[m])) continue;
+    packet.raster = record_.tell(launch.slot, m, *launch.sync);
+    tpc_launch_out.send_at(mpc_launches_.pass(now()), packet, m);
+  }
+  launch.sync.reset();
+  return true;
+}
+
+// One packet per mask and MPC, in the order of the masks. False if an MPC has no place: then the rest goes later.
+bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
   std::optional<protocol::CgaId> cga;
   if (launch.cga_ctas > 0) cga = cgas_.launching(launch);
   protocol::TpcLaunchPacket packet;
@@ -116,22 +209,25 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
   if (launch.memory_slot) {
     packet.cga_memory = memory_.address(launch.subcontext, *launch.memory_slot);
   }
-  for (std::size_t m = 0; m <= protocol::kFurtherMasks; ++m) {
-    std::uint64_t& mask = m == 0 ? launch.sm_mask : launch.further_masks[m - 1];
-    for (std::uint32_t t = 0; t < gpc_.tpcs.size() && mask != 0; ++t) {
-      const arch::Topology::Tpc& tpc = gpc_.tpcs[t];
-      const std::uint64_t part = part_of(mask, tpc);
+  for (std::size_t mask_number = 0; mask_number <= protocol::kFurtherMasks; ++mask_number) {
+    std::uint64_t& mask = mask_number == 0 ? launch.sm_mask : launch.further_masks[mask_number - 1];
+    for (std::uint32_t m = 0; m < mpcs_.size() && mask != 0; ++m) {
+      const std::uint64_t part = part_of(mask, mpcs_[m]);
       if (part == 0) continue;
-      if (!tpc_launch_out.can_send(t)) return false;
-      packet.sm_mask = part;
-      packet.raster = launch.raster;
-      packet.late = (part_of(launch.late_mask, tpc) & part) != 0;
-      packet.late_coord = launch.late_coord;
+      if (!tpc_launch_out.can_send(m)) return false;
       const std::uint32_t ctas = bits::count(part);
-      if (cga) cgas_.launch(*cga, t, ctas);
-      tpc_launch_out.send(packet, t);
-      advance(launch, ctas);
-      mask &= ~(part << tpc.first_sm);
+      packet.sm_mask = part;
+      if (heard.followed) {
+        packet.raster = record_.read(heard.slot, m, ctas, heard.in_cga);
+        record_.launch(heard.slot, ctas, heard.in_cga, heard.listeners);
+      }
+      const Cycle departure = mpc_launches_.pass(now());
+      if (cga) {
+        cgas_.launch(*cga, m, ctas);
+        for (std::uint32_t i = 0; i < ctas; ++i) packet.entry_from = entries_.pass(departure + to_mpc_);
+      }
+      tpc_launch_out.send_at(departure, packet, m);
+      mask &= ~(part << mpcs_[m].first_sm);
       live_ctas_ += ctas;
       ctas_.add(ctas);
     }
@@ -140,21 +236,39 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch) {
   return true;
 }
 
+// MPCs whose delta counter is full have to divide, whatever they do besides.
+bool Gpm::empty_full_counters(const Heard& heard) {
+  while (const std::optional<std::uint32_t> mpc = record_.due(heard.slot)) {
+    if (!tpc_launch_out.can_send(*mpc)) return false;
+    protocol::TpcLaunchPacket packet;
+    packet.shape = record_.shape(heard.slot);
+    packet.tag.slot = heard.slot;
+    packet.raster = record_.overflow(heard.slot, *mpc);
+    tpc_launch_out.send_at(std::max(heard.time, now()), packet, *mpc);
+  }
+  return true;
+}
+
 void Gpm::on_credit(std::uint32_t) { forward(); }
 
 void Gpm::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
+  bits_.add(local.bits);
+  mpc_bits_.add(std::uint64_t{local.bits} * mpcs_.size());
+  if (local.virtual_gpc != virtual_gpc_) return;
   HEDDLE_CHECK(local.tpc < gpc_.tpcs.size(), "a local-memory block is for a TPC that the GPC does not have");
-  local_out.send(local, local.tpc);
+  for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
+    if (mpcs_[m].tpc == local.tpc) local_out.send(local, m);
+  }
 }
 
 void Gpm::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
-  for (std::uint32_t t = 0; t < gpc_.tpcs.size(); ++t) abort_out.send(abort, t);
+  for (std::uint32_t m = 0; m < mpcs_.size(); ++m) abort_out.send(abort, m);
 }
 
-void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc) {
+void Gpm::on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t mpc) {
   HEDDLE_CHECK(live_ctas_ > 0, "a completion without a launch");
   --live_ctas_;
-  gather(complete, gpc_.tpcs[tpc].first_sm + complete.sm_in_tpc);
+  gather(complete, sm_of(mpc, complete.sm_in_tpc));
   if (complete.tag.in_cga()) cgas_.cta_done(complete);
 }
 
@@ -164,7 +278,7 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm) 
   const protocol::CtaTag& tag = complete.tag;
   const std::uint64_t bit = bits::one(sm);
   const std::uint64_t sequence = tag.tracked ? tag.sequence : 0;
-  if (gathered_.empty()) domain_.schedule(now(), *this, 0);
+  if (gathered_.empty()) domain_.schedule(now(), *this, kGathered);
   for (protocol::CompletePacket& packet : gathered_) {
     if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0 &&
         packet.released_shared_bytes == complete.released_shared_bytes) {
@@ -176,23 +290,27 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm) 
   gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes});
 }
 
-void Gpm::on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) {
+void Gpm::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {
+  if (kind == kForward) {
+    wake_.reset();
+    forward();
+    return;
+  }
   for (const protocol::CompletePacket& packet : gathered_) complete_out.send(packet);
   gathered_.clear();
 }
 
 // Heard ahead of their arrival.
-void Gpm::on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival) {
+void Gpm::on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t mpc, Cycle arrival) {
   switch (notice.kind) {
     case protocol::ClusterNoticePacket::Kind::shared_released:
-      shared_out.send_at(
-          arrival, {notice.tag.slot, protocol::SmInGpc(gpc_.tpcs[tpc].first_sm + notice.sm_in_tpc), notice.bytes});
+      shared_out.send_at(arrival, {notice.tag.slot, protocol::SmInGpc(sm_of(mpc, notice.sm_in_tpc)), notice.bytes});
       break;
     case protocol::ClusterNoticePacket::Kind::trap:
       trap(notice.tag, arrival);
       break;
     default:
-      cgas_.notice(notice, tpc, arrival);
+      cgas_.notice(notice, mpc, arrival);
       break;
   }
 }
@@ -210,8 +328,8 @@ void Gpm::trap(const protocol::CtaTag& tag, Cycle when) {
 
 void Gpm::collect_waits(WaitGraph& graph) const {
   cgas_.collect_waits(graph);
-  if (!launches_.empty()) {
-    const protocol::LaunchPacket& launch = launches_.front();
+  if (!own_.empty()) {
+    const protocol::LaunchPacket& launch = own_.front();
     const bool begins = launch.cga_ctas > 0 && launch.cga_first;
     graph.add(gpu_observation(domain_).labels.of(launch.operation),
               begins ? cgas_.what_lacks() : "for a place in the queues of the MPCs of",

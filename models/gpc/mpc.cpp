@@ -1,6 +1,7 @@
 #include "gpc/mpc.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/bits.h"
 
@@ -9,10 +10,18 @@ namespace heddle::gpc {
 using protocol::ClusterNoticePacket;
 using protocol::ClusterOrderPacket;
 
+namespace {
+
+Cycle divide_cycles(const Domain& domain, const GpcParams& params) {
+  return domain.cost(static_cast<Cycle>(std::ceil(params.divide_cycles * params.delta_bits)));
+}
+
+}  // namespace
+
 Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
          const MpcPlace& place)
     : Block(name, domain, path),
-      launch_in("launch_in", domain, params.gpm_to_mpc),
+      launch_in("launch_in", domain, params.gpm_to_mpc, CreditReturn::by_owner),
       local_in("local_in", domain, params.gpm_to_mpc),
       abort_in("abort_in", domain, params.gpm_to_mpc),
       start_out("start_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // bounded by the CTA slots
@@ -28,16 +37,19 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       exit_permission_(params.exit_permission),
       await_flush_(params.dsmem_flush),
       broadcast_cycles_(domain.cost(params.cta_broadcast)),
-      raster_cycles_(domain.cost(params.raster_cycles)),
-      delta_bits_(params.delta_bits),
       slots_(place.sms, CtaSlots(place.cta_slots)),
       residents_(std::size_t{place.sms} * place.cta_slots),
       residency_(params.cga_ids),
-      updates_(counter("raster_updates", "updates", "raster positions decomposed for launches on this TPC")),
-      overflows_(counter("delta_overflows", "overflows",
-                         "times that launches elsewhere filled a delta counter, up to this TPC's last launch")) {
+      raster_(params.delta_bits, divide_cycles(domain, params), domain.cost(params.raster_cycles)),
+      starts_(place.sms, StageClock::of_rate(domain.mode() == TimingMode::at ? params.cta_starts : 0)),
+      updates_(counter("raster_updates", "updates", "deltas decomposed for launches on SMs of this MPC")),
+      overflows_(counter("delta_overflows", "overflows", "times that a delta counter was full, and was decomposed")),
+      raster_waits_(counter("raster_wait_cycles", "cycles",
+                            "from the arrival of a CTA's launch at the MPC until the raster unit had its id")),
+      start_waits_(counter("start_wait_cycles", "cycles",
+                           "time that CTAs with ids waited because their SM was starting others")) {
   local_blocks_.fill(kNoLocalMemory);
-  launch_in.on_packet<Mpc, &Mpc::on_launch>(*this);
+  launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet<Mpc, &Mpc::on_local>(*this);
   abort_in.on_packet<Mpc, &Mpc::on_abort>(*this);
   exit_in.init(place.sms, [&](const char* socket, std::size_t) {
@@ -62,69 +74,80 @@ void Mpc::check_idle() {
 void Mpc::reset() {
   for (CtaSlots& slots : slots_) slots.reset();
   residency_.reset();
-  followers_.clear();
-  raster_free_ = 0;
+  raster_.reset();
+  last_taken_ = 0;
+  for (StageClock& starts : starts_) starts.reset();
   local_blocks_.fill(kNoLocalMemory);
 }
 
-// One raster state per slot of the task table: concurrent grids do not disturb each other, and a new grid begins anew
-// (CWD-42).
-RasterFollower& Mpc::follower_of(const protocol::TpcLaunchPacket& launch) {
-  if (launch.tag.slot >= followers_.size()) followers_.resize(launch.tag.slot + 1);
-  std::optional<RasterFollower>& follower = followers_[launch.tag.slot];
-  if (!follower || follower->operation() != launch.tag.operation) {
-    follower.emplace(launch.tag.operation, launch.shape, delta_bits_);
+// Heard ahead of its arrival: what it does depends on nothing but the packets before it. The raster unit takes one
+// after another, and then the place in the queue is free; a start leaves when its id is there. Ids that come with their
+// CTA, from a central rasteriser (CWD-43) or of a CTA that was saved, pass it by.
+void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycle arrival) {
+  const Cycle taken = launch.id ? arrival : raster_.take(arrival);
+  if (!launch.id) {
+    if (launch.raster.overflows > 0) overflows_.add(launch.raster.overflows);
+    updates_.add(raster_.follow(launch.tag.slot, launch.shape, launch.raster) - launch.raster.overflows);
   }
-  if (launch.late) follower->join(launch.raster, launch.late_coord);
-  return *follower;
-}
-
-// The raster unit delivers one id after another: a start leaves when its id is there. Ids that come with
-// their CTA, from a central rasteriser (CWD-43) or of a CTA that was saved, pass it by.
-void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t) {
-  RasterFollower* follower = launch.id ? nullptr : &follower_of(launch);
-  const std::uint64_t updates = follower != nullptr ? follower->updates() : 0;
-  const std::uint64_t overflows = follower != nullptr ? follower->overflows() : 0;
+  last_taken_ = std::max(last_taken_, taken);
+  launch_in.return_credit_at(last_taken_);
+  if (launch.sm_mask == 0) return;
   protocol::CtaStartPacket start;
   protocol::launch_of(start) = protocol::launch_of(launch);
   start.tag = launch.tag;
-  start.order = launch.raster;
-  if (launch.id) start.id = *launch.id;
   start.cga_memory = launch.cga_memory;
+  std::uint32_t nth = 0;
   bits::for_each(launch.sm_mask, [&](std::uint32_t sm) {
-    HEDDLE_CHECK(sm < slots_.size(), "a launch names an SM that the TPC does not have");
-    start.cta_slot = protocol::CtaSlot(slots_[sm].take());
-    Cycle ready = now();
-    if (follower != nullptr) {
-      start.id = follower->locate(launch.shape, start.order);
-      ready = std::max(ready, raster_free_);
-      raster_free_ = ready + raster_cycles_;
+    HEDDLE_CHECK(sm < slots_.size(), "a launch names an SM that the MPC does not have");
+    Cycle ready = arrival;
+    if (launch.id) {
+      start.id = *launch.id;
+    } else {
+      make_id(launch, nth++, start);
+      ready = raster_.deliver();
+      if (ready > arrival) raster_waits_.add(ready - arrival);
     }
-    resident(sm, start.cta_slot) = {start.tag, start.id.rank, false};
-    start_out.send_at(ready, start, sm);
-    if (start.tag.in_cga()) announce(start, protocol::SmInTpc(sm), ready);
-    ++start.order;
+    start_at(ready, start, sm, launch.entry_from);
   });
-  if (follower == nullptr) return;
-  updates_.add(follower->updates() - updates);
-  overflows_.add(follower->overflows() - overflows);
+}
+
+// The CTAs of a packet stand one after another: in one outermost CGA, or in a plain grid.
+void Mpc::make_id(const protocol::TpcLaunchPacket& launch, std::uint32_t nth, protocol::CtaStartPacket& start) {
+  const bool in_cga = launch.shape.levels > 0;
+  if (nth > 0 && !in_cga) updates_.add(raster_.go_on(launch.tag.slot, launch.shape));
+  const arch::Coord& outermost = raster_.current(launch.tag.slot);
+  const arch::Dim3 extents = arch::raster_extents(launch.shape);
+  HEDDLE_CHECK(outermost.z < extents.z, "a CTA is launched beyond the end of its grid");
+  const std::uint32_t within = in_cga ? launch.raster.within + nth : 0;
+  start.id = arch::resolve(launch.shape, outermost, within);
+  start.order =
+      in_cga ? arch::linear_of(outermost, extents) * arch::raster_unit(launch.shape) + within : start.id.index;
+}
+
+void Mpc::start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm, Cycle entry_from) {
+  start.cta_slot = protocol::CtaSlot(slots_[sm].take());
+  resident(sm, start.cta_slot) = {start.tag, start.id.rank, false};
+  const Cycle starts = starts_[sm].pass(when);
+  if (starts > when) start_waits_.add(starts - when);
+  start_out.send_at(starts, start, sm);
+  if (start.tag.in_cga()) announce(start, sm, std::max(starts, entry_from));
 }
 
 // Every SM of the GPC enters the CTA in its tables; when all have, the GPM hears of it (CGA-03, CGA-04). The way is as
 // long to each of them, so that none has to answer.
-void Mpc::announce(const protocol::CtaStartPacket& start, protocol::SmInTpc sm, Cycle when) {
+void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when) {
   residency_.add(*start.tag.cga_id, sm);
   const protocol::CtaEntryPacket entry{*start.tag.cga_id,
                                        start.tag.sequence,
                                        start.id.rank,
                                        start.id.cga_size,
                                        place_.tpc,
-                                       sm,
+                                       in_tpc(sm),
                                        protocol::SmInGpc(place_.first_sm + sm)};
   const std::uint32_t links = entry_out.links();
   for (std::uint32_t link = 0; link < links; ++link) entry_out.send_at(when, entry, link);
   notice_out.send_at(when + broadcast_cycles_,
-                     {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank, start.cta_slot, sm, 0});
+                     {ClusterNoticePacket::Kind::entered, start.tag, start.id.rank, start.cta_slot, in_tpc(sm), 0});
 }
 
 void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
@@ -142,7 +165,7 @@ void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle a
   const Resident& cta = resident(sm, exit.cta_slot);
   HEDDLE_CHECK(cta.tag.slot == exit.tag.slot && cta.tag.cga_id == exit.tag.cga_id,
                "an SM says that a CTA has exited which was not started in that slot");
-  complete_out.send_at(arrival, {cta.tag, protocol::SmInTpc(sm), exit.faulted, cta.rank, exit.released_shared_bytes});
+  complete_out.send_at(arrival, {cta.tag, in_tpc(sm), exit.faulted, cta.rank, exit.released_shared_bytes});
 }
 
 // Ahead of their arrival as well: an MPC only passes on, and counts.
@@ -163,7 +186,7 @@ void Mpc::on_notice(const ClusterNoticePacket& notice, std::uint32_t sm, Cycle a
       break;
   }
   ClusterNoticePacket passed = notice;
-  passed.sm_in_tpc = protocol::SmInTpc(sm);
+  passed.sm_in_tpc = in_tpc(sm);
   notice_out.send_at(arrival, passed);
 }
 

@@ -1,5 +1,6 @@
-// The MPC of a TPC: tracks CTA slots, works out the ids of its CTAs, starts them on its SMs, tells the SMs of the GPC
-// of CTAs of CGAs, permits exits, reports completions, and gathers its SMs' answers to flushes.
+// The MPC of an SM, or of the SMs of a TPC: tracks CTA slots, works out the ids of its CTAs, starts them on its SMs,
+// tells the SMs of the GPC of CTAs of CGAs, permits exits, reports completions, and gathers its SMs' answers to
+// flushes.
 #pragma once
 
 #include <array>
@@ -9,23 +10,17 @@
 
 #include "common/block.h"
 #include "common/packet_socket.h"
+#include "common/stage_clock.h"
 #include "gpc/cga_table.h"
 #include "gpc/gpc_params.h"
-#include "gpc/raster_follower.h"
+#include "gpc/mpc_place.h"
+#include "gpc/raster_unit.h"
 #include "protocol/cwd_gpm.h"
 #include "protocol/gpm_mpc_sm.h"
 
 namespace heddle::gpc {
 
 constexpr std::uint32_t kNoLocalMemory = ~std::uint32_t{0};
-
-// The TPC of an MPC.
-struct MpcPlace {
-  std::uint32_t sms = 0;
-  std::uint32_t cta_slots = 0;  // of an SM
-  protocol::TpcInGpc tpc;
-  std::uint32_t first_sm = 0;  // bit of its first SM in the GPC's masks
-};
 
 class Mpc : public Block {
  public:
@@ -36,18 +31,18 @@ class Mpc : public Block {
   PacketIn<protocol::TpcLaunchPacket> launch_in;
   PacketIn<protocol::LocalMemoryPacket> local_in;
   PacketIn<protocol::AbortPacket> abort_in;
-  PacketOut<protocol::CtaStartPacket> start_out;                  // link = SM of the TPC
-  PacketOut<protocol::AbortPacket> abort_out;                     // link = SM of the TPC
+  PacketOut<protocol::CtaStartPacket> start_out;                  // link = SM of the MPC
+  PacketOut<protocol::AbortPacket> abort_out;                     // link = SM of the MPC
   sc_core::sc_vector<PacketIn<protocol::CtaExitPacket>> exit_in;  // one per SM
   PacketOut<protocol::CtaCompletePacket> complete_out;
   PacketOut<protocol::CtaEntryPacket> entry_out;                          // link = SM of the GPC: bit of its masks
-  sc_core::sc_vector<PacketIn<protocol::ClusterNoticePacket>> notice_in;  // one per SM of the TPC
+  sc_core::sc_vector<PacketIn<protocol::ClusterNoticePacket>> notice_in;  // one per SM of the MPC
   PacketOut<protocol::ClusterNoticePacket> notice_out;
   PacketIn<protocol::ClusterOrderPacket> order_in;
-  PacketOut<protocol::ClusterOrderPacket> order_out;  // link = SM of the TPC
+  PacketOut<protocol::ClusterOrderPacket> order_out;  // link = SM of the MPC
 
   std::uint32_t slots_used(std::uint32_t sm) const { return slots_[sm].used(); }
-  // The block of a subcontext on this TPC (CWD-32), kNoLocalMemory as long as it was told none.
+  // The block of a subcontext on its TPC (CWD-32), kNoLocalMemory as long as it was told none.
   std::uint32_t local_memory_block(std::uint8_t subcontext) const { return local_blocks_[subcontext]; }
   void check_idle() override;
   void reset() override;
@@ -62,31 +57,35 @@ class Mpc : public Block {
   };
 
   void on_event(std::uint32_t, std::uint64_t) override {}
-  void on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t);
+  void on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycle arrival);
   void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t);
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival);
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle arrival);
   void on_order(const protocol::ClusterOrderPacket& order, std::uint32_t, Cycle arrival);
-  RasterFollower& follower_of(const protocol::TpcLaunchPacket& launch);
-  void announce(const protocol::CtaStartPacket& start, protocol::SmInTpc sm, Cycle when);
+  void make_id(const protocol::TpcLaunchPacket& launch, std::uint32_t nth, protocol::CtaStartPacket& start);
+  void start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm, Cycle entry_from);
+  void announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when);
   void permit(const protocol::ClusterNoticePacket& notice, std::uint32_t sm, Cycle when);
+  // Of an SM of the MPC.
+  protocol::SmInTpc in_tpc(std::uint32_t sm) const { return protocol::SmInTpc(place_.first_in_tpc + sm); }
   Resident& resident(std::uint32_t sm, std::uint32_t cta_slot) { return residents_[sm * place_.cta_slots + cta_slot]; }
 
   const MpcPlace place_;
   const ExitPermission exit_permission_;
   const bool await_flush_;
   const Cycle broadcast_cycles_;
-  const Cycle raster_cycles_;
-  const std::uint32_t delta_bits_;
   std::vector<CtaSlots> slots_;
-  std::vector<Resident> residents_;                       // by SM and CTA slot
-  CgaResidency residency_;                                // by SM of the TPC
-  std::vector<std::optional<RasterFollower>> followers_;  // by slot of the task table
-  Cycle raster_free_ = 0;                                 // cycle from which the raster unit can deliver
+  std::vector<Resident> residents_;  // by SM and CTA slot
+  CgaResidency residency_;           // by SM of the MPC
+  RasterUnit raster_;
+  Cycle last_taken_ = 0;            // when the last launch packet left the queue
+  std::vector<StageClock> starts_;  // by SM
   std::array<std::uint32_t, arch::kSubcontexts> local_blocks_;
   Counter& updates_;
   Counter& overflows_;
+  Counter& raster_waits_;
+  Counter& start_waits_;
 };
 
 }  // namespace heddle::gpc

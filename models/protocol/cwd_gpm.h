@@ -13,20 +13,21 @@ namespace heddle::protocol {
 
 constexpr std::size_t kFurtherMasks = 3;
 
-// CWD-31. Every mask of a packet starts one CTA on each of its SMs; the least significant bit gets the first. CTA ids
-// are not sent: an SM follows the raster position from the packets of all GPCs. `raster` is that position in the one
-// ordered record of the launches, so that a follower catches up only at a launch of its own (CWD-35): it holds nothing
-// that a follower of the broadcast would not know.
+// CWD-31. Every mask of a packet starts one CTA on each of its SMs; the least significant bit gets the first. The
+// packet goes to all GPCs (CWD-35), and the one whose virtual number it names starts the CTAs. Neither CTA ids nor a
+// position in the grid are sent: whoever hears it counts its CTAs, and so knows where in the grid the next ones stand.
+// What a grid's SMs know of it by its slot (the attributes of the kernel) is not sent with every packet either: it is
+// here so that nobody has to look it up. Widths and sizes in bits: cwd/launch_bits.h.
 struct LaunchPacket : GridLaunch {
   TaskSlot slot;
-  std::uint32_t operation = 0;
-  VirtualGpcId virtual_gpc;
-  std::uint64_t sm_mask = 0;                                 // bit = SM of the GPC
+  std::uint32_t operation = 0;  // that the CTAs belong to: for observation, and to name it in aborts
+  VirtualGpcId virtual_gpc;     // whose SMs start the CTAs
+  std::uint64_t sm_mask = 0;    // bit = SM of that GPC
   std::array<std::uint64_t, kFurtherMasks> further_masks{};  // SMs that get a second … CTA of the CGA; 0: none
   std::uint32_t num_ctas = 0;                                // = population counts of all masks
   std::uint64_t sequence = 0;                                // of the outermost CGA; of a plain grid: of the session
-  bool last = false;                                         // last mask of its outermost CGA, or of its session
-  std::uint64_t raster = 0;                                  // CTAs of the task in launch packets before this one
+  bool last = false;    // last mask of its outermost CGA, or of its session: the next CTA is one of the next CGA
+  bool begins = false;  // first of its grid: raster states of the slot begin anew
 
   // GPC_CGAs. All packets of one follow each other.
   std::uint32_t cga_ctas = 0;  // CTAs of the GPC_CGA to which these belong; 0: there is none
@@ -34,10 +35,19 @@ struct LaunchPacket : GridLaunch {
 
   std::optional<CgaMemorySlot> memory_slot;
 
-  // SMs of the GPC that have not followed the grid from its start: they are told the coordinate of the outermost CGA
-  // (or CTA) at which this packet's launch order stands (CWD-42).
-  std::uint64_t late_mask = 0;
-  arch::Coord late_coord;
+  // State synchronisation (CWD-42): TPCs of that GPC which have not heard all of the grid are told where it stands,
+  // which is where the first of these CTAs stands.
+  struct Sync {
+    std::uint64_t tpcs = 0;    // bit = TPC of the GPC
+    arch::Coord outermost;     // coordinate of the outermost CGA or, without CGAs, of the CTA
+    std::uint32_t within = 0;  // CTAs of it that have been launched
+  };
+  std::optional<Sync> sync;
+
+  // TPCs of the GPC that receives this copy which listen: those that the TPC enable table has. These are wires that are
+  // driven or not, and no bits of the packet.
+  std::uint64_t listeners = ~std::uint64_t{0};
+  std::uint32_t bits = 0;  // of the packet
 };
 
 // CTAs of one task that completed on a GPC in one cycle, one bit per SM. Without any bit: a trap of a CGA whose CTA has
@@ -65,11 +75,14 @@ struct CgaCompletePacket {
   std::uint64_t sequence = 0;
 };
 
-// CWD -> GPM: the local-memory block of a subcontext on one TPC (CWD-32). It follows the first launch that needs it.
+// CWD -> GPM: the local-memory block of a subcontext on one TPC (CWD-32). It follows the first launch that needs it, to
+// all GPCs, or only to the one that it is for.
 struct LocalMemoryPacket {
+  VirtualGpcId virtual_gpc;  // whose TPC it is
   TpcInGpc tpc;
   std::uint8_t subcontext = 0;
   LocalMemoryBlock block;
+  std::uint32_t bits = 0;  // of the packet
 };
 
 }  // namespace heddle::protocol

@@ -22,13 +22,23 @@ struct CtaTag {
   bool in_cga() const { return cga_id.has_value(); }
 };
 
-// GPM -> MPC: the part of one mask of a launch packet that concerns one TPC.
+// What a raster unit does with what it has heard, before it makes an id (CWD-41, CWD-42).
+struct RasterStep {
+  bool fresh = false;               // a grid has begun since the last step: its first outermost CGA is the current one
+  std::optional<arch::Coord> told;  // the current outermost CGA, by state synchronisation
+  std::uint32_t overflows = 0;      // times that the delta counter was full, and was decomposed
+  std::uint64_t delta = 0;          // what it holds: outermost CGAs since the current one
+  std::uint32_t within = 0;         // CTAs of the outermost CGA that were launched before
+};
+
+// GPM -> MPC: the part of one mask of a launch packet that concerns it. An MPC hears every launch packet, and only adds
+// most of them to a delta counter. That counter is read where it matters, at a launch on an SM of the MPC and where it
+// is full: then this packet comes, with what it holds. With an empty mask nothing starts.
 struct TpcLaunchPacket : GridLaunch {
   CtaTag tag;
-  std::uint64_t sm_mask = 0;                // bit = SM of the TPC
-  std::uint64_t raster = 0;                 // CTAs of the task that start before the one of the lowest bit
-  bool late = false;                        // the MPC has not followed the grid: it starts from late_coord (CWD-42)
-  arch::Coord late_coord;                   // of the outermost CGA (or CTA) at `raster`
+  std::uint64_t sm_mask = 0;                // bit = SM of the MPC
+  RasterStep raster;                        // of the CTA of the lowest bit; of no meaning with an id
+  std::uint64_t entry_from = 0;             // cycle from which its CTAs have the broadcast of entries (CGA-03)
   std::optional<std::uint64_t> cga_memory;  // address of the CGA's linear memory
 };
 
@@ -36,7 +46,7 @@ struct TpcLaunchPacket : GridLaunch {
 struct CtaStartPacket : KernelLaunch {
   CtaTag tag;
   CtaSlot cta_slot;
-  std::uint64_t order = 0;  // CTAs of the task that started before
+  std::uint64_t order = 0;  // CTAs of the grid before it in launch order, as far as the raster unit knows: to show it
   arch::CtaId id;
   std::optional<std::uint64_t> cga_memory;  // as in TpcLaunchPacket
 };

@@ -27,7 +27,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       wake_in("wake_in", domain, params.nested.distance),
       core_(domain, domain, params, place, code, view, seed, path, this->name(),
             {{memory_out, dsmem_out, dsmem_in, reply_out, bulk_read_out}, bulk_out, exit_out, notice_out, child_out}) {
-  entry_in.init(place.tpcs, [&domain](const char* socket, std::size_t) {
+  entry_in.init(place.mpcs, [&domain](const char* socket, std::size_t) {
     return new PacketIn<protocol::CtaEntryPacket>(socket, domain, 0);
   });
   for (auto& socket : entry_in) socket.on_packet_ahead<Sm, &Sm::on_entry>(*this);

@@ -14,25 +14,29 @@ namespace {
 gpc::GpcParams params_of(const GpcContext& gpc) {
   const GpuParams& params = gpc.machine.params;
   gpc::GpcParams own = params.gpc;
-  if (!params.cwd.gpc_distances.empty()) own.gpm_to_cwd = params.cwd.gpc_distances[gpc.number];
+  if (!params.cwd.gpc_distances.empty()) own.gpm_to_cwd = params.cwd.gpc_distances[gpc.numbers.gpc];
   return own;
 }
 
 }  // namespace
 
 Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::string& path, std::uint32_t number)
-    : sc_core::sc_module(name),
-      mpc("mpc", gpc.machine.domain, path + ".mpc", gpc.machine.params.gpc,
-          gpc::MpcPlace{gpc.shape.tpcs[number].sms, gpc.machine.params.sm.limits.ctas, protocol::TpcInGpc(number),
-                        gpc.shape.tpcs[number].first_sm}) {
+    : sc_core::sc_module(name) {
   const MachineContext& machine = gpc.machine;
   const GpuParams& params = machine.params;
   const arch::Topology::Tpc& tpc = gpc.shape.tpcs[number];
+  const std::vector<gpc::MpcPlace> places = gpc::mpc_places(gpc.shape, params.gpc.mpc, params.sm.limits.ctas);
+  for (const gpc::MpcPlace& place : places) {
+    if (place.tpc != number) continue;
+    const std::string mpc_name = fmt::format("mpc{}", mpcs.size());
+    mpcs.push_back(std::make_unique<gpc::Mpc>(mpc_name.c_str(), machine.domain, fmt::format("{}.{}", path, mpc_name),
+                                              params.gpc, place));
+  }
   for (std::uint32_t i = 0; i < tpc.sms; ++i) {
     const std::string sm_name = fmt::format("sm{}", i);
     const std::uint32_t in_gpc = tpc.first_sm + i;
-    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.sms, gpc.number, protocol::SmInGpc(in_gpc),
-                        static_cast<std::uint32_t>(gpc.shape.tpcs.size())};
+    sm::SmContext place{protocol::SmId(gpc.shape.sm_ids[in_gpc]), machine.sms, gpc.numbers.gpc,
+                        protocol::SmInGpc(in_gpc), static_cast<std::uint32_t>(places.size())};
     place.bulk_queue = params.tmau.queue;
     place.bulk_way = params.tmau.input;
     place.share_receivers = params.tmau.share_receivers;
@@ -40,11 +44,15 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
                                            params.sm, place, params.gpc.mpc_to_sm, machine.seed, machine.code,
                                            sm::MemoryView{machine.map, machine.nested}));
     sm::Sm& sm = *sms.back();
+    // The number of the MPC, and of the SM among those that it serves.
+    const bool shared = params.gpc.mpc == gpc::MpcPer::tpc;
+    gpc::Mpc& mpc = *mpcs[shared ? 0 : i];
+    const std::uint32_t link = shared ? i : 0;
     mpc.start_out.bind(sm.start_in);
-    sm.exit_out.bind(mpc.exit_in[i]);
+    sm.exit_out.bind(mpc.exit_in[link]);
     mpc.abort_out.bind(sm.abort_in);
     mpc.order_out.bind(sm.order_in);
-    sm.notice_out.bind(mpc.notice_in[i]);
+    sm.notice_out.bind(mpc.notice_in[link]);
   }
 }
 
@@ -63,8 +71,9 @@ Cpc::~Cpc() = default;
 
 Gpc::Gpc(const sc_core::sc_module_name& name, const GpcContext& gpc)
     : sc_core::sc_module(name),
-      gpm("gpm", gpc.machine.domain, gpc.path + ".gpm", params_of(gpc), gpc.shape, gpc.number, gpc.machine.cga_memory),
-      network("network", gpc.machine.domain, gpc.path + ".network", gpc.machine.params.network, gpc.shape, gpc.number),
+      gpm("gpm", gpc.machine.domain, gpc.path + ".gpm", params_of(gpc), gpc.shape, gpc.numbers, gpc.machine.cga_memory),
+      network("network", gpc.machine.domain, gpc.path + ".network", gpc.machine.params.network, gpc.shape,
+              gpc.numbers.gpc),
       sms_per_tmau_(gpc.machine.params.tmau.sms) {
   for (std::uint32_t c = 0; c < gpc.shape.cpcs; ++c) {
     cpcs.push_back(std::make_unique<Cpc>(fmt::format("cpc{}", c).c_str(), gpc, c));
@@ -80,7 +89,7 @@ void Gpc::add_tmaus(const GpcContext& gpc) {
   const std::uint32_t units = (sms + sms_per_tmau_ - 1) / sms_per_tmau_;
   for (std::uint32_t u = 0; u < units; ++u) {
     tmau::TmauPlace place;
-    place.gpc = gpc.number;
+    place.gpc = gpc.numbers.gpc;
     place.number = u;
     place.units = units;
     place.per_unit = sms_per_tmau_;
@@ -102,19 +111,24 @@ void Gpc::wire(const arch::Topology::Gpc& shape) {
   }
   // Links are numbered by the order of binding.
   std::vector<sm::Sm*> sms(shape.sm_ids.size());
+  std::vector<gpc::Mpc*> mpcs;
   for (std::uint32_t t = 0; t < tpcs.size(); ++t) {
     Tpc& tpc = *tpcs[t];
-    gpm.tpc_launch_out.bind(tpc.mpc.launch_in);
-    gpm.local_out.bind(tpc.mpc.local_in);
-    gpm.abort_out.bind(tpc.mpc.abort_in);
-    gpm.order_out.bind(tpc.mpc.order_in);
-    tpc.mpc.complete_out.bind(gpm.complete_in[t]);
-    tpc.mpc.notice_out.bind(gpm.notice_in[t]);
+    for (const std::unique_ptr<gpc::Mpc>& mpc : tpc.mpcs) {
+      const std::size_t m = mpcs.size();
+      mpcs.push_back(mpc.get());
+      gpm.tpc_launch_out.bind(mpc->launch_in);
+      gpm.local_out.bind(mpc->local_in);
+      gpm.abort_out.bind(mpc->abort_in);
+      gpm.order_out.bind(mpc->order_in);
+      mpc->complete_out.bind(gpm.complete_in[m]);
+      mpc->notice_out.bind(gpm.notice_in[m]);
+    }
     for (std::uint32_t i = 0; i < tpc.sms.size(); ++i) sms[shape.tpcs[t].first_sm + i] = tpc.sms[i].get();
   }
   for (std::uint32_t bit = 0; bit < sms.size(); ++bit) {
     sm::Sm& sm = *sms[bit];
-    for (std::uint32_t t = 0; t < tpcs.size(); ++t) tpcs[t]->mpc.entry_out.bind(sm.entry_in[t]);
+    for (std::uint32_t m = 0; m < mpcs.size(); ++m) mpcs[m]->entry_out.bind(sm.entry_in[m]);
     sm.dsmem_out.bind(network.request_in[bit]);
     network.request_out.bind(sm.dsmem_in);
     sm.reply_out.bind(network.reply_in[bit]);

@@ -40,7 +40,7 @@ struct MachineContext {
 struct GpcContext {
   const MachineContext& machine;
   const arch::Topology::Gpc& shape;
-  protocol::GpcId number;
+  gpc::GpcNumbers numbers;
   std::string path;  // of its statistics
 };
 
@@ -50,7 +50,7 @@ class Tpc : public sc_core::sc_module {
   Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::string& path, std::uint32_t number);
   ~Tpc() override;
 
-  gpc::Mpc mpc;
+  std::vector<std::unique_ptr<gpc::Mpc>> mpcs;  // one for each SM, or one for all
   std::vector<std::unique_ptr<sm::Sm>> sms;
 };
 

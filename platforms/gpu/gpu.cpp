@@ -130,8 +130,11 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
       domain, params, seed, codes, memory.map, topology.sms(), tensor_memory, params.cga_memory(), nested};
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);
-    gpcs.push_back(
-        std::make_unique<Gpc>(gpc_name.c_str(), GpcContext{machine, topology.gpc(g), protocol::GpcId(g), gpc_name}));
+    gpcs.push_back(std::make_unique<Gpc>(
+        gpc_name.c_str(), GpcContext{machine,
+                                     topology.gpc(g),
+                                     {protocol::GpcId(g), protocol::VirtualGpcId(topology.virtual_gpc(g))},
+                                     gpc_name}));
   }
   std::vector<std::vector<std::uint32_t>> sms;
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) sms.push_back(topology.gpc(g).sm_ids);

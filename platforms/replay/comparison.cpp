@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/topology.h"
+#include "cwd/launch_bits.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
 
@@ -17,6 +19,26 @@ namespace heddle::replay {
 namespace {
 
 constexpr double kClose = 0.05;
+
+// Cycles per CTA of the slowest stage of a launch, with packets of so many CTAs.
+double launch_interval(const gpu::GpuParams& params, double packet) {
+  const arch::Topology topology(params.machine.shape, params.machine.ugpus);
+  const std::vector<std::uint32_t> gpcs = topology.sms_per_gpc();
+  const double sms = topology.sms();
+  const auto of_rate = [](double rate) { return rate > 0 ? 1 / rate : 0.0; };
+  double port = 0;
+  if (params.cwd.port_bits > 0) {
+    const cwd::LaunchBits bits(params.cwd, topology);
+    port = std::ceil(static_cast<double>(bits.of(protocol::LaunchPacket())) / params.cwd.port_bits);
+  }
+  // A GPC takes in gpc_queue packets per round trip of their credits; a packet comes to all of them.
+  const double round_trip = params.cwd.gpc_distance + params.gpc.gpm_to_cwd;
+  const double packets = std::max({port, of_rate(params.gpc.packets), round_trip / params.cwd.gpc_queue});
+  const double largest = *std::max_element(gpcs.begin(), gpcs.end());
+  const double ids = params.gpc.raster_cycles + std::ceil(params.gpc.divide_cycles * params.gpc.delta_bits);
+  return std::max({of_rate(params.cwd.cta_commits), packets / packet, of_rate(params.gpc.mpc_launches) * largest / sms,
+                   ids / sms, of_rate(params.gpc.cta_starts) / sms});
+}
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
@@ -346,13 +368,10 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     packet_ = sms_ / gpcs;
   }
   HEDDLE_CHECK(slots_ > 0, "a kernel that can never run is to be fitted");
-  // A GPC takes in gpc_queue packets per round trip of their credits.
-  const double round_trip = params.cwd.gpc_distance + params.gpc.gpm_to_cwd;
-  interval_ = cost(std::max({1.0 / params.cwd.ctas_per_cycle, 1.0 / (params.cwd.packets_per_cycle * packet_),
-                             round_trip / (params.cwd.gpc_queue * packet_ * gpcs), decision}));
+  interval_ = cost(std::max(launch_interval(params, packet_), decision));
   way_there_ = cost(params.cwd.gpc_distance + params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm + params.sm.start_cycles);
-  // The second CTA of a TPC waits for the first one's id. A few CTAs of a plain grid lie on TPCs of their own.
-  if (clustered_ ? packet_ > 1 : 2 * ctas_ > sms_) way_there_ += cost(params.gpc.raster_cycles);
+  // All but the first CTA of a grid wait for a division.
+  if (ctas_ > 1) way_there_ += cost(std::ceil(params.gpc.divide_cycles * params.gpc.delta_bits));
   way_back_ = cost(params.gpc.mpc_to_sm + params.gpc.gpm_to_mpc + params.gpc.gpm_to_cwd);
   // The flush of a cluster: to its SMs and back, and what the GPM takes.
   if (clustered_ && kernel.cluster.has(arch::CgaLevel::gpc)) {

@@ -62,6 +62,7 @@ struct Figures {
   double decide = 0;  // cycles of all sessions
   double sessions = 0;
   double packets = 0;
+  double link_bits = 0;
   double ctas = 0;
   double launching = 0;  // cycles from the first launch packet to the last one
   double running = 0;    // cycles from the first launch packet to the last CTA's first instruction
@@ -95,6 +96,7 @@ Figures run(const gpu::GpuParams& params, const arch::KernelShape& shape) {
   f.sessions = value("sessions");
   f.decide = value("session_cycles.mean") * value("session_cycles.count");
   f.packets = value("launch_packets");
+  f.link_bits = value("link_bits");
   f.ctas = static_cast<double>(watch.ctas);
   f.launching = static_cast<double>(watch.last_launch - watch.first_launch) + 1;
   f.running = static_cast<double>(watch.last_instruction - watch.first_launch);
@@ -132,9 +134,14 @@ struct Grid {
 void rasterisation() {
   print("## CTA launch throughput, central and distributed rasterisation (preset text, 8 CTAs per SM)\n");
   print(
-      "| GPCs | grid | CTAs per cycle, central | distributed | ratio | launch packets per CTA, central | distributed "
-      "|");
-  print("| --- | --- | --- | --- | --- | --- | --- |");
+      "The central rasteriser makes an id in gpu.cwd.raster_cycles (2) and sends it to whichever GPC has a place; a "
+      "broadcast needs a place in the queues of all GPCs (gpu.cwd.gpc_queue), for which a credit is under way for 100 "
+      "cycles.\n");
+  print(
+      "| GPCs | grid | places in the queue of a GPC | CTAs per cycle, central | distributed | ratio | bits per CTA on "
+      "all "
+      "links, central | distributed |");
+  print("| --- | --- | --- | --- | --- | --- | --- | --- |");
   const std::vector<Grid> grids = {{"1024 x 1 x 1", {1024, 1, 1}},
                                    {"32 x 32 x 1", {32, 32, 1}},
                                    {"1 x 1 x 1024", {1, 1, 1024}},
@@ -142,27 +149,33 @@ void rasterisation() {
                                    {"16 x 1 x 1", {16, 1, 1}},
                                    {"1024 x 1 x 1 in GPC_CGAs of 2", {1024, 1, 1}, {2, 1, 1}},
                                    {"1024 x 1 x 1 in GPC_CGAs of 16", {1024, 1, 1}, {16, 1, 1}}};
+  const auto row = [](std::uint32_t sms, const Grid& grid, std::uint32_t queue) {
+    double rate[2] = {};
+    double bits[2] = {};
+    arch::KernelShape shape = kernel(grid.extents, 8, 100'000);
+    shape.cluster.of(CgaLevel::gpc) = grid.cga;
+    for (const bool central : {true, false}) {
+      gpu::GpuParams params = preset("text");
+      params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, sms));
+      params.cwd.central_raster = central;
+      params.cwd.gpc_queue = queue;
+      const Figures f = run(params, shape);
+      rate[central ? 0 : 1] = f.ctas / f.launching;
+      bits[central ? 0 : 1] = f.link_bits / f.ctas;
+    }
+    print(fmt::format("| 8 x {} SMs | {} | {} | {:.2f} | {:.2f} | {:.1f} | {:.0f} | {:.0f} |", sms, grid.name, queue,
+                      rate[0], rate[1], rate[1] / rate[0], bits[0], bits[1]));
+  };
   for (const std::uint32_t sms : {16U, 18U}) {
-    for (const Grid& grid : grids) {
-      double rate[2] = {};
-      double packets[2] = {};
-      for (const bool central : {true, false}) {
-        gpu::GpuParams params = preset("text");
-        params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, sms));
-        params.cwd.central_raster = central;
-        arch::KernelShape shape = kernel(grid.extents, 8, 100'000);
-        shape.cluster.of(CgaLevel::gpc) = grid.cga;
-        if (sms == 18 && grid.extents.x == 1024 && grid.cga.count() == 0) shape.grid.x = 1152;
-        const Figures f = run(params, shape);
-        rate[central ? 0 : 1] = f.ctas / f.launching;
-        packets[central ? 0 : 1] = f.packets / f.ctas;
+    for (Grid grid : grids) {
+      if (sms == 18 && grid.extents.x == 1024 && grid.cga.count() == 0) {
+        grid.extents.x = 1152;
+        grid.name.replace(0, 4, "1152");
       }
-      std::string name = grid.name;
-      if (sms == 18 && grid.extents.x == 1024 && grid.cga.count() == 0) name.replace(0, 4, "1152");
-      print(fmt::format("| 8 x {} SMs | {} | {:.2f} | {:.2f} | {:.1f} | {:.3f} | {:.3f} |", sms, name, rate[0], rate[1],
-                        rate[1] / rate[0], packets[0], packets[1]));
+      row(sms, grid, 256);
     }
   }
+  for (const std::uint32_t queue : {4U, 8U, 16U, 32U, 64U, 128U, 512U}) row(18, {"1152 x 1 x 1", {1152, 1, 1}}, queue);
   print("");
 }
 

@@ -28,8 +28,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
  public:
   using Delay = std::function<Cycle(std::uint32_t operation, std::uint64_t index)>;
 
-  FakeGpc(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t index, const arch::Topology::Gpc& gpc,
-          const cwd::CwdParams& params, const arch::ResourceVector& capacity, Log& log)
+  FakeGpc(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t index, std::uint32_t virtual_gpc,
+          const arch::Topology::Gpc& gpc, const cwd::CwdParams& params, const arch::ResourceVector& capacity, Log& log)
       : sc_core::sc_module(name),
         launch_in("launch_in", domain, distance(params, index), CreditReturn::by_owner),
         complete_out("complete_out", domain, distance(params, index), kUnlimitedCredits),
@@ -39,6 +39,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         abort_in("abort_in", domain, distance(params, index)),
         domain_(domain),
         index_(index),
+        virtual_gpc_(virtual_gpc),
         gpc_(gpc),
         queue_(params.gpc_queue),
         capacity_(capacity),
@@ -102,15 +103,31 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     running_.clear();
     cgas_.clear();
     gathered_.clear();
+    heard_.clear();
     held_ = open_cgas_ = 0;
     std::fill(used_.begin(), used_.end(), arch::ResourceVector{});
   }
 
   void on_launch(const protocol::LaunchPacket& packet, std::uint32_t) {
-    log_.launches.push_back({domain_.now(), index_, packet});
+    const bool own = packet.virtual_gpc == virtual_gpc_;
+    // It knows where a grid stands as an SM does: from what it hears, or because it is told.
+    std::uint64_t index = 0;
+    if (packet.id) {
+      index = position_of(packet.shape, *packet.id);
+    } else {
+      std::uint64_t& heard = heard_[packet.slot];
+      if (packet.begins) heard = 0;
+      if (own && packet.sync) {
+        heard = linear_of(packet.sync->outermost, raster_extents(packet.shape)) * raster_unit(packet.shape) +
+                packet.sync->within;
+      }
+      index = heard;
+      heard += packet.num_ctas;
+    }
+    if (own) log_.launches.push_back({domain_.now(), index_, packet, index});
     if (++held_ > queue_) log_.problems.push_back(fmt::format("GPC {}: more packets than its queue holds", index_));
     domain_.schedule_in(credit_delay(), *this, kCredit);
-    std::uint64_t index = packet.raster;
+    if (!own) return;
     std::size_t cga = kNoCga;
     if (packet.cga_ctas > 0) {
       if (packet.cga_first) {
@@ -142,6 +159,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   }
 
   void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) {
+    if (packet.virtual_gpc != virtual_gpc_) return;
     log_.blocks.push_back({index_, packet});
     const Log::Tpc tpc{packet.subcontext, index_, packet.tpc};
     if (log_.local_holds[tpc] == 0)
@@ -259,6 +277,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
 
   Domain& domain_;
   std::uint32_t index_;
+  std::uint32_t virtual_gpc_;
   const arch::Topology::Gpc& gpc_;
   std::uint32_t queue_;
   arch::ResourceVector capacity_;
@@ -267,6 +286,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   std::vector<Running> running_;
   std::vector<Cga> cgas_;
   std::vector<protocol::CompletePacket> gathered_;
+  std::map<std::uint32_t, std::uint64_t> heard_;  // CTAs of the grid in each slot of the task table
   std::uint32_t held_ = 0;
   std::uint32_t open_cgas_ = 0;
 };
@@ -291,8 +311,8 @@ class CwdBench {
     tasks.share_out.bind(cwd.share_in);
     cwd.done_out.bind(tasks.done_in);
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
-      gpcs.push_back(std::make_unique<FakeGpc>(fmt::format("gpc{}", g).c_str(), domain, g, topology.gpc(g), params,
-                                               capacity, log));
+      gpcs.push_back(std::make_unique<FakeGpc>(fmt::format("gpc{}", g).c_str(), domain, g, topology.virtual_gpc(g),
+                                               topology.gpc(g), params, capacity, log));
       cwd.launch_out.bind(gpcs.back()->launch_in);
       gpcs.back()->complete_out.bind(cwd.complete_in[g]);
       gpcs.back()->cga_out.bind(cwd.cga_in[g]);
@@ -334,7 +354,7 @@ class CwdBench {
   std::vector<LoggedLaunch> launches_in_order() const {
     std::vector<LoggedLaunch> launches = log.launches;
     std::stable_sort(launches.begin(), launches.end(), [](const LoggedLaunch& a, const LoggedLaunch& b) {
-      return std::pair(a.packet.sequence, a.packet.raster) < std::pair(b.packet.sequence, b.packet.raster);
+      return std::pair(a.packet.sequence, a.position) < std::pair(b.packet.sequence, b.position);
     });
     return launches;
   }

@@ -159,7 +159,7 @@ double judge_packets(const CwdBench& bench, const Scene& scene) {
     const std::vector<std::uint32_t> sms = bench.sms_of(launch);
     REQUIRE(packet.sm_mask != 0);
     REQUIRE(packet.num_ctas == sms.size());
-    REQUIRE(packet.raster == raster[packet.operation]);
+    REQUIRE(launch.position == raster[packet.operation]);
     raster[packet.operation] += sms.size();
     ctas += static_cast<double>(sms.size());
     REQUIRE(packet.sequence == next_sequence);
@@ -178,7 +178,7 @@ double judge_packets(const CwdBench& bench, const Scene& scene) {
     Unit& unit = units[packet.sequence];
     if (unit.sms.empty()) {
       unit.operation = packet.operation;
-      unit.raster = packet.raster;
+      unit.raster = launch.position;
     }
     REQUIRE((unit.operation == packet.operation && !unit.ended));
     unit.ended = packet.last;
@@ -270,7 +270,7 @@ Trace run_scene(std::uint64_t seed, Totals* totals) {
   Trace trace;
   for (const LoggedLaunch& launch : bench.log.launches) {
     trace.emplace_back(launch.cycle, launch.gpc, launch.packet.operation, launch.packet.sm_mask,
-                       launch.packet.further_masks[0], launch.packet.raster);
+                       launch.packet.further_masks[0], launch.position);
   }
   if (totals == nullptr) return trace;
 

@@ -1,4 +1,5 @@
 // Sessions of grids of CGAs, seen from outside: what is launched when, what waits and why.
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -32,8 +33,8 @@ CwdParams plain() {
   params.session_pipeline = 10;
   params.mask_cycles = 0;
   params.prefix_step = params.compare_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 100;
   return params;
 }
@@ -79,7 +80,7 @@ TEST_CASE("GPCs that tie receive a CGA each in the same step, in priority order"
     CHECK(packet.last);
     CHECK(packet.cga_first);
     CHECK(packet.cga_ctas == 4);
-    CHECK(packet.raster == 4 * i);
+    CHECK(bench.log.launches[i].position == 4 * i);
     CHECK(packet.virtual_gpc == bench.topology.virtual_gpc(bench.log.launches[i].gpc));
   }
   CHECK(bench.stat("gpu2gpc.query_steps") == 1);
@@ -97,7 +98,7 @@ TEST_CASE("several CTAs of a CGA on one SM take further masks, then further pack
   std::uint64_t raster = 0;
   for (std::size_t i = 0; i < 3; ++i) {
     const auto& packet = bench.log.launches[i].packet;
-    CHECK(packet.raster == raster);
+    CHECK(bench.log.launches[i].position == raster);
     CHECK(packet.sm_mask == 3);
     CHECK(packet.further_masks[0] == (i < 2 ? 3 : 0));
     CHECK(packet.cga_first == (i == 0));
@@ -279,12 +280,17 @@ TEST_CASE("a TPC that is enabled late is told where the grid stands", "[cwd][CWD
   bench.tasks.control(500, switched(0, 1, true));
   run_for(bench, 1000);
   std::uint32_t late = 0;
+  std::uint32_t placed = 0;
   for (const LoggedLaunch& launch : bench.log.launches) {
+    const std::uint32_t position = placed;
+    placed += launch.packet.num_ctas;
     if (launch.cycle < 500) CHECK((launch.packet.sm_mask & 0xC) == 0);
-    if (launch.packet.late_mask == 0) continue;
+    CHECK(launch.packet.listeners == (launch.cycle < 500 ? 0b01 : ~std::uint64_t{0}));
+    if (!launch.packet.sync) continue;
     ++late;
-    CHECK(launch.packet.late_mask == 0xC);
-    CHECK(launch.packet.late_coord == heddle::arch::Coord{static_cast<std::uint32_t>(launch.packet.raster), 0, 0});
+    CHECK(launch.packet.sync->tpcs == 0b10);
+    CHECK(launch.packet.sync->outermost == heddle::arch::Coord{position, 0, 0});
+    CHECK(launch.packet.sync->within == 0);
   }
   CHECK(late == 1);
   CHECK(bench.stat("late_joins") == 1);
@@ -317,8 +323,13 @@ TEST_CASE("a central rasteriser sends every CTA on its own, with its id", "[cwd]
   bench.tasks.submit(0, task);
   run_for(bench, 1000);
   REQUIRE(bench.log.launches.size() == 12);
+  // The GPCs take turns: in the order of their ids.
+  std::vector<LoggedLaunch> launches = bench.log.launches;
+  std::sort(launches.begin(), launches.end(), [](const LoggedLaunch& a, const LoggedLaunch& b) {
+    return a.packet.id->index < b.packet.id->index;
+  });
   for (std::size_t i = 0; i < 12; ++i) {
-    const auto& packet = bench.log.launches[i].packet;
+    const auto& packet = launches[i].packet;
     REQUIRE(packet.id.has_value());
     CHECK(packet.num_ctas == 1);
     CHECK(packet.id->rank == i % 3);

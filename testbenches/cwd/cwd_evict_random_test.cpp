@@ -62,8 +62,8 @@ struct Scene {
     params.pending_pool = random.below(4);
     quick_port = random.chance(50);
     if (quick_port) {
-      params.packets_per_cycle = 1024;
-      params.ctas_per_cycle = 4096;
+      params.port_bits = 0;
+      params.cta_commits = 0;
       params.gpc_queue = 10'000;
       params.broadcast_width = 4096;
       params.central_raster = false;
@@ -174,7 +174,7 @@ TEST_CASE("evictions at any time lose nothing", "[cwd][task][TSK-03][TSK-04][TSK
       const auto& packet = launch.packet;
       restored += packet.area != 0 ? 1 : 0;
       if (packet.area != 0) continue;
-      REQUIRE(packet.raster == raster[packet.operation]);
+      REQUIRE(launch.position == raster[packet.operation]);
       raster[packet.operation] += packet.num_ctas;
       REQUIRE(packet.queue == (scene.tasks.at(packet.operation).kind == TaskKind::queue));
     }

@@ -49,7 +49,7 @@ std::vector<LoggedLaunch> launches_of(const CwdBench& bench, std::uint32_t opera
   std::uint64_t raster = 0;
   for (const LoggedLaunch& launch : bench.log.launches) {
     if (launch.packet.operation != operation) continue;
-    REQUIRE(launch.packet.raster == raster);
+    REQUIRE(launch.position == raster);
     raster += launch.packet.num_ctas;
     result.push_back(launch);
   }
@@ -172,7 +172,7 @@ TEST_CASE("a CGA that was split goes on in its parts", "[cwd][task][TSK-03][CWD-
   REQUIRE(launches.size() == 8);
   CHECK(launches[1].cycle < 400);
   CHECK(launches[2].cycle > 10'300);
-  CHECK(launches[2].packet.raster == 4);
+  CHECK(launches[2].position == 4);
   for (const LoggedLaunch& launch : launches) {
     CHECK(launch.packet.shape.levels == launches[0].packet.shape.levels);
     CHECK(launch.packet.cga_ctas == 2);

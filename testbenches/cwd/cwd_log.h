@@ -19,7 +19,26 @@ struct LoggedLaunch {
   Cycle cycle = 0;  // of arrival at the GPC
   std::uint32_t gpc = 0;
   protocol::LaunchPacket packet;
+  std::uint64_t position = 0;  // CTAs of the grid before it: in the packets heard there or, with an id, by that
 };
+
+// Place of a CTA in the launch order of its grid: level by level, from the outside in.
+inline std::uint64_t position_of(const arch::RasterShape& shape, const arch::CtaId& id) {
+  const auto divided = [](const arch::Coord& a, const arch::Dim3& b) {
+    return arch::Coord{a.x / b.x, a.y / b.y, a.z / b.z};
+  };
+  arch::Dim3 outer = shape.grid;
+  arch::Coord rest = id.cta;
+  std::uint64_t position = 0;
+  for (std::size_t level = 0; level <= shape.levels; ++level) {
+    const arch::Dim3 inner = level < shape.levels ? shape.nest[level] : arch::Dim3{1, 1, 1};
+    const arch::Coord which = divided(rest, inner);
+    position += (which.x + outer.x / inner.x * (which.y + std::uint64_t{outer.y / inner.y} * which.z)) * inner.count();
+    rest = {rest.x % inner.x, rest.y % inner.y, rest.z % inner.z};
+    outer = inner;
+  }
+  return position;
+}
 
 struct LoggedBlock {
   std::uint32_t gpc = 0;

@@ -78,7 +78,7 @@ TEST_CASE("a queue task launches entries as they arrive, and ends after the last
   std::map<Cycle, std::uint32_t> arrived;
   for (const LoggedLaunch& launch : launches) {
     CHECK(launch.packet.queue);
-    CHECK(launch.packet.raster == ticket);
+    CHECK(launch.position == ticket);
     CHECK(launch.packet.shape.grid.x == 0x7FFF'FFFF);
     ticket += launch.packet.num_ctas;
     arrived[launch.cycle] += launch.packet.num_ctas;
@@ -158,8 +158,8 @@ TEST_CASE("queue tasks are evicted and grow meanwhile", "[cwd][task][TSK-03][TSK
   const std::vector<LoggedLaunch> launches = launches_of(bench, 0);
   REQUIRE(launches.size() == 3);
   CHECK(launches[1].cycle == 4007 + 110);
-  CHECK(launches[1].packet.raster == 1);
-  CHECK(launches[2].packet.raster == 2);
+  CHECK(launches[1].position == 1);
+  CHECK(launches[2].position == 2);
   CHECK(bench.log.done.at(1).end == 2700);
   CHECK(bench.log.done.at(0).end == 9000);
 }
@@ -254,8 +254,8 @@ TEST_CASE("queues of any growth lose no entry", "[cwd][task][TSK-05]") {
     }
     finish(bench);
     std::map<std::uint32_t, std::uint64_t> ticket;
-    for (const LoggedLaunch& launch : bench.log.launches) {
-      REQUIRE(launch.packet.raster == ticket[launch.packet.operation]);
+    for (const LoggedLaunch& launch : bench.launches_in_order()) {
+      REQUIRE(launch.position == ticket[launch.packet.operation]);
       ticket[launch.packet.operation] += launch.packet.num_ctas;
       REQUIRE(launch.packet.id.has_value() == params.central_raster);
     }

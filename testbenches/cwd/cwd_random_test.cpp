@@ -50,7 +50,7 @@ void judge_packets(const CwdBench& bench, const std::map<std::uint32_t, TaskPack
     REQUIRE(packet.sm_mask != 0);
     REQUIRE(packet.num_ctas == static_cast<std::uint32_t>(__builtin_popcountll(packet.sm_mask)));
     REQUIRE(packet.virtual_gpc == bench.topology.virtual_gpc(launch.gpc));
-    REQUIRE(packet.raster == raster[packet.operation]);
+    REQUIRE(launch.position == raster[packet.operation]);
     raster[packet.operation] += packet.num_ctas;
     // Sessions do not interleave: after a session's last mask comes the next session, and only then.
     REQUIRE(packet.sequence == next_sequence);
@@ -159,7 +159,7 @@ TEST_CASE("a reset in mid-flight leaves a distributor as new", "[cwd][CWD-07]") 
       const LoggedLaunch& b = bench.log.launches[i];
       REQUIRE((a.cycle == b.cycle && a.gpc == b.gpc && a.packet.slot == b.packet.slot));
       REQUIRE((a.packet.operation == b.packet.operation && a.packet.sm_mask == b.packet.sm_mask));
-      REQUIRE((a.packet.sequence == b.packet.sequence && a.packet.raster == b.packet.raster));
+      REQUIRE((a.packet.sequence == b.packet.sequence && a.position == b.position));
     }
   }
 }

@@ -18,6 +18,7 @@ using heddle::cwd::CwdParams;
 using heddle::cwd::LevelSearch;
 using heddle::test::CwdBench;
 using heddle::test::LoggedLaunch;
+using heddle::test::switched;
 
 namespace {
 
@@ -33,8 +34,8 @@ CwdParams plain() {
   params.mask_cycles = 0;
   params.prefix_step = params.compare_step = 0;
   params.session_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 100;
   params.done_distance = 7;
   return params;
@@ -153,34 +154,78 @@ TEST_CASE("in lt mode links and sessions are free", "[cwd]") {
   CHECK(bench.log.done.at(0).end == 120);
 }
 
-TEST_CASE("launch packets leave at the slower of the two rates", "[cwd]") {
+TEST_CASE("a launch packet takes the port as long as its bits need", "[cwd][CWD-31][CWD-34]") {
+  // 40 GPCs of 21 SMs, a table of 8 slots and 32 for evicted tasks. Task id 6, virtual GPC 6, mask 21, number of
+  // further masks 2, CTAs 7 (up to 84), sequence 16, flags 6: 64 bits. The first packet of the grid has its extents, 64
+  // more.
   CwdParams params = plain();
-  params.packets_per_cycle = 0.5;
-  params.ctas_per_cycle = 0.84;
+  params.table_slots = 8;
   params.gpc_queue = 1000;
-  SECTION("narrow packets: the packet rate") {
-    CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(100, 1)), params, capacity(1));
-    bench.tasks.submit(0, CwdBench::task(0, 100, kOne));
-    run_for(bench, 5);
-    CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle == 99 * 2);
+  struct Case {
+    std::uint32_t width;
+    Cycle first, others;
+  };
+  const Case c = GENERATE(Case{64, 2, 1}, Case{63, 3, 2}, Case{32, 4, 2}, Case{8, 16, 8}, Case{1000, 1, 1});
+  CAPTURE(c.width);
+  params.port_bits = c.width;
+  CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(40, 21)), params, capacity(1));
+  bench.tasks.submit(0, CwdBench::task(0, 840, kOne));
+  run_for(bench, 5);
+  REQUIRE(bench.log.launches.size() == 40);
+  for (std::size_t i = 1; i < 40; ++i) {
+    CHECK(bench.log.launches[i].cycle - bench.log.launches[0].cycle == c.first + (i - 1) * c.others);
   }
-  SECTION("wide packets: the CTA rate") {
-    CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(40, 21)), params, capacity(1));
-    bench.tasks.submit(0, CwdBench::task(0, 840, kOne));
-    run_for(bench, 5);
-    const Cycle taken = bench.log.launches.back().cycle - bench.log.launches.front().cycle;
-    CHECK(taken >= 39 * 25 - 1);
-    CHECK(taken <= 39 * 25 + 1);
-  }
-  SECTION("one CTA per packet at 0.84 CTAs per cycle takes 1.19 cycles, not 2") {
-    params.packets_per_cycle = 1;
-    CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(1000, 1)), params, capacity(1));
-    bench.tasks.submit(0, CwdBench::task(0, 1000, kOne));
-    run_for(bench, 5);
-    const Cycle taken = bench.log.launches.back().cycle - bench.log.launches.front().cycle;
-    CHECK(taken >= 1188);
-    CHECK(taken <= 1191);
-  }
+  CHECK(bench.stat("launch_packets") == 40);
+  CHECK(bench.stat("launch_copies") == 40 * 40);
+  CHECK(bench.stat("launch_bits") == 41 * 64);
+  CHECK(bench.stat("link_bits") == 41 * 64 * 40);
+}
+
+TEST_CASE("a broadcast to more GPCs than the port reaches at a time takes it again", "[cwd][CWD-34]") {
+  CwdParams params = plain();
+  params.port_bits = 1000;
+  params.broadcast_width = GENERATE(1U, 3U, 8U);
+  CwdBench bench(Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, 2)), params, capacity(1));
+  bench.tasks.submit(0, CwdBench::task(0, 16, kOne));
+  run_for(bench, 5);
+  REQUIRE(bench.log.launches.size() == 8);
+  const Cycle each = (8 + params.broadcast_width - 1) / params.broadcast_width;
+  CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle == 7 * each);
+}
+
+TEST_CASE("a GPC whose queue is full holds the broadcast back for all", "[cwd][CWD-35]") {
+  CwdParams params = plain();
+  params.gpc_queue = 2;
+  CwdBench bench(Shape::from_sms_per_gpc({2, 2}), params, capacity(8));
+  for (const std::uint32_t sm : bench.topology.gpc(1).sm_ids) bench.cwd.preload(sm, capacity(8), 0);  // no room there
+  bench.gpcs[1]->credit_delay = [] { return Cycle{1000}; };
+  const bool listens = GENERATE(true, false);
+  CAPTURE(listens);
+  if (!listens) bench.tasks.control(0, switched(1, 0, false));
+  bench.tasks.submit(10, CwdBench::task(0, 12, kOne));
+  run_for(bench, 10'000);
+  REQUIRE(bench.log.launches.size() == 6);
+  for (const LoggedLaunch& launch : bench.log.launches) CHECK(launch.gpc == 0);
+  // A credit takes 100 cycles there, 1,000 or none in the GPC, 100 back.
+  const Cycle round_trip = listens ? 1200 : 200;
+  CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle == 2 * round_trip);
+  CHECK(bench.stat("queue_stall_cycles") == 2 * round_trip);
+  CHECK(bench.stat("launch_copies") == (listens ? 12 : 6));
+}
+
+TEST_CASE("a narrowed broadcast comes to the GPCs that the subcontext may use", "[cwd][CWD-35]") {
+  CwdParams params = plain();
+  params.partition = heddle::protocol::PartitionMode::static_;
+  params.broadcast = GENERATE(heddle::cwd::Broadcast::all, heddle::cwd::Broadcast::usable);
+  CwdBench bench(Shape::from_sms_per_gpc({2, 2, 2}), params, capacity(1));
+  heddle::protocol::SubcontextPacket share;
+  share.what = heddle::protocol::SubcontextPacket::What::enable;
+  share.gpc = heddle::protocol::GpcId(1);
+  bench.tasks.share(0, share);
+  bench.tasks.submit(10, CwdBench::task(0, 4, kOne));
+  run_for(bench, 50);
+  CHECK(bench.log.launches.size() == 2);
+  CHECK(bench.stat("launch_copies") == (params.broadcast == heddle::cwd::Broadcast::all ? 6 : 4));
 }
 
 TEST_CASE("a GPC's credits bound its packets", "[cwd]") {
@@ -255,7 +300,7 @@ TEST_CASE("a session limit cuts a grid into sessions", "[cwd][CWD-06]") {
   CHECK(bench.stat("sessions") == 4);
   std::uint64_t ctas = 0;
   for (const LoggedLaunch& launch : bench.log.launches) {
-    CHECK(launch.packet.sequence == launch.packet.raster / 3);
+    CHECK(launch.packet.sequence == launch.position / 3);
     ctas += launch.packet.num_ctas;
     CHECK(launch.packet.last == (ctas % 3 == 0 || ctas == 10));
   }

@@ -56,8 +56,8 @@ CwdParams plain() {
   params.mask_cycles = 0;
   params.prefix_step = params.compare_step = 0;
   params.session_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 100;
   params.backfill = true;
   return params;

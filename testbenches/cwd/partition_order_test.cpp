@@ -42,8 +42,8 @@ CwdParams plain(PartitionMode mode) {
   params.session_pipeline = 10;
   params.mask_cycles = 0;
   params.prefix_step = params.compare_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 100;
   params.partition = mode;
   params.backfill = false;

@@ -16,8 +16,8 @@ inline cwd::CwdParams plain_cwd(std::uint32_t table_slots) {
   params.mask_cycles = 0;
   params.prefix_step = params.compare_step = 0;
   params.session_step = 0;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 100;
   params.done_distance = 7;
   return params;

@@ -46,8 +46,8 @@ CwdParams costly() {
   params.mask_cycles = 100;
   params.snapshot_sms = 16;
   params.trt_updates = 4096;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_queue = 1000;
   params.gpc_distance = 100;
   return params;

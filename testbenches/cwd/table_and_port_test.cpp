@@ -14,6 +14,8 @@
 namespace cwd_table_and_port_test {
 
 using heddle::CheckFailed;
+using heddle::Cycle;
+using heddle::cwd::LaunchItem;
 using heddle::cwd::LaunchPort;
 using heddle::cwd::TaskTable;
 using heddle::protocol::TaskPacket;
@@ -82,65 +84,94 @@ TEST_CASE("the task table orders by priority, then by arrival", "[cwd]") {
   }
 }
 
-TEST_CASE("the launch port keeps the slower of its two rates", "[cwd]") {
-  for (const std::uint64_t seed : heddle::test::seeds(200)) {
+TEST_CASE("the launch port is busy with a packet for its cycles", "[cwd][CWD-34]") {
+  for (const std::uint64_t seed : heddle::test::seeds(100)) {
     CAPTURE(seed);
     Random random(seed);
-    const double packets_per_cycle = random.chance(20) ? 0 : random.between(5, 4000) / 1000.0;
-    const double ctas_per_cycle = random.chance(20) ? 0 : random.between(5, 16'000) / 1000.0;
-    const std::uint32_t ctas = random.between(1, 18);
-    LaunchPort port(packets_per_cycle, ctas_per_cycle);
-    constexpr std::uint32_t kPackets = 20'000;
-    LaunchPort::Item item;
-    item.packet.num_ctas = ctas;
-    for (std::uint32_t i = 0; i < kPackets; ++i) port.push(item);
-    const std::uint64_t begin = random.below(1'000'000);
-    std::uint64_t now = begin;
-    while (!port.empty()) {
-      const std::uint64_t ready = port.ready(now);
-      REQUIRE(ready >= now);
-      now = ready;
-      port.pop(now);
+    const std::uint32_t lanes = random.between(1, 5);
+    LaunchPort port(lanes, 0);
+    std::vector<std::vector<std::uint64_t>> waiting(lanes);  // numbers, by lane
+    std::uint64_t now = random.below(1'000'000);
+    std::uint64_t number = 0;
+    std::uint64_t left = 0;  // packets that have left
+    std::uint64_t free_from = 0;
+    for (int step = 0; step < 500; ++step) {
+      if (random.chance(60)) {
+        LaunchItem item;
+        item.cycles = random.below(4);
+        item.session = number;
+        const std::uint32_t lane = random.below(lanes);
+        waiting[lane].push_back(number++);
+        port.push(std::move(item), lane);
+        continue;
+      }
+      now += random.below(3);
+      const std::uint64_t closed = random.below(lanes + 1);  // a lane that may not send
+      std::uint32_t asked = 0;
+      const auto lane = port.next(now, [&](const LaunchItem& item) {
+        ++asked;
+        return closed >= lanes || waiting[closed].empty() || item.session != waiting[closed].front();
+      });
+      if (!lane) continue;
+      REQUIRE(asked <= lanes);
+      REQUIRE(*lane != closed);
+      REQUIRE(port.ready(now) == std::max(now, free_from));
+      now = port.ready(now);
+      const LaunchItem item = port.pop(*lane, now);
+      free_from = now + item.cycles;
+      REQUIRE(item.session == waiting[*lane].front());  // in order within a lane
+      waiting[*lane].erase(waiting[*lane].begin());
+      ++left;
     }
-    const double packet_cycles = packets_per_cycle > 0 ? 1 / packets_per_cycle : 0;
-    const double cta_cycles = ctas_per_cycle > 0 ? ctas / ctas_per_cycle : 0;
-    const double wanted = std::max(packet_cycles, cta_cycles) * (kPackets - 1);
-    const double taken = static_cast<double>(now - begin);
-    CAPTURE(packets_per_cycle, ctas_per_cycle, ctas, wanted, taken);
-    // The port counts in 1/65536 cycles: half of one is the error per packet, or per CTA.
-    const double tolerance = 1.0 + kPackets * ctas * 0.5 / 65'536;
-    REQUIRE(std::abs(taken - wanted) <= tolerance);
+    std::size_t rest = 0;
+    for (const auto& lane : waiting) rest += lane.size();
+    REQUIRE(rest + left == number);
+    REQUIRE(port.empty() == (rest == 0));
+    port.reset();
+    REQUIRE(port.empty());
+    REQUIRE(port.ready(0) == 0);
   }
 }
 
-TEST_CASE("the highest rates are limits, too", "[cwd]") {
-  LaunchPort port(0, 4096);
-  LaunchPort::Item item;
-  item.packet.num_ctas = 64;
-  for (int i = 0; i < 6400; ++i) port.push(item);
-  std::uint64_t now = 0;
-  while (!port.empty()) port.pop(now = port.ready(now));
-  CHECK(now == 99);
+TEST_CASE("the launch port keeps the rate of the tables", "[cwd][CWD-34]") {
+  for (const std::uint64_t seed : heddle::test::seeds(100)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const double commits = random.between(5, 16'000) / 1000.0;
+    const std::uint32_t ctas = random.between(1, 18);
+    const Cycle cycles = random.below(20);
+    LaunchPort port(1, commits);
+    constexpr std::uint32_t kPackets = 5'000;
+    for (std::uint32_t i = 0; i < kPackets; ++i) {
+      LaunchItem item;
+      item.packet.num_ctas = ctas;
+      item.cycles = cycles;
+      port.push(std::move(item), 0);
+    }
+    const Cycle begin = random.below(1'000'000);
+    Cycle now = begin;
+    while (!port.empty()) port.pop(0, now = port.ready(now));
+    const double wanted = std::max(static_cast<double>(cycles), ctas / commits) * (kPackets - 1);
+    CAPTURE(commits, ctas, cycles, wanted, now - begin);
+    REQUIRE(std::abs(static_cast<double>(now - begin) - wanted) <= 1.0 + kPackets * ctas * 0.5 / 65'536);
+  }
 }
 
-TEST_CASE("an idle launch port saves nothing up", "[cwd]") {
-  LaunchPort port(0.5, 0);
-  LaunchPort::Item item;
-  item.packet.num_ctas = 4;
-  port.push(item);
-  port.push(item);
-  CHECK(port.ready(1000) == 1000);
-  port.pop(1000);
-  CHECK(port.ready(1000) == 1002);
-  CHECK(port.ready(1001) == 1002);
-  CHECK(port.ready(2000) == 2000);
-  port.pop(2000);
-  CHECK(port.empty());
-  port.push(item);
-  CHECK(port.ready(2000) == 2002);
-  port.reset();
-  CHECK(port.empty());
-  CHECK(port.ready(0) == 0);
+TEST_CASE("lanes of the launch port take turns", "[cwd][CWD-43]") {
+  LaunchPort port(3, 0);
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    LaunchItem item;
+    item.session = i;
+    port.push(std::move(item), static_cast<std::uint32_t>(i / 3));
+  }
+  std::vector<std::uint64_t> order;
+  while (!port.empty()) {
+    const auto lane = port.next(0, [](const LaunchItem&) { return true; });
+    REQUIRE(lane.has_value());
+    order.push_back(port.pop(*lane, 0).session);
+  }
+  CHECK(order == std::vector<std::uint64_t>{0, 3, 6, 1, 4, 7, 2, 5, 8});
+  CHECK_FALSE(port.next(0, [](const LaunchItem&) { return true; }).has_value());
 }
 
 }  // namespace cwd_table_and_port_test

@@ -70,7 +70,7 @@ struct SmScript {
 
 class FakeSm : public sc_core::sc_module, private EventHandler, private Resettable {
  public:
-  FakeSm(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t bit, std::uint32_t tpcs, SmScript& script)
+  FakeSm(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t bit, std::uint32_t mpcs, SmScript& script)
       : sc_core::sc_module(name),
         start_in("start_in", domain, kSmToMpc),
         exit_out("exit_out", domain, kSmToMpc, kUnlimitedCredits),
@@ -84,7 +84,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     start_in.on_packet<FakeSm, &FakeSm::on_start>(*this);
     abort_in.on_packet<FakeSm, &FakeSm::on_abort>(*this);
     entry_in.init(
-        tpcs, [&](const char* socket, std::size_t) { return new PacketIn<CtaEntryPacket>(socket, domain, kSmToMpc); });
+        mpcs, [&](const char* socket, std::size_t) { return new PacketIn<CtaEntryPacket>(socket, domain, kSmToMpc); });
     for (auto& in : entry_in) in.on_packet<FakeSm, &FakeSm::on_entry>(*this);
     order_in.on_packet<FakeSm, &FakeSm::on_order>(*this);
     domain.add_resettable(*this);
@@ -92,7 +92,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
   PacketIn<CtaStartPacket> start_in;
   PacketOut<CtaExitPacket> exit_out;
   PacketIn<AbortPacket> abort_in;
-  sc_core::sc_vector<PacketIn<CtaEntryPacket>> entry_in;  // one per TPC
+  sc_core::sc_vector<PacketIn<CtaEntryPacket>> entry_in;  // one per MPC
   PacketOut<ClusterNoticePacket> notice_out;
   PacketIn<ClusterOrderPacket> order_in;
   std::vector<std::pair<Cycle, std::uint32_t>> aborted;  // operations

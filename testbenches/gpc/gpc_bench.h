@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,12 +46,69 @@ inline std::vector<std::uint64_t> masks_of(const LaunchPacket& packet) {
   return masks;
 }
 
+// Launch packets name the GPC of the bench by this number, and other GPCs by others.
+constexpr std::uint32_t kVirtualGpc = 2;
+
+// A launch packet of the GPC, and where in its grid its first CTA is to stand. Packets of other GPCs bring it there.
+struct BenchLaunch : LaunchPacket {
+  std::uint64_t position = 0;
+};
+
+// What packets of other GPCs a broadcast holds between those of one GPC.
+class OtherGpcs {
+ public:
+  // The packets with which `launch` comes: those that bring its grid to its position, and it.
+  std::vector<LaunchPacket> packets(const BenchLaunch& launch) {
+    std::vector<LaunchPacket> result;
+    LaunchPacket own = launch;
+    if (!own.id) {
+      Grid& grid = grids_[own.slot];
+      if (!grid.open || grid.operation != own.operation) grid = {true, own.operation, 0};
+      const bool in_cga = own.shape.levels > 0;
+      const std::uint64_t unit = arch::raster_unit(own.shape);
+      const auto count = [&](LaunchPacket& packet) {
+        packet.begins = grid.position == 0;
+        grid.position += packet.num_ctas;
+        packet.last = in_cga && grid.position % unit == 0;
+        result.push_back(packet);
+      };
+      while (grid.position < launch.position) {
+        LaunchPacket other;
+        other.slot = own.slot;
+        other.operation = own.operation;
+        other.shape = own.shape;
+        other.listeners = own.listeners;
+        other.virtual_gpc = protocol::VirtualGpcId(kVirtualGpc + 1);
+        const std::uint64_t gap = launch.position - grid.position;
+        other.num_ctas = static_cast<std::uint32_t>(in_cga ? std::min(gap, unit - grid.position % unit) : gap);
+        if (split > 0) other.num_ctas = std::min(other.num_ctas, split);
+        count(other);
+      }
+      count(own);
+    } else {
+      result.push_back(own);
+    }
+    return result;
+  }
+  void reset() { grids_.clear(); }
+
+  std::uint32_t split = 0;  // most CTAs of a packet of another GPC; 0: any number
+
+ private:
+  struct Grid {
+    bool open = false;
+    std::uint32_t operation = 0;
+    std::uint64_t position = 0;
+  };
+  std::map<std::uint32_t, Grid> grids_;  // by slot
+};
+
 // Sends launch packets as credits allow, and hears completions.
 class FakeCwd : public sc_core::sc_module, private EventHandler, private Resettable {
  public:
-  FakeCwd(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t sms)
+  FakeCwd(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t sms, std::uint32_t credits)
       : sc_core::sc_module(name),
-        launch_out("launch_out", domain, 10, 2),
+        launch_out("launch_out", domain, 10, credits),
         local_out("local_out", domain, 10, kUnlimitedCredits),
         abort_out("abort_out", domain, 10, kUnlimitedCredits),
         complete_in("complete_in", domain, 0),
@@ -70,9 +128,11 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
   PacketIn<CompletePacket> complete_in;
   PacketIn<CgaCompletePacket> cga_in;
   PacketIn<SharedReleasePacket> shared_in;
-  std::vector<LaunchPacket> script;
-  std::vector<LocalMemoryPacket> local_script;  // sent at the start
-  std::vector<std::uint32_t> on_sm;             // CTAs that run, as far as the distributor knows
+  std::vector<BenchLaunch> script;
+  OtherGpcs others;
+  std::function<void(std::vector<LaunchPacket>&)> tamper;  // with what is sent next
+  std::vector<LocalMemoryPacket> local_script;             // sent at the start
+  std::vector<std::uint32_t> on_sm;                        // CTAs that run, as far as the distributor knows
   std::vector<std::pair<Cycle, CompletePacket>> completions;
   std::vector<std::pair<Cycle, CgaCompletePacket>> cga_completions;
   std::vector<std::pair<Cycle, SharedReleasePacket>> releases;
@@ -83,6 +143,8 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
  private:
   void reset() override {
     script.clear();
+    sending_.clear();
+    others.reset();
     next_ = 0;
     std::fill(on_sm.begin(), on_sm.end(), 0U);
   }
@@ -114,12 +176,17 @@ class FakeCwd : public sc_core::sc_module, private EventHandler, private Resetta
     return true;
   }
   void pump() {
-    for (; next_ < script.size() && fits(script[next_]) && launch_out.can_send(); ++next_) {
+    for (;;) {
+      for (; !sending_.empty() && launch_out.can_send(); sending_.pop_front()) launch_out.send(sending_.front());
+      if (!sending_.empty() || next_ == script.size() || !fits(script[next_])) return;
       for (std::size_t bit = 0; bit < on_sm.size(); ++bit) on_sm[bit] += share(script[next_], bit);
-      launch_out.send(script[next_]);
+      std::vector<LaunchPacket> packets = others.packets(script[next_++]);
+      if (tamper) tamper(packets);
+      sending_.assign(packets.begin(), packets.end());
     }
   }
   Domain& domain_;
+  std::deque<LaunchPacket> sending_;
   std::size_t next_ = 0;
 };
 
@@ -133,12 +200,15 @@ inline arch::RasterShape row_of(std::uint32_t ctas, arch::CgaLevel level = arch:
 constexpr std::uint32_t kGpcNumber = 5;
 
 struct GpcBench {
-  explicit GpcBench(const Shape& shape, const GpcParams& params, TimingMode mode = TimingMode::at, Cycle run_ahead = 0)
+  explicit GpcBench(const Shape& shape, const GpcParams& params, TimingMode mode = TimingMode::at, Cycle run_ahead = 0,
+                    std::uint32_t credits = 2)
       : topology(shape),
         gpc(topology.gpc(0)),
         domain("domain", 1.0, mode, run_ahead, observation),
-        cwd("cwd", domain, gpc.sms),
-        gpm("gpm", domain, "gpc0.gpm", params, gpc, protocol::GpcId(kGpcNumber), pool()) {
+        cwd("cwd", domain, gpc.sms, credits),
+        places(gpc::mpc_places(gpc, params.mpc, kSlots)),
+        gpm("gpm", domain, "gpc0.gpm", params, gpc,
+            gpc::GpcNumbers{protocol::GpcId(kGpcNumber), protocol::VirtualGpcId(kVirtualGpc)}, pool()) {
     script.behave = [this](std::uint64_t index) {
       Behaviour behaviour;
       behaviour.duration = duration(index);
@@ -150,21 +220,19 @@ struct GpcBench {
     gpm.complete_out.bind(cwd.complete_in);
     gpm.cga_out.bind(cwd.cga_in);
     gpm.shared_out.bind(cwd.shared_in);
-    for (std::uint32_t t = 0; t < gpc.tpcs.size(); ++t) {
-      const std::string name = fmt::format("mpc{}", t);
-      mpcs.push_back(
-          std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params,
-                                gpc::MpcPlace{gpc.tpcs[t].sms, kSlots, protocol::TpcInGpc(t), gpc.tpcs[t].first_sm}));
+    for (std::uint32_t m = 0; m < places.size(); ++m) {
+      const std::string name = fmt::format("mpc{}", m);
+      mpcs.push_back(std::make_unique<Mpc>(name.c_str(), domain, "gpc0." + name, params, places[m]));
       gpm.tpc_launch_out.bind(mpcs.back()->launch_in);
       gpm.local_out.bind(mpcs.back()->local_in);
       gpm.abort_out.bind(mpcs.back()->abort_in);
-      mpcs.back()->complete_out.bind(gpm.complete_in[t]);
-      mpcs.back()->notice_out.bind(gpm.notice_in[t]);
+      mpcs.back()->complete_out.bind(gpm.complete_in[m]);
+      mpcs.back()->notice_out.bind(gpm.notice_in[m]);
       gpm.order_out.bind(mpcs.back()->order_in);
-      for (std::uint32_t i = 0; i < gpc.tpcs[t].sms; ++i) {
-        const std::uint32_t bit = gpc.tpcs[t].first_sm + i;
+      for (std::uint32_t i = 0; i < places[m].sms; ++i) {
+        const std::uint32_t bit = places[m].first_sm + i;
         sms.push_back(std::make_unique<FakeSm>(fmt::format("sm{}", bit).c_str(), domain, bit,
-                                               static_cast<std::uint32_t>(gpc.tpcs.size()), script));
+                                               static_cast<std::uint32_t>(places.size()), script));
         mpcs.back()->start_out.bind(sms.back()->start_in);
         mpcs.back()->abort_out.bind(sms.back()->abort_in);
         sms.back()->exit_out.bind(mpcs.back()->exit_in[i]);
@@ -172,26 +240,27 @@ struct GpcBench {
         mpcs.back()->order_out.bind(sms.back()->order_in);
       }
     }
-    for (std::uint32_t t = 0; t < mpcs.size(); ++t) {
-      for (auto& sm : sms) mpcs[t]->entry_out.bind(sm->entry_in[t]);
+    for (std::uint32_t m = 0; m < mpcs.size(); ++m) {
+      for (auto& sm : sms) mpcs[m]->entry_out.bind(sm->entry_in[m]);
     }
   }
   static gpc::CgaMemoryPool pool() { return {1 << 20, 3, 4096}; }
-  LaunchPacket launch(std::uint32_t slot, std::uint64_t mask, std::uint64_t raster) const {
-    LaunchPacket packet;
+  BenchLaunch launch(std::uint32_t slot, std::uint64_t mask, std::uint64_t position) const {
+    BenchLaunch packet;
+    packet.virtual_gpc = protocol::VirtualGpcId(kVirtualGpc);
+    packet.position = position;
     packet.slot = protocol::TaskSlot(slot);
     packet.operation = slot + 100;
     packet.sm_mask = mask;
     packet.num_ctas = static_cast<std::uint32_t>(__builtin_popcountll(mask));
-    packet.raster = raster;
     packet.shape.grid = {1U << 30, 1, 1};  // then a CTA's index is its place in the launch order
-    packet.duration = {raster, raster};
+    packet.duration = {position, position};
     return packet;
   }
   // A launch packet of a GPC_CGA.
-  LaunchPacket cga(std::uint32_t slot, const std::vector<std::uint64_t>& masks, std::uint64_t raster,
-                   std::uint32_t ctas, bool first, std::uint64_t sequence) const {
-    LaunchPacket packet = launch(slot, masks.at(0), raster);
+  BenchLaunch cga(std::uint32_t slot, const std::vector<std::uint64_t>& masks, std::uint64_t position,
+                  std::uint32_t ctas, bool first, std::uint64_t sequence) const {
+    BenchLaunch packet = launch(slot, masks.at(0), position);
     packet.num_ctas = 0;
     for (std::size_t m = 0; m < masks.size(); ++m) {
       if (m > 0) packet.further_masks.at(m - 1) = masks[m];
@@ -207,7 +276,7 @@ struct GpcBench {
     REQUIRE(gpm.live_ctas() == 0);
     REQUIRE(gpm.live_cgas() == 0);
     for (std::size_t t = 0; t < mpcs.size(); ++t) {
-      for (std::uint32_t i = 0; i < gpc.tpcs[t].sms; ++i) REQUIRE(mpcs[t]->slots_used(i) == 0);
+      for (std::uint32_t i = 0; i < places[t].sms; ++i) REQUIRE(mpcs[t]->slots_used(i) == 0);
     }
     for (const auto& sm : sms) {
       for (std::uint32_t id = 0; id < gpc::kMaxCgas; ++id) REQUIRE_FALSE(sm->knows(id));
@@ -226,13 +295,18 @@ struct GpcBench {
   const Topology::Gpc& gpc;
   Domain domain;
   FakeCwd cwd;
+  const std::vector<gpc::MpcPlace> places;
   Gpm gpm;
   std::vector<std::unique_ptr<Mpc>> mpcs;
   std::vector<std::unique_ptr<FakeSm>> sms;
 };
 
+// Nothing takes time but the ways, an MPC serves a TPC.
 inline GpcParams plain() {
   GpcParams params;
+  params.mpc = gpc::MpcPer::tpc;
+  params.packets = params.mpc_launches = params.cta_starts = params.cta_entries = 0;
+  params.divide_cycles = 0;
   params.gpm_to_mpc = 5;
   params.mpc_to_sm = 2;
   params.gpm_to_cwd = 40;

@@ -41,7 +41,7 @@ TEST_CASE("the masks of a packet start CTAs one mask after another", "[gpc][CWD-
     CAPTURE(queue);
     GpcParams params = plain();
     params.mpc_queue = queue;
-    GpcBench bench(uneven(), params);
+    GpcBench bench(uneven(), params, TimingMode::at, 0, 4);
     bench.cwd.script = {bench.cga(0, {0b0000'1111, 0b0000'1001, 0b1000'0000}, 14, 14, true, 1),
                         bench.cga(0, {0b1111'0000, 0b1100'0001}, 21, 14, false, 1)};
     bench.cwd.start(0);
@@ -155,7 +155,7 @@ TEST_CASE("completions of GPU_CGAs of CTAs name their sequence", "[gpc][CWD-09]"
   GpcBench bench(uneven(), plain());
   bench.duration = [&bench](std::uint64_t) { return 500 - bench.domain.now(); };  // all end at cycle 500
   const auto part = [&bench](std::uint32_t slot, std::uint64_t mask, std::uint64_t raster, std::uint64_t sequence) {
-    LaunchPacket packet = bench.launch(slot, mask, raster);
+    BenchLaunch packet = bench.launch(slot, mask, raster);
     packet.shape = row_of(8, CgaLevel::gpu);
     packet.sequence = sequence;
     return packet;
@@ -181,7 +181,8 @@ TEST_CASE("completions of GPU_CGAs of CTAs name their sequence", "[gpc][CWD-09]"
 namespace {
 
 heddle::protocol::LocalMemoryPacket block(std::uint32_t tpc, std::uint8_t subcontext, std::uint32_t number) {
-  return {heddle::protocol::TpcInGpc(tpc), subcontext, heddle::protocol::LocalMemoryBlock(number)};
+  return {heddle::protocol::VirtualGpcId(kVirtualGpc), heddle::protocol::TpcInGpc(tpc), subcontext,
+          heddle::protocol::LocalMemoryBlock(number), 20};
 }
 
 }  // namespace
@@ -195,11 +196,16 @@ TEST_CASE("a local-memory block reaches the MPC that it is for", "[gpc][CWD-32]"
   CHECK(bench.mpcs[2]->local_memory_block(63) == 5);
   CHECK(bench.mpcs[0]->local_memory_block(7) == 4);
   CHECK(bench.mpcs[1]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
+  CHECK(bench.stat("gpm.launch_bits") == 60);
+  CHECK(bench.stat("gpm.mpc_bits") == 240);
   CHECK(bench.mpcs[0]->local_memory_block(63) == heddle::gpc::kNoLocalMemory);
-  bench.cwd.local_script = {block(2, 7, 8)};
+  heddle::protocol::LocalMemoryPacket elsewhere = block(1, 7, 9);
+  elsewhere.virtual_gpc = heddle::protocol::VirtualGpcId(kVirtualGpc + 1);  // a block of another GPC's TPC 1
+  bench.cwd.local_script = {block(2, 7, 8), elsewhere};
   bench.cwd.start(bench.domain.now() + 1);
   run_until_idle();
   CHECK(bench.mpcs[2]->local_memory_block(7) == 8);
+  CHECK(bench.mpcs[1]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
   bench.domain.reset();
   CHECK(bench.mpcs[2]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
   bench.cwd.local_script = {block(4, 0, 8)};
@@ -209,7 +215,7 @@ TEST_CASE("a local-memory block reaches the MPC that it is for", "[gpc][CWD-32]"
 
 TEST_CASE("packets of CGAs that cannot be are caught", "[gpc][CWD-30]") {
   GpcBench bench(uneven(), plain());
-  const auto fails = [&bench](const std::vector<LaunchPacket>& script) {
+  const auto fails = [&bench](const std::vector<BenchLaunch>& script) {
     bench.cwd.script = script;
     bench.cwd.start(0);
     return failure_of([] { run_until_idle(); });
@@ -230,7 +236,7 @@ TEST_CASE("packets of CGAs that cannot be are caught", "[gpc][CWD-30]") {
                Contains("more CTAs were launched than a CGA has"));
   }
   SECTION("with a count that leaves a further mask out") {
-    LaunchPacket packet = bench.cga(0, {0b11, 0b1}, 0, 3, true, 1);
+    BenchLaunch packet = bench.cga(0, {0b11, 0b1}, 0, 3, true, 1);
     packet.num_ctas = 2;
     CHECK_THAT(fails({packet}), Contains("differs from its masks"));
   }

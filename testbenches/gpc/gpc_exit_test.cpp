@@ -41,7 +41,7 @@ TEST_CASE("every SM of the GPC enters every CTA of a CGA, and no other", "[gpc][
     GpcParams params = plain();
     params.raster_cycles = 3;
     params.cta_broadcast = 20;
-    GpcBench bench(uneven(), params, mode);
+    GpcBench bench(uneven(), params, mode, 0, 4);
     bench.cwd.script = {bench.cga(4, {0b0100'0011, 0b1}, 8, 4, true, 77), bench.launch(1, 0b11, 0)};
     bench.cwd.start(0);
     run_until_idle();

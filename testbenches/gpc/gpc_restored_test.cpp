@@ -14,7 +14,7 @@ using namespace heddle::test;
 
 TEST_CASE("what device-side launches need reaches the SMs", "[gpc][task][TSK-05][TSK-12]") {
   GpcBench bench(uneven(), plain());
-  LaunchPacket packet = bench.launch(0, 0b1111'1111, 0);
+  BenchLaunch packet = bench.launch(0, 0b1111'1111, 0);
   packet.record = 0x8000'0080;
   packet.queue = true;
   packet.subcontext = 9;
@@ -53,7 +53,7 @@ TEST_CASE("restored CTAs leave the raster units as they are", "[gpc][task][TSK-0
     for (std::uint32_t i = random.between(1, 60); i > 0; --i) {
       const std::uint32_t slot = random.below(3);
       if (random.chance(40)) {
-        LaunchPacket packet = bench.launch(slot, std::uint64_t{1} << random.below(8), 0);
+        BenchLaunch packet = bench.launch(slot, std::uint64_t{1} << random.below(8), 0);
         packet.operation = 100 + random.below(4);
         packet.area = 64;
         packet.id.emplace();

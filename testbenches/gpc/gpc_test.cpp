@@ -160,13 +160,13 @@ TEST_CASE("a reset GPC forgets what was on its way", "[gpc][CWD-07]") {
 
 TEST_CASE("launches that cannot be are caught", "[gpc][CWD-07][CWD-31]") {
   GpcBench bench(uneven(), plain());
-  const auto run_with = [&bench](const LaunchPacket& packet) {
+  const auto run_with = [&bench](const BenchLaunch& packet) {
     bench.cwd.script = {packet};
     bench.cwd.start(0);
     run_until_idle();
   };
   SECTION("more CTAs than bits") {
-    LaunchPacket packet = bench.launch(0, 0b11, 0);
+    BenchLaunch packet = bench.launch(0, 0b11, 0);
     packet.num_ctas = 3;
     CHECK_THROWS_WITH(run_with(packet), Contains("differs from its masks"));
   }

@@ -34,8 +34,8 @@ workload::Op random_kernel_op(Random& random) {
 void vary(Random& random, gpu::GpuParams& params) {
   params.machine.shape = random.shape(8, 3, 4);
   params.machine.timing = random.chance(20) ? TimingMode::lt : TimingMode::at;
-  params.cwd.ctas_per_cycle = random.between(200, 4000) / 1000.0;
-  if (random.chance(30)) params.cwd.packets_per_cycle = random.between(100, 3000) / 1000.0;
+  params.cwd.cta_commits = random.between(200, 4000) / 1000.0;
+  if (random.chance(30)) params.cwd.port_bits = random.between(8, 200);
   if (random.chance(30)) params.cwd.level_search = cwd::LevelSearch::scan;
   params.cwd.session_pipeline = random.between(0, 30);
   params.cwd.session_step = random.between(0, 3);

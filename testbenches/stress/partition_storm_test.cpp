@@ -90,12 +90,16 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
   };
 
   void on_launch(const protocol::LaunchPacket& packet, std::uint32_t) {
+    std::uint64_t& heard = heard_[packet.slot];
+    if (packet.begins) heard = 0;
+    std::uint64_t index = heard;
+    heard += packet.num_ctas;
+    if (packet.virtual_gpc != index_) return;
     std::size_t cga = 0;
     if (packet.cga_ctas > 0) {
       if (packet.cga_first) open_ = new_cga(packet);
       cga = open_;
     }
-    std::uint64_t index = packet.raster;
     start(packet, packet.sm_mask, index, cga);
     for (const std::uint64_t mask : packet.further_masks) start(packet, mask, index, cga);
     ++judge_.in_mode[static_cast<std::size_t>(cwd_.quota().mode())];
@@ -180,6 +184,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
   void on_abort(const protocol::AbortPacket&, std::uint32_t) { judge_.complain("a task was aborted"); }
 
   Domain& domain_;
+  std::map<std::uint32_t, std::uint64_t> heard_;  // CTAs of the grid in each slot of the task table
   std::uint32_t index_;
   Random random_;
   const cwd::Cwd& cwd_;
@@ -229,8 +234,8 @@ struct Machine {
 
 cwd::CwdParams swift() {
   cwd::CwdParams params;
-  params.packets_per_cycle = 1024;
-  params.ctas_per_cycle = 4096;
+  params.port_bits = 0;
+  params.cta_commits = 0;
   params.gpc_distance = 5;
   params.gpc_queue = 64;
   params.local_memory_blocks = 12;

@@ -49,6 +49,10 @@ GpuParams random_machine(Random& random) {
   params.gpc.cga_ids = random.between(1, 6);
   params.gpc.cga_flush = random.below(200);
   params.gpc.delta_bits = random.between(1, 20);
+  params.gpc.divide_cycles = random.below(5) / 4.0;
+  params.gpc.mpc = random.chance(70) ? heddle::gpc::MpcPer::sm : heddle::gpc::MpcPer::tpc;
+  params.gpc.mpc_launches = random.chance(50) ? 0 : random.between(100, 4000) / 1000.0;
+  params.cwd.broadcast = random.chance(50) ? heddle::cwd::Broadcast::all : heddle::cwd::Broadcast::usable;
   if (random.chance(20)) params.machine.timing = TimingMode::lt;
   return params;
 }

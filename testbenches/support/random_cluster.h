@@ -115,6 +115,8 @@ inline void random_cluster_params(Random& random, cwd::CwdParams& params, std::u
   params.central_raster = random.chance(15);
   params.raster_cycles = random.below(4);
   params.broadcast_width = random.between(1, 8);
+  params.broadcast = random.chance(50) ? cwd::Broadcast::all : cwd::Broadcast::usable;
+  params.local_memory_broadcast = random.chance(50);
   static const char* const kDomainPolicies[] = {"fastest", "fastest", "first_fit", "tightest"};
   params.domain_policy = kDomainPolicies[random.below(4)];
   static const char* const kSmPolicies[] = {"lake", "lake", "packed", "tpc_pairs"};

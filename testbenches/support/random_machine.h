@@ -24,8 +24,8 @@ inline cwd::CwdParams random_cwd_params(Random& random, std::uint32_t sms) {
   params.session_step = random.between(0, 3);
   params.session_limit = random.chance(50) ? random.between(1, 20) : 4096;
   params.mask_buffers = random.between(1, 3);
-  params.packets_per_cycle = random.chance(30) ? random.between(100, 3000) / 1000.0 : 1.0;
-  params.ctas_per_cycle = random.chance(50) ? random.between(100, 9000) / 1000.0 : 0.84;
+  params.port_bits = random.chance(50) ? 64 : random.chance(20) ? 0 : random.between(1, 300);
+  params.cta_commits = random.chance(50) ? random.between(100, 9000) / 1000.0 : 0.84;
   params.gpc_distance = random.chance(20) ? 0 : random.between(1, 100);
   params.gpc_queue = random.between(1, 4);
   params.done_distance = random.between(0, 20);

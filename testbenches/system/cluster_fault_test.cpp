@@ -174,11 +174,11 @@ TEST_CASE("an offset above the largest shared memory is seen by the source, one 
 }
 
 TEST_CASE("an access to a CTA that has not been launched yet is seen by the source", "[system][CGA-07]") {
-  // The CTAs of a TPC start one after another, far apart.
+  // The CTAs of a TPC that has one MPC start one after another, far apart.
   const auto hasty = program_of([](ListProgram& p) {
     only_rank(p, 0, [](ListProgram& q) { q.store(one_lane(Space::cluster), ListProgram::constant(1), at(1, 0)); });
   });
-  check_at_issue(run(hasty, {"gpu.gpc.raster_cycles=3000"}), FaultKind::cluster_absent, OpCode::store, 0);
+  check_at_issue(run(hasty, {"gpu.gpc.raster_cycles=3000", "gpu.gpc.mpc=tpc"}), FaultKind::cluster_absent, OpCode::store, 0);
 }
 
 TEST_CASE("a part of the window that was given back is out of range, for others and for its owner",

@@ -1,10 +1,13 @@
-// Every SM follows the raster position from the launch packets alone: a reference that does so, packet by packet, must
-// know the same ids as the machine. Between the distributor and the GPCs sit taps that pass everything through.
+// Every SM follows the raster position from the launch packets alone (CWD-35): the ids that CTAs have are those of
+// plain division, whatever the machine, and they are wrong where a packet does not come to those who only count it.
+// Between the distributor and the GPCs sit taps that pass everything through, or not.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -43,22 +46,39 @@ struct NoCrossbar : sc_core::sc_module {
   heddle::PacketOut<heddle::protocol::BulkDataPacket> out;
 };
 
+// Stands on the link to one GPC, and passes on what it is told to, when and in whatever order.
 class LaunchTap : public sc_core::sc_module,
                   private tlm::tlm_fw_transport_if<Protocol>,
                   private tlm::tlm_bw_transport_if<Protocol> {
  public:
-  LaunchTap(const sc_core::sc_module_name& name, std::uint32_t gpc, std::vector<LoggedLaunch>& log)
-      : sc_core::sc_module(name), in("in"), out("out"), gpc_(gpc), log_(log) {
+  // Called with every packet before it is passed on; true: it is lost.
+  using Evil = std::function<bool(LaunchPacket&)>;
+
+  LaunchTap(const sc_core::sc_module_name& name, std::uint32_t virtual_gpc, std::vector<LaunchPacket>& own)
+      : sc_core::sc_module(name), in("in"), out("out"), virtual_gpc_(virtual_gpc), own_(own) {
     in.bind(static_cast<tlm::tlm_fw_transport_if<Protocol>&>(*this));
     out.bind(static_cast<tlm::tlm_bw_transport_if<Protocol>&>(*this));
   }
   tlm::tlm_target_socket<heddle::kPacketBusWidth, Protocol> in;
   tlm::tlm_initiator_socket<heddle::kPacketBusWidth, Protocol> out;
+  Evil evil;
 
  private:
+  // A packet that the GPC is to start is logged where the distributor sends it, whoever hears it besides.
   tlm::tlm_sync_enum nb_transport_fw(Transfer& transfer, PacketPhase& phase, sc_core::sc_time& delay) override {
-    log_.push_back({0, gpc_, heddle::packet_of<LaunchPacket>(transfer)});
-    return out->nb_transport_fw(transfer, phase, delay);
+    LaunchPacket packet = heddle::packet_of<LaunchPacket>(transfer);
+    if (packet.virtual_gpc == virtual_gpc_) own_.push_back(packet);
+    if (evil && evil(packet)) {
+      Transfer credit = transfer;  // as if it had been taken
+      PacketPhase back = PacketPhase::credit;
+      in->nb_transport_bw(credit, back, delay);
+      return tlm::TLM_ACCEPTED;
+    }
+    const void* const sent = transfer.packet;
+    transfer.packet = &packet;
+    const tlm::tlm_sync_enum status = out->nb_transport_fw(transfer, phase, delay);
+    transfer.packet = sent;
+    return status;
   }
   tlm::tlm_sync_enum nb_transport_bw(Transfer& transfer, PacketPhase& phase, sc_core::sc_time& delay) override {
     return in->nb_transport_bw(transfer, phase, delay);
@@ -68,111 +88,50 @@ class LaunchTap : public sc_core::sc_module,
   unsigned int transport_dbg(Transfer&) override { return 0; }
   void invalidate_direct_mem_ptr(sc_dt::uint64, sc_dt::uint64) override {}
 
-  std::uint32_t gpc_;
-  std::vector<LoggedLaunch>& log_;
+  std::uint32_t virtual_gpc_;
+  std::vector<LaunchPacket>& own_;
 };
 
-// What a CTA knows of itself: linear id in the grid, linear id of its CGA, rank in it.
-using Id = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+// What a CTA knows of itself.
+struct Known {
+  std::uint64_t index, cga, rank;
+  std::uint32_t x, y, z;
+  bool operator==(const Known& o) const {
+    return index == o.index && cga == o.cga && rank == o.rank && x == o.x && y == o.y && z == o.z;
+  }
+};
+using BySm = std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Known>>;  // by SM and operation
 
 struct Listener : CtaListener {
   virtual ~Listener() = default;
-  void cta_started(const Cta& cta) override { ids[cta.sm][cta.task].emplace_back(cta.index, cta.cga, cta.rank); }
+  void cta_started(const Cta& cta) override {
+    known[{cta.sm, cta.task}].push_back({cta.index, cta.cga, cta.rank, cta.x, cta.y, cta.z});
+  }
   void cta_ended(const Cta&) override {}
-  std::map<std::uint32_t, std::map<std::uint32_t, std::vector<Id>>> ids;  // SM, task: in order of starting
+  BySm known;
 };
 
-struct Place {
-  std::uint64_t x = 0, y = 0, z = 0;
-};
-
-// What one SM knows: per slot of the task table, the task and a place that only ever has counts added to it.
-class Follower {
- public:
-  Follower(std::uint32_t gpc, std::uint32_t bit) : gpc_(gpc), bit_(bit) {}
-
-  // Sees every launch packet of the machine, in order, without looking at its raster position.
-  void see(const LoggedLaunch& launch) {
-    const LaunchPacket& packet = launch.packet;
-    Slot& slot = slots_[packet.slot];
-    if (!slot.valid || slot.task != packet.operation) slot = {true, packet.operation, 0, 0, {}};
-    if (launch.gpc != gpc_) {
-      slot.delta += packet.num_ctas;
-      return;
-    }
+// The CTAs of a grid stand in the order in which the distributor sends its launch packets, and in those in the order of
+// their masks and bits; each is at the place of the grid that plain division gives.
+BySm by_division(const Topology& topology, const std::vector<LaunchPacket>& own) {
+  std::vector<std::uint32_t> gpc_of(topology.gpcs());
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) gpc_of[topology.virtual_gpc(g)] = g;
+  std::map<std::uint32_t, std::uint64_t> position;  // by operation
+  BySm wanted;
+  for (const LaunchPacket& packet : own) {
     std::vector<std::uint64_t> masks{packet.sm_mask};
     masks.insert(masks.end(), packet.further_masks.begin(), packet.further_masks.end());
     for (const std::uint64_t mask : masks) {
       for (std::uint64_t rest = mask; rest != 0; rest &= rest - 1) {
-        if (static_cast<std::uint32_t>(__builtin_ctzll(rest)) == bit_) {
-          advance(slot, packet.shape);
-          ids[packet.operation].push_back(id_at(slot, packet.shape));
-        }
-        ++slot.delta;
+        const auto bit = static_cast<std::uint32_t>(__builtin_ctzll(rest));
+        const heddle::arch::CtaId id = resolve(packet.shape, position[packet.operation]++);
+        wanted[{topology.gpc(gpc_of[packet.virtual_gpc]).sm_ids[bit], packet.operation}].push_back(
+            {id.index, id.cga, id.rank, id.cta.x, id.cta.y, id.cta.z});
       }
     }
   }
-  std::map<std::uint32_t, std::vector<Id>> ids;
-
- private:
-  struct Slot {
-    bool valid = false;
-    std::uint32_t task = 0;
-    std::uint64_t delta = 0;   // CTAs since the last own one
-    std::uint64_t within = 0;  // CTAs of the outermost CGA before this place
-    Place unit;                // the outermost CGA
-  };
-
-  static std::uint64_t volume(const Dim3& extents) { return std::uint64_t{extents.x} * extents.y * extents.z; }
-
-  // The delta, in outermost CGAs, is decomposed and added with carries, as CWD-41 says.
-  static void advance(Slot& slot, const RasterShape& shape) {
-    const Dim3 outer = shape.levels > 0 ? shape.nest[0] : Dim3{1, 1, 1};
-    const std::uint64_t width = shape.grid.x / outer.x;
-    const std::uint64_t height = shape.grid.y / outer.y;
-    const std::uint64_t ctas = slot.within + slot.delta;
-    const std::uint64_t units = ctas / volume(outer);
-    slot.within = ctas % volume(outer);
-    slot.delta = 0;
-    slot.unit.x += units % (width * height) % width;
-    std::uint64_t carry = slot.unit.x >= width ? 1 : 0;
-    slot.unit.x -= carry * width;
-    slot.unit.y += units % (width * height) / width + carry;
-    carry = slot.unit.y >= height ? 1 : 0;
-    slot.unit.y -= carry * height;
-    slot.unit.z += units / (width * height) + carry;
-  }
-
-  // Inwards through the levels: the place of each in the one around it.
-  static Id id_at(const Slot& slot, const RasterShape& shape) {
-    const Dim3 cta{1, 1, 1};
-    Dim3 outer = shape.levels > 0 ? shape.nest[0] : cta;
-    Place place{slot.unit.x * outer.x, slot.unit.y * outer.y, slot.unit.z * outer.z};
-    std::uint64_t within = slot.within;
-    for (std::size_t level = 1; level <= shape.levels; ++level) {
-      const Dim3 inner = level < shape.levels ? shape.nest[level] : cta;
-      const std::uint64_t which = within / volume(inner);
-      const std::uint64_t columns = outer.x / inner.x;
-      const std::uint64_t rows = outer.y / inner.y;
-      place.x += which % columns * inner.x;
-      place.y += which / columns % rows * inner.y;
-      place.z += which / columns / rows * inner.z;
-      within %= volume(inner);
-      outer = inner;
-    }
-    const std::uint64_t index = place.x + shape.grid.x * (place.y + shape.grid.y * place.z);
-    if (shape.levels == 0) return {index, index, 0};
-    const Dim3& cga = shape.nest[shape.cga_level];
-    const std::uint64_t columns = shape.grid.x / cga.x;
-    const std::uint64_t rows = shape.grid.y / cga.y;
-    return {index, place.x / cga.x + columns * (place.y / cga.y + rows * (place.z / cga.z)),
-            place.x % cga.x + cga.x * (place.y % cga.y + std::uint64_t{cga.y} * (place.z % cga.z))};
-  }
-
-  std::uint32_t gpc_;
-  std::uint32_t bit_;
-  std::map<std::uint32_t, Slot> slots_;
-};
+  return wanted;
+}
 
 // A grid of any kind; its CGAs may have a smaller size to fall back on.
 TaskPacket random_task(Random& random, std::uint32_t operation) {
@@ -200,34 +159,18 @@ TaskPacket random_task(Random& random, std::uint32_t operation) {
   return task;
 }
 
-}  // namespace
-
-TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[system][CWD-35][CWD-31][CWD-41]") {
-  std::uint32_t clusters = 0;
-  std::uint32_t late = 0;
-  for (const std::uint64_t seed : seeds(200)) {
-    CAPTURE(seed);
-    Random random(seed);
-    GpuParams params;
-    params.machine.shape = random.shape(4);
-    params.cwd = random_cwd_params(random, params.machine.shape.sms());
-    params.gpc.mpc_queue = random.between(1, 4);
-    params.gpc.gpm_to_mpc = random.below(9);
-    params.gpc.cga_ids = random.between(1, 32);
-    params.gpc.delta_bits = random.between(1, 16);
-    params.gpc.raster_cycles = random.below(3);
-    const heddle::arch::ResourceVector capacity = heddle::arch::capacity_of(params.sm.limits);
-
-    SimFixture sim;
-    heddle::GpuObservation observation("gpu0");
-    Listener listener;
+// A distributor and the GPCs of a machine, with taps between them.
+struct Machine {
+  Machine(const GpuParams& parameters, std::uint64_t seed, Cycle run_ahead, heddle::TimingMode mode)
+      : params(parameters),
+        topology(params.machine.shape),
+        domain("domain", 1.0, mode, run_ahead, observation),
+        tasks("tasks", domain, params.cwd, log),
+        cwd("cwd", domain, "cwd", params.cwd, topology, heddle::arch::capacity_of(params.sm.limits),
+            {params.gpc.cga_ids, params.gpc.cga_barriers}),
+        nested(params.nested_memory()),
+        machine{domain, params, seed, codes, map, topology.sms(), map.bytes(), params.cga_memory(), nested} {
     observation.ctas = &listener;
-    const Topology topology(params.machine.shape);
-    Domain domain("domain", 1.0, heddle::TimingMode::at, random.chance(50) ? 0 : 1024, observation);
-    Log log;
-    FakeTaskUnit tasks("tasks", domain, params.cwd, log);
-    heddle::cwd::Cwd cwd("cwd", domain, "cwd", params.cwd, topology, capacity,
-                         {params.gpc.cga_ids, params.gpc.cga_barriers});
     tasks.task_out.bind(cwd.task_in);
     tasks.control_out.bind(cwd.control_in);
     cwd.done_out.bind(tasks.done_in);
@@ -239,73 +182,163 @@ TEST_CASE("an SM that follows the launch packets knows the ids of its CTAs", "[s
     std::vector<std::vector<std::uint32_t>> sms;
     for (std::uint32_t g = 0; g < topology.gpcs(); ++g) sms.push_back(topology.gpc(g).sm_ids);
     observation.clusters.configure(std::move(sms));
-    std::vector<LoggedLaunch> launches;
-    std::vector<std::unique_ptr<LaunchTap>> taps;
-    std::vector<std::unique_ptr<heddle::gpu::Gpc>> gpcs;
-    std::vector<std::unique_ptr<NoCrossbar>> loose;
-    const heddle::arch::CodeStore codes;
-    const heddle::arch::AddressMap map(1 << 20, 2, 1);
-    const heddle::arch::LaunchMemory nested = params.nested_memory();
-    const heddle::gpu::MachineContext machine{
-        domain, params, seed, codes, map, topology.sms(), map.bytes(), params.cga_memory(), nested};
-    for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
-      const std::string name = fmt::format("gpc{}", g);
-      taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), g, launches));
-      gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
-          name.c_str(), heddle::gpu::GpcContext{machine, topology.gpc(g), heddle::protocol::GpcId(g), name}));
-      cwd.launch_out.socket().bind(taps.back()->in);
-      taps.back()->out.bind(gpcs.back()->gpm.launch_in.socket());
-      cwd.local_out.bind(gpcs.back()->gpm.local_in);
-      cwd.abort_out.bind(gpcs.back()->gpm.abort_in);
-      gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
-      gpcs.back()->gpm.cga_out.bind(cwd.cga_in[g]);
-      gpcs.back()->gpm.shared_out.bind(cwd.shared_in[g]);
-      for (const auto& unit : gpcs.back()->tmaus) {
-        for (auto& socket : unit->multicast_in) {
-          loose.push_back(std::make_unique<NoCrossbar>(sc_core::sc_gen_unique_name("loose"), domain));
-          loose.back()->out.bind(socket);
-        }
+    for (std::uint32_t g = 0; g < topology.gpcs(); ++g) add_gpc(g);
+  }
+  void add_gpc(std::uint32_t g) {
+    const std::string name = fmt::format("gpc{}", g);
+    const std::uint32_t virtual_gpc = topology.virtual_gpc(g);
+    taps.push_back(std::make_unique<LaunchTap>(("tap_" + name).c_str(), virtual_gpc, own));
+    gpcs.push_back(std::make_unique<heddle::gpu::Gpc>(
+        name.c_str(), heddle::gpu::GpcContext{machine,
+                                              topology.gpc(g),
+                                              {heddle::protocol::GpcId(g), heddle::protocol::VirtualGpcId(virtual_gpc)},
+                                              name}));
+    cwd.launch_out.socket().bind(taps.back()->in);
+    taps.back()->out.bind(gpcs.back()->gpm.launch_in.socket());
+    cwd.local_out.bind(gpcs.back()->gpm.local_in);
+    cwd.abort_out.bind(gpcs.back()->gpm.abort_in);
+    gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
+    gpcs.back()->gpm.cga_out.bind(cwd.cga_in[g]);
+    gpcs.back()->gpm.shared_out.bind(cwd.shared_in[g]);
+    for (const auto& unit : gpcs.back()->tmaus) {
+      for (auto& socket : unit->multicast_in) {
+        loose.push_back(std::make_unique<NoCrossbar>(sc_core::sc_gen_unique_name("loose"), domain));
+        loose.back()->out.bind(socket);
       }
     }
+  }
+
+  SimFixture sim;
+  const GpuParams params;
+  heddle::GpuObservation observation{"gpu0"};
+  Listener listener;
+  const Topology topology;
+  Domain domain;
+  Log log;
+  FakeTaskUnit tasks;
+  heddle::cwd::Cwd cwd;
+  const heddle::arch::CodeStore codes;
+  const heddle::arch::AddressMap map{1 << 20, 2, 1};
+  const heddle::arch::LaunchMemory nested;
+  const heddle::gpu::MachineContext machine;
+  std::vector<LaunchPacket> own;  // every packet once, in the order of departure
+  std::vector<std::unique_ptr<LaunchTap>> taps;
+  std::vector<std::unique_ptr<heddle::gpu::Gpc>> gpcs;
+  std::vector<std::unique_ptr<NoCrossbar>> loose;
+};
+
+GpuParams random_params(Random& random) {
+  GpuParams params;
+  params.machine.shape = random.shape(4);
+  params.cwd = random_cwd_params(random, params.machine.shape.sms());
+  params.cwd.broadcast = random.chance(50) ? heddle::cwd::Broadcast::all : heddle::cwd::Broadcast::usable;
+  params.cwd.broadcast_width = random.between(1, 5);
+  if (random.chance(40)) {
+    params.cwd.gpc_distances.clear();
+    for (std::size_t g = 0; g < params.machine.shape.gpcs.size(); ++g) {
+      params.cwd.gpc_distances.push_back(random.below(90));
+    }
+  }
+  params.gpc.mpc = random.chance(70) ? heddle::gpc::MpcPer::sm : heddle::gpc::MpcPer::tpc;
+  params.gpc.mpc_queue = random.between(1, 4);
+  params.gpc.gpm_to_mpc = random.below(9);
+  params.gpc.cga_ids = random.between(1, 32);
+  params.gpc.packets = random.chance(30) ? 0 : random.between(200, 2000) / 1000.0;
+  params.gpc.mpc_launches = random.chance(30) ? 0 : random.between(100, 4000) / 1000.0;
+  params.gpc.delta_bits = random.between(1, 16);
+  params.gpc.divide_cycles = random.below(5) / 4.0;
+  params.gpc.raster_cycles = random.below(3);
+  return params;
+}
+
+}  // namespace
+
+TEST_CASE("all CTAs of a machine know the ids that division gives, from what they hear alone",
+          "[system][CWD-31][CWD-35][CWD-40][CWD-41][CWD-42]") {
+  std::uint32_t clusters = 0;
+  std::uint32_t late = 0;
+  std::uint32_t narrow = 0;
+  for (const std::uint64_t seed : seeds(200)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const GpuParams params = random_params(random);
+    Machine machine(params, seed, random.chance(50) ? 0 : 1024,
+                    random.chance(15) ? heddle::TimingMode::lt : heddle::TimingMode::at);
+    const Topology& topology = machine.topology;
     std::map<std::uint32_t, std::uint64_t> ctas;
     for (std::uint32_t operation = 0; operation < 12; ++operation) {
       const TaskPacket task = random_task(random, operation);
-      tasks.submit(random.below(600), task);
+      machine.tasks.submit(random.below(600), task);
       ctas[operation] = task.grid.count();
+      if (random.chance(20)) machine.tasks.evict(random.below(1500), operation);
     }
-    // TPCs that are away for a while miss what is broadcast, and are told the coordinate when they start again.
+    // TPCs that are away for a while do not hear what is broadcast, and are told the coordinate when they start again.
     for (std::uint32_t i = random.below(4); i > 0; --i) {
       const std::uint32_t gpc = random.below(topology.gpcs());
       const std::uint32_t tpc = random.below(topology.gpc(gpc).tpcs.size());
       const Cycle from = random.below(800);
-      tasks.control(from, switched(gpc, tpc, false));
-      tasks.control(from + random.between(1, 900), switched(gpc, tpc, true));
+      machine.tasks.control(from, switched(gpc, tpc, false));
+      machine.tasks.control(from + random.between(1, 900), switched(gpc, tpc, true));
     }
     run_until_idle();
-    REQUIRE(log.done.size() == 12);
+    REQUIRE(machine.log.done.size() == 12);
+    for (const LaunchPacket& packet : machine.own) {
+      clusters += packet.shape.levels > 0 ? 1 : 0;
+      late += packet.sync ? 1 : 0;
+      narrow += packet.listeners != ~std::uint64_t{0} ? 1 : 0;
+    }
+    REQUIRE(machine.listener.known == by_division(topology, machine.own));
+    // Nor is a CTA of a grid lost or started twice.
+    std::map<std::uint32_t, std::set<std::uint64_t>> indices;
+    std::uint64_t started = 0;
+    for (const auto& [place, known] : machine.listener.known) {
+      for (const Known& cta : known) indices[place.second].insert(cta.index);
+      started += known.size();
+    }
     std::uint64_t expected = 0;
-    for (const auto& [operation, done] : log.done) expected += done.rejected ? 0 : ctas.at(operation);
-    for (const LoggedLaunch& launch : launches) {
-      clusters += launch.packet.shape.levels > 0 ? 1 : 0;
-      late += launch.packet.late_mask != 0 ? 1 : 0;
+    for (const auto& [operation, done] : machine.log.done) {
+      const std::uint64_t all = done.rejected ? 0 : ctas.at(operation);
+      REQUIRE(indices[operation].size() == all);
+      expected += all;
     }
-
-    std::uint64_t known = 0;
-    for (std::uint32_t id = 0; id < topology.sms(); ++id) {
-      CAPTURE(id);
-      Follower follower(topology.sm(id).gpc, topology.sm(id).in_gpc);
-      for (const LoggedLaunch& launch : launches) follower.see(launch);
-      for (const auto& [operation, ids] : follower.ids) known += ids.size();
-      REQUIRE(follower.ids == listener.ids[id]);
-    }
-    REQUIRE(known == expected);
-    for (const auto& gpc : gpcs) {
+    REQUIRE(started == expected);
+    for (const auto& gpc : machine.gpcs) {
       REQUIRE(gpc->gpm.live_ctas() == 0);
       REQUIRE(gpc->gpm.live_cgas() == 0);
     }
   }
   CHECK(clusters > 1000);
   CHECK(late > 20);
+  CHECK(narrow > 100);
+}
+
+TEST_CASE("on a machine whose broadcast is tampered with, CTAs have wrong ids", "[system][CWD-35][CWD-42]") {
+  enum class Evil { nothing, lost_elsewhere, begin_lost, not_told };
+  const Evil evil = GENERATE(Evil::nothing, Evil::lost_elsewhere, Evil::begin_lost, Evil::not_told);
+  CAPTURE(static_cast<int>(evil));
+  GpuParams params;
+  params.machine.shape = heddle::arch::Shape::from_sms_per_gpc({4, 4, 4});
+  params.cwd.session_limit = 30;
+  Machine machine(params, 1, 0, heddle::TimingMode::at);
+  std::uint32_t heard = 0;
+  machine.taps[1]->evil = [&](LaunchPacket& packet) {
+    const std::uint32_t number = heard++;
+    if (evil == Evil::not_told) packet.sync.reset();
+    if (packet.virtual_gpc == machine.topology.virtual_gpc(1)) return false;  // nobody misses a CTA
+    return evil == Evil::lost_elsewhere ? number == 20 : evil == Evil::begin_lost && packet.begins;
+  };
+  TaskPacket task;
+  task.grid = {11, 9, 5};
+  task.need = {{8, 256, 8192, 1024, 1, 16}};
+  task.duration = {200, 900};
+  machine.tasks.submit(0, task);
+  // A TPC of GPC 1 comes late, so that somebody has to be told.
+  machine.tasks.control(0, switched(1, 1, false));
+  machine.tasks.control(1500, switched(1, 1, true));
+  run_until_idle();
+  REQUIRE(machine.own.size() > 40);
+  const bool right = machine.listener.known == by_division(machine.topology, machine.own);
+  CHECK(right == (evil == Evil::nothing));
 }
 
 }  // namespace system_raster_follower_test
