@@ -96,7 +96,8 @@ tlm::tlm_sync_enum PacketOutSocket::nb_transport_bw(PacketTransfer& transfer, Pa
     Link& state = link_state(transfer.link);
     HEDDLE_CHECK(state.free + state.returning.size() < credits_,
                  std::string("more credits than places on ") + this->name());
-    state.returning.push_back(domain_.cycle_after(delay));
+    const Domain::CallHint& hint = domain_.call_hint();
+    state.returning.push_back(hint.fits(&transfer, delay) ? hint.arrival : domain_.cycle_after(delay));
     arm(state, transfer.link);
   }
   return tlm::TLM_ACCEPTED;
@@ -128,9 +129,9 @@ void PacketInSocket::return_credit_at(Cycle when) {
   transfer.link = link_;
   transfer.generation = generation_;
   PacketPhase phase = PacketPhase::credit;
-  sc_core::sc_time delay = domain_.delay_until(when + credit_latency_);
+  HintedCall call(domain_, &transfer, when + credit_latency_);
   if (sender_ == nullptr) sender_ = this->operator->();
-  sender_->nb_transport_bw(transfer, phase, delay);
+  sender_->nb_transport_bw(transfer, phase, call.delay);
 }
 
 void PacketInSocket::reset() {

@@ -114,7 +114,7 @@ void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t, Cycle a
   heard.own = launch.virtual_gpc == virtual_gpc_;
   heard.begins = launch.begins;
   heard.followed = !launch.id;
-  heard.in_cga = launch.shape.levels > 0;
+  if (launch.shape.levels > 0) heard.unit = static_cast<std::uint32_t>(arch::raster_unit(launch.shape));
   heard.last = launch.last;
   heard.slot = launch.slot;
   heard.ctas = launch.num_ctas;
@@ -174,9 +174,9 @@ bool Gpm::hand_over(Heard& heard) {
     packets_.not_before(mpc_launches_);
     own_.pop_front();
   } else if (heard.followed) {
-    record_.launch(heard.slot, heard.ctas, heard.in_cga, heard.listeners);
+    record_.launch(heard.slot, heard.ctas, heard.unit > 0, heard.listeners);
   }
-  if (heard.followed && heard.in_cga && heard.last) record_.end_cga(heard.slot, heard.listeners);
+  if (heard.followed && heard.unit > 0 && heard.last) record_.end_cga(heard.slot, heard.unit, heard.listeners);
   heard.stage = Heard::Stage::counted;
   return true;
 }
@@ -192,7 +192,7 @@ bool Gpm::tell_late(protocol::LaunchPacket& launch) {
   packet.tag.slot = launch.slot;
   for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
     if (!is_late(mpcs_[m])) continue;
-    packet.raster = record_.tell(launch.slot, m, *launch.sync);
+    packet.raster = record_.tell(launch.slot, m, launch.shape, *launch.sync);
     tpc_launch_out.send_at(mpc_launches_.pass(now()), packet, m);
   }
   launch.sync.reset();
@@ -218,8 +218,8 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
       const std::uint32_t ctas = bits::count(part);
       packet.sm_mask = part;
       if (heard.followed) {
-        packet.raster = record_.read(heard.slot, m, ctas, heard.in_cga);
-        record_.launch(heard.slot, ctas, heard.in_cga, heard.listeners);
+        packet.raster = record_.read(heard.slot, m, ctas, heard.unit > 0);
+        record_.launch(heard.slot, ctas, heard.unit > 0, heard.listeners);
       }
       const Cycle departure = mpc_launches_.pass(now());
       if (cga) {

@@ -70,8 +70,8 @@ class Gpm : public Block, private CgaIdListener {
     bool own = false;       // it is the first of own_
     bool begins = false;    // its grid begins, and has that shape
     bool followed = false;  // raster units follow the CTAs: their ids do not come with them
-    bool in_cga = false;
     bool last = false;
+    std::uint32_t unit = 0;  // CTAs of an outermost CGA of the grid; 0: there is none
     protocol::TaskSlot slot;
     std::uint32_t ctas = 0;
     std::uint64_t listeners = 0;

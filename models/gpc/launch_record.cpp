@@ -55,8 +55,9 @@ void LaunchRecord::launch(std::uint32_t slot, std::uint32_t ctas, bool in_cga, s
   });
 }
 
-void LaunchRecord::end_cga(std::uint32_t slot, std::uint64_t listeners) {
-  change(slot, listeners, [](Heard& heard) {
+void LaunchRecord::end_cga(std::uint32_t slot, std::uint32_t unit, std::uint64_t listeners) {
+  change(slot, listeners, [unit](Heard& heard) {
+    if (heard.within < unit) return;
     ++heard.units;
     heard.within = 0;
   });
@@ -110,8 +111,10 @@ RasterStep LaunchRecord::read(std::uint32_t number, std::uint32_t mpc, std::uint
   return read;
 }
 
-RasterStep LaunchRecord::tell(std::uint32_t number, std::uint32_t mpc, const protocol::LaunchPacket::Sync& sync) {
+RasterStep LaunchRecord::tell(std::uint32_t number, std::uint32_t mpc, const arch::RasterShape& shape,
+                              const protocol::LaunchPacket::Sync& sync) {
   Slot& slot = at(number);
+  slot.shape = shape;
   if (slot.apart.empty()) slot.apart.assign(tpc_of_.size(), slot.gpc);
   slot.apart[mpc].within = sync.within;
   slot.states[mpc] = {slot.apart[mpc].grid, slot.apart[mpc].units};

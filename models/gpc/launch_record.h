@@ -27,8 +27,9 @@ class LaunchRecord {
   void begin(std::uint32_t slot, const arch::RasterShape& shape, std::uint64_t listeners);
   // CTAs are launched: of an outermost CGA that goes on, or of a plain grid.
   void launch(std::uint32_t slot, std::uint32_t ctas, bool in_cga, std::uint64_t listeners);
-  // The end-of-CGA mark: the next CTA is one of the next outermost CGA.
-  void end_cga(std::uint32_t slot, std::uint64_t listeners);
+  // The end-of-CGA mark: the next CTA is one of the next CGA. Where CGAs have a smaller size than the one in which the
+  // grid counts, that is in the next outermost CGA of `unit` CTAs only when all of those have been launched.
+  void end_cga(std::uint32_t slot, std::uint32_t unit, std::uint64_t listeners);
 
   // An MPC whose delta counter is full: it has to be decomposed before anything else is launched. Cheap if there is
   // none.
@@ -36,10 +37,12 @@ class LaunchRecord {
   protocol::RasterStep overflow(std::uint32_t slot, std::uint32_t mpc);
   // The next CTAs are launched on SMs of that MPC, which reads its counter for the first of them.
   protocol::RasterStep read(std::uint32_t slot, std::uint32_t mpc, std::uint32_t ctas, bool in_cga);
-  // State synchronisation: the MPC is told where the grid stands (CWD-42).
-  protocol::RasterStep tell(std::uint32_t slot, std::uint32_t mpc, const protocol::LaunchPacket::Sync& sync);
+  // State synchronisation: the MPC is told where the grid of that shape stands (CWD-42). Nobody in the GPC may have heard
+  // that it has begun.
+  protocol::RasterStep tell(std::uint32_t slot, std::uint32_t mpc, const arch::RasterShape& shape,
+                            const protocol::LaunchPacket::Sync& sync);
 
-  // Extents of the grid that began last in the slot, as far as the GPC has heard.
+  // Extents of the grid in the slot, as far as the GPC has heard.
   const arch::RasterShape& shape(std::uint32_t slot) { return at(slot).shape; }
   // MPCs of those TPCs.
   std::uint32_t mpcs_of(std::uint64_t tpcs) const;

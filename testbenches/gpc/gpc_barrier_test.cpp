@@ -178,6 +178,7 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
     params.cta_broadcast = random.below(100);
     params.cluster_barrier = random.below(300);
     params.raster_cycles = random.below(4);
+    params.cta_entries = 0;  // all at once
     const TimingMode mode = random.chance(20) ? TimingMode::lt : TimingMode::at;
     const auto cost = [mode](Cycle cycles) { return mode == TimingMode::lt ? 0 : cycles; };
     GpcBench bench(random.shape(1), params, mode, random.chance(50) ? 0 : 1024);

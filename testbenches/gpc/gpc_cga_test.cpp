@@ -257,6 +257,7 @@ TEST_CASE("random CGAs: ids unique among those alive, ranks in launch order, one
     params.cga_flush = random.below(90);
     params.cta_broadcast = random.below(40);
     params.raster_cycles = random.below(4);
+    params.cta_entries = 0;  // all at once
     const TimingMode mode = random.chance(20) ? TimingMode::lt : TimingMode::at;
     GpcBench bench(random.shape(1), params, mode, random.chance(50) ? 0 : 1024);
     const std::uint64_t longest = random.between(1, 200);

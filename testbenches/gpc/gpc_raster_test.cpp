@@ -394,6 +394,12 @@ TEST_CASE("random grids, shared with other GPCs, late joiners: ids equal divisio
     };
     std::vector<Task> tasks(3);
     std::uint64_t listening = ~std::uint64_t{0};  // TPCs
+    const std::uint64_t tpcs = (std::uint64_t{1} << bench.gpc.tpcs.size()) - 1;
+    bench.cwd.tamper = [tpcs](std::vector<LaunchPacket>& packets) {  // nothing comes where nobody listens
+      packets.erase(std::remove_if(packets.begin(), packets.end(),
+                                   [tpcs](const LaunchPacket& packet) { return (packet.listeners & tpcs) == 0; }),
+                    packets.end());
+    };
     for (Task& task : tasks) task.nest = random_nest(random);
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<CtaId>> wanted;  // by SM and slot
     std::size_t total = 0;

@@ -107,15 +107,16 @@ TEST_CASE("one record knows what a delta counter in every MPC would", "[gpc][CWD
       record.launch(slot, ctas, in_cga[slot], listeners);
       within[slot] += in_cga[slot] ? ctas : 0;
       const bool ends = in_cga[slot] && within[slot] == cga;
-      if (ends) record.end_cga(slot, listeners);
+      if (ends) record.end_cga(slot, cga, listeners);
       if (ends) within[slot] = 0;
       for (std::uint32_t m = 0; m < mpcs; ++m) {
         if (!listens(m)) continue;
         Counter& counter = counters[slot][m];
         if (!in_cga[slot]) counter.add(ctas, limit);
         if (in_cga[slot]) counter.within += ctas;
-        if (ends) counter.add(1, limit);
-        if (ends) counter.within = 0;
+        if (!ends || counter.within < cga) continue;  // who has missed a part does not know that it is over
+        counter.add(1, limit);
+        counter.within = 0;
       }
       settle(slot);
       if (random.chance(10)) {
@@ -124,7 +125,7 @@ TEST_CASE("one record knows what a delta counter in every MPC would", "[gpc][CWD
         sync.outermost = coord_of(at, shape.grid);
         sync.within = in_cga[slot] ? within[slot] : 0;
         counters[slot][own] = {at, 0, sync.within, counters[slot][own].overflows};
-        tell(slot, own, record.tell(slot, own, sync));
+        tell(slot, own, record.tell(slot, own, shape, sync));
       }
     }
   }

@@ -287,7 +287,15 @@ TEST_CASE("all CTAs of a machine know the ids that division gives, from what the
       late += packet.sync ? 1 : 0;
       narrow += packet.listeners != ~std::uint64_t{0} ? 1 : 0;
     }
-    REQUIRE(machine.listener.known == by_division(topology, machine.own));
+    for (const auto& [place, wanted] : by_division(topology, machine.own)) {
+      const std::vector<Known>& known = machine.listener.known[place];
+      CAPTURE(place.first, place.second, topology.sm(place.first).gpc, topology.sm(place.first).tpc);
+      REQUIRE(known.size() == wanted.size());
+      for (std::size_t i = 0; i < known.size(); ++i) {
+        CAPTURE(i, known[i].index, wanted[i].index);
+        REQUIRE(known[i] == wanted[i]);
+      }
+    }
     // Nor is a CTA of a grid lost or started twice.
     std::map<std::uint32_t, std::set<std::uint64_t>> indices;
     std::uint64_t started = 0;
