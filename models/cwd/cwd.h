@@ -55,11 +55,11 @@ class Cwd : public Block {
   // Occupancy queries (CWD-24), of the host and of kernels. They may stay unbound.
   PacketIn<protocol::OccupancyQueryPacket> host_query_in;
   PacketOut<protocol::OccupancyAnswerPacket> host_answer_out;
-  sc_core::sc_vector<PacketIn<protocol::OccupancyQueryPacket>> query_in;  // by SM id
-  PacketOut<protocol::OccupancyAnswerPacket> answer_out;                  // link = SM id
+  sc_core::sc_vector<PacketIn<protocol::OccupancyQueryPacket>> query_in;   // by SM id
+  PacketOut<protocol::OccupancyAnswerPacket> answer_out;                   // link = SM id
   sc_core::sc_vector<PacketIn<protocol::BarrierReportPacket>> barrier_in;  // one per GPC
-  PacketOut<protocol::BarrierReleasePacket> barrier_out;                  // link = GPC
-  PacketOut<protocol::PartPacket> part_out;                               // link = GPC
+  PacketOut<protocol::BarrierReleasePacket> barrier_out;                   // link = GPC
+  PacketOut<protocol::PartPacket> part_out;                                // link = GPC
 
   // Resources of an SM that something outside the model holds from the start, until a cycle (0: for ever).
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until) {
@@ -111,6 +111,7 @@ class Cwd : public Block {
   BarrierRoot barriers_;
   Launcher launcher_;
   ClusterRoom room_;
+  GpcCapacity gpc_capacity_;
   LaunchSession session_;
   TaskArbiter arbiter_;
   TaskEviction eviction_;

@@ -47,6 +47,12 @@ struct CwdParams {
   std::uint32_t session_pipeline = 4;  // cycles
   std::uint32_t session_step = 1;      // cycles per step of the level search
   std::uint64_t session_limit = 4096;  // CTAs
+  std::uint32_t sessions = 1;          // in flight: one that queries, the others with masks to make
+  std::uint32_t snapshot_sms = 64;     // SMs per cycle
+  double trt_updates = 64;             // SMs per cycle
+  double end_reports = 8;              // per cycle
+  double prefix_step = 0.25;           // cycles per level of the tree
+  double compare_step = 0.25;          // cycles per level of the tree
   std::uint32_t mask_buffers = 2;      // sessions
   double cta_commits = 0.84;           // CTAs per cycle; 0: without limit
   std::uint32_t port_bits = 64;        // bits per cycle; 0: without limit
@@ -65,15 +71,15 @@ struct CwdParams {
   std::string multicast = "tpc_pairs";    // SmPolicy of multicast mode
   std::string domain_policy = "fastest";  // DomainPolicy between GPCs, uGPUs and CPCs
   UnitOrder gpc_priority;
-  std::uint32_t max_gpc_cga = 16;       // CTAs
-  std::uint32_t query_distance = 1;     // cycles between the GPU2GPC unit and a GPC2SM unit, each way
-  std::uint32_t ugpu_distance = 4;      // cycles between the GPU level and the distributor of a uGPU, each way
-  std::uint32_t mask_cycles = 2;        // cycles
-  std::uint32_t masks_per_packet = 2;   // 1 … 1 + kFurtherMasks
-  std::uint64_t age_limit = 100'000;    // cycles
-  std::uint32_t gpu_cga_barriers = 16;  // GPU_CGAs and uGPU_CGAs at once
+  std::uint32_t max_gpc_cga = 16;           // CTAs
+  std::uint32_t query_distance = 1;         // cycles between the GPU2GPC unit and a GPC2SM unit, each way
+  std::uint32_t ugpu_distance = 4;          // cycles between the GPU level and the distributor of a uGPU, each way
+  std::uint32_t mask_cycles = 2;            // cycles
+  std::uint32_t masks_per_packet = 2;       // 1 … 1 + kFurtherMasks
+  std::uint64_t age_limit = 100'000;        // cycles
+  std::uint32_t gpu_cga_barriers = 16;      // GPU_CGAs and uGPU_CGAs at once
   std::uint32_t barrier_report_cycles = 1;  // per report of a GPC
-  std::uint32_t memory_slots = 16;      // CGA memory slots of a subcontext
+  std::uint32_t memory_slots = 16;          // CGA memory slots of a subcontext
   protocol::PartitionMode partition = protocol::PartitionMode::none;
   std::uint32_t tpc_credits = 0;          // TPCs that a subcontext may hold; 0: all
   std::uint32_t local_memory_blocks = 0;  // 0: one per TPC

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_params.h"
 #include "cwd/gpc_model.h"
 #include "protocol/cwd_gpm.h"
@@ -14,8 +15,8 @@
 namespace heddle::cwd {
 
 // What CGAs take besides free slots: ids and barrier slots of their GPC, an sm_cga_slot on each of its SMs (CWD-01),
-// barriers of GPU_CGAs, CGA memory slots (CWD-19, CWD-22). A session asks what is left before it begins and takes it when its CGAs are accepted: nothing of a
-// CGA starts before all that it needs is reserved.
+// barriers of GPU_CGAs, CGA memory slots (CWD-19, CWD-22). A session asks what is left before it begins and takes it
+// when its CGAs are accepted: nothing of a CGA starts before all that it needs is reserved.
 struct CgaLimits {
   std::uint32_t ids = 256;          // gpc_local_cga_ids of a GPC
   std::uint32_t barriers = 256;     // barrier slots of a GPC
@@ -151,12 +152,16 @@ class MachineLedger {
   MachineLedger(const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const CwdParams& params,
                 const GpcCgaLimits& limits)
       : live_(sm_capacity, topology, params.table_slots + params.evicted_tasks),
+        updates_(params.trt_updates),
         pools_(topology.gpcs(), params.pending_pool, params.active_pool),
         cgas_(topology.sms_per_gpc(),
               {limits.ids, limits.barriers, limits.sm_slots, params.gpu_cga_barriers, params.memory_slots}) {}
 
   LiveModel& live() { return live_; }
   const LiveModel& live() const { return live_; }
+  // The way of launches and completions into the resource trackers, SM by SM (CWD-28). The live model counts them at
+  // once; a session waits for those before it.
+  RateQueue& updates() { return updates_; }
   GpcPools& pools() { return pools_; }
   CgaLedger& cgas() { return cgas_; }
   const CgaLedger& cgas() const { return cgas_; }
@@ -173,6 +178,7 @@ class MachineLedger {
   bool empty() const { return live_.empty() && cgas_.empty() && pools_.empty(); }
   void reset() {
     live_.reset();
+    updates_.reset();
     pools_.reset();
     cgas_.reset();
     version_ = pool_version_ = 1;
@@ -180,6 +186,7 @@ class MachineLedger {
 
  private:
   LiveModel live_;
+  RateQueue updates_;
   GpcPools pools_;
   CgaLedger cgas_;
   std::uint64_t version_ = 1;

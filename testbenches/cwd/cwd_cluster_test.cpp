@@ -1,4 +1,5 @@
 // Sessions of grids of CGAs, seen from outside: what is launched when, what waits and why.
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -30,6 +31,8 @@ const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
 CwdParams plain() {
   CwdParams params;
   params.session_pipeline = 10;
+  params.mask_cycles = 0;
+  params.prefix_step = params.compare_step = 0;
   params.port_bits = 0;
   params.cta_commits = 0;
   params.gpc_distance = 100;
@@ -320,8 +323,12 @@ TEST_CASE("a central rasteriser sends every CTA on its own, with its id", "[cwd]
   bench.tasks.submit(0, task);
   run_for(bench, 1000);
   REQUIRE(bench.log.launches.size() == 12);
+  // The GPCs take turns: in the order of their ids.
+  std::vector<LoggedLaunch> launches = bench.log.launches;
+  std::sort(launches.begin(), launches.end(),
+            [](const LoggedLaunch& a, const LoggedLaunch& b) { return a.packet.id->index < b.packet.id->index; });
   for (std::size_t i = 0; i < 12; ++i) {
-    const auto& packet = bench.log.launches[i].packet;
+    const auto& packet = launches[i].packet;
     REQUIRE(packet.id.has_value());
     CHECK(packet.num_ctas == 1);
     CHECK(packet.id->rank == i % 3);
