@@ -122,6 +122,7 @@ class Gpm : public Block, private CgaIdListener {
   Counter& bits_;
   Counter& mpc_bits_;
   Counter& waited_;
+  Counter& busy_;
 };
 
 }  // namespace heddle::gpc
