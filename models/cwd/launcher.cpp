@@ -44,13 +44,17 @@ void Launcher::open(const LaunchOrder& order) {
   shape_ = arch::raster_shape(task.grid, task.cluster, order.size, task.raster);
   open_cga_.reset();
   masks_ready_ = 0;
+  if (buffers_.empty()) busy_since_ = context_.now();
   buffers_.push_back({order.session, 0, false});
 }
 
 Cycle Launcher::close() {
   Buffer& buffer = buffers_.back();
   buffer.closed = true;
-  if (buffer.packets == 0) buffers_.pop_back();
+  if (buffer.packets == 0) {
+    buffers_.pop_back();
+    note_idle();
+  }
   return std::max(masks_ready_, context_.now());
 }
 
@@ -370,6 +374,8 @@ void Launcher::depart() {
   if (!entry.start.has_value()) entry.start = now;
   item.packet.departure = now;
   send(item, now);
+  stats_.port_busy.add(item.cycles);
+  stats_.table_busy.add(port_.count_commits());
   stats_.packets.add();
   stats_.bits.add(item.packet.bits);
   stats_.ctas.add(item.packet.num_ctas);
@@ -400,11 +406,16 @@ void Launcher::send(LaunchItem& item, Cycle now) {
   }
 }
 
+void Launcher::note_idle() {
+  if (buffers_.empty()) stats_.launching.add(context_.now() - busy_since_);
+}
+
 void Launcher::leave_buffer(std::uint64_t session) {
   const auto buffer = std::find_if(buffers_.begin(), buffers_.end(),
                                    [session](const Buffer& other) { return other.session == session; });
   if (buffer == buffers_.end() || --buffer->packets > 0 || !buffer->closed) return;
   buffers_.erase(buffer);
+  note_idle();
   if (on_buffer_free_) on_buffer_free_();
 }
 

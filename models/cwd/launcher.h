@@ -86,6 +86,8 @@ class LaunchPort {
     commits_.take(now, item.packet.num_ctas);
     return item;
   }
+  // Whole cycles of work in the tables since the last call.
+  Cycle count_commits() { return commits_.count_busy(); }
   void reset() {
     for (std::deque<LaunchItem>& lane : lanes_) lane.clear();
     waiting_ = turn_ = 0;
@@ -157,6 +159,12 @@ class Launcher final : private EventHandler {
         counter("link_bits", "bits", "bits of launch and local-memory packets on all links to GPCs together");
     Counter& queue_stalls =
         counter("queue_stall_cycles", "cycles", "time that the launch port waited for a place in the queue of a GPC");
+    Counter& port_busy = counter("port_busy_cycles", "cycles", "time that packets took in the launch port");
+    Counter& table_busy =
+        counter("table_busy_cycles", "cycles", "time that CTAs took to be entered in the tables (cta_commits)");
+    Counter& launching = counter("launching_cycles", "cycles",
+                                 "time in which a session decided, or launch packets had not left: what the busy "
+                                 "times of the stages of a launch are shares of");
     Counter& pool_yields =
         counter("pool_yields", "places", "places of active pools that an idle or less urgent task yielded");
     Counter& cgas = counter("cgas_launched", "CGAs", "outermost CGAs started");
@@ -200,6 +208,7 @@ class Launcher final : private EventHandler {
   void wake_at(Cycle when);
   void depart();
   void leave_buffer(std::uint64_t session);
+  void note_idle();
 
   const CwdContext& context_;
   TaskTable& table_;
@@ -215,6 +224,7 @@ class Launcher final : private EventHandler {
   std::optional<Cycle> stalled_since_;  // no packet may leave although the port is free
   bool depart_scheduled_ = false;
   std::deque<Buffer> buffers_;
+  Cycle busy_since_ = 0;  // where there are any
   std::function<void()> on_buffer_free_;
   LaunchOrder order_;
   arch::RasterShape shape_;
