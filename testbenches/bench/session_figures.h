@@ -31,8 +31,8 @@ inline nlohmann::json statistics(const gpu::GpuParams& params, const std::vector
     workload::Op op;
     static_cast<arch::KernelShape&>(op.kernel) = launches[i].kernel;
     op.kernel.name = "grid" + std::to_string(i);
-    op.stream = static_cast<std::uint32_t>(i);
-    op.enqueue = launches[i].at_ns;
+    op.stream = i;
+    op.enqueue = static_cast<decltype(op.duration)>(launches[i].at_ns);
     work.ops.push_back(op);
   }
   replay::Job job;

@@ -69,6 +69,9 @@ Cycle copy_of(std::uint32_t sms) { return (sms + 15) / 16 - 1; }
 // The sums of a prefix count go up a tree of the SMs and down again, half a cycle a level [0157].
 Cycle prefix_of(std::uint32_t sms) { return rounded_up(doublings(sms) * 2 * 0.5); }
 
+// As statistics have it.
+double stat_of(Cycle cycles) { return static_cast<double>(cycles); }
+
 TaskPacket grid(std::uint32_t operation, std::uint32_t ctas) { return CwdBench::task(operation, ctas, kOne); }
 TaskPacket clusters(std::uint32_t operation, std::uint32_t ctas, std::uint32_t size,
                     CgaMode mode = CgaMode::multicast) {
@@ -120,14 +123,14 @@ TEST_CASE("a session of a plain grid grows with the machine", "[cwd][CWD-05][CWD
     CwdBench partly(equal_gpcs(gpcs, sms), costly(), capacity(2));
     partly.tasks.submit(0, grid(0, all - 1));
     run(partly);
-    CHECK(partly.stat("session_cycles.max") == copy_of(all) + 1000 + 7 + prefix_of(all) + 100);
-    CHECK(partly.stat("decision_cycles") == copy_of(all) + 1000 + 7 + prefix_of(all));
+    CHECK(partly.stat("session_cycles.max") == stat_of(copy_of(all) + 1000 + 7 + prefix_of(all) + 100));
+    CHECK(partly.stat("decision_cycles") == stat_of(copy_of(all) + 1000 + 7 + prefix_of(all)));
     // Two full levels: no SM has to be chosen among equals; two masks one after another.
     CwdBench full(equal_gpcs(gpcs, sms), costly(), capacity(2));
     full.tasks.submit(0, grid(0, 2 * all));
     run(full);
     if (2 * all <= costly().session_limit) {
-      CHECK(full.stat("session_cycles.max") == copy_of(all) + 1000 + 2 * 7 + 2 * 100);
+      CHECK(full.stat("session_cycles.max") == stat_of(copy_of(all) + 1000 + 2 * 7 + 2 * 100));
     }
   }
 }
@@ -185,7 +188,8 @@ TEST_CASE("a query costs the comparison of the answers", "[cwd][CWD-12][CWD-13][
     run(bench);
     // The question goes to all mimics and back, a decision in each; a tree of comparators; to the GPC that has won; the
     // mask. All 16 SMs of the GPC receive a CTA, so that nobody is counted.
-    CHECK(bench.stat("session_cycles.max") == copy_of(16 * gpcs) + 1000 + 11 + 7 + 11 + 3 * doublings(gpcs) + 11 + 100);
+    CHECK(bench.stat("session_cycles.max") ==
+          stat_of(copy_of(16 * gpcs) + 1000 + 11 + 7 + 11 + 3 * doublings(gpcs) + 11 + 100));
   }
 }
 
@@ -204,7 +208,7 @@ TEST_CASE("a GPU_CGA pays both passes", "[cwd][CWD-18][CWD-19]") {
     const Cycle to_the_gpc = 11 + 100;  // and its mask
     CHECK(bench.stat("gpu2gpc.query_steps") == 2);
     CHECK(bench.stat("session_cycles.max") ==
-          copy_of(16 * gpcs) + 1000 + query + reset + query + one_by_one + to_the_gpc);
+          stat_of(copy_of(16 * gpcs) + 1000 + query + reset + query + one_by_one + to_the_gpc));
   }
 }
 
@@ -221,7 +225,7 @@ TEST_CASE("a GPU_CGA with more parts than GPCs asks again and again, in either p
   CHECK(bench.stat("gpu2gpc.query_steps") == 4);
   // The second GPC gets the second and the fourth part, and makes its masks one after the other.
   CHECK(bench.stat("session_cycles.max") ==
-        copy_of(32) + 1000 + first + second + 7 + first + second + 1 * 7 + 11 + 2 * 100);
+        stat_of(copy_of(32) + 1000 + first + second + 7 + first + second + 1 * 7 + 11 + 2 * 100));
 }
 
 TEST_CASE("the queries of a session find out that a GPU_CGA has no room", "[cwd][CWD-18][CWD-20][CWD-21]") {
@@ -238,7 +242,7 @@ TEST_CASE("the queries of a session find out that a GPU_CGA has no room", "[cwd]
   CHECK(bench.stat("session_cycles.count") == 3);
   const Cycle plain = copy_of(32) + 1000 + 7 + prefix_of(32);
   const Cycle second = copy_of(32) + 1000 + 2 * (11 + 7 + 11 + 3 * 2) + 7;  // both passes, a question each, the reset
-  CHECK(bench.stat("decision_cycles") == plain + failed + second);
+  CHECK(bench.stat("decision_cycles") == stat_of(plain + failed + second));
   CHECK(bench.stat("wait.free_slots") > 40'000);
   REQUIRE(arrivals(bench, 1).size() == 4);
   CHECK(arrivals(bench, 1).front() > 50'000);
@@ -325,7 +329,7 @@ TEST_CASE("the prior art launches each CTA as it is decided", "[cwd][CWD-08]") {
   // A decision of one step, its mask, the way; the last after 1,024 decisions [0130].
   CHECK(bench.log.launches.front().cycle == 2 + 1 + 1 + 100);
   CHECK(bench.log.launches.back().cycle == 2 + 1024 + 1 + 100);
-  CHECK(bench.stat("decision_cycles") == 2 + 1024);
+  CHECK(bench.stat("decision_cycles") == stat_of(2 + 1024));
 }
 
 TEST_CASE("sessions overlap: one decides while the masks of another are made", "[cwd][CWD-02][CWD-27]") {
