@@ -23,8 +23,8 @@ struct VirtualPart {
   }
 };
 
-// By GPC and TPC of it: the place of the TPC's first SM; its others follow. `usable`: the TPC enable table, by TPC, those
-// of GPC 0 first.
+// By GPC and TPC of it: the place of the TPC's first SM; its others follow. `usable`: the TPC enable table, by TPC,
+// those of GPC 0 first.
 std::vector<std::vector<VirtualPart>> virtual_parts(const Topology& topology, const std::vector<bool>& usable);
 
 }  // namespace heddle::arch

@@ -174,7 +174,7 @@ struct Operation {
   std::uint32_t count = 1;                  // compute: instructions; async_wait: groups; barrier: threads
   std::uint32_t barrier = 0;
   std::optional<CgaLevel> cga_level;  // cluster_arrive, cluster_wait: whose barrier; none: that of the innermost CGA
-  std::uint32_t latency = 0;  // compute: cycles to the result beside the unit's own; usually 0
+  std::uint32_t latency = 0;          // compute: cycles to the result beside the unit's own; usually 0
   SpecialRegister special = SpecialRegister::clock;
   MatmulTile tile;
   PerLane<std::uint64_t> address{};              // global: device memory; shared: offset in the CTA's; cluster: DSMEM

@@ -86,8 +86,8 @@ void BarrierRoot::collect_waits(WaitGraph& graph) const {
     if (sum.arrived == 0) continue;
     const std::string kernel = context_.observation.labels.of(barrier.operation);
     graph.add(protocol::wide_barrier_name(kernel, barrier.level, protocol::BarrierSlot(slot)),
-              fmt::format("where {} of the {} CTAs that have not exited have arrived, as the GPCs say, for", sum.arrived,
-                          barrier.ctas - sum.gone),
+              fmt::format("where {} of the {} CTAs that have not exited have arrived, as the GPCs say, for",
+                          sum.arrived, barrier.ctas - sum.gone),
               fmt::format("the other CTAs of {}", kernel));
   }
 }

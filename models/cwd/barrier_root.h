@@ -58,7 +58,7 @@ class BarrierRoot final : private EventHandler {
 
   const CwdContext& context_;
   PacketSender<protocol::BarrierReleasePacket>& releases_;
-  const Cycle interval_;  // cycles per report
+  const Cycle interval_;                                                       // cycles per report
   std::vector<Cycle> extra_distance_;                                          // by GPC: beyond the nearest one's
   std::vector<Barrier> barriers_;                                              // by slot
   std::deque<std::pair<protocol::BarrierReportPacket, std::uint32_t>> queue_;  // reports, with their GPCs

@@ -113,9 +113,9 @@ void TaskTable::show_use() const {
 }
 
 const char* wait_key(WaitReason reason) {
-  static constexpr const char* kKeys[kWaitReasons] = {
-      "none",        "free_slots", "cga_ids",      "cga_slots", "flush", "gpu_barrier", "memory_slot",
-      "credits",     "local_memory", "behind", "pool",      "evicted", "tpc_mask"};
+  static constexpr const char* kKeys[kWaitReasons] = {"none",        "free_slots",  "cga_ids", "cga_slots",    "flush",
+                                                      "gpu_barrier", "memory_slot", "credits", "local_memory", "behind",
+                                                      "pool",        "evicted",     "tpc_mask"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 

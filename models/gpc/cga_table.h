@@ -188,7 +188,7 @@ class CgaTable {
     Cycle opened = 0;
     Cycle ended = 0;  // its last CTA has completed
     CgaBarrier barrier;
-    std::uint64_t slots = 0;                                // SMs of the GPC that hold an sm_cga_slot for it (CGA-11)
+    std::uint64_t slots = 0;                               // SMs of the GPC that hold an sm_cga_slot for it (CGA-11)
     std::array<std::uint8_t, arch::kMaxSmsPerGpc> here{};  // CTAs of it that run, by SM of the GPC
   };
 

@@ -80,7 +80,8 @@ class CgaUnit final : private EventHandler {
   // What an MPC or its SMs have noticed of a CGA: entered, arrived, flushed. May be heard ahead of its arrival: it only
   // changes what is known of a CGA, and says from when on.
   void notice(const protocol::ClusterNoticePacket& notice, std::uint32_t mpc, Cycle arrival);
-  // A CTA of a CGA has completed on that SM of the GPC. Gives the SMs whose sm_cga_slot for its GPC_CGA is free by that.
+  // A CTA of a CGA has completed on that SM of the GPC. Gives the SMs whose sm_cga_slot for its GPC_CGA is free by
+  // that.
   std::uint64_t cta_done(const protocol::CtaCompletePacket& complete, std::uint32_t sm);
   // A phase of the barrier of a wide CGA is over.
   void release(const protocol::BarrierReleasePacket& release) { wide_.release(release); }
@@ -137,7 +138,7 @@ class CgaUnit final : private EventHandler {
   CgaIdListener& listener_;
   const char* const module_;
   CgaTable cgas_;
-  CgaResidency residency_;                    // by MPC
+  CgaResidency residency_;  // by MPC
   WideGather wide_;
   ArrivalPort port_;
   IndexPool<Arrival> arrivals_;

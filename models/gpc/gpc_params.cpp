@@ -64,11 +64,13 @@ void GpcParams::describe(ParamTable<GpcParams>& t) {
       "fitted to 350 cycles for a whole phase on GH200, the same for 2, 4 and 8 CTAs; that it grows along the GPC as "
       "gpu.gpc.network does is an assumption";
   t.add("barrier_near", &GpcParams::barrier_near, {Unit::cycles, 0, 100'000},
-        "cycles between the MPC of the GPC's first TPC and the GPM's barrier unit, each way, beyond gpm_to_mpc", barrier);
+        "cycles between the MPC of the GPC's first TPC and the GPM's barrier unit, each way, beyond gpm_to_mpc",
+        barrier);
   t.add("barrier_far", &GpcParams::barrier_far, {Unit::cycles, 0, 100'000},
         "the same for its last TPC; those between lie on a line", barrier);
   t.add("barrier_arrivals", &GpcParams::barrier_arrivals, {Unit::per_cycle, 0.0, 1000.0},
-        "arrivals of CTAs at cluster barriers that a GPM takes in per cycle, whatever their CGA and its level; 0: without "
+        "arrivals of CTAs at cluster barriers that a GPM takes in per cycle, whatever their CGA and its level; 0: "
+        "without "
         "limit",
         "assumption");
   t.add_choice("exit_permission", &GpcParams::exit_permission,

@@ -22,16 +22,16 @@ enum class MpcPer : std::uint8_t {
 };
 
 struct GpcParams {
-  std::uint32_t gpm_to_mpc = 8;         // cycles
-  std::uint32_t mpc_to_sm = 4;          // cycles
-  std::uint32_t gpm_to_cwd = 60;        // cycles
-  std::uint32_t mpc_queue = 16;         // launch packets
-  std::uint32_t cga_ids = 256;          // GPC_CGAs
-  std::uint32_t cga_barriers = 256;     // GPC_CGAs
-  std::uint32_t cta_broadcast = 12;     // cycles
-  std::uint32_t barrier_near = 161;     // cycles
-  std::uint32_t barrier_far = 167;      // cycles
-  double barrier_arrivals = 2;          // per cycle
+  std::uint32_t gpm_to_mpc = 8;      // cycles
+  std::uint32_t mpc_to_sm = 4;       // cycles
+  std::uint32_t gpm_to_cwd = 60;     // cycles
+  std::uint32_t mpc_queue = 16;      // launch packets
+  std::uint32_t cga_ids = 256;       // GPC_CGAs
+  std::uint32_t cga_barriers = 256;  // GPC_CGAs
+  std::uint32_t cta_broadcast = 12;  // cycles
+  std::uint32_t barrier_near = 161;  // cycles
+  std::uint32_t barrier_far = 167;   // cycles
+  double barrier_arrivals = 2;       // per cycle
   ExitPermission exit_permission = ExitPermission::drained;
   bool dsmem_flush = true;
   std::uint32_t cga_flush = 26;     // cycles

@@ -310,7 +310,8 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, 
       return;
     }
   }
-  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes, cga_slots});
+  gathered_.push_back(
+      {tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes, cga_slots});
 }
 
 void Gpm::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {

@@ -37,8 +37,8 @@ class LaunchRecord {
   protocol::RasterStep overflow(std::uint32_t slot, std::uint32_t mpc);
   // The next CTAs are launched on SMs of that MPC, which reads its counter for the first of them.
   protocol::RasterStep read(std::uint32_t slot, std::uint32_t mpc, std::uint32_t ctas, bool in_cga);
-  // State synchronisation: the MPC is told where the grid of that shape stands (CWD-42). Nobody in the GPC may have heard
-  // that it has begun.
+  // State synchronisation: the MPC is told where the grid of that shape stands (CWD-42). Nobody in the GPC may have
+  // heard that it has begun.
   protocol::RasterStep tell(std::uint32_t slot, std::uint32_t mpc, const arch::RasterShape& shape,
                             const protocol::LaunchPacket::Sync& sync);
 

@@ -99,8 +99,7 @@ void WideGather::release(const protocol::BarrierReleasePacket& release) {
   order.level = part.level;
   order.barrier = release.slot;
   if (part.gone == part.launched) return;
-  bits::for_each(part.mpcs,
-                 [&](std::uint32_t mpc) { orders_.send_at(timebase_.now() + ways_[mpc], order, mpc); });
+  bits::for_each(part.mpcs, [&](std::uint32_t mpc) { orders_.send_at(timebase_.now() + ways_[mpc], order, mpc); });
 }
 
 void WideGather::collect_waits(WaitGraph& graph) const {

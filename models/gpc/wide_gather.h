@@ -45,11 +45,11 @@ class WideGather {
     std::uint32_t launched = 0;
     std::uint32_t entered = 0;  // everywhere: as many as launched before a phase completes (CGA-04)
     std::uint32_t gone = 0;
-    std::uint64_t mpcs = 0;               // that CTAs were started on
-    std::vector<std::uint64_t> arrived;   // in this phase, by key_of()
-    std::uint64_t phase = 0;              // phases that are over
-    Cycle latest = 0;                     // of what a report depends on
-    std::uint32_t told_arrived = 0;       // as the root was told
+    std::uint64_t mpcs = 0;              // that CTAs were started on
+    std::vector<std::uint64_t> arrived;  // in this phase, by key_of()
+    std::uint64_t phase = 0;             // phases that are over
+    Cycle latest = 0;                    // of what a report depends on
+    std::uint32_t told_arrived = 0;      // as the root was told
     std::uint32_t told_gone = 0;
   };
 

@@ -80,8 +80,8 @@ struct CgaCompletePacket {
 };
 
 // GPM -> CWD: how many CTAs of a GPC have arrived at the barrier of a GPU_CGA or uGPU_CGA, and how many have exited
-// (CWD-09). Sent when all that the GPC knows of, and that run, have arrived, or none runs any more; a later one replaces
-// what an earlier one said.
+// (CWD-09). Sent when all that the GPC knows of, and that run, have arrived, or none runs any more; a later one
+// replaces what an earlier one said.
 struct BarrierReportPacket {
   BarrierSlot slot;
   std::uint64_t sequence = 0;  // launch of the CGA

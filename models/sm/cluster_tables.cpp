@@ -17,7 +17,12 @@ constexpr std::size_t kCgaIds = 256;  // a gpc_local_cga_id has 8 bits
 }  // namespace
 
 ClusterTables::ClusterTables(std::uint32_t warps, std::uint32_t ctas, std::uint32_t cgas, std::uint32_t largest)
-    : largest_(largest), slots_(cgas), slot_of_(kCgaIds, kNone), hosted_(kCgaIds, 0), bl_table_(warps, kNone), cam_(ctas, kNone) {}
+    : largest_(largest),
+      slots_(cgas),
+      slot_of_(kCgaIds, kNone),
+      hosted_(kCgaIds, 0),
+      bl_table_(warps, kNone),
+      cam_(ctas, kNone) {}
 
 void ClusterTables::reset() {
   cgas_.clear();

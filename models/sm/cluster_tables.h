@@ -119,10 +119,10 @@ struct ResidentCga {
     flushing,  // the MPC waits for the answer
   };
   State state = State::absent;
-  bool trapped = false;   // an error of a CTA that has gone was reported
+  bool trapped = false;    // an error of a CTA that has gone was reported
   std::uint32_t ctas = 0;  // of it that are here
-  Cycle quiet = 0;        // when all answers so far will have come
-  std::uint64_t cga = 0;  // linear id
+  Cycle quiet = 0;         // when all answers so far will have come
+  std::uint64_t cga = 0;   // linear id
   protocol::CtaTag tag;
 };
 

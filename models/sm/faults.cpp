@@ -139,8 +139,8 @@ bool Faults::attributable(const Access& access) const {
   return warps_[access.warp].issued - access.issued < params_.memory.pc_fifo;
 }
 
-// The target has seen what is wrong. While the pc is in the FIFO, warp, thread and pc are known (CGA-07); then the fault
-// is one of the CGA (CGA-08). A CTA of none has addressed itself.
+// The target has seen what is wrong. While the pc is in the FIFO, warp, thread and pc are known (CGA-07); then the
+// fault is one of the CGA (CGA-08). A CTA of none has addressed itself.
 void Faults::dsmem_failed(const Access& access, const ClusterError& error, Cycle when) {
   const Cta& cta = ctas_[access.cta];
   arch::FaultRecord record = record_of(warps_[access.warp], sm::fault_of(error.status), access.pc);

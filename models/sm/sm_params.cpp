@@ -64,10 +64,11 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
         "assumption: half of it");
   t.add("shared_latency", &MemoryParams::shared_latency, {Unit::cycles, 1, 10'000},
         "from the issue of a shared load to the issue of what needs it", kDissected);
-  t.add("pc_fifo", &MemoryParams::pc_fifo, {Unit::count, 0, 65'536},
-        "depth of each warp's FIFO of past pcs: an error that a target of DSMEM sends back is the instruction's while no "
-        "more operations than this have issued from it on, and its cluster's afterwards; 0: always the cluster's",
-        "assumption");
+  t.add(
+      "pc_fifo", &MemoryParams::pc_fifo, {Unit::count, 0, 65'536},
+      "depth of each warp's FIFO of past pcs: an error that a target of DSMEM sends back is the instruction's while no "
+      "more operations than this have issued from it on, and its cluster's afterwards; 0: always the cluster's",
+      "assumption");
   t.add("cluster_latency", &MemoryParams::cluster_latency, {Unit::cycles, 0, 10'000},
         "beyond shared_latency, of an access to shared memory by a cluster address: the look-up in the tables",
         "measured on H800 (HPMLL/NVIDIA-Hopper-Benchmark): 33 cycles to own shared memory against 29");

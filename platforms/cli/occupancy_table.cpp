@@ -251,8 +251,9 @@ OccupancyAnswers answer_occupancy(const Machine& machine, OccupancyQuery query) 
     if (answer.active == 0) {
       answer.reason = gpu::why_never_fits(params, shape);
     } else if (gpu::residency_without_ids(params, shape).cgas > occupancy.cgas) {
-      answer.reason = "limited by the GPCs' CGA ids and barriers and the SMs' CGA slots: gpu.gpc.cga_ids, gpu.gpc.cga_barriers, "
-                      "gpu.sm.limits.cga_slots";
+      answer.reason =
+          "limited by the GPCs' CGA ids and barriers and the SMs' CGA slots: gpu.gpc.cga_ids, gpu.gpc.cga_barriers, "
+          "gpu.sm.limits.cga_slots";
     }
     answers.clusters.push_back(std::move(answer));
   }

@@ -146,8 +146,7 @@ constexpr Section kSections[] = {
     {"gpu0.cwd", "Compute work distributor",
      "Of subcontexts, those that are in use appear. Sharing of the machine: [tasks.md](tasks.md)."},
     {"gpu0.gpc<g>.gpm", "GPC managers", ""},
-    {"gpu0.gpc<g>.cpc<c>.tpc<t>.mpc<m>", "M-Pipe controllers",
-     "One for each SM, or one for each TPC: `gpu.gpc.mpc`."},
+    {"gpu0.gpc<g>.cpc<c>.tpc<t>.mpc<m>", "M-Pipe controllers", "One for each SM, or one for each TPC: `gpu.gpc.mpc`."},
     {"gpu0.gpc<g>.network", "SM-to-SM networks",
      "Bytes and delays are of the packets that `requests` and `replies` count."},
     {"gpu0.gpc<g>.cpc<c>.tpc<t>.sm<s>", "SMs",
@@ -194,7 +193,7 @@ std::vector<Description> made_in_use() {
 std::string general(const std::string& path) {
   static const std::regex kInstances("(^|\\.)(gpc|cpc|tpc|mpc|sm|tmau|slice|engine|subcontext)([0-9]+)(?=\\.|$)");
   static const std::map<std::string, std::string> kPlaceholders = {
-      {"gpc", "<g>"},  {"cpc", "<c>"},   {"tpc", "<t>"},    {"mpc", "<m>"}, {"sm", "<s>"},
+      {"gpc", "<g>"},  {"cpc", "<c>"},   {"tpc", "<t>"},    {"mpc", "<m>"},       {"sm", "<s>"},
       {"tmau", "<u>"}, {"slice", "<s>"}, {"engine", "<e>"}, {"subcontext", "<n>"}};
   std::string result;
   std::size_t at = 0;

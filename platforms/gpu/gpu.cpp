@@ -125,8 +125,8 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
   observation.load_map.configure(topology.sms(), params.sm.limits.warps);
   // What tensor memory access units take for an address: a virtual one may lie above device memory.
   const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory.map.bytes();
-  const MachineContext machine{
-      domain, params, seed, codes, memory.map, topology, tensor_memory, params.cga_memory(), nested};
+  const MachineContext machine{domain, params, seed, codes, memory.map, topology, tensor_memory, params.cga_memory(),
+                               nested};
   const auto parts = arch::virtual_parts(topology, std::vector<bool>(topology.sms(), true));  // all TPCs are usable
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     const std::string gpc_name = fmt::format("gpc{}", g);

@@ -36,7 +36,7 @@ struct Widths {
     cgas_per_gpc = gpu::cgas_per_gpc(params);
     const arch::SmLimits& limits = params.sm.limits;
     ctas = limits.ctas;
-    task = index_bits(params.cwd.table_slots);
+    task = index_bits(std::uint64_t{params.cwd.table_slots} + params.cwd.evicted_tasks);
     gpc = index_bits(topology.gpcs());
     tpc = index_bits(tpcs_of_gpc);
     sm_in_tpc = index_bits(sms_of_tpc);

@@ -40,7 +40,8 @@ const StepKey kScope{
 const StepKey kWaitOrder{{"order", false, kText, "acquire or relaxed; default acquire", words("acquire relaxed")},
                          {Target::order}};
 const StepKey kCgaLevel{
-    {"level", false, kText, "whose barrier: gpc, ugpu, gpu, of those that the kernel's cluster has; default: the innermost",
+    {"level", false, kText,
+     "whose barrier: gpc, ugpu, gpu, of those that the kernel's cluster has; default: the innermost",
      words("gpc ugpu gpu")},
     {Target::cga_level}};
 const StepKey kArriveOrder{{"order", false, kText, "release or relaxed; default release", words("release relaxed")},

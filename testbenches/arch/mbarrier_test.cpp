@@ -59,12 +59,12 @@ TEST_CASE("an mbarrier comes back from its 64 bits", "[arch][CGA-14]") {
 }
 
 TEST_CASE("the bits of an mbarrier lie where they are said to", "[arch][CGA-14]") {
-  CHECK(encode({true, 0, 0, 0, 0}) == 0x8000'0000'0000'0000U);
-  CHECK(encode({true, 1, 0, 0, 0}) == 0xA000'0000'0000'0000U);
-  CHECK(encode({false, 0, 0x1'2345, 0, 0}) == 0x1'2345U);
-  CHECK(encode({false, 0, 0, 0xF'FFFF, 0}) == 0xFF'FFF0'0000U);
-  CHECK(encode({false, 0, 0, 0, 1}) == 0x100'0000'0000U);
-  CHECK(encode({false, 0, 0, 0, -1}) == 0x1FFF'FF00'0000'0000U);
+  CHECK(encode(Mbarrier{true, 0, 0, 0, 0}) == 0x8000'0000'0000'0000U);
+  CHECK(encode(Mbarrier{true, 1, 0, 0, 0}) == 0xA000'0000'0000'0000U);
+  CHECK(encode(Mbarrier{false, 0, 0x1'2345, 0, 0}) == 0x1'2345U);
+  CHECK(encode(Mbarrier{false, 0, 0, 0xF'FFFF, 0}) == 0xFF'FFF0'0000U);
+  CHECK(encode(Mbarrier{false, 0, 0, 0, 1}) == 0x100'0000'0000U);
+  CHECK(encode(Mbarrier{false, 0, 0, 0, -1}) == 0x1FFF'FF00'0000'0000U);
   CHECK_FALSE(decode(0).valid);
   CHECK_FALSE(decode(~std::uint64_t{0}).valid);  // bit 62 is set
   CHECK_FALSE(decode(0x4000'0000'0000'0000U).valid);
@@ -93,7 +93,7 @@ TEST_CASE("what was not initialised, or was invalidated, is no mbarrier", "[arch
   std::uint64_t gone = fresh(2);
   REQUIRE(mbarrier_invalidate(gone) == Result::ok);
   // Bit 63 and the one transaction count that no operation leaves: -2^20.
-  const std::uint64_t impossible = encode({true, 0, 1, 1, 0}) | std::uint64_t{1} << 60;
+  const std::uint64_t impossible = encode(Mbarrier{true, 0, 1, 1, 0}) | std::uint64_t{1} << 60;
   for (const std::uint64_t object : {std::uint64_t{0}, std::uint64_t{0x4000'0000'0000'0001}, gone, impossible}) {
     check_refused(object, [](std::uint64_t& o) { return mbarrier_invalidate(o); });
     check_refused(object, [](std::uint64_t& o) { return mbarrier_arrive(o, 1, 0); });

@@ -170,7 +170,7 @@ TEST_CASE("evictions at any time lose nothing", "[cwd][task][TSK-03][TSK-04][TSK
     REQUIRE(bench.stat("table_used.max") <= scene.params.table_slots);
     std::map<std::uint32_t, std::uint64_t> raster;
     std::uint32_t restored = 0;
-    for (const LoggedLaunch& launch : bench.log.launches) {
+    for (const LoggedLaunch& launch : bench.launches_in_order()) {
       const auto& packet = launch.packet;
       restored += packet.area != 0 ? 1 : 0;
       if (packet.area != 0) continue;

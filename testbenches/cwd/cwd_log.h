@@ -72,7 +72,7 @@ struct Log {
   // What is taken now, seen from the GPCs: less than, or as much as, the distributor counts.
   std::map<std::uint64_t, std::uint64_t> open;                              // GPC_CGAs, or tracked CTAs, by sequence
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> memory;  // sequence by subcontext and memory slot
-  std::map<std::uint32_t, std::uint64_t> barriers;  // of the GPU: whose CGA has it, by sequence
+  std::map<std::uint32_t, std::uint64_t> barriers;                          // of the GPU: whose CGA has it, by sequence
   using Tpc = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;      // subcontext, GPC, TPC of the GPC
   std::map<Tpc, std::uint32_t> holds;                                       // CTAs
   std::map<Tpc, std::uint32_t> local_holds;                                 // of those, of local operations

@@ -1,9 +1,9 @@
 // The parts of the distributor together, without SystemC: task control, arbiter, session, launcher, eviction and
 // completions on a plain time base, between links that only write down what they carry.
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,13 +36,15 @@ class Wire final : public PacketSender<Packet> {
 
   std::vector<Sent> sent;
   std::uint32_t credits = 1'000'000;
-  std::function<bool(const Packet&, std::uint32_t)> keeps = [](const Packet&, std::uint32_t) { return true; };
 
  private:
   bool do_can_send(std::uint32_t) override { return credits > 0; }
   void do_send(const Packet& packet, std::uint32_t link) override { do_send_at(timebase_.now(), packet, link); }
   void do_send_at(Cycle departure, const Packet& packet, std::uint32_t link) override {
-    if (!keeps(packet, link)) return;
+    // Of a broadcast, the copy for the GPC that starts the CTAs.
+    if constexpr (std::is_same_v<Packet, LaunchPacket>) {
+      if (packet.virtual_gpc != link) return;
+    }
     --credits;
     sent.push_back({departure, packet, link});
   }
@@ -120,10 +122,6 @@ struct Parts {
   CompletionUnit completions{context, table, machine, partition, tasks, arbiter, part_map};
 
   Parts() {
-    // What goes to the GPC that starts the CTAs; the broadcast to others is not looked at here.
-    launches.keeps = [this](const LaunchPacket& packet, std::uint32_t gpc) {
-      return packet.virtual_gpc == topology.virtual_gpc(gpc);
-    };
     session.set_listener(tasks);
     launcher.on_buffer_free([this] { arbiter.arbitrate_later(); });
   }

@@ -131,13 +131,13 @@ TEST_CASE("what waits reaches the policy between GPCs", "[cwd][CWD-13]") {
   CwdParams params = fast();
   params.domain_policy = ahead ? "lookahead" : "fastest";
   CwdBench bench(Shape::from_sms_per_gpc({4, 4}), params, capacity(2));
-  for (const std::uint32_t sm : bench.topology.gpc(1).sm_ids) bench.cwd.preload(sm, kOne, 0);
-  // Operation 0 is more urgent, and fits on both GPCs; operation 1 needs four empty SMs: only GPC 0 has them.
+  for (const std::uint32_t sm : bench.topology.gpc(0).sm_ids) bench.cwd.preload(sm, kOne, 0);
+  // Operation 0 is more urgent, and fits on both GPCs; operation 1 needs four empty SMs: only GPC 1 has them.
   bench.tasks.submit(0, clusters(1, 4, 4, kTwo));
   bench.tasks.submit(0, clusters(0, 2, 2, kOne, 5));
   run_for(bench, 5000);
-  CHECK(gpcs(bench, 0) == std::vector<std::uint32_t>{ahead ? 1U : 0U});
-  CHECK(gpcs(bench, 1) == std::vector<std::uint32_t>{0});
+  CHECK(gpcs(bench, 0) == std::vector<std::uint32_t>{ahead ? 0U : 1U});
+  CHECK(gpcs(bench, 1) == std::vector<std::uint32_t>{1});
   CHECK((first(bench, 1) > 5000) == !ahead);
 }
 

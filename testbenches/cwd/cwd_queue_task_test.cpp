@@ -322,12 +322,12 @@ TEST_CASE("a fault reaches a task and its restored CTAs alike", "[cwd][task][TSK
     CAPTURE(restored_faults);
     CwdBench bench(Shape::from_sms_per_gpc({2}), plain(), capacity(1));
     bench.all_gpcs([&](auto& gpc) {
-      gpc.duration = [](std::uint32_t, std::uint64_t index) { return Cycle{index == 0 ? 1000U : 500U}; };
+      gpc.duration = [](std::uint32_t, std::uint64_t index) { return Cycle{index == 0 || index == 41 ? 1000U : 500U}; };
       gpc.faults = [=](std::uint32_t operation, std::uint64_t index) {
-        return operation == 3 && index == (restored_faults ? 0 : 1);
+        return operation == 3 && index == (restored_faults ? 41 : 1);
       };
     });
-    // One SM has the restored CTA, which is position 0 of its own; the other runs the grid's from position 0 on.
+    // One SM has the restored CTA, which keeps its id, 41; the other runs the grid's from position 0 on.
     bench.tasks.submit(0, restored(70, 3, 41));
     bench.tasks.submit(10, CwdBench::task(3, 50, kOne));
     bench.tasks.submit(20, restored(71, 3, 42));  // not started when the fault comes: an SM will end it

@@ -215,7 +215,7 @@ TEST_CASE("a GPC whose queue is full holds the broadcast back for all", "[cwd][C
 
 TEST_CASE("a narrowed broadcast comes to the GPCs that the subcontext may use", "[cwd][CWD-35]") {
   CwdParams params = plain();
-  params.partition = heddle::protocol::PartitionMode::static_;
+  params.partition = heddle::protocol::PartitionMode::dynamic;
   params.broadcast = GENERATE(heddle::cwd::Broadcast::all, heddle::cwd::Broadcast::usable);
   CwdBench bench(Shape::from_sms_per_gpc({2, 2, 2}), params, capacity(1));
   heddle::protocol::SubcontextPacket share;

@@ -90,7 +90,8 @@ TEST_CASE("a CGA keeps its id and its barrier slot until it is closed", "[gpc][C
         known.launched += ctas;
       } else if (known.completed < known.launched) {
         ++known.completed;
-        REQUIRE(table.complete(id, known.completed - 1, known.completed - 1, 0).last == (known.completed == known.ctas));
+        REQUIRE(table.complete(id, known.completed - 1, known.completed - 1, 0).last ==
+                (known.completed == known.ctas));
       } else if (known.completed == known.ctas) {
         const CgaTable::Cga closed = table.close(id);
         REQUIRE(closed.slot == known.slot);

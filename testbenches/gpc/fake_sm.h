@@ -100,7 +100,9 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
 
   bool knows(std::uint32_t cga_id) const { return known_.count(cga_id) != 0; }
   // An error of that CTA's CGA after the CTA has gone.
-  void send_trap(const protocol::CtaTag& tag) { notice_out.send({ClusterNoticePacket::Kind::trap, tag, 0, {}, {}, 0, arch::CgaLevel::gpc, false}); }
+  void send_trap(const protocol::CtaTag& tag) {
+    notice_out.send({ClusterNoticePacket::Kind::trap, tag, 0, {}, {}, 0, arch::CgaLevel::gpc, false});
+  }
 
  private:
   enum Kind : std::uint32_t { kArrives, kEnds, kDrained, kFlushed };
@@ -128,7 +130,8 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
   }
   ClusterNoticePacket notice(ClusterNoticePacket::Kind kind, const Cta& cta) const {
     const bool faulted = faulty.count(cta.start.id.index) != 0;
-    return {kind, cta.start.tag, cta.start.id.rank, cta.start.cta_slot, {}, cta.does.released, arch::CgaLevel::gpc, faulted};
+    return {kind, cta.start.tag,     cta.start.id.rank,   cta.start.cta_slot,
+            {},   cta.does.released, arch::CgaLevel::gpc, faulted};
   }
   // It asks whether it may leave.
   void ask(std::uint32_t slot, bool drained) {

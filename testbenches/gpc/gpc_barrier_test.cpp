@@ -220,7 +220,8 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
       const auto last = static_cast<double>(bench.gpc.tpcs.size() - 1);
       const double near = params.barrier_near;
       const double share = tpc == 0 ? 0 : tpc / last;
-      way_of[start.packet.id.index] = cost(static_cast<Cycle>(std::llround(near + share * (params.barrier_far - near))));
+      way_of[start.packet.id.index] =
+          cost(static_cast<Cycle>(std::llround(near + share * (params.barrier_far - near))));
     }
     for (std::uint32_t c = 0; c < cgas; ++c) {
       CAPTURE(c);
@@ -237,8 +238,8 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
           const Behaviour& plan = plans[c * ctas + r];
           const bool takes_part = phase < plan.arrivals.size();
           any = any || takes_part;
-          const Cycle then = takes_part ? plan.arrivals[phase] + way_of.at(c * ctas + r)
-                                        : plan.duration + cost(params.mpc_to_sm);
+          const Cycle then =
+              takes_part ? plan.arrivals[phase] + way_of.at(c * ctas + r) : plan.duration + cost(params.mpc_to_sm);
           complete = std::max(complete, free[r] + then + up);
         }
         if (!any) break;
@@ -249,8 +250,7 @@ TEST_CASE("random CGAs at barriers: every phase ends when it should", "[gpc][CGA
         }
       }
       for (std::uint32_t r = 0; r < ctas; ++r) {
-        REQUIRE(gone_of.at(c * ctas + r) ==
-                free[r] + plans[c * ctas + r].duration + cost(kSmToMpc + params.mpc_to_sm));
+        REQUIRE(gone_of.at(c * ctas + r) == free[r] + plans[c * ctas + r].duration + cost(kSmToMpc + params.mpc_to_sm));
       }
     }
     bench.expect_idle();

@@ -23,11 +23,11 @@ using heddle::arch::ClusterShape;
 
 namespace {
 
-constexpr Cycle kThere = 10 + 5 + 2;    // distributor to SM, with plain()
-constexpr Cycle kToGpm = 3 + 5;         // SM to GPM
-constexpr Cycle kLeave = 2;             // from the permission until the SM has let go of a CTA
+constexpr Cycle kThere = 10 + 5 + 2;           // distributor to SM, with plain()
+constexpr Cycle kToGpm = 3 + 5;                // SM to GPM
+constexpr Cycle kLeave = 2;                    // from the permission until the SM has let go of a CTA
 constexpr Cycle kBack = kToGpm + kLeave + 40;  // SM to distributor
-constexpr Cycle kAsk = 5 + 2 + kToGpm;  // GPM to SM and back
+constexpr Cycle kAsk = 5 + 2 + kToGpm;         // GPM to SM and back
 
 std::map<std::uint64_t, Start> by_order(const GpcBench& bench) {
   std::map<std::uint64_t, Start> starts;

@@ -129,7 +129,7 @@ TEST_CASE("every structure has a name of its own, bits and a law", "[gpu][CWD-44
       CHECK(structure.entries > 0);
       CHECK(structure.instances > 0);
       CHECK_FALSE(structure.law.empty());
-      CHECK(structure.kind != gpu::StructureKind::packet || !structure.writes.empty());
+      CHECK((structure.kind != gpu::StructureKind::packet || !structure.writes.empty()));
     }
     CHECK(names.count("cwd/central raster state") == (central ? 1 : 0));
   }

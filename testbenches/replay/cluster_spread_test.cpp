@@ -1,4 +1,5 @@
-// What placement is worth to a kernel that computes: clusters in multicast mode end when those in load-balancing mode do.
+// What placement is worth to a kernel that computes: clusters in multicast mode end when those in load-balancing mode
+// do.
 #include <algorithm>
 #include <cstdint>
 #include <set>

@@ -16,10 +16,10 @@
 namespace sm_cluster_tables_test {
 
 using heddle::CheckFailed;
-using heddle::protocol::SmInGpc;
 using heddle::arch::dsmem_address;
 using heddle::protocol::CgaId;
 using heddle::protocol::CtaEntryPacket;
+using heddle::protocol::SmInGpc;
 using heddle::sm::ClusterTables;
 using heddle::test::Random;
 using Found = ClusterTables::Found;

@@ -11,9 +11,9 @@
 #include <catch2/catch.hpp>
 
 #include "common/packet_socket.h"
-#include "sm/loose_ends.h"
 #include "protocol/gpm_mpc_sm.h"
 #include "protocol/sm_sm.h"
+#include "sm/loose_ends.h"
 
 namespace heddle::test {
 
@@ -148,8 +148,8 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   bool at_once = false;        // permits exits without waiting for answers
   Cycle barrier_cycles = 300;  // from the last arrival to the order
   Cycle flush_cycles = 5;      // from the last exit to the order
-  std::vector<Exit> exits;  // CTAs that were permitted to leave
-  std::vector<Exit> asks;   // CTAs that asked whether they may
+  std::vector<Exit> exits;     // CTAs that were permitted to leave
+  std::vector<Exit> asks;      // CTAs that asked whether they may
   std::vector<Notice> notices;
   std::vector<Cycle> barriers;                           // completed phases, of all CGAs
   std::vector<std::pair<Cycle, std::uint32_t>> flushed;  // CGAs whose id is free

@@ -255,7 +255,6 @@ TEST_CASE("an error that comes back is the instruction's while its pc is in the 
         CHECK(fault.lane == 5);
         CHECK(fault.operation == OpCode::store);
         CHECK(fault.address == dsmem_address(1, kShared));
-        CHECK_FALSE(fault.where.empty());
       } else {
         CHECK(fault.address == kShared);
         CHECK(fault.where.empty());

@@ -102,8 +102,7 @@ struct Bench {
   explicit Bench(TimingMode mode = TimingMode::at)
       : domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params(), place(), kDistance, 1, rest.code,
-           rest.view()),
+        sm("sm", domain, "sm0", params(), place(), kDistance, 1, rest.code, rest.view()),
         ends("ends", domain, sm) {
     mpc.start_out.bind(sm.start_in);
     sm.exit_out.bind(mpc.exit_in);

@@ -106,8 +106,7 @@ struct SmBench {
       : params(sm_params),
         domain("domain", 1.0, mode, 0, observation),
         mpc("mpc", domain),
-        sm("sm", domain, "sm0", params, place(), kDistance, kSeed, rest.code,
-           rest.view()),
+        sm("sm", domain, "sm0", params, place(), kDistance, kSeed, rest.code, rest.view()),
         ends("ends", domain, sm),
         listener(sm) {
     mpc.start_out.bind(sm.start_in);
@@ -193,7 +192,8 @@ TEST_CASE("an SM holds exactly what its CTAs need", "[sm][CWD-01]") {
       for (std::size_t i = 0; i < kResources; ++i) need.amount[i] = random.below(capacity.amount[i] / 8 + 1);
       const CtaDuration duration{random.below(30), 30 + random.below(longest - 29)};
       bench.start(index / 8 * turn, cta(static_cast<std::uint32_t>(index % 8), index, need, duration));
-      warp_cycles += static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index) + 2 * kDistance));
+      warp_cycles +=
+          static_cast<double>(need[Resource::warps] * (20 + draw_cycles(duration, kSeed, 5, index) + 2 * kDistance));
     }
     heddle::test::run_until_idle();
     REQUIRE(bench.listener.wrong == 0);

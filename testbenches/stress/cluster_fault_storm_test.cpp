@@ -249,7 +249,7 @@ std::vector<std::string> random_settings(Random& random) {
     sets.emplace_back("gpu.gpc.network={near: 400, far: 20}");
   }
   if (random.chance(30)) sets.emplace_back("gpu.gpc.cga_flush=0");
-  if (random.chance(30)) sets.emplace_back("gpu.gpc.cluster_barrier=0");
+  if (random.chance(30)) sets.insert(sets.end(), {"gpu.gpc.barrier_near=0", "gpu.gpc.barrier_far=0"});
   if (random.chance(30)) sets.push_back(fmt::format("gpu.gpc.cta_broadcast={}", random.below(500)));
   return sets;
 }

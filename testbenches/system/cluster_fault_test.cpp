@@ -36,7 +36,10 @@ struct Outcome {
 Outcome run(const std::shared_ptr<ListProgram>& program, const std::vector<std::string>& sets = {},
             std::uint32_t ctas = 4) {
   SimFixture sim;
-  GpuLab lab(preset_params("small", sets));
+  // No past pcs are kept: what comes back is the CGA's (CGA-08).
+  std::vector<std::string> all = sets;
+  all.emplace_back("gpu.sm.memory.pc_fifo=0");
+  GpuLab lab(preset_params("small", all));
   auto innocent = std::make_shared<ListProgram>(1);
   cluster_barrier(*innocent);
   innocent->compute(Unit::fp32, 2000);
@@ -178,7 +181,8 @@ TEST_CASE("an access to a CTA that has not been launched yet is seen by the sour
   const auto hasty = program_of([](ListProgram& p) {
     only_rank(p, 0, [](ListProgram& q) { q.store(one_lane(Space::cluster), ListProgram::constant(1), at(1, 0)); });
   });
-  check_at_issue(run(hasty, {"gpu.gpc.raster_cycles=3000", "gpu.gpc.mpc=tpc"}), FaultKind::cluster_absent, OpCode::store, 0);
+  check_at_issue(run(hasty, {"gpu.gpc.raster_cycles=3000", "gpu.gpc.mpc=tpc"}), FaultKind::cluster_absent,
+                 OpCode::store, 0);
 }
 
 TEST_CASE("a part of the window that was given back is out of range, for others and for its owner",

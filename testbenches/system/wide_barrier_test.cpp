@@ -215,8 +215,8 @@ TEST_CASE("the latency of a barrier follows the distances that it covers", "[sys
     }
     return behind - before;
   };
-  const std::vector<std::string> plain{"gpu.gpc.barrier_near=100", "gpu.gpc.barrier_far=100", "gpu.cwd.gpc_distance=60",
-                                       "gpu.gpc.gpm_to_cwd=60"};
+  const std::vector<std::string> plain{"gpu.gpc.mpc_to_sm=4",     "gpu.gpc.gpm_to_mpc=8",    "gpu.gpc.barrier_near=100",
+                                       "gpu.gpc.barrier_far=100", "gpu.cwd.gpc_distance=60", "gpu.gpc.gpm_to_cwd=60"};
   const auto with = [&plain](std::vector<std::string> more) {
     std::vector<std::string> sets = plain;
     sets.insert(sets.end(), more.begin(), more.end());
@@ -227,8 +227,8 @@ TEST_CASE("the latency of a barrier follows the distances that it covers", "[sys
   // The root is 60 cycles away from a GPM, and takes a cycle for each of the two reports.
   CHECK(outer > inner + 2 * 60);
   CHECK(outer < inner + 2 * 60 + 20);
-  for (const auto& [level, base] : {std::pair<std::optional<CgaLevel>, std::uint32_t>{std::nullopt, inner},
-                                    {CgaLevel::gpu, outer}}) {
+  for (const auto& [level, base] :
+       {std::pair<std::optional<CgaLevel>, std::uint32_t>{std::nullopt, inner}, {CgaLevel::gpu, outer}}) {
     CAPTURE(level.has_value());
     CHECK(latency(level, with({"gpu.gpc.barrier_near=150", "gpu.gpc.barrier_far=150"})) == base + 2 * 50);
     CHECK(latency(level, with({"gpu.gpc.mpc_to_sm=24"})) == base + 2 * 20);
@@ -244,15 +244,14 @@ TEST_CASE("the latency of a barrier follows the distances that it covers", "[sys
 TEST_CASE("a CTA of nested CGAs knows its id, rank and shape at each level", "[system][CGA-10]") {
   SimFixture sim;
   GpuLab lab(preset_params("small", {"gpu.ugpus=[1, 1]"}));
-  const std::map<CgaLevel, Dim3> levels{{CgaLevel::gpu, {8, 4, 1}},
-                                        {CgaLevel::ugpu, {4, 4, 1}},
-                                        {CgaLevel::gpc, {4, 2, 1}},
-                                        {CgaLevel::cpc, {2, 1, 1}}};
+  const std::map<CgaLevel, Dim3> levels{
+      {CgaLevel::gpu, {8, 4, 1}}, {CgaLevel::ugpu, {4, 4, 1}}, {CgaLevel::gpc, {4, 2, 1}}, {CgaLevel::cpc, {2, 1, 1}}};
   const Dim3 grid{16, 8, 1};
   constexpr std::uint32_t kWords = 6 * 4;
   auto program = std::make_shared<ListProgram>(2);
   for (std::uint32_t i = 0; i < kWords; ++i) {
-    note(*program, static_cast<SpecialRegister>(static_cast<std::uint32_t>(SpecialRegister::cpc_cga_id) + i), i, kWords);
+    note(*program, static_cast<SpecialRegister>(static_cast<std::uint32_t>(SpecialRegister::cpc_cga_id) + i), i,
+         kWords);
   }
   program->exit();
   lab.run(program, grid, {32, 1, 1}, 0, shape_of(levels));
@@ -262,8 +261,8 @@ TEST_CASE("a CTA of nested CGAs knows its id, rank and shape at each level", "[s
     const std::uint32_t y = cta / grid.x;
     for (const CgaLevel level : {CgaLevel::cpc, CgaLevel::gpc, CgaLevel::ugpu, CgaLevel::gpu}) {
       const Dim3 of = levels.at(level);
-      const std::vector<std::uint32_t> expected{x / of.x + grid.x / of.x * (y / of.y), x % of.x + of.x * (y % of.y),
-                                                of.x * of.y, of.x, of.y, 1};
+      const std::vector<std::uint32_t> expected{
+          x / of.x + grid.x / of.x * (y / of.y), x % of.x + of.x * (y % of.y), of.x * of.y, of.x, of.y, 1};
       for (std::uint32_t i = 0; i < 6; ++i) {
         CAPTURE(cta, static_cast<int>(level), i);
         REQUIRE(lab.read<std::uint32_t>(kOut + 4 * (cta * kWords + 6 * static_cast<std::uint32_t>(level) + i)) ==
@@ -379,7 +378,11 @@ TEST_CASE("an sm_cga_slot is free before the flush of its CGA", "[system][CGA-11
     GpuLab lab(preset_params("small", {"gpu.shape=[4]", limit, "gpu.gpc.cga_flush=5000"}));
     auto program = std::make_shared<ListProgram>(1);
     program->compute(Unit::fp32, 100).exit();
-    lab.run(program, {4, 1, 1}, {32, 1, 1}, 0, clusters_of(2));
+    // Of two kernels: those of one wait for the flush, whose end raises the counter of CWD-20.
+    for (const std::uint32_t stream : {0U, 1U}) {
+      lab.submit(lab.packet(program, {2, 1, 1}, {32, 1, 1}, 0, stream, clusters_of(2)));
+    }
+    run_until_idle();
     const auto& clusters = lab.observation.clusters.kept();
     REQUIRE(clusters.size() == 2);
     return clusters[1].ctas.front().begin - clusters[0].ctas.front().end;

@@ -3,7 +3,7 @@
 
 #include "driver/fake_device.h"
 
-namespace heddle::test::driver_occupancy_test {
+namespace heddle::test::driver_active_clusters_test {
 namespace {
 
 heddle_occupancy_query query() {
@@ -79,4 +79,4 @@ TEST_CASE("an occupancy query that fails says why", "[driver][CWD-24]") {
   CHECK(heddle_max_active_clusters(&device, &asked, 5, &result) == HEDDLE_OK);
 }
 
-}  // namespace heddle::test::driver_occupancy_test
+}  // namespace heddle::test::driver_active_clusters_test
