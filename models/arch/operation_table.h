@@ -84,7 +84,7 @@ enum class Executor : std::uint8_t {
   query,     // questions to the distributor
   end,       // what ends a warp, or gives back what its CTA holds
 };
-constexpr std::size_t kExecutors = 9;
+constexpr std::size_t kExecutors = static_cast<std::size_t>(Executor::end) + 1;
 
 struct OperationRow {
   OpCode code;

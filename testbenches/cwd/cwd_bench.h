@@ -38,6 +38,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
         shared_out("shared_out", domain, distance(params, index), kUnlimitedCredits),
         local_in("local_in", domain, 0),
         abort_in("abort_in", domain, distance(params, index)),
+        part_in("part_in", domain, 0),
         domain_(domain),
         index_(index),
         virtual_gpc_(virtual_gpc),
@@ -49,6 +50,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     launch_in.on_packet<FakeGpc, &FakeGpc::on_launch>(*this);
     local_in.on_packet<FakeGpc, &FakeGpc::on_local>(*this);
     abort_in.on_packet<FakeGpc, &FakeGpc::on_abort>(*this);
+    part_in.on_packet<FakeGpc, &FakeGpc::on_part>(*this);
     domain.add_resettable(*this);
   }
 
@@ -58,6 +60,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
   PacketOut<protocol::SharedReleasePacket> shared_out;
   PacketIn<protocol::LocalMemoryPacket> local_in;
   PacketIn<protocol::AbortPacket> abort_in;
+  PacketIn<protocol::PartPacket> part_in;
   Delay flush = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };  // by operation and sequence
   Delay duration = [](std::uint32_t, std::uint64_t) { return Cycle{1}; };
   std::function<Cycle()> credit_delay = [] { return Cycle{0}; };
@@ -169,6 +172,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
     found->second = sequence;
   }
 
+  void on_part(const protocol::PartPacket&, std::uint32_t) {}  // its SMs have no registers
   void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) {
     if (packet.virtual_gpc != virtual_gpc_) return;
     log_.blocks.push_back({index_, packet});
@@ -332,6 +336,7 @@ class CwdBench {
       gpcs.back()->cga_out.bind(cwd.cga_in[g]);
       gpcs.back()->shared_out.bind(cwd.shared_in[g]);
       cwd.local_out.bind(gpcs.back()->local_in);
+      cwd.part_out.bind(gpcs.back()->part_in);
       cwd.abort_out.bind(gpcs.back()->abort_in);
     }
   }

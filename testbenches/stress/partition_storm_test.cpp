@@ -61,6 +61,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
         cga_out("cga_out", domain, 0, kUnlimitedCredits),
         shared_out("shared_out", domain, 0, kUnlimitedCredits),
         local_in("local_in", domain, 0),
+        part_in("part_in", domain, 0),
         abort_in("abort_in", domain, 0),
         domain_(domain),
         index_(index),
@@ -69,6 +70,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
         judge_(judge) {
     launch_in.on_packet<SwiftGpc, &SwiftGpc::on_launch>(*this);
     local_in.on_packet<SwiftGpc, &SwiftGpc::on_local>(*this);
+    part_in.on_packet<SwiftGpc, &SwiftGpc::on_part>(*this);
     abort_in.on_packet<SwiftGpc, &SwiftGpc::on_abort>(*this);
   }
 
@@ -77,6 +79,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
   PacketOut<protocol::CgaCompletePacket> cga_out;
   PacketOut<protocol::SharedReleasePacket> shared_out;
   PacketIn<protocol::LocalMemoryPacket> local_in;
+  PacketIn<protocol::PartPacket> part_in;
   PacketIn<protocol::AbortPacket> abort_in;
 
  private:
@@ -156,11 +159,14 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
       free_cgas_.push_back(place);
       return;
     }
-    const Part part = parts_[place];
+    Part part = parts_[place];
     free_parts_.push_back(place);
     for (std::uint64_t rest = part.complete.sm_mask; rest != 0; rest &= rest - 1) {
       --judge_.ctas[part.subcontext * kTpcs + tpc_of(rest)];
-      if (part.cga != 0 && --cgas_[part.cga].left == 0) domain_.schedule_in(random_.below(50), *this, 1, part.cga);
+      if (part.cga != 0 && --cgas_[part.cga].left == 0) {
+        part.complete.cga_slots = heddle::bits::below(kSms);  // all SMs keep theirs until the CGA's last CTA
+        domain_.schedule_in(random_.below(50), *this, 1, part.cga);
+      }
     }
     complete_out.send(part.complete);
     step(part.subcontext);
@@ -179,6 +185,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
     if (seen > holds.tpcs_held(subcontext)) judge_.complain("more TPCs are in use than the distributor counts");
   }
   std::uint32_t tpc_of(std::uint64_t mask) const { return index_ * kSms / 2 + heddle::bits::lowest(mask) / 2; }
+  void on_part(const protocol::PartPacket&, std::uint32_t) {}  // its SMs have no registers
   void on_local(const protocol::LocalMemoryPacket&, std::uint32_t) {}
   void on_abort(const protocol::AbortPacket&, std::uint32_t) { judge_.complain("a task was aborted"); }
 
@@ -213,6 +220,7 @@ struct Machine {
       gpcs.push_back(std::make_unique<SwiftGpc>(fmt::format("gpc{}", g).c_str(), domain, g, seed, cwd, judge));
       cwd.launch_out.bind(gpcs.back()->launch_in);
       cwd.local_out.bind(gpcs.back()->local_in);
+      cwd.part_out.bind(gpcs.back()->part_in);
       cwd.abort_out.bind(gpcs.back()->abort_in);
       gpcs.back()->complete_out.bind(cwd.complete_in[g]);
       gpcs.back()->cga_out.bind(cwd.cga_in[g]);

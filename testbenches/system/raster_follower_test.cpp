@@ -202,6 +202,9 @@ struct Machine {
     gpcs.back()->gpm.complete_out.bind(cwd.complete_in[g]);
     gpcs.back()->gpm.cga_out.bind(cwd.cga_in[g]);
     gpcs.back()->gpm.shared_out.bind(cwd.shared_in[g]);
+    gpcs.back()->gpm.barrier_out.bind(cwd.barrier_in[g]);
+    cwd.barrier_out.bind(gpcs.back()->gpm.barrier_in);
+    cwd.part_out.bind(gpcs.back()->gpm.part_in);
     for (const auto& unit : gpcs.back()->tmaus) {
       for (auto& socket : unit->multicast_in) {
         loose.push_back(std::make_unique<NoCrossbar>(sc_core::sc_gen_unique_name("loose"), domain));

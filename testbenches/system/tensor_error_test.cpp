@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/memory_socket.h"
 #include "memory/plain_memory.h"
 #include "support/cluster_lab.h"
 #include "support/tensor_lab.h"
