@@ -38,9 +38,10 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
              [this](std::uint32_t slot) { return context_.observation.labels.of(table_.at(slot).runs_as()); }),
       launcher_(context_, table_, machine_, partition_, {launch_out, local_out, abort_out}),
       room_(topology, machine_.cgas(), params.session_limit),
-      session_(context_, table_, partition_, launcher_, room_, *policies_.domain, sm_priority_,
+      gpc_capacity_(topology, policies_, sm_priority_, sm_capacity),
+      session_(context_, table_, machine_, partition_, launcher_, room_, *policies_.domain, sm_priority_,
                sm_capacity[arch::Resource::ctas], {session_out_, snapshot_out_}),
-      arbiter_(context_, table_, machine_, partition_, waits_, room_, launcher_, session_),
+      arbiter_(context_, table_, machine_, partition_, waits_, room_, gpc_capacity_, launcher_, session_),
       eviction_(context_, table_, machine_, waits_, session_, arbiter_, task_in, evicted_out),
       tasks_(context_, {table_, machine_, partition_, waits_, launcher_, session_, arbiter_, eviction_},
              {task_in, done_out, idle_out}, sm_capacity, gpc_limits.cgas()),
@@ -87,7 +88,7 @@ void Cwd::connect_parts() {
     complete_in[g].on_packet<CompletionUnit, &CompletionUnit::on_complete>(completions_, g);
     cga_in[g].on_packet<CompletionUnit, &CompletionUnit::on_cga_complete>(completions_, g);
     shared_in[g].on_packet<CompletionUnit, &CompletionUnit::on_shared_release>(completions_, g);
-    mask_in_[g].on_packet<LaunchSession, &LaunchSession::on_masks>(session_, g);
+    mask_in_[g].on_packet_ahead<LaunchSession, &LaunchSession::on_masks>(session_, g);
   }
   end_in_.on_packet<LaunchSession, &LaunchSession::on_decided>(session_);
   session_.set_listener(tasks_);
@@ -126,7 +127,8 @@ void Cwd::reset() {
 }
 
 bool Cwd::quiescent() const {
-  return table_.used().empty() && machine_.empty() && partition_.empty() && launcher_.empty() && !session_.running();
+  return table_.used().empty() && machine_.empty() && partition_.empty() && launcher_.empty() && completions_.empty() &&
+         session_.in_flight() == 0;
 }
 
 void Cwd::check_idle() { HEDDLE_CHECK(quiescent(), "the distributor of an idle machine still accounts for work"); }

@@ -95,6 +95,7 @@ class Cwd : public Block {
   WaitLog waits_;
   Launcher launcher_;
   ClusterRoom room_;
+  GpcCapacity gpc_capacity_;
   LaunchSession session_;
   TaskArbiter arbiter_;
   TaskEviction eviction_;

@@ -41,6 +41,12 @@ struct CwdParams {
   std::uint32_t session_pipeline = 4;  // cycles
   std::uint32_t session_step = 1;      // cycles per step of the level search
   std::uint64_t session_limit = 4096;  // CTAs
+  std::uint32_t sessions = 1;          // in flight: one that queries, the others with masks to make
+  std::uint32_t snapshot_sms = 64;     // SMs per cycle
+  double trt_updates = 64;             // SMs per cycle
+  double end_reports = 8;              // per cycle
+  double prefix_step = 0.25;           // cycles per level of the tree
+  double compare_step = 0.25;          // cycles per level of the tree
   std::uint32_t mask_buffers = 2;      // sessions
   double packets_per_cycle = 1.0;
   double ctas_per_cycle = 0.84;

@@ -11,6 +11,7 @@ namespace {
 // All that tie for the greatest speed receive a CGA in the same step (CWD-13).
 class FastestPolicy final : public DomainPolicy {
  public:
+  bool serves_ties() const override { return true; }
   void choose(const std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& priority, std::uint64_t cgas,
               std::vector<std::uint32_t>& chosen) const override {
     std::uint32_t greatest = 0;

@@ -23,6 +23,9 @@ class DomainPolicy {
   // all domains, most preferred first. Has no state: the same answers give the same choice.
   virtual void choose(const std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& priority,
                       std::uint64_t cgas, std::vector<std::uint32_t>& chosen) const = 0;
+  // Whether domains that answer alike all receive a CGA in one step, if there are enough: such a step, cut off by a
+  // session's limit, goes on in the next session (CWD-13).
+  virtual bool serves_ties() const { return false; }
 };
 
 // A policy by name. Throws InputError with the nearest name.

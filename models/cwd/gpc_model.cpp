@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "cwd/cost_laws.h"
 #include "cwd/sm_policies.h"
 
 namespace heddle::cwd {
@@ -82,11 +83,6 @@ void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multic
   open_ = false;
 }
 
-void GpcModel::restart() {
-  registers_.restart();
-  open_ = false;
-}
-
 GpcReply GpcModel::query() {
   HEDDLE_CHECK(!open_, "a query while the last answer is neither reserved nor cancelled");
   masks_.clear();
@@ -102,6 +98,7 @@ GpcReply GpcModel::query_gpc() {
   GpcReply reply;
   reply.answer = ask(whole_, shape_.ctas);
   reply.steps = whole_.choice.steps;
+  reply.prefix_levels = whole_.prefix_levels;
   if (reply.answer.valid) take(whole_);
   return reply;
 }
@@ -113,8 +110,13 @@ GpcReply GpcModel::query_cpcs() {
   for (std::size_t c = 0; c < cpcs_.size(); ++c) answers_[c] = ask(cpcs_[c], shape_.cpc_ctas);
   for (std::uint32_t placed = 0; placed < shape_.ctas; placed += shape_.cpc_ctas) {
     std::uint32_t slowest = 0;
-    for (const Part& cpc : cpcs_) slowest = std::max(slowest, cpc.choice.steps);
+    std::uint32_t levels = 0;
+    for (const Part& cpc : cpcs_) {
+      slowest = std::max(slowest, cpc.choice.steps);
+      levels = std::max(levels, cpc.prefix_levels);
+    }
     reply.steps += slowest;
+    reply.prefix_levels += levels;
     chosen_.clear();
     cpc_policy_.choose(answers_, cpc_order_, 1, chosen_);
     if (chosen_.empty()) {
@@ -139,6 +141,7 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
   part.choice.masks.clear();
   part.choice.steps = 0;
   part.used = 0;
+  part.prefix_levels = 0;
   const SmView view{gpc_, part.members, offered_, priority_};
   const SmPolicy& policy = multicast_ ? multicast_policy_ : load_balancing_;
   if (!policy.choose(view, ctas, part.choice)) return {};
@@ -160,7 +163,25 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
     speed = std::min<std::uint32_t>(speed, static_cast<std::uint32_t>(offered_[sm]) - given[sm]);
   });
   HEDDLE_CHECK(fits, "the SM policy placed more CTAs on an SM than it has free slots");
+  if (policy.counts_prefix() && cuts_level(part, given)) {
+    part.prefix_levels = 2 * tree_levels(bits::count(part.members));
+  }
   return {true, speed};
+}
+
+// The last mask leaves out an SM that was as free as one that it takes: who comes first is a prefix count (CWD-05).
+bool GpcModel::cuts_level(const Part& part, const GpcSlots& given) const {
+  const std::uint64_t last = part.choice.masks.back();
+  std::uint32_t level = std::numeric_limits<std::uint32_t>::max();
+  bits::for_each(last, [&](std::uint32_t sm) {
+    level = std::min<std::uint32_t>(level, static_cast<std::uint32_t>(offered_[sm]) - given[sm] + 1);
+  });
+  bool cuts = false;
+  bits::for_each(part.members & ~last, [&](std::uint32_t sm) {
+    const bool open = !multicast_ || (part.used & bits::one(sm)) == 0;
+    cuts = cuts || (open && static_cast<std::uint32_t>(offered_[sm]) - given[sm] >= level);
+  });
+  return cuts;
 }
 
 void GpcModel::take(const Part& part) {

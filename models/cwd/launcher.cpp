@@ -34,6 +34,7 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
       machine_(machine),
       partition_(partition),
       links_(links),
+      generators_(context.topology.gpcs(), context.timebase.cost(context.params.mask_cycles)),
       port_(rate(context.timebase, context.params.packets_per_cycle),
             rate(context.timebase, context.params.ctas_per_cycle), broadcast_cycles(context), id_cycles(context)),
       stats_(context.observation.stats, context.stat_prefix) {
@@ -44,6 +45,7 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
 
 void Launcher::reset() {
   port_.reset();
+  generators_.reset();
   buffers_.clear();
   depart_scheduled_ = false;
 }
@@ -53,13 +55,15 @@ void Launcher::open(const LaunchOrder& order) {
   order_ = order;
   shape_ = arch::raster_shape(task.grid, task.cluster, order.size);
   open_cga_.reset();
+  masks_ready_ = 0;
   buffers_.push_back({order.session, 0, false});
 }
 
-void Launcher::close() {
+Cycle Launcher::close() {
   Buffer& buffer = buffers_.back();
   buffer.closed = true;
   if (buffer.packets == 0) buffers_.pop_back();
+  return std::max(masks_ready_, context_.now());
 }
 
 protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_t gpc) const {
@@ -76,10 +80,12 @@ protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_
   return packet;
 }
 
-void Launcher::launch(const Placement& placement) { push_levels(placement, order_.sequence, std::nullopt); }
+void Launcher::launch(const Placement& placement, Cycle decided, Cycle step) {
+  push_levels(placement, order_.sequence, std::nullopt, decided, placement.one_by_one ? step : 0);
+}
 
 // GPU_CGAs (or uGPU_CGAs) of CTAs, one after another.
-void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
+void Launcher::launch(const std::vector<DomainWideCga>& cgas, Cycle decided) {
   const TaskEntry& entry = table_.at(order_.slot);
   const std::uint64_t ctas = entry.unit_ctas(order_.size);
   for (std::size_t unit = 0; unit < cgas.size(); ++unit) {
@@ -87,14 +93,14 @@ void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
     const std::optional<protocol::CgaMemorySlot> memory_slot =
         machine_.cgas().open(sequence, entry.task.subcontext, true, entry.task.cluster.linear_memory, ctas);
     HEDDLE_CHECK(cgas[unit].placement.ctas == ctas, "a CGA of CTAs was placed in part");
-    push_levels(cgas[unit].placement, sequence, memory_slot);
+    push_levels(cgas[unit].placement, sequence, memory_slot, decided, 0);
     stats_.cgas.add();
   }
 }
 
 // CTAs that were placed level by level, over all GPCs.
 void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
-                           std::optional<protocol::CgaMemorySlot> memory_slot) {
+                           std::optional<protocol::CgaMemorySlot> memory_slot, Cycle decided, Cycle step) {
   const TaskEntry& entry = table_.at(order_.slot);
   std::uint64_t left = placement.ctas;
   for (const LevelMask& level : placement.levels) {
@@ -106,13 +112,14 @@ void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
       packet.sm_mask = level.mask[g];
       left -= bits::count(level.mask[g]);
       packet.last = left == 0;
-      push(packet, g);
+      push(packet, g, decided);
     }
+    decided += step;
   }
   HEDDLE_CHECK(left == 0, "the masks of a session or a CGA do not add up to its CTAs");
 }
 
-void Launcher::launch(const CgaMasks& cga) {
+void Launcher::launch(const CgaMasks& cga, Cycle decided) {
   TaskEntry& entry = table_.at(order_.slot);
   const arch::ClusterShape& cluster = entry.task.cluster;
   const std::uint64_t sequence = order_.sequence + cga.unit;
@@ -125,7 +132,7 @@ void Launcher::launch(const CgaMasks& cga) {
     stats_.cgas.add();
   }
   machine_.cgas().take_gpc_cga(cga.gpc);
-  --entry.room.at(order_.size, cga.gpc);
+  entry.room.launch(order_.size, cga.gpc);
   ++entry.open_cgas;
   if (cluster.outermost() == arch::CgaLevel::gpc && cluster.sizes() > 1) entry.size_of[sequence] = order_.size;
 
@@ -142,20 +149,27 @@ void Launcher::launch(const CgaMasks& cga) {
     for (std::size_t i = 1; i < count; ++i) packet.further_masks[i - 1] = cga.masks[first + i];
     for (std::size_t i = 0; i < count; ++i) left -= bits::count(cga.masks[first + i]);
     packet.last = cga.last && left == 0;
-    push(packet, cga.gpc);
+    push(packet, cga.gpc, decided);
   }
   HEDDLE_CHECK(left == 0, "the masks of a CGA do not add up to its CTAs");
 }
 
 // From here on the ledgers count the packet's CTAs, and the packet waits for the port.
-void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc) {
+void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle decided) {
   TaskEntry& entry = table_.at(packet.slot);
   packet.num_ctas = bits::count(packet.sm_mask);
-  for (const std::uint64_t mask : packet.further_masks) packet.num_ctas += bits::count(mask);
+  std::uint32_t masks = 1;
+  for (const std::uint64_t mask : packet.further_masks) {
+    packet.num_ctas += bits::count(mask);
+    masks += mask != 0 ? 1 : 0;
+  }
+  machine_.updates().add(context_.now(), packet.num_ctas);
   announce_late(packet, gpc, entry);
   LaunchPort::Item item;
   item.gpc = gpc;
   item.session = order_.session;
+  item.ready = generators_.make(gpc, masks, decided);
+  masks_ready_ = std::max(masks_ready_, item.ready);
   entry.placed += packet.num_ctas;
   if (context_.params.central_raster) {
     push_one_by_one(packet, item);

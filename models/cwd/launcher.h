@@ -11,6 +11,7 @@
 
 #include "common/packet_port.h"
 #include "cwd/cluster_session.h"
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_context.h"
 #include "cwd/lake_fill.h"
 #include "cwd/machine_ledger.h"
@@ -28,6 +29,7 @@ class LaunchPort {
     protocol::LaunchPacket packet;
     std::uint32_t gpc = 0;
     std::uint64_t session = 0;
+    Cycle ready = 0;                                 // when its masks are made
     std::vector<protocol::LocalMemoryPacket> local;  // these follow it (CWD-32)
   };
 
@@ -42,7 +44,10 @@ class LaunchPort {
   const Item& front() const { return queue_.front(); }
   // The first cycle, not before `now`, at which the front can leave: the cycle in which the port becomes free, not the
   // one after. Otherwise every packet would be rounded up to whole cycles, and the mean rate would be missed.
-  std::uint64_t ready(std::uint64_t now) const { return std::max(now, busy_until_ / kFraction); }
+  // Nobody overtakes a packet whose masks are still being made: masks of different CGAs never interleave (CWD-30).
+  std::uint64_t ready(std::uint64_t now) const {
+    return std::max({now, busy_until_ / kFraction, std::uint64_t{queue_.front().ready}});
+  }
   // The front leaves in cycle `now`, and the port is busy with it for a while.
   Item pop(std::uint64_t now) {
     Item item = std::move(queue_.front());
@@ -94,12 +99,17 @@ class Launcher final : private EventHandler {
   bool has_buffer() const { return buffers_.size() < context_.params.mask_buffers; }
   void on_buffer_free(std::function<void()> sink) { on_buffer_free_ = std::move(sink); }
 
-  // A session begins; its masks follow in launch order; it ends. The packets leave when pump() has been called.
+  // A session begins; what it decides follows in launch order; it has decided all. What is launched is accounted at
+  // once. `decided`: the cycle of the decision, from which on the masks are made. The packets leave as soon as pump()
+  // has been called and their masks are there.
   void open(const LaunchOrder& order);
-  void launch(const Placement& placement);              // all of a plain grid's session
-  void launch(const std::vector<DomainWideCga>& cgas);  // all of a session of domain-wide CGAs
-  void launch(const CgaMasks& cga);                     // one GPC_CGA; all of its outermost CGA has a home
-  void close();
+  // All of a plain grid's session. One that decides CTA by CTA: `decided` is the cycle of the first, and each of the
+  // others follows `step` cycles after the one before it.
+  void launch(const Placement& placement, Cycle decided, Cycle step);
+  void launch(const std::vector<DomainWideCga>& cgas, Cycle decided);  // all of a session of domain-wide CGAs
+  void launch(const CgaMasks& cga, Cycle decided);  // one GPC_CGA; all of its outermost CGA has a home
+  // Returns when the last mask of the session is made: not before the cycle of any of its decisions.
+  Cycle close();
   void pump();
   // A GPC has taken a packet.
   void on_credit(std::uint32_t) { pump(); }
@@ -139,8 +149,8 @@ class Launcher final : private EventHandler {
   const char* handler_name() const override { return context_.name; }
   protocol::LaunchPacket packet_for(const TaskEntry& entry, std::uint32_t gpc) const;
   void push_levels(const Placement& placement, std::uint64_t sequence,
-                   std::optional<protocol::CgaMemorySlot> memory_slot);
-  void push(protocol::LaunchPacket& packet, std::uint32_t gpc);
+                   std::optional<protocol::CgaMemorySlot> memory_slot, Cycle decided, Cycle step);
+  void push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle decided);
   void push_one_by_one(const protocol::LaunchPacket& packet, LaunchPort::Item& item);
   void push_item(const LaunchPort::Item& item);
   void announce_late(protocol::LaunchPacket& packet, std::uint32_t gpc, TaskEntry& entry) const;
@@ -155,6 +165,8 @@ class Launcher final : private EventHandler {
   SubcontextPartition& partition_;
   const GpcLinks links_;
   std::vector<Cycle> extra_distance_;  // by GPC: beyond the nearest one's
+  MaskGenerators generators_;
+  Cycle masks_ready_ = 0;  // the last mask of the session that is open
   LaunchPort port_;
   bool depart_scheduled_ = false;
   std::deque<Buffer> buffers_;

@@ -73,6 +73,7 @@ class LakePolicy final : public SmPolicy {
 // CTA of every SM, then the second of those that have one, so that they are few (CWD-30).
 class PackedPolicy final : public SmPolicy {
  public:
+  bool counts_prefix() const override { return false; }
   bool choose(const SmView& view, std::uint32_t ctas, SmChoice& choice) const override {
     GpcSlots given{};
     std::uint64_t open = with_free(view, 1);  // SMs that have not had their turn
@@ -103,6 +104,7 @@ class PackedPolicy final : public SmPolicy {
 // The prior art (CWD-08): one CTA per decision, to the least used of all SMs.
 class OneAtATimePolicy final : public SmPolicy {
  public:
+  bool counts_prefix() const override { return false; }
   bool choose(const SmView& view, std::uint32_t ctas, SmChoice& choice) const override {
     GpcSlots left = view.free;
     for (; ctas > 0; --ctas) {

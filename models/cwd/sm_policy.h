@@ -38,6 +38,9 @@ class SmPolicy {
   virtual bool choose(const SmView& view, std::uint32_t ctas, SmChoice& choice) const = 0;
   // Whether it never puts two CTAs of a CGA on an SM, as multicast mode demands (CWD-16).
   virtual bool one_per_sm() const { return false; }
+  // Whether it selects among SMs of equal load by a prefix count over all of them, which takes time (CWD-05); one that
+  // finds SM after SM pays its steps instead.
+  virtual bool counts_prefix() const { return true; }
 };
 
 // A policy by name. Throws InputError with the nearest name.

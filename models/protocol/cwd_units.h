@@ -3,10 +3,18 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "arch/topology.h"
 
 namespace heddle::protocol {
+
+// GPCs of that speed tied for CGAs, and the limit of a session cut them off after that GPC: the task's next session
+// goes on with those after it (CWD-13).
+struct CutTie {
+  std::uint32_t gpc = 0;
+  std::uint32_t speed = 0;
+};
 
 // CWD -> GPU2GPC unit: a session begins.
 struct SessionPacket {
@@ -15,6 +23,7 @@ struct SessionPacket {
   bool single = true;           // the outermost CGA is a GPC_CGA
   std::uint32_t ugpu_cgas = 0;  // uGPU_CGAs of an outermost CGA; 0: no such level
   std::uint32_t gpc_cgas = 1;   // GPC_CGAs of a uGPU_CGA or, without that level, of a GPU_CGA
+  std::optional<CutTie> tie;    // that the task's last session cut off
 };
 
 // CWD -> GPC2SM unit: the shadow state of a session, as far as it concerns one GPC (CWD-02).
@@ -28,7 +37,8 @@ struct SnapshotPacket {
 };
 
 // GPU2GPC unit -> GPC2SM unit: what becomes of the last answer, and whether another one is wanted; carried out in the
-// order of the members.
+// order of the members. A revert is the reset of the launch-slot registers between the passes of a GPU_CGA (CWD-19),
+// and after a failure.
 struct MimicPacket {
   bool reserve = false;
   bool cancel = false;
@@ -70,6 +80,7 @@ struct SessionEndPacket {
   std::uint32_t cgas = 0;   // GPC_CGAs placed
   std::uint32_t queries = 0;
   std::uint32_t cancelled = 0;
+  std::optional<CutTie> tie;  // that the session's limit has cut off
 };
 
 }  // namespace heddle::protocol

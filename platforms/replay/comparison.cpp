@@ -335,9 +335,12 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     packet_ =
         cluster.has(arch::CgaLevel::gpc) ? static_cast<double>(cluster.of(arch::CgaLevel::gpc).count()) : sms_ / gpcs;
     // A step of the session asks all GPCs; those that tie, about half of them, receive a cluster.
-    const double step = 2.0 * params.cwd.query_distance + params.cwd.session_step;
+    const double step = 2.0 * params.cwd.query_distance + params.cwd.session_step +
+                        static_cast<double>(cwd::tree_cycles(cwd::tree_levels(params.machine.shape.gpcs.size()),
+                                                             params.cwd.compare_step));
     decision = step / (packet_ * std::max(1.0, gpcs / 2));
-    session_ = params.cwd.session_pipeline + step + params.cwd.query_distance + params.cwd.mask_cycles;
+    session_ = static_cast<double>(cwd::snapshot_cycles(params.machine.shape.sms(), params.cwd.snapshot_sms)) +
+               params.cwd.session_pipeline + step + params.cwd.query_distance + params.cwd.mask_cycles;
   } else {
     slots_ = sms_ * arch::free_slots(arch::capacity_of(limits), {}, arch::need_of(limits, kernel));
     packet_ = sms_ / gpcs;
