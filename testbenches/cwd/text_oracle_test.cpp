@@ -39,6 +39,7 @@ using heddle::cwd::LevelSearch;
 using heddle::cwd::Occupancy;
 using heddle::cwd::Placement;
 using heddle::cwd::Policies;
+using heddle::cwd::SessionRequest;
 using heddle::cwd::UnitOrder;
 using heddle::test::Random;
 using heddle::test::seeds;
@@ -483,6 +484,51 @@ TEST_CASE("CGAs of random machines in multicast mode go where the text says",
   compare_cgas(true);
 }
 
+TEST_CASE("a grid that several sessions place goes where one session would place it", "[cwd][CWD-13][CWD-14][CWD-23]") {
+  // [0203] limits a session, [0168] goes on until the grid has no CGAs: the text knows no ties that a limit cuts off.
+  std::uint64_t cuts = 0;
+  for (const std::uint64_t seed : seeds(4'000)) {
+    Random random(seed);
+    const Pair pair = Pair::drawn(random);
+    const Slots slots = random_slots(random, pair.topology);
+    Kind kind = random_kind(random, random.chance(50));
+    kind.outermost = Kind::Outermost::gpc_cga;
+    kind.gpc_cgas = 1;
+    kind.ugpu_cgas = 0;
+    const Ids unlimited(pair.topology.gpcs(), kNoLimit);
+    State state = state_of(slots, unlimited);
+    std::vector<std::string> text;
+    for (const Home& home : homes_of(pair.machine, heddle::test::text::place(pair.machine, state, kind, 60))) {
+      text.push_back(home.where.substr(home.where.find(" on GPC")));
+    }
+
+    const Policies policies((CwdParams()));
+    ClusterPlacer placer(pair.topology, policies, pair.sm_priority, pair.gpc_priority);
+    const ClusterShape shape = shape_of(kind);
+    Slots now = slots;
+    std::vector<std::string> model;
+    decltype(SessionRequest::tie) tie;
+    for (std::uint64_t left = 60; left > 0;) {
+      SessionRequest request = heddle::cwd::request_for(shape, 0, std::min<std::uint64_t>(left, random.between(1, 5)));
+      request.tie = tie;
+      const std::vector<Home> homes =
+          homes_of(placer.place(now, heddle::cwd::gpc_cga_shape_for(shape, 0), shape.mode, unlimited, request));
+      for (const Home& home : homes) model.push_back(home.where.substr(home.where.find(" on GPC")));
+      if (homes.size() < request.units) break;
+      left -= request.units;
+      now = placer.left();
+      tie = placer.session().cut_tie();
+      if (tie) ++cuts;
+    }
+    INFO("HEDDLE_TEST_SEED=" << seed << "\n" << name_of(kind) << "\n" << pair.text(slots));
+    for (std::size_t i = 0; i < std::max(text.size(), model.size()); ++i) {
+      INFO("CGA " << i);
+      REQUIRE((i < text.size() ? text[i] : "nothing") == (i < model.size() ? model[i] : "nothing"));
+    }
+  }
+  CHECK(cuts > 3'000);
+}
+
 TEST_CASE("plain grids and CGAs of CTAs over a whole domain fill random machines as the text says",
           "[cwd][CWD-03][CWD-04][CWD-05][CWD-07][CWD-08][CWD-09]") {
   const auto fastest = heddle::cwd::make_domain_policy("fastest");
@@ -531,6 +577,21 @@ TEST_CASE("plain grids and CGAs of CTAs over a whole domain fill random machines
       REQUIRE(difference(lines(pair.machine, levels), lines(placement)) == "");
       REQUIRE(placement.ctas == count);
       for (std::size_t i = 0; i < levels.size(); ++i) REQUIRE(placement.levels[i].ctas == levels[i].sms.size());
+      if (one_at_a_time || levels.empty()) continue;
+      // The scan goes down from the largest number of free slots, a level per step ([0156]); the bisection halves what
+      // it searches, which begins with all levels ([0155]).
+      std::uint32_t most = 0;
+      for (const std::uint32_t sm : inside) most = std::max<std::uint32_t>(most, slots[sm]);
+      if (search == LevelSearch::scan) REQUIRE(placement.steps == most - levels.back().free + 1);
+      if (search == LevelSearch::bisection) REQUIRE((placement.steps >= 1 && placement.steps <= 6));
+      // Where SMs on the final level receive nothing, a reduction and an accumulation over a tree choose among them
+      // ([0157], CWD-05).
+      const auto reached = std::count_if(inside.begin(), inside.end(),
+                                         [&](std::uint32_t sm) { return slots[sm] >= levels.back().free; });
+      std::uint32_t tree = 0;
+      while ((std::size_t{1} << tree) < inside.size()) ++tree;
+      const bool partly = levels.back().sms.size() < static_cast<std::size_t>(reached);
+      REQUIRE(placement.prefix_levels == (partly ? 2 * tree : 0));
     }
 
     // CGAs of CTAs.
