@@ -204,22 +204,23 @@ Ids gpcs_of(const Machine& machine, std::optional<std::uint32_t> ugpu) {
 // preference). Again, until the GPC_CGAs or the slots run out. Reading: the constituents of a GPU_CGA too, of which
 // [0220] says "one by one" and [0221] "repeat query and launch": CWD-13 makes no difference between them.
 std::vector<GpcCga> query_and_launch(const Machine& machine, State& state, const Ids& gpcs, const Kind& kind,
-                                     std::uint64_t cgas, std::uint64_t& queries) {
+                                     std::uint64_t cgas, Effort& effort) {
   std::vector<GpcCga> placed;
   while (placed.size() < cgas) {
-    ++queries;
+    ++effort.queries;
     std::map<std::uint32_t, Answer> answers;  // by GPC
     std::uint32_t greatest = 0;
-    bool any = false;
+    std::uint64_t valid = 0;
     for (const std::uint32_t gpc : gpcs) {
       State query = state;  // what is not accepted is cancelled ([0169])
       std::vector<Step> unused;
       answers[gpc] = launch_on_gpc(machine, query, gpc, kind, unused);
       if (!answers[gpc].valid) continue;
-      any = true;
+      ++valid;
       greatest = std::max(greatest, answers[gpc].speed);
     }
-    if (!any) break;
+    if (valid == 0) break;
+    const std::size_t before = placed.size();
     for (const std::uint32_t gpc : gpcs) {
       if (placed.size() == cgas) break;
       if (!answers[gpc].valid || answers[gpc].speed < greatest) continue;
@@ -228,6 +229,7 @@ std::vector<GpcCga> query_and_launch(const Machine& machine, State& state, const
       cga.speed = launch_on_gpc(machine, state, gpc, kind, cga.masks).speed;
       placed.push_back(cga);
     }
+    effort.cancelled += valid - (placed.size() - before);
   }
   return placed;
 }
@@ -235,10 +237,10 @@ std::vector<GpcCga> query_and_launch(const Machine& machine, State& state, const
 // Pass I ([0207] to [0210], CWD-18): "check that all constituent GPC_CGAs will find a home". Every GPC answers for one
 // GPC_CGA after another, its launch slots off its free slots; the valid answers are counted until there are enough. On
 // a copy of the state: pass II begins with a reset of the launch slots ([0218]).
-bool all_find_homes(const Machine& machine, State shadow, const Ids& gpcs, const Kind& kind, std::uint64_t& queries) {
+bool all_find_homes(const Machine& machine, State shadow, const Ids& gpcs, const Kind& kind, Effort& effort) {
   std::uint64_t counter = 0;
   while (counter < kind.gpc_cgas) {
-    ++queries;
+    ++effort.queries;
     std::uint64_t valid = 0;
     for (const std::uint32_t gpc : gpcs) {
       std::vector<Step> unused;
@@ -253,15 +255,15 @@ bool all_find_homes(const Machine& machine, State shadow, const Ids& gpcs, const
 // One CGA of GPC_CGAs on the GPCs of its domain, in two passes ([0206] to [0221], CWD-18, CWD-19). Empty, and nothing
 // has changed, if not all its GPC_CGAs find homes.
 std::vector<GpcCga> launch_in_domain(const Machine& machine, State& state, const Ids& gpcs, const Kind& kind,
-                                     std::uint64_t& queries) {
-  if (!all_find_homes(machine, state, gpcs, kind, queries)) return {};
-  return query_and_launch(machine, state, gpcs, kind, kind.gpc_cgas, queries);
+                                     Effort& effort) {
+  if (!all_find_homes(machine, state, gpcs, kind, effort)) return {};
+  return query_and_launch(machine, state, gpcs, kind, kind.gpc_cgas, effort);
 }
 
 // On a uGPU. The steps of uGPUs, which ask at the same time, are not counted.
 std::vector<GpcCga> launch_in_ugpu(const Machine& machine, State& state, std::uint32_t ugpu, const Kind& kind) {
-  std::uint64_t queries = 0;
-  return launch_in_domain(machine, state, gpcs_of(machine, ugpu), kind, queries);
+  Effort effort;
+  return launch_in_domain(machine, state, gpcs_of(machine, ugpu), kind, effort);
 }
 
 // Of the GPC_CGAs of a uGPU_CGA: the slowest one's ([0167], [0169]).
@@ -382,10 +384,9 @@ std::vector<Level> pour(const Machine& machine, State& state, const std::vector<
 
 // A CGA that finds no home ends the session: those after it are the same and find none either ([0161], [0168], [0210],
 // CWD-21).
-std::vector<GpcCga> place(const Machine& machine, State& state, const Kind& kind, std::uint64_t units,
-                          std::uint64_t* queries) {
+std::vector<GpcCga> place(const Machine& machine, State& state, const Kind& kind, std::uint64_t units, Effort* effort) {
   std::vector<GpcCga> placed;
-  std::uint64_t steps = 0;
+  Effort sum;
   std::uint64_t unit = 0;
   const auto append = [&](std::vector<GpcCga> parts) {
     for (GpcCga& part : parts) {
@@ -397,7 +398,7 @@ std::vector<GpcCga> place(const Machine& machine, State& state, const Kind& kind
   };
   switch (kind.outermost) {
     case Kind::Outermost::gpc_cga:
-      for (const GpcCga& cga : query_and_launch(machine, state, gpcs_of(machine, std::nullopt), kind, units, steps)) {
+      for (const GpcCga& cga : query_and_launch(machine, state, gpcs_of(machine, std::nullopt), kind, units, sum)) {
         append({cga});
       }
       break;
@@ -407,14 +408,14 @@ std::vector<GpcCga> place(const Machine& machine, State& state, const Kind& kind
     case Kind::Outermost::gpu_cga:
       while (unit < units) {
         const std::vector<GpcCga> parts =
-            kind.ugpu_cgas == 0 ? launch_in_domain(machine, state, gpcs_of(machine, std::nullopt), kind, steps)
+            kind.ugpu_cgas == 0 ? launch_in_domain(machine, state, gpcs_of(machine, std::nullopt), kind, sum)
                                 : launch_gpu_cga_of_ugpu_cgas(machine, state, kind);
         if (parts.empty()) break;
         append(parts);
       }
       break;
   }
-  if (queries != nullptr) *queries = steps;
+  if (effort != nullptr) *effort = sum;
   return placed;
 }
 

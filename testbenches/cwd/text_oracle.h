@@ -71,11 +71,16 @@ struct GpcCga {
   std::uint32_t speed = 0;
   std::vector<Step> masks;  // in launch order
 };
-// Up to `units` outermost CGAs, each whole or not at all, in launch order. `state` becomes what is left. `queries`: of
-// CGAs without uGPU_CGAs, the times that the GPCs were asked, in both passes ([0168], [0210], [0221]); those that find
-// out that nothing more fits are among them.
+// What a session without uGPU_CGAs does for its answer.
+struct Effort {
+  std::uint64_t queries = 0;  // times that the GPCs are asked, in both passes ([0168], [0210], [0221]), the last one
+                              // too, which finds out that nothing more fits
+  std::uint64_t cancelled = 0;  // valid answers that were not accepted ([0169]), without pass I
+};
+
+// Up to `units` outermost CGAs, each whole or not at all, in launch order. `state` becomes what is left.
 std::vector<GpcCga> place(const Machine& machine, State& state, const Kind& kind, std::uint64_t units,
-                          std::uint64_t* queries = nullptr);
+                          Effort* effort = nullptr);
 
 // A GPU_CGA or uGPU_CGA of CTAs ([0112], [0113], [0120], CWD-09) that has a home.
 struct WideCga {

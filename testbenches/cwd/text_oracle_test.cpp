@@ -27,6 +27,7 @@ using heddle::arch::ResourceVector;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
 using heddle::cwd::ClusterPlacer;
+using heddle::cwd::ClusterSession;
 using heddle::cwd::CwdParams;
 using heddle::cwd::DomainWideCga;
 using heddle::cwd::DomainWideFill;
@@ -43,6 +44,7 @@ using heddle::cwd::SessionRequest;
 using heddle::cwd::UnitOrder;
 using heddle::test::Random;
 using heddle::test::seeds;
+using heddle::test::text::Effort;
 using heddle::test::text::GpcCga;
 using heddle::test::text::Kind;
 using heddle::test::text::Level;
@@ -155,6 +157,8 @@ Kind random_kind(Random& random, bool multicast) {
     default:
       kind.outermost = Kind::Outermost::gpu_cga;
       kind.gpc_cgas = random.between(1, 3);
+      // Where it has but one uGPU_CGA, the text leaves open whether uGPUs that tie serve two GPU_CGAs in one step, as
+      // they serve uGPU_CGAs ([0171]), or the GPU_CGAs one after another ([0194]).
       kind.ugpu_cgas = random.between(2, 4);
       break;
   }
@@ -337,11 +341,11 @@ std::string difference(const std::vector<std::string>& text, const std::vector<s
 
 // What differs between text and model, in words; empty if nothing does.
 struct Differences {
-  std::string where;    // the SMs of a CGA, the order of CGAs, which ones fail, what is left
-  std::string masks;    // and with them the ranks of CTAs
-  std::string queries;  // steps of the session
+  std::string where;   // the SMs of a CGA, the order of CGAs, which ones fail, what is left
+  std::string masks;   // and with them the ranks of CTAs
+  std::string effort;  // of the session
 
-  std::string all() const { return where + masks + queries; }
+  std::string all() const { return where + masks + effort; }
 };
 
 // Places grids of CGAs one after another on both sides.
@@ -354,8 +358,8 @@ class CgaTrial {
   Differences place(Slots& slots, const Ids& gpc_cgas_left, const Kind& kind, std::uint64_t units,
                     bool fallback = false) {
     State state = state_of(slots, gpc_cgas_left);
-    std::uint64_t queries = 0;
-    cgas_ = heddle::test::text::place(pair_.machine, state, kind, units, &queries);
+    Effort effort;
+    cgas_ = heddle::test::text::place(pair_.machine, state, kind, units, &effort);
     const ClusterShape shape = shape_of(kind, fallback);
     const std::uint32_t size = fallback ? 1 : 0;
     const std::vector<Home> text = homes_of(pair_.machine, cgas_);
@@ -385,8 +389,12 @@ class CgaTrial {
     // A GPC whose counter has run out need not be asked (CWD-20), so that the steps cannot be told then.
     const bool limited = *std::min_element(gpc_cgas_left.begin(), gpc_cgas_left.end()) < kNoLimit;
     const bool ugpus = kind.outermost == Kind::Outermost::ugpu_cga || kind.ugpu_cgas > 0;
-    if (!limited && !ugpus && placer_.session().queries() != queries) {
-      differences.queries = "steps with a query" + both(queries, placer_.session().queries()) + setting;
+    const ClusterSession& session = placer_.session();
+    if (!limited && !ugpus && session.queries() != effort.queries) {
+      differences.effort = "steps with a query" + both(effort.queries, session.queries()) + setting;
+    }
+    if (kind.outermost == Kind::Outermost::gpc_cga && session.cancelled() != effort.cancelled) {
+      differences.effort = "cancelled answers" + both(effort.cancelled, session.cancelled()) + setting;
     }
     return differences;
   }
@@ -427,7 +435,7 @@ void compare_cgas(bool multicast) {
       const std::string at = fmt::format("HEDDLE_TEST_SEED={}, grid {}: ", seed, grid);
       if (!differ.where.empty()) FAIL(at << differ.where);
       if (first.masks.empty() && !differ.masks.empty()) first.masks = at + differ.masks;
-      if (first.queries.empty() && !differ.queries.empty()) first.queries = at + differ.queries;
+      if (first.effort.empty() && !differ.effort.empty()) first.effort = at + differ.effort;
       if (!differ.masks.empty()) ++other_masks;
       homes += trial.cgas().size();
       if (trial.cgas().empty() || trial.cgas().back().unit + 1 < units) ++refused;
@@ -436,7 +444,7 @@ void compare_cgas(bool multicast) {
   }
   INFO(other_masks << " grids with other masks");
   CHECK(first.masks == "");
-  CHECK(first.queries == "");
+  CHECK(first.effort == "");
   // The draws reach both ends.
   CHECK(homes > 50'000);
   CHECK(refused > 5'000);
