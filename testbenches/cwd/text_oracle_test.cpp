@@ -585,6 +585,7 @@ TEST_CASE("plain grids and CGAs of CTAs over a whole domain fill random machines
       REQUIRE(difference(lines(pair.machine, levels), lines(placement)) == "");
       REQUIRE(placement.ctas == count);
       for (std::size_t i = 0; i < levels.size(); ++i) REQUIRE(placement.levels[i].ctas == levels[i].sms.size());
+      if (one_at_a_time) REQUIRE(placement.steps == count);  // a step for each CTA ([0127], [0130])
       if (one_at_a_time || levels.empty()) continue;
       // The scan goes down from the largest number of free slots, a level per step ([0156]); the bisection halves what
       // it searches, which begins with all levels ([0155]).
@@ -617,6 +618,19 @@ TEST_CASE("plain grids and CGAs of CTAs over a whole domain fill random machines
       REQUIRE(Ids(fill.left().begin(), fill.left().end()) == state.slots);
       placed += cgas.size();
       if (cgas.size() < units) ++refused;
+      if (within_ugpus || search != LevelSearch::scan) continue;
+      // Every CGA is scanned from the largest number of free slots that is left ([0156]); the one that fails has been
+      // scanned to the ground, and a look at a full machine is a step.
+      std::uint64_t steps = 0;
+      Ids free_now(slots.begin(), slots.end());
+      for (const WideCga& cga : cgas) {
+        steps += *std::max_element(free_now.begin(), free_now.end()) - cga.levels.back().free + 1;
+        for (const Level& taken : cga.levels) {
+          for (const std::uint32_t sm : taken.sms) --free_now[sm];
+        }
+      }
+      if (cgas.size() < units) steps += std::max(1U, *std::max_element(free_now.begin(), free_now.end()));
+      REQUIRE(fill.steps() == steps);
     }
   }
   CHECK(placed > 20'000);
