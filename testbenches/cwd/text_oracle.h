@@ -73,8 +73,8 @@ struct GpcCga {
 };
 // What a session without uGPU_CGAs does for its answer.
 struct Effort {
-  std::uint64_t queries = 0;  // times that the GPCs are asked, in both passes ([0168], [0210], [0221]), the last one
-                              // too, which finds out that nothing more fits
+  std::uint64_t queries = 0;    // times that the GPCs are asked, in both passes ([0168], [0210], [0221]), the last one
+                                // too, which finds out that nothing more fits
   std::uint64_t cancelled = 0;  // valid answers that were not accepted ([0169]), without pass I
 };
 
