@@ -22,6 +22,7 @@ class StageClock {
   // It takes items in that cycle, or goes on with them after those before.
   void take(Cycle when, std::uint64_t items = 1) {
     busy_until_ = std::max(busy_until_, when * kFraction) + items * item_;
+    uncounted_ += items * item_;
   }
   // It takes an item when it can, from that cycle on. Returns when.
   Cycle pass(Cycle when) {
@@ -31,7 +32,13 @@ class StageClock {
   }
   // It is busy for at least as long as that one.
   void not_before(const StageClock& other) { busy_until_ = std::max(busy_until_, other.busy_until_); }
-  void reset() { busy_until_ = 0; }
+  // Whole cycles of work taken since the last call: what a stage reports of its load.
+  Cycle count_busy() {
+    const Cycle whole = uncounted_ / kFraction;
+    uncounted_ %= kFraction;
+    return whole;
+  }
+  void reset() { busy_until_ = uncounted_ = 0; }
 
  private:
   // Times in parts of a cycle: fine enough for the highest rate of a parameter, coarse enough for 2^48 cycles.
@@ -39,6 +46,7 @@ class StageClock {
 
   std::uint64_t item_;
   std::uint64_t busy_until_ = 0;
+  std::uint64_t uncounted_ = 0;
 };
 
 }  // namespace heddle

@@ -119,6 +119,43 @@ std::vector<std::uint16_t> ClusterPlacer::left() const {
   return result;
 }
 
+GpcCapacity::GpcCapacity(const arch::Topology& topology, const CwdParams& params,
+                         const std::vector<std::uint32_t>& sm_priority, const arch::ResourceVector& sm_capacity)
+    : topology_(topology), capacity_(sm_capacity), policies_(params, sm_capacity[arch::Resource::ctas]) {
+  models_.reserve(topology.gpcs());
+  for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
+    models_.emplace_back(topology, g, sm_priority, *policies_.load_balancing, *policies_.multicast, *policies_.domain);
+  }
+}
+
+void GpcCapacity::init(const protocol::TaskPacket& task, const LiveModel& live, GpcCgaRoom& room) {
+  const ClusterShape& cluster = task.cluster;
+  if (!cluster.has(CgaLevel::gpc)) return;
+  const bool sized = cluster.outermost() == CgaLevel::gpc;
+  room = GpcCgaRoom(topology_.gpcs(), sized ? cluster.sizes() : 1);
+  for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) update(task, live, g, room);
+}
+
+void GpcCapacity::update(const protocol::TaskPacket& task, const LiveModel& live, std::uint32_t gpc, GpcCgaRoom& room) {
+  for (std::uint32_t size = 0; size < room.sizes(); ++size) room.set_most(size, gpc, most(task, size, live, gpc));
+}
+
+std::uint32_t GpcCapacity::most(const protocol::TaskPacket& task, std::uint32_t size, const LiveModel& live,
+                                std::uint32_t gpc) {
+  const arch::Topology::Gpc& its = topology_.gpc(gpc);
+  const auto per_sm = static_cast<std::uint16_t>(arch::free_slots(capacity_, {}, task.need));
+  GpcSlots free{};
+  for (std::uint32_t bit = 0; bit < its.sms; ++bit) {
+    if (live.enabled(live.tpc_of(its.sm_ids[bit]))) free[bit] = per_sm;
+  }
+  GpcModel& model = models_[gpc];
+  const std::uint32_t all = its.sms * per_sm;
+  policies_.reset();
+  model.begin(free, gpc_cga_shape_for(task.cluster, size), task.cluster.mode == arch::CgaMode::multicast, all);
+  while (model.query().answer.valid) model.reserve();
+  return model.reserved();
+}
+
 WaitReason ClusterRoom::limit(const TaskEntry& entry, std::uint32_t size, std::uint64_t& units) const {
   const ClusterShape& cluster = entry.task.cluster;
   const std::uint64_t full = entry.unit_ctas(0);
@@ -154,23 +191,17 @@ ClusterRoom::Free ClusterRoom::free_on(std::uint32_t gpc, const std::vector<std:
   return free;
 }
 
-bool ClusterRoom::could_hold(const TaskEntry& entry, std::uint32_t size,
-                             const std::vector<std::uint16_t>& slots) const {
-  if (is_domain_wide(entry.task.cluster)) {
-    std::uint64_t free = 0;
-    for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) free += free_on(g, slots).slots;
-    return free >= entry.unit_ctas(size);
-  }
+bool ClusterRoom::counters_allow(const TaskEntry& entry, std::uint32_t size) const {
+  if (is_domain_wide(entry.task.cluster)) return true;
   const SessionRequest request = request_for(entry.task.cluster, size, 1);
-  const std::uint64_t gpc_ctas = gpc_cga_shape_for(entry.task.cluster, size).ctas;
-  const std::uint64_t cgas = std::max<std::uint64_t>(1, request.ugpu_cgas) * request.gpc_cgas;
-  std::uint64_t homes = 0;
+  // GPC_CGAs by uGPU or, where no uGPU_CGA keeps them together, of the GPU.
+  std::vector<std::uint64_t> left(request.ugpu_cgas > 0 ? topology_.ugpus() : 1, 0);
   for (std::uint32_t g = 0; g < topology_.gpcs(); ++g) {
-    const Free free = free_on(g, slots);
-    if (free.for_one(entry) < gpc_ctas) continue;
-    homes += std::min<std::uint64_t>(on_gpc(entry, size, g), free.slots / gpc_ctas);
+    left[request.ugpu_cgas > 0 ? topology_.ugpu_of(g) : 0] += on_gpc(entry, size, g);
   }
-  return homes >= cgas;
+  std::uint64_t sets = 0;
+  for (const std::uint64_t cgas : left) sets += cgas / request.gpc_cgas;
+  return sets >= std::max(1U, request.ugpu_cgas);
 }
 
 WaitReason ClusterRoom::why_no_home(const TaskEntry& entry, std::uint32_t size,

@@ -80,8 +80,30 @@ class ClusterPlacer {
   std::vector<Placed> placed_;
 };
 
-// What a session of a grid of CGAs may place, before it is asked: limits besides free slots (CWD-19, CWD-20, CWD-23),
-// and a look at the free slots that spares hopeless sessions.
+// How many GPC_CGAs of a grid an empty GPC can hold, by what the hardware knows of it: its enabled SMs and the CGA's
+// shape (CWD-20). The mimic of the GPC finds out.
+class GpcCapacity {
+ public:
+  // The topology must outlive it. `sm_priority`: as for ClusterPlacer.
+  GpcCapacity(const arch::Topology& topology, const CwdParams& params, const std::vector<std::uint32_t>& sm_priority,
+              const arch::ResourceVector& sm_capacity);
+
+  // The counters of a task that has arrived.
+  void init(const protocol::TaskPacket& task, const LiveModel& live, GpcCgaRoom& room);
+  // TPCs of the GPC have been switched on or off: what it can hold of the task's GPC_CGAs has changed.
+  void update(const protocol::TaskPacket& task, const LiveModel& live, std::uint32_t gpc, GpcCgaRoom& room);
+
+ private:
+  std::uint32_t most(const protocol::TaskPacket& task, std::uint32_t size, const LiveModel& live, std::uint32_t gpc);
+
+  const arch::Topology& topology_;
+  const arch::ResourceVector capacity_;
+  const Policies policies_;  // of its own: what sessions remember is not touched
+  std::vector<GpcModel> models_;
+};
+
+// What a session of a grid of CGAs may place, before it is asked, by counters of the hardware: limits besides free
+// slots (CWD-19, CWD-20, CWD-23). Whether free slots suffice only the session finds out (CWD-18).
 class ClusterRoom {
  public:
   // `session_limit`: most CTAs of a session. Topology and ledger must outlive it.
@@ -95,9 +117,10 @@ class ClusterRoom {
   WaitReason limit(const TaskEntry& entry, std::uint32_t size, std::uint64_t& units) const;
   // GPC_CGAs that the GPC can take, for whatever is limited besides free slots.
   std::uint32_t on_gpc(const TaskEntry& entry, std::uint32_t size, std::uint32_t gpc) const;
-  // Never false if a session could place a CGA.
-  bool could_hold(const TaskEntry& entry, std::uint32_t size, const std::vector<std::uint16_t>& slots) const;
-  // Why a CGA finds no home: free slots would do, but something else is short where they are; or they would not.
+  // The counters of the GPCs leave room for an outermost CGA: a session may be tried.
+  bool counters_allow(const TaskEntry& entry, std::uint32_t size) const;
+  // For statistics: why a CGA finds no home: free slots would do, but something else is short where they are; or they
+  // would not.
   WaitReason why_no_home(const TaskEntry& entry, std::uint32_t size, const std::vector<std::uint16_t>& slots) const;
 
  private:

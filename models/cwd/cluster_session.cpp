@@ -15,8 +15,9 @@ std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
 
 ClusterSession::ClusterSession(const std::vector<std::uint32_t>& ugpu_of, std::vector<std::uint32_t> gpc_priority,
                                DomainPolicy& policy)
-    : gpc_priority_(std::move(gpc_priority)), policy_(policy), gpcs_(ugpu_of.size()), whole_(1) {
+    : gpc_priority_(std::move(gpc_priority)), rank_(ugpu_of.size()), policy_(policy), gpcs_(ugpu_of.size()), whole_(1) {
   HEDDLE_CHECK(gpc_priority_.size() == gpcs_.size(), "the GPC priority order does not list every GPC");
+  for (std::uint32_t i = 0; i < gpc_priority_.size(); ++i) rank_[gpc_priority_[i]] = i;
   for (std::uint32_t g = 0; g < ugpu_of.size(); ++g) {
     if (ugpus_.size() <= ugpu_of[g]) ugpus_.resize(ugpu_of[g] + 1);
     ugpus_[ugpu_of[g]].gpcs.push_back(g);
@@ -34,6 +35,7 @@ void ClusterSession::begin(const SessionRequest& request) {
   homes_.clear();
   placed_ = 0;
   queries_ = cancelled_ = 0;
+  cut_tie_.reset();
   std::fill(gpcs_.begin(), gpcs_.end(), Gpc{});
   arenas_ = request.ugpu_cgas > 0 ? &ugpus_ : &whole_;
   for (Arena& arena : *arenas_) {
@@ -70,8 +72,12 @@ void ClusterSession::answer(std::uint32_t gpc, const DomainAnswer& answer) {
 bool ClusterSession::place_single() {
   while (placed_ < request_.units) {
     if (ask(whole_.front().gpcs)) return true;
-    choose_gpcs(whole_.front().gpcs, request_.units - placed_);
+    chosen_.clear();
+    if (request_.tie.has_value()) finish_tie(*request_.tie, request_.units - placed_);
+    request_.tie.reset();
+    if (chosen_.empty()) choose_gpcs(whole_.front().gpcs, request_.units - placed_);
     if (chosen_.empty()) return false;
+    if (placed_ + chosen_.size() == request_.units) note_cut();
     for (const std::uint32_t g : chosen_) {
       unit_homes_.push_back({placed_, g, gpcs_[g].accepted++, gpcs_[g].answer.speed, false});
       reserve(g);
@@ -80,6 +86,29 @@ bool ClusterSession::place_single() {
     }
   }
   return false;
+}
+
+// Those of the tie that come after the last one served; none of them may be left.
+void ClusterSession::finish_tie(const protocol::CutTie& tie, std::uint64_t cgas) {
+  chosen_.clear();
+  std::uint32_t valid = 0;
+  for (std::uint32_t i = 0; i < gpc_priority_.size(); ++i) {
+    const DomainAnswer& answer = gpcs_[gpc_priority_[i]].answer;
+    valid += answer.valid ? 1 : 0;
+    if (i <= rank_[tie.gpc] || !answer.valid || answer.speed != tie.speed || chosen_.size() == cgas) continue;
+    chosen_.push_back(gpc_priority_[i]);
+  }
+  if (!chosen_.empty()) cancelled_ += valid - static_cast<std::uint32_t>(chosen_.size());
+}
+
+// The chosen ones use up the session's units: whether others tied with them.
+void ClusterSession::note_cut() {
+  if (!policy_.serves_ties()) return;
+  const std::uint32_t last = chosen_.back();
+  for (std::uint32_t g = 0; g < gpcs_.size(); ++g) {
+    if (!gpcs_[g].answer.valid || gpcs_[g].answer.speed != gpcs_[last].answer.speed) continue;
+    if (std::find(chosen_.begin(), chosen_.end(), g) == chosen_.end()) cut_tie_ = {last, gpcs_[last].answer.speed};
+  }
 }
 
 // Units of several GPC_CGAs. Every arena finds room for as many as one arena must hold; then arenas are compared.
@@ -145,8 +174,12 @@ ClusterSession::Count ClusterSession::count(std::size_t first, std::size_t end, 
     if (found >= parts || !any) {
       for (std::size_t i = first; i < end; ++i) {
         Arena& arena = (*arenas_)[i];
-        give_back(arena);
-        arena.phase = found >= parts ? Phase::placing : Phase::out;
+        if (found >= parts) {
+          start_pass_two(arena);
+        } else {
+          give_back(arena);
+          arena.phase = Phase::out;
+        }
       }
       return found >= parts ? Count::enough : Count::too_few;
     }
@@ -216,6 +249,18 @@ void ClusterSession::give_back(Arena& arena) {
     gpcs_[g].known = false;  // a refusal, too: there is more room now
   }
   arena.restart();
+}
+
+// CWD-19: the launch-slot registers of all its GPCs are reset to what has been accepted, answers of pass I are void.
+void ClusterSession::start_pass_two(Arena& arena) {
+  for (const std::uint32_t g : arena.gpcs) {
+    cancel(g);
+    commands_.push_back({Act::revert, g});
+    gpcs_[g].reserved = 0;
+    gpcs_[g].known = false;
+  }
+  arena.restart();
+  arena.phase = Phase::placing;
 }
 
 // The end of the session: the models keep what was accepted, and nothing else.

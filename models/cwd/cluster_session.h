@@ -4,15 +4,15 @@
 //
 // A GPC's answer stands, here and at its model, until the GPC's registers change: who was not chosen in a step is not
 // asked again. In the same way a uGPU_CGA that a uGPU has reserved speculatively stands until the uGPU is chosen or the
-// session ends. What still stands then is given back.
+// session ends. What still stands then is given back. Between the passes of a GPU_CGA the launch-slot registers are
+// reset, so that no answer of pass I stands in pass II: every GPC_CGA is asked for again (CWD-19).
 #pragma once
 
 #include <cstdint>
 #include <limits>
-#include <map>
+#include <optional>
 #include <vector>
 
-#include "common/error.h"
 #include "cwd/domain_policy.h"
 #include "cwd/gpc_model.h"
 #include "protocol/cwd_units.h"
@@ -28,6 +28,9 @@ struct SessionRequest {
   std::uint32_t gpc_cgas = 1;   // per uGPU_CGA or, without that level, per GPU_CGA
   std::uint32_t ctas = 1;       // per GPC_CGA
   protocol::WaitingWork waiting{};
+  // That the limit of the session before cut off: it is finished first, so that limits change the time and not the
+  // places (CWD-13). For grids of GPC_CGAs.
+  std::optional<protocol::CutTie> tie{};
 };
 
 enum class Act : std::uint8_t {
@@ -73,11 +76,12 @@ class ClusterSession {
   // Grows with every unit that has found places for all its GPC_CGAs; never a part of one. Once the session is over:
   // all of `units`, or fewer.
   const std::vector<Home>& homes() const { return homes_; }
-  std::uint64_t placed() const { return placed_; }                  // units
-  std::uint32_t queries() const { return queries_; }                // steps with a query
-  std::uint32_t passes() const { return request_.single ? 1 : 2; }  // 2: with a counting pass before (CWD-18)
+  std::uint64_t placed() const { return placed_; }    // units
+  std::uint32_t queries() const { return queries_; }  // steps with a query
   // Valid answers that were not accepted, over all steps: another domain was faster, or CGAs had run out (CWD-13).
   std::uint32_t cancelled() const { return cancelled_; }
+  // The tie in which the session's units ran out, if one was cut off (CWD-13).
+  const std::optional<protocol::CutTie>& cut_tie() const { return cut_tie_; }
 
  private:
   struct Gpc {
@@ -117,6 +121,9 @@ class ClusterSession {
   void keep(Arena& arena);
   void give_back(Arena& arena);
   void give_back_all();
+  void start_pass_two(Arena& arena);
+  void finish_tie(const protocol::CutTie& tie, std::uint64_t cgas);
+  void note_cut();
 
   bool ask(const std::vector<std::uint32_t>& gpcs);
   void choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas);
@@ -126,6 +133,7 @@ class ClusterSession {
   void cancel(std::uint32_t gpc);
 
   std::vector<std::uint32_t> gpc_priority_;
+  std::vector<std::uint32_t> rank_;  // by GPC: its place in that order
   DomainPolicy& policy_;
   std::vector<Gpc> gpcs_;
   std::vector<Arena> ugpus_;
@@ -142,53 +150,18 @@ class ClusterSession {
   std::uint64_t placed_ = 0;
   std::uint32_t queries_ = 0;
   std::uint32_t cancelled_ = 0;
+  std::optional<protocol::CutTie> cut_tie_;
   std::vector<Command> commands_;
   std::vector<DomainAnswer> answers_;
   std::vector<std::uint32_t> chosen_;
 };
 
-// Brings the masks of a session's GPC_CGAs into launch order, whichever GPC2SM unit was faster: masks of different CGAs
-// never interleave (CWD-30).
-
 // All masks of one GPC_CGA.
 struct CgaMasks {
   std::uint32_t gpc = 0;
   std::uint64_t unit = 0;
-  bool last = false;      // GPC_CGA of its outermost CGA
-  bool complete = false;  // no mask is missing
+  bool last = false;  // GPC_CGA of its outermost CGA
   std::vector<std::uint64_t> masks;
-};
-
-class MaskReorder {
- public:
-  void push(const protocol::MaskPacket& packet, std::uint32_t gpc) {
-    HEDDLE_CHECK(packet.order >= next_, "masks of a CGA arrived after it had been started");
-    CgaMasks& cga = waiting_[packet.order];
-    HEDDLE_CHECK(!cga.complete && (cga.masks.empty() || cga.gpc == gpc), "masks of one CGA came from two GPCs");
-    cga.gpc = gpc;
-    cga.unit = packet.unit;
-    cga.last = packet.last;
-    cga.complete = packet.final;
-    cga.masks.insert(cga.masks.end(), packet.masks.begin(), packet.masks.begin() + packet.count);
-  }
-  // The next GPC_CGA in launch order, if it is complete. False: not yet.
-  bool pop(CgaMasks& cga) {
-    const auto first = waiting_.begin();
-    if (first == waiting_.end() || first->first != next_ || !first->second.complete) return false;
-    cga = std::move(first->second);
-    waiting_.erase(first);
-    ++next_;
-    return true;
-  }
-  std::uint32_t popped() const { return next_; }
-  void reset() {
-    waiting_.clear();
-    next_ = 0;
-  }
-
- private:
-  std::map<std::uint32_t, CgaMasks> waiting_;  // by order in the session
-  std::uint32_t next_ = 0;
 };
 
 }  // namespace heddle::cwd

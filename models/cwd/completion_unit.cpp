@@ -13,9 +13,30 @@ CompletionUnit::CompletionUnit(const CwdContext& context, TaskTable& table, Mach
       tasks_(tasks),
       arbiter_(arbiter),
       parts_(parts),
+      intake_(context.params.end_reports),
       stats_(context.observation.stats, context.stat_prefix) {}
 
+// True if the report has to wait for those before it: then an event takes it in.
+template <class Packet>
+bool CompletionUnit::waits(const Packet& packet, std::uint32_t gpc) {
+  const Cycle now = context_.now();
+  const Cycle delay = context_.timebase.cost(intake_.add(now) - now);
+  if (delay == 0 && reports_.empty()) return false;
+  stats_.waited.add(delay);
+  reports_.push_back({packet, gpc});
+  context_.timebase.schedule(now + delay, *this, kTakeIn);
+  return true;
+}
+
 void CompletionUnit::on_complete(const protocol::CompletePacket& complete, std::uint32_t gpc) {
+  if (!waits(complete, gpc)) take_in(complete, gpc);
+}
+
+void CompletionUnit::on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc) {
+  if (!waits(complete, gpc)) take_in(complete, gpc);
+}
+
+void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint32_t gpc) {
   TaskEntry& entry = table_.at(complete.slot);
   const std::uint32_t count = bits::count(complete.sm_mask);
   HEDDLE_CHECK(entry.used() && entry.completed + count <= entry.placed, "more CTAs completed than were launched");
@@ -25,6 +46,7 @@ void CompletionUnit::on_complete(const protocol::CompletePacket& complete, std::
     live.complete(complete.slot, sm_ids[bit], complete.released_shared_bytes);
     partition_.complete(entry.task, live.tpc_of(sm_ids[bit]));
   });
+  machine_.updates().add(context_.now(), count);
   if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);
   if (complete.cga_slots != 0) machine_.cgas().give_sm_slots(gpc, complete.cga_slots);
   if (complete.tracked) machine_.cgas().complete(complete.sequence, count);
@@ -39,7 +61,7 @@ void CompletionUnit::on_complete(const protocol::CompletePacket& complete, std::
 }
 
 // The GPC has flushed the CGA: its id and barrier slot are free, and it can hold one more (CWD-20).
-void CompletionUnit::on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc) {
+void CompletionUnit::take_in(const protocol::CgaCompletePacket& complete, std::uint32_t gpc) {
   TaskEntry& entry = table_.at(complete.slot);
   HEDDLE_CHECK(entry.used() && entry.open_cgas > 0, "more CGAs completed than were launched");
   std::uint32_t size = 0;
@@ -48,7 +70,7 @@ void CompletionUnit::on_cga_complete(const protocol::CgaCompletePacket& complete
     entry.size_of.erase(found);
   }
   --entry.open_cgas;
-  ++entry.room.at(size, gpc);
+  entry.room.complete(size, gpc);
   machine_.cgas().give_gpc_cga(gpc);
   machine_.cgas().complete(complete.sequence, 1);
   stats_.cgas.add();
@@ -78,6 +100,7 @@ void CompletionUnit::on_tpc_enable(const protocol::TpcEnablePacket& control, std
   if (live.enabled(tpc) == control.enabled) return;
   live.enable(tpc, control.enabled);
   parts_.announce(live);
+  arbiter_.update_counters(control.gpc);
   machine_.pools_freed();
   context_.progress();
   if (control.enabled) machine_.freed();
@@ -88,14 +111,23 @@ void CompletionUnit::preload(std::uint32_t sm, const arch::ResourceVector& amoun
   machine_.live().preload(sm, amount);
   if (until == 0) return;
   preloads_.push_back({sm, amount, until});
-  context_.timebase.schedule(until, *this, 0, preloads_.size() - 1);
+  context_.timebase.schedule(until, *this, kPreloadEnds, preloads_.size() - 1);
 }
 
 void CompletionUnit::reset() {
-  for (std::size_t i = 0; i < preloads_.size(); ++i) context_.timebase.schedule(preloads_[i].until, *this, 0, i);
+  intake_.reset();
+  reports_.clear();
+  for (std::size_t i = 0; i < preloads_.size(); ++i)
+    context_.timebase.schedule(preloads_[i].until, *this, kPreloadEnds, i);
 }
 
-void CompletionUnit::on_event(std::uint32_t, std::uint64_t argument) {
+void CompletionUnit::on_event(std::uint32_t kind, std::uint64_t argument) {
+  if (kind == kTakeIn) {
+    const Report report = reports_.front();
+    reports_.pop_front();
+    std::visit([&](const auto& packet) { take_in(packet, report.gpc); }, report.packet);
+    return;
+  }
   machine_.live().unload(preloads_[argument].sm, preloads_[argument].amount);
   machine_.freed();
   arbiter_.arbitrate_later();

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <variant>
 #include <vector>
 
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_context.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/part_map.h"
@@ -22,6 +25,7 @@ class CompletionUnit final : private EventHandler {
   CompletionUnit(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
                  TaskControl& tasks, TaskArbiter& arbiter, PartMap& parts);
 
+  // Reports of ends are taken in so many per cycle, from all GPCs, in the order of their arrival (CWD-28).
   void on_complete(const protocol::CompletePacket& complete, std::uint32_t gpc);
   void on_cga_complete(const protocol::CgaCompletePacket& complete, std::uint32_t gpc);
   void on_shared_release(const protocol::SharedReleasePacket& release, std::uint32_t gpc);
@@ -31,12 +35,14 @@ class CompletionUnit final : private EventHandler {
   void preload(std::uint32_t sm, const arch::ResourceVector& amount, Cycle until);
   // After the ledger's: what is preloaded will end again.
   void reset();
+  bool empty() const { return reports_.empty(); }
 
  private:
   struct CompletionStats : StatGroup {
     using StatGroup::StatGroup;
     Counter& ctas = counter("ctas_completed", "CTAs", "CTAs whose completion has arrived");
     Counter& cgas = counter("cgas_completed", "GPC_CGAs", "GPC_CGAs whose cga_complete has arrived");
+    Counter& waited = counter("report_wait_cycles", "cycles", "time that reports of ends waited to be taken in");
     Counter& shared_released =
         counter("shared_released", "bytes", "shared memory that CTAs gave back before their end");
   };
@@ -46,7 +52,18 @@ class CompletionUnit final : private EventHandler {
     Cycle until = 0;
   };
 
+  // A report that waits to be taken in.
+  struct Report {
+    std::variant<protocol::CompletePacket, protocol::CgaCompletePacket> packet;
+    std::uint32_t gpc = 0;
+  };
+  enum Kind : std::uint32_t { kPreloadEnds, kTakeIn };
+
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  template <class Packet>
+  bool waits(const Packet& packet, std::uint32_t gpc);
+  void take_in(const protocol::CompletePacket& complete, std::uint32_t gpc);
+  void take_in(const protocol::CgaCompletePacket& complete, std::uint32_t gpc);
   const char* handler_name() const override { return context_.name; }
 
   const CwdContext& context_;
@@ -57,6 +74,8 @@ class CompletionUnit final : private EventHandler {
   TaskArbiter& arbiter_;
   PartMap& parts_;
   std::vector<Preload> preloads_;  // that end
+  RateQueue intake_;
+  std::deque<Report> reports_;
   CompletionStats stats_;
 };
 

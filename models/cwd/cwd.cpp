@@ -48,9 +48,11 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       barriers_(context_, barrier_out),
       launcher_(context_, table_, machine_, partition_, barriers_, {launch_out, local_out, abort_out}),
       room_(topology, machine_.cgas(), params.session_limit),
-      session_(context_, table_, partition_, launcher_, room_, *plain_, *policies_.domain, sm_priority_,
+      gpc_capacity_(topology, params, sm_priority_, sm_capacity),
+      session_(context_, table_, machine_, partition_, launcher_, room_, *plain_, *policies_.domain, sm_priority_,
                sm_capacity[arch::Resource::ctas], {session_out_, snapshot_out_}),
-      arbiter_(context_, table_, machine_, partition_, waits_, room_, *plain_, sm_capacity, launcher_, session_),
+      arbiter_(context_, table_, machine_, partition_, waits_, room_, gpc_capacity_, *plain_, sm_capacity, launcher_,
+               session_),
       eviction_(context_, table_, machine_, waits_, session_, arbiter_, task_in, evicted_out),
       tasks_(context_, {table_, machine_, partition_, waits_, launcher_, session_, arbiter_, eviction_},
              {task_in, done_out, idle_out}, sm_capacity, gpc_limits.cgas()),
@@ -104,7 +106,7 @@ void Cwd::connect_parts() {
     cga_in[g].on_packet<CompletionUnit, &CompletionUnit::on_cga_complete>(completions_, g);
     shared_in[g].on_packet<CompletionUnit, &CompletionUnit::on_shared_release>(completions_, g);
     barrier_in[g].on_packet<BarrierRoot, &BarrierRoot::on_report>(barriers_, g);
-    mask_in_[g].on_packet<LaunchSession, &LaunchSession::on_masks>(session_, g);
+    mask_in_[g].on_packet_ahead<LaunchSession, &LaunchSession::on_masks>(session_, g);
   }
   host_query_in.on_packet<OccupancyUnit, &OccupancyUnit::on_host_query>(occupancy_);
   for (std::uint32_t sm = 0; sm < context_.topology.sms(); ++sm) {
@@ -152,7 +154,8 @@ void Cwd::reset() {
 }
 
 bool Cwd::quiescent() const {
-  return table_.used().empty() && machine_.empty() && partition_.empty() && launcher_.empty() && !session_.running();
+  return table_.used().empty() && machine_.empty() && partition_.empty() && launcher_.empty() && completions_.empty() &&
+         session_.in_flight() == 0;
 }
 
 void Cwd::check_idle() { HEDDLE_CHECK(quiescent(), "the distributor of an idle machine still accounts for work"); }

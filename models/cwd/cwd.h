@@ -111,6 +111,7 @@ class Cwd : public Block {
   BarrierRoot barriers_;
   Launcher launcher_;
   ClusterRoom room_;
+  GpcCapacity gpc_capacity_;
   LaunchSession session_;
   TaskArbiter arbiter_;
   TaskEviction eviction_;

@@ -68,8 +68,10 @@ void describe_clusters(ParamTable<CwdParams>& t) {
       "cycles between the GPU level of the distributor and the level of a uGPU, each way: of queries for CGAs that lie "
       "within one uGPU, on a machine that has several (CWD-46)",
       "assumption: the distributor of a uGPU lies in the uGPU");
-  t.add("mask_cycles", &CwdParams::mask_cycles, {Unit::cycles, 0, 1000},
-        "cycles in which a GPC2SM unit makes one SM mask of an accepted CGA", "assumption");
+  t.add(
+      "mask_cycles", &CwdParams::mask_cycles, {Unit::cycles, 0, 1000},
+      "cycles in which the mask generator of a GPC makes one SM mask, of a level of a plain grid or of an accepted CGA",
+      "assumption");
   t.add("masks_per_packet", &CwdParams::masks_per_packet, {Unit::count, 1, 1 + protocol::kFurtherMasks},
         "SM masks of a GPC_CGA that one launch packet holds (CWD-31)", "assumption");
   t.add("age_limit", &CwdParams::age_limit, {Unit::cycles, 0, 1'000'000'000'000U},
@@ -121,6 +123,32 @@ void describe_comparisons(ParamTable<CwdParams>& t) {
         "choice: all alike");
 }
 
+// Costs that grow with the machine (CWD-28).
+void describe_cost_laws(ParamTable<CwdParams>& t) {
+  t.add("sessions", &CwdParams::sessions, {Unit::count, 1, 64},
+        "launch sessions in flight: one decides, while the masks of the others are made (CWD-27)",
+        "choice of the specification");
+  t.add(
+      "snapshot_sms", &CwdParams::snapshot_sms, {Unit::count, 1, 65'536},
+      "SMs per cycle whose free slots are copied into a session's shadow state: it takes ceil(SMs / this) cycles, the "
+      "first of which is one of session_pipeline (CWD-28)",
+      "assumption");
+  t.add("trt_updates", &CwdParams::trt_updates, {Unit::per_cycle, 0.01, 65'536.0},
+        "SMs per cycle that resource trackers update for launches and completions; a session begins its copy when all "
+        "updates before it are in (CWD-28)",
+        "assumption");
+  t.add("end_reports", &CwdParams::end_reports, {Unit::per_cycle, 0.01, 65'536.0},
+        "reports of ended CTAs and CGAs, from all GPCs, that the distributor takes in per cycle (CWD-28)",
+        "assumption: as many as the GPCs of a large GPU send");
+  t.add("prefix_step", &CwdParams::prefix_step, {Unit::cycles, 0.0, 1000.0},
+        "cycles per level of the prefix population count of a partly filled level, which has 2 ceil(log2 SMs): SMs of "
+        "the machine for plain grids, of the GPC or CPC for a GPC_CGA (CWD-05)",
+        "assumption: four levels of adders in a cycle");
+  t.add("compare_step", &CwdParams::compare_step, {Unit::cycles, 0.0, 1000.0},
+        "cycles per level of the comparison of the GPCs' answers to a query, which has ceil(log2 GPCs) (CWD-13)",
+        "assumption: four levels of comparators in a cycle");
+}
+
 }  // namespace
 
 CwdParams::CwdParams() = default;
@@ -137,7 +165,7 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("sm_priority", &CwdParams::sm_priority, "which SMs of the final, partly filled level are served first (CWD-05)",
         "choice of the specification");
   t.add("session_pipeline", &CwdParams::session_pipeline, {Unit::cycles, 0, 100'000},
-        "fixed length of a launch session, besides its level search", "assumption");
+        "fixed length of a launch session, besides its search", "assumption");
   t.add("session_step", &CwdParams::session_step, {Unit::cycles, 0, 100'000}, "length of one step of the level search",
         "assumption");
   t.add("session_limit", &CwdParams::session_limit, {Unit::count, 1, 1'000'000'000},
@@ -178,6 +206,7 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
         "tasks that wait in front of each GPC; 0: all (TSK-04)", kPools);
   t.add("active_pool", &CwdParams::active_pool, {Unit::count, 0, 4096},
         "tasks that each GPC runs at a time, while equally or more urgent ones wait; 0: all (TSK-04)", kPools);
+  describe_cost_laws(t);
   describe_clusters(t);
   describe_plain(t);
   describe_comparisons(t);

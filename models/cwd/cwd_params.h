@@ -47,6 +47,12 @@ struct CwdParams {
   std::uint32_t session_pipeline = 4;  // cycles
   std::uint32_t session_step = 1;      // cycles per step of the level search
   std::uint64_t session_limit = 4096;  // CTAs
+  std::uint32_t sessions = 1;          // in flight: one that queries, the others with masks to make
+  std::uint32_t snapshot_sms = 64;     // SMs per cycle
+  double trt_updates = 64;             // SMs per cycle
+  double end_reports = 8;              // per cycle
+  double prefix_step = 0.25;           // cycles per level of the tree
+  double compare_step = 0.25;          // cycles per level of the tree
   std::uint32_t mask_buffers = 2;      // sessions
   double cta_commits = 0.84;           // CTAs per cycle; 0: without limit
   std::uint32_t port_bits = 64;        // bits per cycle; 0: without limit

@@ -13,6 +13,7 @@ struct DomainSetup {};  // these policies need to know nothing of the machine
 
 class FastestPolicy final : public DomainPolicy {
  public:
+  bool serves_ties() const override { return true; }
   void choose(const DomainView& view, std::vector<std::uint32_t>& chosen) override {
     choose_fastest(view, kNoDomain, chosen);
   }

@@ -38,6 +38,9 @@ class DomainPolicy {
   // what it has chosen; the same object is asked about all levels, and a choice between CPCs, or one of the first pass
   // of a GPU_CGA, may come to nothing.
   virtual void choose(const DomainView& view, std::vector<std::uint32_t>& chosen) = 0;
+  // Whether domains that answer alike all receive a CGA in one step, if there are enough: such a step, cut off by a
+  // session's limit, goes on in the next session (CWD-13).
+  virtual bool serves_ties() const { return false; }
   // Forgets what it remembers.
   virtual void reset() {}
 };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "cwd/cost_laws.h"
 #include "cwd/sm_policies.h"
 
 namespace heddle::cwd {
@@ -85,11 +86,6 @@ void GpcModel::begin(const GpcSlots& free, const GpcCgaShape& shape, bool multic
   open_ = false;
 }
 
-void GpcModel::restart() {
-  registers_.restart();
-  open_ = false;
-}
-
 GpcReply GpcModel::query() {
   HEDDLE_CHECK(!open_, "a query while the last answer is neither reserved nor cancelled");
   masks_.clear();
@@ -105,6 +101,7 @@ GpcReply GpcModel::query_gpc() {
   GpcReply reply;
   reply.answer = ask(whole_, shape_.ctas);
   reply.steps = whole_.choice.steps;
+  reply.prefix_levels = whole_.prefix_levels;
   if (reply.answer.valid) take(whole_);
   return reply;
 }
@@ -116,8 +113,13 @@ GpcReply GpcModel::query_cpcs() {
   for (std::size_t c = 0; c < cpcs_.size(); ++c) answers_[c] = ask(cpcs_[c], shape_.cpc_ctas);
   for (std::uint32_t placed = 0; placed < shape_.ctas; placed += shape_.cpc_ctas) {
     std::uint32_t slowest = 0;
-    for (const Part& cpc : cpcs_) slowest = std::max(slowest, cpc.choice.steps);
+    std::uint32_t levels = 0;
+    for (const Part& cpc : cpcs_) {
+      slowest = std::max(slowest, cpc.choice.steps);
+      levels = std::max(levels, cpc.prefix_levels);
+    }
     reply.steps += slowest;
+    reply.prefix_levels += levels;
     chosen_.clear();
     cpc_policy_.choose({answers_, cpc_order_, 1, shape_.cpc_ctas, arch::CgaLevel::cpc, gpc_id_, waiting_}, chosen_);
     if (chosen_.empty()) {
@@ -143,7 +145,9 @@ GpcReply GpcModel::query_cpcs() {
 DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
   part.choice.masks.clear();
   part.choice.steps = 0;
+  part.choice.counts_prefix = false;
   part.used = 0;
+  part.prefix_levels = 0;
   const SmView view{gpc_, part.members, offered_, priority_, gpc_id_, waiting_};
   SmPolicy& policy = multicast_ ? multicast_policy_ : load_balancing_;
   const std::uint32_t free = total_free(view);
@@ -166,6 +170,7 @@ DomainAnswer GpcModel::ask(Part& part, std::uint32_t ctas) {
     speed = std::min<std::uint32_t>(speed, static_cast<std::uint32_t>(offered_[sm]) - given[sm]);
   });
   HEDDLE_CHECK(fits, "the SM policy placed more CTAs on an SM than it has free slots");
+  if (part.choice.counts_prefix) part.prefix_levels = 2 * tree_levels(bits::count(part.members));
   return {true, speed, free};
 }
 

@@ -22,6 +22,8 @@ struct GpcCgaShape {
 struct GpcReply {
   DomainAnswer answer;
   std::uint32_t steps = 0;  // decisions that finding the answer took, one after another
+  // Levels of the trees of its prefix population counts, up and down, one after another (CWD-05); 0: none was needed.
+  std::uint32_t prefix_levels = 0;
 };
 
 // The registers of one GPC in a session: its free slots, and the launch slots that GPC_CGAs have reserved there.
@@ -29,10 +31,6 @@ class GpcRegisters {
  public:
   void begin(const GpcSlots& free) {
     free_ = free;
-    restart();
-  }
-  // Forgets all launches, permanent ones too.
-  void restart() {
     launched_.fill(0);
     tentative_.fill(0);
     reserved_ = tentative_cgas_ = 0;
@@ -60,9 +58,9 @@ class GpcRegisters {
 };
 
 // Of one session, in order: begin; then query, and after a valid answer reserve or cancel, any number of times; accept
-// makes everything reserved since the last accept (or begin) permanent, revert gives it back. restart forgets all
-// launches of the session, permanent ones too: the launch-slot registers before pass II (CWD-19). begin and restart
-// also drop an answer that was neither reserved nor cancelled.
+// makes everything reserved since the last accept (or begin) permanent, revert gives it back: the reset of the
+// launch-slot registers before pass II (CWD-19), and of a session that fails. begin also drops an answer that was
+// neither reserved nor cancelled.
 class GpcModel {
  public:
   // `sm_priority`: SM ids of the machine, most preferred first. The GPC's CPCs are asked in ascending order. The
@@ -85,11 +83,10 @@ class GpcModel {
   void cancel();
   void accept();
   void revert();
-  void restart();
 
   // Free slots less launch slots: what the next query sees.
   GpcSlots left() const { return registers_.left(); }
-  // GPC_CGAs reserved since begin or restart, permanent or not.
+  // GPC_CGAs reserved since begin, permanent or not.
   std::uint32_t reserved() const { return registers_.reserved(); }
 
  private:
@@ -98,6 +95,7 @@ class GpcModel {
     std::uint64_t members = 0;
     SmChoice choice;
     std::uint64_t used = 0;  // SMs that receive a CTA
+    std::uint32_t prefix_levels = 0;
   };
   DomainAnswer ask(Part& part, std::uint32_t ctas);
   void take(const Part& part);

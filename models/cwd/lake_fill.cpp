@@ -5,6 +5,7 @@
 
 #include "common/bits.h"
 #include "common/error.h"
+#include "cwd/cost_laws.h"
 
 namespace heddle::cwd {
 namespace {
@@ -92,6 +93,7 @@ LakeFill::LakeFill(const arch::Topology& topology, std::uint32_t max_slots, Leve
     const auto& gpcs = options.gpcs;
     if (!gpcs.empty() && std::find(gpcs.begin(), gpcs.end(), topology.sm(id).gpc) == gpcs.end()) outside_.push_back(id);
   }
+  prefix_levels_ = 2 * tree_levels(topology.sms() - outside_.size());
 }
 
 const Placement& LakeFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas) {
@@ -103,7 +105,8 @@ const Placement& LakeFill::place(const std::vector<std::uint16_t>& slots, std::u
 
 const Placement& LakeFill::fill(const std::vector<std::uint16_t>& slots, std::uint64_t ctas) {
   result_.ctas = 0;
-  result_.steps = 0;
+  result_.steps = result_.prefix_levels = 0;
+  result_.one_by_one = one_at_a_time_;
   result_.levels.clear();
   const std::size_t gpcs = topology_.gpcs();
   std::uint32_t highest = 0;
@@ -137,6 +140,7 @@ const Placement& LakeFill::fill(const std::vector<std::uint16_t>& slots, std::ui
     } else {
       result_.levels.push_back({level, left, select_by_prefix(reached, left, priority_, topology_)});
       result_.ctas += left;
+      result_.prefix_levels = prefix_levels_;
     }
   }
   return result_;
@@ -187,15 +191,21 @@ const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::u
   std::vector<Arena>& arenas = level == arch::CgaLevel::gpu ? whole_ : ugpus_;
   left_ = slots;
   units_.clear();
-  steps_ = 0;
+  steps_ = prefix_levels_ = 0;
   priority_.resize(arenas.size());
   std::iota(priority_.begin(), priority_.end(), 0U);
   answers_.assign(arenas.size(), DomainAnswer{});
   for (Arena& arena : arenas) arena.known = false;
   while (units_.size() < units) {
     std::uint32_t steps = 0;
-    for (std::size_t d = 0; d < arenas.size(); ++d) steps = std::max(steps, search(arenas[d], answers_[d], ctas));
+    std::uint32_t levels = 0;
+    for (std::size_t d = 0; d < arenas.size(); ++d) {
+      if (!search(arenas[d], answers_[d], ctas)) continue;
+      steps = std::max(steps, arenas[d].placement.steps);
+      levels = std::max(levels, arenas[d].placement.prefix_levels);
+    }
     steps_ += steps;
+    prefix_levels_ += levels;
     const std::uint64_t wanted = units - units_.size();
     chosen_.clear();
     policy_.choose({answers_, priority_, wanted, 1, level, 0, waiting}, chosen_);  // any GPC holds any of its CTAs
@@ -212,20 +222,20 @@ const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::u
   return units_;
 }
 
-// Returns the steps that the answer took.
-std::uint32_t DomainWideFill::search(Arena& arena, DomainAnswer& answer, std::uint64_t ctas) {
-  if (arena.known) return 0;
+// False if the answer stands. The placement says what it took, also of a refusal: the search finds on the lowest level
+// that the lake is too small (CWD-09).
+bool DomainWideFill::search(Arena& arena, DomainAnswer& answer, std::uint64_t ctas) {
+  if (arena.known) return false;
   arena.known = true;
   answer = {};
-  std::uint64_t free = 0;
-  for (const std::uint32_t id : arena.sm_ids) free += left_[id];
-  answer.free = static_cast<std::uint32_t>(free);
-  if (free < ctas) return 1;  // the sum over all SMs
+  for (const std::uint32_t id : arena.sm_ids) answer.free += left_[id];
   arena.placement = arena.lake.place(left_, ctas);
-  HEDDLE_CHECK(arena.placement.ctas == ctas, "a CGA of CTAs was placed in part");
-  answer.valid = true;
-  answer.speed = arena.placement.levels.back().level - 1;
-  return arena.placement.steps;
+  arena.placement.steps = std::max(1U, arena.placement.steps);  // a look at a full machine is one, too
+  if (arena.placement.ctas == ctas) {
+    answer.valid = true;
+    answer.speed = arena.placement.levels.back().level - 1;
+  }
+  return true;
 }
 
 void DomainWideFill::take(const Placement& placement) {

@@ -49,8 +49,11 @@ struct LevelMask {
 };
 
 struct Placement {
-  std::uint64_t ctas = 0;         // placed in all; less than asked for when the slots ran out (CWD-06)
-  std::uint32_t steps = 0;        // of the level search
+  std::uint64_t ctas = 0;   // placed in all; less than asked for when the slots ran out (CWD-06)
+  std::uint32_t steps = 0;  // of the level search
+  std::uint32_t prefix_levels =
+      0;                          // of the tree of the prefix count, up and down; 0: no level is partly filled (CWD-05)
+  bool one_by_one = false;        // every step decides one mask, which can leave at once (CWD-08)
   std::vector<LevelMask> levels;  // highest first: the order of launching
 };
 
@@ -80,6 +83,7 @@ class LakeFill {
   LevelSearch method_;
   std::vector<std::uint32_t> priority_;
   bool one_at_a_time_;
+  std::uint32_t prefix_levels_;         // of a prefix count over the lake's SMs
   std::vector<std::uint32_t> outside_;  // SMs beyond the lake
   std::vector<std::uint16_t> inside_;   // free slots of the last call, if there are any such
   std::vector<std::uint32_t> gpc_of_;
@@ -110,8 +114,10 @@ class DomainWideFill {
   const std::vector<DomainWideCga>& place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
                                           std::uint64_t units, arch::CgaLevel level,
                                           const protocol::WaitingWork& waiting = protocol::kNothingWaits);
-  // Of the last call: steps one after another (uGPUs search in parallel), and what it left of the slots.
+  // Of the last call: steps one after another and levels of prefix counts (uGPUs search in parallel), and what it left
+  // of the slots.
   std::uint32_t steps() const { return steps_; }
+  std::uint32_t prefix_levels() const { return prefix_levels_; }
   const std::vector<std::uint16_t>& left() const { return left_; }
 
  private:
@@ -121,7 +127,7 @@ class DomainWideFill {
     bool known = false;  // the answer and the placement stand
     Placement placement;
   };
-  std::uint32_t search(Arena& arena, DomainAnswer& answer, std::uint64_t ctas);
+  bool search(Arena& arena, DomainAnswer& answer, std::uint64_t ctas);
   void take(const Placement& placement);
 
   const arch::Topology& topology_;
@@ -134,6 +140,7 @@ class DomainWideFill {
   std::vector<std::uint16_t> left_;
   std::vector<DomainWideCga> units_;
   std::uint32_t steps_ = 0;
+  std::uint32_t prefix_levels_ = 0;
 };
 
 }  // namespace heddle::cwd

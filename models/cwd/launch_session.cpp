@@ -8,12 +8,13 @@
 
 namespace heddle::cwd {
 
-LaunchSession::LaunchSession(const CwdContext& context, TaskTable& table, SubcontextPartition& partition,
-                             Launcher& launcher, const ClusterRoom& room, PlainPolicy& plain, DomainPolicy& policy,
-                             const std::vector<std::uint32_t>& sm_priority, std::uint32_t max_slots,
-                             const UnitLinks& units)
+LaunchSession::LaunchSession(const CwdContext& context, TaskTable& table, MachineLedger& machine,
+                             SubcontextPartition& partition, Launcher& launcher, const ClusterRoom& room,
+                             PlainPolicy& plain, DomainPolicy& policy, const std::vector<std::uint32_t>& sm_priority,
+                             std::uint32_t max_slots, const UnitLinks& units)
     : context_(context),
       table_(table),
+      machine_(machine),
       partition_(partition),
       launcher_(launcher),
       room_(room),
@@ -21,20 +22,30 @@ LaunchSession::LaunchSession(const CwdContext& context, TaskTable& table, Subcon
       plain_(plain),
       domain_wide_(context.topology, max_slots, context.params.level_search, sm_priority, policy,
                    context.params.one_at_a_time()),
-      stats_(context.observation.stats, context.stat_prefix),
-      track_(context.track("sessions")) {}
+      stats_(context.observation.stats, context.stat_prefix) {
+  for (std::uint32_t i = 0; i < context.params.sessions; ++i) {
+    tracks_.push_back(context.track(i == 0 ? std::string("sessions") : fmt::format("sessions {}", i + 1)));
+  }
+}
 
 void LaunchSession::reset() {
   state_ = State::idle;
-  reorder_.reset();
   number_ = sequence_ = 0;
+  ending_.clear();
+  last_end_ = 0;
+}
+
+bool LaunchSession::in_flight(std::uint32_t slot) const {
+  return deciding(slot) ||
+         std::any_of(ending_.begin(), ending_.end(), [slot](const Ending& session) { return session.slot == slot; });
 }
 
 void LaunchSession::begin(SessionPlan& plan) {
-  HEDDLE_CHECK(state_ == State::idle, "a session began while another one ran");
+  HEDDLE_CHECK(can_begin(), "a session began while another one decided, or too many were in flight");
   std::swap(plan_, plan);
   state_ = State::placing;
   begin_ = context_.now();
+  copied_ = begin_ + copy_cycles();
   launcher_.open({plan_.slot, plan_.size, number_, sequence_});
   ++number_;
   stats_.sessions.add();
@@ -52,12 +63,24 @@ void LaunchSession::begin(SessionPlan& plan) {
   }
 }
 
+// The updates that are on their way, then the copy.
+Cycle LaunchSession::copy_cycles() {
+  const Cycle in = machine_.updates().last();
+  const Cycle wait = context_.timebase.cost(in > begin_ ? in - begin_ : 0);
+  stats_.waiting.add(wait);
+  return wait + context_.timebase.cost(snapshot_cycles(context_.topology.sms(), context_.params.snapshot_sms));
+}
+
 void LaunchSession::place_plain() {
   placement_ = partition_.place_by_credit(table_.at(plan_.slot).task, plan_.slots, plan_.units);
   if (placement_ == nullptr) placement_ = &plain_.place({plan_.slots, plan_.units, waiting_work()});
   HEDDLE_CHECK(placement_->ctas > 0 && placement_->ctas <= plan_.units,
                "the policy for plain grids placed no CTA, or more than there are");
-  end_after(placement_->steps, 0);
+  if (placement_->one_by_one) {
+    decide_one_by_one();
+  } else {
+    decide_after(placement_->steps, placement_->prefix_levels, 0);
+  }
 }
 
 void LaunchSession::place_domain_wide() {
@@ -65,7 +88,7 @@ void LaunchSession::place_domain_wide() {
   placed_cgas_ = &domain_wide_.place(plan_.slots, entry.unit_ctas(plan_.size), plan_.units,
                                      entry.task.cluster.outermost(), waiting_work());
   // The distributors of the uGPUs search, all at once: the question goes there, and the answers come back.
-  end_after(domain_wide_.steps(), 2 * ugpu_way(entry));
+  decide_after(domain_wide_.steps(), domain_wide_.prefix_levels(), 2 * ugpu_way(entry));
 }
 
 // The most urgent tasks beside the session's own that have CTAs left to place.
@@ -86,20 +109,54 @@ std::uint32_t LaunchSession::ugpu_way(const TaskEntry& entry) const {
   return context_.params.ugpu_way(entry.task.cluster.has(arch::CgaLevel::ugpu), context_.topology.ugpus());
 }
 
-void LaunchSession::end_after(std::uint32_t steps, std::uint32_t way) {
+void LaunchSession::decide_after(std::uint32_t steps, std::uint32_t prefix_levels, std::uint32_t way) {
   stats_.steps.add(steps);
-  const Cycle length = context_.params.session_pipeline + Cycle{context_.params.session_step} * steps + way;
-  context_.timebase.schedule(context_.now() + context_.timebase.cost(length), *this, 0);
+  const CwdParams& params = context_.params;
+  const Cycle length = params.session_pipeline + Cycle{params.session_step} * steps +
+                       tree_cycles(prefix_levels, params.prefix_step) + way;
+  context_.timebase.schedule(copied_ + context_.timebase.cost(length), *this, kDecided);
 }
 
-void LaunchSession::on_event(std::uint32_t, std::uint64_t) {
-  HEDDLE_CHECK(state_ == State::placing, "a session ended that had not begun");
-  if (plan_.kind == SessionKind::plain) {
-    launcher_.launch(*placement_);
-    end(placement_->ctas);
+// The prior art sends each CTA as soon as it is decided, and goes on to the next (CWD-08).
+void LaunchSession::decide_one_by_one() {
+  stats_.steps.add(placement_->steps);
+  const CwdParams& params = context_.params;
+  const Cycle first = Cycle{params.session_pipeline} + params.session_step;
+  context_.timebase.schedule(copied_ + context_.timebase.cost(first), *this, kDecided);
+}
+
+void LaunchSession::launch_first() {
+  const Cycle step = context_.timebase.cost(context_.params.session_step);
+  launcher_.launch(*placement_, context_.now(), step);
+  launcher_.pump();
+  const Cycle rest = step * (placement_->steps - 1);
+  if (rest == 0) {
+    decided(placement_->ctas);
+    return;
+  }
+  state_ = State::placed_first;
+  context_.timebase.schedule(context_.now() + rest, *this, kDecided);
+}
+
+void LaunchSession::on_event(std::uint32_t kind, std::uint64_t) {
+  if (kind == kEnded) {
+    const Ending session = std::move(ending_.front());
+    ending_.pop_front();
+    end(session);
+    listener_->session_ended(session.slot);
+    return;
+  }
+  HEDDLE_CHECK(deciding(), "a session has decided that had not begun");
+  if (plan_.kind == SessionKind::domain_wide) {
+    launcher_.launch(*placed_cgas_, context_.now());
+    decided(placed_cgas_->size());
+  } else if (state_ == State::placed_first) {
+    decided(placement_->ctas);
+  } else if (placement_->one_by_one) {
+    launch_first();
   } else {
-    launcher_.launch(*placed_cgas_);
-    end(placed_cgas_->size());
+    launcher_.launch(*placement_, context_.now(), 0);
+    decided(placement_->ctas);
   }
 }
 
@@ -111,7 +168,8 @@ void LaunchSession::ask_units() {
   const SessionRequest request = request_for(entry.task.cluster, plan_.size, plan_.units);
   const std::uint32_t way = ugpu_way(entry);
   const protocol::WaitingWork waiting = waiting_work();
-  reorder_.reset();
+  cgas_ = 0;
+  masks_.masks.clear();
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
     protocol::SnapshotPacket snapshot;
     snapshot.session = session;
@@ -125,54 +183,74 @@ void LaunchSession::ask_units() {
     snapshot.waiting = waiting;
     units_.snapshot.send(snapshot, g);
   }
-  units_.session.send(
-      {session, request.units, request.single, request.ugpu_cgas, request.gpc_cgas, way, request.ctas, waiting});
+  units_.session.send_at(copied_, {session, request.units, request.single, request.ugpu_cgas, request.gpc_cgas, way,
+                                   request.ctas, waiting, entry.tie});
 }
 
-void LaunchSession::on_masks(const protocol::MaskPacket& masks, std::uint32_t gpc) {
-  reorder_.push(masks, gpc);
-  CgaMasks cga;
-  while (reorder_.pop(cga)) launcher_.launch(cga);
+// The units send them in launch order, as they decide. A GPC_CGA is accounted for when it is accepted; its masks are
+// made from their arrival on.
+void LaunchSession::on_masks(const protocol::MaskPacket& masks, std::uint32_t gpc, Cycle arrival) {
+  HEDDLE_CHECK(state_ == State::placing && plan_.kind == SessionKind::cluster && masks.order == cgas_ &&
+                   (masks_.masks.empty() || masks_.gpc == gpc),
+               "masks of another session, or of CGAs out of order");
+  masks_.gpc = gpc;
+  masks_.unit = masks.unit;
+  masks_.last = masks.last;
+  masks_.masks.insert(masks_.masks.end(), masks.masks.begin(), masks.masks.begin() + masks.count);
+  if (!masks.final) return;
+  launcher_.launch(masks_, arrival);
   launcher_.pump();
-  end_if_all_launched();
+  masks_.masks.clear();
+  ++cgas_;
 }
 
 void LaunchSession::on_decided(const protocol::SessionEndPacket& end, std::uint32_t) {
   HEDDLE_CHECK(state_ == State::placing && plan_.kind == SessionKind::cluster && end.session + 1 == number_,
                "the end of another session");
-  state_ = State::decided;
-  decision_ = end;
+  HEDDLE_CHECK(end.cgas == cgas_, "a session has ended before all its masks were heard of");
   stats_.steps.add(end.queries);
-  end_if_all_launched();
+  table_.at(plan_.slot).tie = end.tie;
+  decided(end.units);
 }
 
-void LaunchSession::end_if_all_launched() {
-  if (state_ == State::decided && reorder_.popped() == decision_.cgas) end(decision_.units);
-}
-
-void LaunchSession::end(std::uint64_t placed) {
+// All is decided and accounted for. Without a place there is no mask to wait for.
+void LaunchSession::decided(std::uint64_t placed) {
   HEDDLE_CHECK(placed > 0 || plan_.kind != SessionKind::plain, "a session of a plain grid without a CTA");
-  stats_.cycles.add(context_.now() - begin_);
-  if (context_.timeline() != nullptr) draw(placed);
+  const Cycle now = context_.now();
+  stats_.deciding.add(now - begin_);
   if (placed == 0) stats_.failed.add();
+  Ending session{plan_.slot, number_ - 1, sequence_, placed, plan_.size, begin_, {}};
+  if (context_.timeline() != nullptr) session.text = text_of(placed);
   sequence_ += plan_.kind == SessionKind::plain ? 1 : placed;
-  launcher_.close();
+  const Cycle made = launcher_.close();
   state_ = State::idle;
   partition_.close_session(table_.at(plan_.slot).task);
-  listener_->session_ended(plan_, placed);
+  if (placed == 0) {
+    end(session);
+  } else {
+    last_end_ = std::max(last_end_, made);
+    ending_.push_back(std::move(session));
+    context_.timebase.schedule(last_end_, *this, kEnded);
+  }
+  listener_->session_decided(plan_, placed);
 }
 
-void LaunchSession::draw(std::uint64_t placed) const {
+void LaunchSession::end(const Ending& session) const {
+  stats_.cycles.add(context_.now() - session.begin);
+  if (context_.timeline() == nullptr) return;
+  context_.draw(tracks_[session.number % tracks_.size()], session.begin, session.text,
+                {{"session", static_cast<std::int64_t>(session.number)},
+                 {"sequence", static_cast<std::int64_t>(session.sequence)},
+                 {"placed", static_cast<std::int64_t>(session.placed)},
+                 {"size", session.size}});
+}
+
+std::string LaunchSession::text_of(std::uint64_t placed) const {
   const TaskEntry& entry = table_.at(plan_.slot);
   const std::string name = context_.observation.labels.of(entry.runs_as());
   const char* unit = entry.task.cluster.any() ? arch::cga_name(entry.task.cluster.outermost()) : "CTA";
-  context_.draw(track_, begin_,
-                placed == 0 ? fmt::format("{}: no home for a {} of {} CTAs", name, unit, entry.unit_ctas(plan_.size))
-                            : fmt::format("{}: {} {}s", name, placed, unit),
-                {{"session", static_cast<std::int64_t>(number_ - 1)},
-                 {"sequence", static_cast<std::int64_t>(sequence_)},
-                 {"placed", static_cast<std::int64_t>(placed)},
-                 {"size", plan_.size}});
+  if (placed == 0) return fmt::format("{}: no home for a {} of {} CTAs", name, unit, entry.unit_ctas(plan_.size));
+  return fmt::format("{}: {} {}s", name, placed, unit);
 }
 
 }  // namespace heddle::cwd

@@ -22,6 +22,7 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
       barriers_(barriers),
       links_(links),
       bits_(context.params, context.topology),
+      generators_(context.topology.gpcs(), context.timebase.cost(context.params.mask_cycles)),
       port_(lanes(context), context.timebase.mode() == TimingMode::at ? context.params.cta_commits : 0),
       stats_(context.observation.stats, context.stat_prefix) {
   for (std::uint32_t g = 0; g < context.topology.gpcs(); ++g) {
@@ -31,6 +32,7 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
 
 void Launcher::reset() {
   port_.reset();
+  generators_.reset();
   stalled_since_.reset();
   buffers_.clear();
   depart_scheduled_ = false;
@@ -41,13 +43,19 @@ void Launcher::open(const LaunchOrder& order) {
   order_ = order;
   shape_ = arch::raster_shape(task.grid, task.cluster, order.size, task.raster);
   open_cga_.reset();
+  masks_ready_ = 0;
+  if (buffers_.empty()) busy_since_ = context_.now();
   buffers_.push_back({order.session, 0, false});
 }
 
-void Launcher::close() {
+Cycle Launcher::close() {
   Buffer& buffer = buffers_.back();
   buffer.closed = true;
-  if (buffer.packets == 0) buffers_.pop_back();
+  if (buffer.packets == 0) {
+    buffers_.pop_back();
+    note_idle();
+  }
+  return std::max(masks_ready_, context_.now());
 }
 
 protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_t gpc) const {
@@ -63,7 +71,9 @@ protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_
   return packet;
 }
 
-void Launcher::launch(const Placement& placement) { push_levels(placement, order_.sequence, std::nullopt, {}); }
+void Launcher::launch(const Placement& placement, Cycle decided, Cycle step) {
+  push_levels(placement, order_.sequence, std::nullopt, {}, decided, placement.one_by_one ? step : 0);
+}
 
 // An outermost CGA takes what it needs beside free slots, and its barriers learn how many CTAs they are for.
 CgaLedger::Taken Launcher::open_cga(const TaskEntry& entry, std::uint64_t sequence, std::uint64_t parts) {
@@ -91,21 +101,23 @@ protocol::WideBarriers Launcher::barriers_of(const arch::ClusterShape& cluster, 
 }
 
 // GPU_CGAs (or uGPU_CGAs) of CTAs, one after another.
-void Launcher::launch(const std::vector<DomainWideCga>& cgas) {
+void Launcher::launch(const std::vector<DomainWideCga>& cgas, Cycle decided) {
   const TaskEntry& entry = table_.at(order_.slot);
   const std::uint64_t ctas = entry.unit_ctas(order_.size);
   for (std::size_t unit = 0; unit < cgas.size(); ++unit) {
     const std::uint64_t sequence = order_.sequence + unit;
     open_cga_ = OpenCga{unit, open_cga(entry, sequence, ctas), 0};
     HEDDLE_CHECK(cgas[unit].placement.ctas == ctas, "a CGA of CTAs was placed in part");
-    push_levels(cgas[unit].placement, sequence, open_cga_->taken.memory_slot, barriers_of(entry.task.cluster, 0));
+    push_levels(cgas[unit].placement, sequence, open_cga_->taken.memory_slot, barriers_of(entry.task.cluster, 0),
+                decided, 0);
     stats_.cgas.add();
   }
 }
 
 // CTAs that were placed level by level, over all GPCs.
 void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
-                           std::optional<protocol::CgaMemorySlot> memory_slot, const protocol::WideBarriers& barriers) {
+                           std::optional<protocol::CgaMemorySlot> memory_slot, const protocol::WideBarriers& barriers,
+                           Cycle decided, Cycle step) {
   const TaskEntry& entry = table_.at(order_.slot);
   std::uint64_t left = placement.ctas;
   for (const LevelMask& level : placement.levels) {
@@ -118,13 +130,14 @@ void Launcher::push_levels(const Placement& placement, std::uint64_t sequence,
       packet.sm_mask = level.mask[g];
       left -= bits::count(level.mask[g]);
       packet.last = left == 0;
-      push(packet, g);
+      push(packet, g, decided);
     }
+    decided += step;
   }
   HEDDLE_CHECK(left == 0, "the masks of a session or a CGA do not add up to its CTAs");
 }
 
-void Launcher::launch(const CgaMasks& cga) {
+void Launcher::launch(const CgaMasks& cga, Cycle decided) {
   TaskEntry& entry = table_.at(order_.slot);
   const arch::ClusterShape& cluster = entry.task.cluster;
   const std::uint64_t sequence = order_.sequence + cga.unit;
@@ -135,7 +148,7 @@ void Launcher::launch(const CgaMasks& cga) {
   }
   const protocol::WideBarriers barriers = barriers_of(cluster, open_cga_->launched++);
   machine_.cgas().take_gpc_cga(cga.gpc);
-  --entry.room.at(order_.size, cga.gpc);
+  entry.room.launch(order_.size, cga.gpc);
   ++entry.open_cgas;
   if (cluster.outermost() == arch::CgaLevel::gpc && cluster.sizes() > 1) entry.size_of[sequence] = order_.size;
 
@@ -153,21 +166,29 @@ void Launcher::launch(const CgaMasks& cga) {
     for (std::size_t i = 1; i < count; ++i) packet.further_masks[i - 1] = cga.masks[first + i];
     for (std::size_t i = 0; i < count; ++i) left -= bits::count(cga.masks[first + i]);
     packet.last = cga.last && left == 0;
-    push(packet, cga.gpc);
+    push(packet, cga.gpc, decided);
   }
   HEDDLE_CHECK(left == 0, "the masks of a CGA do not add up to its CTAs");
 }
 
 // From here on the ledgers count the packet's CTAs, and the packet waits for the port.
-void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc) {
+void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle decided) {
   TaskEntry& entry = table_.at(packet.slot);
   packet.num_ctas = bits::count(packet.sm_mask);
-  for (const std::uint64_t mask : packet.further_masks) packet.num_ctas += bits::count(mask);
+  std::uint32_t masks = 1;
+  for (const std::uint64_t mask : packet.further_masks) {
+    packet.num_ctas += bits::count(mask);
+    masks += mask != 0 ? 1 : 0;
+  }
+  machine_.updates().add(context_.now(), packet.num_ctas);
+  const Cycle made = generators_.make(gpc, masks, decided);
+  masks_ready_ = std::max(masks_ready_, made);
   if (context_.params.central_raster) {
-    push_one_by_one(packet, gpc);
+    push_one_by_one(packet, gpc, made);
   } else {
     LaunchItem item;
     item.gpc = gpc;
+    item.made = made;
     item.packet = packet;
     if (packet.id) {
       item.broadcast = false;
@@ -184,7 +205,7 @@ void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc) {
 }
 
 // A central rasteriser sends every CTA on its own, with its id, to the one GPC that is to start it (CWD-43).
-void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc) {
+void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle made) {
   std::uint64_t position = table_.at(packet.slot).placed;
   std::uint32_t left = packet.num_ctas;
   bool first = packet.cga_first;
@@ -192,6 +213,7 @@ void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32
     bits::for_each(mask, [&](std::uint32_t sm) {
       LaunchItem item;
       item.gpc = gpc;
+      item.made = made;
       item.broadcast = false;
       item.packet = packet;
       item.packet.further_masks = {};
@@ -307,9 +329,12 @@ void Launcher::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask
 }
 
 void Launcher::pump() {
-  if (port_.empty() || depart_scheduled_) return;
+  if (!port_.empty() && !depart_scheduled_) wake_at(port_.ready(context_.now()));
+}
+
+void Launcher::wake_at(Cycle when) {
   depart_scheduled_ = true;
-  context_.timebase.schedule(port_.ready(context_.now()), *this, 0);
+  context_.timebase.schedule(when, *this, 0);
 }
 
 void Launcher::on_event(std::uint32_t, std::uint64_t) {
@@ -336,9 +361,10 @@ bool Launcher::has_places(const LaunchItem& item) const {
 void Launcher::depart() {
   if (port_.empty()) return;
   const Cycle now = context_.now();
-  const auto lane = port_.next([this](const LaunchItem& item) { return has_places(item); });
-  if (!lane) {  // on_credit() comes back
+  const auto lane = port_.next(now, [this](const LaunchItem& item) { return has_places(item); });
+  if (!lane) {  // on_credit() comes back, or the masks of another lane are made
     if (!stalled_since_) stalled_since_ = now;
+    if (const std::optional<Cycle> made = port_.next_made(now)) wake_at(*made);
     return;
   }
   if (stalled_since_) stats_.queue_stalls.add(now - *stalled_since_);
@@ -348,6 +374,8 @@ void Launcher::depart() {
   if (!entry.start.has_value()) entry.start = now;
   item.packet.departure = now;
   send(item, now);
+  stats_.port_busy.add(item.cycles);
+  stats_.table_busy.add(port_.count_commits());
   stats_.packets.add();
   stats_.bits.add(item.packet.bits);
   stats_.ctas.add(item.packet.num_ctas);
@@ -378,11 +406,16 @@ void Launcher::send(LaunchItem& item, Cycle now) {
   }
 }
 
+void Launcher::note_idle() {
+  if (buffers_.empty()) stats_.launching.add(context_.now() - busy_since_);
+}
+
 void Launcher::leave_buffer(std::uint64_t session) {
   const auto buffer = std::find_if(buffers_.begin(), buffers_.end(),
                                    [session](const Buffer& other) { return other.session == session; });
   if (buffer == buffers_.end() || --buffer->packets > 0 || !buffer->closed) return;
   buffers_.erase(buffer);
+  note_idle();
   if (on_buffer_free_) on_buffer_free_();
 }
 

@@ -12,6 +12,7 @@
 #include "common/stage_clock.h"
 #include "cwd/barrier_root.h"
 #include "cwd/cluster_session.h"
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_context.h"
 #include "cwd/lake_fill.h"
 #include "cwd/launch_bits.h"
@@ -28,6 +29,7 @@ struct LaunchItem {
   protocol::LaunchPacket packet;
   std::uint32_t gpc = 0;  // that starts the CTAs
   std::uint64_t session = 0;
+  Cycle made = 0;                                  // when its masks are there
   Cycle cycles = 0;                                // that it occupies the port
   std::vector<std::uint64_t> listeners;            // by GPC: TPCs that listen; empty: all of all GPCs
   bool broadcast = true;                           // it goes to all GPCs where somebody listens
@@ -46,16 +48,33 @@ class LaunchPort {
     ++waiting_;
   }
   bool empty() const { return waiting_ == 0; }
-  // The first cycle, not before `now`, at which a packet can leave.
-  Cycle ready(Cycle now) const { return commits_.ready(std::max(now, busy_until_)); }
-  // The lane whose turn it is among those whose first packet may leave; none: no packet may.
+  // The first cycle, not before `now`, at which a packet can leave. None overtakes another of its lane whose masks are
+  // still being made: masks of different CGAs never interleave (CWD-30).
+  Cycle ready(Cycle now) const {
+    std::optional<Cycle> made;
+    for (const std::deque<LaunchItem>& lane : lanes_) {
+      if (!lane.empty()) made = std::min(made.value_or(lane.front().made), lane.front().made);
+    }
+    return commits_.ready(std::max({now, busy_until_, made.value_or(0)}));
+  }
+  // The lane whose turn it is among those whose first packet is made and may leave; none: no packet may.
   template <class MayLeave>
-  std::optional<std::uint32_t> next(MayLeave&& may_leave) const {
+  std::optional<std::uint32_t> next(Cycle now, MayLeave&& may_leave) const {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       const std::size_t lane = (turn_ + i) % lanes_.size();
-      if (!lanes_[lane].empty() && may_leave(lanes_[lane].front())) return static_cast<std::uint32_t>(lane);
+      if (lanes_[lane].empty() || lanes_[lane].front().made > now) continue;
+      if (may_leave(lanes_[lane].front())) return static_cast<std::uint32_t>(lane);
     }
     return std::nullopt;
+  }
+  // The first cycle after `now` in which the masks of another lane's first packet are there.
+  std::optional<Cycle> next_made(Cycle now) const {
+    std::optional<Cycle> first;
+    for (const std::deque<LaunchItem>& lane : lanes_) {
+      if (lane.empty() || lane.front().made <= now) continue;
+      first = std::min(first.value_or(lane.front().made), lane.front().made);
+    }
+    return first;
   }
   // The first packet of the lane leaves in cycle `now`, and the port is busy with it for a while.
   LaunchItem pop(std::uint32_t lane, Cycle now) {
@@ -67,6 +86,8 @@ class LaunchPort {
     commits_.take(now, item.packet.num_ctas);
     return item;
   }
+  // Whole cycles of work in the tables since the last call.
+  Cycle count_commits() { return commits_.count_busy(); }
   void reset() {
     for (std::deque<LaunchItem>& lane : lanes_) lane.clear();
     waiting_ = turn_ = 0;
@@ -106,12 +127,17 @@ class Launcher final : private EventHandler {
   bool has_buffer() const { return buffers_.size() < context_.params.mask_buffers; }
   void on_buffer_free(std::function<void()> sink) { on_buffer_free_ = std::move(sink); }
 
-  // A session begins; its masks follow in launch order; it ends. The packets leave when pump() has been called.
+  // A session begins; what it decides follows in launch order; it has decided all. What is launched is accounted at
+  // once. `decided`: the cycle of the decision, from which on the masks are made. The packets leave as soon as pump()
+  // has been called and their masks are there.
   void open(const LaunchOrder& order);
-  void launch(const Placement& placement);              // all of a plain grid's session
-  void launch(const std::vector<DomainWideCga>& cgas);  // all of a session of domain-wide CGAs
-  void launch(const CgaMasks& cga);                     // one GPC_CGA; all of its outermost CGA has a home
-  void close();
+  // All of a plain grid's session. One that decides CTA by CTA: `decided` is the cycle of the first, and each of the
+  // others follows `step` cycles after the one before it.
+  void launch(const Placement& placement, Cycle decided, Cycle step);
+  void launch(const std::vector<DomainWideCga>& cgas, Cycle decided);  // all of a session of domain-wide CGAs
+  void launch(const CgaMasks& cga, Cycle decided);  // one GPC_CGA; all of its outermost CGA has a home
+  // Returns when the last mask of the session is made: not before the cycle of any of its decisions.
+  Cycle close();
   void pump();
   // A GPC has taken a packet.
   void on_credit(std::uint32_t) { pump(); }
@@ -133,6 +159,12 @@ class Launcher final : private EventHandler {
         counter("link_bits", "bits", "bits of launch and local-memory packets on all links to GPCs together");
     Counter& queue_stalls =
         counter("queue_stall_cycles", "cycles", "time that the launch port waited for a place in the queue of a GPC");
+    Counter& port_busy = counter("port_busy_cycles", "cycles", "time that packets took in the launch port");
+    Counter& table_busy =
+        counter("table_busy_cycles", "cycles", "time that CTAs took to be entered in the tables (cta_commits)");
+    Counter& launching = counter("launching_cycles", "cycles",
+                                 "time in which a session decided, or launch packets had not left: what the busy "
+                                 "times of the stages of a launch are shares of");
     Counter& pool_yields =
         counter("pool_yields", "places", "places of active pools that an idle or less urgent task yielded");
     Counter& cgas = counter("cgas_launched", "CGAs", "outermost CGAs started");
@@ -160,9 +192,10 @@ class Launcher final : private EventHandler {
   CgaLedger::Taken open_cga(const TaskEntry& entry, std::uint64_t sequence, std::uint64_t parts);
   protocol::WideBarriers barriers_of(const arch::ClusterShape& cluster, std::uint32_t nth) const;
   void push_levels(const Placement& placement, std::uint64_t sequence,
-                   std::optional<protocol::CgaMemorySlot> memory_slot, const protocol::WideBarriers& barriers);
-  void push(protocol::LaunchPacket& packet, std::uint32_t gpc);
-  void push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc);
+                   std::optional<protocol::CgaMemorySlot> memory_slot, const protocol::WideBarriers& barriers,
+                   Cycle decided, Cycle step);
+  void push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle decided);
+  void push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle made);
   void push_item(LaunchItem&& item);
   void choose_listeners(LaunchItem& item, TaskEntry& entry);
   void tell_late(LaunchItem& item, TaskEntry& entry) const;
@@ -172,8 +205,10 @@ class Launcher final : private EventHandler {
   void send(LaunchItem& item, Cycle now);
   void account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask,
                std::vector<protocol::LocalMemoryPacket>& blocks);
+  void wake_at(Cycle when);
   void depart();
   void leave_buffer(std::uint64_t session);
+  void note_idle();
 
   const CwdContext& context_;
   TaskTable& table_;
@@ -183,10 +218,13 @@ class Launcher final : private EventHandler {
   const GpcLinks links_;
   const LaunchBits bits_;
   std::vector<Cycle> extra_distance_;  // by GPC: beyond the nearest one's
+  MaskGenerators generators_;
+  Cycle masks_ready_ = 0;  // the last mask of the session that is open
   LaunchPort port_;
   std::optional<Cycle> stalled_since_;  // no packet may leave although the port is free
   bool depart_scheduled_ = false;
   std::deque<Buffer> buffers_;
+  Cycle busy_since_ = 0;  // where there are any
   std::function<void()> on_buffer_free_;
   LaunchOrder order_;
   arch::RasterShape shape_;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_params.h"
 #include "cwd/gpc_model.h"
 #include "protocol/cwd_gpm.h"
@@ -151,12 +152,16 @@ class MachineLedger {
   MachineLedger(const arch::Topology& topology, const arch::ResourceVector& sm_capacity, const CwdParams& params,
                 const GpcCgaLimits& limits)
       : live_(sm_capacity, topology, params.table_slots + params.evicted_tasks),
+        updates_(params.trt_updates),
         pools_(topology.gpcs(), params.pending_pool, params.active_pool),
         cgas_(topology.sms_per_gpc(),
               {limits.ids, limits.barriers, limits.sm_slots, params.gpu_cga_barriers, params.memory_slots}) {}
 
   LiveModel& live() { return live_; }
   const LiveModel& live() const { return live_; }
+  // The way of launches and completions into the resource trackers, SM by SM (CWD-28). The live model counts them at
+  // once; a session waits for those before it.
+  RateQueue& updates() { return updates_; }
   GpcPools& pools() { return pools_; }
   CgaLedger& cgas() { return cgas_; }
   const CgaLedger& cgas() const { return cgas_; }
@@ -173,6 +178,7 @@ class MachineLedger {
   bool empty() const { return live_.empty() && cgas_.empty() && pools_.empty(); }
   void reset() {
     live_.reset();
+    updates_.reset();
     pools_.reset();
     cgas_.reset();
     version_ = pool_version_ = 1;
@@ -180,6 +186,7 @@ class MachineLedger {
 
  private:
   LiveModel live_;
+  RateQueue updates_;
   GpcPools pools_;
   CgaLedger cgas_;
   std::uint64_t version_ = 1;

@@ -320,26 +320,11 @@ std::uint64_t EmptyMachine::most_in_one(const Room& room, const ClusterShape& cl
 
 Admission::Admission(const arch::Topology& topology, const arch::ResourceVector& capacity, const CwdParams& params,
                      std::uint32_t cgas_per_gpc)
-    : machine_(topology, params, capacity, cgas_per_gpc), gpcs_(topology.gpcs()), max_gpc_cga_(params.max_gpc_cga) {}
+    : machine_(topology, params, capacity, cgas_per_gpc), max_gpc_cga_(params.max_gpc_cga) {}
 
-bool Admission::admit(const protocol::TaskPacket& task, GpcCgaRoom& room) {
-  room = {};
-  if (!task.cluster.any()) return machine_.why_never_fits(task.need, task.cluster, task.local_memory).empty();
-  if (!arch::why_malformed(task.grid, task.cluster, max_gpc_cga_).empty()) return false;
-  if (!machine_.why_never_fits(task.need, task.cluster, task.local_memory).empty()) return false;
-  if (!task.cluster.has(CgaLevel::gpc)) return true;
-  // GPC_CGAs alone, whatever they are part of.
-  ClusterShape inner;
-  inner.of(CgaLevel::gpc) = task.cluster.of(CgaLevel::gpc);
-  inner.of(CgaLevel::cpc) = task.cluster.of(CgaLevel::cpc);
-  inner.mode = task.cluster.mode;
-  const bool sized = task.cluster.outermost() == CgaLevel::gpc;
-  if (sized) inner.fallback = task.cluster.fallback;
-  room = GpcCgaRoom(gpcs_, sized);
-  for (std::uint32_t size = 0; size < inner.sizes(); ++size) {
-    room.add(machine_.occupancy(task.need, inner, size).gpc_cgas);
-  }
-  return true;
+bool Admission::admit(const protocol::TaskPacket& task) {
+  if (task.cluster.any() && !arch::why_malformed(task.grid, task.cluster, max_gpc_cga_).empty()) return false;
+  return machine_.why_never_fits(task.need, task.cluster, task.local_memory).empty();
 }
 
 Occupancy occupancy(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,

@@ -95,19 +95,18 @@ class EmptyMachine {
   DomainWideFill domain_wide_;
 };
 
-// Whether a task can run on the empty machine (CWD-25), and how many GPC_CGAs of it each GPC can hold (CWD-20).
+// Whether a task can run on the empty machine (CWD-25).
 class Admission {
  public:
   // The arguments are those of EmptyMachine.
   Admission(const arch::Topology& topology, const arch::ResourceVector& capacity, const CwdParams& params,
             std::uint32_t cgas_per_gpc);
 
-  // False if no size of its CGAs could ever start. `room` becomes what each GPC holds when it is empty.
-  bool admit(const protocol::TaskPacket& task, GpcCgaRoom& room);
+  // False if no size of its CGAs could ever start.
+  bool admit(const protocol::TaskPacket& task);
 
  private:
   EmptyMachine machine_;
-  const std::uint32_t gpcs_;
   const std::uint32_t max_gpc_cga_;
 };
 

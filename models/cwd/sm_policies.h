@@ -82,6 +82,7 @@ class LakePolicy final : public SmPolicy {
       const std::uint64_t reached = with_free(view, level);
       const bool partly = level == final_level.level && bits::count(reached) > ctas;
       last_ = partly ? first_by_priority(reached, ctas, view.priority) : reached;
+      choice.counts_prefix = choice.counts_prefix || partly;
       bits::for_each(last_, [&given](std::uint32_t sm) { ++given[sm]; });
       ctas -= bits::count(last_);
     }
@@ -169,8 +170,13 @@ class TpcPairsPolicy final : public SmPolicy {
     std::uint64_t mask = 0;
     for (std::vector<Tpc>* tpcs : {&whole_, &broken_}) {
       if (ctas > 0 && !tpcs->empty()) choice.steps += search(*tpcs, ctas);
+      std::uint32_t final_level = 0;
       for (const Tpc& tpc : *tpcs) {
+        // SMs of the final level are left out, of its last TPC or of others.
+        const bool cut = ctas == 0 ? tpc.level == final_level : bits::count(tpc.sms) > ctas;
+        choice.counts_prefix = choice.counts_prefix || cut;
         if (ctas == 0) break;
+        final_level = tpc.level;
         const std::uint64_t taken = bits::count(tpc.sms) <= ctas ? tpc.sms : emptiest(view, tpc.sms, ctas);
         mask |= taken;
         ctas -= bits::count(taken);

@@ -31,6 +31,9 @@ struct SmView {
 struct SmChoice {
   std::vector<std::uint64_t> masks;
   std::uint32_t steps = 0;  // decisions one after another: they take time
+  // SMs of equal load were selected by a prefix count over all of the domain, which takes time (CWD-05). A policy that
+  // finds SM after SM pays its steps instead.
+  bool counts_prefix = false;
 };
 
 class SmPolicy {

@@ -200,8 +200,7 @@ void SubcontextPartition::task_arrived(const TaskPacket& task) {
 // That is judged by the credits of the start, as long as nobody has changed them.
 bool SubcontextPartition::admits(const TaskPacket& task) {
   if (first_credits_ == nullptr || quota_.changed(task.subcontext)) return true;
-  GpcCgaRoom room;
-  return first_credits_->admit(task, room);
+  return first_credits_->admit(task);
 }
 
 bool SubcontextPartition::limits(WaitReason reason) const {

@@ -16,7 +16,7 @@ bool short_of_tpcs(const SessionPlan& plan) {
 }  // namespace
 
 TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine,
-                         SubcontextPartition& partition, WaitLog& waits, const ClusterRoom& room,
+                         SubcontextPartition& partition, WaitLog& waits, const ClusterRoom& room, GpcCapacity& capacity,
                          const PlainPolicy& plain, const arch::ResourceVector& sm_capacity, const Launcher& launcher,
                          LaunchSession& session)
     : context_(context),
@@ -25,6 +25,7 @@ TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLed
       partition_(partition),
       waits_(waits),
       room_(room),
+      capacity_(capacity),
       plain_(plain),
       sm_capacity_(sm_capacity),
       launcher_(launcher),
@@ -37,9 +38,16 @@ void TaskArbiter::reset() {
   waiting_since_.reset();
 }
 
+void TaskArbiter::update_counters(std::uint32_t gpc) {
+  for (const std::uint32_t slot : table_.used()) {
+    TaskEntry& entry = table_.at(slot);
+    capacity_.update(entry.task, machine_.live(), gpc, entry.room);
+  }
+}
+
 void TaskArbiter::arbitrate_later() {
   if (table_.waiting().empty()) note_waiting(false);
-  if (scheduled_ || session_.running() || table_.waiting().empty()) return;
+  if (scheduled_ || !session_.can_begin() || table_.waiting().empty()) return;
   scheduled_ = true;
   context_.timebase.schedule(context_.now(), *this, 0);
 }
@@ -50,13 +58,14 @@ void TaskArbiter::on_event(std::uint32_t, std::uint64_t) {
 }
 
 void TaskArbiter::arbitrate() {
-  if (session_.running() || !launcher_.has_buffer()) return;
+  if (!session_.can_begin() || !launcher_.has_buffer()) return;
   bool passed = true;
   bool chosen = false;
   std::uint64_t full = 0;  // subcontexts with a task that waits for room on the TPCs that they may use
   machine_.pools().begin_walk();
   for (const std::uint32_t slot : table_.waiting()) {
     const TaskEntry& entry = table_.at(slot);
+    if (entry.leaving()) continue;  // once the masks of its session are made
     if (!passed || bits::contains(full, entry.task.subcontext)) {
       if (waits_.reason(slot) == WaitReason::none) waits_.set(slot, WaitReason::behind);
       continue;
@@ -95,13 +104,22 @@ bool TaskArbiter::select(std::uint32_t slot) {
   if (unchanged_since_blocked(entry)) return false;
   plan_.slot = slot;
   plan_.version = machine_.version();
+  restrict_slots(entry, slot);
+  return entry.task.cluster.any() ? select_cluster(slot) : select_plain(slot);
+}
+
+// The free slots that the task may use. Too few credits for all TPCs with room: where CGAs have found no home on those
+// that a session sees first, the sessions after it see those of one GPC after another.
+void TaskArbiter::restrict_slots(TaskEntry& entry, std::uint32_t slot) {
   plan_.slots = machine_.live().free_slots(slot);
   const WaitReason pooled = restrict_to_pools(entry, plan_.slots);
   entry.pool_limit.reset();
   if (pooled != WaitReason::none) entry.pool_limit = machine_.pool_version();
-  const WaitReason held = partition_.restrict(entry.task, plan_.slots);
+  std::optional<std::uint32_t> first;
+  if (entry.selection > 0) first = entry.selection - 1;
+  const WaitReason held = partition_.restrict(entry.task, plan_.slots, first);
   plan_.held = held == WaitReason::none ? pooled : held;
-  return entry.task.cluster.any() ? select_cluster(slot) : select_plain(slot);
+  if (!short_of_tpcs(plan_)) entry.selection = 0;
 }
 
 bool TaskArbiter::select_plain(std::uint32_t slot) {
@@ -120,14 +138,15 @@ bool TaskArbiter::select_plain(std::uint32_t slot) {
   return true;
 }
 
-// The full size, then the fallbacks (CWD-21); within a CGA that has been split, its size.
+// The full size, then the fallbacks, a session for each (CWD-21); within a CGA that has been split, its size. Only what
+// a counter rules out is passed over without one (CWD-18).
 bool TaskArbiter::select_cluster(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
   WaitReason reason = WaitReason::none;
   for (;;) {
     plan_.size = entry.size;
     WaitReason why = room_.limit(entry, plan_.size, plan_.units);
-    if (why == WaitReason::none && !finds_room(entry, slot)) why = why_no_home(entry, plan_);
+    if (why == WaitReason::none && !room_.counters_allow(entry, plan_.size)) why = why_no_home(entry, plan_);
     if (why == WaitReason::none) {
       plan_.kind = is_domain_wide(entry.task.cluster) ? SessionKind::domain_wide : SessionKind::cluster;
       return true;
@@ -139,25 +158,6 @@ bool TaskArbiter::select_cluster(std::uint32_t slot) {
   entry.restart_sizes();
   block(entry, slot, reason, machine_.version());
   if (entry.blocked->version != machine_.version()) arbitrate_later();
-  return false;
-}
-
-// Too few credits for all TPCs with room: where CGAs have no home on those that a session would see first, it looks at
-// those of one GPC after another.
-bool TaskArbiter::finds_room(TaskEntry& entry, std::uint32_t slot) {
-  if (!short_of_tpcs(plan_)) entry.selection = 0;
-  if (entry.selection == 0 && room_.could_hold(entry, entry.size, plan_.slots)) return true;
-  if (!short_of_tpcs(plan_)) return false;
-  const std::vector<std::uint16_t> before = plan_.slots;
-  const std::uint32_t gpcs = context_.topology.gpcs();
-  for (entry.selection = std::max(1U, entry.selection); entry.selection <= gpcs; ++entry.selection) {
-    plan_.slots = machine_.live().free_slots(slot);
-    restrict_to_pools(entry, plan_.slots);
-    partition_.restrict(entry.task, plan_.slots, entry.selection - 1);
-    if (room_.could_hold(entry, entry.size, plan_.slots)) return true;
-  }
-  plan_.slots = before;
-  entry.selection = 0;
   return false;
 }
 

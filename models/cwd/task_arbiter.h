@@ -18,15 +18,18 @@ namespace heddle::cwd {
 class TaskArbiter final : private EventHandler {
  public:
   TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
-              WaitLog& waits, const ClusterRoom& room, const PlainPolicy& plain,
+              WaitLog& waits, const ClusterRoom& room, GpcCapacity& capacity, const PlainPolicy& plain,
               const arch::ResourceVector& sm_capacity, const Launcher& launcher, LaunchSession& session);
 
   // Something has changed that may let a task begin a session. Completions of one cycle are all seen before the next
   // session starts: the tasks are looked at in an event of this cycle.
   void arbitrate_later();
-  // A session has ended: whether its task goes on, tries another size or other TPCs, or waits. `placed`: as told to the
-  // SessionListener.
+  // A session has decided: whether its task goes on, tries another size or other TPCs, or waits. `placed`: as told to
+  // the SessionListener.
   void conclude(const SessionPlan& plan, std::uint64_t placed);
+  // The counters of a task that has arrived, and of all tasks once TPCs of the GPC have been switched (CWD-20).
+  void init_counters(TaskEntry& entry) { capacity_.init(entry.task, machine_.live(), entry.room); }
+  void update_counters(std::uint32_t gpc);
   // The task waits for something that its subcontext's quota keeps from it.
   bool limited_by_quota(std::uint32_t slot) const { return partition_.limits(waits_.reason(slot)); }
 
@@ -48,7 +51,7 @@ class TaskArbiter final : private EventHandler {
   bool lets_others_pass(const TaskEntry& entry) const;
   WaitReason restrict_to_pools(const TaskEntry& entry, std::vector<std::uint16_t>& slots) const;
   void take_pending_places(const TaskEntry& entry);
-  bool finds_room(TaskEntry& entry, std::uint32_t slot);
+  void restrict_slots(TaskEntry& entry, std::uint32_t slot);
   WaitReason why_no_home(const TaskEntry& entry, const SessionPlan& plan) const;
   void block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::uint64_t version);
   void note_waiting(bool waiting);
@@ -59,6 +62,7 @@ class TaskArbiter final : private EventHandler {
   SubcontextPartition& partition_;
   WaitLog& waits_;
   const ClusterRoom& room_;
+  GpcCapacity& capacity_;
   const PlainPolicy& plain_;
   const arch::ResourceVector sm_capacity_;
   const Launcher& launcher_;

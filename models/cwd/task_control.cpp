@@ -33,7 +33,7 @@ void TaskEviction::on_evict(const protocol::EvictPacket& packet, std::uint32_t) 
   const std::uint32_t slot = table_.find(packet.operation);
   if (slot == TaskTable::kNone || table_.at(slot).residence != Residence::slot) {
     answers_.send({packet.operation, false, false});
-  } else if (session_.running(slot)) {
+  } else if (session_.in_flight(slot)) {
     table_.at(slot).residence = Residence::leaving;
   } else {
     evict(slot);
@@ -41,7 +41,7 @@ void TaskEviction::on_evict(const protocol::EvictPacket& packet, std::uint32_t) 
 }
 
 void TaskEviction::session_ended(std::uint32_t slot) {
-  if (table_.at(slot).leaving()) evict(slot);
+  if (table_.at(slot).leaving() && !session_.in_flight(slot)) evict(slot);
 }
 
 void TaskEviction::task_ends(std::uint32_t slot) {
@@ -136,7 +136,9 @@ void TaskControl::on_task(const protocol::TaskPacket& task, std::uint32_t) {
 bool TaskControl::admits(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
   if (entry.queue() && entry.task.cluster.any()) return false;
-  return admission_.admit(entry.task, entry.room) && partition_.admits(entry.task);
+  if (!admission_.admit(entry.task) || !partition_.admits(entry.task)) return false;
+  arbiter_.init_counters(entry);
+  return true;
 }
 
 // Entries of a task that a fault has ended in the meantime go nowhere.
@@ -169,13 +171,19 @@ void TaskControl::tell_if_idle(std::uint32_t slot) {
   links_.idle.send({entry.task.operation, entry.completed});
 }
 
-void TaskControl::session_ended(const SessionPlan& plan, std::uint64_t placed) {
+// A session that finds no home is no progress: whoever waits for ever must be found out.
+void TaskControl::session_decided(const SessionPlan& plan, std::uint64_t placed) {
   arbiter_.conclude(plan, placed);
   if (table_.at(plan.slot).aborted()) drop_rest(plan.slot);
   finish_if_done(plan.slot);
   eviction_.session_ended(plan.slot);
-  context_.progress();
+  if (placed > 0) context_.progress();
   launcher_.pump();
+  arbiter_.arbitrate_later();
+}
+
+void TaskControl::session_ended(std::uint32_t slot) {
+  eviction_.session_ended(slot);
   arbiter_.arbitrate_later();
 }
 
@@ -192,7 +200,7 @@ void TaskControl::abort(std::uint32_t slot) {
     told = told || entry.aborted();
     entry.outcome = TaskEntry::Outcome::aborted;
     if (other != slot) others.push_back(other);
-    if (!session_.running(other)) drop_rest(other);
+    if (!session_.deciding(other)) drop_rest(other);
   }
   if (!told) launcher_.abort(operation);
   for (const std::uint32_t other : others) finish_if_done(other);
@@ -209,7 +217,7 @@ void TaskControl::drop_rest(std::uint32_t slot) {
 
 void TaskControl::finish_if_done(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
-  if (session_.running(slot) || entry.completed != entry.total || entry.open_cgas > 0) return;
+  if (session_.deciding(slot) || entry.completed != entry.total || entry.open_cgas > 0) return;
   if (entry.all_launched()) {
     finish(slot);
   } else {

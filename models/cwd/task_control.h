@@ -84,7 +84,8 @@ class TaskControl final : public SessionListener {
 
   void on_task(const protocol::TaskPacket& task, std::uint32_t);
   void on_grow(const protocol::GrowPacket& grow, std::uint32_t);
-  void session_ended(const SessionPlan& plan, std::uint64_t placed) override;
+  void session_decided(const SessionPlan& plan, std::uint64_t placed) override;
+  void session_ended(std::uint32_t slot) override;
 
   // A CTA of the task has faulted: what runs of the task is stopped, and the rest is not placed.
   void abort(std::uint32_t slot);

@@ -13,6 +13,7 @@
 #include "common/cycle.h"
 #include "common/stats.h"
 #include "cwd/cwd_context.h"
+#include "protocol/cwd_units.h"
 #include "protocol/task_cwd.h"
 
 namespace heddle::cwd {
@@ -25,21 +26,29 @@ constexpr std::uint32_t kMaxEntries = 0x7FFF'FFFF;
 class GpcCgaRoom {
  public:
   GpcCgaRoom() = default;
-  GpcCgaRoom(std::uint32_t gpcs, bool sized) : gpcs_(gpcs), sized_(sized) {}
+  GpcCgaRoom(std::uint32_t gpcs, std::uint32_t sizes)
+      : gpcs_(gpcs), sizes_(sizes), most_(std::size_t{gpcs} * sizes), open_(most_.size()) {}
 
-  // The next size: what every GPC can hold of it.
-  void add(const std::vector<std::uint32_t>& by_gpc) { left_.insert(left_.end(), by_gpc.begin(), by_gpc.end()); }
-  std::uint32_t& at(std::uint32_t size, std::uint32_t gpc) { return left_[index(size, gpc)]; }
-  std::uint32_t at(std::uint32_t size, std::uint32_t gpc) const { return left_[index(size, gpc)]; }
+  std::uint32_t sizes() const { return sizes_; }
+  // What the GPC can hold when it is empty; it changes with its TPCs.
+  void set_most(std::uint32_t size, std::uint32_t gpc, std::uint32_t cgas) { most_[index(size, gpc)] = cgas; }
+  std::uint32_t at(std::uint32_t size, std::uint32_t gpc) const {
+    const std::size_t i = index(size, gpc);
+    return most_[i] > open_[i] ? most_[i] - open_[i] : 0;
+  }
+  // A GPC_CGA has been launched there, or its cga_complete has arrived.
+  void launch(std::uint32_t size, std::uint32_t gpc) { ++open_[index(size, gpc)]; }
+  void complete(std::uint32_t size, std::uint32_t gpc) { --open_[index(size, gpc)]; }
 
  private:
   std::size_t index(std::uint32_t size, std::uint32_t gpc) const {
-    return (sized_ ? size : 0) * std::size_t{gpcs_} + gpc;
+    return (sizes_ > 1 ? size : 0) * std::size_t{gpcs_} + gpc;
   }
 
   std::uint32_t gpcs_ = 0;
-  bool sized_ = false;
-  std::vector<std::uint32_t> left_;
+  std::uint32_t sizes_ = 0;
+  std::vector<std::uint32_t> most_;
+  std::vector<std::uint32_t> open_;
 };
 
 struct TaskEntry {
@@ -74,6 +83,7 @@ struct TaskEntry {
   std::uint32_t size = 0;       // size index of the outermost CGA to try next, or into which one is being split
   std::uint64_t open_cgas = 0;  // GPC_CGAs started whose cga_complete has not arrived
   GpcCgaRoom room;
+  std::optional<protocol::CutTie> tie;             // that the limit of its last session cut off (CWD-13)
   std::map<std::uint64_t, std::uint32_t> size_of;  // of open GPC_CGAs by sequence number, where there are several sizes
 
   // The search for a place since the task placed something for the last time.

@@ -271,6 +271,7 @@ const Placement& CreditFill::place(const std::vector<std::uint16_t>& slots, std:
   new_tpcs_ = 0;
   result_.ctas = 0;
   result_.steps = 0;
+  result_.one_by_one = one_at_a_time_;
   result_.levels.clear();
   std::uint32_t highest = 0;
   for (const std::uint16_t count : slots) highest = std::max<std::uint32_t>(highest, count);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "cwd/cost_laws.h"
+
 namespace heddle::cwd {
 
 Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
@@ -17,32 +19,28 @@ Gpc2SmUnit::Gpc2SmUnit(const sc_core::sc_module_name& name, Domain& domain, cons
       answer_out("answer_out", domain, params.query_distance, kUnlimitedCredits),  // one answer per query
       mask_out("mask_out", domain, 0, kUnlimitedCredits),                          // bounded by the free slots
       step_(domain.cost(params.session_step)),
-      mask_cycles_(domain.cost(params.mask_cycles)),
+      prefix_step_(params.prefix_step),
       model_(topology, gpc, sm_priority, load_balancing, multicast, cpc_policy),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
-  snapshot_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_snapshot>(*this);
-  mimic_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_mimic>(*this);
-  home_in.on_packet<Gpc2SmUnit, &Gpc2SmUnit::on_home>(*this);
+  snapshot_in.on_packet_ahead<Gpc2SmUnit, &Gpc2SmUnit::on_snapshot>(*this);
+  mimic_in.on_packet_ahead<Gpc2SmUnit, &Gpc2SmUnit::on_mimic>(*this);
+  home_in.on_packet_ahead<Gpc2SmUnit, &Gpc2SmUnit::on_home>(*this);
   if (timeline() != nullptr) {
     track_ = timeline()->track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {}", gpc));
-    mask_track_ = timeline()->track(domain.observation().prefix + " cwd", fmt::format("gpc2sm {} masks", gpc));
   }
 }
 
 Gpc2SmUnit::~Gpc2SmUnit() = default;
 
-void Gpc2SmUnit::reset() {
-  count_ = accepted_ = 0;
-  masks_ready_ = 0;
-}
+void Gpc2SmUnit::reset() { count_ = accepted_ = 0; }
 
-void Gpc2SmUnit::on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t) {
+void Gpc2SmUnit::on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t, Cycle) {
   model_.begin(snapshot.free, {snapshot.ctas, snapshot.cpc_ctas}, snapshot.multicast, snapshot.cgas, snapshot.waiting);
   count_ = accepted_ = 0;
   way_ = domain_.cost(snapshot.way);
 }
 
-void Gpc2SmUnit::on_mimic(const protocol::MimicPacket& mimic, std::uint32_t) {
+void Gpc2SmUnit::on_mimic(const protocol::MimicPacket& mimic, std::uint32_t, Cycle arrival) {
   if (mimic.reserve) {
     if (reserved_.size() == count_) reserved_.emplace_back();
     reserved_[count_++] = model_.masks();
@@ -57,19 +55,22 @@ void Gpc2SmUnit::on_mimic(const protocol::MimicPacket& mimic, std::uint32_t) {
     model_.accept();
     accepted_ = count_;
   }
-  if (mimic.query) ask();
+  if (mimic.query) ask(arrival, mimic.revert);
 }
 
-// The registers change when a command arrives; the answer leaves when its decisions have been made.
-void Gpc2SmUnit::ask() {
+// The registers change when a command arrives; their reset takes a step of its own before a query (CWD-19). The answer
+// leaves when its decisions have been made.
+void Gpc2SmUnit::ask(Cycle begin, bool after_reset) {
   const GpcReply reply = model_.query();
   stats_.queries.add();
   stats_.steps.add(reply.steps);
   stats_.valid.add(reply.answer.valid ? 1 : 0);
-  const Cycle ready = now() + std::max<Cycle>(1, reply.steps) * step_;
+  const Cycle steps = std::max<Cycle>(1, reply.steps) + (after_reset ? 1 : 0);
+  const Cycle prefix = domain_.cost(tree_cycles(reply.prefix_levels, prefix_step_));
+  const Cycle ready = begin + steps * step_ + prefix;
   answer_out.send_at(ready + way_, {reply.answer.valid, reply.answer.speed, reply.answer.free});
   if (timeline() != nullptr) {
-    timeline()->slice(track_, domain_.time_of(now()), domain_.time_of(ready),
+    timeline()->slice(track_, domain_.time_of(begin), domain_.time_of(ready),
                       reply.answer.valid ? fmt::format("fits, speed {}", reply.answer.speed) : std::string("no room"),
                       {{"speed", reply.answer.valid ? static_cast<std::int64_t>(reply.answer.speed) : -1},
                        {"steps", reply.steps},
@@ -77,30 +78,21 @@ void Gpc2SmUnit::ask() {
   }
 }
 
-void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t) {
+void Gpc2SmUnit::on_home(const protocol::HomePacket& home, std::uint32_t, Cycle arrival) {
   HEDDLE_CHECK(home.nth < accepted_, "a CGA is to be started that was not accepted");
   const std::vector<std::uint64_t>& masks = reserved_[home.nth];
   protocol::MaskPacket packet;
   packet.order = home.order;
   packet.unit = home.unit;
   packet.last = home.last;
-  masks_ready_ = std::max(masks_ready_, now());
-  const Cycle begin = masks_ready_;
   for (std::size_t i = 0; i < masks.size(); ++i) {
     packet.masks[packet.count++] = masks[i];
-    masks_ready_ += mask_cycles_;
     packet.final = i + 1 == masks.size();
     if (!packet.final && packet.count < protocol::kMasksPerMaskPacket) continue;
     stats_.masks.add(packet.count);
-    mask_out.send_at(masks_ready_, packet);
+    mask_out.send_at(arrival, packet);
     packet.count = 0;
   }
-  if (timeline() == nullptr || masks_ready_ == begin) return;
-  timeline()->slice(mask_track_, domain_.time_of(begin), domain_.time_of(masks_ready_),
-                    masks.size() == 1 ? fmt::format("mask {:#x}", masks[0]) : fmt::format("{} masks", masks.size()),
-                    {{"first_mask", static_cast<std::int64_t>(masks[0])},
-                     {"order", home.order},
-                     {"unit", static_cast<std::int64_t>(home.unit)}});
 }
 
 Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
@@ -111,6 +103,8 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
       mimic_out("mimic_out", domain, params.query_distance, kUnlimitedCredits),
       home_out("home_out", domain, params.query_distance, kUnlimitedCredits),
       answer_in("answer_in"),
+      step_(domain.cost(params.session_step)),
+      compare_(domain.cost(tree_cycles(tree_levels(topology.gpcs()), params.compare_step))),
       core_(ugpus_of(topology), params.gpc_priority.resolve(topology.gpcs(), "cwd.gpc_priority"), policy),
       packets_(topology.gpcs()),
       answers_(topology.gpcs()),
@@ -120,7 +114,7 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
     return new PacketIn<protocol::AnswerPacket>(socket, domain, 0);
   });
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g)
-    answer_in[g].on_packet<Gpu2GpcUnit, &Gpu2GpcUnit::on_answer>(*this, g);
+    answer_in[g].on_packet_ahead<Gpu2GpcUnit, &Gpu2GpcUnit::on_answer>(*this, g);
   if (timeline() != nullptr) track_ = timeline()->track(domain.observation().prefix + " cwd", "gpu2gpc");
 }
 
@@ -130,24 +124,32 @@ void Gpu2GpcUnit::reset() {
   core_.reset();
   session_.reset();
   expected_ = 0;
+  answered_ = start_free_ = 0;
 }
 
 void Gpu2GpcUnit::on_session(const protocol::SessionPacket& session, std::uint32_t) {
   HEDDLE_CHECK(!session_.has_value(), "a session began while another one ran");
   session_ = session.session;
   way_ = domain_.cost(session.way);
+  single_ = session.single;
   homes_sent_ = 0;
   begin_ = now();
   stats_.sessions.add();
-  core_.begin({session.units, session.single, session.ugpu_cgas, session.gpc_cgas, session.ctas, session.waiting});
+  core_.begin(
+      {session.units, session.single, session.ugpu_cgas, session.gpc_cgas, session.ctas, session.waiting, session.tie});
   step();
 }
 
-void Gpu2GpcUnit::on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc) {
+// Heard ahead, so that a query costs one event: once the last answer is there and all have been compared.
+void Gpu2GpcUnit::on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc, Cycle arrival) {
   HEDDLE_CHECK(expected_ > 0, "an answer to no query");
   answers_[gpc] = {answer.valid, answer.speed, answer.free};
   core_.answer(gpc, answers_[gpc]);
-  if (--expected_ > 0) return;
+  answered_ = std::max(answered_, arrival);
+  if (--expected_ == 0) domain_.schedule(answered_ + compare_, *this, 0);
+}
+
+void Gpu2GpcUnit::on_event(std::uint32_t, std::uint64_t) {
   if (timeline() != nullptr) draw_step();
   step();
 }
@@ -155,15 +157,15 @@ void Gpu2GpcUnit::on_answer(const protocol::AnswerPacket& answer, std::uint32_t 
 // A step that asks nobody is followed by the next at once; one without commands is the end.
 void Gpu2GpcUnit::step() {
   while (carry_out(core_.step())) {
-    if (expected_ > 0) return;
+    if (!asked_.empty()) return;  // on_event() comes back
   }
   const std::uint64_t session = *session_;
   session_.reset();
   stats_.query_steps.add(core_.queries());
   stats_.cancelled.add(core_.cancelled());
   stats_.session_cycles.add(now() - begin_);
-  end_out.send(
-      {session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(), core_.cancelled()});
+  end_out.send({session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(),
+                core_.cancelled(), core_.cut_tie()});
 }
 
 // All commands of a step for one GPC travel as one packet.
@@ -192,17 +194,24 @@ bool Gpu2GpcUnit::carry_out(const std::vector<Command>& commands) {
         break;
     }
   }
+  expected_ = static_cast<std::uint32_t>(asked_.size());
   for (std::uint32_t g = 0; g < packets_.size(); ++g) {
     const protocol::MimicPacket& p = packets_[g];
     if (p.reserve || p.cancel || p.revert || p.accept || p.query) mimic_out.send_at(now() + way_, p, g);
   }
+  start_homes();
+  return !commands.empty();
+}
+
+void Gpu2GpcUnit::start_homes() {
   const std::vector<Home>& homes = core_.homes();
   for (; homes_sent_ < homes.size(); ++homes_sent_) {
     const Home& home = homes[homes_sent_];
-    home_out.send_at(now() + way_, {home.nth, static_cast<std::uint32_t>(homes_sent_), home.unit, home.last}, home.gpc);
+    start_free_ = std::max(start_free_, now());
+    home_out.send_at(start_free_ + way_, {home.nth, static_cast<std::uint32_t>(homes_sent_), home.unit, home.last},
+                     home.gpc);
+    if (!single_) start_free_ += step_;
   }
-  expected_ = static_cast<std::uint32_t>(asked_.size());
-  return !commands.empty();
 }
 
 void Gpu2GpcUnit::draw_step() {

@@ -37,31 +37,32 @@ class Gpc2SmUnit : public Block {
     Counter& queries = counter("queries", "queries", "queries for a CGA");
     Counter& steps = counter("steps", "steps", "decisions made for answers, one after another");
     Counter& valid = counter("valid", "queries", "queries answered with a home for the CGA");
-    Counter& masks = counter("masks", "masks", "SM masks handed to the launch port");
+    Counter& masks = counter("masks", "masks", "SM masks of accepted CGAs");
   };
 
   void on_event(std::uint32_t, std::uint64_t) override {}
-  void on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t);
-  void on_mimic(const protocol::MimicPacket& mimic, std::uint32_t);
-  void on_home(const protocol::HomePacket& home, std::uint32_t);
-  void ask();
+  // All links are heard ahead: the unit's registers change by nothing else, and in the order in which it is told.
+  void on_snapshot(const protocol::SnapshotPacket& snapshot, std::uint32_t, Cycle arrival);
+  void on_mimic(const protocol::MimicPacket& mimic, std::uint32_t, Cycle arrival);
+  void on_home(const protocol::HomePacket& home, std::uint32_t, Cycle arrival);
+  void ask(Cycle begin, bool after_reset);
 
   const Cycle step_;
-  const Cycle mask_cycles_;
+  const double prefix_step_;
   GpcModel model_;
   // Masks of what is reserved, in the order of reservation; the first accepted_ of them are permanent.
   std::vector<std::vector<std::uint64_t>> reserved_;
   std::size_t count_ = 0;
   std::size_t accepted_ = 0;
-  Cycle way_ = 0;          // of answers, beyond the link
-  Cycle masks_ready_ = 0;  // when the mask generator is free
+  Cycle way_ = 0;  // of answers, beyond the link
 
   QueryStats stats_;
   TrackId track_;
-  TrackId mask_track_;
 };
 
-// The GPU2GPC distributor: runs the session of a grid of CGAs by asking the GPC2SM units.
+// The GPU2GPC distributor: runs the session of a grid of CGAs by asking the GPC2SM units. Every query costs the
+// comparison of its answers (CWD-13); the GPC_CGAs of a GPU_CGA are started one by one, a step each (CWD-19), those of
+// a grid of GPC_CGAs that tie at the same time.
 
 class Gpu2GpcUnit : public Block {
  public:
@@ -87,22 +88,28 @@ class Gpu2GpcUnit : public Block {
     Histogram& session_cycles = histogram("session_cycles", "cycles", "from a session's begin to its last decision");
   };
 
-  void on_event(std::uint32_t, std::uint64_t) override {}
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void on_session(const protocol::SessionPacket& session, std::uint32_t);
-  void on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc);
+  void on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc, Cycle arrival);
   void step();
   bool carry_out(const std::vector<Command>& commands);
+  void start_homes();
   void draw_step();
 
+  const Cycle step_;
+  const Cycle compare_;  // the answers of all GPCs
   ClusterSession core_;
   std::vector<protocol::MimicPacket> packets_;  // of the step, by GPC
   std::vector<DomainAnswer> answers_;           // of the step, by GPC
   std::vector<std::uint32_t> asked_;
   std::optional<std::uint64_t> session_;  // the one that runs
   Cycle way_ = 0;                         // of its queries and orders, beyond the link
+  bool single_ = true;                    // of a grid of GPC_CGAs
   std::size_t homes_sent_ = 0;
-  std::uint32_t expected_ = 0;  // answers of the step that are still on their way
+  std::uint32_t expected_ = 0;  // answers of the step that have not been heard
+  Cycle answered_ = 0;          // when the last of them that have been arrives
   Cycle step_begin_ = 0;
+  Cycle start_free_ = 0;  // when the next GPC_CGA of a GPU_CGA can be started
 
   UnitStats stats_;
   Cycle begin_ = 0;

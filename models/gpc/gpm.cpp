@@ -77,7 +77,8 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
                         "bits of launch and local-memory packets, each as often as it was passed to an MPC")),
       waited_(counter("launch_wait_cycles", "cycles",
                       "time that launch packets of this GPC waited for those before them, for places in the queues of "
-                      "MPCs, and for CGA ids")) {
+                      "MPCs, and for CGA ids")),
+      busy_(counter("launch_busy_cycles", "cycles", "time that the GPM took to hand launches to its MPCs")) {
   launch_in.on_packet_ahead<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
@@ -185,6 +186,7 @@ bool Gpm::hand_over(Heard& heard) {
     if (launch.sync && !tell_late(launch)) return false;
     if (!hand_over(launch, heard)) return false;
     packets_.not_before(mpc_launches_);
+    busy_.add(mpc_launches_.count_busy());
     own_.pop_front();
   } else if (heard.followed) {
     record_.launch(heard.slot, heard.ctas, heard.unit > 0, heard.listeners);

@@ -128,6 +128,7 @@ class Gpm : public Block, private CgaIdListener {
   Counter& bits_;
   Counter& mpc_bits_;
   Counter& waited_;
+  Counter& busy_;
 };
 
 }  // namespace heddle::gpc

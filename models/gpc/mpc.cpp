@@ -51,7 +51,9 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       raster_waits_(counter("raster_wait_cycles", "cycles",
                             "from the arrival of a CTA's launch at the MPC until the raster unit had its id")),
       start_waits_(counter("start_wait_cycles", "cycles",
-                           "time that CTAs with ids waited because their SM was starting others")) {
+                           "time that CTAs with ids waited because their SM was starting others")),
+      raster_busy_(counter("raster_busy_cycles", "cycles", "time that the raster unit divided and delivered ids")),
+      start_busy_(counter("start_busy_cycles", "cycles", "time that SMs took to start CTAs, all SMs of the MPC")) {
   local_blocks_.fill(kNoLocalMemory);
   launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet<Mpc, &Mpc::on_local>(*this);
@@ -97,7 +99,10 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycl
   }
   last_taken_ = std::max(last_taken_, taken);
   launch_in.return_credit_at(last_taken_);
-  if (launch.sm_mask == 0) return;
+  if (launch.sm_mask == 0) {
+    raster_busy_.add(raster_.count_busy());
+    return;
+  }
   protocol::CtaStartPacket start;
   protocol::launch_of(start) = protocol::launch_of(launch);
   start.tag = launch.tag;
@@ -115,6 +120,7 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycl
     }
     start_at(ready, start, sm, launch.entry_from);
   });
+  raster_busy_.add(raster_.count_busy());
 }
 
 // The CTAs of a packet stand one after another: in one outermost CGA, or in a plain grid.
@@ -134,6 +140,7 @@ void Mpc::start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm
   start.cta_slot = protocol::CtaSlot(slots_[sm].take(when));
   resident(sm, start.cta_slot) = {start.tag, start.id.rank, true, false, 0};
   const Cycle starts = starts_[sm].pass(when);
+  start_busy_.add(starts_[sm].count_busy());
   if (starts > when) start_waits_.add(starts - when);
   start_out.send_at(starts, start, sm);
   if (start.tag.in_cga()) announce(start, sm, std::max(starts, entry_from));

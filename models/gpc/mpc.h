@@ -94,6 +94,8 @@ class Mpc : public Block {
   Counter& overflows_;
   Counter& raster_waits_;
   Counter& start_waits_;
+  Counter& raster_busy_;
+  Counter& start_busy_;
 };
 
 }  // namespace heddle::gpc

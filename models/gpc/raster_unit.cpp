@@ -23,6 +23,7 @@ std::uint32_t RasterUnit::follow(std::uint32_t slot, const arch::RasterShape& sh
   if (units > 0) state = arch::advanced(state, units, arch::raster_extents(shape));
   const std::uint32_t divisions = step.overflows + (delta > 0 ? 1U : 0U);
   free_ += divisions * divide_;
+  busy_ += divisions * divide_;
   return divisions;
 }
 
@@ -35,12 +36,13 @@ std::uint32_t RasterUnit::go_on(std::uint32_t slot, const arch::RasterShape& sha
 Cycle RasterUnit::deliver() {
   const Cycle ready = free_;
   free_ += deliver_;
+  busy_ += deliver_;
   return ready;
 }
 
 void RasterUnit::reset() {
   states_.clear();
-  free_ = 0;
+  free_ = busy_ = 0;
 }
 
 }  // namespace heddle::gpc

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "arch/raster.h"
@@ -29,6 +30,8 @@ class RasterUnit {
   const arch::Coord& current(std::uint32_t slot) { return at(slot); }
   // An id is delivered. Returns when.
   Cycle deliver();
+  // Cycles of work since the last call.
+  Cycle count_busy() { return std::exchange(busy_, 0); }
   void reset();
 
  private:
@@ -39,6 +42,7 @@ class RasterUnit {
   const Cycle deliver_;
   std::vector<arch::Coord> states_;  // by slot of the task table
   Cycle free_ = 0;
+  Cycle busy_ = 0;
 };
 
 }  // namespace heddle::gpc

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "arch/topology.h"
 
@@ -29,6 +30,13 @@ struct WaitingWork {
 };
 inline const WaitingWork kNothingWaits{};
 
+// GPCs of that speed tied for CGAs, and the limit of a session cut them off after that GPC: the task's next session
+// goes on with those after it (CWD-13).
+struct CutTie {
+  std::uint32_t gpc = 0;
+  std::uint32_t speed = 0;
+};
+
 // CWD -> GPU2GPC unit: a session begins.
 struct SessionPacket {
   std::uint64_t session = 0;
@@ -39,6 +47,7 @@ struct SessionPacket {
   std::uint32_t way = 0;        // as in SnapshotPacket, of queries and orders
   std::uint32_t ctas = 1;       // of a GPC_CGA
   WaitingWork waiting;
+  std::optional<CutTie> tie;  // that the task's last session cut off
 };
 
 // CWD -> GPC2SM unit: the shadow state of a session, as far as it concerns one GPC (CWD-02).
@@ -54,7 +63,8 @@ struct SnapshotPacket {
 };
 
 // GPU2GPC unit -> GPC2SM unit: what becomes of the last answer, and whether another one is wanted; carried out in the
-// order of the members.
+// order of the members. A revert is the reset of the launch-slot registers between the passes of a GPU_CGA (CWD-19),
+// and after a failure.
 struct MimicPacket {
   bool reserve = false;
   bool cancel = false;
@@ -97,6 +107,7 @@ struct SessionEndPacket {
   std::uint32_t cgas = 0;   // GPC_CGAs placed
   std::uint32_t queries = 0;
   std::uint32_t cancelled = 0;
+  std::optional<CutTie> tie;  // that the session's limit has cut off
 };
 
 }  // namespace heddle::protocol

@@ -140,6 +140,7 @@ void publish_job(const std::string& instance, const replay::JobResult& job, Stat
   stats.counter(instance + ".faults", "faults", "operations that could not be carried out").add(job.faults.size());
   stats.gauge(instance + ".occupancy", "%", "resident warps of what all SMs can hold, mean until the last CTA ended")
       .set(100 * job.observation->load_map.mean());
+  publish_launch(instance, stats);
   if (job.by_packets) publish_packets(instance, job, stats);
 }
 

@@ -121,6 +121,11 @@ std::string with_commas(double count);
 std::string time_text(double us);
 std::string percent_text(double share, int digits = 2);
 
+// What bounds the rate of launches: as statistics of the GPU, `launch.*`, from those of its blocks, and as a line of
+// the summary; empty if no CTA was launched.
+void publish_launch(const std::string& instance, Stats& stats);
+std::string launch_line(const nlohmann::json& stats, const std::string& instance);
+
 // What stats.json, the page and the summary tell of the CGAs of a GPU that ran within a GPC: where, how far apart their
 // CTAs began, how they waited for each other, and who accessed whose shared memory.
 constexpr std::size_t kClustersInStats = 100;  // in detail

@@ -104,6 +104,9 @@ void add_machine(const RunOutcome& outcome, const Machine& m, const std::string&
                                  counted(stat("cwd.ctas_launched"), "CTA", "CTAs"),
                                  counted(stat("cwd.launch_packets"), "launch packet", "launch packets"),
                                  counted(copies, "copy or fill", "copies and fills")));
+  if (const std::string launch = launch_line(outcome.stats, m.instance); !launch.empty()) {
+    lines.emplace_back(prefix + "launch rate", launch);
+  }
   if (const double children = stat("task.children"); children > 0) {
     // A gauge that ends at its maximum has no other.
     const bool ends_there = !outcome.stats.contains(m.instance + ".task.depth.max");

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/param_table.h"
 #include "common/params.h"
+#include "cwd/cost_laws.h"
 #include "host/register_table.h"
 #include "protocol/host_packet.h"
 
@@ -95,7 +96,10 @@ Cycle GpuParams::start_path() const {
     steps = 0;
     for (std::uint32_t top = 1; top <= sm.limits.ctas; top *= 2) ++steps;
   }
-  return Cycle{task.to_cwd} + cwd.session_pipeline + steps * cwd.session_step;
+  // The last level that a grid reaches is partly filled, but for grids that happen to fill it.
+  const std::uint32_t sms = machine.shape.sms();
+  return Cycle{task.to_cwd} + cwd::snapshot_cycles(sms, cwd.snapshot_sms) + cwd.session_pipeline +
+         steps * cwd.session_step + cwd::tree_cycles(2 * cwd::tree_levels(sms), cwd.prefix_step) + cwd.mask_cycles;
 }
 
 void GpuParams::check() const {

@@ -361,9 +361,12 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
     // On SMs of one load a scan finds the level at once; a bisection does not know.
     const std::uint32_t search =
         cwd::level_search_steps(params.cwd.level_search, 1, 1, arch::capacity_of(limits)[arch::Resource::ctas]);
-    const double step = 2.0 * params.cwd.query_distance + 1.0 * params.cwd.session_step * search;
+    const double step = 2.0 * params.cwd.query_distance + 1.0 * params.cwd.session_step * search +
+                        static_cast<double>(cwd::tree_cycles(cwd::tree_levels(params.machine.shape.gpcs.size()),
+                                                             params.cwd.compare_step));
     decision = step / (packet_ * std::max(1.0, gpcs * 2 / 3));
-    session_ = params.cwd.session_pipeline + step + params.cwd.query_distance + params.cwd.mask_cycles;
+    session_ = static_cast<double>(cwd::snapshot_cycles(params.machine.shape.sms(), params.cwd.snapshot_sms)) +
+               params.cwd.session_pipeline + step + params.cwd.query_distance + params.cwd.mask_cycles;
   } else {
     slots_ = sms_ * arch::free_slots(arch::capacity_of(limits), {}, arch::need_of(limits, kernel));
     packet_ = sms_ / gpcs;

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <systemc>
 
+#include "bench/session_figures.h"
 #include "common/params.h"
 #include "cwd/occupancy.h"
 #include "replay/simulation.h"
@@ -219,6 +220,113 @@ void latency() {
   print("");
 }
 
+void session_laws() {
+  print("## Session latency by size of the machine, in cycles (preset h100-sxm, other shapes)\n");
+  print("| GPCs x SMs | SMs | plain grid, SMs - 1 CTAs | GPC_CGA of 2 | of 8 | of 16 | GPU_CGA of 4 x 8 |");
+  print("| --- | --- | --- | --- | --- | --- | --- |");
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> shapes{{1, 16},  {4, 16},  {8, 16}, {16, 16},
+                                                                    {32, 16}, {64, 16}, {64, 64}};
+  for (const auto& [gpcs, sms] : shapes) {
+    const gpu::GpuParams params = figures::with_shape(preset("h100-sxm"), gpcs, sms);
+    std::string row = fmt::format("| {} x {} | {} |", gpcs, sms, gpcs * sms);
+    row += fmt::format(" {:.0f} |", run(params, kernel({gpcs * sms - 1, 1, 1}, 8, 1000)).decide);
+    for (const std::uint32_t size : {2U, 8U, 16U, 32U}) {
+      arch::KernelShape shape = kernel({size, 1, 1}, 8, 1000);
+      shape.cluster.of(CgaLevel::gpc) = {std::min(size, size == 32 ? 8U : 16U), 1, 1};
+      if (size == 32) shape.cluster.of(CgaLevel::gpu) = {32, 1, 1};
+      shape.cluster.mode = arch::CgaMode::multicast;
+      row += fmt::format(" {:.0f} |", run(params, shape).decide);
+    }
+    print(row);
+  }
+  print("");
+}
+
+// A stream of small CTAs, with and without a GPU_CGA in front of it that never fits while a long CTA holds an SM.
+void failures() {
+  print(
+      "## What hopeless GPU_CGAs cost (preset h100-sxm, 131 SMs held for 200 us, 64 CTAs of 1 us one after another)\n");
+  print("| waiting GPU_CGAs of 6 x 16 | failed sessions | cycles in which sessions decided | share of the run, % |");
+  print("| --- | --- | --- | --- |");
+  for (const std::uint32_t waiting : {0U, 1U, 2U, 4U, 8U}) {
+    const gpu::GpuParams params = preset("h100-sxm");
+    std::vector<figures::Launch> launches;
+    launches.push_back({kernel({131, 1, 1}, 1, 351'000), 0});
+    for (std::uint32_t i = 0; i < waiting; ++i) {
+      arch::KernelShape wide = kernel({96, 1, 1}, 1, 1000);
+      wide.cluster.of(CgaLevel::gpc) = {16, 1, 1};
+      wide.cluster.of(CgaLevel::gpu) = {96, 1, 1};
+      launches.push_back({wide, 2000});
+    }
+    launches.push_back({kernel({64, 1, 1}, 1, 1755), 4000});
+    const nlohmann::json values = figures::statistics(params, launches);
+    const double failed = figures::value(values, "cwd.failed_sessions");
+    const double deciding = figures::value(values, "cwd.decision_cycles");
+    print(fmt::format("| {} | {:.0f} | {:.0f} | {:.2f} |", waiting, failed, deciding, 100 * deciding / 351'000));
+  }
+  print("");
+}
+
+void overlap() {
+  print("## Sessions in flight (preset h100-sxm, 1,056 CTAs in GPC_CGAs of 2, 8 per SM, sessions of 64 CTAs)\n");
+  print(
+      "| sessions in flight | CTAs per cycle, masks of 2 cycles | of 16 cycles | without a limit by GPMs, 16 cycles |");
+  print("| --- | --- | --- | --- |");
+  for (const std::uint32_t in_flight : {1U, 2U, 4U, 8U}) {
+    std::string row = fmt::format("| {} |", in_flight);
+    for (const int mode : {0, 1, 2}) {
+      gpu::GpuParams params = preset("h100-sxm");
+      params.cwd.sessions = in_flight;
+      params.cwd.mask_buffers = 16;
+      params.cwd.session_limit = 64;
+      params.cwd.mask_cycles = mode == 0 ? 2 : 16;
+      if (mode == 2) params.gpc.mpc_launches = 0;
+      arch::KernelShape shape = kernel({1056, 1, 1}, 8, 100'000);
+      shape.cluster.of(CgaLevel::gpc) = {2, 1, 1};
+      const Figures f = run(params, shape);
+      row += fmt::format(" {:.2f} |", f.ctas / f.launching);
+    }
+    print(row);
+  }
+  print("");
+}
+
+void bounds() {
+  print("## What bounds the launch rate (100,000 empty CTAs of 64 threads): busy time of each stage, in %\n");
+  print("| preset | CTAs per cycle | decision | tables | port | GPMs | raster units | starts in SMs |");
+  print("| --- | --- | --- | --- | --- | --- | --- | --- |");
+  struct Case {
+    const char* name;
+    const char* preset;
+    int change;
+  };
+  for (const Case& c : {Case{"h100-sxm", "h100-sxm", 0}, Case{"h200", "h200", 0}, Case{"a100", "a100", 0},
+                        Case{"rtx5090", "rtx5090", 0}, Case{"mi300x", "mi300x", 0}, Case{"text", "text", 0},
+                        Case{"h200, a port of 4 bits per cycle", "h200", 1},
+                        Case{"h200, delta counters of 1 bit, 2 cycles per bit", "h200", 2},
+                        Case{"h200, 200 cycles per id", "h200", 3}, Case{"h200, GPMs without limit", "h200", 4}}) {
+    gpu::GpuParams params = preset(c.preset);
+    if (c.change == 1) params.cwd.port_bits = 4;
+    if (c.change == 2) {
+      params.gpc.delta_bits = 1;
+      params.gpc.divide_cycles = 2;
+    }
+    if (c.change == 3) params.gpc.raster_cycles = 200;
+    if (c.change == 4) params.gpc.mpc_launches = 0;
+    arch::KernelShape shape;
+    shape.grid = {100'000, 1, 1};
+    shape.block = {64, 1, 1};
+    shape.duration = {1, 1};
+    const nlohmann::json values = figures::statistics(params, {{shape, 0}});
+    std::string row = fmt::format("| {} | {:.2f} |", c.name, figures::value(values, "launch.rate"));
+    for (const char* stage : {"decision", "tables", "port", "gpms", "raster", "starts"}) {
+      row += fmt::format(" {:.0f} |", figures::value(values, std::string("launch.") + stage));
+    }
+    print(row);
+  }
+  print("");
+}
+
 void silicon() {
   print("## CTA launch rate against silicon\n");
   print("| preset | kernel | ns per CTA, model | published |");
@@ -358,6 +466,10 @@ int main() {
     rasterisation();
     latency();
     silicon();
+    session_laws();
+    failures();
+    overlap();
+    bounds();
     residency();
     spread();
     raster_orders();

@@ -174,7 +174,6 @@ TEST_CASE("sessions place as the reference on random machines, all levels and mo
       REQUIRE(placer.session().placed() == oracle.units());
       const std::uint32_t per_unit = std::max(1U, request.gpu_cga) * std::max(1U, request.ugpu_cga);
       REQUIRE(placed.size() == oracle.units() * per_unit);
-      REQUIRE(placer.session().passes() == (request.gpu_cga == 0 && request.ugpu_cga == 0 ? 1 : 2));
       placed_cgas += placed.size();
       without_room += placed.empty() ? 1 : 0;
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,13 +122,48 @@ TEST_CASE("equal-speed GPCs receive a CGA in the same step, and only they are as
   const std::vector<std::vector<std::uint32_t>> wanted{{0, 1, 2, 3}, {2, 3}, {2}, {3}, {1}};
   CHECK(mimics.queries == wanted);
   CHECK(session.placed() == 5);
-  CHECK(session.passes() == 1);
   CHECK(session.queries() == 5);
   CHECK(session.cancelled() == 1 + 2 + 1);  // GPC 1 three times, GPC 3 once
   for (std::uint64_t i = 0; i < session.homes().size(); ++i) {
     CHECK(session.homes()[i].unit == i);
     CHECK(session.homes()[i].last);
   }
+}
+
+TEST_CASE("a tie that a session's limit cuts off is finished by the next session", "[cwd][CWD-13][CWD-23]") {
+  const auto policy = heddle::cwd::make_domain_policy("fastest");
+  // Priority 2 0 3 1. GPC 2 is as fast as before once it has its first CGA: it must wait for the others all the same.
+  const std::vector<std::vector<std::uint32_t>> speeds{{7, 5}, {7, 4}, {7, 7, 3}, {7, 6}};
+  ClusterSession whole({0, 0, 0, 0}, {2, 0, 3, 1}, *policy);
+  Mimics all(speeds);
+  whole.begin({7, true, 0, 1});
+  all.run(whole);
+  CHECK(gpcs_of(whole) == Order{2, 0, 3, 1, 2, 3, 0});
+  for (const std::uint64_t limit : {1U, 2U, 3U, 5U}) {
+    CAPTURE(limit);
+    ClusterSession session({0, 0, 0, 0}, {2, 0, 3, 1}, *policy);
+    std::vector<std::vector<std::uint32_t>> left = speeds;
+    std::optional<heddle::protocol::CutTie> tie;
+    Order placed;
+    while (placed.size() < 7) {
+      Mimics mimics(left);
+      session.begin({std::min<std::uint64_t>(limit, 7 - placed.size()), true, 0, 1, 1, {}, tie});
+      mimics.run(session);
+      for (const std::uint32_t g : gpcs_of(session)) {
+        placed.push_back(g);
+        left[g].erase(left[g].begin());
+      }
+      tie = session.cut_tie();
+    }
+    CHECK(placed == gpcs_of(whole));
+  }
+  // Nothing is left of the tie: the session goes on as any other.
+  ClusterSession later({0, 0}, {0, 1}, *policy);
+  Mimics mimics({{4}, {6}});
+  later.begin({2, true, 0, 1, 1, {}, heddle::protocol::CutTie{0, 7}});
+  mimics.run(later);
+  CHECK(gpcs_of(later) == Order{1, 0});
+  CHECK_FALSE(later.cut_tie().has_value());
 }
 
 TEST_CASE("with fewer CGAs than ties, GPC priority decides", "[cwd][CWD-13]") {
@@ -152,7 +188,6 @@ TEST_CASE("a GPU_CGA is counted before it is placed, and leaves no trace if ther
     CHECK(session.placed() == 2);
     // The first: a tie of 9s, then 8; the second: 7, 2, 1.
     CHECK(gpcs_of(session) == Order{0, 1, 0, 0, 2, 1});
-    CHECK(session.passes() == 2);
     const std::vector<bool> last{false, false, true, false, false, true};
     for (std::size_t i = 0; i < last.size(); ++i) {
       CHECK(session.homes()[i].last == last[i]);

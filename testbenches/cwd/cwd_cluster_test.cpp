@@ -30,6 +30,8 @@ const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
 CwdParams plain() {
   CwdParams params;
   params.session_pipeline = 10;
+  params.mask_cycles = 0;
+  params.prefix_step = params.compare_step = 0;
   params.port_bits = 0;
   params.cta_commits = 0;
   params.gpc_distance = 100;

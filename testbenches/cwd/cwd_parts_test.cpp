@@ -63,6 +63,8 @@ CwdParams params_of() {
   CwdParams params;
   params.table_slots = 4;
   params.session_pipeline = 10;
+  params.mask_cycles = 0;
+  params.prefix_step = params.compare_step = 0;
   params.session_step = 0;
   params.port_bits = 1024;
   params.cta_commits = 0;
@@ -105,9 +107,11 @@ struct Parts {
   BarrierRoot barriers{context, releases};
   Launcher launcher{context, table, machine, partition, barriers, {launches, blocks, aborts}};
   ClusterRoom room{topology, machine.cgas(), params.session_limit};
+  GpcCapacity gpc_capacity{topology, params, priority, kCapacity};
   LaunchSession session{
-      context, table, partition, launcher, room, *plain, *policies.domain, priority, 2, {sessions, snapshots}};
-  TaskArbiter arbiter{context, table, machine, partition, waits, room, *plain, kCapacity, launcher, session};
+      context, table, machine, partition, launcher, room, *plain, *policies.domain, priority, 2, {sessions, snapshots}};
+  TaskArbiter arbiter{context,      table,  machine,   partition, waits,  room,
+                      gpc_capacity, *plain, kCapacity, launcher,  session};
   TaskEviction eviction{context, table, machine, waits, session, arbiter, slots, evicted};
   TaskControl tasks{context,
                     {table, machine, partition, waits, launcher, session, arbiter, eviction},
@@ -141,7 +145,7 @@ struct Parts {
     }
   }
   bool idle_again() const {
-    return table.used().empty() && machine.empty() && partition.empty() && launcher.empty() && !session.running();
+    return table.used().empty() && machine.empty() && partition.empty() && launcher.empty() && session.in_flight() == 0;
   }
 };
 
@@ -200,23 +204,26 @@ TEST_CASE("the launcher holds a session's buffer until the GPC has taken the las
   parts.timebase.run_until(50);
   CHECK(parts.launches.sent.size() == 1);  // the other packet has no credit
   CHECK_FALSE(parts.launcher.has_buffer());
-  CHECK_FALSE(parts.session.running());  // nor can another session begin
+  CHECK(parts.session.in_flight() == 0);  // nor can another session begin
   parts.launches.credits = 1;
   parts.launcher.on_credit(1);
   parts.timebase.run_until(51);
   REQUIRE(parts.launches.sent.size() == 2);
   CHECK(parts.launches.sent[1].packet.departure == 50);
-  CHECK(parts.session.running(parts.table.find(2)));
+  CHECK(parts.session.deciding(parts.table.find(2)));
 }
 
-TEST_CASE("a cluster session ends once it is decided and all masks are there, whatever comes first",
-          "[cwd][CWD-13][CWD-30]") {
-  const bool decided_first = GENERATE(false, true);
-  CAPTURE(decided_first);
+TEST_CASE("a cluster session ends with its last mask, and packets leave in launch order",
+          "[cwd][CWD-13][CWD-27][CWD-30]") {
+  const std::uint32_t in_flight = GENERATE(1U, 2U);
+  CAPTURE(in_flight);
   Parts parts;
+  parts.params.sessions = in_flight;
+  parts.params.mask_buffers = 2;
   arch::ClusterShape pairs;
   pairs.of(arch::CgaLevel::gpc) = {2, 1, 1};
   parts.submit(3, 4, pairs);
+  parts.submit(4, 2);
   parts.timebase.run();
   REQUIRE(parts.sessions.sent.size() == 1);
   REQUIRE(parts.snapshots.sent.size() == 2);
@@ -233,33 +240,42 @@ TEST_CASE("a cluster session ends once it is decided and all masks are there, wh
     packet.masks[0] = sms;
     return packet;
   };
-  const protocol::SessionEndPacket end{0, 2, 2, 1, 0};
-  if (decided_first) parts.session.on_decided(end, 0);
-  parts.session.on_masks(mask(1, 0b0011), 1);  // the second CGA: it waits for the first
-  parts.timebase.run();
+  // The masks of the first CGA arrive later than those of the second.
+  parts.timebase.run_until(20);
+  parts.session.on_masks(mask(0, 0b1100), 0, 30);
+  CHECK(parts.machine.live().running(parts.table.find(3)) == 2);  // accounted for when it is decided
+  parts.session.on_masks(mask(1, 0b0011), 1, 25);
+  CHECK(parts.session.deciding());
+  parts.session.on_decided({0, 2, 2, 1, 0, {}}, 0);
+  CHECK_FALSE(parts.session.deciding());
+  CHECK(parts.session.in_flight() == 1);
+  CHECK(parts.machine.cgas().gpc_cgas(0) == 255);
   CHECK(parts.launches.sent.empty());
-  CHECK(parts.session.running());
-  parts.session.on_masks(mask(0, 0b1100), 0);
-  if (!decided_first) {
-    CHECK(parts.session.running());
-    parts.session.on_decided(end, 0);
-  }
-  CHECK_FALSE(parts.session.running());
+
+  // Another session may begin at once if two may be in flight, else when the last mask is made.
+  parts.timebase.run_until(29);
+  CHECK(parts.session.deciding() == (in_flight > 1));
+  CHECK(parts.launches.sent.empty());
   parts.timebase.run();
-  REQUIRE(parts.launches.sent.size() == 2);
+  REQUIRE(parts.launches.sent.size() == 3);
+  CHECK(parts.launches.sent[0].packet.departure == 30);
   CHECK(parts.launches.sent[0].packet.sequence == 0);
   CHECK(parts.launches.sent[0].link == 0);
+  CHECK(parts.launches.sent[1].packet.departure == 31);
   CHECK(parts.launches.sent[1].packet.sequence == 1);
   CHECK(parts.launches.sent[1].packet.sm_mask == 0b0011);
-  CHECK(parts.machine.cgas().gpc_cgas(0) == 255);
+  CHECK(parts.launches.sent[2].packet.operation == 4);
+  CHECK(parts.launches.sent[2].packet.departure == (in_flight > 1 ? 32 : 40));
+  // It sees what the first has taken.
+  CHECK(parts.launches.sent[2].packet.sm_mask == 0b0011);
 
   for (const auto& sent : parts.launches.sent) {
     parts.complete(sent.packet, sent.link);
-    CHECK(parts.done.sent.empty());
-    parts.completions.on_cga_complete({sent.packet.slot, sent.packet.sequence}, sent.link);
+    if (sent.packet.cga_ctas > 0)
+      parts.completions.on_cga_complete({sent.packet.slot, sent.packet.sequence}, sent.link);
   }
   parts.timebase.run();
-  CHECK(parts.done.sent.size() == 1);
+  CHECK(parts.done.sent.size() == 2);
   CHECK(parts.idle_again());
 }
 
@@ -364,7 +380,7 @@ TEST_CASE("a task that is to be evicted during its session keeps its slot until 
   Parts parts;
   parts.submit(1, 20);
   parts.timebase.run_until(5);
-  REQUIRE(parts.session.running());
+  REQUIRE(parts.session.deciding());
   parts.eviction.on_evict({1}, 0);
   CHECK(parts.evicted.sent.empty());
   CHECK(parts.table.at(parts.table.find(1)).residence == TaskEntry::Residence::leaving);

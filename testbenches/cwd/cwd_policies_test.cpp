@@ -31,6 +31,8 @@ const ResourceVector kTwo{{1, 1, 1, 1, 2, 1}};  // takes two of an SM's CTA slot
 CwdParams fast() {
   CwdParams params;
   params.session_pipeline = 10;
+  params.mask_cycles = 0;
+  params.prefix_step = params.compare_step = 0;
   params.port_bits = 0;
   params.cta_commits = 0;
   params.gpc_distance = 100;

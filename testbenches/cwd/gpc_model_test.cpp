@@ -264,9 +264,6 @@ TEST_CASE("random GPCs answer and reserve as the reference, CTA by CTA",
         if (next == 0) {
           model.revert();
           oracle.revert();
-        } else if (next == 1) {
-          model.restart();
-          oracle.restart();
         } else if (next < 5) {
           model.accept();
           oracle.accept();
@@ -376,6 +373,54 @@ TEST_CASE("CPCs answer in parallel: the slowest counts for every CPC_CGA", "[cwd
   CHECK(prior.model.masks().size() == 8);
 }
 
+TEST_CASE("a query counts prefixes where it cuts a level of equal SMs", "[cwd][CWD-05][CWD-15][CWD-17]") {
+  const Topology topology = one_gpc(8);
+  Mimic lake(topology, 0, ascending(8));
+  GpcModel& model = lake.model;
+  // 8 SMs are a tree of three levels, which is gone up and down.
+  model.begin(slots({2, 2, 2, 2, 2, 2, 2, 2}), {5, 0}, false, 9);
+  CHECK(model.query().prefix_levels == 6);
+  model.begin(slots({2, 2, 2, 2, 2, 2, 2, 2}), {8, 0}, false, 9);
+  CHECK(model.query().prefix_levels == 0);  // the whole level
+  model.begin(slots({2, 2, 1, 1, 1, 1, 0, 0}), {2, 0}, false, 9);
+  CHECK(model.query().prefix_levels == 0);  // the two fullest alone
+  model.begin(slots({2, 2, 1, 1, 1, 1, 0, 0}), {4, 0}, false, 9);
+  CHECK(model.query().prefix_levels == 6);  // two of level 2, then two of the six of level 1
+  model.begin(slots({1, 1, 1, 1, 0, 0, 0, 0}), {2, 0}, true, 9);
+  CHECK(model.query().prefix_levels == 6);  // multicast as well
+  model.begin(slots({1, 1, 1, 1, 0, 0, 0, 0}), {4, 0}, true, 9);
+  CHECK(model.query().prefix_levels == 0);
+  model.begin(slots({1, 1, 0, 0, 0, 0, 0, 0}), {4, 0}, true, 9);
+  CHECK(model.query().prefix_levels == 0);  // refused
+  Mimic prior(topology, 0, ascending(8), "one_at_a_time");
+  prior.model.begin(slots({2, 2, 2, 2, 2, 2, 2, 2}), {5, 0}, false, 9);
+  CHECK(prior.model.query().prefix_levels == 0);  // it compares all SMs in each of its steps
+
+  // The third CTA goes to one of three SMs on level 1, and is in the first mask all the same.
+  Mimic last_first(topology, 0, {7, 6, 5, 4, 3, 2, 1, 0});
+  last_first.model.begin(slots({3, 1, 1, 0, 0, 0, 0, 0}), {3, 0}, false, 9);
+  CHECK(last_first.model.query().prefix_levels == 6);
+  CHECK(last_first.model.masks() == Masks{0b101, 0b001});
+  // Multicast: among TPCs of the same class and level. TPC 0 is whole; of TPC 1 only one SM can, although emptier.
+  model.begin(slots({1, 1, 5, 0, 0, 0, 0, 0}), {2, 0}, true, 9);
+  CHECK(model.query().prefix_levels == 0);
+  model.begin(slots({3, 3, 2, 2, 1, 1, 0, 0}), {4, 0}, true, 9);
+  CHECK(model.query().prefix_levels == 0);
+  model.begin(slots({3, 3, 2, 2, 1, 1, 0, 0}), {3, 0}, true, 9);
+  CHECK(model.query().prefix_levels == 6);  // one SM of the second TPC
+  model.begin(slots({1, 1, 5, 0, 5, 0, 0, 0}), {3, 0}, true, 9);
+  CHECK(model.query().prefix_levels == 6);  // TPC 0, and one of two broken ones
+  // A policy that fills SM by SM while a larger CGA waits, and levels when nothing does.
+  Mimic yielding(topology, 0, ascending(8), "yielding");
+  heddle::protocol::WaitingWork waiting;
+  waiting.tasks[0] = {16, 1};
+  waiting.count = 1;
+  yielding.model.begin(slots({2, 2, 2, 2, 2, 2, 2, 2}), {5, 0}, false, 9, waiting);
+  CHECK(yielding.model.query().prefix_levels == 0);
+  yielding.model.begin(slots({2, 2, 2, 2, 2, 2, 2, 2}), {5, 0}, false, 9);
+  CHECK(yielding.model.query().prefix_levels == 6);
+}
+
 TEST_CASE("misuse of a GPC model is refused", "[cwd][CWD-12]") {
   const Topology topology = one_gpc(4);
   Mimic mimic(topology, 0, ascending(4));
@@ -390,7 +435,7 @@ TEST_CASE("misuse of a GPC model is refused", "[cwd][CWD-12]") {
   model.reserve();
   CHECK_THROWS_AS(model.reserve(), CheckFailed);
   REQUIRE(model.query().answer.valid);
-  model.restart();  // drops the answer
+  model.begin(slots({1, 1, 1, 1}), {2, 0}, true, 9);  // drops the answer
   CHECK_THROWS_AS(model.cancel(), CheckFailed);
   CHECK_THROWS_AS(model.begin({}, {0, 0}, true, 1), CheckFailed);
   CHECK_THROWS_AS(model.begin({}, {3, 2}, true, 1), CheckFailed);

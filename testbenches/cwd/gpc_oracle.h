@@ -47,7 +47,7 @@ class GpcOracle {
   void begin(const std::vector<std::uint32_t>& free, std::uint32_t ctas, std::uint32_t cpc_ctas, bool multicast,
              std::uint32_t cgas) {
     for (std::size_t i = 0; i < sms_.size(); ++i) sms_[i].free = free[i];
-    at_begin_ = at_accept_ = sms_;
+    at_accept_ = sms_;
     reserved_ = accepted_ = 0;
     ctas_ = ctas;
     cpc_ctas_ = cpc_ctas;
@@ -105,10 +105,6 @@ class GpcOracle {
   void revert() {
     sms_ = at_accept_;
     reserved_ = accepted_;
-  }
-  void restart() {
-    sms_ = at_accept_ = at_begin_;
-    reserved_ = accepted_ = 0;
   }
   std::vector<std::uint32_t> left() const {
     std::vector<std::uint32_t> free;
@@ -235,7 +231,6 @@ class GpcOracle {
   std::string cpc_policy_;
   std::uint32_t cpcs_;
   std::vector<Sm> sms_;  // by bit: with what has been reserved
-  std::vector<Sm> at_begin_;
   std::vector<Sm> at_accept_;
   std::vector<Sm> asked_;
   std::uint32_t domain_ = kAll;         // the CPC in which CTAs are being placed

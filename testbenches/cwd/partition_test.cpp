@@ -33,6 +33,8 @@ const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
 CwdParams plain(PartitionMode mode, std::uint32_t credits = 0) {
   CwdParams params;
   params.session_pipeline = 10;
+  params.mask_cycles = 0;
+  params.prefix_step = params.compare_step = 0;
   params.port_bits = 0;
   params.cta_commits = 0;
   params.gpc_distance = 100;

@@ -13,6 +13,8 @@ inline cwd::CwdParams plain_cwd(std::uint32_t table_slots) {
   cwd::CwdParams params;
   params.table_slots = table_slots;
   params.session_pipeline = 10;
+  params.mask_cycles = 0;
+  params.prefix_step = params.compare_step = 0;
   params.session_step = 0;
   params.port_bits = 0;
   params.cta_commits = 0;

@@ -108,7 +108,7 @@ TEST_CASE("the launch port is busy with a packet for its cycles", "[cwd][CWD-34]
       now += random.below(3);
       const std::uint64_t closed = random.below(lanes + 1);  // a lane that may not send
       std::uint32_t asked = 0;
-      const auto lane = port.next([&](const LaunchItem& item) {
+      const auto lane = port.next(now, [&](const LaunchItem& item) {
         ++asked;
         return closed >= lanes || waiting[closed].empty() || item.session != waiting[closed].front();
       });
@@ -166,12 +166,12 @@ TEST_CASE("lanes of the launch port take turns", "[cwd][CWD-43]") {
   }
   std::vector<std::uint64_t> order;
   while (!port.empty()) {
-    const auto lane = port.next([](const LaunchItem&) { return true; });
+    const auto lane = port.next(0, [](const LaunchItem&) { return true; });
     REQUIRE(lane.has_value());
     order.push_back(port.pop(*lane, 0).session);
   }
   CHECK(order == std::vector<std::uint64_t>{0, 3, 6, 1, 4, 7, 2, 5, 8});
-  CHECK_FALSE(port.next([](const LaunchItem&) { return true; }).has_value());
+  CHECK_FALSE(port.next(0, [](const LaunchItem&) { return true; }).has_value());
 }
 
 }  // namespace cwd_table_and_port_test

@@ -1,0 +1,82 @@
+// What bounds the rate at which CTAs are launched (CWD-34): the stages of a launch, and how much of the time in which
+// CTAs were being launched each of them was busy.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run_outcome.h"
+
+namespace heddle::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Stage {
+  const char* key;
+  const char* name;
+  const char* counter;  // of its busy time: how the paths of all its units end
+};
+
+constexpr std::array<Stage, 6> kStages{{
+    {"decision", "the decisions of sessions", ".cwd.decision_cycles"},
+    {"tables", "the tables of the distributor", ".cwd.table_busy_cycles"},
+    {"port", "the launch port", ".cwd.port_busy_cycles"},
+    {"gpms", "the GPMs", ".gpm.launch_busy_cycles"},
+    {"raster", "the raster units", ".raster_busy_cycles"},
+    {"starts", "the starts of CTAs in SMs", ".start_busy_cycles"},
+}};
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// The busiest of the stage's units counts: levels of SMs wait for it.
+double busy_of(const Stage& stage, const json& stats, const std::string& prefix) {
+  double most = 0;
+  for (const auto& [path, entry] : stats.items()) {
+    if (path.compare(0, prefix.size(), prefix) != 0 || !ends_with(path, stage.counter)) continue;
+    most = std::max(most, entry["value"].get<double>());
+  }
+  return most;
+}
+
+}  // namespace
+
+void publish_launch(const std::string& instance, Stats& stats) {
+  const json values = stats.to_json();
+  const auto value = [&](const char* name) { return values.at(instance + ".cwd." + name)["value"].get<double>(); };
+  const double launching = value("launching_cycles");
+  stats
+      .gauge(instance + ".launch.rate", "CTAs/cycle",
+             "CTAs launched per cycle of the time in which a session decided or launch packets had not left")
+      .set(launching > 0 ? value("ctas_launched") / launching : 0);
+  for (const Stage& stage : kStages) {
+    const double share = launching > 0 ? 100 * busy_of(stage, values, instance + ".") / launching : 0;
+    stats
+        .gauge(instance + ".launch." + stage.key, "%",
+               fmt::format("busy time of {} in that time, of the busiest unit", stage.name))
+        .set(share);
+  }
+}
+
+std::string launch_line(const json& stats, const std::string& instance) {
+  const auto value = [&](const std::string& name) { return stats.at(instance + "." + name)["value"].get<double>(); };
+  if (value("cwd.ctas_launched") == 0) return {};
+  std::array<const Stage*, kStages.size()> order{};
+  std::transform(kStages.begin(), kStages.end(), order.begin(), [](const Stage& stage) { return &stage; });
+  const auto share = [&](const Stage& stage) { return value(std::string("launch.") + stage.key); };
+  std::stable_sort(order.begin(), order.end(), [&](const Stage* a, const Stage* b) { return share(*a) > share(*b); });
+  const double waiting = value("cwd.no_slot_cycles");
+  const double launching = value("cwd.launching_cycles");
+  std::string line =
+      fmt::format("{:.2f} CTAs per cycle; bound by {}, busy {:.0f} % of the time, before {}, {:.0f} %",
+                  value("launch.rate"), order[0]->name, share(*order[0]), order[1]->name, share(*order[1]));
+  if (waiting > launching) line += "; for longer than that, CTAs waited for free slots";
+  return line;
+}
+
+}  // namespace heddle::cli
