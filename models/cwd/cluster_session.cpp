@@ -15,9 +15,8 @@ std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
 
 ClusterSession::ClusterSession(const std::vector<std::uint32_t>& ugpu_of, std::vector<std::uint32_t> gpc_priority,
                                DomainPolicy& policy)
-    : gpc_priority_(std::move(gpc_priority)), rank_(ugpu_of.size()), policy_(policy), gpcs_(ugpu_of.size()), whole_(1) {
+    : gpc_priority_(std::move(gpc_priority)), policy_(policy), gpcs_(ugpu_of.size()), whole_(1) {
   HEDDLE_CHECK(gpc_priority_.size() == gpcs_.size(), "the GPC priority order does not list every GPC");
-  for (std::uint32_t i = 0; i < gpc_priority_.size(); ++i) rank_[gpc_priority_[i]] = i;
   for (std::uint32_t g = 0; g < ugpu_of.size(); ++g) {
     if (ugpus_.size() <= ugpu_of[g]) ugpus_.resize(ugpu_of[g] + 1);
     ugpus_[ugpu_of[g]].gpcs.push_back(g);
@@ -35,7 +34,7 @@ void ClusterSession::begin(const SessionRequest& request) {
   homes_.clear();
   placed_ = 0;
   queries_ = cancelled_ = 0;
-  cut_tie_.reset();
+  ties_.begin(request.tie);
   std::fill(gpcs_.begin(), gpcs_.end(), Gpc{});
   arenas_ = request.ugpu_cgas > 0 ? &ugpus_ : &whole_;
   for (Arena& arena : *arenas_) {
@@ -72,12 +71,8 @@ void ClusterSession::answer(std::uint32_t gpc, const DomainAnswer& answer) {
 bool ClusterSession::place_single() {
   while (placed_ < request_.units) {
     if (ask(whole_.front().gpcs)) return true;
-    chosen_.clear();
-    if (request_.tie.has_value()) finish_tie(*request_.tie, request_.units - placed_);
-    request_.tie.reset();
-    if (chosen_.empty()) choose_gpcs(whole_.front().gpcs, request_.units - placed_);
+    choose_gpcs(whole_.front().gpcs, request_.units - placed_, Of::units);
     if (chosen_.empty()) return false;
-    if (placed_ + chosen_.size() == request_.units) note_cut();
     for (const std::uint32_t g : chosen_) {
       unit_homes_.push_back({placed_, g, gpcs_[g].accepted++, gpcs_[g].answer.speed, false});
       reserve(g);
@@ -86,29 +81,6 @@ bool ClusterSession::place_single() {
     }
   }
   return false;
-}
-
-// Those of the tie that come after the last one served; none of them may be left.
-void ClusterSession::finish_tie(const protocol::CutTie& tie, std::uint64_t cgas) {
-  chosen_.clear();
-  std::uint32_t valid = 0;
-  for (std::uint32_t i = 0; i < gpc_priority_.size(); ++i) {
-    const DomainAnswer& answer = gpcs_[gpc_priority_[i]].answer;
-    valid += answer.valid ? 1 : 0;
-    if (i <= rank_[tie.gpc] || !answer.valid || answer.speed != tie.speed || chosen_.size() == cgas) continue;
-    chosen_.push_back(gpc_priority_[i]);
-  }
-  if (!chosen_.empty()) cancelled_ += valid - static_cast<std::uint32_t>(chosen_.size());
-}
-
-// The chosen ones use up the session's units: whether others tied with them.
-void ClusterSession::note_cut() {
-  if (!policy_.serves_ties()) return;
-  const std::uint32_t last = chosen_.back();
-  for (std::uint32_t g = 0; g < gpcs_.size(); ++g) {
-    if (!gpcs_[g].answer.valid || gpcs_[g].answer.speed != gpcs_[last].answer.speed) continue;
-    if (std::find(chosen_.begin(), chosen_.end(), g) == chosen_.end()) cut_tie_ = {last, gpcs_[last].answer.speed};
-  }
 }
 
 // Units of several GPC_CGAs. Every arena finds room for as many as one arena must hold; then arenas are compared.
@@ -138,7 +110,7 @@ bool ClusterSession::advance(Arena& arena) {
   }
   while (arena.phase == Phase::placing) {
     if (ask(arena.gpcs)) return true;
-    choose_gpcs(arena.gpcs, request_.gpc_cgas - arena.places.size());
+    choose_gpcs(arena.gpcs, request_.gpc_cgas - arena.places.size(), Of::parts);
     if (chosen_.empty()) {
       // Pass I has counted uGPU_CGAs over all uGPUs; a single one may well be too small.
       HEDDLE_CHECK(unit_open_, "pass II of a session failed after its pass I had succeeded");
@@ -205,7 +177,7 @@ bool ClusterSession::choose_arenas() {
   }
   const bool ugpus = request_.ugpu_cgas > 0;
   choose(arena_priority_, nested ? request_.ugpu_cgas - parts_done_ : request_.units - placed_,
-         ugpus ? arch::CgaLevel::ugpu : arch::CgaLevel::gpu);
+         ugpus ? arch::CgaLevel::ugpu : arch::CgaLevel::gpu, nested ? Of::parts : Of::units);
   HEDDLE_CHECK(!nested || !chosen_.empty(), "pass II of a session failed after its pass I had succeeded");
   for (const std::uint32_t index : chosen_) {
     keep((*arenas_)[index]);
@@ -281,20 +253,24 @@ bool ClusterSession::ask(const std::vector<std::uint32_t>& gpcs) {
   return asking;
 }
 
-void ClusterSession::choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas) {
+void ClusterSession::choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas, Of of) {
   answers_.assign(gpcs_.size(), DomainAnswer{});
   for (const std::uint32_t g : gpcs) answers_[g] = gpcs_[g].answer;
-  choose(gpc_priority_, cgas, arch::CgaLevel::gpc);
+  choose(gpc_priority_, cgas, arch::CgaLevel::gpc, of);
 }
 
 // Among answers_, by the policy: to chosen_.
-void ClusterSession::choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas, arch::CgaLevel level) {
+void ClusterSession::choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas, arch::CgaLevel level,
+                            Of of) {
+  std::uint32_t valid = 0;
+  for (const DomainAnswer& answer : answers_) valid += answer.valid ? 1 : 0;
+  const bool ties = of == Of::units && policy_.serves_ties();
+  if (ties) ties_.narrow(answers_, priority);
   chosen_.clear();
   policy_.choose({answers_, priority, cgas, request_.ctas, level, 0, request_.waiting}, chosen_);
   HEDDLE_CHECK(chosen_.size() <= cgas, "a domain policy has chosen more domains than there are CGAs");
-  std::uint32_t valid = 0;
-  for (const DomainAnswer& answer : answers_) valid += answer.valid ? 1 : 0;
   HEDDLE_CHECK(valid == 0 || !chosen_.empty(), "a domain policy has chosen none of the domains that have room");
+  if (ties && chosen_.size() == cgas) ties_.note(answers_, chosen_);
   for (const std::uint32_t domain : chosen_) {
     HEDDLE_CHECK(domain < answers_.size() && answers_[domain].valid,
                  "a domain policy has chosen a domain without room, or one twice");

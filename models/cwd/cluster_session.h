@@ -28,8 +28,7 @@ struct SessionRequest {
   std::uint32_t gpc_cgas = 1;   // per uGPU_CGA or, without that level, per GPU_CGA
   std::uint32_t ctas = 1;       // per GPC_CGA
   protocol::WaitingWork waiting{};
-  // That the limit of the session before cut off: it is finished first, so that limits change the time and not the
-  // places (CWD-13). For grids of GPC_CGAs.
+  // That the limit of the session before cut off (CWD-13).
   std::optional<protocol::CutTie> tie{};
 };
 
@@ -81,7 +80,7 @@ class ClusterSession {
   // Valid answers that were not accepted, over all steps: another domain was faster, or CGAs had run out (CWD-13).
   std::uint32_t cancelled() const { return cancelled_; }
   // The tie in which the session's units ran out, if one was cut off (CWD-13).
-  const std::optional<protocol::CutTie>& cut_tie() const { return cut_tie_; }
+  const std::optional<protocol::CutTie>& cut_tie() const { return ties_.noted(); }
 
  private:
   struct Gpc {
@@ -122,18 +121,17 @@ class ClusterSession {
   void give_back(Arena& arena);
   void give_back_all();
   void start_pass_two(Arena& arena);
-  void finish_tie(const protocol::CutTie& tie, std::uint64_t cgas);
-  void note_cut();
 
   bool ask(const std::vector<std::uint32_t>& gpcs);
-  void choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas);
-  void choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas, arch::CgaLevel level);
+  // What the choice is of: outermost CGAs, of which the session's limit leaves so many, or parts of one.
+  enum class Of : std::uint8_t { units, parts };
+  void choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas, Of of);
+  void choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas, arch::CgaLevel level, Of of);
   void reserve(std::uint32_t gpc);
   void accept(std::uint32_t gpc);
   void cancel(std::uint32_t gpc);
 
   std::vector<std::uint32_t> gpc_priority_;
-  std::vector<std::uint32_t> rank_;  // by GPC: its place in that order
   DomainPolicy& policy_;
   std::vector<Gpc> gpcs_;
   std::vector<Arena> ugpus_;
@@ -150,7 +148,7 @@ class ClusterSession {
   std::uint64_t placed_ = 0;
   std::uint32_t queries_ = 0;
   std::uint32_t cancelled_ = 0;
-  std::optional<protocol::CutTie> cut_tie_;
+  CutTies ties_;
   std::vector<Command> commands_;
   std::vector<DomainAnswer> answers_;
   std::vector<std::uint32_t> chosen_;

@@ -45,6 +45,32 @@ PolicyTable<DomainPolicy, DomainSetup> table() {
 
 }  // namespace
 
+void CutTies::narrow(std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& priority) {
+  if (!last_.has_value()) return;
+  const protocol::CutTie tie = *last_;
+  last_.reset();
+  std::uint32_t fastest = 0;
+  bool after = false;  // the last one served
+  bool any = false;
+  std::vector<bool> goes_on(answers.size());
+  for (const std::uint32_t domain : priority) {
+    const DomainAnswer& answer = answers[domain];
+    if (answer.valid && (after || !tie.stands)) fastest = std::max(fastest, answer.speed);
+    if (after && answer.valid && answer.speed == tie.speed) goes_on[domain] = any = true;
+    after = after || domain == tie.domain;
+  }
+  if (!any || fastest != tie.speed) return;
+  for (std::size_t d = 0; d < answers.size(); ++d) answers[d].valid = answers[d].valid && goes_on[d];
+}
+
+void CutTies::note(const std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& chosen) {
+  const std::uint32_t last = chosen.back();
+  for (std::uint32_t d = 0; d < answers.size(); ++d) {
+    if (!answers[d].valid || answers[d].speed != answers[last].speed) continue;
+    if (std::find(chosen.begin(), chosen.end(), d) == chosen.end()) noted_ = {last, answers[last].speed};
+  }
+}
+
 std::unique_ptr<DomainPolicy> make_domain_policy(const std::string& name) {
   return make_policy(table(), name, DomainSetup{}, "policy for the choice between GPCs");
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,27 @@ class DomainPolicy {
   virtual bool serves_ties() const { return false; }
   // Forgets what it remembers.
   virtual void reset() {}
+};
+
+// Of domains that tie, those that a session's limit has cut off come first in the task's next session, so that limits
+// change the time and not the places (CWD-13). Domains are GPCs, or uGPUs for uGPU_CGAs.
+class CutTies {
+ public:
+  // `last`: what the session before noted.
+  void begin(const std::optional<protocol::CutTie>& last) {
+    last_ = last;
+    noted_.reset();
+  }
+  // Before the first choice of a session: makes all answers invalid but those of the tie that is to go on. Nothing
+  // happens if a domain has become faster by what was freed in between, or none of those is left.
+  void narrow(std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& priority);
+  // The chosen ones use up what the session may place: notes whether others tied with the last of them.
+  void note(const std::vector<DomainAnswer>& answers, const std::vector<std::uint32_t>& chosen);
+  const std::optional<protocol::CutTie>& noted() const { return noted_; }
+
+ private:
+  std::optional<protocol::CutTie> last_;
+  std::optional<protocol::CutTie> noted_;
 };
 
 // A policy by name. Throws InputError with the nearest name.

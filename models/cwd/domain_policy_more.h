@@ -55,6 +55,7 @@ class RoundRobinPolicy final : public DomainPolicy {
 // `fastest`.
 class LookaheadPolicy final : public DomainPolicy {
  public:
+  bool serves_ties() const override { return true; }
   void choose(const DomainView& view, std::vector<std::uint32_t>& chosen) override {
     std::uint32_t emptiest = kNoDomain;
     std::uint32_t valid = 0;

@@ -184,7 +184,8 @@ DomainWideFill::DomainWideFill(const arch::Topology& topology, std::uint32_t max
 
 const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
                                                         std::uint64_t units, arch::CgaLevel level,
-                                                        const protocol::WaitingWork& waiting) {
+                                                        const protocol::WaitingWork& waiting,
+                                                        const std::optional<protocol::CutTie>& tie) {
   HEDDLE_CHECK(ctas > 0, "a CGA without CTAs");
   HEDDLE_CHECK(level == arch::CgaLevel::gpu || level == arch::CgaLevel::ugpu,
                "a domain-wide CGA is of a GPU or a uGPU");
@@ -196,6 +197,7 @@ const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::u
   std::iota(priority_.begin(), priority_.end(), 0U);
   answers_.assign(arenas.size(), DomainAnswer{});
   for (Arena& arena : arenas) arena.known = false;
+  ties_.begin(tie);
   while (units_.size() < units) {
     std::uint32_t steps = 0;
     std::uint32_t levels = 0;
@@ -208,8 +210,11 @@ const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::u
     prefix_levels_ += levels;
     const std::uint64_t wanted = units - units_.size();
     chosen_.clear();
-    policy_.choose({answers_, priority_, wanted, 1, level, 0, waiting}, chosen_);  // any GPC holds any of its CTAs
+    offered_ = answers_;
+    if (policy_.serves_ties()) ties_.narrow(offered_, priority_);
+    policy_.choose({offered_, priority_, wanted, 1, level, 0, waiting}, chosen_);  // any GPC holds any of its CTAs
     if (chosen_.empty()) break;
+    if (policy_.serves_ties() && chosen_.size() == wanted) ties_.note(offered_, chosen_);
     HEDDLE_CHECK(chosen_.size() <= wanted, "a domain policy has chosen more domains than there are CGAs");
     for (const std::uint32_t d : chosen_) {
       HEDDLE_CHECK(d < arenas.size() && answers_[d].valid && arenas[d].known,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "arch/cluster.h"
@@ -110,10 +111,13 @@ class DomainWideFill {
                  const std::vector<std::uint32_t>& sm_priority, DomainPolicy& policy, bool one_at_a_time = false);
 
   // Up to `units` CGAs of `ctas` CTAs each, in launch order; `level`: gpu or ugpu. `slots`: free slots by SM id; works
-  // on a copy. `waiting`: behind the task of the session.
+  // on a copy. `waiting`: behind the task of the session. `tie`: that the task's last session cut off.
   const std::vector<DomainWideCga>& place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
                                           std::uint64_t units, arch::CgaLevel level,
-                                          const protocol::WaitingWork& waiting = protocol::kNothingWaits);
+                                          const protocol::WaitingWork& waiting = protocol::kNothingWaits,
+                                          const std::optional<protocol::CutTie>& tie = {});
+  // The tie of uGPUs in which the CGAs of the last call ran out, if one was cut off (CWD-13).
+  const std::optional<protocol::CutTie>& cut_tie() const { return ties_.noted(); }
   // Of the last call: steps one after another and levels of prefix counts (uGPUs search in parallel), and what it left
   // of the slots.
   std::uint32_t steps() const { return steps_; }
@@ -136,7 +140,9 @@ class DomainWideFill {
   std::vector<Arena> ugpus_;
   std::vector<std::uint32_t> priority_;
   std::vector<DomainAnswer> answers_;
+  std::vector<DomainAnswer> offered_;  // of them, those among which a step chooses
   std::vector<std::uint32_t> chosen_;
+  CutTies ties_;
   std::vector<std::uint16_t> left_;
   std::vector<DomainWideCga> units_;
   std::uint32_t steps_ = 0;

@@ -86,7 +86,7 @@ void LaunchSession::place_plain() {
 void LaunchSession::place_domain_wide() {
   const TaskEntry& entry = table_.at(plan_.slot);
   placed_cgas_ = &domain_wide_.place(plan_.slots, entry.unit_ctas(plan_.size), plan_.units,
-                                     entry.task.cluster.outermost(), waiting_work());
+                                     entry.task.cluster.outermost(), waiting_work(), cut_tie(entry));
   // The distributors of the uGPUs search, all at once: the question goes there, and the answers come back.
   decide_after(domain_wide_.steps(), domain_wide_.prefix_levels(), 2 * ugpu_way(entry));
 }
@@ -103,6 +103,19 @@ protocol::WaitingWork LaunchSession::waiting_work() const {
     waiting.tasks[waiting.count++] = {ctas, entry.left() / ctas};
   }
   return waiting;
+}
+
+// A tie of before is over as soon as something that was freed has made a domain faster.
+std::optional<protocol::CutTie> LaunchSession::cut_tie(const TaskEntry& entry) const {
+  std::optional<protocol::CutTie> tie = entry.tie;
+  if (tie) tie->stands = entry.tie_version == plan_.version;
+  return tie;
+}
+
+void LaunchSession::keep_tie(const std::optional<protocol::CutTie>& tie) {
+  TaskEntry& entry = table_.at(plan_.slot);
+  entry.tie = tie;
+  entry.tie_version = plan_.version;
 }
 
 std::uint32_t LaunchSession::ugpu_way(const TaskEntry& entry) const {
@@ -148,6 +161,7 @@ void LaunchSession::on_event(std::uint32_t kind, std::uint64_t) {
   }
   HEDDLE_CHECK(deciding(), "a session has decided that had not begun");
   if (plan_.kind == SessionKind::domain_wide) {
+    keep_tie(domain_wide_.cut_tie());
     launcher_.launch(*placed_cgas_, context_.now());
     decided(placed_cgas_->size());
   } else if (state_ == State::placed_first) {
@@ -172,7 +186,6 @@ void LaunchSession::ask_units() {
   masks_.masks.clear();
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
     protocol::SnapshotPacket snapshot;
-    snapshot.session = session;
     const std::vector<std::uint32_t>& ids = context_.topology.gpc(g).sm_ids;
     for (std::size_t bit = 0; bit < ids.size(); ++bit) snapshot.free[bit] = plan_.slots[ids[bit]];
     snapshot.ctas = shape.ctas;
@@ -184,7 +197,7 @@ void LaunchSession::ask_units() {
     units_.snapshot.send(snapshot, g);
   }
   units_.session.send_at(copied_, {session, request.units, request.single, request.ugpu_cgas, request.gpc_cgas, way,
-                                   request.ctas, waiting, entry.tie});
+                                   request.ctas, waiting, cut_tie(entry)});
 }
 
 // The units send them in launch order, as they decide. A GPC_CGA is accounted for when it is accepted; its masks are
@@ -209,7 +222,7 @@ void LaunchSession::on_decided(const protocol::SessionEndPacket& end, std::uint3
                "the end of another session");
   HEDDLE_CHECK(end.cgas == cgas_, "a session has ended before all its masks were heard of");
   stats_.steps.add(end.queries);
-  table_.at(plan_.slot).tie = end.tie;
+  keep_tie(end.tie);
   decided(end.units);
 }
 

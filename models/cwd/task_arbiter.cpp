@@ -153,7 +153,7 @@ bool TaskArbiter::select_cluster(std::uint32_t slot) {
     }
     if (reason == WaitReason::none) reason = why;
     if (entry.split() || entry.size + 1 >= entry.task.cluster.sizes()) break;
-    ++entry.size;
+    entry.try_smaller();
   }
   entry.restart_sizes();
   block(entry, slot, reason, machine_.version());
@@ -211,7 +211,7 @@ void TaskArbiter::conclude(const SessionPlan& plan, std::uint64_t placed) {
   const bool other_tpcs = short_of_tpcs(plan) && entry.selection < context_.topology.gpcs();
   entry.selection = other_tpcs ? entry.selection + 1 : 0;
   const bool smaller = !other_tpcs && !entry.split() && entry.size + 1 < entry.task.cluster.sizes();
-  if (smaller) ++entry.size;  // in the next session (CWD-21)
+  if (smaller) entry.try_smaller();  // in the next session (CWD-21)
   if (other_tpcs || smaller) {
     if (!entry.first_failure.has_value()) entry.first_failure = plan.version;
     return;

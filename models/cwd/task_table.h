@@ -73,7 +73,7 @@ struct TaskEntry {
   Residence residence = Residence::none;
   Outcome outcome = Outcome::accepted;
   std::uint64_t total = 0;   // CTAs
-  std::uint64_t placed = 0;  // CTAs that sessions which have ended have placed
+  std::uint64_t placed = 0;  // CTAs that sessions have found places for
   std::uint64_t completed = 0;
   std::uint64_t order = 0;     // number of its arrival
   std::optional<Cycle> start;  // when the first launch packet left
@@ -83,7 +83,8 @@ struct TaskEntry {
   std::uint32_t size = 0;       // size index of the outermost CGA to try next, or into which one is being split
   std::uint64_t open_cgas = 0;  // GPC_CGAs started whose cga_complete has not arrived
   GpcCgaRoom room;
-  std::optional<protocol::CutTie> tie;             // that the limit of its last session cut off (CWD-13)
+  std::optional<protocol::CutTie> tie;             // that the limit of its last session cut off (CWD-13),
+  std::uint64_t tie_version = 0;                   // in that state of the machine
   std::map<std::uint64_t, std::uint32_t> size_of;  // of open GPC_CGAs by sequence number, where there are several sizes
 
   // The search for a place since the task placed something for the last time.
@@ -104,6 +105,11 @@ struct TaskEntry {
   // The operation that its CTAs belong to.
   std::uint32_t runs_as() const { return restored() ? task.runs_as : task.operation; }
   std::uint64_t left() const { return total - placed; }
+  // CGAs of the next smaller size (CWD-21). What tied for a larger one says nothing of them.
+  void try_smaller() {
+    ++size;
+    tie.reset();
+  }
   // No CTA of it is left to launch or to come.
   bool all_launched() const { return placed == total && (!queue() || last || aborted()); }
   // CTAs of an outermost CGA in that size, 1 in a plain grid.

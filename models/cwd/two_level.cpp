@@ -165,7 +165,7 @@ void Gpu2GpcUnit::step() {
   stats_.cancelled.add(core_.cancelled());
   stats_.session_cycles.add(now() - begin_);
   end_out.send({session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(),
-                core_.cancelled(), core_.cut_tie()});
+                core_.cut_tie()});
 }
 
 // All commands of a step for one GPC travel as one packet.

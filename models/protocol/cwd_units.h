@@ -30,11 +30,12 @@ struct WaitingWork {
 };
 inline const WaitingWork kNothingWaits{};
 
-// GPCs of that speed tied for CGAs, and the limit of a session cut them off after that GPC: the task's next session
-// goes on with those after it (CWD-13).
+// GPCs or, for uGPU_CGAs, uGPUs of that speed tied for CGAs, and the limit of a session cut them off after that one: the
+// task's next session goes on with those after it (CWD-13).
 struct CutTie {
-  std::uint32_t gpc = 0;
+  std::uint32_t domain = 0;
   std::uint32_t speed = 0;
+  bool stands = true;  // nothing has become free since, so that only those that were served can be faster by now
 };
 
 // CWD -> GPU2GPC unit: a session begins.
@@ -52,7 +53,6 @@ struct SessionPacket {
 
 // CWD -> GPC2SM unit: the shadow state of a session, as far as it concerns one GPC (CWD-02).
 struct SnapshotPacket {
-  std::uint64_t session = 0;
   std::array<std::uint16_t, arch::kMaxSmsPerGpc> free{};  // free slots by SM of the GPC
   std::uint32_t ctas = 1;                                 // of a GPC_CGA
   std::uint32_t cpc_ctas = 0;                             // of a CPC_CGA; 0: no such level
@@ -106,7 +106,6 @@ struct SessionEndPacket {
   std::uint64_t units = 0;  // outermost CGAs placed
   std::uint32_t cgas = 0;   // GPC_CGAs placed
   std::uint32_t queries = 0;
-  std::uint32_t cancelled = 0;
   std::optional<CutTie> tie;  // that the session's limit has cut off
 };
 

@@ -157,6 +157,24 @@ TEST_CASE("a tie that a session's limit cuts off is finished by the next session
     }
     CHECK(placed == gpcs_of(whole));
   }
+  // Something was freed, and a GPC is faster than the tie: that is over, and its GPCs wait. One that is as fast as
+  // those of the tie waits for them.
+  ClusterSession faster({0, 0, 0}, {0, 1, 2}, *policy);
+  Mimics emptier({{9, 8}, {7}, {7}});
+  faster.begin({2, true, 0, 1, 1, {}, heddle::protocol::CutTie{0, 7, false}});
+  emptier.run(faster);
+  CHECK(gpcs_of(faster) == Order{0, 0});
+  ClusterSession as_fast({0, 0, 0}, {0, 1, 2}, *policy);
+  Mimics alike({{7, 7}, {7}, {7}});
+  as_fast.begin({2, true, 0, 1, 1, {}, heddle::protocol::CutTie{0, 7, false}});
+  alike.run(as_fast);
+  CHECK(gpcs_of(as_fast) == Order{1, 2});
+  // Nothing was freed: one that has had its CGA and is faster now waits for the others.
+  ClusterSession served({0, 0, 0}, {0, 1, 2}, *policy);
+  Mimics ahead({{9, 8}, {7}, {7}});
+  served.begin({2, true, 0, 1, 1, {}, heddle::protocol::CutTie{0, 7}});
+  ahead.run(served);
+  CHECK(gpcs_of(served) == Order{1, 2});
   // Nothing is left of the tie: the session goes on as any other.
   ClusterSession later({0, 0}, {0, 1}, *policy);
   Mimics mimics({{4}, {6}});
@@ -164,6 +182,30 @@ TEST_CASE("a tie that a session's limit cuts off is finished by the next session
   mimics.run(later);
   CHECK(gpcs_of(later) == Order{1, 0});
   CHECK_FALSE(later.cut_tie().has_value());
+}
+
+TEST_CASE("ties of uGPUs that a limit cuts off are finished, too", "[cwd][CWD-13][CWD-23][CWD-46]") {
+  const auto policy = heddle::cwd::make_domain_policy("fastest");
+  // Three uGPUs of a GPC each, that stay as fast as they are: CGAs go round.
+  const std::vector<std::vector<std::uint32_t>> speeds{{7, 7, 7}, {7, 7, 7}, {7, 7, 7}};
+  for (const std::uint64_t limit : {1U, 2U, 4U, 7U}) {
+    CAPTURE(limit);
+    ClusterSession session({0, 1, 2}, {0, 1, 2}, *policy);
+    std::vector<std::vector<std::uint32_t>> left = speeds;
+    std::optional<heddle::protocol::CutTie> tie;
+    Order placed;
+    while (placed.size() < 7) {
+      Mimics mimics(left);
+      session.begin({std::min<std::uint64_t>(limit, 7 - placed.size()), false, 1, 1, 1, {}, tie});
+      mimics.run(session);
+      for (const std::uint32_t g : gpcs_of(session)) {
+        placed.push_back(g);
+        left[g].erase(left[g].begin());
+      }
+      tie = session.cut_tie();
+    }
+    CHECK(placed == Order{0, 1, 2, 0, 1, 2, 0});
+  }
 }
 
 TEST_CASE("with fewer CGAs than ties, GPC priority decides", "[cwd][CWD-13]") {

@@ -246,7 +246,7 @@ TEST_CASE("a cluster session ends with its last mask, and packets leave in launc
   CHECK(parts.machine.live().running(parts.table.find(3)) == 2);  // accounted for when it is decided
   parts.session.on_masks(mask(1, 0b0011), 1, 25);
   CHECK(parts.session.deciding());
-  parts.session.on_decided({0, 2, 2, 1, 0, {}}, 0);
+  parts.session.on_decided({0, 2, 2, 1, {}}, 0);
   CHECK_FALSE(parts.session.deciding());
   CHECK(parts.session.in_flight() == 1);
   CHECK(parts.machine.cgas().gpc_cgas(0) == 255);

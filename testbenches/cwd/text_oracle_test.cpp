@@ -500,9 +500,11 @@ TEST_CASE("a grid that several sessions place goes where one session would place
     const Pair pair = Pair::drawn(random);
     const Slots slots = random_slots(random, pair.topology);
     Kind kind = random_kind(random, random.chance(50));
-    kind.outermost = Kind::Outermost::gpc_cga;
-    kind.gpc_cgas = 1;
-    kind.ugpu_cgas = 0;
+    if (kind.outermost != Kind::Outermost::ugpu_cga) {
+      kind.outermost = Kind::Outermost::gpc_cga;
+      kind.gpc_cgas = 1;
+      kind.ugpu_cgas = 0;
+    }
     const Ids unlimited(pair.topology.gpcs(), kNoLimit);
     State state = state_of(slots, unlimited);
     std::vector<std::string> text;
@@ -522,7 +524,7 @@ TEST_CASE("a grid that several sessions place goes where one session would place
       const std::vector<Home> homes =
           homes_of(placer.place(now, heddle::cwd::gpc_cga_shape_for(shape, 0), shape.mode, unlimited, request));
       for (const Home& home : homes) model.push_back(home.where.substr(home.where.find(" on GPC")));
-      if (homes.size() < request.units) break;
+      if (placer.session().placed() < request.units) break;
       left -= request.units;
       now = placer.left();
       tie = placer.session().cut_tie();
