@@ -59,9 +59,11 @@ class MaskGenerators {
   // The generator of the GPC makes `masks` masks, which were decided in cycle `decided`. Returns when the last one is
   // there.
   Cycle make(std::uint32_t gpc, std::uint32_t masks, Cycle decided) {
-    free_[gpc] = std::max(free_[gpc], decided) + masks * mask_;
+    free_[gpc] = std::max(free_[gpc], decided) + work(masks);
     return free_[gpc];
   }
+  // Cycles of work that so many masks are.
+  Cycle work(std::uint32_t masks) const { return masks * mask_; }
   void reset() { std::fill(free_.begin(), free_.end(), 0); }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "common/bits.h"
 #include "cwd/cluster_place.h"
 
@@ -27,6 +29,9 @@ Launcher::Launcher(const CwdContext& context, TaskTable& table, MachineLedger& m
       stats_(context.observation.stats, context.stat_prefix) {
   for (std::uint32_t g = 0; g < context.topology.gpcs(); ++g) {
     extra_distance_.push_back(context.timebase.cost(context.params.distance_of(g) - context.params.nearest_gpc()));
+    mask_busy_.push_back(&context.observation.stats.counter(
+        fmt::format("{}.gpc2sm{}.mask_busy_cycles", context.stat_prefix, g), "cycles",
+        "time that the mask generator of the GPC worked, for plain grids and CGAs"));
   }
 }
 
@@ -36,6 +41,7 @@ void Launcher::reset() {
   stalled_since_.reset();
   buffers_.clear();
   depart_scheduled_ = false;
+  lane_wake_.reset();
 }
 
 void Launcher::open(const LaunchOrder& order) {
@@ -182,6 +188,7 @@ void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle dec
   }
   machine_.updates().add(context_.now(), packet.num_ctas);
   const Cycle made = generators_.make(gpc, masks, decided);
+  mask_busy_[gpc]->add(generators_.work(masks));
   masks_ready_ = std::max(masks_ready_, made);
   if (context_.params.central_raster) {
     push_one_by_one(packet, gpc, made);
@@ -334,12 +341,24 @@ void Launcher::pump() {
 
 void Launcher::wake_at(Cycle when) {
   depart_scheduled_ = true;
-  context_.timebase.schedule(when, *this, 0);
+  context_.timebase.schedule(when, *this, kDepart);
 }
 
-void Launcher::on_event(std::uint32_t, std::uint64_t) {
+void Launcher::on_event(std::uint32_t kind, std::uint64_t) {
+  if (kind == kMade) {
+    if (lane_wake_ == context_.now()) lane_wake_.reset();
+    return pump();
+  }
   depart_scheduled_ = false;
   depart();
+}
+
+// Credits are heard meanwhile, so that this is no departure.
+void Launcher::wake_when_made() {
+  const std::optional<Cycle> made = port_.next_made(context_.now());
+  if (!made || (lane_wake_ && *lane_wake_ <= *made)) return;
+  lane_wake_ = made;
+  context_.timebase.schedule(*made, *this, kMade);
 }
 
 std::size_t Launcher::receivers(const LaunchItem& item) const {
@@ -364,7 +383,7 @@ void Launcher::depart() {
   const auto lane = port_.next(now, [this](const LaunchItem& item) { return has_places(item); });
   if (!lane) {  // on_credit() comes back, or the masks of another lane are made
     if (!stalled_since_) stalled_since_ = now;
-    if (const std::optional<Cycle> made = port_.next_made(now)) wake_at(*made);
+    wake_when_made();
     return;
   }
   if (stalled_since_) stats_.queue_stalls.add(now - *stalled_since_);

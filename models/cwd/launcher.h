@@ -186,6 +186,8 @@ class Launcher final : private EventHandler {
     std::uint32_t launched = 0;  // GPC_CGAs of it
   };
 
+  enum Kind : std::uint32_t { kDepart, kMade };
+
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return context_.name; }
   protocol::LaunchPacket packet_for(const TaskEntry& entry, std::uint32_t gpc) const;
@@ -206,6 +208,7 @@ class Launcher final : private EventHandler {
   void account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask,
                std::vector<protocol::LocalMemoryPacket>& blocks);
   void wake_at(Cycle when);
+  void wake_when_made();
   void depart();
   void leave_buffer(std::uint64_t session);
   void note_idle();
@@ -223,6 +226,7 @@ class Launcher final : private EventHandler {
   LaunchPort port_;
   std::optional<Cycle> stalled_since_;  // no packet may leave although the port is free
   bool depart_scheduled_ = false;
+  std::optional<Cycle> lane_wake_;  // the masks of a lane are made then
   std::deque<Buffer> buffers_;
   Cycle busy_since_ = 0;  // where there are any
   std::function<void()> on_buffer_free_;
@@ -230,6 +234,7 @@ class Launcher final : private EventHandler {
   arch::RasterShape shape_;
   std::optional<OpenCga> open_cga_;
   LaunchStats stats_;
+  std::vector<Counter*> mask_busy_;  // by GPC: of its mask generator
 };
 
 }  // namespace heddle::cwd

@@ -155,6 +155,8 @@ bool TaskArbiter::select_cluster(std::uint32_t slot) {
     if (entry.split() || entry.size + 1 >= entry.task.cluster.sizes()) break;
     entry.try_smaller();
   }
+  // What became free since must be looked for everywhere: also where the sessions before had been already.
+  entry.selection = 0;
   entry.restart_sizes();
   block(entry, slot, reason, machine_.version());
   if (entry.blocked->version != machine_.version()) arbitrate_later();

@@ -78,7 +78,9 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       waited_(counter("launch_wait_cycles", "cycles",
                       "time that launch packets of this GPC waited for those before them, for places in the queues of "
                       "MPCs, and for CGA ids")),
-      busy_(counter("launch_busy_cycles", "cycles", "time that the GPM took to hand launches to its MPCs")) {
+      busy_(counter("launch_busy_cycles", "cycles", "time that the GPM took to hand launches to its MPCs")),
+      packet_busy_(counter("packet_busy_cycles", "cycles", "time that the GPM took to take in launch packets")),
+      entry_busy_(counter("entry_busy_cycles", "cycles", "time that entering CTAs in the tables of SMs took")) {
   launch_in.on_packet_ahead<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
@@ -175,6 +177,7 @@ bool Gpm::take(Heard& heard) {
   }
   heard.time = std::max(start, now());
   packets_.take(heard.time);
+  packet_busy_.add(packets_.count_busy());
   if (heard.begins) record_.begin(heard.slot, heard.shape, heard.listeners);
   heard.stage = Heard::Stage::goes_over;
   return true;
@@ -187,6 +190,7 @@ bool Gpm::hand_over(Heard& heard) {
     if (!hand_over(launch, heard)) return false;
     packets_.not_before(mpc_launches_);
     busy_.add(mpc_launches_.count_busy());
+    entry_busy_.add(entries_.count_busy());
     own_.pop_front();
   } else if (heard.followed) {
     record_.launch(heard.slot, heard.ctas, heard.unit > 0, heard.listeners);

@@ -129,6 +129,8 @@ class Gpm : public Block, private CgaIdListener {
   Counter& mpc_bits_;
   Counter& waited_;
   Counter& busy_;
+  Counter& packet_busy_;
+  Counter& entry_busy_;
 };
 
 }  // namespace heddle::gpc

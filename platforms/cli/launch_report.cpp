@@ -21,14 +21,20 @@ struct Stage {
   const char* counter;  // of its busy time: how the paths of all its units end
 };
 
-constexpr std::array<Stage, 6> kStages{{
+constexpr std::array<Stage, 9> kStages{{
     {"decision", "the decisions of sessions", ".cwd.decision_cycles"},
+    {"masks", "the mask generators", ".mask_busy_cycles"},
     {"tables", "the tables of the distributor", ".cwd.table_busy_cycles"},
     {"port", "the launch port", ".cwd.port_busy_cycles"},
-    {"gpms", "the GPMs", ".gpm.launch_busy_cycles"},
+    {"packets", "the GPMs, taking in packets", ".gpm.packet_busy_cycles"},
+    {"gpms", "the GPMs, handing over CTAs", ".gpm.launch_busy_cycles"},
+    {"entries", "the entries of CTAs in tables of SMs", ".gpm.entry_busy_cycles"},
     {"raster", "the raster units", ".raster_busy_cycles"},
     {"starts", "the starts of CTAs in SMs", ".start_busy_cycles"},
 }};
+
+// A stage that is busy for so much of the time bounds the rate; below, something else does.
+constexpr double kBounds = 80;
 
 bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
@@ -55,12 +61,17 @@ void publish_launch(const std::string& instance, Stats& stats) {
              "CTAs launched per cycle of the time in which a session decided or launch packets had not left")
       .set(launching > 0 ? value("ctas_launched") / launching : 0);
   for (const Stage& stage : kStages) {
-    const double share = launching > 0 ? 100 * busy_of(stage, values, instance + ".") / launching : 0;
+    // A unit may still work on what it was given when that time is over.
+    const double busy = busy_of(stage, values, instance + ".");
     stats
         .gauge(instance + ".launch." + stage.key, "%",
                fmt::format("busy time of {} in that time, of the busiest unit", stage.name))
-        .set(share);
+        .set(launching > 0 ? std::min(100.0, 100 * busy / launching) : 0);
   }
+  stats
+      .gauge(instance + ".launch.queues", "%",
+             "share of that time in which the launch port waited for a place in the queue of a GPC")
+      .set(launching > 0 ? std::min(100.0, 100 * value("queue_stall_cycles") / launching) : 0);
 }
 
 std::string launch_line(const json& stats, const std::string& instance) {
@@ -72,9 +83,16 @@ std::string launch_line(const json& stats, const std::string& instance) {
   std::stable_sort(order.begin(), order.end(), [&](const Stage* a, const Stage* b) { return share(*a) > share(*b); });
   const double waiting = value("cwd.no_slot_cycles");
   const double launching = value("cwd.launching_cycles");
-  std::string line =
-      fmt::format("{:.2f} CTAs per cycle; bound by {}, busy {:.0f} % of the time, before {}, {:.0f} %",
-                  value("launch.rate"), order[0]->name, share(*order[0]), order[1]->name, share(*order[1]));
+  std::string line = fmt::format("{:.2f} CTAs per cycle; ", value("launch.rate"));
+  if (share(*order[0]) >= kBounds) {
+    line += fmt::format("bound by {}, busy {:.0f} % of the time, before {}, {:.0f} %", order[0]->name,
+                        share(*order[0]), order[1]->name, share(*order[1]));
+  } else if (value("launch.queues") >= 50) {
+    line += fmt::format("bound by the places in the queues of GPCs, waited for in {:.0f} % of the time",
+                        value("launch.queues"));
+  } else {
+    line += fmt::format("no part bounds it: busiest are {}, {:.0f} % of the time", order[0]->name, share(*order[0]));
+  }
   if (waiting > launching) line += "; for longer than that, CTAs waited for free slots";
   return line;
 }

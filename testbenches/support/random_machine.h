@@ -30,6 +30,14 @@ inline cwd::CwdParams random_cwd_params(Random& random, std::uint32_t sms) {
   params.gpc_queue = random.between(1, 4);
   params.done_distance = random.between(0, 20);
   params.backfill = random.chance(50);
+  params.sessions = random.chance(50) ? 1 : random.between(2, 5);
+  params.snapshot_sms = random.chance(50) ? 4096 : random.between(1, 40);
+  params.trt_updates = random.chance(50) ? 4096 : random.between(1, 400) / 100.0;
+  params.end_reports = random.chance(50) ? 64 : random.between(1, 400) / 100.0;
+  params.prefix_step = random.below(5) / 4.0;
+  params.compare_step = random.below(5) / 4.0;
+  params.mask_cycles = random.below(20);
+  params.ugpu_distance = random.below(30);
   return params;
 }
 
