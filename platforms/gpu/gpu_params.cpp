@@ -96,10 +96,8 @@ Cycle GpuParams::start_path() const {
     steps = 0;
     for (std::uint32_t top = 1; top <= sm.limits.ctas; top *= 2) ++steps;
   }
-  // The last level that a grid reaches is partly filled, but for grids that happen to fill it.
-  const std::uint32_t sms = machine.shape.sms();
-  return Cycle{task.to_cwd} + cwd::snapshot_cycles(sms, cwd.snapshot_sms) + cwd.session_pipeline +
-         steps * cwd.session_step + cwd::tree_cycles(2 * cwd::tree_levels(sms), cwd.prefix_step) + cwd.mask_cycles;
+  return Cycle{task.to_cwd} + cwd::snapshot_cycles(machine.shape.sms(), cwd.snapshot_sms) + cwd.session_pipeline +
+         steps * cwd.session_step + cwd.mask_cycles;
 }
 
 void GpuParams::check() const {

@@ -63,7 +63,8 @@ struct GpuParams {
   // The records of device-side launches: below those. A memory of which they would take more than half has none
   // (tasks.count is 0), and its machine no launches.
   arch::LaunchMemory nested_memory() const;
-  // From a task's dispatch by task management to its first launch packet on an idle machine, in cycles.
+  // From a task's dispatch by task management to its first launch packet on an idle machine, in cycles, where a grid
+  // fills its last level: others take a prefix count besides (CWD-05).
   Cycle start_path() const;
   // Device memory from here on belongs to the machine itself; a host's own data lie below.
   std::uint64_t front_end_memory() const { return nested_memory().tasks.base; }

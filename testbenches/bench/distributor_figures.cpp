@@ -270,7 +270,7 @@ void failures() {
 void overlap() {
   print("## Sessions in flight (preset h100-sxm, 1,056 CTAs in GPC_CGAs of 2, 8 per SM, sessions of 64 CTAs)\n");
   print(
-      "| sessions in flight | CTAs per cycle, masks of 2 cycles | of 16 cycles | without a limit by GPMs, 16 cycles |");
+      "| sessions in flight | CTAs per cycle, masks of 2 cycles | of 16 cycles | without a limit by tables, 16 cycles |");
   print("| --- | --- | --- | --- |");
   for (const std::uint32_t in_flight : {1U, 2U, 4U, 8U}) {
     std::string row = fmt::format("| {} |", in_flight);
@@ -280,7 +280,7 @@ void overlap() {
       params.cwd.mask_buffers = 16;
       params.cwd.session_limit = 64;
       params.cwd.mask_cycles = mode == 0 ? 2 : 16;
-      if (mode == 2) params.gpc.mpc_launches = 0;
+      if (mode == 2) params.cwd.cta_commits = 0;
       arch::KernelShape shape = kernel({1056, 1, 1}, 8, 100'000);
       shape.cluster.of(CgaLevel::gpc) = {2, 1, 1};
       const Figures f = run(params, shape);
@@ -293,8 +293,10 @@ void overlap() {
 
 void bounds() {
   print("## What bounds the launch rate (100,000 empty CTAs of 64 threads): busy time of each stage, in %\n");
-  print("| preset | CTAs per cycle | decision | tables | port | GPMs | raster units | starts in SMs |");
-  print("| --- | --- | --- | --- | --- | --- | --- | --- |");
+  print(
+      "| preset | CTAs per cycle | decision | masks | tables | port | GPMs, packets | GPMs, CTAs | entries | raster "
+      "units | starts in SMs |");
+  print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
   struct Case {
     const char* name;
     const char* preset;
@@ -304,7 +306,7 @@ void bounds() {
                         Case{"rtx5090", "rtx5090", 0}, Case{"mi300x", "mi300x", 0}, Case{"text", "text", 0},
                         Case{"h200, a port of 4 bits per cycle", "h200", 1},
                         Case{"h200, delta counters of 1 bit, 2 cycles per bit", "h200", 2},
-                        Case{"h200, 200 cycles per id", "h200", 3}, Case{"h200, GPMs without limit", "h200", 4}}) {
+                        Case{"h200, 200 cycles per id", "h200", 3}, Case{"h200, tables without limit", "h200", 4}}) {
     gpu::GpuParams params = preset(c.preset);
     if (c.change == 1) params.cwd.port_bits = 4;
     if (c.change == 2) {
@@ -312,14 +314,14 @@ void bounds() {
       params.gpc.divide_cycles = 2;
     }
     if (c.change == 3) params.gpc.raster_cycles = 200;
-    if (c.change == 4) params.gpc.mpc_launches = 0;
+    if (c.change == 4) params.cwd.cta_commits = 0;
     arch::KernelShape shape;
     shape.grid = {100'000, 1, 1};
     shape.block = {64, 1, 1};
     shape.duration = {1, 1};
     const nlohmann::json values = figures::statistics(params, {{shape, 0}});
     std::string row = fmt::format("| {} | {:.2f} |", c.name, figures::value(values, "launch.rate"));
-    for (const char* stage : {"decision", "tables", "port", "gpms", "raster", "starts"}) {
+    for (const char* stage : {"decision", "masks", "tables", "port", "packets", "gpms", "entries", "raster", "starts"}) {
       row += fmt::format(" {:.0f} |", figures::value(values, std::string("launch.") + stage));
     }
     print(row);

@@ -101,16 +101,17 @@ TEST_CASE("one kernel on an idle machine takes the sum of its way", "[gpu][CWD-3
   run_until_idle();
   const auto& done = bench.host.results.at(0);
   const auto at = [](Cycle ns) { return ns * 1000; };
-  // To the CWD 5; session 4 and 6 steps of the bisection.
-  CHECK(params.start_path() == 15);
+  // To the CWD 5; session 4, 6 steps of the bisection, and a mask in 2; the level is not full, which takes a count of
+  // the prefixes of 16 SMs, up 4 levels of a tree and down again, four in a cycle.
+  CHECK(params.start_path() == 17);
   CHECK(done.submitted == at(10));
-  CHECK(done.start == at(25));
+  CHECK(done.start == at(29));
   // GPC 10, MPC 2, SM 1; then the CTA, 5 to start and 1,000 to run; it asks its MPC and waits, 1 and 1 (CGA-11); its
   // completion leaves the MPC when it has gone, and goes back: 2, 10.
   REQUIRE(bench.checker.edges.size() == 2);
-  CHECK(bench.checker.edges[0].cycle == 25 + 13);
-  CHECK(bench.checker.edges[1].cycle == 25 + 13 + 1005 + 2);
-  CHECK(done.end == at(25 + 13 + 1005 + 2 + 12));
+  CHECK(bench.checker.edges[0].cycle == 29 + 13);
+  CHECK(bench.checker.edges[1].cycle == 29 + 13 + 1005 + 2);
+  CHECK(done.end == at(29 + 13 + 1005 + 2 + 12));
 }
 
 TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu]") {
@@ -121,7 +122,7 @@ TEST_CASE("the gap between kernels of a stream is what was asked for", "[gpu]") 
       SimFixture sim;
       GpuBench bench(params);
       for (std::uint32_t i = 0; i < 3; ++i) {
-        const auto packet = kernel_packet(i, 0, {4, 1, 1}, {32, 1, 1});
+        const auto packet = kernel_packet(i, 0, {10, 1, 1}, {32, 1, 1});  // a CTA for each SM
         bench.checker.expect(packet);
         bench.host.submit(0, packet);
       }
