@@ -120,6 +120,7 @@ RasterShape raster_shape(const Dim3& grid, const ClusterShape& cluster, std::uin
   shape.grid = grid;
   shape.order = order;
   shape.size = static_cast<std::uint8_t>(size);
+  shape.sizes = static_cast<std::uint8_t>(cluster.sizes());
   for (std::size_t level = kCgaLevels; level-- > 0;) {
     if (cluster.extents[level].count() == 0) continue;
     const bool outermost = shape.levels == 0;

@@ -34,7 +34,8 @@ struct RasterShape {
   std::uint8_t levels = 0;
   std::uint8_t cga_level = 0;  // index into `nest` of the CGA whose ranks CTAs know: the innermost above CPC_CGAs
   RasterOrder order;
-  std::uint8_t size = 0;  // size index of the outermost CGA: ClusterShape::size
+  std::uint8_t size = 0;   // size index of the outermost CGA: ClusterShape::size
+  std::uint8_t sizes = 1;  // that the outermost CGAs of the grid can have: ClusterShape::sizes
 };
 
 // `size`: the size index of the outermost CGA in use, 0: the full one. A smaller size is a level below the full one.

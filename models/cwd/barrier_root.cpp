@@ -27,6 +27,7 @@ void BarrierRoot::reset() {
 
 void BarrierRoot::open(protocol::BarrierSlot slot, arch::CgaLevel level, std::uint32_t operation,
                        std::uint64_t sequence, std::uint64_t ctas) {
+  stats_.barriers.add();
   Barrier& barrier = barriers_[slot];
   barrier = {level, operation, sequence, ctas, 0, std::vector<Part>(context_.topology.gpcs())};
 }

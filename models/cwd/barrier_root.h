@@ -31,6 +31,7 @@ class BarrierRoot final : private EventHandler {
  private:
   struct BarrierStats : StatGroup {
     using StatGroup::StatGroup;
+    Counter& barriers = counter("gpu_barriers", "barriers", "barriers that GPU_CGAs and uGPU_CGAs have taken");
     Counter& phases =
         counter("gpu_barrier_phases", "phases", "phases of barriers of GPU_CGAs and uGPU_CGAs that were completed");
     Counter& reports =

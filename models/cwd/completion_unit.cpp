@@ -49,7 +49,7 @@ void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint
   machine_.updates().add(context_.now(), count);
   if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);
   if (complete.cga_slots != 0) machine_.cgas().give_sm_slots(gpc, complete.cga_slots);
-  if (complete.tracked) machine_.cgas().complete(complete.sequence, count);
+  if (complete.tracked) complete_cga(entry, complete.sequence, count);
   entry.completed += count;
   stats_.ctas.add(count);
   partition_.count_completed(entry.task, count);
@@ -72,12 +72,20 @@ void CompletionUnit::take_in(const protocol::CgaCompletePacket& complete, std::u
   --entry.open_cgas;
   entry.room.complete(size, gpc);
   machine_.cgas().give_gpc_cga(gpc);
-  machine_.cgas().complete(complete.sequence, 1);
+  complete_cga(entry, complete.sequence, 1);
   stats_.cgas.add();
   machine_.freed();
   context_.progress();
   tasks_.finish_if_done(complete.slot);
   arbiter_.arbitrate_later();
+}
+
+// Parts of an outermost CGA have completed: with the last one, what it took besides free slots comes back.
+void CompletionUnit::complete_cga(const TaskEntry& entry, std::uint64_t sequence, std::uint64_t parts) {
+  CgaLedger& cgas = machine_.cgas();
+  const std::uint32_t before = cgas.memory_slots(entry.task.subcontext);
+  cgas.complete(sequence, parts);
+  stats_.memory_slots.add(cgas.memory_slots(entry.task.subcontext) - before);
 }
 
 // Shared memory that a CTA has no more use for: another may have it while the CTA runs (CGA-09).

@@ -42,6 +42,7 @@ class CompletionUnit final : private EventHandler {
     using StatGroup::StatGroup;
     Counter& ctas = counter("ctas_completed", "CTAs", "CTAs whose completion has arrived");
     Counter& cgas = counter("cgas_completed", "GPC_CGAs", "GPC_CGAs whose cga_complete has arrived");
+    Counter& memory_slots = counter("memory_slots_freed", "slots", "CGA memory slots that have come back");
     Counter& waited = counter("report_wait_cycles", "cycles", "time that reports of ends waited to be taken in");
     Counter& shared_released =
         counter("shared_released", "bytes", "shared memory that CTAs gave back before their end");
@@ -64,6 +65,7 @@ class CompletionUnit final : private EventHandler {
   bool waits(const Packet& packet, std::uint32_t gpc);
   void take_in(const protocol::CompletePacket& complete, std::uint32_t gpc);
   void take_in(const protocol::CgaCompletePacket& complete, std::uint32_t gpc);
+  void complete_cga(const TaskEntry& entry, std::uint64_t sequence, std::uint64_t parts);
   const char* handler_name() const override { return context_.name; }
 
   const CwdContext& context_;

@@ -24,7 +24,8 @@ const nlohmann::json& find(const nlohmann::json& list, const std::string& block,
 
 TEST_CASE("the structures of a machine are shown in bits, as text and as JSON", "[cli][CWD-44]") {
   const TempDir dir;
-  const Finished json = heddle_in(dir, {"show", "bits", "--json", "--set", "gpu.gpc.delta_bits=9"});
+  const Finished json =
+      heddle_in(dir, {"show", "bits", "--json", "--set", "gpu.gpc.delta_bits=9", "--set", "gpu.sm.limits.cga_slots=4"});
   INFO(json.err);
   REQUIRE(json.status == 0);
   const nlohmann::json list = nlohmann::json::parse(json.out);
@@ -34,6 +35,7 @@ TEST_CASE("the structures of a machine are shown in bits, as text and as JSON", 
   CHECK(registers.at("bits") == 792);
   CHECK(registers.count("reads") == 0);  // nothing has run
   CHECK(find(list, "raster", "delta counters").at("entry_bits") == 9);
+  CHECK(find(list, "sm", "cga_cta2sm_dir").at("entries") == 132 * 4);
   const Finished text = heddle_in(dir, {"show", "bits", "--gpu", "small"});
   REQUIRE(text.status == 0);
   CHECK(contains(text.out, "cga_cta2sm_dir"));
@@ -62,6 +64,8 @@ TEST_CASE("a run tells how often structures were accessed, and how many bits pac
   CHECK(find(list, "mpc > gpm", "cta_complete").at("sent") == 24);
   CHECK(find(list, "gpm > cwd", "cga_complete").at("sent") == 12);
   CHECK(find(list, "gpm", "free CGA ids").at("writes") == 24);  // 12 CGAs, each with an id that comes back
+  CHECK(find(list, "gpu2gpc > cwd", "session ends").at("sent") == stat("gpu0.cwd.gpu2gpc.sessions"));
+  CHECK(find(list, "gpm > cwd", "barrier report").at("sent") == 0);
   CHECK(find(list, "gpc2sm > gpu2gpc", "answer").at("sent") == find(list, "gpu2gpc", "answers").at("writes"));
   // Without the option there is no such file.
   REQUIRE(heddle_in(dir, {"run", "s.yaml", "--out", "q", "--quiet"}).status == 0);
