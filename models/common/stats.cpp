@@ -118,10 +118,20 @@ double Stats::value(const std::string& path) const {
     if (found->second.counter) return static_cast<double>(found->second.counter->value());
     if (found->second.gauge) return found->second.gauge->value();
   }
-  const nlohmann::json all = to_json();  // what is derived, and rarely asked for
-  const auto found = all.find(path);
-  HEDDLE_CHECK(found != all.end(), "there is no statistic " + path);
-  return found->at("value").get<double>();
+  const std::size_t dot = std::min(path.rfind('.'), path.size());
+  const auto found = entries_.find(path.substr(0, dot));
+  const std::string derived = path.substr(dot);
+  if (found != entries_.end() && found->second.gauge && derived == ".max") return found->second.gauge->max();
+  HEDDLE_CHECK(found != entries_.end() && found->second.histogram, "there is no statistic " + path);
+  const Histogram& h = *found->second.histogram;
+  if (derived == ".count") return static_cast<double>(h.count());
+  if (derived == ".mean") return h.mean();
+  if (derived == ".min") return static_cast<double>(h.min());
+  if (derived == ".max") return static_cast<double>(h.max());
+  if (derived == ".p50") return h.quantile(0.50);
+  if (derived == ".p95") return h.quantile(0.95);
+  if (derived == ".p99") return h.quantile(0.99);
+  throw CheckFailed("there is no statistic " + path);
 }
 
 nlohmann::json Stats::histograms_json() const {

@@ -69,18 +69,7 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       mpc_launches_(stage(domain, params.mpc_launches)),
       entries_(stage(domain, params.cta_entries)),
       to_mpc_(domain.cost(params.gpm_to_mpc)),
-      ctas_(counter("ctas", "CTAs", "CTAs started on this GPC")),
-      traps_(counter("traps", "traps", "errors of CGAs whose CTA had gone")),
-      heard_(counter("packets_heard", "packets", "launch packets that came to this GPC, of whatever GPC they were")),
-      bits_(counter("launch_bits", "bits", "bits of the launch and local-memory packets that came to this GPC")),
-      mpc_bits_(counter("mpc_bits", "bits",
-                        "bits of launch and local-memory packets, each as often as it was passed to an MPC")),
-      waited_(counter("launch_wait_cycles", "cycles",
-                      "time that launch packets of this GPC waited for those before them, for places in the queues of "
-                      "MPCs, and for CGA ids")),
-      busy_(counter("launch_busy_cycles", "cycles", "time that the GPM took to hand launches to its MPCs")),
-      packet_busy_(counter("packet_busy_cycles", "cycles", "time that the GPM took to take in launch packets")),
-      entry_busy_(counter("entry_busy_cycles", "cycles", "time that entering CTAs in the tables of SMs took")) {
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   launch_in.on_packet_ahead<Gpm, &Gpm::on_launch>(*this);
   local_in.on_packet<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
@@ -122,9 +111,9 @@ void Gpm::reset() {
 // Heard ahead of its arrival. What starts nothing here is counted, which takes no event as long as nothing that takes
 // one is before it in the queue.
 void Gpm::on_launch(const protocol::LaunchPacket& launch, std::uint32_t, Cycle arrival) {
-  heard_.add();
-  bits_.add(launch.bits);
-  mpc_bits_.add(std::uint64_t{launch.bits} * record_.mpcs_of(launch.listeners));
+  stats_.heard.add();
+  stats_.bits.add(launch.bits);
+  stats_.mpc_bits.add(std::uint64_t{launch.bits} * record_.mpcs_of(launch.listeners));
   queue_.emplace_back();
   Heard& heard = queue_.back();
   heard.own = launch.virtual_gpc == virtual_gpc_;
@@ -173,11 +162,11 @@ bool Gpm::take(Heard& heard) {
     }
     protocol::LaunchPacket& launch = own_.front();
     if (launch.cga_first && launch.cga_ctas > 0 && !cgas_.begin(launch)) return false;
-    waited_.add(now() - heard.time);
+    stats_.waited.add(now() - heard.time);
   }
   heard.time = std::max(start, now());
   packets_.take(heard.time);
-  packet_busy_.add(packets_.count_busy());
+  stats_.packet_busy.add(packets_.count_busy());
   if (heard.begins) record_.begin(heard.slot, heard.shape, heard.listeners);
   heard.stage = Heard::Stage::goes_over;
   return true;
@@ -189,8 +178,8 @@ bool Gpm::hand_over(Heard& heard) {
     if (launch.sync && !tell_late(launch)) return false;
     if (!hand_over(launch, heard)) return false;
     packets_.not_before(mpc_launches_);
-    busy_.add(mpc_launches_.count_busy());
-    entry_busy_.add(entries_.count_busy());
+    stats_.busy.add(mpc_launches_.count_busy());
+    stats_.entry_busy.add(entries_.count_busy());
     own_.pop_front();
   } else if (heard.followed) {
     record_.launch(heard.slot, heard.ctas, heard.unit > 0, heard.listeners);
@@ -249,7 +238,7 @@ bool Gpm::hand_over(protocol::LaunchPacket& launch, const Heard& heard) {
       tpc_launch_out.send_at(departure, packet, m);
       mask &= ~(part << mpcs_[m].first_sm);
       live_ctas_ += ctas;
-      ctas_.add(ctas);
+      stats_.ctas.add(ctas);
     }
   }
   return true;
@@ -271,8 +260,8 @@ bool Gpm::empty_full_counters(const Heard& heard) {
 void Gpm::on_credit(std::uint32_t) { forward(); }
 
 void Gpm::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
-  bits_.add(local.bits);
-  mpc_bits_.add(std::uint64_t{local.bits} * mpcs_.size());
+  stats_.bits.add(local.bits);
+  stats_.mpc_bits.add(std::uint64_t{local.bits} * mpcs_.size());
   if (local.virtual_gpc != virtual_gpc_) return;
   HEDDLE_CHECK(local.tpc < gpc_.tpcs.size(), "a local-memory block is for a TPC that the GPC does not have");
   for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
@@ -347,7 +336,7 @@ void Gpm::on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t m
 // (CGA-08).
 void Gpm::trap(const protocol::CtaTag& tag, Cycle when) {
   if (!cgas_.is_open(tag)) return;
-  traps_.add();
+  stats_.traps.add();
   protocol::CompletePacket packet;
   packet.slot = tag.slot;
   packet.faulted = true;

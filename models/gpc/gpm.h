@@ -58,6 +58,23 @@ class Gpm : public Block, private CgaIdListener {
   void collect_waits(WaitGraph& graph) const override;
 
  private:
+  struct LaunchStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& ctas = counter("ctas", "CTAs", "CTAs started on this GPC");
+    Counter& traps = counter("traps", "traps", "errors of CGAs whose CTA had gone");
+    Counter& heard =
+        counter("packets_heard", "packets", "launch packets that came to this GPC, of whatever GPC they were");
+    Counter& bits = counter("launch_bits", "bits", "bits of the launch and local-memory packets that came to this GPC");
+    Counter& mpc_bits = counter("mpc_bits", "bits",
+                                "bits of launch and local-memory packets, each as often as it was passed to an MPC");
+    Counter& waited =
+        counter("launch_wait_cycles", "cycles",
+                "time that launch packets of this GPC waited for those before them, for places in the queues of "
+                "MPCs, and for CGA ids");
+    Counter& busy = counter("launch_busy_cycles", "cycles", "time that the GPM took to hand launches to its MPCs");
+    Counter& packet_busy = counter("packet_busy_cycles", "cycles", "time that the GPM took to take in launch packets");
+    Counter& entry_busy = counter("entry_busy_cycles", "cycles", "time that entering CTAs in the tables of SMs took");
+  };
   // Kinds of events.
   enum Event : std::uint32_t {
     kGathered,  // the completions that are gathered leave
@@ -122,15 +139,7 @@ class Gpm : public Block, private CgaIdListener {
   std::uint64_t live_ctas_ = 0;
   // Completions of the running cycle, one mask per task: they leave as one packet each.
   std::vector<protocol::CompletePacket> gathered_;
-  Counter& ctas_;
-  Counter& traps_;
-  Counter& heard_;
-  Counter& bits_;
-  Counter& mpc_bits_;
-  Counter& waited_;
-  Counter& busy_;
-  Counter& packet_busy_;
-  Counter& entry_busy_;
+  LaunchStats stats_;
 };
 
 }  // namespace heddle::gpc

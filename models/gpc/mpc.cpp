@@ -46,14 +46,7 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       residency_(params.cga_ids),
       raster_(params.delta_bits, divide_cycles(domain, params), domain.cost(params.raster_cycles)),
       starts_(place.sms, StageClock::of_rate(domain.mode() == TimingMode::at ? params.cta_starts : 0)),
-      updates_(counter("raster_updates", "updates", "deltas decomposed for launches on SMs of this MPC")),
-      overflows_(counter("delta_overflows", "overflows", "times that a delta counter was full, and was decomposed")),
-      raster_waits_(counter("raster_wait_cycles", "cycles",
-                            "from the arrival of a CTA's launch at the MPC until the raster unit had its id")),
-      start_waits_(counter("start_wait_cycles", "cycles",
-                           "time that CTAs with ids waited because their SM was starting others")),
-      raster_busy_(counter("raster_busy_cycles", "cycles", "time that the raster unit divided and delivered ids")),
-      start_busy_(counter("start_busy_cycles", "cycles", "time that SMs took to start CTAs, all SMs of the MPC")) {
+      stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   local_blocks_.fill(kNoLocalMemory);
   launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet<Mpc, &Mpc::on_local>(*this);
@@ -94,13 +87,13 @@ void Mpc::reset() {
 void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycle arrival) {
   const Cycle taken = launch.id ? arrival : raster_.take(arrival);
   if (!launch.id) {
-    if (launch.raster.overflows > 0) overflows_.add(launch.raster.overflows);
-    updates_.add(raster_.follow(launch.tag.slot, launch.shape, launch.raster) - launch.raster.overflows);
+    if (launch.raster.overflows > 0) stats_.overflows.add(launch.raster.overflows);
+    stats_.updates.add(raster_.follow(launch.tag.slot, launch.shape, launch.raster) - launch.raster.overflows);
   }
   last_taken_ = std::max(last_taken_, taken);
   launch_in.return_credit_at(last_taken_);
   if (launch.sm_mask == 0) {
-    raster_busy_.add(raster_.count_busy());
+    stats_.raster_busy.add(raster_.count_busy());
     return;
   }
   protocol::CtaStartPacket start;
@@ -116,17 +109,17 @@ void Mpc::on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycl
     } else {
       make_id(launch, nth++, start);
       ready = raster_.deliver();
-      if (ready > arrival) raster_waits_.add(ready - arrival);
+      if (ready > arrival) stats_.raster_waits.add(ready - arrival);
     }
     start_at(ready, start, sm, launch.entry_from);
   });
-  raster_busy_.add(raster_.count_busy());
+  stats_.raster_busy.add(raster_.count_busy());
 }
 
 // The CTAs of a packet stand one after another: in one outermost CGA, or in a plain grid.
 void Mpc::make_id(const protocol::TpcLaunchPacket& launch, std::uint32_t nth, protocol::CtaStartPacket& start) {
   const bool in_cga = launch.shape.levels > 0;
-  if (nth > 0 && !in_cga) updates_.add(raster_.go_on(launch.tag.slot, launch.shape));
+  if (nth > 0 && !in_cga) stats_.updates.add(raster_.go_on(launch.tag.slot, launch.shape));
   const arch::Coord& outermost = raster_.current(launch.tag.slot);
   const arch::Dim3 extents = arch::raster_extents(launch.shape);
   HEDDLE_CHECK(outermost.z < extents.z, "a CTA is launched beyond the end of its grid");
@@ -140,8 +133,8 @@ void Mpc::start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm
   start.cta_slot = protocol::CtaSlot(slots_[sm].take(when));
   resident(sm, start.cta_slot) = {start.tag, start.id.rank, true, false, 0};
   const Cycle starts = starts_[sm].pass(when);
-  start_busy_.add(starts_[sm].count_busy());
-  if (starts > when) start_waits_.add(starts - when);
+  stats_.start_busy.add(starts_[sm].count_busy());
+  if (starts > when) stats_.start_waits.add(starts - when);
   start_out.send_at(starts, start, sm);
   if (start.tag.in_cga()) announce(start, sm, std::max(starts, entry_from));
 }

@@ -51,6 +51,20 @@ class Mpc : public Block {
   void collect_waits(WaitGraph& graph) const override;
 
  private:
+  struct LaunchStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& updates = counter("raster_updates", "updates", "deltas decomposed for launches on SMs of this MPC");
+    Counter& overflows =
+        counter("delta_overflows", "overflows", "times that a delta counter was full, and was decomposed");
+    Counter& raster_waits = counter("raster_wait_cycles", "cycles",
+                                    "from the arrival of a CTA's launch at the MPC until the raster unit had its id");
+    Counter& start_waits =
+        counter("start_wait_cycles", "cycles", "time that CTAs with ids waited because their SM was starting others");
+    Counter& raster_busy =
+        counter("raster_busy_cycles", "cycles", "time that the raster unit divided and delivered ids");
+    Counter& start_busy =
+        counter("start_busy_cycles", "cycles", "time that SMs took to start CTAs, all SMs of the MPC");
+  };
   // A CTA of a slot.
   struct Resident {
     protocol::CtaTag tag;
@@ -90,12 +104,7 @@ class Mpc : public Block {
   Cycle last_taken_ = 0;            // when the last launch packet left the queue
   std::vector<StageClock> starts_;  // by SM
   std::array<std::uint32_t, arch::kSubcontexts> local_blocks_;
-  Counter& updates_;
-  Counter& overflows_;
-  Counter& raster_waits_;
-  Counter& start_waits_;
-  Counter& raster_busy_;
-  Counter& start_busy_;
+  LaunchStats stats_;
 };
 
 }  // namespace heddle::gpc

@@ -30,8 +30,8 @@ struct WaitingWork {
 };
 inline const WaitingWork kNothingWaits{};
 
-// GPCs or, for uGPU_CGAs, uGPUs of that speed tied for CGAs, and the limit of a session cut them off after that one: the
-// task's next session goes on with those after it (CWD-13).
+// GPCs or, for uGPU_CGAs, uGPUs of that speed tied for CGAs, and the limit of a session cut them off after that one:
+// the task's next session goes on with those after it (CWD-13).
 struct CutTie {
   std::uint32_t domain = 0;
   std::uint32_t speed = 0;

@@ -40,12 +40,14 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// The busiest of the stage's units counts: levels of SMs wait for it.
-double busy_of(const Stage& stage, const json& stats, const std::string& prefix) {
-  double most = 0;
-  for (const auto& [path, entry] : stats.items()) {
-    if (path.compare(0, prefix.size(), prefix) != 0 || !ends_with(path, stage.counter)) continue;
-    most = std::max(most, entry["value"].get<double>());
+// By stage, the busy time of its busiest unit: levels of SMs wait for it.
+std::array<double, kStages.size()> busy_times(const Stats& stats, const std::string& prefix) {
+  std::array<double, kStages.size()> most{};
+  for (const Stats::Description& counter : stats.descriptions()) {
+    if (counter.kind != Stats::Kind::counter || counter.path.compare(0, prefix.size(), prefix) != 0) continue;
+    for (std::size_t i = 0; i < kStages.size(); ++i) {
+      if (ends_with(counter.path, kStages[i].counter)) most[i] = std::max(most[i], stats.value(counter.path));
+    }
   }
   return most;
 }
@@ -53,20 +55,20 @@ double busy_of(const Stage& stage, const json& stats, const std::string& prefix)
 }  // namespace
 
 void publish_launch(const std::string& instance, Stats& stats) {
-  const json values = stats.to_json();
-  const auto value = [&](const char* name) { return values.at(instance + ".cwd." + name)["value"].get<double>(); };
+  const auto value = [&](const char* name) { return stats.value(instance + ".cwd." + name); };
+  const std::array<double, kStages.size()> busy = busy_times(stats, instance + ".");
   const double launching = value("launching_cycles");
   stats
       .gauge(instance + ".launch.rate", "CTAs/cycle",
              "CTAs launched per cycle of the time in which a session decided or launch packets had not left")
       .set(launching > 0 ? value("ctas_launched") / launching : 0);
-  for (const Stage& stage : kStages) {
+  for (std::size_t i = 0; i < kStages.size(); ++i) {
+    const Stage& stage = kStages[i];
     // A unit may still work on what it was given when that time is over.
-    const double busy = busy_of(stage, values, instance + ".");
     stats
         .gauge(instance + ".launch." + stage.key, "%",
                fmt::format("busy time of {} in that time, of the busiest unit", stage.name))
-        .set(launching > 0 ? std::min(100.0, 100 * busy / launching) : 0);
+        .set(launching > 0 ? std::min(100.0, 100 * busy[i] / launching) : 0);
   }
   stats
       .gauge(instance + ".launch.queues", "%",
@@ -85,8 +87,8 @@ std::string launch_line(const json& stats, const std::string& instance) {
   const double launching = value("cwd.launching_cycles");
   std::string line = fmt::format("{:.2f} CTAs per cycle; ", value("launch.rate"));
   if (share(*order[0]) >= kBounds) {
-    line += fmt::format("bound by {}, busy {:.0f} % of the time, before {}, {:.0f} %", order[0]->name,
-                        share(*order[0]), order[1]->name, share(*order[1]));
+    line += fmt::format("bound by {}, busy {:.0f} % of the time, before {}, {:.0f} %", order[0]->name, share(*order[0]),
+                        order[1]->name, share(*order[1]));
   } else if (value("launch.queues") >= 50) {
     line += fmt::format("bound by the places in the queues of GPCs, waited for in {:.0f} % of the time",
                         value("launch.queues"));

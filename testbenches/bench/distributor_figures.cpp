@@ -95,10 +95,7 @@ Figures run(const gpu::GpuParams& params, const arch::KernelShape& shape) {
   const replay::SimulationResult result = replay::simulate({job}, {});
   HEDDLE_CHECK(result.progress && watch.ctas == shape.grid.count(), "a grid did not run to its end");
   const Stats& stats = result.jobs[0].observation->stats;
-  const nlohmann::json values = stats.to_json();
-  const auto value = [&](const char* name) {
-    return values.at(std::string("gpu0.cwd.") + name).at("value").get<double>();
-  };
+  const auto value = [&](const char* name) { return stats.value(std::string("gpu0.cwd.") + name); };
   Figures f;
   f.sessions = value("sessions");
   f.decide = value("session_cycles.mean") * value("session_cycles.count");
@@ -220,13 +217,15 @@ void latency() {
   print("");
 }
 
-void session_laws() {
+// `quick`: without the largest machine, whose sockets SystemC takes a minute to take apart.
+void session_laws(bool quick) {
   print("## Session latency by size of the machine, in cycles (preset h100-sxm, other shapes)\n");
   print("| GPCs x SMs | SMs | plain grid, SMs - 1 CTAs | GPC_CGA of 2 | of 8 | of 16 | GPU_CGA of 4 x 8 |");
   print("| --- | --- | --- | --- | --- | --- | --- |");
   const std::vector<std::pair<std::uint32_t, std::uint32_t>> shapes{{1, 16},  {4, 16},  {8, 16}, {16, 16},
                                                                     {32, 16}, {64, 16}, {64, 64}};
   for (const auto& [gpcs, sms] : shapes) {
+    if (quick && gpcs * sms > 1024) continue;
     const gpu::GpuParams params = figures::with_shape(preset("h100-sxm"), gpcs, sms);
     std::string row = fmt::format("| {} x {} | {} |", gpcs, sms, gpcs * sms);
     row += fmt::format(" {:.0f} |", run(params, kernel({gpcs * sms - 1, 1, 1}, 8, 1000)).decide);
@@ -259,7 +258,7 @@ void failures() {
       launches.push_back({wide, 2000});
     }
     launches.push_back({kernel({64, 1, 1}, 1, 1755), 4000});
-    const nlohmann::json values = figures::statistics(params, launches);
+    const replay::SimulationResult values = figures::statistics(params, launches);
     const double failed = figures::value(values, "cwd.failed_sessions");
     const double deciding = figures::value(values, "cwd.decision_cycles");
     print(fmt::format("| {} | {:.0f} | {:.0f} | {:.2f} |", waiting, failed, deciding, 100 * deciding / 351'000));
@@ -270,7 +269,8 @@ void failures() {
 void overlap() {
   print("## Sessions in flight (preset h100-sxm, 1,056 CTAs in GPC_CGAs of 2, 8 per SM, sessions of 64 CTAs)\n");
   print(
-      "| sessions in flight | CTAs per cycle, masks of 2 cycles | of 16 cycles | without a limit by tables, 16 cycles |");
+      "| sessions in flight | CTAs per cycle, masks of 2 cycles | of 16 cycles | without a limit by tables, 16 cycles "
+      "|");
   print("| --- | --- | --- | --- |");
   for (const std::uint32_t in_flight : {1U, 2U, 4U, 8U}) {
     std::string row = fmt::format("| {} |", in_flight);
@@ -319,9 +319,10 @@ void bounds() {
     shape.grid = {100'000, 1, 1};
     shape.block = {64, 1, 1};
     shape.duration = {1, 1};
-    const nlohmann::json values = figures::statistics(params, {{shape, 0}});
+    const replay::SimulationResult values = figures::statistics(params, {{shape, 0}});
     std::string row = fmt::format("| {} | {:.2f} |", c.name, figures::value(values, "launch.rate"));
-    for (const char* stage : {"decision", "masks", "tables", "port", "packets", "gpms", "entries", "raster", "starts"}) {
+    for (const char* stage :
+         {"decision", "masks", "tables", "port", "packets", "gpms", "entries", "raster", "starts"}) {
       row += fmt::format(" {:.0f} |", figures::value(values, std::string("launch.") + stage));
     }
     print(row);
@@ -462,13 +463,13 @@ void raster_orders() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
     decisions();
     rasterisation();
     latency();
     silicon();
-    session_laws();
+    session_laws(argc > 1 && std::string(argv[1]) == "--quick");
     failures();
     overlap();
     bounds();

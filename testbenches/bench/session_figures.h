@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/run_outcome.h"
 #include "replay/simulation.h"
@@ -21,8 +20,8 @@ struct Launch {
   std::uint64_t at_ns = 0;
 };
 
-// All statistics of the run, by path.
-inline nlohmann::json statistics(const gpu::GpuParams& params, const std::vector<Launch>& launches) {
+// The run, with all its statistics.
+inline replay::SimulationResult statistics(const gpu::GpuParams& params, const std::vector<Launch>& launches) {
   workload::Workload work;
   work.name = "figures";
   work.format = "scenario";
@@ -39,15 +38,14 @@ inline nlohmann::json statistics(const gpu::GpuParams& params, const std::vector
   job.instance = "gpu0";
   job.params = params;
   job.workload = &work;
-  const replay::SimulationResult result = replay::simulate({job}, {});
+  replay::SimulationResult result = replay::simulate({job}, {});
   HEDDLE_CHECK(result.progress, "a grid did not run to its end");
-  Stats& stats = result.jobs[0].observation->stats;
-  cli::publish_launch("gpu0", stats);
-  return stats.to_json();
+  cli::publish_launch("gpu0", result.jobs[0].observation->stats);
+  return result;
 }
 
-inline double value(const nlohmann::json& values, const std::string& name) {
-  return values.at("gpu0." + name).at("value").get<double>();
+inline double value(const replay::SimulationResult& run, const std::string& name) {
+  return run.jobs[0].observation->stats.value("gpu0." + name);
 }
 
 inline gpu::GpuParams with_shape(gpu::GpuParams params, std::uint32_t gpcs, std::uint32_t sms) {

@@ -18,7 +18,7 @@ kernels:
   - {name: pairs, grid: 2000, block: 64, cycles: 1, cluster: 2}
   - {name: long, grid: 100, block: 1024, registers: 64, cycles: 20000}
 submit:
-  - {kernel: KERNEL}
+  - {kernel: KERNEL, stream: a}
 )";
 
 struct Ran {

@@ -34,7 +34,7 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 // Becomes whatever is wanted; an optional from what is in it, as it would not know by which way otherwise.
 struct Anything {
   template <class T, std::enable_if_t<!IsOptional<T>::value, int> = 0>
-  operator T() const;  // NOLINT(google-explicit-constructor)
+  operator T() const;  // NOLINT(google-explicit-constructor): it becomes any member
 };
 
 template <class T, class Void, class... Values>
