@@ -193,6 +193,28 @@ TEST_CASE("a query costs the comparison of the answers", "[cwd][CWD-12][CWD-13][
   }
 }
 
+TEST_CASE("what ends while the GPCs are asked changes nothing for the session", "[cwd][CWD-02]") {
+  // GPC 0 has a loaded SM when the session begins, and none when it answers: then both GPCs are alike, and it would be
+  // the first of them.
+  for (const bool ends : {false, true}) {
+    for (const bool whole : {false, true}) {
+      CAPTURE(ends, whole);
+      CwdParams params = costly();
+      params.query_distance = 200;
+      CwdBench bench(equal_gpcs(2, 2), params, capacity(2));
+      bench.cwd.preload(0, kOne, ends ? 100 : 1'000'000);
+      TaskPacket task = clusters(0, 2, 2, CgaMode::multicast);
+      if (whole) task.cluster.of(CgaLevel::gpu) = {2, 1, 1};
+      bench.tasks.submit(0, task);
+      run(bench, 300);
+      const auto launches = bench.launches_in_order();
+      REQUIRE(!launches.empty());
+      CHECK(launches.front().gpc == 1);
+      CHECK(launches.front().cycle > 400);
+    }
+  }
+}
+
 TEST_CASE("a GPU_CGA pays both passes", "[cwd][CWD-18][CWD-19]") {
   // 4 GPC_CGAs of 8 CTAs on GPCs of 16 empty SMs.
   for (const std::uint32_t gpcs : {4U, 8U, 16U, 32U}) {
