@@ -51,6 +51,7 @@ class SetupUnit {
   const Cycle descriptor_hit_;  // what the stages cost in this mode
   const Cycle setup_;
   const Cycle generate_;
+  const SoftRules soft_rules_;
   DescriptorCache cache_;
   std::optional<Fetch> fetch_;
   Cycle look_up_free_ = 0;
