@@ -64,11 +64,11 @@ void publish_launch(const std::string& instance, Stats& stats) {
       .set(launching > 0 ? value("ctas_launched") / launching : 0);
   for (std::size_t i = 0; i < kStages.size(); ++i) {
     const Stage& stage = kStages[i];
-    // A unit may still work on what it was given when that time is over.
+    // A unit that still works on what it was given when that time is over has more than 100.
     stats
         .gauge(instance + ".launch." + stage.key, "%",
-               fmt::format("busy time of {} in that time, of the busiest unit", stage.name))
-        .set(launching > 0 ? std::min(100.0, 100 * busy[i] / launching) : 0);
+               fmt::format("busy time of {}, of the busiest unit, as a share of that time", stage.name))
+        .set(launching > 0 ? 100 * busy[i] / launching : 0);
   }
   stats
       .gauge(instance + ".launch.queues", "%",

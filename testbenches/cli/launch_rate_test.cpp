@@ -66,7 +66,6 @@ TEST_CASE("the summary names the part that bounds the launch rate, whichever it 
     INFO(ran.out);
     CHECK(contains(ran.out, std::string("bound by ") + bound.part));
     CHECK(results.stat("gpu0.launch." + bound.gauge) >= 80);
-    for (const Bound& other : bounds) CHECK(results.stat("gpu0.launch." + other.gauge) <= 100);
     const double launching = results.stat("gpu0.cwd.launching_cycles");
     CHECK(launching > 0);
     CHECK(results.stat("gpu0.launch.rate") == Approx(results.stat("gpu0.cwd.ctas_launched") / launching));
