@@ -15,7 +15,7 @@ endif()
 # Sources are compiled several at a time: most of a compiler's time goes into headers, which they share. A name in an
 # anonymous namespace that two sources of a folder use for different things is an error then; where that is meant,
 # heddle_apart() keeps a source to itself.
-set(HEDDLE_SOURCES_AT_A_TIME 7)
+set(HEDDLE_SOURCES_AT_A_TIME 12)
 
 # heddle_library(<name> <dependency>...)
 function(heddle_library name)

@@ -9,11 +9,6 @@ namespace heddle::cwd {
 using arch::CgaLevel;
 using arch::ClusterShape;
 
-namespace {
-
-// The outermost CGA takes a barrier of the GPU.
-}  // namespace
-
 std::uint32_t wide_barriers(const ClusterShape& cluster, std::uint32_t size) {
   if (!cluster.any() || cluster.outermost() < CgaLevel::ugpu) return 0;
   if (cluster.outermost() == CgaLevel::ugpu || !cluster.has(CgaLevel::ugpu)) return 1;
@@ -72,10 +67,14 @@ const std::vector<ClusterPlacer::Placed>& ClusterPlacer::place(const std::vector
     reserved_[g] = {};
   }
   session_.begin(request);
+  work_ = {};
   while (true) {
     const std::vector<Command>& commands = session_.step();
+    work_.compare_levels += session_.ugpu_levels();
     if (commands.empty()) break;
+    slowest_ = {};
     for (const Command& command : commands) carry_out(command);
+    work_ += slowest_;
   }
   placed_.clear();
   for (const Home& home : session_.homes()) {
@@ -104,9 +103,15 @@ void ClusterPlacer::carry_out(const Command& command) {
       model.accept();
       reserved.accepted = reserved.masks.size();
       break;
-    case Act::query:
-      session_.answer(command.gpc, model.query().answer);
+    case Act::query: {
+      const GpcReply reply = model.query();
+      slowest_.queries = 1;
+      slowest_.steps = std::max({slowest_.steps, reply.steps, 1U});
+      slowest_.prefix_levels = std::max(slowest_.prefix_levels, reply.prefix_levels);
+      slowest_.compare_levels = session_.gpc_levels();
+      session_.answer(command.gpc, reply.answer);
       break;
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include "arch/cluster.h"
 #include "arch/topology.h"
 #include "cwd/cluster_session.h"
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_params.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/task_table.h"
@@ -63,7 +64,8 @@ class ClusterPlacer {
                                    const SessionRequest& request);
   // Of the last session.
   const ClusterSession& session() const { return session_; }
-  std::vector<std::uint16_t> left() const;  // free slots by SM id, without what was placed
+  const SearchWork& work() const { return work_; }  // GPCs answer in parallel
+  std::vector<std::uint16_t> left() const;          // free slots by SM id, without what was placed
 
  private:
   void carry_out(const Command& command);
@@ -78,6 +80,8 @@ class ClusterPlacer {
   };
   std::vector<Reserved> reserved_;  // by GPC
   std::vector<Placed> placed_;
+  SearchWork work_;
+  SearchWork slowest_;  // of the answers of a step
 };
 
 // How many GPC_CGAs of a grid an empty GPC can hold, by what the hardware knows of it: its enabled SMs and the CGA's

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "cwd/cost_laws.h"
 
 namespace heddle::cwd {
 
@@ -13,10 +14,63 @@ std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology) {
   return result;
 }
 
+void GpcOrders::start_step() {
+  commands_.clear();
+  for (const Gpc& gpc : gpcs_) HEDDLE_CHECK(!gpc.asked, "a session went on before all its queries were answered");
+}
+
+bool GpcOrders::ask(const std::vector<std::uint32_t>& gpcs) {
+  bool asking = false;
+  for (const std::uint32_t g : gpcs) {
+    if (!gpcs_[g].known && !gpcs_[g].asked) {
+      gpcs_[g].asked = true;
+      commands_.push_back({Act::query, g});
+    }
+    asking = asking || gpcs_[g].asked;
+  }
+  return asking;
+}
+
+void GpcOrders::answer(std::uint32_t gpc, const DomainAnswer& answer) {
+  HEDDLE_CHECK(gpcs_.at(gpc).asked, "a GPC answered without a query");
+  gpcs_[gpc].asked = false;
+  gpcs_[gpc].known = true;
+  gpcs_[gpc].answer = answer;
+}
+
+void GpcOrders::reserve(std::uint32_t gpc) {
+  commands_.push_back({Act::reserve, gpc});
+  ++gpcs_[gpc].reserved;
+  gpcs_[gpc].known = false;
+}
+
+// What is accepted here with an answer that stands is asked again, together with those whose registers have changed: it
+// costs no step.
+void GpcOrders::accept(std::uint32_t gpc) {
+  if (gpcs_[gpc].reserved == 0) return;
+  cancel(gpc);
+  commands_.push_back({Act::accept, gpc});
+  gpcs_[gpc].reserved = 0;
+}
+
+void GpcOrders::cancel(std::uint32_t gpc) {
+  if (!gpcs_[gpc].known || !gpcs_[gpc].answer.valid) return;
+  commands_.push_back({Act::cancel, gpc});
+  gpcs_[gpc].known = false;
+}
+
+// There is more room afterwards: a refusal does not stand, either.
+void GpcOrders::revert(std::uint32_t gpc) {
+  cancel(gpc);
+  commands_.push_back({Act::revert, gpc});
+  gpcs_[gpc].reserved = 0;
+  gpcs_[gpc].known = false;
+}
+
 ClusterSession::ClusterSession(const std::vector<std::uint32_t>& ugpu_of, std::vector<std::uint32_t> gpc_priority,
                                DomainPolicy& policy)
-    : gpc_priority_(std::move(gpc_priority)), policy_(policy), gpcs_(ugpu_of.size()), whole_(1) {
-  HEDDLE_CHECK(gpc_priority_.size() == gpcs_.size(), "the GPC priority order does not list every GPC");
+    : gpc_priority_(std::move(gpc_priority)), policy_(policy), orders_(ugpu_of.size()), whole_(1) {
+  HEDDLE_CHECK(gpc_priority_.size() == ugpu_of.size(), "the GPC priority order does not list every GPC");
   for (std::uint32_t g = 0; g < ugpu_of.size(); ++g) {
     if (ugpus_.size() <= ugpu_of[g]) ugpus_.resize(ugpu_of[g] + 1);
     ugpus_[ugpu_of[g]].gpcs.push_back(g);
@@ -35,7 +89,7 @@ void ClusterSession::begin(const SessionRequest& request) {
   placed_ = 0;
   queries_ = cancelled_ = 0;
   ties_.begin(request.tie);
-  std::fill(gpcs_.begin(), gpcs_.end(), Gpc{});
+  orders_.begin();
   arenas_ = request.ugpu_cgas > 0 ? &ugpus_ : &whole_;
   for (Arena& arena : *arenas_) {
     arena.phase = Phase::counting;
@@ -46,23 +100,22 @@ void ClusterSession::begin(const SessionRequest& request) {
 }
 
 const std::vector<Command>& ClusterSession::step() {
-  commands_.clear();
-  if (over_) return commands_;
-  for (const Gpc& gpc : gpcs_) HEDDLE_CHECK(!gpc.asked, "a session went on before all its queries were answered");
+  orders_.start_step();
+  ugpu_levels_ = 0;
+  if (over_) return orders_.commands();
   if (request_.single ? place_single() : place_units()) {
     ++queries_;
   } else {
     over_ = true;
     give_back_all();
   }
-  return commands_;
+  return orders_.commands();
 }
 
-void ClusterSession::answer(std::uint32_t gpc, const DomainAnswer& answer) {
-  HEDDLE_CHECK(gpcs_.at(gpc).asked, "a GPC answered without a query");
-  gpcs_[gpc].asked = false;
-  gpcs_[gpc].known = true;
-  gpcs_[gpc].answer = answer;
+std::uint32_t ClusterSession::gpc_levels() const {
+  std::size_t gpcs = 0;  // of an arena
+  for (const Arena& arena : *arenas_) gpcs = std::max(gpcs, arena.gpcs.size());
+  return tree_levels(gpcs);
 }
 
 // The functions below return true if they need answers to go on.
@@ -70,13 +123,13 @@ void ClusterSession::answer(std::uint32_t gpc, const DomainAnswer& answer) {
 // GPC_CGAs by themselves: whoever is chosen keeps its CGA (CWD-13), until CGAs or slots run out (CWD-14).
 bool ClusterSession::place_single() {
   while (placed_ < request_.units) {
-    if (ask(whole_.front().gpcs)) return true;
+    if (orders_.ask(whole_.front().gpcs)) return true;
     choose_gpcs(whole_.front().gpcs, request_.units - placed_, Of::units);
     if (chosen_.empty()) return false;
     for (const std::uint32_t g : chosen_) {
-      unit_homes_.push_back({placed_, g, gpcs_[g].accepted++, gpcs_[g].answer.speed, false});
-      reserve(g);
-      accept(g);
+      unit_homes_.push_back({placed_, g, orders_.next_home(g), orders_.answer_of(g).speed, false});
+      orders_.reserve(g);
+      orders_.accept(g);
       complete_unit();
     }
   }
@@ -109,7 +162,7 @@ bool ClusterSession::advance(Arena& arena) {
     if (counted != Count::enough) return counted == Count::asking;
   }
   while (arena.phase == Phase::placing) {
-    if (ask(arena.gpcs)) return true;
+    if (orders_.ask(arena.gpcs)) return true;
     choose_gpcs(arena.gpcs, request_.gpc_cgas - arena.places.size(), Of::parts);
     if (chosen_.empty()) {
       // Pass I has counted uGPU_CGAs over all uGPUs; a single one may well be too small.
@@ -118,9 +171,9 @@ bool ClusterSession::advance(Arena& arena) {
       return false;
     }
     for (const std::uint32_t g : chosen_) {
-      arena.places.push_back({g, gpcs_[g].answer.speed});
-      arena.speed = std::min(arena.speed, gpcs_[g].answer.speed);
-      reserve(g);
+      arena.places.push_back({g, orders_.answer_of(g).speed});
+      arena.speed = std::min(arena.speed, orders_.answer_of(g).speed);
+      orders_.reserve(g);
     }
     if (arena.places.size() == request_.gpc_cgas) arena.phase = Phase::ready;
   }
@@ -132,14 +185,15 @@ bool ClusterSession::advance(Arena& arena) {
 ClusterSession::Count ClusterSession::count(std::size_t first, std::size_t end, std::uint64_t parts) {
   while (true) {
     bool asking = false;
-    for (std::size_t i = first; i < end; ++i) asking |= ask((*arenas_)[i].gpcs);
+    for (std::size_t i = first; i < end; ++i) asking |= orders_.ask((*arenas_)[i].gpcs);
     if (asking) return Count::asking;
+    ugpu_levels_ += tree_levels(end - first);
     std::uint64_t found = 0;
     bool any = false;
     for (std::size_t i = first; i < end; ++i) {
       const Arena& arena = (*arenas_)[i];
       std::uint64_t more = 0;
-      for (const std::uint32_t g : arena.gpcs) more += gpcs_[g].answer.valid ? 1 : 0;
+      for (const std::uint32_t g : arena.gpcs) more += orders_.answer_of(g).valid ? 1 : 0;
       found += (arena.counted + more) / request_.gpc_cgas;
       any = any || more > 0;
     }
@@ -158,8 +212,8 @@ ClusterSession::Count ClusterSession::count(std::size_t first, std::size_t end, 
     for (std::size_t i = first; i < end; ++i) {
       Arena& arena = (*arenas_)[i];
       for (const std::uint32_t g : arena.gpcs) {
-        if (!gpcs_[g].answer.valid) continue;
-        reserve(g);
+        if (!orders_.answer_of(g).valid) continue;
+        orders_.reserve(g);
         ++arena.counted;
       }
     }
@@ -169,10 +223,11 @@ ClusterSession::Count ClusterSession::count(std::size_t first, std::size_t end, 
 // All arenas are ready or out. False if none has room.
 bool ClusterSession::choose_arenas() {
   const bool nested = request_.ugpu_cgas > 1;
+  ugpu_levels_ += tree_levels(arenas_->size());
   answers_.clear();
   for (const Arena& arena : *arenas_) {
     std::uint32_t free = 0;
-    for (const std::uint32_t g : arena.gpcs) free += gpcs_[g].answer.free;
+    for (const std::uint32_t g : arena.gpcs) free += orders_.answer_of(g).free;
     answers_.push_back({arena.phase == Phase::ready, arena.speed, free});
   }
   const bool ugpus = request_.ugpu_cgas > 0;
@@ -205,32 +260,23 @@ void ClusterSession::complete_unit() {
 
 void ClusterSession::keep(Arena& arena) {
   for (const Place& place : arena.places) {
-    unit_homes_.push_back({placed_, place.gpc, gpcs_[place.gpc].accepted++, place.speed, false});
+    unit_homes_.push_back({placed_, place.gpc, orders_.next_home(place.gpc), place.speed, false});
   }
-  for (const std::uint32_t g : arena.gpcs) accept(g);
+  for (const std::uint32_t g : arena.gpcs) orders_.accept(g);
   arena.restart();
   arena.phase = unit_open_ ? Phase::placing : Phase::counting;
 }
 
 void ClusterSession::give_back(Arena& arena) {
   for (const std::uint32_t g : arena.gpcs) {
-    if (gpcs_[g].reserved == 0) continue;
-    cancel(g);
-    commands_.push_back({Act::revert, g});
-    gpcs_[g].reserved = 0;
-    gpcs_[g].known = false;  // a refusal, too: there is more room now
+    if (orders_.reserves(g)) orders_.revert(g);
   }
   arena.restart();
 }
 
 // CWD-19: the launch-slot registers of all its GPCs are reset to what has been accepted, answers of pass I are void.
 void ClusterSession::start_pass_two(Arena& arena) {
-  for (const std::uint32_t g : arena.gpcs) {
-    cancel(g);
-    commands_.push_back({Act::revert, g});
-    gpcs_[g].reserved = 0;
-    gpcs_[g].known = false;
-  }
+  for (const std::uint32_t g : arena.gpcs) orders_.revert(g);
   arena.restart();
   arena.phase = Phase::placing;
 }
@@ -238,24 +284,12 @@ void ClusterSession::start_pass_two(Arena& arena) {
 // The end of the session: the models keep what was accepted, and nothing else.
 void ClusterSession::give_back_all() {
   for (Arena& arena : *arenas_) give_back(arena);
-  for (std::uint32_t g = 0; g < gpcs_.size(); ++g) cancel(g);
-}
-
-bool ClusterSession::ask(const std::vector<std::uint32_t>& gpcs) {
-  bool asking = false;
-  for (const std::uint32_t g : gpcs) {
-    if (!gpcs_[g].known && !gpcs_[g].asked) {
-      gpcs_[g].asked = true;
-      commands_.push_back({Act::query, g});
-    }
-    asking = asking || gpcs_[g].asked;
-  }
-  return asking;
+  for (const std::uint32_t g : whole_.front().gpcs) orders_.cancel(g);
 }
 
 void ClusterSession::choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas, Of of) {
-  answers_.assign(gpcs_.size(), DomainAnswer{});
-  for (const std::uint32_t g : gpcs) answers_[g] = gpcs_[g].answer;
+  answers_.assign(gpc_priority_.size(), DomainAnswer{});
+  for (const std::uint32_t g : gpcs) answers_[g] = orders_.answer_of(g);
   choose(gpc_priority_, cgas, arch::CgaLevel::gpc, of);
 }
 
@@ -277,27 +311,6 @@ void ClusterSession::choose(const std::vector<std::uint32_t>& priority, std::uin
     answers_[domain].valid = false;
   }
   cancelled_ += valid - static_cast<std::uint32_t>(chosen_.size());
-}
-
-void ClusterSession::reserve(std::uint32_t gpc) {
-  commands_.push_back({Act::reserve, gpc});
-  ++gpcs_[gpc].reserved;
-  gpcs_[gpc].known = false;
-}
-
-// What is accepted here with an answer that stands is asked again, together with those whose registers have changed: it
-// costs no step.
-void ClusterSession::accept(std::uint32_t gpc) {
-  if (gpcs_[gpc].reserved == 0) return;
-  cancel(gpc);
-  commands_.push_back({Act::accept, gpc});
-  gpcs_[gpc].reserved = 0;
-}
-
-void ClusterSession::cancel(std::uint32_t gpc) {
-  if (!gpcs_[gpc].known || !gpcs_[gpc].answer.valid) return;
-  commands_.push_back({Act::cancel, gpc});
-  gpcs_[gpc].known = false;
 }
 
 }  // namespace heddle::cwd

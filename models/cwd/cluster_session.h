@@ -8,6 +8,7 @@
 // reset, so that no answer of pass I stands in pass II: every GPC_CGA is asked for again (CWD-19).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -57,6 +58,43 @@ struct Home {
 // By GPC, as a session wants to know it.
 std::vector<std::uint32_t> ugpus_of(const arch::Topology& topology);
 
+// What a session knows of the models of the GPCs, and the commands of its next step.
+class GpcOrders {
+ public:
+  explicit GpcOrders(std::size_t gpcs) : gpcs_(gpcs) {}
+
+  void begin() { std::fill(gpcs_.begin(), gpcs_.end(), Gpc{}); }
+  // All questions have been answered.
+  void start_step();
+  const std::vector<Command>& commands() const { return commands_; }
+
+  // Asks those of whom no answer stands. True if answers are on their way.
+  bool ask(const std::vector<std::uint32_t>& gpcs);
+  void answer(std::uint32_t gpc, const DomainAnswer& answer);
+  const DomainAnswer& answer_of(std::uint32_t gpc) const { return gpcs_[gpc].answer; }
+
+  void reserve(std::uint32_t gpc);
+  void accept(std::uint32_t gpc);
+  // The CGA of the answer, if one stands, is not wanted any more.
+  void cancel(std::uint32_t gpc);
+  // All that is reserved and not accepted.
+  void revert(std::uint32_t gpc);
+  bool reserves(std::uint32_t gpc) const { return gpcs_[gpc].reserved > 0; }
+  // Number of the GPC's next accepted reservation (Home::nth).
+  std::uint32_t next_home(std::uint32_t gpc) { return gpcs_[gpc].accepted++; }
+
+ private:
+  struct Gpc {
+    DomainAnswer answer;
+    bool asked = false;          // the answer is on its way
+    bool known = false;          // the answer stands
+    std::uint32_t reserved = 0;  // not accepted
+    std::uint32_t accepted = 0;  // since begin
+  };
+  std::vector<Gpc> gpcs_;
+  std::vector<Command> commands_;
+};
+
 class ClusterSession {
  public:
   // `gpc_priority`: most preferred first; uGPUs are asked in ascending order. `ugpu_of`: by GPC. The policy must
@@ -70,26 +108,23 @@ class ClusterSession {
   // The next step: commands to carry out, those of one GPC in this order: of each kind at most one, in the order of
   // Act. All GPCs carry out theirs in parallel. Empty: the session is over.
   const std::vector<Command>& step();
-  void answer(std::uint32_t gpc, const DomainAnswer& answer);
+  void answer(std::uint32_t gpc, const DomainAnswer& answer) { orders_.answer(gpc, answer); }
 
   // Grows with every unit that has found places for all its GPC_CGAs; never a part of one. Once the session is over:
   // all of `units`, or fewer.
   const std::vector<Home>& homes() const { return homes_; }
   std::uint64_t placed() const { return placed_; }    // units
   std::uint32_t queries() const { return queries_; }  // steps with a query
+  // Levels of the tree that compares answers: of all GPCs or, in parallel, of those of each uGPU (CWD-13). And of the
+  // trees in which the last step compared uGPUs, or added up what pass I had counted in them.
+  std::uint32_t gpc_levels() const;
+  std::uint32_t ugpu_levels() const { return ugpu_levels_; }
   // Valid answers that were not accepted, over all steps: another domain was faster, or CGAs had run out (CWD-13).
   std::uint32_t cancelled() const { return cancelled_; }
   // The tie in which the session's units ran out, if one was cut off (CWD-13).
   const std::optional<protocol::CutTie>& cut_tie() const { return ties_.noted(); }
 
  private:
-  struct Gpc {
-    DomainAnswer answer;
-    bool asked = false;          // the answer is on its way
-    bool known = false;          // the answer stands
-    std::uint32_t reserved = 0;  // not accepted
-    std::uint32_t accepted = 0;  // since begin
-  };
   struct Place {
     std::uint32_t gpc = 0;
     std::uint32_t speed = 0;
@@ -122,18 +157,13 @@ class ClusterSession {
   void give_back_all();
   void start_pass_two(Arena& arena);
 
-  bool ask(const std::vector<std::uint32_t>& gpcs);
   // What the choice is of: outermost CGAs, of which the session's limit leaves so many, or parts of one.
   enum class Of : std::uint8_t { units, parts };
   void choose_gpcs(const std::vector<std::uint32_t>& gpcs, std::uint64_t cgas, Of of);
   void choose(const std::vector<std::uint32_t>& priority, std::uint64_t cgas, arch::CgaLevel level, Of of);
-  void reserve(std::uint32_t gpc);
-  void accept(std::uint32_t gpc);
-  void cancel(std::uint32_t gpc);
-
   std::vector<std::uint32_t> gpc_priority_;
   DomainPolicy& policy_;
-  std::vector<Gpc> gpcs_;
+  GpcOrders orders_;
   std::vector<Arena> ugpus_;
   std::vector<Arena> whole_;  // one arena: all GPCs
   std::vector<Arena>* arenas_ = &whole_;
@@ -147,9 +177,9 @@ class ClusterSession {
   std::vector<Home> homes_;
   std::uint64_t placed_ = 0;
   std::uint32_t queries_ = 0;
+  std::uint32_t ugpu_levels_ = 0;
   std::uint32_t cancelled_ = 0;
   CutTies ties_;
-  std::vector<Command> commands_;
   std::vector<DomainAnswer> answers_;
   std::vector<std::uint32_t> chosen_;
 };

@@ -28,6 +28,22 @@ constexpr Cycle snapshot_cycles(std::uint64_t sms, std::uint32_t per_cycle) {
   return sms == 0 ? 0 : (sms + per_cycle - 1) / per_cycle - 1;
 }
 
+// What finding places takes: parts that follow on each other.
+struct SearchWork {
+  std::uint32_t steps = 0;           // decisions
+  std::uint32_t queries = 0;         // ways to the models of the GPCs and back
+  std::uint32_t prefix_levels = 0;   // of trees of SMs (CWD-05)
+  std::uint32_t compare_levels = 0;  // of trees of GPCs or uGPUs (CWD-13)
+
+  SearchWork& operator+=(const SearchWork& other) {
+    steps += other.steps;
+    queries += other.queries;
+    prefix_levels += other.prefix_levels;
+    compare_levels += other.compare_levels;
+    return *this;
+  }
+};
+
 // Something that takes in so many items per cycle, and lets the others wait in order.
 class RateQueue {
  public:

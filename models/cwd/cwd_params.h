@@ -15,6 +15,7 @@ class Node;
 namespace heddle {
 struct SourcePos;
 }
+#include "cwd/cost_laws.h"
 #include "cwd/lake_fill.h"
 #include "protocol/cwd_gpm.h"
 #include "protocol/host_task.h"
@@ -104,6 +105,12 @@ struct CwdParams {
   // Distance of the nearest GPC.
   std::uint32_t nearest_gpc() const {
     return gpc_distances.empty() ? gpc_distance : *std::min_element(gpc_distances.begin(), gpc_distances.end());
+  }
+
+  // Cycles of a search; a time of many parts is rounded up once.
+  Cycle search_cycles(const SearchWork& work) const {
+    return Cycle{session_step} * work.steps + 2 * Cycle{query_distance} * work.queries +
+           tree_cycles(work.prefix_levels, prefix_step) + tree_cycles(work.compare_levels, compare_step);
   }
 
   // Cycles that a query takes each way beyond query_distance: for CGAs of a uGPU, through its distributor (CWD-46).

@@ -192,7 +192,7 @@ const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::u
   std::vector<Arena>& arenas = level == arch::CgaLevel::gpu ? whole_ : ugpus_;
   left_ = slots;
   units_.clear();
-  steps_ = prefix_levels_ = 0;
+  work_ = {};
   priority_.resize(arenas.size());
   std::iota(priority_.begin(), priority_.end(), 0U);
   answers_.assign(arenas.size(), DomainAnswer{});
@@ -206,8 +206,7 @@ const std::vector<DomainWideCga>& DomainWideFill::place(const std::vector<std::u
       steps = std::max(steps, arenas[d].placement.steps);
       levels = std::max(levels, arenas[d].placement.prefix_levels);
     }
-    steps_ += steps;
-    prefix_levels_ += levels;
+    work_ += {steps, 0, levels, tree_levels(arenas.size())};
     const std::uint64_t wanted = units - units_.size();
     chosen_.clear();
     offered_ = answers_;

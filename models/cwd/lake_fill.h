@@ -10,6 +10,7 @@
 
 #include "arch/cluster.h"
 #include "arch/topology.h"
+#include "cwd/cost_laws.h"
 #include "cwd/domain_policy.h"
 
 namespace heddle::cwd {
@@ -118,10 +119,9 @@ class DomainWideFill {
                                           const std::optional<protocol::CutTie>& tie = {});
   // The tie of uGPUs in which the CGAs of the last call ran out, if one was cut off (CWD-13).
   const std::optional<protocol::CutTie>& cut_tie() const { return ties_.noted(); }
-  // Of the last call: steps one after another and levels of prefix counts (uGPUs search in parallel), and what it left
-  // of the slots.
-  std::uint32_t steps() const { return steps_; }
-  std::uint32_t prefix_levels() const { return prefix_levels_; }
+  // Of the last call: its work, for which uGPUs search in parallel and are then compared, and what it left of the
+  // slots.
+  const SearchWork& work() const { return work_; }
   const std::vector<std::uint16_t>& left() const { return left_; }
 
  private:
@@ -145,8 +145,7 @@ class DomainWideFill {
   CutTies ties_;
   std::vector<std::uint16_t> left_;
   std::vector<DomainWideCga> units_;
-  std::uint32_t steps_ = 0;
-  std::uint32_t prefix_levels_ = 0;
+  SearchWork work_;
 };
 
 }  // namespace heddle::cwd

@@ -79,7 +79,7 @@ void LaunchSession::place_plain() {
   if (placement_->one_by_one) {
     decide_one_by_one();
   } else {
-    decide_after(placement_->steps, placement_->prefix_levels, 0);
+    decide_after({placement_->steps, 0, placement_->prefix_levels, 0}, 0);
   }
 }
 
@@ -88,7 +88,7 @@ void LaunchSession::place_domain_wide() {
   placed_cgas_ = &domain_wide_.place(plan_.slots, entry.unit_ctas(plan_.size), plan_.units,
                                      entry.task.cluster.outermost(), waiting_work(), cut_tie(entry));
   // The distributors of the uGPUs search, all at once: the question goes there, and the answers come back.
-  decide_after(domain_wide_.steps(), domain_wide_.prefix_levels(), 2 * ugpu_way(entry));
+  decide_after(domain_wide_.work(), 2 * ugpu_way(entry));
 }
 
 // The most urgent tasks beside the session's own that have CTAs left to place.
@@ -122,11 +122,10 @@ std::uint32_t LaunchSession::ugpu_way(const TaskEntry& entry) const {
   return context_.params.ugpu_way(entry.task.cluster.has(arch::CgaLevel::ugpu), context_.topology.ugpus());
 }
 
-void LaunchSession::decide_after(std::uint32_t steps, std::uint32_t prefix_levels, std::uint32_t way) {
-  stats_.steps.add(steps);
+void LaunchSession::decide_after(const SearchWork& work, std::uint32_t way) {
+  stats_.steps.add(work.steps);
   const CwdParams& params = context_.params;
-  const Cycle length = params.session_pipeline + Cycle{params.session_step} * steps +
-                       tree_cycles(prefix_levels, params.prefix_step) + way;
+  const Cycle length = params.session_pipeline + params.search_cycles(work) + way;
   context_.timebase.schedule(copied_ + context_.timebase.cost(length), *this, kDecided);
 }
 

@@ -122,7 +122,7 @@ class LaunchSession final : private EventHandler {
   void ask_units();
   protocol::WaitingWork waiting_work() const;
   // `way`: cycles besides the session's own.
-  void decide_after(std::uint32_t steps, std::uint32_t prefix_levels, std::uint32_t way);
+  void decide_after(const SearchWork& work, std::uint32_t way);
   std::optional<protocol::CutTie> cut_tie(const TaskEntry& entry) const;
   void keep_tie(const std::optional<protocol::CutTie>& tie);
   std::uint32_t ugpu_way(const TaskEntry& entry) const;

@@ -142,12 +142,12 @@ Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std:
     std::vector<std::uint16_t> used = left;
     if (plain_->withholds()) plain_->withhold(used, room.per_sm);
     result.cgas = std::accumulate(used.begin(), used.end(), std::uint64_t{0});
-    result.steps = 1;  // a sum of what all SMs have free
+    result.work = {1, 0, tree_levels(topology_.sms()), 0};  // a sum of what all SMs have free
     std::transform(left.begin(), left.end(), used.begin(), left.begin(),
                    [](std::uint16_t all, std::uint16_t taken) { return static_cast<std::uint16_t>(all - taken); });
   } else if (is_domain_wide(cluster)) {
     result.cgas = domain_wide_.place(left, cluster.size(size).count(), units, cluster.outermost()).size();
-    result.steps = domain_wide_.steps();
+    result.work = domain_wide_.work();
     left = domain_wide_.left();
   } else {
     const std::vector<std::uint32_t> limits(topology_.gpcs(), cgas_per_gpc);
@@ -156,7 +156,7 @@ Occupancy EmptyMachine::fill(const Room& room, const ClusterShape& cluster, std:
       ++result.gpc_cgas[placed.home.gpc];
     }
     result.cgas = placer_.session().placed();
-    result.steps = placer_.session().queries();
+    result.work = placer_.work();
     left = placer_.left();
   }
   result.ctas.assign(topology_.gpcs(), 0);
@@ -179,16 +179,16 @@ Occupancy EmptyMachine::occupancy(const arch::ResourceVector& need, const Cluste
   Occupancy result = fill(room_for(need, local_memory), cluster, size, units, cgas_per_gpc_);
   for (std::uint32_t g = 0; g < topology_.gpcs() && result.cgas == 0 && cluster.any() && limits_tpcs(local_memory);
        ++g) {
-    const std::uint32_t before = result.steps;
+    const SearchWork before = result.work;
     result = fill(room_for(need, local_memory, g), cluster, size, units, cgas_per_gpc_);
-    result.steps += before;
+    result.work += before;
   }
   return result;
 }
 
 // One of a smaller CGA has a place wherever one of a larger has.
 std::uint32_t EmptyMachine::largest_gpc_cga(const arch::ResourceVector& need, arch::CgaMode mode, bool local_memory,
-                                            std::uint32_t& steps) {
+                                            SearchWork& work) {
   ClusterShape cluster;
   cluster.mode = mode;
   std::uint32_t fits = 0;
@@ -197,7 +197,7 @@ std::uint32_t EmptyMachine::largest_gpc_cga(const arch::ResourceVector& need, ar
     const std::uint32_t size = fits + (fails - fits) / 2;
     cluster.of(CgaLevel::gpc) = {size, 1, 1};
     const Occupancy found = occupancy(need, cluster, 0, local_memory);
-    steps += found.steps;
+    work += found.work;
     (found.cgas > 0 ? fits : fails) = size;
   }
   return fits;

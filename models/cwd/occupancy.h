@@ -14,6 +14,7 @@
 #include "arch/task_record.h"
 #include "arch/topology.h"
 #include "cwd/cluster_place.h"
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_params.h"
 #include "cwd/lake_fill.h"
 #include "cwd/plain_policy.h"
@@ -31,7 +32,7 @@ struct MachineShare {
 
 struct Occupancy {
   std::uint64_t cgas = 0;                 // outermost CGAs at once; of a plain grid: CTAs
-  std::uint32_t steps = 0;                // of the search for places: queries to the GPCs, or steps of the level search
+  SearchWork work;                        // of the search for places
   std::vector<std::uint32_t> gpc_cgas;    // GPC_CGAs, by GPC; all 0 where the grid has none
   std::vector<std::uint32_t> ctas;        // by GPC
   std::vector<std::uint32_t> unused_sms;  // by GPC: SMs without any CTA
@@ -48,10 +49,10 @@ class EmptyMachine {
   // take a local-memory block of their TPC.
   Occupancy occupancy(const arch::ResourceVector& need, const arch::ClusterShape& cluster, std::uint32_t size = 0,
                       bool local_memory = false);
-  // CTAs of the largest GPC_CGA of which one has a place, in that mode; 0: a CTA is larger than an SM. Adds the steps
-  // of the search, which halves the sizes, to `steps`.
+  // CTAs of the largest GPC_CGA of which one has a place, in that mode; 0: a CTA is larger than an SM. Adds the work of
+  // the search, which halves the sizes, to `work`.
   std::uint32_t largest_gpc_cga(const arch::ResourceVector& need, arch::CgaMode mode, bool local_memory,
-                                std::uint32_t& steps);
+                                SearchWork& work);
   // From now on kernels have that of the machine; at first, what the parameters give a subcontext.
   void set_share(MachineShare share) { share_ = std::move(share); }
   // Why nothing of the grid, with none of the sizes that it accepts, can ever start, naming resource and domain; empty

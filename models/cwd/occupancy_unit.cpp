@@ -11,12 +11,11 @@ EmptyMachine& OccupancyUnit::machine() {
   return *machine_;
 }
 
-// The search runs on models of empty GPCs, as a session's runs on the snapshot: each of its steps takes the way to the
-// models and back, and a step of theirs.
+// The search runs on models of empty GPCs, and takes what a session's on the snapshot would.
 protocol::OccupancyAnswerPacket OccupancyUnit::answer(const protocol::OccupancyQueryPacket& query) {
   protocol::OccupancyAnswerPacket result;
   result.tag = query.tag;
-  std::uint32_t steps = 0;
+  SearchWork work;
   const bool any = query.cluster.any();
   const arch::Dim3 grid = any ? query.cluster.of(query.cluster.outermost()) : arch::Dim3{};
   result.well_formed = arch::why_malformed(grid, query.cluster, context_.params.max_gpc_cga).empty();
@@ -25,17 +24,16 @@ protocol::OccupancyAnswerPacket OccupancyUnit::answer(const protocol::OccupancyQ
     empty.set_share(partition_.share_of(query.subcontext, query.local_memory));
     const Occupancy found = empty.occupancy(query.need, query.cluster, 0, query.local_memory);
     result.active = found.cgas;
-    steps = found.steps;
+    work = found.work;
     if (query.largest) {
-      result.largest = empty.largest_gpc_cga(query.need, query.cluster.mode, query.local_memory, steps);
+      result.largest = empty.largest_gpc_cga(query.need, query.cluster.mode, query.local_memory, work);
     }
   }
   const CwdParams& params = context_.params;
-  const Cycle length =
-      params.session_pipeline + Cycle{steps} * (params.session_step + 2 * Cycle{params.query_distance});
+  const Cycle length = params.session_pipeline + params.search_cycles(work);
   free_ = std::max(free_, context_.now()) + context_.timebase.cost(length);
   stats_.queries.add();
-  stats_.steps.add(steps);
+  stats_.steps.add(work.steps);
   stats_.cycles.add(free_ - context_.now());
   return result;
 }

@@ -43,8 +43,8 @@ class OccupancyUnit {
     using StatGroup::StatGroup;
     Counter& queries =
         counter("occupancy_queries", "queries", "queries of the host and of kernels how many CGAs can be resident");
-    Counter& steps = counter("occupancy_steps", "steps",
-                             "steps of the searches for such queries: each asks the models of all GPCs, or a level");
+    Counter& steps =
+        counter("occupancy_steps", "steps", "decisions of the searches for such queries, one after another");
     Histogram& cycles = histogram("occupancy_cycles", "cycles", "from the arrival of an occupancy query to its answer");
   };
 

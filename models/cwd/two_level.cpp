@@ -104,7 +104,7 @@ Gpu2GpcUnit::Gpu2GpcUnit(const sc_core::sc_module_name& name, Domain& domain, co
       home_out("home_out", domain, params.query_distance, kUnlimitedCredits),
       answer_in("answer_in"),
       step_(domain.cost(params.session_step)),
-      compare_(domain.cost(tree_cycles(tree_levels(topology.gpcs()), params.compare_step))),
+      compare_step_(params.compare_step),
       core_(ugpus_of(topology), params.gpc_priority.resolve(topology.gpcs(), "cwd.gpc_priority"), policy),
       packets_(topology.gpcs()),
       answers_(topology.gpcs()),
@@ -146,7 +146,7 @@ void Gpu2GpcUnit::on_answer(const protocol::AnswerPacket& answer, std::uint32_t 
   answers_[gpc] = {answer.valid, answer.speed, answer.free};
   core_.answer(gpc, answers_[gpc]);
   answered_ = std::max(answered_, arrival);
-  if (--expected_ == 0) domain_.schedule(answered_ + compare_, *this, 0);
+  if (--expected_ == 0) domain_.schedule(answered_ + compare_cycles(core_.gpc_levels()), *this, 0);
 }
 
 void Gpu2GpcUnit::on_event(std::uint32_t, std::uint64_t) {
@@ -156,22 +156,26 @@ void Gpu2GpcUnit::on_event(std::uint32_t, std::uint64_t) {
 
 // A step that asks nobody is followed by the next at once; one without commands is the end.
 void Gpu2GpcUnit::step() {
-  while (carry_out(core_.step())) {
+  step_begin_ = now();
+  Cycle decided = now();
+  while (true) {
+    const std::vector<Command>& commands = core_.step();
+    decided += compare_cycles(core_.ugpu_levels());
+    if (!carry_out(commands, decided)) break;
     if (!asked_.empty()) return;  // on_event() comes back
   }
   const std::uint64_t session = *session_;
   session_.reset();
   stats_.query_steps.add(core_.queries());
   stats_.cancelled.add(core_.cancelled());
-  stats_.session_cycles.add(now() - begin_);
-  end_out.send({session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(),
-                core_.cut_tie()});
+  stats_.session_cycles.add(decided - begin_);
+  end_out.send_at(decided, {session, core_.placed(), static_cast<std::uint32_t>(core_.homes().size()), core_.queries(),
+                            core_.cut_tie()});
 }
 
 // All commands of a step for one GPC travel as one packet.
-bool Gpu2GpcUnit::carry_out(const std::vector<Command>& commands) {
+bool Gpu2GpcUnit::carry_out(const std::vector<Command>& commands, Cycle decided) {
   asked_.clear();
-  step_begin_ = now();
   std::fill(packets_.begin(), packets_.end(), protocol::MimicPacket{});
   for (const Command& command : commands) {
     protocol::MimicPacket& packet = packets_[command.gpc];
@@ -197,17 +201,17 @@ bool Gpu2GpcUnit::carry_out(const std::vector<Command>& commands) {
   expected_ = static_cast<std::uint32_t>(asked_.size());
   for (std::uint32_t g = 0; g < packets_.size(); ++g) {
     const protocol::MimicPacket& p = packets_[g];
-    if (p.reserve || p.cancel || p.revert || p.accept || p.query) mimic_out.send_at(now() + way_, p, g);
+    if (p.reserve || p.cancel || p.revert || p.accept || p.query) mimic_out.send_at(decided + way_, p, g);
   }
-  start_homes();
+  start_homes(decided);
   return !commands.empty();
 }
 
-void Gpu2GpcUnit::start_homes() {
+void Gpu2GpcUnit::start_homes(Cycle decided) {
   const std::vector<Home>& homes = core_.homes();
   for (; homes_sent_ < homes.size(); ++homes_sent_) {
     const Home& home = homes[homes_sent_];
-    start_free_ = std::max(start_free_, now());
+    start_free_ = std::max(start_free_, decided);
     home_out.send_at(start_free_ + way_, {home.nth, static_cast<std::uint32_t>(homes_sent_), home.unit, home.last},
                      home.gpc);
     if (!single_) start_free_ += step_;

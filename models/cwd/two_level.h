@@ -9,6 +9,7 @@
 #include "common/block.h"
 #include "common/packet_socket.h"
 #include "cwd/cluster_session.h"
+#include "cwd/cost_laws.h"
 #include "cwd/cwd_params.h"
 #include "cwd/gpc_model.h"
 #include "protocol/cwd_units.h"
@@ -61,8 +62,8 @@ class Gpc2SmUnit : public Block {
 };
 
 // The GPU2GPC distributor: runs the session of a grid of CGAs by asking the GPC2SM units. Every query costs the
-// comparison of its answers (CWD-13); the GPC_CGAs of a GPU_CGA are started one by one, a step each (CWD-19), those of
-// a grid of GPC_CGAs that tie at the same time.
+// comparison of its answers, and every choice among uGPUs theirs (CWD-13); the GPC_CGAs of a GPU_CGA are started one by
+// one, a step each (CWD-19), those of a grid of GPC_CGAs that tie at the same time.
 
 class Gpu2GpcUnit : public Block {
  public:
@@ -92,12 +93,14 @@ class Gpu2GpcUnit : public Block {
   void on_session(const protocol::SessionPacket& session, std::uint32_t);
   void on_answer(const protocol::AnswerPacket& answer, std::uint32_t gpc, Cycle arrival);
   void step();
-  bool carry_out(const std::vector<Command>& commands);
-  void start_homes();
+  // Packets leave in cycle `decided`.
+  bool carry_out(const std::vector<Command>& commands, Cycle decided);
+  void start_homes(Cycle decided);
+  Cycle compare_cycles(std::uint32_t levels) const { return domain_.cost(tree_cycles(levels, compare_step_)); }
   void draw_step();
 
   const Cycle step_;
-  const Cycle compare_;  // the answers of all GPCs
+  const double compare_step_;
   ClusterSession core_;
   std::vector<protocol::MimicPacket> packets_;  // of the step, by GPC
   std::vector<DomainAnswer> answers_;           // of the step, by GPC

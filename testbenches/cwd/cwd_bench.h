@@ -24,6 +24,10 @@
 
 namespace heddle::test {
 
+// An SM of `slots` CTA slots and nothing else that could run out, and a CTA that takes one of everything.
+inline arch::ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
+inline const arch::ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
+
 // Answers every CTA after a delay, and gives credits back when it likes.
 class FakeGpc : public sc_core::sc_module, private EventHandler, private Resettable {
  public:

@@ -23,10 +23,6 @@ using heddle::protocol::TaskPacket;
 
 namespace {
 
-// An SM of `slots` CTA slots and nothing else that could run out.
-ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
-
 CwdParams plain() {
   CwdParams params;
   params.session_pipeline = 10;

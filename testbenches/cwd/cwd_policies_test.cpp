@@ -24,8 +24,6 @@ using heddle::protocol::TaskPacket;
 
 namespace {
 
-ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
 const ResourceVector kTwo{{1, 1, 1, 1, 2, 1}};  // takes two of an SM's CTA slots
 
 CwdParams fast() {

@@ -209,7 +209,7 @@ TEST_CASE("a GPC whose queue is full holds the broadcast back for all", "[cwd][C
   // A credit takes 100 cycles there, 1,000 or none in the GPC, 100 back.
   const Cycle round_trip = listens ? 1200 : 200;
   CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle == 2 * round_trip);
-  CHECK(bench.stat("queue_stall_cycles") == 2 * round_trip);
+  CHECK(bench.stat("queue_stall_cycles") == static_cast<double>(2 * round_trip));
   CHECK(bench.stat("launch_copies") == (listens ? 12 : 6));
 }
 

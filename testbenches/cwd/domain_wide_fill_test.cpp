@@ -141,7 +141,7 @@ TEST_CASE("the 137-CTA cluster on 32 partly loaded SMs", "[cwd][CWD-09][CWD-11]"
   const auto& placed = fill.place(slots, 137, 1, CgaLevel::gpu);
   expect_equal(placed, wanted, topology);
   CHECK(fill.left() == left);
-  CHECK(fill.steps() == 4);
+  CHECK(fill.work().steps == 4);
   // By hand: so many SMs have 8, 7, … slots or more; 24 CTAs are left for the 26 SMs of level 2, and nothing for
   // level 1.
   std::vector<std::uint64_t> ctas;
@@ -197,7 +197,7 @@ TEST_CASE("uGPUs that tie receive their uGPU_CGA in the same step", "[cwd][CWD-0
   CHECK(placed[2].ugpu == 0);
   CHECK(placed[1].speed == 3);
   CHECK(placed[2].speed == 2);
-  CHECK(fill.steps() == 2);  // both uGPUs search at the same time
+  CHECK(fill.work().steps == 2);  // both uGPUs search at the same time
 }
 
 TEST_CASE("one CTA at a time, a wide CGA takes a step per CTA", "[cwd][CWD-08][CWD-09]") {
@@ -207,7 +207,7 @@ TEST_CASE("one CTA at a time, a wide CGA takes a step per CTA", "[cwd][CWD-08][C
   const auto policy = heddle::cwd::make_domain_policy("fastest");
   DomainWideFill fill(topology, 4, LevelSearch::scan, priority, *policy, true);
   CHECK(fill.place(Slots(topology.sms(), 4), 20, 1, CgaLevel::gpu).front().placement.levels.size() == 20);
-  CHECK(fill.steps() == 20);
+  CHECK(fill.work().steps == 20);
 }
 
 TEST_CASE("a wide CGA is of a GPU or a uGPU", "[cwd][CWD-09]") {

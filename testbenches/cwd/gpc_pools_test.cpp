@@ -47,9 +47,6 @@ struct PoolOracle {
   }
 };
 
-ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
-
 CwdParams plain() {
   CwdParams params;
   params.session_pipeline = 10;

@@ -43,6 +43,8 @@ CwdParams params_of() {
   params.session_pipeline = 10;
   params.session_step = 3;
   params.query_distance = 5;
+  params.prefix_step = 0.5;
+  params.compare_step = 2;
   params.gpc_distances = {40, 40, 40, 40, 40, 40, 47, 47};
   return params;
 }
@@ -184,18 +186,25 @@ TEST_CASE("a query counts as many TPCs as its subcontext has credits", "[cwd][CW
   CHECK(bench.active(bench.query(0)) == 16);
 }
 
-TEST_CASE("a query takes the steps of its search, and waits for the one before it", "[cwd][CWD-24][CWD-28]") {
+TEST_CASE("a query takes what its search takes, and waits for the one before it", "[cwd][CWD-24][CWD-28]") {
   Bench bench;
-  bench.unit.on_host_query(bench.query(0), 0);  // one step: 10 + 3 + 2 x 5
-  CHECK(bench.host.sent[0].cycle == 23);
-  bench.unit.on_host_query(bench.query(17), 0);  // no step
-  CHECK(bench.host.sent[1].cycle == 33);
+  // A step that adds up 132 SMs in a tree of 8 levels.
+  bench.unit.on_host_query(bench.query(0), 0);
+  CHECK(bench.host.sent[0].cycle == 10 + 3 + 4);
+  bench.unit.on_host_query(bench.query(17), 0);  // malformed: no search
+  CHECK(bench.host.sent[1].cycle == 17 + 10);
   const auto steps = [&] { return bench.observation.stats.value("gpu0.cwd.occupancy_steps"); };
   const double before = steps();
+  // Six GPCs have room for a CGA of 16: the four of 18 SMs are left with SMs for no more than two CTAs, and the two of
+  // 16 with none. The first question finds all six, which tie at speed 0, the second that there is no room; the GPCs of
+  // 18 SMs choose 16 of them by a count over their 18 (5 levels up and down) and eight GPCs are compared in three
+  // levels.
   bench.unit.on_host_query(bench.query(16), 0);
-  const double taken = steps() - before;
-  CHECK(taken >= 2);  // at least the step that finds six homes and the one that finds no more
-  CHECK(bench.host.sent[2].cycle == 33 + 10 + static_cast<Cycle>(taken) * (3 + 2 * 5));
+  CHECK(bench.host.sent[2].packet.active == 6);
+  const Cycle ways = 2 * 2 * 5;
+  const Cycle decisions = static_cast<Cycle>(steps() - before) * 3;
+  CHECK(steps() - before == 2);
+  CHECK(bench.host.sent[2].cycle == 27 + 10 + ways + decisions + 5 + 2 * 3 * 2);
   // SMs of further GPCs hear it later; SM 14 is in GPC 7, SM 0 in GPC 0.
   REQUIRE(bench.topology.sm(14).gpc == 7);
   const Cycle last = bench.host.sent[2].cycle;

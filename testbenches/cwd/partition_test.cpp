@@ -27,9 +27,6 @@ using What = SubcontextPacket::What;
 
 namespace {
 
-ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
-
 CwdParams plain(PartitionMode mode, std::uint32_t credits = 0) {
   CwdParams params;
   params.session_pipeline = 10;

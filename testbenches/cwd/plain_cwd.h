@@ -1,12 +1,9 @@
-// A distributor whose sessions are simple to reckon with, and SMs that only CTA slots limit.
+// A distributor whose sessions are simple to reckon with.
 #pragma once
 
 #include "cwd/cwd_bench.h"
 
 namespace heddle::test {
-
-inline arch::ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-inline const arch::ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
 
 // Sessions of 10 cycles, packets and CTAs without limit, GPCs 100 cycles away.
 inline cwd::CwdParams plain_cwd(std::uint32_t table_slots) {

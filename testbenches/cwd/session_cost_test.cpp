@@ -2,6 +2,7 @@
 // sessions that overlap gain.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -29,10 +30,6 @@ using heddle::cwd::LevelSearch;
 using heddle::protocol::TaskPacket;
 
 namespace {
-
-// An SM of `slots` CTA slots and nothing else that could run out.
-ResourceVector capacity(std::uint32_t slots) { return {{1000, 100'000, 100'000, 100'000, slots, 1000}}; }
-const ResourceVector kOne{{1, 1, 1, 1, 1, 1}};
 
 // Every cost has another length, so that none can stand for another.
 CwdParams costly() {
@@ -382,9 +379,10 @@ TEST_CASE("sessions overlap: one decides while the masks of another are made", "
 }
 
 TEST_CASE("sessions that overlap place as one after another does", "[cwd][CWD-02][CWD-07][CWD-27]") {
-  for (const std::uint64_t seed : seeds(60)) {
+  // All that is launched stays, so that sessions see the same machine whenever they come.
+  for (const std::uint64_t seed : seeds(100)) {
     CAPTURE(seed);
-    std::vector<std::uint32_t> ctas[2];
+    std::vector<std::vector<std::string>> launched;
     for (const bool overlap : {false, true}) {
       Random random(seed);
       CwdParams params;
@@ -393,37 +391,113 @@ TEST_CASE("sessions that overlap place as one after another does", "[cwd][CWD-02
       params.mask_buffers = random.between(1, 8);
       params.mask_cycles = random.below(60);
       params.session_limit = random.between(1, 40);
+      params.active_pool = params.pending_pool = 0;
       CwdBench bench(random.shape(4), params, capacity(random.between(1, 4)));
       for (std::uint32_t i = 0; i < 6; ++i) {
         const std::uint32_t size = random.between(1, 4);
-        const std::uint32_t count = random.between(1, 20);
-        bench.tasks.submit(random.below(300), random.chance(50) ? grid(i, count) : clusters(i, size * count, size));
+        const std::uint32_t count = random.between(1, 12);
+        TaskPacket task = random.chance(50) ? grid(i, count) : clusters(i, size * count, size);
+        task.priority = -static_cast<std::int32_t>(i);
+        bench.tasks.submit(0, task);
       }
-      run(bench, 400);  // the bench objects to more CTAs than fit on an SM
-      ctas[overlap ? 1 : 0].push_back(static_cast<std::uint32_t>(bench.stat("ctas_launched")));
+      bench.all_gpcs([](auto& gpc) { gpc.duration = [](std::uint32_t, std::uint64_t) { return Cycle{10'000'000}; }; });
+      sc_core::sc_start(sc_core::sc_time(1, sc_core::SC_MS));
+      REQUIRE(bench.log.problems == std::vector<std::string>{});  // the bench objects to more CTAs than fit on an SM
+      launched.emplace_back();
+      for (const LoggedLaunch& launch : bench.log.launches) {
+        for (const std::uint32_t sm : bench.sms_of(launch)) {
+          launched.back().push_back(fmt::format("operation {} on SM {}", launch.packet.operation, sm));
+        }
+      }
+      std::sort(launched.back().begin(), launched.back().end());
     }
-    CHECK(ctas[0] == ctas[1]);
+    REQUIRE(launched[0].size() > 0);
+    CHECK(launched[0] == launched[1]);
   }
 }
 
-TEST_CASE("random sessions over the links place as the session in zero time", "[cwd][CWD-13][CWD-18][CWD-19][CWD-23]") {
-  std::uint64_t cgas = 0;
-  std::uint64_t cut = 0;
-  for (const std::uint64_t seed : seeds(250)) {
+TEST_CASE("a choice among uGPUs costs their comparison beside that of each one's GPCs", "[cwd][CWD-13][CWD-46]") {
+  for (const std::uint32_t ugpus : {1U, 2U, 4U}) {
+    CAPTURE(ugpus);
+    CwdParams params = costly();
+    params.ugpu_distance = 13;
+    CwdBench bench(equal_gpcs(8, 16), params, capacity(1), TimingMode::at, 0,
+                   std::vector<std::uint32_t>(ugpus, 8 / ugpus));
+    TaskPacket task = clusters(0, 16, 16);
+    task.cluster.of(CgaLevel::ugpu) = {16, 1, 1};
+    bench.tasks.submit(0, task);
+    run(bench);
+    // uGPUs ask their GPCs in parallel, in two passes with the reset between them; then they are compared.
+    const Cycle way = 11 + (ugpus > 1 ? 13 : 0);
+    const Cycle query = way + 7 + way + 3 * doublings(8 / ugpus);
+    CHECK(bench.stat("gpu2gpc.query_steps") == 2);
+    CHECK(bench.stat("session_cycles.max") ==
+          stat_of(copy_of(128) + 1000 + query + 7 + query + 3 * doublings(ugpus) + way + 100));
+    // CTAs without GPC_CGAs: every uGPU fills its SMs, one step of the scan that takes all of them.
+    CwdBench wide(equal_gpcs(8, 16), params, capacity(1), TimingMode::at, 0,
+                  std::vector<std::uint32_t>(ugpus, 8 / ugpus));
+    TaskPacket whole = grid(0, 128 / ugpus);
+    whole.cluster.of(CgaLevel::ugpu) = {128 / ugpus, 1, 1};
+    wide.tasks.submit(0, whole);
+    run(wide);
+    CHECK(wide.stat("session_cycles.max") ==
+          stat_of(copy_of(128) + 1000 + 7 + 3 * doublings(ugpus) + 2 * (ugpus > 1 ? 13 : 0) + 100));
+  }
+}
+
+namespace {
+
+// A grouping of every kind that the distributor places, and one of its CTAs.
+heddle::arch::ClusterShape random_grouping(Random& random, std::uint32_t ugpus) {
+  heddle::arch::ClusterShape shape;
+  shape.mode = random.chance(50) ? CgaMode::multicast : CgaMode::load_balancing;
+  std::uint32_t ctas = random.between(1, 4);
+  const bool gpc_cgas = random.chance(80);
+  if (gpc_cgas) {
+    if (random.chance(30)) {
+      shape.of(CgaLevel::cpc) = {ctas, 1, 1};
+      ctas *= random.between(1, 3);
+    }
+    shape.of(CgaLevel::gpc) = {ctas, 1, 1};
+  }
+  if (ugpus > 1 && random.chance(40)) shape.of(CgaLevel::ugpu) = {ctas *= random.between(1, 3), 1, 1};
+  // Without GPC_CGAs a CGA is of one level (CWD-10).
+  if (gpc_cgas ? random.chance(40) : !shape.has(CgaLevel::ugpu)) {
+    shape.of(CgaLevel::gpu) = {ctas *= random.between(2, 4), 1, 1};
+  }
+  return shape;
+}
+
+// Masks by GPC, in their order.
+using Masks = std::map<std::uint32_t, std::vector<std::uint64_t>>;
+
+}  // namespace
+
+TEST_CASE("random sessions over the links place as the session in zero time",
+          "[cwd][CWD-09][CWD-13][CWD-18][CWD-19][CWD-23][CWD-46]") {
+  std::map<std::string, std::uint64_t> seen;
+  for (const std::uint64_t seed : seeds(400)) {
     CAPTURE(seed);
     Random random(seed);
     CwdParams params = costly();
     params.session_pipeline = random.below(20);
     params.query_distance = random.below(4);
+    params.ugpu_distance = random.below(9);
     params.mask_cycles = random.below(9);
     params.compare_step = random.below(3);
     params.sessions = random.between(1, 3);
     params.active_pool = params.pending_pool = 0;
-    const std::uint32_t size = random.between(1, 4);
-    const std::uint32_t parts = random.chance(50) ? 1 : random.between(2, 4);
-    params.session_limit = random.chance(30) ? 4096 : size * parts * random.between(1, 5);
+    const Shape shape = random.shape(5);
+    std::vector<std::uint32_t> ugpus;
+    const auto gpcs = static_cast<std::uint32_t>(shape.gpcs.size());
+    if (gpcs > 1 && random.chance(60)) ugpus = {1, gpcs - 1};
+    TaskPacket task = grid(0, 1);
+    task.cluster = random_grouping(random, ugpus.empty() ? 1 : 2);
+    const auto ctas = static_cast<std::uint32_t>(task.cluster.of(task.cluster.outermost()).count());
+    task.grid = {ctas * 60, 1, 1};
+    params.session_limit = random.chance(30) ? 4096 : ctas * random.between(1, 5);
     const std::uint32_t slots = random.between(1, 4);
-    CwdBench bench(random.shape(5), params, capacity(slots), TimingMode::at, 0, {}, {4096, 4096});
+    CwdBench bench(shape, params, capacity(slots), TimingMode::at, 0, ugpus, {4096, 4096});
     std::vector<std::uint16_t> free(bench.topology.sms(), static_cast<std::uint16_t>(slots));
     for (std::uint32_t sm = 0; sm < free.size(); ++sm) {
       for (std::uint32_t n = random.below(slots + 1); n > 0; --n) {
@@ -431,43 +505,71 @@ TEST_CASE("random sessions over the links place as the session in zero time", "[
         --free[sm];
       }
     }
-    const CgaMode mode = random.chance(50) ? CgaMode::multicast : CgaMode::load_balancing;
-    TaskPacket task = clusters(0, size * parts * 60, size, mode);
-    if (parts > 1) task.cluster.of(CgaLevel::gpu) = {size * parts, 1, 1};
-    params.gpu_cga_barriers = 4096;
 
     const heddle::cwd::Policies policies(params);
     std::vector<std::uint32_t> sm_order(bench.topology.sms());
     std::iota(sm_order.begin(), sm_order.end(), 0U);
     std::vector<std::uint32_t> gpc_order(bench.topology.gpcs());
     std::iota(gpc_order.begin(), gpc_order.end(), 0U);
-    heddle::cwd::ClusterPlacer placer(bench.topology, policies, sm_order, gpc_order);
-    const std::vector<std::uint32_t> limits(bench.topology.gpcs(), 4096);
-    const std::uint32_t units = std::min<std::uint32_t>(60, parts > 1 ? CwdParams{}.gpu_cga_barriers : 60);
-    const auto wanted =
-        placer.place(free, {size, 0}, mode, limits, {units, parts == 1, 0, parts == 1 ? 1 : parts, size});
+    const std::uint32_t barriers = heddle::cwd::wide_barriers(task.cluster, 0);
+    const std::uint64_t units = barriers == 0 ? 60 : std::min<std::uint64_t>(60, params.gpu_cga_barriers / barriers);
+    const bool wide = heddle::cwd::is_domain_wide(task.cluster);
+    Masks wanted;
+    std::vector<std::string> order;  // of GPC_CGAs
+    std::uint64_t placed_ctas = 0;
+    if (wide) {
+      heddle::cwd::DomainWideFill fill(bench.topology, slots, params.level_search, sm_order, *policies.domain);
+      for (const auto& cga : fill.place(free, ctas, units, task.cluster.outermost())) {
+        for (const auto& level : cga.placement.levels) {
+          for (std::uint32_t g = 0; g < gpcs; ++g) {
+            if (level.mask[g] != 0) wanted[g].push_back(level.mask[g]);
+          }
+        }
+        placed_ctas += ctas;
+      }
+    } else {
+      heddle::cwd::ClusterPlacer placer(bench.topology, policies, sm_order, gpc_order);
+      const std::vector<std::uint32_t> limits(gpcs, 4096);
+      for (const auto& placed : placer.place(free, heddle::cwd::gpc_cga_shape_for(task.cluster, 0), task.cluster.mode,
+                                             limits, heddle::cwd::request_for(task.cluster, 0, units))) {
+        for (const std::uint64_t mask : placed.masks) {
+          wanted[placed.home.gpc].push_back(mask);
+          order.push_back(fmt::format("{}: {:x}", placed.home.gpc, mask));
+        }
+        placed_ctas += task.cluster.of(CgaLevel::gpc).count();
+      }
+    }
 
     bench.tasks.submit(0, task);
     bench.all_gpcs([](auto& gpc) { gpc.duration = [](std::uint32_t, std::uint64_t) { return Cycle{10'000'000}; }; });
     sc_core::sc_start(sc_core::sc_time(1, sc_core::SC_MS));
-    CAPTURE(size, parts, slots, params.session_limit, params.sessions, mode == CgaMode::multicast);
-    std::vector<std::string> got;
+    CAPTURE(ctas, slots, ugpus, wide, params.session_limit, params.sessions);
+    Masks got;
+    std::vector<std::string> got_order;
     for (const LoggedLaunch& launch : bench.launches_in_order()) {
-      got.push_back(fmt::format("{}: {:x}", launch.gpc, launch.packet.sm_mask));
+      std::vector<std::uint64_t> masks{launch.packet.sm_mask};
       for (const std::uint64_t mask : launch.packet.further_masks) {
-        if (mask != 0) got.push_back(fmt::format("{}: {:x}", launch.gpc, mask));
+        if (mask != 0) masks.push_back(mask);
+      }
+      for (const std::uint64_t mask : masks) {
+        got[launch.gpc].push_back(mask);
+        got_order.push_back(fmt::format("{}: {:x}", launch.gpc, mask));
       }
     }
-    std::vector<std::string> expected;
-    for (const auto& placed : wanted) {
-      for (const std::uint64_t mask : placed.masks) expected.push_back(fmt::format("{}: {:x}", placed.home.gpc, mask));
-    }
-    REQUIRE(got == expected);
-    cgas += wanted.size();
-    cut += bench.stat("sessions") > 2 ? 1 : 0;
+    REQUIRE(got == wanted);
+    if (!wide) REQUIRE(got_order == order);
+    REQUIRE(bench.stat("ctas_launched") == stat_of(placed_ctas));
+    if (placed_ctas == 0) continue;
+    ++seen[wide ? "wide" : "gpc"];
+    if (task.cluster.has(CgaLevel::cpc)) ++seen["cpc"];
+    if (!ugpus.empty() && task.cluster.has(CgaLevel::ugpu)) ++seen[wide ? "wide ugpu" : "ugpu"];
+    if (task.cluster.has(CgaLevel::ugpu) && task.cluster.has(CgaLevel::gpu)) ++seen["nested"];
+    if (bench.stat("sessions") > 2) ++seen["cut"];
   }
-  CHECK(cgas > 500);
-  CHECK(cut > 30);
+  for (const char* kind : {"wide", "gpc", "cpc", "wide ugpu", "ugpu", "nested", "cut"}) {
+    CAPTURE(kind, seen[kind]);
+    CHECK(seen[kind] >= 10);
+  }
 }
 
 TEST_CASE("a machine of 64 GPCs of 64 SMs runs grids of every kind", "[cwd][CWD-28]") {

@@ -632,7 +632,7 @@ TEST_CASE("plain grids and CGAs of CTAs over a whole domain fill random machines
         }
       }
       if (cgas.size() < units) steps += std::max(1U, *std::max_element(free_now.begin(), free_now.end()));
-      REQUIRE(fill.steps() == steps);
+      REQUIRE(fill.work().steps == steps);
     }
   }
   CHECK(placed > 20'000);
