@@ -234,6 +234,7 @@ void LinkNetwork::move_on(Link& link, std::uint32_t node, std::uint32_t from, st
   const std::uint32_t bytes = nodes_[node].packet.bytes;
   link.pace.take(now, bytes);
   if (link.bytes != nullptr) link.bytes->add(bytes);
+  if (link.watched && nodes_[node].packet.watched) listener_.passed(nodes_[node].packet, now);
   --buffers_[from].count;
   if (buffers_[from].refused) return_credit(from, now);
   Buffer& next = buffers_[to];

@@ -69,6 +69,7 @@ struct LinkPacket {
   std::uint32_t bytes = 0;
   std::uint32_t flow = 0;    // index into the tables of links that route by table
   std::uint32_t egress = 0;  // where it leaves the network, for links that route by it
+  bool watched = false;      // the listener hears when it passes a link that is watched
 };
 
 // What a network needs of its surroundings.
@@ -82,6 +83,8 @@ class LinkNetworkListener {
   virtual bool eject(std::uint32_t egress, const LinkPacket& packet, Cycle now) = 0;
   // A buffer has room again, after LinkNetwork::full() said that it had none. `owner`: as given to add_buffer().
   virtual void credit(std::uint32_t owner, Cycle now) = 0;
+  // A watched packet passes a watched link.
+  virtual void passed(const LinkPacket& /*packet*/, Cycle /*now*/) {}
 
  protected:
   ~LinkNetworkListener() = default;
@@ -118,6 +121,7 @@ class LinkNetwork {
   void route_by_egress(std::uint32_t link, std::uint32_t first);
   // Counts the bytes that a link passes on, and those that set out for a buffer.
   void count_link(std::uint32_t link, Counter& bytes) { links_[link].bytes = &bytes; }
+  void watch_link(std::uint32_t link) { links_[link].watched = true; }
   void count_buffer(std::uint32_t buffer, Counter& bytes) {
     buffers_[buffer].counted = true;
     inputs_[buffer].bytes = &bytes;
@@ -204,6 +208,7 @@ class LinkNetwork {
     std::uint32_t mask = 0;        // its first word in eligible_ and stuck_
     std::uint32_t target = kNone;  // buffer, table, or first egress port
     Next next = Next::none;
+    bool watched = false;
   };
 
   void arrive(std::uint32_t node, std::uint32_t buffer, Cycle now);

@@ -1,5 +1,6 @@
 #include "gpc/sm_network.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -30,18 +31,29 @@ std::vector<Cycle> distances(const Domain& domain, const SmNetworkParams& params
 }  // namespace
 
 SmNetwork::SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                     const SmNetworkParams& params, const arch::Topology::Gpc& gpc, std::uint32_t gpc_number)
+                     const SmNetworkParams& params, const arch::Topology::Gpc& gpc, std::uint32_t gpc_number,
+                     std::uint32_t sms_per_unit)
     : Block(name, domain, path),
       request_in("request_in"),
       reply_in("reply_in"),
       request_out("request_out", domain, 0, params.queue),
       reply_out("reply_out", domain, 0, params.queue),
+      peer_in("peer_in"),
+      peer_out("peer_out", domain, 0, kUnlimitedCredits),
+      sms_per_unit_(sms_per_unit),
       sm_ids_(gpc.sm_ids),
       gpc_(gpc_number),
       clusters_(gpu_observation(domain).clusters),
       distance_(distances(domain, params, gpc)),
       requests_(*this, false, params, request_in, request_out),
-      replies_(*this, true, params, reply_in, reply_out) {}
+      replies_(*this, true, params, reply_in, reply_out) {
+  const std::uint32_t units = sms_per_unit == 0 ? 0 : (gpc.sms + sms_per_unit - 1) / sms_per_unit;
+  peer_in.init(units, [&](const char* socket, std::size_t) {
+    return new PacketIn<protocol::BulkPeerPacket>(socket, domain, 0);
+  });
+  for (std::uint32_t unit = 0; unit < units; ++unit)
+    peer_in[unit].on_packet<SmNetwork, &SmNetwork::on_peer>(*this, unit);
+}
 
 SmNetwork::~SmNetwork() = default;
 
@@ -71,6 +83,7 @@ void SmNetwork::Plane::build(const SmNetworkParams& params) {
   const auto sms = static_cast<std::uint32_t>(owner_.sm_ids_.size());
   const double bandwidth = owner_.domain_.mode() == TimingMode::at ? params.bandwidth : kFree;
   ports_.assign(sms, Port(bandwidth));
+  for (Port& port : ports_) port.acks.resize(sms);
   for (std::uint32_t to = 0; to < sms; ++to) {
     const std::uint32_t link = network_.add_link(fmt::format("into SM {}", owner_.sm_ids_[to]), bandwidth);
     for (std::uint32_t from = 0; from < sms; ++from) {
@@ -86,30 +99,51 @@ void SmNetwork::Plane::build(const SmNetworkParams& params) {
   for (std::uint32_t to = 0; to < sms; ++to) network_.route_to(to, network_.add_egress(to, to));
 }
 
-std::uint32_t SmNetwork::Plane::take_slot(const DsmemPacket& packet) {
-  const std::uint32_t slot = slots_.take();
-  slots_[slot] = {packet, owner_.now(), dsmem_bytes(packet, replies_)};
-  return slot;
-}
-
 void SmNetwork::Plane::on_packet(const DsmemPacket& packet, std::uint32_t from) {
   HEDDLE_CHECK(packet.from_sm == from && packet.to_sm < sms(), "a DSMEM packet names SMs that it is not between");
   if (owner_.domain_.mode() == TimingMode::lt && pass_straight(packet, from)) return;
-  Port& port = ports_[from];
-  const std::uint32_t slot = take_slot(packet);
-  if (port.waiting.empty() && port.pace.free_at(owner_.now()) && !network_.full(place_of(from, packet.to_sm))) {
-    inject(slot, from);
-    return;
-  }
-  port.waiting.push(slot);
+  const std::uint32_t slot = slots_.take();
+  slots_[slot] = {packet, std::nullopt, owner_.now(), dsmem_bytes(packet, replies_)};
+  start(slot, from, ports_[from].waiting);
+}
+
+void SmNetwork::Plane::on_peer(const protocol::BulkPeerPacket& packet) {
+  HEDDLE_CHECK(packet.from_sm < sms() && packet.to_sm < sms(), "a TMAU's packet names SMs that the GPC does not have");
+  if (merge(packet)) return;
+  const std::uint32_t slot = slots_.take();
+  DsmemPacket way;
+  way.from_sm = packet.from_sm;
+  way.to_sm = packet.to_sm;
+  slots_[slot] = {way, packet, owner_.now(), peer_bytes(packet)};
+  start(slot, packet.from_sm, ports_[packet.from_sm].of_unit);
+}
+
+// With an acknowledgement of the same request that waits for the port.
+bool SmNetwork::Plane::merge(const protocol::BulkPeerPacket& packet) {
+  if (packet.kind != protocol::BulkPeerPacket::Kind::acknowledge) return false;
+  const std::optional<std::uint32_t> waiting = ports_[packet.from_sm].acks[packet.to_sm];
+  if (!waiting) return false;
+  protocol::BulkPeerPacket& ack = *slots_[*waiting].of_unit;
+  if (ack.request != packet.request || ack.phase != packet.phase) return false;
+  ack.count += packet.count;
+  return true;
+}
+
+void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue) {
+  const bool free = idle(from) && ports_[from].pace.free_at(owner_.now());
+  if (free && !network_.full(place_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
+  queue.push(slot);
+  const std::optional<protocol::BulkPeerPacket>& of_unit = slots_[slot].of_unit;
+  if (of_unit && of_unit->kind == protocol::BulkPeerPacket::Kind::acknowledge) ports_[from].acks[of_unit->to_sm] = slot;
   send_waiting(from);
 }
 
 // In lt mode, if nothing is in front of it.
 bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t from) {
   const std::uint32_t to = packet.to_sm;
-  if (!ports_[from].waiting.empty() || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
-  deliver(packet, dsmem_bytes(packet, replies_));
+  if (!idle(from) || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
+  count(packet, dsmem_bytes(packet, replies_));
+  out_.send(packet, to);
   in_[from].return_credit();
   if (!out_.can_send(to)) network_.close(exit_of(to));
   return true;
@@ -118,17 +152,24 @@ bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t fr
 void SmNetwork::Plane::send_waiting(std::uint32_t from) {
   Port& port = ports_[from];
   const Cycle now = owner_.now();
-  while (!port.waiting.empty() && !port.awaited) {
+  while (!idle(from) && !port.awaited) {
     if (!port.pace.free_at(now)) {
       port.awaited = true;
       owner_.domain_.schedule(port.pace.earliest(now), *this, kPortFree, from);
       return;
     }
-    const std::uint32_t slot = port.waiting.front();
-    if (network_.full(place_of(from, slots_[slot].packet.to_sm))) return;  // credit() follows
-    port.waiting.pop();
-    inject(slot, from);
+    const bool unit = port.unit_first;
+    if (!send_first(from, unit) && !send_first(from, !unit)) return;  // credit() follows
   }
+}
+
+// The oldest packet of the SM, or of the unit, passes the port, if its target has a place.
+bool SmNetwork::Plane::send_first(std::uint32_t from, bool unit) {
+  Ring<std::uint32_t>& queue = unit ? ports_[from].of_unit : ports_[from].waiting;
+  if (queue.empty() || network_.full(place_of(from, slots_[queue.front()].packet.to_sm))) return false;
+  ports_[from].unit_first = !unit;
+  inject(queue.pop(), from);
+  return true;
 }
 
 // Past the port out of the SM.
@@ -139,7 +180,9 @@ void SmNetwork::Plane::inject(std::uint32_t slot, std::uint32_t from) {
   packet.bytes = slots_[slot].bytes;
   ports_[from].pace.take(now, packet.bytes);
   network_.enter(place_of(from, slots_[slot].packet.to_sm), packet, now);
-  in_[from].return_credit();
+  if (!slots_[slot].of_unit) return in_[from].return_credit();
+  std::optional<std::uint32_t>& ack = ports_[from].acks[slots_[slot].packet.to_sm];
+  if (ack == slot) ack.reset();
 }
 
 bool SmNetwork::Plane::eject(std::uint32_t to, const LinkPacket& packet, Cycle now) {
@@ -149,17 +192,25 @@ bool SmNetwork::Plane::eject(std::uint32_t to, const LinkPacket& packet, Cycle n
     delayed_.add();
     delay_.add(delay);
   }
-  deliver(slot.packet, slot.bytes);
   slots_.give_back(packet.entered);
+  deliver(slot);
   return out_.can_send(to);
 }
 
-void SmNetwork::Plane::deliver(const DsmemPacket& packet, std::uint32_t bytes) {
+void SmNetwork::Plane::deliver(const Slot& slot) {
+  count(slot.packet, slot.bytes);
+  if (slot.of_unit) {
+    owner_.peer_out.send(*slot.of_unit, slot.packet.to_sm / owner_.sms_per_unit_);
+  } else {
+    out_.send(slot.packet, slot.packet.to_sm);
+  }
+}
+
+void SmNetwork::Plane::count(const DsmemPacket& packet, std::uint32_t bytes) {
   count_.add();
   bytes_.add(bytes);
   ClusterMap& clusters = owner_.clusters_;
   if (owner_.gpc_ < clusters.gpcs()) clusters.traffic(owner_.gpc_, packet.from_sm, packet.to_sm, bytes);
-  out_.send(packet, packet.to_sm);
 }
 
 void SmNetwork::Plane::credit(std::uint32_t owner, Cycle /*now*/) { send_waiting(owner); }
@@ -179,6 +230,9 @@ void SmNetwork::Plane::reset() {
   for (Port& port : ports_) {
     port.pace.reset();
     port.waiting.clear();
+    port.of_unit.clear();
+    port.unit_first = false;
+    std::fill(port.acks.begin(), port.acks.end(), std::nullopt);
     port.awaited = false;
   }
   slots_.clear();

@@ -1,7 +1,9 @@
-// The SM-to-SM network of a GPC: accesses to distributed shared memory and their replies (CGA-06).
+// The SM-to-SM network of a GPC: accesses to distributed shared memory and their replies (CGA-06), and what tensor
+// memory access units tell each other (TMA-31).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "gpc/gpc_params.h"
 #include "protocol/memory_request.h"
 #include "protocol/sm_sm.h"
+#include "protocol/sm_tmau.h"
 
 namespace heddle {
 class ClusterMap;
@@ -47,6 +50,12 @@ inline std::uint32_t dsmem_bytes(const protocol::DsmemPacket& packet, bool reply
   return kDsmemHeaderBytes + (carries ? request.get_data_length() : 0);
 }
 
+// A fill carries the bytes that it stands for; an acknowledgement is a header.
+inline std::uint32_t peer_bytes(const protocol::BulkPeerPacket& packet) {
+  if (packet.kind == protocol::BulkPeerPacket::Kind::acknowledge) return kDsmemHeaderBytes;
+  return kDsmemHeaderBytes + packet.data.request->extension.bulk.get().piece.bytes;
+}
+
 // Two planes, one for requests and one for replies, which share nothing: a reply never waits behind a request, so that
 // SMs that answer before they ask cannot block each other for ever.
 //
@@ -54,18 +63,25 @@ inline std::uint32_t dsmem_bytes(const protocol::DsmemPacket& packet, bool reply
 // target takes no more stops those behind it. Where packets meet, at the port into an SM, sources share it by deficit
 // round robin. Between the two ports lies the latency: the source's part and the target's. In `lt` mode all of that is
 // free; packets of a pair stay in order, and back-pressure stays.
+//
+// Packets of tensor memory access units go with the requests. They wait at their SM's port beside those of the SM, in
+// turns with them; acknowledgements of a request that wait there for the same unit become one.
 class SmNetwork : public Block {
  public:
   SmNetwork(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const SmNetworkParams& params,
-            const arch::Topology::Gpc& gpc, std::uint32_t gpc_number);
+            const arch::Topology::Gpc& gpc, std::uint32_t gpc_number, std::uint32_t sms_per_unit = 0);
   ~SmNetwork() override;
 
+  // `sms_per_unit`: SMs that share a tensor memory access unit; 0: there are none of these.
   // By SM: bit of the GPC's masks. Links to and from SMs cost nothing: all latency is the network's. A credit is back
   // when its packet has passed the port out.
   sc_core::sc_vector<PacketIn<protocol::DsmemPacket>> request_in;
   sc_core::sc_vector<PacketIn<protocol::DsmemPacket>> reply_in;
   PacketOut<protocol::DsmemPacket> request_out;  // link = bit
   PacketOut<protocol::DsmemPacket> reply_out;    // link = bit
+  // By unit.
+  sc_core::sc_vector<PacketIn<protocol::BulkPeerPacket>> peer_in;
+  PacketOut<protocol::BulkPeerPacket> peer_out;  // link = unit
 
   // Cycles of a packet that nothing delays.
   Cycle latency(std::uint32_t from, std::uint32_t to) const { return distance_[from] + distance_[to]; }
@@ -84,6 +100,7 @@ class SmNetwork : public Block {
     virtual ~Plane() = default;
 
     std::uint64_t packets() const { return slots_.in_use(); }
+    void on_peer(const protocol::BulkPeerPacket& packet);
     void reset();
     void add_waits(WaitGraph& graph) const;
 
@@ -92,7 +109,8 @@ class SmNetwork : public Block {
 
     // A packet, from its arrival to its departure.
     struct Slot {
-      protocol::DsmemPacket packet;
+      protocol::DsmemPacket packet;  // of an SM; of a unit: whence and where to
+      std::optional<protocol::BulkPeerPacket> of_unit;
       Cycle arrival = 0;
       std::uint32_t bytes = 0;
     };
@@ -100,8 +118,11 @@ class SmNetwork : public Block {
     struct Port {
       explicit Port(double bytes_per_cycle) : pace(bytes_per_cycle) {}
       LinkPace pace;
-      Ring<std::uint32_t> waiting;  // slots
-      bool awaited = false;         // kPortFree is under way
+      Ring<std::uint32_t> waiting;                     // slots, of the SM
+      Ring<std::uint32_t> of_unit;                     // and of the unit
+      bool unit_first = false;                         // whose turn it is
+      std::vector<std::optional<std::uint32_t>> acks;  // by target: the latest acknowledgement among those of the unit
+      bool awaited = false;                            // kPortFree is under way
     };
 
     void build(const SmNetworkParams& params);
@@ -111,11 +132,15 @@ class SmNetwork : public Block {
 
     void on_packet(const protocol::DsmemPacket& packet, std::uint32_t from);
     bool pass_straight(const protocol::DsmemPacket& packet, std::uint32_t from);
+    bool idle(std::uint32_t from) const { return ports_[from].waiting.empty() && ports_[from].of_unit.empty(); }
+    void start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue);
+    bool merge(const protocol::BulkPeerPacket& packet);
+    bool send_first(std::uint32_t from, bool unit);
     void send_waiting(std::uint32_t from);
     void inject(std::uint32_t slot, std::uint32_t from);
-    void deliver(const protocol::DsmemPacket& packet, std::uint32_t bytes);
+    void count(const protocol::DsmemPacket& packet, std::uint32_t bytes);
+    void deliver(const Slot& slot);
     void on_credit(std::uint32_t to) { network_.open(exit_of(to), owner_.now()); }
-    std::uint32_t take_slot(const protocol::DsmemPacket& packet);
 
     // LinkNetworkListener, EventHandler.
     void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
@@ -140,7 +165,9 @@ class SmNetwork : public Block {
   };
 
   void on_event(std::uint32_t, std::uint64_t) override {}
+  void on_peer(const protocol::BulkPeerPacket& packet, std::uint32_t /*unit*/) { requests_.on_peer(packet); }
 
+  const std::uint32_t sms_per_unit_;
   const std::vector<std::uint32_t> sm_ids_;  // by bit
   const std::uint32_t gpc_;
   ClusterMap& clusters_;

@@ -15,7 +15,8 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
       routes_(params, topology, map),
       requests_(this->name(), domain, params, routes_, map,
                 {counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
-                 histogram("request_cycles", "cycles", "time of requests in the crossbar")}),
+                 histogram("request_cycles", "cycles", "time of requests in the crossbar")},
+                *this),
       responses_(this->name(), domain, params, routes_, topology,
                  {counter("multicast_reads", "reads", "reads whose data went to SMs by multicast"),
                   counter("multicast_packets", "packets", "packets of data that multicasts have brought to SMs")},
@@ -88,13 +89,28 @@ void Crossbar::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port
   const std::uint32_t sm = port / 2;
   const std::uint32_t slice = map_.slice_of(payload.get_address());
   const sc_core::sc_time way = sc_core::sc_time::from_value(domain_.clock().period().value() * latency(sm, slice));
+  protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  if (extension != nullptr && extension->posted) {
+    extension->posted = false;
+    accepted(payload, sm, std::max(domain_.cycle_after(delay), now()) + routes_.near_round_trip());
+  }
   delay += way;
   slice_out_[slice]->blocking(payload, delay);
   delay += way;
-  const protocol::MemoryExtension* extension = protocol::extension_of(payload);
   CrossbarMulticast& multicast = responses_.multicast();
   if (extension == nullptr || extension->multicast == 0 || !multicast.accepts(payload, *extension, sm)) return;
   multicast.deliver(payload, *extension, sm, std::max(domain_.cycle_after(delay), now()));
+}
+
+// A reference to the payload goes along.
+void Crossbar::accepted(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycle when) {
+  auto& request = static_cast<protocol::MemoryRequest&>(payload);  // NOLINT(*-static-cast-downcast): a TMAU's
+  request.acquire();
+  protocol::BulkDataPacket packet;
+  packet.request = &request;
+  packet.sm = protocol::SmInGpc(routes_.in_gpc(sm));
+  packet.accepted = true;
+  multicast_out_[sm]->send_at(when, packet);
 }
 
 // May span lines, and so slices.

@@ -22,7 +22,7 @@ namespace heddle::memory {
 // belongs to partition g * partitions / gpcs. Within a GPC every SM gets the same share of a full link; at a crossing
 // and at a slice every GPC does, and where responses meet every slice. Requests of one SM to one slice stay in order,
 // and so do the responses of one slice to one SM.
-class Crossbar : public Block {
+class Crossbar : public Block, private CrossbarRequests::Poster {
  public:
   // `topology` and `map` must outlive the crossbar.
   Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CrossbarParams& params,
@@ -35,6 +35,7 @@ class Crossbar : public Block {
   // Data of multicast reads for that SM, to its TMAU: noted when they are sent, they arrive then. A reference goes
   // along with each. The asking port's response is an acknowledgement: it arrives with the copy for its own SM or, if
   // that is no receiver, by itself over its SM's link. Memory's error is answered to the asking port alone.
+  // Of a posted write it hears there that the L2 has taken it over (TMA-45).
   PacketOut<protocol::BulkDataPacket>& multicast_out(std::uint32_t sm_id) { return *multicast_out_[sm_id]; }
   MemoryOut& slice_out(std::uint32_t slice) { return *slice_out_[slice]; }
 
@@ -58,6 +59,7 @@ class Crossbar : public Block {
   void on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port, sc_core::sc_time& delay);
   unsigned on_debug(tlm::tlm_generic_payload& payload, std::uint32_t port);
   void on_event(std::uint32_t, std::uint64_t) override {}
+  void accepted(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycle when) override;
 
   void add_waits(const LinkNetwork& network, bool requests, WaitGraph& graph) const;
   void count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what);

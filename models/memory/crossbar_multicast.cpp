@@ -7,16 +7,17 @@
 namespace heddle::memory {
 
 CrossbarMulticast::CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology,
-                                     FanOut& fan_out, std::uint32_t header_bytes, const MulticastCounters& counters,
+                                     FanOut& fan_out, const CrossbarParams& params, const MulticastCounters& counters,
                                      MulticastRequester& requester)
     : name_(name),
       timebase_(timebase),
       topology_(topology),
       fan_out_(fan_out),
-      header_bytes_(header_bytes),
+      header_bytes_(params.header_bytes),
+      copies_(params.copies),
       counters_(counters),
       requester_(requester),
-      gpcs_(topology.gpcs()) {}
+      gpcs_(topology.gpcs(), Gpc(params.copies)) {}
 
 bool CrossbarMulticast::accepts(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
                                 std::uint32_t sm) const {
@@ -46,23 +47,54 @@ bool CrossbarMulticast::eject(std::uint32_t sm, const LinkPacket& packet, Cycle 
       protocol::extension_of(*static_cast<tlm::tlm_generic_payload*>(packet.item))->multicast;
   const std::uint64_t ends = receivers | bits::one(topology_.sm(sm).in_gpc);
   const Cycle when = fan_out_.copies_room_at(topology_.gpc(number), ends, now);
-  if ((ends & gpc.wanted) == 0 && when == now) return send(sm, packet, now);
+  if ((ends & gpc.wanted) == 0 && when == now) {
+    start(number, {packet, sm, ends}, now);
+    return true;
+  }
   if ((ends & gpc.wanted) == 0) expect(number, when);
   gpc.wanted |= ends;
   gpc.staged.push_back({packet, sm, ends});
   return false;
 }
 
-// Says whether the SM's next multicast may follow.
-bool CrossbarMulticast::send(std::uint32_t sm, const LinkPacket& packet, Cycle now) {
-  auto& payload = *static_cast<tlm::tlm_generic_payload*>(packet.item);
-  const protocol::MemoryExtension& extension = *protocol::extension_of(payload);
+void CrossbarMulticast::start(std::uint32_t gpc, const Staged& multicast, Cycle now) {
   counters_.reads.add();
-  const arch::Topology::Gpc& gpc = topology_.gpc(topology_.sm(sm).gpc);
-  const Cycle own = fan_out_.multicast(
-      gpc, extension.multicast, packet.bytes, sm, header_bytes_ + extension.carried, now,
-      [&](std::uint32_t id, std::uint32_t bit, Cycle arrival) { send_copy(payload, id, bit, arrival); });
-  return requester_.acknowledge(sm, packet, own);
+  fan_out_.reserve(topology_.gpc(gpc), multicast.ends);
+  Copying copying;
+  copying.packet = multicast.packet;
+  copying.sm = multicast.sm;
+  copying.left = protocol::extension_of(*static_cast<tlm::tlm_generic_payload*>(multicast.packet.item))->multicast;
+  copying.ready = now + fan_out_.round_trip();
+  gpcs_[gpc].copying.push(copying);
+  if (gpcs_[gpc].copying.size() == 1) copy_from(gpc, copying.ready);
+}
+
+void CrossbarMulticast::copy_from(std::uint32_t gpc, Cycle when) {
+  if (when >= gpcs_[gpc].copies_at) return;
+  gpcs_[gpc].copies_at = when;
+  timebase_.schedule(when, *this, kCopy, gpc);
+}
+
+void CrossbarMulticast::make_copies(std::uint32_t number, Cycle now) {
+  Gpc& gpc = gpcs_[number];
+  while (!gpc.copying.empty()) {
+    Copying& first = gpc.copying.front();
+    if (first.ready > now) return copy_from(number, first.ready);
+    if (!gpc.copier.free_at(now)) return copy_from(number, gpc.copier.earliest(now));
+    gpc.copier.take(now, 1);
+    const std::uint32_t bit = bits::lowest(first.left);
+    const std::uint32_t sm = topology_.gpc(number).sm_ids[bit];
+    const Cycle arrival = fan_out_.copy(sm, first.packet.bytes, now);
+    if (sm == first.sm) first.own = arrival;
+    auto& payload = *static_cast<tlm::tlm_generic_payload*>(first.packet.item);
+    first.left = bits::without_lowest(first.left);
+    const bool last = first.left == 0;
+    send_copy(payload, sm, bit, arrival);  // inside which others may join the queue
+    if (!last) continue;
+    const Copying done = gpc.copying.pop();
+    const std::uint32_t header = header_bytes_ + protocol::extension_of(payload)->carried;
+    requester_.acknowledge(done.sm, done.packet, done.own != kNever ? done.own : fan_out_.copy(done.sm, header, now));
+  }
 }
 
 void CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
@@ -75,16 +107,23 @@ void CrossbarMulticast::deliver(tlm::tlm_generic_payload& payload, const protoco
 void CrossbarMulticast::expect(std::uint32_t gpc, Cycle when) {
   if (when >= gpcs_[gpc].awaited) return;
   gpcs_[gpc].awaited = when;
-  timebase_.schedule(when, *this, 0, gpc);
+  timebase_.schedule(when, *this, kLook, gpc);
 }
 
-// A multicast that waits in a GPC may go on. Nothing goes that would take a place which an older one waits for.
-void CrossbarMulticast::on_event(std::uint32_t /*kind*/, std::uint64_t argument) {
+void CrossbarMulticast::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto number = static_cast<std::uint32_t>(argument);
   const Cycle now = timebase_.now();
   Gpc& gpc = gpcs_[number];
-  if (gpc.awaited != now) return;  // an earlier event has been there
-  gpc.awaited = kNever;
+  Cycle& expected = kind == kCopy ? gpc.copies_at : gpc.awaited;
+  if (expected != now) return;  // an earlier event has been there
+  expected = kNever;
+  if (kind == kCopy) make_copies(number, now);
+  if (!gpc.staged.empty()) look(number, now);
+}
+
+// A multicast that waits in a GPC may go on. Nothing goes that would take a place which an older one waits for.
+void CrossbarMulticast::look(std::uint32_t number, Cycle now) {
+  Gpc& gpc = gpcs_[number];
   gpc.wanted = 0;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < gpc.staged.size(); ++i) {
@@ -92,7 +131,8 @@ void CrossbarMulticast::on_event(std::uint32_t /*kind*/, std::uint64_t argument)
     if ((staged.ends & gpc.wanted) == 0) {
       const Cycle when = fan_out_.copies_room_at(topology_.gpc(number), staged.ends, now);
       if (when == now) {
-        if (send(staged.sm, staged.packet, now)) requester_.open_multicasts(staged.sm);
+        start(number, staged, now);
+        requester_.open_multicasts(staged.sm);
         continue;
       }
       expect(number, when);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "arch/topology.h"
+#include "common/index_pool.h"
 #include "common/link_network.h"
 #include "common/packet_port.h"
 #include "common/timebase.h"
@@ -22,8 +23,8 @@ struct MulticastCounters {
 // The SM that has asked for a multicast, as far as the crossbar has it.
 class MulticastRequester {
  public:
-  // The response itself, an acknowledgement. False: the port does not take it yet; then open_multicasts() follows.
-  virtual bool acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) = 0;
+  // The response itself, an acknowledgement.
+  virtual void acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) = 0;
   // The SM's next multicast may come to the GPC's link.
   virtual void open_multicasts(std::uint32_t sm) = 0;
 
@@ -35,11 +36,14 @@ class MulticastRequester {
 // waits there, one for each asking SM; that SM's next one stays where it is, and so do the packets behind that in its
 // slice's buffer. Those that wait go in the order of their age, except that one passes others with which it has no SM
 // in common.
+//
+// Behind the link is what copies them, in their order: one copy for each receiver, and so many of them per cycle and
+// GPC. It does so once the receivers have kept places: the question and the answers take the way to the SMs and back.
 class CrossbarMulticast final : private EventHandler {
  public:
   // `name`: for messages. All references must outlive it.
   CrossbarMulticast(const char* name, Timebase& timebase, const arch::Topology& topology, FanOut& fan_out,
-                    std::uint32_t header_bytes, const MulticastCounters& counters, MulticastRequester& requester);
+                    const CrossbarParams& params, const MulticastCounters& counters, MulticastRequester& requester);
 
   // In order of SMs.
   void add_receiver(PacketSender<protocol::BulkDataPacket>& sender) { receivers_.push_back(&sender); }
@@ -53,7 +57,7 @@ class CrossbarMulticast final : private EventHandler {
   void deliver(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
                Cycle arrival);
 
-  void reset() { gpcs_.assign(gpcs_.size(), Gpc()); }
+  void reset() { gpcs_.assign(gpcs_.size(), Gpc(copies_)); }
 
  private:
   // A multicast that waits at the GPC's link.
@@ -62,13 +66,31 @@ class CrossbarMulticast final : private EventHandler {
     std::uint32_t sm = 0;    // that has asked
     std::uint64_t ends = 0;  // bits of the SMs that need room
   };
+  // One that is copied.
+  struct Copying {
+    LinkPacket packet;
+    std::uint32_t sm = 0;    // that has asked
+    std::uint64_t left = 0;  // bits of receivers without a copy
+    Cycle ready = 0;
+    Cycle own = kNever;  // when the SM that has asked gets a copy
+  };
   struct Gpc {
+    explicit Gpc(double copies) : copier(copies) {}
+    LinkPace copier;  // of copies
+    Ring<Copying> copying;
+    Cycle copies_at = kNever;    // when an event makes the next ones
     std::vector<Staged> staged;  // by age
     std::uint64_t wanted = 0;    // their ends
     Cycle awaited = kNever;      // when an event looks again
   };
 
-  bool send(std::uint32_t sm, const LinkPacket& packet, Cycle now);
+  static constexpr std::uint32_t kLook = 0;  // kinds of events; argument: a GPC
+  static constexpr std::uint32_t kCopy = 1;
+
+  void start(std::uint32_t gpc, const Staged& multicast, Cycle now);
+  void make_copies(std::uint32_t gpc, Cycle now);
+  void look(std::uint32_t gpc, Cycle now);
+  void copy_from(std::uint32_t gpc, Cycle when);
   void send_copy(tlm::tlm_generic_payload& payload, std::uint32_t sm, std::uint32_t bit, Cycle arrival);
   void expect(std::uint32_t gpc, Cycle when);
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
@@ -79,6 +101,7 @@ class CrossbarMulticast final : private EventHandler {
   const arch::Topology& topology_;
   FanOut& fan_out_;
   const std::uint32_t header_bytes_;
+  const double copies_;  // per cycle
   MulticastCounters counters_;
   MulticastRequester& requester_;
   std::vector<Gpc> gpcs_;

@@ -5,19 +5,31 @@
 namespace heddle::memory {
 
 CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params,
-                                   const CrossbarRoutes& routes, const arch::AddressMap& map, const Counters& counters)
+                                   const CrossbarRoutes& routes, const arch::AddressMap& map, const Counters& counters,
+                                   Poster& poster)
     : name_(name),
       timebase_(timebase),
       routes_(routes),
       map_(map),
       header_bytes_(params.header_bytes),
       counters_(counters),
+      poster_(poster),
       network_(*this),
       ports_(routes.build_requests(network_)),
       warmer_(network_, NetworkWarmer::Carries::requests),
       sms_(routes.sms(), Sm(params.sm_bandwidth)),
       slice_ready_(map.slices(), 0) {
+  for (const std::uint32_t link : ports_.gpcs) network_.watch_link(link);
   warm_by(warmer_);
+}
+
+// The partition that the GPC belongs to takes a posted write over when it comes there, wherever its slice is, and says
+// so the same way back: nothing of the GPC comes to a slice before what has passed the GPC's link earlier.
+void CrossbarRequests::passed(const LinkPacket& packet, Cycle now) {
+  auto& payload = *static_cast<tlm::tlm_generic_payload*>(packet.item);
+  protocol::MemoryExtension& extension = *protocol::extension_of(payload);
+  extension.posted = false;
+  poster_.accepted(payload, extension.route / 2, now + routes_.posted_latency());
 }
 
 // Inline: every request passes here. An SM's own link has one source: when the request passes it is known at once.
@@ -30,6 +42,7 @@ CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const C
   packet.entered = static_cast<std::uint32_t>(arrival);
   packet.bytes = request_bytes(payload, extension, header_bytes_);
   packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
+  packet.watched = extension.posted;
   LinkPace& pace = sms_[sm].pace;
   const Cycle begin = pace.earliest(arrival);
   pace.take(begin, packet.bytes);
@@ -112,7 +125,7 @@ CrossbarResponses::CrossbarResponses(const char* name, Timebase& timebase, const
       ports_(routes.build_responses(network_)),
       warmer_(network_, NetworkWarmer::Carries::responses),
       fan_out_(params, topology, routes.response_credits()),
-      multicast_(name, timebase, topology, fan_out_, params.header_bytes, counters, *this),
+      multicast_(name, timebase, topology, fan_out_, params, counters, *this),
       sms_(routes.sms()),
       slices_(routes.slices(), Slice(params.slice_bandwidth)) {
   warm_by(warmer_);
@@ -184,7 +197,8 @@ bool CrossbarResponses::eject(std::uint32_t egress, const LinkPacket& packet, Cy
 }
 
 void CrossbarResponses::deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready) {
-  respond(sm, packet, fan_out_.arrive(sm, packet.bytes, ready));
+  const bool bulk = (packet.entered & 1U) != 0;
+  respond(sm, packet, fan_out_.arrive(sm, packet.bytes, ready, bulk));
 }
 
 void CrossbarResponses::respond(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) {
@@ -193,14 +207,12 @@ void CrossbarResponses::respond(std::uint32_t sm, const LinkPacket& packet, Cycl
   port_of(sm, packet).respond(*static_cast<tlm::tlm_generic_payload*>(packet.item), arrival);
 }
 
-bool CrossbarResponses::acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) {
+// While an acknowledgement waits for the port, the SM's next multicast waits at the GPC's link.
+void CrossbarResponses::acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) {
   Sm& state = sms_[sm];
-  if (state.waiting.empty() && port_of(sm, packet).can_respond()) {
-    respond(sm, packet, arrival);
-    return true;
-  }
+  if (state.waiting.empty() && port_of(sm, packet).can_respond()) return respond(sm, packet, arrival);
   state.waiting.push_back({packet, arrival, true});
-  return false;
+  network_.close(ports_.first_egress + routes_.sms() + sm);
 }
 
 void CrossbarResponses::on_port_room(std::uint32_t port, Cycle when) {

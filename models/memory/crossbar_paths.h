@@ -28,9 +28,17 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
     Counter& withheld;
     Histogram& cycles;
   };
+  // Hears of writes that the L2 has taken over (TMA-45): now or at a later cycle.
+  class Poster {
+   public:
+    virtual void accepted(tlm::tlm_generic_payload& payload, std::uint32_t sm, Cycle when) = 0;
+
+   protected:
+    ~Poster() = default;
+  };
   // `name`: for messages. All references must outlive it, as must the sockets.
   CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,
-                   const arch::AddressMap& map, const Counters& counters);
+                   const arch::AddressMap& map, const Counters& counters, Poster& poster);
 
   void add_ingress(MemoryIn& socket) { ingress_.push_back(&socket); }
   void add_slice(MemoryOut& socket) { egress_.push_back(&socket); }
@@ -64,6 +72,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   }
   bool eject(std::uint32_t slice, const LinkPacket& packet, Cycle now) override;
   void credit(std::uint32_t sm, Cycle now) override;
+  void passed(const LinkPacket& packet, Cycle now) override;
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return name_; }
 
@@ -75,6 +84,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   const arch::AddressMap& map_;
   const std::uint32_t header_bytes_;
   Counters counters_;
+  Poster& poster_;
   LinkNetwork network_;
   const CrossbarRoutes::Ports ports_;
   NetworkWarmer warmer_;
@@ -153,7 +163,7 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
   void credit(std::uint32_t slice, Cycle now) override;
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return name_; }
-  bool acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) override;
+  void acknowledge(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) override;
   void open_multicasts(std::uint32_t sm) override {
     network_.open(ports_.first_egress + routes_.sms() + sm, timebase_.now());
   }

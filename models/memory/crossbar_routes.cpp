@@ -29,7 +29,7 @@ std::uint32_t CrossbarRoutes::capacity(std::uint32_t latency, double rate) const
 }
 
 std::uint32_t CrossbarRoutes::response_credits() const {
-  const double rate = std::min({params_.sm_bandwidth, params_.tpc_bandwidth, params_.cpc_bandwidth});
+  const double rate = std::min({params_.sm_read_bandwidth, params_.tpc_bandwidth, params_.cpc_bandwidth});
   return capacity(params_.sm_to_tpc + params_.tpc_to_cpc + params_.cpc_to_gpc, rate);
 }
 
@@ -108,14 +108,14 @@ std::uint32_t CrossbarRoutes::gpcs_in(std::uint32_t partition) const {
   return count;
 }
 
-void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports) const {
+void CrossbarRoutes::add_crossings(LinkNetwork& network, Ports& ports, double gpc_bandwidth) const {
   ports.crossings.assign(std::size_t{partitions_} * partitions_, LinkNetwork::kNone);
   ports.crossing_buffers.resize(ports.crossings.size());
   const double slices = per_partition_ * params_.slice_bandwidth;
   for (std::uint32_t from = 0; from < partitions_; ++from) {
     for (std::uint32_t to = 0; to < partitions_; ++to) {
       // Requests come from `from`'s GPCs, responses go to `to`'s: the fewer of both, as if all were alike.
-      const double gpcs = std::min(gpcs_in(from), gpcs_in(to)) * params_.gpc_bandwidth;
+      const double gpcs = std::min(gpcs_in(from), gpcs_in(to)) * gpc_bandwidth;
       if (from == to || std::min(slices, gpcs) <= params_.crossing_bandwidth) continue;
       ports.crossings[from * partitions_ + to] =
           network.add_link(fmt::format("crossing{}to{}", from, to), params_.crossing_bandwidth);
@@ -146,7 +146,7 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
     ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth));
     attach(network, ports, sources, ports.gpcs.back(), params_.gpc_bandwidth);
   }
-  add_crossings(network, ports);
+  add_crossings(network, ports, params_.gpc_bandwidth);
 
   // By gpc * slices + slice: where a packet goes from the GPC's link, and from a crossing.
   std::vector<std::uint32_t> first(std::size_t{gpcs_} * slices_);
@@ -197,9 +197,9 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
 CrossbarRoutes::Ports CrossbarRoutes::build_responses(LinkNetwork& network) const {
   Ports ports;
   for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
-    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth));
+    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_read_bandwidth));
   }
-  add_crossings(network, ports);
+  add_crossings(network, ports, params_.gpc_read_bandwidth);
 
   // By gpc * slices + slice: where a packet goes from a crossing.
   std::vector<std::uint32_t> last(std::size_t{gpcs_} * slices_);
@@ -270,7 +270,7 @@ FanOut::FanOut(const CrossbarParams& params, const arch::Topology& topology, std
   }
   for (std::uint32_t id = 0; id < topology.sms(); ++id) {
     const arch::Topology::Sm& place = topology.sm(id);
-    Sm sm{LinkPace(params.sm_bandwidth), 0, 0, 0, 0, 0};
+    Sm sm{LinkPace(params.sm_read_bandwidth), LinkPace(params.l1_read_bandwidth)};
     sm.cpc = first_cpc[place.gpc] + place.cpc;
     sm.tpc = first_tpc[place.gpc] + place.tpc;
     sms_.push_back(sm);
@@ -288,12 +288,11 @@ FanOut::Cycle FanOut::pass(std::uint32_t sm, std::uint32_t bytes, Cycle now) {
   return at_tpc + cpc_to_tpc_;
 }
 
-FanOut::Cycle FanOut::arrive(std::uint32_t id, std::uint32_t bytes, Cycle ready) {
+FanOut::Cycle FanOut::arrive(std::uint32_t id, std::uint32_t bytes, Cycle ready, bool bulk) {
   Sm& sm = sms_[id];
   --sm.waiting;
-  const Cycle begin = sm.pace.earliest(ready);
-  sm.pace.take(begin, bytes);
-  const Cycle arrival = begin + tpc_to_sm_;
+  Cycle arrival = cross(sm.pace, bytes, ready) + tpc_to_sm_;
+  if (!bulk) arrival = cross(sm.l1, bytes, arrival);
   HEDDLE_CHECK(sm.arrivals < places_, "more responses on their way to an SM than it has places");
   std::uint32_t slot = sm.first + sm.arrivals++;
   if (slot >= places_) slot -= places_;
@@ -313,18 +312,15 @@ FanOut::Cycle FanOut::room_at(std::uint32_t id, Cycle now) {
   return sm.arrivals > 0 ? ring[sm.first] : kNever;
 }
 
-FanOut::Cycle FanOut::acknowledge(const Acknowledgement& answer, std::uint32_t sm, std::uint32_t bytes, Cycle now) {
-  if (answer.at_sm != kNever) return arrive_copy(sm, bytes, answer.at_sm);
-  Cycle at_tpc = answer.at_tpc;
-  if (at_tpc == kNever) at_tpc = cross(cpcs_[sms_[sm].cpc], bytes, now) + gpc_to_cpc_;
-  return arrive_copy(sm, bytes, cross(tpcs_[sms_[sm].tpc], bytes, at_tpc) + cpc_to_tpc_);
-}
-
-FanOut::Cycle FanOut::arrive_copy(std::uint32_t id, std::uint32_t bytes, Cycle ready) {
+FanOut::Cycle FanOut::copy(std::uint32_t id, std::uint32_t bytes, Cycle now) {
   if (copy_ring_.empty()) copy_ring_.resize(ring_.size());
-  const Cycle arrival = cross(sms_[id].pace, bytes, ready) + tpc_to_sm_;
+  Sm& sm = sms_[id];
+  const Cycle at_tpc = cross(cpcs_[sm.cpc], bytes, now) + gpc_to_cpc_;
+  const Cycle at_sm = cross(tpcs_[sm.tpc], bytes, at_tpc) + cpc_to_tpc_;
+  const Cycle arrival = cross(sm.pace, bytes, at_sm) + tpc_to_sm_;
   Copies& copies = copies_[id];
-  HEDDLE_CHECK(copies.arrivals < places_, "more copies on their way to an SM than it has places");
+  HEDDLE_CHECK(copies.reserved > 0, "a copy set out without a place");
+  --copies.reserved;
   std::uint32_t slot = copies.first + copies.arrivals++;
   if (slot >= places_) slot -= places_;
   copy_ring_[std::size_t{id} * places_ + slot] = arrival;
@@ -333,13 +329,14 @@ FanOut::Cycle FanOut::arrive_copy(std::uint32_t id, std::uint32_t bytes, Cycle r
 
 FanOut::Cycle FanOut::copy_room_at(std::uint32_t id, Cycle now) {
   Copies& copies = copies_[id];
-  if (copies.arrivals < places_) return now;
-  const Cycle* ring = &copy_ring_[std::size_t{id} * places_];
+  if (copies.arrivals + copies.reserved < places_) return now;
+  const Cycle* ring = copy_ring_.data() + std::size_t{id} * places_;
   while (copies.arrivals > 0 && ring[copies.first] <= now) {
     if (++copies.first == places_) copies.first = 0;
     --copies.arrivals;
   }
-  return copies.arrivals < places_ ? now : ring[copies.first];
+  if (copies.arrivals + copies.reserved < places_) return now;
+  return copies.arrivals > 0 ? ring[copies.first] : kNever;
 }
 
 FanOut::Cycle FanOut::copies_room_at(const arch::Topology::Gpc& gpc, std::uint64_t sms, Cycle now) {
@@ -354,6 +351,7 @@ void FanOut::reset() {
   for (LinkPace& pace : tpcs_) pace.reset();
   for (Sm& sm : sms_) {
     sm.pace.reset();
+    sm.l1.reset();
     sm.first = sm.arrivals = 0;
     sm.waiting = 0;
   }

@@ -40,6 +40,9 @@ class CrossbarRoutes {
   std::uint32_t slices() const { return slices_; }
   std::uint32_t partitions() const { return partitions_; }
   std::uint32_t gpc_of_sm(std::uint32_t sm) const { return gpc_of_sm_[sm]; }
+  std::uint32_t in_gpc(std::uint32_t sm) const { return topology_.sm(sm).in_gpc; }
+  // Cycles from an SM to the nearest slices and back.
+  std::uint64_t near_round_trip() const { return 2 * near_latency_; }
   std::uint32_t partition_of_gpc(std::uint32_t gpc) const { return topology_.partition_of(gpc, partitions_); }
   std::uint32_t partition_of_slice(std::uint32_t slice) const { return slice / per_partition_; }
   bool far(std::uint32_t gpc, std::uint32_t slice) const { return partition_of_gpc(gpc) != partition_of_slice(slice); }
@@ -47,6 +50,8 @@ class CrossbarRoutes {
   std::uint64_t latency(std::uint32_t sm, std::uint32_t slice) const {
     return near_latency_ + (far(gpc_of_sm_[sm], slice) ? params_.crossing : 0);
   }
+  // Cycles from a GPC's link to the nearest slices, and from there back to an SM.
+  std::uint64_t posted_latency() const { return near_latency_ + params_.gpc_to_slice; }
   // Places for responses on the way to each SM and at its end.
   std::uint32_t response_credits() const;
 
@@ -67,7 +72,7 @@ class CrossbarRoutes {
   void attach(LinkNetwork& network, Ports& ports, const std::vector<Source>& sources, std::uint32_t link,
               double bandwidth) const;
   std::uint32_t gpcs_in(std::uint32_t partition) const;
-  void add_crossings(LinkNetwork& network, Ports& ports) const;
+  void add_crossings(LinkNetwork& network, Ports& ports, double gpc_bandwidth) const;
   LinkNetwork::BufferSpec last_buffer(const Ports& ports, std::uint32_t from, std::uint32_t to,
                                       std::uint32_t upstream) const;
 
@@ -87,9 +92,9 @@ class CrossbarRoutes {
 // them are known when it leaves the GPC's link, and no event is spent on them. Back-pressure is by credit: a packet
 // leaves the GPC's link only with a place at its SM's end.
 //
-// A multicast (TMA-30) passes each link on the way to its receivers once, and there is a copy of it for each SM's link.
-// Copies share the links with responses, and have places of their own, as many: neither waits for the other's room.
-// Their receivers always take them, so a copy's place is free in the cycle in which it arrives, and that is known.
+// Copies of a multicast (TMA-30) share the links with responses, and have places of their own, as many: neither waits
+// for the other's room. A place is reserved before its copy is made. Receivers always take them, so a copy's place is
+// free in the cycle in which it arrives, and that is known.
 class FanOut {
  public:
   using Cycle = LinkPace::Cycle;
@@ -99,41 +104,30 @@ class FanOut {
 
   // A packet leaves the GPC's link for an SM that has room. Returns when it has passed the links of CPC and TPC.
   Cycle pass(std::uint32_t sm, std::uint32_t bytes, Cycle now);
-  // Then it goes over the SM's link, not before `ready`. Returns the cycle of arrival. In order of pass().
-  Cycle arrive(std::uint32_t sm, std::uint32_t bytes, Cycle ready);
+  // Then it goes over the SM's link, not before `ready`, and into its L1, unless it is for the TMAU. Returns the cycle
+  // of arrival. In order of pass().
+  Cycle arrive(std::uint32_t sm, std::uint32_t bytes, Cycle ready, bool bulk);
   // When the SM has room for another: `now`, or the cycle in which the next one arrives, or kNever while none of
   // those that passed has gone on.
   Cycle room_at(std::uint32_t sm, Cycle now);
 
-  // A packet of `bytes` leaves the GPC's link for SMs that have room for a copy: bits of the GPC's masks. Calls
-  // deliver(sm, bit, arrival) for each of them. Returns when `requester` hears that it has passed: with its copy or, if
-  // it gets none, by an acknowledgement of `header` bytes, which takes those links alone that the packet does not.
-  template <class Deliver>
-  Cycle multicast(const arch::Topology::Gpc& gpc, std::uint64_t sms, std::uint32_t bytes, std::uint32_t requester,
-                  std::uint32_t header, Cycle now, Deliver&& deliver) {
-    Way way;
-    Acknowledgement answer;
-    bits::for_each(sms, [&](std::uint32_t bit) {
-      const std::uint32_t id = gpc.sm_ids[bit];
-      advance(way, id, bytes, now);
-      const Cycle arrival = arrive_copy(id, bytes, way.at_sm);
-      if (way.tpc == sms_[requester].tpc) answer.at_sm = way.at_sm;
-      if (way.cpc == sms_[requester].cpc) answer.at_tpc = way.at_tpc;
-      if (id == requester) answer.arrival = arrival;
-      deliver(id, bit, arrival);
-    });
-    return answer.arrival != kNever ? answer.arrival : acknowledge(answer, requester, header, now);
+  // A copy of `bytes` sets out for an SM that has a place for it. Returns the cycle of arrival.
+  Cycle copy(std::uint32_t sm, std::uint32_t bytes, Cycle now);
+  // SMs that have room for a copy, bits of the GPC's masks, keep a place each.
+  void reserve(const arch::Topology::Gpc& gpc, std::uint64_t sms) {
+    bits::for_each(sms, [&](std::uint32_t bit) { ++copies_[gpc.sm_ids[bit]].reserved; });
   }
-  // When all of them have room for a copy: `now`, or a later cycle.
+  // Cycles to the SMs and back.
+  Cycle round_trip() const { return 2 * (gpc_to_cpc_ + cpc_to_tpc_ + tpc_to_sm_); }
+  // When all of them have room for a copy: `now`, or a later cycle, or kNever while none is on its way to one of them.
   Cycle copies_room_at(const arch::Topology::Gpc& gpc, std::uint64_t sms, Cycle now);
 
   void reset();
 
  private:
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-
   struct Sm {
     LinkPace pace;
+    LinkPace l1;
     std::uint32_t tpc = 0;
     std::uint32_t cpc = 0;
     std::uint32_t first = 0;     // the oldest entry of its ring
@@ -145,20 +139,7 @@ class FanOut {
   struct Copies {
     std::uint32_t first = 0;
     std::uint32_t arrivals = 0;
-  };
-
-  // Where a multicast is: the SMs of a TPC follow each other, and the TPCs of a CPC.
-  struct Way {
-    std::uint32_t cpc = kNone;
-    std::uint32_t tpc = kNone;
-    Cycle at_tpc = 0;
-    Cycle at_sm = 0;
-  };
-  // kNever: the packet does not come there.
-  struct Acknowledgement {
-    Cycle at_tpc = kNever;
-    Cycle at_sm = kNever;
-    Cycle arrival = kNever;
+    std::uint32_t reserved = 0;  // places of copies that have not set out
   };
 
   static Cycle cross(LinkPace& link, std::uint32_t bytes, Cycle now) {
@@ -166,17 +147,6 @@ class FanOut {
     link.take(begin, bytes);
     return begin;
   }
-  void advance(Way& way, std::uint32_t sm, std::uint32_t bytes, Cycle now) {
-    if (sms_[sm].tpc == way.tpc) return;
-    if (sms_[sm].cpc != way.cpc) {
-      way.cpc = sms_[sm].cpc;
-      way.at_tpc = cross(cpcs_[way.cpc], bytes, now) + gpc_to_cpc_;
-    }
-    way.tpc = sms_[sm].tpc;
-    way.at_sm = cross(tpcs_[way.tpc], bytes, way.at_tpc) + cpc_to_tpc_;
-  }
-  Cycle acknowledge(const Acknowledgement& answer, std::uint32_t sm, std::uint32_t bytes, Cycle now);
-  Cycle arrive_copy(std::uint32_t sm, std::uint32_t bytes, Cycle ready);
   Cycle copy_room_at(std::uint32_t sm, Cycle now);
 
   std::uint32_t places_;

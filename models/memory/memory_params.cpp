@@ -130,14 +130,29 @@ void CrossbarParams::describe(ParamTable<CrossbarParams>& t) {
   const auto bandwidth = [&t](const char* name, double CrossbarParams::*member, const char* what, const char* source) {
     t.add(name, member, {Unit::bytes_per_cycle, 0.25, 1'000'000.0}, what, source);
   };
-  bandwidth("sm_bandwidth", &CrossbarParams::sm_bandwidth, "bytes per cycle between an SM and its TPC, each way",
+  bandwidth("sm_bandwidth", &CrossbarParams::sm_bandwidth,
+            "bytes per cycle of requests and writes from an SM to its TPC", "assumption: what its loads take");
+  bandwidth("sm_read_bandwidth", &CrossbarParams::sm_read_bandwidth,
+            "bytes per cycle of responses from a TPC to an SM, whoever in it has asked",
+            "hibouwu/CUDA_optimazation EXP-15, GH200: a tensor load brings 111 bytes per cycle; so a line");
+  bandwidth("l1_read_bandwidth", &CrossbarParams::l1_read_bandwidth,
+            "bytes per cycle of those that its L1 takes: data of ordinary loads, and not of bulk requests",
             "NVIDIA: 64 bytes per cycle and SM from the L2");
   bandwidth("tpc_bandwidth", &CrossbarParams::tpc_bandwidth, "bytes per cycle between a TPC and its CPC, each way",
             "assumption: all that its SMs take");
   bandwidth("cpc_bandwidth", &CrossbarParams::cpc_bandwidth, "bytes per cycle between a CPC and its GPC, each way",
             "assumption: all that its TPCs take");
-  bandwidth("gpc_bandwidth", &CrossbarParams::gpc_bandwidth, "bytes per cycle between a GPC and the slices, each way",
-            "assumption: two thirds of what its SMs take, more than its share of the slices");
+  bandwidth("gpc_bandwidth", &CrossbarParams::gpc_bandwidth,
+            "bytes per cycle of requests and writes from a GPC to the slices",
+            "GPUNetBench, H100: nine SMs of a GPC, one of each TPC, write as much as nine alone");
+  bandwidth("gpc_read_bandwidth", &CrossbarParams::gpc_read_bandwidth,
+            "bytes per cycle of responses from the slices to a GPC",
+            "te42kyfo/gpu-benches on H200: 9.8 TB/s of L2 reads at 1.98 GHz, of which a GPC of 18 SMs takes 18/132");
+  t.add("copies", &CrossbarParams::copies, {Unit::per_cycle, 0.01, 64.0},
+        "copies of multicasts per cycle that a GPC makes, one for each receiver, where its link comes in",
+        "fitted to hibouwu/CUDA_optimazation EXP-17, GH200: clusters of 2 get 5.06 TB/s by multicast, which are 2.5 "
+        "lines "
+        "per cycle and GPC at 1.98 GHz, and some that start and end are lost");
   bandwidth("crossing_bandwidth", &CrossbarParams::crossing_bandwidth,
             "bytes per cycle from one partition to another, each way", "assumption: what half of the slices deliver");
   bandwidth("slice_bandwidth", &CrossbarParams::slice_bandwidth, "bytes per cycle into an L2 slice, and out of it",

@@ -63,7 +63,8 @@ struct L2Params {
   static void describe(ParamTable<L2Params>& t);
 };
 
-// The crossbar. Every link exists twice, for requests and for responses, with the same latency and bandwidth.
+// The crossbar. Every link exists twice, for requests and for responses, with the same latency; those of SMs and GPCs
+// have another bandwidth for responses.
 struct CrossbarParams {
   std::uint32_t sm_to_tpc = 12;     // cycles
   std::uint32_t tpc_to_cpc = 10;    // cycles
@@ -72,9 +73,13 @@ struct CrossbarParams {
   std::uint32_t crossing = 78;      // cycles, on top of gpc_to_slice
 
   double sm_bandwidth = 64;          // bytes per cycle
+  double sm_read_bandwidth = 128;    // bytes per cycle
+  double l1_read_bandwidth = 64;     // bytes per cycle
   double tpc_bandwidth = 128;        // bytes per cycle
   double cpc_bandwidth = 384;        // bytes per cycle
   double gpc_bandwidth = 768;        // bytes per cycle
+  double gpc_read_bandwidth = 680;   // bytes per cycle
+  double copies = 2.65;              // of multicasts, per cycle and GPC
   double crossing_bandwidth = 2560;  // bytes per cycle
   double slice_bandwidth = 64;       // bytes per cycle
 

@@ -125,6 +125,9 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScrat
   std::uint64_t multicast = 0;
   // Of a TMAU: bytes that request and response each carry on top of the header (TMA-15), so that links count them.
   std::uint8_t carried = 0;
+  // A write or reduction of a TMAU: the L2 partition of the asking GPC takes it over and says so, whatever memory
+  // answers later (TMA-45). The crossbar takes the mark away when it has said so.
+  bool posted = false;
   bool poisoned = false;  // response of a read: some of the data are corrupt
   // Answer of the CPU's memory to an atomic or a reduction: it knows this extension and has carried it out. A target
   // that ignores extensions leaves it false.
@@ -252,6 +255,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.lanes = 0;
     request.extension.multicast = 0;
     request.extension.carried = 0;
+    request.extension.posted = false;
     request.extension.poisoned = false;
     request.extension.carried_out = false;
     free_.push_back(&request);

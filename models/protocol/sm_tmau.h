@@ -41,6 +41,8 @@ struct BulkRequestPacket {
 struct BulkDonePacket {
   enum class Kind : std::uint8_t {
     read,      // store, reduce, send: its source in shared memory has been read, and may be overwritten
+    accepted,  // store, reduce: the L2 has taken all of it over, in the order of later requests of the GPC; not with an
+               // error that is known by then
     complete,  // everything has arrived; it is over
     dropped,   // it broke `rule`: nothing was moved; it is over
     failed,    // memory answered with an error for `address`; what else there was has been moved; it is over
@@ -64,6 +66,7 @@ struct BulkDonePacket {
 struct BulkDataPacket {
   MemoryRequest* request = nullptr;
   SmInGpc sm;
+  bool accepted = false;  // crossbar -> TMAU: no data; the L2 has taken that write of the SM over
 };
 
 // TMAU -> SM and back: bytes of shared memory are wanted for a store or reduction, as the payload's bulk() says. The SM
@@ -78,14 +81,15 @@ struct BulkReadPacket {
   bool failed = false;
 };
 
-// TMAU -> TMAU of the same GPC.
+// TMAU -> SM-to-SM network -> TMAU of the same GPC. A unit's ports there are those of its first SM.
 struct BulkPeerPacket {
   enum class Kind : std::uint8_t {
     acknowledge,  // to the unit that asked: `count` packets of request `request` have been delivered (TMA-31)
     fill,         // to a receiver: a piece without bytes from memory
   };
   Kind kind = Kind::acknowledge;
-  std::uint32_t from = 0;  // unit of the GPC
+  SmInGpc from_sm;
+  SmInGpc to_sm;
   std::uint32_t request = 0;
   std::uint32_t count = 0;
   std::uint8_t phase = 0;

@@ -308,6 +308,13 @@ void BulkUnit::on_done(const BulkDonePacket& done, std::uint32_t) {
     warp.bulk_reads.end(open.group, cycle, true);
   }
   if (done.kind == BulkDonePacket::Kind::read) return consider_groups(open.warp);
+  // The thread need not wait any longer: what it asks for from now on comes after it. Others may see it once a fence
+  // has waited for memory's answer (MEM-06).
+  if (done.kind == BulkDonePacket::Kind::accepted) {
+    open.accepted = peers_.fences.begin();
+    warp.bulk.end(open.group, cycle, true);
+    return consider_groups(open.warp);
+  }
 
   const BulkOpen ended = open;
   open_.give_back(done.id);
@@ -316,7 +323,12 @@ void BulkUnit::on_done(const BulkDonePacket& done, std::uint32_t) {
   --cta.open;
   --cta.bulk;
   cta.last = std::max(cta.last, cycle);
-  if (ended.grouped) warp.bulk.end(ended.group, cycle, true);
+  if (ended.accepted) {
+    peers_.fences.end(*ended.accepted, cycle);
+    peers_.fences.tell(*ended.accepted, cycle);
+  } else if (ended.grouped) {
+    warp.bulk.end(ended.group, cycle, true);
+  }
   if (done.kind != BulkDonePacket::Kind::complete) went_wrong(ended, done);
   if (!cta.killed() && of_warp(ended.code)) {
     peers_.scheduler.resume(ended.warp, cycle, stats_.stall_bulk);

@@ -28,11 +28,12 @@ struct BulkOpen {
   arch::OpCode code = arch::OpCode::exit;
   arch::BulkKind kind = arch::BulkKind::load;
   bool grouped = false;
-  bool read = false;                     // its source has been read
-  std::optional<std::uint32_t> barrier;  // load
-  std::uint64_t group = 0;               // of the warp
-  std::uint64_t address = 0;             // for messages
-  std::uint64_t serial = 0;              // its age
+  bool read = false;                            // its source has been read
+  std::optional<FenceTracker::Epoch> accepted;  // the L2 has taken it over, and fences wait for the rest of it
+  std::optional<std::uint32_t> barrier;         // load
+  std::uint64_t group = 0;                      // of the warp
+  std::uint64_t address = 0;                    // for messages
+  std::uint64_t serial = 0;                     // its age
 };
 
 class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListener {
@@ -44,6 +45,7 @@ class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListene
     const SharedMemory& shared;
     ClusterTables& tables;
     IssuePort& port;
+    FenceTracker& fences;
     PacketSender<protocol::BulkRequestPacket>& requests;
   };
   BulkUnit(const UnitContext& context, const Peers& peers) : SmUnit(context), peers_(peers) {}

@@ -72,7 +72,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       fences(context, {memory.fences, memory.global, memory.l1, load_store, scheduler, launches}),
       barriers(context, {scheduler, fences, control, memory.l1, links.notices}),
       mbarriers(context, {scheduler, fences, load_store, control, memory.shared, memory.port, memory.l1}),
-      bulk(context, {scheduler, control, faults, memory.shared, memory.tables, memory.port, links.bulk}),
+      bulk(context, {scheduler, control, faults, memory.shared, memory.tables, memory.port, memory.fences, links.bulk}),
       launches(context, view.nested, {scheduler, fences, swap, faults, control, memory.global, memory.l1, tasks}),
       turns(context, {control, faults, memory.global}),
       queries(context, {scheduler, control, links.queries}),

@@ -31,7 +31,30 @@ void BulkCompletion::answered(MemoryRequest& request, std::uint32_t sm, Cycle ar
     work.fail(BulkFailure::of(request, arrival));
   }
   work.note(arrival);
-  if (work.over()) complete(work);
+  // Memory that takes nothing over has answered, or the way to it has.
+  if (request.extension.posted) take_over(work, arrival);
+  consider(work);
+}
+
+void BulkCompletion::accepted(MemoryRequest& request, std::uint32_t sm, Cycle arrival) {
+  BulkWork* found = unit_.works.find(LineSender::number_of(request), sm);
+  HEDDLE_CHECK(found != nullptr && found->posts > 0, "a write was taken over that nobody waits for");
+  request.release();
+  take_over(*found, arrival);
+  consider(*found);
+}
+
+void BulkCompletion::take_over(BulkWork& work, Cycle when) {
+  --work.posts;
+  work.last_accepted = std::max(work.last_accepted, when);
+}
+
+// What the SM is to hear, if anything.
+void BulkCompletion::consider(BulkWork& work) {
+  if (work.over()) return complete(work);
+  if (!work.reads_shared() || !work.generated() || work.reads > 0) return;
+  reporter_.tell_read(work);
+  if (work.kind() != BulkKind::send && work.accepted()) reporter_.tell_accepted(work);
 }
 
 void BulkCompletion::line_answered(MemoryRequest& request, BulkWork& work, Cycle arrival) {
@@ -81,13 +104,13 @@ void BulkCompletion::source_read(const protocol::BulkReadPacket& packet, std::ui
     request.release();
   } else {
     ++work.answers;
+    ++work.posts;
+    request.extension.posted = true;
     unit_.stats.lines.add();
     unit_.stats.bytes_out.add(request.get_data_length());
     ports_.push_ready(sm, request, arrival);
   }
-  if (!work.generated() || work.reads > 0) return;
-  if (work.over()) return complete(work);
-  reporter_.tell_read(work);
+  consider(work);
 }
 
 void BulkCompletion::acknowledged(std::uint32_t number, std::uint32_t count, std::uint8_t phase, Cycle when) {
@@ -100,10 +123,7 @@ void BulkCompletion::acknowledged(std::uint32_t number, std::uint32_t count, std
   if (work.over()) complete(work);
 }
 
-void BulkCompletion::all_generated(BulkWork& work) {
-  if (work.over()) return complete(work);
-  if (work.reads_shared() && work.reads == 0) reporter_.tell_read(work);
-}
+void BulkCompletion::all_generated(BulkWork& work) { consider(work); }
 
 // Nothing of it is open. All of this may be known before it happens.
 void BulkCompletion::complete(BulkWork& work) {

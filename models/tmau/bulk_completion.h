@@ -21,6 +21,8 @@ class BulkCompletion {
   void answered(protocol::MemoryRequest& request, std::uint32_t sm, Cycle arrival);
   // Shared memory has given its bytes, or has brought them where they go.
   void source_read(const protocol::BulkReadPacket& packet, std::uint32_t sm, Cycle arrival);
+  // The L2 has taken a write of an SM over, or will have at `arrival` (TMA-45).
+  void accepted(protocol::MemoryRequest& request, std::uint32_t sm, Cycle arrival);
   // Packets of a multicast load, or fills, have been delivered.
   void acknowledged(std::uint32_t number, std::uint32_t count, std::uint8_t phase, Cycle when);
   // All of its lines have been generated.
@@ -30,6 +32,8 @@ class BulkCompletion {
  private:
   void line_answered(protocol::MemoryRequest& request, BulkWork& work, Cycle arrival);
   void copy_on(const protocol::MemoryRequest& request, BulkWork& work, Cycle arrival);
+  void take_over(BulkWork& work, Cycle when);
+  void consider(BulkWork& work);
   void complete(BulkWork& work);
 
   const TmauContext& unit_;

@@ -1,14 +1,25 @@
 #include "tmau/bulk_generator.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 namespace heddle::tmau {
 namespace {
 
-// Line requests of one SM in a row while another one has some as well (TMA-43).
-constexpr std::uint32_t kTurn = 16;
+// Parts of a cycle in which the generator's time is counted.
+constexpr std::uint32_t kParts = 1U << 20;
+
+// What a line request takes of it.
+std::array<std::array<std::uint32_t, 2>, 2> costs_of(const TmauParams& params) {
+  const auto cost = [&](arch::BulkKind kind, bool tensor) {
+    return static_cast<std::uint32_t>(std::ceil(kParts / params.rate_of(kind, tensor)));
+  };
+  using arch::BulkKind;
+  return {{{cost(BulkKind::load, false), cost(BulkKind::load, true)},
+           {cost(BulkKind::store, false), cost(BulkKind::store, true)}}};
+}
 
 // Stores too, although their lines come by shared memory: none of them holds a place while the port is held (TMA-43).
 bool uses_port(const BulkWork& work) { return work.kind() != arch::BulkKind::send; }
@@ -21,7 +32,8 @@ BulkGenerator::BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender
       sender_(sender),
       lanes_(unit.place.sms()),
       turns_(unit.place.sms()),
-      pace_(unit.params.rate),
+      costs_(costs_of(unit.params)),
+      pace_(kParts),
       places_(unit.params) {}
 
 bool BulkGenerator::works_beside(const BulkWork& work) const {
@@ -62,7 +74,7 @@ void BulkGenerator::generate() {
   for (;;) {
     const Turn turn = next_turn();
     if (turn.when == kNever) break;
-    if (turn.when >= unit_.now() + kHorizon) {
+    if (turn.when >= unit_.now() + unit_.params.ahead) {
       wake(turn.when);
       break;
     }
@@ -103,7 +115,7 @@ void BulkGenerator::step(const Turn& turn) {
   BulkWork& work = unit_.works[lanes_[turn.sm].front()];
   if (!work.lines.done()) {
     count_wait(work, turn.when);
-    pace_.take(turn.when, 1);
+    pace_.take(turn.when, cost_of(work));
     take_turn(turn.sm);
     if (LineSender::goes_out(work)) places_.take();
     sender_.send(work, turn.when);
@@ -117,11 +129,11 @@ void BulkGenerator::step(const Turn& turn) {
   unit_.events.all_generated(work);
 }
 
-// One SM goes on until another one has something and kTurn lines have been made.
+// One SM goes on until another one has something and `turn` lines have been made.
 void BulkGenerator::take_turn(std::uint32_t sm) {
   if (turn_owner_ != sm || turn_left_ == 0) {
     turn_owner_ = sm;
-    turn_left_ = kTurn;
+    turn_left_ = unit_.params.turn;
   }
   if (--turn_left_ > 0) {
     turns_.keep(sm);

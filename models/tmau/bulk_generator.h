@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -125,7 +126,12 @@ class BulkGenerator final : private EventHandler {
   Arbiter turns_;
   std::optional<std::uint32_t> turn_owner_;  // SM
   std::uint32_t turn_left_ = 0;
-  LinkPace pace_;
+  std::uint32_t cost_of(const BulkWork& work) const {
+    return costs_[work.reads_shared() ? 1 : 0][work.request().tensor ? 1 : 0];
+  }
+
+  const std::array<std::array<std::uint32_t, 2>, 2> costs_;  // of a line request: by stores, tensor
+  LinkPace pace_;                                            // of the generator's time
   LinePlaces places_;
   Cycle generate_at_ = kNever;  // event
   bool generating_ = false;

@@ -18,6 +18,15 @@ void BulkReporter::tell_read(BulkWork& work) {
   done_.send_at(std::max(work.last_read, work.generated_at), packet, work.sm);
 }
 
+void BulkReporter::tell_accepted(BulkWork& work) {
+  if (work.accepted_told) return;
+  work.accepted_told = true;
+  BulkDonePacket packet;
+  packet.kind = BulkDonePacket::Kind::accepted;
+  packet.id = work.packet.id;
+  done_.send_at(std::max({work.last_read, work.generated_at, work.last_accepted}), packet, work.sm);
+}
+
 void BulkReporter::tell_done(const BulkWork& work, Cycle when) {
   BulkDonePacket packet;
   packet.id = work.packet.id;

@@ -24,6 +24,8 @@ class BulkReporter {
 
   // Its source in shared memory may be overwritten. Told once.
   void tell_read(BulkWork& work);
+  // The L2 has taken it over. Told once.
+  void tell_accepted(BulkWork& work);
   // It is over, now or at a later cycle `when`.
   void tell_done(const BulkWork& work, Cycle when);
   // The SMs have been told of everything that is over.

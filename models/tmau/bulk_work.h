@@ -54,6 +54,7 @@ struct BulkWork {
   Stage stage = Stage::input;
   std::uint8_t phase = 0;
   bool read_told = false;                          // the SM knows that its source may be overwritten
+  bool accepted_told = false;                      // and that the L2 has taken it over
   arch::TensorRule rule = arch::TensorRule::none;  // that it breaks
   Cycle arrival = 0;
   Cycle earliest = kNever;  // of its generation
@@ -61,7 +62,9 @@ struct BulkWork {
   std::uint32_t reads = 0;  // pieces that shared memory has not given, or brought to their receiver
   Cycle last_read = 0;
   Cycle generated_at = 0;
-  std::uint32_t answers = 0;           // line requests that memory has not answered
+  std::uint32_t answers = 0;  // line requests that memory has not answered
+  std::uint32_t posts = 0;    // writes that the L2 has not taken over
+  Cycle last_accepted = 0;
   std::uint32_t acknowledgements = 0;  // deliveries that other units have not confirmed
   std::uint64_t pieces = 0;
   std::uint64_t bytes = 0;
@@ -74,7 +77,9 @@ struct BulkWork {
     return kind() == arch::BulkKind::store || kind() == arch::BulkKind::reduce || kind() == arch::BulkKind::send;
   }
   bool generated() const { return stage == Stage::completion; }
-  bool over() const { return generated() && reads == 0 && answers == 0 && acknowledgements == 0; }
+  bool over() const { return generated() && reads == 0 && answers == 0 && posts == 0 && acknowledgements == 0; }
+  // The L2 has all of it, or will have.
+  bool accepted() const { return generated() && reads == 0 && posts == 0 && !failure; }
   // The first error counts.
   void fail(const BulkFailure& error) {
     if (!failure || failure->when > error.when) failure = error;

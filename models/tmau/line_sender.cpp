@@ -26,7 +26,6 @@ void SharedDelivery::receive(const protocol::BulkDataPacket& packet, Cycle arriv
   const protocol::BulkTarget& target = packet.request->extension.bulk.get();
   BulkPeerPacket reply;
   reply.kind = BulkPeerPacket::Kind::acknowledge;
-  reply.from = unit_.place.number;
   reply.request = target.request;
   reply.count = 1;
   reply.phase = target.phase;
@@ -35,14 +34,19 @@ void SharedDelivery::receive(const protocol::BulkDataPacket& packet, Cycle arriv
   if (requester == unit_.place.number) {
     unit_.events.acknowledged(reply.request, 1, reply.phase, when);
   } else {
-    peers_.send_at(when, reply, requester);
+    send_peer(reply, requester, when);
   }
+}
+
+void SharedDelivery::send_peer(BulkPeerPacket& packet, std::uint32_t unit, Cycle when) {
+  packet.from_sm = protocol::SmInGpc(unit_.place.first);
+  packet.to_sm = protocol::SmInGpc(unit * unit_.place.per_unit);
+  peers_.send_at(when, packet);
 }
 
 void SharedDelivery::fill(const BulkWork& work, MemoryRequest& request, protocol::SmInGpc sm, Cycle when) {
   BulkPeerPacket packet;
   packet.kind = BulkPeerPacket::Kind::fill;
-  packet.from = unit_.place.number;
   packet.request = work.number;
   packet.count = 1;
   packet.phase = work.phase;
@@ -52,7 +56,7 @@ void SharedDelivery::fill(const BulkWork& work, MemoryRequest& request, protocol
   if (receiver == unit_.place.number) {
     receive(packet.data, when);
   } else {
-    peers_.send_at(when, packet, receiver);
+    send_peer(packet, receiver, when);
   }
 }
 

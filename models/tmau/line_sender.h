@@ -10,7 +10,7 @@ namespace heddle::tmau {
 // Bytes on their way to shared memory, and what the units of a GPC tell each other of them (TMA-31, TMA-40).
 class SharedDelivery {
  public:
-  // `data`: link = SM of the unit; `peers`: link = unit of the GPC.
+  // `data`: link = SM of the unit.
   SharedDelivery(const TmauContext& unit, PacketSender<protocol::BulkDataPacket>& data,
                  PacketSender<protocol::BulkPeerPacket>& peers)
       : unit_(unit), data_(data), peers_(peers), response_(unit.timebase.cost(unit.params.response)) {}
@@ -25,6 +25,8 @@ class SharedDelivery {
   void deliver(protocol::MemoryRequest& request, std::uint32_t sm, Cycle when);
 
  private:
+  void send_peer(protocol::BulkPeerPacket& packet, std::uint32_t unit, Cycle when);
+
   const TmauContext& unit_;
   PacketSender<protocol::BulkDataPacket>& data_;
   PacketSender<protocol::BulkPeerPacket>& peers_;

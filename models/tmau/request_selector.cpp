@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace heddle::tmau {
-namespace {
-
-// Requests of an SM in the stages behind the queue, the one that is generated included. With fewer than the stages
-// hold, small requests would not follow each other without gaps.
-constexpr std::size_t kStages = 5;
-
-}  // namespace
 
 RequestSelector::RequestSelector(const TmauContext& unit, const std::vector<CreditSink*>& input, SetupUnit& setup,
                                  BulkGenerator& generator)
@@ -31,7 +24,7 @@ std::size_t RequestSelector::next_of(std::uint32_t sm) const {
 }
 
 bool RequestSelector::has_place(std::uint32_t sm) const {
-  return !queues_[sm].empty() && generator_.lined_up(sm) < kStages;
+  return !queues_[sm].empty() && generator_.lined_up(sm) < unit_.params.stages;
 }
 
 bool RequestSelector::can_choose(std::uint32_t sm) const {

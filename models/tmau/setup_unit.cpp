@@ -22,6 +22,7 @@ SetupUnit::SetupUnit(const TmauContext& unit, BulkGenerator& generator, LineSend
       ports_(ports),
       descriptor_hit_(unit.timebase.cost(unit.params.descriptor_hit)),
       setup_(unit.timebase.cost(unit.params.setup)),
+      setup_loop_(unit.timebase.cost(unit.params.setup_loop)),
       generate_(unit.timebase.cost(unit.params.generate)),
       cache_(unit.params.descriptors) {}
 
@@ -123,11 +124,12 @@ void SetupUnit::fetched(protocol::MemoryRequest& request, BulkWork& work, Cycle 
 
 void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle when) {
   const Cycle begin = std::max(when, setup_free_);
-  setup_free_ = begin + setup_;
-  unit_.stats.setup_busy.add(setup_);
+  const TensorRule rule = check_tensor(work.request(), work.packet.room, checked);
+  const Cycle cycles = rule == TensorRule::none ? setup_of(checked.descriptor) : setup_;
+  setup_free_ = begin + cycles;
+  unit_.stats.setup_busy.add(cycles);
   stay_until(begin);
   work.stage = BulkWork::Stage::setup;
-  const TensorRule rule = check_tensor(work.request(), work.packet.room, checked);
   if (rule != TensorRule::none) return drop(work, rule, setup_free_);
   const arch::TensorDescriptor& descriptor = checked.descriptor;
   work.target.tensor = true;
@@ -138,6 +140,12 @@ void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle w
   work.lines = LineGenerator(work.request(), descriptor, unit_.params.prefetch);
   work.stage = BulkWork::Stage::generation;
   generate_from(work, setup_free_ + generate_);
+}
+
+// Every loop of the walk gets its start, end and step; im2col's bounding box has two sides of each of its dimensions.
+Cycle SetupUnit::setup_of(const arch::TensorDescriptor& descriptor) const {
+  const std::uint32_t box = descriptor.mode == arch::TensorMode::im2col ? descriptor.rank - 2 : 0;
+  return setup_ + setup_loop_ * (descriptor.rank + box);
 }
 
 void SetupUnit::generate_from(BulkWork& work, Cycle when) {

@@ -43,6 +43,7 @@ class SetupUnit {
   void generate_from(BulkWork& work, Cycle when);
   void fill_target(BulkWork& work) const;
   void stay_until(Cycle when);
+  Cycle setup_of(const arch::TensorDescriptor& descriptor) const;
 
   const TmauContext& unit_;
   BulkGenerator& generator_;
@@ -50,6 +51,7 @@ class SetupUnit {
   SmPorts& ports_;
   const Cycle descriptor_hit_;  // what the stages cost in this mode
   const Cycle setup_;
+  const Cycle setup_loop_;
   const Cycle generate_;
   DescriptorCache cache_;
   std::optional<Fetch> fetch_;

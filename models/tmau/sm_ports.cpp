@@ -57,7 +57,7 @@ void SmPorts::arm(std::uint32_t sm) {
 
 void SmPorts::pump(std::uint32_t sm) {
   Port& port = ports_[sm];
-  const Cycle horizon = unit_.blocking() ? unit_.now() : unit_.now() + kHorizon;
+  const Cycle horizon = unit_.blocking() ? unit_.now() : unit_.now() + unit_.params.ahead;
   while (!port.ready.empty() && can_send(sm) && port.ready.front().earliest <= horizon) {
     const Ready next = port.ready.pop();
     send(sm, *next.request, std::max(next.earliest, unit_.now()));

@@ -58,10 +58,6 @@ class RequestStore {
   std::uint32_t depth_ = 0;                        // of calls of retire()
 };
 
-// What leaves within so many cycles leaves by one event. What runs ahead takes the SM's link before what the SM itself
-// sends meanwhile: so it is not far.
-constexpr Cycle kHorizon = 8;
-
 class SmPorts final : private EventHandler {
  public:
   SmPorts(const TmauContext& unit, Domain& domain, RequestStore& store);

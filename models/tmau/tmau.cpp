@@ -20,8 +20,8 @@ Tmau::Tmau(const sc_core::sc_module_name& name, Domain& domain, const std::strin
       read_out("read_out", domain, 1, kUnlimitedCredits),
       read_in("read_in"),
       multicast_in("multicast_in"),
-      peer_out("peer_out", domain, params.peer, kUnlimitedCredits),
-      peer_in("peer_in"),
+      peer_out("peer_out", domain, 0, kUnlimitedCredits),
+      peer_in("peer_in", domain, 0),
       params_(params),
       place_(std::move(place)),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),
@@ -44,17 +44,13 @@ Tmau::Tmau(const sc_core::sc_module_name& name, Domain& domain, const std::strin
   read_in.init(sms, [&](const char* socket, std::size_t) { return new PacketIn<BulkReadPacket>(socket, domain, 0); });
   multicast_in.init(sms,
                     [&](const char* socket, std::size_t) { return new PacketIn<BulkDataPacket>(socket, domain, 0); });
-  peer_in.init(place_.units,
-               [&](const char* socket, std::size_t) { return new PacketIn<BulkPeerPacket>(socket, domain, 0); });
   for (std::uint32_t sm = 0; sm < sms; ++sm) {
     input_.push_back(&request_in[sm]);
     request_in[sm].on_packet<Tmau, &Tmau::on_request>(*this, sm);
     read_in[sm].on_packet_ahead<Tmau, &Tmau::on_read>(*this, sm);
     multicast_in[sm].on_packet_ahead<Tmau, &Tmau::on_multicast>(*this, sm);
   }
-  for (std::uint32_t unit = 0; unit < place_.units; ++unit) {
-    peer_in[unit].on_packet_ahead<Tmau, &Tmau::on_peer>(*this, unit);
-  }
+  peer_in.on_packet_ahead<Tmau, &Tmau::on_peer>(*this);
 }
 
 Tmau::~Tmau() = default;
@@ -67,11 +63,12 @@ void Tmau::on_read(const BulkReadPacket& packet, std::uint32_t sm, Cycle arrival
 
 void Tmau::on_multicast(const BulkDataPacket& packet, std::uint32_t sm, Cycle arrival) {
   HEDDLE_CHECK(packet.sm == place_.first + sm, "multicast data came to the wrong SM");
+  if (packet.accepted) return completion_.accepted(*packet.request, sm, arrival);
   stats_.multicast_received.add();
   delivery_.receive(packet, arrival);
 }
 
-void Tmau::on_peer(const BulkPeerPacket& packet, std::uint32_t /*unit*/, Cycle arrival) {
+void Tmau::on_peer(const BulkPeerPacket& packet, std::uint32_t /*link*/, Cycle arrival) {
   if (packet.kind == BulkPeerPacket::Kind::fill) return delivery_.receive(packet.data, arrival);
   stats_.acknowledgements.add(packet.count);
   completion_.acknowledged(packet.request, packet.count, packet.phase, arrival);

@@ -29,9 +29,9 @@ class Tmau : public Block, private StageEvents {
   sc_core::sc_vector<PacketIn<protocol::BulkDataPacket>> multicast_in;  // from the crossbar
   // The network interface: a port of the crossbar for each SM, which shares the SM's link.
   MemoryOut& memory_out(std::uint32_t sm) { return ports_.socket(sm); }
-  // By unit of the GPC, this one included.
+  // To and from other units of the GPC, over the SM-to-SM network.
   PacketOut<protocol::BulkPeerPacket> peer_out;
-  sc_core::sc_vector<PacketIn<protocol::BulkPeerPacket>> peer_in;
+  PacketIn<protocol::BulkPeerPacket> peer_in;
 
   const TmauPlace& place() const { return place_; }
   // Nothing is queued, on its way or unacknowledged, and all payloads are home.
@@ -45,7 +45,7 @@ class Tmau : public Block, private StageEvents {
   void on_request(const protocol::BulkRequestPacket& packet, std::uint32_t sm);
   void on_read(const protocol::BulkReadPacket& packet, std::uint32_t sm, Cycle arrival);
   void on_multicast(const protocol::BulkDataPacket& packet, std::uint32_t sm, Cycle arrival);
-  void on_peer(const protocol::BulkPeerPacket& packet, std::uint32_t unit, Cycle arrival);
+  void on_peer(const protocol::BulkPeerPacket& packet, std::uint32_t link, Cycle arrival);
   void add_waits(const BulkWork& work, WaitGraph& graph) const;
 
   // StageEvents.

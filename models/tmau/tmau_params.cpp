@@ -13,7 +13,7 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
   t.add("sms", &TmauParams::sms, {Unit::count, 1, 32},
         "SMs that one unit serves: those that follow each other in their GPC", "TMAU text: one unit per SM");
   t.add("queue", &TmauParams::queue, {Unit::count, 1, 65'536},
-        "requests of each SM that wait in the unit; up to five more are in the stages behind", assumption);
+        "requests of each SM that wait in the unit, besides those in the stages behind", assumption);
   t.add_choice("order", &TmauParams::order,
                {{"fifo", QueueOrder::fifo},
                 {"blocks_first", QueueOrder::blocks_first},
@@ -27,14 +27,48 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
         assumption);
   t.add("descriptor_hit", &TmauParams::descriptor_hit, {Unit::cycles, 0, 10'000},
         "look-up of a descriptor in the cache; one that is not there is fetched after it", assumption);
+  const char* setup =
+      "with descriptor_hit and two loops: what a tensor's load of 1 KiB takes longer than a block's, 588 against 566 "
+      "cycles, and its store, 296 against 271: hibouwu/CUDA_optimazation EXP-14 and -15, GH200; how the three share it "
+      "is an assumption";
   t.add("setup", &TmauParams::setup, {Unit::cycles, 0, 10'000},
-        "set-up of a tensor's request from its descriptor, while an earlier one is generated", assumption);
+        "set-up of a tensor's request from its descriptor, while an earlier one is generated: rules and base address",
+        setup);
+  t.add(
+      "setup_loop", &TmauParams::setup_loop, {Unit::cycles, 0, 10'000},
+      "the same for each loop of its walk: one for each dimension, and im2col one more for each that the bounding box "
+      "has",
+      setup);
+  t.add("stages", &TmauParams::stages, {Unit::count, 1, 1024},
+        "requests of each SM in the stages behind the queue, the one that is generated included; with fewer than the "
+        "stages hold, small requests do not follow each other without gaps",
+        "assumption: look-up, two of set-up, first line, generation");
   t.add("generate", &TmauParams::generate, {Unit::cycles, 0, 10'000},
         "from the set-up to the first line request; others follow at the rate", latency);
-  t.add("rate", &TmauParams::rate, {Unit::none, 0.01, 64.0}, "line requests per cycle", assumption);
+  const auto rate = [&t](const char* name, double TmauParams::*member, const char* what, const char* source) {
+    t.add(name, member, {Unit::per_cycle, 0.01, 64.0}, what, source);
+  };
+  rate("rate", &TmauParams::rate,
+       "line requests per cycle that the generator makes for loads, and the like, of tensors: three in four cycles",
+       "fitted to 64 KiB of rows of 128 bytes, side by side and 144 bytes apart, in 1,182 and 1,916 cycles: "
+       "hibouwu/CUDA_optimazation EXP-15, GH200");
+  rate("block_rate", &TmauParams::block_rate, "the same of blocks",
+       "43 bytes per cycle beyond the first line: hibouwu/CUDA_optimazation EXP-14, GH200");
+  rate("store_rate", &TmauParams::store_rate,
+       "line requests per cycle for stores, reductions and sends of tensors: the way out of shared memory takes 32 "
+       "bytes "
+       "per cycle",
+       "64 KiB in 2,274 cycles: hibouwu/CUDA_optimazation EXP-15, GH200");
+  rate("block_store_rate", &TmauParams::block_store_rate, "the same of blocks",
+       "64 KiB in 3,799 cycles: hibouwu/CUDA_optimazation EXP-14, GH200");
+  t.add("turn", &TmauParams::turn, {Unit::count, 1, 65'536},
+        "line requests that an SM of a unit makes in a row while another one has some as well", assumption);
+  t.add("ahead", &TmauParams::ahead, {Unit::cycles, 1, 1000},
+        "what leaves within so many cycles leaves by one event of the simulation; what runs ahead takes the SM's link "
+        "before what the SM itself sends meanwhile",
+        "choice: small against every latency");
   t.add("outstanding", &TmauParams::outstanding, {Unit::count, 1, 1'048'576},
-        "line requests without an answer, at most",
-        "assumption: covers the bandwidth of an SM's link at the latency of the far L2");
+        "line requests without an answer, at most", "assumption: covers the rate at the latency of the far L2");
   t.add_choice("tracking", &TmauParams::tracking, {{"carried", Tracking::carried}, {"table", Tracking::table}},
                "how the data of a line request find their way: its packets carry it, or an index into a table",
                "TMAU text: either");
@@ -43,8 +77,6 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
         "of the shared address, barrier and swizzle that requests and responses carry beyond their headers",
         assumption);
   t.add("response", &TmauParams::response, {Unit::cycles, 0, 10'000}, "from the network to shared memory", latency);
-  t.add("peer", &TmauParams::peer, {Unit::cycles, 0, 10'000},
-        "of an acknowledgement, or of fill, to another unit of the GPC", assumption);
   t.add_choice("prefetch", &TmauParams::prefetch, {{"sector", PrefetchUnit::sector}, {"line", PrefetchUnit::line}},
                "what prefetches bring into the L2: the sectors that the box touches, or whole lines",
                "TMAU text: either");

@@ -33,16 +33,29 @@ struct TmauParams {
   std::uint32_t descriptors = 16;    // entries of the descriptor cache
   std::uint32_t descriptor_hit = 8;  // cycles
   std::uint32_t setup = 12;          // cycles, of tensors alone
+  std::uint32_t setup_loop = 10;     // cycles for each loop of the walk, besides
+  std::uint32_t stages = 5;          // requests of each SM behind the queue
   std::uint32_t generate = 36;       // cycles to the first line request
-  double rate = 1;                   // line requests per cycle
-  std::uint32_t outstanding = 256;   // line requests
+  double rate = 0.75;                // line requests per cycle: of tensors' loads
+  double block_rate = 0.336;         // of blocks' loads
+  double store_rate = 0.25;          // of tensors' stores
+  double block_store_rate = 0.143;   // of blocks' stores
+  std::uint32_t turn = 16;           // line requests of an SM in a row
+  std::uint32_t ahead = 8;           // cycles
+  std::uint32_t outstanding = 384;   // line requests
   Tracking tracking = Tracking::carried;
   std::uint32_t table = 256;        // entries
   std::uint32_t carried_bytes = 8;  // per request and response
   std::uint32_t response = 42;      // cycles from the network to shared memory
-  std::uint32_t peer = 24;          // cycles between units
   PrefetchUnit prefetch = PrefetchUnit::line;
   bool share_receivers = false;  // two receivers of a multicast on one SM: both get the data, or an error (TMA-30)
+
+  // Line requests per cycle of that kind of request.
+  double rate_of(arch::BulkKind kind, bool tensor) const {
+    const bool stores = kind == arch::BulkKind::store || kind == arch::BulkKind::reduce || kind == arch::BulkKind::send;
+    if (stores) return tensor ? store_rate : block_store_rate;
+    return tensor ? rate : block_rate;
+  }
 
   static void describe(ParamTable<TmauParams>& t);
 };

@@ -85,7 +85,7 @@ Gpc::Gpc(const sc_core::sc_module_name& name, const GpcContext& gpc)
     : sc_core::sc_module(name),
       gpm("gpm", gpc.machine.domain, gpc.path + ".gpm", params_of(gpc), gpc.shape, gpc.numbers, gpc.machine.cga_memory),
       network("network", gpc.machine.domain, gpc.path + ".network", gpc.machine.params.network, gpc.shape,
-              gpc.numbers.gpc),
+              gpc.numbers.gpc, gpc.machine.params.tmau.sms),
       sms_per_tmau_(gpc.machine.params.tmau.sms) {
   for (std::uint32_t c = 0; c < gpc.shape.cpcs; ++c) {
     cpcs.push_back(std::make_unique<Cpc>(fmt::format("cpc{}", c).c_str(), gpc, c));
@@ -161,8 +161,9 @@ void Gpc::wire_tmaus(const std::vector<sm::Sm*>& sms) {
     unit.read_out.bind(sm.bulk_read_in);
     sm.bulk_read_out.bind(unit.read_in[place]);
   }
-  for (const auto& from : tmaus) {
-    for (const auto& to : tmaus) from->peer_out.bind(to->peer_in[from->place().number]);
+  for (const auto& unit : tmaus) {
+    unit->peer_out.bind(network.peer_in[unit->place().number]);
+    network.peer_out.bind(unit->peer_in);
   }
 }
 

@@ -317,7 +317,7 @@ void limits() {
     print(fmt::format("| {} | {:.1f} | {}: {:.0f} |\n", what, model, why, bound));
     if (model > 1.001 * bound || model < 0.9 * bound) all_within = false;
   };
-  limit("one SM reads from all slices", crowded(1, any), params.xbar.sm_bandwidth, "the SM's link");
+  limit("one SM reads from all slices", crowded(1, any), params.xbar.l1_read_bandwidth, "the port of its L1");
   limit("all SMs read from one slice",
         crowded(132, [](const arch::AddressMap& map, std::uint64_t line) { return map.slice_of(line) == 7; }),
         params.xbar.slice_bandwidth, "the slice");

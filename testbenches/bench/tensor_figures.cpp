@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/tensor_curves.h"
 #include "bench/tensor_probes.h"
 #include "support/cluster_lab.h"
 
@@ -145,6 +146,102 @@ void whole_gpu() {
     const double rate = bandwidth(bytes, in_flight);
     print(fmt::format("| {} | {} | {:.0f} | {:.1f} | {:.2f} TB/s |\n", bytes, in_flight, rate, rate / kSms,
                       rate * kClock / 1000));
+  }
+}
+
+// A figure beside its measurement, which it has to meet within a tenth; `parameter`: which one the row has set, or
+// none.
+void curve_row(const std::string& name, double model, double published, const char* unit, const char* parameter) {
+  const bool within = std::abs(model / published - 1) <= 0.1;
+  all_within = all_within && within;
+  print(fmt::format("| {} | {:.{}f} {} | {:.{}f} {} | {:+.1f} % | {} |\n", name, published, published < 100 ? 2 : 0,
+                    unit, model, published < 100 ? 2 : 0, unit, 100 * (model / published - 1),
+                    parameter == nullptr ? "" : fmt::format("`{}`", parameter)));
+  if (!within) std::fputs(fmt::format("{}: {:.3g} against {:.3g}\n", name, model, published).c_str(), stderr);
+}
+
+constexpr const char* kCurveHead =
+    "\n| what | measured | model | difference | has set |\n| --- | --- | --- | --- | --- |\n";
+
+// One request of 1 to 64 KiB.
+void sizes() {
+  struct Of {
+    const char* name;
+    Curve curve;
+    BulkKind kind;
+    std::array<double, kCurveKib.size()> published;  // bytes per cycle; 0: not published
+    const char* first;                               // parameters
+    const char* last;
+  };
+  print("\n## Requests of 1 to 64 KiB\n");
+  print(kCurveHead);
+  for (const Of& of : {Of{"block load",
+                          Curve::block,
+                          BulkKind::load,
+                          {1.81, 6.27, 10.77, 17.39, 25.5, 31.6},
+                          nullptr,
+                          "gpu.tmau.block_rate"},
+                       Of{"tensor load",
+                          Curve::rows,
+                          BulkKind::load,
+                          {1.74, 6.53, 12.72, 21.38, 36.93, 55.46},
+                          "gpu.tmau.setup_loop",
+                          "gpu.tmau.rate"},
+                       Of{"tensor load, rows of 144 bytes",
+                          Curve::padded,
+                          BulkKind::load,
+                          {1.73, 6.31, 10.69, 18.10, 25.73, 34.21},
+                          nullptr,
+                          "gpu.tmau.rate"},
+                       Of{"block store",
+                          Curve::block,
+                          BulkKind::store,
+                          {3.78, 0, 0, 0, 0, 17.25},
+                          nullptr,
+                          "gpu.tmau.block_store_rate"},
+                       Of{"tensor store",
+                          Curve::rows,
+                          BulkKind::store,
+                          {3.46, 0, 0, 0, 0, 28.82},
+                          "gpu.tmau.setup_loop",
+                          "gpu.tmau.store_rate"}}) {
+    for (std::size_t i = 0; i < kCurveKib.size(); ++i) {
+      const std::uint32_t bytes = kCurveKib[i] * 1024;
+      const double cycles = turn_cycles(kPreset, of.curve, of.kind, bytes);
+      const std::string name = fmt::format("{}, {} KiB", of.name, kCurveKib[i]);
+      if (of.published[i] == 0) {
+        print(fmt::format("| {} | | {:.0f} cycles | | |\n", name, cycles));
+        continue;
+      }
+      const bool last = i + 1 == kCurveKib.size();
+      curve_row(name, cycles, bytes / of.published[i], "cycles", last ? of.last : i == 0 ? of.first : nullptr);
+    }
+  }
+}
+
+void multicast_curves() {
+  print("\n## Multicast against measurements\n");
+  print(kCurveHead);
+  for (const auto& [ctas, published] :
+       std::vector<std::pair<std::uint32_t, double>>{{1, 3.8}, {2, 5.06}, {4, 4.77}, {8, 5.05}}) {
+    curve_row(fmt::format("whole machine, clusters of {}: delivered", ctas), multicast_rate(ctas), published, "TB/s",
+              ctas == 2 ? "gpu.xbar.copies" : nullptr);
+  }
+  for (const std::uint32_t ctas : {2U, 4U, 8U}) {
+    curve_row(fmt::format("one cluster of {}: source against that of one receiver", ctas), multicast_source(ctas), 0.89,
+              "", nullptr);
+  }
+  for (const std::uint32_t ctas : {2U, 4U, 8U}) {
+    const double inside = k_tile_cycles(ctas, false);
+    const double outside = k_tile_cycles(ctas, true);
+    const std::string name = fmt::format("K tile, cluster of {}, A ", ctas);
+    curve_row(name + "inside", inside, 512, "cycles", nullptr);
+    // 690 to 800 cycles, of a cluster whose size is not published.
+    if (ctas == 4) {
+      curve_row(name + "outside (690 to 800)", outside, 745, "cycles", nullptr);
+    } else {
+      print(fmt::format("| {}outside | | {:.0f} cycles | | |\n", name, outside));
+    }
   }
 }
 
@@ -455,10 +552,17 @@ void occupancy() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
-  latency();
-  work_saved();
-  if (!quick) {
+  const std::string only = argc > 1 ? argv[1] : "";
+  const bool quick = only == "--quick";
+  if (only == "--multicast") {
+    multicast_curves();
+  } else {
+    latency();
+    sizes();
+    if (!quick) multicast_curves();
+    work_saved();
+  }
+  if (only.empty()) {
     by_size();
     box_shapes();
     descriptors();

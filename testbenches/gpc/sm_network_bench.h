@@ -108,13 +108,35 @@ class NetworkSm : public sc_core::sc_module, private EventHandler, private Reset
   std::deque<std::pair<std::size_t, DsmemPacket>> script_;
 };
 
+// A tensor memory access unit's side of the network.
+class NetworkUnit : public sc_core::sc_module {
+ public:
+  struct Got {
+    Cycle cycle = 0;
+    protocol::BulkPeerPacket packet;
+  };
+  NetworkUnit(const sc_core::sc_module_name& name, Domain& domain)
+      : sc_core::sc_module(name), out("out", domain, 0, kUnlimitedCredits), in("in", domain, 0), domain_(domain) {
+    in.on_packet<NetworkUnit, &NetworkUnit::take>(*this);
+  }
+
+  PacketOut<protocol::BulkPeerPacket> out;
+  PacketIn<protocol::BulkPeerPacket> in;
+  std::vector<Got> got;
+
+ private:
+  void take(const protocol::BulkPeerPacket& packet, std::uint32_t) { got.push_back({domain_.now(), packet}); }
+
+  Domain& domain_;
+};
+
 struct NetworkBench {
   explicit NetworkBench(const arch::Shape& shape, const SmNetworkParams& params = {}, TimingMode mode = TimingMode::at,
-                        std::uint32_t credits = 8)
+                        std::uint32_t credits = 8, std::uint32_t sms_per_unit = 0)
       : topology(shape),
         gpc(topology.gpc(0)),
         domain("domain", 1.0, mode, 100, observation),
-        network("network", domain, "gpc0.network", params, gpc, 0) {
+        network("network", domain, "gpc0.network", params, gpc, 0, sms_per_unit) {
     observation.clusters.configure({gpc.sm_ids});
     for (std::uint32_t sm = 0; sm < gpc.sms; ++sm) {
       sms.push_back(std::make_unique<NetworkSm>(fmt::format("sm{}", sm).c_str(), domain, credits));
@@ -122,6 +144,11 @@ struct NetworkBench {
       sms[sm]->reply_out.bind(network.reply_in[sm]);
       network.request_out.bind(sms[sm]->request_in);
       network.reply_out.bind(sms[sm]->reply_in);
+    }
+    for (std::uint32_t sm = 0; sms_per_unit > 0 && sm < gpc.sms; sm += sms_per_unit) {
+      units.push_back(std::make_unique<NetworkUnit>(fmt::format("unit{}", sm).c_str(), domain));
+      units.back()->out.bind(network.peer_in[units.size() - 1]);
+      network.peer_out.bind(units.back()->in);
     }
   }
 
@@ -150,6 +177,7 @@ struct NetworkBench {
   Domain domain;
   SmNetwork network;
   std::vector<std::unique_ptr<NetworkSm>> sms;
+  std::vector<std::unique_ptr<NetworkUnit>> units;
   protocol::RequestPool pool;
 
  private:

@@ -127,6 +127,64 @@ TEST_CASE("a ring copy is as fast as the ports", "[gpc][CGA-06]") {
   }
 }
 
+TEST_CASE("fills and acknowledgements of units take the ports of their SMs", "[gpc][TMA-30][TMA-31]") {
+  SmNetworkParams params;
+  params.bandwidth = 16;
+  NetworkBench bench(full_gpc(), params, TimingMode::at, 16, 2);
+  REQUIRE(bench.units.size() == 9);
+  using protocol::BulkPeerPacket;
+  protocol::MemoryRequest& line = bench.pool.acquire();
+  line.extension.bulk.get().piece.bytes = 128;
+  const auto packet = [&](BulkPeerPacket::Kind kind, std::uint32_t from, std::uint32_t to, std::uint32_t request) {
+    BulkPeerPacket result;
+    result.kind = kind;
+    result.from_sm = protocol::SmInGpc(2 * from);
+    result.to_sm = protocol::SmInGpc(2 * to);
+    result.request = request;
+    result.count = 1;
+    result.data.request = &line;
+    return result;
+  };
+  using Kind = BulkPeerPacket::Kind;
+  const Cycle way = bench.network.latency(2, 6);
+  SECTION("a line and its header are 144 bytes") {
+    for (std::uint32_t i = 0; i < 10; ++i) bench.units[1]->out.send(packet(Kind::fill, 1, 3, i), 0);
+    bench.run(10'000);
+    REQUIRE(bench.units[3]->got.size() == 10);
+    for (std::size_t i = 0; i < 10; ++i) {
+      CHECK(bench.units[3]->got[i].cycle == way + 9 * i);
+      CHECK(bench.units[3]->got[i].packet.request == i);
+    }
+    CHECK(bench.stat("request_bytes") == 1440);
+  }
+  SECTION("they take turns with what the SM sends") {
+    for (std::uint32_t i = 0; i < 100; ++i) bench.units[1]->out.send(packet(Kind::fill, 1, 3, i), 0);
+    for (std::uint32_t i = 0; i < 4; ++i) bench.send(1, kRequests, 2, 8, 128, i);
+    bench.run(10'000);
+    REQUIRE(bench.sms[8]->got[kRequests].size() == 4);
+    // Each waits for one line of the unit, and not for all of them.
+    CHECK(bench.sms[8]->got[kRequests].back().cycle <= bench.network.latency(2, 8) + 9 * 9);
+  }
+  SECTION("acknowledgements of a request that wait for the port become one") {
+    for (std::uint32_t i = 0; i < 3; ++i) bench.units[1]->out.send(packet(Kind::fill, 1, 4, i), 0);
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      bench.units[1]->out.send(packet(Kind::acknowledge, 1, 3, 7), 0);
+      bench.units[1]->out.send(packet(Kind::acknowledge, 1, 5, 7), 0);
+    }
+    bench.units[1]->out.send(packet(Kind::acknowledge, 1, 3, 8), 0);
+    bench.run(10'000);
+    REQUIRE(bench.units[3]->got.size() == 2);
+    CHECK(bench.units[3]->got[0].packet.count == 6);
+    CHECK(bench.units[3]->got[1].packet.count == 1);
+    CHECK(bench.units[3]->got[1].packet.request == 8);
+    REQUIRE(bench.units[5]->got.size() == 1);
+    CHECK(bench.units[5]->got[0].packet.count == 6);
+    CHECK(bench.stat("request_bytes") == 3 * 144 + 3 * 16);
+  }
+  CHECK(bench.network.packets() == 0);
+  line.release();
+}
+
 TEST_CASE("headers alone fill a port too, over the longest way", "[gpc][CGA-06]") {
   SmNetworkParams params;
   params.queue = 1;

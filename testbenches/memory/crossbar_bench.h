@@ -17,6 +17,19 @@
 
 namespace heddle::test {
 
+// A link's bandwidth for requests and for responses, whoever they are for.
+inline void set_bandwidth(memory::CrossbarParams& params, double memory::CrossbarParams::*link, double value) {
+  using memory::CrossbarParams;
+  params.*link = value;
+  if (link == &CrossbarParams::sm_bandwidth) params.sm_read_bandwidth = params.l1_read_bandwidth = value;
+  if (link == &CrossbarParams::gpc_bandwidth) params.gpc_read_bandwidth = value;
+}
+// Copies cost nothing.
+inline memory::CrossbarParams free_copies(memory::CrossbarParams params = {}) {
+  params.copies = 64;
+  return params;
+}
+
 // Takes the packets that multicasts bring to an SM, and gives their references back.
 class TestReceiver : public sc_core::sc_module {
  public:
@@ -26,10 +39,15 @@ class TestReceiver : public sc_core::sc_module {
 
   PacketIn<protocol::BulkDataPacket> in;
   std::function<void(protocol::MemoryRequest&, std::uint32_t bit, Cycle arrival)> on_data;
+  std::vector<Cycle> accepted;  // posted writes
 
  private:
   void take(const protocol::BulkDataPacket& packet, std::uint32_t, Cycle arrival) {
-    if (on_data) on_data(*packet.request, packet.sm, arrival);
+    if (packet.accepted) {
+      accepted.push_back(arrival);
+    } else if (on_data) {
+      on_data(*packet.request, packet.sm, arrival);
+    }
     packet.request->release();
   }
 };

@@ -92,7 +92,9 @@ TEST_CASE("an SM and its TMAU share the SM's links", "[memory][MEM-03][TMA-03]")
     std::array<double, 3> sums{};
     for (std::size_t who = 0; who < 3; ++who) {  // the SM alone, its unit alone, both
       SimFixture fixture;
-      CrossbarBench bench(CrossbarParams{}, arch::Shape::from_sms_per_gpc({4}), 8, 1);
+      CrossbarParams params;
+      set_bandwidth(params, &CrossbarParams::sm_bandwidth, 64);
+      CrossbarBench bench(params, arch::Shape::from_sms_per_gpc({4}), 8, 1);
       TwoPorts load(bench, 1, 128, writes, [](std::uint64_t number) { return static_cast<std::uint32_t>(number % 8); });
       if (who != 2) load.windows[1 - who] = 0;
       load.run();

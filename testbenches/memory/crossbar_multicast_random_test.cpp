@@ -24,8 +24,9 @@ CrossbarParams random_params(Random& random) {
   for (auto member :
        {&CrossbarParams::sm_bandwidth, &CrossbarParams::tpc_bandwidth, &CrossbarParams::cpc_bandwidth,
         &CrossbarParams::gpc_bandwidth, &CrossbarParams::crossing_bandwidth, &CrossbarParams::slice_bandwidth}) {
-    params.*member = random.chance(50) ? random.between(8, 60) : random.between(60, 1000) + 0.5;
+    set_bandwidth(params, member, random.chance(50) ? random.between(8, 60) : random.between(60, 1000) + 0.5);
   }
+  params.copies = 0.25 * random.between(1, 40);
   params.queue = random.between(1, random.chance(70) ? 3 : 20);
   return params;
 }

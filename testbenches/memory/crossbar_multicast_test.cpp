@@ -59,15 +59,19 @@ struct Watch {
 
 }  // namespace
 
-TEST_CASE("a multicast arrives everywhere when a read of one's own would", "[memory][MEM-03][TMA-30]") {
+TEST_CASE("a multicast arrives everywhere when a read of one's own would, once its receivers have been asked",
+          "[memory][MEM-03][TMA-30]") {
   SimFixture fixture;
-  CrossbarBench bench(CrossbarParams{}, even_shape(), 8, 2);
+  CrossbarBench bench(free_copies(), even_shape(), 8, 2);
   Watch watch(bench);
   // In a TPC, in another TPC of the CPC, in another CPC: every link behind the GPC's is as long for all.
   const auto to = watch.ids(0, {0, 1, 3, 6});
   bench.units[to[0]]->send(bench.multicast(bench.line_in(2), to), 100);
   run_until_idle();
-  for (const std::uint32_t sm : to) CHECK(watch.copies[sm] == std::vector<Cycle>{100 + 2 * 62 + 10});
+  for (const std::uint32_t sm : to) {
+    const Cycle behind = sm == to[1] ? 1 : 0;  // the copy for the other SM of its TPC
+    CHECK(watch.copies[sm] == std::vector<Cycle>{100 + 2 * 62 + 10 + 2 * 32 + behind});
+  }
   CHECK(watch.answers[to[0]] == watch.copies[to[0]]);
   std::size_t others = 0;
   for (const auto& seen : watch.copies) others += seen.size();
@@ -85,8 +89,8 @@ TEST_CASE("a multicast arrives everywhere when a read of one's own would", "[mem
 TEST_CASE("one who asks and does not receive gets an acknowledgement", "[memory][MEM-03][TMA-30]") {
   SimFixture fixture;
   CrossbarParams params;
-  params.sm_bandwidth = 8;
-  CrossbarBench bench(params, even_shape(), 8, 2);
+  set_bandwidth(params, &CrossbarParams::sm_bandwidth, 8);
+  CrossbarBench bench(free_copies(params), even_shape(), 8, 2);
   Watch watch(bench);
   const std::uint32_t asks = watch.id(1, 2);
   const auto to = watch.ids(1, {3, 5});
@@ -102,7 +106,7 @@ TEST_CASE("one who asks and does not receive gets an acknowledgement", "[memory]
   for (const std::uint32_t sm : to) {
     REQUIRE(watch.copies[sm].size() == 2);
     CHECK(watch.copies[sm][1] - watch.copies[sm][0] == 16);
-    CHECK(watch.copies[sm][0] == watch.answers[asks][0]);
+    CHECK(watch.copies[sm][0] + 1 == watch.answers[asks][0]);  // one copy goes to its TPC as well, before it
   }
   CHECK(bench.stat("gpc1.response_bytes") == 256);
   CHECK(bench.stat("response_cycles.count") == 2);
@@ -114,7 +118,7 @@ TEST_CASE("reads of the L2 fall to one for all receivers", "[memory][MEM-03][TMA
     for (const bool multicast : {false, true}) {
       CAPTURE(receivers, multicast);
       SimFixture fixture;
-      CrossbarBench bench(CrossbarParams{}, even_shape(), 8, 2);
+      CrossbarBench bench(free_copies(), even_shape(), 8, 2);
       Watch watch(bench);
       std::vector<std::uint32_t> to;
       for (std::uint32_t bit = 0; bit < receivers; ++bit) to.push_back(watch.id(0, bit));
@@ -138,7 +142,8 @@ TEST_CASE("reads of the L2 fall to one for all receivers", "[memory][MEM-03][TMA
   }
 }
 
-TEST_CASE("every link on the way passes a multicast once", "[memory][MEM-03][TMA-30]") {
+TEST_CASE("the GPC's link passes a multicast once, and those behind it a copy for each receiver",
+          "[memory][MEM-03][TMA-30]") {
   struct Case {
     const char* link;
     double CrossbarParams::*bandwidth;
@@ -148,17 +153,17 @@ TEST_CASE("every link on the way passes a multicast once", "[memory][MEM-03][TMA
   };
   const std::vector<Case> cases = {
       {"SM", &CrossbarParams::sm_bandwidth, 40, {0, 2, 5}, 40},
-      {"TPC, two receivers", &CrossbarParams::tpc_bandwidth, 24, {2, 3}, 24},
-      {"CPC, four receivers", &CrossbarParams::cpc_bandwidth, 32, {0, 1, 2, 3}, 32},
+      {"TPC, two receivers", &CrossbarParams::tpc_bandwidth, 24, {2, 3}, 12},
+      {"CPC, four receivers", &CrossbarParams::cpc_bandwidth, 32, {0, 1, 2, 3}, 8},
       {"GPC, eight receivers", &CrossbarParams::gpc_bandwidth, 50, {0, 1, 2, 3, 4, 5, 6, 7}, 50},
-      {"SMs of two TPCs of a CPC", &CrossbarParams::cpc_bandwidth, 20, {1, 2}, 20},
+      {"SMs of two TPCs of a CPC", &CrossbarParams::cpc_bandwidth, 20, {1, 2}, 10},
   };
   for (const Case& c : cases) {
     CAPTURE(c.link);
     SimFixture fixture;
     CrossbarParams params;
-    params.*c.bandwidth = c.value;
-    CrossbarBench bench(params, even_shape(), 8, 2);
+    set_bandwidth(params, c.bandwidth, c.value);
+    CrossbarBench bench(free_copies(params), even_shape(), 8, 2);
     Watch watch(bench);
     const auto to = watch.ids(0, c.bits);
     constexpr std::uint64_t kLines = 1000;
@@ -180,9 +185,62 @@ TEST_CASE("every link on the way passes a multicast once", "[memory][MEM-03][TMA
   }
 }
 
+TEST_CASE("a GPC makes so many copies per cycle, of all its multicasts together", "[memory][TMA-30]") {
+  const double copies = GENERATE(0.5, 1.0, 2.5);
+  SimFixture fixture;
+  CrossbarParams params;
+  params.copies = copies;
+  CrossbarBench bench(params, even_shape(), 8, 2);
+  Watch watch(bench);
+  // Two SMs of GPC 0 ask, one for four receivers and one for two; GPC 1 has a copier of its own.
+  const auto four = watch.ids(0, {0, 1, 3, 6});
+  const auto two = watch.ids(0, {2, 7});
+  const auto elsewhere = watch.ids(1, {0, 5});
+  constexpr std::uint64_t kLines = 300;
+  for (std::uint64_t i = 0; i < kLines; ++i) {
+    bench.units[four[0]]->send(bench.multicast(bench.line_in(static_cast<std::uint32_t>(i % 8), i % 64), four), 0);
+    bench.units[two[0]]->send(bench.multicast(bench.line_in(static_cast<std::uint32_t>(i % 8), i % 64), two), 0);
+  }
+  bench.units[elsewhere[0]]->send(bench.multicast(bench.line_in(0), elsewhere), 2000);
+  run_until_idle();
+  Cycle last = 0;
+  for (const std::uint32_t sm : four) last = std::max(last, watch.copies[sm].back());
+  for (const std::uint32_t sm : two) last = std::max(last, watch.copies[sm].back());
+  // The first one comes after 62 cycles there, 10 in the slice, 62 back and 64 for the question.
+  CHECK(static_cast<double>(last - 198) == Approx(6 * kLines / copies).epsilon(0.03));
+  for (const std::uint32_t sm : elsewhere) CHECK(watch.copies[sm].front() <= 2000 + 198 + 78 * 2 + 2);
+  CHECK(bench.pool.in_use() == 0);
+}
+
+TEST_CASE("the near partition takes a posted write over, wherever its slice is", "[memory][MEM-03][TMA-45]") {
+  const TimingMode mode = GENERATE(TimingMode::at, TimingMode::lt);
+  SimFixture fixture;
+  CrossbarBench bench(CrossbarParams{}, even_shape(), 8, 2, mode);
+  for (const std::uint32_t slice : {1U, 6U}) {  // near and far of GPC 0
+    CAPTURE(slice);
+    MemoryRequest& request = bench.write(bench.line_in(slice));
+    request.extension.posted = true;
+    const Cycle begin = bench.domain.now() + 100;
+    std::size_t before = bench.receivers[3]->accepted.size();
+    if (mode == TimingMode::at) {
+      bench.units[3]->send(request, begin);
+      run_until_idle();
+    } else {
+      run_until(bench.domain.clock().time_of(begin));
+      sc_core::sc_time delay;
+      bench.units[3]->out.blocking(request, delay);
+      CHECK(request.is_response_ok());
+      request.release();
+    }
+    REQUIRE(bench.receivers[3]->accepted.size() == before + 1);
+    CHECK(bench.receivers[3]->accepted.back() == begin + 2 * 62);
+  }
+  CHECK(bench.pool.in_use() == 0);
+}
+
 TEST_CASE("memory's error goes to the one who has asked, and nobody gets data", "[memory][MEM-03][TMA-30]") {
   SimFixture fixture;
-  CrossbarBench bench(CrossbarParams{}, even_shape(), 8, 2);
+  CrossbarBench bench(free_copies(), even_shape(), 8, 2);
   Watch watch(bench);
   const auto to = watch.ids(0, {0, 1});
   SECTION("an address outside memory") {
@@ -215,9 +273,9 @@ TEST_CASE("receivers without room hold multicasts back, in the order of their ag
   SimFixture fixture;
   CrossbarParams params;
   params.sm_to_tpc = params.tpc_to_cpc = params.cpc_to_gpc = 0;
-  params.queue = 1;         // a place for each SM
-  params.sm_bandwidth = 4;  // 32 cycles for a line
-  CrossbarBench bench(params, even_shape(), 8, 2);
+  params.queue = 1;                                         // a place for each SM
+  set_bandwidth(params, &CrossbarParams::sm_bandwidth, 4);  // 32 cycles for a line
+  CrossbarBench bench(free_copies(params), even_shape(), 8, 2);
   Watch watch(bench);
   // SMs 0 and 1 ask for both, 1 and 2 too: the second shares an SM with the first. 4 and 5 have nothing to do with
   // them.
@@ -248,18 +306,21 @@ TEST_CASE("receivers without room hold multicasts back, in the order of their ag
 
 TEST_CASE("a unit that takes no acknowledgement holds up its own multicasts alone", "[memory][MEM-03][TMA-30]") {
   SimFixture fixture;
-  CrossbarBench bench(CrossbarParams{}, even_shape(), 8, 2);
+  CrossbarBench bench(free_copies(), even_shape(), 8, 2);
   Watch watch(bench);
   const auto both = watch.ids(0, {0, 1});
   bench.units[both[0]]->hold = [](MemoryRequest&) { return Cycle{100'000}; };
-  for (std::uint64_t i = 0; i < 6; ++i) bench.units[both[0]]->send(bench.multicast(bench.line_in(0, i), both), 0);
+  // The acknowledgement of the first is being taken, and that of the second waits at the unit, when the third's comes:
+  // those that follow stay at the GPC's link.
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    bench.units[both[0]]->send(bench.multicast(bench.line_in(0, i), both), i < 3 ? 0 : 1000);
+  }
   for (std::uint64_t i = 0; i < 6; ++i) bench.units[both[1]]->send(bench.multicast(bench.line_in(1, i), both), 0);
   run_until(sc_core::sc_time(5000, sc_core::SC_NS));
-  // The first is being taken, the second waits at the unit; the third at the GPC's link.
   CHECK(watch.answers[both[0]].size() == 1);
   CHECK(watch.answers[both[1]].size() == 6);
-  CHECK(watch.copies[both[0]].size() == 2 + 6);
-  CHECK(watch.copies[both[1]].size() == 2 + 6);
+  CHECK(watch.copies[both[0]].size() == 3 + 6);
+  CHECK(watch.copies[both[1]].size() == 3 + 6);
   WaitGraph waits;
   bench.crossbar.collect_waits(waits);
   CHECK(waits.chain() ==
@@ -273,7 +334,7 @@ TEST_CASE("a unit that takes no acknowledgement holds up its own multicasts alon
 
 TEST_CASE("loosely timed, receivers get a multicast when the call says", "[memory][MEM-03][TMA-30]") {
   SimFixture fixture;
-  CrossbarBench bench(CrossbarParams{}, even_shape(), 8, 2, TimingMode::lt);
+  CrossbarBench bench(free_copies(), even_shape(), 8, 2, TimingMode::lt);
   Watch watch(bench);
   run_until(sc_core::sc_time(1000, sc_core::SC_NS));
   const auto to = watch.ids(1, {1, 4, 7});

@@ -82,7 +82,7 @@ TEST_CASE("the crossbar's parameters are described", "[memory][MEM-03]") {
   CrossbarParams::describe(table);
   std::vector<std::string> names;
   for (const ParamSpec& spec : table.take()) names.push_back(spec.name);
-  CHECK(names.size() == 13);
+  CHECK(names.size() == 17);
   CHECK(std::count(names.begin(), names.end(), "crossing_bandwidth") == 1);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("every link of the crossbar saturates at its bandwidth", "[memory][MEM
       CAPTURE(c.link, writes);
       SimFixture fixture;
       CrossbarParams params;
-      params.*c.bandwidth = c.value;
+      set_bandwidth(params, c.bandwidth, c.value);
       CrossbarBench bench(params, even_shape(), 8, 2);
       // Enough requests to fill the wires, each to the next slice.
       Load load(bench, sms_where(bench.topology, c.sms), 256,

@@ -52,6 +52,8 @@ class FakeTmau : public sc_core::sc_module, private EventHandler, private Resett
   // Empty: `work` cycles after it was taken, as complete or, broken, as dropped. The cycle is that of the answer,
   // kNever for none; `done` has the id already.
   std::function<Cycle(const Seen& seen, Done& done)> answer;
+  // Empty: never. The cycle in which the L2 has taken it over.
+  std::function<Cycle(const Seen& seen)> accepts;
   // Empty: never. The cycle of the word that its source has been read.
   std::function<Cycle(const Seen& seen)> read;
   std::vector<Seen> seen;
@@ -80,7 +82,7 @@ class FakeTmau : public sc_core::sc_module, private EventHandler, private Resett
   void on_read(const protocol::BulkReadPacket&, std::uint32_t) {}
   void on_event(std::uint32_t kind, std::uint64_t argument) override {
     if (kind == kSay) {
-      if (said_[argument].kind != Done::Kind::read) --open;
+      if (said_[argument].kind != Done::Kind::read && said_[argument].kind != Done::Kind::accepted) --open;
       return done_out.send(said_[argument]);
     }
     --waiting_;
@@ -93,6 +95,12 @@ class FakeTmau : public sc_core::sc_module, private EventHandler, private Resett
       Done first = done;
       first.kind = Done::Kind::read;
       const Cycle when = read(request);
+      if (when != kNever) say(when, first);
+    }
+    if (accepts) {
+      Done first = done;
+      first.kind = Done::Kind::accepted;
+      const Cycle when = accepts(request);
       if (when != kNever) say(when, first);
     }
     done.rule = request.packet.broken;

@@ -82,6 +82,30 @@ TEST_CASE("a wait leaves the younger groups open, whatever the order of the answ
   }
 }
 
+TEST_CASE("a wait ends when the L2 has taken the stores over, and a fence when memory has answered",
+          "[sm][TMA-41][TMA-45][MEM-06]") {
+  for (const TimingMode mode : kModes) {
+    ProgramBench bench({}, mode);
+    answers(bench.tmau, {{1, 3000}, {2, 5000}}, {{1, 100}, {2, 100}});
+    bench.tmau.accepts = [](const FakeTmau::Seen& seen) { return seen.cycle + 300; };
+    ListProgram p(4);
+    store_block(p, 1).bulk_commit();
+    note(p.bulk_wait(0), 0);
+    p.fence(heddle::arch::Order::release, heddle::arch::Scope::gpu);
+    note(p, 1);
+    store_block(p, 2).bulk_commit();
+    p.exit();
+    bench.run(p, 32, kShared);
+    const Cycle begin = bench.tmau.seen[0].cycle;
+    CHECK(noted(bench, 0) >= begin + 300);
+    CHECK(noted(bench, 0) < begin + 400);
+    CHECK(noted(bench, 1) >= begin + 3000);
+    CHECK(noted(bench, 1) < begin + 3500);
+    // What is not waited for holds the CTA all the same.
+    CHECK(bench.tmau.open == 0);
+  }
+}
+
 TEST_CASE("a wait for reads goes on before the end, and what is over has been read", "[sm][TMA-41]") {
   for (const TimingMode mode : kModes) {
     ProgramBench bench({}, mode);

@@ -16,21 +16,49 @@
 
 namespace heddle::test {
 
+// What units tell each other takes so many cycles.
+struct PeerRelay : sc_core::sc_module {
+  PeerRelay(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t units, std::uint32_t sms_per_unit,
+            Cycle cycles)
+      : sc_core::sc_module(name), in("in"), out("out", domain, cycles, kUnlimitedCredits), per_unit(sms_per_unit) {
+    in.init(units,
+            [&](const char* socket, std::size_t) { return new PacketIn<protocol::BulkPeerPacket>(socket, domain, 0); });
+    for (std::uint32_t unit = 0; unit < units; ++unit)
+      in[unit].on_packet<PeerRelay, &PeerRelay::on_packet>(*this, unit);
+  }
+  void on_packet(const protocol::BulkPeerPacket& packet, std::uint32_t unit) {
+    CHECK(packet.from_sm == unit * per_unit);
+    out.send(packet, packet.to_sm / per_unit);
+  }
+
+  sc_core::sc_vector<PacketIn<protocol::BulkPeerPacket>> in;
+  PacketOut<protocol::BulkPeerPacket> out;
+  const std::uint32_t per_unit;
+};
+
+// One rate for all kinds of requests, and set-up that does not look at the walk.
+inline void plain_costs(TmauParams& params, double rate = 1) {
+  params.rate = params.block_rate = params.store_rate = params.block_store_rate = rate;
+  params.setup_loop = 0;
+}
+
 struct TmauBench {
   // `first_id`: of the first SM in the machine. The way from the SM to the unit is params.input, as in the machine.
   explicit TmauBench(std::uint32_t sm_count = 1, const TmauParams& unit_params = {}, TimingMode mode = TimingMode::at,
-                     std::uint64_t size = 1 << 20, std::uint32_t first_id = 0)
-      : params(unit_params), domain("domain", 1.0, mode, 100, observation), memory("memory", domain, sm_count, size) {
+                     std::uint64_t size = 1 << 20, std::uint32_t first_id = 0, Cycle peer_cycles = 40)
+      : params(unit_params),
+        domain("domain", 1.0, mode, 100, observation),
+        memory("memory", domain, sm_count, size),
+        peers("peers", domain, (sm_count + params.sms - 1) / params.sms, params.sms, peer_cycles) {
     const std::uint32_t units_of_gpc = (sm_count + params.sms - 1) / params.sms;
     for (std::uint32_t sm = 0; sm < sm_count; ++sm) {
       sms.push_back(std::make_unique<TmauSm>(fmt::format("sm{}", sm).c_str(), domain, sm, sm_count, sms, params.input,
                                              params.queue));
     }
     for (std::uint32_t unit = 0; unit < units_of_gpc; ++unit) add_unit(unit, units_of_gpc, sm_count, size, first_id);
-    for (auto& from : units) {
-      for (std::uint32_t to = 0; to < units_of_gpc; ++to) {
-        from->peer_out.bind(units[to]->peer_in[static_cast<std::size_t>(&from - units.data())]);
-      }
+    for (std::uint32_t unit = 0; unit < units_of_gpc; ++unit) {
+      units[unit]->peer_out.bind(peers.in[unit]);
+      peers.out.bind(units[unit]->peer_in);
     }
   }
 
@@ -87,6 +115,8 @@ struct TmauBench {
         if (one.packet.kind == DoneKind::read) {
           ++reads;
           CHECK(ends == 0);
+        } else if (one.packet.kind == DoneKind::accepted) {
+          CHECK((reads == 1 && ends == 0));
         } else {
           ++ends;
           dropped = one.packet.kind == DoneKind::dropped;
@@ -127,6 +157,7 @@ struct TmauBench {
   const TmauParams params;
   Domain domain;
   TmauMemory memory;
+  PeerRelay peers;
   std::vector<std::unique_ptr<TmauSm>> sms;
   std::vector<std::unique_ptr<Tmau>> units;
 
@@ -165,6 +196,7 @@ struct TmauBench {
   const TmauSm::Done* find(std::uint32_t id, bool read) const {
     for (const auto& sm : sms) {
       for (const TmauSm::Done& one : sm->done) {
+        if (one.packet.kind == DoneKind::accepted) continue;
         if (one.packet.id == id && (one.packet.kind == DoneKind::read) == read) return &one;
       }
     }

@@ -15,11 +15,11 @@ constexpr std::uint64_t kDescriptor = 0x8000;
 
 TmauParams stages(std::uint32_t sms = 1) {
   TmauParams params;
+  plain_costs(params);
   params.sms = sms;
   params.input = 3;
   params.generate = 17;
   params.response = 23;
-  params.peer = 40;
   return params;
 }
 
@@ -152,9 +152,7 @@ TEST_CASE("an error reaches no receiver, and only the one that asked hears of it
 }
 
 TEST_CASE("a drain waits for acknowledgements, and a second one for the first", "[tmau][TMA-31][TMA-41]") {
-  TmauParams params = stages();
-  params.peer = 500;
-  TmauBench bench(2, params);
+  TmauBench bench(2, stages(), TimingMode::at, 1 << 20, 0, 500);
   BulkRequest request = block_load(0x1000, 8, 512, 16);
   request.multicast = 0b10;
   const std::uint32_t load = bench.ask(0, request, 0);
@@ -171,9 +169,7 @@ TEST_CASE("a drain waits for acknowledgements, and a second one for the first", 
 }
 
 TEST_CASE("a unit is not quiet before all is acknowledged", "[tmau][TMA-31]") {
-  TmauParams params = stages();
-  params.peer = 5000;
-  TmauBench bench(2, params);
+  TmauBench bench(2, stages(), TimingMode::at, 1 << 20, 0, 5000);
   BulkRequest request = block_load(0x1000, 8, 512, 16);
   request.multicast = 0b10;
   bench.memory.latency = [](std::uint64_t) { return Cycle{1000}; };

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -248,7 +249,8 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
   std::function<bool(std::uint64_t line)> error;
   std::function<bool(std::uint64_t line)> poison;
   std::function<tlm::tlm_response_status(const MemoryRequest&)> refuse;  // by translation; OK: it goes on
-  Cycle ahead = 0;  // responses are known so many cycles before they arrive
+  std::optional<Cycle> accepts;  // posted writes, so many cycles after they have arrived
+  Cycle ahead = 0;               // responses are known so many cycles before they arrive
   std::uint32_t open = 0;
   std::uint32_t most_open = 0;
 
@@ -285,6 +287,11 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
     ports_[sm].last_request = arrival;
     note(request, sm, arrival);
     most_open = std::max(most_open, ++open);
+    if (accepts && request.extension.posted) {
+      request.extension.posted = false;
+      request.acquire();
+      multicast_out[sm]->send_at(arrival + *accepts, {&request, protocol::SmInGpc(sm), true});
+    }
     const Cycle ready = arrival + cycles_of(request);
     items_.push_back({&request, sm, ready});
     domain_.schedule(std::max(domain_.now(), ready - std::min(ahead, ready)), *this, kServe, items_.size() - 1);

@@ -30,8 +30,9 @@ TmauParams random_params(Random& random) {
   params.setup = random.below(15);
   params.generate = random.below(25);
   params.response = random.below(25);
-  params.peer = random.below(60);
-  params.rate = 0.25 * random.between(1, 12);
+  for (double* rate : {&params.rate, &params.block_rate, &params.store_rate, &params.block_store_rate}) {
+    *rate = 0.25 * random.between(1, 12);
+  }
   params.outstanding = random.chance(50) ? 256 : random.between(1, 20);
   params.tracking = random.chance(50) ? tmau::Tracking::carried : tmau::Tracking::table;
   params.table = random.between(1, 40);

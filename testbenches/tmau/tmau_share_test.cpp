@@ -15,6 +15,7 @@ constexpr std::uint64_t kDescriptor = 0x8000;
 
 TmauParams stages() {
   TmauParams params;
+  plain_costs(params);
   params.input = 3;
   params.descriptor_hit = 5;
   params.setup = 11;
@@ -182,7 +183,7 @@ TEST_CASE("a reset in mid-flight leaves a unit that works", "[tmau][TMA-31]") {
     params.outstanding = 6;
     params.tracking = tracking;
     params.table = 5;
-    params.rate = rate;
+    plain_costs(params, rate);
     TmauBench bench(2, params, mode);
     bench.fill_memory(9);
     bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 20));

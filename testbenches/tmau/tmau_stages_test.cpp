@@ -15,6 +15,7 @@ constexpr std::uint64_t kDescriptor = 0x8000;
 
 TmauParams stages() {
   TmauParams params;
+  plain_costs(params);
   params.input = 3;
   params.descriptor_hit = 5;
   params.setup = 11;
@@ -105,7 +106,7 @@ TEST_CASE("queues that are empty in between do not count", "[tmau][TMA-03]") {
 
 TEST_CASE("after a reset the rate begins anew", "[tmau][TMA-16]") {
   TmauParams params = stages();
-  params.rate = 1.0 / 64;
+  plain_costs(params, 1.0 / 64);
   TmauBench bench(1, params);
   (void)bench.ask(0, block_load(0, 64, 0));
   bench.run(30);  // lines have left, and the next one may not yet

@@ -15,6 +15,7 @@ constexpr std::uint64_t kDescriptor = 0x8000;
 
 TmauParams stages() {
   TmauParams params;
+  plain_costs(params);
   params.input = 3;
   params.generate = 17;
   params.response = 23;
@@ -54,6 +55,46 @@ TEST_CASE("a source may be overwritten when it has been read, long before the en
   const Cycle last = at ? 20 + 19 + 7 : 19 + 5;
   CHECK(bench.read_of(id)->cycle == last + (at ? 1 : 0));
   CHECK(bench.cycle_of(id) == last + 3000 + (at ? 1 : 0));
+  bench.check_over();
+}
+
+TEST_CASE("the SM hears that the L2 has taken a store over, long before memory has answered",
+          "[tmau][TMA-41][TMA-45]") {
+  TmauBench bench(1, stages());
+  bench.memory.latency = [](std::uint64_t) { return Cycle{3000}; };
+  bench.memory.accepts = 60;
+  const std::uint32_t id = bench.ask(0, block_store(0, 0x1000, 160));
+  BulkRequest reduction = block_store(0, 0x4000, 8);
+  reduction.kind = BulkKind::reduce;
+  const std::uint32_t reduced = bench.ask(0, reduction);
+  BulkRequest sends = block_store(0, 0, 8);
+  sends.kind = BulkKind::send;
+  (void)bench.ask(0, sends);
+  bench.run();
+  std::vector<TmauSm::Done> accepted;
+  for (const TmauSm::Done& one : bench.sms[0]->done) {
+    if (one.packet.kind == DoneKind::accepted) accepted.push_back(one);
+  }
+  REQUIRE(accepted.size() == 2);  // nothing takes a send over
+  CHECK(accepted[0].packet.id == id);
+  CHECK(accepted[1].packet.id == reduced);
+  // The last of 20 lines has been read at 46.
+  CHECK(accepted[0].cycle == 20 + 19 + 7 + 60 + 1);
+  CHECK(bench.cycle_of(id) == 20 + 19 + 7 + 3000 + 1);
+  bench.check_over();
+}
+
+TEST_CASE("a store whose error is known is not taken over", "[tmau][TMA-41][TMA-45]") {
+  TmauParams params = stages();
+  params.block_store_rate = 0.01;  // the first line's error is known when the second one leaves
+  TmauBench bench(1, params);
+  bench.memory.latency = [](std::uint64_t address) { return address < 0x1080 ? Cycle{5} : Cycle{3000}; };
+  bench.memory.accepts = 100;
+  bench.memory.error = [](std::uint64_t line) { return line == 0x1000; };
+  const std::uint32_t id = bench.ask(0, block_store(0, 0x1000, 16));
+  bench.run();
+  for (const TmauSm::Done& one : bench.sms[0]->done) CHECK(one.packet.kind != DoneKind::accepted);
+  CHECK(bench.done(id).packet.kind == DoneKind::failed);
   bench.check_over();
 }
 

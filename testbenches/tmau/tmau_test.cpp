@@ -16,6 +16,7 @@ constexpr std::uint64_t kDescriptor = 0x8000;
 
 TmauParams stages() {
   TmauParams params;
+  plain_costs(params);
   params.input = 3;
   params.descriptor_hit = 5;
   params.setup = 11;
@@ -90,7 +91,7 @@ TEST_CASE("a descriptor that does not begin at a line is fetched by two reads", 
 TEST_CASE("line requests follow each other at the rate", "[tmau][TMA-16]") {
   const double rate = GENERATE(0.25, 0.5, 1.0, 2.0, 3.0);
   TmauParams params = stages();
-  params.rate = rate;
+  plain_costs(params, rate);
   TmauBench bench(1, params);
   const std::uint32_t id = bench.ask(0, block_load(0, 12 * 8, 0));
   bench.run();
@@ -102,6 +103,69 @@ TEST_CASE("line requests follow each other at the rate", "[tmau][TMA-16]") {
   }
   (void)bench.done(id);
   bench.check_over();
+}
+
+TEST_CASE("blocks and tensors, loads and stores have rates of their own", "[tmau][TMA-16][TMA-45]") {
+  TmauParams params = stages();
+  params.rate = 1;
+  params.block_rate = 0.5;
+  params.store_rate = 0.25;
+  params.block_store_rate = 0.125;
+  struct Of {
+    BulkRequest request;
+    Cycle each;
+  };
+  BulkRequest reduction = block_store(0, 0x2000, 8 * 8);
+  reduction.kind = BulkKind::reduce;
+  BulkRequest prefetch = block_load(0x2000, 8 * 8, 0);
+  prefetch.kind = BulkKind::prefetch;
+  prefetch.barrier.reset();
+  for (const Of& of :
+       {Of{block_load(0x2000, 8 * 8, 0), 2}, Of{prefetch, 2}, Of{tensor(BulkKind::load, kDescriptor, {0, 0}), 1},
+        Of{block_store(0, 0x2000, 8 * 8), 8}, Of{reduction, 8}, Of{tensor(BulkKind::store, kDescriptor, {0, 0}), 4}}) {
+    CAPTURE(of.request.kind, of.request.tensor);
+    TmauBench bench(1, params);
+    bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 8));
+    (void)bench.ask(0, of.request);
+    bench.run();
+    const auto& seen = bench.memory.seen;
+    REQUIRE(seen.size() >= 8);
+    for (std::size_t i = seen.size() - 7; i < seen.size(); ++i) CHECK(seen[i].cycle - seen[i - 1].cycle == of.each);
+    bench.check_over();
+  }
+}
+
+TEST_CASE("set-up takes its time for each loop of the walk, and im2col's box has more", "[tmau][TMA-03][TMA-45]") {
+  TmauParams params = stages();
+  params.setup_loop = 7;
+  arch::TensorDescriptor images;
+  images.type = arch::TensorType::f16;
+  images.mode = arch::TensorMode::im2col;
+  images.rank = 4;
+  images.address = 0x1000;
+  images.size = {64, 8, 8, 2, 1};
+  images.stride = {0, 128, 1024, 8192, 0};
+  images.channels = 64;
+  images.pixels = 4;
+  arch::TensorDescriptor line = matrix_at(0x1000, 64, 64, 4, 1);
+  line.rank = 1;
+  struct Of {
+    arch::TensorDescriptor tensor;
+    std::uint64_t cycles;
+  };
+  for (const Of& of :
+       {Of{line, 11 + 7}, Of{matrix_at(0x1000, 64, 64, 4, 1), 11 + 2 * 7}, Of{images, 11 + (4 + 2) * 7}}) {
+    CAPTURE(of.tensor.rank);
+    TmauBench bench(1, params);
+    bench.put_descriptor(kDescriptor, of.tensor);
+    bench.memory.latency = [](std::uint64_t) { return Cycle{200}; };
+    const std::uint32_t id = bench.ask(10, tensor(BulkKind::load, kDescriptor, {0, 0}));
+    bench.run();
+    CHECK(bench.done(id).packet.kind == DoneKind::complete);
+    CHECK(bench.stat("stage.setup") == of.cycles);
+    CHECK(bench.memory.seen.at(1).cycle == 10 + 3 + 5 + 200 + of.cycles + 17);
+    bench.check_over();
+  }
 }
 
 TEST_CASE("requests are generated without a gap while later ones are set up", "[tmau][TMA-03][TMA-04]") {
