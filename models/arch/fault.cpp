@@ -35,7 +35,8 @@ const char* fault_text(FaultKind kind) {
       "the subcontext may not write there",
       "nested deeper than the machine allows",
       "no such kernel, or a grid or stream out of range",
-      "the queue takes no more entries, or none lies there"};
+      "the queue takes no more entries, or none lies there",
+      "old bytes of shared memory were read: a proxy fence is missing"};
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
@@ -44,7 +45,7 @@ const char* fault_key(FaultKind kind) {
       "address",      "misaligned",     "shared_bounds",  "unsupported",    "barrier",
       "cluster_rank", "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present",
       "out_of_range", "poison",         "mbarrier",       "tensor",         "unmapped",
-      "read_only",    "nesting",        "child",          "queue_closed"};
+      "read_only",    "nesting",        "child",          "queue_closed",   "missing_fence"};
   return kKeys[static_cast<std::size_t>(kind)];
 }
 

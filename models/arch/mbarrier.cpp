@@ -126,7 +126,8 @@ MbarrierTest mbarrier_test(std::uint64_t object, std::uint64_t parity) {
 }
 
 const char* bulk_name(BulkKind kind) {
-  constexpr std::array<const char*, 8> kNames{"load", "store", "reduce", "prefetch", "copy", "send", "drain", "forget"};
+  constexpr std::array<const char*, kBulkKinds> kNames{"load", "store", "reduce", "prefetch", "copy",
+                                                       "send", "drain", "forget", "fetch"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "arch/memory_op.h"
@@ -56,7 +57,12 @@ enum class BulkKind : std::uint8_t {
   send,      // shared memory of the CTA -> that of a CTA of its CGA, or its own; a block; perhaps by a reduction
   drain,     // nothing moves: it completes when all requests of the SM before it have
   forget,    // nothing moves: the descriptor (0: all) is no longer cached (TMA-04)
+  fetch,     // nothing moves: the descriptor comes into the unit's cache
 };
+constexpr std::size_t kBulkKinds = 9;
+// The L2 keeps what was brought or written with `last` longest, and gives up what came with `first` before all else
+// (TMA-05).
+enum class EvictionPriority : std::uint8_t { normal, first, last };
 const char* bulk_name(BulkKind kind);
 
 constexpr std::uint32_t kBulkBlock = 16;      // bytes
@@ -69,8 +75,14 @@ struct BulkRequest {
   AtomicKind reduction = AtomicKind::add;
   ValueType type = ValueType::u32;  // of reductions of blocks; those of tensors have the tensor's
   std::uint64_t descriptor = 0;     // its address in device memory
+  // The descriptor's parameters, carried by the instruction: there is none in memory, and nothing is fetched (TMA-44).
+  std::shared_ptr<const TensorDescriptor> parameters;
+  // load, store, prefetch of a tensor: one row each from four rows, whose numbers are coordinates 1 to 4 (TMA-44).
+  bool four_rows = false;
+  EvictionPriority priority = EvictionPriority::normal;
+  std::uint16_t byte_mask = 0xFFFF;  // store of a block: bytes of each 16 that are written
   std::array<std::int32_t, kTensorRank> coordinates{};
-  std::uint16_t offsets = 0;      // im2col, packed
+  std::uint16_t offsets = 0;      // im2col, packed; wide: pack_wide()
   std::uint64_t global = 0;       // block: source of load, prefetch and copy, destination of store and reduce
   std::uint64_t to = 0;           // copy: destination
   std::uint64_t blocks = 0;       // block: 0 moves nothing, and completes

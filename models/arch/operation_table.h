@@ -51,6 +51,10 @@ enum class OpCode : std::uint8_t {
   bulk_drain,    // until all requests that the SM made before are complete (TMA-41)
   tensor_fence,  // descriptors (that at the address of the first lane, 0: all) have been written, and are fetched anew
 
+  tensor_fetch,  // a descriptor comes into the cache of the TMAU; nobody waits
+  elect,         // `destination` becomes 1 in the lowest of `lanes`, and 0 in the others
+  proxy_fence,   // what the warp's lanes have written to shared memory is visible to the TMAU (TMA-41)
+
   exit,  // the warp ends
 
   // Device-side launches (TSK-06 to TSK-14).
@@ -129,6 +133,9 @@ inline constexpr OperationRow kOperations[] = {
     {OpCode::bulk_wait, "bulk_wait", Unit::none, Executor::bulk},
     {OpCode::bulk_drain, "bulk_drain", Unit::memory, Executor::bulk},
     {OpCode::tensor_fence, "tensor_fence", Unit::memory, Executor::bulk},
+    {OpCode::tensor_fetch, "tensor_fetch", Unit::memory, Executor::bulk},
+    {OpCode::elect, "elect", Unit::int32, Executor::alu},
+    {OpCode::proxy_fence, "proxy_fence", Unit::none, Executor::bulk},
     {OpCode::exit, "exit", Unit::none, Executor::end},
     {OpCode::launch_child, "launch_child", Unit::none, Executor::launch},
     {OpCode::wait_children, "wait_children", Unit::none, Executor::launch},

@@ -18,9 +18,9 @@ constexpr std::uint32_t kTf32Dropped = 13;  // bits of the fraction of f32
 
 std::uint32_t flushed(std::uint32_t bits) { return (bits & ~kSignF32) < kLeastNormalF32 ? bits & kSignF32 : bits; }
 
-// A carry goes into the exponent, up to infinity.
+// A carry goes into the exponent, up to infinity. A NaN stays as it is.
 std::uint32_t tf32_of(std::uint32_t bits) {
-  if ((bits & ~kSignF32) > kInfinityF32) return kNanF32;
+  if ((bits & ~kSignF32) > kInfinityF32) return bits;
   const std::uint32_t half = 1U << (kTf32Dropped - 1);
   return (bits + (half - 1) + (bits >> kTf32Dropped & 1)) & ~((1U << kTf32Dropped) - 1);
 }
@@ -92,11 +92,12 @@ void reduce_halves(AtomicKind kind, ValueType type, const Elements& elements) {
       [=](std::uint16_t d, std::uint16_t s) { return static_cast<std::uint16_t>(atomic_result(kind, pair, d, s, 0)); });
 }
 
-// Their only reduction.
+// Their only reduction. As PTX has it for cp.reduce.async.bulk: subnormal numbers are flushed, operands and sums
+// (TMA-07).
 void add_floats(const Elements& elements) {
   elements.each<std::uint32_t>([](std::uint32_t d, std::uint32_t s) {
-    const float sum = float_of(d) + float_of(s);
-    return std::isnan(sum) ? kNanF32 : bits_of(sum);
+    const float sum = float_of(flushed(d)) + float_of(flushed(s));
+    return std::isnan(sum) ? kNanF32 : flushed(bits_of(sum));
   });
 }
 

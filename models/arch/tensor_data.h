@@ -42,18 +42,31 @@ struct ByteMask {
   std::uint32_t highest() const { return high != 0 ? 64 + bits::highest(high) : bits::highest(low); }
 };
 
-// `bytes` bytes that follow each other in device memory, within one line, and in shared memory before the swizzle.
+constexpr std::uint32_t kPaddedGroup = 16;  // bytes of shared memory for a group of a padded type
+
+// `bytes` bytes that follow each other in device memory, within one line, and in shared memory before the swizzle. Of
+// padded types (TMA-07) each group of 8 or 12 bytes there lies at the beginning of 16 bytes.
 struct TensorPiece {
   std::uint64_t address = 0;  // of its first byte in device memory. Of bytes outside the tensor: where they would be
   std::uint32_t shared = 0;   // the same in the CTA's shared memory, before the swizzle
   std::uint32_t bytes = 0;    // 1 to 128
   ByteMask inside;            // bit i: byte i belongs to the tensor; the others are filled, or not stored
+  std::uint8_t group = 0;     // bytes of a group of a padded type; 0: no padding
 
+  // Where byte i lies in shared memory, before the swizzle; i = bytes: where the next piece begins.
+  std::uint32_t shared_of(std::uint32_t i) const {
+    if (group == 0) return shared + i;
+    const std::uint32_t phase = shared % kPaddedGroup;
+    const std::uint32_t at = phase + i;
+    return shared - phase + at / group * kPaddedGroup + at % group;
+  }
+  // Of shared memory, padding included: what an mbarrier counts.
+  std::uint32_t shared_bytes() const { return shared_of(bytes) - shared; }
   bool all_inside() const { return inside == ByteMask::first(bytes); }
 };
 
-// Of an element outside the tensor: zero, or the type's special NaN (f16 0x7FFF, bf16 0x7FFF, f32 and tf32 0x7FFFFFFF,
-// f64 all ones but the sign); little endian in the low bytes.
+// Of an element outside the tensor: zero, or the type's special NaN (an assumption: f16 0x7FFF, bf16 0x7FFF, f32 and
+// tf32 0x7FFFFFFF, f64 all ones but the sign; what hardware writes is not published); little endian in the low bytes.
 std::uint64_t fill_bits(TensorType type, Fill fill);
 // Writes it to the bytes of `data` whose mask bit is not set. Byte 0 begins an element (or is in phase with one).
 void fill_outside(TensorType type, Fill fill, const ByteMask& inside, std::uint32_t bytes, std::uint8_t* data);
@@ -66,7 +79,8 @@ void convert(TensorType type, std::uint32_t bytes, std::uint8_t* data);
 // s32, increment, decrement u32, and, or, xor 32 bits.
 bool reduction_exists(AtomicKind kind, ValueType type, bool in_shared);
 // to[i] = kind(to[i], from[i]) for the elements of `bytes` bytes that `mask` has (an element counts if its first byte
-// does). increment: d >= s ? 0 : d + 1; decrement: d == 0 or d > s ? s : d - 1.
+// does). increment: d >= s ? 0 : d + 1; decrement: d == 0 or d > s ? s : d - 1. add of f32: subnormal operands and sums
+// become zeros of their sign.
 void reduce(AtomicKind kind, ValueType type, const ByteMask& mask, std::uint32_t bytes, const std::uint8_t* from,
             std::uint8_t* to);
 

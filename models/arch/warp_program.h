@@ -121,7 +121,9 @@ struct RegisterRange {
 // The share of one warp in a matrix multiply of its warpgroup: D (16 x n, f32, this warp's accumulators) +=
 // A (16 x k, in shared memory) x B (k x n, in shared memory; the four warps of a warpgroup fetch it once). Elements of
 // A lie at a + row * a_pitch + 2 * column, those of B at b + row * b_pitch + 2 * column, or with b_transposed at b +
-// column * b_pitch + 2 * row (bytes, offsets in the CTA's shared memory).
+// column * b_pitch + 2 * row (bytes, offsets in the CTA's shared memory). Rows of A, and rows of B or with b_transposed
+// its columns, lie in groups of eight with a distance of their own, a_group and b_group: so a tile of 8x8 pixels is
+// read out of the rows of a larger one (TMA-22).
 //
 // D has n / 2 registers per lane; register i of lane l is the element of row l / 4 + 8 * (i / 2 % 2) and column
 // 8 * (i / 4) + 2 * (l % 4) + i % 2, as in PTX's wgmma.
@@ -133,12 +135,32 @@ struct MatmulTile {
   std::uint32_t b = 0;
   std::uint32_t a_pitch = 0;
   std::uint32_t b_pitch = 0;
+  std::optional<std::uint32_t> a_group;  // bytes from a group of eight to the next; none: as the pitch says
+  std::optional<std::uint32_t> b_group;
   bool b_transposed = false;
   // Tiles as the TMAU lays them out (TMA-20, TMA-22): the offset of every element goes through the swizzle.
   Swizzle a_swizzle = Swizzle::none;
   Swizzle b_swizzle = Swizzle::none;
 };
 constexpr std::uint32_t kTileRows = 16;
+constexpr std::uint32_t kTileGroup = 8;  // rows
+
+// Where a row of A, or a row (transposed: a column) of B, begins.
+struct TileRows {
+  std::uint32_t first = 0;
+  std::uint32_t pitch = 0;
+  std::uint32_t group = 0;
+
+  std::uint64_t at(std::uint32_t row) const {
+    return std::uint64_t{first} + std::uint64_t{row / kTileGroup} * group + std::uint64_t{row % kTileGroup} * pitch;
+  }
+};
+inline TileRows rows_of_a(const MatmulTile& tile) {
+  return {tile.a, tile.a_pitch, tile.a_group.value_or(kTileGroup * tile.a_pitch)};
+}
+inline TileRows rows_of_b(const MatmulTile& tile) {
+  return {tile.b, tile.b_pitch, tile.b_group.value_or(kTileGroup * tile.b_pitch)};
+}
 constexpr std::uint32_t kMaxTileColumns = 256;
 
 // A task that a lane launches.
@@ -239,6 +261,10 @@ class WarpProgram {
   // Whether it has operations launch_child, stream_create, wait_children or queue_append: its tasks get a TMD in
   // memory (TSK-13), and its warps what these operations need.
   virtual bool launches() const { return false; }
+  // Whether it has requests to the TMAU that read shared memory: what they see depends on proxy fences (TMA-41).
+  virtual bool stores_bulk() const { return false; }
+  // Whether it needs a TMAU (TMA-46).
+  virtual bool needs_tmau() const { return false; }
   // Sizes and fills the state of a warp that begins.
   virtual void start(const WarpPlace& place, WarpState& state) const = 0;
   // Of the operation that issue() would give. Valid until the next call on the same program.

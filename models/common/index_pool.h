@@ -50,6 +50,13 @@ class IndexPool {
       if (used_[i]) visit(items_[i]);
     }
   }
+  // visit(place) instead.
+  template <class Visit>
+  void for_each_index(Visit&& visit) const {
+    for (std::uint32_t i = 0; i < items_.size(); ++i) {
+      if (used_[i]) visit(i);
+    }
+  }
   void clear() {
     items_.clear();
     used_.clear();

@@ -59,6 +59,12 @@ struct L2Access {
 
   // Sectors that memory has to supply first. A write needs none: what it leaves out of a sector stays marked as absent.
   std::uint32_t missing(const LineMask& valid) const { return kind == Kind::write ? 0 : (bytes & ~valid).touched(); }
+  // Sectors that are fetched if some are missing: a read may be promoted to more of the line (TMA-05).
+  std::uint32_t fetched(const LineMask& valid) const {
+    const std::uint32_t needed = missing(valid);
+    if (needed == 0 || extension == nullptr || extension->promoted == 0) return needed;
+    return needed | (LineMask::sectors(extension->promoted) & ~valid).touched();
+  }
 };
 
 // From a payload to what a slice does (l2_command.cpp). Anything but TLM_OK_RESPONSE says why the request is refused

@@ -1,9 +1,22 @@
 #include "memory/l2_array.h"
 
+#include <array>
+
 #include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle::memory {
+namespace {
+
+// evict_first, then those without a wish, then evict_last.
+bool leaves_before(const L2Line& a, const L2Line& b) {
+  constexpr std::array<std::uint8_t, 3> kTurn{1, 0, 2};
+  const std::uint8_t turn_a = kTurn[static_cast<std::size_t>(a.priority)];
+  const std::uint8_t turn_b = kTurn[static_cast<std::size_t>(b.priority)];
+  return turn_a != turn_b ? turn_a < turn_b : a.used < b.used;
+}
+
+}  // namespace
 
 L2Array::L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices)
     : lines_(lines), ways_(ways), slices_(slices), sets_(lines / ways) {
@@ -26,13 +39,13 @@ std::uint32_t L2Array::victim(std::uint64_t line) const {
     if (tags_[i] == 0) return i;
     const L2Line& state = states_[i];
     if (state.mshr != 0 || state.pinned != 0) continue;
-    if (best == kNone || state.used < states_[best].used) best = i;
+    if (best == kNone || leaves_before(state, states_[best])) best = i;
   }
   return best;
 }
 
 void L2Array::apply(const L2Access& access, std::uint32_t index) {
-  touch(index);
+  touch(index, access);
   if (!perform(access, data(index))) return;
   L2Line& state = states_[index];
   state.valid = state.valid | access.bytes;

@@ -16,6 +16,7 @@ struct L2Line {
   std::uint16_t mshr = 0;   // 1 + number of the miss-status register that fetches parts of it
   std::uint8_t dirty = 0;   // sectors with bytes that memory does not have
   std::uint8_t pinned = 0;  // blocking accesses that work on it
+  arch::EvictionPriority priority = arch::EvictionPriority::normal;  // of the last access
 };
 
 // Storage is allocated zeroed by the operating system and costs nothing until it is used: a machine has many slices.
@@ -35,7 +36,8 @@ class L2Array {
     }
     return kNone;
   }
-  // Where it could go: an empty place, else the one used least recently among those that nobody works on; else kNone.
+  // Where it could go: an empty place, else the one used least recently among those that nobody works on, of the lowest
+  // eviction priority that there is (TMA-05); else kNone.
   std::uint32_t victim(std::uint64_t line) const;
   void place(std::uint32_t index, std::uint64_t line) { tags_[index] = static_cast<std::uint32_t>(line + 1); }
   void drop(std::uint32_t index);
@@ -55,7 +57,10 @@ class L2Array {
     warm_line(data(index));
     warm_line(data(index) + arch::kLineBytes / 2);
   }
-  void touch(std::uint32_t index) { states_[index].used = ++uses_; }
+  void touch(std::uint32_t index, const L2Access& access) {
+    states_[index].used = ++uses_;
+    if (access.extension != nullptr) states_[index].priority = access.extension->priority;
+  }
   // The access takes effect on the line, all of whose bytes that it reads are here.
   void apply(const L2Access& access, std::uint32_t index);
   // Sectors have come from memory. Bytes that are valid already are newer than memory's.

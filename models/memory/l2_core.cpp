@@ -61,7 +61,7 @@ L2Core::Outcome L2Core::serve(const L2Access& access, void* request) {
     }
     array_.place(index, access.line);
   }
-  if (missing != 0) return primary_miss(access, index, missing, request);
+  if (missing != 0) return primary_miss(access, index, access.fetched(array_.state(index).valid), request);
   counters_.hits.add();
   take_effect(access, index);
   return Outcome::done;
@@ -71,7 +71,7 @@ L2Core::Outcome L2Core::primary_miss(const L2Access& access, std::uint32_t index
                                      void* request) {
   const std::uint32_t number = mshrs_.take(index);
   array_.state(index).mshr = static_cast<std::uint16_t>(number + 1);
-  array_.touch(index);
+  array_.touch(index, access);
   fetch(number, missing);
   if (access.kind == L2Access::Kind::prefetch) return Outcome::done;
   mshrs_.append(number, access, request);
@@ -83,7 +83,7 @@ L2Core::Outcome L2Core::primary_miss(const L2Access& access, std::uint32_t index
 L2Core::Outcome L2Core::secondary_miss(const L2Access& access, std::uint32_t index, void* request) {
   const std::uint32_t number = array_.state(index).mshr - 1U;
   const std::uint32_t missing = access.missing(array_.state(index).valid);
-  const std::uint32_t more = missing & ~std::uint32_t{mshrs_[number].pending};
+  const std::uint32_t more = access.fetched(array_.state(index).valid) & ~std::uint32_t{mshrs_[number].pending};
   if (access.kind == L2Access::Kind::prefetch) {
     if (more != 0) fetch(number, more);
     return Outcome::done;

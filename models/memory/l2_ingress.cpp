@@ -12,7 +12,7 @@ int L2BlockingPath::serve(const L2Access& access, L2Memory& memory) {
   if (index == kNone) return bypass(access, memory);
   const std::uint32_t missing = access.missing(array_.state(index).valid);
   if (missing != 0) {
-    const int status = fetch(index, missing, memory);
+    const int status = fetch(index, access.fetched(array_.state(index).valid), memory);
     if (access.kind == L2Access::Kind::prefetch) return kL2Ok;  // a hint: nobody waits
     if (status != kL2Ok) return status;
   } else {

@@ -128,6 +128,9 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScrat
   // A write or reduction of a TMAU: the L2 partition of the asking GPC takes it over and says so, whatever memory
   // answers later (TMA-45). The crossbar takes the mark away when it has said so.
   bool posted = false;
+  // Of a TMAU: sectors of the line that memory is to give as well if the read misses the L2 (TMA-05).
+  std::uint8_t promoted = 0;
+  arch::EvictionPriority priority = arch::EvictionPriority::normal;
   bool poisoned = false;  // response of a read: some of the data are corrupt
   // Answer of the CPU's memory to an atomic or a reduction: it knows this extension and has carried it out. A target
   // that ignores extensions leaves it false.
@@ -256,6 +259,8 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.multicast = 0;
     request.extension.carried = 0;
     request.extension.posted = false;
+    request.extension.promoted = 0;
+    request.extension.priority = arch::EvictionPriority::normal;
     request.extension.poisoned = false;
     request.extension.carried_out = false;
     free_.push_back(&request);

@@ -9,6 +9,7 @@
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
+#include "common/cycle.h"
 #include "protocol/ids.h"
 
 namespace heddle::protocol {
@@ -33,7 +34,8 @@ struct BulkRequestPacket {
   std::uint16_t ctas = 0;                  // receivers
   std::uint64_t sms = 0;                   // where they are
   std::uint32_t room = ~std::uint32_t{0};  // bytes from request.shared to the end of the CTA's shared memory
-  bool forgets = false;  // the first request of a kernel on the SM: descriptors cached before do not count (TMA-04)
+  // The kernel began on its SM in that cycle: descriptors that were fetched before do not count for it (TMA-04).
+  Cycle descriptors_from = 0;
   arch::TensorRule broken = arch::TensorRule::none;  // a rule that the SM has found broken: to be dropped in its turn
 };
 
@@ -57,8 +59,8 @@ struct BulkDonePacket {
   // failed: because the subcontext has no page there (PRT-08); read_only: it has one, and may not write to it.
   bool unmapped = false;
   bool read_only = false;
-  bool write = false;    // failed: it was a write
-  bool flagged = false;  // im2col: the filter base position was outside the bounding box (TMA-11)
+  bool write = false;      // failed: it was a write
+  arch::RuleSet reported;  // rules that were broken, and are only reported
 };
 
 // TMAU -> SM, and crossbar -> TMAU for multicast: bytes for shared memory. What the receiver does is in the payload's

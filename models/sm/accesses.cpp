@@ -131,6 +131,7 @@ void AccessTable::copy(Access& access, LaneMask lanes, std::uint8_t sectors, con
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) continue;
     if (shared_.contains(access.cta, access.shared_address[lane], access.width)) {
+      shared_.will_write(access.cta, access.shared_address[lane], access.width, access.warp);
       std::memcpy(shared + access.shared_address[lane], bytes + access.offset_of(lane) - offset, access.width);
       written |= LaneMask{1} << lane;
     } else if (!access.failed()) {

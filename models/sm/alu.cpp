@@ -58,27 +58,30 @@ template <class Type>
 void take(const SwizzleTable& swizzles, Swizzle swizzle, const std::uint8_t* shared, std::uint32_t at,
           std::uint32_t count, float* to) {
   if (swizzle == Swizzle::none) return convert<Type>(shared + at, count, to);
-  constexpr std::uint32_t kElements = kSwizzleUnit / 2;
-  for (std::uint32_t i = 0; i < count; i += kElements) {
-    convert<Type>(shared + swizzles(swizzle, at + 2 * i), kElements, to + i);
+  const std::uint32_t elements = arch::swizzle_grain(swizzle) / 2;
+  for (std::uint32_t i = 0; i < count; i += elements) {
+    convert<Type>(shared + swizzles(swizzle, at + 2 * i), elements, to + i);
   }
 }
 
 template <class Type>
 void fetch(const MatmulTile& tile, const SwizzleTable& swizzles, const std::uint8_t* shared, std::uint32_t k,
            Operands& operands) {
+  const arch::TileRows a = arch::rows_of_a(tile);
+  const arch::TileRows b = arch::rows_of_b(tile);
+  const auto offset = [](std::uint64_t at) { return static_cast<std::uint32_t>(at); };
   for (std::uint32_t row = 0; row < kTileRows; ++row) {
-    take<Type>(swizzles, tile.a_swizzle, shared, tile.a + row * tile.a_pitch + 2 * k, kStep, operands.a[row].data());
+    take<Type>(swizzles, tile.a_swizzle, shared, offset(a.at(row) + 2 * k), kStep, operands.a[row].data());
   }
   if (!tile.b_transposed) {
     for (std::uint32_t i = 0; i < kStep; ++i) {
-      take<Type>(swizzles, tile.b_swizzle, shared, tile.b + (k + i) * tile.b_pitch, tile.n, operands.b[i].data());
+      take<Type>(swizzles, tile.b_swizzle, shared, offset(b.at(k + i)), tile.n, operands.b[i].data());
     }
     return;
   }
   for (std::uint32_t column = 0; column < tile.n; ++column) {
     std::array<float, kStep> values;
-    take<Type>(swizzles, tile.b_swizzle, shared, tile.b + column * tile.b_pitch + 2 * k, kStep, values.data());
+    take<Type>(swizzles, tile.b_swizzle, shared, offset(b.at(column) + 2 * k), kStep, values.data());
     for (std::uint32_t i = 0; i < kStep; ++i) operands.b[i][column] = values[i];
   }
 }
@@ -129,8 +132,8 @@ void run(const MatmulTile& tile, const SwizzleTable& swizzles, const std::uint8_
 }
 
 // Cycles of the core matrices of one operand: `rows` and `bytes` of each are multiples of 8 and 16.
-std::uint64_t core_cycles(const SwizzleTable& swizzles, Swizzle swizzle, std::uint32_t first, std::uint32_t rows,
-                          std::uint32_t pitch, std::uint32_t bytes) {
+std::uint64_t core_cycles(const SwizzleTable& swizzles, Swizzle swizzle, const arch::TileRows& its, std::uint32_t rows,
+                          std::uint32_t bytes) {
   constexpr std::uint32_t kRows = 8;
   std::array<std::uint32_t, std::size_t{2} * kRows> units{};
   std::uint64_t cycles = 0;
@@ -138,9 +141,10 @@ std::uint64_t core_cycles(const SwizzleTable& swizzles, Swizzle swizzle, std::ui
     for (std::uint32_t byte = 0; byte < bytes; byte += kSwizzleUnit) {
       std::uint32_t count = 0;
       for (std::uint32_t i = 0; i < kRows; ++i) {
-        const std::uint32_t at = first + (row + i) * pitch + byte;
+        const auto at = static_cast<std::uint32_t>(its.at(row + i) + byte);
         const std::uint32_t within = at % kSwizzleUnit;
-        units[count++] = swizzles(swizzle, at - within);
+        // Halves that are flipped stay in their unit.
+        units[count++] = swizzles(swizzle, at - within) & ~(kSwizzleUnit - 1);
         if (within != 0) units[count++] = at - within + kSwizzleUnit;  // not aligned: it lies in two
       }
       cycles += arch::unit_cycles(units.data(), count);
@@ -151,18 +155,18 @@ std::uint64_t core_cycles(const SwizzleTable& swizzles, Swizzle swizzle, std::ui
 
 // One past the last byte of rows that each reach from a multiple of 16 to another one. Units stay in their row of 128
 // bytes, so that the end lies in the last of these.
-std::uint64_t rows_end(const SwizzleTable& swizzles, Swizzle swizzle, std::uint64_t first, std::uint32_t rows,
-                       std::uint32_t pitch, std::uint32_t bytes) {
-  const std::uint64_t last = first + std::uint64_t{pitch} * (rows - 1);
-  const std::uint64_t end = last + bytes;
+std::uint64_t rows_end(const SwizzleTable& swizzles, Swizzle swizzle, const arch::TileRows& its, std::uint32_t rows,
+                       std::uint32_t bytes) {
+  std::uint64_t end = 0;
+  for (std::uint32_t row = 0; row < rows; ++row) end = std::max(end, its.at(row) + bytes);
   if (swizzle == Swizzle::none || end > ~std::uint32_t{0}) return end;
   const auto line = static_cast<std::uint32_t>(arch::line_of(end - 1));
   std::uint32_t highest = 0;
-  for (std::uint64_t row = last; row + bytes > line; row -= pitch) {
-    for (std::uint32_t at = std::max(line, static_cast<std::uint32_t>(row)); at < row + bytes; at += kSwizzleUnit) {
-      highest = std::max(highest, swizzles(swizzle, at) + kSwizzleUnit);
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const auto begin = static_cast<std::uint32_t>(its.at(row));
+    for (std::uint32_t at = std::max(line, begin); at < begin + bytes; at += kSwizzleUnit) {
+      highest = std::max(highest, (swizzles(swizzle, at) & ~(kSwizzleUnit - 1)) + kSwizzleUnit);
     }
-    if (row == first || pitch == 0) break;
   }
   return highest;
 }
@@ -220,6 +224,7 @@ Alu::Alu(const UnitContext& context, WarpScheduler& scheduler) : SmUnit(context)
 }
 
 IssueResult Alu::issue(std::uint32_t slot, const arch::Operation& operation) {
+  if (operation.code == arch::OpCode::elect) return elect(slot, operation);
   if (operation.code == arch::OpCode::special) return read_special(slot, operation);
   Warp& warp = warps_[slot];
   warp.next = WarpNext::compute;
@@ -329,6 +334,17 @@ std::uint64_t Alu::special(std::uint32_t slot, arch::SpecialRegister which) cons
   }
 }
 
+// TMA-41: requests are made by one thread, which this chooses: the lowest of those that take part.
+IssueResult Alu::elect(std::uint32_t slot, const arch::Operation& operation) {
+  Warp& warp = warps_[slot];
+  std::uint32_t* result = warp.state.of(operation.destination);
+  bits::for_each(operation.lanes,
+                 [&](std::uint32_t lane) { result[lane] = lane == bits::lowest(operation.lanes) ? 1 : 0; });
+  const std::size_t unit = index_of(warp.unit);
+  scheduler_.occupy(slot, 1, interval_[unit]);
+  return IssueResult::done(now() + latency_[unit], now() + 1);
+}
+
 IssueResult Alu::read_special(std::uint32_t slot, const arch::Operation& operation) {
   Warp& warp = warps_[slot];
   const std::uint64_t value = special(slot, operation.special);
@@ -348,14 +364,15 @@ bool tile_exists(const MatmulTile& tile) {
   };
   const bool type = tile.type == arch::ValueType::f16 || tile.type == arch::ValueType::bf16;
   return lies(tile.a_swizzle, tile.a, tile.a_pitch) && lies(tile.b_swizzle, tile.b, tile.b_pitch) && type &&
+         lies(tile.a_swizzle, 0, tile.a_group.value_or(0)) && lies(tile.b_swizzle, 0, tile.b_group.value_or(0)) &&
          tile.n >= 8 && tile.n <= kMaxTileColumns && tile.n % 8 == 0 && tile.k >= kStep && tile.k % kStep == 0;
 }
 
 std::uint64_t tile_end(const MatmulTile& tile, const SwizzleTable& swizzles) {
   const std::uint32_t b_rows = tile.b_transposed ? tile.n : tile.k;
   const std::uint32_t b_columns = tile.b_transposed ? tile.k : tile.n;
-  return std::max(rows_end(swizzles, tile.a_swizzle, tile.a, kTileRows, tile.a_pitch, 2 * tile.k),
-                  rows_end(swizzles, tile.b_swizzle, tile.b, b_rows, tile.b_pitch, 2 * b_columns));
+  return std::max(rows_end(swizzles, tile.a_swizzle, arch::rows_of_a(tile), kTileRows, 2 * tile.k),
+                  rows_end(swizzles, tile.b_swizzle, arch::rows_of_b(tile), b_rows, 2 * b_columns));
 }
 
 std::uint64_t tile_bytes(const MatmulTile& tile) {
@@ -369,6 +386,8 @@ std::uint64_t TileCosts::cycles(const MatmulTile& tile) {
   key.b = tile.b % kPeriod;
   key.a_pitch = tile.a_pitch;
   key.b_pitch = tile.b_pitch;
+  key.a_group = arch::rows_of_a(tile).group;
+  key.b_group = arch::rows_of_b(tile).group;
   key.n = tile.n;
   key.k = tile.k;
   key.layout = static_cast<std::uint32_t>(tile.a_swizzle) << 8 | static_cast<std::uint32_t>(tile.b_swizzle) << 1 |
@@ -376,9 +395,9 @@ std::uint64_t TileCosts::cycles(const MatmulTile& tile) {
   // Mostly tiles differ by where they begin.
   Known& known = known_[(key.a / kSwizzleUnit * 7 + key.b / kSwizzleUnit) % kKnown];
   if (known.key == key) return known.cycles;
-  const std::uint64_t a = core_cycles(swizzles_, tile.a_swizzle, tile.a, kTileRows, tile.a_pitch, 2 * tile.k);
-  const std::uint64_t b = core_cycles(swizzles_, tile.b_swizzle, tile.b, tile.b_transposed ? tile.n : tile.k,
-                                      tile.b_pitch, 2 * (tile.b_transposed ? tile.k : tile.n));
+  const std::uint64_t a = core_cycles(swizzles_, tile.a_swizzle, arch::rows_of_a(tile), kTileRows, 2 * tile.k);
+  const std::uint64_t b = core_cycles(swizzles_, tile.b_swizzle, arch::rows_of_b(tile),
+                                      tile.b_transposed ? tile.n : tile.k, 2 * (tile.b_transposed ? tile.k : tile.n));
   known = {key, a + (b + 3) / 4};
   return known.cycles;
 }

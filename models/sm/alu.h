@@ -24,6 +24,7 @@ class Alu final : private SmUnit, public IssueUnit {
   IssueResult go_on(std::uint32_t slot);
 
  private:
+  IssueResult elect(std::uint32_t slot, const arch::Operation& operation);
   IssueResult read_special(std::uint32_t slot, const arch::Operation& operation);
   std::uint64_t special(std::uint32_t slot, arch::SpecialRegister which) const;
 
@@ -49,12 +50,11 @@ std::uint64_t tile_bytes(const arch::MatmulTile& tile);
 // it says no.
 template <class Visit>
 void each_part(const arch::MatmulTile& tile, const arch::SwizzleTable& swizzles, Visit&& visit) {
-  const auto rows = [&](std::uint64_t first, std::uint32_t count, std::uint64_t pitch, std::uint32_t bytes,
-                        arch::Swizzle swizzle) {
-    const std::uint32_t part = swizzle == arch::Swizzle::none ? bytes : arch::kSwizzleUnit;
+  const auto rows = [&](const arch::TileRows& its, std::uint32_t count, std::uint32_t bytes, arch::Swizzle swizzle) {
+    const std::uint32_t part = swizzle == arch::Swizzle::none ? bytes : arch::swizzle_grain(swizzle);
     for (std::uint32_t row = 0; row < count; ++row) {
       for (std::uint32_t byte = 0; byte < bytes; byte += part) {
-        const std::uint64_t at = first + row * pitch + byte;
+        const std::uint64_t at = its.at(row) + byte;
         const std::uint64_t there = swizzle == arch::Swizzle::none || at > ~std::uint32_t{0}
                                         ? at
                                         : swizzles(swizzle, static_cast<std::uint32_t>(at));
@@ -63,9 +63,9 @@ void each_part(const arch::MatmulTile& tile, const arch::SwizzleTable& swizzles,
     }
     return true;
   };
-  if (!rows(tile.a, arch::kTileRows, tile.a_pitch, 2 * tile.k, tile.a_swizzle)) return;
+  if (!rows(arch::rows_of_a(tile), arch::kTileRows, 2 * tile.k, tile.a_swizzle)) return;
   const bool turned = tile.b_transposed;
-  rows(tile.b, turned ? tile.n : tile.k, tile.b_pitch, 2 * (turned ? tile.k : tile.n), tile.b_swizzle);
+  rows(arch::rows_of_b(tile), turned ? tile.n : tile.k, 2 * (turned ? tile.k : tile.n), tile.b_swizzle);
 }
 
 // Cycles of the port of shared memory for the operands of a tile. They are read as core matrices of 8 rows of 16 bytes,
@@ -84,13 +84,15 @@ class TileCosts {
     std::uint32_t b = 0;
     std::uint32_t a_pitch = 0;
     std::uint32_t b_pitch = 0;
+    std::uint32_t a_group = 0;
+    std::uint32_t b_group = 0;
     std::uint32_t n = 0;  // 0: none
     std::uint32_t k = 0;
     std::uint32_t layout = 0;
 
     friend bool operator==(const Key& x, const Key& y) {
-      return x.a == y.a && x.b == y.b && x.a_pitch == y.a_pitch && x.b_pitch == y.b_pitch && x.n == y.n && x.k == y.k &&
-             x.layout == y.layout;
+      return x.a == y.a && x.b == y.b && x.a_pitch == y.a_pitch && x.b_pitch == y.b_pitch && x.a_group == y.a_group &&
+             x.b_group == y.b_group && x.n == y.n && x.k == y.k && x.layout == y.layout;
     }
   };
   struct Known {

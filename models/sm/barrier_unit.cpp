@@ -98,6 +98,7 @@ IssueResult BarrierUnit::arrive(std::uint32_t slot, const Operation& operation) 
 
 void BarrierUnit::open(Cta& cta) {
   const Cycle when = std::max(free_, now()) + params_.issue.barrier_latency;
+  peers_.shared.synchronised(cta.start.cta_slot);
   for (const std::uint32_t warp : cta.barriers.opened()) {
     const std::uint32_t slot = cta.warps[warp];
     if (when > warps_[slot].since) stats_.stall_barrier.add(when - warps_[slot].since);
@@ -168,6 +169,7 @@ void BarrierUnit::pass(Cta& cta, arch::CgaLevel level, Cycle when) {
   barrier.arrived = 0;
   barrier.reported = false;
   ++barrier.phases;
+  peers_.shared.synchronised(cta.start.cta_slot);
   std::uint64_t waited = 0;
   for (const std::uint32_t slot : cta.warps) {
     Warp& warp = warps_[slot];
@@ -253,6 +255,7 @@ IssueResult MbarrierUnit::change(std::uint32_t slot, const Operation& operation)
       return IssueResult::fault(FaultKind::mbarrier, lane, address);
     }
     peers_.shared.set_word(warp.cta, address, object);
+    peers_.shared.synchronised(warp.cta);
     if (operation.destination != arch::kNoRegister) warp.state.of(operation.destination)[lane] = parity;
     look_at_waiters(cta, ready);
     if (cta.killed()) return IssueResult::blocks();
@@ -332,6 +335,7 @@ void MbarrierUnit::passed(std::uint32_t slot, Cycle when) {
 
 void MbarrierUnit::window_changed(std::uint32_t window, std::uint32_t, Cycle when) {
   Cta& cta = ctas_[window];
+  peers_.shared.synchronised(window);
   if (!cta.here() || cta.mbarrier_waiters.empty()) return;
   look_at_waiters(cta, when + params_.memory.shared_latency);
 }

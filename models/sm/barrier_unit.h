@@ -27,6 +27,7 @@ class BarrierUnit final : private SmUnit, public IssueUnit {
     CtaSupervisor& supervisor;
     L1Cache& l1;
     PacketSender<protocol::ClusterNoticePacket>& notices;
+    SharedMemory& shared;
   };
   BarrierUnit(const UnitContext& context, const Peers& peers)
       : SmUnit(context), peers_(peers), clusters_(gpu_observation(context.time).clusters) {}

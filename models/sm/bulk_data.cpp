@@ -37,20 +37,21 @@ using arch::kSwizzleUnit;
 using arch::Swizzle;
 using arch::SwizzleTable;
 
-// Bytes [from, to) of a piece, and where they begin in the window before the swizzle.
+// Bytes [from, to) of a piece, and where they lie in the window before the swizzle.
 struct Span {
+  const arch::TensorPiece& piece;
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  std::uint32_t shared = 0;
 
   std::uint32_t bytes() const { return to - from; }
+  std::uint32_t shared() const { return piece.shared_of(from); }
+  std::uint32_t shared_end() const { return piece.shared_of(to - 1) + 1; }
+  // Of padded types with the holes between its groups.
+  std::uint32_t shared_bytes() const { return shared_end() - shared(); }
 };
 
-Span whole(const arch::TensorPiece& piece) { return {0, piece.bytes, piece.shared}; }
-Span inside_of(const arch::TensorPiece& piece) {
-  const std::uint32_t first = piece.inside.lowest();
-  return {first, piece.inside.highest() + 1, piece.shared + first};
-}
+Span whole(const arch::TensorPiece& piece) { return {piece, 0, piece.bytes}; }
+Span inside_of(const arch::TensorPiece& piece) { return {piece, piece.inside.lowest(), piece.inside.highest() + 1}; }
 
 bool touches(const ByteMask& mask, std::uint32_t from, std::uint32_t to) {
   const ByteMask range = ByteMask::range(from, to);
@@ -58,15 +59,16 @@ bool touches(const ByteMask& mask, std::uint32_t from, std::uint32_t to) {
 }
 
 // visit(offset in the window, first byte of the piece, bytes) for what of each unit belongs to the span, in order,
-// until it says no.
+// until it says no. A unit is what stays together, in the swizzle and in groups of padded types.
 template <class Visit>
 void each_unit(const SwizzleTable& swizzles, Swizzle swizzle, const Span& span, Visit&& visit) {
-  std::uint32_t at = span.shared;
+  const std::uint32_t grain = arch::swizzle_grain(swizzle);
   std::uint32_t byte = span.from;
   while (byte < span.to) {
-    const std::uint32_t bytes = std::min(kSwizzleUnit - at % kSwizzleUnit, span.to - byte);
+    const std::uint32_t at = span.piece.shared_of(byte);
+    std::uint32_t bytes = std::min(grain - at % grain, span.to - byte);
+    if (span.piece.group != 0) bytes = std::min(bytes, span.piece.group - at % arch::kPaddedGroup);
     if (!visit(swizzles(swizzle, at), byte, bytes)) return;
-    at += bytes;
     byte += bytes;
   }
 }
@@ -75,12 +77,11 @@ void each_unit(const SwizzleTable& swizzles, Swizzle swizzle, const Span& span, 
 // that count.
 bool fits(std::uint32_t size, const SwizzleTable& swizzles, const BulkTarget& target, const Span& span,
           const ByteMask& needed, BulkPlaced& result) {
-  const std::uint64_t end =
-      (std::uint64_t{span.shared} + span.bytes() + kLineBytes - 1) & ~std::uint64_t{kLineBytes - 1};
-  if (end <= size) return true;
-  if (std::uint64_t{span.shared} + span.bytes() > ~std::uint32_t{0}) {
+  const std::uint64_t last = std::uint64_t{span.shared()} + span.shared_bytes();
+  if (((last + kLineBytes - 1) & ~std::uint64_t{kLineBytes - 1}) <= size) return true;
+  if (last > ~std::uint32_t{0}) {
     result.status = DsmemStatus::out_of_range;
-    result.offset = span.shared;
+    result.offset = span.shared();
     return false;
   }
   each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
@@ -97,8 +98,9 @@ bool fits(std::uint32_t size, const SwizzleTable& swizzles, const BulkTarget& ta
 
 // A row of 128 bytes has each of the bank groups once, in whatever order.
 std::uint32_t cycles_of(const SwizzleTable& swizzles, Swizzle swizzle, const Span& span) {
-  if (span.shared / kLineBytes == (span.shared + span.bytes() - 1) / kLineBytes) return 1;
-  std::array<std::uint32_t, kLineBytes / kSwizzleUnit + 1> units{};
+  if (span.shared() / kLineBytes == (span.shared_end() - 1) / kLineBytes) return 1;
+  // Halves of units, or units of 8 bytes with padding: twice as many as units of a line.
+  std::array<std::uint32_t, 2 * kLineBytes / kSwizzleUnit + 1> units{};
   std::uint32_t count = 0;
   each_unit(swizzles, swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t) {
     units[count++] = at & ~(kSwizzleUnit - 1);
@@ -109,13 +111,16 @@ std::uint32_t cycles_of(const SwizzleTable& swizzles, Swizzle swizzle, const Spa
 
 void scatter(std::uint8_t* window, const SwizzleTable& swizzles, Swizzle swizzle, const Span& span,
              const std::uint8_t* from) {
-  if (swizzle == Swizzle::none) {
-    std::memcpy(window + span.shared, from, span.bytes());
+  const bool runs = span.piece.group == 0;
+  const std::uint32_t first = span.shared();
+  if (runs && swizzle == Swizzle::none) {
+    std::memcpy(window + first, from, span.bytes());
     return;
   }
-  if (span.shared % kSwizzleUnit == 0 && span.bytes() % kSwizzleUnit == 0) {
+  const bool units = first % kSwizzleUnit == 0 && span.bytes() % kSwizzleUnit == 0;
+  if (runs && units && arch::swizzle_grain(swizzle) == kSwizzleUnit) {
     for (std::uint32_t i = 0; i < span.bytes(); i += kSwizzleUnit) {
-      std::memcpy(window + swizzles(swizzle, span.shared + i), from + i, kSwizzleUnit);
+      std::memcpy(window + swizzles(swizzle, first + i), from + i, kSwizzleUnit);
     }
     return;
   }
@@ -130,8 +135,8 @@ void mark(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzl
           bool poisoned) {
   const Span span = whole(target.piece);
   if (memory.any_poison()) {
-    std::array<std::uint8_t, std::size_t{2} * kLineBytes> written{};
-    const std::uint32_t first = span.shared / kLineBytes * kLineBytes;
+    std::array<std::uint8_t, std::size_t{3} * kLineBytes> written{};  // a padded line is two
+    const std::uint32_t first = span.shared() / kLineBytes * kLineBytes;
     each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
       std::memset(written.data() + (at - first), 0xFF, bytes);
       return true;
@@ -201,7 +206,7 @@ void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTar
     return;
   }
   const std::uint32_t window = *place;
-  const std::uint32_t bytes = target.piece.bytes;
+  const std::uint32_t bytes = target.piece.shared_bytes();
   const Cycle done = use_port(now, placed.cycles);
   stats_.bulk_pieces.add();
   stats_.bulk_bytes.add(bytes);
@@ -232,6 +237,7 @@ void BulkData::on_read(const BulkReadPacket& packet, std::uint32_t) {
   Cycle done = now;
   if (read.status == DsmemStatus::ok) {
     done = use_port(now, read.cycles);
+    if (read.old) links_.errors.missing_fence(target, read.offset, now);
     if (packet.forward) return forward(packet, done);
     enable_inside(request, target);
   } else {
@@ -337,6 +343,12 @@ BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place,
     if (!full) arch::fill_outside(target.type, target.fill, piece.inside, piece.bytes, bytes.data());
     scatter(memory.data(window), swizzles, target.swizzle, span, bytes.data());
   }
+  if (memory.watches()) {
+    each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
+      memory.async_wrote(window, at, bytes);
+      return true;
+    });
+  }
   if (poisoned || memory.any_poison()) mark(memory, window, swizzles, target, poisoned);
   return result;
 }
@@ -354,7 +366,6 @@ BulkPlaced read_piece(const SharedMemory& memory, std::uint32_t window, const Sw
   const Span span = inside_of(piece);
   if (!fits(memory.size(window), swizzles, target, span, piece.inside, result)) return result;
   result.cycles = cycles_of(swizzles, target.swizzle, span);
-  const std::uint8_t* from = memory.data(window);
   const std::uint32_t size = memory.size(window);
   each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
     if (memory.any_poison() && touches(piece.inside, byte, byte + bytes) &&
@@ -365,7 +376,10 @@ BulkPlaced read_piece(const SharedMemory& memory, std::uint32_t window, const Sw
     }
     // Bytes that do not count may lie beyond the window.
     const std::uint32_t there = at < size ? std::min(bytes, size - at) : 0;
-    std::memcpy(data + (byte - span.from), from + at, there);
+    if (memory.async_read(window, at, there, data + (byte - span.from)) && !result.old) {
+      result.old = true;
+      result.offset = at;
+    }
     return true;
   });
   if (result.status != DsmemStatus::ok || piece.inside == ByteMask::range(span.from, span.to)) return result;

@@ -30,6 +30,9 @@ class BulkErrorListener {
   // Bulk data for a CTA here could not be written or read, or its mbarrier does not take them; or what a CTA here has
   // sent failed at its receiver.
   virtual void bulk_failed(const BulkError& error, Cycle when) = 0;
+  // A request of a CTA here has read bytes of shared memory, at that offset, that no proxy fence has published
+  // (TMA-41).
+  virtual void missing_fence(const protocol::BulkTarget& target, std::uint32_t offset, Cycle when) = 0;
 
  protected:
   ~BulkErrorListener() = default;
@@ -95,6 +98,7 @@ struct BulkPlaced {
   std::uint32_t offset = 0;  // in the window, of the first byte that was wrong, in the order of the piece
   std::uint32_t cycles = 1;  // of the port
   bool completes = false;    // complete_bulk(): a phase of the mbarrier
+  bool old = false;          // read_piece(): bytes that the SM has overwritten since, the first at `offset`
 };
 
 // Writes the piece: `data` are those of its inside bytes, from the lowest on; other bytes are filled. Nothing is
@@ -104,7 +108,8 @@ BulkPlaced write_piece(SharedMemory& memory, std::optional<std::uint32_t> place,
                        const protocol::BulkTarget& target, const std::uint8_t* data, bool poisoned);
 
 // Reads its inside bytes: `data` gets the bytes from the lowest to the highest of them. What lies between them and is
-// not inside is zero. Nothing is read if an inside byte lies beyond the window or is corrupt.
+// not inside is zero, and what no proxy fence has published is old. Nothing is read if an inside byte lies beyond the
+// window or is corrupt.
 BulkPlaced read_piece(const SharedMemory& memory, std::uint32_t window, const arch::SwizzleTable& swizzles,
                       const protocol::BulkTarget& target, std::uint8_t* data);
 

@@ -21,7 +21,7 @@ using protocol::BulkRequestPacket;
 
 std::uint32_t first_lane(arch::LaneMask lanes) { return lanes == 0 ? 0 : bits::lowest(lanes); }
 
-bool is_tensor(OpCode code) { return code <= OpCode::tensor_prefetch; }
+bool is_tensor(OpCode code) { return code <= OpCode::tensor_prefetch || code == OpCode::tensor_fetch; }
 
 BulkKind kind_of(OpCode code) {
   switch (code) {
@@ -41,6 +41,8 @@ BulkKind kind_of(OpCode code) {
       return BulkKind::copy;
     case OpCode::bulk_send:
       return BulkKind::send;
+    case OpCode::tensor_fetch:
+      return BulkKind::fetch;
     case OpCode::bulk_drain:
       return BulkKind::drain;
     default:
@@ -97,7 +99,21 @@ FaultKind fault_of(arch::DsmemStatus status, bool own) {
 void BulkUnit::reset() {
   open_.clear();
   waiting_.clear();
-  descriptors_old_ = false;
+  begun_.clear();
+}
+
+void BulkUnit::begin_kernel(std::uint32_t operation) {
+  const auto gone = [&](const std::pair<std::uint32_t, Cycle>& kernel) {
+    return kernel.first == operation || !ctas_.runs(kernel.first);
+  };
+  begun_.erase(std::remove_if(begun_.begin(), begun_.end(), gone), begun_.end());
+  begun_.emplace_back(operation, now());
+}
+
+Cycle BulkUnit::begin_of(std::uint32_t operation) const {
+  const auto found =
+      std::find_if(begun_.begin(), begun_.end(), [operation](const auto& kernel) { return kernel.first == operation; });
+  return found == begun_.end() ? 0 : found->second;
 }
 
 void BulkUnit::forget(std::uint32_t slot) {
@@ -116,11 +132,15 @@ IssueResult BulkUnit::issue(std::uint32_t slot, const Operation& operation) {
   Warp& warp = warps_[slot];
   const Cycle next = now() + 1;
   if (operation.code == OpCode::bulk_commit) {
-    warp.bulk.commit(now());
-    warp.bulk_reads.commit(now());
+    warp.bulk.commit(operation.lanes, now());
+    warp.bulk_reads.commit(operation.lanes, now());
     return IssueResult::done(next, next);
   }
   if (operation.code == OpCode::bulk_wait) return wait(slot, operation);
+  if (operation.code == OpCode::proxy_fence) {
+    peers_.shared.proxy_fence(warp.cta, slot);
+    return IssueResult::done(next, now() + params_.memory.proxy_fence);
+  }
   const bool exists = connected_ && (of_warp(operation.code) || as_coded(operation));
   if (!exists) return IssueResult::fault(FaultKind::unsupported, first_lane(operation.lanes), 0);
   warp.write_results(next);
@@ -166,14 +186,14 @@ void BulkUnit::send_request(std::uint32_t slot, const BulkRequest& request, OpCo
   open.kind = request.kind;
   open.grouped = has_groups(request.kind);
   open.barrier = request.barrier;
-  open.group = warp.bulk.current();
   open.address = address_of(request);
   open.serial = ++serial_;
-  open_[id] = open;
   if (open.grouped) {
-    warp.bulk.add();
-    warp.bulk_reads.add();
+    open.group = warp.bulk.of(lane).current();
+    warp.bulk.of(lane).add();
+    warp.bulk_reads.of(lane).add();
   }
+  open_[id] = open;
   ++cta.open;
   ++cta.bulk;
   stats_.bulk_requests.add();
@@ -189,11 +209,12 @@ void BulkUnit::send_request(std::uint32_t slot, const BulkRequest& request, OpCo
   packet.cga_id = cta.start.tag.cga_id;
   packet.rank = cta.start.id.rank;
   packet.sequence = cta.start.tag.sequence;
-  const std::uint64_t window = peers_.shared.size(warp.cta);
-  packet.room = static_cast<std::uint32_t>(window - std::min<std::uint64_t>(window, request.shared));
-  packet.forgets = descriptors_old_;
-  descriptors_old_ = false;
+  packet.descriptors_from = begin_of(cta.start.tag.operation);
   if (has_receiver(request.kind)) packet.broken = find_receivers(slot, packet);
+  // All CTAs of a CGA have had the same shared memory: what the one that asks has given back does not count elsewhere.
+  const bool elsewhere = packet.by_rank && request.kind == BulkKind::load;
+  const std::uint64_t window = elsewhere ? cta.code->shared_bytes : peers_.shared.size(warp.cta);
+  packet.room = static_cast<std::uint32_t>(window - std::min<std::uint64_t>(window, request.shared));
   if (packet.broken == TensorRule::none) packet.broken = check(slot, packet);
   peers_.requests.send_at(peers_.port.take(now(), 1), packet);
 }
@@ -287,6 +308,7 @@ IssueResult BulkUnit::wait(std::uint32_t slot, const Operation& operation) {
   warp.wait = WarpWait::bulk_groups;
   warp.since = next;
   warp.groups_wanted = operation.count;
+  warp.group_lanes = operation.lanes;
   warp.wants_reads = operation.read;
   consider_groups(slot);
   return IssueResult::blocks();
@@ -295,7 +317,8 @@ IssueResult BulkUnit::wait(std::uint32_t slot, const Operation& operation) {
 void BulkUnit::consider_groups(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   if (warp.wait != WarpWait::bulk_groups) return;
-  const Cycle ready = (warp.wants_reads ? warp.bulk_reads : warp.bulk).ready(warp.groups_wanted, now());
+  const Cycle ready =
+      (warp.wants_reads ? warp.bulk_reads : warp.bulk).ready(warp.group_lanes, warp.groups_wanted, now());
   if (ready != kNever) peers_.scheduler.resume(slot, ready, stats_.stall_bulk);
 }
 
@@ -305,14 +328,14 @@ void BulkUnit::on_done(const BulkDonePacket& done, std::uint32_t) {
   Warp& warp = warps_[open.warp];
   if (open.grouped && !open.read) {
     open.read = true;
-    warp.bulk_reads.end(open.group, cycle, true);
+    warp.bulk_reads.of(open.lane).end(open.group, cycle, true);
   }
   if (done.kind == BulkDonePacket::Kind::read) return consider_groups(open.warp);
   // The thread need not wait any longer: what it asks for from now on comes after it. Others may see it once a fence
   // has waited for memory's answer (MEM-06).
   if (done.kind == BulkDonePacket::Kind::accepted) {
     open.accepted = peers_.fences.begin();
-    warp.bulk.end(open.group, cycle, true);
+    warp.bulk.of(open.lane).end(open.group, cycle, true);
     return consider_groups(open.warp);
   }
 
@@ -327,7 +350,7 @@ void BulkUnit::on_done(const BulkDonePacket& done, std::uint32_t) {
     peers_.fences.end(*ended.accepted, cycle);
     peers_.fences.tell(*ended.accepted, cycle);
   } else if (ended.grouped) {
-    warp.bulk.end(ended.group, cycle, true);
+    warp.bulk.of(ended.lane).end(ended.group, cycle, true);
   }
   if (done.kind != BulkDonePacket::Kind::complete) went_wrong(ended, done);
   if (!cta.killed() && of_warp(ended.code)) {
@@ -367,6 +390,38 @@ const Cta* BulkUnit::asked_for(const protocol::BulkTarget& target) const {
   return same && (!cta.in_cga() || tag.sequence == target.sequence) && cta.bulk > 0 ? &cta : nullptr;
 }
 
+// Which of the warp's requests it was is known by what they have in common: the oldest that it can be.
+std::optional<std::uint32_t> BulkUnit::find_open(const protocol::BulkTarget& target) const {
+  std::optional<std::uint32_t> found;
+  open_.for_each_index([&](std::uint32_t id) {
+    const BulkOpen& open = open_[id];
+    const bool may_be = open.warp == target.warp && open.cta == target.cta_slot && open.barrier == target.barrier;
+    if (may_be && (!found || open.serial < open_[*found].serial)) found = id;
+  });
+  return found;
+}
+
+// It goes on with what it has read: that is what happens to programs without the fence.
+void BulkUnit::missing_fence(const protocol::BulkTarget& target, std::uint32_t offset, Cycle when) {
+  std::optional<std::uint32_t> found;
+  open_.for_each_index([&](std::uint32_t id) {
+    const BulkOpen& open = open_[id];
+    const bool may_be = open.warp == target.warp && open.cta == target.cta_slot && has_source(open.kind) && !open.read;
+    if (may_be && (!found || open.serial < open_[*found].serial)) found = id;
+  });
+  if (!found || open_[*found].unfenced) return;
+  BulkOpen& open = open_[*found];
+  open.unfenced = true;
+  stats_.missing_fences.add();
+  arch::FaultRecord record = peers_.faults.record_of(warps_[open.warp], FaultKind::missing_fence, open.pc);
+  record.lane = open.lane;
+  record.operation = open.code;
+  record.address = offset;
+  record.fatal = false;
+  record.cycle = when;
+  peers_.faults.note(record);
+}
+
 // Bulk data and a CTA here do not go together. Between CTAs the fault is one of the CGA (CGA-08).
 void BulkUnit::bulk_failed(const BulkError& error, Cycle when) {
   const protocol::BulkTarget& target = error.target;
@@ -374,12 +429,8 @@ void BulkUnit::bulk_failed(const BulkError& error, Cycle when) {
   HEDDLE_CHECK(cta != nullptr || target.by_rank, "bulk data for a CTA that has gone");
   if (cta == nullptr) return trap(error, when);
   if (cta->killed()) return;
-  // Which of the warp's requests it was is known by what they have in common.
-  const BulkOpen* found = nullptr;
-  open_.for_each([&](const BulkOpen& open) {
-    const bool may_be = open.warp == target.warp && open.cta == target.cta_slot && open.barrier == target.barrier;
-    if (may_be && (found == nullptr || open.serial < found->serial)) found = &open;
-  });
+  const std::optional<std::uint32_t> id = find_open(target);
+  const BulkOpen* found = id ? &open_[*id] : nullptr;
   const Warp& warp = warps_[target.warp];
   arch::FaultRecord record = peers_.faults.record_of(warp, fault_of(error.status, !target.by_rank),
                                                      found != nullptr ? found->pc : warp.issued_pc);

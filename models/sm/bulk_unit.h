@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/index_pool.h"
@@ -29,9 +30,10 @@ struct BulkOpen {
   arch::BulkKind kind = arch::BulkKind::load;
   bool grouped = false;
   bool read = false;                            // its source has been read
+  bool unfenced = false;                        // and some of it was old: told once
   std::optional<FenceTracker::Epoch> accepted;  // the L2 has taken it over, and fences wait for the rest of it
   std::optional<std::uint32_t> barrier;         // load
-  std::uint64_t group = 0;                      // of the warp
+  std::uint64_t group = 0;                      // of the lane
   std::uint64_t address = 0;                    // for messages
   std::uint64_t serial = 0;                     // its age
 };
@@ -42,7 +44,7 @@ class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListene
     WarpScheduler& scheduler;
     CtaSupervisor& supervisor;
     Faults& faults;
-    const SharedMemory& shared;
+    SharedMemory& shared;
     ClusterTables& tables;
     IssuePort& port;
     FenceTracker& fences;
@@ -56,8 +58,10 @@ class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListene
   void on_room(std::uint32_t);
   void on_done(const protocol::BulkDonePacket& done, std::uint32_t);
   void bulk_failed(const BulkError& error, Cycle when) override;
-  // A kernel has begun: the TMAU is to fetch descriptors anew (TMA-04).
-  void forget_descriptors() { descriptors_old_ = true; }
+  void missing_fence(const protocol::BulkTarget& target, std::uint32_t offset, Cycle when) override;
+  // A kernel has begun here, or a CTA of it has come back: descriptors that the TMAU fetched before do not count for
+  // it (TMA-04, MEM-06).
+  void begin_kernel(std::uint32_t operation);
   // The warp has been killed.
   void forget(std::uint32_t slot);
 
@@ -70,20 +74,22 @@ class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListene
   bool send(std::uint32_t slot, const arch::Operation& operation);
   void send_request(std::uint32_t slot, const arch::BulkRequest& request, arch::OpCode code, std::uint32_t lane);
   IssueResult issued(std::uint32_t slot, arch::OpCode code);
+  Cycle begin_of(std::uint32_t operation) const;
   arch::TensorRule find_receivers(std::uint32_t slot, protocol::BulkRequestPacket& packet);
   arch::TensorRule check(std::uint32_t slot, const protocol::BulkRequestPacket& packet) const;
   IssueResult wait(std::uint32_t slot, const arch::Operation& operation);
   void consider_groups(std::uint32_t slot);
   void went_wrong(const BulkOpen& ended, const protocol::BulkDonePacket& done);
+  std::optional<std::uint32_t> find_open(const protocol::BulkTarget& target) const;
   const Cta* asked_for(const protocol::BulkTarget& target) const;
   void trap(const BulkError& error, Cycle when);
 
   Peers peers_;
   bool connected_ = false;
-  IndexPool<BulkOpen> open_;            // by the id that the TMAU knows
-  std::uint64_t serial_ = 0;            // of requests: their age
-  std::vector<std::uint32_t> waiting_;  // slots of warps without a place at the TMAU, oldest first
-  bool descriptors_old_ = false;
+  IndexPool<BulkOpen> open_;                            // by the id that the TMAU knows
+  std::uint64_t serial_ = 0;                            // of requests: their age
+  std::vector<std::uint32_t> waiting_;                  // slots of warps without a place at the TMAU, oldest first
+  std::vector<std::pair<std::uint32_t, Cycle>> begun_;  // kernels that are here, and since when
 };
 
 }  // namespace heddle::sm

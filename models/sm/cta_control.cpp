@@ -108,8 +108,8 @@ void CtaControl::run(Cta& cta, Cycle arrival) {
   }
   const Cycle first = arrival + start_cycles_;
   cta.last = first;
-  if (begins || cta.queue) memory_.l1.invalidate_all();  // MEM-06; an entry is as new as a kernel
-  if (begins) units_.bulk.forget_descriptors();          // TMA-04
+  if (begins || cta.queue) memory_.l1.invalidate_all();           // MEM-06; an entry is as new as a kernel
+  if (begins) units_.bulk.begin_kernel(cta.start.tag.operation);  // TMA-04
   memory_.windows.enter(cta);
   const std::uint64_t threads = cta.block.count();
   cta.live = static_cast<std::uint32_t>((threads + arch::kWarpLanes - 1) / arch::kWarpLanes);

@@ -286,7 +286,7 @@ void CtaSwap::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
   peers_.windows.give_back(cta, saved.shared.size());
   peers_.shared.fill(cta.start.cta_slot, saved.shared);
   peers_.l1.invalidate_all();  // what it wrote elsewhere is newer (MEM-06)
-  peers_.bulk.forget_descriptors();
+  peers_.bulk.begin_kernel(cta.start.tag.operation);
   cta.queue = saved.queue;
   cta.turn.reset();
   if (saved.gives_turn) cta.turn = Cta::QueueTurn{saved.turn_entry, saved.turn};

@@ -157,6 +157,7 @@ void CtaMemory::enter(const Cta& cta) {
   size_l1();
   ++ctas_;
   peers_.shared.open(cta.start.cta_slot, cta.code->shared_bytes);
+  if (params_.memory.async_view && cta.code->program->stores_bulk()) peers_.shared.watch(cta.start.cta_slot);
   if (!cta.in_cga()) return;
   peers_.tables.open_window(*cta.start.tag.cga_id, cta.start.id.rank, cta.start.cta_slot);
   peers_.stats.cluster_ctas.add();

@@ -63,7 +63,14 @@ std::uint32_t turns_of(const MemoryExtension& extension, std::uint32_t width) {
   return most;
 }
 
+// A bulk send belongs to the asynchronous proxy, another CTA's access to the generic one (TMA-41).
+void will_write(SharedMemory& memory, std::uint32_t window, MemoryExtension& extension, std::uint64_t offset,
+                std::uint32_t bytes) {
+  if (!extension.bulk.any()) memory.will_write(window, static_cast<std::uint32_t>(offset), bytes, std::nullopt);
+}
+
 void write(SharedMemory& memory, std::uint32_t window, MemoryRequest& request) {
+  will_write(memory, window, request.extension, request.get_address(), request.get_data_length());
   const std::uint64_t offset = request.get_address();
   const std::uint32_t bytes = request.get_data_length();
   std::uint8_t* to = memory.data(window) + offset;
@@ -76,6 +83,7 @@ void write(SharedMemory& memory, std::uint32_t window, MemoryRequest& request) {
     }
   }
   memory.covered(window, offset, bytes, enables);
+  if (request.extension.bulk.any()) memory.async_wrote(window, static_cast<std::uint32_t>(offset), bytes);
 }
 
 void change(SharedMemory& memory, std::uint32_t window, std::uint64_t line, MemoryExtension& extension) {
@@ -83,6 +91,7 @@ void change(SharedMemory& memory, std::uint32_t window, std::uint64_t line, Memo
   std::uint8_t* bytes = memory.data(window) + line;
   for (std::uint32_t i = 0; i < extension.lanes; ++i) {
     AtomicLane& lane = extension.lane[i];
+    will_write(memory, window, extension, line + lane.offset, width);
     lane.old = 0;
     std::memcpy(&lane.old, bytes + lane.offset, width);
     const std::uint64_t result =
@@ -119,6 +128,7 @@ void reduce(SharedMemory& memory, std::uint32_t window, const MemoryRequest& req
   const std::uint32_t bytes = request.get_data_length();
   arch::reduce(request.extension.atomic, request.extension.type, arch::ByteMask::first(bytes), bytes,
                request.data.data(), memory.data(window) + request.get_address());
+  memory.async_wrote(window, static_cast<std::uint32_t>(request.get_address()), bytes);
 }
 
 void complete(SharedMemory& memory, std::uint32_t window, std::uint32_t barrier, std::uint32_t bytes,

@@ -252,6 +252,7 @@ void GlobalPath::deliver_hit(const Instruction& its, const LineAccess& line, std
     if ((line.lanes >> lane & 1) == 0) continue;
     if ((sectors >> arch::sector_of(operation.address[lane]) & 1) == 0) continue;
     const std::uint64_t at = operation.address[lane] % kLineBytes - offset;
+    shared_.will_write(owner.cta, operation.shared_address[lane], operation.width, its.warp);
     std::memcpy(shared + operation.shared_address[lane], bytes + at, operation.width);
     written |= LaneMask{1} << lane;
   }

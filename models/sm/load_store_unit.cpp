@@ -135,10 +135,10 @@ IssueResult LoadStoreUnit::access_shared(std::uint32_t slot, const Operation& op
       paths_.shared.load(warp.cta, operation, registers);
       break;
     case OpCode::store:
-      paths_.shared.store(warp.cta, operation);
+      paths_.shared.store(warp.cta, operation, slot);
       break;
     default:
-      paths_.shared.atomic(warp.cta, operation, registers);
+      paths_.shared.atomic(warp.cta, operation, registers, slot);
   }
   const Cycle ready = paths_.port.take(now(), cycles) + cycles - 1 + params_.memory.shared_latency;
   Cta& cta = ctas_[warp.cta];

@@ -85,7 +85,9 @@ void SharedMemory::open(std::uint32_t window, std::uint32_t bytes) {
   HEDDLE_CHECK(bytes <= capacity_ - used_, "more shared memory than there is");
   if (bytes_.get() == nullptr) bytes_ = ZeroedArray<std::uint8_t>(storage_);
   used_ += bytes;
-  windows_[window] = {true, 0, bytes, bytes, 0, {}};
+  windows_[window] = {};
+  windows_[window].open = true;
+  windows_[window].bytes = windows_[window].opened = bytes;
   if (bytes == 0) return;
   place(window);
   std::memset(data(window), 0, bytes);
@@ -132,6 +134,8 @@ void SharedMemory::fill(std::uint32_t window, const std::vector<std::uint8_t>& b
 
 void SharedMemory::close(std::uint32_t window) {
   release(window, 0);
+  if (windows_[window].view != nullptr) --watched_;
+  windows_[window].view.reset();
   windows_[window].open = false;
 }
 
@@ -151,7 +155,26 @@ std::uint32_t SharedMemory::release(std::uint32_t window, std::uint64_t from) {
 void SharedMemory::reset() {
   for (Window& window : windows_) window = {};
   order_.clear();
-  used_ = poisoned_windows_ = 0;
+  used_ = poisoned_windows_ = watched_ = 0;
+}
+
+void SharedMemory::watch(std::uint32_t window) {
+  Window& its = at(window);
+  if (its.view == nullptr) ++watched_;
+  its.view = std::make_unique<AsyncView>(its.bytes);
+}
+
+void SharedMemory::tell_view(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes,
+                             std::optional<std::uint32_t> warp) {
+  Window& its = at(window);
+  if (its.view != nullptr) its.view->will_write(data(window), offset, bytes, warp);
+}
+
+bool SharedMemory::async_read(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes, std::uint8_t* to) const {
+  const Window& its = at(window);
+  if (its.view != nullptr) return its.view->read(data(window), offset, bytes, to);
+  std::memcpy(to, data(window) + offset, bytes);
+  return false;
 }
 
 void SharedMemory::drop_poison(Window& window) {
@@ -257,8 +280,9 @@ void SharedMemory::load(std::uint32_t window, const Operation& operation, std::u
   }
 }
 
-void SharedMemory::store(std::uint32_t window, const Operation& operation) {
+void SharedMemory::store(std::uint32_t window, const Operation& operation, std::uint32_t warp) {
   HEDDLE_CHECK(first_outside(window, operation) == kWarpLanes, "a store beyond the window");
+  if (watched_ > 0) tell_lanes(window, operation, warp);
   std::uint8_t* bytes = data(window);
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((operation.lanes >> lane & 1) == 0) continue;
@@ -267,9 +291,18 @@ void SharedMemory::store(std::uint32_t window, const Operation& operation) {
   if (poisoned_windows_ > 0) sound_lanes(window, operation.lanes, operation.address, operation.width);
 }
 
-void SharedMemory::atomic(std::uint32_t window, const Operation& operation, std::uint32_t* registers) {
+void SharedMemory::tell_lanes(std::uint32_t window, const Operation& operation, std::uint32_t warp) {
+  for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+    if ((operation.lanes >> lane & 1) == 0) continue;
+    tell_view(window, static_cast<std::uint32_t>(operation.address[lane]), operation.width, warp);
+  }
+}
+
+void SharedMemory::atomic(std::uint32_t window, const Operation& operation, std::uint32_t* registers,
+                          std::uint32_t warp) {
   HEDDLE_CHECK(first_outside(window, operation) == kWarpLanes, "an atomic beyond the window");
   HEDDLE_CHECK(operation.width == arch::bytes_of(operation.type), "an atomic of another width than its type");
+  if (watched_ > 0) tell_lanes(window, operation, warp);
   std::uint8_t* bytes = data(window);
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((operation.lanes >> lane & 1) == 0) continue;

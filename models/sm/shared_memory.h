@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "arch/warp_program.h"
 #include "common/storage.h"
+#include "sm/async_view.h"
 
 namespace heddle::sm {
 
@@ -73,15 +76,40 @@ class SharedMemory {
   // All lanes must be inside and aligned (HEDDLE_CHECK for inside). `registers`: WarpState::of(destination), or null
   // for an atomic that returns nothing. Lanes work in their order: of stores to one byte, the highest lane wins.
   void load(std::uint32_t window, const arch::Operation& operation, std::uint32_t* registers) const;
-  void store(std::uint32_t window, const arch::Operation& operation);
-  void atomic(std::uint32_t window, const arch::Operation& operation, std::uint32_t* registers);
+  void store(std::uint32_t window, const arch::Operation& operation, std::uint32_t warp = 0);
+  void atomic(std::uint32_t window, const arch::Operation& operation, std::uint32_t* registers, std::uint32_t warp = 0);
+
+  // The asynchronous proxy sees the window's bytes only as AsyncView says, from now on until it is closed (TMA-41).
+  // Without it, it sees them as they are.
+  void watch(std::uint32_t window);
+  // A warp of its CTA (none: of another) is about to write there through data(); store() and atomic() tell by
+  // themselves, of the warp that `operation` is said to be of.
+  void will_write(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes, std::optional<std::uint32_t> warp) {
+    if (watched_ > 0) tell_view(window, offset, bytes, warp);
+  }
+  bool watches() const { return watched_ > 0; }
+  // The asynchronous proxy has written there.
+  void async_wrote(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes) {
+    if (watched_ > 0 && at(window).view != nullptr) at(window).view->wrote(data(window), offset, bytes);
+  }
+  // Bytes as it sees them, which lie inside the window. True: some are old.
+  bool async_read(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes, std::uint8_t* to) const;
+  // A proxy fence of a warp of the CTA; its warps have synchronised.
+  void proxy_fence(std::uint32_t window, std::uint32_t warp) {
+    if (at(window).view != nullptr) at(window).view->fence(warp);
+  }
+  void synchronised(std::uint32_t window) {
+    if (watched_ > 0 && is_open(window) && at(window).view != nullptr) at(window).view->synchronised();
+  }
 
   // A 64-bit object (an mbarrier) inside the window.
   std::uint64_t word(std::uint32_t window, std::uint64_t offset) const;
   void set_word(std::uint32_t window, std::uint64_t offset, std::uint64_t value);
-  // Whether set_word() may have been used in those bytes, which lie in one or two lines. False: certainly not.
+  // Whether set_word() may have been used in those bytes, which lie in one to three lines. False: certainly not.
   bool may_have_words(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes) const {
-    const std::uint64_t lines = std::uint64_t{1} << line_bit(offset) | std::uint64_t{1} << line_bit(offset + bytes - 1);
+    const std::uint64_t lines = std::uint64_t{1} << line_bit(offset) |
+                                std::uint64_t{1} << line_bit(offset + bytes / 2) |
+                                std::uint64_t{1} << line_bit(offset + bytes - 1);
     return (at(window).words & lines) != 0;
   }
 
@@ -93,6 +121,7 @@ class SharedMemory {
     std::uint32_t opened = 0;           // bytes when it was opened: poison has a bit for each granule of them
     std::uint64_t words = 0;            // bits of lines with words, several lines for each bit
     std::vector<std::uint64_t> poison;  // empty: none
+    std::unique_ptr<AsyncView> view;    // null: nobody watches
   };
 
   static std::uint32_t line_bit(std::uint64_t offset) {
@@ -101,6 +130,8 @@ class SharedMemory {
   Window& at(std::uint32_t window);
   const Window& at(std::uint32_t window) const;
   void place(std::uint32_t window);
+  void tell_lanes(std::uint32_t window, const arch::Operation& operation, std::uint32_t warp);
+  void tell_view(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes, std::optional<std::uint32_t> warp);
   bool fits(std::uint32_t window, std::uint32_t end);
   void compact();
   void drop_poison(Window& window);
@@ -116,6 +147,7 @@ class SharedMemory {
   std::vector<Window> windows_;
   std::vector<std::uint32_t> order_;  // open windows with bytes, by their base
   std::uint32_t poisoned_windows_ = 0;
+  std::uint32_t watched_ = 0;  // windows
 };
 
 // Cycles that a load, store or atomic keeps the banks busy: each bank serves one 4-byte word per cycle. Lanes that

@@ -89,6 +89,8 @@ struct SmStats : StatGroup {
   Counter& cluster_warps = counter("cluster.warps", "warps", "warps of CTAs of GPC_CGAs with a program");
   Counter& cluster_requests = counter("cluster.requests", "requests", "DSMEM requests to other SMs");
   Counter& cluster_served = counter("cluster.served", "requests", "DSMEM requests of other SMs");
+  Counter& missing_fences = counter("bulk.missing_fences", "requests",
+                                    "requests to the TMAU that have read what no proxy fence had published");
   Counter& bulk_requests = counter("bulk.requests", "requests", "requests to the TMAU");
   Counter& bulk_pieces =
       counter("bulk.pieces", "pieces", "pieces of boxes and blocks that the TMAU wrote to shared memory");

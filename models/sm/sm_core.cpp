@@ -70,7 +70,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       load_store(context, {memory.shared, memory.l1, memory.port, memory.global, memory.dsmem, memory.tables},
                  {scheduler, fences, mbarriers, faults, control}),
       fences(context, {memory.fences, memory.global, memory.l1, load_store, scheduler, launches}),
-      barriers(context, {scheduler, fences, control, memory.l1, links.notices}),
+      barriers(context, {scheduler, fences, control, memory.l1, links.notices, memory.shared}),
       mbarriers(context, {scheduler, fences, load_store, control, memory.shared, memory.port, memory.l1}),
       bulk(context, {scheduler, control, faults, memory.shared, memory.tables, memory.port, memory.fences, links.bulk}),
       launches(context, view.nested, {scheduler, fences, swap, faults, control, memory.global, memory.l1, tasks}),

@@ -72,6 +72,13 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
   t.add("cluster_latency", &MemoryParams::cluster_latency, {Unit::cycles, 0, 10'000},
         "beyond shared_latency, of an access to shared memory by a cluster address: the look-up in the tables",
         "measured on H800 (HPMLL/NVIDIA-Hopper-Benchmark): 33 cycles to own shared memory against 29");
+  t.add("proxy_fence", &MemoryParams::proxy_fence, {Unit::cycles, 1, 10'000},
+        "of a proxy fence, which the warp waits for; nothing is outstanding",
+        "measured on GH200: fence.proxy.async 10.9 cycles per warp instruction");
+  t.add("async_view", &MemoryParams::async_view,
+        "bulk requests that read shared memory see what the SM has written there only after a proxy fence, and a "
+        "missing one is a fault on record; false: they see everything",
+        "PTX ISA: asynchronous proxy");
   t.add("cluster_queue", &MemoryParams::cluster_queue, {Unit::count, 1, 65'536},
         "packets, requests and replies each, that may wait at the SM's port of the SM-to-SM network: credits",
         kAssumption);

@@ -52,6 +52,8 @@ struct MemoryParams {
   std::uint32_t cluster_latency = 4;  // cycles beyond shared_latency
   std::uint32_t cluster_queue = 16;   // packets
   std::uint32_t pc_fifo = 8;          // operations of a warp
+  std::uint32_t proxy_fence = 11;     // cycles
+  bool async_view = true;             // bulk requests see what a proxy fence has published (TMA-41)
 
   static void describe(ParamTable<MemoryParams>& t);
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arch/warp_program.h"
+#include "common/bits.h"
 #include "common/cycle.h"
 #include "common/error.h"
 #include "sm/sub_partition.h"
@@ -169,6 +170,41 @@ class WarpGroups {
   std::uint64_t first_ = 0;
 };
 
+// Groups of each lane of a warp: bulk requests belong to the thread (TMA-41). Most warps have none.
+class LaneGroups {
+ public:
+  void begin() { lanes_.reset(); }
+  WarpGroups& of(std::uint32_t lane) {
+    if (lanes_ == nullptr) lanes_ = std::make_unique<std::array<WarpGroups, arch::kWarpLanes>>();
+    return (*lanes_)[lane];
+  }
+  void commit(arch::LaneMask lanes, Cycle now) {
+    if (lanes_ == nullptr) return;  // nothing to commit
+    bits::for_each(lanes, [&](std::uint32_t lane) { of(lane).commit(now); });
+  }
+  // When each of the lanes has at most `groups` open; kNever if something in them has no time yet.
+  Cycle ready(arch::LaneMask lanes, std::uint32_t groups, Cycle now) {
+    Cycle ready = now;
+    if (lanes_ == nullptr) return ready;
+    bits::for_each(lanes, [&](std::uint32_t lane) { ready = std::max(ready, of(lane).ready(groups, now)); });
+    return ready;
+  }
+  // Groups that were committed and are open, of all lanes.
+  std::size_t open() const {
+    std::size_t open = 0;
+    if (lanes_ == nullptr) return open;
+    for (const WarpGroups& groups : *lanes_) open += groups.open();
+    return open;
+  }
+  bool settled(Cycle now) const {
+    return lanes_ == nullptr ||
+           std::all_of(lanes_->begin(), lanes_->end(), [now](const WarpGroups& lane) { return lane.settled(now); });
+  }
+
+ private:
+  std::unique_ptr<std::array<WarpGroups, arch::kWarpLanes>> lanes_;
+};
+
 // What the warp does when it has its turn.
 enum class WarpNext : std::uint8_t {
   fetch,     // the next operation of its program
@@ -234,10 +270,11 @@ struct Warp {
   std::uint32_t groups_wanted = 0;  // groups that may be open when it goes on
 
   // Requests to the TMAU that belong to groups: until they are over, and until their sources have been read.
-  WarpGroups bulk;
-  WarpGroups bulk_reads;
-  bool wants_reads = false;     // it waits for bulk_reads
-  std::uint32_t bulk_sent = 0;  // requests of the operation that has not sent all
+  LaneGroups bulk;
+  LaneGroups bulk_reads;
+  arch::LaneMask group_lanes = 0;  // that wait for theirs
+  bool wants_reads = false;        // they wait for bulk_reads
+  std::uint32_t bulk_sent = 0;     // requests of the operation that has not sent all
 
   void keep(const arch::Operation& its) {
     if (operation == nullptr) operation = std::make_unique<arch::Operation>();

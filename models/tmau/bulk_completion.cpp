@@ -14,7 +14,7 @@ using protocol::MemoryRequest;
 
 void BulkCompletion::answered(MemoryRequest& request, std::uint32_t sm, Cycle arrival) {
   const LineSender::Role role = LineSender::role_of(request);
-  if (role == LineSender::Role::prefetch) return generator_.give_place(arrival);  // nobody waits for it (TMA-42)
+  if (role == LineSender::Role::prefetch) return;  // nobody waits for it (TMA-42)
   BulkWork* found = unit_.works.find(LineSender::number_of(request), sm);
   HEDDLE_CHECK(found != nullptr && found->answers > 0, "an answer that nobody waits for");
   BulkWork& work = *found;

@@ -24,6 +24,9 @@ std::array<std::array<std::uint32_t, 2>, 2> costs_of(const TmauParams& params) {
 // Stores too, although their lines come by shared memory: none of them holds a place while the port is held (TMA-43).
 bool uses_port(const BulkWork& work) { return work.kind() != arch::BulkKind::send; }
 
+// Nobody waits for a prefetch, so it holds no place until its answer (TMA-42, TMA-44).
+bool holds_place(const BulkWork& work) { return work.kind() != arch::BulkKind::prefetch; }
+
 }  // namespace
 
 BulkGenerator::BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender& sender)
@@ -106,7 +109,7 @@ Cycle BulkGenerator::possible(const BulkWork& work, Cycle from) const {
   if (work.lines.done()) return std::max(when, generated_until_);
   when = pace_.earliest(when);
   if (!LineSender::goes_out(work)) return when;
-  when = places_.earliest(when);
+  if (holds_place(work)) when = places_.earliest(when);
   if (uses_port(work) && !ports_.can_send(work.sm)) return kNever;
   return when;
 }
@@ -117,7 +120,7 @@ void BulkGenerator::step(const Turn& turn) {
     count_wait(work, turn.when);
     pace_.take(turn.when, cost_of(work));
     take_turn(turn.sm);
-    if (LineSender::goes_out(work)) places_.take();
+    if (LineSender::goes_out(work) && holds_place(work)) places_.take();
     sender_.send(work, turn.when);
     work.lines.advance();
   }
@@ -149,14 +152,15 @@ void BulkGenerator::count_wait(const BulkWork& work, Cycle when) {
   generated_until_ = std::max(generated_until_, when + 1);
   const Cycle wanted = std::max(pace_.earliest(0), work.earliest);
   if (when <= wanted) return;
-  const Cycle place = LineSender::goes_out(work) ? std::min(when, places_.earliest(wanted)) : when;
+  const Cycle room = holds_place(work) ? places_.earliest(wanted) : wanted;
+  const Cycle place = LineSender::goes_out(work) ? std::min(when, room) : when;
   if (place > wanted) unit_.stats.wait_outstanding.add(place - wanted);
   if (when > place) unit_.stats.wait_crossbar.add(when - place);
 }
 
 void BulkGenerator::add_waits(const BulkWork& work, WaitGraph& graph) const {
   if (work.generated() || work.earliest == kNever) return;
-  if (places_.earliest(0) == kNever) {
+  if (holds_place(work) && places_.earliest(0) == kNever) {
     graph.add(unit_.name_of(work), "for an answer to an earlier line request, which waits for", "memory");
   } else if (!ports_.can_send(work.sm)) {
     graph.add(unit_.name_of(work), "for room at",

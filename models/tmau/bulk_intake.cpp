@@ -30,7 +30,7 @@ void BulkReporter::tell_accepted(BulkWork& work) {
 void BulkReporter::tell_done(const BulkWork& work, Cycle when) {
   BulkDonePacket packet;
   packet.id = work.packet.id;
-  packet.flagged = work.lines.outside_box();
+  packet.reported = work.reported;
   if (work.rule != arch::TensorRule::none) {
     packet.kind = BulkDonePacket::Kind::dropped;
     packet.rule = work.rule;
@@ -45,7 +45,16 @@ void BulkReporter::tell_done(const BulkWork& work, Cycle when) {
     packet.write = work.failure->write;
     unit_.stats.failed.add();
   }
-  if (packet.flagged) unit_.stats.flagged.add();
+  using arch::TensorRule;
+  if (packet.reported.any()) {
+    const auto count = [&](TensorRule rule, Counter& counter) {
+      if (packet.reported.has(rule)) counter.add();
+    };
+    count(TensorRule::shared_alignment, unit_.stats.reported_alignment);
+    count(TensorRule::empty_box, unit_.stats.reported_empty);
+    count(TensorRule::base_outside, unit_.stats.reported_base);
+    count(TensorRule::inner_address, unit_.stats.reported_inner);
+  }
   Observation& observation = unit_.timebase.observation();
   ++observation.progress;
   if (observation.timeline != nullptr) draw(work, when);
@@ -88,8 +97,6 @@ void BulkIntake::arrive(const protocol::BulkRequestPacket& packet, std::uint32_t
   work.sm = sm;
   work.arrival = work.last = unit_.now();
   unit_.stats.requests[packet.request.kind].add();
-  // The first request of a kernel: what was written before it began counts, as for the L1 (TMA-04, MEM-06).
-  if (packet.forgets) setup_.forget(0);
   lanes_[sm].input.push(work.number);
   enter(sm);
 }

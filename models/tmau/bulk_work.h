@@ -56,6 +56,9 @@ struct BulkWork {
   bool read_told = false;                          // the SM knows that its source may be overwritten
   bool accepted_told = false;                      // and that the L2 has taken it over
   arch::TensorRule rule = arch::TensorRule::none;  // that it breaks
+  arch::RuleSet reported;                          // those that do not stop it
+  arch::Promotion promotion = arch::Promotion::none;
+  std::optional<std::uint64_t> promoted_pair;  // 256 bytes of which the other line has been asked for
   Cycle arrival = 0;
   Cycle earliest = kNever;  // of its generation
   Cycle last = 0;           // the latest of what it comes to, so far

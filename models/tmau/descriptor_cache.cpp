@@ -31,37 +31,59 @@ TensorRule check_range(std::uint64_t address, std::uint64_t blocks, std::uint64_
   return TensorRule::none;
 }
 
+// Elements of less than a byte begin and end at whole bytes; padded ones come 128 at a time, and are not reduced.
+bool has_packed_place(const BulkRequest& request, const arch::TensorDescriptor& descriptor) {
+  if (!arch::is_packed(descriptor.type)) return true;
+  if (request.kind == BulkKind::reduce) return false;
+  if (request.kind == BulkKind::store && descriptor.type == arch::TensorType::u4x16_padded) return false;
+  if (descriptor.interleave != arch::Interleave::none) return true;
+  return request.coordinates[0] % (arch::is_padded(descriptor.type) ? 128 : 2) == 0;
+}
+
+bool takes_four_rows(const arch::TensorDescriptor& descriptor) {
+  return descriptor.mode == arch::TensorMode::tile && descriptor.rank == 2 &&
+         descriptor.interleave == arch::Interleave::none && descriptor.box[1] == 1;
+}
+
 }  // namespace
 
-const CheckedDescriptor* DescriptorCache::find(std::uint64_t address, std::uint8_t subcontext) {
+const CheckedDescriptor* DescriptorCache::find(std::uint64_t address, std::uint8_t subcontext, Cycle from) {
   for (Item& item : items_) {
-    if (item.address != address || item.subcontext != subcontext) continue;
+    if (item.address != address || item.subcontext != subcontext || item.fetched < from) continue;
     item.used = ++uses_;
     return &item.descriptor;
   }
   return nullptr;
 }
 
-const CheckedDescriptor* DescriptorCache::peek(std::uint64_t address, std::uint8_t subcontext) const {
+const CheckedDescriptor* DescriptorCache::peek(std::uint64_t address, std::uint8_t subcontext, Cycle from) const {
   const auto found = std::find_if(items_.begin(), items_.end(), [=](const Item& item) {
-    return item.address == address && item.subcontext == subcontext;
+    return item.address == address && item.subcontext == subcontext && item.fetched >= from;
   });
   return found == items_.end() ? nullptr : &found->descriptor;
 }
 
-void DescriptorCache::begin_fetch(std::uint64_t address, std::uint8_t subcontext) {
+void DescriptorCache::begin_fetch(std::uint64_t address, std::uint8_t subcontext, Cycle when) {
   HEDDLE_CHECK(!fetching_, "two descriptors are fetched at a time");
   fetching_ = true;
   forgotten_ = false;
   fetched_ = address;
   fetched_of_ = subcontext;
+  fetched_at_ = when;
 }
 
 void DescriptorCache::end_fetch(const CheckedDescriptor& descriptor) {
   HEDDLE_CHECK(fetching_, "a descriptor came that was not fetched");
   fetching_ = false;
   if (forgotten_) return;
-  const Item item{fetched_, fetched_of_, ++uses_, descriptor};
+  const Item item{fetched_, fetched_of_, ++uses_, fetched_at_, descriptor};
+  const auto older = std::find_if(items_.begin(), items_.end(), [this](const Item& known) {
+    return known.address == fetched_ && known.subcontext == fetched_of_;
+  });
+  if (older != items_.end()) {
+    *older = item;
+    return;
+  }
   if (items_.size() < entries_) {
     items_.push_back(item);
     return;
@@ -107,23 +129,56 @@ TensorRule check_descriptor_address(const BulkRequest& request, std::uint64_t me
   return TensorRule::none;
 }
 
-CheckedDescriptor check_descriptor(const std::uint8_t* bytes, std::uint64_t memory) {
+CheckedDescriptor check_descriptor(const std::uint8_t* bytes) {
   CheckedDescriptor result;
   result.rule = arch::decode(bytes, result.descriptor);
-  if (result.rule == TensorRule::none) result.rule = arch::check(result.descriptor, memory);
+  if (result.rule == TensorRule::none) result.rule = arch::check(result.descriptor);
   return result;
 }
 
-TensorRule check_tensor(const BulkRequest& request, std::uint32_t room, const CheckedDescriptor& descriptor) {
-  if (descriptor.rule != TensorRule::none) return descriptor.rule;
+CheckedDescriptor check_descriptor(const arch::TensorDescriptor& descriptor) {
+  return {descriptor, arch::check(descriptor)};
+}
+
+TensorRule check_tensor(const BulkRequest& request, std::uint32_t room, const CheckedDescriptor& checked) {
+  if (checked.rule != TensorRule::none) return checked.rule;
+  const arch::TensorDescriptor& descriptor = checked.descriptor;
+  const bool writes = request.kind == BulkKind::store || request.kind == BulkKind::reduce;
+  if (!has_packed_place(request, descriptor)) return TensorRule::packed;
+  std::uint32_t halo = 0;
+  if (arch::is_wide(descriptor.mode)) {
+    halo = arch::unpack_wide(request.offsets).halo;
+    if (descriptor.mode == arch::TensorMode::im2col_w128 && halo >= arch::kWideGroup) return TensorRule::wide;
+  }
+  if (writes && descriptor.swizzle == arch::Swizzle::bytes128_atom32_flip8) return TensorRule::flip_store;
+  if (request.four_rows && !takes_four_rows(descriptor)) return TensorRule::gather;
   const TensorRule rule = check_shared(request);
   if (rule != TensorRule::none) return rule;
-  if (in_shared(request) && descriptor.descriptor.box_bytes() > room) return TensorRule::shared_address;
-  const arch::ValueType type = arch::value_type(descriptor.descriptor.type);
+  const std::uint64_t bytes = descriptor.box_bytes(halo) * (request.four_rows ? 4 : 1);
+  if (in_shared(request) && bytes > room) return TensorRule::shared_address;
+  const arch::ValueType type = arch::value_type(descriptor.type);
   if (request.kind == BulkKind::reduce && !arch::reduction_exists(request.reduction, type, false)) {
     return TensorRule::reduction;
   }
   return TensorRule::none;
+}
+
+TensorRule check_soft_rules(const BulkRequest& request, const arch::TensorDescriptor& descriptor, bool base_outside,
+                            const SoftRules& rules, arch::RuleSet& reported) {
+  TensorRule refused = TensorRule::none;
+  const auto judge = [&](bool broken, RuleAction action, TensorRule rule) {
+    if (!broken) return;
+    if (action == RuleAction::report) reported.add(rule);
+    if (action == RuleAction::refuse && refused == TensorRule::none) refused = rule;
+  };
+  const bool off_line = in_shared(request) && request.shared % arch::kLineBytes != 0;
+  judge(off_line, rules.shared_alignment, TensorRule::shared_alignment);
+  judge(arch::has_empty_box(descriptor), rules.empty_box, TensorRule::empty_box);
+  judge(base_outside, rules.base_outside, TensorRule::base_outside);
+  const bool slices = descriptor.interleave != arch::Interleave::none;
+  const std::int64_t bits = std::int64_t{request.coordinates[0]} * arch::element_bits(descriptor.type);
+  judge(!slices && bits % (8 * kBulkBlock) != 0, rules.inner_address, TensorRule::inner_address);
+  return refused;
 }
 
 }  // namespace heddle::tmau

@@ -7,6 +7,8 @@
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_descriptor.h"
+#include "common/cycle.h"
+#include "tmau/tmau_params.h"
 
 namespace heddle::tmau {
 
@@ -21,12 +23,13 @@ class DescriptorCache {
  public:
   explicit DescriptorCache(std::uint32_t entries) : entries_(entries) {}
 
-  // Null: a miss. A use, which peek() is not.
-  const CheckedDescriptor* find(std::uint64_t address, std::uint8_t subcontext = 0);
-  const CheckedDescriptor* peek(std::uint64_t address, std::uint8_t subcontext = 0) const;
+  // Null: a miss; so is one that was fetched before the cycle `from`, which goes on to count for others. A use, which
+  // peek() is not.
+  const CheckedDescriptor* find(std::uint64_t address, std::uint8_t subcontext = 0, Cycle from = 0);
+  const CheckedDescriptor* peek(std::uint64_t address, std::uint8_t subcontext = 0, Cycle from = 0) const;
 
-  void begin_fetch(std::uint64_t address, std::uint8_t subcontext = 0);
-  // What has come is entered, unless it has been forgotten since.
+  void begin_fetch(std::uint64_t address, std::uint8_t subcontext = 0, Cycle when = 0);
+  // What has come is entered, in the place of an older one of that address, unless it has been forgotten since.
   void end_fetch(const CheckedDescriptor& descriptor);
   // It did not come.
   void drop_fetch() { fetching_ = false; }
@@ -41,6 +44,7 @@ class DescriptorCache {
     std::uint64_t address = 0;
     std::uint8_t subcontext = 0;
     std::uint64_t used = 0;
+    Cycle fetched = 0;
     CheckedDescriptor descriptor;
   };
 
@@ -49,6 +53,7 @@ class DescriptorCache {
   std::uint64_t uses_ = 0;
   std::uint64_t fetched_ = 0;  // address
   std::uint8_t fetched_of_ = 0;
+  Cycle fetched_at_ = 0;
   bool fetching_ = false;
   bool forgotten_ = false;  // while it is fetched
 };
@@ -59,10 +64,22 @@ class DescriptorCache {
 arch::TensorRule check_block(const arch::BulkRequest& request, std::uint64_t memory);
 // The same of a tensor, before its descriptor is looked up.
 arch::TensorRule check_descriptor_address(const arch::BulkRequest& request, std::uint64_t memory);
-// A descriptor as it was fetched.
-CheckedDescriptor check_descriptor(const std::uint8_t* bytes, std::uint64_t memory);
-// The request against its descriptor. `room`: bytes that the CTA's shared memory has from request.shared on.
+// A descriptor as it was fetched, or as an instruction carries it.
+CheckedDescriptor check_descriptor(const std::uint8_t* bytes);
+CheckedDescriptor check_descriptor(const arch::TensorDescriptor& descriptor);
+// The request against its descriptor. `room`: bytes that the receivers' shared memory has from request.shared on.
 arch::TensorRule check_tensor(const arch::BulkRequest& request, std::uint32_t room,
                               const CheckedDescriptor& descriptor);
+
+// Rules that a parameter of the unit turns into reports: each is broken by a request that keeps to all others.
+struct SoftRules {
+  RuleAction shared_alignment;
+  RuleAction empty_box;
+  RuleAction base_outside;
+  RuleAction inner_address;
+};
+// The first that refuses; `reported` gets those that do not. `base_outside`: as the walk has found.
+arch::TensorRule check_soft_rules(const arch::BulkRequest& request, const arch::TensorDescriptor& descriptor,
+                                  bool base_outside, const SoftRules& rules, arch::RuleSet& reported);
 
 }  // namespace heddle::tmau

@@ -36,10 +36,13 @@ std::uint8_t sectors_of(const arch::TensorPiece& piece) {
 }  // namespace
 
 TensorWalk::TensorWalk(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates, std::uint16_t offsets,
-                       std::uint32_t shared)
+                       std::uint32_t shared, bool four_rows)
     : shared_(shared) {
   HEDDLE_CHECK(descriptor.rank >= 1 && descriptor.rank <= arch::kTensorRank, "the walk got a descriptor without check");
-  const bool im2col = descriptor.mode == arch::TensorMode::im2col;
+  const bool im2col = arch::is_column(descriptor.mode);
+  if (arch::is_padded(descriptor.type)) {
+    padded_group_ = static_cast<std::uint8_t>(arch::kPaddedGroup * arch::element_bits(descriptor.type) / 8);
+  }
   const std::uint32_t elements = im2col ? descriptor.channels : descriptor.box[0];
   const std::int64_t first = coordinates[0];
   rows_.start(descriptor.address);
@@ -49,7 +52,11 @@ TensorWalk::TensorWalk(const arch::TensorDescriptor& descriptor, const Coordinat
   } else {
     add_slices(descriptor, first, elements, im2col ? 1 : descriptor.traversal[0]);
   }
-  if (im2col) {
+  if (four_rows) {
+    add_rows(descriptor, coordinates);
+  } else if (arch::is_wide(descriptor.mode)) {
+    add_wide_column(descriptor, coordinates, offsets);
+  } else if (im2col) {
     add_column(descriptor, coordinates, offsets);
   } else {
     add_tile(descriptor, coordinates);
@@ -59,14 +66,15 @@ TensorWalk::TensorWalk(const arch::TensorDescriptor& descriptor, const Coordinat
 
 // Dimension 0 lies side by side: a row is its elements, of which some may be outside.
 void TensorWalk::set_row(const arch::TensorDescriptor& descriptor, std::int64_t first, std::uint32_t elements) {
-  const std::uint32_t bytes = descriptor.step_bytes();
+  const std::int64_t bits = arch::element_bits(descriptor.type);
   const auto size = static_cast<std::int64_t>(descriptor.size[0]);
+  const auto bytes_of = [bits](std::int64_t count) { return static_cast<std::uint32_t>(count * bits / 8); };
   const std::int64_t from = std::clamp<std::int64_t>(-first, 0, elements);
   const std::int64_t until = std::clamp<std::int64_t>(size - first, 0, elements);
-  row_bytes_ = elements * bytes;
-  inside_from_ = static_cast<std::uint32_t>(from) * bytes;
-  inside_until_ = static_cast<std::uint32_t>(until) * bytes;
-  rows_.start(descriptor.address + static_cast<std::uint64_t>(first) * bytes);
+  row_bytes_ = bytes_of(elements);
+  inside_from_ = bytes_of(from);
+  inside_until_ = bytes_of(until);
+  rows_.start(descriptor.address + static_cast<std::uint64_t>(first * bits / 8));
 }
 
 // Dimension 0 is slices with other bytes between them: each is a row (TMA-14).
@@ -87,6 +95,61 @@ void TensorWalk::add_tile(const arch::TensorDescriptor& descriptor, const Coordi
     rows_.add({first, first, first + descriptor.box[i], descriptor.size[i], step * traversal, step, traversal});
     rows_left_ *= (descriptor.box[i] + traversal - 1) / traversal;
   }
+}
+
+// A row each of the tensor's rows with those numbers (TMA-44).
+void TensorWalk::add_rows(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates) {
+  const std::int64_t first = coordinates[1];
+  const std::uint64_t step = descriptor.step(1);
+  rows_.add({first, first, first + 1, descriptor.size[1], step, step, 1});
+  std::copy_n(coordinates.begin() + 2, rows_to_come_.size(), rows_to_come_.begin());
+  named_rows_ = static_cast<std::uint32_t>(rows_to_come_.size()) + 1;
+  rows_left_ = named_rows_;
+}
+
+// W from the filter's position on, through the bounding box, which has one row: H and D stay; then the next image of N
+// (TMA-44). The position may be left of the box.
+void TensorWalk::add_wide_column(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates,
+                                 std::uint16_t offsets) {
+  const arch::WideOffsets wide = arch::unpack_wide(offsets);
+  const std::uint32_t images = descriptor.rank - 1;
+  const std::int64_t low = descriptor.base_corner[0];
+  const std::int64_t high = static_cast<std::int64_t>(descriptor.size[1]) + descriptor.far_corner[0];
+  outside_box_ = coordinates[1] >= high;
+  for (std::uint32_t i = 1; i < images; ++i) {
+    const std::int64_t base = coordinates[i];
+    const std::uint64_t step = descriptor.step(i);
+    if (i == 1) {
+      const std::uint32_t traversal = descriptor.traversal[1];
+      rows_.add({base + wide.offset, low + wide.offset, high + wide.offset, descriptor.size[1], step * traversal, step,
+                 traversal});
+    } else {
+      rows_.add({base, base, base + 1, descriptor.size[i], step, step, 1});
+    }
+  }
+  const std::int64_t image = coordinates[images];
+  const std::uint64_t step = descriptor.step(images);
+  rows_.add({image, image, std::numeric_limits<std::int64_t>::max(), descriptor.size[images], step, step, 1});
+  const std::uint32_t pixels = descriptor.column();
+  halo_ = wide.halo;
+  group_ = group_left_ = descriptor.mode == arch::TensorMode::im2col_w128 ? arch::kWideGroup : pixels;
+  rows_left_ = pixels + pixels / group_ * halo_;
+}
+
+void TensorWalk::next_row() {
+  if (named_rows_ != 0) return rows_.go_to(rows_to_come_[named_rows_ - 1 - rows_left_]);
+  if (halo_ == 0) return rows_.next();
+  if (halo_left_ == 0) {
+    if (--group_left_ == 0) {
+      before_halo_ = rows_;
+      rows_.unbind();
+      halo_left_ = halo_;
+    }
+  } else if (--halo_left_ == 0) {
+    rows_ = before_halo_;
+    group_left_ = group_;
+  }
+  rows_.next();
 }
 
 // W, H and D from the filter's position on, through the bounding box; then the next image of N (TMA-11).
@@ -117,6 +180,7 @@ bool TensorWalk::next(arch::TensorPiece& piece) {
   piece.shared = shared_;
   piece.bytes = 0;
   piece.inside = {};
+  piece.group = padded_group_;
   std::uint32_t left = room(piece.address);
   bool follows = true;
   do {
@@ -126,10 +190,20 @@ bool TensorWalk::next(arch::TensorPiece& piece) {
     if (row_at_ < row_bytes_) break;
     row_at_ = 0;
     if (--rows_left_ == 0) break;
-    rows_.next();
+    next_row();
     follows = rows_.address() == piece.address + piece.bytes;
   } while (follows && left > 0);
-  shared_ += piece.bytes;
+  shared_ = piece.shared_of(piece.bytes);
+  return true;
+}
+
+bool lies_within(TensorWalk walk, std::uint64_t memory) {
+  arch::TensorPiece piece;
+  while (walk.next(piece)) {
+    if (!piece.inside.any()) continue;
+    const std::uint64_t last = piece.address + piece.inside.highest();
+    if (last >= memory || last < piece.address) return false;
+  }
   return true;
 }
 
@@ -144,8 +218,12 @@ void TensorWalk::take(arch::TensorPiece& piece, std::uint32_t bytes) {
   row_at_ = until;
 }
 
-BlockWalk::BlockWalk(std::uint64_t address, std::uint64_t blocks, std::uint32_t shared)
-    : address_(address), other_(address), blocks_(blocks), shared_(shared) {
+BlockWalk::BlockWalk(std::uint64_t address, std::uint64_t blocks, std::uint32_t shared, std::uint16_t byte_mask)
+    : address_(address),
+      other_(address),
+      blocks_(blocks),
+      shared_(shared),
+      mask_(byte_mask * std::uint64_t{0x0001'0001'0001'0001}) {
   HEDDLE_CHECK(address % arch::kBulkBlock == 0, "the walk got a block without check");
 }
 
@@ -159,7 +237,8 @@ bool BlockWalk::next(arch::TensorPiece& piece) {
   const std::uint32_t most = std::min(room(address_), room(other_));
   const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks_, most / arch::kBulkBlock));
   const std::uint32_t bytes = blocks * arch::kBulkBlock;
-  piece = {address_, shared_, bytes, arch::ByteMask::first(bytes)};
+  const arch::ByteMask all = arch::ByteMask::first(bytes);
+  piece = {address_, shared_, bytes, {all.low & mask_, all.high & mask_}};
   address_ += bytes;
   other_ += bytes;
   shared_ += bytes;
@@ -173,14 +252,15 @@ LineGenerator::LineGenerator(const arch::BulkRequest& request, PrefetchUnit unit
     blocks_ = BlockWalk(request.global, request.to, request.blocks);
   } else {
     const bool send = request.kind == BulkKind::send;
-    blocks_ = BlockWalk(send ? request.destination : request.global, request.blocks, request.shared);
+    const std::uint16_t mask = request.kind == BulkKind::store ? request.byte_mask : 0xFFFF;
+    blocks_ = BlockWalk(send ? request.destination : request.global, request.blocks, request.shared, mask);
   }
   begin(request, unit);
 }
 
 LineGenerator::LineGenerator(const arch::BulkRequest& request, const arch::TensorDescriptor& descriptor,
                              PrefetchUnit unit)
-    : tensors_(descriptor, request.coordinates, request.offsets, request.shared), tensor_(true) {
+    : tensors_(descriptor, request.coordinates, request.offsets, request.shared, request.four_rows), tensor_(true) {
   begin(request, unit);
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
@@ -37,6 +38,15 @@ class RowWalk {
     if (loop.outside()) outside_ |= 1U << loops_;
     loop_[loops_++] = loop;
   }
+  // The same for the only loop, at another coordinate.
+  void go_to(std::int64_t at) {
+    RowLoop& loop = loop_[0];
+    address_ += static_cast<std::uint64_t>(at - loop.at) * loop.step;
+    loop.at = at;
+    outside_ = static_cast<std::uint32_t>(loop.outside());
+  }
+  // From here on the innermost loop goes on for ever.
+  void unbind() { loop_[0].end = std::numeric_limits<std::int64_t>::max(); }
   // To the next row. The caller knows how many there are: the outermost loop never comes to its end.
   void next() {
     for (std::uint32_t i = 0;; ++i) {
@@ -70,9 +80,10 @@ class RowWalk {
 class TensorWalk {
  public:
   TensorWalk() = default;
-  // The descriptor breaks no rule. `shared`: offset of the box in the CTA's shared memory.
+  // The descriptor breaks no rule. `shared`: offset of the box in the CTA's shared memory. `four_rows`: a row each of
+  // the four rows that coordinates 1 to 4 name (TMA-44).
   TensorWalk(const arch::TensorDescriptor& descriptor, const std::array<std::int32_t, arch::kTensorRank>& coordinates,
-             std::uint16_t offsets, std::uint32_t shared);
+             std::uint16_t offsets, std::uint32_t shared, bool four_rows = false);
 
   // False: there was no other.
   bool next(arch::TensorPiece& piece);
@@ -88,7 +99,10 @@ class TensorWalk {
   void add_slices(const arch::TensorDescriptor& descriptor, std::int64_t first, std::uint32_t elements,
                   std::uint32_t traversal);
   void add_tile(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates);
+  void add_rows(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates);
   void add_column(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates, std::uint16_t offsets);
+  void add_wide_column(const arch::TensorDescriptor& descriptor, const Coordinates& coordinates, std::uint16_t offsets);
+  void next_row();
   // Appends the next `bytes` of the row, which the piece has room for.
   void take(arch::TensorPiece& piece, std::uint32_t bytes);
 
@@ -99,15 +113,26 @@ class TensorWalk {
   std::uint32_t inside_from_ = 0;   // bytes of the row whose coordinate along it is inside the tensor
   std::uint32_t inside_until_ = 0;  // exclusive
   std::uint32_t shared_ = 0;
+  std::uint8_t padded_group_ = 0;  // arch::TensorPiece::group
   bool outside_box_ = false;
+  // Four rows: the ones that follow.
+  std::array<std::int32_t, 3> rows_to_come_{};
+  std::uint32_t named_rows_ = 0;
+  // A column along W (TMA-44): after each `group_` pixels come `halo_` further ones, for which W goes on beyond the
+  // box; then the walk goes on where it was.
+  std::uint32_t group_ = 0;
+  std::uint32_t group_left_ = 0;
+  std::uint32_t halo_ = 0;
+  std::uint32_t halo_left_ = 0;
+  RowWalk before_halo_;
 };
 
 // The same for a block of 16-byte units.
 class BlockWalk {
  public:
   BlockWalk() = default;
-  // `address` is a multiple of 16.
-  BlockWalk(std::uint64_t address, std::uint64_t blocks, std::uint32_t shared);
+  // `address` is a multiple of 16. `byte_mask`: bytes of each 16 that count.
+  BlockWalk(std::uint64_t address, std::uint64_t blocks, std::uint32_t shared, std::uint16_t byte_mask = 0xFFFF);
   // Pieces also end where lines of the destination do; a piece goes to `to` + (its address - `address`), and `shared`
   // means nothing.
   BlockWalk(std::uint64_t address, std::uint64_t to, std::uint64_t blocks);
@@ -119,7 +144,11 @@ class BlockWalk {
   std::uint64_t other_ = 0;  // the address whose line ends a piece as well: the destination, or the same address
   std::uint64_t blocks_ = 0;
   std::uint32_t shared_ = 0;
+  std::uint64_t mask_ = ~std::uint64_t{0};  // four times byte_mask
 };
+
+// Every byte of the tensor that the box takes lies below `memory`. It goes through the whole walk.
+bool lies_within(TensorWalk walk, std::uint64_t memory);
 
 struct Line {
   arch::TensorPiece piece;
@@ -148,8 +177,6 @@ class LineGenerator {
       done_ = !walk(line_.piece);
     }
   }
-  // im2col: the filter base position is not in the bounding box (TMA-11).
-  bool outside_box() const { return tensor_ && tensors_.outside_box(); }
 
  private:
   void begin(const arch::BulkRequest& request, PrefetchUnit unit);

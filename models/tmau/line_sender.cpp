@@ -74,6 +74,7 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   extension.entry = work.number << kRoleBits | static_cast<std::uint32_t>(role);
   extension.sm = protocol::SmId(unit_.place.ids[work.sm]);
   extension.subcontext = work.packet.subcontext;
+  extension.priority = work.request().priority;
   if (role != Role::line) return request;
   if (unit_.params.tracking != Tracking::table) {
     extension.carried = static_cast<std::uint8_t>(unit_.params.carried_bytes);
@@ -116,7 +117,30 @@ void LineSender::send_read(BulkWork& work, Cycle when) {
   ++work.answers;
   unit_.stats.lines.add();
   unit_.stats.bytes_in.add(length);
+  if (work.promotion != arch::Promotion::none) promote(work, request, when);
   ports_.send(work.sm, request, when);
+}
+
+// What a miss of the read brings from memory beside its own sectors (TMA-05). The other line of 256 bytes is another
+// slice's: it is asked for by a prefetch, once for the pair.
+void LineSender::promote(BulkWork& work, MemoryRequest& request, Cycle when) {
+  std::uint32_t sectors = (1U << arch::kSectorsPerLine) - 1;
+  if (work.promotion == arch::Promotion::bytes64) {
+    const std::uint32_t wanted = request.extension.sectors;
+    sectors = ((wanted & 3U) != 0 ? 3U : 0U) | ((wanted & 12U) != 0 ? 12U : 0U);
+  }
+  request.extension.promoted = static_cast<std::uint8_t>(sectors);
+  if (work.promotion != arch::Promotion::bytes256) return;
+  const std::uint64_t line = arch::line_of(request.get_address());
+  const std::uint64_t pair = line / (2 * arch::kLineBytes);
+  const std::uint64_t other = line ^ arch::kLineBytes;
+  if (work.promoted_pair == pair || other + arch::kLineBytes > unit_.place.memory) return;
+  work.promoted_pair = pair;
+  MemoryRequest& ahead = make(work, Role::prefetch);
+  ahead.aim(tlm::TLM_IGNORE_COMMAND, other, arch::kLineBytes);
+  ahead.extension.action = protocol::MemoryAction::prefetch;
+  unit_.stats.lines.add();
+  ports_.push_ready(work.sm, ahead, when);
 }
 
 // Bytes of shared memory are asked for; those outside the tensor are not stored (TMA-13).

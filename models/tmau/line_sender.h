@@ -62,6 +62,7 @@ class LineSender {
   static constexpr std::uint32_t kRoleBits = 2;
 
   void send_read(BulkWork& work, Cycle when);
+  void promote(BulkWork& work, protocol::MemoryRequest& request, Cycle when);
   void send_source(BulkWork& work, Cycle when);
   void send_prefetch(BulkWork& work, Cycle when);
   void send_fill(BulkWork& work, Cycle when);

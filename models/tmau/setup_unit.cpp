@@ -24,13 +24,19 @@ SetupUnit::SetupUnit(const TmauContext& unit, BulkGenerator& generator, LineSend
       setup_(unit.timebase.cost(unit.params.setup)),
       setup_loop_(unit.timebase.cost(unit.params.setup_loop)),
       generate_(unit.timebase.cost(unit.params.generate)),
+      soft_rules_{unit.params.shared_alignment, unit.params.empty_box, unit.params.base_outside,
+                  unit.params.inner_address},
       cache_(unit.params.descriptors) {}
 
 std::uint64_t SetupUnit::bytes_of(const BulkWork& work) const {
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
   const arch::BulkRequest& request = work.request();
   if (!request.tensor) return request.blocks > kMost / arch::kBulkBlock ? kMost : request.blocks * arch::kBulkBlock;
-  const CheckedDescriptor* known = cache_.peek(request.descriptor, work.packet.subcontext);
+  if (request.parameters != nullptr) {
+    return arch::check(*request.parameters) == TensorRule::none ? request.parameters->box_bytes() : kMost;
+  }
+  const CheckedDescriptor* known =
+      cache_.peek(request.descriptor, work.packet.subcontext, work.packet.descriptors_from);
   if (known == nullptr || known->rule != TensorRule::none) return kMost;
   return known->descriptor.box_bytes();
 }
@@ -41,6 +47,10 @@ void SetupUnit::start(BulkWork& work) {
   if (work.packet.broken != TensorRule::none) return drop(work, work.packet.broken, now);
   if (work.packet.by_rank && (work.packet.sms == 0 || work.packet.ctas == 0)) {
     return drop(work, TensorRule::receivers, now);
+  }
+  if (request.tensor && request.parameters != nullptr) {
+    fill_target(work);
+    return set_up(work, check_descriptor(*request.parameters), now);
   }
   if (request.tensor) {
     const TensorRule rule = check_descriptor_address(request, unit_.place.memory);
@@ -63,7 +73,8 @@ void SetupUnit::look_up(BulkWork& work) {
   work.stage = BulkWork::Stage::descriptor;
   const Cycle looked_up = unit_.now() + descriptor_hit_;
   fill_target(work);
-  if (const CheckedDescriptor* found = cache_.find(work.request().descriptor, work.packet.subcontext)) {
+  if (const CheckedDescriptor* found =
+          cache_.find(work.request().descriptor, work.packet.subcontext, work.packet.descriptors_from)) {
     unit_.stats.descriptor_hits.add();
     set_up(work, *found, looked_up);
   } else {
@@ -75,7 +86,7 @@ void SetupUnit::look_up(BulkWork& work) {
 // A descriptor that does not begin at a line takes two reads.
 void SetupUnit::fetch(BulkWork& work, Cycle when) {
   const std::uint64_t address = work.request().descriptor;
-  cache_.begin_fetch(address, work.packet.subcontext);
+  cache_.begin_fetch(address, work.packet.subcontext, unit_.now());
   look_up_free_ = kNever;
   const std::uint32_t length = address % arch::kLineBytes == 0 ? kDescriptorBytes : kDescriptorAlignment;
   fetch_.emplace();
@@ -117,12 +128,18 @@ void SetupUnit::fetched(protocol::MemoryRequest& request, BulkWork& work, Cycle 
     generate_from(work, when);
     return stay_until(when);
   }
-  const CheckedDescriptor descriptor = check_descriptor(done.bytes.data(), unit_.place.memory);
+  const CheckedDescriptor descriptor = check_descriptor(done.bytes.data());
   cache_.end_fetch(descriptor);
   set_up(work, descriptor, when);
 }
 
 void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle when) {
+  // It is in the cache now, and nobody asks what it says.
+  if (work.kind() == arch::BulkKind::fetch) {
+    stay_until(when);
+    work.stage = BulkWork::Stage::generation;
+    return generate_from(work, when);
+  }
   const Cycle begin = std::max(when, setup_free_);
   const TensorRule rule = check_tensor(work.request(), work.packet.room, checked);
   const Cycle cycles = rule == TensorRule::none ? setup_of(checked.descriptor) : setup_;
@@ -132,12 +149,21 @@ void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle w
   work.stage = BulkWork::Stage::setup;
   if (rule != TensorRule::none) return drop(work, rule, setup_free_);
   const arch::TensorDescriptor& descriptor = checked.descriptor;
+  const arch::BulkRequest& request = work.request();
+  const TensorWalk walk(descriptor, request.coordinates, request.offsets, request.shared, request.four_rows);
+  const TensorRule soft = check_soft_rules(request, descriptor, walk.outside_box(), soft_rules_, work.reported);
+  if (soft != TensorRule::none) return drop(work, soft, setup_free_);
+  // Only a tensor that reaches beyond memory can have a box that does.
+  if (descriptor.end() > unit_.place.memory && !lies_within(walk, unit_.place.memory)) {
+    return drop(work, TensorRule::unmapped, setup_free_);
+  }
   work.target.tensor = true;
   work.target.swizzle = descriptor.swizzle;
   work.target.type = descriptor.type;
   work.target.fill = descriptor.fill;
   work.target.value = arch::value_type(descriptor.type);
-  work.lines = LineGenerator(work.request(), descriptor, unit_.params.prefetch);
+  work.promotion = descriptor.promotion;
+  work.lines = LineGenerator(request, descriptor, unit_.params.prefetch);
   work.stage = BulkWork::Stage::generation;
   generate_from(work, setup_free_ + generate_);
 }

@@ -53,6 +53,7 @@ class SetupUnit {
   const Cycle setup_;
   const Cycle setup_loop_;
   const Cycle generate_;
+  const SoftRules soft_rules_;
   DescriptorCache cache_;
   std::optional<Fetch> fetch_;
   Cycle look_up_free_ = 0;

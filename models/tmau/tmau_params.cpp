@@ -10,6 +10,11 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
   const char* latency =
       "fitted to HPMLL/NVIDIA-Hopper-Benchmark, tma_lat, H800: a block load of 16 bytes with its wait takes 105 cycles "
       "more than a plain load; how the stages share them is an assumption";
+  const auto action = [&t](const char* name, RuleAction TmauParams::*member, const char* what, const char* source) {
+    t.add_choice(name, member, {{"refuse", RuleAction::refuse}, {"report", RuleAction::report}}, what, source);
+  };
+  t.add("enabled", &TmauParams::enabled, "the machine has such units; without them kernels that need one are refused",
+        "TMAU text: the unit is what it describes");
   t.add("sms", &TmauParams::sms, {Unit::count, 1, 32},
         "SMs that one unit serves: those that follow each other in their GPC", "TMAU text: one unit per SM");
   t.add("queue", &TmauParams::queue, {Unit::count, 1, 65'536},
@@ -80,6 +85,19 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
   t.add_choice("prefetch", &TmauParams::prefetch, {{"sector", PrefetchUnit::sector}, {"line", PrefetchUnit::line}},
                "what prefetches bring into the L2: the sectors that the box touches, or whole lines",
                "TMAU text: either");
+  const char* reported = "PTX ISA and public bug reports: hardware demands it";
+  action("shared_alignment", &TmauParams::shared_alignment,
+         "a tensor's box at no multiple of 128 in shared memory: the request is refused, or runs and is counted",
+         reported);
+  action("empty_box", &TmauParams::empty_box,
+         "an im2col bounding box without a pixel: the request is refused, or runs one pixel a row and is counted",
+         "CUDA driver interface: the box must have an area");
+  action("base_outside", &TmauParams::base_outside,
+         "an im2col request whose filter base position is outside the bounding box: refused, or runs and is counted",
+         "TMAU text: the unit requires it to lie in the box");
+  action("inner_address", &TmauParams::inner_address,
+         "a tensor's box whose first byte in device memory is at no multiple of 16: refused, or runs and is counted",
+         "public sources differ on whether hardware demands it");
   t.add("share_receivers", &TmauParams::share_receivers,
         "two receivers of a multicast on one SM both get the data; otherwise such a request is an error",
         "choice: as the text has it");

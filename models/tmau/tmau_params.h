@@ -22,10 +22,13 @@ enum class Tracking : std::uint8_t {
   carried,  // its packets carry it
   table,    // they carry an index into a table of limited size
 };
+// What becomes of a request that breaks a rule which a machine may not insist on (TMA-06).
+enum class RuleAction : std::uint8_t { refuse, report };
 // TMA-42.
 enum class PrefetchUnit : std::uint8_t { sector, line };
 
 struct TmauParams {
+  bool enabled = true;       // the machine has units (TMA-46)
   std::uint32_t sms = 1;     // served by one unit: SMs that follow each other in the GPC's masks
   std::uint32_t queue = 16;  // requests of each SM
   QueueOrder order = QueueOrder::fifo;
@@ -48,6 +51,10 @@ struct TmauParams {
   std::uint32_t carried_bytes = 8;  // per request and response
   std::uint32_t response = 42;      // cycles from the network to shared memory
   PrefetchUnit prefetch = PrefetchUnit::line;
+  RuleAction shared_alignment = RuleAction::refuse;
+  RuleAction empty_box = RuleAction::refuse;
+  RuleAction base_outside = RuleAction::refuse;
+  RuleAction inner_address = RuleAction::report;
   bool share_receivers = false;  // two receivers of a multicast on one SM: both get the data, or an error (TMA-30)
 
   // Line requests per cycle of that kind of request.
@@ -69,7 +76,7 @@ struct TmauStats : StatGroup {
 
    private:
     friend TmauStats;
-    static constexpr std::size_t kKinds = 8;
+    static constexpr std::size_t kKinds = arch::kBulkKinds;
     std::array<Counter*, kKinds> counters_{};
   };
 
@@ -109,8 +116,16 @@ struct TmauStats : StatGroup {
       counter("multicast.acknowledged", "lines", "lines, fills included, whose delivery other units confirmed");
   Counter& dropped = counter("dropped", "requests", "requests that broke a rule");
   Counter& failed = counter("failed", "requests", "requests with an error response");
-  Counter& flagged =
-      counter("flagged", "requests", "im2col requests whose filter base position was outside the bounding box");
+  // Rules that were broken, and only reported.
+  Counter& reported_alignment = counter("reported.shared_alignment", "requests",
+                                        "tensor requests whose address in shared memory was no multiple of 128");
+  Counter& reported_empty =
+      counter("reported.empty_box", "requests", "im2col requests whose bounding box had no pixel");
+  Counter& reported_base = counter("reported.base_outside", "requests",
+                                   "im2col requests whose filter base position was outside the bounding box");
+  Counter& reported_inner =
+      counter("reported.inner_address", "requests",
+              "tensor requests whose first byte in device memory was at no multiple of 16: hardware may refuse them");
   Histogram& cycles = histogram("cycles", "cycles", "from a request's arrival in the unit to its completion");
 };
 

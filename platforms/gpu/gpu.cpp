@@ -330,6 +330,10 @@ std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, co
                                  params().machine.memory),
                      "raise gpu.memory, or lower gpu.task.nested.areas and area_bytes");
   }
+  if (program->needs_tmau() && !params().tmau.enabled) {
+    throw InputError("a program makes requests to a tensor memory access unit, and the machine has none",
+                     "choose a machine with such units, or set gpu.tmau.enabled");
+  }
   return blocks_->codes.add(std::move(program), kernel);
 }
 

@@ -1,5 +1,6 @@
 // Steps that compute, and those that read and write memory.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -241,10 +242,45 @@ void compile_copy_async(ProgramBuilder& program, const StepSource& source) {
   program.add(std::move(made));
 }
 
+// Where a field of a descriptor lies, as docs/tmau.md has it: arch::encode() is the other place that says so.
+void compile_replace(ProgramBuilder& program, const StepSource& source) {
+  struct DescriptorField {
+    const char* name;
+    std::uint32_t at;
+    std::uint32_t bytes;
+    bool each;  // dimension has one
+  };
+  constexpr DescriptorField kFields[] = {
+      {"address", 8, 8, false},    {"rank", 4, 1, false},    {"type", 3, 1, false},
+      {"interleave", 6, 1, false}, {"swizzle", 7, 1, false}, {"size", 16, 8, true},
+      {"stride", 56, 8, true},     {"box", 96, 2, true},     {"traversal", 110, 1, true}};
+  const MapReader& map = source.map;
+  const std::string word = map.choice("field");
+  const DescriptorField& field = *std::find_if(std::begin(kFields), std::end(kFields),
+                                               [&word](const DescriptorField& known) { return word == known.name; });
+  if (field.each != map.has("dimension")) {
+    throw InputError(map.where(),
+                     fmt::format("{}: dimension {}", map.thing(), field.each ? "is missing" : "has no meaning"),
+                     "size, stride, box and traversal have one, and nothing else has it");
+  }
+  const std::uint32_t dimension = field.each ? map.number<std::uint32_t>("dimension", {Unit::count, 0, 4}) : 0;
+  ProgramStep made = program.make(StepKind::operation, OpCode::store, "replace_tensor " + word, map.where());
+  made.values.push_back(program.value(map, "value", map.node("value")));
+  program.read(made, made.values.front());
+  made.fields |= kStored | kAddress;
+  const YAML::Node place(fmt::format("({}) + {}", map.text("tensor"), field.at + dimension * field.bytes));
+  made.at = program.expression(map, "tensor", place);
+  program.read(made, made.at);
+  made.space = read_space(map);
+  made.element = field.bytes == 8 ? ValueType::u64 : field.bytes == 2 ? ValueType::u16 : ValueType::u8;
+  made.width = static_cast<std::uint8_t>(field.bytes);
+  program.add(std::move(made));
+}
+
 // Steps that multiply matrices.
 
 arch::Swizzle read_swizzle(const MapReader& map, const char* key) {
-  return map.has(key) ? chosen(map, key, arch::Swizzle::bytes128, arch::swizzle_name) : arch::Swizzle::none;
+  return map.has(key) ? chosen(map, key, arch::Swizzle::bytes128_atom64, arch::swizzle_name) : arch::Swizzle::none;
 }
 
 // The map's keys are names of the author's.
@@ -282,6 +318,13 @@ void compile_matmul(ProgramBuilder& program, const StepSource& source) {
   tile.b_pitch = pitch(map, "b_pitch", 2 * (tile.b_transposed ? tile.k : tile.n));
   if (tile.a_pitch % 2 != 0) map.fail("a_pitch", "elements have 2 bytes: an even number is expected");
   if (tile.b_pitch % 2 != 0) map.fail("b_pitch", "elements have 2 bytes: an even number is expected");
+  const auto group = [&map](const char* key, std::optional<std::uint32_t>& to) {
+    if (!map.has(key)) return;
+    to = pitch(map, key, 0);
+    if (*to % 2 != 0) map.fail(key, "elements have 2 bytes: an even number is expected");
+  };
+  group("a_group", tile.a_group);
+  group("b_group", tile.b_group);
   tile.a_swizzle = read_swizzle(map, "a_swizzle");
   tile.b_swizzle = read_swizzle(map, "b_swizzle");
   made.fields = kTile;

@@ -1,5 +1,6 @@
 // Steps that are one operation, as the keys and operands of their rows say.
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -176,6 +177,21 @@ class OperationCompiler {
         reduces_ = true;
         request.reduction = reduction_of(map_);
         return;
+      case Target::four_rows:
+        request.four_rows = map_.flag(key);
+        return;
+      case Target::carried:
+        return carried(key);
+      case Target::priority: {
+        const std::string word = map_.choice(key);
+        request.priority = word == "first"  ? arch::EvictionPriority::first
+                           : word == "last" ? arch::EvictionPriority::last
+                                            : arch::EvictionPriority::normal;
+        return;
+      }
+      case Target::byte_mask:
+        request.byte_mask = static_cast<std::uint16_t>(map_.number<std::uint32_t>(key, {Unit::count, 0, 65'535}));
+        return;
       case Target::element:
         request.type = choose(map_, key, scalar_types(), arch::type_name);
         return;
@@ -227,9 +243,19 @@ class OperationCompiler {
   // The tensor that the step names, if it names one.
   const TensorDescriptor* tensor() const { return known_tensor(program_.names().region(map_.text("tensor"))); }
 
+  void carried(const char* key) {
+    if (!map_.flag(key)) return;
+    if (tensor() == nullptr) map_.fail(key, "only what a tensor of this file says is known here: name one");
+    request_.request.parameters = std::make_shared<const TensorDescriptor>(*tensor());
+  }
+
   void coordinates(const char* key) {
     const std::vector<YAML::Node> at = map_.items(key);
-    if (tensor() != nullptr && at.size() != tensor()->rank) {
+    const bool rows = request_.request.four_rows;
+    if (rows && at.size() != arch::kTensorRank) {
+      map_.fail(key, fmt::format("a column and four rows are expected, found {} coordinates", at.size()));
+    }
+    if (!rows && tensor() != nullptr && at.size() != tensor()->rank) {
       map_.fail(key, fmt::format("the tensor has {} dimensions, found {} coordinates", tensor()->rank, at.size()));
     }
     if (at.empty() || at.size() > arch::kTensorRank) {
@@ -240,9 +266,10 @@ class OperationCompiler {
   }
 
   void offsets(const char* key) {
-    if (tensor() != nullptr && tensor()->mode != TensorMode::im2col) {
+    if (tensor() != nullptr && !arch::is_column(tensor()->mode)) {
       map_.fail(key, "the tensor is not described with `im2col`, and has none");
     }
+    if (tensor() != nullptr && arch::is_wide(tensor()->mode)) return wide_offsets(key);
     const std::uint32_t rank = request_.rank;
     const std::vector<YAML::Node> items = map_.items(key);
     if (rank < 3 || items.size() != rank - 2) {
@@ -255,6 +282,13 @@ class OperationCompiler {
       if (!offset.constant() || (offset.value() >= 0 && offset.value() <= most)) continue;
       map_.fail(key, items[i], fmt::format("{} is not 0 to {}", items[i].Scalar(), most));
     }
+  }
+
+  void wide_offsets(const char* key) {
+    const std::vector<YAML::Node> items = map_.items(key);
+    if (items.empty() || items.size() > 2) map_.fail(key, "an offset, and perhaps a halo, are expected");
+    request_.wide = true;
+    for (std::uint32_t i = 0; i < items.size(); ++i) (void)field(key, items[i], BulkField::offset, i);
   }
 
   // Once everything is known: the type stands in the step, or in the tensor.

@@ -197,6 +197,7 @@ struct BulkOperand {
 struct BulkStep {
   arch::BulkRequest request;  // what is the same for all
   std::uint32_t rank = 1;     // of the tensor
+  bool wide = false;          // im2col along W: its offsets are one, and a halo
   std::vector<BulkOperand> operands;
 };
 

@@ -100,6 +100,21 @@ bool ScenarioProgram::multicasts() const {
   });
 }
 
+bool ScenarioProgram::stores_bulk() const {
+  return std::any_of(parts_.bulk.begin(), parts_.bulk.end(), [](const BulkStep& step) {
+    using arch::BulkKind;
+    const BulkKind kind = step.request.kind;
+    return kind == BulkKind::store || kind == BulkKind::reduce || kind == BulkKind::send;
+  });
+}
+
+bool ScenarioProgram::needs_tmau() const {
+  return std::any_of(parts_.steps.begin(), parts_.steps.end(), [](const ProgramStep& step) {
+    return step.kind == StepKind::operation && arch::row_of(step.demand.code).executor == arch::Executor::bulk &&
+           step.demand.code != arch::OpCode::proxy_fence;
+  });
+}
+
 void ScenarioProgram::start(const WarpPlace& place, WarpState& state) const {
   state.pc = 0;
   state.exited = false;

@@ -18,7 +18,7 @@ constexpr Form kExpression{};
 constexpr Form kScalarType = words("u8 s8 u16 s16 f16 bf16 u32 s32 f32 u64 s64 f64");
 constexpr Form kScopes = words("cta cluster gpu system");
 constexpr Form kReductions = words("add min max inc dec and or xor");
-constexpr Form kSwizzles = words("none 32 64 128");
+constexpr Form kSwizzles = words("none 32 64 128 96 128_atom_32 128_atom_32_flip_8 128_atom_64");
 constexpr Form kUnits = words("fp32 int32 fp64 sfu tensor");
 constexpr Form kBytesOfAccess = measured(Measure::bytes, 1);
 constexpr Form kSteps = list_of("step", 1);
@@ -66,13 +66,32 @@ const StepKey kParity{{"parity", true, kText, "parity of the phase, 0 for the fi
 const StepKey kTensor{
     {"tensor", true, kText, "name of a tensor; or the address of its descriptor in global memory: an expression"},
     {Target::tensor}};
+const StepKey kTensorPlace{{"tensor", true, kText, "name of a tensor, or the address of its descriptor: an expression"},
+                           {}};
 const StepKey kCoordinates{
     {"at", true, kText | kList,
      "coordinates of the box's first element, innermost first: a list of expressions, one per dimension", items(1, 5)},
     {Target::coordinates}};
+const StepKey kFourRows{{"four_rows", false, kFlag,
+                         "true: a row each from four rows of a matrix; `at` is the column and the numbers of the rows"},
+                        {Target::four_rows}};
+const StepKey kCarried{{"carried", false, kFlag,
+                        "true: the instruction carries what the tensor's descriptor says, and nothing is fetched; only "
+                        "with a tensor's name"},
+                       {Target::carried}};
+const StepKey kPriority{
+    {"priority", false, kText,
+     "what the L2 gives up what it brings or writes before, or after, all else: normal, first or last; default normal",
+     words("normal first last")},
+    {Target::priority}};
+const StepKey kByteMask{
+    {"mask", false, kInteger, "bytes of each 16 that are written, bit by byte; default 65535: all", between(0, 65'535)},
+    {Target::byte_mask}};
 const StepKey kOffsets{
     {"offsets", false, kText | kList,
-     "of im2col: offsets in W, H, D that are added to the position: a list of expressions; default 0", items(1, 3)},
+     "of im2col: offsets in W, H, D that are added to the position: a list of expressions; along W: offset and halo; "
+     "default 0",
+     items(1, 3)},
     {Target::offsets}};
 const StepKey kToShared{{"to", true, kText, "offset in the receiver's shared memory, a multiple of 16: an expression"},
                         field(BulkField::shared)};
@@ -340,24 +359,25 @@ std::vector<StepRow> make_rows() {
                   {Target::uniform_address}}})
           .does(OpCode::release_shared, of_shared),
       StepRow("tensor_load", "a box of a tensor comes into shared memory, of one CTA or of several", "")
-          .with({kTensor, kCoordinates, kOffsets, kToShared, kBarrier, kMulticast, kReceiver, kBarrierCta})
+          .with({kTensor, kFourRows, kCoordinates, kOffsets, kToShared, kBarrier, kMulticast, kReceiver, kBarrierCta,
+                 kCarried, kPriority})
           .asks(OpCode::tensor_load, BulkKind::load)
           .checked(check_receivers),
       StepRow("tensor_store", "a box of a tensor is written from shared memory", "")
-          .with({kTensor, kCoordinates, kOffsets, kFromShared})
+          .with({kTensor, kFourRows, kCoordinates, kOffsets, kFromShared, kCarried, kPriority})
           .asks(OpCode::tensor_store, BulkKind::store),
       StepRow("tensor_reduce", "a box of a tensor is combined with what shared memory holds", "")
-          .with({kTensor, kCoordinates, kOffsets, kFromShared, kReduction})
+          .with({kTensor, kCoordinates, kOffsets, kFromShared, kReduction, kCarried, kPriority})
           .asks(OpCode::tensor_reduce, BulkKind::reduce),
       StepRow("tensor_prefetch", "a box of a tensor comes into the L2", "")
-          .with({kTensor, kCoordinates, kOffsets})
+          .with({kTensor, kFourRows, kCoordinates, kOffsets, kCarried, kPriority})
           .asks(OpCode::tensor_prefetch, BulkKind::prefetch),
       StepRow("bulk_load", "a block of bytes comes into shared memory, of one CTA or of several", "")
-          .with({kFromGlobal, kToShared, kBytes, kBarrier, kMulticast, kReceiver, kBarrierCta})
+          .with({kFromGlobal, kToShared, kBytes, kBarrier, kMulticast, kReceiver, kBarrierCta, kPriority})
           .asks(OpCode::bulk_load, BulkKind::load)
           .checked(check_receivers),
       StepRow("bulk_store", "a block of bytes is written from shared memory", "")
-          .with({kFromShared, to_global(BulkField::global), kBytes})
+          .with({kFromShared, to_global(BulkField::global), kBytes, kByteMask, kPriority})
           .asks(OpCode::bulk_store, BulkKind::store),
       StepRow("bulk_reduce", "a block of elements is combined with what shared memory holds", "")
           .with({kFromShared, to_global(BulkField::global), kBytes, kReduction, kElement})
@@ -384,8 +404,30 @@ std::vector<StepRow> make_rows() {
                  {{"type", false, kText, "with op: type of the elements, e.g. u32", kScalarType}, {Target::element}}})
           .asks(OpCode::bulk_send, BulkKind::send)
           .checked(check_reducing_send),
+      StepRow("tensor_fetch", "a tensor's descriptor comes into the cache of the tensor memory access unit", "")
+          .with({kTensor})
+          .asks(OpCode::tensor_fetch, BulkKind::fetch),
+      StepRow("replace_tensor", "a field of a descriptor is written, in global or in shared memory", "a store")
+          .with({kTensorPlace,
+                 {{"field", true, kText, "address, rank, type, interleave, swizzle, size, stride, box or traversal",
+                   words("address rank type interleave swizzle size stride box traversal")}},
+                 {{"dimension", false, kInteger, "of size, stride, box and traversal: 0 to 4", between(0, 4)}},
+                 {{"value", true, kText, "number, as the table of the descriptor has it: an expression"}},
+                 kSpace})
+          .does(OpCode::store)
+          .by(compile_replace),
+      StepRow(
+          "proxy_fence",
+          "what the warp, and before a barrier the others of the CTA, have written to shared memory becomes visible "
+          "to the tensor memory access unit",
+          "")
+          .alone()
+          .does(OpCode::proxy_fence),
+      StepRow("elect", "chooses one of the lanes that take part", "")
+          .with({{{"to", true, kText, "name that gets 1 in the chosen lane, and 0 in the others"}, {Target::new_name}}})
+          .does(OpCode::elect),
       StepRow("commit_bulk",
-              "the warp's stores, reductions, copies and sends by the tensor memory access unit since the last commit "
+              "the lanes' stores, reductions, copies and sends by the tensor memory access unit since the last commit "
               "become a group",
               "")
           .alone()
@@ -485,10 +527,16 @@ std::vector<StepRow> make_rows() {
                {{"b_pitch", false, kInteger | kQuantity,
                  "bytes from one row of B to the next, transposed: from one column; default: 2 n, transposed: 2 k",
                  kBytesOfAccess}},
+               {{"a_group", false, kInteger | kQuantity,
+                 "bytes from one group of eight rows of A to the next; default: 8 pitches", kBytesOfAccess}},
+               {{"b_group", false, kInteger | kQuantity,
+                 "the same of B; transposed: of eight columns; default: 8 pitches", kBytesOfAccess}},
                {{"a_swizzle", false, kText,
-                 "swizzle with which A lies in shared memory: none, 32, 64 or 128; default none", kSwizzles}},
+                 "swizzle with which A lies in shared memory: none, 32, 64, 128 … as of tensors; default none",
+                 kSwizzles}},
                {{"b_swizzle", false, kText,
-                 "swizzle with which B lies in shared memory: none, 32, 64 or 128; default none", kSwizzles}},
+                 "swizzle with which B lies in shared memory: none, 32, 64, 128 … as of tensors; default none",
+                 kSwizzles}},
                {{"b_transposed", false, kFlag, "true: columns of B are contiguous; default false: rows are"}}})
           .does(OpCode::matmul)
           .by(compile_matmul),

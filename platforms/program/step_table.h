@@ -40,6 +40,10 @@ enum class Target : std::uint8_t {
   offsets,      // a list of expressions: of im2col
   reduction,    // a word: how elements are combined
   element,      // a word: their type
+  four_rows,    // true or false
+  carried,      // true or false: the request has the tensor's parameters
+  priority,     // a word: the L2's eviction priority
+  byte_mask,    // a number
 };
 
 struct Operand {
@@ -144,6 +148,7 @@ void compile_cluster_barrier(ProgramBuilder& program, const StepSource& source);
 void compile_set(ProgramBuilder& program, const StepSource& source);
 void compile_load(ProgramBuilder& program, const StepSource& source);
 void compile_store(ProgramBuilder& program, const StepSource& source);
+void compile_replace(ProgramBuilder& program, const StepSource& source);
 void compile_atomic(ProgramBuilder& program, const StepSource& source);
 void compile_compute(ProgramBuilder& program, const StepSource& source);
 void compile_special(ProgramBuilder& program, const StepSource& source);

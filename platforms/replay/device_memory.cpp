@@ -236,9 +236,18 @@ void check_nested(const workload::MemoryRegion& region, const std::string& insta
                    "area_bytes, or raise gpu.memory");
 }
 
+// TMA-46.
+void check_units(const arch::KernelRecord& kernel, const gpu::GpuParams& params) {
+  if (params.tmau.enabled || kernel.program == nullptr || !kernel.program->needs_tmau()) return;
+  throw InputError(
+      fmt::format("kernel '{}' makes requests to a tensor memory access unit, and the machine has none", kernel.name),
+      "choose a machine with such units, as h100-sxm, or set gpu.tmau.enabled");
+}
+
 void write_objects(const workload::Workload& workload, gpu::Gpu& gpu) {
   for (const workload::LaunchedKernel& launched : workload.launched) {
     const arch::KernelRecord& kernel = launched.kernel;
+    check_units(kernel, gpu.params());
     const std::uint32_t code = kernel.program == nullptr ? arch::kNoCode : gpu.add_code(kernel.program, kernel);
     const arch::KernelObjectBytes bytes = arch::encode(kernel_object_of(kernel, code));
     HEDDLE_CHECK(gpu.memory().write(launched.address, bytes.data(), bytes.size()), "a kernel object cannot be written");
@@ -271,6 +280,7 @@ std::vector<std::uint32_t> load_programs(const workload::Workload& workload, gpu
     const workload::Op& op = workload.ops[i];
     if (op.kind != workload::OpKind::kernel || op.kernel.program == nullptr) continue;
     const auto [found, fresh] = known.emplace(op.kernel.program.get(), arch::kNoCode);
+    check_units(op.kernel, gpu.params());
     if (fresh) found->second = gpu.add_code(op.kernel.program, op.kernel);
     codes[i] = found->second;
   }

@@ -62,7 +62,7 @@ struct Expectation {
   // Of no_progress: the lines of a chain of waits.
   bool holds(const std::vector<std::string>& chain) const;
   // "= 512", ">= 10", "10 to 20", "100 +- 2 %"; "like out.bin", "1 + i"; "in kernel k, cluster 3, rank 1, rule
-  // stride_order".
+  // stride_range".
   std::string text() const;
 };
 

@@ -415,8 +415,9 @@ const MapSpec& tensor_spec() {
           {"offset", false, kInteger | kQuantity,
            "bytes from the beginning of the region to the first element; default 0", measured(Measure::bytes, 0)},
           {"type", true, kText,
-           "type of the elements: u8, u16, u32, s32, u64, s64, f16, bf16, f32, f32_flush, tf32, tf32_flush, f64",
-           words("u8 u16 u32 s32 u64 s64 f16 bf16 f32 f32_flush tf32 tf32_flush f64")},
+           "type of the elements: u8, u16, u32, s32, u64, s64, f16, bf16, f32, f32_flush, tf32, tf32_flush, f64, "
+           "u4x16, u4x16_padded, u6x16_padded",
+           words("u8 u16 u32 s32 u64 s64 f16 bf16 f32 f32_flush tf32 tf32_flush f64 u4x16 u4x16_padded u6x16_padded")},
           {"size", true, kInteger | kList,
            "elements per dimension, innermost first: an integer, or a list of up to five; interleaved, the first "
            "counts channel slices",
@@ -429,8 +430,13 @@ const MapSpec& tensor_spec() {
            "elements per dimension of what one request moves, 1 to 256: as many as in size; not with im2col", kExtents},
           {"traversal", false, kInteger | kList,
            "distance per dimension of the elements that a request takes, 1 to 8; default 1", kExtents},
-          {"swizzle", false, kText, "how it lies in shared memory: none, 32, 64 or 128; default none",
-           words("none 32 64 128")},
+          {"swizzle", false, kText,
+           "how it lies in shared memory: none, 32, 64, 128, 96, 128_atom_32, 128_atom_32_flip_8, 128_atom_64; default "
+           "none",
+           words("none 32 64 128 96 128_atom_32 128_atom_32_flip_8 128_atom_64")},
+          {"promotion", false, kText,
+           "bytes that a read which misses the L2 brings from memory at least: none, 64, 128 or 256; default none",
+           words("none 64 128 256")},
           {"interleave", false, kText, "bytes of a channel slice that lies together: none, 16 or 32; default none",
            words("none 16 32")},
           {"fill", false, kText, "what elements outside the tensor read as: zero or nan; default zero",
@@ -452,6 +458,10 @@ const MapSpec& im2col_spec() {
           {"far_corner", true, kInteger | kList,
            "last corner of the bounding box, relative to the tensor's: an integer, or a list, for W, H, D",
            items(0, 15)},
+          {"along_w", false, kText,
+           "no; pixels: along W alone, H and D stay where the request says, and the corners are one number each; 128: "
+           "the same, always 128 pixels; default no",
+           words("no pixels 128")},
           {"channels", true, kInteger, "channels per pixel, 1 to 256; interleaved: slices", at_least(0)},
           {"pixels", true, kInteger, "pixels that one request moves, 1 to 1024", at_least(0)},
       }};
@@ -481,20 +491,20 @@ const MapSpec& expect_fault_spec() {
           {"fault", true, kText,
            "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
            "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier, tensor, "
-           "unmapped, read_only, nesting, child, queue_closed",
+           "unmapped, read_only, nesting, child, queue_closed, missing_fence",
            words("address misaligned shared_bounds unsupported barrier cluster_rank cluster_absent cluster_offset "
                  "cluster_domain "
-                 "cta_not_present out_of_range poison mbarrier tensor unmapped read_only nesting child queue_closed")},
+                 "cta_not_present out_of_range poison mbarrier tensor unmapped read_only nesting child queue_closed "
+                 "missing_fence")},
           {"kernel", true, kText, "name of the kernel that has it"},
           {"cluster", false, kInteger, "number of the cluster that has it; default: any", at_least(0)},
           {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any",
            between(0, 2'147'483'647)},
           {"rule", false, kText, "with fault: tensor: key of the rule that the request breaks; default: any",
-           words("encoding descriptor_address rank rank_layout address extent stride_alignment stride_range "
-                 "stride_order box inner_bytes "
-                 "inner_swizzle traversal nan_fill interleave_swizzle corner unmapped block_address shared_address "
-                 "barrier_address "
-                 "barrier_cta receivers receivers_share_sm reduction")},
+           words("encoding descriptor_address rank rank_layout address extent stride_alignment stride_range box packed "
+                 "inner_bytes inner_swizzle traversal nan_fill interleave_swizzle corner wide unmapped block_address "
+                 "shared_address shared_alignment empty_box base_outside inner_address flip_store gather "
+                 "barrier_address barrier_cta receivers receivers_share_sm reduction")},
           {"subcontext", false, kInteger, "number of the subcontext of the CTA that has it; default: any", kSubcontext},
           {"address", false, kInteger, "address of the access that is at fault; default: any", at_least(0)},
       }};

@@ -36,8 +36,11 @@ Advice advice_on(TensorRule rule) {
       return {"size", "every dimension has at least one element"};
     case TensorRule::stride_alignment:
     case TensorRule::stride_range:
-    case TensorRule::stride_order:
       return {"stride", "give `stride`, in bytes: rows may be followed by gaps"};
+    case TensorRule::packed:
+      return {"type", "choose another `type`, `size` or `box`"};
+    case TensorRule::wide:
+      return {"swizzle", "choose 64, 128 or 128_atom_32"};
     case TensorRule::box:
     case TensorRule::inner_bytes:
       return {"box", "choose another `box`; im2col: other `channels` and `pixels`"};
@@ -48,7 +51,7 @@ Advice advice_on(TensorRule rule) {
     case TensorRule::nan_fill:
       return {"fill", "use zero"};
     case TensorRule::interleave_swizzle:
-      return {"interleave", "write `swizzle: 32` too"};
+      return {"interleave", "`interleave: 32` has `swizzle: 32`, and none has 96"};
     case TensorRule::corner:
       return {"im2col", "corners have 16, 8, 5 bits in tensors of 3, 4, 5 dimensions"};
     default:
@@ -65,6 +68,13 @@ const MemoryRegion& region_of(const MapReader& map, const std::vector<MemoryRegi
   }
   throw InputError(map.where("memory"), fmt::format("{}: there is no memory {}", map.thing(), name),
                    names.empty() ? "describe it in the list `memory`" : suggestion(name, names));
+}
+
+template <class T>
+T read_word(const MapReader& map, const char* key, const std::vector<std::pair<const char*, T>>& words) {
+  if (!map.has(key)) return words.front().second;
+  using Word = std::pair<const char*, T>;
+  return choose(map, key, words, [](const Word& word) { return word.first; }).second;
 }
 
 // Entries of a list, one for each dimension from `first` on, into the array; without the key it stays as it is.
@@ -101,7 +111,7 @@ void pack(TensorDescriptor& tensor) {
     bytes = product(bytes, tensor.size[dimension]);
   };
   const bool sliced = tensor.interleave != Interleave::none && rank >= 2;
-  if (!sliced) next(0);
+  if (!sliced) bytes = tensor.stride[0] = tensor.row_bytes(tensor.size[0]);
   for (std::uint32_t i = 1; i + (sliced ? 1 : 0) < rank; ++i) next(i);
   if (sliced) {
     next(0);
@@ -119,8 +129,9 @@ void read_strides(const MapReader& map, TensorDescriptor& tensor) {
 void read_im2col(const MapReader& entry, const std::string& file, TensorDescriptor& tensor) {
   const MapReader map(entry.node("im2col"), im2col_spec(), entry.thing() + ", im2col", file);
   if (entry.has("box")) entry.fail("box", "im2col has `channels` and `pixels` in its place");
-  tensor.mode = TensorMode::im2col;
-  const std::size_t corners = tensor.rank < 3 ? 0 : tensor.rank - 2;
+  tensor.mode = read_word<TensorMode>(
+      map, "along_w", {{"no", TensorMode::im2col}, {"pixels", TensorMode::im2col_w}, {"128", TensorMode::im2col_w128}});
+  const std::size_t corners = tensor.rank < 3 ? 0 : arch::is_wide(tensor.mode) ? 1 : tensor.rank - 2;
   std::array<std::int32_t, kTensorRank> base{};
   std::array<std::int32_t, kTensorRank> far{};
   if (corners != 0) {
@@ -145,13 +156,6 @@ void read_box(const MapReader& map, const std::string& file, TensorDescriptor& t
   read_list(map, "traversal", tensor.rank, tensor.traversal.data());
 }
 
-template <class T>
-T read_word(const MapReader& map, const char* key, const std::vector<std::pair<const char*, T>>& words) {
-  if (!map.has(key)) return words.front().second;
-  using Word = std::pair<const char*, T>;
-  return choose(map, key, words, [](const Word& word) { return word.first; }).second;
-}
-
 arch::TensorType read_type(const MapReader& map) {
   std::vector<arch::TensorType> types;
   for (std::size_t i = 0; i < arch::kTensorTypes; ++i) types.push_back(static_cast<arch::TensorType>(i));
@@ -165,15 +169,9 @@ arch::TensorType read_type(const MapReader& map) {
                    fmt::format("{}; `broken: true` lets it pass, to test what the machine says", advice.remedy));
 }
 
-// `end`: of the region.
-void check_rules(const MapReader& map, const TensorDescriptor& tensor, std::uint64_t end, const MemoryRegion& region) {
-  const TensorRule rule = arch::check(tensor, end);
+void check_rules(const MapReader& map, const TensorDescriptor& tensor) {
+  const TensorRule rule = arch::check(tensor);
   if (!map.has("broken") || !map.flag("broken")) {
-    if (rule == TensorRule::unmapped) {
-      refuse(map, rule,
-             fmt::format("it does not fit into memory {}, which has {} bytes behind the offset", region.name,
-                         end - tensor.address));
-    }
     if (rule != TensorRule::none) refuse(map, rule, arch::rule_text(rule));
     return;
   }
@@ -181,7 +179,7 @@ void check_rules(const MapReader& map, const TensorDescriptor& tensor, std::uint
     throw InputError(map.where("broken"), fmt::format("{}, broken: it breaks no rule", map.thing()), "leave it out");
   }
   TensorDescriptor stored;
-  if (arch::decode(arch::encode(tensor).data(), stored) == TensorRule::none && arch::check(stored, end) != rule) {
+  if (arch::decode(arch::encode(tensor).data(), stored) == TensorRule::none && arch::check(stored) != rule) {
     throw InputError(map.where("broken"),
                      fmt::format("{}, broken: the rule {} cannot be broken so: 128 bytes do not hold such numbers",
                                  map.thing(), arch::rule_key(rule)),
@@ -214,11 +212,17 @@ arch::TensorDescriptor read_tensor(const MapReader& map, const std::string& file
   tensor.interleave = read_word<Interleave>(
       map, "interleave", {{"none", Interleave::none}, {"16", Interleave::bytes16}, {"32", Interleave::bytes32}});
   tensor.swizzle = read_swizzle(map, "swizzle");
+  using arch::Promotion;
+  tensor.promotion = read_word<Promotion>(map, "promotion",
+                                          {{"none", Promotion::none},
+                                           {"64", Promotion::bytes64},
+                                           {"128", Promotion::bytes128},
+                                           {"256", Promotion::bytes256}});
   tensor.fill = read_word<arch::Fill>(map, "fill", {{"zero", arch::Fill::zero}, {"nan", arch::Fill::nan}});
   read_size(map, tensor);
   read_strides(map, tensor);
   read_box(map, file, tensor);
-  check_rules(map, tensor, region.address + region.bytes, region);
+  check_rules(map, tensor);
   return tensor;
 }
 

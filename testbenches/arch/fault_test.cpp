@@ -86,10 +86,10 @@ TEST_CASE("an error that the target alone sees names the CGA and its CTAs", "[ar
 
 TEST_CASE("a fault of a request to the TMAU names the rule that it breaks", "[arch][TMA-06]") {
   FaultRecord fault = record(FaultKind::tensor, OpCode::tensor_load);
-  fault.rule = TensorRule::stride_order;
+  fault.rule = TensorRule::stride_range;
   CHECK(text_of(fault) ==
         "SM 3, CTA 17 (1, 2, 0), warp 2, lane 5: tensor_load at 0x1000: the request breaks a rule of the tensor memory "
-        "access unit (stride_order: a stride is smaller than the dimension inside it)");
+        "access unit (stride_range: a stride is 2^40 or more)");
   fault.where = "tensor_load a_tiles (line 7)";
   for (std::size_t i = 1; i < kTensorRules; ++i) {
     fault.rule = static_cast<TensorRule>(i);
@@ -113,7 +113,7 @@ TEST_CASE("every kind of fault has a key and a text of its own", "[arch][CGA-08]
   CHECK(fault_key(FaultKind::cluster_domain) == std::string("cluster_domain"));
   CHECK(fault_key(FaultKind::cta_not_present) == std::string("cta_not_present"));
   CHECK(fault_key(FaultKind::mbarrier) == std::string("mbarrier"));
-  CHECK(static_cast<std::size_t>(FaultKind::queue_closed) == kFaultKinds - 1);
+  CHECK(static_cast<std::size_t>(FaultKind::missing_fence) == kFaultKinds - 1);
   CHECK(fault_key(FaultKind::tensor) == std::string("tensor"));
 }
 

@@ -47,14 +47,16 @@ inline std::uint32_t draw_inner(Random& dice, const arch::TensorDescriptor& d) {
 inline arch::TensorDescriptor draw_tensor(Random& dice, std::uint64_t bytes = std::uint64_t{1} << 24) {
   for (;;) {
     arch::TensorDescriptor d;
-    d.type = static_cast<arch::TensorType>(dice.between(0, arch::kTensorTypes - 1));
+    d.type = static_cast<arch::TensorType>(dice.between(0, 12));  // whole bytes
     d.mode = dice.one_in(3) ? arch::TensorMode::im2col : arch::TensorMode::tile;
     d.interleave = dice.one_in(4) ? static_cast<arch::Interleave>(dice.between(1, 2)) : arch::Interleave::none;
     const bool wide = d.mode == arch::TensorMode::im2col || d.interleave != arch::Interleave::none;
     d.rank = dice.between(wide ? 3 : 1, arch::kTensorRank);
-    d.swizzle = static_cast<arch::Swizzle>(dice.between(0, 3));
+    d.swizzle = static_cast<arch::Swizzle>(dice.between(0, arch::kSwizzles - 1));
+    if (d.interleave != arch::Interleave::none && d.swizzle == arch::Swizzle::bytes96) d.swizzle = arch::Swizzle::none;
     if (d.interleave == arch::Interleave::bytes32) d.swizzle = arch::Swizzle::bytes32;
     d.fill = arch::is_float(d.type) && dice.one_in(2) ? arch::Fill::nan : arch::Fill::zero;
+    d.promotion = static_cast<arch::Promotion>(dice.between(0, 3));
     const std::uint64_t alignment = d.interleave == arch::Interleave::bytes32 ? 32 : 16;
     for (std::uint32_t i = 0; i < d.rank; ++i) {
       d.size[i] = dice.between(1, i == 0 ? 80 : 14);
@@ -96,9 +98,10 @@ inline arch::TensorDescriptor draw_any_tensor(Random& dice) {
   };
   arch::TensorDescriptor d;
   d.type = static_cast<arch::TensorType>(dice.between(0, arch::kTensorTypes - 1));
-  d.mode = static_cast<arch::TensorMode>(dice.between(0, 1));
+  d.mode = static_cast<arch::TensorMode>(dice.between(0, arch::kTensorModes - 1));
+  d.promotion = static_cast<arch::Promotion>(dice.between(0, arch::kPromotions - 1));
   d.interleave = static_cast<arch::Interleave>(dice.between(0, 2));
-  d.swizzle = static_cast<arch::Swizzle>(dice.between(0, 3));
+  d.swizzle = static_cast<arch::Swizzle>(dice.between(0, arch::kSwizzles - 1));
   d.fill = static_cast<arch::Fill>(dice.between(0, 1));
   d.rank = static_cast<std::uint32_t>(field(8));
   d.address = field(64);

@@ -80,15 +80,22 @@ std::uint64_t half_oracle(AtomicKind kind, std::uint64_t d, std::uint64_t s) {
   return zeros ? d & s : b > a ? s : d;
 }
 
-// f32: the sum in double precision, rounded once more, is the sum rounded once. f64: by the fused operation.
+double flushed(std::uint64_t bits) {
+  const float value = float_of(static_cast<std::uint32_t>(bits));
+  return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0, static_cast<double>(value)) : value;
+}
+
+// f32: the sum in double precision, rounded once more, is the sum rounded once; subnormal operands and sums are zeros
+// of their sign. f64: by the fused operation.
 std::uint64_t float_oracle(ValueType type, std::uint64_t d, std::uint64_t s) {
   if (type == ValueType::f64) {
     const double sum = std::fma(1.0, double_of(d), double_of(s));
     return std::isnan(sum) ? 0x7FFF'FFFF'FFFF'FFFF : bits_of_double(sum);
   }
-  const double sum = static_cast<double>(float_of(static_cast<std::uint32_t>(d))) +
-                     static_cast<double>(float_of(static_cast<std::uint32_t>(s)));
-  return std::isnan(sum) ? 0x7FFF'FFFF : bits_of(static_cast<float>(sum));
+  const double sum = flushed(d) + flushed(s);
+  if (std::isnan(sum)) return 0x7FFF'FFFF;
+  const std::uint32_t bits = bits_of(static_cast<float>(sum));
+  return std::fpclassify(float_of(bits)) == FP_SUBNORMAL ? bits & 0x8000'0000 : bits;
 }
 
 std::uint64_t oracle(AtomicKind kind, ValueType type, std::uint64_t d, std::uint64_t s) {

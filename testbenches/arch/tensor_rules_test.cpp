@@ -18,84 +18,95 @@ using namespace heddle::arch;
 using heddle::test::columns;
 using heddle::test::draw_tensor;
 using heddle::test::image;
-using heddle::test::kAllMemory;
 using heddle::test::Random;
 using heddle::test::sliced;
 using heddle::test::text_of;
 
 namespace {
 
-__extension__ using Wide = unsigned __int128;
 using Change = std::function<void(TensorDescriptor&)>;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-TensorRule after(TensorDescriptor d, const Change& change, std::uint64_t memory = kGiB) {
+TensorRule after(TensorDescriptor d, const Change& change) {
   change(d);
-  return check(d, memory);
+  return check(d);
 }
 
 std::string key(TensorRule rule) { return rule_key(rule); }
 
 // What it breaks, each rule for itself, in the words of TMA-05 and TMA-06.
-std::set<TensorRule> broken(const TensorDescriptor& d, std::uint64_t memory) {
+std::set<TensorRule> broken(const TensorDescriptor& d) {
   std::set<TensorRule> result;
   const auto demand = [&](bool holds, TensorRule rule) {
     if (!holds) result.insert(rule);
   };
   if (d.rank == 0 || d.rank > 5) return {TensorRule::rank};
   const bool sliced = d.interleave != Interleave::none;
-  const bool im2col = d.mode == TensorMode::im2col;
+  const bool im2col = d.mode != TensorMode::tile;
+  const bool wide = d.mode == TensorMode::im2col_w || d.mode == TensorMode::im2col_w128;
+  const bool padded = d.type == TensorType::u4x16_padded || d.type == TensorType::u6x16_padded;
   demand(d.rank >= 3 || !(sliced || im2col), TensorRule::rank_layout);
   if (!result.empty()) return result;
-  const std::uint64_t multiple = d.interleave == Interleave::bytes32 ? 32 : 16;
-  static const std::vector<std::uint32_t> kBytes{1, 2, 4, 4, 8, 8, 2, 2, 4, 4, 4, 4, 8};
-  const std::uint64_t element = sliced ? multiple : kBytes[static_cast<std::size_t>(d.type)];
+  const std::uint64_t multiple = d.interleave == Interleave::bytes32 || padded ? 32 : 16;
+  static const std::vector<std::uint32_t> kBits{8, 16, 32, 32, 64, 64, 16, 16, 32, 32, 32, 32, 64, 4, 4, 6};
+  const std::uint64_t slice = d.interleave == Interleave::bytes32 ? 32 : 16;
+  const std::uint64_t bits = sliced ? 8 * slice : kBits[static_cast<std::size_t>(d.type)];
   demand(d.address % multiple == 0, TensorRule::address);
-  Wide last = Wide{d.address} + element - 1;
   for (std::uint32_t i = 0; i < d.rank; ++i) {
     demand(d.size[i] >= 1 && d.size[i] <= 4'294'967'296, TensorRule::extent);
     const bool strided = i > 0 || sliced;
-    const std::uint64_t stride = strided ? d.stride[i] : element;
+    const std::uint64_t stride = d.stride[i];
     demand(!strided || stride % multiple == 0, TensorRule::stride_alignment);
     demand(!strided || stride < 1'099'511'627'776, TensorRule::stride_range);
     demand(im2col || (d.box[i] >= 1 && d.box[i] <= 256), TensorRule::box);
     demand(!strided || (d.traversal[i] >= 1 && d.traversal[i] <= 8), TensorRule::traversal);
-    last += Wide{d.size[i] - 1} * stride;
   }
-  // From the inside out, by names: 0 C, 1 W, 2 H, 3 D, and N is the last of the rank.
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 1; i + 1 < d.rank; ++i) order.push_back(i);
-  order.insert(sliced ? order.end() : order.begin(), 0);
-  if (d.rank > 1) order.push_back(d.rank - 1);
-  Wide inside = element;
-  for (const std::uint32_t i : order) {
-    const Wide stride = i > 0 || sliced ? Wide{d.stride[i]} : Wide{element};
-    demand(stride >= inside, TensorRule::stride_order);
-    inside = stride * d.size[i];
-  }
-  demand(!im2col || (d.channels >= 1 && d.channels <= 256 && d.pixels >= 1 && d.pixels <= 1024), TensorRule::box);
-  const std::uint64_t inner = (im2col ? d.channels : d.box[0]) * element;
+  demand(!im2col || (d.channels >= 1 && d.channels <= 256), TensorRule::box);
+  const bool all_of_128 = d.mode == TensorMode::im2col_w128;
+  demand(!im2col || all_of_128 || (d.pixels >= 1 && d.pixels <= 1024), TensorRule::box);
+  const std::uint64_t elements = im2col ? d.channels : d.box[0];
+  // In shared memory 16 padded elements have 16 bytes.
+  const std::uint64_t inner = padded ? elements : elements * bits / 8;
   demand(sliced || inner % 16 == 0, TensorRule::inner_bytes);
-  static const std::map<Swizzle, std::uint64_t> kSpans{
-      {Swizzle::none, ~0ULL}, {Swizzle::bytes32, 32}, {Swizzle::bytes64, 64}, {Swizzle::bytes128, 128}};
+  if (padded) {
+    demand(d.size[0] % 128 == 0 && elements == 128 && !sliced, TensorRule::packed);
+    demand(d.swizzle == Swizzle::none || d.swizzle == Swizzle::bytes128 || d.swizzle == Swizzle::bytes128_atom32 ||
+               d.swizzle == Swizzle::bytes128_atom64,
+           TensorRule::packed);
+  }
+  if (d.type == TensorType::u4x16 && !sliced) demand(d.size[0] % 2 == 0 && elements % 2 == 0, TensorRule::packed);
+  if (wide) {
+    const bool fits = d.swizzle == Swizzle::bytes64 || d.swizzle == Swizzle::bytes128 ||
+                      d.swizzle == Swizzle::bytes128_atom32 || (d.swizzle == Swizzle::bytes96 && !all_of_128);
+    demand(!sliced && fits, TensorRule::wide);
+  }
+  static const std::map<Swizzle, std::uint64_t> kSpans{{Swizzle::none, ~0ULL},
+                                                       {Swizzle::bytes32, 32},
+                                                       {Swizzle::bytes64, 64},
+                                                       {Swizzle::bytes96, 96},
+                                                       {Swizzle::bytes128, 128},
+                                                       {Swizzle::bytes128_atom32, 128},
+                                                       {Swizzle::bytes128_atom32_flip8, 128},
+                                                       {Swizzle::bytes128_atom64, 128}};
   demand(inner <= kSpans.at(d.swizzle), TensorRule::inner_swizzle);
   static const std::set<std::string> kFloats{"f16", "bf16", "f32", "f32_flush", "tf32", "tf32_flush", "f64"};
   demand(d.fill == Fill::zero || kFloats.count(type_name(d.type)) == 1, TensorRule::nan_fill);
   demand(d.interleave != Interleave::bytes32 || d.swizzle == Swizzle::bytes32, TensorRule::interleave_swizzle);
+  demand(!sliced || d.swizzle != Swizzle::bytes96, TensorRule::interleave_swizzle);
   static const std::map<std::uint32_t, std::int32_t> kCorners{{3, 32'768}, {4, 128}, {5, 16}};
-  for (std::uint32_t i = 0; im2col && i < d.rank - 2; ++i) {
+  const std::int32_t limit = wide ? 32'768 : d.rank >= 3 ? kCorners.at(d.rank) : 0;
+  for (std::uint32_t i = 0; im2col && i < (wide ? 1 : d.rank - 2); ++i) {
     for (const std::int32_t corner : {d.base_corner[i], d.far_corner[i]}) {
-      demand(corner >= -kCorners.at(d.rank) && corner < kCorners.at(d.rank), TensorRule::corner);
+      demand(corner >= -limit && corner < limit, TensorRule::corner);
     }
   }
-  if (result.count(TensorRule::extent) == 0) demand(last < memory, TensorRule::unmapped);
   return result;
 }
 
 // The first in the order of the enumeration.
-TensorRule first_broken(const TensorDescriptor& d, std::uint64_t memory) {
-  const std::set<TensorRule> rules = broken(d, memory);
+TensorRule first_broken(const TensorDescriptor& d) {
+  const std::set<TensorRule> rules = broken(d);
   return rules.empty() ? TensorRule::none : *rules.begin();
 }
 
@@ -143,16 +154,21 @@ void damage(Random& dice, TensorDescriptor& d) {
       d.interleave = static_cast<Interleave>(dice.between(0, 2));
       break;
     case 10:
-      d.swizzle = static_cast<Swizzle>(dice.between(0, 3));
+      d.swizzle = static_cast<Swizzle>(dice.between(0, kSwizzles - 1));
       break;
     case 11:
       (dice.one_in(2) ? d.base_corner : d.far_corner)[w] = corner();
       break;
     case 12:
-      d.mode = dice.one_in(2) ? TensorMode::tile : TensorMode::im2col;
+      d.mode = static_cast<TensorMode>(dice.between(0, kTensorModes - 1));
       break;
     default:
       d.type = static_cast<TensorType>(dice.between(0, kTensorTypes - 1));
+      if (is_padded(d.type) && dice.one_in(2)) {
+        d.size[0] = 128 * dice.between(1, 3);
+        d.box[0] = d.channels = 128;
+        for (std::uint64_t& stride : d.stride) stride *= 2;
+      }
       break;
   }
 }
@@ -173,15 +189,15 @@ std::vector<std::uint64_t> element_offsets(const TensorDescriptor& d) {
 }  // namespace
 
 TEST_CASE("tensors of every layout break no rule", "[arch][TMA-06]") {
-  CHECK(key(check(image(), kGiB)) == "none");
-  CHECK(key(check(columns(), kGiB)) == "none");
-  CHECK(key(check(sliced(Interleave::bytes16), kGiB)) == "none");
-  CHECK(key(check(sliced(Interleave::bytes32), kGiB)) == "none");
+  CHECK(key(check(image())) == "none");
+  CHECK(key(check(columns())) == "none");
+  CHECK(key(check(sliced(Interleave::bytes16))) == "none");
+  CHECK(key(check(sliced(Interleave::bytes32))) == "none");
   TensorDescriptor line;
   line.type = TensorType::u8;
   line.size[0] = 3;
   line.box[0] = 16;
-  CHECK(key(check(line, 3)) == "none");
+  CHECK(key(check(line)) == "none");
 }
 
 TEST_CASE("rules of the tensor: one step beyond breaks them", "[arch][TMA-06]") {
@@ -210,15 +226,15 @@ TEST_CASE("an extent may be 2^32, and no more", "[arch][TMA-06]") {
   d.box[0] = 2;
   d.size = {std::uint64_t{1} << 32, 1, 1, 1, 1};
   d.stride[1] = std::uint64_t{1} << 35;
-  CHECK(check(d, std::uint64_t{1} << 35) == TensorRule::none);
+  CHECK(check(d) == TensorRule::none);
   CHECK(d.end() == std::uint64_t{1} << 35);
   ++d.size[0];
-  CHECK(check(d, kAllMemory) == TensorRule::extent);
+  CHECK(check(d) == TensorRule::extent);
   d.size = {2, std::uint64_t{1} << 32, 1, 1, 1};
   d.stride[1] = 16;
-  CHECK(check(d, kAllMemory) == TensorRule::none);
+  CHECK(check(d) == TensorRule::none);
   ++d.size[1];
-  CHECK(check(d, kAllMemory) == TensorRule::extent);
+  CHECK(check(d) == TensorRule::extent);
 }
 
 TEST_CASE("rules of strides: one step beyond breaks them", "[arch][TMA-06]") {
@@ -231,38 +247,57 @@ TEST_CASE("rules of strides: one step beyond breaks them", "[arch][TMA-06]") {
   CHECK(after(image(), far((std::uint64_t{1} << 40) - 16)) == TensorRule::none);
   CHECK(after(image(), far(std::uint64_t{1} << 40)) == TensorRule::stride_range);
   CHECK(after(image(), far(~std::uint64_t{15})) == TensorRule::stride_range);
-  CHECK(after(image(), [](auto& d) { d.stride[1] = 112; }) == TensorRule::stride_order);
-  CHECK(after(image(), [](auto& d) { d.stride[2] -= 16; }) == TensorRule::stride_order);
-  CHECK(after(image(), [](auto& d) { d.stride[3] -= 16; }) == TensorRule::stride_order);
-  CHECK(after(image(), [](auto& d) { d.stride[3] = 0; }) == TensorRule::stride_order);
-  // Of a dimension of one element too.
-  CHECK(after(image(), [](auto& d) { d.size[3] = 1, d.stride[3] -= 16; }) == TensorRule::stride_order);
-  // 2^32 rows of 2^32 bytes: the sum of bytes does not fit 64 bits, and the next stride cannot be as large.
-  const Change huge = [](auto& d) { d.size[1] = std::uint64_t{1} << 32, d.stride[1] = std::uint64_t{1} << 33; };
-  CHECK(after(image(), huge) == TensorRule::stride_order);
 }
 
-TEST_CASE("interleaved, the slice lies inside W, and the slices outside D and H", "[arch][TMA-06][TMA-14]") {
+TEST_CASE("strides of 0, overlapping and permuted ones are legal", "[arch][TMA-06]") {
+  // Rows that overlap, a dimension that is broadcast, and one of a single element without a stride.
+  CHECK(after(image(), [](auto& d) { d.stride[1] = 112; }) == TensorRule::none);
+  CHECK(after(image(), [](auto& d) { d.stride[1] = 0; }) == TensorRule::none);
+  CHECK(after(image(), [](auto& d) { d.size[3] = 1, d.stride[3] = 0; }) == TensorRule::none);
+  // Attention: (head, sequence, heads, batch) over memory in the order (batch, sequence, heads, head).
+  TensorDescriptor attention;
+  attention.rank = 4;
+  attention.size = {128, 512, 16, 2, 1};
+  attention.stride = {0, 4096, 256, 2'097'152, 0};
+  attention.box = {64, 64, 1, 1, 1};
+  CHECK(check(attention) == TensorRule::none);
+  CHECK(attention.end() == 511 * 4096 + 15 * 256 + 2'097'152 + 256);
+  // A matrix multiply with a batch of one: the stride of the batch is 0.
+  TensorDescriptor batch;
+  batch.rank = 3;
+  batch.size = {4096, 4096, 1, 1, 1};
+  batch.stride = {0, 8192, 0, 0, 0};
+  batch.box = {64, 128, 1, 1, 1};
+  CHECK(check(batch) == TensorRule::none);
   for (const Interleave interleave : {Interleave::bytes16, Interleave::bytes32}) {
-    const TensorDescriptor d = sliced(interleave);
-    const std::uint64_t slice = interleave == Interleave::bytes32 ? 32 : 16;
-    for (const std::uint32_t dimension : {0U, 1U, 2U, 3U}) {
-      CAPTURE(dimension);
-      CHECK(after(d, [=](auto& t) { t.stride[dimension] -= slice; }) == TensorRule::stride_order);
-    }
-    CHECK(after(d, [](auto& t) { t.size[1] += 1; }) == TensorRule::stride_order);
-    CHECK(after(d, [](auto& t) { t.size[2] += 1; }) == TensorRule::stride_order);
-    CHECK(after(d, [](auto& t) { t.size[0] += 1; }) == TensorRule::stride_order);
-    CHECK(after(d, [](auto& t) { t.size[3] += 1; }) == TensorRule::none);  // images: nothing lies outside
-    // Slices that lie side by side, as without an interleave, are no such tensor.
-    CHECK(after(d, [=](auto& t) { t.stride[0] = slice, t.stride[1] = 8 * slice; }) == TensorRule::stride_order);
+    CHECK(after(sliced(interleave), [](auto& t) { t.stride[0] = 0; }) == TensorRule::none);
   }
-  TensorDescriptor deep = sliced(Interleave::bytes16);
-  deep.rank = 5;
-  deep.size = {8, 9, 14, 3, 2};
-  deep.stride = {3 * 14 * 9 * 16, 16, 9 * 16, 14 * 9 * 16, 8 * 3 * 14 * 9 * 16};
-  CHECK(check(deep, kGiB) == TensorRule::none);
-  CHECK(after(deep, [](auto& t) { t.size[3] += 1; }) == TensorRule::stride_order);
+}
+
+TEST_CASE("the end of a tensor that no address reaches is the greatest number", "[arch][TMA-06]") {
+  TensorDescriptor d = image();
+  d.size[3] = std::uint64_t{1} << 32;
+  d.stride[3] = (std::uint64_t{1} << 40) - 16;
+  CHECK(check(d) == TensorRule::none);
+  CHECK(d.end() == ~std::uint64_t{0});
+}
+
+TEST_CASE("an empty bounding box has no place for a filter", "[arch][TMA-06][TMA-11]") {
+  TensorDescriptor d = columns();
+  CHECK_FALSE(has_empty_box(d));
+  d.base_corner = {2, 0, 0};
+  d.far_corner = {3 - static_cast<std::int32_t>(d.size[1]), 0, 0};
+  CHECK_FALSE(has_empty_box(d));  // one column
+  --d.far_corner[0];
+  CHECK(has_empty_box(d));
+  d.mode = TensorMode::tile;
+  CHECK_FALSE(has_empty_box(d));
+  d.mode = TensorMode::im2col;
+  d.base_corner = d.far_corner = {};
+  d.far_corner[1] = -static_cast<std::int32_t>(d.size[2]);
+  CHECK(has_empty_box(d));
+  d.mode = TensorMode::im2col_w;  // along W, H has no corners
+  CHECK_FALSE(has_empty_box(d));
 }
 
 TEST_CASE("rules of boxes: one step beyond breaks them", "[arch][TMA-06]") {
@@ -309,10 +344,12 @@ TEST_CASE("rules of fill, interleave and corners: one step beyond breaks them", 
   for (std::size_t i = 0; i < kTensorTypes; ++i) {
     TensorDescriptor d;
     d.type = static_cast<TensorType>(i);
-    d.box[0] = 16;
-    CHECK(check(d, kGiB) == TensorRule::none);
+    d.box[0] = 128;
+    d.size[0] = 128;
+    if (d.type == TensorType::u64 || bytes_of(d.type) == 8) d.box[0] = 16;
+    CHECK(check(d) == TensorRule::none);
     d.fill = Fill::nan;
-    CHECK(check(d, kGiB) == (is_float(d.type) ? TensorRule::none : TensorRule::nan_fill));
+    CHECK(check(d) == (is_float(d.type) ? TensorRule::none : TensorRule::nan_fill));
   }
   CHECK(after(sliced(Interleave::bytes32), [](auto& d) { d.swizzle = Swizzle::none; }) ==
         TensorRule::interleave_swizzle);
@@ -338,56 +375,34 @@ TEST_CASE("rules of fill, interleave and corners: one step beyond breaks them", 
   }
 }
 
-TEST_CASE("a tensor that memory does not hold to its last byte is unmapped", "[arch][TMA-06]") {
-  const TensorDescriptor d = image();
-  CHECK(d.end() == 4096 + 2 * 14 * 9 * 128);
-  CHECK(check(d, d.end()) == TensorRule::none);
-  CHECK(check(d, d.end() - 1) == TensorRule::unmapped);
-  CHECK(check(d, 0) == TensorRule::unmapped);
-  // Its padding need not be there.
-  CHECK(after(
-            d, [](auto& t) { t.stride[3] += 4096; }, d.end() + 4096) == TensorRule::none);
-  CHECK(after(
-            d, [](auto& t) { t.stride[3] += 4096; }, d.end() + 4095) == TensorRule::unmapped);
-  CHECK(after(
-            d, [](auto& t) { t.address = ~std::uint64_t{15}; }, kAllMemory) == TensorRule::unmapped);
-  const Change outer = [](auto& t) { t.size[3] = std::uint64_t{1} << 32, t.stride[3] = (std::uint64_t{1} << 40) - 16; };
-  CHECK(after(d, outer, kAllMemory) == TensorRule::unmapped);
-}
-
 TEST_CASE("the first broken rule of descriptors with one to three errors is the one that is named", "[arch][TMA-06]") {
   HEDDLE_RANDOM(dice);
   std::map<TensorRule, std::uint32_t> seen;
   for (int round = 0; round < 60'000; ++round) {
     TensorDescriptor d = draw_tensor(dice);
-    std::uint64_t memory = kGiB;
     for (std::uint32_t i = dice.between(0, 3); i > 0; --i) damage(dice, d);
-    if (d.rank >= 1 && d.rank <= 5 && dice.one_in(4)) memory = d.end() + dice.between64(0, 2) - 1;
-    const TensorRule expected = first_broken(d, memory);
+    const TensorRule expected = first_broken(d);
     ++seen[expected];
-    if (check(d, memory) == expected) continue;
-    FAIL(text_of(d) << ": " << key(check(d, memory)) << " instead of " << key(expected));
+    if (check(d) == expected) continue;
+    FAIL(text_of(d) << ": " << key(check(d)) << " instead of " << key(expected));
   }
-  for (auto rule = static_cast<std::uint32_t>(TensorRule::rank);
-       rule <= static_cast<std::uint32_t>(TensorRule::unmapped); ++rule) {
+  for (auto rule = static_cast<std::uint32_t>(TensorRule::rank); rule <= static_cast<std::uint32_t>(TensorRule::wide);
+       ++rule) {
     CAPTURE(key(static_cast<TensorRule>(rule)));
     CHECK(seen[static_cast<TensorRule>(rule)] > 20);
   }
   CHECK(seen[TensorRule::none] > 10'000);
 }
 
-TEST_CASE("the elements of a tensor that breaks no rule do not overlap, and end at its end", "[arch][TMA-06]") {
+TEST_CASE("the elements of a tensor end at its end", "[arch][TMA-06]") {
   HEDDLE_RANDOM(dice);
   for (int round = 0; round < 300; ++round) {
     TensorDescriptor d = draw_tensor(dice);
     for (std::uint64_t& size : d.size) size = std::min<std::uint64_t>(size, 7);
-    REQUIRE(check(d, kGiB) == TensorRule::none);
+    REQUIRE(check(d) == TensorRule::none);
     std::vector<std::uint64_t> offsets = element_offsets(d);
     std::sort(offsets.begin(), offsets.end());
-    bool apart = true;
-    for (std::size_t i = 1; i < offsets.size(); ++i) apart = apart && offsets[i] - offsets[i - 1] >= d.step_bytes();
     CAPTURE(text_of(d));
-    CHECK(apart);
     CHECK(d.address + offsets.back() + d.step_bytes() == d.end());
   }
 }
@@ -403,10 +418,10 @@ TEST_CASE("every rule has a key and a text of its own", "[arch][TMA-06]") {
   CHECK(texts.size() == kTensorRules);
   CHECK(static_cast<std::size_t>(TensorRule::reduction) == kTensorRules - 1);
   CHECK(key(TensorRule::none) == "none");
-  CHECK(key(TensorRule::stride_order) == "stride_order");
+  CHECK(key(TensorRule::stride_range) == "stride_range");
   CHECK(key(TensorRule::unmapped) == "unmapped");
   CHECK(key(TensorRule::reduction) == "reduction");
-  CHECK(rule_text(TensorRule::stride_order) == std::string("a stride is smaller than the dimension inside it"));
+  CHECK(rule_text(TensorRule::stride_range) == std::string("a stride is 2^40 or more"));
   CHECK_THAT(rule_text(TensorRule::receivers_share_sm), Catch::Contains("mode multicast"));
 }
 

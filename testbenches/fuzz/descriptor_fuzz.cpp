@@ -11,8 +11,6 @@ namespace {
 
 using namespace heddle::arch;
 
-constexpr std::uint64_t kMemory = std::uint64_t{80} << 30;
-
 void demand(bool holds) {
   if (!holds) std::abort();
 }
@@ -29,10 +27,9 @@ std::array<std::uint8_t, kDescriptorBytes> whole(const std::uint8_t* data, std::
 // Every row of the tensor and of the box is where the unit's arithmetic of 64 bits finds it.
 void use(const TensorDescriptor& d) {
   demand(d.rank >= 1 && d.rank <= kTensorRank && d.address % 16 == 0);
-  demand(d.end() > d.address && d.end() <= kMemory);
+  demand(d.end() > d.address);
   demand(d.box_bytes() >= 16 && d.box_bytes() % 16 == 0);
-  for (std::uint32_t i = 0; i < d.rank; ++i) demand(d.step(i) != 0 && (d.size[i] - 1) * d.step(i) < kMemory);
-  demand(check(d, d.end()) == TensorRule::none && check(d, d.end() - 1) == TensorRule::unmapped);
+  (void)has_empty_box(d);
 }
 
 void take(const std::array<std::uint8_t, kDescriptorBytes>& bytes) {
@@ -43,10 +40,9 @@ void take(const std::array<std::uint8_t, kDescriptorBytes>& bytes) {
   demand(encode(d) == bytes);
   TensorDescriptor again;
   demand(decode(bytes.data(), again) == TensorRule::none && again == d);
-  const TensorRule broken = check(d, kMemory);
-  demand(broken <= TensorRule::unmapped && rule_key(broken)[0] != 0);
+  const TensorRule broken = check(d);
+  demand(broken <= TensorRule::wide && rule_key(broken)[0] != 0);
   if (broken == TensorRule::none) use(d);
-  if (broken != TensorRule::none && broken != TensorRule::unmapped) demand(check(d, ~std::uint64_t{0}) == broken);
 }
 
 }  // namespace
@@ -58,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // The same with a head that is one: most mutations of it are refused.
   bytes[0] = 'T';
   bytes[1] = 'M';
-  bytes[2] = 1;
+  bytes[2] = 2;
   bytes[115] = 0;
   take(bytes);
   return 0;

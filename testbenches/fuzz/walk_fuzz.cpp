@@ -49,7 +49,7 @@ TensorDescriptor mended(TensorDescriptor d) {
 }
 
 void walk(const TensorDescriptor& d, const Input& input) {
-  if (heddle::arch::check(d, kMemory) != TensorRule::none) return;
+  if (heddle::arch::check(d) != TensorRule::none || d.end() > kMemory) return;
   heddle::tmau::TensorWalk walk(d, input.coordinates, input.offsets, input.shared);
   TensorPiece piece;
   std::uint64_t bytes = 0;
@@ -59,13 +59,14 @@ void walk(const TensorDescriptor& d, const Input& input) {
     ++pieces;
     require(piece.bytes >= 1 && piece.address % 128 + piece.bytes <= 128);
     require(piece.shared == static_cast<std::uint32_t>(input.shared + bytes));
-    bytes += piece.bytes;
+    bytes += piece.shared_bytes();
     if (!piece.inside.any()) continue;
     require(piece.inside.highest() < piece.bytes);
     require(piece.address + piece.inside.lowest() >= d.address);
     require(piece.address + piece.inside.highest() < d.end());
   }
-  require(more ? bytes <= d.box_bytes() : bytes == d.box_bytes());
+  const std::uint32_t halo = heddle::arch::is_wide(d.mode) ? heddle::arch::unpack_wide(input.offsets).halo : 0;
+  require(more ? bytes <= d.box_bytes(halo) : bytes == d.box_bytes(halo));
   (void)walk.outside_box();
 }
 

@@ -265,4 +265,62 @@ TEST_CASE("a refused line takes no place", "[memory][MEM-05]") {
   CHECK(bench.memory.under_way.empty());  // line 4 is still here
 }
 
+TEST_CASE("a promoted read brings more of its line from memory, once it misses", "[memory][TMA-05]") {
+  Directed bench;
+  protocol::MemoryExtension wish;
+  wish.promoted = 0b1111;
+  L2Op read;
+  read.aim(L2Access::Kind::read, 5, 32, 16);
+  read.access.extension = &wish;
+  CHECK(bench.serve(read) == L2Core::Outcome::waits);
+  bench.answer_all();
+  CHECK(bench.order.size() == 1);
+  L2Op other;
+  other.aim(L2Access::Kind::read, 5, 96, 32);
+  CHECK(bench.serve(other) == L2Core::Outcome::done);
+  // The sectors that it asks for are here: nothing is fetched for the others.
+  L2Op part;
+  part.aim(L2Access::Kind::read, 6, 0, 32);
+  CHECK(bench.serve(part) == L2Core::Outcome::waits);
+  bench.answer_all();
+  L2Op hit;
+  hit.aim(L2Access::Kind::read, 6, 0, 32);
+  hit.access.extension = &wish;
+  CHECK(bench.serve(hit) == L2Core::Outcome::done);
+  CHECK(bench.memory.under_way.empty());
+}
+
+TEST_CASE("lines leave by their eviction priority, and then by age", "[memory][TMA-05]") {
+  L2Config config = tiny_core();
+  config.lines = config.ways = 4;
+  Directed bench(config);
+  const auto touch = [&](std::uint64_t line, arch::EvictionPriority priority) {
+    protocol::MemoryExtension wish;
+    wish.priority = priority;
+    L2Op read;
+    read.aim(L2Access::Kind::read, line, 0, 32);
+    read.access.extension = &wish;
+    (void)bench.serve(read);
+    bench.answer_all();
+  };
+  const auto here = [&](std::uint64_t line) { return bench.core.array().find(line) != memory::L2Array::kNone; };
+  using Priority = arch::EvictionPriority;
+  touch(1, Priority::last);
+  touch(2, Priority::normal);
+  touch(3, Priority::first);
+  touch(4, Priority::normal);
+  touch(5, Priority::normal);
+  CHECK_FALSE(here(3));
+  touch(6, Priority::first);
+  CHECK_FALSE(here(2));
+  touch(7, Priority::last);
+  CHECK_FALSE(here(6));
+  touch(8, Priority::last);
+  CHECK_FALSE(here(4));
+  touch(9, Priority::last);
+  CHECK_FALSE(here(5));
+  touch(10, Priority::normal);
+  CHECK_FALSE(here(1));  // the oldest of those that are to stay
+}
+
 }  // namespace heddle::test::memory_l2_core_test

@@ -92,7 +92,7 @@ class BulkReference {
       throw std::runtime_error(rule_key(arch::TensorRule::unmapped));
     }
     arch::TensorRule rule = arch::decode(global_.data() + request.descriptor, d);
-    if (rule == arch::TensorRule::none) rule = arch::check(d, global_.size());
+    if (rule == arch::TensorRule::none) rule = arch::check(d);
     if (rule != arch::TensorRule::none) throw std::runtime_error(rule_key(rule));
     return d;
   }
@@ -105,7 +105,7 @@ class BulkReference {
     }
     const arch::TensorDescriptor d = descriptor(request);
     aligned(request.shared);
-    reference_load(d, request.coordinates, request.offsets, request.shared, swizzles_, global_, window);
+    reference_load(d, request.coordinates, request.offsets, request.shared, global_, window);
     return box_elements(d, request.coordinates, request.offsets).size() * element_bytes(d);
   }
 
@@ -113,10 +113,9 @@ class BulkReference {
     const arch::TensorDescriptor d = descriptor(request);
     aligned(request.shared);
     if (request.kind == arch::BulkKind::store) {
-      reference_store(d, request.coordinates, request.offsets, request.shared, swizzles_, source, global_);
+      reference_store(d, request.coordinates, request.offsets, request.shared, source, global_);
     } else {
-      reference_reduce(request.reduction, d, request.coordinates, request.offsets, request.shared, swizzles_, source,
-                       global_);
+      reference_reduce(request.reduction, d, request.coordinates, request.offsets, request.shared, source, global_);
     }
   }
 
@@ -140,7 +139,6 @@ class BulkReference {
   }
 
   Bytes& global_;
-  arch::SwizzleTable swizzles_;
 };
 
 }  // namespace heddle::test

@@ -42,7 +42,7 @@ TEST_CASE("boxes go to and fro between tensors and shared memory", "[workload][S
       - load: {to: b, type: u32, at: there, space: shared}
       - store: {value: a, at: there, space: shared}
       - store: {value: b, at: here, space: shared}
-  - fence: {scope: cta}
+  - proxy_fence
   - barrier
   - if:
       cond: thread == 0
@@ -99,7 +99,7 @@ TEST_CASE("blocks go round a cluster", "[workload][SM-02]") {
   - load: {to: v, type: u32, at: 4 * lane, space: shared}
   - set: {v: v + 1000 * rank}
   - store: {value: v, at: 128 + 4 * lane, space: shared}
-  - fence: {scope: cta}
+  - proxy_fence
   - cluster_barrier
   - if:
       cond: lane == 0

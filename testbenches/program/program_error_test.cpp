@@ -241,9 +241,9 @@ TEST_CASE("expected faults", "[workload][scenario]") {
     const std::string key = arch::rule_key(static_cast<arch::TensorRule>(i));
     CHECK(expect("{fault: tensor, kernel: k, rule: " + key + "}") == "tensor in kernel k, rule " + key);
   }
-  CHECK_THAT(expect("{fault: tensor, kernel: k, rule: stride_ordre}"),
-             Contains("p.yaml:5:38: ") && Contains("rule: stride_ordre is not possible here") &&
-                 Contains("did you mean stride_order,"));
+  CHECK_THAT(expect("{fault: tensor, kernel: k, rule: stride_rnage}"),
+             Contains("p.yaml:5:38: ") && Contains("rule: stride_rnage is not possible here") &&
+                 Contains("did you mean stride_range,"));
   CHECK_THAT(expect("{fault: tensor, kernel: k, rule: none}"), Contains("rule: none is not possible here"));
   CHECK_THAT(expect("{fault: poison, kernel: k, rule: box}"), Contains("rule: the fault poison has no rule"));
 }

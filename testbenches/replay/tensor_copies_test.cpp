@@ -26,9 +26,9 @@ TEST_CASE("requests for whole tiles take fewer instructions and registers than c
   const auto registers = [](const workload::Workload& work) { return work.ops.at(0).kernel.program->registers(); };
   // 8 CTAs of 4 warps copy 32 tiles each, with 8 instructions for each tile.
   CHECK(copies.sum(".sm", ".instructions.memory") - requests.sum(".sm", ".instructions.memory") > 0);
-  CHECK(issued(copies) > issued(requests));
+  // More than half of the issue slots are saved. Time is another matter: docs/results/tmau.md.
+  CHECK(issued(copies) > 2 * issued(requests));
   CHECK(registers(scenario.workloads[0]) > registers(scenario.workloads[1]));
-  CHECK(requests.time_ns <= copies.time_ns);
   // No sector goes through the L1.
   CHECK(copies.sum(".sm", ".l1.misses") > 0);
   CHECK(requests.sum(".sm", ".l1.misses") == 0);

@@ -22,6 +22,14 @@ inline std::uint32_t swizzled(arch::Swizzle swizzle, std::uint32_t a) {
       return a ^ (a >> 7 & 3) << 4;
     case arch::Swizzle::bytes128:
       return a ^ (a >> 7 & 7) << 4;
+    case arch::Swizzle::bytes96:
+      return a ^ (a >> 7 & 1) << 4;
+    case arch::Swizzle::bytes128_atom32:
+      return a ^ (a >> 7 & 3) << 5;
+    case arch::Swizzle::bytes128_atom32_flip8:
+      return a ^ (a >> 7 & 3) << 5 ^ (a >> 7 & 1) << 3;
+    case arch::Swizzle::bytes128_atom64:
+      return a ^ (a >> 7 & 1) << 6;
     default:
       return a;
   }
@@ -38,7 +46,7 @@ inline std::uint32_t loaded_f32(arch::TensorType type, std::uint32_t bits) {
   const bool flushes = type == arch::TensorType::f32_flush || type == arch::TensorType::tf32_flush;
   if (flushes && std::fpclassify(value) == FP_SUBNORMAL) value = std::copysign(0.0F, value);
   if (is_tf32(type)) {
-    if (std::isnan(value)) return 0x7FFF'FFFF;
+    if (std::isnan(value)) return bits;
     if (std::isfinite(value) && value != 0) {
       const double quantum = std::ldexp(1.0, std::max(std::ilogb(value), -126) - 10);
       const double rounded = std::nearbyint(value / quantum) * quantum;
@@ -104,7 +112,7 @@ inline protocol::BulkTarget random_target(Random& random, std::uint32_t room) {
   target.tensor = random.chance(80);
   target.type = target.tensor ? static_cast<arch::TensorType>(random.below(13)) : arch::TensorType::u8;
   target.fill = is_float_type(target.type) && random.chance(50) ? arch::Fill::nan : arch::Fill::zero;
-  target.swizzle = target.tensor ? static_cast<arch::Swizzle>(random.below(4)) : arch::Swizzle::none;
+  target.swizzle = target.tensor ? static_cast<arch::Swizzle>(random.below(arch::kSwizzles)) : arch::Swizzle::none;
   const std::uint32_t width = type_bytes(target.type);
   const std::uint32_t step = random.chance(50) ? 16 : width;
   arch::TensorPiece& piece = target.piece;

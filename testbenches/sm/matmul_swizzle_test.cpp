@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -23,34 +24,39 @@ namespace {
 
 const SwizzleTable kUsual;
 
+// From eight rows to the next eight.
+std::uint32_t group_a(const MatmulTile& tile) { return tile.a_group ? *tile.a_group : 8 * tile.a_pitch; }
+std::uint32_t group_b(const MatmulTile& tile) { return tile.b_group ? *tile.b_group : 8 * tile.b_pitch; }
+
 // All bytes that a tile reads: an oracle by elements.
 std::vector<std::uint64_t> elements_of(const MatmulTile& tile) {
   std::vector<std::uint64_t> result;
-  const auto add = [&result](std::uint64_t first, std::uint32_t rows, std::uint32_t pitch, std::uint32_t columns,
-                             Swizzle swizzle) {
+  const auto add = [&result](std::uint64_t first, std::uint32_t rows, std::uint32_t pitch, std::uint32_t group,
+                             std::uint32_t columns, Swizzle swizzle) {
     for (std::uint32_t row = 0; row < rows; ++row) {
       for (std::uint32_t column = 0; column < columns; ++column) {
-        const std::uint64_t at = first + std::uint64_t{row} * pitch + 2 * column;
+        const std::uint64_t at = first + std::uint64_t{row % 8} * pitch + std::uint64_t{row / 8} * group + 2 * column;
         result.push_back(swizzled(swizzle, static_cast<std::uint32_t>(at)));
       }
     }
   };
-  add(tile.a, kTileRows, tile.a_pitch, tile.k, tile.a_swizzle);
-  add(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch, tile.b_transposed ? tile.k : tile.n, tile.b_swizzle);
+  add(tile.a, kTileRows, tile.a_pitch, group_a(tile), tile.k, tile.a_swizzle);
+  add(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch, group_b(tile), tile.b_transposed ? tile.k : tile.n,
+      tile.b_swizzle);
   return result;
 }
 
 // Core matrix by core matrix, byte by byte.
 std::uint64_t cost_of(const MatmulTile& tile) {
-  const auto cost = [](std::uint32_t first, std::uint32_t rows, std::uint32_t pitch, std::uint32_t bytes,
-                       Swizzle swizzle) {
+  const auto cost = [](std::uint32_t first, std::uint32_t rows, std::uint32_t pitch, std::uint32_t group,
+                       std::uint32_t bytes, Swizzle swizzle) {
     std::uint64_t cycles = 0;
     for (std::uint32_t row = 0; row < rows; row += 8) {
       for (std::uint32_t byte = 0; byte < bytes; byte += 16) {
         std::vector<std::uint32_t> positions;
         for (std::uint32_t i = 0; i < 8; ++i) {
           for (std::uint32_t j = 0; j < 16; ++j) {
-            positions.push_back(swizzled(swizzle, first + (row + i) * pitch + byte + j));
+            positions.push_back(swizzled(swizzle, first + i * pitch + row / 8 * group + byte + j));
           }
         }
         cycles += heddle::test::bank_cycles(positions);
@@ -58,8 +64,8 @@ std::uint64_t cost_of(const MatmulTile& tile) {
     }
     return cycles;
   };
-  const std::uint64_t a = cost(tile.a, kTileRows, tile.a_pitch, 2 * tile.k, tile.a_swizzle);
-  const std::uint64_t b = cost(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch,
+  const std::uint64_t a = cost(tile.a, kTileRows, tile.a_pitch, group_a(tile), 2 * tile.k, tile.a_swizzle);
+  const std::uint64_t b = cost(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch, group_b(tile),
                                2 * (tile.b_transposed ? tile.k : tile.n), tile.b_swizzle);
   return a + (b + 3) / 4;
 }
@@ -70,14 +76,16 @@ MatmulTile random_tile(Random& random) {
   tile.n = 8 * random.between(1, 8);
   tile.k = 16 * random.between(1, 4);
   tile.b_transposed = random.chance(50);
-  const auto lay = [&random](Swizzle& swizzle, std::uint32_t& offset, std::uint32_t& pitch, std::uint32_t bytes) {
-    swizzle = static_cast<Swizzle>(random.below(4));
+  const auto lay = [&random](Swizzle& swizzle, std::uint32_t& offset, std::uint32_t& pitch,
+                             std::optional<std::uint32_t>& group, std::uint32_t bytes) {
+    swizzle = static_cast<Swizzle>(random.below(kSwizzles));
     const std::uint32_t unit = swizzle == Swizzle::none && random.chance(40) ? 2 : 16;
     offset = unit * random.below(2'000 / unit);
     pitch = random.chance(30) ? 128 : unit * ((bytes + unit - 1) / unit + random.below(5));
+    if (random.chance(40)) group = unit * random.below(1'600 / unit);
   };
-  lay(tile.a_swizzle, tile.a, tile.a_pitch, 2 * tile.k);
-  lay(tile.b_swizzle, tile.b, tile.b_pitch, 2 * (tile.b_transposed ? tile.k : tile.n));
+  lay(tile.a_swizzle, tile.a, tile.a_pitch, tile.a_group, 2 * tile.k);
+  lay(tile.b_swizzle, tile.b, tile.b_pitch, tile.b_group, 2 * (tile.b_transposed ? tile.k : tile.n));
   tile.b += 8'192;  // behind A
   if (random.chance(5)) tile.b_pitch = 0;
   return tile;
@@ -86,18 +94,18 @@ MatmulTile random_tile(Random& random) {
 // The same bytes as `from` has, without the swizzle.
 std::vector<std::uint8_t> straightened(const MatmulTile& tile, const std::vector<std::uint8_t>& from) {
   std::vector<std::uint8_t> result(from.size());
-  const auto move = [&](std::uint32_t first, std::uint32_t rows, std::uint32_t pitch, std::uint32_t bytes,
-                        Swizzle swizzle) {
+  const auto move = [&](std::uint32_t first, std::uint32_t rows, std::uint32_t pitch, std::uint32_t group,
+                        std::uint32_t bytes, Swizzle swizzle) {
     for (std::uint32_t row = 0; row < rows; ++row) {
       for (std::uint32_t byte = 0; byte < bytes; ++byte) {
-        const std::uint32_t at = first + row * pitch + byte;
+        const std::uint32_t at = first + row % 8 * pitch + row / 8 * group + byte;
         result[at] = from[swizzled(swizzle, at)];
       }
     }
   };
-  move(tile.a, kTileRows, tile.a_pitch, 2 * tile.k, tile.a_swizzle);
-  move(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch, 2 * (tile.b_transposed ? tile.k : tile.n),
-       tile.b_swizzle);
+  move(tile.a, kTileRows, tile.a_pitch, group_a(tile), 2 * tile.k, tile.a_swizzle);
+  move(tile.b, tile.b_transposed ? tile.n : tile.k, tile.b_pitch, group_b(tile),
+       2 * (tile.b_transposed ? tile.k : tile.n), tile.b_swizzle);
   return result;
 }
 

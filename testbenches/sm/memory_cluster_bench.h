@@ -197,6 +197,7 @@ class UnitOfSm : public sc_core::sc_module,
     std::uint32_t request;  // of the target
   };
   std::vector<BulkFailure> bulk_failures;
+  std::vector<std::uint32_t> missing_fences;  // offsets
   struct BulkAnswer {
     protocol::BulkReadPacket packet;
     Cycle when;
@@ -244,6 +245,9 @@ class UnitOfSm : public sc_core::sc_module,
   }
   void bulk_failed(const sm::BulkError& error, Cycle) override {
     bulk_failures.push_back({error.status, error.rank, error.offset, error.target.request});
+  }
+  void missing_fence(const protocol::BulkTarget&, std::uint32_t offset, Cycle) override {
+    missing_fences.push_back(offset);
   }
   void gate_opened(Cycle) override {
     ++went_on;

@@ -198,6 +198,29 @@ TEST_CASE("a receiver that has not been launched breaks the rule", "[sm][TMA-30]
   CHECK(bench.tmaus[0]->seen[0].packet.broken == TensorRule::receivers);
 }
 
+TEST_CASE("a load for another CTA has that one's room, whatever the CTA that asks has given back", "[sm][TMA-30]") {
+  for (const std::uint16_t multicast : {std::uint16_t{0}, std::uint16_t{0b10}}) {
+    ClusterBench bench(2);
+    ListProgram p(2);
+    BulkRequest request = load_of(512, 8);
+    request.multicast = multicast;
+    if (multicast == 0) request.data_cta = request.barrier_cta = 1;
+    p.cluster_arrive().cluster_wait();
+    only_if(p, 2, rank_is(0));
+    p.release_shared([](const heddle::test::Warp&, std::uint32_t) { return std::uint64_t{256}; });
+    p.bulk(OpCode::bulk_load, always(request));
+    p.cluster_arrive().cluster_wait();
+    p.exit();
+    const std::uint32_t number = bench.add(p, 32, kShared, 2);
+    bench.launch(number, {0, 1});
+    bench.run_to_end();
+    REQUIRE(bench.tmaus[0]->seen.size() == 1);
+    const auto& packet = bench.tmaus[0]->seen[0].packet;
+    CHECK(packet.broken == TensorRule::none);
+    CHECK(packet.room == kShared - 512);
+  }
+}
+
 TEST_CASE("a dropped request is a fault that names the rule", "[sm][TMA-06]") {
   for (const TimingMode mode : kModes) {
     ProgramBench bench({}, mode);

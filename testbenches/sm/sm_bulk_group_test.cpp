@@ -193,6 +193,38 @@ TEST_CASE("what is not committed is not waited for, and belongs to the next grou
   CHECK(noted(bench, 1) >= begin + 1500);
 }
 
+TEST_CASE("groups belong to the thread", "[sm][TMA-41]") {
+  for (const bool read : {false, true}) {
+    CAPTURE(read);
+    ProgramBench bench;
+    // Of lane 0, slow; of lane 1, fast.
+    bench.tmau.answer = [](const FakeTmau::Seen& seen, FakeTmau::Done&) {
+      return seen.cycle + (seen.packet.request.global == 0 ? 4000 : 60);
+    };
+    ListProgram p(4);
+    p.bulk(
+        OpCode::bulk_store,
+        [](const heddle::test::Warp&, std::uint32_t lane) { return block_of(BulkKind::store, 4096 * lane, 64); },
+        [](const heddle::test::Warp&) { return heddle::arch::LaneMask{3}; });
+    p.bulk_commit(1);  // the group of lane 1 is not committed
+    note(p.bulk_wait(0, read, 2), 0);
+    p.bulk_commit(2);
+    note(p.bulk_wait(0, read, 2), 1);
+    note(p.bulk_wait(0, read, 4), 2);  // asked for nothing
+    note(p.bulk_wait(1, read, 3), 3);
+    note(p.bulk_wait(0, read, 3), 4);
+    p.exit();
+    bench.run(p, 32, kShared);
+    const Cycle begin = bench.tmau.seen[0].cycle;
+    CHECK(noted(bench, 0) < begin + 50);
+    CHECK(noted(bench, 1) >= begin + 60);
+    CHECK(noted(bench, 1) < begin + 300);
+    CHECK(noted(bench, 2) < begin + 400);
+    CHECK(noted(bench, 3) < begin + 500);
+    CHECK(noted(bench, 4) >= begin + 4000);
+  }
+}
+
 TEST_CASE("groups are the warp's own, and apart from those of asynchronous copies", "[sm][TMA-41]") {
   ProgramBench bench;
   // Of warp 0, slow; of warp 1, fast.

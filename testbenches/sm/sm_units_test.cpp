@@ -90,7 +90,8 @@ struct UnitsWithoutSystemC {
         l1(params.memory.l1_ways, 64),
         scheduler(context, gate, supervisor),
         alu(context, scheduler),
-        barriers(context, {scheduler, releases, supervisor, l1, notices}),
+        shared(1024, params.limits.ctas),
+        barriers(context, {scheduler, releases, supervisor, l1, notices, shared}),
         others(time) {
     WarpScheduler::Units units;
     for (const arch::OperationRow& row : arch::kOperations) units.add(row.executor, others);
@@ -152,6 +153,7 @@ struct UnitsWithoutSystemC {
   NotedLink<ClusterNoticePacket> notices;
   WarpScheduler scheduler;
   Alu alu;
+  SharedMemory shared;
   BarrierUnit barriers;
   NotedUnit others;
 };

@@ -285,14 +285,18 @@ class ListProgram : public arch::WarpProgram {
         },
         std::move(name));
   }
-  ListProgram& bulk_commit() { return plain(arch::OpCode::bulk_commit, {}); }
+  ListProgram& bulk_commit(arch::LaneMask lanes = ~arch::LaneMask{0}) {
+    return plain(arch::OpCode::bulk_commit, [=](arch::Operation& operation) { operation.lanes &= lanes; });
+  }
   // `read`: until their sources have been read.
-  ListProgram& bulk_wait(std::uint32_t open, bool read = false) {
+  ListProgram& bulk_wait(std::uint32_t open, bool read = false, arch::LaneMask lanes = ~arch::LaneMask{0}) {
     return plain(arch::OpCode::bulk_wait, [=](arch::Operation& operation) {
+      operation.lanes &= lanes;
       operation.count = open;
       operation.read = read;
     });
   }
+  ListProgram& proxy_fence() { return plain(arch::OpCode::proxy_fence, {}); }
   ListProgram& bulk_drain() { return plain(arch::OpCode::bulk_drain, {}); }
   // Of the descriptor there; 0: of all.
   ListProgram& tensor_fence(std::uint64_t descriptor = 0) {

@@ -98,8 +98,7 @@ void check_loads(Machine& machine, Random& random, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     CAPTURE(i);
     Bytes window(kWindow);
-    reference_load(boxes[i].descriptor, boxes[i].coordinates, boxes[i].offsets, boxes[i].shared, swizzles, device,
-                   window);
+    reference_load(boxes[i].descriptor, boxes[i].coordinates, boxes[i].offsets, boxes[i].shared, device, window);
     const Bytes shown = machine.memory(kOut + std::uint64_t{kWindow} * i, kWindow - kData);
     REQUIRE(shown == Bytes(window.begin() + kData, window.end()));
     if (shown != Bytes(shown.size())) ++with_bytes;
@@ -184,9 +183,9 @@ void check_stores(Machine& machine, Random& random, std::uint32_t count, bool re
     const Bytes window(windows.begin() + std::ptrdiff_t{kWindow} * i,
                        windows.begin() + std::ptrdiff_t{kWindow} * (i + 1));
     if (reduce) {
-      reference_reduce(kinds[i], box.descriptor, box.coordinates, box.offsets, box.shared, swizzles, window, expected);
+      reference_reduce(kinds[i], box.descriptor, box.coordinates, box.offsets, box.shared, window, expected);
     } else {
-      reference_store(box.descriptor, box.coordinates, box.offsets, box.shared, swizzles, window, expected);
+      reference_store(box.descriptor, box.coordinates, box.offsets, box.shared, window, expected);
     }
   }
   const Bytes after = machine.memory(kParts, kPart * count);

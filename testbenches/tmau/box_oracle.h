@@ -12,7 +12,10 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -187,7 +190,7 @@ inline std::uint64_t outside_value(arch::TensorType type, arch::Fill fill) {
 
 // What a load makes of a value (TMA-07): `_flush` turns subnormal numbers into zeros of their sign, tf32 keeps 10 bits
 // of fraction. Rounded by distance: the lower neighbour, or the upper one if it is nearer, or as near and even; a NaN
-// becomes the special NaN.
+// stays as it is.
 inline std::uint64_t loaded_value(arch::TensorType type, std::uint64_t value) {
   const bool flush = type == arch::TensorType::f32_flush || type == arch::TensorType::tf32_flush;
   const bool round = type == arch::TensorType::tf32 || type == arch::TensorType::tf32_flush;
@@ -197,7 +200,7 @@ inline std::uint64_t loaded_value(arch::TensorType type, std::uint64_t value) {
   const std::uint64_t fraction = value & 0x007F'FFFFU;
   if (flush && exponent == 0) return sign;
   if (!round) return value;
-  if (exponent == 0x7F80'0000U) return fraction == 0 ? value : 0x7FFF'FFFFU;
+  if (exponent == 0x7F80'0000U) return value;
   const std::uint64_t below = fraction >> 13;
   const std::uint64_t rest = fraction & 0x1FFFU;
   const bool up = rest > 0x1000U || (rest == 0x1000U && below % 2 == 1);
@@ -214,16 +217,37 @@ inline void put_value(std::uint8_t* bytes, std::uint32_t count, std::uint64_t va
   for (std::uint32_t i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(value >> 8 * i);
 }
 
-// The box lies from offset `shared` on; every byte lies where the swizzle puts its offset (TMA-20).
-inline std::uint8_t& window_byte(Bytes& window, const arch::SwizzleTable& swizzles, const arch::TensorDescriptor& d,
-                                 std::uint64_t offset) {
-  return window.at(swizzles(d.swizzle, static_cast<std::uint32_t>(offset)));
+// TMA-20, as it is written there: bits of the offset, exchanged by those above.
+inline std::uint64_t swizzled_offset(arch::Swizzle swizzle, std::uint64_t a) {
+  const auto bit = [a](std::uint32_t number) { return a >> number & 1; };
+  switch (swizzle) {
+    case arch::Swizzle::none:
+      return a;
+    case arch::Swizzle::bytes32:
+    case arch::Swizzle::bytes96:
+      return a ^ bit(7) << 4;
+    case arch::Swizzle::bytes64:
+      return a ^ bit(7) << 4 ^ bit(8) << 5;
+    case arch::Swizzle::bytes128:
+      return a ^ bit(7) << 4 ^ bit(8) << 5 ^ bit(9) << 6;
+    case arch::Swizzle::bytes128_atom32:
+      return a ^ bit(7) << 5 ^ bit(8) << 6;
+    case arch::Swizzle::bytes128_atom32_flip8:
+      return a ^ bit(7) << 5 ^ bit(8) << 6 ^ bit(7) << 3;
+    case arch::Swizzle::bytes128_atom64:
+      return a ^ bit(7) << 6;
+  }
+  throw std::logic_error("no such swizzle");
+}
+
+// The box lies from offset `shared` on; every byte lies where the swizzle puts its offset.
+inline std::uint8_t& window_byte(Bytes& window, const arch::TensorDescriptor& d, std::uint64_t offset) {
+  return window.at(swizzled_offset(d.swizzle, offset));
 }
 
 // Bytes of the window that the box does not have remain as they are.
 inline void reference_load(const arch::TensorDescriptor& d, const Coordinates& start, std::uint16_t offsets,
-                           std::uint32_t shared, const arch::SwizzleTable& swizzles, const Bytes& device,
-                           Bytes& window) {
+                           std::uint32_t shared, const Bytes& device, Bytes& window) {
   const std::uint32_t bytes = element_bytes(d);
   const std::uint32_t each = value_bytes(d.type);
   std::uint64_t offset = shared;
@@ -236,54 +260,167 @@ inline void reference_load(const arch::TensorDescriptor& d, const Coordinates& s
       const std::uint64_t value = get_value(&data[i], each);
       put_value(&data[i], each, element.inside ? loaded_value(d.type, value) : outside_value(d.type, d.fill));
     }
-    for (std::uint32_t i = 0; i < bytes; ++i) window_byte(window, swizzles, d, offset++) = data[i];
+    for (std::uint32_t i = 0; i < bytes; ++i) window_byte(window, d, offset++) = data[i];
   }
 }
 
 // Elements outside the tensor are not written (TMA-13).
 inline void reference_store(const arch::TensorDescriptor& d, const Coordinates& start, std::uint16_t offsets,
-                            std::uint32_t shared, const arch::SwizzleTable& swizzles, Bytes window, Bytes& device) {
+                            std::uint32_t shared, Bytes window, Bytes& device) {
   const std::uint32_t bytes = element_bytes(d);
   std::uint64_t offset = shared;
   for (const BoxElement& element : box_elements(d, start, offsets)) {
     for (std::uint32_t i = 0; i < bytes; ++i, ++offset) {
-      if (element.inside) device.at(element.address + i) = window_byte(window, swizzles, d, offset);
+      if (element.inside) device.at(element.address + i) = window_byte(window, d, offset);
     }
   }
 }
 
-// d op s of one value: `held` is the one in device memory (TMA-07).
+// Floating-point formats of 2 bytes, by their definition: sign, exponent, fraction.
+struct SmallFloat {
+  int exponent_bits;
+  int fraction_bits;
+
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  bool is_nan(std::uint64_t bits) const {
+    const std::uint64_t top = (std::uint64_t{1} << exponent_bits) - 1;
+    return (bits >> fraction_bits & top) == top && (bits & ((std::uint64_t{1} << fraction_bits) - 1)) != 0;
+  }
+  double value(std::uint64_t bits) const {
+    const auto exponent = static_cast<int>(bits >> fraction_bits & ((1U << exponent_bits) - 1));
+    const auto fraction = static_cast<double>(bits & ((1U << fraction_bits) - 1));
+    const bool negative = (bits >> (exponent_bits + fraction_bits) & 1) != 0;
+    double result = 0;
+    if (exponent == (1 << exponent_bits) - 1) {
+      result = std::numeric_limits<double>::infinity();
+    } else if (exponent == 0) {
+      result = std::ldexp(fraction, 1 - bias() - fraction_bits);
+    } else {
+      result = std::ldexp(fraction + std::ldexp(1.0, fraction_bits), exponent - bias() - fraction_bits);
+    }
+    return negative ? -result : result;
+  }
+  // Of the two neighbours the nearer one, of two equally near the even one.
+  std::uint64_t bits(double value) const {
+    const std::uint64_t sign = std::signbit(value) ? std::uint64_t{1} << (exponent_bits + fraction_bits) : 0;
+    const double size = std::abs(value);
+    const std::uint64_t infinity = ((std::uint64_t{1} << exponent_bits) - 1) << fraction_bits;
+    std::uint64_t below = 0;  // the greatest that is not above it
+    for (int bit = exponent_bits + fraction_bits - 1; bit >= 0; --bit) {
+      const std::uint64_t more = below | std::uint64_t{1} << bit;
+      if (more <= infinity && this->value(more) <= size) below = more;
+    }
+    if (below == infinity) return sign | infinity;
+    const double low = this->value(below);
+    const bool last = below + 1 == infinity;  // where the number above infinity would be
+    const double high = last ? low + (low - this->value(below - 1)) : this->value(below + 1);
+    const bool up = size - low > high - size || (size - low == high - size && below % 2 == 1);
+    return sign | (below + (up ? 1 : 0));
+  }
+};
+
+inline std::uint64_t small_float_result(const SmallFloat& format, arch::AtomicKind kind, std::uint64_t held,
+                                        std::uint64_t value) {
+  constexpr std::uint64_t kNan = 0x7FFF;
+  const bool held_nan = format.is_nan(held);
+  const bool value_nan = format.is_nan(value);
+  if (kind == arch::AtomicKind::add) {
+    const double sum = format.value(held) + format.value(value);  // exact, or far from a tie
+    return held_nan || value_nan || std::isnan(sum) ? kNan : format.bits(sum);
+  }
+  if (held_nan || value_nan) return held_nan && value_nan ? kNan : held_nan ? value : held;
+  const double a = format.value(held);
+  const double b = format.value(value);
+  const bool held_less = a < b || (a == b && std::signbit(a) && !std::signbit(b));
+  return (kind == arch::AtomicKind::min) == held_less ? held : value;
+}
+
+// With flush: subnormal operands and sums become zeros of their sign (PTX, cp.reduce.async.bulk).
+inline std::uint64_t f32_sum(std::uint64_t held, std::uint64_t value) {
+  const auto flushed = [](float number) {
+    return std::fpclassify(number) == FP_SUBNORMAL ? std::copysign(0.0F, number) : number;
+  };
+  const auto number = [&](std::uint64_t bits) {
+    const auto word = static_cast<std::uint32_t>(bits);
+    float result = 0;
+    std::memcpy(&result, &word, sizeof result);
+    return flushed(result);
+  };
+  const float sum = flushed(number(held) + number(value));
+  if (std::isnan(sum)) return 0x7FFF'FFFF;
+  std::uint32_t word = 0;
+  std::memcpy(&word, &sum, sizeof word);
+  return word;
+}
+
+inline std::uint64_t f64_sum(std::uint64_t held, std::uint64_t value) {
+  double a = 0;
+  double b = 0;
+  std::memcpy(&a, &held, sizeof a);
+  std::memcpy(&b, &value, sizeof b);
+  a += b;
+  if (std::isnan(a)) return 0x7FFF'FFFF'FFFF'FFFF;
+  std::memcpy(&held, &a, sizeof held);
+  return held;
+}
+
+template <class Signed, class Unsigned>
+std::uint64_t integer_result(arch::AtomicKind kind, std::uint64_t held, std::uint64_t value, bool is_signed) {
+  const auto d = static_cast<Unsigned>(held);
+  const auto s = static_cast<Unsigned>(value);
+  const bool less = is_signed ? static_cast<Signed>(d) < static_cast<Signed>(s) : d < s;
+  switch (kind) {
+    case arch::AtomicKind::add:
+      return static_cast<Unsigned>(d + s);
+    case arch::AtomicKind::min:
+      return less ? d : s;
+    case arch::AtomicKind::max:
+      return less ? s : d;
+    case arch::AtomicKind::increment:
+      return d >= s ? 0 : d + 1;
+    case arch::AtomicKind::decrement:
+      return d == 0 || d > s ? s : d - 1;
+    case arch::AtomicKind::bit_and:
+      return d & s;
+    case arch::AtomicKind::bit_or:
+      return d | s;
+    case arch::AtomicKind::bit_xor:
+      return d ^ s;
+    default:
+      throw std::logic_error("no such reduction");
+  }
+}
+
+// d op s of one value: `held` is the one in device memory (TMA-07), by nothing of the model's.
 inline std::uint64_t reduced_value(arch::AtomicKind kind, arch::TensorType type, std::uint64_t held,
                                    std::uint64_t value) {
-  if (kind == arch::AtomicKind::increment) return held >= value ? 0 : held + 1;
-  if (kind == arch::AtomicKind::decrement) return held == 0 || held > value ? value : held - 1;
-  const auto by = [&](arch::ValueType as) { return arch::atomic_result(kind, as, held, value, 0); };
   switch (type) {
     case arch::TensorType::u32:
-      return by(arch::ValueType::u32);
+      return integer_result<std::int32_t, std::uint32_t>(kind, held, value, false);
     case arch::TensorType::s32:
-      return by(arch::ValueType::s32);
+      return integer_result<std::int32_t, std::uint32_t>(kind, held, value, true);
     case arch::TensorType::u64:
-      return by(arch::ValueType::u64);
+      return integer_result<std::int64_t, std::uint64_t>(kind, held, value, false);
     case arch::TensorType::s64:
-      return by(arch::ValueType::s64);
-    case arch::TensorType::f16:  // a pair whose other half is zero
-      return by(arch::ValueType::f16x2) & 0xFFFF;
+      return integer_result<std::int64_t, std::uint64_t>(kind, held, value, true);
+    case arch::TensorType::f16:
+      return small_float_result({5, 10}, kind, held, value);
     case arch::TensorType::bf16:
-      return by(arch::ValueType::bf16x2) & 0xFFFF;
+      return small_float_result({8, 7}, kind, held, value);
     case arch::TensorType::f64:
-      return by(arch::ValueType::f64);
-    case arch::TensorType::u8:
-    case arch::TensorType::u16:
-      throw std::logic_error("no reduction has this type");
+      return f64_sum(held, value);
+    case arch::TensorType::f32:
+    case arch::TensorType::f32_flush:
+    case arch::TensorType::tf32:
+    case arch::TensorType::tf32_flush:
+      return f32_sum(held, value);
     default:
-      return by(arch::ValueType::f32);
+      throw std::logic_error("no reduction has this type");
   }
 }
 
 inline void reference_reduce(arch::AtomicKind kind, const arch::TensorDescriptor& d, const Coordinates& start,
-                             std::uint16_t offsets, std::uint32_t shared, const arch::SwizzleTable& swizzles,
-                             Bytes window, Bytes& device) {
+                             std::uint16_t offsets, std::uint32_t shared, Bytes window, Bytes& device) {
   const std::uint32_t bytes = element_bytes(d);
   const std::uint32_t each = value_bytes(d.type);
   std::uint64_t offset = shared;
@@ -291,7 +428,7 @@ inline void reference_reduce(arch::AtomicKind kind, const arch::TensorDescriptor
     for (std::uint32_t i = 0; i < bytes; i += each, offset += each) {
       if (!element.inside) continue;
       std::array<std::uint8_t, 8> from{};
-      for (std::uint32_t b = 0; b < each; ++b) from[b] = window_byte(window, swizzles, d, offset + b);
+      for (std::uint32_t b = 0; b < each; ++b) from[b] = window_byte(window, d, offset + b);
       std::uint8_t* to = &device.at(element.address + i);
       put_value(to, each, reduced_value(kind, d.type, get_value(to, each), get_value(from.data(), each)));
     }

@@ -23,6 +23,7 @@ struct TensorRange {
   std::uint64_t extent = 24;       // elements of a dimension, at most
   std::uint32_t box_bytes = 8192;  // at most
   std::int32_t im2col = -1;        // 0, 1: none, all of them
+  bool loads = false;              // it is only loaded
 };
 
 class RandomTensor {
@@ -37,7 +38,8 @@ class RandomTensor {
       draw_type();
       draw_access();
       draw_layout();
-    } while (d_.box_bytes() > range_.box_bytes || arch::check(d_, range_.memory) != arch::TensorRule::none);
+    } while (d_.box_bytes() > range_.box_bytes || arch::check(d_) != arch::TensorRule::none ||
+             d_.end() > range_.memory);
     box.descriptor = d_;
     box.shared = 16 * random_.below(256);
     draw_place(box);
@@ -50,11 +52,13 @@ class RandomTensor {
   std::uint32_t low(std::uint32_t most) { return random_.between(1, random_.between(1, most)); }
 
   void draw_type() {
-    d_.type = static_cast<arch::TensorType>(random_.below(arch::kTensorTypes));
+    d_.type = static_cast<arch::TensorType>(random_.below(13));  // whole bytes
     if (random_.chance(35)) d_.interleave = random_.chance(50) ? arch::Interleave::bytes16 : arch::Interleave::bytes32;
     const bool deep = d_.interleave != arch::Interleave::none || d_.mode == arch::TensorMode::im2col;
     d_.rank = random_.between(deep ? 3 : 1, 5);
-    d_.swizzle = static_cast<arch::Swizzle>(random_.below(4));
+    d_.swizzle = static_cast<arch::Swizzle>(random_.below(arch::kSwizzles));
+    // Flipped halves are for loads alone.
+    if (d_.swizzle == arch::Swizzle::bytes128_atom32_flip8 && !range_.loads) d_.swizzle = arch::Swizzle::bytes128;
     if (d_.interleave == arch::Interleave::bytes32) d_.swizzle = arch::Swizzle::bytes32;
     if (arch::is_float(d_.type) && random_.chance(50)) d_.fill = arch::Fill::nan;
   }
@@ -62,7 +66,8 @@ class RandomTensor {
   void draw_access() {
     const std::uint32_t bytes = element_bytes(d_);
     const std::uint32_t whole = std::max<std::uint32_t>(1, 16 / bytes);  // elements of 16 bytes
-    const std::uint32_t span = d_.swizzle == arch::Swizzle::none ? 512 : 16U << static_cast<std::uint32_t>(d_.swizzle);
+    constexpr std::uint32_t kSpans[] = {512, 32, 64, 128, 96, 128, 128, 128};
+    const std::uint32_t span = kSpans[static_cast<std::size_t>(d_.swizzle)];
     const std::uint32_t inner = whole * low(std::max<std::uint32_t>(1, std::min(span / bytes, 256U) / whole));
     d_.channels = inner;
     d_.box[0] = inner;

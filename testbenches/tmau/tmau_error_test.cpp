@@ -30,8 +30,8 @@ arch::TensorDescriptor breaking(TensorRule rule) {
     case TensorRule::stride_alignment:
       d.stride[1] += 8;
       break;
-    case TensorRule::stride_order:
-      d.stride[1] = 128;
+    case TensorRule::stride_range:
+      d.stride[1] = std::uint64_t{1} << 40;
       break;
     case TensorRule::box:
       d.box[1] = 0;
@@ -60,7 +60,7 @@ arch::TensorDescriptor breaking(TensorRule rule) {
 TEST_CASE("a request that breaks a rule is dropped whole, and the others go on", "[tmau][TMA-06]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
   const TensorRule rule = GENERATE(TensorRule::rank_layout, TensorRule::address, TensorRule::stride_alignment,
-                                   TensorRule::stride_order, TensorRule::box, TensorRule::inner_bytes,
+                                   TensorRule::stride_range, TensorRule::box, TensorRule::inner_bytes,
                                    TensorRule::inner_swizzle, TensorRule::nan_fill, TensorRule::unmapped);
   CAPTURE(arch::rule_key(rule));
   const BulkKind kind = GENERATE(BulkKind::load, BulkKind::store, BulkKind::prefetch);
@@ -332,27 +332,86 @@ TEST_CASE("errors of writes, copies and sends", "[tmau][TMA-06]") {
   bench.check_over();
 }
 
-TEST_CASE("an im2col request whose filter base lies outside the box is flagged, not refused", "[tmau][TMA-11]") {
-  TmauBench bench;
+TEST_CASE("rules that a parameter makes a report of", "[tmau][TMA-06][TMA-11]") {
+  const TensorRule rule = GENERATE(TensorRule::shared_alignment, TensorRule::empty_box, TensorRule::base_outside,
+                                   TensorRule::inner_address);
+  const bool refuses = GENERATE(false, true);
+  const BulkKind kind = GENERATE(BulkKind::load, BulkKind::store);
+  CAPTURE(arch::rule_key(rule), refuses);
+  const tmau::RuleAction action = refuses ? tmau::RuleAction::refuse : tmau::RuleAction::report;
+  TmauParams params;
+  if (rule == TensorRule::shared_alignment) params.shared_alignment = action;
+  if (rule == TensorRule::empty_box) params.empty_box = params.base_outside = action;
+  if (rule == TensorRule::base_outside) params.base_outside = action;
+  if (rule == TensorRule::inner_address) params.inner_address = action;
+  TmauBench bench(1, params);
   arch::TensorDescriptor d;
   d.type = arch::TensorType::f16;
   d.mode = arch::TensorMode::im2col;
   d.rank = 4;
   d.address = 0x1000;
-  d.size = {8, 9, 14, 2, 1};
-  d.stride = {0, 16, 144, 2016, 0};
-  d.far_corner = {-2, -2, 0};
+  d.size = {16, 9, 14, 2, 1};
+  d.stride = {0, 32, 288, 4032, 0};
+  d.far_corner = {-2, -2, 0};  // filter bases are W 0 to 6
   d.channels = 8;
   d.pixels = 16;
   bench.put_descriptor(kDescriptor, d);
-  const std::uint32_t inside = bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 6, 4, 0}));
-  const std::uint32_t outside = bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 7, 4, 0}, 1024));
+  if (rule == TensorRule::empty_box) d.far_corner[1] = -14;
+  bench.put_descriptor(kOther, d);
+  const std::uint32_t good = bench.ask(0, tensor(kind, kDescriptor, {8, 6, 4, 0}, 2048));
+  BulkRequest request = tensor(kind, kOther, {0, 6, 0, 0}, 1024);
+  if (rule == TensorRule::shared_alignment) request.shared = 1024 + 64;
+  if (rule == TensorRule::base_outside) request.coordinates[1] = 7;
+  if (rule == TensorRule::inner_address) request.coordinates[0] = 3;
+  const std::uint32_t bad = bench.ask(0, request);
   bench.run();
-  CHECK(bench.done(inside).packet.kind == DoneKind::complete);
-  CHECK_FALSE(bench.done(inside).packet.flagged);
-  CHECK(bench.done(outside).packet.kind == DoneKind::complete);
-  CHECK(bench.done(outside).packet.flagged);
-  CHECK(bench.stat("flagged") == 1);
+  CHECK(bench.done(good).packet.kind == DoneKind::complete);
+  CHECK_FALSE(bench.done(good).packet.reported.any());
+  CHECK(bench.done(bad).packet.kind == (refuses ? DoneKind::dropped : DoneKind::complete));
+  CHECK(bench.done(bad).packet.rule == (refuses ? rule : TensorRule::none));
+  CHECK(bench.done(bad).packet.reported.has(rule) != refuses);
+  CHECK(bench.stat(std::string("reported.") + arch::rule_key(rule)) == (refuses ? 0 : 1));
+  bench.check_over();
+}
+
+TEST_CASE("by default hardware's rules refuse, and the inner address is reported", "[tmau][TMA-06][TMA-11]") {
+  const TmauParams params;
+  CHECK(params.shared_alignment == tmau::RuleAction::refuse);
+  CHECK(params.empty_box == tmau::RuleAction::refuse);
+  CHECK(params.base_outside == tmau::RuleAction::refuse);
+  CHECK(params.inner_address == tmau::RuleAction::report);
+}
+
+TEST_CASE("a tensor may reach beyond memory as long as no box does", "[tmau][TMA-06]") {
+  const BulkKind kind = GENERATE(BulkKind::load, BulkKind::store, BulkKind::prefetch);
+  TmauBench bench(1, {}, TimingMode::at, kMemory);
+  // Four rows of 256 bytes are there, of a million.
+  arch::TensorDescriptor d = matrix_at(kMemory - 1024, 64, 1'000'000, 32, 2);
+  bench.put_descriptor(kDescriptor, d);
+  const std::uint32_t last = bench.ask(0, tensor(kind, kDescriptor, {32, 2}));
+  const std::uint32_t beyond = bench.ask(0, tensor(kind, kDescriptor, {0, 3}));
+  const std::uint32_t before = bench.ask(0, tensor(kind, kDescriptor, {0, -1}));
+  const std::uint32_t right = bench.ask(0, tensor(kind, kDescriptor, {64, 3}));  // outside the tensor: nothing touched
+  bench.run();
+  CHECK(bench.done(last).packet.kind == DoneKind::complete);
+  CHECK(bench.done(before).packet.kind == DoneKind::complete);
+  CHECK(bench.done(right).packet.kind == DoneKind::complete);
+  CHECK(bench.done(beyond).packet.kind == DoneKind::dropped);
+  CHECK(bench.done(beyond).packet.rule == TensorRule::unmapped);
+  bench.check_over();
+}
+
+TEST_CASE("a box for other CTAs has their room, and not that of the CTA that asks", "[tmau][TMA-30]") {
+  // What the SM says counts: see sm_bulk_test.
+  TmauBench bench(2);
+  bench.put_descriptor(kDescriptor, good());
+  BulkRequest request = tensor(BulkKind::load, kDescriptor, {0, 0}, 4096);
+  request.multicast = 2;
+  const std::uint32_t id = bench.ask(0, request, 0, [](auto& packet) { packet.room = 1024; });
+  const std::uint32_t no = bench.ask(0, request, 0, [](auto& packet) { packet.room = 1023; });
+  bench.run();
+  CHECK(bench.done(id).packet.kind == DoneKind::complete);
+  CHECK(bench.done(no).packet.rule == TensorRule::shared_address);
   bench.check_over();
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("fill goes to the receivers by their units", "[tmau][TMA-13][TMA-30][T
   bench.run();
   CHECK(bench.done(id).packet.kind == DoneKind::complete);
   Bytes expected(kWindow);
-  reference_load(d, {32, 12}, 0, 1024, bench.sms[0]->swizzles, bench.memory.bytes, expected);
+  reference_load(d, {32, 12}, 0, 1024, bench.memory.bytes, expected);
   for (std::uint32_t sm = 0; sm < 4; ++sm) {
     CAPTURE(sm);
     CHECK(bench.sms[sm]->windows[0] == expected);

@@ -138,6 +138,7 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
   void take(const MemoryRequest& request, const protocol::BulkTarget& target, std::uint32_t window) {
     const arch::TensorPiece& piece = target.piece;
     std::array<std::uint8_t, arch::kLineBytes> bytes{};
+    REQUIRE(piece.group == 0);
     if (piece.inside.any()) {
       REQUIRE(request.get_address() == piece.address + piece.inside.lowest());
       REQUIRE(request.get_data_length() == piece.inside.highest() - piece.inside.lowest() + 1);
@@ -146,7 +147,7 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     if (arch::converts(target.type)) arch::convert(target.type, piece.bytes, bytes.data());
     arch::fill_outside(target.type, target.fill, piece.inside, piece.bytes, bytes.data());
     for (std::uint32_t i = 0; i < piece.bytes; ++i) {
-      windows[window].at(swizzles(target.swizzle, piece.shared + i)) = bytes[i];
+      windows[window].at(swizzled_offset(target.swizzle, piece.shared + i)) = bytes[i];
     }
     barrier[*target.barrier + (window << 24)] += piece.bytes;
   }
@@ -169,7 +170,7 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     targets.push_back(target);
     if (!packet.failed) {
       for (std::uint32_t i = first; i <= last; ++i) {
-        request.data[i - first] = windows[target.cta_slot].at(swizzles(target.swizzle, piece.shared + i));
+        request.data[i - first] = windows[target.cta_slot].at(swizzled_offset(target.swizzle, piece.shared + i));
       }
       if (packet.forward) bring(request, target);
     }
@@ -200,9 +201,6 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     barrier.clear();
   }
 
- public:
-  arch::SwizzleTable swizzles;
-
  private:
   Domain& domain_;
   std::uint32_t bit_;
@@ -226,6 +224,8 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
     std::uint64_t multicast = 0;
     std::uint32_t carried = 0;
     std::uint32_t id = 0;  // of the SM in the machine
+    std::uint8_t promoted = 0;
+    arch::EvictionPriority priority = arch::EvictionPriority::normal;
   };
 
   TmauMemory(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t sms, std::uint64_t size)
@@ -277,7 +277,8 @@ class TmauMemory : public sc_core::sc_module, private EventHandler, private Rese
     REQUIRE(arch::line_of(request.get_address()) ==
             arch::line_of(request.get_address() + request.get_data_length() - 1));  // never across a line (TMA-15)
     seen.push_back({arrival, sm, request.get_address(), request.get_data_length(), request.get_command(),
-                    extension.action, extension.sectors, extension.multicast, extension.carried, *extension.sm});
+                    extension.action, extension.sectors, extension.multicast, extension.carried, *extension.sm,
+                    extension.promoted, extension.priority});
   }
   Cycle cycles_of(const MemoryRequest& request) const { return latency ? latency(request.get_address()) : 100; }
 

@@ -36,6 +36,8 @@ TmauParams random_params(Random& random) {
   params.outstanding = random.chance(50) ? 256 : random.between(1, 20);
   params.tracking = random.chance(50) ? tmau::Tracking::carried : tmau::Tracking::table;
   params.table = random.between(1, 40);
+  // Boxes lie anywhere, and filter positions too: what then happens is defined.
+  params.shared_alignment = params.empty_box = params.base_outside = tmau::RuleAction::report;
   params.prefetch = random.chance(50) ? tmau::PrefetchUnit::line : tmau::PrefetchUnit::sector;
   return params;
 }
@@ -86,7 +88,6 @@ class Round {
     free_.pop_back();
     return area;
   }
-  const arch::SwizzleTable& swizzles() const { return bench_.sms[0]->swizzles; }
   std::uint64_t new_region() { return ++regions_ * kRegion; }
 
   RandomBox box_at(std::uint64_t region, const Area& area) {
@@ -137,8 +138,7 @@ class Round {
     ask(request, {random_.below(sms), 0, 0});
   }
   void load(const RandomBox& box, const Area& area) {
-    reference_load(box.descriptor, box.coordinates, box.offsets, box.shared, swizzles(), memory_,
-                   windows_[area.sm][area.window]);
+    reference_load(box.descriptor, box.coordinates, box.offsets, box.shared, memory_, windows_[area.sm][area.window]);
   }
 
   // Has no effect, or none beside the order.
@@ -224,9 +224,9 @@ class Round {
     BulkRequest request = request_of(reduces ? BulkKind::reduce : BulkKind::store, describe(box.descriptor), box);
     request.reduction = kind;
     if (reduces) {
-      reference_reduce(kind, box.descriptor, box.coordinates, box.offsets, box.shared, swizzles(), window, memory_);
+      reference_reduce(kind, box.descriptor, box.coordinates, box.offsets, box.shared, window, memory_);
     } else {
-      reference_store(box.descriptor, box.coordinates, box.offsets, box.shared, swizzles(), window, memory_);
+      reference_store(box.descriptor, box.coordinates, box.offsets, box.shared, window, memory_);
     }
     ask(request, area);
   }

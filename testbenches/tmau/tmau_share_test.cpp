@@ -54,6 +54,29 @@ TEST_CASE("a unit that one SM floods still serves the other", "[tmau][TMA-43]") 
   bench.check_over();
 }
 
+TEST_CASE("a unit without places, as one SM holds them all, serves the other as places come back", "[tmau][TMA-43]") {
+  const auto tracking = GENERATE(tmau::Tracking::carried, tmau::Tracking::table);
+  TmauParams params = stages();
+  params.sms = 2;
+  params.tracking = tracking;
+  params.outstanding = tracking == tmau::Tracking::carried ? 24 : 256;
+  params.table = tracking == tmau::Tracking::table ? 24 : 256;
+  constexpr Cycle kLatency = 600;
+  TmauBench bench(2, params);
+  bench.memory.latency = [](std::uint64_t) { return kLatency; };
+  for (std::uint32_t i = 0; i < 12; ++i) (void)bench.ask(0, block_load(0, 1600, 0), 0);
+  bench.run(2000);
+  const std::uint32_t other = bench.ask(2000, block_load(0x100, 8, 0), 1);
+  bench.run();
+  CHECK(bench.memory.most_open == 24);
+  CHECK(bench.stat("wait.outstanding") > 10'000);
+  // All 24 places come back within a latency; one of the first sixteen of them is the other's.
+  const Cycle alone = 3 + 17 + kLatency + 23 + 1;
+  CHECK(bench.cycle_of(other) <= bench.sms[1]->sent.at(0) + alone + kLatency);
+  CHECK(bench.cycle_of(other) > bench.sms[1]->sent.at(0) + alone);
+  bench.check_over();
+}
+
 TEST_CASE("two SMs that both flood a unit get the same", "[tmau][TMA-43]") {
   TmauParams params = stages();
   params.sms = 2;
@@ -140,16 +163,16 @@ TEST_CASE("a forgotten descriptor is fetched again", "[tmau][TMA-04]") {
   (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
   bench.run();
   bench.put_descriptor(kDescriptor, matrix_at(0x2000, 64, 64, 4, 1));
-  (void)bench.ask(2000, tensor(BulkKind::load, kDescriptor, {0, 0}, 16));
+  (void)bench.ask(2000, tensor(BulkKind::load, kDescriptor, {0, 0}, 128));
   bench.run();
-  CHECK(window_at(bench, 0, 16, 16) == bytes_at(bench, 0x1000, 16));  // as cached
+  CHECK(window_at(bench, 0, 128, 16) == bytes_at(bench, 0x1000, 16));  // as cached
   BulkRequest forget = of_kind(BulkKind::forget);
   forget.descriptor = GENERATE(as<std::uint64_t>{}, kDescriptor, 0);
   const std::uint32_t id = bench.ask(4000, forget);
-  (void)bench.ask(4000, tensor(BulkKind::load, kDescriptor, {0, 0}, 32));
+  (void)bench.ask(4000, tensor(BulkKind::load, kDescriptor, {0, 0}, 256));
   bench.run();
   CHECK(bench.cycle_of(id) == 4000 + 3 + 1);
-  CHECK(window_at(bench, 0, 32, 16) == bytes_at(bench, 0x2000, 16));
+  CHECK(window_at(bench, 0, 256, 16) == bytes_at(bench, 0x2000, 16));
   CHECK(bench.stat("descriptor.misses") == 2);
   bench.check_over();
 }

@@ -198,15 +198,13 @@ TEST_CASE("data come with the CTA, warp and launch of their request", "[tmau][TM
   bench.check_over();
 }
 
-TEST_CASE("the first request of a kernel makes the unit forget its descriptors", "[tmau][TMA-04]") {
-  const bool blocks = GENERATE(false, true);  // the first request need not have a descriptor
+TEST_CASE("a kernel does not use descriptors from before it began, and leaves them to others", "[tmau][TMA-04]") {
   TmauBench bench(1, stages());
   bench.fill_memory(9);
-  const auto load = [&](Cycle cycle, std::uint32_t to, bool forgets) {
+  // Of a kernel that began at `begin`.
+  const auto load = [&](Cycle cycle, std::uint32_t to, Cycle begin) {
     const BulkRequest box = tensor(BulkKind::load, kDescriptor, {0, 0}, to);
-    const auto first = [forgets](protocol::BulkRequestPacket& packet) { packet.forgets = forgets; };
-    if (blocks && forgets) (void)bench.ask(cycle, block_load(0, 1, 1024), 0, first);
-    (void)bench.ask(cycle, box, 0, blocks ? nullptr : std::function<void(protocol::BulkRequestPacket&)>(first));
+    (void)bench.ask(cycle, box, 0, [begin](protocol::BulkRequestPacket& packet) { packet.descriptors_from = begin; });
     bench.run();
   };
   const auto came_from = [&](std::uint32_t to, std::uint64_t address) {
@@ -214,16 +212,19 @@ TEST_CASE("the first request of a kernel makes the unit forget its descriptors",
     return std::equal(begin, begin + 16, bench.memory.bytes.begin() + static_cast<std::ptrdiff_t>(address));
   };
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
-  load(0, 0, true);
+  load(100, 0, 50);
   bench.put_descriptor(kDescriptor, matrix_at(0x2000, 64, 64, 4, 1));
-  load(2000, 16, false);
-  CHECK(came_from(16, 0x1000));  // as cached
-  load(4000, 32, true);
-  CHECK(came_from(32, 0x2000));
-  load(6000, 48, false);
-  CHECK(came_from(48, 0x2000));
+  load(2000, 128, 50);
+  CHECK(came_from(128, 0x1000));  // as cached
+  load(4000, 256, 3000);          // a new kernel fetches it anew
+  CHECK(came_from(256, 0x2000));
+  bench.put_descriptor(kDescriptor, matrix_at(0x3000, 64, 64, 4, 1));
+  load(6000, 384, 3000);
+  CHECK(came_from(384, 0x2000));
+  load(8000, 512, 50);  // the old one is not made to fetch: it has what is cached
+  CHECK(came_from(512, 0x2000));
   CHECK(bench.stat("descriptor.misses") == 2);
-  CHECK(bench.stat("descriptor.hits") == 2);
+  CHECK(bench.stat("descriptor.hits") == 3);
   bench.check_over();
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("elements outside the tensor are not stored", "[tmau][TMA-13]") {
   bench.put_descriptor(kDescriptor, d);
   Bytes expected = bench.memory.bytes;
   const Coordinates at{20, 12};
-  reference_store(d, at, 0, 512, bench.sms[0]->swizzles, bench.sms[0]->windows[0], expected);
+  reference_store(d, at, 0, 512, bench.sms[0]->windows[0], expected);
   const std::uint32_t id = bench.ask(0, tensor(BulkKind::store, kDescriptor, at, 512));
   bench.run();
   CHECK(bench.done(id).packet.kind == DoneKind::complete);
@@ -135,7 +135,7 @@ TEST_CASE("holes within a line are not written", "[tmau][TMA-13][TMA-15]") {
   d.stride[1] = 16;
   bench.put_descriptor(kDescriptor, d);
   Bytes expected = bench.memory.bytes;
-  reference_store(d, {0, 0}, 0, 0, bench.sms[0]->swizzles, bench.sms[0]->windows[0], expected);
+  reference_store(d, {0, 0}, 0, 0, bench.sms[0]->windows[0], expected);
   (void)bench.ask(0, tensor(BulkKind::store, kDescriptor, {0, 0}, 0));
   bench.run();
   CHECK(bench.memory.bytes == expected);
@@ -154,7 +154,7 @@ TEST_CASE("reductions of tensors are done at memory", "[tmau][TMA-01][TMA-07]") 
   Bytes expected = bench.memory.bytes;
   const auto kind = GENERATE(arch::AtomicKind::add, arch::AtomicKind::min);
   const Coordinates at{20, 12};
-  reference_reduce(kind, d, at, 0, 512, bench.sms[0]->swizzles, bench.sms[0]->windows[0], expected);
+  reference_reduce(kind, d, at, 0, 512, bench.sms[0]->windows[0], expected);
   BulkRequest request = tensor(BulkKind::reduce, kDescriptor, at, 512);
   request.reduction = kind;
   const std::uint32_t id = bench.ask(0, request);

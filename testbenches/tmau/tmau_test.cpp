@@ -62,7 +62,7 @@ TEST_CASE("a tensor load looks its descriptor up, is set up, and then generated"
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   bench.memory.latency = [](std::uint64_t) { return Cycle{200}; };
   const std::uint32_t miss = bench.ask(10, tensor(BulkKind::load, kDescriptor, {4, 2}));
-  const std::uint32_t hit = bench.ask(1000, tensor(BulkKind::load, kDescriptor, {8, 2}, 64));
+  const std::uint32_t hit = bench.ask(1000, tensor(BulkKind::load, kDescriptor, {8, 2}, 128));
   bench.run();
   // The miss is fetched after the look-up.
   CHECK(bench.cycle_of(miss) == 10 + 3 + 5 + 200 + 11 + 17 + 200 + 23 + 1);
@@ -71,7 +71,7 @@ TEST_CASE("a tensor load looks its descriptor up, is set up, and then generated"
   CHECK(bench.stat("descriptor.hits") == 1);
   CHECK(bench.stat("stage.setup") == 22);
   CHECK(bench.stat("stage.descriptor") == 5 + 200 + 5);
-  CHECK(window_at(bench, 0, 64, 16) == bytes_at(bench, 0x1000 + 2 * 256 + 32, 16));
+  CHECK(window_at(bench, 0, 128, 16) == bytes_at(bench, 0x1000 + 2 * 256 + 32, 16));
   bench.check_over();
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("small requests are paced by the slowest stage", "[tmau][TMA-03]") {
   (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
   bench.run();
   bench.memory.seen.clear();
-  for (std::uint32_t i = 0; i < 10; ++i) (void)bench.ask(2000, tensor(BulkKind::load, kDescriptor, {0, 0}, 16 * i));
+  for (std::uint32_t i = 0; i < 10; ++i) (void)bench.ask(2000, tensor(BulkKind::load, kDescriptor, {0, 0}, 128 * i));
   bench.run();
   REQUIRE(bench.memory.seen.size() == 10);
   for (std::size_t i = 1; i < 10; ++i) {
@@ -211,7 +211,7 @@ TEST_CASE("the next descriptor is fetched while a request is generated", "[tmau]
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   // 150 lines take longer than the fetch: behind them the other follows at once.
   (void)bench.ask(0, block_load(0, 150 * 8, 0));
-  (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}, 20'000));
+  (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}, 20'480));
   bench.run();
   REQUIRE(bench.memory.seen.size() == 152);
   CHECK(bench.stat("descriptor.ahead") == 1);
@@ -408,7 +408,7 @@ TEST_CASE("lines outside the tensor are filled without a request", "[tmau][TMA-1
   bench.run();
   CHECK(bench.done(id).packet.kind == DoneKind::complete);
   Bytes expected(kWindow);
-  reference_load(d, {0, 12}, 0, 256, bench.sms[0]->swizzles, bench.memory.bytes, expected);
+  reference_load(d, {0, 12}, 0, 256, bench.memory.bytes, expected);
   CHECK(bench.sms[0]->windows[0] == expected);
   CHECK(bench.memory.seen.size() == 1 + 4);
   CHECK(bench.stat("fills") == 4);
