@@ -394,7 +394,7 @@ TEST_CASE("mistakes in requests", "[workload][SM-02]") {
   CHECK_THAT(error("bulk_commit"), Contains("there is no step bulk_commit"));
   CHECK_THAT(error("tensor_load"), Contains("there is no step tensor_load"));
   CHECK_THAT(error("matmul: {into: c, n: 8, k: 16, a: 0, b: 0, a_swizzle: 16}"),
-             Contains("matmul, a_swizzle: 16 is not possible here") && Contains("32"));
+             Contains("matmul, a_swizzle: 16 is not possible here") && Contains("did you mean 96?"));
 }
 
 }  // namespace program_bulk_test

@@ -243,7 +243,7 @@ TEST_CASE("expected faults", "[workload][scenario]") {
   }
   CHECK_THAT(expect("{fault: tensor, kernel: k, rule: stride_rnage}"),
              Contains("p.yaml:5:38: ") && Contains("rule: stride_rnage is not possible here") &&
-                 Contains("did you mean stride_range,"));
+                 Contains("did you mean stride_range?"));
   CHECK_THAT(expect("{fault: tensor, kernel: k, rule: none}"), Contains("rule: none is not possible here"));
   CHECK_THAT(expect("{fault: poison, kernel: k, rule: box}"), Contains("rule: the fault poison has no rule"));
 }
