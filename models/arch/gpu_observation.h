@@ -1,5 +1,5 @@
-// What a GPU shows of itself beyond statistics and a timeline: the load of its SMs, its clusters, its CTAs, and the
-// names of its operations.
+// What a GPU shows of itself beyond statistics and a timeline: the load of its SMs, its clusters, what its tensor
+// memory access units move, its CTAs, and the names of its operations.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "arch/bulk_map.h"
 #include "arch/cluster_map.h"
 #include "arch/load_map.h"
 #include "common/observation.h"
@@ -68,6 +69,7 @@ struct GpuObservation : Observation {
   Labels streams{"stream"};    // by stream number
   LoadMap load_map;
   ClusterMap clusters;
+  BulkMap bulk{stats, prefix};
   CtaListener* ctas = nullptr;  // null: off
 };
 

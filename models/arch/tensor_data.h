@@ -18,6 +18,7 @@ struct ByteMask {
 
   bool any() const { return (low | high) != 0; }
   bool test(std::uint32_t byte) const { return ((byte < 64 ? low : high) >> (byte % 64) & 1) != 0; }
+  std::uint32_t count() const { return bits::count(low) + bits::count(high); }
   // The first `bytes` (0 to 128).
   static ByteMask first(std::uint32_t bytes) {
     const auto ones = [](std::uint32_t count) {

@@ -15,12 +15,18 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
       routes_(params, topology, map),
       requests_(this->name(), domain, params, routes_, map,
                 {counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
-                 histogram("request_cycles", "cycles", "time of requests in the crossbar")},
+                 histogram("request_cycles", "cycles", "time of requests in the crossbar"),
+                 counter("bulk.request_bytes", "bytes", "requests of tensor memory access units")},
                 *this),
       responses_(this->name(), domain, params, routes_, topology,
-                 {counter("multicast_reads", "reads", "reads whose data went to SMs by multicast"),
-                  counter("multicast_packets", "packets", "packets of data that multicasts have brought to SMs")},
-                 histogram("response_cycles", "cycles", "time of responses in the crossbar")) {
+                 {histogram("response_cycles", "cycles", "time of responses in the crossbar"),
+                  counter("bulk.response_bytes", "bytes",
+                          "responses to tensor memory access units, before multicasts are copied"),
+                  {counter("multicast_reads", "reads", "reads whose data went to SMs by multicast"),
+                   counter("multicast_packets", "packets", "packets of data that multicasts have brought to SMs"),
+                   {counter("sm_bytes", "bytes", "responses and copies that passed the links of SMs"),
+                    counter("bulk.sm_bytes", "bytes",
+                            "responses and copies for tensor memory access units that passed the links of SMs")}}}) {
   for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
     for (const char* port : {"sm_in", "bulk_in"}) {
       const auto number = static_cast<std::uint32_t>(ports_.size());

@@ -69,6 +69,12 @@ void CrossbarMulticast::start(std::uint32_t gpc, const Staged& multicast, Cycle 
   if (gpcs_[gpc].copying.size() == 1) copy_from(gpc, copying.ready);
 }
 
+Cycle CrossbarMulticast::copy(std::uint32_t sm, std::uint32_t bytes, Cycle now) {
+  counters_.links.all.add(bytes);
+  counters_.links.bulk.add(bytes);
+  return fan_out_.copy(sm, bytes, now);
+}
+
 void CrossbarMulticast::copy_from(std::uint32_t gpc, Cycle when) {
   if (when >= gpcs_[gpc].copies_at) return;
   gpcs_[gpc].copies_at = when;
@@ -84,7 +90,7 @@ void CrossbarMulticast::make_copies(std::uint32_t number, Cycle now) {
     gpc.copier.take(now, 1);
     const std::uint32_t bit = bits::lowest(first.left);
     const std::uint32_t sm = topology_.gpc(number).sm_ids[bit];
-    const Cycle arrival = fan_out_.copy(sm, first.packet.bytes, now);
+    const Cycle arrival = copy(sm, first.packet.bytes, now);
     if (sm == first.sm) first.own = arrival;
     auto& payload = *static_cast<tlm::tlm_generic_payload*>(first.packet.item);
     first.left = bits::without_lowest(first.left);
@@ -93,7 +99,7 @@ void CrossbarMulticast::make_copies(std::uint32_t number, Cycle now) {
     if (!last) continue;
     const Copying done = gpc.copying.pop();
     const std::uint32_t header = header_bytes_ + protocol::extension_of(payload)->carried;
-    requester_.acknowledge(done.sm, done.packet, done.own != kNever ? done.own : fan_out_.copy(done.sm, header, now));
+    requester_.acknowledge(done.sm, done.packet, done.own != kNever ? done.own : copy(done.sm, header, now));
   }
 }
 

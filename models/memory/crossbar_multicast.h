@@ -15,9 +15,16 @@
 
 namespace heddle::memory {
 
+// Bytes that the links of SMs have brought.
+struct LinkCounters {
+  Counter& all;
+  Counter& bulk;  // of these, for tensor memory access units
+};
+
 struct MulticastCounters {
   Counter& reads;   // whose data went to SMs by multicast
   Counter& copies;  // packets
+  LinkCounters links;
 };
 
 // The SM that has asked for a multicast, as far as the crossbar has it.
@@ -92,6 +99,7 @@ class CrossbarMulticast final : private EventHandler {
   void look(std::uint32_t gpc, Cycle now);
   void copy_from(std::uint32_t gpc, Cycle when);
   void send_copy(tlm::tlm_generic_payload& payload, std::uint32_t sm, std::uint32_t bit, Cycle arrival);
+  Cycle copy(std::uint32_t sm, std::uint32_t bytes, Cycle now);
   void expect(std::uint32_t gpc, Cycle when);
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return name_; }

@@ -43,6 +43,7 @@ void CrossbarRequests::passed(const LinkPacket& packet, Cycle now) {
   packet.bytes = request_bytes(payload, extension, header_bytes_);
   packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
   packet.watched = extension.posted;
+  if ((extension.route & 1U) != 0) counters_.bulk.add(packet.bytes);
   LinkPace& pace = sms_[sm].pace;
   const Cycle begin = pace.earliest(arrival);
   pace.take(begin, packet.bytes);
@@ -115,17 +116,17 @@ void CrossbarRequests::reset() {
 
 CrossbarResponses::CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params,
                                      const CrossbarRoutes& routes, const arch::Topology& topology,
-                                     const MulticastCounters& counters, Histogram& cycles)
+                                     const Counters& counters)
     : name_(name),
       timebase_(timebase),
       routes_(routes),
       header_bytes_(params.header_bytes),
-      cycles_(cycles),
+      counters_(counters),
       network_(*this),
       ports_(routes.build_responses(network_)),
       warmer_(network_, NetworkWarmer::Carries::responses),
       fan_out_(params, topology, routes.response_credits()),
-      multicast_(name, timebase, topology, fan_out_, params, counters, *this),
+      multicast_(name, timebase, topology, fan_out_, params, counters.multicasts, *this),
       sms_(routes.sms()),
       slices_(routes.slices(), Slice(params.slice_bandwidth)) {
   warm_by(warmer_);
@@ -154,6 +155,7 @@ void CrossbarResponses::inject(tlm::tlm_generic_payload& payload, const protocol
   if (extension.multicast != 0 && multicast_.accepts(payload, extension, sm)) packet.egress += routes_.sms();
   packet.bytes = response_bytes(payload, extension, header_bytes_);
   packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
+  if ((extension.route & 1U) != 0) counters_.bulk.add(packet.bytes);
   LinkPace& pace = slices_[slice].pace;
   const Cycle begin = pace.earliest(when);
   pace.take(begin, packet.bytes);
@@ -198,11 +200,13 @@ bool CrossbarResponses::eject(std::uint32_t egress, const LinkPacket& packet, Cy
 
 void CrossbarResponses::deliver(std::uint32_t sm, const LinkPacket& packet, Cycle ready) {
   const bool bulk = (packet.entered & 1U) != 0;
+  counters_.multicasts.links.all.add(packet.bytes);
+  if (bulk) counters_.multicasts.links.bulk.add(packet.bytes);
   respond(sm, packet, fan_out_.arrive(sm, packet.bytes, ready, bulk));
 }
 
 void CrossbarResponses::respond(std::uint32_t sm, const LinkPacket& packet, Cycle arrival) {
-  cycles_.add(age(packet, arrival));
+  counters_.cycles.add(age(packet, arrival));
   ++delivered_;
   port_of(sm, packet).respond(*static_cast<tlm::tlm_generic_payload*>(packet.item), arrival);
 }

@@ -27,6 +27,7 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   struct Counters {
     Counter& withheld;
     Histogram& cycles;
+    Counter& bulk;  // bytes of requests of tensor memory access units
   };
   // Hears of writes that the L2 has taken over (TMA-45): now or at a later cycle.
   class Poster {
@@ -98,9 +99,14 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
 // there on responses fan out.
 class CrossbarResponses final : private LinkNetworkListener, private EventHandler, private MulticastRequester {
  public:
+  struct Counters {
+    Histogram& cycles;
+    Counter& bulk;  // bytes of responses to tensor memory access units, before they are copied
+    MulticastCounters multicasts;
+  };
   // `name`: for messages. All references must outlive it, as must the sockets.
   CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,
-                    const arch::Topology& topology, const MulticastCounters& counters, Histogram& cycles);
+                    const arch::Topology& topology, const Counters& counters);
 
   void add_slice(MemoryOut& socket) { ingress_.push_back(&socket); }
   void add_egress(MemoryIn& socket) { egress_.push_back(&socket); }
@@ -172,7 +178,7 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
   Timebase& timebase_;
   const CrossbarRoutes& routes_;
   const std::uint32_t header_bytes_;
-  Histogram& cycles_;
+  Counters counters_;
   LinkNetwork network_;
   const CrossbarRoutes::Ports ports_;
   NetworkWarmer warmer_;

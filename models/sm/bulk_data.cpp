@@ -224,6 +224,7 @@ void BulkData::place_piece(const protocol::MemoryRequest& request, const BulkTar
 
 Cycle BulkData::use_port(Cycle from, std::uint32_t cycles) {
   stats_.shared_wavefronts.add(cycles);
+  stats_.bulk_port.add(cycles);
   if (cycles > 1) stats_.bulk_conflicts.add(cycles - 1);
   return port_.take_past_queue(from, cycles) + cycles - 1;
 }

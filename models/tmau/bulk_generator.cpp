@@ -120,6 +120,8 @@ void BulkGenerator::step(const Turn& turn) {
     count_wait(work, turn.when);
     pace_.take(turn.when, cost_of(work));
     take_turn(turn.sm);
+    if (!work.life.first_line) work.life.first_line = turn.when;
+    work.life.last_line = turn.when;
     if (LineSender::goes_out(work) && holds_place(work)) places_.take();
     sender_.send(work, turn.when);
     work.lines.advance();

@@ -57,12 +57,38 @@ void BulkReporter::tell_done(const BulkWork& work, Cycle when) {
   }
   Observation& observation = unit_.timebase.observation();
   ++observation.progress;
+  note(work, when);
   if (observation.timeline != nullptr) draw(work, when);
   done_.send_at(when, packet, work.sm);
   quiet_from_ = std::max(quiet_from_, when + unit_.timebase.cost(1));
 }
 
-// Requests overlap: each is drawn on the first track that is free.
+// Drains, and what concerns descriptors alone, move nothing.
+void BulkReporter::note(const BulkWork& work, Cycle end) {
+  if (work.kind() > arch::BulkKind::send) return;
+  const arch::BulkRequest& asked = work.request();
+  BulkMap::Request request;
+  request.subcontext = work.packet.subcontext;
+  if (asked.tensor && asked.parameters != nullptr) {
+    request.source = BulkMap::Source::carried;
+    request.address = asked.parameters->address;
+  } else if (asked.tensor) {
+    request.source = BulkMap::Source::descriptor;
+    request.address = asked.descriptor;
+  }
+  request.kind = work.kind();
+  request.went_wrong = work.rule != arch::TensorRule::none || work.failure.has_value();
+  request.bytes = work.bytes;
+  request.fetched = work.fetched;
+  request.used = work.used;
+  request.lines = work.pieces;
+  request.cycles = end - work.arrival;
+  if (work.life.described) request.described_for = *work.life.described - *work.life.chosen;
+  map_.add(request);
+}
+
+// Requests overlap: each is drawn on the first track that is free. Its life lies within its slice: what it was in, one
+// after the other (an answer may come before the last line has left).
 void BulkReporter::draw(const BulkWork& work, Cycle end) {
   const Observation& observation = unit_.timebase.observation();
   std::size_t track = 0;
@@ -79,7 +105,26 @@ void BulkReporter::draw(const BulkWork& work, Cycle end) {
                                {"cta", static_cast<std::int64_t>(work.packet.cta)},
                                {"warp", work.packet.warp},
                                {"bytes", static_cast<std::int64_t>(work.bytes)},
-                               {"lines", static_cast<std::int64_t>(work.pieces)}});
+                               {"lines", static_cast<std::int64_t>(work.pieces)},
+                               {"descriptor", static_cast<std::int64_t>(work.request().descriptor)},
+                               {"receivers", static_cast<std::int64_t>(work.packet.ctas)},
+                               {"at0", work.request().coordinates[0]},
+                               {"at1", work.request().coordinates[1]},
+                               {"at2", work.request().coordinates[2]},
+                               {"at3", work.request().coordinates[3]},
+                               {"at4", work.request().coordinates[4]}});
+  const auto part = [&](const char* name, std::optional<Cycle> from, std::optional<Cycle> to) {
+    if (!from || !to || *from >= std::min(*to, end)) return;
+    observation.timeline->slice(tracks_[track], unit_.timebase.time_of(*from),
+                                unit_.timebase.time_of(std::min(*to, end)), name);
+  };
+  const BulkLife& life = work.life;
+  part("queue", work.arrival, life.chosen);
+  part("descriptor", life.chosen, life.described);
+  part("set-up", life.set_up_began, life.set_up);
+  const auto after = [](std::optional<Cycle> cycle) { return cycle ? std::optional(*cycle + 1) : cycle; };
+  part("lines", life.first_line, after(life.last_line));
+  part("last answers", after(life.last_line), end);
 }
 
 void BulkReporter::reset() {

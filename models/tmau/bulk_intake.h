@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "arch/gpu_observation.h"
 #include "common/domain.h"
 #include "common/error.h"
 #include "common/packet_port.h"
@@ -20,7 +21,8 @@ namespace heddle::tmau {
 class BulkReporter {
  public:
   // `done`: link = SM of the unit.
-  BulkReporter(const TmauContext& unit, PacketSender<protocol::BulkDonePacket>& done) : unit_(unit), done_(done) {}
+  BulkReporter(const TmauContext& unit, PacketSender<protocol::BulkDonePacket>& done)
+      : unit_(unit), done_(done), map_(gpu_observation(unit.timebase).bulk) {}
 
   // Its source in shared memory may be overwritten. Told once.
   void tell_read(BulkWork& work);
@@ -33,10 +35,12 @@ class BulkReporter {
   void reset();
 
  private:
+  void note(const BulkWork& work, Cycle end);
   void draw(const BulkWork& work, Cycle end);
 
   const TmauContext& unit_;
   PacketSender<protocol::BulkDonePacket>& done_;
+  BulkMap& map_;
   Cycle quiet_from_ = 0;
   std::vector<TrackId> tracks_;
   std::vector<Cycle> track_ends_;

@@ -42,6 +42,16 @@ struct BulkFailure {
   static BulkFailure poison(std::uint64_t address, Cycle when) { return {Cause::poison, false, address, when}; }
 };
 
+// The cycles in which a request came to its stages: for those who look on. None: it did not come there.
+struct BulkLife {
+  std::optional<Cycle> chosen;        // it left its queue
+  std::optional<Cycle> described;     // its descriptor was there
+  std::optional<Cycle> set_up_began;  // set-up took it up
+  std::optional<Cycle> set_up;        // and ended
+  std::optional<Cycle> first_line;    // line request
+  std::optional<Cycle> last_line;
+};
+
 struct BulkWork {
   // completion: all of its line requests have been generated; a drain waits for all before it.
   enum class Stage : std::uint8_t { input, queue, descriptor, setup, generation, completion };
@@ -71,6 +81,9 @@ struct BulkWork {
   std::uint32_t acknowledgements = 0;  // deliveries that other units have not confirmed
   std::uint64_t pieces = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t fetched = 0;  // bytes of sectors that memory was asked for
+  std::uint64_t used = 0;     // of these, bytes of the box or block
+  BulkLife life;
   std::optional<BulkFailure> failure;
 
   const arch::BulkRequest& request() const { return packet.request; }

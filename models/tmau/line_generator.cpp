@@ -279,17 +279,20 @@ bool LineGenerator::next_prefetch() {
     if (!walk(line_.piece)) return false;
     line_.sectors = sectors_of(line_.piece);
     line_.bytes = line_.piece.bytes;
+    line_.used = line_.piece.inside.count();
   }
   if (line_.sectors == 0) return true;
   while (walk(held_.piece)) {
     held_.sectors = sectors_of(held_.piece);
     held_.bytes = held_.piece.bytes;
+    held_.used = held_.piece.inside.count();
     if (held_.sectors == 0 || arch::line_of(held_.piece.address) != arch::line_of(line_.piece.address)) {
       holds_ = true;
       break;
     }
     line_.sectors |= held_.sectors;
     line_.bytes += held_.bytes;
+    line_.used += held_.used;
   }
   if (whole_lines_) line_.sectors = (1U << kSectorsPerLine) - 1;
   return true;

@@ -154,8 +154,9 @@ struct Line {
   arch::TensorPiece piece;
   // Prefetch: the sectors of the line that are wanted; 0: none, as all of it is outside the tensor.
   std::uint8_t sectors = 0;
-  // Prefetch: of all pieces that it stands for.
+  // Prefetch: of all pieces that it stands for, and those of them that are inside the tensor.
   std::uint32_t bytes = 0;
+  std::uint32_t used = 0;
 };
 
 // Has the next line in hand, so that the last one is known as the last.

@@ -117,6 +117,7 @@ void LineSender::send_read(BulkWork& work, Cycle when) {
   ++work.answers;
   unit_.stats.lines.add();
   unit_.stats.bytes_in.add(length);
+  count_fetched(work, request, piece.inside.count());
   if (work.promotion != arch::Promotion::none) promote(work, request, when);
   ports_.send(work.sm, request, when);
 }
@@ -177,7 +178,14 @@ void LineSender::send_prefetch(BulkWork& work, Cycle when) {
   request.extension.sectors = line.sectors;
   request.extension.action = protocol::MemoryAction::prefetch;
   unit_.stats.lines.add();
+  count_fetched(work, request, line.used);
   ports_.send(work.sm, request, when);
+}
+
+// Memory gives whole sectors (TMA-15, TMA-42).
+void LineSender::count_fetched(BulkWork& work, const MemoryRequest& request, std::uint32_t used) {
+  work.fetched += std::uint64_t{bits::count(request.extension.sectors)} * arch::kSectorBytes;
+  work.used += used;
 }
 
 // Nothing of the piece is in the tensor: it does not go to memory, but to the same places.

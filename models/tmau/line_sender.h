@@ -65,6 +65,7 @@ class LineSender {
   void promote(BulkWork& work, protocol::MemoryRequest& request, Cycle when);
   void send_source(BulkWork& work, Cycle when);
   void send_prefetch(BulkWork& work, Cycle when);
+  static void count_fetched(BulkWork& work, const protocol::MemoryRequest& request, std::uint32_t used);
   void send_fill(BulkWork& work, Cycle when);
 
   const TmauContext& unit_;

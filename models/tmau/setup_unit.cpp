@@ -44,6 +44,7 @@ std::uint64_t SetupUnit::bytes_of(const BulkWork& work) const {
 void SetupUnit::start(BulkWork& work) {
   const Cycle now = unit_.now();
   const arch::BulkRequest& request = work.request();
+  work.life.chosen = now;
   if (work.packet.broken != TensorRule::none) return drop(work, work.packet.broken, now);
   if (work.packet.by_rank && (work.packet.sms == 0 || work.packet.ctas == 0)) {
     return drop(work, TensorRule::receivers, now);
@@ -134,6 +135,7 @@ void SetupUnit::fetched(protocol::MemoryRequest& request, BulkWork& work, Cycle 
 }
 
 void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle when) {
+  work.life.described = when;
   // It is in the cache now, and nobody asks what it says.
   if (work.kind() == arch::BulkKind::fetch) {
     stay_until(when);
@@ -145,6 +147,8 @@ void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle w
   const Cycle cycles = rule == TensorRule::none ? setup_of(checked.descriptor) : setup_;
   setup_free_ = begin + cycles;
   unit_.stats.setup_busy.add(cycles);
+  work.life.set_up_began = begin;
+  work.life.set_up = setup_free_;
   stay_until(begin);
   work.stage = BulkWork::Stage::setup;
   if (rule != TensorRule::none) return drop(work, rule, setup_free_);

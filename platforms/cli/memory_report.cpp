@@ -6,6 +6,7 @@
 
 #include "arch/memory_op.h"
 #include "cli/run_outcome.h"
+#include "cli/stat_sums.h"
 #include "memory/hbm_banks.h"
 
 namespace heddle::cli {
@@ -13,61 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Sums over all SMs or slices, by what stands behind their number: "l1.hits", "instructions.fp32".
-class Sums {
- public:
-  Sums(const RunOutcome& outcome, std::size_t gpu) : stats_(&outcome.stats) {
-    const std::string instance = outcome.machines->gpus[gpu].instance;
-    prefix_ = instance + ".";
-    for (const std::string& path : outcome.result.jobs[gpu].sm_paths) sms_.push_back(prefix_ + path + ".");
-    for (std::uint32_t i = 0; i < outcome.machines->gpus[gpu].params.l2.slices; ++i) {
-      slices_.push_back(fmt::format("{}l2.slice{}.", prefix_, i));
-    }
-  }
-
-  double sms(const std::string& name) const { return sum(sms_, name); }
-  double slices(const std::string& name) const { return sum(slices_, name); }
-  double one(const std::string& name) const { return value(prefix_ + name); }
-
- private:
-  double value(const std::string& path) const {
-    const auto found = stats_->find(path);
-    return found == stats_->end() ? 0 : (*found)["value"].get<double>();
-  }
-  double sum(const std::vector<std::string>& owners, const std::string& name) const {
-    double total = 0;
-    for (const std::string& owner : owners) total += value(owner + name);
-    return total;
-  }
-
-  const json* stats_;
-  std::string prefix_;
-  std::vector<std::string> sms_;
-  std::vector<std::string> slices_;
-};
-
-// Time in which at least one kernel with a program ran, in nanoseconds.
-double program_time(const RunOutcome& outcome, std::size_t gpu) {
-  std::vector<std::pair<double, double>> spans;
-  const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
-  const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].kernel.program == nullptr || !results[i].done || results[i].rejected) continue;
-    spans.emplace_back(results[i].start, results[i].end);
-  }
-  std::sort(spans.begin(), spans.end());
-  double time = 0;
-  double end = -1e300;
-  for (const auto& [from, to] : spans) {
-    time += std::max(0.0, to - std::max(from, end));
-    end = std::max(end, to);
-  }
-  return time;
-}
-
-json share_of(double part, double whole) { return whole > 0 ? json(100 * part / whole) : json(); }
-
-json instructions_of(const Sums& sums) {
+json instructions_of(const StatSums& sums) {
   constexpr std::array<std::pair<const char*, const char*>, 7> kUnits{
       {{"fp32", "fp32"},
        {"int32", "int32"},
@@ -84,7 +31,7 @@ json instructions_of(const Sums& sums) {
   return rows;
 }
 
-json warp_time_of(const Sums& sums) {
+json warp_time_of(const StatSums& sums) {
   constexpr std::array<std::pair<const char*, const char*>, 10> kReasons{
       {{"memory", "waiting for memory: a load, an acknowledgement, a copy"},
        {"scoreboard", "waiting for a unit's result"},
@@ -113,8 +60,26 @@ json warp_time_of(const Sums& sums) {
 
 }  // namespace
 
+double program_time(const RunOutcome& outcome, std::size_t gpu) {
+  std::vector<std::pair<double, double>> spans;
+  const std::vector<workload::Op>& ops = outcome.inputs->workloads[gpu].ops;
+  const std::vector<replay::OpResult>& results = outcome.result.jobs[gpu].results;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kernel.program == nullptr || !results[i].done || results[i].rejected) continue;
+    spans.emplace_back(results[i].start, results[i].end);
+  }
+  std::sort(spans.begin(), spans.end());
+  double time = 0;
+  double end = -1e300;
+  for (const auto& [from, to] : spans) {
+    time += std::max(0.0, to - std::max(from, end));
+    end = std::max(end, to);
+  }
+  return time;
+}
+
 json memory_of(const RunOutcome& outcome, std::size_t gpu) {
-  const Sums sums(outcome, gpu);
+  const StatSums sums(outcome, gpu);
   const json instructions = instructions_of(sums);
   if (instructions.empty()) return nullptr;
   const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;

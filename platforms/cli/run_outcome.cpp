@@ -228,6 +228,8 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
                                 {"shape", machine.params.machine.shape.text()}});
     nlohmann::json clusters = cluster_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!clusters.is_null()) document["gpus"].back()["clusters"] = std::move(clusters);
+    nlohmann::json bulk = bulk_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
+    if (!bulk.is_null()) document["gpus"].back()["bulk"] = std::move(bulk);
     nlohmann::json packets = packet_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!packets.is_null()) document["gpus"].back()["packets"] = std::move(packets);
   }

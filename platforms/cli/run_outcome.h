@@ -143,6 +143,13 @@ std::string cluster_line(const replay::JobResult& job);
 // programs ran; null if none did. As report/report_page.h describes it.
 nlohmann::json memory_of(const RunOutcome& outcome, std::size_t gpu);
 
+// What requests to the tensor memory access units of a GPU came to, by kind and by tensor: the part `bulk` of a GPU in
+// stats.json (docs/statistics.md), and the same for the page, with the shares of links and ports that they took. Null
+// without such requests.
+nlohmann::json bulk_stats_of(const workload::Workload& workload, const replay::JobResult& job);
+constexpr std::size_t kBulkRows = 100;  // on the page
+nlohmann::json bulk_of(const RunOutcome& outcome, std::size_t gpu);
+
 // One row per fault; null if there is none.
 nlohmann::json faults_of(const RunOutcome& outcome, std::size_t gpu);
 

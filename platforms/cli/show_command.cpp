@@ -143,6 +143,9 @@ constexpr Section kSections[] = {
      "What tasks, nested launches and evictions are: [tasks.md](tasks.md). A launch by device code takes "
      "`child_launch`, "
      "`child_read`, `child_list` and `child_dispatch`, one after the other; together they are `child_latency`."},
+    {"gpu0.bulk", "Requests to tensor memory access units",
+     "Of all units of the GPU, by kind of request. `cycles` leaves out requests that broke a rule or met an error. "
+     "`gpus[i].bulk` in `stats.json` has the same by tensor."},
     {"gpu0.cwd", "Compute work distributor",
      "Of subcontexts, those that are in use appear. Sharing of the machine: [tasks.md](tasks.md)."},
     {"gpu0.gpc<g>.gpm", "GPC managers", ""},

@@ -37,6 +37,11 @@ namespace heddle::report {
 //                     counts: [{label, count, note}], instructions: [{label, count}],
 //                     warp_time: [{label, cycles, share_percent}]}
 //                     us: time in which kernels with programs ran; levels from the SMs outwards
+//     bulk            {kinds: [{kind, requests, wrong, bytes, mean_cycles, p95_cycles, longest_cycles}],
+//                     tensors: [{name, kind, requests, wrong, bytes, fetched, used_percent, mean_cycles,
+//                     longest_cycles, descriptor_cycles}], left_out, shares: [{label, share_percent, busy_percent,
+//                     note}]} requests to tensor memory access units; wrong: of these; used: of the bytes fetched from
+//                     memory; share: what such requests took of all that went there; busy: all that, of what could have
 //     clusters        {cycle_us, totals: [{kernel, size, warps, cgas, unfinished, mean_sms, mean_skew, max_skew,
 //                     mean_cycles, phases, mean_wait}],
 //                     first: [{row, operation, cga, gpc, skew, phases, mean_wait, ctas: [[rank, sm, begin, end]]}],

@@ -19,6 +19,56 @@ TEST_CASE("the scenarios with tensors meet what they expect", "[cli][TMA-11][TMA
   }
 }
 
+TEST_CASE("stats.json and the page say what each tensor has moved", "[cli][TMA-01][TMA-15]") {
+  const TempDir dir;
+  dir.write("rows.yaml", R"(heddle: 1
+gpu: small
+memory:
+  - {name: matrix, bytes: 64 KiB, init: {pattern: i, type: u32}}
+tensors:
+  - {name: map, memory: matrix, type: f32, size: [32, 64], box: [4, 8]}
+kernels:
+  - name: rows
+    grid: 2
+    block: 32
+    shared: 2 KiB
+    program:
+      - if:
+          cond: lane == 0
+          then:
+            - mbarrier_init: {at: 0, count: 1}
+            - mbarrier_arrive: {at: 0, expect: 128}
+            - tensor_load: {tensor: map, at: [0, 8 * cta], to: 128, barrier: 0}
+            - mbarrier_wait: {at: 0, parity: 0}
+submit:
+  - {kernel: rows, stream: main}
+expect:
+  - {stat: gpu0.bulk.load.bytes, equals: 256}
+)");
+  const Results results = run_well(dir, {"rows.yaml"});
+  const nlohmann::json& rows = results.document().at("gpus").at(0).at("bulk");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].at("name") == "map");
+  CHECK(rows[0].at("source") == "descriptor");
+  CHECK(rows[0].at("kind") == "load");
+  CHECK(rows[0].at("requests") == 2);
+  CHECK(rows[0].at("bytes") == 256);
+  CHECK(rows[0].at("fetched") == 16 * 32);  // a sector for each row of 16 bytes
+  CHECK(rows[0].at("used") == 256);
+  const nlohmann::json& page = results.page().at("gpus").at(0).at("bulk");
+  CHECK(page.at("kinds").at(0).at("requests") == 2);
+  CHECK(page.at("tensors").at(0).at("used_percent") == 50.0);
+  CHECK(page.at("tensors").at(0).at("descriptor_cycles") > 100);  // both CTAs find it missing
+  REQUIRE(page.at("shares").size() == 5);
+  for (const nlohmann::json& share : page.at("shares")) {
+    CAPTURE(share.dump());
+    CHECK(share.at("share_percent") > 0);
+    CHECK(share.at("share_percent") <= 100);
+    CHECK(share.at("busy_percent") > 0);
+    CHECK(share.at("busy_percent") < 100);
+  }
+}
+
 TEST_CASE("a missing proxy fence stores old bytes and is on record", "[cli][TMA-41]") {
   const TempDir dir;
   for (const char* timing : {"at", "lt"}) {

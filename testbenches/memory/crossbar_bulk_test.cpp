@@ -176,4 +176,27 @@ TEST_CASE("a TMAU's blocking and debug calls pass like its SM's", "[memory][MEM-
   CHECK(bench.domain.idle());
 }
 
+TEST_CASE("bytes of a TMAU are counted apart, on both ways and at the SM's link", "[memory][MEM-03][TMA-30]") {
+  SimFixture fixture;
+  CrossbarParams params;
+  CrossbarBench bench(params, arch::Shape::from_sms_per_gpc({4, 2}), 4, 2);
+  bench.sms[0]->send(bench.read(bench.line_in(0)), 100);
+  bench.units[0]->send(bench.read(bench.line_in(1)), 300);
+  bench.units[0]->send(bench.write(bench.line_in(2)), 500);
+  run_until_idle();
+  const std::uint32_t header = params.header_bytes;
+  CHECK(bench.stat("bulk.request_bytes") == 2 * header + 128);
+  CHECK(bench.stat("gpc0.request_bytes") == 3 * header + 128);
+  CHECK(bench.stat("bulk.response_bytes") == 128 + header);
+  CHECK(bench.stat("bulk.sm_bytes") == 128 + header);
+  CHECK(bench.stat("sm_bytes") == 2 * 128 + header);
+  // One response becomes three copies, and the asking unit, which gets none, an acknowledgement.
+  const auto id = [&](std::uint32_t bit) { return bench.topology.gpc(0).sm_ids[bit]; };
+  bench.units[id(0)]->send(bench.multicast(bench.line_in(3), {id(1), id(2), id(3)}), 1000);
+  run_until_idle();
+  CHECK(bench.stat("bulk.response_bytes") == 2 * 128 + header);
+  CHECK(bench.stat("bulk.sm_bytes") == 4 * 128 + 2 * header);
+  CHECK(bench.stat("sm_bytes") == 5 * 128 + 2 * header);
+}
+
 }  // namespace heddle::test::memory_crossbar_bulk_test

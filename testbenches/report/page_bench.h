@@ -108,6 +108,42 @@ inline json memory() {
             {{"label", "issuing"}, {"cycles", 250}, {"share_percent", 25.0}}}}};
 }
 
+inline json bulk() {
+  return {{"kinds",
+           {{{"kind", "load"},
+             {"requests", 4096},
+             {"wrong", 3},
+             {"bytes", 64 * 1024},
+             {"mean_cycles", 612.5},
+             {"p95_cycles", 700},
+             {"longest_cycles", 1347}}}},
+          {"tensors",
+           {{{"name", kNasty},
+             {"kind", "load"},
+             {"requests", 4000},
+             {"wrong", 0},
+             {"bytes", 48 * 1024},
+             {"fetched", 96 * 1024},
+             {"used_percent", 50.5},
+             {"mean_cycles", 600.0},
+             {"longest_cycles", 1347},
+             {"descriptor_cycles", 9.25}},
+            {{"name", "blocks"},
+             {"kind", "store"},
+             {"requests", 96},
+             {"wrong", 3},
+             {"bytes", 16 * 1024},
+             {"fetched", 0},
+             {"used_percent", nullptr},
+             {"mean_cycles", nullptr},
+             {"longest_cycles", 0},
+             {"descriptor_cycles", nullptr}}}},
+          {"left_out", 7},
+          {"shares",
+           {{{"label", "Links to SMs"}, {"share_percent", 83.25}, {"busy_percent", 41.5}, {"note", "bytes"}},
+            {{"label", "Ports of shared memory"}, {"share_percent", nullptr}, {"busy_percent", nullptr}}}}};
+}
+
 inline json cga(int gpc, int number, const json& ctas) {
   return {{"row", 0},    {"operation", 4},     {"cga", number}, {"gpc", gpc}, {"skew", 20 + 5 * number},
           {"phases", 2}, {"mean_wait", 350.5}, {"ctas", ctas}};
@@ -185,6 +221,7 @@ inline json full_data() {
         {"max", 3.9},
         {"what", "from a task's submission to its first CTA on an SM"}}},
       {"memory", memory()},
+      {"bulk", bulk()},
       {"clusters", clusters()},
       {"packets", packets()},
       {"faults", {fault(true), fault(false), fault(false)}},
@@ -236,7 +273,11 @@ inline json sparse_data() {
            {"levels", {{{"name", "L1"}, {"bytes", 0}, {"gb_per_s", nullptr}, {"share_percent", nullptr}}}},
            {"counts", {{{"label", "x"}, {"count", nullptr}}}}}},
          {"faults", {{{"kernel", "k"}, {"expected", true}}}}},
-        {{"memory", {{"us", 0}}}, {"faults", json::array()}, {"clusters", json::object()}, {"packets", json::object()}},
+        {{"memory", {{"us", 0}}},
+         {"faults", json::array()},
+         {"clusters", json::object()},
+         {"packets", json::object()},
+         {"bulk", json::object()}},
         {{"packets",
           {{"parts", {{{"key", "fetch"}}, {{"key", "new"}}}},
            {"rows", {{{"kernel", nullptr}, {"launches", 0}, {"own_us", {nullptr, 0}}}}},

@@ -20,6 +20,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
                                     "Memory",
                                     "How warps spent their time",
                                     "Instructions by unit",
+                                    "Tensor memory access",
                                     "Clusters",
                                     "Where the CGAs ran",
                                     "Launch skew",
@@ -48,6 +49,9 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom, Contains(">3\u00a0MiB<") || Contains(">3&nbsp;MiB<"));
   CHECK_THAT(dom, Contains("12.6&nbsp;TB/s") && Contains("87.5&nbsp;%") && Contains(">524,288<"));
   CHECK_THAT(dom, Contains("400 warp instructions"));
+  CHECK_THAT(dom, Contains(">4,096<") && Contains("64&nbsp;KiB") && Contains("3 in error"));
+  CHECK_THAT(dom, Contains("96&nbsp;KiB") && Contains("50.5&nbsp;%") && Contains(">9.25<"));
+  CHECK_THAT(dom, Contains("83.3&nbsp;%") && Contains("41.5&nbsp;%") && Contains("7 more rows are in stats.json"));
   // Of 3.515 us per launch, one scale for all rows; eight parts each, and once for all kernels.
   CHECK_THAT(dom, Contains("60 launches in 20 packets") && Contains("9 launches in 3 packets"));
   CHECK_THAT(dom, Contains("8.79&nbsp;\xC2\xB5s<small> per launch") && Contains("56.9&nbsp;%"));

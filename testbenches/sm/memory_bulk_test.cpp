@@ -49,6 +49,7 @@ TEST_CASE("a line that lies across two rows takes two cycles, and swizzled rows 
   BulkBench bench;
   bench.deliver(bench.piece(264, 128));
   CHECK(bench.stats().bulk_conflicts.value() == 1);
+  CHECK(bench.stats().bulk_port.value() == 2);
   CHECK(bench.unit().port.take(0, 1) == 2);
   for (std::uint32_t row = 0; row < 8; ++row) {
     MemoryRequest& request = bench.piece(1'024 + 128 * row, 128);
@@ -56,6 +57,8 @@ TEST_CASE("a line that lies across two rows takes two cycles, and swizzled rows 
     bench.deliver(request);
   }
   CHECK(bench.stats().bulk_conflicts.value() == 1);
+  CHECK(bench.stats().bulk_port.value() == 2 + 8);
+  CHECK(bench.stats().shared_wavefronts.value() == bench.stats().bulk_port.value());
   CHECK(bench.bytes(0, 2)[1'024 + 128 * 3 + 16 * 2] == 1 + 16);  // unit 1 of row 3
 }
 

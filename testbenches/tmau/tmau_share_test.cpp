@@ -240,7 +240,11 @@ TEST_CASE("each request is a slice of the timeline", "[tmau]") {
       return {1, static_cast<std::uint32_t>(names.size())};
     }
     void slice(TrackId on, Picoseconds begin, Picoseconds end, std::string_view name, TimelineArgs args) override {
-      REQUIRE(begin >= last[on.line]);
+      if (begin < last[on.line]) {  // a part of the request's life
+        CHECK(end <= last[on.line]);
+        CHECK(args.size() == 0);
+        return;
+      }
       last[on.line] = end;
       slices.emplace_back(name);
       for (const auto& [key, value] : args) total[std::string(key)] += value;

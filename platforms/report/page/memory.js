@@ -12,7 +12,7 @@
   heddle.bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"], 3);
   heddle.bandwidth = (gb) => scaled(gb, 1000, ["GB/s", "TB/s", "PB/s"], 3);
 
-  const bar = (percent) => h("td", { class: "share" },
+  const bar = heddle.shareBar = (percent) => h("td", { class: "share" },
     percent > 0 ? h("i", { style: { width: `${heddle.clamp(percent, 0, 100) * 0.6}%` } }) : null, heddle.percent(percent));
 
   // A table of levels, from the SMs outwards.

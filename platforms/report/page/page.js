@@ -222,6 +222,21 @@
           extra: heddle.percent((100 * row.count) / all), colour: "var(--second)" })))));
   }
 
+  function bulk(parent, key, gpu, navText) {
+    const data = gpu.bulk;
+    if (!data) return;
+    const tensors = heddle.list(data.tensors);
+    const shares = heddle.list(data.shares);
+    card(parent, { id: `${key}-bulk`, title: "Tensor memory access", navText, wide: true,
+      lead: "Requests to the tensor memory access units. Times are cycles from a request's arrival in its unit to its end; "
+        + "what memory fetched for it is whole sectors of 32 bytes, of which rows of a box may use less." }, (box) => {
+      box.append(heddle.bulkKinds(heddle.list(data.kinds), table));
+      if (tensors.length) box.append(h("h4", {}, "By tensor"), heddle.bulkTensors(tensors, table));
+      if (data.left_out > 0) box.append(h("p", { class: "after" }, `${data.left_out} more rows are in stats.json.`));
+      if (shares.length) box.append(h("h4", {}, "What they took of links and ports"), heddle.bulkShares(shares, table));
+    });
+  }
+
   function packets(parent, key, gpu, shortNames, navText) {
     const data = gpu.packets;
     if (!data || !heddle.list(data.rows).length) return;
@@ -301,6 +316,7 @@
     section.append(below);
     if (gpu.clusters) heddle.clusterCards(below, key, gpu.clusters, { card, holder, table, shortNames, navText: link("Clusters") });
     memory(below, key, gpu, link("Memory"));
+    bulk(below, key, gpu, link("Tensors"));
     const lower = h("div", { class: "grid" });
     section.append(lower);
     packets(lower, key, gpu, shortNames, link("Packets"));

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "arch/mbarrier.h"
+#include "cli/run_outcome.h"
+#include "cli/stat_sums.h"
+
+namespace heddle::cli {
+namespace {
+
+using nlohmann::json;
+using Row = BulkMap::Row;
+using Source = BulkMap::Source;
+
+// As the scenario calls the tensor; otherwise its address.
+std::string name_of(const workload::Workload& workload, const Row& row) {
+  if (row.sum.source == Source::block) return "blocks";
+  const bool carried = row.sum.source == Source::carried;
+  const auto found =
+      std::find_if(workload.memory.begin(), workload.memory.end(), [&](const workload::MemoryRegion& region) {
+        if (region.contents.kind != workload::RegionContents::Kind::tensor) return false;
+        if (region.subcontext.value_or(0) != row.sum.subcontext) return false;
+        return (carried ? region.contents.tensor.address : region.address) == row.sum.address;
+      });
+  if (found != workload.memory.end()) return found->name;
+  return fmt::format("0x{:x}", row.sum.address);
+}
+
+const char* source_name(Source source) {
+  constexpr std::array<const char*, 3> kNames{"block", "descriptor", "carried"};
+  return kNames[static_cast<std::size_t>(source)];
+}
+
+json mean_of(const Row& row) {
+  const std::uint64_t ended = row.requests - row.wrong;
+  return ended == 0 ? json() : json(static_cast<double>(row.sum.cycles) / static_cast<double>(ended));
+}
+
+// Rows with the most bytes first; equal ones in the order of their first request.
+std::vector<Row> by_bytes(const BulkMap& map) {
+  std::vector<Row> rows = map.rows();
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.sum.bytes > b.sum.bytes; });
+  return rows;
+}
+
+json kinds_of(const RunOutcome& outcome, const BulkMap& map, const std::string& instance) {
+  json kinds = json::array();
+  for (std::size_t kind = 0; kind <= static_cast<std::size_t>(arch::BulkKind::send); ++kind) {
+    std::uint64_t requests = 0;
+    std::uint64_t wrong = 0;
+    for (const Row& row : map.rows()) {
+      if (row.sum.kind != static_cast<arch::BulkKind>(kind)) continue;
+      requests += row.requests;
+      wrong += row.wrong;
+    }
+    if (requests == 0) continue;
+    const std::string name = arch::bulk_name(static_cast<arch::BulkKind>(kind));
+    const std::string prefix = instance + ".bulk." + name + ".";
+    const auto value = [&](const char* what) {
+      const auto found = outcome.stats.find(prefix + what);
+      return found == outcome.stats.end() ? json() : (*found)["value"];
+    };
+    kinds.push_back({{"kind", name},
+                     {"requests", requests},
+                     {"wrong", wrong},
+                     {"bytes", value("bytes")},
+                     {"mean_cycles", value("cycles.mean")},
+                     {"p95_cycles", value("cycles.p95")},
+                     {"longest_cycles", value("cycles.max")}});
+  }
+  return kinds;
+}
+
+// What of links and ports such requests took, and how much these were used by anybody.
+json shares_of(const RunOutcome& outcome, std::size_t gpu) {
+  const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
+  const StatSums sums(outcome, gpu);
+  const double cycles = program_time(outcome, gpu) * params.machine.clock;
+  const double sms = params.machine.shape.sms();
+  const double gpcs = static_cast<double>(outcome.result.jobs[gpu].sms_per_gpc.size());
+  json rows = json::array();
+  const auto row = [&](const char* label, double bulk, double all, double peak, const char* note) {
+    if (all == 0) return;
+    rows.push_back({{"label", label},
+                    {"share_percent", share_of(bulk, all)},
+                    {"busy_percent", share_of(all, peak * cycles)},
+                    {"note", note}});
+  };
+  const auto of_gpcs = [&](const char* name) {
+    double total = 0;
+    for (std::size_t i = 0; i < outcome.result.jobs[gpu].sms_per_gpc.size(); ++i) {
+      total += sums.one(fmt::format("xbar.gpc{}.{}", i, name));
+    }
+    return total;
+  };
+  row("Links to SMs", sums.one("xbar.bulk.sm_bytes"), sums.one("xbar.sm_bytes"), sms * params.xbar.sm_read_bandwidth,
+      "bytes of answers, copies of multicasts included");
+  row("Links from SMs", sums.one("xbar.bulk.request_bytes"), of_gpcs("request_bytes"), sms * params.xbar.sm_bandwidth,
+      "bytes of requests, and of what they write");
+  row("Crossbar to GPCs", sums.one("xbar.bulk.response_bytes"), of_gpcs("response_bytes"),
+      gpcs * params.xbar.gpc_read_bandwidth, "bytes of answers, before multicasts are copied");
+  row("Crossbar from GPCs", sums.one("xbar.bulk.request_bytes"), of_gpcs("request_bytes"),
+      gpcs * params.xbar.gpc_bandwidth, "bytes of requests, and of what they write");
+  row("Ports of shared memory", sums.sms("bulk.port_cycles"), sums.sms("shared.wavefronts"), sms,
+      "cycles of 128 bytes; the warps' accesses and matrix operands take the others");
+  return rows;
+}
+
+}  // namespace
+
+json bulk_stats_of(const workload::Workload& workload, const replay::JobResult& job) {
+  const BulkMap& map = job.observation->bulk;
+  if (map.rows().empty()) return nullptr;
+  json rows = json::array();
+  for (const Row& row : map.rows()) {
+    rows.push_back({{"source", source_name(row.sum.source)},
+                    {"name", name_of(workload, row)},
+                    {"subcontext", row.sum.subcontext},
+                    {"address", row.sum.address},
+                    {"kind", arch::bulk_name(row.sum.kind)},
+                    {"requests", row.requests},
+                    {"wrong", row.wrong},
+                    {"bytes", row.sum.bytes},
+                    {"fetched", row.sum.fetched},
+                    {"used", row.sum.used},
+                    {"lines", row.sum.lines},
+                    {"cycles", row.sum.cycles},
+                    {"longest", row.longest},
+                    {"descriptor_cycles", row.sum.described_for}});
+  }
+  return rows;
+}
+
+json bulk_of(const RunOutcome& outcome, std::size_t gpu) {
+  const BulkMap& map = outcome.result.jobs[gpu].observation->bulk;
+  if (map.rows().empty()) return nullptr;
+  const workload::Workload& workload = outcome.inputs->workloads[gpu];
+  const std::vector<Row> rows = by_bytes(map);
+  json tensors = json::array();
+  for (std::size_t i = 0; i < std::min(rows.size(), kBulkRows); ++i) {
+    const Row& row = rows[i];
+    const bool described = row.sum.source == Source::descriptor;
+    tensors.push_back(
+        {{"name", name_of(workload, row)},
+         {"kind", arch::bulk_name(row.sum.kind)},
+         {"requests", row.requests},
+         {"wrong", row.wrong},
+         {"bytes", row.sum.bytes},
+         {"fetched", row.sum.fetched},
+         {"used_percent", share_of(static_cast<double>(row.sum.used), static_cast<double>(row.sum.fetched))},
+         {"mean_cycles", mean_of(row)},
+         {"longest_cycles", row.longest},
+         {"descriptor_cycles",
+          described ? json(static_cast<double>(row.sum.described_for) / static_cast<double>(row.requests)) : json()}});
+  }
+  return {{"kinds", kinds_of(outcome, map, outcome.machines->gpus[gpu].instance)},
+          {"tensors", std::move(tensors)},
+          {"left_out", rows.size() - std::min(rows.size(), kBulkRows)},
+          {"shares", shares_of(outcome, gpu)}};
+}
+
+}  // namespace heddle::cli

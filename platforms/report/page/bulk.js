@@ -1,0 +1,25 @@
+// What requests to tensor memory access units moved, how long they took, and what of links and ports they had.
+(() => {
+  const { h } = heddle;
+  const number = (value, digits) => h("td", { class: "number" }, heddle.isNumber(value) ? heddle.number(value, digits) : "");
+  const wrong = (row) => (row.wrong > 0 ? h("small", { class: "verdict bad" }, ` ${heddle.number(row.wrong, 12)} in error`) : null);
+
+  heddle.bulkKinds = (rows, table) => table(["", "Requests", "Moved", "Mean", "95 %", "Longest"], rows.map((row) => h("tr", {},
+    h("th", { scope: "row" }, row.kind), h("td", { class: "number" }, heddle.number(row.requests, 12), wrong(row)),
+    h("td", { class: "number strong" }, heddle.bytes(row.bytes)),
+    number(row.mean_cycles, 4), number(row.p95_cycles, 4), number(row.longest_cycles, 6))), [1, 2, 3, 4, 5]);
+
+  heddle.bulkTensors = (rows, table) => table(["Tensor", "", "Requests", "Moved", "Fetched", "Used of it", "Mean", "Longest", "Descriptor"],
+    rows.map((row) => h("tr", {},
+      h("th", { scope: "row" }, row.name), h("td", {}, row.kind),
+      h("td", { class: "number" }, heddle.number(row.requests, 12), wrong(row)),
+      h("td", { class: "number strong" }, heddle.bytes(row.bytes)),
+      h("td", { class: "number" }, row.fetched > 0 ? heddle.bytes(row.fetched) : ""),
+      h("td", { class: "number" }, heddle.isNumber(row.used_percent) ? heddle.percent(row.used_percent) : ""),
+      number(row.mean_cycles, 4), number(row.longest_cycles, 6), number(row.descriptor_cycles, 4))), [2, 3, 4, 5, 6, 7, 8]);
+
+  heddle.bulkShares = (rows, table) => table(["", "Share of these requests", "In use", ""], rows.map((row) => h("tr", {},
+    h("th", { scope: "row" }, row.label), heddle.shareBar(row.share_percent),
+    h("td", { class: "number" }, heddle.isNumber(row.busy_percent) ? heddle.percent(row.busy_percent) : ""),
+    h("td", { class: "muted" }, row.note || ""))), [2]);
+})();
