@@ -53,8 +53,9 @@ enum class BulkKind : std::uint8_t {
   store,     // shared memory of the CTA -> device
   reduce,    // the same, by a reduction
   prefetch,  // device -> L2
-  copy,      // device -> device; a block
-  send,      // shared memory of the CTA -> that of a CTA of its CGA, or its own; a block; perhaps by a reduction
+  copy,      // device -> device: a block, or a box of a tensor, which becomes a block (TMA-44)
+  send,      // shared memory of the CTA -> that of a CTA of its CGA, or its own: a block, or a tensor's box as it lies
+             // there; perhaps by a reduction (TMA-44)
   drain,     // nothing moves: it completes when all requests of the SM before it have
   forget,    // nothing moves: the descriptor (0: all) is no longer cached (TMA-04)
   fetch,     // nothing moves: the descriptor comes into the unit's cache
@@ -84,7 +85,7 @@ struct BulkRequest {
   std::array<std::int32_t, kTensorRank> coordinates{};
   std::uint16_t offsets = 0;      // im2col, packed; wide: pack_wide()
   std::uint64_t global = 0;       // block: source of load, prefetch and copy, destination of store and reduce
-  std::uint64_t to = 0;           // copy: destination
+  std::uint64_t to = 0;           // copy: destination, also of a box
   std::uint64_t blocks = 0;       // block: 0 moves nothing, and completes
   std::uint32_t shared = 0;       // offset: destination of a load in each receiver, source of store, reduce and send
   std::uint32_t destination = 0;  // send: offset in the receiver

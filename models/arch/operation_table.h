@@ -52,6 +52,8 @@ enum class OpCode : std::uint8_t {
   tensor_fence,  // descriptors (that at the address of the first lane, 0: all) have been written, and are fetched anew
 
   tensor_fetch,  // a descriptor comes into the cache of the TMAU; nobody waits
+  tensor_copy,   // a box of a tensor -> a block of device memory
+  tensor_send,   // a box -> shared memory of a CTA of the CGA
   elect,         // `destination` becomes 1 in the lowest of `lanes`, and 0 in the others
   proxy_fence,   // what the warp's lanes have written to shared memory is visible to the TMAU (TMA-41)
 
@@ -134,6 +136,8 @@ inline constexpr OperationRow kOperations[] = {
     {OpCode::bulk_drain, "bulk_drain", Unit::memory, Executor::bulk},
     {OpCode::tensor_fence, "tensor_fence", Unit::memory, Executor::bulk},
     {OpCode::tensor_fetch, "tensor_fetch", Unit::memory, Executor::bulk},
+    {OpCode::tensor_copy, "tensor_copy", Unit::memory, Executor::bulk},
+    {OpCode::tensor_send, "tensor_send", Unit::memory, Executor::bulk},
     {OpCode::elect, "elect", Unit::int32, Executor::alu},
     {OpCode::proxy_fence, "proxy_fence", Unit::none, Executor::bulk},
     {OpCode::exit, "exit", Unit::none, Executor::end},

@@ -32,6 +32,12 @@ struct ByteMask {
     const ByteMask all = first(to);
     return {all.low & ~below.low, all.high & ~below.high};
   }
+  // Bytes from `byte` (0 to 127) on, the first of them as byte 0.
+  ByteMask from(std::uint32_t byte) const {
+    if (byte == 0) return *this;
+    if (byte >= 64) return {high >> (byte - 64), 0};
+    return {low >> byte | high << (64 - byte), high >> byte};
+  }
   ByteMask& operator|=(const ByteMask& other) {
     low |= other.low;
     high |= other.high;

@@ -31,9 +31,10 @@ struct BulkRequestPacket {
   std::uint32_t rank = 0;
   std::uint64_t sequence = 0;
   bool by_rank = false;
-  std::uint16_t ctas = 0;                  // receivers
-  std::uint64_t sms = 0;                   // where they are
-  std::uint32_t room = ~std::uint32_t{0};  // bytes from request.shared to the end of the CTA's shared memory
+  std::uint16_t ctas = 0;                        // receivers
+  std::uint64_t sms = 0;                         // where they are
+  std::uint32_t room = ~std::uint32_t{0};        // bytes from request.shared to the end of the CTA's shared memory
+  std::uint32_t room_there = ~std::uint32_t{0};  // send: the same from request.destination in the receiver
   // The kernel began on its SM in that cycle: descriptors that were fetched before do not count for it (TMA-04).
   Cycle descriptors_from = 0;
   arch::TensorRule broken = arch::TensorRule::none;  // a rule that the SM has found broken: to be dropped in its turn

@@ -150,6 +150,38 @@ void mark(SharedMemory& memory, std::uint32_t window, const SwizzleTable& swizzl
   });
 }
 
+// The piece's bytes for its destination, where a tensor's box is swizzled anew: within one row of 128 bytes, as pieces
+// end at the destination's lines.
+void aim_send(protocol::MemoryRequest& request, const SwizzleTable& swizzles, const BulkTarget& target,
+              const std::uint8_t* data) {
+  arch::TensorPiece there = target.piece;
+  there.shared = target.destination;
+  const Span span = whole(there);
+  std::uint32_t first = ~std::uint32_t{0};
+  std::uint32_t end = 0;
+  each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
+    first = std::min(first, at);
+    end = std::max(end, at + bytes);
+    return true;
+  });
+  request.aim(target.reduces ? tlm::TLM_IGNORE_COMMAND : tlm::TLM_WRITE_COMMAND, first, end - first);
+  if (target.reduces) {
+    request.extension.action = protocol::MemoryAction::reduce_block;
+    request.extension.atomic = target.reduction;
+    request.extension.type = target.value;
+  }
+  std::uint8_t* enables = nullptr;
+  if (end - first != there.bytes) {
+    enables = request.use_enables();
+    std::memset(enables, TLM_BYTE_DISABLED, end - first);
+  }
+  each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
+    std::memcpy(request.data.data() + (at - first), data + byte, bytes);
+    if (enables != nullptr) std::memset(enables + (at - first), TLM_BYTE_ENABLED, bytes);
+    return true;
+  });
+}
+
 }  // namespace
 
 BulkData::BulkData(Timebase& time, const MemoryParams& params, const SmContext& place,
@@ -257,15 +289,8 @@ void BulkData::on_read(const BulkReadPacket& packet, std::uint32_t) {
 void BulkData::forward(const BulkReadPacket& packet, Cycle read) {
   const BulkTarget& target = packet.request->extension.bulk.get();
   stats_.bulk_sends.add();
-  const std::uint32_t bytes = target.piece.bytes;
   protocol::MemoryRequest& request = pool_->acquire();
-  request.aim(target.reduces ? tlm::TLM_IGNORE_COMMAND : tlm::TLM_WRITE_COMMAND, target.destination, bytes);
-  if (target.reduces) {
-    request.extension.action = protocol::MemoryAction::reduce_block;
-    request.extension.atomic = target.reduction;
-    request.extension.type = target.value;
-  }
-  std::memcpy(request.data.data(), packet.request->get_data_ptr(), bytes);
+  aim_send(request, swizzles_, target, packet.request->get_data_ptr());
   request.extension.sm = place_.id;
   BulkTarget& note = request.extension.bulk.get();
   note = target;

@@ -21,7 +21,9 @@ using protocol::BulkRequestPacket;
 
 std::uint32_t first_lane(arch::LaneMask lanes) { return lanes == 0 ? 0 : bits::lowest(lanes); }
 
-bool is_tensor(OpCode code) { return code <= OpCode::tensor_prefetch || code == OpCode::tensor_fetch; }
+bool is_tensor(OpCode code) {
+  return code <= OpCode::tensor_prefetch || (code >= OpCode::tensor_fetch && code <= OpCode::tensor_send);
+}
 
 BulkKind kind_of(OpCode code) {
   switch (code) {
@@ -37,8 +39,10 @@ BulkKind kind_of(OpCode code) {
     case OpCode::tensor_prefetch:
     case OpCode::bulk_prefetch:
       return BulkKind::prefetch;
+    case OpCode::tensor_copy:
     case OpCode::bulk_copy:
       return BulkKind::copy;
+    case OpCode::tensor_send:
     case OpCode::bulk_send:
       return BulkKind::send;
     case OpCode::tensor_fetch:
@@ -212,9 +216,13 @@ void BulkUnit::send_request(std::uint32_t slot, const BulkRequest& request, OpCo
   packet.descriptors_from = begin_of(cta.start.tag.operation);
   if (has_receiver(request.kind)) packet.broken = find_receivers(slot, packet);
   // All CTAs of a CGA have had the same shared memory: what the one that asks has given back does not count elsewhere.
-  const bool elsewhere = packet.by_rank && request.kind == BulkKind::load;
-  const std::uint64_t window = elsewhere ? cta.code->shared_bytes : peers_.shared.size(warp.cta);
-  packet.room = static_cast<std::uint32_t>(window - std::min<std::uint64_t>(window, request.shared));
+  const std::uint64_t own = peers_.shared.size(warp.cta);
+  const std::uint64_t there = packet.by_rank ? cta.code->shared_bytes : own;
+  const auto room = [](std::uint64_t window, std::uint64_t offset) {
+    return static_cast<std::uint32_t>(window - std::min(window, offset));
+  };
+  packet.room = room(request.kind == BulkKind::load ? there : own, request.shared);
+  packet.room_there = room(there, request.destination);
   if (packet.broken == TensorRule::none) packet.broken = check(slot, packet);
   peers_.requests.send_at(peers_.port.take(now(), 1), packet);
 }

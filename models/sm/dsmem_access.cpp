@@ -126,8 +126,15 @@ void signal(SharedMemory& memory, std::uint32_t window, std::uint64_t line, cons
 
 void reduce(SharedMemory& memory, std::uint32_t window, const MemoryRequest& request) {
   const std::uint32_t bytes = request.get_data_length();
-  arch::reduce(request.extension.atomic, request.extension.type, arch::ByteMask::first(bytes), bytes,
-               request.data.data(), memory.data(window) + request.get_address());
+  arch::ByteMask mask = arch::ByteMask::first(bytes);
+  if (const std::uint8_t* enables = request.get_byte_enable_ptr()) {
+    mask = {};
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      if (enables[i] != 0) mask |= arch::ByteMask::range(i, i + 1);
+    }
+  }
+  arch::reduce(request.extension.atomic, request.extension.type, mask, bytes, request.data.data(),
+               memory.data(window) + request.get_address());
   memory.async_wrote(window, static_cast<std::uint32_t>(request.get_address()), bytes);
 }
 
@@ -256,8 +263,8 @@ DsmemResult serve_dsmem(SharedMemory& memory, std::optional<std::uint32_t> place
       signal(memory, window, line, extension, result);
   }
   if (!extension.bulk.any()) return result;
-  const std::optional<std::uint32_t> barrier = extension.bulk.get().barrier;
-  if (barrier) complete(memory, window, *barrier, request.get_data_length(), result);
+  const protocol::BulkTarget& target = extension.bulk.get();
+  if (target.barrier) complete(memory, window, *target.barrier, target.piece.bytes, result);
   return result;
 }
 

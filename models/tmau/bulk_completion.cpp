@@ -1,7 +1,6 @@
 #include "tmau/bulk_completion.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -21,7 +20,7 @@ void BulkCompletion::answered(MemoryRequest& request, std::uint32_t sm, Cycle ar
   --work.answers;
   const bool ok = request.get_response_status() == tlm::TLM_OK_RESPONSE;
   if (role == LineSender::Role::line && work.kind() == BulkKind::copy && ok && !request.extension.poisoned) {
-    copy_on(request, work, arrival);
+    sender_.send_copied(work, request.extension.bulk.get().piece, request.get_data_ptr(), arrival);
     return;
   }
   generator_.give_place(arrival);
@@ -72,18 +71,6 @@ void BulkCompletion::line_answered(MemoryRequest& request, BulkWork& work, Cycle
   work.note(when);
   request.acquire();
   delivery_.deliver(request, work.sm, when);
-}
-
-// device -> device: what was read is written. Not with the same payload, which its target may still look at.
-void BulkCompletion::copy_on(const MemoryRequest& request, BulkWork& work, Cycle arrival) {
-  MemoryRequest& copy = sender_.make(work, LineSender::Role::copied);
-  copy.aim(tlm::TLM_WRITE_COMMAND, work.request().to + (request.get_address() - work.request().global),
-           request.get_data_length());
-  std::memcpy(copy.data.data(), request.get_data_ptr(), request.get_data_length());
-  ++work.answers;
-  unit_.stats.lines.add();
-  unit_.stats.bytes_out.add(copy.get_data_length());
-  ports_.push_ready(work.sm, copy, arrival);
 }
 
 void BulkCompletion::source_read(const protocol::BulkReadPacket& packet, std::uint32_t sm, Cycle arrival) {

@@ -31,7 +31,6 @@ class BulkCompletion {
 
  private:
   void line_answered(protocol::MemoryRequest& request, BulkWork& work, Cycle arrival);
-  void copy_on(const protocol::MemoryRequest& request, BulkWork& work, Cycle arrival);
   void take_over(BulkWork& work, Cycle when);
   void consider(BulkWork& work);
   void complete(BulkWork& work);

@@ -31,10 +31,12 @@ TensorRule check_range(std::uint64_t address, std::uint64_t blocks, std::uint64_
   return TensorRule::none;
 }
 
-// Elements of less than a byte begin and end at whole bytes; padded ones come 128 at a time, and are not reduced.
+// Elements of less than a byte begin and end at whole bytes; padded ones come 128 at a time, and are padded in shared
+// memory alone; none of them is reduced.
 bool has_packed_place(const BulkRequest& request, const arch::TensorDescriptor& descriptor) {
   if (!arch::is_packed(descriptor.type)) return true;
   if (request.kind == BulkKind::reduce) return false;
+  if (request.kind == BulkKind::copy && arch::is_padded(descriptor.type)) return false;
   if (request.kind == BulkKind::store && descriptor.type == arch::TensorType::u4x16_padded) return false;
   if (descriptor.interleave != arch::Interleave::none) return true;
   return request.coordinates[0] % (arch::is_padded(descriptor.type) ? 128 : 2) == 0;
@@ -140,7 +142,7 @@ CheckedDescriptor check_descriptor(const arch::TensorDescriptor& descriptor) {
   return {descriptor, arch::check(descriptor)};
 }
 
-TensorRule check_tensor(const BulkRequest& request, std::uint32_t room, const CheckedDescriptor& checked) {
+TensorRule check_tensor(const BulkRequest& request, const BoxRoom& room, const CheckedDescriptor& checked) {
   if (checked.rule != TensorRule::none) return checked.rule;
   const arch::TensorDescriptor& descriptor = checked.descriptor;
   const bool writes = request.kind == BulkKind::store || request.kind == BulkKind::reduce;
@@ -155,9 +157,16 @@ TensorRule check_tensor(const BulkRequest& request, std::uint32_t room, const Ch
   const TensorRule rule = check_shared(request);
   if (rule != TensorRule::none) return rule;
   const std::uint64_t bytes = descriptor.box_bytes(halo) * (request.four_rows ? 4 : 1);
-  if (in_shared(request) && bytes > room) return TensorRule::shared_address;
+  if (in_shared(request) && bytes > room.shared) return TensorRule::shared_address;
+  const bool send = request.kind == BulkKind::send;
+  if (send && bytes > room.destination) return TensorRule::shared_address;
+  if (request.kind == BulkKind::copy) {
+    const TensorRule there = check_range(request.to, bytes / kBulkBlock, room.memory);
+    if (there != TensorRule::none) return there;
+  }
   const arch::ValueType type = arch::value_type(descriptor.type);
-  if (request.kind == BulkKind::reduce && !arch::reduction_exists(request.reduction, type, false)) {
+  const bool reduces = request.kind == BulkKind::reduce || (send && request.reduces);
+  if (reduces && (arch::is_packed(descriptor.type) || !arch::reduction_exists(request.reduction, type, send))) {
     return TensorRule::reduction;
   }
   return TensorRule::none;
@@ -171,7 +180,9 @@ TensorRule check_soft_rules(const BulkRequest& request, const arch::TensorDescri
     if (action == RuleAction::report) reported.add(rule);
     if (action == RuleAction::refuse && refused == TensorRule::none) refused = rule;
   };
-  const bool off_line = in_shared(request) && request.shared % arch::kLineBytes != 0;
+  const bool send = request.kind == BulkKind::send;
+  const bool off_line = (in_shared(request) && request.shared % arch::kLineBytes != 0) ||
+                        (send && request.destination % arch::kLineBytes != 0);
   judge(off_line, rules.shared_alignment, TensorRule::shared_alignment);
   judge(arch::has_empty_box(descriptor), rules.empty_box, TensorRule::empty_box);
   judge(base_outside, rules.base_outside, TensorRule::base_outside);

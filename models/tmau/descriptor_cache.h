@@ -67,8 +67,14 @@ arch::TensorRule check_descriptor_address(const arch::BulkRequest& request, std:
 // A descriptor as it was fetched, or as an instruction carries it.
 CheckedDescriptor check_descriptor(const std::uint8_t* bytes);
 CheckedDescriptor check_descriptor(const arch::TensorDescriptor& descriptor);
-// The request against its descriptor. `room`: bytes that the receivers' shared memory has from request.shared on.
-arch::TensorRule check_tensor(const arch::BulkRequest& request, std::uint32_t room,
+// Bytes that there are for a box.
+struct BoxRoom {
+  std::uint32_t shared = 0;       // from request.shared to the end of the receivers' shared memory, or of the source's
+  std::uint32_t destination = 0;  // send: from request.destination to the end of the receiver's
+  std::uint64_t memory = 0;       // copy: device memory
+};
+// The request against its descriptor.
+arch::TensorRule check_tensor(const arch::BulkRequest& request, const BoxRoom& room,
                               const CheckedDescriptor& descriptor);
 
 // Rules that a parameter of the unit turns into reports: each is broken by a request that keeps to all others.

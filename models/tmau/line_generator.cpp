@@ -259,9 +259,30 @@ LineGenerator::LineGenerator(const arch::BulkRequest& request, PrefetchUnit unit
 }
 
 LineGenerator::LineGenerator(const arch::BulkRequest& request, const arch::TensorDescriptor& descriptor,
-                             PrefetchUnit unit)
-    : tensors_(descriptor, request.coordinates, request.offsets, request.shared, request.four_rows), tensor_(true) {
+                             PrefetchUnit unit) {
+  if (request.kind == arch::BulkKind::send) {
+    blocks_ = BlockWalk(request.destination, descriptor.box_bytes() / arch::kBulkBlock, request.shared);
+  } else {
+    tensors_ = TensorWalk(descriptor, request.coordinates, request.offsets, request.shared, request.four_rows);
+    tensor_ = true;
+  }
+  if (request.kind == arch::BulkKind::copy) to_ = request.to;
   begin(request, unit);
+}
+
+// A piece ends where lines of its destination do, too. `shared` is its place in the box.
+bool LineGenerator::next_copied(arch::TensorPiece& piece) {
+  if (rest_.bytes == 0 && !tensors_.next(rest_)) return false;
+  const std::uint32_t bytes = std::min(rest_.bytes, room(*to_ + rest_.shared));
+  const arch::ByteMask first = arch::ByteMask::first(bytes);
+  piece = rest_;
+  piece.bytes = bytes;
+  piece.inside = {rest_.inside.low & first.low, rest_.inside.high & first.high};
+  rest_.address += bytes;
+  rest_.shared += bytes;
+  rest_.bytes -= bytes;
+  rest_.inside = bytes < kLineBytes ? rest_.inside.from(bytes) : arch::ByteMask();
+  return true;
 }
 
 void LineGenerator::begin(const arch::BulkRequest& request, PrefetchUnit unit) {

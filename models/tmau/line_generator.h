@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
@@ -181,11 +182,17 @@ class LineGenerator {
 
  private:
   void begin(const arch::BulkRequest& request, PrefetchUnit unit);
-  bool walk(arch::TensorPiece& piece) { return tensor_ ? tensors_.next(piece) : blocks_.next(piece); }
+  bool walk(arch::TensorPiece& piece) {
+    if (to_) return next_copied(piece);
+    return tensor_ ? tensors_.next(piece) : blocks_.next(piece);
+  }
+  bool next_copied(arch::TensorPiece& piece);
   bool next_prefetch();
 
   TensorWalk tensors_;
   BlockWalk blocks_;
+  std::optional<std::uint64_t> to_;  // a box of a tensor goes to that address
+  arch::TensorPiece rest_;           // then: of a piece of the walk
   Line line_;
   Line held_;  // prefetch: taken from the walk, and not part of line_
   bool tensor_ = false;

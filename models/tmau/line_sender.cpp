@@ -1,5 +1,7 @@
 #include "tmau/line_sender.h"
 
+#include <cstring>
+
 #include "common/bits.h"
 
 namespace heddle::tmau {
@@ -94,6 +96,7 @@ void LineSender::send(BulkWork& work, Cycle when) {
       if (!piece.inside.any()) return send_fill(work, when);
       return send_read(work, when);
     case BulkKind::copy:
+      if (!piece.inside.any()) return send_copied(work, piece, nullptr, when);
       return send_read(work, when);
     case BulkKind::prefetch:
       return send_prefetch(work, when);
@@ -120,6 +123,26 @@ void LineSender::send_read(BulkWork& work, Cycle when) {
   count_fetched(work, request, piece.inside.count());
   if (work.promotion != arch::Promotion::none) promote(work, request, when);
   ports_.send(work.sm, request, when);
+}
+
+// By a payload of its own: the target of the read may still look at that one.
+void LineSender::send_copied(BulkWork& work, const arch::TensorPiece& piece, const std::uint8_t* data, Cycle when) {
+  MemoryRequest& copy = make(work, Role::copied);
+  copy.aim(tlm::TLM_WRITE_COMMAND, work.request().to + piece.shared, piece.bytes);
+  const protocol::BulkTarget& target = work.target;
+  if (piece.inside.any()) {
+    const std::uint32_t first = piece.inside.lowest();
+    const std::uint32_t bytes = piece.inside.highest() + 1 - first;
+    std::memcpy(copy.data.data() + first, data, bytes);
+    arch::convert(target.type, bytes, copy.data.data() + first);
+  }
+  if (!piece.all_inside()) {
+    arch::fill_outside(target.type, target.fill, piece.inside, piece.bytes, copy.data.data());
+  }
+  ++work.answers;
+  unit_.stats.lines.add();
+  unit_.stats.bytes_out.add(copy.get_data_length());
+  ports_.push_ready(work.sm, copy, when);
 }
 
 // What a miss of the read brings from memory beside its own sectors (TMA-05). The other line of 256 bytes is another

@@ -53,10 +53,14 @@ class LineSender {
   // Its current line takes one of the places of line requests: it leaves for memory or for shared memory.
   static bool goes_out(const BulkWork& work) {
     const Line& line = work.lines.line();
-    return work.kind() == arch::BulkKind::prefetch ? line.sectors != 0 : line.piece.inside.any();
+    if (work.kind() == arch::BulkKind::prefetch) return line.sectors != 0;
+    return work.kind() == arch::BulkKind::copy || line.piece.inside.any();
   }
   // The request's current line leaves.
   void send(BulkWork& work, Cycle when);
+  // device -> device: a piece is written where the copy's bytes go, filled and converted as a load would deliver it.
+  // `data`: of its inside bytes, from the lowest on.
+  void send_copied(BulkWork& work, const arch::TensorPiece& piece, const std::uint8_t* data, Cycle when);
 
  private:
   static constexpr std::uint32_t kRoleBits = 2;

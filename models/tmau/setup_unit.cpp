@@ -143,8 +143,9 @@ void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle w
     return generate_from(work, when);
   }
   const Cycle begin = std::max(when, setup_free_);
-  const TensorRule rule = check_tensor(work.request(), work.packet.room, checked);
-  const Cycle cycles = rule == TensorRule::none ? setup_of(checked.descriptor) : setup_;
+  const TensorRule rule =
+      check_tensor(work.request(), {work.packet.room, work.packet.room_there, unit_.place.memory}, checked);
+  const Cycle cycles = rule == TensorRule::none ? setup_of(work, checked.descriptor) : setup_;
   setup_free_ = begin + cycles;
   unit_.stats.setup_busy.add(cycles);
   work.life.set_up_began = begin;
@@ -153,27 +154,38 @@ void SetupUnit::set_up(BulkWork& work, const CheckedDescriptor& checked, Cycle w
   work.stage = BulkWork::Stage::setup;
   if (rule != TensorRule::none) return drop(work, rule, setup_free_);
   const arch::TensorDescriptor& descriptor = checked.descriptor;
-  const arch::BulkRequest& request = work.request();
-  const TensorWalk walk(descriptor, request.coordinates, request.offsets, request.shared, request.four_rows);
-  const TensorRule soft = check_soft_rules(request, descriptor, walk.outside_box(), soft_rules_, work.reported);
-  if (soft != TensorRule::none) return drop(work, soft, setup_free_);
-  // Only a tensor that reaches beyond memory can have a box that does.
-  if (descriptor.end() > unit_.place.memory && !lies_within(walk, unit_.place.memory)) {
-    return drop(work, TensorRule::unmapped, setup_free_);
-  }
+  const TensorRule place = check_place(work, descriptor);
+  if (place != TensorRule::none) return drop(work, place, setup_free_);
   work.target.tensor = true;
   work.target.swizzle = descriptor.swizzle;
   work.target.type = descriptor.type;
   work.target.fill = descriptor.fill;
   work.target.value = arch::value_type(descriptor.type);
   work.promotion = descriptor.promotion;
-  work.lines = LineGenerator(request, descriptor, unit_.params.prefetch);
+  work.lines = LineGenerator(work.request(), descriptor, unit_.params.prefetch);
   work.stage = BulkWork::Stage::generation;
   generate_from(work, setup_free_ + generate_);
 }
 
-// Every loop of the walk gets its start, end and step; im2col's bounding box has two sides of each of its dimensions.
-Cycle SetupUnit::setup_of(const arch::TensorDescriptor& descriptor) const {
+// The rules that may only report, and whether the box's bytes are there. A send moves the box as it lies in shared
+// memory, wherever it came from: it has no place in the tensor (TMA-44).
+TensorRule SetupUnit::check_place(BulkWork& work, const arch::TensorDescriptor& descriptor) const {
+  const arch::BulkRequest& request = work.request();
+  if (work.kind() == arch::BulkKind::send) {
+    return check_soft_rules(request, descriptor, false, soft_rules_, work.reported);
+  }
+  const TensorWalk walk(descriptor, request.coordinates, request.offsets, request.shared, request.four_rows);
+  const TensorRule soft = check_soft_rules(request, descriptor, walk.outside_box(), soft_rules_, work.reported);
+  if (soft != TensorRule::none) return soft;
+  // Only a tensor that reaches beyond memory can have a box that does.
+  const bool there = descriptor.end() <= unit_.place.memory || lies_within(walk, unit_.place.memory);
+  return there ? TensorRule::none : TensorRule::unmapped;
+}
+
+// Every loop of the walk gets its start, end and step; im2col's bounding box has two sides of each of its dimensions. A
+// send's bytes follow each other.
+Cycle SetupUnit::setup_of(const BulkWork& work, const arch::TensorDescriptor& descriptor) const {
+  if (work.kind() == arch::BulkKind::send) return setup_ + setup_loop_;
   const std::uint32_t box = descriptor.mode == arch::TensorMode::im2col ? descriptor.rank - 2 : 0;
   return setup_ + setup_loop_ * (descriptor.rank + box);
 }

@@ -43,7 +43,8 @@ class SetupUnit {
   void generate_from(BulkWork& work, Cycle when);
   void fill_target(BulkWork& work) const;
   void stay_until(Cycle when);
-  Cycle setup_of(const arch::TensorDescriptor& descriptor) const;
+  arch::TensorRule check_place(BulkWork& work, const arch::TensorDescriptor& descriptor) const;
+  Cycle setup_of(const BulkWork& work, const arch::TensorDescriptor& descriptor) const;
 
   const TmauContext& unit_;
   BulkGenerator& generator_;

@@ -297,7 +297,7 @@ class OperationCompiler {
     const bool in_shared = request.kind == arch::BulkKind::send;
     request.reduces = in_shared;
     if (!request.tensor) return check_reduction_of(map_, request.reduction, request.type, in_shared);
-    if (tensor() != nullptr) check_reduction_of(map_, request.reduction, arch::value_type(tensor()->type), false);
+    if (tensor() != nullptr) check_reduction_of(map_, request.reduction, arch::value_type(tensor()->type), in_shared);
   }
 
   ProgramBuilder& program_;

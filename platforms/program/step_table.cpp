@@ -165,6 +165,14 @@ void check_arrival(const MapReader& map, const ProgramStep& step) {
     map.fail("to", "an arrival in another CTA's shared memory returns nothing");
   }
 }
+const StepKey kSendBarrier{{"barrier", false, kText,
+                            "offset in the receiver's shared memory of an mbarrier that counts the bytes: an "
+                            "expression; default: none"},
+                           field(BulkField::barrier)};
+const StepKey kSendReduction{
+    {"op", false, kText, "add, min, max, inc, dec, and, or, xor; default: what was there is overwritten", kReductions},
+    {Target::reduction}};
+
 void check_receivers(const MapReader& map, const ProgramStep&) {
   if (map.has("multicast") && map.has("cta")) {
     map.fail("multicast", "`cta` stands here too; the mask says who receives it");
@@ -393,20 +401,29 @@ std::vector<StepRow> make_rows() {
                  {kToShared.key, field(BulkField::destination)},
                  kReceiver,
                  kBytes,
-                 {{"barrier", false, kText,
-                   "offset in the receiver's shared memory of an mbarrier that counts the bytes: an expression; "
-                   "default: none"},
-                  field(BulkField::barrier)},
+                 kSendBarrier,
                  kBarrierCta,
-                 {{"op", false, kText, "add, min, max, inc, dec, and, or, xor; default: what was there is overwritten",
-                   kReductions},
-                  {Target::reduction}},
+                 kSendReduction,
                  {{"type", false, kText, "with op: type of the elements, e.g. u32", kScalarType}, {Target::element}}})
           .asks(OpCode::bulk_send, BulkKind::send)
           .checked(check_reducing_send),
       StepRow("tensor_fetch", "a tensor's descriptor comes into the cache of the tensor memory access unit", "")
           .with({kTensor})
           .asks(OpCode::tensor_fetch, BulkKind::fetch),
+      StepRow("tensor_copy", "a box of a tensor goes to global memory, as a load would put it into shared memory", "")
+          .with({kTensor, kFourRows, kCoordinates, kOffsets, to_global(BulkField::to), kCarried, kPriority})
+          .asks(OpCode::tensor_copy, BulkKind::copy),
+      StepRow("tensor_send",
+              "a box of a tensor, as it lies in shared memory, goes into the shared memory of a CTA of the cluster", "")
+          .with({kTensor,
+                 kFromShared,
+                 {kToShared.key, field(BulkField::destination)},
+                 kReceiver,
+                 kSendBarrier,
+                 kBarrierCta,
+                 kSendReduction,
+                 kCarried})
+          .asks(OpCode::tensor_send, BulkKind::send),
       StepRow("replace_tensor", "a field of a descriptor is written, in global or in shared memory", "a store")
           .with({kTensorPlace,
                  {{"field", true, kText, "address, rank, type, interleave, swizzle, size, stride, box or traversal",
@@ -433,8 +450,8 @@ std::vector<StepRow> make_rows() {
           .alone()
           .does(OpCode::bulk_commit),
       StepRow("wait_bulk",
-              "number of groups of tensor_store, tensor_reduce, bulk_store, bulk_reduce, bulk_copy and bulk_send that "
-              "may be open when the warp goes on; or a map",
+              "number of groups of tensor_store, tensor_reduce, tensor_copy, tensor_send, bulk_store, bulk_reduce, "
+              "bulk_copy and bulk_send that may be open when the warp goes on; or a map",
               "")
           .with({{{"groups", true, kInteger, "number of groups that may be open when the warp goes on", kGroups},
                   {Target::count}},

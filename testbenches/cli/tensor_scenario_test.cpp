@@ -10,7 +10,7 @@ using namespace heddle::test;
 TEST_CASE("the scenarios with tensors meet what they expect", "[cli][TMA-11][TMA-22][TMA-30][TMA-44]") {
   const TempDir dir;
   for (const char* name : {"tma_gemm_2x1.yaml", "tma_gemm_2x2.yaml", "tma_conv.yaml", "tma_split_k.yaml",
-                           "tma_halo_conv.yaml", "tensor_interface.yaml"}) {
+                           "tma_halo_conv.yaml", "tensor_interface.yaml", "tensor_copies.yaml"}) {
     for (const char* timing : {"at", "lt"}) {
       CAPTURE(name, timing);
       const Results results = run_well(dir, {scenario(name), "--timing", timing});

@@ -397,7 +397,7 @@ struct Model {
                           arch::RuleSet& reported) {
     using tmau::RuleAction;
     const tmau::CheckedDescriptor checked = tmau::check_descriptor(arch::encode(c.map).data());
-    const TensorRule rule = tmau::check_tensor(request, room, checked);
+    const TensorRule rule = tmau::check_tensor(request, {room, 0, 0}, checked);
     if (rule != TensorRule::none) return rule;
     const tmau::TensorWalk walk(checked.descriptor, request.coordinates, request.offsets, request.shared,
                                 request.four_rows);

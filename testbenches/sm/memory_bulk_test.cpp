@@ -325,6 +325,62 @@ TEST_CASE("sends reduce at the receiver", "[sm][TMA-01][TMA-07]") {
   }
 }
 
+TEST_CASE("a piece of a box is swizzled anew where it is sent", "[sm][TMA-44][TMA-20]") {
+  // 128-byte swizzle: unit u of row r lies at u xor r. Row 2 of the sender, rows 3 and 1 of the receiver.
+  BulkBench bench;
+  for (std::uint32_t i = 0; i < 4'096; ++i) bench.bytes(0, 2)[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+  const auto at = [](std::uint32_t offset) { return offset ^ (offset >> 7 & 7) << 4; };
+  for (const bool part : {false, true}) {
+    CAPTURE(part);
+    const std::uint32_t bytes = part ? 48 : 128;
+    const std::uint32_t from = 256 + (part ? 16 : 0);
+    const std::uint32_t to = part ? 1'024 + 128 + 32 : 1'024 + 3 * 128;
+    bench.expect(1, 0, bytes);
+    const std::vector<std::uint8_t> before(bench.bytes(1, 0), bench.bytes(1, 0) + 4'096);
+    MemoryRequest& request = bench.send(from, bytes, 1, to);
+    BulkBench::target_of(request).swizzle = arch::Swizzle::bytes128;
+    BulkBench::target_of(request).barrier = kBulkBarrier;
+    bench.read(request, true);
+    run_until_idle();
+    std::vector<std::uint8_t> expected = before;
+    for (std::uint32_t i = 0; i < bytes; ++i) expected[at(to + i)] = bench.bytes(0, 2)[at(from + i)];
+    std::copy_n(bench.bytes(1, 0) + kBulkBarrier, 8, expected.begin() + kBulkBarrier);
+    CHECK(std::vector<std::uint8_t>(bench.bytes(1, 0), bench.bytes(1, 0) + 4'096) == expected);
+    CHECK(bench.barrier(1, 0).tx == 0);
+    CHECK(bench.barrier(1, 0).parity == 1);
+    request.release();
+  }
+}
+
+TEST_CASE("a scattered piece is reduced where it lies", "[sm][TMA-44][TMA-07]") {
+  BulkBench bench;
+  const auto at = [](std::uint32_t offset) { return offset ^ (offset >> 7 & 7) << 4; };
+  const auto word = [&](std::uint32_t sm, std::uint32_t window, std::uint32_t offset) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, bench.bytes(sm, window) + offset, 4);
+    return value;
+  };
+  for (std::uint32_t i = 0; i < 1'024; ++i) {
+    const std::uint32_t from = 3 * i;
+    const std::uint32_t to = 1'000 + i;
+    std::memcpy(bench.bytes(0, 2) + 4 * i, &from, 4);
+    std::memcpy(bench.bytes(1, 0) + 4 * i, &to, 4);
+  }
+  MemoryRequest& request = bench.send(256, 48, 1, 1'024 + 128 + 32);
+  BulkBench::target_of(request).swizzle = arch::Swizzle::bytes128;
+  bench.reduces(request, arch::AtomicKind::add, arch::ValueType::u32);
+  bench.read(request, true);
+  run_until_idle();
+  std::uint32_t changed = 0;
+  for (std::uint32_t i = 0; i < 1'024; ++i) changed += word(1, 0, 4 * i) != 1'000 + i ? 1 : 0;
+  CHECK(changed == 12);
+  for (std::uint32_t i = 0; i < 48; i += 4) {
+    const std::uint32_t there = at(1'024 + 128 + 32 + i);
+    CHECK(word(1, 0, there) == 1'000 + there / 4 + 3 * (at(256 + i) / 4));
+  }
+  request.release();
+}
+
 TEST_CASE("a send that its receiver does not take comes back failed", "[sm][TMA-01][CGA-08]") {
   struct Case {
     const char* name;

@@ -182,12 +182,18 @@ class TmauSm : public sc_core::sc_module, private EventHandler, private Resettab
     const std::uint32_t window = own ? target.cta_slot : *target.data_cta / sms_;
     const std::uint32_t bytes = target.piece.bytes;
     REQUIRE(target.destination + bytes <= kWindow);
-    std::uint8_t* place = to.windows[window].data() + target.destination;
+    const auto place = [&](std::uint32_t i) -> std::uint8_t& {
+      return to.windows[window].at(swizzled_offset(target.swizzle, target.destination + i));
+    };
+    std::array<std::uint8_t, arch::kLineBytes> held{};
+    for (std::uint32_t i = 0; i < bytes; ++i) held[i] = place(i);
     if (target.reduces) {
-      arch::reduce(target.reduction, target.value, arch::ByteMask::first(bytes), bytes, request.data.data(), place);
+      arch::reduce(target.reduction, target.value, arch::ByteMask::first(bytes), bytes, request.data.data(),
+                   held.data());
     } else {
-      std::memcpy(place, request.data.data(), bytes);
+      std::memcpy(held.data(), request.data.data(), bytes);
     }
+    for (std::uint32_t i = 0; i < bytes; ++i) place(i) = held[i];
     if (target.barrier) to.barrier[*target.barrier + (window << 24)] += bytes;
   }
   void reset() override {
