@@ -33,8 +33,8 @@ BulkGenerator::BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender
     : unit_(unit),
       ports_(ports),
       sender_(sender),
-      lanes_(unit.place.sms()),
-      turns_(unit.place.sms()),
+      lanes_(unit.lanes()),
+      turns_(unit.lanes()),
       costs_(costs_of(unit.params)),
       pace_(kParts),
       places_(unit.params) {}
@@ -81,9 +81,9 @@ void BulkGenerator::generate() {
       wake(turn.when);
       break;
     }
-    const std::size_t before = lanes_[turn.sm].size();
+    const std::size_t before = lanes_[turn.lane].size();
     step(turn);
-    left = left || lanes_[turn.sm].size() < before;
+    left = left || lanes_[turn.lane].size() < before;
   }
   generating_ = false;
   starved_ = places_.earliest(unit_.now()) == kNever;
@@ -93,10 +93,10 @@ void BulkGenerator::generate() {
 // Whose line request leaves next, and when.
 BulkGenerator::Turn BulkGenerator::next_turn() const {
   Turn best;
-  (void)turns_.pick([&](std::uint32_t sm) {
-    if (lanes_[sm].empty()) return false;
-    const Cycle when = possible(first(sm), unit_.now());
-    if (when < best.when) best = {sm, when};
+  (void)turns_.pick([&](std::uint32_t lane) {
+    if (lanes_[lane].empty()) return false;
+    const Cycle when = possible(first(lane), unit_.now());
+    if (when < best.when) best = {lane, when};
     return false;
   });
   return best;
@@ -115,11 +115,11 @@ Cycle BulkGenerator::possible(const BulkWork& work, Cycle from) const {
 }
 
 void BulkGenerator::step(const Turn& turn) {
-  BulkWork& work = unit_.works[lanes_[turn.sm].front()];
+  BulkWork& work = unit_.works[lanes_[turn.lane].front()];
   if (!work.lines.done()) {
     count_wait(work, turn.when);
     pace_.take(turn.when, cost_of(work));
-    take_turn(turn.sm);
+    take_turn(turn.lane);
     if (!work.life.first_line) work.life.first_line = turn.when;
     work.life.last_line = turn.when;
     if (LineSender::goes_out(work) && holds_place(work)) places_.take();
@@ -130,20 +130,20 @@ void BulkGenerator::step(const Turn& turn) {
   work.generated_at = turn.when;
   work.stage = BulkWork::Stage::completion;
   work.note(turn.when);
-  (void)lanes_[turn.sm].pop();
+  (void)lanes_[turn.lane].pop();
   unit_.events.all_generated(work);
 }
 
-// One SM goes on until another one has something and `turn` lines have been made.
-void BulkGenerator::take_turn(std::uint32_t sm) {
-  if (turn_owner_ != sm || turn_left_ == 0) {
-    turn_owner_ = sm;
+// One lane goes on until another one has something and `turn` lines have been made.
+void BulkGenerator::take_turn(std::uint32_t lane) {
+  if (turn_owner_ != lane || turn_left_ == 0) {
+    turn_owner_ = lane;
     turn_left_ = unit_.params.turn;
   }
   if (--turn_left_ > 0) {
-    turns_.keep(sm);
+    turns_.keep(lane);
   } else {
-    turns_.served(sm);
+    turns_.served(lane);
   }
 }
 

@@ -82,20 +82,20 @@ class LinePlaces {
   PlaceLimit table_;
 };
 
-// Requests of an SM are lined up in the order in which they have left its queue; the first of them is generated. SMs
-// take turns.
+// Requests of a lane, an SM's line, are lined up in the order in which they have left its queue; the first of them is
+// generated. Lanes take turns.
 class BulkGenerator final : private EventHandler {
  public:
   BulkGenerator(const TmauContext& unit, SmPorts& ports, LineSender& sender);
 
-  // The request is behind those of its SM that have come before. Its generation begins at work.earliest, once that is
+  // The request is behind those of its lane that have come before. Its generation begins at work.earliest, once that is
   // known: then wake() is called.
-  void line_up(const BulkWork& work) { lanes_[work.sm].push(work.number); }
+  void line_up(const BulkWork& work) { lanes_[unit_.lane_of(work)].push(work.number); }
   void wake(Cycle when);
-  // Requests of an SM that are lined up, the one that is generated included, and the first of them.
-  std::size_t lined_up(std::uint32_t sm) const { return lanes_[sm].size(); }
-  const BulkWork& first(std::uint32_t sm) const { return unit_.works[lanes_[sm].front()]; }
-  // An SM has another request than this one in the stages.
+  // Requests of a lane that are lined up, the one that is generated included, and the first of them.
+  std::size_t lined_up(std::uint32_t lane) const { return lanes_[lane].size(); }
+  const BulkWork& first(std::uint32_t lane) const { return unit_.works[lanes_[lane].front()]; }
+  // A lane has another request than this one in the stages.
   bool works_beside(const BulkWork& work) const;
   // The port takes line requests again.
   void port_free(Cycle when);
@@ -106,7 +106,7 @@ class BulkGenerator final : private EventHandler {
 
  private:
   struct Turn {
-    std::uint32_t sm = 0;  // if `when` comes
+    std::uint32_t lane = 0;  // if `when` comes
     Cycle when = kNever;
   };
 
@@ -116,15 +116,15 @@ class BulkGenerator final : private EventHandler {
   Turn next_turn() const;
   Cycle possible(const BulkWork& work, Cycle from) const;
   void step(const Turn& turn);
-  void take_turn(std::uint32_t sm);
+  void take_turn(std::uint32_t lane);
   void count_wait(const BulkWork& work, Cycle when);
 
   const TmauContext& unit_;
   SmPorts& ports_;
   LineSender& sender_;
-  std::vector<Ring<std::uint32_t>> lanes_;  // by SM of the unit: requests that are lined up
+  std::vector<Ring<std::uint32_t>> lanes_;  // by lane of the unit: requests that are lined up
   Arbiter turns_;
-  std::optional<std::uint32_t> turn_owner_;  // SM
+  std::optional<std::uint32_t> turn_owner_;  // lane
   std::uint32_t turn_left_ = 0;
   std::uint32_t cost_of(const BulkWork& work) const {
     return costs_[work.reads_shared() ? 1 : 0][work.request().tensor ? 1 : 0];

@@ -180,6 +180,12 @@ struct TmauContext {
   std::string path;    // of the unit in its machine
 
   Cycle now() const { return timebase.now(); }
+  // An SM's line that the request waits and is generated in (TMA-44).
+  std::uint32_t lanes() const { return place.sms() * params.lanes(); }
+  std::uint32_t lane_of(const BulkWork& work) const {
+    return work.sm * params.lanes() + (params.queues == Queues::by_kind && work.request().tensor ? 1 : 0);
+  }
+  std::uint32_t sm_of(std::uint32_t lane) const { return lane / params.lanes(); }
   bool blocking() const { return timebase.mode() == TimingMode::lt; }
 
   // Names for messages.

@@ -47,14 +47,20 @@ class RequestQueue {
   std::size_t size() const { return items_.size(); }
   void push(std::uint32_t request, bool tensor) { items_.push_back({request, tensor}); }
 
-  // Place of the one that is next. bytes_of(request): of its box, asked for if the order goes by it; equal ones go in
-  // the order of their arrival.
-  template <class BytesOf>
-  std::size_t next(BytesOf&& bytes_of) const {
+  // Place of the one that is next. bytes_of(request): of its box; class_of(request): what holds requests together, none
+  // if it is not known; each asked for if the order goes by it. Equal ones go in the order of their arrival.
+  template <class BytesOf, class ClassOf>
+  std::size_t next(BytesOf&& bytes_of, ClassOf&& class_of) const {
     HEDDLE_CHECK(!items_.empty(), "nothing is queued");
     if (order_ == QueueOrder::blocks_first) {
       for (std::size_t i = 0; i < items_.size(); ++i) {
         if (!items_[i].tensor) return i;
+      }
+    }
+    const bool together = order_ == QueueOrder::same_type_first || order_ == QueueOrder::same_space_first;
+    if (together && last_) {
+      for (std::size_t i = 0; i < items_.size(); ++i) {
+        if (class_of(items_[i].request) == last_) return i;
       }
     }
     if (order_ != QueueOrder::smallest_first) return 0;
@@ -69,12 +75,17 @@ class RequestQueue {
     return best;
   }
   std::uint32_t at(std::size_t place) const { return items_[place].request; }
-  std::uint32_t take(std::size_t place) {
+  // `its`: the class of the one that is taken.
+  std::uint32_t take(std::size_t place, std::optional<std::uint32_t> its = std::nullopt) {
+    last_ = its;
     const std::uint32_t request = items_[place].request;
     items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(place));
     return request;
   }
-  void clear() { items_.clear(); }
+  void clear() {
+    items_.clear();
+    last_.reset();
+  }
 
  private:
   struct Item {
@@ -84,6 +95,7 @@ class RequestQueue {
 
   QueueOrder order_;
   std::deque<Item> items_;
+  std::optional<std::uint32_t> last_;  // class of the one that was taken last
 };
 
 }  // namespace heddle::tmau

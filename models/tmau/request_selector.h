@@ -1,6 +1,8 @@
-// The queues of a tensor memory access unit, one for each SM, and which request leaves them next (TMA-03, TMA-43).
+// The queues of a tensor memory access unit, one or two for each SM, and which request leaves them next (TMA-03,
+// TMA-43).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "common/packet_port.h"
@@ -26,15 +28,16 @@ class RequestSelector final : private EventHandler {
  private:
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   const char* handler_name() const override { return unit_.module; }
-  bool has_place(std::uint32_t sm) const;
-  bool can_choose(std::uint32_t sm) const;
-  std::size_t next_of(std::uint32_t sm) const;
+  bool has_place(std::uint32_t lane) const;
+  bool can_choose(std::uint32_t lane) const;
+  std::optional<std::uint32_t> class_of(const BulkWork& work) const;
+  std::size_t next_of(std::uint32_t lane) const;
 
   const TmauContext& unit_;
   const std::vector<CreditSink*>& input_;
   SetupUnit& setup_;
   BulkGenerator& generator_;
-  std::vector<RequestQueue> queues_;  // by SM of the unit
+  std::vector<RequestQueue> queues_;  // by lane of the unit
   Arbiter arbiter_;
   Cycle choose_at_ = kNever;   // event
   std::uint32_t waiting_ = 0;  // requests in all queues

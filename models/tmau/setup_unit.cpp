@@ -35,10 +35,27 @@ std::uint64_t SetupUnit::bytes_of(const BulkWork& work) const {
   if (request.parameters != nullptr) {
     return arch::check(*request.parameters) == TensorRule::none ? request.parameters->box_bytes() : kMost;
   }
-  const CheckedDescriptor* known =
-      cache_.peek(request.descriptor, work.packet.subcontext, work.packet.descriptors_from);
+  const CheckedDescriptor* known = known_of(work);
   if (known == nullptr || known->rule != TensorRule::none) return kMost;
   return known->descriptor.box_bytes();
+}
+
+const CheckedDescriptor* SetupUnit::known_of(const BulkWork& work) const {
+  return cache_.peek(work.request().descriptor, work.packet.subcontext, work.packet.descriptors_from);
+}
+
+// Blocks have a type if they are reduced, and are bytes otherwise.
+std::optional<std::uint32_t> SetupUnit::type_of(const BulkWork& work) const {
+  const arch::BulkRequest& request = work.request();
+  const auto value = [](arch::ValueType type) { return static_cast<std::uint32_t>(type); };
+  if (!request.tensor) {
+    const bool reduces = request.kind == arch::BulkKind::reduce || request.reduces;
+    return value(reduces ? request.type : arch::ValueType::u8);
+  }
+  if (request.parameters != nullptr) return value(arch::value_type(request.parameters->type));
+  const CheckedDescriptor* known = known_of(work);
+  if (known == nullptr || known->rule != TensorRule::none) return std::nullopt;
+  return value(arch::value_type(known->descriptor.type));
 }
 
 void SetupUnit::start(BulkWork& work) {

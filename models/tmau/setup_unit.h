@@ -19,6 +19,8 @@ class SetupUnit {
   Cycle look_up_free() const { return look_up_free_; }
   // Bytes that the request moves, as far as the unit knows them before it looks up: else the greatest number.
   std::uint64_t bytes_of(const BulkWork& work) const;
+  // The type of the elements that it moves, as far as the unit knows it before it looks up.
+  std::optional<std::uint32_t> type_of(const BulkWork& work) const;
   // What a fetch of a descriptor has come to.
   void fetched(protocol::MemoryRequest& request, BulkWork& work, Cycle arrival);
   // The cached descriptor at that address does not count any more; 0: none does (TMA-04).
@@ -36,6 +38,7 @@ class SetupUnit {
     std::array<std::uint8_t, arch::kDescriptorBytes> bytes{};
   };
 
+  const CheckedDescriptor* known_of(const BulkWork& work) const;
   void look_up(BulkWork& work);
   void fetch(BulkWork& work, Cycle when);
   void set_up(BulkWork& work, const CheckedDescriptor& descriptor, Cycle when);

@@ -117,8 +117,8 @@ void Tmau::add_waits(const BulkWork& work, WaitGraph& graph) const {
       break;
   }
   if (work.kind() == arch::BulkKind::drain) return intake_.add_waits(work, graph);
-  if (!work.generated() && generator_.first(work.sm).number != work.number) {
-    return graph.add(name, "for its turn behind", unit_.name_of(generator_.first(work.sm)));
+  if (!work.generated() && generator_.first(unit_.lane_of(work)).number != work.number) {
+    return graph.add(name, "for its turn behind", unit_.name_of(generator_.first(unit_.lane_of(work))));
   }
   completion_.add_waits(work, graph);
   generator_.add_waits(work, graph);

@@ -22,10 +22,18 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
   t.add_choice("order", &TmauParams::order,
                {{"fifo", QueueOrder::fifo},
                 {"blocks_first", QueueOrder::blocks_first},
-                {"smallest_first", QueueOrder::smallest_first}},
-               "which of an SM's waiting requests is next: in order, those without a descriptor first, or the smallest "
-               "(a tensor's once its descriptor is cached); the last two can hold others back without limit",
+                {"smallest_first", QueueOrder::smallest_first},
+                {"same_type_first", QueueOrder::same_type_first},
+                {"same_space_first", QueueOrder::same_space_first}},
+               "which of an SM's waiting requests is next: in order, those without a descriptor first, the smallest, "
+               "those with elements of the type of the one before, or those between the memories of the one before "
+               "(size and type of a tensor are known once its descriptor is cached); all but the first can hold others "
+               "back without limit",
                "TMAU text: first in, first out");
+  t.add_choice("queues", &TmauParams::queues, {{"one", Queues::one}, {"by_kind", Queues::by_kind}},
+               "an SM's requests wait and are generated in one line, or tensors and blocks in lines of their own, "
+               "which take turns; the places of `queue` are for both together, those of `stages` for each",
+               "TMAU text: either");
   t.add("input", &TmauParams::input, {Unit::cycles, 0, 10'000},
         "from the SM into the queue, and of a free place back to the SM", latency);
   t.add("descriptors", &TmauParams::descriptors, {Unit::count, 1, 65'536}, "entries of the descriptor cache",

@@ -14,8 +14,16 @@ namespace heddle::tmau {
 // Which of the waiting requests is next (TMA-03).
 enum class QueueOrder : std::uint8_t {
   fifo,
-  blocks_first,   // requests without a descriptor before others
-  smallest_first  // by bytes of the box
+  blocks_first,     // requests without a descriptor before others
+  smallest_first,   // by bytes of the box
+  same_type_first,  // those with elements of the type of the one before
+  same_space_first  // those between the memories of the one before
+};
+constexpr std::size_t kQueueOrders = 5;
+// Where an SM's requests wait, and how they go through the stages (TMA-44).
+enum class Queues : std::uint8_t {
+  one,      // in one line
+  by_kind,  // tensors and blocks in lines of their own, which do not wait for each other
 };
 // How a line request knows where its data go (TMA-15).
 enum class Tracking : std::uint8_t {
@@ -32,6 +40,7 @@ struct TmauParams {
   std::uint32_t sms = 1;     // served by one unit: SMs that follow each other in the GPC's masks
   std::uint32_t queue = 16;  // requests of each SM
   QueueOrder order = QueueOrder::fifo;
+  Queues queues = Queues::one;
   std::uint32_t input = 28;          // cycles from the SM into the queue
   std::uint32_t descriptors = 16;    // entries of the descriptor cache
   std::uint32_t descriptor_hit = 8;  // cycles
@@ -57,6 +66,8 @@ struct TmauParams {
   RuleAction inner_address = RuleAction::report;
   bool share_receivers = false;  // two receivers of a multicast on one SM: both get the data, or an error (TMA-30)
 
+  // Lines of each SM.
+  std::uint32_t lanes() const { return queues == Queues::by_kind ? 2 : 1; }
   // Line requests per cycle of that kind of request.
   double rate_of(arch::BulkKind kind, bool tensor) const {
     const bool stores = kind == arch::BulkKind::store || kind == arch::BulkKind::reduce || kind == arch::BulkKind::send;

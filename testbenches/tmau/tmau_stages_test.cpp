@@ -1,4 +1,8 @@
 // The unit: what is seen of its stages in both modes, and what its line requests carry.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 #include "tmau/tmau.h"
@@ -89,6 +93,86 @@ TEST_CASE("cycles in which something waits count once, whatever the order", "[tm
   const Cycle second_line = sms == 1 ? 120 : 120 + 7 * 100;
   CHECK(bench.stat("stage.queue") == second_line - 3);
   CHECK(bench.stat("requests.load") == 7 * sms);
+  bench.check_over();
+}
+
+TEST_CASE("with queues of their own, blocks do not wait for the descriptor of a tensor", "[tmau][TMA-44]") {
+  const auto queues = GENERATE(tmau::Queues::one, tmau::Queues::by_kind);
+  TmauParams params = stages();
+  params.queues = queues;
+  TmauBench bench(1, params);
+  bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
+  bench.memory.latency = [](std::uint64_t address) { return Cycle{address == kDescriptor ? 5000U : 100U}; };
+  const std::uint32_t box = bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}, 1024));
+  const std::uint32_t second = bench.ask(1, tensor(BulkKind::load, kDescriptor, {0, 4}, 2048));
+  const std::uint32_t block = bench.ask(2, block_load(0, 8, 0));
+  bench.run();
+  CHECK(bench.cycle_of(box) > 5000);
+  CHECK(bench.cycle_of(second) > bench.cycle_of(box));
+  if (queues == tmau::Queues::one) {
+    CHECK(bench.cycle_of(block) > 5000);
+  } else {
+    CHECK(bench.cycle_of(block) == 2 + 3 + 17 + 100 + 23 + 1);
+  }
+  bench.check_over();
+}
+
+TEST_CASE("tensors and blocks of one SM take turns with the generator", "[tmau][TMA-44][TMA-43]") {
+  TmauParams params = stages();
+  params.queues = tmau::Queues::by_kind;
+  params.turn = 4;
+  TmauBench bench(1, params);
+  arch::TensorDescriptor matrix = matrix_at(0x1000, 32, 64, 32, 32);
+  BulkRequest box = tensor(BulkKind::load, 0, {0, 0}, 4096);
+  box.parameters = std::make_shared<const arch::TensorDescriptor>(matrix);
+  (void)bench.ask(0, box);
+  (void)bench.ask(20, block_load(0x20000, 128, 0));  // 16 lines; the box has 32
+  bench.run();
+  // From the block's first line on, four of each.
+  std::vector<bool> block;
+  for (const auto& seen : bench.memory.seen) block.push_back(seen.address >= 0x20000);
+  REQUIRE(block.size() == 48);
+  const auto first = std::find(block.begin(), block.end(), true);
+  std::uint32_t changes = 0;
+  for (auto at = first + 1; at != block.end(); ++at) changes += *at != *(at - 1) ? 1 : 0;
+  CHECK(changes >= 6);
+  bench.check_over();
+}
+
+TEST_CASE("the order may hold types together, or memories", "[tmau][TMA-44][TMA-03]") {
+  const auto order =
+      GENERATE(tmau::QueueOrder::fifo, tmau::QueueOrder::same_type_first, tmau::QueueOrder::same_space_first);
+  TmauParams params = stages();
+  params.order = order;
+  params.stages = 1;
+  TmauBench bench(1, params);
+  const auto carried = [](BulkKind kind, arch::TensorType type, std::uint64_t address) {
+    arch::TensorDescriptor d = matrix_at(address, 32, 64, 32, 1);
+    d.type = type;
+    BulkRequest request = tensor(kind, 0, {0, 0}, 1024);
+    request.parameters = std::make_shared<const arch::TensorDescriptor>(d);
+    return request;
+  };
+  using arch::TensorType;
+  // The first is in the stages when the others come.
+  std::vector<std::uint32_t> ids{bench.ask(0, carried(BulkKind::load, TensorType::f32, 0x1000))};
+  ids.push_back(bench.ask(1, carried(BulkKind::store, TensorType::u32, 0x2000)));
+  ids.push_back(bench.ask(2, carried(BulkKind::load, TensorType::u32, 0x3000)));
+  ids.push_back(bench.ask(3, carried(BulkKind::store, TensorType::f32, 0x4000)));
+  bench.run();
+  std::vector<std::pair<Cycle, std::uint32_t>> first;
+  for (std::uint32_t i = 0; i < ids.size(); ++i) {
+    const bool load = i % 2 == 0;
+    first.emplace_back(load ? bench.cycle_of(ids[i]) - 100 - 23 - 1 : bench.read_of(ids[i])->cycle - 5, i);
+  }
+  std::sort(first.begin(), first.end());
+  std::vector<std::uint32_t> served;
+  for (const auto& [cycle, index] : first) served.push_back(index);
+  const std::vector<std::uint32_t> by_type{0, 3, 1, 2};
+  const std::vector<std::uint32_t> by_space{0, 2, 1, 3};
+  CHECK(served == (order == tmau::QueueOrder::fifo              ? std::vector<std::uint32_t>{0, 1, 2, 3}
+                   : order == tmau::QueueOrder::same_type_first ? by_type
+                                                                : by_space));
   bench.check_over();
 }
 
