@@ -45,7 +45,8 @@ MbarrierResult store(std::uint64_t& object, const Mbarrier& barrier, bool comple
 // An object of garbage can hold a count that no operation leaves there.
 bool usable(const Mbarrier& barrier) { return barrier.valid && barrier.tx >= -kMbarrierMaxTx; }
 
-constexpr std::uint32_t kCtaField = 0xFF;           // all ones: the CTA itself
+constexpr std::uint32_t kCtaField = 0xFF;  // all ones: the CTA itself
+constexpr std::uint32_t kMaskField = 0xFFFF;
 constexpr std::uint32_t kAddressField = 0xFF'FFFF;  // all ones: no mbarrier
 
 std::uint64_t half_word(std::optional<std::uint32_t> cta, std::optional<std::uint32_t> address) {
@@ -132,18 +133,34 @@ const char* bulk_name(BulkKind kind) {
 }
 
 std::uint64_t address_word(const BulkRequest& request) {
-  return half_word(request.barrier_cta, request.barrier) << 32 | half_word(request.data_cta, request.shared);
+  const std::uint32_t data = request.kind == BulkKind::send ? request.destination : request.shared;
+  return half_word(request.barrier_cta, request.barrier) << 32 | half_word(request.data_cta, data);
 }
 
-std::uint32_t mask_word(const BulkRequest& request) { return std::uint32_t{request.multicast} << 16 | request.offsets; }
+std::uint32_t mask_word(const BulkRequest& request) {
+  HEDDLE_CHECK(request.multicast <= kMaskField, "a mask of receivers has 16 bits");
+  return request.multicast << 16 | request.offsets;
+}
+
+TensorRule check_words(const BulkRequest& request) {
+  const bool in_shared = request.kind == BulkKind::load || request.kind == BulkKind::store ||
+                         request.kind == BulkKind::reduce || request.kind == BulkKind::send;
+  if (!in_shared) return TensorRule::none;
+  const auto cta = [](const std::optional<std::uint32_t>& id) { return !id || *id < kCtaField; };
+  const auto address = [](std::uint32_t offset) { return offset < kAddressField; };
+  const bool barrier = !request.barrier || *request.barrier < kAddressField;
+  const bool data = address(request.shared) && (request.kind != BulkKind::send || address(request.destination));
+  if (!data || !barrier || !cta(request.data_cta) || !cta(request.barrier_cta)) return TensorRule::address_word;
+  return request.multicast <= kMaskField ? TensorRule::none : TensorRule::mask_word;
+}
 
 void set_words(BulkRequest& request, std::uint64_t addresses, std::uint32_t mask) {
   const std::uint32_t barrier = address_of(addresses >> 32);
   request.barrier_cta = cta_of(addresses >> 32);
   request.barrier = barrier == kAddressField ? std::nullopt : std::optional(barrier);
   request.data_cta = cta_of(addresses);
-  request.shared = address_of(addresses);
-  request.multicast = static_cast<std::uint16_t>(mask >> 16);
+  (request.kind == BulkKind::send ? request.destination : request.shared) = address_of(addresses);
+  request.multicast = mask >> 16;
   request.offsets = static_cast<std::uint16_t>(mask);
 }
 

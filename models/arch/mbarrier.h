@@ -94,13 +94,18 @@ struct BulkRequest {
   // itself, whether it belongs to a CGA or not.
   std::optional<std::uint32_t> data_cta;
   std::optional<std::uint32_t> barrier_cta;
-  std::uint16_t multicast = 0;  // load: receivers by cta_id_in_cga; 0: data_cta alone
+  std::uint32_t multicast = 0;  // load: receivers by cta_id_in_cga; 0: data_cta alone
 };
 
-// The operand words of a load (TMA-30): {barrier CTA [63:56], barrier address [55:32], data CTA [31:24], data address
-// [23:0]} and {CTA mask [31:16], im2col offsets [15:0]}. CTA 255: the CTA itself; an mbarrier at 0xFFFFFF: none.
+// The operand words of what touches shared memory (TMA-30): {barrier CTA [63:56], barrier address [55:32], data CTA
+// [31:24], data address [23:0]} and {CTA mask [31:16], im2col offsets [15:0]}. CTA 255: the CTA itself; an mbarrier at
+// 0xFFFFFF: none.
 std::uint64_t address_word(const BulkRequest& request);
 std::uint32_t mask_word(const BulkRequest& request);
+// Data: of a send those at its receiver.
 void set_words(BulkRequest& request, std::uint64_t addresses, std::uint32_t mask);
+// What the words have no bits for: TensorRule::address_word or mask_word; none: they hold all of it. Addresses and
+// offsets of requests that do not touch shared memory stand in no word.
+TensorRule check_words(const BulkRequest& request);
 
 }  // namespace heddle::arch

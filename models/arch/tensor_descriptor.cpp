@@ -359,6 +359,8 @@ const char* rule_key(TensorRule rule) {
                                                         "barrier_cta",
                                                         "receivers",
                                                         "receivers_share_sm",
+                                                        "address_word",
+                                                        "mask_word",
                                                         "reduction"};
   return kKeys[static_cast<std::size_t>(rule)];
 }
@@ -398,6 +400,8 @@ const char* rule_text(TensorRule rule) {
       "the mbarrier is not in the CTA that receives the data",
       "a receiver is no CTA of the CGA, has not been launched, or has an id above 15",
       "two receivers are on one SM: launch the CGA in the mode multicast, which gives every CTA an SM of its own",
+      "the operand word of addresses has 24 bits for an offset in shared memory, and 8 for a CTA",
+      "the operand word of the mask has 16 bits for receivers",
       "the type does not have the reduction"};
   return kTexts[static_cast<std::size_t>(rule)];
 }

@@ -195,9 +195,11 @@ enum class TensorRule : std::uint8_t {
   barrier_cta,         // the mbarrier is not in the CTA that receives the data
   receivers,           // a CTA that the CGA does not have, that has not been launched, or an id above 15
   receivers_share_sm,  // two receivers on one SM
+  address_word,        // an address in shared memory of more than 24 bits, or a CTA of more than 8
+  mask_word,           // a mask of receivers of more than 16 bits
   reduction,           // the type does not have it
 };
-constexpr std::size_t kTensorRules = 32;
+constexpr std::size_t kTensorRules = 34;
 // Some of them.
 class RuleSet {
  public:

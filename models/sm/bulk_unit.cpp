@@ -214,7 +214,12 @@ void BulkUnit::send_request(std::uint32_t slot, const BulkRequest& request, OpCo
   packet.rank = cta.start.id.rank;
   packet.sequence = cta.start.tag.sequence;
   packet.descriptors_from = begin_of(cta.start.tag.operation);
-  if (has_receiver(request.kind)) packet.broken = find_receivers(slot, packet);
+  packet.broken = arch::check_words(request);
+  if (packet.broken == TensorRule::none) {
+    // These are the instruction's operands: what they do not hold does not reach the unit (TMA-30).
+    arch::set_words(packet.request, arch::address_word(request), arch::mask_word(request));
+    if (has_receiver(request.kind)) packet.broken = find_receivers(slot, packet);
+  }
   // All CTAs of a CGA have had the same shared memory: what the one that asks has given back does not count elsewhere.
   const std::uint64_t own = peers_.shared.size(warp.cta);
   const std::uint64_t there = packet.by_rank ? cta.code->shared_bytes : own;

@@ -13,7 +13,7 @@ using arch::BulkRequest;
 using arch::Operation;
 
 // No cluster has a CTA with that number: what is no number of a CTA becomes it.
-constexpr std::uint32_t kImpossibleCta = 254;
+constexpr std::uint32_t kBeyondWord = ~std::uint32_t{0};
 // No memory has so many blocks: what is no number of blocks becomes it.
 constexpr std::uint64_t kTooManyBlocks = std::uint64_t{1} << 50;
 
@@ -55,15 +55,7 @@ std::uint64_t blocks_of(double bytes) {
 }
 
 std::uint32_t cta_of(double value) {
-  return value > -1 && value < kImpossibleCta ? static_cast<std::uint32_t>(value) : kImpossibleCta;
-}
-
-void set_mask(double value, BulkRequest& request) {
-  if (value > -1 && value < 0x1p16) {
-    request.multicast = static_cast<std::uint16_t>(value);
-  } else {
-    request.data_cta = kImpossibleCta;
-  }
+  return value > -1 && value < 0x1p32 ? static_cast<std::uint32_t>(value) : kBeyondWord;
 }
 
 // The operand's value into the request. A value that nothing can have stays one: it must never become another address.
@@ -106,7 +98,8 @@ void set_operand(const BulkStep& step, const BulkOperand& operand, double value,
       request.barrier = block_offset(value);
       return;
     case BulkField::multicast:
-      return set_mask(value, request);
+      request.multicast = cta_of(value);
+      return;
     case BulkField::data_cta:
       request.data_cta = request.barrier_cta = cta_of(value);
       return;

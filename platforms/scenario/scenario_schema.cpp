@@ -504,7 +504,7 @@ const MapSpec& expect_fault_spec() {
            words("encoding descriptor_address rank rank_layout address extent stride_alignment stride_range box packed "
                  "inner_bytes inner_swizzle traversal nan_fill interleave_swizzle corner wide unmapped block_address "
                  "shared_address shared_alignment empty_box base_outside inner_address flip_store gather "
-                 "barrier_address barrier_cta receivers receivers_share_sm reduction")},
+                 "barrier_address barrier_cta receivers receivers_share_sm address_word mask_word reduction")},
           {"subcontext", false, kInteger, "number of the subcontext of the CTA that has it; default: any", kSubcontext},
           {"address", false, kInteger, "address of the access that is at fault; default: any", at_least(0)},
       }};

@@ -106,6 +106,57 @@ TEST_CASE("what the words have no bits for is not cut", "[arch][TMA-30]") {
   CHECK_THROWS_AS(address_word(request), heddle::CheckFailed);
 }
 
+TEST_CASE("what does not fit a word is named by the word", "[arch][TMA-30]") {
+  using heddle::arch::BulkKind;
+  using heddle::arch::check_words;
+  using heddle::arch::TensorRule;
+  // 24 bits with all ones left out, 8 bits with 255 left out, 16 bits.
+  for (const BulkKind kind : {BulkKind::load, BulkKind::store, BulkKind::reduce, BulkKind::send}) {
+    BulkRequest request;
+    request.kind = kind;
+    request.shared = request.destination = 0xFF'FFFE;
+    request.barrier = 0xFF'FFFE;
+    request.data_cta = request.barrier_cta = 254;
+    request.multicast = 0xFFFF;
+    CHECK(check_words(request) == TensorRule::none);
+    BulkRequest wrong = request;
+    wrong.shared = 0x100'0000;
+    CHECK(check_words(wrong) == TensorRule::address_word);
+    wrong = request;
+    wrong.barrier = 0xFF'FFFF;
+    CHECK(check_words(wrong) == TensorRule::address_word);
+    wrong = request;
+    wrong.data_cta = 255;
+    CHECK(check_words(wrong) == TensorRule::address_word);
+    wrong = request;
+    wrong.barrier_cta = 256;
+    CHECK(check_words(wrong) == TensorRule::address_word);
+    wrong = request;
+    wrong.multicast = 0x1'0000;
+    CHECK(check_words(wrong) == TensorRule::mask_word);
+    wrong = request;
+    wrong.destination = 0x100'0000;
+    CHECK(check_words(wrong) == (kind == BulkKind::send ? TensorRule::address_word : TensorRule::none));
+  }
+  BulkRequest copy;
+  copy.kind = BulkKind::copy;
+  copy.shared = ~0U;  // it means nothing
+  CHECK(check_words(copy) == TensorRule::none);
+}
+
+TEST_CASE("the data word of a send is its destination", "[arch][TMA-30]") {
+  BulkRequest send;
+  send.kind = heddle::arch::BulkKind::send;
+  send.shared = 0x111;
+  send.destination = 0x222;
+  CHECK((address_word(send) & 0xFF'FFFF) == 0x222);
+  BulkRequest back = send;
+  back.destination = 0;
+  set_words(back, address_word(send), mask_word(send));
+  CHECK(back.destination == 0x222);
+  CHECK(back.shared == 0x111);
+}
+
 TEST_CASE("kinds of requests have names of their own", "[arch]") {
   std::string names;
   for (std::uint32_t i = 0; i <= static_cast<std::uint32_t>(BulkKind::forget); ++i) {

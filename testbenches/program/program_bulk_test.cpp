@@ -139,6 +139,29 @@ TEST_CASE("requests for tensors", "[workload][SM-02][TMA-01][TMA-05]") {
   CHECK(prefetch.offsets == 0x100);
 }
 
+TEST_CASE("requests for tensors between memories of one kind", "[workload][SM-02][TMA-44]") {
+  const BulkRequest copy = request("tensor_copy: {tensor: image, at: [0, 1, 2, 3], offsets: [0, 1], to: out + 16}");
+  CHECK(copy.kind == BulkKind::copy);
+  CHECK(copy.tensor);
+  CHECK(copy.coordinates == std::array<std::int32_t, 5>{0, 1, 2, 3, 0});
+  CHECK(copy.offsets == 0x100);
+  CHECK(copy.to == kOut + 16);
+  CHECK(copy.shared == 0);
+  BulkRequest send = request("tensor_send: {tensor: flat, from: 128, to: 256, cta: rank - 3, barrier: 8}");
+  CHECK(send.kind == BulkKind::send);
+  CHECK(send.tensor);
+  CHECK(send.descriptor == kFlat);
+  CHECK(send.shared == 128);
+  CHECK(send.destination == 256);
+  CHECK(send.data_cta == 0);
+  CHECK(send.barrier == 8);
+  CHECK_FALSE(send.reduces);
+  send = request("tensor_send: {tensor: 0 + flat, from: 0, to: 0, op: max}");
+  CHECK(send.reduces);
+  CHECK(send.reduction == AtomicKind::max);
+  CHECK(send.barrier == std::nullopt);
+}
+
 TEST_CASE("requests for blocks", "[workload][SM-02][TMA-01]") {
   BulkRequest block = request("bulk_load: {from: in + 256, to: 128, bytes: 48, barrier: 64, multicast: 2}");
   CHECK(block.kind == BulkKind::load);
@@ -299,11 +322,11 @@ TEST_CASE("numbers that no request can have stay so", "[workload][SM-02]") {
   CHECK(with("from").global == 0xFFFF'FFFF'FFFF'FFF0);
   CHECK(with("to").shared == 0xFFFF'FFF0);
   CHECK(with("barrier").barrier == 0xFFFF'FFF0);
-  CHECK(with("cta").data_cta == 254);
-  CHECK(with("cta").barrier_cta == 254);
-  CHECK(with("barrier_cta").barrier_cta == 254);
-  CHECK(with("multicast").data_cta == 254);
-  CHECK(with("multicast").multicast == 0);
+  // Beyond the operand words (TMA-30).
+  CHECK(with("cta").data_cta == 0xFFFF'FFFF);
+  CHECK(with("cta").barrier_cta == 0xFFFF'FFFF);
+  CHECK(with("barrier_cta").barrier_cta == 0xFFFF'FFFF);
+  CHECK(with("multicast").multicast == 0xFFFF'FFFF);
   CHECK(request("tensor_prefetch: {tensor: \"" + wrong + "\", at: 0}").descriptor == 0xFFFF'FFFF'FFFF'FFF0);
   CHECK(request("bulk_copy: {from: 0, to: \"" + wrong + "\", bytes: 16}").to == 0xFFFF'FFFF'FFFF'FFF0);
   CHECK(request("bulk_send: {from: 0, to: \"" + wrong + "\", bytes: 16}").destination == 0xFFFF'FFF0);
@@ -316,9 +339,9 @@ TEST_CASE("numbers that are just out of range", "[workload][SM-02]") {
   CHECK(block("bytes: 16 * rank + 8 * rank").blocks == std::uint64_t{1} << 50);
   CHECK(block("bytes: 48 * rank").blocks == 9);
   CHECK(block("bytes: 16, multicast: 65535 + 0 * rank").multicast == 0xFFFF);
-  CHECK(block("bytes: 16, multicast: 65533 + rank").data_cta == 254);
+  CHECK(block("bytes: 16, multicast: 65533 + rank").multicast == 0x1'0000);
   CHECK(block("bytes: 16, cta: 250 + rank").data_cta == 253);
-  CHECK(block("bytes: 16, cta: 252 + rank").data_cta == 254);
+  CHECK(block("bytes: 16, cta: 252 + rank").data_cta == 255);
   const auto at = [&](const std::string& x) {
     return request("tensor_prefetch: {tensor: flat, at: [0, \"" + x + "\"]}").coordinates[1];
   };

@@ -115,6 +115,19 @@ TEST_CASE("rules about shared memory and barriers are checked when a request is 
   CHECK(rule_of(OpCode::bulk_send, send) == TensorRule::shared_address);
 }
 
+TEST_CASE("operands that their words do not hold are refused by the word's name", "[sm][TMA-30]") {
+  BulkRequest request = load_of(0x100'0080, 8);
+  CHECK(rule_of(OpCode::bulk_load, request) == TensorRule::address_word);
+  request = load_of(128, 0x100'0008);
+  CHECK(rule_of(OpCode::bulk_load, request) == TensorRule::address_word);
+  request = load_of(128, 8);
+  request.data_cta = 256;  // with 8 bits it would be CTA 0, which is the CTA itself
+  CHECK(rule_of(OpCode::bulk_load, request) == TensorRule::address_word);
+  request = load_of(128, 8);
+  request.multicast = 0x1'0001;  // with 16 bits the same
+  CHECK(rule_of(OpCode::bulk_load, request) == TensorRule::mask_word);
+}
+
 TEST_CASE("a CTA without a cluster reaches itself alone", "[sm][TMA-30]") {
   BulkRequest request = load_of(128, 8);
   request.multicast = 1;

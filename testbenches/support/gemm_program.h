@@ -154,7 +154,7 @@ class TensorGemm {
       if (parts == 1) return request;
       for (std::uint32_t i = 0; i < parts; ++i) {
         const std::uint32_t rank = of_a ? y * shape_.cluster_x + i : i * shape_.cluster_x + x;
-        request.multicast = static_cast<std::uint16_t>(request.multicast | 1U << rank);
+        request.multicast = request.multicast | 1U << rank;
       }
       return request;
     };

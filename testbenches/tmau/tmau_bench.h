@@ -78,7 +78,7 @@ struct TmauBench {
     packet.warp = protocol::WarpSlot(3);
     if (request.multicast != 0) {
       packet.by_rank = true;
-      packet.ctas = request.multicast;
+      packet.ctas = static_cast<std::uint16_t>(request.multicast);
       packet.cga_id = protocol::CgaId(4);
       for (std::uint32_t rank = 0; rank < arch::kMulticastCtas; ++rank) {
         if ((request.multicast >> rank & 1) != 0) packet.sms |= 1U << rank % sms.size();
