@@ -67,7 +67,7 @@ void BulkCompletion::line_answered(MemoryRequest& request, BulkWork& work, Cycle
     return;
   }
   if (!load || work.target.by_rank) return;
-  const Cycle when = arrival + delivery_.response();
+  const Cycle when = arrival + delivery_.look_up() + delivery_.response();
   work.note(when);
   request.acquire();
   delivery_.deliver(request, work.sm, when);

@@ -78,9 +78,9 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
   extension.subcontext = work.packet.subcontext;
   extension.priority = work.request().priority;
   if (role != Role::line) return request;
-  if (unit_.params.tracking != Tracking::table) {
-    extension.carried = static_cast<std::uint8_t>(unit_.params.carried_bytes);
-  }
+  // Other units have no entry of the table: what comes to them carries all of it.
+  const bool indexed = unit_.params.tracking == Tracking::table && !work.target.by_rank;
+  extension.carried = static_cast<std::uint8_t>(indexed ? unit_.params.index_bytes() : unit_.params.carried_bytes);
   protocol::BulkTarget& target = extension.bulk.get();
   target = work.target;
   target.piece = work.lines.line().piece;

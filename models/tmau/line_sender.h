@@ -13,10 +13,16 @@ class SharedDelivery {
   // `data`: link = SM of the unit.
   SharedDelivery(const TmauContext& unit, PacketSender<protocol::BulkDataPacket>& data,
                  PacketSender<protocol::BulkPeerPacket>& peers)
-      : unit_(unit), data_(data), peers_(peers), response_(unit.timebase.cost(unit.params.response)) {}
+      : unit_(unit),
+        data_(data),
+        peers_(peers),
+        response_(unit.timebase.cost(unit.params.response)),
+        look_up_(unit.timebase.cost(unit.params.tracking == Tracking::table ? unit.params.table_latency : 0)) {}
 
   // Cycles from the network to shared memory.
   Cycle response() const { return response_; }
+  // Until it is known what they are for, if no packet carries it.
+  Cycle look_up() const { return look_up_; }
   // To shared memory of an SM of the unit, and the unit that has asked is told. `packet.sm`: bit of the GPC's masks.
   void receive(const protocol::BulkDataPacket& packet, Cycle arrival);
   // A piece without bytes from memory, to an SM of whatever unit of the GPC (its bit), on behalf of a request.
@@ -31,6 +37,7 @@ class SharedDelivery {
   PacketSender<protocol::BulkDataPacket>& data_;
   PacketSender<protocol::BulkPeerPacket>& peers_;
   const Cycle response_;
+  const Cycle look_up_;
 };
 
 class LineSender {

@@ -85,7 +85,12 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
   t.add_choice("tracking", &TmauParams::tracking, {{"carried", Tracking::carried}, {"table", Tracking::table}},
                "how the data of a line request find their way: its packets carry it, or an index into a table",
                "TMAU text: either");
-  t.add("table", &TmauParams::table, {Unit::count, 1, 1'048'576}, "entries of that table", assumption);
+  t.add("table", &TmauParams::table, {Unit::count, 1, 1'048'576},
+        "entries of that table; an index has as many bytes as they need", assumption);
+  t.add("table_latency", &TmauParams::table_latency, {Unit::cycles, 0, 10'000},
+        "look-up in that table when the data of a load come; those of multicasts carry everything, as other units have "
+        "no such entry",
+        assumption);
   t.add("carried_bytes", &TmauParams::carried_bytes, {Unit::bytes, 0, 128},
         "of the shared address, barrier and swizzle that requests and responses carry beyond their headers",
         assumption);

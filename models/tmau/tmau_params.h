@@ -57,6 +57,7 @@ struct TmauParams {
   std::uint32_t outstanding = 384;   // line requests
   Tracking tracking = Tracking::carried;
   std::uint32_t table = 256;        // entries
+  std::uint32_t table_latency = 4;  // cycles
   std::uint32_t carried_bytes = 8;  // per request and response
   std::uint32_t response = 42;      // cycles from the network to shared memory
   PrefetchUnit prefetch = PrefetchUnit::line;
@@ -66,6 +67,12 @@ struct TmauParams {
   RuleAction inner_address = RuleAction::report;
   bool share_receivers = false;  // two receivers of a multicast on one SM: both get the data, or an error (TMA-30)
 
+  // Bytes of an index into the table.
+  std::uint32_t index_bytes() const {
+    std::uint32_t bytes = 1;
+    while (bytes < 4 && table > std::uint64_t{1} << (8 * bytes)) ++bytes;
+    return bytes;
+  }
   // Lines of each SM.
   std::uint32_t lanes() const { return queues == Queues::by_kind ? 2 : 1; }
   // Line requests per cycle of that kind of request.

@@ -220,8 +220,36 @@ TEST_CASE("line requests carry where their data go, or an index of a table", "[t
   for (const auto& seen : bench.memory.seen) {
     CAPTURE(seen.address);
     const bool descriptor = seen.address == kDescriptor;
-    CHECK(seen.carried == (table || descriptor ? 0 : 24));
+    CHECK(seen.carried == (descriptor ? 0 : table ? 1 : 24));
   }
+  bench.check_over();
+}
+
+TEST_CASE("an index has the bytes that the table needs, and is looked up when data come", "[tmau][TMA-15][TMA-44]") {
+  const std::uint32_t entries = GENERATE(1U, 256U, 257U, 65'536U, 65'537U);
+  TmauParams params = stages();
+  params.tracking = tmau::Tracking::table;
+  params.table = entries;
+  params.table_latency = 9;
+  TmauBench bench(1, params);
+  const std::uint32_t load = bench.ask(0, block_load(0, 1, 0));
+  bench.run();
+  CHECK(bench.memory.seen.at(0).carried == (entries <= 256 ? 1 : entries <= 65'536 ? 2 : 3));
+  CHECK(bench.cycle_of(load) == 3 + 17 + 100 + 9 + 23 + 1);
+  CHECK(bench.sms[0]->data.at(0).cycle == 3 + 17 + 100 + 9 + 23);
+  bench.check_over();
+}
+
+TEST_CASE("multicasts carry everything: other units have no table for them", "[tmau][TMA-15][TMA-30]") {
+  TmauParams params = stages();
+  params.tracking = tmau::Tracking::table;
+  params.carried_bytes = 24;
+  TmauBench bench(2, params);
+  BulkRequest request = block_load(0, 1, 0);
+  request.multicast = 3;
+  (void)bench.ask(0, request);
+  bench.run();
+  CHECK(bench.memory.seen.at(0).carried == 24);
   bench.check_over();
 }
 
