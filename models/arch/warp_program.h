@@ -204,10 +204,13 @@ struct Operation {
   PerLane<std::array<std::uint32_t, 4>> data{};  // store: values; atomic: operand (low word first)
   PerLane<std::uint64_t> compare{};              // compare_exchange
   bool read = false;                             // bulk_wait
-  CgaMode mode = CgaMode::load_balancing;        // query_occupancy
-  std::vector<BulkRequest> bulk;                 // one for each of `lanes`, in their order
-  std::vector<ChildLaunch> children;             // the same
-  std::vector<QueueAppend> entries;              // the same
+  // store, atomic without a destination, `space` cluster: asynchronous; its bytes count at the mbarrier at offset
+  // `barrier` of the CTA that each lane writes to.
+  bool completes = false;
+  CgaMode mode = CgaMode::load_balancing;  // query_occupancy
+  std::vector<BulkRequest> bulk;           // one for each of `lanes`, in their order
+  std::vector<ChildLaunch> children;       // the same
+  std::vector<QueueAppend> entries;        // the same
 };
 
 // What has to be ready before the next operation can issue.

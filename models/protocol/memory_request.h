@@ -131,6 +131,13 @@ struct MemoryExtension final : tlm::tlm_extension<MemoryExtension>, RequestScrat
   // Of a TMAU: sectors of the line that memory is to give as well if the read misses the L2 (TMA-05).
   std::uint8_t promoted = 0;
   arch::EvictionPriority priority = arch::EvictionPriority::normal;
+  // Of an asynchronous store or reduction to another CTA's shared memory: the bytes that its lanes write count at the
+  // mbarrier at that offset there (CGA-14).
+  struct Completion {
+    std::uint32_t barrier = 0;
+    std::uint32_t bytes = 0;
+  };
+  std::optional<Completion> completes;
   bool poisoned = false;  // response of a read: some of the data are corrupt
   // Answer of the CPU's memory to an atomic or a reduction: it knows this extension and has carried it out. A target
   // that ignores extensions leaves it false.
@@ -261,6 +268,7 @@ class RequestPool final : public tlm::tlm_mm_interface {
     request.extension.posted = false;
     request.extension.promoted = 0;
     request.extension.priority = arch::EvictionPriority::normal;
+    request.extension.completes.reset();
     request.extension.poisoned = false;
     request.extension.carried_out = false;
     free_.push_back(&request);

@@ -6,6 +6,7 @@
 
 #include "arch/mbarrier.h"
 #include "arch/tensor_data.h"
+#include "common/bits.h"
 #include "protocol/memory_request.h"
 #include "sm/bulk_data.h"
 #include "sm/lane_data.h"
@@ -208,6 +209,9 @@ void fill_dsmem(MemoryRequest& request, const Operation& operation, const LineAc
   request.aim(command, arch::dsmem_offset(line.line) + first, end - first);
   request.extension.sectors = line.sectors;
   request.extension.action = action;
+  if (operation.completes) {
+    request.extension.completes = {operation.barrier, static_cast<std::uint32_t>(bits::count(line.lanes)) * width};
+  }
   if (action != MemoryAction::plain) {
     fill_lanes(request.extension, operation, line);
   } else if (operation.code == OpCode::store) {
@@ -262,6 +266,7 @@ DsmemResult serve_dsmem(SharedMemory& memory, std::optional<std::uint32_t> place
       result.cycles = turns_of(extension, arch::kMbarrierBytes);
       signal(memory, window, line, extension, result);
   }
+  if (extension.completes) complete(memory, window, extension.completes->barrier, extension.completes->bytes, result);
   if (!extension.bulk.any()) return result;
   const protocol::BulkTarget& target = extension.bulk.get();
   if (target.barrier) complete(memory, window, *target.barrier, target.piece.bytes, result);

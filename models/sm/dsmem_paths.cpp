@@ -102,9 +102,7 @@ Cycle DsmemClient::ask_own(std::uint32_t access, const LineAccess& line, const C
   Cycle done = begin;
   if (result.cycles > 1) done = port_.take_past_queue(begin, result.cycles - 1) + result.cycles - 2;
   stats_.shared_wavefronts.add(result.cycles);
-  if (result.changes) {
-    links_.windows.window_changed(*window, static_cast<std::uint32_t>(request.get_address()), done);
-  }
+  tell_changes(links_.windows, window, request, result, done);
   const Cycle ready = done + params_.cluster_latency + params_.shared_latency;
   answer(accesses_[access], line.lanes, line.sectors, packet, ready);
   request.release();

@@ -49,6 +49,19 @@ void place(ProgramBuilder& program, const MapReader& map, ProgramStep& step) {
   program.read(step, step.rank);
 }
 
+// `complete` of an asynchronous store or reduction.
+void completion(ProgramBuilder& program, const MapReader& map, ProgramStep& step) {
+  if (!map.has("complete")) return;
+  const bool returns = map.known("to") && map.has("to");
+  if (step.space != arch::Space::cluster || returns) {
+    throw InputError(map.where("complete"), fmt::format("{}: complete has no meaning", map.thing()),
+                     "stores with `space: cluster`, and reductions, which have no `to`, complete bytes at an mbarrier");
+  }
+  step.to = program.uniform(map, "complete");
+  step.fields |= kBarrier;
+  step.completes = true;
+}
+
 void ordering(const MapReader& map, ProgramStep& step, Order otherwise) {
   step.order = map.has("order") ? chosen(map, "order", Order::acquire_release, arch::order_name) : otherwise;
   if (map.has("scope")) step.scope = chosen(map, "scope", arch::Scope::system, arch::scope_name);
@@ -154,6 +167,7 @@ void compile_store(ProgramBuilder& program, const StepSource& source) {
   for (const ProgramValue& item : made.values) program.read(made, item);
   made.fields |= kStored;
   place(program, map, made);
+  completion(program, map, made);
   ordering(map, made, Order::weak);
   made.element = program.type(map, name);
   made.width = width(map, "value", made.element, items.size());
@@ -195,6 +209,7 @@ void compile_atomic(ProgramBuilder& program, const StepSource& source) {
   for (const ProgramValue& item : made.values) program.read(made, item);
   made.fields |= kStored;
   place(program, map, made);
+  completion(program, map, made);
   ordering(map, made, Order::relaxed);
   if (map.has("to")) {
     const std::vector<std::string> to = ProgramBuilder::name_list(map, "to");

@@ -163,6 +163,7 @@ struct ProgramStep {
   std::optional<std::uint32_t> bulk;                   // requests to the tensor memory access unit: index of a BulkStep
   std::optional<std::uint32_t> child;                  // a launch, an append: index of a ChildStep
   bool read = false;                                   // wait_bulk
+  bool completes = false;                              // as in Operation
   arch::CgaMode mode = arch::CgaMode::load_balancing;  // query_occupancy
   bool one_lane = false;                               // only the first of the lanes that take part does it
   bool free = true;  // control flow that costs nothing; what costs is issued as an instruction on int32

@@ -230,6 +230,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   operation.special = now.special;
   operation.cga_level = now.cga_level;
   operation.read = now.read;
+  operation.completes = now.completes;
   operation.mode = now.mode;
   switch (now.kind) {
     case StepKind::finish:

@@ -34,6 +34,9 @@ const StepKey kSpace{{"space", false, kText,
 const StepKey kRank{{"rank", false, kText,
                      "number in the cluster of the CTA whose shared memory it is: an expression; only, and always, "
                      "with space: cluster"}};
+const StepKey kComplete{{"complete", false, kText,
+                         "with space: cluster, of stores and reductions: offset of an mbarrier in that CTA's shared "
+                         "memory, which counts the bytes: an expression, the same for all lanes"}};
 const StepKey kScope{
     {"scope", false, kText, "how far the order reaches: cta, cluster, gpu, system; default gpu", kScopes},
     {Target::scope}};
@@ -226,6 +229,7 @@ std::vector<StepRow> make_rows() {
                {{"at", true, kText, "address: an expression"}},
                kSpace,
                kRank,
+               kComplete,
                {{"order", false, kText, "weak, relaxed or release; default weak", words("weak relaxed release")}},
                kScope},
               kRankRules)
@@ -243,6 +247,7 @@ std::vector<StepRow> make_rows() {
                    "name that gets the old value; default: a reduction, which returns nothing", items(1, 16)}},
                  kSpace,
                  kRank,
+                 kComplete,
                  {{"order", false, kText, "relaxed, acquire, release or acquire_release; default relaxed",
                    words("relaxed acquire release acquire_release")}},
                  kScope},

@@ -10,12 +10,40 @@ using namespace heddle::test;
 TEST_CASE("the scenarios with tensors meet what they expect", "[cli][TMA-11][TMA-22][TMA-30][TMA-44]") {
   const TempDir dir;
   for (const char* name : {"tma_gemm_2x1.yaml", "tma_gemm_2x2.yaml", "tma_conv.yaml", "tma_split_k.yaml",
-                           "tma_halo_conv.yaml", "tensor_interface.yaml", "tensor_copies.yaml"}) {
+                           "tma_halo_conv.yaml", "tensor_interface.yaml", "tensor_copies.yaml", "async_store.yaml"}) {
     for (const char* timing : {"at", "lt"}) {
       CAPTURE(name, timing);
       const Results results = run_well(dir, {scenario(name), "--timing", timing});
       CHECK(results.stat("gpu0.faults") == 0);
     }
+  }
+}
+
+TEST_CASE("an asynchronous store to what is no mbarrier is a fault of the cluster", "[cli][CGA-14][CGA-08]") {
+  const TempDir dir;
+  dir.write("wrong.yaml", R"(heddle: 1
+gpu: small
+kernels:
+  - name: astray
+    grid: 2
+    cluster: 2
+    block: 32
+    shared: 1 KiB
+    program:
+      - cluster_barrier
+      - if:
+          cond: rank == 0
+          then:
+            - store: {value: lane, type: u32, at: 128 + 4 * lane, space: cluster, rank: 1, complete: 64}
+      - cluster_barrier
+submit:
+  - {kernel: astray, stream: main}
+expect:
+  - {fault: mbarrier, kernel: astray}
+)");
+  for (const char* timing : {"at", "lt"}) {
+    CAPTURE(timing);
+    (void)run_well(dir, {"wrong.yaml", "--timing", timing});
   }
 }
 

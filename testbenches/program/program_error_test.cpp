@@ -117,6 +117,18 @@ TEST_CASE("loads and stores", "[workload][SM-02]") {
   CHECK_THAT(error("{store: {value: 1, type: f32, at: out + }}"), Contains("it ends where a value is expected"));
 }
 
+TEST_CASE("bytes that complete at an mbarrier", "[workload][SM-02][CGA-14]") {
+  const char* nothing = "complete has no meaning";
+  CHECK_THAT(error("{store: {value: 1, type: u32, at: out, complete: 0}}"), Contains(nothing));
+  CHECK_THAT(error("{store: {value: 1, type: u32, at: 0, space: shared, complete: 0}}"), Contains(nothing));
+  CHECK_THAT(error("{atomic: {op: add, type: u32, at: 0, value: 1, space: cluster, rank: 0, to: x, complete: 0}}"),
+             Contains(nothing));
+  CHECK_THAT(error("{load: {to: x, type: u32, at: 0, space: cluster, rank: 0, complete: 0}}"),
+             Contains("unknown key \"complete\""));
+  CHECK(error("{store: {value: 1, type: u32, at: 0, space: cluster, rank: 0, complete: 8}}") == "accepted");
+  CHECK(error("{atomic: {op: add, type: u32, at: 0, value: 1, space: cluster, rank: 0, complete: 8}}") == "accepted");
+}
+
 TEST_CASE("atomics", "[workload][SM-02]") {
   CHECK_THAT(error("{atomic: {op: sub, type: u32, at: out, value: 1}}"),
              Contains("kernel k, atomic, op: sub is not possible here"));

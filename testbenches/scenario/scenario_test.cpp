@@ -299,12 +299,12 @@ TEST_CASE("scenarios are recognised by their content", "[workload][scenario]") {
 }
 
 TEST_CASE("the shipped scenarios read without warnings", "[workload][scenario]") {
-  const std::string name =
-      GENERATE(std::string("first_light"), std::string("no_progress"), std::string("million_ctas"),
-               std::string("two_gpus"), std::string("saxpy"), std::string("histogram"), std::string("gemm_1024"),
-               std::string("tma_gemm_2x1"), std::string("tma_gemm_2x2"), std::string("tma_gemm_4096"),
-               std::string("tma_conv"), std::string("tma_split_k"), std::string("tma_copy_compare"),
-               std::string("tma_halo_conv"), std::string("tensor_interface"), std::string("missing_fence"));
+  const std::string name = GENERATE(
+      std::string("first_light"), std::string("no_progress"), std::string("million_ctas"), std::string("two_gpus"),
+      std::string("saxpy"), std::string("histogram"), std::string("gemm_1024"), std::string("tma_gemm_2x1"),
+      std::string("tma_gemm_2x2"), std::string("tma_gemm_4096"), std::string("tma_conv"), std::string("tma_split_k"),
+      std::string("tma_copy_compare"), std::string("tma_halo_conv"), std::string("tensor_interface"),
+      std::string("missing_fence"), std::string("tensor_copies"), std::string("async_store"));
   const std::string path = kRoot + "/scenarios/" + name + ".yaml";
   const Scenario s = read_scenario(path);
   CHECK(looks_like_scenario(read_text_file(path).substr(0, 4096)));
