@@ -150,6 +150,8 @@ std::vector<Violation> violations() {
       {TensorRule::barrier_address, nothing, [](BulkRequest& r) { r.barrier = kWindow; }},
       {TensorRule::barrier_address, nothing, [](BulkRequest& r) { r.barrier.reset(); }},
       {TensorRule::receivers, nothing, [](BulkRequest& r) { r.multicast = 2; }},
+      {TensorRule::address_word, nothing, [](BulkRequest& r) { r.shared = 1U << 24; }},
+      {TensorRule::mask_word, nothing, [](BulkRequest& r) { r.multicast = 1U << 16; }},
       {TensorRule::receivers, nothing, [](BulkRequest& r) { r.data_cta = r.barrier_cta = 3; }},
       {TensorRule::block_address, nothing,
        [](BulkRequest& r) { r = block_request(BulkKind::load, kGood + 8, 64, r.shared, r.barrier); }},
