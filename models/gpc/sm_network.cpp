@@ -130,7 +130,7 @@ bool SmNetwork::Plane::merge(const protocol::BulkPeerPacket& packet) {
 }
 
 void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue) {
-  const bool free = idle(from) && ports_[from].pace.free_at(owner_.now());
+  const bool free = ports_[from].idle() && ports_[from].pace.free_at(owner_.now());
   if (free && !network_.full(place_of(from, slots_[slot].packet.to_sm))) return inject(slot, from);
   queue.push(slot);
   const std::optional<protocol::BulkPeerPacket>& of_unit = slots_[slot].of_unit;
@@ -141,7 +141,7 @@ void SmNetwork::Plane::start(std::uint32_t slot, std::uint32_t from, Ring<std::u
 // In lt mode, if nothing is in front of it.
 bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t from) {
   const std::uint32_t to = packet.to_sm;
-  if (!idle(from) || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
+  if (!ports_[from].idle() || network_.packets_at(place_of(from, to)) != 0 || !out_.can_send(to)) return false;
   count(packet, dsmem_bytes(packet, replies_));
   out_.send(packet, to);
   in_[from].return_credit();
@@ -152,7 +152,7 @@ bool SmNetwork::Plane::pass_straight(const DsmemPacket& packet, std::uint32_t fr
 void SmNetwork::Plane::send_waiting(std::uint32_t from) {
   Port& port = ports_[from];
   const Cycle now = owner_.now();
-  while (!idle(from) && !port.awaited) {
+  while (!ports_[from].idle() && !port.awaited) {
     if (!port.pace.free_at(now)) {
       port.awaited = true;
       owner_.domain_.schedule(port.pace.earliest(now), *this, kPortFree, from);

@@ -123,6 +123,8 @@ class SmNetwork : public Block {
       bool unit_first = false;                         // whose turn it is
       std::vector<std::optional<std::uint32_t>> acks;  // by target: the latest acknowledgement among those of the unit
       bool awaited = false;                            // kPortFree is under way
+
+      bool idle() const { return waiting.empty() && of_unit.empty(); }
     };
 
     void build(const SmNetworkParams& params);
@@ -132,7 +134,6 @@ class SmNetwork : public Block {
 
     void on_packet(const protocol::DsmemPacket& packet, std::uint32_t from);
     bool pass_straight(const protocol::DsmemPacket& packet, std::uint32_t from);
-    bool idle(std::uint32_t from) const { return ports_[from].waiting.empty() && ports_[from].of_unit.empty(); }
     void start(std::uint32_t slot, std::uint32_t from, Ring<std::uint32_t>& queue);
     bool merge(const protocol::BulkPeerPacket& packet);
     bool send_first(std::uint32_t from, bool unit);

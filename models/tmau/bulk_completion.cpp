@@ -15,9 +15,9 @@ void BulkCompletion::answered(MemoryRequest& request, std::uint32_t sm, Cycle ar
   const LineSender::Role role = LineSender::role_of(request);
   if (role == LineSender::Role::prefetch) return;  // nobody waits for it (TMA-42)
   BulkWork* found = unit_.works.find(LineSender::number_of(request), sm);
-  HEDDLE_CHECK(found != nullptr && found->answers > 0, "an answer that nobody waits for");
+  HEDDLE_CHECK(found != nullptr && found->awaited.answers > 0, "an answer that nobody waits for");
   BulkWork& work = *found;
-  --work.answers;
+  --work.awaited.answers;
   const bool ok = request.get_response_status() == tlm::TLM_OK_RESPONSE;
   if (role == LineSender::Role::line && work.kind() == BulkKind::copy && ok && !request.extension.poisoned) {
     sender_.send_copied(work, request.extension.bulk.get().piece, request.get_data_ptr(), arrival);
@@ -37,21 +37,21 @@ void BulkCompletion::answered(MemoryRequest& request, std::uint32_t sm, Cycle ar
 
 void BulkCompletion::accepted(MemoryRequest& request, std::uint32_t sm, Cycle arrival) {
   BulkWork* found = unit_.works.find(LineSender::number_of(request), sm);
-  HEDDLE_CHECK(found != nullptr && found->posts > 0, "a write was taken over that nobody waits for");
+  HEDDLE_CHECK(found != nullptr && found->awaited.posts > 0, "a write was taken over that nobody waits for");
   request.release();
   take_over(*found, arrival);
   consider(*found);
 }
 
 void BulkCompletion::take_over(BulkWork& work, Cycle when) {
-  --work.posts;
-  work.last_accepted = std::max(work.last_accepted, when);
+  --work.awaited.posts;
+  work.awaited.last_accepted = std::max(work.awaited.last_accepted, when);
 }
 
 // What the SM is to hear, if anything.
 void BulkCompletion::consider(BulkWork& work) {
   if (work.over()) return complete(work);
-  if (!work.reads_shared() || !work.generated() || work.reads > 0) return;
+  if (!work.reads_shared() || !work.generated() || work.awaited.reads > 0) return;
   reporter_.tell_read(work);
   if (work.kind() != BulkKind::send && work.accepted()) reporter_.tell_accepted(work);
 }
@@ -63,7 +63,7 @@ void BulkCompletion::line_answered(MemoryRequest& request, BulkWork& work, Cycle
   const bool lost = request.extension.poisoned && !load;
   if (!ok || lost) {
     work.fail(ok ? BulkFailure::poison(request.get_address(), arrival) : BulkFailure::of(request, arrival));
-    if (load && work.target.by_rank) work.acknowledgements -= bits::count(work.packet.sms);
+    if (load && work.target.by_rank) work.awaited.acknowledgements -= bits::count(work.packet.sms);
     return;
   }
   if (!load || work.target.by_rank) return;
@@ -76,10 +76,10 @@ void BulkCompletion::line_answered(MemoryRequest& request, BulkWork& work, Cycle
 void BulkCompletion::source_read(const protocol::BulkReadPacket& packet, std::uint32_t sm, Cycle arrival) {
   MemoryRequest& request = *packet.request;
   BulkWork* found = unit_.works.find(LineSender::number_of(request), sm);
-  HEDDLE_CHECK(found != nullptr && found->reads > 0, "data for a store that nobody waits for");
+  HEDDLE_CHECK(found != nullptr && found->awaited.reads > 0, "data for a store that nobody waits for");
   BulkWork& work = *found;
-  --work.reads;
-  work.last_read = std::max(work.last_read, arrival);
+  --work.awaited.reads;
+  work.awaited.last_read = std::max(work.awaited.last_read, arrival);
   // The SM has told of other errors by itself: it knows the CTA that is concerned.
   if (packet.failed && request.extension.poisoned) {
     const arch::TensorPiece& piece = request.extension.bulk.get().piece;
@@ -90,8 +90,8 @@ void BulkCompletion::source_read(const protocol::BulkReadPacket& packet, std::ui
     generator_.give_place(arrival);
     request.release();
   } else {
-    ++work.answers;
-    ++work.posts;
+    ++work.awaited.answers;
+    ++work.awaited.posts;
     request.extension.posted = true;
     unit_.stats.lines.add();
     unit_.stats.bytes_out.add(request.get_data_length());
@@ -101,11 +101,11 @@ void BulkCompletion::source_read(const protocol::BulkReadPacket& packet, std::ui
 }
 
 void BulkCompletion::acknowledged(std::uint32_t number, std::uint32_t count, std::uint8_t phase, Cycle when) {
-  HEDDLE_CHECK(
-      unit_.works.has(number) && unit_.works[number].acknowledgements >= count && unit_.works[number].phase == phase,
-      "an acknowledgement that nobody waits for");
+  HEDDLE_CHECK(unit_.works.has(number) && unit_.works[number].awaited.acknowledgements >= count &&
+                   unit_.works[number].phase == phase,
+               "an acknowledgement that nobody waits for");
   BulkWork& work = unit_.works[number];
-  work.acknowledgements -= count;
+  work.awaited.acknowledgements -= count;
   work.note(when);
   if (work.over()) complete(work);
 }
@@ -116,7 +116,7 @@ void BulkCompletion::all_generated(BulkWork& work) { consider(work); }
 void BulkCompletion::complete(BulkWork& work) {
   const Cycle when = work.last;
   if (work.reads_shared() && work.rule == arch::TensorRule::none) reporter_.tell_read(work);
-  unit_.stats.cycles.add(when - work.arrival);
+  unit_.stats.cycles.add(when - work.life.arrival);
   reporter_.tell_done(work, when);
   const std::uint32_t sm = work.sm;
   const std::uint8_t phase = work.phase;
@@ -126,13 +126,13 @@ void BulkCompletion::complete(BulkWork& work) {
 
 void BulkCompletion::add_waits(const BulkWork& work, WaitGraph& graph) const {
   const std::string name = unit_.name_of(work);
-  if (work.answers > 0) graph.add(name, fmt::format("for {} answers of", work.answers), "memory");
-  if (work.reads > 0) {
-    graph.add(name, fmt::format("for {} lines from shared memory of", work.reads),
+  if (work.awaited.answers > 0) graph.add(name, fmt::format("for {} answers of", work.awaited.answers), "memory");
+  if (work.awaited.reads > 0) {
+    graph.add(name, fmt::format("for {} lines from shared memory of", work.awaited.reads),
               fmt::format("SM {}", unit_.place.ids[work.sm]));
   }
-  if (work.acknowledgements > 0) {
-    graph.add(name, fmt::format("for {} acknowledgements from", work.acknowledgements),
+  if (work.awaited.acknowledgements > 0) {
+    graph.add(name, fmt::format("for {} acknowledgements from", work.awaited.acknowledgements),
               fmt::format("other units of GPC {}", unit_.place.gpc));
   }
 }

@@ -148,7 +148,7 @@ void BulkGenerator::take_turn(std::uint32_t lane) {
 }
 
 void BulkGenerator::count_wait(const BulkWork& work, Cycle when) {
-  const bool is_first = work.pieces == 0;
+  const bool is_first = work.traffic.pieces == 0;
   if (is_first) generated_until_ = std::max(generated_until_, when);
   if (when >= generated_until_) unit_.stats.generator_busy.add(when + 1 - generated_until_);
   generated_until_ = std::max(generated_until_, when + 1);

@@ -15,7 +15,7 @@ void BulkReporter::tell_read(BulkWork& work) {
   BulkDonePacket packet;
   packet.kind = BulkDonePacket::Kind::read;
   packet.id = work.packet.id;
-  done_.send_at(std::max(work.last_read, work.generated_at), packet, work.sm);
+  done_.send_at(std::max(work.awaited.last_read, work.generated_at), packet, work.sm);
 }
 
 void BulkReporter::tell_accepted(BulkWork& work) {
@@ -24,7 +24,7 @@ void BulkReporter::tell_accepted(BulkWork& work) {
   BulkDonePacket packet;
   packet.kind = BulkDonePacket::Kind::accepted;
   packet.id = work.packet.id;
-  done_.send_at(std::max({work.last_read, work.generated_at, work.last_accepted}), packet, work.sm);
+  done_.send_at(std::max({work.awaited.last_read, work.generated_at, work.awaited.last_accepted}), packet, work.sm);
 }
 
 void BulkReporter::tell_done(const BulkWork& work, Cycle when) {
@@ -78,11 +78,11 @@ void BulkReporter::note(const BulkWork& work, Cycle end) {
   }
   request.kind = work.kind();
   request.went_wrong = work.rule != arch::TensorRule::none || work.failure.has_value();
-  request.bytes = work.bytes;
-  request.fetched = work.fetched;
-  request.used = work.used;
-  request.lines = work.pieces;
-  request.cycles = end - work.arrival;
+  request.bytes = work.traffic.bytes;
+  request.fetched = work.traffic.fetched;
+  request.used = work.traffic.used;
+  request.lines = work.traffic.pieces;
+  request.cycles = end - work.life.arrival;
   if (work.life.described) request.described_for = *work.life.described - *work.life.chosen;
   map_.add(request);
 }
@@ -92,20 +92,20 @@ void BulkReporter::note(const BulkWork& work, Cycle end) {
 void BulkReporter::draw(const BulkWork& work, Cycle end) {
   const Observation& observation = unit_.timebase.observation();
   std::size_t track = 0;
-  while (track < track_ends_.size() && track_ends_[track] > work.arrival) ++track;
+  while (track < track_ends_.size() && track_ends_[track] > work.life.arrival) ++track;
   if (track == track_ends_.size()) {
     track_ends_.push_back(0);
     tracks_.push_back(
         observation.timeline->track(observation.prefix + " " + unit_.path, fmt::format("request {:2}", track)));
   }
   track_ends_[track] = end;
-  observation.timeline->slice(tracks_[track], unit_.timebase.time_of(work.arrival), unit_.timebase.time_of(end),
+  observation.timeline->slice(tracks_[track], unit_.timebase.time_of(work.life.arrival), unit_.timebase.time_of(end),
                               arch::bulk_name(work.kind()),
                               {{"sm", unit_.place.ids[work.sm]},
                                {"cta", static_cast<std::int64_t>(work.packet.cta)},
                                {"warp", work.packet.warp},
-                               {"bytes", static_cast<std::int64_t>(work.bytes)},
-                               {"lines", static_cast<std::int64_t>(work.pieces)},
+                               {"bytes", static_cast<std::int64_t>(work.traffic.bytes)},
+                               {"lines", static_cast<std::int64_t>(work.traffic.pieces)},
                                {"descriptor", static_cast<std::int64_t>(work.request().descriptor)},
                                {"receivers", static_cast<std::int64_t>(work.packet.ctas)},
                                {"at0", work.request().coordinates[0]},
@@ -119,7 +119,7 @@ void BulkReporter::draw(const BulkWork& work, Cycle end) {
                                 unit_.timebase.time_of(std::min(*to, end)), name);
   };
   const BulkLife& life = work.life;
-  part("queue", work.arrival, life.chosen);
+  part("queue", work.life.arrival, life.chosen);
   part("descriptor", life.chosen, life.described);
   part("set-up", life.set_up_began, life.set_up);
   const auto after = [](std::optional<Cycle> cycle) { return cycle ? std::optional(*cycle + 1) : cycle; };
@@ -140,7 +140,7 @@ void BulkIntake::arrive(const protocol::BulkRequestPacket& packet, std::uint32_t
   BulkWork& work = unit_.works.take();
   work.packet = packet;
   work.sm = sm;
-  work.arrival = work.last = unit_.now();
+  work.life.arrival = work.last = unit_.now();
   unit_.stats.requests[packet.request.kind].add();
   lanes_[sm].input.push(work.number);
   enter(sm);

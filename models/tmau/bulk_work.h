@@ -44,12 +44,32 @@ struct BulkFailure {
 
 // The cycles in which a request came to its stages: for those who look on. None: it did not come there.
 struct BulkLife {
+  Cycle arrival = 0;
   std::optional<Cycle> chosen;        // it left its queue
   std::optional<Cycle> described;     // its descriptor was there
   std::optional<Cycle> set_up_began;  // set-up took it up
   std::optional<Cycle> set_up;        // and ended
   std::optional<Cycle> first_line;    // line request
   std::optional<Cycle> last_line;
+};
+
+// What a request waits for besides the generation of its line requests.
+struct BulkAwaited {
+  std::uint32_t reads = 0;  // pieces that shared memory has not given, or brought to their receiver
+  Cycle last_read = 0;
+  std::uint32_t answers = 0;  // line requests that memory has not answered
+  std::uint32_t posts = 0;    // writes that the L2 has not taken over
+  Cycle last_accepted = 0;
+  std::uint32_t acknowledgements = 0;  // deliveries that other units have not confirmed
+
+  bool none() const { return reads == 0 && answers == 0 && posts == 0 && acknowledgements == 0; }
+};
+
+struct BulkTraffic {
+  std::uint64_t pieces = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t fetched = 0;  // bytes of sectors that memory was asked for
+  std::uint64_t used = 0;     // of these, bytes of the box or block
 };
 
 struct BulkWork {
@@ -69,20 +89,11 @@ struct BulkWork {
   arch::RuleSet reported;                          // those that do not stop it
   arch::Promotion promotion = arch::Promotion::none;
   std::optional<std::uint64_t> promoted_pair;  // 256 bytes of which the other line has been asked for
-  Cycle arrival = 0;
-  Cycle earliest = kNever;  // of its generation
-  Cycle last = 0;           // the latest of what it comes to, so far
-  std::uint32_t reads = 0;  // pieces that shared memory has not given, or brought to their receiver
-  Cycle last_read = 0;
+  Cycle earliest = kNever;                     // of its generation
+  Cycle last = 0;                              // the latest of what it comes to, so far
   Cycle generated_at = 0;
-  std::uint32_t answers = 0;  // line requests that memory has not answered
-  std::uint32_t posts = 0;    // writes that the L2 has not taken over
-  Cycle last_accepted = 0;
-  std::uint32_t acknowledgements = 0;  // deliveries that other units have not confirmed
-  std::uint64_t pieces = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t fetched = 0;  // bytes of sectors that memory was asked for
-  std::uint64_t used = 0;     // of these, bytes of the box or block
+  BulkAwaited awaited;
+  BulkTraffic traffic;
   BulkLife life;
   std::optional<BulkFailure> failure;
 
@@ -93,9 +104,9 @@ struct BulkWork {
     return kind() == arch::BulkKind::store || kind() == arch::BulkKind::reduce || kind() == arch::BulkKind::send;
   }
   bool generated() const { return stage == Stage::completion; }
-  bool over() const { return generated() && reads == 0 && answers == 0 && posts == 0 && acknowledgements == 0; }
+  bool over() const { return generated() && awaited.none(); }
   // The L2 has all of it, or will have.
-  bool accepted() const { return generated() && reads == 0 && posts == 0 && !failure; }
+  bool accepted() const { return generated() && awaited.reads == 0 && awaited.posts == 0 && !failure; }
   // The first error counts.
   void fail(const BulkFailure& error) {
     if (!failure || failure->when > error.when) failure = error;

@@ -88,9 +88,9 @@ MemoryRequest& LineSender::make(const BulkWork& work, Role role) {
 }
 
 void LineSender::send(BulkWork& work, Cycle when) {
-  ++work.pieces;
+  ++work.traffic.pieces;
   const arch::TensorPiece& piece = work.lines.line().piece;
-  work.bytes += work.kind() == BulkKind::prefetch ? work.lines.line().bytes : piece.bytes;
+  work.traffic.bytes += work.kind() == BulkKind::prefetch ? work.lines.line().bytes : piece.bytes;
   switch (work.kind()) {
     case BulkKind::load:
       if (!piece.inside.any()) return send_fill(work, when);
@@ -113,11 +113,11 @@ void LineSender::send_read(BulkWork& work, Cycle when) {
   request.aim(tlm::TLM_READ_COMMAND, piece.address + first, length);
   if (work.target.by_rank && work.kind() == BulkKind::load) {
     request.extension.multicast = work.packet.sms;
-    work.acknowledgements += bits::count(work.packet.sms);
+    work.awaited.acknowledgements += bits::count(work.packet.sms);
     unit_.stats.multicast_sent.add();
     unit_.stats.multicast_saved.add(bits::count(work.packet.ctas) - 1);
   }
-  ++work.answers;
+  ++work.awaited.answers;
   unit_.stats.lines.add();
   unit_.stats.bytes_in.add(length);
   count_fetched(work, request, piece.inside.count());
@@ -139,7 +139,7 @@ void LineSender::send_copied(BulkWork& work, const arch::TensorPiece& piece, con
   if (!piece.all_inside()) {
     arch::fill_outside(target.type, target.fill, piece.inside, piece.bytes, copy.data.data());
   }
-  ++work.answers;
+  ++work.awaited.answers;
   unit_.stats.lines.add();
   unit_.stats.bytes_out.add(copy.get_data_length());
   ports_.push_ready(work.sm, copy, when);
@@ -183,7 +183,7 @@ void LineSender::send_source(BulkWork& work, Cycle when) {
     request.extension.atomic = work.target.reduction;
     request.extension.type = work.target.value;
   }
-  ++work.reads;
+  ++work.awaited.reads;
   protocol::BulkReadPacket packet;
   packet.request = &request;
   packet.sm = protocol::SmInGpc(unit_.place.first + work.sm);
@@ -207,8 +207,8 @@ void LineSender::send_prefetch(BulkWork& work, Cycle when) {
 
 // Memory gives whole sectors (TMA-15, TMA-42).
 void LineSender::count_fetched(BulkWork& work, const MemoryRequest& request, std::uint32_t used) {
-  work.fetched += std::uint64_t{bits::count(request.extension.sectors)} * arch::kSectorBytes;
-  work.used += used;
+  work.traffic.fetched += std::uint64_t{bits::count(request.extension.sectors)} * arch::kSectorBytes;
+  work.traffic.used += used;
 }
 
 // Nothing of the piece is in the tensor: it does not go to memory, but to the same places.
@@ -223,7 +223,7 @@ void LineSender::send_fill(BulkWork& work, Cycle when) {
   }
   bits::for_each(work.packet.sms, [&](std::uint32_t sm) {
     request.acquire();
-    ++work.acknowledgements;
+    ++work.awaited.acknowledgements;
     delivery_.fill(work, request, protocol::SmInGpc(sm), when);
   });
   request.release();
