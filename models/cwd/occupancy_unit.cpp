@@ -11,7 +11,7 @@ EmptyMachine& OccupancyUnit::machine() {
   return *machine_;
 }
 
-// The search runs on models of empty GPCs, and takes what a session's on the snapshot would.
+// The search runs on models of empty GPCs, and takes what the questions of a session would; it starts nothing.
 protocol::OccupancyAnswerPacket OccupancyUnit::answer(const protocol::OccupancyQueryPacket& query) {
   protocol::OccupancyAnswerPacket result;
   result.tag = query.tag;

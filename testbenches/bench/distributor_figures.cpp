@@ -135,6 +135,36 @@ struct Grid {
   arch::Dim3 cga = arch::kNoExtents;
 };
 
+// Of a grid: central rasterisation, and distributed.
+std::pair<Figures, Figures> both_rasters(gpu::GpuParams params, const Grid& grid) {
+  arch::KernelShape shape = kernel(grid.extents, 8, 100'000);
+  shape.cluster.of(CgaLevel::gpc) = grid.cga;
+  params.cwd.central_raster = true;
+  const Figures central = run(params, shape);
+  params.cwd.central_raster = false;
+  return {central, run(params, shape)};
+}
+
+void raster_limits() {
+  print("What bounds the central rasteriser, 8 x 18 SMs, 1152 x 1 x 1, 256 places:\n");
+  print("| bits of the port per cycle | cycles to make an id | CTAs per cycle, central | distributed | ratio |");
+  print("| --- | --- | --- | --- | --- |");
+  for (const std::uint32_t port : {64U, 128U, 0U}) {
+    for (const std::uint32_t cycles : {0U, 1U, 2U, 4U}) {
+      gpu::GpuParams params = preset("text");
+      params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, 18));
+      params.cwd.gpc_queue = 256;
+      params.cwd.port_bits = port;
+      params.cwd.raster_cycles = cycles;
+      const auto [central, distributed] = both_rasters(params, {"1152 x 1 x 1", {1152, 1, 1}});
+      const double rate[2] = {central.ctas / central.launching, distributed.ctas / distributed.launching};
+      print(fmt::format("| {} | {} | {:.2f} | {:.2f} | {:.1f} |", port == 0 ? "all" : std::to_string(port), cycles,
+                        rate[0], rate[1], rate[1] / rate[0]));
+    }
+  }
+  print("");
+}
+
 void rasterisation() {
   print("## CTA launch throughput, central and distributed rasterisation (preset text, 8 CTAs per SM)\n");
   print(
@@ -154,21 +184,14 @@ void rasterisation() {
                                    {"1024 x 1 x 1 in GPC_CGAs of 2", {1024, 1, 1}, {2, 1, 1}},
                                    {"1024 x 1 x 1 in GPC_CGAs of 16", {1024, 1, 1}, {16, 1, 1}}};
   const auto row = [](std::uint32_t sms, const Grid& grid, std::uint32_t queue) {
-    double rate[2] = {};
-    double bits[2] = {};
-    arch::KernelShape shape = kernel(grid.extents, 8, 100'000);
-    shape.cluster.of(CgaLevel::gpc) = grid.cga;
-    for (const bool central : {true, false}) {
-      gpu::GpuParams params = preset("text");
-      params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, sms));
-      params.cwd.central_raster = central;
-      params.cwd.gpc_queue = queue;
-      const Figures f = run(params, shape);
-      rate[central ? 0 : 1] = f.ctas / f.launching;
-      bits[central ? 0 : 1] = f.link_bits / f.ctas;
-    }
+    gpu::GpuParams params = preset("text");
+    params.machine.shape = arch::Shape::from_sms_per_gpc(std::vector<std::uint32_t>(8, sms));
+    params.cwd.gpc_queue = queue;
+    const auto [central, distributed] = both_rasters(params, grid);
+    const double rate[2] = {central.ctas / central.launching, distributed.ctas / distributed.launching};
     print(fmt::format("| 8 x {} SMs | {} | {} | {:.2f} | {:.2f} | {:.1f} | {:.0f} | {:.0f} |", sms, grid.name, queue,
-                      rate[0], rate[1], rate[1] / rate[0], bits[0], bits[1]));
+                      rate[0], rate[1], rate[1] / rate[0], central.link_bits / central.ctas,
+                      distributed.link_bits / distributed.ctas));
   };
   for (const std::uint32_t sms : {16U, 18U}) {
     for (Grid grid : grids) {
@@ -181,6 +204,7 @@ void rasterisation() {
   }
   for (const std::uint32_t queue : {4U, 8U, 16U, 32U, 64U, 128U, 512U}) row(18, {"1152 x 1 x 1", {1152, 1, 1}}, queue);
   print("");
+  raster_limits();
 }
 
 void latency() {

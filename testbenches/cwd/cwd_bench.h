@@ -178,6 +178,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
 
   void on_part(const protocol::PartPacket&, std::uint32_t) {}  // its SMs have no registers
   void on_local(const protocol::LocalMemoryPacket& packet, std::uint32_t) {
+    ++log_.heard_blocks;
     if (packet.virtual_gpc != virtual_gpc_) return;
     log_.blocks.push_back({index_, packet});
     const Log::Tpc tpc{packet.subcontext, index_, packet.tpc};

@@ -268,6 +268,29 @@ TEST_CASE("credits bound the TPCs that a subcontext holds, and blocks follow the
   }
 }
 
+TEST_CASE("a block of local memory goes to all GPCs, or to the one that needs it", "[cwd][CWD-32]") {
+  double link_bits[2] = {};
+  for (const bool broadcast : {true, false}) {
+    CAPTURE(broadcast);
+    CwdParams params = plain();
+    params.partition = heddle::protocol::PartitionMode::dynamic;
+    params.local_memory_blocks = 3;
+    params.local_memory_broadcast = broadcast;
+    CwdBench bench(Shape::from_sms_per_gpc({2, 2, 2}), params, capacity(1));
+    TaskPacket task = CwdBench::task(0, 6, kOne);
+    task.local_memory = true;
+    bench.tasks.submit(0, task);
+    run_for(bench, 1000);
+    CHECK(bench.stat("local_blocks") == 3);  // a TPC of each GPC
+    CHECK(bench.log.blocks.size() == 3);     // for the GPC that hears it
+    CHECK(bench.log.heard_blocks == (broadcast ? 9 : 3));
+    link_bits[broadcast ? 1 : 0] = bench.stat("link_bits");
+  }
+  // Three blocks, to two more GPCs each: one of 3 GPCs (2 bits), its one TPC (none), one of 64 subcontexts (6), one of 3
+  // blocks (2).
+  CHECK(link_bits[1] - link_bits[0] == 3 * 2 * (2 + 0 + 6 + 2));
+}
+
 TEST_CASE("a TPC that is enabled late is told where the grid stands", "[cwd][CWD-42]") {
   CwdBench bench(Shape::from_sms_per_gpc({4}), plain(), capacity(1));
   bench.tasks.control(0, switched(0, 1, false));
