@@ -78,7 +78,7 @@ struct CrossbarParams {
   double tpc_bandwidth = 128;        // bytes per cycle
   double cpc_bandwidth = 384;        // bytes per cycle
   double gpc_bandwidth = 768;        // bytes per cycle
-  double gpc_read_bandwidth = 680;   // bytes per cycle
+  double gpc_read_bandwidth = 696;   // bytes per cycle
   double copies = 2.65;              // of multicasts, per cycle and GPC
   double crossing_bandwidth = 2560;  // bytes per cycle
   double slice_bandwidth = 64;       // bytes per cycle
