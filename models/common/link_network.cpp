@@ -12,8 +12,9 @@ constexpr std::uint64_t bit(std::uint32_t input) { return bits::one(input % 64);
 
 }  // namespace
 
-std::uint32_t LinkNetwork::add_link(std::string name, double bytes_per_cycle) {
+std::uint32_t LinkNetwork::add_link(std::string name, double bytes_per_cycle, bool watched) {
   links_.emplace_back(bytes_per_cycle);
+  links_.back().watched = watched;
   names_.push_back(std::move(name));
   return static_cast<std::uint32_t>(links_.size() - 1);
 }

@@ -108,8 +108,8 @@ class LinkNetwork {
   explicit LinkNetwork(LinkNetworkListener& listener) : listener_(listener) {}
 
   // Building. Links, buffers, egress ports and tables are numbered in the order in which they are added. The buffers of
-  // a link follow each other. `name`: for messages.
-  std::uint32_t add_link(std::string name, double bytes_per_cycle);
+  // a link follow each other. `name`: for messages. `watched`: the listener hears of watched packets that pass it.
+  std::uint32_t add_link(std::string name, double bytes_per_cycle, bool watched = false);
   std::uint32_t add_buffer(const BufferSpec& spec);
   // `owner`: the owner's number for it. Egress ports are numbered among buffers.
   std::uint32_t add_egress(std::uint32_t upstream, std::uint32_t owner);
@@ -121,7 +121,6 @@ class LinkNetwork {
   void route_by_egress(std::uint32_t link, std::uint32_t first);
   // Counts the bytes that a link passes on, and those that set out for a buffer.
   void count_link(std::uint32_t link, Counter& bytes) { links_[link].bytes = &bytes; }
-  void watch_link(std::uint32_t link) { links_[link].watched = true; }
   void count_buffer(std::uint32_t buffer, Counter& bytes) {
     buffers_[buffer].counted = true;
     inputs_[buffer].bytes = &bytes;

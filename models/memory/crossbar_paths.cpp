@@ -19,7 +19,6 @@ CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const C
       warmer_(network_, NetworkWarmer::Carries::requests),
       sms_(routes.sms(), Sm(params.sm_bandwidth)),
       slice_ready_(map.slices(), 0) {
-  for (const std::uint32_t link : ports_.gpcs) network_.watch_link(link);
   warm_by(warmer_);
 }
 

@@ -143,7 +143,7 @@ CrossbarRoutes::Ports CrossbarRoutes::build_requests(LinkNetwork& network) const
   ports.entries.assign(topology_.sms(), LinkNetwork::kNone);
   for (std::uint32_t gpc = 0; gpc < gpcs_; ++gpc) {
     const std::vector<Source> sources = gather_gpc(network, ports, gpc);
-    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth));
+    ports.gpcs.push_back(network.add_link(fmt::format("gpc{}", gpc), params_.gpc_bandwidth, true));
     attach(network, ports, sources, ports.gpcs.back(), params_.gpc_bandwidth);
   }
   add_crossings(network, ports, params_.gpc_bandwidth);
