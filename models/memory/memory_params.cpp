@@ -148,8 +148,8 @@ void CrossbarParams::describe(ParamTable<CrossbarParams>& t) {
   bandwidth(
       "gpc_read_bandwidth", &CrossbarParams::gpc_read_bandwidth,
       "bytes per cycle of responses from the slices to a GPC",
-      "te42kyfo/gpu-benches on H200: 9.8 TB/s of L2 reads at 1.98 GHz, of which a GPC of 18 SMs takes 18/132, and "
-      "their headers");
+      "te42kyfo/gpu-benches on H200: 9.8 to 10.5 TB/s of L2 reads, of which 10.1 at 1.98 GHz are 696 for a GPC of 18 "
+      "of 132 SMs; chosen with that measurement in view");
   t.add("copies", &CrossbarParams::copies, {Unit::per_cycle, 0.01, 64.0},
         "copies of multicasts per cycle that a GPC makes, one for each receiver, where its link comes in",
         "fitted to hibouwu/CUDA_optimazation EXP-17, GH200: clusters of 2 get 5.06 TB/s by multicast, which are 2.5 "
