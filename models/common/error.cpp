@@ -12,7 +12,7 @@ std::string compose(const SourcePos& where, std::string_view message, std::strin
   std::string text = where.text();
   if (!text.empty()) text += ": ";
   text += message;
-  if (!remedy.empty()) fmt::format_to(std::back_inserter(text), "\n  {}", remedy);
+  if (!remedy.empty()) text.append("\n  ").append(remedy);
   return text;
 }
 
