@@ -16,7 +16,10 @@ namespace {
 
 using Bar = TpcPrice::Bar;
 
-WaitReason reason_of(Bar bar) { return bar == Bar::block ? WaitReason::local_memory : WaitReason::tpc_mask; }
+WaitReason reason_of(Bar bar) {
+  if (bar == Bar::cut) return WaitReason::credits;
+  return bar == Bar::block ? WaitReason::local_memory : WaitReason::tpc_mask;
+}
 
 // Of several, the one that says most.
 WaitReason stronger(WaitReason a, WaitReason b) {

@@ -24,8 +24,47 @@ const char* refusal_text(ShareRefusal refusal) {
   return kTexts[static_cast<std::size_t>(refusal)];
 }
 
+void LocalBlocks::reset() {
+  free_.clear();
+  place_.assign(count_, kNone);
+  owners_.assign(count_, kNobody);
+  for (std::uint32_t block = count_; block-- > 0;) {
+    place_[block] = static_cast<std::uint32_t>(free_.size());
+    free_.push_back(block);
+  }
+}
+
+std::uint32_t LocalBlocks::take() {
+  HEDDLE_CHECK(!free_.empty(), "a CTA was launched on a TPC without a local-memory block");
+  const std::uint32_t block = free_.back();
+  take(block);
+  return block;
+}
+
+void LocalBlocks::take(std::uint32_t block) {
+  const std::uint32_t place = place_[block];
+  const std::uint32_t moved = free_.back();
+  free_[place] = moved;
+  place_[moved] = place;
+  free_.pop_back();
+  place_[block] = kNone;
+}
+
+void LocalBlocks::give(std::uint32_t block) {
+  HEDDLE_CHECK(block < count_ && place_[block] == kNone, "a local-memory block comes back that was not in use");
+  place_[block] = static_cast<std::uint32_t>(free_.size());
+  free_.push_back(block);
+}
+
+bool LocalBlocks::set_owner(std::uint64_t owner, std::uint32_t old, std::uint32_t block) {
+  if (block != kNone && owners_[block] != kNobody && owners_[block] != owner) return false;
+  if (old != kNone) owners_[old] = kNobody;
+  if (block != kNone) owners_[block] = owner;
+  return true;
+}
+
 TpcQuota::TpcQuota(std::uint32_t tpcs, const QuotaOptions& options)
-    : tpcs_(tpcs), options_(options), all_blocks_(options.blocks == 0 ? tpcs : options.blocks) {
+    : tpcs_(tpcs), options_(options), blocks_(options.blocks == 0 ? tpcs : options.blocks) {
   reset();
 }
 
@@ -37,17 +76,11 @@ void TpcQuota::reset() {
   row.block.assign(tpcs_, kNone);
   row.own.assign(tpcs_, kNone);
   row.mask.assign(tpcs_, true);
+  row.given_up.assign(tpcs_, false);
   row.credits = row.maximum = options_.credits == 0 ? tpcs_ : options_.credits;
   rows_.assign(arch::kSubcontexts, row);
   holders_.assign(tpcs_, 0);
-  free_blocks_.clear();
-  block_place_.assign(all_blocks_, kNone);
-  block_owners_.assign(all_blocks_, kNobody);
-  blocks_used_ = 0;
-  for (std::uint32_t block = all_blocks_; block-- > 0;) {
-    block_place_[block] = static_cast<std::uint32_t>(free_blocks_.size());
-    free_blocks_.push_back(block);
-  }
+  blocks_.reset();
   session_ = {};
 }
 
@@ -55,8 +88,25 @@ void TpcQuota::reset() {
 void TpcQuota::check(const Row& row) const {
   HEDDLE_CHECK(std::int64_t{row.held} + row.credits + std::int64_t{row.reserved} == row.maximum,
                "TPCs held, credits and reserved credits of a subcontext do not add up to its maximum");
-  HEDDLE_CHECK(blocks_used_ <= all_blocks_ && blocks_used_ + free_blocks_.size() == all_blocks_,
-               "local-memory blocks in use and free ones do not add up");
+}
+
+// PRT-07: after every change of what a subcontext holds or may hold. It keeps what it has most CTAs on, so that what it
+// gives up is empty soon.
+void TpcQuota::settle(Row& row) {
+  check(row);
+  const auto wanted = static_cast<std::uint32_t>(std::clamp<std::int64_t>(-row.credits, 0, row.held));
+  while (row.giving_up != wanted) {
+    const bool more = row.giving_up < wanted;
+    std::uint32_t best = kNone;
+    for (std::uint32_t tpc = 0; tpc < tpcs_; ++tpc) {
+      if (row.ctas[tpc] == 0 || row.given_up[tpc] == more) continue;
+      const bool better = best == kNone || (more ? row.ctas[tpc] <= row.ctas[best] : row.ctas[tpc] > row.ctas[best]);
+      if (better) best = tpc;
+    }
+    HEDDLE_CHECK(best != kNone, "a subcontext gives up more TPCs than it holds");
+    row.given_up[best] = more;
+    row.giving_up += more ? 1 : -1;
+  }
 }
 
 ShareRefusal TpcQuota::set_mode(Mode mode) {
@@ -79,7 +129,7 @@ ShareRefusal TpcQuota::set_credits(std::uint32_t subcontext, std::uint64_t maxim
   row.credits += static_cast<std::int64_t>(maximum) - row.maximum;
   row.maximum = static_cast<std::int64_t>(maximum);
   row.changed = true;
-  check(row);
+  settle(row);
   return ShareRefusal::none;
 }
 
@@ -101,13 +151,11 @@ ShareRefusal TpcQuota::enable(std::uint32_t subcontext, std::uint32_t tpc, bool 
 ShareRefusal TpcQuota::set_block(std::uint32_t subcontext, std::uint32_t tpc, std::uint64_t block) {
   if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
   if (tpc >= tpcs_) return ShareRefusal::tpc;
-  if (block >= all_blocks_ && block != kNone) return ShareRefusal::value;
-  Row& row = rows_[subcontext];
-  const std::uint64_t me = std::uint64_t{subcontext} << 32 | tpc;
-  if (block != kNone && block_owners_[block] != kNobody && block_owners_[block] != me) return ShareRefusal::block;
-  if (row.own[tpc] != kNone) block_owners_[row.own[tpc]] = kNobody;
-  row.own[tpc] = static_cast<std::uint32_t>(block);
-  if (block != kNone) block_owners_[block] = me;
+  if (block >= blocks_.count() && block != kNone) return ShareRefusal::value;
+  std::uint32_t& own = rows_[subcontext].own[tpc];
+  const auto wanted = static_cast<std::uint32_t>(block);
+  if (!blocks_.set_owner(std::uint64_t{subcontext} << 32 | tpc, own, wanted)) return ShareRefusal::block;
+  own = wanted;
   return ShareRefusal::none;
 }
 
@@ -131,8 +179,8 @@ void TpcQuota::reserve_block(std::uint32_t tpc) {
   HEDDLE_CHECK(session_.open && session_.mode == Mode::static_, "a block is reserved without a session");
   Row& row = rows_[session_.subcontext];
   if (row.block[tpc] != kNone) return;
-  HEDDLE_CHECK(row.own[tpc] != kNone && block_place_[row.own[tpc]] != kNone, "a block is reserved that is not there");
-  take_block(row.own[tpc]);
+  HEDDLE_CHECK(row.own[tpc] != kNone && blocks_.is_free(row.own[tpc]), "a block is reserved that is not there");
+  blocks_.take(row.own[tpc]);
   row.block[tpc] = row.own[tpc];
   session_.blocks.push_back(tpc);
   check(row);
@@ -143,6 +191,7 @@ void TpcQuota::close_session() {
   Row& row = rows_[session_.subcontext];
   row.credits += row.reserved;
   row.reserved = 0;
+  settle(row);
   for (const std::uint32_t tpc : session_.blocks) {
     if (row.local[tpc] == 0 && row.block[tpc] != kNone) give_block(row, tpc);
   }
@@ -162,9 +211,13 @@ TpcPrice TpcQuota::price(std::uint32_t subcontext, std::uint32_t tpc, bool local
   if (mode_ == Mode::static_) {
     if (holders_[tpc] > (of.ctas[tpc] > 0 ? 1U : 0U)) {
       price.bar = TpcPrice::Bar::drains;
-    } else if (lacks_block && (of.own[tpc] == kNone || block_place_[of.own[tpc]] == kNone)) {
+    } else if (lacks_block && (of.own[tpc] == kNone || !blocks_.is_free(of.own[tpc]))) {
       price.bar = TpcPrice::Bar::block;
     }
+    return price;
+  }
+  if (mode_ == Mode::dynamic && of.given_up[tpc]) {
+    price.bar = TpcPrice::Bar::cut;
     return price;
   }
   price.credit = mode_ == Mode::dynamic && of.ctas[tpc] == 0;
@@ -184,10 +237,10 @@ std::uint32_t TpcQuota::launch(std::uint32_t subcontext, std::uint32_t tpc, bool
       HEDDLE_CHECK(mode_ != Mode::dynamic || session_.open, "a CTA was launched outside a session");
       --row.credits;
     }
-    check(row);
+    settle(row);
   }
   if (!local || row.local[tpc]++ > 0) return kNone;
-  if (row.block[tpc] == kNone) row.block[tpc] = take_block();
+  if (row.block[tpc] == kNone) row.block[tpc] = blocks_.take();
   check(row);
   return row.block[tpc];
 }
@@ -199,12 +252,16 @@ void TpcQuota::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local)
   if (--row.ctas[tpc] == 0) {
     --row.held;
     --holders_[tpc];
+    if (row.given_up[tpc]) {
+      row.given_up[tpc] = false;
+      --row.giving_up;
+    }
     if (session_of(subcontext, Mode::dynamic)) {
       ++row.reserved;  // the session may count on the TPC
     } else {
       ++row.credits;
     }
-    check(row);
+    settle(row);
   }
   if (!local || --row.local[tpc] > 0) return;
   if (session_of(subcontext, Mode::static_)) {
@@ -215,34 +272,13 @@ void TpcQuota::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local)
   check(row);
 }
 
-std::uint32_t TpcQuota::take_block() {
-  HEDDLE_CHECK(!free_blocks_.empty(), "a CTA was launched on a TPC without a local-memory block");
-  const std::uint32_t block = free_blocks_.back();
-  take_block(block);
-  return block;
-}
-
-void TpcQuota::take_block(std::uint32_t block) {
-  const std::uint32_t place = block_place_[block];
-  const std::uint32_t moved = free_blocks_.back();
-  free_blocks_[place] = moved;
-  block_place_[moved] = place;
-  free_blocks_.pop_back();
-  block_place_[block] = kNone;
-  ++blocks_used_;
-}
-
 void TpcQuota::give_block(Row& row, std::uint32_t tpc) {
-  const std::uint32_t block = row.block[tpc];
-  HEDDLE_CHECK(block != kNone && block_place_[block] == kNone, "a local-memory block comes back that was not in use");
-  block_place_[block] = static_cast<std::uint32_t>(free_blocks_.size());
-  free_blocks_.push_back(block);
+  blocks_.give(row.block[tpc]);
   row.block[tpc] = kNone;
-  --blocks_used_;
 }
 
 bool TpcQuota::empty() const {
-  return !session_.open && free_blocks_.size() == all_blocks_ &&
+  return !session_.open && blocks_.free() == blocks_.count() &&
          std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
            return row.credits == row.maximum && row.held == 0 &&
                   std::all_of(row.ctas.begin(), row.ctas.end(), [](std::uint32_t n) { return n == 0; });

@@ -27,6 +27,7 @@ struct TpcPrice {
     mask,    // the subcontext may not run there
     drains,  // static mode: CTAs of another subcontext still run there
     block,   // static mode: no local-memory block has been set, or another still has it
+    cut,     // dynamic mode: the subcontext has fewer credits than it holds TPCs, and gives this one up
   };
   Bar bar = Bar::none;
   bool credit = false;
@@ -39,9 +40,35 @@ struct QuotaOptions {
   std::uint32_t blocks = 0;   // of local memory; 0: one per TPC
 };
 
-class TpcQuota {
+// The blocks of local memory (PRT-06): which are free, and for whom software has set them.
+class LocalBlocks {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  explicit LocalBlocks(std::uint32_t count) : count_(count) { reset(); }
+  void reset();
+
+  std::uint32_t count() const { return count_; }
+  std::uint32_t free() const { return static_cast<std::uint32_t>(free_.size()); }
+  bool is_free(std::uint32_t block) const { return place_[block] != kNone; }
+  // Any that is free; there must be one.
+  std::uint32_t take();
+  // That one, which is free.
+  void take(std::uint32_t block);
+  void give(std::uint32_t block);
+  // Software sets a block for the owner in place of `old`; kNone: none. False, and nothing happens: it is another's.
+  bool set_owner(std::uint64_t owner, std::uint32_t old, std::uint32_t block);
+
+ private:
+  std::uint32_t count_;
+  std::vector<std::uint32_t> free_;    // the last one is given next
+  std::vector<std::uint32_t> place_;   // by block: its place among them; kNone: in use
+  std::vector<std::uint64_t> owners_;  // by block: for whom software has set it
+};
+
+class TpcQuota {
+ public:
+  static constexpr std::uint32_t kNone = LocalBlocks::kNone;
   static constexpr std::uint64_t kMostCredits = 4096;
   using Mode = protocol::PartitionMode;
 
@@ -51,7 +78,9 @@ class TpcQuota {
   // To static: refused if two masks that software has set share a TPC. A mask that it has not set is everything in the
   // other modes, and nothing in this one.
   ShareRefusal set_mode(Mode mode);
-  // Credits go up by the difference to the maximum before; they may become negative.
+  // Credits go up by the difference to the maximum before; they may become negative. As many of the TPCs that it holds
+  // are given up then: those with the fewest CTAs, of equal ones the last. Nothing is launched there any more until the
+  // credits suffice again.
   ShareRefusal set_credits(std::uint32_t subcontext, std::uint64_t maximum);
   ShareRefusal enable(std::uint32_t subcontext, std::uint32_t tpc, bool enabled);
   // For static mode; kNone: none any more.
@@ -80,10 +109,12 @@ class TpcQuota {
   }
   // The entry of the block index table, or kNone.
   std::uint32_t block(std::uint32_t subcontext, std::uint32_t tpc) const { return row(subcontext).block[tpc]; }
+  // The subcontext holds the TPC and gives it up.
+  bool gives_up(std::uint32_t subcontext, std::uint32_t tpc) const { return row(subcontext).given_up[tpc]; }
   std::int64_t credits(std::uint32_t subcontext) const { return row(subcontext).credits; }
   std::uint32_t reserved(std::uint32_t subcontext) const { return row(subcontext).reserved; }
   std::int64_t maximum(std::uint32_t subcontext) const { return row(subcontext).maximum; }
-  std::uint32_t blocks() const { return static_cast<std::uint32_t>(free_blocks_.size()); }
+  std::uint32_t blocks() const { return blocks_.free(); }
   // Somebody has changed the subcontext's credits, or the mode, since the start.
   bool changed(std::uint32_t subcontext) const { return mode_ != options_.mode || row(subcontext).changed; }
   // True if a launch may find that it cannot take a TPC.
@@ -99,7 +130,9 @@ class TpcQuota {
     std::vector<std::uint32_t> block;  // assigned, or reserved by the session
     std::vector<std::uint32_t> own;    // set by software
     std::vector<bool> mask;
-    bool masked = false;  // software has set some of it
+    std::vector<bool> given_up;   // TPCs that it holds
+    std::uint32_t giving_up = 0;  // so many
+    bool masked = false;          // software has set some of it
     bool changed = false;
     std::uint32_t held = 0;  // TPCs
     std::uint32_t reserved = 0;
@@ -117,20 +150,15 @@ class TpcQuota {
     return session_.open && session_.mode == mode && session_.subcontext == subcontext;
   }
   void check(const Row& row) const;
-  std::uint32_t take_block();
-  void take_block(std::uint32_t block);
+  void settle(Row& row);
   void give_block(Row& row, std::uint32_t tpc);
 
   std::uint32_t tpcs_;
   QuotaOptions options_;
-  std::uint32_t all_blocks_;
   Mode mode_ = Mode::none;
-  std::vector<Row> rows_;                    // by subcontext
-  std::vector<std::uint32_t> holders_;       // by TPC
-  std::vector<std::uint32_t> free_blocks_;   // the last one is given next
-  std::vector<std::uint32_t> block_place_;   // by block: its place among them; kNone: in use
-  std::vector<std::uint64_t> block_owners_;  // by block: subcontext and TPC for which software has set it
-  std::uint32_t blocks_used_ = 0;
+  std::vector<Row> rows_;               // by subcontext
+  std::vector<std::uint32_t> holders_;  // by TPC
+  LocalBlocks blocks_;
   Session session_;
 };
 

@@ -176,6 +176,31 @@ TEST_CASE("credits change while tasks run, and are negative until enough came ba
   CHECK(bench.cwd.quota().credits(9) == 2);
 }
 
+// CTAs that end one by one never leave a TPC empty by themselves.
+TEST_CASE("credits that are cut take TPCs back within the longest CTA, and who waits gets them", "[cwd][PRT-07]") {
+  constexpr Cycle kLongest = 1200;
+  CwdBench bench(Shape::from_sms_per_gpc({8, 8}), plain(PartitionMode::dynamic), capacity(4));
+  bench.all_gpcs([](auto& gpc) {
+    gpc.duration = [](std::uint32_t operation, std::uint64_t cta) {
+      return operation == 0 ? kLongest - 400 + cta * 61 % 401 : Cycle{300};
+    };
+  });
+  bench.tasks.submit(0, grid(0, 1500, 1));
+  bench.tasks.submit(3000, grid(1, 48, 2));  // there is no room for it
+  const std::uint32_t left = GENERATE(0U, 1U, 3U);
+  CAPTURE(left);
+  bench.tasks.share(0, change(What::credits, 2, 5));
+  bench.tasks.share(6000, change(What::credits, 1, left));
+  if (left == 0) bench.tasks.share(15'000, change(What::credits, 1, 8));
+  finish(bench, 2);
+  CHECK(tpcs_of(bench, 0, 0, 6000).size() == 8);
+  CHECK(first_arrival(bench, 1) > 6000);
+  const Cycle way = 200;  // of a launch to a GPC, and of what came before the change
+  CHECK(first_arrival(bench, 1) <= 6000 + kLongest + 2 * way);
+  CHECK(tpcs_of(bench, 0, 6000 + way, 15'000).size() == left);
+  CHECK(bench.stat("subcontext1.wait.credits") > 3000);
+}
+
 TEST_CASE("a cleared enable bit blocks new launches, and what runs drains", "[cwd][PRT-05][PRT-07]") {
   CwdBench bench(Shape::from_sms_per_gpc({4, 4}), plain(PartitionMode::dynamic), capacity(1));
   durations(bench, {1000, 1000});

@@ -133,6 +133,46 @@ TEST_CASE("credits change by the difference, and may become negative", "[cwd][PR
   CHECK(quota.credits(7) == 5);
 }
 
+TEST_CASE("a cut of credits names the TPCs that are given up, those with fewest CTAs", "[cwd][PRT-07]") {
+  TpcQuota quota(8, {Mode::dynamic, 5, 0});
+  const std::uint32_t ctas[] = {1, 3, 2, 1, 1};
+  for (std::uint32_t tpc = 0; tpc < 5; ++tpc) {
+    for (std::uint32_t i = 0; i < ctas[tpc]; ++i) launch_alone(quota, 7, tpc);
+  }
+  launch_alone(quota, 6, 0);
+  const auto kept = [&quota] {
+    std::set<std::uint32_t> tpcs;
+    for (std::uint32_t tpc = 0; tpc < 8; ++tpc) {
+      if (quota.held(7, tpc) && quota.price(7, tpc, false).bar == Bar::none) tpcs.insert(tpc);
+      CHECK(quota.gives_up(7, tpc) == (quota.price(7, tpc, false).bar == Bar::cut));
+    }
+    return tpcs;
+  };
+  CHECK(quota.set_credits(7, 2) == ShareRefusal::none);
+  CHECK(kept() == std::set<std::uint32_t>{1, 2});
+  CHECK(quota.price(6, 0, false).bar == Bar::none);  // nobody else's affair
+  quota.complete(7, 4, false);
+  CHECK(kept() == std::set<std::uint32_t>{1, 2});
+  // One that is kept becomes empty by itself: another need not go.
+  quota.complete(7, 2, false);
+  quota.complete(7, 2, false);
+  CHECK(kept() == std::set<std::uint32_t>{0, 1});
+  CHECK(quota.credits(7) == -1);
+  CHECK(quota.set_credits(7, 3) == ShareRefusal::none);
+  CHECK(kept() == std::set<std::uint32_t>{0, 1, 3});
+  CHECK(quota.set_credits(7, 0) == ShareRefusal::none);
+  CHECK(kept().empty());
+  CHECK(quota.set_mode(Mode::none) == ShareRefusal::none);
+  CHECK(quota.price(7, 1, false).bar == Bar::none);  // credits are not asked for
+  CHECK(quota.set_mode(Mode::dynamic) == ShareRefusal::none);
+  CHECK(quota.price(7, 1, false).bar == Bar::cut);
+  for (const std::uint32_t tpc : {0U, 1U, 1U, 1U, 3U}) quota.complete(7, tpc, false);
+  CHECK(kept().empty());
+  CHECK(quota.credits(7) == 0);
+  quota.complete(6, 0, false);
+  CHECK(quota.empty());
+}
+
 TEST_CASE("a session reserves credits, and gives back what it has not used", "[cwd][PRT-10]") {
   TpcQuota quota(8, {Mode::dynamic, 4, 0});
   launch_alone(quota, 1, 0);
@@ -319,6 +359,13 @@ TEST_CASE("random launches, exits and changes keep held + credits = maximum", "[
         REQUIRE(quota.tpcs_held(s) == model.held(s));
         REQUIRE(quota.credits(s) + quota.reserved(s) + model.held(s) == model.maximum[s]);
         if (s != open) REQUIRE(quota.reserved(s) == 0);
+        std::int64_t given_up = 0;
+        for (std::uint32_t t = 0; t < tpcs; ++t) {
+          given_up += quota.gives_up(s, t) ? 1 : 0;
+          if (quota.gives_up(s, t)) REQUIRE(model.count(s, t) > 0);
+        }
+        const std::int64_t above = model.held(s) + std::int64_t{quota.reserved(s)} - model.maximum[s];
+        REQUIRE(given_up == std::max<std::int64_t>(0, std::min<std::int64_t>(above, model.held(s))));
         for (std::uint32_t t = 0; t < tpcs; ++t) {
           REQUIRE(quota.held(s, t) == (model.count(s, t) > 0));
           if (model.count(s, t, true) > 0) REQUIRE(quota.block(s, t) < blocks);
