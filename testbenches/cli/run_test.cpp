@@ -1,11 +1,11 @@
 // What a run leaves behind, for scenarios and a recorded trace made by hand.
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
+#include "support/random.h"
 
 namespace cli_run_test {
 
@@ -61,7 +61,7 @@ TEST_CASE("every shipped scenario meets its expectations", "[cli]") {
     const std::string name = entry.path().filename().string();
     if (name == "no_progress.yaml") continue;  // ends with status 3, as it should: error_test.cpp
     // A minute by itself: heddle_tensor_figures runs it, and smaller ones are the same program.
-    if (name == "tma_gemm_4096.yaml" && std::getenv("HEDDLE_LONG_TESTS") == nullptr) continue;
+    if (name == "tma_gemm_4096.yaml" && !heddle::test::long_tests()) continue;
     CAPTURE(name);
     ++count;
     const Results results = run_well(dir, {entry.path().string(), "--quiet"});

@@ -141,7 +141,8 @@ TEST_CASE("the simulation by hand is that of replay::simulate()", "[replay]") {
 
 TEST_CASE("a machine reset in the middle of a recording replays it as a new one does", "[replay]") {
   const gpu::GpuParams params = preset_params("h100-sxm");
-  const auto w = fitted_recording("h100_qwen1.5_0.5b_inference_trim.json.gz", params);
+  const auto w =
+      fitted_recording("h100_qwen1.5_0.5b_inference_trim.json.gz", params, long_tests() ? ~std::size_t{0} : 1200);
   if (!w) return;
   std::string fresh;
   sc_core::sc_time length;

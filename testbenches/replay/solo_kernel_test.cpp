@@ -78,7 +78,7 @@ TEST_CASE("the closed form of a lone kernel agrees with the simulated machine", 
   const Case c = GENERATE(Case{"h100-sxm", 0.010, 0.03}, Case{"a100", 0.010, 0.03}, Case{"small", 0.065, 0.18});
   CAPTURE(c.preset);
   Errors errors;
-  for (const std::uint64_t seed : seeds(200)) {
+  for (const std::uint64_t seed : seeds(heddle::test::long_tests() ? 200 : 60)) {
     Random random(seed);
     const gpu::GpuParams params = preset_params(c.preset);
     const workload::Op op = random_kernel_op(random);
@@ -112,7 +112,7 @@ TEST_CASE("the closed form of a lone kernel with clusters agrees with the simula
   // The bounds are what was found, with a little room. It is too short where clusters in progress leave gaps that the
   // next one does not fit into, and where CTAs are shorter than the session that starts them.
   Errors errors;
-  for (const std::uint64_t seed : seeds(120)) {
+  for (const std::uint64_t seed : seeds(heddle::test::long_tests() ? 120 : 60)) {
     Random random(seed);
     const gpu::GpuParams params = preset_params("h100-sxm");
     workload::Op op = random_kernel_op(random);

@@ -190,7 +190,7 @@ void storm(const Setting& setting, std::uint64_t seed) {
 
 TEST_CASE("a storm of clusters with traffic loses nothing and gives everything back",
           "[stress][CGA-01][CGA-02][CGA-03][CGA-06][CGA-11][CGA-12][CGA-15]") {
-  storm({"small", 100'000, 16, {}}, seed());
+  storm({"small", heddle::test::long_tests() ? 100'000U : 40'000U, 16, {}}, seed());
   storm({"small", 10'000, 10, {"gpu.timing=lt"}}, seed() + 1);
   storm({"small",
          10'000,
@@ -200,7 +200,7 @@ TEST_CASE("a storm of clusters with traffic loses nothing and gives everything b
 }
 
 TEST_CASE("the same on a large machine", "[stress][CGA-01][CGA-02][CGA-03][CGA-06][CGA-11][CGA-12][CGA-15]") {
-  storm({"h100-sxm", 50'000, 16, {}}, seed() + 3);
+  storm({"h100-sxm", heddle::test::long_tests() ? 50'000U : 20'000U, 16, {}}, seed() + 3);
 }
 
 }  // namespace stress_cluster_storm_test

@@ -26,6 +26,9 @@ inline std::vector<std::uint64_t> seeds(std::uint64_t count) {
   return result;
 }
 
+// Tests that take long do less, unless they are asked for all.
+inline bool long_tests() { return std::getenv("HEDDLE_LONG_TESTS") != nullptr; }
+
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed * 0x9E37'79B9'7F4A'7C15U + 1) {}
