@@ -265,16 +265,77 @@ void session_laws(bool quick) {
   print("");
 }
 
+// A scenario of one GPU and one kernel.
+replay::SimulationResult run_text(const std::string& text, const gpu::GpuParams& params, Watch& watch) {
+  const scenario::Scenario read = scenario::parse_scenario(text, "figures");
+  replay::Job job;
+  job.instance = "gpu0";
+  job.params = params;
+  job.workload = &read.workloads.front();
+  job.ctas = &watch;
+  replay::SimulationResult result = replay::simulate({job}, {});
+  HEDDLE_CHECK(result.progress, "a grid did not run to its end");
+  return result;
+}
+
+// What leaves the distributor for the GPCs where a subcontext may use some of them: to all, or to those that may need
+// it.
+void traffic() {
+  print("## Traffic of launches, by who hears them (preset h100-sxm, 4,224 CTAs of a subcontext, one per SM)\n");
+  print(
+      "| GPCs that the subcontext may use | local memory | bits per CTA on all links, broadcast to all | to usable "
+      "GPCs | "
+      "and blocks of local memory to the GPC that needs them |");
+  print("| --- | --- | --- | --- | --- |");
+  constexpr std::uint32_t kTpcs = 7;  // of each GPC, that the smallest has too
+  for (const std::uint32_t gpcs : {1U, 2U, 4U, 8U}) {
+    std::string tpcs;
+    for (std::uint32_t i = 0; i < kTpcs * gpcs; ++i) {
+      tpcs += fmt::format("{}[{}, {}]", i == 0 ? "" : ", ", i / kTpcs, i % kTpcs);
+    };
+    for (const bool local : {false, true}) {
+      std::string share;  // software sets the blocks of static mode
+      for (std::uint32_t i = 0; local && i < kTpcs * gpcs; ++i) {
+        share += fmt::format("  - {{at: 0 ns, subcontext: 1, gpc: {}, tpc: {}, block: {}}}\n", i / kTpcs, i % kTpcs, i);
+      }
+      const std::string text = fmt::format(
+          "heddle: 1\nsubcontexts: [{{id: 1, tpcs: [{}]}}]\n{}kernels: [{{name: k, grid: 4224, block: 1024, shared: "
+          "200 KiB, cycles: 1000, subcontext: 1{}}}]\nsubmit: [{{kernel: k, stream: a, at: 1 us}}]\n",
+          tpcs, local ? "share:\n" + share : "", local ? ", local: 64" : "");
+      std::string row = fmt::format("| {} | {} |", gpcs, local ? "yes" : "no");
+      for (const int mode : {0, 1, 2}) {
+        gpu::GpuParams params = preset("h100-sxm");
+        params.cwd.partition = protocol::PartitionMode::static_;
+        if (mode > 0) params.cwd.broadcast = cwd::Broadcast::usable;
+        params.cwd.local_memory_broadcast = mode < 2;
+        Watch watch;
+        const replay::SimulationResult result = run_text(text, params, watch);
+        row += fmt::format(" {:.1f} |", figures::value(result, "cwd.link_bits") / static_cast<double>(watch.ctas));
+      }
+      print(row);
+    }
+  }
+  print("");
+}
+
 // A stream of small CTAs, with and without a GPU_CGA in front of it that never fits while a long CTA holds an SM.
 void failures() {
   print(
       "## What hopeless GPU_CGAs cost (preset h100-sxm, 131 SMs held for 200 us, 64 CTAs of 1 us one after another)\n");
-  print("| waiting GPU_CGAs of 6 x 16 | failed sessions | cycles in which sessions decided | share of the run, % |");
-  print("| --- | --- | --- | --- |");
-  for (const std::uint32_t waiting : {0U, 1U, 2U, 4U, 8U}) {
-    const gpu::GpuParams params = preset("h100-sxm");
+  print(
+      "The answers come from the distributor's own copy (gpu.cwd.query_distance 1), or, what the text does not do, "
+      "from "
+      "the GPCs themselves (60).\n");
+  print(
+      "| waiting GPU_CGAs of 6 x 16 | failed sessions | cycles in which sessions decided | share of the run, % | the "
+      "GPCs are asked: failed sessions | cycles | share, % |");
+  print("| --- | --- | --- | --- | --- | --- | --- |");
+  constexpr std::uint64_t kHeld = 351'000;  // cycles: 200 us
+  const auto cost = [](std::uint32_t waiting, std::uint32_t distance) {
+    gpu::GpuParams params = preset("h100-sxm");
+    params.cwd.query_distance = distance;
     std::vector<figures::Launch> launches;
-    launches.push_back({kernel({131, 1, 1}, 1, 351'000), 0});
+    launches.push_back({kernel({131, 1, 1}, 1, kHeld), 0});
     for (std::uint32_t i = 0; i < waiting; ++i) {
       arch::KernelShape wide = kernel({96, 1, 1}, 1, 1000);
       wide.cluster.of(CgaLevel::gpc) = {16, 1, 1};
@@ -283,9 +344,12 @@ void failures() {
     }
     launches.push_back({kernel({64, 1, 1}, 1, 1755), 4000});
     const replay::SimulationResult values = figures::statistics(params, launches);
-    const double failed = figures::value(values, "cwd.failed_sessions");
     const double deciding = figures::value(values, "cwd.decision_cycles");
-    print(fmt::format("| {} | {:.0f} | {:.0f} | {:.2f} |", waiting, failed, deciding, 100 * deciding / 351'000));
+    return fmt::format(" {:.0f} | {:.0f} | {:.2f} |", figures::value(values, "cwd.failed_sessions"), deciding,
+                       100 * deciding / static_cast<double>(kHeld));
+  };
+  for (const std::uint32_t waiting : {0U, 1U, 2U, 4U, 8U}) {
+    print(fmt::format("| {} |{}{}", waiting, cost(waiting, 1), cost(waiting, 60)));
   }
   print("");
 }
@@ -318,9 +382,10 @@ void overlap() {
 void bounds() {
   print("## What bounds the launch rate (100,000 empty CTAs of 64 threads): busy time of each stage, in %\n");
   print(
-      "| preset | CTAs per cycle | decision | masks | tables | port | GPMs, packets | GPMs, CTAs | entries | raster "
+      "| preset | CTAs per cycle | decision | masks | tables | ids | port | GPMs, packets | GPMs, CTAs | entries | "
+      "raster "
       "units | starts in SMs |");
-  print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+  print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
   struct Case {
     const char* name;
     const char* preset;
@@ -346,7 +411,7 @@ void bounds() {
     const replay::SimulationResult values = figures::statistics(params, {{shape, 0}});
     std::string row = fmt::format("| {} | {:.2f} |", c.name, figures::value(values, "launch.rate"));
     for (const char* stage :
-         {"decision", "masks", "tables", "port", "packets", "gpms", "entries", "raster", "starts"}) {
+         {"decision", "masks", "tables", "ids", "port", "packets", "gpms", "entries", "raster", "starts"}) {
       row += fmt::format(" {:.0f} |", figures::value(values, std::string("launch.") + stage));
     }
     print(row);
@@ -397,19 +462,6 @@ void residency() {
     print(fmt::format("| {} | {} | {} |", size, o.cgas, fmt::join(o.unused_sms, " ")));
   }
   print("");
-}
-
-// A scenario of one GPU and one kernel.
-replay::SimulationResult run_text(const std::string& text, const gpu::GpuParams& params, Watch& watch) {
-  const scenario::Scenario read = scenario::parse_scenario(text, "figures");
-  replay::Job job;
-  job.instance = "gpu0";
-  job.params = params;
-  job.workload = &read.workloads.front();
-  job.ctas = &watch;
-  replay::SimulationResult result = replay::simulate({job}, {});
-  HEDDLE_CHECK(result.progress, "a grid did not run to its end");
-  return result;
 }
 
 // "126: 120 x 1, 6 x 2"
@@ -487,19 +539,31 @@ void raster_orders() {
 
 }  // namespace
 
+// Usage: heddle_figures [--quick] [part]...   Without parts: all of them.
 int main(int argc, char** argv) {
+  std::vector<std::string> chosen(argv + 1, argv + argc);
+  const auto flag = std::find(chosen.begin(), chosen.end(), "--quick");
+  const bool quick = flag != chosen.end();
+  if (quick) chosen.erase(flag);
+  const std::vector<std::pair<std::string, std::function<void()>>> parts{
+      {"decisions", decisions}, {"rasterisation", rasterisation},
+      {"latency", latency},     {"silicon", silicon},
+      {"traffic", traffic},     {"sessions", [quick] { session_laws(quick); }},
+      {"failures", failures},   {"overlap", overlap},
+      {"bounds", bounds},       {"residency", residency},
+      {"spread", spread},       {"raster_orders", raster_orders}};
   try {
-    decisions();
-    rasterisation();
-    latency();
-    silicon();
-    session_laws(argc > 1 && std::string(argv[1]) == "--quick");
-    failures();
-    overlap();
-    bounds();
-    residency();
-    spread();
-    raster_orders();
+    for (const std::string& name : chosen) {
+      if (std::none_of(parts.begin(), parts.end(), [&name](const auto& part) { return part.first == name; })) {
+        std::vector<std::string> names;
+        for (const auto& part : parts) names.push_back(part.first);
+        throw InputError({}, fmt::format("there are no figures '{}'", name),
+                         fmt::format("figures: {}", fmt::join(names, ", ")));
+      }
+    }
+    for (const auto& [name, print_part] : parts) {
+      if (chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end()) print_part();
+    }
   } catch (const std::exception& error) {
     std::fputs(fmt::format("{}\n", error.what()).c_str(), stderr);
     return 1;
