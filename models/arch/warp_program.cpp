@@ -59,6 +59,7 @@ const char* special_name(SpecialRegister special) {
                                                               "virtual_cpc",
                                                               "virtual_gpc",
                                                               "virtual_ugpu",
+                                                              "local_memory_block",
                                                               "trap_gpc_local_cga_id",
                                                               "trap_cga_cta_id",
                                                               "cpc_cga_id",

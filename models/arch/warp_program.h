@@ -69,6 +69,7 @@ enum class SpecialRegister : std::uint8_t {
   virtual_cpc,   // in its GPC
   virtual_gpc,   // GPCs with most usable TPCs first
   virtual_ugpu,  //
+  local_memory_block,  // of its subcontext on its TPC (CWD-32); kNoLocalMemory before the SM was told one
 
   // For handlers of errors that are a CGA's (CGA-08): of the last one on this SM; kNoLocalCgaId before the first.
   trap_gpc_local_cga_id,
@@ -104,6 +105,7 @@ constexpr std::size_t kCgaRegisters = 6;
 constexpr std::size_t kSpecialRegisters =
     static_cast<std::size_t>(SpecialRegister::cpc_cga_id) + kCgaLevels * kCgaRegisters;
 constexpr std::uint32_t kNoVirtual = ~std::uint32_t{0};
+constexpr std::uint32_t kNoLocalMemory = ~std::uint32_t{0};
 constexpr std::uint32_t kNoLocalCgaId = ~std::uint32_t{0};
 constexpr std::uint64_t kNoCgaMemory = ~std::uint64_t{0};
 // "clock", "gpc_local_cga_id"

@@ -62,7 +62,8 @@ void describe_clusters(ParamTable<CwdParams>& t) {
   t.add("max_gpc_cga", &CwdParams::max_gpc_cga, {Unit::count, 1, arch::kMaxCgaCtas}, "most CTAs of a GPC_CGA",
         "CUDA programming guide: 8 is portable, H100 allows 16");
   t.add("query_distance", &CwdParams::query_distance, {Unit::cycles, 0, 1000},
-        "cycles between the GPU2GPC unit and a GPC2SM unit, each way", "assumption: both lie in the distributor");
+        "cycles between the GPU2GPC unit and a GPC2SM unit, each way; as far as the GPCs where these were asked themselves",
+        "assumption: both lie in the distributor, GPC2SM units side by side");
   t.add(
       "ugpu_distance", &CwdParams::ugpu_distance, {Unit::cycles, 0, 1000},
       "cycles between the GPU level of the distributor and the level of a uGPU, each way: of queries for CGAs that lie "

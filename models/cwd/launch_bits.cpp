@@ -66,7 +66,8 @@ std::vector<LaunchBits::Field> LaunchBits::launch_fields() const {
           {"CGA memory slot", memory_slot_, "the grid has CGA linear memory"},
           {"barrier of a wide CGA", barrier_, "the CTAs are in a GPU_CGA or uGPU_CGA: one for each", 2},
           {"size index", kSize, "the grid's CGAs have several sizes"},
-          {"extents of the grid and of each level of its CGAs", kCoord, "the grid begins",
+          {"extents of the grid and of each level of its CGAs", kCoord,
+           "the grid begins, or a TPC is told where it stands",
            1 + arch::RasterShape::kMaxLevels},
           {"late TPCs, coordinate, CTAs within the outermost CGA", tpcs_ + kCoord + within_,
            "a TPC is told where the grid stands"},
@@ -84,7 +85,7 @@ std::uint32_t LaunchBits::of(const protocol::LaunchPacket& packet) const {
   if (packet.memory_slot) bits += memory_slot_;
   packet.barriers.for_each([&](arch::CgaLevel, protocol::BarrierSlot) { bits += barrier_; });
   if (packet.shape.sizes > 1) bits += kSize;
-  if (packet.begins) bits += (1U + packet.shape.levels) * kCoord;
+  if (packet.begins || packet.sync) bits += (1U + packet.shape.levels) * kCoord;
   if (packet.sync) bits += tpcs_ + kCoord + within_;
   if (packet.id) bits += kCoord;
   return bits;

@@ -243,14 +243,17 @@ void Launcher::push_item(LaunchItem&& item) {
   const CwdParams& params = context_.params;
   item.session = order_.session;
   item.packet.bits = bits_.of(item.packet);
-  item.cycles = port_cycles(item.packet.bits, receivers(item));
+  item.wire = port_cycles(item.packet.bits, receivers(item));
   // Ids, and the coordinates that late ones are told, are made here.
   const bool makes_id = params.central_raster && !table_.at(item.packet.slot).restored();
-  if (makes_id || item.packet.sync) item.cycles = std::max(item.cycles, context_.timebase.cost(params.raster_cycles));
+  if (makes_id || item.packet.sync) item.ids = context_.timebase.cost(params.raster_cycles);
+  item.cycles = std::max(item.wire, item.ids);
   for (protocol::LocalMemoryPacket& block : item.local) {
     block.virtual_gpc = item.packet.virtual_gpc;
     block.bits = bits_.of(block);
-    item.cycles += port_cycles(block.bits, params.local_memory_broadcast ? context_.topology.gpcs() : 1);
+    const Cycle wire = port_cycles(block.bits, params.local_memory_broadcast ? context_.topology.gpcs() : 1);
+    item.wire += wire;
+    item.cycles += wire;
   }
   ++buffers_.back().packets;
   const std::uint32_t lane = params.central_raster ? item.gpc : 0;
@@ -393,7 +396,8 @@ void Launcher::depart() {
   if (!entry.start.has_value()) entry.start = now;
   item.packet.departure = now;
   send(item, now);
-  stats_.port_busy.add(item.cycles);
+  stats_.port_busy.add(item.wire);
+  stats_.id_busy.add(item.ids);
   stats_.table_busy.add(port_.count_commits());
   stats_.packets.add();
   stats_.bits.add(item.packet.bits);

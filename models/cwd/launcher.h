@@ -30,7 +30,9 @@ struct LaunchItem {
   std::uint32_t gpc = 0;  // that starts the CTAs
   std::uint64_t session = 0;
   Cycle made = 0;                                  // when its masks are there
-  Cycle cycles = 0;                                // that it occupies the port
+  Cycle cycles = 0;                                // that it occupies the port, with its bits or until its id is made
+  Cycle wire = 0;                                  // those that its bits take
+  Cycle ids = 0;                                   // those that its id, or a late one's coordinate, takes
   std::vector<std::uint64_t> listeners;            // by GPC: TPCs that listen; empty: all of all GPCs
   bool broadcast = true;                           // it goes to all GPCs where somebody listens
   std::vector<protocol::LocalMemoryPacket> local;  // these follow it (CWD-32)
@@ -159,7 +161,9 @@ class Launcher final : private EventHandler {
         counter("link_bits", "bits", "bits of launch and local-memory packets on all links to GPCs together");
     Counter& queue_stalls =
         counter("queue_stall_cycles", "cycles", "time that the launch port waited for a place in the queue of a GPC");
-    Counter& port_busy = counter("port_busy_cycles", "cycles", "time that packets took in the launch port");
+    Counter& port_busy = counter("port_busy_cycles", "cycles", "time that the bits of packets took in the launch port");
+    Counter& id_busy = counter("id_busy_cycles", "cycles",
+                               "time that ids of a central rasteriser, and coordinates for TPCs that join late, took");
     Counter& table_busy =
         counter("table_busy_cycles", "cycles", "time that CTAs took to be entered in the tables (cta_commits)");
     Counter& launching = counter("launching_cycles", "cycles",

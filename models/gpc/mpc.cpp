@@ -28,6 +28,7 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       start_out("start_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // bounded by the CTA slots
       abort_out("abort_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // at most one per task
       part_out("part_out", domain, params.mpc_to_sm, kUnlimitedCredits),    // taken in at once
+      local_out("local_out", domain, params.mpc_to_sm, kUnlimitedCredits),  // taken in at once
       exit_in("exit_in"),
       complete_out("complete_out", domain, params.gpm_to_mpc, kUnlimitedCredits),
       entry_out("entry_out", domain, params.cta_broadcast, kUnlimitedCredits),  // bounded by the CTA slots
@@ -47,7 +48,6 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       raster_(params.delta_bits, divide_cycles(domain, params), domain.cost(params.raster_cycles)),
       starts_(place.sms, StageClock::of_rate(domain.mode() == TimingMode::at ? params.cta_starts : 0)),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
-  local_blocks_.fill(kNoLocalMemory);
   launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
   local_in.on_packet<Mpc, &Mpc::on_local>(*this);
   abort_in.on_packet<Mpc, &Mpc::on_abort>(*this);
@@ -78,7 +78,6 @@ void Mpc::reset() {
   raster_.reset();
   last_taken_ = 0;
   for (StageClock& starts : starts_) starts.reset();
-  local_blocks_.fill(kNoLocalMemory);
 }
 
 // Heard ahead of its arrival: what it does depends on nothing but the packets before it. The raster unit takes one
@@ -157,8 +156,8 @@ void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycl
 }
 
 void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
-  HEDDLE_CHECK(local.subcontext < local_blocks_.size(), "a local-memory block is for a subcontext that does not exist");
-  local_blocks_[local.subcontext] = local.block;
+  HEDDLE_CHECK(local.subcontext < arch::kSubcontexts, "a local-memory block is for a subcontext that does not exist");
+  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) local_out.send(local, sm);
 }
 
 void Mpc::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {

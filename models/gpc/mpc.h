@@ -20,8 +20,6 @@
 
 namespace heddle::gpc {
 
-constexpr std::uint32_t kNoLocalMemory = ~std::uint32_t{0};
-
 class Mpc : public Block {
  public:
   Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const GpcParams& params,
@@ -35,6 +33,7 @@ class Mpc : public Block {
   PacketOut<protocol::CtaStartPacket> start_out;                  // link = SM of the MPC
   PacketOut<protocol::AbortPacket> abort_out;                     // link = SM of the MPC
   PacketOut<protocol::PartPacket> part_out;                       // link = SM of the MPC
+  PacketOut<protocol::LocalMemoryPacket> local_out;               // link = SM of the MPC
   sc_core::sc_vector<PacketIn<protocol::CtaExitPacket>> exit_in;  // one per SM
   PacketOut<protocol::CtaCompletePacket> complete_out;
   PacketOut<protocol::CtaEntryPacket> entry_out;                          // link = SM of the GPC: bit of its masks
@@ -44,8 +43,6 @@ class Mpc : public Block {
   PacketOut<protocol::ClusterOrderPacket> order_out;  // link = SM of the MPC
 
   std::uint32_t slots_used(std::uint32_t sm) const { return slots_[sm].used(); }
-  // The block of a subcontext on its TPC (CWD-32), kNoLocalMemory as long as it was told none.
-  std::uint32_t local_memory_block(std::uint8_t subcontext) const { return local_blocks_[subcontext]; }
   void check_idle() override;
   void reset() override;
   void collect_waits(WaitGraph& graph) const override;
@@ -103,7 +100,6 @@ class Mpc : public Block {
   RasterUnit raster_;
   Cycle last_taken_ = 0;            // when the last launch packet left the queue
   std::vector<StageClock> starts_;  // by SM
-  std::array<std::uint32_t, arch::kSubcontexts> local_blocks_;
   LaunchStats stats_;
 };
 

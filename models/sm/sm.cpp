@@ -10,6 +10,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
       exit_out("exit_out", domain, exit_distance, kUnlimitedCredits),  // bounded by the CTA slots
       abort_in("abort_in", domain, exit_distance),
       part_in("part_in", domain, exit_distance),
+      local_in("local_in", domain, exit_distance),
       memory_out("memory_out", domain),
       entry_in("entry_in"),
       order_in("order_in", domain, exit_distance),
@@ -42,6 +43,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   start_in.on_packet_ahead<CtaControl, &CtaControl::on_start>(core_.control);
   abort_in.on_packet<CtaControl, &CtaControl::on_abort>(core_.control);
   part_in.on_packet<Sm, &Sm::on_part>(*this);
+  local_in.on_packet<Sm, &Sm::on_local>(*this);
   order_in.on_packet_ahead<CtaControl, &CtaControl::on_order>(core_.control);
   memory_out.connect<L2Port, &L2Port::on_response, &L2Port::on_room>(core_.memory.l2);
   dsmem_in.on_packet<DsmemServer, &DsmemServer::on_request>(core_.memory.server);

@@ -31,6 +31,7 @@ class Sm : public Block {
   PacketOut<protocol::CtaExitPacket> exit_out;
   PacketIn<protocol::AbortPacket> abort_in;
   PacketIn<protocol::PartPacket> part_in;
+  PacketIn<protocol::LocalMemoryPacket> local_in;
   MemoryOut memory_out;
 
   // Clusters. Entries and orders are noted ahead of their arrival: their senders use no credits.
@@ -81,6 +82,9 @@ class Sm : public Block {
   void on_event(std::uint32_t /*kind*/, std::uint64_t /*argument*/) override {}  // the units have their own
   void on_entry(const protocol::CtaEntryPacket& entry, std::uint32_t, Cycle arrival) {
     core_.memory.tables.enter(entry, arrival);
+  }
+  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
+    core_.registers.local_blocks[local.subcontext] = local.block;
   }
   void on_part(const protocol::PartPacket& part, std::uint32_t) { core_.registers.part = part.part; }
   void end_of_elaboration() override;

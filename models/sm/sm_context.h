@@ -31,10 +31,10 @@ struct SmContext {
   std::uint32_t query_way = 0;   // to the distributor
   std::uint32_t answer_way = 0;  // from the GPM to here
   // More of its place, physical (CWD-45).
-  std::uint32_t tpc = 0;   // in its GPC
-  std::uint32_t cpc = 0;   // in its GPC
-  std::uint32_t ugpu = 0;  // of the GPU
-  arch::VirtualPart part;  // when it is made
+  std::uint32_t tpc = 0;     // in its GPC
+  std::uint32_t cpc = 0;     // in its GPC
+  std::uint32_t ugpu = 0;    // of the GPU
+  arch::VirtualPart part{};  // when it is made
 };
 
 // What special registers of an SM show that others write.
@@ -42,6 +42,14 @@ struct SmRegisters {
   arch::VirtualPart part;                           // among the usable parts of the machine, as it was told last
   std::uint32_t trap_cga_id = arch::kNoLocalCgaId;  // of the last error that a target of DSMEM has sent (CGA-08)
   std::uint32_t trap_cta_id = arch::kNoLocalCgaId;  // cta_id_in_cga of the CTA whose access that was
+  // By subcontext, its local-memory block on this TPC (CWD-32), as it was told last.
+  std::array<std::uint32_t, arch::kSubcontexts> local_blocks = none();
+
+  static constexpr std::array<std::uint32_t, arch::kSubcontexts> none() {
+    std::array<std::uint32_t, arch::kSubcontexts> blocks{};
+    for (std::uint32_t& block : blocks) block = arch::kNoLocalMemory;
+    return blocks;
+  }
 };
 
 inline const arch::LaunchMemory kNoLaunchMemory{};

@@ -21,10 +21,11 @@ struct Stage {
   const char* counter;  // of its busy time: how the paths of all its units end
 };
 
-constexpr std::array<Stage, 9> kStages{{
+constexpr std::array<Stage, 10> kStages{{
     {"decision", "the decisions of sessions", ".cwd.decision_cycles"},
     {"masks", "the mask generators", ".mask_busy_cycles"},
     {"tables", "the tables of the distributor", ".cwd.table_busy_cycles"},
+    {"ids", "the rasteriser of the distributor", ".cwd.id_busy_cycles"},
     {"port", "the launch port", ".cwd.port_busy_cycles"},
     {"packets", "the GPMs, taking in packets", ".gpm.packet_busy_cycles"},
     {"gpms", "the GPMs, handing over CTAs", ".gpm.launch_busy_cycles"},

@@ -176,15 +176,6 @@ void add_mpcs(const Widths& w, std::vector<Structure>& list) {
                   "cga_ids of the GPC: bits per SM of the MPC, for the flush (CGA-12)",
                   {sent<protocol::CtaStartPacket>()},
                   {sent<protocol::CtaStartPacket>(), counted("gpc*.gpm.cgas")}});
-  list.push_back({"mpc",
-                  "local-memory blocks",
-                  Kind::table,
-                  mpcs,
-                  mpcs * arch::kSubcontexts,
-                  {{"valid", 1}, {"block", w.block}},
-                  "per subcontext: ceil(log2 blocks) (CWD-32)",
-                  {counted("cwd.local_blocks")},
-                  {counted("cwd.local_blocks")}});
 }
 
 // CWD-41, CWD-42: one raster state per slot of the task table. Every MPC counts every launch packet that its GPC hears.
@@ -282,6 +273,15 @@ void add_gpcs(const Widths& w, std::vector<Structure>& list) {
 // as sm.limits.cga_slots says, whatever its GPC has of ids.
 void add_sms(const Widths& w, std::vector<Structure>& list) {
   const std::uint64_t sms = w.topology.sms();
+  list.push_back({"sm",
+                  "local-memory blocks",
+                  Kind::table,
+                  sms,
+                  sms * arch::kSubcontexts,
+                  {{"valid", 1}, {"block", w.block}},
+                  "per subcontext: ceil(log2 blocks) (CWD-32)",
+                  {counted("cwd.local_blocks")},
+                  {counted("cwd.local_blocks")}});
   const std::uint64_t slots = w.params.sm.limits.cga_slots;
   list.push_back({"sm",
                   "bl_table",

@@ -63,6 +63,7 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     sm.exit_out.bind(mpc.exit_in[link]);
     mpc.abort_out.bind(sm.abort_in);
     mpc.part_out.bind(sm.part_in);
+    mpc.local_out.bind(sm.local_in);
     mpc.order_out.bind(sm.order_in);
     sm.notice_out.bind(mpc.notice_in[link]);
   }

@@ -93,7 +93,7 @@ void add_launch_packets(const Widths& w, std::vector<Structure>& list) {
                     "CWD-35: on to all MPCs; bits moved: with those of lmem_blk_idx packets on the same links");
   list.back().writes = heard_by_mpcs(w);
   list.back().moved = {counted("gpc*.gpm.mpc_bits")};
-  add<LocalMemoryPacket>(list, "cwd > gpm > mpc", "lmem_blk_idx", gpcs + w.mpcs,
+  add<LocalMemoryPacket>(list, "cwd > gpm > mpc > sm", "lmem_blk_idx", gpcs + w.mpcs + sms,
                          {{"GPC", w.gpc}, {"TPC", w.tpc}, {"subcontext", w.subcontext}, {"block", w.block}},
                          "CWD-32: ceil(log2 blocks)");
   add<AbortPacket>(list, "cwd > gpm > mpc > sm", "abort", gpcs + w.mpcs + sms, {{"task slot", w.task}}, "the task");

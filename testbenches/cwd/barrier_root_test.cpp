@@ -82,6 +82,8 @@ TEST_CASE("a phase is over when all CTAs of the CGA have arrived or are gone, an
     CHECK(release.packet.phase == 1);
     CHECK(release.when == now + 5 + (release.gpc == 2 ? 15 : 0));
   }
+  CHECK(bench.observation.stats.value("gpu0.cwd.gpu_barrier_reports") == 4);
+  CHECK(bench.observation.stats.value("gpu0.cwd.gpu_barrier_phases") == 1);
   // All exit: nobody is there to be let go on.
   bench.report(0, 1, 0, 4);
   bench.report(1, 1, 0, 2);

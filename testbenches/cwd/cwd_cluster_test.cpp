@@ -213,6 +213,7 @@ TEST_CASE("CGAs wait for memory slots and barriers under their own reasons", "[c
   for (const LoggedLaunch& launch : bench.log.launches) {
     CHECK(launch.packet.memory_slot.value_or(heddle::protocol::CgaMemorySlot(99)) == (memory ? 0 : 99));
   }
+  CHECK(bench.stat("memory_slots_freed") == (memory ? 2 : 0));
 }
 
 TEST_CASE("a smaller CGA passes a waiting larger one, until that has waited for too long", "[cwd][CWD-26]") {
@@ -261,6 +262,7 @@ TEST_CASE("credits bound the TPCs that a subcontext holds, and blocks follow the
   CHECK(first_tpcs.size() == 2);
   CHECK(bench.stat("wait.credits") > 900);
   REQUIRE(bench.log.blocks.size() == 4);  // two TPCs, held twice: all CTAs of the first round end together
+  CHECK(bench.stat("credit_moves") == 2 * 4);
   for (const LoggedBlock& block : bench.log.blocks) {
     CHECK(block.packet.subcontext == 5);
     CHECK(block.packet.block < 3);
@@ -286,8 +288,8 @@ TEST_CASE("a block of local memory goes to all GPCs, or to the one that needs it
     CHECK(bench.log.heard_blocks == (broadcast ? 9 : 3));
     link_bits[broadcast ? 1 : 0] = bench.stat("link_bits");
   }
-  // Three blocks, to two more GPCs each: one of 3 GPCs (2 bits), its one TPC (none), one of 64 subcontexts (6), one of 3
-  // blocks (2).
+  // Three blocks, to two more GPCs each: one of 3 GPCs (2 bits), its one TPC (none), one of 64 subcontexts (6), one of
+  // 3 blocks (2).
   CHECK(link_bits[1] - link_bits[0] == 3 * 2 * (2 + 0 + 6 + 2));
 }
 
@@ -354,6 +356,8 @@ TEST_CASE("a central rasteriser sends every CTA on its own, with its id", "[cwd]
           heddle::arch::Coord{static_cast<std::uint32_t>(i % 6), static_cast<std::uint32_t>(i / 6), 0});
   }
   CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle >= 11 * 3);
+  CHECK(bench.stat("id_busy_cycles") == 12 * 3);
+  CHECK(bench.stat("port_busy_cycles") == 0);  // its bits take no time
 }
 
 TEST_CASE("sessions take the cycles of their queries", "[cwd][CWD-33][CWD-34]") {
@@ -366,6 +370,7 @@ TEST_CASE("sessions take the cycles of their queries", "[cwd][CWD-33][CWD-34]") 
   run_for(bench, 50);
   // Start, query and answer with one step, command, one mask.
   CHECK(bench.stat("session_cycles.max") == 10 + 5 + 4 + 5 + 5 + 7);
+  CHECK(bench.stat("gpc2sm0.mask_busy_cycles") + bench.stat("gpc2sm1.mask_busy_cycles") == 7);
   CHECK(bench.stat("session_cycles.max") < 2 * params.gpc_distance);
 }
 

@@ -179,6 +179,7 @@ TEST_CASE("a launch packet takes the port as long as its bits need", "[cwd][CWD-
   CHECK(bench.stat("launch_copies") == 40 * 40);
   CHECK(bench.stat("launch_bits") == 41 * 64);
   CHECK(bench.stat("link_bits") == 41 * 64 * 40);
+  CHECK(bench.stat("port_busy_cycles") == static_cast<double>(c.first + 39 * c.others));
 }
 
 TEST_CASE("a broadcast to more GPCs than the port reaches at a time takes it again", "[cwd][CWD-34]") {
@@ -191,6 +192,18 @@ TEST_CASE("a broadcast to more GPCs than the port reaches at a time takes it aga
   REQUIRE(bench.log.launches.size() == 8);
   const Cycle each = (8 + params.broadcast_width - 1) / params.broadcast_width;
   CHECK(bench.log.launches.back().cycle - bench.log.launches.front().cycle == 7 * each);
+  CHECK(bench.stat("port_busy_cycles") == static_cast<double>(8 * each));
+}
+
+TEST_CASE("CTAs go into the tables of the distributor one after another", "[cwd][CWD-34]") {
+  CwdParams params = plain();
+  params.cta_commits = 0.25;
+  CwdBench bench(Shape::from_sms_per_gpc({2, 2}), params, capacity(2));
+  bench.tasks.submit(0, CwdBench::task(0, 8, kOne));
+  run_for(bench, 500);
+  REQUIRE(bench.log.launches.size() == 4);  // of two CTAs each
+  for (std::size_t i = 1; i < 4; ++i) CHECK(bench.log.launches[i].cycle - bench.log.launches[i - 1].cycle == 8);
+  CHECK(bench.stat("table_busy_cycles") == 32);
 }
 
 TEST_CASE("a GPC whose queue is full holds the broadcast back for all", "[cwd][CWD-35]") {

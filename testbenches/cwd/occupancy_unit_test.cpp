@@ -193,6 +193,7 @@ TEST_CASE("a query takes what its search takes, and waits for the one before it"
   CHECK(bench.host.sent[0].cycle == 10 + 3 + 4);
   bench.unit.on_host_query(bench.query(17), 0);  // malformed: no search
   CHECK(bench.host.sent[1].cycle == 17 + 10);
+  CHECK(bench.observation.stats.value("gpu0.cwd.occupancy_cycles.max") == 17 + 10);
   const auto steps = [&] { return bench.observation.stats.value("gpu0.cwd.occupancy_steps"); };
   const double before = steps();
   // Six GPCs have room for a CGA of 16: the four of 18 SMs are left with SMs for no more than two CTAs, and the two of

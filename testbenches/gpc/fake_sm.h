@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "common/packet_socket.h"
+#include "protocol/cwd_gpm.h"
 #include "protocol/gpm_mpc_sm.h"
 
 namespace heddle::test {
@@ -75,6 +76,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
         start_in("start_in", domain, kSmToMpc),
         exit_out("exit_out", domain, kSmToMpc, kUnlimitedCredits),
         abort_in("abort_in", domain, kSmToMpc),
+        local_in("local_in", domain, kSmToMpc),
         entry_in("entry_in"),
         notice_out("notice_out", domain, kSmToMpc, kUnlimitedCredits),
         order_in("order_in", domain, kSmToMpc),
@@ -83,6 +85,7 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
         script_(script) {
     start_in.on_packet<FakeSm, &FakeSm::on_start>(*this);
     abort_in.on_packet<FakeSm, &FakeSm::on_abort>(*this);
+    local_in.on_packet<FakeSm, &FakeSm::on_local>(*this);
     entry_in.init(
         mpcs, [&](const char* socket, std::size_t) { return new PacketIn<CtaEntryPacket>(socket, domain, kSmToMpc); });
     for (auto& in : entry_in) in.on_packet<FakeSm, &FakeSm::on_entry>(*this);
@@ -92,10 +95,12 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
   PacketIn<CtaStartPacket> start_in;
   PacketOut<CtaExitPacket> exit_out;
   PacketIn<AbortPacket> abort_in;
+  PacketIn<protocol::LocalMemoryPacket> local_in;
   sc_core::sc_vector<PacketIn<CtaEntryPacket>> entry_in;  // one per MPC
   PacketOut<ClusterNoticePacket> notice_out;
   PacketIn<ClusterOrderPacket> order_in;
   std::vector<std::pair<Cycle, std::uint32_t>> aborted;  // operations
+  std::map<std::uint32_t, std::uint32_t> local_blocks;   // by subcontext, as it was told last
   std::set<std::uint64_t> faulty;                        // CTAs that end with a fault
 
   bool knows(std::uint32_t cga_id) const { return known_.count(cga_id) != 0; }
@@ -121,7 +126,11 @@ class FakeSm : public sc_core::sc_module, private EventHandler, private Resettab
     Cycle busy_until = 0;  // accesses of its CTAs here are in flight
   };
 
+  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
+    local_blocks[local.subcontext] = local.block;
+  }
   void reset() override {
+    local_blocks.clear();
     live_.clear();
     known_.clear();
   }

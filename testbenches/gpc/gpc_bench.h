@@ -236,6 +236,7 @@ struct GpcBench {
                                                static_cast<std::uint32_t>(places.size()), script));
         mpcs.back()->start_out.bind(sms.back()->start_in);
         mpcs.back()->abort_out.bind(sms.back()->abort_in);
+        mpcs.back()->local_out.bind(sms.back()->local_in);
         sms.back()->exit_out.bind(mpcs.back()->exit_in[i]);
         sms.back()->notice_out.bind(mpcs.back()->notice_in[i]);
         mpcs.back()->order_out.bind(sms.back()->order_in);

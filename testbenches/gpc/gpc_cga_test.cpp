@@ -187,27 +187,36 @@ heddle::protocol::LocalMemoryPacket block(std::uint32_t tpc, std::uint8_t subcon
 
 }  // namespace
 
-TEST_CASE("a local-memory block reaches the MPC that it is for", "[gpc][CWD-32]") {
+TEST_CASE("a local-memory block reaches the SMs of the TPC that it is for", "[gpc][CWD-32]") {
+  using Blocks = std::map<std::uint32_t, std::uint32_t>;  // by subcontext
   GpcBench bench(uneven(), plain());
+  const auto told = [&bench](std::uint32_t tpc) {
+    std::vector<Blocks> blocks;
+    for (const auto& place : bench.places) {
+      for (std::uint32_t i = 0; place.tpc == tpc && i < place.sms; ++i) {
+        blocks.push_back(bench.sms[place.first_sm + i]->local_blocks);
+      }
+    }
+    return blocks;
+  };
+  const auto all = [](std::size_t sms, const Blocks& blocks) { return std::vector<Blocks>(sms, blocks); };
+  const std::size_t sms[] = {told(0).size(), told(1).size(), told(2).size()};
   bench.cwd.local_script = {block(2, 7, 31), block(0, 7, 4), block(2, 63, 5)};
   bench.cwd.start(0);
   run_until_idle();
-  CHECK(bench.mpcs[2]->local_memory_block(7) == 31);
-  CHECK(bench.mpcs[2]->local_memory_block(63) == 5);
-  CHECK(bench.mpcs[0]->local_memory_block(7) == 4);
-  CHECK(bench.mpcs[1]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
+  CHECK(told(2) == all(sms[2], {{7, 31}, {63, 5}}));
+  CHECK(told(0) == all(sms[0], {{7, 4}}));
+  CHECK(told(1) == all(sms[1], {}));
   CHECK(bench.stat("gpm.launch_bits") == 60);
   CHECK(bench.stat("gpm.mpc_bits") == 240);
-  CHECK(bench.mpcs[0]->local_memory_block(63) == heddle::gpc::kNoLocalMemory);
   heddle::protocol::LocalMemoryPacket elsewhere = block(1, 7, 9);
   elsewhere.virtual_gpc = heddle::protocol::VirtualGpcId(kVirtualGpc + 1);  // a block of another GPC's TPC 1
   bench.cwd.local_script = {block(2, 7, 8), elsewhere};
   bench.cwd.start(bench.domain.now() + 1);
   run_until_idle();
-  CHECK(bench.mpcs[2]->local_memory_block(7) == 8);
-  CHECK(bench.mpcs[1]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
+  CHECK(told(2) == all(sms[2], {{7, 8}, {63, 5}}));
+  CHECK(told(1) == all(sms[1], {}));
   bench.domain.reset();
-  CHECK(bench.mpcs[2]->local_memory_block(7) == heddle::gpc::kNoLocalMemory);
   bench.cwd.local_script = {block(4, 0, 8)};
   bench.cwd.start(0);
   CHECK_THROWS_WITH(sc_core::sc_start(), Contains("a TPC that the GPC does not have"));

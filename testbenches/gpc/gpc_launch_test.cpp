@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -48,6 +49,7 @@ TEST_CASE("packets of other GPCs take their time in the queue, and their place",
     CHECK(bench.starts[0].cycle == kThere + 6 * each);
     CHECK(bench.stat("gpm.packets_heard") == 7);
     CHECK(bench.stat("gpm.launch_wait_cycles") == 6.0 * static_cast<double>(each));
+    CHECK(bench.stat("gpm.packet_busy_cycles") == 7.0 * static_cast<double>(each));
   }
   SECTION("their places come back when they have been counted") {
     // Two places: 10 cycles there, the time in the queue, 40 back.
@@ -74,6 +76,7 @@ TEST_CASE("a GPM hands over so many launches per cycle", "[gpc][CWD-34]") {
     CHECK(bench.starts[i].cycle == kThere + static_cast<Cycle>(static_cast<double>(i) / params.mpc_launches));
     CHECK(bench.starts[i].packet.order == i);
   }
+  CHECK(bench.stat("gpm.launch_busy_cycles") == Approx(10 / params.mpc_launches).margin(1));
 }
 
 TEST_CASE("an MPC for each SM makes ids beside the others, one for a TPC one after another", "[gpc][CGA-03][CWD-41]") {
@@ -132,6 +135,7 @@ TEST_CASE("a counter that is full keeps the divider busy", "[gpc][CWD-41]") {
   const Cycle divisions = elsewhere == 3 || elsewhere == 4 ? 1 : 2;
   CHECK(bench.starts[0].cycle == kThere + divisions * 20);
   CHECK(bench.starts[0].packet.id.index == elsewhere);
+  CHECK(bench.stat("mpc0.raster_busy_cycles") == static_cast<double>(divisions * 20));
   CHECK(bench.stat("mpc0.delta_overflows") == static_cast<double>(elsewhere / 4));
   CHECK(bench.stat("mpc5.delta_overflows") == static_cast<double>((elsewhere + 1) / 4));
 }
@@ -169,6 +173,14 @@ TEST_CASE("an SM starts so many CTAs per cycle", "[gpc][CWD-34]") {
   auto starts = starts_by_sm(bench);
   CHECK(starts[0] == std::vector<Cycle>{kThere, kThere + 10, kThere + 20});
   CHECK(starts[1] == std::vector<Cycle>{kThere, kThere + 10});
+  double waits = 0;
+  double busy = 0;
+  for (std::size_t m = 0; m < bench.mpcs.size(); ++m) {
+    waits += bench.stat("mpc" + std::to_string(m) + ".start_wait_cycles");
+    busy += bench.stat("mpc" + std::to_string(m) + ".start_busy_cycles");
+  }
+  CHECK(waits == 10 + 20 + 10);
+  CHECK(busy == 5 * 10);
 }
 
 TEST_CASE("the SMs of a GPC enter so many CTAs of CGAs per cycle", "[gpc][CGA-03][CWD-34]") {
@@ -185,6 +197,7 @@ TEST_CASE("the SMs of a GPC enter so many CTAs of CGAs per cycle", "[gpc][CGA-03
     CHECK(cycles == std::vector<Cycle>(8, 10 + 5 + 4 + rank * 10));  // at all eight SMs at once
   }
   for (const Start& start : bench.starts) CHECK(start.cycle == kThere);  // the CTAs themselves do not wait
+  CHECK(bench.stat("gpm.entry_busy_cycles") == 8 * 10);
 }
 
 TEST_CASE("in lt mode the stages of a launch take no time", "[gpc]") {

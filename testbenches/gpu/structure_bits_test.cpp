@@ -279,6 +279,10 @@ TEST_CASE("a launch packet has as many bits as what is in it", "[gpu][CWD-44][CW
   packet.further_masks = {1, 1, 0};  // masks_per_packet
   packet.memory_slot = protocol::CgaMemorySlot(0);
   packet.sync = protocol::LaunchPacket::Sync{};
+  // Who has not heard the beginning is told the extents with the place; both at once carry them once.
+  CHECK(bits.of(packet) == find(structures_of(params), "cwd > gpm", "launch").entry_bits() - 64);
+  packet.begins = false;
+  CHECK(bits.of(packet) == find(structures_of(params), "cwd > gpm", "launch").entry_bits() - 64);
   packet.id = arch::CtaId{};
   CHECK(bits.of(packet) == find(structures_of(params), "cwd > gpm", "launch").entry_bits());
 }

@@ -26,7 +26,7 @@ LARGE = {
     "Gpm": (27, 32), "GpcMmu": (26, 15), "Gpu2GpcUnit": (11, 22), "Hbm": (26, 16), "HostInterface": (33, 26), "L1Cache": (30, 12),
     "L2Core": (31, 10), "L2Slice": (32, 18), "LaunchSession": (27, 24), "Launcher": (34, 22), "LinkNetwork": (40, 11), "MemoryHub": (35, 16),
     "Mpc": (22, 28), "PacketSubmitter": (31, 21), "ProgramBuilder": (28, 8), "RegisterFile": (28, 10),
-    "SharedMemory": (45, 8), "Sm": (18, 22), "SubcontextPartition": (28, 14), "Tmau": (20, 24), "TpcQuota": (32, 11),
+    "SharedMemory": (45, 8), "Sm": (19, 23), "SubcontextPartition": (28, 14), "Tmau": (20, 24), "TpcQuota": (32, 11),
     "WarpScheduler": (30, 8),
 }
 # Who may include whom (docs/architecture.md): a folder of models sees itself and these.

@@ -272,6 +272,49 @@ TEST_CASE("a CTA of nested CGAs knows its id, rank and shape at each level", "[s
   }
 }
 
+TEST_CASE("a CTA reads the local-memory block of its subcontext on its TPC", "[system][CWD-32]") {
+  SimFixture sim;
+  // Six TPCs, five blocks: one TPC is left out.
+  GpuLab lab(preset_params("small", {"gpu.shape=[[[2, 2], [2, 2]], [[2, 2]]]", "gpu.cwd.partition=dynamic",
+                                     "gpu.cwd.local_memory_blocks=5"}));
+  const auto& topology = lab.gpu.topology();
+  REQUIRE(topology.sms() == 12);
+  auto program = std::make_shared<ListProgram>(2);
+  program->compute(Unit::fp32, 500);  // the block follows the launch
+  program->special(SpecialRegister::sm, 0);
+  program->store(one_lane(Space::global), ListProgram::of_register(0), word(kOut, 0, 2), {{0, 1}});
+  program->special(SpecialRegister::local_memory_block, 0);
+  program->store(one_lane(Space::global), ListProgram::of_register(0), word(kOut, 1, 2), {{0, 1}});
+  program->exit();
+  const auto blocks_of = [&](std::uint8_t subcontext, std::uint32_t local_bytes, std::uint32_t ctas) {
+    auto packet = lab.packet(program, {ctas, 1, 1}, {1024, 1, 1}, 120 << 10);
+    packet.kernel.subcontext = subcontext;
+    packet.kernel.local_bytes = local_bytes;
+    lab.submit(packet);
+    run_until_idle();
+    std::map<std::uint32_t, std::set<std::uint32_t>> by_tpc;  // all TPCs of the GPU
+    for (std::uint32_t cta = 0; cta < ctas; ++cta) {
+      const auto& place = topology.sm(lab.read<std::uint32_t>(kOut + 8 * cta));
+      by_tpc[place.gpc * 16 + place.tpc].insert(lab.read<std::uint32_t>(kOut + 8 * cta + 4));
+    }
+    return by_tpc;
+  };
+  // A kernel without local memory is told none.
+  const auto none = blocks_of(3, 0, 12);
+  CHECK(none.size() == 6);
+  for (const auto& [tpc, blocks] : none) CHECK(blocks == std::set<std::uint32_t>{heddle::arch::kNoLocalMemory});
+  // The SMs of a TPC know one block, and no two TPCs the same.
+  const auto told = blocks_of(3, 64, 10);
+  CHECK(told.size() == 5);
+  std::set<std::uint32_t> all;
+  for (const auto& [tpc, blocks] : told) {
+    CAPTURE(tpc);
+    REQUIRE(blocks.size() == 1);
+    CHECK(*blocks.begin() < 5);
+    CHECK(all.insert(*blocks.begin()).second);
+  }
+}
+
 TEST_CASE("a CTA knows where it runs, and virtual numbers follow the TPC enable table", "[system][CWD-45]") {
   constexpr SpecialRegister kRegisters[] = {SpecialRegister::sm,          SpecialRegister::tpc,
                                             SpecialRegister::cpc,         SpecialRegister::gpc,
