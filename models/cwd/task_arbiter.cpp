@@ -76,8 +76,10 @@ void TaskArbiter::arbitrate() {
       session_.begin(plan_);
       break;
     }
-    take_pending_places(entry);
-    passed = lets_others_pass(entry) || limited_by_quota(slot);
+    // Who is kept off by the quota of its subcontext could run nowhere: it takes no place that another needs (PRT-02).
+    const bool kept_off = limited_by_quota(slot);
+    if (!kept_off) take_pending_places(entry);
+    passed = lets_others_pass(entry) || kept_off;
     // The next task of the same subcontext would only take the room that this one waits for.
     if (waits_.reason(slot) == WaitReason::tpc_mask && !lets_others_pass(entry)) {
       full |= bits::one(entry.task.subcontext);

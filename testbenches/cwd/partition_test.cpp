@@ -129,6 +129,20 @@ TEST_CASE("a task without credits stalls, and the next one is considered", "[cwd
   CHECK(bench.stat("subcontext1.tpc_cycles") > 2 * 10'000);
 }
 
+TEST_CASE("tasks that stall for credits take no places of the pools of GPCs", "[cwd][PRT-02][TSK-04]") {
+  CwdParams params = plain(PartitionMode::dynamic, 1);
+  params.pending_pool = 4;
+  params.table_slots = 64;
+  CwdBench bench(Shape::from_sms_per_gpc({8}), params, capacity(1));
+  constexpr std::uint32_t kBusy = 40;
+  durations(bench, std::vector<Cycle>(kBusy + 1, 1000));
+  for (std::uint32_t i = 0; i < kBusy; ++i) bench.tasks.submit(i, grid(i, 2, 1));  // one TPC, one after another
+  bench.tasks.submit(500, grid(kBusy, 2, 2));
+  finish(bench, kBusy + 1);
+  CHECK(first_arrival(bench, kBusy) < 500 + 200);
+  CHECK(bench.stat("subcontext1.wait.credits") > 0);
+}
+
 TEST_CASE("without partitioning a task that waits for room holds others back, as before", "[cwd][PRT-02]") {
   CwdBench bench(Shape::from_sms_per_gpc({8}), plain(PartitionMode::none, 2), capacity(2));
   durations(bench, {5000, 300});
