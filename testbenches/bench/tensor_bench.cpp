@@ -3,6 +3,8 @@
 //
 //   heddle_tensor_bench [size [sample [cluster_x cluster_y [K=V]...]]]   default: 4096 97 2 2
 //
+// A cluster of 0 x 0 stands for asynchronous copies in place of bulk loads.
+//
 // Prints the CPU time and what a line costs in bare SC_METHOD activations, measured before and after. Fails if a result
 // is wrong.
 #include <cstdio>
@@ -87,6 +89,8 @@ int main(int argc, char** argv) {
   const std::uint32_t sample = number(2, 97);
   shape.cluster_x = number(3, 2);
   shape.cluster_y = number(4, 2);
+  shape.async_copies = shape.cluster_x == 0;
+  if (shape.async_copies) shape.cluster_x = shape.cluster_y = 1;
   const TensorGemm gemm(shape, 1 << 20);
   test::SimFixture sim;
   std::vector<std::string> sets{fmt::format("gpu.sm.issue.tensor_sample={}", sample)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/tensor_curves.h"
+#include "bench/tensor_gemm.h"
 #include "bench/tensor_probes.h"
 #include "support/cluster_lab.h"
 
@@ -549,12 +551,61 @@ void occupancy() {
   line("box of 16 KiB, rows of 128 bytes", 16'384, box(kTensors), OpCode::tensor_load);
 }
 
+// What a matrix multiply gains by the unit and by clusters. In each way the same bytes come to the SMs: clusters of 2 x
+// 1 read three quarters of them from the L2, of 2 x 2 a half.
+void gemms(const std::vector<std::uint32_t>& sizes) {
+  struct Way {
+    const char* name;
+    std::uint32_t x;
+    std::uint32_t y;
+    bool copies;
+    std::vector<std::string> sets;
+  };
+  // As fast as the link of a GPC brings lines.
+  const std::vector<std::string> as_link{"gpu.xbar.copies=5.44"};
+  const std::vector<Way> ways{{"asynchronous copies", 1, 1, true, {}},
+                              {"TMA, no clusters", 1, 1, false, {}},
+                              {"TMA, clusters 2 x 1", 2, 1, false, {}},
+                              {"TMA, clusters 2 x 2", 2, 2, false, {}},
+                              {"the same, 5.44 copies per cycle", 2, 2, false, as_link}};
+  print(
+      "\n## Matrix multiplies\n\n| size | tiles come by | us | TFLOP/s | lines from the L2 per K tile | copies | "
+      "busiest "
+      "| next |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  for (const std::uint32_t size : sizes) {
+    double alone = 0;
+    for (const Way& way : ways) {
+      test::GemmShape shape;
+      shape.m = shape.n = shape.k = size;
+      shape.cluster_x = way.x;
+      shape.cluster_y = way.y;
+      shape.async_copies = way.copies;
+      const GemmFigures of = multiply(shape, way.sets);
+      const auto share = [&](std::size_t i) {
+        return fmt::format("{} {:.0f} %", of.shares[i].name, 100 * of.shares[i].share);
+      };
+      print(fmt::format("| {} | {} | {:.1f} | {:.0f} | {:.0f} | {:.0f} | {} | {} |\n", size, way.name,
+                        of.cycles / of.ghz / 1000, of.tflops(), of.reads, of.copies, share(0), share(1)));
+      // A line of A or B that two CTAs share is read once.
+      const std::uint32_t ctas = way.x * way.y;
+      const double copies = ctas == 1 ? 0 : 128.0 * (way.x - 1) + 128.0 * (way.y - 1);
+      if (std::abs(of.copies - copies) > 0.5) all_within = false;
+      if (!way.copies && ctas == 1) alone = of.reads;
+      if (ctas > 1 && std::abs((alone - of.reads) / (copies / 2) - 1) > 0.1) all_within = false;
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string only = argc > 1 ? argv[1] : "";
   const bool quick = only == "--quick";
-  if (only == "--multicast") {
+  if (only == "--gemm") {
+    std::vector<std::uint32_t> sizes;
+    for (int i = 2; i < argc; ++i) sizes.push_back(static_cast<std::uint32_t>(std::strtoul(argv[i], nullptr, 10)));
+    gemms(sizes);
+  } else if (only == "--multicast") {
     multicast_curves();
   } else {
     latency();
@@ -569,6 +620,7 @@ int main(int argc, char** argv) {
     occupancy();
     whole_gpu();
     multicast();
+    gemms({1024, 2048, 4096});
   }
   if (!all_within) std::fputs("a figure is further from its measurement than it may be\n", stderr);
   return all_within ? 0 : 1;

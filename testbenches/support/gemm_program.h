@@ -1,8 +1,10 @@
 // A pipelined matrix multiply for the tensor memory access unit: C (f32, M x N) = A (bf16, M x K) x B (bf16, stored as
 // N x K). CTAs compute tiles of 128 x 128 from tiles of 128 x 64 of A and B. Warp 0 brings them, eight warps multiply.
 //
-// In clusters of 2 x 1 the two CTAs share their tile of B, of 2 x 2 also those of A: each brings its part of what is
-// shared to all that need it.
+// In clusters of 1 x 2 the two CTAs share their tile of B, of 2 x 1 that of A, of 2 x 2 both: each brings its part of
+// what is shared to all that need it.
+//
+// For comparison the warps that multiply may bring the tiles themselves, by asynchronous copies of 16 bytes.
 #pragma once
 
 #include <array>
@@ -20,6 +22,7 @@ struct GemmShape {
   std::uint32_t k = 512;
   std::uint32_t cluster_x = 1;  // CTAs along N: they share A
   std::uint32_t cluster_y = 1;  // CTAs along M: they share B
+  bool async_copies = false;    // in place of bulk loads; without clusters
 };
 
 class TensorGemm {
@@ -72,6 +75,12 @@ class TensorGemm {
     auto program = std::make_shared<ListProgram>(kRegisters);
     ListProgram& p = *program;
     const auto is_producer = [](const Warp& warp) { return warp.place.warp == 0; };
+    if (shape_.async_copies) {
+      only(
+          p, [=](const Warp& warp) { return !is_producer(warp); }, [this](ListProgram& q) { copy_and_consume(q); });
+      p.exit();
+      return program;
+    }
     only(p, is_producer, [this](ListProgram& q) { init_barriers(q); });
     meet(p);
     only(p, is_producer, [this](ListProgram& q) { produce(q); });
@@ -83,8 +92,9 @@ class TensorGemm {
   }
 
  private:
-  static constexpr std::uint16_t kSums = 0;  // 64 registers
-  static constexpr std::uint32_t kRegisters = 64;
+  static constexpr std::uint16_t kSums = 0;      // 64 registers
+  static constexpr std::uint16_t kAddress = 64;  // of copies, 3 registers
+  static constexpr std::uint32_t kRegisters = 68;
 
   arch::TensorDescriptor operand(std::uint64_t address, std::uint32_t rows, std::uint32_t box_rows) const {
     arch::TensorDescriptor tensor;
@@ -183,6 +193,53 @@ class TensorGemm {
           return arch::dsmem_address(partner(warp.place.rank, lane), offset);
         },
         1, 0, sync);
+    p.end_loop();
+    store(p);
+  }
+
+  // The part of every warp in the tiles of step `number`: eight copies of 16 bytes per thread, swizzled as the unit
+  // would.
+  void copy(ListProgram& p, const std::function<std::uint64_t(const Warp&)>& number) const {
+    ListProgram::Access access;
+    access.width = 16;
+    constexpr std::uint32_t kThreads = 32 * kConsumers;
+    constexpr std::uint32_t kPieces = kStageBytes / 16 / kThreads;
+    for (std::uint32_t piece = 0; piece < kPieces; ++piece) {
+      const bool of_a = piece < kPieces / 2;
+      const auto at = [piece](const Warp& w, std::uint32_t lane) {  // in the tile
+        return 16 * (piece % (kPieces / 2) * kThreads + w.thread(lane) - 32);
+      };
+      // Source (64 bits) and destination go on by a constant.
+      p.compute(arch::Unit::int32, 3, {{kAddress, 3}}, {{kAddress, 3}});
+      p.async_copy(
+          access,
+          [this, of_a, at, number](const Warp& w, std::uint32_t lane) {
+            const std::uint64_t row = kTile * (of_a ? w.place.cta_y : w.place.cta_x) + at(w, lane) / (2 * kDepth);
+            return (of_a ? a_ : b_) + 2 * (row * shape_.k + kDepth * number(w)) + at(w, lane) % (2 * kDepth);
+          },
+          [of_a, at, number](const Warp& w, std::uint32_t lane) {
+            const std::uint32_t to = at(w, lane);
+            return kData + kStageBytes * static_cast<std::uint32_t>(number(w) % kStages) + (of_a ? 0 : kTileBytes) +
+                   (to ^ (to >> 3 & 0x70));
+          },
+          {{kAddress, 3}});
+    }
+  }
+
+  // Three stages are under way while the fourth is multiplied.
+  void copy_and_consume(ListProgram& p) const {
+    const std::uint64_t steps = shape_.k / kDepth;
+    for (std::uint32_t stage = 0; stage + 1 < kStages; ++stage) {
+      copy(p, [stage](const Warp&) { return stage; });
+      p.async_commit();
+    }
+    const std::size_t loop = p.loop(steps);
+    p.async_wait(kStages - 2).barrier(1, 32 * kConsumers);  // all have their part, and have multiplied the tiles before
+    const auto ahead = [loop](const Warp& w) { return w.count(loop) + kStages - 1; };
+    only(
+        p, [=](const Warp& w) { return ahead(w) < steps; }, [this, ahead](ListProgram& q) { copy(q, ahead); });
+    p.async_commit();
+    multiply(p, loop);
     p.end_loop();
     store(p);
   }
