@@ -20,13 +20,13 @@ inline arch::TensorDescriptor images(std::uint64_t height, std::uint64_t width) 
   return d;
 }
 
-// Columns W of row H of image N, in order.
-struct Row {
+// Of image N rows H, in order, and of each of them columns W, in order.
+struct PixelRows {
   int n;
-  int h;
+  const char* h;
   const char* w;
 };
-using Rows = std::vector<Row>;
+using Rows = std::vector<PixelRows>;
 
 struct Pixel {
   int n;
@@ -34,11 +34,19 @@ struct Pixel {
   int w;
 };
 
+inline std::vector<int> numbers_of(const char* text) {
+  std::istringstream stream(text);
+  std::vector<int> result;
+  for (int number = 0; stream >> number;) result.push_back(number);
+  return result;
+}
+
 inline std::vector<Pixel> pixels_of(const Rows& rows) {
   std::vector<Pixel> result;
-  for (const Row& row : rows) {
-    std::istringstream text(row.w);
-    for (int w = 0; text >> w;) result.push_back({row.n, row.h, w});
+  for (const PixelRows& row : rows) {
+    for (const int h : numbers_of(row.h)) {
+      for (const int w : numbers_of(row.w)) result.push_back({row.n, h, w});
+    }
   }
   return result;
 }
