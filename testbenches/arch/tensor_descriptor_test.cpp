@@ -67,6 +67,7 @@ TEST_CASE("every field has bytes of its own, where the documentation says", "[ar
   const auto at = [&](const std::function<void(TensorDescriptor&)>& change) {
     TensorDescriptor d = zero;
     change(d);
+    CHECK_FALSE(d == zero);
     const auto before = encode(zero);
     const auto after = encode(d);
     std::string places;
