@@ -42,6 +42,18 @@ inline void plain_costs(TmauParams& params, double rate = 1) {
   params.setup_loop = 0;
 }
 
+// Every stage costs something else, so that a sum says which of them it is made of.
+inline TmauParams stage_costs() {
+  TmauParams params;
+  plain_costs(params);
+  params.input = 3;
+  params.descriptor_hit = 5;
+  params.setup = 11;
+  params.generate = 17;
+  params.response = 23;
+  return params;
+}
+
 struct TmauBench {
   // `first_id`: of the first SM in the machine. The way from the SM to the unit is params.input, as in the machine.
   explicit TmauBench(std::uint32_t sm_count = 1, const TmauParams& unit_params = {}, TimingMode mode = TimingMode::at,
@@ -206,6 +218,20 @@ struct TmauBench {
   std::uint32_t next_id_ = 100;
   std::vector<Asked> asked_;
 };
+
+// Bytes of device memory, and of a window of an SM's shared memory.
+inline Bytes bytes_at(const TmauBench& bench, std::uint64_t address, std::size_t count) {
+  const auto begin = bench.memory.bytes.begin() + static_cast<std::ptrdiff_t>(address);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+inline Bytes window_at(const TmauBench& bench, std::uint32_t sm, std::uint32_t offset, std::size_t count,
+                       std::uint32_t window = 0) {
+  const auto begin = bench.sms[sm]->windows[window].begin() + static_cast<std::ptrdiff_t>(offset);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+// Where a test has its only descriptor.
+constexpr std::uint64_t kDescriptor = 0x8000;
 
 // Requests.
 inline BulkRequest block_load(std::uint64_t from, std::uint64_t blocks, std::uint32_t to, std::uint32_t barrier = 0) {

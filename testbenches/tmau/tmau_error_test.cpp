@@ -11,7 +11,6 @@ using namespace heddle::test;
 
 namespace {
 
-constexpr std::uint64_t kDescriptor = 0x8000;
 constexpr std::uint64_t kOther = 0x8100;
 constexpr std::uint64_t kMemory = 1 << 20;
 
@@ -173,6 +172,16 @@ TEST_CASE("rules of the instruction", "[tmau][TMA-06][TMA-07]") {
   CHECK(bench.memory.of(tlm::TLM_WRITE_COMMAND).empty());
   CHECK(bench.sms[0]->given == 0);
   CHECK(bench.sms[0]->data.size() == 1);
+  bench.check_over();
+}
+
+TEST_CASE("a descriptor may be the last that memory has room for", "[tmau][TMA-05][TMA-06]") {
+  TmauBench bench(1, {}, TimingMode::at, kMemory);
+  const std::uint64_t last = kMemory - arch::kDescriptorBytes;
+  bench.put_descriptor(last, good());
+  const std::uint32_t id = bench.ask(0, tensor(BulkKind::load, last, {0, 0}));
+  bench.run();
+  CHECK(bench.done(id).packet.kind == DoneKind::complete);
   bench.check_over();
 }
 

@@ -12,12 +12,6 @@ namespace tmau_interface_test {
 using namespace heddle;
 using namespace heddle::test;
 
-namespace {
-
-constexpr std::uint64_t kDescriptor = 0x8000;
-
-}  // namespace
-
 TEST_CASE("a request that carries its tensor's parameters fetches nothing", "[tmau][TMA-44]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
   const bool breaks = GENERATE(false, true);

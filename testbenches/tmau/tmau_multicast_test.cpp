@@ -11,15 +11,9 @@ using namespace heddle::test;
 
 namespace {
 
-constexpr std::uint64_t kDescriptor = 0x8000;
-
 TmauParams stages(std::uint32_t sms = 1) {
-  TmauParams params;
-  plain_costs(params);
+  TmauParams params = stage_costs();
   params.sms = sms;
-  params.input = 3;
-  params.generate = 17;
-  params.response = 23;
   return params;
 }
 

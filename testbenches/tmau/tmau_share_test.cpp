@@ -9,36 +9,9 @@ namespace tmau_share_test {
 using namespace heddle;
 using namespace heddle::test;
 
-namespace {
-
-constexpr std::uint64_t kDescriptor = 0x8000;
-
-TmauParams stages() {
-  TmauParams params;
-  plain_costs(params);
-  params.input = 3;
-  params.descriptor_hit = 5;
-  params.setup = 11;
-  params.generate = 17;
-  params.response = 23;
-  return params;
-}
-
-std::vector<std::uint8_t> bytes_at(const TmauBench& bench, std::uint64_t address, std::size_t count) {
-  const auto begin = bench.memory.bytes.begin() + static_cast<std::ptrdiff_t>(address);
-  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
-}
-std::vector<std::uint8_t> window_at(const TmauBench& bench, std::uint32_t sm, std::uint32_t offset, std::size_t count,
-                                    std::uint32_t window = 0) {
-  const auto begin = bench.sms[sm]->windows[window].begin() + static_cast<std::ptrdiff_t>(offset);
-  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
-}
-
-}  // namespace
-
 TEST_CASE("a unit that one SM floods still serves the other", "[tmau][TMA-43]") {
   const bool tensors = GENERATE(false, true);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.sms = 2;
   TmauBench bench(2, params);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 50));
@@ -56,7 +29,7 @@ TEST_CASE("a unit that one SM floods still serves the other", "[tmau][TMA-43]") 
 
 TEST_CASE("a unit without places, as one SM holds them all, serves the other as places come back", "[tmau][TMA-43]") {
   const auto tracking = GENERATE(tmau::Tracking::carried, tmau::Tracking::table);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.sms = 2;
   params.tracking = tracking;
   params.outstanding = tracking == tmau::Tracking::carried ? 24 : 256;
@@ -78,7 +51,7 @@ TEST_CASE("a unit without places, as one SM holds them all, serves the other as 
 }
 
 TEST_CASE("two SMs that both flood a unit get the same", "[tmau][TMA-43]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.sms = 2;
   TmauBench bench(2, params);
   for (std::uint32_t sm = 0; sm < 2; ++sm) {
@@ -96,7 +69,7 @@ TEST_CASE("two SMs that both flood a unit get the same", "[tmau][TMA-43]") {
 }
 
 TEST_CASE("a port without room does not stop the other SM of the unit", "[tmau][TMA-43]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.sms = 2;
   params.outstanding = 64;  // if all of them went to the port that is held, the other SM would get none
   const bool stores = GENERATE(false, true);
@@ -114,7 +87,7 @@ TEST_CASE("a port without room does not stop the other SM of the unit", "[tmau][
 
 TEST_CASE("a drain waits for all requests of its SM before it, and for no other", "[tmau][TMA-31][TMA-41]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.sms = 2;
   params.order = tmau::QueueOrder::smallest_first;  // it does not overtake
   TmauBench bench(2, params, mode);
@@ -139,7 +112,7 @@ TEST_CASE("a drain waits for all requests of its SM before it, and for no other"
 }
 
 TEST_CASE("what a drain waits for can be read", "[tmau][TMA-41]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.memory.latency = [](std::uint64_t) { return Cycle{2000}; };
   (void)bench.ask(0, block_load(0, 8, 0));
   (void)bench.ask(0, of_kind(BulkKind::drain));
@@ -157,7 +130,7 @@ TEST_CASE("what a drain waits for can be read", "[tmau][TMA-41]") {
 }
 
 TEST_CASE("a forgotten descriptor is fetched again", "[tmau][TMA-04]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_memory(9);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
@@ -178,7 +151,7 @@ TEST_CASE("a forgotten descriptor is fetched again", "[tmau][TMA-04]") {
 }
 
 TEST_CASE("a descriptor that is forgotten while it is fetched is fetched again for the next", "[tmau][TMA-04]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_memory(9);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
@@ -202,7 +175,7 @@ TEST_CASE("a reset in mid-flight leaves a unit that works", "[tmau][TMA-31]") {
   CAPTURE(rate);
   for (const Cycle when : {1, 10, 30, 60, 110, 130, 200, 300}) {
     CAPTURE(when);
-    TmauParams params = stages();
+    TmauParams params = stage_costs();
     params.outstanding = 6;
     params.tracking = tracking;
     params.table = 5;
@@ -255,7 +228,7 @@ TEST_CASE("each request is a slice of the timeline", "[tmau]") {
     std::map<std::uint32_t, Picoseconds> last;
     std::map<std::string, std::int64_t> total;
   };
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   Sink sink;
   bench.observation.timeline = &sink;
   for (std::uint32_t i = 0; i < 6; ++i) (void)bench.ask(20 * i, block_load(0, 16, 0));

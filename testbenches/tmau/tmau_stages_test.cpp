@@ -15,25 +15,12 @@ using namespace heddle::test;
 
 namespace {
 
-constexpr std::uint64_t kDescriptor = 0x8000;
-
-TmauParams stages() {
-  TmauParams params;
-  plain_costs(params);
-  params.input = 3;
-  params.descriptor_hit = 5;
-  params.setup = 11;
-  params.generate = 17;
-  params.response = 23;
-  return params;
-}
-
 double mean_cycles(const TmauBench& bench) { return bench.observation.stats.value("gpu0.gpc0.tmau0.cycles.mean"); }
 
 }  // namespace
 
 TEST_CASE("in lt mode the stages cost nothing, and memory what it costs", "[tmau][TMA-03]") {
-  TmauBench bench(1, stages(), TimingMode::lt);
+  TmauBench bench(1, stage_costs(), TimingMode::lt);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   bench.memory.latency = [](std::uint64_t) { return Cycle{200}; };
   const std::uint32_t block = bench.ask(10, block_load(0x1230, 1, 64));
@@ -47,7 +34,7 @@ TEST_CASE("in lt mode the stages cost nothing, and memory what it costs", "[tmau
 }
 
 TEST_CASE("the cycles of requests begin in the unit and end with their completion", "[tmau]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   (void)bench.ask(0, block_load(0, 1, 0));
   bench.run();
   CHECK(mean_cycles(bench) == 17 + 100 + 23);
@@ -61,7 +48,7 @@ TEST_CASE("the look-up is occupied until the set-up begins", "[tmau][TMA-03][TMA
   // The look-up of the third one begins in cycle 2003 + 5 + 11, when the set-up of the second one does.
   const Cycle begin = 2003 + 5 + 11;
   const bool before = GENERATE(false, true);
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
   bench.run();
@@ -77,7 +64,7 @@ TEST_CASE("the look-up is occupied until the set-up begins", "[tmau][TMA-03][TMA
 TEST_CASE("cycles in which something waits count once, whatever the order", "[tmau][TMA-03]") {
   const auto order = GENERATE(tmau::QueueOrder::fifo, tmau::QueueOrder::blocks_first, tmau::QueueOrder::smallest_first);
   const std::uint32_t sms = GENERATE(1U, 2U);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.sms = 2;
   params.order = order;
   params.outstanding = 1;
@@ -98,7 +85,7 @@ TEST_CASE("cycles in which something waits count once, whatever the order", "[tm
 
 TEST_CASE("with queues of their own, blocks do not wait for the descriptor of a tensor", "[tmau][TMA-44]") {
   const auto queues = GENERATE(tmau::Queues::one, tmau::Queues::by_kind);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.queues = queues;
   TmauBench bench(1, params);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
@@ -118,7 +105,7 @@ TEST_CASE("with queues of their own, blocks do not wait for the descriptor of a 
 }
 
 TEST_CASE("tensors and blocks of one SM take turns with the generator", "[tmau][TMA-44][TMA-43]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.queues = tmau::Queues::by_kind;
   params.turn = 4;
   TmauBench bench(1, params);
@@ -142,23 +129,33 @@ TEST_CASE("tensors and blocks of one SM take turns with the generator", "[tmau][
 TEST_CASE("the order may hold types together, or memories", "[tmau][TMA-44][TMA-03]") {
   const auto order =
       GENERATE(tmau::QueueOrder::fifo, tmau::QueueOrder::same_type_first, tmau::QueueOrder::same_space_first);
-  TmauParams params = stages();
+  const bool cached = GENERATE(false, true);
+  TmauParams params = stage_costs();
   params.order = order;
   params.stages = 1;
   TmauBench bench(1, params);
-  const auto carried = [](BulkKind kind, arch::TensorType type, std::uint64_t address) {
-    arch::TensorDescriptor d = matrix_at(address, 32, 64, 32, 1);
+  // The type is known from the request, or from a descriptor that is in the cache.
+  const auto ask = [&](Cycle cycle, BulkKind kind, arch::TensorType type, std::uint64_t index) {
+    arch::TensorDescriptor d = matrix_at(0x1000 * index, 32, 64, 32, 1);
     d.type = type;
-    BulkRequest request = tensor(kind, 0, {0, 0}, 1024);
-    request.parameters = std::make_shared<const arch::TensorDescriptor>(d);
-    return request;
+    BulkRequest request = tensor(kind, kDescriptor + 128 * index, {0, 0}, 1024);
+    if (!cached) {
+      request.parameters = std::make_shared<const arch::TensorDescriptor>(d);
+      return bench.ask(2000 + cycle, request);
+    }
+    bench.put_descriptor(request.descriptor, d);
+    BulkRequest fetch = of_kind(BulkKind::fetch);
+    fetch.tensor = true;
+    fetch.descriptor = request.descriptor;
+    (void)bench.ask(200 * index, fetch);
+    return bench.ask(2000 + cycle, request);
   };
   using arch::TensorType;
   // The first is in the stages when the others come.
-  std::vector<std::uint32_t> ids{bench.ask(0, carried(BulkKind::load, TensorType::f32, 0x1000))};
-  ids.push_back(bench.ask(1, carried(BulkKind::store, TensorType::u32, 0x2000)));
-  ids.push_back(bench.ask(2, carried(BulkKind::load, TensorType::u32, 0x3000)));
-  ids.push_back(bench.ask(3, carried(BulkKind::store, TensorType::f32, 0x4000)));
+  std::vector<std::uint32_t> ids{ask(0, BulkKind::load, TensorType::f32, 1)};
+  ids.push_back(ask(1, BulkKind::store, TensorType::u32, 2));
+  ids.push_back(ask(2, BulkKind::load, TensorType::u32, 3));
+  ids.push_back(ask(3, BulkKind::store, TensorType::f32, 4));
   bench.run();
   std::vector<std::pair<Cycle, std::uint32_t>> first;
   for (std::uint32_t i = 0; i < ids.size(); ++i) {
@@ -177,7 +174,7 @@ TEST_CASE("the order may hold types together, or memories", "[tmau][TMA-44][TMA-
 }
 
 TEST_CASE("queues that are empty in between do not count", "[tmau][TMA-03]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.outstanding = 1;
   TmauBench bench(1, params);
   for (const Cycle from : {Cycle{0}, Cycle{5000}}) {
@@ -189,7 +186,7 @@ TEST_CASE("queues that are empty in between do not count", "[tmau][TMA-03]") {
 }
 
 TEST_CASE("after a reset the rate begins anew", "[tmau][TMA-16]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   plain_costs(params, 1.0 / 64);
   TmauBench bench(1, params);
   (void)bench.ask(0, block_load(0, 64, 0));
@@ -205,10 +202,42 @@ TEST_CASE("after a reset the rate begins anew", "[tmau][TMA-16]") {
   bench.check_over();
 }
 
+TEST_CASE("a unit that has been reset does what a new one does, in the same cycles", "[tmau][TMA-03][TMA-04]") {
+  const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
+  // What has left for memory, and when.
+  const auto lines_of = [](TmauBench& bench) {
+    std::vector<std::pair<std::uint64_t, Cycle>> lines;
+    bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
+    (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
+    (void)bench.ask(0, block_store(0, 0x4000, 16));
+    bench.run();
+    for (const auto& seen : bench.memory.seen) lines.emplace_back(seen.address, seen.cycle);
+    bench.check_over();
+    return lines;
+  };
+  std::vector<std::pair<std::uint64_t, Cycle>> of_new;
+  {
+    TmauBench bench(1, stage_costs(), mode);
+    of_new = lines_of(bench);
+    REQUIRE(of_new.size() == 1 + 4 + 2);  // the descriptor, too
+  }
+  for (const Cycle when : {1, 25, 60, 130, 140, 5000}) {
+    CAPTURE(when);
+    TmauBench bench(1, stage_costs(), mode);
+    bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
+    (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
+    (void)bench.ask(0, block_store(0, 0x4000, 16));
+    bench.run(when);
+    bench.domain.reset();
+    bench.forget_asked();
+    CHECK(lines_of(bench) == of_new);
+  }
+}
+
 TEST_CASE("line requests carry where their data go, or an index of a table", "[tmau][TMA-15]") {
   const bool table = GENERATE(false, true);
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.tracking = table ? tmau::Tracking::table : tmau::Tracking::carried;
   params.carried_bytes = 24;
   TmauBench bench(1, params, mode);
@@ -227,7 +256,7 @@ TEST_CASE("line requests carry where their data go, or an index of a table", "[t
 
 TEST_CASE("an index has the bytes that the table needs, and is looked up when data come", "[tmau][TMA-15][TMA-44]") {
   const std::uint32_t entries = GENERATE(1U, 256U, 257U, 65'536U, 65'537U);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.tracking = tmau::Tracking::table;
   params.table = entries;
   params.table_latency = 9;
@@ -241,7 +270,7 @@ TEST_CASE("an index has the bytes that the table needs, and is looked up when da
 }
 
 TEST_CASE("multicasts carry everything: other units have no table for them", "[tmau][TMA-15][TMA-30]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.tracking = tmau::Tracking::table;
   params.carried_bytes = 24;
   TmauBench bench(2, params);
@@ -254,7 +283,7 @@ TEST_CASE("multicasts carry everything: other units have no table for them", "[t
 }
 
 TEST_CASE("line requests name the SM by its number in the machine", "[tmau][TMA-03]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.sms = 2;
   TmauBench bench(4, params, TimingMode::at, 1 << 20, 40);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
@@ -276,7 +305,7 @@ TEST_CASE("data come with the CTA, warp and launch of their request", "[tmau][TM
   const bool box = GENERATE(false, true);
   const bool by_rank = GENERATE(false, true);
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
-  TmauBench bench(2, stages(), mode);
+  TmauBench bench(2, stage_costs(), mode);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 4));
   const auto change = [](protocol::BulkRequestPacket& packet) {
     packet.cta = 77;
@@ -311,7 +340,7 @@ TEST_CASE("data come with the CTA, warp and launch of their request", "[tmau][TM
 }
 
 TEST_CASE("a kernel does not use descriptors from before it began, and leaves them to others", "[tmau][TMA-04]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_memory(9);
   // Of a kernel that began at `begin`.
   const auto load = [&](Cycle cycle, std::uint32_t to, Cycle begin) {

@@ -9,23 +9,8 @@ namespace tmau_store_test {
 using namespace heddle;
 using namespace heddle::test;
 
-namespace {
-
-constexpr std::uint64_t kDescriptor = 0x8000;
-
-TmauParams stages() {
-  TmauParams params;
-  plain_costs(params);
-  params.input = 3;
-  params.generate = 17;
-  params.response = 23;
-  return params;
-}
-
-}  // namespace
-
 TEST_CASE("a store reads shared memory, writes, and then is complete", "[tmau][TMA-01][TMA-41]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_windows(1);
   const std::uint32_t id = bench.ask(10, block_store(256, 0x1230, 2));
   bench.run();
@@ -44,7 +29,7 @@ TEST_CASE("a store reads shared memory, writes, and then is complete", "[tmau][T
 TEST_CASE("a source may be overwritten when it has been read, long before the end", "[tmau][TMA-41]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
   const Cycle ahead = GENERATE(0, 3000);  // acknowledgements that are known before the last line has been read
-  TmauBench bench(1, stages(), mode);
+  TmauBench bench(1, stage_costs(), mode);
   bench.memory.latency = [](std::uint64_t) { return Cycle{3000}; };
   bench.memory.ahead = ahead;
   const std::uint32_t id = bench.ask(0, block_store(0, 0x1000, 160));
@@ -60,7 +45,7 @@ TEST_CASE("a source may be overwritten when it has been read, long before the en
 
 TEST_CASE("the SM hears that the L2 has taken a store over, long before memory has answered",
           "[tmau][TMA-41][TMA-45]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.memory.latency = [](std::uint64_t) { return Cycle{3000}; };
   bench.memory.accepts = 60;
   const std::uint32_t id = bench.ask(0, block_store(0, 0x1000, 160));
@@ -85,7 +70,7 @@ TEST_CASE("the SM hears that the L2 has taken a store over, long before memory h
 }
 
 TEST_CASE("a store whose error is known is not taken over", "[tmau][TMA-41][TMA-45]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.block_store_rate = 0.01;  // the first line's error is known when the second one leaves
   TmauBench bench(1, params);
   bench.memory.latency = [](std::uint64_t address) { return address < 0x1080 ? Cycle{5} : Cycle{3000}; };
@@ -100,7 +85,7 @@ TEST_CASE("a store whose error is known is not taken over", "[tmau][TMA-41][TMA-
 
 TEST_CASE("elements outside the tensor are not stored", "[tmau][TMA-13]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
-  TmauBench bench(1, stages(), mode);
+  TmauBench bench(1, stage_costs(), mode);
   bench.fill_windows(2);
   bench.fill_memory(3);
   const arch::TensorDescriptor d = matrix_at(0x1000, 40, 16, 32, 8);
@@ -116,7 +101,7 @@ TEST_CASE("elements outside the tensor are not stored", "[tmau][TMA-13]") {
 }
 
 TEST_CASE("a store outside its tensor moves nothing and completes", "[tmau][TMA-13]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 40, 16, 32, 8));
   const std::uint32_t id = bench.ask(0, tensor(BulkKind::store, kDescriptor, {0, 100}, 512));
   bench.run();
@@ -127,7 +112,7 @@ TEST_CASE("a store outside its tensor moves nothing and completes", "[tmau][TMA-
 }
 
 TEST_CASE("holes within a line are not written", "[tmau][TMA-13][TMA-15]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_windows(2);
   bench.fill_memory(3);
   // Rows of 16 bytes side by side in memory, of which the tensor has 8: one line has eight of them.
@@ -145,7 +130,7 @@ TEST_CASE("holes within a line are not written", "[tmau][TMA-13][TMA-15]") {
 
 TEST_CASE("reductions of tensors are done at memory", "[tmau][TMA-01][TMA-07]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
-  TmauBench bench(1, stages(), mode);
+  TmauBench bench(1, stage_costs(), mode);
   bench.fill_windows(2);
   bench.fill_memory(3);
   arch::TensorDescriptor d = matrix_at(0x1000, 40, 16, 32, 8);
@@ -167,7 +152,7 @@ TEST_CASE("reductions of tensors are done at memory", "[tmau][TMA-01][TMA-07]") 
 }
 
 TEST_CASE("reductions of blocks have the type of the request", "[tmau][TMA-01][TMA-07]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   for (std::uint32_t i = 0; i < 256; i += 8) {
     bench.memory.bytes[0x1000 + i] = 200;
     bench.sms[0]->windows[0][i] = 100;
@@ -190,7 +175,7 @@ TEST_CASE("a send brings shared memory to another CTA, or to the own one", "[tma
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
   const bool own = GENERATE(false, true);
   const bool reduces = GENERATE(false, true);
-  TmauBench bench(2, stages(), mode);
+  TmauBench bench(2, stage_costs(), mode);
   bench.fill_windows(2);
   BulkRequest request = of_kind(BulkKind::send);
   request.shared = 512;
@@ -215,7 +200,7 @@ TEST_CASE("a send brings shared memory to another CTA, or to the own one", "[tma
 }
 
 TEST_CASE("stores do not exceed the limit of open line requests", "[tmau][TMA-16]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.outstanding = 3;
   TmauBench bench(1, params);
   bench.fill_windows(1);
@@ -229,7 +214,7 @@ TEST_CASE("stores do not exceed the limit of open line requests", "[tmau][TMA-16
 }
 
 TEST_CASE("loads and stores share the port in order of time", "[tmau][TMA-03]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_windows(1);
   bench.memory.hold = [n = 0]() mutable { return ++n % 3 == 0 ? Cycle{4} : Cycle{0}; };
   bench.sms[0]->read_cycles = [n = 0]() mutable { return Cycle{static_cast<Cycle>(++n * 7 % 40)}; };

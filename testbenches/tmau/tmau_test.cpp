@@ -10,35 +10,8 @@ namespace tmau_test {
 using namespace heddle;
 using namespace heddle::test;
 
-namespace {
-
-constexpr std::uint64_t kDescriptor = 0x8000;
-
-TmauParams stages() {
-  TmauParams params;
-  plain_costs(params);
-  params.input = 3;
-  params.descriptor_hit = 5;
-  params.setup = 11;
-  params.generate = 17;
-  params.response = 23;
-  return params;
-}
-
-std::vector<std::uint8_t> bytes_at(const TmauBench& bench, std::uint64_t address, std::size_t count) {
-  const auto begin = bench.memory.bytes.begin() + static_cast<std::ptrdiff_t>(address);
-  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
-}
-std::vector<std::uint8_t> window_at(const TmauBench& bench, std::uint32_t sm, std::uint32_t offset, std::size_t count,
-                                    std::uint32_t window = 0) {
-  const auto begin = bench.sms[sm]->windows[window].begin() + static_cast<std::ptrdiff_t>(offset);
-  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
-}
-
-}  // namespace
-
 TEST_CASE("a block load costs the sum of its stages", "[tmau][TMA-03][TMA-16]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_memory(1);
   bench.memory.latency = [](std::uint64_t) { return Cycle{200}; };
   const std::uint32_t id = bench.ask(10, block_load(0x1230, 1, 64));
@@ -57,7 +30,7 @@ TEST_CASE("a block load costs the sum of its stages", "[tmau][TMA-03][TMA-16]") 
 }
 
 TEST_CASE("a tensor load looks its descriptor up, is set up, and then generated", "[tmau][TMA-03][TMA-04]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_memory(1);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   bench.memory.latency = [](std::uint64_t) { return Cycle{200}; };
@@ -90,7 +63,7 @@ TEST_CASE("a descriptor that does not begin at a line is fetched by two reads", 
 
 TEST_CASE("line requests follow each other at the rate", "[tmau][TMA-16]") {
   const double rate = GENERATE(0.25, 0.5, 1.0, 2.0, 3.0);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   plain_costs(params, rate);
   TmauBench bench(1, params);
   const std::uint32_t id = bench.ask(0, block_load(0, 12 * 8, 0));
@@ -106,7 +79,7 @@ TEST_CASE("line requests follow each other at the rate", "[tmau][TMA-16]") {
 }
 
 TEST_CASE("blocks and tensors, loads and stores have rates of their own", "[tmau][TMA-16][TMA-45]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.rate = 1;
   params.block_rate = 0.5;
   params.store_rate = 0.25;
@@ -136,7 +109,7 @@ TEST_CASE("blocks and tensors, loads and stores have rates of their own", "[tmau
 }
 
 TEST_CASE("set-up takes its time for each loop of the walk, and im2col's box has more", "[tmau][TMA-03][TMA-45]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.setup_loop = 7;
   arch::TensorDescriptor images;
   images.type = arch::TensorType::f16;
@@ -169,7 +142,7 @@ TEST_CASE("set-up takes its time for each loop of the walk, and im2col's box has
 }
 
 TEST_CASE("requests are generated without a gap while later ones are set up", "[tmau][TMA-03][TMA-04]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   TmauBench bench(1, params);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 32, 20));
   (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
@@ -190,7 +163,7 @@ TEST_CASE("requests are generated without a gap while later ones are set up", "[
 }
 
 TEST_CASE("small requests are paced by the slowest stage", "[tmau][TMA-03]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   (void)bench.ask(0, tensor(BulkKind::load, kDescriptor, {0, 0}));
   bench.run();
@@ -206,7 +179,7 @@ TEST_CASE("small requests are paced by the slowest stage", "[tmau][TMA-03]") {
 }
 
 TEST_CASE("the next descriptor is fetched while a request is generated", "[tmau][TMA-04]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   TmauBench bench(1, params);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
   // 150 lines take longer than the fetch: behind them the other follows at once.
@@ -223,7 +196,7 @@ TEST_CASE("the next descriptor is fetched while a request is generated", "[tmau]
 }
 
 TEST_CASE("blocks bypass descriptor cache and set-up", "[tmau][TMA-03]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   for (std::uint32_t i = 0; i < 5; ++i) (void)bench.ask(0, block_load(128 * i, 8, 128 * i));
   bench.run();
   for (std::size_t i = 0; i < 5; ++i) CHECK(bench.memory.seen[i].cycle == 3 + 17 + i);
@@ -235,7 +208,7 @@ TEST_CASE("blocks bypass descriptor cache and set-up", "[tmau][TMA-03]") {
 TEST_CASE("no more line requests are open than may be", "[tmau][TMA-15][TMA-16]") {
   const bool table = GENERATE(false, true);
   const Cycle ahead = GENERATE(0, 60);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.outstanding = table ? 256 : 4;
   params.tracking = table ? tmau::Tracking::table : tmau::Tracking::carried;
   params.table = 4;
@@ -258,7 +231,7 @@ TEST_CASE("no more line requests are open than may be", "[tmau][TMA-15][TMA-16]"
 }
 
 TEST_CASE("a table beside the limit counts only if it is used", "[tmau][TMA-15]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.table = 1;
   TmauBench bench(1, params);
   (void)bench.ask(0, block_load(0, 8 * 8, 0));
@@ -267,7 +240,7 @@ TEST_CASE("a table beside the limit counts only if it is used", "[tmau][TMA-15]"
 }
 
 TEST_CASE("a crossbar without room holds the generator back", "[tmau][TMA-16]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   bench.fill_memory(3);
   bench.memory.hold = [] { return Cycle{10}; };
   (void)bench.ask(0, block_load(0, 10 * 8, 0));
@@ -280,7 +253,7 @@ TEST_CASE("a crossbar without room holds the generator back", "[tmau][TMA-16]") 
 }
 
 TEST_CASE("a request takes a place of the queue until it leaves for its stages", "[tmau][TMA-03][TMA-16]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.queue = 2;
   params.outstanding = 1;
   TmauBench bench(1, params);
@@ -295,7 +268,7 @@ TEST_CASE("a request takes a place of the queue until it leaves for its stages",
 TEST_CASE("nothing is moved for zero blocks, and the request completes", "[tmau][TMA-01]") {
   const BulkKind kind =
       GENERATE(BulkKind::load, BulkKind::store, BulkKind::reduce, BulkKind::prefetch, BulkKind::copy, BulkKind::send);
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   BulkRequest request = of_kind(kind);
   request.global = 8;  // nothing looks at it
   const std::uint32_t id = bench.ask(0, request);
@@ -309,7 +282,7 @@ TEST_CASE("nothing is moved for zero blocks, and the request completes", "[tmau]
 
 TEST_CASE("queue orders change who is next, and not what is done", "[tmau][TMA-03]") {
   const auto order = GENERATE(tmau::QueueOrder::fifo, tmau::QueueOrder::blocks_first, tmau::QueueOrder::smallest_first);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.order = order;
   TmauBench bench(1, params);
   bench.put_descriptor(kDescriptor, matrix_at(0x1000, 64, 64, 4, 1));
@@ -335,7 +308,7 @@ TEST_CASE("queue orders change who is next, and not what is done", "[tmau][TMA-0
 
 TEST_CASE("a prefetch asks for the sectors or lines of its box, and nobody waits for it", "[tmau][TMA-01][TMA-42]") {
   const auto unit = GENERATE(tmau::PrefetchUnit::sector, tmau::PrefetchUnit::line);
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.prefetch = unit;
   TmauBench bench(1, params);
   // Rows of 256 bytes, of which the box has 16 (bytes 96 to 112 of their line) and 16 beyond the right side.
@@ -379,7 +352,7 @@ TEST_CASE("pieces of a prefetch that share a line are one request", "[tmau][TMA-
 
 TEST_CASE("a copy from device to device reads and then writes", "[tmau][TMA-01]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
-  TmauBench bench(1, stages(), mode);
+  TmauBench bench(1, stage_costs(), mode);
   bench.fill_memory(5);
   const auto source = bytes_at(bench, 0x1010, 1600);
   BulkRequest copy = of_kind(BulkKind::copy);
@@ -399,7 +372,7 @@ TEST_CASE("a copy from device to device reads and then writes", "[tmau][TMA-01]"
 
 TEST_CASE("lines outside the tensor are filled without a request", "[tmau][TMA-13][TMA-40]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
-  TmauBench bench(1, stages(), mode);
+  TmauBench bench(1, stage_costs(), mode);
   bench.fill_memory(6);
   arch::TensorDescriptor d = matrix_at(0x1000, 32, 16, 32, 8);
   d.fill = arch::Fill::nan;

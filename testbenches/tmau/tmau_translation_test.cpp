@@ -14,8 +14,6 @@ using namespace heddle::test;
 
 namespace {
 
-constexpr std::uint64_t kDescriptor = 0x8000;
-
 void of_subcontext(protocol::BulkRequestPacket& packet) { packet.subcontext = 9; }
 
 }  // namespace

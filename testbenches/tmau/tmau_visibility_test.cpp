@@ -15,19 +15,6 @@ using namespace heddle::test;
 
 namespace {
 
-constexpr std::uint64_t kDescriptor = 0x8000;
-
-TmauParams stages() {
-  TmauParams params;
-  plain_costs(params);
-  params.input = 3;
-  params.descriptor_hit = 5;
-  params.setup = 11;
-  params.generate = 17;
-  params.response = 23;
-  return params;
-}
-
 struct Slice {
   std::string name;
   Picoseconds begin = 0;
@@ -74,7 +61,7 @@ const BulkMap::Row& row_of(const TmauBench& bench, BulkKind kind) {
 }  // namespace
 
 TEST_CASE("the timeline has the life of a request within its slice", "[tmau][TMA-03]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   Sink sink;
   bench.observation.timeline = &sink;
   // Eight rows in lines of their own; the descriptor takes 100 cycles of memory, each line as well.
@@ -102,7 +89,7 @@ TEST_CASE("the timeline has the life of a request within its slice", "[tmau][TMA
 }
 
 TEST_CASE("what a request did not come to is no part of its life", "[tmau][TMA-06]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   Sink sink;
   bench.observation.timeline = &sink;
   (void)bench.ask(0, block_load(0, 8, 0));    // without descriptor and set-up
@@ -114,7 +101,7 @@ TEST_CASE("what a request did not come to is no part of its life", "[tmau][TMA-0
 }
 
 TEST_CASE("a request that waits for its turn says so", "[tmau][TMA-03]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   params.stages = params.ahead = 1;
   TmauBench bench(1, params);
   Sink sink;
@@ -127,7 +114,7 @@ TEST_CASE("a request that waits for its turn says so", "[tmau][TMA-03]") {
 }
 
 TEST_CASE("memory fetches whole sectors, and a box may use less of them", "[tmau][TMA-15][TMA-42]") {
-  TmauParams params = stages();
+  TmauParams params = stage_costs();
   const bool lines = GENERATE(false, true);
   params.prefetch = lines ? tmau::PrefetchUnit::line : tmau::PrefetchUnit::sector;
   TmauBench bench(1, params);
@@ -154,7 +141,7 @@ TEST_CASE("memory fetches whole sectors, and a box may use less of them", "[tmau
 }
 
 TEST_CASE("blocks, carried parameters and errors are told apart", "[tmau][TMA-06][TMA-44]") {
-  TmauBench bench(1, stages());
+  TmauBench bench(1, stage_costs());
   const arch::TensorDescriptor matrix = matrix_at(0x1000, 32, 64, 8, 8);
   bench.put_descriptor(kDescriptor, matrix);
   (void)bench.ask(0, block_load(0, 4, 0));
