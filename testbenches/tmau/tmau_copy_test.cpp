@@ -145,6 +145,38 @@ TEST_CASE("copies and sends of tensors keep to the rules", "[tmau][TMA-06][TMA-4
   CHECK(rule_of(copy) == TensorRule::packed);
 }
 
+// PTX ISA: no reduction has types below a byte, stores have all of them but b4x16_p64; the flip of 8 bytes is for
+// loads.
+TEST_CASE("which kinds of requests a type or swizzle is for", "[tmau][TMA-04][TMA-20]") {
+  using arch::TensorType;
+  const auto rule_of = [](BulkKind kind, TensorType type, arch::Swizzle swizzle) {
+    arch::TensorDescriptor d = matrix_at(0x1000, 128, 8, 128, 2);
+    d.type = type;
+    d.stride[1] = 128;
+    d.swizzle = swizzle;
+    BulkRequest request = tensor(kind, kDescriptor, {});
+    request.reduction = arch::AtomicKind::add;
+    return tmau::check_tensor(request, {1 << 15, 1 << 15, kMemory}, {d, TensorRule::none});
+  };
+  struct Case {
+    TensorType type;
+    TensorRule load, store, reduce;
+  };
+  for (const Case& c : {Case{TensorType::u4x16, TensorRule::none, TensorRule::none, TensorRule::packed},
+                        Case{TensorType::u4x16_padded, TensorRule::none, TensorRule::packed, TensorRule::packed},
+                        Case{TensorType::u6x16_padded, TensorRule::none, TensorRule::none, TensorRule::packed},
+                        Case{TensorType::u32, TensorRule::none, TensorRule::none, TensorRule::none}}) {
+    CAPTURE(static_cast<int>(c.type));
+    CHECK(rule_of(BulkKind::load, c.type, arch::Swizzle::none) == c.load);
+    CHECK(rule_of(BulkKind::store, c.type, arch::Swizzle::none) == c.store);
+    CHECK(rule_of(BulkKind::reduce, c.type, arch::Swizzle::none) == c.reduce);
+  }
+  constexpr arch::Swizzle kFlip = arch::Swizzle::bytes128_atom32_flip8;
+  CHECK(rule_of(BulkKind::load, TensorType::u32, kFlip) == TensorRule::none);
+  CHECK(rule_of(BulkKind::store, TensorType::u32, kFlip) == TensorRule::flip_store);
+  CHECK(rule_of(BulkKind::reduce, TensorType::u32, kFlip) == TensorRule::flip_store);
+}
+
 TEST_CASE("a sent box lies at its receiver as at its sender, swizzled by its new address", "[tmau][TMA-44][TMA-20]") {
   const auto mode = GENERATE(TimingMode::at, TimingMode::lt);
   const std::uint64_t seed = GENERATE(11U, 12U);
