@@ -76,7 +76,7 @@ void TaskArbiter::arbitrate() {
       session_.begin(plan_);
       break;
     }
-    // Who is kept off by the quota of its subcontext could run nowhere: it takes no place that another needs (PRT-02).
+    // Who is kept off by the quota of its subcontext takes no place that another needs (PRT-02).
     const bool kept_off = limited_by_quota(slot);
     if (!kept_off) take_pending_places(entry);
     passed = lets_others_pass(entry) || kept_off;

@@ -1,6 +1,7 @@
 #include "cwd/tpc_quota.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 
@@ -42,6 +43,7 @@ std::uint32_t LocalBlocks::take() {
 }
 
 void LocalBlocks::take(std::uint32_t block) {
+  HEDDLE_CHECK(block < count_ && is_free(block), "a local-memory block is taken that is in use");
   const std::uint32_t place = place_[block];
   const std::uint32_t moved = free_.back();
   free_[place] = moved;
@@ -94,13 +96,16 @@ void TpcQuota::check(const Row& row) const {
 // gives up is empty soon.
 void TpcQuota::settle(Row& row) {
   check(row);
-  const auto wanted = static_cast<std::uint32_t>(std::clamp<std::int64_t>(-row.credits, 0, row.held));
+  const auto wanted =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(std::int64_t{row.held} - row.maximum, 0, row.held));
+  // Larger: kept before others.
+  const auto worth = [&row](std::uint32_t tpc) { return std::pair(!row.masked || row.mask[tpc], row.ctas[tpc]); };
   while (row.giving_up != wanted) {
     const bool more = row.giving_up < wanted;
     std::uint32_t best = kNone;
     for (std::uint32_t tpc = 0; tpc < tpcs_; ++tpc) {
       if (row.ctas[tpc] == 0 || row.given_up[tpc] == more) continue;
-      const bool better = best == kNone || (more ? row.ctas[tpc] <= row.ctas[best] : row.ctas[tpc] > row.ctas[best]);
+      const bool better = best == kNone || (more ? worth(tpc) <= worth(best) : worth(tpc) > worth(best));
       if (better) best = tpc;
     }
     HEDDLE_CHECK(best != kNone, "a subcontext gives up more TPCs than it holds");
@@ -145,6 +150,9 @@ ShareRefusal TpcQuota::enable(std::uint32_t subcontext, std::uint32_t tpc, bool 
   if (!row.masked) row.mask.assign(tpcs_, mode_ != Mode::static_);
   row.masked = true;
   row.mask[tpc] = enabled;
+  row.given_up.assign(tpcs_, false);  // it chooses anew
+  row.giving_up = 0;
+  settle(row);
   return ShareRefusal::none;
 }
 

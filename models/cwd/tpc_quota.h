@@ -79,8 +79,8 @@ class TpcQuota {
   // other modes, and nothing in this one.
   ShareRefusal set_mode(Mode mode);
   // Credits go up by the difference to the maximum before; they may become negative. As many of the TPCs that it holds
-  // are given up then: those with the fewest CTAs, of equal ones the last. Nothing is launched there any more until the
-  // credits suffice again.
+  // are given up then: those that its mask has not, then those with the fewest CTAs, of equal ones the last. No session
+  // that begins later launches there until the credits suffice again.
   ShareRefusal set_credits(std::uint32_t subcontext, std::uint64_t maximum);
   ShareRefusal enable(std::uint32_t subcontext, std::uint32_t tpc, bool enabled);
   // For static mode; kNone: none any more.

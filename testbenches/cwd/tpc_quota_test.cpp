@@ -166,6 +166,15 @@ TEST_CASE("a cut of credits names the TPCs that are given up, those with fewest 
   CHECK(quota.price(7, 1, false).bar == Bar::none);  // credits are not asked for
   CHECK(quota.set_mode(Mode::dynamic) == ShareRefusal::none);
   CHECK(quota.price(7, 1, false).bar == Bar::cut);
+  // What the mask has not goes first.
+  CHECK(quota.set_credits(7, 1) == ShareRefusal::none);
+  CHECK(kept() == std::set<std::uint32_t>{1});
+  CHECK(quota.enable(7, 1, false) == ShareRefusal::none);
+  CHECK(quota.price(7, 0, false).bar == Bar::none);
+  CHECK(quota.gives_up(7, 1));
+  CHECK(quota.enable(7, 1, true) == ShareRefusal::none);
+  CHECK(kept() == std::set<std::uint32_t>{1});
+  CHECK(quota.set_credits(7, 0) == ShareRefusal::none);
   for (const std::uint32_t tpc : {0U, 1U, 1U, 1U, 3U}) quota.complete(7, tpc, false);
   CHECK(kept().empty());
   CHECK(quota.credits(7) == 0);
@@ -364,7 +373,7 @@ TEST_CASE("random launches, exits and changes keep held + credits = maximum", "[
           given_up += quota.gives_up(s, t) ? 1 : 0;
           if (quota.gives_up(s, t)) REQUIRE(model.count(s, t) > 0);
         }
-        const std::int64_t above = model.held(s) + std::int64_t{quota.reserved(s)} - model.maximum[s];
+        const std::int64_t above = model.held(s) - model.maximum[s];
         REQUIRE(given_up == std::max<std::int64_t>(0, std::min<std::int64_t>(above, model.held(s))));
         for (std::uint32_t t = 0; t < tpcs; ++t) {
           REQUIRE(quota.held(s, t) == (model.count(s, t) > 0));
