@@ -267,13 +267,15 @@ std::vector<StepRow> make_rows() {
                    "name of the register: clock, sm, sms, warp_slot, cta_slot, cta_id_x, cta_id_y, cta_id_z, grid_x, "
                    "grid_y, grid_z, block_x, block_y, block_z, cga_id, cga_cta_id, cga_size, cga_x, "
                    "cga_y, cga_z, gpc_local_cga_id, task_id, queue_position, cga_memory; tpc, cpc, gpc, ugpu, and "
-                   "virtual_sm, virtual_tpc, virtual_cpc, virtual_gpc, virtual_ugpu, local_memory_block; trap_gpc_local_cga_id, "
+                   "virtual_sm, virtual_tpc, virtual_cpc, virtual_gpc, virtual_ugpu, local_memory_block; "
+                   "trap_gpc_local_cga_id, "
                    "trap_cga_cta_id; gpu_cga_id, gpu_cga_rank, gpu_cga_size, gpu_cga_x, gpu_cga_y, gpu_cga_z, and the "
                    "same with ugpu, gpc and cpc in place of gpu",
                    words("clock sm sms warp_slot cta_slot cta_id_x cta_id_y cta_id_z grid_x grid_y grid_z block_x "
                          "block_y block_z cga_id cga_cta_id cga_size cga_x cga_y cga_z gpc_local_cga_id task_id "
                          "queue_position cga_memory tpc cpc gpc ugpu virtual_sm virtual_tpc virtual_cpc virtual_gpc "
-                         "virtual_ugpu local_memory_block trap_gpc_local_cga_id trap_cga_cta_id cpc_cga_id cpc_cga_rank cpc_cga_size "
+                         "virtual_ugpu local_memory_block trap_gpc_local_cga_id trap_cga_cta_id cpc_cga_id "
+                         "cpc_cga_rank cpc_cga_size "
                          "cpc_cga_x cpc_cga_y cpc_cga_z gpc_cga_id gpc_cga_rank gpc_cga_size gpc_cga_x gpc_cga_y "
                          "gpc_cga_z ugpu_cga_id ugpu_cga_rank ugpu_cga_size ugpu_cga_x ugpu_cga_y ugpu_cga_z "
                          "gpu_cga_id gpu_cga_rank gpu_cga_size gpu_cga_x gpu_cga_y gpu_cga_z")}},
