@@ -143,6 +143,7 @@ std::uint32_t mask_word(const BulkRequest& request) {
 }
 
 TensorRule check_words(const BulkRequest& request) {
+  if (request.offsets_cut) return TensorRule::mask_word;
   const bool in_shared = request.kind == BulkKind::load || request.kind == BulkKind::store ||
                          request.kind == BulkKind::reduce || request.kind == BulkKind::send;
   if (!in_shared) return TensorRule::none;

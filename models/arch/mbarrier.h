@@ -84,6 +84,7 @@ struct BulkRequest {
   std::uint16_t byte_mask = 0xFFFF;  // store of a block: bytes of each 16 that are written
   std::array<std::int32_t, kTensorRank> coordinates{};
   std::uint16_t offsets = 0;      // im2col, packed; wide: pack_wide()
+  bool offsets_cut = false;       // their word has not the bits for what they should be
   std::uint64_t global = 0;       // block: source of load, prefetch and copy, destination of store and reduce
   std::uint64_t to = 0;           // copy: destination, also of a box
   std::uint64_t blocks = 0;       // block: 0 moves nothing, and completes
@@ -104,8 +105,8 @@ std::uint64_t address_word(const BulkRequest& request);
 std::uint32_t mask_word(const BulkRequest& request);
 // Data: of a send those at its receiver.
 void set_words(BulkRequest& request, std::uint64_t addresses, std::uint32_t mask);
-// What the words have no bits for: TensorRule::address_word or mask_word; none: they hold all of it. Addresses and
-// offsets of requests that do not touch shared memory stand in no word.
+// What the words have no bits for: TensorRule::address_word or mask_word; none: they hold all of it. Addresses of
+// requests that do not touch shared memory stand in no word.
 TensorRule check_words(const BulkRequest& request);
 
 }  // namespace heddle::arch

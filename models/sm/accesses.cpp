@@ -107,25 +107,27 @@ MemoryResult AccessTable::end(std::uint32_t index) {
   return {last + hit_rest_, last, false, false};
 }
 
-void AccessTable::deliver(Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
-                          std::uint32_t offset, Cycle arrival) {
+std::uint32_t AccessTable::deliver(Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                                   std::uint32_t offset, Cycle arrival) {
   if (access.kind == AccessKind::copy) return copy(access, lanes, sectors, bytes, offset, arrival);
   std::uint32_t* registers = registers_of(access);
   const std::uint32_t first = bits::lowest(lanes);
   const std::uint32_t count = bits::count(lanes);
   const std::uint32_t at = access.offset_of(first);
   if (access.unit_stride && access.width >= 4 && has_all(sectors, at, count * access.width)) {
-    return put_lanes(registers, first, count, access.width, bytes + at - offset);
+    put_lanes(registers, first, count, access.width, bytes + at - offset);
+    return 0;
   }
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     if ((lanes >> lane & 1) == 0 || (sectors >> access.offset_of(lane) / kSectorBytes & 1) == 0) continue;
     put_lane(registers, lane, access.width, bytes + access.offset_of(lane) - offset);
   }
+  return 0;
 }
 
 // The end of the window may have come down meanwhile: what lies behind it is somebody else's (CGA-09).
-void AccessTable::copy(Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
-                       std::uint32_t offset, Cycle arrival) {
+std::uint32_t AccessTable::copy(Access& access, LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                                std::uint32_t offset, Cycle arrival) {
   std::uint8_t* shared = shared_.data(access.cta);
   LaneMask written = 0;
   for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
@@ -140,6 +142,7 @@ void AccessTable::copy(Access& access, LaneMask lanes, std::uint8_t sectors, con
     }
   }
   shared_.covered(access.cta, written, access.shared_address, access.width);
+  return copy_wavefronts(written, access.shared_address, access.width);
 }
 
 void AccessTable::transaction_failed(std::uint32_t index, std::uint64_t line, std::uint8_t sectors, AccessFailure why,

@@ -157,9 +157,9 @@ class AccessTable {
   Access& access_of(const Transaction& transaction) { return accesses_[transaction.access]; }
 
   // Bytes of a line, from `offset` on, go to the registers of those lanes, or to where a copy wants them in shared
-  // memory.
-  void deliver(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
-               std::uint32_t offset, Cycle arrival);
+  // memory; gives the cycles that its banks take for that, of a load none.
+  std::uint32_t deliver(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                        std::uint32_t offset, Cycle arrival);
   std::uint32_t* registers_of(const Access& access) { return warps_[access.warp].state.of(access.destination); }
   // Those sectors have not come: it is the fault of the first lane that wants one of them.
   void transaction_failed(std::uint32_t transaction, std::uint64_t line, std::uint8_t sectors, AccessFailure why,
@@ -177,8 +177,8 @@ class AccessTable {
   }
 
  private:
-  void copy(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes, std::uint32_t offset,
-            Cycle arrival);
+  std::uint32_t copy(Access& access, arch::LaneMask lanes, std::uint8_t sectors, const std::uint8_t* bytes,
+                     std::uint32_t offset, Cycle arrival);
 
   std::vector<Warp>& warps_;
   SharedMemory& shared_;

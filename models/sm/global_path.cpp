@@ -82,9 +82,24 @@ AccessFailure failure_of(const protocol::MemoryRequest& request) {
 
 }  // namespace
 
-GlobalPath::GlobalPath(const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps,
-                       SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2,
-                       SmStats& stats)
+void CopyArrivals::arrive(std::uint32_t transaction, std::uint8_t sectors, std::uint32_t cycles, Cycle arrival) {
+  time_.schedule(arrival, *this, cycles, std::uint64_t{sectors} << 32 | transaction);
+}
+
+void CopyArrivals::on_event(std::uint32_t kind, std::uint64_t argument) {
+  const Cycle done = use_port(time_.now(), kind);
+  accesses_.transaction_ended(static_cast<std::uint32_t>(argument), static_cast<std::uint8_t>(argument >> 32), done);
+}
+
+Cycle CopyArrivals::use_port(Cycle from, std::uint32_t cycles) {
+  stats_.shared_wavefronts.add(cycles);
+  stats_.copy_port.add(cycles);
+  return port_.take_past_queue(from, cycles) + cycles - 1;
+}
+
+GlobalPath::GlobalPath(Timebase& time, const arch::AddressMap& map, const MemoryParams& params,
+                       std::vector<Warp>& warps, SharedMemory& shared, L1Cache& l1, IssuePort& port,
+                       AccessTable& accesses, L2Port& l2, SmStats& stats)
     : params_(params),
       warps_(warps),
       shared_(shared),
@@ -92,6 +107,7 @@ GlobalPath::GlobalPath(const arch::AddressMap& map, const MemoryParams& params, 
       port_(port),
       accesses_(accesses),
       l2_(l2),
+      copies_(time, port, accesses, stats),
       stats_(stats),
       slice_addresses_(addresses_of_slices(map)) {
   l2.serve(*this);
@@ -112,6 +128,7 @@ MemoryResult GlobalPath::load(const Instruction& its) {
   std::uint32_t access = AccessTable::kNone;
   Cycle tags = its.begin + params_.l1_tag_latency;
   Cycle arrival = 0;
+  std::uint32_t writes = 0;  // cycles
   const bool blocking = l2_.blocking();
   for (const LineAccess& line : its.lines) {
     const std::uint32_t transaction = accesses_.take_transaction();
@@ -119,7 +136,7 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     HEDDLE_CHECK(found.accepted, "the L1 ran out of entries");
     if (found.hit != 0) {
       stats_.l1_hits.add(bits::count(found.hit));
-      deliver_hit(its, line, found.hit, found.bytes, 0);
+      writes += deliver_hit(its, line, found.hit, found.bytes, 0);
     }
     const auto coming = static_cast<std::uint8_t>(found.merged | found.missing);
     if (coming == 0) {
@@ -151,7 +168,8 @@ MemoryResult GlobalPath::load(const Instruction& its) {
     }
     ++tags;
   }
-  const Cycle hit = its.begin + its.lines.count - 1 + params_.l1_latency;
+  Cycle hit = its.begin + its.lines.count - 1 + params_.l1_latency;
+  if (writes != 0) hit = copies_.write_hit(its.begin, writes) + params_.l1_latency;
   if (access == AccessTable::kNone) {
     if (arrival == 0) return {hit, 0, false, false};
     return {std::max(hit, arrival + params_.l1_latency - params_.l1_tag_latency), arrival, false, false};
@@ -232,19 +250,19 @@ void GlobalPath::fill_store(protocol::MemoryRequest& request, const Instruction&
   if (all != ~std::uint64_t{0}) std::memcpy(request.use_enables(), enables.data() + offset, length);
 }
 
-void GlobalPath::deliver_hit(const Instruction& its, const LineAccess& line, std::uint8_t sectors,
-                             const std::uint8_t* bytes, std::uint32_t offset) {
+std::uint32_t GlobalPath::deliver_hit(const Instruction& its, const LineAccess& line, std::uint8_t sectors,
+                                      const std::uint8_t* bytes, std::uint32_t offset) {
   Warp& owner = warps_[its.warp];
   const Operation& operation = its.operation;
   if (operation.code == OpCode::load && its.lines.unit_stride && sectors == line.sectors && operation.width >= 4) {
     const std::uint32_t first = bits::lowest(line.lanes);
     const std::uint64_t at = operation.address[first] - line.line - offset;
     put_lanes(owner.state.of(operation.destination), first, bits::count(line.lanes), operation.width, bytes + at);
-    return;
+    return 0;
   }
   if (operation.code == OpCode::load) {
     put_sectors(operation, line, sectors, bytes, offset, owner.state.of(operation.destination));
-    return;
+    return 0;
   }
   std::uint8_t* shared = shared_.data(owner.cta);
   LaneMask written = 0;
@@ -257,6 +275,7 @@ void GlobalPath::deliver_hit(const Instruction& its, const LineAccess& line, std
     written |= LaneMask{1} << lane;
   }
   shared_.covered(owner.cta, written, operation.shared_address, operation.width);
+  return copy_wavefronts(written, operation.shared_address, operation.width);
 }
 
 MemoryResult GlobalPath::flush(std::uint32_t warp, Cycle now, AccessClient& client) {
@@ -286,7 +305,11 @@ void GlobalPath::answered(protocol::MemoryRequest& request, const L2Owner& owner
                                  arrival);
   } else if (!access.dead() && (access.kind == AccessKind::load || access.kind == AccessKind::copy)) {
     const auto offset = static_cast<std::uint32_t>(request.get_address() % kLineBytes);
-    accesses_.deliver(access, transaction.lanes, transaction.sectors, request.get_data_ptr(), offset, arrival);
+    const std::uint32_t writes =
+        accesses_.deliver(access, transaction.lanes, transaction.sectors, request.get_data_ptr(), offset, arrival);
+    if (writes != 0 && !l2_.blocking()) {
+      return copies_.arrive(owner.transaction, transaction.sectors, writes, arrival);
+    }
   } else if (!access.dead() && access.kind == AccessKind::atomic) {
     put_old_values(request.extension, accesses_.registers_of(access));
   }
@@ -308,7 +331,9 @@ void GlobalPath::read_ended(protocol::MemoryRequest& request, std::uint32_t entr
   l1_.fill(entry, bytes, offset, [this, bytes, offset, arrival](std::uint32_t index, std::uint8_t sectors) {
     const Transaction& transaction = accesses_.transaction(index);
     Access& access = accesses_.access_of(transaction);
-    if (!access.dead()) accesses_.deliver(access, transaction.lanes, sectors, bytes, offset, arrival);
+    std::uint32_t writes = 0;
+    if (!access.dead()) writes = accesses_.deliver(access, transaction.lanes, sectors, bytes, offset, arrival);
+    if (writes != 0) return copies_.arrive(index, sectors, writes, arrival);
     accesses_.transaction_ended(index, sectors, arrival);
   });
 }

@@ -8,6 +8,7 @@
 
 #include "arch/address_map.h"
 #include "arch/warp_program.h"
+#include "common/timebase.h"
 #include "sm/accesses.h"
 #include "sm/l1_cache.h"
 #include "sm/l2_port.h"
@@ -15,10 +16,34 @@
 
 namespace heddle::sm {
 
+// What asynchronous copies write to shared memory when their data arrive takes cycles of the SM's port, like any other
+// wavefront. Answers are known ahead of their time, and the port serves in the order of time: each waits for its own.
+class CopyArrivals final : private EventHandler {
+ public:
+  CopyArrivals(Timebase& time, IssuePort& port, AccessTable& accesses, SmStats& stats)
+      : time_(time), port_(port), accesses_(accesses), stats_(stats) {}
+
+  // Those sectors of a transaction arrive, and take the banks that many cycles: only then have they ended.
+  void arrive(std::uint32_t transaction, std::uint8_t sectors, std::uint32_t cycles, Cycle arrival);
+  // What the L1 held is written behind the read that has just taken the port: gives the last cycle of that.
+  Cycle write_hit(Cycle begin, std::uint32_t cycles) { return use_port(begin, cycles); }
+
+ private:
+  const char* handler_name() const override { return "copy arrivals"; }
+  // `kind`: cycles. `argument`: the transaction, and above it its sectors.
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+  Cycle use_port(Cycle from, std::uint32_t cycles);
+
+  Timebase& time_;
+  IssuePort& port_;
+  AccessTable& accesses_;
+  SmStats& stats_;
+};
+
 class GlobalPath final : public L2Client {
  public:
-  GlobalPath(const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps, SharedMemory& shared,
-             L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
+  GlobalPath(Timebase& time, const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps,
+             SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
 
   // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for. Accesses
   // to the machine's own structures are strong and physical: their addresses are not translated, whatever the
@@ -51,9 +76,10 @@ class GlobalPath final : public L2Client {
     return accesses_.begin(its.operation, its.warp, its.lines.unit_stride, its.client, its.use);
   }
   void fill_store(protocol::MemoryRequest& request, const Instruction& its, const LineAccess& line);
-  // Straight to where the operation wants it: `bytes` are those of the line from `offset` on.
-  void deliver_hit(const Instruction& its, const LineAccess& line, std::uint8_t sectors, const std::uint8_t* bytes,
-                   std::uint32_t offset);
+  // Straight to where the operation wants it: `bytes` are those of the line from `offset` on. Gives the cycles that a
+  // copy's write takes.
+  std::uint32_t deliver_hit(const Instruction& its, const LineAccess& line, std::uint8_t sectors,
+                            const std::uint8_t* bytes, std::uint32_t offset);
   void read_ended(protocol::MemoryRequest& request, std::uint32_t entry, AccessFailure failure, Cycle arrival);
 
   const MemoryParams params_;
@@ -63,6 +89,7 @@ class GlobalPath final : public L2Client {
   IssuePort& port_;
   AccessTable& accesses_;
   L2Port& l2_;
+  CopyArrivals copies_;
   SmStats& stats_;
   std::vector<std::uint64_t> slice_addresses_;  // one of each slice
 };

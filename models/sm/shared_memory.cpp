@@ -332,4 +332,19 @@ std::uint32_t wavefronts(const Operation& operation) {
   return cycles;
 }
 
+std::uint32_t copy_wavefronts(LaneMask lanes, const arch::PerLane<std::uint32_t>& address, std::uint32_t width) {
+  const std::uint32_t words = std::max(1U, width / kBankBytes);
+  std::uint32_t cycles = 0;
+  while (lanes != 0) {
+    BankUse banks(true);
+    for (std::uint32_t count = 0; lanes != 0 && count < kWarpLanes / words; ++count) {
+      const std::uint32_t lane = bits::lowest(lanes);
+      lanes &= lanes - 1;
+      for (std::uint32_t word = 0; word < words; ++word) banks.touch(address[lane] / kBankBytes + word);
+    }
+    cycles += banks.worst();
+  }
+  return cycles;
+}
+
 }  // namespace heddle::sm

@@ -154,5 +154,7 @@ class SharedMemory {
 // touch the same word share it; of atomics, each lane has its own turn. 8-byte accesses are served by half warp,
 // 16-byte ones by quarter warp. 0 without lanes.
 std::uint32_t wavefronts(const arch::Operation& operation);
+// The same for what an asynchronous copy writes: as many lanes at once as 128 bytes hold.
+std::uint32_t copy_wavefronts(arch::LaneMask lanes, const arch::PerLane<std::uint32_t>& address, std::uint32_t width);
 
 }  // namespace heddle::sm

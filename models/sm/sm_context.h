@@ -108,6 +108,8 @@ struct SmStats : StatGroup {
                                     "read: units of 16 bytes that met in a bank group");
   Counter& bulk_port = counter("bulk.port_cycles", "cycles",
                                "of shared.wavefronts, those in which the TMAU wrote or read shared memory");
+  Counter& copy_port = counter("copy.port_cycles", "cycles",
+                               "of shared.wavefronts, those in which asynchronous copies wrote what had arrived");
   Counter& bulk_sends = counter("bulk.sends", "pieces",
                                 "pieces of blocks that went from shared memory here to shared memory of the cluster");
   Counter& nested_launches = counter("nested.launches", "tasks", "child tasks that warps launched");

@@ -276,19 +276,21 @@ class OperationCompiler {
       map_.fail(
           key, fmt::format("{} expected beside {} coordinates, found {}", rank < 3 ? 0 : rank - 2, rank, items.size()));
     }
-    const std::uint32_t most = (1U << arch::offset_bits(rank)) - 1;
-    for (std::uint32_t i = 0; i < items.size(); ++i) {
-      const Expression& offset = field(key, items[i], BulkField::offset, i);
-      if (!offset.constant() || (offset.value() >= 0 && offset.value() <= most)) continue;
-      map_.fail(key, items[i], fmt::format("{} is not 0 to {}", items[i].Scalar(), most));
-    }
+    for (std::uint32_t i = 0; i < items.size(); ++i) offset(key, items[i], i, arch::offset_bits(rank));
   }
 
   void wide_offsets(const char* key) {
     const std::vector<YAML::Node> items = map_.items(key);
     if (items.empty() || items.size() > 2) map_.fail(key, "an offset, and perhaps a halo, are expected");
     request_.wide = true;
-    for (std::uint32_t i = 0; i < items.size(); ++i) (void)field(key, items[i], BulkField::offset, i);
+    for (std::uint32_t i = 0; i < items.size(); ++i) offset(key, items[i], i, i == 0 ? 5 : 9);
+  }
+
+  void offset(const char* key, const YAML::Node& item, std::uint32_t index, std::uint32_t bits) {
+    const std::uint32_t most = (1U << bits) - 1;
+    const Expression& value = field(key, item, BulkField::offset, index);
+    if (!value.constant() || (value.value() >= 0 && value.value() <= most)) return;
+    map_.fail(key, item, fmt::format("{} is not 0 to {}", item.Scalar(), most));
   }
 
   // Once everything is known: the type stands in the step, or in the tensor.

@@ -68,15 +68,11 @@ void set_operand(const BulkStep& step, const BulkOperand& operand, double value,
       request.coordinates[operand.index] = coordinate_of(value);
       return;
     case BulkField::offset: {
-      if (step.wide) {
-        const std::uint64_t part = whole_bits(value) & (operand.index == 0 ? 0x1FU : 0x1FFU);
-        request.offsets = static_cast<std::uint16_t>(request.offsets | part << (5 * operand.index));
-        return;
-      }
-      // The instruction has no more bits than these.
-      const std::uint32_t bits = arch::offset_bits(step.rank);
-      const std::uint64_t offset = whole_bits(value) & ((1U << bits) - 1);
-      request.offsets = static_cast<std::uint16_t>(request.offsets | offset << (bits * operand.index));
+      const std::uint32_t bits = step.wide ? (operand.index == 0 ? 5 : 9) : arch::offset_bits(step.rank);
+      const std::uint32_t shift = (step.wide ? 5 : bits) * operand.index;
+      const std::uint64_t offset = whole_bits(value);
+      request.offsets_cut |= offset >> bits != 0;
+      request.offsets = static_cast<std::uint16_t>(request.offsets | (offset & ((1U << bits) - 1)) << shift);
       return;
     }
     case BulkField::global:

@@ -20,12 +20,13 @@ using arch::AtomicKind;
 using arch::BulkKind;
 using arch::BulkRequest;
 using arch::OpCode;
+using arch::TensorRule;
 using Catch::Contains;
 using test::ProgramMachine;
 
 namespace {
 
-// Tensors of 2 and of 4 dimensions, and one for im2col. The region `out` lies first.
+// Tensors of 2 and of 4 dimensions, and two for im2col. The region `out` lies first.
 const std::string kLists =
     "[{name: out, bytes: 64 KiB}, {name: in, bytes: 64 KiB, init: {pattern: i, type: u32}}]\n"
     "tensors:\n"
@@ -33,6 +34,8 @@ const std::string kLists =
     "- {name: deep, memory: in, type: f16, size: [64, 4, 4, 4], box: [64, 2, 2, 1]}\n"
     "- {name: image, memory: in, type: f16, size: [64, 4, 4, 4], im2col: {base_corner: [0, 0], far_corner: [0, 0], "
     "channels: 64, pixels: 8}}\n"
+    "- {name: rows, memory: in, type: u8, size: [64, 16, 4], swizzle: 128, im2col: {base_corner: 0, far_corner: 0, "
+    "channels: 64, pixels: 8, along_w: pixels}}\n"
     "- {name: torn, memory: in, type: u8, size: [16, 0], box: [16, 1], broken: true}";
 
 // What the first warp of a CTA issues, with the demand of each operation.
@@ -274,7 +277,7 @@ TEST_CASE("the registers of a request are read", "[workload][SM-02]") {
 TEST_CASE("groups, drains and fences", "[workload][SM-02]") {
   CHECK(first("commit_bulk").operation.code == OpCode::bulk_commit);
   CHECK(first("commit_bulk").operation.unit == arch::Unit::none);
-  CHECK(first("commit_bulk").name == "commit_bulk (line 14)");
+  CHECK(first("commit_bulk").name == "commit_bulk (line 15)");
   const arch::Operation wait = first("wait_bulk: 3").operation;
   CHECK(wait.code == OpCode::bulk_wait);
   CHECK(wait.unit == arch::Unit::none);
@@ -292,18 +295,18 @@ TEST_CASE("groups, drains and fences", "[workload][SM-02]") {
   CHECK(all.operation.code == OpCode::tensor_fence);
   CHECK(all.operation.lanes == 0x10);
   CHECK(all.operation.address[4] == 0);
-  CHECK(all.name == "fence_tensor (line 14)");
+  CHECK(all.name == "fence_tensor (line 15)");
   CHECK(first("fence_tensor: {}").operation.address[0] == 0);
   const Issued fence = first("fence_tensor: {tensor: deep}");
   CHECK(fence.operation.address[0] == kFlat + 128);
-  CHECK(fence.name == "fence_tensor deep (line 14)");
+  CHECK(fence.name == "fence_tensor deep (line 15)");
 }
 
 TEST_CASE("names of requests in messages", "[workload][SM-02]") {
-  CHECK(first("tensor_load: {tensor: flat, at: [0, 0], to: 0, barrier: 0}").name == "tensor_load flat (line 14)");
-  CHECK(first("tensor_store: {tensor: 'flat + 0', at: [0, 0], from: 0}").name == "tensor_store (line 14)");
-  CHECK(first("tensor_prefetch: {tensor: deep, at: [0, 0, 0, 0]}").name == "tensor_prefetch deep (line 14)");
-  CHECK(first("bulk_copy: {from: in, to: out, bytes: 16}").name == "bulk_copy (line 14)");
+  CHECK(first("tensor_load: {tensor: flat, at: [0, 0], to: 0, barrier: 0}").name == "tensor_load flat (line 15)");
+  CHECK(first("tensor_store: {tensor: 'flat + 0', at: [0, 0], from: 0}").name == "tensor_store (line 15)");
+  CHECK(first("tensor_prefetch: {tensor: deep, at: [0, 0, 0, 0]}").name == "tensor_prefetch deep (line 15)");
+  CHECK(first("bulk_copy: {from: in, to: out, bytes: 16}").name == "bulk_copy (line 15)");
 }
 
 TEST_CASE("numbers that no request can have stay so", "[workload][SM-02]") {
@@ -342,29 +345,43 @@ TEST_CASE("numbers that are just out of range", "[workload][SM-02]") {
   CHECK(block("bytes: 16, multicast: 65533 + rank").multicast == 0x1'0000);
   CHECK(block("bytes: 16, cta: 250 + rank").data_cta == 253);
   CHECK(block("bytes: 16, cta: 252 + rank").data_cta == 255);
-  const auto at = [&](const std::string& x) {
+  const auto position = [&](const std::string& x) {
     return request("tensor_prefetch: {tensor: flat, at: [0, \"" + x + "\"]}").coordinates[1];
   };
-  CHECK(at("2 ^ 31 - 1") == 2147483647);
-  CHECK(at("2 ^ 31") == 2147483647);
-  CHECK(at("-(2 ^ 31)") == -2147483648);
-  CHECK(at("-(2 ^ 40)") == -2147483648);
-  CHECK(at("-1.5") == -1);
-  CHECK(at("1 / (lane - lane)") == 2147483647);
-  CHECK(at("(lane - lane) / (lane - lane)") == -2147483648);
-  // The instruction has 8 bits for each offset of an image.
+  CHECK(position("2 ^ 31 - 1") == 2147483647);
+  CHECK(position("2 ^ 31") == 2147483647);
+  CHECK(position("-(2 ^ 31)") == -2147483648);
+  CHECK(position("-(2 ^ 40)") == -2147483648);
+  CHECK(position("-1.5") == -1);
+  CHECK(position("1 / (lane - lane)") == 2147483647);
+  CHECK(position("(lane - lane) / (lane - lane)") == -2147483648);
+  // The instruction has 8 bits for each offset of an image: it never becomes another one.
   const auto offsets = [&](const std::string& w) {
-    return request("tensor_prefetch: {tensor: image, at: [0, 0, 0, 0], offsets: [\"" + w + "\", 1]}").offsets;
+    return request("tensor_prefetch: {tensor: image, at: [0, 0, 0, 0], offsets: [\"" + w + "\", 1]}");
   };
-  CHECK(offsets("252 + rank") == 0x1FF);
-  CHECK(offsets("253 + rank") == 0x100);
+  CHECK(offsets("252 + rank").offsets == 0x1FF);
+  CHECK(check_words(offsets("252 + rank")) == TensorRule::none);
+  CHECK(check_words(offsets("253 + rank")) == TensorRule::mask_word);
+  CHECK(check_words(offsets("2 - rank")) == TensorRule::mask_word);
+  // 16 of one of 3 dimensions, 5 of one of 5; along W 5, and 9 of the halo.
+  const auto of = [&](const std::string& tensor, const std::string& at, const std::string& list) {
+    return check_words(request("tensor_prefetch: {tensor: " + tensor + ", at: " + at + ", offsets: " + list + "}"));
+  };
+  CHECK(of("flat + 64", "[0, 0, 0]", "[65532 + rank]") == TensorRule::none);
+  CHECK(of("flat + 64", "[0, 0, 0]", "[65533 + rank]") == TensorRule::mask_word);
+  CHECK(of("flat + 64", "[0, 0, 0, 0, 0]", "[0, 0, 28 + rank]") == TensorRule::none);
+  CHECK(of("flat + 64", "[0, 0, 0, 0, 0]", "[0, 0, 29 + rank]") == TensorRule::mask_word);
+  CHECK(of("flat + 64", "[0, 0, 0, 0, 0]", "[29 + rank, 0, 0]") == TensorRule::mask_word);
+  CHECK(of("rows", "[0, 0, 0]", "[28 + rank, 508 + rank]") == TensorRule::none);
+  CHECK(of("rows", "[0, 0, 0]", "[29 + rank, 0]") == TensorRule::mask_word);
+  CHECK(of("rows", "[0, 0, 0]", "[0, 509 + rank]") == TensorRule::mask_word);
 }
 
 TEST_CASE("mistakes in requests", "[workload][SM-02]") {
   CHECK_THAT(error("tensor_load: {tensor: flat, at: [0, 0], to: 0}"),
              Contains("kernel k, tensor_load: the key \"barrier\" is missing"));
   CHECK_THAT(error("tensor_load: {tensor: flat, at: [0, 0, 0], to: 0, barrier: 0}"),
-             Contains("p.yaml:14:37: kernel k, tensor_load, at: the tensor has 2 dimensions, found 3 coordinates") &&
+             Contains("p.yaml:15:37: kernel k, tensor_load, at: the tensor has 2 dimensions, found 3 coordinates") &&
                  Contains("innermost first"));
   CHECK_THAT(error("tensor_load: {tensor: flat, at: [], to: 0, barrier: 0}"), Contains("at: the tensor has 2"));
   CHECK_THAT(error("tensor_prefetch: {tensor: in, at: [0, 0, 0, 0, 0, 0]}"),
@@ -382,6 +399,10 @@ TEST_CASE("mistakes in requests", "[workload][SM-02]") {
              Contains("offsets: 256 is not 0 to 255"));
   CHECK_THAT(error("tensor_prefetch: {tensor: image, at: [0, 0, 0, 0], offsets: [-1, 0]}"),
              Contains("offsets: -1 is not 0 to 255"));
+  CHECK_THAT(error("tensor_prefetch: {tensor: rows, at: [0, 0, 0], offsets: [32]}"),
+             Contains("offsets: 32 is not 0 to 31"));
+  CHECK_THAT(error("tensor_prefetch: {tensor: rows, at: [0, 0, 0], offsets: [0, 512]}"),
+             Contains("offsets: 512 is not 0 to 511"));
   CHECK(error("tensor_prefetch: {tensor: image, at: [0, 0, 0, 0], offsets: [255, 0]}") == "accepted");
   CHECK(error("tensor_prefetch: {tensor: torn, at: [0, 0]}") == "accepted");
 

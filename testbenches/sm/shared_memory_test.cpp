@@ -84,6 +84,40 @@ TEST_CASE("bank conflicts of the textbook", "[sm][SM-03]") {
   CHECK(wavefronts(access(OpCode::load, 4, 0)) == 0);
 }
 
+TEST_CASE("bank conflicts of what asynchronous copies write", "[sm][SM-03]") {
+  for (const std::uint64_t seed : heddle::test::seeds(5'000)) {
+    Random random(seed);
+    const std::uint32_t width = 4U << random.below(3);
+    Operation store = access(OpCode::store, width, ~LaneMask{0});
+    const std::uint64_t slots = std::uint64_t{1} << random.below(12);
+    heddle::arch::PerLane<std::uint32_t> target{};
+    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      target[lane] = static_cast<std::uint32_t>(random.below(slots)) * width;
+      store.address[lane] = target[lane];
+    }
+    // All lanes: like a store.
+    if (copy_wavefronts(store.lanes, target, width) != counted(store)) FAIL("seed " << seed);
+    // As many as 128 bytes hold, whichever: together.
+    LaneMask some = 0;
+    for (std::uint32_t left = 128 / width; left > 0;) {
+      const LaneMask lane = LaneMask{1} << random.below(kWarpLanes);
+      if ((some & lane) != 0) continue;
+      some |= lane;
+      --left;
+    }
+    std::map<std::uint64_t, std::set<std::uint64_t>> banks;
+    for (std::uint32_t lane = 0; lane < kWarpLanes; ++lane) {
+      if ((some >> lane & 1) == 0) continue;
+      for (std::uint32_t word = target[lane] / 4; word < (target[lane] + width) / 4; ++word)
+        banks[word % 32].insert(word);
+    }
+    std::size_t worst = 0;
+    for (const auto& bank : banks) worst = std::max(worst, bank.second.size());
+    if (copy_wavefronts(some, target, width) != worst) FAIL("seed " << seed);
+  }
+  CHECK(heddle::sm::copy_wavefronts(0, {}, 4) == 0);
+}
+
 TEST_CASE("bank conflicts of random accesses", "[sm][SM-03]") {
   for (const std::uint64_t seed : heddle::test::seeds(10'000)) {
     Random random(seed);

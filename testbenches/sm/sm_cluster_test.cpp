@@ -59,12 +59,12 @@ TEST_CASE("a CTA arrives at the barrier of the level that it names, and passes t
     CHECK(levels == std::vector<CgaLevel>{CgaLevel::gpc, CgaLevel::gpu});
     CHECK(bench.faults.empty());
     const auto order = [&](CgaLevel level) {
-      heddle::protocol::ClusterOrderPacket packet;
-      packet.cga_id = heddle::protocol::CgaId(ClusterBench::kCga);
-      packet.sequence = 1;
-      packet.level = level;
-      packet.barrier = heddle::protocol::BarrierSlot(5);
-      bench.gpc.order_out.send(packet, 0);
+      heddle::protocol::ClusterOrderPacket order_packet;
+      order_packet.cga_id = heddle::protocol::CgaId(ClusterBench::kCga);
+      order_packet.sequence = 1;
+      order_packet.level = level;
+      order_packet.barrier = heddle::protocol::BarrierSlot(5);
+      bench.gpc.order_out.send(order_packet, 0);
     };
     order(CgaLevel::gpc);  // it waits for the other one
     heddle::test::run_until(sc_core::sc_time(3000, sc_core::SC_NS));

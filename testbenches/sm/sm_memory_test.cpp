@@ -197,6 +197,51 @@ TEST_CASE("asynchronous copies arrive in shared memory, group by group", "[sm][S
   }
 }
 
+TEST_CASE("what an asynchronous copy brings takes its cycles of the shared-memory port", "[sm][SM-03][SM-04]") {
+  const auto cycles = [](std::uint64_t stride, bool twice) {
+    ProgramBench bench;
+    ListProgram p(8);
+    for (int i = 0; i < (twice ? 2 : 1); ++i) {
+      p.async_copy(access_of(4), ListProgram::linear(4096, 4), ListProgram::linear(0, stride));
+      p.async_commit();
+      p.async_wait(0);
+    }
+    p.exit();
+    const Cycle result = bench.run(p, 32, 8192);
+    CHECK(bench.stat("copy.port_cycles") == static_cast<double>(twice ? 2 * stride / 4 : stride / 4));
+    CHECK(bench.stat("shared.wavefronts") == bench.stat("copy.port_cycles"));
+    return result;
+  };
+  // Lanes that meet in a bank take turns: 2, 4, 32 of them. What the L1 holds is written in the same way.
+  for (const std::uint64_t lanes : {2, 4, 32}) {
+    CHECK(cycles(4 * lanes, false) - cycles(4, false) == lanes - 1);
+    CHECK(cycles(4 * lanes, true) - cycles(4, true) == 2 * (lanes - 1));
+  }
+}
+
+TEST_CASE("shared loads wait for copies that arrive, and not for those under way", "[sm][SM-03][SM-04]") {
+  // Warp 0 copies; warp 1 reads shared memory every cycle until it has read 400 times.
+  const auto cycles = [](bool copies) {
+    ProgramBench bench;
+    ListProgram p(72);
+    const auto of_warp = [](std::uint32_t warp) {
+      return [warp](const Warp& w) { return w.thread(0) / 32 == warp ? ~LaneMask{0} : LaneMask{0}; };
+    };
+    Access reads = access_of(4, Space::shared);
+    reads.lanes = of_warp(1);
+    Access writes = access_of(4);
+    writes.lanes = of_warp(copies ? 0 : 2);
+    p.async_copy(writes, ListProgram::linear(4096, 4), ListProgram::linear(0, 128));
+    p.async_commit();
+    for (int i = 0; i < 400; ++i) p.load(reads, static_cast<std::uint16_t>(i % 64), ListProgram::linear(0, 4));
+    p.async_wait(0);
+    p.compute(Unit::fp32, 64, {{63, 1}}, {});
+    p.exit();
+    return bench.run(p, 64, 8192);
+  };
+  CHECK(cycles(true) - cycles(false) == 32);
+}
+
 TEST_CASE("a warpgroup multiplies what lies in shared memory", "[sm][SM-04]") {
   for (const TimingMode mode : kModes) {
     ProgramBench bench({}, mode);
