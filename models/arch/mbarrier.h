@@ -61,6 +61,7 @@ enum class BulkKind : std::uint8_t {
   fetch,     // nothing moves: the descriptor comes into the unit's cache
 };
 constexpr std::size_t kBulkKinds = 9;
+constexpr bool moves(BulkKind kind) { return kind < BulkKind::drain; }
 // The L2 keeps what was brought or written with `last` longest, and gives up what came with `first` before all else
 // (TMA-05).
 enum class EvictionPriority : std::uint8_t { normal, first, last };

@@ -60,15 +60,15 @@ enum class SpecialRegister : std::uint8_t {
   cga_memory,        // address of the CGA's linear memory (CWD-22), 64 bits; kNoCgaMemory: it has none
 
   // Where it runs (CWD-45): by place in the machine, and among the parts that the TPC enable table leaves usable.
-  tpc,           // in its GPC
-  cpc,           // in its GPC
-  gpc,           //
-  ugpu,          //
-  virtual_sm,    // kNoVirtual, here and below: the TPC has been switched off since
-  virtual_tpc,   // in its GPC
-  virtual_cpc,   // in its GPC
-  virtual_gpc,   // GPCs with most usable TPCs first
-  virtual_ugpu,  //
+  tpc,                 // in its GPC
+  cpc,                 // in its GPC
+  gpc,                 //
+  ugpu,                //
+  virtual_sm,          // kNoVirtual, here and below: the TPC has been switched off since
+  virtual_tpc,         // in its GPC
+  virtual_cpc,         // in its GPC
+  virtual_gpc,         // GPCs with most usable TPCs first
+  virtual_ugpu,        //
   local_memory_block,  // of its subcontext on its TPC (CWD-32); kNoLocalMemory before the SM was told one
 
   // For handlers of errors that are a CGA's (CGA-08): of the last one on this SM; kNoLocalCgaId before the first.
@@ -258,6 +258,13 @@ struct WarpState {
 std::vector<std::uint8_t> save(const WarpState& state);
 WarpState restore(const std::vector<std::uint8_t>& bytes);
 
+// What a program needs of a tensor memory access unit (TMA-46).
+struct TmauNeeds {
+  bool unit = false;     // anything
+  bool tensors = false;  // requests for tensors
+  bool blocks = false;   // requests for blocks
+};
+
 class WarpProgram {
  public:
   virtual ~WarpProgram() = default;
@@ -268,8 +275,7 @@ class WarpProgram {
   virtual bool launches() const { return false; }
   // Whether it has requests to the TMAU that read shared memory: what they see depends on proxy fences (TMA-41).
   virtual bool stores_bulk() const { return false; }
-  // Whether it needs a TMAU (TMA-46).
-  virtual bool needs_tmau() const { return false; }
+  virtual TmauNeeds tmau_needs() const { return {}; }
   // Sizes and fills the state of a warp that begins.
   virtual void start(const WarpPlace& place, WarpState& state) const = 0;
   // Of the operation that issue() would give. Valid until the next call on the same program.

@@ -116,6 +116,7 @@ struct BulkTarget {
   std::uint64_t sequence = 0;            // launch of the CGA
   std::uint64_t cta = 0;                 // linear id of the request's CTA in its grid
   WarpSlot warp;                         // of the request
+  std::uint32_t id = 0;                  // its SM's number for the request
   std::uint32_t unit = 0;                // of the GPC: the TMAU that asks
   std::uint32_t request = 0;             // its own number for the request
   // send: to the CTA data_cta (none: the own window), at `destination`, perhaps by a reduction.

@@ -393,6 +393,7 @@ BulkPlaced read_piece(const SharedMemory& memory, std::uint32_t window, const Sw
   if (!fits(memory.size(window), swizzles, target, span, piece.inside, result)) return result;
   result.cycles = cycles_of(swizzles, target.swizzle, span);
   const std::uint32_t size = memory.size(window);
+  const bool all = piece.inside == ByteMask::range(span.from, span.to);
   each_unit(swizzles, target.swizzle, span, [&](std::uint32_t at, std::uint32_t byte, std::uint32_t bytes) {
     if (memory.any_poison() && touches(piece.inside, byte, byte + bytes) &&
         memory.poisoned(window, at, std::min(bytes, size - at))) {
@@ -402,16 +403,23 @@ BulkPlaced read_piece(const SharedMemory& memory, std::uint32_t window, const Sw
     }
     // Bytes that do not count may lie beyond the window.
     const std::uint32_t there = at < size ? std::min(bytes, size - at) : 0;
-    if (memory.async_read(window, at, there, data + (byte - span.from)) && !result.old) {
-      result.old = true;
-      result.offset = at;
+    for (std::uint32_t run = 0; run < there;) {
+      std::uint32_t end = run + 1;
+      const bool counts = all || piece.inside.test(byte + run);
+      while (end < there && (all || piece.inside.test(byte + end) == counts)) ++end;
+      std::uint8_t* to = data + (byte - span.from) + run;
+      if (counts) {
+        const std::optional<std::uint32_t> old = memory.async_read(window, at + run, end - run, to);
+        if (old && !result.old) result.offset = *old;
+        result.old |= old.has_value();
+      } else {
+        std::memset(to, 0, end - run);
+      }
+      run = end;
     }
+    std::memset(data + (byte - span.from) + there, 0, bytes - there);
     return true;
   });
-  if (result.status != DsmemStatus::ok || piece.inside == ByteMask::range(span.from, span.to)) return result;
-  for (std::uint32_t byte = span.from; byte < span.to; ++byte) {
-    if (!piece.inside.test(byte)) data[byte - span.from] = 0;
-  }
   return result;
 }
 

@@ -403,27 +403,18 @@ const Cta* BulkUnit::asked_for(const protocol::BulkTarget& target) const {
   return same && (!cta.in_cga() || tag.sequence == target.sequence) && cta.bulk > 0 ? &cta : nullptr;
 }
 
-// Which of the warp's requests it was is known by what they have in common: the oldest that it can be.
-std::optional<std::uint32_t> BulkUnit::find_open(const protocol::BulkTarget& target) const {
-  std::optional<std::uint32_t> found;
-  open_.for_each_index([&](std::uint32_t id) {
-    const BulkOpen& open = open_[id];
-    const bool may_be = open.warp == target.warp && open.cta == target.cta_slot && open.barrier == target.barrier;
-    if (may_be && (!found || open.serial < open_[*found].serial)) found = id;
-  });
-  return found;
+// The request that the data are of, which a CTA here has made.
+const BulkOpen* BulkUnit::find_open(const protocol::BulkTarget& target) const {
+  if (!open_.holds(target.id)) return nullptr;
+  const BulkOpen& open = open_[target.id];
+  return open.warp == target.warp && open.cta == target.cta_slot ? &open : nullptr;
 }
 
 // It goes on with what it has read: that is what happens to programs without the fence.
 void BulkUnit::missing_fence(const protocol::BulkTarget& target, std::uint32_t offset, Cycle when) {
-  std::optional<std::uint32_t> found;
-  open_.for_each_index([&](std::uint32_t id) {
-    const BulkOpen& open = open_[id];
-    const bool may_be = open.warp == target.warp && open.cta == target.cta_slot && has_source(open.kind) && !open.read;
-    if (may_be && (!found || open.serial < open_[*found].serial)) found = id;
-  });
-  if (!found || open_[*found].unfenced) return;
-  BulkOpen& open = open_[*found];
+  HEDDLE_CHECK(find_open(target) != nullptr, "shared memory was read for a request that is over");
+  BulkOpen& open = open_[target.id];
+  if (open.unfenced) return;
   open.unfenced = true;
   stats_.missing_fences.add();
   arch::FaultRecord record = peers_.faults.record_of(warps_[open.warp], FaultKind::missing_fence, open.pc);
@@ -442,8 +433,7 @@ void BulkUnit::bulk_failed(const BulkError& error, Cycle when) {
   HEDDLE_CHECK(cta != nullptr || target.by_rank, "bulk data for a CTA that has gone");
   if (cta == nullptr) return trap(error, when);
   if (cta->killed()) return;
-  const std::optional<std::uint32_t> id = find_open(target);
-  const BulkOpen* found = id ? &open_[*id] : nullptr;
+  const BulkOpen* found = find_open(target);
   const Warp& warp = warps_[target.warp];
   arch::FaultRecord record = peers_.faults.record_of(warp, fault_of(error.status, !target.by_rank),
                                                      found != nullptr ? found->pc : warp.issued_pc);

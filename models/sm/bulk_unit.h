@@ -80,7 +80,7 @@ class BulkUnit final : private SmUnit, public IssueUnit, public BulkErrorListene
   IssueResult wait(std::uint32_t slot, const arch::Operation& operation);
   void consider_groups(std::uint32_t slot);
   void went_wrong(const BulkOpen& ended, const protocol::BulkDonePacket& done);
-  std::optional<std::uint32_t> find_open(const protocol::BulkTarget& target) const;
+  const BulkOpen* find_open(const protocol::BulkTarget& target) const;
   const Cta* asked_for(const protocol::BulkTarget& target) const;
   void trap(const BulkError& error, Cycle when);
 

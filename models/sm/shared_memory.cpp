@@ -170,11 +170,12 @@ void SharedMemory::tell_view(std::uint32_t window, std::uint32_t offset, std::ui
   if (its.view != nullptr) its.view->will_write(data(window), offset, bytes, warp);
 }
 
-bool SharedMemory::async_read(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes, std::uint8_t* to) const {
+std::optional<std::uint32_t> SharedMemory::async_read(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes,
+                                                      std::uint8_t* to) const {
   const Window& its = at(window);
   if (its.view != nullptr) return its.view->read(data(window), offset, bytes, to);
   std::memcpy(to, data(window) + offset, bytes);
-  return false;
+  return std::nullopt;
 }
 
 void SharedMemory::drop_poison(Window& window) {

@@ -90,10 +90,11 @@ class SharedMemory {
   bool watches() const { return watched_ > 0; }
   // The asynchronous proxy has written there.
   void async_wrote(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes) {
-    if (watched_ > 0 && at(window).view != nullptr) at(window).view->wrote(data(window), offset, bytes);
+    if (watched_ > 0 && at(window).view != nullptr) at(window).view->wrote(offset, bytes);
   }
-  // Bytes as it sees them, which lie inside the window. True: some are old.
-  bool async_read(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes, std::uint8_t* to) const;
+  // Bytes as it sees them, which lie inside the window. Gives the first that is old.
+  std::optional<std::uint32_t> async_read(std::uint32_t window, std::uint32_t offset, std::uint32_t bytes,
+                                          std::uint8_t* to) const;
   // A proxy fence of a warp of the CTA; its warps have synchronised.
   void proxy_fence(std::uint32_t window, std::uint32_t warp) {
     if (at(window).view != nullptr) at(window).view->fence(warp);

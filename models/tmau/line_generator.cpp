@@ -45,7 +45,7 @@ TensorWalk::TensorWalk(const arch::TensorDescriptor& descriptor, const Coordinat
   }
   const std::uint32_t elements = im2col ? descriptor.channels : descriptor.box[0];
   const std::int64_t first = coordinates[0];
-  rows_.start(descriptor.address);
+  rows_.start(descriptor.address, 0);
   rows_left_ = 1;
   if (descriptor.interleave == arch::Interleave::none) {
     set_row(descriptor, first, elements);
@@ -74,7 +74,7 @@ void TensorWalk::set_row(const arch::TensorDescriptor& descriptor, std::int64_t 
   row_bytes_ = bytes_of(elements);
   inside_from_ = bytes_of(from);
   inside_until_ = bytes_of(until);
-  rows_.start(descriptor.address + static_cast<std::uint64_t>(first * bits / 8));
+  rows_.start(descriptor.address, first * bits / 8);
 }
 
 // Dimension 0 is slices with other bytes between them: each is a row (TMA-14).
@@ -197,12 +197,13 @@ bool TensorWalk::next(arch::TensorPiece& piece) {
   return true;
 }
 
-bool lies_within(TensorWalk walk, std::uint64_t memory) {
-  arch::TensorPiece piece;
-  while (walk.next(piece)) {
-    if (!piece.inside.any()) continue;
-    const std::uint64_t last = piece.address + piece.inside.highest();
-    if (last >= memory || last < piece.address) return false;
+bool TensorWalk::lies_within(std::uint64_t memory) const {
+  TensorWalk walk = *this;
+  while (walk.rows_left_ > 0) {
+    const bool takes = walk.rows_.inside() && walk.row_at_ < inside_until_ && inside_from_ < inside_until_;
+    if (takes && walk.rows_.true_address() + inside_until_ > memory) return false;
+    walk.row_at_ = 0;
+    if (--walk.rows_left_ > 0) walk.next_row();
   }
   return true;
 }

@@ -13,6 +13,8 @@
 
 namespace heddle::tmau {
 
+__extension__ using WideAddress = __int128;  // a coordinate times a stride may have 72 bits
+
 // The rows of a box in the order in which shared memory takes them (TMA-10, TMA-11). Plain C++.
 
 // One loop of the walk: a dimension. A tile goes back to where it began; a column of im2col goes back to the side of
@@ -32,7 +34,11 @@ struct RowLoop {
 // An odometer. Sums of addresses wrap: only rows with elements inside the tensor have to have one that exists.
 class RowWalk {
  public:
-  void start(std::uint64_t address) { address_ = address; }
+  void start(std::uint64_t base, std::int64_t offset) {
+    base_ = base;
+    offset_ = offset;
+    address_ = base + static_cast<std::uint64_t>(offset);
+  }
   // The next dimension outwards, at its first coordinate. Its address is added to the one of the rows.
   void add(const RowLoop& loop) {
     address_ += static_cast<std::uint64_t>(loop.at) * loop.step;
@@ -62,6 +68,12 @@ class RowWalk {
   }
 
   std::uint64_t address() const { return address_; }
+  // The same without wrapping.
+  WideAddress true_address() const {
+    WideAddress sum = WideAddress{base_} + offset_;
+    for (std::uint32_t i = 0; i < loops_; ++i) sum += WideAddress{loop_[i].at} * loop_[i].step;
+    return sum;
+  }
   // No coordinate but that along the row is outside the tensor.
   bool inside() const { return outside_ == 0; }
 
@@ -69,6 +81,8 @@ class RowWalk {
   std::array<RowLoop, arch::kTensorRank> loop_{};
   std::uint32_t loops_ = 0;
   std::uint32_t outside_ = 0;  // a bit for each loop
+  std::uint64_t base_ = 0;
+  std::int64_t offset_ = 0;
   std::uint64_t address_ = 0;
 };
 
@@ -92,6 +106,8 @@ class TensorWalk {
   // im2col: the filter base position (the coordinates without offsets) is not in the bounding box; the formula is
   // applied as it stands (TMA-11).
   bool outside_box() const { return outside_box_; }
+  // Every byte of the tensor that it is still to take lies below `memory`. Goes through all rows.
+  bool lies_within(std::uint64_t memory) const;
 
  private:
   using Coordinates = std::array<std::int32_t, arch::kTensorRank>;
@@ -147,9 +163,6 @@ class BlockWalk {
   std::uint32_t shared_ = 0;
   std::uint64_t mask_ = ~std::uint64_t{0};  // four times byte_mask
 };
-
-// Every byte of the tensor that the box takes lies below `memory`. It goes through the whole walk.
-bool lies_within(TensorWalk walk, std::uint64_t memory);
 
 struct Line {
   arch::TensorPiece piece;

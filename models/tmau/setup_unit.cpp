@@ -195,7 +195,7 @@ TensorRule SetupUnit::check_place(BulkWork& work, const arch::TensorDescriptor& 
   const TensorRule soft = check_soft_rules(request, descriptor, walk.outside_box(), soft_rules_, work.reported);
   if (soft != TensorRule::none) return soft;
   // Only a tensor that reaches beyond memory can have a box that does.
-  const bool there = descriptor.end() <= unit_.place.memory || lies_within(walk, unit_.place.memory);
+  const bool there = descriptor.end() <= unit_.place.memory || walk.lies_within(unit_.place.memory);
   return there ? TensorRule::none : TensorRule::unmapped;
 }
 
@@ -238,6 +238,7 @@ void SetupUnit::fill_target(BulkWork& work) const {
   target.sequence = work.packet.sequence;
   target.cta = work.packet.cta;
   target.warp = work.packet.warp;
+  target.id = work.packet.id;
   target.unit = unit_.place.number;
   target.request = work.number;
   target.data_cta = request.data_cta;

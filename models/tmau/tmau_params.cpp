@@ -15,6 +15,9 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
   };
   t.add("enabled", &TmauParams::enabled, "the machine has such units; without them kernels that need one are refused",
         "TMAU text: the unit is what it describes");
+  t.add_choice("requests", &TmauParams::requests,
+               {{"all", Requests::all}, {"tensors", Requests::tensors}, {"blocks", Requests::blocks}},
+               "which requests the units are for; kernels that make others are refused", "TMAU text: any of the three");
   t.add("sms", &TmauParams::sms, {Unit::count, 1, 32},
         "SMs that one unit serves: those that follow each other in their GPC", "TMAU text: one unit per SM");
   t.add("queue", &TmauParams::queue, {Unit::count, 1, 65'536},
@@ -114,6 +117,13 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
   t.add("share_receivers", &TmauParams::share_receivers,
         "two receivers of a multicast on one SM both get the data; otherwise such a request is an error",
         "choice: as the text has it");
+}
+
+const char* TmauParams::missing(const arch::TmauNeeds& needs) const {
+  if (!enabled) return needs.unit ? "a tensor memory access unit" : nullptr;
+  if (needs.tensors && requests == Requests::blocks) return "a tensor memory access unit for tensors";
+  if (needs.blocks && requests == Requests::tensors) return "a tensor memory access unit for blocks";
+  return nullptr;
 }
 
 }  // namespace heddle::tmau

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "arch/mbarrier.h"
+#include "arch/warp_program.h"
 #include "common/param_fwd.h"
 #include "common/stats.h"
 
@@ -32,11 +33,14 @@ enum class Tracking : std::uint8_t {
 };
 // What becomes of a request that breaks a rule which a machine may not insist on (TMA-06).
 enum class RuleAction : std::uint8_t { refuse, report };
+// Which requests the units are for.
+enum class Requests : std::uint8_t { all, tensors, blocks };
 // TMA-42.
 enum class PrefetchUnit : std::uint8_t { sector, line };
 
 struct TmauParams {
-  bool enabled = true;       // the machine has units (TMA-46)
+  bool enabled = true;  // the machine has units (TMA-46)
+  Requests requests = Requests::all;
   std::uint32_t sms = 1;     // served by one unit: SMs that follow each other in the GPC's masks
   std::uint32_t queue = 16;  // requests of each SM
   QueueOrder order = QueueOrder::fifo;
@@ -67,6 +71,8 @@ struct TmauParams {
   RuleAction inner_address = RuleAction::report;
   bool share_receivers = false;  // two receivers of a multicast on one SM: both get the data, or an error (TMA-30)
 
+  // What such a program needs and the machine has not, in words; nullptr: nothing (TMA-46).
+  const char* missing(const arch::TmauNeeds& needs) const;
   // Bytes of an index into the table.
   std::uint32_t index_bytes() const {
     std::uint32_t bytes = 1;

@@ -331,9 +331,9 @@ std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, co
                                  params().machine.memory),
                      "raise gpu.memory, or lower gpu.task.nested.areas and area_bytes");
   }
-  if (program->needs_tmau() && !params().tmau.enabled) {
-    throw InputError("a program makes requests to a tensor memory access unit, and the machine has none",
-                     "choose a machine with such units, or set gpu.tmau.enabled");
+  if (const char* missing = params().tmau.missing(program->tmau_needs()); missing != nullptr) {
+    throw InputError(fmt::format("a program makes requests to {}, and the machine has none", missing),
+                     "choose a machine with such units, or set gpu.tmau.enabled and gpu.tmau.requests");
   }
   return blocks_->codes.add(std::move(program), kernel);
 }

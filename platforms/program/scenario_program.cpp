@@ -108,11 +108,20 @@ bool ScenarioProgram::stores_bulk() const {
   });
 }
 
-bool ScenarioProgram::needs_tmau() const {
-  return std::any_of(parts_.steps.begin(), parts_.steps.end(), [](const ProgramStep& step) {
+arch::TmauNeeds ScenarioProgram::tmau_needs() const {
+  arch::TmauNeeds needs;
+  needs.unit = std::any_of(parts_.steps.begin(), parts_.steps.end(), [](const ProgramStep& step) {
     return step.kind == StepKind::operation && arch::row_of(step.demand.code).executor == arch::Executor::bulk &&
            step.demand.code != arch::OpCode::proxy_fence;
   });
+  for (const BulkStep& step : parts_.bulk) {
+    if (step.request.tensor) {
+      needs.tensors = true;
+    } else if (arch::moves(step.request.kind)) {
+      needs.blocks = true;
+    }
+  }
+  return needs;
 }
 
 void ScenarioProgram::start(const WarpPlace& place, WarpState& state) const {

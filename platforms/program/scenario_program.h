@@ -27,7 +27,7 @@ class ScenarioProgram : public arch::WarpProgram {
   std::uint32_t registers() const override { return parts_.registers; }
   bool launches() const override { return parts_.launches; }
   bool stores_bulk() const override;
-  bool needs_tmau() const override;
+  arch::TmauNeeds tmau_needs() const override;
   // It has loads whose data go to several CTAs of a cluster.
   bool multicasts() const;
   // Registers begin as zeros.

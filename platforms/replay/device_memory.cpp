@@ -238,10 +238,11 @@ void check_nested(const workload::MemoryRegion& region, const std::string& insta
 
 // TMA-46.
 void check_units(const arch::KernelRecord& kernel, const gpu::GpuParams& params) {
-  if (params.tmau.enabled || kernel.program == nullptr || !kernel.program->needs_tmau()) return;
-  throw InputError(
-      fmt::format("kernel '{}' makes requests to a tensor memory access unit, and the machine has none", kernel.name),
-      "choose a machine with such units, as h100-sxm, or set gpu.tmau.enabled");
+  if (kernel.program == nullptr) return;
+  const char* missing = params.tmau.missing(kernel.program->tmau_needs());
+  if (missing == nullptr) return;
+  throw InputError(fmt::format("kernel '{}' makes requests to {}, and the machine has none", kernel.name, missing),
+                   "choose a machine with such units, as h100-sxm, or set gpu.tmau.enabled and gpu.tmau.requests");
 }
 
 void write_objects(const workload::Workload& workload, gpu::Gpu& gpu) {

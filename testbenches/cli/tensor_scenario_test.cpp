@@ -1,4 +1,7 @@
 // The shipped scenarios with bulk requests, as users run them.
+#include <cstdint>
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
@@ -105,6 +108,87 @@ TEST_CASE("a missing proxy fence stores old bytes and is on record", "[cli][TMA-
     REQUIRE(results.document().at("faults").size() == 1);
     CHECK(results.document().at("faults").at(0).at("kind") == "missing_fence");
     CHECK(results.document().at("faults").at(0).at("fatal") == false);
+  }
+}
+
+TEST_CASE("warps that share granules publish each its own bytes", "[cli][TMA-41]") {
+  // Columns of two warps side by side; a histogram that one warp clears, and both count into.
+  const TempDir dir;
+  dir.write("columns.yaml", R"(heddle: 1
+gpu: small
+memory:
+  - {name: x, bytes: 256}
+  - {name: y, bytes: 128}
+kernels:
+  - name: columns
+    grid: 1
+    block: 64
+    shared: 1 KiB
+    program:
+      - store: {value: thread + 5, type: u32, at: 8 * lane + 4 * warp, space: shared}
+      - if: {cond: warp == 0, then: [{store: {value: 0, type: u32, at: 512 + 4 * lane, space: shared}}]}
+      - barrier
+      - atomic: {op: add, value: 1 + warp, type: u32, at: 512 + 4 * (lane // 2), space: shared}
+      - proxy_fence
+      - barrier
+      - if:
+          cond: thread == 0
+          then:
+            - bulk_store: {from: 0, to: x, bytes: 256}
+            - bulk_store: {from: 512, to: y, bytes: 128}
+            - commit_bulk
+            - wait_bulk: 0
+submit:
+  - {kernel: columns, stream: main}
+expect:
+  - {stat: gpu0.faults, equals: 0}
+  - {memory: x, pattern: i // 2 + 5 + 32 * (i % 2), type: u32}
+  - {memory: y, pattern: 6 * (i < 16), type: u32}
+)");
+  for (const char* timing : {"at", "lt"}) {
+    CAPTURE(timing);
+    (void)run_well(dir, {"columns.yaml", "--timing", timing});
+  }
+}
+
+TEST_CASE("each request that a proxy fence is missing for is named, and no other", "[cli][TMA-41]") {
+  const TempDir dir;
+  dir.write("many.yaml", R"(heddle: 1
+gpu: small
+memory:
+  - {name: y, bytes: 16 KiB}
+  - {name: z, bytes: 16 KiB}
+tensors:
+  - {name: t, memory: y, type: u32, size: [32, 128], box: [32, 128]}
+kernels:
+  - name: many
+    grid: 1
+    block: 32
+    shared: 20 KiB
+    program:
+      - loop: {var: p, to: 128, do: [{store: {value: 1, type: u32, at: 4 * lane + 128 * p, space: shared}}]}
+      - proxy_fence
+      - store: {value: 9, type: u32, at: 16384 + 4 * lane, space: shared}
+      - if: {cond: lane == 0, then: [{tensor_store: {tensor: t, at: [0, 0], from: 0}}]}
+      - bulk_store: {from: 16384, to: z + 128 * lane, bytes: 128}
+      - commit_bulk
+      - wait_bulk: 0
+submit:
+  - {kernel: many, stream: main}
+expect:
+  - {fault: missing_fence, kernel: many}
+)");
+  for (const char* timing : {"at", "lt"}) {
+    CAPTURE(timing);
+    const Results results = run_well(dir, {"many.yaml", "--timing", timing});
+    const nlohmann::json& faults = results.document().at("faults");
+    REQUIRE(faults.size() == 32);
+    std::set<std::uint32_t> lanes;
+    for (const nlohmann::json& fault : faults) {
+      CHECK(fault.at("step") == "bulk_store");
+      lanes.insert(fault.at("lane").get<std::uint32_t>());
+    }
+    CHECK(lanes.size() == 32);
   }
 }
 

@@ -49,8 +49,11 @@ TensorDescriptor mended(TensorDescriptor d) {
 }
 
 void walk(const TensorDescriptor& d, const Input& input) {
-  if (heddle::arch::check(d) != TensorRule::none || d.end() > kMemory) return;
+  if (heddle::arch::check(d) != TensorRule::none) return;
   heddle::tmau::TensorWalk walk(d, input.coordinates, input.offsets, input.shared);
+  // Only what of the tensor is asked for has to be in memory.
+  constexpr std::uint64_t kMostBox = 1 << 20;
+  if (d.end() > kMemory && (d.box_bytes(0) > kMostBox || !walk.lies_within(kMemory))) return;
   TensorPiece piece;
   std::uint64_t bytes = 0;
   std::uint32_t pieces = 0;
@@ -63,7 +66,7 @@ void walk(const TensorDescriptor& d, const Input& input) {
     if (!piece.inside.any()) continue;
     require(piece.inside.highest() < piece.bytes);
     require(piece.address + piece.inside.lowest() >= d.address);
-    require(piece.address + piece.inside.highest() < d.end());
+    require(piece.address + piece.inside.highest() < std::min(d.end(), kMemory));
   }
   const std::uint32_t halo = heddle::arch::is_wide(d.mode) ? heddle::arch::unpack_wide(input.offsets).halo : 0;
   require(more ? bytes <= d.box_bytes(halo) : bytes == d.box_bytes(halo));

@@ -405,7 +405,7 @@ struct Model {
     const tmau::SoftRules soft{params.shared_alignment, params.empty_box, params.base_outside, params.inner_address};
     const TensorRule refused = check_soft_rules(request, checked.descriptor, walk.outside_box(), soft, reported);
     if (refused != TensorRule::none) return refused;
-    return tmau::lies_within(walk, kMemory) ? TensorRule::none : TensorRule::unmapped;
+    return walk.lies_within(kMemory) ? TensorRule::none : TensorRule::unmapped;
   }
 
   template <class Use>
@@ -695,10 +695,21 @@ TEST_CASE("10,000 requests that break one rule of the CUDA interface are refused
         break;
       default:
         if (c.column() || c.sliced() || c.four_rows || map.rank < 2 || map.stride[1] == 0) continue;
-        map.address = kMemory - 64;
-        map.address -= map.address % 32;
         map.size[1] = std::uint64_t{1} << 32;
         request.coordinates = {0, 1000, 0, 0, 0};
+        if (random.chance(30)) {
+          // 2^64 bytes further: no address, although the low 64 bits are one.
+          map.stride[1] = std::uint64_t{1} << 39;
+          request.coordinates[1] =
+              static_cast<std::int32_t>(1U << 25) * static_cast<std::int32_t>(1 + random.below(60));
+        } else if (random.chance(30)) {
+          map.stride[1] = 4096;
+          map.address = std::uint64_t{0} - 4096;
+          request.coordinates[1] = static_cast<std::int32_t>(random.below(3));
+        } else {
+          map.address = kMemory - 64;
+          map.address -= map.address % 32;
+        }
         rule = TensorRule::unmapped;
     }
     CAPTURE(broken, describe(c));

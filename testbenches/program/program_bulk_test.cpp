@@ -377,6 +377,24 @@ TEST_CASE("numbers that are just out of range", "[workload][SM-02]") {
   CHECK(of("rows", "[0, 0, 0]", "[0, 509 + rank]") == TensorRule::mask_word);
 }
 
+TEST_CASE("a program knows which units it needs", "[workload][TMA-46]") {
+  const auto needs = [](const std::string& step) {
+    const ProgramMachine machine("  grid: 1\n  block: 32\n  program:\n  - " + step + "\n", kLists);
+    const arch::TmauNeeds found = machine.kernel().program->tmau_needs();
+    return std::array<bool, 3>{found.unit, found.tensors, found.blocks};
+  };
+  using Needs = std::array<bool, 3>;
+  CHECK(needs("proxy_fence") == Needs{false, false, false});
+  CHECK(needs("barrier") == Needs{false, false, false});
+  CHECK(needs("commit_bulk") == Needs{true, false, false});
+  CHECK(needs("wait_bulk: 0") == Needs{true, false, false});
+  CHECK(needs("tensor_load: {tensor: flat, at: [0, 0], to: 0, barrier: 0}") == Needs{true, true, false});
+  CHECK(needs("tensor_fetch: {tensor: flat}") == Needs{true, true, false});
+  CHECK(needs("tensor_send: {tensor: flat, from: 128, to: 256, cta: 0, barrier: 8}") == Needs{true, true, false});
+  CHECK(needs("bulk_copy: {from: in, to: out, bytes: 16}") == Needs{true, false, true});
+  CHECK(needs("bulk_load: {from: in, to: 0, bytes: 16, barrier: 0}") == Needs{true, false, true});
+}
+
 TEST_CASE("mistakes in requests", "[workload][SM-02]") {
   CHECK_THAT(error("tensor_load: {tensor: flat, at: [0, 0], to: 0}"),
              Contains("kernel k, tensor_load: the key \"barrier\" is missing"));

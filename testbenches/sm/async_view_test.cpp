@@ -1,7 +1,9 @@
 // What the asynchronous proxy sees of shared memory: bytes of before until a proxy fence publishes them.
 #include "sm/async_view.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -9,6 +11,7 @@
 #include "protocol/sm_tmau.h"
 #include "sm/bulk_data.h"
 #include "sm/shared_memory.h"
+#include "support/random.h"
 
 namespace sm_async_view_test {
 
@@ -28,12 +31,13 @@ struct Window {
   }
   void bring(std::uint32_t at, std::uint32_t count, std::uint8_t value) {
     std::fill_n(bytes.begin() + at, count, value);
-    view.wrote(bytes.data(), at, count);
+    view.wrote(at, count);
   }
   // The byte that the asynchronous proxy sees; 100 more: it is told that something is old.
   std::uint32_t see(std::uint32_t at) const {
     std::uint8_t seen = 0;
-    const bool old = view.read(bytes.data(), at, 1, &seen);
+    const std::optional<std::uint32_t> old = view.read(bytes.data(), at, 1, &seen);
+    CHECK(old.value_or(at) == at);
     return seen + (old ? 100U : 0U);
   }
 };
@@ -44,7 +48,8 @@ TEST_CASE("without a proxy fence bulk requests see old bytes", "[sm][TMA-41]") {
   Window w;
   w.write(5, 7, 0);
   CHECK(w.see(5) == 100);
-  CHECK(w.see(20) == 0);  // another granule
+  CHECK(w.see(4) == 0);
+  CHECK(w.see(6) == 0);
   w.write(5, 8, 0);
   CHECK(w.see(5) == 100);  // not the first write either
   w.view.fence(0);
@@ -65,17 +70,29 @@ TEST_CASE("a fence publishes its own warp's bytes, and those of others before th
   CHECK(w.see(16) == 100);  // a barrier alone publishes nothing
   w.view.fence(0);
   CHECK(w.see(16) == 2);
-  // Two warps in one granule: neither can publish it alone.
+  // Two warps side by side: each publishes its own.
   w.write(32, 3, 0);
   w.write(33, 4, 1);
   w.view.fence(0);
-  CHECK(w.see(32) == 100);
-  w.view.fence(1);
-  CHECK(w.see(33) == 100);
-  w.view.synchronised();
-  w.view.fence(1);
   CHECK(w.see(32) == 3);
+  CHECK(w.see(33) == 100);
+  w.view.fence(1);
   CHECK(w.see(33) == 4);
+  // One behind the other: it belongs to who came last.
+  w.write(34, 5, 0);
+  w.write(34, 6, 1);
+  w.view.fence(0);
+  CHECK(w.see(34) == 100);
+  w.view.fence(1);
+  CHECK(w.see(34) == 6);
+  // Cleared by one, written by another behind a barrier: its own fence publishes both.
+  w.write(35, 7, 0);
+  w.write(36, 7, 0);
+  w.view.synchronised();
+  w.write(35, 8, 1);
+  w.view.fence(1);
+  CHECK(w.see(35) == 8);
+  CHECK(w.see(36) == 7);
   // Another CTA's bytes belong to no warp here.
   w.write(48, 5, std::nullopt);
   w.view.fence(0);
@@ -85,15 +102,86 @@ TEST_CASE("a fence publishes its own warp's bytes, and those of others before th
   CHECK(w.see(48) == 5);
 }
 
+TEST_CASE("random writes, fences and synchronisations, byte by byte", "[sm][TMA-41]") {
+  // Each byte with what it was when it was last published, who wrote it last, and between which synchronisations.
+  struct Byte {
+    std::uint8_t seen = 0;
+    bool stale = false;
+    std::optional<std::uint32_t> warp;
+    std::uint64_t epoch = 0;
+  };
+  for (const std::uint64_t seed : heddle::test::seeds(300)) {
+    heddle::test::Random random(seed);
+    const auto size = static_cast<std::uint32_t>(1 + random.below(100));
+    std::vector<std::uint8_t> window(size);
+    std::vector<Byte> model(size);
+    AsyncView view(size);
+    std::uint64_t epoch = 0;
+    for (std::uint32_t step = 0; step < 400; ++step) {
+      const auto at = static_cast<std::uint32_t>(random.below(size));
+      const auto count = static_cast<std::uint32_t>(1 + random.below(size - at));
+      const auto warp = static_cast<std::uint32_t>(random.below(4));
+      const auto value = static_cast<std::uint8_t>(random.next());
+      switch (random.below(8)) {
+        case 0:
+        case 1:
+        case 2: {
+          const std::optional<std::uint32_t> who = random.chance(10) ? std::nullopt : std::optional(warp);
+          view.will_write(window.data(), at, count, who);
+          for (std::uint32_t i = at; i < at + count; ++i) {
+            window[i] = value;
+            model[i] = {model[i].seen, true, who, epoch};
+          }
+          break;
+        }
+        case 3:
+          for (std::uint32_t i = at; i < at + count; ++i) {
+            window[i] = value;
+            model[i] = {value, false, std::nullopt, 0};
+          }
+          view.wrote(at, count);
+          break;
+        case 4:
+          view.synchronised();
+          ++epoch;
+          break;
+        case 5:
+          view.fence(warp);
+          for (std::uint32_t i = 0; i < size; ++i) {
+            if (model[i].stale && (model[i].warp == warp || model[i].epoch < epoch)) {
+              model[i] = {window[i], false, std::nullopt, 0};
+            }
+          }
+          break;
+        default: {
+          std::vector<std::uint8_t> seen(count);
+          std::optional<std::uint32_t> first;
+          for (std::uint32_t i = at + count; i-- > at;) {
+            if (model[i].stale) first = i;
+          }
+          if (view.read(window.data(), at, count, seen.data()) != first) FAIL("seed " << seed << " step " << step);
+          for (std::uint32_t i = 0; i < count; ++i) {
+            if (seen[i] != model[at + i].seen) FAIL("seed " << seed << " step " << step << " byte " << at + i);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("what the asynchronous proxy writes it sees", "[sm][TMA-41]") {
   Window w;
   w.write(0, 1, 0);
   w.bring(0, 16, 9);
   CHECK(w.see(0) == 9);
   w.write(17, 2, 0);
-  w.bring(24, 8, 6);  // half of the granule: the other half stays old
-  CHECK(w.see(24) == 106);
+  w.bring(24, 8, 6);
+  CHECK(w.see(24) == 6);
   CHECK(w.see(17) == 100);
+  w.write(25, 3, 0);
+  CHECK(w.see(25) == 106);
+  w.bring(25, 1, 4);
+  CHECK(w.see(25) == 4);
   w.view.fence(0);
   CHECK(w.see(17) == 2);
 }
