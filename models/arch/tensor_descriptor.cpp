@@ -165,8 +165,8 @@ TensorRule check_access(const TensorDescriptor& d) {
 //     0  'T', 'M', version         1 each
 //     3  type                      1     TensorType
 //     4  rank                      1
-//     5  bits 1:0 mode, bit 2      1     the others are 0
-//        fill, bits 4:3 promotion
+//     5  bits 1:0 mode, 3:2        1     the others are 0
+//        promotion
 //     6  interleave                1
 //     7  swizzle                   1
 //     8  address                   8
@@ -176,13 +176,13 @@ TensorRule check_access(const TensorDescriptor& d) {
 //   106  channels                  2
 //   108  pixels                    2
 //   110  traversal[0 … 4]          1 each
-//   115  0                         1
+//   115  fill                      1     Fill: a byte of its own, as kernels may replace it
 //   116  base_corner W, H, D       2 each, signed
 //   122  far_corner W, H, D        2 each, signed
 // One order for both directions: each field goes through `field(value, bytes)`.
 constexpr std::uint32_t kDescriptorMagic = 0x4D54;
-constexpr std::uint32_t kDescriptorVersion = 2;
-constexpr std::size_t kReservedBytes = 115;
+constexpr std::uint32_t kDescriptorVersion = 3;
+constexpr std::size_t kFillByte = 115;
 
 struct Writer {
   std::uint8_t* at;
@@ -207,7 +207,7 @@ struct Head {
   std::uint32_t flags;
   std::uint32_t interleave;
   std::uint32_t swizzle;
-  bool valid() const { return type < kTensorTypes && flags < 32 && interleave < 3 && swizzle < kSwizzles; }
+  bool valid() const { return type < kTensorTypes && flags < 16 && interleave < 3 && swizzle < kSwizzles; }
 };
 
 }  // namespace
@@ -428,9 +428,7 @@ std::array<std::uint8_t, kDescriptorBytes> encode(const TensorDescriptor& d) {
   put(kDescriptorVersion, 1);
   put(static_cast<std::uint64_t>(d.type), 1);
   put(d.rank, 1);
-  put(static_cast<std::uint64_t>(d.mode) | static_cast<std::uint64_t>(d.fill) << 2 |
-          static_cast<std::uint64_t>(d.promotion) << 3,
-      1);
+  put(static_cast<std::uint64_t>(d.mode) | static_cast<std::uint64_t>(d.promotion) << 2, 1);
   put(static_cast<std::uint64_t>(d.interleave), 1);
   put(static_cast<std::uint64_t>(d.swizzle), 1);
   put(d.address, 8);
@@ -440,7 +438,7 @@ std::array<std::uint8_t, kDescriptorBytes> encode(const TensorDescriptor& d) {
   put(d.channels, 2);
   put(d.pixels, 2);
   for (const std::uint32_t traversal : d.traversal) put(traversal, 1);
-  put(0, 1);
+  put(static_cast<std::uint64_t>(d.fill), 1);
   for (const std::int32_t corner : d.base_corner) put(static_cast<std::uint64_t>(corner), 2);
   for (const std::int32_t corner : d.far_corner) put(static_cast<std::uint64_t>(corner), 2);
   return bytes;
@@ -455,11 +453,10 @@ TensorRule decode(const std::uint8_t* bytes, TensorDescriptor& d) {
   head.flags = get.word(1);
   head.interleave = get.word(1);
   head.swizzle = get.word(1);
-  if (!head.valid() || bytes[kReservedBytes] != 0) return TensorRule::encoding;
+  if (!head.valid() || bytes[kFillByte] > 1) return TensorRule::encoding;
   d.type = static_cast<TensorType>(head.type);
   d.mode = static_cast<TensorMode>(head.flags & 3);
-  d.fill = static_cast<Fill>(head.flags >> 2 & 1);
-  d.promotion = static_cast<Promotion>(head.flags >> 3);
+  d.promotion = static_cast<Promotion>(head.flags >> 2);
   d.interleave = static_cast<Interleave>(head.interleave);
   d.swizzle = static_cast<Swizzle>(head.swizzle);
   d.address = get(8);
@@ -469,7 +466,7 @@ TensorRule decode(const std::uint8_t* bytes, TensorDescriptor& d) {
   d.channels = get.word(2);
   d.pixels = get.word(2);
   for (std::uint32_t& traversal : d.traversal) traversal = get.word(1);
-  get(1);
+  d.fill = static_cast<Fill>(get(1));
   for (std::int32_t& corner : d.base_corner) corner = get.signed16();
   for (std::int32_t& corner : d.far_corner) corner = get.signed16();
   return TensorRule::none;

@@ -433,6 +433,7 @@ IssueResult TensorUnit::issue(std::uint32_t slot, const arch::Operation& operati
   // A product and a sum for each of 16 x n x k; the operands come over the port of shared memory.
   const std::uint64_t flops = std::uint64_t{2} * arch::kTileRows * tile.n * tile.k;
   const std::uint64_t cycles = (flops + params_.issue.tensor_flops - 1) / params_.issue.tensor_flops;
+  stats_.tensor_cycles.add(cycles);
   const Cycle end = std::max(cycle + cycles, read_tile(tile));
   scheduler_.occupy(slot, 1, end - cycle);
   warp.scoreboard.accumulate(sums, end + params_.issue.tensor_latency);

@@ -110,6 +110,7 @@ struct SmStats : StatGroup {
                                "of shared.wavefronts, those in which the TMAU wrote or read shared memory");
   Counter& copy_port = counter("copy.port_cycles", "cycles",
                                "of shared.wavefronts, those in which asynchronous copies wrote what had arrived");
+  Counter& tensor_cycles = counter("tensor.cycles", "cycles x partitions", "in which tensor cores multiplied");
   Counter& bulk_sends = counter("bulk.sends", "pieces",
                                 "pieces of blocks that went from shared memory here to shared memory of the cluster");
   Counter& nested_launches = counter("nested.launches", "tasks", "child tasks that warps launched");

@@ -194,7 +194,9 @@ struct TmauContext {
   // An SM's line that the request waits and is generated in (TMA-44).
   std::uint32_t lanes() const { return place.sms() * params.lanes(); }
   std::uint32_t lane_of(const BulkWork& work) const {
-    return work.sm * params.lanes() + (params.queues == Queues::by_kind && work.request().tensor ? 1 : 0);
+    const bool other =
+        params.queues == Queues::by_kind ? work.request().tensor : work.request().kind == arch::BulkKind::prefetch;
+    return work.sm * params.lanes() + (params.queues != Queues::one && other ? 1 : 0);
   }
   std::uint32_t sm_of(std::uint32_t lane) const { return lane / params.lanes(); }
   bool blocking() const { return timebase.mode() == TimingMode::lt; }

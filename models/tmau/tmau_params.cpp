@@ -33,10 +33,12 @@ void TmauParams::describe(ParamTable<TmauParams>& t) {
                "(size and type of a tensor are known once its descriptor is cached); all but the first can hold others "
                "back without limit",
                "TMAU text: first in, first out");
-  t.add_choice("queues", &TmauParams::queues, {{"one", Queues::one}, {"by_kind", Queues::by_kind}},
-               "an SM's requests wait and are generated in one line, or tensors and blocks in lines of their own, "
-               "which take turns; the places of `queue` are for both together, those of `stages` for each",
-               "TMAU text: either");
+  t.add_choice("queues", &TmauParams::queues,
+               {{"one", Queues::one}, {"by_kind", Queues::by_kind}, {"prefetches_apart", Queues::prefetches_apart}},
+               "an SM's requests wait and are generated in one line, or in two that take turns: one of tensors and one "
+               "of blocks, or one of prefetches and one of all others; the places of `queue` are for both together, "
+               "those of `stages` for each",
+               "TMAU text: one, or one for each kind; prefetches apart is an alternative to both");
   t.add("input", &TmauParams::input, {Unit::cycles, 0, 10'000},
         "from the SM into the queue, and of a free place back to the SM", latency);
   t.add("descriptors", &TmauParams::descriptors, {Unit::count, 1, 65'536}, "entries of the descriptor cache",

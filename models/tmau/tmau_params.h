@@ -23,8 +23,9 @@ enum class QueueOrder : std::uint8_t {
 constexpr std::size_t kQueueOrders = 5;
 // Where an SM's requests wait, and how they go through the stages (TMA-44).
 enum class Queues : std::uint8_t {
-  one,      // in one line
-  by_kind,  // tensors and blocks in lines of their own, which do not wait for each other
+  one,               // in one line
+  by_kind,           // tensors and blocks in lines of their own, which do not wait for each other
+  prefetches_apart,  // prefetches and all others, in the same way
 };
 // How a line request knows where its data go (TMA-15).
 enum class Tracking : std::uint8_t {
@@ -80,7 +81,7 @@ struct TmauParams {
     return bytes;
   }
   // Lines of each SM.
-  std::uint32_t lanes() const { return queues == Queues::by_kind ? 2 : 1; }
+  std::uint32_t lanes() const { return queues == Queues::one ? 1 : 2; }
   // Line requests per cycle of that kind of request.
   double rate_of(arch::BulkKind kind, bool tensor) const {
     const bool stores = kind == arch::BulkKind::store || kind == arch::BulkKind::reduce || kind == arch::BulkKind::send;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,8 @@
 #include "arch/mbarrier.h"
 #include "cli/run_outcome.h"
 #include "cli/stat_sums.h"
+#include "memory/hbm_banks.h"
+#include "sm/warp.h"
 
 namespace heddle::cli {
 namespace {
@@ -74,7 +77,8 @@ json kinds_of(const RunOutcome& outcome, const BulkMap& map, const std::string& 
   return kinds;
 }
 
-// What of links and ports such requests took, and how much these were used by anybody.
+// What of links and ports such requests took, and how much these were used by anybody; without a share those that do
+// not know whose work it is.
 json shares_of(const RunOutcome& outcome, std::size_t gpu) {
   const gpu::GpuParams& params = outcome.machines->gpus[gpu].params;
   const StatSums sums(outcome, gpu);
@@ -82,10 +86,10 @@ json shares_of(const RunOutcome& outcome, std::size_t gpu) {
   const double sms = params.machine.shape.sms();
   const double gpcs = static_cast<double>(outcome.result.jobs[gpu].sms_per_gpc.size());
   json rows = json::array();
-  const auto row = [&](const char* label, double bulk, double all, double peak, const char* note) {
+  const auto row = [&](const char* label, std::optional<double> bulk, double all, double peak, const char* note) {
     if (all == 0) return;
     rows.push_back({{"label", label},
-                    {"share_percent", share_of(bulk, all)},
+                    {"share_percent", bulk ? share_of(*bulk, all) : json()},
                     {"busy_percent", share_of(all, peak * cycles)},
                     {"note", note}});
   };
@@ -104,6 +108,14 @@ json shares_of(const RunOutcome& outcome, std::size_t gpu) {
       gpcs * params.xbar.gpc_read_bandwidth, "bytes of answers, before multicasts are copied");
   row("Crossbar from GPCs", sums.one("xbar.bulk.request_bytes"), of_gpcs("request_bytes"),
       gpcs * params.xbar.gpc_bandwidth, "bytes of requests, and of what they write");
+  const double copies = sums.one("xbar.multicast_packets");
+  row("Copies of multicasts", copies, copies, gpcs * params.xbar.copies, "made where an answer comes into its GPC");
+  row("L2 slices", sums.one("xbar.bulk.response_bytes"), of_gpcs("response_bytes"),
+      params.l2.slices * params.xbar.slice_bandwidth, "bytes of their answers");
+  row("Device memory", std::nullopt, sums.one("hbm.read_bytes") + sums.one("hbm.written_bytes"),
+      params.hbm.pin_rate / 8 * memory::table_of(params.hbm.standard).pins * params.hbm.channels / params.machine.clock,
+      "reads and writes of the L2");
+  row("Tensor cores", std::nullopt, sums.sms("tensor.cycles"), sm::kSubPartitions * sms, "cycles of four partitions");
   row("Ports of shared memory", sums.sms("bulk.port_cycles"), sums.sms("shared.wavefronts"), sms,
       "cycles of 128 bytes; the warps' accesses and matrix operands take the others");
   return rows;

@@ -266,9 +266,9 @@ void compile_replace(ProgramBuilder& program, const StepSource& source) {
     bool each;  // dimension has one
   };
   constexpr DescriptorField kFields[] = {
-      {"address", 8, 8, false},    {"rank", 4, 1, false},    {"type", 3, 1, false},
-      {"interleave", 6, 1, false}, {"swizzle", 7, 1, false}, {"size", 16, 8, true},
-      {"stride", 56, 8, true},     {"box", 96, 2, true},     {"traversal", 110, 1, true}};
+      {"address", 8, 8, false},    {"rank", 4, 1, false},  {"type", 3, 1, false},   {"interleave", 6, 1, false},
+      {"swizzle", 7, 1, false},    {"size", 16, 8, true},  {"stride", 56, 8, true}, {"box", 96, 2, true},
+      {"traversal", 110, 1, true}, {"fill", 115, 1, false}};
   const MapReader& map = source.map;
   const std::string word = map.choice("field");
   const DescriptorField& field = *std::find_if(std::begin(kFields), std::end(kFields),

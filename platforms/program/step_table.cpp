@@ -432,12 +432,13 @@ std::vector<StepRow> make_rows() {
                  kCarried})
           .asks(OpCode::tensor_send, BulkKind::send),
       StepRow("replace_tensor", "a field of a descriptor is written, in global or in shared memory", "a store")
-          .with({kTensorPlace,
-                 {{"field", true, kText, "address, rank, type, interleave, swizzle, size, stride, box or traversal",
-                   words("address rank type interleave swizzle size stride box traversal")}},
-                 {{"dimension", false, kInteger, "of size, stride, box and traversal: 0 to 4", between(0, 4)}},
-                 {{"value", true, kText, "number, as the table of the descriptor has it: an expression"}},
-                 kSpace})
+          .with(
+              {kTensorPlace,
+               {{"field", true, kText, "address, rank, type, interleave, swizzle, size, stride, box, traversal or fill",
+                 words("address rank type interleave swizzle size stride box traversal fill")}},
+               {{"dimension", false, kInteger, "of size, stride, box and traversal: 0 to 4", between(0, 4)}},
+               {{"value", true, kText, "number, as the table of the descriptor has it: an expression"}},
+               kSpace})
           .does(OpCode::store)
           .by(compile_replace),
       StepRow(

@@ -1,6 +1,8 @@
 // The shipped scenarios with bulk requests, as users run them.
 #include <cstdint>
+#include <map>
 #include <set>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -90,14 +92,35 @@ expect:
   CHECK(page.at("kinds").at(0).at("requests") == 2);
   CHECK(page.at("tensors").at(0).at("used_percent") == 50.0);
   CHECK(page.at("tensors").at(0).at("descriptor_cycles") > 100);  // both CTAs find it missing
-  REQUIRE(page.at("shares").size() == 5);
+  REQUIRE(page.at("shares").size() == 7);
   for (const nlohmann::json& share : page.at("shares")) {
     CAPTURE(share.dump());
-    CHECK(share.at("share_percent") > 0);
-    CHECK(share.at("share_percent") <= 100);
+    if (share.at("label") == "Device memory") {
+      CHECK(share.at("share_percent").is_null());
+    } else {
+      CHECK(share.at("share_percent") > 0);
+      CHECK(share.at("share_percent") <= 100);
+    }
     CHECK(share.at("busy_percent") > 0);
     CHECK(share.at("busy_percent") < 100);
   }
+}
+
+TEST_CASE("the page says what a matrix multiply with clusters keeps busy", "[cli][TMA-00]") {
+  const TempDir dir;
+  const Results results = run_well(dir, {scenario("tma_gemm_2x1.yaml")});
+  std::map<std::string, double> busy;
+  for (const nlohmann::json& share : results.page().at("gpus").at(0).at("bulk").at("shares")) {
+    busy[share.at("label").get<std::string>()] = share.at("busy_percent").get<double>();
+  }
+  CHECK(busy.size() == 9);
+  for (const char* label : {"Copies of multicasts", "L2 slices", "Tensor cores", "Device memory"}) {
+    CAPTURE(label);
+    CHECK(busy[label] > 1);
+    CHECK(busy[label] < 100);
+  }
+  // Each CTA of two gets the copies of what both load of one operand.
+  CHECK(results.stat("gpu0.xbar.multicast_packets") > 0);
 }
 
 TEST_CASE("a missing proxy fence stores old bytes and is on record", "[cli][TMA-41]") {

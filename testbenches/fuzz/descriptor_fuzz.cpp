@@ -54,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // The same with a head that is one: most mutations of it are refused.
   bytes[0] = 'T';
   bytes[1] = 'M';
-  bytes[2] = 2;
-  bytes[115] = 0;
+  bytes[2] = 3;
+  bytes[115] &= 1;
   take(bytes);
   return 0;
 }

@@ -1,6 +1,7 @@
 // Steps that ask the tensor memory access unit: what they become, and what is said of those that are wrong.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -375,6 +376,44 @@ TEST_CASE("numbers that are just out of range", "[workload][SM-02]") {
   CHECK(of("rows", "[0, 0, 0]", "[28 + rank, 508 + rank]") == TensorRule::none);
   CHECK(of("rows", "[0, 0, 0]", "[29 + rank, 0]") == TensorRule::mask_word);
   CHECK(of("rows", "[0, 0, 0]", "[0, 509 + rank]") == TensorRule::mask_word);
+}
+
+TEST_CASE("each field of a descriptor can be replaced", "[workload][TMA-44]") {
+  arch::TensorDescriptor before;
+  before.rank = 5;
+  before.type = arch::TensorType::f16;
+  const auto check = [&](const std::string& field, std::uint64_t value, const arch::TensorDescriptor& after) {
+    CAPTURE(field);
+    const auto stores =
+        issued("  - replace_tensor: {tensor: flat + 64, field: " + field + ", value: " + std::to_string(value) + "}\n");
+    const arch::Operation& store = stores.front().operation;
+    REQUIRE(store.code == OpCode::store);
+    CHECK(store.space == arch::Space::global);
+    auto bytes = arch::encode(before);
+    const std::uint64_t at = store.address[0] - (kFlat + 64);
+    REQUIRE(at + store.width <= bytes.size());
+    std::memcpy(bytes.data() + at, store.data[0].data(), store.width);
+    CHECK(bytes == arch::encode(after));
+  };
+  const auto replaced = [&](auto&& change) {
+    arch::TensorDescriptor after = before;
+    change(after);
+    return after;
+  };
+  using Map = arch::TensorDescriptor;
+  check("address", 0x12'3456'7890, replaced([](Map& d) { d.address = 0x12'3456'7890; }));
+  check("rank", 3, replaced([](Map& d) { d.rank = 3; }));
+  check("type", 8, replaced([](Map& d) { d.type = arch::TensorType::f32; }));
+  check("interleave", 2, replaced([](Map& d) { d.interleave = arch::Interleave::bytes32; }));
+  check("swizzle", 4, replaced([](Map& d) { d.swizzle = arch::Swizzle::bytes96; }));
+  check("fill", 1, replaced([](Map& d) { d.fill = arch::Fill::nan; }));
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const std::string dimension = ", dimension: " + std::to_string(i);
+    check("size" + dimension, 77'000, replaced([i](Map& d) { d.size[i] = 77'000; }));
+    check("stride" + dimension, 0x77'0000'0010, replaced([i](Map& d) { d.stride[i] = 0x77'0000'0010; }));
+    check("box" + dimension, 256, replaced([i](Map& d) { d.box[i] = 256; }));
+    check("traversal" + dimension, 7, replaced([i](Map& d) { d.traversal[i] = 7; }));
+  }
 }
 
 TEST_CASE("a program knows which units it needs", "[workload][TMA-46]") {

@@ -24,7 +24,7 @@ TmauParams random_params(Random& random) {
   params.sms = random.between(1, 4);
   params.queue = random.between(1, 6);
   params.order = static_cast<tmau::QueueOrder>(random.below(tmau::kQueueOrders));
-  params.queues = random.chance(50) ? tmau::Queues::one : tmau::Queues::by_kind;
+  params.queues = static_cast<tmau::Queues>(random.below(3));
   params.descriptors = random.between(1, 6);
   params.input = random.below(20);
   params.descriptor_hit = random.below(9);

@@ -126,6 +126,29 @@ TEST_CASE("tensors and blocks of one SM take turns with the generator", "[tmau][
   bench.check_over();
 }
 
+TEST_CASE("a load waits for a prefetch before it, unless prefetches have a line of their own",
+          "[tmau][TMA-42][TMA-43]") {
+  const auto queues = GENERATE(tmau::Queues::one, tmau::Queues::by_kind, tmau::Queues::prefetches_apart);
+  TmauParams params = stage_costs();
+  params.queues = queues;
+  params.turn = 4;
+  params.block_rate = 0.5;
+  TmauBench bench(1, params);
+  BulkRequest prefetch = block_load(0x10000, 8 * 512, 0);  // of 512 lines
+  prefetch.kind = BulkKind::prefetch;
+  prefetch.barrier = std::nullopt;
+  (void)bench.ask(0, prefetch);
+  const std::uint32_t block = bench.ask(2, block_load(0, 8, 0));
+  bench.run();
+  if (queues == tmau::Queues::prefetches_apart) {
+    CHECK(bench.cycle_of(block) < 200);
+  } else {
+    CHECK(bench.cycle_of(block) > 2 * 512);
+  }
+  CHECK(bench.memory.seen.size() == 513);
+  bench.check_over();
+}
+
 TEST_CASE("the order may hold types together, or memories", "[tmau][TMA-44][TMA-03]") {
   const auto order =
       GENERATE(tmau::QueueOrder::fifo, tmau::QueueOrder::same_type_first, tmau::QueueOrder::same_space_first);

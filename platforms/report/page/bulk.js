@@ -18,8 +18,17 @@
       h("td", { class: "number" }, heddle.isNumber(row.used_percent) ? heddle.percent(row.used_percent) : ""),
       number(row.mean_cycles, 4), number(row.longest_cycles, 6), number(row.descriptor_cycles, 4))), [2, 3, 4, 5, 6, 7, 8]);
 
+  // What bounds the kernels, if anything does.
+  heddle.busiest = (rows) => {
+    const [first, second] = rows.filter((row) => heddle.isNumber(row.busy_percent)).sort((a, b) => b.busy_percent - a.busy_percent);
+    if (!first) return "";
+    const of = (row) => `${row.label} (${heddle.percent(row.busy_percent)} of what is possible)`;
+    return h("p", { class: "after" }, `Busiest while kernels with programs ran: ${of(first)}${second ? `, then ${of(second)}` : ""}. `
+      + "With less than some 70 % nothing is a limit by itself: kernels wait for latencies, or for each other.");
+  };
+
   heddle.bulkShares = (rows, table) => table(["", "Share of these requests", "In use", ""], rows.map((row) => h("tr", {},
-    h("th", { scope: "row" }, row.label), heddle.shareBar(row.share_percent),
+    h("th", { scope: "row" }, row.label), heddle.isNumber(row.share_percent) ? heddle.shareBar(row.share_percent) : h("td", {}),
     h("td", { class: "number" }, heddle.isNumber(row.busy_percent) ? heddle.percent(row.busy_percent) : ""),
     h("td", { class: "muted" }, row.note || ""))), [2]);
 })();

@@ -233,7 +233,7 @@
       box.append(heddle.bulkKinds(heddle.list(data.kinds), table));
       if (tensors.length) box.append(h("h4", {}, "By tensor"), heddle.bulkTensors(tensors, table));
       if (data.left_out > 0) box.append(h("p", { class: "after" }, `${data.left_out} more rows are in stats.json.`));
-      if (shares.length) box.append(h("h4", {}, "What they took of links and ports"), heddle.bulkShares(shares, table));
+      if (shares.length) box.append(h("h4", {}, "What they took of the machine"), heddle.busiest(shares), heddle.bulkShares(shares, table));
     });
   }
 
