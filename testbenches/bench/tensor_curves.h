@@ -50,22 +50,31 @@ inline arch::TensorDescriptor rows_tensor(Curve curve, std::uint64_t address, st
 // All requests that move `bytes` bytes between device memory and kShared.
 inline void move_all(ListProgram& p, Curve curve, BulkKind kind, std::uint64_t address, std::uint32_t bytes) {
   const bool load = kind == BulkKind::load;
+  const bool reduces = kind == BulkKind::reduce;
   if (curve == Curve::block) {
-    bulk(p, load ? OpCode::bulk_load : OpCode::bulk_store, [=](const Warp&) {
-      BulkRequest request = test::block_request(kind, address, bytes, kShared);
-      if (load) request.barrier = 0;
-      return request;
-    });
+    bulk(p,
+         load      ? OpCode::bulk_load
+         : reduces ? OpCode::bulk_reduce
+                   : OpCode::bulk_store,
+         [=](const Warp&) {
+           BulkRequest request = test::block_request(kind, address, bytes, kShared);
+           if (load) request.barrier = 0;
+           return request;
+         });
     return;
   }
   const std::uint32_t rows = bytes / kRowBytes;
   for (std::uint32_t row = 0; row < rows; row += kRowsOfBox) {
-    bulk(p, load ? OpCode::tensor_load : OpCode::tensor_store, [=](const Warp&) {
-      BulkRequest request =
-          test::tensor_request(kind, kTensors, {0, static_cast<std::int32_t>(row), 0, 0, 0}, kShared + row * kRowBytes);
-      if (load) request.barrier = 0;
-      return request;
-    });
+    bulk(p,
+         load      ? OpCode::tensor_load
+         : reduces ? OpCode::tensor_reduce
+                   : OpCode::tensor_store,
+         [=](const Warp&) {
+           BulkRequest request = test::tensor_request(kind, kTensors, {0, static_cast<std::int32_t>(row), 0, 0, 0},
+                                                      kShared + row * kRowBytes);
+           if (load) request.barrier = 0;
+           return request;
+         });
   }
 }
 

@@ -126,7 +126,7 @@ double bandwidth(std::uint32_t bytes, std::uint32_t in_flight, const std::vector
   test::SimFixture sim;
   GpuLab lab(test::preset_params(kPreset, sets));
   const std::uint64_t per_cta = 131'072;
-  const std::uint64_t count = std::max<std::uint64_t>(2 * in_flight, 262'144 / bytes / in_flight * in_flight);
+  const std::uint64_t count = std::max<std::uint64_t>(2 * in_flight, 131'072 / bytes / in_flight * in_flight);
   const std::uint64_t warm = (per_cta / bytes + in_flight - 1) / in_flight * in_flight;
   const auto kernel = [&](std::uint64_t requests) {
     const std::uint32_t operation = lab.run(load_stream(0, requests, in_flight, bytes, blocks(bytes, per_cta, per_cta)),
@@ -206,7 +206,9 @@ void sizes() {
                           BulkKind::store,
                           {3.46, 0, 0, 0, 0, 28.82},
                           "gpu.tmau.setup_loop",
-                          "gpu.tmau.store_rate"}}) {
+                          "gpu.tmau.store_rate"},
+                       Of{"block reduction", Curve::block, BulkKind::reduce, {}, nullptr, nullptr},
+                       Of{"tensor reduction", Curve::rows, BulkKind::reduce, {}, nullptr, nullptr}}) {
     for (std::size_t i = 0; i < kCurveKib.size(); ++i) {
       const std::uint32_t bytes = kCurveKib[i] * 1024;
       const double cycles = turn_cycles(kPreset, of.curve, of.kind, bytes);
@@ -288,6 +290,58 @@ void box_shapes() {
     const double cycles = noted(no_faults(lab)) / 8;
     print(fmt::format("| {} | {} | {:.0f} | {:.0f} |\n", shape.name, 2 * shape.box[0], of_units(lab, ".lines") / 16,
                       cycles));
+  }
+}
+
+// Boxes of 16 KiB of f32 that come from memory, one under way on each SM: bytes per cycle.
+double loaded_rate(const std::array<std::uint32_t, 3>& box) {
+  constexpr std::uint32_t kBoxes = 12;  // of each CTA
+  test::SimFixture sim;
+  GpuLab lab(test::preset_params(kPreset));
+  arch::TensorDescriptor tensor;
+  tensor.type = arch::TensorType::f32;
+  tensor.rank = 3;
+  tensor.address = kData;
+  tensor.size = {256, 256, 1024, 1, 1};
+  tensor.stride = {0, 1024, 256 * 1024, 0, 0};
+  for (std::size_t d = 0; d < 3; ++d) tensor.box[d] = box[d];
+  test::write_descriptor(lab, kTensors, tensor);
+  const MakeRequest make = [box](const Warp& warp, std::uint64_t index, std::uint32_t) {
+    const std::uint64_t number = index * static_cast<std::uint64_t>(kSms) + warp.place.cta;
+    const std::uint64_t columns = 256 / box[0];
+    const std::uint64_t rows = 256 / box[1];
+    const auto at = [](std::uint64_t tile, std::uint32_t size) { return static_cast<std::int32_t>(tile * size); };
+    return test::tensor_request(
+        BulkKind::load, kTensors,
+        {at(number % columns, box[0]), at(number / columns % rows, box[1]), at(number / columns / rows, box[2]), 0, 0},
+        0);
+  };
+  const auto ctas = static_cast<std::uint32_t>(kSms);
+  const auto cycles = [&](std::uint32_t boxes) {
+    const std::uint32_t operation = lab.run(load_stream(0, boxes, 1, 16'384, make, OpCode::tensor_load), {ctas, 1, 1},
+                                            {32, 1, 1}, kShared + 16'384);
+    no_faults(lab);
+    return lab.cycles(operation);
+  };
+  return kSms * kBoxes * 16'384 / cycles(kBoxes);
+}
+
+void boxes_under_load() {
+  print(
+      "\n## Boxes of 16 KiB, one on each SM\n\n| box (f32, innermost first) | bytes of a row | measured | model | "
+      "bytes "
+      "per cycle |\n| --- | --- | --- | --- | --- |\n");
+  struct Of {
+    std::array<std::uint32_t, 3> box;
+    const char* published;
+  };
+  double whole = 0;
+  for (const Of& of :
+       {Of{{256, 16, 1}, "1"}, Of{{16, 16, 16}, "0.86"}, Of{{16, 256, 1}, "0.83"}, Of{{4, 4, 256}, "0.58"}}) {
+    const double rate = loaded_rate(of.box);
+    if (whole == 0) whole = rate;
+    print(fmt::format("| {} x {} x {} | {} | {} | {:.2f} | {:.0f} |\n", of.box[0], of.box[1], of.box[2], 4 * of.box[0],
+                      of.published, rate / whole, rate));
   }
 }
 
@@ -374,9 +428,9 @@ std::shared_ptr<ListProgram> multicast_stream(std::uint32_t ctas, std::uint32_t 
 
 void multicast() {
   constexpr std::uint32_t kCtas = 96;
-  constexpr std::uint32_t kTiles = 64;
+  constexpr std::uint32_t kTiles = 24;
   print(
-      "\n## Multicast\n\n96 CTAs, one on each SM, take 64 tiles of 16 KiB each, of which 6 are under way; in a cluster "
+      "\n## Multicast\n\n96 CTAs, one on each SM, take 24 tiles of 16 KiB each, of which 6 are under way; in a cluster "
       "of C "
       "each CTA brings 1/C of every tile to all.\n\n| CTAs per cluster | reads at the L2 | per line delivered | bytes "
       "per "
@@ -607,21 +661,22 @@ int main(int argc, char** argv) {
     gemms(sizes);
   } else if (only == "--multicast") {
     multicast_curves();
-  } else {
+  } else if (only != "--tables") {
     latency();
     sizes();
     if (!quick) multicast_curves();
     work_saved();
   }
-  if (only.empty()) {
+  if (only.empty() || only == "--tables") {
     by_size();
     box_shapes();
+    boxes_under_load();
     descriptors();
     occupancy();
     whole_gpu();
     multicast();
-    gemms({1024, 2048, 4096});
   }
+  if (only.empty()) gemms({1024, 2048, 4096});
   if (!all_within) std::fputs("a figure is further from its measurement than it may be\n", stderr);
   return all_within ? 0 : 1;
 }
