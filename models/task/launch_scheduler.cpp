@@ -129,26 +129,24 @@ PriorityLists::Priority PriorityLists::priority_at(std::size_t place) const {
 }
 
 PriorityLists::Item PriorityLists::take() {
-  HEDDLE_CHECK(size_ > 0, "a task was taken from empty lists");
-  const auto at = lists_.begin();
-  List& list = at->second;
-  Item item = 0;
-  if (!list.head.empty()) {
-    item = list.head.front();
-    list.head.pop_front();
+  const std::optional<Item> item = take_if([](Item) { return true; });
+  HEDDLE_CHECK(item, "a task was taken from empty lists");
+  return *item;
+}
+
+PriorityLists::Item PriorityLists::take_of(Lists::iterator list, std::deque<Source>::iterator turn) {
+  List& its = list->second;
+  const Source source = *turn;
+  its.turns.erase(turn);
+  const auto found = its.sources.find(source);
+  const Item item = found->second.front();
+  found->second.pop_front();
+  if (found->second.empty()) {
+    its.sources.erase(found);
   } else {
-    const Source source = list.turns.front();
-    list.turns.pop_front();
-    const auto found = list.sources.find(source);
-    item = found->second.front();
-    found->second.pop_front();
-    if (found->second.empty()) {
-      list.sources.erase(found);
-    } else {
-      list.turns.push_back(source);
-    }
+    its.turns.push_back(source);
   }
-  left(at);
+  left(list);
   return item;
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -103,6 +104,9 @@ class PriorityLists {
   bool head_first() const { return !lists_.begin()->second.head.empty(); }
   // The next in turn of the most urgent list. There is one.
   Item take();
+  // The same of those for which may(item) says so: who may not keeps its turn. None may: nothing.
+  template <class May>
+  std::optional<Item> take_if(const May& may);
   // False: it does not wait.
   bool remove(Priority priority, Item item);
   // All items, the most urgent first; within a priority heads, then sources in their turn.
@@ -120,10 +124,29 @@ class PriorityLists {
   using Lists = std::map<Priority, List, std::greater<>>;
 
   void left(Lists::iterator list);
+  Item take_of(Lists::iterator list, std::deque<Source>::iterator turn);
 
   Lists lists_;
   std::size_t size_ = 0;
 };
+
+template <class May>
+std::optional<PriorityLists::Item> PriorityLists::take_if(const May& may) {
+  for (auto at = lists_.begin(); at != lists_.end(); ++at) {
+    List& list = at->second;
+    for (auto head = list.head.begin(); head != list.head.end(); ++head) {
+      if (!may(*head)) continue;
+      const Item item = *head;
+      list.head.erase(head);
+      left(at);
+      return item;
+    }
+    for (auto turn = list.turns.begin(); turn != list.turns.end(); ++turn) {
+      if (may(list.sources.at(*turn).front())) return take_of(at, turn);
+    }
+  }
+  return std::nullopt;
+}
 
 template <class Visit>
 void PriorityLists::each(const Visit& visit) const {

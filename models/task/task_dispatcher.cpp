@@ -16,16 +16,24 @@ bool TableView::holds(Operation operation) const {
   return std::any_of(entries_.begin(), entries_.end(), [=](const Entry& e) { return e.operation == operation; });
 }
 
-void TableView::enter(Operation operation, Priority priority) {
+void TableView::enter(Operation operation, Priority priority, std::uint32_t subcontext) {
   HEDDLE_CHECK(!holds(operation), "a task was sent that is in the task table");
-  entries_.push_back({operation, priority, false});
+  entries_.push_back({operation, priority, subcontext, false, 0});
+}
+
+void TableView::stays(Entry& entry) {
+  if (!entry.leaving) return;
+  entry.leaving = false;
+  --leaving_;
+  --leaving_for_[entry.leaves_for];
+  --leaving_of_[entry.subcontext];
 }
 
 bool TableView::leave(Operation operation) {
   stuck_ = false;
   const auto found = find(operation);
   if (found == entries_.end()) return false;
-  if (found->leaving) --leaving_;
+  stays(*found);
   entries_.erase(found);
   return true;
 }
@@ -33,22 +41,8 @@ bool TableView::leave(Operation operation) {
 void TableView::refused(Operation operation) {
   const auto found = find(operation);
   if (found == entries_.end()) return;  // it has ended in the meantime
-  if (found->leaving) --leaving_;
-  found->leaving = false;
+  stays(*found);
   stuck_ = true;
-}
-
-std::optional<TableView::Operation> TableView::evict_for(Priority priority) {
-  if (stuck_) return std::nullopt;
-  Entry* victim = nullptr;
-  for (Entry& entry : entries_) {
-    if (entry.leaving || entry.priority >= priority) continue;
-    if (victim == nullptr || entry.priority <= victim->priority) victim = &entry;
-  }
-  if (victim == nullptr) return std::nullopt;
-  victim->leaving = true;
-  ++leaving_;
-  return victim->operation;
 }
 
 std::vector<TableView::Operation> TableView::operations() const {
@@ -60,6 +54,7 @@ std::vector<TableView::Operation> TableView::operations() const {
 void TableView::clear() {
   entries_.clear();
   leaving_ = 0;
+  leaving_for_ = leaving_of_ = {};
   stuck_ = false;
 }
 
@@ -67,15 +62,28 @@ using State = Task::State;
 
 TaskDispatcher::TaskDispatcher(Timebase& timebase, OpenTasks& tasks, TaskLife& life,
                                PacketSender<protocol::TaskPacket>& task_out,
-                               PacketSender<protocol::EvictPacket>& evict_out, const std::string& stat_prefix)
+                               PacketSender<protocol::EvictPacket>& evict_out, const TableShares& shares,
+                               const std::string& stat_prefix)
     : timebase_(timebase),
       tasks_(tasks),
       life_(life),
       task_out_(task_out),
       evict_out_(evict_out),
+      shares_(shares),
       stats_(timebase.observation().stats, stat_prefix) {}
 
+void TaskDispatcher::on_share(const protocol::SubcontextPacket& packet) {
+  using What = protocol::SubcontextPacket::What;
+  if (packet.what == What::mode) {
+    shares_.set_partitioned(packet.mode != protocol::PartitionMode::none);
+  } else if (packet.subcontext < TableShares::kSubcontexts) {
+    shares_.use(packet.subcontext);
+  }
+  dispatch();
+}
+
 void TaskDispatcher::enlist(Task& task) {
+  shares_.use(task.packet.subcontext);
   task.state = State::listed;
   task.listed = timebase_.now();
   if (task.head) {
@@ -92,7 +100,13 @@ void TaskDispatcher::dispatch() {
       ask_for_slots();
       return;
     }
-    send(tasks_.at(lists_.take()));
+    const auto next = lists_.take_if(
+        [this](std::uint32_t operation) { return shares_.has_slot(tasks_.at(operation).packet.subcontext); });
+    if (!next) {
+      ask_for_slots();
+      return;
+    }
+    send(tasks_.at(*next));
     ++timebase_.observation().progress;
   }
 }
@@ -100,7 +114,8 @@ void TaskDispatcher::dispatch() {
 void TaskDispatcher::send(Task& task) {
   const bool resumed = task.state == State::suspended;
   task.state = State::running;
-  table_.enter(task.operation(), task.packet.priority);
+  table_.enter(task.operation(), task.packet.priority, task.packet.subcontext);
+  shares_.enter(task.packet.subcontext);
   task.packet.resumed = resumed;
   task_out_.send(task.packet);
   if (resumed) {
@@ -112,14 +127,27 @@ void TaskDispatcher::send(Task& task) {
   life_.task_sent(task);
 }
 
-// One eviction for every waiting task that is more urgent than one in the table.
+// One eviction for every waiting task that is more urgent than one in the table whose slot it may have.
 void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
-  while (table_.leaving() < lists_.size()) {
-    const auto victim = table_.evict_for(lists_.priority_at(table_.leaving()));
-    if (!victim) return;
-    evict_out_.send({*victim});
+  if (!shares_.partitioned()) {
+    while (table_.leaving() < lists_.size()) {
+      const auto victim = table_.evict_for(lists_.priority_at(table_.leaving()), 0, [](std::uint32_t) { return true; });
+      if (!victim) return;
+      evict_out_.send({*victim});
+    }
+    return;
   }
+  std::array<std::uint32_t, TableShares::kSubcontexts> seen{};
+  lists_.each([&](std::int32_t priority, std::uint32_t operation) {
+    const std::uint32_t subcontext = tasks_.at(operation).packet.subcontext;
+    if (++seen[subcontext] <= table_.leaving_for(subcontext)) return;
+    const auto may = [&](std::uint32_t other) {
+      return shares_.may_displace(subcontext, table_.leaving_for(subcontext), other, table_.leaving_of(other));
+    };
+    const auto victim = table_.evict_for(priority, subcontext, may);
+    if (victim) evict_out_.send({*victim});
+  });
 }
 
 // What is left of an evicted task waits at the head of its list.
@@ -131,6 +159,7 @@ void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint
   stats_.evictions.add();
   if (!table_.leave(packet.operation)) return;  // its end was faster
   Task& task = tasks_.at(packet.operation);
+  shares_.leave(task.packet.subcontext);
   task.evicted.push_back({timebase_.now(), {}});
   if (packet.remainder) {
     task.state = State::suspended;
@@ -144,7 +173,7 @@ void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uin
   Task* found = tasks_.find(done.operation);
   HEDDLE_CHECK(found != nullptr && found->runs(), "a task ended that does not run");
   Task& task = *found;
-  table_.leave(done.operation);
+  if (table_.leave(done.operation)) shares_.leave(task.packet.subcontext);
   // A fault ends what was evicted as well.
   if (task.state == State::suspended) lists_.remove(task.packet.priority, done.operation);
   task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
@@ -158,6 +187,7 @@ void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uin
 void TaskDispatcher::reset() {
   lists_.clear();
   table_.clear();
+  shares_.reset();
 }
 
 }  // namespace heddle::task

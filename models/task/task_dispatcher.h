@@ -2,6 +2,7 @@
 // take slots away from less urgent ones (TSK-02, TSK-03).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,7 +10,9 @@
 
 #include "common/packet_port.h"
 #include "common/waits.h"
+#include "protocol/host_task.h"
 #include "task/launch_scheduler.h"
+#include "task/table_shares.h"
 #include "task/task.h"
 #include "task/task_params.h"
 
@@ -23,17 +26,22 @@ class TableView {
   using Priority = std::int32_t;
 
   // A task has been sent.
-  void enter(Operation operation, Priority priority);
+  void enter(Operation operation, Priority priority, std::uint32_t subcontext);
   // It has ended, or has been evicted. False: it was not there.
   bool leave(Operation operation);
   // It could not be evicted: no other is asked until something has ended.
   void refused(Operation operation);
-  // The one to be asked for its slot by a task of `priority`: of those that are less urgent and have not been asked,
-  // the least urgent, the youngest among equals. It counts as asked from now on.
-  std::optional<Operation> evict_for(Priority priority);
+  // The one to be asked for its slot by a task of `priority` and of that subcontext: of those that are less urgent,
+  // have not been asked and belong to a subcontext for which may(subcontext) says so, the least urgent, the youngest
+  // among equals. It counts as asked from now on.
+  template <class May>
+  std::optional<Operation> evict_for(Priority priority, std::uint32_t subcontext, const May& may);
 
-  // Those that have been asked.
+  // Those that have been asked; for tasks of that subcontext; tasks of it.
   std::size_t leaving() const { return leaving_; }
+  std::uint32_t leaving_for(std::uint32_t subcontext) const { return leaving_for_[subcontext]; }
+  std::uint32_t leaving_of(std::uint32_t subcontext) const { return leaving_of_[subcontext]; }
+
   std::size_t size() const { return entries_.size(); }
   bool holds(Operation operation) const;
   std::vector<Operation> operations() const;  // the oldest first
@@ -43,23 +51,48 @@ class TableView {
   struct Entry {
     Operation operation = 0;
     Priority priority = 0;
+    std::uint32_t subcontext = 0;
     bool leaving = false;
+    std::uint32_t leaves_for = 0;  // subcontext
   };
   std::vector<Entry>::iterator find(Operation operation);
+  void stays(Entry& entry);
 
   std::vector<Entry> entries_;  // the oldest first
   std::size_t leaving_ = 0;
+  std::array<std::uint32_t, arch::kSubcontexts> leaving_for_{};
+  std::array<std::uint32_t, arch::kSubcontexts> leaving_of_{};
   bool stuck_ = false;
 };
 
+template <class May>
+std::optional<TableView::Operation> TableView::evict_for(Priority priority, std::uint32_t subcontext, const May& may) {
+  if (stuck_) return std::nullopt;
+  Entry* victim = nullptr;
+  for (Entry& entry : entries_) {
+    if (entry.leaving || entry.priority >= priority || !may(entry.subcontext)) continue;
+    if (victim == nullptr || entry.priority <= victim->priority) victim = &entry;
+  }
+  if (victim == nullptr) return std::nullopt;
+  victim->leaving = true;
+  victim->leaves_for = subcontext;
+  ++leaving_;
+  ++leaving_for_[subcontext];
+  ++leaving_of_[victim->subcontext];
+  return victim->operation;
+}
+
 class TaskDispatcher {
  public:
-  // A credit of `task_out` is a free slot of the task table.
+  // A credit of `task_out` is a free slot of the task table; `shares`: who may have it.
   TaskDispatcher(Timebase& timebase, OpenTasks& tasks, TaskLife& life, PacketSender<protocol::TaskPacket>& task_out,
-                 PacketSender<protocol::EvictPacket>& evict_out, const std::string& stat_prefix);
+                 PacketSender<protocol::EvictPacket>& evict_out, const TableShares& shares,
+                 const std::string& stat_prefix);
 
   // Without a distributor that evicts no task is asked to leave.
   void set_evicts(bool evicts) { evicts_ = evicts; }
+  // The host changes how the machine is shared.
+  void on_share(const protocol::SubcontextPacket& packet);
   // The task joins the list of its priority, and is sent as soon as it can be.
   void enlist(Task& task);
   // A slot has become free.
@@ -84,6 +117,7 @@ class TaskDispatcher {
   bool evicts_ = false;
   PriorityLists lists_;  // operations that wait for a slot
   TableView table_;
+  TableShares shares_;
   DispatchStats stats_;
 };
 

@@ -33,6 +33,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
     CycleTime time;
     Cycle start_path = 0;          // from here to a task's first launch packet on an idle machine
     std::uint32_t task_slots = 0;  // of the task table
+    bool partitioned = false;      // among subcontexts, at the start
     LaunchPlace place;
   };
 

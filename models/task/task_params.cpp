@@ -44,6 +44,11 @@ void TaskParams::describe(ParamTable<TaskParams>& t) {
   t.add("submit_queue", &TaskParams::submit_queue, {Unit::count, 1, 1'000'000},
         "operations on their way from the host: credits. Task management itself takes in any number (TSK-02)",
         "assumption");
+  t.add(
+      "table_guarantee", &TaskParams::table_guarantee, {Unit::percent, 0.0, 100.0},
+      "in the modes static and dynamic: what of an equal share of the task table is kept for each subcontext that the "
+      "host has named or that has had a task; others may use the rest",
+      "assumption; 0: whoever comes first has the slots");
   t.group("nested", &TaskParams::nested);
 }
 

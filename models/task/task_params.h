@@ -35,6 +35,7 @@ struct TaskParams {
   double stream_gap = 1300;           // ns
   std::uint32_t to_cwd = 20;          // cycles
   std::uint32_t submit_queue = 1024;  // packets
+  double table_guarantee = 100;       // percent
   NestedParams nested;
 
   static void describe(ParamTable<TaskParams>& t);

@@ -6,14 +6,14 @@ using protocol::SubmitKind;
 using StepKind = arch::MemoryStep::Kind;
 
 TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                   const TaskParams& params, const arch::SmLimits& limits, Cycle start_path, std::uint32_t task_slots,
+                   const TaskParams& params, const arch::SmLimits& limits, Cycle start_path, const TaskTable& table,
                    const LaunchPlace& place)
     : Block(name, domain, path),
       submit_in("submit_in", domain, 0),
       done_out("done_out", domain, 0, kUnlimitedCredits),
       dispatch_in("dispatch_in", domain, 0),
       dispatch_done_out("dispatch_done_out", domain, 0, kUnlimitedCredits),
-      task_out("task_out", domain, params.to_cwd, task_slots),
+      task_out("task_out", domain, params.to_cwd, table.slots),
       control_out("control_out", domain, params.to_cwd, kUnlimitedCredits),
       task_done_in("task_done_in", domain, 0),
       share_in("share_in", domain, 0),
@@ -32,7 +32,7 @@ TaskUnit::TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const st
       memory_out("memory_out", domain),
       memory_(domain, memory_out, *this, kAnswer, kSend, protocol::AddressSpace::physical),
       manager_(domain, this->name(), domain.observation().prefix + "." + path, params,
-               {limits, {domain.clock().period().to_seconds()}, start_path, task_slots, place},
+               {limits, {domain.clock().period().to_seconds()}, start_path, table.slots, table.partitioned, place},
                {done_out, dispatch_done_out, task_out, evict_out, grow_out, wake_out, *this}) {
   submit_in.on_packet<TaskUnit, &TaskUnit::on_submit>(*this);
   share_in.on_packet<TaskUnit, &TaskUnit::on_share>(*this);
@@ -73,6 +73,7 @@ void TaskUnit::on_submit(const protocol::SubmitPacket& packet, std::uint32_t) {
 
 void TaskUnit::on_share(const protocol::SubcontextPacket& packet, std::uint32_t) {
   manager_.show_subcontexts();
+  manager_.dispatcher().on_share(packet);
   for (std::uint32_t link = 0; link < share_out.links(); ++link) share_out.send(packet, link);
 }
 

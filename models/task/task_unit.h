@@ -15,11 +15,17 @@
 
 namespace heddle::task {
 
+// The distributor's task table.
+struct TaskTable {
+  std::uint32_t slots = 0;
+  bool partitioned = false;  // among subcontexts, at the start (PRT-02)
+};
+
 class TaskUnit : public Block, private ChainMemory {
  public:
-  // `start_path`: cycles from here to a task's first launch packet on an idle machine. `task_slots`: of the CWD.
+  // `start_path`: cycles from here to a task's first launch packet on an idle machine.
   TaskUnit(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const TaskParams& params,
-           const arch::SmLimits& limits, Cycle start_path, std::uint32_t task_slots, const LaunchPlace& place = {});
+           const arch::SmLimits& limits, Cycle start_path, const TaskTable& table, const LaunchPlace& place = {});
   ~TaskUnit() override;
 
   PacketIn<protocol::SubmitPacket> submit_in;

@@ -145,7 +145,7 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
       const std::uint32_t what = random.below(100);
       if (what < 35) {
         entries.push_back({next, static_cast<std::int32_t>(random.below(4)), false});
-        table.enter(next, entries.back().priority);
+        table.enter(next, entries.back().priority, 0);
         ++next;
       } else if (what < 55 && !entries.empty()) {
         const std::size_t which = random.below(entries.size());
@@ -169,7 +169,7 @@ TEST_CASE("the least urgent and youngest is asked for its slot, once, and only b
           least = entry.priority;
           wanted = entry.operation;
         }
-        REQUIRE(table.evict_for(priority) == wanted);
+        REQUIRE(table.evict_for(priority, 0, [](std::uint32_t) { return true; }) == wanted);
         for (Entry& entry : entries) entry.asked = entry.asked || (wanted && entry.operation == *wanted);
       }
       REQUIRE(table.size() == entries.size());

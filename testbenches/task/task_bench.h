@@ -93,10 +93,11 @@ class FakePackets : public sc_core::sc_module, private EventHandler {
 
 struct TaskBench {
   explicit TaskBench(std::uint32_t slots = 8, const task::TaskParams& task_params = {},
-                     TimingMode mode = TimingMode::at, double ghz = 1.0, Cycle run_ahead = 1024)
+                     TimingMode mode = TimingMode::at, double ghz = 1.0, Cycle run_ahead = 1024,
+                     bool partitioned = false)
       : params(task_params),
         domain("domain", ghz, mode, run_ahead, observation),
-        unit("task", domain, "task", params, arch::SmLimits{}, kStartPath, slots),
+        unit("task", domain, "task", params, arch::SmLimits{}, kStartPath, {slots, partitioned}),
         cwd("cwd", domain, kStartPath - params.to_cwd),
         packets("packets", domain),
         host("host") {

@@ -248,7 +248,7 @@ struct TaskLaunchBench {
   explicit TaskLaunchBench(std::uint32_t slots = 4, TimingMode mode = TimingMode::at)
       : domain("domain", 1.0, mode, 0, observation),
         place(launch_place(codes, params)),
-        unit("task", domain, "task", params, arch::SmLimits{}, 30, slots, place),
+        unit("task", domain, "task", params, arch::SmLimits{}, 30, {slots, false}, place),
         table("table", domain),
         memory("memory", domain),
         sm("sm", domain),

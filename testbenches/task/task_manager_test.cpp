@@ -46,10 +46,10 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
   static constexpr Cycle kMemory = 40;
   static constexpr Cycle kStartPath = 30;
 
-  explicit PlainBench(std::uint32_t slots, TimingMode mode = TimingMode::at)
+  explicit PlainBench(std::uint32_t slots, TimingMode mode = TimingMode::at, bool partitioned = false)
       : timebase(mode, observation),
         place{&codes, task::nested_memory(params.nested, std::uint64_t{1} << 40), 2},
-        unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, place},
+        unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, partitioned, place},
              {done, dispatch_done, task, evict, grow, wake, *this}),
         slots_(slots) {
     unit.dispatcher().set_evicts(true);
@@ -254,6 +254,71 @@ TEST_CASE("a child behind another starts with its end, and the last one wakes th
   CHECK(bench.memory.get(pool.base + arch::ring::kGiven) == 2);
   CHECK(bench.memory.get(kContext + context::kTmdqs) == 0);
   CHECK(bench.unit.launches_idle());
+}
+
+TEST_CASE("a subcontext that the host has named finds a slot beside any number of tasks of another", "[task][PRT-02]") {
+  const bool partitioned = GENERATE(false, true);
+  PlainBench bench(16, TimingMode::at, partitioned);
+  bench.work = [](const TaskPacket& packet) { return Cycle{packet.operation < 100 ? 50'000U : 100U}; };
+  for (const std::uint8_t subcontext : {std::uint8_t{1}, std::uint8_t{2}}) {
+    protocol::SubcontextPacket share;
+    share.what = protocol::SubcontextPacket::What::credits;
+    share.subcontext = subcontext;
+    share.value = 4;
+    bench.at(0, [&bench, share] { bench.unit.dispatcher().on_share(share); });
+  }
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    SubmitPacket hog = kernel(i, i, 5);  // more urgent, even
+    hog.kernel.subcontext = 1;
+    bench.submit(10, hog);
+  }
+  // As many as its share at once, in its order; the next one when one of them has ended.
+  for (std::uint32_t i = 0; i < 9; ++i) {
+    SubmitPacket victim = kernel(100 + i, 200 + i);
+    victim.kernel.subcontext = 2;
+    bench.submit(1000, victim);
+  }
+  bench.timebase.run();
+  REQUIRE(bench.results.size() == 109);
+  for (std::uint32_t i = 0; i < 9; ++i) {
+    const Cycle start = bench.results.at(100 + i).start / 1000;
+    if (partitioned) {
+      CHECK(start == (i < 8 ? 1000 : 1100));
+    } else {
+      CHECK(start > 50'000);
+    }
+  }
+  CHECK(bench.evictions == 0);
+  // The hog has what is left, and nothing more while the victim has work; slots that nobody needs stay kept.
+  std::uint32_t first = 0;
+  for (const auto& [operation, result] : bench.results) first += operation < 100 && result.start / 1000 < 1000 ? 1 : 0;
+  CHECK(first == (partitioned ? 8 : 16));
+}
+
+TEST_CASE("who is urgent takes slots of its own subcontext, or of one beyond its share", "[task][PRT-02][TSK-03]") {
+  PlainBench bench(8, TimingMode::at, true);
+  bench.work = [](const TaskPacket&) { return Cycle{50'000}; };
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    SubmitPacket old = kernel(i, i);
+    old.kernel.subcontext = 1;
+    bench.submit(10, old);  // all slots: nobody else is known
+  }
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    SubmitPacket urgent = kernel(10 + i, 10 + i, 9);
+    urgent.kernel.subcontext = 2;
+    bench.submit(1000, urgent);
+  }
+  // Less urgent than what subcontext 2 has.
+  SubmitPacket last = kernel(20, 20, 5);
+  last.kernel.subcontext = 1;
+  bench.submit(2000, last);
+  bench.timebase.run();
+  REQUIRE(bench.results.size() == 15);
+  std::uint32_t at_once = 0;
+  for (std::uint32_t i = 0; i < 6; ++i) at_once += bench.results.at(10 + i).start / 1000 == 1000 ? 1 : 0;
+  CHECK(at_once == 4);
+  CHECK(bench.results.at(20).start / 1000 == 2000);  // in place of one of its own
+  CHECK(bench.evictions == 5);
 }
 
 TEST_CASE("random operations with eviction, without a simulation: all are done once, and the same again after a reset",
