@@ -121,9 +121,26 @@ struct LaunchMemory {
   std::uint32_t max_depth = 24;  // deepest nesting at which a child may run
   bool shared_contexts = false;  // one context for all CTAs of a grid
   std::uint32_t retry = 200;     // cycles after which something that another writer is to write is read again
+  // As many sets of pools, behind each other: the pools above are those of the first. Subcontexts have them in turn, so
+  // that none takes another one's records (PRT-02), or sees them (PRT-08).
+  std::uint32_t parts = 1;
+  std::uint64_t part_bytes = 0;  // from one set to the next
 
   std::uint64_t base() const { return tasks.base; }
-  std::uint64_t bytes() const { return tasks.bytes() + contexts.bytes() + areas.bytes(); }
+  std::uint64_t bytes() const { return tasks.count == 0 ? 0 : parts * part_bytes; }
+  // What a subcontext has of it: one set.
+  LaunchMemory of(std::uint32_t subcontext) const { return part(subcontext % parts); }
+  // The set that an address lies in; the first, of one that is in none.
+  LaunchMemory part_at(std::uint64_t address) const {
+    const bool inside = address >= base() && address - base() < bytes();
+    return part(inside ? static_cast<std::uint32_t>((address - base()) / part_bytes) : 0);
+  }
+  LaunchMemory part(std::uint32_t number) const {
+    LaunchMemory result = *this;
+    for (RecordPool* pool : {&result.tasks, &result.contexts, &result.areas}) pool->base += number * part_bytes;
+    result.parts = 1;
+    return result;
+  }
 };
 
 // What a kernel launch asks of the machine. One definition, shared by everything that submits work.

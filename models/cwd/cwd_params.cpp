@@ -62,7 +62,8 @@ void describe_clusters(ParamTable<CwdParams>& t) {
   t.add("max_gpc_cga", &CwdParams::max_gpc_cga, {Unit::count, 1, arch::kMaxCgaCtas}, "most CTAs of a GPC_CGA",
         "CUDA programming guide: 8 is portable, H100 allows 16");
   t.add("query_distance", &CwdParams::query_distance, {Unit::cycles, 0, 1000},
-        "cycles between the GPU2GPC unit and a GPC2SM unit, each way; as far as the GPCs where these were asked themselves",
+        "cycles between the GPU2GPC unit and a GPC2SM unit, each way; as far as the GPCs where these were asked "
+        "themselves",
         "assumption: both lie in the distributor, GPC2SM units side by side");
   t.add(
       "ugpu_distance", &CwdParams::ugpu_distance, {Unit::cycles, 0, 1000},
@@ -93,8 +94,8 @@ void describe_clusters(ParamTable<CwdParams>& t) {
                "choice: no partitioning");
   t.add("tpc_credits", &CwdParams::tpc_credits, {Unit::count, 0, 4096},
         "TPCs that each subcontext may hold at once under dynamic partitioning, at the start; 0: all", "choice: all");
-  t.add("local_memory_blocks", &CwdParams::local_memory_blocks, {Unit::count, 0, 1'000'000},
-        "local-memory blocks, each for one subcontext on one TPC; 0: one per TPC",
+  t.add("local_memory_blocks", &CwdParams::local_memory_blocks, {Unit::count, 0, 65'536},
+        "local-memory blocks of each subcontext, each for one TPC; 0: one per TPC",
         "choice of the specification (PRT-06)");
 }
 

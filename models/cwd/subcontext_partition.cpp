@@ -136,7 +136,8 @@ SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::
     : context_(context),
       live_(live),
       quota_(live.tpcs(), {context.params.partition, context.params.tpc_credits, context.params.local_memory_blocks}),
-      credit_(sm_priority, tpcs_of(live, context.topology), context.topology, context.params.one_at_a_time()),
+      credit_(sm_priority, tpcs_of(live, context.topology), context.topology, sm_capacity,
+              context.params.one_at_a_time()),
       usage_(context),
       tpc_rank_(live.tpcs(), context.topology.sms()),
       stats_(context.observation.stats, context.stat_prefix) {
@@ -207,8 +208,9 @@ bool SubcontextPartition::admits(const TaskPacket& task) {
 }
 
 bool SubcontextPartition::limits(WaitReason reason) const {
+  if (reason == WaitReason::local_memory) return true;  // it is a subcontext's own in every mode
   if (quota_.mode() == PartitionMode::none) return false;
-  return reason == WaitReason::credits || reason == WaitReason::local_memory || reason == WaitReason::tpc_mask;
+  return reason == WaitReason::credits || reason == WaitReason::tpc_mask;
 }
 
 bool SubcontextPartition::reaches(std::uint32_t subcontext, std::uint32_t gpc) const {
@@ -264,7 +266,7 @@ WaitReason SubcontextPartition::restrict(const TaskPacket& task, std::vector<std
   for (std::uint32_t sm = 0; sm < slots.size(); ++sm) tpc_room_[live_.tpc_of(sm)] += slots[sm];
   Shortage shortage;
   shortage.credits = quota_.credits(task.subcontext);
-  shortage.blocks = quota_.blocks();
+  shortage.blocks = quota_.blocks(task.subcontext);
   find_candidates(task, shortage);
   sort_candidates(task, slots, first);
   for (const std::uint32_t tpc : candidates_) {
@@ -346,7 +348,10 @@ void SubcontextPartition::open_session(const TaskPacket& task, const std::vector
 const Placement* SubcontextPartition::place_by_credit(const TaskPacket& task, const std::vector<std::uint16_t>& slots,
                                                       std::uint64_t ctas) {
   if (quota_.mode() != PartitionMode::dynamic) return nullptr;
-  const Placement& placement = credit_.place(slots, ctas, prices_, {quota_.credits(task.subcontext), quota_.blocks()});
+  used_.resize(slots.size());
+  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) used_[sm] = live_.used(sm);
+  const Placement& placement = credit_.place({slots, used_, task.need}, ctas, prices_,
+                                             {quota_.credits(task.subcontext), quota_.blocks(task.subcontext)});
   quota_.reserve(credit_.new_tpcs());
   return &placement;
 }

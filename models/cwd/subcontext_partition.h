@@ -176,6 +176,7 @@ class SubcontextPartition {
   std::vector<std::uint32_t> tpc_room_;
   std::vector<TpcPrice> prices_;
   std::vector<std::uint32_t> candidates_;
+  std::vector<arch::ResourceVector> used_;  // by SM
 };
 
 }  // namespace heddle::cwd

@@ -19,7 +19,7 @@ const char* refusal_text(ShareRefusal refusal) {
       "the machine has no such TPC",
       "the value is out of range",
       "a TPC would belong to two subcontexts",
-      "the local-memory block is another's",
+      "the local-memory block is another TPC's",
       "the machine does not translate addresses",
   };
   return kTexts[static_cast<std::size_t>(refusal)];
@@ -65,14 +65,11 @@ bool LocalBlocks::set_owner(std::uint64_t owner, std::uint32_t old, std::uint32_
   return true;
 }
 
-TpcQuota::TpcQuota(std::uint32_t tpcs, const QuotaOptions& options)
-    : tpcs_(tpcs), options_(options), blocks_(options.blocks == 0 ? tpcs : options.blocks) {
-  reset();
-}
+TpcQuota::TpcQuota(std::uint32_t tpcs, const QuotaOptions& options) : tpcs_(tpcs), options_(options) { reset(); }
 
 void TpcQuota::reset() {
   mode_ = options_.mode;
-  Row row;
+  Row row(options_.blocks == 0 ? tpcs_ : options_.blocks);
   row.ctas.assign(tpcs_, 0);
   row.local.assign(tpcs_, 0);
   row.block.assign(tpcs_, kNone);
@@ -82,7 +79,6 @@ void TpcQuota::reset() {
   row.credits = row.maximum = options_.credits == 0 ? tpcs_ : options_.credits;
   rows_.assign(arch::kSubcontexts, row);
   holders_.assign(tpcs_, 0);
-  blocks_.reset();
   session_ = {};
 }
 
@@ -159,10 +155,11 @@ ShareRefusal TpcQuota::enable(std::uint32_t subcontext, std::uint32_t tpc, bool 
 ShareRefusal TpcQuota::set_block(std::uint32_t subcontext, std::uint32_t tpc, std::uint64_t block) {
   if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
   if (tpc >= tpcs_) return ShareRefusal::tpc;
-  if (block >= blocks_.count() && block != kNone) return ShareRefusal::value;
+  LocalBlocks& blocks = rows_[subcontext].blocks;
+  if (block >= blocks.count() && block != kNone) return ShareRefusal::value;
   std::uint32_t& own = rows_[subcontext].own[tpc];
   const auto wanted = static_cast<std::uint32_t>(block);
-  if (!blocks_.set_owner(std::uint64_t{subcontext} << 32 | tpc, own, wanted)) return ShareRefusal::block;
+  if (!blocks.set_owner(tpc, own, wanted)) return ShareRefusal::block;
   own = wanted;
   return ShareRefusal::none;
 }
@@ -187,8 +184,8 @@ void TpcQuota::reserve_block(std::uint32_t tpc) {
   HEDDLE_CHECK(session_.open && session_.mode == Mode::static_, "a block is reserved without a session");
   Row& row = rows_[session_.subcontext];
   if (row.block[tpc] != kNone) return;
-  HEDDLE_CHECK(row.own[tpc] != kNone && blocks_.is_free(row.own[tpc]), "a block is reserved that is not there");
-  blocks_.take(row.own[tpc]);
+  HEDDLE_CHECK(row.own[tpc] != kNone && row.blocks.is_free(row.own[tpc]), "a block is reserved that is not there");
+  row.blocks.take(row.own[tpc]);
   row.block[tpc] = row.own[tpc];
   session_.blocks.push_back(tpc);
   check(row);
@@ -219,7 +216,7 @@ TpcPrice TpcQuota::price(std::uint32_t subcontext, std::uint32_t tpc, bool local
   if (mode_ == Mode::static_) {
     if (holders_[tpc] > (of.ctas[tpc] > 0 ? 1U : 0U)) {
       price.bar = TpcPrice::Bar::drains;
-    } else if (lacks_block && (of.own[tpc] == kNone || !blocks_.is_free(of.own[tpc]))) {
+    } else if (lacks_block && (of.own[tpc] == kNone || !of.blocks.is_free(of.own[tpc]))) {
       price.bar = TpcPrice::Bar::block;
     }
     return price;
@@ -248,7 +245,7 @@ std::uint32_t TpcQuota::launch(std::uint32_t subcontext, std::uint32_t tpc, bool
     settle(row);
   }
   if (!local || row.local[tpc]++ > 0) return kNone;
-  if (row.block[tpc] == kNone) row.block[tpc] = blocks_.take();
+  if (row.block[tpc] == kNone) row.block[tpc] = row.blocks.take();
   check(row);
   return row.block[tpc];
 }
@@ -281,21 +278,33 @@ void TpcQuota::complete(std::uint32_t subcontext, std::uint32_t tpc, bool local)
 }
 
 void TpcQuota::give_block(Row& row, std::uint32_t tpc) {
-  blocks_.give(row.block[tpc]);
+  row.blocks.give(row.block[tpc]);
   row.block[tpc] = kNone;
 }
 
 bool TpcQuota::empty() const {
-  return !session_.open && blocks_.free() == blocks_.count() &&
-         std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
-           return row.credits == row.maximum && row.held == 0 &&
-                  std::all_of(row.ctas.begin(), row.ctas.end(), [](std::uint32_t n) { return n == 0; });
-         });
+  return !session_.open && std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
+    return row.credits == row.maximum && row.held == 0 && row.blocks.free() == row.blocks.count() &&
+           std::all_of(row.ctas.begin(), row.ctas.end(), [](std::uint32_t n) { return n == 0; });
+  });
+}
+
+std::uint32_t load_of(const arch::ResourceVector& used, const arch::ResourceVector& capacity) {
+  std::uint64_t load = 0;
+  for (std::size_t i = 0; i < arch::kResources; ++i) {
+    const std::uint64_t all = std::max(1U, capacity.amount[i]);
+    load = std::max(load, (std::uint64_t{used.amount[i]} * kLoadSteps + all - 1) / all);
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(load, kLoadSteps));
 }
 
 CreditFill::CreditFill(std::vector<std::uint32_t> priority, std::vector<std::uint32_t> tpc_of,
-                       const arch::Topology& topology, bool one_at_a_time)
-    : topology_(topology), priority_(std::move(priority)), tpc_of_(std::move(tpc_of)), one_at_a_time_(one_at_a_time) {
+                       const arch::Topology& topology, const arch::ResourceVector& capacity, bool one_at_a_time)
+    : topology_(topology),
+      priority_(std::move(priority)),
+      tpc_of_(std::move(tpc_of)),
+      capacity_(capacity),
+      one_at_a_time_(one_at_a_time) {
   HEDDLE_CHECK(priority_.size() == topology.sms() && tpc_of_.size() == topology.sms(),
                "an order of SMs that is not the machine's");
   for (const std::uint32_t sm : priority_) {
@@ -304,40 +313,51 @@ CreditFill::CreditFill(std::vector<std::uint32_t> priority, std::vector<std::uin
   }
 }
 
-// The SM with most free slots, again and again: level by level, and a CTA on an SM takes it out of its level.
-const Placement& CreditFill::place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
-                                   const std::vector<TpcPrice>& prices, const CreditPurse& purse) {
-  HEDDLE_CHECK(slots.size() == priority_.size() && prices.size() == members_.size(), "slots of another machine");
-  slots_ = slots;
+// The least loaded SM, again and again: level by level, and a CTA on an SM takes it out of its level.
+const Placement& CreditFill::place(const CreditView& view, std::uint64_t ctas, const std::vector<TpcPrice>& prices,
+                                   const CreditPurse& purse) {
+  HEDDLE_CHECK(
+      view.slots.size() == priority_.size() && view.used.size() == priority_.size() && prices.size() == members_.size(),
+      "slots of another machine");
+  slots_ = view.slots;
+  used_ = view.used;
+  need_ = view.need;
   prices_ = prices;
   purse_ = purse;
   left_ = ctas;
   new_tpcs_ = 0;
+  last_ = 0;
   result_.ctas = 0;
   result_.steps = 0;
   result_.one_by_one = one_at_a_time_;
   result_.levels.clear();
-  std::uint32_t highest = 0;
-  for (const std::uint16_t count : slots) highest = std::max<std::uint32_t>(highest, count);
-  for (std::uint32_t level = highest; level > 0 && left_ > 0; --level) fill_level(level);
+  while (left_ > 0) {
+    Level highest = 0;
+    for (const std::uint32_t sm : priority_) highest = std::max(highest, level_of(sm));
+    if (highest == 0) break;
+    fill_level(highest);
+  }
   return result_;
 }
 
-bool CreditFill::open(std::uint32_t sm, std::uint32_t level) const { return slots_[sm] == level; }
+CreditFill::Level CreditFill::level_of(std::uint32_t sm) const {
+  if (slots_[sm] == 0) return 0;
+  return (kLoadSteps - load_of(used_[sm], capacity_)) << 16 | slots_[sm];
+}
 
 // Held TPCs, then new ones: one of them makes the rest of its SMs those of a held one.
-void CreditFill::fill_level(std::uint32_t level) {
+void CreditFill::fill_level(Level level) {
   for (const std::uint32_t sm : priority_) {
     if (left_ == 0) return;
-    if (open(sm, level) && !prices_[tpc_of_[sm]].credit && pay(tpc_of_[sm])) put(sm, level);
+    if (level_of(sm) == level && !prices_[tpc_of_[sm]].credit && pay(tpc_of_[sm])) put(sm, level);
   }
   for (const std::uint32_t first : priority_) {
     if (left_ == 0) return;
-    if (!open(first, level)) continue;
+    if (level_of(first) != level) continue;
     const std::uint32_t tpc = tpc_of_[first];
     if (!prices_[tpc].credit || !pay(tpc)) continue;
     for (const std::uint32_t sm : members_[tpc]) {
-      if (left_ > 0 && open(sm, level)) put(sm, level);
+      if (left_ > 0 && level_of(sm) == level) put(sm, level);
     }
   }
 }
@@ -358,17 +378,19 @@ bool CreditFill::pay(std::uint32_t tpc) {
   return true;
 }
 
-void CreditFill::put(std::uint32_t sm, std::uint32_t level) {
+void CreditFill::put(std::uint32_t sm, Level level) {
   const arch::Topology::Sm& place = topology_.sm(sm);
-  if (one_at_a_time_ || result_.levels.empty() || result_.levels.back().level != level) {
-    result_.levels.push_back({level, 0, SmMask(topology_.gpcs(), 0)});
+  if (one_at_a_time_ || last_ != level) {
+    result_.levels.push_back({slots_[sm], 0, SmMask(topology_.gpcs(), 0)});
     ++result_.steps;
   }
+  last_ = level;
   LevelMask& mask = result_.levels.back();
   mask.mask[place.gpc] |= std::uint64_t{1} << place.in_gpc;
   ++mask.ctas;
   ++result_.ctas;
   --slots_[sm];
+  used_[sm].add(need_);
   --left_;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arch/sm_limits.h"
 #include "arch/task_record.h"
 #include "arch/topology.h"
 #include "cwd/lake_fill.h"
@@ -37,10 +38,10 @@ struct TpcPrice {
 struct QuotaOptions {
   protocol::PartitionMode mode = protocol::PartitionMode::none;
   std::uint32_t credits = 0;  // of every subcontext at the start; 0: one per TPC
-  std::uint32_t blocks = 0;   // of local memory; 0: one per TPC
+  std::uint32_t blocks = 0;   // of local memory, of each subcontext; 0: one per TPC
 };
 
-// The blocks of local memory (PRT-06): which are free, and for whom software has set them.
+// The blocks of local memory of one subcontext (PRT-06): which are free, and for which TPC software has set them.
 class LocalBlocks {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -114,7 +115,7 @@ class TpcQuota {
   std::int64_t credits(std::uint32_t subcontext) const { return row(subcontext).credits; }
   std::uint32_t reserved(std::uint32_t subcontext) const { return row(subcontext).reserved; }
   std::int64_t maximum(std::uint32_t subcontext) const { return row(subcontext).maximum; }
-  std::uint32_t blocks() const { return blocks_.free(); }
+  std::uint32_t blocks(std::uint32_t subcontext) const { return row(subcontext).blocks.free(); }
   // Somebody has changed the subcontext's credits, or the mode, since the start.
   bool changed(std::uint32_t subcontext) const { return mode_ != options_.mode || row(subcontext).changed; }
   // True if a launch may find that it cannot take a TPC.
@@ -125,6 +126,9 @@ class TpcQuota {
 
  private:
   struct Row {
+    explicit Row(std::uint32_t local_blocks) : blocks(local_blocks) {}
+
+    LocalBlocks blocks;
     std::vector<std::uint32_t> ctas;   // by TPC
     std::vector<std::uint32_t> local;  // of those, with local memory
     std::vector<std::uint32_t> block;  // assigned, or reserved by the session
@@ -158,15 +162,26 @@ class TpcQuota {
   Mode mode_ = Mode::none;
   std::vector<Row> rows_;               // by subcontext
   std::vector<std::uint32_t> holders_;  // by TPC
-  LocalBlocks blocks_;
   Session session_;
 };
 
 // Which SMs receive the CTAs of a plain grid under dynamic partitioning, CTA by CTA (PRT-03).
 //
 // With a credit left, every enabled TPC with room is a candidate; without one, the TPCs that the subcontext holds. A
-// CTA goes to an SM whose free slots are at least those of every other candidate; among equals one of a held TPC comes
-// first, then the SM priority order decides. A TPC is held from its first CTA on.
+// CTA goes to an SM whose load is at most that of every other candidate; among equals to one with most free slots, then
+// to one of a held TPC, then the SM priority order decides. A TPC is held from its first CTA on.
+//
+// The load of an SM is the share that is taken of the resource of which most is taken, in steps of 1/kLoadSteps,
+// rounded up: an idle SM comes before one that is half full, even if the kernel fits once on either.
+constexpr std::uint32_t kLoadSteps = 64;
+std::uint32_t load_of(const arch::ResourceVector& used, const arch::ResourceVector& capacity);
+
+// What a plain grid finds, by SM id.
+struct CreditView {
+  const std::vector<std::uint16_t>& slots;  // free; TPCs with a bar have none
+  const std::vector<arch::ResourceVector>& used;
+  const arch::ResourceVector& need;  // of a CTA
+};
 
 // What the subcontext has to spend.
 struct CreditPurse {
@@ -179,27 +194,33 @@ class CreditFill {
   // `priority`: SM ids, a permutation. `tpc_of`: by SM id, TPCs counted over the machine. `one_at_a_time`: every mask
   // has one bit, and a step is a CTA (CWD-08); otherwise it is a level, of which every SM receives one CTA.
   CreditFill(std::vector<std::uint32_t> priority, std::vector<std::uint32_t> tpc_of, const arch::Topology& topology,
-             bool one_at_a_time);
+             const arch::ResourceVector& capacity, bool one_at_a_time);
 
-  // `slots`: free slots by SM id; TPCs with a bar have none. `prices`: by TPC. Places as many of the CTAs as it can.
-  const Placement& place(const std::vector<std::uint16_t>& slots, std::uint64_t ctas,
-                         const std::vector<TpcPrice>& prices, const CreditPurse& purse);
+  // `prices`: by TPC. Places as many of the CTAs as it can.
+  const Placement& place(const CreditView& view, std::uint64_t ctas, const std::vector<TpcPrice>& prices,
+                         const CreditPurse& purse);
   // TPCs that the last placement takes newly: credits that it needs.
   std::uint32_t new_tpcs() const { return new_tpcs_; }
 
  private:
-  void fill_level(std::uint32_t level);
+  // Larger: comes first. 0: no free slot.
+  using Level = std::uint32_t;
+  Level level_of(std::uint32_t sm) const;
+  void fill_level(Level level);
   bool pay(std::uint32_t tpc);
-  void put(std::uint32_t sm, std::uint32_t level);
-  bool open(std::uint32_t sm, std::uint32_t level) const;
+  void put(std::uint32_t sm, Level level);
 
   const arch::Topology& topology_;
   std::vector<std::uint32_t> priority_;
   std::vector<std::uint32_t> tpc_of_;
   std::vector<std::vector<std::uint32_t>> members_;  // by TPC: SMs in priority order
+  const arch::ResourceVector capacity_;
   bool one_at_a_time_;
 
   std::vector<std::uint16_t> slots_;
+  std::vector<arch::ResourceVector> used_;
+  arch::ResourceVector need_;
+  Level last_ = 0;  // of the last CTA that was placed
   std::vector<TpcPrice> prices_;
   CreditPurse purse_;
   std::uint64_t left_ = 0;

@@ -84,8 +84,10 @@ void CtaSwap::on_event(std::uint32_t, std::uint64_t argument) {
   header.bytes = bytes.size();
   if (!ContextTransfer::fits(memory_.areas, bytes.size())) return save_stats_->too_large.add();
   save_of(cta).woken = false;
-  begin(cta, ContextTransfer::save(memory_.areas, header, std::move(bytes), arch::home_of_sm(place_.id)), State::saving,
-        now());
+  begin(cta,
+        ContextTransfer::save(memory_.of(cta.start.subcontext).areas, header, std::move(bytes),
+                              arch::home_of_sm(place_.id)),
+        State::saving, now());
 }
 
 SavedCta CtaSwap::state_of(const Cta& cta) const {
@@ -217,7 +219,8 @@ void CtaSwap::stop(Cta& cta) {
 
 void CtaSwap::begin_restore(Cta& cta, Cycle arrival) {
   HEDDLE_CHECK(save_stats_, "a saved CTA has come to a machine without areas for saved CTAs");
-  begin(cta, ContextTransfer::restore(memory_.areas, cta.start.area), State::restoring, arrival);
+  begin(cta, ContextTransfer::restore(memory_.of(cta.start.subcontext).areas, cta.start.area), State::restoring,
+        arrival);
   if (cta.killed()) peers_.transfers[save_of(cta).transfer].steps->cancel();
 }
 
@@ -247,8 +250,8 @@ void CtaSwap::header_known(Cta& cta) {
   const SavedHeader& header = steps.header();
   save.state = State::reading;
   --cta.open;
-  const bool sound = is_record_of(memory_.contexts, header.context) && header.index == cta.start.id.index &&
-                     (cta.record == 0 || cta.record == header.record);
+  const bool sound = is_record_of(memory_.of(cta.start.subcontext).contexts, header.context) &&
+                     header.index == cta.start.id.index && (cta.record == 0 || cta.record == header.record);
   if (sound) {
     cta.context.address = header.context;
     cta.context.state = Cta::Context::State::here;

@@ -116,9 +116,9 @@ bool LaunchSequence::check_launches(LaunchRun& run, const Cta& cta) const {
   return true;
 }
 
-LaunchNext LaunchSequence::take_task(LaunchRun& run, Cycle when) const {
+LaunchNext LaunchSequence::take_task(LaunchRun& run, const Cta& cta, Cycle when) const {
   run.lane = bits::nth(run.lanes, run.index);
-  run.steps = arch::TakeSteps(memory_.tasks);
+  run.steps = arch::TakeSteps(memory_.of(cta.start.subcontext).tasks);
   return LaunchNext::to(LaunchStage::take_task, when);
 }
 
@@ -136,11 +136,11 @@ LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, Cycle next) {
   }
   if (cta.context.state == Cta::Context::State::none) {
     cta.context.state = Cta::Context::State::being_made;
-    run.steps = arch::TakeSteps(memory_.contexts);
+    run.steps = arch::TakeSteps(memory_.of(cta.start.subcontext).contexts);
     return LaunchNext::to(LaunchStage::take_context, next);
   }
   if (run.code == OpCode::stream_create) return LaunchNext::to(LaunchStage::create, next);
-  return take_task(run, next);
+  return take_task(run, cta, next);
 }
 
 // The launch or append of the next lane, if there is one.
@@ -161,7 +161,7 @@ LaunchNext LaunchSequence::context_made(LaunchRun& run, Cta& cta, Cycle when) co
   run.begun = false;
   if (run.stopped) return LaunchNext::of(LaunchNext::Kind::drop);
   if (run.code == OpCode::stream_create) return LaunchNext::to(LaunchStage::create, when);
-  return take_task(run, when);
+  return take_task(run, cta, when);
 }
 
 LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when) {

@@ -157,7 +157,7 @@ class LaunchSequence {
   LaunchNext look_at_context(LaunchRun& run, const Cta& cta, Cycle when) const;
   LaunchNext check_operands(LaunchRun& run, const Cta& cta, Cycle when) const;
   bool check_launches(LaunchRun& run, const Cta& cta) const;
-  LaunchNext take_task(LaunchRun& run, Cycle when) const;
+  LaunchNext take_task(LaunchRun& run, const Cta& cta, Cycle when) const;
   LaunchNext next_one(LaunchRun& run, Cycle when);
   LaunchNext context_made(LaunchRun& run, Cta& cta, Cycle when) const;
 

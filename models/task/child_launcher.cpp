@@ -127,7 +127,7 @@ void ChildLauncher::read(const ChildRead& effect) {
     here.packet.code = here.lent;
   }
   if (here.launches && setup_.place.memory.shared_contexts) {
-    scheduler_.enter(share_chain(setup_.place.memory, effect.record, here.operation()));
+    scheduler_.enter(share_chain(setup_.place.memory.part_at(effect.record), effect.record, here.operation()));
   } else {
     dispatcher_.enlist(here);
   }

@@ -70,35 +70,40 @@ void TmdSupply::request(const Task& task) {
   prepare_some();
 }
 
-// A task that is more urgent than all that hold a TMD is let through, and so is a single one for the head of its list,
-// which those that hold one are behind.
+// A task that is more urgent than all of its subcontext that hold a TMD is let through, and so is a single one for the
+// head of its list, which those that hold one are behind. One that is not keeps those of its subcontext behind it.
 void TmdSupply::prepare_some() {
-  while (!waiting_.empty()) {
-    const std::int32_t priority = waiting_.priority_at(0);
-    const std::size_t places = places_ + (waiting_.head_first() ? 1 : 0);
-    if (holding_.size() >= places && priority <= *holding_.rbegin()) return;
-    prepare(tasks_.at(waiting_.take()));
-  }
+  std::array<bool, arch::kSubcontexts> full{};
+  const auto may = [&](std::uint32_t operation) {
+    const Task& task = tasks_.at(operation);
+    const std::uint32_t subcontext = task.packet.subcontext;
+    const std::multiset<std::int32_t>& holding = holding_[subcontext];
+    const std::size_t places = places_ + (task.head ? 1 : 0);
+    full[subcontext] = full[subcontext] || (holding.size() >= places && task.packet.priority <= *holding.rbegin());
+    return !full[subcontext];
+  };
+  while (const auto next = waiting_.take_if(may)) prepare(tasks_.at(*next));
 }
 
 void TmdSupply::prepare(const Task& task) {
-  holding_.insert(task.packet.priority);
+  holding_[task.packet.subcontext].insert(task.packet.priority);
   RecordLine line{};
   arch::put_number(line, tmd::kGridX, 4, task.packet.grid.x);
   arch::put_number(line, tmd::kGridY, 4, task.packet.grid.y);
   arch::put_number(line, tmd::kGridZ, 4, task.packet.grid.z);
   arch::put_number(line, tmd::kPriority, 4, static_cast<std::uint32_t>(task.packet.priority));
-  scheduler_.enter(prepare_chain(memory_, line, task.operation()));
+  scheduler_.enter(prepare_chain(memory_.of(task.packet.subcontext), line, task.operation()));
 }
 
 void TmdSupply::sent(const Task& task) {
-  holding_.erase(holding_.find(task.packet.priority));
+  std::multiset<std::int32_t>& holding = holding_[task.packet.subcontext];
+  holding.erase(holding.find(task.packet.priority));
   prepare_some();
 }
 
 void TmdSupply::reset() {
   waiting_.clear();
-  holding_.clear();
+  holding_ = {};
 }
 
 }  // namespace heddle::task

@@ -1,6 +1,7 @@
 // A task on its way through task management, the lists and the distributor; and all that are there.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -138,7 +139,7 @@ class TaskLife {
 // those that run find some for their children.
 class TmdSupply {
  public:
-  // `places`: tasks that may hold a TMD before they are sent.
+  // `places`: tasks of a subcontext that may hold a TMD before they are sent.
   TmdSupply(OpenTasks& tasks, LaunchScheduler& scheduler, const arch::LaunchMemory& memory, std::uint32_t places)
       : tasks_(tasks), scheduler_(scheduler), memory_(memory), places_(places) {}
 
@@ -156,8 +157,9 @@ class TmdSupply {
   LaunchScheduler& scheduler_;
   const arch::LaunchMemory memory_;
   const std::uint32_t places_;
-  PriorityLists waiting_;                // operations of tasks without a TMD
-  std::multiset<std::int32_t> holding_;  // priorities of those that have one, or are being given one, and were not sent
+  PriorityLists waiting_;  // operations of tasks without a TMD
+  // By subcontext, priorities of those that have one, or are being given one, and were not sent.
+  std::array<std::multiset<std::int32_t>, arch::kSubcontexts> holding_;
 };
 
 }  // namespace heddle::task

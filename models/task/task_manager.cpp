@@ -48,7 +48,7 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       launcher_.start(packet);
       break;
     case ChildPacket::Kind::leave:
-      scheduler_.enter(leave_chain(place_.memory, packet.record));
+      scheduler_.enter(leave_chain(place_.memory.part_at(packet.record), packet.record));
       break;
     case ChildPacket::Kind::appended:
       queues_.appended(packet.record, packet.ticket);
@@ -104,7 +104,7 @@ void TaskManager::task_run_over(Task& task) {
   if (task.origin == Task::Origin::restored) {
     launcher_.restored_over(task);
   } else if (task.record() != 0) {
-    scheduler_.enter(ended_chain(place_.memory, task.record()));
+    scheduler_.enter(ended_chain(place_.memory.part_at(task.record()), task.record()));
   } else {
     finish(task.operation(), task.end);
   }

@@ -17,6 +17,11 @@ void NestedParams::describe(ParamTable<NestedParams>& t) {
         "waiting CTAs that can be saved at a time, to give their slots to others (TSK-12)", "assumption");
   t.add("area_bytes", &NestedParams::area_bytes, {Unit::bytes, 256, 1024 * 1024},
         "room for a saved CTA, rounded up to whole lines; CTAs with more state stay where they are", "assumption");
+  t.add(
+      "parts", &NestedParams::parts, {Unit::count, 1, arch::kSubcontexts},
+      "sets of pools, each with that many launches, contexts and areas: subcontexts have them in turn, as each process "
+      "has memory of its own for them",
+      "CUDA: the limit of pending launches is a process's own; how many processes, an assumption");
   t.add("tmdqs", &NestedParams::tmdqs, {Unit::count, 1, arch::kMaxTmdqs},
         "task metadata queues of a context: streams above that share one (TSK-11)", "TSK-07");
   t.add("max_depth", &NestedParams::max_depth, {Unit::none, 1, 1'000'000},
@@ -63,16 +68,22 @@ arch::LaunchMemory nested_memory(const NestedParams& params, std::uint64_t end) 
   memory.max_depth = params.max_depth;
   memory.shared_contexts = params.shared_by == ContextSharing::grid;
   memory.retry = params.retry;
-  const std::uint64_t bytes = memory.bytes();
-  const std::uint64_t top = end / kLine * kLine;
-  if (top < bytes + kLine) {
+  memory.parts = params.parts;
+  // What a process may read of it, its TMDs, shares no page with anything else (PRT-08).
+  constexpr std::uint64_t kPage = std::uint64_t{64} << 10;
+  const auto whole = [](std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
+  const std::uint64_t records = whole(memory.tasks.bytes());
+  memory.part_bytes = records + whole(memory.contexts.bytes() + memory.areas.bytes());
+  const std::uint64_t bytes = memory.parts * memory.part_bytes;
+  const std::uint64_t top = end / kPage * kPage;
+  if (top < bytes + kPage) {
     throw InputError(
         fmt::format("the records of device-side launches take {} bytes, and memory has {} for them; smaller "
-                    "gpu.task.nested.areas, area_bytes, contexts or pending_launches help",
+                    "gpu.task.nested.areas, area_bytes, contexts, pending_launches or parts help",
                     bytes, end));
   }
   memory.tasks.base = top - bytes;
-  memory.contexts.base = memory.tasks.base + memory.tasks.bytes();
+  memory.contexts.base = memory.tasks.base + records;
   memory.areas.base = memory.contexts.base + memory.contexts.bytes();
   return memory;
 }

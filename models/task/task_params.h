@@ -20,6 +20,7 @@ struct NestedParams {
   std::uint32_t contexts = 1024;
   std::uint32_t areas = 1024;
   std::uint32_t area_bytes = 32 * 1024;
+  std::uint32_t parts = 4;
   std::uint32_t tmdqs = 4;
   std::uint32_t max_depth = 24;
   ContextSharing shared_by = ContextSharing::cta;

@@ -157,9 +157,9 @@ void add_trackers(const Widths& w, std::vector<Structure>& list) {
                   "free local-memory blocks",
                   Kind::registers,
                   1,
-                  w.blocks,
+                  std::uint64_t{arch::kSubcontexts} * w.blocks,
                   {{"free", 1}},
-                  "local_memory_blocks, or one per TPC",
+                  "of each subcontext local_memory_blocks, or one per TPC",
                   {counted("cwd.local_blocks")},
                   {counted("cwd.local_blocks", 2)}});
   list.push_back({"cwd",

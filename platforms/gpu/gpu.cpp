@@ -20,6 +20,18 @@
 namespace heddle::gpu {
 namespace {
 
+// Those that there are.
+std::vector<arch::RecordPool> record_pools(const arch::LaunchMemory& memory) {
+  std::vector<arch::RecordPool> pools;
+  for (std::uint32_t number = 0; number < memory.parts; ++number) {
+    const arch::LaunchMemory part = memory.part(number);
+    for (const arch::RecordPool& pool : {part.tasks, part.contexts, part.areas}) {
+      if (pool.count > 0) pools.push_back(pool);
+    }
+  }
+  return pools;
+}
+
 const GpuParams& checked(const GpuParams& params) {
   params.check();
   return params;
@@ -280,8 +292,7 @@ void Gpu::Blocks::reset() {
 
 // Memory that holds zeros is how the pools begin (arch/task_record.h).
 void Gpu::Blocks::clear_records() {
-  for (const arch::RecordPool& pool : {nested.tasks, nested.contexts, nested.areas}) {
-    if (pool.count == 0) continue;
+  for (const arch::RecordPool& pool : record_pools(nested)) {
     const std::vector<std::uint8_t> zeros(pool.ring_bytes());
     (void)backdoor.write(pool.base, zeros.data(), zeros.size());  // false before simulation, where another is attached
   }
@@ -297,10 +308,10 @@ std::size_t Gpu::Blocks::payloads() const {
 void Gpu::Blocks::check_idle() {
   domain.check_idle();
   HEDDLE_CHECK(codes.lent() == 0, "launches of an idle machine hold their programs");
-  for (const arch::RecordPool& pool : {nested.tasks, nested.contexts, nested.areas}) {
+  for (const arch::RecordPool& pool : record_pools(nested)) {
     std::uint64_t taken = 0;
     std::uint64_t given = 0;
-    if (pool.count == 0 || !backdoor.read(pool.base + arch::ring::kTaken, &taken, sizeof taken)) continue;
+    if (!backdoor.read(pool.base + arch::ring::kTaken, &taken, sizeof taken)) continue;
     (void)backdoor.read(pool.base + arch::ring::kGiven, &given, sizeof given);
     HEDDLE_CHECK(taken == given,
                  fmt::format("an idle machine has {} records of device-side launches too many in use", taken - given));

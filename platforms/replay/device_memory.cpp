@@ -133,6 +133,18 @@ class Mapper {
     }
   }
 
+  // No other subcontext has the same pools of launches.
+  void check_alone(std::uint8_t subcontext, std::uint32_t parts) const {
+    for (const workload::Subcontext& other : workload_.subcontexts) {
+      if (other.id == subcontext || other.id % parts != subcontext % parts) continue;
+      throw InputError(other.where,
+                       fmt::format("subcontexts {} and {} have the same pools of device-side launches, and the address "
+                                   "space of one would show those of the other",
+                                   std::min(subcontext, other.id), std::max(subcontext, other.id)),
+                       "raise gpu.task.nested.parts, or number them otherwise: subcontexts have the pools in turn");
+    }
+  }
+
   std::vector<Fixed> fixed_of(std::uint8_t subcontext) const {
     std::vector<Fixed> fixed;
     const auto add = [&fixed](std::uint64_t begin, std::uint64_t bytes, bool writable) {
@@ -142,7 +154,12 @@ class Mapper {
       if (region.users.count(subcontext) != 0) add(region.address, region.bytes, true);  // programs append
     }
     const arch::LaunchMemory nested = params_.nested_memory();
-    if (!workload_.launched.empty() && nested.tasks.count > 0) add(nested.tasks.base, nested.tasks.bytes(), false);
+    if (!workload_.launched.empty() && nested.tasks.count > 0) {
+      check_alone(subcontext, nested.parts);
+      // Its own launches alone: their arguments lie in their TMDs. Contexts and saved CTAs are on other pages.
+      const arch::RecordPool own = nested.of(subcontext).tasks;
+      add(own.base, own.bytes(), false);
+    }
     if (uses_linear_memory(workload_, subcontext)) {
       const gpc::CgaMemoryPool pool = params_.cga_memory();
       const std::uint64_t own = std::uint64_t{pool.slots} * pool.slot_bytes;
@@ -227,7 +244,7 @@ bool uses_nested_memory(const workload::Workload& workload) {
 // The records of device-side launches are not the workload's.
 void check_nested(const workload::MemoryRegion& region, const std::string& instance, const gpu::GpuParams& params) {
   const arch::LaunchMemory nested = params.nested_memory();
-  if (region.address + region.bytes <= nested.base()) return;
+  if (region.address + region.bytes <= nested.base() || nested.bytes() == 0) return;
   throw InputError(region.where,
                    fmt::format("region {}: it ends at byte {}, but from byte {} on lie the records of device-side "
                                "launches of {}",

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "gpu/gpu.h"
+#include "replay/sharing_check.h"
 
 namespace heddle::replay {
 
@@ -101,7 +102,8 @@ void resolve_mask(const workload::Subcontext& subcontext, const std::string& ins
     for (std::uint32_t tpc = 0; tpc < topology.gpc(gpc).tpcs.size(); ++tpc) {
       const auto& own = *subcontext.tpcs;
       const bool enabled = std::find(own.begin(), own.end(), std::make_pair(gpc, tpc)) != own.end();
-      shares.push_back({0, packet_of(SubcontextPacket::What::enable, subcontext.id, enabled ? 1 : 0)});
+      shares.push_back(
+          {0, packet_of(SubcontextPacket::What::enable, subcontext.id, enabled ? 1 : 0), subcontext.where});
       shares.back().packet.gpc = protocol::GpcId(gpc);
       shares.back().packet.tpc = protocol::TpcInGpc(tpc);
     }
@@ -148,14 +150,16 @@ std::vector<gpu::SmPreload> resolve_loads(const workload::Workload& workload, co
 }
 
 std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const std::string& instance,
-                                       const arch::Topology& topology, const MemoryMap& map) {
+                                       const gpu::GpuParams& params, const arch::Topology& topology,
+                                       const MemoryMap& map) {
   std::vector<TimedShare> shares;
   for (const MemoryMap::Root& root : map.roots) {
-    shares.push_back({0, packet_of(SubcontextPacket::What::page_table, root.subcontext, root.address)});
+    shares.push_back({0, packet_of(SubcontextPacket::What::page_table, root.subcontext, root.address), {}});
   }
   for (const workload::Subcontext& subcontext : workload.subcontexts) {
     if (subcontext.credits) {
-      shares.push_back({0, packet_of(SubcontextPacket::What::credits, subcontext.id, *subcontext.credits)});
+      shares.push_back(
+          {0, packet_of(SubcontextPacket::What::credits, subcontext.id, *subcontext.credits), subcontext.where});
     }
     if (subcontext.tpcs) resolve_mask(subcontext, instance, topology, shares);
   }
@@ -164,10 +168,11 @@ std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const
     if (change.what == What::enable || change.what == What::block) {
       check_tpc(change.where, instance, topology, change.gpc, change.tpc);
     }
-    shares.push_back({change.when, packet_of(change)});
+    shares.push_back({change.when, packet_of(change), change.where});
   }
   std::stable_sort(shares.begin(), shares.end(),
                    [](const TimedShare& a, const TimedShare& b) { return a.when < b.when; });
+  SharingCheck(workload, instance, params, topology).run(shares);
   return shares;
 }
 

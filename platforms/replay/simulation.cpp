@@ -55,19 +55,6 @@ std::string kernel_of(const GpuObservation& observation, const arch::FaultRecord
   return label.substr(0, label.rfind(" #"));
 }
 
-void note_refused_shares(const gpu::Gpu& gpu, double lead_ns, std::vector<std::string>& notes) {
-  constexpr const char* kWhat[] = {"the mode", "the credits", "the TPCs", "a local-memory block", "the page tables"};
-  for (const auto& [share, why, when] : gpu.log().refused_shares()) {
-    const char* what = kWhat[static_cast<std::size_t>(share.what)];
-    const std::string whose = share.what == protocol::SubcontextPacket::What::mode
-                                  ? std::string("of sharing")
-                                  : fmt::format("of subcontext {}", share.subcontext);
-    notes.push_back(fmt::format("At {:.3f} us a change of {} {} was refused: {}.",
-                                std::max(0.0, gpu.domain().clock().time_of(when).to_seconds() * 1e9 - lead_ns) / 1e3,
-                                what, whose, cwd::refusal_text(why)));
-  }
-}
-
 void check_launches(const Job& job) {
   if (job.workload->launched.empty() || job.params.nested_memory().tasks.count > 0) return;
   throw InputError(
@@ -110,7 +97,7 @@ struct Machine {
 };
 
 std::vector<TimedShare> shares_of(const Job& job, const Machine& m) {
-  return resolve_shares(*job.workload, job.instance, m.gpu->topology(), m.map);
+  return resolve_shares(*job.workload, job.instance, m.gpu->params(), m.gpu->topology(), m.map);
 }
 
 void add_stream_submitter(const Job& job, Machine& m) {
@@ -275,7 +262,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
     for (const arch::FaultRecord& fault : job.faults) job.fault_kernels.push_back(kernel_of(*m.observation, fault));
     job.regions = read_regions(*m.workload, *m.gpu, m.map, m.regions);
     if (m.packets != nullptr) take_packets(*m.packets, job);
-    note_refused_shares(*m.gpu, job.lead_ns, job.notes);
+    HEDDLE_CHECK(m.gpu->log().refused_shares().empty(), "the machine has refused a change of sharing that was checked");
     m.submitter.reset();
     m.gpu.reset();
     job.observation = std::move(m.observation);

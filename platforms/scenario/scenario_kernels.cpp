@@ -1,6 +1,7 @@
 #include "scenario/scenario_kernels.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -165,6 +166,41 @@ void KernelTable::check_regions(const MapReader& map, const std::string& kernel,
           map.where("kernel"),
           fmt::format("{}: it runs on gpu{}, and {} uses memory {} of gpu{}", map.thing(), gpu, whose, region, owner),
           "describe a kernel for each GPU, with memory of that GPU");
+    }
+  }
+}
+
+void KernelTable::check_spaces(const MapReader& map, const std::string& kernel, const Workload& workload) const {
+  const std::uint8_t own = kernels_.at(kernel).record.subcontext;
+  const auto& listed = workload.subcontexts;
+  const auto same = [own](const Subcontext& subcontext) { return subcontext.id == own; };
+  const auto found = std::find_if(listed.begin(), listed.end(), same);
+  if (!listed.empty() && own != 0 && found == listed.end()) {
+    throw InputError(
+        map.where("kernel"),
+        fmt::format("{}: kernel {} is of subcontext {}, which `subcontexts` does not list", map.thing(), kernel, own),
+        fmt::format("subcontexts: [{{id: {}}}]", own));
+  }
+  const bool translated = found != listed.end() && found->translated;
+  std::optional<std::uint8_t> space;
+  if (translated) space = own;
+  for (const std::string& name : closure({kernel})) {
+    for (const auto& [gpu, used] : kernels_.at(name).regions) {
+      const auto is = [&, &used_name = used](const MemoryRegion& region) { return region.name == used_name; };
+      const auto region = std::find_if(workload.memory.begin(), workload.memory.end(), is);
+      // Queues are mapped where they are used.
+      if (region == workload.memory.end() || region->contents.kind == RegionContents::Kind::queue) continue;
+      if (region->subcontext == space) continue;
+      const std::string whose =
+          name == kernel ? std::string("its program") : fmt::format("the program of {}, which it launches,", name);
+      const std::string where = region->subcontext
+                                    ? fmt::format("in the address space of subcontext {}", *region->subcontext)
+                                    : std::string("in no address space but that of the machine");
+      throw InputError(map.where("kernel"),
+                       fmt::format("{}: it runs in subcontext {}{}, and {} uses memory {}, which is {}", map.thing(),
+                                   own, translated ? "" : ", which is not translated", whose, used, where),
+                       translated ? fmt::format("give the memory `subcontext: {}`", own)
+                                  : std::string("give the kernel the memory's subcontext, or the memory none"));
     }
   }
 }

@@ -32,6 +32,9 @@ class KernelTable {
   // on another GPU.
   void check_regions(const MapReader& map, const std::string& kernel, std::size_t gpu) const;
 
+  // That its subcontext is listed, if any is, and that what it uses is in the address space of that.
+  void check_spaces(const MapReader& map, const std::string& kernel, const workload::Workload& workload) const;
+
   // What kernels of the workload launch, directly or not.
   std::vector<workload::LaunchedKernel> launched_by(const workload::Workload& workload) const;
   // Enters at queues which subcontexts use them.

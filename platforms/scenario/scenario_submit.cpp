@@ -176,6 +176,7 @@ void SubmitReader::read_queue_use(const MapReader& map, Op& op) {
 void SubmitReader::check_gpu(const MapReader& map, const Op& op, std::size_t gpu) const {
   if (op.kind != OpKind::kernel) return;
   kernels_.check_regions(map, op.kernel.name, gpu);
+  kernels_.check_spaces(map, op.kernel.name, workloads_[gpu]);
   for (const MemoryRegion& region : regions_) {
     if (op.queue && region.contents.kind == RegionContents::Kind::queue && region.address == op.queue->address &&
         region.gpu != gpu) {

@@ -1,5 +1,4 @@
-// What a run says of device-side launches: of records that a program has overwritten, of warps that wait; and of
-// changes of sharing that were refused.
+// What a run says of device-side launches: of records that a program has overwritten, and of warps that wait.
 #include <map>
 
 #include <fmt/format.h>
@@ -54,29 +53,6 @@ submit:
     CHECK(contains(finished.out, "the area of a saved CTA does not name its task"));
     CHECK(contains(finished.out + finished.err, "waits: for its descendants"));
   }
-}
-
-TEST_CASE("changes of sharing that are refused are said", "[cli][PRT-05][PRT-07]") {
-  const TempDir dir;
-  dir.write("s.yaml", R"(heddle: 1
-gpu: small
-config:
-  gpu: {cwd: {partition: static}}
-subcontexts:
-  - {id: 1, tpcs: [[0, 0]]}
-  - {id: 2, tpcs: [[0, 0], [0, 1]]}
-kernels:
-  - {name: one, grid: 1, block: 32, cycles: 100, subcontext: 1}
-  - {name: two, grid: 1, block: 32, cycles: 100, subcontext: 2}
-submit:
-  - {kernel: one, stream: a}
-  - {kernel: two, stream: b}
-)");
-  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out"});
-  INFO(finished.out);
-  CHECK(finished.status == 0);
-  CHECK(contains(finished.out,
-                 "a change of the TPCs of subcontext 2 was refused: a TPC would belong to two subcontexts"));
 }
 
 TEST_CASE("warps that launch, and wait for what they launched, have lines of their own on the page", "[cli][TSK-12]") {

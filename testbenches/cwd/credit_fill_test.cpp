@@ -1,5 +1,7 @@
 // The placement of plain grids under dynamic partitioning against a search over all SMs for every CTA.
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +12,7 @@
 
 namespace cwd_credit_fill_test {
 
+using heddle::arch::ResourceVector;
 using heddle::arch::Shape;
 using heddle::arch::Topology;
 using heddle::cwd::CreditFill;
@@ -32,11 +35,24 @@ std::vector<std::uint32_t> tpcs_of(const Topology& topology) {
   return result;
 }
 
+const ResourceVector kCapacity{{2048, 65'536, 233'472, 32, 64, 16}};
+
 struct Scene {
   std::vector<std::uint16_t> slots;
+  std::vector<ResourceVector> used;
+  ResourceVector need;
   std::vector<TpcPrice> prices;
   CreditPurse purse;
 };
+
+// The share of what is taken most of, in 64ths, rounded up.
+double load(const ResourceVector& used) {
+  double most = 0;
+  for (std::size_t i = 0; i < used.amount.size(); ++i) {
+    most = std::max(most, static_cast<double>(used.amount[i]) / kCapacity.amount[i]);
+  }
+  return std::min(64.0, std::ceil(64 * most));
+}
 
 // PRT-03, word by word: one CTA after another, all SMs looked at for each. Returns the SMs in order.
 std::vector<std::uint32_t> one_by_one(Scene scene, std::uint64_t ctas, const std::vector<std::uint32_t>& priority,
@@ -50,8 +66,10 @@ std::vector<std::uint32_t> one_by_one(Scene scene, std::uint64_t ctas, const std
       if (scene.slots[sm] == 0) continue;
       if (price.credit && scene.purse.credits <= 0) continue;
       if (price.block && scene.purse.blocks == 0) continue;
-      const bool better = scene.slots[sm] > scene.slots[best] ||
-                          (scene.slots[sm] == scene.slots[best] && !price.credit && scene.prices[tpc_of[best]].credit);
+      const double more = load(scene.used[sm]) - load(scene.used[best]);
+      const bool equal = more == 0 && scene.slots[sm] == scene.slots[best];
+      const bool better = more < 0 || (more == 0 && scene.slots[sm] > scene.slots[best]) ||
+                          (equal && !price.credit && scene.prices[tpc_of[best]].credit);
       if (!found || better) best = sm;
       found = true;
     }
@@ -61,6 +79,7 @@ std::vector<std::uint32_t> one_by_one(Scene scene, std::uint64_t ctas, const std
     if (price.block) --scene.purse.blocks;
     price = {};
     --scene.slots[best];
+    scene.used[best].add(scene.need);
     order.push_back(best);
   }
   return order;
@@ -84,6 +103,15 @@ Scene random_scene(Random& random, const Topology& topology, std::uint32_t tpcs)
   const std::uint32_t sparse = random.below(60);
   for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
     scene.slots.push_back(static_cast<std::uint16_t>(random.chance(sparse) ? 0 : random.between(0, most)));
+    // A few loads, so that there are equals.
+    scene.used.push_back({});
+    const std::uint32_t eighths = random.below(4);
+    for (std::size_t i = 0; i < kCapacity.amount.size(); ++i) {
+      scene.used.back().amount[i] = kCapacity.amount[i] / 8 * (random.one_in(3) ? random.below(eighths + 1) : eighths);
+    }
+  }
+  for (std::size_t i = 0; i < kCapacity.amount.size(); ++i) {
+    scene.need.amount[i] = random.below(kCapacity.amount[i] / 8);
   }
   const bool local = random.chance(40);
   for (std::uint32_t tpc = 0; tpc < tpcs; ++tpc) {
@@ -108,8 +136,8 @@ TEST_CASE("CTAs go to the least loaded SM that credits allow, one after another"
     const std::vector<std::uint32_t> tpc_of = tpcs_of(topology);
     const std::vector<std::uint32_t> priority = random.permutation(topology.sms());
     const std::uint32_t tpcs = 1 + *std::max_element(tpc_of.begin(), tpc_of.end());
-    CreditFill fill(priority, tpc_of, topology, false);
-    CreditFill each(priority, tpc_of, topology, true);
+    CreditFill fill(priority, tpc_of, topology, kCapacity, false);
+    CreditFill each(priority, tpc_of, topology, kCapacity, true);
     for (int round = 0; round < 3; ++round) {
       const Scene scene = random_scene(random, topology, tpcs);
       const std::vector<std::uint32_t> order = one_by_one(scene, 10'000, priority, tpc_of);
@@ -120,11 +148,12 @@ TEST_CASE("CTAs go to the least loaded SM that credits allow, one after another"
       std::vector<std::uint32_t> wanted(topology.sms(), 0);
       for (std::uint64_t ctas = 1; ctas <= order.size(); ++ctas) {
         ++wanted[order[ctas - 1]];
-        const Placement& placement = fill.place(scene.slots, ctas, scene.prices, scene.purse);
+        const Placement& placement = fill.place({scene.slots, scene.used, scene.need}, ctas, scene.prices, scene.purse);
         REQUIRE(placement.ctas == ctas);
         REQUIRE(counts_of(placement, topology) == wanted);
       }
-      REQUIRE(fill.place(scene.slots, 10'000, scene.prices, scene.purse).ctas == order.size());
+      REQUIRE(fill.place({scene.slots, scene.used, scene.need}, 10'000, scene.prices, scene.purse).ctas ==
+              order.size());
       std::uint32_t fresh = 0;
       for (std::uint32_t tpc = 0; tpc < tpcs; ++tpc) {
         const bool used = std::any_of(order.begin(), order.end(), [&](std::uint32_t sm) { return tpc_of[sm] == tpc; });
@@ -132,7 +161,7 @@ TEST_CASE("CTAs go to the least loaded SM that credits allow, one after another"
       }
       REQUIRE(fill.new_tpcs() == fresh);
       // Levels fall, and the prior art's masks follow each other as the CTAs do.
-      const Placement& singles = each.place(scene.slots, 10'000, scene.prices, scene.purse);
+      const Placement& singles = each.place({scene.slots, scene.used, scene.need}, 10'000, scene.prices, scene.purse);
       REQUIRE(singles.levels.size() == order.size());
       REQUIRE(singles.steps == order.size());
       for (std::size_t i = 0; i < order.size(); ++i) {
@@ -146,12 +175,14 @@ TEST_CASE("CTAs go to the least loaded SM that credits allow, one after another"
 
 TEST_CASE("a held TPC comes before a new one among equals, and only among them", "[cwd][PRT-03]") {
   const Topology topology(Shape::from_sms_per_gpc({8}));  // four TPCs
-  CreditFill fill({0, 1, 2, 3, 4, 5, 6, 7}, tpcs_of(topology), topology, false);
+  CreditFill fill({0, 1, 2, 3, 4, 5, 6, 7}, tpcs_of(topology), topology, kCapacity, false);
   std::vector<TpcPrice> prices(4);
   for (const std::uint32_t tpc : {0U, 1U, 3U}) prices[tpc].credit = true;
   const std::vector<std::uint16_t> equal(8, 2);
+  const std::vector<ResourceVector> idle(8);
   const auto on = [&](const std::vector<std::uint16_t>& slots, std::uint64_t ctas, std::int64_t credits) {
-    return counts_of(fill.place(slots, ctas, prices, {credits, 0}), topology);
+    return counts_of(fill.place({slots, idle, ResourceVector{{64, 1024, 1024, 1, 2, 1}}}, ctas, prices, {credits, 0}),
+                     topology);
   };
   CHECK(on(equal, 2, 3) == std::vector<std::uint32_t>{0, 0, 0, 0, 1, 1, 0, 0});
   CHECK(on(equal, 3, 3) == std::vector<std::uint32_t>{1, 0, 0, 0, 1, 1, 0, 0});
@@ -160,6 +191,23 @@ TEST_CASE("a held TPC comes before a new one among equals, and only among them",
   CHECK(on(equal, 100, 0) == std::vector<std::uint32_t>{0, 0, 0, 0, 2, 2, 0, 0});
   CHECK(on(equal, 100, -2) == std::vector<std::uint32_t>{0, 0, 0, 0, 2, 2, 0, 0});
   CHECK(on(equal, 100, 2) == std::vector<std::uint32_t>{2, 2, 2, 2, 2, 2, 0, 0});
+}
+
+TEST_CASE("an idle SM comes before one that is half full, even if the kernel fits once on either", "[cwd][PRT-03]") {
+  const Topology topology(Shape::from_sms_per_gpc({4}));
+  CreditFill fill({0, 1, 2, 3}, tpcs_of(topology), topology, kCapacity, false);
+  const std::vector<std::uint16_t> once(4, 1);
+  std::vector<ResourceVector> used(4);
+  used[0] = used[1] = ResourceVector{{1024, 16'384, 0, 4, 32, 4}};
+  const ResourceVector need{{128, 4096, 204'800, 1, 4, 1}};
+  const std::vector<TpcPrice> prices(2);
+  CHECK(counts_of(fill.place({once, used, need}, 2, prices, {2, 0}), topology) ==
+        std::vector<std::uint32_t>{0, 0, 1, 1});
+  CHECK(heddle::cwd::load_of(used[0], kCapacity) == 32);
+  CHECK(heddle::cwd::load_of({}, kCapacity) == 0);
+  CHECK(heddle::cwd::load_of({{1, 0, 0, 0, 0, 0}}, kCapacity) == 1);
+  CHECK(heddle::cwd::load_of(kCapacity, kCapacity) == 64);
+  CHECK(heddle::cwd::load_of({{4096, 0, 0, 0, 0, 0}}, kCapacity) == 64);
 }
 
 }  // namespace cwd_credit_fill_test

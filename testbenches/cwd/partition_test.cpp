@@ -301,7 +301,7 @@ TEST_CASE("blocks of static mode are set by software, and a launch without one w
   bench.tasks.submit(10, task);
   bench.tasks.share(1000, change(What::block, 7, 5, 0, 2));
   bench.tasks.share(2100, change(What::block, 7, 3, 0, 0));
-  bench.tasks.share(2100, change(What::block, 8, 3, 0, 1));  // refused: it is another's
+  bench.tasks.share(2100, change(What::block, 7, 3, 0, 1));  // refused: it is another TPC's
   finish(bench, 1);
   CHECK(first_arrival(bench, 0) > 1000);
   CHECK(tpcs_of(bench, 0, 0, 2000) == std::set<std::uint32_t>{2});
@@ -315,24 +315,29 @@ TEST_CASE("blocks of static mode are set by software, and a launch without one w
   CHECK(bench.stat("subcontext7.wait.local_memory") > 900);
 }
 
-TEST_CASE("local-memory blocks run out, and the launch waits for one", "[cwd][PRT-06]") {
-  CwdParams params = plain(PartitionMode::dynamic);
-  params.local_memory_blocks = 3;
-  CwdBench bench(Shape::from_sms_per_gpc({8}), params, capacity(2));
-  durations(bench, {3000, 300, 300});
-  TaskPacket task = grid(0, 4, 1);  // two TPCs, for long
-  task.local_memory = true;
-  bench.tasks.share(0, change(What::credits, 1, 2));
-  bench.tasks.submit(10, task);
-  task = grid(1, 8, 2);
-  task.local_memory = true;
-  bench.tasks.submit(20, task);
-  bench.tasks.submit(30, grid(2, 4, 3));  // has no use for blocks
-  finish(bench, 3);
-  CHECK(tpcs_of(bench, 0).size() == 2);
-  CHECK(tpcs_of(bench, 1, 0, 2500).size() == 1);
-  CHECK(first_arrival(bench, 2) < 500);
-  CHECK(bench.waited("local_memory") > 0);
+TEST_CASE("local-memory blocks run out, and the launch waits for one; others have their own", "[cwd][PRT-06]") {
+  for (const PartitionMode mode : {PartitionMode::none, PartitionMode::dynamic}) {
+    CwdParams params = plain(mode);
+    params.local_memory_blocks = 1;
+    CwdBench bench(Shape::from_sms_per_gpc({8}), params, capacity(2));
+    durations(bench, {3000, 300, 300, 300});
+    TaskPacket task = grid(0, 4, 1);  // as much as a TPC holds, for long
+    task.local_memory = true;
+    bench.tasks.submit(10, task);
+    task = grid(1, 2, 1);  // the same subcontext, which has no other block
+    task.local_memory = true;
+    bench.tasks.submit(20, task);
+    task = grid(2, 4, 2);
+    task.local_memory = true;
+    bench.tasks.submit(30, task);
+    bench.tasks.submit(40, grid(3, 4, 3));  // has no use for blocks
+    finish(bench, 4);
+    CHECK(tpcs_of(bench, 0).size() == 1);
+    CHECK(first_arrival(bench, 1) > 3000);
+    CHECK(first_arrival(bench, 2) < 500);
+    CHECK(first_arrival(bench, 3) < 500);
+    CHECK(bench.waited("local_memory") > 0);
+  }
 }
 
 TEST_CASE("CGAs count the credits that they would take, and give them back", "[cwd][PRT-10]") {

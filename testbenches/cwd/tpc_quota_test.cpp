@@ -249,32 +249,36 @@ TEST_CASE("local-memory blocks are assigned on demand, and set by software in st
   launch_alone(quota, 0, 0, true);
   const std::uint32_t first = quota.block(0, 0);
   CHECK(first < 2);
-  CHECK(quota.blocks() == 1);
-  launch_alone(quota, 1, 0, true);  // the table is [subcontext][TPC]
-  CHECK(quota.block(1, 0) == 1 - first);
-  CHECK(quota.blocks() == 0);
+  CHECK(quota.blocks(0) == 1);
+  launch_alone(quota, 1, 0, true);  // the table is [subcontext][TPC], and each subcontext has its own blocks
+  launch_alone(quota, 1, 1, true);
+  CHECK(quota.block(1, 0) + quota.block(1, 1) == 1);
+  CHECK(quota.blocks(1) == 0);
+  CHECK(quota.blocks(0) == 1);
   CHECK_FALSE(quota.price(0, 0, true).block);
   CHECK(quota.price(0, 1, true).block);
   quota.complete(0, 0, true);
   CHECK(quota.block(0, 0) == first);
   quota.complete(0, 0, true);
   CHECK(quota.block(0, 0) == kNone);
-  CHECK(quota.blocks() == 1);
+  CHECK(quota.blocks(0) == 2);
+  quota.complete(1, 1, true);
+  CHECK(quota.blocks(1) == 1);
 
   CHECK(quota.set_mode(Mode::static_) == ShareRefusal::none);
   for (const std::uint32_t tpc : {1U, 2U}) CHECK(quota.enable(3, tpc, true) == ShareRefusal::none);
   CHECK(quota.price(3, 1, true).bar == Bar::block);
   CHECK(quota.price(3, 1, false).bar == Bar::none);
   CHECK(quota.set_block(3, 1, 2) == ShareRefusal::value);
-  CHECK(quota.set_block(3, 1, 1 - first) == ShareRefusal::none);
-  CHECK(quota.set_block(3, 2, 1 - first) == ShareRefusal::block);
-  CHECK(quota.price(3, 1, true).bar == Bar::block);  // another still has it
+  CHECK(quota.set_block(3, 1, 1) == ShareRefusal::none);
+  CHECK(quota.set_block(3, 2, 1) == ShareRefusal::block);
+  CHECK(quota.set_block(4, 2, 1) == ShareRefusal::none);  // another subcontext's is another
   quota.complete(1, 0, true);
   CHECK(quota.price(3, 1, true).bar == Bar::none);
   launch_alone(quota, 3, 1, true);
-  CHECK(quota.block(3, 1) == 1 - first);
+  CHECK(quota.block(3, 1) == 1);
   CHECK(quota.set_block(3, 1, kNone) == ShareRefusal::none);
-  CHECK(quota.set_block(3, 2, 1 - first) == ShareRefusal::none);
+  CHECK(quota.set_block(3, 2, 1) == ShareRefusal::none);
   CHECK(quota.price(3, 2, true).bar == Bar::block);
   quota.complete(3, 1, true);
   launch_alone(quota, 3, 2, true);
@@ -290,15 +294,15 @@ TEST_CASE("a block that a session of static mode has reserved comes back with it
   }
   quota.open_session(0);
   for (std::uint32_t tpc = 0; tpc < 3; ++tpc) quota.reserve_block(tpc);
-  CHECK(quota.blocks() == 0);
+  CHECK(quota.blocks(0) == 0);
   CHECK(quota.set_mode(Mode::dynamic) == ShareRefusal::none);  // it began before
   CHECK(quota.set_block(0, 1, kNone) == ShareRefusal::none);
   CHECK(quota.launch(0, 1, true) == 1);
   quota.complete(0, 1, true);  // it may come back to that TPC
-  CHECK(quota.blocks() == 0);
+  CHECK(quota.blocks(0) == 0);
   CHECK(quota.launch(0, 1, true) == 1);
   quota.close_session();
-  CHECK(quota.blocks() == 2);
+  CHECK(quota.blocks(0) == 2);
   quota.complete(0, 1, true);
   CHECK(quota.empty());
 }
@@ -358,13 +362,13 @@ TEST_CASE("random launches, exits and changes keep held + credits = maximum", "[
           const bool local = random.chance(40);
           const TpcPrice price = quota.price(subcontext, tpc, local);
           if (open != kNone || price.bar != Bar::none) break;
-          if ((price.credit && quota.credits(subcontext) <= 0) || (price.block && quota.blocks() == 0)) break;
+          if ((price.credit && quota.credits(subcontext) <= 0) || (price.block && quota.blocks(subcontext) == 0)) break;
           launch_alone(quota, subcontext, tpc, local);
           model.ctas.push_back({subcontext, tpc, local});
         }
       }
-      std::set<std::uint32_t> used;
       for (std::uint32_t s = 0; s < subcontexts; ++s) {
+        std::set<std::uint32_t> used;
         REQUIRE(quota.tpcs_held(s) == model.held(s));
         REQUIRE(quota.credits(s) + quota.reserved(s) + model.held(s) == model.maximum[s]);
         if (s != open) REQUIRE(quota.reserved(s) == 0);
@@ -380,10 +384,10 @@ TEST_CASE("random launches, exits and changes keep held + credits = maximum", "[
           if (model.count(s, t, true) > 0) REQUIRE(quota.block(s, t) < blocks);
           if (quota.block(s, t) == kNone) continue;
           REQUIRE((model.count(s, t, true) > 0 || s == open));
-          REQUIRE(used.insert(quota.block(s, t)).second);  // nobody else has it
+          REQUIRE(used.insert(quota.block(s, t)).second);  // no other TPC of it has it
         }
+        REQUIRE(used.size() + quota.blocks(s) == blocks);
       }
-      REQUIRE(used.size() + quota.blocks() == blocks);
       REQUIRE(quota.holders(tpc) == model.holders(tpc));
     }
     quota.close_session();

@@ -139,7 +139,7 @@ TEST_CASE("subcontexts begin with roots, credits and whole masks; changes follow
   w.shares = {late, mode};
   replay::MemoryMap map;
   map.roots = {{9, 0x8000}};
-  const auto shares = replay::resolve_shares(w, "gpu0", topology, map);
+  const auto shares = replay::resolve_shares(w, "gpu0", preset_params("small"), topology, map);
   REQUIRE(shares.size() == 9);
   CHECK(shares[0].packet.what == What::page_table);
   CHECK(shares[0].packet.value == 0x8000);
@@ -162,12 +162,13 @@ TEST_CASE("subcontexts begin with roots, credits and whole masks; changes follow
   w.shares.front().tpc = 2;
   w.shares.front().where = {"s.yaml", 8, 2};
   CHECK(failure_of([&] {
-          replay::resolve_shares(w, "gpu0", topology, map);
+          replay::resolve_shares(w, "gpu0", preset_params("small"), topology, map);
         }).find("s.yaml:8:2: GPC 1 of gpu0 has no TPC 2") != std::string::npos);
   w.shares.clear();
   w.subcontexts.front().tpcs->push_back({2, 0});
-  CHECK(failure_of([&] { replay::resolve_shares(w, "gpu0", topology, map); }).find("s.yaml:3:1: gpu0 has no GPC 2") !=
-        std::string::npos);
+  CHECK(failure_of([&] {
+          replay::resolve_shares(w, "gpu0", preset_params("small"), topology, map);
+        }).find("s.yaml:3:1: gpu0 has no GPC 2") != std::string::npos);
 }
 
 }  // namespace replay_initial_state_test

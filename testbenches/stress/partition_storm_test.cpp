@@ -327,7 +327,7 @@ void judge_end(Machine& machine, std::uint64_t ctas) {
     REQUIRE(machine.cwd.quota().tpcs_held(s) == 0);
     REQUIRE(machine.cwd.quota().credits(s) == machine.cwd.quota().maximum(s));
   }
-  REQUIRE(machine.cwd.quota().blocks() == 12);
+  for (std::uint32_t s = 0; s < heddle::arch::kSubcontexts; ++s) REQUIRE(machine.cwd.quota().blocks(s) == 12);
 }
 
 }  // namespace
