@@ -1,6 +1,7 @@
 // What one process can do to another, as users see it: scenarios of two subcontexts.
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "cli/csv.h"
@@ -48,6 +49,75 @@ TEST_CASE("a process with free TPCs starts within a microsecond beside 200 strea
       CHECK(found == 4);
     }
   }
+}
+
+TEST_CASE("a hog whose credits are cut frees its TPCs within its longest CTA", "[cli][PRT-07]") {
+  const TempDir dir;
+  dir.write("cut.yaml", R"(heddle: 1
+gpu: h100-sxm
+config: {gpu: {cwd: {partition: dynamic}}}
+subcontexts: [{id: 1, credits: 66}, {id: 2, credits: 60}]
+share: [{at: 50 us, subcontext: 1, credits: 6}]
+kernels:
+  - {name: hog, grid: 20000, block: 256, cycles: {min: 8000, max: 12000}, subcontext: 1}
+  - {name: other, grid: 2000, block: 256, cycles: {min: 8000, max: 12000}, subcontext: 2}
+submit: [{kernel: hog, stream: a}, {kernel: other, stream: b, at: 50 us}]
+)");
+  constexpr double kUs = 1755;
+  // A session that has begun before the cut may still launch.
+  constexpr std::uint64_t kCut = static_cast<std::uint64_t>(50.5 * kUs);
+  constexpr std::uint64_t kFreed = kCut + 12'200;  // the longest CTA, and its launch
+  std::set<std::string> before;
+  std::set<std::string> kept;
+  std::uint64_t first = ~std::uint64_t{0};
+  for (const Row& row : dumped(dir, "cut.yaml")) {
+    const std::string tpc = row.at("gpc") + "." + row.at("tpc");
+    if (row.at("kernel") == "other") {
+      first = std::min(first, number(row, "launch"));
+    } else if (number(row, "launch") <= kCut && number(row, "end") > kCut) {
+      before.insert(tpc);
+    } else if (number(row, "end") > kFreed) {
+      kept.insert(tpc);
+    }
+  }
+  CHECK(before.size() == 66);
+  CHECK(kept.size() == 6);
+  CHECK(first < kFreed);
+}
+
+TEST_CASE("two processes with local memory do not wait for each other", "[cli][PRT-06]") {
+  const TempDir dir;
+  for (const std::string mode : {"none", "dynamic"}) {
+    CAPTURE(mode);
+    dir.write("local.yaml", "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {partition: " + mode +
+                                "}}}\nkernels:\n"
+                                "  - {name: first, grid: 10, block: 32, local: 64 B, cycles: 50000, subcontext: 1}\n"
+                                "  - {name: second, grid: 10, block: 32, local: 64 B, cycles: 500, subcontext: 2}\n"
+                                "  - {name: third, grid: 10, block: 32, cycles: 500, subcontext: 3}\n"
+                                "submit:\n  - {kernel: first, stream: a}\n  - {kernel: second, stream: b}\n  - "
+                                "{kernel: third, stream: c}\n");
+    for (const Row& row : dumped(dir, "local.yaml")) {
+      CAPTURE(row);
+      CHECK(number(row, "launch") < 1000);
+    }
+  }
+}
+
+TEST_CASE("CTAs go to idle SMs before half-full ones", "[cli][PRT-03]") {
+  const TempDir dir;
+  dir.write("load.yaml", R"(heddle: 1
+gpu: small
+config: {gpu: {cwd: {partition: dynamic}}}
+load:
+  - {kernel: background, sms: [0, 1, 2, 3, 4], ctas: 1}
+kernels:
+  - {name: background, grid: 1, block: 1024, cycles: 100}
+  - {name: large, grid: 5, block: 64, shared: 200 KiB, cycles: 1000}
+submit: [{kernel: large, stream: a}]
+)");
+  std::set<std::uint64_t> sms;
+  for (const Row& row : dumped(dir, "load.yaml")) sms.insert(number(row, "sm"));
+  CHECK(sms == std::set<std::uint64_t>{5, 6, 7, 8, 9});
 }
 
 TEST_CASE("a process launches from the device while another holds all its launch records", "[cli][PRT-02]") {

@@ -186,18 +186,23 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       log_.problems.push_back(
           fmt::format("GPC {} cycle {}: a local-memory block came before the launch", index_, domain_.now()));
     log_.block[tpc] = packet.block;
-    domain_.schedule(domain_.now(), *this, kBlock, packet.block);
+    domain_.schedule(domain_.now(), *this, kBlock, std::uint64_t{packet.subcontext} << 32 | packet.block);
   }
   void on_abort(const protocol::AbortPacket& packet, std::uint32_t) {
     if (!log_.aborted.emplace(index_, packet.operation).second) log_.problems.emplace_back("a task was aborted twice");
     if (log_.faulted.count(packet.operation) == 0) log_.problems.emplace_back("a task was aborted without a fault");
   }
   // Once all that arrives in the cycle is there.
-  void check_block(std::uint32_t block) {
+  void check_block(std::uint64_t which) {
+    const auto block = static_cast<std::uint32_t>(which);
+    const std::uint64_t subcontext = which >> 32;
     const auto users = std::count_if(log_.block.begin(), log_.block.end(), [&](const auto& entry) {
-      return entry.second == block && log_.local_holds[entry.first] > 0;
+      return std::get<0>(entry.first) == subcontext && entry.second == block && log_.local_holds[entry.first] > 0;
     });
-    if (users > 1) log_.problems.push_back(fmt::format("local-memory block {} has {} users", block, users));
+    if (users > 1) {
+      log_.problems.push_back(
+          fmt::format("local-memory block {} of subcontext {} has {} users", block, subcontext, users));
+    }
   }
 
   void hold(const Running& cta) {
@@ -246,7 +251,7 @@ class FakeGpc : public sc_core::sc_module, private EventHandler, private Resetta
       return;
     }
     if (kind == kBlock) {
-      check_block(static_cast<std::uint32_t>(argument));
+      check_block(argument);
       return;
     }
     if (kind == kSend) {

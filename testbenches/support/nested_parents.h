@@ -137,12 +137,13 @@ struct Machine : GpuLab {
     const arch::KernelObjectBytes bytes = arch::encode(object);
     REQUIRE(gpu.memory().write(at, bytes.data(), bytes.size()));
   }
+  static std::uint8_t subcontext_of(std::uint32_t operation) { return static_cast<std::uint8_t>(operation + 2); }
   // Parents of the next operation, with a label.
   std::uint32_t start(const Plan& plan, std::uint32_t ctas, std::uint32_t stream, std::int32_t priority = 0) {
     const std::uint64_t out = kOut + kOutBytes * started_++;
     protocol::SubmitPacket one = packet(parent(plan, out), {ctas, 1, 1}, {kThreads, 1, 1}, kShared, stream);
     one.priority = priority;
-    one.kernel.subcontext = static_cast<std::uint8_t>(one.operation + 2);
+    one.kernel.subcontext = subcontext_of(one.operation);
     observation.labels.set(one.operation, "parents " + std::to_string(one.operation));
     return submit(one);
   }
@@ -165,6 +166,10 @@ struct Machine : GpuLab {
     CHECK(read<std::uint32_t>(kSum) == stat("task.children"));  // whatever became of their parents
     gpu.check_quiescent();
     const arch::LaunchMemory memory = gpu.params().nested_memory();
+    for (std::uint32_t part = 0; part < memory.parts; ++part) check_pools(memory.part(part));
+  }
+  // Every record has come back, once.
+  void check_pools(const arch::LaunchMemory& memory) {
     for (const arch::RecordPool& pool : {memory.tasks, memory.contexts, memory.areas}) {
       const auto taken = read<std::uint64_t>(pool.base + arch::ring::kTaken);
       REQUIRE(taken == read<std::uint64_t>(pool.base + arch::ring::kGiven));
