@@ -1,6 +1,4 @@
 // Shares of the task table against their definition, over random arrivals and departures.
-#include "task/table_shares.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -9,6 +7,7 @@
 
 #include "common/error.h"
 #include "support/random.h"
+#include "task/task_dispatcher.h"
 
 namespace heddle::test::table_shares_test {
 
