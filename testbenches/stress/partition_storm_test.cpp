@@ -363,7 +363,15 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
       cycle += 4000;
     }
   }
-  machine.tasks.share(cycle + 1, to(PartitionMode::none));  // what is left runs off
+  // What is left runs off under credits: whoever should have been woken by a change, and was not, stays behind.
+  machine.tasks.share(cycle + 1, to(PartitionMode::dynamic));
+  for (const std::uint32_t subcontext : subcontexts) {
+    for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) {
+      machine.tasks.share(cycle + 1, change(What::enable, subcontext, 1, tpc));
+    }
+    maximum[subcontext] = kTpcs / 2;
+    machine.tasks.share(cycle + 2, change(What::credits, subcontext, kTpcs / 2));
+  }
   run_until_idle();
   judge_end(machine, ctas);
   for (const auto& [subcontext, credits] : maximum) CHECK(machine.cwd.quota().maximum(subcontext) == credits);
@@ -391,11 +399,23 @@ TEST_CASE("masks of static mode: no TPC ever has CTAs of two subcontexts", "[str
                                             random.below(12), random.below(kTpcs)));
     }
   }
-  machine.tasks.share(1'100'000, to(PartitionMode::none));
+  // What is left runs off under masks: each has some TPCs that follow each other, with blocks.
+  for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) {
+    for (const std::uint32_t subcontext : subcontexts) {
+      machine.tasks.share(1'100'000, change(What::enable, subcontext, 0, tpc));
+      machine.tasks.share(1'100'000, change(What::block, subcontext, cwd::TpcQuota::kNone, tpc));
+    }
+  }
+  std::map<std::uint32_t, std::uint32_t> blocks;
+  for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) {
+    const std::uint32_t owner = subcontexts[tpc * subcontexts.size() / kTpcs];
+    machine.tasks.share(1'110'000, change(What::enable, owner, 1, tpc));
+    machine.tasks.share(1'110'000, change(What::block, owner, blocks[owner]++ % 12, tpc));
+  }
   run_until(sc_core::sc_time(1'090'000, sc_core::SC_NS));
-  CHECK(machine.judge.shared == 0);
   CHECK(machine.judge.launched > ctas / 4);
   run_until_idle();
+  CHECK(machine.judge.shared == 0);
   judge_end(machine, ctas);
 }
 
