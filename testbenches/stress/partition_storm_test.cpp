@@ -290,9 +290,9 @@ void hand_out(Machine& machine, Random& random, Cycle cycle, const std::vector<s
 }
 
 std::uint64_t submit_tasks(Machine& machine, Random& random, const std::vector<std::uint32_t>& subcontexts,
-                           std::uint64_t ctas) {
+                           std::uint64_t ctas, Cycle when = 0) {
   std::uint64_t sum = 0;
-  for (std::uint32_t operation = 0; sum < ctas; ++operation) {
+  for (auto operation = static_cast<std::uint32_t>(machine.judge.started.size()); sum < ctas; ++operation) {
     protocol::TaskPacket task;
     task.operation = operation;
     task.priority = static_cast<std::int32_t>(random.below(3));
@@ -308,7 +308,7 @@ std::uint64_t submit_tasks(Machine& machine, Random& random, const std::vector<s
     }
     sum += task.grid.x;
     machine.judge.started[operation].assign(task.grid.x, false);
-    machine.tasks.submit(0, task);
+    machine.tasks.submit(when, task);
   }
   return sum;
 }
@@ -337,7 +337,7 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
   Random random(seed());
   Machine machine(swift(), seed());
   const std::vector<std::uint32_t> subcontexts = some_subcontexts(random, 14);
-  const std::uint64_t ctas = submit_tasks(machine, random, subcontexts, 1'000'000);
+  std::uint64_t ctas = submit_tasks(machine, random, subcontexts, 1'000'000);
   Cycle cycle = 0;
   constexpr Cycle kEnd = 4'000'000;
   std::uint32_t changes = 0;
@@ -363,15 +363,22 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
       cycle += 4000;
     }
   }
-  // What is left runs off under credits: whoever should have been woken by a change, and was not, stays behind.
+  // What is left runs off under credits. First nobody has any, until nothing runs: whoever should then be woken by a
+  // change, and is not, stays behind.
   machine.tasks.share(cycle + 1, to(PartitionMode::dynamic));
+  constexpr Cycle kQuiet = 200'000;
+  ctas += submit_tasks(machine, random, subcontexts, 20'000, cycle + kQuiet / 2);
   for (const std::uint32_t subcontext : subcontexts) {
     for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) {
       machine.tasks.share(cycle + 1, change(What::enable, subcontext, 1, tpc));
     }
     maximum[subcontext] = kTpcs / 2;
-    machine.tasks.share(cycle + 2, change(What::credits, subcontext, kTpcs / 2));
+    machine.tasks.share(cycle + 2, change(What::credits, subcontext, 0));
+    machine.tasks.share(cycle + kQuiet, change(What::credits, subcontext, kTpcs / 2));
   }
+  run_until(sc_core::sc_time(static_cast<double>(cycle + kQuiet - 1), sc_core::SC_NS));
+  CHECK(machine.judge.launched < ctas);
+  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.quota().tpcs_held(subcontext) == 0);
   run_until_idle();
   judge_end(machine, ctas);
   for (const auto& [subcontext, credits] : maximum) CHECK(machine.cwd.quota().maximum(subcontext) == credits);
@@ -391,7 +398,7 @@ TEST_CASE("masks of static mode: no TPC ever has CTAs of two subcontexts", "[str
   params.partition = PartitionMode::static_;
   Machine machine(params, seed() + 1);
   const std::vector<std::uint32_t> subcontexts = some_subcontexts(random, 5);
-  const std::uint64_t ctas = submit_tasks(machine, random, subcontexts, 100'000);
+  std::uint64_t ctas = submit_tasks(machine, random, subcontexts, 100'000);
   for (Cycle cycle = 0; cycle < 1'000'000; cycle += random.between(500, 8000)) {
     hand_out(machine, random, cycle, subcontexts);
     for (std::uint32_t i = 0; i < 10; ++i) {
@@ -406,14 +413,17 @@ TEST_CASE("masks of static mode: no TPC ever has CTAs of two subcontexts", "[str
       machine.tasks.share(1'100'000, change(What::block, subcontext, cwd::TpcQuota::kNone, tpc));
     }
   }
+  ctas += submit_tasks(machine, random, subcontexts, 20'000, 1'200'000);
   std::map<std::uint32_t, std::uint32_t> blocks;
   for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) {
     const std::uint32_t owner = subcontexts[tpc * subcontexts.size() / kTpcs];
-    machine.tasks.share(1'110'000, change(What::enable, owner, 1, tpc));
-    machine.tasks.share(1'110'000, change(What::block, owner, blocks[owner]++ % 12, tpc));
+    machine.tasks.share(1'300'000, change(What::block, owner, blocks[owner]++ % 12, tpc));
+    machine.tasks.share(1'300'000, change(What::enable, owner, 1, tpc));
   }
-  run_until(sc_core::sc_time(1'090'000, sc_core::SC_NS));
-  CHECK(machine.judge.launched > ctas / 4);
+  run_until(sc_core::sc_time(1'299'000, sc_core::SC_NS));
+  CHECK(machine.judge.launched > ctas / 5);
+  CHECK(machine.judge.launched < ctas);
+  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.quota().tpcs_held(subcontext) == 0);
   run_until_idle();
   CHECK(machine.judge.shared == 0);
   judge_end(machine, ctas);
