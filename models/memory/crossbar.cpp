@@ -9,14 +9,17 @@
 namespace heddle::memory {
 
 Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                   const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map)
+                   const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map,
+                   OwnerAccounts* owners)
     : Block(name, domain, path),
       map_(map),
+      owners_(owners),
+      header_bytes_(params.header_bytes),
       routes_(params, topology, map),
       requests_(this->name(), domain, params, routes_, map,
                 {counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
                  histogram("request_cycles", "cycles", "time of requests in the crossbar"),
-                 counter("bulk.request_bytes", "bytes", "requests of tensor memory access units")},
+                 counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners},
                 *this),
       responses_(this->name(), domain, params, routes_, topology,
                  {histogram("response_cycles", "cycles", "time of responses in the crossbar"),
@@ -26,7 +29,8 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
                    counter("multicast_packets", "packets", "packets of data that multicasts have brought to SMs"),
                    {counter("sm_bytes", "bytes", "responses and copies that passed the links of SMs"),
                     counter("bulk.sm_bytes", "bytes",
-                            "responses and copies for tensor memory access units that passed the links of SMs")}}}) {
+                            "responses and copies for tensor memory access units that passed the links of SMs")}},
+                  owners}) {
   for (std::uint32_t sm = 0; sm < topology.sms(); ++sm) {
     for (const char* port : {"sm_in", "bulk_in"}) {
       const auto number = static_cast<std::uint32_t>(ports_.size());
@@ -101,7 +105,13 @@ void Crossbar::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t port
     accepted(payload, sm, std::max(domain_.cycle_after(delay), now()) + routes_.near_round_trip());
   }
   delay += way;
+  const auto count = [&](Counter& (*bytes_of)(OwnerAccounts::Row&), auto bytes) {
+    if (owners_ == nullptr || extension == nullptr) return;
+    bytes_of(owners_->of(extension->subcontext)).add(bytes(payload, *extension, header_bytes_));
+  };
+  count(OwnerAccounts::requested, request_bytes);
   slice_out_[slice]->blocking(payload, delay);
+  count(OwnerAccounts::answered, response_bytes);
   delay += way;
   CrossbarMulticast& multicast = responses_.multicast();
   if (extension == nullptr || extension->multicast == 0 || !multicast.accepts(payload, *extension, sm)) return;

@@ -24,9 +24,9 @@ namespace heddle::memory {
 // and so do the responses of one slice to one SM.
 class Crossbar : public Block, private CrossbarRequests::Poster {
  public:
-  // `topology` and `map` must outlive the crossbar.
+  // `topology`, `map` and `owners` must outlive the crossbar; `owners`: null: nobody asks whose the bytes are.
   Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CrossbarParams& params,
-           const arch::Topology& topology, const arch::AddressMap& map);
+           const arch::Topology& topology, const arch::AddressMap& map, OwnerAccounts* owners = nullptr);
   ~Crossbar() override;
 
   MemoryIn& sm_in(std::uint32_t sm_id) { return *ports_[2 * sm_id]; }
@@ -65,6 +65,8 @@ class Crossbar : public Block, private CrossbarRequests::Poster {
   void count_bytes(LinkNetwork& network, const CrossbarRoutes::Ports& ports, const char* what);
 
   const arch::AddressMap& map_;
+  OwnerAccounts* const owners_;
+  const std::uint32_t header_bytes_;
   const CrossbarRoutes routes_;
   CrossbarRequests requests_;
   CrossbarResponses responses_;

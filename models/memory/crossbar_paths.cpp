@@ -43,6 +43,7 @@ void CrossbarRequests::passed(const LinkPacket& packet, Cycle now) {
   packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
   packet.watched = extension.posted;
   if ((extension.route & 1U) != 0) counters_.bulk.add(packet.bytes);
+  if (counters_.owners != nullptr) counters_.owners->of(extension.subcontext).request_bytes.add(packet.bytes);
   LinkPace& pace = sms_[sm].pace;
   const Cycle begin = pace.earliest(arrival);
   pace.take(begin, packet.bytes);
@@ -155,6 +156,7 @@ void CrossbarResponses::inject(tlm::tlm_generic_payload& payload, const protocol
   packet.bytes = response_bytes(payload, extension, header_bytes_);
   packet.flow = routes_.gpc_of_sm(sm) * routes_.slices() + slice;
   if ((extension.route & 1U) != 0) counters_.bulk.add(packet.bytes);
+  if (counters_.owners != nullptr) counters_.owners->of(extension.subcontext).response_bytes.add(packet.bytes);
   LinkPace& pace = slices_[slice].pace;
   const Cycle begin = pace.earliest(when);
   pace.take(begin, packet.bytes);

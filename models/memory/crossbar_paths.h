@@ -16,6 +16,7 @@
 #include "memory/crossbar_routes.h"
 #include "memory/memory_params.h"
 #include "memory/memory_warming.h"
+#include "memory/owner_accounts.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::memory {
@@ -27,7 +28,8 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   struct Counters {
     Counter& withheld;
     Histogram& cycles;
-    Counter& bulk;  // bytes of requests of tensor memory access units
+    Counter& bulk;          // bytes of requests of tensor memory access units
+    OwnerAccounts* owners;  // null: nobody asks whose the bytes are
   };
   // Hears of writes that the L2 has taken over (TMA-45): now or at a later cycle.
   class Poster {
@@ -103,6 +105,7 @@ class CrossbarResponses final : private LinkNetworkListener, private EventHandle
     Histogram& cycles;
     Counter& bulk;  // bytes of responses to tensor memory access units, before they are copied
     MulticastCounters multicasts;
+    OwnerAccounts* owners;
   };
   // `name`: for messages. All references must outlive it, as must the sockets.
   CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,

@@ -8,6 +8,7 @@
 #include "arch/address_map.h"
 #include "arch/memory_op.h"
 #include "common/bits.h"
+#include "memory/owner_accounts.h"
 #include "protocol/memory_request.h"
 
 namespace heddle::memory {
@@ -56,6 +57,11 @@ struct L2Access {
   LineMask bytes;                                  // that are read, written, changed or wanted
   std::uint8_t* data = nullptr;                    // read, write and reduce
   protocol::MemoryExtension* extension = nullptr;  // the request's; a stranger has none
+
+  // Its bytes pass the slice's data port.
+  bool moves() const { return kind != Kind::prefetch && kind != Kind::write_back; }
+  // Whose bytes they are (PRT-09).
+  std::uint8_t owner() const { return owner_of(extension); }
 
   // Sectors that memory has to supply first. A write needs none: what it leaves out of a sector stays marked as absent.
   std::uint32_t missing(const LineMask& valid) const { return kind == Kind::write ? 0 : (bytes & ~valid).touched(); }

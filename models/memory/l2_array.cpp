@@ -49,7 +49,9 @@ void L2Array::apply(const L2Access& access, std::uint32_t index) {
   if (!perform(access, data(index))) return;
   L2Line& state = states_[index];
   state.valid = state.valid | access.bytes;
-  set_dirty(index, access.bytes.touched());
+  const std::uint32_t sectors = access.bytes.touched();
+  state.writers.set(sectors, access.owner());
+  set_dirty(index, sectors);
 }
 
 void L2Array::fill(std::uint32_t index, std::uint32_t sectors, const std::uint8_t* image) {

@@ -11,18 +11,24 @@ namespace heddle::memory {
 
 // All zero: an empty place. A line of which no byte is valid can only be one that is being fetched.
 struct L2Line {
-  LineMask valid;           // bytes
-  std::uint64_t used = 0;   // when it was used last: a running number
-  std::uint16_t mshr = 0;   // 1 + number of the miss-status register that fetches parts of it
-  std::uint8_t dirty = 0;   // sectors with bytes that memory does not have
-  std::uint8_t pinned = 0;  // blocking accesses that work on it
+  LineMask valid;  // bytes
+  // When it was used last, a running number; and blocking accesses that work on it. One word, so that a line's state
+  // stays half a line of the host's.
+  std::uint64_t used : 56;
+  std::uint64_t pinned : 8;
+  SectorOwners writers;    // who has written the sector last, as far as it is dirty
+  std::uint16_t mshr = 0;  // 1 + number of the miss-status register that fetches parts of it
+  std::uint8_t dirty = 0;  // sectors with bytes that memory does not have
   arch::EvictionPriority priority = arch::EvictionPriority::normal;  // of the last access
+
+  L2Line() : used(0), pinned(0) {}
 };
 
 // Storage is allocated zeroed by the operating system and costs nothing until it is used: a machine has many slices.
 class L2Array {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::uint64_t kUses = (std::uint64_t{1} << 56) - 1;  // enough for any run
 
   // `lines`: a multiple of `ways`. Lines are dealt out to `slices` slices in turn, which decides the set.
   L2Array(std::uint32_t lines, std::uint32_t ways, std::uint32_t slices);
@@ -58,7 +64,7 @@ class L2Array {
     warm_line(data(index) + arch::kLineBytes / 2);
   }
   void touch(std::uint32_t index, const L2Access& access) {
-    states_[index].used = ++uses_;
+    states_[index].used = ++uses_ & kUses;
     if (access.extension != nullptr) states_[index].priority = access.extension->priority;
   }
   // The access takes effect on the line, all of whose bytes that it reads are here.

@@ -27,6 +27,29 @@ struct L2Counters : StatGroup {
   Counter& write_backs = counter("write_backs", "sectors", "sectors written to memory");
   Counter& write_errors =
       counter("write_errors", "transfers", "write-backs that memory has refused: their bytes are lost");
+
+  OwnerAccounts* owners = nullptr;  // null: nobody asks
+
+  // `good`: it is one that the slice can carry out.
+  void count_request(const L2Access& access, bool good) {
+    if (owners == nullptr) return;
+    OwnerAccounts::Row& row = owners->of(access.owner());
+    row.l2_requests.add();
+    if (good && access.moves())
+      row.l2_bytes.add(std::uint64_t{bits::count(access.bytes.touched())} * arch::kSectorBytes);
+  }
+  void count_hit(const L2Access& access) {
+    hits.add();
+    if (owners != nullptr) owners->of(access.owner()).l2_hits.add();
+  }
+  // Sectors that have come from memory, or are going there.
+  void count_read(const SectorOwners& whose, std::uint32_t sectors) {
+    if (owners != nullptr) owners->count(whose, sectors, OwnerAccounts::read);
+  }
+  void count_written(const SectorOwners& whose, std::uint32_t sectors) {
+    write_backs.add(bits::count(sectors));
+    if (owners != nullptr) owners->count(whose, sectors, OwnerAccounts::written);
+  }
 };
 
 // How an operation ended; errors are those of the memory, passed on as they are (any other number).

@@ -62,7 +62,7 @@ L2Core::Outcome L2Core::serve(const L2Access& access, void* request) {
     array_.place(index, access.line);
   }
   if (missing != 0) return primary_miss(access, index, access.fetched(array_.state(index).valid), request);
-  counters_.hits.add();
+  counters_.count_hit(access);
   take_effect(access, index);
   return Outcome::done;
 }
@@ -72,7 +72,7 @@ L2Core::Outcome L2Core::primary_miss(const L2Access& access, std::uint32_t index
   const std::uint32_t number = mshrs_.take(index);
   array_.state(index).mshr = static_cast<std::uint16_t>(number + 1);
   array_.touch(index, access);
-  fetch(number, missing);
+  fetch(number, missing, access.owner());
   if (access.kind == L2Access::Kind::prefetch) return Outcome::done;
   mshrs_.append(number, access, request);
   return Outcome::waits;
@@ -85,24 +85,25 @@ L2Core::Outcome L2Core::secondary_miss(const L2Access& access, std::uint32_t ind
   const std::uint32_t missing = access.missing(array_.state(index).valid);
   const std::uint32_t more = access.fetched(array_.state(index).valid) & ~std::uint32_t{mshrs_[number].pending};
   if (access.kind == L2Access::Kind::prefetch) {
-    if (more != 0) fetch(number, more);
+    if (more != 0) fetch(number, more, access.owner());
     return Outcome::done;
   }
   if (missing == 0 && !mshrs_.has_target(number)) {
-    counters_.hits.add();
+    counters_.count_hit(access);
     take_effect(access, index);
     return Outcome::done;
   }
   if (mshrs_.targets_full()) return stalls(Stall::mshr_target);
-  if (more != 0) fetch(number, more);
+  if (more != 0) fetch(number, more, access.owner());
   mshrs_.append(number, access, request);
   counters_.merges.add();
   return Outcome::waits;
 }
 
 // A fetch must not overtake bytes that are on their way back to memory.
-void L2Core::fetch(std::uint32_t number, std::uint32_t sectors) {
+void L2Core::fetch(std::uint32_t number, std::uint32_t sectors, std::uint8_t owner) {
   L2Mshrs::Mshr& mshr = mshrs_[number];
+  mshr.owners.set(sectors, owner);
   const std::uint64_t line = array_.line_at(mshr.index);
   mshr.pending = static_cast<std::uint8_t>(mshr.pending | sectors);
   if (write_buffer_.holds(line)) {
@@ -129,6 +130,7 @@ void L2Core::fill(const Command& command, int status, const std::uint8_t* data) 
   if (status == kOk) {
     array_.fill(mshr.index, sectors, data);
     counters_.fills.add(command.sectors);
+    counters_.count_read(mshr.owners, sectors);
   } else {
     mshr.status = status;
   }

@@ -86,7 +86,7 @@ class L2Core : private L2WriteBuffer::Listener {
   bool can_miss(const L2Access& access);
   Outcome primary_miss(const L2Access& access, std::uint32_t index, std::uint32_t missing, void* request);
   Outcome secondary_miss(const L2Access& access, std::uint32_t index, void* request);
-  void fetch(std::uint32_t number, std::uint32_t sectors);
+  void fetch(std::uint32_t number, std::uint32_t sectors, std::uint8_t owner);
   void fill(const Command& command, int status, const std::uint8_t* data);
   void replay(std::uint32_t number);
   void take_effect(const L2Access& access, std::uint32_t index) {

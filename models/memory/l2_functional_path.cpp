@@ -42,12 +42,14 @@ class L2FunctionalPath::TimedMemory final : public L2Memory {
 };
 
 L2FunctionalPath::L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics)
+                                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics,
+                                   L2Counters& counters)
     : core_(core),
       memory_(memory),
       map_(map),
       slice_(slice),
       atomics_(atomics),
+      counters_(counters),
       tag_delay_(cycle * static_cast<double>(params.tag_latency)),
       data_delay_(cycle * static_cast<double>(params.data_latency)),
       memory_delay_(cycle * static_cast<double>(params.memory_latency)) {}
@@ -56,6 +58,7 @@ bool L2FunctionalPath::blocking(tlm::tlm_generic_payload& payload, sc_core::sc_t
   L2Access access;
   tlm::tlm_response_status status = decode(payload, map_, access);
   const bool served = status == tlm::TLM_OK_RESPONSE;
+  counters_.count_request(access, served);
   delay += tag_delay_;
   if (served) {
     end_grant(direct, access);

@@ -21,7 +21,7 @@ inline void end_grant(DirectMemory* direct, const L2Access& access) {
 class L2FunctionalPath {
  public:
   L2FunctionalPath(L2Core& core, L2MemoryPort& memory, const arch::AddressMap& map, std::uint32_t slice,
-                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics);
+                   const L2Params& params, const sc_core::sc_time& cycle, Counter& atomics, L2Counters& counters);
 
   // A whole transaction, done at once; its latency is added to `delay`. False: it was refused.
   bool blocking(tlm::tlm_generic_payload& payload, sc_core::sc_time& delay, DirectMemory* direct);
@@ -46,6 +46,7 @@ class L2FunctionalPath {
   const arch::AddressMap map_;
   const std::uint32_t slice_;
   Counter& atomics_;
+  L2Counters& counters_;
   const sc_core::sc_time tag_delay_;
   const sc_core::sc_time data_delay_;
   const sc_core::sc_time memory_delay_;

@@ -12,11 +12,11 @@ int L2BlockingPath::serve(const L2Access& access, L2Memory& memory) {
   if (index == kNone) return bypass(access, memory);
   const std::uint32_t missing = access.missing(array_.state(index).valid);
   if (missing != 0) {
-    const int status = fetch(index, access.fetched(array_.state(index).valid), memory);
+    const int status = fetch(index, access, memory);
     if (access.kind == L2Access::Kind::prefetch) return kL2Ok;  // a hint: nobody waits
     if (status != kL2Ok) return status;
   } else {
-    counters_.hits.add();
+    counters_.count_hit(access);
   }
   if (poison_.any()) poison_.apply(access);
   array_.apply(access, index);
@@ -39,21 +39,25 @@ std::uint32_t L2BlockingPath::allocate(std::uint64_t line, L2Memory& memory) {
 }
 
 // Sectors as they are in memory or on their way there.
-int L2BlockingPath::read(std::uint64_t line, std::uint32_t sectors, std::uint8_t* image, L2Memory& memory) {
+int L2BlockingPath::read(const L2Access& access, std::uint32_t sectors, std::uint8_t* image, L2Memory& memory) {
+  SectorOwners owners;
+  owners.set(sectors, access.owner());
   while (sectors != 0) {
     const SectorRun run = take_run(sectors);
-    const int status = memory.read(line, run.first, run.count, image);
+    const int status = memory.read(access.line, run.first, run.count, image);
     if (status != kL2Ok) return status;
     counters_.fills.add(run.count);
+    counters_.count_read(owners, run.mask());
   }
-  buffer_.overlay(line, image);
+  buffer_.overlay(access.line, image);
   return kL2Ok;
 }
 
-int L2BlockingPath::fetch(std::uint32_t index, std::uint32_t sectors, L2Memory& memory) {
+int L2BlockingPath::fetch(std::uint32_t index, const L2Access& access, L2Memory& memory) {
+  const std::uint32_t sectors = access.fetched(array_.state(index).valid);
   std::array<std::uint8_t, arch::kLineBytes> image{};
   ++array_.state(index).pinned;
-  const int status = read(array_.line_at(index), sectors, image.data(), memory);
+  const int status = read(access, sectors, image.data(), memory);
   L2Line& state = array_.state(index);
   --state.pinned;
   if (status == kL2Ok) {
@@ -71,11 +75,13 @@ int L2BlockingPath::bypass(const L2Access& access, L2Memory& memory) {
   const std::uint32_t touched = access.bytes.touched();
   const bool writes = access.kind == L2Access::Kind::write;
   const std::uint32_t wanted = writes ? (LineMask::sectors(touched) & ~access.bytes).touched() : touched;
-  const int status = read(access.line, wanted, image.data(), memory);
+  const int status = read(access, wanted, image.data(), memory);
   if (status != kL2Ok) return status;
   if (poison_.any()) poison_.apply(access);
   if (!perform(access, image.data())) return status;
-  const std::uint32_t entry = buffer_.take(access.line, LineMask::sectors(touched), touched, image.data());
+  SectorOwners writers;
+  writers.set(touched, access.owner());
+  const std::uint32_t entry = buffer_.take(access.line, LineMask::sectors(touched), touched, writers, image.data());
   return buffer_.write_blocking(entry, memory);
 }
 

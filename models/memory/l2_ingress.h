@@ -122,8 +122,8 @@ class L2BlockingPath {
   static constexpr std::uint32_t kNone = L2Array::kNone;
 
   std::uint32_t allocate(std::uint64_t line, L2Memory& memory);
-  int read(std::uint64_t line, std::uint32_t sectors, std::uint8_t* image, L2Memory& memory);
-  int fetch(std::uint32_t index, std::uint32_t sectors, L2Memory& memory);
+  int read(const L2Access& access, std::uint32_t sectors, std::uint8_t* image, L2Memory& memory);
+  int fetch(std::uint32_t index, const L2Access& access, L2Memory& memory);
   int flush(L2Memory& memory);
   int bypass(const L2Access& access, L2Memory& memory);
 

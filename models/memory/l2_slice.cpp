@@ -43,7 +43,7 @@ std::uint32_t sectors_of(std::uint64_t address, std::uint64_t bytes) {
 }  // namespace
 
 L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
-                 const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports)
+                 const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports, OwnerAccounts* owners)
     : Block(name, domain, path),
       request_in("request_in", domain),
       memory_out("memory_out", domain),
@@ -54,10 +54,11 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       core_counters_(domain.observation().stats, domain.observation().prefix + "." + path),
       core_(config_of(params, map), core_counters_),
       memory_(this->name(), domain, memory_out, params, *this),
-      functional_(core_, memory_, map, slice, params, domain.clock().period(), stats_.atomics),
+      functional_(core_, memory_, map, slice, params, domain.clock().period(), stats_.atomics, core_counters_),
       ingress_(params.queue, params.responses),
       data_port_(params),
       warmer_(*this, core_.array(), kServe) {
+  core_counters_.owners = owners;
   warm_by(warmer_);
   HEDDLE_CHECK(slice < map.slices(), "an L2 slice has a number that the address map does not know");
   const auto listen = [this](MemoryIn& in, std::uint32_t port) {
@@ -200,6 +201,7 @@ void L2Slice::serve_next() {
     blocked_.reason = nullptr;
   }
   stats_.requests.add();
+  core_counters_.count_request(access, good);
   arrivals_.pop();
   ingress_.leave(request.port());
   if (good && changes_values(access.kind)) stats_.atomics.add(values_of(access));

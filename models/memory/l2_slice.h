@@ -30,8 +30,10 @@ enum class L2IngressPorts : std::uint8_t { crossbar, crossbar_and_hub };
 
 class L2Slice : public Block, private L2MemoryPort::Listener {
  public:
+  // `owners`: of the machine, who must outlive the slice; null: nobody asks whose the bytes are.
   L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
-          const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports = L2IngressPorts::crossbar);
+          const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports = L2IngressPorts::crossbar,
+          OwnerAccounts* owners = nullptr);
   ~L2Slice() override;
 
   MemoryIn request_in;

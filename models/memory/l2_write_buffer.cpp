@@ -23,13 +23,14 @@ bool L2WriteBuffer::holds_up_to(std::uint64_t order) const {
 }
 
 std::uint32_t L2WriteBuffer::take(std::uint64_t line, const LineMask& valid, std::uint32_t dirty,
-                                  const std::uint8_t* image) {
+                                  const SectorOwners& writers, const std::uint8_t* image) {
   const std::uint32_t number = entries_.take();
   Entry& entry = entries_[number];
   entry.number = number;
   entry.line = line;
   entry.order = ++last_order_;
   entry.valid = valid;
+  entry.writers = writers;
   entry.dirty = static_cast<std::uint8_t>(dirty);
   entry.answers = 0;
   entry.started = false;
@@ -39,7 +40,7 @@ std::uint32_t L2WriteBuffer::take(std::uint64_t line, const LineMask& valid, std
 
 std::uint32_t L2WriteBuffer::take(L2Array& array, std::uint32_t index) {
   const L2Line& state = array.state(index);
-  const std::uint32_t number = take(array.line_at(index), state.valid, state.dirty, array.data(index));
+  const std::uint32_t number = take(array.line_at(index), state.valid, state.dirty, state.writers, array.data(index));
   array.set_clean(index);
   return number;
 }
@@ -62,7 +63,7 @@ void L2WriteBuffer::write(Entry& entry) {
     retire(entry.number);
     return;
   }
-  counters_.write_backs.add(bits::count(entry.dirty));
+  counters_.count_written(entry.writers, entry.dirty);
   entry.answers =
       static_cast<std::uint8_t>(commands_.push_runs(L2Command::Kind::write, entry.dirty, entry.number, entry.line));
 }
@@ -80,6 +81,7 @@ void L2WriteBuffer::answer(const L2Command& command, int status, const std::uint
   if (!command.is_write()) {
     if (status == kL2Ok) {
       complete(entry, command.mask(), data);
+      counters_.count_read(entry.writers, command.mask());
     } else {
       entry.dirty = static_cast<std::uint8_t>(entry.dirty & ~command.mask());  // it cannot be written without the rest
     }
@@ -119,6 +121,7 @@ int L2WriteBuffer::write_blocking(std::uint32_t number, L2Memory& memory) {
     const int status = memory.read(line, run.first, run.count, image.data());
     if (status == kL2Ok) {
       complete(entries_[number], run.mask(), image.data());
+      counters_.count_read(entries_[number].writers, run.mask());
     } else {
       dirty &= ~run.mask();
       result = status;
@@ -129,7 +132,7 @@ int L2WriteBuffer::write_blocking(std::uint32_t number, L2Memory& memory) {
     const SectorRun run = take_run(dirty);
     const std::array<std::uint8_t, arch::kLineBytes> image = entries_[number].data;
     const int status = memory.write(line, run.first, run.count, image.data());
-    counters_.write_backs.add(run.count);
+    counters_.count_written(entries_[number].writers, run.mask());
     if (status == kL2Ok) continue;
     result = status;
     fail(entries_[number], status);

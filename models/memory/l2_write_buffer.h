@@ -44,8 +44,9 @@ class L2WriteBuffer {
 
   // A copy of a dirty line, which is clean from now on. Returns the entry's number.
   std::uint32_t take(L2Array& array, std::uint32_t index);
-  // Bytes of a line that is not in the array.
-  std::uint32_t take(std::uint64_t line, const LineMask& valid, std::uint32_t dirty, const std::uint8_t* image);
+  // Bytes of a line that is not in the array; `writers`: whose they are.
+  std::uint32_t take(std::uint64_t line, const LineMask& valid, std::uint32_t dirty, const SectorOwners& writers,
+                     const std::uint8_t* image);
   // Sends its commands, unless an older entry of its line is here: then it starts by itself.
   void start(std::uint32_t number);
   // The answer to a command that is no fetch; `data`: the image of a line, of a read that is well.
@@ -68,6 +69,7 @@ class L2WriteBuffer {
     std::uint64_t line = 0;
     std::uint64_t order = 0;
     LineMask valid;
+    SectorOwners writers;
     std::uint8_t dirty = 0;    // sectors to be written
     std::uint8_t answers = 0;  // that are outstanding
     bool started = false;
@@ -99,7 +101,8 @@ class L2Mshrs {
     std::uint32_t index = 0;      // of the line in the array
     std::uint32_t first = kNone;  // targets, in the order of their arrival
     std::uint32_t last = kNone;
-    std::uint8_t pending = 0;   // sectors that are being fetched
+    SectorOwners owners;        // who has asked first for the sectors that are being fetched
+    std::uint8_t pending = 0;   // these
     std::uint8_t deferred = 0;  // of these, the ones not asked for before the line's write-backs are done
     int status = 1;             // of the last answer that was an error
   };

@@ -15,6 +15,7 @@
 #include "cli/run_outcome.h"
 #include "common/error.h"
 #include "host/register_table.h"
+#include "memory/owner_accounts.h"
 #include "program/step_table.h"
 #include "replay/comparison.h"
 #include "replay/simulation.h"
@@ -165,6 +166,11 @@ constexpr Section kSections[] = {
      "`wait.outstanding` are parts of `stage.generator`."},
     {"gpu0.gpc<g>.mmu", "TLBs of GPCs", "Present if `gpu.mmu.enabled`."},
     {"gpu0.mmu", "MMU", "Present if `gpu.mmu.enabled`."},
+    {"gpu0.memory", "Requests and bytes by owner",
+     "Of subcontexts, those that have sent a request appear. What the machine does by itself, and a host that names "
+     "none, counts for subcontext 0. Each byte has one owner, and over all subcontexts the sums are those of the blocks: "
+     "requests and hits of the slices, bytes that pass the GPCs' links, bytes that the HBM reads and writes. In `lt`, "
+     "where the crossbar counts nothing for itself, these are counted all the same."},
     {"gpu0.xbar", "Crossbar", "In `lt` there are no queues, and these stay empty."},
     {"gpu0.l2", "L2", ""},
     {"gpu0.hbm", "HBM",
@@ -265,6 +271,9 @@ std::map<std::string, Description> all_statistics() {
   add(job.observation->stats.descriptions());
   add(run.descriptions());
   add(made_in_use());
+  Observation someone(kInstance);
+  memory::OwnerAccounts(someone).of(0);
+  add(someone.stats.descriptions());
   // What tasks wait for is told of each subcontext as well.
   std::vector<Description> of_subcontexts;
   const std::string wait = "gpu0.cwd.wait.";

@@ -172,14 +172,15 @@ MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, 
                            const arch::Topology& topology, DeviceMemory memory)
     : sc_core::sc_module(name),
       map(params.machine.memory, params.l2.slices, params.l2.partitions),
-      crossbar("crossbar", domain, "xbar", params.xbar, topology, map) {
+      owners(domain.observation()),
+      crossbar("crossbar", domain, "xbar", params.xbar, topology, map, &owners) {
   if (memory == DeviceMemory::own) {
     hbm = std::make_unique<memory::Hbm>("hbm", domain, "hbm", params.hbm, map.bytes(), map.slices());
   }
   for (std::uint32_t s = 0; s < map.slices(); ++s) {
     slices.push_back(std::make_unique<memory::L2Slice>(fmt::format("l2_{}", s).c_str(), domain,
                                                        fmt::format("l2.slice{}", s), params.l2, map, s,
-                                                       memory::L2IngressPorts::crossbar_and_hub));
+                                                       memory::L2IngressPorts::crossbar_and_hub, &owners));
     crossbar.slice_out(s).bind(slices.back()->request_in);
     if (!hbm) continue;
     slices.back()->memory_out.bind(hbm->in(s));

@@ -102,6 +102,7 @@ class MemorySystem : public sc_core::sc_module {
 
   // Which address is where; SMs see it as well.
   const arch::AddressMap map;
+  memory::OwnerAccounts owners;
   memory::Crossbar crossbar;
   std::vector<std::unique_ptr<memory::L2Slice>> slices;
   std::unique_ptr<memory::Hbm> hbm;  // null if another memory is attached

@@ -91,8 +91,8 @@ TEST_CASE("write-backs of a line follow each other, and the youngest bytes are s
   std::array<std::uint8_t, 128> second{};
   first.fill(1);
   second.fill(2);
-  const std::uint32_t one = bench.buffer.take(9, whole, 1, first.data());
-  const std::uint32_t two = bench.buffer.take(9, whole, 1, second.data());
+  const std::uint32_t one = bench.buffer.take(9, whole, 1, {}, first.data());
+  const std::uint32_t two = bench.buffer.take(9, whole, 1, {}, second.data());
   bench.buffer.start(one);
   bench.buffer.start(two);
   CHECK(bench.buffer.full());
