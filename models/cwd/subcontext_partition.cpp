@@ -38,25 +38,30 @@ std::vector<std::uint32_t> tpcs_of(const LiveModel& live, const arch::Topology& 
   return tpcs;
 }
 
-}  // namespace
-
-double jain_index(const std::vector<double>& shares) {
-  double sum = 0;
-  double squares = 0;
-  for (const double share : shares) {
-    sum += share;
-    squares += share * share;
-  }
-  return squares == 0 ? 1 : sum * sum / (static_cast<double>(shares.size()) * squares);
+std::uint32_t promised_tpcs(const MachineShare& share) {
+  const auto open = std::count(share.tpcs.begin(), share.tpcs.end(), true);
+  return std::min(static_cast<std::uint32_t>(open), share.credits);
 }
 
-SubcontextStats::SubcontextStats(const CwdContext& context) : context_(context), rows_(arch::kSubcontexts) {}
+bool none_left(const std::vector<std::uint16_t>& slots) {
+  return std::all_of(slots.begin(), slots.end(), [](std::uint16_t n) { return n == 0; });
+}
+
+}  // namespace
+
+SubcontextStats::SubcontextStats(const CwdContext& context, const arch::ResourceVector& sm_capacity, std::uint32_t tpcs)
+    : context_(context),
+      sm_capacity_(sm_capacity),
+      sms_per_tpc_(static_cast<double>(context.topology.sms()) / tpcs),
+      fair_(context.topology.sms()),
+      rows_(arch::kSubcontexts) {}
 
 void SubcontextStats::add(std::uint32_t subcontext) {
   auto row = std::make_unique<Row>(context_.observation.stats,
                                    fmt::format("{}.subcontext{}", context_.stat_prefix, subcontext));
-  row->since = context_.now();
+  row->held_since = row->since = context_.now();
   row->track = context_.track(fmt::format("subcontext {}: TPCs held", subcontext));
+  row->credits_track = context_.track(fmt::format("subcontext {}: credits", subcontext));
   rows_[subcontext] = std::move(row);
   ++in_use_;
 }
@@ -70,64 +75,193 @@ Counter& SubcontextStats::Row::wait(WaitReason reason) {
   return *entry;
 }
 
-void SubcontextStats::launched(std::uint32_t subcontext, std::uint64_t ctas) {
-  if (used(subcontext)) rows_[subcontext]->launched.add(ctas);
+void SubcontextStats::entitle_all(const std::function<std::uint32_t(std::uint32_t)>& tpcs_of) {
+  for (std::uint32_t subcontext = 0; subcontext < rows_.size(); ++subcontext) {
+    if (used(subcontext)) fair_.entitle(subcontext, tpcs_of(subcontext) * sms_per_tpc_, context_.now());
+  }
 }
 
-void SubcontextStats::completed(std::uint32_t subcontext, std::uint64_t ctas) {
-  if (used(subcontext)) rows_[subcontext]->completed.add(ctas);
+SubcontextStats::Job* SubcontextStats::job_of(const TaskPacket& task) {
+  const auto found = jobs_.find(task.operation);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+void SubcontextStats::settle(Row& row) {
+  const Cycle passed = context_.now() - row.since;
+  row.since = context_.now();
+  if (row.share == 0 && row.unplaced == 0) return;
+  row.busy.add(passed);
+  row.sm_time += static_cast<double>(row.share) / static_cast<double>(kWholeSm) * static_cast<double>(passed);
+}
+
+void SubcontextStats::changed(std::uint32_t subcontext) {
+  const Row& row = *rows_[subcontext];
+  fair_.set(subcontext, static_cast<double>(row.share) / static_cast<double>(kWholeSm), row.unplaced > 0,
+            context_.now());
+}
+
+void SubcontextStats::arrived(const TaskPacket& task) {
+  if (!used(task.subcontext)) return;
+  note_last(task);
+  Row& row = *rows_[task.subcontext];
+  settle(row);
+  Job job;
+  job.subcontext = task.subcontext;
+  job.share = kWholeSm / std::max(1U, arch::free_slots(sm_capacity_, {}, task.need));
+  if (task.kind == protocol::TaskKind::grid) job.left = task.grid.count();
+  if (task.kind == protocol::TaskKind::restore) job.left = 1;
+  row.unplaced += job.left > 0 ? 1 : 0;
+  jobs_[task.operation] = job;
+  row.waiting.set(row.unplaced);
+  changed(task.subcontext);
+}
+
+void SubcontextStats::launched(const TaskPacket& task, std::uint64_t ctas) {
+  if (!used(task.subcontext)) return;
+  Row& row = *rows_[task.subcontext];
+  row.launched.add(ctas);
+  last_.reset();
+  Job* job = job_of(task);
+  if (job == nullptr) return;
+  settle(row);
+  end_wait(*job);
+  const std::uint64_t placed = std::min(ctas, job->left);
+  if (placed > 0 && placed == job->left) row.waiting.set(--row.unplaced);
+  job->left -= placed;
+  job->running += ctas;
+  row.share += ctas * job->share;
+  changed(task.subcontext);
+}
+
+void SubcontextStats::completed(const TaskPacket& task, std::uint64_t ctas) {
+  if (!used(task.subcontext)) return;
+  Row& row = *rows_[task.subcontext];
+  row.completed.add(ctas);
+  note_last(task);
+  Job* job = job_of(task);
+  if (job == nullptr) return;
+  settle(row);
+  const std::uint64_t gone = std::min(ctas, job->running);
+  job->running -= gone;
+  row.share -= gone * job->share;
+  changed(task.subcontext);
+  if (task.kind != protocol::TaskKind::queue && job->left == 0 && job->running == 0) forget(task.operation);
+  if (row.share == 0) show();
+}
+
+void SubcontextStats::forget(std::uint32_t operation) {
+  const auto found = jobs_.find(operation);
+  if (found == jobs_.end()) return;
+  const Job& job = found->second;
+  Row& row = *rows_[job.subcontext];
+  settle(row);
+  row.share -= job.running * job.share;
+  if (job.left > 0) row.waiting.set(--row.unplaced);
+  const std::uint32_t subcontext = job.subcontext;
+  jobs_.erase(found);
+  changed(subcontext);
+}
+
+void SubcontextStats::ended() {
+  // The calls that lead to an end name the task in the same cycle, before anything else is said.
+  if (last_.has_value() && last_->when == context_.now()) forget(last_->operation);
+  last_.reset();
+  show();
 }
 
 void SubcontextStats::holds(std::uint32_t subcontext, std::uint32_t tpcs, std::int64_t credits) {
   if (!used(subcontext)) return;
   Row& row = *rows_[subcontext];
-  row.credits.set(static_cast<double>(credits));
-  if (tpcs == row.held) return;
   const Cycle now = context_.now();
-  row.tpc_cycles.add((now - row.since) * row.held);
-  row.since = now;
+  row.credits.set(static_cast<double>(credits));
+  TimelineSink* timeline = context_.timeline();
+  if (timeline != nullptr && row.shown_credits != static_cast<double>(credits)) {
+    row.shown_credits = static_cast<double>(credits);
+    timeline->counter(row.credits_track, context_.timebase.time_of(now), "credits", *row.shown_credits);
+  }
+  if (tpcs == row.held) return;
+  row.tpc_cycles.add((now - row.held_since) * row.held);
+  row.held_since = now;
   row.held = tpcs;
   row.tpcs.set(tpcs);
-  if (context_.timeline() != nullptr) {
-    context_.timeline()->counter(row.track, context_.timebase.time_of(now), "TPCs", tpcs);
-  }
+  if (timeline != nullptr) timeline->counter(row.track, context_.timebase.time_of(now), "TPCs", tpcs);
 }
 
-void SubcontextStats::waited(std::uint32_t subcontext, const std::string& task, WaitReason reason, Cycle cycles) {
-  if (!used(subcontext)) return;
-  Row& row = *rows_[subcontext];
-  row.wait(reason).add(cycles);
+void SubcontextStats::kept_off(const TaskPacket& task, WaitReason reason) {
+  last_.reset();
+  Job* job = used(task.subcontext) ? job_of(task) : nullptr;
+  if (job == nullptr || job->kept_off == reason) return;
+  job->kept_off = reason;
+  job->kept_since = context_.now();
+  job->counted = 0;
+}
+
+void SubcontextStats::waited(const TaskPacket& task, const std::string& name, WaitReason reason, Cycle cycles) {
+  if (!used(task.subcontext)) return;
+  Row& row = *rows_[task.subcontext];
+  Cycle counted = 0;
+  if (Job* job = job_of(task); job != nullptr && job->kept_off == reason) {
+    counted = std::min(job->counted, cycles);
+    end_wait(*job);
+  }
+  row.wait(reason).add(cycles - counted);
   TimelineSink* timeline = context_.timeline();
   if (timeline == nullptr) return;
   if (row.waits_track.group == 0) {
-    row.waits_track =
-        timeline->track(context_.observation.prefix + " subcontexts", fmt::format("subcontext {} waits", subcontext));
+    row.waits_track = timeline->track(context_.observation.prefix + " subcontexts",
+                                      fmt::format("subcontext {} waits", task.subcontext));
   }
-  context_.draw(row.waits_track, context_.now() - cycles, fmt::format("{}: {}", task, wait_text(reason)));
+  context_.draw(row.waits_track, context_.now() - cycles, fmt::format("{}: {}", name, wait_text(reason)));
 }
 
-void SubcontextStats::show_fairness() {
+// Everything up to now, open waits included.
+void SubcontextStats::show() {
+  const Cycle now = context_.now();
+  for (auto& [operation, job] : jobs_) {
+    if (job.kept_off == WaitReason::none) continue;
+    const Cycle passed = now - job.kept_since;
+    rows_[job.subcontext]->wait(job.kept_off).add(passed - job.counted);
+    job.counted = passed;
+  }
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (rows_[i] == nullptr) continue;
+    Row& row = *rows_[i];
+    settle(row);
+    row.tpc_cycles.add((now - row.held_since) * row.held);
+    row.held_since = now;
+    row.sm_cycles.set(row.sm_time);
+    const double us =
+        static_cast<double>(context_.timebase.time_of(row.busy.value()) - context_.timebase.time_of(0)) / 1e6;
+    if (us > 0) row.throughput.set(static_cast<double>(row.completed.value()) / us);
+    if (in_use_ < 2) continue;
+    const Cycle contested = fair_.contested(i, now);
+    row.contested.add(contested - row.contested_counted);
+    row.contested_counted = contested;
+    row.progress.set(fair_.progress(i, now));
+  }
   if (in_use_ < 2) return;
   if (fairness_ == nullptr) {
-    fairness_ = &context_.observation.stats.gauge(
-        context_.stat_prefix + ".subcontext_fairness", "1",
-        "Jain's index over the TPC cycles of the subcontexts in use: 1 if all got as much");
+    fairness_ = &context_.observation.stats.gauge(context_.stat_prefix + ".subcontext_fairness", "1",
+                                                  "Jain's index over the progress of the subcontexts with "
+                                                  "contested_cycles: 1 if all got as much of what they are "
+                                                  "entitled to");
   }
-  std::vector<double> shares;
-  for (const auto& row : rows_) {
-    if (row == nullptr || row->launched.value() == 0) continue;
-    const Cycle open = (context_.now() - row->since) * row->held;
-    shares.push_back(static_cast<double>(row->tpc_cycles.value() + open));
-  }
-  if (shares.size() > 1) fairness_->set(jain_index(shares));
+  fairness_->set(fair_.index(now));
 }
 
 void SubcontextStats::reset() {
-  for (const auto& row : rows_) {
-    if (row == nullptr) continue;
-    row->held = 0;
-    row->since = 0;
+  jobs_.clear();
+  last_.reset();
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (rows_[i] == nullptr) continue;
+    Row& row = *rows_[i];
+    row.held = 0;
+    row.share = 0;
+    row.unplaced = 0;
+    row.held_since = row.since = row.contested_counted = 0;
+    row.shown_credits.reset();
   }
+  fair_.reset();
 }
 
 SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::ResourceVector& sm_capacity,
@@ -138,7 +272,7 @@ SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::
       quota_(live.tpcs(), {context.params.partition, context.params.tpc_credits, context.params.local_memory_blocks}),
       credit_(sm_priority, tpcs_of(live, context.topology), context.topology, sm_capacity,
               context.params.one_at_a_time()),
-      usage_(context),
+      usage_(context, sm_capacity, live.tpcs()),
       tpc_rank_(live.tpcs(), context.topology.sms()),
       stats_(context.observation.stats, context.stat_prefix) {
   if (context.params.partition == PartitionMode::dynamic && context.params.tpc_credits > 0) {
@@ -153,6 +287,7 @@ SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::
 void SubcontextPartition::reset() {
   quota_.reset();
   usage_.reset();
+  usage_.entitle_all([this](std::uint32_t subcontext) { return promised_tpcs(share_of(subcontext, false)); });
 }
 
 void SubcontextPartition::on_configure(const SubcontextPacket& change, std::uint32_t) {
@@ -174,6 +309,7 @@ void SubcontextPartition::on_configure(const SubcontextPacket& change, std::uint
     usage_.use(change.subcontext);
     show(change.subcontext);
   }
+  usage_.entitle_all([this](std::uint32_t subcontext) { return promised_tpcs(share_of(subcontext, false)); });
   if (on_change_) on_change_();
 }
 
@@ -198,7 +334,11 @@ ShareRefusal SubcontextPartition::configure(const SubcontextPacket& change) {
 
 // The first subcontext alone, on a machine that is not shared, is the machine itself.
 void SubcontextPartition::task_arrived(const TaskPacket& task) {
-  if (task.subcontext != 0 || quota_.mode() != PartitionMode::none) usage_.use(task.subcontext);
+  if (!usage_.used(task.subcontext) && (task.subcontext != 0 || quota_.mode() != PartitionMode::none)) {
+    usage_.use(task.subcontext);
+    usage_.entitle_all([this](std::uint32_t subcontext) { return promised_tpcs(share_of(subcontext, false)); });
+  }
+  usage_.arrived(task);
 }
 
 // That is judged by the credits of the start, as long as nobody has changed them.
@@ -278,11 +418,15 @@ WaitReason SubcontextPartition::restrict(const TaskPacket& task, std::vector<std
       shortage.blocks -= price.block ? 1 : 0;
     }
   }
-  if (shortage.with_room == WaitReason::none) return shortage.full;
-  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
-    if (tpc_room_[live_.tpc_of(sm)] == 0) slots[sm] = 0;
+  WaitReason why = shortage.full;
+  if (shortage.with_room != WaitReason::none) {
+    why = shortage.with_room;
+    for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
+      if (tpc_room_[live_.tpc_of(sm)] == 0) slots[sm] = 0;
+    }
   }
-  return shortage.with_room;
+  if (limits(why) && none_left(slots)) usage_.kept_off(task, why);
+  return why;
 }
 
 // Prices all TPCs; candidates are those that the session would have to pay for.
@@ -358,16 +502,17 @@ const Placement* SubcontextPartition::place_by_credit(const TaskPacket& task, co
 
 void SubcontextPartition::close_session(const TaskPacket& task) {
   quota_.close_session();
+  usage_.session_closed(task);
   show(task.subcontext);
 }
 
 void SubcontextPartition::count_launched(const TaskPacket& task, std::uint32_t ctas) {
-  usage_.launched(task.subcontext, ctas);
+  usage_.launched(task, ctas);
   show(task.subcontext);
 }
 
 void SubcontextPartition::count_completed(const TaskPacket& task, std::uint32_t ctas) {
-  usage_.completed(task.subcontext, ctas);
+  usage_.completed(task, ctas);
   show(task.subcontext);
 }
 

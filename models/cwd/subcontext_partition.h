@@ -8,8 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "common/fair_progress.h"
 #include "cwd/cwd_context.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/occupancy.h"
@@ -18,11 +20,13 @@
 
 namespace heddle::cwd {
 
-// What each subcontext got of the machine (PRT-09): statistics of those that are in use, and a row of the timeline for
-// each of them.
+// What each subcontext got of the machine (PRT-09): statistics of those that are in use, and rows of the timeline for
+// each of them. What still goes on, such as a wait for a credit, is counted up to the last end of a task, or the last
+// CTA of a subcontext, so that a task that waits for ever shows.
 class SubcontextStats {
  public:
-  explicit SubcontextStats(const CwdContext& context);
+  // `sm_capacity`: of an empty SM; `tpcs`: of the machine.
+  SubcontextStats(const CwdContext& context, const arch::ResourceVector& sm_capacity, std::uint32_t tpcs);
 
   // From now on the subcontext is reported. Cheap if it is already.
   void use(std::uint32_t subcontext) {
@@ -31,14 +35,22 @@ class SubcontextStats {
   bool used(std::uint32_t subcontext) const { return rows_[subcontext] != nullptr; }
 
   // Nothing happens for a subcontext that is not reported.
-  void launched(std::uint32_t subcontext, std::uint64_t ctas);
-  void completed(std::uint32_t subcontext, std::uint64_t ctas);
+
+  // What the configuration promises to each: so many TPCs.
+  void entitle_all(const std::function<std::uint32_t(std::uint32_t)>& tpcs_of);
+  void arrived(const protocol::TaskPacket& task);
+  void launched(const protocol::TaskPacket& task, std::uint64_t ctas);
+  void completed(const protocol::TaskPacket& task, std::uint64_t ctas);
+  void session_closed(const protocol::TaskPacket& task) { note_last(task); }
   // TPCs that it holds from now on, and credits that it has left.
   void holds(std::uint32_t subcontext, std::uint32_t tpcs, std::int64_t credits);
+  // The task cannot begin a session now: its subcontext's quota leaves it nothing.
+  void kept_off(const protocol::TaskPacket& task, WaitReason reason);
   // A task of it has waited that long.
-  void waited(std::uint32_t subcontext, const std::string& task, WaitReason reason, Cycle cycles);
-  // Jain's index over the TPC cycles of the subcontexts: 1 if all got as much, 1/n if one got all.
-  void show_fairness();
+  void waited(const protocol::TaskPacket& task, const std::string& name, WaitReason reason, Cycle cycles);
+  // A task has ended: all its CTAs have completed or, if it was rejected, aborted or a queue's, the one that the last
+  // call was about has.
+  void ended();
   void reset();
 
  private:
@@ -53,22 +65,69 @@ class SubcontextStats {
     Counter& tpc_cycles = counter("tpc_cycles", "TPC cycles", "TPCs that the subcontext held, over time");
     Gauge& tpcs = gauge("tpcs_held", "TPCs", "TPCs that the subcontext holds");
     Gauge& credits = gauge("credits", "TPCs", "TPC credits that the subcontext has left");
+    Gauge& sm_cycles = gauge("sm_cycles", "SM cycles",
+                             "what the subcontext's CTAs took of SMs, over time: a CTA takes one of the places that an "
+                             "empty SM has for it");
+    Counter& busy = counter("busy_cycles", "cycles", "time in which CTAs of the subcontext ran or were left to place");
+    Gauge& throughput = gauge("ctas_per_us", "CTAs per us", "CTAs completed, over busy_cycles");
+    Gauge& waiting = gauge("tasks_waiting", "tasks", "tasks of the subcontext with CTAs left to place");
+    Counter& contested = counter("contested_cycles", "cycles", "of busy_cycles, those in which another one was busy");
+    Gauge& progress =
+        gauge("progress", "1",
+              "over contested_cycles: what it took of SMs, of what it is entitled to; 1 where it wanted no "
+              "more");
     std::array<Counter*, kWaitReasons> waits{};
     std::uint32_t held = 0;
-    Cycle since = 0;
+    Cycle held_since = 0;
+    std::uint64_t share = 0;  // of SMs that its CTAs take, in parts of kWholeSm
+    double sm_time = 0;
+    Cycle since = 0;  // busy and sm_time
+    Cycle contested_counted = 0;
+    std::uint32_t unplaced = 0;  // tasks with CTAs left to place
+    std::optional<double> shown_credits;
     TrackId track;
+    TrackId credits_track;
     TrackId waits_track;
   };
+  // A task that has arrived and not ended.
+  struct Job {
+    std::uint32_t subcontext = 0;
+    std::uint64_t share = 0;  // that one CTA takes, in parts of kWholeSm
+    std::uint64_t left = 0;   // CTAs to place; 0 for a queue task, of which nobody knows
+    std::uint64_t running = 0;
+    WaitReason kept_off = WaitReason::none;
+    Cycle kept_since = 0;
+    Cycle counted = 0;  // of that wait
+  };
+  struct Last {
+    std::uint32_t operation = 0;
+    Cycle when = 0;
+  };
+  static constexpr std::uint64_t kWholeSm = std::uint64_t{1} << 32;
+
   void add(std::uint32_t subcontext);
+  void note_last(const protocol::TaskPacket& task) { last_ = Last{task.operation, context_.now()}; }
+  Job* job_of(const protocol::TaskPacket& task);
+  void end_wait(Job& job) { job.kept_off = WaitReason::none; }
+  // Counts the time since the last change of what it has or wants; to be called before every change.
+  void settle(Row& row);
+  // After the change.
+  void changed(std::uint32_t subcontext);
+  void forget(std::uint32_t operation);
+  void show();
 
   const CwdContext& context_;
-  std::vector<std::unique_ptr<Row>> rows_;  // by subcontext; empty: not in use
+  const arch::ResourceVector sm_capacity_;
+  const double sms_per_tpc_;
+  FairProgress fair_;                            // in SMs
+  std::vector<std::unique_ptr<Row>> rows_;       // by subcontext; empty: not in use
+  std::unordered_map<std::uint32_t, Job> jobs_;  // by operation
+  std::optional<Last> last_;                     // the task that a call was about which may be followed by its end
   std::size_t in_use_ = 0;
   Gauge* fairness_ = nullptr;
 };
 
-// 1 if all shares are alike, 1/n if one of n has everything; 1 without any.
-double jain_index(const std::vector<double>& shares);
+using heddle::jain_index;
 
 class SubcontextPartition {
  public:
@@ -133,9 +192,9 @@ class SubcontextPartition {
   void count_completed(const protocol::TaskPacket& task, std::uint32_t ctas);
   // A task has waited that long, or has ended.
   void count_wait(const protocol::TaskPacket& task, const std::string& name, WaitReason reason, Cycle cycles) {
-    usage_.waited(task.subcontext, name, reason, cycles);
+    usage_.waited(task, name, reason, cycles);
   }
-  void task_ended() { usage_.show_fairness(); }
+  void task_ended() { usage_.ended(); }
 
   const TpcQuota& quota() const { return quota_; }
   bool empty() const { return quota_.empty(); }

@@ -168,7 +168,8 @@ constexpr Section kSections[] = {
     {"gpu0.mmu", "MMU", "Present if `gpu.mmu.enabled`."},
     {"gpu0.memory", "Requests and bytes by owner",
      "Of subcontexts, those that have sent a request appear. What the machine does by itself, and a host that names "
-     "none, counts for subcontext 0. Each byte has one owner, and over all subcontexts the sums are those of the blocks: "
+     "none, counts for subcontext 0. Each byte has one owner, and over all subcontexts the sums are those of the "
+     "blocks: "
      "requests and hits of the slices, bytes that pass the GPCs' links, bytes that the HBM reads and writes. In `lt`, "
      "where the crossbar counts nothing for itself, these are counted all the same."},
     {"gpu0.xbar", "Crossbar", "In `lt` there are no queues, and these stay empty."},
@@ -192,8 +193,25 @@ std::vector<Description> made_in_use() {
       {"gpu0.cwd.subcontext<n>.ctas_launched", "CTAs", "CTAs of the subcontext that were placed", Kind::counter},
       {"gpu0.cwd.subcontext<n>.tpc_cycles", "TPC cycles", "TPCs that the subcontext held, over time", Kind::counter},
       {"gpu0.cwd.subcontext<n>.tpcs_held", "TPCs", "TPCs that the subcontext holds", Kind::gauge},
+      {"gpu0.cwd.subcontext<n>.sm_cycles", "SM cycles",
+       "what the subcontext's CTAs took of SMs, over time: a CTA takes one of the places that an empty SM has for it",
+       Kind::gauge},
+      {"gpu0.cwd.subcontext<n>.busy_cycles", "cycles", "time in which CTAs of the subcontext ran or were left to place",
+       Kind::counter},
+      {"gpu0.cwd.subcontext<n>.ctas_per_us", "CTAs per us", "CTAs completed, over busy_cycles", Kind::gauge},
+      {"gpu0.cwd.subcontext<n>.tasks_waiting", "tasks", "tasks of the subcontext with CTAs left to place", Kind::gauge},
+      {"gpu0.cwd.subcontext<n>.contested_cycles", "cycles", "of busy_cycles, those in which another one was busy",
+       Kind::counter},
+      {"gpu0.cwd.subcontext<n>.progress", "1",
+       "over contested_cycles: what it took of SMs, of what it is entitled to; 1 where it wanted no more", Kind::gauge},
       {"gpu0.cwd.subcontext_fairness", "1",
-       "Jain's index over the TPC cycles of the subcontexts in use: 1 if all got as much", Kind::gauge},
+       "Jain's index over the progress of the subcontexts with contested_cycles: 1 if all got as much of what they are "
+       "entitled to",
+       Kind::gauge},
+      {"gpu0.subcontext<n>.latency", "ns", "from the submission of a kernel of the subcontext to its end",
+       Kind::histogram},
+      {"gpu0.subcontext<n>.open", "kernels", "kernels of the subcontext that had not ended with the run",
+       Kind::counter},
       {"gpu0.gpc<g>.mmu.faults_of_<n>", "requests", "requests of subcontext <n> that were refused", Kind::counter},
   };
 }

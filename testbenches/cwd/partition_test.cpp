@@ -129,6 +129,90 @@ TEST_CASE("a task without credits stalls, and the next one is considered", "[cwd
   CHECK(bench.stat("subcontext1.tpc_cycles") > 2 * 10'000);
 }
 
+TEST_CASE("who has no credit and waits for ever shows, and counts as treated unfairly", "[cwd][PRT-09]") {
+  CwdBench bench(Shape::from_sms_per_gpc({8}), plain(PartitionMode::dynamic, 2), capacity(1));
+  durations(bench, {4000, 4000, 100});
+  bench.tasks.share(0, change(What::credits, 3, 0));
+  bench.tasks.submit(1000, grid(0, 12, 1));  // three waves on two TPCs
+  bench.tasks.submit(1000, grid(1, 12, 2));  // on the other two
+  bench.tasks.submit(1000, grid(2, 1, 3));
+  run_until_idle();
+  REQUIRE(bench.log.done.size() == 2);
+  CHECK(bench.stat("subcontext3.tasks_waiting") == 1);
+  CHECK(bench.stat("subcontext1.tasks_waiting") == 0);
+  CHECK(bench.stat("subcontext3.wait.credits") > 12'000);
+  CHECK(bench.stat("subcontext3.progress") == 0);
+  CHECK(bench.stat("subcontext3.contested_cycles") > 12'000);
+  // Two of three have all that they were promised, but for the way of a launch between two waves.
+  CHECK(bench.stat("subcontext1.progress") > 0.9);
+  CHECK(bench.stat("subcontext_fairness") == Approx(2.0 / 3).epsilon(0.01));
+  // 12 CTAs of an SM each, for 4000 cycles and the way there and back.
+  CHECK(bench.stat("subcontext1.sm_cycles") > 12 * 4000);
+  CHECK(bench.stat("subcontext1.sm_cycles") < 12 * 4600);
+}
+
+TEST_CASE("a small task that waits behind a full machine makes progress for the part of its time in which it runs",
+          "[cwd][PRT-09]") {
+  CwdParams params = plain(PartitionMode::none);
+  CwdBench bench(Shape::from_sms_per_gpc({8}), params, capacity(1));
+  durations(bench, {9000, 1000});
+  bench.tasks.submit(0, grid(0, 15, 1));    // all SMs, and then all but one
+  bench.tasks.submit(3000, grid(1, 1, 2));  // waits for 6000 cycles or more, and then runs for 1000
+  finish(bench, 2);
+  const double waited = bench.stat("subcontext2.wait.free_slots") + bench.stat("subcontext2.wait.behind");
+  CHECK(bench.stat("subcontext2.busy_cycles") == Approx(waited + 1000).margin(500));
+  CHECK(bench.stat("subcontext2.contested_cycles") == bench.stat("subcontext2.busy_cycles"));
+  CHECK(bench.stat("subcontext2.progress") == Approx(1000 / (waited + 1000)).margin(0.03));
+  CHECK(bench.stat("subcontext1.progress") == Approx(1).margin(0.03));  // half of the machine would do
+  const double p = bench.stat("subcontext2.progress");
+  CHECK(p < 0.2);
+  CHECK(bench.stat("subcontext_fairness") < 0.75);
+  CHECK(bench.stat("subcontext1.tpc_cycles") > 2 * 4 * 9000);
+  // A cycle of the bench is a nanosecond.
+  CHECK(bench.stat("subcontext1.ctas_per_us") == Approx(15'000 / bench.stat("subcontext1.busy_cycles")));
+}
+
+TEST_CASE("who gets nothing until the others are through has made no progress beside them", "[cwd][PRT-09]") {
+  CwdBench bench(Shape::from_sms_per_gpc({8}), plain(PartitionMode::none), capacity(1));
+  durations(bench, {5000, 1000});
+  bench.tasks.submit(0, grid(0, 16, 1));  // two waves of all SMs
+  bench.tasks.submit(1000, grid(1, 1, 2));
+  finish(bench, 2);
+  CHECK(bench.stat("subcontext2.progress") == 0);
+  CHECK(bench.stat("subcontext2.busy_cycles") > bench.stat("subcontext2.contested_cycles") + 1000);
+  CHECK(bench.stat("subcontext_fairness") == Approx(0.5).margin(0.01));
+}
+
+TEST_CASE("different shares that are kept are fair, and idle ones and small tasks are no complaint", "[cwd][PRT-09]") {
+  CwdBench bench(Shape::from_sms_per_gpc({8}), plain(PartitionMode::dynamic), capacity(1));
+  durations(bench, {20'000, 20'000, 5000});
+  bench.tasks.share(0, change(What::credits, 1, 3));
+  bench.tasks.share(0, change(What::credits, 2, 1));
+  bench.tasks.share(0, change(What::credits, 4, 2));  // and no work
+  bench.tasks.submit(1000, grid(0, 60, 1));
+  bench.tasks.submit(1000, grid(1, 20, 2));
+  finish(bench, 2);
+  CHECK(bench.stat("subcontext1.tpcs_held.max") == 3);
+  CHECK(bench.stat("subcontext2.tpcs_held.max") == 1);
+  CHECK(bench.stat("subcontext1.progress") > 0.95);
+  CHECK(bench.stat("subcontext2.progress") > 0.95);
+  CHECK(bench.stat("subcontext_fairness") > 0.999);
+  CHECK(bench.stat("subcontext4.contested_cycles") == 0);
+}
+
+TEST_CASE("a task that is refused or aborted wants nothing any more", "[cwd][PRT-09][CWD-25]") {
+  CwdBench bench(Shape::from_sms_per_gpc({8}), plain(PartitionMode::dynamic, 1), capacity(1));
+  durations(bench, {5000, 100, 5000});
+  bench.tasks.submit(0, grid(0, 4, 1));
+  bench.tasks.submit(100, clusters(1, 8, 8, 2));  // eight SMs, where one TPC is allowed
+  bench.tasks.submit(200, grid(2, 2, 3));
+  run_until_idle();
+  REQUIRE(bench.log.done.size() == 3);
+  CHECK(bench.stat("subcontext2.tasks_waiting") == 0);
+  CHECK(bench.stat("subcontext2.busy_cycles") == 0);
+  CHECK(bench.stat("subcontext_fairness") > 0.99);
+}
+
 TEST_CASE("tasks that stall for credits take no places of the pools of GPCs", "[cwd][PRT-02][TSK-04]") {
   CwdParams params = plain(PartitionMode::dynamic, 1);
   params.pending_pool = 4;

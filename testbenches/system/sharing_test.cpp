@@ -141,10 +141,14 @@ TEST_CASE("throughput, TPC occupancy and fairness of two processes are reported 
   // TPC cycles: work on two or three TPCs takes as many of them, however long it lasts.
   for (const Outcome& outcome : {none, fixed, credits}) {
     CHECK(outcome.tpc_cycles_1 > 1.5 * outcome.tpc_cycles_2);
-    const double sum = outcome.tpc_cycles_1 + outcome.tpc_cycles_2;
-    const double squares = outcome.tpc_cycles_1 * outcome.tpc_cycles_1 + outcome.tpc_cycles_2 * outcome.tpc_cycles_2;
-    CHECK(outcome.fairness == Approx(sum * sum / (2 * squares)).epsilon(0.01));
   }
+  // Two TPCs each: what each was promised, and all of that. Three credits each of five TPCs: two and a half, so that
+  // one has all of it and the other one four fifths, by which the index is 0.988. Without shares the one that comes
+  // second waits until the first one has placed everything.
+  CHECK(fixed.fairness > 0.99);
+  CHECK(credits.fairness > 0.97);
+  CHECK(credits.fairness < fixed.fairness);
+  CHECK(none.fairness < 0.9);
 }
 
 TEST_CASE("processes have the same addresses and different memory, and who reaches out is stopped alone",
