@@ -162,6 +162,7 @@ void collect_stats(RunOutcome& outcome) {
     const replay::JobResult& job = outcome.result.jobs[i];
     Stats& stats = job.observation->stats;
     publish_job(outcome.machines->gpus[i].instance, job, stats);
+    publish_processes(outcome.machines->gpus[i].instance, outcome.inputs->workloads[i], job, stats);
     merge(outcome.stats, stats.to_json());
     merge(outcome.histograms, stats.histograms_json());
     const std::string prefix = outcome.machines->gpus[i].instance;

@@ -150,6 +150,14 @@ nlohmann::json bulk_stats_of(const workload::Workload& workload, const replay::J
 constexpr std::size_t kBulkRows = 100;  // on the page
 nlohmann::json bulk_of(const RunOutcome& outcome, std::size_t gpu);
 
+// Kernels of each subcontext, where one beside subcontext 0 has some: statistics below "<instance>.subcontext<n>"
+// (PRT-09).
+void publish_processes(const std::string& instance, const workload::Workload& workload, const replay::JobResult& job,
+                       Stats& stats);
+// One row per subcontext that shared the machine or moved bytes; null if the machine was not shared. As
+// report/report_page.h describes it.
+nlohmann::json processes_of(const RunOutcome& outcome, std::size_t gpu);
+
 // One row per fault; null if there is none.
 nlohmann::json faults_of(const RunOutcome& outcome, std::size_t gpu);
 

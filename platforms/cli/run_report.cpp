@@ -159,6 +159,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (!latency.is_null()) gpu["launch_latency"] = std::move(latency);
   json memory = memory_of(outcome, i);
   if (!memory.is_null()) gpu["memory"] = std::move(memory);
+  json processes = processes_of(outcome, i);
+  if (!processes.is_null()) gpu["processes"] = std::move(processes);
   json bulk = bulk_of(outcome, i);
   if (!bulk.is_null()) gpu["bulk"] = std::move(bulk);
   json clusters = clusters_of(workload, job);

@@ -28,7 +28,7 @@ std::string csv_field(const std::string& text) {
 }  // namespace
 
 const char* CtaDump::header() {
-  return "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size";
+  return "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext";
 }
 
 void CtaDump::cta_started(const Cta& cta) {
@@ -65,8 +65,10 @@ void CtaDump::write(std::ostream& out, const std::string& instance, const arch::
                    row.cga, row.rank, sm.gpc, sm.cpc, sm.tpc, row.sm, row.launch, row.first_instruction);
     if (row.end != kNever) fmt::format_to(std::back_inserter(text), "{}", row.end);
     // Tasks that programs launch have no entry of the workload.
-    fmt::format_to(std::back_inserter(text), ",{},{},{}\n", row.task < names.size() ? names[row.task] : "", instance,
-                   row.cga_size);
+    const bool known = row.task < names.size();
+    fmt::format_to(std::back_inserter(text), ",{},{},{},", known ? names[row.task] : "", instance, row.cga_size);
+    if (known) fmt::format_to(std::back_inserter(text), "{}", workload.ops[row.task].kernel.subcontext);
+    text.push_back('\n');
     if (text.size() >= kChunk) flush();
   }
   flush();

@@ -42,6 +42,12 @@ namespace heddle::report {
 //                     longest_cycles, descriptor_cycles}], left_out, shares: [{label, share_percent, busy_percent,
 //                     note}]} requests to tensor memory access units; wrong: of these; used: of the bytes fetched from
 //                     memory; share: what such requests took of all that went there; busy: all that, of what could have
+//     processes       {rows: [{subcontext, shared, kernels, open, mean_us, p50_us, p99_us, ctas, ctas_per_us, busy_us,
+//                     sm_percent, tpcs_mean, tpcs_most, credits_left, contested_us, progress_percent, waiting,
+//                     waits: [{reason, us, cause}], l2_hit_percent, bytes: [[bytes, share_percent] of L2, requests and
+//                     responses in the crossbar, read from and written to memory]}], fairness: 0..1}
+//                     shared: it was told apart by the distributor; open: kernels that had not ended; waiting: tasks
+//                     with CTAs left to place at the end
 //     clusters        {cycle_us, totals: [{kernel, size, warps, cgas, unfinished, mean_sms, mean_skew, max_skew,
 //                     mean_cycles, phases, mean_wait}],
 //                     first: [{row, operation, cga, gpc, skew, phases, mean_wait, ctas: [[rank, sm, begin, end]]}],

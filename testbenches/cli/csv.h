@@ -17,6 +17,7 @@ inline std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields;
   std::istringstream in(line);
   for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
+  if (!line.empty() && line.back() == ',') fields.emplace_back();
   return fields;
 }
 
@@ -24,7 +25,7 @@ inline std::vector<Row> rows_of(const std::string& csv) {
   std::istringstream in(csv);
   std::string line;
   std::getline(in, line);
-  REQUIRE(line == "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size");
+  REQUIRE(line == "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext");
   const std::vector<std::string> names = fields_of(line);
   std::vector<Row> rows;
   while (std::getline(in, line)) {

@@ -52,6 +52,7 @@ TEST_CASE("a dumped CTA has its place in the grid, its place in the machine and 
   workload::Workload w = empty_workload(1);
   w.ops = {kernel_op(0, 4, 100)};
   w.ops[0].kernel.name = "gemm";
+  w.ops[0].kernel.subcontext = 63;
   Cta c = cta(0, 70'000, 1000, 9);
   c.x = 2'000'000'000;
   c.y = 65'534;
@@ -63,9 +64,9 @@ TEST_CASE("a dumped CTA has its place in the grid, its place in the machine and 
   CtaDump dump;
   run_to(dump, c, 1234);
   CHECK(std::string(CtaDump::header()) ==
-        "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size");
+        "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext");
   CHECK(lines_of(dump, w) ==
-        std::vector<std::string>{"0,2000000000,65534,65533,5000000000,3,0,1,2,8,1000,1007,1234,gemm,gpu3,8"});
+        std::vector<std::string>{"0,2000000000,65534,65533,5000000000,3,0,1,2,8,1000,1007,1234,gemm,gpu3,8,63"});
 }
 
 TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arrival", "[replay]") {
@@ -90,7 +91,7 @@ TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arriva
             for (const Cta& c : ctas) {
               if (c.launch != launch || c.sequence != sequence || c.order != order || c.task != task) continue;
               expected.push_back(
-                  fmt::format("{},0,0,0,0,0,0,0,0,0,{},{},500,kernel of 100 CTAs,gpu3,1", task, launch, launch + 7));
+                  fmt::format("{},0,0,0,0,0,0,0,0,0,{},{},500,kernel of 100 CTAs,gpu3,1,0", task, launch, launch + 7));
             }
           }
         }
@@ -110,9 +111,17 @@ TEST_CASE("names that would break the table are quoted, and a CTA without end ha
   run_to(dump, cta(0, 0, 1, 0), 11);
   run_to(dump, cta(1, 0, 2, 1), 12);
   dump.cta_started(cta(2, 0, 3, 2));
-  CHECK(lines_of(dump, w) == std::vector<std::string>{"0,0,0,0,0,0,0,0,0,0,1,8,11,\"void f<int, 3>(float*)\",gpu3,1",
-                                                      "1,0,0,0,0,0,0,0,0,0,2,9,12,\"say \"\"hi\"\"\",gpu3,1",
-                                                      "2,0,0,0,0,0,0,0,0,0,3,10,,plain name; with blanks,gpu3,1"});
+  CHECK(lines_of(dump, w) == std::vector<std::string>{"0,0,0,0,0,0,0,0,0,0,1,8,11,\"void f<int, 3>(float*)\",gpu3,1,0",
+                                                      "1,0,0,0,0,0,0,0,0,0,2,9,12,\"say \"\"hi\"\"\",gpu3,1,0",
+                                                      "2,0,0,0,0,0,0,0,0,0,3,10,,plain name; with blanks,gpu3,1,0"});
+}
+
+TEST_CASE("a CTA of a task that a program launched has neither a kernel's name nor a subcontext", "[replay]") {
+  workload::Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 1, 1)};
+  CtaDump dump;
+  run_to(dump, cta(1U << 30, 0, 1, 0), 11);
+  CHECK(lines_of(dump, w) == std::vector<std::string>{"1073741824,0,0,0,0,0,0,0,0,0,1,8,11,,gpu3,1,"});
 }
 
 TEST_CASE("a CTA that starts twice or ends without a start is a broken invariant", "[replay]") {

@@ -144,6 +144,38 @@ inline json bulk() {
             {{"label", "Ports of shared memory"}, {"share_percent", nullptr}, {"busy_percent", nullptr}}}}};
 }
 
+inline json processes() {
+  return {{"rows",
+           {{{"subcontext", 1},
+             {"shared", true},
+             {"kernels", 12},
+             {"open", 2},
+             {"mean_us", 81.5},
+             {"p50_us", 80.0},
+             {"p99_us", 97.25},
+             {"ctas", 4321},
+             {"ctas_per_us", 7.75},
+             {"busy_us", 500.0},
+             {"sm_percent", 61.5},
+             {"tpcs_mean", 2.5},
+             {"tpcs_most", 3},
+             {"credits_left", -1},
+             {"contested_us", 420.0},
+             {"progress_percent", 71.25},
+             {"waiting", 1},
+             {"waits", {{{"reason", "no TPC credit"}, {"us", 33.5}, {"cause", "its own credits"}}}},
+             {"l2_hit_percent", 44.5},
+             {"bytes", {{2048, 25.0}, {1024, 50.0}, {3072, 75.0}, {512, 12.5}, {0, nullptr}}}},
+            {{"subcontext", 0},
+             {"shared", false},
+             {"kernels", 0},
+             {"mean_us", nullptr},
+             {"waits", json::array()},
+             {"l2_hit_percent", nullptr},
+             {"bytes", {{6144, 75.0}, {1024, 50.0}, {1024, 25.0}, {3584, 87.5}, {0, nullptr}}}}}},
+          {"fairness", 0.8765}};
+}
+
 inline json cga(int gpc, int number, const json& ctas) {
   return {{"row", 0},    {"operation", 4},     {"cga", number}, {"gpc", gpc}, {"skew", 20 + 5 * number},
           {"phases", 2}, {"mean_wait", 350.5}, {"ctas", ctas}};
@@ -221,6 +253,7 @@ inline json full_data() {
         {"max", 3.9},
         {"what", "from a task's submission to its first CTA on an SM"}}},
       {"memory", memory()},
+      {"processes", processes()},
       {"bulk", bulk()},
       {"clusters", clusters()},
       {"packets", packets()},
@@ -277,7 +310,9 @@ inline json sparse_data() {
          {"faults", json::array()},
          {"clusters", json::object()},
          {"packets", json::object()},
+         {"processes", json::object()},
          {"bulk", json::object()}},
+        {{"processes", {{"rows", {{{"subcontext", 3}, {"shared", true}, {"kernels", nullptr}}}}}}},
         {{"packets",
           {{"parts", {{{"key", "fetch"}}, {{"key", "new"}}}},
            {"rows", {{{"kernel", nullptr}, {"launches", 0}, {"own_us", {nullptr, 0}}}}},

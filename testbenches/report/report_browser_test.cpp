@@ -28,6 +28,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
                                     "Traffic between SMs",
                                     "Load of the SMs over time",
                                     "Kernels by stream",
+                                    "Processes",
                                     "Where the time of a kernel goes",
                                     "Kernels by time",
                                     "Recorded against modelled duration",
@@ -52,6 +53,13 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom, Contains(">4,096<") && Contains("64&nbsp;KiB") && Contains("3 in error"));
   CHECK_THAT(dom, Contains("96&nbsp;KiB") && Contains("50.5&nbsp;%") && Contains(">9.25<"));
   CHECK_THAT(dom, Contains("83.3&nbsp;%") && Contains("41.5&nbsp;%") && Contains("7 more rows are in stats.json"));
+  CHECK_THAT(dom, Contains("Fairness 0.877") && Contains("71.3&nbsp;%") && Contains(" 2 not ended"));
+  CHECK_THAT(dom, Contains(">no TPC credit<") && Contains("33.5&nbsp;\xC2\xB5s") &&
+                      Contains("1 task still waiting at the end"));
+  CHECK_THAT(dom, Contains(">3&nbsp;KiB<") && Contains("87.5&nbsp;%") &&
+                      Contains(">\xE2\x88\x92"
+                               "1<"));
+  CHECK(count_of(dom, ">subcontext 0<") == 1);  // of bytes alone
   // Of 3.515 us per launch, one scale for all rows; eight parts each, and once for all kernels.
   CHECK_THAT(dom, Contains("60 launches in 20 packets") && Contains("9 launches in 3 packets"));
   CHECK_THAT(dom, Contains("8.79&nbsp;\xC2\xB5s<small> per launch") && Contains("56.9&nbsp;%"));

@@ -237,6 +237,20 @@
     });
   }
 
+  function processes(parent, key, gpu, navText) {
+    const rows = gpu.processes ? heddle.list(gpu.processes.rows) : [];
+    if (!rows.length) return;
+    const fairness = gpu.processes.fairness;
+    card(parent, { id: `${key}-processes`, title: "Processes", navText, wide: true,
+      lead: "Subcontexts that shared the machine: what each took, what it waited for, and whose bytes moved." }, (box) => {
+      box.append(heddle.processTable(rows.filter((row) => row.shared), table));
+      if (heddle.isNumber(fairness)) box.append(heddle.fairness(fairness));
+      const waits = rows.filter((row) => heddle.list(row.waits).length || row.waiting > 0);
+      if (waits.length) box.append(h("h4", {}, "What their tasks waited for"), heddle.processWaits(waits, table));
+      box.append(h("h4", {}, "Whose bytes moved"), heddle.processBytes(rows, table));
+    });
+  }
+
   function packets(parent, key, gpu, shortNames, navText) {
     const data = gpu.packets;
     if (!data || !heddle.list(data.rows).length) return;
@@ -316,6 +330,7 @@
     section.append(below);
     if (gpu.clusters) heddle.clusterCards(below, key, gpu.clusters, { card, holder, table, shortNames, navText: link("Clusters") });
     memory(below, key, gpu, link("Memory"));
+    processes(below, key, gpu, link("Processes"));
     bulk(below, key, gpu, link("Tensors"));
     const lower = h("div", { class: "grid" });
     section.append(lower);
