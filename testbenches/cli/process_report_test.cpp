@@ -130,7 +130,8 @@ TEST_CASE("a process that waits for ever shows in statistics and on the page", "
 TEST_CASE("a machine that one process has to itself is told of without a table of processes", "[cli][PRT-09]") {
   const TempDir dir;
   dir.write("s.yaml",
-            "heddle: 1\ngpu: small\nkernels: [{name: k, grid: 4, block: 32, cycles: 100}]\nsubmit: [{kernel: k}]\n");
+            "heddle: 1\ngpu: small\nkernels: [{name: k, grid: 4, block: 32, cycles: 100}]\nsubmit: [{kernel: k, "
+            "stream: a}]\n");
   const Results results = run_well(dir, {"s.yaml"});
   CHECK(processes_on(results).is_null());
 }
