@@ -102,7 +102,6 @@ void SubcontextStats::changed(std::uint32_t subcontext) {
 
 void SubcontextStats::arrived(const TaskPacket& task) {
   if (!used(task.subcontext)) return;
-  note_last(task);
   Row& row = *rows_[task.subcontext];
   settle(row);
   Job job;
@@ -120,7 +119,6 @@ void SubcontextStats::launched(const TaskPacket& task, std::uint64_t ctas) {
   if (!used(task.subcontext)) return;
   Row& row = *rows_[task.subcontext];
   row.launched.add(ctas);
-  last_.reset();
   Job* job = job_of(task);
   if (job == nullptr) return;
   settle(row);
@@ -137,7 +135,6 @@ void SubcontextStats::completed(const TaskPacket& task, std::uint64_t ctas) {
   if (!used(task.subcontext)) return;
   Row& row = *rows_[task.subcontext];
   row.completed.add(ctas);
-  note_last(task);
   Job* job = job_of(task);
   if (job == nullptr) return;
   settle(row);
@@ -162,10 +159,8 @@ void SubcontextStats::forget(std::uint32_t operation) {
   changed(subcontext);
 }
 
-void SubcontextStats::ended() {
-  // The calls that lead to an end name the task in the same cycle, before anything else is said.
-  if (last_.has_value() && last_->when == context_.now()) forget(last_->operation);
-  last_.reset();
+void SubcontextStats::ended(const TaskPacket& task) {
+  forget(task.operation);
   show();
 }
 
@@ -188,7 +183,6 @@ void SubcontextStats::holds(std::uint32_t subcontext, std::uint32_t tpcs, std::i
 }
 
 void SubcontextStats::kept_off(const TaskPacket& task, WaitReason reason) {
-  last_.reset();
   Job* job = used(task.subcontext) ? job_of(task) : nullptr;
   if (job == nullptr || job->kept_off == reason) return;
   job->kept_off = reason;
@@ -251,7 +245,6 @@ void SubcontextStats::show() {
 
 void SubcontextStats::reset() {
   jobs_.clear();
-  last_.reset();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (rows_[i] == nullptr) continue;
     Row& row = *rows_[i];
@@ -502,7 +495,6 @@ const Placement* SubcontextPartition::place_by_credit(const TaskPacket& task, co
 
 void SubcontextPartition::close_session(const TaskPacket& task) {
   quota_.close_session();
-  usage_.session_closed(task);
   show(task.subcontext);
 }
 

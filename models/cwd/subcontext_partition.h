@@ -41,16 +41,14 @@ class SubcontextStats {
   void arrived(const protocol::TaskPacket& task);
   void launched(const protocol::TaskPacket& task, std::uint64_t ctas);
   void completed(const protocol::TaskPacket& task, std::uint64_t ctas);
-  void session_closed(const protocol::TaskPacket& task) { note_last(task); }
   // TPCs that it holds from now on, and credits that it has left.
   void holds(std::uint32_t subcontext, std::uint32_t tpcs, std::int64_t credits);
   // The task cannot begin a session now: its subcontext's quota leaves it nothing.
   void kept_off(const protocol::TaskPacket& task, WaitReason reason);
   // A task of it has waited that long.
   void waited(const protocol::TaskPacket& task, const std::string& name, WaitReason reason, Cycle cycles);
-  // A task has ended: all its CTAs have completed or, if it was rejected, aborted or a queue's, the one that the last
-  // call was about has.
-  void ended();
+  // The task has ended, whatever was left of it.
+  void ended(const protocol::TaskPacket& task);
   void reset();
 
  private:
@@ -99,14 +97,9 @@ class SubcontextStats {
     Cycle kept_since = 0;
     Cycle counted = 0;  // of that wait
   };
-  struct Last {
-    std::uint32_t operation = 0;
-    Cycle when = 0;
-  };
   static constexpr std::uint64_t kWholeSm = std::uint64_t{1} << 32;
 
   void add(std::uint32_t subcontext);
-  void note_last(const protocol::TaskPacket& task) { last_ = Last{task.operation, context_.now()}; }
   Job* job_of(const protocol::TaskPacket& task);
   void end_wait(Job& job) { job.kept_off = WaitReason::none; }
   // Counts the time since the last change of what it has or wants; to be called before every change.
@@ -122,7 +115,6 @@ class SubcontextStats {
   FairProgress fair_;                            // in SMs
   std::vector<std::unique_ptr<Row>> rows_;       // by subcontext; empty: not in use
   std::unordered_map<std::uint32_t, Job> jobs_;  // by operation
-  std::optional<Last> last_;                     // the task that a call was about which may be followed by its end
   std::size_t in_use_ = 0;
   Gauge* fairness_ = nullptr;
 };
@@ -194,7 +186,7 @@ class SubcontextPartition {
   void count_wait(const protocol::TaskPacket& task, const std::string& name, WaitReason reason, Cycle cycles) {
     usage_.waited(task, name, reason, cycles);
   }
-  void task_ended() { usage_.ended(); }
+  void task_ended(const protocol::TaskPacket& task) { usage_.ended(task); }
 
   const TpcQuota& quota() const { return quota_; }
   bool empty() const { return quota_.empty(); }

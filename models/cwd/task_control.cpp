@@ -234,7 +234,7 @@ void TaskControl::finish(std::uint32_t slot) {
   eviction_.task_ends(slot);
   waits_.set(slot, WaitReason::none);
   machine_.live().close(slot);
-  partition_.task_ended();
+  partition_.task_ended(entry.task);
   table_.remove(slot);
   if (in_slot) links_.slots.return_credit();
 }
