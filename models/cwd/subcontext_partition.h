@@ -119,8 +119,6 @@ class SubcontextStats {
   Gauge* fairness_ = nullptr;
 };
 
-using heddle::jain_index;
-
 class SubcontextPartition {
  public:
   // `sm_priority`: SM ids, most preferred first. `cgas_per_gpc`: GPC_CGAs that a GPC can hold.

@@ -44,7 +44,7 @@ json known_value(const std::map<std::string, json>& entries, const std::string& 
 const char* cause_of(const std::string& reason) {
   if (reason == "credits") return "its own credits";
   if (reason == "tpc_mask") return "its own mask, and what runs there";
-  if (reason == "local_memory") return "blocks that are assigned";
+  if (reason == "local_memory") return "its own blocks";
   if (reason == "memory_slot" || reason == "flush") return "its own clusters";
   return "whoever holds the machine, itself included";
 }

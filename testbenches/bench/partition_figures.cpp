@@ -339,7 +339,7 @@ int main(int argc, char** argv) {
     outcomes.push_back(run(policy, phase_us));
     const Outcome& o = outcomes.back();
     const std::vector<double> shares{o.rate[0][2] / alone[0], o.rate[1][2] / alone[1]};
-    fairness.push_back(cwd::jain_index(shares));
+    fairness.push_back(jain_index(shares));
     const auto cell = [&](std::size_t p, std::size_t phase) {
       return fmt::format("{:.1f} ({:.0f} %)", o.rate[p][phase], 100 * o.rate[p][phase] / alone[p]);
     };
