@@ -36,16 +36,17 @@ const char* fault_text(FaultKind kind) {
       "nested deeper than the machine allows",
       "no such kernel, or a grid or stream out of range",
       "the queue takes no more entries, or none lies there",
-      "old bytes of shared memory were read: a proxy fence is missing"};
+      "old bytes of shared memory were read: a proxy fence is missing",
+      "beyond the thread's local memory"};
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
 const char* fault_key(FaultKind kind) {
   constexpr std::array<const char*, kFaultKinds> kKeys{
-      "address",      "misaligned",     "shared_bounds",  "unsupported",    "barrier",
-      "cluster_rank", "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present",
-      "out_of_range", "poison",         "mbarrier",       "tensor",         "unmapped",
-      "read_only",    "nesting",        "child",          "queue_closed",   "missing_fence"};
+      "address",        "misaligned",     "shared_bounds",  "unsupported",     "barrier",      "cluster_rank",
+      "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present", "out_of_range", "poison",
+      "mbarrier",       "tensor",         "unmapped",       "read_only",       "nesting",      "child",
+      "queue_closed",   "missing_fence",  "local_bounds"};
   return kKeys[static_cast<std::size_t>(kind)];
 }
 

@@ -32,8 +32,9 @@ enum class FaultKind : std::uint8_t {
   child,            // a launch that cannot run: no kernel object at its address, or a grid or stream out of range
   queue_closed,     // an append to a queue that takes no more, or to memory where no queue lies (TSK-05)
   missing_fence,    // a bulk request has read shared memory that no proxy fence has published (TMA-41)
+  local_bounds,     // beyond the local memory of the thread, or its subcontext has none (PRT-06)
 };
-constexpr std::size_t kFaultKinds = 20;
+constexpr std::size_t kFaultKinds = 21;
 // "address outside memory"
 const char* fault_text(FaultKind kind);
 // As scenarios and stats.json write it: "address", "shared_bounds".

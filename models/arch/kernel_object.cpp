@@ -202,7 +202,16 @@ bool CodeStore::is_lent(std::uint32_t code) const {
 
 std::uint32_t CodeStore::add(std::shared_ptr<const WarpProgram> program, const KernelShape& kernel) {
   HEDDLE_CHECK(program != nullptr, "a code without a program");
-  return enter({std::move(program), kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, {}}, false);
+  return enter({std::move(program),
+                kernel.grid,
+                kernel.block,
+                kernel.shared_bytes,
+                kernel.local_bytes,
+                kernel.cluster,
+                {},
+                0,
+                {}},
+               false);
 }
 
 bool CodeStore::has(std::uint32_t code) const {
@@ -222,15 +231,25 @@ std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, 
       !items.any() || (covers(kernel.grid.x, kernel.block.x, all.x) && covers(kernel.grid.y, kernel.block.y, all.y) &&
                        covers(kernel.grid.z, kernel.block.z, all.z)),
       "a grid that does not cover its work-items");
-  return enter(
-      {at(program).program, kernel.grid, kernel.block, kernel.shared_bytes, kernel.cluster, items, kernarg, {}}, true);
+  return enter({at(program).program,
+                kernel.grid,
+                kernel.block,
+                kernel.shared_bytes,
+                kernel.local_bytes,
+                kernel.cluster,
+                items,
+                kernarg,
+                {}},
+               true);
 }
 
 std::uint32_t CodeStore::lend(std::uint32_t program, const KernelShape& kernel, const QueueGeometry& queue) {
   HEDDLE_CHECK(has(program), "a queue task of a program that nobody added");
   HEDDLE_CHECK(queue.any(), "a queue task without a queue");
   const Dim3 row{kMaxGridX, 1, 1};
-  return enter({at(program).program, row, kernel.block, kernel.shared_bytes, kernel.cluster, {}, 0, queue}, true);
+  return enter(
+      {at(program).program, row, kernel.block, kernel.shared_bytes, kernel.local_bytes, kernel.cluster, {}, 0, queue},
+      true);
 }
 
 std::uint32_t CodeStore::enter(Code code, bool lent) {

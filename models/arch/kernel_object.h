@@ -93,6 +93,7 @@ struct Code {
   Dim3 grid;
   Dim3 block;
   std::uint32_t shared_bytes = 0;  // per CTA, as the kernel asked
+  std::uint32_t local_bytes = 0;   // local memory of a thread, as the kernel asked
   ClusterShape cluster;            // how CTAs are grouped
   WorkItems items;                 // CTAs at the edges of the grid can be partial: smaller blocks
   std::uint64_t kernarg = 0;       // address of the launch's arguments; 0: none

@@ -49,6 +49,8 @@ void SmLimits::describe(ParamTable<SmLimits>& t) {
         "registers that a thread can have", guide);
   t.add("max_shared_per_cta", &SmLimits::max_shared_per_cta, {heddle::Unit::bytes, 0, 1'073'741'824},
         "largest shared memory of a CTA, without the reserve", guide);
+  t.add("max_local_per_thread", &SmLimits::max_local_per_thread, {heddle::Unit::bytes, 0, 16'777'216},
+        "largest local memory of a thread", guide);
 }
 
 const char* resource_name(Resource resource) {
@@ -105,6 +107,9 @@ std::string why_impossible(const SmLimits& limits, const KernelShape& kernel) {
   }
   if (kernel.shared_bytes > limits.max_shared_per_cta) {
     return too_much("shared memory", kernel.shared_bytes, "bytes per CTA", limits.max_shared_per_cta);
+  }
+  if (kernel.local_bytes > limits.max_local_per_thread) {
+    return too_much("local memory", kernel.local_bytes, "bytes per thread", limits.max_local_per_thread);
   }
   if (kernel.duration.max > kMaxCtaCycles)
     return too_much("duration", kernel.duration.max, "cycles per CTA", kMaxCtaCycles);

@@ -27,7 +27,8 @@ struct SmLimits {
   std::uint32_t barriers_per_cta = 16;       // named barriers that a CTA takes
   std::uint32_t max_threads_per_cta = 1024;
   std::uint32_t max_registers_per_thread = 255;
-  std::uint32_t max_shared_per_cta = 232'448;  // bytes: 227 KiB
+  std::uint32_t max_shared_per_cta = 232'448;    // bytes: 227 KiB
+  std::uint32_t max_local_per_thread = 524'288;  // bytes: 512 KiB
 
   static void describe(ParamTable<SmLimits>& t);
 };
@@ -71,6 +72,27 @@ std::uint32_t free_slots(const ResourceVector& capacity, const ResourceVector& u
 // Why the machine can never run the kernel ("shared memory: 300000 bytes per CTA, the limit is 232448"); empty if it
 // can.
 std::string why_impossible(const SmLimits& limits, const KernelShape& kernel);
+
+// Local memory (PRT-06): a subcontext has blocks of it, behind each other, and a block has a place for every warp that
+// fits on the SMs of a TPC. In the place of a warp, word after word of its 32 threads lie side by side, so that threads
+// that access the same offset touch one line for each word.
+constexpr std::uint32_t kLocalWord = 4;  // bytes
+
+struct LocalMemory {
+  std::uint64_t address = 0;  // of block 0, in the subcontext's space: a multiple of kLineBytes
+  std::uint32_t bytes = 0;    // of a thread: a multiple of kLocalWord; 0: nobody has set any
+
+  // Of the place of a warp.
+  std::uint64_t warp_bytes() const { return std::uint64_t{bytes} * 32; }
+  std::uint64_t block_bytes(std::uint32_t warps_per_sm, std::uint32_t sms_per_tpc) const {
+    return warp_bytes() * warps_per_sm * sms_per_tpc;
+  }
+  bool operator==(const LocalMemory& other) const { return address == other.address && bytes == other.bytes; }
+};
+// Where a thread's byte lies in the place of its warp.
+constexpr std::uint64_t local_offset(std::uint64_t offset, std::uint32_t lane) {
+  return offset / kLocalWord * kLocalWord * 32 + std::uint64_t{lane} * kLocalWord + offset % kLocalWord;
+}
 
 // Achieved occupancy as recorders estimate it, in percent: resident warps of a full SM (or of the grid spread evenly
 // over `sms`, if that is less) as a share of the warps that an SM holds (INP-08).

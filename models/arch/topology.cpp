@@ -188,6 +188,20 @@ std::string Topology::sm_path(std::uint32_t id) const {
   return fmt::format("gpc{}.cpc{}.tpc{}.sm{}", sm.gpc, sm.cpc, sm.tpc, sm.in_tpc);
 }
 
+std::uint32_t Topology::sms_per_tpc() const {
+  std::uint32_t most = 0;
+  for (const Gpc& gpc : gpcs_) {
+    for (const Tpc& tpc : gpc.tpcs) most = std::max(most, tpc.sms);
+  }
+  return most;
+}
+
+std::uint32_t Topology::tpcs() const {
+  std::size_t count = 0;
+  for (const Gpc& gpc : gpcs_) count += gpc.tpcs.size();
+  return static_cast<std::uint32_t>(count);
+}
+
 std::vector<std::uint32_t> Topology::sms_per_gpc() const {
   std::vector<std::uint32_t> counts;
   for (const Gpc& gpc : gpcs_) counts.push_back(gpc.sms);

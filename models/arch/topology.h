@@ -79,6 +79,8 @@ class Topology {
   // "gpc2.cpc0.tpc1.sm0"
   std::string sm_path(std::uint32_t id) const;
   std::vector<std::uint32_t> sms_per_gpc() const;
+  std::uint32_t sms_per_tpc() const;  // of the largest TPC
+  std::uint32_t tpcs() const;         // of the machine
   // GPCs in the order of their usable TPCs, fewest last: position = virtual GPC id (CWD-31).
   std::uint32_t virtual_gpc(std::uint32_t gpc) const { return virtual_gpcs_[gpc]; }
 

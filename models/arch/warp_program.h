@@ -30,6 +30,7 @@ enum class Space : std::uint8_t {
   global,
   shared,   // of the CTA: offsets
   cluster,  // of the CTAs of the CGA: addresses of arch/address_map.h
+  local,    // of the thread: offsets
 };
 
 // CGA-10. Numbers, in 32 bits unless it says otherwise.
@@ -201,7 +202,7 @@ struct Operation {
   std::uint32_t latency = 0;          // compute: cycles to the result beside the unit's own; usually 0
   SpecialRegister special = SpecialRegister::clock;
   MatmulTile tile;
-  PerLane<std::uint64_t> address{};              // global: device memory; shared: offset in the CTA's; cluster: DSMEM
+  PerLane<std::uint64_t> address{};              // global: device memory; shared, local: offset; cluster: DSMEM
   PerLane<std::uint32_t> shared_address{};       // async_copy: destination
   PerLane<std::array<std::uint32_t, 4>> data{};  // store: values; atomic: operand (low word first)
   PerLane<std::uint64_t> compare{};              // compare_exchange

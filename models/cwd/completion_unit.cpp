@@ -44,7 +44,7 @@ void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint
   const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
   bits::for_each(complete.sm_mask, [&](std::uint32_t bit) {
     live.complete(complete.slot, sm_ids[bit], complete.released_shared_bytes);
-    partition_.complete(entry.task, live.tpc_of(sm_ids[bit]));
+    partition_.complete(entry.task, sm_ids[bit]);
   });
   machine_.updates().add(context_.now(), count);
   if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);

@@ -72,6 +72,7 @@ class Cwd : public Block {
     partition_.on_refusal(std::move(sink));
   }
   const TpcQuota& quota() const { return partition_.quota(); }
+  const SmShares& shares() const { return partition_.shares(); }
 
   // No task in the table or evicted from it, nothing on any SM, every launch answered, everything that CGAs took is
   // back.

@@ -67,8 +67,7 @@ std::vector<LaunchBits::Field> LaunchBits::launch_fields() const {
           {"barrier of a wide CGA", barrier_, "the CTAs are in a GPU_CGA or uGPU_CGA: one for each", 2},
           {"size index", kSize, "the grid's CGAs have several sizes"},
           {"extents of the grid and of each level of its CGAs", kCoord,
-           "the grid begins, or a TPC is told where it stands",
-           1 + arch::RasterShape::kMaxLevels},
+           "the grid begins, or a TPC is told where it stands", 1 + arch::RasterShape::kMaxLevels},
           {"late TPCs, coordinate, CTAs within the outermost CGA", tpcs_ + kCoord + within_,
            "a TPC is told where the grid stands"},
           {"CTA id", kCoord, "ids are made in the distributor, or the CTA was saved"}};

@@ -80,11 +80,38 @@ EmptyMachine::Room EmptyMachine::room_for(const arch::ResourceVector& need, bool
                            arch::resource_name(static_cast<arch::Resource>(i)), need.amount[i], capacity_.amount[i]);
     break;
   }
+  const std::uint32_t warps = need[arch::Resource::warps];
+  if (warps > 0 && share_.warps / warps < room.per_sm) {
+    room.per_sm = share_.warps / warps;
+    room.slots.assign(topology_.sms(), static_cast<std::uint16_t>(room.per_sm));
+    room.why = fmt::format("{} per SM (warps: a CTA takes {} of the {} that its subcontext may have)",
+                           count_text(room.per_sm, "CTA"), warps, share_.warps);
+  }
   close_tpcs(room);
   std::uint32_t tpcs = share_.credits;
   if (local_memory && params_.local_memory_blocks > 0) tpcs = std::min(tpcs, params_.local_memory_blocks);
   limit_tpcs(room, tpcs, first);
+  limit_sms(room, first);
   return room;
+}
+
+// As SmShares limits a session on an empty machine: to the SMs of one GPC after another, beginning with `first`.
+void EmptyMachine::limit_sms(Room& room, std::uint32_t first) const {
+  if (share_.sms >= topology_.sms()) return;
+  std::vector<std::uint32_t> order;
+  for (const std::uint32_t sm : sm_priority_) {
+    if (room.slots[sm] > 0) order.push_back(sm);
+  }
+  if (first != kNoLimit) {
+    const auto place = [this, first](std::uint32_t sm) {
+      const std::uint32_t gpc = topology_.sm(sm).gpc;
+      return gpc >= first ? gpc - first : gpc + topology_.gpcs() - first;
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&place](std::uint32_t a, std::uint32_t b) { return place(a) < place(b); });
+  }
+  for (std::size_t i = share_.sms; i < order.size(); ++i) room.slots[order[i]] = 0;
+  room.why += fmt::format(", {} for a subcontext", count_text(share_.sms, "SM"));
 }
 
 // What the TPC enable table, or the mask of the subcontext, closes has no slots.
@@ -324,7 +351,7 @@ Admission::Admission(const arch::Topology& topology, const arch::ResourceVector&
 
 bool Admission::admit(const protocol::TaskPacket& task) {
   if (task.cluster.any() && !arch::why_malformed(task.grid, task.cluster, max_gpc_cga_).empty()) return false;
-  return machine_.why_never_fits(task.need, task.cluster, task.local_memory).empty();
+  return machine_.why_never_fits(task.need, task.cluster, task.local_memory()).empty();
 }
 
 Occupancy occupancy(const arch::Topology& topology, const CwdParams& params, const arch::SmLimits& limits,

@@ -28,6 +28,8 @@ constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();
 struct MachineShare {
   std::vector<bool> tpcs;            // numbered GPC by GPC; empty: all
   std::uint32_t credits = kNoLimit;  // TPCs at once (PRT-02)
+  std::uint32_t sms = kNoLimit;      // at once, and
+  std::uint32_t warps = kNoLimit;    // of an SM (PRT-11)
 };
 
 struct Occupancy {
@@ -68,11 +70,13 @@ class EmptyMachine {
     std::string why;  // "2 CTAs per SM (registers: a CTA takes 32768 of 65536)"
   };
   bool limits_tpcs(bool local_memory) const {
-    return share_.credits != kNoLimit || (local_memory && params_.local_memory_blocks > 0);
+    return share_.credits != kNoLimit || share_.sms < topology_.sms() ||
+           (local_memory && params_.local_memory_blocks > 0);
   }
-  // Where a subcontext cannot have all TPCs: those of GPC `first` and of the GPCs after it before others.
+  // Where a subcontext cannot have all TPCs, or all SMs: those of GPC `first` and of the GPCs after it before others.
   Room room_for(const arch::ResourceVector& need, bool local_memory, std::uint32_t first = kNoLimit) const;
   void limit_tpcs(Room& room, std::uint32_t tpcs, std::uint32_t first) const;
+  void limit_sms(Room& room, std::uint32_t first) const;
   void close_tpcs(Room& room) const;
   Occupancy fill(const Room& room, const arch::ClusterShape& cluster, std::uint32_t size, std::uint64_t units,
                  std::uint32_t cgas_per_gpc);

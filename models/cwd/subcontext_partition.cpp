@@ -24,8 +24,9 @@ WaitReason reason_of(Bar bar) {
 // Of several, the one that says most.
 WaitReason stronger(WaitReason a, WaitReason b) {
   const auto rank = [](WaitReason reason) {
-    return reason == WaitReason::credits        ? 3
-           : reason == WaitReason::local_memory ? 2
+    return reason == WaitReason::credits        ? 4
+           : reason == WaitReason::local_memory ? 3
+           : reason == WaitReason::share        ? 2
            : reason == WaitReason::tpc_mask     ? 1
                                                 : 0;
   };
@@ -38,9 +39,11 @@ std::vector<std::uint32_t> tpcs_of(const LiveModel& live, const arch::Topology& 
   return tpcs;
 }
 
-std::uint32_t promised_tpcs(const MachineShare& share) {
-  const auto open = std::count(share.tpcs.begin(), share.tpcs.end(), true);
-  return std::min(static_cast<std::uint32_t>(open), share.credits);
+// The rest changes nothing of who has which TPC or SM.
+bool shares_tpcs(SubcontextPacket::What what) {
+  using What = SubcontextPacket::What;
+  return what == What::credits || what == What::enable || what == What::block || what == What::sms ||
+         what == What::warps;
 }
 
 bool none_left(const std::vector<std::uint16_t>& slots) {
@@ -49,12 +52,8 @@ bool none_left(const std::vector<std::uint16_t>& slots) {
 
 }  // namespace
 
-SubcontextStats::SubcontextStats(const CwdContext& context, const arch::ResourceVector& sm_capacity, std::uint32_t tpcs)
-    : context_(context),
-      sm_capacity_(sm_capacity),
-      sms_per_tpc_(static_cast<double>(context.topology.sms()) / tpcs),
-      fair_(context.topology.sms()),
-      rows_(arch::kSubcontexts) {}
+SubcontextStats::SubcontextStats(const CwdContext& context, const arch::ResourceVector& sm_capacity)
+    : context_(context), sm_capacity_(sm_capacity), fair_(context.topology.sms()), rows_(arch::kSubcontexts) {}
 
 void SubcontextStats::add(std::uint32_t subcontext) {
   auto row = std::make_unique<Row>(context_.observation.stats,
@@ -75,9 +74,9 @@ Counter& SubcontextStats::Row::wait(WaitReason reason) {
   return *entry;
 }
 
-void SubcontextStats::entitle_all(const std::function<std::uint32_t(std::uint32_t)>& tpcs_of) {
+void SubcontextStats::entitle_all(const std::function<double(std::uint32_t)>& sms_of) {
   for (std::uint32_t subcontext = 0; subcontext < rows_.size(); ++subcontext) {
-    if (used(subcontext)) fair_.entitle(subcontext, tpcs_of(subcontext) * sms_per_tpc_, context_.now());
+    if (used(subcontext)) fair_.entitle(subcontext, sms_of(subcontext), context_.now());
   }
 }
 
@@ -257,30 +256,126 @@ void SubcontextStats::reset() {
   fair_.reset();
 }
 
-SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::ResourceVector& sm_capacity,
-                                         const std::vector<std::uint32_t>& sm_priority, std::uint32_t cgas_per_gpc,
-                                         const LiveModel& live)
-    : context_(context),
-      live_(live),
-      quota_(live.tpcs(), {context.params.partition, context.params.tpc_credits, context.params.local_memory_blocks}),
-      credit_(sm_priority, tpcs_of(live, context.topology), context.topology, sm_capacity,
-              context.params.one_at_a_time()),
-      usage_(context, sm_capacity, live.tpcs()),
-      tpc_rank_(live.tpcs(), context.topology.sms()),
-      stats_(context.observation.stats, context.stat_prefix) {
-  if (context.params.partition == PartitionMode::dynamic && context.params.tpc_credits > 0) {
-    first_credits_ = std::make_unique<Admission>(context.topology, sm_capacity, context.params, cgas_per_gpc);
-  }
+TpcChoice::TpcChoice(const CwdContext& context, const LiveModel& live, const TpcQuota& quota,
+                     const std::vector<std::uint32_t>& sm_priority)
+    : context_(context), live_(live), quota_(quota), tpc_rank_(live.tpcs(), context.topology.sms()) {
   for (std::uint32_t rank = 0; rank < sm_priority.size(); ++rank) {
     std::uint32_t& best = tpc_rank_[live.tpc_of(sm_priority[rank])];
     best = std::min(best, rank);
   }
 }
 
+// What a session cannot use, and what is left to pay the rest with.
+struct TpcChoice::Shortage {
+  std::int64_t credits = 0;
+  std::uint32_t blocks = 0;
+  WaitReason with_room = WaitReason::none;  // why TPCs with free slots cannot be used
+  WaitReason full = WaitReason::none;       // why others could not be used either
+
+  // Why a TPC of that price cannot be paid for, if it cannot.
+  WaitReason unpaid(const TpcPrice& price) const {
+    if (price.credit && credits <= 0) return WaitReason::credits;
+    return price.block && blocks == 0 ? WaitReason::local_memory : WaitReason::none;
+  }
+};
+
+void TpcChoice::refuse(Shortage& shortage, std::uint32_t tpc, WaitReason why) {
+  WaitReason& which = tpc_room_[tpc] > 0 ? shortage.with_room : shortage.full;
+  which = stronger(which, why);
+  tpc_room_[tpc] = 0;
+}
+
+WaitReason TpcChoice::restrict(const TaskPacket& task, std::vector<std::uint16_t>& slots,
+                               std::optional<std::uint32_t> first) {
+  if (!quota_.limited(task.local_memory())) return WaitReason::none;
+  tpc_room_.assign(live_.tpcs(), 0);
+  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) tpc_room_[live_.tpc_of(sm)] += slots[sm];
+  Shortage shortage;
+  shortage.credits = quota_.credits(task.subcontext);
+  shortage.blocks = quota_.blocks(task.subcontext);
+  find_candidates(task, shortage);
+  sort_candidates(task, slots, first);
+  for (const std::uint32_t tpc : candidates_) {
+    const TpcPrice& price = prices_[tpc];
+    if (const WaitReason why = shortage.unpaid(price); why != WaitReason::none) {
+      refuse(shortage, tpc, why);
+    } else {
+      shortage.credits -= price.credit ? 1 : 0;
+      shortage.blocks -= price.block ? 1 : 0;
+    }
+  }
+  WaitReason why = shortage.full;
+  if (shortage.with_room != WaitReason::none) {
+    why = shortage.with_room;
+    for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
+      if (tpc_room_[live_.tpc_of(sm)] == 0) slots[sm] = 0;
+    }
+  }
+  return why;
+}
+
+// Prices all TPCs; candidates are those that the session would have to pay for.
+void TpcChoice::find_candidates(const TaskPacket& task, Shortage& shortage) {
+  const bool partitioned = quota_.mode() != PartitionMode::none;
+  const bool spends = quota_.mode() == PartitionMode::dynamic && !task.cluster.any();
+  prices_.resize(live_.tpcs());
+  candidates_.clear();
+  for (std::uint32_t tpc = 0; tpc < live_.tpcs(); ++tpc) {
+    const TpcPrice& price = prices_[tpc] = quota_.price(task.subcontext, tpc, task.local_memory());
+    if (tpc_room_[tpc] == 0 && (!partitioned || !live_.enabled(tpc))) continue;
+    if (price.bar != Bar::none) {
+      refuse(shortage, tpc, reason_of(price.bar));
+    } else if (const WaitReason why = shortage.unpaid(price); why != WaitReason::none) {
+      refuse(shortage, tpc, why);
+    } else if (tpc_room_[tpc] > 0 && !spends && (price.credit || price.block)) {
+      candidates_.push_back(tpc);
+    }
+  }
+}
+
+void TpcChoice::sort_candidates(const TaskPacket& task, const std::vector<std::uint16_t>& slots,
+                                std::optional<std::uint32_t> first) {
+  const auto place = [&](std::uint32_t tpc) {
+    if (!first.has_value()) return std::uint32_t{0};
+    const std::uint32_t gpc = live_.gpc_of(tpc);
+    return gpc >= *first ? gpc - *first : gpc + context_.topology.gpcs() - *first;
+  };
+  // A CGA in multicast mode has one CTA on an SM: what counts of a TPC is how many of its SMs have room.
+  std::vector<std::uint32_t> open_sms(live_.tpcs(), 0);
+  if (task.cluster.any() && task.cluster.mode == arch::CgaMode::multicast) {
+    for (std::uint32_t sm = 0; sm < slots.size(); ++sm) open_sms[live_.tpc_of(sm)] += slots[sm] > 0 ? 1 : 0;
+  }
+  std::sort(candidates_.begin(), candidates_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    if (prices_[a].credit != prices_[b].credit) return !prices_[a].credit;  // what is held already costs less
+    if (place(a) != place(b)) return place(a) < place(b);
+    if (open_sms[a] != open_sms[b]) return open_sms[a] > open_sms[b];
+    return tpc_room_[a] != tpc_room_[b] ? tpc_room_[a] > tpc_room_[b] : tpc_rank_[a] < tpc_rank_[b];
+  });
+}
+
+SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::ResourceVector& sm_capacity,
+                                         const std::vector<std::uint32_t>& sm_priority, std::uint32_t cgas_per_gpc,
+                                         const LiveModel& live)
+    : context_(context),
+      live_(live),
+      quota_(live.tpcs(), {context.params.partition, context.params.tpc_credits, context.params.local_memory_blocks}),
+      shares_(context.topology, sm_capacity[arch::Resource::warps], sm_priority),
+      choice_(context, live, quota_, sm_priority),
+      credit_(sm_priority, tpcs_of(live, context.topology), context.topology, sm_capacity,
+              context.params.one_at_a_time()),
+      usage_(context, sm_capacity),
+      stats_(context.observation.stats, context.stat_prefix) {
+  if (context.params.partition == PartitionMode::dynamic && context.params.tpc_credits > 0) {
+    first_credits_ = std::make_unique<Admission>(context.topology, sm_capacity, context.params, cgas_per_gpc);
+  }
+}
+
 void SubcontextPartition::reset() {
   quota_.reset();
+  shares_.reset();
+  local_.reset();
   usage_.reset();
-  usage_.entitle_all([this](std::uint32_t subcontext) { return promised_tpcs(share_of(subcontext, false)); });
+  entitle_all();
 }
 
 void SubcontextPartition::on_configure(const SubcontextPacket& change, std::uint32_t) {
@@ -298,11 +393,11 @@ void SubcontextPartition::on_configure(const SubcontextPacket& change, std::uint
     return;
   }
   stats_.changes.add();
-  if (change.what != SubcontextPacket::What::mode && change.what != SubcontextPacket::What::page_table) {
+  if (shares_tpcs(change.what)) {
     usage_.use(change.subcontext);
     show(change.subcontext);
   }
-  usage_.entitle_all([this](std::uint32_t subcontext) { return promised_tpcs(share_of(subcontext, false)); });
+  entitle_all();
   if (on_change_) on_change_();
 }
 
@@ -312,6 +407,14 @@ ShareRefusal SubcontextPartition::configure(const SubcontextPacket& change) {
   if (change.what == What::mode) return quota_.set_mode(change.mode);
   if (change.subcontext >= arch::kSubcontexts) return ShareRefusal::subcontext;
   if (change.what == What::credits) return quota_.set_credits(change.subcontext, change.value);
+  if (change.what == What::sms) return shares_.set_sms(change.subcontext, change.value);
+  if (change.what == What::warps) return shares_.set_warps(change.subcontext, change.value);
+  if (change.what == What::local_address || change.what == What::local_bytes) {
+    const std::uint32_t blocks = context_.params.local_memory_blocks;
+    const bool in_use = quota_.blocks(change.subcontext) < (blocks == 0 ? live_.tpcs() : blocks);
+    return change.what == What::local_address ? local_.set_address(change.subcontext, change.value, in_use)
+                                              : local_.set_bytes(change.subcontext, change.value, in_use);
+  }
   if (change.what == What::page_table) {
     return translates_ || change.value == 0 ? ShareRefusal::none : ShareRefusal::no_mmu;
   }
@@ -325,23 +428,36 @@ ShareRefusal SubcontextPartition::configure(const SubcontextPacket& change) {
   return ShareRefusal::value;
 }
 
+void SubcontextPartition::entitle_all() {
+  const double sms_per_tpc = static_cast<double>(context_.topology.sms()) / live_.tpcs();
+  usage_.entitle_all([this, sms_per_tpc](std::uint32_t subcontext) {
+    const MachineShare share = share_of(subcontext, false);
+    const auto open = static_cast<std::uint32_t>(std::count(share.tpcs.begin(), share.tpcs.end(), true));
+    const double sms = std::min(open, share.credits) * sms_per_tpc;
+    return std::min<double>(sms, share.sms) * shares_.part_of_sm(subcontext);
+  });
+}
+
 // The first subcontext alone, on a machine that is not shared, is the machine itself.
 void SubcontextPartition::task_arrived(const TaskPacket& task) {
   if (!usage_.used(task.subcontext) && (task.subcontext != 0 || quota_.mode() != PartitionMode::none)) {
     usage_.use(task.subcontext);
-    usage_.entitle_all([this](std::uint32_t subcontext) { return promised_tpcs(share_of(subcontext, false)); });
+    entitle_all();
   }
   usage_.arrived(task);
 }
 
 // That is judged by the credits of the start, as long as nobody has changed them.
 bool SubcontextPartition::admits(const TaskPacket& task) {
+  if (!local_.holds(task.subcontext, task.local_bytes)) return false;
+  if (task.need[arch::Resource::warps] > shares_.most_warps(task.subcontext)) return false;
   if (first_credits_ == nullptr || quota_.changed(task.subcontext)) return true;
   return first_credits_->admit(task);
 }
 
 bool SubcontextPartition::limits(WaitReason reason) const {
-  if (reason == WaitReason::local_memory) return true;  // it is a subcontext's own in every mode
+  // These are a subcontext's own in every mode.
+  if (reason == WaitReason::local_memory || reason == WaitReason::share) return true;
   if (quota_.mode() == PartitionMode::none) return false;
   return reason == WaitReason::credits || reason == WaitReason::tpc_mask;
 }
@@ -369,96 +485,20 @@ MachineShare SubcontextPartition::share_of(std::uint32_t subcontext, bool local_
     const std::int64_t most = std::max<std::int64_t>(0, quota_.maximum(subcontext));
     share.credits = static_cast<std::uint32_t>(std::min<std::int64_t>(most, live_.tpcs()));
   }
+  share.sms = shares_.most_sms(subcontext);
+  share.warps = shares_.most_warps(subcontext);
   return share;
-}
-
-// What a session cannot use, and what is left to pay the rest with.
-struct SubcontextPartition::Shortage {
-  std::int64_t credits = 0;
-  std::uint32_t blocks = 0;
-  WaitReason with_room = WaitReason::none;  // why TPCs with free slots cannot be used
-  WaitReason full = WaitReason::none;       // why others could not be used either
-
-  // Why a TPC of that price cannot be paid for, if it cannot.
-  WaitReason unpaid(const TpcPrice& price) const {
-    if (price.credit && credits <= 0) return WaitReason::credits;
-    return price.block && blocks == 0 ? WaitReason::local_memory : WaitReason::none;
-  }
-};
-
-void SubcontextPartition::refuse(Shortage& shortage, std::uint32_t tpc, WaitReason why) {
-  WaitReason& which = tpc_room_[tpc] > 0 ? shortage.with_room : shortage.full;
-  which = stronger(which, why);
-  tpc_room_[tpc] = 0;
 }
 
 WaitReason SubcontextPartition::restrict(const TaskPacket& task, std::vector<std::uint16_t>& slots,
                                          std::optional<std::uint32_t> first) {
-  if (!quota_.limited(task.local_memory)) return WaitReason::none;
-  tpc_room_.assign(live_.tpcs(), 0);
-  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) tpc_room_[live_.tpc_of(sm)] += slots[sm];
-  Shortage shortage;
-  shortage.credits = quota_.credits(task.subcontext);
-  shortage.blocks = quota_.blocks(task.subcontext);
-  find_candidates(task, shortage);
-  sort_candidates(task, slots, first);
-  for (const std::uint32_t tpc : candidates_) {
-    const TpcPrice& price = prices_[tpc];
-    if (const WaitReason why = shortage.unpaid(price); why != WaitReason::none) {
-      refuse(shortage, tpc, why);
-    } else {
-      shortage.credits -= price.credit ? 1 : 0;
-      shortage.blocks -= price.block ? 1 : 0;
-    }
-  }
-  WaitReason why = shortage.full;
-  if (shortage.with_room != WaitReason::none) {
-    why = shortage.with_room;
-    for (std::uint32_t sm = 0; sm < slots.size(); ++sm) {
-      if (tpc_room_[live_.tpc_of(sm)] == 0) slots[sm] = 0;
-    }
+  WaitReason why = choice_.restrict(task, slots, first);
+  if (shares_.limited(task.subcontext)) {
+    const SmShares::Need need{task.need[arch::Resource::warps], task.cluster.any(), first};
+    if (shares_.restrict(task.subcontext, need, slots)) why = stronger(why, WaitReason::share);
   }
   if (limits(why) && none_left(slots)) usage_.kept_off(task, why);
   return why;
-}
-
-// Prices all TPCs; candidates are those that the session would have to pay for.
-void SubcontextPartition::find_candidates(const TaskPacket& task, Shortage& shortage) {
-  const bool partitioned = quota_.mode() != PartitionMode::none;
-  const bool spends = quota_.mode() == PartitionMode::dynamic && !task.cluster.any();
-  prices_.resize(live_.tpcs());
-  candidates_.clear();
-  for (std::uint32_t tpc = 0; tpc < live_.tpcs(); ++tpc) {
-    const TpcPrice& price = prices_[tpc] = quota_.price(task.subcontext, tpc, task.local_memory);
-    if (tpc_room_[tpc] == 0 && (!partitioned || !live_.enabled(tpc))) continue;
-    if (price.bar != Bar::none) {
-      refuse(shortage, tpc, reason_of(price.bar));
-    } else if (const WaitReason why = shortage.unpaid(price); why != WaitReason::none) {
-      refuse(shortage, tpc, why);
-    } else if (tpc_room_[tpc] > 0 && !spends && (price.credit || price.block)) {
-      candidates_.push_back(tpc);
-    }
-  }
-}
-
-void SubcontextPartition::sort_candidates(const TaskPacket& task, const std::vector<std::uint16_t>& slots,
-                                          std::optional<std::uint32_t> first) {
-  const auto place = [&](std::uint32_t tpc) {
-    if (!first.has_value()) return std::uint32_t{0};
-    const std::uint32_t gpc = live_.gpc_of(tpc);
-    return gpc >= *first ? gpc - *first : gpc + context_.topology.gpcs() - *first;
-  };
-  // A CGA in multicast mode has one CTA on an SM: what counts of a TPC is how many of its SMs have room.
-  std::vector<std::uint32_t> open_sms(live_.tpcs(), 0);
-  if (task.cluster.any() && task.cluster.mode == arch::CgaMode::multicast) {
-    for (std::uint32_t sm = 0; sm < slots.size(); ++sm) open_sms[live_.tpc_of(sm)] += slots[sm] > 0 ? 1 : 0;
-  }
-  std::sort(candidates_.begin(), candidates_.end(), [&](std::uint32_t a, std::uint32_t b) {
-    if (prices_[a].credit != prices_[b].credit) return !prices_[a].credit;  // what is held already costs less
-    if (place(a) != place(b)) return place(a) < place(b);
-    if (open_sms[a] != open_sms[b]) return open_sms[a] > open_sms[b];
-    return tpc_room_[a] != tpc_room_[b] ? tpc_room_[a] > tpc_room_[b] : tpc_rank_[a] < tpc_rank_[b];
-  });
 }
 
 void SubcontextPartition::open_session(const TaskPacket& task, const std::vector<std::uint16_t>& slots) {
@@ -473,7 +513,7 @@ void SubcontextPartition::open_session(const TaskPacket& task, const std::vector
     if (slots[sm] == 0 || seen[tpc]) continue;
     seen[tpc] = true;
     if (mode == PartitionMode::static_) {
-      if (task.local_memory) quota_.reserve_block(tpc);
+      if (task.local_memory()) quota_.reserve_block(tpc);
     } else if (!quota_.held(task.subcontext, tpc)) {
       ++credits;
     }
@@ -487,7 +527,7 @@ const Placement* SubcontextPartition::place_by_credit(const TaskPacket& task, co
   if (quota_.mode() != PartitionMode::dynamic) return nullptr;
   used_.resize(slots.size());
   for (std::uint32_t sm = 0; sm < slots.size(); ++sm) used_[sm] = live_.used(sm);
-  const Placement& placement = credit_.place({slots, used_, task.need}, ctas, prices_,
+  const Placement& placement = credit_.place({slots, used_, task.need}, ctas, choice_.prices(),
                                              {quota_.credits(task.subcontext), quota_.blocks(task.subcontext)});
   quota_.reserve(credit_.new_tpcs());
   return &placement;

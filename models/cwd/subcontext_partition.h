@@ -15,6 +15,7 @@
 #include "cwd/cwd_context.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/occupancy.h"
+#include "cwd/sm_shares.h"
 #include "cwd/task_table.h"
 #include "cwd/tpc_quota.h"
 
@@ -26,7 +27,7 @@ namespace heddle::cwd {
 class SubcontextStats {
  public:
   // `sm_capacity`: of an empty SM; `tpcs`: of the machine.
-  SubcontextStats(const CwdContext& context, const arch::ResourceVector& sm_capacity, std::uint32_t tpcs);
+  SubcontextStats(const CwdContext& context, const arch::ResourceVector& sm_capacity);
 
   // From now on the subcontext is reported. Cheap if it is already.
   void use(std::uint32_t subcontext) {
@@ -36,8 +37,8 @@ class SubcontextStats {
 
   // Nothing happens for a subcontext that is not reported.
 
-  // What the configuration promises to each: so many TPCs.
-  void entitle_all(const std::function<std::uint32_t(std::uint32_t)>& tpcs_of);
+  // What the configuration promises to each: so many SMs.
+  void entitle_all(const std::function<double(std::uint32_t)>& sms_of);
   void arrived(const protocol::TaskPacket& task);
   void launched(const protocol::TaskPacket& task, std::uint64_t ctas);
   void completed(const protocol::TaskPacket& task, std::uint64_t ctas);
@@ -111,12 +112,43 @@ class SubcontextStats {
 
   const CwdContext& context_;
   const arch::ResourceVector sm_capacity_;
-  const double sms_per_tpc_;
   FairProgress fair_;                            // in SMs
   std::vector<std::unique_ptr<Row>> rows_;       // by subcontext; empty: not in use
   std::unordered_map<std::uint32_t, Job> jobs_;  // by operation
   std::size_t in_use_ = 0;
   Gauge* fairness_ = nullptr;
+};
+
+// Which TPCs a session of a subcontext sees (PRT-02, PRT-03, CWD-19).
+class TpcChoice {
+ public:
+  // What must outlive it is meant. `sm_priority`: SM ids, most preferred first.
+  TpcChoice(const CwdContext& context, const LiveModel& live, const TpcQuota& quota,
+            const std::vector<std::uint32_t>& sm_priority);
+
+  // Takes from the free slots what the subcontext's quota of TPCs does not leave it, as SubcontextPartition::restrict()
+  // says. Returns what was short, if anything.
+  WaitReason restrict(const protocol::TaskPacket& task, std::vector<std::uint16_t>& slots,
+                      std::optional<std::uint32_t> first);
+  // By TPC, as the last look found them.
+  const std::vector<TpcPrice>& prices() const { return prices_; }
+
+ private:
+  // Drops a TPC from what a session may use, and notes why.
+  struct Shortage;
+  void refuse(Shortage& shortage, std::uint32_t tpc, WaitReason why);
+  void find_candidates(const protocol::TaskPacket& task, Shortage& shortage);
+  void sort_candidates(const protocol::TaskPacket& task, const std::vector<std::uint16_t>& slots,
+                       std::optional<std::uint32_t> first);
+
+  const CwdContext& context_;
+  const LiveModel& live_;
+  const TpcQuota& quota_;
+  std::vector<std::uint32_t> tpc_rank_;  // by TPC: place of its most preferred SM in the priority order
+  // The last look at what a subcontext may use, by TPC.
+  std::vector<std::uint32_t> tpc_room_;
+  std::vector<TpcPrice> prices_;
+  std::vector<std::uint32_t> candidates_;
 };
 
 class SubcontextPartition {
@@ -137,7 +169,7 @@ class SubcontextPartition {
 
   // A task has arrived: its subcontext is in use.
   void task_arrived(const protocol::TaskPacket& task);
-  // False if the task can never run with the credits that its subcontext has (CWD-25).
+  // False if the task can never run with the credits (CWD-25) or the local memory (PRT-06) that its subcontext has.
   bool admits(const protocol::TaskPacket& task);
   // A task that waits for this reason is kept from a part of the machine by its subcontext's quota. It holds nobody
   // back: the next task is considered (PRT-02).
@@ -153,7 +185,8 @@ class SubcontextPartition {
                       std::optional<std::uint32_t> first = std::nullopt);
 
   // What a subcontext may use of the machine when nothing else runs there: TPCs that the TPC enable table and its mask
-  // leave it, and as many of them as it has credits. `local_memory`: in static mode, those with a local-memory block.
+  // leave it, as many of them as it has credits, and its shares of SMs and warps. `local_memory`: in static mode, those
+  // with a local-memory block.
   MachineShare share_of(std::uint32_t subcontext, bool local_memory) const;
 
   // A session of the task begins on these free slots. What it may newly take is its own until it ends (PRT-10).
@@ -164,19 +197,22 @@ class SubcontextPartition {
                                    std::uint64_t ctas);
   void close_session(const protocol::TaskPacket& task);
 
-  // A CTA goes to the TPC. Returns the local-memory block that this has assigned to the subcontext there, or
+  // A CTA goes to the SM. Returns the local-memory block that this has assigned to the subcontext on its TPC, or
   // TpcQuota::kNone.
-  std::uint32_t launch(const protocol::TaskPacket& task, std::uint32_t tpc) {
+  std::uint32_t launch(const protocol::TaskPacket& task, std::uint32_t sm) {
     const std::uint32_t held = quota_.tpcs_held(task.subcontext);
-    const std::uint32_t block = quota_.launch(task.subcontext, tpc, task.local_memory);
+    shares_.launch(task.subcontext, sm, task.need[arch::Resource::warps]);
+    const std::uint32_t block = quota_.launch(task.subcontext, live_.tpc_of(sm), task.local_memory());
     stats_.credit_moves.add(quota_.tpcs_held(task.subcontext) - held);
     return block;
   }
-  void complete(const protocol::TaskPacket& task, std::uint32_t tpc) {
+  void complete(const protocol::TaskPacket& task, std::uint32_t sm) {
     const std::uint32_t held = quota_.tpcs_held(task.subcontext);
-    quota_.complete(task.subcontext, tpc, task.local_memory);
+    shares_.complete(task.subcontext, sm, task.need[arch::Resource::warps]);
+    quota_.complete(task.subcontext, live_.tpc_of(sm), task.local_memory());
     stats_.credit_moves.add(held - quota_.tpcs_held(task.subcontext));
   }
+  const arch::LocalMemory& local_memory(std::uint32_t subcontext) const { return local_.of(subcontext); }
   // That many have been launched, or have completed, one by one: for the statistics.
   void count_launched(const protocol::TaskPacket& task, std::uint32_t ctas);
   void count_completed(const protocol::TaskPacket& task, std::uint32_t ctas);
@@ -187,7 +223,8 @@ class SubcontextPartition {
   void task_ended(const protocol::TaskPacket& task) { usage_.ended(task); }
 
   const TpcQuota& quota() const { return quota_; }
-  bool empty() const { return quota_.empty(); }
+  const SmShares& shares() const { return shares_; }
+  bool empty() const { return quota_.empty() && shares_.empty(); }
   void reset();
 
  private:
@@ -200,31 +237,25 @@ class SubcontextPartition {
   };
 
   ShareRefusal configure(const protocol::SubcontextPacket& change);
+  // The statistics hear how many SMs credits, masks and shares promise to each.
+  void entitle_all();
   void show(std::uint32_t subcontext);
-  // Drops a TPC from what a session may use, and notes why.
-  struct Shortage;
-  void refuse(Shortage& shortage, std::uint32_t tpc, WaitReason why);
-  void find_candidates(const protocol::TaskPacket& task, Shortage& shortage);
-  void sort_candidates(const protocol::TaskPacket& task, const std::vector<std::uint16_t>& slots,
-                       std::optional<std::uint32_t> first);
 
   const CwdContext& context_;
   const LiveModel& live_;
   TpcQuota quota_;
+  SmShares shares_;
+  LocalMemories local_;
+  TpcChoice choice_;
   CreditFill credit_;
   SubcontextStats usage_;
   // With the credits of the start, in dynamic mode.
   std::unique_ptr<Admission> first_credits_;
-  std::vector<std::uint32_t> tpc_rank_;  // by TPC: place of its most preferred SM in the priority order
   bool translates_ = false;
   std::function<void()> on_change_;
   std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> on_refusal_;
   PartitionStats stats_;
 
-  // The last look at what a subcontext may use, by TPC.
-  std::vector<std::uint32_t> tpc_room_;
-  std::vector<TpcPrice> prices_;
-  std::vector<std::uint32_t> candidates_;
   std::vector<arch::ResourceVector> used_;  // by SM
 };
 

@@ -8,9 +8,9 @@
 namespace heddle::cwd {
 namespace {
 
-// The task's subcontext could not take all TPCs that have room: others than those that it saw may serve.
+// The task's subcontext could not take all TPCs or SMs that have room: others than those that it saw may serve.
 bool short_of_tpcs(const SessionPlan& plan) {
-  return plan.held == WaitReason::credits || plan.held == WaitReason::local_memory;
+  return plan.held == WaitReason::credits || plan.held == WaitReason::local_memory || plan.held == WaitReason::share;
 }
 
 }  // namespace

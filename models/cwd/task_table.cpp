@@ -113,9 +113,9 @@ void TaskTable::show_use() const {
 }
 
 const char* wait_key(WaitReason reason) {
-  static constexpr const char* kKeys[kWaitReasons] = {"none",        "free_slots",  "cga_ids", "cga_slots",    "flush",
-                                                      "gpu_barrier", "memory_slot", "credits", "local_memory", "behind",
-                                                      "pool",        "evicted",     "tpc_mask"};
+  static constexpr const char* kKeys[kWaitReasons] = {
+      "none",    "free_slots",   "cga_ids", "cga_slots", "flush",   "gpu_barrier", "memory_slot",
+      "credits", "local_memory", "behind",  "pool",      "evicted", "tpc_mask",    "share"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -134,6 +134,7 @@ const char* wait_text(WaitReason reason) {
       "no place in the pools of a GPC with room",
       "evicted from the task table",
       "no room on the TPCs of its subcontext",
+      "its subcontext has its share of SMs, or of their warps",
   };
   return kTexts[static_cast<std::size_t>(reason)];
 }

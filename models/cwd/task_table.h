@@ -198,8 +198,9 @@ enum class WaitReason : std::uint8_t {
   pool,          // free slots only on GPCs in whose pools it has no place (TSK-04)
   evicted,       // it has no slot of the task table (TSK-03)
   tpc_mask,      // no room on the TPCs that its subcontext may use (PRT-05)
+  share,         // its subcontext has as many SMs, or as many of their warps, as it may have (PRT-11)
 };
-constexpr std::size_t kWaitReasons = 13;
+constexpr std::size_t kWaitReasons = 14;
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
 const char* wait_key(WaitReason reason);
 const char* wait_text(WaitReason reason);

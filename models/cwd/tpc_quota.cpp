@@ -21,6 +21,7 @@ const char* refusal_text(ShareRefusal refusal) {
       "a TPC would belong to two subcontexts",
       "the local-memory block is another TPC's",
       "the machine does not translate addresses",
+      "CTAs use the local memory",
   };
   return kTexts[static_cast<std::size_t>(refusal)];
 }
@@ -63,6 +64,22 @@ bool LocalBlocks::set_owner(std::uint64_t owner, std::uint32_t old, std::uint32_
   if (old != kNone) owners_[old] = kNobody;
   if (block != kNone) owners_[block] = owner;
   return true;
+}
+
+ShareRefusal LocalMemories::set_address(std::uint32_t subcontext, std::uint64_t address, bool in_use) {
+  if (subcontext >= all_.size()) return ShareRefusal::subcontext;
+  if (address % arch::kLineBytes != 0) return ShareRefusal::value;
+  if (in_use) return ShareRefusal::in_use;
+  all_[subcontext].address = address;
+  return ShareRefusal::none;
+}
+
+ShareRefusal LocalMemories::set_bytes(std::uint32_t subcontext, std::uint64_t bytes, bool in_use) {
+  if (subcontext >= all_.size()) return ShareRefusal::subcontext;
+  if (bytes % arch::kLocalWord != 0 || bytes > kMostBytes) return ShareRefusal::value;
+  if (in_use) return ShareRefusal::in_use;
+  all_[subcontext].bytes = static_cast<std::uint32_t>(bytes);
+  return ShareRefusal::none;
 }
 
 TpcQuota::TpcQuota(std::uint32_t tpcs, const QuotaOptions& options) : tpcs_(tpcs), options_(options) { reset(); }

@@ -67,6 +67,28 @@ class LocalBlocks {
   std::vector<std::uint64_t> owners_;  // by block: for whom software has set it
 };
 
+// What local memory the subcontexts have (PRT-06): where it lies, and how much of it each thread.
+class LocalMemories {
+ public:
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 24;  // of a thread
+
+  LocalMemories() { reset(); }
+  void reset() { all_.assign(arch::kSubcontexts, {}); }
+
+  // Refused while a block is in use.
+  ShareRefusal set_address(std::uint32_t subcontext, std::uint64_t address, bool in_use);
+  ShareRefusal set_bytes(std::uint32_t subcontext, std::uint64_t bytes, bool in_use);
+
+  const arch::LocalMemory& of(std::uint32_t subcontext) const { return all_[subcontext]; }
+  // A kernel whose threads have so much fits into what the subcontext has; always, if nobody has said what it has.
+  bool holds(std::uint32_t subcontext, std::uint32_t bytes) const {
+    return all_[subcontext].bytes == 0 || bytes <= all_[subcontext].bytes;
+  }
+
+ private:
+  std::vector<arch::LocalMemory> all_;
+};
+
 class TpcQuota {
  public:
   static constexpr std::uint32_t kNone = LocalBlocks::kNone;

@@ -71,7 +71,7 @@ Gpm::Gpm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       to_mpc_(domain.cost(params.gpm_to_mpc)),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   launch_in.on_packet_ahead<Gpm, &Gpm::on_launch>(*this);
-  local_in.on_packet<Gpm, &Gpm::on_local>(*this);
+  local_in.on_packet_ahead<Gpm, &Gpm::on_local>(*this);
   abort_in.on_packet<Gpm, &Gpm::on_abort>(*this);
   barrier_in.on_packet<Gpm, &Gpm::on_barrier>(*this);
   part_in.on_packet<Gpm, &Gpm::on_part>(*this);
@@ -259,13 +259,14 @@ bool Gpm::empty_full_counters(const Heard& heard) {
 
 void Gpm::on_credit(std::uint32_t) { forward(); }
 
-void Gpm::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
+// Noted ahead of its arrival, here and below: the CTA that it is for must not be there before it.
+void Gpm::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t, Cycle arrival) {
   stats_.bits.add(local.bits);
   stats_.mpc_bits.add(std::uint64_t{local.bits} * mpcs_.size());
   if (local.virtual_gpc != virtual_gpc_) return;
   HEDDLE_CHECK(local.tpc < gpc_.tpcs.size(), "a local-memory block is for a TPC that the GPC does not have");
   for (std::uint32_t m = 0; m < mpcs_.size(); ++m) {
-    if (mpcs_[m].tpc == local.tpc) local_out.send(local, m);
+    if (mpcs_[m].tpc == local.tpc) local_out.send_at(arrival, local, m);
   }
 }
 

@@ -103,7 +103,7 @@ class Gpm : public Block, private CgaIdListener {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void cga_id_freed() override { forward(); }
   void on_launch(const protocol::LaunchPacket& launch, std::uint32_t, Cycle arrival);
-  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t);
+  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t, Cycle arrival);
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_complete(const protocol::CtaCompletePacket& complete, std::uint32_t tpc);
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t tpc, Cycle arrival);

@@ -49,7 +49,7 @@ Mpc::Mpc(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       starts_(place.sms, StageClock::of_rate(domain.mode() == TimingMode::at ? params.cta_starts : 0)),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
   launch_in.on_packet_ahead<Mpc, &Mpc::on_launch>(*this);
-  local_in.on_packet<Mpc, &Mpc::on_local>(*this);
+  local_in.on_packet_ahead<Mpc, &Mpc::on_local>(*this);
   abort_in.on_packet<Mpc, &Mpc::on_abort>(*this);
   part_in.on_packet<Mpc, &Mpc::on_part>(*this);
   exit_in.init(place.sms, [&](const char* socket, std::size_t) {
@@ -155,9 +155,9 @@ void Mpc::announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycl
                                                 start.cta_slot, in_tpc(sm), 0, arch::CgaLevel::gpc, false});
 }
 
-void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
+void Mpc::on_local(const protocol::LocalMemoryPacket& local, std::uint32_t, Cycle arrival) {
   HEDDLE_CHECK(local.subcontext < arch::kSubcontexts, "a local-memory block is for a subcontext that does not exist");
-  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) local_out.send(local, sm);
+  for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) local_out.send_at(arrival, local, sm);
 }
 
 void Mpc::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {

@@ -73,7 +73,7 @@ class Mpc : public Block {
 
   void on_event(std::uint32_t, std::uint64_t) override {}
   void on_launch(const protocol::TpcLaunchPacket& launch, std::uint32_t, Cycle arrival);
-  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t);
+  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t, Cycle arrival);
   void on_abort(const protocol::AbortPacket& abort, std::uint32_t);
   void on_part(const protocol::PartPacket& part, std::uint32_t);
   void on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle arrival);

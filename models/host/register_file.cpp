@@ -25,7 +25,8 @@ std::uint64_t ShareRegisters::key_of(RegisterId id) const {
   const std::uint64_t what = static_cast<std::uint64_t>(id) << 40;
   if (id == Id::share_mode) return what;
   const std::uint64_t whose = what | values_.at(Id::share_subcontext) << 32;
-  return id == Id::share_credits || id == Id::share_page_table ? whose : whose | values_.at(Id::share_tpc);
+  const bool of_tpc = id == Id::share_enabled || id == Id::share_block;
+  return of_tpc ? whose | values_.at(Id::share_tpc) : whose;
 }
 
 std::uint64_t ShareRegisters::shown(RegisterId id) const {
@@ -64,10 +65,26 @@ std::optional<protocol::SubcontextPacket> ShareRegisters::command(std::uint64_t 
       packet.what = What::page_table;
       register_id = Id::share_page_table;
       break;
+    case kShareLocalAddress:
+      packet.what = What::local_address;
+      register_id = Id::share_local_address;
+      break;
+    case kShareLocalBytes:
+      packet.what = What::local_bytes;
+      register_id = Id::share_local_bytes;
+      break;
+    case kShareSms:
+      packet.what = What::sms;
+      register_id = Id::share_sms;
+      break;
+    case kShareWarps:
+      packet.what = What::warps;
+      register_id = Id::share_warps;
+      break;
     default:
       return std::nullopt;
   }
-  const bool wide = register_id == Id::share_page_table;
+  const bool wide = register_id == Id::share_page_table || register_id == Id::share_local_address;
   if (packet.subcontext >= arch::kSubcontexts || (!wide && value > kLowHalf)) return std::nullopt;
   asked_[key_of(register_id)] = value;
   return packet;
@@ -193,6 +210,10 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
     case Id::share_enabled:
     case Id::share_block:
     case Id::share_page_table:
+    case Id::share_local_address:
+    case Id::share_local_bytes:
+    case Id::share_sms:
+    case Id::share_warps:
       return shares_.shown(place.reg->id);
     default:
       return values_.at(place.reg->id, place.index, place.word);

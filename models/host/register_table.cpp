@@ -149,7 +149,7 @@ constexpr std::array<RegisterValue, 2> kCopySenderList{{
     {"REGISTERS", 1, "a copy channel"},
 }};
 
-constexpr std::array<RegisterValue, 5> kShareCommandList{{
+constexpr std::array<RegisterValue, 9> kShareCommandList{{
     {"MODE", kShareMode, "SHARE_VALUE is the mode of the whole machine: a value of SHARE_MODE"},
     {"CREDITS", kShareCredits, "SHARE_VALUE: TPCs that the subcontext may hold at once, 0 to 4096"},
     {"ENABLE", kShareEnable, "SHARE_VALUE is 1: the subcontext may run on the TPC; 0: it may not"},
@@ -157,6 +157,11 @@ constexpr std::array<RegisterValue, 5> kShareCommandList{{
      "SHARE_VALUE: local-memory block of the subcontext on the TPC in static mode; 0xFFFFFFFF: none"},
     {"PAGE_TABLE", kSharePageTable,
      "SHARE_VALUE: physical address of the root of the subcontext's page tables; 0: addresses are not translated"},
+    {"LOCAL_ADDRESS", kShareLocalAddress,
+     "SHARE_VALUE: address of the subcontext's local memory in its space, a multiple of 128"},
+    {"LOCAL_BYTES", kShareLocalBytes, "SHARE_VALUE: bytes of local memory of a thread, a multiple of 4; 0: none"},
+    {"SMS", kShareSms, "SHARE_VALUE: percent of the machine's SMs on which it may have CTAs at a time, 1 to 100"},
+    {"WARPS", kShareWarps, "SHARE_VALUE: percent of an SM's warps that its CTAs may have there, 1 to 100"},
 }};
 constexpr std::array<RegisterValue, 3> kShareModeList{{
     {"NONE", number(protocol::PartitionMode::none), "subcontexts share all TPCs without limits"},
@@ -166,7 +171,7 @@ constexpr std::array<RegisterValue, 3> kShareModeList{{
 }};
 
 constexpr RegisterValues kShareCommands = values("SHARE_COMMAND", kShareCommandList);
-constexpr std::array<RegisterValue, 7> kShareRefusalList{{
+constexpr std::array<RegisterValue, 8> kShareRefusalList{{
     {"NONE", number(protocol::ShareRefusal::none), "none was"},
     {"SUBCONTEXT", number(protocol::ShareRefusal::subcontext), "there is no such subcontext"},
     {"TPC", number(protocol::ShareRefusal::tpc), "the machine has no such TPC"},
@@ -174,6 +179,7 @@ constexpr std::array<RegisterValue, 7> kShareRefusalList{{
     {"OVERLAP", number(protocol::ShareRefusal::overlap), "static mode: a TPC would belong to two subcontexts"},
     {"BLOCK", number(protocol::ShareRefusal::block), "the local-memory block is another's"},
     {"NO_MMU", number(protocol::ShareRefusal::no_mmu), "a page table, and the machine does not translate"},
+    {"IN_USE", number(protocol::ShareRefusal::in_use), "CTAs use the local memory that would change"},
 }};
 constexpr RegisterValues kShareRefusals = values("SHARE_REFUSAL", kShareRefusalList);
 constexpr RegisterValues kQueryModes = values("QUERY_MODE", kQueryModeList);
@@ -284,10 +290,17 @@ constexpr std::array kRegisters{
     plain(Id::share_credits, "SHARE_CREDITS", 0x0C8, 4, Access::ro, kAbsent, "credits set for the subcontext"),
     plain(Id::share_enabled, "SHARE_ENABLED", 0x0CC, 4, Access::ro, kAbsent, "1 or 0, set for the subcontext and TPC"),
     plain(Id::share_block, "SHARE_BLOCK", 0x0D0, 4, Access::ro, kAbsent, "block set for the subcontext and TPC"),
+    plain(Id::share_warps, "SHARE_WARPS", 0x0D4, 4, Access::ro, kAbsent,
+          "percent of an SM's warps set for the subcontext"),
     plain(Id::share_page_table, "SHARE_PAGE_TABLE", 0x0D8, 8, Access::ro, 0, "root set for the subcontext"),
     plain(Id::share_refused, "SHARE_REFUSED", 0x0E0, 4, Access::ro, 0, "changes since the reset that were refused"),
     plain(Id::share_refusal, "SHARE_REFUSAL", 0x0E4, 4, Access::ro, 0, "why the last one was", nullptr,
           &kShareRefusals),
+    plain(Id::share_local_address, "SHARE_LOCAL_ADDRESS", 0x0F0, 8, Access::ro, 0,
+          "address of local memory set for the subcontext"),
+    plain(Id::share_local_bytes, "SHARE_LOCAL_BYTES", 0x0F8, 4, Access::ro, 0,
+          "local memory of a thread set for the subcontext"),
+    plain(Id::share_sms, "SHARE_SMS", 0x0FC, 4, Access::ro, kAbsent, "percent of SMs set for the subcontext"),
     // How many CGAs of a kernel can be resident at once (CWD-24).
     plain(Id::query_threads, "QUERY_THREADS", 0x100, 4, Access::rw, 0, "threads of a CTA of the kernel"),
     plain(Id::query_registers, "QUERY_REGISTERS", 0x104, 4, Access::rw, 0,

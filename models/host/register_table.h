@@ -98,9 +98,13 @@ enum class RegisterId : std::uint8_t {
   share_credits,
   share_enabled,
   share_block,
+  share_warps,
   share_page_table,
   share_refused,
   share_refusal,
+  share_local_address,
+  share_local_bytes,
+  share_sms,
   query_threads,
   query_registers,
   query_shared,
@@ -217,6 +221,10 @@ enum ShareCommandValue : std::uint32_t {
   kShareEnable = 3,
   kShareBlock = 4,
   kSharePageTable = 5,
+  kShareLocalAddress = 8,
+  kShareLocalBytes = 9,
+  kShareSms = 10,
+  kShareWarps = 11,
 };
 constexpr std::uint32_t kShareGpcBit = 16;  // of SHARE_TPC
 enum QueryCommandValue : std::uint32_t { kQueryStart = 1 };

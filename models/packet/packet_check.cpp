@@ -100,6 +100,9 @@ HsaResult check(const arch::DispatchFields& fields, const arch::SmLimits& limits
   if (fields.group_segment > limits.max_shared_per_cta) {
     return too_much("a workgroup takes more shared memory than a CTA can have");
   }
+  if (fields.private_segment > limits.max_local_per_thread) {
+    return too_much("a work-item takes more private memory than a thread can have");
+  }
   return {};
 }
 

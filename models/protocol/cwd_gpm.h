@@ -111,7 +111,8 @@ struct LocalMemoryPacket {
   TpcInGpc tpc;
   std::uint8_t subcontext = 0;
   LocalMemoryBlock block;
-  std::uint32_t bits = 0;  // of the packet
+  arch::LocalMemory memory;  // state of the subcontext, that an SM has with it: where its blocks lie
+  std::uint32_t bits = 0;    // of the packet
 };
 
 }  // namespace heddle::protocol

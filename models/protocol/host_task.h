@@ -33,8 +33,9 @@ enum class ShareRefusal : std::uint8_t {
   overlap,     // static mode: a TPC would belong to two subcontexts
   block,       // the local-memory block is another's
   no_mmu,      // a page table, and the machine does not translate
+  in_use,      // CTAs use the local memory that would change
 };
-constexpr std::uint32_t kShareRefusals = 7;
+constexpr std::uint32_t kShareRefusals = 8;
 
 struct SubcontextPacket {
   enum class What : std::uint8_t {
@@ -43,6 +44,12 @@ struct SubcontextPacket {
     enable,      // TPC `tpc` of GPC `gpc`: `value` is 1 or 0
     block,       // static mode: local-memory block `value` for TPC `tpc` of GPC `gpc`
     page_table,  // root of its page tables: physical address `value`; 0: its addresses are not translated
+    // Its local memory (PRT-06), which cannot change while its CTAs use some.
+    local_address,  // of block 0, in its space: `value`, a multiple of 128
+    local_bytes,    // of a thread: `value`, a multiple of 4; 0: it has none
+    // Shares below a TPC (PRT-11), `value` in percent.
+    sms,    // of the machine on which it may have CTAs at a time
+    warps,  // of an SM that its CTAs may have
   };
   What what = What::credits;
   PartitionMode mode = PartitionMode::none;

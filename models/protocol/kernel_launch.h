@@ -19,11 +19,13 @@ struct KernelLaunch {
   arch::CtaDuration duration;
   std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
   std::uint8_t subcontext = 0;
-  std::uint64_t record = 0;     // its TMD in memory; 0: it has none, and cannot launch children
-  std::uint64_t area = 0;       // its one CTA was saved: where the CTA's state lies; 0: CTAs begin
-  bool local_memory = false;    // its CTAs need a local-memory block of their TPC (CWD-32)
-  bool queue = false;           // of a queue task: a CTA's position in the grid is its ticket
-  std::uint64_t departure = 0;  // cycle at which the launch packet left the distributor: for observation only
+  std::uint64_t record = 0;       // its TMD in memory; 0: it has none, and cannot launch children
+  std::uint64_t area = 0;         // its one CTA was saved: where the CTA's state lies; 0: CTAs begin
+  std::uint32_t local_bytes = 0;  // local memory of a thread: more than 0 takes a block of the TPC (CWD-32)
+  bool queue = false;             // of a queue task: a CTA's position in the grid is its ticket
+  std::uint64_t departure = 0;    // cycle at which the launch packet left the distributor: for observation only
+
+  bool local_memory() const { return local_bytes > 0; }
 };
 
 // The barriers of the wide CGAs that a CTA belongs to (CWD-09): the distributor gives them out, and the launch carries

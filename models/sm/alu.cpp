@@ -326,7 +326,7 @@ std::uint64_t Alu::special(std::uint32_t slot, arch::SpecialRegister which) cons
     case SpecialRegister::virtual_ugpu:
       return registers_.part.ugpu;
     case SpecialRegister::local_memory_block:
-      return registers_.local_blocks[cta.start.subcontext];
+      return registers_.local[cta.start.subcontext].number;
     case SpecialRegister::trap_gpc_local_cga_id:
       return registers_.trap_cga_id;
     case SpecialRegister::trap_cga_cta_id:

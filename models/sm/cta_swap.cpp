@@ -37,7 +37,8 @@ bool CtaSwap::all_wait(const Cta& cta) const {
   if (cta.stage != CtaStage::running || !cta.has_warps() || cta.killed() || cta.saved) return false;
   if (saves_[cta.start.cta_slot].state != State::here) return false;
   if (!cta.context.here() || memory_.shared_contexts || cta.in_cga() || cta.start.tag.barriers.any()) return false;
-  if (cta.queue) return false;  // its queue would be idle without it, and close (TSK-05)
+  if (cta.queue) return false;                 // its queue would be idle without it, and close (TSK-05)
+  if (cta.start.local_memory()) return false;  // its local memory belongs to its warp slots
   bool waits = false;
   for (const std::uint32_t slot : cta.warps) {
     const WarpWait wait = warps_[slot].wait;

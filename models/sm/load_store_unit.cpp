@@ -51,6 +51,7 @@ IssueResult LoadStoreUnit::issue(std::uint32_t slot, const Operation& operation)
   if (operation.code == OpCode::async_wait) return wait_for_copies(slot, operation.count);
   if (const auto wrong = check(slot, operation)) return *wrong;
   if (operation.space == Space::shared) return access_shared(slot, operation);
+  if (operation.space == Space::local) return access_local(slot, operation);
   const bool releases = arch::releases(operation.order) && operation.scope != Scope::cta;
   if (releases && (operation.code == OpCode::store || operation.code == OpCode::atomic)) {
     return peers_.fences.defer(slot, operation);
@@ -64,7 +65,8 @@ std::optional<IssueFault> LoadStoreUnit::check(std::uint32_t slot, const Operati
   const bool exists = width_exists(width) &&
                       (operation.code != OpCode::atomic || atomic_exists(operation.atomic, operation.type)) &&
                       (operation.code != OpCode::load || operation.destination != arch::kNoRegister) &&
-                      !(copy && operation.space != Space::global);
+                      !(copy && operation.space != Space::global) &&
+                      !(operation.code == OpCode::atomic && operation.space == Space::local);
   if (!exists) {
     const std::uint32_t lane = operation.lanes == 0 ? 0 : bits::lowest(operation.lanes);
     return IssueFault{FaultKind::unsupported, lane, operation.address[lane]};
@@ -75,6 +77,7 @@ std::optional<IssueFault> LoadStoreUnit::check(std::uint32_t slot, const Operati
   }
   if (operation.space == Space::shared) return check_shared(slot, operation);
   if (operation.space == Space::cluster) return check_cluster(slot, operation, width);
+  if (operation.space == Space::local) return check_local(slot, operation);
   return copy ? check_copy(slot, operation) : std::nullopt;
 }
 
@@ -85,6 +88,19 @@ std::optional<IssueFault> LoadStoreUnit::check_copy(std::uint32_t slot, const Op
     const std::uint32_t target = operation.shared_address[lane];
     if (target % width == 0 && paths_.shared.contains(warps_[slot].cta, target, width)) continue;
     return IssueFault{target % width != 0 ? FaultKind::misaligned : FaultKind::shared_bounds, lane, target};
+  }
+  return std::nullopt;
+}
+
+// A thread has what its kernel asks for, of what its subcontext has for each.
+std::optional<IssueFault> LoadStoreUnit::check_local(std::uint32_t slot, const Operation& operation) const {
+  const Cta& cta = ctas_[warps_[slot].cta];
+  const SmRegisters::LocalBlock& block = registers_.local[cta.start.subcontext];
+  const std::uint64_t room = std::min(cta.start.local_bytes, block.memory.bytes);
+  for (std::uint64_t rest = operation.lanes; rest != 0; rest = bits::without_lowest(rest)) {
+    const std::uint32_t lane = bits::lowest(rest);
+    if (operation.address[lane] < room && operation.address[lane] + operation.width <= room) continue;
+    return IssueFault{FaultKind::local_bounds, lane, operation.address[lane]};
   }
   return std::nullopt;
 }
@@ -149,6 +165,39 @@ IssueResult LoadStoreUnit::access_shared(std::uint32_t slot, const Operation& op
   return IssueResult::done(ready, now() + 1);
 }
 
+// PRT-06. Words of a thread lie a line apart: a wider access is one for each of its words. Nobody else is to see it: it
+// has no order.
+IssueResult LoadStoreUnit::access_local(std::uint32_t slot, const Operation& operation) {
+  Warp& warp = warps_[slot];
+  Cta& cta = ctas_[warp.cta];
+  const Cycle next = now() + 1;
+  const SmRegisters::LocalBlock& block = registers_.local[cta.start.subcontext];
+  const std::uint64_t place = (std::uint64_t{block.number} * place_.sms_per_tpc + place_.in_tpc) * params_.warp_slots();
+  const std::uint64_t base = block.memory.address + (place + slot) * block.memory.warp_bytes();
+  for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, next);
+  Operation word = operation;
+  word.space = Space::global;
+  word.order = arch::Order::weak;
+  word.width = static_cast<std::uint8_t>(std::min<std::uint32_t>(operation.width, arch::kLocalWord));
+  for (std::uint32_t i = 0; i < operation.width; i += arch::kLocalWord) {
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) {
+      word.address[lane] = base + arch::local_offset(operation.address[lane] + i, lane);
+      word.data[lane][0] = operation.data[lane][i / arch::kLocalWord];
+    });
+    stats_.local_accesses.add();
+    const MemoryResult result = paths_.global.access(word, slot, now(), *this);
+    count(cta, result);
+    if (operation.code == OpCode::load) warp.scoreboard.write({word.destination++, 1}, result.ready);
+  }
+  return IssueResult::goes_on(next);
+}
+
+void LoadStoreUnit::count(Cta& cta, const MemoryResult& result) {
+  if (result.open && !result.lost) ++cta.open;
+  cta.last = std::max(cta.last, result.arrival);
+  cta.landed = std::max(cta.landed, result.arrival);
+}
+
 MemoryResult LoadStoreUnit::access_cluster(std::uint32_t slot, const Operation& operation) {
   const Cta& cta = ctas_[warps_[slot].cta];
   if (cta.in_cga() || cta.start.id.rank == 0) return paths_.dsmem.access(operation, slot, now(), *this);
@@ -165,9 +214,7 @@ IssueResult LoadStoreUnit::access(std::uint32_t slot, const Operation& operation
   const bool cluster = operation.space == Space::cluster;
   const MemoryResult result =
       cluster ? access_cluster(slot, operation) : paths_.global.access(operation, slot, now(), *this);
-  if (result.open && !result.lost) ++cta.open;
-  cta.last = std::max(cta.last, result.arrival);
-  cta.landed = std::max(cta.landed, result.arrival);
+  count(cta, result);
   if (cta.killed()) return IssueResult::blocks();  // it was too much for another warp that waits for an mbarrier
   if (operation.code == OpCode::async_copy) {
     if (result.open) {

@@ -15,6 +15,7 @@
 
 namespace heddle::sm {
 
+struct Cta;
 class ClusterTables;
 class DeviceLaunchUnit;
 class DsmemClient;
@@ -62,8 +63,11 @@ class LoadStoreUnit final : private SmUnit, public IssueUnit, public AccessClien
   std::optional<IssueFault> check(std::uint32_t slot, const arch::Operation& operation);
   std::optional<IssueFault> check_shared(std::uint32_t slot, const arch::Operation& operation) const;
   std::optional<IssueFault> check_copy(std::uint32_t slot, const arch::Operation& operation) const;
+  std::optional<IssueFault> check_local(std::uint32_t slot, const arch::Operation& operation) const;
   IssueResult access_shared(std::uint32_t slot, const arch::Operation& operation);
+  IssueResult access_local(std::uint32_t slot, const arch::Operation& operation);
   MemoryResult access_cluster(std::uint32_t slot, const arch::Operation& operation);
+  static void count(Cta& cta, const MemoryResult& result);
   IssueResult wait_for_copies(std::uint32_t slot, std::uint32_t groups);
 
   Paths paths_;

@@ -46,7 +46,7 @@ IssueResult OccupancyQueryUnit::issue(std::uint32_t slot, const Operation& opera
   query.tag = slot;
   query.need = cta.start.need;
   query.cluster = shape_of(operation);
-  query.local_memory = cta.start.local_memory;
+  query.local_memory = cta.start.local_memory();
   query.subcontext = warp.subcontext;
   warp.keep(operation);
   warp.wait = WarpWait::occupancy;

@@ -43,7 +43,7 @@ Sm::Sm(const sc_core::sc_module_name& name, Domain& domain, const std::string& p
   start_in.on_packet_ahead<CtaControl, &CtaControl::on_start>(core_.control);
   abort_in.on_packet<CtaControl, &CtaControl::on_abort>(core_.control);
   part_in.on_packet<Sm, &Sm::on_part>(*this);
-  local_in.on_packet<Sm, &Sm::on_local>(*this);
+  local_in.on_packet_ahead<Sm, &Sm::on_local>(*this);
   order_in.on_packet_ahead<CtaControl, &CtaControl::on_order>(core_.control);
   memory_out.connect<L2Port, &L2Port::on_response, &L2Port::on_room>(core_.memory.l2);
   dsmem_in.on_packet<DsmemServer, &DsmemServer::on_request>(core_.memory.server);

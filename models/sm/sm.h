@@ -83,8 +83,8 @@ class Sm : public Block {
   void on_entry(const protocol::CtaEntryPacket& entry, std::uint32_t, Cycle arrival) {
     core_.memory.tables.enter(entry, arrival);
   }
-  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t) {
-    core_.registers.local_blocks[local.subcontext] = local.block;
+  void on_local(const protocol::LocalMemoryPacket& local, std::uint32_t, Cycle) {
+    core_.registers.local[local.subcontext] = {local.block, local.memory};
   }
   void on_part(const protocol::PartPacket& part, std::uint32_t) { core_.registers.part = part.part; }
   void end_of_elaboration() override;

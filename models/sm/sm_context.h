@@ -8,6 +8,7 @@
 #include <string>
 
 #include "arch/address_map.h"
+#include "arch/sm_limits.h"
 #include "arch/task_record.h"
 #include "arch/virtual_map.h"
 #include "arch/warp_program.h"
@@ -31,10 +32,12 @@ struct SmContext {
   std::uint32_t query_way = 0;   // to the distributor
   std::uint32_t answer_way = 0;  // from the GPM to here
   // More of its place, physical (CWD-45).
-  std::uint32_t tpc = 0;     // in its GPC
-  std::uint32_t cpc = 0;     // in its GPC
-  std::uint32_t ugpu = 0;    // of the GPU
-  arch::VirtualPart part{};  // when it is made
+  std::uint32_t tpc = 0;          // in its GPC
+  std::uint32_t cpc = 0;          // in its GPC
+  std::uint32_t ugpu = 0;         // of the GPU
+  std::uint32_t in_tpc = 0;       // number of the SM
+  std::uint32_t sms_per_tpc = 1;  // of the largest TPC
+  arch::VirtualPart part{};       // when it is made
 };
 
 // What special registers of an SM show that others write.
@@ -42,14 +45,12 @@ struct SmRegisters {
   arch::VirtualPart part;                           // among the usable parts of the machine, as it was told last
   std::uint32_t trap_cga_id = arch::kNoLocalCgaId;  // of the last error that a target of DSMEM has sent (CGA-08)
   std::uint32_t trap_cta_id = arch::kNoLocalCgaId;  // cta_id_in_cga of the CTA whose access that was
-  // By subcontext, its local-memory block on this TPC (CWD-32), as it was told last.
-  std::array<std::uint32_t, arch::kSubcontexts> local_blocks = none();
-
-  static constexpr std::array<std::uint32_t, arch::kSubcontexts> none() {
-    std::array<std::uint32_t, arch::kSubcontexts> blocks{};
-    for (std::uint32_t& block : blocks) block = arch::kNoLocalMemory;
-    return blocks;
-  }
+  // The local-memory block of a subcontext on this TPC (CWD-32), as it was told last.
+  struct LocalBlock {
+    std::uint32_t number = arch::kNoLocalMemory;
+    arch::LocalMemory memory;  // of the subcontext
+  };
+  std::array<LocalBlock, arch::kSubcontexts> local{};
 };
 
 inline const arch::LaunchMemory kNoLaunchMemory{};
@@ -89,6 +90,8 @@ struct SmStats : StatGroup {
   Counter& l1_misses = counter("l1.misses", "sectors", "sectors of loads that were not in the L1");
   Counter& requests = counter("requests", "requests", "requests to the L2");
   Counter& global_bytes = counter("global_bytes", "bytes", "bytes that requests to the L2 carried or asked for");
+  Counter& local_accesses =
+      counter("local.accesses", "accesses", "of warps to local memory: one for each word of 4 bytes of an instruction");
   Counter& shared_wavefronts = counter("shared.wavefronts", "cycles", "cycles in which shared memory was accessed");
   Counter& shared_conflicts =
       counter("shared.conflicts", "cycles", "of these, beyond one for each 128 bytes: lanes that met in a bank");

@@ -6,8 +6,7 @@ MemoryPaths::MemoryPaths(Domain& domain, Timebase& time, const SmParams& params,
                          const MemoryView& view, std::vector<Warp>& warps, SmStats& stats, const MemoryLinks& links,
                          const MemoryListeners& listeners)
     : swizzles(swizzles_of(params)),
-      tables((params.limits.warps + kSubPartitions - 1) / kSubPartitions * kSubPartitions, params.limits.ctas,
-             params.limits.cga_slots, params.limits.max_shared_per_cta),
+      tables(params.warp_slots(), params.limits.ctas, params.limits.cga_slots, params.limits.max_shared_per_cta),
       shared(params.limits.shared_bytes, params.limits.ctas),
       // An instruction can issue while one more request may be open, and then needs an entry for each lane.
       l1(params.memory.l1_ways, params.memory.requests + arch::kWarpLanes),

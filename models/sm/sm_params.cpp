@@ -119,6 +119,10 @@ void SmParams::describe(ParamTable<SmParams>& t) {
   t.add("swizzle_128", &SmParams::swizzle_128, what, tables);
 }
 
+std::uint32_t SmParams::warp_slots() const {
+  return (limits.warps + kSubPartitions - 1) / kSubPartitions * kSubPartitions;
+}
+
 arch::SwizzleTable swizzles_of(const SmParams& params) {
   arch::SwizzleTable table;
   const auto set = [&table](arch::Swizzle swizzle, const std::vector<std::uint32_t>& units, const char* key) {

@@ -10,6 +10,8 @@
 
 namespace heddle::sm {
 
+constexpr std::uint32_t kSubPartitions = 4;
+
 // Which of several warps of a partition issues.
 enum class WarpPolicy : std::uint8_t { greedy_oldest, round_robin };
 
@@ -87,6 +89,8 @@ struct SmParams {
   std::vector<std::uint32_t> swizzle_128;
 
   static void describe(ParamTable<SmParams>& t);
+  // Slots for warps with a program: as many in each sub-partition.
+  std::uint32_t warp_slots() const;
 };
 
 // Throws InputError for a table that is none.

@@ -89,8 +89,6 @@ class FenceTracker {
   FenceListener* listener_ = nullptr;
 };
 
-constexpr std::uint32_t kSubPartitions = 4;
-
 // Why a warp does not issue.
 enum class WarpWait : std::uint8_t {
   issue,      // for its turn: what it needs has a time

@@ -8,10 +8,6 @@
 namespace heddle::sm {
 namespace {
 
-std::uint32_t slots_per_sub_partition(const SmParams& params) {
-  return (params.limits.warps + kSubPartitions - 1) / kSubPartitions;
-}
-
 // What an operation issues to: its row says or, of compute, the operation.
 arch::Unit unit_of(const arch::Demand& demand) {
   return demand.code == arch::OpCode::compute ? demand.unit : arch::row_of(demand.code).unit;
@@ -24,11 +20,11 @@ WarpScheduler::WarpScheduler(const UnitContext& context, const RequestGate& gate
       gate_(gate),
       supervisor_(ctas),
       sub_partitions_(kSubPartitions,
-                      SubPartition(context.params.issue.policy, slots_per_sub_partition(context.params))) {
+                      SubPartition(context.params.issue.policy, context.params.warp_slots() / kSubPartitions)) {
   due_.fill(kNever);
 }
 
-std::uint32_t WarpScheduler::slots() const { return slots_per_sub_partition(params_) * kSubPartitions; }
+std::uint32_t WarpScheduler::slots() const { return params_.warp_slots(); }
 
 void WarpScheduler::reset() {
   for (SubPartition& sub_partition : sub_partitions_) sub_partition.reset();

@@ -15,8 +15,8 @@ using protocol::DoneStatus;
 
 namespace {
 
-// Why a child cannot run; empty: it can, with `shape`. Block and shared memory are those of the program; a kernel
-// without one has as many threads as its object allows.
+// Why a child cannot run; empty: it can, with `shape`. Block, shared and local memory are those of the program; a
+// kernel without one has as many threads as its object allows.
 std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read, const ChildRecord& child,
                         arch::KernelObject& object, arch::KernelShape& shape) {
   if (!read.readable) return "there is no kernel object";
@@ -37,6 +37,7 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
     const arch::Code& code = setup.place.codes->at(object.program);
     shape.block = code.block;
     shape.shared_bytes = std::max(object.static_shared, code.shared_bytes);
+    shape.local_bytes = code.local_bytes;
   }
   if (child.grid.x > arch::kMaxGridX || child.grid.y > arch::kMaxGridY || child.grid.z > arch::kMaxGridZ) {
     return "the grid is too large";

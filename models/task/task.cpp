@@ -19,7 +19,7 @@ Task make_task(const arch::SmLimits& limits, const arch::CodeStore* codes, std::
   packet.duration = kernel.duration;
   packet.cluster = kernel.cluster;
   packet.raster = kernel.raster;
-  packet.local_memory = kernel.local_bytes > 0;
+  packet.local_bytes = kernel.local_bytes;
   packet.subcontext = kernel.subcontext;
   packet.code = kernel.code;
   task.launches = codes != nullptr && kernel.code != arch::kNoCode && codes->at(kernel.code).program->launches();

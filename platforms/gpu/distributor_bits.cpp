@@ -12,7 +12,10 @@ using Kind = StructureKind;
 
 // What a task tells of itself: in its packet and in its entry.
 Fields task_fields(const Widths& w) {
-  Fields fields = joined({{"priority", 32}, {"subcontext", w.subcontext}, {"kind", index_bits(3)}, {"local memory", 1}},
+  Fields fields = joined({{"priority", 32},
+                          {"subcontext", w.subcontext},
+                          {"kind", index_bits(3)},
+                          {"local memory", count_bits(w.params.sm.limits.max_local_per_thread)}},
                          extents_fields("grid"));
   const std::uint32_t gpc_cga = count_bits(w.params.cwd.max_gpc_cga);
   fields.push_back({"CPC_CGA extents", gpc_cga, 3});

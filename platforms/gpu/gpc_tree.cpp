@@ -47,6 +47,8 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     place.answer_way = params.gpc.gpm_to_mpc + params.gpc.mpc_to_sm;
     place.query_way = place.answer_way + params_of(gpc).gpm_to_cwd;
     place.tpc = number;
+    place.in_tpc = i;
+    place.sms_per_tpc = machine.topology.sms_per_tpc();
     place.cpc = tpc.cpc;
     place.ugpu = machine.topology.ugpu_of(gpc.numbers.gpc);
     place.part = gpc.parts[number];

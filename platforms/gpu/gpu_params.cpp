@@ -89,6 +89,12 @@ arch::LaunchMemory GpuParams::nested_memory() const {
   return none;
 }
 
+std::uint64_t GpuParams::local_memory(const arch::LocalMemory& memory) const {
+  const arch::Topology topology(machine.shape, machine.ugpus);
+  const std::uint64_t blocks = cwd.local_memory_blocks == 0 ? topology.tpcs() : cwd.local_memory_blocks;
+  return blocks * memory.block_bytes(sm.warp_slots(), topology.sms_per_tpc());
+}
+
 Cycle GpuParams::start_path() const {
   // A grid on an empty machine: the bisection always takes the same steps, the scan one if the grid is small.
   Cycle steps = 1;

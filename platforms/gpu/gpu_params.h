@@ -67,6 +67,8 @@ struct GpuParams {
   // fills its last level: others take a prefix count besides (CWD-05).
   Cycle start_path() const;
   // Device memory from here on belongs to the machine itself; a host's own data lie below.
+  // Local memory of a subcontext whose threads have so many bytes: all of its blocks (PRT-06).
+  std::uint64_t local_memory(const arch::LocalMemory& memory) const;
   std::uint64_t front_end_memory() const { return nested_memory().tasks.base; }
 };
 

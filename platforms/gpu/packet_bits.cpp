@@ -34,7 +34,7 @@ void add_task_packets(const Widths& w, std::vector<Structure>& list) {
   add<IdlePacket>(list, "cwd > task", "queue is idle", 1, {{"task", 32}, {"entries", entries}},
                   "TSK-05: entries of its queue");
   add<SubcontextPacket>(list, "host > task > cwd", "partition", 2,
-                        {{"what", index_bits(5)},
+                        {{"what", index_bits(9)},
                          {"mode", index_bits(3)},
                          {"subcontext", w.subcontext},
                          {"GPC", w.gpc},

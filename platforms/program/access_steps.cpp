@@ -22,7 +22,7 @@ arch::Unit unit_of(ValueType type) {
 }
 
 const char* space_name(arch::Space space) {
-  constexpr const char* kNames[] = {"global", "shared", "cluster"};
+  constexpr const char* kNames[] = {"global", "shared", "cluster", "local"};
   return kNames[static_cast<std::size_t>(space)];
 }
 
@@ -47,6 +47,20 @@ void place(ProgramBuilder& program, const MapReader& map, ProgramStep& step) {
   if (!cluster) return;
   step.rank = program.expression(map, "rank");
   program.read(step, step.rank);
+}
+
+// What a thread keeps for itself (PRT-06).
+void check_local(const ProgramBuilder& program, const MapReader& map, const ProgramStep& step) {
+  if (step.space != arch::Space::local) return;
+  if (program.kernel().local_bytes == 0) {
+    throw InputError(map.where("space"), fmt::format("{}: the kernel has no local memory", map.thing()),
+                     "say how much a thread has: `local` of the kernel, e.g. local: 64 B");
+  }
+  for (const char* key : {"order", "scope"}) {
+    if (!map.has(key)) continue;
+    throw InputError(map.where(key), fmt::format("{}: {} has no meaning with space: local", map.thing(), key),
+                     "nobody else sees the memory of a thread");
+  }
 }
 
 // `complete` of an asynchronous store or reduction.
@@ -94,7 +108,7 @@ ValueType tile_type(const MapReader& map, ValueType otherwise) {
 }  // namespace
 
 arch::Space read_space(const MapReader& map) {
-  return map.has("space") ? chosen(map, "space", arch::Space::cluster, space_name) : arch::Space::global;
+  return map.has("space") ? chosen(map, "space", arch::Space::local, space_name) : arch::Space::global;
 }
 
 // The map holds a name of the author's beside its own keys, so no table describes it.
@@ -147,6 +161,7 @@ void compile_load(ProgramBuilder& program, const StepSource& source) {
   ProgramStep made =
       program.make(StepKind::operation, OpCode::load, fmt::format("load {}", fmt::join(to, ", ")), map.where());
   place(program, map, made);
+  check_local(program, map, made);
   ordering(map, made, Order::weak);
   const ValueType type = program.type(map, to.front());
   made.width = width(map, "to", type, to.size());
@@ -167,6 +182,7 @@ void compile_store(ProgramBuilder& program, const StepSource& source) {
   for (const ProgramValue& item : made.values) program.read(made, item);
   made.fields |= kStored;
   place(program, map, made);
+  check_local(program, map, made);
   completion(program, map, made);
   ordering(map, made, Order::weak);
   made.element = program.type(map, name);

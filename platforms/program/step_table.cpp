@@ -31,6 +31,11 @@ constexpr const char* kRankRules = R"({"if": {"required": ["space"], "properties
 const StepKey kSpace{{"space", false, kText,
                       "global, shared or cluster (shared memory of a CTA of the cluster); default global",
                       words("global shared cluster")}};
+const StepKey kAnySpace{{"space", false, kText,
+                         "global, shared, cluster (shared memory of a CTA of the cluster) or local (memory of the "
+                         "thread: `at` is an offset "
+                         "in what the kernel's `local` gives it); default global",
+                         words("global shared cluster local")}};
 const StepKey kRank{{"rank", false, kText,
                      "number in the cluster of the CTA whose shared memory it is: an expression; only, and always, "
                      "with space: cluster"}};
@@ -213,7 +218,7 @@ std::vector<StepRow> make_rows() {
                  {{"type", false, kText, "type of each value, e.g. f32; may be left out where the name has one",
                    kScalarType}},
                  {{"at", true, kText, "address: an expression"}},
-                 kSpace,
+                 kAnySpace,
                  kRank,
                  {{"order", false, kText, "weak, relaxed or acquire; default weak", words("weak relaxed acquire")}},
                  kScope},
@@ -227,7 +232,7 @@ std::vector<StepRow> make_rows() {
                {{"type", false, kText,
                  "type of each value, e.g. f32; may be left out where the value is a name that has one", kScalarType}},
                {{"at", true, kText, "address: an expression"}},
-               kSpace,
+               kAnySpace,
                kRank,
                kComplete,
                {{"order", false, kText, "weak, relaxed or release; default weak", words("weak relaxed release")}},

@@ -19,6 +19,9 @@ using arch::kSmallPage;
 using workload::MemoryRegion;
 using workload::RegionContents;
 
+// Virtual address of the local memory of a translated subcontext: far from where regions find a place.
+constexpr std::uint64_t kLocalWindow = std::uint64_t{1} << 48;
+
 std::uint64_t round_down(std::uint64_t address, std::uint64_t to) { return address / to * to; }
 std::uint64_t round_up(std::uint64_t address, std::uint64_t to) { return (address + to - 1) / to * to; }
 
@@ -35,6 +38,31 @@ struct Fixed {
   std::uint64_t end = 0;
   bool writable = false;
 };
+
+// Local memory of a thread of the subcontext, as its kernels need it, and whose need that is.
+struct LocalNeed {
+  std::uint32_t bytes = 0;
+  const arch::KernelRecord* kernel = nullptr;
+
+  void take(const arch::KernelRecord& other) {
+    if (other.local_bytes <= bytes) return;
+    bytes = other.local_bytes;
+    kernel = &other;
+  }
+};
+
+// Programs launch into their own subcontext.
+std::map<std::uint8_t, LocalNeed> local_needs(const workload::Workload& workload) {
+  std::map<std::uint8_t, LocalNeed> needs;
+  for (const workload::Op& op : workload.ops) {
+    if (op.kind != workload::OpKind::kernel) continue;
+    LocalNeed& need = needs[op.kernel.subcontext];
+    need.take(op.kernel);
+    if (op.kernel.program == nullptr || !op.kernel.program->launches()) continue;
+    for (const workload::LaunchedKernel& launched : workload.launched) need.take(launched.kernel);
+  }
+  return needs;
+}
 
 bool uses_linear_memory(const workload::Workload& workload, std::uint8_t subcontext) {
   const auto uses = [subcontext](const arch::KernelRecord& kernel) {
@@ -57,6 +85,7 @@ class Mapper {
       if (!region.subcontext) map_.end = std::max(map_.end, region.address + region.bytes);
     }
     next_ = map_.end;
+    local_memory();
     for (const workload::Subcontext& subcontext : workload_.subcontexts) {
       if (subcontext.translated) space(subcontext);
     }
@@ -72,6 +101,68 @@ class Mapper {
     std::vector<Fixed> fixed;
   };
 
+  // PRT-06. Threads have whole words.
+  void local_memory() {
+    std::map<std::uint8_t, LocalNeed> needs = local_needs(workload_);
+    for (const workload::Subcontext& subcontext : workload_.subcontexts) {
+      if (!subcontext.local_bytes) continue;
+      LocalNeed& need = needs[subcontext.id];
+      if (need.bytes > *subcontext.local_bytes) {
+        throw InputError(subcontext.where,
+                         fmt::format("kernel '{}' takes {} bytes of local memory for each thread, but those of "
+                                     "subcontext {} have {}",
+                                     need.kernel->name, need.bytes, subcontext.id, *subcontext.local_bytes),
+                         "raise `local` of the subcontext, or leave it out: it has what its kernels need then");
+      }
+      need.bytes = *subcontext.local_bytes;
+    }
+    for (const auto& [id, need] : needs) {
+      if (need.bytes == 0) continue;
+      const std::uint8_t subcontext = id;
+      const auto is_its = [subcontext](const workload::Subcontext& one) { return one.id == subcontext; };
+      const auto entry = std::find_if(workload_.subcontexts.begin(), workload_.subcontexts.end(), is_its);
+      const bool listed = entry != workload_.subcontexts.end();
+      arch::LocalMemory memory{kLocalWindow, static_cast<std::uint32_t>(round_up(need.bytes, arch::kLocalWord))};
+      const std::uint64_t bytes = params_.local_memory(memory);
+      const std::uint64_t begin = round_up(next_, kSmallPage);
+      const std::uint64_t limit = params_.front_end_memory();
+      if (bytes > limit || begin > limit - bytes) {
+        throw InputError(
+            listed ? entry->where : SourcePos{},
+            fmt::format("the local memory of subcontext {} does not fit into {}: {} bytes, {} for each thread that can "
+                        "be resident ({}), from byte {} on, but from byte {} on lies what {} keeps itself",
+                        id, instance_, bytes, memory.bytes,
+                        need.kernel == nullptr ? "as its entry says" : fmt::format("kernel '{}'", need.kernel->name),
+                        begin, limit, instance_),
+            "give kernels less (`local`), lower gpu.cwd.local_memory_blocks, or raise gpu.memory");
+      }
+      if (!listed || !entry->translated) {
+        memory.address = begin;
+        next_ = map_.end = begin + bytes;
+      }
+      map_.locals.push_back({id, memory});
+    }
+  }
+
+  // The local memory of a translated subcontext lies in its space as a region does.
+  void cover_local(std::uint8_t subcontext, Space& space) const {
+    for (const MemoryMap::Local& local : map_.locals) {
+      if (local.subcontext != subcontext) continue;
+      const std::uint64_t end = kLocalWindow + round_up(params_.local_memory(local.memory), kSmallPage);
+      for (std::uint64_t page = kLocalWindow; page < end; page += kSmallPage) space.pages.emplace(page, true);
+    }
+  }
+
+  // Where it lies no region can.
+  std::vector<Fixed> taken_by_local(std::uint8_t subcontext) const {
+    std::vector<Fixed> taken;
+    for (const MemoryMap::Local& local : map_.locals) {
+      if (local.subcontext != subcontext) continue;
+      taken.push_back({kLocalWindow, kLocalWindow + round_up(params_.local_memory(local.memory), kSmallPage), true});
+    }
+    return taken;
+  }
+
   void space(const workload::Subcontext& subcontext) {
     if (!params_.mmu.enabled) {
       throw InputError(subcontext.where,
@@ -83,6 +174,7 @@ class Mapper {
     for (const MemoryRegion& region : workload_.memory) {
       if (region.subcontext == subcontext.id) cover(region, made);
     }
+    cover_local(subcontext.id, made);
     std::uint64_t last = 0;
     for (const auto& [page, writable] : made.pages) {
       if (made.runs.empty() || page != last + kSmallPage) made.runs.push_back({page, page, 0});
@@ -115,7 +207,9 @@ class Mapper {
     }
     const std::uint64_t begin = round_down(region.address, kSmallPage);
     const std::uint64_t end = round_up(region.address + region.bytes, kSmallPage);
-    for (const Fixed& fixed : space.fixed) {
+    std::vector<Fixed> taken = taken_by_local(*region.subcontext);
+    taken.insert(taken.end(), space.fixed.begin(), space.fixed.end());
+    for (const Fixed& fixed : taken) {
       if (begin >= fixed.end || fixed.begin >= end) continue;
       throw InputError(region.where,
                        fmt::format("region {}: from {:#x} to {:#x} lies what programs need of {} itself", region.name,
@@ -202,11 +296,12 @@ class Mapper {
     map_.end = base;
     const std::uint64_t limit = params_.front_end_memory();
     if (map_.end <= limit) return;
-    throw InputError(spaces_.front().subcontext->where,
-                     fmt::format("regions of translated subcontexts and their page tables end at byte {}, but from "
-                                 "byte {} on lies what {} keeps itself",
-                                 map_.end, limit, instance_),
-                     "make the regions smaller, or raise gpu.memory");
+    throw InputError(
+        spaces_.front().subcontext->where,
+        fmt::format("regions and local memory of translated subcontexts and their page tables end at byte {}, but from "
+                    "byte {} on lies what {} keeps itself",
+                    map_.end, limit, instance_),
+        "make the regions smaller, or raise gpu.memory");
   }
 
   static void map_run(const Run& run, const Space& space, arch::PageTables& tables) {

@@ -24,15 +24,22 @@ struct MemoryMap {
     std::uint8_t subcontext = 0;
     std::uint64_t address = 0;  // of its page tables
   };
-  std::vector<Root> roots;                                       // of the translated subcontexts
+  std::vector<Root> roots;  // of the translated subcontexts
+  struct Local {
+    std::uint8_t subcontext = 0;
+    arch::LocalMemory memory;
+  };
+  std::vector<Local> locals;                                     // of the subcontexts that have local memory
   std::vector<std::pair<std::uint64_t, std::uint64_t>> entries;  // of the tables: address, value
   std::uint64_t end = 0;                                         // first byte behind all of it
 };
 
-// Frames lie above the regions of physical memory, tables above the frames. Queues, the records of device-side
-// launches and the CGA linear memory of a subcontext keep their addresses in its space. Throws InputError with the
-// place of the entry if the machine does not translate, if two regions of a page do not agree on who may write, if
-// something of the machine's own lies at the address of a region, or if there is no room.
+// Local memory and frames lie above the regions of physical memory, tables above the frames. A translated subcontext
+// has its local memory at kLocalWindow of its space: as much for each thread as its entry says, or else its kernels
+// need. Queues, the records of device-side launches and the CGA linear memory of a subcontext keep their addresses in
+// its space. Throws InputError with the place of the entry if the machine does not translate, if two regions of a page
+// do not agree on who may write, if something of the machine's own lies at the address of a region, or if there is no
+// room.
 MemoryMap map_memory(const workload::Workload& workload, const std::string& instance, const gpu::GpuParams& params);
 
 // The programs of the workload's kernels, as codes of the GPU: by operation, arch::kNoCode for those without one.

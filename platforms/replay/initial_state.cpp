@@ -10,6 +10,7 @@
 #include "arch/sm_limits.h"
 #include "common/error.h"
 #include "cwd/occupancy.h"
+#include "cwd/sm_shares.h"
 #include "cwd/tpc_quota.h"
 #include "gpu/gpu.h"
 #include "gpu/gpu_params.h"
@@ -95,6 +96,12 @@ SubcontextPacket packet_of(const workload::ShareChange& change) {
     case What::block:
       packet.what = SubcontextPacket::What::block;
       break;
+    case What::sms:
+      packet.what = SubcontextPacket::What::sms;
+      break;
+    case What::warps:
+      packet.what = SubcontextPacket::What::warps;
+      break;
   }
   return packet;
 }
@@ -126,6 +133,10 @@ std::string subject(const SubcontextPacket& packet) {
       return fmt::format("the mode {}", mode_name(packet.mode));
     case SubcontextPacket::What::credits:
       return fmt::format("the credits of subcontext {}", packet.subcontext);
+    case SubcontextPacket::What::sms:
+      return fmt::format("the share of SMs of subcontext {}", packet.subcontext);
+    case SubcontextPacket::What::warps:
+      return fmt::format("the share of warps of subcontext {}", packet.subcontext);
     case SubcontextPacket::What::enable:
       return fmt::format("TPC {} of GPC {} for subcontext {}", packet.tpc, packet.gpc, packet.subcontext);
     default:
@@ -144,6 +155,12 @@ std::uint32_t tpcs_of(const arch::Topology& topology) {
 
 cwd::QuotaOptions options_of(const cwd::CwdParams& params) {
   return {params.partition, params.tpc_credits, params.local_memory_blocks};
+}
+
+// Where the subcontext's memory lies, and not what it may use of the machine.
+bool is_memory(SubcontextPacket::What what) {
+  using What = SubcontextPacket::What;
+  return what == What::page_table || what == What::local_address || what == What::local_bytes;
 }
 
 // Settings of sharing that contradict each other or the machine, or that mean nothing: refused before the run begins,
@@ -175,6 +192,7 @@ class SharingCheck {
   const gpu::GpuParams& params_;
   const arch::Topology& topology_;
   cwd::TpcQuota quota_;
+  cwd::SmShares shares_;
   cwd::EmptyMachine machine_;
   std::vector<std::set<Mode>> modes_;
   struct Homeless {
@@ -191,6 +209,7 @@ SharingCheck::SharingCheck(const workload::Workload& workload, const std::string
       params_(params),
       topology_(topology),
       quota_(tpcs_of(topology), options_of(params.cwd)),
+      shares_(topology, params.sm.limits.warps, {}),
       machine_(topology, params.cwd, arch::capacity_of(params.sm.limits), gpu::cgas_per_gpc(params)) {
   std::set<std::pair<std::string, std::uint8_t>> seen;
   for (const workload::Op& op : workload.ops) {
@@ -203,7 +222,7 @@ void SharingCheck::run(const std::vector<TimedShare>& shares) {
   if (shares.empty() && params_.cwd.partition != Mode::static_) return;
   find_modes(shares);
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    if (shares[i].packet.what == SubcontextPacket::What::page_table) continue;
+    if (is_memory(shares[i].packet.what)) continue;
     check_use(shares[i], i);
     apply(shares[i]);
     if (i + 1 == shares.size() || shares[i + 1].when > shares[i].when) place_kernels();
@@ -254,6 +273,12 @@ void SharingCheck::apply(const TimedShare& share) {
     case SubcontextPacket::What::credits:
       refusal = quota_.set_credits(packet.subcontext, packet.value);
       break;
+    case SubcontextPacket::What::sms:
+      refusal = shares_.set_sms(packet.subcontext, packet.value);
+      break;
+    case SubcontextPacket::What::warps:
+      refusal = shares_.set_warps(packet.subcontext, packet.value);
+      break;
     case SubcontextPacket::What::enable:
       refusal = quota_.enable(packet.subcontext, tpc(), packet.value == 1);
       break;
@@ -278,14 +303,18 @@ void SharingCheck::place_kernels() {
 
 // Credits are left out: a kernel that needs more of them is rejected when it comes (CWD-25).
 std::string SharingCheck::why_no_place(const arch::KernelRecord& kernel) {
-  if (quota_.mode() == Mode::none) return {};
+  const bool limited = shares_.limited(kernel.subcontext);
+  if (quota_.mode() == Mode::none && !limited) return {};
   cwd::MachineShare share;
   for (std::uint32_t tpc = 0; tpc < tpcs_of(topology_); ++tpc) {
-    share.tpcs.push_back(quota_.enabled(kernel.subcontext, tpc));
+    share.tpcs.push_back(quota_.mode() == Mode::none || quota_.enabled(kernel.subcontext, tpc));
   }
+  share.sms = shares_.most_sms(kernel.subcontext);
+  share.warps = shares_.most_warps(kernel.subcontext);
   const auto count = std::count(share.tpcs.begin(), share.tpcs.end(), true);
   if (count == 0) return "it has no TPC";
-  if (static_cast<std::size_t>(count) == share.tpcs.size() || !kernel.cluster.any()) return {};
+  const bool all = static_cast<std::size_t>(count) == share.tpcs.size();
+  if (!limited && (all || !kernel.cluster.any())) return {};
   machine_.set_share(std::move(share));
   return machine_.why_never_fits(arch::need_of(params_.sm.limits, kernel), kernel.cluster);
 }
@@ -298,7 +327,8 @@ void SharingCheck::refuse_kernels() const {
   throw InputError(listed == workload_.subcontexts.end() ? SourcePos{} : listed->where,
                    fmt::format("kernel '{}' can never run in subcontext {} of {}: {}", kernel.name, kernel.subcontext,
                                instance_, homeless_.front().why),
-                   "give the subcontext other TPCs (`tpcs`), or the kernel another subcontext");
+                   "give the subcontext other TPCs (`tpcs`) or larger shares (`sms`, `warps`), or the kernel another "
+                   "subcontext");
 }
 
 }  // namespace
@@ -347,10 +377,22 @@ std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const
   for (const MemoryMap::Root& root : map.roots) {
     shares.push_back({0, packet_of(SubcontextPacket::What::page_table, root.subcontext, root.address), {}});
   }
+  for (const MemoryMap::Local& local : map.locals) {
+    using What = SubcontextPacket::What;
+    shares.push_back({0, packet_of(What::local_address, local.subcontext, local.memory.address), {}});
+    shares.push_back({0, packet_of(What::local_bytes, local.subcontext, local.memory.bytes), {}});
+  }
   for (const workload::Subcontext& subcontext : workload.subcontexts) {
     if (subcontext.credits) {
       shares.push_back(
           {0, packet_of(SubcontextPacket::What::credits, subcontext.id, *subcontext.credits), subcontext.where});
+    }
+    if (subcontext.sms) {
+      shares.push_back({0, packet_of(SubcontextPacket::What::sms, subcontext.id, *subcontext.sms), subcontext.where});
+    }
+    if (subcontext.warps) {
+      shares.push_back(
+          {0, packet_of(SubcontextPacket::What::warps, subcontext.id, *subcontext.warps), subcontext.where});
     }
     if (subcontext.tpcs) resolve_mask(subcontext, instance, topology, shares);
   }

@@ -126,11 +126,13 @@ void StreamSubmitter::plan_closes(const workload::Workload& workload, const Subm
 void StreamSubmitter::plan_controls(const std::vector<workload::TpcSwitch>& switches,
                                     const std::vector<TimedShare>& shares) {
   std::vector<Item> controls;
+  // Operations of a recording can be due before its begin, so that they start with it.
+  const std::int64_t begin = items_.empty() ? 0 : std::min<std::int64_t>(0, items_.front().when);
   for (const TimedShare& share : shares) {
     SubmitPacket packet;
     packet.kind = SubmitKind::share;
     packet.share = share.packet;
-    controls.push_back({share.when, packet});
+    controls.push_back({share.when == 0 ? begin : share.when, packet});
   }
   for (const workload::TpcSwitch& change : switches) {
     SubmitPacket packet;

@@ -1,6 +1,7 @@
 #include "scenario/scenario_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -77,6 +78,13 @@ void read_initial(const MapReader& queue, const std::string& file, RegionContent
 
 std::uint8_t subcontext_of(const MapReader& map, const char* key) {
   return static_cast<std::uint8_t>(map.number<std::uint32_t>(key, {Unit::none, 0, arch::kSubcontexts - 1}));
+}
+
+// Shares of what there are few of.
+std::uint32_t read_percent(const MapReader& map, const char* key) {
+  const auto percent = map.number<double>(key, {Unit::percent, 1.0, 100.0}, BareNumber::refused);
+  if (std::floor(percent) < percent) map.fail(key, "a whole percentage is expected");
+  return static_cast<std::uint32_t>(percent);
 }
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> read_tpcs(const MapReader& map) {
@@ -285,6 +293,9 @@ std::vector<std::vector<Subcontext>> read_subcontexts(const YAML::Node& list, co
     made.id = subcontext_of(map, "id");
     if (map.has("credits")) made.credits = map.number<std::uint32_t>("credits", {Unit::count, 0, kMostCredits});
     if (map.has("tpcs")) made.tpcs = read_tpcs(map);
+    if (map.has("sms")) made.sms = read_percent(map, "sms");
+    if (map.has("warps")) made.warps = read_percent(map, "warps");
+    if (map.has("local")) made.local_bytes = map.number<std::uint32_t>("local", {Unit::bytes});
     if (map.has("translated")) made.translated = map.flag("translated");
     const std::size_t gpu = map.has("gpu") ? map.number<std::size_t>("gpu", {Unit::none, 0, gpus - 1}) : 0;
     for (const Subcontext& other : result[gpu]) {
@@ -305,13 +316,13 @@ ShareChange read_share(const MapReader& map) {
   }
   const bool tpc = map.has("gpc") || map.has("tpc");
   const int whats = (map.has("mode") ? 1 : 0) + (map.has("credits") ? 1 : 0) + (map.has("enabled") ? 1 : 0) +
-                    (map.has("block") ? 1 : 0);
+                    (map.has("block") ? 1 : 0) + (map.has("sms") ? 1 : 0) + (map.has("warps") ? 1 : 0);
   const bool of_tpc = map.has("enabled") || map.has("block");
   if (whats != 1 || map.has("mode") == map.has("subcontext") || tpc != of_tpc || map.has("gpc") != map.has("tpc")) {
     throw InputError(
         map.where(), fmt::format("{}: it does not say clearly what changes", map.thing()),
-        "give one of: mode; subcontext and credits; subcontext, gpc, tpc and enabled; subcontext, gpc, tpc "
-        "and block");
+        "give one of: mode; subcontext and credits; subcontext and sms; subcontext and warps; subcontext, gpc, tpc and "
+        "enabled; subcontext, gpc, tpc and block");
   }
   if (map.has("mode")) {
     change.mode = choose(map, "mode", std::vector<Mode>{Mode::none, Mode::static_, Mode::dynamic}, mode_name);
@@ -321,6 +332,11 @@ ShareChange read_share(const MapReader& map) {
   if (map.has("credits")) {
     change.what = What::credits;
     change.value = map.number<std::uint32_t>("credits", {Unit::count, 0, kMostCredits});
+    return change;
+  }
+  if (map.has("sms") || map.has("warps")) {
+    change.what = map.has("sms") ? What::sms : What::warps;
+    change.value = read_percent(map, map.has("sms") ? "sms" : "warps");
     return change;
   }
   change.gpc = map.number<std::uint32_t>("gpc", {Unit::none, 0, kMostUnits});

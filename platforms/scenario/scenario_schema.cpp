@@ -318,6 +318,14 @@ const MapSpec& subcontext_spec() {
            "list of the TPCs where it may run, [GPC, TPC of the GPC] each; default: as the machine begins",
            json_schema(
                R"({"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "integer", "minimum": 0}}})")},
+          {"sms", false, kQuantity,
+           "share of the machine's SMs on which its CTAs may run at a time, rounded up: 1 % to 100 %",
+           measured(Measure::percent, 1)},
+          {"warps", false, kQuantity, "share of an SM's warps that its CTAs may have there, rounded up: 1 % to 100 %",
+           measured(Measure::percent, 1)},
+          {"local", false, kInteger | kQuantity,
+           "local memory of a thread of its kernels, in bytes or with unit; default: what its kernels need",
+           kMostBytes},
           {"translated", false, kFlag,
            "true: it has an address space of its own, with the regions of `memory` that name it; default false"},
           {"gpu", false, kInteger, "number of the GPU, from 0; default 0", at_least(0)},
@@ -335,6 +343,11 @@ const MapSpec& share_spec() {
           {"subcontext", false, kInteger, "number of the subcontext that the change concerns, instead of `mode`",
            kSubcontext},
           {"credits", false, kInteger, "number of TPCs that it may hold at a time", at_least(0)},
+          {"sms", false, kQuantity,
+           "share of the machine's SMs on which its CTAs may run at a time, rounded up: 1 % to 100 %",
+           measured(Measure::percent, 1)},
+          {"warps", false, kQuantity, "share of an SM's warps that its CTAs may have there, rounded up: 1 % to 100 %",
+           measured(Measure::percent, 1)},
           {"gpc", false, kInteger, "number of the GPC, from 0; with tpc", at_least(0)},
           {"tpc", false, kInteger, "number of the TPC in its GPC, from 0; with gpc", at_least(0)},
           {"enabled", false, kFlag, "true: it may run on that TPC; false: it may not, and what runs there ends"},
@@ -491,11 +504,11 @@ const MapSpec& expect_fault_spec() {
           {"fault", true, kText,
            "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
            "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier, tensor, "
-           "unmapped, read_only, nesting, child, queue_closed, missing_fence",
+           "unmapped, read_only, nesting, child, queue_closed, missing_fence, local_bounds",
            words("address misaligned shared_bounds unsupported barrier cluster_rank cluster_absent cluster_offset "
                  "cluster_domain "
                  "cta_not_present out_of_range poison mbarrier tensor unmapped read_only nesting child queue_closed "
-                 "missing_fence")},
+                 "missing_fence local_bounds")},
           {"kernel", true, kText, "name of the kernel that has it"},
           {"cluster", false, kInteger, "number of the cluster that has it; default: any", at_least(0)},
           {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any",

@@ -131,13 +131,16 @@ struct Subcontext {
   std::uint8_t id = 0;
   std::optional<std::uint32_t> credits;                                      // TPCs that it may hold
   std::optional<std::vector<std::pair<std::uint32_t, std::uint32_t>>> tpcs;  // GPC, TPC: where it may run
-  bool translated = false;  // it has an address space of its own (MEM-04)
+  bool translated = false;                   // it has an address space of its own (MEM-04)
+  std::optional<std::uint32_t> sms;          // percent of the machine's, on which it may have CTAs at a time (PRT-11)
+  std::optional<std::uint32_t> warps;        // percent of an SM's, that its CTAs may have there
+  std::optional<std::uint32_t> local_bytes;  // local memory of a thread; none: as much as its kernels need (PRT-06)
   SourcePos where;
 };
 
 // A change of how the machine is shared, while work runs (PRT-07).
 struct ShareChange {
-  enum class What : std::uint8_t { mode, credits, enable, block };
+  enum class What : std::uint8_t { mode, credits, enable, block, sms, warps };
   enum class Mode : std::uint8_t { none, static_, dynamic };
   What what = What::mode;
   Mode mode = Mode::none;

@@ -1,6 +1,7 @@
 // What a CTA takes of an SM, how many fit, and the occupancy that follows.
 #include "arch/sm_limits.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -318,6 +319,21 @@ TEST_CASE("why a kernel cannot run names the resource and the limit", "[arch]") 
     CHECK_THAT(why_impossible(limits, shape), StartsWith("threads"));
     shape.block = {1024, 1U << 27, 1U << 27};  // wraps to 0 too
     CHECK_THAT(why_impossible(limits, shape), StartsWith("threads"));
+  }
+}
+
+TEST_CASE("every byte of local memory has a place of its own, and words of a warp lie side by side", "[arch][PRT-06]") {
+  using heddle::arch::local_offset;
+  const heddle::arch::LocalMemory memory{0x4000, 44};
+  CHECK(memory.warp_bytes() == 32 * 44);
+  CHECK(memory.block_bytes(64, 2) == 64 * 2 * 32 * 44);
+  std::vector<int> taken(memory.warp_bytes(), 0);
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    for (std::uint64_t offset = 0; offset < memory.bytes; ++offset) ++taken.at(local_offset(offset, lane));
+  }
+  CHECK(std::count(taken.begin(), taken.end(), 1) == static_cast<std::ptrdiff_t>(taken.size()));
+  for (std::uint64_t word = 0; word < memory.bytes; word += 4) {
+    for (std::uint32_t lane = 0; lane < 32; ++lane) CHECK(local_offset(word, lane) == word * 32 + lane * 4);
   }
 }
 

@@ -1,8 +1,11 @@
 // What one process can do to another, as users see it: scenarios of two subcontexts.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/csv.h"
 #include "cli/program.h"
@@ -304,6 +307,95 @@ TEST_CASE("what a kernel names of another address space is refused when the scen
       "c}}]}}]}\n" +
           std::string("  - {name: c, grid: 1, block: 32, program: [{store: {value: 1, type: u32, at: two}}]}\n"),
       "the program of c, which it launches, uses memory two");
+}
+
+TEST_CASE("a share of warps leaves room on every SM, and one of SMs leaves SMs", "[cli][PRT-11]") {
+  const TempDir dir;
+  // A hog whose CTAs would fill all SMs for 100 us, and a victim that comes 10 us later.
+  const auto start_of_victim = [&dir](const std::string& share, std::set<std::string>& sms, std::uint64_t& most) {
+    dir.write("w.yaml", "heddle: 1\ngpu: small\nsubcontexts:\n  - {id: 1" + share +
+                            "}\n  - {id: 2}\nkernels:\n"
+                            "  - {name: hog, grid: 160, block: 128, cycles: 100000, subcontext: 1}\n"
+                            "  - {name: victim, grid: 10, block: 256, cycles: 500, subcontext: 2}\n"
+                            "submit:\n  - {kernel: hog, stream: a}\n  - {kernel: victim, stream: b, at: 10 us}\n");
+    std::uint64_t start = 0;
+    std::map<std::string, std::uint64_t> on_sm;
+    for (const Row& row : dumped(dir, "w.yaml")) {
+      if (row.at("kernel") == "victim") {
+        start = std::max(start, number(row, "launch"));
+      } else if (number(row, "launch") < 50'000) {
+        sms.insert(row.at("sm"));
+        most = std::max(most, ++on_sm[row.at("sm")]);
+      }
+    }
+    return start;
+  };
+  std::set<std::string> sms;
+  std::uint64_t most = 0;
+  CHECK(start_of_victim("", sms, most) > 100'000);
+  CHECK(sms.size() == 10);
+  CHECK(most == 16);
+  sms.clear();
+  most = 0;
+  CHECK(start_of_victim(", warps: 50 %", sms, most) < 11'000);
+  CHECK(sms.size() == 10);
+  CHECK(most == 8);  // 32 of 64 warps
+  sms.clear();
+  most = 0;
+  CHECK(start_of_victim(", sms: 25 %", sms, most) < 11'000);
+  CHECK(sms.size() == 3);  // rounded up
+  CHECK(most == 16);
+}
+
+TEST_CASE("a share of SMs that is cut frees SMs within the longest CTA", "[cli][PRT-07][PRT-11]") {
+  const TempDir dir;
+  dir.write("cut.yaml", R"(heddle: 1
+gpu: small
+subcontexts: [{id: 1}]
+share: [{at: 20 us, subcontext: 1, sms: 20 %}, {at: 40 us, subcontext: 1, warps: 25 %}]
+kernels: [{name: hog, grid: 3000, block: 256, cycles: {min: 1000, max: 3000}, subcontext: 1}]
+submit: [{kernel: hog, stream: a}]
+)");
+  std::set<std::string> before;
+  std::set<std::string> after;
+  std::map<std::string, std::vector<std::pair<std::uint64_t, std::uint64_t>>> late;
+  for (const Row& row : dumped(dir, "cut.yaml")) {
+    const std::uint64_t launch = number(row, "launch");
+    if (launch < 20'000) before.insert(row.at("sm"));
+    if (number(row, "end") > 23'300) after.insert(row.at("sm"));
+    if (number(row, "end") > 43'300)
+      late[row.at("sm")].push_back({std::max<std::uint64_t>(launch, 43'300), number(row, "end")});
+  }
+  CHECK(before.size() == 10);
+  CHECK(after.size() == 2);
+  REQUIRE_FALSE(late.empty());
+  for (const auto& [sm, ctas] : late) {
+    for (const auto& [launch, end] : ctas) {
+      const std::uint64_t when = launch;
+      CHECK(std::count_if(ctas.begin(), ctas.end(), [when](const auto& cta) {
+              return cta.first <= when && cta.second > when;
+            }) <= 2);  // of 8 warps: 16 of 64
+    }
+  }
+}
+
+TEST_CASE("kernels that the share of their subcontext cannot hold are refused", "[cli][PRT-11][PRT-12]") {
+  const TempDir dir;
+  const auto refused = [&dir](const std::string& share, const std::string& kernel, const std::string& why) {
+    CAPTURE(share, kernel);
+    dir.write("r.yaml", "heddle: 1\ngpu: small\nsubcontexts:\n  - {id: 1, " + share + "}\nkernels:\n  - {name: k, " +
+                            kernel + ", cycles: 100, subcontext: 1}\nsubmit: [{kernel: k, stream: a}]\n");
+    const Finished finished = heddle_in(dir, {"run", "r.yaml"});
+    CAPTURE(finished.err);
+    CHECK(finished.status == (why.empty() ? 0 : 2));
+    if (!why.empty()) CHECK((contains(finished.err, why) && contains(finished.err, "r.yaml:4:5")));
+  };
+  const std::string cga = "grid: 8, block: 1024, cluster: {gpc: 8}";
+  refused("sms: 10 %", "grid: 8, block: 1024", "");
+  refused("sms: 40 %", cga, "");
+  refused("sms: 30 %", cga, "kernel 'k' can never run in subcontext 1 of gpu0");
+  refused("warps: 50 %", "grid: 8, block: 1024", "");
+  refused("warps: 40 %", "grid: 8, block: 1024", "a CTA takes 32 of the 26 that its subcontext may have");
 }
 
 }  // namespace cli_sharing_command_test

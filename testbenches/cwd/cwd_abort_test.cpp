@@ -33,7 +33,7 @@ TaskPacket random_task(Random& random, std::uint32_t operation) {
   task.need[Resource::ctas] = 1;
   task.need[Resource::warps] = 64 / random.between(1, 4);
   task.need[Resource::shared_bytes] = 1024 * random.below(200);
-  task.local_memory = random.chance(25);
+  task.local_bytes = random.chance(25) ? 64 : 0;
   return task;
 }
 

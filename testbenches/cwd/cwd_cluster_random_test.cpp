@@ -43,7 +43,7 @@ TaskPacket random_task(Random& random, std::uint32_t operation) {
     task.need.amount[i] = random.chance(50) ? kCapacity.amount[i] / per_sm : random.below(kCapacity.amount[i] / per_sm);
   }
   task.need[Resource::ctas] = 1;
-  task.local_memory = random.chance(25);
+  task.local_bytes = random.chance(25) ? 64 : 0;
   task.subcontext = static_cast<std::uint8_t>(random.below(3));
   return task;
 }
@@ -220,7 +220,7 @@ Fits simply_fits(const Topology& topology, const Scene& scene, const TaskPacket&
   const CwdParams& params = scene.params;
   const std::uint64_t per_sm = heddle::arch::free_slots(kCapacity, {}, task.need);
   if (!task.cluster.any()) return Fits::yes;
-  if (params.tpc_credits > 0 || (task.local_memory && params.local_memory_blocks > 0)) return Fits::unclear;
+  if (params.tpc_credits > 0 || (task.local_memory() && params.local_memory_blocks > 0)) return Fits::unclear;
   const CgaLevel outer = task.cluster.outermost();
   if (task.cluster.has(CgaLevel::cpc) || (outer != CgaLevel::gpc && task.cluster.has(CgaLevel::gpc))) {
     return Fits::unclear;

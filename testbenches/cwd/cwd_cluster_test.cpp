@@ -251,7 +251,7 @@ TEST_CASE("credits bound the TPCs that a subcontext holds, and blocks follow the
   params.local_memory_blocks = 3;
   CwdBench bench(Shape::from_sms_per_gpc({8}), params, capacity(2));
   TaskPacket task = CwdBench::task(0, 12, kOne);
-  task.local_memory = true;
+  task.local_bytes = 64;
   task.subcontext = 5;
   bench.tasks.submit(0, task);
   run_for(bench, 1000);
@@ -280,7 +280,7 @@ TEST_CASE("a block of local memory goes to all GPCs, or to the one that needs it
     params.local_memory_broadcast = broadcast;
     CwdBench bench(Shape::from_sms_per_gpc({2, 2, 2}), params, capacity(1));
     TaskPacket task = CwdBench::task(0, 6, kOne);
-    task.local_memory = true;
+    task.local_bytes = 64;
     bench.tasks.submit(0, task);
     run_for(bench, 1000);
     CHECK(bench.stat("local_blocks") == 3);  // a TPC of each GPC

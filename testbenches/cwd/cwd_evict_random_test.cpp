@@ -37,13 +37,13 @@ TaskPacket random_task(Random& random, std::uint32_t operation) {
   task.need[Resource::ctas] = 1;
   task.need[Resource::warps] = 64 / random.between(1, 4);
   task.need[Resource::shared_bytes] = 1024 * random.below(200);
-  task.local_memory = random.chance(20);
+  task.local_bytes = random.chance(20) ? 64 : 0;
   if (!task.cluster.any() && random.chance(30)) {
     task.kind = TaskKind::queue;
   } else if (!task.cluster.any() && random.chance(30)) {
     task.kind = TaskKind::restore;
     task.runs_as = 1000 + operation % 3;
-    task.local_memory = false;  // the bench knows it by operation
+    task.local_bytes = 0;  // the bench knows it by operation
     task.area = 64 * (operation + 1);
     task.id.index = operation;
   }

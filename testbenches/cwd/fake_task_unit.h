@@ -58,7 +58,7 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
 
   void submit(Cycle cycle, const protocol::TaskPacket& task) {
     tasks_.push_back(task);
-    if (task.local_memory) log_.local_operations.insert(task.operation);
+    if (task.local_memory()) log_.local_operations.insert(task.operation);
     domain_.schedule(cycle, *this, kTask, tasks_.size() - 1);
   }
   void control(Cycle cycle, const protocol::TpcEnablePacket& packet) { at(cycle, kControl, packet, controls_); }

@@ -381,7 +381,7 @@ TEST_CASE("blocks of static mode are set by software, and a launch without one w
   durations(bench, {500});
   for (std::uint32_t tpc = 0; tpc < 4; ++tpc) bench.tasks.share(0, change(What::enable, 7, 1, 0, tpc));
   TaskPacket task = grid(0, 12, 7);
-  task.local_memory = true;
+  task.local_bytes = 64;
   bench.tasks.submit(10, task);
   bench.tasks.share(1000, change(What::block, 7, 5, 0, 2));
   bench.tasks.share(2100, change(What::block, 7, 3, 0, 0));
@@ -399,6 +399,34 @@ TEST_CASE("blocks of static mode are set by software, and a launch without one w
   CHECK(bench.stat("subcontext7.wait.local_memory") > 900);
 }
 
+TEST_CASE("a task with more local memory than its subcontext has for a thread is rejected", "[cwd][PRT-06]") {
+  CwdBench bench(Shape::from_sms_per_gpc({8}), plain(PartitionMode::none), capacity(1));
+  durations(bench, {500, 500, 500});
+  bench.tasks.share(0, change(What::local_bytes, 7, 64));
+  bench.tasks.share(0, change(What::local_address, 7, 0x8000));
+  TaskPacket task = grid(0, 4, 7);
+  task.local_bytes = 64;
+  bench.tasks.submit(10, task);
+  bench.tasks.share(300, change(What::local_bytes, 7, 128));  // refused: CTAs use it
+  task = grid(1, 4, 7);
+  task.local_bytes = 68;
+  bench.tasks.submit(2000, task);
+  task = grid(2, 4, 8);  // another subcontext's is another
+  task.local_bytes = 68;
+  bench.tasks.submit(2000, task);
+  finish(bench, 3);
+  CHECK(bench.stat("share_refused") == 1);
+  CHECK(bench.stat("rejected") == 1);
+  CHECK_FALSE(tpcs_of(bench, 0).empty());
+  CHECK(tpcs_of(bench, 1).empty());
+  CHECK_FALSE(tpcs_of(bench, 2).empty());
+  REQUIRE_FALSE(bench.log.blocks.empty());
+  for (const LoggedBlock& block : bench.log.blocks) {
+    const heddle::arch::LocalMemory memory{0x8000, 64};
+    CHECK(block.packet.memory == (block.packet.subcontext == 7 ? memory : heddle::arch::LocalMemory{}));
+  }
+}
+
 TEST_CASE("local-memory blocks run out, and the launch waits for one; others have their own", "[cwd][PRT-06]") {
   for (const PartitionMode mode : {PartitionMode::none, PartitionMode::dynamic}) {
     CwdParams params = plain(mode);
@@ -406,13 +434,13 @@ TEST_CASE("local-memory blocks run out, and the launch waits for one; others hav
     CwdBench bench(Shape::from_sms_per_gpc({8}), params, capacity(2));
     durations(bench, {3000, 300, 300, 300});
     TaskPacket task = grid(0, 4, 1);  // as much as a TPC holds, for long
-    task.local_memory = true;
+    task.local_bytes = 64;
     bench.tasks.submit(10, task);
     task = grid(1, 2, 1);  // the same subcontext, which has no other block
-    task.local_memory = true;
+    task.local_bytes = 64;
     bench.tasks.submit(20, task);
     task = grid(2, 4, 2);
-    task.local_memory = true;
+    task.local_bytes = 64;
     bench.tasks.submit(30, task);
     bench.tasks.submit(40, grid(3, 4, 3));  // has no use for blocks
     finish(bench, 4);

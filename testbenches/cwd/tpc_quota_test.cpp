@@ -286,6 +286,30 @@ TEST_CASE("local-memory blocks are assigned on demand, and set by software in st
   CHECK(quota.empty());
 }
 
+TEST_CASE("local memory does not change while its blocks are in use", "[cwd][PRT-06]") {
+  using heddle::arch::LocalMemory;
+  using heddle::cwd::LocalMemories;
+  LocalMemories local;
+  CHECK(local.holds(1, 500'000));  // nobody has said what it has
+  CHECK(local.set_address(1, 0x1234'5680, false) == ShareRefusal::none);
+  CHECK(local.set_address(1, 0x1234'5640, false) == ShareRefusal::value);
+  CHECK(local.set_bytes(1, 64, false) == ShareRefusal::none);
+  CHECK(local.set_bytes(1, 66, false) == ShareRefusal::value);
+  CHECK(local.set_bytes(1, LocalMemories::kMostBytes + 4, false) == ShareRefusal::value);
+  CHECK(local.set_bytes(heddle::arch::kSubcontexts, 4, false) == ShareRefusal::subcontext);
+  CHECK(local.set_address(heddle::arch::kSubcontexts, 0, false) == ShareRefusal::subcontext);
+  CHECK(local.of(1) == LocalMemory{0x1234'5680, 64});
+  CHECK(local.holds(1, 64));
+  CHECK_FALSE(local.holds(1, 65));
+  CHECK(local.holds(2, 65));
+  CHECK(local.set_bytes(1, 128, true) == ShareRefusal::in_use);
+  CHECK(local.set_address(1, 0, true) == ShareRefusal::in_use);
+  CHECK(local.of(1) == LocalMemory{0x1234'5680, 64});
+  CHECK(local.set_bytes(1, LocalMemories::kMostBytes, false) == ShareRefusal::none);
+  local.reset();
+  CHECK(local.of(1) == LocalMemory{});
+}
+
 TEST_CASE("a block that a session of static mode has reserved comes back with it", "[cwd][PRT-06][PRT-10]") {
   TpcQuota quota(3, {Mode::static_, 0, 0});
   for (std::uint32_t tpc = 0; tpc < 3; ++tpc) {

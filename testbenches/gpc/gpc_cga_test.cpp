@@ -182,7 +182,7 @@ namespace {
 
 heddle::protocol::LocalMemoryPacket block(std::uint32_t tpc, std::uint8_t subcontext, std::uint32_t number) {
   return {heddle::protocol::VirtualGpcId(kVirtualGpc), heddle::protocol::TpcInGpc(tpc), subcontext,
-          heddle::protocol::LocalMemoryBlock(number), 20};
+          heddle::protocol::LocalMemoryBlock(number), {}, 20};
 }
 
 }  // namespace

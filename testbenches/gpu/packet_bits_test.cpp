@@ -135,7 +135,7 @@ Row launch_base() {
   return base<KernelLaunch>({no_bits<&KernelLaunch::need>(kByTask), no_bits<&KernelLaunch::duration>(kByTask),
                              no_bits<&KernelLaunch::code>(kByTask), no_bits<&KernelLaunch::subcontext>(kByTask),
                              no_bits<&KernelLaunch::record>(kByTask), no_bits<&KernelLaunch::area>(kByTask),
-                             no_bits<&KernelLaunch::local_memory>(kByTask), no_bits<&KernelLaunch::queue>(kByTask),
+                             no_bits<&KernelLaunch::local_bytes>(kByTask), no_bits<&KernelLaunch::queue>(kByTask),
                              no_bits<&KernelLaunch::departure>(kShown)});
 }
 Rows shape_rows() {
@@ -185,7 +185,7 @@ HEDDLE_MEMBERS(TaskPacket) {
               {in<&KernelLaunch::need>(resources()), no_bits<&KernelLaunch::duration>("of kernels without a program"),
                no_bits<&KernelLaunch::code>(by_record), in<&KernelLaunch::subcontext>({"subcontext"}),
                no_bits<&KernelLaunch::record>(by_record), no_bits<&KernelLaunch::area>(by_record),
-               in<&KernelLaunch::local_memory>({"local memory"}), no_bits<&KernelLaunch::queue>("its kind says it"),
+               in<&KernelLaunch::local_bytes>({"local memory"}), no_bits<&KernelLaunch::queue>("its kind says it"),
                no_bits<&KernelLaunch::departure>(kShown)}),
           in<&TaskPacket::operation>({"task"}),
           in<&TaskPacket::priority>({"priority"}),
@@ -321,8 +321,11 @@ HEDDLE_MEMBERS(LaunchPacket) {
       no_bits<&LaunchPacket::bits>("a statistic")};
 }
 HEDDLE_MEMBERS(LocalMemoryPacket) {
-  return {in<&LocalMemoryPacket::virtual_gpc>({"GPC"}), in<&LocalMemoryPacket::tpc>({"TPC"}),
-          in<&LocalMemoryPacket::subcontext>({"subcontext"}), in<&LocalMemoryPacket::block>({"block"}),
+  return {in<&LocalMemoryPacket::virtual_gpc>({"GPC"}),
+          in<&LocalMemoryPacket::tpc>({"TPC"}),
+          in<&LocalMemoryPacket::subcontext>({"subcontext"}),
+          in<&LocalMemoryPacket::block>({"block"}),
+          no_bits<&LocalMemoryPacket::memory>("state of the subcontext, that SMs have with it"),
           no_bits<&LocalMemoryPacket::bits>("a statistic")};
 }
 HEDDLE_MEMBERS(AbortPacket) { return {in<&AbortPacket::operation>({"task slot"})}; }

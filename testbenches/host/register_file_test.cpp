@@ -361,25 +361,45 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(command(host::kSharePageTable, 0x1'2345'0000) == RegisterResult::ok);
   CHECK(effects.shares.back().what == What::page_table);
   CHECK(effects.shares.back().value == 0x1'2345'0000);
+  CHECK(command(host::kShareLocalAddress, 0x1'0000'0000'0080) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::local_address);
+  CHECK(effects.shares.back().value == 0x1'0000'0000'0080);
+  CHECK(command(host::kShareLocalBytes, 76) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::local_bytes);
+  CHECK(effects.shares.back().subcontext == 63);
+  CHECK(effects.shares.back().value == 76);
+  CHECK(command(host::kShareSms, 30) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::sms);
+  CHECK(command(host::kShareWarps, 40) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::warps);
+  CHECK(effects.shares.back().value == 40);
+  CHECK(value(RegisterId::share_sms) == 30);
+  CHECK(value(RegisterId::share_warps) == 40);
 
   CHECK(value(RegisterId::share_credits) == 12);
   CHECK(value(RegisterId::share_enabled) == 0);
   CHECK(value(RegisterId::share_block) == 40);
   CHECK(value(RegisterId::share_page_table) == 0x1'2345'0000);
+  CHECK(value(RegisterId::share_local_address) == 0x1'0000'0000'0080);
+  CHECK(value(RegisterId::share_local_bytes) == 76);
   set(RegisterId::share_tpc, 6);  // another TPC of the subcontext
+  CHECK(value(RegisterId::share_local_bytes) == 76);
   CHECK(value(RegisterId::share_credits) == 12);
   CHECK(value(RegisterId::share_enabled) == host::kAbsent);
   CHECK(value(RegisterId::share_block) == host::kAbsent);
   set(RegisterId::share_subcontext, 62);
   CHECK(value(RegisterId::share_credits) == host::kAbsent);
   CHECK(value(RegisterId::share_page_table) == 0);
+  CHECK(value(RegisterId::share_local_address) == 0);
+  CHECK(value(RegisterId::share_local_bytes) == 0);
   CHECK(value(RegisterId::share_mode) == 2);
 
   // What nobody could mean is refused at once; the rest by the machine.
   const std::size_t sent = effects.shares.size();
   CHECK(command(host::kShareMode, 3) == RegisterResult::refused);
   CHECK(command(0, 1) == RegisterResult::refused);
-  CHECK(command(6, 1) == RegisterResult::refused);
+  CHECK(command(12, 1) == RegisterResult::refused);
+  CHECK(command(host::kShareLocalBytes, 0x1'0000'0000) == RegisterResult::refused);
   CHECK(command(host::kShareCredits, 0x1'0000'0000) == RegisterResult::refused);
   set(RegisterId::share_subcontext, 64);
   CHECK(command(host::kShareCredits, 1) == RegisterResult::refused);

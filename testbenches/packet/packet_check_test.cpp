@@ -137,7 +137,8 @@ TEST_CASE("addresses and segments of a dispatch", "[packet][PKT-09]") {
   CHECK(status([](DispatchFields& f) { f.kernel_object = 0x7FFF'FFFF'FFFF'FF80; }) == kGood);
   CHECK(status([](DispatchFields& f) { f.completion_signal = 0; }) == kGood);
   CHECK(status([](DispatchFields& f) { f.completion_signal = 0x8000'0000'0000'0040; }) == kGood);
-  CHECK(status([](DispatchFields& f) { f.private_segment = 0xFFFF'FFFF; }) == kGood);
+  CHECK(status([](DispatchFields& f) { f.private_segment = 524'288; }) == kGood);
+  CHECK(status([](DispatchFields& f) { f.private_segment = 524'289; }) == kTooMuch);
   CHECK(status([](DispatchFields& f) { f.group_segment = 232'448; }) == kGood);
   CHECK(status([](DispatchFields& f) { f.group_segment = 232'449; }) == kTooMuch);
   CHECK(status([](DispatchFields& f) { f.group_segment = 0xFFFF'FFFF; }) == kTooMuch);

@@ -110,6 +110,7 @@ inline Blame fields_of_dispatch(const Image& image, const arch::SmLimits& limits
   blame.add(kObject, zeros(image, 32, 39) || image[32] % 128 != 0 || image[39] >= 0x80);
   blame_signal(blame, number(image, 56, 8));
   blame.add(kResources, number(image, 28, 4) > limits.max_shared_per_cta);
+  blame.add(kResources, number(image, 24, 4) > limits.max_local_per_thread);
   return blame;
 }
 

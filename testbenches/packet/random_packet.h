@@ -55,7 +55,7 @@ inline Image random_dispatch(Rng& rng, std::uint8_t type) {
     set_number(image, 12 + 4 * i, 4, group * groups + rest);
   }
   if (type == 6) set_number(image, 10, 2, rng.below(8));
-  set_number(image, 24, 4, rng.percent(70) ? 0 : rng.next());
+  set_number(image, 24, 4, rng.percent(70) ? 0 : rng.percent(90) ? rng.below(524'289) : rng.next());
   set_number(image, 28, 4, rng.percent(50) ? 0 : rng.below(rng.percent(70) ? 16'384 : 232'449));
   set_number(image, 32, 8, 128 + rng.next() % ((std::uint64_t{1} << (20 + rng.below(43))) - 128) / 128 * 128);
   set_number(image, 40, 8, rng.next() / 16 * 16);

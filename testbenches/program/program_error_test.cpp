@@ -106,7 +106,7 @@ TEST_CASE("loads and stores", "[workload][SM-02]") {
              Contains("a: not the whole of some registers"));
   CHECK(error("{load: {to: [a, b], type: f32, at: out}}, {load: {to: b, at: out}}, {load: {to: [a, b], type: f32, at: "
               "out}}") == "accepted");
-  CHECK_THAT(error("{load: {to: x, type: f32, at: out, space: local}}"), Contains("local is not possible here"));
+  CHECK_THAT(error("{load: {to: x, type: f32, at: out, space: local}}"), Contains("the kernel has no local memory"));
   CHECK_THAT(error("{load: {to: x, type: f32, at: out, order: release}}"),
              Contains("kernel k, load, order: release is not possible here") && Contains("acquire"));
   CHECK_THAT(error("{load: {to: x, type: f32, at: out, scope: world}}"), Contains("world is not possible here"));

@@ -66,7 +66,7 @@ TEST_CASE("a warp asks for clusters of its own kernel and waits for the answer",
   const std::uint32_t code = bench.add(asks({0, 4, 0, 32}, CgaMode::multicast), 40, 1000);
   protocol::CtaStartPacket start = bench.packet(code);
   start.subcontext = 9;
-  start.local_memory = true;
+  start.local_bytes = 64;
   bench.mpc.start(0, start);
   run_until_idle();
   REQUIRE(distributor.queries.size() == 2);  // two warps, each for itself

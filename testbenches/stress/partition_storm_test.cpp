@@ -38,6 +38,10 @@ constexpr std::uint32_t kTpcs = kGpcs * kSms / 2;
 struct Judge {
   std::map<std::uint32_t, std::vector<bool>> started;  // by operation and CTA
   std::vector<std::uint32_t> ctas = std::vector<std::uint32_t>(arch::kSubcontexts * kTpcs, 0);
+  // CTAs by SM of the machine, and where shares stay as they are: the most of a subcontext on one, and on how many.
+  std::vector<std::uint32_t> on_sm = std::vector<std::uint32_t>(arch::kSubcontexts * kGpcs * kSms, 0);
+  bool constant_shares = false;
+  std::uint64_t at_share = 0;  // launches that made it as many as there may be
   std::uint64_t launched = 0;
   std::uint64_t steps = 0;
   std::uint64_t in_mode[3] = {};
@@ -54,7 +58,7 @@ struct Judge {
 class SwiftGpc : public sc_core::sc_module, private EventHandler {
  public:
   SwiftGpc(const sc_core::sc_module_name& name, Domain& domain, std::uint32_t index, std::uint64_t seed,
-           const cwd::Cwd& cwd, Judge& judge)
+           const arch::Topology& topology, const cwd::Cwd& cwd, Judge& judge)
       : sc_core::sc_module(name),
         launch_in("launch_in", domain, 0),
         complete_out("complete_out", domain, 0, kUnlimitedCredits),
@@ -66,6 +70,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
         domain_(domain),
         index_(index),
         random_(seed + index),
+        topology_(topology),
         cwd_(cwd),
         judge_(judge) {
     launch_in.on_packet<SwiftGpc, &SwiftGpc::on_launch>(*this);
@@ -133,6 +138,8 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
       ++judge_.launched;
       const std::uint32_t tpc = tpc_of(rest);
       ++judge_.ctas[packet.subcontext * kTpcs + tpc];
+      ++judge_.on_sm[packet.subcontext * kGpcs * kSms + sm_of(rest)];
+      check_shares(packet.subcontext, sm_of(rest));
       if (!cwd_.quota().held(packet.subcontext, tpc)) judge_.complain("a CTA runs on a TPC that nobody counts");
       if (cwd_.quota().holders(tpc) > 1) ++judge_.shared;
     }
@@ -163,6 +170,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
     free_parts_.push_back(place);
     for (std::uint64_t rest = part.complete.sm_mask; rest != 0; rest &= rest - 1) {
       --judge_.ctas[part.subcontext * kTpcs + tpc_of(rest)];
+      --judge_.on_sm[part.subcontext * kGpcs * kSms + sm_of(rest)];
       if (part.cga != 0 && --cgas_[part.cga].left == 0) {
         part.complete.cga_slots = heddle::bits::below(kSms);  // all SMs keep theirs until the CGA's last CTA
         domain_.schedule_in(random_.below(50), *this, 1, part.cga);
@@ -184,6 +192,20 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
     for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) seen += judge_.ctas[subcontext * kTpcs + tpc] > 0 ? 1 : 0;
     if (seen > holds.tpcs_held(subcontext)) judge_.complain("more TPCs are in use than the distributor counts");
   }
+  // PRT-11. A CTA has one warp.
+  void check_shares(std::uint32_t subcontext, std::uint32_t sm) {
+    const cwd::SmShares& shares = cwd_.shares();
+    const auto row = judge_.on_sm.begin() + subcontext * kGpcs * kSms;
+    const auto sms = static_cast<std::uint32_t>(kGpcs * kSms - std::count(row, row + kGpcs * kSms, 0U));
+    if (row[sm] > shares.warps_on(subcontext, sm))
+      judge_.complain("more warps are on an SM than the distributor counts");
+    if (sms > shares.sms_held(subcontext)) judge_.complain("more SMs are in use than the distributor counts");
+    if (!judge_.constant_shares) return;
+    if (row[sm] > shares.most_warps(subcontext)) judge_.complain("more warps are on an SM than there may be");
+    if (sms > shares.most_sms(subcontext)) judge_.complain("more SMs are in use than there may be");
+    judge_.at_share += row[sm] == shares.most_warps(subcontext) || sms == shares.most_sms(subcontext) ? 1 : 0;
+  }
+  std::uint32_t sm_of(std::uint64_t mask) const { return topology_.gpc(index_).sm_ids[heddle::bits::lowest(mask)]; }
   std::uint32_t tpc_of(std::uint64_t mask) const { return index_ * kSms / 2 + heddle::bits::lowest(mask) / 2; }
   void on_part(const protocol::PartPacket&, std::uint32_t) {}  // its SMs have no registers
   void on_local(const protocol::LocalMemoryPacket&, std::uint32_t) {}
@@ -193,6 +215,7 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
   std::map<std::uint32_t, std::uint64_t> heard_;  // CTAs of the grid in each slot of the task table
   std::uint32_t index_;
   Random random_;
+  const arch::Topology& topology_;
   const cwd::Cwd& cwd_;
   Judge& judge_;
   std::vector<Part> parts_;
@@ -217,7 +240,8 @@ struct Machine {
     cwd.evicted_out.bind(tasks.evicted_in);
     cwd.idle_out.bind(tasks.idle_in);
     for (std::uint32_t g = 0; g < kGpcs; ++g) {
-      gpcs.push_back(std::make_unique<SwiftGpc>(fmt::format("gpc{}", g).c_str(), domain, g, seed, cwd, judge));
+      gpcs.push_back(
+          std::make_unique<SwiftGpc>(fmt::format("gpc{}", g).c_str(), domain, g, seed, topology, cwd, judge));
       cwd.launch_out.bind(gpcs.back()->launch_in);
       cwd.local_out.bind(gpcs.back()->local_in);
       cwd.part_out.bind(gpcs.back()->part_in);
@@ -298,7 +322,7 @@ std::uint64_t submit_tasks(Machine& machine, Random& random, const std::vector<s
     task.priority = static_cast<std::int32_t>(random.below(3));
     task.need = {{1, 1, 1, 1, 1, 1}};
     task.subcontext = static_cast<std::uint8_t>(subcontexts[random.below(subcontexts.size())]);
-    task.local_memory = random.chance(25);
+    task.local_bytes = random.chance(25) ? 64 : 0;
     task.grid = {random.between(1, 600), 1, 1};
     if (random.chance(40)) {
       const std::uint32_t size = 1U << random.between(1, 3);
@@ -347,7 +371,10 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
     ++changes;
     const std::uint32_t subcontext = subcontexts[random.below(subcontexts.size())];
     const std::uint32_t what = random.below(100);
-    if (what < 55) {
+    if (what < 12) {
+      machine.tasks.share(cycle,
+                          change(random.chance(70) ? What::sms : What::warps, subcontext, random.between(1, 100)));
+    } else if (what < 55) {
       const std::uint32_t credits = random.chance(10) ? 0 : random.between(1, kTpcs);
       maximum[subcontext] = credits;
       machine.tasks.share(cycle, change(What::credits, subcontext, credits));
@@ -372,6 +399,7 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
     for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) {
       machine.tasks.share(cycle + 1, change(What::enable, subcontext, 1, tpc));
     }
+    for (const What share : {What::sms, What::warps}) machine.tasks.share(cycle + 1, change(share, subcontext, 100));
     maximum[subcontext] = kTpcs / 2;
     machine.tasks.share(cycle + 2, change(What::credits, subcontext, 0));
     machine.tasks.share(cycle + kQuiet, change(What::credits, subcontext, kTpcs / 2));
@@ -390,6 +418,38 @@ TEST_CASE("a million CTAs while credits, masks and modes change",
   CHECK(judge.shared > 1000);
   CHECK(judge.with_negative_credits > 100);
   CHECK(judge.steps > 100'000);
+}
+
+TEST_CASE("shares of SMs and of their warps, and what waits for them is woken", "[stress][PRT-11]") {
+  Random random(seed() + 2);
+  Machine machine(swift(), seed() + 2);
+  const std::vector<std::uint32_t> subcontexts = some_subcontexts(random, 6);
+  std::uint64_t ctas = submit_tasks(machine, random, subcontexts, 150'000);
+  machine.judge.constant_shares = true;
+  // An SM has 1000 warps and room for 8 CTAs of one.
+  for (const std::uint32_t subcontext : subcontexts) {
+    machine.tasks.share(0, change(What::sms, subcontext, random.between(27, 60)));  // 9 SMs at least: CGAs have room
+    if (random.chance(50)) machine.tasks.share(0, change(What::warps, subcontext, 1));
+  }
+  run_until_idle();
+  CHECK(machine.judge.launched == ctas);
+  CHECK(machine.judge.at_share > 1000);
+  // From a quiet machine: each may have one SM, and then, in one change, all of them. One that runs long has it.
+  machine.judge.constant_shares = false;
+  const auto now = static_cast<Cycle>(sc_core::sc_time_stamp() / sc_core::sc_time(1, sc_core::SC_NS)) + 10;
+  for (const std::uint32_t subcontext : subcontexts) {
+    machine.tasks.share(now, change(What::warps, subcontext, 100));
+    machine.tasks.share(now, change(What::sms, subcontext, 3));
+  }
+  ctas += submit_tasks(machine, random, subcontexts, 20'000, now + 10);
+  for (const std::uint32_t subcontext : subcontexts) {
+    machine.tasks.share(now + 3'000'000, change(What::sms, subcontext, 100));
+  }
+  run_until(sc_core::sc_time(static_cast<double>(now + 2'999'000), sc_core::SC_NS));
+  CHECK(machine.judge.launched < ctas);  // CGAs that one SM does not hold
+  for (const std::uint32_t subcontext : subcontexts) CHECK(machine.cwd.quota().tpcs_held(subcontext) == 0);
+  run_until_idle();
+  judge_end(machine, ctas);
 }
 
 TEST_CASE("masks of static mode: no TPC ever has CTAs of two subcontexts", "[stress][PRT-05][PRT-07]") {

@@ -90,7 +90,7 @@ TEST_CASE("a dispatch carries what the distributor needs", "[task]") {
   CHECK(task.grid == arch::Dim3{5, 6, 7});
   CHECK(task.need == arch::ResourceVector{{7, 224, 10'240, 2048, 1, 16}});
   CHECK(task.cluster.of(arch::CgaLevel::gpc) == arch::Dim3{5, 1, 1});
-  CHECK(task.local_memory);
+  CHECK(task.local_memory());
   CHECK(task.subcontext == 9);
   CHECK(task.code == 77);
 }
