@@ -22,6 +22,7 @@ const char* refusal_text(ShareRefusal refusal) {
       "the local-memory block is another TPC's",
       "the machine does not translate addresses",
       "CTAs use the local memory",
+      "the shares of bandwidth would be more than 100 %, or a limit below a share",
   };
   return kTexts[static_cast<std::size_t>(refusal)];
 }

@@ -81,6 +81,14 @@ std::optional<protocol::SubcontextPacket> ShareRegisters::command(std::uint64_t 
       packet.what = What::warps;
       register_id = Id::share_warps;
       break;
+    case kShareBandwidth:
+      packet.what = What::bandwidth;
+      register_id = Id::share_bandwidth;
+      break;
+    case kShareLimit:
+      packet.what = What::bandwidth_limit;
+      register_id = Id::share_limit;
+      break;
     default:
       return std::nullopt;
   }
@@ -214,6 +222,8 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
     case Id::share_local_bytes:
     case Id::share_sms:
     case Id::share_warps:
+    case Id::share_bandwidth:
+    case Id::share_limit:
       return shares_.shown(place.reg->id);
     default:
       return values_.at(place.reg->id, place.index, place.word);

@@ -149,7 +149,7 @@ constexpr std::array<RegisterValue, 2> kCopySenderList{{
     {"REGISTERS", 1, "a copy channel"},
 }};
 
-constexpr std::array<RegisterValue, 9> kShareCommandList{{
+constexpr std::array<RegisterValue, 11> kShareCommandList{{
     {"MODE", kShareMode, "SHARE_VALUE is the mode of the whole machine: a value of SHARE_MODE"},
     {"CREDITS", kShareCredits, "SHARE_VALUE: TPCs that the subcontext may hold at once, 0 to 4096"},
     {"ENABLE", kShareEnable, "SHARE_VALUE is 1: the subcontext may run on the TPC; 0: it may not"},
@@ -157,6 +157,12 @@ constexpr std::array<RegisterValue, 9> kShareCommandList{{
      "SHARE_VALUE: local-memory block of the subcontext on the TPC in static mode; 0xFFFFFFFF: none"},
     {"PAGE_TABLE", kSharePageTable,
      "SHARE_VALUE: physical address of the root of the subcontext's page tables; 0: addresses are not translated"},
+    {"BANDWIDTH", kShareBandwidth,
+     "SHARE_VALUE: thousandths of the bandwidth of L2 and memory that the subcontext gets where it is contended; 0: "
+     "none of "
+     "its own"},
+    {"LIMIT", kShareLimit,
+     "SHARE_VALUE: thousandths of the bandwidth of L2 and memory that the subcontext may have at most; 1000: no limit"},
     {"LOCAL_ADDRESS", kShareLocalAddress,
      "SHARE_VALUE: address of the subcontext's local memory in its space, a multiple of 128"},
     {"LOCAL_BYTES", kShareLocalBytes, "SHARE_VALUE: bytes of local memory of a thread, a multiple of 4; 0: none"},
@@ -171,7 +177,7 @@ constexpr std::array<RegisterValue, 3> kShareModeList{{
 }};
 
 constexpr RegisterValues kShareCommands = values("SHARE_COMMAND", kShareCommandList);
-constexpr std::array<RegisterValue, 8> kShareRefusalList{{
+constexpr std::array<RegisterValue, 9> kShareRefusalList{{
     {"NONE", number(protocol::ShareRefusal::none), "none was"},
     {"SUBCONTEXT", number(protocol::ShareRefusal::subcontext), "there is no such subcontext"},
     {"TPC", number(protocol::ShareRefusal::tpc), "the machine has no such TPC"},
@@ -180,6 +186,8 @@ constexpr std::array<RegisterValue, 8> kShareRefusalList{{
     {"BLOCK", number(protocol::ShareRefusal::block), "the local-memory block is another's"},
     {"NO_MMU", number(protocol::ShareRefusal::no_mmu), "a page table, and the machine does not translate"},
     {"IN_USE", number(protocol::ShareRefusal::in_use), "CTAs use the local memory that would change"},
+    {"BANDWIDTH", number(protocol::ShareRefusal::bandwidth),
+     "the shares of bandwidth would be more than all, or a limit below a share"},
 }};
 constexpr RegisterValues kShareRefusals = values("SHARE_REFUSAL", kShareRefusalList);
 constexpr RegisterValues kQueryModes = values("QUERY_MODE", kQueryModeList);
@@ -296,6 +304,10 @@ constexpr std::array kRegisters{
     plain(Id::share_refused, "SHARE_REFUSED", 0x0E0, 4, Access::ro, 0, "changes since the reset that were refused"),
     plain(Id::share_refusal, "SHARE_REFUSAL", 0x0E4, 4, Access::ro, 0, "why the last one was", nullptr,
           &kShareRefusals),
+    plain(Id::share_bandwidth, "SHARE_BANDWIDTH", 0x0E8, 4, Access::ro, kAbsent,
+          "share of bandwidth set for the subcontext, in thousandths"),
+    plain(Id::share_limit, "SHARE_LIMIT", 0x0EC, 4, Access::ro, kAbsent,
+          "limit of bandwidth set for the subcontext, in thousandths"),
     plain(Id::share_local_address, "SHARE_LOCAL_ADDRESS", 0x0F0, 8, Access::ro, 0,
           "address of local memory set for the subcontext"),
     plain(Id::share_local_bytes, "SHARE_LOCAL_BYTES", 0x0F8, 4, Access::ro, 0,

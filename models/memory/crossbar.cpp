@@ -10,7 +10,7 @@ namespace heddle::memory {
 
 Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
                    const CrossbarParams& params, const arch::Topology& topology, const arch::AddressMap& map,
-                   OwnerAccounts* owners)
+                   OwnerAccounts* owners, const PlaceRules& places)
     : Block(name, domain, path),
       map_(map),
       owners_(owners),
@@ -20,7 +20,7 @@ Crossbar::Crossbar(const sc_core::sc_module_name& name, Domain& domain, const st
                 {counter("withheld", "requests", "requests of SMs whose END_REQ had to wait for room"),
                  histogram("request_cycles", "cycles", "time of requests in the crossbar"),
                  counter("bulk.request_bytes", "bytes", "requests of tensor memory access units"), owners},
-                *this),
+                *this, places),
       responses_(this->name(), domain, params, routes_, topology,
                  {histogram("response_cycles", "cycles", "time of responses in the crossbar"),
                   counter("bulk.response_bytes", "bytes",
@@ -84,14 +84,16 @@ bool Crossbar::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port,
     payload.set_extension(extension);
   }
   extension->route = port;
+  extension->placed = false;
   ++entered_;
   return requests_.enter(payload, *extension, port, arrival);
 }
 
 bool Crossbar::on_response(tlm::tlm_generic_payload& payload, std::uint32_t slice, Cycle arrival) {
-  const protocol::MemoryExtension* extension = protocol::extension_of(payload);
+  protocol::MemoryExtension* extension = protocol::extension_of(payload);
   HEDDLE_CHECK(in_flight() > 0 && extension != nullptr && extension->route < ports_.size(),
                "a response to a request that was never passed on");
+  requests_.answered(*extension, slice);
   return responses_.enter(payload, *extension, slice, arrival);
 }
 
@@ -174,6 +176,9 @@ void Crossbar::add_waits(const LinkNetwork& network, bool requests, WaitGraph& g
 
 void Crossbar::collect_waits(WaitGraph& graph) const {
   add_waits(requests_.network(), true, graph);
+  requests_.for_each_held([&](std::uint32_t sm, std::uint32_t slice) {
+    graph.add(fmt::format("SM {}", sm), "for a place of its subcontext at", fmt::format("L2 slice {}", slice));
+  });
   add_waits(responses_.network(), false, graph);
 }
 

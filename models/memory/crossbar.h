@@ -25,8 +25,10 @@ namespace heddle::memory {
 class Crossbar : public Block, private CrossbarRequests::Poster {
  public:
   // `topology`, `map` and `owners` must outlive the crossbar; `owners`: null: nobody asks whose the bytes are.
+  // `places`: of subcontexts at slices, while bandwidth is shared (PRT-11).
   Crossbar(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CrossbarParams& params,
-           const arch::Topology& topology, const arch::AddressMap& map, OwnerAccounts* owners = nullptr);
+           const arch::Topology& topology, const arch::AddressMap& map, OwnerAccounts* owners = nullptr,
+           const PlaceRules& places = {});
   ~Crossbar() override;
 
   MemoryIn& sm_in(std::uint32_t sm_id) { return *ports_[2 * sm_id]; }

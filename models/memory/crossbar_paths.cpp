@@ -1,12 +1,13 @@
 #include "memory/crossbar_paths.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace heddle::memory {
 
 CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params,
                                    const CrossbarRoutes& routes, const arch::AddressMap& map, const Counters& counters,
-                                   Poster& poster)
+                                   Poster& poster, const PlaceRules& rules)
     : name_(name),
       timebase_(timebase),
       routes_(routes),
@@ -18,7 +19,8 @@ CrossbarRequests::CrossbarRequests(const char* name, Timebase& timebase, const C
       ports_(routes.build_requests(network_)),
       warmer_(network_, NetworkWarmer::Carries::requests),
       sms_(routes.sms(), Sm(params.sm_bandwidth)),
-      slice_ready_(map.slices(), 0) {
+      slice_ready_(map.slices(), 0),
+      rules_(rules) {
   warm_by(warmer_);
 }
 
@@ -50,9 +52,19 @@ void CrossbarRequests::passed(const LinkPacket& packet, Cycle now) {
   network_.enter(ports_.entries[sm], packet, begin);
 }
 
-bool CrossbarRequests::enter(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+bool CrossbarRequests::enter(tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension,
                              std::uint32_t port, Cycle arrival) {
-  const std::uint32_t sm = port / 2;
+  if (rules_.table == nullptr || !rules_.table->any() || has_place(payload, extension, port, arrival)) {
+    const std::uint32_t sm = port / 2;
+    pass_on(payload, extension, sm, arrival);
+    if (!sms_[sm].full) return true;
+  }
+  counters_.withheld.add();
+  return false;
+}
+
+void CrossbarRequests::pass_on(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension,
+                               std::uint32_t sm, Cycle arrival) {
   Sm& state = sms_[sm];
   if (state.full) {
     HEDDLE_CHECK(state.parked == nullptr, "two ports of an SM send where neither may");
@@ -61,10 +73,42 @@ bool CrossbarRequests::enter(tlm::tlm_generic_payload& payload, const protocol::
   } else {
     inject(payload, extension, sm, arrival);
     state.full = network_.full(ports_.entries[sm]);
-    if (!state.full) return true;
   }
-  counters_.withheld.add();
+}
+
+// If not, it waits for one.
+bool CrossbarRequests::has_place(tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension,
+                                 std::uint32_t port, Cycle arrival) {
+  if (sharing_ == nullptr) {
+    sharing_ = std::make_unique<Sharing>(Sharing{CrossbarPlaces(routes_.slices(), rules_), {}});
+    sharing_->held.resize(ingress_.size());
+  }
+  rules_.table->use(extension.subcontext);
+  const std::uint32_t slice = map_.slice_of(payload.get_address());
+  extension.placed = sharing_->places.take(slice, extension.subcontext);
+  if (extension.placed) return true;
+  if (counters_.owners != nullptr) counters_.owners->of(extension.subcontext).places.add();
+  sharing_->held[port] = {&payload, arrival};
+  sharing_->places.wait(slice, extension.subcontext, port);
   return false;
+}
+
+void CrossbarRequests::give_place_back(protocol::MemoryExtension& extension, std::uint32_t slice) {
+  extension.placed = false;
+  if (sharing_ == nullptr) return;
+  sharing_->places.give_back(slice, extension.subcontext);
+  while (const auto port = sharing_->places.next(slice)) release(*port);
+}
+
+// The port's request has a place now.
+void CrossbarRequests::release(std::uint32_t port) {
+  const Held held = std::exchange(sharing_->held[port], Held());
+  protocol::MemoryExtension& extension = *protocol::extension_of(*held.payload);
+  extension.placed = true;
+  const Cycle now = timebase_.now();
+  pass_on(*held.payload, extension, port / 2, std::max(held.arrival, now));
+  // Otherwise it is the port's turn when there is room again.
+  if (!sms_[port / 2].full && ingress_[port]->withholding()) ingress_[port]->accept(now);
 }
 
 // There is room again: for the request that is parked, then for the next ones. The ports take turns.
@@ -77,9 +121,10 @@ void CrossbarRequests::credit(std::uint32_t sm, Cycle now) {
   }
   state.full = network_.full(ports_.entries[sm]);
   for (int i = 0; i < 2 && !state.full; ++i) {
-    MemoryIn& port = *ingress_[2 * sm + (state.unit_first ? 1U : 0U)];
+    const std::uint32_t number = 2 * sm + (state.unit_first ? 1U : 0U);
+    MemoryIn& port = *ingress_[number];
     state.unit_first = !state.unit_first;
-    if (port.withholding()) port.accept(now);  // which may send at once
+    if (port.withholding() && !holds(number)) port.accept(now);  // which may send at once
   }
 }
 
@@ -112,6 +157,7 @@ void CrossbarRequests::reset() {
     sm.parked = nullptr;
   }
   std::fill(slice_ready_.begin(), slice_ready_.end(), 0);
+  sharing_.reset();
 }
 
 CrossbarResponses::CrossbarResponses(const char* name, Timebase& timebase, const CrossbarParams& params,

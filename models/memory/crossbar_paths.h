@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include <tlm>
@@ -13,6 +14,7 @@
 #include "common/memory_socket.h"
 #include "common/timebase.h"
 #include "memory/crossbar_multicast.h"
+#include "memory/crossbar_places.h"
 #include "memory/crossbar_routes.h"
 #include "memory/memory_params.h"
 #include "memory/memory_warming.h"
@@ -23,6 +25,8 @@ namespace heddle::memory {
 
 // An SM and its tensor memory access unit have an ingress port each, 2 * SM and the one after it, and share the SM's
 // link and the buffer at its end. When that is full, the ports take turns: END_REQ of the one or the other comes first.
+// While bandwidth is shared, a request enters only with a place at its slice (CrossbarPlaces); until then its port
+// waits.
 class CrossbarRequests final : private LinkNetworkListener, private EventHandler {
  public:
   struct Counters {
@@ -41,14 +45,25 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   };
   // `name`: for messages. All references must outlive it, as must the sockets.
   CrossbarRequests(const char* name, Timebase& timebase, const CrossbarParams& params, const CrossbarRoutes& routes,
-                   const arch::AddressMap& map, const Counters& counters, Poster& poster);
+                   const arch::AddressMap& map, const Counters& counters, Poster& poster, const PlaceRules& rules);
 
   void add_ingress(MemoryIn& socket) { ingress_.push_back(&socket); }
   void add_slice(MemoryOut& socket) { egress_.push_back(&socket); }
 
   // A request of a port. True if the port may send another.
-  bool enter(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t port,
+  bool enter(tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension, std::uint32_t port,
              Cycle arrival);
+  // A slice has answered a request: its place, if it had one, is free.
+  void answered(protocol::MemoryExtension& extension, std::uint32_t slice) {
+    if (extension.placed) give_place_back(extension, slice);
+  }
+  // Calls visit(SM, slice) for each port that waits for a place.
+  template <class Visit>
+  void for_each_held(Visit&& visit) const {
+    for (std::uint32_t slice = 0; sharing_ != nullptr && slice < routes_.slices(); ++slice) {
+      sharing_->places.for_each_waiting(slice, [&](std::uint32_t port) { visit(port / 2, slice); });
+    }
+  }
   // A slice has room again from `when` on.
   void on_slice_room(std::uint32_t slice, Cycle when);
 
@@ -68,6 +83,23 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
     Cycle parked_at = 0;                         // its arrival, now or later
   };
 
+  // While bandwidth is shared.
+  struct Held {
+    tlm::tlm_generic_payload* payload = nullptr;  // a request without a place
+    Cycle arrival = 0;
+  };
+  struct Sharing {
+    CrossbarPlaces places;   // for which ports wait
+    std::vector<Held> held;  // by port
+  };
+
+  bool has_place(tlm::tlm_generic_payload& payload, protocol::MemoryExtension& extension, std::uint32_t port,
+                 Cycle arrival);
+  void give_place_back(protocol::MemoryExtension& extension, std::uint32_t slice);
+  void release(std::uint32_t port);
+  void pass_on(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
+               Cycle arrival);
+  bool holds(std::uint32_t port) const { return sharing_ != nullptr && sharing_->held[port].payload != nullptr; }
   void inject(tlm::tlm_generic_payload& payload, const protocol::MemoryExtension& extension, std::uint32_t sm,
               Cycle arrival);
   void call_at(Cycle when, std::uint32_t kind, std::uint64_t argument) override {
@@ -95,6 +127,8 @@ class CrossbarRequests final : private LinkNetworkListener, private EventHandler
   std::vector<Cycle> slice_ready_;  // a slice has ended its last request, but its channel is free only then
   std::vector<MemoryIn*> ingress_;  // by port
   std::vector<MemoryOut*> egress_;  // by slice
+  const PlaceRules rules_;
+  std::unique_ptr<Sharing> sharing_;  // null: bandwidth is not shared
 };
 
 // The response network of the crossbar: from L2 slices to the ports of SMs (MEM-03). It ends at the GPCs' links; from

@@ -6,6 +6,7 @@
 
 #include "common/bits.h"
 #include "common/storage_access.h"
+#include "memory/owner_accounts.h"
 
 namespace heddle::memory {
 
@@ -54,7 +55,7 @@ void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, s
 }  // namespace
 
 Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
-         std::uint64_t bytes, std::uint32_t ports)
+         std::uint64_t bytes, std::uint32_t ports, const arch::BandwidthTable* shares)
     : Block(name, domain, path),
       storage_(bytes),
       direct_(storage_),
@@ -74,13 +75,13 @@ Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string&
     ports_[port].in = std::make_unique<MemoryIn>(fmt::format("in{}", port).c_str(), domain);
     ports_[port].in->connect<Hbm, &Hbm::on_request, &Hbm::on_room, &Hbm::on_blocking, &Hbm::on_debug>(*this, port);
   }
-  const HbmQueues queues{params.read_queue, params.write_queue, params.write_high, params.write_low,
-                         params.row_hit_cap};
+  const HbmQueues queues{params.read_queue, params.write_queue, params.write_high,
+                         params.write_low,  params.row_hit_cap, params.shared_streak};
   channels_.reserve(params.channels);
   for (std::uint32_t channel = 0; channel < params.channels; ++channel) {
     // Channels refresh one after the other, not all at once.
     const HbmTick first = timing_.refi * (channel + 1) / params.channels;
-    channels_.emplace_back(HbmChannel(timing_, queues, counters_, first));
+    channels_.emplace_back(HbmChannel(timing_, queues, counters_, first), shares);
   }
 }
 
@@ -119,7 +120,7 @@ std::uint32_t Hbm::new_flight(tlm::tlm_generic_payload& payload, std::uint32_t p
 
 // Into the parts that lie in one line each. Of a streamed request, the range counts once.
 void Hbm::split(std::uint32_t flight, Cycle when) {
-  const tlm::tlm_generic_payload& payload = *flights_[flight].payload;
+  tlm::tlm_generic_payload& payload = *flights_[flight].payload;
   const std::uint64_t begin = payload.get_address();
   const std::uint64_t end = begin + std::min(payload.get_data_length(), payload.get_streaming_width());
   for (std::uint64_t line = begin / HbmMap::kLineBytes * HbmMap::kLineBytes; line < end; line += HbmMap::kLineBytes) {
@@ -134,10 +135,31 @@ void Hbm::split(std::uint32_t flight, Cycle when) {
     ++flights_[flight].parts;
     Channel& channel = channels_[decoded.channel];
     channel.sectors += bits::count(access.sectors);
+    if (channel.shared()) channel.give_turn(access, payload);
     channel.arrivals[payload.is_write()].insert(
         {when, access}, [](const Arrival& before, const Arrival& item) { return before.when > item.when; });
     arm(decoded.channel, when);
   }
+}
+
+void Hbm::Channel::give_turn(HbmAccess& access, tlm::tlm_generic_payload& payload) {
+  if (clock == nullptr) clock = std::make_unique<FairClock>(*shares);
+  clock->advance(std::max<std::uint64_t>(core.turn(), 1));
+  const std::uint8_t owner = owner_of(protocol::extension_of(payload));
+  access.turn = clock->tag(owner);
+  clock->charge(owner, bits::count(access.sectors));
+}
+
+HbmAccess Hbm::Channel::take_arrival(bool write, Cycle now) {
+  Ring<Arrival>& waiting = arrivals[write];
+  std::size_t best = 0;
+  for (std::size_t i = 1; shared() && i < waiting.size() && waiting.at(i).when <= now; ++i) {
+    if (waiting.at(i).access.turn < waiting.at(best).access.turn) best = i;
+  }
+  const HbmAccess access = waiting.at(best).access;
+  for (; best > 0; --best) waiting.at(best) = waiting.at(best - 1);
+  waiting.pop();
+  return access;
 }
 
 void Hbm::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_core::sc_time& delay) {
@@ -181,8 +203,7 @@ bool Hbm::admit(Channel& channel) {
   for (const bool write : {false, true}) {
     Ring<Arrival>& arrivals = channel.arrivals[write];
     while (!arrivals.empty() && arrivals.front().when <= now() && channel.core.has_room(write)) {
-      const HbmAccess access = arrivals.front().access;
-      arrivals.pop();
+      const HbmAccess access = channel.take_arrival(write, now());
       (write ? stats_.write_queue : stats_.read_queue).add(channel.core.waiting(write));
       const HbmChannel::Entered entered = channel.core.enter(write, access);
       queued = queued || entered == HbmChannel::Entered::queued;
@@ -267,6 +288,7 @@ void Hbm::reset() {
     channel.from_banks.clear();
     channel.from_controller.clear();
     channel.sectors = 0;
+    channel.clock.reset();
   }
 }
 

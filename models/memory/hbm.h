@@ -1,9 +1,9 @@
 // High-bandwidth memory: pseudo-channels with banks, rows and refresh behind base-protocol sockets (MEM-02).
 //
 // A target for any initiator: reads and writes of any length, byte enables, streaming width, errors as responses
-// (MEM-05). It knows nothing of extensions. Data move when a request is taken; the channels only decide when it is
-// answered. A write is answered once the controller has it; a read that finds its line among the writes that wait is
-// answered from there.
+// (MEM-05). Of extensions it needs none; the one of ours says whose a request is. Data move when a request is taken;
+// the channels only decide when it is answered. A write is answered once the controller has it; a read that finds its
+// line among the writes that wait is answered from there.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "common/memory_socket.h"
 #include "common/storage.h"
 #include "memory/direct_memory.h"
+#include "memory/fair_share.h"
 #include "memory/hbm_banks.h"
 #include "memory/hbm_channel.h"
 #include "memory/memory_params.h"
@@ -25,8 +26,10 @@ namespace heddle::memory {
 class Hbm : public Block {
  public:
   // `bytes` of memory from address 0; `ports` sockets, each of which reaches all of it.
+  // `shares`: how subcontexts share a channel, where requests say whose they are (PRT-11); must outlive it; null: they
+  // are all alike.
   Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
-      std::uint64_t bytes, std::uint32_t ports);
+      std::uint64_t bytes, std::uint32_t ports, const arch::BandwidthTable* shares = nullptr);
   ~Hbm() override;
 
   MemoryIn& in(std::uint32_t port) { return *ports_[port].in; }
@@ -71,13 +74,21 @@ class Hbm : public Block {
     std::uint32_t flight;
   };
   struct Channel {
-    explicit Channel(HbmChannel core_) : core(std::move(core_)) {}
+    Channel(HbmChannel core_, const arch::BandwidthTable* shares_) : core(std::move(core_)), shares(shares_) {}
+    bool shared() const { return shares != nullptr && shares->any(); }
+    // Its subcontext's next turn. Who comes after a pause begins with what is served now.
+    void give_turn(HbmAccess& access, tlm::tlm_generic_payload& payload);
+    // Takes the first that has come, or the one whose turn comes first. There is one.
+    HbmAccess take_arrival(bool write, Cycle now);
+
     HbmChannel core;
     Cycle armed = kNever;          // the one event that counts
     Ring<Arrival> arrivals[2];     // reads, writes: on their way, or without room in the queue
     Ring<Answer> from_banks;       // reads
     Ring<Answer> from_controller;  // writes, and reads that found their line among them
     std::uint64_t sectors = 0;
+    const arch::BandwidthTable* shares;  // null: nobody ever shares
+    std::unique_ptr<FairClock> clock;    // gives out turns, while bandwidth is shared
   };
   struct Statistics : StatGroup {
     using StatGroup::StatGroup;

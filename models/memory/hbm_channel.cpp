@@ -29,8 +29,11 @@ HbmChannel::Entered HbmChannel::enter(bool write, const HbmAccess& access) {
     return Entered::forwarded;
   }
   HbmQueue& target = queue(write);
-  target.push(access, age_++);
-  if (!bits::contains(target.hits(), access.bank)) update_hits(write, access.bank);
+  shared_ = shared_ || access.turn != 0;
+  const std::uint64_t age = access.turn != 0 ? access.turn : age_;
+  age_ = std::max(age_, age + 1);
+  const bool last = target.push(access, age);
+  if (!last || !bits::contains(target.hits(), access.bank)) update_hits(write, access.bank);
   return Entered::queued;
 }
 
@@ -62,11 +65,16 @@ void HbmChannel::choose_direction() {
   if (reads_.empty()) {
     turn_to(true);
     batch_ = false;
-  } else if (writes_.size() >= limits_.write_high && turn_left_ == 0) {
+  } else if (writes_.size() >= limits_.write_high && writes_come_next()) {
     turn_to(true);
     batch_ = true;
     turn_left_ = turn;
   }
+}
+
+// By their turns or, without, once a batch of reads has been served.
+bool HbmChannel::writes_come_next() const {
+  return shared_ ? writes_.oldest_age() <= reads_.oldest_age() : turn_left_ == 0;
 }
 
 void HbmChannel::open_rows(HbmTick now) {
@@ -127,7 +135,7 @@ HbmTick HbmChannel::issue_column(HbmTick now, HbmTick until, std::vector<HbmDone
     if (turn_left_ > 0) --turn_left_;
     update_hits(writing_, best);
   }
-  if (banks_.row_hits_of(best) >= limits_.row_hit_cap) {
+  if (banks_.row_hits_of(best) >= streak()) {
     update_hits(false, best);
     update_hits(true, best);
   }
@@ -140,7 +148,7 @@ void HbmChannel::update_hits(bool write, std::uint32_t bank) {
   if (!bits::contains(waiting.pending(), bank)) return waiting.find_hit(bank, false, 0);
   open_at_ = 0;  // it may want another row
   const std::uint32_t row = banks_.row_of(bank);
-  const bool enough = banks_.row_hits_of(bank) >= limits_.row_hit_cap && waiting.oldest_row(bank) != row;
+  const bool enough = banks_.row_hits_of(bank) >= streak() && waiting.oldest_row(bank) != row;
   waiting.find_hit(bank, row != HbmBanks::kClosed && !enough, row);
 }
 
@@ -158,6 +166,7 @@ void HbmChannel::reset() {
   writing_ = batch_ = false;
   turn_left_ = 0;
   age_ = 0;
+  shared_ = false;
   open_at_ = 0;
 }
 

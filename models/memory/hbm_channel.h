@@ -2,10 +2,12 @@
 //
 // Reads and writes wait in queues of their own, sorted by bank. Rows are opened as early as the part allows, the oldest
 // access first; of the columns that can go at the next free place on the data bus, the oldest goes (first-ready,
-// first-come first-served). A bank that served `row_hit_cap` accesses from one row turns to its oldest access. Writes
-// wait until there are `write_high` of them or nothing is to be read, and then go in one batch.
+// first-come first-served). While bandwidth is shared, accesses come with turns, and the least turn counts as the
+// oldest (PRT-11). A bank that served `row_hit_cap` accesses from one row turns to its oldest access. Writes wait until
+// there are `write_high` of them or nothing is to be read, and then go in one batch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +28,8 @@ struct HbmAccess {
   std::uint8_t bank = 0;
   std::uint8_t sectors = 0;  // bit = 32-byte sector that is read or touched
   std::uint8_t full = 0;     // writes: sectors all of whose bytes are written
+  // While bandwidth is shared, the least turn counts as the oldest; 0: the order of entering counts.
+  std::uint64_t turn = 0;
 };
 
 class HbmQueue {
@@ -46,21 +50,35 @@ class HbmQueue {
   std::uint64_t pending() const { return pending_; }
   std::uint64_t hits() const { return hits_; }
 
-  void push(const HbmAccess& access, std::uint64_t age) {
+  // In its list by age, behind those of the same. True if it is the last there.
+  bool push(const HbmAccess& access, std::uint64_t age) {
     const Index index = free_;
     Entry& entry = entries_[index];
     free_ = entry.next;
     entry.access = access;
     entry.columns = columns_of(access.sectors);
     entry.age = age;
-    entry.next = kNone;
     List& list = lists_[access.bank];
-    (list.head == kNone ? list.head : entries_[list.tail].next) = index;
-    list.tail = index;
+    Index before = list.tail;
+    if (before != kNone && entries_[before].age > age) {
+      before = kNone;
+      for (Index at = list.head; entries_[at].age <= age; at = entries_[at].next) before = at;
+    }
+    Index& link = before == kNone ? list.head : entries_[before].next;
+    entry.next = link;
+    link = index;
+    if (entry.next == kNone) list.tail = index;
     pending_ |= bits::one(access.bank);
     ++size_;
+    return entry.next == kNone;
   }
 
+  // Of all banks, of which one waits at least.
+  std::uint64_t oldest_age() const {
+    std::uint64_t oldest = ~std::uint64_t{0};
+    bits::for_each(pending_, [&](std::uint32_t bank) { oldest = std::min(oldest, oldest_age(bank)); });
+    return oldest;
+  }
   // Of a bank for which something waits.
   std::uint64_t oldest_age(std::uint32_t bank) const { return entries_[lists_[bank].head].age; }
   std::uint32_t oldest_row(std::uint32_t bank) const { return entries_[lists_[bank].head].access.row; }
@@ -157,7 +175,8 @@ struct HbmQueues {
   std::uint32_t writes = 64;  // lines
   std::uint32_t write_high = 48;
   std::uint32_t write_low = 16;
-  std::uint32_t row_hit_cap = 32;  // accesses
+  std::uint32_t row_hit_cap = 32;   // accesses
+  std::uint32_t shared_streak = 4;  // the same, once turns are given out
 };
 
 struct HbmDone {
@@ -179,6 +198,12 @@ class HbmChannel {
     merged,     // a write to a line that already waits to be written
     forwarded,  // a read of sectors that wait to be written: nothing more will be done
   };
+  // The turn that is served: the oldest of what waits to be read or, without any, to be written; without either, one
+  // behind all.
+  std::uint64_t turn() const {
+    if (!reads_.empty()) return reads_.oldest_age();
+    return writes_.empty() ? age_ : writes_.oldest_age();
+  }
   // Takes an access in; has_room() holds.
   Entered enter(bool write, const HbmAccess& access);
 
@@ -194,7 +219,12 @@ class HbmChannel {
   HbmQueue& queue(bool write) { return write ? writes_ : reads_; }
   const HbmQueue& queue(bool write) const { return write ? writes_ : reads_; }
 
+  // Accesses from one row while an older one waits.
+  std::uint32_t streak() const {
+    return shared_ ? std::min(limits_.row_hit_cap, limits_.shared_streak) : limits_.row_hit_cap;
+  }
   void choose_direction();
+  bool writes_come_next() const;
   void turn_to(bool writing) {
     writing_ = writing;
     open_at_ = 0;
@@ -215,6 +245,7 @@ class HbmChannel {
   bool batch_ = false;           // writing began at write_high and goes on down to write_low
   std::uint32_t turn_left_ = 0;  // lines before the direction may change while both wait
   std::uint64_t age_ = 0;
+  bool shared_ = false;  // turns are given out
   HbmTick open_at_ = 0;  // no row of this direction can be opened before
 };
 

@@ -7,6 +7,7 @@
 #include "common/index_pool.h"
 #include "common/stats.h"
 #include "memory/l2_access.h"
+#include "memory/l2_lanes.h"
 
 namespace heddle::memory {
 
@@ -29,6 +30,7 @@ struct L2Counters : StatGroup {
       counter("write_errors", "transfers", "write-backs that memory has refused: their bytes are lost");
 
   OwnerAccounts* owners = nullptr;  // null: nobody asks
+  L2Lanes* lanes = nullptr;         // while bandwidth is shared
 
   // `good`: it is one that the slice can carry out.
   void count_request(const L2Access& access, bool good) {
@@ -49,6 +51,11 @@ struct L2Counters : StatGroup {
   void count_written(const SectorOwners& whose, std::uint32_t sectors) {
     write_backs.add(bits::count(sectors));
     if (owners != nullptr) owners->count(whose, sectors, OwnerAccounts::written);
+  }
+  // Of sectors that are written back, the rest that memory has.
+  void count_completed(const SectorOwners& whose, std::uint32_t sectors) {
+    count_read(whose, sectors);
+    if (lanes != nullptr) lanes->charge(whose, sectors);
   }
 };
 
@@ -90,6 +97,7 @@ struct L2Command {
   Kind kind = Kind::fetch;
   std::uint8_t first = 0;    // sector
   std::uint8_t sectors = 0;  // number of them
+  std::uint8_t whose = 0;    // subcontext
   std::uint32_t owner = 0;   // number of the MSHR, or of the entry of the write buffer
   std::uint64_t line = 0;
   bool is_write() const { return kind == Kind::write; }
@@ -99,12 +107,14 @@ struct L2Command {
 // Commands on their way out of the core, in order.
 class L2CommandQueue {
  public:
-  // A command for each run of the sectors; returns their number.
-  std::uint32_t push_runs(L2Command::Kind kind, std::uint32_t sectors, std::uint32_t owner, std::uint64_t line) {
+  // A command for each run of the sectors, for whom the first of it belongs to; returns their number.
+  std::uint32_t push_runs(L2Command::Kind kind, std::uint32_t sectors, const SectorOwners& whose, std::uint32_t owner,
+                          std::uint64_t line) {
     std::uint32_t runs = 0;
     for (; sectors != 0; ++runs) {
       const SectorRun run = take_run(sectors);
-      commands_.push({kind, static_cast<std::uint8_t>(run.first), static_cast<std::uint8_t>(run.count), owner, line});
+      commands_.push({kind, static_cast<std::uint8_t>(run.first), static_cast<std::uint8_t>(run.count),
+                      whose[run.first], owner, line});
     }
     return runs;
   }

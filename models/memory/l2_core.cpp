@@ -1,5 +1,6 @@
 #include "memory/l2_core.h"
 
+#include "common/bits.h"
 #include "common/error.h"
 
 namespace heddle::memory {
@@ -23,6 +24,24 @@ void L2Core::reset() {
   write_buffer_.reset();
   served_.clear();
   flush_.reset();
+}
+
+L2Lanes::Cost cost_of(const L2Core& core, const L2Access& access) {
+  L2Lanes::Cost cost;
+  if (access.kind == L2Access::Kind::write_back || !access.bytes.any()) return cost;
+  const bool changes = access.kind == L2Access::Kind::write || changes_values(access.kind);
+  const std::uint32_t dirty = changes ? access.bytes.touched() : 0;
+  const std::uint32_t index = core.array().find(access.line);
+  if (index == L2Array::kNone) {
+    cost.fetched = bits::count(access.fetched(LineMask()));
+    cost.dirtied = bits::count(dirty);
+    return cost;
+  }
+  const L2Line& line = core.array().state(index);
+  const std::uint32_t asked = line.mshr == 0 ? 0U : core.mshrs()[line.mshr - 1U].pending;
+  cost.fetched = bits::count(access.fetched(line.valid) & ~asked);
+  cost.dirtied = bits::count(dirty & ~std::uint32_t{line.dirty});
+  return cost;
 }
 
 L2Core::Outcome L2Core::stalls(Stall reason) {
@@ -109,7 +128,7 @@ void L2Core::fetch(std::uint32_t number, std::uint32_t sectors, std::uint8_t own
   if (write_buffer_.holds(line)) {
     mshr.deferred = static_cast<std::uint8_t>(mshr.deferred | sectors);
   } else {
-    commands_.push_runs(Command::Kind::fetch, sectors, number, line);
+    commands_.push_runs(Command::Kind::fetch, sectors, mshr.owners, number, line);
   }
 }
 
@@ -166,7 +185,7 @@ void L2Core::write_back_done(std::uint64_t line, bool last) {
     const std::uint32_t number = array_.state(index).mshr - 1U;
     const std::uint32_t deferred = mshrs_[number].deferred;
     mshrs_[number].deferred = 0;
-    commands_.push_runs(Command::Kind::fetch, deferred, number, line);
+    commands_.push_runs(Command::Kind::fetch, deferred, mshrs_[number].owners, number, line);
   }
   flush_.advance();
 }

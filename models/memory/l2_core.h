@@ -17,6 +17,7 @@
 #include "memory/l2_array.h"
 #include "memory/l2_command.h"
 #include "memory/l2_ingress.h"
+#include "memory/l2_lanes.h"
 #include "memory/l2_memory_port.h"
 #include "memory/l2_write_buffer.h"
 
@@ -74,9 +75,9 @@ class L2Core : private L2WriteBuffer::Listener {
   // The line is not here any more, whatever it held. It must not be busy.
   void forget(std::uint64_t line);
 
-  bool idle() const { return fetching() == 0 && write_buffer_.empty() && flush_.idle(); }
-  std::uint32_t fetching() const { return mshrs_.in_use(); }             // lines
-  std::uint32_t writing_back() const { return write_buffer_.in_use(); }  // lines
+  bool idle() const { return mshrs_.in_use() == 0 && write_buffer_.empty() && flush_.idle(); }
+  const L2Mshrs& mshrs() const { return mshrs_; }
+  const L2WriteBuffer& write_buffer() const { return write_buffer_; }
   void reset();
 
  private:
@@ -108,5 +109,8 @@ class L2Core : private L2WriteBuffer::Listener {
   L2BlockingPath blocking_;
   Stall stall_ = Stall::mshr;
 };
+
+// What the access would cost memory if it were served now.
+L2Lanes::Cost cost_of(const L2Core& core, const L2Access& access);
 
 }  // namespace heddle::memory

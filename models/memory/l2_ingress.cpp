@@ -4,6 +4,47 @@
 
 namespace heddle::memory {
 
+void L2Arrivals::enter(const Arrival& arrived) {
+  if (lanes() != nullptr) return enter_lane(arrived);
+  queue_.insert(arrived, [](const Arrival& before, const Arrival& item) { return before.ready > item.ready; });
+}
+
+void L2Arrivals::enter_lane(const Arrival& arrived) {
+  const std::uint8_t owner = owner_of(protocol::extension_of(arrived.request.payload()));
+  shares_.table->use(owner);
+  lanes_->enter(arrived.request.port(), owner, {arrived.request.handle(), arrived.ready});
+}
+
+void L2Arrivals::open_lanes() {
+  lanes_ = std::make_unique<L2Lanes>(shares_, counters_.owners);
+  counters_.lanes = lanes_.get();
+  while (!queue_.empty()) enter_lane(queue_.pop());
+}
+
+void L2Arrivals::put_first(std::uint32_t port) {
+  std::size_t place = place_of(port);
+  const Arrival chosen = queue_.at(place);
+  for (; place > 0; --place) queue_.at(place) = queue_.at(place - 1);
+  queue_.front() = chosen;
+}
+
+bool L2Arrivals::touches(std::uint64_t first_line, std::uint64_t last_line) const {
+  bool found = false;
+  const auto look = [&](const PendingRequest& request) {
+    const std::uint64_t line = request.payload().get_address() / arch::kLineBytes;
+    found = found || (line >= first_line && line <= last_line);
+  };
+  for (std::size_t i = 0; i < queue_.size(); ++i) look(queue_.at(i).request);
+  if (lanes_ != nullptr) lanes_->for_each([&](void* handle) { look(PendingRequest(handle)); });
+  return found;
+}
+
+void L2Arrivals::reset() {
+  queue_.clear();
+  lanes_.reset();
+  counters_.lanes = nullptr;
+}
+
 int L2BlockingPath::serve(const L2Access& access, L2Memory& memory) {
   if (access.kind == L2Access::Kind::write_back) return flush(memory);
   if (!access.bytes.any()) return kL2Ok;

@@ -1,15 +1,19 @@
 // The ingress ports of an L2 slice: one from the crossbar and, where there is one, one from the memory hub of the front
-// end. Each has its own back-pressure: one that takes no responses does not hold back the other.
+// end. Each has its own back-pressure: one that takes no responses does not hold back the other. And what has come in
+// by them and waits to be served.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
 #include "memory/l2_access.h"
 #include "memory/l2_array.h"
+#include "memory/l2_command.h"
+#include "memory/l2_lanes.h"
 #include "memory/l2_write_buffer.h"
 
 namespace heddle::memory {
@@ -103,6 +107,60 @@ class L2Ingress {
   std::uint32_t responses_;
   std::array<Port, kPorts> ports_;
   Cycle last_departure_ = 0;
+};
+
+// Requests that wait at a slice: in the order of their arrival or, while bandwidth is shared, in lanes.
+class L2Arrivals {
+ public:
+  struct Arrival {
+    PendingRequest request;
+    Cycle ready = 0;  // when its tags are known
+  };
+
+  // `counters` learns of the lanes. All must outlive it.
+  L2Arrivals(const SliceShares& shares, L2Counters& counters) : shares_(shares), counters_(counters) {}
+
+  // Announced ahead of time, perhaps: so one from the other port can come first.
+  void enter(const Arrival& arrived);
+  bool empty() const { return lanes_ != nullptr ? lanes_->empty() : queue_.empty(); }
+  // Null: in the order of arrival, and what follows is for that. Somebody may have been given a share since.
+  L2Lanes* lanes() {
+    if (lanes_ == nullptr && shares_.table != nullptr && shares_.table->any()) open_lanes();
+    return lanes_.get();
+  }
+
+  const Arrival& front() const { return queue_.front(); }
+  // The first one, or what the lanes have chosen, is served.
+  void leave() {
+    if (lanes_ != nullptr) return lanes_->serve();
+    queue_.pop();
+  }
+  // When the first one of a port, of which something waits, is ready.
+  Cycle first_of(std::uint32_t port) const { return queue_.at(place_of(port)).ready; }
+  // It becomes the first of all.
+  void put_first(std::uint32_t port);
+
+  // The request that is served next; null without one, or if nobody knows.
+  const tlm::tlm_generic_payload* next_payload() const {
+    return queue_.empty() ? nullptr : &queue_.front().request.payload();
+  }
+  // Something of these lines waits.
+  bool touches(std::uint64_t first_line, std::uint64_t last_line) const;
+  void reset();
+
+ private:
+  std::size_t place_of(std::uint32_t port) const {
+    std::size_t place = 0;
+    while (queue_.at(place).request.port() != port) ++place;
+    return place;
+  }
+  void open_lanes();
+  void enter_lane(const Arrival& arrived);
+
+  const SliceShares shares_;
+  L2Counters& counters_;
+  Ring<Arrival> queue_;
+  std::unique_ptr<L2Lanes> lanes_;
 };
 
 // Blocking accesses to an L2 slice: done at once, with memory called from inside.

@@ -45,6 +45,7 @@ void L2MemoryPort::send(const L2Command& command, const std::uint8_t* line_image
   const std::uint32_t number = transfers_.take();
   transfers_[number] = {&request, command, false};
   request.extension.entry = number;
+  request.extension.subcontext = command.whose;
   const Cycle arrival = std::max(timebase_.now() + latency_, free_at_);
   free_at_ = arrival + (command.is_write() ? std::max(1U, bytes / bandwidth_) : 1);
   socket_.send(request, arrival);

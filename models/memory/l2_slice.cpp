@@ -43,7 +43,8 @@ std::uint32_t sectors_of(std::uint64_t address, std::uint64_t bytes) {
 }  // namespace
 
 L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
-                 const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports, OwnerAccounts* owners)
+                 const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports, OwnerAccounts* owners,
+                 const SliceShares& shares)
     : Block(name, domain, path),
       request_in("request_in", domain),
       memory_out("memory_out", domain),
@@ -57,7 +58,8 @@ L2Slice::L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std:
       functional_(core_, memory_, map, slice, params, domain.clock().period(), stats_.atomics, core_counters_),
       ingress_(params.queue, params.responses),
       data_port_(params),
-      warmer_(*this, core_.array(), kServe) {
+      arrivals_(shares, core_counters_),
+      warmer_(arrivals_, core_.array(), kServe) {
   core_counters_.owners = owners;
   warm_by(warmer_);
   HEDDLE_CHECK(slice < map.slices(), "an L2 slice has a number that the address map does not know");
@@ -85,7 +87,7 @@ void L2Slice::reset() {
   memory_.reset(direct_ != nullptr);
   ingress_.reset();
   data_port_.reset();
-  arrivals_.clear();
+  arrivals_.reset();
   serve_at_ = kNever;
   blocked_ = {};
 }
@@ -110,11 +112,7 @@ bool L2Slice::idle() const {
 }
 
 bool L2Slice::busy_with(std::uint64_t first, std::uint64_t last) const {
-  for (std::size_t i = 0; i < arrivals_.size(); ++i) {
-    const std::uint64_t line = arrivals_.at(i).request.payload().get_address() / arch::kLineBytes;
-    if (line >= first / arch::kLineBytes && line <= last / arch::kLineBytes) return true;
-  }
-  return functional_.busy_with(first, last);
+  return arrivals_.touches(first / arch::kLineBytes, last / arch::kLineBytes) || functional_.busy_with(first, last);
 }
 
 bool L2Slice::clean_invalidate(std::uint64_t first, std::uint64_t last) {
@@ -139,16 +137,22 @@ void L2Slice::on_event(std::uint32_t kind, std::uint64_t argument) {
 }
 
 bool L2Slice::on_request(tlm::tlm_generic_payload& payload, std::uint32_t port, Cycle arrival) {
-  const Arrival arrived{PendingRequest(payload, port), arrival + params_.tag_latency};
-  // Arrivals may be announced ahead of time, so that one from the other port can come first.
-  arrivals_.insert(arrived, [](const Arrival& before, const Arrival& item) { return before.ready > item.ready; });
+  const L2Arrivals::Arrival arrived{PendingRequest(payload, port), arrival + params_.tag_latency};
+  arrivals_.enter(arrived);
   const bool room = ingress_.enter(port);
-  // What memory blocks goes on when that has answered.
-  if (arrived.ready < serve_at_ && (blocked_.reason == nullptr || !blocked_.on_memory)) expect_service();
+  if (arrivals_.lanes() != nullptr) {
+    schedule_service(std::max({arrived.ready, data_port_.free_at(), now()}));
+  } else if (arrived.ready < serve_at_ && (blocked_.reason == nullptr || !blocked_.on_memory)) {
+    expect_service();  // what memory blocks goes on when that has answered
+  }
   return room;
 }
 
-void L2Slice::expect_service() { schedule_service(std::max({arrivals_.front().ready, data_port_.free_at(), now()})); }
+void L2Slice::expect_service() {
+  // In lanes, a round finds out who is ready.
+  const Cycle ready = arrivals_.lanes() == nullptr ? arrivals_.front().ready : now();
+  schedule_service(std::max({ready, data_port_.free_at(), now()}));
+}
 
 void L2Slice::schedule_service(Cycle when) {
   if (when >= serve_at_) return;
@@ -161,15 +165,12 @@ void L2Slice::schedule_service(Cycle when) {
 bool L2Slice::put_other_port_first() {
   const std::uint32_t other = 1 - arrivals_.front().request.port();
   if (ingress_.waiting(other) == 0 || ingress_.blocked(other, now())) return false;
-  std::size_t place = 1;
-  while (arrivals_.at(place).request.port() != other) ++place;
-  const Arrival chosen = arrivals_.at(place);
-  if (chosen.ready > now()) {
-    schedule_service(chosen.ready);
+  const Cycle ready = arrivals_.first_of(other);
+  if (ready > now()) {
+    schedule_service(ready);
     return false;
   }
-  for (; place > 0; --place) arrivals_.at(place) = arrivals_.at(place - 1);
-  arrivals_.front() = chosen;
+  arrivals_.put_first(other);
   return true;
 }
 
@@ -179,11 +180,40 @@ void L2Slice::serve_next() {
     schedule_service(data_port_.free_at());
     return;
   }
+  if (L2Lanes* lanes = arrivals_.lanes()) return serve_by_share(*lanes);
   if (ingress_.blocked(arrivals_.front().request.port(), now()) && !put_other_port_first()) {
     block("for its responses to be taken by", false);
     return;
   }
-  const PendingRequest request = arrivals_.front().request;
+  if (!try_serve(arrivals_.front().request)) block(reason_of(core_.stall()), true);
+}
+
+// The first of those whose turn it is by the shares, and that neither its port nor memory holds up.
+void L2Slice::serve_by_share(L2Lanes& lanes) {
+  std::uint32_t ports = 0;
+  for (const std::uint32_t port : {L2Ingress::kCrossbar, L2Ingress::kHub}) {
+    if (!ingress_.blocked(port, now())) ports |= 1U << port;
+  }
+  lanes.begin_round(now(), ports, [this](void* handle) {
+    L2Access access;
+    if (decode(PendingRequest(handle).payload(), map_, access) != tlm::TLM_OK_RESPONSE) return L2Lanes::Cost();
+    L2Lanes::Cost cost = cost_of(core_, access);
+    cost.port_cycles = static_cast<std::uint32_t>(data_port_.cycles_of(access));
+    return cost;
+  });
+  const char* reason = nullptr;
+  while (const auto lane = lanes.choose()) {
+    if (try_serve(PendingRequest(lanes.front(*lane).handle))) return;
+    reason = reason_of(core_.stall());
+    lanes.stall(core_.stall() != L2Core::Stall::way);  // of which each set has its own
+  }
+  if (lanes.again() != kNever) schedule_service(std::max(lanes.again(), now() + 1));
+  if (lanes.empty() || (reason == nullptr && ports == 3)) return;  // nothing is ready, or has bandwidth left
+  block(reason != nullptr ? reason : "for its responses to be taken by", reason != nullptr);
+}
+
+// False: the request waits for memory to answer others.
+bool L2Slice::try_serve(const PendingRequest& request) {
   L2Access access;
   const tlm::tlm_response_status status = decode(request.payload(), map_, access);
   const bool good = status == tlm::TLM_OK_RESPONSE;
@@ -192,17 +222,14 @@ void L2Slice::serve_next() {
     end_grant(direct_, access);
     outcome = core_.serve(access, request.handle());
   }
-  if (outcome == L2Core::Outcome::stalled) {
-    block(reason_of(core_.stall()), true);
-    return;
-  }
+  if (outcome == L2Core::Outcome::stalled) return false;
   if (blocked_.reason != nullptr) {
     stats_.stalls.add(now() - blocked_.since);
     blocked_.reason = nullptr;
   }
   stats_.requests.add();
   core_counters_.count_request(access, good);
-  arrivals_.pop();
+  arrivals_.leave();
   ingress_.leave(request.port());
   if (good && changes_values(access.kind)) stats_.atomics.add(values_of(access));
   if (outcome == L2Core::Outcome::done) {
@@ -213,6 +240,7 @@ void L2Slice::serve_next() {
   if (!arrivals_.empty()) expect_service();
   ingress_.accept(request.port(), now());
   send_commands();
+  return true;
 }
 
 void L2Slice::block(const char* reason, bool on_memory) {
@@ -220,7 +248,8 @@ void L2Slice::block(const char* reason, bool on_memory) {
 }
 
 void L2Slice::unblock() {
-  if (blocked_.reason != nullptr && serve_at_ == kNever) serve_next();
+  // In lanes, others may go on, or be waited for, while this one is blocked.
+  if (blocked_.reason != nullptr && (serve_at_ == kNever || arrivals_.lanes() != nullptr)) serve_next();
 }
 
 // The response takes its turn at the data port, for so many cycles.
@@ -275,15 +304,16 @@ void L2Slice::on_blocking(tlm::tlm_generic_payload& payload, std::uint32_t, sc_c
 unsigned L2Slice::on_debug(tlm::tlm_generic_payload& payload, std::uint32_t) { return functional_.debug(payload); }
 
 void L2Slice::collect_waits(WaitGraph& graph) const {
-  if (blocked_.reason != nullptr && blocked_.on_memory) graph.add(path(), blocked_.reason, memory_name());
+  const std::string memory = "the memory of " + path();
+  if (blocked_.reason != nullptr && blocked_.on_memory) graph.add(path(), blocked_.reason, memory);
   if (ingress_.has_responses(L2Ingress::kCrossbar)) {
     graph.add(path(), "for its responses to be taken by", "the crossbar");
   }
   if (ingress_.has_responses(L2Ingress::kHub)) {
     graph.add(path(), "for its responses to be taken by", "the memory hub");
   }
-  if (core_.fetching() > 0) graph.add(path(), "for sectors from", memory_name());
-  if (core_.writing_back() > 0) graph.add(path(), "for write-backs to be acknowledged by", memory_name());
+  if (core_.mshrs().in_use() > 0) graph.add(path(), "for sectors from", memory);
+  if (!core_.write_buffer().empty()) graph.add(path(), "for write-backs to be acknowledged by", memory);
 }
 
 }  // namespace heddle::memory

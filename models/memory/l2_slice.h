@@ -30,10 +30,11 @@ enum class L2IngressPorts : std::uint8_t { crossbar, crossbar_and_hub };
 
 class L2Slice : public Block, private L2MemoryPort::Listener {
  public:
-  // `owners`: of the machine, who must outlive the slice; null: nobody asks whose the bytes are.
+  // `owners`: of the machine, who must outlive the slice; null: nobody asks whose the bytes are. `shares`: how
+  // subcontexts share the slice's bandwidth (PRT-11).
   L2Slice(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const L2Params& params,
           const arch::AddressMap& map, std::uint32_t slice, L2IngressPorts ports = L2IngressPorts::crossbar,
-          OwnerAccounts* owners = nullptr);
+          OwnerAccounts* owners = nullptr, const SliceShares& shares = {});
   ~L2Slice() override;
 
   MemoryIn request_in;
@@ -66,10 +67,6 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   // The slice forgets all its lines of the range, whose ends are those of lines; what memory does not have is written
   // there first, without time. False, if it is busy with them or memory does not take it: then nothing is forgotten.
   bool clean_invalidate(std::uint64_t first, std::uint64_t last);
-  // The request that is served next; null without one.
-  const tlm::tlm_generic_payload* next_payload() const {
-    return arrivals_.empty() ? nullptr : &arrivals_.front().request.payload();
-  }
   // Payloads that the memory has, those of before a reset included.
   std::size_t payloads() const { return memory_.payloads(); }
 
@@ -81,10 +78,6 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
     Counter& requests = counter("requests", "requests", "requests that the slice has served");
     Counter& atomics = counter("atomics", "values", "values that atomics and reductions have changed");
     Counter& stalls = counter("stalls", "cycles", "cycles in which the first request could not be served");
-  };
-  struct Arrival {
-    PendingRequest request;
-    Cycle ready = 0;  // when its tags are known
   };
   // Why the first arrival cannot be served.
   struct Blockage {
@@ -104,13 +97,14 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   void schedule_service(Cycle when);
   void serve_next();
   bool put_other_port_first();
+  bool try_serve(const PendingRequest& request);
+  void serve_by_share(L2Lanes& lanes);
   void block(const char* reason, bool on_memory);
   void unblock();
   void respond(const PendingRequest& request, tlm::tlm_response_status status, Cycle cycles);
   void answer_served();
   void send_commands();
   void drain();
-  std::string memory_name() const { return "the memory of " + path(); }
 
   const arch::AddressMap map_;
   const std::uint32_t number_;
@@ -123,12 +117,12 @@ class L2Slice : public Block, private L2MemoryPort::Listener {
   L2Ingress ingress_;
   L2DataPort data_port_;
 
-  Ring<Arrival> arrivals_;
+  L2Arrivals arrivals_;
   Cycle serve_at_ = kNever;  // when the first arrival's event comes
   Blockage blocked_;
   DirectMemory* direct_ = nullptr;
   std::unique_ptr<MemoryIn> hub_in_;
-  SliceWarmer<L2Slice> warmer_;
+  SliceWarmer<L2Arrivals> warmer_;
 };
 
 }  // namespace heddle::memory

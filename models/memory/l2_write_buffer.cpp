@@ -53,8 +53,8 @@ void L2WriteBuffer::start(std::uint32_t number) {
   if (missing == 0) {
     write(entry);
   } else {
-    entry.answers =
-        static_cast<std::uint8_t>(commands_.push_runs(L2Command::Kind::complete, missing, number, entry.line));
+    entry.answers = static_cast<std::uint8_t>(
+        commands_.push_runs(L2Command::Kind::complete, missing, entry.writers, number, entry.line));
   }
 }
 
@@ -64,8 +64,8 @@ void L2WriteBuffer::write(Entry& entry) {
     return;
   }
   counters_.count_written(entry.writers, entry.dirty);
-  entry.answers =
-      static_cast<std::uint8_t>(commands_.push_runs(L2Command::Kind::write, entry.dirty, entry.number, entry.line));
+  entry.answers = static_cast<std::uint8_t>(
+      commands_.push_runs(L2Command::Kind::write, entry.dirty, entry.writers, entry.number, entry.line));
 }
 
 // Bytes that are valid already are newer than memory's.
@@ -81,7 +81,7 @@ void L2WriteBuffer::answer(const L2Command& command, int status, const std::uint
   if (!command.is_write()) {
     if (status == kL2Ok) {
       complete(entry, command.mask(), data);
-      counters_.count_read(entry.writers, command.mask());
+      counters_.count_completed(entry.writers, command.mask());
     } else {
       entry.dirty = static_cast<std::uint8_t>(entry.dirty & ~command.mask());  // it cannot be written without the rest
     }

@@ -129,6 +129,7 @@ class L2Mshrs {
   }
   void give_back(std::uint32_t number) { mshrs_.give_back(number); }
   Mshr& operator[](std::uint32_t number) { return mshrs_[number]; }
+  const Mshr& operator[](std::uint32_t number) const { return mshrs_[number]; }
 
   // Behind the targets that the MSHR has; targets_full() does not hold.
   void append(std::uint32_t number, const L2Access& access, void* request) {

@@ -37,6 +37,10 @@ void HbmParams::describe(ParamTable<HbmParams>& t) {
         "assumption: a quarter of write_queue");
   t.add("hit_streak", &HbmParams::row_hit_cap, {Unit::count, 1, 65'536},
         "accesses that a bank serves from one row while an older access waits for another", "assumption: two rows");
+  t.add("shared_streak", &HbmParams::shared_streak, {Unit::count, 1, 65'536},
+        "the same at most while bandwidth is shared (PRT-11): how long a row keeps other subcontexts from their turns",
+        "assumption: two lines. A streak without bound makes them wait for it: Nesbit, Aggarwal, Laudon and Smith, "
+        "Fair queuing memory systems, MICRO 2006, bound it by time");
   t.add("port_requests", &HbmParams::port_requests, {Unit::count, 1, 65'536},
         "requests that a socket has open at a time", "assumption: more than an L2 slice has misses");
   t.add("request_latency", &HbmParams::request_latency, {Unit::ns, 0.0, 100'000.0},
@@ -112,6 +116,11 @@ void L2Params::describe(ParamTable<L2Params>& t) {
         "requests per slice that can wait for such lines, the first of each line included", "assumption");
   t.add("write_buffer", &L2Params::write_buffer, {Unit::count, 1, 4096},
         "lines per slice that can be on their way back to memory at once", "assumption");
+  t.add("limit_burst", &L2Params::limit_burst, {Unit::cycles, 1, 100'000},
+        "how far a subcontext with a limit of bandwidth (PRT-11) may be ahead of its rate at a slice, as cycles of all "
+        "of "
+        "the slice's bandwidth",
+        "assumption: a few lines of memory, so that short pauses cost nothing");
 }
 
 void CrossbarParams::describe(ParamTable<CrossbarParams>& t) {

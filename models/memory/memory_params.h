@@ -27,6 +27,7 @@ struct HbmParams {
   std::uint32_t write_high = 48;      // lines
   std::uint32_t write_low = 16;       // lines
   std::uint32_t row_hit_cap = 32;     // accesses
+  std::uint32_t shared_streak = 4;    // accesses
   std::uint32_t port_requests = 256;  // requests
   double request_latency = 40;        // ns
   double response_latency = 40;       // ns
@@ -56,6 +57,7 @@ struct L2Params {
   std::uint32_t mshrs = 160;      // per slice
   std::uint32_t waiters = 192;    // requests per slice
   std::uint32_t write_buffer = 16;
+  std::uint32_t limit_burst = 64;  // cycles
 
   // Lines that one slice holds.
   std::uint32_t lines_per_slice() const;

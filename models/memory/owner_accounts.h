@@ -62,6 +62,14 @@ class OwnerAccounts {
                                   "that it wrote in parts");
     Counter& written_bytes =
         counter("hbm_written_bytes", "bytes", "sectors written to memory that the subcontext wrote last");
+    Counter& limited = counter("limited", "requests",
+                               "requests that waited first of their subcontext at an L2 slice, because it had used up "
+                               "its limit of bandwidth");
+    Counter& limited_cycles =
+        counter("limited_cycles", "request cycles", "how long they did, from then until they were served");
+    Counter& places = counter("place_waits", "requests",
+                              "requests that waited in front of the crossbar for one of the subcontext's places "
+                              "at an L2 slice, while bandwidth is shared");
   };
 
   // The observation must outlive it.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "arch/bandwidth_table.h"
 #include "arch/task_record.h"
 #include "common/cycle.h"
 #include "protocol/ids.h"
@@ -34,8 +35,9 @@ enum class ShareRefusal : std::uint8_t {
   block,       // the local-memory block is another's
   no_mmu,      // a page table, and the machine does not translate
   in_use,      // CTAs use the local memory that would change
+  bandwidth,   // the shares would be more than all, or a limit below the subcontext's share
 };
-constexpr std::uint32_t kShareRefusals = 8;
+constexpr std::uint32_t kShareRefusals = 9;
 
 struct SubcontextPacket {
   enum class What : std::uint8_t {
@@ -50,6 +52,9 @@ struct SubcontextPacket {
     // Shares below a TPC (PRT-11), `value` in percent.
     sms,    // of the machine on which it may have CTAs at a time
     warps,  // of an SM that its CTAs may have
+    // Bandwidth (PRT-11).
+    bandwidth,        // its share of the bandwidth of L2 and memory: `value` thousandths; 0: none of its own
+    bandwidth_limit,  // the most that it may have, in the same way; 1000: no limit
   };
   What what = What::credits;
   PartitionMode mode = PartitionMode::none;
@@ -58,6 +63,17 @@ struct SubcontextPacket {
   TpcInGpc tpc;
   std::uint64_t value = 0;
 };
+
+// Enters a change of bandwidth into a table of shares.
+inline ShareRefusal judge_share(arch::BandwidthTable& table, const SubcontextPacket& change) {
+  using Refusal = arch::BandwidthTable::Refusal;
+  if (change.subcontext >= arch::kSubcontexts) return ShareRefusal::subcontext;
+  const Refusal refusal = change.what == SubcontextPacket::What::bandwidth
+                              ? table.set_share(change.subcontext, change.value)
+                              : table.set_limit(change.subcontext, change.value);
+  if (refusal == Refusal::none) return ShareRefusal::none;
+  return refusal == Refusal::value ? ShareRefusal::value : ShareRefusal::bandwidth;
+}
 
 // Host -> task management: an operation enters its stream. Task management -> host: it is done.
 enum class SubmitKind : std::uint8_t {

@@ -104,6 +104,7 @@ class BulkNote {
 struct RequestScratch {
   std::uint32_t entry = 0;            // the initiator's: a place in a table of its own
   std::uint32_t route = 0;            // the crossbar's port or the memory hub's slot
+  bool placed = false;                // the crossbar's: the request has a place at its slice
   std::uint64_t virtual_address = 0;  // the TLB's: the address before translation
 };
 

@@ -65,6 +65,8 @@
 #define HEDDLE_REG_SHARE_PAGE_TABLE                  UINT32_C(0xd8)  /* ro, 64 bits */
 #define HEDDLE_REG_SHARE_REFUSED                     UINT32_C(0xe0)  /* ro, 32 bits */
 #define HEDDLE_REG_SHARE_REFUSAL                     UINT32_C(0xe4)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_BANDWIDTH                   UINT32_C(0xe8)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_LIMIT                       UINT32_C(0xec)  /* ro, 32 bits */
 #define HEDDLE_REG_SHARE_LOCAL_ADDRESS               UINT32_C(0xf0)  /* ro, 64 bits */
 #define HEDDLE_REG_SHARE_LOCAL_BYTES                 UINT32_C(0xf8)  /* ro, 32 bits */
 #define HEDDLE_REG_SHARE_SMS                         UINT32_C(0xfc)  /* ro, 32 bits */
@@ -218,6 +220,8 @@ enum heddle_share_command {
   HEDDLE_SHARE_COMMAND_ENABLE = 3,  /* SHARE_VALUE is 1: the subcontext may run on the TPC; 0: it may not */
   HEDDLE_SHARE_COMMAND_BLOCK = 4,  /* SHARE_VALUE: local-memory block of the subcontext on the TPC in static mode; 0xFFFFFFFF: none */
   HEDDLE_SHARE_COMMAND_PAGE_TABLE = 5,  /* SHARE_VALUE: physical address of the root of the subcontext's page tables; 0: addresses are not translated */
+  HEDDLE_SHARE_COMMAND_BANDWIDTH = 6,  /* SHARE_VALUE: thousandths of the bandwidth of L2 and memory that the subcontext gets where it is contended; 0: none of its own */
+  HEDDLE_SHARE_COMMAND_LIMIT = 7,  /* SHARE_VALUE: thousandths of the bandwidth of L2 and memory that the subcontext may have at most; 1000: no limit */
   HEDDLE_SHARE_COMMAND_LOCAL_ADDRESS = 8,  /* SHARE_VALUE: address of the subcontext's local memory in its space, a multiple of 128 */
   HEDDLE_SHARE_COMMAND_LOCAL_BYTES = 9,  /* SHARE_VALUE: bytes of local memory of a thread, a multiple of 4; 0: none */
   HEDDLE_SHARE_COMMAND_SMS = 0xa,  /* SHARE_VALUE: percent of the machine's SMs on which it may have CTAs at a time, 1 to 100 */
@@ -238,7 +242,8 @@ enum heddle_share_refusal {
   HEDDLE_SHARE_REFUSAL_OVERLAP = 4,  /* static mode: a TPC would belong to two subcontexts */
   HEDDLE_SHARE_REFUSAL_BLOCK = 5,  /* the local-memory block is another's */
   HEDDLE_SHARE_REFUSAL_NO_MMU = 6,  /* a page table, and the machine does not translate */
-  HEDDLE_SHARE_REFUSAL_IN_USE = 7  /* CTAs use the local memory that would change */
+  HEDDLE_SHARE_REFUSAL_IN_USE = 7,  /* CTAs use the local memory that would change */
+  HEDDLE_SHARE_REFUSAL_BANDWIDTH = 8  /* the shares of bandwidth would be more than all, or a limit below a share */
 };
 
 enum heddle_query_mode {

@@ -14,6 +14,7 @@
 #include "gpc/mpc.h"
 #include "gpc/sm_network.h"
 #include "gpu/gpu_params.h"
+#include "memory/bandwidth_control.h"
 #include "memory/crossbar.h"
 #include "memory/gpc_mmu.h"
 #include "memory/hbm.h"
@@ -103,6 +104,7 @@ class MemorySystem : public sc_core::sc_module {
   // Which address is where; SMs see it as well.
   const arch::AddressMap map;
   memory::OwnerAccounts owners;
+  memory::BandwidthControl bandwidth;
   memory::Crossbar crossbar;
   std::vector<std::unique_ptr<memory::L2Slice>> slices;
   std::unique_ptr<memory::Hbm> hbm;  // null if another memory is attached

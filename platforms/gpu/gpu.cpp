@@ -174,10 +174,13 @@ void Gpu::Blocks::wire() {
   task.query_out.bind(cwd.host_query_in);
   cwd.host_answer_out.bind(host.answer_in);
   cwd.set_translates(params.mmu.enabled);
-  cwd.on_share_refused([this](const protocol::SubcontextPacket& share, protocol::ShareRefusal why) {
+  const auto note_refused = [this](const protocol::SubcontextPacket& share, protocol::ShareRefusal why) {
     log.add(RefusedShare{share, why, domain.now()});
     host.note_share_refused(why);
-  });
+  };
+  cwd.on_share_refused(note_refused);
+  task.share_out.bind(memory.bandwidth.share_in);
+  memory.bandwidth.on_refused(note_refused);
   for (std::uint32_t g = 0; g < gpcs.size(); ++g) {
     cwd.launch_out.bind(gpcs[g]->gpm.launch_in);
     cwd.local_out.bind(gpcs[g]->gpm.local_in);

@@ -33,14 +33,14 @@ void add_task_packets(const Widths& w, std::vector<Structure>& list) {
                   {{"task", 32}, {"entries", entries}, {"last", 1}, {"broken", 1}}, "TSK-05: entries of its queue");
   add<IdlePacket>(list, "cwd > task", "queue is idle", 1, {{"task", 32}, {"entries", entries}},
                   "TSK-05: entries of its queue");
-  add<SubcontextPacket>(list, "host > task > cwd", "partition", 2,
-                        {{"what", index_bits(9)},
+  add<SubcontextPacket>(list, "host > task > cwd", "partition", 3,
+                        {{"what", index_bits(11)},
                          {"mode", index_bits(3)},
                          {"subcontext", w.subcontext},
                          {"GPC", w.gpc},
                          {"TPC", w.tpc},
                          {"value", 64}},
-                        "PRT-05 to PRT-08: the widest value is the physical address of a page table");
+                        "PRT-05 to PRT-08, PRT-11: the widest value is the physical address of a page table");
   add<TpcEnablePacket>(list, "task > cwd", "TPC enable", 1, {{"GPC", w.gpc}, {"TPC", w.tpc}, {"enabled", 1}},
                        "the TPC");
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/bandwidth_table.h"
 #include "arch/sm_limits.h"
 #include "common/error.h"
 #include "cwd/occupancy.h"
@@ -102,6 +103,12 @@ SubcontextPacket packet_of(const workload::ShareChange& change) {
     case What::warps:
       packet.what = SubcontextPacket::What::warps;
       break;
+    case What::bandwidth:
+      packet.what = SubcontextPacket::What::bandwidth;
+      break;
+    case What::bandwidth_limit:
+      packet.what = SubcontextPacket::What::bandwidth_limit;
+      break;
   }
   return packet;
 }
@@ -122,6 +129,23 @@ void resolve_mask(const workload::Subcontext& subcontext, const std::string& ins
   }
 }
 
+bool is_bandwidth(const SubcontextPacket& packet) {
+  return packet.what == SubcontextPacket::What::bandwidth || packet.what == SubcontextPacket::What::bandwidth_limit;
+}
+
+const char* remedy_of(const SubcontextPacket& packet, protocol::ShareRefusal refusal) {
+  if (refusal == protocol::ShareRefusal::overlap) return "in mode static a TPC belongs to one subcontext";
+  if (refusal == protocol::ShareRefusal::bandwidth) {
+    return "let the shares of all subcontexts be 100 % at most at any time, and a limit no less than the share; of "
+           "changes "
+           "at the same time, let what gives bandwidth back stand first";
+  }
+  if (packet.what == SubcontextPacket::What::block) {
+    return "blocks are numbered from 0 to gpu.cwd.local_memory_blocks - 1";
+  }
+  return "see subcontexts and share in docs/scenario.md";
+}
+
 const char* mode_name(protocol::PartitionMode mode) {
   constexpr const char* kNames[] = {"none", "static", "dynamic"};
   return kNames[static_cast<std::size_t>(mode)];
@@ -137,6 +161,10 @@ std::string subject(const SubcontextPacket& packet) {
       return fmt::format("the share of SMs of subcontext {}", packet.subcontext);
     case SubcontextPacket::What::warps:
       return fmt::format("the share of warps of subcontext {}", packet.subcontext);
+    case SubcontextPacket::What::bandwidth:
+      return fmt::format("the bandwidth of subcontext {}", packet.subcontext);
+    case SubcontextPacket::What::bandwidth_limit:
+      return fmt::format("the limit of bandwidth of subcontext {}", packet.subcontext);
     case SubcontextPacket::What::enable:
       return fmt::format("TPC {} of GPC {} for subcontext {}", packet.tpc, packet.gpc, packet.subcontext);
     default:
@@ -193,6 +221,7 @@ class SharingCheck {
   const arch::Topology& topology_;
   cwd::TpcQuota quota_;
   cwd::SmShares shares_;
+  arch::BandwidthTable bandwidth_;
   cwd::EmptyMachine machine_;
   std::vector<std::set<Mode>> modes_;
   struct Homeless {
@@ -254,6 +283,11 @@ void SharingCheck::check_use(const TimedShare& share, std::size_t index) const {
   };
   if (share.packet.what == SubcontextPacket::What::credits) needs(Mode::dynamic, "credits");
   if (share.packet.what == SubcontextPacket::What::block) needs(Mode::static_, "blocks");
+  if (!is_bandwidth(share.packet) || params_.machine.timing == TimingMode::at) return;
+  throw InputError(
+      share.where,
+      fmt::format("{} means nothing: in the timing lt of {} nothing contends", subject(share.packet), instance_),
+      "set gpu.timing: at");
 }
 
 void SharingCheck::apply(const TimedShare& share) {
@@ -282,15 +316,16 @@ void SharingCheck::apply(const TimedShare& share) {
     case SubcontextPacket::What::enable:
       refusal = quota_.enable(packet.subcontext, tpc(), packet.value == 1);
       break;
+    case SubcontextPacket::What::bandwidth:
+    case SubcontextPacket::What::bandwidth_limit:
+      refusal = protocol::judge_share(bandwidth_, packet);
+      break;
     default:
       refusal = quota_.set_block(packet.subcontext, tpc(), packet.value);
   }
   if (refusal == protocol::ShareRefusal::none) return;
   throw InputError(share.where, fmt::format("{}: {}", subject(packet), cwd::refusal_text(refusal)),
-                   refusal == protocol::ShareRefusal::overlap ? "in mode static a TPC belongs to one subcontext"
-                   : packet.what == SubcontextPacket::What::block
-                       ? "blocks are numbered from 0 to gpu.cwd.local_memory_blocks - 1"
-                       : "see subcontexts and share in docs/scenario.md");
+                   remedy_of(packet, refusal));
 }
 
 void SharingCheck::place_kernels() {
@@ -394,6 +429,11 @@ std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const
       shares.push_back(
           {0, packet_of(SubcontextPacket::What::warps, subcontext.id, *subcontext.warps), subcontext.where});
     }
+    const auto add_bandwidth = [&](SubcontextPacket::What what, const std::optional<std::uint32_t>& thousandths) {
+      if (thousandths) shares.push_back({0, packet_of(what, subcontext.id, *thousandths), subcontext.where});
+    };
+    add_bandwidth(SubcontextPacket::What::bandwidth, subcontext.bandwidth);
+    add_bandwidth(SubcontextPacket::What::bandwidth_limit, subcontext.bandwidth_limit);
     if (subcontext.tpcs) resolve_mask(subcontext, instance, topology, shares);
   }
   for (const workload::ShareChange& change : workload.shares) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/bandwidth_table.h"
 #include "arch/kernel_object.h"
 #include "arch/task_record.h"
 #include "common/error.h"
@@ -85,6 +86,15 @@ std::uint32_t read_percent(const MapReader& map, const char* key) {
   const auto percent = map.number<double>(key, {Unit::percent, 1.0, 100.0}, BareNumber::refused);
   if (std::floor(percent) < percent) map.fail(key, "a whole percentage is expected");
   return static_cast<std::uint32_t>(percent);
+}
+
+// A percentage with one decimal.
+constexpr double kLeastPercent = 0.1;
+std::uint32_t read_thousandths(const MapReader& map, const char* key, double least) {
+  const auto percent = map.number<double>(key, {Unit::percent, least, 100.0}, BareNumber::refused);
+  const double thousandths = percent * arch::kWholeBandwidth / 100;
+  if (std::fabs(thousandths - std::round(thousandths)) > 1e-6) map.fail(key, "shares are in steps of 0.1 %");
+  return static_cast<std::uint32_t>(std::llround(thousandths));
 }
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> read_tpcs(const MapReader& map) {
@@ -296,6 +306,8 @@ std::vector<std::vector<Subcontext>> read_subcontexts(const YAML::Node& list, co
     if (map.has("sms")) made.sms = read_percent(map, "sms");
     if (map.has("warps")) made.warps = read_percent(map, "warps");
     if (map.has("local")) made.local_bytes = map.number<std::uint32_t>("local", {Unit::bytes});
+    if (map.has("bandwidth")) made.bandwidth = read_thousandths(map, "bandwidth", kLeastPercent);
+    if (map.has("bandwidth_limit")) made.bandwidth_limit = read_thousandths(map, "bandwidth_limit", kLeastPercent);
     if (map.has("translated")) made.translated = map.flag("translated");
     const std::size_t gpu = map.has("gpu") ? map.number<std::size_t>("gpu", {Unit::none, 0, gpus - 1}) : 0;
     for (const Subcontext& other : result[gpu]) {
@@ -316,12 +328,13 @@ ShareChange read_share(const MapReader& map) {
   }
   const bool tpc = map.has("gpc") || map.has("tpc");
   const int whats = (map.has("mode") ? 1 : 0) + (map.has("credits") ? 1 : 0) + (map.has("enabled") ? 1 : 0) +
-                    (map.has("block") ? 1 : 0) + (map.has("sms") ? 1 : 0) + (map.has("warps") ? 1 : 0);
+                    (map.has("block") ? 1 : 0) + (map.has("sms") ? 1 : 0) + (map.has("warps") ? 1 : 0) +
+                    (map.has("bandwidth") ? 1 : 0) + (map.has("bandwidth_limit") ? 1 : 0);
   const bool of_tpc = map.has("enabled") || map.has("block");
   if (whats != 1 || map.has("mode") == map.has("subcontext") || tpc != of_tpc || map.has("gpc") != map.has("tpc")) {
     throw InputError(
         map.where(), fmt::format("{}: it does not say clearly what changes", map.thing()),
-        "give one of: mode; subcontext and credits; subcontext and sms; subcontext and warps; subcontext, gpc, tpc and "
+        "give one of: mode; subcontext and credits, sms, warps, bandwidth or bandwidth_limit; subcontext, gpc, tpc and "
         "enabled; subcontext, gpc, tpc and block");
   }
   if (map.has("mode")) {
@@ -337,6 +350,16 @@ ShareChange read_share(const MapReader& map) {
   if (map.has("sms") || map.has("warps")) {
     change.what = map.has("sms") ? What::sms : What::warps;
     change.value = read_percent(map, map.has("sms") ? "sms" : "warps");
+    return change;
+  }
+  if (map.has("bandwidth")) {
+    change.what = What::bandwidth;
+    change.value = read_thousandths(map, "bandwidth", 0);
+    return change;
+  }
+  if (map.has("bandwidth_limit")) {
+    change.what = What::bandwidth_limit;
+    change.value = read_thousandths(map, "bandwidth_limit", kLeastPercent);
     return change;
   }
   change.gpc = map.number<std::uint32_t>("gpc", {Unit::none, 0, kMostUnits});

@@ -135,19 +135,21 @@ struct Subcontext {
   std::optional<std::uint32_t> sms;          // percent of the machine's, on which it may have CTAs at a time (PRT-11)
   std::optional<std::uint32_t> warps;        // percent of an SM's, that its CTAs may have there
   std::optional<std::uint32_t> local_bytes;  // local memory of a thread; none: as much as its kernels need (PRT-06)
+  std::optional<std::uint32_t> bandwidth;    // thousandths of that of L2 and memory, where it is contended
+  std::optional<std::uint32_t> bandwidth_limit;  // the most that it may have, in thousandths
   SourcePos where;
 };
 
 // A change of how the machine is shared, while work runs (PRT-07).
 struct ShareChange {
-  enum class What : std::uint8_t { mode, credits, enable, block, sms, warps };
+  enum class What : std::uint8_t { mode, credits, enable, block, sms, warps, bandwidth, bandwidth_limit };
   enum class Mode : std::uint8_t { none, static_, dynamic };
   What what = What::mode;
   Mode mode = Mode::none;
   std::uint8_t subcontext = 0;
   std::uint32_t gpc = 0;
   std::uint32_t tpc = 0;    // of the GPC
-  std::uint32_t value = 0;  // credits; 1 or 0; the number of the block
+  std::uint32_t value = 0;  // credits; 1 or 0; the number of the block; thousandths
   Nanoseconds when = 0;
   SourcePos where;
 };

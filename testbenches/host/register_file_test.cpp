@@ -375,6 +375,13 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(effects.shares.back().value == 40);
   CHECK(value(RegisterId::share_sms) == 30);
   CHECK(value(RegisterId::share_warps) == 40);
+  CHECK(command(host::kShareBandwidth, 333) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::bandwidth);
+  CHECK(effects.shares.back().subcontext == 63);
+  CHECK(effects.shares.back().value == 333);
+  CHECK(command(host::kShareLimit, 666) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::bandwidth_limit);
+  CHECK(effects.shares.back().value == 666);
 
   CHECK(value(RegisterId::share_credits) == 12);
   CHECK(value(RegisterId::share_enabled) == 0);
@@ -384,10 +391,14 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(value(RegisterId::share_local_bytes) == 76);
   set(RegisterId::share_tpc, 6);  // another TPC of the subcontext
   CHECK(value(RegisterId::share_local_bytes) == 76);
+  CHECK(value(RegisterId::share_bandwidth) == 333);
+  CHECK(value(RegisterId::share_limit) == 666);
+  CHECK(value(RegisterId::share_bandwidth) == 333);
   CHECK(value(RegisterId::share_credits) == 12);
   CHECK(value(RegisterId::share_enabled) == host::kAbsent);
   CHECK(value(RegisterId::share_block) == host::kAbsent);
   set(RegisterId::share_subcontext, 62);
+  CHECK(value(RegisterId::share_limit) == host::kAbsent);
   CHECK(value(RegisterId::share_credits) == host::kAbsent);
   CHECK(value(RegisterId::share_page_table) == 0);
   CHECK(value(RegisterId::share_local_address) == 0);

@@ -3,6 +3,8 @@
 
 #include <map>
 
+#include <catch2/catch.hpp>
+
 #include "arch/gpu_observation.h"
 #include "memory/hbm.h"
 #include "memory/l2_slice.h"

@@ -30,7 +30,7 @@ class RandomCore {
     }
     flush_and_compare();
     CHECK(core_.idle());
-    CHECK(core_.fetching() == 0);
+    CHECK(core_.mshrs().in_use() == 0);
   }
   const L2Counts& counts() const { return counts_; }
 
@@ -160,7 +160,7 @@ class RandomCore {
     const auto differs = std::mismatch(flat_.begin(), flat_.end(), memory_.bytes.begin());
     CAPTURE(differs.first - flat_.begin());
     REQUIRE((differs.first == flat_.end()));
-    while (core_.fetching() != 0) some_answer();
+    while (core_.mshrs().in_use() != 0) some_answer();
   }
 
   Random dice_;

@@ -122,7 +122,7 @@ TEST_CASE("who waits for a refused sector gets the error, the line is not instal
   CHECK(bad[0].status == LooseMemory::kRefused);
   CHECK(bad[1].status == LooseMemory::kRefused);
   CHECK(good.status == L2Core::kOk);
-  CHECK(bench.core.fetching() == 0);
+  CHECK(bench.core.mshrs().in_use() == 0);
   L2Op again;
   again.aim(L2Access::Kind::read, 5, 0, 32);
   CHECK(bench.serve(again) == L2Core::Outcome::waits);  // asked for again
@@ -222,7 +222,7 @@ TEST_CASE("a second write_back covers what became dirty behind the first", "[mem
   L2Op flush[2];
   for (L2Op& op : flush) op.access.kind = L2Access::Kind::write_back;
   CHECK(bench.serve(flush[0]) == L2Core::Outcome::waits);
-  CHECK(bench.core.writing_back() == 2);
+  CHECK(bench.core.write_buffer().in_use() == 2);
   write(0, 2);
   CHECK(bench.serve(flush[1]) == L2Core::Outcome::waits);
   bench.answer_all();

@@ -108,4 +108,27 @@ TEST_CASE("an occupancy query takes its time, raises the interrupt, and dies wit
   settle(lab);
 }
 
+TEST_CASE("a host hears of shares of bandwidth that the machine refuses", "[system][PRT-11][PRT-12][HST-01]") {
+  SimFixture fixture;
+  PacketLab lab(small({}));
+  lab.begin();
+  Machine& m = lab[0];
+  const auto refused = [&m](std::uint64_t value, std::uint32_t command, std::uint32_t why, std::uint32_t times) {
+    share(m, 0, 0, value, command);
+    for (int i = 0; i < 100; ++i) m.bus.relax(nullptr);
+    std::uint64_t count = 0;
+    std::uint64_t reason = 0;
+    REQUIRE(m.bus.read(m.bus.context, HEDDLE_REG_SHARE_REFUSED, 4, &count));
+    REQUIRE(m.bus.read(m.bus.context, HEDDLE_REG_SHARE_REFUSAL, 4, &reason));
+    CHECK(count == times);
+    CHECK(reason == why);
+  };
+  refused(500, HEDDLE_SHARE_COMMAND_BANDWIDTH, HEDDLE_SHARE_REFUSAL_NONE, 0);
+  refused(400, HEDDLE_SHARE_COMMAND_LIMIT, HEDDLE_SHARE_REFUSAL_BANDWIDTH, 1);
+  refused(0, HEDDLE_SHARE_COMMAND_LIMIT, HEDDLE_SHARE_REFUSAL_VALUE, 2);
+  refused(1001, HEDDLE_SHARE_COMMAND_BANDWIDTH, HEDDLE_SHARE_REFUSAL_VALUE, 3);
+  refused(600, HEDDLE_SHARE_COMMAND_LIMIT, HEDDLE_SHARE_REFUSAL_VALUE, 3);
+  refused(601, HEDDLE_SHARE_COMMAND_BANDWIDTH, HEDDLE_SHARE_REFUSAL_BANDWIDTH, 4);
+}
+
 }  // namespace system_occupancy_query_test
