@@ -324,7 +324,7 @@ void Launcher::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask
   const TaskEntry& entry = table_.at(slot);
   const protocol::TaskPacket& task = entry.task;
   const std::uint32_t ctas = bits::count(mask);
-  if (machine_.pools().launch(entry.runs_as(), task.priority, gpc, ctas)) stats_.pool_yields.add();
+  if (machine_.pools().launch(entry.runs_as(), task.priority, gpc, ctas, task.subcontext)) stats_.pool_yields.add();
   LiveModel& live = machine_.live();
   const std::vector<std::uint32_t>& sm_ids = context_.topology.gpc(gpc).sm_ids;
   bits::for_each(mask, [&](std::uint32_t bit) {

@@ -94,7 +94,7 @@ bool CgaLedger::empty() const {
 }
 
 GpcPools::GpcPools(std::uint32_t gpcs, std::uint32_t pending, std::uint32_t active)
-    : pending_size_(pending), active_size_(active), members_(gpcs), waiting_(gpcs, 0) {}
+    : pending_size_(pending), active_size_(active), members_(gpcs), waiting_(gpcs, 0), sharers_(gpcs, 0) {}
 
 void GpcPools::reset() {
   for (Members& members : members_) members.clear();
@@ -108,18 +108,42 @@ std::size_t GpcPools::find(const Members& members, std::uint32_t task) {
   return kNone;
 }
 
-bool GpcPools::has_place(const Members& members) const {
-  const auto held = std::count_if(members.begin(), members.end(), [](const Member& member) { return member.active; });
-  return static_cast<std::uint64_t>(held) < active_size_;
+std::uint32_t GpcPools::held(std::uint32_t gpc, std::uint32_t owner) const {
+  const Members& members = members_[gpc];
+  return static_cast<std::uint32_t>(std::count_if(members.begin(), members.end(), [owner](const Member& member) {
+    return member.active && member.owner == owner;
+  }));
 }
 
-// The first that is idle, else the least urgent one, the youngest among equals.
-std::size_t GpcPools::who_yields(const Members& members, std::int32_t priority) {
+bool GpcPools::has_place(std::uint32_t gpc, std::uint32_t owner) const {
+  const Members& members = members_[gpc];
+  std::uint64_t taken = 0;
+  for (const Member& member : members) taken += member.active ? 1 : 0;
+  if (sharers_[gpc] < 2) return taken < active_size_;
+  if (held(gpc, owner) < part(gpc)) return true;
+  // What is left of the parts of the others: members are in no order of their owners.
+  taken += std::uint64_t{sharers_[gpc] - 1} * part(gpc);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const std::uint32_t other = members[i].owner;
+    const auto is_its = [other](const Member& member) { return member.active && member.owner == other; };
+    const auto before = std::count_if(members.begin(), members.begin() + static_cast<std::ptrdiff_t>(i), is_its);
+    const bool of_part = is_its(members[i]) && other != owner && static_cast<std::uint32_t>(before) < part(gpc);
+    if (of_part && taken > 0) --taken;
+  }
+  return taken < active_size_;
+}
+
+// The first that is idle, else the least urgent one, the youngest among equals. Of others only what is beyond their
+// part.
+std::size_t GpcPools::who_yields(std::uint32_t gpc, std::int32_t priority, std::uint32_t owner) const {
+  const Members& members = members_[gpc];
   std::size_t found = kNone;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!members[i].active) continue;
     if (members[i].ctas == 0) return i;
     if (members[i].priority >= priority) continue;
+    const bool common = sharers_[gpc] < 2 || members[i].owner == owner;
+    if (!common && held(gpc, members[i].owner) <= part(gpc)) continue;
     if (found == kNone || members[i].priority <= members[found].priority) found = i;
   }
   return found;
@@ -130,11 +154,10 @@ bool GpcPools::active(std::uint32_t task, std::uint32_t gpc) const {
   return at != kNone && members_[gpc][at].active;
 }
 
-bool GpcPools::admits(std::uint32_t task, std::int32_t priority, std::uint32_t gpc) const {
+bool GpcPools::admits(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t owner) const {
   if (active_size_ > 0 && active(task, gpc)) return true;
   if (!pending(gpc)) return false;
-  const Members& members = members_[gpc];
-  return active_size_ == 0 || has_place(members) || who_yields(members, priority) != kNone;
+  return active_size_ == 0 || has_place(gpc, owner) || who_yields(gpc, priority, owner) != kNone;
 }
 
 void GpcPools::begin_walk() { std::fill(waiting_.begin(), waiting_.end(), 0); }
@@ -143,7 +166,8 @@ void GpcPools::wait_at(std::uint32_t task, std::uint32_t gpc) {
   if (!active(task, gpc)) ++waiting_[gpc];
 }
 
-bool GpcPools::launch(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t ctas) {
+bool GpcPools::launch(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t ctas,
+                      std::uint32_t owner) {
   if (active_size_ == 0) return false;
   Members& members = members_[gpc];
   std::size_t at = find(members, task);
@@ -151,14 +175,14 @@ bool GpcPools::launch(std::uint32_t task, std::int32_t priority, std::uint32_t g
     members[at].ctas += ctas;
     return false;
   }
-  Member joining{task, priority, ctas, true};
+  Member joining{task, priority, ctas, owner, true};
   if (at != kNone) {
     joining.ctas += members[at].ctas;
     members.erase(members.begin() + static_cast<std::ptrdiff_t>(at));
   }
-  const bool yields = !has_place(members);
+  const bool yields = !has_place(gpc, owner);
   if (yields) {
-    at = who_yields(members, priority);
+    at = who_yields(gpc, priority, owner);
     HEDDLE_CHECK(at != kNone, "CTAs were placed on a GPC by a task that has no place in its active pool");
     if (members[at].ctas == 0) {
       members.erase(members.begin() + static_cast<std::ptrdiff_t>(at));

@@ -87,6 +87,10 @@ class CgaLedger {
 // The active pool holds the tasks that the GPC runs now. A member that has no CTA there yields its place to any task
 // that needs one, and one whose CTAs run yields it to a more urgent task: its CTAs run on, and it launches there again
 // once it has found a place again. The pending pool holds the most urgent ones of the tasks that wait to get there.
+//
+// Where subcontexts share the machine by masks or credits, each of those that may run on the GPC has an equal part of
+// the active pool, of one place at least: whoever is below its part finds a place whatever the others do, and is above
+// it only in places that are nobody's part (PRT-02).
 class GpcPools {
  public:
   // Sizes in tasks; 0: without limit. Tasks are named by the operation that their CTAs run as.
@@ -96,8 +100,11 @@ class GpcPools {
   bool limited() const { return pending_size_ > 0 || active_size_ > 0; }
   // The task holds a place there, whether it has CTAs there or not.
   bool active(std::uint32_t task, std::uint32_t gpc) const;
-  // A session of the task may place CTAs there: it holds a place, or it is pending there and finds one.
-  bool admits(std::uint32_t task, std::int32_t priority, std::uint32_t gpc) const;
+  // So many subcontexts have a part of the active pool from now on; 0: it is common.
+  void share(std::uint32_t gpc, std::uint32_t sharers) { sharers_[gpc] = sharers; }
+  // A session of the task may place CTAs there: it holds a place, or it is pending there and finds one. `owner`: its
+  // subcontext.
+  bool admits(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t owner = 0) const;
 
   // The tasks with CTAs left are looked at in their order, most urgent first: after begin_walk() none has been, and
   // wait_at() says of the last one that it could run there. It takes a place of the pending pool unless it is active.
@@ -106,7 +113,8 @@ class GpcPools {
   bool pending(std::uint32_t gpc) const { return pending_size_ == 0 || waiting_[gpc] < pending_size_; }
 
   // CTAs of the task have been placed there. True if another has yielded its place for that.
-  bool launch(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t ctas);
+  bool launch(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t ctas,
+              std::uint32_t owner = 0);
   void complete(std::uint32_t task, std::uint32_t gpc, std::uint32_t ctas);
 
   // The tasks that hold a place there and have CTAs there.
@@ -121,20 +129,25 @@ class GpcPools {
     std::uint32_t task = 0;
     std::int32_t priority = 0;
     std::uint32_t ctas = 0;
+    std::uint32_t owner = 0;
     bool active = false;
   };
   using Members = std::vector<Member>;  // in the order in which they came to be active
   static constexpr std::size_t kNone = ~std::size_t{0};
 
   static std::size_t find(const Members& members, std::uint32_t task);
-  // The member that would yield to a task of that priority, or kNone.
-  static std::size_t who_yields(const Members& members, std::int32_t priority);
-  bool has_place(const Members& members) const;
+  // The member that would yield to a task of that priority and subcontext, or kNone.
+  std::size_t who_yields(std::uint32_t gpc, std::int32_t priority, std::uint32_t owner) const;
+  bool has_place(std::uint32_t gpc, std::uint32_t owner) const;
+  // Places of the GPC's active pool that are each sharer's, and those that it has.
+  std::uint32_t part(std::uint32_t gpc) const { return std::max(1U, active_size_ / sharers_[gpc]); }
+  std::uint32_t held(std::uint32_t gpc, std::uint32_t owner) const;
 
   std::uint32_t pending_size_;
   std::uint32_t active_size_;
   std::vector<Members> members_;        // by GPC
   std::vector<std::uint32_t> waiting_;  // by GPC: tasks of this walk that wait to get there
+  std::vector<std::uint32_t> sharers_;  // by GPC: subcontexts with a part
 };
 
 // What every GPC has for CGAs; the GPMs keep it, the distributor counts it (CWD-19).

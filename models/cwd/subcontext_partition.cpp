@@ -364,7 +364,8 @@ SubcontextPartition::SubcontextPartition(const CwdContext& context, const arch::
       credit_(sm_priority, tpcs_of(live, context.topology), context.topology, sm_capacity,
               context.params.one_at_a_time()),
       usage_(context, sm_capacity),
-      stats_(context.observation.stats, context.stat_prefix) {
+      stats_(context.observation.stats, context.stat_prefix),
+      sharers_(context.topology.gpcs(), 0) {
   if (context.params.partition == PartitionMode::dynamic && context.params.tpc_credits > 0) {
     first_credits_ = std::make_unique<Admission>(context.topology, sm_capacity, context.params, cgas_per_gpc);
   }
@@ -430,6 +431,13 @@ ShareRefusal SubcontextPartition::configure(const SubcontextPacket& change) {
 }
 
 void SubcontextPartition::entitle_all() {
+  for (std::uint32_t gpc = 0; gpc < sharers_.size(); ++gpc) {
+    sharers_[gpc] = 0;
+    for (std::uint32_t subcontext = 0; subcontext < arch::kSubcontexts; ++subcontext) {
+      const bool counts = quota_.mode() != PartitionMode::none && usage_.used(subcontext);
+      sharers_[gpc] += counts && reaches(subcontext, gpc) ? 1 : 0;
+    }
+  }
   const double sms_per_tpc = static_cast<double>(context_.topology.sms()) / live_.tpcs();
   usage_.entitle_all([this, sms_per_tpc](std::uint32_t subcontext) {
     const MachineShare share = share_of(subcontext, false);
@@ -460,7 +468,8 @@ bool SubcontextPartition::limits(WaitReason reason) const {
   // These are a subcontext's own in every mode.
   if (reason == WaitReason::local_memory || reason == WaitReason::share) return true;
   if (quota_.mode() == PartitionMode::none) return false;
-  return reason == WaitReason::credits || reason == WaitReason::tpc_mask;
+  // Whoever finds no place in the pools has its part of them.
+  return reason == WaitReason::credits || reason == WaitReason::tpc_mask || reason == WaitReason::pool;
 }
 
 bool SubcontextPartition::reaches(std::uint32_t subcontext, std::uint32_t gpc) const {

@@ -174,6 +174,8 @@ class SubcontextPartition {
   // A task that waits for this reason is kept from a part of the machine by its subcontext's quota. It holds nobody
   // back: the next task is considered (PRT-02).
   bool limits(WaitReason reason) const;
+  // Subcontexts in use that may run on a TPC of the GPC; 0: the machine is not shared by masks or credits.
+  std::uint32_t sharers(std::uint32_t gpc) const { return sharers_[gpc]; }
   // The subcontext may run on a TPC of the GPC (PRT-05).
   bool reaches(std::uint32_t subcontext, std::uint32_t gpc) const;
   // Takes from `slots` what the subcontext cannot have. Where it cannot take all TPCs that it could use, it sees as
@@ -256,6 +258,7 @@ class SubcontextPartition {
   std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> on_refusal_;
   PartitionStats stats_;
 
+  std::vector<std::uint32_t> sharers_;      // by GPC
   std::vector<arch::ResourceVector> used_;  // by SM
 };
 

@@ -62,6 +62,7 @@ void TaskArbiter::arbitrate() {
   bool passed = true;
   bool chosen = false;
   std::uint64_t full = 0;  // subcontexts with a task that waits for room on the TPCs that they may use
+  for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) machine_.pools().share(g, partition_.sharers(g));
   machine_.pools().begin_walk();
   for (const std::uint32_t slot : table_.waiting()) {
     const TaskEntry& entry = table_.at(slot);
@@ -120,7 +121,9 @@ void TaskArbiter::restrict_slots(TaskEntry& entry, std::uint32_t slot) {
   std::optional<std::uint32_t> first;
   if (entry.selection > 0) first = entry.selection - 1;
   const WaitReason held = partition_.restrict(entry.task, plan_.slots, first);
-  plan_.held = held == WaitReason::none ? pooled : held;
+  // TPCs on which a pool leaves it nothing look full.
+  const bool by_pool = pooled != WaitReason::none && held == WaitReason::tpc_mask;
+  plan_.held = held == WaitReason::none || by_pool ? pooled : held;
   if (!short_of_tpcs(plan_)) entry.selection = 0;
 }
 
@@ -185,7 +188,7 @@ WaitReason TaskArbiter::restrict_to_pools(const TaskEntry& entry, std::vector<st
   if (!pools.limited()) return WaitReason::none;
   WaitReason reason = WaitReason::none;
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) {
-    if (pools.admits(entry.runs_as(), entry.task.priority, g)) continue;
+    if (pools.admits(entry.runs_as(), entry.task.priority, g, entry.task.subcontext)) continue;
     for (const std::uint32_t sm : context_.topology.gpc(g).sm_ids) {
       if (slots[sm] > 0) reason = WaitReason::pool;
       slots[sm] = 0;

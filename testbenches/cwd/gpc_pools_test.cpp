@@ -75,6 +75,81 @@ Cycle first_launch(const CwdBench& bench, std::uint32_t operation, std::uint32_t
 
 }  // namespace
 
+TEST_CASE("each subcontext that shares a GPC has its part of the active pool", "[cwd][TSK-04][PRT-02]") {
+  // Tasks of subcontext 1 take what they find; 2 and 3 come later.
+  GpcPools pools(1, 32, 6);
+  pools.share(0, 3);
+  std::uint32_t task = 0;
+  const auto enter = [&](std::uint32_t owner, std::int32_t priority = 0) {
+    if (!pools.admits(task, priority, 0, owner)) return false;
+    pools.launch(task++, priority, 0, 1, owner);
+    return true;
+  };
+  CHECK(enter(1));
+  CHECK(enter(1));
+  CHECK_FALSE(enter(1));  // four places are others'
+  CHECK(enter(2));
+  CHECK(enter(3));
+  CHECK(enter(3));
+  CHECK_FALSE(enter(3));
+  CHECK(enter(1, 9));  // a more urgent task takes a place of its own subcontext
+  CHECK_FALSE(enter(1));
+  CHECK(enter(2));
+  CHECK_FALSE(enter(2));
+}
+
+TEST_CASE("random tasks of several subcontexts: no part is ever taken", "[cwd][TSK-04][PRT-02]") {
+  HEDDLE_RANDOM(random);
+  for (int round = 0; round < 400; ++round) {
+    const std::uint32_t size = random.between(1, 9);
+    const std::uint32_t sharers = random.between(2, 5);
+    const std::uint32_t part = std::max(1U, size / sharers);
+    GpcPools pools(1, 0, size);
+    pools.share(0, sharers);
+    struct Running {
+      std::uint32_t task, owner;
+      std::int32_t priority;
+      bool active;
+    };
+    std::vector<Running> running;
+    std::uint32_t next = 0;
+    for (int step = 0; step < 60; ++step) {
+      if (!running.empty() && random.chance(35)) {
+        const std::size_t which = random.below(running.size());
+        pools.complete(running[which].task, 0, 1);
+        running.erase(running.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+      const std::uint32_t owner = random.below(sharers);
+      const auto priority = static_cast<std::int32_t>(random.below(3));
+      for (Running& one : running) one.active = pools.active(one.task, 0);
+      const auto held = [&](std::uint32_t whose) {
+        return static_cast<std::uint32_t>(std::count_if(
+            running.begin(), running.end(), [whose](const Running& one) { return one.active && one.owner == whose; }));
+      };
+      std::uint32_t taken = 0;  // and kept for others
+      for (std::uint32_t other = 0; other < sharers; ++other) {
+        taken += other == owner ? held(other) : std::max(held(other), part);
+      }
+      const bool free = held(owner) < part || taken < size;
+      const bool yields = std::any_of(running.begin(), running.end(), [&](const Running& one) {
+        return one.active && one.priority < priority && (one.owner == owner || held(one.owner) > part);
+      });
+      const bool admitted = pools.admits(next, priority, 0, owner);
+      CAPTURE(size, sharers, owner, held(owner), taken);
+      // Idle members, who have no CTA left and yield to everybody, are not in `running`.
+      if (free || yields) CHECK(admitted);
+      if (held(owner) < part) CHECK(admitted);
+      if (!admitted) continue;
+      pools.launch(next, priority, 0, 1, owner);
+      for (const Running& one : running) {
+        const bool out = one.active && !pools.active(one.task, 0);
+        if (out) CHECK((one.owner == owner || held(one.owner) > part));
+      }
+      running.push_back({next++, owner, priority, true});
+    }
+  }
+}
+
 TEST_CASE("pools agree with a list of places", "[cwd][task][TSK-04]") {
   std::uint32_t yields = 0;
   std::uint32_t refused = 0;

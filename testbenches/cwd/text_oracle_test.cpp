@@ -419,7 +419,7 @@ void compare_cgas(bool multicast) {
   std::uint64_t stacked = 0;
   Differences first;
   std::uint64_t other_masks = 0;
-  for (const std::uint64_t seed : seeds(10'000)) {
+  for (const std::uint64_t seed : seeds(heddle::test::long_tests() ? 10'000 : 4'000)) {
     Random random(seed);
     const Pair pair = Pair::drawn(random);
     CgaTrial trial(pair);
@@ -446,9 +446,9 @@ void compare_cgas(bool multicast) {
   CHECK(first.masks == "");
   CHECK(first.effort == "");
   // The draws reach both ends.
-  CHECK(homes > 50'000);
-  CHECK(refused > 5'000);
-  CHECK((stacked > 1'000) == !multicast);
+  CHECK(homes > 20'000);
+  CHECK(refused > 2'000);
+  CHECK((stacked > 400) == !multicast);
 }
 
 // CTAs of the oracle's CGAs by SM id.

@@ -156,14 +156,14 @@ TEST_CASE("a delta counter has 1 to 63 bits", "[gpc][CWD-41]") {
   LaunchRecord widest({0}, 63);
   RasterUnit unit(63, 0, 0);
   RasterShape shape;
-  shape.grid = {2'147'483'647, 65'535, 65'535};
+  shape.grid = {2'147'483'647, 65'535, 16};
   widest.begin(0, shape, 1);
   std::uint64_t left = shape.grid.count() - 1;
   for (; left > 0xFFFF'FFFF; left -= 0xFFFF'FFFF) widest.launch(0, 0xFFFF'FFFF, false, 1);
   widest.launch(0, static_cast<std::uint32_t>(left), false, 1);
   CHECK_FALSE(widest.due(0).has_value());
   unit.follow(0, shape, widest.read(0, 0, 1, false));
-  CHECK(unit.current(0) == Coord{2'147'483'646, 65'534, 65'534});
+  CHECK(unit.current(0) == Coord{2'147'483'646, 65'534, 15});
 }
 
 TEST_CASE("a delta that is wider than its counter is seen in part", "[gpc][CWD-41]") {
