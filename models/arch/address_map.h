@@ -2,20 +2,30 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
+#include "arch/instances.h"
 #include "arch/memory_op.h"
 #include "common/error.h"
 
 namespace heddle::arch {
 
 // Lines are dealt to slices: every run of `slices` consecutive lines has one in each slice, in an order that depends on
-// the run, so that power-of-two strides spread as well. Slices are numbered partition by partition.
+// the run, so that power-of-two strides spread as well. Slices are numbered partition by partition. The lines of an
+// instance's memory are dealt to its own slices alone, in the same way (PRT-11).
 class AddressMap {
  public:
   // `bytes` of memory from address 0; slices a multiple of partitions.
   AddressMap(std::uint64_t bytes, std::uint32_t slices, std::uint32_t partitions) : bytes_(bytes), slices_(slices) {
     HEDDLE_CHECK(partitions > 0 && slices > 0 && slices % partitions == 0, "slices do not divide by partitions");
     per_partition_ = slices / partitions;
+  }
+  AddressMap(std::uint64_t bytes, std::uint32_t slices, std::uint32_t partitions, const Instances& instances)
+      : AddressMap(bytes, slices, partitions) {
+    for (std::uint32_t i = 0; i < instances.count(); ++i) {
+      parts_.push_back({instances.base(i) / kLineBytes, instances.base(i + 1) / kLineBytes, instances[i].slices});
+    }
   }
 
   std::uint64_t bytes() const { return bytes_; }
@@ -24,10 +34,28 @@ class AddressMap {
   // Of an address in memory, or outside it: such a request has to be refused somewhere.
   std::uint32_t slice_of(std::uint64_t address) const {
     const std::uint64_t line = address / kLineBytes;
-    const std::uint64_t run = line / slices_;
-    std::uint64_t mix = run * 0x9E37'79B9'7F4A'7C15U;
-    mix ^= mix >> 32;
-    return static_cast<std::uint32_t>((line - run * slices_ + (mix & 0xFFFF'FFFF)) % slices_);
+    for (const Part& part : parts_) {
+      if (line < part.end && line >= part.begin) {
+        return part.slices[deal(line - part.begin, static_cast<std::uint32_t>(part.slices.size()))];
+      }
+    }
+    return deal(line, slices_);
+  }
+  // One address of every slice or, with an instance, of each of its slices and in its memory.
+  std::vector<std::uint64_t> addresses_of_slices(std::optional<std::uint32_t> instance) const {
+    const std::uint64_t first = instance ? parts_[*instance].begin : parts_.empty() ? 0 : parts_.back().end;
+    std::size_t missing = instance ? parts_[*instance].slices.size() : slices_;
+    std::vector<std::optional<std::uint64_t>> found(slices_);
+    for (std::uint64_t line = first; missing > 0; ++line) {
+      std::optional<std::uint64_t>& of_slice = found[slice_of(line * kLineBytes)];
+      missing -= of_slice ? 0 : 1;
+      if (!of_slice) of_slice = line * kLineBytes;
+    }
+    std::vector<std::uint64_t> addresses;  // in the order of the slices
+    for (const auto& of_slice : found) {
+      if (of_slice) addresses.push_back(*of_slice);
+    }
+    return addresses;
   }
   std::uint32_t partition_of(std::uint32_t slice) const { return slice / per_partition_; }
   // True if [address, address + bytes) lies in memory.
@@ -36,9 +64,24 @@ class AddressMap {
   }
 
  private:
+  // Of an instance.
+  struct Part {
+    std::uint64_t begin = 0;  // lines
+    std::uint64_t end = 0;
+    std::vector<std::uint32_t> slices;
+  };
+
+  static std::uint32_t deal(std::uint64_t line, std::uint32_t slices) {
+    const std::uint64_t run = line / slices;
+    std::uint64_t mix = run * 0x9E37'79B9'7F4A'7C15U;
+    mix ^= mix >> 32;
+    return static_cast<std::uint32_t>((line - run * slices + (mix & 0xFFFF'FFFF)) % slices);
+  }
+
   std::uint64_t bytes_;
   std::uint32_t slices_;
   std::uint32_t per_partition_ = 1;
+  std::vector<Part> parts_;  // none without instances
 };
 
 // Distributed shared memory (DSMEM): how a CTA of a CGA addresses the shared memory of the others (CGA-05).

@@ -13,8 +13,9 @@ using protocol::CopyKind;
 using protocol::CopyRequestPacket;
 
 CopyEngines::CopyEngines(const sc_core::sc_module_name& name, Domain& domain, const std::string& path,
-                         const CopyParams& params)
+                         const CopyParams& params, const arch::Instances& instances)
     : Block(name, domain, path),
+      share_in("share_in", domain, 0),
       requests_in_(
           "request_in", kSenders,
           [&domain](const char* socket, std::size_t) { return new PacketIn<CopyRequestPacket>(socket, domain, 0); }),
@@ -22,7 +23,13 @@ CopyEngines::CopyEngines(const sc_core::sc_module_name& name, Domain& domain, co
                  [&domain](const char* socket, std::size_t) {
                    return new PacketOut<CopyDonePacket>(socket, domain, 0, kUnlimitedCredits);
                  }),
+      instances_(instances.count()),
+      engine_instance_(params.engines),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path) {
+  share_in.on_packet<CopyEngines, &CopyEngines::on_share>(*this);
+  for (std::uint32_t i = 0; i < instances.count(); ++i) {
+    for (const std::uint32_t engine : instances[i].copy_engines) engine_instance_.at(engine) = i + 1;
+  }
   HEDDLE_CHECK(params.engines > 0 && params.outstanding > 0, "copy engines without an engine, or without a request");
   for (std::uint32_t sender = 0; sender < kSenders; ++sender) {
     requests_in_[sender].on_packet<CopyEngines, &CopyEngines::on_request>(*this, sender);
@@ -55,15 +62,38 @@ void CopyEngines::on_request(const CopyRequestPacket& request, std::uint32_t sen
     }
     return answer(sender, {request.tag, refusal.status, refusal.address, now(), now()});
   }
+  if (!has_engine(instance_of_.at(request.subcontext))) {  // all engines are instances'
+    stats_.of(request.kind).add();
+    note_fault({HsaStatus::error, request.to, true, request.subcontext, sender, 0, false});
+    return answer(sender, {request.tag, HsaStatus::error, request.to, now(), now()});
+  }
   waiting_.push({request, sender, now()});
   give_out();
 }
 
+// A subcontext leaves an instance with the value 0. What waits goes to the engines that it may use now.
+void CopyEngines::on_share(const protocol::SubcontextPacket& packet, std::uint32_t) {
+  if (packet.what != protocol::SubcontextPacket::What::instance) return;
+  const bool known = packet.subcontext < arch::kSubcontexts;
+  if (!known || packet.value > instances_ || !has_engine(static_cast<std::uint32_t>(packet.value))) {
+    if (on_refused_) on_refused_(packet, known ? protocol::ShareRefusal::value : protocol::ShareRefusal::subcontext);
+    return;
+  }
+  instance_of_[packet.subcontext] = static_cast<std::uint32_t>(packet.value);
+  give_out();
+}
+
 void CopyEngines::give_out() {
-  for (const auto& engine : engine_list_) {
+  for (std::uint32_t number = 0; number < engine_list_.size(); ++number) {
+    const auto& engine = engine_list_[number];
     if (waiting_.empty()) return;
     if (engine->busy()) continue;
-    const Waiting next = waiting_.pop();
+    std::size_t place = 0;
+    while (place < waiting_.size() && !may_use(waiting_.at(place).request.subcontext, number)) ++place;
+    if (place == waiting_.size()) continue;
+    const Waiting next = waiting_.at(place);
+    for (; place > 0; --place) waiting_.at(place) = waiting_.at(place - 1);
+    (void)waiting_.pop();
     const double waited = domain_.clock().ns_for_cycles(static_cast<double>(now() - next.arrived));
     stats_.queue_time.add(static_cast<std::uint64_t>(std::llround(waited)));
     stats_.of(next.request.kind).add();
@@ -88,6 +118,7 @@ void CopyEngines::ended(const EndedCopy& copy) {
 
 void CopyEngines::reset() {
   waiting_.clear();
+  instance_of_.fill(0);
   for (const auto& engine : engine_list_) engine->reset();
 }
 

@@ -1,16 +1,21 @@
 // Copy engines: bytes move between host and device, or within one of them, beside kernels (HST-05).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "arch/instances.h"
 #include "common/block.h"
 #include "common/index_pool.h"
 #include "common/packet_socket.h"
 #include "copy/copy_engine.h"
+#include "protocol/host_task.h"
 #include "protocol/packet_copy.h"
 
 namespace heddle::copy {
@@ -37,11 +42,21 @@ struct CopyError {
 };
 
 // All engines of a device: requests wait in one queue, in the order in which they came, and go to the engine that is
-// free. Every engine works on one request at a time, with a bandwidth of its own and many lines under way. A request of
-// 0 bytes, or one that cannot be done at all, is answered at once.
+// free; those of an instance's subcontexts to its engines alone, and others pass those that wait for these. Every
+// engine works on one request at a time, with a bandwidth of its own and many lines under way. A request of 0 bytes, or
+// one that cannot be done at all, is answered at once.
 class CopyEngines : public Block, private CopyListener {
  public:
-  CopyEngines(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CopyParams& params);
+  // `instances`: whose subcontexts have engines of their own (PRT-11). Others have those that no instance has.
+  CopyEngines(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const CopyParams& params,
+              const arch::Instances& instances = {});
+
+  // Which instance a subcontext belongs to; of other changes nothing is looked at.
+  PacketIn<protocol::SubcontextPacket> share_in;
+  // Called with every one that was refused, and why.
+  void on_refused(std::function<void(const protocol::SubcontextPacket&, protocol::ShareRefusal)> sink) {
+    on_refused_ = std::move(sink);
+  }
 
   static constexpr std::uint32_t kSenders = 2;  // 0: packet processor, 1: host interface
   PacketIn<protocol::CopyRequestPacket>& request_in(std::uint32_t sender);
@@ -69,6 +84,13 @@ class CopyEngines : public Block, private CopyListener {
     Cycle arrived = 0;
   };
 
+  void on_share(const protocol::SubcontextPacket& packet, std::uint32_t);
+  bool may_use(std::uint8_t subcontext, std::uint32_t engine) const {
+    return instance_of_.at(subcontext) == engine_instance_[engine];
+  }
+  bool has_engine(std::uint32_t instance) const {
+    return std::find(engine_instance_.begin(), engine_instance_.end(), instance) != engine_instance_.end();
+  }
   void on_request(const protocol::CopyRequestPacket& request, std::uint32_t sender);
   void ended(const EndedCopy& copy) override;
   void give_out();
@@ -81,6 +103,10 @@ class CopyEngines : public Block, private CopyListener {
   std::vector<std::unique_ptr<CopyEngine>> engine_list_;
   Ring<Waiting> waiting_;
   std::function<void(const CopyError&)> on_error_;
+  std::function<void(const protocol::SubcontextPacket&, protocol::ShareRefusal)> on_refused_;
+  const std::uint32_t instances_;
+  std::vector<std::uint32_t> engine_instance_;                   // by engine: instance + 1; 0: of none
+  std::array<std::uint32_t, arch::kSubcontexts> instance_of_{};  // by subcontext, in the same way
 
   CopyStats stats_;
 };

@@ -402,12 +402,14 @@ void SubcontextPartition::on_configure(const SubcontextPacket& change, std::uint
   if (on_change_) on_change_();
 }
 
-// Page tables are the MMU's, and bandwidth is the memory system's.
+// Page tables are the MMU's, bandwidth is the memory system's, and instances are the copy engines'.
 ShareRefusal SubcontextPartition::configure(const SubcontextPacket& change) {
   using What = SubcontextPacket::What;
   if (change.what == What::mode) return quota_.set_mode(change.mode);
   if (change.subcontext >= arch::kSubcontexts) return ShareRefusal::subcontext;
-  if (change.what == What::bandwidth || change.what == What::bandwidth_limit) return ShareRefusal::none;
+  if (change.what == What::bandwidth || change.what == What::bandwidth_limit || change.what == What::instance) {
+    return ShareRefusal::none;
+  }
   if (change.what == What::credits) return quota_.set_credits(change.subcontext, change.value);
   if (change.what == What::sms) return shares_.set_sms(change.subcontext, change.value);
   if (change.what == What::warps) return shares_.set_warps(change.subcontext, change.value);

@@ -89,6 +89,10 @@ std::optional<protocol::SubcontextPacket> ShareRegisters::command(std::uint64_t 
       packet.what = What::bandwidth_limit;
       register_id = Id::share_limit;
       break;
+    case kShareInstance:
+      packet.what = What::instance;
+      register_id = Id::share_instance;
+      break;
     default:
       return std::nullopt;
   }
@@ -224,6 +228,7 @@ std::uint64_t RegisterFile::shown(const RegisterPlace& place) const {
     case Id::share_warps:
     case Id::share_bandwidth:
     case Id::share_limit:
+    case Id::share_instance:
       return shares_.shown(place.reg->id);
     default:
       return values_.at(place.reg->id, place.index, place.word);

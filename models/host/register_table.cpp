@@ -149,7 +149,7 @@ constexpr std::array<RegisterValue, 2> kCopySenderList{{
     {"REGISTERS", 1, "a copy channel"},
 }};
 
-constexpr std::array<RegisterValue, 11> kShareCommandList{{
+constexpr std::array<RegisterValue, 12> kShareCommandList{{
     {"MODE", kShareMode, "SHARE_VALUE is the mode of the whole machine: a value of SHARE_MODE"},
     {"CREDITS", kShareCredits, "SHARE_VALUE: TPCs that the subcontext may hold at once, 0 to 4096"},
     {"ENABLE", kShareEnable, "SHARE_VALUE is 1: the subcontext may run on the TPC; 0: it may not"},
@@ -168,6 +168,8 @@ constexpr std::array<RegisterValue, 11> kShareCommandList{{
     {"LOCAL_BYTES", kShareLocalBytes, "SHARE_VALUE: bytes of local memory of a thread, a multiple of 4; 0: none"},
     {"SMS", kShareSms, "SHARE_VALUE: percent of the machine's SMs on which it may have CTAs at a time, 1 to 100"},
     {"WARPS", kShareWarps, "SHARE_VALUE: percent of an SM's warps that its CTAs may have there, 1 to 100"},
+    {"INSTANCE", kShareInstance,
+     "SHARE_VALUE: number of the instance, and one, whose copy engines the subcontext's copies use; 0: those of none"},
 }};
 constexpr std::array<RegisterValue, 3> kShareModeList{{
     {"NONE", number(protocol::PartitionMode::none), "subcontexts share all TPCs without limits"},
@@ -313,6 +315,8 @@ constexpr std::array kRegisters{
     plain(Id::share_local_bytes, "SHARE_LOCAL_BYTES", 0x0F8, 4, Access::ro, 0,
           "local memory of a thread set for the subcontext"),
     plain(Id::share_sms, "SHARE_SMS", 0x0FC, 4, Access::ro, kAbsent, "percent of SMs set for the subcontext"),
+    plain(Id::share_instance, "SHARE_INSTANCE", 0x158, 4, Access::ro, kAbsent,
+          "instance set for the subcontext, and one; 0: none"),
     // How many CGAs of a kernel can be resident at once (CWD-24).
     plain(Id::query_threads, "QUERY_THREADS", 0x100, 4, Access::rw, 0, "threads of a CTA of the kernel"),
     plain(Id::query_registers, "QUERY_REGISTERS", 0x104, 4, Access::rw, 0,

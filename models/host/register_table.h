@@ -107,6 +107,7 @@ enum class RegisterId : std::uint8_t {
   share_local_address,
   share_local_bytes,
   share_sms,
+  share_instance,
   query_threads,
   query_registers,
   query_shared,
@@ -229,6 +230,7 @@ enum ShareCommandValue : std::uint32_t {
   kShareLocalBytes = 9,
   kShareSms = 10,
   kShareWarps = 11,
+  kShareInstance = 12,
 };
 constexpr std::uint32_t kShareGpcBit = 16;  // of SHARE_TPC
 enum QueryCommandValue : std::uint32_t { kQueryStart = 1 };

@@ -15,10 +15,14 @@ namespace {
 constexpr std::uint32_t kSectorBytes = 32;
 constexpr std::uint32_t kSectors = HbmMap::kLineBytes / kSectorBytes;
 
-HbmMap map_of(const HbmParams& params) {
+HbmMap map_of(const HbmParams& params, std::uint32_t slices, const arch::Instances& instances) {
   params.check();
   const HbmTable& table = table_of(params.standard);
-  return {params.channels, table.groups * table.banks_per_group, table.row_bytes, params.interleave};
+  HbmMap map(params.channels, table.groups * table.banks_per_group, table.row_bytes, params.interleave);
+  for (std::uint32_t i = 0; i < instances.count(); ++i) {
+    map.add_part(instances.base(i), instances.base(i + 1), instances.channels_of(i, slices, params.channels));
+  }
+  return map;
 }
 
 // Of the payload's byte enables from index `from` to `to`.
@@ -55,11 +59,11 @@ void find_sectors(const tlm::tlm_generic_payload& payload, std::uint64_t line, s
 }  // namespace
 
 Hbm::Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
-         std::uint64_t bytes, std::uint32_t ports, const arch::BandwidthTable* shares)
+         std::uint64_t bytes, std::uint32_t ports, const arch::BandwidthTable* shares, const arch::Instances& instances)
     : Block(name, domain, path),
       storage_(bytes),
       direct_(storage_),
-      map_(map_of(params)),
+      map_(map_of(params, ports, instances)),
       timing_(params, domain.clock().ns_for_cycles(1)),
       counters_(domain.observation().stats, domain.observation().prefix + "." + path),
       stats_(domain.observation().stats, domain.observation().prefix + "." + path),

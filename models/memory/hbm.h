@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/instances.h"
 #include "common/block.h"
 #include "common/index_pool.h"
 #include "common/memory_socket.h"
@@ -27,9 +28,10 @@ class Hbm : public Block {
  public:
   // `bytes` of memory from address 0; `ports` sockets, each of which reaches all of it.
   // `shares`: how subcontexts share a channel, where requests say whose they are (PRT-11); must outlive it; null: they
-  // are all alike.
+  // are all alike. `instances`: whose memory lies in channels of their own; each socket is that of a slice then.
   Hbm(const sc_core::sc_module_name& name, Domain& domain, const std::string& path, const HbmParams& params,
-      std::uint64_t bytes, std::uint32_t ports, const arch::BandwidthTable* shares = nullptr);
+      std::uint64_t bytes, std::uint32_t ports, const arch::BandwidthTable* shares = nullptr,
+      const arch::Instances& instances = {});
   ~Hbm() override;
 
   MemoryIn& in(std::uint32_t port) { return *ports_[port].in; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/bits.h"
@@ -194,7 +195,8 @@ struct DecodedAddress {
 // Chunks of `interleave` bytes are dealt to channels: every run of as many consecutive chunks as there are channels has
 // one in each, and a hash turns the order from row to row. Inside a channel, rows are dealt to banks, bank groups
 // first, and the bank is XORed with a hash of the row. So streams and strides of powers of two spread over both, and
-// the lines of a chunk share a row.
+// the lines of a chunk share a row. Memory of an instance is dealt to its own channels alone, in the same way (PRT-11);
+// what lies behind the memories of instances has rows behind theirs.
 class HbmMap {
  public:
   static constexpr std::uint32_t kLineBytes = 128;
@@ -210,14 +212,41 @@ class HbmMap {
   }
 
   std::uint32_t channels() const { return channels_; }
+  // Memory [begin, end), multiples of a row, lies in those channels alone. Parts follow each other from address 0 on.
+  void add_part(std::uint64_t begin, std::uint64_t end, std::vector<std::uint32_t> channels) {
+    const std::uint64_t held = (end - begin + channels.size() - 1) / channels.size();  // by each of them
+    parts_.push_back({begin, end, std::move(channels)});
+    most_held_ = std::max(most_held_, held);
+    // The rest begins where no channel has anything of a part.
+    const std::uint64_t rows = (most_held_ >> row_bits_) + 1;
+    shift_ = std::max(end, (rows << row_bits_) * channels_) - end;
+  }
 
   DecodedAddress decode(std::uint64_t address) const {
+    for (const Part& part : parts_) {
+      if (address >= part.end || address < part.begin) continue;
+      DecodedAddress decoded = deal(address - part.begin, static_cast<std::uint32_t>(part.channels.size()));
+      decoded.channel = part.channels[decoded.channel];
+      return decoded;
+    }
+    return deal(address + shift_, channels_);
+  }
+
+ private:
+  // Of an instance.
+  struct Part {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::vector<std::uint32_t> channels;
+  };
+
+  DecodedAddress deal(std::uint64_t address, std::uint32_t channels) const {
     const std::uint64_t chunk = address >> chunk_bits_;
-    const std::uint64_t run = chunk / channels_;
+    const std::uint64_t run = chunk / channels;
     // Chunks that share a row stay in the same channel.
     const std::uint64_t turn = hash(run >> (row_bits_ - chunk_bits_)) >> 32;
     DecodedAddress decoded;
-    decoded.channel = static_cast<std::uint32_t>((chunk - run * channels_ + turn) % channels_);
+    decoded.channel = static_cast<std::uint32_t>((chunk - run * channels + turn) % channels);
     const std::uint64_t local = run << chunk_bits_ | (address & ((std::uint64_t{1} << chunk_bits_) - 1));
     decoded.line = local / kLineBytes;
     const std::uint64_t row = local >> row_bits_;
@@ -228,7 +257,6 @@ class HbmMap {
     return decoded;
   }
 
- private:
   static std::uint64_t hash(std::uint64_t value) {
     value *= 0x9E37'79B9'7F4A'7C15U;
     return value ^ value >> 29;
@@ -242,6 +270,9 @@ class HbmMap {
   std::uint32_t bank_bits_;
   std::uint32_t chunk_bits_;
   std::uint32_t row_bits_;
+  std::vector<Part> parts_;  // none without instances
+  std::uint64_t most_held_ = 0;
+  std::uint64_t shift_ = 0;
 };
 
 }  // namespace heddle::memory

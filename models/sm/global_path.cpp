@@ -24,15 +24,6 @@ bool is_strong(const Operation& operation) {
   return operation.order != arch::Order::weak && operation.scope != arch::Scope::cta;
 }
 
-// One address of every slice: the first lines of memory that lead there.
-std::vector<std::uint64_t> addresses_of_slices(const arch::AddressMap& map) {
-  std::vector<std::uint64_t> result(map.slices(), 0);
-  for (std::uint64_t line = 0; line < map.slices(); ++line) {
-    result[map.slice_of(line * kLineBytes)] = line * kLineBytes;
-  }
-  return result;
-}
-
 // Bytes from the first to the last of the sectors.
 std::uint32_t span_of(std::uint8_t sectors) {
   return (bits::highest(sectors) - bits::lowest(sectors) + 1) * kSectorBytes;
@@ -97,9 +88,9 @@ Cycle CopyArrivals::use_port(Cycle from, std::uint32_t cycles) {
   return port_.take_past_queue(from, cycles) + cycles - 1;
 }
 
-GlobalPath::GlobalPath(Timebase& time, const arch::AddressMap& map, const MemoryParams& params,
-                       std::vector<Warp>& warps, SharedMemory& shared, L1Cache& l1, IssuePort& port,
-                       AccessTable& accesses, L2Port& l2, SmStats& stats)
+GlobalPath::GlobalPath(Timebase& time, const MemoryView& view, const MemoryParams& params, std::vector<Warp>& warps,
+                       SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2,
+                       SmStats& stats)
     : params_(params),
       warps_(warps),
       shared_(shared),
@@ -109,7 +100,7 @@ GlobalPath::GlobalPath(Timebase& time, const arch::AddressMap& map, const Memory
       l2_(l2),
       copies_(time, port, accesses, stats),
       stats_(stats),
-      slice_addresses_(addresses_of_slices(map)) {
+      slice_addresses_(view.map.addresses_of_slices(view.instance)) {
   l2.serve(*this);
 }
 

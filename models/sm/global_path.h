@@ -42,7 +42,7 @@ class CopyArrivals final : private EventHandler {
 
 class GlobalPath final : public L2Client {
  public:
-  GlobalPath(Timebase& time, const arch::AddressMap& map, const MemoryParams& params, std::vector<Warp>& warps,
+  GlobalPath(Timebase& time, const MemoryView& view, const MemoryParams& params, std::vector<Warp>& warps,
              SharedMemory& shared, L1Cache& l1, IssuePort& port, AccessTable& accesses, L2Port& l2, SmStats& stats);
 
   // Loads, stores, atomics and copies of device memory, aligned. What a release waits for has been waited for. Accesses
@@ -91,7 +91,7 @@ class GlobalPath final : public L2Client {
   L2Port& l2_;
   CopyArrivals copies_;
   SmStats& stats_;
-  std::vector<std::uint64_t> slice_addresses_;  // one of each slice
+  std::vector<std::uint64_t> slice_addresses_;  // one of each slice of the machine or of the instance
 };
 
 }  // namespace heddle::sm

@@ -55,10 +55,12 @@ struct SmRegisters {
 
 inline const arch::LaunchMemory kNoLaunchMemory{};
 
-// What of memory an SM has to know: where its slices are, and where device-side launches keep what they need.
+// What of memory an SM has to know: where its slices are, and where device-side launches keep what they need; and the
+// instance that it belongs to (PRT-11), if there are any.
 struct MemoryView {
   const arch::AddressMap& map;
   const arch::LaunchMemory& nested = kNoLaunchMemory;
+  std::optional<std::uint32_t> instance{};
 };
 
 // Statistics of an SM that runs programs. Few, as a machine has many SMs.

@@ -70,6 +70,7 @@
 #define HEDDLE_REG_SHARE_LOCAL_ADDRESS               UINT32_C(0xf0)  /* ro, 64 bits */
 #define HEDDLE_REG_SHARE_LOCAL_BYTES                 UINT32_C(0xf8)  /* ro, 32 bits */
 #define HEDDLE_REG_SHARE_SMS                         UINT32_C(0xfc)  /* ro, 32 bits */
+#define HEDDLE_REG_SHARE_INSTANCE                    UINT32_C(0x158)  /* ro, 32 bits */
 
 /* Occupancy queries */
 #define HEDDLE_REG_QUERY_THREADS                     UINT32_C(0x100)  /* rw, 32 bits */
@@ -225,7 +226,8 @@ enum heddle_share_command {
   HEDDLE_SHARE_COMMAND_LOCAL_ADDRESS = 8,  /* SHARE_VALUE: address of the subcontext's local memory in its space, a multiple of 128 */
   HEDDLE_SHARE_COMMAND_LOCAL_BYTES = 9,  /* SHARE_VALUE: bytes of local memory of a thread, a multiple of 4; 0: none */
   HEDDLE_SHARE_COMMAND_SMS = 0xa,  /* SHARE_VALUE: percent of the machine's SMs on which it may have CTAs at a time, 1 to 100 */
-  HEDDLE_SHARE_COMMAND_WARPS = 0xb  /* SHARE_VALUE: percent of an SM's warps that its CTAs may have there, 1 to 100 */
+  HEDDLE_SHARE_COMMAND_WARPS = 0xb,  /* SHARE_VALUE: percent of an SM's warps that its CTAs may have there, 1 to 100 */
+  HEDDLE_SHARE_COMMAND_INSTANCE = 0xc  /* SHARE_VALUE: number of the instance, and one, whose copy engines the subcontext's copies use; 0: those of none */
 };
 
 enum heddle_share_mode {

@@ -53,9 +53,10 @@ Tpc::Tpc(const sc_core::sc_module_name& name, const GpcContext& gpc, const std::
     place.ugpu = machine.topology.ugpu_of(gpc.numbers.gpc);
     place.part = gpc.parts[number];
     if (place.part.sm != arch::kNoVirtual) place.part.sm += i;
-    sms.push_back(std::make_unique<sm::Sm>(sm_name.c_str(), machine.domain, fmt::format("{}.{}", path, sm_name),
-                                           params.sm, place, params.gpc.mpc_to_sm, machine.seed, machine.code,
-                                           sm::MemoryView{machine.map, machine.nested}));
+    sms.push_back(std::make_unique<sm::Sm>(
+        sm_name.c_str(), machine.domain, fmt::format("{}.{}", path, sm_name), params.sm, place, params.gpc.mpc_to_sm,
+        machine.seed, machine.code,
+        sm::MemoryView{machine.map, machine.nested, params.machine.instances.of_gpc(gpc.numbers.gpc)}));
     sm::Sm& sm = *sms.back();
     // The number of the MPC, and of the SM among those that it serves.
     const bool shared = params.gpc.mpc == gpc::MpcPer::tpc;
@@ -173,15 +174,15 @@ void Gpc::wire_tmaus(const std::vector<sm::Sm*>& sms) {
 MemorySystem::MemorySystem(const sc_core::sc_module_name& name, Domain& domain, const GpuParams& params,
                            const arch::Topology& topology, DeviceMemory memory)
     : sc_core::sc_module(name),
-      map(params.machine.memory, params.l2.slices, params.l2.partitions),
+      map(params.machine.memory, params.l2.slices, params.l2.partitions, params.machine.instances),
       owners(domain.observation()),
       bandwidth("bandwidth", domain, "memory.bandwidth"),
       crossbar("crossbar", domain, "xbar", params.xbar, topology, map, &owners, {&bandwidth.table(), params.l2.queue}) {
   memory::SliceShares shares{&bandwidth.table(), static_cast<double>(params.l2.memory_bandwidth),
                              params.l2.limit_burst};
   if (memory == DeviceMemory::own) {
-    hbm =
-        std::make_unique<memory::Hbm>("hbm", domain, "hbm", params.hbm, map.bytes(), map.slices(), &bandwidth.table());
+    hbm = std::make_unique<memory::Hbm>("hbm", domain, "hbm", params.hbm, map.bytes(), map.slices(), &bandwidth.table(),
+                                        params.machine.instances);
     const double peak = hbm->peak() * domain.clock().period().to_seconds() / map.slices();
     shares.memory_bytes_per_cycle = std::min(shares.memory_bytes_per_cycle, peak);
   }

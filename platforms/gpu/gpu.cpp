@@ -134,7 +134,7 @@ Gpu::Blocks::Blocks(const GpuParams& given, std::uint64_t seed, GpuObservation& 
           kFirstCopyClient + params.copy.engines + (params.mmu.enabled ? 1 : 0),
           {params.mmu.enabled, params.mmu.distance}),
       packets("packet", domain, "packet", params.packet, params.sm.limits, codes, *this, params.reference_tables()),
-      copies("copy", domain, "copy", params.copy) {
+      copies("copy", domain, "copy", params.copy, params.machine.instances) {
   observation.load_map.configure(topology.sms(), params.sm.limits.warps);
   // What tensor memory access units take for an address: a virtual one may lie above device memory.
   const std::uint64_t tensor_memory = params.mmu.enabled ? std::uint64_t{1} << arch::kVirtualBits : memory.map.bytes();
@@ -181,6 +181,8 @@ void Gpu::Blocks::wire() {
   cwd.on_share_refused(note_refused);
   task.share_out.bind(memory.bandwidth.share_in);
   memory.bandwidth.on_refused(note_refused);
+  task.share_out.bind(copies.share_in);
+  copies.on_refused(note_refused);
   for (std::uint32_t g = 0; g < gpcs.size(); ++g) {
     cwd.launch_out.bind(gpcs[g]->gpm.launch_in);
     cwd.local_out.bind(gpcs[g]->gpm.local_in);

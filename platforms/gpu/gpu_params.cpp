@@ -41,6 +41,11 @@ void MachineParams::describe(ParamTable<MachineParams>& t) {
         "choice: no uGPUs");
   t.add("memory", &MachineParams::memory, {Unit::bytes, 1U << 20, std::uint64_t{1} << 40},
         "size of device memory, which begins at address 0", "NVIDIA: 80 GB on H100 SXM, taken as GiB");
+  t.add("instances", &MachineParams::instances,
+        "hard slices of the machine, each with GPCs, L2 slices with the memory channels behind them, copy engines and "
+        "a part "
+        "of device memory of its own (PRT-11); their memories follow each other from address 0 on; empty: none",
+        "choice: the machine is one");
   t.add_choice("timing", &MachineParams::timing, {{"at", TimingMode::at}, {"lt", TimingMode::lt}},
                "at: links and decisions take their cycles; lt: only work takes time, for virtual platforms",
                "choice of the specification (HST-03)");
@@ -158,6 +163,8 @@ void GpuParams::check() const {
     throw InputError(fmt::format("gpu.l2.slices is {} and gpu.l2.partitions {}", l2.slices, l2.partitions),
                      "every partition has as many slices as the others");
   }
+  machine.instances.check(
+      {gpcs, l2.slices, hbm.channels, copy.engines, machine.memory, machine.memory - front_end_memory()});
   // Otherwise an address could be an absolute one or a relative one.
   const auto check_base = [](const char* name, std::uint64_t base, std::uint64_t bytes) {
     if (base == 0 || base >= bytes) return;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/instances.h"
 #include "arch/topology.h"
 #include "common/cycle.h"
 #include "common/param_fwd.h"
@@ -29,6 +30,7 @@ struct MachineParams {
   arch::Shape shape = arch::Shape::from_sms_per_gpc({18, 18, 18, 18, 16, 16, 14, 14});
   std::vector<std::uint32_t> ugpus;                // GPCs of each uGPU; empty: one uGPU
   std::uint64_t memory = std::uint64_t{80} << 30;  // bytes of device memory, from address 0
+  arch::Instances instances;                       // hard slices of the machine (PRT-11)
   TimingMode timing = TimingMode::at;
   std::uint32_t run_ahead = 1024;  // cycles
 

@@ -33,8 +33,8 @@ void add_task_packets(const Widths& w, std::vector<Structure>& list) {
                   {{"task", 32}, {"entries", entries}, {"last", 1}, {"broken", 1}}, "TSK-05: entries of its queue");
   add<IdlePacket>(list, "cwd > task", "queue is idle", 1, {{"task", 32}, {"entries", entries}},
                   "TSK-05: entries of its queue");
-  add<SubcontextPacket>(list, "host > task > cwd", "partition", 3,
-                        {{"what", index_bits(11)},
+  add<SubcontextPacket>(list, "host > task > cwd", "partition", 4,
+                        {{"what", index_bits(12)},
                          {"mode", index_bits(3)},
                          {"subcontext", w.subcontext},
                          {"GPC", w.gpc},

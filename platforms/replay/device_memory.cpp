@@ -84,7 +84,15 @@ class Mapper {
       map_.regions.push_back(region.address);
       if (!region.subcontext) map_.end = std::max(map_.end, region.address + region.bytes);
     }
-    next_ = map_.end;
+    // Local memory and frames of a subcontext lie in its instance's memory, behind the regions there.
+    const arch::Instances& instances = params_.machine.instances;
+    for (std::uint32_t i = 0; i < instances.count(); ++i) next_[i] = instances.base(i);
+    next_[std::nullopt] = std::max(map_.end, instances.base(instances.count()));
+    map_.end = next_[std::nullopt];
+    for (const MemoryRegion& region : workload_.memory) {
+      if (region.subcontext || !region.instance) continue;
+      next_[region.instance] = std::max(next_[region.instance], region.address + region.bytes);
+    }
     local_memory();
     for (const workload::Subcontext& subcontext : workload_.subcontexts) {
       if (subcontext.translated) space(subcontext);
@@ -124,21 +132,24 @@ class Mapper {
       const bool listed = entry != workload_.subcontexts.end();
       arch::LocalMemory memory{kLocalWindow, static_cast<std::uint32_t>(round_up(need.bytes, arch::kLocalWord))};
       const std::uint64_t bytes = params_.local_memory(memory);
-      const std::uint64_t begin = round_up(next_, kSmallPage);
-      const std::uint64_t limit = params_.front_end_memory();
+      const std::optional<std::uint32_t> instance = listed ? entry->instance : std::nullopt;
+      const std::uint64_t begin = round_up(next_[instance], kSmallPage);
+      const std::uint64_t limit = instance ? params_.machine.instances.base(*instance + 1) : params_.front_end_memory();
       if (bytes > limit || begin > limit - bytes) {
         throw InputError(
             listed ? entry->where : SourcePos{},
             fmt::format("the local memory of subcontext {} does not fit into {}: {} bytes, {} for each thread that can "
-                        "be resident ({}), from byte {} on, but from byte {} on lies what {} keeps itself",
+                        "be resident ({}), from byte {} on, but {} byte {} {}",
                         id, instance_, bytes, memory.bytes,
                         need.kernel == nullptr ? "as its entry says" : fmt::format("kernel '{}'", need.kernel->name),
-                        begin, limit, instance_),
+                        begin, instance ? "its instance ends at" : "from", limit,
+                        instance ? "of memory" : fmt::format("on lies what {} keeps itself", instance_)),
             "give kernels less (`local`), lower gpu.cwd.local_memory_blocks, or raise gpu.memory");
       }
       if (!listed || !entry->translated) {
         memory.address = begin;
-        next_ = map_.end = begin + bytes;
+        next_[instance] = begin + bytes;
+        if (!instance) map_.end = begin + bytes;
       }
       map_.locals.push_back({id, memory});
     }
@@ -185,8 +196,9 @@ class Mapper {
       // Where a page of 2 MiB fits into the run, its frame lies so that there can be one.
       const bool large = round_up(run.begin, kLargePage) + kLargePage <= run.end;
       const std::uint64_t unit = large ? kLargePage : kSmallPage;
-      run.frame = round_up(next_, unit) + run.begin % unit;
-      next_ = run.frame + (run.end - run.begin);
+      std::uint64_t& next = next_[subcontext.instance];
+      run.frame = round_up(next, unit) + run.begin % unit;
+      next = run.frame + (run.end - run.begin);
     }
     for (std::size_t i = 0; i < workload_.memory.size(); ++i) {
       const MemoryRegion& region = workload_.memory[i];
@@ -272,8 +284,9 @@ class Mapper {
 
   void tables() {
     if (spaces_.empty()) return;
-    std::uint64_t base = round_up(next_, arch::kPageTableAlignment);
     for (const Space& space : spaces_) {
+      std::uint64_t& next = next_[space.subcontext->instance];
+      const std::uint64_t base = round_up(next, arch::kPageTableAlignment);
       std::uint64_t ranges = 2 * space.runs.size() + space.fixed.size() + 1;
       std::uint64_t bytes = 0;
       for (const Run& run : space.runs) bytes += run.end - run.begin;
@@ -291,9 +304,10 @@ class Mapper {
         tables.map(fixed.begin, fixed.begin, fixed.end - fixed.begin, fixed.writable);
       for (const Run& run : space.runs) map_run(run, space, tables);
       map_.roots.push_back({space.subcontext->id, tables.root()});
-      base = round_up(base + tables.used(), arch::kPageTableAlignment);
+      next = round_up(base + tables.used(), arch::kPageTableAlignment);
+      check_instance(*space.subcontext, next);
     }
-    map_.end = base;
+    map_.end = next_[std::nullopt];
     const std::uint64_t limit = params_.front_end_memory();
     if (map_.end <= limit) return;
     throw InputError(
@@ -302,6 +316,18 @@ class Mapper {
                     "byte {} on lies what {} keeps itself",
                     map_.end, limit, instance_),
         "make the regions smaller, or raise gpu.memory");
+  }
+
+  void check_instance(const workload::Subcontext& subcontext, std::uint64_t end) const {
+    if (!subcontext.instance) return;
+    const std::uint64_t limit = params_.machine.instances.base(*subcontext.instance + 1);
+    if (end <= limit) return;
+    throw InputError(
+        subcontext.where,
+        fmt::format("the regions of instance {} and the page tables of subcontext {} end at byte {}, and the "
+                    "memory of the instance at byte {}",
+                    *subcontext.instance, subcontext.id, end, limit),
+        "make the regions smaller, or give the instance more memory");
   }
 
   static void map_run(const Run& run, const Space& space, arch::PageTables& tables) {
@@ -318,7 +344,7 @@ class Mapper {
   const std::string& instance_;
   const gpu::GpuParams& params_;
   MemoryMap map_;
-  std::uint64_t next_ = 0;  // free physical memory
+  std::map<std::optional<std::uint32_t>, std::uint64_t> next_;  // free physical memory, of each instance or of none
   std::vector<Space> spaces_;
 };
 

@@ -113,13 +113,13 @@ SubcontextPacket packet_of(const workload::ShareChange& change) {
   return packet;
 }
 
+using TpcList = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
 // Every TPC is named: what a mask that nobody has set means depends on the mode.
-void resolve_mask(const workload::Subcontext& subcontext, const std::string& instance, const arch::Topology& topology,
+void resolve_mask(const workload::Subcontext& subcontext, const TpcList& own, const arch::Topology& topology,
                   std::vector<TimedShare>& shares) {
-  for (const auto& [gpc, tpc] : *subcontext.tpcs) check_tpc(subcontext.where, instance, topology, gpc, tpc);
   for (std::uint32_t gpc = 0; gpc < topology.gpcs(); ++gpc) {
     for (std::uint32_t tpc = 0; tpc < topology.gpc(gpc).tpcs.size(); ++tpc) {
-      const auto& own = *subcontext.tpcs;
       const bool enabled = std::find(own.begin(), own.end(), std::make_pair(gpc, tpc)) != own.end();
       shares.push_back(
           {0, packet_of(SubcontextPacket::What::enable, subcontext.id, enabled ? 1 : 0), subcontext.where});
@@ -144,6 +144,105 @@ const char* remedy_of(const SubcontextPacket& packet, protocol::ShareRefusal ref
     return "blocks are numbered from 0 to gpu.cwd.local_memory_blocks - 1";
   }
   return "see subcontexts and share in docs/scenario.md";
+}
+
+// Subcontexts that belong to instances have nothing outside these (PRT-11).
+class InstanceCheck {
+ public:
+  // All arguments must outlive it. Throws InputError where the scenario and the machine do not mean the same instances,
+  // where masks do not count, and for kernels of subcontexts that belong to none.
+  InstanceCheck(const workload::Workload& workload, const std::string& machine, const gpu::GpuParams& params,
+                const arch::Topology& topology);
+
+  // TPCs where the subcontext may run at first; none: as the machine begins.
+  std::optional<TpcList> tpcs_of(const workload::Subcontext& subcontext) const;
+  void check_tpc(const SourcePos& where, std::uint8_t subcontext, std::uint32_t gpc, std::uint32_t tpc) const;
+  void check_credits(const SourcePos& where, std::uint8_t subcontext, std::uint32_t credits) const;
+  void check_mode(const SourcePos& where, workload::ShareChange::Mode mode) const;
+
+ private:
+  std::optional<std::uint32_t> instance_of(std::uint8_t subcontext) const;
+  TpcList tpcs_in(std::uint32_t instance) const;
+  void refuse_mode(const SourcePos& where) const;
+
+  const workload::Workload& workload_;
+  const std::string& machine_;
+  const arch::Instances& instances_;
+  const arch::Topology& topology_;
+};
+
+InstanceCheck::InstanceCheck(const workload::Workload& workload, const std::string& machine,
+                             const gpu::GpuParams& params, const arch::Topology& topology)
+    : workload_(workload), machine_(machine), instances_(params.machine.instances), topology_(topology) {
+  if (!(workload.instances == instances_)) {
+    throw InputError(workload.instances.any() ? workload.instances[0].where : SourcePos{workload.name, 0, 0},
+                     fmt::format("the instances of {} are not those that the scenario has in its `config`", machine),
+                     "where memory lies depends on them: write them there alone, as config: {gpu: {instances: […]}}");
+  }
+  if (!instances_.any()) return;
+  if (params.cwd.partition == protocol::PartitionMode::none) refuse_mode(instances_[0].where);
+  for (const workload::Op& op : workload.ops) {
+    if (op.kind != workload::OpKind::kernel || instance_of(op.kernel.subcontext)) continue;
+    throw InputError(instances_[0].where,
+                     fmt::format("kernel '{}' is of subcontext {}, which belongs to no instance of {}", op.kernel.name,
+                                 op.kernel.subcontext, machine),
+                     fmt::format("subcontexts: [{{id: {}, instance: 0}}]", op.kernel.subcontext));
+  }
+}
+
+std::optional<std::uint32_t> InstanceCheck::instance_of(std::uint8_t subcontext) const {
+  for (const workload::Subcontext& one : workload_.subcontexts) {
+    if (one.id == subcontext) return one.instance;
+  }
+  return std::nullopt;
+}
+
+TpcList InstanceCheck::tpcs_in(std::uint32_t instance) const {
+  TpcList tpcs;
+  for (const std::uint32_t gpc : instances_[instance].gpcs) {
+    for (std::uint32_t tpc = 0; tpc < topology_.gpc(gpc).tpcs.size(); ++tpc) tpcs.emplace_back(gpc, tpc);
+  }
+  return tpcs;
+}
+
+std::optional<TpcList> InstanceCheck::tpcs_of(const workload::Subcontext& subcontext) const {
+  if (subcontext.tpcs) {
+    for (const auto& [gpc, tpc] : *subcontext.tpcs) check_tpc(subcontext.where, subcontext.id, gpc, tpc);
+    return subcontext.tpcs;
+  }
+  if (subcontext.instance) return tpcs_in(*subcontext.instance);
+  return std::nullopt;
+}
+
+void InstanceCheck::check_tpc(const SourcePos& where, std::uint8_t subcontext, std::uint32_t gpc,
+                              std::uint32_t tpc) const {
+  heddle::replay::check_tpc(where, machine_, topology_, gpc, tpc);
+  const auto instance = instance_of(subcontext);
+  const auto owner = instances_.of_gpc(gpc);
+  if (instance == owner || (!instance && !owner)) return;
+  throw InputError(
+      where,
+      instance ? fmt::format("subcontext {} is of instance {}, and GPC {} is not", subcontext, *instance, gpc)
+               : fmt::format("subcontext {} is of no instance, and GPC {} is of instance {}", subcontext, gpc, *owner),
+      "a subcontext runs on the GPCs of its instance alone");
+}
+
+void InstanceCheck::check_credits(const SourcePos& where, std::uint8_t subcontext, std::uint32_t credits) const {
+  const auto instance = instance_of(subcontext);
+  if (!instance || credits <= tpcs_in(*instance).size()) return;
+  throw InputError(where,
+                   fmt::format("subcontext {} would have {} credits, and its instance {} has {} TPCs", subcontext,
+                               credits, *instance, tpcs_in(*instance).size()),
+                   "give it no more credits than the instance has TPCs");
+}
+
+void InstanceCheck::check_mode(const SourcePos& where, workload::ShareChange::Mode mode) const {
+  if (instances_.any() && mode == workload::ShareChange::Mode::none) refuse_mode(where);
+}
+
+void InstanceCheck::refuse_mode(const SourcePos& where) const {
+  throw InputError(where, fmt::format("{} has instances, and in mode none subcontexts run everywhere", machine_),
+                   "set gpu.cwd.partition: static, or dynamic where several subcontexts share an instance");
 }
 
 const char* mode_name(protocol::PartitionMode mode) {
@@ -251,7 +350,8 @@ void SharingCheck::run(const std::vector<TimedShare>& shares) {
   if (shares.empty() && params_.cwd.partition != Mode::static_) return;
   find_modes(shares);
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    if (is_memory(shares[i].packet.what)) continue;
+    const SubcontextPacket::What what = shares[i].packet.what;
+    if (is_memory(what) || what == SubcontextPacket::What::instance) continue;
     check_use(shares[i], i);
     apply(shares[i]);
     if (i + 1 == shares.size() || shares[i + 1].when > shares[i].when) place_kernels();
@@ -417,8 +517,14 @@ std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const
     shares.push_back({0, packet_of(What::local_address, local.subcontext, local.memory.address), {}});
     shares.push_back({0, packet_of(What::local_bytes, local.subcontext, local.memory.bytes), {}});
   }
+  const InstanceCheck instances(workload, instance, params, topology);
   for (const workload::Subcontext& subcontext : workload.subcontexts) {
+    if (subcontext.instance) {
+      shares.push_back(
+          {0, packet_of(SubcontextPacket::What::instance, subcontext.id, *subcontext.instance + 1), subcontext.where});
+    }
     if (subcontext.credits) {
+      instances.check_credits(subcontext.where, subcontext.id, *subcontext.credits);
       shares.push_back(
           {0, packet_of(SubcontextPacket::What::credits, subcontext.id, *subcontext.credits), subcontext.where});
     }
@@ -434,13 +540,15 @@ std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const
     };
     add_bandwidth(SubcontextPacket::What::bandwidth, subcontext.bandwidth);
     add_bandwidth(SubcontextPacket::What::bandwidth_limit, subcontext.bandwidth_limit);
-    if (subcontext.tpcs) resolve_mask(subcontext, instance, topology, shares);
+    if (const auto tpcs = instances.tpcs_of(subcontext)) resolve_mask(subcontext, *tpcs, topology, shares);
   }
   for (const workload::ShareChange& change : workload.shares) {
     using What = workload::ShareChange::What;
     if (change.what == What::enable || change.what == What::block) {
-      check_tpc(change.where, instance, topology, change.gpc, change.tpc);
+      instances.check_tpc(change.where, change.subcontext, change.gpc, change.tpc);
     }
+    if (change.what == What::credits) instances.check_credits(change.where, change.subcontext, change.value);
+    if (change.what == What::mode) instances.check_mode(change.where, change.mode);
     shares.push_back({change.when, packet_of(change), change.where});
   }
   std::stable_sort(shares.begin(), shares.end(),

@@ -112,12 +112,30 @@ class Reader {
     lists.queues.reset(list(map, "queues"));
     const YAML::Node kernels = list(map, "kernels");
     if (programs_launch(kernels)) lists.kernels = kernels.size();
-    lists.subcontexts = read_subcontexts(list(map, "subcontexts"), file_, scenario_.gpus.size());
+    for (std::size_t gpu = 0; gpu < scenario_.gpus.size(); ++gpu) {
+      lists.instances.push_back(instances_of(gpu));
+      scenario_.workloads[gpu].instances = lists.instances[gpu];
+    }
+    lists.subcontexts = read_subcontexts(list(map, "subcontexts"), file_, lists.instances);
     regions_ = read_memory(lists, file_);
     for (const MemoryRegion& region : regions_) scenario_.workloads[region.gpu].memory.push_back(region);
     for (std::size_t gpu = 0; gpu < scenario_.gpus.size(); ++gpu) {
       scenario_.workloads[gpu].subcontexts = lists.subcontexts[gpu];
     }
+  }
+
+  // As `config` has them: where memory lies depends on it. What else is wrong with them, the machine finds out.
+  arch::Instances instances_of(std::size_t gpu) const {
+    YAML::Node found;
+    for (const std::string& key : {std::string("gpu"), fmt::format("gpu{}", gpu)}) {
+      const YAML::Node& config = scenario_.config;
+      if (!config.IsMap() || !config[key].IsDefined() || !config[key].IsMap()) continue;
+      const YAML::Node instances = config[key]["instances"];
+      if (instances.IsDefined()) found.reset(instances);
+    }
+    if (found.IsMap() && found["value"].IsDefined()) found.reset(YAML::Node(found["value"]));
+    if (!found.IsDefined() || found.IsNull()) return {};
+    return ParamTraits<arch::Instances>::parse(found, position(found, file_));
   }
 
   // Where they begin, on every GPU; 0: no program launches anything.

@@ -12,6 +12,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "arch/fault.h"
+#include "arch/instances.h"
 #include "arch/memory_op.h"
 #include "arch/tensor_descriptor.h"
 #include "common/error.h"
@@ -124,9 +125,9 @@ workload::TpcSwitch read_tpc_switch(const MapReader& map);
 // An entry of `queues:` as a region of memory, without its address.
 workload::MemoryRegion read_queue(const MapReader& map, const std::string& file, std::size_t gpus);
 
-// The list `subcontexts:`, which may be null, by GPU.
+// The list `subcontexts:`, which may be null, by GPU. `instances`: of each GPU.
 std::vector<std::vector<workload::Subcontext>> read_subcontexts(const YAML::Node& list, const std::string& file,
-                                                                std::size_t gpus);
+                                                                const std::vector<arch::Instances>& instances);
 
 // An entry of `share:`. Whether the machine has the TPC is not known here.
 workload::ShareChange read_share(const MapReader& map);

@@ -208,9 +208,17 @@ void KernelTable::check_spaces(const MapReader& map, const std::string& kernel, 
       const auto region = std::find_if(workload.memory.begin(), workload.memory.end(), is);
       // Queues are mapped where they are used.
       if (region == workload.memory.end() || region->contents.kind == RegionContents::Kind::queue) continue;
-      if (region->subcontext == space) continue;
       const std::string whose =
           name == kernel ? std::string("its program") : fmt::format("the program of {}, which it launches,", name);
+      const std::optional<std::uint32_t> instance = found == listed.end() ? std::nullopt : found->instance;
+      if (region->instance && region->instance != instance) {
+        throw InputError(map.where("kernel"),
+                         fmt::format("{}: it runs in subcontext {}, which is not of instance {}, and {} uses memory {} "
+                                     "of that instance",
+                                     map.thing(), own, *region->instance, whose, used),
+                         "give the memory the subcontext's instance");
+      }
+      if (region->subcontext == space) continue;
       const std::string where = region->subcontext
                                     ? fmt::format("in the address space of subcontext {}", *region->subcontext)
                                     : std::string("in no address space but that of the machine");
@@ -294,7 +302,8 @@ MemoryRegion read_queue(const MapReader& map, const std::string& file, std::size
 }
 
 std::vector<std::vector<Subcontext>> read_subcontexts(const YAML::Node& list, const std::string& file,
-                                                      std::size_t gpus) {
+                                                      const std::vector<arch::Instances>& instances) {
+  const std::size_t gpus = instances.size();
   std::vector<std::vector<Subcontext>> result(gpus);
   for (const auto& node : list) {
     const MapReader map(node, subcontext_spec(), entry_name("subcontext", node, "id"), file);
@@ -310,6 +319,10 @@ std::vector<std::vector<Subcontext>> read_subcontexts(const YAML::Node& list, co
     if (map.has("bandwidth_limit")) made.bandwidth_limit = read_thousandths(map, "bandwidth_limit", kLeastPercent);
     if (map.has("translated")) made.translated = map.flag("translated");
     const std::size_t gpu = map.has("gpu") ? map.number<std::size_t>("gpu", {Unit::none, 0, gpus - 1}) : 0;
+    if (map.has("instance")) {
+      if (!instances[gpu].any()) map.fail("instance", fmt::format("gpu{} has no instances", gpu));
+      made.instance = map.number<std::uint32_t>("instance", {Unit::none, 0, instances[gpu].count() - 1});
+    }
     for (const Subcontext& other : result[gpu]) {
       if (other.id == made.id) map.fail("id", fmt::format("there are two entries for subcontext {}", made.id));
     }
@@ -334,8 +347,9 @@ ShareChange read_share(const MapReader& map) {
   if (whats != 1 || map.has("mode") == map.has("subcontext") || tpc != of_tpc || map.has("gpc") != map.has("tpc")) {
     throw InputError(
         map.where(), fmt::format("{}: it does not say clearly what changes", map.thing()),
-        "give one of: mode; subcontext and credits, sms, warps, bandwidth or bandwidth_limit; subcontext, gpc, tpc and "
-        "enabled; subcontext, gpc, tpc and block");
+        "give one of: mode; subcontext and credits; subcontext and sms; subcontext and warps; subcontext and "
+        "bandwidth; "
+        "subcontext and bandwidth_limit; subcontext, gpc, tpc and enabled; subcontext, gpc, tpc and block");
   }
   if (map.has("mode")) {
     change.mode = choose(map, "mode", std::vector<Mode>{Mode::none, Mode::static_, Mode::dynamic}, mode_name);

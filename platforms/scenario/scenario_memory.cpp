@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -113,13 +114,21 @@ struct Wanted {
   std::uint64_t align = kRegionAlignment;
 };
 
-void place(std::vector<MemoryRegion>& regions, const std::vector<Wanted>& wanted) {
-  // Of every address space.
-  std::map<std::pair<std::size_t, std::optional<std::uint8_t>>, std::uint64_t> next;
+// Where regions of the same kind begin that name no address.
+std::uint64_t first_address(const MemoryRegion& region, const arch::Instances& instances) {
+  if (region.subcontext || !region.instance) return kFirstRegion;
+  return std::max(kFirstRegion, instances.base(*region.instance));
+}
+
+void place(std::vector<MemoryRegion>& regions, const std::vector<Wanted>& wanted,
+           const std::vector<arch::Instances>& instances) {
+  // Of every address space, and of the memory of every instance.
+  std::map<std::tuple<std::size_t, std::optional<std::uint8_t>, std::optional<std::uint32_t>>, std::uint64_t> next;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     MemoryRegion& region = regions[i];
     if (wanted[i].placed) continue;
-    std::uint64_t& address = next.emplace(std::make_pair(region.gpu, region.subcontext), kFirstRegion).first->second;
+    const auto kind = std::make_tuple(region.gpu, region.subcontext, region.instance);
+    std::uint64_t& address = next.emplace(kind, first_address(region, instances[region.gpu])).first->second;
     // Beyond every region with an address of its own that it would lie in; each of them is passed at most once.
     for (bool moved = true; moved;) {
       address = (address + wanted[i].align - 1) / wanted[i].align * wanted[i].align;
@@ -147,6 +156,44 @@ void check_overlaps(const std::vector<MemoryRegion>& regions) {
                        fmt::format("memory {}: it overlaps memory {}", regions[i].name, regions[k].name),
                        "leave out `at`, and it finds a place");
     }
+  }
+}
+
+// Where a GPU has instances, memory is one's: that of the subcontext, or the one that is named.
+void read_instance(const MapReader& map, const MemoryLists& lists, MemoryRegion& region) {
+  const arch::Instances& instances = lists.instances[region.gpu];
+  if (region.subcontext) {
+    if (map.has("instance")) map.fail("instance", "the region lies where its subcontext does");
+    for (const Subcontext& one : lists.subcontexts[region.gpu]) {
+      if (one.id == *region.subcontext) region.instance = one.instance;
+    }
+    return;
+  }
+  if (map.has("instance") && !instances.any()) {
+    throw InputError(map.where("instance"), fmt::format("{}: gpu{} has no instances", map.thing(), region.gpu),
+                     "config: {gpu: {instances: […]}}");
+  }
+  if (!instances.any()) return;
+  if (!map.has("instance")) {
+    throw InputError(
+        map.where(),
+        fmt::format("{}: gpu{} has instances, and it does not say in whose memory it lies", map.thing(), region.gpu),
+        "give it one, as in: instance: 0");
+  }
+  region.instance = map.number<std::uint32_t>("instance", {Unit::none, 0, instances.count() - 1});
+}
+
+void check_instances(const std::vector<MemoryRegion>& regions, const std::vector<arch::Instances>& instances) {
+  for (const MemoryRegion& region : regions) {
+    if (region.subcontext || !region.instance) continue;
+    const std::uint64_t begin = instances[region.gpu].base(*region.instance);
+    const std::uint64_t end = instances[region.gpu].base(*region.instance + 1);
+    if (region.address >= begin && region.address + region.bytes <= end) continue;
+    throw InputError(
+        region.where,
+        fmt::format("memory {}: bytes {} to {} are not all of instance {}, which has {} to {}", region.name,
+                    region.address, region.address + region.bytes - 1, *region.instance, begin, end - 1),
+        "make the regions of the instance smaller, or give it more memory");
   }
 }
 
@@ -231,7 +278,9 @@ void add_own(const MemoryLists& lists, const std::string& file, std::vector<Memo
   }
   total += lists.kernels * arch::kKernelObjectBytes;
   if (own.empty()) return;
+  // All instances use them: behind the memories of all.
   std::uint64_t base = kFirstRegion;
+  for (const arch::Instances& of_gpu : lists.instances) base = std::max(base, of_gpu.base(of_gpu.count()));
   for (bool moved = true; moved;) {
     moved = false;
     for (const MemoryRegion& other : regions) {
@@ -282,6 +331,7 @@ std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::strin
     check_name(map, region.name, regions);
     if (map.has("gpu")) region.gpu = map.number<std::size_t>("gpu", {Unit::none, 0, gpus - 1});
     read_space(map, lists.subcontexts[region.gpu], region);
+    read_instance(map, lists, region);
     if (map.has("init")) region.contents = read_contents(map, file);
     read_size(map, region);
     wanted.push_back(read_place(map, region));
@@ -301,8 +351,9 @@ std::vector<MemoryRegion> read_memory(const MemoryLists& lists, const std::strin
     regions.push_back(tensor_region(map, regions, own));
     wanted.push_back({false, kTensorAlignment});
   }
-  place(regions, wanted);
+  place(regions, wanted, lists.instances);
   check_overlaps(regions);
+  check_instances(regions, lists.instances);
   add_own(lists, file, regions);
   std::size_t next = own;
   for (const auto& node : tensors) {

@@ -29,6 +29,7 @@ struct MemoryLists {
   YAML::Node queues;
   std::size_t kernels = 0;                                     // whose objects lie in memory
   std::vector<std::vector<workload::Subcontext>> subcontexts;  // by GPU: as many as the scenario has
+  std::vector<arch::Instances> instances;                      // by GPU
 };
 
 // The list `memory:`, behind it the descriptors of the list `tensors:`, the queues of the list `queues:`, and on every

@@ -194,6 +194,7 @@ MemoryRegion tensor_region(const MapReader& map, const std::vector<MemoryRegion>
   region.name = map.name("name");
   region.gpu = region_of(map, regions, count).gpu;
   region.subcontext = region_of(map, regions, count).subcontext;
+  region.instance = region_of(map, regions, count).instance;
   region.bytes = arch::kDescriptorBytes;
   region.contents.kind = RegionContents::Kind::tensor;
   region.contents.where = map.where();

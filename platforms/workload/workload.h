@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "arch/instances.h"
 #include "arch/memory_op.h"
 #include "arch/task_record.h"
 #include "arch/tensor_descriptor.h"
@@ -135,6 +136,7 @@ struct Subcontext {
   std::optional<std::uint32_t> sms;          // percent of the machine's, on which it may have CTAs at a time (PRT-11)
   std::optional<std::uint32_t> warps;        // percent of an SM's, that its CTAs may have there
   std::optional<std::uint32_t> local_bytes;  // local memory of a thread; none: as much as its kernels need (PRT-06)
+  std::optional<std::uint32_t> instance;     // that it belongs to (PRT-11)
   std::optional<std::uint32_t> bandwidth;    // thousandths of that of L2 and memory, where it is contended
   std::optional<std::uint32_t> bandwidth_limit;  // the most that it may have, in thousandths
   SourcePos where;
@@ -189,8 +191,9 @@ struct MemoryRegion {
   std::optional<std::string> write;  // file that takes its bytes at the end of the run, as the scenario has it
   // Of a translated subcontext: `address` is one of its address space, and where the bytes lie is the loader's affair.
   std::optional<std::uint8_t> subcontext;
-  bool read_only = false;        // there
-  std::set<std::uint8_t> users;  // a queue: subcontexts whose programs append to it or take its entries
+  std::optional<std::uint32_t> instance;  // in whose memory it lies (PRT-11); of a translated subcontext: its own
+  bool read_only = false;                 // there
+  std::set<std::uint8_t> users;           // a queue: subcontexts whose programs append to it or take its entries
   SourcePos where;
 };
 
@@ -209,6 +212,7 @@ struct Workload {
   std::vector<Op> ops;  // in the order of their submission; within a stream this is their order of execution
   std::vector<SmLoad> loads;
   std::vector<TpcSwitch> tpc_switches;
+  arch::Instances instances;  // of the machine, as the scenario's `config` has them
   std::vector<Subcontext> subcontexts;
   std::vector<ShareChange> shares;   // in the order of the file
   std::vector<MemoryRegion> memory;  // of this GPU, in the order of the file

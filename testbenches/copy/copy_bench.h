@@ -115,6 +115,7 @@ class FakeSender : public sc_core::sc_module, private EventHandler {
       : sc_core::sc_module(name),
         out("out", domain, 0, kUnlimitedCredits),
         done_in("done_in", domain, 0),
+        share_out("share_out", domain, 0, kUnlimitedCredits),
         domain_(domain) {
     done_in.on_packet<FakeSender, &FakeSender::on_done>(*this);
   }
@@ -130,6 +131,7 @@ class FakeSender : public sc_core::sc_module, private EventHandler {
   }
   PacketOut<protocol::CopyRequestPacket> out;
   PacketIn<protocol::CopyDonePacket> done_in;
+  PacketOut<protocol::SubcontextPacket> share_out;
   std::vector<protocol::CopyDonePacket> dones;
 
  private:
@@ -140,12 +142,14 @@ class FakeSender : public sc_core::sc_module, private EventHandler {
 };
 
 struct CopyBench {
-  explicit CopyBench(const copy::CopyParams& params = {}, TimingMode mode = TimingMode::at, Cycle run_ahead = 0)
+  explicit CopyBench(const copy::CopyParams& params = {}, TimingMode mode = TimingMode::at, Cycle run_ahead = 0,
+                     const arch::Instances& instances = {})
       : domain("domain", 1.0, mode, run_ahead, observation),
-        copies("copies", domain, "copy", params),
+        copies("copies", domain, "copy", params, instances),
         memory("memory", domain, params.engines),
         packets("packets", domain),
         registers("registers", domain) {
+    registers.share_out.bind(copies.share_in);
     packets.out.bind(copies.request_in(0));
     copies.done_out(0).bind(packets.done_in);
     registers.out.bind(copies.request_in(1));

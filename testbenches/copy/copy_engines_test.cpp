@@ -115,6 +115,49 @@ TEST_CASE("two engines copy at the same time", "[copy][HST-05]") {
   CHECK(bench.stat("queue_time.max") == static_cast<double>(bench.packets.done(0).end - 5));
 }
 
+TEST_CASE("copies of an instance's subcontexts use its engines alone, and wait for no others", "[copy][PRT-11]") {
+  const arch::Instances instances({{{0}, {0}, {0, 2}, 1, {}}, {{1}, {1}, {1}, 1, {}}});
+  const auto request = [](std::uint32_t tag, std::uint8_t subcontext) {
+    protocol::CopyRequestPacket copy = copy_request(tag, tag * 1024, kHostWindow + tag * 1024, 1024);
+    copy.subcontext = subcontext;
+    return copy;
+  };
+  CopyBench bench(params_of(4, 64, 64, 0), TimingMode::at, 0, instances);
+  std::vector<protocol::ShareRefusal> refused;
+  bench.copies.on_refused([&](const auto&, protocol::ShareRefusal why) { refused.push_back(why); });
+  const auto assign = [&](std::uint8_t subcontext, std::uint64_t value) {
+    protocol::SubcontextPacket packet;
+    packet.what = protocol::SubcontextPacket::What::instance;
+    packet.subcontext = subcontext;
+    packet.value = value;
+    bench.registers.share_out.send(packet);
+  };
+  start();
+  assign(1, 1);
+  assign(2, 2);
+  assign(3, 3);  // there is no third one
+  // Subcontext 1 floods; 2 and 7, which has no instance, come behind all of it.
+  for (std::uint32_t i = 0; i < 12; ++i) bench.packets.send(5, request(i, 1));
+  bench.packets.send(6, request(12, 2));
+  bench.packets.send(6, request(13, 7));
+  run_until_idle();
+  REQUIRE(bench.packets.dones.size() == 14);
+  CHECK(bench.packets.done(12).start == 6);
+  CHECK(bench.packets.done(13).start == 6);
+  for (const FakeMemory::Seen& access : bench.memory.seen) {
+    CAPTURE(access.engine, access.subcontext);
+    CHECK((access.subcontext == 1) == (access.engine == 0 || access.engine == 2));
+    CHECK((access.subcontext == 2) == (access.engine == 1));
+  }
+  CHECK(refused == std::vector<protocol::ShareRefusal>{protocol::ShareRefusal::value});
+
+  // No engine is left for those of no instance.
+  CopyBench full(params_of(3, 64, 64, 0), TimingMode::at, 0, instances);
+  full.packets.send(5, request(0, 7));
+  run_until_idle();
+  CHECK(full.packets.done(0).status == HsaStatus::error);
+}
+
 TEST_CASE("requests of two senders are taken in the order of their arrival", "[copy][HST-05]") {
   CopyBench bench(params_of(1, 64, 64, 0));
   for (std::uint32_t i = 0; i < 12; ++i) {

@@ -219,7 +219,7 @@ TEST_CASE("packets of a machine worked by hand", "[gpu][CWD-44][CWD-31]") {
       {"cwd > task", "evicted", 1, 34},
       {"task > cwd", "queue grows", 1, 32 + 31 + 2},
       {"cwd > task", "queue is idle", 1, 32 + 31},
-      {"host > task > cwd", "partition", 3, 4 + 2 + 6 + 1 + 2 + 64},
+      {"host > task > cwd", "partition", 4, 4 + 2 + 6 + 1 + 2 + 64},
       {"cwd > gpu2gpc", "session", 1, 6 + 2 + 6 + 6 + 4 + waiting + tie},
       {"cwd > gpc2sm", "snapshot", 2, 6 * 3 + 4 + 4 + 1 + 3 + waiting},
       {"gpc2sm > gpu2gpc", "answer", 2, 1 + 3 + 5},

@@ -382,6 +382,10 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(command(host::kShareLimit, 666) == RegisterResult::ok);
   CHECK(effects.shares.back().what == What::bandwidth_limit);
   CHECK(effects.shares.back().value == 666);
+  CHECK(command(host::kShareInstance, 2) == RegisterResult::ok);
+  CHECK(effects.shares.back().what == What::instance);
+  CHECK(effects.shares.back().value == 2);
+  CHECK(value(RegisterId::share_instance) == 2);
 
   CHECK(value(RegisterId::share_credits) == 12);
   CHECK(value(RegisterId::share_enabled) == 0);
@@ -389,10 +393,10 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   CHECK(value(RegisterId::share_page_table) == 0x1'2345'0000);
   CHECK(value(RegisterId::share_local_address) == 0x1'0000'0000'0080);
   CHECK(value(RegisterId::share_local_bytes) == 76);
-  set(RegisterId::share_tpc, 6);  // another TPC of the subcontext
-  CHECK(value(RegisterId::share_local_bytes) == 76);
   CHECK(value(RegisterId::share_bandwidth) == 333);
   CHECK(value(RegisterId::share_limit) == 666);
+  CHECK(value(RegisterId::share_local_bytes) == 76);
+  set(RegisterId::share_tpc, 6);  // another TPC of the subcontext
   CHECK(value(RegisterId::share_bandwidth) == 333);
   CHECK(value(RegisterId::share_credits) == 12);
   CHECK(value(RegisterId::share_enabled) == host::kAbsent);
@@ -409,8 +413,8 @@ TEST_CASE("changes of how the machine is shared leave as packets, and can be rea
   const std::size_t sent = effects.shares.size();
   CHECK(command(host::kShareMode, 3) == RegisterResult::refused);
   CHECK(command(0, 1) == RegisterResult::refused);
-  CHECK(command(12, 1) == RegisterResult::refused);
   CHECK(command(host::kShareLocalBytes, 0x1'0000'0000) == RegisterResult::refused);
+  CHECK(command(13, 1) == RegisterResult::refused);
   CHECK(command(host::kShareCredits, 0x1'0000'0000) == RegisterResult::refused);
   set(RegisterId::share_subcontext, 64);
   CHECK(command(host::kShareCredits, 1) == RegisterResult::refused);

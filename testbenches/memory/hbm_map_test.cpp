@@ -44,6 +44,46 @@ TEST_CASE("every line of memory has a place of its own", "[memory][MEM-02]") {
   }
 }
 
+TEST_CASE("memory of instances lies in their channels alone, and no two lines in one place", "[memory][PRT-11]") {
+  for (const std::uint64_t seed : heddle::test::seeds(30)) {
+    CAPTURE(seed);
+    Random random(seed);
+    const std::uint32_t channels = random.between(3, 24);
+    const std::uint32_t banks = 1U << random.below(6);
+    HbmMap map(channels, banks, 1024, 128U << random.below(4));
+    // Two parts of some hundred rows, and what lies behind them.
+    std::vector<std::uint32_t> own[2];
+    for (std::uint32_t channel = 0; channel < channels; ++channel) {
+      const std::uint32_t whose = random.below(3);
+      if (whose < 2) own[whose].push_back(channel);
+    }
+    if (own[0].empty() || own[1].empty()) continue;
+    const std::uint64_t first = 1024 * random.between(50, 300);
+    const std::uint64_t second = first + 1024 * random.between(50, 300);
+    map.add_part(0, first, own[0]);
+    map.add_part(first, second, own[1]);
+    std::set<std::tuple<std::uint32_t, std::uint64_t>> lines;
+    std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>> cells;
+    const std::uint64_t end = second + 1024 * 400;
+    std::vector<std::uint32_t> counts(channels);
+    for (std::uint64_t address = 0; address < end; address += 128) {
+      const DecodedAddress place = map.decode(address);
+      REQUIRE(place.channel < channels);
+      if (address < second) {
+        const auto& its = own[address < first ? 0 : 1];
+        REQUIRE(std::find(its.begin(), its.end(), place.channel) != its.end());
+      } else {
+        ++counts[place.channel];
+      }
+      lines.insert({place.channel, place.line});
+      cells.insert({place.channel, place.bank, place.row, place.line % 8});
+    }
+    CHECK(lines.size() == end / 128);
+    CHECK(cells.size() == end / 128);
+    CHECK(std::all_of(counts.begin(), counts.end(), [](std::uint32_t count) { return count > 0; }));
+  }
+}
+
 TEST_CASE("streams give every channel the same share", "[memory][MEM-02]") {
   for (const std::uint32_t channels : {4U, 80U, 160U, 192U}) {
     const HbmMap map(channels, 32, 1024, 1024);
