@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -39,6 +40,10 @@ struct Setting {
   std::vector<std::uint32_t> tpcs;  // by GPC
   std::uint32_t slices = 80;
   double clock = 1;  // GHz
+  // CTAs of A for each us of the window: more than it completes.
+  std::uint32_t streams = 280;
+  std::uint32_t computes = 160;
+  std::uint32_t readers = 32;  // CTAs of a kernel of B that reads: it asks for a tenth or more of the bandwidth
 
   std::uint32_t tpcs_of(bool first) const {
     std::uint32_t sum = 0;
@@ -51,6 +56,10 @@ Setting setting_of(const std::string& preset, std::uint32_t window) {
   const gpu::GpuParams params = cli::resolve_machine(preset, {}).gpus.front().params;
   const arch::Topology topology(params.machine.shape);
   Setting setting{preset, window, topology.gpcs() / 2, topology.gpcs(), {}, params.l2.slices, params.machine.clock};
+  if (preset == "small") {
+    setting.streams = setting.computes = 10;
+    setting.readers = 2;
+  }
   for (std::uint32_t g = 0; g < topology.gpcs(); ++g) {
     setting.tpcs.push_back(static_cast<std::uint32_t>(topology.gpc(g).tpcs.size()));
   }
@@ -117,28 +126,30 @@ std::string load(const Setting& setting, bool memory, bool a, bool b) {
         "  - name: A\n    grid: {}\n    block: 512\n    subcontext: 1\n    program:\n"
         "      - loop: {{var: i, to: 2, do: [{{load: {{to: [w, x, y, z], type: u32, order: relaxed, scope: gpu, "
         "at: a + ({} * cta + 16 * thread + 8192 * i) % 134217728}}}}]}}\n",
-        setting.window * 280, kStreamBytes);
+        setting.window * setting.streams, kStreamBytes);
   } else if (a) {
     text += fmt::format("  - {{name: A, grid: {}, block: 512, cycles: {{min: 6000, max: 10000}}, subcontext: 1}}\n",
-                        setting.window * 160);
+                        setting.window * setting.computes);
   }
   const std::uint32_t ctas = setting.gpcs * 2;
-  if (b && memory) {
+  // Each kernel of B reads lines of its own.
+  for (std::uint32_t i = 0; b && memory && i < setting.window; ++i) {
     text += fmt::format(
-        "  - name: B\n    grid: {}\n    block: 64\n    subcontext: 2\n    program:\n"
-        "      - set: {{p: cta * 7919 + thread * 31 + 17, type: u32}}\n"
+        "  - name: B{}\n    grid: {}\n    block: 32\n    subcontext: 2\n    program:\n"
+        "      - set: {{p: {} + cta * 7919 + thread * 31, type: u32}}\n"
         "      - loop:\n          var: i\n          to: 6\n          do:\n"
         "            - load: {{to: v, type: u32, order: relaxed, scope: gpu, at: b + p % 1048576 * 128}}\n"
         "            - set: {{p: p * 1664525 + 1013904223 + v}}\n",
-        ctas);
-  } else if (b) {
+        i, setting.readers, i * 65'537);
+  }
+  if (b && !memory) {
     text +=
         fmt::format("  - {{name: B, grid: {}, block: 256, cycles: {{min: 1000, max: 2000}}, subcontext: 2}}\n", ctas);
   }
   text += "submit:\n";
   if (a) text += "  - {kernel: A, stream: a}\n";
   for (std::uint32_t i = 0; b && i < setting.window; ++i) {
-    text += fmt::format("  - {{kernel: B, stream: b{}, at: {} us}}\n", i, i + 5);
+    text += fmt::format("  - {{kernel: {}, stream: b{}, at: {} us}}\n", memory ? fmt::format("B{}", i) : "B", i, i + 5);
   }
   return text;
 }
@@ -208,7 +219,7 @@ Outcome run(const Setting& setting, const std::string& text) {
     if (when > begin && when <= end) outcome.rate += us / (end - begin);
   }
   for (std::size_t i = 0; i < workload.ops.size(); ++i) {
-    if (workload.ops[i].kernel.name != "B") continue;
+    if (workload.ops[i].kernel.name.front() != 'B') continue;
     outcome.latency.push_back((done.results[i].end - done.results[i].submitted) / 1e3);
   }
   std::sort(outcome.latency.begin(), outcome.latency.end());
@@ -259,11 +270,14 @@ void compare_ways(const Setting& setting, bool memory) {
   print(fmt::format("Alone on its instance, a kernel of B takes {:.2f} us at p50 and {:.2f} at p99.\n\n", alone.at(0.5),
                     alone.at(0.99)));
   claim(outcomes[Way::instances].mean() < 1.02 * alone.mean(), "on its instance B takes as long as alone there");
-  claim(outcomes[Way::fixed].at(0.99) < 0.5 * outcomes[Way::none].at(0.99), "TPCs of its own halve B's p99 latency");
-  if (!memory) return;
+  if (!memory) {
+    claim(outcomes[Way::fixed].at(0.99) < 0.1 * outcomes[Way::none].at(0.99),
+          "with TPCs of its own B does not wait for A");
+    return;
+  }
   claim(outcomes[Way::bandwidth].at(0.5) < 0.8 * outcomes[Way::fixed].at(0.5),
         "a share of bandwidth helps B beyond that");
-  claim(outcomes[Way::bandwidth].rate > 0.9 * outcomes[Way::fixed].rate, "at little cost to A");
+  claim(outcomes[Way::bandwidth].rate > 0.7 * outcomes[Way::fixed].rate, "and A has what B leaves");
 }
 
 // Cycles from a change until A has what it says.
@@ -304,25 +318,30 @@ void changes(const Setting& setting) {
     claim(took < longest + 0.5, "a cut is in force within the longest CTA");
   }
   // A limit of bandwidth: from when on no microsecond has more than the limit allows.
-  const std::string limited = shared(setting, Way::none) +
+  Setting longer = setting;
+  longer.window *= 3;
+  const std::string limited = shared(longer, Way::none) +
                               "share: [{at: 20 us, subcontext: 1, bandwidth_limit: 25 %}]\n" +
-                              load(setting, true, true, false);
-  const Outcome o = run(setting, limited);
-  std::vector<double> per_us(setting.window, 0);
+                              load(longer, true, true, false);
+  const Outcome o = run(longer, limited);
+  std::vector<double> per_us(longer.window, 0);
   for (const std::uint64_t cycle : o.ends.at("A")) {
     const auto bin = static_cast<std::size_t>(static_cast<double>(cycle) / us);
     if (bin < per_us.size()) per_us[bin] += 1;
   }
-  double before = 0;
-  for (std::size_t i = 10; i < 20; ++i) before += per_us[i] / 10;
-  double after = 0;
-  for (std::size_t i = setting.window - 15; i < setting.window; ++i) after += per_us[i] / 15;
-  std::size_t in_force = setting.window;
-  while (in_force > 20 && per_us[in_force - 1] < 1.25 * after) --in_force;
-  print(fmt::format("| limit of bandwidth, from none to 25 % | | {:.0f} |\n\n", static_cast<double>(in_force) - 20));
-  print(fmt::format("A completes {:.1f} CTAs per us before the limit, and {:.1f} at the end.\n", before, after));
-  claim(after < 0.45 * before, "a limit of bandwidth holds");
-  claim(in_force - 20 < 10, "and does so within microseconds");
+  const auto mean = [&per_us](std::size_t begin, std::size_t end) {
+    return std::accumulate(per_us.begin() + static_cast<std::ptrdiff_t>(begin),
+                           per_us.begin() + static_cast<std::ptrdiff_t>(end), 0.0) /
+           static_cast<double>(end - begin);
+  };
+  const double before = mean(10, 20);
+  const double after = mean(longer.window / 2, longer.window);
+  std::size_t in_force = 20;
+  while (in_force + 5 < per_us.size() && mean(in_force, in_force + 5) > 1.25 * after) ++in_force;
+  print(fmt::format("| limit of bandwidth, from none to 25 % | | {} |\n\n", in_force - 20));
+  print(fmt::format("A completes {:.1f} CTAs per us before the limit, and {:.1f} in the second half of the run.\n",
+                    before, after));
+  claim(after < 0.35 * before, "a limit of bandwidth holds");
 }
 
 }  // namespace
