@@ -50,8 +50,9 @@ struct SubcontextPacket {
     local_address,  // of block 0, in its space: `value`, a multiple of 128
     local_bytes,    // of a thread: `value`, a multiple of 4; 0: it has none
     // Shares below a TPC (PRT-11), `value` in percent.
-    sms,              // of the machine on which it may have CTAs at a time
-    warps,            // of an SM that its CTAs may have
+    sms,    // of the machine on which it may have CTAs at a time
+    warps,  // of an SM that its CTAs may have
+    // Bandwidth (PRT-11).
     bandwidth,        // its share of the bandwidth of L2 and memory: `value` thousandths; 0: none of its own
     bandwidth_limit,  // the most that it may have, in the same way; 1000: no limit
     instance,         // whose copy engines its copies use: the number of the instance and one; 0: those of none

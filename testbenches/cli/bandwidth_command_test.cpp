@@ -194,6 +194,17 @@ TEST_CASE("the host changes shares and limits while work runs", "[cli][PRT-11][P
   CHECK(done[1][0] / (done[1][0] + done[1][1]) == Approx(0.25).margin(0.03));
 }
 
+TEST_CASE("what kernels compute does not depend on shares that come while they run", "[cli][PRT-11]") {
+  const TempDir dir;
+  for (const char* name : {"saxpy", "histogram", "nested_quicksort", "tensor_copies", "aql_copy_overlap"}) {
+    CAPTURE(name);
+    dir.write("s.yaml", read_file(std::string(HEDDLE_SOURCE_DIR) + "/scenarios/" + name + ".yaml") +
+                            "\nshare:\n  - {at: 2 us, subcontext: 0, bandwidth: 50 %}\n"
+                            "  - {at: 4 us, subcontext: 0, bandwidth_limit: 60 %}\n");
+    (void)run_well(dir, {"s.yaml"});  // which the scenario's own expectations judge
+  }
+}
+
 TEST_CASE("shares of bandwidth that contradict each other are refused with their line", "[cli][PRT-11][PRT-12]") {
   const TempDir dir;
   const auto refused = [&](const std::string& one, const std::string& two, const std::string& share,
