@@ -330,14 +330,14 @@ void Launcher::account(std::uint32_t slot, std::uint32_t gpc, std::uint64_t mask
   bits::for_each(mask, [&](std::uint32_t bit) {
     live.launch(slot, sm_ids[bit]);
     const std::uint32_t tpc = live.tpc_of(sm_ids[bit]);
-    const std::uint32_t block = partition_.launch(task, sm_ids[bit]);
-    if (block != TpcQuota::kNone)
-      blocks.push_back({{},
-                        protocol::TpcInGpc(tpc - live.first_tpc(gpc)),
-                        task.subcontext,
-                        protocol::LocalMemoryBlock(block),
-                        partition_.local_memory(task.subcontext),
-                        0});
+    const SubcontextPartition::AssignedBlock block = partition_.launch(task, sm_ids[bit]);
+    if (block.number == TpcQuota::kNone) return;
+    blocks.push_back({{},
+                      protocol::TpcInGpc(tpc - live.first_tpc(gpc)),
+                      task.subcontext,
+                      protocol::LocalMemoryBlock(block.number),
+                      block.memory,
+                      0});
   });
   partition_.count_launched(task, ctas);
 }

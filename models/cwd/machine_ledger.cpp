@@ -115,35 +115,25 @@ std::uint32_t GpcPools::held(std::uint32_t gpc, std::uint32_t owner) const {
   }));
 }
 
-bool GpcPools::has_place(std::uint32_t gpc, std::uint32_t owner) const {
+bool GpcPools::has_place(std::uint32_t gpc) const {
   const Members& members = members_[gpc];
-  std::uint64_t taken = 0;
-  for (const Member& member : members) taken += member.active ? 1 : 0;
-  if (sharers_[gpc] < 2) return taken < active_size_;
-  if (held(gpc, owner) < part(gpc)) return true;
-  // What is left of the parts of the others: members are in no order of their owners.
-  taken += std::uint64_t{sharers_[gpc] - 1} * part(gpc);
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const std::uint32_t other = members[i].owner;
-    const auto is_its = [other](const Member& member) { return member.active && member.owner == other; };
-    const auto before = std::count_if(members.begin(), members.begin() + static_cast<std::ptrdiff_t>(i), is_its);
-    const bool of_part = is_its(members[i]) && other != owner && static_cast<std::uint32_t>(before) < part(gpc);
-    if (of_part && taken > 0) --taken;
-  }
-  return taken < active_size_;
+  const auto held = std::count_if(members.begin(), members.end(), [](const Member& member) { return member.active; });
+  return static_cast<std::uint64_t>(held) < active_size_;
 }
 
-// The first that is idle, else the least urgent one, the youngest among equals. Of others only what is beyond their
-// part.
+// The first that is idle, else the least urgent one, the youngest among equals: of the own subcontext or of one that
+// has more than its part, and less urgent, unless the own subcontext has less than its part.
 std::size_t GpcPools::who_yields(std::uint32_t gpc, std::int32_t priority, std::uint32_t owner) const {
   const Members& members = members_[gpc];
+  const bool common = sharers_[gpc] < 2;
+  const bool entitled = !common && held(gpc, owner) < part(gpc);
   std::size_t found = kNone;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!members[i].active) continue;
     if (members[i].ctas == 0) return i;
-    if (members[i].priority >= priority) continue;
-    const bool common = sharers_[gpc] < 2 || members[i].owner == owner;
-    if (!common && held(gpc, members[i].owner) <= part(gpc)) continue;
+    const bool beyond = common || (members[i].owner != owner && held(gpc, members[i].owner) > part(gpc));
+    const bool urgent = members[i].priority < priority && (beyond || members[i].owner == owner);
+    if (!urgent && !(entitled && beyond)) continue;
     if (found == kNone || members[i].priority <= members[found].priority) found = i;
   }
   return found;
@@ -157,7 +147,7 @@ bool GpcPools::active(std::uint32_t task, std::uint32_t gpc) const {
 bool GpcPools::admits(std::uint32_t task, std::int32_t priority, std::uint32_t gpc, std::uint32_t owner) const {
   if (active_size_ > 0 && active(task, gpc)) return true;
   if (!pending(gpc)) return false;
-  return active_size_ == 0 || has_place(gpc, owner) || who_yields(gpc, priority, owner) != kNone;
+  return active_size_ == 0 || has_place(gpc) || who_yields(gpc, priority, owner) != kNone;
 }
 
 void GpcPools::begin_walk() { std::fill(waiting_.begin(), waiting_.end(), 0); }
@@ -180,7 +170,7 @@ bool GpcPools::launch(std::uint32_t task, std::int32_t priority, std::uint32_t g
     joining.ctas += members[at].ctas;
     members.erase(members.begin() + static_cast<std::ptrdiff_t>(at));
   }
-  const bool yields = !has_place(gpc, owner);
+  const bool yields = !has_place(gpc);
   if (yields) {
     at = who_yields(gpc, priority, owner);
     HEDDLE_CHECK(at != kNone, "CTAs were placed on a GPC by a task that has no place in its active pool");

@@ -88,9 +88,9 @@ class CgaLedger {
 // that needs one, and one whose CTAs run yields it to a more urgent task: its CTAs run on, and it launches there again
 // once it has found a place again. The pending pool holds the most urgent ones of the tasks that wait to get there.
 //
-// Where subcontexts share the machine by masks or credits, each of those that may run on the GPC has an equal part of
-// the active pool, of one place at least: whoever is below its part finds a place whatever the others do, and is above
-// it only in places that are nobody's part (PRT-02).
+// Where subcontexts share the machine, each of those that may run on the GPC has an equal part of the active pool, of
+// one place where there are as many. Who has less finds a place at once: one that has more than its part yields one,
+// whatever its priority. What nobody asks for is anybody's (PRT-02).
 class GpcPools {
  public:
   // Sizes in tasks; 0: without limit. Tasks are named by the operation that their CTAs run as.
@@ -138,7 +138,7 @@ class GpcPools {
   static std::size_t find(const Members& members, std::uint32_t task);
   // The member that would yield to a task of that priority and subcontext, or kNone.
   std::size_t who_yields(std::uint32_t gpc, std::int32_t priority, std::uint32_t owner) const;
-  bool has_place(std::uint32_t gpc, std::uint32_t owner) const;
+  bool has_place(std::uint32_t gpc) const;
   // Places of the GPC's active pool that are each sharer's, and those that it has.
   std::uint32_t part(std::uint32_t gpc) const { return std::max(1U, active_size_ / sharers_[gpc]); }
   std::uint32_t held(std::uint32_t gpc, std::uint32_t owner) const;

@@ -104,6 +104,13 @@ bool SmShares::limit_sms(const Row& row, const Need& need, std::vector<std::uint
   return taken;
 }
 
+bool SmShares::any_limited() const {
+  for (std::uint32_t subcontext = 0; subcontext < rows_.size(); ++subcontext) {
+    if (limited(subcontext)) return true;
+  }
+  return false;
+}
+
 bool SmShares::empty() const {
   return std::all_of(rows_.begin(), rows_.end(), [](const Row& row) {
     const auto none = [](std::uint32_t n) { return n == 0; };

@@ -51,6 +51,8 @@ class SmShares {
   // order of priority. True if something was taken.
   bool restrict(std::uint32_t subcontext, const Need& need, std::vector<std::uint16_t>& slots);
 
+  // Some subcontext is.
+  bool any_limited() const;
   // Nothing runs.
   bool empty() const;
   void reset();

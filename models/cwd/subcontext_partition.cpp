@@ -436,7 +436,7 @@ void SubcontextPartition::entitle_all() {
   for (std::uint32_t gpc = 0; gpc < sharers_.size(); ++gpc) {
     sharers_[gpc] = 0;
     for (std::uint32_t subcontext = 0; subcontext < arch::kSubcontexts; ++subcontext) {
-      const bool counts = quota_.mode() != PartitionMode::none && usage_.used(subcontext);
+      const bool counts = (quota_.mode() != PartitionMode::none || shares_.any_limited()) && usage_.used(subcontext);
       sharers_[gpc] += counts && reaches(subcontext, gpc) ? 1 : 0;
     }
   }
@@ -461,7 +461,6 @@ void SubcontextPartition::task_arrived(const TaskPacket& task) {
 // That is judged by the credits of the start, as long as nobody has changed them.
 bool SubcontextPartition::admits(const TaskPacket& task) {
   if (!local_.holds(task.subcontext, task.local_bytes)) return false;
-  if (task.need[arch::Resource::warps] > shares_.most_warps(task.subcontext)) return false;
   if (first_credits_ == nullptr || quota_.changed(task.subcontext)) return true;
   return first_credits_->admit(task);
 }
@@ -469,9 +468,12 @@ bool SubcontextPartition::admits(const TaskPacket& task) {
 bool SubcontextPartition::limits(WaitReason reason) const {
   // These are a subcontext's own in every mode.
   if (reason == WaitReason::local_memory || reason == WaitReason::share) return true;
-  if (quota_.mode() == PartitionMode::none) return false;
   // Whoever finds no place in the pools has its part of them.
-  return reason == WaitReason::credits || reason == WaitReason::tpc_mask || reason == WaitReason::pool;
+  if (reason == WaitReason::pool) {
+    return std::any_of(sharers_.begin(), sharers_.end(), [](std::uint32_t sharers) { return sharers > 1; });
+  }
+  if (quota_.mode() == PartitionMode::none) return false;
+  return reason == WaitReason::credits || reason == WaitReason::tpc_mask;
 }
 
 bool SubcontextPartition::reaches(std::uint32_t subcontext, std::uint32_t gpc) const {
@@ -537,9 +539,9 @@ void SubcontextPartition::open_session(const TaskPacket& task, const std::vector
 const Placement* SubcontextPartition::place_by_credit(const TaskPacket& task, const std::vector<std::uint16_t>& slots,
                                                       std::uint64_t ctas) {
   if (quota_.mode() != PartitionMode::dynamic) return nullptr;
-  used_.resize(slots.size());
-  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) used_[sm] = live_.used(sm);
-  const Placement& placement = credit_.place({slots, used_, task.need}, ctas, choice_.prices(),
+  std::vector<arch::ResourceVector> used;  // by SM
+  for (std::uint32_t sm = 0; sm < slots.size(); ++sm) used.push_back(live_.used(sm));
+  const Placement& placement = credit_.place({slots, used, task.need}, ctas, choice_.prices(),
                                              {quota_.credits(task.subcontext), quota_.blocks(task.subcontext)});
   quota_.reserve(credit_.new_tpcs());
   return &placement;

@@ -170,11 +170,12 @@ class SubcontextPartition {
   // A task has arrived: its subcontext is in use.
   void task_arrived(const protocol::TaskPacket& task);
   // False if the task can never run with the credits (CWD-25) or the local memory (PRT-06) that its subcontext has.
+  // What its share of warps is too small for waits: shares change.
   bool admits(const protocol::TaskPacket& task);
   // A task that waits for this reason is kept from a part of the machine by its subcontext's quota. It holds nobody
   // back: the next task is considered (PRT-02).
   bool limits(WaitReason reason) const;
-  // Subcontexts in use that may run on a TPC of the GPC; 0: the machine is not shared by masks or credits.
+  // Subcontexts in use that may run on a TPC of the GPC; 0: the machine is not shared by masks, credits or shares.
   std::uint32_t sharers(std::uint32_t gpc) const { return sharers_[gpc]; }
   // The subcontext may run on a TPC of the GPC (PRT-05).
   bool reaches(std::uint32_t subcontext, std::uint32_t gpc) const;
@@ -199,14 +200,18 @@ class SubcontextPartition {
                                    std::uint64_t ctas);
   void close_session(const protocol::TaskPacket& task);
 
-  // A CTA goes to the SM. Returns the local-memory block that this has assigned to the subcontext on its TPC, or
-  // TpcQuota::kNone.
-  std::uint32_t launch(const protocol::TaskPacket& task, std::uint32_t sm) {
+  // A CTA goes to the SM. Returns the local-memory block that this has assigned to the subcontext on its TPC, with
+  // where its memory lies; or none.
+  struct AssignedBlock {
+    std::uint32_t number = TpcQuota::kNone;
+    arch::LocalMemory memory;
+  };
+  AssignedBlock launch(const protocol::TaskPacket& task, std::uint32_t sm) {
     const std::uint32_t held = quota_.tpcs_held(task.subcontext);
     shares_.launch(task.subcontext, sm, task.need[arch::Resource::warps]);
     const std::uint32_t block = quota_.launch(task.subcontext, live_.tpc_of(sm), task.local_memory());
     stats_.credit_moves.add(quota_.tpcs_held(task.subcontext) - held);
-    return block;
+    return {block, local_.of(task.subcontext)};
   }
   void complete(const protocol::TaskPacket& task, std::uint32_t sm) {
     const std::uint32_t held = quota_.tpcs_held(task.subcontext);
@@ -214,7 +219,6 @@ class SubcontextPartition {
     quota_.complete(task.subcontext, live_.tpc_of(sm), task.local_memory());
     stats_.credit_moves.add(held - quota_.tpcs_held(task.subcontext));
   }
-  const arch::LocalMemory& local_memory(std::uint32_t subcontext) const { return local_.of(subcontext); }
   // That many have been launched, or have completed, one by one: for the statistics.
   void count_launched(const protocol::TaskPacket& task, std::uint32_t ctas);
   void count_completed(const protocol::TaskPacket& task, std::uint32_t ctas);
@@ -258,8 +262,7 @@ class SubcontextPartition {
   std::function<void(const protocol::SubcontextPacket&, ShareRefusal)> on_refusal_;
   PartitionStats stats_;
 
-  std::vector<std::uint32_t> sharers_;      // by GPC
-  std::vector<arch::ResourceVector> used_;  // by SM
+  std::vector<std::uint32_t> sharers_;  // by GPC
 };
 
 }  // namespace heddle::cwd

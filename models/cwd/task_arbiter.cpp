@@ -82,7 +82,9 @@ void TaskArbiter::arbitrate() {
     if (!kept_off) take_pending_places(entry);
     passed = lets_others_pass(entry) || kept_off;
     // The next task of the same subcontext would only take the room that this one waits for.
-    if (waits_.reason(slot) == WaitReason::tpc_mask && !lets_others_pass(entry)) {
+    const WaitReason reason = waits_.reason(slot);
+    const bool takes = reason == WaitReason::tpc_mask || reason == WaitReason::share;
+    if (takes && !lets_others_pass(entry)) {
       full |= bits::one(entry.task.subcontext);
     }
   }

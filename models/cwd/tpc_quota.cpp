@@ -145,9 +145,9 @@ ShareRefusal TpcQuota::set_credits(std::uint32_t subcontext, std::uint64_t maxim
   if (subcontext >= rows_.size()) return ShareRefusal::subcontext;
   if (maximum > kMostCredits) return ShareRefusal::value;
   Row& row = rows_[subcontext];
+  row.changed = row.changed || static_cast<std::int64_t>(maximum) != row.maximum;
   row.credits += static_cast<std::int64_t>(maximum) - row.maximum;
   row.maximum = static_cast<std::int64_t>(maximum);
-  row.changed = true;
   settle(row);
   return ShareRefusal::none;
 }

@@ -60,7 +60,7 @@ class RateLimit {
 
   // When the subcontext may take more: `now`, or a later cycle.
   Cycle free_at(std::uint32_t subcontext, Cycle now) const {
-    const std::uint64_t paid = paid_[arch::BandwidthTable::place(subcontext)];
+    const std::uint64_t paid = paid_until(subcontext, now);
     // A burst of the whole resource is paid for at the subcontext's rate.
     const std::uint64_t ahead = burst_ * arch::kWholeBandwidth / table_.limit(subcontext);
     if (paid <= now * kParts + ahead) return now;
@@ -69,16 +69,29 @@ class RateLimit {
   // It takes what keeps the resource busy for that many parts of a cycle.
   void take(std::uint32_t subcontext, std::uint64_t parts, Cycle now) {
     const std::uint32_t limit = table_.limit(subcontext);
-    if (limit == arch::kWholeBandwidth) return;
-    std::uint64_t& paid = paid_[arch::BandwidthTable::place(subcontext)];
-    paid = std::max(paid, now * kParts) + parts * arch::kWholeBandwidth / limit;
+    Account& account = accounts_[arch::BandwidthTable::place(subcontext)];
+    account.paid =
+        limit == arch::kWholeBandwidth ? 0 : paid_until(subcontext, now) + parts * arch::kWholeBandwidth / limit;
+    account.limit = limit;
   }
-  void reset() { paid_.fill(0); }
+  void reset() { accounts_.fill({}); }
 
  private:
+  struct Account {
+    std::uint64_t paid = 0;                       // until when its rate has been used up: parts of a cycle
+    std::uint32_t limit = arch::kWholeBandwidth;  // that rate
+  };
+  // What has been taken ahead at another rate is paid for at the one that holds now.
+  std::uint64_t paid_until(std::uint32_t subcontext, Cycle now) const {
+    const Account& account = accounts_[arch::BandwidthTable::place(subcontext)];
+    const std::uint64_t begin = now * kParts;
+    if (account.paid <= begin) return begin;
+    return begin + (account.paid - begin) * account.limit / table_.limit(subcontext);
+  }
+
   const arch::BandwidthTable& table_;
-  const std::uint64_t burst_;                             // parts of a cycle
-  std::array<std::uint64_t, arch::kSubcontexts> paid_{};  // until when its rate has been used up: parts of a cycle
+  const std::uint64_t burst_;  // parts of a cycle
+  std::array<Account, arch::kSubcontexts> accounts_{};
 };
 
 }  // namespace heddle::memory

@@ -3,6 +3,12 @@
 #include <cmath>
 
 namespace heddle::memory {
+namespace {
+
+// While a limit holds something up: cycles until its change is seen.
+constexpr Cycle kLook = 512;
+
+}  // namespace
 
 L2Lanes::L2Lanes(const SliceShares& shares, OwnerAccounts* owners)
     : port_(*shares.table),
@@ -23,13 +29,17 @@ void L2Lanes::enter(std::uint32_t port, std::uint32_t subcontext, const Request&
 
 void L2Lanes::offer(std::uint32_t lane, const Cost& cost) {
   const std::uint32_t subcontext = subcontext_of(lane);
+  if (is_machines(lane)) {
+    offers_.push_back({lane, cost});
+    return;
+  }
   Cycle free = port_limit_.free_at(subcontext, now_);
   if (cost.of_memory() > 0) free = std::max(free, memory_limit_.free_at(subcontext, now_));
   if (free <= now_) {
     offers_.push_back({lane, cost});
     return;
   }
-  again_ = std::min(again_, free);
+  again_ = std::min({again_, free, now_ + kLook});
   lanes_[lane].held_since = std::min(lanes_[lane].held_since, now_);
 }
 
@@ -61,10 +71,11 @@ void L2Lanes::serve() {
   offers_.clear();
   const std::uint32_t subcontext = subcontext_of(number);
   port_.serve(subcontext, cost.port_cycles * RateLimit::kParts);
-  port_limit_.take(subcontext, cost.port_cycles * RateLimit::kParts, now_);
+  const bool limited = !is_machines(number);
+  if (limited) port_limit_.take(subcontext, cost.port_cycles * RateLimit::kParts, now_);
   if (cost.of_memory() > 0) {
     memory_.serve(subcontext, parts_of(cost.of_memory()));
-    memory_limit_.take(subcontext, parts_of(cost.of_memory()), now_);
+    if (limited) memory_limit_.take(subcontext, parts_of(cost.of_memory()), now_);
   }
   Lane& lane = lanes_[number];
   if (lane.held_since != kNever && owners_ != nullptr) {

@@ -103,6 +103,8 @@ class L2Lanes {
     Cost cost;
   };
   static std::uint32_t subcontext_of(std::uint32_t lane) { return lane % arch::kSubcontexts; }
+  // What the machine itself asks for, on behalf of whoever: no limit of a process holds it up.
+  static bool is_machines(std::uint32_t lane) { return port_of(lane) == 1 && subcontext_of(lane) == 0; }
   void offer(std::uint32_t lane, const Cost& cost);
   bool before(const Offer& a, const Offer& b, const FairClock& clock) const;
   std::uint64_t parts_of(std::uint32_t sectors) const { return sectors * sector_parts_; }

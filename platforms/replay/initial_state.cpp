@@ -324,7 +324,7 @@ class SharingCheck {
   cwd::EmptyMachine machine_;
   std::vector<std::set<Mode>> modes_;
   struct Homeless {
-    const arch::KernelRecord* kernel = nullptr;
+    arch::KernelRecord kernel;
     std::string why;
   };
   std::vector<Homeless> homeless_;
@@ -342,7 +342,14 @@ SharingCheck::SharingCheck(const workload::Workload& workload, const std::string
   std::set<std::pair<std::string, std::uint8_t>> seen;
   for (const workload::Op& op : workload.ops) {
     if (op.kind != workload::OpKind::kernel) continue;
-    if (seen.emplace(op.kernel.name, op.kernel.subcontext).second) homeless_.push_back({&op.kernel, {}});
+    if (seen.emplace(op.kernel.name, op.kernel.subcontext).second) homeless_.push_back({op.kernel, {}});
+    if (op.kernel.program == nullptr || !op.kernel.program->launches()) continue;
+    // Programs launch into their own subcontext.
+    for (const workload::LaunchedKernel& launched : workload.launched) {
+      arch::KernelRecord child = launched.kernel;
+      child.subcontext = op.kernel.subcontext;
+      if (seen.emplace(child.name, child.subcontext).second) homeless_.push_back({child, {}});
+    }
   }
 }
 
@@ -430,7 +437,7 @@ void SharingCheck::apply(const TimedShare& share) {
 
 void SharingCheck::place_kernels() {
   const auto placed = [this](Homeless& homeless) {
-    homeless.why = why_no_place(*homeless.kernel);
+    homeless.why = why_no_place(homeless.kernel);
     return homeless.why.empty();
   };
   homeless_.erase(std::remove_if(homeless_.begin(), homeless_.end(), placed), homeless_.end());
@@ -441,22 +448,28 @@ std::string SharingCheck::why_no_place(const arch::KernelRecord& kernel) {
   const bool limited = shares_.limited(kernel.subcontext);
   if (quota_.mode() == Mode::none && !limited) return {};
   cwd::MachineShare share;
+  bool lacks_block = false;
   for (std::uint32_t tpc = 0; tpc < tpcs_of(topology_); ++tpc) {
-    share.tpcs.push_back(quota_.mode() == Mode::none || quota_.enabled(kernel.subcontext, tpc));
+    bool open = quota_.mode() == Mode::none || quota_.enabled(kernel.subcontext, tpc);
+    if (open && quota_.price(kernel.subcontext, tpc, kernel.local_bytes > 0).bar == cwd::TpcPrice::Bar::block) {
+      open = false;
+      lacks_block = true;
+    }
+    share.tpcs.push_back(open);
   }
   share.sms = shares_.most_sms(kernel.subcontext);
   share.warps = shares_.most_warps(kernel.subcontext);
   const auto count = std::count(share.tpcs.begin(), share.tpcs.end(), true);
-  if (count == 0) return "it has no TPC";
+  if (count == 0) return lacks_block ? "it has no local-memory block on a TPC of its own" : "it has no TPC";
   const bool all = static_cast<std::size_t>(count) == share.tpcs.size();
   if (!limited && (all || !kernel.cluster.any())) return {};
   machine_.set_share(std::move(share));
-  return machine_.why_never_fits(arch::need_of(params_.sm.limits, kernel), kernel.cluster);
+  return machine_.why_never_fits(arch::need_of(params_.sm.limits, kernel), kernel.cluster, kernel.local_bytes > 0);
 }
 
 void SharingCheck::refuse_kernels() const {
   if (homeless_.empty()) return;
-  const arch::KernelRecord& kernel = *homeless_.front().kernel;
+  const arch::KernelRecord& kernel = homeless_.front().kernel;
   const auto is_its = [&](const workload::Subcontext& subcontext) { return subcontext.id == kernel.subcontext; };
   const auto listed = std::find_if(workload_.subcontexts.begin(), workload_.subcontexts.end(), is_its);
   throw InputError(listed == workload_.subcontexts.end() ? SourcePos{} : listed->where,
@@ -527,6 +540,10 @@ std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const
       instances.check_credits(subcontext.where, subcontext.id, *subcontext.credits);
       shares.push_back(
           {0, packet_of(SubcontextPacket::What::credits, subcontext.id, *subcontext.credits), subcontext.where});
+    } else if (params.cwd.partition == protocol::PartitionMode::dynamic && !subcontext.instance) {
+      // Naming it gives it its part of what is in front of the TPCs.
+      const std::uint32_t credits = params.cwd.tpc_credits == 0 ? tpcs_of(topology) : params.cwd.tpc_credits;
+      shares.push_back({0, packet_of(SubcontextPacket::What::credits, subcontext.id, credits), subcontext.where});
     }
     if (subcontext.sms) {
       shares.push_back({0, packet_of(SubcontextPacket::What::sms, subcontext.id, *subcontext.sms), subcontext.where});

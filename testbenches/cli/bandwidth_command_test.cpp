@@ -235,4 +235,39 @@ TEST_CASE("shares of bandwidth that contradict each other are refused with their
   refused(", bandwidth: 50 %", "", "", "5", "nothing contends", "gpu.timing=lt");
 }
 
+TEST_CASE("a limit that is lifted holds nobody up any longer", "[cli][PRT-11]") {
+  const TempDir dir;
+  const auto end_of = [&dir](const std::string& share) {
+    dir.write("s.yaml", two_processes("", "",
+                                      share + "kernels:\n" + stream("one", 1, "a", 100, 2, "67108864") +
+                                          "submit: [{kernel: one, stream: a}]\n"));
+    return cycles_of(dir, "one");
+  };
+  const double without = end_of("");
+  const double lifted = end_of(
+      "share:\n  - {subcontext: 1, bandwidth_limit: 0.1 %}\n  - {at: 5 us, subcontext: 1, bandwidth_limit: 100 %}\n");
+  CAPTURE(without, lifted);
+  CHECK(lifted < without + 12'000);  // 5000 of them under the limit
+}
+
+TEST_CASE("a limit of the first subcontext does not hold up what the machine does for others", "[cli][PRT-11]") {
+  const TempDir dir;
+  const auto start_of = [&dir](const std::string& limit) {
+    dir.write("s.yaml",
+              "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {partition: static}}}\nsubcontexts:\n"
+              "  - {id: 0, tpcs: [[0, 0], [0, 1], [0, 2]]" +
+                  limit + "}\n  - {id: 1, tpcs: [[1, 0], [1, 1]]}\nmemory: [{name: a, bytes: 16 MiB}]\nkernels:\n" +
+                  stream("one", 0, "a", 40, 2, "16777216") +
+                  "  - name: child\n    grid: 1\n    block: 32\n    program: [{compute: {unit: fp32}}]\n"
+                  "  - name: victim\n    grid: 1\n    block: 32\n    subcontext: 1\n    program:\n"
+                  "      - if: {cond: lane == 0, then: [{launch: {kernel: child}}]}\n      - wait_children\n"
+                  "submit: [{kernel: one, stream: a}, {kernel: victim, stream: v, at: 5 us}]\n");
+    return cycles_of(dir, "victim");
+  };
+  const double without = start_of("");
+  const double limited = start_of(", bandwidth_limit: 1 %");
+  CAPTURE(without, limited);
+  CHECK(limited < 1.5 * without);
+}
+
 }  // namespace cli_bandwidth_command_test

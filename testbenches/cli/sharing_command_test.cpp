@@ -398,4 +398,75 @@ TEST_CASE("kernels that the share of their subcontext cannot hold are refused", 
   refused("warps: 40 %", "grid: 8, block: 1024", "a CTA takes 32 of the 26 that its subcontext may have");
 }
 
+namespace {
+
+// The cycle of a kernel's first launch.
+std::uint64_t first_launch(const TempDir& dir, const std::string& text, const std::string& kernel) {
+  dir.write("first.yaml", text);
+  std::uint64_t first = ~std::uint64_t{0};
+  for (const Row& row : dumped(dir, "first.yaml")) {
+    if (row.at("kernel") == kernel) first = std::min(first, number(row, "launch"));
+  }
+  return first;
+}
+
+}  // namespace
+
+TEST_CASE("in mode none a share keeps nobody else waiting either", "[cli][PRT-02][PRT-11]") {
+  const TempDir dir;
+  for (const std::string share : {"sms: 40 %", "warps: 25 %"}) {
+    CAPTURE(share);
+    std::string text = "heddle: 1\ngpu: small\nsubcontexts: [{id: 1, " + share +
+                       "}, {id: 2}]\nkernels:\n"
+                       "  - {name: hog, grid: 40, block: 256, cycles: 50000, subcontext: 1}\n"
+                       "  - {name: victim, grid: 4, block: 256, cycles: 1000, subcontext: 2}\nsubmit:\n";
+    for (int i = 0; i < 40; ++i) text += "  - {kernel: hog, stream: s" + std::to_string(i) + "}\n";
+    CHECK(first_launch(dir, text + "  - {kernel: victim, stream: v, at: 10 us}\n", "victim") < 11'000);
+  }
+}
+
+TEST_CASE("within a subcontext a share keeps the order of priorities", "[cli][PRT-11][TSK-02]") {
+  const TempDir dir;
+  const std::string text =
+      "heddle: 1\ngpu: small\nsubcontexts: [{id: 1, warps: 50 %}]\nkernels:\n"
+      "  - {name: low, grid: 8000, block: 32, cycles: {min: 2000, max: 4000}, subcontext: 1}\n"
+      "  - {name: high, grid: 10, block: 512, cycles: 1000, subcontext: 1}\n"
+      "streams: [{name: h, priority: 10}, {name: l, priority: 0}]\n"
+      "submit: [{kernel: low, stream: l}, {kernel: high, stream: h, at: 10 us}]\n";
+  CHECK(first_launch(dir, text, "high") < 15'000);
+}
+
+TEST_CASE("a process that is only listed has its part of the task table", "[cli][PRT-02]") {
+  const TempDir dir;
+  std::string text =
+      "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {partition: dynamic}}}\nsubcontexts: [{id: 1, credits: 2}, {id: 2}]\n"
+      "kernels:\n  - {name: hog, grid: 4, block: 256, cycles: 20000, subcontext: 1}\n"
+      "  - {name: victim, grid: 4, block: 256, cycles: 1000, subcontext: 2}\nsubmit:\n";
+  for (int i = 0; i < 200; ++i) text += "  - {kernel: hog, stream: s" + std::to_string(i) + "}\n";
+  CHECK(first_launch(dir, text + "  - {kernel: victim, stream: v, at: 10 us}\n", "victim") < 11'000);
+}
+
+TEST_CASE("kernels that programs launch are judged by shares and blocks as others are",
+          "[cli][PRT-06][PRT-11][PRT-12]") {
+  const TempDir dir;
+  const auto refused = [&dir](const std::string& text, const std::string& why) {
+    dir.write("r.yaml", text);
+    const Finished finished = heddle_in(dir, {"run", "r.yaml"});
+    CAPTURE(finished.err);
+    CHECK(finished.status == 2);
+    CHECK(contains(finished.err, why));
+  };
+  refused(
+      "heddle: 1\ngpu: small\nsubcontexts: [{id: 1, warps: 10 %}]\nkernels:\n"
+      "  - {name: child, grid: 1, block: 512, program: [{compute: {unit: fp32}}]}\n"
+      "  - {name: parent, grid: 1, block: 32, subcontext: 1, program: [{launch: {kernel: child}}]}\n"
+      "submit: [{kernel: parent, stream: a}]\n",
+      "kernel 'child' can never run in subcontext 1 of gpu0: a CTA is larger than an SM");
+  refused(
+      "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {partition: static}}}\nsubcontexts: [{id: 1, tpcs: [[0, "
+      "0]]}]\nkernels:\n"
+      "  - {name: k, grid: 1, block: 32, local: 8 B, cycles: 100, subcontext: 1}\nsubmit: [{kernel: k, stream: a}]\n",
+      "kernel 'k' can never run in subcontext 1 of gpu0: it has no local-memory block on a TPC of its own");
+}
+
 }  // namespace cli_sharing_command_test

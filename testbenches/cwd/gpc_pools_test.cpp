@@ -76,25 +76,29 @@ Cycle first_launch(const CwdBench& bench, std::uint32_t operation, std::uint32_t
 }  // namespace
 
 TEST_CASE("each subcontext that shares a GPC has its part of the active pool", "[cwd][TSK-04][PRT-02]") {
-  // Tasks of subcontext 1 take what they find; 2 and 3 come later.
   GpcPools pools(1, 32, 6);
-  pools.share(0, 3);
+  pools.share(0, 3);  // two places each
   std::uint32_t task = 0;
   const auto enter = [&](std::uint32_t owner, std::int32_t priority = 0) {
     if (!pools.admits(task, priority, 0, owner)) return false;
     pools.launch(task++, priority, 0, 1, owner);
     return true;
   };
-  CHECK(enter(1));
-  CHECK(enter(1));
-  CHECK_FALSE(enter(1));  // four places are others'
-  CHECK(enter(2));
-  CHECK(enter(3));
-  CHECK(enter(3));
-  CHECK_FALSE(enter(3));
-  CHECK(enter(1, 9));  // a more urgent task takes a place of its own subcontext
+  const auto active = [&] {
+    std::uint32_t count = 0;
+    for (std::uint32_t one = 0; one < task; ++one) count += pools.active(one, 0) ? 1 : 0;
+    return count;
+  };
+  for (int i = 0; i < 6; ++i) CHECK(enter(1));  // what nobody asks for is anybody's
   CHECK_FALSE(enter(1));
+  CHECK(enter(2));  // others have theirs at once
+  CHECK_FALSE(pools.active(5, 0));
+  CHECK(enter(3));
+  CHECK(enter(3));
   CHECK(enter(2));
+  CHECK(active() == 6);
+  CHECK(enter(3, 9));  // in the place of a less urgent one of its own
+  CHECK_FALSE(enter(1));
   CHECK_FALSE(enter(2));
 }
 
@@ -126,19 +130,22 @@ TEST_CASE("random tasks of several subcontexts: no part is ever taken", "[cwd][T
         return static_cast<std::uint32_t>(std::count_if(
             running.begin(), running.end(), [whose](const Running& one) { return one.active && one.owner == whose; }));
       };
-      std::uint32_t taken = 0;  // and kept for others
+      std::uint32_t taken = 0;
       for (std::uint32_t other = 0; other < sharers; ++other) {
-        taken += other == owner ? held(other) : std::max(held(other), part);
+        taken += held(other);
       }
-      const bool free = held(owner) < part || taken < size;
+      const bool free = taken < size;
       const bool yields = std::any_of(running.begin(), running.end(), [&](const Running& one) {
-        return one.active && one.priority < priority && (one.owner == owner || held(one.owner) > part);
+        const bool beyond = one.owner != owner && held(one.owner) > part;
+        if (!one.active) return false;
+        return (beyond && held(owner) < part) || (one.priority < priority && (one.owner == owner || beyond));
       });
       const bool admitted = pools.admits(next, priority, 0, owner);
       CAPTURE(size, sharers, owner, held(owner), taken);
+      CHECK(taken <= size);
       // Idle members, who have no CTA left and yield to everybody, are not in `running`.
       if (free || yields) CHECK(admitted);
-      if (held(owner) < part) CHECK(admitted);
+      if (held(owner) < part && sharers <= size) CHECK(admitted);
       if (!admitted) continue;
       pools.launch(next, priority, 0, 1, owner);
       for (const Running& one : running) {

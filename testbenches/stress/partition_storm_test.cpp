@@ -41,7 +41,9 @@ struct Judge {
   // CTAs by SM of the machine, and where shares stay as they are: the most of a subcontext on one, and on how many.
   std::vector<std::uint32_t> on_sm = std::vector<std::uint32_t>(arch::kSubcontexts * kGpcs * kSms, 0);
   bool constant_shares = false;
-  std::uint64_t at_share = 0;  // launches that made it as many as there may be
+  std::uint32_t warps = 1;     // of a CTA
+  std::uint64_t at_share = 0;  // launches that made it as many SMs as there may be
+  std::uint64_t at_warps = 0;  // launches that made it as many warps of an SM, which had room for more
   std::uint64_t launched = 0;
   std::uint64_t steps = 0;
   std::uint64_t in_mode[3] = {};
@@ -192,18 +194,19 @@ class SwiftGpc : public sc_core::sc_module, private EventHandler {
     for (std::uint32_t tpc = 0; tpc < kTpcs; ++tpc) seen += judge_.ctas[subcontext * kTpcs + tpc] > 0 ? 1 : 0;
     if (seen > holds.tpcs_held(subcontext)) judge_.complain("more TPCs are in use than the distributor counts");
   }
-  // PRT-11. A CTA has one warp.
+  // PRT-11.
   void check_shares(std::uint32_t subcontext, std::uint32_t sm) {
     const cwd::SmShares& shares = cwd_.shares();
     const auto row = judge_.on_sm.begin() + subcontext * kGpcs * kSms;
     const auto sms = static_cast<std::uint32_t>(kGpcs * kSms - std::count(row, row + kGpcs * kSms, 0U));
-    if (row[sm] > shares.warps_on(subcontext, sm))
-      judge_.complain("more warps are on an SM than the distributor counts");
+    const std::uint32_t warps = row[sm] * judge_.warps;
+    if (warps > shares.warps_on(subcontext, sm)) judge_.complain("more warps are on an SM than the distributor counts");
     if (sms > shares.sms_held(subcontext)) judge_.complain("more SMs are in use than the distributor counts");
     if (!judge_.constant_shares) return;
-    if (row[sm] > shares.most_warps(subcontext)) judge_.complain("more warps are on an SM than there may be");
+    if (warps > shares.most_warps(subcontext)) judge_.complain("more warps are on an SM than there may be");
     if (sms > shares.most_sms(subcontext)) judge_.complain("more SMs are in use than there may be");
-    judge_.at_share += row[sm] == shares.most_warps(subcontext) || sms == shares.most_sms(subcontext) ? 1 : 0;
+    judge_.at_share += sms == shares.most_sms(subcontext) ? 1 : 0;
+    judge_.at_warps += shares.most_warps(subcontext) < warps + judge_.warps && row[sm] < 8 ? 1 : 0;
   }
   std::uint32_t sm_of(std::uint64_t mask) const { return topology_.gpc(index_).sm_ids[heddle::bits::lowest(mask)]; }
   std::uint32_t tpc_of(std::uint64_t mask) const { return index_ * kSms / 2 + heddle::bits::lowest(mask) / 2; }
@@ -314,13 +317,13 @@ void hand_out(Machine& machine, Random& random, Cycle cycle, const std::vector<s
 }
 
 std::uint64_t submit_tasks(Machine& machine, Random& random, const std::vector<std::uint32_t>& subcontexts,
-                           std::uint64_t ctas, Cycle when = 0) {
+                           std::uint64_t ctas, Cycle when = 0, std::uint32_t warps = 1) {
   std::uint64_t sum = 0;
   for (auto operation = static_cast<std::uint32_t>(machine.judge.started.size()); sum < ctas; ++operation) {
     protocol::TaskPacket task;
     task.operation = operation;
     task.priority = static_cast<std::int32_t>(random.below(3));
-    task.need = {{1, 1, 1, 1, 1, 1}};
+    task.need = {{warps, 1, 1, 1, 1, 1}};
     task.subcontext = static_cast<std::uint8_t>(subcontexts[random.below(subcontexts.size())]);
     task.local_bytes = random.chance(25) ? 64 : 0;
     task.grid = {random.between(1, 600), 1, 1};
@@ -424,18 +427,21 @@ TEST_CASE("shares of SMs and of their warps, and what waits for them is woken", 
   Random random(seed() + 2);
   Machine machine(swift(), seed() + 2);
   const std::vector<std::uint32_t> subcontexts = some_subcontexts(random, 6);
-  std::uint64_t ctas = submit_tasks(machine, random, subcontexts, 150'000);
+  // An SM has 1000 warps and room for 8 CTAs of 100.
   machine.judge.constant_shares = true;
-  // An SM has 1000 warps and room for 8 CTAs of one.
+  machine.judge.warps = 100;
+  std::uint64_t ctas = submit_tasks(machine, random, subcontexts, 150'000, 0, machine.judge.warps);
   for (const std::uint32_t subcontext : subcontexts) {
     machine.tasks.share(0, change(What::sms, subcontext, random.between(27, 60)));  // 9 SMs at least: CGAs have room
-    if (random.chance(50)) machine.tasks.share(0, change(What::warps, subcontext, 1));
+    if (random.chance(50)) machine.tasks.share(0, change(What::warps, subcontext, random.between(20, 60)));
   }
   run_until_idle();
   CHECK(machine.judge.launched == ctas);
   CHECK(machine.judge.at_share > 1000);
+  CHECK(machine.judge.at_warps > 1000);
   // From a quiet machine: each may have one SM, and then, in one change, all of them. One that runs long has it.
   machine.judge.constant_shares = false;
+  machine.judge.warps = 1;
   const auto now = static_cast<Cycle>(sc_core::sc_time_stamp() / sc_core::sc_time(1, sc_core::SC_NS)) + 10;
   for (const std::uint32_t subcontext : subcontexts) {
     machine.tasks.share(now, change(What::warps, subcontext, 100));
