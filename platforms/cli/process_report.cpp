@@ -45,11 +45,14 @@ const char* cause_of(const std::string& reason) {
   if (reason == "credits") return "its own credits";
   if (reason == "tpc_mask") return "its own mask, and what runs there";
   if (reason == "local_memory") return "its own blocks";
+  if (reason == "share") return "its own shares of SMs and warps";
+  if (reason == "pool") return "its own tasks, or whoever has more than its part";
   if (reason == "memory_slot" || reason == "flush") return "its own clusters";
   return "whoever holds the machine, itself included";
 }
 
-json waits_of(const std::map<std::string, json>& entries, double cycle_us) {
+// `bytes`: what the memory system counts of the subcontext.
+json waits_of(const std::map<std::string, json>& entries, const std::map<std::string, json>& bytes, double cycle_us) {
   constexpr const char* kWait = "wait.";
   json rows = json::array();
   for (const auto& [name, entry] : entries) {
@@ -60,6 +63,11 @@ json waits_of(const std::map<std::string, json>& entries, double cycle_us) {
     const std::string reason = name.substr(std::string(kWait).size());
     rows.push_back(
         {{"reason", text.substr(text.rfind(": ") + 2)}, {"us", cycles * cycle_us}, {"cause", cause_of(reason)}});
+  }
+  if (const double held = value_of(bytes, "limited_cycles"); held > 0) {
+    rows.push_back({{"reason", "limit of bandwidth: first requests of queues at L2 slices"},
+                    {"us", held * cycle_us},
+                    {"cause", "its own limit"}});
   }
   return rows;
 }
@@ -144,7 +152,7 @@ json processes_of(const RunOutcome& outcome, std::size_t gpu) {
                 {"progress_percent",
                  value_of(share, "contested_cycles") > 0 ? json(100 * value_of(share, "progress")) : json()},
                 {"waiting", value_of(share, "tasks_waiting")},
-                {"waits", waits_of(share, cycle_us)},
+                {"waits", waits_of(share, bytes, cycle_us)},
                 {"l2_hit_percent", share_of(value_of(bytes, "l2_hits"), value_of(bytes, "l2_requests"))}};
     for (const char* name : kBytes) {
       row["bytes"].push_back({value_of(bytes, name), share_of(value_of(bytes, name), totals[name])});
