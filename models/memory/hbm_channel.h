@@ -18,8 +18,6 @@
 
 namespace heddle::memory {
 
-// Accesses that wait for a pseudo-channel in one direction: a list per bank, in order of age.
-
 // A part of a request: sectors of one 128-byte line.
 struct HbmAccess {
   std::uint64_t line = 0;  // number in the channel
@@ -32,6 +30,7 @@ struct HbmAccess {
   std::uint64_t turn = 0;
 };
 
+// Accesses that wait for a pseudo-channel in one direction: a list per bank, in order of age.
 class HbmQueue {
  public:
   using Index = std::uint16_t;

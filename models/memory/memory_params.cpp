@@ -117,9 +117,8 @@ void L2Params::describe(ParamTable<L2Params>& t) {
   t.add("write_buffer", &L2Params::write_buffer, {Unit::count, 1, 4096},
         "lines per slice that can be on their way back to memory at once", "assumption");
   t.add("limit_burst", &L2Params::limit_burst, {Unit::cycles, 1, 100'000},
-        "how far a subcontext with a limit of bandwidth (PRT-11) may be ahead of its rate at a slice, as cycles of all "
-        "of "
-        "the slice's bandwidth",
+        "how far a subcontext with a limit of bandwidth (PRT-11) may be ahead of its rate at a slice, as cycles of the "
+        "whole bandwidth of the slice",
         "assumption: a few lines of memory, so that short pauses cost nothing");
 }
 

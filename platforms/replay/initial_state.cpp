@@ -136,9 +136,8 @@ bool is_bandwidth(const SubcontextPacket& packet) {
 const char* remedy_of(const SubcontextPacket& packet, protocol::ShareRefusal refusal) {
   if (refusal == protocol::ShareRefusal::overlap) return "in mode static a TPC belongs to one subcontext";
   if (refusal == protocol::ShareRefusal::bandwidth) {
-    return "let the shares of all subcontexts be 100 % at most at any time, and a limit no less than the share; of "
-           "changes "
-           "at the same time, let what gives bandwidth back stand first";
+    return "let the shares of all subcontexts be 100 % at most at any time, and a limit no less than the share; where "
+           "changes come at the same time, let what gives bandwidth back stand first";
   }
   if (packet.what == SubcontextPacket::What::block) {
     return "blocks are numbered from 0 to gpu.cwd.local_memory_blocks - 1";

@@ -16,7 +16,7 @@
 
   heddle.fairness = (value) => h("p", { class: "after" }, h("strong", {}, `Fairness ${heddle.fixed(value, 3)}`),
     ": Jain\u2019s index of the progress of those that had work at the same time; 1 if all made as much. Progress is what a subcontext took "
-    + "of SMs, of what it is entitled to by mask or credits (where these promise more than there is, and without any, its part of the machine), "
+    + "of SMs, of what it is entitled to by mask, credits or shares (where these promise more than there is, and without any, its part of the machine), "
     + "over the time in which it and another one had work; all of it where it wanted no more.");
 
   heddle.processWaits = (rows, table) => table(["", "Waited for", "Task time", "Whose doing"], rows.flatMap((row) => [
