@@ -80,36 +80,15 @@ void check_tpc(const SourcePos& where, const std::string& instance, const arch::
 }
 
 SubcontextPacket packet_of(const workload::ShareChange& change) {
-  using What = workload::ShareChange::What;
-  SubcontextPacket packet = packet_of(SubcontextPacket::What::mode, change.subcontext, change.value);
+  using What = SubcontextPacket::What;
+  // In the order of ShareChange::What.
+  constexpr What kWhats[] = {What::mode, What::credits, What::enable,    What::block,
+                             What::sms,  What::warps,   What::bandwidth, What::bandwidth_limit};
+  SubcontextPacket packet = packet_of(kWhats[static_cast<std::size_t>(change.what)], change.subcontext, change.value);
   packet.gpc = protocol::GpcId(change.gpc);
   packet.tpc = protocol::TpcInGpc(change.tpc);
-  switch (change.what) {
-    case What::mode:
-      packet.mode = static_cast<protocol::PartitionMode>(change.mode);  // both: none, static, dynamic
-      break;
-    case What::credits:
-      packet.what = SubcontextPacket::What::credits;
-      break;
-    case What::enable:
-      packet.what = SubcontextPacket::What::enable;
-      break;
-    case What::block:
-      packet.what = SubcontextPacket::What::block;
-      break;
-    case What::sms:
-      packet.what = SubcontextPacket::What::sms;
-      break;
-    case What::warps:
-      packet.what = SubcontextPacket::What::warps;
-      break;
-    case What::bandwidth:
-      packet.what = SubcontextPacket::What::bandwidth;
-      break;
-    case What::bandwidth_limit:
-      packet.what = SubcontextPacket::What::bandwidth_limit;
-      break;
-  }
+  if (packet.what == What::mode)
+    packet.mode = static_cast<protocol::PartitionMode>(change.mode);  // both: the same three
   return packet;
 }
 
