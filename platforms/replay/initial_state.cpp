@@ -250,14 +250,6 @@ std::string subject(const SubcontextPacket& packet) {
   }
 }
 
-std::uint32_t tpcs_of(const arch::Topology& topology) {
-  std::uint32_t count = 0;
-  for (std::uint32_t gpc = 0; gpc < topology.gpcs(); ++gpc) {
-    count += static_cast<std::uint32_t>(topology.gpc(gpc).tpcs.size());
-  }
-  return count;
-}
-
 cwd::QuotaOptions options_of(const cwd::CwdParams& params) {
   return {params.partition, params.tpc_credits, params.local_memory_blocks};
 }
@@ -314,7 +306,7 @@ SharingCheck::SharingCheck(const workload::Workload& workload, const std::string
       instance_(instance),
       params_(params),
       topology_(topology),
-      quota_(tpcs_of(topology), options_of(params.cwd)),
+      quota_(topology.tpcs(), options_of(params.cwd)),
       shares_(topology, params.sm.limits.warps, {}),
       machine_(topology, params.cwd, arch::capacity_of(params.sm.limits), gpu::cgas_per_gpc(params)) {
   std::set<std::pair<std::string, std::uint8_t>> seen;
@@ -427,7 +419,7 @@ std::string SharingCheck::why_no_place(const arch::KernelRecord& kernel) {
   if (quota_.mode() == Mode::none && !limited) return {};
   cwd::MachineShare share;
   bool lacks_block = false;
-  for (std::uint32_t tpc = 0; tpc < tpcs_of(topology_); ++tpc) {
+  for (std::uint32_t tpc = 0; tpc < topology_.tpcs(); ++tpc) {
     bool open = quota_.mode() == Mode::none || quota_.enabled(kernel.subcontext, tpc);
     if (open && quota_.price(kernel.subcontext, tpc, kernel.local_bytes > 0).bar == cwd::TpcPrice::Bar::block) {
       open = false;
@@ -520,7 +512,7 @@ std::vector<TimedShare> resolve_shares(const workload::Workload& workload, const
           {0, packet_of(SubcontextPacket::What::credits, subcontext.id, *subcontext.credits), subcontext.where});
     } else if (params.cwd.partition == protocol::PartitionMode::dynamic && !subcontext.instance) {
       // Naming it gives it its part of what is in front of the TPCs.
-      const std::uint32_t credits = params.cwd.tpc_credits == 0 ? tpcs_of(topology) : params.cwd.tpc_credits;
+      const std::uint32_t credits = params.cwd.tpc_credits == 0 ? topology.tpcs() : params.cwd.tpc_credits;
       shares.push_back({0, packet_of(SubcontextPacket::What::credits, subcontext.id, credits), subcontext.where});
     }
     if (subcontext.sms) {
