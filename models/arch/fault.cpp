@@ -37,7 +37,8 @@ const char* fault_text(FaultKind kind) {
       "no such kernel, or a grid or stream out of range",
       "the queue takes no more entries, or none lies there",
       "old bytes of shared memory were read: a proxy fence is missing",
-      "beyond the thread's local memory"};
+      "beyond the thread's local memory",
+      "no record or context is free for the launch, and nobody asks whether it failed"};
   return kTexts[static_cast<std::size_t>(kind)];
 }
 
@@ -46,7 +47,7 @@ const char* fault_key(FaultKind kind) {
       "address",        "misaligned",     "shared_bounds",  "unsupported",     "barrier",      "cluster_rank",
       "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present", "out_of_range", "poison",
       "mbarrier",       "tensor",         "unmapped",       "read_only",       "nesting",      "child",
-      "queue_closed",   "missing_fence",  "local_bounds"};
+      "queue_closed",   "missing_fence",  "local_bounds", "launch_limit"};
   return kKeys[static_cast<std::size_t>(kind)];
 }
 

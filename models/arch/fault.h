@@ -33,8 +33,9 @@ enum class FaultKind : std::uint8_t {
   queue_closed,     // an append to a queue that takes no more, or to memory where no queue lies (TSK-05)
   missing_fence,    // a bulk request has read shared memory that no proxy fence has published (TMA-41)
   local_bounds,     // beyond the local memory of the thread, or its subcontext has none (PRT-06)
+  launch_limit,     // no record or context is free for a launch whose result nobody takes (TSK-12)
 };
-constexpr std::size_t kFaultKinds = 21;
+constexpr std::size_t kFaultKinds = 22;
 // "address outside memory"
 const char* fault_text(FaultKind kind);
 // As scenarios and stats.json write it: "address", "shared_bounds".

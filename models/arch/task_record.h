@@ -13,8 +13,8 @@
 
 namespace heddle::arch {
 
-constexpr std::uint32_t kRecordBytes = 128;  // of a TMD, a context, a queue: one line each
-constexpr std::uint32_t kMaxTmdqs = 12;      // task metadata queues of a context
+constexpr std::uint32_t kRecordBytes = 128;  // of a TMD, a queue: one line each; a context has one or more
+constexpr std::uint32_t kMaxTmdqs = 64;      // task metadata queues of a context
 constexpr std::uint32_t kChildArgs = 6;      // 64-bit arguments of a child launch
 
 // How a child is launched.
@@ -30,9 +30,11 @@ constexpr std::uint32_t kNext = 0;            // u64: TMD of the next task of it
 constexpr std::uint32_t kContext = 8;         // u64: the context that it was launched from; 0: from the host
 constexpr std::uint32_t kKernel = 16;         // u64: kernel object (arch/kernel_object.h); 0: from the host
 constexpr std::uint32_t kGridX = 24;          // u32: CTAs
-constexpr std::uint32_t kGridY = 28;          // u32
-constexpr std::uint32_t kGridZ = 32;          // u32
-constexpr std::uint32_t kFlags = 36;          // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 16-31 stream
+constexpr std::uint32_t kGridY = 28;          // u16
+constexpr std::uint32_t kGridZ = 30;          // u16
+constexpr std::uint32_t kFlags = 32;          // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 11 its end is
+                                              // waited for by its ticket, 16-31 stream
+constexpr std::uint32_t kTicket = 36;         // u32: of its launch; another, or 0: the launch has completed
 constexpr std::uint32_t kPriority = 40;       // s32
 constexpr std::uint32_t kDepth = 44;          // u32: nesting depth at which it runs: 1 for a child of a host task
 constexpr std::uint32_t kOpen = 48;           // u64: its own run (1) and its contexts that are open
@@ -44,16 +46,43 @@ constexpr std::uint32_t kArgs = 80;           // u64 x kChildArgs: what the chil
 
 // Thread-group context: the streams of one CTA, or of all CTAs of a grid. Offsets:
 namespace context {
-constexpr std::uint32_t kWork = 0;      // u64: low half: its CTA or grid (1) and tasks that have not completed; high
-                                        // half: warps that wait for the tasks
-constexpr std::uint32_t kOwner = 8;     // u64: TMD of the grid that it belongs to
-constexpr std::uint32_t kHome = 16;     // u64: where its CTA is, below
-constexpr std::uint32_t kStreams = 24;  // u64: streams that have been created
-constexpr std::uint32_t kTmdqs = 32;    // u64 x kMaxTmdqs: last-task pointers; 0: the TMDQ is empty
+constexpr std::uint32_t kWork = 0;    // u64: bits 0-23: its CTA or grid (1) and tasks that have not completed; 24-43:
+                                      // warps that wait for all tasks; 44-63: warps that wait for some of them
+constexpr std::uint32_t kOwner = 8;   // u64: TMD of the grid that it belongs to
+constexpr std::uint32_t kHome = 16;   // u64: where its CTA is, below; of a shared context: the CTA of it that was saved
+                                      // last, 0: none
+constexpr std::uint32_t kTmdqs = 32;  // of each TMDQ: u64, its last-task pointer, 0: it is empty; u64, which of the
+                                      // streams that enter it live, below
+constexpr std::uint64_t last_task(std::uint64_t tmdq) { return kTmdqs + 16 * tmdq; }
+constexpr std::uint64_t live_streams(std::uint64_t tmdq) { return kTmdqs + 16 * tmdq + 8; }
+constexpr std::uint64_t bytes(std::uint64_t tmdqs) {
+  return (kTmdqs + 16 * tmdqs + kRecordBytes - 1) / kRecordBytes * kRecordBytes;
+}
 }  // namespace context
-constexpr std::uint64_t kWorkWaiter = std::uint64_t{1} << 32;
-constexpr std::uint64_t work_of(std::uint64_t word) { return word & 0xFFFF'FFFF; }
-constexpr std::uint64_t waiters_of(std::uint64_t word) { return word >> 32; }
+constexpr std::uint64_t kWorkWaiter = std::uint64_t{1} << 24;      // for all tasks
+constexpr std::uint64_t kWorkSomeWaiter = std::uint64_t{1} << 44;  // for some of them
+constexpr std::uint64_t work_of(std::uint64_t word) { return word & 0xFF'FFFF; }
+constexpr std::uint64_t waiters_of(std::uint64_t word) { return word >> 24 & 0xF'FFFF; }
+constexpr std::uint64_t some_waiters_of(std::uint64_t word) { return word >> 44; }
+
+// Number of a stream of a context: its TMDQ, and which of the streams that enter this TMDQ it is (TSK-11). Stream 0 is
+// there from the start; the bits of the others are set while they live. A bit is used again only after all others.
+constexpr std::uint32_t kStreamsOfTmdq = 64;
+constexpr std::uint32_t kNoStream = ~std::uint32_t{0};  // none could be created
+constexpr std::uint32_t stream_number(std::uint32_t tmdq, std::uint32_t place) { return tmdq | place << 8; }
+constexpr std::uint32_t tmdq_of(std::uint32_t stream) { return stream & 0xFF; }
+constexpr std::uint32_t place_of(std::uint32_t stream) { return stream >> 8; }
+constexpr bool is_stream(std::uint32_t stream, std::uint32_t tmdqs) {
+  return tmdq_of(stream) < tmdqs && place_of(stream) < kStreamsOfTmdq;
+}
+
+// What a program knows a launch by: its TMD, and its ticket there, by which a later launch with the same TMD is told
+// from it.
+constexpr std::uint64_t launch_handle(std::uint64_t record, std::uint32_t ticket) {
+  return record / kRecordBytes << 32 | ticket;
+}
+constexpr std::uint64_t record_of_handle(std::uint64_t handle) { return (handle >> 32) * kRecordBytes; }
+constexpr std::uint32_t ticket_of_handle(std::uint64_t handle) { return static_cast<std::uint32_t>(handle); }
 // Values of kHome. Whoever wakes a context's warps writes kHomeWoken, and finds there where the CTA is.
 constexpr std::uint64_t kHomeWoken = ~std::uint64_t{0};
 constexpr std::uint64_t home_of_sm(std::uint32_t sm) { return (std::uint64_t{sm} + 1) << 1; }
@@ -62,7 +91,9 @@ constexpr std::uint64_t saved_home(std::uint64_t area) { return area | 1; }
 constexpr std::uint64_t save_area_of(std::uint64_t home) { return home & ~std::uint64_t{1}; }
 constexpr std::uint32_t sm_of_home(std::uint64_t home) { return static_cast<std::uint32_t>((home >> 1) - 1); }
 
-// First line of the area of a saved CTA; its state follows, kRecordBytes into the area. Offsets:
+// A saved CTA lies in as many chunks as it needs: first this line, then the addresses of the further chunks (u64 each,
+// whole units of 16 bytes), then its state. Offsets:
+constexpr std::uint32_t kSaveChunk = 4096;
 namespace saved {
 constexpr std::uint32_t kOperation = 0;  // u32: of the task that the CTA belongs to
 constexpr std::uint32_t kRecord = 8;     // u64: TMD of that task
@@ -72,6 +103,8 @@ constexpr std::uint32_t kIndex = 32;     // u64: linear id of the CTA in its gri
 constexpr std::uint32_t kCtaX = 40;      // u32
 constexpr std::uint32_t kCtaY = 44;      // u32
 constexpr std::uint32_t kCtaZ = 48;      // u32
+constexpr std::uint32_t kLocal = 52;     // u32: bytes of local memory, which follow the state
+constexpr std::uint32_t kNext = 56;      // u64: of a shared context: the CTA that was saved before, as its kHome says it
 }  // namespace saved
 
 // A queue of a queue task (TSK-05). Its entries lie behind each other at kEntries: entry of ticket t at (t mod
@@ -91,10 +124,12 @@ constexpr std::uint64_t turn_free(std::uint64_t ticket, std::uint64_t capacity) 
 constexpr std::uint64_t turn_ready(std::uint64_t ticket, std::uint64_t capacity) { return 2 * (ticket / capacity) + 1; }
 constexpr std::uint64_t turn_done(std::uint64_t ticket, std::uint64_t capacity) { return 2 * (ticket / capacity) + 2; }
 
-// A ring of free records. The first `count` tickets take the records in their order; ticket t >= count takes what was
-// given back with number t - count. Offsets:
+// A ring of free records. Who wants one counts itself as a user first, and finds none if there are as many users as
+// records. The first `count` tickets take the records in their order; ticket t >= count takes what was given back with
+// number t - count. Offsets:
 namespace ring {
 constexpr std::uint32_t kTaken = 0;    // u64: tickets of takers
+constexpr std::uint32_t kUsed = 8;     // u64: records in use, and those that look for one
 constexpr std::uint32_t kGiven = 64;   // u64: tickets of givers
 constexpr std::uint32_t kSlots = 128;  // u64 x count: records; 0: empty
 }  // namespace ring
@@ -108,15 +143,32 @@ struct RecordPool {
   std::uint64_t ring_bytes() const {
     return (ring::kSlots + 8 * count + kRecordBytes - 1) / kRecordBytes * kRecordBytes;
   }
+  std::uint64_t slot(std::uint64_t number) const { return base + ring::kSlots + 8 * (number % count); }
   std::uint64_t record(std::uint64_t index) const { return base + ring_bytes() + index * size; }
-  std::uint64_t bytes() const { return ring_bytes() + count * size; }
+  std::uint64_t bytes() const { return count == 0 ? 0 : ring_bytes() + count * size; }
+  // Whether one of its records begins at that address.
+  bool has(std::uint64_t address) const {
+    const std::uint64_t offset = address - record(0);
+    return count > 0 && address >= record(0) && offset % size == 0 && offset / size < count;
+  }
+};
+
+// Records of one kind: a pool that is small enough to stay in the L2, and a larger one behind it for when that is used
+// up (TSK-12).
+struct RecordSupply {
+  RecordPool pool;
+  RecordPool spill;  // count 0: there is none
+
+  bool has(std::uint64_t address) const { return pool.has(address) || spill.has(address); }
+  const RecordPool& of(std::uint64_t address) const { return spill.has(address) ? spill : pool; }
+  std::uint64_t bytes() const { return pool.bytes() + spill.bytes(); }
 };
 
 // Where all of it lies in device memory, and what SMs and task management have to agree on.
 struct LaunchMemory {
-  RecordPool tasks;              // TMDs
-  RecordPool contexts;           // of thread groups
-  RecordPool areas;              // of saved CTAs
+  RecordSupply tasks;            // TMDs
+  RecordSupply contexts;         // of thread groups
+  RecordPool chunks;             // of saved CTAs
   std::uint32_t tmdqs = 4;       // of a context, up to kMaxTmdqs
   std::uint32_t max_depth = 24;  // deepest nesting at which a child may run
   bool shared_contexts = false;  // one context for all CTAs of a grid
@@ -126,8 +178,9 @@ struct LaunchMemory {
   std::uint32_t parts = 1;
   std::uint64_t part_bytes = 0;  // from one set to the next
 
-  std::uint64_t base() const { return tasks.base; }
-  std::uint64_t bytes() const { return tasks.count == 0 ? 0 : parts * part_bytes; }
+  bool any() const { return tasks.pool.count > 0; }
+  std::uint64_t base() const { return tasks.pool.base; }
+  std::uint64_t bytes() const { return any() ? parts * part_bytes : 0; }
   // What a subcontext has of it: one set.
   LaunchMemory of(std::uint32_t subcontext) const { return part(subcontext % parts); }
   // The set that an address lies in; the first, of one that is in none.
@@ -137,7 +190,10 @@ struct LaunchMemory {
   }
   LaunchMemory part(std::uint32_t number) const {
     LaunchMemory result = *this;
-    for (RecordPool* pool : {&result.tasks, &result.contexts, &result.areas}) pool->base += number * part_bytes;
+    for (RecordPool* pool : {&result.tasks.pool, &result.tasks.spill, &result.contexts.pool, &result.contexts.spill,
+                             &result.chunks}) {
+      pool->base += number * part_bytes;
+    }
     result.parts = 1;
     return result;
   }

@@ -1,5 +1,7 @@
 #include "arch/tmdq.h"
 
+#include <utility>
+
 namespace heddle::arch {
 
 using Kind = MemoryStep::Kind;
@@ -61,40 +63,81 @@ void CompleteSteps::answer(std::uint64_t old) {
   }
 }
 
-TakeSteps::TakeSteps(const RecordPool& pool) : pool_(pool) {}
+TakeSteps::TakeSteps(const RecordSupply& supply, bool again) : supply_(supply), again_(again) {}
 
 MemoryStep TakeSteps::step() const {
-  if (record_ != 0) return {};
-  if (slot_ == 0) return {Kind::add, pool_.base + ring::kTaken, 1};
-  return {Kind::exchange, slot_, 0, 0, again_};
+  switch (at_) {
+    case At::count:
+      return {Kind::add, pool().base + ring::kUsed, 1, 0, again_};
+    case At::uncount:
+      return {Kind::add, pool().base + ring::kUsed, ~std::uint64_t{0}};
+    case At::ticket:
+      return {Kind::add, pool().base + ring::kTaken, 1};
+    case At::slot:
+      return {Kind::exchange, pool().slot(ticket_), 0, 0, again_};
+    case At::over:
+      break;
+  }
+  return {};
 }
 
 void TakeSteps::answer(std::uint64_t old) {
-  if (slot_ != 0) {
-    record_ = old;
-    again_ = true;
-  } else if (old < pool_.count) {
-    record_ = pool_.record(old);
-  } else {
-    slot_ = pool_.base + ring::kSlots + 8 * ((old - pool_.count) % pool_.count);
+  switch (at_) {
+    case At::count:
+      at_ = old < pool().count ? At::ticket : At::uncount;
+      again_ = false;
+      break;
+    case At::uncount:
+      at_ = spilled_ || supply_.spill.count == 0 ? At::over : At::count;
+      spilled_ = at_ == At::count;
+      break;
+    case At::ticket:
+      ticket_ = old;
+      at_ = old < pool().count ? At::over : At::slot;
+      if (at_ == At::over) record_ = pool().record(old);
+      break;
+    case At::slot:  // whoever gives it back has drawn its number, and writes it soon
+      record_ = old;
+      again_ = old == 0;
+      if (!again_) at_ = At::over;
+      break;
+    case At::over:
+      break;
   }
 }
 
-GiveSteps::GiveSteps(const RecordPool& pool, std::uint64_t record) : pool_(pool), record_(record) {}
+GiveSteps::GiveSteps(const RecordSupply& supply, std::uint64_t record) : pool_(supply.of(record)), record_(record) {}
 
 MemoryStep GiveSteps::step() const {
-  if (done_) return {};
-  if (slot_ == 0) return {Kind::add, pool_.base + ring::kGiven, 1};
-  return {Kind::compare_exchange, slot_, record_, 0, again_};
+  switch (at_) {
+    case At::ticket:
+      return {Kind::add, pool_.base + ring::kGiven, 1};
+    case At::slot:
+      return {Kind::compare_exchange, slot_, record_, 0, again_};
+    case At::uncount:
+      return {Kind::add, pool_.base + ring::kUsed, ~std::uint64_t{0}};
+    case At::over:
+      break;
+  }
+  return {};
 }
 
 void GiveSteps::answer(std::uint64_t old) {
-  if (slot_ == 0) {
-    slot_ = pool_.base + ring::kSlots + 8 * (old % pool_.count);
-    return;
+  switch (at_) {
+    case At::ticket:
+      slot_ = pool_.slot(old);
+      at_ = At::slot;
+      break;
+    case At::slot:
+      again_ = old != 0;
+      if (!again_) at_ = At::uncount;
+      break;
+    case At::uncount:
+      at_ = At::over;
+      break;
+    case At::over:
+      break;
   }
-  done_ = old == 0;
-  again_ = !done_;
 }
 
 AppendSteps::AppendSteps(std::uint64_t queue) : queue_(queue) {}
@@ -156,17 +199,31 @@ void AppendSteps::answer(std::uint64_t old) {
   }
 }
 
-WaitSteps::WaitSteps(std::uint64_t context, std::uint64_t home, bool write)
-    : context_(context), home_(home), at_(write ? At::home : At::enter), homeless_(home == 0) {}
+WaitSteps::WaitSteps(std::uint64_t context, std::uint64_t home, bool write, std::vector<WaitTarget> targets)
+    : context_(context),
+      home_(home),
+      targets_(std::move(targets)),
+      at_(write ? At::home : At::enter),
+      some_(!targets_.empty()),
+      homeless_(home == 0) {}
+
+WaitSteps WaitSteps::counted(std::uint64_t context, std::uint64_t home, std::vector<WaitTarget> targets) {
+  WaitSteps steps(context, home, home != 0, std::move(targets));
+  steps.counted_ = true;
+  if (!steps.some_ || home == 0) steps.entered();
+  return steps;
+}
 
 MemoryStep WaitSteps::step() const {
   switch (at_) {
     case At::home:
       return {Kind::write, context_ + context::kHome, home_};
     case At::enter:
-      return {Kind::add, context_ + context::kWork, kWorkWaiter};
+      return {Kind::add, context_ + context::kWork, waiter()};
+    case At::look:
+      return {Kind::read, targets_.front().address};
     case At::leave:
-      return {Kind::add, context_ + context::kWork, ~kWorkWaiter + 1};
+      return {Kind::add, context_ + context::kWork, ~waiter() + 1};
     case At::wait:
     case At::over:
       break;
@@ -174,17 +231,35 @@ MemoryStep WaitSteps::step() const {
   return {};
 }
 
+// Who waits for all tasks is counted and looks in one step, and leaves to look again.
+void WaitSteps::entered() { at_ = some_ ? At::look : At::leave; }
+
 void WaitSteps::answer(std::uint64_t old) {
   switch (at_) {
     case At::home:
-      at_ = passed_ ? At::over : At::enter;
+      at_ = At::enter;
+      if (counted_) {
+        entered();
+        if (passed_) at_ = At::leave;
+      } else if (passed_) {
+        at_ = At::over;
+      }
       break;
     case At::enter:
+      counted_ = true;
+      if (some_) {
+        at_ = passed_ ? At::leave : At::look;
+        break;
+      }
       passed_ |= work_of(old) == 1;
       at_ = passed_ || woken_ ? At::leave : At::wait;
       break;
+    case At::look:
+      look_answered(old);
+      break;
     case At::leave:
-      passed_ |= work_of(old) == 1;
+      counted_ = false;
+      if (!some_) passed_ |= work_of(old) == 1;
       if (passed_) {
         at_ = At::over;
       } else {
@@ -197,15 +272,35 @@ void WaitSteps::answer(std::uint64_t old) {
   }
 }
 
-// Something has been launched since the wake was sent.
+void WaitSteps::look_answered(std::uint64_t word) {
+  if (passed_) {
+    at_ = At::leave;
+  } else if (targets_.front().over(word)) {
+    targets_.erase(targets_.begin());
+    passed_ = targets_.empty();
+    if (passed_) at_ = At::leave;
+  } else if (woken_) {
+    again();
+  } else {
+    at_ = At::wait;
+  }
+}
+
+// Something has been launched, or something else has completed, since the wake was sent.
 void WaitSteps::again() {
   at_ = homeless_ ? At::enter : At::home;
+  if (homeless_ && counted_) entered();
   woken_ = false;
 }
 
 void WaitSteps::woken() {
   woken_ = true;
-  if (at_ == At::wait) at_ = At::leave;
+  if (at_ != At::wait) return;
+  if (some_) {
+    again();
+  } else {
+    at_ = At::leave;
+  }
 }
 
 void WaitSteps::give_up() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "arch/task_record.h"
 
@@ -67,36 +68,49 @@ class CompleteSteps {
   bool again_ = false;
 };
 
-// A record leaves a pool.
+// A record leaves its pool, or the larger one behind it if that has none; or there is none (TSK-12).
 class TakeSteps {
  public:
-  explicit TakeSteps(const RecordPool& pool);
+  // `again`: it was tried before, and found none.
+  explicit TakeSteps(const RecordSupply& supply, bool again = false);
   MemoryStep step() const;
   void answer(std::uint64_t old);
-  bool over() const { return step().kind == MemoryStep::Kind::none; }
+  bool over() const { return at_ == At::over; }
+  // Once it is over. 0: all records are in use.
   std::uint64_t record() const { return record_; }
+  bool spilled() const { return spilled_; }
+  // Number of the launch, which no other of the next 2^31 has; never 0.
+  std::uint32_t ticket() const {
+    return static_cast<std::uint32_t>(ticket_ % 0x7FFF'FFFF) * 2 + (spilled_ ? 3 : 2);
+  }
 
  private:
-  RecordPool pool_;
-  std::uint64_t slot_ = 0;
-  std::uint64_t record_ = 0;
+  enum class At : std::uint8_t { count, uncount, ticket, slot, over };
+  const RecordPool& pool() const { return spilled_ ? supply_.spill : supply_.pool; }
+
+  RecordSupply supply_;
+  At at_ = At::count;
+  bool spilled_ = false;
   bool again_ = false;
+  std::uint64_t ticket_ = 0;
+  std::uint64_t record_ = 0;
 };
 
-// A record goes back.
+// A record goes back to where it comes from.
 class GiveSteps {
  public:
-  GiveSteps(const RecordPool& pool, std::uint64_t record);
+  GiveSteps(const RecordSupply& supply, std::uint64_t record);
   MemoryStep step() const;
   void answer(std::uint64_t old);
-  bool over() const { return step().kind == MemoryStep::Kind::none; }
+  bool over() const { return at_ == At::over; }
 
  private:
+  enum class At : std::uint8_t { ticket, slot, uncount, over };
   RecordPool pool_;
   std::uint64_t record_;
+  At at_ = At::ticket;
   std::uint64_t slot_ = 0;
   bool again_ = false;
-  bool done_ = false;
 };
 
 // An entry gets its place in a queue (TSK-05): step by step up to where its data can be written; then the driver writes
@@ -127,12 +141,32 @@ class AppendSteps {
   bool again_ = false;
 };
 
-// A warp waits for the tasks of its context (TSK-12). A wake is a hint, and may come late or twice: what counts is the
-// work counter. The driver tells of every wake of the context with woken(), whatever step it is at.
+// What a warp waits for that is not all: the tasks of a TMDQ, or one launch (TSK-16).
+struct WaitTarget {
+  std::uint64_t address = 0;  // of the word that tells
+  std::uint32_t ticket = 0;   // of the launch: over once the upper half of the word is another; 0: a TMDQ, over once
+                              // the word is 0
+  bool over(std::uint64_t word) const { return ticket == 0 ? word == 0 : word >> 32 != ticket; }
+  bool operator==(const WaitTarget& other) const { return address == other.address && ticket == other.ticket; }
+
+  static WaitTarget of_tmdq(std::uint64_t context, std::uint32_t tmdq) {
+    return {context + context::last_task(tmdq), 0};
+  }
+  static WaitTarget of_launch(std::uint64_t handle) {
+    return {record_of_handle(handle) + tmd::kFlags, ticket_of_handle(handle)};
+  }
+};
+
+// A warp waits for the tasks of its context, all or some of them (TSK-12, TSK-16). A wake is a hint, and may come late
+// or twice: what counts is the work counter, or the word of what it waits for. The driver tells of every wake of the
+// context with woken(), whatever step it is at.
 class WaitSteps {
  public:
   // `home`: home_of_sm of the SM. `write`: kHome does not hold that; false for a shared context, which has no home.
-  WaitSteps(std::uint64_t context, std::uint64_t home, bool write);
+  // `targets`: empty: all tasks. They are waited for one after another.
+  WaitSteps(std::uint64_t context, std::uint64_t home, bool write, std::vector<WaitTarget> targets = {});
+  // It is counted as a waiter already, and looks again.
+  static WaitSteps counted(std::uint64_t context, std::uint64_t home, std::vector<WaitTarget> targets);
   MemoryStep step() const;
   void answer(std::uint64_t old);
   void woken();
@@ -144,17 +178,25 @@ class WaitSteps {
   // come meanwhile: whoever sent that one may have taken it away again.
   bool writes_home() const { return at_ == At::home; }
   bool was_woken() const { return woken_; }
+  // What it still waits for, if not for all tasks.
+  const std::vector<WaitTarget>& targets() const { return targets_; }
 
  private:
-  enum class At : std::uint8_t { home, enter, wait, leave, over };
+  enum class At : std::uint8_t { home, enter, look, wait, leave, over };
+  std::uint64_t waiter() const { return some_ ? kWorkSomeWaiter : kWorkWaiter; }
   void again();
+  void entered();
+  void look_answered(std::uint64_t word);
 
   std::uint64_t context_;
   std::uint64_t home_;
+  std::vector<WaitTarget> targets_;
   At at_;
+  bool some_ = false;
   bool homeless_ = false;
-  bool passed_ = false;  // it ends whatever the counter says when it leaves
-  bool woken_ = false;   // a wake has come since it began to look
+  bool counted_ = false;  // as a waiter
+  bool passed_ = false;   // it ends whatever the words say when it leaves
+  bool woken_ = false;    // a wake has come since it began to look
 };
 
 }  // namespace heddle::arch

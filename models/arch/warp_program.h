@@ -173,10 +173,16 @@ struct ChildLaunch {
   std::uint32_t grid_y = 1;
   std::uint32_t grid_z = 1;
   LaunchMode mode = LaunchMode::stream;
-  std::uint32_t stream = 0;  // 0, or as stream_create gave it; above the TMDQs of a context they share (TSK-11)
-  std::int32_t priority = 0;
+  std::uint32_t stream = 0;              // 0, or as stream_create gave it (TSK-11)
+  std::optional<std::int32_t> priority;  // absent: that of the launching task (TSK-16)
   bool head = false;                             // to the head of its priority's list
   std::array<std::uint64_t, kChildArgs> args{};  // what the child finds at `kernarg`
+};
+// What wait_children waits for: the values of `data` say which, low word first.
+enum class ChildWait : std::uint8_t {
+  all,     // tasks of the context
+  stream,  // those of the stream with that number
+  launch,  // the one that the launch gave that value for; 0: nothing
 };
 // An entry that a lane appends.
 struct QueueAppend {
@@ -212,7 +218,8 @@ struct Operation {
   bool completes = false;
   CgaMode mode = CgaMode::load_balancing;  // query_occupancy
   std::vector<BulkRequest> bulk;           // one for each of `lanes`, in their order
-  std::vector<ChildLaunch> children;       // the same
+  std::vector<ChildLaunch> children;       // the same; `destination`: two registers for launch_handle, 0: it failed
+  ChildWait wait = ChildWait::all;         // wait_children
   std::vector<QueueAppend> entries;        // the same
 };
 

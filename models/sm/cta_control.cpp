@@ -273,8 +273,10 @@ void CtaControl::leave(Cta& cta, Cycle when) {
     }
     memory_.windows.leave(cta);
   }
-  if (cta.context.here() && !nested_.shared_contexts && !cta.saved) {
-    links_.tasks.send({protocol::ChildPacket::Kind::leave, cta.context.address, 0, 0});
+  if (cta.context.here() && !cta.saved) {
+    using Kind = protocol::ChildPacket::Kind;
+    if (!nested_.shared_contexts) links_.tasks.send({Kind::leave, cta.context.address, 0, 0});
+    if (nested_.shared_contexts && cta.was_saved()) links_.tasks.send({Kind::ended, cta.record, 0, 0});
   }
   cta.stage = CtaStage::absent;
   memory_.occupancy.leave(cta, when);

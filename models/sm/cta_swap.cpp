@@ -15,17 +15,12 @@
 namespace heddle::sm {
 namespace {
 
-bool is_record_of(const arch::RecordPool& pool, std::uint64_t address) {
-  const std::uint64_t offset = address - pool.record(0);
-  return address >= pool.record(0) && offset % pool.size == 0 && offset / pool.size < pool.count;
-}
-
 }  // namespace
 
 CtaSwap::CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix,
                  const Peers& peers)
     : SmUnit(context), memory_(memory), peers_(peers), saves_(context.params.limits.ctas) {
-  if (memory.areas.count > 0) save_stats_.emplace(context.time.observation().stats, prefix);
+  if (memory.chunks.count > 0) save_stats_.emplace(context.time.observation().stats, prefix);
 }
 
 void CtaSwap::reset() {
@@ -36,14 +31,14 @@ void CtaSwap::reset() {
 bool CtaSwap::all_wait(const Cta& cta) const {
   if (cta.stage != CtaStage::running || !cta.has_warps() || cta.killed() || cta.saved) return false;
   if (saves_[cta.start.cta_slot].state != State::here) return false;
-  if (!cta.context.here() || memory_.shared_contexts || cta.in_cga() || cta.start.tag.barriers.any()) return false;
-  if (cta.queue) return false;                 // its queue would be idle without it, and close (TSK-05)
-  if (cta.start.local_memory()) return false;  // its local memory belongs to its warp slots
+  if (!cta.context.here() || cta.in_cga() || cta.start.tag.barriers.any()) return false;
   bool waits = false;
   for (const std::uint32_t slot : cta.warps) {
     const WarpWait wait = warps_[slot].wait;
     if (wait != WarpWait::exited && wait != WarpWait::barrier && wait != WarpWait::children) return false;
     waits |= wait == WarpWait::children;
+    // Who waits for some tasks of a context that it shares could not be found when they complete.
+    if (memory_.shared_contexts && peers_.launches.waits_for_some(slot)) return false;
   }
   return waits;
 }
@@ -51,7 +46,7 @@ bool CtaSwap::all_wait(const Cta& cta) const {
 // Its warps are all there is of it: no access, copy, bulk request or result is on its way (TMA-31).
 bool CtaSwap::is_settled(const Cta& cta) const {
   const Cycle cycle = now();
-  if (!cta.context.home_here || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta)) return false;
+  if ((!memory_.shared_contexts && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta)) return false;
   return std::all_of(cta.warps.begin(), cta.warps.end(), [this, cycle](std::uint32_t slot) {
     const Warp& warp = warps_[slot];
     return warp.scoreboard.settled(cycle) && warp.copies.settled(cycle) && warp.bulk.settled(cycle) &&
@@ -83,12 +78,26 @@ void CtaSwap::on_event(std::uint32_t, std::uint64_t argument) {
   header.cta = {cta.start.id.cta.x, cta.start.id.cta.y, cta.start.id.cta.z};
   std::vector<std::uint8_t> bytes = sm::save(state_of(cta));
   header.bytes = bytes.size();
-  if (!ContextTransfer::fits(memory_.areas, bytes.size())) return save_stats_->too_large.add();
+  std::vector<ContextTransfer::Local> local = local_of(cta);
+  for (const ContextTransfer::Local& part : local) header.local += static_cast<std::uint32_t>(part.bytes);
+  if (!SaveLayout::fits(memory_.chunks, header)) return save_stats_->too_large.add();
   save_of(cta).woken = false;
+  const ContextTransfer::Home home{memory_.shared_contexts ? 0 : arch::home_of_sm(place_.id), cta.was_saved()};
   begin(cta,
-        ContextTransfer::save(memory_.of(cta.start.subcontext).areas, header, std::move(bytes),
-                              arch::home_of_sm(place_.id)),
+        ContextTransfer::save(memory_.of(cta.start.subcontext).chunks, header, bytes, home, std::move(local)),
         State::saving, now());
+}
+
+std::vector<ContextTransfer::Local> CtaSwap::local_of(const Cta& cta) const {
+  std::vector<ContextTransfer::Local> local;
+  const std::uint64_t words = (cta.start.local_bytes + arch::kLocalWord - 1) / arch::kLocalWord;
+  if (words == 0) return local;
+  const SmRegisters::LocalBlock& block = registers_.local[cta.start.subcontext];
+  for (const std::uint32_t slot : cta.warps) {
+    local.push_back({local_base(block, place_, params_.warp_slots(), slot),
+                     words * arch::kLocalWord * arch::kWarpLanes});
+  }
+  return local;
 }
 
 SavedCta CtaSwap::state_of(const Cta& cta) const {
@@ -106,6 +115,7 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
   saved.barriers = cta.barriers.save();
   saved.cluster_arrived = cta.cluster[0].arrived;  // it belongs to no CGA: it has the barrier to itself
   saved.cluster_phases = cta.cluster[0].phases;
+  std::uint64_t named = 0;
   for (const std::uint32_t slot : cta.warps) {
     const Warp& warp = warps_[slot];
     SavedWarp its;
@@ -114,12 +124,20 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
     its.cluster_passed = warp.cluster[0].arrival == ClusterArrival::passed;
     if (warp.wait != WarpWait::exited) {
       its.at = warp.wait == WarpWait::barrier ? SavedWarp::At::barrier : SavedWarp::At::children;
+      if (its.at == SavedWarp::At::children) its.targets = peers_.launches.targets_of(slot);
       its.barrier = its.at == SavedWarp::At::barrier ? warp.barrier : 0;
       its.state = warp.state;
       its.state.registers.resize(std::size_t{warp.program->registers()} * arch::kWarpLanes);  // without hidden ones
     }
+    named += its.state.registers.size();
     saved.warps.push_back(std::move(its));
   }
+  // Registers are allocated for groups of warps: those of warps that there are not hold nothing.
+  const auto warps = static_cast<std::uint32_t>(cta.warps.size());
+  const std::uint32_t group = params_.limits.warp_granularity;
+  const std::uint64_t allocated =
+      std::uint64_t{cta.need[arch::Resource::registers]} / ((warps + group - 1) / group * group) * warps;
+  if (allocated > named) saved.further_bytes = (allocated - named) * sizeof(std::uint32_t);
   const std::uint8_t* bytes = peers_.shared.data(cta_slot);
   saved.shared.assign(bytes, bytes + peers_.shared.size(cta_slot));
   return saved;
@@ -129,7 +147,7 @@ void CtaSwap::begin(Cta& cta, ContextTransfer steps, State state, Cycle when) {
   Save& save = save_of(cta);
   HEDDLE_CHECK(save.state == State::here, "a CTA goes to memory and comes back at the same time");
   save.state = state;
-  save.transfer = peers_.transfers.begin(cta.start.cta_slot, std::move(steps), when);
+  save.transfer = peers_.transfers.begin(cta, std::move(steps), when);
   if (save.holds()) ++cta.open;
 }
 
@@ -158,13 +176,16 @@ void CtaSwap::save_changed(Cta& cta) {
   const ContextTransfer::Outcome outcome = transfer.steps->outcome();
   if (outcome == ContextTransfer::Outcome::open) return;
   const Cycle cycles = now() - transfer.begin;
-  const std::uint64_t bytes = transfer.steps->header().bytes;
+  const std::uint64_t bytes = transfer.steps->header().bytes + transfer.steps->header().local;
+  const bool late = transfer.steps->came_late();
   detach(cta);
   switch (outcome) {
     case ContextTransfer::Outcome::saved:
       save_stats_->saves.add();
       save_stats_->bytes.add(bytes);
       save_stats_->save_cycles.add(cycles);
+      // Whoever completed the last of the tasks may not have found it.
+      if (late) peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
       return saved(cta);
     case ContextTransfer::Outcome::woken:
       save_stats_->woken.add();
@@ -220,8 +241,8 @@ void CtaSwap::stop(Cta& cta) {
 
 void CtaSwap::begin_restore(Cta& cta, Cycle arrival) {
   HEDDLE_CHECK(save_stats_, "a saved CTA has come to a machine without areas for saved CTAs");
-  begin(cta, ContextTransfer::restore(memory_.of(cta.start.subcontext).areas, cta.start.area), State::restoring,
-        arrival);
+  begin(cta, ContextTransfer::restore(memory_.of(cta.start.subcontext).chunks, cta.start.area, local_of(cta)),
+        State::restoring, arrival);
   if (cta.killed()) peers_.transfers[save_of(cta).transfer].steps->cancel();
 }
 
@@ -251,7 +272,7 @@ void CtaSwap::header_known(Cta& cta) {
   const SavedHeader& header = steps.header();
   save.state = State::reading;
   --cta.open;
-  const bool sound = is_record_of(memory_.of(cta.start.subcontext).contexts, header.context) &&
+  const bool sound = memory_.of(cta.start.subcontext).contexts.has(header.context) &&
                      header.index == cta.start.id.index && (cta.record == 0 || cta.record == header.record);
   if (sound) {
     cta.context.address = header.context;
@@ -330,7 +351,7 @@ void CtaSwap::put_back_warp(const Cta& cta, std::uint32_t number, const SavedWar
     case SavedWarp::At::children:
       warp.state = saved.state;
       warp.code = arch::OpCode::wait_children;
-      return peers_.launches.resume_wait(slot);
+      return peers_.launches.resume_wait(slot, saved.targets);
   }
 }
 

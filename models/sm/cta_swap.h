@@ -35,6 +35,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     DeviceLaunchUnit& launches;
     Faults& faults;
     SmOccupancy& occupancy;
+    TaskLink& tasks;
   };
   // `prefix`: of statistics.
   CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix, const Peers& peers);
@@ -74,6 +75,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   bool all_wait(const Cta& cta) const;
   bool is_settled(const Cta& cta) const;
   SavedCta state_of(const Cta& cta) const;
+  std::vector<ContextTransfer::Local> local_of(const Cta& cta) const;
   void begin(Cta& cta, ContextTransfer steps, State state, Cycle when);
   void detach(Cta& cta);
   void save_changed(Cta& cta);

@@ -114,6 +114,17 @@ void CtaBarriers::open(Barrier& barrier) {
 }
 
 // Vectors keep their memory.
+// A number that lives is not given again soon: who uses one that was destroyed is found out.
+void Cta::Context::learn(std::uint32_t tmdq, std::uint64_t live) {
+  if (!is_known(tmdq)) {
+    std::uint8_t next = 0;
+    while (next < arch::kStreamsOfTmdq && live >> next != 0) ++next;
+    streams.next[tmdq] = next % arch::kStreamsOfTmdq;
+  }
+  streams.live[tmdq] = live;
+  streams.known |= std::uint64_t{1} << tmdq;
+}
+
 void Cta::arrive(const protocol::CtaStartPacket& packet, Cycle arrival) {
   stage = CtaStage::running;
   fate = CtaFate::lives;

@@ -144,8 +144,20 @@ struct Cta {
     std::uint64_t address = 0;           // its own, or the one that its grid shares
     bool home_here = false;              // kHome names this SM: nobody has woken it since
     std::optional<std::uint32_t> depth;  // of its task, once it is known
-    std::uint64_t streams = 0;           // of the context, as far as is known
+    std::int32_t priority = 0;           // the same
+    // Its streams, as far as is known: which of those of a TMDQ live, and which of them is created next.
+    struct Streams {
+      std::array<std::uint64_t, arch::kMaxTmdqs> live{};
+      std::array<std::uint8_t, arch::kMaxTmdqs> next{};
+      std::uint64_t known = 0;  // TMDQs
+    };
+    Streams streams;
     bool here() const { return state == State::here; }
+    bool is_known(std::uint32_t tmdq) const { return (streams.known >> tmdq & 1) != 0; }
+    bool lives(std::uint32_t stream) const {
+      return stream == 0 || (streams.live[arch::tmdq_of(stream)] >> arch::place_of(stream) & 1) != 0;
+    }
+    void learn(std::uint32_t tmdq, std::uint64_t live);
   };
   Context context;
 

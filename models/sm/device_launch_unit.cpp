@@ -74,16 +74,28 @@ IssueResult DeviceLaunchUnit::issue(std::uint32_t slot, const Operation& operati
   run.children = operation.children;
   run.entries = operation.entries;
   run.lane = operation.lanes == 0 ? 0 : bits::lowest(operation.lanes);
-  if (operation.code == OpCode::stream_destroy) {
-    bits::for_each(operation.lanes, [&](std::uint32_t lane) {
-      const std::uint32_t number = operation.data[lane][0];
-      run.stream = std::max<std::uint64_t>(run.stream, number);
-      if (number == 0) run.fault_address = 1;  // stream 0 is always there
-    });
-  }
+  run.wait = operation.wait;
+  name_operands(run, operation);
   Warp& warp = warps_[slot];
   warp.since = now() + 1;
   return follow(slot, sequence_.begin(run, ctas_[warp.cta], now() + 1));
+}
+
+// Streams that it names, or launches, each once. Stream 0 is always there; a launch that has failed is over.
+void DeviceLaunchUnit::name_operands(LaunchRun& run, const Operation& operation) {
+  const auto name = [&run](std::uint64_t value) {
+    if (std::find(run.named.begin(), run.named.end(), value) == run.named.end()) run.named.push_back(value);
+  };
+  const bool waits_for_some = operation.code == OpCode::wait_children && operation.wait != arch::ChildWait::all;
+  if (waits_for_some || operation.code == OpCode::stream_destroy) {
+    bits::for_each(operation.lanes, [&](std::uint32_t lane) {
+      const std::uint64_t value = operation.data[lane][0] | std::uint64_t{operation.data[lane][1]} << 32;
+      if (value != 0 || operation.wait != arch::ChildWait::launch) name(value);
+    });
+  }
+  for (const arch::ChildLaunch& child : operation.children) {
+    if (child.mode == arch::LaunchMode::stream && child.stream != 0) name(child.stream);
+  }
 }
 
 // A fault can only follow in the warp's turn.
@@ -145,7 +157,7 @@ IssueResult DeviceLaunchUnit::step(std::uint32_t slot) {
   warp.since = next;
   switch (run.stage) {
     case LaunchStage::begin:
-      return follow(slot, sequence_.begin_one(run, cta, next));
+      return follow(slot, sequence_.begin_one(run, cta, results_of(slot), next));
     case LaunchStage::start:
     case LaunchStage::appended:
       return follow(slot, sequence_.tell(run, next));
@@ -176,7 +188,8 @@ void DeviceLaunchUnit::ask(std::uint32_t slot, const MemoryStep& step) {
   static thread_local Operation operation;  // large
   const bool read = step.kind == MemoryStep::Kind::read;
   const bool write = step.kind == MemoryStep::Kind::write;
-  run.begun |= !read && run.stage != LaunchStage::create && run.stage != LaunchStage::turn;
+  run.begun |= !read && run.stage != LaunchStage::create && run.stage != LaunchStage::destroy &&
+               run.stage != LaunchStage::turn;
   run.asked = step.address;
   if (step.again) stats_.nested_retries.add();
   fill_access(operation, read ? OpCode::load : write ? OpCode::store : OpCode::atomic);
@@ -257,16 +270,23 @@ void DeviceLaunchUnit::answer(std::uint32_t slot, Cycle when) {
   Cta& cta = ctas_[warp.cta];
   const std::uint32_t* found = warp.state.of(static_cast<std::uint16_t>(warp.program->registers()));
   const std::uint64_t old = found[run.lane] | std::uint64_t{found[arch::kWarpLanes + run.lane]} << 32;
-  if (run.stage == LaunchStage::count_context) {  // the context is there: others have waited for it
-    for (const std::uint32_t other : cta.warps) {
-      const LaunchRun* its = run_of(other);
-      if (its != nullptr && its->stage == LaunchStage::elsewhere) {
-        follow(other, LaunchNext::to(LaunchStage::begin, when));
-      }
-    }
+  const bool being_made = cta.context.state == Cta::Context::State::being_made;
+  const LaunchNext next = sequence_.answer(run, cta, old, results_of(slot), when);
+  if (being_made && cta.context.state != Cta::Context::State::being_made) context_decided(cta, when);
+  follow(slot, next);
+}
+
+std::uint32_t* DeviceLaunchUnit::results_of(std::uint32_t slot) {
+  const std::uint16_t destination = runs_[slot]->destination;
+  return destination == arch::kNoRegister ? nullptr : warps_[slot].state.of(destination);
+}
+
+// The context is there, or there is none: others have waited for it.
+void DeviceLaunchUnit::context_decided(const Cta& cta, Cycle when) {
+  for (const std::uint32_t other : cta.warps) {
+    const LaunchRun* its = run_of(other);
+    if (its != nullptr && its->stage == LaunchStage::elsewhere) follow(other, LaunchNext::to(LaunchStage::begin, when));
   }
-  std::uint32_t* registers = run.destination == arch::kNoRegister ? nullptr : warp.state.of(run.destination);
-  follow(slot, sequence_.answer(run, cta, old, registers, when));
 }
 
 // The operation is over.
@@ -333,12 +353,18 @@ void DeviceLaunchUnit::on_wake(const protocol::WakePacket& wake, std::uint32_t) 
   }
 }
 
-void DeviceLaunchUnit::resume_wait(std::uint32_t slot) {
+std::vector<arch::WaitTarget> DeviceLaunchUnit::targets_of(std::uint32_t slot) const {
+  const LaunchRun* run = run_of(slot);
+  const auto* steps = run == nullptr ? nullptr : std::get_if<arch::WaitSteps>(&run->steps);
+  return steps == nullptr ? std::vector<arch::WaitTarget>{} : steps->targets();
+}
+
+void DeviceLaunchUnit::resume_wait(std::uint32_t slot, const std::vector<arch::WaitTarget>& targets) {
   Warp& warp = warps_[slot];
   LaunchRun& run = begin(slot, OpCode::wait_children);
   run.stage = LaunchStage::wait;
   run.begun = true;
-  run.steps = sequence_.woken_wait(ctas_[warp.cta]);
+  run.steps = sequence_.woken_wait(ctas_[warp.cta], targets);
   warp.since = now();
   make_ready(slot, now());
 }

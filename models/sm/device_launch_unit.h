@@ -43,10 +43,14 @@ class DeviceLaunchUnit final : private SmUnit, public IssueUnit, public AccessCl
   void stop(std::uint32_t slot);
   // Its CTA is in memory.
   void forget(std::uint32_t slot);
-  // A CTA has been restored whose warp waited for its children.
-  void resume_wait(std::uint32_t slot);
+  // A CTA has been restored whose warp waited for its children: all, or those.
+  void resume_wait(std::uint32_t slot, const std::vector<arch::WaitTarget>& targets);
   // Device-side launches: the tasks of a context have completed.
   void on_wake(const protocol::WakePacket& wake, std::uint32_t = 0);
+
+  // What a warp at wait_children still waits for; empty: all.
+  std::vector<arch::WaitTarget> targets_of(std::uint32_t slot) const;
+  bool waits_for_some(std::uint32_t slot) const { return !targets_of(slot).empty(); }
 
   // The operation that a warp is in; null if it is in none.
   const LaunchRun* run_of(std::uint32_t slot) const { return slot < runs_.size() ? runs_[slot].get() : nullptr; }
@@ -58,6 +62,9 @@ class DeviceLaunchUnit final : private SmUnit, public IssueUnit, public AccessCl
 
  private:
   LaunchRun& begin(std::uint32_t slot, arch::OpCode code);
+  static void name_operands(LaunchRun& run, const arch::Operation& operation);
+  std::uint32_t* results_of(std::uint32_t slot);
+  void context_decided(const Cta& cta, Cycle when);
   IssueResult follow(std::uint32_t slot, const LaunchNext& next);
   void make_ready(std::uint32_t slot, Cycle when);
   void ask(std::uint32_t slot, const arch::MemoryStep& step);

@@ -187,16 +187,17 @@ void L2Port::answer(protocol::MemoryRequest& request, Cycle arrival) {
   fences_.tell(open.epoch, arrival);
 }
 
-std::uint32_t TransferUnit::begin(std::uint32_t cta_slot, ContextTransfer steps, Cycle when) {
+std::uint32_t TransferUnit::begin(const Cta& cta, ContextTransfer steps, Cycle when) {
   const std::uint32_t index = transfers_.take();
   Transfer& transfer = transfers_[index];
   transfer = Transfer{};
   transfer.steps.emplace(std::move(steps));
-  transfer.cta = cta_slot;
+  transfer.cta = cta.start.cta_slot;
   transfer.begin = transfer.not_before = std::max(when, now());
   if (warps_.size() <= first_slot_ + index) warps_.resize(first_slot_ + index + 1);
   Warp& warp = warps_[first_slot_ + index];
   warp.cta = params_.limits.ctas;  // none: behind those of CTAs
+  warp.subcontext = cta.start.subcontext;
   warp.state.registers.resize(std::size_t{ContextTransfer::kWindow} * kFlightRegisters * kWarpLanes);
   time_.schedule(transfer.begin, *this, kGoesOn, index);
   return index;
@@ -250,7 +251,8 @@ void TransferUnit::issue(std::uint32_t index) {
   if (operation.code != OpCode::store) operation.destination = registers_of(number);
   const std::uint32_t slot = first_slot_ + index;
   warps_[slot].issued_pc = number;  // comes back with the access
-  const MemoryResult result = peers_.global.access(operation, slot, now(), *this, AccessUse::transfer, true);
+  const MemoryResult result =
+      peers_.global.access(operation, slot, now(), *this, AccessUse::transfer, !free->access.translated);
   if (result.open && !result.lost) return;
   const Cycle when = std::max(result.lost ? result.arrival : result.ready, now());
   time_.schedule(when, *this, kAnswered, std::uint64_t{number} << 32 | index);
@@ -275,7 +277,7 @@ void TransferUnit::answered(std::uint32_t index, std::uint32_t number) {
   } else {
     const arch::WarpState& state = warps_[first_slot_ + index].state;
     const std::uint16_t first = registers_of(number);
-    std::array<std::uint8_t, ContextTransfer::kChunk> bytes;  // NOLINT(*-init-variables): filled where it counts
+    std::array<std::uint8_t, ContextTransfer::kAccess> bytes;  // NOLINT(*-init-variables): filled where it counts
     for (std::uint32_t lane = 0; flight.access.kind == Kind::read && lane < flight.access.bytes / kLaneBytes; ++lane) {
       for (std::uint16_t word = 0; word < kFlightRegisters; ++word) {
         const std::uint32_t value = state.of(static_cast<std::uint16_t>(first + word))[lane];

@@ -241,7 +241,7 @@ class TransferUnit final : private SmUnit, public AccessClient, public GateListe
       : SmUnit(context), first_slot_(first_slot), memory_(memory), peers_(peers) {}
 
   // Its accesses begin at `when`, now or later.
-  std::uint32_t begin(std::uint32_t cta_slot, ContextTransfer steps, Cycle when);
+  std::uint32_t begin(const Cta& cta, ContextTransfer steps, Cycle when);
   Transfer& operator[](std::uint32_t transfer) { return transfers_[transfer]; }
   // From now on the transfer is alone: it gives back what it has taken.
   void detach(std::uint32_t transfer);

@@ -17,16 +17,30 @@ using arch::LaunchMode;
 using arch::MemoryStep;
 using arch::OpCode;
 
-constexpr std::uint64_t kMaxStream = 0xFFFF;  // that a TMD can name
-
 std::uint64_t pair_of(std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; }
 
-std::uint32_t flags_of(const ChildLaunch& child, std::uint32_t tmdqs) {
-  return child.stream % tmdqs | static_cast<std::uint32_t>(child.mode) << 8 | (child.head ? 1U << 10 : 0U) |
-         child.stream << 16;
+std::uint32_t flags_of(const ChildLaunch& child, bool waited) {
+  return arch::tmdq_of(child.stream) | static_cast<std::uint32_t>(child.mode) << 8 | (child.head ? 1U << 10 : 0U) |
+         (waited ? 1U << 11 : 0U) | child.stream << 16;
+}
+
+void put_result(const LaunchRun& run, std::uint32_t* registers, std::uint32_t lane, std::uint64_t value) {
+  if (registers == nullptr) return;
+  registers[lane] = static_cast<std::uint32_t>(value);
+  if (run.code == OpCode::launch_child) registers[arch::kWarpLanes + lane] = static_cast<std::uint32_t>(value >> 32);
 }
 
 bool aligned(std::uint64_t address) { return address % 8 == 0; }
+
+MemoryStep change_stream(const Cta& cta, std::uint32_t stream, bool lives) {
+  const std::uint32_t tmdq = arch::tmdq_of(stream);
+  const std::uint64_t bit = std::uint64_t{1} << arch::place_of(stream);
+  const std::uint64_t live = cta.context.streams.live[tmdq];
+  return {MemoryStep::Kind::compare_exchange, cta.context.address + arch::context::live_streams(tmdq),
+          lives ? live | bit : live & ~bit, live};
+}
+
+constexpr std::uint32_t kLineWords = arch::kWarpLanes;  // of one access
 
 // The memory step that the machine of the run is at; without one: no step.
 MemoryStep step_of(const LaunchRun& run) {
@@ -44,7 +58,7 @@ MemoryStep step_of(const LaunchRun& run) {
 }  // namespace
 
 LaunchNext LaunchSequence::begin(LaunchRun& run, const Cta& cta, Cycle next) {
-  const bool has_record = cta.record != 0 && memory_.tasks.count > 0 && memory_.contexts.count > 0;
+  const bool has_record = cta.record != 0 && memory_.any();
   if (run.code == OpCode::wait_children) {
     stats_.nested_waits.add();
     if (!has_record) return LaunchNext::of(LaunchNext::Kind::finish, next);
@@ -53,44 +67,69 @@ LaunchNext LaunchSequence::begin(LaunchRun& run, const Cta& cta, Cycle next) {
   if (run.lanes == 0) return LaunchNext::of(LaunchNext::Kind::finish, next);
   if (run.code == OpCode::queue_append) return LaunchNext::of(LaunchNext::Kind::release);
   if (!has_record) {
-    return LaunchNext::wrong(FaultKind::child, run.children.empty() ? run.stream : run.children.front().kernel);
+    const std::uint64_t named = run.named.empty() ? 0 : run.named.front();
+    return LaunchNext::wrong(FaultKind::child, run.children.empty() ? named : run.children.front().kernel);
   }
   if (run.code != OpCode::launch_child) return look_at_context(run, cta, next);
-  for (const ChildLaunch& child : run.children) {
-    if (child.mode == LaunchMode::stream) run.stream = std::max<std::uint64_t>(run.stream, child.stream);
-  }
   return LaunchNext::of(LaunchNext::Kind::release);  // TSK-14
 }
 
 LaunchNext LaunchSequence::released(LaunchRun& run, const Cta& cta, Cycle when) {
   if (run.code == OpCode::launch_child) return look_at_context(run, cta, when);
   if (run.code == OpCode::queue_append) return LaunchNext::to(LaunchStage::begin, when);
+  return begin_wait(run, cta, when);
+}
+
+LaunchNext LaunchSequence::begin_wait(LaunchRun& run, const Cta& cta, Cycle when) const {
   const bool shared = memory_.shared_contexts;
-  run.steps =
-      arch::WaitSteps(cta.context.address, shared ? 0 : arch::home_of_sm(sm_), !shared && !cta.context.home_here);
+  std::vector<arch::WaitTarget> targets;
+  for (const std::uint64_t value : run.named) {
+    targets.push_back(run.wait == arch::ChildWait::launch
+                          ? arch::WaitTarget::of_launch(value)
+                          : arch::WaitTarget::of_tmdq(cta.context.address,
+                                                      arch::tmdq_of(static_cast<std::uint32_t>(value))));
+  }
+  run.steps = arch::WaitSteps(cta.context.address, shared ? 0 : arch::home_of_sm(sm_),
+                              !shared && !cta.context.home_here, std::move(targets));
   return LaunchNext::to(LaunchStage::wait, when);
 }
 
 // What has to be known of the CTA's task and context before operands can be checked.
 LaunchNext LaunchSequence::look_at_context(LaunchRun& run, const Cta& cta, Cycle when) const {
   if (run.code == OpCode::launch_child && !cta.context.depth) return LaunchNext::to(LaunchStage::depth, when);
-  if (memory_.shared_contexts && !cta.context.here()) return LaunchNext::to(LaunchStage::shared, when);
-  if (run.stream > cta.context.streams && cta.context.here() && !run.looked) {
-    return LaunchNext::to(LaunchStage::streams, when);
+  if (memory_.shared_contexts && !cta.context.here() && !run.no_context) {
+    return LaunchNext::to(LaunchStage::shared, when);
   }
+  if (!streams_known(run, cta)) return LaunchNext::to(LaunchStage::streams, when);
   return check_operands(run, cta, when);
+}
+
+// Other CTAs create and destroy streams of a shared context: they are looked at each time. `run.created` is the stream
+// that is to be looked at.
+bool LaunchSequence::streams_known(LaunchRun& run, const Cta& cta) const {
+  if (!cta.context.here() || run.wait == arch::ChildWait::launch) return true;
+  for (const std::uint64_t value : run.named) {
+    const auto stream = static_cast<std::uint32_t>(value);
+    const std::uint32_t tmdq = arch::tmdq_of(stream);
+    if (!arch::is_stream(stream, memory_.tmdqs) || (run.looked >> tmdq & 1) != 0) continue;
+    if (!memory_.shared_contexts && cta.context.is_known(tmdq)) continue;
+    run.created = stream;
+    return false;
+  }
+  return true;
 }
 
 LaunchNext LaunchSequence::check_operands(LaunchRun& run, const Cta& cta, Cycle when) const {
   switch (run.code) {
     case OpCode::wait_children:
-      if (!cta.context.here()) return LaunchNext::of(LaunchNext::Kind::finish, when);
+      if (!check_waits(run, cta)) return LaunchNext::to(LaunchStage::fault, when);
+      if (!cta.context.here() || (run.wait == arch::ChildWait::launch && run.named.empty())) {
+        return LaunchNext::of(LaunchNext::Kind::finish, when);
+      }
       return LaunchNext::of(LaunchNext::Kind::release, when);
     case OpCode::stream_destroy:
-      if (run.fault_address == 0 && run.stream <= cta.context.streams)
-        return LaunchNext::of(LaunchNext::Kind::finish, when);
-      run.fault_address = run.stream;
-      return LaunchNext::to(LaunchStage::fault, when);
+      if (!check_waits(run, cta)) return LaunchNext::to(LaunchStage::fault, when);
+      return LaunchNext::to(LaunchStage::destroy, when);
     case OpCode::stream_create:
       return LaunchNext::to(LaunchStage::begin, when);
     default:
@@ -105,13 +144,29 @@ bool LaunchSequence::check_launches(LaunchRun& run, const Cta& cta) const {
     const ChildLaunch& child = run.children[i];
     const bool deep = *cta.context.depth >= memory_.max_depth;  // TSK-06
     const bool empty = child.grid_x == 0 || child.grid_y == 0 || child.grid_z == 0;
-    const bool unknown =
-        child.mode == LaunchMode::stream && (child.stream > cta.context.streams || child.stream > kMaxStream);
+    const bool unknown = child.mode == LaunchMode::stream && !is_live(child.stream, cta);
     if (!deep && !empty && !unknown) continue;
     run.lane = bits::nth(run.lanes, i);
     run.fault = deep ? FaultKind::nesting : FaultKind::child;
     run.fault_address = child.kernel;
     return false;
+  }
+  return true;
+}
+
+bool LaunchSequence::is_live(std::uint32_t stream, const Cta& cta) const {
+  return stream == 0 || (arch::is_stream(stream, memory_.tmdqs) && cta.context.here() && cta.context.lives(stream));
+}
+
+// Streams that are named live (TSK-11), and launches are those of the subcontext's programs.
+bool LaunchSequence::check_waits(LaunchRun& run, const Cta& cta) const {
+  for (const std::uint64_t value : run.named) {
+    run.fault_address = value;
+    const bool known =
+        run.wait == arch::ChildWait::launch
+            ? cta.context.here() && memory_.of(cta.start.subcontext).tasks.has(arch::record_of_handle(value))
+            : value <= ~std::uint32_t{0} && is_live(static_cast<std::uint32_t>(value), cta);
+    if (!known || (value == 0 && run.code == OpCode::stream_destroy)) return false;
   }
   return true;
 }
@@ -122,7 +177,7 @@ LaunchNext LaunchSequence::take_task(LaunchRun& run, const Cta& cta, Cycle when)
   return LaunchNext::to(LaunchStage::take_task, when);
 }
 
-LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, Cycle next) {
+LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle next) {
   if (run.code == OpCode::queue_append) {
     run.lane = bits::nth(run.lanes, run.index);
     const std::uint64_t queue = run.entries[run.index].queue;
@@ -130,6 +185,7 @@ LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, Cycle next) {
     run.steps = arch::AppendSteps(queue);
     return LaunchNext::to(LaunchStage::place, next);
   }
+  if (run.no_context) return refused(run, registers, next);
   if (cta.context.state == Cta::Context::State::being_made) {
     run.stage = LaunchStage::elsewhere;
     return LaunchNext::of(LaunchNext::Kind::elsewhere);
@@ -139,8 +195,28 @@ LaunchNext LaunchSequence::begin_one(LaunchRun& run, Cta& cta, Cycle next) {
     run.steps = arch::TakeSteps(memory_.of(cta.start.subcontext).contexts);
     return LaunchNext::to(LaunchStage::take_context, next);
   }
-  if (run.code == OpCode::stream_create) return LaunchNext::to(LaunchStage::create, next);
+  if (run.code == OpCode::stream_create) return create(run, cta, registers, next);
   return take_task(run, cta, next);
+}
+
+// No record or context is free, or no stream (TSK-12): a program that asks for the result is told, any other is wrong.
+LaunchNext LaunchSequence::refused(LaunchRun& run, std::uint32_t* registers, Cycle when) {
+  stats_.nested_refused.add();
+  run.begun = false;
+  if (run.stopped) return LaunchNext::of(LaunchNext::Kind::drop);
+  if (run.code == OpCode::stream_create) {
+    bits::for_each(run.lanes, [&](std::uint32_t lane) { put_result(run, registers, lane, arch::kNoStream); });
+    return LaunchNext::of(LaunchNext::Kind::finish, when);
+  }
+  run.lane = bits::nth(run.lanes, run.index);
+  if (registers == nullptr) {
+    run.fault = FaultKind::launch_limit;
+    run.fault_address = run.children[run.index].kernel;
+    return LaunchNext::to(LaunchStage::fault, when);
+  }
+  put_result(run, registers, run.lane, 0);
+  ++progress_;
+  return after_one(run, when);
 }
 
 // The launch or append of the next lane, if there is one.
@@ -150,18 +226,80 @@ LaunchNext LaunchSequence::next_one(LaunchRun& run, Cycle when) {
   ++progress_;
   run.begun = false;
   if (run.stopped) return LaunchNext::of(LaunchNext::Kind::drop);
+  return after_one(run, when);
+}
+
+LaunchNext LaunchSequence::after_one(LaunchRun& run, Cycle when) const {
+  const bool launch = run.code == OpCode::launch_child;
   if (++run.index == (launch ? run.children.size() : run.entries.size()))
     return LaunchNext::of(LaunchNext::Kind::finish, when);
   return LaunchNext::to(LaunchStage::begin, launch ? when + launch_cycles_ : when);
 }
 
-LaunchNext LaunchSequence::context_made(LaunchRun& run, Cta& cta, Cycle when) const {
+// The TMDQ with the fewest streams, the first of them: one is shared only if none is free (TSK-11).
+LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when) {
+  const Cta::Context::Streams& streams = cta.context.streams;
+  std::uint32_t best = memory_.tmdqs;
+  std::uint32_t fewest = arch::kStreamsOfTmdq;
+  for (std::uint32_t tmdq = 0; tmdq < memory_.tmdqs; ++tmdq) {
+    const auto there = static_cast<std::uint32_t>(bits::count(streams.live[tmdq]) + (tmdq == 0 ? 1 : 0));
+    if (there >= fewest) continue;
+    fewest = there;
+    best = tmdq;
+  }
+  if (best == memory_.tmdqs) return refused(run, registers, when);
+  std::uint32_t place = streams.next[best];
+  while ((streams.live[best] >> place & 1) != 0 || (best == 0 && place == 0)) {
+    place = (place + 1) % arch::kStreamsOfTmdq;
+  }
+  run.created = arch::stream_number(best, place);
+  return LaunchNext::to(LaunchStage::create, when);
+}
+
+LaunchNext LaunchSequence::created(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when) {
+  const std::uint32_t tmdq = arch::tmdq_of(run.created);
+  const std::uint64_t expected = cta.context.streams.live[tmdq];
+  cta.context.learn(tmdq, old);
+  if (old != expected) return create(run, cta, registers, when);
+  const std::uint32_t place = arch::place_of(run.created);
+  cta.context.streams.live[tmdq] |= std::uint64_t{1} << place;
+  cta.context.streams.next[tmdq] = static_cast<std::uint8_t>((place + 1) % arch::kStreamsOfTmdq);
+  bits::for_each(run.lanes, [&](std::uint32_t lane) { put_result(run, registers, lane, run.created); });
+  stats_.nested_streams.add();
+  return LaunchNext::of(LaunchNext::Kind::finish, when);
+}
+
+LaunchNext LaunchSequence::destroyed(LaunchRun& run, Cta& cta, std::uint64_t old, Cycle when) {
+  const auto stream = static_cast<std::uint32_t>(run.named[run.index]);
+  const std::uint32_t tmdq = arch::tmdq_of(stream);
+  const std::uint64_t expected = cta.context.streams.live[tmdq];
+  cta.context.learn(tmdq, old);
+  if (old != expected) return check_operands(run, cta, when);
+  cta.context.streams.live[tmdq] &= ~(std::uint64_t{1} << arch::place_of(stream));
+  if (++run.index == run.named.size()) return LaunchNext::of(LaunchNext::Kind::finish, when);
+  return LaunchNext::to(LaunchStage::destroy, when);
+}
+
+LaunchNext LaunchSequence::context_made(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle when) {
   cta.context.state = Cta::Context::State::here;
   cta.context.home_here = true;
+  cta.context.streams = {};
+  cta.context.streams.known = ~std::uint64_t{0};
   run.begun = false;
   if (run.stopped) return LaunchNext::of(LaunchNext::Kind::drop);
-  if (run.code == OpCode::stream_create) return LaunchNext::to(LaunchStage::create, when);
+  if (run.code == OpCode::stream_create) return create(run, cta, registers, when);
   return take_task(run, cta, when);
+}
+
+LaunchNext LaunchSequence::task_taken(LaunchRun& run, std::uint32_t* registers, Cycle when) {
+  const auto& steps = std::get<arch::TakeSteps>(run.steps);
+  run.record = steps.record();
+  if (run.record == 0) return refused(run, registers, when);
+  if (steps.spilled()) stats_.nested_spilled.add();
+  run.ticket = steps.ticket();
+  put_result(run, registers, run.lane, arch::launch_handle(run.record, run.ticket));
+  const bool tail = run.children[run.index].mode == LaunchMode::tail;
+  return LaunchNext::to(tail ? LaunchStage::write_task : LaunchStage::count_task, when);
 }
 
 LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when) {
@@ -185,38 +323,40 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
   switch (run.stage) {
     case LaunchStage::depth:
       cta.context.depth = static_cast<std::uint32_t>(old >> 32);
+      cta.context.priority = static_cast<std::int32_t>(old);
       return look_at_context(run, cta, when);
     case LaunchStage::shared:
-      if (old == 0) return LaunchNext::to(LaunchStage::fault, when);
+      run.no_context = old == 0;
       cta.context.address = old;
-      cta.context.state = Cta::Context::State::here;
+      if (old != 0) cta.context.state = Cta::Context::State::here;
       return look_at_context(run, cta, when);
     case LaunchStage::streams:
-      cta.context.streams = std::max(cta.context.streams, old);
-      run.looked = true;
-      return check_operands(run, cta, when);
+      cta.context.learn(arch::tmdq_of(run.created), old);
+      run.looked |= std::uint64_t{1} << arch::tmdq_of(run.created);
+      return look_at_context(run, cta, when);
     case LaunchStage::take_context:
       if (auto& steps = std::get<arch::TakeSteps>(run.steps); is_over(steps)) {
         cta.context.address = steps.record();
-        return LaunchNext::to(LaunchStage::write_context, when);
+        if (steps.spilled()) stats_.nested_spilled.add();
+        if (steps.record() != 0) return LaunchNext::to(LaunchStage::write_context, when);
+        run.no_context = true;
+        cta.context.state = Cta::Context::State::none;
+        return refused(run, registers, when);
       }
       return next;
     case LaunchStage::write_context:
+      run.written += kLineWords * sizeof(std::uint64_t);
+      if (run.written < arch::context::bytes(memory_.tmdqs)) return LaunchNext::to(LaunchStage::write_context, when);
       return LaunchNext::to(LaunchStage::count_context, when);
     case LaunchStage::count_context:
-      return context_made(run, cta, when);
+      return context_made(run, cta, registers, when);
     case LaunchStage::create:
-      if (registers != nullptr) {
-        bits::for_each(run.lanes, [&](std::uint32_t lane) { registers[lane] = static_cast<std::uint32_t>(old + 1); });
-      }
-      cta.context.streams = std::max(cta.context.streams, old + 1);
-      stats_.nested_streams.add();
-      return LaunchNext::of(LaunchNext::Kind::finish, when);
+      return created(run, cta, old, registers, when);
+    case LaunchStage::destroy:
+      return destroyed(run, cta, old, when);
     case LaunchStage::take_task:
       if (auto& steps = std::get<arch::TakeSteps>(run.steps); is_over(steps)) {
-        run.record = steps.record();
-        const bool tail = run.children[run.index].mode == LaunchMode::tail;
-        return LaunchNext::to(tail ? LaunchStage::write_task : LaunchStage::count_task, when);
+        return task_taken(run, registers, when);
       }
       return next;
     case LaunchStage::count_task:
@@ -225,8 +365,7 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
       const ChildLaunch& child = run.children[run.index];
       if (child.mode == LaunchMode::fire_and_forget) return LaunchNext::to(LaunchStage::start, when);
       const std::uint64_t owner = cta.record;
-      const std::uint64_t tmdq =
-          cta.context.address + arch::context::kTmdqs + std::uint64_t{8} * (child.stream % memory_.tmdqs);
+      const std::uint64_t tmdq = cta.context.address + arch::context::last_task(arch::tmdq_of(child.stream));
       run.steps = child.mode == LaunchMode::stream
                       ? arch::PushSteps(tmdq, run.record)
                       : arch::PushSteps(owner + arch::tmd::kTailLast, run.record, owner + arch::tmd::kTailFirst);
@@ -278,11 +417,13 @@ MemoryStep LaunchSequence::step(const LaunchRun& run, const Cta& cta) const {
     case LaunchStage::shared:
       return {MemoryStep::Kind::read, cta.record + arch::tmd::kSharedContext};
     case LaunchStage::streams:
-      return {MemoryStep::Kind::read, cta.context.address + arch::context::kStreams};
+      return {MemoryStep::Kind::read, cta.context.address + arch::context::live_streams(arch::tmdq_of(run.created))};
     case LaunchStage::count_context:
       return {MemoryStep::Kind::add, cta.record + arch::tmd::kOpen, 1};
     case LaunchStage::create:
-      return {MemoryStep::Kind::add, cta.context.address + arch::context::kStreams, 1};
+      return change_stream(cta, run.created, true);
+    case LaunchStage::destroy:
+      return change_stream(cta, static_cast<std::uint32_t>(run.named[run.index]), false);
     case LaunchStage::count_task:
       return {MemoryStep::Kind::add, cta.context.address + arch::context::kWork, 1};
     case LaunchStage::turn: {
@@ -299,19 +440,24 @@ LaunchLine LaunchSequence::line(const LaunchRun& run, const Cta& cta) const {
     const auto& data = run.entries[run.index].data;
     return {std::get<arch::AppendSteps>(run.steps).entry() + arch::kQueueEntryData, {data.begin(), data.end()}};
   }
-  std::vector<std::uint64_t> words(arch::kRecordBytes / 8, 0);
   if (run.stage == LaunchStage::write_context) {
-    words[arch::context::kWork / 8] = 1;
-    words[arch::context::kOwner / 8] = cta.record;
-    words[arch::context::kHome / 8] = arch::home_of_sm(sm_);
-    return {cta.context.address, words};
+    const std::uint64_t left = (arch::context::bytes(memory_.tmdqs) - run.written) / sizeof(std::uint64_t);
+    std::vector<std::uint64_t> part(std::min<std::uint64_t>(left, kLineWords), 0);
+    if (run.written == 0) {
+      part[arch::context::kWork / 8] = 1;
+      part[arch::context::kOwner / 8] = cta.record;
+      part[arch::context::kHome / 8] = arch::home_of_sm(sm_);
+    }
+    return {cta.context.address + run.written, part};
   }
+  std::vector<std::uint64_t> words(arch::kRecordBytes / 8, 0);
   const ChildLaunch& child = run.children[run.index];
   words[arch::tmd::kContext / 8] = cta.context.address;
   words[arch::tmd::kKernel / 8] = child.kernel;
-  words[arch::tmd::kGridX / 8] = pair_of(child.grid_x, child.grid_y);
-  words[arch::tmd::kGridZ / 8] = pair_of(child.grid_z, flags_of(child, memory_.tmdqs));
-  words[arch::tmd::kPriority / 8] = pair_of(static_cast<std::uint32_t>(child.priority), *cta.context.depth + 1);
+  words[arch::tmd::kGridX / 8] = pair_of(child.grid_x, child.grid_y | child.grid_z << 16);
+  words[arch::tmd::kFlags / 8] = pair_of(flags_of(child, run.destination != arch::kNoRegister), run.ticket);
+  const std::int32_t priority = child.priority.value_or(cta.context.priority);
+  words[arch::tmd::kPriority / 8] = pair_of(static_cast<std::uint32_t>(priority), *cta.context.depth + 1);
   words[arch::tmd::kOpen / 8] = 1;
   std::copy(child.args.begin(), child.args.end(), words.begin() + arch::tmd::kArgs / 8);
   return {run.record, words};
@@ -327,11 +473,9 @@ void LaunchSequence::tell_lost_entry(const LaunchRun& run) {
   tasks_.send({protocol::ChildPacket::Kind::lost_entry, run.entries[run.index].queue, steps.ticket(), run.issued});
 }
 
-arch::WaitSteps LaunchSequence::woken_wait(const Cta& cta) const {
-  arch::WaitSteps steps(cta.context.address, arch::home_of_sm(sm_), false);
-  steps.answer(2);  // it has found work
-  steps.woken();
-  return steps;
+arch::WaitSteps LaunchSequence::woken_wait(const Cta& cta, const std::vector<arch::WaitTarget>& targets) const {
+  const std::uint64_t home = memory_.shared_contexts ? 0 : arch::home_of_sm(sm_);
+  return arch::WaitSteps::counted(cta.context.address, home, targets);
 }
 
 void QueueTurns::find(Cta& cta) {

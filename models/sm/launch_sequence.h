@@ -28,14 +28,15 @@ enum class LaunchStage : std::uint8_t {
   release,  // it waits for the acknowledgement of earlier requests (TSK-14)
   depth,    // the depth of the own task is read, once per CTA
   shared,   // the context of the grid is read, once per CTA
-  streams,  // how many streams the context has is read
+  streams,  // which streams of a TMDQ live is read
   begin,    // the launch of one lane begins, or its append
   // A context for the CTA: taken, written, counted at its task.
   elsewhere,  // another warp of the CTA does that
   take_context,
   write_context,
   count_context,
-  create,  // a stream
+  create,   // a stream
+  destroy,  // one or more
   // A task.
   take_task,
   count_task,
@@ -59,16 +60,21 @@ struct LaunchRun {
   std::uint16_t destination = arch::kNoRegister;
   std::vector<arch::ChildLaunch> children;
   std::vector<arch::QueueAppend> entries;
-  std::uint64_t stream = 0;  // the highest that it names
-  std::uint32_t index = 0;   // number of the launch or entry that it is at
+  arch::ChildWait wait = arch::ChildWait::all;
+  std::vector<std::uint64_t> named;  // streams, without 0, or launches; each once
+  std::uint32_t index = 0;           // number of the launch, entry or named stream that it is at
   std::uint32_t lane = 0;    // whose launch or entry that is
   Cycle issued = 0;
 
   std::variant<std::monostate, arch::TakeSteps, arch::PushSteps, arch::AppendSteps, arch::WaitSteps> steps;
   std::uint64_t record = 0;  // TMD of the child
+  std::uint32_t ticket = 0;  // of its launch
   std::uint64_t asked = 0;   // address of the last step, for messages
   bool asking = false;       // a step is under way
-  bool looked = false;       // at how many streams there are
+  std::uint64_t looked = 0;  // TMDQs whose streams have been read
+  std::uint32_t created = 0; // the stream that it tries to create
+  std::uint64_t written = 0; // bytes of the context
+  bool no_context = false;   // none is free
   bool begun = false;        // others rely on what follows: it is done even if the CTA is stopped
   bool stopped = false;      // the CTA has been; counts as one of its accesses
   arch::FaultKind fault = arch::FaultKind::child;
@@ -135,12 +141,12 @@ class LaunchSequence {
   LaunchNext begin(LaunchRun& run, const Cta& cta, Cycle next);
   // What its release had to wait for has been answered.
   LaunchNext released(LaunchRun& run, const Cta& cta, Cycle when);
-  // Stage `begin`: the launch or append of one lane. The device runtime has done its work.
-  LaunchNext begin_one(LaunchRun& run, Cta& cta, Cycle next);
+  // Stage `begin`: the launch or append of one lane. The device runtime has done its work. `registers`: the warp's, for
+  // the result; null if it has none.
+  LaunchNext begin_one(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle next);
   // Stages `start` and `appended`: task management is told.
   LaunchNext tell(LaunchRun& run, Cycle next);
-  // The memory step of the stage, or the line that it writes, has been done; `old` is what was there. `registers`: the
-  // warp's, for the result of stream_create; null if it has none.
+  // The memory step of the stage, or the line that it writes, has been done; `old` is what was there.
   LaunchNext answer(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when);
 
   // The memory step of a stage that has one.
@@ -150,16 +156,26 @@ class LaunchSequence {
   // A ticket whose entry will never come.
   void tell_lost_entry(const LaunchRun& run);
   // It was at wait_children when it was saved, is still counted as a waiter, and has been woken.
-  arch::WaitSteps woken_wait(const Cta& cta) const;
+  arch::WaitSteps woken_wait(const Cta& cta, const std::vector<arch::WaitTarget>& targets) const;
   std::uint32_t retry() const { return memory_.retry; }
 
  private:
   LaunchNext look_at_context(LaunchRun& run, const Cta& cta, Cycle when) const;
   LaunchNext check_operands(LaunchRun& run, const Cta& cta, Cycle when) const;
   bool check_launches(LaunchRun& run, const Cta& cta) const;
+  bool check_waits(LaunchRun& run, const Cta& cta) const;
+  bool is_live(std::uint32_t stream, const Cta& cta) const;
+  bool streams_known(LaunchRun& run, const Cta& cta) const;
   LaunchNext take_task(LaunchRun& run, const Cta& cta, Cycle when) const;
+  LaunchNext task_taken(LaunchRun& run, std::uint32_t* registers, Cycle when);
+  LaunchNext begin_wait(LaunchRun& run, const Cta& cta, Cycle when) const;
+  LaunchNext create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when);
+  LaunchNext created(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when);
+  LaunchNext destroyed(LaunchRun& run, Cta& cta, std::uint64_t old, Cycle when);
+  LaunchNext refused(LaunchRun& run, std::uint32_t* registers, Cycle when);
   LaunchNext next_one(LaunchRun& run, Cycle when);
-  LaunchNext context_made(LaunchRun& run, Cta& cta, Cycle when) const;
+  LaunchNext after_one(LaunchRun& run, Cycle when) const;
+  LaunchNext context_made(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle when);
 
   const arch::LaunchMemory& memory_;
   const std::uint32_t sm_;

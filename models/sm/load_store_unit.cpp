@@ -172,8 +172,7 @@ IssueResult LoadStoreUnit::access_local(std::uint32_t slot, const Operation& ope
   Cta& cta = ctas_[warp.cta];
   const Cycle next = now() + 1;
   const SmRegisters::LocalBlock& block = registers_.local[cta.start.subcontext];
-  const std::uint64_t place = (std::uint64_t{block.number} * place_.sms_per_tpc + place_.in_tpc) * params_.warp_slots();
-  const std::uint64_t base = block.memory.address + (place + slot) * block.memory.warp_bytes();
+  const std::uint64_t base = local_base(block, place_, params_.warp_slots(), slot);
   for (const arch::RegisterRange& range : warp.writes) warp.scoreboard.write(range, next);
   Operation word = operation;
   word.space = Space::global;

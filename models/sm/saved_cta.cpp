@@ -19,7 +19,7 @@ namespace {
 // A saved CTA: "HCTA", version, whose it is, barriers, warps, shared memory, and a check sum of all that (64 bits).
 // Little endian; counts in front of what they count.
 constexpr std::uint32_t kMagic = 0x4154'4348;
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 [[noreturn]] void not_a_state(const std::string& why) {
   throw InputError(fmt::format("the saved state of a CTA is damaged: {}", why), "restore what was saved, whole");
@@ -61,6 +61,11 @@ void put(Writer& out, const SavedWarp& warp) {
   out.put(warp.cluster_passed ? 1 : 0, 1);
   out.word(warp.barrier);
   out.word(warp.issued_pc);
+  out.word(warp.targets.size());
+  for (const arch::WaitTarget& target : warp.targets) {
+    out.put(target.address, 8);
+    out.word(target.ticket);
+  }
   if (warp.at != SavedWarp::At::exited) out.block(arch::save(warp.state));
 }
 
@@ -73,6 +78,12 @@ SavedWarp take_warp(Reader& in) {
   warp.cluster_passed = in.flag();
   warp.barrier = in.word();
   warp.issued_pc = in.word();
+  warp.targets.resize(in.count(12));
+  for (arch::WaitTarget& target : warp.targets) {
+    target.address = in.take(8);
+    target.ticket = in.word();
+  }
+  if (warp.at != SavedWarp::At::children && !warp.targets.empty()) not_a_state("a warp waits for two things");
   if (warp.at == SavedWarp::At::exited) {
     warp.state.exited = true;
   } else {
@@ -107,9 +118,6 @@ void check(const SavedCta& cta) {
   CtaBarriers{}.restore(cta.barriers);
 }
 
-constexpr std::uint64_t kUnit = 16;  // bytes of a lane
-constexpr std::uint64_t whole(std::uint64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
-
 std::uint64_t number_at(const std::uint8_t* data, std::uint32_t offset) {
   std::uint64_t value = 0;
   for (std::uint32_t i = 8; i-- > 0;) value = value << 8 | data[offset + i];
@@ -137,6 +145,7 @@ std::vector<std::uint8_t> save(const SavedCta& cta) {
   out.word(cta.warps.size());
   for (const SavedWarp& warp : cta.warps) put(out, warp);
   out.block(cta.shared);
+  out.block(std::vector<std::uint8_t>(cta.further_bytes));
   return out.summed();
 }
 
@@ -163,9 +172,10 @@ SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
   cta.barriers = take_barriers(in);
   cta.cluster_arrived = in.word();
   cta.cluster_phases = in.take(8);
-  cta.warps.resize(in.count(11));
+  cta.warps.resize(in.count(15));
   for (SavedWarp& warp : cta.warps) warp = take_warp(in);
   cta.shared = in.block();
+  cta.further_bytes = in.block().size();
   if (!in.over()) not_a_state("it ends too late");
   check(cta);
   return cta;
@@ -192,6 +202,7 @@ SavedLine line_of(const SavedHeader& header) {
   arch::put_number(line, arch::saved::kCtaX, 4, header.cta[0]);
   arch::put_number(line, arch::saved::kCtaY, 4, header.cta[1]);
   arch::put_number(line, arch::saved::kCtaZ, 4, header.cta[2]);
+  arch::put_number(line, arch::saved::kLocal, 4, header.local);
   return line;
 }
 
@@ -204,42 +215,77 @@ SavedHeader header_of(const SavedLine& line) {
   header.index = arch::get_64(line, arch::saved::kIndex);
   header.cta = {arch::get_32(line, arch::saved::kCtaX), arch::get_32(line, arch::saved::kCtaY),
                 arch::get_32(line, arch::saved::kCtaZ)};
+  header.local = arch::get_32(line, arch::saved::kLocal);
   return header;
 }
 
-bool ContextTransfer::fits(const arch::RecordPool& areas, std::uint64_t state_bytes) {
-  return areas.count > 0 && areas.size >= kRecordBytes && state_bytes <= areas.size - kRecordBytes;
+SaveLayout::SaveLayout(const SavedHeader& header) : state_bytes_(header.bytes), local_bytes_(header.local) {
+  chunks_ = (kRecordBytes + whole(state_bytes_) + local_bytes_ + arch::kSaveChunk - 1) / arch::kSaveChunk;
+  while (end() > chunks_ * arch::kSaveChunk) ++chunks_;
 }
 
-ContextTransfer ContextTransfer::save(const arch::RecordPool& areas, const SavedHeader& header,
-                                      std::vector<std::uint8_t> state, std::uint64_t home) {
-  HEDDLE_CHECK(fits(areas, state.size()) && header.bytes == state.size(), "a saved CTA does not fit into its area");
-  ContextTransfer transfer(areas);
+bool SaveLayout::fits(const arch::RecordPool& chunks, const SavedHeader& header) {
+  constexpr std::uint64_t kMost = std::uint64_t{arch::kSaveChunk} * (arch::kSaveChunk / 8);  // more than what fits
+  if (chunks.size != arch::kSaveChunk || header.bytes == 0 || header.bytes > kMost || header.local > kMost) return false;
+  if (header.local % kUnit != 0) return false;
+  const SaveLayout layout(header);
+  return layout.chunks() <= chunks.count && layout.state_at() <= arch::kSaveChunk;
+}
+
+std::uint32_t SaveLayout::access_bytes(std::uint64_t offset, std::uint64_t end, std::uint32_t most) const {
+  const std::uint64_t in_chunk = arch::kSaveChunk - offset % arch::kSaveChunk;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>({most, end - offset, in_chunk}));
+}
+
+ContextTransfer ContextTransfer::save(const arch::RecordPool& chunks, const SavedHeader& header,
+                                      const std::vector<std::uint8_t>& state, const Home& home,
+                                      std::vector<Local> local) {
+  HEDDLE_CHECK(SaveLayout::fits(chunks, header) && header.bytes == state.size(), "a saved CTA does not fit");
+  ContextTransfer transfer(chunks);
   transfer.header_ = header;
   transfer.home_ = home;
+  transfer.shared_ = home.here == 0;
+  transfer.local_ = std::move(local);
+  transfer.begin_layout();
   const SavedLine line = line_of(header);
-  transfer.bytes_.reserve(kRecordBytes + whole(state.size()));
-  transfer.bytes_.assign(line.begin(), line.end());
-  transfer.bytes_.insert(transfer.bytes_.end(), state.begin(), state.end());
-  transfer.bytes_.resize(whole(transfer.bytes_.size()));
+  transfer.stream_.resize(transfer.layout_.end());
+  std::copy(line.begin(), line.end(), transfer.stream_.begin());
+  std::copy(state.begin(), state.end(),
+            transfer.stream_.begin() + static_cast<std::ptrdiff_t>(transfer.layout_.state_at()));
   return transfer;
 }
 
-ContextTransfer ContextTransfer::restore(const arch::RecordPool& areas, std::uint64_t area) {
-  ContextTransfer transfer(areas);
+ContextTransfer ContextTransfer::restore(const arch::RecordPool& chunks, std::uint64_t area, std::vector<Local> local) {
+  ContextTransfer transfer(chunks);
+  transfer.local_ = std::move(local);
   transfer.restores_ = true;
   transfer.at_ = At::header;
-  transfer.area_ = area;
-  transfer.give_ = arch::GiveSteps(areas, area);
+  transfer.chunk_.assign(1, area);
   return transfer;
+}
+
+void ContextTransfer::begin_layout() {
+  layout_ = SaveLayout(header_);
+  chunk_.resize(layout_.chunks(), 0);
+}
+
+bool ContextTransfer::has_open_chunk() const {
+  return std::find(marks_.begin(), marks_.end(), Mark::open) != marks_.end();
 }
 
 bool ContextTransfer::wants() const {
+  const bool room = in_flight_ < kWindow;
   switch (at_) {
+    case At::take:
+    case At::put:
+      return room && has_open_chunk();
+    case At::gather:
     case At::write:
-      return in_flight_ < kWindow && sent_ < bytes_.size() && outcome_ == Outcome::open;
     case At::read:
-      return in_flight_ < kWindow && sent_ < whole(bytes_.size()) && outcome_ == Outcome::open;
+    case At::scatter:
+      return room && sent_ < layout_.end() && outcome_ == Outcome::open;
+    case At::list:
+      return room && sent_ < layout_.state_at();  // also of one that is cancelled: they go back
     case At::over:
       return false;
     default:
@@ -247,140 +293,302 @@ bool ContextTransfer::wants() const {
   }
 }
 
-bool ContextTransfer::again() const {
-  if (at_ == At::take) return take_.step().again;
-  return at_ == At::give && in_flight_ == 0 && give_.step().again;
-}
-
 ContextTransfer::Access ContextTransfer::next() {
   HEDDLE_CHECK(wants(), "a context transfer was asked for more than it wants");
   ++in_flight_;
+  again_ = false;
   Access access;
+  const std::uint64_t home = header_.context + arch::context::kHome;
+  const std::uint64_t count = layout_.chunks();
   switch (at_) {
-    case At::look:
-      return {Access::Kind::read, {}, areas_.base, kRecordBytes, nullptr};
+    case At::reserve:
+      access.step = {MemoryStep::Kind::add, pool_.base + arch::ring::kUsed, count};
+      return access;
+    case At::unreserve:
+    case At::uncount:
+      access.step = {MemoryStep::Kind::add, pool_.base + arch::ring::kUsed, std::uint64_t{0} - count};
+      return access;
+    case At::ticket:
+      access.step = {MemoryStep::Kind::add, pool_.base + arch::ring::kTaken, count};
+      return access;
+    case At::give:
+      access.step = {MemoryStep::Kind::add, pool_.base + arch::ring::kGiven, count};
+      return access;
     case At::take:
-      access.step = take_.step();
+    case At::put:
+      return step_of_chunk();
+    case At::gather:
+      return local_access(Access::Kind::read);
+    case At::scatter:
+      return local_access(Access::Kind::write);
+    case At::enter:
+      access.step = {MemoryStep::Kind::add, header_.record + arch::tmd::kOpen, 1};
+      return access;
+    case At::write:
+      return transfer_of(Access::Kind::write, layout_.end());
+    case At::read:
+      return transfer_of(Access::Kind::read, layout_.end());
+    case At::list:
+      return transfer_of(Access::Kind::read, layout_.state_at());
+    case At::look:
+      access.step = {MemoryStep::Kind::read, home};
+      return access;
+    case At::link:
+      access.step = {MemoryStep::Kind::write, area() + arch::saved::kNext, head_};
       return access;
     case At::claim:
-      access.step = {MemoryStep::Kind::compare_exchange, header_.context + arch::context::kHome,
-                     arch::saved_home(area_), home_};
+      access.step = {MemoryStep::Kind::compare_exchange, home, arch::saved_home(area()), shared_ ? head_ : home_.here};
+      return access;
+    case At::late:
+      access.step = {MemoryStep::Kind::read, header_.context + arch::context::kWork};
       return access;
     case At::revoke:
-      access.step = {MemoryStep::Kind::compare_exchange, header_.context + arch::context::kHome, arch::kHomeWoken,
-                     arch::saved_home(area_)};
+      access.step = {MemoryStep::Kind::compare_exchange, home, arch::kHomeWoken, arch::saved_home(area())};
       return access;
     case At::header:
-      return {Access::Kind::read, {}, area_, kRecordBytes, nullptr};
-    case At::write:
-      return chunk(Access::Kind::write);
-    case At::read:
-      return chunk(Access::Kind::read);
-    default:
-      access.step = give_.step();
-      return access;
+      return {Access::Kind::read, {}, area(), kRecordBytes, nullptr, false, 0};
+    case At::over:
+      break;
+  }
+  return access;
+}
+
+// Of a ticket that is taken for the first time the chunk is known.
+void ContextTransfer::begin_chunks(At at, std::uint64_t ticket) {
+  at_ = at;
+  ticket_ = ticket;
+  marks_.assign(layout_.chunks(), Mark::open);
+  for (std::uint64_t i = 0; at == At::take && i < marks_.size() && ticket + i < pool_.count; ++i) {
+    chunk_[i] = pool_.record(ticket + i);
+    marks_[i] = Mark::done;
+  }
+  chunks_done();
+}
+
+ContextTransfer::Access ContextTransfer::step_of_chunk() {
+  const auto open = std::find(marks_.begin(), marks_.end(), Mark::open);
+  *open = Mark::asked;
+  Access access;
+  access.offset = static_cast<std::uint64_t>(open - marks_.begin());
+  const std::uint64_t slot = pool_.slot(ticket_ + access.offset);
+  access.step = at_ == At::take ? MemoryStep{MemoryStep::Kind::exchange, slot, 0}
+                                : MemoryStep{MemoryStep::Kind::compare_exchange, slot, chunk_[access.offset], 0};
+  return access;
+}
+
+void ContextTransfer::chunk_answered(std::uint64_t number, std::uint64_t old) {
+  const bool done = at_ == At::take ? old != 0 : old == 0;
+  marks_[number] = done ? Mark::done : Mark::open;
+  again_ = !done;
+  if (done && at_ == At::take) chunk_[number] = old;
+  chunks_done();
+}
+
+void ContextTransfer::chunks_done() {
+  if (std::any_of(marks_.begin(), marks_.end(), [](Mark mark) { return mark != Mark::done; })) return;
+  if (at_ == At::put) {
+    at_ = At::uncount;
+    return;
+  }
+  if (outcome_ == Outcome::open) {
+    begin_stream(At::gather, layout_.local_at());
+  } else {
+    at_ = At::give;
+  }
+  for (std::uint64_t i = 1; i < chunk_.size(); ++i) {
+    for (std::uint32_t byte = 0; byte < 8; ++byte) {
+      stream_[kRecordBytes + 8 * (i - 1) + byte] = static_cast<std::uint8_t>(chunk_[i] >> (8 * byte));
+    }
   }
 }
 
-ContextTransfer::Access ContextTransfer::chunk(Access::Kind kind) {
-  const std::uint64_t end = whole(bytes_.size());
-  const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(kChunk, end - sent_));
-  Access access{kind, {}, area_ + sent_, bytes, nullptr};
-  if (kind == Access::Kind::write) {
-    access.data = bytes_.data() + sent_;
-  } else {
-    access.address += kRecordBytes;
-  }
+// The part of the stream from that offset on is to be moved, if there is one.
+void ContextTransfer::begin_stream(At at, std::uint64_t offset) {
+  at_ = at;
+  sent_ = offset;
+  if (sent_ == layout_.end()) settled();
+}
+
+// Its place in local memory is that of the same byte in the stream.
+ContextTransfer::Access ContextTransfer::local_access(Access::Kind kind) {
+  std::uint64_t offset = sent_ - layout_.local_at();
+  auto part = local_.begin();
+  while (part != local_.end() && offset >= part->bytes) offset -= part++->bytes;
+  HEDDLE_CHECK(part != local_.end(), "a saved CTA has more local memory than its warps");
+  const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(kAccess, part->bytes - offset));
+  Access access{kind, {}, part->address + offset, bytes, nullptr, true, sent_};
+  if (kind == Access::Kind::write) access.data = stream_.data() + sent_;
   sent_ += bytes;
+  return access;
+}
+
+ContextTransfer::Access ContextTransfer::transfer_of(Access::Kind kind, std::uint64_t end) {
+  Access access{kind, {}, address_of(sent_), layout_.access_bytes(sent_, end, kAccess), nullptr, false, sent_};
+  if (kind == Access::Kind::write) access.data = stream_.data() + sent_;
+  sent_ += access.bytes;
   return access;
 }
 
 void ContextTransfer::answer(const Access& access, std::uint64_t old, const std::uint8_t* data) {
   --in_flight_;
+  again_ = false;
   switch (at_) {
-    case At::look: {
-      const std::uint64_t taken = number_at(data, arch::ring::kTaken);
-      const std::uint64_t given = number_at(data, arch::ring::kGiven);
-      if (outcome_ == Outcome::open && taken - given >= areas_.count) outcome_ = Outcome::no_area;
-      at_ = outcome_ == Outcome::open ? At::take : At::over;
+    case At::reserve:
+      if (old + layout_.chunks() > pool_.count) decide(Outcome::no_area);
+      at_ = outcome_ == Outcome::open ? At::ticket : At::unreserve;
       return;
-    }
+    case At::unreserve:
+    case At::uncount:
+      at_ = At::over;
+      return;
+    case At::ticket:
+      return begin_chunks(At::take, old);
+    case At::give:
+      return begin_chunks(At::put, old);
     case At::take:
-      take_.answer(old);
-      if (!take_.over()) return;  // a ticket has been drawn: whoever gives the area back gives it to this one
-      area_ = take_.record();
-      give_ = arch::GiveSteps(areas_, area_);
-      at_ = outcome_ == Outcome::open ? At::write : At::give;
+    case At::put:
+      return chunk_answered(access.offset, old);
+    case At::enter:
+      at_ = At::look;
+      return;
+    case At::look:
+      head_ = old;
+      at_ = At::link;
+      return;
+    case At::link:
+      at_ = At::claim;
       return;
     case At::claim:
-      if (old != home_) {
-        decide(Outcome::woken);
-        at_ = At::give;
-      } else if (revokes_) {
-        at_ = At::revoke;
-      } else {
-        outcome_ = Outcome::saved;
-        at_ = At::over;
-      }
+      return claimed(old);
+    case At::late:
+      late_ = arch::work_of(old) <= 1;
+      outcome_ = Outcome::saved;
+      at_ = At::over;
       return;
     case At::revoke: {
-      const bool found = old != arch::saved_home(area_);  // by a waker: the area is whose it brings back
+      const bool found = old != arch::saved_home(area());  // by a waker: the area is whose it brings back
       outcome_ = found ? Outcome::saved : Outcome::cancelled;
       at_ = found ? At::over : At::give;
       return;
     }
-    case At::header: {
-      SavedLine line;
-      std::copy_n(data, line.size(), line.begin());
-      header_ = header_of(line);
-      has_header_ = true;
-      const bool sound = header_.bytes > 0 && fits(areas_, header_.bytes);
-      if (!sound) decide(Outcome::failed);
-      at_ = outcome_ == Outcome::open ? At::read : At::give;
-      if (at_ == At::read) bytes_.resize(header_.bytes);
-      return;
-    }
-    case At::read: {
-      const std::uint64_t offset = access.address - area_ - kRecordBytes;
-      std::copy_n(data, std::min<std::uint64_t>(access.bytes, bytes_.size() - offset),
-                  bytes_.begin() + static_cast<std::ptrdiff_t>(offset));
+    case At::header:
+      return header_read(data);
+    case At::gather:
+    case At::list:
+    case At::read:
+      std::copy_n(data, access.bytes, stream_.begin() + static_cast<std::ptrdiff_t>(access.offset));
       return settled();
-    }
     case At::write:
+    case At::scatter:
       return settled();
-    case At::give:
-      give_.answer(old);
-      if (give_.over()) at_ = At::over;
-      return;
     case At::over:
       return;
+  }
+}
+
+void ContextTransfer::claimed(std::uint64_t old) {
+  if (shared_) {
+    at_ = old == head_ ? At::late : At::link;
+    head_ = old;
+  } else if (old != home_.here) {
+    decide(Outcome::woken);
+    at_ = At::give;
+  } else if (revokes_) {
+    at_ = At::revoke;
+  } else {
+    outcome_ = Outcome::saved;
+    at_ = At::over;
+  }
+}
+
+void ContextTransfer::header_read(const std::uint8_t* data) {
+  SavedLine line;
+  std::copy_n(data, line.size(), line.begin());
+  header_ = header_of(line);
+  has_header_ = true;
+  // Nobody knows where the chunks are of what is none, or how many: they are lost.
+  std::uint64_t local = 0;
+  for (const Local& part : local_) local += part.bytes;
+  if (!SaveLayout::fits(pool_, header_) || header_.local != local) {
+    decide(Outcome::failed);
+    at_ = At::over;
+    return;
+  }
+  begin_layout();
+  stream_.resize(layout_.end());
+  sent_ = kRecordBytes;
+  at_ = At::list;
+  if (sent_ == layout_.state_at()) list_read();
+}
+
+void ContextTransfer::list_read() {
+  for (std::uint64_t i = 1; i < chunk_.size(); ++i) {
+    chunk_[i] = number_at(stream_.data() + kRecordBytes, static_cast<std::uint32_t>(8 * (i - 1)));
+    if (pool_.has(chunk_[i])) continue;
+    decide(Outcome::failed);
+    at_ = At::over;
+    return;
+  }
+  if (outcome_ == Outcome::open) {
+    begin_stream(At::read, layout_.state_at());
+  } else {
+    at_ = At::give;
   }
 }
 
 // Every byte must be there before the home moves, or before the area is somebody else's.
 void ContextTransfer::settled() {
   if (in_flight_ > 0) return;
-  if (outcome_ != Outcome::open) {
+  if (at_ == At::list) {
+    if (sent_ == layout_.state_at()) list_read();
+  } else if (outcome_ != Outcome::open) {
     at_ = At::give;
-  } else if (sent_ == whole(bytes_.size())) {
-    if (restores_) outcome_ = Outcome::restored;
-    at_ = restores_ ? At::give : At::claim;
+  } else if (sent_ == layout_.end()) {
+    moved();
+  }
+}
+
+void ContextTransfer::moved() {
+  switch (at_) {
+    case At::gather:
+      return begin_stream(At::write, 0);
+    case At::write:
+      at_ = !shared_ ? At::claim : home_.counted ? At::look : At::enter;
+      return;
+    case At::read:
+      return begin_stream(At::scatter, layout_.local_at());
+    default: {
+      outcome_ = Outcome::restored;
+      const auto begin = stream_.begin() + static_cast<std::ptrdiff_t>(layout_.state_at());
+      bytes_.assign(begin, begin + static_cast<std::ptrdiff_t>(header_.bytes));
+      at_ = At::give;
+    }
   }
 }
 
 void ContextTransfer::fail(const Access&) {
   --in_flight_;
+  again_ = false;
   decide(Outcome::failed);
   switch (at_) {
+    case At::gather:
     case At::write:
     case At::read:
+    case At::scatter:
       return settled();
-    case At::header:
-      outcome_ = Outcome::failed;  // also of one that has been cancelled: nobody knows its context
-      at_ = At::give;
-      return;
+    case At::enter:
+    case At::look:
+    case At::link:
     case At::claim:
       at_ = At::give;
+      return;
+    case At::late:  // others find it
+      outcome_ = Outcome::saved;
+      at_ = At::over;
+      return;
+    case At::header:
+      outcome_ = Outcome::failed;  // also of one that has been cancelled: nobody knows its context
+      at_ = At::over;
       return;
     default:
       at_ = At::over;  // the ring cannot be reached: what was taken is lost
@@ -397,9 +605,10 @@ void ContextTransfer::cancel() {
   // Until the header is there, nobody knows to what context the CTA belongs.
   outcome_ = Outcome::cancelled;
   if (in_flight_ > 0) return;
-  if (at_ == At::look) at_ = At::over;
-  if (at_ == At::take && take_.step().kind == MemoryStep::Kind::add) at_ = At::over;
-  if (at_ == At::write || at_ == At::read) at_ = At::give;
+  if (at_ == At::reserve) at_ = At::over;
+  if (at_ == At::ticket) at_ = At::unreserve;
+  const bool moves = at_ == At::gather || at_ == At::write || at_ == At::read || at_ == At::scatter;
+  if (moves) at_ = At::give;
 }
 
 }  // namespace heddle::sm

@@ -53,6 +53,13 @@ struct SmRegisters {
   std::array<LocalBlock, arch::kSubcontexts> local{};
 };
 
+// Where the place of a warp slot in local memory begins, in the space of its subcontext (PRT-06).
+inline std::uint64_t local_base(const SmRegisters::LocalBlock& block, const SmContext& place, std::uint32_t warp_slots,
+                                std::uint32_t slot) {
+  const std::uint64_t first = (std::uint64_t{block.number} * place.sms_per_tpc + place.in_tpc) * warp_slots;
+  return block.memory.address + (first + slot) * block.memory.warp_bytes();
+}
+
 inline const arch::LaunchMemory kNoLaunchMemory{};
 
 // What of memory an SM has to know: where its slices are, and where device-side launches keep what they need; and the
@@ -119,6 +126,10 @@ struct SmStats : StatGroup {
   Counter& bulk_sends = counter("bulk.sends", "pieces",
                                 "pieces of blocks that went from shared memory here to shared memory of the cluster");
   Counter& nested_launches = counter("nested.launches", "tasks", "child tasks that warps launched");
+  Counter& nested_refused =
+      counter("nested.refused", "launches", "launches and streams for which no record, context or place was free");
+  Counter& nested_spilled =
+      counter("nested.spilled", "records", "records and contexts taken from the memory behind the pools");
   Counter& nested_waits = counter("nested.waits", "waits", "waits for child tasks, those that found none included");
   Counter& nested_streams = counter("nested.streams", "streams", "streams that warps created");
   Counter& nested_appends = counter("nested.appends", "entries", "entries that warps appended to queues");

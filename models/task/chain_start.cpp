@@ -108,7 +108,7 @@ class PrepareChain final : public LaunchChain {
       case At::take_context:
         return ChainAccess::step_of(take_.step());
       case At::write_context:
-        return ChainAccess::write_of(context_, context_line_);
+        return ChainAccess::write_of(context_ + context_written_, context_line_);
       case At::write_record:
         return ChainAccess::write_of(record_, line_);
       case At::write_shared:
@@ -129,6 +129,9 @@ class PrepareChain final : public LaunchChain {
         if (take_.over()) taken(take_.record());
         return;
       case At::write_context:
+        context_written_ += arch::kRecordBytes;
+        context_line_ = {};
+        if (context_written_ < context::bytes(memory_.tmdqs)) return;
         at_ = child_ ? At::write_shared : At::write_record;
         return;
       case At::write_shared:
@@ -149,7 +152,17 @@ class PrepareChain final : public LaunchChain {
  private:
   enum class At : std::uint8_t { take_record, take_context, write_context, write_record, write_shared, add_open, over };
 
+  // A task of the host waits for a record. A child runs without a context: its launches find none.
   void taken(std::uint64_t what) {
+    if (what == 0 && child_) {
+      effect(RecordPrepared{record_, task_});
+      at_ = At::over;
+      return;
+    }
+    if (what == 0) {
+      take_ = arch::TakeSteps(at_ == At::take_record ? memory_.tasks : memory_.contexts, true);
+      return;
+    }
     if (at_ == At::take_record) {
       record_ = what;
       at_ = At::write_record;
@@ -171,9 +184,10 @@ class PrepareChain final : public LaunchChain {
   arch::TakeSteps take_;
   std::uint64_t record_ = 0;
   std::uint64_t context_ = 0;
+  std::uint64_t context_written_ = 0;  // bytes
   const bool child_ = false;
   RecordLine line_{};
-  RecordLine context_line_{};
+  RecordLine context_line_{};  // the next of the context
 };
 
 }  // namespace

@@ -140,7 +140,7 @@ Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child
   Task task = make_task(setup_.limits, setup_.place.codes, protocol::kChildBit | next_number_++, child.priority, shape);
   task.origin = Task::Origin::child;
   task.source = child.context;
-  if (child.mode == arch::LaunchMode::stream) task.source += arch::context::kTmdqs + 8 * std::uint64_t{child.tmdq};
+  if (child.mode == arch::LaunchMode::stream) task.source += arch::context::last_task(child.tmdq);
   task.head = child.head;
   const Task* parent = tasks_.of_record(effect.parent);
   task.launch.child = child;

@@ -19,15 +19,18 @@ namespace {
 // One access to the line of a queue (TSK-05).
 class QueueChain final : public LaunchChain {
  public:
-  enum class At : std::uint8_t { find, close, stop, over };
+  enum class At : std::uint8_t { find, look, close, stop, over };
 
-  QueueChain(At at, std::uint64_t queue, std::uint64_t tickets) : at_(at), queue_(queue), tickets_(tickets) {}
+  QueueChain(At at, std::uint64_t queue, std::uint64_t tickets = 0, std::uint64_t record = 0, std::uint64_t idle = 0)
+      : at_(at), queue_(queue), tickets_(tickets), record_(record), idle_(idle) {}
 
   ChainAccess access() const override {
     const std::uint64_t word = queue_ + arch::queue::kTickets;
     switch (at_) {
       case At::find:
         return ChainAccess::read_of(queue_);
+      case At::look:
+        return ChainAccess::step_of({StepKind::read, record_ + tmd::kOpen});
       case At::close:
         return ChainAccess::step_of({StepKind::compare_exchange, word, tickets_ | arch::kQueueClosed, tickets_});
       case At::stop:
@@ -49,6 +52,11 @@ class QueueChain final : public LaunchChain {
   }
 
   void answer_word(std::uint64_t old) override {
+    if (at_ == At::look && old <= idle_) {
+      at_ = At::close;
+      return;
+    }
+    if (at_ == At::look) effect(QueueClosed{queue_, false, true});
     // An appender whose ticket is above closes nothing; somebody else may have closed the queue already.
     if (at_ == At::close) effect(QueueClosed{queue_, (old & ~arch::kQueueClosed) == tickets_});
     at_ = At::over;
@@ -67,6 +75,8 @@ class QueueChain final : public LaunchChain {
   At at_;
   const std::uint64_t queue_;
   const std::uint64_t tickets_;
+  const std::uint64_t record_;  // TMD of its task
+  const std::uint64_t idle_;    // its kOpen if nothing of it is open but its run
 };
 
 constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
@@ -74,7 +84,10 @@ constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
 class EndChain final : public LaunchChain {
  public:
   static ChainPtr of_task(const arch::LaunchMemory& memory, std::uint64_t record) {
-    return ChainPtr(new EndChain(memory, memory.shared_contexts ? At::read_shared : At::drop_open, record, 0));
+    return ChainPtr(new EndChain(memory, At::drop_open, record, 0));
+  }
+  static ChainPtr of_waiters(const arch::LaunchMemory& memory, std::uint64_t context) {
+    return ChainPtr(new EndChain(memory, At::exchange_home, 0, context));
   }
   static ChainPtr of_cta(const arch::LaunchMemory& memory, std::uint64_t context) {
     return ChainPtr(new EndChain(memory, At::drop_work, 0, context));
@@ -87,11 +100,12 @@ class EndChain final : public LaunchChain {
 
  private:
   enum class At : std::uint8_t {
-    read_shared,  // of a task
+    drop_open,  // of a task
+    read_shared,
     drop_shared,
-    drop_open,
     read_ended,
     leave_queue,
+    end_ticket,
     give_record,
     drop_work,  // of a context
     exchange_home,
@@ -104,10 +118,12 @@ class EndChain final : public LaunchChain {
   EndChain(const arch::LaunchMemory& memory, At at, std::uint64_t record, std::uint64_t context)
       : memory_(memory), at_(at), record_(record), context_(context) {}
 
+  void opened(std::uint64_t left);
   void answer_pool(std::uint64_t old);
   void read_ended(const RecordLine& line);
   void complete();
   void left_queue(std::uint64_t next);
+  void give_record();
   void gave_record();
   void dropped_work(std::uint64_t old);
   void wake();
@@ -120,7 +136,6 @@ class EndChain final : public LaunchChain {
   std::uint64_t record_;
   std::uint64_t context_;
   std::uint64_t area_ = 0;
-  std::uint64_t drops_ = 1;  // from kOpen
   bool tails_over_ = false;  // the tail launches of `record_` have completed
   bool next_tail_ = false;   // another tail launch of the same grid follows
   ChildRecord child_;        // of `record_`
@@ -128,7 +143,7 @@ class EndChain final : public LaunchChain {
 
 std::uint64_t EndChain::last_task() const {
   if (child_.mode == LaunchMode::tail) return child_.context + tmd::kTailLast;
-  return child_.context + context::kTmdqs + 8 * std::uint64_t{child_.tmdq};
+  return child_.context + context::last_task(child_.tmdq);
 }
 
 ChainAccess EndChain::access() const {
@@ -139,16 +154,19 @@ ChainAccess EndChain::access() const {
     case At::drop_work:
       return ChainAccess::step_of({StepKind::add, context_ + context::kWork, kMinusOne});
     case At::drop_open:
-      return ChainAccess::step_of({StepKind::add, record_ + tmd::kOpen, std::uint64_t{0} - drops_});
+      return ChainAccess::step_of({StepKind::add, record_ + tmd::kOpen, kMinusOne});
     case At::read_ended:
       return ChainAccess::read_of(record_);
     case At::leave_queue:
       return ChainAccess::step_of(std::get<arch::CompleteSteps>(steps_).step());
+    case At::end_ticket:
+      return ChainAccess::step_of({StepKind::write, record_ + tmd::kFlags, 0});
     case At::give_record:
     case At::give_context:
       return ChainAccess::step_of(std::get<arch::GiveSteps>(steps_).step());
     case At::exchange_home:
-      return ChainAccess::step_of({StepKind::exchange, context_ + context::kHome, arch::kHomeWoken});
+      return ChainAccess::step_of(
+          {StepKind::exchange, context_ + context::kHome, memory_.shared_contexts ? 0 : arch::kHomeWoken});
     case At::read_area:
       return ChainAccess::read_of(area_);
     case At::read_owner:
@@ -165,7 +183,9 @@ void EndChain::answer_line(const RecordLine& line) {
     return;
   }
   effect(RestoreCta{area_, line});
-  at_ = At::over;
+  const std::uint64_t next = memory_.shared_contexts ? arch::get_64(line, arch::saved::kNext) : 0;
+  area_ = arch::save_area_of(next);
+  if (next == 0) at_ = At::over;
 }
 
 void EndChain::failed() {
@@ -177,21 +197,19 @@ void EndChain::answer_word(std::uint64_t old) {
   switch (at_) {
     case At::read_shared:
       context_ = old;
-      at_ = context_ != 0 ? At::drop_shared : At::drop_open;
+      at_ = context_ != 0 ? At::drop_shared : At::over;
       return;
     case At::drop_shared:
-      // With the last of the context's work its share of the task's open contexts goes as well.
-      if (arch::work_of(old) == 1) {
-        drops_ = 2;
-        steps_ = arch::GiveSteps(memory_.contexts, context_);
-        at_ = At::give_context;
-      } else {
-        at_ = At::drop_open;
-      }
+      at_ = At::over;
+      if (arch::work_of(old) > 1) return;
+      steps_ = arch::GiveSteps(memory_.contexts, context_);
+      at_ = At::give_context;
       return;
     case At::drop_open:
-      at_ = old == drops_ ? At::read_ended : At::over;
-      drops_ = 1;
+      opened(old - 1);
+      return;
+    case At::end_ticket:
+      give_record();
       return;
     case At::drop_work:
       dropped_work(old);
@@ -209,6 +227,17 @@ void EndChain::answer_word(std::uint64_t old) {
       answer_pool(old);
       return;
   }
+}
+
+// So much of the task is open. If that is its shared context alone, no CTA of it will launch any more: the task leaves
+// the context, which closes with the last of its work.
+void EndChain::opened(std::uint64_t left) {
+  if (left == 0) {
+    at_ = At::read_ended;
+    return;
+  }
+  effect(ContextClosed{record_});
+  at_ = memory_.shared_contexts && left == 1 ? At::read_shared : At::over;
 }
 
 void EndChain::answer_pool(std::uint64_t old) {
@@ -254,6 +283,14 @@ void EndChain::left_queue(std::uint64_t next) {
   next_tail_ = tail && next != 0;
   if (next != 0) effect(ChildReady{next, record_, tail ? child_.context : 0});
   effect(TaskCompleted{record_});
+  if (child_.waited) {
+    at_ = At::end_ticket;
+  } else {
+    give_record();
+  }
+}
+
+void EndChain::give_record() {
   steps_ = arch::GiveSteps(memory_.tasks, record_);
   at_ = At::give_record;
 }
@@ -275,24 +312,22 @@ void EndChain::dropped_work(std::uint64_t old) {
   const std::uint64_t work = arch::work_of(old) - 1;
   if (work == 0) {
     at_ = At::read_owner;
-  } else if (work == 1 && arch::waiters_of(old) > 0) {
+  } else if ((work == 1 && arch::waiters_of(old) > 0) || arch::some_waiters_of(old) > 0) {
     wake();
   } else {
     at_ = At::over;
   }
 }
 
-// A shared context has no home: all SMs are told.
+// A shared context has no home: all SMs are told, and all CTAs of it that have been saved come back.
 void EndChain::wake() {
   at_ = At::exchange_home;
-  if (!memory_.shared_contexts) return;
-  effect(WakeContext{context_, std::nullopt});
-  at_ = At::over;
+  if (memory_.shared_contexts) effect(WakeContext{context_, std::nullopt});
 }
 
 void EndChain::woken(std::uint64_t home) {
   at_ = At::over;
-  if (home == arch::kHomeWoken) return;  // somebody has woken it already
+  if (home == arch::kHomeWoken || (memory_.shared_contexts && home == 0)) return;  // somebody has woken it already
   if (arch::is_saved_home(home)) {
     area_ = arch::save_area_of(home);
     at_ = At::read_area;
@@ -308,10 +343,11 @@ ChildRecord child_record(const RecordLine& line) {
   ChildRecord child;
   child.context = arch::get_64(line, tmd::kContext);
   child.kernel = arch::get_64(line, tmd::kKernel);
-  child.grid = {arch::get_32(line, tmd::kGridX), arch::get_32(line, tmd::kGridY), arch::get_32(line, tmd::kGridZ)};
+  child.grid = {arch::get_32(line, tmd::kGridX), arch::get_16(line, tmd::kGridY), arch::get_16(line, tmd::kGridZ)};
   child.tmdq = flags & 0xFF;
   child.mode = static_cast<arch::LaunchMode>(flags >> 8 & 3);
   child.head = (flags >> 10 & 1) != 0;
+  child.waited = (flags >> 11 & 1) != 0;
   child.stream = flags >> 16;
   child.priority = static_cast<std::int32_t>(arch::get_32(line, tmd::kPriority));
   child.depth = arch::get_32(line, tmd::kDepth);
@@ -330,17 +366,24 @@ void LaunchChain::effect(ChainEffect effect) { effects_.push_back(std::move(effe
 
 std::vector<ChainEffect> LaunchChain::take_effects() { return std::exchange(effects_, {}); }
 
-ChainPtr find_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::find, queue, 0); }
-ChainPtr close_queue_chain(std::uint64_t queue, std::uint64_t tickets) {
-  return std::make_unique<QueueChain>(QueueChain::At::close, queue, tickets);
+ChainPtr find_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::find, queue); }
+ChainPtr close_queue_chain(const arch::LaunchMemory& memory, std::uint64_t queue, std::uint64_t tickets,
+                           std::uint64_t record) {
+  using At = QueueChain::At;
+  return std::make_unique<QueueChain>(record == 0 ? At::close : At::look, queue, tickets, record,
+                                      memory.shared_contexts ? 2 : 1);
 }
-ChainPtr stop_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::stop, queue, 0); }
+ChainPtr stop_queue_chain(std::uint64_t queue) { return std::make_unique<QueueChain>(QueueChain::At::stop, queue); }
 
 // Chains of ends: from the run of a task, or the exit of a CTA, up through everything that is complete with it (TSK-09,
 // TSK-10).
 
 ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
   return EndChain::of_task(memory, record);
+}
+
+ChainPtr wake_chain(const arch::LaunchMemory& memory, std::uint64_t context) {
+  return EndChain::of_waiters(memory, context);
 }
 
 ChainPtr leave_chain(const arch::LaunchMemory& memory, std::uint64_t context) {

@@ -26,6 +26,7 @@ struct ChildRecord {
   std::uint32_t tmdq = 0;
   arch::LaunchMode mode = arch::LaunchMode::stream;
   bool head = false;
+  bool waited = false;  // its end is waited for by its ticket
   std::uint32_t stream = 0;
   std::int32_t priority = 0;
   std::uint32_t depth = 0;
@@ -91,13 +92,19 @@ struct QueueFound {
 struct QueueClosed {
   std::uint64_t queue = 0;
   bool closed = true;  // false: somebody has a further ticket
+  bool busy = false;   // a CTA of its task is open: ContextClosed follows
+};
+// A CTA of the task, or a grid, has ended with all that it launched; others of the task are open.
+struct ContextClosed {
+  std::uint64_t record = 0;
 };
 // Memory did not carry out an access to a record; the chain has ended.
 struct AccessFailed {
   std::uint64_t record = 0;
 };
 using ChainEffect = std::variant<ChildRead, RecordPrepared, ChildReady, TaskCompleted, WakeContext, RestoreCta,
-                                 QueueFound, QueueClosed, AccessFailed>;
+                                 QueueFound, QueueClosed, ContextClosed,
+                                 AccessFailed>;
 
 class LaunchChain {
  public:
@@ -132,11 +139,15 @@ ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line,
 ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task);
 // The run of the task of `record` has ended: completes everything that is complete with it.
 ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record);
+// The tasks of a shared context may have completed before a CTA that waits for them could be found: it is looked for.
+ChainPtr wake_chain(const arch::LaunchMemory& memory, std::uint64_t context);
 // The CTA of a context has exited: completes everything that is complete with it.
 ChainPtr leave_chain(const arch::LaunchMemory& memory, std::uint64_t context);
 ChainPtr find_queue_chain(std::uint64_t queue);
-// Closes a queue if it has given out so many tickets.
-ChainPtr close_queue_chain(std::uint64_t queue, std::uint64_t tickets);
+// Closes a queue if it has given out so many tickets, and no CTA of its task is open. `record`: TMD of its task; 0: its
+// CTAs launch nothing.
+ChainPtr close_queue_chain(const arch::LaunchMemory& memory, std::uint64_t queue, std::uint64_t tickets,
+                           std::uint64_t record);
 // Closes a queue whose task has been stopped, however many tickets it has given out.
 ChainPtr stop_queue_chain(std::uint64_t queue);
 

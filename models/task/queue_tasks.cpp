@@ -5,12 +5,13 @@ namespace heddle::task {
 using protocol::DoneStatus;
 
 QueueTasks::QueueTasks(Observation& observation, OpenTasks& tasks, TaskLife& life, LaunchScheduler& scheduler,
-                       arch::CodeStore* codes, PacketSender<protocol::GrowPacket>& grow_out,
-                       const std::string& stat_prefix)
+                       arch::CodeStore* codes, const arch::LaunchMemory& memory,
+                       PacketSender<protocol::GrowPacket>& grow_out, const std::string& stat_prefix)
     : tasks_(tasks),
       life_(life),
       scheduler_(scheduler),
       codes_(codes),
+      memory_(memory),
       grow_out_(grow_out),
       stats_(observation.stats, stat_prefix) {}
 
@@ -109,8 +110,17 @@ void QueueTasks::on_idle(const protocol::IdlePacket& packet, std::uint32_t) {
 }
 
 void QueueTasks::try_close(std::uint64_t address) {
-  QueueState& state = queues_.at(address).state;
-  if (state.may_close()) scheduler_.enter(close_queue_chain(address, state.start_close()));
+  Queue& queue = queues_.at(address);
+  if (!queue.state.may_close()) return;
+  const std::uint64_t record = tasks_.at(*queue.operation).record();
+  scheduler_.enter(close_queue_chain(memory_, address, queue.state.start_close(), record));
+}
+
+// A CTA of the queue's task that was saved, or whose children were not over, is over.
+void QueueTasks::context_closed(const Task& task) {
+  if (!task.queue || !task.runs()) return;
+  queues_.at(task.queue->address).state.less_busy();
+  try_close(task.queue->address);
 }
 
 void QueueTasks::closed(const QueueClosed& effect) {
@@ -120,7 +130,7 @@ void QueueTasks::closed(const QueueClosed& effect) {
     return;
   }
   Queue& queue = found->second;
-  queue.state.tried(effect.closed);
+  queue.state.tried(effect.closed, effect.busy);
   if (effect.closed) {
     grow_out_.send({*queue.operation, 0, true});
   } else {

@@ -19,7 +19,8 @@ class QueueTasks {
  public:
   // `codes`: null on a machine without queues.
   QueueTasks(Observation& observation, OpenTasks& tasks, TaskLife& life, LaunchScheduler& scheduler,
-             arch::CodeStore* codes, PacketSender<protocol::GrowPacket>& grow_out, const std::string& stat_prefix);
+             arch::CodeStore* codes, const arch::LaunchMemory& memory, PacketSender<protocol::GrowPacket>& grow_out,
+             const std::string& stat_prefix);
 
   // The host has submitted a task of that queue: what arrives from now on counts.
   void submitted(std::uint64_t queue) { stopped_.erase(queue); }
@@ -38,6 +39,7 @@ class QueueTasks {
   void on_idle(const protocol::IdlePacket& packet, std::uint32_t);
   void found(const QueueFound& effect);
   void closed(const QueueClosed& effect);
+  void context_closed(const Task& task);
 
   // The queue of a task that runs waits for its close, however empty it is.
   bool held_open(const Task& task) const;
@@ -62,6 +64,7 @@ class QueueTasks {
   TaskLife& life_;
   LaunchScheduler& scheduler_;
   arch::CodeStore* codes_;
+  const arch::LaunchMemory memory_;
   PacketSender<protocol::GrowPacket>& grow_out_;
   QueueStats stats_;
   std::map<std::uint64_t, Queue> queues_;  // by address

@@ -126,21 +126,28 @@ void QueueState::release() {
 }
 
 bool QueueState::may_close() const {
-  return begun_ && idle_ && !held_ && close_ == Close::open && prefix_ == grown_ && early_.empty();
+  return begun_ && idle_ && !busy_ && !held_ && close_ == Close::open && prefix_ == grown_ && early_.empty();
 }
 
 std::uint64_t QueueState::start_close() {
   HEDDLE_CHECK(may_close(), "a queue was to be closed that is in use");
   close_ = Close::trying;
   tried_ = grown_;
+  looks_again_ = false;
   return grown_;
 }
 
-void QueueState::tried(bool closed) {
+void QueueState::less_busy() {
+  busy_ = false;
+  looks_again_ = true;
+}
+
+void QueueState::tried(bool closed, bool busy) {
   HEDDLE_CHECK(close_ == Close::trying, "the answer to closing a queue that nobody closes");
   close_ = closed ? Close::closed : Close::open;
+  busy_ = busy && !looks_again_;
   // Until the entry that is on its way has completed; it may have come, and gone, in the meantime.
-  if (!closed && grown_ == tried_) idle_ = false;
+  if (!closed && !busy && grown_ == tried_) idle_ = false;
 }
 
 }  // namespace heddle::task

@@ -119,8 +119,9 @@ class QueueState {
   // to follow.
   bool may_close() const;
   std::uint64_t start_close();
-  // False: somebody has a ticket above; its entry is on its way.
-  void tried(bool closed);
+  // Not closed: somebody has a ticket above, and its entry is on its way; or `busy`: a CTA is open, which may append.
+  void tried(bool closed, bool busy = false);
+  void less_busy();
 
   std::uint64_t entries() const { return grown_; }
   bool held_open() const { return held_; }
@@ -137,6 +138,8 @@ class QueueState {
   bool held_ = false;
   bool released_ = false;
   bool idle_ = false;
+  bool busy_ = false;
+  bool looks_again_ = false;  // a CTA has closed since it was tried
   Close close_ = Close::open;
 };
 

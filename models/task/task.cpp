@@ -89,8 +89,8 @@ void TmdSupply::prepare(const Task& task) {
   holding_[task.packet.subcontext].insert(task.packet.priority);
   RecordLine line{};
   arch::put_number(line, tmd::kGridX, 4, task.packet.grid.x);
-  arch::put_number(line, tmd::kGridY, 4, task.packet.grid.y);
-  arch::put_number(line, tmd::kGridZ, 4, task.packet.grid.z);
+  arch::put_number(line, tmd::kGridY, 2, task.packet.grid.y);
+  arch::put_number(line, tmd::kGridZ, 2, task.packet.grid.z);
   arch::put_number(line, tmd::kPriority, 4, static_cast<std::uint32_t>(task.packet.priority));
   scheduler_.enter(prepare_chain(memory_.of(task.packet.subcontext), line, task.operation()));
 }

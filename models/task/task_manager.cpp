@@ -34,7 +34,8 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
       dispatcher_(timebase, tasks_, *this, ports.task, ports.evict,
                   {setup.task_slots, params.table_guarantee / 100, setup.partitioned}, stat_prefix),
       supply_(tasks_, scheduler_, setup.place.memory, std::max(setup.task_slots, 1U)),
-      queues_(timebase.observation(), tasks_, *this, scheduler_, setup.place.codes, ports.grow, stat_prefix),
+      queues_(timebase.observation(), tasks_, *this, scheduler_, setup.place.codes, setup.place.memory, ports.grow,
+              stat_prefix),
       streams_(timebase, name,
                {setup.limits, setup.time, timebase.cost(setup.time.cycles(params.stream_gap)),
                 timebase.cost(setup.start_path), setup.place.codes},
@@ -49,6 +50,12 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
       break;
     case ChildPacket::Kind::leave:
       scheduler_.enter(leave_chain(place_.memory.part_at(packet.record), packet.record));
+      break;
+    case ChildPacket::Kind::wake:
+      scheduler_.enter(wake_chain(place_.memory.part_at(packet.record), packet.record));
+      break;
+    case ChildPacket::Kind::ended:
+      scheduler_.enter(ended_chain(place_.memory.part_at(packet.record), packet.record));
       break;
     case ChildPacket::Kind::appended:
       queues_.appended(packet.record, packet.ticket);
@@ -129,6 +136,9 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
                      [this](const RestoreCta& cta) { launcher_.restore(cta); },
                      [this](const QueueFound& queue) { queues_.found(queue); },
                      [this](const QueueClosed& queue) { queues_.closed(queue); },
+                     [this](const ContextClosed& context) {
+                       if (const Task* task = tasks_.of_record(context.record)) queues_.context_closed(*task);
+                     },
                      [this](const AccessFailed& access) { launcher_.failed(access); }},
              effect);
 }

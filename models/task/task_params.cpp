@@ -11,16 +11,22 @@ void NestedParams::describe(ParamTable<NestedParams>& t) {
   t.add("pending_launches", &NestedParams::pending_launches, {Unit::count, 1, 1'000'000},
         "tasks with a record in memory at a time: launched by device code and not completed, or launching",
         "CUDA: cudaLimitDevRuntimePendingLaunchCount");
-  t.add("contexts", &NestedParams::contexts, {Unit::count, 1, 1'000'000},
-        "thread-group contexts at a time: CTAs (or grids) that have launched, with what they launched", "assumption");
-  t.add("areas", &NestedParams::areas, {Unit::count, 1, 1'000'000},
-        "waiting CTAs that can be saved at a time, to give their slots to others (TSK-12)", "assumption");
-  t.add("area_bytes", &NestedParams::area_bytes, {Unit::bytes, 256, 1024 * 1024},
-        "room for a saved CTA, rounded up to whole lines; CTAs with more state stay where they are", "assumption");
+  t.add("contexts", &NestedParams::contexts, {Unit::count, 0, 1'000'000},
+        "thread-group contexts at a time, before those in the memory behind: CTAs (or grids) that have launched, with "
+        "what they launched; 0: as many as CTAs can be resident",
+        "TSK-07: allocated for every context that can run at a time");
+  t.add_choice("overflow", &NestedParams::overflow,
+               {{"spill", LaunchOverflow::spill}, {"error", LaunchOverflow::error}},
+               "a launch that finds no free record: takes one from the memory behind the pools, or fails (TSK-12)",
+               "CUDA: a virtualized pool behind the fixed one, or cudaErrorLaunchPendingCountExceeded");
+  t.add("memory", &NestedParams::memory, {Unit::percent, 0.0, 50.0},
+        "of device memory, in equal sets: one eighth for records of launches behind the pools, one for contexts, the "
+        "rest for the state of saved CTAs in chunks of 4 KiB (TSK-12)",
+        "assumption");
   t.add(
       "parts", &NestedParams::parts, {Unit::count, 1, arch::kSubcontexts},
-      "sets of pools, each with that many launches, contexts and areas: subcontexts have them in turn, as each process "
-      "has memory of its own for them",
+      "sets of pools, each with that many launches and contexts, and its part of the memory: subcontexts have them in "
+      "turn, as each process has memory of its own for them",
       "CUDA: the limit of pending launches is a process's own; how many processes, an assumption");
   t.add("tmdqs", &NestedParams::tmdqs, {Unit::count, 1, arch::kMaxTmdqs},
         "task metadata queues of a context: streams above that share one (TSK-11)", "TSK-07");
@@ -57,34 +63,54 @@ void TaskParams::describe(ParamTable<TaskParams>& t) {
   t.group("nested", &TaskParams::nested);
 }
 
-arch::LaunchMemory nested_memory(const NestedParams& params, std::uint64_t end) {
-  constexpr std::uint64_t kLine = arch::kRecordBytes;
+namespace {
+
+// What a process may read of it, its TMDs, shares no page with anything else (PRT-08).
+constexpr std::uint64_t kPage = std::uint64_t{64} << 10;
+constexpr std::uint64_t whole_pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// As many records as fit into so many bytes, with their ring.
+arch::RecordPool pool_of(std::uint64_t bytes, std::uint64_t size) {
+  arch::RecordPool pool;
+  pool.size = size;
+  pool.count = bytes / (size + 8);
+  while (pool.bytes() > bytes) --pool.count;
+  return pool;
+}
+
+}  // namespace
+
+arch::LaunchMemory nested_memory(const NestedParams& params, const LaunchRoom& room) {
   arch::LaunchMemory memory;
-  memory.tasks.count = params.pending_launches;
-  memory.contexts.count = params.contexts;
-  memory.areas.count = params.areas;
-  memory.areas.size = (params.area_bytes + kLine - 1) / kLine * kLine;
   memory.tmdqs = params.tmdqs;
   memory.max_depth = params.max_depth;
   memory.shared_contexts = params.shared_by == ContextSharing::grid;
   memory.retry = params.retry;
   memory.parts = params.parts;
-  // What a process may read of it, its TMDs, shares no page with anything else (PRT-08).
-  constexpr std::uint64_t kPage = std::uint64_t{64} << 10;
-  const auto whole = [](std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
-  const std::uint64_t records = whole(memory.tasks.bytes());
-  memory.part_bytes = records + whole(memory.contexts.bytes() + memory.areas.bytes());
+  const auto behind =
+      static_cast<std::uint64_t>(static_cast<double>(room.memory) * params.memory / 100 / params.parts);
+  const std::uint64_t spill = params.overflow == LaunchOverflow::spill ? behind / 8 : 0;
+  memory.tasks.pool.count = params.pending_launches;
+  memory.tasks.spill = pool_of(spill, arch::kRecordBytes);
+  const std::uint64_t context = arch::context::bytes(params.tmdqs);
+  memory.contexts.pool = {0, params.contexts == 0 ? room.resident : params.contexts, context};
+  memory.contexts.spill = pool_of(spill, context);
+  memory.chunks = pool_of(behind - 2 * spill, arch::kSaveChunk);
+  const std::uint64_t records = whole_pages(memory.tasks.bytes());
+  memory.part_bytes = records + whole_pages(memory.contexts.bytes() + memory.chunks.bytes());
   const std::uint64_t bytes = memory.parts * memory.part_bytes;
-  const std::uint64_t top = end / kPage * kPage;
+  const std::uint64_t top = room.end / kPage * kPage;
   if (top < bytes + kPage) {
     throw InputError(
         fmt::format("the records of device-side launches take {} bytes, and memory has {} for them; smaller "
-                    "gpu.task.nested.areas, area_bytes, contexts, pending_launches or parts help",
-                    bytes, end));
+                    "gpu.task.nested.memory, contexts, pending_launches or parts help",
+                    bytes, room.end));
   }
-  memory.tasks.base = top - bytes;
-  memory.contexts.base = memory.tasks.base + records;
-  memory.areas.base = memory.contexts.base + memory.contexts.bytes();
+  memory.tasks.pool.base = top - bytes;
+  memory.tasks.spill.base = memory.tasks.pool.base + memory.tasks.pool.bytes();
+  memory.contexts.pool.base = memory.tasks.pool.base + records;
+  memory.contexts.spill.base = memory.contexts.pool.base + memory.contexts.pool.bytes();
+  memory.chunks.base = memory.contexts.spill.base + memory.contexts.spill.bytes();
   return memory;
 }
 

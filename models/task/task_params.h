@@ -14,12 +14,16 @@ namespace heddle::task {
 // What the streams of one thread-group context are shared by (TSK-07).
 enum class ContextSharing : std::uint8_t { cta, grid };
 
+// What a launch does that finds no free record (TSK-12): takes one from a larger pool behind, or fails, as the program
+// is told.
+enum class LaunchOverflow : std::uint8_t { spill, error };
+
 // Device-side launches (TSK-06 to TSK-13).
 struct NestedParams {
   std::uint32_t pending_launches = 2048;
-  std::uint32_t contexts = 1024;
-  std::uint32_t areas = 1024;
-  std::uint32_t area_bytes = 32 * 1024;
+  std::uint32_t contexts = 0;  // 0: as many as CTAs can be resident
+  LaunchOverflow overflow = LaunchOverflow::spill;
+  double memory = 3;  // percent of device memory
   std::uint32_t parts = 4;
   std::uint32_t tmdqs = 4;
   std::uint32_t max_depth = 24;
@@ -42,9 +46,15 @@ struct TaskParams {
   static void describe(ParamTable<TaskParams>& t);
 };
 
-// Where the records of device-side launches lie: they end at or below `end`, and begin at a multiple of a record's
-// size. Throws InputError if there is no room for them above address 0.
-arch::LaunchMemory nested_memory(const NestedParams& params, std::uint64_t end);
+// What of a machine decides where the records of device-side launches lie.
+struct LaunchRoom {
+  std::uint64_t end = 0;      // they lie below
+  std::uint64_t memory = 0;   // bytes of device memory
+  std::uint32_t resident = 1;  // CTAs that the machine has room for
+};
+// The records end at or below `end`, and begin at a page. Throws InputError if there is no room for them above address
+// 0.
+arch::LaunchMemory nested_memory(const NestedParams& params, const LaunchRoom& room);
 
 // Statistics of task management. Their paths begin with that of the unit, whichever part counts them.
 struct StreamStats : StatGroup {

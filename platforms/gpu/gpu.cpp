@@ -25,7 +25,8 @@ std::vector<arch::RecordPool> record_pools(const arch::LaunchMemory& memory) {
   std::vector<arch::RecordPool> pools;
   for (std::uint32_t number = 0; number < memory.parts; ++number) {
     const arch::LaunchMemory part = memory.part(number);
-    for (const arch::RecordPool& pool : {part.tasks, part.contexts, part.areas}) {
+    for (const arch::RecordPool& pool :
+         {part.tasks.pool, part.tasks.spill, part.contexts.pool, part.contexts.spill, part.chunks}) {
       if (pool.count > 0) pools.push_back(pool);
     }
   }
@@ -295,11 +296,13 @@ void Gpu::Blocks::reset() {
   clear_records();
 }
 
-// Memory that holds zeros is how the pools begin (arch/task_record.h).
+// Memory that holds zeros is how the pools begin (arch/task_record.h). What nobody has used still holds them.
 void Gpu::Blocks::clear_records() {
   for (const arch::RecordPool& pool : record_pools(nested)) {
-    const std::vector<std::uint8_t> zeros(pool.ring_bytes());
-    (void)backdoor.write(pool.base, zeros.data(), zeros.size());  // false before simulation, where another is attached
+    std::uint64_t given = 0;
+    if (!backdoor.read(pool.base + arch::ring::kGiven, &given, sizeof given)) continue;  // another memory is attached
+    const std::vector<std::uint8_t> zeros(arch::ring::kSlots + 8 * std::min(given, pool.count));
+    (void)backdoor.write(pool.base, zeros.data(), zeros.size());
   }
 }
 
@@ -318,8 +321,11 @@ void Gpu::Blocks::check_idle() {
     std::uint64_t given = 0;
     if (!backdoor.read(pool.base + arch::ring::kTaken, &taken, sizeof taken)) continue;
     (void)backdoor.read(pool.base + arch::ring::kGiven, &given, sizeof given);
-    HEDDLE_CHECK(taken == given,
-                 fmt::format("an idle machine has {} records of device-side launches too many in use", taken - given));
+    std::uint64_t used = 0;
+    (void)backdoor.read(pool.base + arch::ring::kUsed, &used, sizeof used);
+    HEDDLE_CHECK(taken == given && used == 0,
+                 fmt::format("an idle machine has records of device-side launches in use: {} taken, {} given, {} counted",
+                             taken, given, used));
   }
 }
 
@@ -342,11 +348,11 @@ PacketOut<protocol::DonePacket>& Gpu::done_out() { return blocks_->task.done_out
 void Gpu::preload(const std::vector<SmPreload>& loads) { blocks_->preload(loads); }
 
 std::uint32_t Gpu::add_code(std::shared_ptr<const arch::WarpProgram> program, const arch::KernelShape& kernel) {
-  if (program->launches() && blocks_->nested.tasks.count == 0) {
+  if (program->launches() && !blocks_->nested.any()) {
     throw InputError(fmt::format("a program launches tasks or appends to queues, but gpu.memory ({} bytes) has no room "
                                  "for their records",
                                  params().machine.memory),
-                     "raise gpu.memory, or lower gpu.task.nested.areas and area_bytes");
+                     "raise gpu.memory, or lower gpu.task.nested.memory, contexts or pending_launches");
   }
   if (const char* missing = params().tmau.missing(program->tmau_needs()); missing != nullptr) {
     throw InputError(fmt::format("a program makes requests to {}, and the machine has none", missing),

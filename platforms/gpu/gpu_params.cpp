@@ -86,11 +86,12 @@ std::uint64_t GpuParams::reference_tables() const {
 }
 
 arch::LaunchMemory GpuParams::nested_memory() const {
-  const std::uint64_t end = reference_tables();
-  const std::uint64_t wanted = task::nested_memory(task.nested, std::uint64_t{1} << 62).bytes();
-  if (wanted <= end / 2) return task::nested_memory(task.nested, end);
+  task::LaunchRoom room{std::uint64_t{1} << 62, machine.memory, machine.shape.sms() * sm.limits.ctas};
+  const std::uint64_t wanted = task::nested_memory(task.nested, room).bytes();
+  room.end = reference_tables();
+  if (wanted <= room.end / 2) return task::nested_memory(task.nested, room);
   arch::LaunchMemory none;
-  none.tasks.base = none.contexts.base = none.areas.base = end;
+  none.tasks.pool.base = room.end;
   return none;
 }
 
@@ -147,7 +148,7 @@ void GpuParams::check() const {
   // Tasks of the host hold records while they wait for a slot, while they have one, and while they are evicted: what
   // they launch needs records as well (TSK-15). One more is for the head of a list.
   const std::uint64_t held = 2 * std::uint64_t{cwd.table_slots} + cwd.evicted_tasks + 1;
-  if (nested_memory().tasks.count > 0 && nested_memory().tasks.count <= held) {
+  if (nested_memory().any() && task.nested.pending_launches <= held) {
     throw InputError(
         fmt::format("gpu.task.nested.pending_launches is {}, and tasks of the host alone can hold {}: twice "
                     "gpu.cwd.table_slots ({}), gpu.cwd.evicted_tasks ({}) and one",

@@ -212,7 +212,32 @@ void compile_launch(ProgramBuilder& program, const StepSource& source) {
     program.read(made, *child.stream);
   }
   read_words(program, map, "args", arch::kChildArgs, made, child);
+  if (map.has("to")) {
+    const ProgramVariable handle =
+        program.names().together({map.text("to")}, arch::ValueType::u64, map.where("to")).front();
+    made.destination = handle.first;
+    made.demand.writes.push_back(handle.range());
+  }
   made.child = program.add(std::move(child));
+  program.add(std::move(made));
+}
+
+// Alone it waits for all.
+void compile_wait_children(ProgramBuilder& program, const StepSource& source) {
+  const MapReader& map = source.map;
+  ProgramStep made = program.make(StepKind::operation, source.row.code, source.row.name, map.where());
+  const auto wait = [&](const char* key, arch::ChildWait kind) {
+    if (!map.has(key)) return;
+    if (made.wait != arch::ChildWait::all) map.fail(key, "a wait is for a stream or for a launch, not for both");
+    made.wait = kind;
+    made.values.push_back(program.value(map, key, map.node(key)));
+    program.read(made, made.values.back());
+    made.element = arch::ValueType::u64;
+    made.width = 8;
+    made.fields |= kStored;
+  };
+  wait("stream", arch::ChildWait::stream);
+  wait("launch", arch::ChildWait::launch);
   program.add(std::move(made));
 }
 

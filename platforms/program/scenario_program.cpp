@@ -241,6 +241,7 @@ void ScenarioProgram::issue(const WarpPlace& place, WarpState& state, Operation&
   operation.read = now.read;
   operation.completes = now.completes;
   operation.mode = now.mode;
+  operation.wait = now.wait;
   switch (now.kind) {
     case StepKind::finish:
       state.exited = true;

@@ -496,16 +496,26 @@ std::vector<StepRow> make_rows() {
                    "stream (after what was launched into the stream before), fire_and_forget (at once) or tail (once "
                    "the launching grid and all else that it launched have completed); default stream",
                    words("stream fire_and_forget tail")}},
-                 {{"priority", false, kInteger, "priority: larger is more urgent; default 0", between(-1000, 1000)}},
+                 {{"priority", false, kInteger, "priority: larger is more urgent; default: that of the launching task",
+                   between(-1000, 1000)}},
+                 {{"to", false, kText,
+                   "name that gets what the launch is known by, as u64: 0 if no record was free, for which a launch "
+                   "without a name is a fault"}},
                  {{"insert", false, kText, "tail or head: where it enters the list of its priority; default tail",
                    words("tail head")}}})
           .does(OpCode::launch_child)
           .by(compile_launch),
       StepRow("wait_children",
-              "waits until all tasks have completed that the CTA has launched, with all their descendants", "")
+              "waits until tasks have completed that the CTA has launched, with all their descendants; the word alone: "
+              "all of them",
+              "")
+          .with({{{"stream", false, kText, "those of the stream with that number: an expression"}},
+                 {{"launch", false, kText, "that of the launch which gave that value: an expression; 0: nothing"}}})
           .alone()
-          .does(OpCode::wait_children),
-      StepRow("stream_create", "name that gets the number of a new stream of the CTA's, as u32", "")
+          .does(OpCode::wait_children)
+          .by(compile_wait_children),
+      StepRow("stream_create",
+              "name that gets the number of a new stream of the CTA's, as u32; 4294967295: there is no room for one", "")
           .behind(kText, kExpression, {Target::new_name})
           .does(OpCode::stream_create),
       StepRow("stream_destroy", "number of a stream of the CTA's, that is not used any more: an expression", "")

@@ -158,6 +158,7 @@ void compile_zero(ProgramBuilder& program, const StepSource& source);
 void compile_matmul(ProgramBuilder& program, const StepSource& source);
 void compile_store_tile(ProgramBuilder& program, const StepSource& source);
 void compile_launch(ProgramBuilder& program, const StepSource& source);
+void compile_wait_children(ProgramBuilder& program, const StepSource& source);
 void compile_append(ProgramBuilder& program, const StepSource& source);
 
 }  // namespace heddle::program

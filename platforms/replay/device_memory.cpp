@@ -260,11 +260,11 @@ class Mapper {
       if (region.users.count(subcontext) != 0) add(region.address, region.bytes, true);  // programs append
     }
     const arch::LaunchMemory nested = params_.nested_memory();
-    if (!workload_.launched.empty() && nested.tasks.count > 0) {
+    if (!workload_.launched.empty() && nested.any()) {
       check_alone(subcontext, nested.parts);
       // Its own launches alone: their arguments lie in their TMDs. Contexts and saved CTAs are on other pages.
-      const arch::RecordPool own = nested.of(subcontext).tasks;
-      add(own.base, own.bytes(), false);
+      const arch::RecordSupply own = nested.of(subcontext).tasks;
+      add(own.pool.base, own.bytes(), false);
     }
     if (uses_linear_memory(workload_, subcontext)) {
       const gpc::CgaMemoryPool pool = params_.cga_memory();
@@ -370,8 +370,8 @@ void check_nested(const workload::MemoryRegion& region, const std::string& insta
                    fmt::format("region {}: it ends at byte {}, but from byte {} on lie the records of device-side "
                                "launches of {}",
                                region.name, region.address + region.bytes, nested.base(), instance),
-                   "place it below, make it smaller, lower gpu.task.nested.pending_launches, contexts, areas or "
-                   "area_bytes, or raise gpu.memory");
+                   "place it below, make it smaller, lower gpu.task.nested.pending_launches, contexts or "
+                   "memory, or raise gpu.memory");
 }
 
 // TMA-46.

@@ -56,11 +56,11 @@ std::string kernel_of(const GpuObservation& observation, const arch::FaultRecord
 }
 
 void check_launches(const Job& job) {
-  if (job.workload->launched.empty() || job.params.nested_memory().tasks.count > 0) return;
+  if (job.workload->launched.empty() || job.params.nested_memory().any()) return;
   throw InputError(
       fmt::format("programs of {} launch kernels, and the records of that do not fit into the memory of {}",
                   job.workload->name, job.instance),
-      "raise gpu.memory, or lower gpu.task.nested.pending_launches, contexts, areas or area_bytes");
+      "raise gpu.memory, or lower gpu.task.nested.pending_launches, contexts or memory");
 }
 
 void check_kernels(const Job& job) {

@@ -520,11 +520,12 @@ const MapSpec& expect_fault_spec() {
           {"fault", true, kText,
            "device fault that must happen: address, misaligned, shared_bounds, unsupported, barrier, cluster_rank, "
            "cluster_absent, cluster_offset, cluster_domain, cta_not_present, out_of_range, poison, mbarrier, tensor, "
-           "unmapped, read_only, nesting, child, queue_closed, missing_fence, local_bounds",
+           "unmapped, read_only, nesting, child, queue_closed, missing_fence, local_bounds, "
+           "launch_limit",
            words("address misaligned shared_bounds unsupported barrier cluster_rank cluster_absent cluster_offset "
                  "cluster_domain "
                  "cta_not_present out_of_range poison mbarrier tensor unmapped read_only nesting child queue_closed "
-                 "missing_fence local_bounds")},
+                 "missing_fence local_bounds launch_limit")},
           {"kernel", true, kText, "name of the kernel that has it"},
           {"cluster", false, kInteger, "number of the cluster that has it; default: any", at_least(0)},
           {"rank", false, kInteger, "number in its cluster of the CTA that has it; default: any",

@@ -107,6 +107,7 @@ class Tmdqs {
     if (pool.count == 0) return;
     words_.add(pool.base + ring::kTaken);
     words_.add(pool.base + ring::kGiven);
+    words_.add(pool.base + ring::kUsed);
     for (std::uint64_t i = 0; i < pool.count; ++i) {
       words_.add(pool.base + ring::kSlots + 8 * i);
       words_.add(pool.record(i) + tmd::kNext, kGarbage);
@@ -193,7 +194,7 @@ class Tmdqs {
     const Task& task = script[pusher.task];
     if (pusher.at == 0) {
       if (task.record == 0) {
-        if (!pusher.take) pusher.take.emplace(pool_);
+        if (!pusher.take) pusher.take.emplace(RecordSupply{pool_, {}}, true);
         walk_on(*pusher.take, words_, pusher.answers);
         if (!pusher.take->over()) return;
         pusher.record = pusher.take->record();
@@ -263,7 +264,7 @@ class Tmdqs {
       return;
     }
     if (scheduler.at == 1) {
-      if (!scheduler.give) scheduler.give.emplace(pool_, scheduler.job.record);
+      if (!scheduler.give) scheduler.give.emplace(RecordSupply{pool_, {}}, scheduler.job.record);
       walk_on(*scheduler.give, words_, scheduler.answers);
       if (!scheduler.give->over()) return;
       scheduler.give.reset();

@@ -37,6 +37,7 @@ class Pool {
       : pool_{0x1000, records, kRecordBytes}, takers_(takers, Taker{takes, {}, {}}), givers_(givers) {
     words_.add(pool_.base + ring::kTaken);
     words_.add(pool_.base + ring::kGiven);
+    words_.add(pool_.base + ring::kUsed);
     for (std::uint64_t i = 0; i < records; ++i) words_.add(pool_.base + ring::kSlots + 8 * i);
   }
   std::vector<Move> moves() const {
@@ -57,7 +58,7 @@ class Pool {
   void make(const Move& move) {
     if (move.actor < takers_.size()) {
       Taker& taker = takers_[move.actor];
-      if (!taker.walk) taker.walk.emplace(pool_);
+      if (!taker.walk) taker.walk.emplace(RecordSupply{pool_, {}});
       walk_on(*taker.walk, words_, taker.answers);
       if (!taker.walk->over()) return;
       basket_.push_back(taker.walk->record());
@@ -74,7 +75,7 @@ class Pool {
     Giver& giver = givers_[move.actor - takers_.size()];
     if (!giver.walk) {
       giver.record = basket_[move.which];
-      giver.walk.emplace(pool_, giver.record);
+      giver.walk.emplace(RecordSupply{pool_, {}}, giver.record);
       basket_.erase(basket_.begin() + move.which);
     }
     walk_on(*giver.walk, words_, giver.answers);

@@ -33,12 +33,12 @@ constexpr std::uint32_t kNew = 8;  // and one that comes when all is over
 // A parent, launched by the root, whose CTA is saved while it waits for its child.
 struct Family : TaskLaunchBench {
   Family()
-      : parent(place.memory.tasks.record(0)), child(place.memory.tasks.record(1)), area(place.memory.areas.record(0)) {
+      : parent(place.memory.tasks.pool.record(0)), child(place.memory.tasks.pool.record(1)), area(place.memory.areas.record(0)) {
     arch::KernelObject object;
     object.duration = {100, 100};
     object.name = "leaf";
     memory.write(kObject, arch::encode(object));
-    memory.put(place.memory.tasks.base + arch::ring::kTaken, 2);
+    memory.put(place.memory.tasks.pool.base + arch::ring::kTaken, 2);
     memory.put(kRoot + tmd::kOpen, 2);
     put_context(kOuter, kRoot, 2 + arch::kWorkWaiter, arch::home_of_sm(0));
     put_context(kInner, parent, 2 + arch::kWorkWaiter, arch::saved_home(area));

@@ -239,9 +239,8 @@ class FakeSm : public sc_core::sc_module, private EventHandler {
 
 inline task::LaunchPlace launch_place(arch::CodeStore& codes, const task::TaskParams& params) {
   task::NestedParams nested = params.nested;
-  nested.pending_launches = nested.contexts = nested.areas = 64;
-  nested.area_bytes = 256;
-  return {&codes, task::nested_memory(nested, AtomicMemory::kBytes), 1};
+  nested.pending_launches = nested.contexts = 64;
+  return {&codes, task::nested_memory(nested, {AtomicMemory::kBytes, AtomicMemory::kBytes, 64}), 1};
 }
 
 struct TaskLaunchBench {

@@ -226,8 +226,8 @@ TEST_CASE("entries of a queue that nobody works off keep nobody busy", "[task][T
 TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TSK-13]") {
   TaskLaunchBench bench;
   put_parent(bench, 1);
-  const std::uint64_t child = bench.place.memory.tasks.record(0);
-  bench.memory.put(bench.place.memory.tasks.base + arch::ring::kTaken, 1);
+  const std::uint64_t child = bench.place.memory.tasks.pool.record(0);
+  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 1);
   put_child(bench, child, 0, 0);
   // Its TMDQ would lie behind the end of memory.
   constexpr std::uint64_t kLast = AtomicMemory::kBytes - context::kTmdqs;
@@ -251,9 +251,9 @@ TEST_CASE("children of a stream run one after another, and the last wakes their 
   TaskLaunchBench bench(1);
   put_parent(bench, 2);
   // Taken from the pool, as by an SM.
-  const std::uint64_t first = bench.place.memory.tasks.record(0);
-  const std::uint64_t second = bench.place.memory.tasks.record(1);
-  bench.memory.put(bench.place.memory.tasks.base + arch::ring::kTaken, 2);
+  const std::uint64_t first = bench.place.memory.tasks.pool.record(0);
+  const std::uint64_t second = bench.place.memory.tasks.pool.record(1);
+  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 2);
   const bool alias = GENERATE(false, true);
   put_child(bench, first, 1, 1);
   put_child(bench, second, alias ? 5 : 1, 1);
@@ -268,7 +268,7 @@ TEST_CASE("children of a stream run one after another, and the last wakes their 
   CHECK(bench.sm.woken == std::vector<std::uint64_t>{kContext});
   CHECK(bench.memory.get(kContext + context::kTmdqs + 8) == 0);
   CHECK(bench.memory.get(kContext + context::kHome) == arch::kHomeWoken);
-  CHECK(bench.memory.get(bench.place.memory.tasks.base + arch::ring::kGiven) == 2);
+  CHECK(bench.memory.get(bench.place.memory.tasks.pool.base + arch::ring::kGiven) == 2);
   CHECK(bench.stat("children") == 2);
   CHECK(bench.stat("wakes") == 1);
   CHECK(bench.stat("false_dependencies") == (alias ? 1 : 0));
@@ -284,8 +284,8 @@ TEST_CASE("children of a stream run one after another, and the last wakes their 
 TEST_CASE("children need nothing of a host that has filled all lists", "[task][TSK-15]") {
   TaskLaunchBench bench(1);
   put_parent(bench, 1);
-  const std::uint64_t record = bench.place.memory.tasks.record(0);
-  bench.memory.put(bench.place.memory.tasks.base + arch::ring::kTaken, 1);
+  const std::uint64_t record = bench.place.memory.tasks.pool.record(0);
+  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 1);
   put_child(bench, record, 0, 0);
   bench.memory.put(kContext + context::kTmdqs, record);
   for (std::uint32_t i = 0; i < 2000; ++i) bench.host.submit(0, kernel(i, -1));
@@ -301,9 +301,9 @@ TEST_CASE("children need nothing of a host that has filled all lists", "[task][T
 TEST_CASE("a launch that cannot run completes as faulted, and what is behind it goes on", "[task][TSK-06]") {
   TaskLaunchBench bench;
   put_parent(bench, 2);
-  const std::uint64_t first = bench.place.memory.tasks.record(0);
-  const std::uint64_t second = bench.place.memory.tasks.record(1);
-  bench.memory.put(bench.place.memory.tasks.base + arch::ring::kTaken, 2);
+  const std::uint64_t first = bench.place.memory.tasks.pool.record(0);
+  const std::uint64_t second = bench.place.memory.tasks.pool.record(1);
+  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 2);
   put_child(bench, first, 0, 0, arch::LaunchMode::stream, GENERATE(0x7000, 0x7001, AtomicMemory::kBytes, 0));
   put_child(bench, second, 0, 0);
   bench.memory.put(first + tmd::kNext, second);
@@ -323,10 +323,10 @@ TEST_CASE("a saved parent is restored at the head of its list once its children 
   TaskLaunchBench bench;
   // The parent is a child itself, so that task management knows it: its CTA is saved while it waits.
   put_parent(bench, 1);
-  const arch::RecordPool& tasks = bench.place.memory.tasks;
+  const arch::RecordPool& tasks = bench.place.memory.tasks.pool;
   const std::uint64_t parent = tasks.record(0);
   const std::uint64_t child = tasks.record(1);
-  const std::uint64_t area = bench.place.memory.areas.record(0);
+  const std::uint64_t area = bench.place.memory.chunks.record(0);
   constexpr std::uint64_t kInner = 0x3800;  // the parent's own context
   bench.memory.put(tasks.base + arch::ring::kTaken, 2);
   put_child(bench, parent, 0, 0);
@@ -394,7 +394,7 @@ TEST_CASE("a task of the host that launches has a record, and ends after its des
   Rows rows;
   bench.observation.timeline = &rows;
   put_parent(bench, 1);
-  const arch::RecordPool& tasks = bench.place.memory.tasks;
+  const arch::RecordPool& tasks = bench.place.memory.tasks.pool;
   const std::uint64_t child = tasks.record(63);  // taken before
   auto program = std::make_shared<ListProgram>(2);
   program->wait_children();
@@ -412,7 +412,7 @@ TEST_CASE("a task of the host that launches has a record, and ends after its des
     bench.memory.put(kContext + context::kWork, 1);  // its CTA has left already
     bench.memory.put(kContext + context::kOwner, record);
     bench.memory.put(tasks.base + arch::ring::kTaken, 2);
-    bench.memory.put(bench.place.memory.contexts.base + arch::ring::kTaken, 1);
+    bench.memory.put(bench.place.memory.contexts.pool.base + arch::ring::kTaken, 1);
     put_child(bench, child, 0, 0);
     bench.memory.put(kContext + context::kTmdqs, child);
     bench.sm.send(bench.domain.now() + 1000, {ChildPacket::Kind::start, child, 0, bench.domain.now()});
@@ -426,7 +426,7 @@ TEST_CASE("a task of the host that launches has a record, and ends after its des
   CHECK(bench.table.tasks[0].record == 0);
   CHECK(bench.end_of(7) > 1000);
   CHECK(bench.memory.get(tasks.base + arch::ring::kGiven) == 2);
-  CHECK(bench.memory.get(bench.place.memory.contexts.base + arch::ring::kGiven) == 1);
+  CHECK(bench.memory.get(bench.place.memory.contexts.pool.base + arch::ring::kGiven) == 1);
   CHECK(bench.codes.lent() == 0);
   CHECK(bench.unit.open() == 0);
   CHECK(bench.unit.launches_idle());
@@ -448,8 +448,8 @@ TEST_CASE("who waits for whom leads from a task to the children of its children"
   TaskLaunchBench bench(1);
   put_parent(bench, 2);
   bench.table.work = [](const TaskPacket&) { return Cycle{1'000'000}; };
-  const std::uint64_t first = bench.place.memory.tasks.record(0);
-  const std::uint64_t second = bench.place.memory.tasks.record(1);
+  const std::uint64_t first = bench.place.memory.tasks.pool.record(0);
+  const std::uint64_t second = bench.place.memory.tasks.pool.record(1);
   put_child(bench, first, 0, 0);
   put_child(bench, second, 1, 1);
   bench.sm.send(100, {ChildPacket::Kind::start, first, 0, 90});

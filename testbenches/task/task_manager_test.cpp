@@ -48,7 +48,7 @@ class PlainBench final : public task::ChainMemory, private EventHandler {
 
   explicit PlainBench(std::uint32_t slots, TimingMode mode = TimingMode::at, bool partitioned = false)
       : timebase(mode, observation),
-        place{&codes, task::nested_memory(params.nested, std::uint64_t{1} << 40), 2},
+        place{&codes, task::nested_memory(params.nested, {std::uint64_t{1} << 40, 0, 64}), 2},
         unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, partitioned, place},
              {done, dispatch_done, task, evict, grow, wake, *this}),
         slots_(slots) {
@@ -220,7 +220,7 @@ TEST_CASE("a child behind another starts with its end, and the last one wakes th
   bench.memory.put(kContext + context::kWork, 3 + arch::kWorkWaiter);
   bench.memory.put(kContext + context::kOwner, kParent);
   bench.memory.put(kContext + context::kHome, arch::home_of_sm(1));
-  const arch::RecordPool& pool = bench.place.memory.tasks;
+  const arch::RecordPool& pool = bench.place.memory.tasks.pool;
   const std::uint64_t first = pool.record(0);
   const std::uint64_t second = pool.record(1);
   bench.memory.put(pool.base + arch::ring::kTaken, 2);
