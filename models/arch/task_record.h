@@ -88,7 +88,10 @@ constexpr std::uint64_t kHomeWoken = ~std::uint64_t{0};
 constexpr std::uint64_t home_of_sm(std::uint32_t sm) { return (std::uint64_t{sm} + 1) << 1; }
 constexpr bool is_saved_home(std::uint64_t home) { return home != kHomeWoken && (home & 1) != 0; }
 constexpr std::uint64_t saved_home(std::uint64_t area) { return area | 1; }
-constexpr std::uint64_t save_area_of(std::uint64_t home) { return home & ~std::uint64_t{1}; }
+// Of a CTA that was saved with its CGA: the CGA's record.
+constexpr std::uint64_t saved_cga_home(std::uint64_t record) { return record | 3; }
+constexpr bool is_saved_cga(std::uint64_t home) { return (home & 3) == 3; }
+constexpr std::uint64_t save_area_of(std::uint64_t home) { return home & ~std::uint64_t{3}; }
 constexpr std::uint32_t sm_of_home(std::uint64_t home) { return static_cast<std::uint32_t>((home >> 1) - 1); }
 
 // A saved CTA lies in as many chunks as it needs: first this line, then the addresses of the further chunks (u64 each,
@@ -105,7 +108,26 @@ constexpr std::uint32_t kCtaY = 44;      // u32
 constexpr std::uint32_t kCtaZ = 48;      // u32
 constexpr std::uint32_t kLocal = 52;     // u32: bytes of local memory, which follow the state
 constexpr std::uint32_t kNext = 56;      // u64: of a shared context: the CTA that was saved before, as its kHome says it
+constexpr std::uint32_t kCga = 64;       // u64: of a CTA of a CGA: linear id of the CGA
+constexpr std::uint32_t kSize = 72;      // u32: size index of that (CWD-21)
 }  // namespace saved
+
+// A CGA whose CTAs have all been saved: a chunk of its own. Whoever finds it by the home of one of its contexts counts
+// itself as a waker and no longer as a reference; the first waker restores the CGA. References: one for each home that
+// names it, and one for each CTA until it has been restored. The last to go gives the chunk back. Offsets:
+namespace saved_cga {
+constexpr std::uint32_t kWord = 0;       // u64: low half: references; high half: wakers
+constexpr std::uint32_t kRecord = 8;     // u64: TMD of its task
+constexpr std::uint32_t kOperation = 16;  // u32: of its task
+constexpr std::uint32_t kCtas = 20;      // u32: of the CGA, those that had exited included
+constexpr std::uint32_t kSize = 24;      // u32: size index of its shape (CWD-21)
+constexpr std::uint32_t kAreas = 128;    // u64 x kCtas, by rank: where the CTA lies; 0: it had exited
+constexpr std::uint32_t kMaxCtas = 32;
+constexpr std::uint32_t kBytes = kAreas + 8 * kMaxCtas;
+}  // namespace saved_cga
+constexpr std::uint64_t kCgaWaker = std::uint64_t{1} << 32;
+constexpr std::uint64_t cga_references(std::uint64_t word) { return word & 0xFFFF'FFFF; }
+constexpr std::uint64_t cga_wakers(std::uint64_t word) { return word >> 32; }
 
 // A queue of a queue task (TSK-05). Its entries lie behind each other at kEntries: entry of ticket t at (t mod
 // capacity) x kQueueEntryBytes. Offsets:

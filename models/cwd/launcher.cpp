@@ -73,7 +73,7 @@ protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_
   packet.sequence = order_.sequence;
   packet.shape = shape_;
   packet.queue = entry.queue();
-  if (entry.restored()) packet.id = entry.task.id;  // no follower of the grid needs to know of it
+  if (entry.has_id()) packet.id = entry.task.id;  // no follower of the grid needs to know of it
   return packet;
 }
 
@@ -245,7 +245,7 @@ void Launcher::push_item(LaunchItem&& item) {
   item.packet.bits = bits_.of(item.packet);
   item.wire = port_cycles(item.packet.bits, receivers(item));
   // Ids, and the coordinates that late ones are told, are made here.
-  const bool makes_id = params.central_raster && !table_.at(item.packet.slot).restored();
+  const bool makes_id = params.central_raster && !table_.at(item.packet.slot).has_id();
   if (makes_id || item.packet.sync) item.ids = context_.timebase.cost(params.raster_cycles);
   item.cycles = std::max(item.wire, item.ids);
   for (protocol::LocalMemoryPacket& block : item.local) {

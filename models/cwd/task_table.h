@@ -102,6 +102,8 @@ struct TaskEntry {
   bool aborted() const { return outcome == Outcome::aborted; }
   bool queue() const { return task.kind == protocol::TaskKind::queue; }
   bool restored() const { return task.kind == protocol::TaskKind::restore; }
+  // Its one CTA comes with its id.
+  bool has_id() const { return restored() && !task.cluster.any(); }
   // The operation that its CTAs belong to.
   std::uint32_t runs_as() const { return restored() ? task.runs_as : task.operation; }
   std::uint64_t left() const { return total - placed; }

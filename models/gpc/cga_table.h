@@ -73,6 +73,8 @@ class CgaBarrier {
 
   bool all_entered() const { return entered_ == all_; }
   Cycle entered_from() const { return entered_from_; }
+  // A phase is complete, and its end has not been told yet.
+  bool due() const { return due_; }
   bool waited_for() const { return arrived_ != 0 && !due_; }
   Mask arrived() const { return arrived_; }
   Mask live() const { return entered_ & ~gone_; }

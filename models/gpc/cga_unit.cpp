@@ -36,6 +36,12 @@ CgaUnit::CgaUnit(Timebase& timebase, const GpcParams& params, protocol::GpcId gp
       listener_(listener),
       module_(module),
       cgas_(params.cga_ids, params.cga_barriers, shape.sms),
+      saves_(
+          timebase, cgas_, params,
+          [this](CgaId id, const ClusterOrderPacket& order) {
+            bits::for_each(residency_.places(id), [&](std::uint32_t mpc) { orders_.send(order, mpc); });
+          },
+          module),
       residency_(params.cga_ids),
       wide_(timebase, gpc, barrier_ways_, links.orders, links.reports),
       port_(timebase.mode() == TimingMode::at ? params.barrier_arrivals : 0),
@@ -48,6 +54,7 @@ bool CgaUnit::begin(const protocol::LaunchPacket& launch) {
                "a CGA began before all CTAs of the one before it were launched");
   if (!cgas_.id_free() || !cgas_.barrier_free()) return false;
   launching_ = cgas_.open(launch.slot, launch.operation, launch.sequence, launch.cga_ctas, timebase_.now());
+  saves_.begin(*launching_);
   stats_.cgas.add();
   return true;
 }
@@ -74,6 +81,7 @@ void CgaUnit::notice(const ClusterNoticePacket& notice, std::uint32_t mpc, Cycle
     timebase_.schedule(arrival, *this, kArrives, index);
     return;
   }
+  if (CgaSaves::concerns(notice.kind)) return saves_.notice(notice, arrival);
   const CgaId id = *notice.tag.cga_id;
   switch (notice.kind) {
     case ClusterNoticePacket::Kind::entered:
@@ -128,6 +136,7 @@ void CgaUnit::end_phase(CgaId id, std::uint64_t number) {
   const CgaTable::Cga& cga = cgas_.cga(id);
   if (!cgas_.is_open(id) || cga.number != number || cga.live == 0) return;
   cgas_.barrier(id).release();
+  saves_.phase_ends(id);
   stats_.phases.add();
   ++timebase_.observation().progress;
   ClusterOrderPacket order;
@@ -150,6 +159,7 @@ std::uint64_t CgaUnit::cta_done(const protocol::CtaCompletePacket& complete, std
   const CgaId id = *complete.tag.cga_id;
   const CgaTable::Completed done = cgas_.complete(id, complete.rank, sm, timebase_.now());
   if (!done.last) {
+    saves_.left(id, complete.rank);
     check_barrier(id);
     return done.slots;
   }
@@ -259,6 +269,7 @@ void CgaUnit::show_exited(WaitGraph& graph) const {
 void CgaUnit::reset() {
   cgas_.reset();
   residency_.reset();
+  saves_.reset();
   wide_.reset();
   port_.reset();
   arrivals_.clear();

@@ -12,6 +12,7 @@
 #include "common/packet_port.h"
 #include "common/stats.h"
 #include "common/timebase.h"
+#include "gpc/cga_saves.h"
 #include "gpc/cga_table.h"
 #include "gpc/gpc_params.h"
 #include "gpc/wide_gather.h"
@@ -138,6 +139,7 @@ class CgaUnit final : private EventHandler {
   CgaIdListener& listener_;
   const char* const module_;
   CgaTable cgas_;
+  CgaSaves saves_;
   CgaResidency residency_;  // by MPC
   WideGather wide_;
   ArrivalPort port_;

@@ -221,8 +221,8 @@ void Mpc::permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cyc
 }
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {
-  if (order.kind == ClusterOrderPacket::Kind::barrier) return let_go_on(order, arrival);
-  HEDDLE_CHECK(order.kind == ClusterOrderPacket::Kind::flush, "an MPC was ordered what it orders itself");
+  HEDDLE_CHECK(order.kind != ClusterOrderPacket::Kind::permit, "an MPC was ordered what it orders itself");
+  if (order.kind != ClusterOrderPacket::Kind::flush) return tell_ctas(order, arrival);
   if (await_flush_) {
     residency_.begin_flush(order.cga_id);
   } else {
@@ -231,8 +231,8 @@ void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival
   for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) order_out.send_at(arrival, order, sm);
 }
 
-// SMs without a CTA that could wait for it are not told: the id of its CGA may be another's before they heard.
-void Mpc::let_go_on(const ClusterOrderPacket& order, Cycle arrival) {
+// SMs without a CTA of the CGA are not told: the id of its CGA may be another's before they heard.
+void Mpc::tell_ctas(const ClusterOrderPacket& order, Cycle arrival) {
   const bool wide = order.level != arch::CgaLevel::gpc;
   for (std::uint32_t sm = 0; sm < slots_.size(); ++sm) {
     for (std::uint32_t slot = 0; slot < place_.cta_slots; ++slot) {

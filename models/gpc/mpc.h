@@ -81,7 +81,7 @@ class Mpc : public Block {
   void on_order(const protocol::ClusterOrderPacket& order, std::uint32_t, Cycle arrival);
   void make_id(const protocol::TpcLaunchPacket& launch, std::uint32_t nth, protocol::CtaStartPacket& start);
   void start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm, Cycle entry_from);
-  void let_go_on(const protocol::ClusterOrderPacket& order, Cycle arrival);
+  void tell_ctas(const protocol::ClusterOrderPacket& order, Cycle arrival);
   void announce(const protocol::CtaStartPacket& start, std::uint32_t sm, Cycle when);
   void permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cycle when);
   // Of an SM of the MPC.

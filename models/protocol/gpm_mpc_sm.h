@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "arch/raster.h"
 #include "protocol/ids.h"
@@ -93,6 +95,11 @@ struct ClusterNoticePacket {
     shared_released,  // the CTA has given back `bytes` of shared memory; to the GPM and the distributor (CGA-09)
     trap,             // an error of the CGA whose CTA here has gone; to the GPM and the distributor (CGA-08)
     entered,          // MPC -> GPM only: all SMs have entered the CTA (CGA-04)
+    // Of a CTA that waits, and is to be saved with its CGA (TSK-12); to the GPM:
+    can_be_saved,  // nothing of it is in flight, and all its warps wait; `waits`: for tasks
+    goes_on,       // it cannot be saved any more, or has not been
+    state_saved,   // its state is in memory, at `area`
+    cga_saved,     // so is the record of the CGA
   };
   Kind kind = Kind::arrived;
   CtaTag tag;  // flushed: cga_id alone
@@ -102,6 +109,18 @@ struct ClusterNoticePacket {
   std::uint32_t bytes = 0;
   arch::CgaLevel level = arch::CgaLevel::gpc;  // arrived
   bool faulted = false;                        // drained: as in CtaExitPacket
+  bool waits = false;                          // can_be_saved
+  std::uint64_t area = 0;                      // state_saved
+  std::uint64_t context = 0;                   // state_saved: whose home it is to become; 0: none
+  std::uint64_t home = 0;                      // state_saved: what that home is
+};
+
+// A CTA of a CGA that is saved as a whole.
+struct SavedMember {
+  std::uint32_t rank = 0;
+  std::uint64_t area = 0;
+  std::uint64_t context = 0;
+  std::uint64_t home = 0;
 };
 
 // GPM -> MPC -> SM.
@@ -110,13 +129,20 @@ struct ClusterOrderPacket {
     barrier,  // the barrier of the CGA of `level` has completed a phase: warps go on (CGA-13, CWD-09)
     permit,   // MPC -> SM only: inval_cta_entry: the CTA leaves; its entry of the CAM becomes invalid (CGA-11)
     flush,    // all CTAs of the CGA have completed: forget it, and answer if one was here (CGA-12)
+    // The CGA is saved as a whole (TSK-12). Every CTA answers the first two:
+    save,     // its state is to be saved; `rank`: of the CTA that will write the CGA's record
+    publish,  // to the CTA of that rank: all states are in memory, of `members`; it writes the record
+    resume,   // not all could be saved: they go on
+    leave,    // all of the CGA is in memory
   };
   Kind kind = Kind::barrier;
   CgaId cga_id;                // of a GPC_CGA
   CtaSlot cta_slot;            // permit
   std::uint64_t sequence = 0;  // launch of the CGA
   arch::CgaLevel level = arch::CgaLevel::gpc;
-  BarrierSlot barrier;  // of a wide CGA
+  BarrierSlot barrier;      // of a wide CGA
+  std::uint32_t rank = 0;   // save, publish
+  std::shared_ptr<const std::vector<SavedMember>> members;  // publish
 };
 
 // Names of what waits, for messages: SMs and GPM speak of the same thing.

@@ -14,7 +14,8 @@ namespace heddle::protocol {
 enum class TaskKind : std::uint8_t {
   grid,
   queue,    // one CTA per entry of a queue, as entries arrive (GrowPacket); the grid is ignored (TSK-05)
-  restore,  // one CTA that was saved, and goes on where it stopped (TSK-12); `id`, `area`
+  restore,  // one CTA that was saved, and goes on where it stopped (TSK-12): `id`, `area`; or one CGA, whose shape is
+            // that of the grid: `area`
 };
 
 // The credits of this link are the slots of the CWD's task table (TSK-03).

@@ -140,7 +140,10 @@ IssueResult BarrierUnit::wait_cluster(std::uint32_t slot, std::size_t level, arc
   warp.since = next;
   warp.wait = WarpWait::cluster;
   warp.cluster_level = level;
-  if (phase.arrival == ClusterArrival::arrived) return IssueResult::blocks();
+  if (phase.arrival == ClusterArrival::arrived) {
+    peers_.supervisor.warp_waits(ctas_[warp.cta]);
+    return IssueResult::blocks();
+  }
   const Cycle from = std::max(next, phase.passes);
   stats_.stall_cluster.add(from - next);
   phase.arrival = ClusterArrival::none;
@@ -287,6 +290,7 @@ IssueResult MbarrierUnit::wait(std::uint32_t slot, const Operation& operation) {
   warp.keep(operation);
   warp.operation->lanes = waiting.lanes;
   ctas_[warp.cta].mbarrier_waiters.push_back(slot);
+  peers_.supervisor.warp_waits(ctas_[warp.cta]);
   return IssueResult::blocks();
 }
 
@@ -331,6 +335,22 @@ void MbarrierUnit::passed(std::uint32_t slot, Cycle when) {
   stats_.stall_mbarrier.add(from - warp.since);
   if (warp.acquires) peers_.l1.invalidate_all();
   peers_.scheduler.prepare(slot, from);
+}
+
+void MbarrierUnit::resume_wait(std::uint32_t slot, arch::LaneMask lanes, bool acquires) {
+  Warp& warp = warps_[slot];
+  arch::WarpState before = warp.state;
+  before.pc = warp.issued_pc;
+  Operation operation;
+  warp.program->issue(warp.place, before, operation);
+  operation.lanes = lanes;
+  warp.keep(operation);
+  warp.code = operation.code;
+  warp.unit = arch::Unit::none;
+  warp.wait = WarpWait::mbarrier;
+  warp.acquires = acquires;
+  warp.since = warp.release.answered = now();
+  ctas_[warp.cta].mbarrier_waiters.push_back(slot);
 }
 
 void MbarrierUnit::window_changed(std::uint32_t window, std::uint32_t, Cycle when) {

@@ -39,6 +39,8 @@ class BarrierUnit final : private SmUnit, public IssueUnit {
   bool warp_exits(std::uint32_t slot);
   // The barrier of the CGA of that level has completed a phase, for the CTA, at `when`.
   void pass(Cta& cta, arch::CgaLevel level, Cycle when);
+  // The CTA has been restored with its CGA, whose barrier knows nothing of it yet.
+  void restored(Cta& cta) { check_arrived(cta, arch::barrier_index(arch::CgaLevel::gpc)); }
   void reset() { free_ = 0; }
 
  private:
@@ -74,6 +76,8 @@ class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListen
   // any more stops its CTA.
   void look_at_waiters(Cta& cta, Cycle when);
   void window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) override;
+  // A warp has been restored that waited at its last operation, with those of its lanes; look_at_waiters() follows.
+  void resume_wait(std::uint32_t slot, arch::LaneMask lanes, bool acquires);
 
  private:
   // Lanes whose phase has not completed. A lane that waits for what is no mbarrier is a fault.

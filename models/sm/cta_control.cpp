@@ -140,6 +140,13 @@ void CtaControl::enter_warp(Cta& cta, std::uint32_t number, Cycle first) {
   }
 }
 
+void CtaControl::place(const Cta& cta, std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  const std::uint64_t kernarg = warp.place.kernarg;
+  warp.place = place_of(cta, warp.place.warp);
+  warp.place.kernarg = kernarg;
+}
+
 void CtaControl::on_event(std::uint32_t kind, std::uint64_t argument) {
   Cta& cta = ctas_[static_cast<std::uint32_t>(argument)];
   if (kind == kEnds) return end(cta);
@@ -316,16 +323,21 @@ void CtaControl::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle 
       return on_permit(ctas_[order.cta_slot], arrival);
     case ClusterOrderPacket::Kind::flush:
       return memory_.cgas.flush(order, arrival);
-    case ClusterOrderPacket::Kind::barrier:
+    default:
       break;
   }
   const bool wide = order.level != arch::CgaLevel::gpc;
   for (Cta& cta : ctas_) {
-    if (!cta.here() || cta.killed() || !cta.has_warps()) continue;
+    const bool barrier = order.kind == ClusterOrderPacket::Kind::barrier;
+    if (!cta.here() || (barrier && cta.killed()) || !cta.has_warps()) continue;
     const protocol::CtaTag& tag = cta.start.tag;
     if (tag.sequence != order.sequence) continue;  // it comes to nobody: who had arrived has exited
     if (wide ? tag.barriers.of(order.level) != order.barrier : tag.cga_id != order.cga_id) continue;
-    units_.barriers.pass(cta, order.level, arrival);
+    if (order.kind == ClusterOrderPacket::Kind::barrier) {
+      units_.barriers.pass(cta, order.level, arrival);
+    } else {
+      units_.swap.on_order(cta, order, arrival);
+    }
   }
 }
 

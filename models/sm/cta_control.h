@@ -77,6 +77,8 @@ class CtaControl final : private SmUnit,
 
   void fault(std::uint32_t slot, arch::OpCode code, const IssueFault& wrong) override;
   void check_end(Cta& cta, Cycle when) override;
+  // Where a warp of the CTA is in its grid, once that is known.
+  void place(const Cta& cta, std::uint32_t slot);
   void warp_waits(Cta& cta) override;
   // Its warps stop, and what comes later for them is swallowed. It ends when its accesses have: no store of it may come
   // after what its end lets go on.

@@ -15,6 +15,19 @@
 namespace heddle::sm {
 namespace {
 
+SavedWarp::At at_of(WarpWait wait) {
+  switch (wait) {
+    case WarpWait::barrier:
+      return SavedWarp::At::barrier;
+    case WarpWait::cluster:
+      return SavedWarp::At::cluster;
+    case WarpWait::mbarrier:
+      return SavedWarp::At::mbarrier;
+    default:
+      return SavedWarp::At::children;
+  }
+}
+
 }  // namespace
 
 CtaSwap::CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix,
@@ -27,11 +40,13 @@ void CtaSwap::reset() {
   for (Save& save : saves_) save = {};
 }
 
-// Nothing goes on in it before its children have completed. A CTA of a cluster stays: others reach into it.
+// Nothing goes on in it before its children have completed.
 bool CtaSwap::all_wait(const Cta& cta) const {
   if (cta.stage != CtaStage::running || !cta.has_warps() || cta.killed() || cta.saved) return false;
   if (saves_[cta.start.cta_slot].state != State::here) return false;
-  if (!cta.context.here() || cta.in_cga() || cta.start.tag.barriers.any()) return false;
+  if (cta.start.tag.barriers.any()) return false;
+  if (cta.in_cga()) return can_go_with_cga(cta);
+  if (!cta.context.here()) return false;
   bool waits = false;
   for (const std::uint32_t slot : cta.warps) {
     const WarpWait wait = warps_[slot].wait;
@@ -43,10 +58,34 @@ bool CtaSwap::all_wait(const Cta& cta) const {
   return waits;
 }
 
+// A CTA of a GPC_CGA is saved with all others of it, one of which waits for tasks: what it waits for can be one of them.
+bool CtaSwap::can_go_with_cga(const Cta& cta) const {
+  if (cta.record == 0 || memory_.shared_contexts || cta.start.cga_memory || cta.live == 0) return false;
+  if (cta.block != cta.code->block) return false;  // a part of a CTA, at the edge of its grid
+  return std::all_of(cta.warps.begin(), cta.warps.end(), [this](std::uint32_t slot) {
+    switch (warps_[slot].wait) {
+      case WarpWait::exited:
+      case WarpWait::barrier:
+      case WarpWait::children:
+      case WarpWait::cluster:
+      case WarpWait::mbarrier:
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
+bool CtaSwap::waits_for_tasks(const Cta& cta) const {
+  return std::any_of(cta.warps.begin(), cta.warps.end(),
+                     [this](std::uint32_t slot) { return warps_[slot].wait == WarpWait::children; });
+}
+
 // Its warps are all there is of it: no access, copy, bulk request or result is on its way (TMA-31).
 bool CtaSwap::is_settled(const Cta& cta) const {
   const Cycle cycle = now();
-  if ((!memory_.shared_contexts && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta)) return false;
+  const bool needs_home = !memory_.shared_contexts && waits_for_tasks(cta);
+  if ((needs_home && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta)) return false;
   return std::all_of(cta.warps.begin(), cta.warps.end(), [this, cycle](std::uint32_t slot) {
     const Warp& warp = warps_[slot];
     return warp.scoreboard.settled(cycle) && warp.copies.settled(cycle) && warp.bulk.settled(cycle) &&
@@ -59,33 +98,142 @@ void CtaSwap::consider(Cta& cta) {
   if (!save_stats_ || !params_.nested.save || !all_wait(cta)) return;
   Save& save = save_of(cta);
   save.due = now() + params_.nested.save_delay;
-  time_.schedule(save.due, *this, 0, cta.start.cta_slot);
+  time_.schedule(save.due, *this, kWaited, cta.start.cta_slot);
 }
 
-// The CTA may have waited long enough.
-void CtaSwap::on_event(std::uint32_t, std::uint64_t argument) {
+void CtaSwap::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto cta_slot = static_cast<std::uint32_t>(argument);
   Cta& cta = ctas_[cta_slot];
+  if (kind == kOrdered) return obey(cta);
   if (save_of(cta).due != now() || !all_wait(cta)) return;
   if (!is_settled(cta)) return consider(cta);
   // Poison could not be told from sound data.
   if (peers_.shared.poisoned(cta_slot, 0, peers_.shared.size(cta_slot))) return;
+  if (cta.in_cga()) {
+    save_of(cta).announced = true;
+    return tell(cta, protocol::ClusterNoticePacket::Kind::can_be_saved);
+  }
+  using Kind = ContextTransfer::Home::Kind;
+  begin_save(cta, {memory_.shared_contexts ? Kind::shared : Kind::own, arch::home_of_sm(place_.id), is_counted(cta)});
+}
+
+void CtaSwap::begin_save(Cta& cta, const ContextTransfer::Home& home) {
   SavedHeader header;
   header.operation = cta.operation;
   header.record = cta.record;
-  header.context = cta.context.address;
+  header.context = cta.context.here() ? cta.context.address : 0;
   header.index = cta.start.id.index;
+  header.cga = cta.start.id.cga;
+  header.size = cta.start.id.size;
   header.cta = {cta.start.id.cta.x, cta.start.id.cta.y, cta.start.id.cta.z};
-  std::vector<std::uint8_t> bytes = sm::save(state_of(cta));
+  const std::vector<std::uint8_t> bytes = sm::save(state_of(cta));
   header.bytes = bytes.size();
   std::vector<ContextTransfer::Local> local = local_of(cta);
   for (const ContextTransfer::Local& part : local) header.local += static_cast<std::uint32_t>(part.bytes);
-  if (!SaveLayout::fits(memory_.chunks, header)) return save_stats_->too_large.add();
-  save_of(cta).woken = false;
-  const ContextTransfer::Home home{memory_.shared_contexts ? 0 : arch::home_of_sm(place_.id), cta.was_saved()};
-  begin(cta,
-        ContextTransfer::save(memory_.of(cta.start.subcontext).chunks, header, bytes, home, std::move(local)),
+  Save& save = save_of(cta);
+  save.woken = false;
+  save.with_cga = home.kind == ContextTransfer::Home::Kind::cga || home.kind == ContextTransfer::Home::Kind::leader;
+  if (!SaveLayout::fits(memory_.chunks, header)) {
+    save_stats_->too_large.add();
+    if (save.with_cga) refuse(cta);
+    return;
+  }
+  begin(cta, ContextTransfer::save(memory_.of(cta.start.subcontext).chunks, header, bytes, home, std::move(local)),
         State::saving, now());
+}
+
+void CtaSwap::tell(const Cta& cta, protocol::ClusterNoticePacket::Kind kind) {
+  protocol::ClusterNoticePacket notice = notice_of(cta, kind);
+  notice.waits = waits_for_tasks(cta);
+  if (kind == protocol::ClusterNoticePacket::Kind::state_saved) {
+    notice.area = peers_.transfers[saves_[cta.start.cta_slot].transfer].steps->area();
+    notice.context = notice.waits ? cta.context.address : 0;
+    notice.home = arch::home_of_sm(place_.id);
+  }
+  peers_.notices.send_at(now(), notice);
+}
+
+// The GPM counts on an answer to its order, and on hearing that what it has been told is not so any more.
+void CtaSwap::refuse(Cta& cta) {
+  save_of(cta).announced = false;
+  tell(cta, protocol::ClusterNoticePacket::Kind::goes_on);
+}
+
+// There is one at a time: the next follows an answer.
+void CtaSwap::on_order(const Cta& cta, const protocol::ClusterOrderPacket& order, Cycle arrival) {
+  save_of(cta).order = order;
+  time_.schedule(arrival, *this, kOrdered, cta.start.cta_slot);
+}
+
+void CtaSwap::obey(Cta& cta) {
+  using Order = protocol::ClusterOrderPacket::Kind;
+  using Kind = ContextTransfer::Home::Kind;
+  Save& save = save_of(cta);
+  const protocol::ClusterOrderPacket order = save.order;
+  const protocol::CtaTag& tag = cta.start.tag;
+  if (!cta.here() || tag.cga_id != order.cga_id || tag.sequence != order.sequence) return;  // it has gone meanwhile
+  switch (order.kind) {
+    case Order::save: {
+      const bool sound = all_wait(cta) && is_settled(cta) &&
+                         !peers_.shared.poisoned(cta.start.cta_slot, 0, peers_.shared.size(cta.start.cta_slot));
+      if (!sound) return refuse(cta);
+      return begin_save(cta, {cta.start.id.rank == order.rank ? Kind::leader : Kind::cga, 0, false});
+    }
+    case Order::publish:
+      if (cta.start.id.rank != order.rank) return;
+      HEDDLE_CHECK(save.state == State::parked, "a CTA is to publish its CGA whose own state is not in memory");
+      save.state = State::publishing;
+      peers_.transfers[save.transfer].steps->publish(*order.members, cta.start.id.cga_size, cta.start.id.size);
+      return peers_.transfers.go_on_now(save.transfer);
+    case Order::resume:
+      if (save.state != State::parked) return;  // it has refused
+      peers_.transfers[save.transfer].steps->cancel();
+      detach(cta);
+      save.announced = false;
+      if (cta.killed()) return peers_.control.check_end(cta, now());
+      if (save.woken) return peers_.launches.on_wake({cta.context.address});
+      return consider(cta);
+    default:
+      HEDDLE_CHECK(save.is_parked(), "a CTA is to leave with its CGA whose own state is not in memory");
+      if (save.state == State::parked) {
+        peers_.transfers[save.transfer].steps->keep();
+        detach(cta);
+      } else {
+        --cta.open;
+        save.state = State::here;
+      }
+      save_stats_->saves.add();
+      return saved(cta);
+  }
+}
+
+// Of a CTA that is saved with its CGA.
+void CtaSwap::member_changed(Cta& cta) {
+  Save& save = save_of(cta);
+  const Transfer& transfer = peers_.transfers[save.transfer];
+  const ContextTransfer& steps = *transfer.steps;
+  if (save.state == State::publishing && steps.over()) {
+    if (steps.came_late()) {
+      peers_.tasks.send({protocol::ChildPacket::Kind::wake_cga, steps.cga_record(), 0, 0});
+    }
+    save.state = State::published;
+    peers_.transfers.detach(save.transfer);
+    return tell(cta, protocol::ClusterNoticePacket::Kind::cga_saved);
+  }
+  if (save.state != State::saving) return;
+  if (steps.parked()) {
+    save_stats_->bytes.add(steps.header().bytes + steps.header().local);
+    save_stats_->save_cycles.add(now() - transfer.begin);
+    save.state = State::parked;
+    ++cta.open;
+    return tell(cta, protocol::ClusterNoticePacket::Kind::state_saved);
+  }
+  if (steps.outcome() == ContextTransfer::Outcome::open) return;
+  const bool failed = steps.outcome() == ContextTransfer::Outcome::failed;
+  if (steps.outcome() == ContextTransfer::Outcome::no_area) save_stats_->no_area.add();
+  detach(cta);
+  refuse(cta);
+  if (failed) return transfer_failed(cta, arch::FaultKind::address, "saving its CTA");
 }
 
 std::vector<ContextTransfer::Local> CtaSwap::local_of(const Cta& cta) const {
@@ -106,14 +254,15 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
   saved.operation = cta.operation;
   saved.index = cta.start.id.index;
   saved.record = cta.record;
-  saved.context = cta.context.address;
+  saved.context = cta.context.here() ? cta.context.address : 0;
+  saved.in_cga = cta.in_cga();
   saved.kernarg = warps_[cta.warps[0]].place.kernarg;
   saved.queue = cta.queue;
   saved.gives_turn = cta.turn.has_value();
   if (cta.turn) saved.turn_entry = cta.turn->entry;
   if (cta.turn) saved.turn = cta.turn->value;
   saved.barriers = cta.barriers.save();
-  saved.cluster_arrived = cta.cluster[0].arrived;  // it belongs to no CGA: it has the barrier to itself
+  saved.cluster_arrived = cta.cluster[0].arrived;
   saved.cluster_phases = cta.cluster[0].phases;
   std::uint64_t named = 0;
   for (const std::uint32_t slot : cta.warps) {
@@ -123,8 +272,10 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
     its.cluster_arrived = warp.cluster[0].arrival != ClusterArrival::none;
     its.cluster_passed = warp.cluster[0].arrival == ClusterArrival::passed;
     if (warp.wait != WarpWait::exited) {
-      its.at = warp.wait == WarpWait::barrier ? SavedWarp::At::barrier : SavedWarp::At::children;
+      its.at = at_of(warp.wait);
       if (its.at == SavedWarp::At::children) its.targets = peers_.launches.targets_of(slot);
+      if (its.at == SavedWarp::At::mbarrier) its.lanes = warp.operation->lanes;
+      its.acquires = warp.acquires;
       its.barrier = its.at == SavedWarp::At::barrier ? warp.barrier : 0;
       its.state = warp.state;
       its.state.registers.resize(std::size_t{warp.program->registers()} * arch::kWarpLanes);  // without hidden ones
@@ -160,8 +311,10 @@ void CtaSwap::detach(Cta& cta) {
 
 void CtaSwap::transfer_changed(std::uint32_t transfer) {
   Cta& cta = ctas_[*peers_.transfers[transfer].cta];
-  const State state = save_of(cta).state;
-  if (state == State::saving || state == State::claiming) return save_changed(cta);
+  const Save& save = save_of(cta);
+  const bool saves = save.state == State::saving || save.state == State::claiming || save.is_parked();
+  if (saves && save.with_cga) return member_changed(cta);
+  if (saves) return save_changed(cta);
   restore_changed(cta);
 }
 
@@ -211,6 +364,7 @@ void CtaSwap::saved(Cta& cta) {
       warps_[slot].wait = WarpWait::exited;
       peers_.launches.forget(slot);
     }
+    cta.mbarrier_waiters.clear();
     cta.live = 0;
   }
   peers_.control.check_end(cta, now());
@@ -218,6 +372,11 @@ void CtaSwap::saved(Cta& cta) {
 
 bool CtaSwap::woken(Cta& cta) {
   Save& save = save_of(cta);
+  if (save.is_parked()) {
+    save.woken = true;
+    return true;
+  }
+  if (save.announced && save.state == State::here) refuse(cta);
   if (save.state != State::saving && save.state != State::claiming) return false;
   if (peers_.transfers[save.transfer].steps->claims()) {
     save.woken = true;
@@ -230,18 +389,26 @@ bool CtaSwap::woken(Cta& cta) {
 
 void CtaSwap::stop(Cta& cta) {
   const Save& save = save_of(cta);
-  if (save.state == State::here) return;
+  if (save.state == State::here && save.announced) return refuse(cta);
+  if (save.state == State::here || save.is_parked()) return;  // parked: its GPM decides
   ContextTransfer& steps = *peers_.transfers[save.transfer].steps;
   const bool claims = steps.claims();
   steps.cancel();
   if (claims) return;                          // what comes of that decides
   if (save.state == State::restoring) return;  // nobody knows yet what context is to be left
+  const bool answers = save.state == State::saving && save.with_cga;
   detach(cta);
+  if (answers) refuse(cta);
 }
 
 void CtaSwap::begin_restore(Cta& cta, Cycle arrival) {
   HEDDLE_CHECK(save_stats_, "a saved CTA has come to a machine without areas for saved CTAs");
-  begin(cta, ContextTransfer::restore(memory_.of(cta.start.subcontext).chunks, cta.start.area, local_of(cta)),
+  const arch::RecordPool& chunks = memory_.of(cta.start.subcontext).chunks;
+  const std::uint64_t area = arch::save_area_of(cta.start.area);
+  begin(cta,
+        arch::is_saved_cga(cta.start.area)
+            ? ContextTransfer::restore_member(chunks, area, cta.start.id.rank, arch::home_of_sm(place_.id), local_of(cta))
+            : ContextTransfer::restore(chunks, area, local_of(cta)),
         State::restoring, arrival);
   if (cta.killed()) peers_.transfers[save_of(cta).transfer].steps->cancel();
 }
@@ -252,7 +419,9 @@ void CtaSwap::restore_changed(Cta& cta) {
   if (peers_.transfers[transfer].steps->has_header() && save.state == State::restoring) header_known(cta);
   if (save.state == State::here) return;
   const ContextTransfer& steps = *peers_.transfers[transfer].steps;
-  if (steps.outcome() == ContextTransfer::Outcome::failed) {
+  if (steps.outcome() == ContextTransfer::Outcome::gone) {
+    restore_gone(cta);
+  } else if (steps.outcome() == ContextTransfer::Outcome::failed) {
     if (save.state == State::restoring) peers_.occupancy.restored(cta);
     detach(cta);
     transfer_failed(cta, arch::FaultKind::address, "restoring its CTA");
@@ -265,6 +434,26 @@ void CtaSwap::restore_changed(Cta& cta) {
   }
 }
 
+// A CTA of the CGA that had exited when the others were saved.
+void CtaSwap::restore_gone(Cta& cta) {
+  peers_.occupancy.restored(cta);
+  detach(cta);
+  cta.saved = true;  // nothing of it is over now that was not over before
+  for (const std::uint32_t slot : cta.warps) warps_[slot].wait = WarpWait::exited;
+  cta.live = 0;
+  peers_.control.check_end(cta, now());
+}
+
+// What was launched is the CGA alone: its CTAs know which of their grid they are when they are there.
+void CtaSwap::take_id(Cta& cta, const SavedHeader& header) {
+  arch::CtaId& id = cta.start.id;
+  id.index = header.index;
+  id.cga = header.cga;
+  id.size = static_cast<std::uint8_t>(header.size);
+  id.cta = {header.cta[0], header.cta[1], header.cta[2]};
+  for (const std::uint32_t slot : cta.warps) peers_.control.place(cta, slot);
+}
+
 // It belongs to the task that it was launched for, by whatever it was sent here.
 void CtaSwap::header_known(Cta& cta) {
   Save& save = save_of(cta);
@@ -272,11 +461,15 @@ void CtaSwap::header_known(Cta& cta) {
   const SavedHeader& header = steps.header();
   save.state = State::reading;
   --cta.open;
-  const bool sound = memory_.of(cta.start.subcontext).contexts.has(header.context) &&
-                     header.index == cta.start.id.index && (cta.record == 0 || cta.record == header.record);
+  const bool with_cga = arch::is_saved_cga(cta.start.area);
+  const bool no_context = with_cga && header.context == 0;
+  const bool sound = (no_context || memory_.of(cta.start.subcontext).contexts.has(header.context)) &&
+                     (with_cga || header.index == cta.start.id.index) &&
+                     (cta.record == 0 || cta.record == header.record);
   if (sound) {
+    if (with_cga) take_id(cta, header);
     cta.context.address = header.context;
-    cta.context.state = Cta::Context::State::here;
+    if (!no_context) cta.context.state = Cta::Context::State::here;
     cta.record = header.record;
     cta.operation = header.operation;
   }
@@ -298,7 +491,7 @@ void CtaSwap::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
   SavedCta saved;
   try {
     saved = restore_cta(bytes);
-    const bool same = saved.context == cta.context.address && saved.index == cta.start.id.index;
+    const bool same = saved.context == (cta.context.here() ? cta.context.address : 0) && saved.index == cta.start.id.index;
     if (!same || saved.warps.size() != cta.warps.size()) does_not_fit("its header says so");
     if (saved.shared.size() > cta.code->shared_bytes) does_not_fit("it has more shared memory");
     for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {
@@ -323,6 +516,10 @@ void CtaSwap::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
     warps_[cta.warps[warp]].place.kernarg = saved.kernarg;
     put_back_warp(cta, warp, saved.warps[warp]);
   }
+  // Others of its CGA hear again that it has arrived; what it waits for may have come with a phase that is over.
+  if (cta.in_cga()) peers_.barriers.restored(cta);
+  peers_.mbarriers.look_at_waiters(cta, now());
+  if (!cta.killed()) consider(cta);
 }
 
 void CtaSwap::put_back_warp(const Cta& cta, std::uint32_t number, const SavedWarp& saved) {
@@ -348,6 +545,17 @@ void CtaSwap::put_back_warp(const Cta& cta, std::uint32_t number, const SavedWar
       warp.wait = WarpWait::barrier;
       warp.barrier = saved.barrier;
       return;
+    case SavedWarp::At::cluster:
+      warp.state = saved.state;
+      warp.code = arch::OpCode::cluster_wait;
+      warp.unit = arch::Unit::none;
+      warp.wait = WarpWait::cluster;
+      warp.cluster_level = 0;
+      warp.acquires = saved.acquires;
+      return;
+    case SavedWarp::At::mbarrier:
+      warp.state = saved.state;
+      return peers_.mbarriers.resume_wait(slot, saved.lanes, saved.acquires);
     case SavedWarp::At::children:
       warp.state = saved.state;
       warp.code = arch::OpCode::wait_children;

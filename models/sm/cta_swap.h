@@ -36,6 +36,9 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     Faults& faults;
     SmOccupancy& occupancy;
     TaskLink& tasks;
+    BarrierUnit& barriers;
+    MbarrierUnit& mbarriers;
+    PacketSender<protocol::ClusterNoticePacket>& notices;
   };
   // `prefix`: of statistics.
   CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix, const Peers& peers);
@@ -50,6 +53,8 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   // The CTA goes on, or has been killed.
   void stop(Cta& cta);
   void transfer_changed(std::uint32_t transfer) override;
+  // The CTA's CGA is saved as a whole, or is not after all. Heard ahead.
+  void on_order(const Cta& cta, const protocol::ClusterOrderPacket& order, Cycle arrival);
   void reset();
 
  private:
@@ -58,6 +63,9 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     here,
     saving,
     claiming,   // the home of its context moves: it cannot end before that is decided
+    parked,      // of a CGA: its state is in memory
+    publishing,  // the same, and it writes the CGA's record
+    published,   // the CGA is in memory
     restoring,  // its header has not come: it cannot end before that
     reading,    // its state comes
   };
@@ -66,13 +74,34 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     std::uint32_t transfer = 0;  // unless it is here
     Cycle due = 0;               // when it has waited long enough
     bool woken = false;          // while its home moved
-    bool holds() const { return state == State::claiming || state == State::restoring; }
+    bool with_cga = false;       // it is saved with its CGA
+    bool announced = false;      // that it can be saved, to the GPM
+    protocol::ClusterOrderPacket order;  // on its way
+    bool is_parked() const {
+      return state == State::parked || state == State::publishing || state == State::published;
+    }
+    bool holds() const { return state == State::claiming || state == State::restoring || is_parked(); }
   };
 
   const char* handler_name() const override { return name_; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   Save& save_of(const Cta& cta) { return saves_[cta.start.cta_slot]; }
+  enum Event : std::uint32_t {
+    kWaited,   // it may have waited long enough
+    kOrdered,  // Save::order has come
+  };
+  void obey(Cta& cta);
   bool all_wait(const Cta& cta) const;
+  bool can_go_with_cga(const Cta& cta) const;
+  bool waits_for_tasks(const Cta& cta) const;
+  bool is_counted(const Cta& cta) const { return memory_.shared_contexts && cta.was_saved(); }
+  SavedHeader header_of(const Cta& cta) const;
+  void begin_save(Cta& cta, const ContextTransfer::Home& home);
+  void tell(const Cta& cta, protocol::ClusterNoticePacket::Kind kind);
+  void member_changed(Cta& cta);
+  void refuse(Cta& cta);
+  void restore_gone(Cta& cta);
+  void take_id(Cta& cta, const SavedHeader& header);
   bool is_settled(const Cta& cta) const;
   SavedCta state_of(const Cta& cta) const;
   std::vector<ContextTransfer::Local> local_of(const Cta& cta) const;

@@ -243,6 +243,8 @@ class TransferUnit final : private SmUnit, public AccessClient, public GateListe
   // Its accesses begin at `when`, now or later.
   std::uint32_t begin(const Cta& cta, ContextTransfer steps, Cycle when);
   Transfer& operator[](std::uint32_t transfer) { return transfers_[transfer]; }
+  // It wants something again that it did not want before.
+  void go_on_now(std::uint32_t transfer) { time_.schedule(time_.now(), *this, kGoesOn, transfer); }
   // From now on the transfer is alone: it gives back what it has taken.
   void detach(std::uint32_t transfer);
   void reset() { transfers_.clear(); }

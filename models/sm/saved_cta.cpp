@@ -66,13 +66,15 @@ void put(Writer& out, const SavedWarp& warp) {
     out.put(target.address, 8);
     out.word(target.ticket);
   }
+  out.put(warp.lanes, 4);
+  out.put(warp.acquires ? 1 : 0, 1);
   if (warp.at != SavedWarp::At::exited) out.block(arch::save(warp.state));
 }
 
 SavedWarp take_warp(Reader& in) {
   SavedWarp warp;
   const std::uint64_t at = in.take(1);
-  if (at > static_cast<std::uint64_t>(SavedWarp::At::children)) not_a_state("a warp waits for nothing that is known");
+  if (at > static_cast<std::uint64_t>(SavedWarp::At::mbarrier)) not_a_state("a warp waits for nothing that is known");
   warp.at = static_cast<SavedWarp::At>(at);
   warp.cluster_arrived = in.flag();
   warp.cluster_passed = in.flag();
@@ -83,6 +85,8 @@ SavedWarp take_warp(Reader& in) {
     target.address = in.take(8);
     target.ticket = in.word();
   }
+  warp.lanes = static_cast<arch::LaneMask>(in.take(4));
+  warp.acquires = in.flag();
   if (warp.at != SavedWarp::At::children && !warp.targets.empty()) not_a_state("a warp waits for two things");
   if (warp.at == SavedWarp::At::exited) {
     warp.state.exited = true;
@@ -102,7 +106,7 @@ void check(const SavedCta& cta) {
   for (const SavedWarp& warp : cta.warps) {
     left += warp.at != SavedWarp::At::exited ? 1 : 0;
     at_barriers += warp.at == SavedWarp::At::barrier ? 1 : 0;
-    waits |= warp.at == SavedWarp::At::children;
+    waits |= warp.at == SavedWarp::At::children || cta.in_cga;
   }
   if (!waits) not_a_state("no warp waits for the tasks of the CTA");
   if (left != cta.barriers.left) not_a_state("its barriers and its warps disagree about who has exited");
@@ -135,6 +139,7 @@ std::vector<std::uint8_t> save(const SavedCta& cta) {
   out.put(cta.record, 8);
   out.put(cta.context, 8);
   out.put(cta.kernarg, 8);
+  out.put(cta.in_cga ? 1 : 0, 1);
   out.put(cta.queue ? 1 : 0, 1);
   out.put(cta.gives_turn ? 1 : 0, 1);
   out.put(cta.turn_entry, 8);
@@ -165,6 +170,7 @@ SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
   cta.record = in.take(8);
   cta.context = in.take(8);
   cta.kernarg = in.take(8);
+  cta.in_cga = in.flag();
   cta.queue = in.flag();
   cta.gives_turn = in.flag();
   cta.turn_entry = in.take(8);
@@ -172,7 +178,7 @@ SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
   cta.barriers = take_barriers(in);
   cta.cluster_arrived = in.word();
   cta.cluster_phases = in.take(8);
-  cta.warps.resize(in.count(15));
+  cta.warps.resize(in.count(20));
   for (SavedWarp& warp : cta.warps) warp = take_warp(in);
   cta.shared = in.block();
   cta.further_bytes = in.block().size();
@@ -203,6 +209,8 @@ SavedLine line_of(const SavedHeader& header) {
   arch::put_number(line, arch::saved::kCtaY, 4, header.cta[1]);
   arch::put_number(line, arch::saved::kCtaZ, 4, header.cta[2]);
   arch::put_number(line, arch::saved::kLocal, 4, header.local);
+  arch::put_number(line, arch::saved::kCga, 8, header.cga);
+  arch::put_number(line, arch::saved::kSize, 4, header.size);
   return line;
 }
 
@@ -216,12 +224,78 @@ SavedHeader header_of(const SavedLine& line) {
   header.cta = {arch::get_32(line, arch::saved::kCtaX), arch::get_32(line, arch::saved::kCtaY),
                 arch::get_32(line, arch::saved::kCtaZ)};
   header.local = arch::get_32(line, arch::saved::kLocal);
+  header.cga = arch::get_64(line, arch::saved::kCga);
+  header.size = arch::get_32(line, arch::saved::kSize);
   return header;
 }
 
 SaveLayout::SaveLayout(const SavedHeader& header) : state_bytes_(header.bytes), local_bytes_(header.local) {
   chunks_ = (kRecordBytes + whole(state_bytes_) + local_bytes_ + arch::kSaveChunk - 1) / arch::kSaveChunk;
   while (end() > chunks_ * arch::kSaveChunk) ++chunks_;
+}
+
+CgaPublication::CgaPublication(std::uint64_t record, const SavedHeader& header,
+                               std::vector<protocol::SavedMember> members, std::uint32_t ctas, std::uint32_t size)
+    : address_(record), task_(header.record), members_(std::move(members)), references_(members_.size()) {
+  namespace cga = arch::saved_cga;
+  std::array<std::uint8_t, cga::kBytes> bytes{};
+  for (const protocol::SavedMember& member : members_) {
+    references_ += member.context != 0 ? 1 : 0;
+    arch::put_number(bytes, cga::kAreas + 8 * member.rank, 8, member.area);
+  }
+  arch::put_number(bytes, cga::kWord, 8, arch::kCgaWaker + references_);
+  arch::put_number(bytes, cga::kRecord, 8, header.record);
+  arch::put_number(bytes, cga::kOperation, 4, header.operation);
+  arch::put_number(bytes, cga::kCtas, 4, ctas);
+  arch::put_number(bytes, cga::kSize, 4, size);
+  bytes_.assign(bytes.begin(), bytes.end());
+}
+
+arch::MemoryStep CgaPublication::step() const {
+  using Kind = MemoryStep::Kind;
+  const std::uint64_t word = address_ + arch::saved_cga::kWord;
+  switch (at_) {
+    case At::open:
+      return {Kind::add, task_ + arch::tmd::kOpen, 1};
+    case At::member:
+      return {Kind::compare_exchange, members_[member_].context + arch::context::kHome,
+              arch::saved_cga_home(address_), members_[member_].home};
+    case At::unlock:
+      return {Kind::compare_exchange, word, references_, arch::kCgaWaker + references_};
+    case At::forget:
+      return {Kind::add, word, std::uint64_t{0} - unmoved_};
+    default:
+      return {};
+  }
+}
+
+void CgaPublication::answer(std::uint64_t old) {
+  switch (at_) {
+    case At::record:
+      at_ = At::open;
+      return;
+    case At::open:
+      return next_member();
+    case At::member:
+      if (old != members_[member_].home) ++unmoved_;
+      ++member_;
+      return next_member();
+    case At::unlock:
+      woken_ = old != arch::kCgaWaker + references_;
+      at_ = At::over;
+      return;
+    default:
+      at_ = At::over;
+      return;
+  }
+}
+
+void CgaPublication::next_member() {
+  at_ = At::member;
+  while (member_ < members_.size() && members_[member_].context == 0) ++member_;
+  if (member_ < members_.size()) return;
+  woken_ = unmoved_ > 0;
+  at_ = woken_ ? At::forget : At::unlock;
 }
 
 bool SaveLayout::fits(const arch::RecordPool& chunks, const SavedHeader& header) {
@@ -244,9 +318,9 @@ ContextTransfer ContextTransfer::save(const arch::RecordPool& chunks, const Save
   ContextTransfer transfer(chunks);
   transfer.header_ = header;
   transfer.home_ = home;
-  transfer.shared_ = home.here == 0;
   transfer.local_ = std::move(local);
   transfer.begin_layout();
+  if (home.kind == Home::Kind::leader) transfer.chunk_.push_back(0);  // for the CGA's record
   const SavedLine line = line_of(header);
   transfer.stream_.resize(transfer.layout_.end());
   std::copy(line.begin(), line.end(), transfer.stream_.begin());
@@ -262,6 +336,29 @@ ContextTransfer ContextTransfer::restore(const arch::RecordPool& chunks, std::ui
   transfer.at_ = At::header;
   transfer.chunk_.assign(1, area);
   return transfer;
+}
+
+ContextTransfer ContextTransfer::restore_member(const arch::RecordPool& chunks, std::uint64_t record,
+                                                std::uint32_t rank, std::uint64_t home, std::vector<Local> local) {
+  ContextTransfer transfer = restore(chunks, 0, std::move(local));
+  transfer.at_ = At::find;
+  transfer.cga_ = record;
+  transfer.rank_ = rank;
+  transfer.home_.here = home;
+  return transfer;
+}
+
+void ContextTransfer::publish(std::vector<protocol::SavedMember> members, std::uint32_t ctas, std::uint32_t size) {
+  HEDDLE_CHECK(at_ == At::parked && home_.kind == Home::Kind::leader, "a CGA is published that has not been saved");
+  at_ = At::publish;
+  cga_ = chunk_.back();
+  publication_.emplace(cga_, header_, std::move(members), ctas, size);
+}
+
+void ContextTransfer::keep() {
+  HEDDLE_CHECK(at_ == At::parked || at_ == At::over, "a CTA stays in memory that has not come there");
+  outcome_ = Outcome::saved;
+  at_ = At::over;
 }
 
 void ContextTransfer::begin_layout() {
@@ -286,6 +383,7 @@ bool ContextTransfer::wants() const {
       return room && sent_ < layout_.end() && outcome_ == Outcome::open;
     case At::list:
       return room && sent_ < layout_.state_at();  // also of one that is cancelled: they go back
+    case At::parked:
     case At::over:
       return false;
     default:
@@ -299,7 +397,7 @@ ContextTransfer::Access ContextTransfer::next() {
   again_ = false;
   Access access;
   const std::uint64_t home = header_.context + arch::context::kHome;
-  const std::uint64_t count = layout_.chunks();
+  const std::uint64_t count = chunk_.size();
   switch (at_) {
     case At::reserve:
       access.step = {MemoryStep::Kind::add, pool_.base + arch::ring::kUsed, count};
@@ -337,16 +435,33 @@ ContextTransfer::Access ContextTransfer::next() {
       access.step = {MemoryStep::Kind::write, area() + arch::saved::kNext, head_};
       return access;
     case At::claim:
-      access.step = {MemoryStep::Kind::compare_exchange, home, arch::saved_home(area()), shared_ ? head_ : home_.here};
+      access.step = {MemoryStep::Kind::compare_exchange, home, arch::saved_home(area()),
+                     home_.kind == Home::Kind::shared ? head_ : home_.here};
       return access;
     case At::late:
       access.step = {MemoryStep::Kind::read, header_.context + arch::context::kWork};
+      return access;
+    case At::publish:
+      if (publication_->writes_record()) {
+        const std::vector<std::uint8_t>& record = publication_->record();
+        return {Access::Kind::write, {}, cga_, static_cast<std::uint32_t>(record.size()), record.data(), false, 0};
+      }
+      access.step = publication_->step();
+      return access;
+    case At::find:
+      return {Access::Kind::read, {}, cga_ + arch::saved_cga::kAreas + 8 * rank_ / 16 * 16, 16, nullptr, false, 0};
+    case At::rehome:
+      access.step = {MemoryStep::Kind::compare_exchange, home, home_.here, arch::saved_cga_home(cga_)};
+      return access;
+    case At::drop:
+      access.step = {MemoryStep::Kind::add, cga_ + arch::saved_cga::kWord, std::uint64_t{0} - references_};
       return access;
     case At::revoke:
       access.step = {MemoryStep::Kind::compare_exchange, home, arch::kHomeWoken, arch::saved_home(area())};
       return access;
     case At::header:
       return {Access::Kind::read, {}, area(), kRecordBytes, nullptr, false, 0};
+    case At::parked:
     case At::over:
       break;
   }
@@ -357,7 +472,7 @@ ContextTransfer::Access ContextTransfer::next() {
 void ContextTransfer::begin_chunks(At at, std::uint64_t ticket) {
   at_ = at;
   ticket_ = ticket;
-  marks_.assign(layout_.chunks(), Mark::open);
+  marks_.assign(chunk_.size(), Mark::open);
   for (std::uint64_t i = 0; at == At::take && i < marks_.size() && ticket + i < pool_.count; ++i) {
     chunk_[i] = pool_.record(ticket + i);
     marks_[i] = Mark::done;
@@ -395,7 +510,7 @@ void ContextTransfer::chunks_done() {
   } else {
     at_ = At::give;
   }
-  for (std::uint64_t i = 1; i < chunk_.size(); ++i) {
+  for (std::uint64_t i = 1; i < layout_.chunks(); ++i) {
     for (std::uint32_t byte = 0; byte < 8; ++byte) {
       stream_[kRecordBytes + 8 * (i - 1) + byte] = static_cast<std::uint8_t>(chunk_[i] >> (8 * byte));
     }
@@ -434,7 +549,7 @@ void ContextTransfer::answer(const Access& access, std::uint64_t old, const std:
   again_ = false;
   switch (at_) {
     case At::reserve:
-      if (old + layout_.chunks() > pool_.count) decide(Outcome::no_area);
+      if (old + chunk_.size() > pool_.count) decide(Outcome::no_area);
       at_ = outcome_ == Outcome::open ? At::ticket : At::unreserve;
       return;
     case At::unreserve:
@@ -460,6 +575,20 @@ void ContextTransfer::answer(const Access& access, std::uint64_t old, const std:
       return;
     case At::claim:
       return claimed(old);
+    case At::publish:
+      publication_->answer(old);
+      if (publication_->over()) published();
+      return;
+    case At::find:
+      return found(data);
+    case At::rehome:
+      if (old == arch::saved_cga_home(cga_)) ++references_;
+      at_ = At::drop;
+      return;
+    case At::drop:
+      if (arch::cga_references(old) == references_) chunk_.push_back(cga_);  // the last
+      restored();
+      return;
     case At::late:
       late_ = arch::work_of(old) <= 1;
       outcome_ = Outcome::saved;
@@ -481,13 +610,46 @@ void ContextTransfer::answer(const Access& access, std::uint64_t old, const std:
     case At::write:
     case At::scatter:
       return settled();
+    case At::parked:
     case At::over:
       return;
   }
 }
 
+// It does not leave its slot before it is told so.
+void ContextTransfer::published() {
+  late_ = publication_->woken();
+  at_ = At::over;
+}
+
+void ContextTransfer::found(const std::uint8_t* data) {
+  const std::uint64_t area = number_at(data, rank_ % 2 * 8);
+  if (area == 0) {
+    outcome_ = Outcome::gone;
+    at_ = At::over;
+    return;
+  }
+  chunk_.assign(1, area);
+  at_ = At::header;
+}
+
+// The state has come, or is not wanted any more.
+void ContextTransfer::end_restore() {
+  if (cga_ == 0) return restored();
+  references_ = 1;
+  at_ = header_.context == 0 ? At::drop : At::rehome;
+}
+
+void ContextTransfer::restored() {
+  at_ = At::give;
+  if (outcome_ != Outcome::open) return;
+  outcome_ = Outcome::restored;
+  const auto begin = stream_.begin() + static_cast<std::ptrdiff_t>(layout_.state_at());
+  bytes_.assign(begin, begin + static_cast<std::ptrdiff_t>(header_.bytes));
+}
+
 void ContextTransfer::claimed(std::uint64_t old) {
-  if (shared_) {
+  if (home_.kind == Home::Kind::shared) {
     at_ = old == head_ ? At::late : At::link;
     head_ = old;
   } else if (old != home_.here) {
@@ -532,7 +694,7 @@ void ContextTransfer::list_read() {
   if (outcome_ == Outcome::open) {
     begin_stream(At::read, layout_.state_at());
   } else {
-    at_ = At::give;
+    end_restore();
   }
 }
 
@@ -542,7 +704,7 @@ void ContextTransfer::settled() {
   if (at_ == At::list) {
     if (sent_ == layout_.state_at()) list_read();
   } else if (outcome_ != Outcome::open) {
-    at_ = At::give;
+    restores_ ? end_restore() : give_back();
   } else if (sent_ == layout_.end()) {
     moved();
   }
@@ -553,16 +715,21 @@ void ContextTransfer::moved() {
     case At::gather:
       return begin_stream(At::write, 0);
     case At::write:
-      at_ = !shared_ ? At::claim : home_.counted ? At::look : At::enter;
-      return;
+      switch (home_.kind) {
+        case Home::Kind::own:
+          at_ = At::claim;
+          return;
+        case Home::Kind::shared:
+          at_ = home_.counted ? At::look : At::enter;
+          return;
+        default:
+          at_ = At::parked;
+          return;
+      }
     case At::read:
       return begin_stream(At::scatter, layout_.local_at());
-    default: {
-      outcome_ = Outcome::restored;
-      const auto begin = stream_.begin() + static_cast<std::ptrdiff_t>(layout_.state_at());
-      bytes_.assign(begin, begin + static_cast<std::ptrdiff_t>(header_.bytes));
-      at_ = At::give;
-    }
+    default:
+      return end_restore();
   }
 }
 
@@ -586,6 +753,10 @@ void ContextTransfer::fail(const Access&) {
       outcome_ = Outcome::saved;
       at_ = At::over;
       return;
+    case At::publish:  // nobody will find it: it is restored at once
+      late_ = true;
+      at_ = At::over;
+      return;
     case At::header:
       outcome_ = Outcome::failed;  // also of one that has been cancelled: nobody knows its context
       at_ = At::over;
@@ -607,8 +778,8 @@ void ContextTransfer::cancel() {
   if (in_flight_ > 0) return;
   if (at_ == At::reserve) at_ = At::over;
   if (at_ == At::ticket) at_ = At::unreserve;
-  const bool moves = at_ == At::gather || at_ == At::write || at_ == At::read || at_ == At::scatter;
-  if (moves) at_ = At::give;
+  if (at_ == At::gather || at_ == At::write || at_ == At::parked) at_ = At::give;
+  if (at_ == At::read || at_ == At::scatter) end_restore();
 }
 
 }  // namespace heddle::sm

@@ -6,12 +6,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arch/task_record.h"
 #include "arch/tmdq.h"
 #include "arch/warp_program.h"
+#include "protocol/gpm_mpc_sm.h"
 #include "sm/cta_table.h"
 
 namespace heddle::sm {
@@ -21,10 +23,14 @@ struct SavedWarp {
     exited,    // `state` is empty
     barrier,   // of the CTA
     children,  // it waits for the tasks of its context
+    cluster,   // at the barrier of its GPC_CGA
+    mbarrier,  // for the phases of mbarriers of those of its lanes
   };
   At at = At::exited;
   std::uint32_t barrier = 0;
   std::vector<arch::WaitTarget> targets;  // children: some of them, those; empty: all
+  arch::LaneMask lanes = 0;               // mbarrier
+  bool acquires = false;                  // cluster, mbarrier
   std::uint32_t issued_pc = 0;  // of the operation in which it waits, for messages
   // Barrier of the cluster of one CTA: it has arrived and not waited since; and the phase has completed.
   bool cluster_arrived = false;
@@ -39,6 +45,8 @@ struct SavedCta {
   std::uint64_t record = 0;   // TMD of its task
   std::uint64_t context = 0;  // its own
   std::uint64_t kernarg = 0;  // address of its arguments
+
+  bool in_cga = false;  // it was saved with its CGA: another CTA of that may wait for tasks
 
   // Of a queue task (TSK-05): its index is its ticket, and at its end the entry is given back, by that value there.
   bool queue = false;
@@ -73,6 +81,8 @@ struct SavedHeader {
   std::uint32_t local = 0;  // bytes of local memory, behind the state
   std::uint64_t index = 0;
   std::array<std::uint32_t, 3> cta{};
+  std::uint64_t cga = 0;   // linear id of its CGA
+  std::uint32_t size = 0;  // size index of that
 };
 using SavedLine = std::array<std::uint8_t, arch::kRecordBytes>;
 SavedLine line_of(const SavedHeader& header);
@@ -102,6 +112,36 @@ class SaveLayout {
   std::uint64_t chunks_ = 1;
 };
 
+// All CTAs of a CGA are in memory: the CGA's record is written, its task counts it as open, and the homes of its
+// contexts move, one after another. Until the last has moved nobody restores it.
+class CgaPublication {
+ public:
+  CgaPublication(std::uint64_t record, const SavedHeader& header, std::vector<protocol::SavedMember> members,
+                 std::uint32_t ctas, std::uint32_t size);
+  // The record, which is the first access; then steps.
+  bool writes_record() const { return at_ == At::record; }
+  const std::vector<std::uint8_t>& record() const { return bytes_; }
+  arch::MemoryStep step() const;
+  void answer(std::uint64_t old);
+  bool over() const { return at_ == At::over; }
+  // A wake was for one of them before its home had moved, or has come since: the CGA is to be restored at once.
+  bool woken() const { return woken_; }
+
+ private:
+  enum class At : std::uint8_t { record, open, member, unlock, forget, over };
+  void next_member();
+
+  std::uint64_t address_;
+  std::uint64_t task_;
+  std::vector<protocol::SavedMember> members_;
+  std::vector<std::uint8_t> bytes_;
+  At at_ = At::record;
+  std::size_t member_ = 0;  // whose home moves
+  std::uint64_t references_ = 0;
+  std::uint64_t unmoved_ = 0;
+  bool woken_ = false;
+};
+
 // How a CTA goes to memory and comes back, access by access (TSK-12): the save takes as many chunks as the state needs,
 // writes it there, and then moves the home of the CTA's context from the SM to the area, if nobody has woken it
 // meanwhile; the restore reads the state and gives the chunks back. Whoever drives it decides what an access costs: an
@@ -115,6 +155,7 @@ class ContextTransfer {
   enum class Outcome : std::uint8_t {
     open,
     saved,      // the CTA is in memory, and nowhere else
+    gone,       // a CTA of a CGA that had exited: there is nothing to be restored
     woken,      // it stays: its context was woken before
     no_area,    // it stays: there is no room for it at the moment
     cancelled,  // by cancel()
@@ -140,8 +181,14 @@ class ContextTransfer {
 
   // What becomes of the home of the CTA's context.
   struct Home {
-    std::uint64_t here = 0;  // what it is while the CTA waits here; 0: the context is shared, and keeps a list of saved
-                             // CTAs
+    enum class Kind : std::uint8_t {
+      own,     // it names the CTA's SM, and will name the area
+      shared,  // it is the list of saved CTAs of a shared context
+      cga,     // the CTA is saved with its CGA: others will see to it
+      leader,  // the same, and this transfer does so: see publish()
+    };
+    Kind kind = Kind::own;
+    std::uint64_t here = 0;  // own: what it is while the CTA waits here
     bool counted = false;    // shared: the CTA was saved before, and its task counts it as open
   };
   // The state must fit: SaveLayout::fits(). `local`: where the local memory of its warps lies, one behind another in
@@ -149,6 +196,17 @@ class ContextTransfer {
   static ContextTransfer save(const arch::RecordPool& chunks, const SavedHeader& header,
                               const std::vector<std::uint8_t>& state, const Home& home, std::vector<Local> local = {});
   static ContextTransfer restore(const arch::RecordPool& chunks, std::uint64_t area, std::vector<Local> local = {});
+
+  // A CTA of a CGA: `record` is that of the CGA. `home`: of the SM.
+  static ContextTransfer restore_member(const arch::RecordPool& chunks, std::uint64_t record, std::uint32_t rank,
+                                        std::uint64_t home, std::vector<Local> local);
+
+  // Its state is in memory, and it waits for what becomes of its CGA.
+  bool parked() const { return at_ == At::parked; }
+  // All of the CGA is: the leader writes the CGA's record, and moves the homes. `size`: size index of the CGA's shape.
+  void publish(std::vector<protocol::SavedMember> members, std::uint32_t ctas, std::uint32_t size);
+  // It stays so: the CTA is in memory.
+  void keep();
 
   // Whether next() has something; if not, an answer is awaited, or it is over.
   bool wants() const;
@@ -164,11 +222,13 @@ class ContextTransfer {
 
   Outcome outcome() const { return outcome_; }
   // The CTA cannot go on: its home may be moving.
-  bool claims() const { return at_ >= At::enter && at_ <= At::revoke; }
+  bool claims() const { return at_ >= At::enter && at_ <= At::publish && at_ != At::parked; }
   // It has been killed, and its home has moved all the same: until the answer, others may find it in memory.
   bool revokes() const { return at_ == At::revoke; }
-  // Saved in a shared context: all that its warps wait for had completed before, and nobody may have found it.
+  // All that its warps wait for had completed before, and nobody may have found it: saved in a shared context; or of a
+  // CGA, and then cga_record() is to be restored at once.
   bool came_late() const { return late_; }
+  std::uint64_t cga_record() const { return cga_; }
   bool over() const { return at_ == At::over && in_flight_ == 0; }
   std::uint64_t area() const { return chunk_.empty() ? 0 : chunk_.front(); }
   // restore: it is known.
@@ -190,10 +250,15 @@ class ContextTransfer {
     claim,      // the home moves
     late,       // has everything completed meanwhile?
     revoke,     // the home is taken away again
+    parked,     // of a CGA: its state is there
+    publish,    // the leader of a CGA
+    find,       // restore, of a CGA: where is the CTA?
     header,     // restore: of what size is the state?
     list,       // where are its chunks?
     read,       // it comes
     scatter,    // local memory is written
+    rehome,     // of a CGA: the home names the SM again
+    drop,       // it has been restored
     give,       // the chunks go back
     put,        // each of them
     uncount,
@@ -215,6 +280,11 @@ class ContextTransfer {
   void chunks_done();
   void chunk_answered(std::uint64_t number, std::uint64_t old);
   void claimed(std::uint64_t old);
+  void found(const std::uint8_t* data);
+  void end_restore();
+  void restored();
+  void give_back() { at_ = At::give; }
+  void published();
   void header_read(const std::uint8_t* data);
   void list_read();
   void decide(Outcome outcome);
@@ -230,13 +300,16 @@ class ContextTransfer {
   std::vector<Mark> marks_;
   std::uint64_t ticket_ = 0;  // of the first chunk that is taken, or given back
   Home home_;
-  bool shared_ = false;
   std::vector<Local> local_;
   std::uint64_t head_ = 0;  // shared: the list of saved CTAs, as far as is known
   SavedHeader header_;
   bool has_header_ = false;
   bool revokes_ = false;  // cancelled while the home moved
   bool late_ = false;
+  std::optional<CgaPublication> publication_;
+  std::uint64_t cga_ = 0;         // record of the CGA
+  std::uint32_t rank_ = 0;        // restore: in it
+  std::uint64_t references_ = 0;  // to the record, that it drops
   bool again_ = false;
   std::vector<std::uint8_t> stream_;  // save: what is written; restore: what has been read
   std::vector<std::uint8_t> bytes_;   // restore: the state

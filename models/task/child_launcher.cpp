@@ -222,23 +222,51 @@ void ChildLauncher::restore(const RestoreCta& effect) {
     fault(std::nullopt, 0, effect.area, "the area of a saved CTA does not name its task");
     return;
   }
-  Task task;
-  task.origin = Task::Origin::restored;
-  task.head = true;
-  task.packet = origin->packet;
-  task.packet.operation = protocol::kChildBit | next_number_++;
-  task.packet.kind = protocol::TaskKind::restore;
-  task.packet.resumed = false;
+  Task task = make_restored(*origin, effect.area);
   task.packet.cluster = {};  // one CTA
-  task.packet.runs_as = origin->operation();
-  task.packet.area = effect.area;
   task.packet.id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
                         arch::get_32(effect.line, saved::kCtaZ)};
   task.packet.id.index = task.packet.id.cga = arch::get_64(effect.line, saved::kIndex);
-  observation_.labels.set(task.operation(), label(origin->operation()) + " (restored)");
   stats_.restores.add();
-  stats_.wakes.add();
   dispatcher_.enlist(tasks_.add(std::move(task)));
+}
+
+// A CGA becomes a grid of its own.
+void ChildLauncher::restore(const RestoreCga& effect) {
+  namespace cga = arch::saved_cga;
+  const Task* origin = tasks_.find(arch::get_32(effect.line, cga::kOperation));
+  const std::uint64_t record = arch::get_64(effect.line, cga::kRecord);
+  const std::uint32_t size = arch::get_32(effect.line, cga::kSize);
+  const bool sound = origin != nullptr && record != 0 && origin->record() == record && origin->packet.cluster.any() &&
+                     size < origin->packet.cluster.sizes();
+  if (!sound) {
+    fault(std::nullopt, 0, effect.record, "the record of a saved CGA does not name its task");
+    return;
+  }
+  Task task = make_restored(*origin, arch::saved_cga_home(effect.record));
+  arch::ClusterShape& cluster = task.packet.cluster;
+  const arch::Dim3 extents = cluster.size(size);
+  cluster.of(cluster.outermost()) = extents;
+  cluster.fallback = {arch::kNoExtents, arch::kNoExtents, arch::kNoExtents, arch::kNoExtents};
+  task.packet.grid = extents;
+  task.packet.raster = {};
+  stats_.restores.add(extents.count());
+  dispatcher_.enlist(tasks_.add(std::move(task)));
+}
+
+Task ChildLauncher::make_restored(const Task& origin, std::uint64_t area) {
+  Task task;
+  task.origin = Task::Origin::restored;
+  task.head = true;
+  task.packet = origin.packet;
+  task.packet.operation = protocol::kChildBit | next_number_++;
+  task.packet.kind = protocol::TaskKind::restore;
+  task.packet.resumed = false;
+  task.packet.runs_as = origin.operation();
+  task.packet.area = area;
+  observation_.labels.set(task.operation(), label(origin.operation()) + " (restored)");
+  stats_.wakes.add();
+  return task;
 }
 
 // A fault of the CTA is one of its task.
@@ -246,6 +274,10 @@ void ChildLauncher::restored_over(const Task& task) {
   Task* origin = tasks_.find(task.packet.runs_as);
   if (task.status == DoneStatus::faulted && origin != nullptr) origin->status = DoneStatus::faulted;
   observation_.labels.forget(task.operation());
+  // A CGA counts as open for as long as one of its CTAs can run, whoever launches.
+  if (arch::is_saved_cga(task.packet.area)) {
+    scheduler_.enter(ended_chain(setup_.place.memory.part_at(task.record()), task.record()));
+  }
   tasks_.take(task.operation());
   ++observation_.progress;
 }

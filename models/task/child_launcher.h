@@ -59,6 +59,7 @@ class ChildLauncher {
   void read(const ChildRead& effect);
   void wake(const WakeContext& effect);
   void restore(const RestoreCta& effect);
+  void restore(const RestoreCga& effect);
   void failed(const AccessFailed& effect);
   // A child has completed with all its descendants, or a restored CTA has ended.
   void finished(const Task& task, Cycle end);
@@ -81,6 +82,7 @@ class ChildLauncher {
     Cycle issued = 0;
   };
 
+  Task make_restored(const Task& origin, std::uint64_t area);
   Task make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape);
   void refuse(Task& task, const std::string& why);
   void fault(std::optional<std::uint32_t> operation, std::uint8_t subcontext, std::uint64_t address,

@@ -86,6 +86,11 @@ class EndChain final : public LaunchChain {
   static ChainPtr of_task(const arch::LaunchMemory& memory, std::uint64_t record) {
     return ChainPtr(new EndChain(memory, At::drop_open, record, 0));
   }
+  static ChainPtr of_cga(const arch::LaunchMemory& memory, std::uint64_t record) {
+    auto* chain = new EndChain(memory, At::read_cga, 0, 0);
+    chain->area_ = record;
+    return ChainPtr(chain);
+  }
   static ChainPtr of_waiters(const arch::LaunchMemory& memory, std::uint64_t context) {
     return ChainPtr(new EndChain(memory, At::exchange_home, 0, context));
   }
@@ -110,6 +115,9 @@ class EndChain final : public LaunchChain {
     drop_work,  // of a context
     exchange_home,
     read_area,
+    wake_cga,
+    read_cga,
+    give_cga,
     read_owner,
     give_context,
     over,
@@ -168,7 +176,12 @@ ChainAccess EndChain::access() const {
       return ChainAccess::step_of(
           {StepKind::exchange, context_ + context::kHome, memory_.shared_contexts ? 0 : arch::kHomeWoken});
     case At::read_area:
+    case At::read_cga:
       return ChainAccess::read_of(area_);
+    case At::wake_cga:
+      return ChainAccess::step_of({StepKind::add, area_ + arch::saved_cga::kWord, arch::kCgaWaker - 1});
+    case At::give_cga:
+      return ChainAccess::step_of(std::get<arch::GiveSteps>(steps_).step());
     case At::read_owner:
       return ChainAccess::step_of({StepKind::read, context_ + context::kOwner});
     case At::over:
@@ -180,6 +193,11 @@ ChainAccess EndChain::access() const {
 void EndChain::answer_line(const RecordLine& line) {
   if (at_ == At::read_ended) {
     read_ended(line);
+    return;
+  }
+  if (at_ == At::read_cga) {
+    effect(RestoreCga{area_, line});
+    at_ = At::over;
     return;
   }
   effect(RestoreCta{area_, line});
@@ -217,6 +235,13 @@ void EndChain::answer_word(std::uint64_t old) {
     case At::exchange_home:
       woken(old);
       return;
+    case At::wake_cga:
+      // The first of those that wake it brings it back; the last that knows of it gives its record back.
+      at_ = arch::cga_wakers(old) == 0 ? At::read_cga : At::over;
+      if (arch::cga_references(old) > 1) return;
+      steps_ = arch::GiveSteps({memory_.chunks, {}}, area_);
+      at_ = At::give_cga;
+      return;
     case At::read_owner:
       record_ = old;
       tails_over_ = false;
@@ -251,6 +276,8 @@ void EndChain::answer_pool(std::uint64_t old) {
   if (!give.over()) return;
   if (at_ == At::give_record) {
     gave_record();
+  } else if (at_ == At::give_cga) {
+    at_ = At::over;
   } else {
     at_ = At::drop_open;  // of the closed context's owner
   }
@@ -330,7 +357,7 @@ void EndChain::woken(std::uint64_t home) {
   if (home == arch::kHomeWoken || (memory_.shared_contexts && home == 0)) return;  // somebody has woken it already
   if (arch::is_saved_home(home)) {
     area_ = arch::save_area_of(home);
-    at_ = At::read_area;
+    at_ = arch::is_saved_cga(home) ? At::wake_cga : At::read_area;
     return;
   }
   effect(WakeContext{context_, arch::sm_of_home(home)});
@@ -380,6 +407,10 @@ ChainPtr stop_queue_chain(std::uint64_t queue) { return std::make_unique<QueueCh
 
 ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
   return EndChain::of_task(memory, record);
+}
+
+ChainPtr wake_cga_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
+  return EndChain::of_cga(memory, record);
 }
 
 ChainPtr wake_chain(const arch::LaunchMemory& memory, std::uint64_t context) {

@@ -85,6 +85,11 @@ struct RestoreCta {
   std::uint64_t area = 0;
   RecordLine line{};  // the first of its area
 };
+// A saved CGA is to be restored.
+struct RestoreCga {
+  std::uint64_t record = 0;  // of the CGA
+  RecordLine line{};         // its first
+};
 struct QueueFound {
   std::uint64_t queue = 0;
   std::optional<arch::QueueGeometry> geometry;  // absent: no queue lies there, or it is closed
@@ -102,7 +107,7 @@ struct ContextClosed {
 struct AccessFailed {
   std::uint64_t record = 0;
 };
-using ChainEffect = std::variant<ChildRead, RecordPrepared, ChildReady, TaskCompleted, WakeContext, RestoreCta,
+using ChainEffect = std::variant<ChildRead, RecordPrepared, ChildReady, TaskCompleted, WakeContext, RestoreCta, RestoreCga,
                                  QueueFound, QueueClosed, ContextClosed,
                                  AccessFailed>;
 
@@ -141,6 +146,8 @@ ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std
 ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record);
 // The tasks of a shared context may have completed before a CTA that waits for them could be found: it is looked for.
 ChainPtr wake_chain(const arch::LaunchMemory& memory, std::uint64_t context);
+// A saved CGA was woken before it could be found.
+ChainPtr wake_cga_chain(const arch::LaunchMemory& memory, std::uint64_t record);
 // The CTA of a context has exited: completes everything that is complete with it.
 ChainPtr leave_chain(const arch::LaunchMemory& memory, std::uint64_t context);
 ChainPtr find_queue_chain(std::uint64_t queue);

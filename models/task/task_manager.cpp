@@ -54,6 +54,9 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
     case ChildPacket::Kind::wake:
       scheduler_.enter(wake_chain(place_.memory.part_at(packet.record), packet.record));
       break;
+    case ChildPacket::Kind::wake_cga:
+      scheduler_.enter(wake_cga_chain(place_.memory.part_at(packet.record), packet.record));
+      break;
     case ChildPacket::Kind::ended:
       scheduler_.enter(ended_chain(place_.memory.part_at(packet.record), packet.record));
       break;
@@ -134,6 +137,7 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
                      [this](const TaskCompleted& task) { completed(task); },
                      [this](const WakeContext& context) { launcher_.wake(context); },
                      [this](const RestoreCta& cta) { launcher_.restore(cta); },
+                     [this](const RestoreCga& cga) { launcher_.restore(cga); },
                      [this](const QueueFound& queue) { queues_.found(queue); },
                      [this](const QueueClosed& queue) { queues_.closed(queue); },
                      [this](const ContextClosed& context) {

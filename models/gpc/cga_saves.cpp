@@ -1,0 +1,125 @@
+#include "gpc/cga_saves.h"
+
+#include <utility>
+
+#include "common/bits.h"
+
+namespace heddle::gpc {
+
+using protocol::CgaId;
+using protocol::ClusterNoticePacket;
+using protocol::ClusterOrderPacket;
+
+CgaSaves::CgaSaves(Timebase& timebase, CgaTable& cgas, const GpcParams& params, Sender sender, const char* module)
+    : timebase_(timebase), cgas_(cgas), sender_(std::move(sender)), module_(module), saves_(params.cga_ids) {}
+
+bool CgaSaves::concerns(ClusterNoticePacket::Kind kind) {
+  switch (kind) {
+    case ClusterNoticePacket::Kind::can_be_saved:
+    case ClusterNoticePacket::Kind::goes_on:
+    case ClusterNoticePacket::Kind::state_saved:
+    case ClusterNoticePacket::Kind::cga_saved:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void CgaSaves::notice(const ClusterNoticePacket& notice, Cycle arrival) {
+  const std::uint32_t index = notices_.take();
+  notices_[index] = notice;
+  timebase_.schedule(arrival, *this, 0, index);
+}
+
+void CgaSaves::on_event(std::uint32_t, std::uint64_t argument) {
+  const auto index = static_cast<std::uint32_t>(argument);
+  const ClusterNoticePacket notice = notices_[index];
+  notices_.give_back(index);
+  take(notice);
+}
+
+void CgaSaves::take(const ClusterNoticePacket& notice) {
+  const CgaId id = *notice.tag.cga_id;
+  if (!cgas_.is_open(id) || cgas_.cga(id).sequence != notice.tag.sequence) return;
+  Save& save = saves_[id];
+  const Mask bit = Mask{1} << notice.rank;
+  switch (notice.kind) {
+    case ClusterNoticePacket::Kind::can_be_saved:
+      save.ready |= bit;
+      save.waits = notice.waits ? save.waits | bit : save.waits & ~bit;
+      return consider(id);
+    case ClusterNoticePacket::Kind::goes_on:
+      save.ready &= ~bit;
+      save.waits &= ~bit;
+      if ((save.asked & bit) == 0) return;
+      save.refused = true;
+      return answered(id, bit);
+    case ClusterNoticePacket::Kind::state_saved:
+      save.members.push_back({notice.rank, notice.area, notice.context, notice.home});
+      return answered(id, bit);
+    default:
+      save.stage = Stage::leaving;
+      return order(id, ClusterOrderPacket::Kind::leave, save);
+  }
+}
+
+// All of it must be there, and wait; a phase of its barrier that is over wakes it.
+void CgaSaves::consider(CgaId id) {
+  Save& save = saves_[id];
+  const CgaTable::Cga& cga = cgas_.cga(id);
+  const Mask live = cga.barrier.live();
+  if (save.stage != Stage::runs || cga.waiting > 0 || !cga.barrier.all_entered() || cga.barrier.due()) return;
+  if (live == 0 || save.ready != live || save.waits == 0) return;
+  save.stage = Stage::saving;
+  save.asked = live;
+  save.refused = false;
+  save.members.clear();
+  order(id, ClusterOrderPacket::Kind::save, save);
+}
+
+void CgaSaves::answered(CgaId id, Mask bit) {
+  Save& save = saves_[id];
+  save.asked &= ~bit;
+  if (save.stage == Stage::saving && save.asked == 0) decide(id);
+}
+
+void CgaSaves::decide(CgaId id) {
+  Save& save = saves_[id];
+  const bool whole = !save.refused;
+  save.stage = whole ? Stage::publishing : Stage::runs;
+  if (!whole) save.ready = save.waits = 0;
+  order(id, whole ? ClusterOrderPacket::Kind::publish : ClusterOrderPacket::Kind::resume, save);
+  ++timebase_.observation().progress;
+}
+
+void CgaSaves::order(CgaId id, ClusterOrderPacket::Kind kind, const Save& save) {
+  ClusterOrderPacket packet;
+  packet.kind = kind;
+  packet.cga_id = id;
+  packet.sequence = cgas_.cga(id).sequence;
+  packet.rank = bits::lowest(cgas_.cga(id).barrier.live());
+  if (kind == ClusterOrderPacket::Kind::publish) {
+    packet.members = std::make_shared<const std::vector<protocol::SavedMember>>(save.members);
+  }
+  sender_(id, packet);
+}
+
+// A fault can end a CTA that has been asked.
+void CgaSaves::left(CgaId id, std::uint32_t rank) {
+  Save& save = saves_[id];
+  const Mask bit = Mask{1} << rank;
+  save.ready &= ~bit;
+  save.waits &= ~bit;
+  if ((save.asked & bit) != 0) {
+    save.refused = true;
+    return answered(id, bit);
+  }
+  consider(id);
+}
+
+void CgaSaves::reset() {
+  saves_.assign(saves_.size(), {});
+  notices_.clear();
+}
+
+}  // namespace heddle::gpc
