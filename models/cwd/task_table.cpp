@@ -63,7 +63,8 @@ void TaskTable::enter(std::uint32_t slot) {
   const TaskEntry& entry = entries_[slot];
   const auto later = [this, &entry](std::uint32_t other) {
     const TaskEntry& o = entries_[other];
-    return o.task.priority != entry.task.priority ? o.task.priority < entry.task.priority : o.order > entry.order;
+    if (o.task.priority != entry.task.priority) return o.task.priority < entry.task.priority;
+    return o.task.depth != entry.task.depth ? o.task.depth < entry.task.depth : o.order > entry.order;
   };
   waiting_.insert(std::find_if(waiting_.begin(), waiting_.end(), later), slot);
 }

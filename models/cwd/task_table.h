@@ -151,7 +151,8 @@ class TaskTable {
   // The entry of an operation, or kNone.
   std::uint32_t find(std::uint32_t operation) const;
 
-  // The prioritised task table: slots with CTAs left to place, most urgent first: by priority, then by arrival.
+  // The prioritised task table: slots with CTAs left to place, most urgent first: by priority, then by
+  // nesting depth, then by arrival.
   const std::vector<std::uint32_t>& waiting() const { return waiting_; }
   // The entry has no CTA left to place.
   void all_placed(std::uint32_t slot);

@@ -51,12 +51,15 @@ void CgaSaves::take(const ClusterNoticePacket& notice) {
     case ClusterNoticePacket::Kind::goes_on:
       save.ready &= ~bit;
       save.waits &= ~bit;
-      if ((save.asked & bit) == 0) return;
-      save.refused = true;
-      return answered(id, bit);
+      return refused(id);
     case ClusterNoticePacket::Kind::state_saved:
+      if (save.stage != Stage::saving) return;  // it has been told to go on
       save.members.push_back({notice.rank, notice.area, notice.context, notice.home});
-      return answered(id, bit);
+      save.asked &= ~bit;
+      if (save.asked != 0) return;
+      save.stage = Stage::publishing;
+      ++timebase_.observation().progress;
+      return order(id, ClusterOrderPacket::Kind::publish, save);
     default:
       save.stage = Stage::leaving;
       return order(id, ClusterOrderPacket::Kind::leave, save);
@@ -72,24 +75,17 @@ void CgaSaves::consider(CgaId id) {
   if (live == 0 || save.ready != live || save.waits == 0) return;
   save.stage = Stage::saving;
   save.asked = live;
-  save.refused = false;
   save.members.clear();
   order(id, ClusterOrderPacket::Kind::save, save);
 }
 
-void CgaSaves::answered(CgaId id, Mask bit) {
+// One of them goes on: all do.
+void CgaSaves::refused(CgaId id) {
   Save& save = saves_[id];
-  save.asked &= ~bit;
-  if (save.stage == Stage::saving && save.asked == 0) decide(id);
-}
-
-void CgaSaves::decide(CgaId id) {
-  Save& save = saves_[id];
-  const bool whole = !save.refused;
-  save.stage = whole ? Stage::publishing : Stage::runs;
-  if (!whole) save.ready = save.waits = 0;
-  order(id, whole ? ClusterOrderPacket::Kind::publish : ClusterOrderPacket::Kind::resume, save);
-  ++timebase_.observation().progress;
+  if (save.stage != Stage::saving) return;
+  save.stage = Stage::runs;
+  save.ready = save.waits = 0;
+  order(id, ClusterOrderPacket::Kind::resume, save);
 }
 
 void CgaSaves::order(CgaId id, ClusterOrderPacket::Kind kind, const Save& save) {
@@ -110,10 +106,7 @@ void CgaSaves::left(CgaId id, std::uint32_t rank) {
   const Mask bit = Mask{1} << rank;
   save.ready &= ~bit;
   save.waits &= ~bit;
-  if ((save.asked & bit) != 0) {
-    save.refused = true;
-    return answered(id, bit);
-  }
+  if (save.stage == Stage::saving) return refused(id);
   consider(id);
 }
 

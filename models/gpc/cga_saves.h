@@ -31,6 +31,8 @@ class CgaSaves final : private EventHandler {
   void begin(protocol::CgaId id) { saves_[id] = {}; }
   void phase_ends(protocol::CgaId id) { saves_[id].ready = saves_[id].waits = 0; }
   void left(protocol::CgaId id, std::uint32_t rank);
+  // Something else has changed.
+  void consider(protocol::CgaId id);
   void reset();
 
  private:
@@ -40,17 +42,14 @@ class CgaSaves final : private EventHandler {
     Stage stage = Stage::runs;
     Mask ready = 0;     // CTAs that could be saved
     Mask waits = 0;     // of them, those that wait for tasks
-    Mask asked = 0;     // that have not answered
-    bool refused = false;
+    Mask asked = 0;     // that have not saved their state yet
     std::vector<protocol::SavedMember> members;
   };
 
   const char* handler_name() const override { return module_; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void take(const protocol::ClusterNoticePacket& notice);
-  void consider(protocol::CgaId id);
-  void answered(protocol::CgaId id, Mask bit);
-  void decide(protocol::CgaId id);
+  void refused(protocol::CgaId id);
   void order(protocol::CgaId id, protocol::ClusterOrderPacket::Kind kind, const Save& save);
 
   Timebase& timebase_;

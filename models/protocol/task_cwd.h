@@ -22,6 +22,7 @@ enum class TaskKind : std::uint8_t {
 struct TaskPacket : KernelLaunch {
   std::uint32_t operation = 0;
   std::int32_t priority = 0;
+  std::uint32_t depth = 0;  // of nesting: among equals the deeper one goes first
   arch::Dim3 grid;
   arch::ClusterShape cluster;
   arch::RasterOrder raster;

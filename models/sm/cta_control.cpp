@@ -97,6 +97,7 @@ void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, 
 void CtaControl::run(Cta& cta, Cycle arrival) {
   if (warps_.empty()) warps_.resize(units_.scheduler.slots());
   const bool begins = !ctas_.runs(cta.start.tag.operation);  // no other CTA of its operation is here
+  units_.swap.enter(cta);
   cta.code = &code_.at(cta.start.code);
   const arch::CtaId& id = cta.start.id;
   cta.block = cta.code->block_of({id.cta.x, id.cta.y, id.cta.z});

@@ -176,7 +176,10 @@ void CtaSwap::obey(Cta& cta) {
     case Order::save: {
       const bool sound = all_wait(cta) && is_settled(cta) &&
                          !peers_.shared.poisoned(cta.start.cta_slot, 0, peers_.shared.size(cta.start.cta_slot));
-      if (!sound) return refuse(cta);
+      if (!sound) {
+        refuse(cta);
+        return consider(cta);
+      }
       return begin_save(cta, {cta.start.id.rank == order.rank ? Kind::leader : Kind::cga, 0, false});
     }
     case Order::publish:
@@ -186,11 +189,11 @@ void CtaSwap::obey(Cta& cta) {
       peers_.transfers[save.transfer].steps->publish(*order.members, cta.start.id.cga_size, cta.start.id.size);
       return peers_.transfers.go_on_now(save.transfer);
     case Order::resume:
-      if (save.state != State::parked) return;  // it has refused
+      if (save.state != State::parked && save.state != State::saving) return;  // it has refused
       peers_.transfers[save.transfer].steps->cancel();
       detach(cta);
       save.announced = false;
-      if (cta.killed()) return peers_.control.check_end(cta, now());
+      if (cta.live == 0) return peers_.control.check_end(cta, now());
       if (save.woken) return peers_.launches.on_wake({cta.context.address});
       return consider(cta);
     default:
@@ -225,7 +228,6 @@ void CtaSwap::member_changed(Cta& cta) {
     save_stats_->bytes.add(steps.header().bytes + steps.header().local);
     save_stats_->save_cycles.add(now() - transfer.begin);
     save.state = State::parked;
-    ++cta.open;
     return tell(cta, protocol::ClusterNoticePacket::Kind::state_saved);
   }
   if (steps.outcome() == ContextTransfer::Outcome::open) return;

@@ -43,6 +43,8 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   // `prefix`: of statistics.
   CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix, const Peers& peers);
 
+  // The CTA is new in its slot.
+  void enter(const Cta& cta) { save_of(cta) = {}; }
   // A warp of the CTA has begun to wait, or has exited.
   void consider(Cta& cta);
   // A saved CTA arrives.
@@ -80,7 +82,11 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     bool is_parked() const {
       return state == State::parked || state == State::publishing || state == State::published;
     }
-    bool holds() const { return state == State::claiming || state == State::restoring || is_parked(); }
+    // It cannot end meanwhile. A CTA that is saved with its CGA can go on, if another of the CGA has refused.
+    bool holds() const {
+      const bool member = state == State::saving && with_cga;
+      return state == State::claiming || state == State::restoring || is_parked() || member;
+    }
   };
 
   const char* handler_name() const override { return name_; }

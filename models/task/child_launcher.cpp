@@ -143,6 +143,7 @@ Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child
   if (child.mode == arch::LaunchMode::stream) task.source += arch::context::last_task(child.tmdq);
   task.head = child.head;
   const Task* parent = tasks_.of_record(effect.parent);
+  task.packet.depth = child.depth;
   task.launch.child = child;
   task.launch.parent = parent == nullptr ? starting.parent : parent->operation();
   task.launch.behind = std::move(starting.behind);
@@ -264,6 +265,7 @@ Task ChildLauncher::make_restored(const Task& origin, std::uint64_t area) {
   task.packet.resumed = false;
   task.packet.runs_as = origin.operation();
   task.packet.area = area;
+  ++task.packet.depth;  // before CTAs of its task that have not begun
   observation_.labels.set(task.operation(), label(origin.operation()) + " (restored)");
   stats_.wakes.add();
   return task;

@@ -103,8 +103,8 @@ void LaunchScheduler::reset() {
   active_ = 0;
 }
 
-void PriorityLists::push(Priority priority, Source source, Item item) {
-  List& list = lists_[priority];
+void PriorityLists::push(const Urgency& urgency, Source source, Item item) {
+  List& list = lists_[urgency];
   std::deque<Item>& items = list.sources[source];
   if (items.empty()) list.turns.push_back(source);
   items.push_back(item);
@@ -112,16 +112,16 @@ void PriorityLists::push(Priority priority, Source source, Item item) {
   ++size_;
 }
 
-void PriorityLists::push_head(Priority priority, Item item) {
-  List& list = lists_[priority];
+void PriorityLists::push_head(const Urgency& urgency, Item item) {
+  List& list = lists_[urgency];
   list.head.push_front(item);
   ++list.size;
   ++size_;
 }
 
-PriorityLists::Priority PriorityLists::priority_at(std::size_t place) const {
-  for (const auto& [priority, list] : lists_) {
-    if (place < list.size) return priority;
+std::int32_t PriorityLists::priority_at(std::size_t place) const {
+  for (const auto& [urgency, list] : lists_) {
+    if (place < list.size) return urgency.priority;
     place -= list.size;
   }
   HEDDLE_CHECK(false, "a place beyond the lists of waiting tasks");
@@ -150,8 +150,8 @@ PriorityLists::Item PriorityLists::take_of(Lists::iterator list, std::deque<Sour
   return item;
 }
 
-bool PriorityLists::remove(Priority priority, Item item) {
-  const auto at = lists_.find(priority);
+bool PriorityLists::remove(const Urgency& urgency, Item item) {
+  const auto at = lists_.find(urgency);
   if (at == lists_.end()) return false;
   List& list = at->second;
   if (const auto head = std::find(list.head.begin(), list.head.end(), item); head != list.head.end()) {

@@ -85,21 +85,32 @@ class LaunchScheduler final : private EventHandler {
   std::uint32_t active_ = 0;
 };
 
-// What waits for a slot of the task table: a list per priority (TSK-02). Each begins with what was put at its head, the
-// last first; behind that, the sources of the list take turns (TSK-03), and each is served in the order of arrival.
+// By what tasks go before others: by priority, and among equals by nesting depth. What a task waits for is deeper than
+// it, and so comes first: with that, no more parents wait at a time than fit on the machine, for each depth (TSK-12).
+struct Urgency {
+  std::int32_t priority = 0;  // larger is more urgent
+  std::uint32_t depth = 0;
+
+  bool operator>(const Urgency& other) const {
+    return priority != other.priority ? priority > other.priority : depth > other.depth;
+  }
+};
+
+// What waits for a slot of the task table: a list per priority and depth (TSK-02). Each begins with what was put at its
+// head, the last first; behind that, the sources of the list take turns (TSK-03), and each is served in the order of
+// arrival.
 class PriorityLists {
  public:
   using Item = std::uint32_t;
-  using Priority = std::int32_t;  // larger is more urgent
   using Source = std::uint64_t;   // a stream, a queue of packets, a TMDQ
 
-  void push(Priority priority, Source source, Item item);
-  void push_head(Priority priority, Item item);
+  void push(const Urgency& urgency, Source source, Item item);
+  void push_head(const Urgency& urgency, Item item);
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   // Priority of the item at that place of all of them, the most urgent first. The place exists.
-  Priority priority_at(std::size_t place) const;
+  std::int32_t priority_at(std::size_t place) const;
   // The next in turn of the most urgent list was put at its head. There is one.
   bool head_first() const { return !lists_.begin()->second.head.empty(); }
   // The next in turn of the most urgent list. There is one.
@@ -108,8 +119,8 @@ class PriorityLists {
   template <class May>
   std::optional<Item> take_if(const May& may);
   // False: it does not wait.
-  bool remove(Priority priority, Item item);
-  // All items, the most urgent first; within a priority heads, then sources in their turn.
+  bool remove(const Urgency& urgency, Item item);
+  // All items with their priorities, the most urgent first; within a list heads, then sources in their turn.
   template <class Visit>
   void each(const Visit& visit) const;
   void clear();
@@ -121,7 +132,7 @@ class PriorityLists {
     std::unordered_map<Source, std::deque<Item>> sources;
     std::size_t size = 0;
   };
-  using Lists = std::map<Priority, List, std::greater<>>;
+  using Lists = std::map<Urgency, List, std::greater<>>;
 
   void left(Lists::iterator list);
   Item take_of(Lists::iterator list, std::deque<Source>::iterator turn);
@@ -150,10 +161,10 @@ std::optional<PriorityLists::Item> PriorityLists::take_if(const May& may) {
 
 template <class Visit>
 void PriorityLists::each(const Visit& visit) const {
-  for (const auto& [priority, list] : lists_) {
-    for (const Item item : list.head) visit(priority, item);
+  for (const auto& [urgency, list] : lists_) {
+    for (const Item item : list.head) visit(urgency.priority, item);
     for (const Source source : list.turns) {
-      for (const Item item : list.sources.at(source)) visit(priority, item);
+      for (const Item item : list.sources.at(source)) visit(urgency.priority, item);
     }
   }
 }

@@ -63,9 +63,9 @@ void OpenTasks::clear() {
 
 void TmdSupply::request(const Task& task) {
   if (task.head) {
-    waiting_.push_head(task.packet.priority, task.operation());
+    waiting_.push_head(task.urgency(), task.operation());
   } else {
-    waiting_.push(task.packet.priority, task.source, task.operation());
+    waiting_.push(task.urgency(), task.source, task.operation());
   }
   prepare_some();
 }

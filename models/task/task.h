@@ -79,6 +79,7 @@ struct Task {
 
   std::uint32_t operation() const { return packet.operation; }
   std::uint64_t record() const { return packet.record; }
+  Urgency urgency() const { return {packet.priority, packet.depth}; }
   // It has been sent, and its run has not ended.
   bool runs() const { return state == State::running || state == State::suspended; }
 };

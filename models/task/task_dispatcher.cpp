@@ -129,9 +129,9 @@ void TaskDispatcher::enlist(Task& task) {
   task.state = State::listed;
   task.listed = timebase_.now();
   if (task.head) {
-    lists_.push_head(task.packet.priority, task.operation());
+    lists_.push_head(task.urgency(), task.operation());
   } else {
-    lists_.push(task.packet.priority, task.source, task.operation());
+    lists_.push(task.urgency(), task.source, task.operation());
   }
   dispatch();
 }
@@ -205,7 +205,7 @@ void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint
   task.evicted.push_back({timebase_.now(), {}});
   if (packet.remainder) {
     task.state = State::suspended;
-    lists_.push_head(task.packet.priority, task.operation());
+    lists_.push_head(task.urgency(), task.operation());
   }
   ++timebase_.observation().progress;
   dispatch();
@@ -217,7 +217,7 @@ void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uin
   Task& task = *found;
   if (table_.leave(done.operation)) shares_.leave(task.packet.subcontext);
   // A fault ends what was evicted as well.
-  if (task.state == State::suspended) lists_.remove(task.packet.priority, done.operation);
+  if (task.state == State::suspended) lists_.remove(task.urgency(), done.operation);
   task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
   if (done.rejected) task.status = DoneStatus::rejected;  // no domain can hold its CGAs (CWD-25)
   task.start = done.start;

@@ -23,7 +23,7 @@ struct NestedParams {
   std::uint32_t pending_launches = 2048;
   std::uint32_t contexts = 0;  // 0: as many as CTAs can be resident
   LaunchOverflow overflow = LaunchOverflow::spill;
-  double memory = 3;  // percent of device memory
+  double memory = 6;  // percent of device memory
   std::uint32_t parts = 4;
   std::uint32_t tmdqs = 4;
   std::uint32_t max_depth = 24;
