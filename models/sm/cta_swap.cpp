@@ -438,9 +438,8 @@ void CtaSwap::restore_changed(Cta& cta) {
 
 // A CTA of the CGA that had exited when the others were saved.
 void CtaSwap::restore_gone(Cta& cta) {
-  peers_.occupancy.restored(cta);
   detach(cta);
-  cta.saved = true;  // nothing of it is over now that was not over before
+  cta.saved = cta.exposed = true;  // nobody sees anything of it
   for (const std::uint32_t slot : cta.warps) warps_[slot].wait = WarpWait::exited;
   cta.live = 0;
   peers_.control.check_end(cta, now());
