@@ -110,6 +110,7 @@ constexpr std::uint32_t kLocal = 52;     // u32: bytes of local memory, which fo
 constexpr std::uint32_t kNext = 56;      // u64: of a shared context: the CTA that was saved before, as its kHome says it
 constexpr std::uint32_t kCga = 64;       // u64: of a CTA of a CGA: linear id of the CGA
 constexpr std::uint32_t kSize = 72;      // u32: size index of that (CWD-21)
+constexpr std::uint32_t kOwed = 76;      // u32: 1: its task counts it as one that runs (TSK-16)
 }  // namespace saved
 
 // A CGA whose CTAs have all been saved: a chunk of its own. Whoever finds it by the home of one of its contexts counts

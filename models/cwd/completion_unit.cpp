@@ -50,8 +50,11 @@ void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint
   if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);
   if (complete.cga_slots != 0) machine_.cgas().give_sm_slots(gpc, complete.cga_slots);
   if (complete.tracked) complete_cga(entry, complete.sequence, count);
-  entry.completed += count;
-  stats_.ctas.add(count);
+  // A CTA that has been preempted is not over: its task counts it until it has been restored, and has ended.
+  if (!complete.preempted || entry.restored()) entry.completed += count;
+  entry.away |= complete.preempted;
+  if (complete.preempted) stats_.preempted.add(count);
+  stats_.ctas.add(complete.preempted ? 0 : count);
   partition_.count_completed(entry.task, count);
   machine_.freed();
   context_.progress();

@@ -41,6 +41,7 @@ class CompletionUnit final : private EventHandler {
   struct CompletionStats : StatGroup {
     using StatGroup::StatGroup;
     Counter& ctas = counter("ctas_completed", "CTAs", "CTAs whose completion has arrived");
+    Counter& preempted = counter("ctas_preempted", "CTAs", "times that a CTA was saved to make room (TSK-16)");
     Counter& cgas = counter("cgas_completed", "GPC_CGAs", "GPC_CGAs whose cga_complete has arrived");
     Counter& memory_slots = counter("memory_slots_freed", "slots", "CGA memory slots that have come back");
     Counter& waited = counter("report_wait_cycles", "cycles", "time that reports of ends waited to be taken in");

@@ -40,7 +40,8 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       mask_in_("mask_in"),
       gpu2gpc_("gpu2gpc", domain, path + ".gpu2gpc", params, topology, *policies_.domain),
       gpc2sm_(make_gpc2sm()),
-      table_(params.table_slots, params.evicted_tasks, &gauge("table_used", "tasks", "task table slots in use")),
+      table_(params.table_slots, params.evicted_tasks, &gauge("table_used", "tasks", "task table slots in use"),
+             params.preemption == PreemptionMode::drain),
       machine_(topology, sm_capacity, params, gpc_limits),
       partition_(context_, sm_capacity, sm_priority_, gpc_limits.cgas(), machine_.live()),
       waits_(context_, params.table_slots + params.evicted_tasks,
@@ -51,8 +52,9 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       gpc_capacity_(topology, params, sm_priority_, sm_capacity),
       session_(context_, table_, machine_, partition_, launcher_, room_, *plain_, *policies_.domain, sm_priority_,
                sm_capacity[arch::Resource::ctas], {session_out_, snapshot_out_}),
+      room_maker_(context_, table_, machine_.live(), sm_capacity, abort_out),
       arbiter_(context_, table_, machine_, partition_, waits_, room_, gpc_capacity_, *plain_, sm_capacity, launcher_,
-               session_),
+               session_, room_maker_),
       eviction_(context_, table_, machine_, waits_, session_, arbiter_, task_in, evicted_out),
       tasks_(context_, {table_, machine_, partition_, waits_, launcher_, session_, arbiter_, eviction_},
              {task_in, done_out, idle_out}, sm_capacity, gpc_limits.cgas()),
@@ -95,6 +97,7 @@ void Cwd::make_gpc_sockets() {
 }
 
 void Cwd::connect_parts() {
+  room_maker_.on_slice([this] { arbiter_.arbitrate_later(); });
   task_in.on_packet<TaskControl, &TaskControl::on_task>(tasks_);
   grow_in.on_packet<TaskControl, &TaskControl::on_grow>(tasks_);
   evict_in.on_packet<TaskEviction, &TaskEviction::on_evict>(eviction_);
@@ -147,6 +150,7 @@ void Cwd::reset() {
   barriers_.reset();
   launcher_.reset();
   session_.reset();
+  room_maker_.reset();
   arbiter_.reset();
   parts_.reset();
   completions_.reset();

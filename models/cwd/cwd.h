@@ -114,6 +114,7 @@ class Cwd : public Block {
   ClusterRoom room_;
   GpcCapacity gpc_capacity_;
   LaunchSession session_;
+  RoomMaker room_maker_;
   TaskArbiter arbiter_;
   TaskEviction eviction_;
   TaskControl tasks_;

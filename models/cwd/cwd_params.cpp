@@ -202,6 +202,22 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("backfill", &CwdParams::backfill,
         "whether a task may launch CTAs while a more urgent or older one waits for free slots",
         "public studies of NVIDIA GPUs find that it may not");
+  t.add_choice("preemption", &CwdParams::preemption,
+               {{"drain", PreemptionMode::drain},
+                {"cta", PreemptionMode::cta},
+                {"instruction", PreemptionMode::instruction}},
+               "how a more urgent task comes to slots that others have: drain (tasks that have begun start all their "
+               "CTAs first), cta (it has what becomes free), instruction (CTAs that run are saved; not those of CGAs)",
+               "NVIDIA: compute preemption at the level of thread blocks, and of instructions");
+  t.add("preempt_again", &CwdParams::preempt_again, {Unit::cycles, 1, 1'000'000'000},
+        "after which a task that still waits has CTAs saved again", "assumption");
+  t.add("ageing", &CwdParams::ageing, {Unit::cycles, 0, 1'000'000'000'000U},
+        "for which a task has started no CTA when it counts as more urgent by one, among those of the task table; 0: "
+        "never",
+        "assumption");
+  t.add("time_slice", &CwdParams::time_slice, {Unit::cycles, 0, 1'000'000'000'000U},
+        "after which CTAs of one subcontext are saved, and another one's start; 0: subcontexts run beside each other",
+        "NVIDIA: processes without a shared context have the GPU in turn");
   t.add("evicted_tasks", &CwdParams::evicted_tasks, {Unit::count, 0, 4096},
         "tasks at a time that more urgent ones have evicted from the task table (TSK-03)", "assumption");
   t.add("pending_pool", &CwdParams::pending_pool, {Unit::count, 0, 4096},

@@ -39,6 +39,13 @@ enum class Broadcast : std::uint8_t {
   usable,  // GPCs that the grid's subcontext may use
 };
 
+// How a more urgent task comes to the slots of less urgent ones (TSK-16).
+enum class PreemptionMode : std::uint8_t {
+  drain,        // tasks that have begun start all their CTAs first
+  cta,          // it has the slots that become free, before any other
+  instruction,  // CTAs that run are saved, and go on later
+};
+
 struct CwdParams {
   CwdParams();  // out of line: gcc 12 otherwise warns of members that it takes for uninitialised
 
@@ -63,6 +70,10 @@ struct CwdParams {
   std::uint32_t gpc_queue = 128;     // launch packets
   std::uint32_t done_distance = 20;  // cycles
   bool backfill = false;
+  PreemptionMode preemption = PreemptionMode::cta;
+  std::uint32_t preempt_again = 20'000;  // cycles
+  std::uint64_t ageing = 0;              // cycles for each step of priority; 0: none
+  std::uint64_t time_slice = 0;          // cycles; 0: none
   std::uint32_t evicted_tasks = 32;  // tasks that were evicted and have CTAs left or running
   std::uint32_t pending_pool = 32;   // tasks, of each GPC; 0: all
   std::uint32_t active_pool = 4;     // tasks, of each GPC; 0: all

@@ -206,6 +206,7 @@ class LiveModel {
   void unload(std::uint32_t sm, const arch::ResourceVector& amount);
 
   std::uint32_t running(std::uint32_t slot) const { return tasks_[slot].running; }
+  std::uint32_t on_sm(std::uint32_t slot, std::uint32_t sm) const { return tasks_[slot].on_sm[sm]; }
   const arch::ResourceVector& used(std::uint32_t sm) const { return trackers_[place_[sm].tpc].used(place_[sm].sm); }
   // No task, and no CTA anywhere: nothing in use but what was preloaded and is still there.
   bool empty() const;

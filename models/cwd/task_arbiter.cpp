@@ -18,7 +18,7 @@ bool short_of_tpcs(const SessionPlan& plan) {
 TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine,
                          SubcontextPartition& partition, WaitLog& waits, const ClusterRoom& room, GpcCapacity& capacity,
                          const PlainPolicy& plain, const arch::ResourceVector& sm_capacity, const Launcher& launcher,
-                         LaunchSession& session)
+                         LaunchSession& session, RoomMaker& room_maker)
     : context_(context),
       table_(table),
       machine_(machine),
@@ -30,6 +30,7 @@ TaskArbiter::TaskArbiter(const CwdContext& context, TaskTable& table, MachineLed
       sm_capacity_(sm_capacity),
       launcher_(launcher),
       session_(session),
+      room_maker_(room_maker),
       stats_(context.observation.stats, context.stat_prefix),
       track_(context.track("waiting")) {}
 
@@ -64,9 +65,15 @@ void TaskArbiter::arbitrate() {
   std::uint64_t full = 0;  // subcontexts with a task that waits for room on the TPCs that they may use
   for (std::uint32_t g = 0; g < context_.topology.gpcs(); ++g) machine_.pools().share(g, partition_.sharers(g));
   machine_.pools().begin_walk();
+  room_maker_.update();
+  if (context_.params.ageing > 0) table_.age(context_.now(), context_.params.ageing);
   for (const std::uint32_t slot : table_.waiting()) {
     const TaskEntry& entry = table_.at(slot);
     if (entry.leaving()) continue;  // once the masks of its session are made
+    if (!room_maker_.has_slice(entry.task.subcontext)) {
+      waits_.set(slot, WaitReason::time_slice);
+      continue;
+    }
     if (!passed || bits::contains(full, entry.task.subcontext)) {
       if (waits_.reason(slot) == WaitReason::none) waits_.set(slot, WaitReason::behind);
       continue;
@@ -182,6 +189,16 @@ void TaskArbiter::block(TaskEntry& entry, std::uint32_t slot, WaitReason reason,
   entry.blocked = TaskEntry::Blocked{since, std::min(version, entry.first_failure.value_or(version))};
   entry.first_failure.reset();
   waits_.set(slot, reason);
+  const bool short_of_room = reason == WaitReason::free_slots || reason == WaitReason::tpc_mask;
+  if (short_of_room && room_maker_.may_ask(entry)) make_room(entry);
+}
+
+// Where it may run, and less urgent CTAs do.
+void TaskArbiter::make_room(TaskEntry& entry) {
+  std::vector<std::uint16_t> slots = room_maker_.possible(entry);
+  restrict_to_pools(entry, slots);
+  partition_.restrict(entry.task, slots, std::nullopt);
+  room_maker_.ask(entry, slots);
 }
 
 // Free slots of a GPC count only for the tasks in its pools (TSK-04).
@@ -212,6 +229,8 @@ void TaskArbiter::take_pending_places(const TaskEntry& entry) {
 void TaskArbiter::conclude(const SessionPlan& plan, std::uint64_t placed) {
   TaskEntry& entry = table_.at(plan.slot);
   if (placed > 0) {
+    entry.waits_since = context_.now();
+    entry.asked_at = 0;
     entry.forget_search();
     machine_.pools_freed();
     if (entry.left() == 0) table_.all_placed(plan.slot);

@@ -11,6 +11,7 @@
 #include "cwd/launch_session.h"
 #include "cwd/machine_ledger.h"
 #include "cwd/subcontext_partition.h"
+#include "cwd/room_maker.h"
 #include "cwd/task_table.h"
 
 namespace heddle::cwd {
@@ -19,7 +20,8 @@ class TaskArbiter final : private EventHandler {
  public:
   TaskArbiter(const CwdContext& context, TaskTable& table, MachineLedger& machine, SubcontextPartition& partition,
               WaitLog& waits, const ClusterRoom& room, GpcCapacity& capacity, const PlainPolicy& plain,
-              const arch::ResourceVector& sm_capacity, const Launcher& launcher, LaunchSession& session);
+              const arch::ResourceVector& sm_capacity, const Launcher& launcher, LaunchSession& session,
+              RoomMaker& room_maker);
 
   // Something has changed that may let a task begin a session. Completions of one cycle are all seen before the next
   // session starts: the tasks are looked at in an event of this cycle.
@@ -53,6 +55,7 @@ class TaskArbiter final : private EventHandler {
   void take_pending_places(const TaskEntry& entry);
   void restrict_slots(TaskEntry& entry, std::uint32_t slot);
   WaitReason why_no_home(const TaskEntry& entry, const SessionPlan& plan) const;
+  void make_room(TaskEntry& entry);
   void block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::uint64_t version);
   void note_waiting(bool waiting);
 
@@ -67,6 +70,7 @@ class TaskArbiter final : private EventHandler {
   const arch::ResourceVector sm_capacity_;
   const Launcher& launcher_;
   LaunchSession& session_;
+  RoomMaker& room_maker_;
   SessionPlan plan_;  // of the session that may begin next
   bool scheduled_ = false;
   std::optional<Cycle> waiting_since_;  // CTAs are left and no SM has room

@@ -116,6 +116,7 @@ void TaskControl::on_task(const protocol::TaskPacket& task, std::uint32_t) {
     return;
   }
   const std::uint32_t slot = table_.insert(task);
+  table_.at(slot).waits_since = context_.now();
   machine_.live().open(slot, task.need);
   partition_.task_arrived(task);
   stats_.tasks.add();
@@ -231,12 +232,17 @@ void TaskControl::finish(std::uint32_t slot) {
   const bool in_slot = !entry.evicted();
   const Cycle now = context_.now();
   links_.done.send({entry.task.operation, entry.start.value_or(now), now, entry.rejected(), entry.aborted()});
+  const bool owed = entry.task.owed && !entry.away;
+  const std::uint32_t owner = owed ? table_.find(entry.task.runs_as) : TaskTable::kNone;
   eviction_.task_ends(slot);
   waits_.set(slot, WaitReason::none);
   machine_.live().close(slot);
   partition_.task_ended(entry.task);
   table_.remove(slot);
   if (in_slot) links_.slots.return_credit();
+  if (owner == TaskTable::kNone) return;
+  ++table_.at(owner).completed;  // it was preempted, and is over
+  finish_if_done(owner);
 }
 
 std::string TaskControl::name_of(std::uint32_t slot) const {

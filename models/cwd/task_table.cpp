@@ -8,8 +8,8 @@
 
 namespace heddle::cwd {
 
-TaskTable::TaskTable(std::uint32_t slots, std::uint32_t evicted, Gauge* in_use)
-    : entries_(slots + evicted), slots_(slots), max_evicted_(evicted), in_use_(in_use) {
+TaskTable::TaskTable(std::uint32_t slots, std::uint32_t evicted, Gauge* in_use, bool drains)
+    : entries_(slots + evicted), slots_(slots), max_evicted_(evicted), drains_(drains), in_use_(in_use) {
   reset();
 }
 
@@ -63,10 +63,20 @@ void TaskTable::enter(std::uint32_t slot) {
   const TaskEntry& entry = entries_[slot];
   const auto later = [this, &entry](std::uint32_t other) {
     const TaskEntry& o = entries_[other];
+    if (drains_ && (o.placed > 0) != (entry.placed > 0)) return o.placed == 0;
     if (o.task.priority != entry.task.priority) return o.task.priority < entry.task.priority;
     return o.task.depth != entry.task.depth ? o.task.depth < entry.task.depth : o.order > entry.order;
   };
   waiting_.insert(std::find_if(waiting_.begin(), waiting_.end(), later), slot);
+}
+
+void TaskTable::age(Cycle now, Cycle step) {
+  const auto urgency = [&](std::uint32_t slot) {
+    const TaskEntry& entry = entries_[slot];
+    return entry.task.priority + static_cast<std::int64_t>((now - entry.waits_since) / step);
+  };
+  std::stable_sort(waiting_.begin(), waiting_.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return urgency(a) > urgency(b); });
 }
 
 void TaskTable::all_placed(std::uint32_t slot) {
@@ -116,7 +126,8 @@ void TaskTable::show_use() const {
 const char* wait_key(WaitReason reason) {
   static constexpr const char* kKeys[kWaitReasons] = {
       "none",    "free_slots",   "cga_ids", "cga_slots", "flush",   "gpu_barrier", "memory_slot",
-      "credits", "local_memory", "behind",  "pool",      "evicted", "tpc_mask",    "share"};
+      "credits", "local_memory", "behind",  "pool",      "evicted", "tpc_mask",    "share",
+      "time_slice"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -136,6 +147,7 @@ const char* wait_text(WaitReason reason) {
       "evicted from the task table",
       "no room on the TPCs of its subcontext",
       "its subcontext has its share of SMs, or of their warps",
+      "another subcontext has its time slice",
   };
   return kTexts[static_cast<std::size_t>(reason)];
 }

@@ -78,6 +78,9 @@ struct TaskEntry {
   std::uint64_t order = 0;     // number of its arrival
   std::optional<Cycle> start;  // when the first launch packet left
   bool last = false;           // a queue task will get no more entries
+  bool away = false;           // a CTA of it has been preempted
+  Cycle asked_at = 0;          // when it last had others preempted; 0: never
+  Cycle waits_since = 0;       // its arrival, or when it last placed CTAs
 
   // CGAs.
   std::uint32_t size = 0;       // size index of the outermost CGA to try next, or into which one is being split
@@ -141,7 +144,8 @@ class TaskTable {
   // `evicted`: tasks that can be evicted at a time. An evicted task keeps its number; it only no longer counts as a
   // slot. So numbers go up to slots + evicted.
   // `in_use`: shows how many slots are taken, if there is one.
-  explicit TaskTable(std::uint32_t slots, std::uint32_t evicted = 0, Gauge* in_use = nullptr);
+  // `drains`: tasks that have begun go before all others.
+  explicit TaskTable(std::uint32_t slots, std::uint32_t evicted = 0, Gauge* in_use = nullptr, bool drains = false);
 
   // Number of the new entry. A slot must be free.
   std::uint32_t insert(const protocol::TaskPacket& task);
@@ -154,6 +158,8 @@ class TaskTable {
   // The prioritised task table: slots with CTAs left to place, most urgent first: by priority, then by
   // nesting depth, then by arrival.
   const std::vector<std::uint32_t>& waiting() const { return waiting_; }
+  // Brings the prioritised task table up to date: who has waited `step` cycles counts as more urgent by one.
+  void age(Cycle now, Cycle step);
   // The entry has no CTA left to place.
   void all_placed(std::uint32_t slot);
   // The entry has CTAs left to place, after it had none.
@@ -183,6 +189,7 @@ class TaskTable {
   std::uint32_t max_evicted_;
   std::uint32_t evicted_ = 0;
   std::uint64_t arrivals_ = 0;
+  const bool drains_;
   Gauge* in_use_;
 };
 
@@ -202,8 +209,9 @@ enum class WaitReason : std::uint8_t {
   evicted,       // it has no slot of the task table (TSK-03)
   tpc_mask,      // no room on the TPCs that its subcontext may use (PRT-05)
   share,         // its subcontext has as many SMs, or as many of their warps, as it may have (PRT-11)
+  time_slice,    // another subcontext has the machine (TSK-16)
 };
-constexpr std::size_t kWaitReasons = 14;
+constexpr std::size_t kWaitReasons = 15;
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
 const char* wait_key(WaitReason reason);
 const char* wait_text(WaitReason reason);

@@ -297,6 +297,7 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, 
   if (gathered_.empty()) domain_.schedule(now(), *this, kGathered);
   for (protocol::CompletePacket& packet : gathered_) {
     if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0 &&
+        packet.preempted == complete.preempted &&
         packet.released_shared_bytes == complete.released_shared_bytes && (packet.cga_slots & cga_slots) == 0) {
       packet.sm_mask |= bit;
       packet.cga_slots |= cga_slots;
@@ -305,7 +306,7 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, 
     }
   }
   gathered_.push_back(
-      {tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes, cga_slots});
+      {tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.preempted, complete.released_shared_bytes, cga_slots});
 }
 
 void Gpm::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {

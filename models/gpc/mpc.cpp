@@ -130,7 +130,7 @@ void Mpc::make_id(const protocol::TpcLaunchPacket& launch, std::uint32_t nth, pr
 
 void Mpc::start_at(Cycle when, protocol::CtaStartPacket& start, std::uint32_t sm, Cycle entry_from) {
   start.cta_slot = protocol::CtaSlot(slots_[sm].take(when));
-  resident(sm, start.cta_slot) = {start.tag, start.id.rank, true, false, 0};
+  resident(sm, start.cta_slot) = {start.tag, start.id.rank, true, false, false, 0};
   const Cycle starts = starts_[sm].pass(when);
   stats_.start_busy.add(starts_[sm].count_busy());
   if (starts > when) stats_.start_waits.add(starts - when);
@@ -180,6 +180,7 @@ void Mpc::on_exit(const protocol::CtaExitPacket& exit, std::uint32_t sm, Cycle a
   HEDDLE_CHECK(cta.tag.slot == exit.tag.slot && cta.tag.cga_id == exit.tag.cga_id && !cta.wants_exit,
                "an SM says that a CTA has exited which was not started in that slot");
   cta.wants_exit = true;
+  cta.preempted = exit.preempted;
   cta.released_shared_bytes = exit.released_shared_bytes;
   if (exit.drained || exit_permission_ == ExitPermission::at_once) permit(sm, exit.cta_slot, exit.faulted, arrival);
 }
@@ -217,7 +218,7 @@ void Mpc::permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cyc
   order.cta_slot = cta_slot;
   order.sequence = cta.tag.sequence;
   order_out.send_at(when, order, sm);
-  complete_out.send_at(when + permit_cycles_, {cta.tag, in_tpc(sm), faulted, cta.rank, cta.released_shared_bytes});
+  complete_out.send_at(when + permit_cycles_, {cta.tag, in_tpc(sm), faulted, cta.preempted, cta.rank, cta.released_shared_bytes});
 }
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {

@@ -68,6 +68,7 @@ class Mpc : public Block {
     std::uint32_t rank = 0;
     bool here = false;  // it has not been permitted to leave
     bool wants_exit = false;
+    bool preempted = false;
     std::uint32_t released_shared_bytes = 0;  // as it said when it asked to leave
   };
 

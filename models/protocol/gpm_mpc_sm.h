@@ -62,6 +62,7 @@ struct CtaExitPacket {
   CtaSlot cta_slot;
   bool drained = true;                      // nothing of it is in flight; otherwise a notice follows when that is so
   bool faulted = false;                     // it did not end by itself
+  bool preempted = false;                   // it has been saved, and goes on elsewhere
   std::uint32_t rank = 0;                   // in its CGA
   std::uint32_t released_shared_bytes = 0;  // that it gave back before, as the resource accounting counts (CGA-09)
 };
@@ -71,6 +72,7 @@ struct CtaCompletePacket {
   CtaTag tag;
   SmInTpc sm_in_tpc;
   bool faulted = false;
+  bool preempted = false;                   // as in CtaExitPacket
   std::uint32_t rank = 0;                   // as in CtaExitPacket
   std::uint32_t released_shared_bytes = 0;  // as in CtaExitPacket
 };
@@ -156,9 +158,25 @@ inline std::string cta_name(GpcId gpc, CgaId cga_id, std::uint32_t rank) {
   return "CTA " + std::to_string(rank) + " of CGA " + std::to_string(cga_id) + " of GPC " + std::to_string(gpc);
 }
 
-// CWD -> GPM -> MPC -> SM: a task has faulted; what runs of it stops, and what still arrives of it ends at once.
+// Room is wanted on SMs: they save CTAs that run, of CGAs none (TSK-16).
+struct Preemption {
+  enum class Kind : std::uint8_t {
+    room,   // for `ctas` CTAs of that need on each of them, by less urgent ones
+    slice,  // all CTAs of other subcontexts
+  };
+  Kind kind = Kind::room;
+  std::uint64_t sms = 0;  // of the GPC, as in its masks
+  std::int32_t priority = 0;
+  std::uint32_t ctas = 0;
+  arch::ResourceVector need;
+  std::uint32_t subcontext = 0;  // slice: whose CTAs stay
+};
+
+// CWD -> GPM -> MPC -> SM: a task has faulted; what runs of it stops, and what still arrives of it ends at once. Or CTAs
+// are to make room.
 struct AbortPacket {
   std::uint32_t operation = 0;
+  std::optional<Preemption> preemption = {};
 };
 
 }  // namespace heddle::protocol

@@ -19,6 +19,7 @@ struct KernelLaunch {
   arch::CtaDuration duration;
   std::uint32_t code = 0;  // of its program; 0: CTAs run for `duration`
   std::uint8_t subcontext = 0;
+  std::int32_t priority = 0;      // larger is more urgent
   std::uint64_t record = 0;       // its TMD in memory; 0: it has none, and cannot launch children
   std::uint64_t area = 0;         // its one CTA was saved: where the CTA's state lies; 0: CTAs begin
   std::uint32_t local_bytes = 0;  // local memory of a thread: more than 0 takes a block of the TPC (CWD-32)

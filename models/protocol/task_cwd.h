@@ -21,7 +21,6 @@ enum class TaskKind : std::uint8_t {
 // The credits of this link are the slots of the CWD's task table (TSK-03).
 struct TaskPacket : KernelLaunch {
   std::uint32_t operation = 0;
-  std::int32_t priority = 0;
   std::uint32_t depth = 0;  // of nesting: among equals the deeper one goes first
   arch::Dim3 grid;
   arch::ClusterShape cluster;
@@ -29,6 +28,7 @@ struct TaskPacket : KernelLaunch {
   TaskKind kind = TaskKind::grid;
   bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
   std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to
+  bool owed = false;          // restore: that operation counts the CTA as one that runs
   arch::CtaId id;             // restore
 };
 

@@ -89,9 +89,22 @@ void CtaControl::on_start(const protocol::CtaStartPacket& start, std::uint32_t, 
   memory_.occupancy.enter(cta);
   if (cta.in_cga()) memory_.cgas.enter(start);
   if (start.code != arch::kNoCode) return run(cta, arrival);
+  units_.swap.enter(cta);
+  if (cta.was_saved()) {
+    if (warps_.empty()) warps_.resize(units_.scheduler.slots());
+    return units_.swap.begin_restore(cta, arrival);
+  }
   const Cycle cycles = start_cycles_ + draw_cycles(start.duration, seed_, start.tag.operation, start.id.index);
-  time_.schedule(arrival + cycles, *this, kDurationEnds, start.cta_slot);
+  cta.ends = arrival + cycles;
+  time_.schedule(cta.ends, *this, kDurationEnds, start.cta_slot);
 }
+
+void CtaControl::run_for(Cta& cta, Cycle cycles) {
+  cta.ends = now() + cycles;
+  time_.schedule(cta.ends, *this, kDurationEnds, cta.start.cta_slot);
+}
+
+void CtaControl::warp_stops(std::uint32_t slot) { units_.swap.stopped(ctas_[warps_[slot].cta]); }
 
 // The CTA has a program.
 void CtaControl::run(Cta& cta, Cycle arrival) {
@@ -152,6 +165,8 @@ void CtaControl::on_event(std::uint32_t kind, std::uint64_t argument) {
   Cta& cta = ctas_[static_cast<std::uint32_t>(argument)];
   if (kind == kEnds) return end(cta);
   if (kind == kPermitted) return permitted(cta);
+  if (!cta.here() || cta.stage != CtaStage::running || cta.ends != now() || cta.saved) return;  // it has been preempted
+  units_.swap.stop(cta);
   ask_to_leave(cta, true);
 }
 
@@ -191,7 +206,10 @@ void CtaControl::fault(std::uint32_t slot, arch::OpCode code, const IssueFault& 
   units_.faults.raise(slot, code, wrong);
 }
 
-void CtaControl::warp_waits(Cta& cta) { units_.swap.consider(cta); }
+void CtaControl::warp_waits(Cta& cta) {
+  units_.swap.consider(cta);
+  units_.swap.stopped(cta);
+}
 
 void CtaControl::check_end(Cta& cta, Cycle when) {
   if (cta.stage == CtaStage::exit_asked) return tell_drained(cta, when);
@@ -223,7 +241,8 @@ bool CtaControl::in_flight(const Cta& cta) const {
 // (CGA-11). The answer can come in this call, ahead of its arrival.
 void CtaControl::ask_to_leave(Cta& cta, bool drained) {
   cta.stage = drained ? CtaStage::exit_drained : CtaStage::exit_asked;
-  links_.exits.send({cta.start.tag, cta.start.cta_slot, drained, is_faulted(cta), cta.start.id.rank, cta.released});
+  links_.exits.send({cta.start.tag, cta.start.cta_slot, drained, is_faulted(cta), cta.preempted, cta.start.id.rank,
+                     cta.released});
   if (!drained) tell_drained(cta, now());
 }
 
@@ -310,6 +329,10 @@ void CtaControl::kill(std::uint32_t cta_slot) {
 }
 
 void CtaControl::on_abort(const protocol::AbortPacket& abort, std::uint32_t) {
+  if (abort.preemption) {
+    if ((abort.preemption->sms >> place_.in_gpc & 1) != 0) units_.swap.make_room(*abort.preemption);
+    return;
+  }
   units_.faults.abort(abort.operation);
   for (std::uint32_t slot = 0; slot < ctas_.size(); ++slot) {
     const Cta& cta = ctas_[slot];

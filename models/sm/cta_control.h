@@ -77,6 +77,9 @@ class CtaControl final : private SmUnit,
 
   void fault(std::uint32_t slot, arch::OpCode code, const IssueFault& wrong) override;
   void check_end(Cta& cta, Cycle when) override;
+  // A CTA without a program runs for so many cycles from now on.
+  void run_for(Cta& cta, Cycle cycles);
+  void warp_stops(std::uint32_t slot) override;
   // Where a warp of the CTA is in its grid, once that is known.
   void place(const Cta& cta, std::uint32_t slot);
   void warp_waits(Cta& cta) override;

@@ -23,6 +23,8 @@ SavedWarp::At at_of(WarpWait wait) {
       return SavedWarp::At::cluster;
     case WarpWait::mbarrier:
       return SavedWarp::At::mbarrier;
+    case WarpWait::frozen:
+      return SavedWarp::At::running;
     default:
       return SavedWarp::At::children;
   }
@@ -84,7 +86,7 @@ bool CtaSwap::waits_for_tasks(const Cta& cta) const {
 // Its warps are all there is of it: no access, copy, bulk request or result is on its way (TMA-31).
 bool CtaSwap::is_settled(const Cta& cta) const {
   const Cycle cycle = now();
-  const bool needs_home = !memory_.shared_contexts && waits_for_tasks(cta);
+  const bool needs_home = !memory_.shared_contexts && waits_for_tasks(cta) && !saves_[cta.start.cta_slot].makes_room;
   if ((needs_home && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta)) return false;
   return std::all_of(cta.warps.begin(), cta.warps.end(), [this, cycle](std::uint32_t slot) {
     const Warp& warp = warps_[slot];
@@ -101,11 +103,93 @@ void CtaSwap::consider(Cta& cta) {
   time_.schedule(save.due, *this, kWaited, cta.start.cta_slot);
 }
 
+// Its warps stop at their next instruction. The least urgent go first, then those that came last.
+void CtaSwap::make_room(const protocol::Preemption& wanted) {
+  if (!save_stats_) return;
+  arch::ResourceVector free = peers_.occupancy.capacity();
+  std::vector<Cta*> victims;
+  for (Cta& cta : ctas_) {
+    if (!cta.here()) continue;
+    const bool goes = cta.saved || saves_[cta.start.cta_slot].makes_room;
+    if (!goes) free.subtract(cta.need);
+    if (!goes && can_make_room(cta, wanted)) victims.push_back(&cta);
+  }
+  std::stable_sort(victims.begin(), victims.end(), [](const Cta* a, const Cta* b) {
+    if (a->start.priority != b->start.priority) return a->start.priority < b->start.priority;
+    return a->begin > b->begin;
+  });
+  arch::ResourceVector needed{};
+  for (std::uint32_t i = 0; i < wanted.ctas; ++i) needed.add(wanted.need);
+  for (Cta* cta : victims) {
+    if (wanted.kind == protocol::Preemption::Kind::room && needed.within(free)) return;
+    free.add(cta->need);
+    preempt(*cta);
+  }
+}
+
+bool CtaSwap::can_make_room(const Cta& cta, const protocol::Preemption& wanted) const {
+  const bool runs = cta.stage == CtaStage::running && !cta.killed() && cta.fate == CtaFate::lives;
+  if (!runs || cta.start.tag.in_any_cga() || memory_.shared_contexts) return false;
+  if (saves_[cta.start.cta_slot].state != State::here) return false;
+  return wanted.kind == protocol::Preemption::Kind::room ? cta.start.priority < wanted.priority
+                                                         : cta.start.subcontext != wanted.subcontext;
+}
+
+void CtaSwap::preempt(Cta& cta) {
+  save_of(cta).makes_room = true;
+  for (const std::uint32_t slot : cta.warps) peers_.scheduler.freeze(slot);
+  peers_.scheduler.rearm();
+  stopped(cta);
+}
+
+bool CtaSwap::has_stopped(const Cta& cta) const {
+  return std::all_of(cta.warps.begin(), cta.warps.end(), [this](std::uint32_t slot) {
+    switch (warps_[slot].wait) {
+      case WarpWait::frozen:
+      case WarpWait::exited:
+      case WarpWait::barrier:
+      case WarpWait::children:
+      case WarpWait::mbarrier:
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
+void CtaSwap::stopped(Cta& cta) {
+  const Save& save = save_of(cta);
+  if (!save.makes_room || save.state != State::here || !has_stopped(cta)) return;
+  time_.schedule(now(), *this, kStopped, cta.start.cta_slot);
+}
+
+void CtaSwap::save_to_make_room(Cta& cta) {
+  constexpr Cycle kLookAgain = 16;
+  const Save& save = save_of(cta);
+  if (!cta.here() || !save.makes_room || save.state != State::here || cta.killed() || !has_stopped(cta)) return;
+  if (cta.stage != CtaStage::running || (cta.has_warps() && cta.live == 0)) return;  // it ends by itself
+  if (!is_settled(cta)) return time_.schedule(now() + kLookAgain, *this, kStopped, cta.start.cta_slot);
+  if (cta.has_warps() && peers_.shared.poisoned(cta.start.cta_slot, 0, peers_.shared.size(cta.start.cta_slot))) return;
+  begin_save(cta, {ContextTransfer::Home::Kind::none, 0, false});
+  if (save_of(cta).state == State::here) thaw(cta);  // it does not fit
+}
+
+// There was no room for its state.
+void CtaSwap::thaw(Cta& cta) {
+  save_of(cta).makes_room = false;
+  for (const std::uint32_t slot : cta.warps) {
+    Warp& warp = warps_[slot];
+    warp.frozen = false;
+    if (warp.wait == WarpWait::frozen) peers_.scheduler.give_turn(slot, now(), warp.unit);
+  }
+}
+
 void CtaSwap::on_event(std::uint32_t kind, std::uint64_t argument) {
   const auto cta_slot = static_cast<std::uint32_t>(argument);
   Cta& cta = ctas_[cta_slot];
+  if (kind == kStopped) return save_to_make_room(cta);
   if (kind == kOrdered) return obey(cta);
-  if (save_of(cta).due != now() || !all_wait(cta)) return;
+  if (save_of(cta).due != now() || save_of(cta).makes_room || !all_wait(cta)) return;
   if (!is_settled(cta)) return consider(cta);
   // Poison could not be told from sound data.
   if (peers_.shared.poisoned(cta_slot, 0, peers_.shared.size(cta_slot))) return;
@@ -125,6 +209,8 @@ void CtaSwap::begin_save(Cta& cta, const ContextTransfer::Home& home) {
   header.index = cta.start.id.index;
   header.cga = cta.start.id.cga;
   header.size = cta.start.id.size;
+  // One that waits for its children leaves its task nothing to count but its context.
+  header.owed = home.kind == ContextTransfer::Home::Kind::none && (!cta.was_saved() || cta.owed);
   header.cta = {cta.start.id.cta.x, cta.start.id.cta.y, cta.start.id.cta.z};
   const std::vector<std::uint8_t> bytes = sm::save(state_of(cta));
   header.bytes = bytes.size();
@@ -257,8 +343,9 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
   saved.index = cta.start.id.index;
   saved.record = cta.record;
   saved.context = cta.context.here() ? cta.context.address : 0;
-  saved.in_cga = cta.in_cga();
-  saved.kernarg = warps_[cta.warps[0]].place.kernarg;
+  saved.kernarg = cta.has_warps() ? warps_[cta.warps[0]].place.kernarg : 0;
+  saved.waits = waits_for_tasks(cta);
+  if (!cta.has_warps()) saved.remaining = cta.ends - std::min(cta.ends, now());
   saved.queue = cta.queue;
   saved.gives_turn = cta.turn.has_value();
   if (cta.turn) saved.turn_entry = cta.turn->entry;
@@ -278,6 +365,11 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
       if (its.at == SavedWarp::At::children) its.targets = peers_.launches.targets_of(slot);
       if (its.at == SavedWarp::At::mbarrier) its.lanes = warp.operation->lanes;
       its.acquires = warp.acquires;
+      if (its.at == SavedWarp::At::running && warp.next == WarpNext::compute) {
+        its.unit = static_cast<std::uint8_t>(warp.unit);
+        its.compute_left = warp.compute_left;
+        its.compute_latency = warp.compute_latency;
+      }
       its.barrier = its.at == SavedWarp::At::barrier ? warp.barrier : 0;
       its.state = warp.state;
       its.state.registers.resize(std::size_t{warp.program->registers()} * arch::kWarpLanes);  // without hidden ones
@@ -286,6 +378,11 @@ SavedCta CtaSwap::state_of(const Cta& cta) const {
     saved.warps.push_back(std::move(its));
   }
   // Registers are allocated for groups of warps: those of warps that there are not hold nothing.
+  if (!cta.has_warps()) {
+    saved.further_bytes = std::uint64_t{cta.need[arch::Resource::registers]} * sizeof(std::uint32_t) +
+                          cta.need[arch::Resource::shared_bytes];
+    return saved;
+  }
   const auto warps = static_cast<std::uint32_t>(cta.warps.size());
   const std::uint32_t group = params_.limits.warp_granularity;
   const std::uint64_t allocated =
@@ -333,6 +430,8 @@ void CtaSwap::save_changed(Cta& cta) {
   const Cycle cycles = now() - transfer.begin;
   const std::uint64_t bytes = transfer.steps->header().bytes + transfer.steps->header().local;
   const bool late = transfer.steps->came_late();
+  const bool makes_room = save.makes_room;
+  const std::uint64_t area = transfer.steps->area();
   detach(cta);
   switch (outcome) {
     case ContextTransfer::Outcome::saved:
@@ -341,6 +440,10 @@ void CtaSwap::save_changed(Cta& cta) {
       save_stats_->save_cycles.add(cycles);
       // Whoever completed the last of the tasks may not have found it.
       if (late) peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
+      if (makes_room) {
+        cta.preempted = true;
+        peers_.tasks.send({protocol::ChildPacket::Kind::preempted, area, 0, 0});
+      }
       return saved(cta);
     case ContextTransfer::Outcome::woken:
       save_stats_->woken.add();
@@ -352,6 +455,7 @@ void CtaSwap::save_changed(Cta& cta) {
       if (!cta.killed()) return transfer_failed(cta, arch::FaultKind::address, "saving its CTA");
   }
   if (cta.killed()) return peers_.control.check_end(cta, now());
+  if (makes_room) thaw(cta);
   if (save.woken) return peers_.launches.on_wake({cta.context.address});
   consider(cta);
 }
@@ -374,7 +478,8 @@ void CtaSwap::saved(Cta& cta) {
 
 bool CtaSwap::woken(Cta& cta) {
   Save& save = save_of(cta);
-  if (save.is_parked()) {
+  // One that makes room looks at its tasks again when it is back.
+  if (save.is_parked() || (save.makes_room && save.state == State::saving)) {
     save.woken = true;
     return true;
   }
@@ -463,7 +568,8 @@ void CtaSwap::header_known(Cta& cta) {
   save.state = State::reading;
   --cta.open;
   const bool with_cga = arch::is_saved_cga(cta.start.area);
-  const bool no_context = with_cga && header.context == 0;
+  const bool no_context = header.context == 0;
+  cta.owed = header.owed;
   const bool sound = (no_context || memory_.of(cta.start.subcontext).contexts.has(header.context)) &&
                      (with_cga || header.index == cta.start.id.index) &&
                      (cta.record == 0 || cta.record == header.record);
@@ -494,7 +600,7 @@ void CtaSwap::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
     saved = restore_cta(bytes);
     const bool same = saved.context == (cta.context.here() ? cta.context.address : 0) && saved.index == cta.start.id.index;
     if (!same || saved.warps.size() != cta.warps.size()) does_not_fit("its header says so");
-    if (saved.shared.size() > cta.code->shared_bytes) does_not_fit("it has more shared memory");
+    if (cta.code != nullptr && saved.shared.size() > cta.code->shared_bytes) does_not_fit("it has more shared memory");
     for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {
       check_fits(saved.warps[warp], warps_[cta.warps[warp]].state, warp);
     }
@@ -502,6 +608,7 @@ void CtaSwap::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
     return transfer_failed(cta, arch::FaultKind::poison, "restoring its CTA: " + error.message());
   }
   ++time_.observation().progress;
+  if (!cta.has_warps()) return peers_.control.run_for(cta, saved.remaining);
   peers_.windows.give_back(cta, saved.shared.size());
   peers_.shared.fill(cta.start.cta_slot, saved.shared);
   peers_.l1.invalidate_all();  // what it wrote elsewhere is newer (MEM-06)
@@ -546,6 +653,15 @@ void CtaSwap::put_back_warp(const Cta& cta, std::uint32_t number, const SavedWar
       warp.wait = WarpWait::barrier;
       warp.barrier = saved.barrier;
       return;
+    case SavedWarp::At::running:
+      warp.state = saved.state;
+      if (saved.compute_left == 0) return peers_.scheduler.prepare(slot, now());
+      warp.code = arch::OpCode::compute;
+      warp.unit = static_cast<arch::Unit>(saved.unit);
+      warp.next = WarpNext::compute;
+      warp.compute_left = saved.compute_left;
+      warp.compute_latency = saved.compute_latency;
+      return peers_.scheduler.give_turn(slot, now(), warp.unit);
     case SavedWarp::At::cluster:
       warp.state = saved.state;
       warp.code = arch::OpCode::cluster_wait;
@@ -567,6 +683,7 @@ void CtaSwap::put_back_warp(const Cta& cta, std::uint32_t number, const SavedWar
 // Memory has failed, or has been written to by somebody else: only the CTA is stopped by that (PRT-08).
 void CtaSwap::transfer_failed(Cta& cta, arch::FaultKind kind, const std::string& where) {
   if (cta.killed()) return peers_.control.check_end(cta, now());
+  if (!cta.has_warps()) return;  // nobody can be told: its task does not end
   const Warp& warp = warps_[cta.warps[0]];
   arch::FaultRecord record = peers_.faults.record_of(warp, kind, warp.state.pc);
   record.operation = arch::OpCode::wait_children;

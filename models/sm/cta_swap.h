@@ -36,6 +36,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     Faults& faults;
     SmOccupancy& occupancy;
     TaskLink& tasks;
+    WarpScheduler& scheduler;
     BarrierUnit& barriers;
     MbarrierUnit& mbarriers;
     PacketSender<protocol::ClusterNoticePacket>& notices;
@@ -55,6 +56,10 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   // The CTA goes on, or has been killed.
   void stop(Cta& cta);
   void transfer_changed(std::uint32_t transfer) override;
+  // Less urgent CTAs make room (TSK-16).
+  void make_room(const protocol::Preemption& wanted);
+  // A warp of a CTA that is to make room has stopped.
+  void stopped(Cta& cta);
   // The CTA's CGA is saved as a whole, or is not after all. Heard ahead.
   void on_order(const Cta& cta, const protocol::ClusterOrderPacket& order, Cycle arrival);
   void reset();
@@ -76,6 +81,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     std::uint32_t transfer = 0;  // unless it is here
     Cycle due = 0;               // when it has waited long enough
     bool woken = false;          // while its home moved
+    bool makes_room = false;     // it is to be saved as soon as all its warps have stopped
     bool with_cga = false;       // it is saved with its CGA
     bool announced = false;      // that it can be saved, to the GPM
     protocol::ClusterOrderPacket order;  // on its way
@@ -95,7 +101,14 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   enum Event : std::uint32_t {
     kWaited,   // it may have waited long enough
     kOrdered,  // Save::order has come
+    kStopped,  // all warps of a CTA that makes room have stopped; what they had under way may be over
   };
+  bool can_make_room(const Cta& cta, const protocol::Preemption& wanted) const;
+  bool has_stopped(const Cta& cta) const;
+  void preempt(Cta& cta);
+  void save_to_make_room(Cta& cta);
+  void thaw(Cta& cta);
+
   void obey(Cta& cta);
   bool all_wait(const Cta& cta) const;
   bool can_go_with_cga(const Cta& cta) const;

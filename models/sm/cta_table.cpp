@@ -136,7 +136,8 @@ void Cta::arrive(const protocol::CtaStartPacket& packet, Cycle arrival) {
   landed = 0;
   need = packet.need;
   released = 0;
-  saved = exposed = false;
+  saved = exposed = preempted = owed = false;
+  ends = 0;
   if (code != nullptr) forget_program();
 }
 

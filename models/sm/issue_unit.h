@@ -70,6 +70,8 @@ class CtaSupervisor {
   virtual void check_end(Cta& cta, Cycle when) = 0;
   // A warp of the CTA has begun to wait for others, or has exited.
   virtual void warp_waits(Cta& cta) = 0;
+  // A warp whose CTA is to be saved has come to its next instruction.
+  virtual void warp_stops(std::uint32_t slot) = 0;
 
  protected:
   ~CtaSupervisor() = default;

@@ -68,13 +68,16 @@ void put(Writer& out, const SavedWarp& warp) {
   }
   out.put(warp.lanes, 4);
   out.put(warp.acquires ? 1 : 0, 1);
+  out.put(warp.unit, 1);
+  out.put(warp.compute_left, 8);
+  out.word(warp.compute_latency);
   if (warp.at != SavedWarp::At::exited) out.block(arch::save(warp.state));
 }
 
 SavedWarp take_warp(Reader& in) {
   SavedWarp warp;
   const std::uint64_t at = in.take(1);
-  if (at > static_cast<std::uint64_t>(SavedWarp::At::mbarrier)) not_a_state("a warp waits for nothing that is known");
+  if (at > static_cast<std::uint64_t>(SavedWarp::At::running)) not_a_state("a warp waits for nothing that is known");
   warp.at = static_cast<SavedWarp::At>(at);
   warp.cluster_arrived = in.flag();
   warp.cluster_passed = in.flag();
@@ -87,6 +90,10 @@ SavedWarp take_warp(Reader& in) {
   }
   warp.lanes = static_cast<arch::LaneMask>(in.take(4));
   warp.acquires = in.flag();
+  warp.unit = static_cast<std::uint8_t>(in.take(1));
+  if (warp.unit >= arch::kUnits) not_a_state("a warp computes on a unit that is not known");
+  warp.compute_left = in.take(8);
+  warp.compute_latency = in.word();
   if (warp.at != SavedWarp::At::children && !warp.targets.empty()) not_a_state("a warp waits for two things");
   if (warp.at == SavedWarp::At::exited) {
     warp.state.exited = true;
@@ -102,11 +109,11 @@ void check(const SavedCta& cta) {
   if (cta.warps.size() != cta.barriers.warps) not_a_state("it has warps too many or too few");
   std::uint32_t left = 0;
   std::uint32_t at_barriers = 0;
-  bool waits = false;
+  bool waits = !cta.waits;
   for (const SavedWarp& warp : cta.warps) {
     left += warp.at != SavedWarp::At::exited ? 1 : 0;
     at_barriers += warp.at == SavedWarp::At::barrier ? 1 : 0;
-    waits |= warp.at == SavedWarp::At::children || cta.in_cga;
+    waits |= warp.at == SavedWarp::At::children || !cta.waits;
   }
   if (!waits) not_a_state("no warp waits for the tasks of the CTA");
   if (left != cta.barriers.left) not_a_state("its barriers and its warps disagree about who has exited");
@@ -139,7 +146,8 @@ std::vector<std::uint8_t> save(const SavedCta& cta) {
   out.put(cta.record, 8);
   out.put(cta.context, 8);
   out.put(cta.kernarg, 8);
-  out.put(cta.in_cga ? 1 : 0, 1);
+  out.put(cta.waits ? 1 : 0, 1);
+  out.put(cta.remaining, 8);
   out.put(cta.queue ? 1 : 0, 1);
   out.put(cta.gives_turn ? 1 : 0, 1);
   out.put(cta.turn_entry, 8);
@@ -170,7 +178,8 @@ SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
   cta.record = in.take(8);
   cta.context = in.take(8);
   cta.kernarg = in.take(8);
-  cta.in_cga = in.flag();
+  cta.waits = in.flag();
+  cta.remaining = in.take(8);
   cta.queue = in.flag();
   cta.gives_turn = in.flag();
   cta.turn_entry = in.take(8);
@@ -178,7 +187,7 @@ SavedCta restore_cta(const std::vector<std::uint8_t>& bytes) {
   cta.barriers = take_barriers(in);
   cta.cluster_arrived = in.word();
   cta.cluster_phases = in.take(8);
-  cta.warps.resize(in.count(20));
+  cta.warps.resize(in.count(33));
   for (SavedWarp& warp : cta.warps) warp = take_warp(in);
   cta.shared = in.block();
   cta.further_bytes = in.block().size();
@@ -209,6 +218,7 @@ SavedLine line_of(const SavedHeader& header) {
   arch::put_number(line, arch::saved::kCtaY, 4, header.cta[1]);
   arch::put_number(line, arch::saved::kCtaZ, 4, header.cta[2]);
   arch::put_number(line, arch::saved::kLocal, 4, header.local);
+  arch::put_number(line, arch::saved::kOwed, 4, header.owed ? 1 : 0);
   arch::put_number(line, arch::saved::kCga, 8, header.cga);
   arch::put_number(line, arch::saved::kSize, 4, header.size);
   return line;
@@ -224,6 +234,7 @@ SavedHeader header_of(const SavedLine& line) {
   header.cta = {arch::get_32(line, arch::saved::kCtaX), arch::get_32(line, arch::saved::kCtaY),
                 arch::get_32(line, arch::saved::kCtaZ)};
   header.local = arch::get_32(line, arch::saved::kLocal);
+  header.owed = arch::get_32(line, arch::saved::kOwed) != 0;
   header.cga = arch::get_64(line, arch::saved::kCga);
   header.size = arch::get_32(line, arch::saved::kSize);
   return header;
@@ -718,6 +729,10 @@ void ContextTransfer::moved() {
       switch (home_.kind) {
         case Home::Kind::own:
           at_ = At::claim;
+          return;
+        case Home::Kind::none:
+          outcome_ = Outcome::saved;
+          at_ = At::over;
           return;
         case Home::Kind::shared:
           at_ = home_.counted ? At::look : At::enter;

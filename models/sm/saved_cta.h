@@ -25,12 +25,17 @@ struct SavedWarp {
     children,  // it waits for the tasks of its context
     cluster,   // at the barrier of its GPC_CGA
     mbarrier,  // for the phases of mbarriers of those of its lanes
+    running,   // it goes on with its next instruction
   };
   At at = At::exited;
   std::uint32_t barrier = 0;
   std::vector<arch::WaitTarget> targets;  // children: some of them, those; empty: all
   arch::LaneMask lanes = 0;               // mbarrier
   bool acquires = false;                  // cluster, mbarrier
+  // running: a compute operation that has not issued all its instructions.
+  std::uint8_t unit = 0;
+  std::uint64_t compute_left = 0;
+  std::uint32_t compute_latency = 0;
   std::uint32_t issued_pc = 0;  // of the operation in which it waits, for messages
   // Barrier of the cluster of one CTA: it has arrived and not waited since; and the phase has completed.
   bool cluster_arrived = false;
@@ -46,7 +51,8 @@ struct SavedCta {
   std::uint64_t context = 0;  // its own
   std::uint64_t kernarg = 0;  // address of its arguments
 
-  bool in_cga = false;  // it was saved with its CGA: another CTA of that may wait for tasks
+  bool waits = true;            // one of its warps does, for tasks; else it was saved with its CGA, or to make room
+  std::uint64_t remaining = 0;  // cycles that a CTA without a program has left to run
 
   // Of a queue task (TSK-05): its index is its ticket, and at its end the entry is given back, by that value there.
   bool queue = false;
@@ -81,6 +87,7 @@ struct SavedHeader {
   std::uint32_t local = 0;  // bytes of local memory, behind the state
   std::uint64_t index = 0;
   std::array<std::uint32_t, 3> cta{};
+  bool owed = false;       // its task counts it as one that runs
   std::uint64_t cga = 0;   // linear id of its CGA
   std::uint32_t size = 0;  // size index of that
 };
@@ -186,6 +193,7 @@ class ContextTransfer {
       shared,  // it is the list of saved CTAs of a shared context
       cga,     // the CTA is saved with its CGA: others will see to it
       leader,  // the same, and this transfer does so: see publish()
+      none,    // the CTA makes room: task management is told where it is
     };
     Kind kind = Kind::own;
     std::uint64_t here = 0;  // own: what it is while the CTA waits here

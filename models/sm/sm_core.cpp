@@ -77,7 +77,7 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       queries(context, {scheduler, control, links.queries}),
       transfers(context, scheduler.slots(), view.nested, {memory.gate, memory.global, swap}),
       swap(context, view.nested, time.observation().prefix + "." + path,
-           {transfers, control, windows, memory.shared, memory.l1, bulk, launches, faults, occupancy, tasks, barriers, mbarriers,
+           {transfers, control, windows, memory.shared, memory.l1, bulk, launches, faults, occupancy, tasks, scheduler, barriers, mbarriers,
             links.notices}),
       faults(context, control, cgas),
       control(context, code, view.nested, seed,

@@ -33,6 +33,7 @@ class SmOccupancy final : private EventHandler {
   // The CTA, which has been killed, may be found in memory from now on, and end elsewhere. Whether it has is known once
   // it has left.
   void expose(Cta& cta);
+  const arch::ResourceVector& capacity() const { return capacity_; }
   // A saved CTA has come back, now.
   void restored(const Cta& cta);
   // The CTA leaves its slot at `when`, now or later: it has ended or been saved.

@@ -293,6 +293,9 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
     case WarpWait::restore:
       graph.add(name, "for its state, which was saved, from", memory());
       return;
+    case WarpWait::frozen:
+      graph.add(name, "which is to make room, for what its CTA has under way, from", memory());
+      return;
     case WarpWait::exited:
       return;
   }

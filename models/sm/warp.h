@@ -108,6 +108,7 @@ enum class WarpWait : std::uint8_t {
   children,     // for the tasks of its context
   occupancy,    // for the distributor's answer to a query
   restore,      // for the state of its CTA, which was saved
+  frozen,       // its CTA is to be saved: it issues nothing more
   exited,
 };
 
@@ -240,6 +241,7 @@ struct Warp {
 
   WarpWait wait = WarpWait::exited;
   WarpNext next = WarpNext::fetch;
+  bool frozen = false;          // at the next instruction it stops
   Cycle since = 0;              // since when it has not issued
   std::uint32_t issued_pc = 0;  // of the last operation, for messages
   std::uint64_t issued = 0;     // operations: pcs that have gone into its FIFO of past pcs (CGA-07)
@@ -284,6 +286,7 @@ struct Warp {
   // For a warp that begins.
   void begin() {
     next = WarpNext::fetch;
+    frozen = false;
     compute_left = 0;
     release.flushes = acquires = false;
     for (ClusterPhase& phase : cluster) phase.arrival = ClusterArrival::none;

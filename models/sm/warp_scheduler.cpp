@@ -13,6 +13,9 @@ arch::Unit unit_of(const arch::Demand& demand) {
   return demand.code == arch::OpCode::compute ? demand.unit : arch::row_of(demand.code).unit;
 }
 
+// Between two instructions; not in the middle of an operation that takes several steps.
+bool stops_here(const Warp& warp) { return warp.next == WarpNext::fetch || warp.next == WarpNext::compute; }
+
 }  // namespace
 
 WarpScheduler::WarpScheduler(const UnitContext& context, const RequestGate& gate, CtaSupervisor& ctas)
@@ -134,6 +137,17 @@ void WarpScheduler::give_turn(std::uint32_t slot, Cycle when, arch::Unit unit) {
   wake(slot);
 }
 
+void WarpScheduler::freeze(std::uint32_t slot) {
+  Warp& warp = warps_[slot];
+  warp.frozen = true;
+  if (warp.wait == WarpWait::issue && stops_here(warp)) stop(slot);
+}
+
+void WarpScheduler::stop(std::uint32_t slot) {
+  sub_partition_of(slot).block(slot / kSubPartitions);
+  warps_[slot].wait = WarpWait::frozen;
+}
+
 void WarpScheduler::interrupt(std::uint32_t slot, Cycle when) {
   Warp& warp = warps_[slot];
   warp.since = when;
@@ -152,6 +166,10 @@ void WarpScheduler::resume(std::uint32_t slot, Cycle ready, Counter& stall) {
 void WarpScheduler::issue(std::uint32_t slot) {
   Warp& warp = warps_[slot];
   stats_.stall_issue.add(now() - warp.since);
+  if (warp.frozen && stops_here(warp)) {
+    stop(slot);
+    return supervisor_.warp_stops(slot);
+  }
   switch (warp.next) {
     case WarpNext::fetch:
       return fetch(slot);

@@ -56,6 +56,8 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
   bool others_before(std::uint32_t slot, Cycle until) {
     return sub_partition_of(slot).others_before(slot / kSubPartitions, until);
   }
+  // The warp stops at its next instruction: at once, if it only waits for its turn. The supervisor is told if not.
+  void freeze(std::uint32_t slot);
   // The warp has more instructions of the same operation, from `when` on, without any privilege.
   void interrupt(std::uint32_t slot, Cycle when);
 
@@ -70,6 +72,7 @@ class WarpScheduler final : private SmUnit, private EventHandler, public GateLis
   const char* handler_name() const override { return name_; }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   std::uint32_t enter(std::uint32_t turn);
+  void stop(std::uint32_t slot);
   void issue_all();
   void issue(std::uint32_t slot);
   void fetch(std::uint32_t slot);

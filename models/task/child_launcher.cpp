@@ -219,12 +219,13 @@ void ChildLauncher::restore(const RestoreCta& effect) {
   namespace saved = arch::saved;
   const Task* origin = tasks_.find(arch::get_32(effect.line, saved::kOperation));
   const std::uint64_t record = arch::get_64(effect.line, saved::kRecord);
-  if (origin == nullptr || record == 0 || origin->record() != record) {
+  if (origin == nullptr || origin->record() != record) {
     fault(std::nullopt, 0, effect.area, "the area of a saved CTA does not name its task");
     return;
   }
   Task task = make_restored(*origin, effect.area);
   task.packet.cluster = {};  // one CTA
+  task.packet.owed = arch::get_32(effect.line, saved::kOwed) != 0;
   task.packet.id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
                         arch::get_32(effect.line, saved::kCtaZ)};
   task.packet.id.index = task.packet.id.cga = arch::get_64(effect.line, saved::kIndex);

@@ -86,9 +86,9 @@ class EndChain final : public LaunchChain {
   static ChainPtr of_task(const arch::LaunchMemory& memory, std::uint64_t record) {
     return ChainPtr(new EndChain(memory, At::drop_open, record, 0));
   }
-  static ChainPtr of_cga(const arch::LaunchMemory& memory, std::uint64_t record) {
-    auto* chain = new EndChain(memory, At::read_cga, 0, 0);
-    chain->area_ = record;
+  static ChainPtr of_saved(const arch::LaunchMemory& memory, std::uint64_t area, bool cga) {
+    auto* chain = new EndChain(memory, cga ? At::read_cga : At::read_area, 0, 0);
+    chain->area_ = area;
     return ChainPtr(chain);
   }
   static ChainPtr of_waiters(const arch::LaunchMemory& memory, std::uint64_t context) {
@@ -410,7 +410,11 @@ ChainPtr ended_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
 }
 
 ChainPtr wake_cga_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
-  return EndChain::of_cga(memory, record);
+  return EndChain::of_saved(memory, record, true);
+}
+
+ChainPtr preempted_chain(const arch::LaunchMemory& memory, std::uint64_t area) {
+  return EndChain::of_saved(memory, area, false);
 }
 
 ChainPtr wake_chain(const arch::LaunchMemory& memory, std::uint64_t context) {

@@ -54,6 +54,9 @@ void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
     case ChildPacket::Kind::wake:
       scheduler_.enter(wake_chain(place_.memory.part_at(packet.record), packet.record));
       break;
+    case ChildPacket::Kind::preempted:
+      scheduler_.enter(preempted_chain(place_.memory.part_at(packet.record), packet.record));
+      break;
     case ChildPacket::Kind::wake_cga:
       scheduler_.enter(wake_cga_chain(place_.memory.part_at(packet.record), packet.record));
       break;

@@ -1,0 +1,65 @@
+// Makes room by saving CTAs that run: for a more urgent task, or for the subcontext whose time slice begins (TSK-16).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/packet_port.h"
+#include "common/timebase.h"
+#include "cwd/cwd_context.h"
+#include "cwd/machine_ledger.h"
+#include "cwd/task_table.h"
+#include "protocol/gpm_mpc_sm.h"
+
+namespace heddle::cwd {
+
+class RoomMaker final : private EventHandler {
+ public:
+  // `out`: link = GPC.
+  RoomMaker(const CwdContext& context, const TaskTable& table, const LiveModel& live,
+            const arch::ResourceVector& capacity, PacketSender<protocol::AbortPacket>& out);
+
+  // Called when another subcontext may start CTAs from now on.
+  void on_slice(std::function<void()> sink) { slice_sink_ = std::move(sink); }
+
+  // The task waits for room, and less urgent ones could make some: has it not asked already?
+  bool may_ask(const TaskEntry& entry) const;
+  // CTAs of the task that each SM would hold in place of less urgent ones; 0 where nothing less urgent runs.
+  std::vector<std::uint16_t> possible(const TaskEntry& entry) const;
+  // Asks as many of those SMs as the task's CTAs need.
+  void ask(TaskEntry& entry, const std::vector<std::uint16_t>& slots);
+
+  // Whether tasks of that subcontext may start CTAs now.
+  bool has_slice(std::uint32_t subcontext) const { return !slices() || subcontext == current_; }
+  // Tasks have come or gone: whose slice it is.
+  void update();
+  void reset();
+
+ private:
+  struct RoomStats : StatGroup {
+    using StatGroup::StatGroup;
+    Counter& asked = counter("preemptions", "SMs", "times that an SM was asked to save CTAs for a more urgent task");
+    Counter& slices = counter("time_slices", "slices", "times that the machine went from one subcontext to another");
+  };
+
+  bool slices() const { return context_.params.time_slice > 0; }
+  bool less_urgent(const TaskEntry& other, const TaskEntry& entry) const;
+  std::vector<std::uint32_t> with_work() const;
+  void send(std::uint32_t gpc, const protocol::Preemption& preemption);
+  void give_to(std::uint32_t subcontext);
+  const char* handler_name() const override { return context_.name; }
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
+
+  const CwdContext& context_;
+  const TaskTable& table_;
+  const LiveModel& live_;
+  const arch::ResourceVector capacity_;
+  PacketSender<protocol::AbortPacket>& out_;
+  std::function<void()> slice_sink_;
+  std::uint32_t current_ = 0;  // subcontext
+  Cycle ends_ = 0;             // of the slice; 0: nobody else wants the machine
+  RoomStats stats_;
+};
+
+}  // namespace heddle::cwd
