@@ -52,8 +52,10 @@ void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint
   if (complete.tracked) complete_cga(entry, complete.sequence, count);
   // A CTA that has been preempted is not over: its task counts it until it has been restored, and has ended.
   if (!complete.preempted || entry.restored()) entry.completed += count;
-  entry.away |= complete.preempted;
-  if (complete.preempted) stats_.preempted.add(count);
+  if (complete.preempted) {
+    entry.away += count;
+    stats_.preempted.add(count);
+  }
   stats_.ctas.add(complete.preempted ? 0 : count);
   partition_.count_completed(entry.task, count);
   machine_.freed();

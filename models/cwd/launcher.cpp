@@ -190,7 +190,8 @@ void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle dec
   const Cycle made = generators_.make(gpc, masks, decided);
   mask_busy_[gpc]->add(generators_.work(masks));
   masks_ready_ = std::max(masks_ready_, made);
-  if (context_.params.central_raster) {
+  if (entry.has_id()) name_restored(entry, entry.placed, packet);
+  if (context_.params.central_raster || (entry.has_id() && packet.num_ctas > 1)) {
     push_one_by_one(packet, gpc, made);
   } else {
     LaunchItem item;
@@ -211,7 +212,14 @@ void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle dec
   entry.placed += packet.num_ctas;
 }
 
-// A central rasteriser sends every CTA on its own, with its id, to the one GPC that is to start it (CWD-43).
+// The nth of the CTAs that go on where they stopped.
+void Launcher::name_restored(const TaskEntry& entry, std::uint64_t n, protocol::LaunchPacket& packet) {
+  packet.id = n == 0 ? entry.task.id : (*entry.task.further)[n - 1].id;
+  packet.area = n == 0 ? entry.task.area : (*entry.task.further)[n - 1].area;
+}
+
+// A central rasteriser sends every CTA on its own, with its id, to the one GPC that is to start it (CWD-43); and so are
+// CTAs sent that have been saved.
 void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle made) {
   std::uint64_t position = table_.at(packet.slot).placed;
   std::uint32_t left = packet.num_ctas;
@@ -226,7 +234,12 @@ void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32
       item.packet.further_masks = {};
       item.packet.num_ctas = 1;
       item.packet.sm_mask = bits::one(sm);
-      if (!packet.id) item.packet.id = arch::resolve(packet.shape, position);
+      const TaskEntry& entry = table_.at(packet.slot);
+      if (entry.has_id()) {
+        name_restored(entry, position, item.packet);
+      } else {
+        item.packet.id = arch::resolve(packet.shape, position);
+      }
       item.packet.last = --left == 0 && packet.last;
       item.packet.cga_first = first;
       account(packet.slot, gpc, item.packet.sm_mask, item.local);

@@ -107,7 +107,7 @@ void SubcontextStats::arrived(const TaskPacket& task) {
   job.subcontext = task.subcontext;
   job.share = kWholeSm / std::max(1U, arch::free_slots(sm_capacity_, {}, task.need));
   if (task.kind == protocol::TaskKind::grid) job.left = task.grid.count();
-  if (task.kind == protocol::TaskKind::restore) job.left = task.cluster.any() ? task.grid.count() : 1;
+  if (task.kind == protocol::TaskKind::restore) job.left = task.restored_ctas();
   row.unplaced += job.left > 0 ? 1 : 0;
   jobs_[task.operation] = job;
   row.waiting.set(row.unplaced);

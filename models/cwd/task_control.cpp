@@ -120,7 +120,7 @@ void TaskControl::on_task(const protocol::TaskPacket& task, std::uint32_t) {
   machine_.live().open(slot, task.need);
   partition_.task_arrived(task);
   stats_.tasks.add();
-  if (task.kind == protocol::TaskKind::restore) stats_.restored.add();
+  if (task.kind == protocol::TaskKind::restore) stats_.restored.add(task.restored_ctas());
   context_.progress();
   if (!admits(slot)) {
     stats_.rejected.add();
@@ -232,8 +232,8 @@ void TaskControl::finish(std::uint32_t slot) {
   const bool in_slot = !entry.evicted();
   const Cycle now = context_.now();
   links_.done.send({entry.task.operation, entry.start.value_or(now), now, entry.rejected(), entry.aborted()});
-  const bool owed = entry.task.owed && !entry.away;
-  const std::uint32_t owner = owed ? table_.find(entry.task.runs_as) : TaskTable::kNone;
+  const std::uint64_t over = entry.task.owed ? entry.total - entry.away : 0;
+  const std::uint32_t owner = over > 0 ? table_.find(entry.task.runs_as) : TaskTable::kNone;
   eviction_.task_ends(slot);
   waits_.set(slot, WaitReason::none);
   machine_.live().close(slot);
@@ -241,7 +241,7 @@ void TaskControl::finish(std::uint32_t slot) {
   table_.remove(slot);
   if (in_slot) links_.slots.return_credit();
   if (owner == TaskTable::kNone) return;
-  ++table_.at(owner).completed;  // it was preempted, and is over
+  table_.at(owner).completed += over;  // they were preempted, and are over
   finish_if_done(owner);
 }
 

@@ -47,7 +47,7 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
       entry.task.raster = {};  // a row
       return slot;             // its entries are still to come
     case protocol::TaskKind::restore:
-      entry.total = task.cluster.any() ? task.grid.count() : 1;
+      entry.total = task.restored_ctas();
       break;
   }
   enter(slot);

@@ -78,7 +78,7 @@ struct TaskEntry {
   std::uint64_t order = 0;     // number of its arrival
   std::optional<Cycle> start;  // when the first launch packet left
   bool last = false;           // a queue task will get no more entries
-  bool away = false;           // a CTA of it has been preempted
+  std::uint64_t away = 0;      // CTAs of it that have been preempted
   Cycle asked_at = 0;          // when it last had others preempted; 0: never
   Cycle waits_since = 0;       // its arrival, or when it last placed CTAs
 
@@ -105,7 +105,7 @@ struct TaskEntry {
   bool aborted() const { return outcome == Outcome::aborted; }
   bool queue() const { return task.kind == protocol::TaskKind::queue; }
   bool restored() const { return task.kind == protocol::TaskKind::restore; }
-  // Its one CTA comes with its id.
+  // Its CTAs come with their ids.
   bool has_id() const { return restored() && !task.cluster.any(); }
   // The operation that its CTAs belong to.
   std::uint32_t runs_as() const { return restored() ? task.runs_as : task.operation; }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "arch/cluster.h"
 #include "arch/raster.h"
@@ -14,8 +16,13 @@ namespace heddle::protocol {
 enum class TaskKind : std::uint8_t {
   grid,
   queue,    // one CTA per entry of a queue, as entries arrive (GrowPacket); the grid is ignored (TSK-05)
-  restore,  // one CTA that was saved, and goes on where it stopped (TSK-12): `id`, `area`; or one CGA, whose shape is
-            // that of the grid: `area`
+  restore,  // CTAs of a task that were saved, and go on where they stopped (TSK-12): `id` and `area` of the first,
+            // `further`; or one CGA, whose shape is that of the grid: `area`
+};
+
+struct RestoredCta {
+  std::uint64_t area = 0;
+  arch::CtaId id;
 };
 
 // The credits of this link are the slots of the CWD's task table (TSK-03).
@@ -30,6 +37,11 @@ struct TaskPacket : KernelLaunch {
   std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to
   bool owed = false;          // restore: that operation counts the CTA as one that runs
   arch::CtaId id;             // restore
+  std::shared_ptr<const std::vector<RestoredCta>> further;  // restore: beside the first; null: none
+
+  std::uint64_t restored_ctas() const {
+    return cluster.any() ? grid.count() : 1 + (further == nullptr ? 0 : further->size());
+  }
 };
 
 struct TaskDonePacket {

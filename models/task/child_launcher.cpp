@@ -223,14 +223,39 @@ void ChildLauncher::restore(const RestoreCta& effect) {
     fault(std::nullopt, 0, effect.area, "the area of a saved CTA does not name its task");
     return;
   }
-  Task task = make_restored(*origin, effect.area);
-  task.packet.cluster = {};  // one CTA
-  task.packet.owed = arch::get_32(effect.line, saved::kOwed) != 0;
-  task.packet.id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
-                        arch::get_32(effect.line, saved::kCtaZ)};
-  task.packet.id.index = task.packet.id.cga = arch::get_64(effect.line, saved::kIndex);
   stats_.restores.add();
+  const bool owed = arch::get_32(effect.line, saved::kOwed) != 0;
+  arch::CtaId id;
+  id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
+            arch::get_32(effect.line, saved::kCtaZ)};
+  id.index = id.cga = arch::get_64(effect.line, saved::kIndex);
+  if (join_restored(*origin, owed, {effect.area, id})) return;
+  Task task = make_restored(*origin, effect.area);
+  task.packet.cluster = {};
+  task.packet.owed = owed;
+  task.packet.id = id;
+  restored_[{origin->operation(), owed}] = task.operation();
   dispatcher_.enlist(tasks_.add(std::move(task)));
+}
+
+constexpr std::uint64_t kMostRestored = 1024;  // CTAs of one restored task
+
+// CTAs of one task that wait for a slot of the task table wait for the same one.
+bool ChildLauncher::join_restored(const Task& origin, bool owed, const protocol::RestoredCta& cta) {
+  const auto found = restored_.find({origin.operation(), owed});
+  if (found == restored_.end()) return false;
+  Task* task = tasks_.find(found->second);
+  if (task == nullptr || task->state != Task::State::listed || task->packet.restored_ctas() >= kMostRestored) {
+    restored_.erase(found);
+    return false;
+  }
+  auto all = std::make_shared<std::vector<protocol::RestoredCta>>();
+  if (task->packet.further != nullptr) *all = *task->packet.further;
+  all->push_back(cta);
+  task->packet.further = std::move(all);
+  stats_.wakes.add();
+  ++observation_.progress;
+  return true;
 }
 
 // A CGA becomes a grid of its own.
@@ -313,6 +338,7 @@ void ChildLauncher::reset() {
   starting_.clear();
   queued_.clear();
   refused_.clear();
+  restored_.clear();
   next_number_ = 0;
   child_number_ = 0;
   open_children_ = 0;

@@ -82,6 +82,7 @@ class ChildLauncher {
     Cycle issued = 0;
   };
 
+  bool join_restored(const Task& origin, bool owed, const protocol::RestoredCta& cta);
   Task make_restored(const Task& origin, std::uint64_t area);
   Task make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape);
   void refuse(Task& task, const std::string& why);
@@ -104,6 +105,8 @@ class ChildLauncher {
   std::unordered_map<std::uint64_t, Starting> starting_;  // by TMD; looked up only
   std::map<std::uint64_t, Queued> queued_;                // by TMD
   std::set<std::uint64_t> refused_;                       // records that memory did not give or take
+  // The restored task, by the task whose CTAs it restores and whether that counts them, which others can still join.
+  std::map<std::pair<std::uint32_t, bool>, std::uint32_t> restored_;
   std::uint32_t next_number_ = 0;                         // of operations that begin here
   std::uint64_t child_number_ = 0;
   std::size_t open_children_ = 0;
