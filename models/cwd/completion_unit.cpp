@@ -54,6 +54,8 @@ void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint
   if (!complete.preempted || entry.restored()) entry.completed += count;
   if (complete.preempted) {
     entry.away += count;
+    const std::uint32_t owner = entry.task.owed ? table_.find(entry.task.runs_as) : complete.slot;
+    if (owner != TaskTable::kNone && (entry.task.owed || !entry.restored())) table_.at(owner).to_come += count;
     stats_.preempted.add(count);
   }
   stats_.ctas.add(complete.preempted ? 0 : count);

@@ -70,6 +70,11 @@ void TaskArbiter::arbitrate() {
   for (const std::uint32_t slot : table_.waiting()) {
     const TaskEntry& entry = table_.at(slot);
     if (entry.leaving()) continue;  // once the masks of its session are made
+    // While there is a slot of the table in which they can come back.
+    if (entry.to_come > 0 && table_.has_free_slot()) {
+      waits_.set(slot, WaitReason::preempted);
+      continue;
+    }
     if (!room_maker_.has_slice(entry.task.subcontext)) {
       waits_.set(slot, WaitReason::time_slice);
       continue;
@@ -226,9 +231,17 @@ void TaskArbiter::take_pending_places(const TaskEntry& entry) {
   }
 }
 
+void TaskArbiter::note_return(std::uint32_t operation, std::uint64_t ctas) {
+  const std::uint32_t owner = table_.find(operation);
+  if (owner == TaskTable::kNone) return;
+  TaskEntry& entry = table_.at(owner);
+  entry.to_come -= std::min(entry.to_come, ctas);
+}
+
 void TaskArbiter::conclude(const SessionPlan& plan, std::uint64_t placed) {
   TaskEntry& entry = table_.at(plan.slot);
   if (placed > 0) {
+    if (entry.task.owed) note_return(entry.task.runs_as, placed);
     entry.waits_since = context_.now();
     entry.asked_at = 0;
     entry.forget_search();

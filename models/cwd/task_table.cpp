@@ -127,7 +127,7 @@ const char* wait_key(WaitReason reason) {
   static constexpr const char* kKeys[kWaitReasons] = {
       "none",    "free_slots",   "cga_ids", "cga_slots", "flush",   "gpu_barrier", "memory_slot",
       "credits", "local_memory", "behind",  "pool",      "evicted", "tpc_mask",    "share",
-      "time_slice"};
+      "time_slice", "preempted"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
@@ -148,6 +148,7 @@ const char* wait_text(WaitReason reason) {
       "no room on the TPCs of its subcontext",
       "its subcontext has its share of SMs, or of their warps",
       "another subcontext has its time slice",
+      "CTAs of it that were preempted go on first",
   };
   return kTexts[static_cast<std::size_t>(reason)];
 }

@@ -79,6 +79,7 @@ struct TaskEntry {
   std::optional<Cycle> start;  // when the first launch packet left
   bool last = false;           // a queue task will get no more entries
   std::uint64_t away = 0;      // CTAs of it that have been preempted
+  std::uint64_t to_come = 0;   // CTAs that were preempted, and have not been placed again
   Cycle asked_at = 0;          // when it last had others preempted; 0: never
   Cycle waits_since = 0;       // its arrival, or when it last placed CTAs
 
@@ -165,6 +166,7 @@ class TaskTable {
   // The entry has CTAs left to place, after it had none.
   void more(std::uint32_t slot);
 
+  bool has_free_slot() const { return in_slots() < slots_; }
   bool can_evict() const { return evicted_ < max_evicted_; }
   // The entry gives up its slot, and takes one again.
   void evict(std::uint32_t slot);
@@ -210,8 +212,9 @@ enum class WaitReason : std::uint8_t {
   tpc_mask,      // no room on the TPCs that its subcontext may use (PRT-05)
   share,         // its subcontext has as many SMs, or as many of their warps, as it may have (PRT-11)
   time_slice,    // another subcontext has the machine (TSK-16)
+  preempted,     // CTAs of it that were preempted go on first
 };
-constexpr std::size_t kWaitReasons = 15;
+constexpr std::size_t kWaitReasons = 16;
 // For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
 const char* wait_key(WaitReason reason);
 const char* wait_text(WaitReason reason);

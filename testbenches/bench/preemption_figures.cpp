@@ -1,0 +1,180 @@
+// The figures of docs/results/partitioning.md about urgency: how soon an urgent task starts beside CTAs that run, what
+// time slices cost and bound, and who starves. Simulated, so they are the same on every computer. Prints Markdown;
+// fails where its claims do not hold. --quick: on a small machine.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "arch/gpu_observation.h"
+#include "arch/topology.h"
+#include "cli/machines.h"
+#include "replay/simulation.h"
+
+int sc_main(int, char**) { return 0; }
+
+namespace {
+
+using namespace heddle;
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+bool good = true;
+void claim(bool holds, const std::string& text) {
+  if (!holds) print("\nDoes not hold: " + text + "\n");
+  good = good && holds;
+}
+
+struct Setting {
+  std::string preset;
+  std::uint32_t sms = 0;
+  double clock = 1;  // GHz
+
+  std::uint64_t cycles(double us) const { return static_cast<std::uint64_t>(us * clock * 1e3); }
+};
+
+Setting setting_of(const std::string& preset) {
+  const gpu::GpuParams params = cli::resolve_machine(preset, {}).gpus.front().params;
+  return {preset, params.machine.shape.sms(), params.machine.clock};
+}
+
+// By kernel, in us.
+struct Outcome {
+  std::map<std::string, std::vector<double>> wait;  // from submission to the first CTA, of each launch
+  std::map<std::string, double> end;                // of the last CTA
+  double saved = 0;                                 // CTAs
+};
+
+Outcome run(const std::string& text) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / fmt::format("heddle_preemption_{}.yaml", getpid());
+  std::ofstream(file) << text;
+  cli::RunOptions options;
+  options.files = {file.string()};
+  const cli::Inputs inputs = cli::load_inputs(options.files, std::nullopt);
+  const cli::Machines machines = cli::resolve_machines(inputs, options);
+  std::filesystem::remove(file);
+  const workload::Workload& workload = inputs.workloads.front();
+  replay::Job job;
+  job.instance = "gpu0";
+  job.params = machines.gpus.front().params;
+  job.workload = &workload;
+  const replay::SimulationResult result = replay::simulate({job}, {});
+  HEDDLE_CHECK(result.progress, "a run did not end");
+  const replay::JobResult& done = result.jobs.front();
+  Outcome outcome;
+  for (std::size_t i = 0; i < workload.ops.size(); ++i) {
+    const std::string& name = workload.ops[i].kernel.name;
+    outcome.wait[name].push_back((done.results[i].start - done.results[i].submitted) / 1e3);
+    outcome.end[name] = std::max(outcome.end[name], done.results[i].end / 1e3);
+  }
+  outcome.saved = done.observation->stats.to_json()["gpu0.cwd.ctas_preempted"]["value"].get<double>();
+  return outcome;
+}
+
+// A machine full of CTAs of that length, and tasks that are more urgent.
+std::string beside_hog(const Setting& setting, const char* way, double length, std::uint32_t registers,
+                       std::uint32_t urgent) {
+  return fmt::format(
+      "heddle: 1\ngpu: {}\nconfig: {{gpu: {{cwd: {{preemption: {}}}}}}}\nkernels:\n"
+      "  - {{name: hog, grid: {}, block: 1024, registers: {}, cycles: {}}}\n"
+      "  - {{name: urgent, grid: {}, block: 1024, cycles: 2000}}\n"
+      "submit: [{{kernel: hog, stream: a}}, {{kernel: urgent, stream: b, at: {} us, priority: 5}}]\n",
+      setting.preset, way, 8 * setting.sms, registers, setting.cycles(length), urgent, 10 + 0.3 * length);
+}
+
+void latencies(const Setting& setting) {
+  print(
+      "### How soon an urgent task starts\n\n"
+      "| CTAs that run, us | their registers, KiB of an SM | urgent CTAs | drain | at CTA boundary | at instruction "
+      "boundary |\n| ---: | ---: | ---: | ---: | ---: | ---: |\n");
+  for (const double length : {10.0, 100.0, 1000.0}) {
+    for (const std::uint32_t registers : {8, 32}) {
+      for (const std::uint32_t urgent : {1U, 2 * setting.sms}) {
+        std::map<std::string, double> waits;
+        for (const char* way : {"drain", "cta", "instruction"}) {
+          waits[way] = run(beside_hog(setting, way, length, registers, urgent)).wait.at("urgent").front();
+        }
+        print(fmt::format("| {:.0f} | {} | {} | {:.1f} | {:.1f} | {:.1f} |\n", length, registers * 2048 * 4 / 1024, urgent,
+                          waits["drain"], waits["cta"], waits["instruction"]));
+        claim(waits["drain"] >= waits["cta"], "draining waits longest");
+        if (length >= 100) claim(waits["instruction"] < 0.5 * waits["cta"], "saving is faster than a long CTA");
+      }
+    }
+  }
+  print("\n");
+}
+
+void slices(const Setting& setting) {
+  print(
+      "### Time slices\n\n"
+      "| slice, us | both have ended after, us | beside each other | CTAs saved | B waits at most, us |\n"
+      "| ---: | ---: | ---: | ---: | ---: |\n");
+  const auto text = [&](double slice) {
+    std::string all = fmt::format(
+        "heddle: 1\ngpu: {}\nconfig: {{gpu: {{cwd: {{time_slice: {}}}}}}}\nsubcontexts: [{{id: 1}}, {{id: 2}}]\n"
+        "kernels:\n"
+        "  - {{name: A, grid: {}, block: 1024, registers: 32, cycles: {}, subcontext: 1}}\n"
+        "  - {{name: B, grid: 4, block: 256, cycles: 2000, subcontext: 2}}\nsubmit:\n  - {{kernel: A, stream: a}}\n",
+        setting.preset, setting.cycles(slice), 6 * setting.sms, setting.cycles(2500));
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      all += fmt::format("  - {{kernel: B, stream: b{}, at: {} us}}\n", i, 40 + 1117 * i);
+    }
+    return all;
+  };
+  const auto worst = [](const Outcome& o) { return *std::max_element(o.wait.at("B").begin(), o.wait.at("B").end()); };
+  const Outcome beside = run(text(0));
+  const double end = beside.end.at("A");
+  print(fmt::format("| none | {:.0f} | 100 % | 0 | {:.0f} |\n", end, worst(beside)));
+  for (const double slice : {100.0, 200.0, 500.0, 1000.0, 2000.0}) {
+    const Outcome o = run(text(slice));
+    print(fmt::format("| {:.0f} | {:.0f} | {:.0f} % | {:.0f} | {:.0f} |\n", slice, o.end.at("A"),
+                      100 * o.end.at("A") / end, o.saved, worst(o)));
+    claim(worst(o) < slice + 200, "a slice bounds how long the other waits");
+  }
+  print("\n");
+}
+
+void starvation(const Setting& setting) {
+  print(
+      "### Who starves\n\n"
+      "| ageing | the less urgent task starts after, us | and has ended after, us |\n| --- | ---: | ---: |\n");
+  std::map<std::uint64_t, double> waits;
+  for (const double step : {0.0, 100.0, 20.0}) {
+    std::string text = fmt::format(
+        "heddle: 1\ngpu: {}\nconfig: {{gpu: {{cwd: {{ageing: {}}}}}}}\nkernels:\n"
+        "  - {{name: urgent, grid: {}, block: 1024, cycles: {}}}\n"
+        "  - {{name: patient, grid: {}, block: 1024, cycles: 2000}}\nsubmit:\n",
+        setting.preset, setting.cycles(step), 40 * setting.sms, setting.cycles(20), setting.sms);
+    for (std::uint32_t i = 0; i < 3; ++i) text += fmt::format("  - {{kernel: urgent, stream: u{}, priority: 4}}\n", i);
+    text += "  - {kernel: patient, stream: p, at: 5 us}\n";
+    const Outcome o = run(text);
+    waits[static_cast<std::uint64_t>(step)] = o.wait.at("patient").front();
+    print(fmt::format("| {} | {:.0f} | {:.0f} |\n",
+                      step == 0 ? "off" : fmt::format("one step of priority every {:.0f} us", step),
+                      o.wait.at("patient").front(), o.end.at("patient")));
+  }
+  claim(waits[100] < 0.8 * waits[0] && waits[20] < waits[100], "a task that waits becomes more urgent");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
+  const Setting setting = setting_of(quick ? "small" : "h100-sxm");
+  latencies(setting);
+  slices(setting);
+  starvation(setting);
+  return good ? 0 : 1;
+}
