@@ -50,16 +50,17 @@ void CompletionUnit::take_in(const protocol::CompletePacket& complete, std::uint
   if (count > 0) machine_.pools().complete(entry.runs_as(), gpc, count);
   if (complete.cga_slots != 0) machine_.cgas().give_sm_slots(gpc, complete.cga_slots);
   if (complete.tracked) complete_cga(entry, complete.sequence, count);
-  // A CTA that has been preempted is not over: its task counts it until it has been restored, and has ended.
-  if (!complete.preempted || entry.restored()) entry.completed += count;
-  if (complete.preempted) {
-    entry.away += count;
-    const std::uint32_t owner = entry.task.owed ? table_.find(entry.task.runs_as) : complete.slot;
-    if (owner != TaskTable::kNone && (entry.task.owed || !entry.restored())) table_.at(owner).to_come += count;
-    stats_.preempted.add(count);
+  // A CTA that has been preempted is not over, and comes back. One that had waited for tasks before does so as a task
+  // of its own.
+  const bool over = !complete.preempted || entry.restored();
+  if (over) {
+    entry.completed += count;
+  } else {
+    entry.to_come += count;
   }
+  if (complete.preempted) stats_.preempted.add(count);
   stats_.ctas.add(complete.preempted ? 0 : count);
-  partition_.count_completed(entry.task, count);
+  partition_.count_completed(entry.task, count, over);
   machine_.freed();
   context_.progress();
   if (complete.faulted) tasks_.abort(complete.slot);

@@ -73,7 +73,6 @@ protocol::LaunchPacket Launcher::packet_for(const TaskEntry& entry, std::uint32_
   packet.sequence = order_.sequence;
   packet.shape = shape_;
   packet.queue = entry.queue();
-  if (entry.has_id()) packet.id = entry.task.id;  // no follower of the grid needs to know of it
   return packet;
 }
 
@@ -190,8 +189,7 @@ void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle dec
   const Cycle made = generators_.make(gpc, masks, decided);
   mask_busy_[gpc]->add(generators_.work(masks));
   masks_ready_ = std::max(masks_ready_, made);
-  if (entry.has_id()) name_restored(entry, entry.placed, packet);
-  if (context_.params.central_raster || (entry.has_id() && packet.num_ctas > 1)) {
+  if (context_.params.central_raster || entry.returning) {
     push_one_by_one(packet, gpc, made);
   } else {
     LaunchItem item;
@@ -209,17 +207,11 @@ void Launcher::push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle dec
     for (const std::uint64_t mask : packet.further_masks) account(packet.slot, gpc, mask, item.local);
     push_item(std::move(item));
   }
-  entry.placed += packet.num_ctas;
+  if (!entry.returning) entry.placed += packet.num_ctas;
 }
 
-// The nth of the CTAs that go on where they stopped.
-void Launcher::name_restored(const TaskEntry& entry, std::uint64_t n, protocol::LaunchPacket& packet) {
-  packet.id = n == 0 ? entry.task.id : (*entry.task.further)[n - 1].id;
-  packet.area = n == 0 ? entry.task.area : (*entry.task.further)[n - 1].area;
-}
-
-// A central rasteriser sends every CTA on its own, with its id, to the one GPC that is to start it (CWD-43); and so are
-// CTAs sent that have been saved.
+// A central rasteriser sends every CTA on its own, with its id, to the one GPC that is to start it (CWD-43). So are
+// CTAs sent that go on where they stopped: no follower of their grid needs to know of them.
 void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle made) {
   std::uint64_t position = table_.at(packet.slot).placed;
   std::uint32_t left = packet.num_ctas;
@@ -234,9 +226,11 @@ void Launcher::push_one_by_one(const protocol::LaunchPacket& packet, std::uint32
       item.packet.further_masks = {};
       item.packet.num_ctas = 1;
       item.packet.sm_mask = bits::one(sm);
-      const TaskEntry& entry = table_.at(packet.slot);
-      if (entry.has_id()) {
-        name_restored(entry, position, item.packet);
+      TaskEntry& entry = table_.at(packet.slot);
+      if (entry.returning) {
+        item.packet.id = entry.returns.front().id;
+        item.packet.area = entry.returns.front().area;
+        entry.returns.pop_front();
       } else {
         item.packet.id = arch::resolve(packet.shape, position);
       }
@@ -258,7 +252,7 @@ void Launcher::push_item(LaunchItem&& item) {
   item.packet.bits = bits_.of(item.packet);
   item.wire = port_cycles(item.packet.bits, receivers(item));
   // Ids, and the coordinates that late ones are told, are made here.
-  const bool makes_id = params.central_raster && !table_.at(item.packet.slot).has_id();
+  const bool makes_id = params.central_raster && !table_.at(item.packet.slot).returning;
   if (makes_id || item.packet.sync) item.ids = context_.timebase.cost(params.raster_cycles);
   item.cycles = std::max(item.wire, item.ids);
   for (protocol::LocalMemoryPacket& block : item.local) {

@@ -201,7 +201,6 @@ class Launcher final : private EventHandler {
                    std::optional<protocol::CgaMemorySlot> memory_slot, const protocol::WideBarriers& barriers,
                    Cycle decided, Cycle step);
   void push(protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle decided);
-  static void name_restored(const TaskEntry& entry, std::uint64_t n, protocol::LaunchPacket& packet);
   void push_one_by_one(const protocol::LaunchPacket& packet, std::uint32_t gpc, Cycle made);
   void push_item(LaunchItem&& item);
   void choose_listeners(LaunchItem& item, TaskEntry& entry);

@@ -130,16 +130,20 @@ void SubcontextStats::launched(const TaskPacket& task, std::uint64_t ctas) {
   changed(task.subcontext);
 }
 
-void SubcontextStats::completed(const TaskPacket& task, std::uint64_t ctas) {
+void SubcontextStats::completed(const TaskPacket& task, std::uint64_t ctas, bool over) {
   if (!used(task.subcontext)) return;
   Row& row = *rows_[task.subcontext];
-  row.completed.add(ctas);
+  if (over) row.completed.add(ctas);
   Job* job = job_of(task);
   if (job == nullptr) return;
   settle(row);
   const std::uint64_t gone = std::min(ctas, job->running);
   job->running -= gone;
   row.share -= gone * job->share;
+  if (!over) {
+    if (job->left == 0) row.waiting.set(++row.unplaced);
+    job->left += ctas;
+  }
   changed(task.subcontext);
   if (task.kind != protocol::TaskKind::queue && job->left == 0 && job->running == 0) forget(task.operation);
   if (row.share == 0) show();
@@ -557,8 +561,8 @@ void SubcontextPartition::count_launched(const TaskPacket& task, std::uint32_t c
   show(task.subcontext);
 }
 
-void SubcontextPartition::count_completed(const TaskPacket& task, std::uint32_t ctas) {
-  usage_.completed(task, ctas);
+void SubcontextPartition::count_completed(const TaskPacket& task, std::uint32_t ctas, bool over) {
+  usage_.completed(task, ctas, over);
   show(task.subcontext);
 }
 

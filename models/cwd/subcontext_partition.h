@@ -41,7 +41,8 @@ class SubcontextStats {
   void entitle_all(const std::function<double(std::uint32_t)>& sms_of);
   void arrived(const protocol::TaskPacket& task);
   void launched(const protocol::TaskPacket& task, std::uint64_t ctas);
-  void completed(const protocol::TaskPacket& task, std::uint64_t ctas);
+  // Not over: they have been preempted, and are to be placed again.
+  void completed(const protocol::TaskPacket& task, std::uint64_t ctas, bool over);
   // TPCs that it holds from now on, and credits that it has left.
   void holds(std::uint32_t subcontext, std::uint32_t tpcs, std::int64_t credits);
   // The task cannot begin a session now: its subcontext's quota leaves it nothing.
@@ -221,7 +222,7 @@ class SubcontextPartition {
   }
   // That many have been launched, or have completed, one by one: for the statistics.
   void count_launched(const protocol::TaskPacket& task, std::uint32_t ctas);
-  void count_completed(const protocol::TaskPacket& task, std::uint32_t ctas);
+  void count_completed(const protocol::TaskPacket& task, std::uint32_t ctas, bool over);
   // A task has waited that long, or has ended.
   void count_wait(const protocol::TaskPacket& task, const std::string& name, WaitReason reason, Cycle cycles) {
     usage_.waited(task, name, reason, cycles);

@@ -70,8 +70,7 @@ void TaskArbiter::arbitrate() {
   for (const std::uint32_t slot : table_.waiting()) {
     const TaskEntry& entry = table_.at(slot);
     if (entry.leaving()) continue;  // once the masks of its session are made
-    // While there is a slot of the table in which they can come back.
-    if (entry.to_come > 0 && table_.has_free_slot()) {
+    if (entry.to_come > 0 && entry.returns.empty()) {
       waits_.set(slot, WaitReason::preempted);
       continue;
     }
@@ -153,7 +152,9 @@ bool TaskArbiter::select_plain(std::uint32_t slot) {
   }
   plan_.kind = SessionKind::plain;
   plan_.size = 0;
-  plan_.units = std::min(entry.left(), context_.params.session_limit);
+  entry.returning = !entry.returns.empty();
+  plan_.units =
+      std::min<std::uint64_t>(entry.returning ? entry.returns.size() : entry.left(), context_.params.session_limit);
   return true;
 }
 
@@ -231,22 +232,14 @@ void TaskArbiter::take_pending_places(const TaskEntry& entry) {
   }
 }
 
-void TaskArbiter::note_return(std::uint32_t operation, std::uint64_t ctas) {
-  const std::uint32_t owner = table_.find(operation);
-  if (owner == TaskTable::kNone) return;
-  TaskEntry& entry = table_.at(owner);
-  entry.to_come -= std::min(entry.to_come, ctas);
-}
-
 void TaskArbiter::conclude(const SessionPlan& plan, std::uint64_t placed) {
   TaskEntry& entry = table_.at(plan.slot);
   if (placed > 0) {
-    if (entry.task.owed) note_return(entry.task.runs_as, placed);
     entry.waits_since = context_.now();
     entry.asked_at = 0;
     entry.forget_search();
     machine_.pools_freed();
-    if (entry.left() == 0) table_.all_placed(plan.slot);
+    if (entry.returns.empty() && (entry.left() == 0 || entry.evicted())) table_.all_placed(plan.slot);
     return;
   }
   const bool other_tpcs = short_of_tpcs(plan) && entry.selection < context_.topology.gpcs();

@@ -56,7 +56,6 @@ class TaskArbiter final : private EventHandler {
   void restrict_slots(TaskEntry& entry, std::uint32_t slot);
   WaitReason why_no_home(const TaskEntry& entry, const SessionPlan& plan) const;
   void make_room(TaskEntry& entry);
-  void note_return(std::uint32_t operation, std::uint64_t ctas);
   void block(TaskEntry& entry, std::uint32_t slot, WaitReason reason, std::uint64_t version);
   void note_waiting(bool waiting);
 

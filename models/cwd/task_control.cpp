@@ -145,7 +145,9 @@ bool TaskControl::admits(std::uint32_t slot) {
 // Entries of a task that a fault has ended in the meantime go nowhere.
 void TaskControl::on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
   const std::uint32_t slot = table_.find(grow.operation);
-  if (slot == TaskTable::kNone || table_.at(slot).aborted()) return;
+  if (slot == TaskTable::kNone) return;
+  if (grow.returned) return take_back(slot, *grow.returned);
+  if (table_.at(slot).aborted()) return;
   if (grow.broken) {
     abort(slot);
     context_.progress();
@@ -162,6 +164,19 @@ void TaskControl::on_grow(const protocol::GrowPacket& grow, std::uint32_t) {
   context_.progress();
   if (entry.left() > 0) table_.more(slot);
   if (entry.last) finish_if_done(slot);
+  arbiter_.arbitrate_later();
+}
+
+// Also of a task that a fault has ended: only an SM can give back what the CTA holds.
+void TaskControl::take_back(std::uint32_t slot, const protocol::RestoredCta& cta) {
+  TaskEntry& entry = table_.at(slot);
+  HEDDLE_CHECK(entry.to_come > 0, "a CTA comes back that was not preempted");
+  --entry.to_come;
+  entry.returns.push_back(cta);
+  stats_.returned.add();
+  entry.forget_search();
+  table_.more(slot);
+  context_.progress();
   arbiter_.arbitrate_later();
 }
 
@@ -211,7 +226,7 @@ void TaskControl::drop_rest(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
   if (entry.restored() || entry.left() == 0) return;
   entry.total = entry.placed;
-  table_.all_placed(slot);
+  if (entry.returns.empty()) table_.all_placed(slot);
   machine_.pools_freed();
   waits_.set(slot, WaitReason::none);
 }
@@ -232,17 +247,12 @@ void TaskControl::finish(std::uint32_t slot) {
   const bool in_slot = !entry.evicted();
   const Cycle now = context_.now();
   links_.done.send({entry.task.operation, entry.start.value_or(now), now, entry.rejected(), entry.aborted()});
-  const std::uint64_t over = entry.task.owed ? entry.total - entry.away : 0;
-  const std::uint32_t owner = over > 0 ? table_.find(entry.task.runs_as) : TaskTable::kNone;
   eviction_.task_ends(slot);
   waits_.set(slot, WaitReason::none);
   machine_.live().close(slot);
   partition_.task_ended(entry.task);
   table_.remove(slot);
   if (in_slot) links_.slots.return_credit();
-  if (owner == TaskTable::kNone) return;
-  table_.at(owner).completed += over;  // they were preempted, and are over
-  finish_if_done(owner);
 }
 
 std::string TaskControl::name_of(std::uint32_t slot) const {

@@ -99,11 +99,13 @@ class TaskControl final : public SessionListener {
     using StatGroup::StatGroup;
     Counter& tasks = counter("tasks", "tasks", "tasks that entered the task table");
     Counter& restored = counter("restored", "CTAs", "saved CTAs that came to be restored");
+    Counter& returned = counter("returned", "CTAs", "preempted CTAs that came back");
     Counter& entries = counter("queue_entries", "entries", "entries of queue tasks that have arrived");
     Counter& rejected = counter("rejected", "tasks", "tasks that can never run on this machine");
   };
 
   bool admits(std::uint32_t slot);
+  void take_back(std::uint32_t slot, const protocol::RestoredCta& cta);
   void tell_if_idle(std::uint32_t slot);
   void drop_rest(std::uint32_t slot);
   void finish(std::uint32_t slot);

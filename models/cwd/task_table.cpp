@@ -48,6 +48,10 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
       return slot;             // its entries are still to come
     case protocol::TaskKind::restore:
       entry.total = task.restored_ctas();
+      if (task.cluster.any()) break;
+      entry.returns.push_back({task.area, task.id});
+      if (task.further != nullptr) entry.returns.insert(entry.returns.end(), task.further->begin(), task.further->end());
+      entry.placed = entry.total;
       break;
   }
   enter(slot);
@@ -84,7 +88,8 @@ void TaskTable::all_placed(std::uint32_t slot) {
 }
 
 void TaskTable::more(std::uint32_t slot) {
-  if (entries_[slot].evicted() || std::find(waiting_.begin(), waiting_.end(), slot) != waiting_.end()) return;
+  const bool stays = entries_[slot].evicted() && entries_[slot].returns.empty();
+  if (stays || std::find(waiting_.begin(), waiting_.end(), slot) != waiting_.end()) return;
   enter(slot);
 }
 
@@ -104,7 +109,7 @@ void TaskTable::resume(std::uint32_t slot) {
   entry.residence = TaskEntry::Residence::slot;
   --evicted_;
   show_use();
-  if (entry.placed < entry.total) enter(slot);
+  if (entry.placed < entry.total) more(slot);
 }
 
 void TaskTable::remove(std::uint32_t slot) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -78,8 +79,11 @@ struct TaskEntry {
   std::uint64_t order = 0;     // number of its arrival
   std::optional<Cycle> start;  // when the first launch packet left
   bool last = false;           // a queue task will get no more entries
-  std::uint64_t away = 0;      // CTAs of it that have been preempted
-  std::uint64_t to_come = 0;   // CTAs that were preempted, and have not been placed again
+  // CTAs that go on where they stopped, before others begin: those that can, and how many more have been preempted. They
+  // count as placed.
+  std::deque<protocol::RestoredCta> returns;
+  std::uint64_t to_come = 0;
+  bool returning = false;      // its session places such CTAs
   Cycle asked_at = 0;          // when it last had others preempted; 0: never
   Cycle waits_since = 0;       // its arrival, or when it last placed CTAs
 
@@ -106,8 +110,6 @@ struct TaskEntry {
   bool aborted() const { return outcome == Outcome::aborted; }
   bool queue() const { return task.kind == protocol::TaskKind::queue; }
   bool restored() const { return task.kind == protocol::TaskKind::restore; }
-  // Its CTAs come with their ids.
-  bool has_id() const { return restored() && !task.cluster.any(); }
   // The operation that its CTAs belong to.
   std::uint32_t runs_as() const { return restored() ? task.runs_as : task.operation; }
   std::uint64_t left() const { return total - placed; }
@@ -117,7 +119,9 @@ struct TaskEntry {
     tie.reset();
   }
   // No CTA of it is left to launch or to come.
-  bool all_launched() const { return placed == total && (!queue() || last || aborted()); }
+  bool all_launched() const {
+    return placed == total && returns.empty() && to_come == 0 && (!queue() || last || aborted());
+  }
   // CTAs of an outermost CGA in that size, 1 in a plain grid.
   std::uint64_t unit_ctas(std::uint32_t size_index) const {
     return task.cluster.any() ? task.cluster.size(size_index).count() : 1;
@@ -163,10 +167,9 @@ class TaskTable {
   void age(Cycle now, Cycle step);
   // The entry has no CTA left to place.
   void all_placed(std::uint32_t slot);
-  // The entry has CTAs left to place, after it had none.
+  // The entry has CTAs left to place, after it had none, or CTAs that go on: those it places without a slot as well.
   void more(std::uint32_t slot);
 
-  bool has_free_slot() const { return in_slots() < slots_; }
   bool can_evict() const { return evicted_ < max_evicted_; }
   // The entry gives up its slot, and takes one again.
   void evict(std::uint32_t slot);

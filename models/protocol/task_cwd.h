@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arch/cluster.h"
@@ -34,8 +35,7 @@ struct TaskPacket : KernelLaunch {
   arch::RasterOrder raster;
   TaskKind kind = TaskKind::grid;
   bool resumed = false;       // it was evicted with a remainder, and goes on exactly where it stopped
-  std::uint32_t runs_as = 0;  // restore: the operation that the CTA belongs to
-  bool owed = false;          // restore: that operation counts the CTA as one that runs
+  std::uint32_t runs_as = 0;  // restore: the operation that the CTAs belong to
   arch::CtaId id;             // restore
   std::shared_ptr<const std::vector<RestoredCta>> further;  // restore: beside the first; null: none
 
@@ -74,6 +74,7 @@ struct GrowPacket {
   std::uint64_t entries = 0;
   bool last = false;
   bool broken = false;
+  std::optional<RestoredCta> returned = {};  // a CTA of the task, of any kind, that was preempted: it can go on
 };
 
 // CWD -> task management: all entries of a queue task so far have been launched and have completed. It may end.

@@ -51,7 +51,8 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
 
 ChildLauncher::ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life,
                              TaskDispatcher& dispatcher, LaunchScheduler& scheduler, TaskRows& rows,
-                             PacketSender<protocol::WakePacket>& wake_out, const std::string& stat_prefix)
+                             PacketSender<protocol::WakePacket>& wake_out,
+                             PacketSender<protocol::GrowPacket>& grow_out, const std::string& stat_prefix)
     : timebase_(timebase),
       observation_(gpu_observation(timebase)),
       setup_(setup),
@@ -61,6 +62,7 @@ ChildLauncher::ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& 
       scheduler_(scheduler),
       rows_(rows),
       wake_out_(wake_out),
+      grow_out_(grow_out),
       stats_(observation_.stats, stat_prefix) {}
 
 void ChildLauncher::start(const protocol::ChildPacket& packet) {
@@ -214,7 +216,8 @@ void ChildLauncher::wake(const WakeContext& effect) {
   }
 }
 
-// A saved CTA becomes a task of its own, at the head of the list of the task that it belongs to.
+// A saved CTA becomes a task of its own, at the head of the list of the task that it belongs to. One that was preempted
+// goes back to that task, which has counted on it.
 void ChildLauncher::restore(const RestoreCta& effect) {
   namespace saved = arch::saved;
   const Task* origin = tasks_.find(arch::get_32(effect.line, saved::kOperation));
@@ -229,20 +232,23 @@ void ChildLauncher::restore(const RestoreCta& effect) {
   id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
             arch::get_32(effect.line, saved::kCtaZ)};
   id.index = id.cga = arch::get_64(effect.line, saved::kIndex);
-  if (join_restored(*origin, owed, {effect.area, id})) return;
+  if (owed) {
+    grow_out_.send({origin->operation(), 0, false, false, protocol::RestoredCta{effect.area, id}});
+    return;
+  }
+  if (join_restored(*origin, {effect.area, id})) return;
   Task task = make_restored(*origin, effect.area);
   task.packet.cluster = {};
-  task.packet.owed = owed;
   task.packet.id = id;
-  restored_[{origin->operation(), owed}] = task.operation();
+  restored_[origin->operation()] = task.operation();
   dispatcher_.enlist(tasks_.add(std::move(task)));
 }
 
 constexpr std::uint64_t kMostRestored = 1024;  // CTAs of one restored task
 
 // CTAs of one task that wait for a slot of the task table wait for the same one.
-bool ChildLauncher::join_restored(const Task& origin, bool owed, const protocol::RestoredCta& cta) {
-  const auto found = restored_.find({origin.operation(), owed});
+bool ChildLauncher::join_restored(const Task& origin, const protocol::RestoredCta& cta) {
+  const auto found = restored_.find(origin.operation());
   if (found == restored_.end()) return false;
   Task* task = tasks_.find(found->second);
   if (task == nullptr || task->state != Task::State::listed || task->packet.restored_ctas() >= kMostRestored) {

@@ -45,7 +45,7 @@ class ChildLauncher {
 
   ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life, TaskDispatcher& dispatcher,
                 LaunchScheduler& scheduler, TaskRows& rows, PacketSender<protocol::WakePacket>& wake_out,
-                const std::string& stat_prefix);
+                PacketSender<protocol::GrowPacket>& grow_out, const std::string& stat_prefix);
 
   // Called with every task of device code that cannot run.
   void on_fault(FaultSink sink) { fault_sink_ = std::move(sink); }
@@ -82,7 +82,7 @@ class ChildLauncher {
     Cycle issued = 0;
   };
 
-  bool join_restored(const Task& origin, bool owed, const protocol::RestoredCta& cta);
+  bool join_restored(const Task& origin, const protocol::RestoredCta& cta);
   Task make_restored(const Task& origin, std::uint64_t area);
   Task make_child(const ChildRead& effect, const ChildRecord& child, const arch::KernelShape& shape);
   void refuse(Task& task, const std::string& why);
@@ -101,12 +101,12 @@ class ChildLauncher {
   LaunchScheduler& scheduler_;
   TaskRows& rows_;
   PacketSender<protocol::WakePacket>& wake_out_;
+  PacketSender<protocol::GrowPacket>& grow_out_;
   FaultSink fault_sink_;
   std::unordered_map<std::uint64_t, Starting> starting_;  // by TMD; looked up only
   std::map<std::uint64_t, Queued> queued_;                // by TMD
   std::set<std::uint64_t> refused_;                       // records that memory did not give or take
-  // The restored task, by the task whose CTAs it restores and whether that counts them, which others can still join.
-  std::map<std::pair<std::uint32_t, bool>, std::uint32_t> restored_;
+  std::map<std::uint32_t, std::uint32_t> restored_;  // by task: the restored one that CTAs of it can still join
   std::uint32_t next_number_ = 0;                         // of operations that begin here
   std::uint64_t child_number_ = 0;
   std::size_t open_children_ = 0;

@@ -41,7 +41,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                 timebase.cost(setup.start_path), setup.place.codes},
                *this, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
       launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, dispatcher_, scheduler_, rows_,
-                ports.wake, stat_prefix) {}
+                ports.wake, ports.grow, stat_prefix) {}
 
 void TaskManager::on_child(const ChildPacket& packet, std::uint32_t) {
   switch (packet.kind) {
