@@ -25,8 +25,7 @@ using protocol::DoneStatus;
 namespace {
 
 const std::vector<std::string> kSmallPools = {"gpu.task.nested.pending_launches=64", "gpu.task.nested.contexts=64",
-                                              "gpu.task.nested.areas=64", "gpu.cwd.table_slots=16",
-                                              "gpu.cwd.evicted_tasks=8"};
+                                              "gpu.cwd.table_slots=16", "gpu.cwd.evicted_tasks=8"};
 
 }  // namespace
 
@@ -277,7 +276,7 @@ TEST_CASE("a saved CTA that memory has lost is a fault of its task, and others g
   const std::uint32_t bad = machine.start(plan, 2, 0);
   sc_core::sc_start(sc_core::sc_time(6, sc_core::SC_US));
   REQUIRE(machine.lives.of(bad, 1).text == "Ss");
-  const std::uint64_t area = machine.gpu.params().nested_memory().of(machine.subcontext_of(bad)).areas.record(0);
+  const std::uint64_t area = machine.gpu.params().nested_memory().of(machine.subcontext_of(bad)).chunks.record(0);
   REQUIRE(machine.read<std::uint32_t>(area + arch::saved::kOperation) == bad);
   switch (lost) {
     case Lost::state:
