@@ -90,10 +90,10 @@ void run(std::uint64_t seed, bool stop) {
   CHECK(bench.tmu.started.size() == bench.tmu.completed);
   CHECK(bench.tmu.completed == static_cast<std::uint32_t>(bench.stat("nested.launches")));
   bench.check_clean();
-  for (std::uint64_t i = 0; i < bench.nested.contexts.count; ++i) {
+  for (std::uint64_t i = 0; i < bench.nested.contexts.pool.count; ++i) {
     CHECK(bench.word(bench.context(i) + arch::context::kWork) == 0);
     for (std::uint32_t q = 0; q < bench.nested.tmdqs; ++q) {
-      CHECK(bench.word(bench.context(i) + arch::context::kTmdqs + std::uint64_t{8} * q) == 0);
+      CHECK(bench.word(bench.context(i) + arch::context::last_task(q)) == 0);
     }
   }
 }

@@ -270,7 +270,7 @@ TEST_CASE("children of a stream run one after another, and the last wakes their 
   put_child(bench, first, 1, 1);
   put_child(bench, second, alias ? 5 : 1, 1);
   bench.memory.put(first + tmd::kNext, second);
-  bench.memory.put(kContext + context::kTmdqs + 8, second);
+  bench.memory.put(kContext + context::last_task(1), second);
   bench.sm.send(100, {ChildPacket::Kind::start, first, 0, 90});
   run_until_idle();
   REQUIRE(bench.table.tasks.size() == 2);
