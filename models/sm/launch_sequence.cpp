@@ -268,8 +268,8 @@ LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t*
 // count as each of these has its answer, in whatever order.
 void LaunchSequence::found_streams(LaunchRun& run, Cta& cta, std::uint32_t tmdq, std::uint64_t old) const {
   run.expected = old;
-  run.was_found = true;
-  if (memory_.shared_contexts || !cta.context.is_known(tmdq)) cta.context.learn(tmdq, old);
+  run.was_found = !memory_.shared_contexts && cta.context.is_known(tmdq);
+  if (!run.was_found) cta.context.learn(tmdq, old);
 }
 
 LaunchNext LaunchSequence::created(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when) {

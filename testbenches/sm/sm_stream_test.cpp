@@ -119,6 +119,11 @@ class Streams {
   }
   void step(Cta& cta, Op& op) {
     if (op.answer) {
+      if (op.run.stage == LaunchStage::destroy && *op.answer == op.run.expected) {
+        const std::uint32_t tmdq = arch::tmdq_of(static_cast<std::uint32_t>(op.run.named[0]));
+        ending_.erase(ending_.find(tmdq));
+        free_since_[tmdq] = time_;
+      }
       op.next = sequence_.answer(op.run, cta, *op.answer, op.registers.data(), 0);
       op.answer.reset();
       return finish(op);
@@ -176,7 +181,7 @@ class Streams {
     if (op.run.code == OpCode::stream_destroy) {
       REQUIRE(stream == op.run.named[0]);
       REQUIRE(live_.erase(stream) == 1);
-      free_since_[tmdq] = time_;
+      ending_.insert(tmdq);
       return;
     }
     REQUIRE(op.run.code == OpCode::stream_create);
@@ -187,7 +192,7 @@ class Streams {
     const std::uint32_t here = there(tmdq);
     for (std::uint32_t other = 0; other < memory_.tmdqs; ++other) {
       const std::uint32_t others = there(other);
-      const bool was_so = ops_.size() == 1 || free_since_[other] < op.begun;
+      const bool was_so = ops_.size() == 1 || (ending_.count(other) == 0 && free_since_[other] < op.begun);
       if (was_so && here > 0) fair &= others > 0;
       if (ops_.size() == 1) fair &= here <= others;
     }
@@ -207,7 +212,8 @@ class Streams {
   std::deque<Cta> ctas_;
   std::vector<std::unique_ptr<Op>> ops_;
   std::set<std::uint32_t> live_;
-  std::map<std::uint32_t, std::uint64_t> free_since_;  // by TMDQ: when one of its streams ended last
+  std::map<std::uint32_t, std::uint64_t> free_since_;  // by TMDQ: when it was known that a stream of it had ended, last
+  std::multiset<std::uint32_t> ending_;                // TMDQs with a stream of which that is not known yet
   std::uint64_t time_ = 1;
 };
 
