@@ -413,15 +413,7 @@ void Launcher::depart() {
 
 void Launcher::send(LaunchItem& item, Cycle now) {
   const std::uint32_t gpcs = context_.topology.gpcs();
-  std::uint32_t copies = 0;
-  for (std::uint32_t g = 0; g < gpcs; ++g) {
-    if (item.broadcast ? !item.listeners.empty() && item.listeners[g] == 0 : g != item.gpc) continue;
-    if (!item.listeners.empty()) item.packet.listeners = item.listeners[g];
-    links_.launch.send_at(now + extra_distance_[g], item.packet, g);
-    ++copies;
-  }
-  stats_.copies.add(copies);
-  stats_.link_bits.add(std::uint64_t{item.packet.bits} * copies);
+  // Before the CTAs: one that was saved looks for its place in local memory as soon as it is there.
   for (const protocol::LocalMemoryPacket& block : item.local) {
     const bool all = context_.params.local_memory_broadcast;
     for (std::uint32_t g = 0; g < gpcs; ++g) {
@@ -431,6 +423,15 @@ void Launcher::send(LaunchItem& item, Cycle now) {
     stats_.bits.add(block.bits);
     stats_.link_bits.add(std::uint64_t{block.bits} * (all ? gpcs : 1));
   }
+  std::uint32_t copies = 0;
+  for (std::uint32_t g = 0; g < gpcs; ++g) {
+    if (item.broadcast ? !item.listeners.empty() && item.listeners[g] == 0 : g != item.gpc) continue;
+    if (!item.listeners.empty()) item.packet.listeners = item.listeners[g];
+    links_.launch.send_at(now + extra_distance_[g], item.packet, g);
+    ++copies;
+  }
+  stats_.copies.add(copies);
+  stats_.link_bits.add(std::uint64_t{item.packet.bits} * copies);
 }
 
 void Launcher::note_idle() {
