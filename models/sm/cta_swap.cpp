@@ -184,8 +184,11 @@ void CtaSwap::save_changed(Cta& cta) {
       save_stats_->saves.add();
       save_stats_->bytes.add(bytes);
       save_stats_->save_cycles.add(cycles);
-      // Whoever completed the last of the tasks may not have found it.
-      if (late) peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
+      // Whoever completed the last of the tasks may not have found it. Of one that has been killed no warp is counted as
+      // a waiter any more, and nobody would look for it.
+      if (late || (memory_.shared_contexts && cta.killed())) {
+        peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
+      }
       return saved(cta);
     case ContextTransfer::Outcome::woken:
       save_stats_->woken.add();

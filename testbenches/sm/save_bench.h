@@ -181,7 +181,8 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
     if (kind == kChildEnds) return child_ends(argument);
     protocol::CtaStartPacket packet = start;
     packet.area = argument;
-    packet.cta_slot = protocol::CtaSlot(1);
+    // Its last one may not be free yet: its SM does not know when it is found in memory.
+    packet.cta_slot = protocol::CtaSlot(1 + back_++ % 4);
     packet.tag.operation = kRestoreTask;
     if (home != restore_on) nodes_[restore_on]->l2.bytes = nodes_[home]->l2.bytes;
     home = restore_on;
@@ -237,6 +238,7 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
     wake_out.send({context}, arch::sm_of_home(found) - 3);
   }
 
+  std::uint32_t back_ = 0;  // restores that have been sent
   std::array<SaveNode*, 2> nodes_;
   const arch::LaunchMemory& memory_;
   Domain& domain_;

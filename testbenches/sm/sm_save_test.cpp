@@ -298,6 +298,64 @@ TEST_CASE("an abort at any moment ends the CTA, saved or not", "[sm][TSK-12]") {
   }
 }
 
+TEST_CASE("a CTA that shares its context with others is saved, and found by whoever wakes that", "[sm][TSK-07][TSK-12]") {
+  const std::vector<std::uint32_t> wanted = expected(2);
+  for (const TimingMode mode : kModes) {
+    std::uint32_t late = 0;
+    std::uint32_t gone = 0;
+    for (Cycle time = 1; time < 2500; time += mode == TimingMode::at ? 7 : 11) {
+      CAPTURE(mode == TimingMode::at, time);
+      SaveBench bench(mode, true, 16, true);
+      bench.tasks.child_time = time;
+      bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
+      bench.start(parents(2), kThreads, kShared);
+      run_until_idle();
+      REQUIRE(bench.faults.empty());
+      bench.check_over();
+      REQUIRE(results(bench) == wanted);
+      late += bench.tasks.late;
+      gone += bench.count('s') > 0 ? 1 : 0;
+    }
+    CHECK(late > 3);
+    CHECK(gone > 20);
+  }
+}
+
+// As above, of a CTA whose context is not left with it.
+TEST_CASE("an abort at any moment ends a CTA that shares its context, saved or not", "[sm][TSK-07][TSK-12]") {
+  for (const TimingMode mode : kModes) {
+    std::uint32_t in_memory = 0;
+    for (Cycle time = 50; time < 6500; time += mode == TimingMode::at ? 17 : 29) {
+      CAPTURE(mode == TimingMode::at, time);
+      SaveBench bench(mode, true, 16, true);
+      bench.tasks.child_time = 3000;
+      bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
+      bench.start(parents(1), kThreads, kShared);
+      bench.a.mpc.abort(time, heddle::test::kSavedTask);
+      bench.b.mpc.abort(time, heddle::test::kSavedTask);
+      run_until_idle();
+      REQUIRE(bench.faults.empty());
+      REQUIRE(bench.listener.text.back() == 'E');
+      REQUIRE(bench.count('S') == 1);
+      REQUIRE(bench.count('E') == 1);
+      REQUIRE(bench.count('s') == bench.count('r'));
+      REQUIRE(bench.a.sm.quiescent());
+      REQUIRE(bench.b.sm.quiescent());
+      bench.check_chunks();
+      // Task management counts what it has been told of, and no more.
+      const std::uint64_t context = bench.memory.contexts.pool.record(0);
+      REQUIRE(bench.tasks.l2().get<std::uint64_t>(heddle::test::kOwnTmd + heddle::arch::tmd::kOpen) == 2);
+      REQUIRE(bench.tasks.l2().get<std::uint64_t>(context + heddle::arch::context::kHome) == 0);
+      REQUIRE(heddle::arch::work_of(bench.tasks.l2().get<std::uint64_t>(context + heddle::arch::context::kWork)) == 1);
+      if (bench.count('s') > 0) {
+        const auto& last = bench.tasks.home == 0 ? bench.a.mpc.exits.back() : bench.b.mpc.exits.back();
+        in_memory += last.second.faulted ? 1 : 0;
+      }
+    }
+    CHECK(in_memory > 10);
+  }
+}
+
 TEST_CASE("a saved state that was damaged stops its CTA alone", "[sm][TSK-12]") {
   // Of the state, the number of its bytes, the context, and the address of a chunk.
   for (const std::uint64_t place : {0x90U, 0x200U, 0x900U, 0x18U, 0x10U, 0x80U}) {
