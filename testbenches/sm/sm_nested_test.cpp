@@ -64,6 +64,51 @@ TEST_CASE("a launch leaves a task and a context in memory, and tells task manage
   }
 }
 
+TEST_CASE("a child has its parent's priority unless its launch names one", "[sm][TSK-16]") {
+  for (const std::int32_t own : {-3, 0, 7}) {
+    NestedBench bench;
+    bench.l2.put(kOwner + arch::tmd::kPriority, own);
+    ListProgram program(4);
+    program.launch_child(always(child()));
+    arch::ChildLaunch other = child();
+    other.priority = 0;
+    program.launch_child(always(other));
+    program.exit();
+    bench.start_parent(std::move(program));
+    run_until_idle();
+    CHECK(bench.l2.get<std::int32_t>(bench.task(0) + arch::tmd::kPriority) == own);
+    CHECK(bench.l2.get<std::int32_t>(bench.task(1) + arch::tmd::kPriority) == 0);
+  }
+}
+
+TEST_CASE("a launch whose result is taken is known by its task and its ticket", "[sm][TSK-12][TSK-16]") {
+  NestedBench bench(TimingMode::at, 2);
+  ListProgram program(4);
+  program.launch_child(always(child()), {}, [](const Warp&) { return arch::LaneMask{0b1011}; }, 0);
+  program.store_registers({}, 0, ListProgram::linear(0x100, 4));
+  program.store_registers({}, 1, ListProgram::linear(0x200, 4));
+  program.exit();
+  bench.start_parent(std::move(program));
+  run_until_idle();
+  CHECK(bench.faults.empty());
+  const auto known = [&](std::uint32_t lane) {
+    return bench.l2.get<std::uint32_t>(0x100 + 4 * lane) |
+           std::uint64_t{bench.l2.get<std::uint32_t>(0x200 + 4 * lane)} << 32;
+  };
+  CHECK(arch::record_of_handle(known(0)) == bench.task(0));
+  CHECK(arch::record_of_handle(known(1)) == bench.task(1));
+  CHECK(known(2) == 0);  // it launched nothing
+  CHECK(known(3) == 0);  // no record was free
+  for (std::uint32_t lane : {0U, 1U}) {
+    const std::uint64_t record = bench.task(lane);
+    CHECK(arch::ticket_of_handle(known(lane)) != 0);
+    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kTicket) == arch::ticket_of_handle(known(lane)));
+    CHECK((bench.l2.get<std::uint32_t>(record + arch::tmd::kFlags) & 1U << 11) != 0);
+  }
+  CHECK(bench.stat("nested.refused") == 1);
+  CHECK(bench.stat("nested.launches") == 2);
+}
+
 TEST_CASE("only the first task of a stream is started by the SM; others are linked behind it", "[sm][TSK-08][TSK-10]") {
   NestedBench bench;
   ListProgram program(4);
