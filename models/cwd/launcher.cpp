@@ -413,16 +413,6 @@ void Launcher::depart() {
 
 void Launcher::send(LaunchItem& item, Cycle now) {
   const std::uint32_t gpcs = context_.topology.gpcs();
-  // Before the CTAs: one that was saved looks for its place in local memory as soon as it is there.
-  for (const protocol::LocalMemoryPacket& block : item.local) {
-    const bool all = context_.params.local_memory_broadcast;
-    for (std::uint32_t g = 0; g < gpcs; ++g) {
-      if (all || g == item.gpc) links_.local.send_at(now + extra_distance_[g], block, g);
-    }
-    stats_.local_blocks.add();
-    stats_.bits.add(block.bits);
-    stats_.link_bits.add(std::uint64_t{block.bits} * (all ? gpcs : 1));
-  }
   std::uint32_t copies = 0;
   for (std::uint32_t g = 0; g < gpcs; ++g) {
     if (item.broadcast ? !item.listeners.empty() && item.listeners[g] == 0 : g != item.gpc) continue;
@@ -432,6 +422,15 @@ void Launcher::send(LaunchItem& item, Cycle now) {
   }
   stats_.copies.add(copies);
   stats_.link_bits.add(std::uint64_t{item.packet.bits} * copies);
+  for (const protocol::LocalMemoryPacket& block : item.local) {
+    const bool all = context_.params.local_memory_broadcast;
+    for (std::uint32_t g = 0; g < gpcs; ++g) {
+      if (all || g == item.gpc) links_.local.send_at(now + extra_distance_[g], block, g);
+    }
+    stats_.local_blocks.add();
+    stats_.bits.add(block.bits);
+    stats_.link_bits.add(std::uint64_t{block.bits} * (all ? gpcs : 1));
+  }
 }
 
 void Launcher::note_idle() {

@@ -289,6 +289,7 @@ void CtaSwap::header_known(Cta& cta) {
     return peers_.control.check_end(cta, now());
   }
   if (sound && steps.outcome() != ContextTransfer::Outcome::failed) {
+    steps.place(local_of(cta));  // its TPC may have been told of its block after its arrival
     if (peers_.faults.aborted(cta.operation)) peers_.control.kill(cta.start.cta_slot);
     return;
   }

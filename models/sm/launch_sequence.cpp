@@ -238,9 +238,10 @@ LaunchNext LaunchSequence::after_one(LaunchRun& run, Cycle when) const {
 
 // The TMDQ with the fewest streams, the first of them: one is shared only if none is free (TSK-11).
 LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when) {
-  const auto live = [&run, &cta](std::uint32_t tmdq) {
-    return run.was_found && tmdq == arch::tmdq_of(run.created) ? run.expected : cta.context.streams.live[tmdq];
-  };
+  const auto& known = cta.context.streams.live;
+  const auto found = [&run](std::uint32_t tmdq) { return run.was_found && tmdq == arch::tmdq_of(run.created); };
+  // One that another warp destroys is not used again before that warp knows it.
+  const auto live = [&](std::uint32_t tmdq) { return known[tmdq] | (found(tmdq) ? run.expected : 0); };
   std::uint32_t best = memory_.tmdqs;
   std::uint32_t fewest = arch::kStreamsOfTmdq;
   for (std::uint32_t tmdq = 0; tmdq < memory_.tmdqs; ++tmdq) {
@@ -258,7 +259,7 @@ LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t*
   if (best == memory_.tmdqs) return refused(run, registers, when);
   std::uint32_t place = cta.context.streams.next[best];
   while ((live(best) >> place & 1) != 0 || (best == 0 && place == 0)) place = (place + 1) % arch::kStreamsOfTmdq;
-  run.expected = live(best);
+  if (!found(best)) run.expected = known[best];
   run.was_found = false;
   run.created = arch::stream_number(best, place);
   return LaunchNext::to(LaunchStage::create, when);

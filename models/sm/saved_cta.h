@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/task_record.h"
@@ -150,6 +151,8 @@ class ContextTransfer {
                               const std::vector<std::uint8_t>& state, const Home& home, std::vector<Local> local = {});
   static ContextTransfer restore(const arch::RecordPool& chunks, std::uint64_t area, std::vector<Local> local = {});
 
+  // restore: the places are known at the latest with the header.
+  void place(std::vector<Local> local) { local_ = std::move(local); }
   // Whether next() has something; if not, an answer is awaited, or it is over.
   bool wants() const;
   Access next();
