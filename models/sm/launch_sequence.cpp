@@ -236,8 +236,9 @@ LaunchNext LaunchSequence::after_one(LaunchRun& run, Cycle when) const {
   return LaunchNext::to(LaunchStage::begin, launch ? when + launch_cycles_ : when);
 }
 
-// The TMDQ with the fewest streams, the first of them: one is shared only if none is free (TSK-11).
-LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when) {
+// The TMDQ with the fewest streams, the first of them: one is shared only if none is free (TSK-11). Gives how many it
+// has; kStreamsOfTmdq: none has room.
+std::uint32_t LaunchSequence::choose_stream(LaunchRun& run, const Cta& cta) const {
   const auto& known = cta.context.streams.live;
   const auto found = [&run](std::uint32_t tmdq) { return run.was_found && tmdq == arch::tmdq_of(run.created); };
   // One that another warp destroys is not used again before that warp knows it.
@@ -250,18 +251,26 @@ LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t*
     fewest = there;
     best = tmdq;
   }
+  if (best == memory_.tmdqs) return fewest;
+  std::uint32_t place = cta.context.streams.next[best];
+  while ((live(best) >> place & 1) != 0 || (best == 0 && place == 0)) place = (place + 1) % arch::kStreamsOfTmdq;
+  if (!found(best)) {
+    run.expected = known[best];
+    run.was_found = false;
+  }
+  run.created = arch::stream_number(best, place);
+  return fewest;
+}
+
+LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when) {
+  const std::uint32_t there = choose_stream(run, cta);
   // Other CTAs of a shared context may have given back what this one knows as used.
-  for (std::uint32_t tmdq = 0; memory_.shared_contexts && fewest > 0 && tmdq < memory_.tmdqs; ++tmdq) {
+  for (std::uint32_t tmdq = 0; memory_.shared_contexts && there > 0 && tmdq < memory_.tmdqs; ++tmdq) {
     if ((run.looked >> tmdq & 1) != 0) continue;
     run.created = arch::stream_number(tmdq, 0);
     return LaunchNext::to(LaunchStage::streams, when);
   }
-  if (best == memory_.tmdqs) return refused(run, registers, when);
-  std::uint32_t place = cta.context.streams.next[best];
-  while ((live(best) >> place & 1) != 0 || (best == 0 && place == 0)) place = (place + 1) % arch::kStreamsOfTmdq;
-  if (!found(best)) run.expected = known[best];
-  run.was_found = false;
-  run.created = arch::stream_number(best, place);
+  if (there == arch::kStreamsOfTmdq) return refused(run, registers, when);
   return LaunchNext::to(LaunchStage::create, when);
 }
 
@@ -439,7 +448,7 @@ LaunchNext LaunchSequence::tell(LaunchRun& run, Cycle next) {
   return next_one(run, next);
 }
 
-MemoryStep LaunchSequence::step(const LaunchRun& run, const Cta& cta) const {
+MemoryStep LaunchSequence::step(LaunchRun& run, const Cta& cta) const {
   switch (run.stage) {
     case LaunchStage::depth:  // with the priority in front of it
       return {MemoryStep::Kind::read, cta.record + arch::tmd::kPriority};
@@ -450,6 +459,7 @@ MemoryStep LaunchSequence::step(const LaunchRun& run, const Cta& cta) const {
     case LaunchStage::count_context:
       return {MemoryStep::Kind::add, cta.record + arch::tmd::kOpen, 1};
     case LaunchStage::create:
+      choose_stream(run, cta);  // other warps may have created some since it was its turn
       return change_stream(run, cta, run.created, true);
     case LaunchStage::destroy:
       return change_stream(run, cta, static_cast<std::uint32_t>(run.named[run.index]), false);

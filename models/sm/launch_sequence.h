@@ -152,7 +152,7 @@ class LaunchSequence {
   LaunchNext answer(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when);
 
   // The memory step of a stage that has one.
-  arch::MemoryStep step(const LaunchRun& run, const Cta& cta) const;
+  arch::MemoryStep step(LaunchRun& run, const Cta& cta) const;
   // The line that a stage writes which has none.
   LaunchLine line(const LaunchRun& run, const Cta& cta) const;
   // A ticket whose entry will never come.
@@ -171,6 +171,7 @@ class LaunchSequence {
   LaunchNext take_task(LaunchRun& run, const Cta& cta, Cycle when) const;
   LaunchNext task_taken(LaunchRun& run, std::uint32_t* registers, Cycle when);
   LaunchNext begin_wait(LaunchRun& run, const Cta& cta, Cycle when) const;
+  std::uint32_t choose_stream(LaunchRun& run, const Cta& cta) const;
   LaunchNext create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when);
   LaunchNext created(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when);
   void found_streams(LaunchRun& run, Cta& cta, std::uint32_t tmdq, std::uint64_t old) const;
