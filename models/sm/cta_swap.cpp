@@ -438,8 +438,11 @@ void CtaSwap::save_changed(Cta& cta) {
       save_stats_->saves.add();
       save_stats_->bytes.add(bytes);
       save_stats_->save_cycles.add(cycles);
-      // Whoever completed the last of the tasks may not have found it.
-      if (late) peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
+      // Whoever completed the last of the tasks may not have found it. Of one that has been killed no warp is counted as
+      // a waiter any more, and nobody would look for it.
+      if (!makes_room && (late || (memory_.shared_contexts && cta.killed()))) {
+        peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
+      }
       if (makes_room) {
         cta.preempted = true;
         peers_.tasks.send({protocol::ChildPacket::Kind::preempted, area, 0, 0});
@@ -586,6 +589,7 @@ void CtaSwap::header_known(Cta& cta) {
     return peers_.control.check_end(cta, now());
   }
   if (sound && steps.outcome() != ContextTransfer::Outcome::failed) {
+    steps.place(local_of(cta));  // its TPC may have been told of its block after its arrival
     if (peers_.faults.aborted(cta.operation)) peers_.control.kill(cta.start.cta_slot);
     return;
   }

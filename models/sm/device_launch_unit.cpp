@@ -93,6 +93,7 @@ void DeviceLaunchUnit::name_operands(LaunchRun& run, const Operation& operation)
       if (value != 0 || operation.wait != arch::ChildWait::launch) name(value);
     });
   }
+  if (operation.code != OpCode::launch_child) return;  // what it has of earlier operations means nothing
   for (const arch::ChildLaunch& child : operation.children) {
     if (child.mode == arch::LaunchMode::stream && child.stream != 0) name(child.stream);
   }

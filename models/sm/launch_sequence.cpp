@@ -32,12 +32,12 @@ void put_result(const LaunchRun& run, std::uint32_t* registers, std::uint32_t la
 
 bool aligned(std::uint64_t address) { return address % 8 == 0; }
 
-MemoryStep change_stream(const Cta& cta, std::uint32_t stream, bool lives) {
-  const std::uint32_t tmdq = arch::tmdq_of(stream);
-  const std::uint64_t bit = std::uint64_t{1} << arch::place_of(stream);
-  const std::uint64_t live = cta.context.streams.live[tmdq];
-  return {MemoryStep::Kind::compare_exchange, cta.context.address + arch::context::live_streams(tmdq),
-          lives ? live | bit : live & ~bit, live};
+std::uint64_t bit_of(std::uint32_t stream) { return std::uint64_t{1} << arch::place_of(stream); }
+
+MemoryStep change_stream(const LaunchRun& run, const Cta& cta, std::uint32_t stream, bool lives) {
+  return {MemoryStep::Kind::compare_exchange,
+          cta.context.address + arch::context::live_streams(arch::tmdq_of(stream)),
+          lives ? run.expected | bit_of(stream) : run.expected & ~bit_of(stream), run.expected};
 }
 
 constexpr std::uint32_t kLineWords = arch::kWarpLanes;  // of one access
@@ -129,7 +129,7 @@ LaunchNext LaunchSequence::check_operands(LaunchRun& run, const Cta& cta, Cycle 
       return LaunchNext::of(LaunchNext::Kind::release, when);
     case OpCode::stream_destroy:
       if (!check_waits(run, cta)) return LaunchNext::to(LaunchStage::fault, when);
-      return LaunchNext::to(LaunchStage::destroy, when);
+      return destroy(run, cta, when);
     case OpCode::stream_create:
       return LaunchNext::to(LaunchStage::begin, when);
     default:
@@ -236,48 +236,86 @@ LaunchNext LaunchSequence::after_one(LaunchRun& run, Cycle when) const {
   return LaunchNext::to(LaunchStage::begin, launch ? when + launch_cycles_ : when);
 }
 
-// The TMDQ with the fewest streams, the first of them: one is shared only if none is free (TSK-11).
-LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when) {
-  const Cta::Context::Streams& streams = cta.context.streams;
+// The TMDQ with the fewest streams, the first of them: one is shared only if none is free (TSK-11). Gives how many it
+// has; kStreamsOfTmdq: none has room.
+std::uint32_t LaunchSequence::choose_stream(LaunchRun& run, const Cta& cta) const {
+  const auto& known = cta.context.streams.live;
+  const auto found = [&run](std::uint32_t tmdq) { return run.was_found && tmdq == arch::tmdq_of(run.created); };
+  // One that another warp destroys is not used again before that warp knows it.
+  const auto live = [&](std::uint32_t tmdq) { return known[tmdq] | (found(tmdq) ? run.expected : 0); };
   std::uint32_t best = memory_.tmdqs;
   std::uint32_t fewest = arch::kStreamsOfTmdq;
   for (std::uint32_t tmdq = 0; tmdq < memory_.tmdqs; ++tmdq) {
-    const auto there = static_cast<std::uint32_t>(bits::count(streams.live[tmdq]) + (tmdq == 0 ? 1 : 0));
+    const auto there = static_cast<std::uint32_t>(bits::count(live(tmdq)) + (tmdq == 0 ? 1 : 0));
     if (there >= fewest) continue;
     fewest = there;
     best = tmdq;
   }
-  if (best == memory_.tmdqs) return refused(run, registers, when);
-  std::uint32_t place = streams.next[best];
-  while ((streams.live[best] >> place & 1) != 0 || (best == 0 && place == 0)) {
-    place = (place + 1) % arch::kStreamsOfTmdq;
+  if (best == memory_.tmdqs) return fewest;
+  std::uint32_t place = cta.context.streams.next[best];
+  while ((live(best) >> place & 1) != 0 || (best == 0 && place == 0)) place = (place + 1) % arch::kStreamsOfTmdq;
+  if (!found(best)) {
+    run.expected = known[best];
+    run.was_found = false;
   }
   run.created = arch::stream_number(best, place);
+  return fewest;
+}
+
+LaunchNext LaunchSequence::create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when) {
+  const std::uint32_t there = choose_stream(run, cta);
+  // Other CTAs of a shared context may have given back what this one knows as used.
+  for (std::uint32_t tmdq = 0; memory_.shared_contexts && there > 0 && tmdq < memory_.tmdqs; ++tmdq) {
+    if ((run.looked >> tmdq & 1) != 0) continue;
+    run.created = arch::stream_number(tmdq, 0);
+    return LaunchNext::to(LaunchStage::streams, when);
+  }
+  if (there == arch::kStreamsOfTmdq) return refused(run, registers, when);
   return LaunchNext::to(LaunchStage::create, when);
+}
+
+// What a step that has failed has found. The streams of a context of its own change by warps of the CTA alone: they
+// count as each of these has its answer, in whatever order.
+void LaunchSequence::found_streams(LaunchRun& run, Cta& cta, std::uint32_t tmdq, std::uint64_t old) const {
+  run.expected = old;
+  run.was_found = !memory_.shared_contexts && cta.context.is_known(tmdq);
+  if (!run.was_found) cta.context.learn(tmdq, old);
 }
 
 LaunchNext LaunchSequence::created(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when) {
   const std::uint32_t tmdq = arch::tmdq_of(run.created);
-  const std::uint64_t expected = cta.context.streams.live[tmdq];
-  cta.context.learn(tmdq, old);
-  if (old != expected) return create(run, cta, registers, when);
-  const std::uint32_t place = arch::place_of(run.created);
-  cta.context.streams.live[tmdq] |= std::uint64_t{1} << place;
-  cta.context.streams.next[tmdq] = static_cast<std::uint8_t>((place + 1) % arch::kStreamsOfTmdq);
+  if (old != run.expected) {
+    found_streams(run, cta, tmdq, old);
+    return create(run, cta, registers, when);
+  }
+  if (!cta.context.is_known(tmdq)) cta.context.learn(tmdq, old);
+  cta.context.streams.live[tmdq] |= bit_of(run.created);
+  cta.context.streams.next[tmdq] = static_cast<std::uint8_t>((arch::place_of(run.created) + 1) % arch::kStreamsOfTmdq);
   bits::for_each(run.lanes, [&](std::uint32_t lane) { put_result(run, registers, lane, run.created); });
   stats_.nested_streams.add();
   return LaunchNext::of(LaunchNext::Kind::finish, when);
 }
 
+// One after another. Another warp may have destroyed it meanwhile.
+LaunchNext LaunchSequence::destroy(LaunchRun& run, const Cta& cta, Cycle when) const {
+  const auto stream = static_cast<std::uint32_t>(run.named[run.index]);
+  if (!run.was_found) run.expected = cta.context.streams.live[arch::tmdq_of(stream)];
+  run.was_found = false;
+  run.fault_address = stream;
+  const bool lives = (run.expected & bit_of(stream)) != 0;
+  return LaunchNext::to(lives ? LaunchStage::destroy : LaunchStage::fault, when);
+}
+
 LaunchNext LaunchSequence::destroyed(LaunchRun& run, Cta& cta, std::uint64_t old, Cycle when) {
   const auto stream = static_cast<std::uint32_t>(run.named[run.index]);
   const std::uint32_t tmdq = arch::tmdq_of(stream);
-  const std::uint64_t expected = cta.context.streams.live[tmdq];
-  cta.context.learn(tmdq, old);
-  if (old != expected) return check_operands(run, cta, when);
-  cta.context.streams.live[tmdq] &= ~(std::uint64_t{1} << arch::place_of(stream));
+  if (old != run.expected) {
+    found_streams(run, cta, tmdq, old);
+    return destroy(run, cta, when);
+  }
+  cta.context.streams.live[tmdq] &= ~bit_of(stream);
   if (++run.index == run.named.size()) return LaunchNext::of(LaunchNext::Kind::finish, when);
-  return LaunchNext::to(LaunchStage::destroy, when);
+  return destroy(run, cta, when);
 }
 
 LaunchNext LaunchSequence::context_made(LaunchRun& run, Cta& cta, std::uint32_t* registers, Cycle when) {
@@ -410,7 +448,7 @@ LaunchNext LaunchSequence::tell(LaunchRun& run, Cycle next) {
   return next_one(run, next);
 }
 
-MemoryStep LaunchSequence::step(const LaunchRun& run, const Cta& cta) const {
+MemoryStep LaunchSequence::step(LaunchRun& run, const Cta& cta) const {
   switch (run.stage) {
     case LaunchStage::depth:  // with the priority in front of it
       return {MemoryStep::Kind::read, cta.record + arch::tmd::kPriority};
@@ -421,9 +459,10 @@ MemoryStep LaunchSequence::step(const LaunchRun& run, const Cta& cta) const {
     case LaunchStage::count_context:
       return {MemoryStep::Kind::add, cta.record + arch::tmd::kOpen, 1};
     case LaunchStage::create:
-      return change_stream(cta, run.created, true);
+      choose_stream(run, cta);  // other warps may have created some since it was its turn
+      return change_stream(run, cta, run.created, true);
     case LaunchStage::destroy:
-      return change_stream(cta, static_cast<std::uint32_t>(run.named[run.index]), false);
+      return change_stream(run, cta, static_cast<std::uint32_t>(run.named[run.index]), false);
     case LaunchStage::count_task:
       return {MemoryStep::Kind::add, cta.context.address + arch::context::kWork, 1};
     case LaunchStage::turn: {

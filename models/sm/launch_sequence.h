@@ -72,7 +72,9 @@ struct LaunchRun {
   std::uint64_t asked = 0;   // address of the last step, for messages
   bool asking = false;       // a step is under way
   std::uint64_t looked = 0;  // TMDQs whose streams have been read
-  std::uint32_t created = 0; // the stream that it tries to create
+  std::uint32_t created = 0;  // the stream that it tries to create
+  std::uint64_t expected = 0;  // which streams of its TMDQ live, before it changes that
+  bool was_found = false;      // that is what memory held, whatever the CTA knows
   std::uint64_t written = 0; // bytes of the context
   bool no_context = false;   // none is free
   bool begun = false;        // others rely on what follows: it is done even if the CTA is stopped
@@ -150,7 +152,7 @@ class LaunchSequence {
   LaunchNext answer(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when);
 
   // The memory step of a stage that has one.
-  arch::MemoryStep step(const LaunchRun& run, const Cta& cta) const;
+  arch::MemoryStep step(LaunchRun& run, const Cta& cta) const;
   // The line that a stage writes which has none.
   LaunchLine line(const LaunchRun& run, const Cta& cta) const;
   // A ticket whose entry will never come.
@@ -169,8 +171,11 @@ class LaunchSequence {
   LaunchNext take_task(LaunchRun& run, const Cta& cta, Cycle when) const;
   LaunchNext task_taken(LaunchRun& run, std::uint32_t* registers, Cycle when);
   LaunchNext begin_wait(LaunchRun& run, const Cta& cta, Cycle when) const;
+  std::uint32_t choose_stream(LaunchRun& run, const Cta& cta) const;
   LaunchNext create(LaunchRun& run, const Cta& cta, std::uint32_t* registers, Cycle when);
   LaunchNext created(LaunchRun& run, Cta& cta, std::uint64_t old, std::uint32_t* registers, Cycle when);
+  void found_streams(LaunchRun& run, Cta& cta, std::uint32_t tmdq, std::uint64_t old) const;
+  LaunchNext destroy(LaunchRun& run, const Cta& cta, Cycle when) const;
   LaunchNext destroyed(LaunchRun& run, Cta& cta, std::uint64_t old, Cycle when);
   LaunchNext refused(LaunchRun& run, std::uint32_t* registers, Cycle when);
   LaunchNext next_one(LaunchRun& run, Cycle when);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/task_record.h"
@@ -216,6 +217,8 @@ class ContextTransfer {
   // It stays so: the CTA is in memory.
   void keep();
 
+  // restore: the places are known at the latest with the header.
+  void place(std::vector<Local> local) { local_ = std::move(local); }
   // Whether next() has something; if not, an answer is awaited, or it is over.
   bool wants() const;
   Access next();

@@ -225,7 +225,7 @@ void compile_launch(ProgramBuilder& program, const StepSource& source) {
 // Alone it waits for all.
 void compile_wait_children(ProgramBuilder& program, const StepSource& source) {
   const MapReader& map = source.map;
-  ProgramStep made = program.make(StepKind::operation, source.row.code, source.row.name, map.where());
+  ProgramStep made = program.make(StepKind::operation, source.row.code, source.row.name, source.where);
   const auto wait = [&](const char* key, arch::ChildWait kind) {
     if (!map.has(key)) return;
     if (made.wait != arch::ChildWait::all) map.fail(key, "a wait is for a stream or for a launch, not for both");

@@ -26,7 +26,7 @@ namespace {
 constexpr std::uint64_t kContext = 0x10'0000;
 constexpr std::uint64_t kGarbage = 0xDEAD'0000;
 
-std::uint64_t tmdq(std::uint64_t number) { return kContext + context::kTmdqs + 8 * number; }
+std::uint64_t tmdq(std::uint64_t number) { return kContext + context::last_task(number); }
 
 // TSK-09 as it was first written: who finds that a task has just been added waits for the last-task pointer. After two
 // pushes that names the second of them.
@@ -151,6 +151,7 @@ class Tmdqs {
       if (words_.at(tmdq(i)) != 0) throw Wrong("a TMDQ that is empty has a last task");
     }
     if (words_.at(kContext + context::kWork) != 0) throw Wrong("work is left in a closed context");
+    if (pool_.count > 0 && words_.at(pool_.base + ring::kUsed) != 0) throw Wrong("records in use are left");
     return true;
   }
 
@@ -194,13 +195,13 @@ class Tmdqs {
     const Task& task = script[pusher.task];
     if (pusher.at == 0) {
       if (task.record == 0) {
-        if (!pusher.take) pusher.take.emplace(RecordSupply{pool_, {}}, true);
+        if (!pusher.take) pusher.take.emplace(RecordSupply{pool_, {}});
         walk_on(*pusher.take, words_, pusher.answers);
         if (!pusher.take->over()) return;
         pusher.record = pusher.take->record();
         pusher.take.reset();
         pusher.answers.clear();
-        pusher.at = 1;
+        pusher.at = pusher.record == 0 ? 0 : 1;  // none was free: it tries again
         return;
       }
       pusher.record = task.record;

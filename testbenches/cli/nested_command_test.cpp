@@ -14,7 +14,7 @@ using namespace heddle::test;
 // The fault has no kernel: nobody knows any more whose CTA lies there.
 TEST_CASE("a program that overwrites a saved CTA leaves a fault and a chain of waits", "[cli][TSK-12]") {
   const TempDir dir;
-  const std::uint64_t area = preset_params("small").nested_memory().areas.record(0);
+  const std::uint64_t area = preset_params("small").nested_memory().chunks.record(0);
   dir.write("s.yaml", fmt::format(R"(heddle: 1
 gpu: small
 config:

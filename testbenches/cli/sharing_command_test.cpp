@@ -157,7 +157,7 @@ TEST_CASE("a process launches from the device while another holds all its launch
 }
 
 TEST_CASE("a process sees its own launches alone", "[cli][PRT-08]") {
-  // Process 2 reads, one after another: its own TMDs, those of process 1, and contexts and areas of both.
+  // Process 2 reads, one after another: its own TMDs, those of process 1, and contexts and saved CTAs of both.
   const TempDir dir;
   const heddle::arch::LaunchMemory memory = preset_params("small").nested_memory();
   const auto spy = [&](std::uint64_t address, bool allowed) {
@@ -182,18 +182,22 @@ TEST_CASE("a process sees its own launches alone", "[cli][PRT-08]") {
                                   "  - {memory: loot, pattern: 0, type: u32}\n"));
     (void)run_well(dir, {"spy.yaml"});
   };
-  spy(memory.of(2).tasks.record(0), true);
+  spy(memory.of(2).tasks.pool.record(0), true);
   for (const std::uint32_t subcontext : {1U, 2U}) {
     const heddle::arch::LaunchMemory own = memory.of(subcontext);
     if (subcontext == 1) {
-      spy(own.tasks.base, false);
-      spy(own.tasks.record(0), false);
-      spy(own.tasks.record(own.tasks.count - 1), false);
+      for (const heddle::arch::RecordPool& pool : {own.tasks.pool, own.tasks.spill}) {
+        spy(pool.base, false);
+        spy(pool.record(0), false);
+        spy(pool.record(pool.count - 1), false);
+      }
     }
-    spy(own.contexts.base, false);
-    spy(own.contexts.record(0), false);
-    spy(own.areas.record(0), false);
-    spy(own.areas.record(own.areas.count - 1), false);
+    for (const heddle::arch::RecordPool& pool : {own.contexts.pool, own.contexts.spill}) {
+      spy(pool.base, false);
+      spy(pool.record(0), false);
+    }
+    spy(own.chunks.record(0), false);
+    spy(own.chunks.record(own.chunks.count - 1), false);
   }
 }
 

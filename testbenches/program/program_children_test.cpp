@@ -81,11 +81,23 @@ class Asked {
   std::vector<Child> children;
   std::vector<Entry> entries;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> destroyed;  // lane, number
+  std::vector<std::pair<arch::ChildWait, std::uint64_t>> waits;    // what for: of lane 1
 
  private:
   void note(const arch::Operation& operation, arch::WarpState& state) {
     std::size_t next = 0;
     if (operation.code == OpCode::stream_create) ++streams_;
+    if (operation.code == OpCode::wait_children) {
+      const bool some = operation.wait != arch::ChildWait::all;
+      waits.emplace_back(operation.wait,
+                         some ? operation.data[1][0] | std::uint64_t{operation.data[1][1]} << 32 : std::uint64_t{0});
+    }
+    if (operation.code == OpCode::launch_child && operation.destination != arch::kNoRegister) {
+      for (std::uint32_t lane = 0; lane < 32; ++lane) {  // as if each had been launched
+        state.of(operation.destination)[lane] = 100 + lane;
+        state.of(static_cast<std::uint16_t>(operation.destination + 1))[lane] = 7;
+      }
+    }
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       if ((operation.lanes >> lane & 1U) == 0) continue;
       if (operation.code == OpCode::launch_child) children.push_back({lane, operation.children.at(next++)});
@@ -123,7 +135,7 @@ TEST_CASE("a launch has the kernel's object, its own grid, and what the step say
   CHECK(usual.grid_z == 1);
   CHECK(usual.mode == LaunchMode::stream);
   CHECK(usual.stream == 0);
-  CHECK(usual.priority == 0);
+  CHECK_FALSE(usual.priority.has_value());  // that of the launching task
   CHECK_FALSE(usual.head);
   CHECK(usual.args == std::array<std::uint64_t, arch::kChildArgs>{});
 
@@ -170,6 +182,21 @@ TEST_CASE("numbers that no launch can have stay so", "[workload][TSK-06]") {
   CHECK(wrong.children[4].launch.grid_y == 0);
   CHECK(wrong.children[4].launch.grid_z == 0);
   CHECK(wrong.children[4].launch.stream == ~std::uint32_t{0});
+}
+
+TEST_CASE("a wait is for all, for a stream or for a launch", "[workload][TSK-12][TSK-16]") {
+  const Asked run(
+      "  - stream_create: one\n"
+      "  - launch: {kernel: leaf, stream: one, to: known}\n"
+      "  - wait_children: {stream: one + lane}\n"
+      "  - wait_children: {launch: known}\n"
+      "  - wait_children: {}\n"
+      "  - wait_children");
+  using arch::ChildWait;
+  CHECK(run.waits == std::vector<std::pair<ChildWait, std::uint64_t>>{{ChildWait::stream, 2},
+                                                                      {ChildWait::launch, std::uint64_t{7} << 32 | 101},
+                                                                      {ChildWait::all, 0},
+                                                                      {ChildWait::all, 0}});
 }
 
 TEST_CASE("streams, waits and queues", "[workload][TSK-05][TSK-11][TSK-12]") {
@@ -292,7 +319,11 @@ TEST_CASE("what is wrong with a launch is said, with the line and a remedy", "[w
   CHECK_THAT(error("launch: {kernel: leaf, priority: 2000}"), Contains("priority"));
   CHECK_THAT(error("launch: {kernel: leaf, insert: front}"), Contains("front is not possible here"));
   CHECK_THAT(error("launch: {kernel: leaf, args: [nothing]}"), Contains("nothing"));
-  CHECK_THAT(error("wait_children: {}"), Contains("the step wait_children takes no keys"));
+  CHECK_THAT(error("wait_children: {child: 1}"), Contains("child"));
+  CHECK_THAT(error("wait_children: {stream: 0, launch: 1}"),
+             Contains("a wait is for a stream or for a launch, not for both"));
+  CHECK_THAT(error("wait_children: {launch: nothing}"), Contains("nothing"));
+  CHECK_THAT(error("launch: {kernel: leaf, to: 3x}"), Contains("cannot be a name"));
   CHECK_THAT(error("wait_child"), Contains("did you mean wait_children?"));
   CHECK_THAT(error("stream_create: 3x"), Contains("cannot be a name"));
   CHECK_THAT(error("stream_create: lane"), Contains("has a meaning of its own"));

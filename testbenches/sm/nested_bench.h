@@ -73,9 +73,9 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
         }
         return;
       case kGives:
-        return give(bench_.nested.tasks, argument);
+        return give(bench_.nested.tasks, argument, kGives);
       default:
-        return give(bench_.nested.contexts, argument);
+        return give(bench_.nested.contexts, argument, kGivesContext);
     }
   }
   std::uint64_t word(std::uint64_t address) const { return bench_.l2.get<std::uint64_t>(address); }
@@ -111,7 +111,7 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
     const std::uint32_t flags = bench_.l2.get<std::uint32_t>(record + arch::tmd::kFlags);
     const bool stream = (flags >> 8 & 3) == static_cast<std::uint32_t>(arch::LaunchMode::stream);
     if (stream) {
-      completing_.try_emplace(record, context + arch::context::kTmdqs + std::uint64_t{8} * (flags & 0xFF), record);
+      completing_.try_emplace(record, context + arch::context::last_task(flags & 0xFF), record);
       if (!step(completing_, record, kComplete)) return;
       const std::uint64_t next = completing_.at(record).next();
       completing_.erase(record);
@@ -120,6 +120,7 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
     }
     ++completed;
     if (on_complete) on_complete(record);
+    if ((flags >> 11 & 1) != 0) carry_out({arch::MemoryStep::Kind::write, record + arch::tmd::kFlags, 0});
     bench_.domain.schedule_in(kStep, *this, kUncount, context);
     bench_.domain.schedule_in(kStep, *this, kGives, record);
   }
@@ -127,18 +128,20 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
     const std::uint64_t left =
         carry_out({arch::MemoryStep::Kind::add, context + arch::context::kWork, ~std::uint64_t{0}}) - 1;
     REQUIRE(arch::work_of(left) < 1000);
-    if (arch::work_of(left) == 1 && arch::waiters_of(left) > 0)
+    if ((arch::work_of(left) == 1 && arch::waiters_of(left) > 0) || arch::some_waiters_of(left) > 0) {
       bench_.domain.schedule_in(kStep, *this, kWakes, context);
+    }
     if (arch::work_of(left) > 0) return;
     REQUIRE(arch::waiters_of(left) == 0);
+    REQUIRE(arch::some_waiters_of(left) == 0);
     ++closed;
     const std::uint64_t owner = word(context + arch::context::kOwner);
     carry_out({arch::MemoryStep::Kind::add, owner + arch::tmd::kOpen, ~std::uint64_t{0}});
     bench_.domain.schedule_in(kStep, *this, kGivesContext, context);
   }
-  void give(const arch::RecordPool& pool, std::uint64_t record) {
-    giving_.try_emplace(record, pool, record);
-    if (step(giving_, record, pool.base == bench_.nested.tasks.base ? kGives : kGivesContext)) giving_.erase(record);
+  void give(const arch::RecordSupply& supply, std::uint64_t record, std::uint32_t kind) {
+    giving_.try_emplace(record, supply, record);
+    if (step(giving_, record, kind)) giving_.erase(record);
   }
 
   ProgramBench& bench_;
@@ -149,9 +152,13 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
 struct NestedBench : ProgramBench {
   explicit NestedBench(TimingMode mode = TimingMode::at, std::uint64_t tasks = 64, std::uint64_t contexts = 8)
       : ProgramBench(quick(), mode), tmu("tmu", *this) {
-    nested.tasks = {kNestedBase, tasks, arch::kRecordBytes};
-    nested.contexts = {kNestedBase + nested.tasks.bytes(), contexts, arch::kRecordBytes};
-    nested.areas = {nested.contexts.base + nested.contexts.bytes(), 0, arch::kRecordBytes};
+    // Large enough for any number of TMDQs; and, for those who say how many, records behind the pools.
+    constexpr std::uint64_t kContextBytes = arch::context::bytes(arch::kMaxTmdqs);
+    nested.tasks.pool = {kNestedBase, tasks, arch::kRecordBytes};
+    nested.contexts.pool = {kNestedBase + nested.tasks.pool.bytes(), contexts, kContextBytes};
+    nested.tasks.spill = {kNestedBase + 0x20000, 0, arch::kRecordBytes};
+    nested.contexts.spill = {kNestedBase + 0x30000, 0, kContextBytes};
+    nested.chunks = {kNestedBase + 0x40000, 0, arch::kSaveChunk};
     l2.put(kOwner + arch::tmd::kOpen, std::uint64_t{1});
   }
   static sm::SmParams quick() {
@@ -168,12 +175,14 @@ struct NestedBench : ProgramBench {
     mpc.start(0, start);
   }
   std::uint64_t word(std::uint64_t address) const { return l2.get<std::uint64_t>(address); }
-  std::uint64_t task(std::uint64_t index) const { return nested.tasks.record(index); }
-  std::uint64_t context(std::uint64_t index = 0) const { return nested.contexts.record(index); }
+  std::uint64_t task(std::uint64_t index) const { return nested.tasks.pool.record(index); }
+  std::uint64_t context(std::uint64_t index = 0) const { return nested.contexts.pool.record(index); }
   // All records are back, and the parent has nothing open but its own run.
   void check_clean() const {
-    for (const arch::RecordPool& pool : {nested.tasks, nested.contexts}) {
+    for (const arch::RecordPool& pool :
+         {nested.tasks.pool, nested.tasks.spill, nested.contexts.pool, nested.contexts.spill}) {
       CHECK(word(pool.base + arch::ring::kTaken) == word(pool.base + arch::ring::kGiven));
+      CHECK(word(pool.base + arch::ring::kUsed) == 0);
     }
     CHECK(word(kOwner + arch::tmd::kOpen) == 1);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "arch/task_record.h"
 #include "common/packet_socket.h"
 #include "sm/program_bench.h"
+#include "sm/saved_cta.h"
 
 namespace heddle::test {
 
@@ -23,11 +25,12 @@ constexpr std::uint64_t kOwnTmd = 0x3F000;  // of the task whose CTAs are saved
 constexpr std::uint32_t kSavedTask = 5;     // its operation
 constexpr std::uint32_t kRestoreTask = 900;
 
-inline arch::LaunchMemory save_memory(std::uint64_t areas, std::uint64_t area_bytes) {
+inline arch::LaunchMemory save_memory(std::uint64_t chunks, bool shared) {
   arch::LaunchMemory memory;
-  memory.tasks = {0x40000, 16, arch::kRecordBytes};
-  memory.contexts = {memory.tasks.base + memory.tasks.bytes(), 16, arch::kRecordBytes};
-  memory.areas = {memory.contexts.base + memory.contexts.bytes(), areas, area_bytes};
+  memory.tasks.pool = {0x40000, 16, arch::kRecordBytes};
+  memory.contexts.pool = {memory.tasks.pool.base + memory.tasks.pool.bytes(), 16, arch::context::bytes(memory.tmdqs)};
+  memory.chunks = {memory.contexts.pool.base + memory.contexts.pool.bytes(), chunks, arch::kSaveChunk};
+  memory.shared_contexts = shared;
   return memory;
 }
 
@@ -135,40 +138,72 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
   std::uint32_t wakes = 0;         // that found an SM
   std::uint32_t restores = 0;      // that found an area
   std::uint32_t closed = 0;        // contexts
-  std::uint32_t left = 0;          // `leave` packets
+  std::uint32_t left = 0;          // `leave` packets, or `ended` ones
+  std::uint32_t late = 0;          // `wake` packets
   std::uint64_t released = 0;      // bytes of shared memory
 
   FakeL2& l2() { return nodes_[home]->l2; }
-  // Areas that nobody has.
-  std::uint64_t free_areas() {
-    const std::uint64_t base = memory_.areas.base;
-    return memory_.areas.count -
-           (l2().get<std::uint64_t>(base + arch::ring::kTaken) - l2().get<std::uint64_t>(base + arch::ring::kGiven));
+  // Chunks that nobody has.
+  std::uint64_t free_chunks() {
+    return memory_.chunks.count - l2().get<std::uint64_t>(memory_.chunks.base + arch::ring::kUsed);
+  }
+  // Of the CTA that is saved there.
+  sm::SaveLayout layout_of(std::uint64_t area) {
+    sm::SavedLine line;
+    std::copy_n(l2().bytes.begin() + static_cast<std::ptrdiff_t>(area), line.size(), line.begin());
+    return sm::SaveLayout(sm::header_of(line));
   }
 
  private:
   enum : std::uint32_t { kChildEnds, kComesBack };
   void reset() override {}
   void on_child(const protocol::ChildPacket& packet, std::uint32_t) {
-    if (packet.kind == protocol::ChildPacket::Kind::start) {
-      domain_.schedule_in(child_time, *this, kChildEnds, l2().get<std::uint64_t>(packet.record + arch::tmd::kContext));
-    } else if (packet.kind == protocol::ChildPacket::Kind::leave) {
+    using Kind = protocol::ChildPacket::Kind;
+    if (packet.kind == Kind::start) {
+      domain_.schedule_in(child_time, *this, kChildEnds, packet.record);
+    } else if (packet.kind == Kind::leave) {
       ++left;
       finish(packet.record);
+    } else if (packet.kind == Kind::wake) {
+      ++late;
+      wake(packet.record);
+    } else if (packet.kind == Kind::ended) {
+      ++left;
+      const auto open = l2().get<std::uint64_t>(packet.record + arch::tmd::kOpen);
+      REQUIRE(open > 1);
+      l2().put<std::uint64_t>(packet.record + arch::tmd::kOpen, open - 1);
     }
   }
   void on_notice(const protocol::ClusterNoticePacket& notice, std::uint32_t) {
     if (notice.kind == protocol::ClusterNoticePacket::Kind::shared_released) released += notice.bytes;
   }
   void on_event(std::uint32_t kind, std::uint64_t argument) override {
-    if (kind == kChildEnds) return finish(argument);
+    if (kind == kChildEnds) return child_ends(argument);
     protocol::CtaStartPacket packet = start;
     packet.area = argument;
-    packet.cta_slot = protocol::CtaSlot(1);
+    // Its last one may not be free yet: its SM does not know when it is found in memory.
+    packet.cta_slot = protocol::CtaSlot(1 + back_++ % 4);
     packet.tag.operation = kRestoreTask;
     if (home != restore_on) nodes_[restore_on]->l2.bytes = nodes_[home]->l2.bytes;
     home = restore_on;
     nodes_[home]->mpc.start(domain_.now(), packet);
+  }
+  // Its stream goes on, and who waits for its ticket finds it gone.
+  void child_ends(std::uint64_t record) {
+    const auto context = l2().get<std::uint64_t>(record + arch::tmd::kContext);
+    const auto flags = l2().get<std::uint32_t>(record + arch::tmd::kFlags);
+    if ((flags >> 8 & 3) == static_cast<std::uint32_t>(arch::LaunchMode::stream)) {
+      const std::uint64_t last = context + arch::context::last_task(flags & 0xFF);
+      if (l2().get<std::uint64_t>(last) == record) {
+        l2().put<std::uint64_t>(last, 0);
+      } else {
+        const auto next = l2().get<std::uint64_t>(record + arch::tmd::kNext);
+        REQUIRE(next != 0);  // a launch waits longer for its turn than for its link
+        domain_.schedule_in(child_time, *this, kChildEnds, next);
+      }
+    }
+    if ((flags >> 11 & 1) != 0) l2().put<std::uint64_t>(record + arch::tmd::kFlags, 0);
+    finish(context);
   }
   // One of the context has: a child, or the CTA itself.
   void finish(std::uint64_t context) {
@@ -179,9 +214,20 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
       ++closed;
       return;
     }
-    if (arch::work_of(old) != 2 || arch::waiters_of(old) == 0) return;
-    const auto found = l2().get<std::uint64_t>(context + arch::context::kHome);
-    l2().put<std::uint64_t>(context + arch::context::kHome, arch::kHomeWoken);
+    if ((arch::work_of(old) == 2 && arch::waiters_of(old) > 0) || arch::some_waiters_of(old) > 0) wake(context);
+  }
+  void wake(std::uint64_t context) {
+    auto found = l2().get<std::uint64_t>(context + arch::context::kHome);
+    l2().put<std::uint64_t>(context + arch::context::kHome, memory_.shared_contexts ? 0 : arch::kHomeWoken);
+    if (memory_.shared_contexts) {
+      for (std::uint32_t node = 0; node < nodes_.size(); ++node) wake_out.send({context}, node);
+      for (; found != 0; found = l2().get<std::uint64_t>(arch::save_area_of(found) + arch::saved::kNext)) {
+        REQUIRE(arch::is_saved_home(found));
+        ++restores;
+        domain_.schedule_in(restore_after, *this, kComesBack, arch::save_area_of(found));
+      }
+      return;
+    }
     if (found == arch::kHomeWoken) return;
     if (arch::is_saved_home(found)) {
       ++restores;
@@ -192,15 +238,16 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
     wake_out.send({context}, arch::sm_of_home(found) - 3);
   }
 
+  std::uint32_t back_ = 0;  // restores that have been sent
   std::array<SaveNode*, 2> nodes_;
   const arch::LaunchMemory& memory_;
   Domain& domain_;
 };
 
 struct SaveBench {
-  explicit SaveBench(TimingMode mode = TimingMode::at, bool save = true, std::uint64_t area_bytes = 0x8000,
-                     std::uint64_t areas = 2)
-      : memory(save_memory(areas, area_bytes)),
+  explicit SaveBench(TimingMode mode = TimingMode::at, bool save = true, std::uint64_t chunks = 16,
+                     bool shared = false)
+      : memory(save_memory(chunks, shared)),
         params(params_of(save)),
         domain("domain", 1.0, mode, 0, observation),
         map(kSaveMemory, 5, 1),
@@ -213,8 +260,19 @@ struct SaveBench {
     for (SaveNode* node : {&a, &b}) {
       node->sm.on_fault([this](const arch::FaultRecord& fault) { faults.push_back(fault); });
       node->l2.latency = 60;
-      node->l2.put<std::uint64_t>(kOwnTmd + arch::tmd::kOpen, 1);
+      prepare(node->l2);
     }
+  }
+  // What task management has left in memory: the TMD, and the context that its CTAs share.
+  void prepare(FakeL2& l2) const {
+    l2.put<std::uint64_t>(kOwnTmd + arch::tmd::kOpen, memory.shared_contexts ? 2 : 1);
+    if (!memory.shared_contexts) return;
+    const std::uint64_t context = memory.contexts.pool.record(0);
+    l2.put<std::uint64_t>(memory.contexts.pool.base + arch::ring::kTaken, 1);
+    l2.put<std::uint64_t>(memory.contexts.pool.base + arch::ring::kUsed, 1);
+    l2.put<std::uint64_t>(context + arch::context::kWork, 1);
+    l2.put<std::uint64_t>(context + arch::context::kOwner, kOwnTmd);
+    l2.put<std::uint64_t>(kOwnTmd + arch::tmd::kSharedContext, context);
   }
   static sm::SmParams params_of(bool save) {
     sm::SmParams params;
@@ -249,14 +307,38 @@ struct SaveBench {
     REQUIRE(exits() == count('s') + 1);
     const auto& last = tasks.home == 0 ? a.mpc.exits.back() : b.mpc.exits.back();
     REQUIRE(last.second.faulted == faulted);
-    REQUIRE(tasks.left == 1);
-    REQUIRE(tasks.closed == 1);
-    REQUIRE(tasks.free_areas() == memory.areas.count);
+    const std::uint64_t context = memory.contexts.pool.record(0);
+    if (memory.shared_contexts) {
+      REQUIRE(tasks.left == (count('s') > 0 ? 1 : 0));
+      REQUIRE(tasks.closed == 0);
+      REQUIRE(tasks.l2().get<std::uint64_t>(context + arch::context::kHome) == 0);
+      REQUIRE(arch::work_of(tasks.l2().get<std::uint64_t>(context + arch::context::kWork)) == 1);
+      REQUIRE(tasks.l2().get<std::uint64_t>(kOwnTmd + arch::tmd::kOpen) == 2);
+    } else {
+      REQUIRE(tasks.left == 1);
+      REQUIRE(tasks.closed == 1);
+    }
+    check_chunks();
     for (SaveNode* node : {&a, &b}) {
       REQUIRE(node->sm.resident() == 0);
       REQUIRE(node->sm.used() == arch::ResourceVector{});
       REQUIRE(node->sm.quiescent());
     }
+  }
+  // Every chunk is free, and none is so twice.
+  void check_chunks(std::uint64_t lost = 0) {
+    const arch::RecordPool& pool = memory.chunks;
+    auto& l2 = tasks.l2();
+    const auto taken = l2.get<std::uint64_t>(pool.base + arch::ring::kTaken);
+    REQUIRE(tasks.free_chunks() == pool.count - lost);
+    REQUIRE(taken - l2.get<std::uint64_t>(pool.base + arch::ring::kGiven) == lost);
+    std::set<std::uint64_t> free;
+    for (std::uint64_t ticket = taken; ticket < taken + pool.count - lost; ++ticket) {
+      const std::uint64_t chunk = ticket < pool.count ? pool.record(ticket) : l2.get<std::uint64_t>(pool.slot(ticket));
+      REQUIRE(pool.has(chunk));
+      free.insert(chunk);
+    }
+    REQUIRE(free.size() == pool.count - lost);
   }
   std::size_t exits() const { return a.mpc.exits.size() + b.mpc.exits.size(); }
   std::size_t count(char edge) const {

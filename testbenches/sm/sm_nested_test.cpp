@@ -39,8 +39,8 @@ TEST_CASE("a launch leaves a task and a context in memory, and tells task manage
     CHECK(bench.word(record + arch::tmd::kContext) == bench.context());
     CHECK(bench.word(record + arch::tmd::kKernel) == kKernel);
     CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kGridX) == 3);
-    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kGridY) == 4);
-    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kGridZ) == 5);
+    CHECK(bench.l2.get<std::uint16_t>(record + arch::tmd::kGridY) == 4);
+    CHECK(bench.l2.get<std::uint16_t>(record + arch::tmd::kGridZ) == 5);
     CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kFlags) == 1U << 10);
     CHECK(bench.l2.get<std::int32_t>(record + arch::tmd::kPriority) == -7);
     CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kDepth) == 3);
@@ -51,7 +51,7 @@ TEST_CASE("a launch leaves a task and a context in memory, and tells task manage
     const std::uint64_t context = bench.context();
     CHECK(bench.word(context + arch::context::kOwner) == kOwner);
     CHECK(bench.word(context + arch::context::kHome) == arch::home_of_sm(kBenchSm));
-    CHECK(bench.word(context + arch::context::kTmdqs) == record);
+    CHECK(bench.word(context + arch::context::last_task(0)) == record);
     CHECK(bench.word(context + arch::context::kWork) == 1);  // the CTA has left, the task has not completed
     CHECK(bench.word(kOwner + arch::tmd::kOpen) == 2);
     REQUIRE(bench.tmu.packets.size() == 2);
@@ -62,6 +62,51 @@ TEST_CASE("a launch leaves a task and a context in memory, and tells task manage
     CHECK(bench.stat("nested.launches") == 1);
     for (const FakeL2::Seen& seen : bench.l2.seen) CHECK(seen.physical);
   }
+}
+
+TEST_CASE("a child has its parent's priority unless its launch names one", "[sm][TSK-16]") {
+  for (const std::int32_t own : {-3, 0, 7}) {
+    NestedBench bench;
+    bench.l2.put(kOwner + arch::tmd::kPriority, own);
+    ListProgram program(4);
+    program.launch_child(always(child()));
+    arch::ChildLaunch other = child();
+    other.priority = 0;
+    program.launch_child(always(other));
+    program.exit();
+    bench.start_parent(std::move(program));
+    run_until_idle();
+    CHECK(bench.l2.get<std::int32_t>(bench.task(0) + arch::tmd::kPriority) == own);
+    CHECK(bench.l2.get<std::int32_t>(bench.task(1) + arch::tmd::kPriority) == 0);
+  }
+}
+
+TEST_CASE("a launch whose result is taken is known by its task and its ticket", "[sm][TSK-12][TSK-16]") {
+  NestedBench bench(TimingMode::at, 2);
+  ListProgram program(4);
+  program.launch_child(always(child()), {}, [](const Warp&) { return arch::LaneMask{0b1011}; }, 0);
+  program.store_registers({}, 0, ListProgram::linear(0x100, 4));
+  program.store_registers({}, 1, ListProgram::linear(0x200, 4));
+  program.exit();
+  bench.start_parent(std::move(program));
+  run_until_idle();
+  CHECK(bench.faults.empty());
+  const auto known = [&](std::uint32_t lane) {
+    return bench.l2.get<std::uint32_t>(0x100 + 4 * lane) |
+           std::uint64_t{bench.l2.get<std::uint32_t>(0x200 + 4 * lane)} << 32;
+  };
+  CHECK(arch::record_of_handle(known(0)) == bench.task(0));
+  CHECK(arch::record_of_handle(known(1)) == bench.task(1));
+  CHECK(known(2) == 0);  // it launched nothing
+  CHECK(known(3) == 0);  // no record was free
+  for (std::uint32_t lane : {0U, 1U}) {
+    const std::uint64_t record = bench.task(lane);
+    CHECK(arch::ticket_of_handle(known(lane)) != 0);
+    CHECK(bench.l2.get<std::uint32_t>(record + arch::tmd::kTicket) == arch::ticket_of_handle(known(lane)));
+    CHECK((bench.l2.get<std::uint32_t>(record + arch::tmd::kFlags) & 1U << 11) != 0);
+  }
+  CHECK(bench.stat("nested.refused") == 1);
+  CHECK(bench.stat("nested.launches") == 2);
 }
 
 TEST_CASE("only the first task of a stream is started by the SM; others are linked behind it", "[sm][TSK-08][TSK-10]") {
@@ -80,7 +125,7 @@ TEST_CASE("only the first task of a stream is started by the SM; others are link
   CHECK(bench.word(bench.task(0) + arch::tmd::kNext) == bench.task(1));
   CHECK(bench.word(bench.task(1) + arch::tmd::kNext) == bench.task(2));
   CHECK(bench.word(bench.task(2) + arch::tmd::kNext) == 0);
-  CHECK(bench.word(bench.context() + arch::context::kTmdqs) == bench.task(2));
+  CHECK(bench.word(bench.context() + arch::context::last_task(0)) == bench.task(2));
   CHECK(bench.word(bench.context() + arch::context::kWork) == 4);  // not the tail launches
   CHECK(bench.word(kOwner + arch::tmd::kTailFirst) == bench.task(4));
   CHECK(bench.word(kOwner + arch::tmd::kTailLast) == bench.task(5));
@@ -89,25 +134,49 @@ TEST_CASE("only the first task of a stream is started by the SM; others are link
   CHECK(bench.l2.get<std::uint32_t>(bench.task(4) + arch::tmd::kFlags) == 2U << 8);
 }
 
-TEST_CASE("streams above the TMDQs of a context share them", "[sm][TSK-11]") {
+TEST_CASE("a stream shares a TMDQ only if all have one, and one that is destroyed gives its place back", "[sm][TSK-11]") {
   NestedBench bench;
-  ListProgram program(4);
-  for (std::uint16_t i = 0; i < 5; ++i) program.stream_create(1);
-  for (std::uint32_t stream = 0; stream < 6; ++stream) program.launch_child(always(child(stream)));
-  program.stream_destroy([](const Warp&, std::uint32_t) { return 5; });
-  program.store({}, ListProgram::Value([](const Warp& warp, std::uint32_t lane) { return warp.reg(1, lane); }),
-                [](const Warp&, std::uint32_t lane) { return 0x100 + 4 * lane; }, {{1, 1}});
+  constexpr std::uint32_t kNumbers = 0x100;
+  ListProgram program(16);
+  const auto note = [&program](std::uint16_t reg) {
+    program.store({}, ListProgram::of_register(reg),
+                  [reg](const Warp&, std::uint32_t lane) { return kNumbers + 128 * reg + 4 * lane; }, {{reg, 1}});
+  };
+  const auto in = [](std::uint16_t reg) {
+    return [reg](const Warp& warp, std::uint32_t lane) { return child(warp.reg(reg, lane)); };
+  };
+  for (std::uint16_t i = 1; i <= 5; ++i) program.stream_create(i);
+  program.launch_child(always(child()));
+  for (std::uint16_t i = 1; i <= 5; ++i) program.launch_child(in(i), {{i, 1}});
+  program.stream_destroy(ListProgram::of_register(3), {{3, 1}});
+  for (std::uint16_t i = 6; i <= 7; ++i) program.stream_create(i);
+  program.launch_child(in(6), {{6, 1}});
+  for (std::uint16_t i = 1; i <= 7; ++i) note(i);
   program.exit();
   bench.start_parent(std::move(program));
   run_until_idle();
   CHECK(bench.faults.empty());
   REQUIRE(bench.mpc.exits.size() == 1);
-  CHECK(bench.l2.get<std::uint32_t>(0x100 + 4 * 31) == 5);  // the number of the last
-  CHECK(bench.word(bench.context() + arch::context::kStreams) == 5);
+  const auto number = [&](std::uint32_t which) { return bench.l2.get<std::uint32_t>(kNumbers + 128 * which + 4 * 31); };
+  for (std::uint32_t i = 1; i <= 7; ++i) CHECK(bench.l2.get<std::uint32_t>(kNumbers + 128 * i) == number(i));
+  // Three have a TMDQ each; then TMDQ 0, which has stream 0, and TMDQ 1 have two.
+  for (std::uint32_t i = 1; i <= 3; ++i) CHECK(number(i) == arch::stream_number(i, 0));
+  CHECK(number(4) == arch::stream_number(0, 1));
+  CHECK(number(5) == arch::stream_number(1, 1));
+  // The one that is free has it alone, under another number; then TMDQ 2.
+  CHECK(number(6) == arch::stream_number(3, 1));
+  CHECK(number(7) == arch::stream_number(2, 1));
+  const std::uint64_t live = bench.context() + arch::context::live_streams(0);
+  CHECK(bench.word(live) == 0b10);
+  CHECK(bench.word(live + 16) == 0b11);
+  CHECK(bench.word(live + 32) == 0b11);
+  CHECK(bench.word(live + 48) == 0b10);
+  CHECK(bench.stat("nested.streams") == 7);
   CHECK(bench.tmu.started.size() == 4);
   CHECK(bench.word(bench.task(0) + arch::tmd::kNext) == bench.task(4));
   CHECK(bench.word(bench.task(1) + arch::tmd::kNext) == bench.task(5));
-  CHECK(bench.l2.get<std::uint32_t>(bench.task(5) + arch::tmd::kFlags) == (5U << 16 | 1U));
+  CHECK(bench.word(bench.task(3) + arch::tmd::kNext) == bench.task(6));  // order within the TMDQ is kept
+  CHECK(bench.l2.get<std::uint32_t>(bench.task(5) + arch::tmd::kFlags) == (number(5) << 16 | 1U));
 }
 
 TEST_CASE("children see what was written before the launch, and their parent what they wrote, after its wait",
@@ -237,7 +306,8 @@ TEST_CASE("CTAs of a grid can share one context", "[sm][TSK-07]") {
   NestedBench bench;
   bench.nested.shared_contexts = true;
   const std::uint64_t context = bench.context();  // taken by task management
-  bench.l2.put(bench.nested.contexts.base + arch::ring::kTaken, std::uint64_t{1});
+  bench.l2.put(bench.nested.contexts.pool.base + arch::ring::kTaken, std::uint64_t{1});
+  bench.l2.put(bench.nested.contexts.pool.base + arch::ring::kUsed, std::uint64_t{1});
   bench.l2.put(context + arch::context::kWork, std::uint64_t{1});
   bench.l2.put(context + arch::context::kOwner, kOwner);
   bench.l2.put(kOwner + arch::tmd::kSharedContext, context);
@@ -252,7 +322,7 @@ TEST_CASE("CTAs of a grid can share one context", "[sm][TSK-07]") {
   run_until_idle();
   CHECK(bench.faults.empty());
   CHECK(bench.mpc.exits.size() == 2);
-  CHECK(bench.word(context + arch::context::kStreams) == 2);
+  for (std::uint32_t tmdq : {1U, 2U}) CHECK(bench.word(context + arch::context::live_streams(tmdq)) == 1);
   CHECK(bench.word(context + arch::context::kWork) == 5);
   CHECK(bench.word(kOwner + arch::tmd::kOpen) == 1);
   CHECK(bench.tmu.started.size() == 3);

@@ -121,9 +121,9 @@ TEST_CASE("a CTA that waits for its children gives up its slot and goes on elsew
       CHECK(bench.a.sm.resident() == 0);
       CHECK(bench.a.sm.used() == heddle::arch::ResourceVector{});
       CHECK(bench.tasks.left == 0);
-      CHECK(bench.tasks.free_areas() == 1);
-      const std::uint64_t context = bench.memory.contexts.record(0);
-      const std::uint64_t area = bench.memory.areas.record(0);
+      const std::uint64_t context = bench.memory.contexts.pool.record(0);
+      const std::uint64_t area = bench.memory.chunks.record(0);
+      CHECK(bench.tasks.free_chunks() == bench.memory.chunks.count - bench.tasks.layout_of(area).chunks());
       namespace saved = heddle::arch::saved;
       auto& l2 = bench.tasks.l2();
       CHECK(l2.get<std::uint64_t>(context + heddle::arch::context::kHome) == heddle::arch::saved_home(area));
@@ -134,8 +134,10 @@ TEST_CASE("a CTA that waits for its children gives up its slot and goes on elsew
       CHECK(l2.get<std::uint32_t>(area + saved::kCtaX) == 3);
       const auto bytes = l2.get<std::uint64_t>(area + saved::kBytes);
       CHECK(bytes > 3 * 8 * 128 + 1024);
-      const std::vector<std::uint8_t> state(l2.bytes.begin() + static_cast<std::ptrdiff_t>(area + 128),
-                                            l2.bytes.begin() + static_cast<std::ptrdiff_t>(area + 128 + bytes));
+      // Its chunks lie behind each other: nobody has taken any before. The list of them comes before the state.
+      const auto state_at = static_cast<std::ptrdiff_t>(area + bench.tasks.layout_of(area).state_at());
+      const std::vector<std::uint8_t> state(l2.bytes.begin() + state_at,
+                                            l2.bytes.begin() + state_at + static_cast<std::ptrdiff_t>(bytes));
       const heddle::sm::SavedCta cta = heddle::sm::restore_cta(state);
       REQUIRE(cta.warps.size() == kWarps);
       CHECK(cta.warps[0].at == heddle::sm::SavedWarp::At::children);
@@ -227,9 +229,9 @@ TEST_CASE("a wake at any moment finds the CTA", "[sm][TSK-12]") {
   }
 }
 
-TEST_CASE("a CTA whose state is larger than an area stays", "[sm][TSK-12]") {
+TEST_CASE("a CTA whose state is larger than all memory for saved CTAs stays", "[sm][TSK-12]") {
   const std::vector<std::uint32_t> wanted = expected(2);
-  SaveBench bench(TimingMode::at, true, 2048);
+  SaveBench bench(TimingMode::at, true, 1);
   bench.tasks.child_time = 5000;
   bench.start(parents(2), kThreads, kShared);
   run_until_idle();
@@ -239,19 +241,24 @@ TEST_CASE("a CTA whose state is larger than an area stays", "[sm][TSK-12]") {
   CHECK(bench.stat("sm0.nested.saves_refused.too_large") == 2);
 }
 
-TEST_CASE("a CTA that finds no free area stays until there is one", "[sm][TSK-12]") {
+TEST_CASE("a CTA that finds no free memory for its state stays until there is some", "[sm][TSK-12]") {
   for (const bool comes : {false, true}) {
-    SaveBench bench(TimingMode::at, true, 0x8000, 1);
-    const std::uint64_t ring = bench.memory.areas.base;
+    SaveBench bench(TimingMode::at, true, 2);
+    const std::uint64_t ring = bench.memory.chunks.base;
     bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kTaken, 1);
+    bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kUsed, 1);
     bench.tasks.child_time = 10'000;
     bench.start(parents(1), kThreads, kShared);
     run_until(sc_core::sc_time(5000, sc_core::SC_NS));
     CHECK(bench.stat("sm0.nested.saves_refused.no_area") > 3);
     REQUIRE(bench.listener.text == "S");
+    CHECK(bench.tasks.l2().get<std::uint64_t>(ring + heddle::arch::ring::kTaken) == 1);  // it has not taken what is there
     if (comes) {
       bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kGiven, 1);
-      bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kSlots, bench.memory.areas.record(0));
+      bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kSlots, bench.memory.chunks.record(0));
+      // One that tries at this moment may be counted.
+      const auto used = bench.tasks.l2().get<std::uint64_t>(ring + heddle::arch::ring::kUsed);
+      bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kUsed, used - 1);
     }
     run_until_idle();
     CHECK(bench.listener.text == (comes ? "SsrE" : "SE"));
@@ -279,7 +286,7 @@ TEST_CASE("an abort at any moment ends the CTA, saved or not", "[sm][TSK-12]") {
       REQUIRE(bench.count('s') == bench.count('r'));
       REQUIRE(bench.a.sm.quiescent());
       REQUIRE(bench.b.sm.quiescent());
-      REQUIRE(bench.tasks.free_areas() == 2);
+      bench.check_chunks();
       REQUIRE(bench.tasks.closed == bench.tasks.left);
       if (bench.count('s') > 0) {
         REQUIRE(bench.tasks.left == 1);
@@ -291,31 +298,93 @@ TEST_CASE("an abort at any moment ends the CTA, saved or not", "[sm][TSK-12]") {
   }
 }
 
+TEST_CASE("a CTA that shares its context with others is saved, and found by whoever wakes that", "[sm][TSK-07][TSK-12]") {
+  const std::vector<std::uint32_t> wanted = expected(2);
+  for (const TimingMode mode : kModes) {
+    std::uint32_t late = 0;
+    std::uint32_t gone = 0;
+    for (Cycle time = 1; time < 2500; time += mode == TimingMode::at ? 7 : 11) {
+      CAPTURE(mode == TimingMode::at, time);
+      SaveBench bench(mode, true, 16, true);
+      bench.tasks.child_time = time;
+      bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
+      bench.start(parents(2), kThreads, kShared);
+      run_until_idle();
+      REQUIRE(bench.faults.empty());
+      bench.check_over();
+      REQUIRE(results(bench) == wanted);
+      late += bench.tasks.late;
+      gone += bench.count('s') > 0 ? 1 : 0;
+    }
+    CHECK(late > 3);
+    CHECK(gone > 20);
+  }
+}
+
+// As above, of a CTA whose context is not left with it.
+TEST_CASE("an abort at any moment ends a CTA that shares its context, saved or not", "[sm][TSK-07][TSK-12]") {
+  for (const TimingMode mode : kModes) {
+    std::uint32_t in_memory = 0;
+    for (Cycle time = 50; time < 6500; time += mode == TimingMode::at ? 17 : 29) {
+      CAPTURE(mode == TimingMode::at, time);
+      SaveBench bench(mode, true, 16, true);
+      bench.tasks.child_time = 3000;
+      bench.tasks.restore_on = static_cast<std::uint32_t>(time % 2);
+      bench.start(parents(1), kThreads, kShared);
+      bench.a.mpc.abort(time, heddle::test::kSavedTask);
+      bench.b.mpc.abort(time, heddle::test::kSavedTask);
+      run_until_idle();
+      REQUIRE(bench.faults.empty());
+      REQUIRE(bench.listener.text.back() == 'E');
+      REQUIRE(bench.count('S') == 1);
+      REQUIRE(bench.count('E') == 1);
+      REQUIRE(bench.count('s') == bench.count('r'));
+      REQUIRE(bench.a.sm.quiescent());
+      REQUIRE(bench.b.sm.quiescent());
+      bench.check_chunks();
+      // Task management counts what it has been told of, and no more.
+      const std::uint64_t context = bench.memory.contexts.pool.record(0);
+      REQUIRE(bench.tasks.l2().get<std::uint64_t>(heddle::test::kOwnTmd + heddle::arch::tmd::kOpen) == 2);
+      REQUIRE(bench.tasks.l2().get<std::uint64_t>(context + heddle::arch::context::kHome) == 0);
+      REQUIRE(heddle::arch::work_of(bench.tasks.l2().get<std::uint64_t>(context + heddle::arch::context::kWork)) == 1);
+      if (bench.count('s') > 0) {
+        const auto& last = bench.tasks.home == 0 ? bench.a.mpc.exits.back() : bench.b.mpc.exits.back();
+        in_memory += last.second.faulted ? 1 : 0;
+      }
+    }
+    CHECK(in_memory > 10);
+  }
+}
+
 TEST_CASE("a saved state that was damaged stops its CTA alone", "[sm][TSK-12]") {
-  for (const std::uint64_t place : {0x90U, 0x200U, 0x900U, 0x18U, 0x10U}) {
+  // Of the state, the number of its bytes, the context, and the address of a chunk.
+  for (const std::uint64_t place : {0x90U, 0x200U, 0x900U, 0x18U, 0x10U, 0x80U}) {
     CAPTURE(place);
     SaveBench bench;
     bench.tasks.child_time = 20'000;
     bench.start(parents(1), kThreads, kShared);
     run_until(sc_core::sc_time(10'000, sc_core::SC_NS));
     REQUIRE(bench.listener.text == "Ss");
-    const std::uint64_t at = bench.memory.areas.record(0) + place;
+    const std::uint64_t area = bench.memory.chunks.record(0);
+    const std::uint64_t chunks = bench.tasks.layout_of(area).chunks();
+    REQUIRE(chunks == 2);
+    const std::uint64_t at = area + place;
     bench.tasks.l2().put<std::uint64_t>(at, bench.tasks.l2().get<std::uint64_t>(at) + 8);
     run_until_idle();
     REQUIRE(bench.faults.size() == 1);
-    CHECK(bench.faults[0].kind == FaultKind::poison);
+    CHECK(bench.faults[0].kind == (place == 0x80 ? FaultKind::address : FaultKind::poison));
     CHECK(bench.faults[0].task == (place == 0x10 ? heddle::test::kRestoreTask : heddle::test::kSavedTask));
     CHECK(bench.listener.text == "SsrE");
     CHECK(bench.b.mpc.exits.back().second.faulted);
     CHECK(bench.tasks.left == (place == 0x10 ? 0 : 1));  // the context is not known then
-    CHECK(bench.tasks.free_areas() == 2);
+    bench.check_chunks(place == 0x80 ? chunks : 0);
     CHECK(bench.b.sm.quiescent());
   }
 }
 
 TEST_CASE("memory that fails while a CTA is saved stops the CTA", "[sm][TSK-12]") {
   SaveBench bench;
-  bench.memory.areas.base = heddle::test::kSaveMemory;  // there is nothing
+  bench.memory.chunks.base = heddle::test::kSaveMemory;  // there is nothing
   bench.tasks.child_time = 5000;
   bench.start(parents(1), kThreads, kShared);
   run_until_idle();
@@ -366,7 +435,7 @@ TEST_CASE("a reset forgets a CTA that is on its way to memory or back", "[sm][TS
       bench.timeline.slices.clear();
       for (auto* node : {&bench.a, &bench.b}) {
         std::fill(node->l2.bytes.begin(), node->l2.bytes.end(), std::uint8_t{0});
-        node->l2.put<std::uint64_t>(heddle::test::kOwnTmd + heddle::arch::tmd::kOpen, 1);
+        bench.prepare(node->l2);
       }
       bench.tasks.home = bench.tasks.left = bench.tasks.closed = 0;
       bench.a.mpc.start(bench.domain.now() + 10, bench.tasks.start);

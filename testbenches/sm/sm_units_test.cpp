@@ -286,8 +286,8 @@ struct LaunchLab {
   SmStats stats{observation.stats, "gpu0.sm0"};
   arch::LaunchMemory memory = [] {
     arch::LaunchMemory its;
-    its.tasks = {0x10000, 8, 128};
-    its.contexts = {0x20000, 8, 128};
+    its.tasks.pool = {0x10000, 8, 128};
+    its.contexts.pool = {0x20000, 8, 128};
     return its;
   }();
   std::uint64_t progress = 0;
@@ -313,30 +313,41 @@ TEST_CASE("a launch in a grid that no record describes is a fault, and a wait fi
   CHECK(wait.when == 10);
 }
 
-TEST_CASE("a stream gets the number behind those that its context has", "[sm][TSK-07]") {
+TEST_CASE("a stream gets a TMDQ that has none, whatever other CTAs of its context have made meanwhile",
+          "[sm][TSK-07][TSK-11]") {
   LaunchLab lab;
   lab.cta.record = 0x10000;
   lab.cta.context.state = Cta::Context::State::here;
   lab.cta.context.address = 0x20080;
   lab.run.code = OpCode::stream_create;
   lab.run.lanes = 0b101;
+  std::vector<std::uint32_t> registers(arch::kWarpLanes, 77);
   LaunchNext next = lab.sequence.begin(lab.run, lab.cta, 10);
   REQUIRE(next.kind == LaunchNext::Kind::stage);
   REQUIRE(next.stage == LaunchStage::begin);
-  next = lab.sequence.begin_one(lab.run, lab.cta, 11);
+  next = lab.sequence.begin_one(lab.run, lab.cta, registers.data(), 11);
   REQUIRE(next.stage == LaunchStage::create);
   lab.run.stage = next.stage;
-  const arch::MemoryStep step = lab.sequence.step(lab.run, lab.cta);
-  CHECK(step.kind == arch::MemoryStep::Kind::add);
-  CHECK(step.address == 0x20080 + arch::context::kStreams);
-  std::vector<std::uint32_t> registers(arch::kWarpLanes, 77);
-  next = lab.sequence.answer(lab.run, lab.cta, 4, registers.data(), 300);
+  // TMDQ 0 has stream 0.
+  arch::MemoryStep step = lab.sequence.step(lab.run, lab.cta);
+  CHECK(step.kind == arch::MemoryStep::Kind::compare_exchange);
+  CHECK(step.address == 0x20080 + arch::context::live_streams(1));
+  CHECK(step.compare == 0);
+  CHECK(step.value == 1);
+  // Others have three there.
+  next = lab.sequence.answer(lab.run, lab.cta, 0b1101, registers.data(), 300);
+  REQUIRE(next.stage == LaunchStage::create);
+  CHECK(registers[0] == 77);
+  step = lab.sequence.step(lab.run, lab.cta);
+  CHECK(step.address == 0x20080 + arch::context::live_streams(2));
+  next = lab.sequence.answer(lab.run, lab.cta, 0, registers.data(), 400);
   CHECK(next.kind == LaunchNext::Kind::finish);
-  CHECK(next.when == 300);
-  CHECK(registers[0] == 5);
+  CHECK(next.when == 400);
+  CHECK(registers[0] == arch::stream_number(2, 0));
   CHECK(registers[1] == 77);
-  CHECK(registers[2] == 5);
-  CHECK(lab.cta.context.streams == 5);
+  CHECK(registers[2] == arch::stream_number(2, 0));
+  CHECK(lab.cta.context.lives(arch::stream_number(1, 2)));
+  CHECK_FALSE(lab.cta.context.lives(arch::stream_number(1, 1)));
 }
 
 }  // namespace sm_units_test

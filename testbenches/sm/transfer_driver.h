@@ -1,10 +1,11 @@
 // A CTA's way to memory and back, driven access by access over a memory of words.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,11 @@ using Outcome = ContextTransfer::Outcome;
 
 constexpr std::uint64_t kContext = 0x80;
 constexpr std::uint64_t kHome = kContext + heddle::arch::context::kHome;
+constexpr std::uint64_t kRecord = 0x500;  // TMD of the CTAs
 constexpr std::uint64_t kPool = 0x1000;
+constexpr std::uint64_t kLocal = 0x40'000;   // of the SM that saves
+constexpr std::uint64_t kLocal2 = 0x50'000;  // of the one that restores
+constexpr std::uint64_t kMemory = 0x60'000;
 
 struct Memory {
   std::uint64_t get(std::uint64_t address) const {
@@ -56,7 +61,7 @@ struct Memory {
     }
     return old;
   }
-  std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(0x40'000);
+  std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(kMemory);
 };
 
 // A move whose accesses are done one by one, in any order. An answer can come later than what it answers was done.
@@ -137,7 +142,7 @@ std::vector<std::uint8_t> some_bytes(Random& random, std::uint64_t count) {
 SavedHeader header_for(std::uint64_t bytes, std::uint64_t context = kContext) {
   SavedHeader header;
   header.operation = 77;
-  header.record = 0x500;
+  header.record = kRecord;
   header.context = context;
   header.bytes = bytes;
   header.index = 3;
@@ -145,12 +150,80 @@ SavedHeader header_for(std::uint64_t bytes, std::uint64_t context = kContext) {
   return header;
 }
 
-RecordPool pool_of(std::uint64_t count, std::uint64_t size) { return {kPool, count, size}; }
+RecordPool pool_of(std::uint64_t chunks) { return {kPool, chunks, heddle::arch::kSaveChunk}; }
 
-// Areas that are free: those whose ticket nobody has drawn, and those that have been given back and not taken.
-std::uint64_t free_areas(const Memory& memory, const RecordPool& pool) {
-  return pool.count -
-         (memory.get(pool.base + heddle::arch::ring::kTaken) - memory.get(pool.base + heddle::arch::ring::kGiven));
+using Parts = std::vector<ContextTransfer::Local>;
+
+// The save of a CTA of SM 4, whose context is its own unless `shared`.
+Driven save_of(const RecordPool& pool, const std::vector<std::uint8_t>& state, const Parts& local = {},
+               bool shared = false, bool counted = false, std::uint64_t context = kContext, std::uint32_t sm = 4) {
+  SavedHeader header = header_for(state.size(), context);
+  for (const ContextTransfer::Local& part : local) header.local += static_cast<std::uint32_t>(part.bytes);
+  return {ContextTransfer::save(pool, header, state, {shared ? 0 : home_of_sm(sm), counted}, local), {}, {}, {}};
+}
+Driven restore_of(const RecordPool& pool, std::uint64_t area, const Parts& local = {}) {
+  return {ContextTransfer::restore(pool, area, local), {}, {}, {}};
+}
+
+// As many of the pool's chunks are free, each once; none is counted that is not in use.
+void check_free(const Memory& memory, const RecordPool& pool, std::uint64_t count) {
+  const std::uint64_t taken = memory.get(pool.base + heddle::arch::ring::kTaken);
+  REQUIRE(memory.get(pool.base + heddle::arch::ring::kUsed) == pool.count - count);
+  REQUIRE(taken - memory.get(pool.base + heddle::arch::ring::kGiven) == pool.count - count);
+  std::set<std::uint64_t> free;
+  for (std::uint64_t ticket = taken; ticket < taken + count; ++ticket) {
+    const std::uint64_t chunk = ticket < pool.count ? pool.record(ticket) : memory.get(pool.slot(ticket));
+    REQUIRE(pool.has(chunk));
+    free.insert(chunk);
+  }
+  REQUIRE(free.size() == count);
+}
+
+// Chunks are taken and given back so often that their order is any.
+void stir(Memory& memory, const RecordPool& pool, Random& random) {
+  for (std::uint32_t round = 0; round < 4; ++round) {
+    std::vector<std::uint64_t> areas;
+    while (true) {
+      memory.put(kHome, home_of_sm(4));
+      const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(9000, 4096 * pool.count - 300));
+      Driven saver = save_of(pool, std::vector<std::uint8_t>(random.between(1, most), 1));
+      saver.run(memory);
+      if (saver.move.outcome() != Outcome::saved) break;
+      areas.push_back(saver.move.area());
+    }
+    while (!areas.empty()) {
+      const std::size_t which = random.below(areas.size());
+      Driven restorer = restore_of(pool, areas[which]);
+      restorer.run(memory);
+      areas.erase(areas.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+  }
+}
+
+// Up to three places, of any sizes and apart from each other.
+Parts some_parts(Random& random, std::uint64_t base, const Parts* like = nullptr) {
+  Parts parts;
+  const std::size_t count = like == nullptr ? random.below(4) : like->size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t bytes = like == nullptr ? 16 * std::uint64_t{random.between(1, 300)} : (*like)[i].bytes;
+    parts.push_back({base + 0x2000 * i + 16 * std::uint64_t{random.below(100)}, bytes});
+  }
+  return parts;
+}
+std::vector<std::uint8_t> content(const Memory& memory, const Parts& parts) {
+  std::vector<std::uint8_t> bytes;
+  for (const ContextTransfer::Local& part : parts) {
+    const auto begin = memory.bytes.begin() + static_cast<std::ptrdiff_t>(part.address);
+    bytes.insert(bytes.end(), begin, begin + static_cast<std::ptrdiff_t>(part.bytes));
+  }
+  return bytes;
+}
+void fill(Memory& memory, const Parts& parts, Random& random) {
+  for (const ContextTransfer::Local& part : parts) {
+    for (std::uint64_t i = 0; i < part.bytes; ++i) {
+      memory.bytes[part.address + i] = static_cast<std::uint8_t>(random.next());
+    }
+  }
 }
 
 }  // namespace heddle::test::moves

@@ -303,14 +303,19 @@ class ListProgram : public arch::WarpProgram {
     return plain(arch::OpCode::tensor_fence, [=](arch::Operation& operation) { operation.address.fill(descriptor); });
   }
   // Device-side launches, each of lane 0 unless `lanes` says otherwise.
-  ListProgram& launch_child(Child make, Reads reads = {}, Lanes lanes = {}) {
+  // `destination`: two registers for what the launch is known by.
+  ListProgram& launch_child(Child make, Reads reads = {}, Lanes lanes = {},
+                            std::uint16_t destination = arch::kNoRegister) {
     launches_ = true;
     if (!lanes) lanes = only(0);
-    return step({arch::OpCode::launch_child, arch::Unit::memory, std::move(reads), {}, {}},
-                [make = std::move(make), lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
-                                                                   arch::Operation& operation) {
+    Reads writes;
+    if (destination != arch::kNoRegister) writes.push_back({destination, 2});
+    return step({arch::OpCode::launch_child, arch::Unit::memory, std::move(reads), std::move(writes), {}},
+                [=, make = std::move(make), lanes = std::move(lanes)](
+                    const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
                   const Warp warp{place, state};
                   operation.lanes &= lanes(warp);
+                  operation.destination = destination;
                   for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
                     if ((operation.lanes >> lane & 1) != 0) operation.children.push_back(make(warp, lane));
                   }
@@ -320,6 +325,22 @@ class ListProgram : public arch::WarpProgram {
     launches_ = true;
     return plain(arch::OpCode::wait_children, {});
   }
+  // Those of the streams with these numbers, or these launches.
+  ListProgram& wait_for(arch::ChildWait wait, Value value, Reads reads = {}, Lanes lanes = {}) {
+    launches_ = true;
+    if (!lanes) lanes = only(0);
+    return step({arch::OpCode::wait_children, arch::Unit::memory, std::move(reads), {}, {}},
+                [=, value = std::move(value), lanes = std::move(lanes)](
+                    const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  operation.lanes &= lanes(warp);
+                  operation.wait = wait;
+                  operation.width = 8;
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    put(operation.data[lane], value(warp, lane));
+                  }
+                });
+  }
   ListProgram& stream_create(std::uint16_t destination) {
     launches_ = true;
     return step({arch::OpCode::stream_create, arch::Unit::memory, {}, {{destination, 1}}, {}},
@@ -327,11 +348,13 @@ class ListProgram : public arch::WarpProgram {
                   operation.destination = destination;
                 });
   }
-  ListProgram& stream_destroy(Value number, Reads reads = {}) {
+  ListProgram& stream_destroy(Value number, Reads reads = {}, Lanes lanes = {}) {
     return step(
         {arch::OpCode::stream_destroy, arch::Unit::memory, std::move(reads), {}, {}},
-        [number = std::move(number)](const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+        [number = std::move(number), lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
+                                                               arch::Operation& operation) {
           const Warp warp{place, state};
+          if (lanes) operation.lanes &= lanes(warp);
           for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
             put(operation.data[lane], number(warp, lane));
           }

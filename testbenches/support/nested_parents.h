@@ -170,9 +170,11 @@ struct Machine : GpuLab {
   }
   // Every record has come back, once.
   void check_pools(const arch::LaunchMemory& memory) {
-    for (const arch::RecordPool& pool : {memory.tasks, memory.contexts, memory.areas}) {
+    for (const arch::RecordPool& pool : {memory.tasks.pool, memory.tasks.spill, memory.contexts.pool, memory.contexts.spill, memory.chunks}) {
       const auto taken = read<std::uint64_t>(pool.base + arch::ring::kTaken);
       REQUIRE(taken == read<std::uint64_t>(pool.base + arch::ring::kGiven));
+      REQUIRE(read<std::uint64_t>(pool.base + arch::ring::kUsed) == 0);
+      if (taken == 0) continue;  // all as it was
       std::vector<std::uint64_t> free;
       std::vector<std::uint64_t> all;
       for (std::uint64_t i = 0; i < pool.count; ++i) {

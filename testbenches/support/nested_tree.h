@@ -145,6 +145,7 @@ class NestedRun {
     ListProgram& p = *made;
     const TreePlace place = place_;
     const std::vector<TreeNode> nodes = tree_.nodes;
+    const std::uint32_t tmdqs = lab_.gpu.params().task.nested.tmdqs;
     ListProgram::Access one;
     one.lanes = ListProgram::only(0);
     ListProgram::Access strong = one;
@@ -164,7 +165,7 @@ class NestedRun {
            [place](const Warp& w, std::uint32_t) { return w.place.kernarg == 0 ? place.root : w.place.kernarg; });
     p.atomic(strong, arch::AtomicKind::add, arch::ValueType::u32, 4, ListProgram::constant(1), note(0), {{2, 1}});
     ticket(1);
-    // The streams that it needs, one after another: numbers from 1 on.
+    // The streams that it needs, one after another. TMDQs get them in turn (TSK-11).
     const auto wanted = [nodes](const Warp& w) {
       std::uint32_t most = 0;
       const TreeNode& node = nodes[w.reg(2, 0)];
@@ -182,11 +183,11 @@ class NestedRun {
     const std::uint32_t loop = p.here();
     const auto more = [nodes](const Warp& w) { return w.reg(3, 0) < nodes[w.reg(2, 0)].children; };
     p.launch_child(
-        [nodes, place](const Warp& w, std::uint32_t) {
+        [nodes, place, tmdqs](const Warp& w, std::uint32_t) {
           const std::uint32_t child = nodes[w.reg(2, 0)].first + w.reg(3, 0);
           arch::ChildLaunch launch;
           launch.kernel = place.kernel;
-          launch.stream = nodes[child].stream;
+          launch.stream = arch::stream_number(nodes[child].stream % tmdqs, nodes[child].stream / tmdqs);
           launch.mode = nodes[child].mode;
           launch.priority = nodes[child].priority;
           launch.head = nodes[child].head;

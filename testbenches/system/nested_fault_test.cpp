@@ -25,8 +25,7 @@ using protocol::DoneStatus;
 namespace {
 
 const std::vector<std::string> kSmallPools = {"gpu.task.nested.pending_launches=64", "gpu.task.nested.contexts=64",
-                                              "gpu.task.nested.areas=64", "gpu.cwd.table_slots=16",
-                                              "gpu.cwd.evicted_tasks=8"};
+                                              "gpu.cwd.table_slots=16", "gpu.cwd.evicted_tasks=8"};
 
 }  // namespace
 
@@ -206,9 +205,10 @@ TEST_CASE("a fault at any moment ends the CTAs of its task that are saved, or ar
   CHECK((was_saved || half_way > 3));
 }
 
-TEST_CASE("random operations, some of them guilty, on a machine that is short of places or of areas",
+TEST_CASE("random operations, some of them guilty, on a machine that is short of places or of memory",
           "[system][TSK-03][TSK-12]") {
   double saves = 0;
+  double shared_saves = 0;
   double evictions = 0;
   for (const std::uint64_t seed : seeds(60)) {
     CAPTURE(seed);
@@ -223,8 +223,10 @@ TEST_CASE("random operations, some of them guilty, on a machine that is short of
       sets = with(sets, {number("gpu.cwd.table_slots", 1, 4), number("gpu.sm.limits.ctas", 1, 2)});
     } else {  // those that cannot be saved keep what they have
       sets = with(sets, {"gpu.cwd.active_pool=0", "gpu.cwd.pending_pool=0"});
-      sets.push_back(number("gpu.task.nested.areas", 1, 4));
+      sets.push_back("gpu.task.nested.memory=" + std::to_string(random.between(5, 20) / 1000.0));  // a few chunks
     }
+    const bool shared = random.chance(40);
+    if (shared) sets.push_back("gpu.task.nested.shared_by=grid");
     SimFixture sim;
     Machine machine(sets);
     struct Work {
@@ -259,10 +261,11 @@ TEST_CASE("random operations, some of them guilty, on a machine that is short of
       }
     }
     machine.check_over();
-    saves += machine.saves();
+    (shared ? shared_saves : saves) += machine.saves();
     evictions += machine.stat("task.evictions");
   }
   CHECK(saves > 300);
+  CHECK(shared_saves > 100);
   CHECK(evictions > 10);
 }
 
@@ -277,7 +280,7 @@ TEST_CASE("a saved CTA that memory has lost is a fault of its task, and others g
   const std::uint32_t bad = machine.start(plan, 2, 0);
   sc_core::sc_start(sc_core::sc_time(6, sc_core::SC_US));
   REQUIRE(machine.lives.of(bad, 1).text == "Ss");
-  const std::uint64_t area = machine.gpu.params().nested_memory().of(machine.subcontext_of(bad)).areas.record(0);
+  const std::uint64_t area = machine.gpu.params().nested_memory().of(machine.subcontext_of(bad)).chunks.record(0);
   REQUIRE(machine.read<std::uint32_t>(area + arch::saved::kOperation) == bad);
   switch (lost) {
     case Lost::state:

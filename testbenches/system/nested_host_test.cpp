@@ -32,7 +32,7 @@ std::shared_ptr<const arch::WarpProgram> launches(std::uint32_t children) {
       [](const Warp&, std::uint32_t lane) {
         arch::ChildLaunch child;
         child.kernel = kChild;
-        child.stream = lane;
+        child.stream = arch::stream_number(lane % 4, lane / 4);  // TMDQs get streams in turn
         return child;
       },
       {}, [children](const Warp&) { return static_cast<arch::LaneMask>((std::uint64_t{1} << children) - 1); });

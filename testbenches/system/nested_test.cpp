@@ -55,7 +55,7 @@ TEST_CASE("several trees at a time share streams of the host, slots and pools of
   Random random(seed());
   SimFixture fixture;
   GpuLab lab(preset_params("small", with(kQuick, {"gpu.cwd.table_slots=4", "gpu.task.nested.pending_launches=64",
-                                                  "gpu.task.nested.contexts=48", "gpu.task.nested.areas=48"})));
+                                                  "gpu.task.nested.contexts=48"})));
   std::vector<NestedTree> trees;
   for (std::uint32_t i = 0; i < 4; ++i) trees.push_back(NestedTree::random(random, 30, 4, 5, true));
   std::vector<std::unique_ptr<NestedRun>> runs;
@@ -80,8 +80,7 @@ TEST_CASE("a machine full of waiting parents goes on if they are saved, and says
   GpuLab lab(
       preset_params("small", with(kQuick, {save ? "gpu.sm.nested.save=true" : "gpu.sm.nested.save=false",
                                            "gpu.shape=[2]", "gpu.sm.limits.ctas=8", "gpu.cwd.table_slots=16",
-                                           "gpu.task.nested.pending_launches=8192", "gpu.task.nested.contexts=4096",
-                                           "gpu.task.nested.areas=4096", "gpu.task.nested.area_bytes=4096"})));
+                                           "gpu.task.nested.pending_launches=8192", "gpu.task.nested.contexts=4096"})));
   NestedRun run(lab, tree);
   const std::uint32_t root = lab.submit(run.root());
   run_until_idle();
@@ -127,7 +126,7 @@ TEST_CASE("a reset in the middle of a tree leaves nothing behind, and the next t
   for (std::uint32_t round = 0; round < 4; ++round) {
     const NestedTree tree = NestedTree::random(random, 120, 5, 4, true);
     SimFixture fixture;
-    GpuLab lab(preset_params("small", with(kQuick, {"gpu.cwd.table_slots=3", "gpu.task.nested.areas=256"})));
+    GpuLab lab(preset_params("small", with(kQuick, {"gpu.cwd.table_slots=3"})));
     NestedRun run(lab, tree);
     const protocol::SubmitPacket root = run.root();
     lab.submit(root);

@@ -173,7 +173,10 @@ TEST_CASE("streams above the TMDQs: a wait tells behind whom, and calls it a fal
     const std::uint32_t tmdqs = random.between(1, 4);
     const std::uint32_t streams = tmdqs + random.between(1, 5);
     std::vector<std::uint32_t> stream_of;
-    for (std::uint32_t i = 0; i < kLeaves; ++i) stream_of.push_back(random.below(streams));
+    for (std::uint32_t i = 0; i < kLeaves; ++i) {  // TMDQs get streams in turn
+      const std::uint32_t made = random.below(streams);
+      stream_of.push_back(arch::stream_number(made % tmdqs, made / tmdqs));
+    }
     auto program = std::make_shared<ListProgram>(2);
     for (std::uint32_t i = 1; i < streams; ++i) program->stream_create(0);
     program->launch_child(
@@ -195,10 +198,10 @@ TEST_CASE("streams above the TMDQs: a wait tells behind whom, and calls it a fal
     std::vector<std::string> marks;
     for (std::uint32_t i = 0; i < kLeaves; ++i) {
       CHECK(all[i].run.args.at("stream") == stream_of[i]);
-      CHECK(all[i].run.args.at("tmdq") == stream_of[i] % tmdqs);
+      CHECK(all[i].run.args.at("tmdq") == arch::tmdq_of(stream_of[i]));
       const Leaf* ahead = nullptr;
       for (std::uint32_t j = 0; j < i; ++j) {
-        if (stream_of[j] % tmdqs == stream_of[i] % tmdqs) ahead = &all[j];
+        if (arch::tmdq_of(stream_of[j]) == arch::tmdq_of(stream_of[i])) ahead = &all[j];
       }
       judge(all[i], ahead);
       if (ahead == nullptr || ahead->run.args.at("stream") == stream_of[i]) continue;

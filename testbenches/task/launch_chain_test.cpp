@@ -5,11 +5,15 @@ namespace heddle::test::task_launch_chain_test {
 using namespace trees;
 
 TEST_CASE("every task of a tree runs once, in its turn, and completes after its descendants, whatever the interleaving",
-          "[task][TSK-07][TSK-10][TSK-13]") {
+          "[task][TSK-07][TSK-10][TSK-12][TSK-13][TSK-16]") {
   const bool shared = GENERATE(false, true);
   std::uint32_t wakes = 0;
   std::uint32_t restores = 0;
   std::uint32_t tails = 0;
+  std::uint32_t spilled = 0;
+  std::uint32_t late = 0;
+  std::uint32_t some = 0;
+  std::uint32_t ahead = 0;
   for (const std::uint64_t seed : seeds(1000)) {
     CAPTURE(seed, shared);
     Random random(seed);
@@ -19,13 +23,45 @@ TEST_CASE("every task of a tree runs once, in its turn, and completes after its 
       world.run_tree();
       world.check_pools();
     }
+    REQUIRE(world.refusals == 0);
     wakes += world.wakes;
     restores += world.restores;
     tails += world.tails;
+    spilled += world.spilled;
+    late += world.late;
+    some += world.some;
+    ahead += world.ahead;
   }
   CHECK(wakes > 100);
-  CHECK((shared || restores > 100));
+  CHECK(restores > 100);
   CHECK(tails > 100);
+  CHECK(spilled > 100);
+  CHECK((!shared || late > 20));
+  CHECK(some > 100);
+  CHECK(ahead > 100);
+}
+
+TEST_CASE("launches that find no record are refused, and all others of a tree run as they should",
+          "[task][TSK-12][TSK-13]") {
+  const bool shared = GENERATE(false, true);
+  std::uint32_t refusals = 0;
+  std::uint32_t spilled = 0;
+  std::uint32_t restores = 0;
+  for (const std::uint64_t seed : seeds(1000)) {
+    CAPTURE(seed, shared);
+    Random random(seed);
+    World world(random, shared, true);
+    for (std::uint32_t tree = 0; tree < 5; ++tree) {
+      world.run_tree();
+      world.check_pools();
+    }
+    refusals += world.refusals;
+    spilled += world.spilled;
+    restores += world.restores;
+  }
+  CHECK(refusals > 1000);
+  CHECK(spilled > 100);
+  CHECK(restores > 100);
 }
 
 TEST_CASE("a task whose kernel object cannot be read is told of, and one whose record cannot is lost",

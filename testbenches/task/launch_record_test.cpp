@@ -33,12 +33,15 @@ constexpr std::uint32_t kNew = 8;  // and one that comes when all is over
 // A parent, launched by the root, whose CTA is saved while it waits for its child.
 struct Family : TaskLaunchBench {
   Family()
-      : parent(place.memory.tasks.pool.record(0)), child(place.memory.tasks.pool.record(1)), area(place.memory.areas.record(0)) {
+      : parent(place.memory.tasks.pool.record(0)),
+        child(place.memory.tasks.pool.record(1)),
+        area(place.memory.chunks.record(0)) {
     arch::KernelObject object;
     object.duration = {100, 100};
     object.name = "leaf";
     memory.write(kObject, arch::encode(object));
     memory.put(place.memory.tasks.pool.base + arch::ring::kTaken, 2);
+    memory.put(place.memory.tasks.pool.base + arch::ring::kUsed, 2);
     memory.put(kRoot + tmd::kOpen, 2);
     put_context(kOuter, kRoot, 2 + arch::kWorkWaiter, arch::home_of_sm(0));
     put_context(kInner, parent, 2 + arch::kWorkWaiter, arch::saved_home(area));
@@ -67,7 +70,8 @@ struct Family : TaskLaunchBench {
     task::RecordLine line{};
     arch::put_number(line, tmd::kContext, 8, of);
     arch::put_number(line, tmd::kKernel, 8, kObject);
-    for (const std::uint32_t extent : {tmd::kGridX, tmd::kGridY, tmd::kGridZ}) arch::put_number(line, extent, 4, 1);
+    arch::put_number(line, tmd::kGridX, 4, 1);
+    for (const std::uint32_t extent : {tmd::kGridY, tmd::kGridZ}) arch::put_number(line, extent, 2, 1);
     arch::put_number(line, tmd::kOpen, 8, open);
     memory.write(at, line);
     memory.put(of + context::kTmdqs, at);

@@ -1,5 +1,6 @@
 // What task management knows of a queue, against one that keeps every ticket.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -13,10 +14,12 @@ namespace heddle::test::task_queue_state_test {
 using task::QueueState;
 
 // Appenders take tickets from a counter and tell of them in any order; the distributor completes what it was told of;
-// the queue is closed with a compare-exchange that takes a while. Nothing may be lost, and nothing come after the end.
+// the queue is closed with a compare-exchange that takes a while. CTAs that have launched are open for longer than their
+// entries: before the compare-exchange it is looked whether any is. Nothing may be lost, and nothing come after the end.
 TEST_CASE("entries are passed on in the order of their tickets, and a queue closes only behind the last",
           "[task][TSK-05]") {
   std::uint32_t failed_closes = 0;
+  std::uint32_t busy_closes = 0;
   for (const std::uint64_t seed : seeds(4000)) {
     CAPTURE(seed);
     Random random(seed);
@@ -30,6 +33,9 @@ TEST_CASE("entries are passed on in the order of their tickets, and a queue clos
     std::uint64_t completed = 0;
     bool idle_due = false;
     bool trying = false;
+    std::optional<bool> busy;         // what the look before a close has found
+    std::uint32_t open = 0;           // CTAs, in memory
+    std::uint32_t closes = 0;         // of them, that are still to be told of
     std::uint64_t compare = 0;
     bool released = !held;
     std::uint32_t appends = random.below(25);
@@ -48,7 +54,7 @@ TEST_CASE("entries are passed on in the order of their tickets, and a queue clos
       REQUIRE(compare == completed);
     };
     for (std::uint32_t step = 0; step < 5000; ++step) {
-      switch (random.below(7)) {
+      switch (random.below(9)) {
         case 0:
           if (!state.begun()) {
             state.begin(initial, held);
@@ -75,7 +81,9 @@ TEST_CASE("entries are passed on in the order of their tickets, and a queue clos
         }
         case 3:
           if (completed < distributor) {
+            const std::uint64_t before = completed;
             completed += random.between(1, distributor - completed);
+            for (std::uint64_t i = before; i < completed; ++i) open += random.chance(25) ? 1 : 0;
             idle_due = completed == distributor;
           }
           break;
@@ -88,11 +96,35 @@ TEST_CASE("entries are passed on in the order of their tickets, and a queue clos
           break;
         case 5:
           if (!trying) break;
+          if (!busy) {
+            busy = open > 0;
+            break;
+          }
           trying = false;
+          if (*busy) {
+            busy.reset();
+            ++busy_closes;
+            state.tried(false, true);
+            look();
+            break;
+          }
+          busy.reset();
           closed = tickets == compare;
+          if (closed) REQUIRE(open == 0);
           failed_closes += closed ? 0 : 1;
           state.tried(closed);
           if (!closed) look();
+          break;
+        case 6:
+          if (open == 0) break;
+          --open;
+          ++closes;
+          break;
+        case 7:
+          if (closes == 0) break;
+          --closes;
+          state.less_busy();
+          look();
           break;
         default:
           if (!released && (appends == 0 || random.chance(5))) {
@@ -113,6 +145,7 @@ TEST_CASE("entries are passed on in the order of their tickets, and a queue clos
     REQUIRE(state.close() == QueueState::Close::closed);
   }
   CHECK(failed_closes > 100);
+  CHECK(busy_closes > 100);
 }
 
 TEST_CASE("entries that come before the task are kept for it", "[task][TSK-05]") {

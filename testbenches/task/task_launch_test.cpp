@@ -49,11 +49,24 @@ void put_child(TaskLaunchBench& bench, std::uint64_t record, std::uint32_t strea
   task::RecordLine line{};
   arch::put_number(line, tmd::kContext, 8, kContext);
   arch::put_number(line, tmd::kKernel, 8, object);
-  for (const std::uint32_t at : {tmd::kGridX, tmd::kGridY, tmd::kGridZ}) arch::put_number(line, at, 4, 1);
+  arch::put_number(line, tmd::kGridX, 4, 1);
+  for (const std::uint32_t at : {tmd::kGridY, tmd::kGridZ}) arch::put_number(line, at, 2, 1);
   arch::put_number(line, tmd::kFlags, 4, tmdq | static_cast<std::uint32_t>(mode) << 8 | stream << 16);
   arch::put_number(line, tmd::kDepth, 4, 1);
   arch::put_number(line, tmd::kOpen, 8, 1);
   bench.memory.write(record, line);
+}
+
+// As many have been taken from a pool, as by an SM.
+void take(TaskLaunchBench& bench, const arch::RecordPool& pool, std::uint64_t count) {
+  bench.memory.put(pool.base + arch::ring::kTaken, count);
+  bench.memory.put(pool.base + arch::ring::kUsed, count);
+}
+
+// As many have come back, and none is out.
+void check_given(TaskLaunchBench& bench, const arch::RecordPool& pool, std::uint64_t count) {
+  CHECK(bench.memory.get(pool.base + arch::ring::kGiven) == count);
+  CHECK(bench.memory.get(pool.base + arch::ring::kUsed) == 0);
 }
 
 // A grid that nobody knows but memory, with one CTA and its context.
@@ -227,7 +240,7 @@ TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TS
   TaskLaunchBench bench;
   put_parent(bench, 1);
   const std::uint64_t child = bench.place.memory.tasks.pool.record(0);
-  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 1);
+  take(bench, bench.place.memory.tasks.pool, 1);
   put_child(bench, child, 0, 0);
   // Its TMDQ would lie behind the end of memory.
   constexpr std::uint64_t kLast = AtomicMemory::kBytes - context::kTmdqs;
@@ -250,15 +263,14 @@ TEST_CASE("a record that memory refuses is said by who waits for it", "[task][TS
 TEST_CASE("children of a stream run one after another, and the last wakes their parent", "[task][TSK-06][TSK-10]") {
   TaskLaunchBench bench(1);
   put_parent(bench, 2);
-  // Taken from the pool, as by an SM.
   const std::uint64_t first = bench.place.memory.tasks.pool.record(0);
   const std::uint64_t second = bench.place.memory.tasks.pool.record(1);
-  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 2);
+  take(bench, bench.place.memory.tasks.pool, 2);
   const bool alias = GENERATE(false, true);
   put_child(bench, first, 1, 1);
   put_child(bench, second, alias ? 5 : 1, 1);
   bench.memory.put(first + tmd::kNext, second);
-  bench.memory.put(kContext + context::kTmdqs + 8, second);
+  bench.memory.put(kContext + context::last_task(1), second);
   bench.sm.send(100, {ChildPacket::Kind::start, first, 0, 90});
   run_until_idle();
   REQUIRE(bench.table.tasks.size() == 2);
@@ -266,9 +278,9 @@ TEST_CASE("children of a stream run one after another, and the last wakes their 
   CHECK(bench.table.tasks[1].record == second);
   CHECK((bench.table.tasks[0].operation & protocol::kChildBit) != 0);
   CHECK(bench.sm.woken == std::vector<std::uint64_t>{kContext});
-  CHECK(bench.memory.get(kContext + context::kTmdqs + 8) == 0);
+  CHECK(bench.memory.get(kContext + context::last_task(1)) == 0);
   CHECK(bench.memory.get(kContext + context::kHome) == arch::kHomeWoken);
-  CHECK(bench.memory.get(bench.place.memory.tasks.pool.base + arch::ring::kGiven) == 2);
+  check_given(bench, bench.place.memory.tasks.pool, 2);
   CHECK(bench.stat("children") == 2);
   CHECK(bench.stat("wakes") == 1);
   CHECK(bench.stat("false_dependencies") == (alias ? 1 : 0));
@@ -285,7 +297,7 @@ TEST_CASE("children need nothing of a host that has filled all lists", "[task][T
   TaskLaunchBench bench(1);
   put_parent(bench, 1);
   const std::uint64_t record = bench.place.memory.tasks.pool.record(0);
-  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 1);
+  take(bench, bench.place.memory.tasks.pool, 1);
   put_child(bench, record, 0, 0);
   bench.memory.put(kContext + context::kTmdqs, record);
   for (std::uint32_t i = 0; i < 2000; ++i) bench.host.submit(0, kernel(i, -1));
@@ -303,7 +315,7 @@ TEST_CASE("a launch that cannot run completes as faulted, and what is behind it 
   put_parent(bench, 2);
   const std::uint64_t first = bench.place.memory.tasks.pool.record(0);
   const std::uint64_t second = bench.place.memory.tasks.pool.record(1);
-  bench.memory.put(bench.place.memory.tasks.pool.base + arch::ring::kTaken, 2);
+  take(bench, bench.place.memory.tasks.pool, 2);
   put_child(bench, first, 0, 0, arch::LaunchMode::stream, GENERATE(0x7000, 0x7001, AtomicMemory::kBytes, 0));
   put_child(bench, second, 0, 0);
   bench.memory.put(first + tmd::kNext, second);
@@ -328,7 +340,7 @@ TEST_CASE("a saved parent is restored at the head of its list once its children 
   const std::uint64_t child = tasks.record(1);
   const std::uint64_t area = bench.place.memory.chunks.record(0);
   constexpr std::uint64_t kInner = 0x3800;  // the parent's own context
-  bench.memory.put(tasks.base + arch::ring::kTaken, 2);
+  take(bench, tasks, 2);
   put_child(bench, parent, 0, 0);
   bench.memory.put(parent + tmd::kOpen, 2);
   bench.memory.put(kContext + context::kTmdqs, parent);
@@ -411,8 +423,8 @@ TEST_CASE("a task of the host that launches has a record, and ends after its des
     bench.memory.add(record + tmd::kOpen, 1);
     bench.memory.put(kContext + context::kWork, 1);  // its CTA has left already
     bench.memory.put(kContext + context::kOwner, record);
-    bench.memory.put(tasks.base + arch::ring::kTaken, 2);
-    bench.memory.put(bench.place.memory.contexts.pool.base + arch::ring::kTaken, 1);
+    take(bench, tasks, 2);
+    take(bench, bench.place.memory.contexts.pool, 1);
     put_child(bench, child, 0, 0);
     bench.memory.put(kContext + context::kTmdqs, child);
     bench.sm.send(bench.domain.now() + 1000, {ChildPacket::Kind::start, child, 0, bench.domain.now()});
@@ -425,8 +437,8 @@ TEST_CASE("a task of the host that launches has a record, and ends after its des
   CHECK(bench.table.tasks[0].operation == 8);  // it did not wait for the record of the other
   CHECK(bench.table.tasks[0].record == 0);
   CHECK(bench.end_of(7) > 1000);
-  CHECK(bench.memory.get(tasks.base + arch::ring::kGiven) == 2);
-  CHECK(bench.memory.get(bench.place.memory.contexts.pool.base + arch::ring::kGiven) == 1);
+  check_given(bench, tasks, 2);
+  check_given(bench, bench.place.memory.contexts.pool, 1);
   CHECK(bench.codes.lent() == 0);
   CHECK(bench.unit.open() == 0);
   CHECK(bench.unit.launches_idle());

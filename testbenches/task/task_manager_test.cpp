@@ -224,11 +224,13 @@ TEST_CASE("a child behind another starts with its end, and the last one wakes th
   const std::uint64_t first = pool.record(0);
   const std::uint64_t second = pool.record(1);
   bench.memory.put(pool.base + arch::ring::kTaken, 2);
+  bench.memory.put(pool.base + arch::ring::kUsed, 2);
   for (const std::uint64_t record : {first, second}) {
     RecordLine line{};
     arch::put_number(line, tmd::kContext, 8, kContext);
     arch::put_number(line, tmd::kKernel, 8, kObject);
-    for (const std::uint32_t extent : {tmd::kGridX, tmd::kGridY, tmd::kGridZ}) arch::put_number(line, extent, 4, 1);
+    arch::put_number(line, tmd::kGridX, 4, 1);
+    for (const std::uint32_t extent : {tmd::kGridY, tmd::kGridZ}) arch::put_number(line, extent, 2, 1);
     arch::put_number(line, tmd::kOpen, 8, 1);
     bench.memory.write(record, line);
   }
@@ -252,6 +254,7 @@ TEST_CASE("a child behind another starts with its end, and the last one wakes th
   CHECK(starts[1] == starts[0] + 100 + scheduler + 4 * PlainBench::kMemory + read);
   CHECK(bench.woken == std::vector<std::pair<std::uint64_t, std::uint32_t>>{{kContext, 1}});
   CHECK(bench.memory.get(pool.base + arch::ring::kGiven) == 2);
+  CHECK(bench.memory.get(pool.base + arch::ring::kUsed) == 0);
   CHECK(bench.memory.get(kContext + context::kTmdqs) == 0);
   CHECK(bench.unit.launches_idle());
 }
