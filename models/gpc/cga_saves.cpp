@@ -19,6 +19,7 @@ bool CgaSaves::concerns(ClusterNoticePacket::Kind kind) {
     case ClusterNoticePacket::Kind::goes_on:
     case ClusterNoticePacket::Kind::state_saved:
     case ClusterNoticePacket::Kind::cga_saved:
+    case ClusterNoticePacket::Kind::state_back:
       return true;
     default:
       return false;
@@ -60,6 +61,10 @@ void CgaSaves::take(const ClusterNoticePacket& notice) {
       save.stage = Stage::publishing;
       ++timebase_.observation().progress;
       return order(id, ClusterOrderPacket::Kind::publish, save);
+    case ClusterNoticePacket::Kind::state_back:
+      save.stage = Stage::restoring;
+      save.back |= bit;
+      return look_at_restored(id);
     default:
       save.stage = Stage::leaving;
       return order(id, ClusterOrderPacket::Kind::leave, save);
@@ -71,12 +76,24 @@ void CgaSaves::consider(CgaId id) {
   Save& save = saves_[id];
   const CgaTable::Cga& cga = cgas_.cga(id);
   const Mask live = cga.barrier.live();
+  if (save.stage == Stage::restoring) return look_at_restored(id);
   if (save.stage != Stage::runs || cga.waiting > 0 || !cga.barrier.all_entered() || cga.barrier.due()) return;
   if (live == 0 || save.ready != live || save.waits == 0) return;
   save.stage = Stage::saving;
   save.asked = live;
   save.members.clear();
   order(id, ClusterOrderPacket::Kind::save, save);
+}
+
+// CTAs reach into each other's shared memory: none goes on before all are there.
+void CgaSaves::look_at_restored(CgaId id) {
+  Save& save = saves_[id];
+  const CgaTable::Cga& cga = cgas_.cga(id);
+  if (cga.waiting > 0 || !cga.barrier.all_entered() || save.back != cga.barrier.live()) return;
+  save.stage = Stage::runs;
+  save.back = 0;
+  order(id, ClusterOrderPacket::Kind::resume, save);
+  ++timebase_.observation().progress;
 }
 
 // One of them goes on: all do.
@@ -106,7 +123,9 @@ void CgaSaves::left(CgaId id, std::uint32_t rank) {
   const Mask bit = Mask{1} << rank;
   save.ready &= ~bit;
   save.waits &= ~bit;
+  save.back &= ~bit;
   if (save.stage == Stage::saving) return refused(id);
+  if (save.stage == Stage::restoring) return look_at_restored(id);
   consider(id);
 }
 

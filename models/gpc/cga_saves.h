@@ -37,12 +37,13 @@ class CgaSaves final : private EventHandler {
 
  private:
   using Mask = CgaBarrier::Mask;
-  enum class Stage : std::uint8_t { runs, saving, publishing, leaving };
+  enum class Stage : std::uint8_t { runs, saving, publishing, leaving, restoring };
   struct Save {
     Stage stage = Stage::runs;
     Mask ready = 0;     // CTAs that could be saved
     Mask waits = 0;     // of them, those that wait for tasks
     Mask asked = 0;     // that have not saved their state yet
+    Mask back = 0;      // that have been restored
     std::vector<protocol::SavedMember> members;
   };
 
@@ -50,6 +51,7 @@ class CgaSaves final : private EventHandler {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void take(const protocol::ClusterNoticePacket& notice);
   void refused(protocol::CgaId id);
+  void look_at_restored(protocol::CgaId id);
   void order(protocol::CgaId id, protocol::ClusterOrderPacket::Kind kind, const Save& save);
 
   Timebase& timebase_;

@@ -86,6 +86,7 @@ void CgaUnit::notice(const ClusterNoticePacket& notice, std::uint32_t mpc, Cycle
   switch (notice.kind) {
     case ClusterNoticePacket::Kind::entered:
       cgas_.enter(id, notice.rank, arrival);
+      saves_.consider(id);
       check_barrier(id);
       wide_.enter(notice.tag, arrival);
       break;

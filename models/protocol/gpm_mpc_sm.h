@@ -102,6 +102,7 @@ struct ClusterNoticePacket {
     goes_on,       // it cannot be saved any more, or has not been
     state_saved,   // its state is in memory, at `area`
     cga_saved,     // so is the record of the CGA
+    state_back,    // it has been restored, and waits for the others of its CGA
   };
   Kind kind = Kind::arrived;
   CtaTag tag;  // flushed: cga_id alone
@@ -134,7 +135,7 @@ struct ClusterOrderPacket {
     // The CGA is saved as a whole (TSK-12). Every CTA answers the first two:
     save,     // its state is to be saved; `rank`: of the CTA that will write the CGA's record
     publish,  // to the CTA of that rank: all states are in memory, of `members`; it writes the record
-    resume,   // not all could be saved: they go on
+    resume,   // not all could be saved, or all have been restored: they go on
     leave,    // all of the CGA is in memory
   };
   Kind kind = Kind::barrier;

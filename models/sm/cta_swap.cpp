@@ -275,6 +275,12 @@ void CtaSwap::obey(Cta& cta) {
       peers_.transfers[save.transfer].steps->publish(*order.members, cta.start.id.cga_size, cta.start.id.size);
       return peers_.transfers.go_on_now(save.transfer);
     case Order::resume:
+      if (save.state == State::restored) {
+        --cta.open;
+        save.state = State::here;
+        const std::vector<std::uint8_t> bytes = std::move(save.bytes);
+        return put_back(cta, bytes);
+      }
       if (save.state != State::parked && save.state != State::saving) return;  // it has refused
       peers_.transfers[save.transfer].steps->cancel();
       detach(cta);
@@ -501,6 +507,11 @@ void CtaSwap::stop(Cta& cta) {
   const Save& save = save_of(cta);
   if (save.state == State::here && save.announced) return refuse(cta);
   if (save.state == State::here || save.is_parked()) return;  // parked: its GPM decides
+  if (save.state == State::restored) {
+    --cta.open;
+    save_of(cta).state = State::here;
+    return;
+  }
   ContextTransfer& steps = *peers_.transfers[save.transfer].steps;
   const bool claims = steps.claims();
   steps.cancel();
@@ -540,7 +551,12 @@ void CtaSwap::restore_changed(Cta& cta) {
     save_stats_->restores.add();
     save_stats_->restore_cycles.add(now() - peers_.transfers[transfer].begin);
     detach(cta);
-    put_back(cta, bytes);
+    if (!arch::is_saved_cga(cta.start.area)) return put_back(cta, bytes);
+    Save& waiting = save_of(cta);
+    waiting.state = State::restored;
+    waiting.bytes = bytes;
+    ++cta.open;
+    tell(cta, protocol::ClusterNoticePacket::Kind::state_back);
   }
 }
 

@@ -75,6 +75,7 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     published,   // the CGA is in memory
     restoring,  // its header has not come: it cannot end before that
     reading,    // its state comes
+    restored,   // it is there, and waits for the others of its CGA
   };
   struct Save {
     State state = State::here;
@@ -85,13 +86,14 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
     bool with_cga = false;       // it is saved with its CGA
     bool announced = false;      // that it can be saved, to the GPM
     protocol::ClusterOrderPacket order;  // on its way
+    std::vector<std::uint8_t> bytes;     // restored: its state
     bool is_parked() const {
       return state == State::parked || state == State::publishing || state == State::published;
     }
     // It cannot end meanwhile. A CTA that is saved with its CGA can go on, if another of the CGA has refused.
     bool holds() const {
       const bool member = state == State::saving && with_cga;
-      return state == State::claiming || state == State::restoring || is_parked() || member;
+      return state == State::claiming || state == State::restoring || state == State::restored || is_parked() || member;
     }
   };
 
