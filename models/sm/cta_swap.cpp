@@ -13,9 +13,7 @@
 #include "sm/sm_occupancy.h"
 
 namespace heddle::sm {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 CtaSwap::CtaSwap(const UnitContext& context, const arch::LaunchMemory& memory, const std::string& prefix,
                  const Peers& peers)
@@ -46,7 +44,9 @@ bool CtaSwap::all_wait(const Cta& cta) const {
 // Its warps are all there is of it: no access, copy, bulk request or result is on its way (TMA-31).
 bool CtaSwap::is_settled(const Cta& cta) const {
   const Cycle cycle = now();
-  if ((!memory_.shared_contexts && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta)) return false;
+  if ((!memory_.shared_contexts && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 ||
+      peers_.control.in_flight(cta))
+    return false;
   return std::all_of(cta.warps.begin(), cta.warps.end(), [this, cycle](std::uint32_t slot) {
     const Warp& warp = warps_[slot];
     return warp.scoreboard.settled(cycle) && warp.copies.settled(cycle) && warp.bulk.settled(cycle) &&
@@ -83,8 +83,7 @@ void CtaSwap::on_event(std::uint32_t, std::uint64_t argument) {
   if (!SaveLayout::fits(memory_.chunks, header)) return save_stats_->too_large.add();
   save_of(cta).woken = false;
   const ContextTransfer::Home home{memory_.shared_contexts ? 0 : arch::home_of_sm(place_.id), cta.was_saved()};
-  begin(cta,
-        ContextTransfer::save(memory_.of(cta.start.subcontext).chunks, header, bytes, home, std::move(local)),
+  begin(cta, ContextTransfer::save(memory_.of(cta.start.subcontext).chunks, header, bytes, home, std::move(local)),
         State::saving, now());
 }
 
@@ -94,8 +93,8 @@ std::vector<ContextTransfer::Local> CtaSwap::local_of(const Cta& cta) const {
   if (words == 0) return local;
   const SmRegisters::LocalBlock& block = registers_.local[cta.start.subcontext];
   for (const std::uint32_t slot : cta.warps) {
-    local.push_back({local_base(block, place_, params_.warp_slots(), slot),
-                     words * arch::kLocalWord * arch::kWarpLanes});
+    local.push_back(
+        {local_base(block, place_, params_.warp_slots(), slot), words * arch::kLocalWord * arch::kWarpLanes});
   }
   return local;
 }
@@ -184,8 +183,8 @@ void CtaSwap::save_changed(Cta& cta) {
       save_stats_->saves.add();
       save_stats_->bytes.add(bytes);
       save_stats_->save_cycles.add(cycles);
-      // Whoever completed the last of the tasks may not have found it. Of one that has been killed no warp is counted as
-      // a waiter any more, and nobody would look for it.
+      // Whoever completed the last of the tasks may not have found it. Of one that has been killed no warp is counted
+      // as a waiter any more, and nobody would look for it.
       if (late || (memory_.shared_contexts && cta.killed())) {
         peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
       }

@@ -26,7 +26,7 @@ struct SavedWarp {
   At at = At::exited;
   std::uint32_t barrier = 0;
   std::vector<arch::WaitTarget> targets;  // children: some of them, those; empty: all
-  std::uint32_t issued_pc = 0;  // of the operation in which it waits, for messages
+  std::uint32_t issued_pc = 0;            // of the operation in which it waits, for messages
   // Barrier of the cluster of one CTA: it has arrived and not waited since; and the phase has completed.
   bool cluster_arrived = false;
   bool cluster_passed = false;
