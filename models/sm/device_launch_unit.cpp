@@ -189,8 +189,8 @@ void DeviceLaunchUnit::ask(std::uint32_t slot, const MemoryStep& step) {
   static thread_local Operation operation;  // large
   const bool read = step.kind == MemoryStep::Kind::read;
   const bool write = step.kind == MemoryStep::Kind::write;
-  run.begun |= !read && run.stage != LaunchStage::create && run.stage != LaunchStage::destroy &&
-               run.stage != LaunchStage::turn;
+  run.begun |=
+      !read && run.stage != LaunchStage::create && run.stage != LaunchStage::destroy && run.stage != LaunchStage::turn;
   run.asked = step.address;
   if (step.again) stats_.nested_retries.add();
   fill_access(operation, read ? OpCode::load : write ? OpCode::store : OpCode::atomic);

@@ -35,8 +35,7 @@ bool aligned(std::uint64_t address) { return address % 8 == 0; }
 std::uint64_t bit_of(std::uint32_t stream) { return std::uint64_t{1} << arch::place_of(stream); }
 
 MemoryStep change_stream(const LaunchRun& run, const Cta& cta, std::uint32_t stream, bool lives) {
-  return {MemoryStep::Kind::compare_exchange,
-          cta.context.address + arch::context::live_streams(arch::tmdq_of(stream)),
+  return {MemoryStep::Kind::compare_exchange, cta.context.address + arch::context::live_streams(arch::tmdq_of(stream)),
           lives ? run.expected | bit_of(stream) : run.expected & ~bit_of(stream), run.expected};
 }
 
@@ -84,10 +83,10 @@ LaunchNext LaunchSequence::begin_wait(LaunchRun& run, const Cta& cta, Cycle when
   const bool shared = memory_.shared_contexts;
   std::vector<arch::WaitTarget> targets;
   for (const std::uint64_t value : run.named) {
-    targets.push_back(run.wait == arch::ChildWait::launch
-                          ? arch::WaitTarget::of_launch(value)
-                          : arch::WaitTarget::of_tmdq(cta.context.address,
-                                                      arch::tmdq_of(static_cast<std::uint32_t>(value))));
+    targets.push_back(
+        run.wait == arch::ChildWait::launch
+            ? arch::WaitTarget::of_launch(value)
+            : arch::WaitTarget::of_tmdq(cta.context.address, arch::tmdq_of(static_cast<std::uint32_t>(value))));
   }
   run.steps = arch::WaitSteps(cta.context.address, shared ? 0 : arch::home_of_sm(sm_),
                               !shared && !cta.context.home_here, std::move(targets));

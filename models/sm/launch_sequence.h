@@ -63,22 +63,22 @@ struct LaunchRun {
   arch::ChildWait wait = arch::ChildWait::all;
   std::vector<std::uint64_t> named;  // streams, without 0, or launches; each once
   std::uint32_t index = 0;           // number of the launch, entry or named stream that it is at
-  std::uint32_t lane = 0;    // whose launch or entry that is
+  std::uint32_t lane = 0;            // whose launch or entry that is
   Cycle issued = 0;
 
   std::variant<std::monostate, arch::TakeSteps, arch::PushSteps, arch::AppendSteps, arch::WaitSteps> steps;
-  std::uint64_t record = 0;  // TMD of the child
-  std::uint32_t ticket = 0;  // of its launch
-  std::uint64_t asked = 0;   // address of the last step, for messages
-  bool asking = false;       // a step is under way
-  std::uint64_t looked = 0;  // TMDQs whose streams have been read
-  std::uint32_t created = 0;  // the stream that it tries to create
+  std::uint64_t record = 0;    // TMD of the child
+  std::uint32_t ticket = 0;    // of its launch
+  std::uint64_t asked = 0;     // address of the last step, for messages
+  bool asking = false;         // a step is under way
+  std::uint64_t looked = 0;    // TMDQs whose streams have been read
+  std::uint32_t created = 0;   // the stream that it tries to create
   std::uint64_t expected = 0;  // which streams of its TMDQ live, before it changes that
   bool was_found = false;      // that is what memory held, whatever the CTA knows
-  std::uint64_t written = 0; // bytes of the context
-  bool no_context = false;   // none is free
-  bool begun = false;        // others rely on what follows: it is done even if the CTA is stopped
-  bool stopped = false;      // the CTA has been; counts as one of its accesses
+  std::uint64_t written = 0;   // bytes of the context
+  bool no_context = false;     // none is free
+  bool begun = false;          // others rely on what follows: it is done even if the CTA is stopped
+  bool stopped = false;        // the CTA has been; counts as one of its accesses
   arch::FaultKind fault = arch::FaultKind::child;
   std::uint64_t fault_address = 0;
 };

@@ -141,7 +141,8 @@ class Pool {
     // Each other actor stands for one record at most.
     const MemoryStep next = taker.walk->step();
     const bool refused = next.kind == Kind::add && next.value == ~std::uint64_t{0};
-    const std::uint64_t count = next.address == supply_.spill.base + ring::kUsed ? supply_.spill.count : supply_.pool.count;
+    const std::uint64_t count =
+        next.address == supply_.spill.base + ring::kUsed ? supply_.spill.count : supply_.pool.count;
     if (refused && takers_.size() - 1 + givers_.size() + basket_.size() < count) {
       throw Wrong("refused, and others cannot have all records");
     }

@@ -179,8 +179,8 @@ class Waits {
   bool home_here_ = true;             // as far as the SM knows
 };
 
-// Warps that wait for all tasks, for those of a TMDQ or for one launch, and chains of task management that take tasks out
-// of their TMDQ, end their tickets, give their TMDs to later launches, and wake (TSK-16).
+// Warps that wait for all tasks, for those of a TMDQ or for one launch, and chains of task management that take tasks
+// out of their TMDQ, end their tickets, give their TMDs to later launches, and wake (TSK-16).
 class SomeWaits {
  public:
   using Who = Waits::Who;
@@ -199,8 +199,8 @@ class SomeWaits {
     early,   // the waiter looks before it is counted, and not again
     kept,    // a ticket stays when its launch has completed
   };
-  // `shared`: the context has no home. Warp i launches into TMDQ i mod `tmdqs`, and its launches have TMDs of their own,
-  // two in turn.
+  // `shared`: the context has no home. Warp i launches into TMDQ i mod `tmdqs`, and its launches have TMDs of their
+  // own, two in turn.
   SomeWaits(Program program, std::uint32_t tmdqs, std::uint32_t chains, bool shared, Mistake mistake = Mistake::none)
       : program_(std::move(program)),
         tmdqs_(tmdqs),
@@ -302,7 +302,9 @@ class SomeWaits {
     std::optional<CompleteSteps> walk;
   };
 
-  std::uint64_t warp_of(std::uint64_t handle) const { return (record_of_handle(handle) - record(0)) / kRecordBytes / 2; }
+  std::uint64_t warp_of(std::uint64_t handle) const {
+    return (record_of_handle(handle) - record(0)) / kRecordBytes / 2;
+  }
   std::uint64_t tmdq_of_warp(std::uint64_t warp) const { return kContext + context::last_task(warp % tmdqs_); }
   std::size_t open_records(std::uint32_t warp) const {
     return static_cast<std::size_t>(
@@ -418,13 +420,14 @@ class SomeWaits {
         return;
       case At::ticket:
         if (mistake_ != Mistake::kept) words_[record_of_handle(chain.task) + tmd::kFlags] = 0;
-        records_.erase(std::find(records_.begin(), records_.end(), (record_of_handle(chain.task) - record(0)) / kRecordBytes));
+        records_.erase(
+            std::find(records_.begin(), records_.end(), (record_of_handle(chain.task) - record(0)) / kRecordBytes));
         chain.at = At::uncount;
         return;
       case At::uncount: {
         const std::uint64_t left = words_.carry_out({Kind::add, kContext + context::kWork, ~std::uint64_t{0}}) - 1;
-        const bool wakes = (work_of(left) == 1 && waiters_of(left) > 0) ||
-                           (some_waiters_of(left) > 0 && mistake_ != Mistake::silent);
+        const bool wakes =
+            (work_of(left) == 1 && waiters_of(left) > 0) || (some_waiters_of(left) > 0 && mistake_ != Mistake::silent);
         chain.at = wakes ? At::wake : At::idle;
         if (!wakes) chain.task = 0;
         if (wakes && shared_) {

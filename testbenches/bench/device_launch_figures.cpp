@@ -120,10 +120,9 @@ struct Tree {
 Tree tree(std::uint32_t depth, bool save, std::uint32_t ctas) {
   SimFixture fixture;
   GpuLab lab(preset_params(
-      "small",
-      {save ? "gpu.sm.nested.save=true" : "gpu.sm.nested.save=false", "gpu.sm.limits.ctas=" + std::to_string(ctas),
-       "gpu.cwd.table_slots=1024", "gpu.cwd.active_pool=0", "gpu.cwd.pending_pool=0", "gpu.task.nested.contexts=4096",
-       "gpu.task.nested.pending_launches=8192"}));
+      "small", {save ? "gpu.sm.nested.save=true" : "gpu.sm.nested.save=false",
+                "gpu.sm.limits.ctas=" + std::to_string(ctas), "gpu.cwd.table_slots=1024", "gpu.cwd.active_pool=0",
+                "gpu.cwd.pending_pool=0", "gpu.task.nested.contexts=4096", "gpu.task.nested.pending_launches=8192"}));
   const NestedTree nodes = NestedTree::full(depth, 2);
   NestedRun run(lab, nodes);
   const std::uint32_t root = lab.submit(run.root());

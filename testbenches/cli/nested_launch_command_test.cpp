@@ -1,5 +1,5 @@
-// What programs see of their launches: results, waits for some of them, streams, and CTAs that are saved while they wait
-// (TSK-11, TSK-12, TSK-16). Values are checked in memory, by the scenarios themselves.
+// What programs see of their launches: results, waits for some of them, streams, and CTAs that are saved while they
+// wait (TSK-11, TSK-12, TSK-16). Values are checked in memory, by the scenarios themselves.
 #include <string>
 #include <vector>
 
@@ -15,9 +15,7 @@ using namespace heddle::test;
 namespace {
 
 // Short ways of the device runtime, and CTAs that are saved early.
-std::string head(const std::string& more = "") {
-  return "heddle: 1\ngpu: small\nconfig:\n  gpu:\n" + more;
-}
+std::string head(const std::string& more = "") { return "heddle: 1\ngpu: small\nconfig:\n  gpu:\n" + more; }
 std::string sm(bool save, const std::string& more = "") {
   return fmt::format("    sm: {{nested: {{launch_cycles: 50, save: {}, save_delay: 200}}{}}}\n", save, more);
 }
@@ -53,24 +51,27 @@ TEST_CASE("a launch that finds no record gives 0, and its lane goes on", "[cli][
     for (const std::string overflow : {"error", "spill"}) {
       CAPTURE(timing, overflow);
       const bool spills = overflow == "spill";
-      dir.write("s.yaml",
-                head(sm(true)) + "    cwd: {table_slots: 4, evicted_tasks: 2}\n    task: {nested: {pending_launches: 12, "
-                                 "contexts: 1, overflow: " + overflow + "}}\n" +
-                    "memory: [{name: ended, bytes: 4}, {name: known, bytes: 4}, {name: verdict, bytes: 8}]\nkernels:\n" +
-                    kLong +
-                    "  - name: parent\n    grid: 1\n    block: 32\n    program:\n"
-                    "      - launch: {kernel: long, mode: fire_and_forget, to: handle}\n"
-                    "      - if: {cond: handle != 0, then: [{atomic: {op: add, type: u32, at: known, value: 1}}]}\n"
-                    "      - wait_children\n"
-                    "      - load: {to: count, type: u32, at: ended, order: relaxed}\n"
-                    "      - load: {to: all, type: u32, at: known, order: relaxed}\n"
-                    "      - if:\n          cond: lane == 0\n          then:\n"
-                    "            - store: {value: \"count == all ? 1 : 0\", type: u32, at: verdict}\n"
-                    "            - store: {value: all, type: u32, at: verdict + 4}\n"
-                    "submit: [{kernel: parent, stream: a}]\n"
-                    "expect:\n  - {stat: gpu0.faults, equals: 0}\n"
-                    "  - {memory: verdict, pattern: \"i == 0 ? 1 : " +
-                    std::string(spills ? "32" : "11") + "\", type: u32}\n");
+      dir.write(
+          "s.yaml",
+          head(sm(true)) +
+              "    cwd: {table_slots: 4, evicted_tasks: 2}\n    task: {nested: {pending_launches: 12, "
+              "contexts: 1, overflow: " +
+              overflow + "}}\n" +
+              "memory: [{name: ended, bytes: 4}, {name: known, bytes: 4}, {name: verdict, bytes: 8}]\nkernels:\n" +
+              kLong +
+              "  - name: parent\n    grid: 1\n    block: 32\n    program:\n"
+              "      - launch: {kernel: long, mode: fire_and_forget, to: handle}\n"
+              "      - if: {cond: handle != 0, then: [{atomic: {op: add, type: u32, at: known, value: 1}}]}\n"
+              "      - wait_children\n"
+              "      - load: {to: count, type: u32, at: ended, order: relaxed}\n"
+              "      - load: {to: all, type: u32, at: known, order: relaxed}\n"
+              "      - if:\n          cond: lane == 0\n          then:\n"
+              "            - store: {value: \"count == all ? 1 : 0\", type: u32, at: verdict}\n"
+              "            - store: {value: all, type: u32, at: verdict + 4}\n"
+              "submit: [{kernel: parent, stream: a}]\n"
+              "expect:\n  - {stat: gpu0.faults, equals: 0}\n"
+              "  - {memory: verdict, pattern: \"i == 0 ? 1 : " +
+              std::string(spills ? "32" : "11") + "\", type: u32}\n");
       const Results results = run_well(dir, {"s.yaml", "--timing", timing});
       // The parent has a record as well.
       CHECK(results.stat("gpu0.task.children") == (spills ? 32 : 11));
@@ -84,18 +85,18 @@ TEST_CASE("a launch that finds no record is a fault if nobody takes its result",
   const TempDir dir;
   for (const std::string& timing : kTimings) {
     CAPTURE(timing);
-    dir.write("s.yaml",
-              head(sm(true)) + "    cwd: {table_slots: 4, evicted_tasks: 2}\n    task: {nested: {pending_launches: 12, "
-                               "overflow: error}}\n"
-                               "memory: [{name: ended, bytes: 4}]\nkernels:\n" +
-                  kLong +
-                  "  - name: parent\n    grid: 1\n    block: 32\n    program:\n"
-                  "      - launch: {kernel: long, mode: fire_and_forget}\n"
-                  "      - wait_children\n"
-                  "submit: [{kernel: parent, stream: a}, {kernel: long, stream: a}]\n"
-                  // Those before it have been launched, and the operation behind it goes on.
-                  "expect:\n  - {fault: launch_limit, kernel: parent}\n"
-                  "  - {memory: ended, pattern: 12, type: u32}\n");
+    dir.write("s.yaml", head(sm(true)) +
+                            "    cwd: {table_slots: 4, evicted_tasks: 2}\n    task: {nested: {pending_launches: 12, "
+                            "overflow: error}}\n"
+                            "memory: [{name: ended, bytes: 4}]\nkernels:\n" +
+                            kLong +
+                            "  - name: parent\n    grid: 1\n    block: 32\n    program:\n"
+                            "      - launch: {kernel: long, mode: fire_and_forget}\n"
+                            "      - wait_children\n"
+                            "submit: [{kernel: parent, stream: a}, {kernel: long, stream: a}]\n"
+                            // Those before it have been launched, and the operation behind it goes on.
+                            "expect:\n  - {fault: launch_limit, kernel: parent}\n"
+                            "  - {memory: ended, pattern: 12, type: u32}\n");
     (void)run_well(dir, {"s.yaml", "--timing", timing});
   }
 }
@@ -106,41 +107,42 @@ TEST_CASE("a program waits for one stream, one launch, or all of them", "[cli][T
     for (const bool save : {false, true}) {
       for (const char* shared_by : {"cta", "grid"}) {
         CAPTURE(timing, save, shared_by);
-        dir.write("s.yaml",
-                  head(sm(save)) + fmt::format("    task: {{nested: {{shared_by: {}}}}}\n", shared_by) +
-                      "memory: [{name: flags, bytes: 16}, {name: seen, bytes: 64}]\nkernels:\n"
-                      "  - name: slow\n    grid: 1\n    block: 1\n    program:\n"
-                      "      - load: {to: which, type: u64, at: kernarg}\n"
-                      "      - compute: {unit: fp32, count: 60000}\n"
-                      "      - store: {value: 1, type: u32, at: flags + 4 * which}\n"
-                      "  - name: quick\n    grid: 1\n    block: 1\n    program:\n"
-                      "      - load: {to: which, type: u64, at: kernarg}\n"
-                      "      - compute: {unit: fp32, count: 2000}\n"
-                      "      - store: {value: 1, type: u32, at: flags + 4 * which}\n"
-                      "  - name: parent\n    grid: 1\n    block: 1\n    program:\n"
-                      "      - stream_create: s\n"
-                      "      - launch: {kernel: slow, args: 0}\n"
-                      "      - launch: {kernel: quick, stream: s, args: 1, to: first}\n"
-                      "      - launch: {kernel: quick, stream: s, args: 2}\n"
-                      "      - wait_children: {launch: first}\n"
-                      "      - load: {to: [a, b, c, d], type: u32, at: flags}\n"
-                      "      - store: {value: [a, b, a, d], type: u32, at: seen}\n"  // the second may have ended, or not
-                      "      - wait_children: {stream: s}\n"
-                      "      - load: {to: [e, f, g, h], type: u32, at: flags}\n"
-                      "      - store: {value: [e, f, g, h], type: u32, at: seen + 16}\n"
-                      "      - launch: {kernel: quick, mode: fire_and_forget, args: 3, to: third}\n"
-                      "      - wait_children: {launch: third}\n"
-                      "      - wait_children: {launch: 0}\n"
-                      "      - wait_children: {launch: first}\n"  // over long since
-                      "      - wait_children: {stream: s}\n"
-                      "      - load: {to: [j, k, l, m], type: u32, at: flags}\n"
-                      "      - store: {value: [j, k, l, m], type: u32, at: seen + 32}\n"
-                      "      - wait_children\n"
-                      "      - load: {to: [n, o, p, q], type: u32, at: flags}\n"
-                      "      - store: {value: [n, o, p, q], type: u32, at: seen + 48}\n"
-                      "submit: [{kernel: parent, stream: a}]\n"
-                      "expect:\n  - {memory: seen, type: u32, pattern: \"i == 1 || i == 5 || i == 6 || (i > 8) ? 1 : "
-                      "0\"}\n");
+        dir.write(
+            "s.yaml",
+            head(sm(save)) + fmt::format("    task: {{nested: {{shared_by: {}}}}}\n", shared_by) +
+                "memory: [{name: flags, bytes: 16}, {name: seen, bytes: 64}]\nkernels:\n"
+                "  - name: slow\n    grid: 1\n    block: 1\n    program:\n"
+                "      - load: {to: which, type: u64, at: kernarg}\n"
+                "      - compute: {unit: fp32, count: 60000}\n"
+                "      - store: {value: 1, type: u32, at: flags + 4 * which}\n"
+                "  - name: quick\n    grid: 1\n    block: 1\n    program:\n"
+                "      - load: {to: which, type: u64, at: kernarg}\n"
+                "      - compute: {unit: fp32, count: 2000}\n"
+                "      - store: {value: 1, type: u32, at: flags + 4 * which}\n"
+                "  - name: parent\n    grid: 1\n    block: 1\n    program:\n"
+                "      - stream_create: s\n"
+                "      - launch: {kernel: slow, args: 0}\n"
+                "      - launch: {kernel: quick, stream: s, args: 1, to: first}\n"
+                "      - launch: {kernel: quick, stream: s, args: 2}\n"
+                "      - wait_children: {launch: first}\n"
+                "      - load: {to: [a, b, c, d], type: u32, at: flags}\n"
+                "      - store: {value: [a, b, a, d], type: u32, at: seen}\n"  // the second may have ended, or not
+                "      - wait_children: {stream: s}\n"
+                "      - load: {to: [e, f, g, h], type: u32, at: flags}\n"
+                "      - store: {value: [e, f, g, h], type: u32, at: seen + 16}\n"
+                "      - launch: {kernel: quick, mode: fire_and_forget, args: 3, to: third}\n"
+                "      - wait_children: {launch: third}\n"
+                "      - wait_children: {launch: 0}\n"
+                "      - wait_children: {launch: first}\n"  // over long since
+                "      - wait_children: {stream: s}\n"
+                "      - load: {to: [j, k, l, m], type: u32, at: flags}\n"
+                "      - store: {value: [j, k, l, m], type: u32, at: seen + 32}\n"
+                "      - wait_children\n"
+                "      - load: {to: [n, o, p, q], type: u32, at: flags}\n"
+                "      - store: {value: [n, o, p, q], type: u32, at: seen + 48}\n"
+                "submit: [{kernel: parent, stream: a}]\n"
+                "expect:\n  - {memory: seen, type: u32, pattern: \"i == 1 || i == 5 || i == 6 || (i > 8) ? 1 : "
+                "0\"}\n");
         const Results results = run_well(dir, {"s.yaml", "--timing", timing});
         // Whoever waits for some tasks of a context that it shares could not be found.
         const double saves = sum(results, ".nested.saves");
@@ -164,7 +166,9 @@ TEST_CASE("a stream that was destroyed is used no more", "[cli][TSK-11]") {
                               "      - launch: {kernel: leaf, stream: s}\n"
                               "      - stream_destroy: s\n"  // what was launched into it completes
                               "      - stream_create: t\n"
-                              "      - " + wrong + "\n"
+                              "      - " +
+                              wrong +
+                              "\n"
                               "submit: [{kernel: parent, stream: a}]\n"
                               "expect:\n  - {fault: child, kernel: parent}\n"
                               "  - {memory: ended, pattern: 1, type: u32}\n");
@@ -178,8 +182,10 @@ TEST_CASE("streams take TMDQs that are free, and there are so many of them", "[c
   for (const std::string& timing : kTimings) {
     CAPTURE(timing);
     // One stream at a time never shares a TMDQ with stream 0.
-    dir.write("free.yaml", head(sm(false)) + "    task: {nested: {tmdqs: 2}}\n"
-                           "memory: [{name: ended, bytes: 4}]\nkernels:\n" + kLeaf +
+    dir.write("free.yaml", head(sm(false)) +
+                               "    task: {nested: {tmdqs: 2}}\n"
+                               "memory: [{name: ended, bytes: 4}]\nkernels:\n" +
+                               kLeaf +
                                "  - name: parent\n    grid: 1\n    block: 1\n    program:\n"
                                "      - launch: {kernel: leaf}\n"
                                "      - loop:\n          var: i\n          to: 100\n          do:\n"
@@ -191,15 +197,16 @@ TEST_CASE("streams take TMDQs that are free, and there are so many of them", "[c
                                "expect:\n  - {memory: ended, pattern: 101, type: u32}\n"
                                "  - {stat: gpu0.task.false_dependencies, equals: 0}\n");
     (void)run_well(dir, {"free.yaml", "--timing", timing});
-    dir.write("many.yaml", head(sm(false)) + "    task: {nested: {tmdqs: 1}}\n"
-                           "memory: [{name: numbers, bytes: 256}]\nkernels:\n"
-                           "  - name: parent\n    grid: 1\n    block: 1\n    program:\n"
-                           "      - loop:\n          var: i\n          to: 64\n          do:\n"
-                           "            - stream_create: s\n"
-                           "            - store: {value: s, type: u32, at: numbers + 4 * i}\n"
-                           "submit: [{kernel: parent, stream: a}]\n"
-                           "expect:\n  - {memory: numbers, type: u32, pattern: \"i < 63 ? 256 * (i + 1) : "
-                           "4294967295\"}\n");
+    dir.write("many.yaml", head(sm(false)) +
+                               "    task: {nested: {tmdqs: 1}}\n"
+                               "memory: [{name: numbers, bytes: 256}]\nkernels:\n"
+                               "  - name: parent\n    grid: 1\n    block: 1\n    program:\n"
+                               "      - loop:\n          var: i\n          to: 64\n          do:\n"
+                               "            - stream_create: s\n"
+                               "            - store: {value: s, type: u32, at: numbers + 4 * i}\n"
+                               "submit: [{kernel: parent, stream: a}]\n"
+                               "expect:\n  - {memory: numbers, type: u32, pattern: \"i < 63 ? 256 * (i + 1) : "
+                               "4294967295\"}\n");
     (void)run_well(dir, {"many.yaml", "--timing", timing});
   }
 }
@@ -225,20 +232,22 @@ std::string text_of(const Parents& parents) {
   text += fmt::format("    cwd: {{table_slots: 4}}\n    task: {{nested: {{shared_by: {}}}}}\n",
                       parents.shared_context ? "grid" : "cta");
   text += fmt::format(
-      "memory:\n  - {{name: ended, bytes: 4}}\n  - {{name: input, bytes: {0}, init: {{pattern: 11 * i + 5, type: u32}}}}\n"
+      "memory:\n  - {{name: ended, bytes: 4}}\n  - {{name: input, bytes: {0}, init: {{pattern: 11 * i + 5, type: "
+      "u32}}}}\n"
       "  - {{name: out, bytes: {0}}}\n",
       4 * all);
   if (parents.queue) {
-    text += fmt::format("queues:\n  - {{name: work, capacity: {0}, initial: {{count: {0}, value: i}}}}\n", parents.ctas);
+    text +=
+        fmt::format("queues:\n  - {{name: work, capacity: {0}, initial: {{count: {0}, value: i}}}}\n", parents.ctas);
   }
   text += "kernels:\n" + kLeaf;
-  text += fmt::format("  - name: parent\n    grid: {}\n    block: {}\n    shared: {}\n", parents.queue ? 1 : parents.ctas,
-                      parents.threads, parents.shared);
+  text += fmt::format("  - name: parent\n    grid: {}\n    block: {}\n    shared: {}\n",
+                      parents.queue ? 1 : parents.ctas, parents.threads, parents.shared);
   if (parents.registers != 0) text += fmt::format("    registers: {}\n", parents.registers);
   if (parents.local != 0) text += fmt::format("    local: {} B\n", parents.local);
   text += "    program:\n";
-  text += parents.queue ? "      - load: {to: cta_number, type: u64, at: kernarg}\n"
-                        : "      - let: {cta_number: cta.x}\n";
+  text +=
+      parents.queue ? "      - load: {to: cta_number, type: u64, at: kernarg}\n" : "      - let: {cta_number: cta.x}\n";
   text += fmt::format(
       "      - let: {{i: cta_number * {} + thread.x}}\n"
       "      - load: {{to: mine, type: u32, at: input + 4 * i}}\n"
@@ -322,7 +331,8 @@ TEST_CASE("CTAs that share a context fill the machine while they wait, are saved
   run_parents(parents);
 }
 
-TEST_CASE("what is saved of a CTA is all registers that it has been allocated, and its shared memory", "[cli][TSK-12]") {
+TEST_CASE("what is saved of a CTA is all registers that it has been allocated, and its shared memory",
+          "[cli][TSK-12]") {
   Parents parents;
   parents.ctas = 20;
   parents.threads = 1024;

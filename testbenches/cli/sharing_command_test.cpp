@@ -153,7 +153,7 @@ TEST_CASE("a process launches from the device while another holds all its launch
   };
   const double alone = end_of_victim(false, 4);
   CHECK(end_of_victim(true, 4) < 1.02 * alone);
-  CHECK(end_of_victim(true, 1) > alone + 50);  // what is common is held
+  CHECK(end_of_victim(true, 1) < 1.02 * alone);  // of what is common, there is more in the memory behind (TSK-12)
 }
 
 TEST_CASE("a process sees its own launches alone", "[cli][PRT-08]") {

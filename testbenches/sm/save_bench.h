@@ -245,8 +245,7 @@ class FakeTasks : public sc_core::sc_module, private EventHandler, private Reset
 };
 
 struct SaveBench {
-  explicit SaveBench(TimingMode mode = TimingMode::at, bool save = true, std::uint64_t chunks = 16,
-                     bool shared = false)
+  explicit SaveBench(TimingMode mode = TimingMode::at, bool save = true, std::uint64_t chunks = 16, bool shared = false)
       : memory(save_memory(chunks, shared)),
         params(params_of(save)),
         domain("domain", 1.0, mode, 0, observation),

@@ -113,7 +113,9 @@ void run(std::uint64_t seed, bool stop, Totals& totals) {
   }
   if (stop) bench.mpc.abort(random.between(30, 6000), 5);
   run_until_idle();
-  for (const arch::FaultRecord& fault : bench.faults) UNSCOPED_INFO(static_cast<int>(fault.kind) << " op " << static_cast<int>(fault.operation) << " addr " << fault.address);
+  for (const arch::FaultRecord& fault : bench.faults)
+    UNSCOPED_INFO(static_cast<int>(fault.kind)
+                  << " op " << static_cast<int>(fault.operation) << " addr " << fault.address);
   CHECK(bench.faults.empty());
   CHECK(bench.mpc.exits.size() == ctas);
   CHECK_FALSE(overlap);

@@ -84,7 +84,8 @@ TEST_CASE("a child has its parent's priority unless its launch names one", "[sm]
 TEST_CASE("a launch whose result is taken is known by its task and its ticket", "[sm][TSK-12][TSK-16]") {
   NestedBench bench(TimingMode::at, 2);
   ListProgram program(4);
-  program.launch_child(always(child()), {}, [](const Warp&) { return arch::LaneMask{0b1011}; }, 0);
+  program.launch_child(
+      always(child()), {}, [](const Warp&) { return arch::LaneMask{0b1011}; }, 0);
   program.store_registers({}, 0, ListProgram::linear(0x100, 4));
   program.store_registers({}, 1, ListProgram::linear(0x200, 4));
   program.exit();
@@ -92,8 +93,8 @@ TEST_CASE("a launch whose result is taken is known by its task and its ticket", 
   run_until_idle();
   CHECK(bench.faults.empty());
   const auto known = [&](std::uint32_t lane) {
-    return bench.l2.get<std::uint32_t>(0x100 + 4 * lane) |
-           std::uint64_t{bench.l2.get<std::uint32_t>(0x200 + 4 * lane)} << 32;
+    return bench.l2.get<std::uint32_t>(0x100 + 4 * lane) | std::uint64_t{bench.l2.get<std::uint32_t>(0x200 + 4 * lane)}
+                                                               << 32;
   };
   CHECK(arch::record_of_handle(known(0)) == bench.task(0));
   CHECK(arch::record_of_handle(known(1)) == bench.task(1));
@@ -134,7 +135,8 @@ TEST_CASE("only the first task of a stream is started by the SM; others are link
   CHECK(bench.l2.get<std::uint32_t>(bench.task(4) + arch::tmd::kFlags) == 2U << 8);
 }
 
-TEST_CASE("a stream shares a TMDQ only if all have one, and one that is destroyed gives its place back", "[sm][TSK-11]") {
+TEST_CASE("a stream shares a TMDQ only if all have one, and one that is destroyed gives its place back",
+          "[sm][TSK-11]") {
   NestedBench bench;
   constexpr std::uint32_t kNumbers = 0x100;
   ListProgram program(16);

@@ -322,7 +322,8 @@ TEST_CASE("a CTA comes back into a slot whose shared memory was corrupt before, 
   check_results(bench);
 }
 
-TEST_CASE("a saved state that memory has lost stops its CTA, and its memory is free again if it is known", "[sm][TSK-12]") {
+TEST_CASE("a saved state that memory has lost stops its CTA, and its memory is free again if it is known",
+          "[sm][TSK-12]") {
   enum class Lost { header, first, last };
   for (const Lost lost : {Lost::header, Lost::first, Lost::last}) {
     for (const TimingMode mode : kModes) {

@@ -252,7 +252,8 @@ TEST_CASE("a CTA that finds no free memory for its state stays until there is so
     run_until(sc_core::sc_time(5000, sc_core::SC_NS));
     CHECK(bench.stat("sm0.nested.saves_refused.no_area") > 3);
     REQUIRE(bench.listener.text == "S");
-    CHECK(bench.tasks.l2().get<std::uint64_t>(ring + heddle::arch::ring::kTaken) == 1);  // it has not taken what is there
+    CHECK(bench.tasks.l2().get<std::uint64_t>(ring + heddle::arch::ring::kTaken) ==
+          1);  // it has not taken what is there
     if (comes) {
       bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kGiven, 1);
       bench.tasks.l2().put<std::uint64_t>(ring + heddle::arch::ring::kSlots, bench.memory.chunks.record(0));
@@ -298,7 +299,8 @@ TEST_CASE("an abort at any moment ends the CTA, saved or not", "[sm][TSK-12]") {
   }
 }
 
-TEST_CASE("a CTA that shares its context with others is saved, and found by whoever wakes that", "[sm][TSK-07][TSK-12]") {
+TEST_CASE("a CTA that shares its context with others is saved, and found by whoever wakes that",
+          "[sm][TSK-07][TSK-12]") {
   const std::vector<std::uint32_t> wanted = expected(2);
   for (const TimingMode mode : kModes) {
     std::uint32_t late = 0;

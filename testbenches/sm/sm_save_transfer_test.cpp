@@ -354,7 +354,7 @@ class Crowd {
     std::unique_ptr<Driven> move;
     bool here = true;  // on its SM
     bool restores = false;
-    bool waits = true;    // nobody has woken it
+    bool waits = true;     // nobody has woken it
     bool counted = false;  // shared: it was saved before
     bool found = false;    // shared: by a waker, and its area is known
     std::uint64_t area = 0;
@@ -390,8 +390,8 @@ class Crowd {
       if (!shared_) memory_.put(home_of(cta), home_of_sm(which));  // it has gone on, and waits again
       cta.waits = true;
     } else if (cta.here) {
-      cta.move = std::make_unique<Driven>(
-          save_of(pool_, cta.state, cta.local, shared_, cta.counted, cta.context, which));
+      cta.move =
+          std::make_unique<Driven>(save_of(pool_, cta.state, cta.local, shared_, cta.counted, cta.context, which));
       cta.restores = false;
     } else if (shared_ ? cta.found : !cta.waits) {
       restore(cta);

@@ -165,9 +165,8 @@ class Streams {
   }
   std::uint32_t there(std::uint32_t tmdq) const {
     return static_cast<std::uint32_t>(
-        (tmdq == 0 ? 1 : 0) + std::count_if(live_.begin(), live_.end(), [tmdq](std::uint32_t stream) {
-          return arch::tmdq_of(stream) == tmdq;
-        }));
+        (tmdq == 0 ? 1 : 0) + std::count_if(live_.begin(), live_.end(),
+                                            [tmdq](std::uint32_t stream) { return arch::tmdq_of(stream) == tmdq; }));
   }
   // A stream begins to live, or ends.
   void changed(const Op& op, const MemoryStep& step, std::uint64_t before) {
@@ -217,9 +216,7 @@ class Streams {
   std::uint64_t time_ = 1;
 };
 
-OpCode some_use(Random& random) {
-  return random.chance(50) ? OpCode::launch_child : OpCode::wait_children;
-}
+OpCode some_use(Random& random) { return random.chance(50) ? OpCode::launch_child : OpCode::wait_children; }
 
 }  // namespace
 
@@ -235,7 +232,8 @@ TEST_CASE("streams that a CTA creates, uses and destroys are those of a plain li
     const std::uint32_t creates = random.between(30, 80);
     for (std::uint32_t i = 0; i < 400; ++i) {
       if (random.chance(3)) streams.forget(0);
-      const std::uint32_t some = known.empty() || random.chance(3) ? random.below(0x4000) : known[random.below(known.size())];
+      const std::uint32_t some =
+          known.empty() || random.chance(3) ? random.below(0x4000) : known[random.below(known.size())];
       const std::uint32_t kind = random.below(100);
       if (kind < creates) {
         const std::size_t before = streams.live().size();
@@ -290,9 +288,7 @@ void race(std::uint64_t seed, bool shared, bool careful, Totals& totals) {
     if (streams.idle(warp)) {
       const std::uint32_t kind = random.below(100);
       const std::size_t which = random.below(its.size());
-      const OpCode code = kind < 35   ? OpCode::stream_create
-                          : kind < 70 ? OpCode::stream_destroy
-                                      : some_use(random);
+      const OpCode code = kind < 35 ? OpCode::stream_create : kind < 70 ? OpCode::stream_destroy : some_use(random);
       if (careful && code == OpCode::stream_destroy && its[which] == 0) continue;
       streams.begin(warp, code, its[which]);
       if (careful && code == OpCode::stream_destroy) its.erase(its.begin() + static_cast<std::ptrdiff_t>(which));

@@ -349,16 +349,15 @@ class ListProgram : public arch::WarpProgram {
                 });
   }
   ListProgram& stream_destroy(Value number, Reads reads = {}, Lanes lanes = {}) {
-    return step(
-        {arch::OpCode::stream_destroy, arch::Unit::memory, std::move(reads), {}, {}},
-        [number = std::move(number), lanes = std::move(lanes)](const arch::WarpPlace& place, arch::WarpState& state,
-                                                               arch::Operation& operation) {
-          const Warp warp{place, state};
-          if (lanes) operation.lanes &= lanes(warp);
-          for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
-            put(operation.data[lane], number(warp, lane));
-          }
-        });
+    return step({arch::OpCode::stream_destroy, arch::Unit::memory, std::move(reads), {}, {}},
+                [number = std::move(number), lanes = std::move(lanes)](
+                    const arch::WarpPlace& place, arch::WarpState& state, arch::Operation& operation) {
+                  const Warp warp{place, state};
+                  if (lanes) operation.lanes &= lanes(warp);
+                  for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {
+                    put(operation.data[lane], number(warp, lane));
+                  }
+                });
   }
   ListProgram& queue_append(Entry make, Reads reads = {}, Lanes lanes = {}) {
     launches_ = true;

@@ -170,7 +170,8 @@ struct Machine : GpuLab {
   }
   // Every record has come back, once.
   void check_pools(const arch::LaunchMemory& memory) {
-    for (const arch::RecordPool& pool : {memory.tasks.pool, memory.tasks.spill, memory.contexts.pool, memory.contexts.spill, memory.chunks}) {
+    for (const arch::RecordPool& pool :
+         {memory.tasks.pool, memory.tasks.spill, memory.contexts.pool, memory.contexts.spill, memory.chunks}) {
       const auto taken = read<std::uint64_t>(pool.base + arch::ring::kTaken);
       REQUIRE(taken == read<std::uint64_t>(pool.base + arch::ring::kGiven));
       REQUIRE(read<std::uint64_t>(pool.base + arch::ring::kUsed) == 0);

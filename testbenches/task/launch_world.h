@@ -113,10 +113,10 @@ struct Actor {
   std::uint64_t record = 0;  // of the child that is being launched
   std::vector<std::uint32_t> children;
   std::size_t next = 0;
-  std::uint64_t area = 0;    // where it is saved
-  std::uint64_t head = 0;    // shared: who was saved before, as far as is known
-  bool counted = false;      // shared: it was saved before
-  bool held = false;         // a wake that has come while its home moved
+  std::uint64_t area = 0;  // where it is saved
+  std::uint64_t head = 0;  // shared: who was saved before, as far as is known
+  bool counted = false;    // shared: it was saved before
+  bool held = false;       // a wake that has come while its home moved
   bool claims() const { return at >= At::enter && at <= At::late; }
   std::unique_ptr<arch::TakeSteps> take;
   std::unique_ptr<arch::PushSteps> push;
@@ -157,8 +157,8 @@ class World {
 
   // Every record is back, once.
   void check_pools() {
-    for (const arch::RecordPool& pool : {place_.tasks.pool, place_.tasks.spill, place_.contexts.pool,
-                                         place_.contexts.spill, place_.chunks}) {
+    for (const arch::RecordPool& pool :
+         {place_.tasks.pool, place_.tasks.spill, place_.contexts.pool, place_.contexts.spill, place_.chunks}) {
       REQUIRE(memory_.get(pool.base + arch::ring::kTaken) == memory_.get(pool.base + arch::ring::kGiven));
       REQUIRE(memory_.get(pool.base + arch::ring::kUsed) == 0);
       const arch::RecordSupply alone{pool, {}};
@@ -420,9 +420,9 @@ class World {
     RecordLine line{};
     arch::put_number(line, tmd::kContext, 8, actor.context);
     arch::put_number(line, tmd::kKernel, 8, 0x40'0000);
-    arch::put_number(line, tmd::kFlags, 4,
-                     tmdq | static_cast<std::uint32_t>(child.mode) << 8 | (child.handle ? 1U << 11 : 0U) |
-                         child.stream << 16);
+    arch::put_number(
+        line, tmd::kFlags, 4,
+        tmdq | static_cast<std::uint32_t>(child.mode) << 8 | (child.handle ? 1U << 11 : 0U) | child.stream << 16);
     arch::put_number(line, tmd::kTicket, 4, arch::ticket_of_handle(child.known_by));
     arch::put_number(line, tmd::kOpen, 8, 1);
     arch::put_number(line, tmd::kArgs, 8, number);

@@ -14,8 +14,9 @@ namespace heddle::test::task_queue_state_test {
 using task::QueueState;
 
 // Appenders take tickets from a counter and tell of them in any order; the distributor completes what it was told of;
-// the queue is closed with a compare-exchange that takes a while. CTAs that have launched are open for longer than their
-// entries: before the compare-exchange it is looked whether any is. Nothing may be lost, and nothing come after the end.
+// the queue is closed with a compare-exchange that takes a while. CTAs that have launched are open for longer than
+// their entries: before the compare-exchange it is looked whether any is. Nothing may be lost, and nothing come after
+// the end.
 TEST_CASE("entries are passed on in the order of their tickets, and a queue closes only behind the last",
           "[task][TSK-05]") {
   std::uint32_t failed_closes = 0;
@@ -33,9 +34,9 @@ TEST_CASE("entries are passed on in the order of their tickets, and a queue clos
     std::uint64_t completed = 0;
     bool idle_due = false;
     bool trying = false;
-    std::optional<bool> busy;         // what the look before a close has found
-    std::uint32_t open = 0;           // CTAs, in memory
-    std::uint32_t closes = 0;         // of them, that are still to be told of
+    std::optional<bool> busy;  // what the look before a close has found
+    std::uint32_t open = 0;    // CTAs, in memory
+    std::uint32_t closes = 0;  // of them, that are still to be told of
     std::uint64_t compare = 0;
     bool released = !held;
     std::uint32_t appends = random.below(25);
