@@ -129,7 +129,6 @@ void CgaUnit::end_phase(CgaId id, std::uint64_t number) {
   if (!cgas_.is_open(id) || cga.number != number || cga.live == 0) return;
   cgas_.barrier(id).release();
   stats_.phases.add();
-  ++timebase_.observation().progress;
   ClusterOrderPacket order;
   order.kind = ClusterOrderPacket::Kind::barrier;
   order.cga_id = id;

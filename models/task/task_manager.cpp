@@ -180,7 +180,8 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
   launcher_.collect_waits(graph, queues_);
   if (!records) return;
   tasks_.for_each([&](const Task& task) {
-    if (task.record() != 0) graph.add(kRecords, "for one to be given back, as by", label(task.operation()));
+    if (task.record() != 0)
+      graph.add(kRecords, "for one to be given back, as by", label(task.operation()), WaitGraph::For::room);
   });
 }
 

@@ -66,6 +66,8 @@ struct RunOutcome {
   };
   Change change_of(std::size_t gpu) const;
   bool what_if() const { return !fidelity.empty(); }
+  // It has run to its end.
+  bool complete() const { return result.progress && !result.partial; }
   // The scenario wants the run to end without progress.
   bool wants_no_progress() const;
   const replay::Comparison& fidelity_of(std::size_t gpu) const { return what_if() ? fidelity[gpu] : comparisons[gpu]; }

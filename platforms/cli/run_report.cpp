@@ -254,6 +254,12 @@ json report_data(const RunOutcome& outcome) {
                                     {"source", entry.value_source}});
     }
   }
+  if (!outcome.complete()) {
+    data["stopped"] = {{"what", outcome.result.partial ? "Partial" : "No progress"},
+                       {"how", outcome.result.stopped},
+                       {"expected", outcome.wants_no_progress() && !outcome.result.partial},
+                       {"waits", told(outcome.result.waits)}};
+  }
   data["warnings"] = outcome.warnings;
   data["expectations"] = json::array();
   for (const ExpectationResult& e : outcome.expectations) {

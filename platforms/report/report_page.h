@@ -19,6 +19,8 @@ namespace heddle::report {
 //   command     command line that made the run
 //   highlights  [{label, value, note}]              tiles on top, four to six
 //   warnings    ["sentence"]
+//   stopped     {what: "No progress" | "Partial", how: "sentence", expected: bool, waits: ["sentence"]}
+//                                                   of a run that has not come to its end: above everything else
 //   gpus        [{name, preset, device, sms, gpcs: [SMs per GPC], clock_ghz, pace: "recorded" | "asap" | null,
 //     spans           [{label, us}]                 lengths to compare; the first is the reference
 //     occupancy       {bin_us, warps_percent: [per bin], sms_busy_percent: [per bin]}

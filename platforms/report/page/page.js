@@ -63,6 +63,13 @@
     const warnings = heddle.list(data.warnings);
     const unexpected = heddle.list(data.gpus).flatMap((gpu, index) => heddle.list(gpu && gpu.faults).filter((fault) => !fault.expected)
       .map((fault) => ({ fault, index })));
+    const stopped = data.stopped;
+    if (stopped) {
+      main.append(h("div", { class: `notice ${stopped.expected ? "warn" : "bad"}`, role: "alert", id: "stopped" },
+        h("strong", {}, `${stopped.what}${stopped.expected ? ", as the scenario expects" : ""}: `), `${stopped.how}. All figures are those up to then.`,
+        heddle.list(stopped.waits).length ? h("ul", {}, stopped.waits.map((wait) => h("li", {}, wait))) : null));
+      nav.append(h("a", { href: "#stopped", class: "strong" }, stopped.what));
+    }
     if (unexpected.length)
       main.append(h("div", { class: "notice bad", role: "alert" },
         h("strong", {}, `${heddle.count(unexpected.length, "fault")} that the scenario does not expect`),
