@@ -12,7 +12,8 @@ struct ChildPacket {
     leave,       // `record`: context whose CTA has exited: it gives back the CTA's share of the work counter
     appended,    // `record`: queue; `ticket`: entry that is ready (TSK-05)
     lost_entry,  // `record`: queue; `ticket`: of an entry that a fault has kept from being written
-    queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; for observation only
+    queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; 0: the first tail launch
+                 // of its grid; for observation only
   };
   Kind kind = Kind::start;
   std::uint64_t record = 0;

@@ -26,7 +26,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                          const TaskParams& params, const Setup& setup, const TaskPorts& ports)
     : timebase_(timebase),
       place_(setup.place),
-      rows_(timebase),
+      rows_(timebase, timebase.cost(setup.start_path)),
       scheduler_(timebase, name + ".scheduler", ports.memory, *this,
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
                   std::max<Cycle>(1, params.nested.retry)},

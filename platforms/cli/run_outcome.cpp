@@ -236,6 +236,8 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
     if (!bulk.is_null()) document["gpus"].back()["bulk"] = std::move(bulk);
     nlohmann::json packets = packet_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!packets.is_null()) document["gpus"].back()["packets"] = std::move(packets);
+    nlohmann::json launched = launched_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
+    if (!launched.is_null()) document["gpus"].back()["launched"] = std::move(launched);
   }
   document["faults"] = nlohmann::json::array();
   for (const Fault& fault : outcome.faults) {

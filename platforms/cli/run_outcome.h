@@ -160,6 +160,10 @@ void publish_processes(const std::string& instance, const workload::Workload& wo
 // report/report_page.h describes it.
 nlohmann::json processes_of(const RunOutcome& outcome, std::size_t gpu);
 
+// Kernels that programs launched, by name, parent and depth, and those whose CTAs were saved: the part `launched` of a
+// GPU in stats.json (docs/statistics.md), and the same for the page. Null if there are none.
+nlohmann::json launched_of(const workload::Workload& workload, const replay::JobResult& job);
+
 // One row per fault; null if there is none.
 nlohmann::json faults_of(const RunOutcome& outcome, std::size_t gpu);
 

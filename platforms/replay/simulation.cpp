@@ -229,6 +229,8 @@ class Slices {
   std::uint64_t ns_ = 1000;
 };
 
+double millions(std::uint64_t count) { return static_cast<double>(count) / 1e6; }
+
 void end_without_progress(SimulationResult& result, std::string how) {
   result.progress = false;
   result.stopped = std::move(how);
@@ -254,15 +256,18 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
         break;
       case ProgressWatch::Verdict::circles:
         return end_without_progress(
-            result, fmt::format("in {} events nothing has been taken in, started or finished, and all that still runs "
-                                "does the same again and again",
-                                watch.idle(sight)));
+            result,
+            fmt::format(
+                "in {:.1f} million events nothing has been taken in, started or finished, and all that still runs "
+                "does the same again and again",
+                millions(watch.idle(sight))));
       case ProgressWatch::Verdict::only_instructions:
         return end_without_progress(
-            result, fmt::format("in {} events nothing but instructions was seen: no CTA has started or ended, and "
-                                "nothing was written (if the program computes for that long, raise "
-                                "run.no_progress_instructions)",
-                                watch.idle(sight)));
+            result,
+            fmt::format("in {:.1f} million events nothing but instructions was seen: no CTA has started or ended, and "
+                        "nothing was written (if the program computes for that long, raise "
+                        "run.no_progress_instructions)",
+                        millions(watch.idle(sight))));
     }
     if (options.wall_limit_s > 0 && seconds_since(begin) >= options.wall_limit_s && !finished(machines)) {
       result.partial = true;

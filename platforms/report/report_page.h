@@ -60,6 +60,11 @@ namespace heddle::report {
 //     part]}],
 //                     total: {launches, packets, own_us, all_us}}
 //                     sums over launches; own: of it, what no earlier kernel of the same queue covers
+//     launched        [{name, parent, depth, tasks, ended, faulted, mean_wait_us, mean_us, mean_below_us,
+//                     false_dependencies, saves}]   kernels that programs launched, by name, parent and depth; means of
+//                     the tasks that have ended: launch to start, start to the last CTA, from there to the end of
+//                     descendants, of those that had some. Depth 0: kernels of the host of which CTAs were saved, and
+//                     nothing else of them
 //     unmatched       [{reason, kernels, time_us, share_percent}]
 //   }]
 //   expectations [{text, ok, actual}]
