@@ -201,14 +201,16 @@ enum class WaitReason : std::uint8_t {
   share,         // its subcontext has as many SMs, or as many of their warps, as it may have (PRT-11)
 };
 constexpr std::size_t kWaitReasons = 14;
-// For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
+// For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room"). `clusters`: of a task
+// whose CTAs come in CGAs.
 const char* wait_key(WaitReason reason);
-const char* wait_text(WaitReason reason);
+const char* wait_text(WaitReason reason, bool clusters = false);
 
 class WaitLog {
  public:
-  // `name` gives a task's name by slot.
-  WaitLog(const CwdContext& context, std::uint32_t slots, std::function<std::string(std::uint32_t)> name);
+  // `text` gives, by slot, what the timeline says of a task that has waited.
+  using Text = std::function<std::string(std::uint32_t, WaitReason)>;
+  WaitLog(const CwdContext& context, std::uint32_t slots, Text text);
 
   // Told of every wait that has ended: slot, what for, cycles.
   void on_end(std::function<void(std::uint32_t, WaitReason, Cycle)> sink) { on_end_ = std::move(sink); }
@@ -226,7 +228,7 @@ class WaitLog {
   };
 
   const CwdContext& context_;
-  std::function<std::string(std::uint32_t)> name_;
+  Text text_;
   std::function<void(std::uint32_t, WaitReason, Cycle)> on_end_;
   std::vector<Wait> waits_;
   std::array<Counter*, kWaitReasons> cycles_{};

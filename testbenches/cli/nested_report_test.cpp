@@ -341,4 +341,50 @@ submit:
   }
 }
 
+TEST_CASE("a more urgent kernel of clusters behind CTAs of another: its stream says what it waits for",
+          "[cli][timeline]") {
+  const TempDir dir;
+  dir.write("s.yaml", R"(heddle: 1
+gpu: small
+kernels:
+  - {name: many, grid: 400, block: 1024, cycles: {min: 3000, max: 6000}}
+  - {name: big, grid: 8, block: 256, cluster: 4, shared: 200 KiB, cycles: 1000}
+submit:
+  - {kernel: many, stream: a}
+  - {kernel: big, stream: b, at: 5 us, priority: 1}
+)");
+  const Results results = run_well(dir, {"s.yaml", "--trace", "perfetto"});
+  const Lines lines = lines_of(results.file("timeline.json.gz"));
+  double fits = 0;
+  double all = 0;
+  for (const Slice& wait : lines.at("gpu0 streams/stream b waits")) {
+    CHECK(wait.name != "no task table slot");  // 126 are free
+    if (wait.name == "not submitted yet") continue;
+    all += wait.end - wait.begin;
+    if (wait.name == "no room: its clusters do not fit into the free slots") fits += wait.end - wait.begin;
+  }
+  CHECK(all > 2);
+  CHECK(fits > 0.9 * all);
+}
+
+TEST_CASE("a task that waits for the task table says so", "[cli][timeline]") {
+  const TempDir dir;
+  dir.write("s.yaml", R"(heddle: 1
+gpu: small
+config: {gpu: {cwd: {table_slots: 1}}}
+kernels:
+  - {name: one, grid: 1, block: 32, cycles: 5000}
+submit:
+  - {kernel: one, stream: a}
+  - {kernel: one, stream: b}
+)");
+  const Results results = run_well(dir, {"s.yaml", "--trace", "perfetto"});
+  double waited = 0;
+  for (const auto& [line, slices] : lines_of(results.file("timeline.json.gz"))) {
+    if (!begins(line, "gpu0 streams/") || !contains(line, " waits")) continue;
+    for (const Slice& wait : slices) waited += wait.name == "no task table slot" ? wait.end - wait.begin : 0;
+  }
+  CHECK(waited == Approx(5).epsilon(0.05));
+}
+
 }  // namespace cli_nested_report_test
