@@ -273,7 +273,7 @@ class WarpRound {
   std::optional<Look> look_;
   bool closed_ = false;
   bool acts_ = false;
-  bool counts_ = false;  // it has written what is another value each time
+  bool counts_ = false;  // it has written, or read off the clock, what is another value each time
 };
 
 struct Warp {

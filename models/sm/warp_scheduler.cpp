@@ -118,6 +118,8 @@ void WarpRound::after(const arch::Operation& operation) {
   if (looks && operation.lanes != 0) {
     look_ = Look{pc_, operation.space, operation.address[bits::lowest(operation.lanes)]};
   }
+  // Who looks at the clock may end by it.
+  if (operation.code == OpCode::special && operation.special == arch::SpecialRegister::clock) counts_ = true;
   const Trace trace = trace_of(operation);
   if (trace == Trace::none) return;
   acts_ = true;

@@ -224,7 +224,7 @@ void RunParams::describe(ParamTable<RunParams>& t) {
   t.add("no_progress_events", &RunParams::no_progress_events, {Unit::count, std::uint64_t{0}, kMost},
         "events without progress of open work, in which all that runs does the same again and again, after which the "
         "run ends with the chain of waits; 0: never",
-        "choice: about three seconds of a computer");
+        "choice: a second of polling, ten where every warp of a large machine computes");
   t.add("no_progress_instructions", &RunParams::no_progress_instructions, {Unit::count, std::uint64_t{0}, kMost},
         "events in which nothing but instructions is seen, after which the run ends in the same way; 0: never",
         "choice: longer than a program computes without writing anything");

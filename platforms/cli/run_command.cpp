@@ -103,6 +103,8 @@ double span_us(const std::vector<replay::OpResult>& results) {
 struct Baselines {
   SimulationResult recorded;                  // recorded machine, recorded pace
   std::optional<SimulationResult> same_pace;  // recorded machine, the pace of this run, if that is another
+
+  bool partial() const { return recorded.partial || (same_pace && same_pace->partial); }
 };
 
 void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitted,
@@ -318,6 +320,10 @@ int run_command(const std::vector<std::string>& arguments) {
     simulation.timeline = timeline.get();
   }
   outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
+  if (baselines && baselines->partial() && outcome.complete()) {
+    outcome.result.partial = true;
+    outcome.result.stopped = "while the recorded machine was simulated (run.wall_limit)";
+  }
   if (timeline) timeline->close();
   if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
   collect_faults(outcome);

@@ -37,7 +37,7 @@ struct Job {
 
 // When a simulation that still has events makes no progress any more. In events: a run ends at the same one everywhere.
 struct ProgressLimits {
-  std::uint64_t events = 4'000'000;            // in which all that runs does the same again and again; 0: never
+  std::uint64_t events = 2'000'000;            // in which all that runs does the same again and again; 0: never
   std::uint64_t instructions = 1'000'000'000;  // in which nothing but instructions is seen; 0: never
 };
 

@@ -90,6 +90,15 @@ TEST_CASE("a loop whose state is the same, and whose stores are not, does not go
   CHECK(round.acts());
 }
 
+TEST_CASE("who looks at the clock does not go round, and has done nothing that others can see", "[sm][TSK-12]") {
+  arch::Operation special = operation(OpCode::special);
+  special.special = arch::SpecialRegister::warp_slot;
+  CHECK(loop_with(special).closed());
+  special.special = arch::SpecialRegister::clock;
+  CHECK_FALSE(loop_with(special).closed());
+  CHECK_FALSE(loop_with(special).acts());
+}
+
 TEST_CASE("words of a store that are not written do not count", "[sm][TSK-12]") {
   WarpRound round;
   for (std::uint32_t i = 0; i < 20; ++i) {
