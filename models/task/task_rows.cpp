@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "arch/fault.h"
+
 namespace heddle::task {
 
 using protocol::SubmitKind;

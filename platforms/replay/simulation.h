@@ -102,6 +102,8 @@ std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const
 // What a ProgressWatch looks at.
 class WatchSubject {
  public:
+  virtual ~WatchSubject() = default;
+
   // See RunSource. Looking begins anew with every call.
   virtual void look(bool closely) = 0;
   virtual Course course() const = 0;
@@ -110,9 +112,6 @@ class WatchSubject {
   virtual bool expects() const = 0;
   // It has been looked at for so long that what was near when that began is over.
   virtual bool settled() const = 0;
-
- protected:
-  ~WatchSubject() = default;
 };
 
 // Decides when a simulation that still has events makes no progress any more.
