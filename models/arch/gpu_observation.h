@@ -2,10 +2,15 @@
 // memory access units move, its CTAs, and the names of its operations.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "arch/bulk_map.h"
 #include "arch/cluster_map.h"
@@ -42,6 +47,16 @@ class CtaListener {
   virtual void cta_saved(const Cta&) {}
   virtual void cta_restored(const Cta&) {}
 
+  // A task that a program has launched, before the first of its CTAs.
+  struct Launched {
+    std::uint32_t task = 0;
+    std::optional<std::uint32_t> parent;  // task
+    std::string kernel;
+    std::uint32_t depth = 0;
+    std::uint8_t subcontext = 0;
+  };
+  virtual void task_launched(const Launched&) {}
+
  protected:
   ~CtaListener() = default;
 };
@@ -62,6 +77,124 @@ class Labels {
   std::unordered_map<std::uint32_t, std::string> labels_;
 };
 
+// Kernels that programs have launched: what became of their tasks, by name, parent and depth.
+class LaunchedKernels {
+ public:
+  struct Key {
+    std::uint32_t depth = 0;
+    std::string name;
+    std::string parent;                        // kernel that launched them; empty: the operation, or nobody knows
+    std::optional<std::uint32_t> parent_task;  // operation of the host that launched them
+    bool operator<(const Key& other) const {
+      return std::tie(depth, name, parent, parent_task) <
+             std::tie(other.depth, other.name, other.parent, other.parent_task);
+    }
+  };
+  struct Sum {
+    std::uint64_t tasks = 0;
+    std::uint64_t started = 0;  // of these, that have ended
+    std::uint64_t faulted = 0;
+    std::uint64_t false_dependencies = 0;
+    std::uint64_t saves = 0;      // CTAs of theirs
+    std::uint64_t waited = 0;     // cycles from the launch operation to the first launch packet, of `started`
+    std::uint64_t ran = 0;        // cycles from there to the end of the last CTA
+    std::uint64_t parents = 0;    // of `started`, that have launched something
+    std::uint64_t completed = 0;  // cycles of those from there until their descendants had completed too
+  };
+
+  // `parent`: task that launched it.
+  void launched(std::uint32_t task, const std::string& name, std::optional<std::uint32_t> parent, std::uint32_t depth) {
+    Key key{depth, name, {}, {}};
+    if (const auto found = parent ? open_.find(*parent) : open_.end(); found != open_.end()) {
+      key.parent = found->second->first.name;
+    } else {
+      key.parent_task = parent;
+    }
+    const auto row = sums_.try_emplace(std::move(key)).first;
+    ++row->second.tasks;
+    open_[task] = &*row;
+  }
+  // Null for a task that no program has launched.
+  Sum* of(std::uint32_t task) {
+    const auto found = open_.find(task);
+    return found == open_.end() ? nullptr : &found->second->second;
+  }
+  void ended(std::uint32_t task) { open_.erase(task); }
+  // A CTA of the task, whoever has launched it, has been saved.
+  void saved(std::uint32_t task) {
+    if (Sum* sum = of(task); sum != nullptr) {
+      ++sum->saves;
+    } else {
+      ++host_saves_[task];
+    }
+  }
+  void reset() {
+    sums_.clear();
+    open_.clear();
+    host_saves_.clear();
+  }
+
+  const std::map<Key, Sum>& sums() const { return sums_; }
+  // By operation of the host.
+  const std::map<std::uint32_t, std::uint64_t>& host_saves() const { return host_saves_; }
+
+ private:
+  std::map<Key, Sum> sums_;
+  std::unordered_map<std::uint32_t, std::pair<const Key, Sum>*> open_;  // looked up only
+  std::map<std::uint32_t, std::uint64_t> host_saves_;
+};
+
+// What only a timeline wants to know: what the distributor says of tasks whose first launch packet has not left, and
+// where CTAs are that have been saved.
+class Absences {
+ public:
+  struct Wait {
+    Cycle begin = 0;
+    Cycle end = 0;
+    const char* why = "";
+  };
+  void waited(std::uint32_t task, const Wait& wait) { waits_[task].push_back(wait); }
+  // In their order; they are forgotten.
+  std::vector<Wait> take_waits(std::uint32_t task) {
+    const auto found = waits_.find(task);
+    if (found == waits_.end()) return {};
+    std::vector<Wait> waits = std::move(found->second);
+    waits_.erase(found);
+    return waits;
+  }
+
+  struct Away {
+    Cycle since = 0;
+    std::uint32_t sm = 0;    // that it has left
+    std::uint32_t line = 0;  // of the timeline, free when it is back
+  };
+  void left(std::uint32_t task, std::uint64_t cta, Cycle when, std::uint32_t sm) {
+    const auto free = std::find(lines_.begin(), lines_.end(), false);
+    const auto line = static_cast<std::uint32_t>(free - lines_.begin());
+    if (free == lines_.end()) lines_.push_back(false);
+    lines_[line] = true;
+    away_[{task, cta}] = {when, sm, line};
+  }
+  std::optional<Away> back(std::uint32_t task, std::uint64_t cta) {
+    const auto found = away_.find({task, cta});
+    if (found == away_.end()) return std::nullopt;
+    const Away away = found->second;
+    away_.erase(found);
+    lines_[away.line] = false;
+    return away;
+  }
+  void reset() {
+    waits_.clear();
+    away_.clear();
+    lines_.clear();
+  }
+
+ private:
+  std::unordered_map<std::uint32_t, std::vector<Wait>> waits_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Away> away_;
+  std::vector<bool> lines_;  // in use
+};
+
 struct GpuObservation : Observation {
   using Observation::Observation;
 
@@ -70,6 +203,8 @@ struct GpuObservation : Observation {
   LoadMap load_map;
   ClusterMap clusters;
   BulkMap bulk{stats, prefix};
+  LaunchedKernels launched;
+  Absences absences;
   CtaListener* ctas = nullptr;  // null: off
 };
 

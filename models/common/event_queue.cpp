@@ -48,6 +48,10 @@ void EventQueue::advance_to(Cycle when) {
   }
 }
 
+bool EventQueue::far_open(std::uint64_t count) const {
+  return std::any_of(far_.begin(), far_.end(), [count](const FarEvent& event) { return event.order < count; });
+}
+
 // See common/storage.h.
 void EventQueue::look_ahead(std::uint32_t node) const {
   const auto ask = [this, &node](CacheWarmer::Ahead ahead) {

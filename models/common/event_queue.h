@@ -36,6 +36,8 @@ class EventHandler {
 // order in which SystemC runs processes of equal time.
 class EventQueue {
  public:
+  static constexpr std::uint32_t kBuckets = 16384;
+
   EventQueue();
 
   // `when` must not lie before now().
@@ -49,13 +51,16 @@ class EventQueue {
   // Runs all events of cycle next(), also those that its events add to the same cycle. Returns their number.
   std::uint64_t run_cycle();
   std::uint64_t executed() const { return executed_; }
+  // Of events that were entered for a far time, kBuckets cycles ahead or more: how many there have been, and whether
+  // one of the first `count` of them is still as far away.
+  std::uint64_t far_entered() const { return order_; }
+  bool far_open(std::uint64_t count) const;
   // Whose event runs, or ran last; null before the first.
   const EventHandler* running() const { return running_; }
   // Drops all events and starts again at cycle 0.
   void clear();
 
  private:
-  static constexpr std::uint32_t kBuckets = 16384;
   static constexpr std::uint32_t kWords = kBuckets / 64;
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 

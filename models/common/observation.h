@@ -52,7 +52,9 @@ struct Observation {
   Stats stats;
   std::map<PacketKind, std::uint64_t> packets;  // that the device's links have carried, by type
   std::exception_ptr failure;  // what ended the domain's last event, if it threw: SystemC wraps it beyond recognition
-  std::uint64_t progress = 0;  // goes up whenever work is taken in, started or finished; for watchdogs
+  // Goes up whenever work is taken in, started or finished, for watchdogs; not by what a program can do while it polls:
+  // accesses, their translation, barriers, queries.
+  std::uint64_t progress = 0;
   TimelineSink* timeline = nullptr;  // null: off
 };
 

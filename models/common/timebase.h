@@ -70,6 +70,17 @@ class Timebase {
     for (const WaitSource* source : wait_sources_) source->collect_waits(graph);
   }
 
+  void add_run_source(RunSource& source) { run_sources_.push_back(&source); }
+  void look(bool closely) {
+    for (RunSource* source : run_sources_) source->look(closely);
+  }
+  // Of all of them: that of which most comes.
+  Course course() const {
+    Course most = Course::round;
+    for (const RunSource* source : run_sources_) most = std::max(most, source->course());
+    return most;
+  }
+
   void add_idle_source(IdleSource& source) { idle_sources_.push_back(&source); }
   void check_idle() {
     for (IdleSource* source : idle_sources_) source->check_idle();
@@ -77,6 +88,9 @@ class Timebase {
 
   bool idle() const { return queue_.empty(); }
   std::uint64_t events_executed() const { return queue_.executed(); }
+  // What comes at a time that was fixed long before: see EventQueue.
+  std::uint64_t far_entered() const { return queue_.far_entered(); }
+  bool far_open(std::uint64_t count) const { return queue_.far_open(count); }
 
  protected:
   Timebase(TimingMode mode, Observation& observation) : mode_(mode), observation_(observation) {}
@@ -96,6 +110,7 @@ class Timebase {
   Observation& observation_;
   std::vector<Resettable*> resettables_;
   std::vector<const WaitSource*> wait_sources_;
+  std::vector<RunSource*> run_sources_;
   std::vector<IdleSource*> idle_sources_;
 };
 

@@ -8,6 +8,8 @@
 namespace heddle {
 namespace {
 
+constexpr const char* kCircle = ": a circle";
+
 // The waits with numbers for names: what depends on whom.
 struct Network {
   struct Edge {
@@ -85,10 +87,59 @@ Chain find_chain(const Network& network) {
   return chain;
 }
 
+// The line without its numbers.
+std::string kind_of(const std::string& line) {
+  std::string kind;
+  for (const char c : line) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit) kind += c;
+    if (digit && (kind.empty() || kind.back() != '#')) kind += '#';
+  }
+  return kind;
+}
+
+// How often the `period` lines from there on come again, one time after the other.
+std::size_t repeats(const std::vector<std::string>& kinds, std::size_t first, std::size_t period) {
+  std::size_t end = first + period;
+  while (end < kinds.size() && kinds[end] == kinds[end - period]) ++end;
+  return (end - first) / period - 1;
+}
+
 }  // namespace
 
-void WaitGraph::add(const std::string& who, const std::string& reason, const std::string& on) {
-  edges_.push_back({who, reason, on});
+std::vector<std::string> told(const std::vector<std::string>& chain) {
+  constexpr std::size_t kLongest = 6;  // lines that may repeat together
+  constexpr std::size_t kFew = 3;      // repeats that are told in full
+  if (chain.empty()) return chain;
+  const bool circle = chain.size() > 1 && chain.back().find(kCircle) != std::string::npos;
+  const std::size_t cause = chain.size() - (circle ? 2 : 1);
+  std::vector<std::string> lines = {"the cause: " + chain[cause]};
+  std::vector<std::string> kinds;
+  for (std::size_t i = 0; i < cause; ++i) kinds.push_back(kind_of(chain[i]));
+  for (std::size_t i = 0; i < cause;) {
+    std::size_t period = 1;
+    while (period <= kLongest && (i + period > cause || repeats(kinds, i, period) <= kFew)) ++period;
+    if (period > kLongest) {
+      lines.push_back(chain[i++]);
+      continue;
+    }
+    const std::size_t more = repeats(kinds, i, period);
+    const auto tell = [&](std::size_t from) {
+      for (std::size_t line = 0; line < period; ++line) lines.push_back(chain[from + line]);
+    };
+    tell(i);
+    lines.push_back(period == 1 ? fmt::format("... and so on: {} more lines like this one ...", more - 1)
+                                : fmt::format("... and so on: {} more times these {} lines ...", more - 1, period));
+    i += more * period;
+    tell(i);
+    i += period;
+  }
+  if (circle) lines.push_back(chain.back());
+  return lines;
+}
+
+void WaitGraph::add(const std::string& who, const std::string& reason, const std::string& on, For what) {
+  edges_.push_back({who, reason, on, what});
 }
 
 std::vector<std::string> WaitGraph::chain() const {
@@ -105,12 +156,17 @@ std::vector<std::string> WaitGraph::chain() const {
     network.out[from].push_back(network.edges.size());
     network.edges.push_back({from, to});
   }
-  const Chain chain = find_chain(network);
+  Chain chain = find_chain(network);
+  if (chain.circle) {
+    const auto last = std::find_if(chain.edges.rbegin(), chain.edges.rend(),
+                                   [this](std::size_t edge) { return edges_[edge].what == For::room; });
+    if (last != chain.edges.rend()) std::rotate(chain.edges.begin(), last.base(), chain.edges.end());
+  }
   std::vector<std::string> lines;
   for (const std::size_t edge : chain.edges) {
     lines.push_back(fmt::format("{} waits: {} {}", edges_[edge].who, edges_[edge].reason, edges_[edge].on));
   }
-  if (chain.circle) lines.push_back(fmt::format("and so back to {}: a circle", edges_[chain.edges.front()].who));
+  if (chain.circle) lines.push_back(fmt::format("and so back to {}{}", edges_[chain.edges.front()].who, kCircle));
   return lines;
 }
 

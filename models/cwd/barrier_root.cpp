@@ -72,7 +72,6 @@ void BarrierRoot::take_in(const protocol::BarrierReportPacket& report, std::uint
 void BarrierRoot::complete(protocol::BarrierSlot slot, Barrier& barrier) {
   ++barrier.phase;
   stats_.phases.add();
-  context_.progress();
   for (std::uint32_t g = 0; g < barrier.parts.size(); ++g) {
     if (barrier.parts[g].arrived == 0) continue;
     barrier.parts[g].arrived = 0;

@@ -45,7 +45,11 @@ Cwd::Cwd(const sc_core::sc_module_name& name, Domain& domain, const std::string&
       machine_(topology, sm_capacity, params, gpc_limits),
       partition_(context_, sm_capacity, sm_priority_, gpc_limits.cgas(), machine_.live()),
       waits_(context_, params.table_slots + params.evicted_tasks,
-             [this](std::uint32_t slot) { return context_.observation.labels.of(table_.at(slot).runs_as()); }),
+             [this](std::uint32_t slot, WaitReason reason) {
+               const TaskEntry& entry = table_.at(slot);
+               return fmt::format("{}: {}", context_.observation.labels.of(entry.runs_as()),
+                                  wait_text(reason, entry.task.cluster.any()));
+             }),
       barriers_(context_, barrier_out),
       launcher_(context_, table_, machine_, partition_, barriers_, {launch_out, local_out, abort_out}),
       room_(topology, machine_.cgas(), params.session_limit),
@@ -125,6 +129,11 @@ void Cwd::connect_parts() {
   waits_.on_end([this](std::uint32_t slot, WaitReason reason, Cycle cycles) {
     const TaskEntry& entry = table_.at(slot);
     partition_.count_wait(entry.task, context_.observation.labels.of(entry.runs_as()), reason, cycles);
+    if (context_.timeline() != nullptr && !entry.start) {
+      const Cycle now = context_.now();
+      context_.observation.absences.waited(entry.task.operation,
+                                           {now - cycles, now, wait_text(reason, entry.task.cluster.any())});
+    }
   });
 }
 

@@ -293,7 +293,8 @@ void TaskControl::collect_slot_waits(WaitGraph& graph, std::uint32_t slot) const
     holder = fmt::format("subcontext {}: {}", entry.task.subcontext, wait_text(reason));
   }
   const char* what = reason == WaitReason::pool ? "places in the pools of the GPCs" : "the slots";
-  graph.add(name_of(slot), fmt::format("for free slots for {} more CTAs; {} are with", entry.left(), what), holder);
+  graph.add(name_of(slot), fmt::format("for free slots for {} more CTAs; {} are with", entry.left(), what), holder,
+            WaitGraph::For::room);
 }
 
 void TaskControl::collect_evicted_waits(WaitGraph& graph, std::uint32_t slot) const {
@@ -302,7 +303,8 @@ void TaskControl::collect_evicted_waits(WaitGraph& graph, std::uint32_t slot) co
   for (const std::uint32_t other : table_.used()) {
     if (!table_.at(other).evicted()) holder = name_of(other);
   }
-  graph.add(name_of(slot), "for a slot of the task table, from which it was evicted; the slots are with", holder);
+  graph.add(name_of(slot), "for a slot of the task table, from which it was evicted; the slots are with", holder,
+            WaitGraph::For::room);
 }
 
 }  // namespace heddle::cwd

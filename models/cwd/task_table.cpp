@@ -136,7 +136,8 @@ const char* wait_key(WaitReason reason) {
   return kKeys[static_cast<std::size_t>(reason)];
 }
 
-const char* wait_text(WaitReason reason) {
+const char* wait_text(WaitReason reason, bool clusters) {
+  if (clusters && reason == WaitReason::free_slots) return "no room: its clusters do not fit into the free slots";
   static constexpr const char* kTexts[kWaitReasons] = {
       "nothing",
       "no room: too few free slots",
@@ -158,8 +159,8 @@ const char* wait_text(WaitReason reason) {
   return kTexts[static_cast<std::size_t>(reason)];
 }
 
-WaitLog::WaitLog(const CwdContext& context, std::uint32_t slots, std::function<std::string(std::uint32_t)> name)
-    : context_(context), name_(std::move(name)), waits_(slots) {
+WaitLog::WaitLog(const CwdContext& context, std::uint32_t slots, Text text)
+    : context_(context), text_(std::move(text)), waits_(slots) {
   for (std::size_t i = 1; i < kWaitReasons; ++i) {
     const auto reason = static_cast<WaitReason>(i);
     cycles_[i] = &context.observation.stats.counter(
@@ -177,7 +178,7 @@ void WaitLog::set(std::uint32_t slot, WaitReason reason) {
     if (on_end_) on_end_(slot, wait.reason, now - wait.since);
     if (context_.timeline() != nullptr) {
       if (wait.track.group == 0) wait.track = context_.track(fmt::format("waits in slot {}", slot));
-      context_.draw(wait.track, wait.since, fmt::format("{}: {}", name_(slot), wait_text(wait.reason)));
+      context_.draw(wait.track, wait.since, text_(slot, wait.reason));
     }
   }
   wait.reason = reason;

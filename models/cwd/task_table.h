@@ -218,14 +218,16 @@ enum class WaitReason : std::uint8_t {
   preempted,     // CTAs of it that were preempted go on first
 };
 constexpr std::size_t kWaitReasons = 16;
-// For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room").
+// For statistics ("cga_ids") and for people ("no CGA id or barrier slot on a GPC with room"). `clusters`: of a task
+// whose CTAs come in CGAs.
 const char* wait_key(WaitReason reason);
-const char* wait_text(WaitReason reason);
+const char* wait_text(WaitReason reason, bool clusters = false);
 
 class WaitLog {
  public:
-  // `name` gives a task's name by slot.
-  WaitLog(const CwdContext& context, std::uint32_t slots, std::function<std::string(std::uint32_t)> name);
+  // `text` gives, by slot, what the timeline says of a task that has waited.
+  using Text = std::function<std::string(std::uint32_t, WaitReason)>;
+  WaitLog(const CwdContext& context, std::uint32_t slots, Text text);
 
   // Told of every wait that has ended: slot, what for, cycles.
   void on_end(std::function<void(std::uint32_t, WaitReason, Cycle)> sink) { on_end_ = std::move(sink); }
@@ -243,7 +245,7 @@ class WaitLog {
   };
 
   const CwdContext& context_;
-  std::function<std::string(std::uint32_t)> name_;
+  Text text_;
   std::function<void(std::uint32_t, WaitReason, Cycle)> on_end_;
   std::vector<Wait> waits_;
   std::array<Counter*, kWaitReasons> cycles_{};

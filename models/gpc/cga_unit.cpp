@@ -139,7 +139,6 @@ void CgaUnit::end_phase(CgaId id, std::uint64_t number) {
   cgas_.barrier(id).release();
   saves_.phase_ends(id);
   stats_.phases.add();
-  ++timebase_.observation().progress;
   ClusterOrderPacket order;
   order.kind = ClusterOrderPacket::Kind::barrier;
   order.cga_id = id;

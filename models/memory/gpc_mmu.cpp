@@ -152,7 +152,6 @@ void GpcMmu::on_translated(const protocol::TranslatedPacket& packet, std::uint32
   for (std::uint32_t i = 0; i < ports; ++i) pump((turn_ + i) % ports, now());
   turn_ = (turn_ + 1) % ports;
   fresh_ = nullptr;
-  progress();
 }
 
 // What was found before the change has been sent before it, and has come before it: the ways are equally long.

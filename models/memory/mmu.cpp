@@ -123,7 +123,6 @@ void Mmu::finish(std::uint64_t key) {
   const Translation found = translated ? walk.steps.result() : arch::identity();
   if (translated) note_walk(walk.subcontext, found, now() - walk.since);
   for (const Request& request : walk.requests) answer(request, found);
-  progress();
   start_walks();
 }
 

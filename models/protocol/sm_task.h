@@ -16,7 +16,8 @@ struct ChildPacket {
     ended,       // `record`: TMD; a CTA of it that was saved, and has a shared context, has exited
     appended,    // `record`: queue; `ticket`: entry that is ready (TSK-05)
     lost_entry,  // `record`: queue; `ticket`: of an entry that a fault has kept from being written
-    queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; for observation only
+    queued,      // `record`: TMD of a task that entered its TMDQ behind `ticket`, another TMD; 0: the first tail launch
+                 // of its grid; for observation only
   };
   Kind kind = Kind::start;
   std::uint64_t record = 0;

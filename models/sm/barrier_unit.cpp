@@ -259,6 +259,11 @@ IssueResult MbarrierUnit::change(std::uint32_t slot, const Operation& operation)
     }
     peers_.shared.set_word(warp.cta, address, object);
     peers_.shared.synchronised(warp.cta);
+    if (operation.code == OpCode::mbarrier_init) {
+      phases_[key_of(warp.cta, address)] = {};
+    } else {
+      note_change(warp.cta, address);
+    }
     if (operation.destination != arch::kNoRegister) warp.state.of(operation.destination)[lane] = parity;
     look_at_waiters(cta, ready);
     if (cta.killed()) return IssueResult::blocks();
@@ -272,6 +277,8 @@ IssueResult MbarrierUnit::wait(std::uint32_t slot, const Operation& operation) {
   const Waiting waiting = waiting_lanes(slot, operation);
   if (waiting.wrong) return *waiting.wrong;
   warp.acquires = arch::acquires(operation.order) && orders(operation);
+  bits::for_each(operation.lanes & ~waiting.lanes,
+                 [&](std::uint32_t lane) { note_passed(warp, operation.address[lane]); });
   if (operation.code == OpCode::mbarrier_test) {
     std::uint32_t* registers = warp.state.of(operation.destination);
     bits::for_each(operation.lanes,
@@ -318,6 +325,8 @@ void MbarrierUnit::look_at_waiters(Cta& cta, Cycle when) {
     const std::uint32_t slot = waiters[i];
     Operation& operation = *warps_[slot].operation;
     const Waiting waiting = waiting_lanes(slot, operation);
+    bits::for_each(operation.lanes & ~waiting.lanes,
+                   [&](std::uint32_t lane) { note_passed(warps_[slot], operation.address[lane]); });
     operation.lanes = waiting.lanes;
     if (waiting.wrong) return peers_.supervisor.fault(slot, operation.code, *waiting.wrong);
     if (waiting.lanes != 0) {
@@ -353,8 +362,41 @@ void MbarrierUnit::resume_wait(std::uint32_t slot, arch::LaneMask lanes, bool ac
   ctas_[warp.cta].mbarrier_waiters.push_back(slot);
 }
 
-void MbarrierUnit::window_changed(std::uint32_t window, std::uint32_t, Cycle when) {
+// An operation completes one phase at most. Those of others are told by their offset, or that of their line.
+void MbarrierUnit::note_change(std::uint32_t window, std::uint64_t address) {
+  const auto found = phases_.find(key_of(window, address));
+  if (found == phases_.end()) return;
+  const std::uint32_t parity = arch::decode(peers_.shared.word(window, address)).parity;
+  if (parity == found->second.parity) return;
+  found->second.parity = parity;
+  ++found->second.completed;
+}
+
+void MbarrierUnit::note_passed(const Warp& warp, std::uint64_t address) {
+  const auto found = phases_.find(key_of(warp.cta, address));
+  if (found == phases_.end()) return;
+  std::vector<std::uint64_t>& passed = found->second.passed;
+  if (passed.size() <= warp.place.warp) passed.resize(warp.place.warp + 1);
+  passed[warp.place.warp] = found->second.completed;
+}
+
+MbarrierUnit::Passes MbarrierUnit::passes(std::uint32_t slot, std::uint64_t address) const {
+  const Warp& warp = warps_[slot];
+  const auto found = phases_.find(key_of(warp.cta, address));
+  if (found == phases_.end()) return {};
+  const std::vector<std::uint64_t>& passed = found->second.passed;
+  const std::uint64_t before = warp.place.warp < passed.size() ? passed[warp.place.warp] : 0;
+  return {found->second.completed - before};
+}
+
+void MbarrierUnit::window_changed(std::uint32_t window, std::uint32_t offset, Cycle when) {
   Cta& cta = ctas_[window];
+  if (phases_.count(key_of(window, offset)) > 0) {
+    note_change(window, offset);
+  } else if (!phases_.empty()) {
+    const auto line = static_cast<std::uint32_t>(arch::line_of(offset));
+    for (std::uint32_t at = 0; at < arch::kLineBytes; at += kMbarrierBytes) note_change(window, line + at);
+  }
   peers_.shared.synchronised(window);
   if (!cta.here() || cta.mbarrier_waiters.empty()) return;
   look_at_waiters(cta, when + params_.memory.shared_latency);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "arch/gpu_observation.h"
 #include "common/packet_port.h"
@@ -79,7 +81,26 @@ class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListen
   // A warp has been restored that waited at its last operation, with those of its lanes; look_at_waiters() follows.
   void resume_wait(std::uint32_t slot, arch::LaneMask lanes, bool acquires);
 
+  // For messages: how many phases of the mbarrier there have completed since the warp last found one complete, or since
+  // it was initialised. Two are too many: their parity is that of none.
+  struct Passes {
+    std::uint64_t since_passed = 0;
+  };
+  Passes passes(std::uint32_t slot, std::uint64_t address) const;
+  void reset() { phases_.clear(); }
+
  private:
+  // Of an mbarrier since it was initialised.
+  struct Phases {
+    std::uint32_t parity = 0;
+    std::uint64_t completed = 0;
+    std::vector<std::uint64_t> passed;  // by warp of its CTA: of those
+  };
+  static std::uint64_t key_of(std::uint32_t window, std::uint64_t address) {
+    return std::uint64_t{window} << 32U | address;
+  }
+  void note_change(std::uint32_t window, std::uint64_t address);
+  void note_passed(const Warp& warp, std::uint64_t address);
   // Lanes whose phase has not completed. A lane that waits for what is no mbarrier is a fault.
   struct Waiting {
     arch::LaneMask lanes = 0;
@@ -94,6 +115,7 @@ class MbarrierUnit final : private SmUnit, public IssueUnit, public WindowListen
   Cycle touch_shared() { return peers_.port.take(now(), 1) + params_.memory.shared_latency; }
 
   Peers peers_;
+  std::unordered_map<std::uint64_t, Phases> phases_;  // by window and address; looked up only
 };
 
 }  // namespace heddle::sm

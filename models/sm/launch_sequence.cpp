@@ -411,7 +411,7 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
     case LaunchStage::push:
       if (auto& steps = std::get<arch::PushSteps>(run.steps); is_over(steps)) {
         if (steps.starts()) return LaunchNext::to(LaunchStage::start, when);
-        if (steps.previous() != 0) {
+        if (steps.previous() != 0 || run.children[run.index].mode == LaunchMode::tail) {
           tasks_.send({protocol::ChildPacket::Kind::queued, run.record, steps.previous(), run.issued});
         }
         return next_one(run, when);

@@ -62,7 +62,6 @@ void OccupancyQueryUnit::on_answer(const protocol::OccupancyAnswerPacket& answer
   Cta& cta = ctas_[warp.cta];
   const Cycle here = now() + time_.cost(place_.answer_way);
   --cta.open;
-  ++time_.observation().progress;
   if (warp.wait != WarpWait::occupancy) return peers_.supervisor.check_end(cta, here);
   const auto active =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(answer.active, std::numeric_limits<std::uint32_t>::max()));

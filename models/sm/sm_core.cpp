@@ -83,7 +83,8 @@ SmCore::SmCore(Domain& domain, Timebase& time, const SmParams& its_params, const
       control(context, code, view.nested, seed,
               {scheduler, fences, barriers, mbarriers, bulk, launches, turns, swap, faults},
               {windows, memory.l1, memory.accesses, memory.dsmem, memory.flights, memory.tables, cgas, occupancy},
-              {links.exits, links.notices, tasks}) {
+              {links.exits, links.notices, tasks}),
+      watch(context) {
   WarpScheduler::Units units;
   units.add(arch::Executor::alu, alu);
   units.add(arch::Executor::tensor, tensor);
@@ -116,7 +117,8 @@ ClusterState SmCore::clusters() const {
 }
 
 void SmCore::collect_waits(WaitGraph& graph) const {
-  WaitReport(context, {memory.flights, cgas, bulk, launches, memory.shared, memory.tables, memory.gate, memory.l2})
+  WaitReport(context,
+             {memory.flights, cgas, bulk, mbarriers, launches, memory.shared, memory.tables, memory.gate, memory.l2})
       .collect(graph);
 }
 
@@ -129,6 +131,7 @@ void SmCore::reset() {
   windows.reset();
   fences.reset();
   barriers.reset();
+  mbarriers.reset();
   bulk.reset();
   launches.reset();
   transfers.reset();

@@ -149,6 +149,7 @@ struct SmCore {
   CtaSwap swap;
   Faults faults;
   CtaControl control;
+  WarpWatch watch;
 };
 
 }  // namespace heddle::sm

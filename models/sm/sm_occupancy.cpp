@@ -79,11 +79,21 @@ void SmOccupancy::expose(Cta& cta) {
 
 void SmOccupancy::restored(const Cta& cta) {
   if (observation_.ctas != nullptr) observation_.ctas->cta_restored(shown(cta, time_.now()));
+  const std::optional<Absences::Away> away = observation_.absences.back(cta.operation, cta.start.id.index);
+  if (!away || observation_.timeline == nullptr) return;
+  TimelineSink& timeline = *observation_.timeline;
+  const TrackId track = timeline.track(observation_.prefix + " nested", fmt::format("saved CTAs {}", away->line));
+  timeline.slice(track, time_.time_of(away->since), time_.time_of(time_.now()), observation_.labels.of(cta.operation),
+                 {{"cta", static_cast<std::int64_t>(cta.start.id.index)}, {"from", away->sm}, {"to", place_.id}});
 }
 
 void SmOccupancy::leave(const Cta& cta, Cycle when) {
   CtaListener* listener = observation_.ctas;
   if (cta.saved && !cta.exposed && listener != nullptr) listener->cta_saved(shown(cta, when));
+  if (cta.saved) observation_.launched.saved(cta.operation);
+  if (cta.saved && observation_.timeline != nullptr) {
+    observation_.absences.left(cta.operation, cta.start.id.index, when, place_.id);
+  }
   used_.subtract(cta.need);
   --resident_;
   const std::uint32_t warps = cta.need[arch::Resource::warps];

@@ -6,6 +6,7 @@
 
 #include "arch/mbarrier.h"
 #include "common/bits.h"
+#include "sm/barrier_unit.h"
 #include "sm/bulk_unit.h"
 #include "sm/cluster_tables.h"
 #include "sm/device_launch_unit.h"
@@ -160,10 +161,21 @@ void WaitReport::show_mbarrier_wait(WaitGraph& graph, const Cta& cta, const Warp
   const std::string name = name_of(cta, warp.place.warp);
   const arch::Operation& operation = *warp.operation;
   const std::uint64_t address = operation.address[bits::lowest(operation.lanes)];
+  const std::uint32_t lane = bits::lowest(operation.lanes);
   const arch::Mbarrier object = arch::decode(subjects_.shared.word(cta.start.cta_slot, address));
-  const std::string reason =
-      fmt::format("at the mbarrier at 0x{:x}: phase parity {}, {} of {} arrivals and {} bytes outstanding, for",
-                  address, object.parity, object.pending, object.expected, object.tx);
+  std::string reason = fmt::format(
+      "in {}, for parity {} of the mbarrier at 0x{:x}: its phase has parity {}, and {} of {} arrivals and {} bytes are "
+      "outstanding",
+      step_at(warp, warp.issued_pc, operation.code), operation.data[lane][0], address, object.parity, object.pending,
+      object.expected, object.tx);
+  if (const MbarrierUnit::Passes passes = subjects_.mbarriers.passes(slot_of(cta, warp), address);
+      passes.since_passed > 0) {
+    reason += fmt::format("; of its phases {} {} completed since the warp last went on there{}", passes.since_passed,
+                          passes.since_passed == 1 ? "has" : "have",
+                          passes.since_passed > 1 ? ", so that the parity is what it was: the warp has come too late"
+                                                  : ", and the warp waits for the next with the same parity");
+  }
+  reason += ", for";
   bool anybody = false;
   const auto wait_for = [&](const std::string& on) {
     graph.add(name, reason, on);
@@ -198,10 +210,10 @@ void WaitReport::show_launch(WaitGraph& graph, const Cta& cta, const Warp& warp)
     case LaunchStage::elsewhere:
       return show_context(graph, cta, warp);
     case LaunchStage::take_context:
-      graph.add(name, fmt::format("in {}, for", step), "a free record of a thread-group context");
+      graph.add(name, fmt::format("in {}, for", step), "a free record of a thread-group context", WaitGraph::For::room);
       return;
     case LaunchStage::take_task:
-      graph.add(name, fmt::format("in {}, for", step), "a free record of a task (TMD)");
+      graph.add(name, fmt::format("in {}, for", step), "a free record of a task (TMD)", WaitGraph::For::room);
       return;
     case LaunchStage::place:
       graph.add(name, fmt::format("in {}, for a free entry of", step),
@@ -233,15 +245,34 @@ void WaitReport::show_barrier(WaitGraph& graph, const Cta& cta, const Warp& warp
     const bool here = std::find(arrived.begin(), arrived.end(), other) != arrived.end();
     if (here || warps_[cta.warps[other]].wait == WarpWait::exited) continue;
     graph.add(name_of(cta, warp.place.warp),
-              fmt::format("at barrier {}, where {} of {} warps have arrived, for", warp.barrier, arrived.size(),
+              fmt::format("in {}, at barrier {}, where {} of {} warps have arrived, for",
+                          step_at(warp, warp.issued_pc, arch::OpCode::barrier), warp.barrier, arrived.size(),
                           cta.barriers.needed(warp.barrier)),
               name_of(cta, other));
   }
 }
 
+// It polls for ever.
+void WaitReport::show_round(WaitGraph& graph, const Cta& cta, const Warp& warp) const {
+  const WarpRound& round = *warp.round;
+  const std::string name = name_of(cta, warp.place.warp);
+  const std::string loop = fmt::format("in a loop of {} operation{} that leads back to the same state each time",
+                                       round.length(), round.length() == 1 ? "" : "s");
+  if (!round.look()) {
+    graph.add(name, loop + ", for nothing that could change: next comes", next_of(warp));
+    return;
+  }
+  const bool global = round.look()->space == arch::Space::global;
+  graph.add(
+      name,
+      fmt::format("{}, for another value where {} looks:", loop, step_at(warp, round.look()->pc, arch::OpCode::load)),
+      fmt::format("{} at 0x{:x}", global ? "device memory" : "shared or local memory", round.look()->address));
+}
+
 void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t number) const {
   const Warp& warp = warps_[cta.warps[number]];
   const std::string name = name_of(cta, number);
+  if (warp.round != nullptr && warp.round->closed()) return show_round(graph, cta, warp);
   const bool launches = subjects_.launches.run_of(cta.warps[number]) != nullptr;
   if (launches && warp.wait != WarpWait::order) return show_launch(graph, cta, warp);
   switch (warp.wait) {
@@ -299,6 +330,26 @@ void WaitReport::show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t numbe
     case WarpWait::exited:
       return;
   }
+}
+
+void WarpWatch::look(bool closely) {
+  for (Warp& warp : warps_) warp.round.reset();
+  if (!closely) return;
+  for (const Cta& cta : ctas_) {
+    for (const std::uint32_t slot : cta.warps) {
+      if (warps_[slot].wait != WarpWait::exited) warps_[slot].round = std::make_unique<WarpRound>();
+    }
+  }
+}
+
+// Events of CTAs without a program, and ends of others, have their time.
+Course WarpWatch::course() const {
+  Course most = Course::round;
+  for (const Cta& cta : ctas_) {
+    if (!cta.here() || cta.code == nullptr) continue;
+    for (const std::uint32_t slot : cta.warps) most = std::max(most, sm::course(warps_[slot], now()));
+  }
+  return most;
 }
 
 }  // namespace heddle::sm

@@ -16,9 +16,19 @@ class ClusterTables;
 class DeviceLaunchUnit;
 class DsmemFlights;
 class L2Port;
+class MbarrierUnit;
 class RequestGate;
 class ResidentCgas;
 class SharedMemory;
+
+// Whether anything comes of what the warps of an SM do.
+class WarpWatch final : private SmUnit, public RunSource {
+ public:
+  explicit WarpWatch(const UnitContext& context) : SmUnit(context) { context.time.add_run_source(*this); }
+
+  void look(bool closely) override;
+  Course course() const override;
+};
 
 class WaitReport final : private SmUnit {
  public:
@@ -26,6 +36,7 @@ class WaitReport final : private SmUnit {
     const DsmemFlights& flights;
     const ResidentCgas& cgas;
     const BulkUnit& bulk;
+    const MbarrierUnit& mbarriers;
     const DeviceLaunchUnit& launches;
     const SharedMemory& shared;
     const ClusterTables& tables;
@@ -41,6 +52,7 @@ class WaitReport final : private SmUnit {
   void show_cta(WaitGraph& graph, const Cta& cta) const;
   void show_warp(WaitGraph& graph, const Cta& cta, std::uint32_t number) const;
   void show_barrier(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
+  void show_round(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   void show_launch(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   void show_context(WaitGraph& graph, const Cta& cta, const Warp& warp) const;
   void show_cluster(WaitGraph& graph, const Cta& cta) const;

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arch/warp_program.h"
 #include "common/bits.h"
 #include "common/cycle.h"
 #include "common/error.h"
+#include "common/waits.h"
 #include "sm/sub_partition.h"
 
 namespace heddle::sm {
@@ -231,6 +233,50 @@ struct ReleaseWait {
   bool flushes = false;           // the slices have to be asked before it goes on
 };
 
+// A closer look at a warp: does it go round and round? Its state (pc, registers, loop counters) at some operation is
+// kept and compared whenever it is back there. Two rounds from there that write the same, to the same places, are
+// followed by others like them, for as long as nobody else writes what it reads. The kept state is renewed after 1, 3,
+// 7, … operations until it is met again, so that no round is too long, and none is missed for what came before it.
+class WarpRound {
+ public:
+  // Where it has looked last: what the round depends on.
+  struct Look {
+    std::uint32_t pc = 0;
+    arch::Space space = arch::Space::global;
+    std::uint64_t address = 0;
+  };
+
+  // Of every operation: before and after its program has given it.
+  void before(const arch::WarpState& state);
+  void after(const arch::Operation& operation);
+
+  // It goes round.
+  bool closed() const { return closed_; }
+  // It has done what others can see, and more than the same again and again.
+  bool acts() const { return !closed_ && acts_; }
+  std::uint64_t issued() const { return issued_; }
+  // Operations of a round.
+  std::uint64_t length() const { return length_; }
+  const std::optional<Look>& look() const { return look_; }
+
+ private:
+  void met();
+
+  arch::WarpState mark_;
+  std::uint64_t marked_ = 0;   // operations before the mark was set
+  std::uint64_t renewed_ = 0;  // operations before it is set anew
+  std::uint64_t issued_ = 0;
+  std::uint64_t length_ = 0;
+  std::uint64_t at_ = 0;                // operations before the mark was met last
+  std::uint64_t writes_ = 0;            // since then, as a hash
+  std::optional<std::uint64_t> round_;  // the same of the round before
+  std::uint32_t pc_ = 0;
+  std::optional<Look> look_;
+  bool closed_ = false;
+  bool acts_ = false;
+  bool counts_ = false;  // it has written, or read off the clock, what is another value each time
+};
+
 struct Warp {
   std::uint32_t cta = 0;  // CTA slot
   std::uint8_t subcontext = 0;
@@ -272,9 +318,10 @@ struct Warp {
   // Requests to the TMAU that belong to groups: until they are over, and until their sources have been read.
   LaneGroups bulk;
   LaneGroups bulk_reads;
-  arch::LaneMask group_lanes = 0;  // that wait for theirs
-  bool wants_reads = false;        // they wait for bulk_reads
-  std::uint32_t bulk_sent = 0;     // requests of the operation that has not sent all
+  std::unique_ptr<WarpRound> round;  // null: nobody looks closely
+  arch::LaneMask group_lanes = 0;    // that wait for theirs
+  bool wants_reads = false;          // they wait for bulk_reads
+  std::uint32_t bulk_sent = 0;       // requests of the operation that has not sent all
 
   void keep(const arch::Operation& its) {
     if (operation == nullptr) operation = std::make_unique<arch::Operation>();
@@ -296,5 +343,8 @@ struct Warp {
     bulk_reads.begin();
   }
 };
+
+// Of a warp that somebody has looked at closely for a while.
+Course course(const Warp& warp, Cycle now);
 
 }  // namespace heddle::sm

@@ -6,6 +6,9 @@
 #include "sm/device_launch_unit.h"
 
 namespace heddle::sm {
+
+using arch::OpCode;
+
 namespace {
 
 // What an operation issues to: its row says or, of compute, the operation.
@@ -16,7 +19,148 @@ arch::Unit unit_of(const arch::Demand& demand) {
 // Between two instructions; not in the middle of an operation that takes several steps.
 bool stops_here(const Warp& warp) { return warp.next == WarpNext::fetch || warp.next == WarpNext::compute; }
 
+bool same(const arch::WarpState& a, const arch::WarpState& b) {
+  return a.pc == b.pc && a.scalars == b.scalars && a.registers == b.registers;
+}
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  return (hash ^ value) * 0x9E37'79B9'7F4A'7C15U ^ hash >> 29U;
+}
+
+// What an operation leaves where others can see it.
+enum class Trace {
+  none,
+  value,   // the same if it is done again
+  change,  // another one each time
+};
+
+// Words of Operation::data that count.
+std::uint32_t words_of(const arch::Operation& operation) { return std::max<std::uint32_t>(1, operation.width / 4); }
+
+bool is_zero(const arch::Operation& operation) {
+  bool zero = true;
+  bits::for_each(operation.lanes, [&](std::uint32_t lane) {
+    for (std::uint32_t word = 0; word < words_of(operation); ++word) zero = zero && operation.data[lane][word] == 0;
+  });
+  return zero;
+}
+
+Trace trace_of(const arch::Operation& operation) {
+  switch (operation.code) {
+    case OpCode::compute:
+    case OpCode::special:
+    case OpCode::load:
+    case OpCode::async_commit:
+    case OpCode::async_wait:
+    case OpCode::matmul:
+    case OpCode::barrier:
+    case OpCode::fence:
+    case OpCode::cluster_arrive:
+    case OpCode::cluster_wait:
+    case OpCode::mbarrier_wait:
+    case OpCode::mbarrier_test:
+    case OpCode::tensor_prefetch:
+    case OpCode::bulk_prefetch:
+    case OpCode::bulk_commit:
+    case OpCode::bulk_wait:
+    case OpCode::bulk_drain:
+    case OpCode::tensor_fence:
+    case OpCode::tensor_fetch:
+    case OpCode::elect:
+    case OpCode::proxy_fence:
+    case OpCode::wait_children:
+    case OpCode::query_occupancy:
+      return Trace::none;
+    case OpCode::store:
+      return operation.completes ? Trace::change : Trace::value;
+    case OpCode::atomic:
+      if (operation.completes) return Trace::change;
+      switch (operation.atomic) {
+        case arch::AtomicKind::min:
+        case arch::AtomicKind::max:
+        case arch::AtomicKind::bit_and:
+        case arch::AtomicKind::bit_or:
+        case arch::AtomicKind::exchange:
+        case arch::AtomicKind::compare_exchange:
+          return Trace::value;
+        default:
+          return is_zero(operation) ? Trace::value : Trace::change;
+      }
+    default:
+      return Trace::change;
+  }
+}
+
 }  // namespace
+
+void WarpRound::before(const arch::WarpState& state) {
+  if (!closed_ && issued_ > marked_ && same(state, mark_)) met();
+  if (!closed_ && !round_ && issued_ == renewed_) {
+    mark_ = state;
+    marked_ = at_ = issued_;
+    renewed_ = 2 * issued_ + 1;
+    writes_ = 0;
+  }
+  pc_ = state.pc;
+  ++issued_;
+}
+
+void WarpRound::met() {
+  length_ = issued_ - at_;
+  at_ = issued_;
+  closed_ = !counts_ && round_ == writes_;
+  if (round_ && !closed_) counts_ = true;
+  round_ = writes_;
+  writes_ = 0;
+}
+
+void WarpRound::after(const arch::Operation& operation) {
+  if (closed_ || counts_) return;
+  const bool looks =
+      operation.code == OpCode::load || operation.code == OpCode::atomic || operation.code == OpCode::mbarrier_test;
+  if (looks && operation.lanes != 0) {
+    look_ = Look{pc_, operation.space, operation.address[bits::lowest(operation.lanes)]};
+  }
+  // Who looks at the clock may end by it.
+  if (operation.code == OpCode::special && operation.special == arch::SpecialRegister::clock) counts_ = true;
+  const Trace trace = trace_of(operation);
+  if (trace == Trace::none) return;
+  acts_ = true;
+  if (trace == Trace::change) {
+    counts_ = true;
+    return;
+  }
+  writes_ = mixed(writes_, std::uint64_t{pc_} << 32U | operation.lanes);
+  bits::for_each(operation.lanes, [&](std::uint32_t lane) {
+    writes_ = mixed(writes_, operation.address[lane]);
+    for (std::uint32_t word = 0; word < words_of(operation); ++word) {
+      writes_ = mixed(writes_, operation.data[lane][word]);
+    }
+    if (operation.atomic == arch::AtomicKind::compare_exchange) writes_ = mixed(writes_, operation.compare[lane]);
+  });
+}
+
+Course course(const Warp& warp, Cycle now) {
+  if (warp.wait == WarpWait::exited) return Course::round;
+  if (warp.round == nullptr) return Course::runs;
+  if (warp.round->closed()) return Course::round;
+  if (warp.round->acts()) return Course::acts;
+  switch (warp.wait) {
+    case WarpWait::barrier:
+    case WarpWait::cluster:
+    case WarpWait::mbarrier:
+    case WarpWait::context:
+    case WarpWait::children:
+      return Course::round;  // others decide
+    case WarpWait::issue:
+      // It has a time, or is in the middle of an operation of many instructions. Steps of launches are polls as well.
+      if (warp.next != WarpNext::launch && (warp.since > now || warp.next == WarpNext::compute)) return Course::runs;
+      break;
+    default:
+      break;
+  }
+  return warp.round->issued() == 0 ? Course::round : Course::runs;
+}
 
 WarpScheduler::WarpScheduler(const UnitContext& context, const RequestGate& gate, CtaSupervisor& ctas)
     : SmUnit(context),
@@ -192,7 +336,9 @@ void WarpScheduler::fetch(std::uint32_t slot) {
   warp.issued_pc = warp.state.pc;
   ++warp.issued;
   static thread_local arch::Operation operation;  // large, and needed by one SM at a time
+  if (warp.round != nullptr) warp.round->before(warp.state);
   warp.program->issue(warp.place, warp.state, operation);
+  if (warp.round != nullptr) warp.round->after(operation);
   if (operation.code != arch::OpCode::compute) {  // which says by itself what it takes
     take_turn(slot);
     stats_.instructions[static_cast<std::size_t>(warp.unit)]->add();

@@ -79,7 +79,7 @@ void ChildLauncher::queued(const protocol::ChildPacket& packet) {
   } else if (const auto found = starting_.find(packet.record); found != starting_.end()) {
     found->second.issued = packet.issued;
   } else {
-    queued_[packet.record] = {packet.ticket, packet.issued};
+    queued_[packet.record] = {packet.ticket, packet.issued, now()};
   }
 }
 
@@ -93,9 +93,11 @@ void ChildLauncher::ready(const ChildReady& effect) {
     if (observation_.timeline != nullptr) starting.behind->name = label(behind->operation());
     starting.parent = behind->launch.parent;
   }
+  if (effect.owner != 0) starting.tails_from = effect.behind == 0 ? now() : tails_from(effect.behind);
   if (const Task* owner = tasks_.of_record(effect.owner); owner != nullptr) starting.parent = owner->operation();
   if (const auto queued = queued_.find(effect.record); queued != queued_.end()) {
     starting.issued = queued->second.issued;
+    starting.pushed = queued->second.pushed;
     queued_.erase(queued);
   }
   scheduler_.enter(start_chain(effect.record, effect.owner));
@@ -113,11 +115,13 @@ void ChildLauncher::read(const ChildRead& effect) {
   tasks_.set_record(here, effect.record);
   observation_.labels.set(here.operation(),
                           fmt::format("{} #{}", object.name.empty() ? "child" : object.name, ++child_number_));
+  note_launch(here, object.name);
   stats_.children.add();
   stats_.depth.set(child.depth);
   stats_.open_children.set(static_cast<double>(++open_children_));
   if (here.launch.behind && child.mode == arch::LaunchMode::stream && here.launch.behind->stream != child.stream) {
     stats_.false_dependencies.add();
+    ++observation_.launched.of(here.operation())->false_dependencies;
     if (observation_.timeline != nullptr) rows_.false_dependency(here, now());
   }
   ++observation_.progress;
@@ -150,9 +154,26 @@ Task ChildLauncher::make_child(const ChildRead& effect, const ChildRecord& child
   task.launch.parent = parent == nullptr ? starting.parent : parent->operation();
   task.launch.behind = std::move(starting.behind);
   task.launch.issued = starting.issued;
+  task.launch.pushed = starting.pushed;
+  task.launch.tails_from = starting.tails_from;
   task.launch.arrived = starting.arrived;
   task.launch.read = now();
   return task;
+}
+
+// When what the first tail launch of the same grid waited for had ended.
+Cycle ChildLauncher::tails_from(std::uint64_t record) const {
+  const Task* task = tasks_.of_record(record);
+  return task == nullptr ? now() : task->launch.tails_from;
+}
+
+void ChildLauncher::note_launch(const Task& task, const std::string& kernel) {
+  const std::string name = kernel.empty() ? "child" : kernel;
+  const std::optional<std::uint32_t> parent = task.launch.parent;
+  if (Task* by = parent ? tasks_.find(*parent) : nullptr; by != nullptr) by->launched = true;
+  observation_.launched.launched(task.operation(), name, parent, task.launch.child.depth);
+  if (observation_.ctas == nullptr) return;
+  observation_.ctas->task_launched({task.operation(), parent, name, task.launch.child.depth, task.packet.subcontext});
 }
 
 // The task completes without having run.
@@ -188,6 +209,7 @@ void ChildLauncher::fault(std::optional<std::uint32_t> operation, std::uint8_t s
 void ChildLauncher::finished(const Task& task, Cycle end) {
   stats_.open_children.set(static_cast<double>(--open_children_));
   note_latency(task);
+  note_end(task, end);
   if (observation_.timeline != nullptr) rows_.child(task, end);
   if (task.status == DoneStatus::ok) {
     observation_.labels.forget(task.operation());
@@ -195,6 +217,20 @@ void ChildLauncher::finished(const Task& task, Cycle end) {
     stats_.child_faults.add();
   }
   ++observation_.progress;
+}
+
+void ChildLauncher::note_end(const Task& task, Cycle end) {
+  LaunchedKernels::Sum& sum = *observation_.launched.of(task.operation());
+  observation_.launched.ended(task.operation());
+  sum.faulted += task.status == DoneStatus::ok ? 0 : 1;
+  if (task.start == 0) return;
+  const Cycle last = std::max(task.start, std::min(task.end, end));
+  ++sum.started;
+  sum.waited += task.start - std::min(task.start, task.launch.issued.value_or(task.launch.arrived));
+  sum.ran += last - task.start;
+  if (!task.launched) return;
+  ++sum.parents;
+  sum.completed += end - last;
 }
 
 // Only launches that nothing held back count.
@@ -336,6 +372,7 @@ void ChildLauncher::collect_waits(WaitGraph& graph, const QueueTasks& queues) co
       const Task* task = tasks_.of_record(at);
       return task == nullptr ? fmt::format("the launch at 0x{:x}", at) : label(task->operation());
     };
+    if (queued.behind == 0) continue;
     graph.add(name(record), "for its turn in its TMDQ, behind", name(queued.behind));
   }
 }

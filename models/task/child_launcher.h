@@ -74,12 +74,16 @@ class ChildLauncher {
     std::optional<std::uint32_t> parent;
     std::optional<Task::Launch::Ahead> behind;
     std::optional<Cycle> issued;
+    std::optional<Cycle> pushed;
+    Cycle tails_from = 0;
     Cycle arrived = 0;
   };
-  // A launch that waits in memory behind another one, as SMs tell it.
+  // A launch that waits in memory behind another one, or for the end of the grid whose first tail launch it is (0), as
+  // SMs tell it.
   struct Queued {
     std::uint64_t behind = 0;
     Cycle issued = 0;
+    Cycle pushed = 0;
   };
 
   bool join_restored(const Task& origin, const protocol::RestoredCta& cta);
@@ -88,7 +92,10 @@ class ChildLauncher {
   void refuse(Task& task, const std::string& why);
   void fault(std::optional<std::uint32_t> operation, std::uint8_t subcontext, std::uint64_t address,
              const std::string& where);
+  Cycle tails_from(std::uint64_t record) const;
+  void note_launch(const Task& task, const std::string& kernel);
   void note_latency(const Task& task);
+  void note_end(const Task& task, Cycle end);
   std::string label(std::uint32_t operation) const { return observation_.labels.of(operation); }
   Cycle now() const { return timebase_.now(); }
 

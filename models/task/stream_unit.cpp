@@ -174,7 +174,6 @@ void StreamUnit::draw(const StreamTable::Entry& entry, Cycle start, Cycle end, c
   times.submitted = entry.submitted;
   times.released = started.released;
   times.due = started.due;
-  times.path = setup_.start_path;
   times.start = start;
   times.end = end;
   rows_.host(entry.packet, times, task);

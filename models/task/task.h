@@ -50,6 +50,8 @@ struct Task {
     std::optional<std::uint32_t> parent;  // its operation
     std::optional<Ahead> behind;          // what ended right before it in its TMDQ
     std::optional<Cycle> issued;          // launch operation
+    std::optional<Cycle> pushed;          // it is known to be behind others in its TMDQ
+    Cycle tails_from = 0;                 // of a tail launch: all else of the grid that it follows had ended
     Cycle arrived = 0;                    // start packet, or the end of what was ahead of it
     Cycle read = 0;                       // TMD and kernel object
   };
@@ -64,6 +66,7 @@ struct Task {
   std::uint64_t source = 0;  // the turn that it takes in its list (task/launch_scheduler.h)
   bool head = false;         // it goes to the head of its list
   bool launches = false;     // its program launches tasks: it needs a TMD
+  bool launched = false;     // it has launched one
   protocol::DoneStatus status = protocol::DoneStatus::ok;
   std::uint32_t stream = 0;  // of the host
   std::uint32_t lent = 0;    // code to be given back

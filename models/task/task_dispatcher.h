@@ -178,7 +178,7 @@ void TaskDispatcher::collect_waits(WaitGraph& graph, const Name& name) const {
   lists_.each([&](std::int32_t, std::uint32_t operation) { graph.add(name(operation), "for a slot of", kTable); });
   if (lists_.empty()) return;
   for (const std::uint32_t operation : table_.operations()) {
-    graph.add(kTable, "for a slot, and one has", name(operation));
+    graph.add(kTable, "for a slot, and one has", name(operation), WaitGraph::For::room);
   }
 }
 

@@ -26,7 +26,7 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                          const TaskParams& params, const Setup& setup, const TaskPorts& ports)
     : timebase_(timebase),
       place_(setup.place),
-      rows_(timebase),
+      rows_(timebase, timebase.cost(setup.start_path)),
       scheduler_(timebase, name + ".scheduler", ports.memory, *this,
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
                   std::max<Cycle>(1, params.nested.retry)},
@@ -197,7 +197,8 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
   launcher_.collect_waits(graph, queues_);
   if (!records) return;
   tasks_.for_each([&](const Task& task) {
-    if (task.record() != 0) graph.add(kRecords, "for one to be given back, as by", label(task.operation()));
+    if (task.record() != 0)
+      graph.add(kRecords, "for one to be given back, as by", label(task.operation()), WaitGraph::For::room);
   });
 }
 

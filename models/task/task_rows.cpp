@@ -1,12 +1,35 @@
 #include "task/task_rows.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
+
+#include "arch/fault.h"
 
 namespace heddle::task {
 
 using protocol::SubmitKind;
+
+namespace {
+
+std::string text_of(TaskWait wait) {
+  static_assert(std::size(kTaskWaits) == static_cast<std::size_t>(TaskWait::completion) + 1);
+  return kTaskWaits[static_cast<std::size_t>(wait)].text;
+}
+
+std::string text_of(TaskWait wait, const std::string& name, std::uint32_t stream) {
+  std::string text = text_of(wait);
+  const auto fill = [&text](const std::string& place, const std::string& with) {
+    const std::size_t at = text.find(place);
+    if (at != std::string::npos) text.replace(at, place.size(), with);
+  };
+  fill("stream N", fmt::format("stream {}", stream));
+  fill("NAME", name);
+  return text;
+}
+
+}  // namespace
 
 std::uint32_t TaskRows::lane(const std::string& name, Cycle begin, Cycle end) {
   std::vector<Cycle>& ends = lanes_[name];
@@ -23,18 +46,37 @@ void TaskRows::until(Waits& waits, Cycle when, Cycle latest, const std::string& 
   waits.at = std::max(waits.at, when);
 }
 
+void TaskRows::until(Waits& waits, Cycle when, Cycle latest, TaskWait why) { until(waits, when, latest, text_of(why)); }
+
+// From when nothing but the launch holds it back. What the distributor says of it is told as it says it; where it says
+// nothing, the task is on its way, for as long as that takes on an idle machine, or others are dealt with.
+void TaskRows::before_start(Waits& waits, const Task& task, Cycle start) {
+  until(waits, task.listed, start, TaskWait::preparing);
+  until(waits, task.sent, start, TaskWait::table);
+  const auto silent = [&](Cycle when) {
+    until(waits, std::min(when, waits.at + start_path_), start, TaskWait::way);
+    until(waits, when, start, TaskWait::turn);
+  };
+  for (const Absences::Wait& wait : observation_.absences.take_waits(task.operation())) {
+    silent(wait.begin);
+    until(waits, wait.end, start, std::string(wait.why));
+  }
+  silent(start);
+}
+
 // While it runs it can lose its slot; when its run is over, descendants can be left.
 void TaskRows::after_start(TrackId waits, const Task& task, Cycle completed) {
   Cycle at = task.start;
   for (const Task::Absence& absence : task.evicted) {
     const Cycle begin = std::max(at, absence.from);
     const Cycle end = std::min(absence.until.value_or(task.end), task.end);
-    if (end > begin) sink()->slice(waits, time(begin), time(end), "evicted from the task table");
+    if (end > begin) sink()->slice(waits, time(begin), time(end), text_of(TaskWait::evicted));
     at = std::max(at, end);
   }
   at = std::max(at, task.end);
   if (task.record() != 0 && completed > at) {
-    sink()->slice(waits, time(at), time(completed), "waits for its descendants");
+    const TaskWait why = task.launched ? TaskWait::descendants : TaskWait::completion;
+    sink()->slice(waits, time(at), time(completed), text_of(why));
   }
 }
 
@@ -46,12 +88,11 @@ void TaskRows::host(const protocol::SubmitPacket& packet, const Host& times, con
       runs, time(times.start), time(times.end), observation_.labels.of(packet.operation),
       {{"operation", packet.operation},
        {"ctas", static_cast<std::int64_t>(packet.kind == SubmitKind::kernel ? packet.kernel.grid.count() : 0)}});
-  until(waits, times.submitted, times.start, "not submitted yet");
-  until(waits, times.released, times.start, "waits for another stream");
-  until(waits, times.due, times.start, "gap between operations");
-  until(waits, times.due + times.path, times.start, "on its way through task management and distributor");
-  until(waits, times.start, times.start, "no task table slot, or other tasks first");
+  until(waits, times.submitted, times.start, TaskWait::submission);
+  until(waits, times.released, times.start, TaskWait::stream);
+  until(waits, times.due, times.start, TaskWait::gap);
   if (task == nullptr) return;
+  before_start(waits, *task, times.start);
   after_start(waits.track, *task, times.end);
   subcontext(*task, times.end);
 }
@@ -65,18 +106,21 @@ void TaskRows::child(const Task& task, Cycle completed) {
   const std::string line = fmt::format("{}.{}", depth, lane(depth, begin, completed));
   const TrackId runs = sink()->track(group("nested"), line);
   Waits waits{sink()->track(group("nested"), line + " waits"), begin};
+  const bool tail = launch.child.mode == arch::LaunchMode::tail;
+  // In its TMDQ from there on.
+  until(waits, launch.pushed.value_or(begin), std::min(start, launch.arrived), TaskWait::launch);
+  if (tail) until(waits, launch.tails_from, start, TaskWait::tail);
   if (launch.behind) {
-    const std::string why =
-        launch.child.mode == arch::LaunchMode::stream && launch.behind->stream != launch.child.stream
-            ? fmt::format("false dependency on stream {}: behind {}", launch.behind->stream, launch.behind->name)
-            : fmt::format("behind {} in its stream", launch.behind->name);
-    until(waits, launch.arrived, start, why);
+    const Task::Launch::Ahead& ahead = *launch.behind;
+    const TaskWait why = tail                                  ? TaskWait::tail_behind
+                         : ahead.stream == launch.child.stream ? TaskWait::behind
+                                                               : TaskWait::false_dependency;
+    until(waits, launch.arrived, start, text_of(why, ahead.name, ahead.stream));
   } else {
-    until(waits, launch.arrived, start, "its launch is on its way");
+    until(waits, launch.arrived, start, TaskWait::launch);
   }
-  until(waits, task.listed, start, "nested scheduler");
-  until(waits, task.sent, start, "no task table slot");
-  until(waits, start, start, "on its way through the distributor, or other tasks first");
+  until(waits, launch.read, start, TaskWait::reads);
+  before_start(waits, task, start);
   if (task.start == 0) return;
   sink()->slice(runs, time(start), time(completed), labels.of(task.operation()),
                 {{"operation", task.operation()},

@@ -13,9 +13,67 @@
 
 namespace heddle::task {
 
+// Why an operation of the host or a task of device code does not start, or has not completed. What the distributor says
+// of one that it has is cwd/task_table.h's (wait_text).
+enum class TaskWait : std::uint8_t {
+  // Of operations of the host alone.
+  submission,
+  stream,
+  gap,
+  // Of tasks that programs launch alone.
+  launch,
+  behind,
+  false_dependency,
+  tail,
+  tail_behind,
+  reads,
+  // Of both.
+  preparing,
+  table,
+  way,
+  turn,
+  evicted,
+  descendants,
+  completion,
+};
+struct TaskWaitRow {
+  TaskWait wait;
+  bool host;         // on the lines of streams
+  bool nested;       // on those of nested tasks
+  const char* text;  // what the slice is called; NAME and N stand for a task and a stream
+  const char* what;  // that it waited for
+};
+inline constexpr TaskWaitRow kTaskWaits[] = {
+    {TaskWait::submission, true, false, "not submitted yet", "the host"},
+    {TaskWait::stream, true, false, "waits for another stream", "an edge between streams"},
+    {TaskWait::gap, true, false, "gap between operations", "`gpu.task.stream_gap`"},
+    {TaskWait::launch, false, true, "its launch is on its way",
+     "the steps of the launch operation, and the way to task management"},
+    {TaskWait::behind, false, true, "behind NAME in its stream", "the task ahead of it in its TMDQ"},
+    {TaskWait::false_dependency, false, true, "false dependency on stream N: behind NAME",
+     "the same, where that is of another stream"},
+    {TaskWait::tail, false, true, "waits for its parent's end",
+     "of a tail launch: the end of its parent grid, and of all else that this has launched"},
+    {TaskWait::tail_behind, false, true, "behind NAME, a tail launch before it", "the tail launch before it"},
+    {TaskWait::reads, false, true, "its records are read", "the launch scheduler: TMD and kernel object"},
+    {TaskWait::preparing, true, true, "prepared by task management", "a TMD, a shared context, or its queue"},
+    {TaskWait::table, true, true, "no task table slot",
+     "a slot of the task table: all are taken, or all that its subcontext may have"},
+    {TaskWait::way, true, true, "on its way through the distributor", "the path to the first launch packet"},
+    {TaskWait::turn, true, true, "other tasks first",
+     "its turn: sessions of the distributor for tasks that are more urgent or older"},
+    {TaskWait::evicted, true, true, "evicted from the task table",
+     "a slot: a more urgent task has taken its own; its CTAs that run go on"},
+    {TaskWait::descendants, true, true, "waits for its descendants", "what it has launched: its own CTAs have exited"},
+    {TaskWait::completion, true, true, "its end is noted in memory",
+     "the records of its contexts and TMDs: nothing of it is left"},
+};
+
 class TaskRows {
  public:
-  explicit TaskRows(Timebase& timebase) : timebase_(timebase), observation_(gpu_observation(timebase)) {}
+  // `start_path`: cycles from task management to a task's first launch packet on an idle machine.
+  TaskRows(Timebase& timebase, Cycle start_path)
+      : timebase_(timebase), observation_(gpu_observation(timebase)), start_path_(start_path) {}
 
   // What held an operation of the host back, and when. Cycles.
   struct Host {
@@ -23,7 +81,6 @@ class TaskRows {
     Cycle submitted = 0;
     Cycle released = 0;
     Cycle due = 0;
-    Cycle path = 0;  // from there to its first launch packet, at least
     Cycle start = 0;
     Cycle end = 0;
   };
@@ -47,10 +104,13 @@ class TaskRows {
   // The first line of that name on which nothing has been drawn since `begin`.
   std::uint32_t lane(const std::string& name, Cycle begin, Cycle end);
   void until(Waits& waits, Cycle when, Cycle latest, const std::string& why);
+  void until(Waits& waits, Cycle when, Cycle latest, TaskWait why);
+  void before_start(Waits& waits, const Task& task, Cycle start);
   void after_start(TrackId waits, const Task& task, Cycle completed);
 
   Timebase& timebase_;
   GpuObservation& observation_;
+  const Cycle start_path_;
   std::map<std::string, std::vector<Cycle>> lanes_;  // end of what was drawn last
   bool subcontexts_ = false;
 };

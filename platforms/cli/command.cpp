@@ -24,7 +24,7 @@ constexpr const char* kProgramUsage = R"(heddle: a model of a GPU's front end
 
 `heddle COMMAND --help` tells more. Exit status: 0 all expectations met, 1 an expectation failed, or a
 device fault or rejected kernel that none expects, 2 bad input, 3 the simulated machine made no progress,
-4 internal error.
+4 internal error, 5 stopped at run.wall_limit: what is written is partial.
 )";
 
 int dispatch(const std::vector<std::string>& arguments) {

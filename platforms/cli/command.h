@@ -20,6 +20,7 @@ constexpr int kExpectationFailed = 1;  // an expectation failed, or the device r
 constexpr int kBadInput = 2;           // a file, an option or a value is wrong
 constexpr int kNoProgress = 3;         // the simulated machine could not go on
 constexpr int kInternalError = 4;      // a broken invariant: a bug in Heddle
+constexpr int kPartial = 5;            // stopped at the limit of wall time
 
 // `arguments` without the program's name. Never throws; messages go to the standard streams.
 int run_program(const std::vector<std::string>& arguments);

@@ -220,9 +220,17 @@ bool tells_machine(const workload::Workload& workload) {
 }
 
 void RunParams::describe(ParamTable<RunParams>& t) {
-  t.add("no_progress", &RunParams::no_progress, {Unit::ms, 0.0, 1e12},
-        "simulated time without progress of open work after which the run ends with the chain of waits; 0: never",
-        "choice: longer than any kernel of interest");
+  constexpr std::uint64_t kMost = 1'000'000'000'000'000;
+  t.add("no_progress_events", &RunParams::no_progress_events, {Unit::count, std::uint64_t{0}, kMost},
+        "events without progress of open work, in which all that runs does the same again and again, after which the "
+        "run ends with the chain of waits; 0: never",
+        "choice: a second of polling, ten where every warp of a large machine computes");
+  t.add("no_progress_instructions", &RunParams::no_progress_instructions, {Unit::count, std::uint64_t{0}, kMost},
+        "events in which nothing but instructions is seen, after which the run ends in the same way; 0: never",
+        "choice: longer than a program computes without writing anything");
+  t.add("wall_limit", &RunParams::wall_limit, {Unit::s, 0.0, 1e9},
+        "time of this computer after which the run is stopped, and its results are partial; 0: none",
+        "choice: a run that goes on is not stopped");
   t.add("timeline_events", &RunParams::timeline_events, {Unit::count, std::uint64_t{0}, std::uint64_t{1'000'000'000}},
         "most events that a timeline holds; the rest is left out and counted", "choice: what a viewer opens readily");
 }

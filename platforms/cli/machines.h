@@ -16,7 +16,9 @@ namespace heddle::cli {
 
 // Parameters of the run rather than of a machine.
 struct RunParams {
-  double no_progress = 1000;  // ms, simulated
+  std::uint64_t no_progress_events = replay::ProgressLimits{}.events;
+  std::uint64_t no_progress_instructions = replay::ProgressLimits{}.instructions;
+  double wall_limit = 0;  // s
   std::uint64_t timeline_events = 2'000'000;
 
   static void describe(ParamTable<RunParams>& t);

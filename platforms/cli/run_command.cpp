@@ -103,6 +103,8 @@ double span_us(const std::vector<replay::OpResult>& results) {
 struct Baselines {
   SimulationResult recorded;                  // recorded machine, recorded pace
   std::optional<SimulationResult> same_pace;  // recorded machine, the pace of this run, if that is another
+
+  bool partial() const { return recorded.partial || (same_pace && same_pace->partial); }
 };
 
 void compare_with_recording(RunOutcome& outcome, const std::vector<Fitted>& fitted,
@@ -171,10 +173,6 @@ void collect_warnings(RunOutcome& outcome, const PerfettoSink* timeline) {
             ? fmt::format("{} did not run", counted(static_cast<double>(outcome.rejected), "operation", "operations"))
             : fmt::format("{} kernels were rejected by the device: they can never run on it", outcome.rejected));
   }
-  if (!outcome.result.progress) {
-    outcome.warnings.push_back(fmt::format("No progress: {}. The chain of waits: {}.", outcome.result.stopped,
-                                           fmt::join(outcome.result.waits, "; ")));
-  }
 }
 
 // Those that nobody expects come first.
@@ -212,9 +210,10 @@ void print_outcome(const RunOutcome& outcome, const fs::path& folder) {
         with_commas(static_cast<double>(outcome.result.events) / std::max(outcome.result.wall_seconds, 1e-9)));
     std::cout << "page: " << (folder / "report.html").string() << '\n';
   }
+  if (outcome.result.partial) std::cerr << "heddle: partial: stopped " << outcome.result.stopped << '\n';
   if (!outcome.result.progress && !outcome.wants_no_progress()) {
     std::cerr << "heddle: no progress: " << outcome.result.stopped << "; the chain of waits:\n";
-    for (const std::string& wait : outcome.result.waits) std::cerr << "  " << wait << '\n';
+    for (const std::string& wait : told(outcome.result.waits)) std::cerr << "  " << wait << '\n';
     if (outcome.result.waits.empty()) std::cerr << "  (no block says that it waits)\n";
   }
 }
@@ -247,6 +246,7 @@ void write_bits(const RunOutcome& outcome, const std::string& path) {
 }
 
 int status_of(const RunOutcome& outcome) {
+  if (outcome.result.partial) return kPartial;
   if (!outcome.result.progress) {
     const bool failed = std::any_of(outcome.expectations.begin(), outcome.expectations.end(),
                                     [](const ExpectationResult& e) { return !e.ok; });
@@ -308,7 +308,8 @@ int run_command(const std::vector<std::string>& arguments) {
 
   replay::SimulationOptions simulation;
   simulation.seed = outcome.seed;
-  simulation.no_progress_ms = machines.run.no_progress;
+  simulation.limits = {machines.run.no_progress_events, machines.run.no_progress_instructions};
+  simulation.wall_limit_s = machines.run.wall_limit;
   simulation.host = machines.host;
   const fs::path folder = make_folder(options, inputs);
   check_region_files(inputs, folder.string());
@@ -319,11 +320,15 @@ int run_command(const std::vector<std::string>& arguments) {
     simulation.timeline = timeline.get();
   }
   outcome.result = simulate_shown(jobs, simulation, inputs.name, options.quiet);
+  if (baselines && baselines->partial() && outcome.complete()) {
+    outcome.result.partial = true;
+    outcome.result.stopped = "while the recorded machine was simulated (run.wall_limit)";
+  }
   if (timeline) timeline->close();
   if (inputs.recorded()) compare_with_recording(outcome, fitted, baselines);
   collect_faults(outcome);
   collect_stats(outcome);
-  if (outcome.result.progress || outcome.wants_no_progress()) check_expectations(outcome);
+  if (outcome.complete() || (!outcome.result.partial && outcome.wants_no_progress())) check_expectations(outcome);
   collect_warnings(outcome, timeline.get());
 
   write_text(machines.config, (folder / "config.yaml").string());

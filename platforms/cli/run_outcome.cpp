@@ -219,8 +219,11 @@ void write_text(const std::string& text, const std::string& path) {
 // No wall-clock time in here, nor anything else that differs between two runs of the same input and seed.
 void write_stats(const RunOutcome& outcome, const std::string& path) {
   nlohmann::json document = {{"schema", kSchema},      {"input", outcome.inputs->name},
-                             {"seed", outcome.seed},   {"completed", outcome.result.progress},
+                             {"seed", outcome.seed},   {"completed", outcome.complete()},
                              {"stats", outcome.stats}, {"histograms", outcome.histograms}};
+  document["partial"] = outcome.result.partial;
+  if (!outcome.complete()) document["stopped"] = outcome.result.stopped;
+  if (!outcome.result.progress) document["waits"] = told(outcome.result.waits);
   for (std::size_t i = 0; i < outcome.machines->gpus.size(); ++i) {
     const Machine& machine = outcome.machines->gpus[i];
     document["gpus"].push_back({{"instance", machine.instance},
@@ -233,6 +236,8 @@ void write_stats(const RunOutcome& outcome, const std::string& path) {
     if (!bulk.is_null()) document["gpus"].back()["bulk"] = std::move(bulk);
     nlohmann::json packets = packet_stats_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
     if (!packets.is_null()) document["gpus"].back()["packets"] = std::move(packets);
+    nlohmann::json launched = launched_of(outcome.inputs->workloads[i], outcome.result.jobs[i]);
+    if (!launched.is_null()) document["gpus"].back()["launched"] = std::move(launched);
   }
   document["faults"] = nlohmann::json::array();
   for (const Fault& fault : outcome.faults) {
@@ -311,9 +316,10 @@ ExpectationResult check_no_progress(const RunOutcome& outcome, const Expectation
   ExpectationResult result;
   result.text = "no progress " + expectation.text();
   result.ok = !outcome.result.progress && expectation.holds(outcome.result.waits);
-  result.actual = outcome.result.progress
+  result.actual = outcome.result.partial ? "the run was stopped"
+                  : outcome.result.progress
                       ? "the run has completed"
-                      : fmt::format("the chain of waits is: {}", fmt::join(outcome.result.waits, "; "));
+                      : fmt::format("the chain of waits is: {}", fmt::join(told(outcome.result.waits), "; "));
   return result;
 }
 

@@ -66,6 +66,8 @@ struct RunOutcome {
   };
   Change change_of(std::size_t gpu) const;
   bool what_if() const { return !fidelity.empty(); }
+  // It has run to its end.
+  bool complete() const { return result.progress && !result.partial; }
   // The scenario wants the run to end without progress.
   bool wants_no_progress() const;
   const replay::Comparison& fidelity_of(std::size_t gpu) const { return what_if() ? fidelity[gpu] : comparisons[gpu]; }
@@ -157,6 +159,10 @@ void publish_processes(const std::string& instance, const workload::Workload& wo
 // One row per subcontext that shared the machine or moved bytes; null if the machine was not shared. As
 // report/report_page.h describes it.
 nlohmann::json processes_of(const RunOutcome& outcome, std::size_t gpu);
+
+// Kernels that programs launched, by name, parent and depth, and those whose CTAs were saved: the part `launched` of a
+// GPU in stats.json (docs/statistics.md), and the same for the page. Null if there are none.
+nlohmann::json launched_of(const workload::Workload& workload, const replay::JobResult& job);
 
 // One row per fault; null if there is none.
 nlohmann::json faults_of(const RunOutcome& outcome, std::size_t gpu);

@@ -1,6 +1,9 @@
 // What the page shows, from what the run found out.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -167,6 +170,8 @@ json gpu_of(const RunOutcome& outcome, std::size_t i) {
   if (!clusters.is_null()) gpu["clusters"] = std::move(clusters);
   json packets = packets_of(workload, job);
   if (!packets.is_null()) gpu["packets"] = std::move(packets);
+  json launched = launched_of(workload, job);
+  if (!launched.is_null()) gpu["launched"] = std::move(launched);
   json faults = faults_of(outcome, i);
   if (!faults.is_null()) gpu["faults"] = std::move(faults);
   if (!outcome.comparisons.empty()) gpu["unmatched"] = unmatched_of(outcome.fidelity_of(i));
@@ -230,6 +235,50 @@ json highlights_of(const RunOutcome& outcome) {
 
 }  // namespace
 
+json launched_of(const workload::Workload& workload, const replay::JobResult& job) {
+  using Sum = LaunchedKernels::Sum;
+  const LaunchedKernels& launched = job.observation->launched;
+  const auto name_of = [&](std::uint32_t task) {
+    const std::size_t operation = job.operation_of(task);
+    return operation < workload.ops.size() ? workload.ops[operation].kernel.name : std::string();
+  };
+  std::map<std::tuple<std::uint32_t, std::string, std::string>, Sum> rows;
+  for (const auto& [task, saves] : launched.host_saves()) rows[{0, name_of(task), {}}].saves += saves;
+  for (const auto& [key, sum] : launched.sums()) {
+    Sum& row = rows[{key.depth, key.name, key.parent_task ? name_of(*key.parent_task) : key.parent}];
+    row.tasks += sum.tasks;
+    row.started += sum.started;
+    row.faulted += sum.faulted;
+    row.false_dependencies += sum.false_dependencies;
+    row.saves += sum.saves;
+    row.waited += sum.waited;
+    row.ran += sum.ran;
+    row.parents += sum.parents;
+    row.completed += sum.completed;
+  }
+  if (rows.empty()) return nullptr;
+  json list = json::array();
+  for (const auto& [key, sum] : rows) {
+    const auto& [depth, name, parent] = key;
+    const auto mean_us = [&job](std::uint64_t cycles, std::uint64_t of) {
+      if (of == 0) return json();
+      return json(rounded(static_cast<double>(cycles) / static_cast<double>(of) * job.cycle_ns / 1e3, 0.0001));
+    };
+    list.push_back({{"name", name},
+                    {"parent", parent},
+                    {"depth", depth},
+                    {"tasks", sum.tasks},
+                    {"ended", sum.started},
+                    {"faulted", sum.faulted},
+                    {"mean_wait_us", mean_us(sum.waited, sum.started)},
+                    {"mean_us", mean_us(sum.ran, sum.started)},
+                    {"mean_below_us", mean_us(sum.completed, sum.parents)},
+                    {"false_dependencies", sum.false_dependencies},
+                    {"saves", sum.saves}});
+  }
+  return list;
+}
+
 json report_data(const RunOutcome& outcome) {
   json data = {{"schema", 1}, {"command", outcome.options->command_line}, {"highlights", highlights_of(outcome)}};
   std::string machines;
@@ -253,6 +302,12 @@ json report_data(const RunOutcome& outcome) {
                                     {"origin", entry.origin.text},
                                     {"source", entry.value_source}});
     }
+  }
+  if (!outcome.complete()) {
+    data["stopped"] = {{"what", outcome.result.partial ? "Partial" : "No progress"},
+                       {"how", outcome.result.stopped},
+                       {"expected", outcome.wants_no_progress() && !outcome.result.partial},
+                       {"waits", told(outcome.result.waits)}};
   }
   data["warnings"] = outcome.warnings;
   data["expectations"] = json::array();

@@ -173,6 +173,8 @@ Lines summary_lines(const RunOutcome& outcome) {
     add_fidelity(outcome, i, prefix, lines);
   }
   lines.emplace_back("simulated time", time_text(outcome.result.sim_time_ns / 1e3));
+  if (outcome.result.partial) lines.emplace_back("partial", "stopped " + outcome.result.stopped);
+  if (!outcome.result.progress) lines.emplace_back("no progress", outcome.result.stopped);
   return lines;
 }
 

@@ -292,6 +292,8 @@ void Gpu::Blocks::reset() {
   for (auto& entry : domain.observation().packets) entry.second = 0;
   gpu_observation(domain).load_map.clear();
   gpu_observation(domain).clusters.clear();
+  gpu_observation(domain).launched.reset();
+  gpu_observation(domain).absences.reset();
   gpu_observation(domain).bulk.clear();
   clear_records();
 }

@@ -1,4 +1,5 @@
-// Every CTA of a run on one GPU: where it stands in its grid, where it ran, and when. `heddle run --dump ctas`.
+// Every CTA of a run on one GPU: where it stands in its grid, where it ran, and when; those that were saved in between,
+// once for each stay on an SM. `heddle run --dump ctas`.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,15 @@ class CtaDump : public CtaListener {
  public:
   void cta_started(const Cta& cta) override;
   void cta_ended(const Cta& cta) override;
+  void cta_saved(const Cta& cta) override;
+  void cta_restored(const Cta& cta) override;
+  void task_launched(const Launched& task) override { launched_.emplace(task.task, task); }
 
-  std::size_t ctas() const { return rows_.size(); }
+  // Stays on an SM.
+  std::size_t rows() const { return rows_.size(); }
 
   static const char* header();
-  // One line per CTA, in launch order: cycle of the launch, sequence of the launch, order in the task. A CTA that never
+  // One line per stay, in launch order: cycle of the launch, sequence of the launch, order in the task. One that never
   // ended (the run made no progress) has no end. Kernel names are quoted where CSV wants it.
   void write(std::ostream& out, const std::string& instance, const arch::Topology& topology,
              const workload::Workload& workload);
@@ -42,7 +47,11 @@ class CtaDump : public CtaListener {
     std::uint16_t y;  // 16 bits, as z: CWD-40
     std::uint16_t z;
     std::uint16_t sm;
+    std::uint16_t stay : 15;  // of the CTA, counted from 0; the last number stands for all further ones
+    std::uint16_t saved : 1;  // it did not end then
   };
+  static constexpr std::uint16_t kMostStays = (1U << 15U) - 1;
+  static Row row_of(const Cta& cta, std::uint16_t stay);
   struct Key {
     std::uint32_t task;
     std::uint64_t index;
@@ -56,7 +65,8 @@ class CtaDump : public CtaListener {
   };
 
   std::vector<Row> rows_;
-  std::unordered_map<Key, std::size_t, Hash> running_;  // -> row
+  std::unordered_map<Key, std::size_t, Hash> running_;    // -> row; of a saved CTA its last one
+  std::unordered_map<std::uint32_t, Launched> launched_;  // looked up only
 };
 
 }  // namespace heddle::replay

@@ -39,13 +39,23 @@ heddle_plan_costs costs_of(const gpu::GpuParams& gpu, const SubmissionParams& ho
 
 }  // namespace
 
-CtaListener::Cta TaskTranslator::translated(Cta cta) const {
-  // Tasks that programs launch have numbers of their own.
-  if ((cta.task & protocol::kDispatchBit) == 0 && (cta.task & protocol::kChildBit) != 0) return cta;
-  const auto found = operations_->find(cta.task);
+// Tasks that programs launch have numbers of their own.
+std::uint32_t TaskTranslator::operation_of(std::uint32_t task) const {
+  if ((task & protocol::kDispatchBit) == 0 && (task & protocol::kChildBit) != 0) return task;
+  const auto found = operations_->find(task);
   HEDDLE_CHECK(found != operations_->end(), "a CTA belongs to no operation of the workload");
-  cta.task = static_cast<std::uint32_t>(found->second);
+  return static_cast<std::uint32_t>(found->second);
+}
+
+CtaListener::Cta TaskTranslator::translated(Cta cta) const {
+  cta.task = operation_of(cta.task);
   return cta;
+}
+
+void TaskTranslator::task_launched(const Launched& task) {
+  Launched translated = task;
+  if (task.parent) translated.parent = operation_of(*task.parent);
+  listener_.task_launched(translated);
 }
 
 PacketJobs::PacketJobs(const std::vector<Job>& jobs, const SimulationOptions& options)

@@ -26,8 +26,10 @@ class TaskTranslator : public CtaListener {
   void cta_ended(const Cta& cta) override { listener_.cta_ended(translated(cta)); }
   void cta_saved(const Cta& cta) override { listener_.cta_saved(translated(cta)); }
   void cta_restored(const Cta& cta) override { listener_.cta_restored(translated(cta)); }
+  void task_launched(const Launched& task) override;
 
  private:
+  std::uint32_t operation_of(std::uint32_t task) const;
   Cta translated(Cta cta) const;
 
   CtaListener& listener_;

@@ -150,10 +150,6 @@ std::uint64_t progress_of(const std::vector<Machine>& machines) {
   return sum;
 }
 
-bool open_work(const std::vector<Machine>& machines) {
-  return std::any_of(machines.begin(), machines.end(), [](const Machine& m) { return m.gpu->open_operations() > 0; });
-}
-
 bool finished(const std::vector<Machine>& machines) {
   return std::all_of(machines.begin(), machines.end(), [](const Machine& m) { return m.submitter->finished(); });
 }
@@ -168,26 +164,115 @@ double share_done(const std::vector<Machine>& machines) {
   return all > 0 ? done / all : 1.0;
 }
 
+// All clock domains, for the watch.
+class Watched final : public WatchSubject {
+ public:
+  explicit Watched(const std::vector<Machine>& machines) {
+    for (const Machine& m : machines) {
+      domains_.push_back({&m.gpu->domain()});
+      domains_.push_back({&m.submitter->submitter_domain()});
+    }
+  }
+  void look(bool closely) override {
+    for (Item& item : domains_) {
+      item.domain->look(closely);
+      item.since = item.domain->now();
+    }
+  }
+  Course course() const override {
+    Course most = Course::round;
+    for (const Item& item : domains_) most = std::max(most, item.domain->course());
+    return most;
+  }
+  void note_expected() override {
+    for (Item& item : domains_) item.far = item.domain->far_entered();
+  }
+  bool expects() const override {
+    return std::any_of(domains_.begin(), domains_.end(),
+                       [](const Item& item) { return item.domain->far_open(item.far); });
+  }
+  bool settled() const override {
+    return std::all_of(domains_.begin(), domains_.end(), [](const Item& item) {
+      return item.domain->idle() || item.domain->now() - item.since > EventQueue::kBuckets;
+    });
+  }
+
+ private:
+  struct Item {
+    Domain* domain = nullptr;
+    Cycle since = 0;
+    std::uint64_t far = 0;
+  };
+  std::vector<Item> domains_;
+};
+
+std::uint64_t events_of(const std::vector<Machine>& machines) {
+  std::uint64_t sum = 0;
+  for (const Machine& m : machines) {
+    sum += m.gpu->domain().events_executed() + m.submitter->submitter_domain().events_executed();
+  }
+  return sum;
+}
+
+// Stretches of simulated time with about as many events each, so that whoever looks in between does so often, and not
+// too often. The model does not notice them.
+class Slices {
+ public:
+  sc_core::sc_time next() const { return sc_core::sc_time(static_cast<double>(ns_), sc_core::SC_NS); }
+  void passed(std::uint64_t events) {
+    if (events < kEvents / 2) ns_ = std::min<std::uint64_t>(2 * ns_, 100'000);
+    if (events > 2 * kEvents) ns_ = std::max<std::uint64_t>(ns_ / 2, 100);
+  }
+
+ private:
+  static constexpr std::uint64_t kEvents = 20'000;
+  std::uint64_t ns_ = 1000;
+};
+
+double millions(std::uint64_t count) { return static_cast<double>(count) / 1e6; }
+
+void end_without_progress(SimulationResult& result, std::string how) {
+  result.progress = false;
+  result.stopped = std::move(how);
+}
+
 void run(const std::vector<Machine>& machines, const SimulationOptions& options, SimulationResult& result) {
-  // Short slices keep the progress bar moving; the model does not notice them.
-  const sc_core::sc_time slice(100, sc_core::SC_US);
-  ProgressWatch watch(options.no_progress_ms);
-  const auto now_ms = [] { return sc_core::sc_time_stamp().to_seconds() * 1e3; };
-  auto shown = std::chrono::steady_clock::now();
+  Slices slices;
+  Watched watched(machines);
+  ProgressWatch watch(options.limits, watched);
+  const auto begin = std::chrono::steady_clock::now();
+  auto shown = begin;
+  std::uint64_t events = 0;
   while (!finished(machines)) {
     if (!sc_core::sc_pending_activity()) {
-      result.progress = false;
-      result.stopped = "no event is left, and operations are open";
-      break;
+      return end_without_progress(result, "no event is left, and operations are open");
     }
-    const sc_core::sc_time idle = sc_core::sc_time_to_pending_activity();
-    const double begin = now_ms();
-    const double jump = idle > slice ? idle.to_seconds() * 1e3 : 0;
-    sc_core::sc_start(std::max(slice, idle), sc_core::SC_EXIT_ON_STARVATION);
-    if (watch.stuck(begin, now_ms(), jump, progress_of(machines), open_work(machines))) {
-      result.progress = false;
-      result.stopped = fmt::format("no progress for {:.3g} ms of simulated time", watch.idle());
-      break;
+    sc_core::sc_start(std::max(slices.next(), sc_core::sc_time_to_pending_activity()), sc_core::SC_EXIT_ON_STARVATION);
+    const ProgressWatch::Sight sight{events_of(machines), progress_of(machines)};
+    slices.passed(sight.events - events);
+    events = sight.events;
+    switch (watch.look(sight)) {
+      case ProgressWatch::Verdict::goes_on:
+        break;
+      case ProgressWatch::Verdict::circles:
+        return end_without_progress(
+            result,
+            fmt::format(
+                "in {:.1f} million events nothing has been taken in, started or finished, and all that still runs "
+                "does the same again and again",
+                millions(watch.idle(sight))));
+      case ProgressWatch::Verdict::only_instructions:
+        return end_without_progress(
+            result,
+            fmt::format("in {:.1f} million events nothing but instructions was seen: no CTA has started or ended, and "
+                        "nothing was written (if the program computes for that long, raise "
+                        "run.no_progress_instructions)",
+                        millions(watch.idle(sight))));
+    }
+    if (options.wall_limit_s > 0 && seconds_since(begin) >= options.wall_limit_s && !finished(machines)) {
+      result.partial = true;
+      result.stopped = fmt::format("after {} s of this computer's time (run.wall_limit)", options.wall_limit_s);
+      return;
     }
     if (options.progress && seconds_since(shown) > 0.1) {
       shown = std::chrono::steady_clock::now();
@@ -197,6 +282,53 @@ void run(const std::vector<Machine>& machines, const SimulationOptions& options,
 }
 
 }  // namespace
+
+// What it sees is the last of a time in which it did not look.
+ProgressWatch::Verdict ProgressWatch::look(const Sight& sight) {
+  if (sight.progress != seen_ || limits_.events == 0) {
+    seen_ = sight.progress;
+    acted_ = sight.events;
+    foresees_ = false;
+    pause_ = half();
+    pause(sight);
+    return Verdict::goes_on;
+  }
+  if (!looking_) {
+    if (sight.events - since_ < pause_) return Verdict::goes_on;
+    if (!foresees_) subject_.note_expected();
+    foresees_ = true;
+    begin(sight);
+    return Verdict::goes_on;
+  }
+  if (subject_.expects()) {
+    acted_ = sight.events;
+    pause(sight);
+    return Verdict::goes_on;
+  }
+  if (sight.events - since_ < half() || !subject_.settled()) return Verdict::goes_on;
+  const Course course = subject_.course();
+  if (course == Course::round) return Verdict::circles;
+  if (course == Course::acts) {
+    acted_ = sight.events;
+    foresees_ = false;
+  }
+  if (limits_.instructions > 0 && idle(sight) >= limits_.instructions) return Verdict::only_instructions;
+  pause_ = std::min(2 * pause_, 4 * half());
+  pause(sight);
+  return Verdict::goes_on;
+}
+
+void ProgressWatch::begin(const Sight& sight) {
+  looking_ = true;
+  since_ = sight.events;
+  subject_.look(true);
+}
+
+void ProgressWatch::pause(const Sight& sight) {
+  if (looking_) subject_.look(false);
+  looking_ = false;
+  since_ = sight.events;
+}
 
 std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const gpu::GpuParams& params) {
   const Context context;
@@ -224,7 +356,7 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   try {
     run(machines, options, result);
     // What the device still writes into memory once all operations are done.
-    if (result.progress && sc_core::sc_pending_activity())
+    if (result.progress && !result.partial && sc_core::sc_pending_activity())
       sc_core::sc_start(10, sc_core::SC_US, sc_core::SC_EXIT_ON_STARVATION);
   } catch (const sc_core::sc_report&) {
     for (const Machine& m : machines) {
@@ -241,7 +373,9 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
   for (Machine& m : machines) {
     const Domain& domain = m.gpu->domain();
     Domain& submitter_domain = m.submitter->submitter_domain();
-    if (result.progress) {
+    if (result.partial) {
+      // Whatever is open is open.
+    } else if (result.progress) {
       m.gpu->check_quiescent();
       if (m.packets != nullptr) m.packets->check_memory();
     } else {

@@ -1,6 +1,7 @@
 // Runs workloads on GPUs, once: elaborates, simulates until everything is done or nothing goes on, and collects.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "arch/fault.h"
 #include "arch/gpu_observation.h"
+#include "common/waits.h"
 #include "gpu/gpu_params.h"
 #include "replay/packet_plan.h"
 #include "replay/submission.h"
@@ -33,9 +35,16 @@ struct Job {
   std::optional<workload::PacketOptions> packets;  // submitted by packets of user-mode queues
 };
 
+// When a simulation that still has events makes no progress any more. In events: a run ends at the same one everywhere.
+struct ProgressLimits {
+  std::uint64_t events = 2'000'000;            // in which all that runs does the same again and again; 0: never
+  std::uint64_t instructions = 1'000'000'000;  // in which nothing but instructions is seen; 0: never
+};
+
 struct SimulationOptions {
   std::uint64_t seed = 1;
-  double no_progress_ms = 1000;  // simulated; 0: only when no event is left
+  ProgressLimits limits;
+  double wall_limit_s = 0;  // of this computer's time, after which the run is stopped; 0: none
   TimelineSink* timeline = nullptr;
   SubmissionParams host;  // of jobs that are submitted by packets: they share its memory
   // Called now and then with simulated time and the share of operations that are done (0 … 1).
@@ -69,8 +78,9 @@ struct JobResult {
 struct SimulationResult {
   std::vector<JobResult> jobs;
   bool progress = true;            // false: the run ended without progress
-  std::string stopped;             // then: how ("no event is left", …)
-  std::vector<std::string> waits;  // then: the chain of waits
+  bool partial = false;            // it was stopped at the limit of wall time
+  std::string stopped;             // without progress, or partial: how ("no event is left", …)
+  std::vector<std::string> waits;  // without progress: the chain of waits
   double sim_time_ns = 0;          // time of the last event
   std::uint64_t events = 0;
   std::uint64_t wakeups = 0;  // of the SystemC kernel
@@ -89,32 +99,61 @@ SimulationResult simulate(const std::vector<Job>& jobs, const SimulationOptions&
 // contradict each other.
 std::unique_ptr<GpuObservation> observe_built(const std::string& instance, const gpu::GpuParams& params);
 
+// What a ProgressWatch looks at.
+class WatchSubject {
+ public:
+  virtual ~WatchSubject() = default;
+
+  // See RunSource. Looking begins anew with every call.
+  virtual void look(bool closely) = 0;
+  virtual Course course() const = 0;
+  // What is due from now on at times that are known already will have been foreseen; and whether some of it is to come.
+  virtual void note_expected() = 0;
+  virtual bool expects() const = 0;
+  // It has been looked at for so long that what was near when that began is over.
+  virtual bool settled() const = 0;
+};
+
 // Decides when a simulation that still has events makes no progress any more.
 
-// Times are simulated, in any unit. What counts is time in which something happened and no work moved. A jump to the
-// next event, however long (a CTA that runs for seconds), is not a standstill: that event is what will move the work.
+// Events alone say little: a loop that polls has them, and so has a computation. So after a while without progress it
+// looks more closely: everything that runs must have been where it is before, with the same registers, while nobody
+// wrote anything new and nothing is to come at a time that is known already (the end of a CTA of a fixed duration, a
+// submission of the host, a reader that sleeps). Then nothing will ever change. A computation, however long, is no such
+// thing: its registers change. Of one that only goes on and on it cannot be known whether it ends; the second limit is
+// for those.
 class ProgressWatch {
  public:
-  // `patience` of 0 or less: never.
-  explicit ProgressWatch(double patience) : patience_(patience) {}
+  enum class Verdict {
+    goes_on,
+    circles,            // all that runs does the same again and again
+    only_instructions,  // nothing else was seen for too long
+  };
+  struct Sight {
+    std::uint64_t events = 0;    // all that were executed
+    std::uint64_t progress = 0;  // Observation::progress
+  };
+  ProgressWatch(const ProgressLimits& limits, WatchSubject& subject) : limits_(limits), subject_(subject) {}
 
-  // After a stretch of simulation from `begin` to `end`, of which the first `jump` had no event. `progress`: a count
-  // that goes up whenever work is taken in, started or finished. `open`: work waits. True: no progress for too long.
-  bool stuck(double begin, double end, double jump, std::uint64_t progress, bool open) {
-    if (progress != seen_ || !open) {
-      seen_ = progress;
-      idle_ = 0;
-      return false;
-    }
-    idle_ += end - begin - jump;
-    return patience_ > 0 && idle_ >= patience_;
-  }
-  double idle() const { return idle_; }
+  // To be called every few thousand events.
+  Verdict look(const Sight& sight);
+  // Events since the last progress, or since something was written that others can see.
+  std::uint64_t idle(const Sight& sight) const { return sight.events - acted_; }
 
  private:
-  double patience_;
-  std::uint64_t seen_ = 0;
-  double idle_ = 0;
+  void begin(const Sight& sight);
+  void pause(const Sight& sight);
+  // Half of the patience passes before it looks closely, and half while it does.
+  std::uint64_t half() const { return std::max<std::uint64_t>(limits_.events / 2, 1); }
+
+  const ProgressLimits limits_;
+  WatchSubject& subject_;
+  bool looking_ = false;
+  bool foresees_ = false;    // note_expected() was called since the last progress
+  std::uint64_t seen_ = 0;   // progress
+  std::uint64_t acted_ = 0;  // events when something was done last
+  std::uint64_t since_ = 0;  // events when this look, or the pause before it, began
+  std::uint64_t pause_ = 0;  // events before the next look: longer each time, as looking takes time
 };
 
 }  // namespace heddle::replay

@@ -19,6 +19,8 @@ namespace heddle::report {
 //   command     command line that made the run
 //   highlights  [{label, value, note}]              tiles on top, four to six
 //   warnings    ["sentence"]
+//   stopped     {what: "No progress" | "Partial", how: "sentence", expected: bool, waits: ["sentence"]}
+//                                                   of a run that has not come to its end: above everything else
 //   gpus        [{name, preset, device, sms, gpcs: [SMs per GPC], clock_ghz, pace: "recorded" | "asap" | null,
 //     spans           [{label, us}]                 lengths to compare; the first is the reference
 //     occupancy       {bin_us, warps_percent: [per bin], sms_busy_percent: [per bin]}
@@ -58,6 +60,11 @@ namespace heddle::report {
 //     part]}],
 //                     total: {launches, packets, own_us, all_us}}
 //                     sums over launches; own: of it, what no earlier kernel of the same queue covers
+//     launched        [{name, parent, depth, tasks, ended, faulted, mean_wait_us, mean_us, mean_below_us,
+//                     false_dependencies, saves}]   kernels that programs launched, by name, parent and depth; means of
+//                     the tasks that have ended: launch to start, start to the last CTA, from there to the end of
+//                     descendants, of those that had some. Depth 0: kernels of the host of which CTAs were saved, and
+//                     nothing else of them
 //     unmatched       [{reason, kernels, time_us, share_percent}]
 //   }]
 //   expectations [{text, ok, actual}]

@@ -25,7 +25,9 @@ inline std::vector<Row> rows_of(const std::string& csv) {
   std::istringstream in(csv);
   std::string line;
   std::getline(in, line);
-  REQUIRE(line == "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext");
+  REQUIRE(line ==
+          "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext,parent,depth,"
+          "stay,saved");
   const std::vector<std::string> names = fields_of(line);
   std::vector<Row> rows;
   while (std::getline(in, line)) {

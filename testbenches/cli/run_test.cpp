@@ -209,7 +209,7 @@ TEST_CASE("what can be configured, chosen and built is shown", "[cli]") {
   CHECK(params.status == 0);
   CHECK(contains(params.out, "gpu.cwd.gpc_distance = 77 cycles"));
   CHECK(contains(params.out, "set by --set"));
-  CHECK(contains(params.out, "run.no_progress = 1000 ms"));
+  CHECK(contains(params.out, "run.no_progress_events = 2000000"));
   const Finished some = heddle_in(dir, {"show", "params", "gpu.sm.limits"});
   CHECK(some.status == 0);
   CHECK(contains(some.out, "gpu.sm.limits.registers"));

@@ -250,6 +250,26 @@ TEST_CASE("a single event is found at every distance", "[event_queue]") {
   CHECK(queue.next() == kNever);
 }
 
+TEST_CASE("it is known whether far events that were entered by then are still far", "[event_queue]") {
+  EventQueue queue;
+  Log log;
+  CHECK_FALSE(queue.far_open(queue.far_entered()));
+  queue.push(EventQueue::kBuckets - 1, log, 0, 1);  // near
+  CHECK(queue.far_entered() == 0);
+  queue.push(3 * EventQueue::kBuckets - 2, log, 0, 2);
+  const std::uint64_t entered = queue.far_entered();
+  CHECK(entered == 1);
+  queue.push(9 * EventQueue::kBuckets, log, 0, 3);
+  CHECK(queue.far_open(entered));
+  queue.run_cycle();
+  CHECK(queue.far_open(entered));
+  queue.push(queue.now() + EventQueue::kBuckets, log, 0, 4);
+  queue.run_cycle();  // from there on what was entered first is near
+  CHECK_FALSE(queue.far_open(entered));
+  CHECK(queue.far_open(queue.far_entered()));
+  CHECK_FALSE(queue.far_open(0));
+}
+
 TEST_CASE("an event that was far away goes before one entered later for the same cycle", "[event_queue]") {
   EventQueue queue;
   Log log;

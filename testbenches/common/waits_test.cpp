@@ -140,6 +140,56 @@ TEST_CASE("on random graphs: a circle if there is one, else a chain of the great
   CHECK(chains > 500);
 }
 
+TEST_CASE("of a circle the wait for room comes last", "[waits]") {
+  WaitGraph graph;
+  graph.add("a", "is behind", "b");
+  graph.add("b", "for a slot, and it is with", "c", WaitGraph::For::room);
+  graph.add("c", "is behind", "d");
+  graph.add("d", "is behind", "a");
+  CHECK(graph.chain() == Lines{"c waits: is behind d", "d waits: is behind a", "a waits: is behind b",
+                               "b waits: for a slot, and it is with c", "and so back to c: a circle"});
+}
+
+TEST_CASE("a chain is told from what decides", "[waits]") {
+  CHECK(told({}).empty());
+  CHECK(told({"a waits: for b"}) == Lines{"the cause: a waits: for b"});
+  CHECK(told({"a waits: for b", "b waits: for c"}) == Lines{"the cause: b waits: for c", "a waits: for b"});
+  CHECK(told({"a waits: for b", "b waits: for a", "and so back to a: a circle"}) ==
+        Lines{"the cause: b waits: for a", "a waits: for b", "and so back to a: a circle"});
+}
+
+TEST_CASE("of waits that repeat each other the first and the last are told, and none is lost", "[waits]") {
+  // Lines of one kind in periods of `period`, between two of others.
+  const auto chain_of = [](std::size_t times, std::size_t period) {
+    Lines chain = {"begin waits: for op 0"};
+    for (std::size_t i = 0; i < times; ++i) {
+      for (std::size_t line = 0; line < period; ++line) {
+        chain.push_back("op " + std::to_string(i) + " of kind " + std::string(line + 1, 'x') + " waits: for 7");
+      }
+    }
+    chain.push_back("end waits: for room");
+    return chain;
+  };
+  for (const std::size_t period : {1U, 2U, 5U}) {
+    for (const std::size_t times : {1U, 4U, 5U, 1000U}) {
+      CAPTURE(period, times);
+      const Lines chain = chain_of(times, period);
+      const Lines lines = told(chain);
+      CHECK(lines.front() == "the cause: end waits: for room");
+      CHECK(lines[1] == chain.front());
+      if (times <= 4) {
+        CHECK(lines.size() == chain.size());
+        continue;
+      }
+      REQUIRE(lines.size() == 2 + 2 * period + 1);
+      CHECK(Lines(lines.begin() + 2, lines.begin() + 2 + static_cast<std::ptrdiff_t>(period)) ==
+            Lines(chain.begin() + 1, chain.begin() + 1 + static_cast<std::ptrdiff_t>(period)));
+      CHECK(lines[2 + period].find(std::to_string(times - 2) + " more ") != std::string::npos);
+      CHECK(lines.back() == chain[chain.size() - 2]);
+    }
+  }
+}
+
 // With a search per waiter each of these would take hours.
 TEST_CASE("a hundred thousand waits are no matter", "[waits]") {
   constexpr std::uint64_t kMany = 100'000;

@@ -101,7 +101,7 @@ struct Parts {
   MachineLedger machine{topology, kCapacity, params, limits};
   SubcontextPartition partition{context, kCapacity, priority, limits.cgas(), machine.live()};
   WaitLog waits{context, params.table_slots + params.evicted_tasks,
-                [](std::uint32_t) { return std::string("a task"); }};
+                [](std::uint32_t, WaitReason) { return std::string(); }};
   Wire<protocol::BarrierReleasePacket> releases{timebase};
   Wire<protocol::PartPacket> part_numbers{timebase};
   BarrierRoot barriers{context, releases};

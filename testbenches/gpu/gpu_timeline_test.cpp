@@ -115,8 +115,8 @@ TEST_CASE("a stream's line tells why nothing ran", "[gpu][timeline]") {
   std::vector<std::string> reasons;
   for (const RecordingSink::Slice& slice : sink.slices.at("gpu0 streams/stream 1 waits")) reasons.push_back(slice.name);
   // Operation 1: the other's session first. 2: the other stream, then the gap. 3: nobody had asked for it.
-  const std::string way = "on its way through task management and distributor";
-  CHECK(reasons == std::vector<std::string>{way, "no task table slot, or other tasks first", "waits for another stream",
+  const std::string way = "on its way through the distributor";
+  CHECK(reasons == std::vector<std::string>{way, "other tasks first", "waits for another stream",
                                             "gap between operations", way, "not submitted yet", way});
 }
 

@@ -64,9 +64,10 @@ TEST_CASE("a dumped CTA has its place in the grid, its place in the machine and 
   CtaDump dump;
   run_to(dump, c, 1234);
   CHECK(std::string(CtaDump::header()) ==
-        "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext");
+        "task,x,y,z,cga,rank,gpc,cpc,tpc,sm,launch,first_instruction,end,kernel,gpu,cga_size,subcontext,parent,depth,"
+        "stay,saved");
   CHECK(lines_of(dump, w) ==
-        std::vector<std::string>{"0,2000000000,65534,65533,5000000000,3,0,1,2,8,1000,1007,1234,gemm,gpu3,8,63"});
+        std::vector<std::string>{"0,2000000000,65534,65533,5000000000,3,0,1,2,8,1000,1007,1234,gemm,gpu3,8,63,,0,0,0"});
 }
 
 TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arrival", "[replay]") {
@@ -82,7 +83,7 @@ TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arriva
       std::swap(ctas[i - 1], ctas[random.below(static_cast<std::uint32_t>(i))]);
       run_to(dump, ctas[i - 1], 500);
     }
-    REQUIRE(dump.ctas() == 200);
+    REQUIRE(dump.rows() == 200);
     std::vector<std::string> expected;
     for (std::uint64_t launch = 0; launch < 20; ++launch) {
       for (std::uint64_t sequence = 0; sequence < 5; ++sequence) {
@@ -90,8 +91,8 @@ TEST_CASE("dumped CTAs stand in launch order, whatever the order of their arriva
           for (std::uint32_t task = 0; task < 2; ++task) {
             for (const Cta& c : ctas) {
               if (c.launch != launch || c.sequence != sequence || c.order != order || c.task != task) continue;
-              expected.push_back(
-                  fmt::format("{},0,0,0,0,0,0,0,0,0,{},{},500,kernel of 100 CTAs,gpu3,1,0", task, launch, launch + 7));
+              expected.push_back(fmt::format("{},0,0,0,0,0,0,0,0,0,{},{},500,kernel of 100 CTAs,gpu3,1,0,,0,0,0", task,
+                                             launch, launch + 7));
             }
           }
         }
@@ -111,17 +112,60 @@ TEST_CASE("names that would break the table are quoted, and a CTA without end ha
   run_to(dump, cta(0, 0, 1, 0), 11);
   run_to(dump, cta(1, 0, 2, 1), 12);
   dump.cta_started(cta(2, 0, 3, 2));
-  CHECK(lines_of(dump, w) == std::vector<std::string>{"0,0,0,0,0,0,0,0,0,0,1,8,11,\"void f<int, 3>(float*)\",gpu3,1,0",
-                                                      "1,0,0,0,0,0,0,0,0,0,2,9,12,\"say \"\"hi\"\"\",gpu3,1,0",
-                                                      "2,0,0,0,0,0,0,0,0,0,3,10,,plain name; with blanks,gpu3,1,0"});
+  CHECK(lines_of(dump, w) ==
+        std::vector<std::string>{"0,0,0,0,0,0,0,0,0,0,1,8,11,\"void f<int, 3>(float*)\",gpu3,1,0,,0,0,0",
+                                 "1,0,0,0,0,0,0,0,0,0,2,9,12,\"say \"\"hi\"\"\",gpu3,1,0,,0,0,0",
+                                 "2,0,0,0,0,0,0,0,0,0,3,10,,plain name; with blanks,gpu3,1,0,,0,0,0"});
 }
 
-TEST_CASE("a CTA of a task that a program launched has neither a kernel's name nor a subcontext", "[replay]") {
+TEST_CASE("a CTA of a task that a program launched has the kernel, subcontext, parent and depth of that", "[replay]") {
   workload::Workload w = empty_workload(1);
   w.ops = {kernel_op(0, 1, 1)};
   CtaDump dump;
-  run_to(dump, cta(1U << 30, 0, 1, 0), 11);
-  CHECK(lines_of(dump, w) == std::vector<std::string>{"1073741824,0,0,0,0,0,0,0,0,0,1,8,11,,gpu3,1,"});
+  constexpr std::uint32_t kChild = 1U << 30U;
+  dump.task_launched({kChild, 0, "sort<int, 2>", 1, 7});
+  dump.task_launched({kChild + 1, kChild, "leaf", 2, 7});
+  run_to(dump, cta(kChild, 0, 1, 0), 11);
+  run_to(dump, cta(kChild + 1, 0, 2, 0), 12);
+  run_to(dump, cta(kChild + 2, 0, 3, 0), 13);  // nobody has told of it
+  CHECK(lines_of(dump, w) ==
+        std::vector<std::string>{"1073741824,0,0,0,0,0,0,0,0,0,1,8,11,\"sort<int, 2>\",gpu3,1,7,0,1,0,0",
+                                 "1073741825,0,0,0,0,0,0,0,0,0,2,9,12,leaf,gpu3,1,7,1073741824,2,0,0",
+                                 "1073741826,0,0,0,0,0,0,0,0,0,3,10,13,,gpu3,1,,,0,0,0"});
+}
+
+TEST_CASE("a CTA that is saved has a row for every stay, and ends in the last", "[replay][TSK-12]") {
+  workload::Workload w = empty_workload(1);
+  w.ops = {kernel_op(0, 2, 1)};
+  w.ops[0].kernel.name = "k";
+  CtaDump dump;
+  Cta c = cta(0, 1, 100, 0);
+  c.sm = 2;
+  dump.cta_started(c);
+  c.cycle = 150;
+  dump.cta_saved(c);
+  Cta again = cta(0, 1, 200, 7);  // it comes by a launch packet of its own
+  again.sm = 5;
+  dump.cta_restored(again);
+  again.cycle = 260;
+  dump.cta_saved(again);
+  Cta third = cta(0, 1, 300, 8);
+  third.sm = 5;
+  dump.cta_restored(third);
+  third.cycle = 333;
+  dump.cta_ended(third);
+  // It was shown as saved, and had never left.
+  Cta stays = cta(0, 0, 400, 9);
+  dump.cta_started(stays);
+  stays.cycle = 440;
+  dump.cta_saved(stays);
+  dump.cta_restored(stays);
+  stays.cycle = 470;
+  dump.cta_ended(stays);
+  CHECK(lines_of(dump, w) == std::vector<std::string>{"0,0,0,0,0,0,1,0,0,2,100,107,150,k,gpu3,1,0,,0,0,1",
+                                                      "0,0,0,0,0,0,0,0,1,5,200,207,260,k,gpu3,1,0,,0,1,1",
+                                                      "0,0,0,0,0,0,0,0,1,5,300,307,333,k,gpu3,1,0,,0,2,0",
+                                                      "0,0,0,0,0,0,0,0,0,0,400,407,470,k,gpu3,1,0,,0,0,0"});
 }
 
 TEST_CASE("a CTA that starts twice or ends without a start is a broken invariant", "[replay]") {
@@ -129,6 +173,8 @@ TEST_CASE("a CTA that starts twice or ends without a start is a broken invariant
   CHECK_THROWS_AS(dump.cta_ended(cta(0, 0, 1, 0)), CheckFailed);
   dump.cta_started(cta(0, 0, 1, 0));
   CHECK_THROWS_AS(dump.cta_started(cta(0, 0, 1, 0)), CheckFailed);
+  CHECK_THROWS_AS(dump.cta_saved(cta(0, 1, 1, 0)), CheckFailed);
+  CHECK_THROWS_AS(dump.cta_restored(cta(0, 1, 1, 0)), CheckFailed);
 }
 
 }  // namespace replay_cta_dump_test

@@ -117,7 +117,7 @@ TEST_CASE("operations that wait for each other end the run with the chain of wai
     other.ops = {copy_op(0, 40'000'000)};
     jobs.push_back(job_of(other, preset_params("small"), "gpu1"));
     replay::SimulationOptions options;
-    options.no_progress_ms = GENERATE(5.0, 0.0);
+    options.limits.events = GENERATE(100, 0);
     const SimulationResult result = replay::simulate(jobs, options);
     CHECK_FALSE(result.progress);
     CHECK(result.stopped == "no event is left, and operations are open");
@@ -153,7 +153,7 @@ TEST_CASE("kernels and copies may run for longer than the patience", "[replay]")
   Workload w = empty_workload(2);
   w.ops = {kernel_op(0, 4, 20'000'000), copy_op(1, 30'000'000)};
   replay::SimulationOptions options;
-  options.no_progress_ms = 1;
+  options.limits.events = 100;
   const SimulationResult result = replay::simulate({job_of(w, preset_params("small"))}, options);
   CHECK(result.progress);
   CHECK(result.jobs[0].results[0].end - result.jobs[0].results[0].start == Approx(20e6).epsilon(0.001));
@@ -165,7 +165,7 @@ TEST_CASE("a host that pauses for longer than the patience is not stuck", "[repl
   w.ops = {kernel_op(0, 4, 100), kernel_op(0, 4, 100)};
   w.ops[1].enqueue = 80'000'000;
   replay::SimulationOptions options;
-  options.no_progress_ms = 1;
+  options.limits.events = 100;
   const SimulationResult result = replay::simulate({job_of(w, preset_params("small"))}, options);
   CHECK(result.progress);
   CHECK(result.jobs[0].results[1].start == Approx(80'000'000).margin(100));

@@ -144,6 +144,31 @@ inline json bulk() {
             {{"label", "Ports of shared memory"}, {"share_percent", nullptr}, {"busy_percent", nullptr}}}}};
 }
 
+inline json launched() {
+  return {{{"name", "parent"},
+           {"parent", ""},
+           {"depth", 0},
+           {"tasks", 0},
+           {"ended", 0},
+           {"faulted", 0},
+           {"mean_wait_us", nullptr},
+           {"mean_us", nullptr},
+           {"mean_below_us", nullptr},
+           {"false_dependencies", 0},
+           {"saves", 613}},
+          {{"name", "leaf<int>"},
+           {"parent", "parent"},
+           {"depth", 1},
+           {"tasks", 2048},
+           {"ended", 2040},
+           {"faulted", 3},
+           {"mean_wait_us", 15.5},
+           {"mean_us", 31.5},
+           {"mean_below_us", 47.5},
+           {"false_dependencies", 777},
+           {"saves", 0}}};
+}
+
 inline json processes() {
   return {{"rows",
            {{{"subcontext", 1},
@@ -253,6 +278,7 @@ inline json full_data() {
         {"max", 3.9},
         {"what", "from a task's submission to its first CTA on an SM"}}},
       {"memory", memory()},
+      {"launched", launched()},
       {"processes", processes()},
       {"bulk", bulk()},
       {"clusters", clusters()},
@@ -281,6 +307,11 @@ inline json full_data() {
              {"origin", "--set"},
              {"source", "assumption"}}}},
           {"warnings", {"first warning", "second warning"}},
+          {"stopped",
+           {{"what", "No progress"},
+            {"how", "no event is left"},
+            {"expected", false},
+            {"waits", {"the cause: b waits: for c", "a waits: for b"}}}},
           {"expectations",
            {{{"text", "gpu0.cwd.ctas_launched equals 512"}, {"ok", true}, {"actual", "512"}},
             {{"text", "gpu0.cwd.stalls is below 3"}, {"ok", false}, {"actual", "4"}}}}};

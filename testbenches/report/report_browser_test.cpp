@@ -33,6 +33,7 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
                                     "Kernels by time",
                                     "Recorded against modelled duration",
                                     "Launch latency",
+                                    "Kernels launched by programs",
                                     "All kernels",
                                     "Summary",
                                     "Expectations",
@@ -44,6 +45,11 @@ TEST_CASE("a browser draws every section", "[report][browser]") {
   CHECK_THAT(dom,
              Contains(">elementwise_kernel</span><span>&lt;AddFunctor&gt;<") && Contains("<span>&lt;MulFunctor&gt;<"));
   CHECK_THAT(dom, Contains("Page 1 of 3"));
+  CHECK_THAT(dom, Contains("<strong>No progress: </strong>no event is left") &&
+                      Contains("<li>the cause: b waits: for c</li><li>a waits: for b</li>"));
+  CHECK_THAT(dom, Contains(">2,048<") && Contains("3 faulted, 5 not ended") && Contains(">777<") && Contains(">613<"));
+  CHECK_THAT(dom,
+             Contains("15.5&nbsp;\xC2\xB5s") && Contains("31.5&nbsp;\xC2\xB5s") && Contains("47.5&nbsp;\xC2\xB5s"));
   CHECK_THAT(dom, Contains("2 faults that the scenario does not expect") && Contains("<code>0x1000</code>"));
   CHECK(count_of(dom, ">not expected<") == 2);
   CHECK(count_of(dom, ">expected<") == 1);

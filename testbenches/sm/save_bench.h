@@ -54,20 +54,25 @@ struct SaveListener final : CtaListener {
 
 struct SaveSlices final : TimelineSink {
   struct Slice {
+    Picoseconds begin = 0;
+    Picoseconds end = 0;
     std::int64_t restored = 0;
     std::int64_t saved = 0;
   };
-  TrackId track(const std::string&, const std::string&) override { return {1, 1}; }
-  void slice(TrackId, Picoseconds, Picoseconds, std::string_view, TimelineArgs args) override {
-    Slice slice;
+  TrackId track(const std::string&, const std::string& line) override {
+    return {1, line.compare(0, 10, "saved CTAs") == 0 ? 2U : 1U};
+  }
+  void slice(TrackId track, Picoseconds begin, Picoseconds end, std::string_view, TimelineArgs args) override {
+    Slice slice{begin, end};
     for (const auto& [key, value] : args) {
       if (key == "restored") slice.restored = value;
       if (key == "saved") slice.saved = value;
     }
-    slices.push_back(slice);
+    (track.line == 2 ? absences : slices).push_back(slice);
   }
   void counter(TrackId, Picoseconds, std::string_view, double) override {}
-  std::vector<Slice> slices;
+  std::vector<Slice> slices;    // of CTAs
+  std::vector<Slice> absences;  // of those that were saved
 };
 
 // One SM with what it is bound to, and a memory of its own.

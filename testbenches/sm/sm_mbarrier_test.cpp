@@ -359,8 +359,8 @@ TEST_CASE("who a hung mbarrier waits for is named", "[sm][CGA-14]") {
   std::string all;
   for (const std::string& line : graph.chain()) all += line + "\n";
   CAPTURE(all);
-  CHECK_THAT(all, Catch::Contains("at the mbarrier at 0x40: phase parity 0, 3 of 4 arrivals and 128 bytes "
-                                  "outstanding, for CTA 1 of CGA 7 of GPC 2"));
+  CHECK_THAT(all, Catch::Contains("in mbarrier_wait, for parity 0 of the mbarrier at 0x40: its phase has parity 0, "
+                                  "and 3 of 4 arrivals and 128 bytes are outstanding, for CTA 1 of CGA 7 of GPC 2"));
   CHECK_THAT(all, Catch::Contains("CTA 1 of CGA 7 of GPC 2") && Catch::Contains("which is SM 11, CTA 3, warp 0"));
   CHECK_THAT(all, Catch::Contains("CGA 7 of GPC 2"));
 }

@@ -162,6 +162,10 @@ TEST_CASE("a CTA that waits for its children gives up its slot and goes on elsew
       CHECK(bench.timeline.slices[0].restored == 0);
       CHECK(bench.timeline.slices[1].saved == 0);
       CHECK(bench.timeline.slices[1].restored == 1);
+      REQUIRE(bench.timeline.absences.size() == 1);
+      CHECK(bench.timeline.absences[0].begin == bench.timeline.slices[0].end);
+      CHECK(bench.timeline.absences[0].end >= bench.timeline.slices[1].begin);
+      CHECK(bench.timeline.absences[0].end < bench.timeline.slices[1].end);
     }
   }
 }

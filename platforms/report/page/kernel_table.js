@@ -95,4 +95,17 @@
     };
     return { element, filter };
   };
+
+  // Kernels that programs launched, by name, parent and depth.
+  heddle.launchedTable = (rows, table) => table(["Kernel", "Launched by", "Depth", "Tasks", "Wait", "CTAs", "Descendants", "False dependencies",
+    "CTAs saved"], rows.map((row) => {
+    const time = (value) => h("td", { class: "number" }, heddle.isNumber(value) ? heddle.time(value) : "");
+    const count = (value) => h("td", { class: "number" }, value > 0 ? heddle.number(value, 12) : "");
+    const open = row.tasks - row.ended - row.faulted;
+    const bad = [row.faulted > 0 ? `${heddle.number(row.faulted, 12)} faulted` : null, open > 0 ? `${heddle.number(open, 12)} not ended` : null].filter(Boolean);
+    return h("tr", {}, h("th", { scope: "row", title: row.name }, row.name || "(no name)"), h("td", {}, row.depth === 0 ? "the host" : row.parent || ""),
+      h("td", { class: "number" }, String(row.depth)), h("td", { class: "number strong" }, row.depth === 0 ? "" : heddle.number(row.tasks, 12),
+        bad.length ? h("small", { class: "verdict bad" }, ` ${bad.join(", ")}`) : null),
+      time(row.mean_wait_us), time(row.mean_us), time(row.mean_below_us), count(row.false_dependencies), count(row.saves));
+  }), [2, 3, 4, 5, 6, 7, 8]);
 })();

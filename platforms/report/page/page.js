@@ -63,6 +63,13 @@
     const warnings = heddle.list(data.warnings);
     const unexpected = heddle.list(data.gpus).flatMap((gpu, index) => heddle.list(gpu && gpu.faults).filter((fault) => !fault.expected)
       .map((fault) => ({ fault, index })));
+    const stopped = data.stopped;
+    if (stopped) {
+      main.append(h("div", { class: `notice ${stopped.expected ? "warn" : "bad"}`, role: "alert", id: "stopped" },
+        h("strong", {}, `${stopped.what}${stopped.expected ? ", as the scenario expects" : ""}: `), `${stopped.how}. All figures are those up to then.`,
+        heddle.list(stopped.waits).length ? h("ul", {}, stopped.waits.map((wait) => h("li", {}, wait))) : null));
+      nav.append(h("a", { href: "#stopped", class: "strong" }, stopped.what));
+    }
     if (unexpected.length)
       main.append(h("div", { class: "notice bad", role: "alert" },
         h("strong", {}, `${heddle.count(unexpected.length, "fault")} that the scenario does not expect`),
@@ -260,6 +267,20 @@
     (box) => heddle.packetParts(box, data, { shortNames, table }));
   }
 
+  const kMostLaunched = 100;
+
+  function launched(parent, key, gpu, navText) {
+    const rows = heddle.list(gpu.launched);
+    if (!rows.length) return;
+    card(parent, { id: `${key}-launched`, title: "Kernels launched by programs", navText, wide: true,
+      lead: "By name, launching kernel and depth. Means of the tasks that have ended: Wait is from the launch to the first launch packet, CTAs from there to the "
+        + "end of the last CTA, Descendants from there until all that the task launched had completed. A false dependency is a task that waited for one of "
+        + "another stream, because both shared a queue (TMDQ); saved CTAs gave up their places while they waited." }, (box) => {
+      box.append(heddle.launchedTable(rows.slice(0, kMostLaunched), table));
+      if (rows.length > kMostLaunched) box.append(h("p", { class: "after" }, `${rows.length - kMostLaunched} more rows are in stats.json.`));
+    });
+  }
+
   function gpuSection(gpu, index, several) {
     const key = `gpu-${index}`;
     const name = gpu.name || `gpu${index}`;
@@ -349,6 +370,7 @@
     if (latency && heddle.list(latency.counts).length && heddle.list(latency.edges).length)
       card(lower, { id: `${key}-latency`, title: "Launch latency", wide: !comparable, navText: link("Launch latency"),
         lead: latency.what ? `The time ${latency.what}.` : null }, (box) => heddle.latencyPlot(holder(box, "latency"), latency));
+    launched(section, key, gpu, link("Launched kernels"));
     if (kernels.length)
       card(section, { id: `${key}-kernels`, title: "All kernels", navText: link("All kernels"),
         lead: "Click a heading to sort. Hover over a name to see it in full." }, (box) => {
