@@ -306,7 +306,8 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, 
     }
   }
   gathered_.push_back(
-      {tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.preempted, complete.released_shared_bytes, cga_slots});
+      {tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes, cga_slots,
+                       complete.preempted});
 }
 
 void Gpm::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {

@@ -60,11 +60,11 @@ struct CompletePacket {
   std::uint64_t sequence = 0;  // of the launch, where `tracked`
   bool tracked = false;        // CTAs of a GPU_CGA or uGPU_CGA without GPC_CGAs
   bool faulted = false;        // one of them faulted: the task is to be aborted
-  bool preempted = false;      // they have been saved, and go on elsewhere: their task is not over
   // That each of them gave back before, and was told in a SharedReleasePacket (CGA-09).
   std::uint32_t released_shared_bytes = 0;
   std::uint64_t cga_slots = 0;  // SMs that have an sm_cga_slot more from now on (CGA-11); those of a CGA that has ended
                                 // may be others than those of the CTAs
+  bool preempted = false;       // they have been saved, and go on later: their task is not over
 };
 
 // A CTA of that SM has given back a part of its shared memory before its end (CGA-09).

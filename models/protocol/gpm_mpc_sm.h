@@ -62,9 +62,9 @@ struct CtaExitPacket {
   CtaSlot cta_slot;
   bool drained = true;                      // nothing of it is in flight; otherwise a notice follows when that is so
   bool faulted = false;                     // it did not end by itself
-  bool preempted = false;                   // it has been saved, and goes on elsewhere
   std::uint32_t rank = 0;                   // in its CGA
   std::uint32_t released_shared_bytes = 0;  // that it gave back before, as the resource accounting counts (CGA-09)
+  bool preempted = false;                   // it has been saved to make room, and goes on later
 };
 
 // MPC -> GPM: cta_complete, which follows the permission to leave.
@@ -72,9 +72,9 @@ struct CtaCompletePacket {
   CtaTag tag;
   SmInTpc sm_in_tpc;
   bool faulted = false;
-  bool preempted = false;                   // as in CtaExitPacket
   std::uint32_t rank = 0;                   // as in CtaExitPacket
   std::uint32_t released_shared_bytes = 0;  // as in CtaExitPacket
+  bool preempted = false;                   // as in CtaExitPacket
 };
 
 // MPC -> all SMs of the GPC: a CTA of a CGA has been started. They enter it in their mapping tables (CGA-03).

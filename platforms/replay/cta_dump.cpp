@@ -46,7 +46,7 @@ CtaDump::Row CtaDump::row_of(const Cta& cta, std::uint16_t stay) {
           static_cast<std::uint16_t>(cta.y),
           static_cast<std::uint16_t>(cta.z),
           static_cast<std::uint16_t>(cta.sm),
-          stay,
+          static_cast<std::uint16_t>(stay & 0x7FFF),
           0};
 }
 

@@ -20,7 +20,7 @@ using task::TableView;
 
 // Every waiting item with all that decides its turn.
 struct Waiting {
-  std::int32_t priority;
+  Urgency urgency;
   bool head;
   std::uint64_t source;
   std::uint64_t arrival;
@@ -30,9 +30,9 @@ struct Waiting {
 // Sources of a priority have their turn after the one that was served before it began to wait, or was served last.
 class ReferenceLists {
  public:
-  void push(std::int32_t priority, bool head, std::uint64_t source, std::uint32_t item) {
-    if (!head && !has(priority, source)) turn_[{priority, source}] = ++clock_;
-    items_.push_back({priority, head, source, ++clock_, item});
+  void push(const Urgency& urgency, bool head, std::uint64_t source, std::uint32_t item) {
+    if (!head && !has(urgency, source)) turn_[key_of(urgency, source)] = ++clock_;
+    items_.push_back({urgency, head, source, ++clock_, item});
   }
   std::uint32_t take() {
     auto best = items_.begin();
@@ -41,7 +41,7 @@ class ReferenceLists {
     }
     const Waiting taken = *best;
     items_.erase(best);
-    if (!taken.head) turn_[{taken.priority, taken.source}] = ++clock_;
+    if (!taken.head) turn_[key_of(taken.urgency, taken.source)] = ++clock_;
     return taken.item;
   }
   void remove(std::uint32_t item) {
@@ -50,60 +50,65 @@ class ReferenceLists {
   const std::vector<Waiting>& items() const { return items_; }
   std::vector<std::int32_t> priorities() const {
     std::vector<std::int32_t> result;
-    for (const Waiting& w : items_) result.push_back(w.priority);
+    for (const Waiting& w : items_) result.push_back(w.urgency.priority);
     std::sort(result.rbegin(), result.rend());
     return result;
   }
 
  private:
-  bool has(std::int32_t priority, std::uint64_t source) const {
-    return std::any_of(items_.begin(), items_.end(),
-                       [=](const Waiting& w) { return !w.head && w.priority == priority && w.source == source; });
+  using Key = std::tuple<std::int32_t, std::uint32_t, std::uint64_t>;
+  static Key key_of(const Urgency& urgency, std::uint64_t source) { return {urgency.priority, urgency.depth, source}; }
+  bool has(const Urgency& urgency, std::uint64_t source) const {
+    return std::any_of(items_.begin(), items_.end(), [&](const Waiting& w) {
+      return !w.head && key_of(w.urgency, w.source) == key_of(urgency, source);
+    });
   }
   bool before(const Waiting& a, const Waiting& b) const {
-    if (a.priority != b.priority) return a.priority > b.priority;
+    if (a.urgency.priority != b.urgency.priority) return a.urgency.priority > b.urgency.priority;
+    if (a.urgency.depth != b.urgency.depth) return a.urgency.depth > b.urgency.depth;
     if (a.head != b.head) return a.head;
     if (a.head) return a.arrival > b.arrival;  // the last one first
-    const std::uint64_t turn_a = turn_.at({a.priority, a.source});
-    const std::uint64_t turn_b = turn_.at({b.priority, b.source});
+    const std::uint64_t turn_a = turn_.at(key_of(a.urgency, a.source));
+    const std::uint64_t turn_b = turn_.at(key_of(b.urgency, b.source));
     return turn_a != turn_b ? turn_a < turn_b : a.arrival < b.arrival;
   }
   std::vector<Waiting> items_;
-  std::map<std::pair<std::int32_t, std::uint64_t>, std::uint64_t> turn_;
+  std::map<Key, std::uint64_t> turn_;
   std::uint64_t clock_ = 0;
 };
 
 }  // namespace
 
-TEST_CASE("lists give the most urgent first, heads before all, and sources their turns", "[task][TSK-01][TSK-02]") {
+TEST_CASE("lists give the most urgent first, the deepest of them, heads before all, and sources their turns", "[task][TSK-01][TSK-02]") {
   for (const std::uint64_t seed : seeds(3000)) {
     CAPTURE(seed);
     Random random(seed);
     PriorityLists lists;
     ReferenceLists reference;
     const std::uint32_t priorities = random.between(1, 4);
+    const std::uint32_t depths = random.between(1, 3);
     const std::uint32_t sources = random.between(1, 6);
     const std::uint32_t heads = random.below(40);
     std::uint32_t next = 0;
     for (std::uint32_t step = 0; step < 80; ++step) {
       const std::uint32_t what = random.below(100);
       if (what < 55 || lists.empty()) {
-        const auto priority = static_cast<std::int32_t>(random.below(priorities)) - 1;
+        const Urgency urgency{static_cast<std::int32_t>(random.below(priorities)) - 1, random.below(depths)};
         const std::uint64_t source = random.below(sources);
         const bool head = random.chance(heads);
-        reference.push(priority, head, source, next);
+        reference.push(urgency, head, source, next);
         if (head) {
-          lists.push_head(priority, next);
+          lists.push_head(urgency, next);
         } else {
-          lists.push(priority, source, next);
+          lists.push(urgency, source, next);
         }
         ++next;
       } else if (what < 92) {
         REQUIRE(lists.take() == reference.take());
       } else {
         const Waiting& gone = reference.items()[random.below(reference.items().size())];
-        REQUIRE(lists.remove(gone.priority, gone.item));
-        REQUIRE_FALSE(lists.remove(gone.priority, gone.item));
+        REQUIRE(lists.remove(gone.urgency, gone.item));
+        REQUIRE_FALSE(lists.remove(gone.urgency, gone.item));
         reference.remove(gone.item);
       }
       REQUIRE(lists.size() == reference.items().size());
@@ -120,8 +125,8 @@ TEST_CASE("lists give the most urgent first, heads before all, and sources their
 
 TEST_CASE("equal sources alternate, however much one of them has", "[task][TSK-03]") {
   PriorityLists lists;
-  for (std::uint32_t i = 0; i < 6; ++i) lists.push(0, 1, i);
-  for (std::uint32_t i = 10; i < 12; ++i) lists.push(0, 2, i);
+  for (std::uint32_t i = 0; i < 6; ++i) lists.push({}, 1, i);
+  for (std::uint32_t i = 10; i < 12; ++i) lists.push({}, 2, i);
   std::vector<std::uint32_t> order;
   while (!lists.empty()) order.push_back(lists.take());
   CHECK(order == std::vector<std::uint32_t>{0, 10, 1, 11, 2, 3, 4, 5});
