@@ -63,6 +63,7 @@ struct NotedCtas final : CtaSupervisor {
   void fault(std::uint32_t, OpCode, const IssueFault& wrong) override { faults.push_back(wrong.kind); }
   void check_end(Cta&, Cycle) override {}
   void warp_waits(Cta&) override { ++waits; }
+  void warp_stops(std::uint32_t) override {}
 };
 
 struct NoReleases final : ReleaseQueue {

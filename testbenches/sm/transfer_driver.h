@@ -159,7 +159,9 @@ Driven save_of(const RecordPool& pool, const std::vector<std::uint8_t>& state, c
                bool shared = false, bool counted = false, std::uint64_t context = kContext, std::uint32_t sm = 4) {
   SavedHeader header = header_for(state.size(), context);
   for (const ContextTransfer::Local& part : local) header.local += static_cast<std::uint32_t>(part.bytes);
-  return {ContextTransfer::save(pool, header, state, {shared ? 0 : home_of_sm(sm), counted}, local), {}, {}, {}};
+  using Kind = ContextTransfer::Home::Kind;
+  const ContextTransfer::Home home{shared ? Kind::shared : Kind::own, home_of_sm(sm), counted};
+  return {ContextTransfer::save(pool, header, state, home, local), {}, {}, {}};
 }
 Driven restore_of(const RecordPool& pool, std::uint64_t area, const Parts& local = {}) {
   return {ContextTransfer::restore(pool, area, local), {}, {}, {}};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -17,6 +18,7 @@ namespace {
 
 using task::PriorityLists;
 using task::TableView;
+using task::Urgency;
 
 // Every waiting item with all that decides its turn.
 struct Waiting {
