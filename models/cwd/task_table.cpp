@@ -109,7 +109,7 @@ void TaskTable::resume(std::uint32_t slot) {
   entry.residence = TaskEntry::Residence::slot;
   --evicted_;
   show_use();
-  if (entry.placed < entry.total) more(slot);
+  if (entry.placed < entry.total || !entry.returns.empty()) more(slot);
 }
 
 void TaskTable::remove(std::uint32_t slot) {

@@ -258,12 +258,12 @@ void ChildLauncher::restore(const RestoreCta& effect) {
   namespace saved = arch::saved;
   const Task* origin = tasks_.find(arch::get_32(effect.line, saved::kOperation));
   const std::uint64_t record = arch::get_64(effect.line, saved::kRecord);
-  if (origin == nullptr || origin->record() != record) {
+  const bool owed = arch::get_32(effect.line, saved::kOwed) != 0;
+  if (origin == nullptr || origin->record() != record || (record == 0 && !owed)) {
     fault(std::nullopt, 0, effect.area, "the area of a saved CTA does not name its task");
     return;
   }
   stats_.restores.add();
-  const bool owed = arch::get_32(effect.line, saved::kOwed) != 0;
   arch::CtaId id;
   id.cta = {arch::get_32(effect.line, saved::kCtaX), arch::get_32(effect.line, saved::kCtaY),
             arch::get_32(effect.line, saved::kCtaZ)};

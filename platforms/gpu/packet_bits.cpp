@@ -30,7 +30,8 @@ void add_task_packets(const Widths& w, std::vector<Structure>& list) {
   add<EvictPacket>(list, "task > cwd", "evict", 1, {{"task", 32}}, "TSK-03");
   add<EvictedPacket>(list, "cwd > task", "evicted", 1, {{"task", 32}, {"evicted", 1}, {"remainder", 1}}, "TSK-03");
   add<GrowPacket>(list, "task > cwd", "queue grows", 1,
-                  {{"task", 32}, {"entries", entries}, {"last", 1}, {"broken", 1}}, "TSK-05: entries of its queue");
+                  {{"task", 32}, {"entries", entries}, {"last", 1}, {"broken", 1}, {"CTA that comes back", 96}},
+                  "TSK-05: entries of its queue; TSK-16: a CTA's number, and where its state lies");
   add<IdlePacket>(list, "cwd > task", "queue is idle", 1, {{"task", 32}, {"entries", entries}},
                   "TSK-05: entries of its queue");
   add<SubcontextPacket>(list, "host > task > cwd", "partition", 4,
@@ -96,7 +97,9 @@ void add_launch_packets(const Widths& w, std::vector<Structure>& list) {
   add<LocalMemoryPacket>(list, "cwd > gpm > mpc > sm", "lmem_blk_idx", gpcs + w.mpcs + sms,
                          {{"GPC", w.gpc}, {"TPC", w.tpc}, {"subcontext", w.subcontext}, {"block", w.block}},
                          "CWD-32: ceil(log2 blocks)");
-  add<AbortPacket>(list, "cwd > gpm > mpc > sm", "abort", gpcs + w.mpcs + sms, {{"task slot", w.task}}, "the task");
+  add<AbortPacket>(list, "cwd > gpm > mpc > sm", "abort", gpcs + w.mpcs + sms,
+                   {{"task slot", w.task}, {"room", 1 + w.sms_of_gpc + 96 + w.subcontext}},
+                   "the task; or room for how many CTAs of what need, below which priority, on which SMs (TSK-16)");
   add<PartPacket>(list, "cwd > gpm > mpc > sm", "virtual numbers", gpcs + w.mpcs + sms, part_fields(w),
                   "CWD-45: of the TPC's first SM; the last hop needs no TPC");
   add<TpcLaunchPacket>(
@@ -130,7 +133,11 @@ void add_end_packets(const Widths& w, std::vector<Structure>& list) {
   const std::uint64_t sms = w.topology.sms();
   const std::uint32_t granules = count_bits(w.granules);
   add<CtaExitPacket>(list, "sm > mpc", "CTA exit", sms,
-                     {{"CTA slot", w.cta_slot}, {"drained", 1}, {"faulted", 1}, {"shared memory given back", granules}},
+                     {{"CTA slot", w.cta_slot},
+                      {"drained", 1},
+                      {"faulted", 1},
+                      {"preempted", 1},
+                      {"shared memory given back", granules}},
                      "CGA-11: the CTA's slot; the MPC knows what is in it");
   add<CtaCompletePacket>(list, "mpc > gpm", "cta_complete", w.mpcs,
                          joined({{"SM in TPC", w.sm_in_tpc},
@@ -141,11 +148,12 @@ void add_end_packets(const Widths& w, std::vector<Structure>& list) {
                                  {"cta_id_in_cga", w.rank},
                                  {"tracked", 1},
                                  {"faulted", 1},
+                                 {"preempted", 1},
                                  {"shared memory given back", granules}},
                                 wide_barrier_fields(w)),
                          "CGA-02, and CWD-09 for the barriers of wide CGAs");
   add<ClusterNoticePacket>(list, "sm > mpc > gpm", "cluster notice", sms + w.mpcs,
-                           joined({{"kind", index_bits(6)},
+                           joined({{"kind", index_bits(11)},
                                    {"task slot", w.task},
                                    {"CGA sequence number", w.sequence},
                                    {"in a CGA", 1},
@@ -155,17 +163,21 @@ void add_end_packets(const Widths& w, std::vector<Structure>& list) {
                                    {"SM in TPC", w.sm_in_tpc},
                                    {"level", index_bits(arch::kBarrierLevels)},
                                    {"faulted", 1},
+                                   {"waits", 1},
+                                   {"where it was saved", 64, 2},
                                    {"shared memory given back", granules}},
                                   wide_barrier_fields(w)),
-                           "arrivals, ends of accesses, flushes, entries, traps; whose SM it is the MPC adds");
+                           "arrivals, ends of accesses, flushes, entries, traps, saves; whose SM it is the MPC adds");
   add<ClusterOrderPacket>(list, "gpm > mpc > sm", "cluster order", sms + w.mpcs,
-                          {{"kind", index_bits(3)},
+                          {{"kind", index_bits(7)},
+                           {"cta_id_in_cga", w.rank},
+                           {"where they were saved", 128, w.params.cwd.max_gpc_cga},
                            {"gpc_local_cga_id", w.cga},
                            {"CTA slot", w.cta_slot},
                            {"CGA sequence number", w.sequence},
                            {"level", index_bits(arch::kBarrierLevels)},
                            {"barrier of a wide CGA", w.gpu_barrier}},
-                          "barriers, permissions to leave, flushes");
+                          "barriers, permissions to leave, flushes, saves of a whole CGA (TSK-12)");
   add<CompletePacket>(list, "gpm > cwd", "completions", gpcs, complete_fields(w), "a bit per SM of the largest GPC");
   add<SharedReleasePacket>(list, "gpm > cwd", "shared memory release", gpcs,
                            {{"task slot", w.task}, {"SM in GPC", w.sm_in_gpc}, {"shared memory", granules}},
@@ -192,6 +204,7 @@ Fields complete_fields(const Widths& w) {
           {"tracked", 1},
           {"CGA sequence number", w.sequence},
           {"faulted", 1},
+          {"preempted", 1},
           {"shared memory given back", count_bits(w.granules)},
           {"SMs with an sm_cga_slot more", w.sms_of_gpc}};
 }

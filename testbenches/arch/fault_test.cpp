@@ -113,7 +113,7 @@ TEST_CASE("every kind of fault has a key and a text of its own", "[arch][CGA-08]
   CHECK(fault_key(FaultKind::cluster_domain) == std::string("cluster_domain"));
   CHECK(fault_key(FaultKind::cta_not_present) == std::string("cta_not_present"));
   CHECK(fault_key(FaultKind::mbarrier) == std::string("mbarrier"));
-  CHECK(static_cast<std::size_t>(FaultKind::local_bounds) == kFaultKinds - 1);
+  CHECK(static_cast<std::size_t>(FaultKind::launch_limit) == kFaultKinds - 1);
   CHECK(fault_key(FaultKind::tensor) == std::string("tensor"));
 }
 

@@ -92,27 +92,17 @@ std::vector<Hang> hangs() {
                         "      - mbarrier_wait: {at: 0, parity: 0}\n"),
                  {"in mbarrier_wait (line 18)", "1 has completed since the warp last went on there",
                   "waits for the next with the same parity"}});
-  all.push_back({"parents too large to be saved, which hold every SM",
-                 parents("gpu: h100-sxm\n", "    grid: 528\n    block: 512\n    shared: 48 KiB\n",
+  all.push_back({"parents for whose state there is no room, which hold every SM",
+                 parents("gpu: h100-sxm\nconfig: {gpu: {task: {nested: {memory: 0}}}}\n", "    grid: 528\n    block: 512\n    shared: 48 KiB\n",
                          "grid: 1, block: 512, shared: 48 KiB"),
                  {"child #1 waits: for free slots for 1 more CTAs; the slots are with parent"}});
-  all.push_back({"parents in clusters, which are never saved, and hold every SM",
-                 parents("gpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}}}}\n",
+  all.push_back({"parents in clusters for whose states there is no room, which hold every SM",
+                 parents("gpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}}, task: {nested: {memory: 0}}}}\n",
                          "    grid: 40\n    block: 32\n    cluster: 2\n", "grid: 1, block: 32"),
                  {"the slots are with parent"}});
-  all.push_back({"a recursion that holds every context",
-                 "heddle: 1\ngpu: small\nconfig: {gpu: {task: {nested: {contexts: 64}}}}\nkernels:\n"
-                 "  - name: part\n    grid: 1\n    block: 32\n    program:\n"
-                 "      - load: {to: level, type: u64, at: kernarg}\n"
-                 "      - if: {cond: level > 0, then: [{if: {cond: lane < 2, then: [{launch: {kernel: part, mode: "
-                 "fire_and_forget, args: [level - 1]}}]}}, wait_children]}\n"
-                 "  - name: root\n    grid: 1\n    block: 32\n    program:\n"
-                 "      - if: {cond: lane == 0, then: [{launch: {kernel: part, args: [9]}}]}\n"
-                 "      - wait_children\n"
-                 "submit:\n  - {kernel: root, stream: a}\n",
-                 {"in launch part (line 10), for a free record of a thread-group context"}});
-  all.push_back({"parents that share a context, which are never saved, and hold every SM",
-                 parents("gpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}}, task: {nested: {shared_by: grid}}}}\n",
+  all.push_back({"parents that share a context, for whose states there is no room, and that hold every SM",
+                 parents("gpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}}, "
+                         "task: {nested: {shared_by: grid, memory: 0}}}}\n",
                          "    grid: 40\n    block: 32\n", "grid: 1, block: 32"),
                  {"the slots are with parent"}});
   all.push_back({"a process without credits",

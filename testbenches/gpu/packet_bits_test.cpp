@@ -133,7 +133,7 @@ Names extents(const std::string& of) { return {of + " x", of + " y", of + " z"};
 // Of what is on its way to SMs.
 Row launch_base() {
   return base<KernelLaunch>({no_bits<&KernelLaunch::need>(kByTask), no_bits<&KernelLaunch::duration>(kByTask),
-                             no_bits<&KernelLaunch::code>(kByTask), no_bits<&KernelLaunch::subcontext>(kByTask),
+                             no_bits<&KernelLaunch::code>(kByTask), no_bits<&KernelLaunch::subcontext>(kByTask), no_bits<&KernelLaunch::priority>(kByTask),
                              no_bits<&KernelLaunch::record>(kByTask), no_bits<&KernelLaunch::area>(kByTask),
                              no_bits<&KernelLaunch::local_bytes>(kByTask), no_bits<&KernelLaunch::queue>(kByTask),
                              no_bits<&KernelLaunch::departure>(kShown)});
@@ -184,11 +184,12 @@ HEDDLE_MEMBERS(TaskPacket) {
   return {base<KernelLaunch>(
               {in<&KernelLaunch::need>(resources()), no_bits<&KernelLaunch::duration>("of kernels without a program"),
                no_bits<&KernelLaunch::code>(by_record), in<&KernelLaunch::subcontext>({"subcontext"}),
-               no_bits<&KernelLaunch::record>(by_record), no_bits<&KernelLaunch::area>(by_record),
+               in<&KernelLaunch::priority>({"priority"}), no_bits<&KernelLaunch::record>(by_record), no_bits<&KernelLaunch::area>(by_record),
                in<&KernelLaunch::local_bytes>({"local memory"}), no_bits<&KernelLaunch::queue>("its kind says it"),
                no_bits<&KernelLaunch::departure>(kShown)}),
           in<&TaskPacket::operation>({"task"}),
-          in<&TaskPacket::priority>({"priority"}),
+          no_bits<&TaskPacket::depth>(by_record),
+          no_bits<&TaskPacket::further>("where the states lie says so, one behind another"),
           in<&TaskPacket::grid>(extents("grid")),
           parts<&TaskPacket::cluster, arch::ClusterShape>(
               {in<&arch::ClusterShape::extents>(
@@ -215,7 +216,7 @@ HEDDLE_MEMBERS(EvictedPacket) {
 }
 HEDDLE_MEMBERS(GrowPacket) {
   return {in<&GrowPacket::operation>({"task"}), in<&GrowPacket::entries>({"entries"}), in<&GrowPacket::last>({"last"}),
-          in<&GrowPacket::broken>({"broken"})};
+          in<&GrowPacket::broken>({"broken"}), in<&GrowPacket::returned>({"CTA that comes back"})};
 }
 HEDDLE_MEMBERS(IdlePacket) { return {in<&IdlePacket::operation>({"task"}), in<&IdlePacket::completed>({"entries"})}; }
 HEDDLE_MEMBERS(SubcontextPacket) {
@@ -328,7 +329,9 @@ HEDDLE_MEMBERS(LocalMemoryPacket) {
           no_bits<&LocalMemoryPacket::memory>("state of the subcontext, that SMs have with it"),
           no_bits<&LocalMemoryPacket::bits>("a statistic")};
 }
-HEDDLE_MEMBERS(AbortPacket) { return {in<&AbortPacket::operation>({"task slot"})}; }
+HEDDLE_MEMBERS(AbortPacket) {
+  return {in<&AbortPacket::operation>({"task slot"}), in<&AbortPacket::preemption>({"room"})};
+}
 HEDDLE_MEMBERS(PartPacket) {
   using arch::VirtualPart;
   return {in<&PartPacket::tpc>({"TPC"}),
@@ -384,14 +387,16 @@ HEDDLE_MEMBERS(CtaExitPacket) {
           in<&CtaExitPacket::drained>({"drained"}),
           in<&CtaExitPacket::faulted>({"faulted"}),
           no_bits<&CtaExitPacket::rank>("the MPC knows what is in the slot"),
-          in<&CtaExitPacket::released_shared_bytes>({"shared memory given back"})};
+          in<&CtaExitPacket::released_shared_bytes>({"shared memory given back"}),
+          in<&CtaExitPacket::preempted>({"preempted"})};
 }
 HEDDLE_MEMBERS(CtaCompletePacket) {
   return {tag<&CtaCompletePacket::tag>(in<&CtaTag::slot>({"task slot"}), in<&CtaTag::sequence>({"CGA sequence number"}),
                                        in<&CtaTag::cga_id>(kCga), in<&CtaTag::tracked>({"tracked"}), tag_barriers()),
           in<&CtaCompletePacket::sm_in_tpc>({"SM in TPC"}), in<&CtaCompletePacket::faulted>({"faulted"}),
           in<&CtaCompletePacket::rank>({"cta_id_in_cga"}),
-          in<&CtaCompletePacket::released_shared_bytes>({"shared memory given back"})};
+          in<&CtaCompletePacket::released_shared_bytes>({"shared memory given back"}),
+          in<&CtaCompletePacket::preempted>({"preempted"})};
 }
 HEDDLE_MEMBERS(ClusterNoticePacket) {
   return {in<&ClusterNoticePacket::kind>({"kind"}),
@@ -403,12 +408,18 @@ HEDDLE_MEMBERS(ClusterNoticePacket) {
           in<&ClusterNoticePacket::sm_in_tpc>({"SM in TPC"}),
           in<&ClusterNoticePacket::bytes>({"shared memory given back"}),
           in<&ClusterNoticePacket::level>({"level"}),
-          in<&ClusterNoticePacket::faulted>({"faulted"})};
+          in<&ClusterNoticePacket::faulted>({"faulted"}),
+          in<&ClusterNoticePacket::waits>({"waits"}),
+          in<&ClusterNoticePacket::area>({"where it was saved"}),
+          in<&ClusterNoticePacket::context>({"where it was saved"}),
+          no_bits<&ClusterNoticePacket::home>("the number of the SM")};
 }
 HEDDLE_MEMBERS(ClusterOrderPacket) {
   return {in<&ClusterOrderPacket::kind>({"kind"}),         in<&ClusterOrderPacket::cga_id>({"gpc_local_cga_id"}),
           in<&ClusterOrderPacket::cta_slot>({"CTA slot"}), in<&ClusterOrderPacket::sequence>({"CGA sequence number"}),
-          in<&ClusterOrderPacket::level>({"level"}),       in<&ClusterOrderPacket::barrier>({"barrier of a wide CGA"})};
+          in<&ClusterOrderPacket::level>({"level"}),       in<&ClusterOrderPacket::barrier>({"barrier of a wide CGA"}),
+          in<&ClusterOrderPacket::rank>({"cta_id_in_cga"}),
+          in<&ClusterOrderPacket::members>({"where they were saved"})};
 }
 HEDDLE_MEMBERS(CompletePacket) {
   return {in<&CompletePacket::slot>({"task slot"}),
@@ -417,7 +428,8 @@ HEDDLE_MEMBERS(CompletePacket) {
           in<&CompletePacket::tracked>({"tracked"}),
           in<&CompletePacket::faulted>({"faulted"}),
           in<&CompletePacket::released_shared_bytes>({"shared memory given back"}),
-          in<&CompletePacket::cga_slots>({"SMs with an sm_cga_slot more"})};
+          in<&CompletePacket::cga_slots>({"SMs with an sm_cga_slot more"}),
+          in<&CompletePacket::preempted>({"preempted"})};
 }
 HEDDLE_MEMBERS(SharedReleasePacket) {
   return {in<&SharedReleasePacket::slot>({"task slot"}), in<&SharedReleasePacket::sm>({"SM in GPC"}),
