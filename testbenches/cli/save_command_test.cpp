@@ -1,0 +1,181 @@
+// CTAs and CGAs that are saved while they wait, or to make room, on a machine that is full of them: what they compute is
+// the same (TSK-12, TSK-16).
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace cli_save_command_test {
+
+using namespace heddle::test;
+
+namespace {
+
+struct Variant {
+  std::string name;
+  std::string parent;  // its attributes and program
+  std::string expect;
+};
+
+// A child that takes long, so that parents are saved meanwhile: it notes its argument.
+const char* const kChild =
+    "  - name: child\n    grid: 1\n    block: 32\n    program:\n"
+    "      - load: {to: n, type: u64, at: kernarg}\n"
+    "      - compute: {unit: int32, count: 12000}\n"
+    "      - if: {cond: lane == 0, then: [{store: {value: n + 1, at: out + 4 * n, type: u32}}]}\n";
+const char* const kLaunch = "            - if: {cond: thread == 0, then: [{launch: {kernel: child, args: [cta]}}]}\n";
+
+std::string scenario_of(const Variant& variant) {
+  return std::string("heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}, {name: back, bytes: 4 KiB}]\nkernels:\n") +
+         kChild + "  - name: parent\n" + variant.parent + "submit: [{kernel: parent, stream: a}]\nexpect:\n" +
+         variant.expect;
+}
+
+std::vector<Variant> variants() {
+  return {
+      {"all CTAs of a CGA wait for children",
+       "    grid: 160\n    block: 512\n    shared: 48 KiB\n    cluster: {gpc: 2}\n    program:\n"
+       "      - store: {value: 7 * cta + thread, at: 4 * thread, type: u32, space: shared}\n"
+       "      - if:\n          cond: 1 == 1\n          then:\n" +
+           std::string(kLaunch) +
+           "      - barrier\n      - wait_children\n"
+           "      - load: {to: v, type: u32, at: 4 * thread, space: shared}\n"
+           "      - if: {cond: thread == 3, then: [{store: {value: v, at: back + 4 * cta, type: u32}}]}\n"
+           "      - cluster_arrive\n      - cluster_wait\n",
+       "  - {memory: out, pattern: \"i < 160 ? i + 1 : 0\", type: u32}\n"
+       "  - {memory: back, pattern: \"i < 160 ? 7 * i + 3 : 0\", type: u32}\n"},
+      {"one waits for children, the others at the barrier of the CGA",
+       "    grid: 120\n    block: 128\n    shared: 40 KiB\n    cluster: {gpc: 4}\n    program:\n"
+       "      - store: {value: 1000 * cta + thread, at: 4 * thread, type: u32, space: shared}\n      - barrier\n"
+       "      - if:\n          cond: rank == 0\n          then:\n" +
+           std::string(kLaunch) +
+           "            - wait_children\n      - cluster_arrive\n      - cluster_wait\n"
+           "      - load: {to: v, type: u32, at: 4 * thread, space: cluster, rank: (rank + 1) % 4}\n"
+           "      - if: {cond: thread == 5, then: [{store: {value: v, at: back + 4 * cta, type: u32}}]}\n"
+           "      - cluster_arrive\n      - cluster_wait\n",
+       "  - {memory: out, pattern: \"i < 120 ? (i % 4 == 0 ? i + 1 : 0) : 0\", type: u32}\n"
+       "  - {memory: back, pattern: \"i < 120 ? 1000 * (4 * floor(i / 4) + (i + 1) % 4) + 5 : 0\", type: u32}\n"},
+      {"one waits at an mbarrier of the CGA, one has exited",
+       "    grid: 180\n    block: 64\n    shared: 60 KiB\n    cluster: {gpc: 3}\n    program:\n"
+       "      - if: {cond: thread == 0, then: [{mbarrier_init: {at: 0, count: 1}}]}\n      - barrier\n"
+       "      - cluster_arrive\n      - cluster_wait\n"
+       "      - if:\n          cond: rank == 0\n          then:\n" +
+           std::string(kLaunch) +
+           "            - wait_children\n"
+           "            - if: {cond: thread == 0, then: [{mbarrier_arrive: {at: 0, rank: 1, scope: gpu}}]}\n"
+           "      - if:\n          cond: rank == 1\n          then:\n"
+           "            - mbarrier_wait: {at: 0, parity: 0, scope: gpu}\n"
+           "            - load: {to: v, type: u32, at: \"out + 4 * (cta - 1)\"}\n"
+           "            - if: {cond: thread == 5, then: [{store: {value: v, at: back + 4 * cta, type: u32}}]}\n",
+       "  - {memory: out, pattern: \"i < 180 ? (i % 3 == 0 ? i + 1 : 0) : 0\", type: u32}\n"
+       "  - {memory: back, pattern: \"i < 180 ? (i % 3 == 1 ? i : 0) : 0\", type: u32}\n"},
+  };
+}
+
+double stat(const Results& results, const std::string& path) {
+  return results.document().at("stats").at(path).at("value").get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("a machine full of CGAs whose parents wait goes on: they are saved as a whole, and come back right",
+          "[cli][TSK-12]") {
+  for (const Variant& variant : variants()) {
+    for (const char* mode : {"at", "lt"}) {
+      CAPTURE(variant.name, mode);
+      const TempDir dir;
+      dir.write("s.yaml", scenario_of(variant));
+      const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet"});
+      CAPTURE(finished.err);
+      CHECK(finished.status == 0);
+      const Results results(dir.file("out"));
+      CHECK(stat(results, "gpu0.task.restores") > 0);
+    }
+  }
+}
+
+TEST_CASE("what CTAs compute that are saved at any instruction to make room is the same", "[cli][TSK-16]") {
+  const std::string text =
+      "heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}, {name: sums, bytes: 4 KiB}]\nkernels:\n"
+      "  - name: hog\n    grid: 60\n    block: 1024\n    registers: 32\n    shared: 8 KiB\n    program:\n"
+      "      - set: {a: 7 * thread + cta, type: u32}\n"
+      "      - store: {value: a, at: 4 * thread, type: u32, space: shared}\n"
+      "      - loop: {var: i, to: 30, do: [{compute: {unit: int32, count: 90}}, {load: {to: b, type: u32, at: 4 * thread, "
+      "space: shared}}, {set: {a: a + b}}, {store: {value: b + 1, at: 4 * thread, type: u32, space: shared}}, barrier]}\n"
+      "      - if: {cond: thread == 9, then: [{store: {value: a, at: out + 4 * cta, type: u32}}]}\n"
+      "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: sums + 4 * cta}}]}\n"
+      "  - {name: urgent, grid: 20, block: 1024, cycles: 3000}\n"
+      "submit:\n  - {kernel: hog, stream: a}\n"
+      "  - {kernel: urgent, stream: b, at: 20 us, priority: 5}\n  - {kernel: urgent, stream: b, at: 60 us, priority: 5}\n"
+      "  - {kernel: urgent, stream: b, at: 90 us, priority: 5}\nexpect:\n"
+      // a + 30 b + 0 + 1 + ... + 29, with a = b = 63 + cta
+      "  - {memory: out, pattern: \"i < 60 ? 31 * (63 + i) + 435 : 0\", type: u32}\n"
+      "  - {memory: sums, pattern: \"i < 60 ? 32 : 0\", type: u32}\n";
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    const TempDir dir;
+    dir.write("s.yaml", text);
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set",
+                                              "gpu.cwd.preemption=instruction"});
+    CAPTURE(finished.err);
+    CHECK(finished.status == 0);
+    CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 20);
+  }
+}
+
+TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][TSK-16]") {
+  std::string text = "heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}]\nsubcontexts: [{id: 1}, {id: 2}]\nkernels:\n";
+  for (int s = 1; s <= 2; ++s) {
+    text += "  - name: k" + std::to_string(s) + "\n    subcontext: " + std::to_string(s) +
+            "\n    grid: 60\n    block: 1024\n    registers: 32\n    program:\n"
+            "      - set: {a: thread + cta, type: u32}\n"
+            "      - loop: {var: i, to: 20, do: [{compute: {unit: int32, count: 200}}, {set: {a: a + 3}}]}\n"
+            "      - if: {cond: thread == 1, then: [{store: {value: a, at: out + 4 * (" +
+            std::to_string(60 * (s - 1)) + " + cta), type: u32}}]}\n";
+  }
+  text +=
+      "submit: [{kernel: k1, stream: a}, {kernel: k2, stream: b, at: 5 us}]\nexpect:\n"
+      "  - {memory: out, pattern: \"i < 120 ? i % 60 + 61 : 0\", type: u32}\n";
+  for (const char* mode : {"at", "lt"}) {
+    CAPTURE(mode);
+    const TempDir dir;
+    dir.write("s.yaml", text);
+    const Finished finished = heddle_in(
+        dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set", "gpu.cwd.time_slice=100000"});
+    CAPTURE(finished.err);
+    CHECK(finished.status == 0);
+    const Results results(dir.file("out"));
+    CHECK(stat(results, "gpu0.cwd.time_slices") >= 3);
+    CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 20);
+  }
+}
+
+TEST_CASE("a recursion as a binary tree 12 deep, and one 23 deep as a chain, complete on the default machine",
+          "[cli][TSK-06][TSK-12]") {
+  for (const auto& [level, lanes, tasks] : {std::tuple{12, 2, 8191}, std::tuple{22, 1, 23}}) {
+    CAPTURE(level, lanes);
+    const TempDir dir;
+    dir.write("s.yaml",
+              "heddle: 1\ngpu: h100-sxm\nmemory: [{name: count, bytes: 64}]\nkernels:\n"
+              "  - name: part\n    grid: 1\n    block: 32\n    program:\n"
+              "      - load: {to: level, type: u64, at: kernarg}\n"
+              "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: count}}]}\n"
+              "      - if: {cond: level > 0, then: [{if: {cond: lane < " +
+                  std::to_string(lanes) +
+                  ", then: [{launch: {kernel: part, mode: fire_and_forget, args: [level - 1]}}]}}, wait_children]}\n"
+                  "  - name: root\n    grid: 1\n    block: 32\n    program:\n"
+                  "      - if: {cond: lane == 0, then: [{launch: {kernel: part, args: [" +
+                  std::to_string(level) +
+                  "]}}]}\n      - wait_children\nsubmit: [{kernel: root, stream: a}]\n"
+                  "expect: [{memory: count, pattern: \"i < 1 ? " +
+                  std::to_string(tasks) + " : 0\", type: u32}]\n");
+    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet"});
+    CAPTURE(finished.err);
+    CHECK(finished.status == 0);
+  }
+}
+
+}  // namespace cli_save_command_test
