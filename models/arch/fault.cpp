@@ -47,7 +47,7 @@ const char* fault_key(FaultKind kind) {
       "address",        "misaligned",     "shared_bounds",  "unsupported",     "barrier",      "cluster_rank",
       "cluster_absent", "cluster_offset", "cluster_domain", "cta_not_present", "out_of_range", "poison",
       "mbarrier",       "tensor",         "unmapped",       "read_only",       "nesting",      "child",
-      "queue_closed",   "missing_fence",  "local_bounds", "launch_limit"};
+      "queue_closed",   "missing_fence",  "local_bounds",   "launch_limit"};
   return kKeys[static_cast<std::size_t>(kind)];
 }
 

@@ -26,20 +26,20 @@ enum class LaunchMode : std::uint8_t {
 
 // TMD of a task that device code has launched, or of one of the host's whose program launches. Offsets:
 namespace tmd {
-constexpr std::uint32_t kNext = 0;            // u64: TMD of the next task of its TMDQ; 0: none yet
-constexpr std::uint32_t kContext = 8;         // u64: the context that it was launched from; 0: from the host
-constexpr std::uint32_t kKernel = 16;         // u64: kernel object (arch/kernel_object.h); 0: from the host
-constexpr std::uint32_t kGridX = 24;          // u32: CTAs
-constexpr std::uint32_t kGridY = 28;          // u16
-constexpr std::uint32_t kGridZ = 30;          // u16
-constexpr std::uint32_t kFlags = 32;          // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 11 its end is
-                                              // waited for by its ticket, 16-31 stream
-constexpr std::uint32_t kTicket = 36;         // u32: of its launch; another, or 0: the launch has completed
-constexpr std::uint32_t kPriority = 40;       // s32
-constexpr std::uint32_t kDepth = 44;          // u32: nesting depth at which it runs: 1 for a child of a host task
-constexpr std::uint32_t kOpen = 48;           // u64: its own run (1) and its contexts that are open
-constexpr std::uint32_t kTailLast = 56;       // u64: last of its tail launches; 0: none
-constexpr std::uint32_t kTailFirst = 64;      // u64
+constexpr std::uint32_t kNext = 0;        // u64: TMD of the next task of its TMDQ; 0: none yet
+constexpr std::uint32_t kContext = 8;     // u64: the context that it was launched from; 0: from the host
+constexpr std::uint32_t kKernel = 16;     // u64: kernel object (arch/kernel_object.h); 0: from the host
+constexpr std::uint32_t kGridX = 24;      // u32: CTAs
+constexpr std::uint32_t kGridY = 28;      // u16
+constexpr std::uint32_t kGridZ = 30;      // u16
+constexpr std::uint32_t kFlags = 32;      // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 11 its end is
+                                          // waited for by its ticket, 16-31 stream
+constexpr std::uint32_t kTicket = 36;     // u32: of its launch; another, or 0: the launch has completed
+constexpr std::uint32_t kPriority = 40;   // s32
+constexpr std::uint32_t kDepth = 44;      // u32: nesting depth at which it runs: 1 for a child of a host task
+constexpr std::uint32_t kOpen = 48;       // u64: its own run (1) and its contexts that are open
+constexpr std::uint32_t kTailLast = 56;   // u64: last of its tail launches; 0: none
+constexpr std::uint32_t kTailFirst = 64;  // u64
 constexpr std::uint32_t kSharedContext = 72;  // u64: the context that all its CTAs share; 0: each has its own
 constexpr std::uint32_t kArgs = 80;           // u64 x kChildArgs: what the child finds at `kernarg`
 }  // namespace tmd
@@ -107,22 +107,22 @@ constexpr std::uint32_t kCtaX = 40;      // u32
 constexpr std::uint32_t kCtaY = 44;      // u32
 constexpr std::uint32_t kCtaZ = 48;      // u32
 constexpr std::uint32_t kLocal = 52;     // u32: bytes of local memory, which follow the state
-constexpr std::uint32_t kNext = 56;      // u64: of a shared context: the CTA that was saved before, as its kHome says it
-constexpr std::uint32_t kCga = 64;       // u64: of a CTA of a CGA: linear id of the CGA
-constexpr std::uint32_t kSize = 72;      // u32: size index of that (CWD-21)
-constexpr std::uint32_t kOwed = 76;      // u32: 1: its task counts it as one that runs (TSK-16)
+constexpr std::uint32_t kNext = 56;  // u64: of a shared context: the CTA that was saved before, as its kHome says it
+constexpr std::uint32_t kCga = 64;   // u64: of a CTA of a CGA: linear id of the CGA
+constexpr std::uint32_t kSize = 72;  // u32: size index of that (CWD-21)
+constexpr std::uint32_t kOwed = 76;  // u32: 1: its task counts it as one that runs (TSK-16)
 }  // namespace saved
 
 // A CGA whose CTAs have all been saved: a chunk of its own. Whoever finds it by the home of one of its contexts counts
 // itself as a waker and no longer as a reference; the first waker restores the CGA. References: one for each home that
 // names it, and one for each CTA until it has been restored. The last to go gives the chunk back. Offsets:
 namespace saved_cga {
-constexpr std::uint32_t kWord = 0;       // u64: low half: references; high half: wakers
-constexpr std::uint32_t kRecord = 8;     // u64: TMD of its task
+constexpr std::uint32_t kWord = 0;        // u64: low half: references; high half: wakers
+constexpr std::uint32_t kRecord = 8;      // u64: TMD of its task
 constexpr std::uint32_t kOperation = 16;  // u32: of its task
-constexpr std::uint32_t kCtas = 20;      // u32: of the CGA, those that had exited included
-constexpr std::uint32_t kSize = 24;      // u32: size index of its shape (CWD-21)
-constexpr std::uint32_t kAreas = 128;    // u64 x kCtas, by rank: where the CTA lies; 0: it had exited
+constexpr std::uint32_t kCtas = 20;       // u32: of the CGA, those that had exited included
+constexpr std::uint32_t kSize = 24;       // u32: size index of its shape (CWD-21)
+constexpr std::uint32_t kAreas = 128;     // u64 x kCtas, by rank: where the CTA lies; 0: it had exited
 constexpr std::uint32_t kMaxCtas = 32;
 constexpr std::uint32_t kBytes = kAreas + 8 * kMaxCtas;
 }  // namespace saved_cga
@@ -213,8 +213,8 @@ struct LaunchMemory {
   }
   LaunchMemory part(std::uint32_t number) const {
     LaunchMemory result = *this;
-    for (RecordPool* pool : {&result.tasks.pool, &result.tasks.spill, &result.contexts.pool, &result.contexts.spill,
-                             &result.chunks}) {
+    for (RecordPool* pool :
+         {&result.tasks.pool, &result.tasks.spill, &result.contexts.pool, &result.contexts.spill, &result.chunks}) {
       pool->base += number * part_bytes;
     }
     result.parts = 1;

@@ -80,9 +80,7 @@ class TakeSteps {
   std::uint64_t record() const { return record_; }
   bool spilled() const { return spilled_; }
   // Number of the launch, which no other of the next 2^31 has; never 0.
-  std::uint32_t ticket() const {
-    return static_cast<std::uint32_t>(ticket_ % 0x7FFF'FFFF) * 2 + (spilled_ ? 3 : 2);
-  }
+  std::uint32_t ticket() const { return static_cast<std::uint32_t>(ticket_ % 0x7FFF'FFFF) * 2 + (spilled_ ? 3 : 2); }
 
  private:
   enum class At : std::uint8_t { count, uncount, ticket, slot, over };

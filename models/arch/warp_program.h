@@ -173,8 +173,8 @@ struct ChildLaunch {
   std::uint32_t grid_y = 1;
   std::uint32_t grid_z = 1;
   LaunchMode mode = LaunchMode::stream;
-  std::uint32_t stream = 0;              // 0, or as stream_create gave it (TSK-11)
-  std::optional<std::int32_t> priority;  // absent: that of the launching task (TSK-16)
+  std::uint32_t stream = 0;                      // 0, or as stream_create gave it (TSK-11)
+  std::optional<std::int32_t> priority;          // absent: that of the launching task (TSK-16)
   bool head = false;                             // to the head of its priority's list
   std::array<std::uint64_t, kChildArgs> args{};  // what the child finds at `kernarg`
 };

@@ -10,8 +10,8 @@
 #include "cwd/cwd_context.h"
 #include "cwd/launch_session.h"
 #include "cwd/machine_ledger.h"
-#include "cwd/subcontext_partition.h"
 #include "cwd/room_maker.h"
+#include "cwd/subcontext_partition.h"
 #include "cwd/task_table.h"
 
 namespace heddle::cwd {

@@ -50,7 +50,8 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
       entry.total = task.restored_ctas();
       if (task.cluster.any()) break;
       entry.returns.push_back({task.area, task.id});
-      if (task.further != nullptr) entry.returns.insert(entry.returns.end(), task.further->begin(), task.further->end());
+      if (task.further != nullptr)
+        entry.returns.insert(entry.returns.end(), task.further->begin(), task.further->end());
       entry.placed = entry.total;
       break;
   }
@@ -130,9 +131,8 @@ void TaskTable::show_use() const {
 
 const char* wait_key(WaitReason reason) {
   static constexpr const char* kKeys[kWaitReasons] = {
-      "none",    "free_slots",   "cga_ids", "cga_slots", "flush",   "gpu_barrier", "memory_slot",
-      "credits", "local_memory", "behind",  "pool",      "evicted", "tpc_mask",    "share",
-      "time_slice", "preempted"};
+      "none",         "free_slots", "cga_ids", "cga_slots", "flush",    "gpu_barrier", "memory_slot", "credits",
+      "local_memory", "behind",     "pool",    "evicted",   "tpc_mask", "share",       "time_slice",  "preempted"};
   return kKeys[static_cast<std::size_t>(reason)];
 }
 

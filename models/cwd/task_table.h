@@ -79,13 +79,13 @@ struct TaskEntry {
   std::uint64_t order = 0;     // number of its arrival
   std::optional<Cycle> start;  // when the first launch packet left
   bool last = false;           // a queue task will get no more entries
-  // CTAs that go on where they stopped, before others begin: those that can, and how many more have been preempted. They
-  // count as placed.
+  // CTAs that go on where they stopped, before others begin: those that can, and how many more have been preempted.
+  // They count as placed.
   std::deque<protocol::RestoredCta> returns;
   std::uint64_t to_come = 0;
-  bool returning = false;      // its session places such CTAs
-  Cycle asked_at = 0;          // when it last had others preempted; 0: never
-  Cycle waits_since = 0;       // its arrival, or when it last placed CTAs
+  bool returning = false;  // its session places such CTAs
+  Cycle asked_at = 0;      // when it last had others preempted; 0: never
+  Cycle waits_since = 0;   // its arrival, or when it last placed CTAs
 
   // CGAs.
   std::uint32_t size = 0;       // size index of the outermost CGA to try next, or into which one is being split

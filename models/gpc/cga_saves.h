@@ -40,10 +40,10 @@ class CgaSaves final : private EventHandler {
   enum class Stage : std::uint8_t { runs, saving, publishing, leaving, restoring };
   struct Save {
     Stage stage = Stage::runs;
-    Mask ready = 0;     // CTAs that could be saved
-    Mask waits = 0;     // of them, those that wait for tasks
-    Mask asked = 0;     // that have not saved their state yet
-    Mask back = 0;      // that have been restored
+    Mask ready = 0;  // CTAs that could be saved
+    Mask waits = 0;  // of them, those that wait for tasks
+    Mask asked = 0;  // that have not saved their state yet
+    Mask back = 0;   // that have been restored
     std::vector<protocol::SavedMember> members;
   };
 
@@ -58,7 +58,7 @@ class CgaSaves final : private EventHandler {
   CgaTable& cgas_;
   const Sender sender_;
   const char* const module_;
-  std::vector<Save> saves_;  // by CGA id
+  std::vector<Save> saves_;                           // by CGA id
   IndexPool<protocol::ClusterNoticePacket> notices_;  // on their way
 };
 

@@ -297,17 +297,16 @@ void Gpm::gather(const protocol::CtaCompletePacket& complete, std::uint32_t sm, 
   if (gathered_.empty()) domain_.schedule(now(), *this, kGathered);
   for (protocol::CompletePacket& packet : gathered_) {
     if (packet.slot == tag.slot && packet.sequence == sequence && (packet.sm_mask & bit) == 0 &&
-        packet.preempted == complete.preempted &&
-        packet.released_shared_bytes == complete.released_shared_bytes && (packet.cga_slots & cga_slots) == 0) {
+        packet.preempted == complete.preempted && packet.released_shared_bytes == complete.released_shared_bytes &&
+        (packet.cga_slots & cga_slots) == 0) {
       packet.sm_mask |= bit;
       packet.cga_slots |= cga_slots;
       packet.faulted = packet.faulted || complete.faulted;
       return;
     }
   }
-  gathered_.push_back(
-      {tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes, cga_slots,
-                       complete.preempted});
+  gathered_.push_back({tag.slot, bit, sequence, tag.tracked, complete.faulted, complete.released_shared_bytes,
+                       cga_slots, complete.preempted});
 }
 
 void Gpm::on_event(std::uint32_t kind, std::uint64_t /*argument*/) {

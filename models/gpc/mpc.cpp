@@ -218,8 +218,8 @@ void Mpc::permit(std::uint32_t sm, protocol::CtaSlot cta_slot, bool faulted, Cyc
   order.cta_slot = cta_slot;
   order.sequence = cta.tag.sequence;
   order_out.send_at(when, order, sm);
-  complete_out.send_at(when + permit_cycles_, {cta.tag, in_tpc(sm), faulted, cta.rank, cta.released_shared_bytes,
-                                               cta.preempted});
+  complete_out.send_at(when + permit_cycles_,
+                       {cta.tag, in_tpc(sm), faulted, cta.rank, cta.released_shared_bytes, cta.preempted});
 }
 
 void Mpc::on_order(const ClusterOrderPacket& order, std::uint32_t, Cycle arrival) {

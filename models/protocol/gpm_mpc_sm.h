@@ -143,8 +143,8 @@ struct ClusterOrderPacket {
   CtaSlot cta_slot;            // permit
   std::uint64_t sequence = 0;  // launch of the CGA
   arch::CgaLevel level = arch::CgaLevel::gpc;
-  BarrierSlot barrier;      // of a wide CGA
-  std::uint32_t rank = 0;   // save, publish
+  BarrierSlot barrier;                                      // of a wide CGA
+  std::uint32_t rank = 0;                                   // save, publish
   std::shared_ptr<const std::vector<SavedMember>> members;  // publish
 };
 
@@ -173,8 +173,8 @@ struct Preemption {
   std::uint32_t subcontext = 0;  // slice: whose CTAs stay
 };
 
-// CWD -> GPM -> MPC -> SM: a task has faulted; what runs of it stops, and what still arrives of it ends at once. Or CTAs
-// are to make room.
+// CWD -> GPM -> MPC -> SM: a task has faulted; what runs of it stops, and what still arrives of it ends at once. Or
+// CTAs are to make room.
 struct AbortPacket {
   std::uint32_t operation = 0;
   std::optional<Preemption> preemption = {};

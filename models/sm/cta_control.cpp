@@ -241,8 +241,8 @@ bool CtaControl::in_flight(const Cta& cta) const {
 // (CGA-11). The answer can come in this call, ahead of its arrival.
 void CtaControl::ask_to_leave(Cta& cta, bool drained) {
   cta.stage = drained ? CtaStage::exit_drained : CtaStage::exit_asked;
-  links_.exits.send({cta.start.tag, cta.start.cta_slot, drained, is_faulted(cta), cta.start.id.rank, cta.released,
-                     cta.preempted});
+  links_.exits.send(
+      {cta.start.tag, cta.start.cta_slot, drained, is_faulted(cta), cta.start.id.rank, cta.released, cta.preempted});
   if (!drained) tell_drained(cta, now());
 }
 

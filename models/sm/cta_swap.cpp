@@ -60,7 +60,8 @@ bool CtaSwap::all_wait(const Cta& cta) const {
   return waits;
 }
 
-// A CTA of a GPC_CGA is saved with all others of it, one of which waits for tasks: what it waits for can be one of them.
+// A CTA of a GPC_CGA is saved with all others of it, one of which waits for tasks: what it waits for can be one of
+// them.
 bool CtaSwap::can_go_with_cga(const Cta& cta) const {
   if (cta.record == 0 || memory_.shared_contexts || cta.start.cga_memory || cta.live == 0) return false;
   if (cta.block != cta.code->block) return false;  // a part of a CTA, at the edge of its grid
@@ -87,7 +88,8 @@ bool CtaSwap::waits_for_tasks(const Cta& cta) const {
 bool CtaSwap::is_settled(const Cta& cta) const {
   const Cycle cycle = now();
   const bool needs_home = !memory_.shared_contexts && waits_for_tasks(cta) && !saves_[cta.start.cta_slot].makes_room;
-  if ((needs_home && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta)) return false;
+  if ((needs_home && !cta.context.home_here) || cta.open > 0 || cta.bulk > 0 || peers_.control.in_flight(cta))
+    return false;
   return std::all_of(cta.warps.begin(), cta.warps.end(), [this, cycle](std::uint32_t slot) {
     const Warp& warp = warps_[slot];
     return warp.scoreboard.settled(cycle) && warp.copies.settled(cycle) && warp.bulk.settled(cycle) &&
@@ -336,8 +338,8 @@ std::vector<ContextTransfer::Local> CtaSwap::local_of(const Cta& cta) const {
   if (words == 0) return local;
   const SmRegisters::LocalBlock& block = registers_.local[cta.start.subcontext];
   for (const std::uint32_t slot : cta.warps) {
-    local.push_back({local_base(block, place_, params_.warp_slots(), slot),
-                     words * arch::kLocalWord * arch::kWarpLanes});
+    local.push_back(
+        {local_base(block, place_, params_.warp_slots(), slot), words * arch::kLocalWord * arch::kWarpLanes});
   }
   return local;
 }
@@ -444,8 +446,8 @@ void CtaSwap::save_changed(Cta& cta) {
       save_stats_->saves.add();
       save_stats_->bytes.add(bytes);
       save_stats_->save_cycles.add(cycles);
-      // Whoever completed the last of the tasks may not have found it. Of one that has been killed no warp is counted as
-      // a waiter any more, and nobody would look for it.
+      // Whoever completed the last of the tasks may not have found it. Of one that has been killed no warp is counted
+      // as a waiter any more, and nobody would look for it.
       if (!makes_room && (late || (memory_.shared_contexts && cta.killed()))) {
         peers_.tasks.send({protocol::ChildPacket::Kind::wake, cta.context.address, 0, 0});
       }
@@ -527,9 +529,9 @@ void CtaSwap::begin_restore(Cta& cta, Cycle arrival) {
   const arch::RecordPool& chunks = memory_.of(cta.start.subcontext).chunks;
   const std::uint64_t area = arch::save_area_of(cta.start.area);
   begin(cta,
-        arch::is_saved_cga(cta.start.area)
-            ? ContextTransfer::restore_member(chunks, area, cta.start.id.rank, arch::home_of_sm(place_.id), local_of(cta))
-            : ContextTransfer::restore(chunks, area, local_of(cta)),
+        arch::is_saved_cga(cta.start.area) ? ContextTransfer::restore_member(chunks, area, cta.start.id.rank,
+                                                                             arch::home_of_sm(place_.id), local_of(cta))
+                                           : ContextTransfer::restore(chunks, area, local_of(cta)),
         State::restoring, arrival);
   if (cta.killed()) peers_.transfers[save_of(cta).transfer].steps->cancel();
 }
@@ -618,7 +620,8 @@ void CtaSwap::put_back(Cta& cta, const std::vector<std::uint8_t>& bytes) {
   SavedCta saved;
   try {
     saved = restore_cta(bytes);
-    const bool same = saved.context == (cta.context.here() ? cta.context.address : 0) && saved.index == cta.start.id.index;
+    const bool same =
+        saved.context == (cta.context.here() ? cta.context.address : 0) && saved.index == cta.start.id.index;
     if (!same || saved.warps.size() != cta.warps.size()) does_not_fit("its header says so");
     if (cta.code != nullptr && saved.shared.size() > cta.code->shared_bytes) does_not_fit("it has more shared memory");
     for (std::uint32_t warp = 0; warp < cta.warps.size(); ++warp) {

@@ -69,27 +69,25 @@ class CtaSwap final : private SmUnit, public TransferListener, private EventHand
   enum class State : std::uint8_t {
     here,
     saving,
-    claiming,   // the home of its context moves: it cannot end before that is decided
+    claiming,    // the home of its context moves: it cannot end before that is decided
     parked,      // of a CGA: its state is in memory
     publishing,  // the same, and it writes the CGA's record
     published,   // the CGA is in memory
-    restoring,  // its header has not come: it cannot end before that
-    reading,    // its state comes
-    restored,   // it is there, and waits for the others of its CGA
+    restoring,   // its header has not come: it cannot end before that
+    reading,     // its state comes
+    restored,    // it is there, and waits for the others of its CGA
   };
   struct Save {
     State state = State::here;
-    std::uint32_t transfer = 0;  // unless it is here
-    Cycle due = 0;               // when it has waited long enough
-    bool woken = false;          // while its home moved
-    bool makes_room = false;     // it is to be saved as soon as all its warps have stopped
-    bool with_cga = false;       // it is saved with its CGA
-    bool announced = false;      // that it can be saved, to the GPM
+    std::uint32_t transfer = 0;          // unless it is here
+    Cycle due = 0;                       // when it has waited long enough
+    bool woken = false;                  // while its home moved
+    bool makes_room = false;             // it is to be saved as soon as all its warps have stopped
+    bool with_cga = false;               // it is saved with its CGA
+    bool announced = false;              // that it can be saved, to the GPM
     protocol::ClusterOrderPacket order;  // on its way
     std::vector<std::uint8_t> bytes;     // restored: its state
-    bool is_parked() const {
-      return state == State::parked || state == State::publishing || state == State::published;
-    }
+    bool is_parked() const { return state == State::parked || state == State::publishing || state == State::published; }
     // It cannot end meanwhile. A CTA that is saved with its CGA can go on, if another of the CGA has refused.
     bool holds() const {
       const bool member = state == State::saving && with_cga;

@@ -269,8 +269,8 @@ arch::MemoryStep CgaPublication::step() const {
     case At::open:
       return {Kind::add, task_ + arch::tmd::kOpen, 1};
     case At::member:
-      return {Kind::compare_exchange, members_[member_].context + arch::context::kHome,
-              arch::saved_cga_home(address_), members_[member_].home};
+      return {Kind::compare_exchange, members_[member_].context + arch::context::kHome, arch::saved_cga_home(address_),
+              members_[member_].home};
     case At::unlock:
       return {Kind::compare_exchange, word, references_, arch::kCgaWaker + references_};
     case At::forget:
@@ -311,7 +311,8 @@ void CgaPublication::next_member() {
 
 bool SaveLayout::fits(const arch::RecordPool& chunks, const SavedHeader& header) {
   constexpr std::uint64_t kMost = std::uint64_t{arch::kSaveChunk} * (arch::kSaveChunk / 8);  // more than what fits
-  if (chunks.size != arch::kSaveChunk || header.bytes == 0 || header.bytes > kMost || header.local > kMost) return false;
+  if (chunks.size != arch::kSaveChunk || header.bytes == 0 || header.bytes > kMost || header.local > kMost)
+    return false;
   if (header.local % kUnit != 0) return false;
   const SaveLayout layout(header);
   return layout.chunks() <= chunks.count && layout.state_at() <= arch::kSaveChunk;

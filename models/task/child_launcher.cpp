@@ -51,8 +51,8 @@ std::string why_refused(const ChildLauncher::Setup& setup, const ChildRead& read
 
 ChildLauncher::ChildLauncher(Timebase& timebase, const Setup& setup, OpenTasks& tasks, TaskLife& life,
                              TaskDispatcher& dispatcher, LaunchScheduler& scheduler, TaskRows& rows,
-                             PacketSender<protocol::WakePacket>& wake_out,
-                             PacketSender<protocol::GrowPacket>& grow_out, const std::string& stat_prefix)
+                             PacketSender<protocol::WakePacket>& wake_out, PacketSender<protocol::GrowPacket>& grow_out,
+                             const std::string& stat_prefix)
     : timebase_(timebase),
       observation_(gpu_observation(timebase)),
       setup_(setup),

@@ -113,7 +113,7 @@ class ChildLauncher {
   std::unordered_map<std::uint64_t, Starting> starting_;  // by TMD; looked up only
   std::map<std::uint64_t, Queued> queued_;                // by TMD
   std::set<std::uint64_t> refused_;                       // records that memory did not give or take
-  std::map<std::uint32_t, std::uint32_t> restored_;  // by task: the restored one that CTAs of it can still join
+  std::map<std::uint32_t, std::uint32_t> restored_;       // by task: the restored one that CTAs of it can still join
   std::uint32_t next_number_ = 0;                         // of operations that begin here
   std::uint64_t child_number_ = 0;
   std::size_t open_children_ = 0;

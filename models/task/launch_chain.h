@@ -107,9 +107,8 @@ struct ContextClosed {
 struct AccessFailed {
   std::uint64_t record = 0;
 };
-using ChainEffect = std::variant<ChildRead, RecordPrepared, ChildReady, TaskCompleted, WakeContext, RestoreCta, RestoreCga,
-                                 QueueFound, QueueClosed, ContextClosed,
-                                 AccessFailed>;
+using ChainEffect = std::variant<ChildRead, RecordPrepared, ChildReady, TaskCompleted, WakeContext, RestoreCta,
+                                 RestoreCga, QueueFound, QueueClosed, ContextClosed, AccessFailed>;
 
 class LaunchChain {
  public:

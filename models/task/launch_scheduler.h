@@ -102,7 +102,7 @@ struct Urgency {
 class PriorityLists {
  public:
   using Item = std::uint32_t;
-  using Source = std::uint64_t;   // a stream, a queue of packets, a TMDQ
+  using Source = std::uint64_t;  // a stream, a queue of packets, a TMDQ
 
   void push(const Urgency& urgency, Source source, Item item);
   void push_head(const Urgency& urgency, Item item);

@@ -87,8 +87,7 @@ arch::LaunchMemory nested_memory(const NestedParams& params, const LaunchRoom& r
   memory.shared_contexts = params.shared_by == ContextSharing::grid;
   memory.retry = params.retry;
   memory.parts = params.parts;
-  const auto behind =
-      static_cast<std::uint64_t>(static_cast<double>(room.memory) * params.memory / 100 / params.parts);
+  const auto behind = static_cast<std::uint64_t>(static_cast<double>(room.memory) * params.memory / 100 / params.parts);
   const std::uint64_t spill = params.overflow == LaunchOverflow::spill ? behind / 8 : 0;
   memory.tasks.pool.count = params.pending_launches;
   memory.tasks.spill = pool_of(spill, arch::kRecordBytes);

@@ -48,8 +48,8 @@ struct TaskParams {
 
 // What of a machine decides where the records of device-side launches lie.
 struct LaunchRoom {
-  std::uint64_t end = 0;      // they lie below
-  std::uint64_t memory = 0;   // bytes of device memory
+  std::uint64_t end = 0;       // they lie below
+  std::uint64_t memory = 0;    // bytes of device memory
   std::uint32_t resident = 1;  // CTAs that the machine has room for
 };
 // The records end at or below `end`, and begin at a page. Throws InputError if there is no room for them above address

@@ -204,10 +204,10 @@ void write_packets(const RunOutcome& outcome, const std::string& path) {
   for (std::size_t i = 0; i < outcome.result.jobs.size(); ++i) {
     const workload::Workload& workload = outcome.inputs->workloads[i];
     for (const PacketLaunch& launch : outcome.result.jobs[i].launches) {
-      text += fmt::format("{},{},{},{},{},{},{},{},{:#x}", outcome.machines->gpus[i].instance,
-                          quoted(workload.ops[launch.op].kernel.name), launch.op, launch.queue, launch.index,
-                          type_name(launch.type), launch.kernel, launch.kernels,
-                          static_cast<std::uint32_t>(launch.status));
+      text +=
+          fmt::format("{},{},{},{},{},{},{},{},{:#x}", outcome.machines->gpus[i].instance,
+                      quoted(workload.ops[launch.op].kernel.name), launch.op, launch.queue, launch.index,
+                      type_name(launch.type), launch.kernel, launch.kernels, static_cast<std::uint32_t>(launch.status));
       for (const double ns : launch.times) text += fmt::format(",{:.3f}", ns);
       text += '\n';
     }

@@ -325,9 +325,10 @@ void Gpu::Blocks::check_idle() {
     (void)backdoor.read(pool.base + arch::ring::kGiven, &given, sizeof given);
     std::uint64_t used = 0;
     (void)backdoor.read(pool.base + arch::ring::kUsed, &used, sizeof used);
-    HEDDLE_CHECK(taken == given && used == 0,
-                 fmt::format("an idle machine has records of device-side launches in use: {} taken, {} given, {} counted",
-                             taken, given, used));
+    HEDDLE_CHECK(
+        taken == given && used == 0,
+        fmt::format("an idle machine has records of device-side launches in use: {} taken, {} given, {} counted", taken,
+                    given, used));
   }
 }
 

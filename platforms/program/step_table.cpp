@@ -515,7 +515,8 @@ std::vector<StepRow> make_rows() {
           .does(OpCode::wait_children)
           .by(compile_wait_children),
       StepRow("stream_create",
-              "name that gets the number of a new stream of the CTA's, as u32; 4294967295: there is no room for one", "")
+              "name that gets the number of a new stream of the CTA's, as u32; 4294967295: there is no room for one",
+              "")
           .behind(kText, kExpression, {Target::new_name})
           .does(OpCode::stream_create),
       StepRow("stream_destroy", "number of a stream of the CTA's, that is not used any more: an expression", "")

@@ -369,8 +369,8 @@ SoloKernel::SoloKernel(const gpu::GpuParams& params, const arch::KernelShape& ke
                params.cwd.session_pipeline + step + params.cwd.query_distance + params.cwd.mask_cycles;
   } else {
     slots_ = sms_ * arch::free_slots(arch::capacity_of(limits), {}, arch::need_of(limits, kernel));
-    session_ += static_cast<double>(
-        cwd::tree_cycles(2 * cwd::tree_levels(params.machine.shape.sms()), params.cwd.prefix_step));
+    session_ +=
+        static_cast<double>(cwd::tree_cycles(2 * cwd::tree_levels(params.machine.shape.sms()), params.cwd.prefix_step));
     packet_ = sms_ / gpcs;
   }
   HEDDLE_CHECK(slots_ > 0, "a kernel that can never run is to be fitted");

@@ -106,8 +106,8 @@ void latencies(const Setting& setting) {
         for (const char* way : {"drain", "cta", "instruction"}) {
           waits[way] = run(beside_hog(setting, way, length, registers, urgent)).wait.at("urgent").front();
         }
-        print(fmt::format("| {:.0f} | {} | {} | {:.1f} | {:.1f} | {:.1f} |\n", length, registers * 2048 * 4 / 1024, urgent,
-                          waits["drain"], waits["cta"], waits["instruction"]));
+        print(fmt::format("| {:.0f} | {} | {} | {:.1f} | {:.1f} | {:.1f} |\n", length, registers * 2048 * 4 / 1024,
+                          urgent, waits["drain"], waits["cta"], waits["instruction"]));
         claim(waits["drain"] >= waits["cta"], "draining waits longest");
         if (length >= 100) claim(waits["instruction"] < 0.5 * waits["cta"], "saving is faster than a long CTA");
       }

@@ -93,8 +93,8 @@ std::vector<Hang> hangs() {
                  {"in mbarrier_wait (line 18)", "1 has completed since the warp last went on there",
                   "waits for the next with the same parity"}});
   all.push_back({"parents for whose state there is no room, which hold every SM",
-                 parents("gpu: h100-sxm\nconfig: {gpu: {task: {nested: {memory: 0}}}}\n", "    grid: 528\n    block: 512\n    shared: 48 KiB\n",
-                         "grid: 1, block: 512, shared: 48 KiB"),
+                 parents("gpu: h100-sxm\nconfig: {gpu: {task: {nested: {memory: 0}}}}\n",
+                         "    grid: 528\n    block: 512\n    shared: 48 KiB\n", "grid: 1, block: 512, shared: 48 KiB"),
                  {"child #1 waits: for free slots for 1 more CTAs; the slots are with parent"}});
   all.push_back({"parents in clusters for whose states there is no room, which hold every SM",
                  parents("gpu: small\nconfig: {gpu: {sm: {limits: {ctas: 2}}, task: {nested: {memory: 0}}}}\n",

@@ -1,5 +1,5 @@
-// CTAs and CGAs that are saved while they wait, or to make room, on a machine that is full of them: what they compute is
-// the same (TSK-12, TSK-16).
+// CTAs and CGAs that are saved while they wait, or to make room, on a machine that is full of them: what they compute
+// is the same (TSK-12, TSK-16).
 #include <string>
 #include <tuple>
 #include <vector>
@@ -29,7 +29,8 @@ const char* const kChild =
 const char* const kLaunch = "            - if: {cond: thread == 0, then: [{launch: {kernel: child, args: [cta]}}]}\n";
 
 std::string scenario_of(const Variant& variant) {
-  return std::string("heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}, {name: back, bytes: 4 KiB}]\nkernels:\n") +
+  return std::string(
+             "heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}, {name: back, bytes: 4 KiB}]\nkernels:\n") +
          kChild + "  - name: parent\n" + variant.parent + "submit: [{kernel: parent, stream: a}]\nexpect:\n" +
          variant.expect;
 }
@@ -103,13 +104,16 @@ TEST_CASE("what CTAs compute that are saved at any instruction to make room is t
       "  - name: hog\n    grid: 60\n    block: 1024\n    registers: 32\n    shared: 8 KiB\n    program:\n"
       "      - set: {a: 7 * thread + cta, type: u32}\n"
       "      - store: {value: a, at: 4 * thread, type: u32, space: shared}\n"
-      "      - loop: {var: i, to: 30, do: [{compute: {unit: int32, count: 90}}, {load: {to: b, type: u32, at: 4 * thread, "
-      "space: shared}}, {set: {a: a + b}}, {store: {value: b + 1, at: 4 * thread, type: u32, space: shared}}, barrier]}\n"
+      "      - loop: {var: i, to: 30, do: [{compute: {unit: int32, count: 90}}, {load: {to: b, type: u32, at: 4 * "
+      "thread, "
+      "space: shared}}, {set: {a: a + b}}, {store: {value: b + 1, at: 4 * thread, type: u32, space: shared}}, "
+      "barrier]}\n"
       "      - if: {cond: thread == 9, then: [{store: {value: a, at: out + 4 * cta, type: u32}}]}\n"
       "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: sums + 4 * cta}}]}\n"
       "  - {name: urgent, grid: 20, block: 1024, cycles: 3000}\n"
       "submit:\n  - {kernel: hog, stream: a}\n"
-      "  - {kernel: urgent, stream: b, at: 20 us, priority: 5}\n  - {kernel: urgent, stream: b, at: 60 us, priority: 5}\n"
+      "  - {kernel: urgent, stream: b, at: 20 us, priority: 5}\n  - {kernel: urgent, stream: b, at: 60 us, priority: "
+      "5}\n"
       "  - {kernel: urgent, stream: b, at: 90 us, priority: 5}\nexpect:\n"
       // a + 30 b + 0 + 1 + ... + 29, with a = b = 63 + cta
       "  - {memory: out, pattern: \"i < 60 ? 31 * (63 + i) + 435 : 0\", type: u32}\n"
@@ -118,8 +122,8 @@ TEST_CASE("what CTAs compute that are saved at any instruction to make room is t
     CAPTURE(mode);
     const TempDir dir;
     dir.write("s.yaml", text);
-    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set",
-                                              "gpu.cwd.preemption=instruction"});
+    const Finished finished = heddle_in(
+        dir, {"run", "s.yaml", "--out", "out", "--timing", mode, "--quiet", "--set", "gpu.cwd.preemption=instruction"});
     CAPTURE(finished.err);
     CHECK(finished.status == 0);
     CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 20);
@@ -127,7 +131,8 @@ TEST_CASE("what CTAs compute that are saved at any instruction to make room is t
 }
 
 TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][TSK-16]") {
-  std::string text = "heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}]\nsubcontexts: [{id: 1}, {id: 2}]\nkernels:\n";
+  std::string text =
+      "heddle: 1\ngpu: small\nmemory: [{name: out, bytes: 4 KiB}]\nsubcontexts: [{id: 1}, {id: 2}]\nkernels:\n";
   for (int s = 1; s <= 2; ++s) {
     text += "  - name: k" + std::to_string(s) + "\n    subcontext: " + std::to_string(s) +
             "\n    grid: 60\n    block: 1024\n    registers: 32\n    program:\n"

@@ -66,8 +66,8 @@ struct Log {
   std::map<std::uint32_t, protocol::TaskDonePacket> done;
   std::vector<LoggedAnswer> evicted;
   std::vector<LoggedIdle> idle;
-  std::vector<LoggedBlock> blocks;    // by the GPCs that they are for
-  std::uint64_t heard_blocks = 0;     // by any
+  std::vector<LoggedBlock> blocks;  // by the GPCs that they are for
+  std::uint64_t heard_blocks = 0;   // by any
   std::vector<std::string> problems;
 
   // What is taken now, seen from the GPCs: less than, or as much as, the distributor counts.

@@ -181,8 +181,12 @@ TEST_CASE("completions of GPU_CGAs of CTAs name their sequence", "[gpc][CWD-09]"
 namespace {
 
 heddle::protocol::LocalMemoryPacket block(std::uint32_t tpc, std::uint8_t subcontext, std::uint32_t number) {
-  return {heddle::protocol::VirtualGpcId(kVirtualGpc), heddle::protocol::TpcInGpc(tpc), subcontext,
-          heddle::protocol::LocalMemoryBlock(number), {}, 20};
+  return {heddle::protocol::VirtualGpcId(kVirtualGpc),
+          heddle::protocol::TpcInGpc(tpc),
+          subcontext,
+          heddle::protocol::LocalMemoryBlock(number),
+          {},
+          20};
 }
 
 }  // namespace

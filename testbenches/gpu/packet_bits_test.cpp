@@ -133,10 +133,10 @@ Names extents(const std::string& of) { return {of + " x", of + " y", of + " z"};
 // Of what is on its way to SMs.
 Row launch_base() {
   return base<KernelLaunch>({no_bits<&KernelLaunch::need>(kByTask), no_bits<&KernelLaunch::duration>(kByTask),
-                             no_bits<&KernelLaunch::code>(kByTask), no_bits<&KernelLaunch::subcontext>(kByTask), no_bits<&KernelLaunch::priority>(kByTask),
-                             no_bits<&KernelLaunch::record>(kByTask), no_bits<&KernelLaunch::area>(kByTask),
-                             no_bits<&KernelLaunch::local_bytes>(kByTask), no_bits<&KernelLaunch::queue>(kByTask),
-                             no_bits<&KernelLaunch::departure>(kShown)});
+                             no_bits<&KernelLaunch::code>(kByTask), no_bits<&KernelLaunch::subcontext>(kByTask),
+                             no_bits<&KernelLaunch::priority>(kByTask), no_bits<&KernelLaunch::record>(kByTask),
+                             no_bits<&KernelLaunch::area>(kByTask), no_bits<&KernelLaunch::local_bytes>(kByTask),
+                             no_bits<&KernelLaunch::queue>(kByTask), no_bits<&KernelLaunch::departure>(kShown)});
 }
 Rows shape_rows() {
   const Names extents_and_levels = {"extents of the grid and of each level of its CGAs"};
@@ -184,9 +184,9 @@ HEDDLE_MEMBERS(TaskPacket) {
   return {base<KernelLaunch>(
               {in<&KernelLaunch::need>(resources()), no_bits<&KernelLaunch::duration>("of kernels without a program"),
                no_bits<&KernelLaunch::code>(by_record), in<&KernelLaunch::subcontext>({"subcontext"}),
-               in<&KernelLaunch::priority>({"priority"}), no_bits<&KernelLaunch::record>(by_record), no_bits<&KernelLaunch::area>(by_record),
-               in<&KernelLaunch::local_bytes>({"local memory"}), no_bits<&KernelLaunch::queue>("its kind says it"),
-               no_bits<&KernelLaunch::departure>(kShown)}),
+               in<&KernelLaunch::priority>({"priority"}), no_bits<&KernelLaunch::record>(by_record),
+               no_bits<&KernelLaunch::area>(by_record), in<&KernelLaunch::local_bytes>({"local memory"}),
+               no_bits<&KernelLaunch::queue>("its kind says it"), no_bits<&KernelLaunch::departure>(kShown)}),
           in<&TaskPacket::operation>({"task"}),
           no_bits<&TaskPacket::depth>(by_record),
           no_bits<&TaskPacket::further>("where the states lie says so, one behind another"),
@@ -393,7 +393,8 @@ HEDDLE_MEMBERS(CtaExitPacket) {
 HEDDLE_MEMBERS(CtaCompletePacket) {
   return {tag<&CtaCompletePacket::tag>(in<&CtaTag::slot>({"task slot"}), in<&CtaTag::sequence>({"CGA sequence number"}),
                                        in<&CtaTag::cga_id>(kCga), in<&CtaTag::tracked>({"tracked"}), tag_barriers()),
-          in<&CtaCompletePacket::sm_in_tpc>({"SM in TPC"}), in<&CtaCompletePacket::faulted>({"faulted"}),
+          in<&CtaCompletePacket::sm_in_tpc>({"SM in TPC"}),
+          in<&CtaCompletePacket::faulted>({"faulted"}),
           in<&CtaCompletePacket::rank>({"cta_id_in_cga"}),
           in<&CtaCompletePacket::released_shared_bytes>({"shared memory given back"}),
           in<&CtaCompletePacket::preempted>({"preempted"})};
@@ -415,11 +416,11 @@ HEDDLE_MEMBERS(ClusterNoticePacket) {
           no_bits<&ClusterNoticePacket::home>("the number of the SM")};
 }
 HEDDLE_MEMBERS(ClusterOrderPacket) {
-  return {in<&ClusterOrderPacket::kind>({"kind"}),         in<&ClusterOrderPacket::cga_id>({"gpc_local_cga_id"}),
-          in<&ClusterOrderPacket::cta_slot>({"CTA slot"}), in<&ClusterOrderPacket::sequence>({"CGA sequence number"}),
-          in<&ClusterOrderPacket::level>({"level"}),       in<&ClusterOrderPacket::barrier>({"barrier of a wide CGA"}),
-          in<&ClusterOrderPacket::rank>({"cta_id_in_cga"}),
-          in<&ClusterOrderPacket::members>({"where they were saved"})};
+  return {
+      in<&ClusterOrderPacket::kind>({"kind"}),          in<&ClusterOrderPacket::cga_id>({"gpc_local_cga_id"}),
+      in<&ClusterOrderPacket::cta_slot>({"CTA slot"}),  in<&ClusterOrderPacket::sequence>({"CGA sequence number"}),
+      in<&ClusterOrderPacket::level>({"level"}),        in<&ClusterOrderPacket::barrier>({"barrier of a wide CGA"}),
+      in<&ClusterOrderPacket::rank>({"cta_id_in_cga"}), in<&ClusterOrderPacket::members>({"where they were saved"})};
 }
 HEDDLE_MEMBERS(CompletePacket) {
   return {in<&CompletePacket::slot>({"task slot"}),

@@ -81,7 +81,8 @@ class ReferenceLists {
 
 }  // namespace
 
-TEST_CASE("lists give the most urgent first, the deepest of them, heads before all, and sources their turns", "[task][TSK-01][TSK-02]") {
+TEST_CASE("lists give the most urgent first, the deepest of them, heads before all, and sources their turns",
+          "[task][TSK-01][TSK-02]") {
   for (const std::uint64_t seed : seeds(3000)) {
     CAPTURE(seed);
     Random random(seed);
