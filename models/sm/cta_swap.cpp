@@ -706,10 +706,10 @@ void CtaSwap::put_back_warp(const Cta& cta, std::uint32_t number, const SavedWar
 // Memory has failed, or has been written to by somebody else: only the CTA is stopped by that (PRT-08).
 void CtaSwap::transfer_failed(Cta& cta, arch::FaultKind kind, const std::string& where) {
   if (cta.killed()) return peers_.control.check_end(cta, now());
-  if (!cta.has_warps()) return;  // nobody can be told: its task does not end
-  const Warp& warp = warps_[cta.warps[0]];
-  arch::FaultRecord record = peers_.faults.record_of(warp, kind, warp.state.pc);
-  record.operation = arch::OpCode::wait_children;
+  const Warp* const warp = cta.has_warps() ? &warps_[cta.warps[0]] : nullptr;
+  arch::FaultRecord record =
+      warp ? peers_.faults.record_of(*warp, kind, warp->state.pc) : peers_.faults.record_of(cta, kind);
+  if (warp) record.operation = arch::OpCode::wait_children;
   record.address = cta.start.area;
   record.where = where;
   record.cycle = now();

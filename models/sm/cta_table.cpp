@@ -145,6 +145,7 @@ void Cta::forget_program() {
   code = nullptr;
   warps.clear();
   live = open = bulk = 0;
+  barriers = {};
   mbarrier_waiters.clear();
   cluster = {};
   context = {};

@@ -53,8 +53,7 @@ void Faults::reset() {
   aborted_.clear();
 }
 
-arch::FaultRecord Faults::record_of(const Warp& warp, arch::FaultKind kind, std::uint32_t pc) const {
-  const Cta& cta = ctas_[warp.cta];
+arch::FaultRecord Faults::record_of(const Cta& cta, arch::FaultKind kind) const {
   const protocol::CtaStartPacket& start = cta.start;
   arch::FaultRecord record;
   record.kind = kind;
@@ -69,6 +68,11 @@ arch::FaultRecord Faults::record_of(const Warp& warp, arch::FaultKind kind, std:
   record.cta_x = start.id.cta.x;
   record.cta_y = start.id.cta.y;
   record.cta_z = start.id.cta.z;
+  return record;
+}
+
+arch::FaultRecord Faults::record_of(const Warp& warp, arch::FaultKind kind, std::uint32_t pc) const {
+  arch::FaultRecord record = record_of(ctas_[warp.cta], kind);
   record.warp = warp.place.warp;
   arch::WarpState then = warp.state;
   then.pc = pc;

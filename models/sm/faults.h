@@ -27,6 +27,8 @@ class Faults final : private SmUnit, public DsmemErrorListener, private EventHan
   // The operation of the warp that issues now cannot be carried out.
   void raise(std::uint32_t slot, arch::OpCode code, const IssueFault& wrong);
   arch::FaultRecord record_of(const Warp& warp, arch::FaultKind kind, std::uint32_t pc) const;
+  // Of no warp of it.
+  arch::FaultRecord record_of(const Cta& cta, arch::FaultKind kind) const;
   // The fault stops the CTA now, or only goes on record.
   void stop(const arch::FaultRecord& record, std::uint32_t cta_slot);
   void note(const arch::FaultRecord& record);

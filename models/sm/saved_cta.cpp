@@ -680,10 +680,12 @@ void ContextTransfer::header_read(const std::uint8_t* data) {
   std::copy_n(data, line.size(), line.begin());
   header_ = header_of(line);
   has_header_ = true;
-  // Nobody knows where the chunks are of what is none, or how many: they are lost.
+  // Nobody knows where the chunks are of what is none, or how many: they are lost. What is not wanted any more is only
+  // given back: its CTA has no warps that have local memory.
   std::uint64_t local = 0;
   for (const Local& part : local_) local += part.bytes;
-  if (!SaveLayout::fits(pool_, header_) || header_.local != local) {
+  const bool other = outcome_ == Outcome::open && header_.local != local;
+  if (!SaveLayout::fits(pool_, header_) || other) {
     decide(Outcome::failed);
     at_ = At::over;
     return;

@@ -165,6 +165,7 @@ void fill_children(const WarpValues& values, const ProgramStep& now, Operation& 
 // A number that 32 bits do not hold is too large for every mbarrier.
 void fill_numbers(const WarpValues& values, const ProgramStep& step, Operation& operation) {
   WarpValues::Lanes numbers{};
+  for (auto& words : operation.data) words = {};
   for (std::size_t i = 0; i < step.values.size(); ++i) {
     values.of_lanes(*step.values[i].expression, operation.lanes, numbers);
     for (std::uint32_t lane = 0; lane < arch::kWarpLanes; ++lane) {

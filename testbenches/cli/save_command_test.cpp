@@ -183,4 +183,55 @@ TEST_CASE("a recursion as a binary tree 12 deep, and one 23 deep as a chain, com
   }
 }
 
+TEST_CASE("a kernel of cycles is saved in the slots that CTAs with programs had before, and goes on",
+          "[cli][TSK-12][TSK-16]") {
+  const TempDir dir;
+  std::string text =
+      "heddle: 1\ngpu: small\nconfig: {gpu: {cwd: {preemption: instruction, preempt_again: 500}, sm: {limits: {ctas: "
+      "1}}}}\nkernels:\n  - {name: hog, grid: 10, block: 256, cycles: 20000, registers: 32}\n"
+      "  - {name: u, grid: 10, block: 32, program: [{compute: {unit: int32, count: 500}}]}\nsubmit:\n"
+      "  - {kernel: hog, stream: h}\n";
+  for (int i = 1; i <= 4; ++i) {
+    text += "  - {kernel: u, stream: s" + std::to_string(i) + ", at: " + std::to_string(10 * i) + " us, priority: 2}\n";
+  }
+  dir.write("s.yaml", text);
+  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet"});
+  CAPTURE(finished.err);
+  CHECK(finished.status == 0);
+  CHECK(stat(Results(dir.file("out")), "gpu0.cwd.ctas_preempted") >= 10);
+}
+
+TEST_CASE("a saved CTA with local memory whose kernel is stopped by a fault gives back what it has in memory",
+          "[cli][TSK-12][PRT-11]") {
+  const TempDir dir;
+  // Each of the CTAs is saved while it waits; the first that is back stops the others.
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nconfig: {gpu: {sm: {limits: {ctas: 1}, nested: {save_delay: 100}}}}\nkernels:\n"
+            "  - {name: child, grid: 1, block: 64, program: [{compute: {unit: int32, count: 1000}}]}\n"
+            "  - name: parent\n    grid: 20\n    block: 96\n    local: 32 B\n    program:\n"
+            "      - if: {cond: thread == 0, then: [{launch: {kernel: child}}]}\n      - wait_children\n"
+            "      - load: {to: x, type: u32, at: 1099511627776}\n"
+            "submit: [{kernel: parent, stream: a}]\nexpect: [{fault: address, kernel: parent}]\n");
+  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet"});
+  CAPTURE(finished.err);
+  CHECK(finished.status == 0);
+  CHECK(stat(Results(dir.file("out")), "gpu0.gpc0.cpc0.tpc0.sm0.nested.saves") > 0);
+}
+
+TEST_CASE("a stream is destroyed whatever values the program stored before", "[cli][TSK-11]") {
+  const TempDir dir;
+  dir.write("s.yaml",
+            "heddle: 1\ngpu: small\nmemory: [{name: y, bytes: 256, init: {pattern: \"4294967296 * 7\", type: u64}}]\n"
+            "kernels:\n  - {name: child, grid: 1, block: 32, program: [{compute: {unit: int32, count: 10}}]}\n"
+            "  - name: p\n    grid: 1\n    block: 32\n    program:\n"
+            "      - load: {to: a, type: u64, at: y}\n      - set: {h: 0, type: u64}\n      - stream_create: s\n"
+            "      - if: {cond: lane == 0, then: [{launch: {kernel: child, stream: s, to: h}}, {wait_children: "
+            "{launch: h}}]}\n"
+            "      - store: {value: a, type: u64, at: y + 8 * lane}\n      - stream_destroy: s\n"
+            "submit: [{kernel: p, stream: a}]\n");
+  const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet"});
+  CAPTURE(finished.err);
+  CHECK(finished.status == 0);
+}
+
 }  // namespace cli_save_command_test
