@@ -26,20 +26,21 @@ enum class LaunchMode : std::uint8_t {
 
 // TMD of a task that device code has launched, or of one of the host's whose program launches. Offsets:
 namespace tmd {
-constexpr std::uint32_t kNext = 0;        // u64: TMD of the next task of its TMDQ; 0: none yet
-constexpr std::uint32_t kContext = 8;     // u64: the context that it was launched from; 0: from the host
-constexpr std::uint32_t kKernel = 16;     // u64: kernel object (arch/kernel_object.h); 0: from the host
-constexpr std::uint32_t kGridX = 24;      // u32: CTAs
-constexpr std::uint32_t kGridY = 28;      // u16
-constexpr std::uint32_t kGridZ = 30;      // u16
-constexpr std::uint32_t kFlags = 32;      // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 11 its end is
-                                          // waited for by its ticket, 16-31 stream
-constexpr std::uint32_t kTicket = 36;     // u32: of its launch; another, or 0: the launch has completed
-constexpr std::uint32_t kPriority = 40;   // s32
-constexpr std::uint32_t kDepth = 44;      // u32: nesting depth at which it runs: 1 for a child of a host task
-constexpr std::uint32_t kOpen = 48;       // u64: its own run (1) and its contexts that are open
-constexpr std::uint32_t kTailLast = 56;   // u64: last of its tail launches; 0: none
-constexpr std::uint32_t kTailFirst = 64;  // u64
+constexpr std::uint32_t kNext = 0;     // u64: TMD of the next task of its TMDQ; 0: none yet
+constexpr std::uint32_t kContext = 8;  // u64: the context that it was launched from; of a tail launch: TMD of the grid
+                                       // that it follows; 0: from the host
+constexpr std::uint32_t kKernel = 16;  // u64: kernel object (arch/kernel_object.h); 0: from the host
+constexpr std::uint32_t kGridX = 24;   // u32: CTAs
+constexpr std::uint32_t kGridY = 28;   // u16
+constexpr std::uint32_t kGridZ = 30;   // u16
+constexpr std::uint32_t kFlags = 32;   // u32: bits 0-7 TMDQ, 8-9 LaunchMode, 10 insert at the head, 11 its end is
+                                       // waited for by its ticket, 16-31 stream
+constexpr std::uint32_t kTicket = 36;  // u32: of its launch; another, or 0: the launch has completed
+constexpr std::uint32_t kPriority = 40;       // s32
+constexpr std::uint32_t kDepth = 44;          // u32: nesting depth at which it runs: 1 for a child of a host task
+constexpr std::uint32_t kOpen = 48;           // u64: its own run (1) and its contexts that are open
+constexpr std::uint32_t kTailLast = 56;       // u64: last of its tail launches; 0: none
+constexpr std::uint32_t kTailFirst = 64;      // u64
 constexpr std::uint32_t kSharedContext = 72;  // u64: the context that all its CTAs share; 0: each has its own
 constexpr std::uint32_t kArgs = 80;           // u64 x kChildArgs: what the child finds at `kernarg`
 }  // namespace tmd

@@ -16,15 +16,18 @@ using arch::MemoryStep;
 using arch::OpCode;
 using arch::Operation;
 
-bool takes_memory(LaunchStage stage) {
+// What a step issues to.
+arch::Unit unit_of(LaunchStage stage) {
   switch (stage) {
+    case LaunchStage::call:
+      return arch::Unit::int32;
     case LaunchStage::begin:
     case LaunchStage::start:
     case LaunchStage::appended:
     case LaunchStage::fault:
-      return false;
+      return arch::Unit::none;
     default:
-      return true;
+      return arch::Unit::memory;
   }
 }
 
@@ -52,8 +55,8 @@ void fill_access(Operation& operation, OpCode code) {
 DeviceLaunchUnit::DeviceLaunchUnit(const UnitContext& context, const arch::LaunchMemory& memory, const Peers& peers)
     : SmUnit(context),
       peers_(peers),
-      sequence_(memory, context.place.id, context.time.cost(context.params.nested.launch_cycles), context.stats,
-                context.time.observation().progress, peers.tasks) {}
+      sequence_({memory, context.place.id, context.stats, context.time.observation().progress, peers.tasks},
+                context.params.nested.launch_instructions) {}
 
 LaunchRun& DeviceLaunchUnit::begin(std::uint32_t slot, OpCode code) {
   Warp& warp = warps_[slot];
@@ -147,7 +150,7 @@ void DeviceLaunchUnit::make_ready(std::uint32_t slot, Cycle when) {
   const Cycle since = warps_[slot].since;
   const Cycle from = std::max({when, since, now()});
   stall_of(run).add(from - since);
-  peers_.scheduler.give_turn(slot, from, takes_memory(run.stage) ? arch::Unit::memory : arch::Unit::none);
+  peers_.scheduler.give_turn(slot, from, unit_of(run.stage));
 }
 
 IssueResult DeviceLaunchUnit::step(std::uint32_t slot) {
@@ -157,6 +160,12 @@ IssueResult DeviceLaunchUnit::step(std::uint32_t slot) {
   const Cycle next = now() + 1;
   warp.since = next;
   switch (run.stage) {
+    case LaunchStage::call: {
+      const UnitParams& unit = params_.issue.int32;
+      peers_.scheduler.occupy(slot, 1, (arch::kWarpLanes + unit.lanes - 1) / unit.lanes);
+      stats_.instructions[static_cast<std::size_t>(arch::Unit::int32)]->add();
+      return follow(slot, sequence_.called(run, now() + unit.latency));
+    }
     case LaunchStage::begin:
       return follow(slot, sequence_.begin_one(run, cta, results_of(slot), next));
     case LaunchStage::start:
@@ -179,7 +188,9 @@ IssueResult DeviceLaunchUnit::step(std::uint32_t slot) {
   }
 }
 
+// The wait so far was one for memory.
 void DeviceLaunchUnit::released(std::uint32_t slot, Cycle when) {
+  warps_[slot].since = std::max(warps_[slot].since, when);
   follow(slot, sequence_.released(*runs_[slot], ctas_[warps_[slot].cta], when));
 }
 

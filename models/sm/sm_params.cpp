@@ -85,9 +85,10 @@ void MemoryParams::describe(ParamTable<MemoryParams>& t) {
 }
 
 void NestedParams::describe(ParamTable<NestedParams>& t) {
-  t.add("launch_cycles", &NestedParams::launch_cycles, {Unit::cycles, 0, 10'000'000},
-        "work of the device runtime for each child task before its first access to memory; the warp does nothing else",
-        kAssumption);
+  t.add("launch_instructions", &NestedParams::launch_instructions, {Unit::count, 0, 10'000'000},
+        "instructions of the device runtime for each child task before its first access to memory: each takes an issue "
+        "slot of the launching warp at the unit for 32-bit integers, and needs the result of the one before",
+        "assumption: counted by hand for what a launch does here (docs/results/device-launch.md)");
   t.add("distance", &NestedParams::distance, {Unit::cycles, 0, 100'000},
         "cycles from an SM to task management: children to start, contexts whose CTA has gone, entries of queues",
         kAssumption);

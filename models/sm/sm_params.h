@@ -68,10 +68,10 @@ enum class TensorErrors : std::uint8_t {
 
 // Device-side launches (TSK-06).
 struct NestedParams {
-  std::uint32_t launch_cycles = 2000;  // cycles
-  std::uint32_t distance = 100;        // cycles to task management
-  bool save = true;                    // CTAs that wait for their children
-  std::uint32_t save_delay = 2000;     // cycles
+  std::uint32_t launch_instructions = 300;  // of the device runtime
+  std::uint32_t distance = 100;             // cycles to task management
+  bool save = true;                         // CTAs that wait for their children
+  std::uint32_t save_delay = 2000;          // cycles
 
   static void describe(ParamTable<NestedParams>& t);
 };

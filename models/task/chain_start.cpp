@@ -14,14 +14,12 @@ namespace {
 
 class StartChain final : public LaunchChain {
  public:
-  StartChain(std::uint64_t record, std::uint64_t owner) : record_(record), owner_(owner) {}
+  explicit StartChain(std::uint64_t record) : record_(record) {}
 
   ChainAccess access() const override {
     switch (at_) {
       case At::read_record:
         return ChainAccess::read_of(record_);
-      case At::write_owner:
-        return ChainAccess::step_of({StepKind::write, record_ + tmd::kContext, owner_});
       case At::read_object:
         return ChainAccess::read_of(child_.kernel);
       case At::read_parent:
@@ -40,17 +38,12 @@ class StartChain final : public LaunchChain {
     }
     line_ = line;
     child_ = child_record(line);
-    at_ = At::write_owner;
-    if (owner_ == 0) owner_known();
+    readable_ = child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0;
+    at_ = At::read_object;
+    if (!readable_) object_known();
   }
 
-  void answer_word(std::uint64_t old) override {
-    if (at_ == At::write_owner) {
-      owner_known();
-    } else {
-      parent_known(old);
-    }
-  }
+  void answer_word(std::uint64_t old) override { parent_known(old); }
 
   // A kernel object that cannot be read is for task management to refuse; without its TMD the task is lost.
   void failed() override {
@@ -64,17 +57,11 @@ class StartChain final : public LaunchChain {
   }
 
  private:
-  enum class At : std::uint8_t { read_record, write_owner, read_object, read_parent, over };
-
-  void owner_known() {
-    readable_ = child_.kernel != 0 && child_.kernel % arch::kKernelObjectBytes == 0;
-    at_ = At::read_object;
-    if (!readable_) object_known();
-  }
+  enum class At : std::uint8_t { read_record, read_object, read_parent, over };
 
   void object_known() {
     at_ = At::read_parent;
-    if (owner_ != 0) parent_known(owner_);
+    if (child_.mode == arch::LaunchMode::tail) parent_known(child_.context);
   }
 
   void parent_known(std::uint64_t parent) {
@@ -84,7 +71,6 @@ class StartChain final : public LaunchChain {
 
   At at_ = At::read_record;
   const std::uint64_t record_;
-  const std::uint64_t owner_;
   ChildRecord child_;
   RecordLine line_{};
   RecordLine object_{};
@@ -192,7 +178,7 @@ class PrepareChain final : public LaunchChain {
 
 }  // namespace
 
-ChainPtr start_chain(std::uint64_t record, std::uint64_t owner) { return std::make_unique<StartChain>(record, owner); }
+ChainPtr start_chain(std::uint64_t record) { return std::make_unique<StartChain>(record); }
 
 ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task) {
   return std::make_unique<PrepareChain>(memory, line, task);

@@ -70,7 +70,7 @@ void ChildLauncher::start(const protocol::ChildPacket& packet) {
   starting = {};
   starting.issued = packet.issued;
   starting.arrived = now();
-  scheduler_.enter(start_chain(packet.record, 0));
+  scheduler_.enter(start_chain(packet.record));
 }
 
 void ChildLauncher::queued(const protocol::ChildPacket& packet) {
@@ -100,7 +100,7 @@ void ChildLauncher::ready(const ChildReady& effect) {
     starting.pushed = queued->second.pushed;
     queued_.erase(queued);
   }
-  scheduler_.enter(start_chain(effect.record, effect.owner));
+  scheduler_.enter(start_chain(effect.record));
 }
 
 void ChildLauncher::read(const ChildRead& effect) {

@@ -20,7 +20,7 @@ using RecordLine = std::array<std::uint8_t, arch::kRecordBytes>;
 
 // The fields of a TMD that do not change.
 struct ChildRecord {
-  std::uint64_t context = 0;  // of a tail launch that has been started: TMD of the grid that it follows
+  std::uint64_t context = 0;  // of a tail launch: TMD of the grid that it follows
   std::uint64_t kernel = 0;
   arch::Dim3 grid;
   std::uint32_t tmdq = 0;
@@ -134,9 +134,8 @@ class LaunchChain {
 };
 using ChainPtr = std::unique_ptr<LaunchChain>;
 
-// Reads a TMD and its kernel object. `owner`: the grid that it is a tail launch of, which its TMD names from now on; 0:
-// it has a context.
-ChainPtr start_chain(std::uint64_t record, std::uint64_t owner);
+// Reads a TMD and its kernel object.
+ChainPtr start_chain(std::uint64_t record);
 // Takes a TMD for a task of the host and writes the fields of `line` to it. `task` comes back with the effect.
 ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task);
 // Gives the task of `record` the context that its CTAs share. `task` comes back with the effect.

@@ -19,7 +19,7 @@ TEST_CASE("a program that overwrites a saved CTA leaves a fault and a chain of w
 gpu: small
 config:
   gpu:
-    sm: {{nested: {{launch_cycles: 50, save: true, save_delay: 200}}}}
+    sm: {{nested: {{launch_instructions: 12, save: true, save_delay: 200}}}}
 kernels:
   - name: child
     grid: 1

@@ -17,7 +17,7 @@ namespace {
 // Short ways of the device runtime, and CTAs that are saved early.
 std::string head(const std::string& more = "") { return "heddle: 1\ngpu: small\nconfig:\n  gpu:\n" + more; }
 std::string sm(bool save, const std::string& more = "") {
-  return fmt::format("    sm: {{nested: {{launch_cycles: 50, save: {}, save_delay: 200}}{}}}\n", save, more);
+  return fmt::format("    sm: {{nested: {{launch_instructions: 12, save: {}, save_delay: 200}}{}}}\n", save, more);
 }
 
 const std::string kLeaf =

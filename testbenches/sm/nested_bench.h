@@ -150,8 +150,9 @@ class FakeTmu : public sc_core::sc_module, private EventHandler {
 };
 
 struct NestedBench : ProgramBench {
-  explicit NestedBench(TimingMode mode = TimingMode::at, std::uint64_t tasks = 64, std::uint64_t contexts = 8)
-      : ProgramBench(quick(), mode), tmu("tmu", *this) {
+  explicit NestedBench(TimingMode mode = TimingMode::at, std::uint64_t tasks = 64, std::uint64_t contexts = 8,
+                       std::uint32_t instructions = 7)
+      : ProgramBench(quick(instructions), mode), tmu("tmu", *this) {
     // Large enough for any number of TMDQs; and, for those who say how many, records behind the pools.
     constexpr std::uint64_t kContextBytes = arch::context::bytes(arch::kMaxTmdqs);
     nested.tasks.pool = {kNestedBase, tasks, arch::kRecordBytes};
@@ -161,9 +162,9 @@ struct NestedBench : ProgramBench {
     nested.chunks = {kNestedBase + 0x40000, 0, arch::kSaveChunk};
     l2.put(kOwner + arch::tmd::kOpen, std::uint64_t{1});
   }
-  static sm::SmParams quick() {
+  static sm::SmParams quick(std::uint32_t instructions = 7) {
     sm::SmParams params;
-    params.nested.launch_cycles = 30;
+    params.nested.launch_instructions = instructions;
     params.nested.distance = FakeTmu::kDistance;
     params.nested.save = false;
     return params;

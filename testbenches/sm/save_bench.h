@@ -282,7 +282,7 @@ struct SaveBench {
     sm::SmParams params;
     params.nested.save = save;
     params.nested.save_delay = 100;
-    params.nested.launch_cycles = 10;
+    params.nested.launch_instructions = 2;
     return params;
   }
   void start(ListProgram program, std::uint32_t threads, std::uint32_t shared, Cycle cycle = 0) {

@@ -1,9 +1,11 @@
 // Warps that launch child tasks: what they leave in memory, and when they go on (TSK-06 to TSK-14).
+#include <map>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "common/bits.h"
 #include "sm/nested_bench.h"
 
 namespace sm_nested_test {
@@ -133,6 +135,72 @@ TEST_CASE("only the first task of a stream is started by the SM; others are link
   CHECK(bench.word(bench.task(4) + arch::tmd::kNext) == bench.task(5));
   CHECK(bench.l2.get<std::uint32_t>(bench.task(3) + arch::tmd::kFlags) == 1U << 8);
   CHECK(bench.l2.get<std::uint32_t>(bench.task(4) + arch::tmd::kFlags) == 2U << 8);
+}
+
+TEST_CASE("a tail launch hangs on its grid: it makes no context, and waits for no write of its program",
+          "[sm][TSK-07][TSK-13][TSK-14]") {
+  for (const bool tail : {true, false}) {
+    CAPTURE(tail);
+    NestedBench bench;
+    bench.l2.extra = [](std::uint64_t number) { return number == 0 ? 20'000 : 0; };  // of the store
+    ListProgram program(4);
+    program.store({}, ListProgram::Value([](const Warp&, std::uint32_t) { return 77; }),
+                  [](const Warp&, std::uint32_t) { return 0x4000; });
+    program.launch_child(always(child(0, tail ? LaunchMode::tail : LaunchMode::fire_and_forget)));
+    program.exit();
+    bench.start_parent(std::move(program));
+    run_until_idle();
+    CHECK(bench.faults.empty());
+    REQUIRE(bench.mpc.exits.size() == 1);
+    CHECK(bench.mpc.exits[0].first > 20'000);  // the end waits for all of them
+    CHECK(bench.stat("nested.launches") == 1);
+    const std::uint64_t record = bench.task(0);
+    CHECK(bench.word(record + arch::tmd::kContext) == (tail ? kOwner : bench.context()));
+    CHECK(bench.word(bench.nested.contexts.pool.base + arch::ring::kTaken) == (tail ? 0 : 1));
+    CHECK(bench.word(kOwner + arch::tmd::kOpen) == (tail ? 1 : 2));
+    CHECK(bench.tmu.count(Kind::leave) == (tail ? 0 : 1));
+    // The depth, two for the record, its line, and the two words of the list. Or the depth, two each for record and
+    // context, a line of each, and a count of each.
+    CHECK(bench.stat("nested.steps") == (tail ? 6 : 9));
+    CHECK(bench.stat("stall.launch") < 10'000);
+    CHECK((bench.stat("stall.memory") > 10'000) == !tail);
+  }
+}
+
+TEST_CASE("the device runtime is a program: each of its instructions needs the one before, and a turn that others miss",
+          "[sm][TSK-13]") {
+  const auto ended = [](std::uint32_t instructions, arch::LaneMask lanes, bool company) {
+    NestedBench bench(TimingMode::at, 64, 8, instructions);
+    ListProgram program(4);
+    program.launch_child(always(child(0, LaunchMode::tail)), {}, [lanes](const Warp&) { return lanes; });
+    program.exit();
+    bench.start_parent(std::move(program), 1, 0);
+    if (company) {
+      ListProgram other(4);
+      other.compute(arch::Unit::int32, 20'000);
+      other.exit();
+      bench.mpc.start(0, bench.packet(bench.add(std::move(other), 128), 1, 1));
+    }
+    run_until_idle();
+    REQUIRE(bench.faults.empty());
+    REQUIRE(bench.mpc.exits.size() == (company ? 2 : 1));
+    CHECK(bench.stat("instructions.int32") == (company ? 80'000 : 0) + instructions * bits::count(lanes));
+    std::map<std::uint32_t, Cycle> ends;
+    for (const auto& [cycle, exit] : bench.mpc.exits) ends[exit.cta_slot] = cycle;
+    return ends;
+  };
+  constexpr Cycle kLatency = 4;   // of gpu.sm.issue.int32
+  constexpr Cycle kInterval = 2;  // a warp of 32 in 16 lanes
+  for (const arch::LaneMask lanes : {arch::LaneMask{1}, arch::LaneMask{0b1011}}) {
+    const Cycle without = ended(0, lanes, false)[0];
+    for (const std::uint32_t instructions : {1U, 40U, 300U}) {
+      CHECK(ended(instructions, lanes, false)[0] == without + instructions * kLatency * bits::count(lanes));
+    }
+  }
+  const Cycle alone = ended(0, 1, true)[1];
+  const Cycle beside = ended(500, 1, true)[1];
+  CHECK(beside > alone + 500 * kInterval - 100);
+  CHECK(beside < alone + 500 * kInterval + 100);
 }
 
 TEST_CASE("a stream shares a TMDQ only if all have one, and one that is destroyed gives its place back",

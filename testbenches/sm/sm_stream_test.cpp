@@ -205,7 +205,7 @@ class Streams {
   SmStats stats_{observation_.stats, "gpu0.sm0"};
   arch::LaunchMemory memory_;
   std::uint64_t progress_ = 0;
-  LaunchSequence sequence_{memory_, 3, 0, stats_, progress_, tasks_};
+  LaunchSequence sequence_{{memory_, 3, stats_, progress_, tasks_}, 0};
   std::map<std::uint64_t, std::uint64_t> words_;
   const std::uint32_t warps_;
   std::deque<Cta> ctas_;

@@ -292,7 +292,7 @@ struct LaunchLab {
     return its;
   }();
   std::uint64_t progress = 0;
-  LaunchSequence sequence{memory, 3, 2000, stats, progress, tasks};
+  LaunchSequence sequence{{memory, 3, stats, progress, tasks}, 300};
   Cta cta;
   LaunchRun run;
 };

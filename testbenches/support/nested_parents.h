@@ -197,7 +197,7 @@ struct Machine : GpuLab {
 
  private:
   static std::vector<std::string> quick() {
-    return {"gpu.sm.nested.launch_cycles=50", "gpu.sm.nested.save=true", "gpu.sm.nested.save_delay=200"};
+    return {"gpu.sm.nested.launch_instructions=12", "gpu.sm.nested.save=true", "gpu.sm.nested.save_delay=200"};
   }
   std::uint32_t started_ = 0;
 };

@@ -47,7 +47,7 @@ TEST_CASE("a host that fills all queues and waits does not block nested launches
   SimFixture fixture;
   PacketLab lab(
       small({"gpu.packet.queues=4", "gpu.task.submit_queue=1", "gpu.cwd.table_slots=2", "gpu.cwd.evicted_tasks=2",
-             "gpu.task.nested.pending_launches=90", "gpu.sm.nested.launch_cycles=50"}));
+             "gpu.task.nested.pending_launches=90", "gpu.sm.nested.launch_instructions=12"}));
   lab.begin();
   Machine& m = lab[0];
   arch::KernelShape shape;

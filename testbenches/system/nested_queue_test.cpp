@@ -306,7 +306,7 @@ TEST_CASE("queue tasks that launch, and feed each other: every entry and every c
     Random random(round);
     // Few slots and parents that are saved; queues that are full; contexts that all CTAs of a queue task share.
     const std::uint64_t kind = round % 3;
-    std::vector<std::string> sets = {"gpu.timing=" + timing, "gpu.sm.nested.launch_cycles=50",
+    std::vector<std::string> sets = {"gpu.timing=" + timing, "gpu.sm.nested.launch_instructions=12",
                                      "gpu.sm.nested.save_delay=200",
                                      fmt::format("gpu.task.nested.in_flight={}", random.between(1, 8)),
                                      fmt::format("gpu.task.nested.tmdqs={}", random.between(1, 4))};
@@ -373,7 +373,7 @@ TEST_CASE("a queue task ends with the last child of its entries, and its stream 
   const LaunchMode mode = GENERATE(LaunchMode::stream, LaunchMode::fire_and_forget, LaunchMode::tail);
   constexpr std::uint64_t kLong = 50'000;
   SimFixture fixture;
-  GpuLab lab(preset_params("small", {"gpu.timing=" + timing, "gpu.sm.nested.launch_cycles=50"}));
+  GpuLab lab(preset_params("small", {"gpu.timing=" + timing, "gpu.sm.nested.launch_instructions=12"}));
   Ends ends;
   lab.observation.ctas = &ends;
   auto launcher = std::make_shared<ListProgram>(2);

@@ -193,8 +193,8 @@ TEST_CASE("streams above the TMDQs: a wait tells behind whom, and calls it a fal
         {}, [](const Warp&) { return (arch::LaneMask{1} << kLeaves) - 1; });
     program->exit();
     SimFixture fixture;
-    DrawnGpu drawn(
-        {"gpu.timing=" + timing, "gpu.sm.nested.launch_cycles=50", fmt::format("gpu.task.nested.tmdqs={}", tmdqs)});
+    DrawnGpu drawn({"gpu.timing=" + timing, "gpu.sm.nested.launch_instructions=12",
+                    fmt::format("gpu.task.nested.tmdqs={}", tmdqs)});
     drawn.make_leaves(kLeaves);
     drawn.run(program, 1);
 
@@ -227,7 +227,7 @@ TEST_CASE("streams of different contexts never share a TMDQ, those of one contex
   const bool grid = GENERATE(false, true);
   constexpr std::uint32_t kCtas = 3;
   SimFixture fixture;
-  DrawnGpu drawn({"gpu.task.nested.tmdqs=1", "gpu.sm.nested.launch_cycles=50",
+  DrawnGpu drawn({"gpu.task.nested.tmdqs=1", "gpu.sm.nested.launch_instructions=12",
                   grid ? "gpu.task.nested.shared_by=grid" : "gpu.task.nested.shared_by=cta"});
   drawn.make_leaves(2 * kCtas);
   // Each CTA launches into two streams of its own.

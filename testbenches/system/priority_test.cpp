@@ -167,8 +167,8 @@ TEST_CASE("a task that launches and is inserted at the head starts before all eq
   const bool queue = GENERATE(false, true);
   CAPTURE(waiting, in_flight, queue);
   SimFixture fixture;
-  GpuLab lab(preset_params(
-      "small", {"gpu.cwd.table_slots=4", "gpu.sm.nested.launch_cycles=50", "gpu.task.nested.in_flight=" + in_flight}));
+  GpuLab lab(preset_params("small", {"gpu.cwd.table_slots=4", "gpu.sm.nested.launch_instructions=12",
+                                     "gpu.task.nested.in_flight=" + in_flight}));
   Launchers launchers(lab, 1, 1000);
   // The table is full until 30,000, 35,000, ...
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -190,9 +190,9 @@ TEST_CASE("with no record left, a task at the head is given one before equals th
   CAPTURE(queue);
   SimFixture fixture;
   // As many records as the first one, its children, which run for long, and one more have. The others launch nothing.
-  GpuLab lab(
-      preset_params("small", {"gpu.cwd.table_slots=1", "gpu.cwd.evicted_tasks=0", "gpu.sm.nested.launch_cycles=50",
-                              "gpu.task.nested.pending_launches=4", "gpu.task.nested.overflow=error"}));
+  GpuLab lab(preset_params("small",
+                           {"gpu.cwd.table_slots=1", "gpu.cwd.evicted_tasks=0", "gpu.sm.nested.launch_instructions=12",
+                            "gpu.task.nested.pending_launches=4", "gpu.task.nested.overflow=error"}));
   const std::uint32_t first = Launchers(lab, 2, 20'000).submit(1, false);
   Launchers launchers(lab, 0, 20'000);
   const std::vector<std::uint32_t> others = launchers.submit_some(4, 6000);

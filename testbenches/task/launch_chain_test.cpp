@@ -70,7 +70,7 @@ TEST_CASE("a task whose kernel object cannot be read is told of, and one whose r
   arch::put_number(line, tmd::kContext, 8, 0x2000);
   arch::put_number(line, tmd::kKernel, 8, 0x3000);
   SECTION("the object") {
-    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    const task::ChainPtr chain = task::start_chain(0x1000);
     REQUIRE(chain->access().address == 0x1000);
     chain->answer_line(line);
     REQUIRE(chain->access().address == 0x3000);
@@ -86,13 +86,13 @@ TEST_CASE("a task whose kernel object cannot be read is told of, and one whose r
   }
   SECTION("an address that cannot be one") {
     arch::put_number(line, tmd::kKernel, 8, 0x3010);
-    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    const task::ChainPtr chain = task::start_chain(0x1000);
     chain->answer_line(line);
     chain->answer_word(0x5000);
     CHECK_FALSE(std::get<task::ChildRead>(chain->take_effects().at(0)).readable);
   }
   SECTION("the record") {
-    const task::ChainPtr chain = task::start_chain(0x1000, 0);
+    const task::ChainPtr chain = task::start_chain(0x1000);
     chain->failed();
     const auto effects = chain->take_effects();
     REQUIRE(effects.size() == 1);

@@ -267,7 +267,7 @@ class World {
   }
 
   void take(const task::RecordPrepared& effect) { begin(effect.task, effect.record); }
-  void take(const task::ChildReady& effect) { enter(task::start_chain(effect.record, effect.owner)); }
+  void take(const task::ChildReady& effect) { enter(task::start_chain(effect.record)); }
   void take(const task::ChildRead& effect) {
     REQUIRE(effect.readable);
     const auto node = static_cast<std::uint32_t>(arch::get_64(effect.line, tmd::kArgs));
@@ -343,6 +343,9 @@ class World {
       case Actor::At::launch:
         if (actor.next == actor.children.size()) {
           finish_launching(actor);
+        } else if (child_of(actor).mode == LaunchMode::tail) {  // it hangs on its grid, with or without a context
+          actor.take = std::make_unique<arch::TakeSteps>(place_.tasks);
+          actor.at = Actor::At::take;
         } else if (actor.context == 0 && shared_) {
           refuse(actor);  // its grid found no context
         } else if (actor.context == 0) {
@@ -418,7 +421,9 @@ class World {
     const Node& child = nodes_[number];
     const std::uint32_t tmdq = child.stream % place_.tmdqs;
     RecordLine line{};
-    arch::put_number(line, tmd::kContext, 8, actor.context);
+    const std::uint64_t owner = nodes_[actor.node].record;
+    const bool tail = child.mode == LaunchMode::tail;
+    arch::put_number(line, tmd::kContext, 8, tail ? owner : actor.context);
     arch::put_number(line, tmd::kKernel, 8, 0x40'0000);
     arch::put_number(
         line, tmd::kFlags, 4,
@@ -428,12 +433,10 @@ class World {
     arch::put_number(line, tmd::kArgs, 8, number);
     memory_.write(actor.record, line);
     if (child.mode == LaunchMode::fire_and_forget) {
-      enter(task::start_chain(actor.record, 0));
+      enter(task::start_chain(actor.record));
       launched(actor);
       return;
     }
-    const std::uint64_t owner = nodes_[actor.node].record;
-    const bool tail = child.mode == LaunchMode::tail;
     const std::uint64_t last = tail ? owner + tmd::kTailLast : actor.context + context::last_task(tmdq);
     queue_of_[number] = last;
     actor.push = std::make_unique<arch::PushSteps>(last, actor.record, tail ? owner + tmd::kTailFirst : 0);
@@ -450,7 +453,7 @@ class World {
     }
     actor.push->answer(memory_.step(step));
     if (!actor.push->over()) return;
-    if (actor.push->starts()) enter(task::start_chain(actor.record, 0));
+    if (actor.push->starts()) enter(task::start_chain(actor.record));
     launched(actor);
   }
 
