@@ -14,7 +14,7 @@
 #include "common/index_pool.h"
 #include "sm/accesses.h"
 #include "sm/issue_unit.h"
-#include "sm/saved_cta.h"
+#include "sm/context_transfer.h"
 #include "sm/sm_context.h"
 #include "sm/sm_params.h"
 #include "sm/sub_partition.h"

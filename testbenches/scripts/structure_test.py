@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (".h", ".cpp", ".c")
-MOST_FILES = 547          # sources in models and platforms
+MOST_FILES = 560          # sources in models and platforms
 SHORT = 40                # lines: a file below is short
 MOST_SHORT = 39           # short files in models and platforms
 LEAST_PURE = 0.6          # of the lines of a block with a core: without SystemC
@@ -22,7 +22,7 @@ MOST_MEMBERS = 20
 RECORD_METHODS = 5        # what has not more is a record: parameters, packets, statistics
 # Methods and members of the classes that are larger; they may only shrink. docs/conventions.md says why they are so large.
 LARGE = {
-    "Access": (7, 23), "ContextTransfer": (45, 24), "Cta": (7, 27), "CtaControl": (28, 7), "CtaSwap": (43, 4), "Cwd": (16, 48), "CwdParams": (7, 50),
+    "Access": (7, 23), "ContextTransfer": (35, 0), "Cta": (7, 27), "CtaControl": (28, 7), "Cwd": (16, 48), "CwdParams": (7, 50),
     "DeviceLaunchUnit": (28, 3), "DmaLink": (21, 22), "DmaPort": (28, 9),
     "Gpm": (27, 32), "GpcMmu": (26, 15), "Gpu2GpcUnit": (11, 22), "Hbm": (26, 16), "HostInterface": (33, 26), "L1Cache": (30, 12),
     "L2Core": (31, 10), "L2Slice": (32, 18), "LaunchSession": (27, 24), "Launcher": (34, 22), "LinkNetwork": (40, 11), "LiveModel": (26, 10), "MemoryHub": (35, 16),

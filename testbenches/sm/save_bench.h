@@ -16,7 +16,7 @@
 #include "arch/task_record.h"
 #include "common/packet_socket.h"
 #include "sm/program_bench.h"
-#include "sm/saved_cta.h"
+#include "sm/save_steps.h"
 
 namespace heddle::test {
 

@@ -48,8 +48,8 @@ TEST_CASE("what is saved is restored, whatever its size, and wherever its local 
       REQUIRE(restorer.move.outcome() == Outcome::restored);
       REQUIRE(restorer.move.bytes() == state);
       REQUIRE(content(memory, there) == kept);
-      REQUIRE(restorer.move.header().context == kContext);
-      REQUIRE(restorer.move.header().index == 3);
+      REQUIRE(restorer.move.header()->context == kContext);
+      REQUIRE(restorer.move.header()->index == 3);
       check_free(memory, pool, pool.count);
     }
   }
@@ -247,8 +247,8 @@ TEST_CASE("a restore that is cancelled has read its header and gives its memory 
         if (step == moment) restorer.move.cancel();
         REQUIRE(restorer.advance(memory, random));
       }
-      REQUIRE(restorer.move.has_header());
-      REQUIRE(restorer.move.header().context == kContext);
+      REQUIRE(restorer.move.header().has_value());
+      REQUIRE(restorer.move.header()->context == kContext);
       check_free(memory, pool, 3);
       const Outcome outcome = restorer.move.outcome();
       REQUIRE((outcome == Outcome::cancelled || outcome == Outcome::restored));

@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sm/saved_cta.h"
+#include "sm/context_transfer.h"
 #include "support/random.h"
 
 using heddle::arch::home_of_sm;
