@@ -222,6 +222,8 @@ MemoryStep WaitSteps::step() const {
       return {Kind::add, context_ + context::kWork, waiter()};
     case At::look:
       return {Kind::read, targets_.front().address};
+    case At::whose:
+      return {Kind::read, targets_.front().launched_from()};
     case At::leave:
       return {Kind::add, context_ + context::kWork, ~waiter() + 1};
     case At::wait:
@@ -257,6 +259,10 @@ void WaitSteps::answer(std::uint64_t old) {
     case At::look:
       look_answered(old);
       break;
+    case At::whose:
+      whose_ = old;
+      at_ = passed_ ? At::leave : At::look;
+      break;
     case At::leave:
       counted_ = false;
       if (!some_) passed_ |= work_of(old) == 1;
@@ -273,16 +279,22 @@ void WaitSteps::answer(std::uint64_t old) {
 }
 
 void WaitSteps::look_answered(std::uint64_t word) {
+  const WaitTarget& target = targets_.front();
+  const std::optional<std::uint64_t> whose = std::exchange(whose_, std::nullopt);
   if (passed_) {
     at_ = At::leave;
-  } else if (targets_.front().over(word)) {
+  } else if (target.over(word)) {
     targets_.erase(targets_.begin());
     passed_ = targets_.empty();
     if (passed_) at_ = At::leave;
+  } else if (target.never(word) || whose.value_or(context_) != context_) {
+    in_vain_ = passed_ = true;
+    at_ = At::leave;
   } else if (woken_) {
     again();
   } else {
-    at_ = At::wait;
+    // What it was told counts if the launch is there before and after: a later one may have its TMD.
+    at_ = target.ticket == 0 || whose ? At::wait : At::whose;
   }
 }
 

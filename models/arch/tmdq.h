@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "arch/task_record.h"
@@ -145,6 +146,12 @@ struct WaitTarget {
   std::uint32_t ticket = 0;   // of the launch: over once the upper half of the word is another; 0: a TMDQ, over once
                               // the word is 0
   bool over(std::uint64_t word) const { return ticket == 0 ? word == 0 : word >> 32 != ticket; }
+  // Tail launches begin when the grid of who launched them has completed: it cannot wait for them.
+  bool never(std::uint64_t word) const {
+    return ticket != 0 && (word >> 8 & 3) == static_cast<std::uint64_t>(LaunchMode::tail);
+  }
+  std::uint64_t handle() const { return launch_handle(address - tmd::kFlags, ticket); }
+  std::uint64_t launched_from() const { return address - tmd::kFlags + tmd::kContext; }
   bool operator==(const WaitTarget& other) const { return address == other.address && ticket == other.ticket; }
 
   static WaitTarget of_tmdq(std::uint64_t context, std::uint32_t tmdq) {
@@ -157,7 +164,8 @@ struct WaitTarget {
 
 // A warp waits for the tasks of its context, all or some of them (TSK-12, TSK-16). A wake is a hint, and may come late
 // or twice: what counts is the work counter, or the word of what it waits for. The driver tells of every wake of the
-// context with woken(), whatever step it is at.
+// context with woken(), whatever step it is at. Before it sleeps for a launch it looks whose launch that is: the end of
+// one of another context wakes nobody here.
 class WaitSteps {
  public:
   // `home`: home_of_sm of the SM. `write`: kHome does not hold that; false for a shared context, which has no home.
@@ -176,11 +184,13 @@ class WaitSteps {
   // come meanwhile: whoever sent that one may have taken it away again.
   bool writes_home() const { return at_ == At::home; }
   bool was_woken() const { return woken_; }
+  // Once it is over: it has ended because what it waits for is a tail launch, or one of another context.
+  bool in_vain() const { return in_vain_; }
   // What it still waits for, if not for all tasks.
   const std::vector<WaitTarget>& targets() const { return targets_; }
 
  private:
-  enum class At : std::uint8_t { home, enter, look, wait, leave, over };
+  enum class At : std::uint8_t { home, enter, look, whose, wait, leave, over };
   std::uint64_t waiter() const { return some_ ? kWorkSomeWaiter : kWorkWaiter; }
   void again();
   void entered();
@@ -195,6 +205,8 @@ class WaitSteps {
   bool counted_ = false;  // as a waiter
   bool passed_ = false;   // it ends whatever the words say when it leaves
   bool woken_ = false;    // a wake has come since it began to look
+  bool in_vain_ = false;
+  std::optional<std::uint64_t> whose_;  // the context that the launch's TMD has named just now
 };
 
 }  // namespace heddle::arch

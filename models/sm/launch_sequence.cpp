@@ -278,7 +278,12 @@ LaunchNext LaunchSequence::answer(LaunchRun& run, Cta& cta, std::uint64_t old, s
     case LaunchStage::turn:
       return LaunchNext::to(LaunchStage::appended, when);
     case LaunchStage::wait:
-      return is_over(std::get<arch::WaitSteps>(run.steps)) ? LaunchNext::of(LaunchNext::Kind::finish, when) : next;
+      if (auto& steps = std::get<arch::WaitSteps>(run.steps); is_over(steps)) {
+        if (!steps.in_vain()) return LaunchNext::of(LaunchNext::Kind::finish, when);
+        run.fault_address = steps.targets().front().handle();
+        return LaunchNext::to(LaunchStage::fault, when);
+      }
+      return next;
     default:
       HEDDLE_CHECK(false, "a memory step of a launch ended that nobody made");
       return next;

@@ -213,6 +213,7 @@ class SomeWaits {
     for (std::uint32_t i = 0; i < tmdqs; ++i) words_.add(kContext + context::last_task(i));
     for (std::uint32_t i = 0; i < 2 * program_.size(); ++i) words_.add(record(i) + tmd::kFlags, 0x77);
     for (std::uint32_t i = 0; i < 2 * program_.size(); ++i) words_.add(record(i) + tmd::kNext);
+    for (std::uint32_t i = 0; i < 2 * program_.size(); ++i) words_.add(record(i) + tmd::kContext, kContext);
   }
   std::vector<Move> moves() const {
     std::vector<Move> result;
@@ -291,9 +292,10 @@ class SomeWaits {
     std::optional<PushSteps> push;
     std::optional<WaitSteps> walk;
     std::optional<std::uint64_t> pending;  // an answer on its way
-    std::uint64_t seen = 0;                // of its steps, for the key: whether it is counted, and whether it passed
-    std::vector<std::uint64_t> handles;    // of the launches of the step
-    std::vector<std::uint64_t> open;       // tickets of its launches that have not completed
+    std::uint64_t seen = 0;  // of its steps, for the key: whether it is counted, whether it passed, and whether it has
+                             // just asked whose launch it is
+    std::vector<std::uint64_t> handles;  // of the launches of the step
+    std::vector<std::uint64_t> open;     // tickets of its launches that have not completed
   };
   struct Chain {
     enum class At : std::uint8_t { idle, leave, ticket, uncount, wake };
@@ -334,6 +336,8 @@ class SomeWaits {
     const bool home = warp.walk->writes_home() && !warp.walk->was_woken();
     if (now.kind == Kind::add) warp.seen = now.value == kWorkWaiter || now.value == kWorkSomeWaiter ? 1 : 0;
     if (now.kind == Kind::add && work_of(*warp.pending) == 1 && step.wait == For::all) warp.seen |= 2;
+    warp.seen &= ~std::uint64_t{4};
+    if (now.kind == Kind::read && now.address % kRecordBytes == tmd::kContext) warp.seen |= 4;
     warp.walk->answer(*warp.pending);
     warp.pending.reset();
     home_here_ |= home;
@@ -458,7 +462,119 @@ class SomeWaits {
   bool home_here_ = true;               // as far as the SM knows
 };
 
+// A warp waits for one launch, of its own context or of another one, while the launch completes and its TMD gets a
+// later launch of some context. Only its own context wakes it.
+class OneWait {
+ public:
+  enum class Who : std::uint8_t { warp, chain, wake };
+  struct Move {
+    Who who = Who::warp;
+  };
+  static constexpr std::uint64_t kOther = 0x3000;  // context
+  static constexpr std::uint64_t kRecord = 0x10000;
+  static constexpr std::uint64_t flags(std::uint64_t ticket, LaunchMode mode) {
+    return ticket << 32 | std::uint64_t{1} << 11 | static_cast<std::uint64_t>(mode) << 8;
+  }
+  OneWait(bool own, LaunchMode mode, std::uint64_t later)
+      : own_(own), later_(later), walk_(kContext, kHome, false, {WaitTarget::of_launch(launch_handle(kRecord, 5))}) {
+    words_.add(kContext + context::kWork, own ? 2 : 1);
+    words_.add(kContext + context::kHome, kHome);
+    words_.add(kRecord + tmd::kFlags, flags(5, mode));
+    words_.add(kRecord + tmd::kContext, own ? kContext : kOther);
+  }
+  std::vector<Move> moves() const {
+    std::vector<Move> result;
+    if (!walk_.waiting() && !walk_.over()) result.push_back({Who::warp});
+    if (chain_ < (own_ ? 4 : 2)) result.push_back({Who::chain});
+    if (wakes_ > 0) result.push_back({Who::wake});
+    return result;
+  }
+  void make(const Move& move) {
+    switch (move.who) {
+      case Who::warp:
+        walk_.answer(words_.carry_out(walk_.step()));
+        ++steps_;
+        if (!walk_.over()) return;
+        if (walk_.in_vain() && own_) throw Wrong("a launch of its own was taken for another one's");
+        if (!walk_.in_vain() && chain_ == 0) throw Wrong("it went on before the launch had completed");
+        return;
+      case Who::chain:
+        return complete();
+      case Who::wake:
+        --wakes_;
+        walk_.woken();
+        return;
+    }
+  }
+  bool ended() const {
+    if (!walk_.over() || wakes_ > 0 || chain_ < (own_ ? 4 : 2)) return false;
+    if (some_waiters_of(words_.at(kContext + context::kWork)) != 0) throw Wrong("it is still counted as a waiter");
+    return true;
+  }
+  void key(Key& key) const {
+    key.add_all(words_.values());
+    key.add(chain_ << 8 | wakes_);
+    key.add(steps_);
+    key.add(walk_.was_woken() ? 1 : 0);
+    key.add(walk_.step().address);
+  }
+
+ private:
+  void complete() {
+    switch (chain_++) {
+      case 0:
+        words_[kRecord + tmd::kFlags] = 0;
+        return;
+      case 1:
+        words_[kRecord + tmd::kFlags] = flags(7, LaunchMode::stream);
+        words_[kRecord + tmd::kContext] = later_;
+        return;
+      case 2: {
+        const std::uint64_t left = words_.carry_out({Kind::add, kContext + context::kWork, ~std::uint64_t{0}}) - 1;
+        if (some_waiters_of(left) == 0) chain_ = 4;
+        return;
+      }
+      default:
+        if (words_.carry_out({Kind::exchange, kContext + context::kHome, kHomeWoken}) == kHome) ++wakes_;
+        return;
+    }
+  }
+
+  bool own_;
+  std::uint64_t later_;
+  Words words_;
+  WaitSteps walk_;
+  std::uint64_t chain_ = 0;
+  std::uint64_t wakes_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
 }  // namespace
+
+TEST_CASE("a wait for a launch that will never wake the warp ends, and no other is taken for one",
+          "[arch][TSK-12][TSK-16]") {
+  for (const std::uint64_t later : {kContext, OneWait::kOther}) {
+    for (const bool own : {false, true}) {
+      const Explored found = explore(OneWait(own, LaunchMode::stream, later));
+      show(own ? "its own launch" : "a launch of another context", found);
+      CHECK(found.wrong.empty());
+      CHECK(found.ends > 0);
+    }
+    const Explored tail = explore(OneWait(false, LaunchMode::tail, later));
+    CHECK(tail.wrong.empty());
+    CHECK(tail.ends > 0);
+  }
+  // A tail launch that has not begun: nothing else happens.
+  WaitSteps wait(kContext, kHome, false, {WaitTarget::of_launch(launch_handle(OneWait::kRecord, 5))});
+  std::vector<Kind> kinds;
+  while (!wait.over()) {
+    kinds.push_back(wait.step().kind);
+    wait.answer(wait.step().kind == Kind::read ? OneWait::flags(5, LaunchMode::tail) : 1);
+  }
+  CHECK(kinds == std::vector<Kind>{Kind::add, Kind::read, Kind::add});
+  CHECK(wait.in_vain());
+  CHECK(wait.targets().front().handle() == launch_handle(OneWait::kRecord, 5));
+}
 
 TEST_CASE("no interleaving of waits, completions and wakes lets a warp go on too early, or never",
           "[arch][TSK-12][TSK-14]") {

@@ -177,6 +177,44 @@ TEST_CASE("a stream that was destroyed is used no more", "[cli][TSK-11]") {
   }
 }
 
+TEST_CASE("who waits for a launch that can never wake it is told so", "[cli][TSK-12][TSK-16]") {
+  const TempDir dir;
+  for (const std::string& timing : kTimings) {
+    for (const bool save : {false, true}) {
+      CAPTURE(timing, save);
+      // A launch that another CTA has made, and that goes on or is long over.
+      const std::string foreign =
+          head(sm(save)) + "memory: [{name: ended, bytes: 4}, {name: cell, bytes: 8}]\nkernels:\n" + kLeaf +
+          "  - name: maker\n    grid: 1\n    block: 1\n    program:\n"
+          "      - launch: {kernel: leaf, to: h}\n"
+          "      - store: {value: h, type: u64, at: cell, order: release}\n      - wait_children\n"
+          "  - name: taker\n    grid: 1\n    block: 1\n    program:\n"
+          "      - set: {h: 0, type: u64}\n      - launch: {kernel: leaf}\n      - wait_children\n"
+          "      - while: {cond: h == 0, do: [{load: {to: h, type: u64, at: cell, order: acquire}}]}\n";
+      dir.write("s.yaml", foreign +
+                              "      - wait_children: {launch: h}\n      - atomic: {op: add, type: u32, at: ended, "
+                              "value: 100}\nsubmit: [{kernel: taker, stream: b}, {kernel: maker, stream: a, at: 30 "
+                              "us}]\nexpect:\n  - {fault: child, kernel: taker}\n"
+                              "  - {memory: ended, pattern: 2, type: u32}\n");
+      (void)run_well(dir, {"s.yaml", "--timing", timing});
+      dir.write("s.yaml", foreign +
+                              "      - compute: {unit: fp32, count: 60000}\n      - wait_children: {launch: h}\n"
+                              "      - atomic: {op: add, type: u32, at: ended, value: 100}\n"
+                              "submit: [{kernel: taker, stream: b}, {kernel: maker, stream: a, at: 30 us}]\nexpect:\n"
+                              "  - {memory: ended, pattern: 102, type: u32}\n");
+      (void)run_well(dir, {"s.yaml", "--timing", timing});
+      // A tail launch of its own, which begins when it has ended; and does so when a fault has ended it.
+      dir.write("s.yaml", head(sm(save)) + "memory: [{name: ended, bytes: 4}]\nkernels:\n" + kLeaf +
+                              "  - name: parent\n    grid: 1\n    block: 1\n    program:\n"
+                              "      - launch: {kernel: leaf}\n      - launch: {kernel: leaf, mode: tail, to: h}\n"
+                              "      - wait_children: {launch: h}\n"
+                              "submit: [{kernel: parent, stream: a}]\nexpect:\n  - {fault: child, kernel: parent}\n"
+                              "  - {memory: ended, pattern: 2, type: u32}\n");
+      (void)run_well(dir, {"s.yaml", "--timing", timing});
+    }
+  }
+}
+
 TEST_CASE("streams take TMDQs that are free, and there are so many of them", "[cli][TSK-11]") {
   const TempDir dir;
   for (const std::string& timing : kTimings) {

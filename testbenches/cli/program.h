@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -22,6 +23,7 @@ struct Finished {
   int status = -1;  // exit status; -1: killed by a signal
   std::string out;
   std::string err;
+  double cpu_seconds = 0;
 };
 
 // Runs it to its end, with `folder` as working directory and for its standard streams.
@@ -46,8 +48,13 @@ inline Finished heddle_in(const TempDir& folder, const std::vector<std::string>&
     _exit(127);
   }
   int status = 0;
-  if (waitpid(child, &status, 0) != child) throw std::runtime_error("cannot wait for the program");
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
+  rusage usage{};
+  if (wait4(child, &status, 0, &usage) != child) throw std::runtime_error("cannot wait for the program");
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err),
+          seconds(usage.ru_utime) + seconds(usage.ru_stime)};
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

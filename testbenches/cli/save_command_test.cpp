@@ -1,7 +1,6 @@
 // CTAs and CGAs that are saved while they wait, or to make room, on a machine that is full of them: what they compute
 // is the same (TSK-12, TSK-16).
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -155,31 +154,6 @@ TEST_CASE("subcontexts have the machine in turn, and compute the same", "[cli][T
     const Results results(dir.file("out"));
     CHECK(stat(results, "gpu0.cwd.time_slices") >= 3);
     CHECK(stat(results, "gpu0.cwd.ctas_preempted") >= 20);
-  }
-}
-
-TEST_CASE("a recursion as a binary tree 12 deep, and one 23 deep as a chain, complete on the default machine",
-          "[cli][TSK-06][TSK-12]") {
-  for (const auto& [level, lanes, tasks] : {std::tuple{12, 2, 8191}, std::tuple{22, 1, 23}}) {
-    CAPTURE(level, lanes);
-    const TempDir dir;
-    dir.write("s.yaml",
-              "heddle: 1\ngpu: h100-sxm\nmemory: [{name: count, bytes: 64}]\nkernels:\n"
-              "  - name: part\n    grid: 1\n    block: 32\n    program:\n"
-              "      - load: {to: level, type: u64, at: kernarg}\n"
-              "      - if: {cond: lane == 0, then: [{atomic: {op: add, type: u32, value: 1, at: count}}]}\n"
-              "      - if: {cond: level > 0, then: [{if: {cond: lane < " +
-                  std::to_string(lanes) +
-                  ", then: [{launch: {kernel: part, mode: fire_and_forget, args: [level - 1]}}]}}, wait_children]}\n"
-                  "  - name: root\n    grid: 1\n    block: 32\n    program:\n"
-                  "      - if: {cond: lane == 0, then: [{launch: {kernel: part, args: [" +
-                  std::to_string(level) +
-                  "]}}]}\n      - wait_children\nsubmit: [{kernel: root, stream: a}]\n"
-                  "expect: [{memory: count, pattern: \"i < 1 ? " +
-                  std::to_string(tasks) + " : 0\", type: u32}]\n");
-    const Finished finished = heddle_in(dir, {"run", "s.yaml", "--out", "out", "--quiet"});
-    CAPTURE(finished.err);
-    CHECK(finished.status == 0);
   }
 }
 

@@ -110,6 +110,31 @@ inline std::shared_ptr<const arch::WarpProgram> parent(const Plan& plan, std::ui
   return program;
 }
 
+// Every record of device-side launches has come back, once.
+inline void check_pools(GpuLab& lab, const arch::LaunchMemory& memory) {
+  for (const arch::RecordPool& pool :
+       {memory.tasks.pool, memory.tasks.spill, memory.contexts.pool, memory.contexts.spill, memory.chunks}) {
+    const auto taken = lab.read<std::uint64_t>(pool.base + arch::ring::kTaken);
+    REQUIRE(taken == lab.read<std::uint64_t>(pool.base + arch::ring::kGiven));
+    REQUIRE(lab.read<std::uint64_t>(pool.base + arch::ring::kUsed) == 0);
+    if (taken == 0) continue;  // all as it was
+    std::vector<std::uint64_t> slots(pool.count);
+    REQUIRE(lab.gpu.memory().read(pool.base + arch::ring::kSlots, slots.data(), 8 * slots.size()));
+    std::vector<std::uint64_t> free;
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t i = 0; i < pool.count; ++i) {
+      free.push_back(taken + i < pool.count ? pool.record(taken + i) : slots[(taken + i) % pool.count]);
+      all.push_back(pool.record(i));
+    }
+    std::sort(free.begin(), free.end());
+    REQUIRE(free == all);
+  }
+}
+inline void check_all_pools(GpuLab& lab) {
+  const arch::LaunchMemory memory = lab.gpu.params().nested_memory();
+  for (std::uint32_t part = 0; part < memory.parts; ++part) check_pools(lab, memory.part(part));
+}
+
 // The user owns the SimFixture.
 struct Machine : GpuLab {
   explicit Machine(const std::vector<std::string>& sets = {}) : GpuLab(preset_params("small", with(quick(), sets))) {
@@ -165,27 +190,7 @@ struct Machine : GpuLab {
     }
     CHECK(read<std::uint32_t>(kSum) == stat("task.children"));  // whatever became of their parents
     gpu.check_quiescent();
-    const arch::LaunchMemory memory = gpu.params().nested_memory();
-    for (std::uint32_t part = 0; part < memory.parts; ++part) check_pools(memory.part(part));
-  }
-  // Every record has come back, once.
-  void check_pools(const arch::LaunchMemory& memory) {
-    for (const arch::RecordPool& pool :
-         {memory.tasks.pool, memory.tasks.spill, memory.contexts.pool, memory.contexts.spill, memory.chunks}) {
-      const auto taken = read<std::uint64_t>(pool.base + arch::ring::kTaken);
-      REQUIRE(taken == read<std::uint64_t>(pool.base + arch::ring::kGiven));
-      REQUIRE(read<std::uint64_t>(pool.base + arch::ring::kUsed) == 0);
-      if (taken == 0) continue;  // all as it was
-      std::vector<std::uint64_t> free;
-      std::vector<std::uint64_t> all;
-      for (std::uint64_t i = 0; i < pool.count; ++i) {
-        const std::uint64_t slot = pool.base + arch::ring::kSlots + 8 * ((taken + i) % pool.count);
-        free.push_back(taken + i < pool.count ? pool.record(taken + i) : read<std::uint64_t>(slot));
-        all.push_back(pool.record(i));
-      }
-      std::sort(free.begin(), free.end());
-      REQUIRE(free == all);
-    }
+    check_all_pools(*this);
   }
   double saves() const {
     std::ptrdiff_t sum = 0;
