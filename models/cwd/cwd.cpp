@@ -161,14 +161,15 @@ void Cwd::reset() {
   session_.reset();
   room_maker_.reset();
   arbiter_.reset();
+  eviction_.reset();
   parts_.reset();
   completions_.reset();
   occupancy_.reset();
 }
 
 bool Cwd::quiescent() const {
-  return table_.used().empty() && machine_.empty() && partition_.empty() && launcher_.empty() && completions_.empty() &&
-         session_.in_flight() == 0;
+  return table_.used().empty() && eviction_.gone() == 0 && machine_.empty() && partition_.empty() &&
+         launcher_.empty() && completions_.empty() && session_.in_flight() == 0;
 }
 
 void Cwd::check_idle() { HEDDLE_CHECK(quiescent(), "the distributor of an idle machine still accounts for work"); }

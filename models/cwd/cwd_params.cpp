@@ -217,8 +217,11 @@ void CwdParams::describe(ParamTable<CwdParams>& t) {
   t.add("time_slice", &CwdParams::time_slice, {Unit::cycles, 0, 1'000'000'000'000U},
         "after which CTAs of one subcontext are saved, and another one's start; 0: subcontexts run beside each other",
         "NVIDIA: processes without a shared context have the GPU in turn");
-  t.add("evicted_tasks", &CwdParams::evicted_tasks, {Unit::count, 0, 4096},
-        "tasks at a time that more urgent ones have evicted from the task table (TSK-03)", "assumption");
+  t.add(
+      "evicted_tasks", &CwdParams::evicted_tasks, {Unit::count, 0, 4096},
+      "evicted tasks at a time that have a number, as CTAs of them run on, or as entries of their queues arrive: what "
+      "runs names its task by the number. With none left no task is evicted until one of them has ended (TSK-03)",
+      "assumption");
   t.add("pending_pool", &CwdParams::pending_pool, {Unit::count, 0, 4096},
         "tasks that wait in front of each GPC; 0: all (TSK-04)", kPools);
   t.add("active_pool", &CwdParams::active_pool, {Unit::count, 0, 4096},

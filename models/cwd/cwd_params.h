@@ -74,7 +74,7 @@ struct CwdParams {
   std::uint32_t preempt_again = 20'000;  // cycles
   std::uint64_t ageing = 0;              // cycles for each step of priority; 0: none
   std::uint64_t time_slice = 0;          // cycles; 0: none
-  std::uint32_t evicted_tasks = 32;      // tasks that were evicted and have CTAs left or running
+  std::uint32_t evicted_tasks = 32;      // evicted tasks that have a number
   std::uint32_t pending_pool = 32;       // tasks, of each GPC; 0: all
   std::uint32_t active_pool = 4;         // tasks, of each GPC; 0: all
 

@@ -41,15 +41,21 @@ void TaskEviction::on_evict(const protocol::EvictPacket& packet, std::uint32_t) 
 }
 
 void TaskEviction::session_ended(std::uint32_t slot) {
-  if (table_.at(slot).leaving() && !session_.in_flight(slot)) evict(slot);
+  if (session_.in_flight(slot)) return;
+  if (table_.at(slot).leaving()) {
+    evict(slot);
+  } else {
+    forget_if_gone(slot);
+  }
 }
 
 void TaskEviction::task_ends(std::uint32_t slot) {
   if (table_.at(slot).leaving()) answer(slot, false);
 }
 
-// The entry stays as it is, with the CTAs that run, and only launches nothing. So it goes on where it stopped, in the
-// middle of a CGA that was split as well; any other CGA begins again with its full size.
+// While CTAs of it run, the entry stays as it is, and only launches nothing. Task management keeps how far the task has
+// come, and so it goes on where it stopped, in the middle of a CGA that was split as well; any other CGA begins again
+// with its full size.
 void TaskEviction::evict(std::uint32_t slot) {
   TaskEntry& entry = table_.at(slot);
   entry.residence = Residence::slot;
@@ -60,30 +66,68 @@ void TaskEviction::evict(std::uint32_t slot) {
   table_.evict(slot);
   machine_.pools_freed();
   entry.forget_search();
-  waits_.set(slot, entry.all_launched() ? WaitReason::none : WaitReason::evicted);
+  waits_.set(slot, entry.comes_back() ? WaitReason::evicted : WaitReason::none);
   stats_.evictions.add();
   if (context_.timeline() != nullptr) draw(slot);
   context_.progress();
   slots_.return_credit();
-  answer(slot, true);
+  const bool gone = entry.only_in_memory();
+  answer(slot, true, gone);
+  if (gone) forget(slot);
+  stats_.evicted.set(table_.evicted());
   arbiter_.arbitrate_later();  // others no longer wait behind it
 }
 
-void TaskEviction::answer(std::uint32_t slot, bool evicted) {
+void TaskEviction::forget_if_gone(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
-  answers_.send({entry.task.operation, evicted, evicted && !entry.all_launched()});
+  if (!entry.only_in_memory() || session_.in_flight(slot)) return;
+  protocol::EvictedPacket notice{entry.task.operation, false, false, {}};
+  notice.gone = true;
+  answers_.send(notice);
+  forget(slot);
+  stats_.evicted.set(table_.evicted());
 }
 
-// A fault can end the task, or drop what was left of it, while it was on its way back.
+// What is known of it here is from when it waits, for statistics.
+void TaskEviction::forget(std::uint32_t slot) {
+  gone_[table_.at(slot).task.operation] = waits_.since(slot);
+  waits_.leave(slot);
+  machine_.live().close(slot);
+  table_.forget(slot);
+}
+
+void TaskEviction::answer(std::uint32_t slot, bool evicted, bool gone) {
+  const TaskEntry& entry = table_.at(slot);
+  protocol::EvictedPacket packet{entry.task.operation, evicted, evicted && entry.comes_back(), {}};
+  if (packet.remainder) packet.progress = entry.progress();
+  packet.gone = gone;
+  answers_.send(packet);
+}
+
+// A fault can have ended the task, or dropped what was left of it, while it was on its way back; or it is gone, and
+// task management has yet to hear so. One that was gone has another number now, under which no SM has heard of it.
 void TaskEviction::resume(const protocol::TaskPacket& task) {
-  const std::uint32_t slot = table_.find(task.operation);
-  if (slot == TaskTable::kNone || table_.at(slot).all_launched()) {
+  std::uint32_t slot = table_.find(task.operation);
+  if (task.anew) {
+    HEDDLE_CHECK(slot == TaskTable::kNone, "a task came back as one that is gone, and was not");
+    slot = table_.insert(task);
+    TaskEntry& entry = table_.at(slot);
+    if (entry.placed > 0) entry.missed.assign(machine_.live().tpcs(), true);
+    entry.waits_since = context_.now();
+    machine_.live().open(slot, task.need);
+    arbiter_.init_counters(entry);
+    waits_.go_on(slot, WaitReason::evicted, gone_.at(task.operation));
+    gone_.erase(task.operation);
+  } else if (slot == TaskTable::kNone || table_.at(slot).all_launched()) {
     slots_.return_credit();
     return;
+  } else {
+    table_.at(slot).go_on(task.progress, machine_.live().tpcs());
+    table_.resume(slot);
   }
-  table_.resume(slot);
   waits_.set(slot, WaitReason::none);
   stats_.resumed.add();
+  stats_.evicted.set(table_.evicted());
   context_.progress();
   arbiter_.arbitrate_later();
 }
@@ -233,7 +277,9 @@ void TaskControl::drop_rest(std::uint32_t slot) {
 
 void TaskControl::finish_if_done(std::uint32_t slot) {
   const TaskEntry& entry = table_.at(slot);
-  if (session_.deciding(slot) || entry.completed != entry.total || entry.open_cgas > 0) return;
+  if (session_.deciding(slot)) return;
+  if (entry.only_in_memory()) return eviction_.forget_if_gone(slot);
+  if (entry.completed != entry.total || entry.open_cgas > 0) return;
   if (entry.all_launched()) {
     finish(slot);
   } else {
@@ -298,7 +344,7 @@ void TaskControl::collect_slot_waits(WaitGraph& graph, std::uint32_t slot) const
 }
 
 void TaskControl::collect_evicted_waits(WaitGraph& graph, std::uint32_t slot) const {
-  if (table_.at(slot).all_launched()) return;
+  if (!table_.at(slot).comes_back()) return;
   std::string holder = "task management";
   for (const std::uint32_t other : table_.used()) {
     if (!table_.at(other).evicted()) holder = name_of(other);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 
 #include "common/packet_port.h"
 #include "common/waits.h"
@@ -31,8 +32,13 @@ class TaskEviction {
   void session_ended(std::uint32_t slot);
   // The task ends: if it was to be evicted, it no longer can be.
   void task_ends(std::uint32_t slot);
+  // An evicted task gives up its number too, if nothing of it is on the machine.
+  void forget_if_gone(std::uint32_t slot);
   // An evicted task takes a slot again.
   void resume(const protocol::TaskPacket& task);
+  // Evicted tasks of which only their TMDs know.
+  std::size_t gone() const { return gone_.size(); }
+  void reset() { gone_.clear(); }
 
  private:
   struct EvictionStats : StatGroup {
@@ -40,10 +46,13 @@ class TaskEviction {
     Counter& evictions =
         counter("evictions", "tasks", "times that a task gave up its slot of the task table to another");
     Counter& resumed = counter("resumed", "tasks", "times that an evicted task came back into the task table");
+    Gauge& evicted =
+        gauge("evicted", "tasks", "evicted tasks that have a number: CTAs of them run, or they are queue tasks");
   };
 
   void evict(std::uint32_t slot);
-  void answer(std::uint32_t slot, bool evicted);
+  void answer(std::uint32_t slot, bool evicted, bool gone = false);
+  void forget(std::uint32_t slot);
   void draw(std::uint32_t slot) const;
 
   const CwdContext& context_;
@@ -54,6 +63,7 @@ class TaskEviction {
   TaskArbiter& arbiter_;
   CreditSink& slots_;
   PacketSender<protocol::EvictedPacket>& answers_;
+  std::unordered_map<std::uint32_t, Cycle> gone_;  // operation -> since when it waits for a slot; looked up only
   EvictionStats stats_;
   TrackId track_;
 };

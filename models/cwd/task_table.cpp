@@ -34,7 +34,7 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
   TaskEntry& entry = entries_[slot];
   entry = {};
   entry.task = task;
-  entry.order = arrivals_++;
+  entry.order = task.resumed ? task.progress.order : arrivals_++;
   entry.residence = TaskEntry::Residence::slot;
   used_.push_back(slot);
   show_use();
@@ -54,6 +54,11 @@ std::uint32_t TaskTable::insert(const protocol::TaskPacket& task) {
         entry.returns.insert(entry.returns.end(), task.further->begin(), task.further->end());
       entry.placed = entry.total;
       break;
+  }
+  if (task.resumed) {
+    entry.placed = entry.completed = task.progress.next_cta;
+    entry.size = task.progress.size;
+    entry.start = task.progress.start;
   }
   enter(slot);
   return slot;
@@ -97,7 +102,7 @@ void TaskTable::more(std::uint32_t slot) {
 void TaskTable::evict(std::uint32_t slot) {
   TaskEntry& entry = entries_[slot];
   HEDDLE_CHECK(entry.used() && !entry.evicted() && can_evict(), "a task was evicted that has no slot, or one too many");
-  entry.residence = TaskEntry::Residence::evicted;
+  entry.residence = entry.needs_slot() ? TaskEntry::Residence::evicted : TaskEntry::Residence::drains;
   ++evicted_;
   show_use();
   all_placed(slot);
@@ -114,9 +119,20 @@ void TaskTable::resume(std::uint32_t slot) {
 }
 
 void TaskTable::remove(std::uint32_t slot) {
-  TaskEntry& entry = entries_[slot];
+  const TaskEntry& entry = entries_[slot];
   HEDDLE_CHECK(entry.used() && (entry.completed == entry.total || entry.rejected()) && entry.open_cgas == 0,
                "a task left the table before its CTAs had completed");
+  give_up(slot);
+}
+
+void TaskTable::forget(std::uint32_t slot) {
+  HEDDLE_CHECK(entries_[slot].evicted() && entries_[slot].only_in_memory(),
+               "an evicted task gave up its number while something of it was on the machine");
+  give_up(slot);
+}
+
+void TaskTable::give_up(std::uint32_t slot) {
+  TaskEntry& entry = entries_[slot];
   if (entry.evicted()) --evicted_;
   entry.residence = TaskEntry::Residence::none;
   by_operation_.erase(entry.task.operation);

@@ -57,7 +57,8 @@ struct TaskEntry {
     none,     // the entry is free
     slot,     // the task holds a slot of the task table
     leaving,  // it holds one, and gives it up once its session has ended (TSK-03)
-    evicted,  // it holds none, and launches nothing until it has one again
+    evicted,  // it holds none, and launches nothing until task management sends it again
+    drains,   // it holds none, and needs none any more
   };
   enum class Outcome : std::uint8_t {
     accepted,
@@ -104,7 +105,8 @@ struct TaskEntry {
   std::vector<bool> missed;  // TPCs that did not listen to all of its launch packets (CWD-42); empty: none
 
   bool used() const { return residence != Residence::none; }
-  bool evicted() const { return residence == Residence::evicted; }
+  bool evicted() const { return residence == Residence::evicted || residence == Residence::drains; }
+  bool comes_back() const { return residence == Residence::evicted; }
   bool leaving() const { return residence == Residence::leaving; }
   bool rejected() const { return outcome == Outcome::rejected; }
   bool aborted() const { return outcome == Outcome::aborted; }
@@ -126,6 +128,25 @@ struct TaskEntry {
   std::uint64_t unit_ctas(std::uint32_t size_index) const {
     return task.cluster.any() ? task.cluster.size(size_index).count() : 1;
   }
+  // It launches more CTAs, or can. Those of it that are being preempted go on without a slot of the task table.
+  bool needs_slot() const { return left() > 0 || !returns.empty() || (queue() && !last && !aborted()); }
+  // Nothing of it is on the machine, and all else that is known of it lies in its TMD.
+  bool only_in_memory() const {
+    return comes_back() && left() > 0 && !queue() && !aborted() && completed == placed && open_cgas == 0 &&
+           returns.empty() && to_come == 0;
+  }
+  protocol::TaskProgress progress() const { return {placed, size, order, start}; }
+  // It goes on from there. CTAs that run are not among those that are left.
+  void go_on(const protocol::TaskProgress& from, std::uint32_t tpcs) {
+    const std::uint64_t running = placed - completed;
+    if (from.next_cta != placed && from.next_cta >= running) {
+      placed = from.next_cta;
+      completed = placed - running;
+      missed.assign(tpcs, true);  // no SM knows where it stands (CWD-42)
+    }
+    size = from.size;
+    start = from.start;
+  }
   // True within a CGA of full size that was split into smaller ones.
   bool split() const { return placed % unit_ctas(0) != 0; }
   // A CGA that is not in the middle of a split one begins again with its full size.
@@ -146,8 +167,9 @@ class TaskTable {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // `evicted`: tasks that can be evicted at a time. An evicted task keeps its number; it only no longer counts as a
-  // slot. So numbers go up to slots + evicted.
+  // `evicted`: evicted tasks that can have a number at a time. One keeps its number, which its CTAs and their
+  // completions carry, for as long as something of it is on the machine; it only no longer counts as a slot. So numbers
+  // go up to slots + evicted.
   // `in_use`: shows how many slots are taken, if there is one.
   // `drains`: tasks that have begun go before all others.
   explicit TaskTable(std::uint32_t slots, std::uint32_t evicted = 0, Gauge* in_use = nullptr, bool drains = false);
@@ -174,6 +196,8 @@ class TaskTable {
   // The entry gives up its slot, and takes one again.
   void evict(std::uint32_t slot);
   void resume(std::uint32_t slot);
+  // An evicted entry of which nothing is on the machine gives up its number.
+  void forget(std::uint32_t slot);
 
   // All entries, evicted ones as well.
   const std::vector<std::uint32_t>& used() const { return used_; }
@@ -183,6 +207,7 @@ class TaskTable {
 
  private:
   void enter(std::uint32_t slot);
+  void give_up(std::uint32_t slot);
   void show_use() const;
 
   std::vector<TaskEntry> entries_;
@@ -235,6 +260,13 @@ class WaitLog {
   // From now on the task waits for that, or for nothing.
   void set(std::uint32_t slot, WaitReason reason);
   WaitReason reason(std::uint32_t slot) const { return waits_[slot].reason; }
+  Cycle since(std::uint32_t slot) const { return waits_[slot].since; }
+  // The task has another number from now on, and has waited since that cycle.
+  void leave(std::uint32_t slot) { waits_[slot].reason = WaitReason::none; }
+  void go_on(std::uint32_t slot, WaitReason reason, Cycle since) {
+    waits_[slot].reason = reason;
+    waits_[slot].since = since;
+  }
   void reset();
 
  private:

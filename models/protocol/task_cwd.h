@@ -21,6 +21,14 @@ enum class TaskKind : std::uint8_t {
             // `further`; or one CGA, whose shape is that of the grid: `area`
 };
 
+// How far a task had come when it was evicted (TSK-03): what it goes on with.
+struct TaskProgress {
+  std::uint64_t next_cta = 0;               // in linear order: all before it have been launched
+  std::uint32_t size = 0;                   // size index of the outermost CGA that is being split (CWD-21)
+  std::uint64_t order = 0;                  // number of its arrival: among equals the earlier one goes first
+  std::optional<std::uint64_t> start = {};  // cycle at which its first launch packet left the CWD
+};
+
 struct RestoredCta {
   std::uint64_t area = 0;
   arch::CtaId id;
@@ -38,6 +46,8 @@ struct TaskPacket : KernelLaunch {
   std::uint32_t runs_as = 0;  // restore: the operation that the CTAs belong to
   arch::CtaId id;             // restore
   std::shared_ptr<const std::vector<RestoredCta>> further;  // restore: beside the first; null: none
+  TaskProgress progress;                                    // resumed
+  bool anew = false;  // resumed: the CWD has said that it is gone, and gives it another number
 
   std::uint64_t restored_ctas() const {
     return cluster.any() ? grid.count() : 1 + (further == nullptr ? 0 : further->size());
@@ -60,11 +70,15 @@ struct EvictPacket {
   std::uint32_t operation = 0;
 };
 
-// CWD -> task management. The slot's credit has been returned if `evicted`.
+// CWD -> task management. The slot's credit has been returned if `evicted`. One more follows for an evicted task that
+// was not gone, once it is, with `gone` alone: had it been sent again before that arrived, the CWD has returned the
+// credit, and it is to be sent once more.
 struct EvictedPacket {
   std::uint32_t operation = 0;
-  bool evicted = false;    // false: it had left the table before, or no place for evicted tasks was free
-  bool remainder = false;  // evicted with CTAs left to launch: it is to be sent again
+  bool evicted = false;        // false: it had left the table before, or no place for evicted tasks was free
+  bool remainder = false;      // evicted with CTAs left to launch: it is to be sent again
+  TaskProgress progress = {};  // of one that is to be sent again
+  bool gone = false;           // nothing of it is on the machine, and the CWD knows nothing of it any more
 };
 
 // Task management -> CWD: so many more entries of a queue task have arrived, and whether they are the last: the task

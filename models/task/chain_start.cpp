@@ -1,7 +1,11 @@
-// Chains that lead up to a task: its TMD is read (TSK-06), or it is given one with its shared context (TSK-13, TSK-15).
+// Chains that lead up to a task: its TMD is read (TSK-06), or it is given one with its shared context (TSK-13, TSK-15);
+// and those of its second half, before it is sent and after its eviction (TSK-01, TSK-03).
+#include <utility>
+
 #include "arch/byte_codec.h"
 #include "arch/kernel_object.h"
 #include "task/launch_chain.h"
+#include "task/task_params.h"
 
 namespace heddle::task {
 
@@ -81,9 +85,9 @@ class StartChain final : public LaunchChain {
 // TMD already, and only the context is made.
 class PrepareChain final : public LaunchChain {
  public:
-  PrepareChain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task)
-      : memory_(memory), task_(task), take_(memory.tasks), line_(line) {
-    arch::put_number(line_, tmd::kOpen, 8, memory.shared_contexts ? 2 : 1);
+  PrepareChain(const arch::LaunchMemory& memory, NewRecord record, std::uint32_t task)
+      : memory_(memory), task_(task), take_(memory.tasks), new_(std::move(record)), line_(new_.first) {
+    arch::put_number(line_, tmd::kOpen, 8, shares() ? 2 : 1);
   }
   PrepareChain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task)
       : memory_(memory), task_(task), at_(At::take_context), take_(memory.contexts), record_(record), child_(true) {}
@@ -97,6 +101,8 @@ class PrepareChain final : public LaunchChain {
         return ChainAccess::write_of(context_ + context_written_, context_line_);
       case At::write_record:
         return ChainAccess::write_of(record_, line_);
+      case At::write_second:
+        return ChainAccess::write_of(second_half_of(new_.all, record_), *new_.second);
       case At::write_shared:
         return ChainAccess::step_of({StepKind::write, record_ + tmd::kSharedContext, context_});
       case At::add_open:
@@ -123,6 +129,12 @@ class PrepareChain final : public LaunchChain {
       case At::write_shared:
         at_ = At::add_open;
         return;
+      case At::write_record:
+        if (new_.second) {
+          at_ = At::write_second;
+          return;
+        }
+        [[fallthrough]];
       default:
         effect(RecordPrepared{record_, task_});
         at_ = At::over;
@@ -136,7 +148,18 @@ class PrepareChain final : public LaunchChain {
   }
 
  private:
-  enum class At : std::uint8_t { take_record, take_context, write_context, write_record, write_shared, add_open, over };
+  enum class At : std::uint8_t {
+    take_record,
+    take_context,
+    write_context,
+    write_record,
+    write_second,
+    write_shared,
+    add_open,
+    over,
+  };
+
+  bool shares() const { return memory_.shared_contexts && new_.launches; }
 
   // A task of the host waits for a record. A child runs without a context: its launches find none.
   void taken(std::uint64_t what) {
@@ -151,8 +174,9 @@ class PrepareChain final : public LaunchChain {
     }
     if (at_ == At::take_record) {
       record_ = what;
+      if (new_.second) arch::put_number(line_, tmd::kKernel, 8, second_half_of(new_.all, record_));
       at_ = At::write_record;
-      if (!memory_.shared_contexts) return;
+      if (!shares()) return;
       take_ = arch::TakeSteps(memory_.contexts);
       at_ = At::take_context;
       return;
@@ -172,16 +196,110 @@ class PrepareChain final : public LaunchChain {
   std::uint64_t context_ = 0;
   std::uint64_t context_written_ = 0;  // bytes
   const bool child_ = false;
+  const NewRecord new_;
   RecordLine line_{};
   RecordLine context_line_{};  // the next of the context
+};
+
+class ReadChain final : public LaunchChain {
+ public:
+  ReadChain(std::uint64_t first, std::uint64_t second, std::uint32_t task)
+      : at_(first != 0 ? At::first : At::second), first_(first), second_(second) {
+    read_.task = task;
+  }
+
+  ChainAccess access() const override {
+    if (at_ == At::over) return {};
+    return ChainAccess::read_of(at_ == At::first ? first_ : second_);
+  }
+  // The second half is where the first one says.
+  void answer_line(const RecordLine& line) override {
+    if (at_ == At::first) {
+      read_.first = line;
+      at_ = At::second;
+      if (child_record(line).kernel != second_) failed();
+      return;
+    }
+    read_.second = line;
+    effect(read_);
+    at_ = At::over;
+  }
+  void failed() override {
+    read_.ok = false;
+    effect(read_);
+    at_ = At::over;
+  }
+
+ private:
+  enum class At : std::uint8_t { first, second, over };
+
+  At at_;
+  const std::uint64_t first_;
+  const std::uint64_t second_;
+  RecordRead read_;
+};
+
+class ProgressChain final : public LaunchChain {
+ public:
+  ProgressChain(std::uint64_t record, const std::array<ProgressWord, 2>& words, std::uint32_t task)
+      : record_(record), words_(words), task_(task) {}
+
+  ChainAccess access() const override {
+    if (at_ == words_.size()) return {};
+    return ChainAccess::step_of({StepKind::write, words_[at_].address, words_[at_].value});
+  }
+  void answer_word(std::uint64_t) override {
+    if (++at_ == words_.size()) effect(ProgressWritten{task_});
+  }
+  void failed() override {
+    effect(AccessFailed{record_});
+    at_ = words_.size();
+  }
+
+ private:
+  const std::uint64_t record_;
+  const std::array<ProgressWord, 2> words_;
+  const std::uint32_t task_;
+  std::size_t at_ = 0;
+};
+
+class ReleaseChain final : public LaunchChain {
+ public:
+  ReleaseChain(const arch::LaunchMemory& memory, std::uint64_t record) : record_(record), give_(memory.tasks, record) {}
+
+  ChainAccess access() const override {
+    return over_ || give_.over() ? ChainAccess{} : ChainAccess::step_of(give_.step());
+  }
+  void answer_word(std::uint64_t old) override { give_.answer(old); }
+  void failed() override {
+    effect(AccessFailed{record_});
+    over_ = true;
+  }
+
+ private:
+  const std::uint64_t record_;
+  arch::GiveSteps give_;
+  bool over_ = false;
 };
 
 }  // namespace
 
 ChainPtr start_chain(std::uint64_t record) { return std::make_unique<StartChain>(record); }
 
-ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task) {
-  return std::make_unique<PrepareChain>(memory, line, task);
+ChainPtr prepare_chain(const arch::LaunchMemory& memory, NewRecord record, std::uint32_t task) {
+  return std::make_unique<PrepareChain>(memory, std::move(record), task);
+}
+
+ChainPtr read_chain(std::uint64_t first, std::uint64_t second, std::uint32_t task) {
+  return std::make_unique<ReadChain>(first, second, task);
+}
+
+ChainPtr progress_chain(std::uint64_t record, const std::array<ProgressWord, 2>& words, std::uint32_t task) {
+  return std::make_unique<ProgressChain>(record, words, task);
+}
+
+ChainPtr release_chain(const arch::LaunchMemory& memory, std::uint64_t record) {
+  return std::make_unique<ReleaseChain>(memory, record);
 }
 
 ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task) {

@@ -113,6 +113,7 @@ void ChildLauncher::read(const ChildRead& effect) {
   }
   Task& here = tasks_.add(make_child(effect, child, shape));
   tasks_.set_record(here, effect.record);
+  here.tmd.address = effect.record;
   observation_.labels.set(here.operation(),
                           fmt::format("{} #{}", object.name.empty() ? "child" : object.name, ++child_number_));
   note_launch(here, object.name);
@@ -287,7 +288,9 @@ bool ChildLauncher::join_restored(const Task& origin, const protocol::RestoredCt
   const auto found = restored_.find(origin.operation());
   if (found == restored_.end()) return false;
   Task* task = tasks_.find(found->second);
-  if (task == nullptr || task->state != Task::State::listed || task->packet.restored_ctas() >= kMostRestored) {
+  const bool waits = task != nullptr && (task->state == Task::State::listed || task->state == Task::State::entering ||
+                                         task->state == Task::State::waiting);
+  if (!waits || task->packet.restored_ctas() >= kMostRestored) {
     restored_.erase(found);
     return false;
   }
@@ -331,6 +334,7 @@ Task ChildLauncher::make_restored(const Task& origin, std::uint64_t area) {
   task.packet.operation = protocol::kChildBit | next_number_++;
   task.packet.kind = protocol::TaskKind::restore;
   task.packet.resumed = false;
+  task.packet.progress = {};
   task.packet.runs_as = origin.operation();
   task.packet.area = area;
   ++task.packet.depth;  // before CTAs of its task that have not begun
@@ -342,7 +346,13 @@ Task ChildLauncher::make_restored(const Task& origin, std::uint64_t area) {
 // A fault of the CTA is one of its task.
 void ChildLauncher::restored_over(const Task& task) {
   Task* origin = tasks_.find(task.packet.runs_as);
-  if (task.status == DoneStatus::faulted && origin != nullptr) origin->status = DoneStatus::faulted;
+  if (task.status == DoneStatus::faulted && origin != nullptr) {
+    origin->status = DoneStatus::faulted;
+    // If it was evicted the distributor may not have known it.
+    if (origin->state == Task::State::running && !origin->evicted.empty()) {
+      grow_out_.send({origin->operation(), 0, false, true});
+    }
+  }
   observation_.labels.forget(task.operation());
   // A CGA counts as open for as long as one of its CTAs can run, whoever launches.
   if (arch::is_saved_cga(task.packet.area)) {

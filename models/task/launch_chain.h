@@ -65,6 +65,17 @@ struct RecordPrepared {
   std::uint64_t record = 0;
   std::uint32_t task = 0;
 };
+// What was read of a task before it is sent.
+struct RecordRead {
+  std::uint32_t task = 0;
+  bool ok = true;
+  std::optional<RecordLine> first;  // halves of its TMD, the first one of tasks of the host
+  RecordLine second{};
+};
+// How far an evicted task has come is in memory.
+struct ProgressWritten {
+  std::uint32_t task = 0;
+};
 // A TMD is to be started.
 struct ChildReady {
   std::uint64_t record = 0;
@@ -107,8 +118,9 @@ struct ContextClosed {
 struct AccessFailed {
   std::uint64_t record = 0;
 };
-using ChainEffect = std::variant<ChildRead, RecordPrepared, ChildReady, TaskCompleted, WakeContext, RestoreCta,
-                                 RestoreCga, QueueFound, QueueClosed, ContextClosed, AccessFailed>;
+using ChainEffect =
+    std::variant<ChildRead, RecordPrepared, RecordRead, ProgressWritten, ChildReady, TaskCompleted, WakeContext,
+                 RestoreCta, RestoreCga, QueueFound, QueueClosed, ContextClosed, AccessFailed>;
 
 class LaunchChain {
  public:
@@ -136,8 +148,25 @@ using ChainPtr = std::unique_ptr<LaunchChain>;
 
 // Reads a TMD and its kernel object.
 ChainPtr start_chain(std::uint64_t record);
-// Takes a TMD for a task of the host and writes the fields of `line` to it. `task` comes back with the effect.
-ChainPtr prepare_chain(const arch::LaunchMemory& memory, const RecordLine& line, std::uint32_t task);
+// A record to be.
+struct NewRecord {
+  RecordLine first{};                // the half that a launch writes
+  std::optional<RecordLine> second;  // the other half, if it is written
+  arch::LaunchMemory all;            // where the second halves lie: all of the memory
+  bool launches = true;              // its CTAs launch: they have contexts
+};
+// Takes a TMD for a task of the host and writes it. `task` comes back with the effect.
+ChainPtr prepare_chain(const arch::LaunchMemory& memory, NewRecord record, std::uint32_t task);
+// Reads the halves of a TMD, the first one if it is not 0.
+ChainPtr read_chain(std::uint64_t first, std::uint64_t second, std::uint32_t task);
+// Writes two words.
+struct ProgressWord {
+  std::uint64_t address = 0;
+  std::uint64_t value = 0;
+};
+ChainPtr progress_chain(std::uint64_t record, const std::array<ProgressWord, 2>& words, std::uint32_t task);
+// A TMD of which nothing is open goes back to its pool.
+ChainPtr release_chain(const arch::LaunchMemory& memory, std::uint64_t record);
 // Gives the task of `record` the context that its CTAs share. `task` comes back with the effect.
 ChainPtr share_chain(const arch::LaunchMemory& memory, std::uint64_t record, std::uint32_t task);
 // The run of the task of `record` has ended: completes everything that is complete with it.

@@ -84,7 +84,8 @@ void StreamUnit::start_ready() {
     }
     const Cycle released = std::max(streams_.head(ready.stream).submitted, ready.released.value_or(0));
     started_[packet.operation] = {ready.stream, released, when};
-    timebase_.schedule(when, *this, kDue, ready.stream);
+    const bool early = setup_.early && packet.kind == SubmitKind::kernel;
+    timebase_.schedule(early ? timebase_.now() : when, *this, kDue, ready.stream);
   }
   for (const std::uint32_t operation : streams_.take_closed()) {
     queues_.release(operation, streams_.completed(operation));
@@ -98,8 +99,13 @@ void StreamUnit::due(std::uint32_t stream) {
     timebase_.schedule(now + setup_.time.cycles(packet.hold_ns), *this, kHoldEnds, stream);
     return;
   }
+  const Cycle not_before = started_.at(packet.operation).due;
   const bool endless = packet.queue != 0 && (setup_.codes == nullptr || packet.entries > arch::kMaxGridX);
   if (endless || !arch::why_impossible(setup_.limits, packet.kernel).empty()) {
+    if (not_before > now) {
+      timebase_.schedule(not_before, *this, kDue, stream);
+      return;
+    }
     finish(stream, now, now, DoneStatus::rejected, nullptr);
     return;
   }
@@ -108,6 +114,7 @@ void StreamUnit::due(std::uint32_t stream) {
   task.source = kStreamSource | stream;
   task.stream = stream;
   task.head = packet.head;
+  task.not_before = not_before;
   if (packet.queue != 0) task.queue = Task::QueueUse{packet.queue, packet.entries, packet.held_open};
   life_.task_due(std::move(task));
 }

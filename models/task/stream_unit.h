@@ -27,6 +27,7 @@ class StreamUnit final : private EventHandler {
     Cycle stream_gap = 0;                    // from the end of an operation to the start of the next one of its stream
     Cycle start_path = 0;                    // from here to a task's first launch packet on an idle machine
     const arch::CodeStore* codes = nullptr;  // null: no task launches, or has a queue
+    bool early = false;  // a kernel is handed on as soon as nothing but the gap is left: its record is written then
   };
 
   StreamUnit(Timebase& timebase, std::string name, const Setup& setup, TaskLife& life, QueueTasks& queues,

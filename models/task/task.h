@@ -1,11 +1,9 @@
 // A task on its way through task management, the lists and the distributor; and all that are there.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,9 +26,12 @@ struct Task {
   };
   enum class State : std::uint8_t {
     preparing,  // its queue is looked up, or it is given a TMD or a shared context
+    waiting,    // for an entry of the scheduler table
+    entering,   // it is being put in
     listed,     // in the list of its priority
+    scheduled,  // it has been taken out for a slot; its record is read
     running,    // it has been sent; it can have lost its slot since, with nothing left to send
-    suspended,  // it was evicted, and is in the list of its priority with what is left
+    suspended,  // it was evicted: its progress is written, or it is in the list of its priority with what is left
     run_over,   // nothing of it runs, or will: it waits for its descendants
   };
   // Of a queue task.
@@ -60,9 +61,21 @@ struct Task {
     std::optional<Cycle> until;  // absent: it has not come back
   };
 
+  struct Record {
+    std::uint64_t address = 0;       // in memory; 0: it has none
+    std::int32_t held_priority = 0;  // with which it is held before the task is sent
+    arch::KernelShape kernel;        // that it says, or would
+  };
+  // Of an evicted task.
+  struct Leave {
+    bool writing = false;                           // how far it has come is being written
+    std::optional<protocol::TaskDonePacket> ended;  // its end, which came meanwhile and could not be dealt with yet
+  };
+
   Origin origin = Origin::stream;
   State state = State::preparing;
   protocol::TaskPacket packet;
+  Record tmd;
   std::uint64_t source = 0;  // the turn that it takes in its list (task/launch_scheduler.h)
   bool head = false;         // it goes to the head of its list
   bool launches = false;     // its program launches tasks: it needs a TMD
@@ -73,7 +86,10 @@ struct Task {
   std::optional<QueueUse> queue;
   Launch launch;
 
+  Leave leave;
+
   // Cycles, as far as it has come.
+  Cycle not_before = 0;  // for its sending
   Cycle listed = 0;
   Cycle sent = 0;
   Cycle start = 0;  // first launch packet
@@ -84,7 +100,12 @@ struct Task {
   std::uint64_t record() const { return packet.record; }
   Urgency urgency() const { return {packet.priority, packet.depth}; }
   // It has been sent, and its run has not ended.
-  bool runs() const { return state == State::running || state == State::suspended; }
+  bool runs() const {
+    return state == State::running || state == State::suspended || (state == State::scheduled && packet.resumed);
+  }
+  bool of_host() const { return origin == Origin::stream || origin == Origin::packet; }
+  // From now on it is a kernel of that shape, but for its code.
+  void take_shape(const arch::SmLimits& limits, const arch::KernelShape& kernel);
 };
 
 // A task as a kernel makes it. `codes`: null on a machine without device-side launches.
@@ -130,40 +151,19 @@ class TaskLife {
   virtual void task_ready(Task& task) = 0;
   // It can never run. It is gone after the call.
   virtual void task_rejected(Task& task) = 0;
-  // It has been sent for the first time.
+  // It is about to be sent: true if its record is read first. fetched() of the dispatcher follows then.
+  virtual bool task_to_read(const Task& task) = 0;
+  // It has been sent for the first time; or again, after its eviction.
   virtual void task_sent(Task& task) = 0;
+  virtual void task_sent_again(Task& task) = 0;
+  // It has been evicted with something left: true if its progress is written. come_back() of the dispatcher follows
+  // then.
+  virtual bool task_to_write(const Task& task) = 0;
   // Its run has ended, or never began. It can be gone after the call.
   virtual void task_run_over(Task& task) = 0;
 
  protected:
   ~TaskLife() = default;
-};
-
-// TMDs for tasks of the host whose programs launch (TSK-15): few of them hold one while they wait for a slot, so that
-// those that run find some for their children.
-class TmdSupply {
- public:
-  // `places`: tasks of a subcontext that may hold a TMD before they are sent.
-  TmdSupply(OpenTasks& tasks, LaunchScheduler& scheduler, const arch::LaunchMemory& memory, std::uint32_t places)
-      : tasks_(tasks), scheduler_(scheduler), memory_(memory), places_(places) {}
-
-  // The task is given a TMD once it may hold one; RecordPrepared follows.
-  void request(const Task& task);
-  // A task that has asked for one has been sent.
-  void sent(const Task& task);
-  void reset();
-
- private:
-  void prepare_some();
-  void prepare(const Task& task);
-
-  OpenTasks& tasks_;
-  LaunchScheduler& scheduler_;
-  const arch::LaunchMemory memory_;
-  const std::uint32_t places_;
-  PriorityLists waiting_;  // operations of tasks without a TMD
-  // By subcontext, priorities of those that have one, or are being given one, and were not sent.
-  std::array<std::multiset<std::int32_t>, arch::kSubcontexts> holding_;
 };
 
 }  // namespace heddle::task

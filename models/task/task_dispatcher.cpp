@@ -102,17 +102,29 @@ void TableShares::reset() {
 
 using State = Task::State;
 
-TaskDispatcher::TaskDispatcher(Timebase& timebase, OpenTasks& tasks, TaskLife& life,
+TaskDispatcher::TaskDispatcher(Timebase& timebase, const std::string& name, OpenTasks& tasks, TaskLife& life,
                                PacketSender<protocol::TaskPacket>& task_out,
                                PacketSender<protocol::EvictPacket>& evict_out, const TableShares& shares,
-                               const std::string& stat_prefix)
+                               const SchedulerTable::Costs& costs, const std::string& stat_prefix)
     : timebase_(timebase),
+      name_(name + ".dispatcher"),
       tasks_(tasks),
       life_(life),
       task_out_(task_out),
       evict_out_(evict_out),
+      lists_(
+          timebase, name + ".lists", tasks, costs, [this](Task& task) { entered(task); }, stat_prefix),
       shares_(shares),
       stats_(timebase.observation().stats, stat_prefix) {}
+
+void TaskDispatcher::on_event(std::uint32_t kind, std::uint64_t argument) {
+  Task& task = tasks_.at(static_cast<std::uint32_t>(argument));
+  if (kind == kTaken) {
+    taken(task);
+  } else {
+    go(task);
+  }
+}
 
 void TaskDispatcher::on_share(const protocol::SubcontextPacket& packet) {
   using What = protocol::SubcontextPacket::What;
@@ -126,88 +138,196 @@ void TaskDispatcher::on_share(const protocol::SubcontextPacket& packet) {
 
 void TaskDispatcher::enlist(Task& task) {
   shares_.use(task.packet.subcontext);
-  task.state = State::listed;
   task.listed = timebase_.now();
-  if (task.head) {
-    lists_.push_head(task.urgency(), task.operation());
-  } else {
-    lists_.push(task.urgency(), task.source, task.operation());
+  lists_.join(task);
+  dispatch();
+}
+
+void TaskDispatcher::on_credit(std::uint32_t) {
+  while (!ready_.empty() && task_out_.can_send()) {
+    Task& task = tasks_.at(ready_.front());
+    ready_.pop_front();
+    go(task);
   }
   dispatch();
 }
 
+// A slot that a task is on its way to is taken.
 void TaskDispatcher::dispatch() {
-  while (!lists_.empty()) {
-    if (!task_out_.can_send()) {
-      ask_for_slots();
-      return;
-    }
-    const auto next = lists_.take_if(
-        [this](std::uint32_t operation) { return shares_.has_slot(tasks_.at(operation).packet.subcontext); });
+  while (!lists_.lists().empty()) {
+    const bool free = task_out_.can_send() && (pending_ == 0 || table_.size() + pending_ < shares_.slots());
+    const auto has_slot = [this](std::uint32_t operation) {
+      return shares_.has_slot(tasks_.at(operation).packet.subcontext);
+    };
+    const auto next = free ? lists_.take_if(has_slot) : std::nullopt;
     if (!next) {
       ask_for_slots();
       return;
     }
-    send(tasks_.at(*next));
+    schedule(tasks_.at(next->operation), next->out);
     ++timebase_.observation().progress;
   }
 }
 
+void TaskDispatcher::schedule(Task& task, Cycle out) {
+  task.state = State::scheduled;
+  shares_.enter(task.packet.subcontext);
+  ++pending_;
+  if (out > timebase_.now()) {
+    timebase_.schedule(out, *this, kTaken, task.operation());
+  } else {
+    taken(task);
+  }
+}
+
+void TaskDispatcher::taken(Task& task) {
+  if (has_ended(task)) return;
+  if (!life_.task_to_read(task)) fetched(task, true);
+}
+
+// A record that cannot be run ends its task as if the distributor had refused it, which is told of its beginning first.
+void TaskDispatcher::fetched(Task& task, bool sound) {
+  if (has_ended(task)) return;
+  if (!sound && !task.packet.resumed) {
+    --pending_;
+    shares_.leave(task.packet.subcontext);
+    task.state = State::running;
+    life_.task_sent(task);
+    task.status = DoneStatus::rejected;
+    task.start = task.end = timebase_.now();
+    life_.task_run_over(task);
+    dispatch();
+    return;
+  }
+  if (!sound) task.status = DoneStatus::faulted;
+  if (task.not_before > timebase_.now()) {
+    timebase_.schedule(task.not_before, *this, kDue, task.operation());
+  } else {
+    go(task);
+  }
+}
+
+// A fault has ended the task on its way to the slot.
+bool TaskDispatcher::has_ended(Task& task) {
+  if (!task.leave.ended) return false;
+  --pending_;
+  shares_.leave(task.packet.subcontext);
+  end(task, *task.leave.ended);
+  return true;
+}
+
+void TaskDispatcher::go(Task& task) {
+  if (has_ended(task)) return;
+  if (!task_out_.can_send()) {
+    ready_.push_back(task.operation());
+    return;
+  }
+  --pending_;
+  send(task);
+}
+
 void TaskDispatcher::send(Task& task) {
-  const bool resumed = task.state == State::suspended;
   task.state = State::running;
   table_.enter(task.operation(), task.packet.priority, task.packet.subcontext);
-  shares_.enter(task.packet.subcontext);
-  task.packet.resumed = resumed;
   task_out_.send(task.packet);
-  if (resumed) {
+  if (task.packet.resumed) {
     task.evicted.back().until = timebase_.now();
     stats_.resumptions.add();
+    life_.task_sent_again(task);
     return;
   }
   task.sent = timebase_.now();
   life_.task_sent(task);
 }
 
+bool TaskDispatcher::ask(std::optional<TableView::Operation> victim) {
+  if (!victim) return false;
+  lists_.expect();
+  evict_out_.send({*victim});
+  return true;
+}
+
 // One eviction for every waiting task that is more urgent than one in the table whose slot it may have.
 void TaskDispatcher::ask_for_slots() {
   if (!evicts_) return;
   if (!shares_.partitioned()) {
-    while (table_.leaving() < lists_.size()) {
-      const auto victim = table_.evict_for(lists_.priority_at(table_.leaving()), 0, [](std::uint32_t) { return true; });
-      if (!victim) return;
-      evict_out_.send({*victim});
+    const PriorityLists& lists = lists_.lists();
+    while (table_.leaving() < lists.size()) {
+      if (!ask(table_.evict_for(lists.priority_at(table_.leaving()), 0, [](std::uint32_t) { return true; }))) return;
     }
     return;
   }
   std::array<std::uint32_t, TableShares::kSubcontexts> seen{};
-  lists_.each([&](std::int32_t priority, std::uint32_t operation) {
+  lists_.lists().each([&](std::int32_t priority, std::uint32_t operation) {
     const std::uint32_t subcontext = tasks_.at(operation).packet.subcontext;
     if (++seen[subcontext] <= table_.leaving_for(subcontext)) return;
     const auto may = [&](std::uint32_t other) {
       return shares_.may_displace(subcontext, table_.leaving_for(subcontext), other, table_.leaving_of(other));
     };
-    const auto victim = table_.evict_for(priority, subcontext, may);
-    if (victim) evict_out_.send({*victim});
+    ask(table_.evict_for(priority, subcontext, may));
   });
 }
 
-// What is left of an evicted task waits at the head of its list.
+// What is left of an evicted task waits at the head of its list, once it is known in memory how far the task has come.
 void TaskDispatcher::on_evicted(const protocol::EvictedPacket& packet, std::uint32_t) {
+  if (!packet.evicted && packet.gone) {
+    gone(tasks_.at(packet.operation));
+    return;
+  }
   if (!packet.evicted) {
     table_.refused(packet.operation);
+    lists_.expect_less();
     return;
   }
   stats_.evictions.add();
-  if (!table_.leave(packet.operation)) return;  // its end was faster
-  Task& task = tasks_.at(packet.operation);
-  shares_.leave(task.packet.subcontext);
-  task.evicted.push_back({timebase_.now(), {}});
-  if (packet.remainder) {
-    task.state = State::suspended;
-    lists_.push_head(task.urgency(), task.operation());
+  if (!packet.remainder) lists_.expect_less();
+  if (table_.leave(packet.operation)) {  // else its end was faster
+    Task& task = tasks_.at(packet.operation);
+    shares_.leave(task.packet.subcontext);
+    task.evicted.push_back({timebase_.now(), {}});
+    if (packet.remainder) {
+      task.state = State::suspended;
+      task.packet.resumed = true;
+      task.packet.progress = packet.progress;
+      task.packet.anew = packet.gone;
+      task.leave.writing = life_.task_to_write(task);
+      if (!task.leave.writing) lists_.come_back(task);
+    }
+    ++timebase_.observation().progress;
   }
-  ++timebase_.observation().progress;
+  dispatch();
+}
+
+void TaskDispatcher::come_back(Task& task) {
+  task.leave.writing = false;
+  if (task.leave.ended) {
+    lists_.expect_less();
+    end(task, *task.leave.ended);
+    return;
+  }
+  lists_.come_back(task);
+  dispatch();
+}
+
+void TaskDispatcher::entered(Task& task) {
+  if (task.leave.ended) {
+    lists_.remove(task);
+    end(task, *task.leave.ended);
+    return;
+  }
+  dispatch();
+}
+
+// The distributor knows nothing of it any more. If the task was on its way there, it has to go once more.
+void TaskDispatcher::gone(Task& task) {
+  task.packet.anew = true;
+  if (task.state != State::running) return;
+  table_.leave(task.operation());
+  shares_.leave(task.packet.subcontext);
+  task.state = State::suspended;
+  task.evicted.back().until.reset();
+  lists_.expect();
+  lists_.come_back(task);
   dispatch();
 }
 
@@ -215,10 +335,18 @@ void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uin
   Task* found = tasks_.find(done.operation);
   HEDDLE_CHECK(found != nullptr && found->runs(), "a task ended that does not run");
   Task& task = *found;
+  // A fault ends what was evicted as well; what memory is asked for it is answered first.
+  const bool out = task.state != State::running;
+  if (out && (task.leave.writing || task.state == State::scheduled || !lists_.remove(task))) {
+    task.leave.ended = done;
+    return;
+  }
   if (table_.leave(done.operation)) shares_.leave(task.packet.subcontext);
-  // A fault ends what was evicted as well.
-  if (task.state == State::suspended) lists_.remove(task.urgency(), done.operation);
-  task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
+  end(task, done);
+}
+
+void TaskDispatcher::end(Task& task, const protocol::TaskDonePacket& done) {
+  if (task.status != DoneStatus::faulted) task.status = done.faulted ? DoneStatus::faulted : DoneStatus::ok;
   if (done.rejected) task.status = DoneStatus::rejected;  // no domain can hold its CGAs (CWD-25)
   task.start = done.start;
   task.end = done.end;
@@ -227,7 +355,9 @@ void TaskDispatcher::on_task_done(const protocol::TaskDonePacket& done, std::uin
 }
 
 void TaskDispatcher::reset() {
-  lists_.clear();
+  lists_.reset();
+  pending_ = 0;
+  ready_.clear();
   table_.clear();
   shares_.reset();
 }

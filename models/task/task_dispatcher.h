@@ -5,14 +5,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "arch/task_record.h"
 #include "common/packet_port.h"
 #include "common/waits.h"
 #include "protocol/host_task.h"
-#include "task/launch_scheduler.h"
+#include "task/scheduler_table.h"
 #include "task/task.h"
 #include "task/task_params.h"
 
@@ -102,6 +104,7 @@ class TableShares {
   void enter(std::uint32_t subcontext);
   void leave(std::uint32_t subcontext);
 
+  std::uint32_t slots() const { return slots_; }
   // Slots that are kept for each of them.
   std::uint32_t share() const { return share_; }
   // The next free slot may be one of its tasks'.
@@ -132,12 +135,12 @@ class TableShares {
   std::uint32_t kept_ = 0;  // slots that are missing from shares
 };
 
-class TaskDispatcher {
+class TaskDispatcher final : private EventHandler {
  public:
   // A credit of `task_out` is a free slot of the task table; `shares`: who may have it.
-  TaskDispatcher(Timebase& timebase, OpenTasks& tasks, TaskLife& life, PacketSender<protocol::TaskPacket>& task_out,
-                 PacketSender<protocol::EvictPacket>& evict_out, const TableShares& shares,
-                 const std::string& stat_prefix);
+  TaskDispatcher(Timebase& timebase, const std::string& name, OpenTasks& tasks, TaskLife& life,
+                 PacketSender<protocol::TaskPacket>& task_out, PacketSender<protocol::EvictPacket>& evict_out,
+                 const TableShares& shares, const SchedulerTable::Costs& costs, const std::string& stat_prefix);
 
   // Without a distributor that evicts no task is asked to leave.
   void set_evicts(bool evicts) { evicts_ = evicts; }
@@ -145,8 +148,12 @@ class TaskDispatcher {
   void on_share(const protocol::SubcontextPacket& packet);
   // The task joins the list of its priority, and is sent as soon as it can be.
   void enlist(Task& task);
+  // What is to be read of the task before it is sent has been. `sound`: it can run.
+  void fetched(Task& task, bool sound);
+  // How far an evicted task has come is kept: it waits for a slot again.
+  void come_back(Task& task);
   // A slot has become free.
-  void on_credit(std::uint32_t) { dispatch(); }
+  void on_credit(std::uint32_t);
   void on_evicted(const protocol::EvictedPacket& packet, std::uint32_t);
   void on_task_done(const protocol::TaskDonePacket& done, std::uint32_t);
 
@@ -155,17 +162,33 @@ class TaskDispatcher {
   void collect_waits(WaitGraph& graph, const Name& name) const;
 
  private:
+  static constexpr std::uint32_t kTaken = 0;
+  static constexpr std::uint32_t kDue = 1;
+
+  const char* handler_name() const override { return name_.c_str(); }
+  void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void dispatch();
+  void schedule(Task& task, Cycle out);
+  void taken(Task& task);
+  void go(Task& task);
   void send(Task& task);
+  void entered(Task& task);
+  void gone(Task& task);
+  bool has_ended(Task& task);
+  void end(Task& task, const protocol::TaskDonePacket& done);
+  bool ask(std::optional<TableView::Operation> victim);
   void ask_for_slots();
 
   Timebase& timebase_;
+  const std::string name_;
   OpenTasks& tasks_;
   TaskLife& life_;
   PacketSender<protocol::TaskPacket>& task_out_;
   PacketSender<protocol::EvictPacket>& evict_out_;
   bool evicts_ = false;
-  PriorityLists lists_;  // operations that wait for a slot
+  SchedulerTable lists_;             // of tasks that wait for a slot
+  std::size_t pending_ = 0;          // tasks that were taken out of them, and are not sent yet
+  std::deque<std::uint32_t> ready_;  // of those, the ones that only wait for the slot to be free
   TableView table_;
   TableShares shares_;
   DispatchStats stats_;
@@ -175,8 +198,17 @@ class TaskDispatcher {
 template <class Name>
 void TaskDispatcher::collect_waits(WaitGraph& graph, const Name& name) const {
   constexpr const char* kTable = "the task table";
-  lists_.each([&](std::int32_t, std::uint32_t operation) { graph.add(name(operation), "for a slot of", kTable); });
-  if (lists_.empty()) return;
+  const auto waits = [&](std::int32_t, std::uint32_t operation) {
+    graph.add(name(operation), "for a slot of", kTable);
+  };
+  lists_.lists().each(waits);
+  for (const std::uint32_t operation : ready_) waits(0, operation);
+  constexpr const char* kLists = "the lists of tasks";
+  lists_.outside().each([&](std::int32_t, std::uint32_t operation) {
+    graph.add(name(operation), "for an entry of", kLists, WaitGraph::For::room);
+  });
+  if (!lists_.outside().empty()) graph.add(kLists, "for a slot, for those that are in them, of", kTable);
+  if (lists_.used() == 0 && ready_.empty()) return;
   for (const std::uint32_t operation : table_.operations()) {
     graph.add(kTable, "for a slot, and one has", name(operation), WaitGraph::For::room);
   }

@@ -31,14 +31,18 @@ TaskManager::TaskManager(Timebase& timebase, const std::string& name, const std:
                  {params.nested.in_flight, timebase.cost(params.nested.schedule_cycles),
                   std::max<Cycle>(1, params.nested.retry)},
                  stat_prefix),
-      dispatcher_(timebase, tasks_, *this, ports.task, ports.evict,
-                  {setup.task_slots, params.table_guarantee / 100, setup.partitioned}, stat_prefix),
-      supply_(tasks_, scheduler_, setup.place.memory, std::max(setup.task_slots, 1U)),
+      dispatcher_(timebase, name, tasks_, *this, ports.task, ports.evict,
+                  {setup.task_slots, params.table_guarantee / 100, setup.partitioned},
+                  {params.list_entries, timebase.cost(params.list_insert), timebase.cost(params.list_take)},
+                  stat_prefix),
+      records_(tasks_, scheduler_, {setup.limits, setup.place.codes, setup.place.memory, params.host_records},
+               std::max(setup.task_slots, 1U)),
+      grow_out_(ports.grow),
       queues_(timebase.observation(), tasks_, *this, scheduler_, setup.place.codes, setup.place.memory, ports.grow,
               stat_prefix),
       streams_(timebase, name,
                {setup.limits, setup.time, timebase.cost(setup.time.cycles(params.stream_gap)),
-                timebase.cost(setup.start_path), setup.place.codes},
+                timebase.cost(setup.start_path), setup.place.codes, params.host_records && setup.place.memory.any()},
                *this, queues_, rows_, ports.done, ports.dispatch_done, stat_prefix),
       launcher_(timebase, {setup.limits, setup.time, setup.place}, tasks_, *this, dispatcher_, scheduler_, rows_,
                 ports.wake, ports.grow, stat_prefix) {}
@@ -86,10 +90,10 @@ void TaskManager::task_due(Task task) {
   }
 }
 
-// It is given a TMD if its program launches.
+// It is given a TMD if its program launches, or if all tasks have one.
 void TaskManager::task_ready(Task& task) {
-  if (task.launches) {
-    supply_.request(task);
+  if (records_.wanted(task)) {
+    records_.request(task);
   } else {
     dispatcher_.enlist(task);
   }
@@ -104,13 +108,17 @@ void TaskManager::task_rejected(Task& task) {
 // A task that has a TMD and was sent gives its place among those that hold one to another; children brought theirs.
 void TaskManager::task_sent(Task& task) {
   if (task.queue) queues_.begin(task);
-  if (task.launches && task.origin != Task::Origin::child) supply_.sent(task);
+  if (task.of_host() && records_.wanted(task)) records_.sent(task);
+}
+
+// A fault of a saved CTA of it, which was restored in the meantime, or a record that makes no sense has ended it.
+void TaskManager::task_sent_again(Task& task) {
+  if (task.status == DoneStatus::faulted) grow_out_.send({task.operation(), 0, false, true});
 }
 
 // A task with a TMD has completed only once its descendants have (TSK-10).
 void TaskManager::task_run_over(Task& task) {
-  const bool of_host = task.origin == Task::Origin::stream || task.origin == Task::Origin::packet;
-  if (of_host && task.status != DoneStatus::rejected) streams_.note_start(task);
+  if (task.of_host() && task.status != DoneStatus::rejected) streams_.note_start(task);
   task.state = Task::State::run_over;
   if (task.queue) queues_.end(task);
   task.queue.reset();  // another task may have it now
@@ -125,6 +133,7 @@ void TaskManager::task_run_over(Task& task) {
 
 void TaskManager::finish(std::uint32_t operation, Cycle end) {
   const Task task = tasks_.take(operation);
+  records_.give_back(task);
   if (task.lent != 0) place_.codes->give_back(task.lent);
   if (task.origin == Task::Origin::child) {
     launcher_.finished(task, end);
@@ -136,6 +145,8 @@ void TaskManager::finish(std::uint32_t operation, Cycle end) {
 void TaskManager::chain_effect(const ChainEffect& effect) {
   std::visit(Visitor{[this](const ChildRead& read) { launcher_.read(read); },
                      [this](const RecordPrepared& record) { prepared(record); },
+                     [this](const RecordRead& record) { read(record); },
+                     [this](const ProgressWritten& progress) { dispatcher_.come_back(tasks_.at(progress.task)); },
                      [this](const ChildReady& ready) { launcher_.ready(ready); },
                      [this](const TaskCompleted& task) { completed(task); },
                      [this](const WakeContext& context) { launcher_.wake(context); },
@@ -152,8 +163,18 @@ void TaskManager::chain_effect(const ChainEffect& effect) {
 
 void TaskManager::prepared(const RecordPrepared& effect) {
   Task& task = tasks_.at(effect.task);
-  tasks_.set_record(task, effect.record);
-  dispatcher_.enlist(task);
+  task.tmd.address = effect.record;
+  if (task.launches) tasks_.set_record(task, effect.record);
+  if (task.state == Task::State::suspended) {
+    dispatcher_.come_back(task);
+  } else {
+    dispatcher_.enlist(task);
+  }
+}
+
+void TaskManager::read(const RecordRead& effect) {
+  Task& task = tasks_.at(effect.task);
+  dispatcher_.fetched(task, records_.take_over(task, effect));
 }
 
 void TaskManager::completed(const TaskCompleted& effect) {
@@ -164,7 +185,7 @@ void TaskManager::reset() {
   streams_.reset();
   queues_.reset();
   dispatcher_.reset();
-  supply_.reset();
+  records_.reset();
   scheduler_.reset();
   launcher_.reset();
   rows_.reset();
@@ -183,7 +204,7 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
     const std::string name = label(task.operation());
     if (task.state == Task::State::run_over) graph.add(name, "for its descendants:", "children of " + name);
     if (task.origin == Task::Origin::restored) graph.add(label(task.packet.runs_as), "for its saved CTA,", name);
-    if (task.launches && task.record() == 0) {
+    if (task.tmd.address == 0 && ((task.of_host() && records_.wanted(task)) || task.leave.writing)) {
       graph.add(name, "for one of", kRecords);
       records = true;
     }
@@ -197,7 +218,7 @@ void TaskManager::collect_waits(WaitGraph& graph) const {
   launcher_.collect_waits(graph, queues_);
   if (!records) return;
   tasks_.for_each([&](const Task& task) {
-    if (task.record() != 0)
+    if (task.tmd.address != 0)
       graph.add(kRecords, "for one to be given back, as by", label(task.operation()), WaitGraph::For::room);
   });
 }

@@ -12,6 +12,7 @@
 #include "task/task.h"
 #include "task/task_dispatcher.h"
 #include "task/task_params.h"
+#include "task/task_records.h"
 
 namespace heddle::task {
 
@@ -62,11 +63,15 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   void task_due(Task task) override;
   void task_ready(Task& task) override;
   void task_rejected(Task& task) override;
+  bool task_to_read(const Task& task) override { return records_.read(task); }
   void task_sent(Task& task) override;
+  void task_sent_again(Task& task) override;
+  bool task_to_write(const Task& task) override { return records_.write_progress(task); }
   void task_run_over(Task& task) override;
   void chain_effect(const ChainEffect& effect) override;
 
   void prepared(const RecordPrepared& effect);
+  void read(const RecordRead& effect);
   void completed(const TaskCompleted& effect);
   void finish(std::uint32_t operation, Cycle end);
 
@@ -76,7 +81,8 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   TaskRows rows_;
   LaunchScheduler scheduler_;
   TaskDispatcher dispatcher_;
-  TmdSupply supply_;
+  TaskRecords records_;
+  PacketSender<protocol::GrowPacket>& grow_out_;
   QueueTasks queues_;
   StreamUnit streams_;
   ChildLauncher launcher_;

@@ -60,6 +60,22 @@ void TaskParams::describe(ParamTable<TaskParams>& t) {
       "in the modes static and dynamic: what of an equal share of the task table is kept for each subcontext that the "
       "host has named or that has had a task; others may use the rest",
       "assumption; 0: whoever comes first has the slots");
+  t.add("host_records", &TaskParams::host_records,
+        "every kernel of the host and of the packet processor has a record in memory: written when it is taken in, and "
+        "read when it is scheduled (TSK-01). Without, those whose programs launch have one, and others get one when "
+        "they are evicted",
+        "off: the gap of streams and the launch figures that presets are compared with are of launches whose accesses "
+        "to memory are part of that gap");
+  t.add(
+      "list_entries", &TaskParams::list_entries, {Unit::count, 1, 10'000'000},
+      "entries of the scheduler table; besides, each subcontext's list of each priority and depth has one of its own. "
+      "What finds none waits where it comes from, the host at the head of its stream (TSK-02)",
+      "assumption");
+  t.add("list_insert", &TaskParams::list_insert, {Unit::cycles, 0, 100'000},
+        "cycles in which the scheduler table puts one task into its list, and does nothing else",
+        "assumption: hidden in to_cwd");
+  t.add("list_take", &TaskParams::list_take, {Unit::cycles, 0, 100'000}, "cycles in which it takes one out",
+        "assumption: hidden in to_cwd");
   t.group("nested", &TaskParams::nested);
 }
 
@@ -78,7 +94,25 @@ arch::RecordPool pool_of(std::uint64_t bytes, std::uint64_t size) {
   return pool;
 }
 
+std::uint64_t lines_of(const arch::LaunchMemory& memory) { return memory.tasks.pool.count + memory.tasks.spill.count; }
+
+std::uint64_t second_bytes(const arch::LaunchMemory& memory) {
+  return whole_pages(memory.parts * lines_of(memory) * arch::kRecordBytes);
+}
+
 }  // namespace
+
+std::uint64_t second_halves_of(const arch::LaunchMemory& memory) { return memory.base() - second_bytes(memory); }
+
+std::uint64_t second_half_of(const arch::LaunchMemory& memory, std::uint64_t record) {
+  const std::uint64_t part = (record - memory.base()) / memory.part_bytes;
+  const arch::RecordSupply own = memory.part(static_cast<std::uint32_t>(part)).tasks;
+  const bool spilled = own.spill.has(record);
+  HEDDLE_CHECK(spilled || own.pool.has(record), "a task has a record that is in no pool");
+  const arch::RecordPool& pool = own.of(record);
+  const std::uint64_t line = (record - pool.record(0)) / pool.size + (spilled ? own.pool.count : 0);
+  return second_halves_of(memory) + (part * lines_of(memory) + line) * arch::kRecordBytes;
+}
 
 arch::LaunchMemory nested_memory(const NestedParams& params, const LaunchRoom& room) {
   arch::LaunchMemory memory;
@@ -98,12 +132,13 @@ arch::LaunchMemory nested_memory(const NestedParams& params, const LaunchRoom& r
   const std::uint64_t records = whole_pages(memory.tasks.bytes());
   memory.part_bytes = records + whole_pages(memory.contexts.bytes() + memory.chunks.bytes());
   const std::uint64_t bytes = memory.parts * memory.part_bytes;
+  const std::uint64_t halves = second_bytes(memory);
   const std::uint64_t top = room.end / kPage * kPage;
-  if (top < bytes + kPage) {
+  if (top < bytes + halves + kPage) {
     throw InputError(
         fmt::format("the records of device-side launches take {} bytes, and memory has {} for them; smaller "
                     "gpu.task.nested.memory, contexts, pending_launches or parts help",
-                    bytes, room.end));
+                    bytes + halves, room.end));
   }
   memory.tasks.pool.base = top - bytes;
   memory.tasks.spill.base = memory.tasks.pool.base + memory.tasks.pool.bytes();

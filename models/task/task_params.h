@@ -41,6 +41,10 @@ struct TaskParams {
   std::uint32_t to_cwd = 20;          // cycles
   std::uint32_t submit_queue = 1024;  // packets
   double table_guarantee = 100;       // percent
+  bool host_records = false;
+  std::uint32_t list_entries = 4096;
+  std::uint32_t list_insert = 0;  // cycles
+  std::uint32_t list_take = 0;    // cycles
   NestedParams nested;
 
   static void describe(ParamTable<TaskParams>& t);
@@ -55,6 +59,10 @@ struct LaunchRoom {
 // The records end at or below `end`, and begin at a page. Throws InputError if there is no room for them above address
 // 0.
 arch::LaunchMemory nested_memory(const NestedParams& params, const LaunchRoom& room);
+// The second halves of all its TMDs (task/task_records.h), a line each, lie below it from here on, on whole pages.
+std::uint64_t second_halves_of(const arch::LaunchMemory& memory);
+// That of one TMD. `memory`: all of it, not a part.
+std::uint64_t second_half_of(const arch::LaunchMemory& memory, std::uint64_t record);
 
 // Statistics of task management. Their paths begin with that of the unit, whichever part counts them.
 struct StreamStats : StatGroup {
@@ -79,6 +87,14 @@ struct DispatchStats : StatGroup {
 
   Counter& evictions = counter("evictions", "tasks", "tasks that gave up their slot to a more urgent one");
   Counter& resumptions = counter("resumptions", "tasks", "evicted tasks that were sent again");
+};
+
+struct ListStats : StatGroup {
+  using StatGroup::StatGroup;
+
+  Gauge& list_used = gauge("list_used", "tasks", "entries of the scheduler table that are taken (TSK-02)");
+  Counter& list_waits = counter("list_waits", "tasks", "tasks that found no entry of the scheduler table free");
+  Counter& list_wait_cycles = counter("list_wait_cycles", "task cycles", "time that tasks waited for such an entry");
 };
 
 struct QueueStats : StatGroup {

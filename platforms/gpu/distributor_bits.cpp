@@ -33,6 +33,15 @@ Fields task_fields(const Widths& w) {
   return joined(fields, w.resources());
 }
 
+// How far a task had come when it was evicted. In the task table it is that task's state.
+Fields progress_fields() {
+  return {{"next CTA", kAllIdBits},
+          {"size of the split CGA", cwd::LaunchBits::kSize},
+          {"number of its arrival", kArrivalBits},
+          {"its start", 64},
+          {"gone", 1}};
+}
+
 void add_task_tables(const Widths& w, std::vector<Structure>& list) {
   const std::uint64_t slots = w.params.cwd.table_slots;
   const Fields state = {{"CTAs placed", kAllIdBits},
@@ -41,7 +50,7 @@ void add_task_tables(const Widths& w, std::vector<Structure>& list) {
                         {"no more entries", 1},
                         {"size tried", cwd::LaunchBits::kSize},
                         {"GPC_CGAs that live", count_bits(std::uint64_t{w.topology.gpcs()} * w.cgas_per_gpc)},
-                        {"residence", index_bits(4)},
+                        {"residence", index_bits(5)},
                         {"outcome", index_bits(3)}};
   list.push_back({"cwd",
                   "task table",
@@ -402,7 +411,7 @@ void add_distributor(const Widths& w, std::vector<Structure>& list) {
                   Kind::packet,
                   1,
                   1,
-                  joined({{"task", 32}}, task_fields(w)),
+                  joined({{"task", 32}}, joined(task_fields(w), progress_fields())),
                   "the attributes of a task",
                   {},
                   {sent<protocol::TaskPacket>()}});

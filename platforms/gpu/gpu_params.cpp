@@ -87,7 +87,8 @@ std::uint64_t GpuParams::reference_tables() const {
 
 arch::LaunchMemory GpuParams::nested_memory() const {
   task::LaunchRoom room{std::uint64_t{1} << 62, machine.memory, machine.shape.sms() * sm.limits.ctas};
-  const std::uint64_t wanted = task::nested_memory(task.nested, room).bytes();
+  const arch::LaunchMemory memory = task::nested_memory(task.nested, room);
+  const std::uint64_t wanted = memory.base() + memory.bytes() - task::second_halves_of(memory);
   room.end = reference_tables();
   if (wanted <= room.end / 2) return task::nested_memory(task.nested, room);
   arch::LaunchMemory none;
@@ -101,6 +102,11 @@ std::uint64_t GpuParams::local_memory(const arch::LocalMemory& memory) const {
   return blocks * memory.block_bytes(sm.warp_slots(), topology.sms_per_tpc());
 }
 
+std::uint64_t GpuParams::front_end_memory() const {
+  const arch::LaunchMemory memory = nested_memory();
+  return memory.any() ? task::second_halves_of(memory) : memory.base();
+}
+
 Cycle GpuParams::start_path() const {
   // A grid on an empty machine: the bisection always takes the same steps, the scan one if the grid is small.
   Cycle steps = 1;
@@ -108,8 +114,9 @@ Cycle GpuParams::start_path() const {
     steps = 0;
     for (std::uint32_t top = 1; top <= sm.limits.ctas; top *= 2) ++steps;
   }
-  return Cycle{task.to_cwd} + cwd::snapshot_cycles(machine.shape.sms(), cwd.snapshot_sms) + cwd.session_pipeline +
-         steps * cwd.session_step + cwd.mask_cycles;
+  return Cycle{task.list_insert} + task.list_take + task.to_cwd +
+         cwd::snapshot_cycles(machine.shape.sms(), cwd.snapshot_sms) + cwd.session_pipeline + steps * cwd.session_step +
+         cwd.mask_cycles;
 }
 
 void GpuParams::check() const {

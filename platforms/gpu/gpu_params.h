@@ -71,7 +71,7 @@ struct GpuParams {
   // Device memory from here on belongs to the machine itself; a host's own data lie below.
   // Local memory of a subcontext whose threads have so many bytes: all of its blocks (PRT-06).
   std::uint64_t local_memory(const arch::LocalMemory& memory) const;
-  std::uint64_t front_end_memory() const { return nested_memory().base(); }
+  std::uint64_t front_end_memory() const;
 };
 
 // What stands behind the L2.

@@ -28,7 +28,16 @@ void add_task_packets(const Widths& w, std::vector<Structure>& list) {
                       {{"task", 32}, {"start", 64}, {"end", 64}, {"rejected", 1}, {"faulted", 1}},
                       "with the cycles that its first packet left in, and its last completion arrived in");
   add<EvictPacket>(list, "task > cwd", "evict", 1, {{"task", 32}}, "TSK-03");
-  add<EvictedPacket>(list, "cwd > task", "evicted", 1, {{"task", 32}, {"evicted", 1}, {"remainder", 1}}, "TSK-03");
+  add<EvictedPacket>(list, "cwd > task", "evicted", 1,
+                     {{"task", 32},
+                      {"evicted", 1},
+                      {"remainder", 1},
+                      {"next CTA", kAllIdBits},
+                      {"size of the split CGA", cwd::LaunchBits::kSize},
+                      {"number of its arrival", kArrivalBits},
+                      {"its start", 64},
+                      {"gone", 1}},
+                     "TSK-03: how far it has come");
   add<GrowPacket>(list, "task > cwd", "queue grows", 1,
                   {{"task", 32}, {"entries", entries}, {"last", 1}, {"broken", 1}, {"CTA that comes back", 96}},
                   "TSK-05: entries of its queue; TSK-16: a CTA's number, and where its state lies");

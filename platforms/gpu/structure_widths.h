@@ -19,6 +19,7 @@ namespace heddle::gpu {
 // Ids of CWD-40, and extents of grids.
 inline constexpr std::uint32_t kIdBits[] = {32, 16, 16};
 constexpr std::uint32_t kAllIdBits = 64;
+constexpr std::uint32_t kArrivalBits = 60;  // number of a task's arrival in the task table
 
 struct Widths {
   explicit Widths(const GpuParams& its_params)

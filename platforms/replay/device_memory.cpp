@@ -364,12 +364,12 @@ bool uses_nested_memory(const workload::Workload& workload) {
 
 // The records of device-side launches are not the workload's.
 void check_nested(const workload::MemoryRegion& region, const std::string& instance, const gpu::GpuParams& params) {
-  const arch::LaunchMemory nested = params.nested_memory();
-  if (region.address + region.bytes <= nested.base() || nested.bytes() == 0) return;
+  const std::uint64_t begin = params.front_end_memory();
+  if (region.address + region.bytes <= begin || params.nested_memory().bytes() == 0) return;
   throw InputError(region.where,
                    fmt::format("region {}: it ends at byte {}, but from byte {} on lie the records of device-side "
                                "launches of {}",
-                               region.name, region.address + region.bytes, nested.base(), instance),
+                               region.name, region.address + region.bytes, begin, instance),
                    "place it below, make it smaller, lower gpu.task.nested.pending_launches, contexts or "
                    "memory, or raise gpu.memory");
 }

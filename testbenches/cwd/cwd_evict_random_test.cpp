@@ -126,7 +126,9 @@ struct Scene {
       }
       for (const LoggedLaunch& launch : bench->log.launches) {
         if (launch.packet.operation != answer.packet.operation) continue;
-        REQUIRE((launch.packet.departure <= from + 1 || launch.packet.departure >= until));
+        const bool on_its_way = answer.packet.remainder && launch.packet.area == 0 &&
+                                launch.position + launch.packet.num_ctas <= answer.packet.progress.next_cta;
+        REQUIRE((launch.packet.departure <= from + 1 || launch.packet.departure >= until || on_its_way));
       }
     }
   }
@@ -155,6 +157,10 @@ TEST_CASE("evictions at any time lose nothing", "[cwd][task][TSK-03][TSK-04][TSK
   std::uint32_t drained = 0;
   std::uint32_t refused = 0;
   double pool_waits = 0;
+  std::uint32_t gone = 0;      // at once
+  std::uint32_t numbered = 0;  // with CTAs that ran, or with a queue
+  std::uint32_t later = 0;     // of those, that were gone in the end
+  std::uint32_t in_vain = 0;   // that had been sent again before that was known
   for (const std::uint64_t seed : seeds(700)) {
     CAPTURE(seed);
     Scene scene(seed);
@@ -204,6 +210,11 @@ TEST_CASE("evictions at any time lose nothing", "[cwd][task][TSK-03][TSK-04][TSK
     }
     REQUIRE(restored == to_restore);
     REQUIRE(bench.stat("restored") == to_restore);
+    for (const LoggedAnswer& answer : bench.log.evicted) {
+      if (answer.packet.remainder) ++(answer.packet.gone ? gone : numbered);
+    }
+    later += static_cast<std::uint32_t>(bench.log.gone.size());
+    in_vain += bench.log.in_vain;
     REQUIRE(bench.stat("resumed") <= remainders);
     if (!any_fault && !scene.has_queues) REQUIRE(bench.stat("resumed") == remainders);
     scene.judge_pauses();
@@ -216,6 +227,10 @@ TEST_CASE("evictions at any time lose nothing", "[cwd][task][TSK-03][TSK-04][TSK
   CHECK(drained > 50);
   CHECK(refused > 500);
   CHECK(pool_waits > 0);
+  CHECK(gone > 100);
+  CHECK(numbered > 100);
+  CHECK(later > 100);
+  CHECK(in_vain > 2);
 }
 
 }  // namespace cwd_evict_random_test

@@ -65,6 +65,8 @@ struct Log {
   std::vector<LoggedLaunch> launches;  // in order of arrival: that of departure, if all GPCs are equally far away
   std::map<std::uint32_t, protocol::TaskDonePacket> done;
   std::vector<LoggedAnswer> evicted;
+  std::vector<std::uint32_t> gone;  // evicted operations that the distributor knows nothing of any more
+  std::uint32_t in_vain = 0;        // of those, that had been sent again before that was heard
   std::vector<LoggedIdle> idle;
   std::vector<LoggedBlock> blocks;  // by the GPCs that they are for
   std::uint64_t heard_blocks = 0;   // by any

@@ -53,6 +53,8 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
 
   // After which time the remainder of an evicted task wants to go on.
   std::function<Cycle(std::uint32_t operation)> back = [](std::uint32_t) { return Cycle{0}; };
+  // What is done to a task before it is sent again.
+  std::function<void(protocol::TaskPacket&)> change = [](protocol::TaskPacket&) {};
   // What happens when all entries of a queue task have completed; it may call grow().
   std::function<void(const protocol::IdlePacket&)> when_idle = [](const protocol::IdlePacket&) {};
 
@@ -83,6 +85,8 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
     ready_.clear();
     first_.clear();
     sent_.clear();
+    waits_.clear();
+    out_.clear();
     early_.clear();
   }
   void on_event(std::uint32_t kind, std::uint64_t which) override {
@@ -103,6 +107,8 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
       case kBack:
         first_.push_front(tasks_[which]);
         first_.front().resumed = true;
+        waits_.erase(tasks_[which].operation);
+        out_.insert(tasks_[which].operation);
         break;
       default:
         ready_.push_back(tasks_[which]);
@@ -114,6 +120,8 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
   void pump() {
     for (std::deque<protocol::TaskPacket>* list : {&first_, &ready_}) {
       for (; !list->empty() && task_out.can_send(); list->pop_front()) {
+        if (list->front().resumed) change(list->front());
+        out_.erase(list->front().operation);
         task_out.send(list->front());
         log_.sent.push_back({domain_.now(), list->front()});
         const std::uint32_t operation = list->front().operation;
@@ -135,12 +143,32 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
       log_.problems.push_back(fmt::format("operation {} was done twice", done.operation));
     }
   }
+  // A task that is gone has been sent in vain, if it has been sent.
+  void gone(std::uint32_t operation) {
+    log_.gone.push_back(operation);
+    for (protocol::TaskPacket& task : first_) task.anew = task.anew || task.operation == operation;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (tasks_[i].operation != operation) continue;
+      tasks_[i].anew = true;
+      if (waits_.count(operation) != 0 || out_.count(operation) != 0) continue;
+      ++log_.in_vain;
+      domain_.schedule_in(0, *this, kBack, i);
+    }
+  }
   void on_evicted(const protocol::EvictedPacket& packet, std::uint32_t) {
+    if (packet.gone && !packet.evicted) {
+      gone(packet.operation);
+      return;
+    }
     log_.evicted.push_back({domain_.now(), packet});
     if (packet.remainder && !packet.evicted) log_.problems.emplace_back("a task that was not evicted has a remainder");
     if (!packet.remainder) return;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      if (tasks_[i].operation == packet.operation) domain_.schedule_in(back(packet.operation), *this, kBack, i);
+      if (tasks_[i].operation != packet.operation) continue;
+      tasks_[i].progress = packet.progress;
+      tasks_[i].anew = packet.gone;
+      waits_.insert(packet.operation);
+      domain_.schedule_in(back(packet.operation), *this, kBack, i);
     }
   }
   void on_idle(const protocol::IdlePacket& packet, std::uint32_t) {
@@ -158,6 +186,8 @@ class FakeTaskUnit : public sc_core::sc_module, private EventHandler, private Re
   std::deque<protocol::TaskPacket> ready_;
   std::deque<protocol::TaskPacket> first_;  // that were evicted
   std::set<std::uint32_t> sent_;
+  std::set<std::uint32_t> waits_;                                     // evicted, and not in `first_` yet
+  std::set<std::uint32_t> out_;                                       // in `first_`
   std::map<std::uint32_t, std::vector<protocol::GrowPacket>> early_;  // by operation
 };
 

@@ -179,6 +179,10 @@ struct MembersOf;  // rows(): of every type of LaunchHardwarePackets
 
 // Task management and host.
 
+Rows progress_rows() {
+  return {in<&TaskProgress::next_cta>({"next CTA"}), in<&TaskProgress::size>({"size of the split CGA"}),
+          in<&TaskProgress::order>({"number of its arrival"}), in<&TaskProgress::start>({"its start"})};
+}
 HEDDLE_MEMBERS(TaskPacket) {
   const char* const by_record = "part of the task's record, which who needs it reads";
   return {base<KernelLaunch>(
@@ -202,7 +206,9 @@ HEDDLE_MEMBERS(TaskPacket) {
           in<&TaskPacket::kind>({"kind"}),
           in<&TaskPacket::resumed>({"resumed"}),
           in<&TaskPacket::runs_as>({"task of the CTA, restored"}),
-          in<&TaskPacket::id>({"CTA id, restored"})};
+          in<&TaskPacket::id>({"CTA id, restored"}),
+          parts<&TaskPacket::progress, TaskProgress>(progress_rows()),
+          in<&TaskPacket::anew>({"gone"})};
 }
 HEDDLE_MEMBERS(TaskDonePacket) {
   return {in<&TaskDonePacket::operation>({"task"}), in<&TaskDonePacket::start>({"start"}),
@@ -212,7 +218,8 @@ HEDDLE_MEMBERS(TaskDonePacket) {
 HEDDLE_MEMBERS(EvictPacket) { return {in<&EvictPacket::operation>({"task"})}; }
 HEDDLE_MEMBERS(EvictedPacket) {
   return {in<&EvictedPacket::operation>({"task"}), in<&EvictedPacket::evicted>({"evicted"}),
-          in<&EvictedPacket::remainder>({"remainder"})};
+          in<&EvictedPacket::remainder>({"remainder"}), parts<&EvictedPacket::progress, TaskProgress>(progress_rows()),
+          in<&EvictedPacket::gone>({"gone"})};
 }
 HEDDLE_MEMBERS(GrowPacket) {
   return {in<&GrowPacket::operation>({"task"}), in<&GrowPacket::entries>({"entries"}), in<&GrowPacket::last>({"last"}),

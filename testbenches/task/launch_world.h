@@ -144,7 +144,7 @@ class World {
     pushed_.clear();
     grow(0, random_.between(1, 36));
     done_ = false;
-    enter(task::prepare_chain(place_, {}, 0));
+    enter(task::prepare_chain(place_, task::NewRecord{}, 0));
     for (std::uint32_t i = 0; i < 400'000; ++i) {
       if (!turn()) break;
     }

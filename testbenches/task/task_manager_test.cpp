@@ -14,6 +14,7 @@
 #include "common/timebase.h"
 #include "support/random.h"
 #include "task/launch_world.h"
+#include "task/plain_task_bench.h"
 
 namespace heddle::test::task_manager_test {
 namespace {
@@ -26,158 +27,6 @@ using protocol::SubmitPacket;
 using protocol::TaskPacket;
 using task::ChainAnswer;
 using task::RecordLine;
-
-// Hands what is sent to a function at once.
-template <class Packet>
-class Sink final : public PacketSender<Packet> {
- public:
-  std::function<void(const Packet&, std::uint32_t)> take = [](const Packet&, std::uint32_t) {};
-  std::function<bool()> room = [] { return true; };
-
- private:
-  bool do_can_send(std::uint32_t) override { return room(); }
-  void do_send(const Packet& packet, std::uint32_t link) override { take(packet, link); }
-  void do_send_at(Cycle, const Packet& packet, std::uint32_t link) override { take(packet, link); }
-};
-
-// Between a host, a distributor that works on every task for a time, and a memory that answers after 40 cycles.
-class PlainBench final : public task::ChainMemory, private EventHandler {
- public:
-  static constexpr Cycle kMemory = 40;
-  static constexpr Cycle kStartPath = 30;
-
-  explicit PlainBench(std::uint32_t slots, TimingMode mode = TimingMode::at, bool partitioned = false)
-      : timebase(mode, observation),
-        place{&codes, task::nested_memory(params.nested, {std::uint64_t{1} << 40, 0, 64}), 2},
-        unit(timebase, "task", "gpu0.task", params, {{}, {1e-9}, kStartPath, slots, partitioned, place},
-             {done, dispatch_done, task, evict, grow, wake, *this}),
-        slots_(slots) {
-    unit.dispatcher().set_evicts(true);
-    done.take = [this](const DonePacket& packet, std::uint32_t) {
-      results[packet.operation] = packet;
-      order.push_back(packet.operation);
-    };
-    task.room = [this] { return held_.size() < slots_; };
-    task.take = [this](const TaskPacket& packet, std::uint32_t) { on_task(packet); };
-    evict.take = [this](const protocol::EvictPacket& packet, std::uint32_t) {
-      at(timebase.now(), [this, operation = packet.operation] { on_evict(operation); });
-    };
-    wake.take = [this](const protocol::WakePacket& packet, std::uint32_t sm) {
-      woken.emplace_back(packet.context, sm);
-    };
-  }
-
-  void at(Cycle when, std::function<void()> action) {
-    actions_.push_back(std::move(action));
-    timebase.schedule(when, *this, 0, actions_.size() - 1);
-  }
-  void submit(Cycle when, const SubmitPacket& packet) {
-    at(when, [this, packet] { unit.streams().on_submit(packet, 0); });
-  }
-  void reset() {
-    timebase.reset();
-    unit.reset();
-    held_.clear();
-    left_.clear();
-    results.clear();
-    order.clear();
-  }
-
-  GpuObservation observation{"gpu0"};
-  PlainTimebase timebase;
-  task::TaskParams params;
-  arch::CodeStore codes;
-  task::LaunchPlace place;
-  trees::PlainMemory memory;
-  Sink<DonePacket> done;
-  Sink<protocol::DispatchDonePacket> dispatch_done;
-  Sink<TaskPacket> task;
-  Sink<protocol::EvictPacket> evict;
-  Sink<protocol::GrowPacket> grow;
-  Sink<protocol::WakePacket> wake;
-  task::TaskManager unit;
-  std::function<Cycle(const TaskPacket&)> work = [](const TaskPacket&) { return Cycle{100}; };
-
-  std::map<std::uint32_t, DonePacket> results;
-  std::vector<std::uint32_t> order;
-  std::vector<TaskPacket> sent;
-  std::map<std::uint32_t, Cycle> worked;
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> woken;  // context, SM
-  std::uint32_t evictions = 0;
-
- private:
-  void on_event(std::uint32_t, std::uint64_t which) override {
-    const std::function<void()> action = std::move(actions_[which]);
-    action();
-  }
-  void on_task(const TaskPacket& packet) {
-    const Cycle now = timebase.now();
-    sent.push_back(packet);
-    REQUIRE(packet.resumed == (left_.count(packet.operation) != 0));
-    if (!packet.resumed) left_[packet.operation] = {now, work(packet)};
-    held_[packet.operation] = now;
-    at(now + left_[packet.operation].second, [this, operation = packet.operation, now] {
-      const auto held = held_.find(operation);
-      if (held == held_.end() || held->second != now) return;  // it was evicted
-      worked[operation] += timebase.now() - now;
-      const Cycle start = left_[operation].first;
-      held_.erase(held);
-      left_.erase(operation);
-      unit.dispatcher().on_task_done({operation, start, timebase.now()}, 0);
-      unit.dispatcher().on_credit(0);
-    });
-  }
-  void on_evict(std::uint32_t operation) {
-    const auto held = held_.find(operation);
-    if (held == held_.end()) {
-      unit.dispatcher().on_evicted({operation, false, false}, 0);
-      return;
-    }
-    const Cycle so_far = timebase.now() - held->second;
-    worked[operation] += so_far;
-    left_[operation].second -= so_far;
-    held_.erase(held);
-    ++evictions;
-    unit.dispatcher().on_evicted({operation, true, true}, 0);
-    unit.dispatcher().on_credit(0);
-  }
-  void answer(std::uint32_t tag, std::uint64_t old, const RecordLine& data) {
-    at(timebase.now() + kMemory, [this, tag, old, data] {
-      ChainAnswer answer;
-      answer.tag = tag;
-      answer.ok = true;
-      answer.old = old;
-      answer.data = data;
-      unit.scheduler().answered(answer);
-    });
-  }
-  void read_line(std::uint64_t address, std::uint32_t tag) override { answer(tag, 0, memory.line(address)); }
-  void write_line(std::uint64_t address, const RecordLine& line, std::uint32_t tag) override {
-    memory.write(address, line);
-    answer(tag, 0, {});
-  }
-  void step(const arch::MemoryStep& step, std::uint32_t tag) override {
-    const std::uint64_t old = memory.step(step);
-    RecordLine data{};
-    arch::put_number(data, 0, 8, old);
-    answer(tag, old, data);
-  }
-
-  const std::uint32_t slots_;
-  std::vector<std::function<void()>> actions_;
-  std::map<std::uint32_t, Cycle> held_;                    // in the table, since
-  std::map<std::uint32_t, std::pair<Cycle, Cycle>> left_;  // start, and work that is left
-};
-
-SubmitPacket kernel(std::uint32_t operation, std::uint32_t stream, std::int32_t priority = 0) {
-  SubmitPacket packet;
-  packet.operation = operation;
-  packet.stream = stream;
-  packet.priority = priority;
-  packet.kernel.grid = {4, 1, 1};
-  packet.kernel.block = {64, 1, 1};
-  return packet;
-}
 
 }  // namespace
 
@@ -327,10 +176,23 @@ TEST_CASE("who is urgent takes slots of its own subcontext, or of one beyond its
 TEST_CASE("random operations with eviction, without a simulation: all are done once, and the same again after a reset",
           "[task][TSK-03]") {
   std::uint32_t evictions = 0;
+  std::uint32_t in_vain = 0;
+  double list_waits = 0;
   for (const std::uint64_t seed : seeds(300)) {
     CAPTURE(seed);
     Random random(seed);
-    PlainBench bench(random.between(1, 4), random.chance(30) ? TimingMode::lt : TimingMode::at);
+    task::TaskParams params;
+    if (random.chance(70)) params.list_entries = random.between(1, 4);
+    if (random.chance(50)) params.list_insert = random.below(30);
+    if (random.chance(50)) params.list_take = random.below(30);
+    params.host_records = random.chance(50);
+    PlainBench bench(random.between(1, 4), random.chance(30) ? TimingMode::lt : TimingMode::at, false, params);
+    // Only what runs can fault.
+    Random draw(seed + 1);
+    bench.gone_after = [&draw](std::uint32_t) {
+      return draw.chance(50) ? std::optional<Cycle>(draw.below(400)) : std::nullopt;
+    };
+    bench.progress = [&draw](std::uint32_t) { return protocol::TaskProgress{draw.below(4), 0, draw.below(100), {}}; };
     const std::uint32_t count = random.between(5, 40);
     std::map<std::uint32_t, Cycle> work;
     bench.work = [&](const TaskPacket& packet) { return work.at(packet.operation); };
@@ -352,16 +214,67 @@ TEST_CASE("random operations with eviction, without a simulation: all are done o
     };
     run();
     REQUIRE(bench.worked == work);
+    in_vain += bench.in_vain;
+    list_waits += bench.observation.stats.value("gpu0.task.list_waits");
+    const std::uint64_t used = bench.memory.get(bench.place.memory.tasks.pool.base + arch::ring::kUsed);
+    REQUIRE(used == 0);  // all records are back
     const std::vector<std::uint32_t> order = bench.order;
     evictions += bench.evictions;
     bench.reset();
+    draw = Random(seed + 1);
     for (const auto& [cycle, packet] : script) bench.submit(cycle, packet);
     bench.timebase.run_until(script.back().first / 2);
     bench.reset();  // in the middle
+    draw = Random(seed + 1);
     run();
     REQUIRE(bench.order == order);
   }
   CHECK(evictions > 100);
+  CHECK(in_vain > 0);
+  CHECK(list_waits > 500);
+}
+
+TEST_CASE("a fault ends an evicted task at any time: it is done once, and all slots and records are back",
+          "[task][TSK-03]") {
+  std::uint32_t faults = 0;
+  std::uint32_t in_vain = 0;
+  for (const std::uint64_t seed : seeds(400)) {
+    CAPTURE(seed);
+    Random random(seed);
+    task::TaskParams params;
+    params.list_entries = random.between(1, 6);
+    params.list_insert = random.below(60);
+    params.list_take = random.below(60);
+    params.host_records = random.chance(50);
+    PlainBench bench(random.between(1, 3), TimingMode::at, false, params);
+    bench.gone_after = [&random](std::uint32_t) {
+      return random.chance(30) ? std::optional<Cycle>(random.below(400)) : std::nullopt;
+    };
+    bench.fault_after = [&random](std::uint32_t) {
+      return random.chance(50) ? std::optional<Cycle>(random.below(600)) : std::nullopt;
+    };
+    bench.work = [&random](const TaskPacket&) { return Cycle{random.between(1, 2000)}; };
+    const std::uint32_t count = random.between(5, 30);
+    Cycle when = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      bench.submit(when += random.below(400), kernel(i, i, static_cast<std::int32_t>(random.below(5))));
+    }
+    bench.timebase.run();
+    REQUIRE(bench.results.size() == count);
+    REQUIRE(bench.order.size() == count);
+    REQUIRE(bench.unit.open() == 0);
+    REQUIRE(bench.unit.launches_idle());
+    const std::uint64_t ring = bench.place.memory.tasks.pool.base;
+    REQUIRE(bench.memory.get(ring + arch::ring::kUsed) == 0);
+    REQUIRE(bench.memory.get(ring + arch::ring::kTaken) == bench.memory.get(ring + arch::ring::kGiven));
+    WaitGraph waits;
+    bench.unit.collect_waits(waits);
+    REQUIRE(waits.chain().empty());
+    for (const auto& [operation, done] : bench.results) faults += done.status == DoneStatus::faulted ? 1 : 0;
+    in_vain += bench.in_vain;
+  }
+  CHECK(faults > 200);
+  CHECK(in_vain > 2);
 }
 
 }  // namespace heddle::test::task_manager_test
