@@ -60,6 +60,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
 
  private:
   void task_due(Task task) override;
+  void task_placed(Task& task) override;
   void task_ready(Task& task) override;
   void task_rejected(Task& task) override;
   void task_sent(Task& task) override;
@@ -79,6 +80,7 @@ class TaskManager final : private TaskLife, private LaunchScheduler::Client {
   TmdSupply supply_;
   QueueTasks queues_;
   StreamUnit streams_;
+  StreamEvents events_;
   ChildLauncher launcher_;
 };
 
